@@ -1,0 +1,90 @@
+# One function declares a layer of src/: its library, its tests and its benchmarks.
+#
+#   strata_layer(span
+#     DEPENDS os base                     # layers it may include; src/README.md is the law
+#     SOURCES page_map.cpp page_heap.cpp  # may be empty for a layer of headers
+#     TESTS page_heap_test.cpp            # one GoogleTest binary per layer: <layer>_test
+#     BENCHES page_heap_bench.cpp)        # one Google Benchmark binary per layer: <layer>_bench
+#
+# A layer is an OBJECT library strata_<layer>. strata_closure(<out> <layer>...) lists the objects of
+# the layers and of all below them, so that a test, the shared object or an archive links exactly what
+# it stands on.
+
+find_package(Threads REQUIRED)
+
+# Flags that every target of the project shares.
+add_library(strata_flags INTERFACE)
+target_include_directories(strata_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+target_compile_features(strata_flags INTERFACE cxx_std_20)
+target_compile_options(strata_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wno-unused-parameter
+  $<$<BOOL:${STRATA_WARNINGS_AS_ERRORS}>:-Werror>)
+target_link_libraries(strata_flags INTERFACE Threads::Threads)
+if(STRATA_SANITIZER STREQUAL "address")
+  target_compile_options(strata_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(strata_flags INTERFACE -fsanitize=address,undefined)
+elseif(STRATA_SANITIZER STREQUAL "thread")
+  target_compile_options(strata_flags INTERFACE -fsanitize=thread)
+  target_link_options(strata_flags INTERFACE -fsanitize=thread)
+elseif(STRATA_SANITIZER)
+  message(FATAL_ERROR "STRATA_SANITIZER is '${STRATA_SANITIZER}'; use address, thread or nothing")
+endif()
+
+if(STRATA_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+endif()
+if(STRATA_BUILD_BENCHMARKS)
+  find_package(benchmark REQUIRED)
+endif()
+
+function(strata_closure out)
+  set(objects)
+  foreach(layer IN LISTS ARGN)
+    get_property(below GLOBAL PROPERTY STRATA_CLOSURE_${layer})
+    list(APPEND objects ${below})
+  endforeach()
+  list(REMOVE_DUPLICATES objects)
+  set(${out} ${objects} PARENT_SCOPE)
+endfunction()
+
+# A GoogleTest binary over the given layers; TIMEOUT in seconds.
+function(strata_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LAYERS;LIBRARIES" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  strata_closure(objects ${arg_LAYERS})
+  add_executable(${name} ${arg_SOURCES} ${objects})
+  target_link_libraries(${name} PRIVATE strata_flags GTest::gmock GTest::gtest_main ${arg_LIBRARIES})
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# A Google Benchmark binary over the given layers.
+function(strata_bench name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LAYERS;LIBRARIES" ${ARGN})
+  strata_closure(objects ${arg_LAYERS})
+  add_executable(${name} ${arg_SOURCES} ${objects})
+  target_link_libraries(${name} PRIVATE strata_flags benchmark::benchmark_main ${arg_LIBRARIES})
+endfunction()
+
+function(strata_layer layer)
+  cmake_parse_arguments(arg "" "" "DEPENDS;SOURCES;TESTS;BENCHES" ${ARGN})
+  strata_closure(objects ${arg_DEPENDS})
+  if(arg_SOURCES)
+    add_library(strata_${layer} OBJECT ${arg_SOURCES})
+    target_link_libraries(strata_${layer} PRIVATE strata_flags)
+    # One pointer of static TLS, no exceptions, nothing exported unless it is marked.
+    target_compile_options(strata_${layer} PRIVATE
+      -fno-exceptions -fno-rtti -fvisibility=hidden -fvisibility-inlines-hidden -ftls-model=initial-exec)
+    set_target_properties(strata_${layer} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    list(PREPEND objects $<TARGET_OBJECTS:strata_${layer}>)
+  endif()
+  set_property(GLOBAL PROPERTY STRATA_CLOSURE_${layer} ${objects})
+  if(STRATA_BUILD_TESTS AND arg_TESTS)
+    strata_test(${layer}_test SOURCES ${arg_TESTS} LAYERS ${layer})
+  endif()
+  if(STRATA_BUILD_BENCHMARKS AND arg_BENCHES)
+    strata_bench(${layer}_bench SOURCES ${arg_BENCHES} LAYERS ${layer})
+  endif()
+endfunction()

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string_view>
+
+namespace strata {
+
+/// Writes "strata: <sentence>" to standard error and aborts. Allocates nothing.
+[[noreturn]] void fatal(std::string_view sentence) noexcept;
+
+/// The same about an address: "strata: <before><address><after>", as in
+/// fatal_pointer("double free of ", p, ": it is already free").
+[[noreturn]] void fatal_pointer(std::string_view before, const void* address,
+                                std::string_view after) noexcept;
+
+}  // namespace strata
+
+/// Our own mistakes, in builds without NDEBUG: dies naming the condition and its place.
+#ifdef NDEBUG
+#define STRATA_DCHECK(condition) static_cast<void>(sizeof(!(condition)))
+#else
+#define STRATA_STRINGIFY_(x) #x
+#define STRATA_STRINGIFY(x) STRATA_STRINGIFY_(x)
+#define STRATA_DCHECK(condition)                                              \
+  ((condition) ? static_cast<void>(0)                                         \
+               : ::strata::fatal("internal error, please report: " #condition \
+                                 " does not hold at " __FILE__ ":" STRATA_STRINGIFY(__LINE__)))
+#endif
+
+/// The same, always on: for check_invariants(), which only tests call.
+#define STRATA_INVARIANT(condition, sentence) \
+  ((condition) ? static_cast<void>(0) : ::strata::fatal("internal error, please report: " sentence))

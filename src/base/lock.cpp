@@ -1,0 +1,51 @@
+#include "base/lock.h"
+
+#include "base/fatal.h"
+#include "os/process.h"
+
+namespace strata {
+namespace {
+
+// Long enough for the longest critical section of the fast layers (a batch of 64 objects into their
+// spans, about a microsecond), short enough that a preempted holder costs its waiter little.
+constexpr int kSpins = 64;
+
+#ifndef NDEBUG
+// How many locks of each rank this thread holds, and whether fork() is taking all of them.
+thread_local std::uint16_t t_held[static_cast<int>(LockRank::kLeaf) + 1];
+#endif
+
+}  // namespace
+
+void Lock::lock_slowly() noexcept {
+  for (int i = 0; i < kSpins; ++i) {
+    std::uint32_t expected = kFree;
+    if (state_.load(std::memory_order_relaxed) == kFree &&
+        state_.compare_exchange_weak(expected, kHeld, std::memory_order_acquire,
+                                     std::memory_order_relaxed)) {
+      return;
+    }
+    os::relax_processor();
+  }
+  while (state_.exchange(kContended, std::memory_order_acquire) != kFree) {
+    os::wait_on(reinterpret_cast<const std::uint32_t*>(&state_), kContended);
+  }
+}
+
+void Lock::wake_waiter() noexcept { os::wake_one(reinterpret_cast<const std::uint32_t*>(&state_)); }
+
+#ifndef NDEBUG
+void Lock::note_taken() noexcept {
+  // Locks of the same rank may be held together only by fork(), which takes them in a fixed order.
+  for (int above = static_cast<int>(rank_) + 1; above <= static_cast<int>(LockRank::kLeaf);
+       ++above) {
+    if (t_held[above] != 0)
+      fatal("internal error, please report: a lock was taken out of rank order");
+  }
+  ++t_held[static_cast<int>(rank_)];
+}
+
+void Lock::note_released() noexcept { --t_held[static_cast<int>(rank_)]; }
+#endif
+
+}  // namespace strata

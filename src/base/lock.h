@@ -1,0 +1,97 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace strata {
+
+/// The order in which locks are taken: only ever upwards, so no two threads can wait for each
+/// other. fork() takes all of them in this order. Tests and objects of the toolkit that never nest
+/// use kLeaf.
+enum class LockRank : std::uint8_t {
+  kThreadRegistry,  ///< the list of thread caches, parked ones included
+  kCentralList,     ///< one per size class; two are never held at once, except by fork
+  kTransferCache,   ///< one per size class; the same
+  kHuge,            ///< the table of huge blocks and the cache of huge mappings
+  kPageHeap,        ///< regions and page runs
+  kMetadata,        ///< memory for our own bookkeeping
+  kLeaf,            ///< nothing else is taken while it is held
+};
+
+/// A mutual-exclusion lock of one word that spins briefly and then sleeps in the kernel, so that a
+/// preempted holder is not starved by its waiters. Constant-initialised, trivially destructible,
+/// never allocates, may be held across fork(). Not recursive. Debug builds die when a thread takes
+/// ranks out of order.
+/// \cost    One atomic exchange each way when nobody else wants it.
+/// \source  Ulrich Drepper, "Futexes Are Tricky" (2011), mutex 2: 0 free, 1 held, 2 held with
+/// waiters.
+class Lock {
+ public:
+  explicit constexpr Lock(LockRank rank) noexcept : rank_(rank) {}
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+  void lock() noexcept {
+    note_taken();
+    std::uint32_t expected = kFree;
+    // acquire pairs with the release in unlock(): the next holder sees all that this one wrote.
+    if (!state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,
+                                        std::memory_order_relaxed)) {
+      lock_slowly();
+    }
+  }
+
+  bool try_lock() noexcept {
+    std::uint32_t expected = kFree;
+    if (!state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,
+                                        std::memory_order_relaxed)) {
+      return false;
+    }
+    note_taken();
+    return true;
+  }
+
+  void unlock() noexcept {
+    note_released();
+    if (state_.exchange(kFree, std::memory_order_release) == kContended) wake_waiter();
+  }
+
+  bool is_held() const noexcept { return state_.load(std::memory_order_relaxed) != kFree; }
+
+  /// In the child of fork(): waiters of the parent do not exist here.
+  void reset_after_fork() noexcept {
+    note_released();
+    state_.store(kFree, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::uint32_t kFree = 0;
+  static constexpr std::uint32_t kHeld = 1;
+  static constexpr std::uint32_t kContended = 2;
+
+  void lock_slowly() noexcept;
+  void wake_waiter() noexcept;
+#ifdef NDEBUG
+  void note_taken() noexcept {}
+  void note_released() noexcept {}
+#else
+  void note_taken() noexcept;
+  void note_released() noexcept;
+#endif
+
+  std::atomic<std::uint32_t> state_{kFree};
+  LockRank rank_;
+};
+
+class LockGuard {
+ public:
+  explicit LockGuard(Lock& lock) noexcept : lock_(lock) { lock_.lock(); }
+  ~LockGuard() { lock_.unlock(); }
+  LockGuard(const LockGuard&) = delete;
+  LockGuard& operator=(const LockGuard&) = delete;
+
+ private:
+  Lock& lock_;
+};
+
+}  // namespace strata

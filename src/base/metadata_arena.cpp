@@ -1,0 +1,52 @@
+#include "base/metadata_arena.h"
+
+#include <bit>
+
+#include "base/fatal.h"
+
+namespace strata {
+namespace {
+
+int size_index(std::size_t bytes) noexcept {
+  return bytes <= MetadataArena::kMinBytes
+             ? 0
+             : static_cast<int>(std::bit_width(bytes - 1)) -
+                   static_cast<int>(std::bit_width(MetadataArena::kMinBytes - 1));
+}
+
+}  // namespace
+
+void* MetadataArena::allocate(std::size_t bytes) noexcept {
+  const int index = size_index(bytes);
+  if (index >= kSizes) return nullptr;
+  const std::size_t rounded = kMinBytes << index;
+  LockGuard guard(lock_);
+  if (FreeBlock* block = free_[index]) {
+    free_[index] = block->next;
+    return block;
+  }
+  if (rounded > fresh_bytes_) {
+    const std::size_t chunk = rounded > kChunkBytes ? rounded : kChunkBytes;
+    auto* memory = static_cast<char*>(pages_.map(chunk));
+    if (memory == nullptr) return nullptr;
+    mapped_bytes_ += chunk;
+    if (rounded == chunk) return memory;
+    fresh_ = memory;  // the old rest is smaller than one request: accepted loss, never touched
+    fresh_bytes_ = chunk;
+  }
+  void* memory = fresh_;
+  fresh_ += rounded;
+  fresh_bytes_ -= rounded;
+  return memory;
+}
+
+void MetadataArena::deallocate(void* memory, std::size_t bytes) noexcept {
+  STRATA_DCHECK(memory != nullptr);
+  const int index = size_index(bytes);
+  LockGuard guard(lock_);
+  auto* block = static_cast<FreeBlock*>(memory);
+  block->next = free_[index];
+  free_[index] = block;
+}
+
+}  // namespace strata

@@ -1,0 +1,108 @@
+#include "os/page_source.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+namespace strata::os {
+namespace {
+
+/// Keeps errno as the caller had it: a malloc that succeeds must not change it.
+class ErrnoKeeper {
+ public:
+  ErrnoKeeper() noexcept : saved_(errno) {}
+  ~ErrnoKeeper() { errno = saved_; }
+  ErrnoKeeper(const ErrnoKeeper&) = delete;
+  ErrnoKeeper& operator=(const ErrnoKeeper&) = delete;
+
+ private:
+  int saved_;
+};
+
+constexpr int kProtection = PROT_READ | PROT_WRITE;
+constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+class KernelPages final : public PageSource {
+ public:
+  constexpr KernelPages() noexcept = default;
+};
+
+constinit KernelPages g_kernel_pages;
+
+}  // namespace
+
+std::size_t page_bytes() noexcept {
+  static constinit std::atomic<std::size_t> cached{0};
+  // relaxed: every thread computes the same value.
+  std::size_t bytes = cached.load(std::memory_order_relaxed);
+  if (bytes == 0) {
+    bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    cached.store(bytes, std::memory_order_relaxed);
+  }
+  return bytes;
+}
+
+void* PageSource::map(std::size_t bytes) noexcept {
+  ErrnoKeeper keep;
+  void* p = mmap(nullptr, bytes, kProtection, kFlags, -1, 0);
+  return p == MAP_FAILED ? nullptr : p;
+}
+
+bool PageSource::map_at(void* address, std::size_t bytes) noexcept {
+  ErrnoKeeper keep;
+  void* p = mmap(address, bytes, kProtection, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
+  if (p == MAP_FAILED) return false;
+  if (p == address) return true;
+  munmap(p, bytes);  // a kernel before 4.17 takes the address for a hint
+  return false;
+}
+
+void* PageSource::map_aligned(std::size_t bytes, std::size_t alignment) noexcept {
+  if (alignment <= page_bytes()) return map(bytes);
+  const std::size_t padded = bytes + alignment - page_bytes();
+  if (padded < bytes) return nullptr;
+  auto* raw = static_cast<char*>(map(padded));
+  if (raw == nullptr) return nullptr;
+  const std::size_t head = -reinterpret_cast<std::uintptr_t>(raw) & (alignment - 1);
+  const std::size_t tail = padded - head - bytes;
+  if (head != 0) unmap(raw, head);
+  if (tail != 0) unmap(raw + head + bytes, tail);
+  return raw + head;
+}
+
+void PageSource::unmap(void* address, std::size_t bytes) noexcept {
+  ErrnoKeeper keep;
+  munmap(address, bytes);
+}
+
+bool PageSource::decommit(void* address, std::size_t bytes) noexcept {
+  ErrnoKeeper keep;
+  return madvise(address, bytes, MADV_DONTNEED) == 0;
+}
+
+void PageSource::advise_huge(void* address, std::size_t bytes) noexcept {
+  ErrnoKeeper keep;
+  madvise(address, bytes, MADV_HUGEPAGE);
+}
+
+void PageSource::advise_small(void* address, std::size_t bytes) noexcept {
+  ErrnoKeeper keep;
+  madvise(address, bytes, MADV_NOHUGEPAGE);
+}
+
+void* PageSource::remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept {
+  ErrnoKeeper keep;
+  void* p = mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
+  return p == MAP_FAILED ? nullptr : p;
+}
+
+PageSource& kernel_pages() noexcept { return g_kernel_pages; }
+
+}  // namespace strata::os

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+
+/// \file  Everything the allocators ask of the kernel about memory, as one small contract.
+
+namespace strata::os {
+
+/// Size of an OS page in bytes, asked of the kernel once. Never assumed: 4, 16 and 64 KiB exist.
+std::size_t page_bytes() noexcept;
+
+/// Where pages come from. The base class asks the kernel; a test derives from it to count, to
+/// refuse the n-th call, or to hand out memory of its own.
+///
+/// For all functions: `address` and `bytes` are multiples of page_bytes(), bytes > 0, and the range
+/// lies inside memory that this source mapped. Out of memory is an answer (nullptr or false), never
+/// an abort, and errno is left as it was.
+/// \threads  Any number at once.
+/// \cost     One system call each, unless said otherwise.
+class PageSource {
+ public:
+  constexpr PageSource() noexcept = default;
+  PageSource(const PageSource&) = delete;
+  PageSource& operator=(const PageSource&) = delete;
+
+  /// Maps readable and writable zero pages; memory is used only as it is touched.
+  /// \returns  The range, or nullptr if the kernel refuses.
+  virtual void* map(std::size_t bytes) noexcept;
+
+  /// Maps at exactly this address, never over anything that is there.
+  /// \returns  True if the range is now ours; false if it is taken or refused.
+  virtual bool map_at(void* address, std::size_t bytes) noexcept;
+
+  /// Maps a range whose start is a multiple of `alignment`, a power of two.
+  /// \cost  Up to four system calls: the surplus on both sides is unmapped again.
+  virtual void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept;
+
+  /// Gives the range back; its addresses may be reused by anybody.
+  virtual void unmap(void* address, std::size_t bytes) noexcept;
+
+  /// Gives the memory back and keeps the addresses: the pages read as zero when touched again.
+  /// \returns  False if the kernel refused; the contents are then undefined.
+  virtual bool decommit(void* address, std::size_t bytes) noexcept;
+
+  /// Asks for huge pages on the range's next touch. A hint; never fails.
+  virtual void advise_huge(void* address, std::size_t bytes) noexcept;
+
+  /// Asks for ordinary pages, whatever the system's default is. A hint; never fails.
+  virtual void advise_small(void* address, std::size_t bytes) noexcept;
+
+  /// Resizes a mapping and keeps its contents, moving it if it must; a new tail is zero.
+  /// \returns  The new address, or nullptr with the old mapping untouched.
+  virtual void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept;
+
+  /// Not virtual on purpose: sources live in static storage or on a test's stack and are never
+  /// deleted through this type.
+ protected:
+  ~PageSource() = default;
+};
+
+/// The kernel itself, for as long as the process lives.
+PageSource& kernel_pages() noexcept;
+
+}  // namespace strata::os

@@ -1,0 +1,169 @@
+#include "os/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstring>
+
+#include "os/page_source.h"
+
+extern "C" char** environ;
+
+namespace strata::os {
+namespace {
+
+pthread_key_t g_exit_key;
+bool g_has_exit_key = false;
+
+void write_all(int fd, std::string_view text) noexcept {
+  while (!text.empty()) {
+    const ssize_t n = write(fd, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+long futex(const std::uint32_t* word, int operation, std::uint32_t value,
+           const timespec* timeout) noexcept {
+  return syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, timeout, nullptr, 0);
+}
+
+}  // namespace
+
+std::uint64_t monotonic_ns() noexcept {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::size_t resident_bytes() noexcept {
+  const int saved = errno;
+  std::size_t pages = 0;
+  const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    char text[128];
+    const ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n > 0) {
+      text[n] = '\0';
+      // The second number is the resident set, in OS pages.
+      const char* at = std::strchr(text, ' ');
+      for (at = at != nullptr ? at + 1 : text; *at >= '0' && *at <= '9'; ++at) {
+        pages = pages * 10 + static_cast<std::size_t>(*at - '0');
+      }
+    }
+  }
+  errno = saved;
+  return pages * page_bytes();
+}
+
+unsigned processor_count() noexcept {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  const int n = CPU_COUNT(&set);
+  return n > 0 ? static_cast<unsigned>(n) : 1;
+}
+
+std::uint64_t random_seed() noexcept {
+  std::uint64_t words[2] = {0x9e3779b97f4a7c15u, 0};
+  if (const auto* random = reinterpret_cast<const void*>(getauxval(AT_RANDOM))) {
+    std::memcpy(words, random, sizeof words);
+  }
+  return words[0] ^ (words[1] * 0x9e3779b97f4a7c15u);
+}
+
+void write_stderr(std::string_view text) noexcept {
+  const int saved = errno;
+  write_all(STDERR_FILENO, text);
+  errno = saved;
+}
+
+bool append_to_file(const char* path, std::string_view text) noexcept {
+  const int saved = errno;
+  const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd >= 0) {
+    write_all(fd, text);
+    close(fd);
+  }
+  errno = saved;
+  return fd >= 0;
+}
+
+void abort_process() noexcept { abort(); }
+
+const char* environment_variable(const char* name) noexcept {
+  // Not getenv: this runs before the C library may be ready and must not lock.
+  const std::size_t length = std::strlen(name);
+  for (std::size_t i = 0; const char* entry = environment_entry(i); ++i) {
+    if (std::strncmp(entry, name, length) == 0 && entry[length] == '=') return entry + length + 1;
+  }
+  return nullptr;
+}
+
+const char* environment_entry(std::size_t index) noexcept {
+  return environ != nullptr ? environ[index] : nullptr;
+}
+
+void set_errno_no_memory() noexcept { errno = ENOMEM; }
+void set_errno_invalid() noexcept { errno = EINVAL; }
+int error_no_memory() noexcept { return ENOMEM; }
+int error_invalid() noexcept { return EINVAL; }
+
+void wait_on(const std::uint32_t* word, std::uint32_t expected, std::uint64_t timeout_ns) noexcept {
+  const int saved = errno;
+  timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000u),
+                   static_cast<long>(timeout_ns % 1'000'000'000u)};
+  futex(word, FUTEX_WAIT, expected, timeout_ns != 0 ? &timeout : nullptr);
+  errno = saved;
+}
+
+void wake_one(const std::uint32_t* word) noexcept { futex(word, FUTEX_WAKE, 1, nullptr); }
+void wake_all(const std::uint32_t* word) noexcept { futex(word, FUTEX_WAKE, INT_MAX, nullptr); }
+
+bool start_thread(void* (*body)(void*), void* argument) noexcept {
+  const int saved = errno;
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_t attributes;
+  bool started = false;
+  if (pthread_attr_init(&attributes) == 0) {
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_t thread;
+    started = pthread_create(&thread, &attributes, body, argument) == 0;
+    pthread_attr_destroy(&attributes);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = saved;
+  return started;
+}
+
+bool register_thread_exit(void (*on_exit)(void*)) noexcept {
+  g_has_exit_key = pthread_key_create(&g_exit_key, on_exit) == 0;
+  return g_has_exit_key;
+}
+
+void set_thread_exit_value(void* value) noexcept {
+  if (g_has_exit_key) pthread_setspecific(g_exit_key, value);
+}
+
+bool register_fork_handlers(void (*before)(), void (*in_parent)(), void (*in_child)()) noexcept {
+  return pthread_atfork(before, in_parent, in_child) == 0;
+}
+
+bool register_exit_handler(void (*handler)()) noexcept { return atexit(handler) == 0; }
+
+}  // namespace strata::os

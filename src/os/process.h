@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+/// \file  What else we ask of the kernel and the C library: time, streams, threads, the
+/// environment.
+
+namespace strata::os {
+
+/// Nanoseconds since an arbitrary start; never goes back. \cost one vDSO call.
+std::uint64_t monotonic_ns() noexcept;
+
+/// Memory of this process that is in RAM, in bytes, as /proc/self/statm has it; 0 if unreadable.
+/// \cost  Three system calls; no allocation.
+std::size_t resident_bytes() noexcept;
+
+/// Processors this process may run on; at least 1. \cost one system call.
+unsigned processor_count() noexcept;
+
+/// 16 bytes of the kernel's start-up randomness reduced to one word: differs from run to run.
+std::uint64_t random_seed() noexcept;
+
+/// Writes all of it to standard error or gives up; never allocates, async-signal-safe.
+void write_stderr(std::string_view text) noexcept;
+
+/// Appends to a file that exists or is created; never allocates. False if it cannot be opened.
+bool append_to_file(const char* path, std::string_view text) noexcept;
+
+[[noreturn]] void abort_process() noexcept;
+
+/// The value of NAME in the environment, or nullptr. The pointer stays valid until setenv.
+const char* environment_variable(const char* name) noexcept;
+
+/// Entry `index` of the environment as "NAME=value", nullptr behind the last.
+const char* environment_entry(std::size_t index) noexcept;
+
+/// Sets the calling thread's errno to ENOMEM or EINVAL: the C API's way to say why.
+void set_errno_no_memory() noexcept;
+void set_errno_invalid() noexcept;
+int error_no_memory() noexcept;  ///< the value of ENOMEM, for posix_memalign
+int error_invalid() noexcept;    ///< the value of EINVAL
+
+/// A hint to the processor inside a spin loop.
+inline void relax_processor() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
+
+/// Sleeps while *word == expected, until woken, or until timeout_ns passes (0 waits for ever).
+/// Returns early without reason at times: callers loop. errno is left as it was.
+void wait_on(const std::uint32_t* word, std::uint32_t expected,
+             std::uint64_t timeout_ns = 0) noexcept;
+void wake_one(const std::uint32_t* word) noexcept;
+void wake_all(const std::uint32_t* word) noexcept;
+
+/// Starts a detached thread with every signal blocked. May allocate through the process's malloc.
+/// \returns  False if the system refuses.
+bool start_thread(void* (*body)(void*), void* argument) noexcept;
+
+/// Calls `on_exit(value)` when a thread that called set_thread_exit_value(value) ends.
+/// One registration per process. \returns False if the system has no key left.
+bool register_thread_exit(void (*on_exit)(void*)) noexcept;
+void set_thread_exit_value(void* value) noexcept;
+
+/// Runs the three around every fork(). \returns False if the C library has no room.
+bool register_fork_handlers(void (*before)(), void (*in_parent)(), void (*in_child)()) noexcept;
+
+/// Runs `handler` at normal exit. \returns False if the C library has no room.
+bool register_exit_handler(void (*handler)()) noexcept;
+
+}  // namespace strata::os
