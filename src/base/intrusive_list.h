@@ -10,7 +10,7 @@ template <typename Tag = void>
 struct ListLink {
   ListLink* next = nullptr;
   ListLink* previous = nullptr;
-  bool is_linked() const noexcept { return next != nullptr; }
+  bool is_linked = false;
 };
 
 /// A doubly linked list through its elements: constant time, no allocation, owns nothing.
@@ -25,30 +25,26 @@ class IntrusiveList {
   IntrusiveList(const IntrusiveList&) = delete;
   IntrusiveList& operator=(const IntrusiveList&) = delete;
 
-  bool is_empty() const noexcept { return head_ == nullptr; }
-  T* front() const noexcept { return element(head_); }
+  bool is_empty() const noexcept { return front_ == nullptr; }
+  T* front() const noexcept { return static_cast<T*>(front_); }
+  T* back() const noexcept { return static_cast<T*>(back_); }
 
   void push_front(T& item) noexcept {
     Link* link = &item;
-    STRATA_DCHECK(!link->is_linked());
+    STRATA_DCHECK(!link->is_linked);
+    link->is_linked = true;
     link->previous = nullptr;
-    // The last element points at itself, so that a linked element always has a next.
-    link->next = head_ != nullptr ? head_ : link;
-    if (head_ != nullptr) head_->previous = link;
-    head_ = link;
+    link->next = front_;
+    (front_ != nullptr ? front_->previous : back_) = link;
+    front_ = link;
   }
 
   void remove(T& item) noexcept {
     Link* link = &item;
-    STRATA_DCHECK(link->is_linked());
-    Link* next = link->next == link ? nullptr : link->next;
-    if (next != nullptr) next->previous = link->previous;
-    if (link->previous != nullptr) {
-      link->previous->next = next != nullptr ? next : link->previous;
-    } else {
-      head_ = next;
-    }
-    link->next = link->previous = nullptr;
+    STRATA_DCHECK(link->is_linked);
+    link->is_linked = false;
+    (link->next != nullptr ? link->next->previous : back_) = link->previous;
+    (link->previous != nullptr ? link->previous->next : front_) = link->next;
   }
 
   T* pop_front() noexcept {
@@ -59,14 +55,12 @@ class IntrusiveList {
 
   /// The element behind `item`, nullptr at the end.
   static T* next(const T& item) noexcept {
-    const Link* link = &item;
-    return link->next == link ? nullptr : element(link->next);
+    return static_cast<T*>(static_cast<const Link&>(item).next);
   }
 
  private:
-  static T* element(Link* link) noexcept { return static_cast<T*>(link); }
-
-  Link* head_ = nullptr;
+  Link* front_ = nullptr;
+  Link* back_ = nullptr;
 };
 
 }  // namespace strata

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/intrusive_list.h"
+
+/// \file  The malloc's units of memory: pages, the spans they form, the regions they come from.
+
+namespace strata {
+
+// Chosen. A page is the smallest span: 4096 objects of 16 bytes, 64 of 1 KiB. The page map needs
+// one byte for it, and it is a multiple of every OS page size in use (4, 16 and 64 KiB).
+inline constexpr unsigned kPageShift = 16;
+// Chosen. A region is what x86-64 and 4-KiB-page arm64 kernels can back with one huge page.
+inline constexpr unsigned kRegionShift = 21;
+
+// Derived.
+inline constexpr std::size_t kPageBytes = std::size_t{1} << kPageShift;
+inline constexpr std::size_t kRegionBytes = std::size_t{1} << kRegionShift;
+inline constexpr unsigned kPagesPerRegion = 1u << (kRegionShift - kPageShift);
+using PageMask = std::uint32_t;  ///< one bit per page of a region, bit 0 the lowest address
+static_assert(kPagesPerRegion == 32, "a region's pages are the bits of one word");
+
+/// `count` pages from `first`, as bits. \pre 1 <= count, first + count <= kPagesPerRegion
+constexpr PageMask page_range(unsigned first, unsigned count) noexcept {
+  return (~PageMask{0} >> (kPagesPerRegion - count)) << first;
+}
+
+/// A run of pages of one region, handed out by the PageHeap, in one of two uses:
+///   small  cut into `object_count` objects of one class. Bit i of free_bits is set while object i
+///          is in the span; clear while it is live or in some cache. Owned by its class's
+///          CentralList, listed there while free_count > 0.
+///   large  one object, owned by the user; size_class is 0 and free_bits is null.
+/// Always: popcount(free_bits) == free_count <= object_count                            (small)
+/// The record stands in its Region, out of line: neither use ever writes into the pages.
+struct Span : ListLink<> {
+  char* start;
+  std::uint64_t* free_bits;  ///< bitmap_words() words; written under the CentralList's lock only
+  std::uint32_t object_bytes;
+  std::uint32_t reciprocal;  ///< ceil(2^32 / object_bytes): an object's index without a division
+  std::uint32_t object_count;
+  std::uint32_t free_count;
+  std::uint8_t size_class;
+  std::uint8_t first_page;  ///< within the region
+  std::uint8_t page_count;
+  bool is_zero;  ///< the pages had never been used since the kernel cleared them
+
+  std::size_t bytes() const noexcept { return page_count * kPageBytes; }
+  std::size_t bitmap_words() const noexcept { return (object_count + 63) / 64; }
+
+  /// The object that starts at `p`, or object_count if none does.
+  /// The product is exact for multiples of object_bytes; for any other offset it may be off by one,
+  /// and the comparison refuses it either way.
+  std::uint32_t index_of(const void* p) const noexcept {
+    const auto offset = static_cast<std::uint32_t>(static_cast<const char*>(p) - start);
+    const auto index = static_cast<std::uint32_t>((std::uint64_t{offset} * reciprocal) >> 32);
+    return index * object_bytes == offset && index < object_count ? index : object_count;
+  }
+};
+
+struct RunListTag;
+struct DirtyListTag;
+
+/// 2 MiB of address space, aligned to its size, whose pages are handed out as spans.
+///   free_pages   not part of any span
+///   dirty_pages  may hold memory: handed out at some time since the kernel last cleared them, or
+///                backed together with such a page by one huge page. A page outside it reads as
+///                zero and costs nothing.
+/// Always: head_of_page[i] is the first page of the span that page i belongs to, kNoSpan if free.
+struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
+  static constexpr std::uint8_t kNoSpan = 0xff;
+
+  char* start;
+  PageMask free_pages;
+  PageMask dirty_pages;
+  std::uint8_t longest_free_run;  ///< which of the PageHeap's lists the region is in
+  bool is_huge;                   ///< huge pages were asked for
+  std::uint8_t head_of_page[kPagesPerRegion];
+  Span spans[kPagesPerRegion];  ///< spans[i] is in use while head_of_page[i] == i
+
+  PageMask idle_pages() const noexcept { return free_pages & dirty_pages; }
+  bool is_free() const noexcept { return free_pages == ~PageMask{0}; }
+  unsigned free_page_count() const noexcept {
+    return static_cast<unsigned>(std::popcount(free_pages));
+  }
+};
+
+}  // namespace strata

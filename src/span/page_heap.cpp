@@ -1,0 +1,300 @@
+#include "span/page_heap.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/fatal.h"
+
+namespace strata {
+namespace {
+
+/// Bits where `count` set bits in a row begin.
+PageMask run_starts(PageMask mask, unsigned count) noexcept {
+  unsigned covered = 1;
+  while (covered < count && mask != 0) {
+    const unsigned step = std::min(covered, count - covered);
+    mask &= mask >> step;
+    covered += step;
+  }
+  return mask;
+}
+
+unsigned longest_run(PageMask mask) noexcept {
+  unsigned length = 0;
+  for (; mask != 0; mask &= mask >> 1) ++length;
+  return length;
+}
+
+/// Bits whose index is a multiple of `alignment`, a power of two.
+PageMask aligned_positions(unsigned alignment) noexcept {
+  PageMask mask = 1;
+  for (unsigned step = alignment; step < kPagesPerRegion; step *= 2) mask |= mask << step;
+  return mask;
+}
+
+template <typename Function>
+void for_each_run(PageMask mask, Function&& function) noexcept {
+  while (mask != 0) {
+    const auto first = static_cast<unsigned>(std::countr_zero(mask));
+    const auto count = static_cast<unsigned>(std::countr_one(mask >> first));
+    function(first, count);
+    mask &= ~page_range(first, count);
+  }
+}
+
+unsigned count_pages(PageMask mask) noexcept { return static_cast<unsigned>(std::popcount(mask)); }
+
+}  // namespace
+
+void PageHeap::configure(std::uintptr_t first_region, HugePages huge_pages) noexcept {
+  LockGuard guard(lock_);
+  next_address_ = first_region;
+  huge_pages_ = huge_pages;
+}
+
+Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages) noexcept {
+  STRATA_DCHECK(page_count >= 1 && page_count <= kPagesPerRegion);
+  LockGuard guard(lock_);
+  // A run this long holds an aligned one wherever it begins; a whole region is aligned itself.
+  const unsigned sufficient = std::min(page_count + alignment_pages - 1, kPagesPerRegion);
+  Region* region = take_region(sufficient);
+  if (region == nullptr) return nullptr;
+
+  const PageMask positions = aligned_positions(alignment_pages);
+  PageMask starts = run_starts(region->idle_pages(), page_count) & positions;
+  if (starts == 0) starts = run_starts(region->free_pages, page_count) & positions;
+  STRATA_DCHECK(starts != 0);
+  const auto first = static_cast<unsigned>(std::countr_zero(starts));
+  const PageMask mask = page_range(first, page_count);
+
+  Span& span = region->spans[first];
+  span.start = region->start + first * kPageBytes;
+  span.free_bits = nullptr;
+  span.size_class = 0;
+  span.first_page = static_cast<std::uint8_t>(first);
+  span.page_count = static_cast<std::uint8_t>(page_count);
+  span.is_zero = (region->dirty_pages & mask) == 0;
+  take_pages(*region, mask);
+  std::memset(region->head_of_page + first, static_cast<int>(first), page_count);
+  return &span;
+}
+
+void PageHeap::deallocate(Span& span) noexcept {
+  LockGuard guard(lock_);
+  Region& region = *map_.region_of(span.start);
+  std::memset(region.head_of_page + span.first_page, Region::kNoSpan, span.page_count);
+  unfile(region);
+  give_pages(region, page_range(span.first_page, span.page_count));
+}
+
+bool PageHeap::resize(Span& span, unsigned page_count) noexcept {
+  STRATA_DCHECK(page_count >= 1);
+  if (span.first_page + page_count > kPagesPerRegion) return false;
+  LockGuard guard(lock_);
+  Region& region = *map_.region_of(span.start);
+  const PageMask now = page_range(span.first_page, span.page_count);
+  const PageMask wanted = page_range(span.first_page, page_count);
+  const PageMask more = wanted & ~now;
+  const PageMask less = now & ~wanted;
+  if ((region.free_pages & more) != more) return false;
+  unfile(region);
+  span.is_zero = false;
+  if (more != 0) {
+    take_pages(region, more);
+    std::memset(region.head_of_page + span.first_page, span.first_page, page_count);
+  } else if (less != 0) {
+    std::memset(region.head_of_page + span.first_page + page_count, Region::kNoSpan,
+                span.page_count - page_count);
+    give_pages(region, less);
+  } else {
+    file(region);
+  }
+  span.page_count = static_cast<std::uint8_t>(page_count);
+  return true;
+}
+
+std::size_t PageHeap::release(std::size_t max_pages) noexcept {
+  std::size_t released = 0;
+  LockGuard guard(lock_);
+  while (released < max_pages && !idle_.is_empty()) {
+    Region& region = *idle_.back();
+    PageMask mask = region.idle_pages();
+    while (count_pages(mask) > max_pages - released) mask &= mask - 1;
+    // While the kernel works the pages are nobody's, and the lock is free.
+    unfile(region);
+    take_pages(region, mask);
+    lock_.unlock();
+    PageMask kept = 0;
+    for_each_run(mask, [&](unsigned first, unsigned count) {
+      if (!pages_.decommit(region.start + first * kPageBytes, count * kPageBytes))
+        kept |= page_range(first, count);
+    });
+    lock_.lock();
+    unfile(region);
+    region.dirty_pages &= ~(mask & ~kept);
+    give_pages(region, mask);
+    released += count_pages(mask & ~kept);
+    if (kept != 0) break;  // the kernel refuses; trying on would not end
+  }
+  returned_pages_ += released;
+  return released;
+}
+
+std::size_t PageHeap::release_unneeded() noexcept {
+  std::size_t unneeded;
+  {
+    LockGuard guard(lock_);
+    unneeded = least_idle_;
+    least_idle_ = idle_pages() - unneeded;
+  }
+  return release(unneeded);
+}
+
+/// Takes a region with a free run of at least `run` pages off its lists; makes a new one if need
+/// be.
+Region* PageHeap::take_region(unsigned run) noexcept {
+  const std::uint64_t fitting = nonempty_ >> run << run;
+  if (fitting == 0) return grow();
+  Region* region = by_run_[std::countr_zero(fitting)].front();
+  unfile(*region);
+  return region;
+}
+
+Region* PageHeap::grow() noexcept {
+  if (chunk_next_ == chunk_end_ && !map_chunk()) return nullptr;
+  void* memory = metadata_.allocate(sizeof(Region));
+  if (memory == nullptr) return nullptr;
+  std::memset(memory, 0, sizeof(Region));
+  auto* region = static_cast<Region*>(memory);
+  region->start = chunk_next_;
+  region->free_pages = ~PageMask{0};
+  std::memset(region->head_of_page, Region::kNoSpan, sizeof region->head_of_page);
+  chunk_next_ += kRegionBytes;
+  if (huge_pages_ == HugePages::kAlways ||
+      (huge_pages_ == HugePages::kAuto && regions_ >= kHugeFromRegions)) {
+    pages_.advise_huge(region->start, kRegionBytes);
+    region->is_huge = true;
+    ++huge_regions_;
+  }
+  ++regions_;
+  map_.set_region(region->start, region);
+  return region;
+}
+
+bool PageHeap::map_chunk() noexcept {
+  // Neighbouring addresses taken by somebody else are stepped over, some gigabytes at the most.
+  constexpr int kTries = 64;
+  std::size_t bytes = std::clamp(regions_, kFirstChunkRegions, kMaxChunkRegions) * kRegionBytes;
+  for (;; bytes = kRegionBytes) {
+    std::uintptr_t address = next_address_;
+    for (int i = 0; i < kTries && address + bytes <= map_.limit();
+         ++i, address += kMaxChunkRegions * kRegionBytes) {
+      auto* start = reinterpret_cast<char*>(address);
+      if (!pages_.map_at(start, bytes)) continue;
+      pages_.advise_small(start, bytes);
+      chunk_next_ = start;
+      chunk_end_ = start + bytes;
+      next_address_ = address + bytes;
+      return true;
+    }
+    // Anywhere below the limit will do.
+    auto* start = static_cast<char*>(pages_.map_aligned(bytes, kRegionBytes));
+    if (start != nullptr) {
+      if (reinterpret_cast<std::uintptr_t>(start) + bytes <= map_.limit()) {
+        pages_.advise_small(start, bytes);
+        chunk_next_ = start;
+        chunk_end_ = start + bytes;
+        return true;
+      }
+      pages_.unmap(start, bytes);
+    }
+    if (bytes == kRegionBytes) return false;
+  }
+}
+
+void PageHeap::file(Region& region) noexcept {
+  const unsigned run = longest_run(region.free_pages);
+  region.longest_free_run = static_cast<std::uint8_t>(run);
+  by_run_[run].push_front(region);
+  if (run != 0) nonempty_ |= std::uint64_t{1} << run;
+  if (region.idle_pages() != 0) idle_.push_front(region);
+}
+
+void PageHeap::unfile(Region& region) noexcept {
+  auto& list = by_run_[region.longest_free_run];
+  list.remove(region);
+  if (list.is_empty()) nonempty_ &= ~(std::uint64_t{1} << region.longest_free_run);
+  if (static_cast<ListLink<DirtyListTag>&>(region).is_linked) idle_.remove(region);
+}
+
+/// Marks free pages of an unfiled region used, and files it.
+void PageHeap::take_pages(Region& region, PageMask mask) noexcept {
+  const unsigned idle_before = count_pages(region.idle_pages());
+  region.free_pages &= ~mask;
+  region.dirty_pages |= region.is_huge ? ~PageMask{0} : mask;
+  const std::size_t idle = idle_pages() + count_pages(region.idle_pages()) - idle_before;
+  idle_pages_.store(idle, std::memory_order_relaxed);
+  least_idle_ = std::min(least_idle_, idle);
+  used_pages_ += count_pages(mask);
+  file(region);
+}
+
+/// Marks used pages of an unfiled region free, and files it.
+void PageHeap::give_pages(Region& region, PageMask mask) noexcept {
+  const unsigned idle_before = count_pages(region.idle_pages());
+  STRATA_DCHECK((region.free_pages & mask) == 0);
+  region.free_pages |= mask;
+  idle_pages_.store(idle_pages() + count_pages(region.idle_pages()) - idle_before,
+                    std::memory_order_relaxed);
+  used_pages_ -= count_pages(mask);
+  file(region);
+}
+
+PageHeap::Statistics PageHeap::statistics() noexcept {
+  LockGuard guard(lock_);
+  return {regions_, used_pages_, idle_pages(), returned_pages_, huge_regions_};
+}
+
+void PageHeap::check_invariants() noexcept {
+  LockGuard guard(lock_);
+  std::size_t regions = 0;
+  std::size_t used = 0;
+  std::size_t idle = 0;
+  for (unsigned run = 0; run <= kPagesPerRegion; ++run) {
+    for (Region* region = by_run_[run].front(); region != nullptr;
+         region = by_run_[run].next(*region)) {
+      ++regions;
+      used += kPagesPerRegion - count_pages(region->free_pages);
+      idle += count_pages(region->idle_pages());
+      STRATA_INVARIANT(longest_run(region->free_pages) == run, "a region is in the wrong list");
+      STRATA_INVARIANT(map_.region_of(region->start) == region,
+                       "the page map does not know a region");
+      STRATA_INVARIANT(
+          static_cast<ListLink<DirtyListTag>*>(region)->is_linked == (region->idle_pages() != 0),
+          "the idle list does not match a region's pages");
+      for (unsigned page = 0; page < kPagesPerRegion;) {
+        const std::uint8_t head = region->head_of_page[page];
+        const bool is_free = (region->free_pages >> page & 1) != 0;
+        STRATA_INVARIANT(is_free == (head == Region::kNoSpan),
+                         "a free page has a span, or a used one has none");
+        const unsigned length = is_free ? 1 : region->spans[page].page_count;
+        if (!is_free) {
+          STRATA_INVARIANT(head == page, "a span does not begin where its pages say");
+          for (unsigned i = 1; i < length; ++i) {
+            STRATA_INVARIANT(region->head_of_page[page + i] == page,
+                             "a page of a span belongs to another");
+          }
+        }
+        page += length;
+      }
+    }
+    STRATA_INVARIANT(run == 0 || by_run_[run].is_empty() == ((nonempty_ >> run & 1) == 0),
+                     "the summary of the region lists is wrong");
+  }
+  STRATA_INVARIANT(regions == regions_, "a region is lost");
+  STRATA_INVARIANT(used == used_pages_, "used pages are miscounted");
+  STRATA_INVARIANT(idle == idle_pages(), "idle pages are miscounted");
+  STRATA_INVARIANT(least_idle_ <= idle, "the least idle pages exceed the idle pages");
+}
+
+}  // namespace strata

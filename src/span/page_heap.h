@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/lock.h"
+#include "base/metadata_arena.h"
+#include "os/page_source.h"
+#include "span/page.h"
+#include "span/page_map.h"
+
+namespace strata {
+
+/// When a region is backed by huge pages.
+enum class HugePages : std::uint8_t {
+  kNever,
+  kAuto,  ///< once the heap is so large that one region more or less does not show in its RSS
+  kAlways,
+};
+
+/// Hands out runs of 1 to 32 pages and takes them back.
+///
+/// Pages of a region are bits of one word, so splitting and merging are arithmetic: a run that
+/// comes back is merged by being set. Regions are listed by their longest free run; a request takes
+/// the tightest list that fits, so that full regions stay full and empty ones become whole again,
+/// to be backed by huge pages or returned. Idle pages (free, but holding memory) are used before
+/// clean ones.
+///
+/// Returning memory follows demand, not single pages: the least number of idle pages that was seen
+/// during an interval was not needed in it, and that many go back, the longest idle first. A burst
+/// that comes back within the interval finds its memory still there.
+///
+/// Always: used_pages + free_pages == 32 * regions, and idle_pages counts free & dirty over all
+/// regions (check_invariants).
+/// \threads  Any number at once; one lock, never held during a system call on the free path.
+class PageHeap {
+ public:
+  struct Statistics {
+    std::size_t regions;
+    std::size_t used_pages;
+    std::size_t idle_pages;      ///< free and holding memory
+    std::size_t returned_pages;  ///< given back to the kernel since the start
+    std::size_t huge_regions;
+  };
+
+  constexpr PageHeap(PageMap& map, MetadataArena& metadata, os::PageSource& pages) noexcept
+      : map_(map), metadata_(metadata), pages_(pages) {}
+  PageHeap(const PageHeap&) = delete;
+  PageHeap& operator=(const PageHeap&) = delete;
+
+  /// Where regions are placed from now on, and how they are backed. `first_region` is a multiple of
+  /// kRegionBytes; the search goes upwards from there.
+  void configure(std::uintptr_t first_region, HugePages huge_pages) noexcept;
+
+  /// \param alignment_pages  a power of two up to kPagesPerRegion: the start is a multiple of it.
+  /// \returns  A span of that many pages, its class 0 and listed nowhere; nullptr when out of
+  /// memory. \cost     Constant; system calls only when a new chunk of regions is mapped.
+  Span* allocate(unsigned page_count, unsigned alignment_pages = 1) noexcept;
+
+  /// Takes back a span; the caller has cleared its class in the page map. \cost constant
+  void deallocate(Span& span) noexcept;
+
+  /// Makes a span longer or shorter at its end, in place.
+  /// \returns  False, and nothing changes, if the pages behind it are taken.
+  bool resize(Span& span, unsigned page_count) noexcept;
+
+  /// Gives up to `max_pages` idle pages back to the kernel, the longest idle first.
+  /// \returns  How many. \cost one system call per run of pages, outside the lock.
+  std::size_t release(std::size_t max_pages) noexcept;
+
+  /// Gives back what was not needed since the last call. \returns pages
+  std::size_t release_unneeded() noexcept;
+
+  /// Idle pages now: a hint, read without the lock.
+  std::size_t idle_pages() const noexcept { return idle_pages_.load(std::memory_order_relaxed); }
+
+  Statistics statistics() noexcept;
+  void check_invariants() noexcept;
+  Lock& lock() noexcept { return lock_; }  ///< for fork
+
+ private:
+  Region* take_region(unsigned run) noexcept;
+  Region* grow() noexcept;
+  bool map_chunk() noexcept;
+  void file(Region& region) noexcept;
+  void unfile(Region& region) noexcept;
+  void take_pages(Region& region, PageMask mask) noexcept;
+  void give_pages(Region& region, PageMask mask) noexcept;
+
+  // Chosen: a chunk is one mapping. The first is small enough for a tight address-space limit; each
+  // next is as large as the heap until then, up to 256 MiB.
+  static constexpr std::size_t kFirstChunkRegions = 8;
+  static constexpr std::size_t kMaxChunkRegions = 128;
+  // Chosen: from 32 MiB of heap on, a region that is backed whole before it is full (2 MiB at the
+  // most, one at a time) costs below 7% and falling.
+  static constexpr std::size_t kHugeFromRegions = 16;
+
+  Lock lock_{LockRank::kPageHeap};
+  PageMap& map_;
+  MetadataArena& metadata_;
+  os::PageSource& pages_;
+
+  // All below is guarded by lock_.
+  std::uint64_t nonempty_ = 0;                                     // bit r: by_run_[r] has a region
+  IntrusiveList<Region, RunListTag> by_run_[kPagesPerRegion + 1];  // by longest free run
+  IntrusiveList<Region, DirtyListTag> idle_;                       // with idle pages, latest first
+  std::uintptr_t next_address_ = 0;                                // where the next chunk is tried
+  char* chunk_next_ = nullptr;  // regions of the newest chunk not yet used
+  char* chunk_end_ = nullptr;
+  HugePages huge_pages_ = HugePages::kAuto;
+  std::size_t regions_ = 0;
+  std::size_t huge_regions_ = 0;
+  std::size_t used_pages_ = 0;
+  std::size_t returned_pages_ = 0;
+  std::size_t least_idle_ = 0;              // since the last release_unneeded()
+  std::atomic<std::size_t> idle_pages_{0};  // written under lock_, read anywhere
+};
+
+}  // namespace strata

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "os/page_source.h"
+#include "span/page.h"
+
+namespace strata {
+
+/// Answers for any address, without a lock, what is there: the size class of its page, and its
+/// region. "Not mine" is an answer for every address there is, aligned or not, mapped or not.
+///
+/// One byte per page and one pointer per region, flat over the addresses from 0 to a limit. The
+/// heap keeps to low addresses (PageHeap places its regions), so that the tables stay small: 80 MiB
+/// of address space for 4 TiB of heap, of which a program touches one OS page or two. Where the
+/// kernel gives no low addresses (a sanitizer's shadow lies there) the tables cover everything.
+///
+/// \threads  Lookups at any time. set_… are calls of the owner of the pages, under its lock;
+/// another
+///           thread gets an address only through the program's own synchronization, which orders
+///           the entry before the lookup: relaxed accesses suffice.
+class PageMap {
+ public:
+  constexpr PageMap() noexcept = default;
+  PageMap(const PageMap&) = delete;
+  PageMap& operator=(const PageMap&) = delete;
+
+  /// Reserves tables for the addresses below `limit`, a multiple of kRegionBytes. \pre none so far
+  /// \returns  False when out of memory.
+  bool cover(std::uintptr_t limit, os::PageSource& pages) noexcept;
+
+  /// Gives the tables back; nothing is ours then.
+  void discard(os::PageSource& pages) noexcept;
+
+  std::uintptr_t limit() const noexcept {
+    return static_cast<std::uintptr_t>(page_limit_) << kPageShift;
+  }
+
+  /// The size class of the span that `p` points into; 0 if p is not aligned to 16, not in a small
+  /// span, or not ours.
+  /// \cost  5 instructions and a load. The rotation carries misalignment to the top of the index,
+  ///        where the one comparison refuses it together with addresses beyond the limit.
+  unsigned class_of(const void* p) const noexcept {
+    const std::uintptr_t index =
+        std::rotr(reinterpret_cast<std::uintptr_t>(p), 4) >> (kPageShift - 4);
+    if (index >= page_limit_) [[unlikely]]
+      return 0;
+    return std::atomic_ref<std::uint8_t>(classes_[index]).load(std::memory_order_relaxed);
+  }
+
+  /// The region that `p` points into, nullptr if none of ours.
+  Region* region_of(const void* p) const noexcept {
+    const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(p);
+    if (address >> kPageShift >= page_limit_) return nullptr;
+    return std::atomic_ref<Region*>(regions_[address >> kRegionShift])
+        .load(std::memory_order_relaxed);
+  }
+
+  /// The span that `p` points into, nullptr if none. \pre no other thread frees that span
+  /// meanwhile: true while p is a live object, and under the lock of the layer that owns the span.
+  Span* span_of(const void* p) const noexcept {
+    Region* region = region_of(p);
+    if (region == nullptr) return nullptr;
+    const std::uint8_t head =
+        region->head_of_page[(reinterpret_cast<std::uintptr_t>(p) >> kPageShift) % kPagesPerRegion];
+    return head == Region::kNoSpan ? nullptr : &region->spans[head];
+  }
+
+  void set_region(const void* start, Region* region) noexcept {
+    std::atomic_ref<Region*>(regions_[reinterpret_cast<std::uintptr_t>(start) >> kRegionShift])
+        .store(region, std::memory_order_relaxed);
+  }
+
+  void set_class(const Span& span, unsigned size_class) noexcept {
+    const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(span.start) >> kPageShift;
+    for (unsigned i = 0; i < span.page_count; ++i) {
+      std::atomic_ref<std::uint8_t>(classes_[first + i])
+          .store(static_cast<std::uint8_t>(size_class), std::memory_order_relaxed);
+    }
+  }
+
+ private:
+  std::uintptr_t page_limit_ = 0;
+  std::uint8_t* classes_ = nullptr;  // [page_limit_]
+  Region** regions_ = nullptr;       // [page_limit_ / kPagesPerRegion]
+};
+
+}  // namespace strata
