@@ -9,7 +9,10 @@ namespace strata {
 /// other. fork() takes all of them in this order. Tests and objects of the toolkit that never nest
 /// use kLeaf.
 enum class LockRank : std::uint8_t {
+  kStart,           ///< making the process's malloc ready
+  kScavenger,       ///< one round of returning memory
   kThreadRegistry,  ///< the list of thread caches, parked ones included
+  kThreadBins,      ///< one per thread cache: its bins do not move while somebody counts
   kCentralList,     ///< one per size class; two are never held at once, except by fork
   kTransferCache,   ///< one per size class; the same
   kHuge,            ///< the table of huge blocks and the cache of huge mappings

@@ -29,14 +29,9 @@ class ErrnoKeeper {
 constexpr int kProtection = PROT_READ | PROT_WRITE;
 constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-class KernelPages final : public PageSource {
- public:
-  constexpr KernelPages() noexcept = default;
-};
-
-constinit KernelPages g_kernel_pages;
-
 }  // namespace
+
+constinit KernelPages detail::g_kernel_pages;
 
 std::size_t page_bytes() noexcept {
   static constinit std::atomic<std::size_t> cached{0};
@@ -102,7 +97,5 @@ void* PageSource::remap(void* address, std::size_t old_bytes, std::size_t new_by
   void* p = mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
   return p == MAP_FAILED ? nullptr : p;
 }
-
-PageSource& kernel_pages() noexcept { return g_kernel_pages; }
 
 }  // namespace strata::os

@@ -58,7 +58,17 @@ class PageSource {
   ~PageSource() = default;
 };
 
-/// The kernel itself, for as long as the process lives.
-PageSource& kernel_pages() noexcept;
+/// The kernel itself.
+class KernelPages final : public PageSource {
+ public:
+  constexpr KernelPages() noexcept = default;
+};
+
+namespace detail {
+extern constinit KernelPages g_kernel_pages;
+}
+
+/// The one source that lives as long as the process.
+constexpr PageSource& kernel_pages() noexcept { return detail::g_kernel_pages; }
 
 }  // namespace strata::os

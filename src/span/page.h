@@ -42,6 +42,7 @@ struct Span : ListLink<> {
   std::uint32_t reciprocal;  ///< ceil(2^32 / object_bytes): an object's index without a division
   std::uint32_t object_count;
   std::uint32_t free_count;
+  std::uint32_t first_word;  ///< no bit is set in the words below it
   std::uint8_t size_class;
   std::uint8_t first_page;  ///< within the region
   std::uint8_t page_count;
@@ -54,6 +55,7 @@ struct Span : ListLink<> {
   /// The product is exact for multiples of object_bytes; for any other offset it may be off by one,
   /// and the comparison refuses it either way.
   std::uint32_t index_of(const void* p) const noexcept {
+    STRATA_DCHECK(p >= start && p < start + bytes());
     const auto offset = static_cast<std::uint32_t>(static_cast<const char*>(p) - start);
     const auto index = static_cast<std::uint32_t>((std::uint64_t{offset} * reciprocal) >> 32);
     return index * object_bytes == offset && index < object_count ? index : object_count;

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "central/central_list.h"
+#include "central/transfer_cache.h"
+#include "size_class/size_class_map.h"
+
+namespace strata {
+
+/// The objects of all classes, between threads: ready batches first, spans behind them.
+/// What a thread cache is filled from and flushed to.
+/// \threads  Any number at once; a lock per class and stage.
+class Central {
+ public:
+  struct ClassStatistics {
+    CentralList::Statistics spans;
+    std::size_t in_transfer;
+  };
+
+  constexpr Central(SpanSource& spans, MetadataArena& metadata) noexcept
+      : Central(spans, metadata, std::make_integer_sequence<unsigned, SizeClassMap::kCount>{}) {}
+
+  /// Moves up to `count` objects of the class to end[-1], end[-2], …
+  /// \returns  How many, at least 1 unless out of memory.
+  std::size_t claim(unsigned size_class, void** end, std::size_t count) noexcept;
+
+  /// Takes back objects of the class, the ready stage first.
+  void release(unsigned size_class, void* const* objects, std::size_t count) noexcept;
+
+  /// Takes back objects into their spans at once, verified: what is wrong with them is fatal here.
+  void release_to_spans(unsigned size_class, void* const* objects, std::size_t count) noexcept {
+    lists_[size_class].release(objects, count);
+  }
+
+  /// Moves what lay in the ready stage unneeded since the last call to its spans.
+  void release_unneeded() noexcept;
+  /// Moves all of the ready stage to its spans.
+  void release_all() noexcept {
+    release_unneeded();  // ends the round, so that all of it counts as unneeded
+    release_unneeded();
+  }
+
+  ClassStatistics statistics(unsigned size_class) noexcept {
+    return {lists_[size_class].statistics(), transfers_[size_class].size()};
+  }
+  void check_invariants() noexcept;
+
+  void lock_all() noexcept;  ///< for fork
+  void unlock_all() noexcept;
+  void reset_locks_after_fork() noexcept;
+
+ private:
+  // Chosen: two batches of the small classes pass without a span being touched, and what lies here
+  // stays below 128 KiB a class, 4 objects of the largest ones.
+  static constexpr std::size_t kTransferBytes = 128 * 1024;
+  static constexpr std::size_t kMinTransferObjects = 4;
+  static constexpr std::size_t kMaxTransferObjects = 1024;
+
+  static constexpr std::size_t transfer_capacity(unsigned size_class) noexcept {
+    const std::size_t bytes = SizeClassMap::bytes_of(size_class);
+    const std::size_t objects = bytes == 0 ? 0 : kTransferBytes / bytes;
+    return objects < kMinTransferObjects   ? kMinTransferObjects
+           : objects > kMaxTransferObjects ? kMaxTransferObjects
+                                           : objects;
+  }
+
+  template <unsigned... kClasses>
+  constexpr Central(SpanSource& spans, MetadataArena& metadata,
+                    std::integer_sequence<unsigned, kClasses...>) noexcept
+      : lists_{CentralList{kClasses, spans}...},
+        transfers_{TransferCache{transfer_capacity(kClasses), metadata}...} {}
+
+  CentralList lists_[SizeClassMap::kCount];
+  TransferCache transfers_[SizeClassMap::kCount];
+};
+
+}  // namespace strata

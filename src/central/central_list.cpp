@@ -1,0 +1,138 @@
+#include "central/central_list.h"
+
+#include <bit>
+
+#include "base/fatal.h"
+
+namespace strata {
+namespace {
+
+unsigned width_of(const Span& span) noexcept {
+  return static_cast<unsigned>(std::bit_width(span.free_count));
+}
+
+/// Takes up to `count` objects of the span, the lowest first. \returns the new end
+void** take_objects(Span& span, void** end, std::size_t count) noexcept {
+  std::uint32_t word_index = span.first_word;
+  while (count != 0) {
+    while (span.free_bits[word_index] == 0) ++word_index;
+    std::uint64_t word = span.free_bits[word_index];
+    char* const base = span.start + std::size_t{word_index} * 64 * span.object_bytes;
+    for (; word != 0 && count != 0; word &= word - 1, --count) {
+      *--end = base + static_cast<std::size_t>(std::countr_zero(word)) * span.object_bytes;
+    }
+    span.free_bits[word_index] = word;
+  }
+  span.first_word = word_index;
+  return end;
+}
+
+}  // namespace
+
+std::size_t CentralList::claim(void** end, std::size_t count) noexcept {
+  LockGuard guard(lock_);
+  std::size_t claimed = 0;
+  while (claimed < count) {
+    Span* span;
+    if (nonempty_ != 0) {
+      const auto width = static_cast<unsigned>(std::countr_zero(nonempty_));
+      span = by_free_[width].front();
+      unfile(*span, width);
+    } else {
+      span = spans_.create(size_class_);
+      if (span == nullptr) break;
+      ++span_count_;
+      free_ += span->object_count;
+    }
+    const std::size_t wanted = count - claimed;
+    const std::size_t taken = wanted < span->free_count ? wanted : span->free_count;
+    end = take_objects(*span, end, taken);
+    span->free_count -= static_cast<std::uint32_t>(taken);
+    claimed += taken;
+    if (span->free_count != 0) file(*span);
+  }
+  claimed_ += claimed;
+  free_ -= claimed;
+  return claimed;
+}
+
+void CentralList::release(void* const* objects, std::size_t count) noexcept {
+  LockGuard guard(lock_);
+  for (std::size_t i = 0; i < count; ++i) {
+    void* const object = objects[i];
+    Span* span = spans_.map().span_of(object);
+    if (span == nullptr || span->size_class != size_class_) {
+      fatal_pointer("invalid free of ", object,
+                    ": the object was freed twice, or deleted with a size that is not its own");
+    }
+    const std::uint32_t index = span->index_of(object);
+    if (index == span->object_count) {
+      fatal_pointer("invalid free of ", object, ": it points into an object, not at its start");
+    }
+    std::uint64_t& word = span->free_bits[index / 64];
+    const std::uint64_t bit = std::uint64_t{1} << index % 64;
+    if ((word & bit) != 0) fatal_pointer("double free of ", object, ": the object is free already");
+    word |= bit;
+    if (index / 64 < span->first_word) span->first_word = index / 64;
+
+    const unsigned width = width_of(*span);
+    ++span->free_count;
+    if (span->free_count == span->object_count) {
+      if (width != 0) unfile(*span, width);
+      --span_count_;
+      free_ -= span->object_count - 1;
+      spans_.destroy(*span);
+      continue;
+    }
+    ++free_;
+    if (width_of(*span) != width) {
+      if (width != 0) unfile(*span, width);
+      file(*span);
+    }
+  }
+  claimed_ -= count;
+}
+
+void CentralList::file(Span& span) noexcept {
+  const unsigned width = width_of(span);
+  by_free_[width].push_front(span);
+  nonempty_ |= 1u << width;
+}
+
+void CentralList::unfile(Span& span, unsigned width) noexcept {
+  by_free_[width].remove(span);
+  if (by_free_[width].is_empty()) nonempty_ &= ~(1u << width);
+}
+
+CentralList::Statistics CentralList::statistics() noexcept {
+  LockGuard guard(lock_);
+  return {span_count_, span_count_ * span_pages_of(size_class_), claimed_, free_};
+}
+
+void CentralList::check_invariants() noexcept {
+  LockGuard guard(lock_);
+  std::size_t free = 0;
+  std::size_t listed = 0;
+  for (unsigned width = 0; width < kWidths; ++width) {
+    for (Span* span = by_free_[width].front(); span != nullptr;
+         span = by_free_[width].next(*span)) {
+      std::size_t bits = 0;
+      for (std::size_t word = 0; word < span->bitmap_words(); ++word) {
+        STRATA_INVARIANT(word >= span->first_word || span->free_bits[word] == 0,
+                         "a free object stands below a span's first word");
+        bits += static_cast<std::size_t>(std::popcount(span->free_bits[word]));
+      }
+      STRATA_INVARIANT(bits == span->free_count, "a span's bitmap does not match its count");
+      STRATA_INVARIANT(width_of(*span) == width, "a span is in the wrong list");
+      STRATA_INVARIANT(span->size_class == size_class_, "a span of another class is in the list");
+      free += bits;
+      ++listed;
+    }
+    STRATA_INVARIANT(by_free_[width].is_empty() == ((nonempty_ >> width & 1) == 0),
+                     "the summary of the span lists is wrong");
+  }
+  STRATA_INVARIANT(free == free_, "free objects are miscounted");
+  STRATA_INVARIANT(listed <= span_count_, "a span is listed that is not counted");
+}
+
+}  // namespace strata

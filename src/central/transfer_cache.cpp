@@ -1,0 +1,49 @@
+#include "central/transfer_cache.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace strata {
+
+std::size_t TransferCache::insert(void* const* objects, std::size_t count) noexcept {
+  LockGuard guard(lock_);
+  if (slots_ == nullptr) {
+    slots_ = static_cast<void**>(metadata_.allocate(capacity_ * sizeof(void*)));
+    if (slots_ == nullptr) return 0;
+  }
+  const std::size_t taken = std::min(count, capacity_ - size_);
+  std::memcpy(slots_ + size_, objects + (count - taken), taken * sizeof(void*));
+  size_ += taken;
+  return taken;
+}
+
+std::size_t TransferCache::remove(void** end, std::size_t count) noexcept {
+  LockGuard guard(lock_);
+  const std::size_t taken = std::min(count, size_);
+  size_ -= taken;
+  least_size_ = std::min(least_size_, size_);
+  if (taken != 0) std::memcpy(end - taken, slots_ + size_, taken * sizeof(void*));
+  return taken;
+}
+
+std::size_t TransferCache::take_unneeded(void** out, std::size_t count) noexcept {
+  LockGuard guard(lock_);
+  const std::size_t taken = std::min(count, least_size_);
+  if (taken == 0) {
+    least_size_ = size_;  // the next round begins
+    return 0;
+  }
+  // From the bottom: what has waited longest.
+  std::memcpy(out, slots_, taken * sizeof(void*));
+  size_ -= taken;
+  least_size_ -= taken;
+  std::memmove(slots_, slots_ + taken, size_ * sizeof(void*));
+  return taken;
+}
+
+std::size_t TransferCache::size() noexcept {
+  LockGuard guard(lock_);
+  return size_;
+}
+
+}  // namespace strata

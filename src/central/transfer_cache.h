@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+
+#include "base/lock.h"
+#include "base/metadata_arena.h"
+
+namespace strata {
+
+/// A stack of objects of one class on their way from threads that free to threads that allocate:
+/// batches are copied in and out, nobody looks at the objects or at their spans.
+/// Objects in it are free and hold memory, so it is bounded, and what lies there unneeded for an
+/// interval moves on to the spans (take_unneeded).
+/// \threads  Any number at once; one lock.
+class TransferCache {
+ public:
+  constexpr TransferCache(std::size_t capacity, MetadataArena& metadata) noexcept
+      : metadata_(metadata), capacity_(capacity) {}
+  TransferCache(const TransferCache&) = delete;
+  TransferCache& operator=(const TransferCache&) = delete;
+
+  /// Takes as many of the objects as there is room for, the last ones. \returns how many
+  std::size_t insert(void* const* objects, std::size_t count) noexcept;
+
+  /// Moves up to `count` objects to end[-1], end[-2], … \returns how many
+  std::size_t remove(void** end, std::size_t count) noexcept;
+
+  /// Moves up to `count` of the objects that were not needed since the last round to `out`.
+  /// \returns  How many; 0 ends the round.
+  std::size_t take_unneeded(void** out, std::size_t count) noexcept;
+
+  std::size_t size() noexcept;
+  Lock& lock() noexcept { return lock_; }  ///< for fork
+
+ private:
+  Lock lock_{LockRank::kTransferCache};
+  MetadataArena& metadata_;
+  const std::size_t capacity_;
+
+  // All below is guarded by lock_.
+  void** slots_ = nullptr;  // [capacity_], made at the first insert
+  std::size_t size_ = 0;
+  std::size_t least_size_ = 0;  // since the last round of take_unneeded
+};
+
+}  // namespace strata

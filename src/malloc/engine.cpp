@@ -1,0 +1,153 @@
+#include "malloc/engine.h"
+
+#include "base/fatal.h"
+#include "base/text_writer.h"
+
+namespace strata {
+namespace {
+
+constexpr std::uintptr_t kGiB = std::uintptr_t{1} << 30;
+
+// Chosen: how much address space the page map covers. The first is what it should be; the others
+// serve a process whose address space is limited (RLIMIT_AS), at 1/65536 of their size.
+constexpr std::uintptr_t kMapLimits[] = {4096 * kGiB, 128 * kGiB};
+// Where a kernel gives no low addresses, the map covers all that user space can have on x86-64 and
+// arm64 with 48-bit addresses.
+constexpr std::uintptr_t kWideMapLimit = std::uintptr_t{1} << 48;
+// Chosen: above everything that a program linked to fixed addresses, its brk heap and 32-bit-minded
+// mappings use, below every mmap of the kernel's own choice, and inside the 128 GiB that valgrind
+// allows; 15 bits of it are random.
+constexpr std::uintptr_t kFirstHeapAddress = 8 * kGiB;
+constexpr std::uint64_t kPlaces = 1u << 15;
+
+[[noreturn]] void die_of_pointer(const char* action, const void* p, const char* reason) noexcept {
+  TextWriter before;
+  before.text("invalid ").text(action).text(" of ");
+  fatal_pointer(before.view(), p, reason);
+}
+
+}  // namespace
+
+bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
+  registry_.budget().set_bytes(options.cache_bytes);
+  huge_.configure(options.huge_pages != HugePages::kNever);
+  page_heap_.configure(kFirstHeapAddress + (seed % kPlaces) * kRegionBytes, options.huge_pages);
+  for (const std::uintptr_t limit : kMapLimits) {
+    if (!map_.cover(limit, pages_)) continue;
+    // One page, taken and given back, shows whether the kernel gives addresses below the limit.
+    if (Span* span = page_heap_.allocate(1)) {
+      page_heap_.deallocate(*span);
+      return true;
+    }
+    map_.discard(pages_);
+  }
+  return map_.cover(kWideMapLimit, pages_);
+}
+
+void* Engine::allocate_object(unsigned size_class) noexcept {
+  void* object = nullptr;
+  central_.claim(size_class, &object + 1, 1);
+  return object;
+}
+
+Engine::Block Engine::allocate_large(std::size_t bytes, std::size_t alignment) noexcept {
+  if (bytes > kMaxBytes) return {nullptr, false};
+  if (bytes <= kMaxLargeBytes && alignment <= kRegionBytes) {
+    const std::size_t pages = bytes == 0 ? 1 : (bytes + kPageBytes - 1) / kPageBytes;
+    const std::size_t alignment_pages = alignment <= kPageBytes ? 1 : alignment / kPageBytes;
+    Span* span =
+        page_heap_.allocate(static_cast<unsigned>(pages), static_cast<unsigned>(alignment_pages));
+    if (span == nullptr) return {nullptr, false};
+    return {span->start, span->is_zero};
+  }
+  const HugeHeap::Block block = huge_.allocate(bytes, alignment);
+  return {block.address, block.is_zero};
+}
+
+void Engine::deallocate_large(void* p) noexcept {
+  Region* region = map_.region_of(p);
+  if (region == nullptr) {
+    if (huge_.deallocate(p)) return;
+    die_of_pointer("free", p, ": Strata did not allocate it, or it was freed before");
+  }
+  Span* span = map_.span_of(p);
+  if (span == nullptr) die_of_pointer("free", p, ": it was freed before, or never allocated");
+  if (span->start != p) {
+    die_of_pointer("free", p,
+                   reinterpret_cast<std::uintptr_t>(p) % SizeClassMap::kGrain != 0
+                       ? ": it is misaligned, no allocation starts there"
+                       : ": it points into an allocation, not at its start");
+  }
+  page_heap_.deallocate(*span);
+}
+
+std::size_t Engine::usable_bytes(const void* p, const char* action) noexcept {
+  if (const unsigned size_class = map_.class_of(p)) return SizeClassMap::bytes_of(size_class);
+  if (map_.region_of(p) != nullptr) {
+    const Span* span = map_.span_of(p);
+    if (span == nullptr) die_of_pointer(action, p, ": it was freed before, or never allocated");
+    if (span->start != p)
+      die_of_pointer(action, p, ": it points into an allocation, not at its start");
+    return span->bytes();
+  }
+  const std::size_t bytes = huge_.usable_bytes(p);
+  if (bytes == 0) die_of_pointer(action, p, ": Strata did not allocate it, or it was freed before");
+  return bytes;
+}
+
+void* Engine::resize_large(void* p, std::size_t bytes) noexcept {
+  if (bytes > kMaxBytes || bytes <= SizeClassMap::kMaxBytes) return nullptr;
+  if (map_.region_of(p) != nullptr) {
+    if (bytes > kMaxLargeBytes) return nullptr;
+    const auto pages = static_cast<unsigned>((bytes + kPageBytes - 1) / kPageBytes);
+    return page_heap_.resize(*map_.span_of(p), pages) ? p : nullptr;
+  }
+  return bytes > kMaxLargeBytes ? huge_.reallocate(p, bytes) : nullptr;
+}
+
+bool Engine::release_all() noexcept {
+  registry_.flush_parked();
+  central_.release_all();
+  const std::size_t pages = page_heap_.release(~std::size_t{0});
+  const std::size_t bytes = huge_.release_all();
+  return pages + bytes != 0;
+}
+
+void Engine::release_unneeded() noexcept {
+  registry_.flush_unneeded();
+  central_.release_unneeded();
+  page_heap_.release_unneeded();
+  huge_.release_unneeded();
+}
+
+void Engine::check_invariants() noexcept {
+  central_.check_invariants();
+  page_heap_.check_invariants();
+  huge_.check_invariants();
+}
+
+void Engine::lock_all() noexcept {
+  registry_.lock_all();
+  central_.lock_all();
+  huge_.lock().lock();
+  page_heap_.lock().lock();
+  metadata_.lock().lock();
+}
+
+void Engine::unlock_all() noexcept {
+  metadata_.lock().unlock();
+  page_heap_.lock().unlock();
+  huge_.lock().unlock();
+  central_.unlock_all();
+  registry_.unlock_all();
+}
+
+void Engine::reset_locks_after_fork() noexcept {
+  metadata_.lock().reset_after_fork();
+  page_heap_.lock().reset_after_fork();
+  huge_.lock().reset_after_fork();
+  central_.reset_locks_after_fork();
+  registry_.reset_after_fork();
+}
+
+}  // namespace strata

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "malloc/engine.h"
+
+namespace strata {
+
+/// Returns idle memory to the kernel without needing traffic. A round every half delay asks each
+/// layer for what it did not need since the round before, so memory goes back after half to one
+/// delay.
+///
+/// No thread exists until kWakeBytes are idle, and it ends when a round finds nothing left.
+///   state_  0 no thread · 1 a thread runs or is being started
+/// \threads  notice() and the fork calls: any; rounds: the scavenger's own thread.
+class Scavenger {
+ public:
+  // Chosen: less than this is not worth a thread, and programs that stay below keep the C library's
+  // fast paths for single-threaded processes.
+  static constexpr std::size_t kWakeBytes = std::size_t{8} << 20;
+
+  explicit constexpr Scavenger(Engine& engine) noexcept : engine_(engine) {}
+
+  /// 0: never. Before the first notice().
+  void set_delay_ms(std::size_t delay_ms) noexcept { delay_ms_ = delay_ms; }
+
+  /// Called on slow paths with no lock held: starts the thread if there is something to return.
+  /// \cost  Three loads.
+  void notice() noexcept {
+    if (engine_.idle_bytes() >= kWakeBytes && state_.load(std::memory_order_relaxed) == kAsleep)
+      start();
+  }
+
+  void lock_for_fork() noexcept { round_lock_.lock(); }
+  void unlock_after_fork() noexcept { round_lock_.unlock(); }
+  /// In the child the thread does not exist.
+  void reset_after_fork() noexcept {
+    round_lock_.reset_after_fork();
+    state_.store(kAsleep, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::uint32_t kAsleep = 0;
+  static constexpr std::uint32_t kRunning = 1;
+
+  void start() noexcept;
+  void run() noexcept;
+  static void* thread_main(void* self) noexcept;
+
+  Engine& engine_;
+  std::size_t delay_ms_ = 0;
+  Lock round_lock_{LockRank::kScavenger};  // held during a round; fork waits for its end
+  // relaxed: it decides only who starts a thread; the engine's locks order everything else.
+  std::atomic<std::uint32_t> state_{kAsleep};
+};
+
+}  // namespace strata

@@ -1,0 +1,147 @@
+// The C library's allocation functions, and Strata's own names for them.
+//
+// Each standard name is an alias of the strata_ function with the same meaning, so that the hot
+// path has no call in it. Semantics are glibc's where the standard leaves a choice.
+
+#include <strata/malloc.h>
+
+#include <cstring>
+
+#include "malloc/process.h"
+#include "malloc/statistics.h"
+#include "os/process.h"
+
+#define STRATA_ALIAS(function) \
+  __attribute__((alias(#function), visibility("default"), copy(function)))
+
+namespace {
+
+bool is_power_of_two(std::size_t value) noexcept {
+  return value != 0 && (value & (value - 1)) == 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+void* strata_malloc(std::size_t bytes) noexcept { return strata::allocate(bytes); }
+
+void strata_free(void* block) noexcept { strata::deallocate(block); }
+
+void strata_free_sized(void* block, std::size_t) noexcept { strata::deallocate(block); }
+
+void* strata_calloc(std::size_t count, std::size_t bytes) noexcept {
+  return strata::allocate_zeroed(count, bytes);
+}
+
+void* strata_realloc(void* block, std::size_t bytes) noexcept {
+  return strata::reallocate(block, bytes);
+}
+
+void* strata_aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
+  if (!is_power_of_two(alignment)) {
+    strata::os::set_errno_invalid();
+    return nullptr;
+  }
+  return strata::allocate_aligned(alignment, bytes);
+}
+
+std::size_t strata_usable_size(const void* block) noexcept { return strata::usable_bytes(block); }
+
+int strata_release_memory() noexcept { return strata::release_memory() ? 1 : 0; }
+
+void strata_stats_print() noexcept { strata::print_statistics(); }
+
+// The C library's names.
+
+STRATA_API void* malloc(std::size_t bytes) noexcept STRATA_ALIAS(strata_malloc);
+STRATA_API void free(void* block) noexcept STRATA_ALIAS(strata_free);
+STRATA_API void cfree(void* block) noexcept STRATA_ALIAS(strata_free);
+STRATA_API void free_sized(void* block, std::size_t bytes) noexcept STRATA_ALIAS(strata_free_sized);
+STRATA_API void* calloc(std::size_t count, std::size_t bytes) noexcept STRATA_ALIAS(strata_calloc);
+STRATA_API void* realloc(void* block, std::size_t bytes) noexcept STRATA_ALIAS(strata_realloc);
+STRATA_API void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept
+    STRATA_ALIAS(strata_aligned_alloc);
+STRATA_API std::size_t malloc_usable_size(void* block) noexcept;
+STRATA_API int malloc_trim(std::size_t pad) noexcept;
+
+STRATA_API void free_aligned_sized(void* block, std::size_t, std::size_t) noexcept {
+  strata::deallocate(block);
+}
+
+std::size_t malloc_usable_size(void* block) noexcept { return strata::usable_bytes(block); }
+
+STRATA_API void* reallocarray(void* block, std::size_t count, std::size_t bytes) noexcept {
+  std::size_t total;
+  if (__builtin_mul_overflow(count, bytes, &total)) {
+    strata::os::set_errno_no_memory();
+    return nullptr;
+  }
+  return strata::reallocate(block, total);
+}
+
+/// As glibc: an alignment that is no power of two is rounded up to one.
+STRATA_API void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
+  if (alignment > strata::Engine::kMaxBytes / 2 + 1) {
+    strata::os::set_errno_invalid();
+    return nullptr;
+  }
+  return strata::allocate_aligned(std::bit_ceil(alignment), bytes);
+}
+
+STRATA_API int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) noexcept {
+  if (!is_power_of_two(alignment) || alignment % sizeof(void*) != 0)
+    return strata::os::error_invalid();
+  void* block = strata::allocate_aligned(alignment, bytes);
+  if (block == nullptr) return strata::os::error_no_memory();
+  *out = block;
+  return 0;
+}
+
+STRATA_API void* valloc(std::size_t bytes) noexcept {
+  return strata::allocate_aligned(strata::os::page_bytes(), bytes);
+}
+
+STRATA_API void* pvalloc(std::size_t bytes) noexcept {
+  const std::size_t page = strata::os::page_bytes();
+  std::size_t rounded;
+  if (__builtin_add_overflow(bytes, page - 1, &rounded)) {
+    strata::os::set_errno_no_memory();
+    return nullptr;
+  }
+  rounded &= ~(page - 1);
+  return strata::allocate_aligned(page, rounded != 0 ? rounded : page);
+}
+
+int malloc_trim(std::size_t) noexcept { return strata_release_memory(); }
+
+/// glibc's struct mallinfo2, under another name: <malloc.h> is a system header.
+struct StrataMallinfo {
+  std::size_t arena;     // bytes in regions
+  std::size_t ordblks;   // free objects
+  std::size_t smblks;    // unused
+  std::size_t hblks;     // huge blocks
+  std::size_t hblkhd;    // bytes in them
+  std::size_t usmblks;   // unused
+  std::size_t fsmblks;   // bytes in caches
+  std::size_t uordblks;  // bytes live
+  std::size_t fordblks;  // bytes free
+  std::size_t keepcost;  // bytes that malloc_trim could return
+};
+
+STRATA_API StrataMallinfo mallinfo2() noexcept {
+  strata::Statistics now;
+  strata::collect_statistics(strata::g_process.engine, now);
+  StrataMallinfo info{};
+  for (const auto& entry : now.classes) info.ordblks += entry.free_objects + entry.cached_objects;
+  info.arena = now.regions * strata::kRegionBytes;
+  info.hblks = now.huge_blocks;
+  info.hblkhd = now.mapped - info.arena;
+  info.fsmblks = now.cached;
+  info.uordblks = now.live;
+  info.fordblks = now.mapped - now.live;
+  info.keepcost = now.idle;
+  return info;
+}
+
+}  // extern "C"

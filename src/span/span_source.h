@@ -1,0 +1,47 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "base/metadata_arena.h"
+#include "size_class/size_class_map.h"
+#include "span/page.h"
+#include "span/page_heap.h"
+#include "span/page_map.h"
+
+namespace strata {
+
+/// Pages a span of the class has: a power of two, and at least kMinObjects objects fit.
+constexpr unsigned span_pages_of(unsigned size_class) noexcept {
+  // Chosen: fewer objects would make the page heap the common path, more would keep large spans
+  // alive for one of them.
+  constexpr std::size_t kMinObjects = 8;
+  unsigned pages = 1;
+  while (pages * kPageBytes < kMinObjects * SizeClassMap::bytes_of(size_class)) pages *= 2;
+  return pages;
+}
+static_assert(span_pages_of(SizeClassMap::kCount - 1) <= kPagesPerRegion,
+              "the largest class's span fits a region");
+
+/// Makes spans of small objects from pages: the seam between pages and objects.
+/// \threads  Any number at once.
+class SpanSource {
+ public:
+  constexpr SpanSource(PageMap& map, PageHeap& pages, MetadataArena& metadata) noexcept
+      : map_(map), pages_(pages), metadata_(metadata) {}
+
+  /// \returns  A span of the class with every object in it; nullptr when out of memory.
+  Span* create(unsigned size_class) noexcept;
+
+  /// \pre  every object is back: free_count == object_count
+  void destroy(Span& span) noexcept;
+
+  const PageMap& map() const noexcept { return map_; }
+
+ private:
+  PageMap& map_;
+  PageHeap& pages_;
+  MetadataArena& metadata_;
+};
+
+}  // namespace strata

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+
+#include "base/lock.h"
+#include "base/metadata_arena.h"
+#include "thread_cache/thread_cache.h"
+
+namespace strata {
+
+/// All thread caches: those in use, those of threads that ended, and the empty ones.
+///
+/// The cache of a thread that ends is parked with what it holds, and the next thread adopts it
+/// warm: short threads pay neither for filling nor for flushing. A parked cache that waits longer
+/// than a round of flush_unneeded() is flushed; so is the oldest when more than kMaxParked wait.
+/// \threads  Any number at once; one lock.
+class ThreadRegistry {
+ public:
+  constexpr ThreadRegistry(Central& central, MetadataArena& metadata,
+                           std::size_t budget_bytes) noexcept
+      : central_(central), metadata_(metadata), budget_(budget_bytes) {}
+  ThreadRegistry(const ThreadRegistry&) = delete;
+  ThreadRegistry& operator=(const ThreadRegistry&) = delete;
+
+  /// A cache for the calling thread; nullptr when out of memory. \cost constant
+  ThreadCache* adopt() noexcept;
+
+  /// Takes the cache of a thread that ends.
+  void park(ThreadCache& cache) noexcept;
+
+  /// Flushes the caches that were parked before the last call and are parked still.
+  void flush_unneeded() noexcept;
+  /// Flushes all parked caches.
+  void flush_parked() noexcept;
+
+  /// Objects of the class in all caches. \cost a visit to every thread's cache
+  std::size_t count_objects(unsigned size_class) noexcept;
+  std::size_t live_threads() noexcept;
+  bool has_parked() noexcept;
+
+  CacheBudget& budget() noexcept { return budget_; }
+
+  void lock_all() noexcept;  ///< for fork: the registry and every cache's bins
+  void unlock_all() noexcept;
+  /// In the child: only the calling thread exists. The other threads' caches keep their objects for
+  /// ever, since their owners may have been in the middle of using them: accepted loss, at most a
+  /// share.
+  void reset_after_fork() noexcept;
+
+ private:
+  // Chosen: as many as a pool of workers restarts at once; more would hoard.
+  static constexpr std::size_t kMaxParked = 16;
+
+  ThreadCache* pop_parked() noexcept;
+
+  Lock lock_{LockRank::kThreadRegistry};
+  Central& central_;
+  MetadataArena& metadata_;
+  CacheBudget budget_;
+
+  // All below is guarded by lock_.
+  IntrusiveList<ThreadCache> in_use_;
+  IntrusiveList<ThreadCache> parked_;  // the latest first
+  IntrusiveList<ThreadCache> empty_;
+  std::size_t in_use_count_ = 0;
+  std::size_t parked_count_ = 0;
+  std::size_t parked_long_ = 0;  // of the parked ones, the oldest so many waited through a round
+};
+
+}  // namespace strata
