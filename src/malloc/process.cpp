@@ -84,8 +84,8 @@ bool start_thread() noexcept {
 }
 
 void* try_allocate_object(unsigned size_class) noexcept {
-  if (void* object = t_bins->pop(size_class)) return object;
   if (t_bins == &g_fresh_bins && !start_thread()) return nullptr;
+  if (void* object = t_bins->pop(size_class)) return object;  // an adopted cache is warm
   if (t_bins == &g_direct_bins) return g_process.engine.allocate_object(size_class);
   return static_cast<ThreadCache*>(t_bins)->refill_and_pop(size_class);
 }
