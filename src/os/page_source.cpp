@@ -68,7 +68,9 @@ bool map_at(void* address, std::size_t bytes) noexcept {
 
 void unmap(void* address, std::size_t bytes) noexcept {
   ErrnoKeeper keep;
-  munmap(address, bytes);
+  // Neighbouring mappings of ours are one to the kernel, and cutting a piece out of it fails at
+  // vm.max_map_count. Then the memory goes back at least; what stays behind is addresses.
+  if (munmap(address, bytes) != 0) madvise(address, bytes, MADV_DONTNEED);
 }
 
 bool decommit(void* address, std::size_t bytes) noexcept {

@@ -53,7 +53,8 @@ class PageSource {
     return map_and_trim(bytes, alignment);
   }
 
-  /// Gives the range back; its addresses may be reused by anybody.
+  /// Gives the range back; its addresses may be reused by anybody. If the kernel has no mapping
+  /// left to describe the hole, only the memory goes back and the addresses are lost.
   virtual void unmap(void* address, std::size_t bytes) noexcept { kernel::unmap(address, bytes); }
 
   /// Gives the memory back and keeps the addresses: the pages read as zero when touched again.
