@@ -18,6 +18,8 @@ target_include_directories(strata_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PR
 target_compile_features(strata_flags INTERFACE cxx_std_20)
 target_compile_options(strata_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wno-unused-parameter
+  # A sentence that names its place says src/base/lock.cpp, wherever the build was made.
+  -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
   $<$<BOOL:${STRATA_WARNINGS_AS_ERRORS}>:-Werror>)
 target_link_libraries(strata_flags INTERFACE Threads::Threads)
 if(STRATA_SANITIZER STREQUAL "address")
