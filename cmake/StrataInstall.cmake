@@ -21,22 +21,22 @@ add_custom_target(strata_product)
 function(strata_install_library target)
   cmake_parse_arguments(arg "" "EXPORT_NAME" "" ${ARGN})
   if(NOT arg_EXPORT_NAME)
-    message(FATAL_ERROR "strata_install_library(${target}): say EXPORT_NAME, the part behind strata::")
+    message(
+      FATAL_ERROR "strata_install_library(${target}): say EXPORT_NAME, the part behind strata::")
   endif()
   add_dependencies(strata_product ${target})
   add_library(strata::${arg_EXPORT_NAME} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${arg_EXPORT_NAME})
   # The public headers are C++17, whatever the sources need.
   target_compile_features(${target} INTERFACE cxx_std_17)
-  target_include_directories(${target} INTERFACE
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
-    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                                 $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   get_target_property(type ${target} TYPE)
   if(type STREQUAL "STATIC_LIBRARY")
     target_link_libraries(${target} INTERFACE Threads::Threads)
   elseif(type STREQUAL "SHARED_LIBRARY")
-    set_target_properties(${target} PROPERTIES
-      VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+    set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION
+                                                                          ${PROJECT_VERSION_MAJOR})
   endif()
   install(TARGETS ${target} EXPORT strata-targets)
   set_property(GLOBAL APPEND PROPERTY STRATA_INSTALLED_LIBRARIES ${target})
@@ -54,16 +54,24 @@ function(strata_install_package)
   if(NOT libraries)
     return()
   endif()
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/strata TYPE INCLUDE
-    FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+  install(
+    DIRECTORY ${PROJECT_SOURCE_DIR}/include/strata
+    TYPE INCLUDE
+    FILES_MATCHING
+    PATTERN "*.h"
+    PATTERN "*.hpp")
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE TYPE DOC)
-  install(EXPORT strata-targets NAMESPACE strata:: DESTINATION ${STRATA_PACKAGE_DIR})
-  configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/strataConfig.cmake.in
-    ${PROJECT_BINARY_DIR}/strataConfig.cmake INSTALL_DESTINATION ${STRATA_PACKAGE_DIR})
-  write_basic_package_version_file(${PROJECT_BINARY_DIR}/strataConfigVersion.cmake
-    COMPATIBILITY SameMinorVersion)
-  install(FILES ${PROJECT_BINARY_DIR}/strataConfig.cmake ${PROJECT_BINARY_DIR}/strataConfigVersion.cmake
+  install(
+    EXPORT strata-targets
+    NAMESPACE strata::
     DESTINATION ${STRATA_PACKAGE_DIR})
+  configure_package_config_file(
+    ${PROJECT_SOURCE_DIR}/cmake/strataConfig.cmake.in ${PROJECT_BINARY_DIR}/strataConfig.cmake
+    INSTALL_DESTINATION ${STRATA_PACKAGE_DIR})
+  write_basic_package_version_file(${PROJECT_BINARY_DIR}/strataConfigVersion.cmake
+                                   COMPATIBILITY SameMinorVersion)
+  install(FILES ${PROJECT_BINARY_DIR}/strataConfig.cmake
+                ${PROJECT_BINARY_DIR}/strataConfigVersion.cmake DESTINATION ${STRATA_PACKAGE_DIR})
   foreach(target IN LISTS libraries)
     strata_install_pkgconfig(${target})
   endforeach()
@@ -92,6 +100,7 @@ function(strata_install_pkgconfig target)
   file(RELATIVE_PATH STRATA_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
   string(REGEX REPLACE "/$" "" STRATA_PC_PREFIX ${STRATA_PC_PREFIX})
   configure_file(${PROJECT_SOURCE_DIR}/cmake/strata.pc.in
-    ${PROJECT_BINARY_DIR}/${STRATA_PC_NAME}.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/${STRATA_PC_NAME}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+                 ${PROJECT_BINARY_DIR}/${STRATA_PC_NAME}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${STRATA_PC_NAME}.pc
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()
