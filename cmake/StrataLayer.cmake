@@ -12,6 +12,15 @@
 
 find_package(Threads REQUIRED)
 
+# Whoever names no build type means the one that users run.
+if(PROJECT_IS_TOP_LEVEL
+   AND NOT CMAKE_BUILD_TYPE
+   AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE
+      Release
+      CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+endif()
+
 # Flags that every target of the project shares.
 add_library(strata_flags INTERFACE)
 target_include_directories(strata_flags INTERFACE ${PROJECT_SOURCE_DIR}/src

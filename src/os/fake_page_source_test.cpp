@@ -87,7 +87,8 @@ TEST(FakePageSource, FollowsAHoleInTheMiddle) {
 // The macro's body may name no local variable, hence the statics.
 TEST(FakePageSource, FailsTheTestOnARangeItNeverMapped) {
   static FakePageSource source;
-  static char* a = static_cast<char*>(source.map(pages(1)));
+  static char* a;
+  a = static_cast<char*>(source.map(pages(1)));
   EXPECT_NONFATAL_FAILURE(source.unmap(a, pages(2)), "not whole pages that this source has mapped");
   EXPECT_NONFATAL_FAILURE(source.decommit(a + 64, page_bytes()), "not whole pages");
   source.unmap(a, pages(1));

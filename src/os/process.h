@@ -63,7 +63,8 @@ void wake_all(const std::uint32_t* word) noexcept;
 bool start_thread(void* (*body)(void*), void* argument) noexcept;
 
 /// Calls `on_exit(value)` when a thread that called set_thread_exit_value(value) ends.
-/// One registration per process. \returns False if the system has no key left.
+/// One registration per process, before a second thread could set a value.
+/// \returns False if the system has no key left.
 bool register_thread_exit(void (*on_exit)(void*)) noexcept;
 /// May allocate through the process's malloc, once per thread, where the process has more than 32
 /// keys. \returns False if there was no memory for that, or nothing is registered.

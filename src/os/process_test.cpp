@@ -209,9 +209,13 @@ TEST(Process, StartsAThreadThatNoSignalInterrupts) {
 std::atomic<void*> g_exit_value{nullptr};
 
 TEST(Process, CallsTheThreadExitHandlerWithTheThreadsValue) {
-  EXPECT_FALSE(set_thread_exit_value(&g_exit_value));  // nothing is registered yet
-  ASSERT_TRUE(register_thread_exit(
-      [](void* value) { g_exit_value.store(value, std::memory_order_relaxed); }));
+  static const bool registered = [] {  // once per process, however often this test runs
+    EXPECT_FALSE(set_thread_exit_value(&g_exit_value)) << "nothing is registered yet";
+    return register_thread_exit(
+        [](void* value) { g_exit_value.store(value, std::memory_order_relaxed); });
+  }();
+  ASSERT_TRUE(registered);
+  g_exit_value.store(nullptr, std::memory_order_relaxed);
   std::thread([] {}).join();
   EXPECT_EQ(g_exit_value.load(std::memory_order_relaxed), nullptr);
   int value = 0;
@@ -225,9 +229,11 @@ std::string& fork_trace() {
 }
 
 TEST(Process, RunsTheForkHandlersOnTheirSides) {
-  ASSERT_TRUE(register_fork_handlers([] { fork_trace() += "before "; },
-                                     [] { fork_trace() += "parent"; },
-                                     [] { fork_trace() += "child"; }));
+  static const bool registered =
+      register_fork_handlers([] { fork_trace() += "before "; }, [] { fork_trace() += "parent"; },
+                             [] { fork_trace() += "child"; });
+  ASSERT_TRUE(registered);
+  fork_trace().clear();
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) _exit(fork_trace() == "before child" ? 0 : 1);
