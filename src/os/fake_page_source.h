@@ -120,7 +120,7 @@ class FakePageSource : public PageSource {
   void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept override {
     std::lock_guard guard(mutex_);
     if (!begin_call_about(kRemap, "remap", address, old_bytes)) return nullptr;
-    check_size("remap", new_bytes);
+    if (!is_whole_pages("remap", new_bytes)) return nullptr;
     if (is_refused(new_bytes > old_bytes ? new_bytes - old_bytes : 0)) return nullptr;
     void* moved = kernel_pages().remap(address, old_bytes, new_bytes);
     if (moved == nullptr) return nullptr;
@@ -145,8 +145,7 @@ class FakePageSource : public PageSource {
   void* map_with(Call call, std::size_t bytes, Mapper mapper) {
     std::lock_guard guard(mutex_);
     ++calls_[call];
-    check_size("map", bytes);
-    if (is_refused(bytes)) return nullptr;
+    if (!is_whole_pages("map", bytes) || is_refused(bytes)) return nullptr;
     void* p = mapper();
     if (p != nullptr) remember(p, bytes);
     return p;
@@ -155,16 +154,17 @@ class FakePageSource : public PageSource {
   /// Counts the call; false, and the test has failed, if it breaks the contract of PageSource.
   bool begin_call_about(Call call, const char* name, const void* address, std::size_t bytes) {
     ++calls_[call];
-    check_size(name, bytes);
+    if (!is_whole_pages(name, bytes)) return false;
     if (number(address) % page_bytes() == 0 && covers(address, bytes)) return true;
     ADD_FAILURE() << name << '(' << address << ", " << bytes
                   << "): not whole pages that this source has mapped";
     return false;
   }
 
-  static void check_size(const char* name, std::size_t bytes) {
-    EXPECT_TRUE(bytes != 0 && bytes % page_bytes() == 0)
-        << name << ": " << bytes << " bytes are not whole pages";
+  static bool is_whole_pages(const char* name, std::size_t bytes) {
+    if (bytes != 0 && bytes % page_bytes() == 0) return true;
+    ADD_FAILURE() << name << ": " << bytes << " bytes are not whole pages";
+    return false;
   }
 
   bool is_refused(std::size_t more_bytes) {
