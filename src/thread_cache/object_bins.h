@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 
 #include "size_class/size_class_map.h"
 
@@ -26,23 +27,22 @@ class ObjectBins {
   ObjectBins& operator=(const ObjectBins&) = delete;
 
   /// \returns  An object of the class, or nullptr if the bin is empty. \cost 6 instructions
-  void* pop(unsigned size_class) noexcept {
-    void** const top = tops_[size_class];
-    void* const object = *top;
-    if (object != nullptr) [[likely]]
-      set_top(size_class, top - 1);
+  void* pop(std::size_t size_class) noexcept {
+    void*** const bin = &tops_[size_class];
+    void* const object = **bin;
+    if (object != nullptr) [[likely]] set_top(bin, *bin - 1);
     return object;
   }
 
   /// \returns  False if the bin is full, or if `object` is its latest entry already: a double free
   ///           that costs one comparison to see. Class 0 is always full.
   /// \cost     8 instructions
-  bool push(unsigned size_class, void* object) noexcept {
+  bool push(std::size_t size_class, void* object) noexcept {
     void** const top = tops_[size_class];
     if (top == limits_[size_class] || *top == object) [[unlikely]]
       return false;
     top[1] = object;
-    set_top(size_class, top + 1);
+    set_top(&tops_[size_class], top + 1);
     return true;
   }
 
@@ -51,9 +51,10 @@ class ObjectBins {
   }
 
  protected:
-  void set_top(unsigned size_class, void** top) noexcept {
-    std::atomic_ref<void**>(tops_[size_class]).store(top, std::memory_order_relaxed);
+  static void set_top(void*** bin, void** top) noexcept {
+    std::atomic_ref<void**>(*bin).store(top, std::memory_order_relaxed);
   }
+  void set_top(unsigned size_class, void** top) noexcept { set_top(&tops_[size_class], top); }
 
   void** tops_[SizeClassMap::kCount];
   void** limits_[SizeClassMap::kCount];
