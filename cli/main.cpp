@@ -88,7 +88,10 @@ int run_main(const std::vector<std::string>& arguments) {
     return dispatch(app, commands, split_at_separator(arguments));
   } catch (const CLI::Success& success) {  // help and version
     return app.exit(success);
-  } catch (const CLI::ParseError& error) {  // "--runs: 1 required N missing"
+  } catch (const CLI::ArgumentMismatch& error) {  // "--runs: 1 required N missing"
+    std::string text = error.what();
+    return report(app, text.substr(0, text.find(':')) + " needs a value", 2);
+  } catch (const CLI::ParseError& error) {
     return report(app, error.what(), 2);
   } catch (const UsageError& error) {
     return report(app, error.what(), error.status());

@@ -97,7 +97,8 @@ std::string Results::to_csv() const {
     for (const auto& [name, summary] : row.metrics) add_name(metrics, name);
   }
   std::string text = "scenario,contender,version,library,ok,reason";
-  for (const std::string& name : params) text += "," + csv_field("params." + name);
+  for (const std::string& name : params)
+    text += fmt::format(",{}", csv_field(fmt::format("params.{}", name)));
   for (const std::string& name : metrics) {
     for (const char* part : kSummaryParts) text += fmt::format(",{}.{}", name, part);
   }
