@@ -66,10 +66,20 @@ def libc_path():
     return None
 
 
+def find_contenders(strata, library):
+    """{name: library or None} of what `strata compare` would take; its refusal ends the demo."""
+    command = [str(strata), "compare", "--runs", "1", "--warmup", "0", "--quiet", "--json", "-"]
+    command += ["--library", library] if library else []
+    done = subprocess.run([*command, "--", "true"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    if not done.stdout:
+        sys.exit(done.returncode or 1)
+    return {row["contender"]: row.get("library") for row in json.loads(done.stdout)["rows"]}
+
+
 def allocators_for(workload, known):
-    """The contenders of the earlier workloads; with glibc as a library where the program brings its own."""
+    """Nothing for the default; glibc as a library like any other where the program brings its own."""
     libc = libc_path()
-    if not workload.own_malloc or not known or not libc:
+    if not workload.own_malloc or not libc:
         return []
     parts = [f"system={libc}"]
     parts += [f"{name}={library}" for name, library in known.items() if library]
@@ -209,7 +219,7 @@ def main():
     folder = ROOT / "build" / "demo"
     folder.mkdir(parents=True, exist_ok=True)
     results = None
-    known = {}
+    known = find_contenders(strata, arguments.library)
     status = 0
     started = time.monotonic()
     for number, workload in enumerate(chosen, 1):
@@ -223,7 +233,6 @@ def main():
                 results = part
             else:
                 results["rows"] += part["rows"]
-            known = known or {row["contender"]: row.get("library") for row in part["rows"]}
         if ended not in (0, 1):  # bad input, or Ctrl-C: what there is is shown
             status = 128 - ended if ended < 0 else ended
             break
