@@ -29,7 +29,9 @@ struct WatchedSteps {
     step();
   }
   static void step() {
-    if (until_interrupt != 0 && --until_interrupt == 0) interrupt();
+    if (until_interrupt == 0 || --until_interrupt != 0) return;
+    const auto handler = std::move(interrupt);  // which may set up the next one
+    handler();
   }
   /// Runs `operation`, and `handler` at its n-th step (1, 2 …); false if it has fewer steps.
   static bool run_interrupted(std::size_t n, const std::function<void()>& operation,
@@ -97,10 +99,16 @@ class BitmapPoolSteps : public testing::Test {
     ASSERT_EQ(pool_.allocate(cursor), p);
   }
 
-  /// The same by a search from wherever the pool's own cursor stands.
+  /// The same by a search that does not begin there: only the markers lead to the block.
   void give_back_and_search(std::size_t index) {
     if (!pool_.deallocate(pool_.block(index))) return;
-    ASSERT_NE(pool_.allocate(), nullptr) << "a free block was overlooked";
+    ASSERT_NE(allocate_looking_last_at(index), nullptr) << "a free block was overlooked";
+  }
+
+  void* allocate_looking_last_at(std::size_t index) {
+    BitmapPoolCursor cursor;
+    cursor.leaf() = index / Pool::kGeometry.bits_per_leaf() + 1;
+    return pool_.allocate(cursor);
   }
 
   Pool pool_;
@@ -117,7 +125,8 @@ TYPED_TEST(BitmapPoolSteps, AFreeBlockIsFoundWhereverAnotherAllocateStandsStill)
         if (!markers_are_set) pool.repair();
         void* found = nullptr;
         const bool interrupted = WatchedSteps::run_interrupted(
-            n, [&] { found = pool.allocate(); }, [&] { this->give_back_and_search(index); });
+            n, [&] { found = this->allocate_looking_last_at(index); },
+            [&] { this->give_back_and_search(index); });
         if (this->HasFatalFailure()) return;
         ASSERT_EQ(found, nullptr) << "all blocks are taken again";
         ASSERT_EQ(pool.in_use(), pool.capacity());
@@ -141,6 +150,40 @@ TYPED_TEST(BitmapPoolSteps, AFreeBlockIsFoundWhereverADeallocateStandsStill) {
       ASSERT_EQ(pool.allocate(), nullptr);
       ASSERT_EQ(pool.broken_invariant(), nullptr);
       if (!interrupted) break;
+    }
+  }
+}
+
+TYPED_TEST(BitmapPoolSteps, ABlockFreedBeforeAMarkIsFoundBeforeItsRecheck) {
+  // The narrow case: a search has seen a leaf full and stands before its mark; a block of that leaf
+  // comes back and sees no mark; the search marks the leaf and stands again. Now the marker lies,
+  // and only the count beside it says so.
+  auto& pool = this->pool_;
+  for (const std::size_t index : this->positions()) {
+    for (std::size_t gap = 1; gap <= 6; ++gap) {
+      for (std::size_t n = 1;; ++n) {
+        pool.repair();
+        void* outer = nullptr;
+        bool overlooked = false;
+        const bool interrupted = WatchedSteps::run_interrupted(
+            n, [&] { outer = this->allocate_looking_last_at(index); },
+            [&] {
+              ASSERT_TRUE(pool.deallocate(pool.block(index)));
+              WatchedSteps::interrupt = [&] {
+                overlooked = this->allocate_looking_last_at(index) == nullptr &&
+                             !pool.is_in_use(pool.block(index));
+              };
+              WatchedSteps::until_interrupt = gap;
+            });
+        if (this->HasFatalFailure()) return;
+        ASSERT_FALSE(overlooked) << "a free block was overlooked";
+        if (pool.in_use() < pool.capacity()) {
+          ASSERT_NE(pool.allocate(), nullptr) << "the block is lost";
+        }
+        ASSERT_EQ(pool.allocate(), nullptr);
+        ASSERT_EQ(pool.broken_invariant(), nullptr);
+        if (!interrupted) break;
+      }
     }
   }
 }
