@@ -179,7 +179,8 @@ class BitmapTree {
         static_cast<unsigned>((home >> ((level - 1) * BitmapPoolGeometry::kFanoutLog2)) &
                               (BitmapPoolGeometry::kFanout - 1));
     const BitWord before = low_bits<BitWord>(start);
-    for (BitWord part : {open & ~before, open & before}) {
+    const BitWord parts[] = {open & ~before, open & before};
+    for (BitWord part : parts) {
       for (; part != 0; part &= part - 1) {
         const unsigned child = count_trailing_zeros(part);
         const std::size_t below = (node << BitmapPoolGeometry::kFanoutLog2) + child;

@@ -12,7 +12,7 @@ namespace strata::detail {
 /// may fall on the same word, which costs a race now and then.
 class StackStarts {
  public:
-  static BitmapPoolCursor cursor(const void* pool, std::size_t leaf_count, std::uint32_t) noexcept {
+  static BitmapPoolCursor cursor(const void*, std::size_t leaf_count, std::uint32_t) noexcept {
     // 1 KiB is a small task's stack: frames of one task mostly stay within one start.
     const auto stack = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) >> 10;
     // Multiplicative hashing by 2^32 / golden ratio; the upper bits are the well-mixed ones.
