@@ -162,17 +162,25 @@ class BitmapTree {
     const std::size_t tops = geometry_.top_nodes();
     std::size_t top = home >> (geometry_.levels * BitmapPoolGeometry::kFanoutLog2);
     for (std::size_t i = 0; i < tops; ++i) {
-      if (search_below(geometry_.levels, top, home, take)) return;
+      // Without levels a plain walk over the words: that is what small pools do.
+      if (geometry_.levels == 0 ? take(top) : search_below(geometry_.levels, top, home, take)) {
+        return;
+      }
       if (++top == tops) top = 0;
     }
   }
 
-  /// Recursion as deep as the tree has levels: at most kMaxLevels small frames.
+  /// The same below one node, level > 0. Recursion as deep as the tree has levels, at most
+  /// kMaxLevels frames; not inlined into itself, so that they are small.
   template <class Take>
-  bool search_below(unsigned level, std::size_t node, std::size_t home, Take& take) noexcept {
-    if (level == 0) return take(node);
+#if defined(__GNUC__)
+  [[gnu::noinline]]
+#endif
+  bool
+  search_below(unsigned level, std::size_t node, std::size_t home, Take& take) noexcept {
     const BitWord all = geometry_.child_bits(level, node);
     const BitWord value = load_word<Steps>(node_at(level, node), std::memory_order_acquire);
+    if (value == all) return false;  // the exact answer: see above
     const BitWord open = value < kOneMarking ? all & ~value : all;
     // Children from home's own on, then those before it.
     const unsigned start =
@@ -184,7 +192,7 @@ class BitmapTree {
       for (; part != 0; part &= part - 1) {
         const unsigned child = count_trailing_zeros(part);
         const std::size_t below = (node << BitmapPoolGeometry::kFanoutLog2) + child;
-        if (search_below(level - 1, below, home, take)) return true;
+        if (level == 1 ? take(below) : search_below(level - 1, below, home, take)) return true;
         mark_full(level, node, child);
       }
     }
