@@ -14,7 +14,7 @@
 /// because of a neighbour's bit. These are one instruction where the machine has one (x86-64 `lock
 /// bts`, AArch64 LSE `ldset`, RISC-V `amoor`). GCC 12 recognises exactly the form in set_bit() and
 /// clear_bit(), one mask computed once; other spellings silently become a compare-exchange loop, so
-/// a test reads the object code.
+/// a test reads the object code. Clang 14 always writes that loop: lock-free, not wait-free.
 
 namespace strata::detail {
 
