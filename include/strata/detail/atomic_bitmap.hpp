@@ -61,6 +61,24 @@ bool clear_bit(std::atomic<BitWord>& word, unsigned bit, std::memory_order order
   return (word.fetch_and(~mask, order) & mask) != 0;
 }
 
+/// The rest of claim_one() after a lost race: the bits of `free`, one by one. Apart from it, so
+/// that the common case is a few instructions wherever it is inlined.
+template <class Steps>
+#if defined(__GNUC__)
+[[gnu::noinline]]
+#endif
+unsigned
+claim_one_of(std::atomic<BitWord>& word, BitWord free) noexcept {
+  while (free != 0) {
+    const unsigned bit = count_trailing_zeros(free);
+    if (set_bit<Steps>(word, bit, std::memory_order_acquire)) return bit;
+    // Only ever fewer candidates, so this ends; a bit that leaves was seen taken.
+    free &= free - 1;
+    free &= ~load_word<Steps>(word, std::memory_order_relaxed);
+  }
+  return kNoBit;
+}
+
 /// Takes one free bit of `usable`.
 /// \returns  The bit, or kNoBit if each usable bit was seen taken at some instant of this call.
 ///           `lost_race` becomes true if another thread changed the word meanwhile.
@@ -69,27 +87,19 @@ bool clear_bit(std::atomic<BitWord>& word, unsigned bit, std::memory_order order
 ///           interferes.
 template <class Steps>
 unsigned claim_one(std::atomic<BitWord>& word, BitWord usable, bool& lost_race) noexcept {
+  BitWord taken = load_word<Steps>(word, std::memory_order_relaxed);
+  const BitWord free = usable & ~taken;
+  if (free == 0) return kNoBit;
+  const unsigned bit = count_trailing_zeros(free);
+  Steps::rmw();
   // acquire pairs with the release in the clear_bit or clear_bits that gave the bit back: what the
   // last owner wrote into the block is behind us.
-  BitWord taken = load_word<Steps>(word, std::memory_order_relaxed);
-  BitWord free = usable & ~taken;
-  if (free == 0) return kNoBit;
-  unsigned bit = count_trailing_zeros(free);
-  Steps::rmw();
   if (word.compare_exchange_strong(taken, taken | (BitWord{1} << bit), std::memory_order_acquire,
                                    std::memory_order_relaxed)) {
     return bit;
   }
   lost_race = true;
-  free &= ~taken;
-  while (free != 0) {
-    bit = count_trailing_zeros(free);
-    if (set_bit<Steps>(word, bit, std::memory_order_acquire)) return bit;
-    // Only ever fewer candidates, so this ends; a bit that leaves was seen taken.
-    free &= free - 1;
-    free &= ~load_word<Steps>(word, std::memory_order_relaxed);
-  }
-  return kNoBit;
+  return claim_one_of<Steps>(word, free & ~taken);
 }
 
 /// Takes up to `count` free bits of `usable`, count > 0.
