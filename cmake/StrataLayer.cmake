@@ -12,16 +12,31 @@
 
 find_package(Threads REQUIRED)
 
+# Whoever names no build type means the one that users run.
+if(PROJECT_IS_TOP_LEVEL
+   AND NOT CMAKE_BUILD_TYPE
+   AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE
+      Release
+      CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+endif()
+
 # Flags that every target of the project shares.
 add_library(strata_flags INTERFACE)
-target_include_directories(strata_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+target_include_directories(strata_flags INTERFACE ${PROJECT_SOURCE_DIR}/src
+                                                  ${PROJECT_SOURCE_DIR}/include)
 target_compile_features(strata_flags INTERFACE cxx_std_20)
-target_compile_options(strata_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wno-unused-parameter
-  $<$<BOOL:${STRATA_WARNINGS_AS_ERRORS}>:-Werror>)
+target_compile_options(
+  strata_flags
+  INTERFACE
+    -Wall -Wextra -Wpedantic -Wshadow -Wno-unused-parameter
+    # A sentence that names its place says src/base/lock.cpp, wherever the build was made.
+    -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/= $<$<BOOL:${STRATA_WARNINGS_AS_ERRORS}>:-Werror>)
 target_link_libraries(strata_flags INTERFACE Threads::Threads)
 if(STRATA_SANITIZER STREQUAL "address")
-  target_compile_options(strata_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  # Not vptr: it reads the type information that src/ is built without.
+  target_compile_options(strata_flags INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr
+                                                -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(strata_flags INTERFACE -fsanitize=address,undefined)
 elseif(STRATA_SANITIZER STREQUAL "thread")
   target_compile_options(strata_flags INTERFACE -fsanitize=thread)
@@ -45,7 +60,9 @@ function(strata_closure out)
     list(APPEND objects ${below})
   endforeach()
   list(REMOVE_DUPLICATES objects)
-  set(${out} ${objects} PARENT_SCOPE)
+  set(${out}
+      ${objects}
+      PARENT_SCOPE)
 endfunction()
 
 # A GoogleTest binary over the given layers; TIMEOUT in seconds.
@@ -56,8 +73,12 @@ function(strata_test name)
   endif()
   strata_closure(objects ${arg_LAYERS})
   add_executable(${name} ${arg_SOURCES} ${objects})
-  target_link_libraries(${name} PRIVATE strata_flags GTest::gmock GTest::gtest_main ${arg_LIBRARIES})
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${arg_TIMEOUT})
+  target_link_libraries(${name} PRIVATE strata_flags GTest::gmock GTest::gtest_main
+                                        ${arg_LIBRARIES})
+  gtest_discover_tests(
+    ${name} DISCOVERY_MODE PRE_TEST
+    PROPERTIES
+    TIMEOUT ${arg_TIMEOUT})
 endfunction()
 
 # A Google Benchmark binary over the given layers.
@@ -75,16 +96,23 @@ function(strata_layer layer)
     add_library(strata_${layer} OBJECT ${arg_SOURCES})
     target_link_libraries(strata_${layer} PRIVATE strata_flags)
     # One pointer of static TLS, no exceptions, nothing exported unless it is marked.
-    target_compile_options(strata_${layer} PRIVATE
-      -fno-exceptions -fno-rtti -fvisibility=hidden -fvisibility-inlines-hidden -ftls-model=initial-exec)
+    target_compile_options(
+      strata_${layer} PRIVATE -fno-exceptions -fno-rtti -fvisibility=hidden
+                              -fvisibility-inlines-hidden -ftls-model=initial-exec)
     set_target_properties(strata_${layer} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     list(PREPEND objects $<TARGET_OBJECTS:strata_${layer}>)
   endif()
   set_property(GLOBAL PROPERTY STRATA_CLOSURE_${layer} ${objects})
   if(STRATA_BUILD_TESTS AND arg_TESTS)
-    strata_test(${layer}_test SOURCES ${arg_TESTS} LAYERS ${layer})
+    strata_test(
+      ${layer}_test
+      SOURCES ${arg_TESTS}
+      LAYERS ${layer})
   endif()
   if(STRATA_BUILD_BENCHMARKS AND arg_BENCHES)
-    strata_bench(${layer}_bench SOURCES ${arg_BENCHES} LAYERS ${layer})
+    strata_bench(
+      ${layer}_bench
+      SOURCES ${arg_BENCHES}
+      LAYERS ${layer})
   endif()
 endfunction()

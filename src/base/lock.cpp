@@ -11,7 +11,7 @@ namespace {
 constexpr int kSpins = 64;
 
 #ifndef NDEBUG
-// How many locks of each rank this thread holds, and whether fork() is taking all of them.
+// How many locks of each rank this thread holds.
 thread_local std::uint16_t t_held[static_cast<int>(LockRank::kLeaf) + 1];
 #endif
 

@@ -29,7 +29,7 @@ void* MetadataArena::allocate(std::size_t bytes) noexcept {
     const std::size_t chunk = rounded > kChunkBytes ? rounded : kChunkBytes;
     auto* memory = static_cast<char*>(pages_.map(chunk));
     if (memory == nullptr) return nullptr;
-    mapped_bytes_ += chunk;
+    mapped_bytes_.fetch_add(chunk, std::memory_order_relaxed);
     if (rounded == chunk) return memory;
     fresh_ = memory;  // the old rest is smaller than one request: accepted loss, never touched
     fresh_bytes_ = chunk;
@@ -41,8 +41,8 @@ void* MetadataArena::allocate(std::size_t bytes) noexcept {
 }
 
 void MetadataArena::deallocate(void* memory, std::size_t bytes) noexcept {
-  STRATA_DCHECK(memory != nullptr);
   const int index = size_index(bytes);
+  STRATA_DCHECK(memory != nullptr && index < kSizes);
   LockGuard guard(lock_);
   auto* block = static_cast<FreeBlock*>(memory);
   block->next = free_[index];

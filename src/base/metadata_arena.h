@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 
 #include "base/lock.h"
@@ -30,7 +31,9 @@ class MetadataArena {
   void deallocate(void* memory, std::size_t bytes) noexcept;
 
   /// Bytes mapped for bookkeeping so far, used or not.
-  std::size_t mapped_bytes() const noexcept { return mapped_bytes_; }
+  std::size_t mapped_bytes() const noexcept {
+    return mapped_bytes_.load(std::memory_order_relaxed);
+  }
 
   Lock& lock() noexcept { return lock_; }  ///< for fork
 
@@ -44,7 +47,8 @@ class MetadataArena {
   os::PageSource& pages_;
   char* fresh_ = nullptr;  // the rest of the newest chunk
   std::size_t fresh_bytes_ = 0;
-  std::size_t mapped_bytes_ = 0;
+  /// Written under the lock, read without it. relaxed: a figure, it guards nothing.
+  std::atomic<std::size_t> mapped_bytes_{0};
   FreeBlock* free_[kSizes] = {};
 };
 

@@ -44,13 +44,15 @@ std::size_t page_bytes() noexcept {
   return bytes;
 }
 
-void* PageSource::map(std::size_t bytes) noexcept {
+namespace kernel {
+
+void* map(std::size_t bytes) noexcept {
   ErrnoKeeper keep;
   void* p = mmap(nullptr, bytes, kProtection, kFlags, -1, 0);
   return p == MAP_FAILED ? nullptr : p;
 }
 
-bool PageSource::map_at(void* address, std::size_t bytes) noexcept {
+bool map_at(void* address, std::size_t bytes) noexcept {
   ErrnoKeeper keep;
   void* p = mmap(address, bytes, kProtection, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
   if (p == MAP_FAILED) return false;
@@ -59,7 +61,37 @@ bool PageSource::map_at(void* address, std::size_t bytes) noexcept {
   return false;
 }
 
-void* PageSource::map_aligned(std::size_t bytes, std::size_t alignment) noexcept {
+void unmap(void* address, std::size_t bytes) noexcept {
+  ErrnoKeeper keep;
+  // Neighbouring mappings of ours are one to the kernel, and cutting a piece out of it fails at
+  // vm.max_map_count. Then the memory goes back at least; what stays behind is addresses.
+  if (munmap(address, bytes) != 0) madvise(address, bytes, MADV_DONTNEED);
+}
+
+bool decommit(void* address, std::size_t bytes) noexcept {
+  ErrnoKeeper keep;
+  return madvise(address, bytes, MADV_DONTNEED) == 0;
+}
+
+void advise_huge(void* address, std::size_t bytes) noexcept {
+  ErrnoKeeper keep;
+  madvise(address, bytes, MADV_HUGEPAGE);
+}
+
+void advise_small(void* address, std::size_t bytes) noexcept {
+  ErrnoKeeper keep;
+  madvise(address, bytes, MADV_NOHUGEPAGE);
+}
+
+void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept {
+  ErrnoKeeper keep;
+  void* p = mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
+  return p == MAP_FAILED ? nullptr : p;
+}
+
+}  // namespace kernel
+
+void* PageSource::map_and_trim(std::size_t bytes, std::size_t alignment) noexcept {
   if (alignment <= page_bytes()) return map(bytes);
   const std::size_t padded = bytes + alignment - page_bytes();
   if (padded < bytes) return nullptr;
@@ -70,32 +102,6 @@ void* PageSource::map_aligned(std::size_t bytes, std::size_t alignment) noexcept
   if (head != 0) unmap(raw, head);
   if (tail != 0) unmap(raw + head + bytes, tail);
   return raw + head;
-}
-
-void PageSource::unmap(void* address, std::size_t bytes) noexcept {
-  ErrnoKeeper keep;
-  munmap(address, bytes);
-}
-
-bool PageSource::decommit(void* address, std::size_t bytes) noexcept {
-  ErrnoKeeper keep;
-  return madvise(address, bytes, MADV_DONTNEED) == 0;
-}
-
-void PageSource::advise_huge(void* address, std::size_t bytes) noexcept {
-  ErrnoKeeper keep;
-  madvise(address, bytes, MADV_HUGEPAGE);
-}
-
-void PageSource::advise_small(void* address, std::size_t bytes) noexcept {
-  ErrnoKeeper keep;
-  madvise(address, bytes, MADV_NOHUGEPAGE);
-}
-
-void* PageSource::remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept {
-  ErrnoKeeper keep;
-  void* p = mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
-  return p == MAP_FAILED ? nullptr : p;
 }
 
 }  // namespace strata::os

@@ -9,12 +9,26 @@ namespace strata::os {
 /// Size of an OS page in bytes, asked of the kernel once. Never assumed: 4, 16 and 64 KiB exist.
 std::size_t page_bytes() noexcept;
 
+/// The system calls themselves, as PageSource describes them.
+namespace kernel {
+void* map(std::size_t bytes) noexcept;
+bool map_at(void* address, std::size_t bytes) noexcept;
+void unmap(void* address, std::size_t bytes) noexcept;
+bool decommit(void* address, std::size_t bytes) noexcept;
+void advise_huge(void* address, std::size_t bytes) noexcept;
+void advise_small(void* address, std::size_t bytes) noexcept;
+void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept;
+}  // namespace kernel
+
 /// Where pages come from. The base class asks the kernel; a test derives from it to count, to
 /// refuse the n-th call, or to hand out memory of its own.
 ///
 /// For all functions: `address` and `bytes` are multiples of page_bytes(), bytes > 0, and the range
 /// lies inside memory that this source mapped. Out of memory is an answer (nullptr or false), never
 /// an abort, and errno is left as it was.
+///
+/// Every virtual function is inline, so that no single file owns the table and the type
+/// information: src/ is built without RTTI, and a test with RTTI can still derive from this.
 /// \threads  Any number at once.
 /// \cost     One system call each, unless said otherwise.
 class PageSource {
@@ -25,37 +39,53 @@ class PageSource {
 
   /// Maps readable and writable zero pages; memory is used only as it is touched.
   /// \returns  The range, or nullptr if the kernel refuses.
-  virtual void* map(std::size_t bytes) noexcept;
+  virtual void* map(std::size_t bytes) noexcept { return kernel::map(bytes); }
 
   /// Maps at exactly this address, never over anything that is there.
   /// \returns  True if the range is now ours; false if it is taken or refused.
-  virtual bool map_at(void* address, std::size_t bytes) noexcept;
+  virtual bool map_at(void* address, std::size_t bytes) noexcept {
+    return kernel::map_at(address, bytes);
+  }
 
   /// Maps a range whose start is a multiple of `alignment`, a power of two.
   /// \cost  Up to four system calls: the surplus on both sides is unmapped again.
-  virtual void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept;
+  virtual void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept {
+    return map_and_trim(bytes, alignment);
+  }
 
-  /// Gives the range back; its addresses may be reused by anybody.
-  virtual void unmap(void* address, std::size_t bytes) noexcept;
+  /// Gives the range back; its addresses may be reused by anybody. If the kernel has no mapping
+  /// left to describe the hole, only the memory goes back and the addresses are lost.
+  virtual void unmap(void* address, std::size_t bytes) noexcept { kernel::unmap(address, bytes); }
 
   /// Gives the memory back and keeps the addresses: the pages read as zero when touched again.
   /// \returns  False if the kernel refused; the contents are then undefined.
-  virtual bool decommit(void* address, std::size_t bytes) noexcept;
+  virtual bool decommit(void* address, std::size_t bytes) noexcept {
+    return kernel::decommit(address, bytes);
+  }
 
   /// Asks for huge pages on the range's next touch. A hint; never fails.
-  virtual void advise_huge(void* address, std::size_t bytes) noexcept;
+  virtual void advise_huge(void* address, std::size_t bytes) noexcept {
+    kernel::advise_huge(address, bytes);
+  }
 
   /// Asks for ordinary pages, whatever the system's default is. A hint; never fails.
-  virtual void advise_small(void* address, std::size_t bytes) noexcept;
+  virtual void advise_small(void* address, std::size_t bytes) noexcept {
+    kernel::advise_small(address, bytes);
+  }
 
   /// Resizes a mapping and keeps its contents, moving it if it must; a new tail is zero.
   /// \returns  The new address, or nullptr with the old mapping untouched.
-  virtual void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept;
+  virtual void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept {
+    return kernel::remap(address, old_bytes, new_bytes);
+  }
 
   /// Not virtual on purpose: sources live in static storage or on a test's stack and are never
   /// deleted through this type.
  protected:
   ~PageSource() = default;
+
+ private:
+  void* map_and_trim(std::size_t bytes, std::size_t alignment) noexcept;
 };
 
 /// The kernel itself.

@@ -39,6 +39,12 @@ long futex(const std::uint32_t* word, int operation, std::uint32_t value,
   return syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, timeout, nullptr, 0);
 }
 
+void wake(const std::uint32_t* word, std::uint32_t count) noexcept {
+  const int saved = errno;
+  futex(word, FUTEX_WAKE, count, nullptr);
+  errno = saved;
+}
+
 }  // namespace
 
 std::uint64_t monotonic_ns() noexcept {
@@ -70,9 +76,13 @@ std::size_t resident_bytes() noexcept {
 }
 
 unsigned processor_count() noexcept {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  const int n = CPU_COUNT(&set);
+  const int saved = errno;
+  // Room for 8192 processors, the most that Linux can be built for: one cpu_set_t holds 1024, and
+  // the call fails where the kernel counts more than the set can name.
+  cpu_set_t sets[8];
+  const bool known = sched_getaffinity(0, sizeof sets, sets) == 0;
+  errno = saved;
+  const int n = known ? CPU_COUNT_S(sizeof sets, sets) : 0;
   return n > 0 ? static_cast<unsigned>(n) : 1;
 }
 
@@ -129,8 +139,8 @@ void wait_on(const std::uint32_t* word, std::uint32_t expected, std::uint64_t ti
   errno = saved;
 }
 
-void wake_one(const std::uint32_t* word) noexcept { futex(word, FUTEX_WAKE, 1, nullptr); }
-void wake_all(const std::uint32_t* word) noexcept { futex(word, FUTEX_WAKE, INT_MAX, nullptr); }
+void wake_one(const std::uint32_t* word) noexcept { wake(word, 1); }
+void wake_all(const std::uint32_t* word) noexcept { wake(word, INT_MAX); }
 
 bool start_thread(void* (*body)(void*), void* argument) noexcept {
   const int saved = errno;
@@ -156,8 +166,8 @@ bool register_thread_exit(void (*on_exit)(void*)) noexcept {
   return g_has_exit_key;
 }
 
-void set_thread_exit_value(void* value) noexcept {
-  if (g_has_exit_key) pthread_setspecific(g_exit_key, value);
+bool set_thread_exit_value(void* value) noexcept {
+  return g_has_exit_key && pthread_setspecific(g_exit_key, value) == 0;
 }
 
 bool register_fork_handlers(void (*before)(), void (*in_parent)(), void (*in_child)()) noexcept {

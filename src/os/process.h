@@ -52,7 +52,7 @@ inline void relax_processor() noexcept {
 }
 
 /// Sleeps while *word == expected, until woken, or until timeout_ns passes (0 waits for ever).
-/// Returns early without reason at times: callers loop. errno is left as it was.
+/// Returns early without reason at times: callers loop. All three leave errno as it was.
 void wait_on(const std::uint32_t* word, std::uint32_t expected,
              std::uint64_t timeout_ns = 0) noexcept;
 void wake_one(const std::uint32_t* word) noexcept;
@@ -63,9 +63,12 @@ void wake_all(const std::uint32_t* word) noexcept;
 bool start_thread(void* (*body)(void*), void* argument) noexcept;
 
 /// Calls `on_exit(value)` when a thread that called set_thread_exit_value(value) ends.
-/// One registration per process. \returns False if the system has no key left.
+/// One registration per process, before a second thread could set a value.
+/// \returns False if the system has no key left.
 bool register_thread_exit(void (*on_exit)(void*)) noexcept;
-void set_thread_exit_value(void* value) noexcept;
+/// May allocate through the process's malloc, once per thread, where the process has more than 32
+/// keys. \returns False if there was no memory for that, or nothing is registered.
+bool set_thread_exit_value(void* value) noexcept;
 
 /// Runs the three around every fork(). \returns False if the C library has no room.
 bool register_fork_handlers(void (*before)(), void (*in_parent)(), void (*in_child)()) noexcept;

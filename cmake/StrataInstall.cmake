@@ -1,0 +1,106 @@
+# What a user gets, and how it is installed.
+#
+#   strata_install_library(strata_shared EXPORT_NAME strata)   # strata::strata, and its package files
+#   strata_install_program(strata_cli)                         # into bin/
+#
+# Each also joins the target `strata_product`: everything that gets installed and nothing else. A library
+# target may be called anything; its consumers say strata::<EXPORT_NAME>, whether they use
+# find_package, add_subdirectory or FetchContent:
+#
+#   strata::strata         the shared object: linked or preloaded, it is the program's malloc
+#   strata::strata_static  the archive that overrides malloc at link time
+#   strata::toolkit        the shelf: the public headers and the small archive behind them
+
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+set(STRATA_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/strata)
+
+add_custom_target(strata_product)
+
+function(strata_install_library target)
+  cmake_parse_arguments(arg "" "EXPORT_NAME" "" ${ARGN})
+  if(NOT arg_EXPORT_NAME)
+    message(
+      FATAL_ERROR "strata_install_library(${target}): say EXPORT_NAME, the part behind strata::")
+  endif()
+  add_dependencies(strata_product ${target})
+  add_library(strata::${arg_EXPORT_NAME} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${arg_EXPORT_NAME})
+  # The public headers are C++17, whatever the sources need.
+  target_compile_features(${target} INTERFACE cxx_std_17)
+  target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                                 $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "STATIC_LIBRARY")
+    target_link_libraries(${target} INTERFACE Threads::Threads)
+  elseif(type STREQUAL "SHARED_LIBRARY")
+    set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION
+                                                                          ${PROJECT_VERSION_MAJOR})
+  endif()
+  install(TARGETS ${target} EXPORT strata-targets)
+  set_property(GLOBAL APPEND PROPERTY STRATA_INSTALLED_LIBRARIES ${target})
+endfunction()
+
+function(strata_install_program target)
+  add_dependencies(strata_product ${target})
+  install(TARGETS ${target})
+endfunction()
+
+# Once, behind the last strata_install_library(): the headers, the CMake package and the pkg-config
+# files of the libraries that exist.
+function(strata_install_package)
+  get_property(libraries GLOBAL PROPERTY STRATA_INSTALLED_LIBRARIES)
+  if(NOT libraries)
+    return()
+  endif()
+  install(
+    DIRECTORY ${PROJECT_SOURCE_DIR}/include/strata
+    TYPE INCLUDE
+    FILES_MATCHING
+    PATTERN "*.h"
+    PATTERN "*.hpp")
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE TYPE DOC)
+  install(
+    EXPORT strata-targets
+    NAMESPACE strata::
+    DESTINATION ${STRATA_PACKAGE_DIR})
+  configure_package_config_file(
+    ${PROJECT_SOURCE_DIR}/cmake/strataConfig.cmake.in ${PROJECT_BINARY_DIR}/strataConfig.cmake
+    INSTALL_DESTINATION ${STRATA_PACKAGE_DIR})
+  write_basic_package_version_file(${PROJECT_BINARY_DIR}/strataConfigVersion.cmake
+                                   COMPATIBILITY SameMinorVersion)
+  install(FILES ${PROJECT_BINARY_DIR}/strataConfig.cmake
+                ${PROJECT_BINARY_DIR}/strataConfigVersion.cmake DESTINATION ${STRATA_PACKAGE_DIR})
+  foreach(target IN LISTS libraries)
+    strata_install_pkgconfig(${target})
+  endforeach()
+endfunction()
+
+# strata.pc for strata::strata, strata-static.pc for strata::strata_static, strata-toolkit.pc for
+# strata::toolkit. The prefix is found from the file's own place, so that an installed tree can move.
+function(strata_install_pkgconfig target)
+  get_target_property(STRATA_PC_EXPORT ${target} EXPORT_NAME)
+  string(REGEX REPLACE "^strata_" "" STRATA_PC_NAME ${STRATA_PC_EXPORT})
+  if(NOT STRATA_PC_NAME STREQUAL "strata")
+    string(PREPEND STRATA_PC_NAME "strata-")
+  endif()
+  get_target_property(type ${target} TYPE)
+  get_target_property(output ${target} OUTPUT_NAME)
+  if(NOT output)
+    set(output ${target})
+  endif()
+  set(STRATA_PC_LIBS "-L\${libdir} -l${output}")
+  if(type STREQUAL "INTERFACE_LIBRARY")
+    set(STRATA_PC_LIBS "")
+  elseif(type STREQUAL "STATIC_LIBRARY")
+    # By file name: where a shared library of the same name lies beside it, -l would take that one.
+    set(STRATA_PC_LIBS "-L\${libdir} -l:lib${output}.a -pthread")
+  endif()
+  file(RELATIVE_PATH STRATA_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  string(REGEX REPLACE "/$" "" STRATA_PC_PREFIX ${STRATA_PC_PREFIX})
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/strata.pc.in
+                 ${PROJECT_BINARY_DIR}/${STRATA_PC_NAME}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${STRATA_PC_NAME}.pc
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()

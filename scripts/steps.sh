@@ -1,0 +1,49 @@
+# Sourced by the scripts beside it: one named step after the other, each with its log, its seconds,
+# a sign of life while it runs, and a clear sentence where it fails.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+logs=$root/build/logs
+me=scripts/$(basename "$0")
+columns=$(stty size 2>/dev/null </dev/tty | cut -d ' ' -f 2) || true
+((${columns:-0} >= 40)) || columns=80
+
+# Says one sentence on standard error and ends the script.
+fail() {
+  printf '%s: %s\n' "$me" "$1" >&2
+  exit 1
+}
+
+# step NAME COMMAND…: runs the command into a log. While it runs, its latest line is shown on a
+# terminal and every half minute elsewhere. Where it fails, the script ends with the log's tail.
+step() {
+  local name=$1 log started pid status=0 last='' shown=0
+  shift
+  mkdir -p "$logs"
+  log=$logs/$(printf '%s' "$name" | tr -cs 'a-zA-Z0-9' '-').log
+  started=$SECONDS
+  [ -t 1 ] || printf '%s …\n' "$name"
+  set -m # a process group of its own, so that an interrupt can end all of it
+  "$@" >"$log" 2>&1 </dev/null &
+  pid=$!
+  set +m
+  trap 'kill -- "-$pid" 2>/dev/null; exit 130' INT TERM
+  while kill -0 "$pid" 2>/dev/null; do
+    if [ -t 1 ]; then
+      last=$(tail -n 1 "$log" | tr -d '\r')
+      printf '\r\033[K%s … %d s  %s' "$name" $((SECONDS - started)) "${last:0:$((columns - ${#name} - 14))}"
+    elif ((SECONDS - started >= shown + 30)); then
+      shown=$((SECONDS - started))
+      printf '  %d s: %s\n' "$shown" "$(tail -n 1 "$log" | cut -c 1-100)"
+    fi
+    sleep 0.2
+  done
+  wait "$pid" || status=$?
+  trap - INT TERM
+  [ -t 1 ] && printf '\r\033[K'
+  if ((status != 0)); then
+    printf '%s: failed after %d s\n' "$name" $((SECONDS - started))
+    tail -n "${failure_lines:-60}" "$log"
+    fail "the step '$name' failed with status $status; all it said is in ${log#"$root"/}"
+  fi
+  printf '%s: done in %d s\n' "$name" $((SECONDS - started))
+}

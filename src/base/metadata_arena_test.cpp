@@ -1,0 +1,209 @@
+#include "base/metadata_arena.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <latch>
+#include <map>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "base/seeded_test.h"
+#include "os/fake_page_source.h"
+
+namespace strata {
+namespace {
+
+using os::FakePageSource;
+
+constexpr std::size_t kChunk = MetadataArena::kChunkBytes;
+constexpr std::size_t kLargest = std::size_t{32} << 20;
+
+std::uintptr_t number(const void* p) { return reinterpret_cast<std::uintptr_t>(p); }
+
+bool is_zero(const void* memory, std::size_t bytes) {
+  const char* at = static_cast<const char*>(memory);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    if (at[i] != 0) return false;
+  }
+  return true;
+}
+
+TEST(MetadataArena, MapsNothingBeforeTheFirstRequest) {
+  FakePageSource pages;
+  MetadataArena arena(pages);
+  EXPECT_EQ(arena.mapped_bytes(), 0u);
+  EXPECT_EQ(pages.fallible_calls(), 0u);
+}
+
+TEST(MetadataArena, FreshMemoryIsZeroAndAlignedToACacheLine) {
+  FakePageSource pages;
+  MetadataArena arena(pages);
+  for (std::size_t bytes : {1, 8, 64, 65, 100, 4096, 5000, 262144, 262145}) {
+    void* p = arena.allocate(bytes);
+    ASSERT_NE(p, nullptr);
+    EXPECT_EQ(number(p) % 64, 0u);
+    EXPECT_TRUE(is_zero(p, bytes));
+    EXPECT_TRUE(pages.is_mapped(p, bytes));
+  }
+  EXPECT_EQ(arena.mapped_bytes(), pages.mapped_bytes());
+}
+
+TEST(MetadataArena, TwoOwnersNeverShareACacheLine) {
+  FakePageSource pages;
+  MetadataArena arena(pages);
+  const std::uintptr_t a = number(arena.allocate(1));
+  const std::uintptr_t b = number(arena.allocate(1));
+  EXPECT_NE(a / 64, b / 64);
+}
+
+TEST(MetadataArena, ManySmallRequestsShareAChunk) {
+  FakePageSource pages;
+  MetadataArena arena(pages);
+  for (std::size_t i = 0; i < kChunk / 64; ++i) ASSERT_NE(arena.allocate(64), nullptr);
+  EXPECT_EQ(pages.calls(FakePageSource::kMap), 1u);
+  ASSERT_NE(arena.allocate(64), nullptr);
+  EXPECT_EQ(pages.calls(FakePageSource::kMap), 2u);
+  EXPECT_EQ(arena.mapped_bytes(), 2 * kChunk);
+}
+
+TEST(MetadataArena, AChunkOfItsOwnLeavesTheFreshRestInUse) {
+  FakePageSource pages;
+  MetadataArena arena(pages);
+  ASSERT_NE(arena.allocate(64), nullptr);
+  ASSERT_NE(arena.allocate(4 * kChunk), nullptr);
+  ASSERT_NE(arena.allocate(64), nullptr);
+  EXPECT_EQ(pages.calls(FakePageSource::kMap), 2u);
+}
+
+TEST(MetadataArena, RecyclesMemoryAmongRequestsThatRoundToTheSameSize) {
+  FakePageSource pages;
+  MetadataArena arena(pages);
+  void* p = arena.allocate(65);
+  arena.deallocate(p, 65);
+  EXPECT_NE(arena.allocate(64), p);
+  EXPECT_NE(arena.allocate(129), p);
+  EXPECT_EQ(arena.allocate(128), p);
+}
+
+TEST(MetadataArena, RefusesWhatIsLargerThanItsLargestSize) {
+  FakePageSource pages;
+  MetadataArena arena(pages);
+  EXPECT_NE(arena.allocate(kLargest), nullptr);
+  const std::size_t calls = pages.fallible_calls();
+  EXPECT_EQ(arena.allocate(kLargest + 1), nullptr);
+  EXPECT_EQ(arena.allocate(~std::size_t{0}), nullptr);
+  EXPECT_EQ(pages.fallible_calls(), calls);
+}
+
+TEST(MetadataArena, AnswersARefusalWithNullAndWorksAgainAfterIt) {
+  const auto run = [](FakePageSource& pages) {
+    MetadataArena arena(pages);
+    std::set<void*> given;
+    for (int i = 0; i < 40; ++i) {
+      void* p = arena.allocate(40'000);
+      if (p == nullptr) p = arena.allocate(40'000);  // only the n-th call is refused
+      ASSERT_NE(p, nullptr);
+      ASSERT_TRUE(given.insert(p).second);
+      std::memset(p, i, 40'000);
+      EXPECT_EQ(arena.mapped_bytes(), pages.mapped_bytes());
+    }
+  };
+  std::size_t n = 1;
+  for (;; ++n) {
+    FakePageSource pages;
+    pages.refuse_call(n);
+    run(pages);
+    if (HasFatalFailure() || pages.refused_calls() == 0) break;
+  }
+  EXPECT_EQ(n, 11u);  // 40 blocks of 64 KiB are ten chunks
+}
+
+TEST(MetadataArena, ARefusedChunkLeavesTheFreshRestInUse) {
+  FakePageSource pages;
+  MetadataArena arena(pages);
+  void* first = arena.allocate(64);
+  pages.refuse_from_call(1);
+  EXPECT_EQ(arena.allocate(kChunk), nullptr);
+  EXPECT_EQ(number(arena.allocate(64)), number(first) + 64);
+}
+
+TEST(MetadataArena, ServesManyThreadsAtOnce) {
+  constexpr int kThreads = 8;
+  constexpr int kRounds = 2'000;
+  FakePageSource pages;
+  MetadataArena arena(pages);
+  std::latch gate(kThreads + 1);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      gate.arrive_and_wait();
+      for (int i = 0; i < kRounds; ++i) {
+        const std::size_t bytes = 64u << (i % 4);
+        void* p = arena.allocate(bytes);
+        ASSERT_NE(p, nullptr);
+        std::memset(p, t, bytes);
+        for (std::size_t k = 0; k < bytes; ++k) ASSERT_EQ(static_cast<char*>(p)[k], t);
+        arena.deallocate(p, bytes);
+      }
+    });
+  }
+  gate.arrive_and_wait();
+  while (arena.mapped_bytes() == 0) std::this_thread::yield();  // read while others write
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(arena.mapped_bytes(), kChunk);
+}
+
+class MetadataArenaRandom : public SeededTest {};
+
+TEST_F(MetadataArenaRandom, NeverGivesTheSameByteTwice) {
+  struct Live {
+    std::size_t bytes;
+    unsigned char pattern;
+  };
+  FakePageSource pages;
+  MetadataArena arena(pages);
+  std::map<std::uintptr_t, Live> live;
+  for (int step = 0; step < 20'000; ++step) {
+    if (live.empty() || below(100) < 55) {
+      const std::size_t bytes = 1 + below(std::size_t{1} << below(18));
+      if (below(50) == 0) pages.refuse_call(1);
+      void* p = arena.allocate(bytes);
+      pages.refuse_nothing();
+      if (p == nullptr) continue;
+      ASSERT_EQ(number(p) % 64, 0u);
+      ASSERT_TRUE(pages.is_mapped(p, bytes));
+      const auto above = live.lower_bound(number(p));
+      ASSERT_TRUE(above == live.end() || number(p) + bytes <= above->first);
+      ASSERT_TRUE(above == live.begin() ||
+                  std::prev(above)->first + std::prev(above)->second.bytes <= number(p));
+      const auto pattern = static_cast<unsigned char>(below(256));
+      std::memset(p, pattern, bytes);
+      live.emplace(number(p), Live{bytes, pattern});
+    } else {
+      auto victim = std::next(live.begin(), static_cast<std::ptrdiff_t>(below(live.size())));
+      auto* p = reinterpret_cast<unsigned char*>(victim->first);
+      for (std::size_t i = 0; i < victim->second.bytes; ++i) {
+        ASSERT_EQ(p[i], victim->second.pattern) << "byte " << i << " of " << victim->second.bytes;
+      }
+      arena.deallocate(p, victim->second.bytes);
+      live.erase(victim);
+    }
+    ASSERT_EQ(arena.mapped_bytes(), pages.mapped_bytes());
+  }
+}
+
+#ifndef NDEBUG
+TEST(MetadataArenaDeathTest, DiesOnGivingBackNothing) {
+  FakePageSource pages;
+  MetadataArena arena(pages);
+  EXPECT_DEATH(arena.deallocate(nullptr, 64), "internal error, please report: memory != nullptr");
+}
+#endif
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,232 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <mutex>
+
+#include "os/page_source.h"
+
+namespace strata::os {
+
+/// A page source for tests: real memory, but every call is counted and can be refused, and every
+/// range is remembered, so that a call about memory that was never mapped fails the test on the
+/// spot. What is still mapped at the end is unmapped; a test that expects none says so with
+/// EXPECT_EQ(pages.mapped_bytes(), 0).
+///
+///   FakePageSource pages;
+///   PageHeap heap(pages);                   // declared behind it, so that it dies first
+///   pages.refuse_call(3);                   // the third call from here on, and only that one
+///
+/// Fallible calls are map, map_at, map_aligned, decommit and remap; only they are refused, and the
+/// n of refuse_call counts only them. To refuse at every point in turn, raise n until a run ends
+/// with refused_calls() == 0.
+/// \threads  Any number at once; one mutex.
+class FakePageSource : public PageSource {
+ public:
+  enum Call { kMap, kMapAt, kMapAligned, kUnmap, kDecommit, kAdviseHuge, kAdviseSmall, kRemap };
+
+  FakePageSource() = default;
+  ~FakePageSource() {
+    for (const auto& [start, bytes] : ranges_) kernel_pages().unmap(pointer(start), bytes);
+  }
+
+  // --- what the test arranges ----------------------------------------------------------------
+
+  /// Refuses the n-th fallible call from now on (1 is the next one), and `count` calls in all.
+  void refuse_call(std::size_t n, std::size_t count = 1) {
+    std::lock_guard guard(mutex_);
+    accepted_before_refusal_ = n - 1;
+    refusals_left_ = count;
+    refused_ = 0;
+  }
+  void refuse_from_call(std::size_t n) { refuse_call(n, kEver); }
+  void refuse_nothing() { refuse_call(1, 0); }
+
+  /// Refuses whatever would raise mapped_bytes() above this, as RLIMIT_AS does.
+  void limit_mapped_bytes(std::size_t bytes) {
+    std::lock_guard guard(mutex_);
+    limit_ = bytes;
+  }
+
+  // --- what the test asks --------------------------------------------------------------------
+
+  std::size_t calls(Call call) const { return locked(calls_[call]); }
+  std::size_t fallible_calls() const {
+    std::lock_guard guard(mutex_);
+    return calls_[kMap] + calls_[kMapAt] + calls_[kMapAligned] + calls_[kDecommit] + calls_[kRemap];
+  }
+  /// Calls refused since the last refuse_…() call, by it or by the limit.
+  std::size_t refused_calls() const { return locked(refused_); }
+  std::size_t mapped_bytes() const { return locked(mapped_); }
+  std::size_t peak_mapped_bytes() const { return locked(peak_); }
+  /// Sum over all successful decommit() calls.
+  std::size_t decommitted_bytes() const { return locked(decommitted_); }
+  /// True if every byte of the range is mapped by this source now.
+  bool is_mapped(const void* address, std::size_t bytes) const {
+    std::lock_guard guard(mutex_);
+    return covers(address, bytes);
+  }
+
+  // --- what the code under test calls --------------------------------------------------------
+
+  void* map(std::size_t bytes) noexcept override {
+    return map_with(kMap, bytes, [&] { return kernel_pages().map(bytes); });
+  }
+  bool map_at(void* address, std::size_t bytes) noexcept override {
+    return map_with(kMapAt, bytes, [&] {
+             return kernel_pages().map_at(address, bytes) ? address : nullptr;
+           }) != nullptr;
+  }
+  void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept override {
+    EXPECT_TRUE(alignment != 0 && (alignment & (alignment - 1)) == 0)
+        << "map_aligned: " << alignment;
+    return map_with(kMapAligned, bytes,
+                    [&] { return kernel_pages().map_aligned(bytes, alignment); });
+  }
+
+  void unmap(void* address, std::size_t bytes) noexcept override {
+    std::lock_guard guard(mutex_);
+    if (!begin_call_about(kUnmap, "unmap", address, bytes)) return;
+    forget(address, bytes);
+    kernel_pages().unmap(address, bytes);
+  }
+
+  bool decommit(void* address, std::size_t bytes) noexcept override {
+    std::lock_guard guard(mutex_);
+    if (!begin_call_about(kDecommit, "decommit", address, bytes) || is_refused(0)) return false;
+    if (!kernel_pages().decommit(address, bytes)) return false;
+    decommitted_ += bytes;
+    return true;
+  }
+
+  void advise_huge(void* address, std::size_t bytes) noexcept override {
+    std::lock_guard guard(mutex_);
+    if (!begin_call_about(kAdviseHuge, "advise_huge", address, bytes)) return;
+    kernel_pages().advise_huge(address, bytes);
+  }
+  void advise_small(void* address, std::size_t bytes) noexcept override {
+    std::lock_guard guard(mutex_);
+    if (!begin_call_about(kAdviseSmall, "advise_small", address, bytes)) return;
+    kernel_pages().advise_small(address, bytes);
+  }
+
+  void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept override {
+    std::lock_guard guard(mutex_);
+    if (!begin_call_about(kRemap, "remap", address, old_bytes)) return nullptr;
+    if (!is_whole_pages("remap", new_bytes)) return nullptr;
+    if (is_refused(new_bytes > old_bytes ? new_bytes - old_bytes : 0)) return nullptr;
+    void* moved = kernel_pages().remap(address, old_bytes, new_bytes);
+    if (moved == nullptr) return nullptr;
+    forget(address, old_bytes);
+    remember(moved, new_bytes);
+    return moved;
+  }
+
+ private:
+  static constexpr std::size_t kEver = std::numeric_limits<std::size_t>::max();
+
+  static std::uintptr_t number(const void* p) { return reinterpret_cast<std::uintptr_t>(p); }
+  static void* pointer(std::uintptr_t p) { return reinterpret_cast<void*>(p); }
+
+  template <typename T>
+  T locked(const T& field) const {
+    std::lock_guard guard(mutex_);
+    return field;
+  }
+
+  template <typename Mapper>
+  void* map_with(Call call, std::size_t bytes, Mapper mapper) {
+    std::lock_guard guard(mutex_);
+    ++calls_[call];
+    if (!is_whole_pages("map", bytes) || is_refused(bytes)) return nullptr;
+    void* p = mapper();
+    if (p != nullptr) remember(p, bytes);
+    return p;
+  }
+
+  /// Counts the call; false, and the test has failed, if it breaks the contract of PageSource.
+  bool begin_call_about(Call call, const char* name, const void* address, std::size_t bytes) {
+    ++calls_[call];
+    if (!is_whole_pages(name, bytes)) return false;
+    if (number(address) % page_bytes() == 0 && covers(address, bytes)) return true;
+    ADD_FAILURE() << name << '(' << address << ", " << bytes
+                  << "): not whole pages that this source has mapped";
+    return false;
+  }
+
+  static bool is_whole_pages(const char* name, std::size_t bytes) {
+    if (bytes != 0 && bytes % page_bytes() == 0) return true;
+    ADD_FAILURE() << name << ": " << bytes << " bytes are not whole pages";
+    return false;
+  }
+
+  bool is_refused(std::size_t more_bytes) {
+    bool refused = more_bytes > limit_ || mapped_ > limit_ - more_bytes;
+    if (refusals_left_ != 0) {
+      if (accepted_before_refusal_ != 0) {
+        --accepted_before_refusal_;
+      } else {
+        if (refusals_left_ != kEver) --refusals_left_;
+        refused = true;
+      }
+    }
+    refused_ += refused ? 1 : 0;
+    return refused;
+  }
+
+  bool covers(const void* address, std::size_t bytes) const {
+    auto range = ranges_.upper_bound(number(address));
+    if (range == ranges_.begin()) return false;
+    --range;
+    const std::uintptr_t offset = number(address) - range->first;
+    return offset < range->second && bytes <= range->second - offset;
+  }
+
+  /// Neighbours merge, so that a call may span ranges that were mapped one after the other.
+  void remember(void* address, std::size_t bytes) {
+    mapped_ += bytes;
+    peak_ = std::max(peak_, mapped_);
+    auto range = ranges_.emplace(number(address), bytes).first;
+    if (auto above = std::next(range);
+        above != ranges_.end() && range->first + range->second == above->first) {
+      range->second += above->second;
+      ranges_.erase(above);
+    }
+    if (range == ranges_.begin()) return;
+    if (auto below = std::prev(range); below->first + below->second == range->first) {
+      below->second += range->second;
+      ranges_.erase(range);
+    }
+  }
+
+  void forget(const void* address, std::size_t bytes) {
+    mapped_ -= bytes;
+    auto range = std::prev(ranges_.upper_bound(number(address)));
+    const std::uintptr_t end = range->first + range->second;
+    range->second = number(address) - range->first;
+    if (range->second == 0) ranges_.erase(range);
+    if (number(address) + bytes != end) {
+      ranges_.emplace(number(address) + bytes, end - number(address) - bytes);
+    }
+  }
+
+  mutable std::mutex mutex_;
+  std::map<std::uintptr_t, std::size_t> ranges_;  // start → bytes, never touching each other
+  std::array<std::size_t, kRemap + 1> calls_{};
+  std::size_t accepted_before_refusal_ = 0;
+  std::size_t refusals_left_ = 0;
+  std::size_t refused_ = 0;
+  std::size_t limit_ = kEver;
+  std::size_t mapped_ = 0;
+  std::size_t peak_ = 0;
+  std::size_t decommitted_ = 0;
+};
+
+}  // namespace strata::os

@@ -1,0 +1,190 @@
+#include "os/page_source.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <limits>
+
+namespace strata::os {
+namespace {
+
+constexpr std::size_t kTooMuch = std::size_t{1} << 60;
+
+std::size_t pages(std::size_t count) { return count * page_bytes(); }
+
+bool is_filled_with(const void* memory, std::size_t bytes, char value) {
+  const char* at = static_cast<const char*>(memory);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    if (at[i] != value) return false;
+  }
+  return true;
+}
+
+/// Counts what map_aligned() does through the two functions that it calls.
+class BalancedPages final : public PageSource {
+ public:
+  void* map(std::size_t bytes) noexcept override {
+    mapped += bytes;
+    return PageSource::map(bytes);
+  }
+  void unmap(void* address, std::size_t bytes) noexcept override {
+    mapped -= bytes;
+    PageSource::unmap(address, bytes);
+  }
+  std::size_t mapped = 0;
+};
+
+TEST(PageSource, PageSizeIsAPowerOfTwo) {
+  EXPECT_GE(page_bytes(), 4096u);
+  EXPECT_EQ(page_bytes() & (page_bytes() - 1), 0u);
+}
+
+TEST(PageSource, MapsZeroPagesThatKeepWhatIsWritten) {
+  PageSource& source = kernel_pages();
+  void* p = source.map(pages(3));
+  ASSERT_NE(p, nullptr);
+  EXPECT_TRUE(is_filled_with(p, pages(3), 0));
+  std::memset(p, 'x', pages(3));
+  EXPECT_TRUE(is_filled_with(p, pages(3), 'x'));
+  source.unmap(p, pages(3));
+}
+
+TEST(PageSource, MapAtTakesAFreeAddress) {
+  PageSource& source = kernel_pages();
+  char* p = static_cast<char*>(source.map(pages(3)));
+  ASSERT_NE(p, nullptr);
+  source.unmap(p + pages(1), pages(1));
+  ASSERT_TRUE(source.map_at(p + pages(1), pages(1)));
+  EXPECT_TRUE(is_filled_with(p + pages(1), pages(1), 0));
+  p[pages(1)] = 'x';
+  source.unmap(p, pages(3));
+}
+
+TEST(PageSource, MapAtNeverTakesWhatIsThere) {
+  PageSource& source = kernel_pages();
+  char* p = static_cast<char*>(source.map(pages(2)));
+  ASSERT_NE(p, nullptr);
+  std::memset(p, 'x', pages(2));
+  EXPECT_FALSE(source.map_at(p, pages(2)));
+  EXPECT_FALSE(source.map_at(p + pages(1), pages(4)));  // overlaps by one page
+  EXPECT_TRUE(is_filled_with(p, pages(2), 'x'));
+  source.unmap(p, pages(2));
+}
+
+TEST(PageSource, MapAlignedStartsAtAMultipleAndKeepsNoSurplus) {
+  for (std::size_t alignment = page_bytes() / 2; alignment <= 64u << 20; alignment *= 4) {
+    for (std::size_t bytes : {pages(1), pages(3), pages(513)}) {
+      BalancedPages source;
+      void* p = source.map_aligned(bytes, alignment);
+      ASSERT_NE(p, nullptr);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % alignment, 0u);
+      EXPECT_EQ(source.mapped, bytes);
+      std::memset(p, 'x', bytes);
+      source.unmap(p, bytes);
+    }
+  }
+}
+
+TEST(PageSource, MapAlignedRefusesASizeThatWrapsAround) {
+  const std::size_t nearly_all = std::numeric_limits<std::size_t>::max() - page_bytes() + 1;
+  EXPECT_EQ(kernel_pages().map_aligned(nearly_all, 2u << 20), nullptr);
+}
+
+TEST(PageSource, DecommittedPagesReadZeroAndTheirNeighboursStay) {
+  PageSource& source = kernel_pages();
+  char* p = static_cast<char*>(source.map(pages(4)));
+  ASSERT_NE(p, nullptr);
+  std::memset(p, 'x', pages(4));
+  ASSERT_TRUE(source.decommit(p + pages(1), pages(2)));
+  EXPECT_TRUE(is_filled_with(p, pages(1), 'x'));
+  EXPECT_TRUE(is_filled_with(p + pages(1), pages(2), 0));
+  EXPECT_TRUE(is_filled_with(p + pages(3), pages(1), 'x'));
+  source.unmap(p, pages(4));
+}
+
+TEST(PageSource, AdviceKeepsTheContents) {
+  PageSource& source = kernel_pages();
+  const std::size_t bytes = 4u << 20;
+  void* p = source.map_aligned(bytes, 2u << 20);
+  ASSERT_NE(p, nullptr);
+  std::memset(p, 'x', bytes);
+  source.advise_huge(p, bytes);
+  source.advise_small(p, bytes);
+  EXPECT_TRUE(is_filled_with(p, bytes, 'x'));
+  source.unmap(p, bytes);
+}
+
+TEST(PageSource, RemapKeepsTheContentsAndTheNewTailIsZero) {
+  PageSource& source = kernel_pages();
+  char* p = static_cast<char*>(source.map(pages(2)));
+  ASSERT_NE(p, nullptr);
+  std::memset(p, 'x', pages(2));
+  p = static_cast<char*>(source.remap(p, pages(2), pages(300)));
+  ASSERT_NE(p, nullptr);
+  EXPECT_TRUE(is_filled_with(p, pages(2), 'x'));
+  EXPECT_TRUE(is_filled_with(p + pages(2), pages(298), 0));
+  p = static_cast<char*>(source.remap(p, pages(300), pages(1)));
+  ASSERT_NE(p, nullptr);
+  EXPECT_TRUE(is_filled_with(p, pages(1), 'x'));
+  source.unmap(p, pages(1));
+}
+
+TEST(PageSource, ARefusedRemapLeavesTheOldMapping) {
+  PageSource& source = kernel_pages();
+  void* p = source.map(pages(2));
+  ASSERT_NE(p, nullptr);
+  std::memset(p, 'x', pages(2));
+  EXPECT_EQ(source.remap(p, pages(2), kTooMuch), nullptr);
+  EXPECT_TRUE(is_filled_with(p, pages(2), 'x'));
+  source.unmap(p, pages(2));
+}
+
+TEST(PageSource, LeavesErrnoAloneWhateverTheKernelAnswers) {
+  PageSource& source = kernel_pages();
+  char* p = static_cast<char*>(source.map(pages(2)));
+  ASSERT_NE(p, nullptr);
+  errno = EDOM;  // what no system call here answers
+  EXPECT_EQ(source.map(kTooMuch), nullptr);
+  EXPECT_EQ(source.map_aligned(kTooMuch, 2u << 20), nullptr);
+  EXPECT_FALSE(source.map_at(p, pages(1)));
+  EXPECT_FALSE(source.decommit(p + 1, page_bytes()));
+  EXPECT_EQ(source.remap(p, pages(2), kTooMuch), nullptr);
+  source.advise_huge(p + 1, page_bytes());
+  source.advise_small(p + 1, page_bytes());
+  source.unmap(p + 1, page_bytes());
+  EXPECT_EQ(errno, EDOM);
+  source.unmap(p, pages(2));
+  EXPECT_EQ(errno, EDOM);
+}
+
+/// Cuts one mapping into single pages until the kernel keeps no more of them, then gives back a
+/// page that cannot be cut out. Exits 0 if its memory is gone all the same.
+[[noreturn]] void unmap_without_mappings_left(std::size_t mapping_limit) {
+  PageSource& source = kernel_pages();
+  const std::size_t count = 2 * mapping_limit + 16;
+  char* p = static_cast<char*>(source.map(pages(count)));
+  if (p == nullptr) std::_Exit(2);
+  std::size_t cut = 1;
+  while (cut < count - 8 && mprotect(p + pages(cut), page_bytes(), PROT_NONE) == 0) cut += 2;
+  if (cut >= count - 8) std::_Exit(3);
+  char* victim = p + pages(count - 4);
+  std::memset(victim, 'x', page_bytes());
+  source.unmap(victim, page_bytes());
+  // Still mapped, or this read would be the end of the process.
+  std::_Exit(is_filled_with(victim, page_bytes(), 0) ? 0 : 1);
+}
+
+TEST(PageSourceDeathTest, GivesMemoryBackEvenWhereTheKernelCannotCutAHole) {
+  std::size_t mapping_limit = 0;
+  std::ifstream("/proc/sys/vm/max_map_count") >> mapping_limit;
+  if (mapping_limit > 200'000) GTEST_SKIP() << "vm.max_map_count is too high to be reached quickly";
+  EXPECT_EXIT(unmap_without_mappings_left(mapping_limit), ::testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace strata::os

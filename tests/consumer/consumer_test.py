@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Builds and runs programs that use Strata as a stranger's project would.
+
+usage: consumer_test.py find_package|add_subdirectory|pkg-config --source DIR --build DIR
+                        --exports NAME[,NAME]
+
+NAMEs are those behind strata::. The first and the last way install the build into an empty tree and
+then move the tree, so that a path which only holds on the machine of the build is found.
+"""
+import argparse
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def run(command, **keywords):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **keywords)
+    if done.returncode != 0:
+        sys.exit(f"{shlex.join(map(str, command))}\n{done.stdout}\nended with status {done.returncode}")
+    return done.stdout
+
+
+def expect_ok(program, environment=None):
+    said = run([program], env={**os.environ, **(environment or {})})
+    if said != "consumer ok\n":
+        sys.exit(f"{program} said {said!r}")
+
+
+def install(build, folder):
+    run(["cmake", "--install", build, "--prefix", folder / "first"])
+    (folder / "first").rename(folder / "moved")
+    return folder / "moved"
+
+
+def build_with_cmake(way, folder, exports, *settings):
+    run(["cmake", "-G", "Ninja", "-S", HERE / way, "-B", folder / "build", "-DCMAKE_BUILD_TYPE=Release",
+         f"-DSTRATA_EXPORTS={';'.join(exports)}", *settings])
+    run(["cmake", "--build", folder / "build"])
+    for export in exports:
+        expect_ok(folder / "build" / f"uses_{export}")
+
+
+def build_with_pkg_config(prefix, folder, exports):
+    files = {path.stem: path for path in prefix.rglob("pkgconfig/*.pc")}
+    for export in exports:
+        module = export if export == "strata" else "strata-" + export.removeprefix("strata_")
+        if module not in files:
+            sys.exit(f"no {module}.pc among the installed files: {sorted(files)}")
+        search = {**os.environ, "PKG_CONFIG_PATH": str(files[module].parent)}
+        compiler, source = ("c++ -std=c++17", "toolkit_program.cpp") if export == "toolkit" else ("cc", "malloc_program.c")
+        program = folder / f"uses_{export}"
+        flags = run(["pkg-config", "--cflags", module], env=search).split()
+        libraries = run(["pkg-config", "--libs", module], env=search).split()
+        run([*compiler.split(), *flags, HERE / source, "-o", program, *libraries])
+        expect_ok(program, {"LD_LIBRARY_PATH": str(files[module].parent.parent)})
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("way", choices=["find_package", "add_subdirectory", "pkg-config"])
+    parser.add_argument("--source", type=pathlib.Path, required=True)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--exports", type=lambda text: text.split(","), required=True)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="strata_consumer.") as name:
+        folder = pathlib.Path(name)
+        if arguments.way == "add_subdirectory":
+            build_with_cmake(arguments.way, folder, arguments.exports, f"-DSTRATA_SOURCE={arguments.source}")
+            return
+        prefix = install(arguments.build, folder)
+        if arguments.way == "find_package":
+            build_with_cmake(arguments.way, folder, arguments.exports, f"-DCMAKE_PREFIX_PATH={prefix}")
+        else:
+            build_with_pkg_config(prefix, folder, arguments.exports)
+
+
+if __name__ == "__main__":
+    main()

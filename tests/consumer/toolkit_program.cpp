@@ -1,0 +1,15 @@
+// Linked against the shelf alone.
+#include <cstdio>
+#include <cstring>
+#include <strata/page_arena.hpp>
+
+int main() {
+  strata::PageArena arena(1 << 20);
+  std::size_t pages = 0;
+  while (void* page = arena.allocate_page()) {
+    std::memset(page, 'x', arena.page_size());
+    ++pages;
+  }
+  if (pages != arena.total_pages() || pages * arena.page_size() != 1 << 20) return 1;
+  std::puts("consumer ok");
+}

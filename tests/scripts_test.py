@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""scripts/bootstrap among stand-ins for Debian's tools: what it asks of them and what it says."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PLAIN_TOOLS = "bash basename cat comm cut dirname env mkdir sed sleep sort stty tail tr".split()
+
+# Knows the packages named in $STATE/installed, one per line.
+DPKG_QUERY = 'for name; do grep -qxF -- "$name" "$STATE/installed" && echo "installed $name"; done; true'
+# Notes its arguments; `install` installs whatever is not in $STATE/broken.
+APT_GET = """echo "$*" >> "$STATE/calls"
+case " $* " in *" install "*) ;; *) exit 0 ;; esac
+status=0
+for name; do
+  case $name in -* | install | DPkg*) continue ;; esac
+  if grep -qxF -- "$name" "$STATE/broken"; then
+    echo "E: Unable to locate package $name"; status=100
+  else
+    echo "$name" >> "$STATE/installed"
+  fi
+done
+exit $status"""
+
+
+class Bootstrap(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        self.bin, self.state = self.root / "bin", self.root / "state"
+        for path in (self.bin, self.state, self.root / "scripts"):
+            path.mkdir()
+        for name in ("bootstrap", "steps.sh"):
+            shutil.copy(ROOT / "scripts" / name, self.root / "scripts" / name)
+        for tool in [*PLAIN_TOOLS, "grep"]:
+            (self.bin / tool).symlink_to(shutil.which(tool))
+        self.packages = self.run_script("list").stdout.split()
+        self.assertIn("cmake", self.packages)
+        self.stand_in("dpkg-query", DPKG_QUERY)
+        self.stand_in("apt-get", APT_GET)
+        self.stand_in("id", "echo 0")
+        self.note("installed", self.packages)
+        self.note("broken", [])
+        self.note("calls", [])
+
+    def stand_in(self, name, body):
+        (self.bin / name).write_text(f"#!{self.bin}/bash\n{body}\n")
+        (self.bin / name).chmod(0o755)
+
+    def note(self, name, lines):
+        (self.state / name).write_text("".join(line + "\n" for line in lines))
+
+    def uninstall(self, *names):
+        self.note("installed", [name for name in self.packages if name not in names])
+
+    def calls(self):
+        return (self.state / "calls").read_text().splitlines()
+
+    def run_script(self, *arguments, **environment):
+        return subprocess.run([self.bin / "bash", self.root / "scripts" / "bootstrap", *arguments], text=True,
+                              env={"PATH": str(self.bin), "STATE": str(self.state), **environment},
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def test_is_silent_and_asks_nothing_where_all_is_there(self):
+        done = self.run_script()
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+        self.assertEqual(self.calls(), [])
+
+    def test_installs_only_what_is_missing(self):
+        self.uninstall("ninja-build", "valgrind")
+        done = self.run_script()
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("To install: ninja-build valgrind\n", done.stdout)
+        self.assertEqual(len(self.calls()), 2, self.calls())
+        self.assertTrue(self.calls()[0].endswith(" update"))
+        self.assertTrue(self.calls()[1].endswith(" install --no-install-recommends ninja-build valgrind"))
+
+    def test_the_demo_needs_fewer_packages(self):
+        self.uninstall("valgrind", "redis-server")
+        self.assertEqual(self.run_script("demo").stdout, "")
+        self.uninstall("libjemalloc2")
+        self.assertIn("To install: libjemalloc2\n", self.run_script("demo").stdout)
+
+    def test_names_the_package_that_cannot_be_installed(self):
+        self.uninstall("ninja-build", "valgrind")
+        self.note("broken", ["valgrind"])
+        done = self.run_script()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("E: Unable to locate package valgrind\n", done.stdout)
+        self.assertTrue(done.stdout.endswith("scripts/bootstrap: these packages could not be installed: valgrind\n"))
+
+    def test_says_what_to_run_where_it_may_not_install(self):
+        self.uninstall("ninja-build")
+        self.stand_in("id", "echo 1000")
+        done = self.run_script()
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stdout, "scripts/bootstrap: packages are missing and neither root nor sudo is at hand; "
+                                      "run as root: apt-get install --no-install-recommends ninja-build\n")
+        self.assertEqual(self.calls(), [])
+
+    def test_goes_through_sudo_where_there_is_one(self):
+        self.uninstall("ninja-build")
+        self.stand_in("id", "echo 1000")
+        self.stand_in("sudo", '[ "$1" = -v ] && exit 0\necho "sudo $2" >> "$STATE/calls"\nexec "$@"')
+        done = self.run_script()
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(sum(call.startswith("sudo ") for call in self.calls()), 2)
+
+    def test_says_so_on_another_system_and_can_be_told_to_stay_out(self):
+        (self.bin / "dpkg-query").unlink()
+        done = self.run_script()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("scripts/bootstrap: this is not Debian; ", done.stdout)
+        self.assertEqual(self.run_script(STRATA_BOOTSTRAP="off").returncode, 0)
+
+    def test_refuses_a_purpose_that_it_does_not_know(self):
+        done = self.run_script("everything")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stdout, "scripts/bootstrap: unknown purpose 'everything'; use demo, test, list or nothing\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
