@@ -1,5 +1,6 @@
 #include "central/central_list.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/fatal.h"
@@ -58,39 +59,60 @@ std::size_t CentralList::claim(void** end, std::size_t count) noexcept {
 
 void CentralList::release(void* const* objects, std::size_t count) noexcept {
   LockGuard guard(lock_);
-  for (std::size_t i = 0; i < count; ++i) {
-    void* const object = objects[i];
-    Span* span = spans_.map().span_of(object);
-    if (span == nullptr || span->size_class != size_class_) {
-      fatal_pointer("invalid free of ", object,
-                    ": the object was freed twice, or deleted with a size that is not its own");
-    }
-    const std::uint32_t index = span->index_of(object);
-    if (index == span->object_count) {
+  for (void* const* const end = objects + count; objects != end;) {
+    Span& span = span_of(*objects);
+    objects = put_objects(span, objects, end);
+  }
+  claimed_ -= count;
+}
+
+/// The span of an object that comes back.
+Span& CentralList::span_of(const void* object) const noexcept {
+  Span* span = spans_.map().span_of(object);
+  if (span == nullptr || span->size_class != size_class_) {
+    fatal_pointer("invalid free of ", object,
+                  ": the object was freed twice, or deleted with a size that is not its own");
+  }
+  return *span;
+}
+
+/// Puts back the objects from `objects` on that belong to the span: neighbours were often freed
+/// together, and what concerns the whole span is done once. \returns the first object of another
+/// span, or `end`
+void* const* CentralList::put_objects(Span& span, void* const* objects, void* const* end) noexcept {
+  const unsigned width_before = width_of(span);
+  const std::size_t span_bytes = span.bytes();
+  std::uint32_t first_word = span.first_word;
+  void* const* next = objects;
+  do {
+    void* const object = *next;
+    const std::uint32_t index = span.index_of(object);
+    if (index == span.object_count) {
       fatal_pointer("invalid free of ", object, ": it points into an object, not at its start");
     }
-    std::uint64_t& word = span->free_bits[index / 64];
+    std::uint64_t& word = span.free_bits[index / 64];
     const std::uint64_t bit = std::uint64_t{1} << index % 64;
     if ((word & bit) != 0) fatal_pointer("double free of ", object, ": the object is free already");
     word |= bit;
-    if (index / 64 < span->first_word) span->first_word = index / 64;
+    first_word = std::min(first_word, index / 64);
+    ++next;
+  } while (next != end &&
+           static_cast<std::size_t>(static_cast<char*>(*next) - span.start) < span_bytes);
 
-    const unsigned width = width_of(*span);
-    ++span->free_count;
-    if (span->free_count == span->object_count) {
-      if (width != 0) unfile(*span, width);
-      --span_count_;
-      free_ -= span->object_count - 1;
-      spans_.destroy(*span);
-      continue;
-    }
-    ++free_;
-    if (width_of(*span) != width) {
-      if (width != 0) unfile(*span, width);
-      file(*span);
-    }
+  const auto put = static_cast<std::uint32_t>(next - objects);
+  span.first_word = first_word;
+  span.free_count += put;
+  free_ += put;
+  if (span.free_count == span.object_count) {
+    if (width_before != 0) unfile(span, width_before);
+    --span_count_;
+    free_ -= span.object_count;
+    spans_.destroy(span);
+  } else if (width_of(span) != width_before) {
+    if (width_before != 0) unfile(span, width_before);
+    file(span);
   }
-  claimed_ -= count;
+  return next;
 }
 
 void CentralList::file(Span& span) noexcept {

@@ -54,6 +54,8 @@ class CentralList {
   static_assert((kPageBytes / SizeClassMap::kGrain) >> (kWidths - 1) == 0,
                 "a free count has fewer bits than lists");
 
+  Span& span_of(const void* object) const noexcept;
+  void* const* put_objects(Span& span, void* const* objects, void* const* end) noexcept;
   void file(Span& span) noexcept;
   void unfile(Span& span, unsigned width) noexcept;
 

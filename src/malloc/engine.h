@@ -31,7 +31,7 @@ class Engine {
         metadata_(pages),
         page_heap_(map_, metadata_, pages),
         spans_(map_, page_heap_, metadata_),
-        huge_(metadata_, pages),
+        huge_(page_heap_, metadata_, pages),
         central_(spans_, metadata_),
         registry_(central_, metadata_, Options{}.cache_bytes) {}
   Engine(const Engine&) = delete;

@@ -17,35 +17,32 @@ std::size_t round_to_os_pages(std::size_t bytes) noexcept {
 HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noexcept {
   const std::size_t rounded = round_to_os_pages(bytes);
   if (rounded < bytes) return {nullptr, false};
+  Entry range{};
   {
     LockGuard guard(lock_);
     if (!make_room_in_table()) return {nullptr, false};
-    const Block block = take_kept(rounded, alignment);
-    if (block.address != nullptr) return block;
-  }
-  // Nothing kept fits: make room under the process's own peak first.
-  {
-    LockGuard guard(lock_);
-    const std::size_t wanted = live_bytes_ + rounded + kept_bytes();
-    const std::size_t surplus = wanted > peak_live_bytes_ ? wanted - peak_live_bytes_ : 0;
-    if (surplus != 0 && kept_count_ != 0) {
-      lock_.unlock();
-      release(surplus);
-      lock_.lock();
+    if (take_fitting(rounded, alignment, range)) {
+      insert(range);
+      return {reinterpret_cast<void*>(range.address), false};
     }
+    if (alignment <= os::page_bytes()) take_extendable(rounded, range);
   }
-  const bool is_huge = huge_pages_ && rounded >= kHugePageFromBytes;
-  void* address =
-      pages_.map_aligned(rounded, std::max(alignment, is_huge ? kHugePageBytes : alignment));
-  if (address == nullptr && release_all() != 0) address = pages_.map_aligned(rounded, alignment);
+  exchange_idle_for(rounded - range.bytes);
+  void* address = nullptr;
+  if (range.address != 0) {
+    address = pages_.remap(reinterpret_cast<void*>(range.address), range.bytes, rounded);
+    // The kernel does not move what it keeps as two mappings.
+    if (address == nullptr) pages_.unmap(reinterpret_cast<void*>(range.address), range.bytes);
+  }
+  const bool is_zero = address == nullptr;
+  if (address == nullptr) address = map(rounded, alignment);
   if (address == nullptr) return {nullptr, false};
-  if (is_huge) pages_.advise_huge(address, rounded);
   LockGuard guard(lock_);
   if (!insert({reinterpret_cast<std::uintptr_t>(address), rounded})) {
     pages_.unmap(address, rounded);
     return {nullptr, false};
   }
-  return {address, true};
+  return {address, is_zero};
 }
 
 bool HugeHeap::deallocate(void* p) noexcept {
@@ -54,14 +51,10 @@ bool HugeHeap::deallocate(void* p) noexcept {
     LockGuard guard(lock_);
     Entry* entry = find(p);
     if (entry == nullptr) return false;
-    const Entry mapping = *entry;
+    const Entry range = *entry;
     erase(entry);
-    if (kept_count_ == kMaxKept) {
-      evicted = kept_[0];
-      std::memmove(kept_, kept_ + 1, --kept_count_ * sizeof(Entry));
-      set_kept_bytes(kept_bytes() - evicted.bytes);
-    }
-    keep(mapping);
+    keep(range);
+    if (kept_count_ > kMaxKept) evicted = take_oldest(~std::size_t{0});
   }
   if (evicted.address != 0) pages_.unmap(reinterpret_cast<void*>(evicted.address), evicted.bytes);
   return true;
@@ -86,6 +79,7 @@ void* HugeHeap::reallocate(void* p, std::size_t bytes) noexcept {
     // Out of the table first: the kernel may give the old address to somebody else at once.
     erase(entry);
   }
+  if (rounded > old.bytes) exchange_idle_for(rounded - old.bytes);
   void* moved = pages_.remap(p, old.bytes, rounded);
   LockGuard guard(lock_);
   // The table has room: this block was in it.
@@ -105,58 +99,110 @@ std::size_t HugeHeap::release_unneeded() noexcept {
   return release(unneeded);
 }
 
-/// Unmaps kept mappings, the oldest first, the last one in part, until `max_bytes` are gone.
+/// A new mapping, with huge pages if it is large enough for them.
+void* HugeHeap::map(std::size_t bytes, std::size_t alignment) noexcept {
+  if (!huge_pages_ || bytes < kHugePageFromBytes) return pages_.map_aligned(bytes, alignment);
+  void* address = pages_.map_aligned(bytes, std::max(alignment, kHugePageBytes));
+  if (address != nullptr) pages_.advise_huge(address, bytes);
+  return address;
+}
+
+/// Gives back as many idle bytes as new ones are about to be asked for, or all there are.
+void HugeHeap::exchange_idle_for(std::size_t bytes) noexcept {
+  const std::size_t released = kept_bytes() != 0 ? release(bytes) : 0;
+  if (released < bytes && page_heap_.idle_pages() != 0)
+    page_heap_.release((bytes - released) / kPageBytes);
+}
+
+/// Unmaps kept ranges, those that waited longest first, until `max_bytes` are gone.
 std::size_t HugeHeap::release(std::size_t max_bytes) noexcept {
   std::size_t released = 0;
   while (released < max_bytes) {
-    Entry piece;
+    Entry range{};
     {
       LockGuard guard(lock_);
-      if (kept_count_ == 0) break;
-      Entry& oldest = kept_[0];
-      piece = oldest;
-      const std::size_t rest = round_to_os_pages(max_bytes - released);
-      if (rest != 0 && piece.bytes > rest) {
-        oldest.bytes -= rest;
-        piece = {oldest.address + oldest.bytes, rest};
-      } else {
-        std::memmove(kept_, kept_ + 1, --kept_count_ * sizeof(Entry));
-      }
-      set_kept_bytes(kept_bytes() - piece.bytes);
+      if (kept_count_ != 0)
+        range = take_oldest(round_to_os_pages(std::min(max_bytes - released, kept_bytes())));
     }
-    pages_.unmap(reinterpret_cast<void*>(piece.address), piece.bytes);
-    released += piece.bytes;
+    if (range.address == 0) break;
+    pages_.unmap(reinterpret_cast<void*>(range.address), range.bytes);
+    released += range.bytes;
   }
   return released;
 }
 
-/// The tightest kept mapping that fits, its surplus kept on.
-HugeHeap::Block HugeHeap::take_kept(std::size_t bytes, std::size_t alignment) noexcept {
-  Entry* best = nullptr;
+/// Takes the front of the tightest kept range that holds an aligned block.
+bool HugeHeap::take_fitting(std::size_t bytes, std::size_t alignment, Entry& out) noexcept {
+  KeptRange* best = nullptr;
   for (std::size_t i = 0; i < kept_count_; ++i) {
-    Entry& candidate = kept_[i];
-    if (candidate.bytes >= bytes && candidate.address % alignment == 0 &&
-        (best == nullptr || candidate.bytes < best->bytes)) {
-      best = &candidate;
+    KeptRange& range = kept_[i];
+    if (range.bytes >= bytes && range.address % alignment == 0 &&
+        (best == nullptr || range.bytes < best->bytes)) {
+      best = &range;
     }
   }
-  if (best == nullptr) return {nullptr, false};
-  const std::uintptr_t address = best->address;
+  if (best == nullptr) return false;
+  out = {best->address, bytes};
   best->address += bytes;
   best->bytes -= bytes;
-  if (best->bytes == 0) {
-    std::memmove(best, best + 1,
-                 static_cast<std::size_t>(kept_ + kept_count_ - (best + 1)) * sizeof(Entry));
-    --kept_count_;
-  }
+  if (best->bytes == 0) forget(*best);
   set_kept_bytes(kept_bytes() - bytes);
-  insert({address, bytes});
-  return {reinterpret_cast<void*>(address), false};
+  return true;
 }
 
-void HugeHeap::keep(Entry mapping) noexcept {
-  kept_[kept_count_++] = mapping;
-  set_kept_bytes(kept_bytes() + mapping.bytes);
+/// Takes the largest kept range, to be extended to `bytes`.
+bool HugeHeap::take_extendable(std::size_t bytes, Entry& out) noexcept {
+  KeptRange* largest = nullptr;
+  for (std::size_t i = 0; i < kept_count_; ++i) {
+    if (largest == nullptr || kept_[i].bytes > largest->bytes) largest = &kept_[i];
+  }
+  if (largest == nullptr || largest->bytes < bytes / kExtendShare) return false;
+  out = {largest->address, largest->bytes};
+  forget(*largest);
+  set_kept_bytes(kept_bytes() - out.bytes);
+  return true;
+}
+
+/// Takes up to `max_bytes` off the end of the range that waited longest. \pre there is one
+HugeHeap::Entry HugeHeap::take_oldest(std::size_t max_bytes) noexcept {
+  KeptRange& oldest = *std::min_element(
+      kept_, kept_ + kept_count_,
+      [](const KeptRange& a, const KeptRange& b) { return a.freed_at < b.freed_at; });
+  const std::size_t bytes = std::min(max_bytes, oldest.bytes);
+  oldest.bytes -= bytes;
+  const Entry taken{oldest.end(), bytes};
+  if (oldest.bytes == 0) forget(oldest);
+  set_kept_bytes(kept_bytes() - bytes);
+  return taken;
+}
+
+/// Puts a range in its place by address, merged with its neighbours.
+void HugeHeap::keep(Entry range) noexcept {
+  set_kept_bytes(kept_bytes() + range.bytes);
+  KeptRange* const end = kept_ + kept_count_;
+  KeptRange* next = std::lower_bound(
+      kept_, end, range.address,
+      [](const KeptRange& a, std::uintptr_t address) { return a.address < address; });
+  KeptRange* previous = next != kept_ && (next - 1)->end() == range.address ? next - 1 : nullptr;
+  const bool joins_next = next != end && range.address + range.bytes == next->address;
+  ++free_clock_;
+  if (previous != nullptr) {
+    previous->bytes += range.bytes + (joins_next ? next->bytes : 0);
+    previous->freed_at = free_clock_;
+    if (joins_next) forget(*next);
+  } else if (joins_next) {
+    *next = {range.address, range.bytes + next->bytes, free_clock_};
+  } else {
+    std::memmove(next + 1, next, static_cast<std::size_t>(end - next) * sizeof(KeptRange));
+    *next = {range.address, range.bytes, free_clock_};
+    ++kept_count_;
+  }
+}
+
+void HugeHeap::forget(KeptRange& range) noexcept {
+  std::memmove(&range, &range + 1,
+               static_cast<std::size_t>(kept_ + kept_count_ - (&range + 1)) * sizeof(KeptRange));
+  --kept_count_;
 }
 
 void HugeHeap::set_kept_bytes(std::size_t bytes) noexcept {
@@ -187,7 +233,6 @@ bool HugeHeap::insert(Entry entry) noexcept {
   table_[i] = entry;
   ++live_blocks_;
   live_bytes_ += entry.bytes;
-  peak_live_bytes_ = std::max(peak_live_bytes_, live_bytes_);
   return true;
 }
 
@@ -247,7 +292,11 @@ void HugeHeap::check_invariants() noexcept {
   STRATA_INVARIANT(blocks == live_blocks_, "huge blocks are miscounted");
   STRATA_INVARIANT(bytes == live_bytes_, "bytes of huge blocks are miscounted");
   std::size_t kept = 0;
-  for (std::size_t i = 0; i < kept_count_; ++i) kept += kept_[i].bytes;
+  for (std::size_t i = 0; i < kept_count_; ++i) {
+    kept += kept_[i].bytes;
+    STRATA_INVARIANT(i == 0 || kept_[i - 1].end() < kept_[i].address,
+                     "kept ranges touch or are out of order");
+  }
   STRATA_INVARIANT(kept == kept_bytes(), "kept bytes are miscounted");
 }
 

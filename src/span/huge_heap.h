@@ -7,17 +7,21 @@
 #include "base/lock.h"
 #include "base/metadata_arena.h"
 #include "os/page_source.h"
+#include "span/page_heap.h"
 
 namespace strata {
 
-/// Blocks too large for a page run: each a mapping of its own, known by its first address.
+/// Blocks too large for a page run: each a mapping, known by its first address.
 ///
-/// A freed mapping is kept for a while, because asking the kernel again costs a page fault per OS
-/// page. What is kept never makes the process larger than it has been: kept + live <= the largest
-/// live sum so far, and what was not needed during an interval goes back (release_unneeded).
+/// Asking the kernel costs a page fault per OS page, so what is freed is kept for a while. Kept
+/// ranges merge with their neighbours and are split again; a request that none of them can hold has
+/// the largest one extended, which moves its pages and faults only what was missing. What is kept
+/// never makes the process larger than it has been: kept + live <= the largest live sum so far, and
+/// what was not needed during an interval goes back (release_unneeded).
 ///
-/// Always: the table holds live_count entries, and live_bytes is their sum (check_invariants).
-/// \threads  Any number at once; one lock, not held during system calls on the way in.
+/// Always: the table holds live_blocks entries whose sum is live_bytes; kept ranges are in address
+/// order, disjoint, and no two of them touch. (check_invariants) \threads  Any number at once; one
+/// lock, not held during system calls.
 class HugeHeap {
  public:
   struct Statistics {
@@ -30,8 +34,8 @@ class HugeHeap {
     bool is_zero;
   };
 
-  constexpr HugeHeap(MetadataArena& metadata, os::PageSource& pages) noexcept
-      : metadata_(metadata), pages_(pages) {}
+  constexpr HugeHeap(PageHeap& page_heap, MetadataArena& metadata, os::PageSource& pages) noexcept
+      : page_heap_(page_heap), metadata_(metadata), pages_(pages) {}
   HugeHeap(const HugeHeap&) = delete;
   HugeHeap& operator=(const HugeHeap&) = delete;
 
@@ -68,16 +72,29 @@ class HugeHeap {
     std::uintptr_t address;  // 0: empty
     std::size_t bytes;
   };
+  struct KeptRange {
+    std::uintptr_t address;
+    std::size_t bytes;
+    std::uint64_t freed_at;  // by the clock of frees: which range has waited longest
+    std::uintptr_t end() const noexcept { return address + bytes; }
+  };
 
-  // Chosen: more kept mappings than this would be searched longer than a fault takes.
-  static constexpr std::size_t kMaxKept = 64;
+  // Chosen: more kept ranges than this would be searched longer than a fault takes.
+  static constexpr std::size_t kMaxKept = 128;
+  // Chosen: a range below this share of a request is not worth being moved.
+  static constexpr std::size_t kExtendShare = 4;
   // Chosen: a block this large wastes at most an eighth of itself by its last, half-used huge page.
   static constexpr std::size_t kHugePageFromBytes = std::size_t{16} << 20;
   static constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
   static constexpr std::size_t kFirstTableEntries = 256;
 
-  Block take_kept(std::size_t bytes, std::size_t alignment) noexcept;
-  void keep(Entry mapping) noexcept;
+  bool take_fitting(std::size_t bytes, std::size_t alignment, Entry& out) noexcept;
+  bool take_extendable(std::size_t bytes, Entry& out) noexcept;
+  Entry take_oldest(std::size_t max_bytes) noexcept;
+  void keep(Entry range) noexcept;
+  void forget(KeptRange& range) noexcept;
+  void* map(std::size_t bytes, std::size_t alignment) noexcept;
+  void exchange_idle_for(std::size_t bytes) noexcept;
   std::size_t release(std::size_t max_bytes) noexcept;
   bool insert(Entry entry) noexcept;
   bool make_room_in_table() noexcept;
@@ -87,6 +104,7 @@ class HugeHeap {
   void set_kept_bytes(std::size_t bytes) noexcept;
 
   Lock lock_{LockRank::kHuge};
+  PageHeap& page_heap_;
   MetadataArena& metadata_;
   os::PageSource& pages_;
   bool huge_pages_ = true;
@@ -96,9 +114,9 @@ class HugeHeap {
   std::size_t table_entries_ = 0;
   std::size_t live_blocks_ = 0;
   std::size_t live_bytes_ = 0;
-  std::size_t peak_live_bytes_ = 0;
-  Entry kept_[kMaxKept] = {};  // the oldest first
+  KeptRange kept_[kMaxKept + 1] = {};  // by address; one more while the oldest is evicted
   std::size_t kept_count_ = 0;
+  std::uint64_t free_clock_ = 0;
   std::size_t least_kept_ = 0;              // since the last release_unneeded()
   std::atomic<std::size_t> kept_bytes_{0};  // written under lock_, read anywhere
 };
