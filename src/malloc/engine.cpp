@@ -82,7 +82,7 @@ void Engine::deallocate_large(void* p) noexcept {
 }
 
 std::size_t Engine::usable_bytes(const void* p, const char* action) noexcept {
-  if (const unsigned size_class = map_.class_of(p)) return SizeClassMap::bytes_of(size_class);
+  if (const std::size_t size_class = map_.class_of(p)) return SizeClassMap::bytes_of(size_class);
   if (map_.region_of(p) != nullptr) {
     const Span* span = map_.span_of(p);
     if (span == nullptr) die_of_pointer(action, p, ": it was freed before, or never allocated");

@@ -52,7 +52,7 @@ class Engine {
   bool is_started() const noexcept { return map_.limit() != 0; }
 
   /// The hot lookup of free. 0 for everything that is no small object.
-  unsigned class_of(const void* p) const noexcept { return map_.class_of(p); }
+  std::size_t class_of(const void* p) const noexcept { return map_.class_of(p); }
 
   /// An object that does not pass a thread cache. \returns nullptr when out of memory
   void* allocate_object(unsigned size_class) noexcept;

@@ -139,7 +139,8 @@ void read_options(Options& options) noexcept {
     const std::string_view value(entry + equals + 1);
     const OptionRow* row = nullptr;
     for (const OptionRow& candidate : kTable) {
-      if (name.ends_with(candidate.name) && name.size() == kPrefix.size() + candidate.name.size()) row = &candidate;
+      if (name.ends_with(candidate.name) && name.size() == kPrefix.size() + candidate.name.size())
+        row = &candidate;
     }
     if (row == nullptr) {
       warn_of_name(name);

@@ -121,7 +121,7 @@ constinit thread_local ObjectBins* t_bins = &g_fresh_bins;
 [[gnu::noinline]] void deallocate_slowly(void* p) noexcept {
   if (p == nullptr) return;
   Engine& engine = g_process.engine;
-  const unsigned size_class = engine.class_of(p);
+  const auto size_class = static_cast<unsigned>(engine.class_of(p));
   if (size_class == 0) {
     if (!engine.is_started()) fatal_pointer("invalid free of ", p, ": nothing was allocated yet");
     engine.deallocate_large(p);

@@ -26,15 +26,15 @@ constexpr std::array<std::uint32_t, kSizeClasses> size_class_bytes() noexcept {
   return bytes;
 }
 
-/// The smallest class that holds i grains, for every i up to kBytes.
-template <std::size_t kBytes>
-constexpr std::array<std::uint8_t, kBytes / kSizeGrain + 1> size_class_of_grains() noexcept {
-  std::array<std::uint8_t, kBytes / kSizeGrain + 1> classes{};
+/// The smallest class that holds a size, for every size up to kMax.
+template <std::size_t kMax>
+constexpr std::array<std::uint8_t, kMax + 1> size_class_of_bytes() noexcept {
+  std::array<std::uint8_t, kMax + 1> classes{};
   const auto bytes = size_class_bytes();
   std::uint8_t c = 1;
-  for (std::size_t i = 0; i < classes.size(); ++i) {
-    if (i * kSizeGrain > bytes[c]) ++c;
-    classes[i] = c;
+  for (std::size_t size = 0; size <= kMax; ++size) {
+    if (size > bytes[c]) ++c;
+    classes[size] = c;
   }
   return classes;
 }
@@ -69,13 +69,13 @@ class SizeClassMap {
   static constexpr unsigned kCount = detail::kSizeClasses;  ///< class 0 included
 
   /// The class of the smallest size that holds `bytes`. \pre bytes <= kMaxTableBytes \cost one load
-  static constexpr unsigned class_of_tiny(std::size_t bytes) noexcept {
-    return kTiny[(bytes + kGrain - 1) / kGrain];
+  static constexpr std::size_t class_of_tiny(std::size_t bytes) noexcept {
+    return kTiny[bytes];
   }
 
   /// The same for any size; 0 if bytes > kMaxBytes.
   static constexpr unsigned class_of(std::size_t bytes) noexcept {
-    if (bytes <= kMaxTableBytes) return class_of_tiny(bytes);
+    if (bytes <= kMaxTableBytes) return static_cast<unsigned>(class_of_tiny(bytes));
     if (bytes > kMaxBytes) return 0;
     return coarse_class(bytes);
   }
@@ -91,7 +91,7 @@ class SizeClassMap {
   }
 
   /// Bytes of an object of the class; 0 for class 0.
-  static constexpr std::size_t bytes_of(unsigned size_class) noexcept { return kBytes[size_class]; }
+  static constexpr std::size_t bytes_of(std::size_t size_class) noexcept { return kBytes[size_class]; }
 
  private:
   static constexpr unsigned kTinyCount = detail::kTinySizeClasses;
@@ -107,7 +107,7 @@ class SizeClassMap {
   }
 
   static constexpr auto kBytes = detail::size_class_bytes();
-  static constexpr auto kTiny = detail::size_class_of_grains<kMaxTableBytes>();
+  static constexpr auto kTiny = detail::size_class_of_bytes<kMaxTableBytes>();
 
   static_assert(kBytes[kTinyCount] == kMaxTableBytes,
                 "the table ends where the computed classes begin");

@@ -43,7 +43,7 @@ class PageMap {
   /// span, or not ours.
   /// \cost  5 instructions and a load. The rotation carries misalignment to the top of the index,
   ///        where the one comparison refuses it together with addresses beyond the limit.
-  unsigned class_of(const void* p) const noexcept {
+  std::size_t class_of(const void* p) const noexcept {
     const std::uintptr_t index =
         std::rotr(reinterpret_cast<std::uintptr_t>(p), 4) >> (kPageShift - 4);
     if (index >= page_limit_) [[unlikely]]

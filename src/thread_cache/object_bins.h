@@ -1,22 +1,23 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 
 #include "size_class/size_class_map.h"
 
 namespace strata {
 
-/// The hot part of a thread cache: a stack of free objects per size class. malloc pops, free pushes,
-/// both without a lock, a call or a look at the object.
+/// The hot part of a thread cache: a stack of free objects per size class. malloc pops, free
+/// pushes, both without a lock, a call or a look at the object.
 ///
 /// A bin is base[0 … capacity]. base[0] holds nullptr for ever, so that popping an empty bin finds
 /// nullptr instead of comparing bounds; `limits_` is the last slot. All bins of an object that was
-/// constructed alone stand on one shared empty slot: it holds nothing and takes nothing, and sends every
-/// call the slow way. A thread has such a one before its first malloc and after its last.
+/// constructed alone stand on one shared empty slot: it holds nothing and takes nothing, and sends
+/// every call the slow way. A thread has such a one before its first malloc and after its last.
 ///
-/// Always: base <= top <= limit, and every slot in (base, top] holds an object of the class that is in
-/// no other place.
-/// \threads  The owning thread only; another may read a top (relaxed: it may be late), never a slot.
+/// Always: base <= top <= limit, and every slot in (base, top] holds an object of the class that is
+/// in no other place. \threads  The owning thread only; another may read a top (relaxed: it may be
+/// late), never a slot.
 class ObjectBins {
  public:
   constexpr ObjectBins() noexcept : tops_{}, limits_{} {
@@ -26,30 +27,34 @@ class ObjectBins {
   ObjectBins& operator=(const ObjectBins&) = delete;
 
   /// \returns  An object of the class, or nullptr if the bin is empty. \cost 6 instructions
-  void* pop(unsigned size_class) noexcept {
-    void** const top = tops_[size_class];
-    void* const object = *top;
-    if (object != nullptr) [[likely]] set_top(size_class, top - 1);
+  void* pop(std::size_t size_class) noexcept {
+    void*** const bin = &tops_[size_class];
+    void* const object = **bin;
+    if (object != nullptr) [[likely]] set_top(bin, *bin - 1);
     return object;
   }
 
   /// \returns  False if the bin is full, or if `object` is its latest entry already: a double free
   ///           that costs one comparison to see. Class 0 is always full.
   /// \cost     8 instructions
-  bool push(unsigned size_class, void* object) noexcept {
+  bool push(std::size_t size_class, void* object) noexcept {
     void** const top = tops_[size_class];
-    if (top == limits_[size_class] || *top == object) [[unlikely]] return false;
+    if (top == limits_[size_class] || *top == object) [[unlikely]]
+      return false;
     top[1] = object;
-    set_top(size_class, top + 1);
+    set_top(&tops_[size_class], top + 1);
     return true;
   }
 
-  bool is_latest(unsigned size_class, const void* object) const noexcept { return *tops_[size_class] == object; }
+  bool is_latest(unsigned size_class, const void* object) const noexcept {
+    return *tops_[size_class] == object;
+  }
 
  protected:
-  void set_top(unsigned size_class, void** top) noexcept {
-    std::atomic_ref<void**>(tops_[size_class]).store(top, std::memory_order_relaxed);
+  static void set_top(void*** bin, void** top) noexcept {
+    std::atomic_ref<void**>(*bin).store(top, std::memory_order_relaxed);
   }
+  void set_top(unsigned size_class, void** top) noexcept { set_top(&tops_[size_class], top); }
 
   void** tops_[SizeClassMap::kCount];
   void** limits_[SizeClassMap::kCount];
