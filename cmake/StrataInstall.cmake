@@ -1,7 +1,7 @@
 # What a user gets, and how it is installed.
 #
 #   strata_install_library(strata_shared EXPORT_NAME strata)   # strata::strata, and its package files
-#   strata_install_program(strata_cli)                         # into bin/
+#   strata_install_program(strata)                             # into bin/, or DESTINATION
 #
 # Each also joins the target `strata_product`: everything that gets installed and nothing else. A library
 # target may be called anything; its consumers say strata::<EXPORT_NAME>, whether they use
@@ -45,8 +45,12 @@ function(strata_install_library target)
 endfunction()
 
 function(strata_install_program target)
+  cmake_parse_arguments(arg "" "DESTINATION" "" ${ARGN})
+  if(NOT arg_DESTINATION)
+    set(arg_DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
   add_dependencies(strata_product ${target})
-  install(TARGETS ${target})
+  install(TARGETS ${target} RUNTIME DESTINATION ${arg_DESTINATION})
 endfunction()
 
 # Once, behind the last strata_install_library(): the headers, the CMake package and the pkg-config

@@ -53,8 +53,8 @@ class Central {
 
  private:
   // Chosen: two batches of the small classes pass without a span being touched, and what lies here
-  // stays below 128 KiB a class, 4 objects of the largest ones.
-  static constexpr std::size_t kTransferBytes = 128 * 1024;
+  // stays below 64 KiB a class, 4 objects of the largest ones.
+  static constexpr std::size_t kTransferBytes = 64 * 1024;
   static constexpr std::size_t kMinTransferObjects = 4;
   static constexpr std::size_t kMaxTransferObjects = 1024;
 

@@ -29,7 +29,7 @@ constexpr std::uint64_t kPlaces = 1u << 15;
 }  // namespace
 
 bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
-  registry_.budget().set_bytes(options.cache_bytes);
+  registry_.budget().set_most_bytes(options.cache_bytes);
   huge_.configure(options.huge_pages != HugePages::kNever);
   page_heap_.configure(kFirstHeapAddress + (seed % kPlaces) * kRegionBytes, options.huge_pages);
   for (const std::uintptr_t limit : kMapLimits) {

@@ -33,7 +33,7 @@ class Engine {
         spans_(map_, page_heap_, metadata_),
         huge_(page_heap_, metadata_, pages),
         central_(spans_, metadata_),
-        registry_(central_, metadata_, Options{}.cache_bytes) {}
+        registry_(central_, page_heap_, metadata_, Options{}.cache_bytes) {}
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 

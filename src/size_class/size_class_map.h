@@ -69,9 +69,7 @@ class SizeClassMap {
   static constexpr unsigned kCount = detail::kSizeClasses;  ///< class 0 included
 
   /// The class of the smallest size that holds `bytes`. \pre bytes <= kMaxTableBytes \cost one load
-  static constexpr std::size_t class_of_tiny(std::size_t bytes) noexcept {
-    return kTiny[bytes];
-  }
+  static constexpr std::size_t class_of_tiny(std::size_t bytes) noexcept { return kTiny[bytes]; }
 
   /// The same for any size; 0 if bytes > kMaxBytes.
   static constexpr unsigned class_of(std::size_t bytes) noexcept {
@@ -91,7 +89,9 @@ class SizeClassMap {
   }
 
   /// Bytes of an object of the class; 0 for class 0.
-  static constexpr std::size_t bytes_of(std::size_t size_class) noexcept { return kBytes[size_class]; }
+  static constexpr std::size_t bytes_of(std::size_t size_class) noexcept {
+    return kBytes[size_class];
+  }
 
  private:
   static constexpr unsigned kTinyCount = detail::kTinySizeClasses;

@@ -241,7 +241,7 @@ void PageHeap::take_pages(Region& region, PageMask mask, PageMask touched) noexc
   const std::size_t idle = idle_pages() + count_pages(region.idle_pages()) - idle_before;
   idle_pages_.store(idle, std::memory_order_relaxed);
   least_idle_ = std::min(least_idle_, idle);
-  used_pages_ += count_pages(mask);
+  used_pages_.store(used_pages() + count_pages(mask), std::memory_order_relaxed);
   file(region);
 }
 
@@ -252,13 +252,13 @@ void PageHeap::give_pages(Region& region, PageMask mask) noexcept {
   region.free_pages |= mask;
   idle_pages_.store(idle_pages() + count_pages(region.idle_pages()) - idle_before,
                     std::memory_order_relaxed);
-  used_pages_ -= count_pages(mask);
+  used_pages_.store(used_pages() - count_pages(mask), std::memory_order_relaxed);
   file(region);
 }
 
 PageHeap::Statistics PageHeap::statistics() noexcept {
   LockGuard guard(lock_);
-  return {regions_, used_pages_, idle_pages(), returned_pages_, huge_regions_};
+  return {regions_, used_pages(), idle_pages(), returned_pages_, huge_regions_};
 }
 
 void PageHeap::check_invariants() noexcept {
@@ -298,7 +298,7 @@ void PageHeap::check_invariants() noexcept {
                      "the summary of the region lists is wrong");
   }
   STRATA_INVARIANT(regions == regions_, "a region is lost");
-  STRATA_INVARIANT(used == used_pages_, "used pages are miscounted");
+  STRATA_INVARIANT(used == used_pages(), "used pages are miscounted");
   STRATA_INVARIANT(idle == idle_pages(), "idle pages are miscounted");
   STRATA_INVARIANT(least_idle_ <= idle, "the least idle pages exceed the idle pages");
 }

@@ -74,6 +74,9 @@ class PageHeap {
   /// Idle pages now: a hint, read without the lock.
   std::size_t idle_pages() const noexcept { return idle_pages_.load(std::memory_order_relaxed); }
 
+  /// Pages in spans now: a hint, read without the lock.
+  std::size_t used_pages() const noexcept { return used_pages_.load(std::memory_order_relaxed); }
+
   Statistics statistics() noexcept;
   void check_invariants() noexcept;
   Lock& lock() noexcept { return lock_; }  ///< for fork
@@ -110,10 +113,10 @@ class PageHeap {
   HugePages huge_pages_ = HugePages::kAuto;
   std::size_t regions_ = 0;
   std::size_t huge_regions_ = 0;
-  std::size_t used_pages_ = 0;
   std::size_t returned_pages_ = 0;
   std::size_t least_idle_ = 0;              // since the last release_unneeded()
   std::atomic<std::size_t> idle_pages_{0};  // written under lock_, read anywhere
+  std::atomic<std::size_t> used_pages_{0};  // the same
 };
 
 }  // namespace strata

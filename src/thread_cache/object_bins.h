@@ -30,7 +30,8 @@ class ObjectBins {
   void* pop(std::size_t size_class) noexcept {
     void*** const bin = &tops_[size_class];
     void* const object = **bin;
-    if (object != nullptr) [[likely]] set_top(bin, *bin - 1);
+    if (object != nullptr) [[likely]]
+      set_top(bin, *bin - 1);
     return object;
   }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -9,27 +10,39 @@
 #include "base/metadata_arena.h"
 #include "central/central.h"
 #include "size_class/size_class_map.h"
+#include "span/page_heap.h"
 #include "thread_cache/object_bins.h"
 
 namespace strata {
 
-/// How many bytes of objects all thread caches together may hold: each thread may hold its share.
-/// A share follows the number of threads, so 512 threads hoard no more than two.
+/// How many bytes of objects all thread caches together may hold: a share of the heap, so that a
+/// small program stays small, up to an absolute bound. Each thread may hold its part of it, so that
+/// 512 threads hoard no more than two.
 class CacheBudget {
  public:
-  explicit constexpr CacheBudget(std::size_t bytes) noexcept : bytes_(bytes) {}
+  constexpr CacheBudget(const PageHeap& heap, std::size_t most_bytes) noexcept
+      : heap_(heap), most_bytes_(most_bytes) {}
 
-  void set_bytes(std::size_t bytes) noexcept { bytes_ = bytes; }  ///< before the first thread
+  void set_most_bytes(std::size_t bytes) noexcept {
+    most_bytes_ = bytes;
+  }  ///< before the first thread
   void add_thread() noexcept { threads_.fetch_add(1, std::memory_order_relaxed); }
   void remove_thread() noexcept { threads_.fetch_sub(1, std::memory_order_relaxed); }
 
   std::size_t share_bytes() const noexcept {
-    const std::size_t threads = threads_.load(std::memory_order_relaxed);
-    return bytes_ / (threads != 0 ? threads : 1);
+    const std::size_t threads = std::max<std::size_t>(threads_.load(std::memory_order_relaxed), 1);
+    const std::size_t heap_share =
+        std::max(heap_.used_pages() * kPageBytes / kHeapShare, kLeastBytes);
+    return std::min(heap_share, most_bytes_) / threads;
   }
 
  private:
-  std::size_t bytes_;
+  // Chosen: caches lift the RSS of a program by an eighth at the most, or by this much.
+  static constexpr std::size_t kHeapShare = 8;
+  static constexpr std::size_t kLeastBytes = std::size_t{512} << 10;
+
+  const PageHeap& heap_;
+  std::size_t most_bytes_;
   std::atomic<std::size_t> threads_{0};  // a hint: relaxed, nothing is ordered by it
 };
 

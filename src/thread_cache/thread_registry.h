@@ -16,9 +16,9 @@ namespace strata {
 /// \threads  Any number at once; one lock.
 class ThreadRegistry {
  public:
-  constexpr ThreadRegistry(Central& central, MetadataArena& metadata,
+  constexpr ThreadRegistry(Central& central, const PageHeap& heap, MetadataArena& metadata,
                            std::size_t budget_bytes) noexcept
-      : central_(central), metadata_(metadata), budget_(budget_bytes) {}
+      : central_(central), metadata_(metadata), budget_(heap, budget_bytes) {}
   ThreadRegistry(const ThreadRegistry&) = delete;
   ThreadRegistry& operator=(const ThreadRegistry&) = delete;
 

@@ -1,0 +1,143 @@
+#include "commands/comparison_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "contenders/contender.h"
+#include "output/table.h"
+#include "output/units.h"
+
+namespace strata::cli {
+namespace {
+
+constexpr const char* kElapsed = "elapsed_s";
+constexpr const char* kCpu = "cpu_s";
+constexpr const char* kPeak = "peak_rss_bytes";
+
+double median_of(const Row& row, const char* metric) {
+  const Summary* summary = row.metric(metric);
+  return summary != nullptr ? summary->median : 0;
+}
+
+double largest(const std::vector<Row>& rows, const char* metric) {
+  double result = 0;
+  for (const Row& row : rows) {
+    if (row.ok) result = std::max(result, median_of(row, metric));
+  }
+  return result;
+}
+
+/// The row with the smallest median among those that count; nullptr unless two can be compared.
+const Row* best_of(const std::vector<Row>& rows, const char* metric) {
+  const Row* best = nullptr;
+  int count = 0;
+  for (const Row& row : rows) {
+    if (!row.ok) continue;
+    ++count;
+    if (best == nullptr || median_of(row, metric) < median_of(*best, metric)) best = &row;
+  }
+  return count >= 2 ? best : nullptr;
+}
+
+std::string ratio_cell(const Row& row, const Row* baseline, const char* metric) {
+  double base = baseline != nullptr ? median_of(*baseline, metric) : 0;
+  return base > 0 ? format_ratio(median_of(row, metric) / base) : "";
+}
+
+/// Those whose runs overlap with the best one's: the numbers do not tell them apart.
+std::string indistinguishable(const std::vector<Row>& rows, const Row& best, const char* metric) {
+  const Summary* lead = best.metric(metric);
+  std::string names;
+  for (const Row& row : rows) {
+    const Summary* other = row.metric(metric);
+    if (&row == &best || !row.ok || lead == nullptr || other == nullptr) continue;
+    if (other->min <= lead->max) names += (names.empty() ? "" : ", ") + row.contender;
+  }
+  return names;
+}
+
+void add_lines(std::string& text, std::string_view block, std::string_view indent) {
+  while (!block.empty()) {
+    std::size_t end = std::min(block.find('\n'), block.size());
+    text += fmt::format("{}{}\n", indent, block.substr(0, end));
+    block.remove_prefix(std::min(end + 1, block.size()));
+  }
+}
+
+}  // namespace
+
+const Row* baseline_of(const std::vector<Row>& rows) {
+  auto found = std::find_if(rows.begin(), rows.end(),
+                            [](const Row& row) { return row.contender == kSystem; });
+  if (found == rows.end()) found = rows.begin();
+  return found != rows.end() && found->ok ? &*found : nullptr;
+}
+
+std::string comparison_table(const std::vector<Row>& rows, bool colour) {
+  Table table({{"allocator", false},
+               {"time"},
+               {"ratio"},
+               {"spread"},
+               {"CPU"},
+               {"ratio"},
+               {"peak RSS"},
+               {"ratio"}});
+  Unit seconds = Unit::for_seconds(largest(rows, kElapsed));
+  Unit cpu_seconds = Unit::for_seconds(largest(rows, kCpu));
+  Unit bytes = Unit::for_bytes(largest(rows, kPeak));
+  const Row* baseline = baseline_of(rows);
+  const Row* fastest = best_of(rows, kElapsed);
+  const Row* leanest = best_of(rows, kPeak);
+  for (const Row& row : rows) {
+    if (!row.ok) {
+      table.add_remark(row.contender, "failed: " + row.reason, Style::kBad);
+      continue;
+    }
+    std::string marks;
+    if (&row == fastest) marks = "fastest";
+    if (&row == leanest) marks += marks.empty() ? "leanest" : ", leanest";
+    table.add_row(
+        {row.contender, seconds.format(median_of(row, kElapsed)),
+         ratio_cell(row, baseline, kElapsed), format_percent(row.metric(kElapsed)->spread()),
+         cpu_seconds.format(median_of(row, kCpu)), ratio_cell(row, baseline, kCpu),
+         bytes.format(median_of(row, kPeak)), ratio_cell(row, baseline, kPeak)},
+        row.contender == kStrata ? Style::kBold : Style::kPlain, marks, Style::kGood);
+  }
+  return table.to_text(colour);
+}
+
+std::string comparison_notes(const std::vector<Row>& rows, bool colour) {
+  std::string text;
+  const Row* baseline = baseline_of(rows);
+  text += styled(fmt::format("Medians{}. spread: (slowest - fastest run) / median. peak RSS: the "
+                             "largest process.",
+                             baseline != nullptr ? "; ratios to " + baseline->contender : ""),
+                 Style::kDim, colour) +
+          "\n";
+  if (const Row* fastest = best_of(rows, kElapsed)) {
+    std::string others = indistinguishable(rows, *fastest, kElapsed);
+    if (!others.empty()) {
+      text += styled(fmt::format("{} is fastest by its median only: its runs overlap with those of "
+                                 "{}.",
+                                 fastest->contender, others),
+                     Style::kDim, colour) +
+              "\n";
+    }
+  }
+  bool all_failed = !rows.empty() && std::all_of(rows.begin(), rows.end(), [](const Row& row) {
+    return !row.ok && row.reason != kInterruptedTooEarly;
+  });
+  for (const Row& row : rows) {
+    if (row.last_output.empty()) continue;
+    text += fmt::format("\nLast output under {}:\n", row.contender);
+    add_lines(text, row.last_output, "  ");
+    if (all_failed) break;  // one is enough when all of them say the same
+  }
+  if (all_failed && rows.size() > 1) {
+    text += "\nNo allocator completed a run: is it the command itself that fails?\n";
+  }
+  return text;
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,67 @@
+#include <fmt/format.h>
+
+#include "contenders/contender.h"
+#include "input/usage_error.h"
+#include "process/ask_program.h"
+#include "process/elf_file.h"
+#include "process/run_process.h"
+
+namespace strata::cli {
+namespace {
+
+/// What the dynamic linker says when asked to list, not run, a program with the library in
+/// front; empty if it takes it.
+std::string linker_refusal(const std::string& library) {
+  Environment environment = Environment::inherited();
+  environment.set("LD_PRELOAD", library);
+  environment.set("LD_TRACE_LOADED_OBJECTS", "1");
+  std::string text = ask_program(launcher_path(), {"strata-launch"}, std::move(environment));
+  // "ERROR: ld.so: object 'L' from LD_PRELOAD cannot be preloaded (reason): ignored."
+  constexpr std::string_view kRefusal = "cannot be preloaded (";
+  std::size_t at = text.find(kRefusal);
+  if (at != std::string::npos) {
+    at += kRefusal.size();
+    return text.substr(at, text.find("): ignored", at) - at);
+  }
+  // "	libx.so.1 => not found": the library is there, but not what it stands on.
+  std::size_t missing = text.find(" => not found");
+  if (missing != std::string::npos) {
+    std::size_t line = text.rfind('\n', missing);
+    line = line == std::string::npos ? 0 : line + 1;
+    line = text.find_first_not_of(" \t", line);
+    return text.substr(line, missing - line) + ", which it needs, is not found";
+  }
+  return {};
+}
+
+}  // namespace
+
+void check_preload(const Contender& contender) {
+  const std::string& library = contender.library;
+  if (library.empty()) return;
+  auto refuse = [&](std::string_view why) {
+    throw UsageError(fmt::format("{}: {} {}", contender.name, library, why));
+  };
+  ElfFile elf(library);
+  if (!elf.is_readable()) refuse("is not there or not readable; check the path");
+  if (!elf.is_elf()) refuse("is not an ELF file; give a shared library");
+  if (!elf.is_for_this_machine()) {
+    refuse("is made for another kind of processor; give a library for this machine");
+  }
+  // The C library itself can be started too, so an interpreter alone says nothing.
+  if (!elf.is_shared_object() || (elf.has_interpreter() && elf.soname().empty())) {
+    refuse("is a program, not a shared library; give the .so");
+  }
+  if (!elf.defines("malloc")) {
+    refuse(
+        "does not define malloc, so preloading it would measure the system's; give the library "
+        "that replaces malloc");
+  }
+  if (library.find_first_of(" :") != std::string::npos) {
+    refuse("has a space or a colon in its path, which LD_PRELOAD cannot hold; move or link it");
+  }
+  std::string refusal = linker_refusal(library);
+  if (!refusal.empty()) refuse(fmt::format("cannot be preloaded: {}", refusal));
+}
+
+}  // namespace strata::cli

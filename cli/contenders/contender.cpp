@@ -1,0 +1,101 @@
+#include "contenders/contender.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "contenders/library_search.h"
+#include "contenders/peers.h"
+#include "input/arguments.h"
+#include "input/usage_error.h"
+
+namespace strata::cli {
+namespace {
+
+std::string find_peer(const Peer& peer, const std::vector<std::string>& folders) {
+  for (std::string_view library : peer.libraries) {
+    std::string path = library.empty() ? std::string() : find_library(library, folders);
+    if (!path.empty()) return path;
+  }
+  return {};
+}
+
+std::string known_names() {
+  std::string names = fmt::format("{}, {}", kSystem, kStrata);
+  for (const Peer& peer : peers()) names += fmt::format(", {}", peer.name);
+  return names;
+}
+
+bool is_name(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return c > ' ' && c != 0x7f && c != '/';
+  });
+}
+
+/// Absolute, because the command may change its folder before it starts others.
+std::string absolute(const std::string& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
+}  // namespace
+
+Contender parse_contender(const std::string& text, const std::string& strata_library) {
+  std::size_t equals = text.find('=');
+  if (equals != std::string::npos) {
+    std::string name = text.substr(0, equals);
+    std::string path = text.substr(equals + 1);
+    if (!is_name(name) || path.empty()) {
+      throw UsageError(
+          fmt::format("allocator '{}' is not name=/path/to/lib.so; give both sides", text));
+    }
+    return {name, absolute(path), {}};
+  }
+  if (text == kSystem) return {kSystem, {}, {}};
+  if (text == kStrata) {
+    return {kStrata, strata_library.empty() ? find_strata() : absolute(strata_library), {}};
+  }
+  for (const Peer& peer : peers()) {
+    if (peer.name != text) continue;
+    std::string library = find_peer(peer, library_folders());
+    if (library.empty()) {
+      throw UsageError(fmt::format(
+          "{} is not on this machine; install it (Debian: apt install {}), or give its path: "
+          "{}=/path/to/{}",
+          text, peer.debian_package, text, peer.libraries[0]));
+    }
+    return {text, library, {}};
+  }
+  throw UsageError(fmt::format("unknown allocator '{}'; known are {}, and any name=/path/to/lib.so",
+                               text, known_names()));
+}
+
+std::vector<Contender> parse_contenders(const std::string& list,
+                                        const std::string& strata_library) {
+  std::vector<Contender> contenders;
+  for (const std::string& text : split_list("--allocators", list)) {
+    Contender contender = parse_contender(text, strata_library);
+    for (const Contender& other : contenders) {
+      if (other.name == contender.name) {
+        throw UsageError(
+            fmt::format("allocator '{}' is given twice; to compare two libraries, "
+                        "give them two names",
+                        contender.name));
+      }
+    }
+    contenders.push_back(std::move(contender));
+  }
+  return contenders;
+}
+
+std::vector<Contender> default_contenders(const std::string& strata_library) {
+  std::vector<Contender> contenders = {{kSystem, {}, {}}, parse_contender(kStrata, strata_library)};
+  std::vector<std::string> folders = library_folders();
+  for (const Peer& peer : peers()) {
+    std::string library = find_peer(peer, folders);
+    if (!library.empty()) contenders.push_back({std::string(peer.name), library, {}});
+  }
+  return contenders;
+}
+
+}  // namespace strata::cli

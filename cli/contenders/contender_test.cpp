@@ -1,0 +1,78 @@
+#include "contenders/contender.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "contenders/library_search.h"
+#include "input/usage_error.h"
+
+namespace strata::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string refusal(const std::string& list) {
+  try {
+    parse_contenders(list);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Contenders, SystemHasNoLibrary) {
+  Contender contender = parse_contender("system");
+  EXPECT_EQ(contender.name, "system");
+  EXPECT_EQ(contender.library, "");
+}
+
+TEST(Contenders, AnyNameMayComeWithAPathWhichIsMadeAbsolute) {
+  Contender contender = parse_contender("mine=./lib/../x.so");
+  EXPECT_EQ(contender.name, "mine");
+  EXPECT_EQ(contender.library, (std::filesystem::current_path() / "x.so").string());
+  EXPECT_EQ(parse_contender("system=/x.so").library, "/x.so");
+}
+
+TEST(Contenders, StrataIsReplacedByAGivenLibrary) {
+  EXPECT_EQ(parse_contender("strata", "/elsewhere/libstrata.so").library,
+            "/elsewhere/libstrata.so");
+}
+
+TEST(Contenders, KeepTheOrderInWhichTheyAreGiven) {
+  std::vector<Contender> contenders = parse_contenders("b=/b.so,system,a=/a.so");
+  ASSERT_EQ(contenders.size(), 3u);
+  EXPECT_EQ(contenders[0].name, "b");
+  EXPECT_EQ(contenders[1].name, "system");
+  EXPECT_EQ(contenders[2].name, "a");
+}
+
+TEST(Contenders, WhatIsNotUnderstoodIsNamed) {
+  EXPECT_THAT(refusal("system,hoard"), HasSubstr("unknown allocator 'hoard'"));
+  EXPECT_THAT(refusal("a=/a.so,a=/b.so"), HasSubstr("'a' is given twice"));
+  EXPECT_THAT(refusal("=/a.so"), HasSubstr("'=/a.so'"));
+  EXPECT_THAT(refusal("a="), HasSubstr("'a='"));
+  EXPECT_THAT(refusal("a b=/a.so"), HasSubstr("'a b=/a.so'"));
+}
+
+TEST(LibrarySearch, TakesTheNewestVersionOfTheFirstFolderThatHasOne) {
+  std::string name = ::testing::TempDir() + "/strata-search-XXXXXX";
+  ASSERT_NE(::mkdtemp(name.data()), nullptr);
+  std::filesystem::path folder(name);
+  std::filesystem::create_directories(folder / "second");
+  for (const char* file : {"libx.so.9", "libx.so.10", "libx.so.2-gdb.py", "libxy.so.99"}) {
+    std::ofstream(folder / file) << "";
+  }
+  std::ofstream(folder / "second" / "libx.so.11") << "";
+  std::vector<std::string> folders = {"/no/such/folder", folder.string(),
+                                      (folder / "second").string()};
+  EXPECT_EQ(find_library("libx.so", folders), (folder / "libx.so.10").string());
+  EXPECT_EQ(find_library("libxy.so", folders), (folder / "libxy.so.99").string());
+  EXPECT_EQ(find_library("libz.so", folders), "");
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace strata::cli

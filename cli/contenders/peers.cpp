@@ -1,0 +1,21 @@
+#include "contenders/peers.h"
+
+namespace strata::cli {
+namespace {
+
+constexpr Peer kPeers[] = {
+    {"jemalloc", {"libjemalloc.so"}, "libjemalloc2", "FreeBSD's and Facebook's arenas"},
+    {"mimalloc", {"libmimalloc.so"}, "libmimalloc2.0", "Microsoft's sharded free lists"},
+    {"tcmalloc",
+     {"libtcmalloc_minimal.so", "libtcmalloc.so"},
+     "libtcmalloc-minimal4",
+     "gperftools' thread caches"},
+    // The proxy is the one that replaces malloc; libtbbmalloc.so alone only offers another.
+    {"tbbmalloc", {"libtbbmalloc_proxy.so"}, "libtbbmalloc2", "Intel's scalable allocator"},
+};
+
+}  // namespace
+
+std::span<const Peer> peers() { return kPeers; }
+
+}  // namespace strata::cli

@@ -1,0 +1,116 @@
+#include "input/arguments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+#include "input/usage_error.h"
+
+namespace strata::cli {
+namespace {
+
+constexpr double kLongestSeconds = 366.0 * 24 * 3600;
+
+/// The whole text or nothing; from_chars takes no sign +, no space, no locale.
+template <typename Number>
+bool parse_whole(std::string_view text, Number& value) {
+  const char* end = text.data() + text.size();
+  auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stop == end && !text.empty();
+}
+
+bool is_plain(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+         std::string_view("@%+=:,./-_").find(c) != std::string_view::npos;
+}
+
+}  // namespace
+
+CommandLine split_at_separator(const std::vector<std::string>& arguments) {
+  CommandLine line;
+  auto separator = std::find(arguments.begin(), arguments.end(), "--");
+  line.options.assign(arguments.begin(), separator);
+  if (separator != arguments.end()) {
+    line.has_separator = true;
+    line.command.assign(separator + 1, arguments.end());
+  }
+  return line;
+}
+
+std::int64_t parse_count(std::string_view option, std::string_view text, std::int64_t lowest,
+                         std::int64_t highest) {
+  std::int64_t value = 0;
+  if (!parse_whole(text, value) || value < lowest || value > highest) {
+    throw UsageError(fmt::format("{} is '{}'; give a whole number from {} to {}", option, text,
+                                 lowest, highest));
+  }
+  return value;
+}
+
+double parse_seconds(std::string_view option, std::string_view text) {
+  double value = 0;
+  if (!parse_whole(text, value) || !std::isfinite(value) || value < 0 || value > kLongestSeconds) {
+    throw UsageError(fmt::format("{} is '{}'; give seconds as a number from 0 to {:.0f}, as in 2.5",
+                                 option, text, kLongestSeconds));
+  }
+  return value;
+}
+
+std::vector<std::string> split_list(std::string_view option, std::string_view text) {
+  std::vector<std::string> parts;
+  for (;;) {
+    std::size_t comma = text.find(',');
+    std::string_view part = text.substr(0, comma);
+    if (part.empty()) {
+      throw UsageError(
+          fmt::format("{} has an empty entry; separate names by single commas, as in "
+                      "system,strata",
+                      option));
+    }
+    parts.emplace_back(part);
+    if (comma == std::string_view::npos) return parts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+std::pair<std::string, std::string> parse_setting(std::string_view text) {
+  std::size_t equals = text.find('=');
+  std::string name(text.substr(0, equals));
+  bool is_name = equals != std::string_view::npos && !name.empty();
+  for (char& c : name) {
+    if (c == '-') c = '_';
+    is_name = is_name && (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_');
+    c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  if (!is_name) {
+    throw UsageError(fmt::format("--set is '{}'; give name=value, as in checks=full", text));
+  }
+  if (!name.starts_with("STRATA_")) name.insert(0, "STRATA_");
+  return {name, std::string(text.substr(equals + 1))};
+}
+
+std::string shell_quoted(const std::vector<std::string>& command) {
+  std::string line;
+  for (const std::string& word : command) {
+    if (!line.empty()) line += ' ';
+    if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) {
+      line += word;
+      continue;
+    }
+    line += '\'';
+    for (char c : word) {
+      if (c == '\'') {
+        line += "'\\''";
+      } else {
+        line += c;
+      }
+    }
+    line += '\'';
+  }
+  return line;
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,81 @@
+#include "input/arguments.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "input/usage_error.h"
+
+namespace strata::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string refusal(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Arguments, AreCutAtTheFirstSeparatorOnly) {
+  CommandLine line = split_at_separator({"compare", "--runs", "3", "--", "app", "--", "--runs"});
+  EXPECT_THAT(line.options, ElementsAre("compare", "--runs", "3"));
+  EXPECT_THAT(line.command, ElementsAre("app", "--", "--runs"));
+  EXPECT_TRUE(line.has_separator);
+}
+
+TEST(Arguments, WithoutSeparatorThereIsNoCommand) {
+  CommandLine line = split_at_separator({"run", "ls"});
+  EXPECT_THAT(line.options, ElementsAre("run", "ls"));
+  EXPECT_TRUE(line.command.empty());
+  EXPECT_FALSE(line.has_separator);
+}
+
+TEST(Arguments, CountsAreWholeNumbersInTheirRange) {
+  EXPECT_EQ(parse_count("--runs", "1", 1, 10), 1);
+  EXPECT_EQ(parse_count("--runs", "10", 1, 10), 10);
+  for (const char* bad : {"0", "11", "-1", "1x", "x", "", " 1", "1 ", "1.0", "+1", "0x1", "1e3",
+                          "99999999999999999999"}) {
+    std::string sentence = refusal([&] { parse_count("--runs", bad, 1, 10); });
+    EXPECT_EQ(sentence, std::string("--runs is '") + bad + "'; give a whole number from 1 to 10");
+  }
+}
+
+TEST(Arguments, SecondsMayHaveFractions) {
+  EXPECT_EQ(parse_seconds("--timeout", "0"), 0);
+  EXPECT_EQ(parse_seconds("--timeout", "2.5"), 2.5);
+  for (const char* bad : {"-1", "nan", "inf", "1e300", "2s", "", "1,5"}) {
+    EXPECT_THAT(refusal([&] { parse_seconds("--timeout", bad); }), HasSubstr("--timeout is '"))
+        << bad;
+  }
+}
+
+TEST(Arguments, ListsHaveNoEmptyEntries) {
+  EXPECT_THAT(split_list("--allocators", "a,b=c,d"), ElementsAre("a", "b=c", "d"));
+  for (const char* bad : {"", ",", "a,", ",a", "a,,b"}) {
+    EXPECT_THAT(refusal([&] { split_list("--allocators", bad); }), HasSubstr("empty entry")) << bad;
+  }
+}
+
+TEST(Arguments, SettingsBecomeVariablesOfTheLibrary) {
+  using Pair = std::pair<std::string, std::string>;
+  EXPECT_EQ(parse_setting("checks=full"), Pair("STRATA_CHECKS", "full"));
+  EXPECT_EQ(parse_setting("decay-ms=5"), Pair("STRATA_DECAY_MS", "5"));
+  EXPECT_EQ(parse_setting("STRATA_CHECKS=full"), Pair("STRATA_CHECKS", "full"));
+  EXPECT_EQ(parse_setting("a=b=c"), Pair("STRATA_A", "b=c"));
+  EXPECT_EQ(parse_setting("a="), Pair("STRATA_A", ""));
+  for (const char* bad : {"", "a", "=b", "a b=c", "ä=c"}) {
+    EXPECT_THAT(refusal([&] { parse_setting(bad); }), HasSubstr("give name=value")) << bad;
+  }
+}
+
+TEST(Arguments, CommandsAreQuotedAsTheShellWantsThem) {
+  EXPECT_EQ(shell_quoted({"ls", "-l", "/tmp/a.b"}), "ls -l /tmp/a.b");
+  EXPECT_EQ(shell_quoted({"sh", "-c", "echo 'x' $y", ""}), "sh -c 'echo '\\''x'\\'' $y' ''");
+}
+
+}  // namespace
+}  // namespace strata::cli

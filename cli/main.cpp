@@ -1,0 +1,108 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+
+#include "commands/command.h"
+#include "input/usage_error.h"
+
+namespace strata::cli {
+namespace {
+
+constexpr const char* kDescription =
+    "strata: run programs on Strata's malloc, and compare allocators";
+constexpr const char* kExamples = R"(Examples:
+  strata run -- python3 app.py
+  strata compare -- python3 app.py
+
+More about a command: strata COMMAND --help)";
+
+/// The usage line, since the measured command behind -- is none of the parser's options.
+class HelpFormatter final : public CLI::Formatter {
+ public:
+  HelpFormatter() { column_width(28); }
+
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    bool is_top = app->get_parent() == nullptr;
+    return is_top ? "Usage: strata COMMAND [options] [-- command]\n"
+                  : fmt::format("Usage: strata {} [options] -- command\n", app->get_name());
+  }
+};
+
+/// \errors  UsageError for what the parser left over: it stops at nothing, so that we can say it.
+void refuse_leftovers(const CLI::App& parser) {
+  std::vector<std::string> rest = parser.remaining();
+  if (rest.empty()) return;
+  if (rest.front().starts_with('-')) {
+    throw UsageError(fmt::format("unknown option '{}'", rest.front()));
+  }
+  throw UsageError(
+      fmt::format("'{}' is not understood here; a command to run stands behind --, as "
+                  "in: strata {} -- {}",
+                  rest.front(), parser.get_name(), rest.front()));
+}
+
+int dispatch(CLI::App& app, const std::vector<std::unique_ptr<Command>>& commands,
+             const CommandLine& line) {
+  // The parser wants its words last first.
+  std::vector<std::string> reversed(line.options.rbegin(), line.options.rend());
+  app.parse(std::move(reversed));
+  for (const auto& command : commands) {
+    if (!app.got_subcommand(&command->parser())) continue;
+    refuse_leftovers(command->parser());
+    return command->execute(line);
+  }
+  std::vector<std::string> rest = app.remaining();
+  std::string known;
+  for (const auto& command : commands) {
+    known += (known.empty() ? "" : ", ") + command->parser().get_name();
+  }
+  if (rest.empty()) throw UsageError(fmt::format("which command? There are: {}", known));
+  throw UsageError(fmt::format("unknown {} '{}'; the commands are: {}",
+                               rest.front().starts_with('-') ? "option" : "command", rest.front(),
+                               known));
+}
+
+/// "strata compare", or "strata" while no command is known.
+std::string usage_name(const CLI::App& app) {
+  for (const CLI::App* chosen : app.get_subcommands()) return "strata " + chosen->get_name();
+  return "strata";
+}
+
+int report(const CLI::App& app, std::string_view sentence, int status) {
+  std::string name = usage_name(app);
+  fmt::print(stderr, "{}: {}\n", name, sentence);
+  if (status == 2) fmt::print(stderr, "Usage: {} --help\n", name);
+  return status;
+}
+
+int run_main(const std::vector<std::string>& arguments) {
+  CLI::App app(kDescription, "strata");
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.set_version_flag("--version", "strata " STRATA_VERSION);
+  app.footer(kExamples);
+  app.allow_extras();
+  app.require_subcommand(0, 1);
+  std::vector<std::unique_ptr<Command>> commands = make_commands(app);
+  try {
+    return dispatch(app, commands, split_at_separator(arguments));
+  } catch (const CLI::Success& success) {  // help and version
+    return app.exit(success);
+  } catch (const CLI::ArgumentMismatch& error) {  // "--runs: 1 required N missing"
+    std::string text = error.what();
+    return report(app, text.substr(0, text.find(':')) + " needs a value", 2);
+  } catch (const CLI::ParseError& error) {
+    return report(app, error.what(), 2);
+  } catch (const UsageError& error) {
+    return report(app, error.what(), error.status());
+  } catch (const std::exception& error) {
+    return report(app, error.what(), 1);
+  }
+}
+
+}  // namespace
+}  // namespace strata::cli
+
+int main(int argc, char** argv) {
+  return strata::cli::run_main(std::vector<std::string>(argv + 1, argv + argc));
+}

@@ -1,0 +1,84 @@
+#include "measure/machine.h"
+
+#include <fmt/format.h>
+#include <gnu/libc-version.h>
+#include <sched.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace strata::cli {
+namespace {
+
+std::string first_line(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+/// The value of the first line "key<spaces>separator value" of a file; quotes are taken off.
+std::string value_of(const char* path, std::string_view key, char separator) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::size_t at = line.find(separator);
+    if (!line.starts_with(key) || at == std::string::npos) continue;
+    std::string_view rest(line);
+    std::string_view found = rest.substr(0, at);
+    while (!found.empty() && (found.back() == ' ' || found.back() == '\t')) found.remove_suffix(1);
+    if (found != key) continue;
+    rest.remove_prefix(at + 1);
+    while (!rest.empty() && (rest.front() == ' ' || rest.front() == '"')) rest.remove_prefix(1);
+    while (!rest.empty() && (rest.back() == ' ' || rest.back() == '"')) rest.remove_suffix(1);
+    return std::string(rest);
+  }
+  return {};
+}
+
+/// "always [madvise] never" -> "madvise".
+std::string chosen(const std::string& line) {
+  std::size_t open = line.find('[');
+  std::size_t close = line.find(']');
+  if (open == std::string::npos || close == std::string::npos) return {};
+  return line.substr(open + 1, close - open - 1);
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  return static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+}  // namespace
+
+nlohmann::ordered_json describe_machine() {
+  nlohmann::ordered_json machine;
+  auto put = [&](const char* key, const std::string& value) {
+    if (!value.empty()) machine[key] = value;
+  };
+  utsname names{};
+  ::uname(&names);
+  auto page_bytes = ::sysconf(_SC_PAGESIZE);
+  std::string cpu = value_of("/proc/cpuinfo", "model name", ':');
+  machine["cpu"] = cpu.empty() ? names.machine : cpu;
+  machine["architecture"] = names.machine;
+  machine["cores"] = usable_cores();
+  machine["memory_bytes"] = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * page_bytes;
+  machine["page_bytes"] = page_bytes;
+  machine["kernel"] = fmt::format("{} {}", names.sysname, names.release);
+  put("distribution", value_of("/etc/os-release", "PRETTY_NAME", '='));
+  machine["libc"] = fmt::format("glibc {}", ::gnu_get_libc_version());
+  put("thp", chosen(first_line("/sys/kernel/mm/transparent_hugepage/enabled")));
+  put("overcommit", first_line("/proc/sys/vm/overcommit_memory"));
+  return machine;
+}
+
+std::string machine_line(const nlohmann::ordered_json& machine) {
+  double gib = static_cast<double>(machine.value("memory_bytes", std::int64_t{0})) / (1 << 30);
+  return fmt::format("{} x {}, {:.1f} GiB, {}, huge pages: {}", machine.value("cores", 0),
+                     machine.value("cpu", "unknown processor"), gib,
+                     machine.value("kernel", "unknown kernel"), machine.value("thp", "unknown"));
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,93 @@
+#include "measure/results.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace strata::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using ::testing::HasSubstr;
+
+Row good_row() {
+  Row row;
+  row.scenario = "app";
+  row.contender = "system";
+  row.version = "glibc 2.36";
+  row.params["runs"] = 3;
+  row.metrics.emplace_back("elapsed_s", summarize({0.1, 0.3, 0.2}));
+  row.metrics.emplace_back("peak_rss_bytes", summarize({4096, 8192, 12288}));
+  return row;
+}
+
+Row failed_row() {
+  Row row;
+  row.scenario = "app";
+  row.contender = "mine";
+  row.library = "/lib/mine.so";
+  row.params["mode"] = "a,\"b\"";
+  row.ok = false;
+  row.reason = "killed by SIGSEGV, in run 1 of 3";
+  row.last_output = "boom\xff";
+  return row;
+}
+
+Json parsed(std::vector<Row> rows) {
+  Results results;
+  results.machine = {{"cpu", "one"}};
+  results.rows = std::move(rows);
+  return Json::parse(results.to_json());
+}
+
+TEST(Results, JsonHasSchemaMachineAndRows) {
+  Json json = parsed({good_row()});
+  EXPECT_EQ(json["schema"], "strata-results/1");
+  EXPECT_EQ(json["machine"]["cpu"], "one");
+  const Json& row = json["rows"][0];
+  EXPECT_EQ(row["scenario"], "app");
+  EXPECT_EQ(row["contender"], "system");
+  EXPECT_EQ(row["params"]["runs"], 3);
+  EXPECT_EQ(row["ok"], true);
+  EXPECT_FALSE(row.contains("reason"));
+  EXPECT_DOUBLE_EQ(row["metrics"]["elapsed_s"]["median"].get<double>(), 0.2);
+  EXPECT_EQ(row["metrics"]["elapsed_s"]["n"], 3);
+}
+
+TEST(Results, BytesAreWholeNumbersAndSecondsAreNot) {
+  Json metrics = parsed({good_row()})["rows"][0]["metrics"];
+  EXPECT_TRUE(metrics["peak_rss_bytes"]["median"].is_number_integer());
+  EXPECT_EQ(metrics["peak_rss_bytes"]["max"], 12288);
+  EXPECT_TRUE(metrics["elapsed_s"]["median"].is_number_float());
+}
+
+TEST(Results, AFailureIsARowWithItsReasonAndSurvivesTextThatIsNotUtf8) {
+  Json row = parsed({failed_row()})["rows"][0];
+  EXPECT_EQ(row["ok"], false);
+  EXPECT_EQ(row["reason"], "killed by SIGSEGV, in run 1 of 3");
+  EXPECT_TRUE(row["metrics"].empty());
+  EXPECT_THAT(row["last_output"].get<std::string>(), HasSubstr("boom"));
+}
+
+TEST(Results, CsvHasAColumnForWhateverAnyRowHas) {
+  Results results;
+  results.rows = {good_row(), failed_row()};
+  std::istringstream text(results.to_csv());
+  std::string titles, first, second, rest;
+  std::getline(text, titles);
+  std::getline(text, first);
+  std::getline(text, second);
+  EXPECT_FALSE(std::getline(text, rest));
+  EXPECT_EQ(titles,
+            "scenario,contender,version,library,ok,reason,params.runs,params.mode,"
+            "elapsed_s.median,elapsed_s.min,elapsed_s.max,elapsed_s.n,"
+            "peak_rss_bytes.median,peak_rss_bytes.min,peak_rss_bytes.max,peak_rss_bytes.n");
+  EXPECT_EQ(first, "app,system,glibc 2.36,,true,,3,,0.2,0.1,0.3,3,8192,4096,12288,3");
+  EXPECT_EQ(second,
+            "app,mine,,/lib/mine.so,false,\"killed by SIGSEGV, in run 1 of 3\",,"
+            "\"a,\"\"b\"\"\",,,,,,,,");
+}
+
+}  // namespace
+}  // namespace strata::cli

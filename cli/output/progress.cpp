@@ -1,0 +1,57 @@
+#include "output/progress.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <string>
+
+namespace strata::cli {
+namespace {
+
+/// Runs of milliseconds must not fill a log with news of themselves.
+constexpr std::chrono::seconds kBetweenMilestones{1};
+
+/// A line that wraps cannot be rewritten.
+std::size_t terminal_columns(std::FILE* stream) {
+  winsize size{};
+  bool is_known = ::ioctl(::fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return is_known ? size.ws_col : 80;
+}
+
+}  // namespace
+
+Progress::Progress(std::FILE* stream, bool is_enabled)
+    : stream_(stream), is_enabled_(is_enabled), is_terminal_(::isatty(::fileno(stream)) == 1) {}
+
+void Progress::milestone(std::string_view text) {
+  if (!is_enabled_) return;
+  if (is_terminal_) {
+    rewrite(text);
+    return;
+  }
+  auto now = std::chrono::steady_clock::now();
+  if (now - last_milestone_ < kBetweenMilestones) return;
+  last_milestone_ = now;
+  fmt::print(stream_, "{}\n", text);
+  std::fflush(stream_);
+}
+
+void Progress::step(std::string_view text) {
+  if (is_enabled_ && is_terminal_) rewrite(text);
+}
+
+void Progress::clear() {
+  if (!is_shown_) return;
+  fmt::print(stream_, "\r\033[K");
+  std::fflush(stream_);
+  is_shown_ = false;
+}
+
+void Progress::rewrite(std::string_view text) {
+  fmt::print(stream_, "\r\033[K{}", text.substr(0, terminal_columns(stream_) - 1));
+  std::fflush(stream_);
+  is_shown_ = true;
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,105 @@
+#include "output/table.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace strata::cli {
+namespace {
+
+constexpr std::size_t kGap = 2;
+
+const char* escape_of(Style style) {
+  switch (style) {
+    case Style::kBold:
+      return "\033[1m";
+    case Style::kDim:
+      return "\033[2m";
+    case Style::kGood:
+      return "\033[32m";
+    case Style::kBad:
+      return "\033[31m";
+    case Style::kPlain:
+      break;
+  }
+  return "";
+}
+
+std::string padded(std::string_view text, std::size_t width, bool to_the_right) {
+  std::size_t used = display_width(text);
+  std::string spaces(width > used ? width - used : 0, ' ');
+  return to_the_right ? spaces + std::string(text) : std::string(text) + spaces;
+}
+
+std::string without_trailing_spaces(std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
+
+}  // namespace
+
+bool wants_colour(std::FILE* stream) {
+  const char* refused = std::getenv("NO_COLOR");
+  const char* terminal = std::getenv("TERM");
+  if (refused != nullptr && *refused != '\0') return false;
+  if (terminal != nullptr && std::string_view(terminal) == "dumb") return false;
+  return ::isatty(::fileno(stream)) == 1;
+}
+
+std::string styled(std::string_view text, Style style, bool colour) {
+  if (!colour || style == Style::kPlain || text.empty()) return std::string(text);
+  return fmt::format("{}{}\033[0m", escape_of(style), text);
+}
+
+std::size_t display_width(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;  // not a continuation byte
+  }));
+}
+
+Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+void Table::add_row(std::vector<std::string> cells, Style style, std::string remark,
+                    Style remark_style) {
+  cells.resize(columns_.size());
+  lines_.push_back({std::move(cells), style, std::move(remark), remark_style, false});
+}
+
+void Table::add_remark(std::string name, std::string remark, Style remark_style) {
+  lines_.push_back({{std::move(name)}, Style::kPlain, std::move(remark), remark_style, true});
+}
+
+std::string Table::to_text(bool colour) const {
+  std::vector<std::size_t> widths;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    std::size_t width = display_width(columns_[i].title);
+    for (const Line& line : lines_) {
+      if (i < line.cells.size()) width = std::max(width, display_width(line.cells[i]));
+    }
+    widths.push_back(width);
+  }
+  auto joined = [&](auto cell_at, std::size_t count) {
+    std::string text;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (i > 0) text.append(kGap, ' ');
+      text += padded(cell_at(i), widths[i], columns_[i].is_number);
+    }
+    return text;
+  };
+  std::string titles = joined([&](std::size_t i) { return columns_[i].title; }, columns_.size());
+  std::string text = styled(without_trailing_spaces(titles), Style::kDim, colour) + "\n";
+  for (const Line& line : lines_) {
+    std::string cells = joined([&](std::size_t i) { return line.cells[i]; }, line.cells.size());
+    if (line.remark.empty()) {
+      text += styled(without_trailing_spaces(cells), line.style, colour) + "\n";
+      continue;
+    }
+    text += styled(cells, line.style, colour) + std::string(kGap, ' ');
+    text += styled(line.remark, line.remark_style, colour) + "\n";
+  }
+  return text;
+}
+
+}  // namespace strata::cli

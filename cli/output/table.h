@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace strata::cli {
+
+/// How a piece of text is shown on a terminal; nothing of it is seen in a pipe.
+enum class Style { kPlain, kBold, kDim, kGood, kBad };
+
+/// Whether this stream is a terminal that wants colours: NO_COLOR and TERM=dumb are respected.
+bool wants_colour(std::FILE* stream);
+
+/// The text with the style's escape sequences around it, or as it is.
+std::string styled(std::string_view text, Style style, bool colour);
+
+/// Columns of text lined up under their titles: the first to the left, numbers to the right. A row
+/// may end in a remark that is as long as it likes.
+class Table {
+ public:
+  struct Column {
+    std::string title;
+    bool is_number = true;
+  };
+  explicit Table(std::vector<Column> columns);
+
+  /// Missing cells are empty. `remark` stands behind the last column.
+  void add_row(std::vector<std::string> cells, Style style = Style::kPlain, std::string remark = {},
+               Style remark_style = Style::kPlain);
+
+  /// A row of its name and a remark that starts in the second column, as for a failure.
+  void add_remark(std::string name, std::string remark, Style remark_style);
+
+  /// All lines, titles first, none with spaces at its end.
+  std::string to_text(bool colour) const;
+
+ private:
+  struct Line {
+    std::vector<std::string> cells;
+    Style style;
+    std::string remark;
+    Style remark_style;
+    bool is_remark;
+  };
+  std::vector<Column> columns_;
+  std::vector<Line> lines_;
+};
+
+/// Characters on the screen: code points of UTF-8, not bytes.
+std::size_t display_width(std::string_view text);
+
+}  // namespace strata::cli

@@ -1,0 +1,55 @@
+#include "output/table.h"
+
+#include <gtest/gtest.h>
+
+#include "output/units.h"
+
+namespace strata::cli {
+namespace {
+
+TEST(Table, LinesNamesUpLeftAndNumbersRight) {
+  Table table({{"name", false}, {"time"}});
+  table.add_row({"a", "1.0 s"});
+  table.add_row({"longer", "100.0 s"});
+  EXPECT_EQ(table.to_text(false),
+            "name       time\n"
+            "a         1.0 s\n"
+            "longer  100.0 s\n");
+}
+
+TEST(Table, RemarksStandBehindTheRowAndFailuresBesideTheName) {
+  Table table({{"name", false}, {"time"}});
+  table.add_row({"a", "1.0 s"}, Style::kPlain, "fastest");
+  table.add_remark("b", "failed: exit status 3, which is long", Style::kBad);
+  EXPECT_EQ(table.to_text(false),
+            "name   time\n"
+            "a     1.0 s  fastest\n"
+            "b     failed: exit status 3, which is long\n");
+}
+
+TEST(Table, CountsCharactersNotBytes) {
+  EXPECT_EQ(display_width("größe"), 5u);
+  Table table({{"n", false}, {"x"}});
+  table.add_row({"ä", "1"});
+  table.add_row({"bb", "2"});
+  EXPECT_EQ(table.to_text(false), "n   x\nä   1\nbb  2\n");
+}
+
+TEST(Table, ColoursAreAroundTheTextAndOnlyWhenAskedFor) {
+  EXPECT_EQ(styled("x", Style::kGood, true), "\033[32mx\033[0m");
+  EXPECT_EQ(styled("x", Style::kGood, false), "x");
+  EXPECT_EQ(styled("", Style::kGood, true), "");
+}
+
+TEST(Units, AColumnHasOneUnitWithAboutFourDigits) {
+  EXPECT_EQ(Unit::for_seconds(123.4).format(123.4), "123.4 s");
+  EXPECT_EQ(Unit::for_seconds(1.5).format(0.25), "0.250 s");
+  EXPECT_EQ(Unit::for_seconds(0.0123).format(0.0123), "12.30 ms");
+  EXPECT_EQ(Unit::for_seconds(1e-5).format(1e-5), "10.00 us");
+  EXPECT_EQ(Unit::for_bytes(200.0 * 1024 * 1024).format(1024 * 1024), "1.0 MiB");
+  EXPECT_EQ(Unit::for_bytes(2.0 * 1024 * 1024).format(1024 * 1024), "1.00 MiB");
+  EXPECT_EQ(Unit::for_bytes(4096).format(4096), "4 KiB");
+}
+
+}  // namespace
+}  // namespace strata::cli

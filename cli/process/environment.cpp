@@ -1,0 +1,63 @@
+#include "process/environment.h"
+
+#include <unistd.h>
+
+#include "process/elf_file.h"
+
+namespace strata::cli {
+namespace {
+
+constexpr const char* kPreload = "LD_PRELOAD";
+constexpr std::string_view kSeparators = " :";  // the dynamic linker takes both
+
+}  // namespace
+
+Environment Environment::inherited() {
+  Environment environment;
+  for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {
+    std::string_view text(*entry);
+    std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    // As getenv has it, the first of two equal names counts.
+    environment.variables_.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
+
+std::string Environment::get(const std::string& name) const {
+  auto found = variables_.find(name);
+  return found == variables_.end() ? std::string() : found->second;
+}
+
+void Environment::preload(const std::string& library) {
+  std::string present = get(kPreload);
+  set(kPreload, present.empty() ? library : library + ":" + present);
+}
+
+void Environment::drop_preloaded_allocators() {
+  std::string present = get(kPreload);
+  std::string_view rest(present);
+  std::string kept;
+  while (!rest.empty()) {
+    std::size_t end = rest.find_first_of(kSeparators);
+    std::string library(rest.substr(0, end));
+    if (!library.empty() && !ElfFile(library).defines("malloc")) {
+      kept += (kept.empty() ? "" : ":") + library;
+    }
+    if (end == std::string_view::npos) break;
+    rest.remove_prefix(end + 1);
+  }
+  if (kept.empty()) {
+    variables_.erase(kPreload);
+  } else {
+    set(kPreload, kept);
+  }
+}
+
+std::vector<std::string> Environment::entries() const {
+  std::vector<std::string> result;
+  for (const auto& [name, value] : variables_) result.push_back(name + "=" + value);
+  return result;
+}
+
+}  // namespace strata::cli

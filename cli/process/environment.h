@@ -1,0 +1,32 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace strata::cli {
+
+/// The environment of a program that is about to start: ours, changed for it alone.
+class Environment {
+ public:
+  static Environment inherited();
+
+  void set(const std::string& name, const std::string& value) { variables_[name] = value; }
+  std::string get(const std::string& name) const;
+
+  /// Puts the library in front of those that LD_PRELOAD already names.
+  void preload(const std::string& library);
+
+  /// Takes libraries out of LD_PRELOAD that define malloc themselves: with one of them inherited,
+  /// "the system's malloc" would be a lie.
+  void drop_preloaded_allocators();
+
+  /// "NAME=value", each of them.
+  std::vector<std::string> entries() const;
+
+ private:
+  std::map<std::string, std::string> variables_;
+};
+
+}  // namespace strata::cli

@@ -1,0 +1,65 @@
+#include "process/output_capture.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <system_error>
+
+namespace strata::cli {
+namespace {
+
+std::string read_range(int fd, std::size_t offset, std::size_t bytes) {
+  std::string text(bytes, '\0');
+  ssize_t got = ::pread(fd, text.data(), bytes, static_cast<off_t>(offset));
+  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return text;
+}
+
+}  // namespace
+
+OutputCapture::OutputCapture() {
+  const char* folder = std::getenv("TMPDIR");
+  std::string path = std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp");
+  path += "/strata-output-XXXXXX";
+  // Appending, because the two streams of the command share the file and must not overwrite.
+  fd_ = ::mkostemp(path.data(), O_APPEND | O_CLOEXEC);
+  if (fd_ < 0) {
+    throw std::system_error(errno, std::generic_category(), "no temporary file like " + path);
+  }
+  ::unlink(path.c_str());
+}
+
+OutputCapture::~OutputCapture() { ::close(fd_); }
+
+void OutputCapture::clear() {
+  if (::ftruncate(fd_, 0) != 0) {
+    throw std::system_error(errno, std::generic_category(), "the temporary output file");
+  }
+}
+
+std::string OutputCapture::tail(std::size_t lines, std::size_t bytes) const {
+  struct stat status {};
+  ::fstat(fd_, &status);
+  auto size = static_cast<std::size_t>(status.st_size);
+  std::size_t start = size > bytes ? size - bytes : 0;
+  std::string text = read_range(fd_, start, size - start);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  if (start > 0) {
+    std::size_t newline = text.find('\n');
+    if (newline != std::string::npos) text.erase(0, newline + 1);
+  }
+  std::size_t at = text.size();
+  for (std::size_t i = 0; i < lines && at != std::string::npos && at > 0; ++i) {
+    at = text.rfind('\n', at - 1);
+  }
+  if (at != std::string::npos && at < text.size()) text.erase(0, at + (text[at] == '\n' ? 1 : 0));
+  return text;
+}
+
+std::string OutputCapture::head(std::size_t bytes) const { return read_range(fd_, 0, bytes); }
+
+}  // namespace strata::cli

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace strata::cli {
+
+/// Where a measured command's standard output and error go: a file without a name, so that writing
+/// costs the command what `> file` costs, and the last words are there when it fails.
+class OutputCapture {
+ public:
+  /// \errors  std::system_error if no temporary file can be made in TMPDIR or /tmp.
+  OutputCapture();
+  ~OutputCapture();
+  OutputCapture(const OutputCapture&) = delete;
+  OutputCapture& operator=(const OutputCapture&) = delete;
+
+  int fd() const noexcept { return fd_; }
+
+  /// Forgets what was written.
+  void clear();
+
+  /// The last lines, at most `bytes` bytes of them; never half a line unless there is only one.
+  std::string tail(std::size_t lines, std::size_t bytes = 4096) const;
+
+  /// All of it, up to `bytes` bytes.
+  std::string head(std::size_t bytes = 1 << 20) const;
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace strata::cli

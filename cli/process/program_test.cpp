@@ -1,0 +1,72 @@
+#include "process/program.h"
+
+#include <gtest/gtest.h>
+
+#include "input/usage_error.h"
+#include "process/elf_file.h"
+#include "process/environment.h"
+
+namespace strata::cli {
+namespace {
+
+int status_of(const std::string& name) {
+  try {
+    find_program(name);
+  } catch (const UsageError& error) {
+    return error.status();
+  }
+  return 0;
+}
+
+TEST(Program, IsFoundInPathOrByItsPath) {
+  EXPECT_TRUE(find_program("sh").ends_with("/sh"));
+  EXPECT_EQ(find_program("/bin/sh"), "/bin/sh");
+}
+
+TEST(Program, RefusalsCarryTheStatusOfTheShell) {
+  EXPECT_EQ(status_of("no-such-program-anywhere"), 127);
+  EXPECT_EQ(status_of("/no/such/program"), 127);
+  EXPECT_EQ(status_of(""), 127);
+  EXPECT_EQ(status_of("/etc/passwd"), 126);
+  EXPECT_EQ(status_of("/etc"), 126);
+}
+
+TEST(Program, AnOrdinaryOneCanBeGivenAnotherMalloc) {
+  EXPECT_EQ(why_not_preloadable("/bin/sh"), "");
+  EXPECT_EQ(linked_allocator("/bin/sh"), "");
+}
+
+TEST(ElfFile, TellsProgramsLibrariesAndOtherFilesApart) {
+  ElfFile program("/bin/sh");
+  EXPECT_TRUE(program.is_elf());
+  EXPECT_TRUE(program.is_for_this_machine());
+  EXPECT_TRUE(program.has_interpreter());
+  EXPECT_FALSE(program.defines("malloc"));
+  EXPECT_FALSE(program.needed().empty());
+
+  ElfFile text("/etc/passwd");
+  EXPECT_TRUE(text.is_readable());
+  EXPECT_FALSE(text.is_elf());
+
+  EXPECT_FALSE(ElfFile("/no/such/file").is_readable());
+  EXPECT_FALSE(ElfFile("/etc").is_readable());
+  EXPECT_FALSE(ElfFile("/dev/null").is_readable());
+}
+
+TEST(Environment, PutsALibraryInFrontOfThoseThatAreThere) {
+  Environment environment;
+  environment.preload("/a.so");
+  EXPECT_EQ(environment.get("LD_PRELOAD"), "/a.so");
+  environment.preload("/b.so");
+  EXPECT_EQ(environment.get("LD_PRELOAD"), "/b.so:/a.so");
+}
+
+TEST(Environment, KeepsPreloadedLibrariesThatAreNoAllocators) {
+  Environment environment;
+  environment.set("LD_PRELOAD", "/no/such.so /other.so");
+  environment.drop_preloaded_allocators();
+  EXPECT_EQ(environment.get("LD_PRELOAD"), "/no/such.so:/other.so");
+}
+
+}  // namespace
+}  // namespace strata::cli

@@ -1,0 +1,205 @@
+#include "process/run_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <filesystem>
+#include <optional>
+#include <stdexcept>
+#include <system_error>
+
+#include "launch/launch_report.h"
+
+namespace strata::cli {
+namespace {
+
+/// How long a program that we end may tidy up before it is killed.
+constexpr double kGraceSeconds = 1.0;
+
+[[noreturn]] void throw_errno(const char* what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+double now_s() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+double to_seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> result;
+  for (std::string& word : words) result.push_back(word.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+unsigned long long mask_bits(const sigset_t& mask) {
+  unsigned long long bits = 0;
+  for (int signal = 1; signal <= 64; ++signal) {
+    if (::sigismember(&mask, signal) == 1) bits |= 1ULL << (signal - 1);
+  }
+  return bits;
+}
+
+/// The words for strata-launch; launch.c says what they mean.
+std::vector<std::string> launch_words(const ProcessPlan& plan, const sigset_t& mask,
+                                      int report_fd) {
+  std::vector<std::string> entries = plan.environment.entries();
+  std::vector<std::string> words = {"strata-launch", std::to_string(report_fd),
+                                    fmt::format("{:x}", mask_bits(mask)),
+                                    std::to_string(entries.size())};
+  words.insert(words.end(), entries.begin(), entries.end());
+  words.emplace_back();
+  words.push_back(plan.program);
+  words.insert(words.end(), plan.arguments.begin(), plan.arguments.end());
+  return words;
+}
+
+void replace_standard_input() {
+  struct stat status {};
+  bool is_file = ::fstat(STDIN_FILENO, &status) == 0 && S_ISREG(status.st_mode);
+  // Opening it again gives an offset of its own: every run reads from the start.
+  int fd = is_file ? ::open("/proc/self/fd/0", O_RDONLY) : -1;
+  if (fd < 0) fd = ::open("/dev/null", O_RDONLY);
+  if (fd > STDIN_FILENO) {
+    ::dup2(fd, STDIN_FILENO);
+    ::close(fd);
+  }
+}
+
+/// Between fork and execve: system calls only.
+[[noreturn]] void become_launcher(const ProcessPlan& plan, const char* launcher, char* const* words,
+                                  int report_fd) {
+  char* const no_environment[] = {nullptr};
+  ::setpgid(0, 0);
+  replace_standard_input();
+  if (plan.output_fd != STDOUT_FILENO) ::dup2(plan.output_fd, STDOUT_FILENO);
+  if (plan.error_fd != STDERR_FILENO) ::dup2(plan.error_fd, STDERR_FILENO);
+  ::fcntl(report_fd, F_SETFD, 0);
+  ::execve(launcher, words, no_environment);
+  ::_exit(127);
+}
+
+/// Waits for the launcher, which ends when the command has ended. The signals that we watch are
+/// blocked in the launcher, so what we send to the group reaches only the command.
+/// \returns  How we ended it, if we did.
+std::optional<ProcessResult::End> wait_for_launcher(pid_t launcher, double timeout_s,
+                                                    SignalWatch& signals) {
+  std::optional<ProcessResult::End> ended_by_us;
+  std::optional<double> deadline_s;
+  if (timeout_s > 0) deadline_s = now_s() + timeout_s;
+  for (;;) {
+    pid_t waited = ::waitpid(launcher, nullptr, WNOHANG);
+    if (waited == launcher) break;
+    if (waited < 0 && errno != EINTR) throw_errno("waitpid");
+    std::optional<double> patience_s;
+    if (deadline_s) patience_s = std::max(0.0, *deadline_s - now_s());
+    SignalWatch::Event event = signals.wait(patience_s);
+    if (event == SignalWatch::Event::kChild) continue;
+    bool is_interrupt = event == SignalWatch::Event::kInterrupt;
+    int gentle = is_interrupt ? signals.interruption() : SIGTERM;
+    ::kill(-launcher, ended_by_us ? SIGKILL : gentle);
+    if (is_interrupt) ended_by_us = ProcessResult::End::kInterrupted;
+    if (!ended_by_us) ended_by_us = ProcessResult::End::kTimedOut;
+    deadline_s = now_s() + kGraceSeconds;
+  }
+  if (ended_by_us) ::kill(-launcher, SIGKILL);  // descendants that outlived the command
+  return ended_by_us;
+}
+
+ProcessResult result_of(const strata_launch_report& report) {
+  ProcessResult result;
+  if (report.exec_error != 0) {
+    result.end = ProcessResult::End::kNotStarted;
+    result.code = report.exec_error;
+  } else if (WIFSIGNALED(report.status)) {
+    result.end = ProcessResult::End::kKilled;
+    result.code = WTERMSIG(report.status);
+  } else {
+    result.end = ProcessResult::End::kExited;
+    result.code = WEXITSTATUS(report.status);
+  }
+  result.elapsed_s = report.ended_s - report.started_s;
+  result.cpu_s = to_seconds(report.usage.ru_utime) + to_seconds(report.usage.ru_stime);
+  result.peak_rss_bytes = static_cast<std::uint64_t>(report.usage.ru_maxrss) * 1024;
+  result.minor_faults = static_cast<std::uint64_t>(report.usage.ru_minflt);
+  result.major_faults = static_cast<std::uint64_t>(report.usage.ru_majflt);
+  return result;
+}
+
+}  // namespace
+
+std::string launcher_path() {
+  std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  std::string path = (self.parent_path().parent_path() / "libexec/strata-launch").string();
+  if (::access(path.c_str(), X_OK) != 0) {
+    throw std::runtime_error(fmt::format("this installation is incomplete: there is no {}", path));
+  }
+  return path;
+}
+
+ProcessResult run_process(const ProcessPlan& plan, SignalWatch& signals) {
+  std::string launcher = launcher_path();
+  int report_pipe[2];
+  if (::pipe2(report_pipe, O_CLOEXEC) != 0) throw_errno("pipe");
+  std::vector<std::string> words = launch_words(plan, signals.original_mask(), report_pipe[1]);
+  std::vector<char*> word_pointers = pointers(words);
+  pid_t child = ::fork();
+  if (child == 0) {
+    become_launcher(plan, launcher.c_str(), word_pointers.data(), report_pipe[1]);
+  }
+  int fork_error = errno;
+  ::close(report_pipe[1]);
+  if (child < 0) {
+    ::close(report_pipe[0]);
+    throw std::system_error(fork_error, std::generic_category(), "fork");
+  }
+  ::setpgid(child, child);  // both sides do, so that it is done before either goes on
+  std::optional<ProcessResult::End> ended_by_us = wait_for_launcher(child, plan.timeout_s, signals);
+  strata_launch_report report{};
+  bool is_reported = ::read(report_pipe[0], &report, sizeof report) == sizeof report;
+  ::close(report_pipe[0]);
+  if (!is_reported && !ended_by_us) {
+    throw std::runtime_error(
+        fmt::format("{} ended without a report; are its arguments too long?", launcher));
+  }
+  ProcessResult result = result_of(report);
+  if (ended_by_us) result.end = *ended_by_us;
+  return result;
+}
+
+std::string describe_end(const ProcessResult& result, double timeout_s) {
+  switch (result.end) {
+    case ProcessResult::End::kExited:
+      return fmt::format("exit status {}", result.code);
+    case ProcessResult::End::kKilled:
+      return fmt::format("killed by {}", signal_name(result.code));
+    case ProcessResult::End::kTimedOut:
+      return fmt::format("still running after {:g} s", timeout_s);
+    case ProcessResult::End::kInterrupted:
+      return "interrupted";
+    case ProcessResult::End::kNotStarted:
+      return fmt::format("could not be started ({})", ::strerror(result.code));
+  }
+  return {};
+}
+
+int become_process(const ProcessPlan& plan) {
+  std::vector<std::string> words = plan.arguments;
+  std::vector<std::string> entries = plan.environment.entries();
+  ::execvpe(plan.program.c_str(), pointers(words).data(), pointers(entries).data());
+  return errno;
+}
+
+}  // namespace strata::cli

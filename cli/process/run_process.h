@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "process/environment.h"
+#include "process/signal_watch.h"
+
+namespace strata::cli {
+
+/// A program to start: the file, the words it sees, its environment, its streams.
+struct ProcessPlan {
+  std::string program;                 ///< a path, as find_program gives it
+  std::vector<std::string> arguments;  ///< the first is the name the program is told
+  Environment environment;
+  int output_fd = 1;     ///< standard output goes there
+  int error_fd = 2;      ///< and standard error there
+  double timeout_s = 0;  ///< 0: may run for ever
+};
+
+/// What a process did and what it used. The usage is that of the process and of all descendants
+/// that it waited for; the peak is that of the largest single one of them.
+struct ProcessResult {
+  enum class End {
+    kExited,       ///< `code` is its exit status
+    kKilled,       ///< `code` is the signal
+    kTimedOut,     ///< ended by us
+    kInterrupted,  ///< ended by us, because somebody wants us to stop
+    kNotStarted,   ///< `code` is errno
+  };
+  End end = End::kNotStarted;
+  int code = 0;
+  double elapsed_s = 0;
+  double cpu_s = 0;
+  std::uint64_t peak_rss_bytes = 0;
+  std::uint64_t minor_faults = 0;
+  std::uint64_t major_faults = 0;
+
+  bool succeeded() const noexcept { return end == End::kExited && code == 0; }
+};
+
+/// Starts the program in a process group of its own and waits for it. Standard input is a fresh
+/// view of ours if that is a file, and empty otherwise: a terminal or a pipe cannot be read anew by
+/// each of many runs. The clock runs from the moment before execve to the moment the end is seen.
+/// The start goes through strata-launch, a small program, so that the peak is the command's own.
+/// On a timeout or an interruption the whole group is asked to end, and after a second killed.
+ProcessResult run_process(const ProcessPlan& plan, SignalWatch& signals);
+
+/// strata-launch of this build or installation. \errors std::runtime_error if it is not there.
+std::string launcher_path();
+
+/// The end in words: "exit status 3", "killed by SIGSEGV", "still running after 10 s".
+std::string describe_end(const ProcessResult& result, double timeout_s);
+
+/// Becomes the program: same process, so its exit status, signals, streams and job control are the
+/// command's own. Returns errno, only if the kernel refuses.
+int become_process(const ProcessPlan& plan);
+
+}  // namespace strata::cli

@@ -1,0 +1,117 @@
+#include "process/run_process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "process/output_capture.h"
+
+namespace strata::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+class RunProcess : public ::testing::Test {
+ protected:
+  ProcessResult shell(const std::string& script, double timeout_s = 60) {
+    ProcessPlan plan;
+    plan.program = "/bin/sh";
+    plan.arguments = {"sh", "-c", script};
+    plan.environment = environment_;
+    plan.output_fd = plan.error_fd = output_.fd();
+    plan.timeout_s = timeout_s;
+    return run_process(plan, signals_);
+  }
+
+  Environment environment_ = Environment::inherited();
+  SignalWatch signals_;
+  OutputCapture output_;
+};
+
+TEST_F(RunProcess, TellsExitStatusFromSignal) {
+  ProcessResult exited = shell("exit 139");
+  EXPECT_EQ(exited.end, ProcessResult::End::kExited);
+  EXPECT_EQ(exited.code, 139);
+  EXPECT_FALSE(exited.succeeded());
+  ProcessResult killed = shell("kill -SEGV $$");
+  EXPECT_EQ(killed.end, ProcessResult::End::kKilled);
+  EXPECT_EQ(killed.code, SIGSEGV);
+  EXPECT_EQ(describe_end(killed, 0), "killed by SIGSEGV");
+  EXPECT_TRUE(shell("true").succeeded());
+}
+
+TEST_F(RunProcess, CapturesBothStreamsInOrderAndKeepsTheLastLines) {
+  shell("echo one; echo two >&2; echo three");
+  EXPECT_EQ(output_.head(), "one\ntwo\nthree\n");
+  EXPECT_EQ(output_.tail(2), "two\nthree");
+  EXPECT_EQ(output_.tail(9), "one\ntwo\nthree");
+  EXPECT_EQ(output_.tail(9, 8), "three");
+  output_.clear();
+  EXPECT_EQ(output_.head(), "");
+  EXPECT_EQ(output_.tail(2), "");
+}
+
+TEST_F(RunProcess, ChangesTheEnvironmentOfTheChildAlone) {
+  environment_.set("STRATA_TEST_VALUE", "a b=c");
+  shell("echo \"$STRATA_TEST_VALUE\"");
+  EXPECT_EQ(output_.head(), "a b=c\n");
+  EXPECT_EQ(std::getenv("STRATA_TEST_VALUE"), nullptr);
+}
+
+TEST_F(RunProcess, EndsWhatRunsTooLongWithAllItsDescendants) {
+  // The sleeper ignores what ends the shell.
+  ProcessResult result = shell("trap '' TERM; sleep 1000 & echo $!; trap - TERM; wait", 1);
+  EXPECT_EQ(result.end, ProcessResult::End::kTimedOut);
+  pid_t sleeper = std::stoi(output_.head());
+  // An orphan is gone once somebody has reaped it; until then it is a zombie, which answers too.
+  bool is_gone = false;
+  for (int i = 0; i < 1000 && !is_gone; ++i) {
+    is_gone = ::kill(sleeper, 0) != 0;
+    if (!is_gone) ::usleep(10'000);
+  }
+  EXPECT_TRUE(is_gone);
+}
+
+TEST_F(RunProcess, KillsWhatIgnoresThePoliteRequest) {
+  ProcessResult result = shell("trap '' TERM; while :; do sleep 0.1; done", 0.2);
+  EXPECT_EQ(result.end, ProcessResult::End::kTimedOut);
+  EXPECT_EQ(describe_end(result, 0.2), "still running after 0.2 s");
+}
+
+TEST_F(RunProcess, AnInterruptionEndsTheCommandAndIsRemembered) {
+  ProcessResult result = shell("kill -INT " + std::to_string(::getpid()) + "; sleep 1000");
+  EXPECT_EQ(result.end, ProcessResult::End::kInterrupted);
+  EXPECT_EQ(signals_.interruption(), SIGINT);
+}
+
+TEST_F(RunProcess, StartsTheChildWithTheSignalsWeHad) {
+  shell("grep SigBlk /proc/self/status");
+  EXPECT_THAT(output_.head(), HasSubstr("0000000000000000"));
+}
+
+TEST_F(RunProcess, SaysWhyAProgramCouldNotStart) {
+  ProcessPlan plan;
+  plan.program = "/no/such/program";
+  plan.arguments = {"program"};
+  ProcessResult result = run_process(plan, signals_);
+  EXPECT_EQ(result.end, ProcessResult::End::kNotStarted);
+  EXPECT_EQ(describe_end(result, 0), "could not be started (No such file or directory)");
+}
+
+TEST_F(RunProcess, CountsTimeAndMemoryOfTheCommand) {
+  ProcessResult result = shell("sleep 0.1");
+  EXPECT_GE(result.elapsed_s, 0.1);
+  EXPECT_LT(result.cpu_s, result.elapsed_s);
+  EXPECT_GT(result.peak_rss_bytes, 0u);
+  EXPECT_GT(result.minor_faults, 0u);
+}
+
+TEST_F(RunProcess, ThePeakOfAnEmptyProgramIsNotOurOwn) {
+  // Make this process large; a child that starts as its copy would be as large.
+  std::vector<char> ballast(64 << 20, 'x');
+  ASSERT_EQ(ballast[ballast.size() / 2], 'x');
+  EXPECT_LT(shell("true").peak_rss_bytes, ballast.size() / 4);
+}
+
+}  // namespace
+}  // namespace strata::cli

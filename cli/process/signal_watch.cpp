@@ -1,0 +1,81 @@
+#include "process/signal_watch.h"
+
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+
+namespace strata::cli {
+namespace {
+
+constexpr int kInterrupting[] = {SIGINT, SIGTERM, SIGHUP};
+
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+timespec to_timespec(double seconds) {
+  double whole = std::floor(seconds);
+  return {static_cast<time_t>(whole), static_cast<long>((seconds - whole) * 1e9)};
+}
+
+}  // namespace
+
+SignalWatch::SignalWatch() {
+  // An inherited "ignore" would make the kernel reap children before we can ask what they used.
+  struct sigaction plain {};
+  plain.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &plain, &original_child_action_);
+  ::sigemptyset(&watched_);
+  ::sigaddset(&watched_, SIGCHLD);
+  for (int signal : kInterrupting) {
+    if (!is_ignored(signal)) ::sigaddset(&watched_, signal);  // nohup stays in force
+  }
+  ::sigprocmask(SIG_BLOCK, &watched_, &original_mask_);
+}
+
+SignalWatch::~SignalWatch() {
+  ::sigaction(SIGCHLD, &original_child_action_, nullptr);
+  ::sigprocmask(SIG_SETMASK, &original_mask_, nullptr);
+}
+
+SignalWatch::Event SignalWatch::wait(std::optional<double> seconds) {
+  timespec limit = to_timespec(seconds.value_or(0));
+  int signal = ::sigtimedwait(&watched_, nullptr, seconds ? &limit : nullptr);
+  // Interrupted by a signal that is not watched (a stop and continue): the caller looks again.
+  if (signal < 0) return errno == EAGAIN ? Event::kTimeout : Event::kChild;
+  if (signal == SIGCHLD) return Event::kChild;
+  interruption_ = signal;
+  return Event::kInterrupt;
+}
+
+int SignalWatch::interruption() {
+  sigset_t interrupting = watched_;
+  ::sigdelset(&interrupting, SIGCHLD);
+  timespec now{};
+  int signal = ::sigtimedwait(&interrupting, nullptr, &now);
+  if (signal > 0) interruption_ = signal;
+  return interruption_;
+}
+
+void die_by_signal(int signal) {
+  ::prctl(PR_SET_DUMPABLE, 0);  // the core would be ours, not the command's
+  ::signal(signal, SIG_DFL);
+  sigset_t only;
+  ::sigemptyset(&only);
+  ::sigaddset(&only, signal);
+  ::sigprocmask(SIG_UNBLOCK, &only, nullptr);
+  ::raise(signal);
+  ::_exit(128 + signal);  // only for a signal that does not kill
+}
+
+std::string signal_name(int signal) {
+  const char* name = ::sigabbrev_np(signal);  // none for the real-time signals
+  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,418 @@
+#!/usr/bin/env python3
+"""The `strata` command from end to end: what a user types, and what comes of it.
+
+ctest gives STRATA_CLI_BIN (the command) and STRATA_CLI_FIXTURES (small programs and libraries);
+STRATA_CLI_SANITIZER is set when the command is instrumented.
+"""
+import csv
+import io
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import schema
+
+STRATA = os.environ["STRATA_CLI_BIN"]
+FIXTURES = pathlib.Path(os.environ["STRATA_CLI_FIXTURES"])
+INSTRUMENTED = bool(os.environ.get("STRATA_CLI_SANITIZER"))
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+SCHEMA = json.loads((ROOT / "docs" / "results-schema.json").read_text())
+
+PROGRAM = str(FIXTURES / "program")
+FORWARDING = str(FIXTURES / "libforwarding_malloc.so")
+
+
+def strata(*arguments, **options):
+    options.setdefault("stdin", subprocess.DEVNULL)
+    return subprocess.run([STRATA, *arguments], capture_output=True, text=True, timeout=100, **options)
+
+
+def library(name):
+    return f"{name}={FIXTURES / f'lib{name}.so'}"
+
+
+class InFolder(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="strata-cli-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def compare(self, *arguments, allocators="system", command=(PROGRAM,), **options):
+        """Runs compare, validates what it wrote, and returns (completed process, rows by contender)."""
+        path = self.folder / "results.json"
+        done = strata("compare", "--allocators", allocators, "--json", str(path), *arguments, "--",
+                      *command, **options)
+        self.assertTrue(path.exists(), done.stderr)
+        results = json.loads(path.read_text())
+        self.assertEqual(schema.check(results, SCHEMA), [])
+        return done, {row["contender"]: row for row in results["rows"]}
+
+
+class Run(unittest.TestCase):
+    def run_program(self, *words, options=()):
+        return strata("run", "--library", FORWARDING, *options, "--", PROGRAM, *words)
+
+    def test_the_exit_status_is_the_commands_own(self):
+        for status in (0, 3, 126, 127, 128, 139, 255):
+            self.assertEqual(self.run_program("exit", str(status)).returncode, status)
+
+    def test_a_signal_is_a_signal_and_no_exit_status(self):
+        for number in (signal.SIGTERM, signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL, signal.SIGINT):
+            self.assertEqual(self.run_program("kill", str(int(number))).returncode, -number)
+
+    def test_the_library_is_really_under_the_command(self):
+        self.assertEqual(self.run_program("forwarded").stdout, "1\n")
+
+    def test_programs_that_the_command_starts_have_it_too(self):
+        done = strata("run", "--library", FORWARDING, "--", "sh", "-c", f"{PROGRAM} forwarded; true")
+        self.assertEqual(done.stdout, "1\n")
+
+    def test_input_output_and_process_are_the_commands_own(self):
+        process = subprocess.Popen(
+            [STRATA, "run", "--library", FORWARDING, "--", "sh", "-c", "cat; echo $$; echo e >&2"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        out, err = process.communicate("hello\n", timeout=60)
+        self.assertEqual(out, f"hello\n{process.pid}\n")
+        self.assertEqual(err, "e\n")
+
+    def test_options_reach_the_library_through_the_environment(self):
+        done = strata("run", "--library", FORWARDING, "--stats", "--set", "checks=full", "--set",
+                      "decay-ms=5", "--", "sh", "-c", "env | grep ^STRATA_[CDS][HET] | grep -v CLI")
+        self.assertEqual(sorted(done.stdout.split()),
+                         ["STRATA_CHECKS=full", "STRATA_DECAY_MS=5", "STRATA_STATS=exit"])
+
+    @unittest.skipIf(INSTRUMENTED, "a sanitizer wants to be first in strata itself")
+    def test_the_library_comes_in_front_of_those_already_preloaded(self):
+        other = str(FIXTURES / "libno_malloc.so")
+        done = strata("run", "--library", FORWARDING, "--", "sh", "-c", "echo $LD_PRELOAD",
+                      env={**os.environ, "LD_PRELOAD": other})
+        self.assertEqual(done.stdout, f"{FORWARDING}:{other}\n")
+
+    def test_options_of_the_command_are_left_to_it(self):
+        done = strata("run", "--library", FORWARDING, "--", "echo", "--stats", "--", "--help")
+        self.assertEqual(done.stdout, "--stats -- --help\n")
+
+    def test_a_static_program_runs_with_a_warning(self):
+        empty = str(FIXTURES / "empty_program")
+        done = strata("run", "--library", FORWARDING, "--", empty)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("is statically linked", done.stderr)
+
+    def test_inherited_signal_dispositions_are_kept(self):
+        done = strata("run", "--library", FORWARDING, "--", "grep", "-E", "SigIgn|SigBlk",
+                      "/proc/self/status",
+                      preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        plain = subprocess.run(["grep", "-E", "SigIgn|SigBlk", "/proc/self/status"], text=True,
+                               capture_output=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertEqual(done.stdout, plain.stdout)
+
+
+class Compare(InFolder):
+    def test_every_contender_is_measured_as_often_as_asked(self):
+        done, rows = self.compare("--runs", "3", allocators=f"system,{library('forwarding_malloc')}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(list(rows), ["system", "forwarding_malloc"])
+        for row in rows.values():
+            self.assertTrue(row["ok"])
+            self.assertEqual(row["metrics"]["elapsed_s"]["n"], 3)
+            self.assertEqual(row["params"]["command"], [PROGRAM])
+            self.assertGreater(row["metrics"]["peak_rss_bytes"]["median"], 0)
+        self.assertEqual(rows["forwarding_malloc"]["library"], FORWARDING)
+        self.assertNotIn("library", rows["system"])
+        self.assertEqual(rows["forwarding_malloc"]["scenario"], "program")
+
+    def test_the_library_is_really_under_the_command(self):
+        done, _ = self.compare("--runs", "1", "--warmup", "0", "--show-output",
+                               allocators=f"system,{library('forwarding_malloc')}",
+                               command=(PROGRAM, "forwarded"))
+        self.assertRegex(done.stderr, r"--- system, round 1\n0\n")
+        self.assertRegex(done.stderr, r"--- forwarding_malloc, round 1\n1\n")
+
+    def test_broken_contenders_are_failed_rows_and_the_others_go_on(self):
+        broken = ("crashes_at_load", "aborts_at_malloc", "hangs_at_malloc")
+        done, rows = self.compare(
+            "--runs", "2", "--timeout", "3",
+            allocators=",".join(["system", *map(library, broken), library("forwarding_malloc")]))
+        self.assertEqual(done.returncode, 1)
+        self.assertTrue(rows["system"]["ok"])
+        self.assertTrue(rows["forwarding_malloc"]["ok"])
+        self.assertEqual(rows["forwarding_malloc"]["metrics"]["elapsed_s"]["n"], 2)
+        self.assertRegex(rows["crashes_at_load"]["reason"], "^killed by SIG(ILL|TRAP), in warm-up 1 of 1$")
+        self.assertEqual(rows["aborts_at_malloc"]["reason"], "killed by SIGABRT, in warm-up 1 of 1")
+        self.assertEqual(rows["aborts_at_malloc"]["last_output"], "broken_malloc: I cannot")
+        self.assertEqual(rows["hangs_at_malloc"]["reason"], "still running after 3 s, in warm-up 1 of 1")
+        for name in broken:
+            self.assertFalse(rows[name]["ok"])
+            self.assertRegex(done.stdout, rf"(?m)^{name} +failed: {re.escape(rows[name]['reason'])}$")
+        self.assertIn("Last output under aborts_at_malloc:\n  broken_malloc: I cannot\n", done.stdout)
+
+    def test_a_command_that_fails_everywhere_is_suspected_itself(self):
+        done, rows = self.compare(allocators=f"system,{library('forwarding_malloc')}",
+                                  command=(PROGRAM, "exit", "3"))
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(rows["system"]["reason"], "exit status 3, in warm-up 1 of 1")
+        self.assertIn("is it the command itself that fails?", done.stdout)
+
+    def test_a_file_on_standard_input_is_read_anew_by_each_run(self):
+        path = self.folder / "input"
+        path.write_text("hello\n")
+        with path.open() as stdin:
+            done, _ = self.compare("--runs", "2", "--show-output", command=("cat",), stdin=stdin)
+        self.assertEqual(done.stderr.count("hello\n"), 3)
+
+    @unittest.skipIf(INSTRUMENTED, "a sanitizer wants to be first in strata itself")
+    def test_an_allocator_preloaded_into_strata_itself_is_not_taken_for_the_systems(self):
+        done, _ = self.compare("--runs", "1", "--warmup", "0", "--show-output",
+                               command=("sh", "-c", "echo \"[$LD_PRELOAD]\""),
+                               env={**os.environ, "LD_PRELOAD": FORWARDING})
+        self.assertIn("[]\n", done.stderr)
+
+    def test_the_peak_of_the_smallest_program_is_not_that_of_strata(self):
+        _, rows = self.compare("--runs", "5", command=(str(FIXTURES / "empty_program"),))
+        self.assertLess(rows["system"]["metrics"]["peak_rss_bytes"]["median"], 1 << 20)
+
+    def test_nothing_but_text_goes_into_a_pipe(self):
+        done, _ = self.compare("--runs", "2", allocators=f"system,{library('forwarding_malloc')}")
+        self.assertNotIn("\033", done.stdout + done.stderr)
+        self.assertNotIn("\r", done.stdout + done.stderr)
+        self.assertLessEqual(max(map(len, done.stdout.splitlines()[1:])), 100)
+
+    def test_quiet_says_nothing(self):
+        done, _ = self.compare("--runs", "1", "--quiet")
+        self.assertEqual(done.stdout + done.stderr, "")
+
+    def test_settings_reach_the_command_and_the_results(self):
+        done, rows = self.compare("--runs", "1", "--warmup", "0", "--set", "checks=full",
+                                  "--show-output", command=("sh", "-c", "echo $STRATA_CHECKS"))
+        self.assertIn("full\n", done.stderr)
+        self.assertEqual(rows["system"]["params"]["STRATA_CHECKS"], "full")
+
+    def test_an_allocator_that_the_program_brings_is_named(self):
+        done, _ = self.compare("--runs", "1", command=(str(FIXTURES / "linked_program"),))
+        self.assertIn("linked_program is linked with libtcmalloc_like.so", done.stdout)
+
+
+class Refusals(InFolder):
+    def refused(self, *arguments, status=2):
+        done = strata(*arguments)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertEqual(done.stdout, "")
+        lines = done.stderr.splitlines()
+        self.assertTrue(lines[0].startswith("strata"), lines)
+        if status == 2:
+            self.assertRegex(lines[-1], r"^Usage: strata( \w+)? --help$")
+            self.assertEqual(len(lines), 2, "one sentence and the usage")
+        return lines[0]
+
+    def refused_compare(self, *options, command=(PROGRAM,)):
+        return self.refused("compare", *options, "--", *command)
+
+    def test_numbers_that_are_none(self):
+        for bad in ("0", "-1", "1x", "1.5", "99999999999999999999"):
+            self.assertIn(f"--runs is '{bad}'; give a whole number from 1 to",
+                          self.refused_compare("--allocators", "system", f"--runs={bad}"))
+        self.assertIn("--warmup is '-1'", self.refused_compare("--warmup", "-1"))
+        self.assertIn("--timeout is 'soon'", self.refused_compare("--timeout", "soon"))
+
+    def test_programs_that_are_none(self):
+        self.assertIn("no program 'no-such-program' in PATH",
+                      self.refused_compare("--allocators", "system", command=("no-such-program",)))
+        self.assertIn("no program './none'",
+                      self.refused_compare("--allocators", "system", command=("./none",)))
+        self.assertIn("not executable",
+                      self.refused_compare("--allocators", "system", command=("/etc/passwd",)))
+
+    def test_run_answers_like_a_shell(self):
+        self.assertIn("no program 'no-such-program'",
+                      self.refused("run", "--library", FORWARDING, "--", "no-such-program", status=127))
+        self.assertIn("not executable",
+                      self.refused("run", "--library", FORWARDING, "--", "/etc/passwd", status=126))
+        self.assertIn("is a directory",
+                      self.refused("run", "--library", FORWARDING, "--", "/etc", status=126))
+
+    def test_allocators_that_are_none(self):
+        self.assertIn("unknown allocator 'hoard'", self.refused_compare("--allocators", "system,hoard"))
+        self.assertIn("empty entry", self.refused_compare("--allocators", "system,"))
+        self.assertIn("'system' is given twice", self.refused_compare("--allocators", "system,system"))
+
+    def test_libraries_that_cannot_be_preloaded(self):
+        for path, reason in (
+            ("/no/such/lib.so", "is not there"),
+            ("/etc/passwd", "is not an ELF file"),
+            (PROGRAM, "is a program, not a shared library"),
+            (str(FIXTURES / "libno_malloc.so"), "does not define malloc"),
+        ):
+            sentence = self.refused_compare("--allocators", f"system,mine={path}")
+            self.assertIn(f"mine: {path} {reason}", sentence)
+            self.assertIn(reason, self.refused("run", "--library", path, "--", PROGRAM))
+
+    def test_a_library_in_a_folder_with_a_space(self):
+        folder = self.folder / "a b"
+        folder.mkdir()
+        shutil.copy(FORWARDING, folder)
+        self.assertIn("has a space or a colon in its path",
+                      self.refused_compare("--allocators", f"mine={folder}/libforwarding_malloc.so"))
+
+    def test_a_library_that_lacks_what_it_stands_on(self):
+        copy = self.folder / "libneeds_missing.so"
+        # Without the run path that leads it to its neighbour in the build tree.
+        text = (FIXTURES / "libneeds_missing.so").read_bytes()
+        copy.write_bytes(text.replace(bytes(str(FIXTURES), "utf8"), b"/x" + b"/" * (len(str(FIXTURES)) - 2)))
+        self.assertIn("libno_malloc.so, which it needs, is not found",
+                      self.refused_compare("--allocators", f"mine={copy}"))
+
+    def test_a_library_of_another_machine(self):
+        copy = self.folder / "libforeign.so"
+        data = bytearray(pathlib.Path(FORWARDING).read_bytes())
+        data[18] ^= 0xFF  # the instruction set in the ELF header
+        copy.write_bytes(data)
+        self.assertIn("made for another kind of processor",
+                      self.refused_compare("--allocators", f"mine={copy}"))
+
+    def test_a_library_cut_short(self):
+        copy = self.folder / "libshort.so"
+        data = pathlib.Path(FORWARDING).read_bytes()
+        for bytes_kept in (0, 3, 20, 64, 200, len(data) // 2):
+            copy.write_bytes(data[:bytes_kept])
+            self.refused_compare("--allocators", f"mine={copy}")
+
+    def test_a_static_program(self):
+        sentence = self.refused_compare("--allocators", library("forwarding_malloc"),
+                                        command=(str(FIXTURES / "empty_program"),))
+        self.assertIn("is statically linked", sentence)
+
+    def test_a_result_file_that_cannot_be_written_before_anything_is_measured(self):
+        marker = self.folder / "ran"
+        for option in ("--json", "--csv"):
+            path = self.folder / "missing" / "results"
+            sentence = self.refused_compare("--allocators", "system", option, str(path),
+                                            command=("touch", str(marker)))
+            self.assertIn(f"{option} cannot write '{path}'", sentence)
+        self.assertFalse(marker.exists())
+        self.assertIn("cannot both be standard output",
+                      self.refused_compare("--allocators", "system", "--json", "-", "--csv", "-"))
+
+    def test_command_lines_that_are_none(self):
+        self.assertIn("which command?", self.refused())
+        self.assertIn("unknown command 'frobnicate'", self.refused("frobnicate"))
+        self.assertIn("unknown option '--frobnicate'", self.refused("compare", "--frobnicate", "--", "ls"))
+        self.assertIn("Put it behind --", self.refused("compare"))
+        self.assertIn("Put it behind --", self.refused("run", "--"))
+        self.assertIn("as in: strata run -- ls", self.refused("run", "ls"))
+        self.assertIn("--runs needs a value", self.refused("compare", "--runs", "--", "ls"))
+        self.assertIn("--runs needs a value", self.refused("compare", "--runs=", "--", "ls"))
+        self.assertIn("give name=value", self.refused("run", "--set", "checks", "--", "ls"))
+
+    def test_help_and_version_are_no_errors(self):
+        for arguments in (["--help"], ["run", "--help"], ["compare", "--help"]):
+            done = strata(*arguments)
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("Examples:", done.stdout)
+            self.assertEqual(done.stderr, "")
+            self.assertLessEqual(max(map(len, done.stdout.splitlines())), 100)
+        self.assertRegex(strata("--version").stdout, r"^strata \d+\.\d+\.\d+\n$")
+
+
+class Results(InFolder):
+    def test_json_on_standard_output_is_alone_there(self):
+        done = strata("compare", "--allocators", "system", "--runs", "1", "--json", "-", "--", PROGRAM)
+        self.assertEqual(schema.check(json.loads(done.stdout), SCHEMA), [])
+        self.assertIn("allocator", done.stderr)
+
+    def test_csv_has_the_same_rows(self):
+        path = self.folder / "results.csv"
+        done, rows = self.compare("--runs", "2", "--csv", str(path),
+                                  allocators=f"system,{library('aborts_at_malloc')}")
+        lines = list(csv.DictReader(io.StringIO(path.read_text())))
+        self.assertEqual([line["contender"] for line in lines], list(rows))
+        self.assertEqual(float(lines[0]["elapsed_s.median"]), rows["system"]["metrics"]["elapsed_s"]["median"])
+        self.assertEqual(lines[0]["elapsed_s.n"], "2")
+        self.assertEqual(lines[1]["ok"], "false")
+        self.assertEqual(lines[1]["reason"], rows["aborts_at_malloc"]["reason"])
+        self.assertEqual(lines[1]["elapsed_s.n"], "")
+
+    def test_a_full_disk_is_an_error_after_the_table(self):
+        done = strata("compare", "--allocators", "system", "--runs", "1", "--json", "/dev/full", "--",
+                      PROGRAM)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("could not write '/dev/full'", done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^system +\d")
+
+    def test_the_validator_finds_what_is_wrong(self):
+        done = strata("compare", "--allocators", "system", "--runs", "1", "--json", "-", "--", PROGRAM)
+        good = json.loads(done.stdout)
+
+        def broken(change):
+            copy = json.loads(json.dumps(good))
+            change(copy)
+            return schema.check(copy, SCHEMA)
+
+        self.assertEqual(broken(lambda r: None), [])
+        self.assertTrue(broken(lambda r: r.update(schema="strata-results/0")))
+        self.assertTrue(broken(lambda r: r["rows"][0].pop("params")))
+        self.assertTrue(broken(lambda r: r["rows"][0].update(ok=False)), "a failure without a reason")
+        self.assertTrue(broken(lambda r: r["rows"][0]["metrics"]["elapsed_s"].update(n=0)))
+        self.assertTrue(broken(lambda r: r["machine"].update(cores="2")))
+        self.assertTrue(broken(lambda r: r["rows"][0].update(surprise=1)))
+
+
+class Interruption(InFolder):
+    def interrupted(self, number, script):
+        """Starts a comparison, sends the signal once the command's second run has begun."""
+        path = self.folder / "results.json"
+        runs = self.folder / "runs"
+        runs.touch()
+        process = subprocess.Popen(
+            [STRATA, "compare", "--allocators", f"system,{library('forwarding_malloc')}", "--warmup", "0",
+             "--runs", "3", "--json", str(path), "--", "sh", "-c", script.format(runs=runs)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(10000):
+            if len(runs.read_text().split()) >= 2:
+                break
+            time.sleep(0.01)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        results = json.loads(path.read_text())
+        self.assertEqual(schema.check(results, SCHEMA), [])
+        return process.returncode, out, err, {row["contender"]: row for row in results["rows"]}
+
+    def test_what_was_measured_is_kept_and_the_signal_is_passed_on(self):
+        script = 'echo $$ >> {runs}; test $(wc -l < {runs}) -lt 2 || sleep 1000'
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            (self.folder / "runs").unlink(missing_ok=True)
+            status, out, err, rows = self.interrupted(number, script)
+            self.assertEqual(status, -number)
+            self.assertTrue(rows["system"]["ok"])
+            self.assertEqual(rows["system"]["metrics"]["elapsed_s"]["n"], 1)
+            self.assertFalse(rows["forwarding_malloc"]["ok"])
+            self.assertEqual(rows["forwarding_malloc"]["reason"], "interrupted before its first run ended")
+            self.assertRegex(out, r"(?m)^system +\d")
+            self.assertIn("interrupted; the results are those of the runs until then", err)
+            sleeper = (self.folder / "runs").read_text().split()[-1]
+            self.assertFalse(pathlib.Path("/proc", sleeper).exists(), "the command was left running")
+
+
+class WithStrata(InFolder):
+    def test_run_puts_strata_under_the_command(self):
+        done = strata("run", "--", "grep", "-c", "libstrata", "/proc/self/maps")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(int(done.stdout), 0)
+
+    def test_compare_has_system_and_strata_and_the_peers_of_this_machine(self):
+        path = self.folder / "results.json"
+        done = strata("compare", "--runs", "1", "--json", str(path), "--", PROGRAM)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        names = [row["contender"] for row in json.loads(path.read_text())["rows"]]
+        self.assertEqual(names[:2], ["system", "strata"])
+
+
+if __name__ == "__main__":
+    unittest.main()
