@@ -49,9 +49,10 @@ constexpr std::array<std::uint8_t, kMax + 1> size_class_of_bytes() noexcept {
 ///
 /// Class 0 means "not small": larger than kMaxBytes, or (in the page map) not an object of a class.
 /// Every size is a multiple of 16, so every object is aligned to 16; an object is moreover aligned
-/// to every power of two that divides its size, because spans start at page boundaries.
-/// Waste of a request over 256 bytes: below 1/8 up to 8 KiB, where buffers of a power of two and a
-/// header are common, and below 1/5 above. docs/size-classes.md has the table, generated from here.
+/// to every power of two up to kMaxAlignment that divides its size: spans start at multiples of it.
+/// Waste: at most 15 bytes up to 256, below 1/8 of the object up to 8 KiB, where buffers of a power
+/// of two and a header are common, and below 1/5 above. docs/size-classes.md has the table,
+/// generated from here.
 class SizeClassMap {
  public:
   // Chosen. The thread cache moves a few of the largest class at a time and a span of it is 1 MiB;
@@ -61,6 +62,9 @@ class SizeClassMap {
   // programs are smaller.
   static constexpr std::size_t kMaxTableBytes = 1024;
   static constexpr std::size_t kGrain = detail::kSizeGrain;
+  // Chosen with the page of span/page.h: objects lie at multiples of their size behind a multiple
+  // of this.
+  static constexpr std::size_t kMaxAlignment = 64 * 1024;
 
   // Derived.
   static constexpr unsigned kCount = detail::kSizeClasses;  ///< class 0 included
@@ -79,9 +83,9 @@ class SizeClassMap {
   }
 
   /// The smallest class that holds `bytes` and whose objects are all aligned to `alignment`, a
-  /// power of two up to the page size; 0 if there is none.
+  /// power of two; 0 if there is none.
   static constexpr unsigned class_of_aligned(std::size_t bytes, std::size_t alignment) noexcept {
-    if (bytes > kMaxBytes || alignment > kMaxBytes) return 0;
+    if (bytes > kMaxBytes || alignment > kMaxAlignment) return 0;
     for (unsigned c = class_of(bytes > alignment ? bytes : alignment); c < kCount; ++c) {
       if (kBytes[c] % alignment == 0) return c;
     }

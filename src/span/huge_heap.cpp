@@ -15,7 +15,7 @@ std::size_t round_to_os_pages(std::size_t bytes) noexcept {
 }  // namespace
 
 HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noexcept {
-  const std::size_t rounded = round_to_os_pages(bytes);
+  const std::size_t rounded = round_to_os_pages(bytes != 0 ? bytes : 1);
   if (rounded < bytes) return {nullptr, false};
   Entry range{};
   {

@@ -22,6 +22,8 @@ constexpr unsigned span_pages_of(unsigned size_class) noexcept {
 }
 static_assert(span_pages_of(SizeClassMap::kCount - 1) <= kPagesPerRegion,
               "the largest class's span fits a region");
+static_assert(kPageBytes % SizeClassMap::kMaxAlignment == 0,
+              "a span starts where the alignment of its objects needs it");
 
 /// Makes spans of small objects from pages: the seam between pages and objects.
 /// \threads  Any number at once.

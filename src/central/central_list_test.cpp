@@ -1,0 +1,264 @@
+#include "central/central_list.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <latch>
+#include <map>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "base/seeded_test.h"
+#include "os/fake_page_source.h"
+#include "span/fake_address_space.h"
+
+namespace strata {
+namespace {
+
+struct CentralListTest : ::testing::Test {
+  os::FakePageSource pages;
+  FakeAddressSpace space{pages};
+
+  /// Claims `count` objects, in the order in which a stack would pop them.
+  static std::vector<void*> claim(CentralList& list, std::size_t count) {
+    std::vector<void*> objects(count);
+    const std::size_t claimed = list.claim(objects.data() + count, count);
+    objects.erase(objects.begin(), objects.begin() + static_cast<std::ptrdiff_t>(count - claimed));
+    std::reverse(objects.begin(), objects.end());
+    return objects;
+  }
+  static void release(CentralList& list, const std::vector<void*>& objects) {
+    list.release(objects.data(), objects.size());
+  }
+};
+
+TEST_F(CentralListTest, HandsOutEveryObjectOfASpanOnceAndThenMakesAnother) {
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    CentralList list(c, space.spans);
+    const std::size_t in_span = span_pages_of(c) * kPageBytes / SizeClassMap::bytes_of(c);
+    const std::vector<void*> objects = claim(list, in_span);
+    ASSERT_EQ(objects.size(), in_span);
+    EXPECT_EQ(list.statistics().spans, 1u);
+    EXPECT_EQ(list.statistics().free_objects, 0u);
+    EXPECT_EQ(std::set<void*>(objects.begin(), objects.end()).size(), in_span);
+    for (void* object : objects) {
+      EXPECT_EQ(space.map.class_of(object), c);
+      const Span* span = space.map.span_of(object);
+      EXPECT_LT(span->index_of(object), span->object_count);
+    }
+    const std::vector<void*> more = claim(list, 1);
+    EXPECT_EQ(list.statistics().spans, 2u);
+    release(list, objects);
+    release(list, more);
+    EXPECT_EQ(list.statistics().spans, 0u);
+    list.check_invariants();
+  }
+}
+
+TEST_F(CentralListTest, LowAddressesArePoppedFirst) {
+  CentralList list(1, space.spans);
+  const std::vector<void*> objects = claim(list, 300);
+  EXPECT_TRUE(std::is_sorted(objects.begin(), objects.end()));
+  release(list, objects);
+}
+
+TEST_F(CentralListTest, AnEmptySpanGoesBackToThePageHeap) {
+  CentralList list(5, space.spans);
+  const std::vector<void*> objects = claim(list, 10);
+  EXPECT_EQ(space.heap.statistics().used_pages, span_pages_of(5));
+  release(list, objects);
+  EXPECT_EQ(space.heap.statistics().used_pages, 0u);
+  EXPECT_EQ(list.statistics().pages, 0u);
+  EXPECT_EQ(space.map.class_of(objects[0]), 0u);
+}
+
+TEST_F(CentralListTest, TheFullestSpanServesFirst) {
+  const unsigned c = SizeClassMap::class_of(4096);
+  CentralList list(c, space.spans);
+  const std::size_t in_span = span_pages_of(c) * kPageBytes / SizeClassMap::bytes_of(c);
+  const std::vector<void*> objects = claim(list, 2 * in_span);
+  ASSERT_EQ(list.statistics().spans, 2u);
+  Span* fuller = space.map.span_of(objects.back());
+  Span* emptier = space.map.span_of(objects.front());
+  ASSERT_NE(fuller, emptier);
+  list.release(&objects.back(), 1);
+  list.release(objects.data(), in_span - 1);
+  list.check_invariants();
+  const std::vector<void*> again = claim(list, 1);
+  EXPECT_EQ(space.map.span_of(again[0]), fuller);
+}
+
+TEST_F(CentralListTest, GivesWhatItHasWhenOutOfMemoryAndWorksOnAfterwards) {
+  CentralList list(1, space.spans);
+  const std::vector<void*> first = claim(list, 1);
+  const std::size_t in_span = kPageBytes / SizeClassMap::bytes_of(1);
+  std::vector<void*> rest;
+  pages.limit_mapped_bytes(0);
+  // A region is there: it is full at some time, and then nothing more comes.
+  for (;;) {
+    const std::vector<void*> objects = claim(list, in_span);
+    list.check_invariants();
+    rest.insert(rest.end(), objects.begin(), objects.end());
+    if (objects.size() < in_span) break;
+  }
+  EXPECT_TRUE(claim(list, 1).empty());
+  pages.limit_mapped_bytes(~std::size_t{0});
+  const std::vector<void*> last = claim(list, 1);
+  EXPECT_EQ(last.size(), 1u);
+  release(list, first);
+  release(list, rest);
+  release(list, last);
+  list.check_invariants();
+  EXPECT_EQ(space.heap.statistics().used_pages, 0u);
+}
+
+using CentralListDeathTest = CentralListTest;
+
+TEST_F(CentralListDeathTest, AnObjectThatIsFreeAlreadyIsFatal) {
+  CentralList list(3, space.spans);
+  const std::vector<void*> objects = claim(list, 10);
+  list.release(objects.data(), 1);
+  EXPECT_DEATH(list.release(objects.data(), 1),
+               "strata: double free of 0x[0-9a-f]+: the object is free already");
+  void* const twice[] = {objects[1], objects[2], objects[1]};
+  EXPECT_DEATH(list.release(twice, 3),
+               "strata: double free of 0x[0-9a-f]+: the object is free already");
+}
+
+TEST_F(CentralListDeathTest, AnObjectWhoseSpanIsGoneIsFatal) {
+  CentralList list(3, space.spans);
+  const std::vector<void*> objects = claim(list, 1);
+  release(list, objects);
+  EXPECT_DEATH(release(list, objects),
+               "strata: invalid free of 0x[0-9a-f]+: the object was freed "
+               "twice, or deleted with a size that is not its own");
+}
+
+TEST_F(CentralListDeathTest, APointerIntoAnObjectIsFatal) {
+  CentralList list(3, space.spans);
+  const std::vector<void*> objects = claim(list, 2);
+  char* const object = static_cast<char*>(objects[1]);
+  for (std::size_t offset : {std::size_t{1}, std::size_t{16}, SizeClassMap::bytes_of(3) - 1}) {
+    void* const interior = object + offset;
+    EXPECT_DEATH(list.release(&interior, 1),
+                 "strata: invalid free of 0x[0-9a-f]+: it points into "
+                 "an object, not at its start");
+  }
+  const Span* span = space.map.span_of(object);
+  ASSERT_NE(span->bytes() % span->object_bytes, 0u);
+  void* const tail = span->start + std::size_t{span->object_count} * span->object_bytes;
+  EXPECT_DEATH(list.release(&tail, 1), "it points into an object, not at its start");
+}
+
+TEST_F(CentralListDeathTest, AnObjectOfAnotherClassIsFatal) {
+  CentralList list(3, space.spans);
+  CentralList other(4, space.spans);
+  const std::vector<void*> objects = claim(list, 1);
+  const std::vector<void*> strangers = claim(other, 1);
+  EXPECT_DEATH(release(list, strangers), "deleted with a size that is not its own");
+  int not_ours = 0;
+  void* const foreign = &not_ours;
+  EXPECT_DEATH(list.release(&foreign, 1), "strata: invalid free of ");
+  Span* large = space.heap.allocate(2);
+  void* const start = large->start;
+  EXPECT_DEATH(list.release(&start, 1), "strata: invalid free of ");
+}
+
+class CentralListRandomTest : public SeededTest {
+ protected:
+  void run(unsigned size_class, int steps) {
+    os::FakePageSource pages;
+    FakeAddressSpace space(pages);
+    CentralList list(size_class, space.spans);
+    const std::size_t bytes = SizeClassMap::bytes_of(size_class);
+    std::set<char*> claimed;
+    for (int step = 0; step < steps; ++step) {
+      const std::size_t count = 1 + below(below(3) == 0 ? 500 : 20);
+      std::vector<void*> batch(count);
+      if (claimed.size() < 200 || (below(2) == 0 && claimed.size() < 20'000)) {
+        ASSERT_EQ(list.claim(batch.data() + count, count), count);
+        for (void* object : batch) {
+          auto* p = static_cast<char*>(object);
+          const auto [it, is_new] = claimed.insert(p);
+          ASSERT_TRUE(is_new) << "handed out twice";
+          if (it != claimed.begin()) {
+            ASSERT_LE(*std::prev(it) + bytes, p);
+          }
+          if (std::next(it) != claimed.end()) {
+            ASSERT_LE(p + bytes, *std::next(it));
+          }
+        }
+      } else {
+        // Neighbours and strangers, mixed.
+        batch.resize(std::min(count, claimed.size()));
+        for (void*& object : batch) {
+          auto it = claimed.lower_bound(
+              *claimed.begin() +
+              below(static_cast<std::size_t>(*claimed.rbegin() - *claimed.begin()) + 1));
+          object = *it;
+          claimed.erase(it);
+        }
+        list.release(batch.data(), batch.size());
+      }
+      list.check_invariants();
+      const CentralList::Statistics now = list.statistics();
+      ASSERT_EQ(now.claimed_objects, claimed.size());
+      ASSERT_EQ(now.claimed_objects + now.free_objects,
+                now.spans * (span_pages_of(size_class) * kPageBytes / bytes));
+    }
+    std::vector<void*> rest(claimed.begin(), claimed.end());
+    std::shuffle(rest.begin(), rest.end(), random);
+    list.release(rest.data(), rest.size());
+    list.check_invariants();
+    ASSERT_EQ(list.statistics().spans, 0u);
+    ASSERT_EQ(space.heap.statistics().used_pages, 0u);
+    space.heap.check_invariants();
+  }
+};
+
+TEST_F(CentralListRandomTest, NoTinyObjectIsHandedOutTwiceAndAllComeBack) { run(1, 600); }
+TEST_F(CentralListRandomTest, NoObjectOfOddSizeIsHandedOutTwiceAndAllComeBack) { run(11, 600); }
+TEST_F(CentralListRandomTest, NoLargeObjectIsHandedOutTwiceAndAllComeBack) {
+  run(SizeClassMap::class_of(40'000), 200);
+}
+
+TEST_F(CentralListTest, ThreadsNeverHoldTheSameObject) {
+  constexpr unsigned kClass = 6;
+  constexpr int kThreads = 4;
+  CentralList list(kClass, space.spans);
+  std::latch gate(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      gate.arrive_and_wait();
+      std::vector<void*> mine;
+      for (std::size_t i = 0; i < 500; ++i) {
+        if (mine.size() < 300) {
+          std::vector<void*> batch(1 + i % 90);
+          ASSERT_EQ(list.claim(batch.data() + batch.size(), batch.size()), batch.size());
+          // A plain write: two owners of one object are a data race, too.
+          for (void* object : batch) *static_cast<int*>(object) = t;
+          mine.insert(mine.end(), batch.begin(), batch.end());
+        } else {
+          const std::size_t count = 1 + i % 250;
+          for (std::size_t k = 0; k < count; ++k) {
+            ASSERT_EQ(*static_cast<int*>(mine[mine.size() - 1 - k]), t);
+          }
+          list.release(mine.data() + mine.size() - count, count);
+          mine.resize(mine.size() - count);
+        }
+      }
+      list.release(mine.data(), mine.size());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  list.check_invariants();
+  EXPECT_EQ(list.statistics().claimed_objects, 0u);
+  EXPECT_EQ(list.statistics().spans, 0u);
+}
+
+}  // namespace
+}  // namespace strata

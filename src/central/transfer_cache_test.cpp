@@ -1,0 +1,146 @@
+#include "central/transfer_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <vector>
+
+#include "base/metadata_arena.h"
+#include "base/seeded_test.h"
+#include "os/fake_page_source.h"
+
+namespace strata {
+namespace {
+
+constexpr std::size_t kCapacity = 32;
+
+/// Pointers to tell apart; nobody looks at what they point to.
+std::vector<void*> numbered(std::size_t first, std::size_t count) {
+  std::vector<void*> objects;
+  for (std::size_t i = 0; i < count; ++i)
+    objects.push_back(reinterpret_cast<void*>((first + i) * 16));
+  return objects;
+}
+
+struct TransferCacheTest : ::testing::Test {
+  os::FakePageSource pages;
+  MetadataArena metadata{pages};
+  TransferCache cache{kCapacity, metadata};
+
+  std::vector<void*> remove(std::size_t count) {
+    std::vector<void*> objects(count);
+    const std::size_t taken = cache.remove(objects.data() + count, count);
+    objects.erase(objects.begin(), objects.begin() + static_cast<std::ptrdiff_t>(count - taken));
+    return objects;
+  }
+  std::vector<void*> take_unneeded() {
+    std::vector<void*> all;
+    void* batch[5];
+    while (const std::size_t count = cache.take_unneeded(batch, std::size(batch)))
+      all.insert(all.end(), batch, batch + count);
+    return all;
+  }
+};
+
+TEST_F(TransferCacheTest, MapsNothingUntilSomethingIsInserted) {
+  EXPECT_TRUE(remove(3).empty());
+  EXPECT_TRUE(take_unneeded().empty());
+  EXPECT_EQ(pages.fallible_calls(), 0u);
+}
+
+TEST_F(TransferCacheTest, ABatchComesOutAsItWentIn) {
+  const std::vector<void*> objects = numbered(1, 10);
+  EXPECT_EQ(cache.insert(objects.data(), 10), 10u);
+  EXPECT_EQ(remove(10), objects);
+  EXPECT_EQ(cache.size(), 0u);
+}
+
+TEST_F(TransferCacheTest, TheLatestComeOutFirst) {
+  cache.insert(numbered(1, 10).data(), 10);
+  cache.insert(numbered(100, 4).data(), 4);
+  EXPECT_EQ(remove(4), numbered(100, 4));
+  EXPECT_EQ(remove(20), numbered(1, 10));
+}
+
+TEST_F(TransferCacheTest, TakesTheLastOnesWhenNotAllFit) {
+  EXPECT_EQ(cache.insert(numbered(1, kCapacity - 2).data(), kCapacity - 2), kCapacity - 2);
+  const std::vector<void*> objects = numbered(100, 5);
+  EXPECT_EQ(cache.insert(objects.data(), 5), 2u);
+  EXPECT_EQ(cache.insert(objects.data(), 3), 0u);
+  EXPECT_EQ(remove(2), std::vector<void*>(objects.begin() + 3, objects.end()));
+}
+
+TEST_F(TransferCacheTest, TakesNothingWithoutMemoryForItsSlots) {
+  pages.refuse_call(1);
+  EXPECT_EQ(cache.insert(numbered(1, 4).data(), 4), 0u);
+  EXPECT_EQ(cache.size(), 0u);
+  EXPECT_EQ(cache.insert(numbered(1, 4).data(), 4), 4u);
+}
+
+TEST_F(TransferCacheTest, WhatLayThereForAWholeRoundIsUnneeded) {
+  cache.insert(numbered(1, 20).data(), 20);
+  EXPECT_TRUE(take_unneeded().empty());  // it came during this round
+  remove(5);
+  cache.insert(numbered(100, 3).data(), 3);
+  EXPECT_EQ(take_unneeded(), numbered(1, 15));
+  EXPECT_EQ(cache.size(), 3u);
+  EXPECT_EQ(take_unneeded(), numbered(100, 3));
+  EXPECT_EQ(cache.size(), 0u);
+}
+
+TEST_F(TransferCacheTest, ABatchThatPassesInEveryRoundStays) {
+  for (int round = 0; round < 5; ++round) {
+    cache.insert(numbered(1, 20).data(), 20);
+    EXPECT_TRUE(take_unneeded().empty());
+    EXPECT_EQ(remove(20).size(), 20u);
+  }
+}
+
+class TransferCacheRandomTest : public SeededTest {};
+
+TEST_F(TransferCacheRandomTest, IsAStackThatLosesItsBottom) {
+  os::FakePageSource pages;
+  MetadataArena metadata(pages);
+  TransferCache cache(kCapacity, metadata);
+  std::vector<void*> model;
+  std::size_t least = 0;  // of the model's size since the round began
+  std::size_t next = 1;
+  for (int step = 0; step < 20'000; ++step) {
+    const std::size_t count = below(kCapacity + 4);
+    std::vector<void*> batch = numbered(next, count);
+    switch (below(5)) {
+      case 0:
+      case 1: {
+        const std::size_t fits = std::min(count, kCapacity - model.size());
+        ASSERT_EQ(cache.insert(batch.data(), count), fits);
+        model.insert(model.end(), batch.end() - static_cast<std::ptrdiff_t>(fits), batch.end());
+        next += count;
+        break;
+      }
+      case 2:
+      case 3: {
+        const std::size_t there = std::min(count, model.size());
+        ASSERT_EQ(cache.remove(batch.data() + count, count), there);
+        ASSERT_TRUE(std::equal(model.end() - static_cast<std::ptrdiff_t>(there), model.end(),
+                               batch.end() - static_cast<std::ptrdiff_t>(there)));
+        model.resize(model.size() - there);
+        least = std::min(least, model.size());
+        break;
+      }
+      default: {
+        const std::size_t taken = cache.take_unneeded(batch.data(), count);
+        ASSERT_EQ(taken, std::min(count, least));
+        ASSERT_TRUE(std::equal(batch.begin(), batch.begin() + static_cast<std::ptrdiff_t>(taken),
+                               model.begin()));
+        model.erase(model.begin(), model.begin() + static_cast<std::ptrdiff_t>(taken));
+        least = taken == 0 ? model.size() : least - taken;
+      }
+    }
+    ASSERT_EQ(cache.size(), model.size());
+  }
+}
+
+}  // namespace
+}  // namespace strata

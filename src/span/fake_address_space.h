@@ -1,0 +1,44 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/metadata_arena.h"
+#include "os/page_source.h"
+#include "span/page_heap.h"
+#include "span/page_map.h"
+#include "span/span_source.h"
+
+namespace strata {
+
+/// Where user space ends at the latest, on x86-64 and on arm64 with 48-bit addresses.
+inline constexpr std::uintptr_t kUserSpaceEnd = std::uintptr_t{1} << 48;
+
+/// The start of a stretch of addresses, aligned to a region, where nothing is mapped now. Tests
+/// cannot name an address: what a sanitizer leaves free is its own business.
+inline std::uintptr_t free_addresses(std::size_t bytes = std::size_t{1} << 30) {
+  void* start = os::kernel_pages().map_aligned(bytes, kRegionBytes);
+  EXPECT_NE(start, nullptr);
+  os::kernel_pages().unmap(start, bytes);
+  return reinterpret_cast<std::uintptr_t>(start);
+}
+
+/// The layers up to the spans over a test's page source. The page map lies outside of it, so that
+/// the source's counts are those of heap and bookkeeping alone.
+struct FakeAddressSpace {
+  explicit FakeAddressSpace(os::PageSource& pages, HugePages huge_pages = HugePages::kNever)
+      : metadata(pages), heap(map, metadata, pages), spans(map, heap, metadata) {
+    EXPECT_TRUE(map.cover(kUserSpaceEnd, os::kernel_pages()));
+    heap.configure(free_addresses(), huge_pages);
+  }
+  ~FakeAddressSpace() { map.discard(os::kernel_pages()); }
+
+  PageMap map;
+  MetadataArena metadata;
+  PageHeap heap;
+  SpanSource spans;
+};
+
+}  // namespace strata

@@ -1,0 +1,422 @@
+#include "span/huge_heap.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <latch>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "base/seeded_test.h"
+#include "os/fake_page_source.h"
+#include "span/fake_address_space.h"
+
+namespace strata {
+namespace {
+
+using os::FakePageSource;
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr std::size_t kStride = 16 * 1024;  // contents are written and read once per so many bytes
+
+std::uint64_t read_word(const char* p) {
+  std::uint64_t word;
+  std::memcpy(&word, p, sizeof word);
+  return word;
+}
+
+/// Words that depend on their offset and on `tag`, so that they may move.
+void write_content(void* block, std::size_t bytes, std::uint64_t tag) {
+  char* const start = static_cast<char*>(block);
+  for (std::size_t i = 0; i + sizeof tag <= bytes; i += kStride) {
+    const std::uint64_t word = tag + i;
+    std::memcpy(start + i, &word, sizeof word);
+  }
+  std::memcpy(start + bytes - sizeof tag, &tag, sizeof tag);
+}
+
+bool has_content(const void* block, std::size_t bytes, std::uint64_t tag) {
+  const char* const start = static_cast<const char*>(block);
+  for (std::size_t i = 0; i + sizeof tag <= bytes; i += kStride) {
+    // The last word may lie over one of the others.
+    if (read_word(start + i) != tag + i && i + 2 * sizeof tag <= bytes) return false;
+  }
+  return read_word(start + bytes - sizeof tag) == tag;
+}
+
+bool has_prefix(const void* block, std::size_t bytes, std::uint64_t tag) {
+  const char* const start = static_cast<const char*>(block);
+  for (std::size_t i = 0; i + 2 * kStride <= bytes; i += kStride) {
+    if (read_word(start + i) != tag + i) return false;
+  }
+  return true;
+}
+
+bool reads_zero(const void* block, std::size_t bytes) {
+  const char* const start = static_cast<const char*>(block);
+  for (std::size_t i = 0; i < bytes; i += kStride) {
+    if (read_word(start + i) != 0) return false;
+  }
+  return read_word(start + bytes - 8) == 0;
+}
+
+/// A heap of huge blocks over a page source of the test's.
+struct Fixture {
+  FakePageSource pages;
+  FakeAddressSpace space{pages};
+  HugeHeap heap{space.heap, space.metadata, pages};
+
+  std::size_t bytes_of_blocks() const {
+    return pages.mapped_bytes() - space.metadata.mapped_bytes();
+  }
+};
+
+struct HugeHeapTest : ::testing::Test, Fixture {
+  void* allocate(std::size_t bytes, std::size_t alignment = 16) {
+    const HugeHeap::Block block = heap.allocate(bytes, alignment);
+    EXPECT_NE(block.address, nullptr);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block.address) % alignment, 0u);
+    if (block.is_zero) {
+      EXPECT_TRUE(reads_zero(block.address, bytes));
+    }
+    return block.address;
+  }
+  void TearDown() override { heap.check_invariants(); }
+};
+
+TEST_F(HugeHeapTest, ABlockHasItsSizeInWholeOsPages) {
+  void* p = allocate(3 * kMiB + 1);
+  EXPECT_EQ(heap.usable_bytes(p), 3 * kMiB + os::page_bytes());
+  EXPECT_TRUE(pages.is_mapped(p, heap.usable_bytes(p)));
+  EXPECT_EQ(heap.statistics().live_blocks, 1u);
+  EXPECT_EQ(heap.statistics().live_bytes, heap.usable_bytes(p));
+}
+
+TEST_F(HugeHeapTest, KnowsOnlyTheStartsOfLiveBlocks) {
+  EXPECT_FALSE(heap.deallocate(nullptr));
+  EXPECT_FALSE(heap.deallocate(&heap));
+  char* p = static_cast<char*>(allocate(2 * kMiB));
+  for (void* wrong : {static_cast<void*>(nullptr), static_cast<void*>(p + 1),
+                      static_cast<void*>(p + os::page_bytes()), static_cast<void*>(&p)}) {
+    EXPECT_EQ(heap.usable_bytes(wrong), 0u);
+    EXPECT_FALSE(heap.deallocate(wrong));
+  }
+  EXPECT_TRUE(heap.deallocate(p));
+  EXPECT_EQ(heap.usable_bytes(p), 0u);
+  EXPECT_FALSE(heap.deallocate(p));
+}
+
+TEST_F(HugeHeapTest, KeepsAlignmentFreshAndReused) {
+  for (int round = 0; round < 2; ++round) {
+    std::vector<void*> blocks;
+    for (std::size_t alignment = 16; alignment <= 64 * kMiB; alignment *= 2)
+      blocks.push_back(allocate(2 * kMiB, alignment));
+    for (void* p : blocks) EXPECT_TRUE(heap.deallocate(p));
+  }
+}
+
+// aligned_alloc(4 MiB, 0) asks for it.
+TEST_F(HugeHeapTest, ABlockOfNoBytesIsABlockOfItsOwn) {
+  void* kept = allocate(8 * kMiB, 4 * kMiB);
+  EXPECT_TRUE(heap.deallocate(kept));
+  void* a = heap.allocate(0, 4 * kMiB).address;
+  void* b = heap.allocate(0, 4 * kMiB).address;
+  ASSERT_NE(a, nullptr);
+  ASSERT_NE(b, nullptr);
+  EXPECT_NE(a, b);
+  EXPECT_NE(heap.usable_bytes(a), 0u);
+  EXPECT_TRUE(pages.is_mapped(a, os::page_bytes()));
+  EXPECT_TRUE(pages.is_mapped(b, os::page_bytes()));
+  EXPECT_TRUE(heap.deallocate(a));
+  EXPECT_TRUE(heap.deallocate(b));
+  EXPECT_EQ(heap.statistics().live_blocks, 0u);
+}
+
+TEST_F(HugeHeapTest, SizesThatNoMappingCanHaveAreNull) {
+  for (const std::size_t bytes : {SIZE_MAX, SIZE_MAX - 4096, std::size_t{PTRDIFF_MAX}}) {
+    EXPECT_EQ(heap.allocate(bytes, 16).address, nullptr);
+    EXPECT_EQ(heap.allocate(bytes, kMiB).address, nullptr);
+  }
+  void* p = allocate(2 * kMiB);
+  write_content(p, 2 * kMiB, 5);
+  EXPECT_EQ(heap.reallocate(p, SIZE_MAX), nullptr);
+  EXPECT_EQ(heap.reallocate(p, PTRDIFF_MAX), nullptr);
+  EXPECT_TRUE(has_content(p, 2 * kMiB, 5));
+  EXPECT_EQ(heap.usable_bytes(p), 2 * kMiB);
+}
+
+TEST_F(HugeHeapTest, AFreedBlockIsUsedAgainWithoutAskingTheKernel) {
+  allocate(kMiB);  // the table of blocks is there
+  heap.deallocate(allocate(4 * kMiB));
+  const std::size_t calls = pages.fallible_calls();
+  const HugeHeap::Block again = heap.allocate(4 * kMiB, 16);
+  EXPECT_EQ(pages.fallible_calls(), calls);
+  EXPECT_FALSE(again.is_zero);
+  const std::size_t mapped = pages.mapped_bytes();
+  EXPECT_EQ(heap.statistics().kept_bytes, 0u);
+  EXPECT_EQ(pages.mapped_bytes(), mapped);
+}
+
+TEST_F(HugeHeapTest, ResizingMovesTheContentsAlong) {
+  void* p = allocate(2 * kMiB);
+  write_content(p, 2 * kMiB, 9);
+  p = heap.reallocate(p, 50 * kMiB);
+  ASSERT_NE(p, nullptr);
+  EXPECT_TRUE(has_prefix(p, 2 * kMiB, 9));
+  EXPECT_EQ(heap.usable_bytes(p), 50 * kMiB);
+  heap.check_invariants();
+  EXPECT_EQ(heap.reallocate(p, 50 * kMiB - 1), p);
+  p = heap.reallocate(p, kMiB);
+  ASSERT_NE(p, nullptr);
+  EXPECT_TRUE(has_prefix(p, kMiB, 9));
+  EXPECT_EQ(heap.usable_bytes(p), kMiB);
+  EXPECT_EQ(heap.statistics().live_bytes, kMiB);
+}
+
+TEST_F(HugeHeapTest, AResizeThatIsRefusedLeavesTheBlockAsItWas) {
+  void* p = allocate(2 * kMiB);
+  write_content(p, 2 * kMiB, 9);
+  pages.refuse_from_call(1);
+  EXPECT_EQ(heap.reallocate(p, 4 * kMiB), nullptr);
+  EXPECT_TRUE(has_content(p, 2 * kMiB, 9));
+  EXPECT_EQ(heap.usable_bytes(p), 2 * kMiB);
+  heap.check_invariants();
+  EXPECT_TRUE(heap.deallocate(p));
+}
+
+TEST_F(HugeHeapTest, WhatWasNotNeededDuringAnIntervalGoesBack) {
+  std::vector<void*> blocks;
+  for (int i = 0; i < 10; ++i) blocks.push_back(allocate(2 * kMiB));
+  for (void* p : blocks) heap.deallocate(p);
+  EXPECT_EQ(heap.kept_bytes(), 20 * kMiB);
+  EXPECT_EQ(heap.release_unneeded(), 0u);
+  void* a = allocate(3 * kMiB);
+  heap.deallocate(a);
+  heap.release_unneeded();
+  EXPECT_GE(heap.kept_bytes(), 3 * kMiB);
+  EXPECT_LT(heap.kept_bytes(), 20 * kMiB);
+  heap.release_unneeded();
+  EXPECT_EQ(heap.kept_bytes(), 0u);
+  EXPECT_EQ(bytes_of_blocks(), 0u);
+}
+
+TEST_F(HugeHeapTest, ABlockThatComesBackInEveryIntervalIsNotThrashed) {
+  heap.deallocate(allocate(4 * kMiB));
+  const std::size_t unmaps = pages.calls(FakePageSource::kUnmap);
+  for (int round = 0; round < 10; ++round) {
+    heap.deallocate(allocate(4 * kMiB));
+    EXPECT_EQ(heap.release_unneeded(), 0u);
+  }
+  EXPECT_EQ(pages.calls(FakePageSource::kUnmap), unmaps);
+}
+
+TEST_F(HugeHeapTest, HoldsThousandsOfBlocks) {
+  std::map<char*, std::size_t> blocks;
+  for (std::size_t i = 0; i < 5000; ++i) {
+    const std::size_t bytes = (1 + i % 3) * os::page_bytes();
+    blocks.emplace(static_cast<char*>(allocate(bytes)), bytes);
+  }
+  heap.check_invariants();
+  EXPECT_EQ(heap.statistics().live_blocks, 5000u);
+  std::size_t i = 0;
+  for (auto it = blocks.begin(); it != blocks.end(); ++i) {
+    EXPECT_EQ(heap.usable_bytes(it->first), it->second);
+    if (i % 3 == 0) {
+      ++it;
+      continue;
+    }
+    EXPECT_TRUE(heap.deallocate(it->first));
+    it = blocks.erase(it);
+  }
+  heap.check_invariants();
+  for (auto& [p, bytes] : blocks) EXPECT_EQ(heap.usable_bytes(p), bytes);
+  for (auto& [p, bytes] : blocks) EXPECT_TRUE(heap.deallocate(p));
+  heap.release_all();
+  EXPECT_EQ(bytes_of_blocks(), 0u);
+}
+
+TEST_F(HugeHeapTest, ThreadsShareIt) {
+  constexpr int kThreads = 4;
+  std::latch gate(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      gate.arrive_and_wait();
+      std::vector<std::pair<void*, std::size_t>> mine;
+      for (std::size_t i = 0; i < 400; ++i) {
+        const std::uint64_t tag = static_cast<std::uint64_t>(t) << 32;
+        if (mine.size() < 6) {
+          const std::size_t bytes = kMiB + (i * 7919 % 64) * 64 * 1024;
+          const HugeHeap::Block block = heap.allocate(bytes, 16);
+          ASSERT_NE(block.address, nullptr);
+          if (block.is_zero) {
+            ASSERT_TRUE(reads_zero(block.address, bytes));
+          }
+          write_content(block.address, bytes, tag);
+          mine.emplace_back(block.address, bytes);
+        } else {
+          auto& [p, bytes] = mine[i % mine.size()];
+          ASSERT_TRUE(has_prefix(p, bytes, tag));
+          if (i % 4 == 0) {
+            void* moved = heap.reallocate(p, bytes + kMiB);
+            ASSERT_NE(moved, nullptr);
+            p = moved;
+            bytes += kMiB;
+            write_content(p, bytes, tag);
+          } else {
+            ASSERT_TRUE(heap.deallocate(p));
+            mine.erase(mine.begin() + static_cast<std::ptrdiff_t>(i % mine.size()));
+          }
+        }
+        if (t == 0 && i % 50 == 0) heap.release_unneeded();
+      }
+      for (auto& [p, bytes] : mine) ASSERT_TRUE(heap.deallocate(p));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(heap.statistics().live_blocks, 0u);
+  heap.release_all();
+  EXPECT_EQ(bytes_of_blocks(), 0u);
+}
+
+/// Random operations against a map of the live blocks.
+class HugeHeapRandomTest : public SeededTest, protected Fixture {
+ protected:
+  struct Live {
+    std::size_t bytes;
+    std::uint64_t tag;
+  };
+  std::map<char*, Live> live;
+  std::size_t live_bytes = 0;
+  std::size_t peak_live_bytes = 0;
+
+  void take(const HugeHeap::Block& block, std::size_t bytes, std::size_t alignment) {
+    char* const p = static_cast<char*>(block.address);
+    ASSERT_EQ(reinterpret_cast<std::uintptr_t>(p) % alignment, 0u);
+    ASSERT_GE(heap.usable_bytes(p), bytes);
+    const std::size_t usable = heap.usable_bytes(p);
+    ASSERT_TRUE(pages.is_mapped(p, usable));
+    if (block.is_zero) {
+      ASSERT_TRUE(reads_zero(p, usable));
+    }
+    insert(p, usable, random());
+  }
+
+  void insert(char* p, std::size_t bytes, std::uint64_t tag) {
+    auto above = live.lower_bound(p);
+    if (above != live.end()) {
+      ASSERT_LE(p + bytes, above->first);
+    }
+    if (above != live.begin()) {
+      --above;
+      ASSERT_LE(above->first + above->second.bytes, p);
+    }
+    write_content(p, bytes, tag);
+    live.emplace(p, Live{bytes, tag});
+    live_bytes += bytes;
+    peak_live_bytes = std::max(peak_live_bytes, live_bytes);
+  }
+
+  Live remove(std::map<char*, Live>::iterator it) {
+    const Live entry = it->second;
+    EXPECT_TRUE(has_content(it->first, entry.bytes, entry.tag));
+    live_bytes -= entry.bytes;
+    live.erase(it);
+    return entry;
+  }
+
+  std::map<char*, Live>::iterator choose() {
+    auto it = live.begin();
+    std::advance(it, below(live.size()));
+    return it;
+  }
+
+  void step() {
+    const std::size_t action = below(100);
+    if (live.size() < 3 || (action < 45 && live.size() < 60)) {
+      const std::size_t bytes = 1 + below(3 * kMiB);
+      const std::size_t alignment = below(4) == 0 ? std::size_t{16} << below(19) : 16;
+      const HugeHeap::Block block = heap.allocate(bytes, alignment);
+      if (block.address != nullptr) take(block, bytes, alignment);
+    } else if (action < 75) {
+      auto it = choose();
+      char* const p = it->first;
+      remove(it);
+      ASSERT_TRUE(heap.deallocate(p));
+      ASSERT_FALSE(heap.deallocate(p));
+    } else if (action < 95) {
+      auto it = choose();
+      char* const p = it->first;
+      const std::size_t wanted = 1 + below(4 * kMiB);
+      auto* moved = static_cast<char*>(heap.reallocate(p, wanted));
+      if (moved != nullptr) {
+        const Live before = it->second;
+        live_bytes -= before.bytes;
+        live.erase(it);
+        const std::size_t usable = heap.usable_bytes(moved);
+        ASSERT_GE(usable, wanted);
+        ASSERT_TRUE(has_prefix(moved, std::min(usable, before.bytes), before.tag));
+        insert(moved, usable, before.tag);
+      }
+    } else if (action < 98) {
+      heap.release_unneeded();
+    } else {
+      heap.release_all();
+    }
+    check();
+  }
+
+  void check() {
+    heap.check_invariants();
+    const HugeHeap::Statistics now = heap.statistics();
+    ASSERT_EQ(now.live_blocks, live.size());
+    ASSERT_EQ(now.live_bytes, live_bytes);
+    ASSERT_EQ(bytes_of_blocks(), live_bytes + now.kept_bytes);
+    ASSERT_LE(live_bytes + now.kept_bytes, peak_live_bytes);
+  }
+
+  void finish() {
+    while (!live.empty()) {
+      char* const p = live.begin()->first;
+      remove(live.begin());
+      ASSERT_TRUE(heap.deallocate(p));
+    }
+    heap.release_all();
+    check();
+    ASSERT_EQ(bytes_of_blocks(), 0u);
+  }
+};
+
+TEST_F(HugeHeapRandomTest, BlocksNeverOverlapAndKeepTheirContents) {
+  for (int i = 0; i < 3000 && !HasFailure(); ++i) step();
+  finish();
+}
+
+TEST_F(HugeHeapRandomTest, WorksOnWhereverTheKernelRefuses) {
+  for (int i = 0; i < 3000 && !HasFailure(); ++i) {
+    if (i % 8 == 0) pages.refuse_call(1 + below(4), 1 + below(3));
+    step();
+  }
+  pages.refuse_nothing();
+  finish();
+}
+
+TEST_F(HugeHeapRandomTest, NothingIsLostWhenTheTableOfBlocksCannotGrow) {
+  std::vector<char*> blocks;
+  for (int i = 0; i < 2000; ++i) {
+    pages.refuse_call(1 + below(3));
+    const HugeHeap::Block block = heap.allocate(os::page_bytes(), 16);
+    if (block.address != nullptr) take(block, os::page_bytes(), 16);
+    if (i % 100 == 0) check();
+  }
+  EXPECT_GT(live.size(), 500u);
+  pages.refuse_nothing();
+  finish();
+}
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,203 @@
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <latch>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "os/fake_page_source.h"
+#include "span/fake_address_space.h"
+#include "span/page_heap.h"
+
+namespace strata {
+namespace {
+
+using os::FakePageSource;
+
+constexpr std::size_t kAll = ~std::size_t{0};
+
+/// Remembers which ranges were given back, in order.
+class RecordingPageSource : public FakePageSource {
+ public:
+  bool decommit(void* address, std::size_t bytes) noexcept override {
+    decommits.emplace_back(static_cast<char*>(address), bytes);
+    return FakePageSource::decommit(address, bytes);
+  }
+  std::vector<std::pair<char*, std::size_t>> decommits;
+};
+
+struct PageHeapRelease : ::testing::Test {
+  RecordingPageSource pages;
+  FakeAddressSpace space{pages};
+  PageHeap& heap = space.heap;
+
+  std::vector<Span*> allocate(std::size_t count, unsigned page_count = 1) {
+    std::vector<Span*> spans;
+    for (std::size_t i = 0; i < count; ++i) {
+      spans.push_back(heap.allocate(page_count));
+      EXPECT_NE(spans.back(), nullptr);
+      std::memset(spans.back()->start, 0xa5, spans.back()->bytes());
+    }
+    return spans;
+  }
+  void deallocate(const std::vector<Span*>& spans) {
+    for (Span* span : spans) heap.deallocate(*span);
+  }
+  void make_idle(std::size_t page_count) { deallocate(allocate(page_count)); }
+  void TearDown() override { heap.check_invariants(); }
+};
+
+TEST_F(PageHeapRelease, GivesBackNoMoreThanAskedFor) {
+  make_idle(20);
+  EXPECT_EQ(heap.release(0), 0u);
+  EXPECT_EQ(heap.release(7), 7u);
+  EXPECT_EQ(heap.idle_pages(), 13u);
+  heap.check_invariants();
+  EXPECT_EQ(heap.release(kAll), 13u);
+  EXPECT_EQ(heap.release(kAll), 0u);
+  EXPECT_EQ(heap.statistics().returned_pages, 20u);
+  EXPECT_EQ(pages.decommitted_bytes(), 20 * kPageBytes);
+}
+
+TEST_F(PageHeapRelease, GivesBackARunWithOneCall) {
+  deallocate(allocate(1, kPagesPerRegion));
+  heap.release(kAll);
+  EXPECT_EQ(pages.calls(FakePageSource::kDecommit), 1u);
+}
+
+TEST_F(PageHeapRelease, NeverGivesBackAPageThatIsInUse) {
+  const std::vector<Span*> spans = allocate(kPagesPerRegion);
+  for (std::size_t i = 0; i < spans.size(); i += 2) heap.deallocate(*spans[i]);
+  EXPECT_EQ(heap.release(kAll), kPagesPerRegion / 2);
+  for (std::size_t i = 1; i < spans.size(); i += 2) {
+    for (std::size_t b = 0; b < kPageBytes; ++b) ASSERT_EQ(spans[i]->start[b], '\xa5');
+  }
+}
+
+TEST_F(PageHeapRelease, TheLongestIdleGoFirst) {
+  const std::vector<Span*> regions = allocate(3, kPagesPerRegion);
+  for (int i : {1, 2, 0}) heap.deallocate(*regions[static_cast<std::size_t>(i)]);
+  for (int i : {1, 2, 0}) {
+    heap.release(kPagesPerRegion);
+    EXPECT_EQ(pages.decommits.back().first, regions[static_cast<std::size_t>(i)]->start);
+  }
+}
+
+TEST_F(PageHeapRelease, WhatWasUsedDuringTheIntervalStays) {
+  make_idle(10);
+  heap.release_unneeded();  // an interval begins with 10 idle pages
+  deallocate(allocate(4));  // of which 4 are used at some time
+  EXPECT_EQ(heap.release_unneeded(), 6u);
+  EXPECT_EQ(heap.idle_pages(), 4u);
+  EXPECT_EQ(heap.release_unneeded(), 4u);
+  EXPECT_EQ(heap.idle_pages(), 0u);
+  EXPECT_EQ(heap.release_unneeded(), 0u);
+}
+
+TEST_F(PageHeapRelease, ABurstThatComesBackInEveryIntervalIsNotThrashed) {
+  for (int round = 0; round < 10; ++round) {
+    make_idle(3 * kPagesPerRegion);
+    EXPECT_EQ(heap.release_unneeded(), 0u) << "round " << round;
+  }
+  EXPECT_EQ(pages.calls(FakePageSource::kDecommit), 0u);
+}
+
+TEST_F(PageHeapRelease, ABurstThatIsOverIsGoneAfterTwoIntervals) {
+  make_idle(1000);
+  heap.release_unneeded();
+  heap.release_unneeded();
+  EXPECT_EQ(heap.idle_pages(), 0u);
+  EXPECT_EQ(heap.statistics().returned_pages, 1000u);
+}
+
+TEST_F(PageHeapRelease, WhatAReleaseTookIsNotCountedAsUnneededAgain) {
+  make_idle(10);
+  heap.release_unneeded();
+  EXPECT_EQ(heap.release(8), 8u);
+  make_idle(10);
+  EXPECT_LE(heap.release_unneeded(), 2u);
+}
+
+TEST_F(PageHeapRelease, PagesThatTheKernelRefusesToTakeStayIdleAndInUse) {
+  make_idle(8);
+  pages.refuse_from_call(1);
+  EXPECT_EQ(heap.release(kAll), 0u);
+  EXPECT_EQ(heap.release_unneeded(), 0u);
+  EXPECT_EQ(heap.idle_pages(), 8u);
+  EXPECT_EQ(heap.statistics().used_pages, 0u);
+  heap.check_invariants();
+  Span* span = heap.allocate(8);
+  EXPECT_FALSE(span->is_zero);
+  heap.deallocate(*span);
+  pages.refuse_nothing();
+  EXPECT_EQ(heap.release(kAll), 8u);
+}
+
+TEST_F(PageHeapRelease, OneRefusedRunDoesNotSpoilTheOthersOfItsRegion) {
+  const std::vector<Span*> spans = allocate(6);
+  for (int i : {0, 2, 4}) heap.deallocate(*spans[static_cast<std::size_t>(i)]);
+  pages.refuse_call(2);
+  EXPECT_EQ(heap.release(kAll), 2u);
+  EXPECT_EQ(heap.idle_pages(), 1u);
+  heap.check_invariants();
+  Span* refused = heap.allocate(1);  // idle pages come first
+  EXPECT_FALSE(refused->is_zero);
+  EXPECT_TRUE(heap.allocate(1)->is_zero);
+}
+
+TEST_F(PageHeapRelease, CleanPagesOfAHugeRegionStayCleanWhileOthersGoBack) {
+  RecordingPageSource huge_pages;
+  FakeAddressSpace huge(huge_pages, HugePages::kAlways);
+  Span* first = huge.heap.allocate(1);
+  Span* rest = huge.heap.allocate(kPagesPerRegion - 1);
+  huge.heap.deallocate(*rest);
+  EXPECT_EQ(huge.heap.release(kAll), kPagesPerRegion - 1);
+  huge.heap.deallocate(*first);
+  EXPECT_EQ(huge.heap.idle_pages(), 1u);
+  EXPECT_EQ(huge.heap.release(kAll), 1u);
+  EXPECT_EQ(huge.heap.idle_pages(), 0u);
+  EXPECT_EQ(huge_pages.decommitted_bytes(), kRegionBytes);
+  huge.heap.check_invariants();
+}
+
+TEST_F(PageHeapRelease, GoesOnWhileOthersAllocateAndFree) {
+  constexpr int kThreads = 3;
+  std::latch gate(kThreads + 1);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      gate.arrive_and_wait();
+      std::vector<Span*> mine;
+      for (unsigned i = 0; i < 3000; ++i) {
+        if (mine.size() < 20 && i % 3 != 2) {
+          Span* span = heap.allocate(1 + i % 5, 1u << i % 3);
+          ASSERT_NE(span, nullptr);
+          if (span->is_zero) {
+            ASSERT_EQ(span->start[0], 0);
+          }
+          std::memset(span->start, t + 1, 64);
+          mine.push_back(span);
+        } else {
+          ASSERT_EQ(mine.back()->start[63], t + 1);
+          heap.deallocate(*mine.back());
+          mine.pop_back();
+        }
+      }
+      for (Span* span : mine) heap.deallocate(*span);
+    });
+  }
+  gate.arrive_and_wait();
+  for (int i = 0; i < 300; ++i) {
+    heap.release(static_cast<std::size_t>(i % 40));
+    if (i % 7 == 0) heap.release_unneeded();
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(heap.statistics().used_pages, 0u);
+  heap.release(kAll);
+  EXPECT_EQ(heap.idle_pages(), 0u);
+}
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,358 @@
+#include "span/page_heap.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "base/seeded_test.h"
+#include "os/fake_page_source.h"
+#include "span/fake_address_space.h"
+
+namespace strata {
+namespace {
+
+using os::FakePageSource;
+
+constexpr std::size_t kEvery = 4096;  // contents are written and read once per so many bytes
+
+/// Fills a run with words that depend on their address and on `tag`.
+void write_content(char* start, std::size_t bytes, std::uint64_t tag) {
+  for (std::size_t i = 0; i < bytes; i += kEvery) {
+    const std::uint64_t word = tag ^ reinterpret_cast<std::uintptr_t>(start + i);
+    std::memcpy(start + i, &word, sizeof word);
+    std::memcpy(start + i + kEvery - sizeof word, &word, sizeof word);
+  }
+}
+
+bool has_content(const char* start, std::size_t bytes, std::uint64_t tag) {
+  for (std::size_t i = 0; i < bytes; i += kEvery) {
+    const std::uint64_t word = tag ^ reinterpret_cast<std::uintptr_t>(start + i);
+    if (std::memcmp(start + i, &word, sizeof word) != 0) return false;
+    if (std::memcmp(start + i + kEvery - sizeof word, &word, sizeof word) != 0) return false;
+  }
+  return true;
+}
+
+bool reads_zero(const Span& span) {
+  for (std::size_t i = 0; i < span.bytes(); i += kEvery) {
+    std::uint64_t words[2];
+    std::memcpy(&words[0], span.start + i, sizeof words[0]);
+    std::memcpy(&words[1], span.start + i + kEvery - sizeof words[1], sizeof words[1]);
+    if (words[0] != 0 || words[1] != 0) return false;
+  }
+  return true;
+}
+
+struct PageHeapTest : ::testing::Test {
+  FakePageSource pages;
+  FakeAddressSpace space{pages};
+  PageHeap& heap = space.heap;
+
+  Span& allocate(unsigned page_count, unsigned alignment_pages = 1) {
+    Span* span = heap.allocate(page_count, alignment_pages);
+    EXPECT_NE(span, nullptr);
+    EXPECT_EQ(span->page_count, page_count);
+    EXPECT_EQ(space.map.span_of(span->start), span);
+    return *span;
+  }
+  std::size_t regions() { return heap.statistics().regions; }
+  void TearDown() override { heap.check_invariants(); }
+};
+
+TEST_F(PageHeapTest, MapsNothingBeforeTheFirstRequest) {
+  EXPECT_EQ(pages.fallible_calls(), 0u);
+  EXPECT_EQ(regions(), 0u);
+}
+
+TEST_F(PageHeapTest, SplitsARegionIntoSinglePagesBeforeItTakesAnother) {
+  std::map<char*, Span*> spans;
+  for (unsigned i = 0; i < kPagesPerRegion; ++i) {
+    Span& span = allocate(1);
+    EXPECT_TRUE(spans.emplace(span.start, &span).second);
+  }
+  EXPECT_EQ(regions(), 1u);
+  EXPECT_EQ(spans.rbegin()->first - spans.begin()->first,
+            static_cast<std::ptrdiff_t>(kRegionBytes - kPageBytes));
+  allocate(1);
+  EXPECT_EQ(regions(), 2u);
+}
+
+TEST_F(PageHeapTest, MergesWithBothNeighboursWhenReleased) {
+  Span& a = allocate(10);
+  Span& b = allocate(12);
+  Span& c = allocate(10);
+  ASSERT_EQ(regions(), 1u);
+  heap.deallocate(a);
+  heap.deallocate(c);
+  heap.deallocate(b);
+  allocate(kPagesPerRegion);
+  EXPECT_EQ(regions(), 1u);
+}
+
+TEST_F(PageHeapTest, KeepsAlignment) {
+  for (unsigned alignment = 1; alignment <= kPagesPerRegion; alignment *= 2) {
+    for (unsigned count : {1u, 3u, 16u, kPagesPerRegion}) {
+      allocate(1);  // so that the next free page is an odd one
+      const Span& span = allocate(count, alignment);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(span.start) % (alignment * kPageBytes), 0u)
+          << count << " pages aligned to " << alignment;
+    }
+  }
+}
+
+TEST_F(PageHeapTest, TakesTheTightestRegionThatFits) {
+  Span& full = allocate(27);  // leaves 5 pages
+  Span& half = allocate(12);  // leaves 20 pages of another
+  ASSERT_EQ(regions(), 2u);
+  Region* tight = space.map.region_of(full.start);
+  Region* wide = space.map.region_of(half.start);
+  EXPECT_EQ(space.map.region_of(allocate(6).start), wide);
+  EXPECT_EQ(space.map.region_of(allocate(4).start), tight);
+  EXPECT_EQ(space.map.region_of(allocate(1).start), tight);
+  EXPECT_EQ(space.map.region_of(allocate(1).start), wide);
+  EXPECT_EQ(regions(), 2u);
+}
+
+TEST_F(PageHeapTest, UsesIdlePagesBeforeCleanOnes) {
+  Span& low = allocate(4);
+  Span& high = allocate(1);
+  char* const high_start = high.start;
+  ASSERT_GT(high_start, low.start);
+  heap.deallocate(low);
+  EXPECT_EQ(heap.release(~std::size_t{0}), 4u);
+  heap.deallocate(high);
+  Span& again = allocate(1);
+  EXPECT_EQ(again.start, high_start);
+  EXPECT_FALSE(again.is_zero);
+  EXPECT_TRUE(allocate(1).is_zero);
+}
+
+TEST_F(PageHeapTest, KnowsWhichPagesReadAsZero) {
+  Span& fresh = allocate(8);
+  EXPECT_TRUE(fresh.is_zero);
+  EXPECT_TRUE(reads_zero(fresh));
+  write_content(fresh.start, fresh.bytes(), 1);
+  heap.deallocate(fresh);
+  Span& used = allocate(8);
+  EXPECT_FALSE(used.is_zero);
+  heap.deallocate(used);
+  EXPECT_EQ(heap.release(~std::size_t{0}), 8u);
+  Span& returned = allocate(8);
+  EXPECT_TRUE(returned.is_zero);
+  EXPECT_TRUE(reads_zero(returned));
+}
+
+TEST_F(PageHeapTest, ARunOfCleanAndIdlePagesIsNotZero) {
+  Span& a = allocate(1);
+  write_content(a.start, a.bytes(), 1);
+  heap.deallocate(a);
+  EXPECT_FALSE(allocate(kPagesPerRegion).is_zero);
+}
+
+TEST_F(PageHeapTest, GrowsASpanIntoFreePagesOnly) {
+  Span& a = allocate(4);
+  write_content(a.start, a.bytes(), 7);
+  Span& b = allocate(4);
+  ASSERT_EQ(b.start, a.start + a.bytes());
+  EXPECT_FALSE(heap.resize(a, 5));
+  EXPECT_EQ(a.page_count, 4);
+  heap.deallocate(b);
+  EXPECT_TRUE(heap.resize(a, 8));
+  EXPECT_EQ(a.page_count, 8);
+  EXPECT_TRUE(has_content(a.start, 4 * kPageBytes, 7));
+  EXPECT_EQ(space.map.span_of(a.start + 8 * kPageBytes - 1), &a);
+  heap.check_invariants();
+  EXPECT_TRUE(heap.resize(a, kPagesPerRegion));
+  EXPECT_FALSE(heap.resize(a, kPagesPerRegion + 1));
+  heap.deallocate(a);
+  EXPECT_EQ(heap.statistics().used_pages, 0u);
+}
+
+TEST_F(PageHeapTest, ShrinksASpanAndFreesItsTail) {
+  Span& a = allocate(kPagesPerRegion);
+  write_content(a.start, a.bytes(), 7);
+  EXPECT_TRUE(heap.resize(a, a.page_count));
+  EXPECT_TRUE(heap.resize(a, 1));
+  EXPECT_TRUE(has_content(a.start, kPageBytes, 7));
+  EXPECT_EQ(space.map.span_of(a.start + kPageBytes), nullptr);
+  EXPECT_EQ(heap.statistics().used_pages, 1u);
+  heap.check_invariants();
+  allocate(kPagesPerRegion - 1);
+  EXPECT_EQ(regions(), 1u);
+}
+
+TEST_F(PageHeapTest, AsksForHugePagesAndCountsTheWholeRegionAsBacked) {
+  FakePageSource other_pages;
+  FakeAddressSpace other(other_pages, HugePages::kAlways);
+  Span* span = other.heap.allocate(1);
+  ASSERT_NE(span, nullptr);
+  EXPECT_GE(other_pages.calls(FakePageSource::kAdviseHuge), 1u);
+  EXPECT_EQ(other.heap.statistics().huge_regions, 1u);
+  EXPECT_EQ(other.heap.statistics().idle_pages, kPagesPerRegion - 1);
+  other.heap.deallocate(*span);
+  EXPECT_EQ(other.heap.release(~std::size_t{0}), kPagesPerRegion);
+  EXPECT_EQ(other.heap.statistics().idle_pages, 0u);
+  EXPECT_TRUE(other.heap.allocate(kPagesPerRegion)->is_zero);
+  other.heap.check_invariants();
+}
+
+TEST_F(PageHeapTest, NeverAsksForHugePagesWhenToldSo) {
+  for (int i = 0; i < 64; ++i) allocate(kPagesPerRegion);
+  EXPECT_EQ(pages.calls(FakePageSource::kAdviseHuge), 0u);
+  EXPECT_EQ(heap.statistics().huge_regions, 0u);
+}
+
+TEST_F(PageHeapTest, IsNullWhenNothingCanBeMappedAndWorksOnAfterwards) {
+  // Bookkeeping and regions are mapped at different calls; whichever is refused, nothing is lost.
+  for (std::size_t n = 1; n <= 5; ++n) {
+    FakePageSource refusing;
+    FakeAddressSpace other(refusing);
+    std::vector<Span*> spans;
+    refusing.refuse_from_call(n);
+    for (int i = 0; i < 150; ++i) {
+      Span* span = other.heap.allocate(kPagesPerRegion);
+      other.heap.check_invariants();
+      if (span == nullptr) break;
+      write_content(span->start, kPageBytes, 3);
+      spans.push_back(span);
+    }
+    EXPECT_GT(refusing.refused_calls(), 0u);
+    refusing.refuse_nothing();
+    for (int i = 0; i < 20; ++i) {
+      Span* span = other.heap.allocate(kPagesPerRegion);
+      ASSERT_NE(span, nullptr);
+      write_content(span->start, kPageBytes, 3);
+      spans.push_back(span);
+    }
+    other.heap.check_invariants();
+    for (Span* span : spans) {
+      ASSERT_TRUE(has_content(span->start, kPageBytes, 3));
+      other.heap.deallocate(*span);
+    }
+    EXPECT_EQ(other.heap.statistics().used_pages, 0u);
+    other.heap.check_invariants();
+  }
+}
+
+TEST_F(PageHeapTest, StepsOverAddressesThatSomebodyElseUses) {
+  const std::uintptr_t start = free_addresses();
+  void* const taken = reinterpret_cast<void*>(start + 2 * kRegionBytes);
+  ASSERT_TRUE(os::kernel_pages().map_at(taken, kRegionBytes));
+  heap.configure(start, HugePages::kNever);
+  std::memset(taken, 0x5a, kRegionBytes);
+  for (int i = 0; i < 20; ++i) {
+    Span& span = allocate(kPagesPerRegion);
+    ASSERT_NE(span.start, taken);
+    ASSERT_TRUE(reads_zero(span));
+    write_content(span.start, span.bytes(), 1);
+  }
+  for (std::size_t i = 0; i < kRegionBytes; ++i) ASSERT_EQ(static_cast<char*>(taken)[i], 0x5a);
+  os::kernel_pages().unmap(taken, kRegionBytes);
+}
+
+/// Random operations against a model: the set of live runs and what was written into them.
+class PageHeapRandomTest : public SeededTest {
+ protected:
+  struct Run {
+    Span* span;
+    std::uint64_t tag;
+  };
+
+  void run(HugePages huge_pages, int steps) {
+    FakePageSource pages;
+    FakeAddressSpace space(pages, huge_pages);
+    PageHeap& heap = space.heap;
+    std::map<char*, Run> live;
+    std::size_t used_pages = 0;
+    for (int step = 0; step < steps; ++step) {
+      SCOPED_TRACE(step);
+      const std::size_t action = below(100);
+      if (live.empty() || (action < 45 && used_pages < 64 * kPagesPerRegion)) {
+        const auto count =
+            static_cast<unsigned>(1 + (below(4) == 0 ? below(kPagesPerRegion) : below(4)));
+        const unsigned alignment = below(5) == 0 ? 1u << below(6) : 1u;
+        Span* span = heap.allocate(count, alignment);
+        ASSERT_NE(span, nullptr);
+        ASSERT_EQ(reinterpret_cast<std::uintptr_t>(span->start) % (alignment * kPageBytes), 0u);
+        ASSERT_EQ(span->bytes(), count * kPageBytes);
+        if (span->is_zero) {
+          ASSERT_TRUE(reads_zero(*span));
+        }
+        auto above = live.lower_bound(span->start);
+        if (above != live.end()) {
+          ASSERT_LE(span->start + span->bytes(), above->first);
+        }
+        if (above != live.begin()) {
+          --above;
+          ASSERT_LE(above->first + above->second.span->bytes(), span->start);
+        }
+        const std::uint64_t tag = random();
+        write_content(span->start, span->bytes(), tag);
+        live.emplace(span->start, Run{span, tag});
+        used_pages += count;
+      } else if (action < 80) {
+        auto it = choose(live);
+        ASSERT_TRUE(has_content(it->first, it->second.span->bytes(), it->second.tag));
+        used_pages -= it->second.span->page_count;
+        heap.deallocate(*it->second.span);
+        live.erase(it);
+      } else if (action < 92) {
+        auto it = choose(live);
+        Span& span = *it->second.span;
+        const auto wanted = static_cast<unsigned>(1 + below(kPagesPerRegion));
+        const unsigned before = span.page_count;
+        const bool resized = heap.resize(span, wanted);
+        ASSERT_EQ(span.page_count, resized ? wanted : before);
+        ASSERT_TRUE(resized || wanted > before);
+        ASSERT_EQ(space.map.span_of(it->first), &span);
+        ASSERT_TRUE(has_content(it->first, std::min(wanted, before) * kPageBytes, it->second.tag));
+        write_content(it->first, span.bytes(), it->second.tag);
+        used_pages += span.page_count;
+        used_pages -= before;
+      } else if (action < 96) {
+        const std::size_t wanted = below(100);
+        const std::size_t idle = heap.idle_pages();
+        ASSERT_EQ(heap.release(wanted), std::min(wanted, idle));
+        ASSERT_EQ(heap.idle_pages(), idle - std::min(wanted, idle));
+      } else {
+        const std::size_t idle = heap.idle_pages();
+        const std::size_t released = heap.release_unneeded();
+        ASSERT_EQ(heap.idle_pages(), idle - released);
+      }
+      ASSERT_EQ(heap.statistics().used_pages, used_pages);
+      heap.check_invariants();
+      if (HasFailure()) return;
+    }
+    for (auto& [start, run] : live) {
+      ASSERT_TRUE(has_content(start, run.span->bytes(), run.tag));
+      heap.deallocate(*run.span);
+    }
+    heap.check_invariants();
+    heap.release(~std::size_t{0});
+    ASSERT_EQ(heap.statistics().idle_pages, 0u);
+    ASSERT_EQ(heap.statistics().used_pages, 0u);
+    heap.check_invariants();
+  }
+
+ private:
+  template <typename Map>
+  typename Map::iterator choose(Map& map) {
+    auto it = map.lower_bound(
+        reinterpret_cast<char*>(map.begin()->first) +
+        below(static_cast<std::size_t>(map.rbegin()->first - map.begin()->first) + 1));
+    return it;
+  }
+};
+
+TEST_F(PageHeapRandomTest, SpansNeverOverlapAndKeepTheirContents) { run(HugePages::kNever, 6000); }
+TEST_F(PageHeapRandomTest, SpansOfHugeRegionsNeverOverlapAndKeepTheirContents) {
+  run(HugePages::kAlways, 3000);
+}
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,108 @@
+#include "span/span_source.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "os/fake_page_source.h"
+#include "span/fake_address_space.h"
+
+namespace strata {
+namespace {
+
+std::size_t free_bit_count(const Span& span) {
+  std::size_t count = 0;
+  for (std::size_t w = 0; w < span.bitmap_words(); ++w)
+    count += static_cast<std::size_t>(std::popcount(span.free_bits[w]));
+  return count;
+}
+
+struct SpanSourceTest : ::testing::Test {
+  os::FakePageSource pages;
+  FakeAddressSpace space{pages};
+};
+
+TEST_F(SpanSourceTest, EverySpanHoldsAsManyObjectsAsFitAndAllOfThemAreFree) {
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    Span* span = space.spans.create(c);
+    ASSERT_NE(span, nullptr);
+    const std::size_t bytes = SizeClassMap::bytes_of(c);
+    EXPECT_EQ(span->size_class, c);
+    EXPECT_EQ(span->object_bytes, bytes);
+    EXPECT_EQ(span->object_count, span->bytes() / bytes);
+    EXPECT_EQ(span->free_count, span->object_count);
+    EXPECT_EQ(free_bit_count(*span), span->object_count);
+    EXPECT_GE(span->object_count, 8u);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(span->start) % kPageBytes, 0u);
+    EXPECT_EQ(space.map.class_of(span->start), c);
+  }
+  space.heap.check_invariants();
+}
+
+TEST_F(SpanSourceTest, FindsTheIndexOfEveryObjectAndOfNothingElse) {
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    Span* span = space.spans.create(c);
+    const std::size_t bytes = span->object_bytes;
+    for (std::size_t offset = 0; offset < span->bytes(); ++offset) {
+      const std::size_t expected = offset % bytes == 0 && offset / bytes < span->object_count
+                                       ? offset / bytes
+                                       : span->object_count;
+      ASSERT_EQ(span->index_of(span->start + offset), expected) << "class " << c << ", " << offset;
+    }
+    space.spans.destroy(*span);
+  }
+}
+
+TEST_F(SpanSourceTest, GivesEverythingBackWhenASpanIsDestroyed) {
+  std::vector<Span*> spans;
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) spans.push_back(space.spans.create(c));
+  const std::size_t bookkeeping = space.metadata.mapped_bytes();
+  for (int round = 0; round < 100; ++round) {
+    for (Span*& span : spans) {
+      const unsigned c = span->size_class;
+      space.spans.destroy(*span);
+      span = space.spans.create(c);
+    }
+  }
+  EXPECT_EQ(space.metadata.mapped_bytes(), bookkeeping);
+  for (Span* span : spans) space.spans.destroy(*span);
+  EXPECT_EQ(space.heap.statistics().used_pages, 0u);
+  space.heap.check_invariants();
+}
+
+TEST_F(SpanSourceTest, IsNullWhenOutOfMemoryAndLosesNoPage) {
+  for (std::size_t n = 1;; ++n) {
+    os::FakePageSource refusing;
+    FakeAddressSpace other(refusing);
+    refusing.refuse_from_call(n);
+    std::vector<Span*> spans;
+    bool was_refused = false;
+    for (unsigned i = 0; i < 1500; ++i) {
+      Span* span = other.spans.create(1 + i % (SizeClassMap::kCount - 1));
+      if (span == nullptr) {
+        was_refused = true;
+        break;
+      }
+      spans.push_back(span);
+    }
+    other.heap.check_invariants();
+    std::size_t used = 0;
+    for (Span* span : spans) used += span->page_count;
+    ASSERT_EQ(other.heap.statistics().used_pages, used);
+    refusing.refuse_nothing();
+    Span* span = other.spans.create(1);
+    ASSERT_NE(span, nullptr);
+    other.spans.destroy(*span);
+    for (Span* each : spans) other.spans.destroy(*each);
+    ASSERT_EQ(other.heap.statistics().used_pages, 0u);
+    if (!was_refused) {
+      EXPECT_GT(n, 3u);
+      break;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strata

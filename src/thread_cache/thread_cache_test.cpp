@@ -1,0 +1,267 @@
+#include "thread_cache/thread_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "base/seeded_test.h"
+#include "thread_cache/fake_thread.h"
+
+namespace strata {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+struct Fixture : FakeProcess {
+  CacheBudget budget{space.heap, 32 * kMiB};
+
+  std::unique_ptr<ThreadCache> make_cache() {
+    budget.add_thread();
+    return std::make_unique<ThreadCache>(*central, budget, space.metadata);
+  }
+  /// All objects of the class that are out of their spans are in the ready stage or `elsewhere`.
+  bool nothing_is_lost(unsigned size_class, std::size_t elsewhere) {
+    const Central::ClassStatistics now = central->statistics(size_class);
+    return now.spans.claimed_objects == now.in_transfer + elsewhere;
+  }
+};
+
+struct ThreadCacheTest : ::testing::Test, Fixture {};
+
+TEST_F(ThreadCacheTest, ServesEveryClassAndGivesAllBack) {
+  auto cache = make_cache();
+  std::vector<void*> objects[SizeClassMap::kCount];
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    for (int i = 0; i < 40; ++i) {
+      void* object = allocate_from(*cache, c);
+      ASSERT_NE(object, nullptr);
+      ASSERT_EQ(space.map.class_of(object), c);
+      std::memset(object, static_cast<int>(c), SizeClassMap::bytes_of(c));
+      objects[c].push_back(object);
+    }
+    ASSERT_TRUE(nothing_is_lost(c, 40 + cache->count_objects(c)));
+  }
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    for (void* object : objects[c]) deallocate_into(*cache, c, object);
+    ASSERT_TRUE(nothing_is_lost(c, cache->count_objects(c)));
+  }
+  EXPECT_TRUE(cache->flush_all());
+  EXPECT_FALSE(cache->flush_all());
+  EXPECT_EQ(held_bytes(*cache), 0u);
+  central->release_all();
+  EXPECT_EQ(used_pages(), 0u);
+}
+
+TEST_F(ThreadCacheTest, AFreedObjectIsNotWritten) {
+  auto cache = make_cache();
+  const unsigned c = SizeClassMap::class_of(100);
+  std::vector<void*> objects;
+  // Many, so that they pass all stages: bin, ready stage and span.
+  for (int i = 0; i < 5000; ++i) {
+    objects.push_back(allocate_from(*cache, c));
+    std::memset(objects.back(), 0x6b, SizeClassMap::bytes_of(c));
+  }
+  void* const keeps_its_span = objects[2500];
+  for (void* object : objects) {
+    if (object != keeps_its_span) deallocate_into(*cache, c, object);
+  }
+  cache->flush_all();
+  central->release_all();
+  const Span* span = space.map.span_of(keeps_its_span);
+  for (std::size_t i = 0; i < std::size_t{span->object_count} * span->object_bytes; ++i)
+    ASSERT_EQ(span->start[i], 0x6b) << i;
+  deallocate_into(*cache, c, keeps_its_span);
+  cache->flush_all();
+}
+
+TEST_F(ThreadCacheTest, AWorkingSetThatPassesStaysInTheCache) {
+  auto cache = make_cache();
+  const unsigned c = SizeClassMap::class_of(64);
+  std::vector<void*> objects(100);
+  for (int round = 0; round < 20; ++round) {
+    for (void*& object : objects) object = allocate_from(*cache, c);
+    for (void* object : objects) deallocate_into(*cache, c, object);
+  }
+  EXPECT_GE(cache->count_objects(c), 100u);
+  cache->flush_all();
+}
+
+TEST_F(ThreadCacheTest, HoldsNoMoreThanTheBudgetHoweverMuchIsFreed) {
+  CacheBudget small(space.heap, 100'000);
+  small.add_thread();
+  ThreadCache cache(*central, small, space.metadata);
+  std::vector<void*> objects[SizeClassMap::kCount];
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    for (int i = 0; i < 600 && static_cast<std::size_t>(i) * SizeClassMap::bytes_of(c) < kMiB; ++i)
+      objects[c].push_back(allocate_from(cache, c));
+  }
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    for (void* object : objects[c]) deallocate_into(cache, c, object);
+    ASSERT_LE(held_bytes(cache), 100'000u);
+  }
+  cache.flush_all();
+}
+
+TEST_F(ThreadCacheTest, WorksWithoutAnyBudget) {
+  CacheBudget none(space.heap, 0);
+  none.add_thread();
+  ThreadCache cache(*central, none, space.metadata);
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    void* a = allocate_from(cache, c);
+    void* b = allocate_from(cache, c);
+    ASSERT_NE(a, nullptr);
+    ASSERT_NE(b, nullptr);
+    ASSERT_NE(a, b);
+    deallocate_into(cache, c, a);
+    deallocate_into(cache, c, b);
+    EXPECT_EQ(cache.count_objects(c), 0u);
+  }
+  EXPECT_FALSE(cache.flush_all());
+}
+
+TEST_F(ThreadCacheTest, ManyThreadsTogetherHoardNoMoreThanTheBudget) {
+  constexpr std::size_t kBudget = 4 * kMiB;
+  constexpr std::size_t kThreads = 512;
+  CacheBudget shared(space.heap, kBudget);
+  for (std::size_t i = 0; i < kThreads; ++i) shared.add_thread();
+  std::vector<std::unique_ptr<ThreadCache>> caches;
+  std::size_t held = 0;
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    caches.push_back(std::make_unique<ThreadCache>(*central, shared, space.metadata));
+    std::vector<std::pair<unsigned, void*>> objects;
+    for (int n = 0; n < 40; ++n) {
+      for (unsigned c : {1u, 4u, 16u, 30u, 40u})
+        objects.emplace_back(c, allocate_from(*caches[i], c));
+    }
+    for (auto& [c, object] : objects) deallocate_into(*caches[i], c, object);
+    held += held_bytes(*caches[i]);
+  }
+  EXPECT_LE(held, kBudget);
+  for (auto& cache : caches) cache->flush_all();
+}
+
+TEST_F(ThreadCacheTest, ShrinksAsItRunsOverWhenThreadsHaveCome) {
+  auto cache = make_cache();
+  const unsigned c = SizeClassMap::class_of(512);
+  const auto churn = [&] {
+    std::vector<void*> objects(400);
+    for (int round = 0; round < 12; ++round) {
+      for (void*& object : objects) object = allocate_from(*cache, c);
+      for (void* object : objects) deallocate_into(*cache, c, object);
+    }
+    return held_bytes(*cache);
+  };
+  const std::size_t alone = churn();
+  for (int i = 0; i < 999; ++i) budget.add_thread();
+  ASSERT_LT(budget.share_bytes(), alone);
+  EXPECT_LE(churn(), std::max(budget.share_bytes(), SizeClassMap::bytes_of(c)));
+  EXPECT_TRUE(nothing_is_lost(c, cache->count_objects(c)));
+  for (int i = 0; i < 999; ++i) budget.remove_thread();
+  EXPECT_GE(churn(), alone / 2);
+  cache->flush_all();
+}
+
+TEST_F(ThreadCacheTest, IsNullWhenOutOfMemoryAndWorksOnAfterwards) {
+  auto cache = make_cache();
+  for (unsigned c : {1u, 20u, SizeClassMap::kCount - 1}) {
+    std::vector<void*> objects;
+    pages.limit_mapped_bytes(pages.mapped_bytes());
+    while (void* object = allocate_from(*cache, c)) objects.push_back(object);
+    EXPECT_EQ(allocate_from(*cache, c), nullptr);
+    EXPECT_EQ(cache->count_objects(c), 0u);
+    EXPECT_TRUE(nothing_is_lost(c, objects.size()));
+    pages.limit_mapped_bytes(~std::size_t{0});
+    objects.push_back(allocate_from(*cache, c));
+    EXPECT_NE(objects.back(), nullptr);
+    pages.limit_mapped_bytes(pages.mapped_bytes());
+    for (void* object : objects) deallocate_into(*cache, c, object);  // free needs no memory
+    EXPECT_TRUE(nothing_is_lost(c, cache->count_objects(c)));
+    pages.limit_mapped_bytes(~std::size_t{0});
+    cache->flush_all();
+    central->release_all();
+  }
+  EXPECT_EQ(used_pages(), 0u);
+}
+
+TEST_F(ThreadCacheTest, AnotherThreadCountsWhileTheOwnerGrowsItsBins) {
+  auto cache = make_cache();
+  std::atomic<bool> is_over{false};
+  std::thread counter([&] {
+    while (!is_over.load(std::memory_order_relaxed)) {
+      for (unsigned c = 1; c < SizeClassMap::kCount; ++c) ASSERT_LE(cache->count_objects(c), 4096u);
+    }
+  });
+  for (int round = 0; round < 30; ++round) {
+    std::vector<std::pair<unsigned, void*>> objects;
+    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+      for (int i = 0; i < 1 << (round % 9); ++i) {
+        if (static_cast<std::size_t>(i) * SizeClassMap::bytes_of(c) > kMiB) break;
+        objects.emplace_back(c, allocate_from(*cache, c));
+      }
+    }
+    for (auto& [c, object] : objects) deallocate_into(*cache, c, object);
+    if (round % 10 == 9) cache->flush_all();
+  }
+  is_over.store(true);
+  counter.join();
+  cache->flush_all();
+}
+
+class ThreadCacheRandomTest : public SeededTest, protected Fixture {};
+
+TEST_F(ThreadCacheRandomTest, NoObjectIsHandedOutTwiceAndNoneIsLost) {
+  constexpr std::size_t kCaches = 3;
+  std::unique_ptr<ThreadCache> caches[kCaches];
+  for (auto& cache : caches) cache = make_cache();
+  const unsigned classes[] = {1, 2, 16, 33, 45, SizeClassMap::kCount - 1};
+  std::set<void*> live[SizeClassMap::kCount];
+  for (int step = 0; step < 4000; ++step) {
+    ThreadCache& cache = *caches[below(kCaches)];
+    const unsigned c = classes[below(std::size(classes))];
+    const std::size_t most = std::clamp<std::size_t>(kMiB / SizeClassMap::bytes_of(c), 8, 1500);
+    const std::size_t action = below(40);
+    if (action == 0) {
+      cache.flush_all();
+    } else if (action == 1) {
+      central->release_unneeded();
+    } else if (action == 2) {
+      for (int i = 0; i < 500; ++i) budget.add_thread();
+    } else if (action == 3 && budget.share_bytes() < 32 * kMiB / 500) {
+      for (int i = 0; i < 500; ++i) budget.remove_thread();
+    } else if (action < 22) {
+      for (std::size_t n = below(most / 4 + 1); n != 0 && live[c].size() < most; --n) {
+        void* object = allocate_from(cache, c);
+        ASSERT_NE(object, nullptr);
+        ASSERT_EQ(space.map.class_of(object), c);
+        ASSERT_TRUE(live[c].insert(object).second) << "handed out twice";
+      }
+    } else {
+      for (std::size_t n = below(most / 4 + 1); n != 0 && !live[c].empty(); --n) {
+        auto it = live[c].lower_bound(*live[c].begin());
+        std::advance(it, below(std::min<std::size_t>(live[c].size(), 50)));
+        deallocate_into(cache, c, *it);
+        live[c].erase(it);
+      }
+    }
+    central->check_invariants();
+    std::size_t cached = 0;
+    for (auto& each : caches) cached += each->count_objects(c);
+    ASSERT_TRUE(nothing_is_lost(c, cached + live[c].size())) << "class " << c;
+  }
+  for (unsigned c : classes) {
+    for (void* object : live[c]) deallocate_into(*caches[0], c, object);
+  }
+  for (auto& cache : caches) cache->flush_all();
+  central->release_all();
+  EXPECT_EQ(used_pages(), 0u);
+}
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,212 @@
+#include "thread_cache/thread_registry.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <latch>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "thread_cache/fake_thread.h"
+
+namespace strata {
+namespace {
+
+constexpr std::size_t kBudget = std::size_t{32} << 20;
+
+struct ThreadRegistryTest : ::testing::Test, FakeProcess {
+  ThreadRegistry registry{*central, space.heap, space.metadata, kBudget};
+
+  /// Leaves `count` objects of the class in the cache.
+  static std::set<void*> warm(ThreadCache& cache, unsigned size_class, std::size_t count) {
+    std::vector<void*> objects;
+    for (std::size_t i = 0; i < count; ++i) objects.push_back(allocate_from(cache, size_class));
+    for (void* object : objects) deallocate_into(cache, size_class, object);
+    return {objects.begin(), objects.end()};
+  }
+  std::size_t claimed(unsigned size_class) {
+    return central->statistics(size_class).spans.claimed_objects;
+  }
+};
+
+TEST_F(ThreadRegistryTest, CountsTheThreadsThatLive) {
+  EXPECT_EQ(registry.live_threads(), 0u);
+  ThreadCache* a = registry.adopt();
+  ThreadCache* b = registry.adopt();
+  EXPECT_NE(a, b);
+  EXPECT_EQ(registry.live_threads(), 2u);
+  registry.park(*a);
+  EXPECT_EQ(registry.live_threads(), 1u);
+  EXPECT_TRUE(registry.has_parked());
+  registry.park(*b);
+  EXPECT_EQ(registry.live_threads(), 0u);
+}
+
+TEST_F(ThreadRegistryTest, ANewThreadAdoptsAWarmCacheAndGetsWhatItHolds) {
+  ThreadCache* cache = registry.adopt();
+  const std::set<void*> held = warm(*cache, 4, 5);
+  const std::size_t count = cache->count_objects(4);
+  ASSERT_GE(count, 5u);
+  registry.park(*cache);
+  EXPECT_EQ(registry.count_objects(4), count);
+  ThreadCache* adopted = registry.adopt();
+  EXPECT_EQ(adopted, cache);
+  EXPECT_FALSE(registry.has_parked());
+  for (int i = 0; i < 5; ++i) {
+    void* object = adopted->pop(4);
+    EXPECT_EQ(held.count(object), 1u);
+    deallocate_into(*adopted, 4, object);
+  }
+  EXPECT_EQ(registry.count_objects(4), claimed(4));
+}
+
+TEST_F(ThreadRegistryTest, TheShareOfTheBudgetFollowsTheThreads) {
+  ThreadCache* a = registry.adopt();
+  const std::size_t alone = registry.budget().share_bytes();
+  std::vector<ThreadCache*> others;
+  for (int i = 0; i < 3; ++i) others.push_back(registry.adopt());
+  EXPECT_EQ(registry.budget().share_bytes(), alone / 4);
+  for (ThreadCache* cache : others) registry.park(*cache);
+  EXPECT_EQ(registry.budget().share_bytes(), alone);
+  registry.park(*a);
+}
+
+TEST_F(ThreadRegistryTest, ManyThreadsThatEndLeaveABoundedNumberOfWarmCaches) {
+  std::vector<ThreadCache*> caches;
+  for (int i = 0; i < 200; ++i) {
+    caches.push_back(registry.adopt());
+    warm(*caches.back(), 2, 4);
+  }
+  const std::size_t before = registry.count_objects(2);
+  for (ThreadCache* cache : caches) registry.park(*cache);
+  EXPECT_LT(registry.count_objects(2), before / 4);
+  EXPECT_EQ(registry.count_objects(2) + central->statistics(2).in_transfer, claimed(2));
+}
+
+TEST_F(ThreadRegistryTest, ShortThreadsOneAfterTheOtherNeedNoMoreMemoryThanOne) {
+  ThreadCache* first = registry.adopt();
+  warm(*first, 2, 100);
+  registry.park(*first);
+  const std::size_t mapped = pages.mapped_bytes();
+  for (int i = 0; i < 10'000; ++i) {
+    ThreadCache* cache = registry.adopt();
+    warm(*cache, 2, 100);
+    registry.park(*cache);
+  }
+  EXPECT_EQ(pages.mapped_bytes(), mapped);
+}
+
+TEST_F(ThreadRegistryTest, ACacheThatWaitsThroughARoundIsFlushed) {
+  ThreadCache* cache = registry.adopt();
+  warm(*cache, 4, 5);
+  registry.park(*cache);
+  registry.flush_unneeded();
+  EXPECT_NE(registry.count_objects(4), 0u);
+  registry.flush_unneeded();
+  EXPECT_EQ(registry.count_objects(4), 0u);
+  EXPECT_FALSE(registry.has_parked());
+  EXPECT_EQ(central->statistics(4).in_transfer, claimed(4));
+}
+
+TEST_F(ThreadRegistryTest, ACacheThatIsAdoptedInEveryRoundStaysWarm) {
+  ThreadCache* cache = registry.adopt();
+  warm(*cache, 4, 5);
+  const std::size_t held = registry.count_objects(4);
+  for (int round = 0; round < 5; ++round) {
+    registry.park(*cache);
+    registry.flush_unneeded();
+    EXPECT_EQ(registry.adopt(), cache);
+    EXPECT_EQ(registry.count_objects(4), held);
+  }
+  registry.park(*cache);
+}
+
+TEST_F(ThreadRegistryTest, OnlyWhatWaitedIsFlushedAndNotWhatWasParkedLater) {
+  ThreadCache* a = registry.adopt();
+  ThreadCache* b = registry.adopt();
+  warm(*a, 4, 5);
+  warm(*b, 5, 5);
+  registry.park(*a);
+  registry.flush_unneeded();
+  registry.park(*b);
+  registry.flush_unneeded();
+  EXPECT_EQ(registry.count_objects(4), 0u);
+  EXPECT_NE(registry.count_objects(5), 0u);
+  EXPECT_EQ(registry.adopt(), b);
+}
+
+TEST_F(ThreadRegistryTest, FlushParkedLeavesCachesInUseAlone) {
+  ThreadCache* a = registry.adopt();
+  ThreadCache* b = registry.adopt();
+  warm(*a, 4, 5);
+  warm(*b, 5, 5);
+  registry.park(*a);
+  registry.flush_parked();
+  EXPECT_EQ(registry.count_objects(4), 0u);
+  EXPECT_NE(registry.count_objects(5), 0u);
+  EXPECT_FALSE(registry.has_parked());
+}
+
+TEST_F(ThreadRegistryTest, IsNullWhenOutOfMemoryAndServesTheNext) {
+  pages.refuse_call(1);
+  EXPECT_EQ(registry.adopt(), nullptr);
+  EXPECT_EQ(registry.live_threads(), 0u);
+  EXPECT_NE(registry.adopt(), nullptr);
+  EXPECT_EQ(registry.live_threads(), 1u);
+}
+
+TEST_F(ThreadRegistryTest, AllItsLocksCanBeTakenTogetherByRank) {
+  ThreadCache* a = registry.adopt();
+  ThreadCache* b = registry.adopt();
+  registry.park(*a);
+  registry.lock_all();
+  registry.unlock_all();
+  registry.lock_all();
+  registry.reset_after_fork();
+  EXPECT_EQ(registry.count_objects(1), 0u);
+  EXPECT_EQ(registry.adopt(), a);
+  warm(*b, 1, 3);
+}
+
+TEST_F(ThreadRegistryTest, ThreadsComeAndGoWhileSomebodyCountsAndFlushes) {
+  constexpr int kThreads = 4;
+  std::latch gate(kThreads + 1);
+  std::atomic<int> running{kThreads};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      gate.arrive_and_wait();
+      for (unsigned life = 0; life < 100; ++life) {
+        ThreadCache* cache = registry.adopt();
+        ASSERT_NE(cache, nullptr);
+        const unsigned c = 1 + (life + static_cast<unsigned>(t)) % 20;
+        std::vector<void*> objects;
+        for (int i = 0; i < 50; ++i) {
+          objects.push_back(allocate_from(*cache, c));
+          *static_cast<int*>(objects.back()) = t;
+        }
+        for (void* object : objects) {
+          ASSERT_EQ(*static_cast<int*>(object), t);
+          deallocate_into(*cache, c, object);
+        }
+        registry.park(*cache);
+      }
+      running.fetch_sub(1);
+    });
+  }
+  gate.arrive_and_wait();
+  while (running.load() != 0) {
+    registry.count_objects(3);
+    registry.flush_unneeded();
+    central->release_unneeded();
+  }
+  for (std::thread& thread : threads) thread.join();
+  registry.flush_parked();
+  central->release_all();
+  EXPECT_EQ(used_pages(), 0u);
+}
+
+}  // namespace
+}  // namespace strata
