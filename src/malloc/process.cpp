@@ -90,11 +90,16 @@ void* try_allocate_object(unsigned size_class) noexcept {
   return static_cast<ThreadCache*>(t_bins)->refill_and_pop(size_class);
 }
 
-void* allocate_object(unsigned size_class) noexcept {
+Engine::Block allocate_object(unsigned size_class) noexcept {
   void* object = try_allocate_object(size_class);
   if (object == nullptr && release_memory()) object = try_allocate_object(size_class);
-  if (object == nullptr) os::set_errno_no_memory();
-  return object;
+  if (object == nullptr) {
+    os::set_errno_no_memory();
+    return {nullptr, false};
+  }
+  const bool is_zero =
+      Span::tracks_fresh(SizeClassMap::bytes_of(size_class)) && g_process.engine.take_fresh(object);
+  return {object, is_zero};
 }
 
 Engine::Block allocate_large(std::size_t bytes, std::size_t alignment) noexcept {
@@ -114,7 +119,8 @@ constinit Process g_process;
 constinit thread_local ObjectBins* t_bins = &g_fresh_bins;
 
 [[gnu::noinline]] void* allocate_slowly(std::size_t bytes) noexcept {
-  if (const unsigned size_class = SizeClassMap::class_of(bytes)) return allocate_object(size_class);
+  if (const unsigned size_class = SizeClassMap::class_of(bytes))
+    return allocate_object(size_class).address;
   return allocate_large(bytes, SizeClassMap::kGrain).address;
 }
 
@@ -144,12 +150,14 @@ void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
     os::set_errno_no_memory();
     return nullptr;
   }
-  if (total <= SizeClassMap::kMaxBytes) {
+  if (total <= SizeClassMap::kMaxTableBytes) {
     void* object = allocate(total);
     if (object != nullptr) std::memset(object, 0, total);
     return object;
   }
-  const Engine::Block block = allocate_large(total, SizeClassMap::kGrain);
+  const unsigned size_class = SizeClassMap::class_of(total);
+  const Engine::Block block =
+      size_class != 0 ? allocate_object(size_class) : allocate_large(total, SizeClassMap::kGrain);
   if (block.address != nullptr && !block.is_zero) std::memset(block.address, 0, total);
   return block.address;
 }
@@ -157,7 +165,7 @@ void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
 void* allocate_aligned(std::size_t alignment, std::size_t bytes) noexcept {
   if (alignment <= SizeClassMap::kGrain) return allocate(bytes);
   if (const unsigned size_class = SizeClassMap::class_of_aligned(bytes, alignment))
-    return allocate_object(size_class);
+    return allocate_object(size_class).address;
   return allocate_large(bytes, alignment).address;
 }
 

@@ -69,23 +69,17 @@ std::size_t HugeHeap::usable_bytes(const void* p) noexcept {
 void* HugeHeap::reallocate(void* p, std::size_t bytes) noexcept {
   const std::size_t rounded = round_to_os_pages(bytes);
   if (rounded < bytes) return nullptr;
-  Entry old;
-  {
-    LockGuard guard(lock_);
-    Entry* entry = find(p);
-    STRATA_DCHECK(entry != nullptr);
-    old = *entry;
-    if (old.bytes == rounded) return p;
-    // Out of the table first: the kernel may give the old address to somebody else at once.
-    erase(entry);
-  }
-  if (rounded > old.bytes) exchange_idle_for(rounded - old.bytes);
-  void* moved = pages_.remap(p, old.bytes, rounded);
+  const std::size_t old_bytes = usable_bytes(p);
+  STRATA_DCHECK(old_bytes != 0);
+  if (old_bytes == rounded) return p;
+  if (rounded > old_bytes) exchange_idle_for(rounded - old_bytes);
+  // Under the lock: once the block has moved, the kernel may give its old address to somebody else,
+  // and the table must not know it any more. There is room in the table for a block that was in it.
   LockGuard guard(lock_);
-  // The table has room: this block was in it.
-  const bool inserted =
-      insert(moved != nullptr ? Entry{reinterpret_cast<std::uintptr_t>(moved), rounded} : old);
-  if (!inserted) fatal("out of memory for the table of huge blocks while one was being resized");
+  void* moved = pages_.remap(p, old_bytes, rounded);
+  if (moved == nullptr) return nullptr;
+  erase(find(p));
+  insert({reinterpret_cast<std::uintptr_t>(moved), rounded});
   return moved;
 }
 

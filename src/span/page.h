@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -34,8 +35,12 @@ constexpr PageMask page_range(unsigned first, unsigned count) noexcept {
 ///          CentralList, listed there while free_count > 0.
 ///   large  one object, owned by the user; size_class is 0 and free_bits is null.
 /// Always: popcount(free_bits) == free_count <= object_count                            (small)
+/// fresh_objects is 0 unless the class tracks_fresh().
 /// The record stands in its Region, out of line: neither use ever writes into the pages.
 struct Span : ListLink<> {
+  // Chosen: the smallest OS page; below it, memory is touched anyway.
+  static constexpr std::size_t kFreshFromBytes = 4096;
+
   char* start;
   std::uint64_t* free_bits;  ///< bitmap_words() words; written under the CentralList's lock only
   std::uint32_t object_bytes;
@@ -43,10 +48,27 @@ struct Span : ListLink<> {
   std::uint32_t object_count;
   std::uint32_t free_count;
   std::uint32_t first_word;  ///< no bit is set in the words below it
+  std::uint32_t
+      fresh_objects;  ///< bit i: object i reads as zero, nobody ever had it (tracks_fresh)
   std::uint8_t size_class;
   std::uint8_t first_page;  ///< within the region
   std::uint8_t page_count;
   bool is_zero;  ///< the pages had never been used since the kernel cleared them
+
+  /// Objects so large that clearing one costs more than knowing that it need not be cleared.
+  static constexpr bool tracks_fresh(std::size_t object_bytes) noexcept {
+    return object_bytes >= kFreshFromBytes;
+  }
+
+  /// Says that the object at `p` is handed out. \returns true if it still reads as zero
+  /// \threads  The object's holder; other objects of the span concurrently (relaxed: the bit of an
+  ///           object passes from holder to holder together with the object).
+  bool take_fresh(const void* p) noexcept {
+    std::atomic_ref<std::uint32_t> bits(fresh_objects);
+    if (bits.load(std::memory_order_relaxed) == 0) return false;
+    const std::uint32_t bit = std::uint32_t{1} << index_of(p);
+    return (bits.fetch_and(~bit, std::memory_order_relaxed) & bit) != 0;
+  }
 
   std::size_t bytes() const noexcept { return page_count * kPageBytes; }
   std::size_t bitmap_words() const noexcept { return (object_count + 63) / 64; }

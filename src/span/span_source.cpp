@@ -16,6 +16,9 @@ Span* SpanSource::create(unsigned size_class) noexcept {
   span->object_count = static_cast<std::uint32_t>(span->bytes() / object_bytes);
   span->free_count = span->object_count;
   span->first_word = 0;
+  const bool is_fresh = span->is_zero && Span::tracks_fresh(object_bytes);
+  span->fresh_objects =
+      is_fresh ? static_cast<std::uint32_t>((std::uint64_t{1} << span->object_count) - 1) : 0;
   span->size_class = static_cast<std::uint8_t>(size_class);
   const std::size_t words = span->bitmap_words();
   span->free_bits = static_cast<std::uint64_t*>(metadata_.allocate(words * sizeof(std::uint64_t)));

@@ -25,6 +25,16 @@ static_assert(span_pages_of(SizeClassMap::kCount - 1) <= kPagesPerRegion,
 static_assert(kPageBytes % SizeClassMap::kMaxAlignment == 0,
               "a span starts where the alignment of its objects needs it");
 
+static_assert(
+    [] {
+      for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+        const std::size_t bytes = SizeClassMap::bytes_of(c);
+        if (Span::tracks_fresh(bytes) && span_pages_of(c) * kPageBytes / bytes > 32) return false;
+      }
+      return true;
+    }(),
+    "the objects of a span that tracks which are fresh fit the word's bits");
+
 /// Makes spans of small objects from pages: the seam between pages and objects.
 /// \threads  Any number at once.
 class SpanSource {
