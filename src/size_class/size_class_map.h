@@ -9,10 +9,10 @@ namespace strata {
 namespace detail {
 
 inline constexpr std::size_t kSizeGrain = 16;
-inline constexpr unsigned kFineSizeClasses = 16;  // 16 … 256 in steps of the grain
-inline constexpr unsigned kTinySizeClasses = 32;  // … 1 KiB, 8 steps a doubling
-inline constexpr unsigned kSizeClasses = 61;      // … 128 KiB, 4 steps a doubling
-inline constexpr unsigned kTinyStepShift = 3;
+inline constexpr unsigned kGrainClasses = 16;  // 16 … 256 in steps of the grain
+inline constexpr unsigned kFineClasses = 56;   // … 8 KiB, 8 steps a doubling
+inline constexpr unsigned kSizeClasses = 73;   // … 128 KiB, 4 steps a doubling
+inline constexpr unsigned kFineShift = 3;
 inline constexpr unsigned kCoarseShift = 2;
 
 /// The sizes, ascending from index 1.
@@ -20,8 +20,8 @@ constexpr std::array<std::uint32_t, kSizeClasses> size_class_bytes() noexcept {
   std::array<std::uint32_t, kSizeClasses> bytes{};
   std::uint32_t size = 0;
   unsigned c = 1;
-  for (; c <= kFineSizeClasses; ++c) bytes[c] = size += kSizeGrain;
-  for (; c <= kTinySizeClasses; ++c) bytes[c] = size += std::bit_floor(size) >> kTinyStepShift;
+  for (; c <= kGrainClasses; ++c) bytes[c] = size += kSizeGrain;
+  for (; c <= kFineClasses; ++c) bytes[c] = size += std::bit_floor(size) >> kFineShift;
   for (; c < kSizeClasses; ++c) bytes[c] = size += std::bit_floor(size) >> kCoarseShift;
   return bytes;
 }
@@ -44,14 +44,15 @@ constexpr std::array<std::uint8_t, kMax + 1> size_class_of_bytes() noexcept {
 /// Which sizes the malloc cuts spans into, and which of them serves a request.
 ///
 ///   16 … 256    every 16 bytes           classes  1 … 16
-///   … 1024      8 steps a doubling       classes 17 … 32
-///   … 128 KiB   4 steps a doubling       classes 33 … 60
+///   … 8 KiB     8 steps a doubling       classes 17 … 56
+///   … 128 KiB   4 steps a doubling       classes 57 … 72
 ///
 /// Class 0 means "not small": larger than kMaxBytes, or (in the page map) not an object of a class.
 /// Every size is a multiple of 16, so every object is aligned to 16; an object is moreover aligned
 /// to every power of two up to kMaxAlignment that divides its size: spans start at multiples of it.
-/// Waste: at most 15 bytes up to 256, below 1/8 of the object up to 1 KiB and below 1/5 above.
-/// docs/size-classes.md has the table, generated from this header.
+/// Waste: at most 15 bytes up to 256, below 1/8 of the object up to 8 KiB, where buffers of a power
+/// of two and a header are common, and below 1/5 above. docs/size-classes.md has the table,
+/// generated from here.
 class SizeClassMap {
  public:
   // Chosen. The thread cache moves a few of the largest class at a time and a span of it is 1 MiB;
@@ -74,8 +75,11 @@ class SizeClassMap {
   /// The same for any size; 0 if bytes > kMaxBytes.
   static constexpr unsigned class_of(std::size_t bytes) noexcept {
     if (bytes <= kMaxTableBytes) return static_cast<unsigned>(class_of_tiny(bytes));
+    if (bytes <= kMaxFineBytes) {
+      return step_class(bytes - 1, detail::kGrainClasses, 256, detail::kFineShift);
+    }
     if (bytes > kMaxBytes) return 0;
-    return coarse_class(bytes);
+    return step_class(bytes - 1, detail::kFineClasses, kMaxFineBytes, detail::kCoarseShift);
   }
 
   /// The smallest class that holds `bytes` and whose objects are all aligned to `alignment`, a
@@ -94,23 +98,24 @@ class SizeClassMap {
   }
 
  private:
-  static constexpr unsigned kTinyCount = detail::kTinySizeClasses;
-  static constexpr unsigned kTinyShift = std::bit_width(kMaxTableBytes) - 1;
-  static constexpr unsigned kCoarseShift = detail::kCoarseShift;
+  static constexpr std::size_t kMaxFineBytes = 8 * 1024;
 
-  static constexpr unsigned coarse_class(std::size_t bytes) noexcept {
-    const std::size_t last = bytes - 1;
-    const unsigned top = static_cast<unsigned>(std::bit_width(last)) - 1;  // >= kTinyShift
-    const auto step =
-        static_cast<unsigned>((last >> (top - kCoarseShift)) & ((1u << kCoarseShift) - 1));
-    return kTinyCount + ((top - kTinyShift) << kCoarseShift) + step + 1;
+  /// The class behind class `count`, of size `start`, that holds `last` + 1 bytes, `shift` steps a
+  /// doubling.
+  static constexpr unsigned step_class(std::size_t last, unsigned count, std::size_t start,
+                                       unsigned shift) noexcept {
+    const auto top = static_cast<unsigned>(std::bit_width(last)) - 1;
+    const auto doublings = top + 1 - static_cast<unsigned>(std::bit_width(start));
+    const auto step = static_cast<unsigned>(last >> (top - shift)) & ((1u << shift) - 1);
+    return count + (doublings << shift) + step + 1;
   }
 
   static constexpr auto kBytes = detail::size_class_bytes();
   static constexpr auto kTiny = detail::size_class_of_bytes<kMaxTableBytes>();
 
-  static_assert(kBytes[kTinyCount] == kMaxTableBytes,
-                "the table ends where the computed classes begin");
+  static_assert(kBytes[detail::kGrainClasses] == 256, "the fine steps begin at 256");
+  static_assert(kBytes[detail::kFineClasses] == kMaxFineBytes,
+                "the coarse steps begin at kMaxFineBytes");
   static_assert(kBytes[kCount - 1] == kMaxBytes, "the last class is the largest small size");
 };
 
