@@ -108,7 +108,7 @@ TEST_F(TransferCacheRandomTest, IsAStackThatLosesItsBottom) {
   std::size_t least = 0;  // of the model's size since the round began
   std::size_t next = 1;
   for (int step = 0; step < 20'000; ++step) {
-    const std::size_t count = below(kCapacity + 4);
+    const std::size_t count = 1 + below(kCapacity + 4);
     std::vector<void*> batch = numbered(next, count);
     switch (below(5)) {
       case 0:

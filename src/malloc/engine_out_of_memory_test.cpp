@@ -1,0 +1,188 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "malloc/engine.h"
+#include "malloc/fake_program.h"
+
+namespace strata {
+namespace {
+
+/// A program that always does the same: sizes of all kinds, frees, alignment, growth. It notes what
+/// it got, and goes on without what it did not get.
+class ScriptedProgram {
+ public:
+  explicit ScriptedProgram(Engine& engine) : thread_(engine) {}
+
+  void run() {
+    std::uint32_t state = 1;
+    const auto next = [&state](std::uint32_t limit) {
+      state = state * 1664525u + 1013904223u;
+      return (state >> 8) % limit;
+    };
+    for (int i = 0; i < 400; ++i) {
+      const std::uint32_t action = next(10);
+      if (action < 6 || blocks_.empty()) {
+        allocate(std::size_t{16} << next(18), action == 0 ? std::size_t{16} << next(18) : 16);
+      } else if (action < 8) {
+        deallocate(next(static_cast<std::uint32_t>(blocks_.size())));
+      } else {
+        reallocate(next(static_cast<std::uint32_t>(blocks_.size())), std::size_t{16} << next(19));
+      }
+    }
+  }
+
+  /// Every block still has what was written into it; then all are freed and the thread ends.
+  void finish() {
+    while (!blocks_.empty()) deallocate(blocks_.size() - 1);
+    thread_.end();
+  }
+
+  int refusals() const { return refusals_; }
+
+ private:
+  struct Block {
+    unsigned char* address;
+    std::size_t bytes;
+    unsigned char tag;
+  };
+
+  void allocate(std::size_t bytes, std::size_t alignment) {
+    auto* p = static_cast<unsigned char*>(thread_.allocate(bytes, alignment).address);
+    if (p == nullptr) {
+      ++refusals_;
+      return;
+    }
+    ASSERT_EQ(reinterpret_cast<std::uintptr_t>(p) % alignment, 0u);
+    write({p, bytes, static_cast<unsigned char>(blocks_.size() + 1)});
+  }
+  void deallocate(std::size_t index) {
+    check(blocks_[index]);
+    thread_.deallocate(blocks_[index].address);
+    blocks_[index] = blocks_.back();
+    blocks_.pop_back();
+  }
+  void reallocate(std::size_t index, std::size_t bytes) {
+    Block& block = blocks_[index];
+    check(block);
+    auto* p = static_cast<unsigned char*>(thread_.reallocate(block.address, bytes));
+    if (p == nullptr) {
+      ++refusals_;
+      check(block);
+      return;
+    }
+    block = {p, std::min(block.bytes, bytes), block.tag};
+    check_first(block);
+    const Block resized{p, bytes, block.tag};
+    blocks_[index] = blocks_.back();
+    blocks_.pop_back();
+    write(resized);
+  }
+
+  // The first and the last bytes tell overlap; touching all would cost a fault per OS page.
+  void write(Block block) {
+    const std::size_t part = std::min<std::size_t>(block.bytes, 64);
+    std::memset(block.address, block.tag, part);
+    std::memset(block.address + block.bytes - part, block.tag, part);
+    blocks_.push_back(block);
+  }
+  static void check_first(const Block& block) {
+    for (std::size_t i = 0; i < std::min<std::size_t>(block.bytes, 64); ++i)
+      ASSERT_EQ(block.address[i], block.tag);
+  }
+  static void check(const Block& block) {
+    check_first(block);
+    for (std::size_t i = 0; i < std::min<std::size_t>(block.bytes, 64); ++i)
+      ASSERT_EQ(block.address[block.bytes - 1 - i], block.tag);
+  }
+
+  FakeProgramThread thread_;
+  std::vector<Block> blocks_;
+  int refusals_ = 0;
+};
+
+/// Runs the script with refusals arranged by `refuse` and checks that nothing is lost by them.
+/// \returns  How many calls were refused.
+template <typename Refuse>
+std::size_t run_with_refusals(Refuse refuse) {
+  FakeProgram program;
+  program.start();
+  refuse(program.pages);
+  std::size_t refused;
+  {
+    ScriptedProgram script(*program.engine);
+    script.run();
+    refused = program.pages.refused_calls();
+    program.check();
+    program.pages.refuse_nothing();
+    program.pages.limit_mapped_bytes(~std::size_t{0});
+    // It works on, with what the refusals left behind.
+    ScriptedProgram again(*program.engine);
+    again.run();
+    EXPECT_EQ(again.refusals(), 0);
+    program.check();
+    script.finish();
+    again.finish();
+  }
+  program.check_nothing_is_left();
+  return refused;
+}
+
+TEST(EngineOutOfMemory, TheScriptItselfNeedsNoRefusals) {
+  EXPECT_EQ(run_with_refusals([](os::FakePageSource&) {}), 0u);
+}
+
+TEST(EngineOutOfMemory, OneRefusalAtAnyPointLosesNothing) {
+  for (std::size_t n = 1;; ++n) {
+    SCOPED_TRACE(n);
+    const std::size_t refused =
+        run_with_refusals([n](os::FakePageSource& pages) { pages.refuse_call(n); });
+    if (refused == 0 || ::testing::Test::HasFailure()) break;
+  }
+}
+
+TEST(EngineOutOfMemory, RefusalsFromAnyPointOnLoseNothing) {
+  for (std::size_t n = 1;; ++n) {
+    SCOPED_TRACE(n);
+    const std::size_t refused =
+        run_with_refusals([n](os::FakePageSource& pages) { pages.refuse_from_call(n); });
+    if (refused == 0 || ::testing::Test::HasFailure()) break;
+  }
+}
+
+TEST(EngineOutOfMemory, ALimitOfAddressSpaceAnywhereLosesNothing) {
+  for (std::size_t mib = 0; mib < 64; mib += 5) {
+    SCOPED_TRACE(mib);
+    run_with_refusals([mib](os::FakePageSource& pages) {
+      pages.limit_mapped_bytes(pages.mapped_bytes() + mib * kMiB);
+    });
+    if (::testing::Test::HasFailure()) break;
+  }
+}
+
+TEST(EngineOutOfMemory, AStartThatIsRefusedCanBeTriedAgain) {
+  for (std::size_t n = 1; n < 12; ++n) {
+    FakeProgram program;
+    program.pages.refuse_from_call(n);
+    if (program.engine->start(Options{}, 1)) {
+      EXPECT_TRUE(program.engine->is_started());
+    } else {
+      EXPECT_FALSE(program.engine->is_started());
+      program.pages.refuse_nothing();
+      EXPECT_TRUE(program.engine->start(Options{}, 1));
+    }
+    program.pages.refuse_nothing();
+    ScriptedProgram script(*program.engine);
+    script.run();
+    EXPECT_EQ(script.refusals(), 0);
+    script.finish();
+    program.check_nothing_is_left();
+  }
+}
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+
+#include "malloc/engine.h"
+#include "malloc/options.h"
+#include "malloc/statistics.h"
+#include "os/fake_page_source.h"
+#include "thread_cache/thread_cache.h"
+
+namespace strata {
+
+inline constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+/// One thread of a program on an engine: what the process's malloc does, without its globals.
+class FakeProgramThread {
+ public:
+  explicit FakeProgramThread(Engine& engine) : engine_(engine), cache_(engine.registry().adopt()) {}
+  ~FakeProgramThread() { end(); }
+  FakeProgramThread(const FakeProgramThread&) = delete;
+  FakeProgramThread& operator=(const FakeProgramThread&) = delete;
+
+  /// Hands the cache back; from here on every call goes the direct way.
+  void end() {
+    if (cache_ != nullptr) engine_.registry().park(*cache_);
+    cache_ = nullptr;
+  }
+  ThreadCache* cache() { return cache_; }
+
+  Engine::Block allocate(std::size_t bytes, std::size_t alignment = 16) {
+    const unsigned size_class = alignment <= 16 ? SizeClassMap::class_of(bytes)
+                                                : SizeClassMap::class_of_aligned(bytes, alignment);
+    if (size_class == 0) return engine_.allocate_large(bytes, alignment);
+    if (cache_ == nullptr) return {engine_.allocate_object(size_class), false};
+    void* object = cache_->pop(size_class);
+    return {object != nullptr ? object : cache_->refill_and_pop(size_class), false};
+  }
+
+  void deallocate(void* p) {
+    const auto size_class = static_cast<unsigned>(engine_.class_of(p));
+    if (size_class == 0) {
+      engine_.deallocate_large(p);
+    } else if (cache_ == nullptr) {
+      engine_.deallocate_object(size_class, p);
+    } else if (!cache_->push(size_class, p)) {
+      cache_->flush_and_push(size_class, p);
+    }
+  }
+
+  /// \returns  nullptr with the old block untouched when out of memory.
+  void* reallocate(void* p, std::size_t bytes) {
+    const std::size_t old_bytes = engine_.usable_bytes(p, "realloc");
+    if (engine_.class_of(p) == 0) {
+      if (void* resized = engine_.resize_large(p, bytes)) return resized;
+    }
+    void* moved = allocate(bytes).address;
+    if (moved == nullptr) return nullptr;
+    std::memcpy(moved, p, std::min(bytes, old_bytes));
+    deallocate(p);
+    return moved;
+  }
+
+ private:
+  Engine& engine_;
+  ThreadCache* cache_;
+};
+
+/// An engine over a page source of the test's.
+struct FakeProgram {
+  os::FakePageSource pages;
+  std::unique_ptr<Engine> engine = std::make_unique<Engine>(pages);
+
+  void start(Options options = {}) { ASSERT_TRUE(engine->start(options, 1)); }
+
+  Statistics statistics() {
+    Statistics now;
+    collect_statistics(*engine, now);
+    return now;
+  }
+
+  /// At rest every byte is in exactly one place.
+  void check() {
+    engine->check_invariants();
+    const Statistics now = statistics();
+    ASSERT_EQ(now.mapped, now.live + now.cached + now.in_spans + now.tails + now.idle + now.clean);
+    ASSERT_GE(pages.mapped_bytes(), now.mapped + now.metadata);
+  }
+
+  /// After the program freed everything and its threads ended: nothing may be left.
+  void check_nothing_is_left() {
+    engine->release_all();
+    check();
+    const Statistics now = statistics();
+    ASSERT_EQ(now.live, 0u);
+    ASSERT_EQ(now.cached, 0u);
+    ASSERT_EQ(now.in_spans, 0u);
+    ASSERT_EQ(now.idle, 0u);
+    ASSERT_EQ(now.mapped, now.clean);
+    ASSERT_EQ(now.huge_blocks, 0u);
+    ASSERT_EQ(now.threads, 0u);
+  }
+};
+
+}  // namespace strata

@@ -1,0 +1,172 @@
+#include "malloc/scavenger.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "malloc/fake_program.h"
+#include "os/process.h"
+
+namespace strata {
+namespace {
+
+std::size_t thread_count() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
+    ++count;
+  return count;
+}
+
+/// Waits until the condition holds; false only if it takes longer than anything could.
+template <typename Condition>
+bool eventually(Condition condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+/// An engine that is left behind at the end: the scavenger's thread is detached.
+struct World : FakeProgram {
+  Scavenger scavenger{*engine};
+};
+
+struct ScavengerTest : ::testing::Test {
+  // Kept where a leak check sees them.
+  static std::vector<std::unique_ptr<World>>& worlds() {
+    static auto* all = new std::vector<std::unique_ptr<World>>;
+    return *all;
+  }
+  World& world = *worlds().emplace_back(std::make_unique<World>());
+  Engine& engine = *world.engine;
+  std::size_t threads_before = 0;
+
+  void start(std::size_t delay_ms) {
+    world.start();
+    engine.release_all();
+    world.scavenger.set_delay_ms(delay_ms);
+    threads_before = thread_count();
+  }
+  /// Frees blocks that hold so much memory.
+  void make_idle(std::size_t bytes) {
+    std::vector<void*> blocks;
+    for (std::size_t i = 0; i < bytes / kMiB; ++i) {
+      blocks.push_back(engine.allocate_large(kMiB, 16).address);
+      ASSERT_NE(blocks.back(), nullptr);
+      static_cast<char*>(blocks.back())[0] = 1;
+    }
+    for (void* p : blocks) engine.deallocate_large(p);
+    ASSERT_GE(engine.idle_bytes(), bytes);
+  }
+  bool has_ended() {
+    return eventually([this] { return thread_count() == threads_before; });
+  }
+};
+
+TEST_F(ScavengerTest, StartsNoThreadForLittleIdleMemory) {
+  start(1);
+  make_idle(Scavenger::kWakeBytes / 2);
+  world.scavenger.notice();
+  EXPECT_EQ(thread_count(), threads_before);
+  EXPECT_NE(engine.idle_bytes(), 0u);
+}
+
+TEST_F(ScavengerTest, StartsNoThreadWhenTheDelayIsZero) {
+  start(0);
+  make_idle(2 * Scavenger::kWakeBytes);
+  world.scavenger.notice();
+  EXPECT_EQ(thread_count(), threads_before);
+  EXPECT_NE(engine.idle_bytes(), 0u);
+}
+
+TEST_F(ScavengerTest, ReturnsIdleMemoryWithoutAnotherCallAndEnds) {
+  start(20);
+  make_idle(8 * Scavenger::kWakeBytes);
+  world.scavenger.notice();
+  EXPECT_TRUE(eventually([this] { return engine.idle_bytes() == 0; }));
+  EXPECT_GE(world.pages.decommitted_bytes(), 8 * Scavenger::kWakeBytes);
+  EXPECT_TRUE(has_ended());
+  world.check_nothing_is_left();
+}
+
+TEST_F(ScavengerTest, KeptHugeMappingsGoBackToo) {
+  start(20);
+  void* huge = engine.allocate_large(4 * Scavenger::kWakeBytes, 16).address;
+  engine.deallocate_large(huge);
+  const std::size_t mapped = world.pages.mapped_bytes();
+  world.scavenger.notice();
+  EXPECT_TRUE(eventually([this] { return engine.idle_bytes() == 0; }));
+  EXPECT_LE(world.pages.mapped_bytes(), mapped - 4 * Scavenger::kWakeBytes);
+  EXPECT_TRUE(has_ended());
+}
+
+TEST_F(ScavengerTest, StartsAgainAfterItEnded) {
+  start(10);
+  for (int round = 0; round < 3; ++round) {
+    make_idle(2 * Scavenger::kWakeBytes);
+    world.scavenger.notice();
+    ASSERT_TRUE(eventually([this] { return engine.idle_bytes() == 0; })) << "round " << round;
+    ASSERT_TRUE(has_ended());
+  }
+}
+
+TEST_F(ScavengerTest, OneThreadIsEnoughForManyNotices) {
+  start(200);
+  make_idle(2 * Scavenger::kWakeBytes);
+  for (int i = 0; i < 1000; ++i) world.scavenger.notice();
+  EXPECT_LE(thread_count(), threads_before + 1);
+  EXPECT_TRUE(has_ended());
+}
+
+TEST_F(ScavengerTest, ParkedCachesAreFlushedOnItsRounds) {
+  start(10);
+  {
+    FakeProgramThread thread(engine);
+    std::vector<void*> blocks;
+    for (int i = 0; i < 100; ++i) blocks.push_back(thread.allocate(500).address);
+    for (void* p : blocks) thread.deallocate(p);
+  }
+  ASSERT_TRUE(engine.registry().has_parked());
+  make_idle(2 * Scavenger::kWakeBytes);
+  world.scavenger.notice();
+  EXPECT_TRUE(eventually([this] { return !engine.registry().has_parked(); }));
+  EXPECT_TRUE(has_ended());
+}
+
+TEST_F(ScavengerTest, ThreadsGoOnWhileItWorks) {
+  start(2);
+  constexpr int kThreads = 3;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([this, t] {
+      for (int round = 0; round < 30; ++round) {
+        std::vector<char*> blocks;
+        for (std::size_t i = 0; i < 12; ++i) {
+          blocks.push_back(
+              static_cast<char*>(engine.allocate_large(kMiB - i * kPageBytes, 16).address));
+          ASSERT_NE(blocks.back(), nullptr);
+          for (std::size_t k = 0; k < kMiB / 4; k += 65536) blocks.back()[k] = static_cast<char>(t);
+        }
+        for (char* p : blocks) {
+          for (std::size_t k = 0; k < kMiB / 4; k += 65536) ASSERT_EQ(p[k], static_cast<char>(t));
+          engine.deallocate_large(p);
+          world.scavenger.notice();
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  world.scavenger.notice();
+  EXPECT_TRUE(eventually([this] { return engine.idle_bytes() < Scavenger::kWakeBytes; }));
+  EXPECT_TRUE(has_ended());
+}
+
+}  // namespace
+}  // namespace strata

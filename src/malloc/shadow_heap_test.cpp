@@ -1,0 +1,253 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <latch>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "base/seeded_test.h"
+#include "malloc/engine.h"
+#include "malloc/fake_program.h"
+
+namespace strata {
+namespace {
+
+struct Block {
+  unsigned char* address;
+  std::size_t bytes;
+  std::uint64_t tag;
+};
+
+/// What a program wrote into its blocks: a word at each end and one per 4 KiB between them.
+void write_content(const Block& block) {
+  std::memset(block.address, static_cast<int>(block.tag), std::min<std::size_t>(block.bytes, 64));
+  for (std::size_t i = 4096; i + 8 <= block.bytes; i += 4096) {
+    const std::uint64_t word = block.tag + i;
+    std::memcpy(block.address + i, &word, sizeof word);
+  }
+  if (block.bytes > 64) block.address[block.bytes - 1] = static_cast<unsigned char>(block.tag);
+}
+
+/// \param bytes  how much of the block survived, for one that was resized
+bool has_content(const Block& block, std::size_t bytes) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(bytes, 64); ++i) {
+    if (block.address[i] != static_cast<unsigned char>(block.tag)) return false;
+  }
+  for (std::size_t i = 4096; i + 8 <= bytes; i += 4096) {
+    std::uint64_t word;
+    std::memcpy(&word, block.address + i, sizeof word);
+    if (i + 8 == bytes) break;  // the last byte lies over it
+    if (word != block.tag + i) return false;
+  }
+  return bytes <= 64 || bytes != block.bytes ||
+         block.address[bytes - 1] == static_cast<unsigned char>(block.tag);
+}
+
+/// Which addresses are taken: nothing that is handed out may touch anything that is live.
+/// \threads  Any number at once; one mutex.
+class Shadow {
+ public:
+  void add(const void* p, std::size_t bytes) {
+    const auto start = reinterpret_cast<std::uintptr_t>(p);
+    std::lock_guard guard(mutex_);
+    auto [it, is_new] = live_.emplace(start, std::max<std::size_t>(bytes, 1));
+    ASSERT_TRUE(is_new) << p << " was handed out twice";
+    if (std::next(it) != live_.end()) {
+      ASSERT_LE(start + bytes, std::next(it)->first) << "overlap";
+    }
+    if (it != live_.begin()) {
+      ASSERT_LE(std::prev(it)->first + std::prev(it)->second, start) << "overlap";
+    }
+  }
+  void remove(const void* p) {
+    std::lock_guard guard(mutex_);
+    ASSERT_EQ(live_.erase(reinterpret_cast<std::uintptr_t>(p)), 1u);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::uintptr_t, std::size_t> live_;
+};
+
+/// A thread that allocates, resizes, frees and passes blocks on, checking all it sees.
+class ShadowedThread {
+ public:
+  ShadowedThread(Engine& engine, Shadow& shadow, std::uint64_t seed)
+      : engine_(engine), shadow_(shadow), random_(seed), thread_(engine) {}
+
+  void step() {
+    const std::size_t action = below(100);
+    if (blocks_.empty() || (action < 45 && blocks_.size() < kMostBlocks)) {
+      const std::size_t alignment = below(8) == 0 ? std::size_t{1} << below(20) : 16;
+      allocate(pick_size(), alignment);
+    } else if (action < 85) {
+      const std::size_t index = below(blocks_.size());
+      const Block block = blocks_[index];
+      blocks_[index] = blocks_.back();
+      blocks_.pop_back();
+      deallocate(block);
+    } else {
+      reallocate(blocks_[below(blocks_.size())], pick_size());
+    }
+  }
+
+  std::optional<Block> give_away() {
+    if (blocks_.empty()) return std::nullopt;
+    const Block block = blocks_.back();
+    blocks_.pop_back();
+    return block;
+  }
+  void deallocate(const Block& block) {
+    ASSERT_TRUE(has_content(block, block.bytes));
+    shadow_.remove(block.address);
+    thread_.deallocate(block.address);
+  }
+  void finish() {
+    while (const std::optional<Block> block = give_away()) deallocate(*block);
+    thread_.end();
+  }
+
+ private:
+  static constexpr std::size_t kMostBlocks = 300;
+
+  std::size_t below(std::size_t limit) { return random_() % limit; }
+
+  /// Mostly small, as programs ask; up to 4 MiB; often just around a boundary.
+  std::size_t pick_size() {
+    const std::size_t kind = below(100);
+    if (kind < 60) return below(1100);
+    if (kind < 80) return below(40'000);
+    if (kind < 90) return below(SizeClassMap::kMaxBytes + 20'000);
+    if (kind < 96) return below(Engine::kMaxLargeBytes + 100'000);
+    if (kind < 98) return (std::size_t{1} << below(22)) + below(3) - 1;
+    return below(4 * kMiB);
+  }
+
+  void allocate(std::size_t bytes, std::size_t alignment) {
+    const Engine::Block got = thread_.allocate(bytes, alignment);
+    ASSERT_NE(got.address, nullptr);
+    ASSERT_EQ(reinterpret_cast<std::uintptr_t>(got.address) % alignment, 0u);
+    take(got.address, bytes);
+    if (got.is_zero) {
+      for (std::size_t i = 0; i < bytes; i += 4096) ASSERT_EQ(blocks_.back().address[i], 0);
+    }
+    write_content(blocks_.back());
+  }
+
+  void reallocate(Block& block, std::size_t bytes) {
+    shadow_.remove(block.address);
+    const std::size_t kept = std::min(bytes, block.bytes);
+    auto* p = static_cast<unsigned char*>(thread_.reallocate(block.address, bytes));
+    ASSERT_NE(p, nullptr);
+    block.address = p;
+    ASSERT_TRUE(has_content(block, kept));
+    block.bytes = bytes;
+    ASSERT_GE(engine_.usable_bytes(p, "realloc"), bytes);
+    shadow_.add(p, engine_.usable_bytes(p, "realloc"));
+    write_content(block);
+  }
+
+  void take(void* p, std::size_t bytes) {
+    const std::size_t usable = engine_.usable_bytes(p, "realloc");
+    ASSERT_GE(usable, std::max<std::size_t>(bytes, 1));
+    shadow_.add(p, usable);
+    blocks_.push_back({static_cast<unsigned char*>(p), bytes, random_()});
+  }
+
+  Engine& engine_;
+  Shadow& shadow_;
+  std::mt19937_64 random_;
+  FakeProgramThread thread_;
+  std::vector<Block> blocks_;
+};
+
+class ShadowHeap : public SeededTest, protected FakeProgram {
+ protected:
+  void run_alone(Options options, int steps) {
+    start(options);
+    Shadow shadow;
+    ShadowedThread thread(*engine, shadow, random());
+    for (int i = 0; i < steps && !HasFailure(); ++i) {
+      thread.step();
+      if (below(300) == 0) engine->release_unneeded();
+      if (below(2000) == 0) engine->release_all();
+      if (i % 16 == 0) check();
+    }
+    thread.finish();
+    check_nothing_is_left();
+  }
+};
+
+TEST_F(ShadowHeap, OneThreadOfAnySizes) { run_alone(Options{}, 12'000); }
+
+TEST_F(ShadowHeap, OneThreadWithHugePagesEverywhere) {
+  Options options;
+  options.huge_pages = HugePages::kAlways;
+  run_alone(options, 3000);
+}
+
+TEST_F(ShadowHeap, OneThreadWithoutACache) {
+  Options options;
+  options.cache_bytes = 0;
+  run_alone(options, 3000);
+}
+
+TEST_F(ShadowHeap, ThreadsThatHandBlocksToEachOther) {
+  constexpr std::size_t kThreads = 4;
+  constexpr int kSteps = 2500;
+  start();
+  Shadow shadow;
+  // What a thread leaves here, whoever comes next frees.
+  struct Shelf {
+    std::mutex mutex;
+    std::optional<Block> block;
+  } shelves[8];
+  std::latch gate(kThreads + 1);
+  std::atomic<std::size_t> running{kThreads};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, seed = random()] {
+      ShadowedThread thread(*engine, shadow, seed);
+      std::mt19937_64 choose(seed + 1);
+      gate.arrive_and_wait();
+      for (int i = 0; i < kSteps && !HasFailure(); ++i) {
+        thread.step();
+        if (i % 3 != 0) continue;
+        Shelf& shelf = shelves[choose() % std::size(shelves)];
+        std::optional<Block> found = thread.give_away();
+        {
+          std::lock_guard guard(shelf.mutex);
+          found.swap(shelf.block);
+        }
+        if (found) thread.deallocate(*found);
+      }
+      thread.finish();
+      running.fetch_sub(1);
+    });
+  }
+  gate.arrive_and_wait();
+  while (running.load() != 0) {
+    engine->release_unneeded();
+    statistics();
+    std::this_thread::yield();
+  }
+  for (std::thread& thread : threads) thread.join();
+  ShadowedThread last(*engine, shadow, 1);
+  for (Shelf& shelf : shelves) {
+    if (shelf.block) last.deallocate(*shelf.block);
+  }
+  last.finish();
+  check_nothing_is_left();
+}
+
+}  // namespace
+}  // namespace strata
