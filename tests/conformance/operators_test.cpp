@@ -128,4 +128,13 @@ TEST(NewHandler, MayThrowThroughOurFrames) {
                NotEnough);
 }
 
+// As the standard has it: the nothrow form turns the handler's exception into a null pointer.
+TEST(NewHandler, ThatThrowsMakesTheNothrowFormsReturnNull) {
+  const HandlerGuard guard([] { throw NotEnough(); });
+  EXPECT_EQ(::operator new(opaque(kImpossible), std::nothrow), nullptr);
+  EXPECT_EQ(::operator new[](opaque(kImpossible), std::nothrow), nullptr);
+  EXPECT_EQ(::operator new (opaque(kImpossible), std::align_val_t{256}, std::nothrow), nullptr);
+  EXPECT_EQ(::operator new[](opaque(kImpossible), std::align_val_t{256}, std::nothrow), nullptr);
+}
+
 }  // namespace
