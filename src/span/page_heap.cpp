@@ -44,6 +44,11 @@ void for_each_run(PageMask mask, Function&& function) noexcept {
 
 unsigned count_pages(PageMask mask) noexcept { return static_cast<unsigned>(std::popcount(mask)); }
 
+/// Pages that the program's first touch of the `mask` pages may back with memory.
+PageMask touched_by(const Region& region, PageMask mask) noexcept {
+  return region.is_huge ? ~PageMask{0} : mask;
+}
+
 }  // namespace
 
 void PageHeap::configure(std::uintptr_t first_region, HugePages huge_pages) noexcept {
@@ -74,7 +79,7 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages) noexcept
   span.first_page = static_cast<std::uint8_t>(first);
   span.page_count = static_cast<std::uint8_t>(page_count);
   span.is_zero = (region->dirty_pages & mask) == 0;
-  take_pages(*region, mask);
+  take_pages(*region, mask, touched_by(*region, mask));
   std::memset(region->head_of_page + first, static_cast<int>(first), page_count);
   return &span;
 }
@@ -100,7 +105,7 @@ bool PageHeap::resize(Span& span, unsigned page_count) noexcept {
   unfile(region);
   span.is_zero = false;
   if (more != 0) {
-    take_pages(region, more);
+    take_pages(region, more, touched_by(region, more));
     std::memset(region.head_of_page + span.first_page, span.first_page, page_count);
   } else if (less != 0) {
     std::memset(region.head_of_page + span.first_page + page_count, Region::kNoSpan,
@@ -122,7 +127,7 @@ std::size_t PageHeap::release(std::size_t max_pages) noexcept {
     while (count_pages(mask) > max_pages - released) mask &= mask - 1;
     // While the kernel works the pages are nobody's, and the lock is free.
     unfile(region);
-    take_pages(region, mask);
+    take_pages(region, mask, mask);
     lock_.unlock();
     PageMask kept = 0;
     for_each_run(mask, [&](unsigned first, unsigned count) {
@@ -227,11 +232,11 @@ void PageHeap::unfile(Region& region) noexcept {
   if (static_cast<ListLink<DirtyListTag>&>(region).is_linked) idle_.remove(region);
 }
 
-/// Marks free pages of an unfiled region used, and files it.
-void PageHeap::take_pages(Region& region, PageMask mask) noexcept {
+/// Marks free pages of an unfiled region used, and others dirty with them, and files it.
+void PageHeap::take_pages(Region& region, PageMask mask, PageMask dirtied) noexcept {
   const unsigned idle_before = count_pages(region.idle_pages());
   region.free_pages &= ~mask;
-  region.dirty_pages |= region.is_huge ? ~PageMask{0} : mask;
+  region.dirty_pages |= dirtied;
   const std::size_t idle = idle_pages() + count_pages(region.idle_pages()) - idle_before;
   idle_pages_.store(idle, std::memory_order_relaxed);
   least_idle_ = std::min(least_idle_, idle);

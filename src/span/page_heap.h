@@ -84,7 +84,7 @@ class PageHeap {
   bool map_chunk() noexcept;
   void file(Region& region) noexcept;
   void unfile(Region& region) noexcept;
-  void take_pages(Region& region, PageMask mask) noexcept;
+  void take_pages(Region& region, PageMask mask, PageMask dirtied) noexcept;
   void give_pages(Region& region, PageMask mask) noexcept;
 
   // Chosen: a chunk is one mapping. The first is small enough for a tight address-space limit; each

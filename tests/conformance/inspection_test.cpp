@@ -43,6 +43,18 @@ TEST(MallocTrim, ReturnsThePagesOfSpansThatEmptiedInOtherThreadsOrder) {
   EXPECT_LT(resident_bytes(), with_blocks - 80 * kMiB);
 }
 
+// In a heap so large that its regions have huge pages.
+TEST(MallocTrim, ComesToAnEndWhenARegionGoesBackPieceByPiece) {
+  std::vector<void*> blocks;
+  for (int i = 0; i < 400; ++i) blocks.push_back(std::memset(malloc(300'000), 1, 300'000));
+  const std::size_t with_blocks = resident_bytes();
+  for (std::size_t part = 0; part < 3; ++part) {
+    for (std::size_t i = part; i < blocks.size(); i += 3) free(blocks[i]);
+    EXPECT_EQ(malloc_trim(0), 1);
+  }
+  EXPECT_LT(resident_bytes(), with_blocks - 100 * kMiB);
+}
+
 TEST(Mallinfo2, CountsWhatIsLiveAndWhatIsFree) {
   const struct mallinfo2 before = mallinfo2();
   std::vector<void*> blocks;
