@@ -52,8 +52,9 @@ void* Engine::allocate_object(unsigned size_class) noexcept {
 
 Engine::Block Engine::allocate_large(std::size_t bytes, std::size_t alignment) noexcept {
   if (bytes > kMaxBytes) return {nullptr, false};
+  if (bytes == 0) bytes = 1;  // a block of its own, like any other
   if (bytes <= kMaxLargeBytes && alignment <= kRegionBytes) {
-    const std::size_t pages = bytes == 0 ? 1 : (bytes + kPageBytes - 1) / kPageBytes;
+    const std::size_t pages = (bytes + kPageBytes - 1) / kPageBytes;
     const std::size_t alignment_pages = alignment <= kPageBytes ? 1 : alignment / kPageBytes;
     Span* span =
         page_heap_.allocate(static_cast<unsigned>(pages), static_cast<unsigned>(alignment_pages));

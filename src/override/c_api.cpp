@@ -16,6 +16,13 @@
 
 namespace {
 
+/// The malloc's fork handlers lock it last and unlock it first if they are the first registered:
+/// then those of the program may allocate. So it is made ready before any constructor of the
+/// program.
+[[gnu::constructor(101)]] void start_before_the_program() noexcept {
+  strata::deallocate(strata::allocate(1));
+}
+
 bool is_power_of_two(std::size_t value) noexcept {
   return value != 0 && (value & (value - 1)) == 0;
 }

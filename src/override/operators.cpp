@@ -1,8 +1,8 @@
 // Every replaceable operator new and delete.
 //
 // A C program that preloads the library must not need the C++ runtime, so what only a failing
-// operator new needs (the handler, the exception) is referred to weakly: whoever calls operator new
-// has it.
+// operator new needs (the handler, the exception and its way through the nothrow forms) is referred
+// to weakly: whoever calls operator new has it. This file alone is compiled with exceptions.
 
 #include <cstddef>
 #include <new>
@@ -17,6 +17,12 @@ __attribute__((weak, visibility("default"))) new_handler get_new_handler() noexc
 __attribute__((weak, noreturn, visibility("default"))) void __throw_bad_alloc();
 }  // namespace std
 
+// What the compiler refers to for the one try block below.
+asm(".weak __gxx_personality_v0");
+asm(".weak __cxa_begin_catch");
+asm(".weak __cxa_end_catch");
+asm(".weak _Unwind_Resume");
+
 namespace {
 
 /// The rest of operator new when memory is out: the program's handler, again and again, until it
@@ -29,6 +35,17 @@ template <typename Retry>
     if (handler == nullptr) return nullptr;
     handler();
     if (void* p = retry()) return p;
+  }
+}
+
+/// The same for the nothrow forms: they call the handler, too, and what it throws is a null
+/// pointer.
+template <typename Retry>
+[[gnu::cold, gnu::noinline]] void* retry_with_handler_or_null(Retry retry) noexcept {
+  try {
+    return retry_with_handler(retry);
+  } catch (...) {
+    return nullptr;
   }
 }
 
@@ -54,19 +71,17 @@ inline void* allocate_or_throw(std::size_t bytes, std::align_val_t alignment) {
   return p;
 }
 
-// The nothrow forms keep the handler, too; it may throw, which then ends the program, as noexcept
-// says.
 inline void* allocate_or_null(std::size_t bytes) noexcept {
   if (void* p = strata::allocate(bytes)) [[likely]]
     return p;
-  return retry_with_handler([bytes] { return strata::allocate(bytes); });
+  return retry_with_handler_or_null([bytes] { return strata::allocate(bytes); });
 }
 
 inline void* allocate_or_null(std::size_t bytes, std::align_val_t alignment) noexcept {
   const auto boundary = static_cast<std::size_t>(alignment);
   if (void* p = strata::allocate_aligned(boundary, bytes)) [[likely]]
     return p;
-  return retry_with_handler([=] { return strata::allocate_aligned(boundary, bytes); });
+  return retry_with_handler_or_null([=] { return strata::allocate_aligned(boundary, bytes); });
 }
 
 }  // namespace

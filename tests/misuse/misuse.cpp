@@ -1,0 +1,277 @@
+// One misuse of the malloc per run: misuse <case> [at-once]. Each is written so that the allocator
+// can see it, at the latest when free objects are returned; the program then must not come to its
+// end.
+
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <thread>
+
+#include "support/check.h"
+
+namespace {
+
+constexpr std::size_t kLarge = 300'000;
+constexpr std::size_t kHuge = std::size_t{5} << 20;
+
+char* get(std::size_t bytes) { return static_cast<char*>(opaque(malloc(bytes))); }
+
+/// Sends everything that lies in this thread's cache to its span, where it is verified. A run that
+/// asks for "at-once" does not come so far.
+bool g_at_once = false;
+void return_all() {
+  CHECK(!g_at_once, "the misuse was not seen at once");
+  malloc_trim(0);
+}
+
+void double_free() {
+  char* p = get(100);
+  free(p);
+  free(opaque(p));
+}
+
+void double_free_with_others_between() {
+  char* p = get(100);
+  char* q = get(100);
+  static_cast<void>(get(100));  // keeps the span
+  free(p);
+  free(q);
+  free(opaque(p));
+  return_all();
+}
+
+/// The second copy comes to its span when all other objects are back and the span is gone.
+void double_free_of_a_spans_last_object() {
+  char* p = get(100);
+  char* q = get(100);
+  free(p);
+  free(q);
+  free(opaque(p));
+  return_all();
+}
+
+/// Between both frees the first copy leaves the thread's cache.
+void double_free_far_apart() {
+  static char* blocks[3000];
+  for (auto& block : blocks) block = get(64);
+  static_cast<void>(get(64));
+  for (char* block : blocks) free(block);
+  free(opaque(blocks[0]));
+  return_all();
+}
+
+void double_free_after_return() {
+  char* p = get(100);
+  static_cast<void>(get(100));
+  free(p);
+  if (!g_at_once) return_all();
+  free(opaque(p));
+  return_all();
+}
+
+void double_free_after_the_span_is_gone() {
+  char* p = get(100'000);
+  free(p);
+  if (!g_at_once) return_all();
+  free(opaque(p));
+  return_all();
+}
+
+void double_free_from_another_thread() {
+  static std::atomic<char*> handed_over{nullptr};
+  std::thread other([] {
+    while (handed_over == nullptr) std::this_thread::yield();
+    free(opaque(handed_over.load()));
+    return_all();
+  });
+  char* p = get(100);
+  static_cast<void>(get(100));
+  free(p);
+  if (!g_at_once) return_all();
+  handed_over = p;
+  other.join();
+}
+
+void double_free_of_large() {
+  char* p = get(kLarge);
+  free(p);
+  free(opaque(p));
+}
+
+void double_free_of_huge() {
+  char* p = get(kHuge);
+  free(p);
+  free(opaque(p));
+}
+
+void double_delete() {
+  int* p = opaque(new int(7));
+  delete p;
+  ::operator delete(opaque(p), sizeof(int));
+}
+
+void double_free_of_aligned() {
+  void* p = opaque(aligned_alloc(4096, 100));
+  free(p);
+  free(opaque(p));
+}
+
+void stack_pointer() {
+  alignas(16) char on_the_stack[64];
+  free(get(10));
+  free(opaque(&on_the_stack[0]));
+}
+
+void static_pointer() {
+  alignas(16) static char in_static_storage[64];
+  free(get(10));
+  free(opaque(&in_static_storage[0]));
+}
+
+void mapped_pointer() {
+  free(get(10));
+  free(opaque(mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)));
+}
+
+void wild(std::uintptr_t address) {
+  free(get(10));
+  free(opaque(reinterpret_cast<void*>(address)));
+}
+void wild_pointer_low() { wild(16); }
+void wild_pointer_high() { wild(0x7fff'ffff'fff0); }
+void wild_pointer_not_canonical() { wild(0xdead'beef'dead'bee0); }
+void wild_pointer_highest() { wild(~std::uintptr_t{15}); }
+
+void misaligned_small() { free(opaque(get(100) + 1)); }
+void misaligned_by_eight() { free(opaque(get(100) + 8)); }
+void misaligned_large() { free(opaque(get(kLarge) + 8)); }
+void misaligned_huge() { free(opaque(get(kHuge) + 8)); }
+
+void interior_small() {
+  char* p = get(100);
+  free(opaque(p + 16));
+  return_all();
+}
+
+void interior_small_in_another_page() {
+  char* p = get(131'072);
+  free(opaque(p + 65'536));
+  return_all();
+}
+
+void interior_large() { free(opaque(get(kLarge) + 65'536)); }
+void interior_huge() { free(opaque(get(kHuge) + 65'536)); }
+
+void beyond_a_large_block() {
+  char* p = get(kLarge);
+  free(opaque(p + malloc_usable_size(p)));
+}
+
+void realloc_of_freed_large() {
+  char* p = get(kLarge);
+  free(p);
+  free(realloc(opaque(p), 400'000));
+}
+void realloc_of_freed_huge() {
+  char* p = get(kHuge);
+  free(p);
+  free(realloc(opaque(p), 2 * kHuge));
+}
+void realloc_of_stack_pointer() {
+  alignas(16) char on_the_stack[64] = {};
+  free(get(10));
+  free(realloc(opaque(&on_the_stack[0]), 100));
+}
+void realloc_of_misaligned() { free(realloc(opaque(get(100) + 1), 200)); }
+void realloc_of_interior_large() { free(realloc(opaque(get(kLarge) + 65'536), 400'000)); }
+void realloc_of_interior_small() {
+  free(realloc(opaque(get(100) + 16), 1000));
+  return_all();
+}
+void realloc_in_place_of_interior_small() {
+  free(realloc(opaque(get(100) + 16), 90));
+  return_all();
+}
+
+void usable_size_of_stack_pointer() {
+  alignas(16) char on_the_stack[64] = {};
+  free(get(10));
+  printf("%zu\n", malloc_usable_size(opaque(&on_the_stack[0])));
+}
+void usable_size_of_freed_large() {
+  char* p = get(kLarge);
+  free(p);
+  printf("%zu\n", malloc_usable_size(opaque(p)));
+}
+void usable_size_of_misaligned() { printf("%zu\n", malloc_usable_size(opaque(get(100) + 1))); }
+
+struct Case {
+  const char* name;
+  void (*run)();
+};
+
+#define CASE(name) \
+  { #name, name }
+
+constexpr Case kCases[] = {
+    CASE(double_free),
+    CASE(double_free_with_others_between),
+    CASE(double_free_of_a_spans_last_object),
+    CASE(double_free_far_apart),
+    CASE(double_free_after_return),
+    CASE(double_free_after_the_span_is_gone),
+    CASE(double_free_from_another_thread),
+    CASE(double_free_of_large),
+    CASE(double_free_of_huge),
+    CASE(double_delete),
+    CASE(double_free_of_aligned),
+    CASE(stack_pointer),
+    CASE(static_pointer),
+    CASE(mapped_pointer),
+    CASE(wild_pointer_low),
+    CASE(wild_pointer_high),
+    CASE(wild_pointer_not_canonical),
+    CASE(wild_pointer_highest),
+    CASE(misaligned_small),
+    CASE(misaligned_by_eight),
+    CASE(misaligned_large),
+    CASE(misaligned_huge),
+    CASE(interior_small),
+    CASE(interior_small_in_another_page),
+    CASE(interior_large),
+    CASE(interior_huge),
+    CASE(beyond_a_large_block),
+    CASE(realloc_of_freed_large),
+    CASE(realloc_of_freed_huge),
+    CASE(realloc_of_stack_pointer),
+    CASE(realloc_of_misaligned),
+    CASE(realloc_of_interior_large),
+    CASE(realloc_of_interior_small),
+    CASE(realloc_in_place_of_interior_small),
+    CASE(usable_size_of_stack_pointer),
+    CASE(usable_size_of_freed_large),
+    CASE(usable_size_of_misaligned),
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  g_at_once = argc > 2 && std::strcmp(argv[2], "at-once") == 0;
+  for (const Case& entry : kCases) {
+    if (argc > 1 && std::strcmp(argv[1], entry.name) == 0) {
+      entry.run();
+      fprintf(stderr, "nothing was noticed\n");
+      return 0;
+    }
+  }
+  fprintf(stderr, "usage: misuse <case> [at-once], where the case is one of\n");
+  for (const Case& entry : kCases) fprintf(stderr, "  %s\n", entry.name);
+  return 2;
+}

@@ -1,0 +1,76 @@
+// Two copies of Strata in one process: the program's malloc, and one more loaded from another file.
+//
+// usage: two_copies <another libstrata.so>
+
+#include <dlfcn.h>
+#include <malloc.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "support/check.h"
+
+int main(int argc, char** argv) {
+  CHECK(argc == 2, "usage: two_copies <another libstrata.so>");
+  CHECK(malloc_usable_size(opaque(malloc(1))) == 16, "the program's malloc is not Strata's");
+  void* library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) fprintf(stderr, "%s\n", dlerror());
+  CHECK(library != nullptr, "the copy cannot be loaded");
+  const auto other_malloc =
+      reinterpret_cast<void* (*)(std::size_t)>(dlsym(library, "strata_malloc"));
+  const auto other_free = reinterpret_cast<void (*)(void*)>(dlsym(library, "strata_free"));
+  CHECK(other_malloc != nullptr && other_free != nullptr, "a function of the copy is missing");
+
+  const auto work = [&] {
+    std::vector<unsigned char*> ours, theirs;
+    for (int round = 0; round < 3; ++round) {
+      for (std::size_t i = 0; i < 3000; ++i) {
+        const std::size_t bytes = 1 + (i * i) % (i % 100 == 0 ? 2'000'000 : 3000);
+        ours.push_back(static_cast<unsigned char*>(malloc(bytes)));
+        theirs.push_back(static_cast<unsigned char*>(other_malloc(bytes)));
+        CHECK(ours.back() != nullptr && theirs.back() != nullptr, "an allocation failed");
+        ours.back()[0] = ours.back()[bytes - 1] = 1;
+        theirs.back()[0] = theirs.back()[bytes - 1] = 2;
+      }
+      for (auto* p : ours) {
+        CHECK(*p == 1, "the copies share memory");
+        free(p);
+      }
+      for (auto* p : theirs) {
+        CHECK(*p == 2, "the copies share memory");
+        other_free(p);
+      }
+      ours.clear();
+      theirs.clear();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) threads.emplace_back(work);
+  work();
+  for (auto& thread : threads) thread.join();
+
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    work();
+    _exit(0);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child died or hung");
+
+  // A pointer of the one is foreign to the other.
+  const pid_t mixing = fork();
+  if (mixing == 0) {
+    close(STDERR_FILENO);
+    free(other_malloc(100));
+    _exit(0);
+  }
+  waitpid(mixing, &status, 0);
+  CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "a foreign pointer was not noticed");
+  return 0;
+}
