@@ -39,6 +39,16 @@ class IntrusiveList {
     front_ = link;
   }
 
+  void push_back(T& item) noexcept {
+    Link* link = &item;
+    STRATA_DCHECK(!link->is_linked);
+    link->is_linked = true;
+    link->next = nullptr;
+    link->previous = back_;
+    (back_ != nullptr ? back_->next : front_) = link;
+    back_ = link;
+  }
+
   void remove(T& item) noexcept {
     Link* link = &item;
     STRATA_DCHECK(link->is_linked);

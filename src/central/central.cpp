@@ -13,13 +13,16 @@ void Central::release(unsigned size_class, void* const* objects, std::size_t cou
   if (taken < count) lists_[size_class].release(objects, count - taken);
 }
 
-void Central::release_unneeded() noexcept {
+std::size_t Central::release_unneeded() noexcept {
+  std::size_t returned = 0;
   void* batch[64];
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
     while (const std::size_t count = transfers_[c].take_unneeded(batch, std::size(batch))) {
       lists_[c].release(batch, count);
     }
+    returned += lists_[c].release_unneeded();
   }
+  return returned;
 }
 
 void Central::check_invariants() noexcept {

@@ -34,12 +34,16 @@ class Central {
     lists_[size_class].release(objects, count);
   }
 
-  /// Moves what lay in the ready stage unneeded since the last call to its spans.
-  void release_unneeded() noexcept;
-  /// Moves all of the ready stage to its spans.
-  void release_all() noexcept {
-    release_unneeded();  // ends the round, so that all of it counts as unneeded
-    release_unneeded();
+  /// Moves what lay in the ready stage unneeded since the last call to its spans, and returns the
+  /// holes of spans that were left alone since. \returns bytes given back to the kernel
+  std::size_t release_unneeded() noexcept;
+  /// Moves all of the ready stage to its spans, and returns all holes. \returns bytes given back
+  std::size_t release_all() noexcept {
+    // The first round ends the count of what was needed, so that everything is unneeded in the
+    // others: what the second moves into spans is left alone in the third.
+    std::size_t returned = release_unneeded();
+    returned += release_unneeded();
+    return returned + release_unneeded();
   }
 
   ClassStatistics statistics(unsigned size_class) noexcept {

@@ -115,6 +115,39 @@ void* const* CentralList::put_objects(Span& span, void* const* objects, void* co
   return next;
 }
 
+std::size_t CentralList::release_unneeded() noexcept {
+  std::size_t returned = 0;
+  for (unsigned width = 1; width < kWidths; ++width) {
+    // Each span goes to the back once it has been looked at, so that the round is over when as many
+    // were looked at as the list had. What others move meanwhile is seen in the next round.
+    LockGuard guard(lock_);
+    std::size_t left = 0;
+    for (Span* span = by_free_[width].front(); span != nullptr; span = by_free_[width].next(*span))
+      ++left;
+    for (int held = 0; left != 0 && !by_free_[width].is_empty(); --left) {
+      Span& span = *by_free_[width].front();
+      by_free_[width].remove(span);
+      by_free_[width].push_back(span);
+      if (!is_quiet(span)) continue;
+      returned += spans_.return_holes(span);
+      if (++held % kSpansPerHold == 0) {
+        lock_.unlock();
+        lock_.lock();
+      }
+    }
+  }
+  return returned;
+}
+
+/// True once for each time that the span's free objects have stayed the same for a round.
+bool CentralList::is_quiet(Span& span) noexcept {
+  const bool is_unchanged = span.seen_free == span.free_count;
+  span.seen_free = span.free_count;
+  if (!is_unchanged || span.returned_free == span.free_count) return false;
+  span.returned_free = span.free_count;
+  return true;
+}
+
 void CentralList::file(Span& span) noexcept {
   const unsigned width = width_of(span);
   by_free_[width].push_front(span);

@@ -43,6 +43,12 @@ class CentralList {
   /// \errors  A pointer that is no claimed object of this class is fatal, with its sentence.
   void release(void* const* objects, std::size_t count) noexcept;
 
+  /// Returns the holes of spans whose free objects have stayed the same since the last call: OS
+  /// pages that hold nothing but free objects go back to the kernel, the objects stay in the span.
+  /// \returns  Bytes given back. \cost a system call per hole, under the lock for a few spans at a
+  /// time
+  std::size_t release_unneeded() noexcept;
+
   Statistics statistics() noexcept;
   void check_invariants() noexcept;
   Lock& lock() noexcept { return lock_; }  ///< for fork
@@ -56,8 +62,12 @@ class CentralList {
 
   Span& span_of(const void* object) const noexcept;
   void* const* put_objects(Span& span, void* const* objects, void* const* end) noexcept;
+  bool is_quiet(Span& span) noexcept;
   void file(Span& span) noexcept;
   void unfile(Span& span, unsigned width) noexcept;
+
+  // Chosen: the class's other users wait for at most so many spans' system calls, some 50 µs.
+  static constexpr int kSpansPerHold = 16;
 
   Lock lock_{LockRank::kCentralList};
   SpanSource& spans_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <iterator>
 #include <latch>
 #include <map>
@@ -89,6 +90,55 @@ TEST_F(CentralListTest, TheFullestSpanServesFirst) {
   list.check_invariants();
   const std::vector<void*> again = claim(list, 1);
   EXPECT_EQ(space.map.span_of(again[0]), fuller);
+}
+
+/// A span whose free objects have stayed the same for a round gives back the OS pages that hold
+/// nothing else, and only those.
+TEST_F(CentralListTest, HolesOfASpanLeftAloneGoBackAndLiveObjectsKeepTheirContents) {
+  for (const std::size_t bytes : {16u, 112u, 1024u, 1280u, 4608u, 20480u}) {
+    const unsigned c = SizeClassMap::class_of(bytes);
+    CentralList list(c, space.spans);
+    const std::size_t in_span = span_pages_of(c) * kPageBytes / bytes;
+    const std::vector<void*> objects = claim(list, in_span);
+    for (void* object : objects) std::memset(object, 0x5a, bytes);
+    // Every seventh of the first half and the last object live on.
+    std::vector<void*> live;
+    std::vector<void*> freed;
+    for (std::size_t i = 0; i < in_span; ++i) {
+      const bool lives = (i < in_span / 2 && i % 7 == 0) || i == in_span - 1;
+      (lives ? live : freed).push_back(objects[i]);
+    }
+    release(list, freed);
+    EXPECT_EQ(list.release_unneeded(), 0u) << "the span was in use a moment ago";
+    const std::size_t returned = list.release_unneeded();
+    EXPECT_GE(returned + 2 * os::page_bytes() + 2 * bytes, in_span / 2 * bytes) << bytes;
+    EXPECT_LE(returned, freed.size() * bytes) << bytes;
+    EXPECT_EQ(list.release_unneeded(), 0u) << "what was returned is not returned again";
+    for (const void* object : live) {
+      const auto* at = static_cast<const unsigned char*>(object);
+      EXPECT_TRUE(std::all_of(at, at + bytes, [](unsigned char byte) { return byte == 0x5a; }))
+          << bytes;
+    }
+    // The objects are in the span as before and can be had again.
+    const std::vector<void*> again = claim(list, freed.size());
+    EXPECT_EQ(std::set<void*>(again.begin(), again.end()),
+              std::set<void*>(freed.begin(), freed.end()));
+    for (void* object : again) std::memset(object, 1, bytes);
+    list.check_invariants();
+    release(list, again);
+    release(list, live);
+  }
+}
+
+TEST_F(CentralListTest, ASpanThatChangesEachRoundKeepsItsMemory) {
+  CentralList list(SizeClassMap::class_of(1024), space.spans);
+  std::vector<void*> objects = claim(list, 64);
+  for (int round = 0; round < 20; ++round) {
+    release(list, {objects.back()});
+    objects.pop_back();
+    EXPECT_EQ(list.release_unneeded(), 0u);
+  }
+  release(list, objects);
 }
 
 TEST_F(CentralListTest, GivesWhatItHasWhenOutOfMemoryAndWorksOnAfterwards) {

@@ -108,17 +108,18 @@ void* Engine::resize_large(void* p, std::size_t bytes) noexcept {
 
 bool Engine::release_all() noexcept {
   registry_.flush_parked();
-  central_.release_all();
-  const std::size_t pages = page_heap_.release(~std::size_t{0});
-  const std::size_t bytes = huge_.release_all();
-  return pages + bytes != 0;
+  std::size_t returned = central_.release_all();
+  returned += page_heap_.release(~std::size_t{0}) * kPageBytes;
+  returned += huge_.release_all();
+  return returned != 0;
 }
 
-void Engine::release_unneeded() noexcept {
+std::size_t Engine::release_unneeded() noexcept {
   registry_.flush_unneeded();
-  central_.release_unneeded();
-  page_heap_.release_unneeded();
-  huge_.release_unneeded();
+  std::size_t returned = central_.release_unneeded();
+  returned += page_heap_.release_unneeded() * kPageBytes;
+  returned += huge_.release_unneeded();
+  return returned;
 }
 
 void Engine::check_invariants() noexcept {

@@ -30,7 +30,7 @@ class Engine {
       : pages_(pages),
         metadata_(pages),
         page_heap_(map_, metadata_, pages),
-        spans_(map_, page_heap_, metadata_),
+        spans_(map_, page_heap_, metadata_, pages),
         huge_(page_heap_, metadata_, pages),
         central_(spans_, metadata_),
         registry_(central_, page_heap_, metadata_, Options{}.cache_bytes) {}
@@ -80,8 +80,8 @@ class Engine {
 
   /// Gives everything idle back to the kernel, now. \returns true if anything was
   bool release_all() noexcept;
-  /// Gives back what was not needed since the last call, by the layers' own counts.
-  void release_unneeded() noexcept;
+  /// Gives back what was not needed since the last call, by the layers' own counts. \returns bytes
+  std::size_t release_unneeded() noexcept;
   /// Free bytes that hold memory: a hint, without a lock.
   std::size_t idle_bytes() const noexcept {
     return page_heap_.idle_pages() * kPageBytes + huge_.kept_bytes();

@@ -19,14 +19,12 @@ void* Scavenger::thread_main(void* self) noexcept {
 
 void Scavenger::run() noexcept {
   const std::uint32_t never_changes = 0;
-  for (;;) {
+  std::size_t returned;
+  do {
     os::wait_on(&never_changes, 0, delay_ms_ * 500'000);
-    {
-      LockGuard guard(round_lock_);
-      engine_.release_unneeded();
-    }
-    if (engine_.idle_bytes() == 0 && !engine_.registry().has_parked()) break;
-  }
+    LockGuard guard(round_lock_);
+    returned = engine_.release_unneeded();
+  } while (returned != 0 || engine_.idle_bytes() != 0 || engine_.registry().has_parked());
   state_.store(kAsleep, std::memory_order_relaxed);
 }
 

@@ -47,7 +47,9 @@ struct Span : ListLink<> {
   std::uint32_t reciprocal;  ///< ceil(2^32 / object_bytes): an object's index without a division
   std::uint32_t object_count;
   std::uint32_t free_count;
-  std::uint32_t first_word;  ///< no bit is set in the words below it
+  std::uint32_t seen_free;      ///< free_count when a round of returning last looked at the span
+  std::uint32_t returned_free;  ///< free_count when its holes were returned last; 0: never
+  std::uint32_t first_word;     ///< no bit is set in the words below it
   std::uint32_t
       fresh_objects;  ///< bit i: object i reads as zero, nobody ever had it (tracks_fresh)
   std::uint8_t size_class;

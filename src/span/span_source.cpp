@@ -1,13 +1,43 @@
 #include "span/span_source.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/fatal.h"
 
 namespace strata {
+namespace {
+
+constexpr std::size_t round_up(std::size_t bytes, std::size_t multiple) noexcept {
+  return (bytes + multiple - 1) / multiple * multiple;
+}
+
+/// The first object from `index` on whose bit, after `flip`, is set; object_count if there is none.
+std::uint32_t next_bit(const Span& span, std::uint32_t index, std::uint64_t flip) noexcept {
+  while (index < span.object_count) {
+    const std::uint64_t word = (span.free_bits[index / 64] ^ flip) >> index % 64;
+    if (word != 0) {
+      return std::min(index + static_cast<std::uint32_t>(std::countr_zero(word)),
+                      span.object_count);
+    }
+    index = (index / 64 + 1) * 64;
+  }
+  return span.object_count;
+}
+
+std::uint32_t next_free(const Span& span, std::uint32_t index) noexcept {
+  return next_bit(span, index, 0);
+}
+
+std::uint32_t next_taken(const Span& span, std::uint32_t index) noexcept {
+  return next_bit(span, index, ~std::uint64_t{0});
+}
+
+}  // namespace
 
 Span* SpanSource::create(unsigned size_class) noexcept {
-  Span* span = pages_.allocate(span_pages_of(size_class));
+  Span* span = page_heap_.allocate(span_pages_of(size_class));
   if (span == nullptr) return nullptr;
   const auto object_bytes = static_cast<std::uint32_t>(SizeClassMap::bytes_of(size_class));
   span->object_bytes = object_bytes;
@@ -15,6 +45,8 @@ Span* SpanSource::create(unsigned size_class) noexcept {
       static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + object_bytes - 1) / object_bytes);
   span->object_count = static_cast<std::uint32_t>(span->bytes() / object_bytes);
   span->free_count = span->object_count;
+  span->seen_free = 0;
+  span->returned_free = 0;
   span->first_word = 0;
   const bool is_fresh = span->is_zero && Span::tracks_fresh(object_bytes);
   span->fresh_objects =
@@ -23,7 +55,7 @@ Span* SpanSource::create(unsigned size_class) noexcept {
   const std::size_t words = span->bitmap_words();
   span->free_bits = static_cast<std::uint64_t*>(metadata_.allocate(words * sizeof(std::uint64_t)));
   if (span->free_bits == nullptr) {
-    pages_.deallocate(*span);
+    page_heap_.deallocate(*span);
     return nullptr;
   }
   std::memset(span->free_bits, 0xff, words * sizeof(std::uint64_t));
@@ -38,7 +70,29 @@ void SpanSource::destroy(Span& span) noexcept {
   STRATA_DCHECK(span.free_count == span.object_count);
   map_.set_class(span, 0);
   metadata_.deallocate(span.free_bits, span.bitmap_words() * sizeof(std::uint64_t));
-  pages_.deallocate(span);
+  page_heap_.deallocate(span);
+}
+
+std::size_t SpanSource::return_holes(const Span& span) noexcept {
+  const std::size_t os_page = os::page_bytes();
+  const std::size_t min_hole =
+      map_.region_of(span.start)->is_huge ? std::max(kMinHoleInHugePage, os_page) : os_page;
+  std::size_t returned = 0;
+  for (std::uint32_t index = span.first_word * 64; index < span.object_count;) {
+    const std::uint32_t first = next_free(span, index);
+    const std::uint32_t last = next_taken(span, first);
+    // The tail behind the last object is a hole, too.
+    const std::size_t begin = round_up(std::size_t{first} * span.object_bytes, os_page);
+    const std::size_t end = last == span.object_count
+                                ? span.bytes()
+                                : std::size_t{last} * span.object_bytes / os_page * os_page;
+    if (first < last && begin < end && end - begin >= min_hole &&
+        pages_.decommit(span.start + begin, end - begin)) {
+      returned += end - begin;
+    }
+    index = last;
+  }
+  return returned;
 }
 
 }  // namespace strata

@@ -55,6 +55,25 @@ TEST_F(SpanSourceTest, FindsTheIndexOfEveryObjectAndOfNothingElse) {
   }
 }
 
+TEST_F(SpanSourceTest, AnObjectIsFreshOnceAndOnlyInPagesThatNobodyUsed) {
+  const unsigned c = SizeClassMap::class_of(8192);
+  Span* span = space.spans.create(c);
+  for (std::uint32_t i = 0; i < span->object_count; ++i) {
+    char* object = span->start + std::size_t{i} * span->object_bytes;
+    EXPECT_TRUE(span->take_fresh(object)) << i;
+    EXPECT_FALSE(span->take_fresh(object)) << i;
+  }
+  space.spans.destroy(*span);
+  // The same pages again: the page heap prefers what holds memory.
+  span = space.spans.create(c);
+  EXPECT_FALSE(span->take_fresh(span->start));
+  space.spans.destroy(*span);
+  space.heap.release(~std::size_t{0});
+  span = space.spans.create(c);
+  EXPECT_TRUE(span->take_fresh(span->start)) << "the kernel cleared the pages meanwhile";
+  space.spans.destroy(*span);
+}
+
 TEST_F(SpanSourceTest, GivesEverythingBackWhenASpanIsDestroyed) {
   std::vector<Span*> spans;
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) spans.push_back(space.spans.create(c));
