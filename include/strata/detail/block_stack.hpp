@@ -142,6 +142,10 @@ class BlockStack {
     return index >= fresh_ ? BadPointer::kNeverAllocated : BadPointer::kAlreadyFree;
   }
 
+  /// True if take() would hand out a block that was freed before.
+  bool has_recycled() const noexcept { return top_ != bottom_; }
+  bool is_exhausted() const noexcept { return top_ == bottom_ && fresh_ == capacity_; }
+
   /// All blocks are fresh again.
   void forget_all() noexcept {
     top_ = bottom_;
@@ -150,10 +154,10 @@ class BlockStack {
 
   /// Brings the states up to date with the stack; needed before live() and next_live() where the
   /// pool does not keep them.
-  void refresh_states() noexcept {
+  void refresh_states() const noexcept {
     if constexpr (kChecks == Checks::kNever) {
       std::memset(states_, static_cast<int>(BlockState::kLive), fresh_);
-      for (void** free = bottom_; free != top_; ++free) {
+      for (void* const* free = bottom_; free != top_; ++free) {
         states_[index_of(*free)] = BlockState::kFree;
       }
     }
