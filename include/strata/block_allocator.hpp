@@ -115,15 +115,13 @@ class BasicBlockAllocator {
     return block;
   }
 
-  /// Takes a block back; nullptr is ignored.
+  /// Takes a block back. The checked form ignores nullptr; the unchecked one must not be given it.
   /// \errors  With checks, a pointer that is not a live block of this allocator ends the program
   ///          with a sentence: not its memory, inside a block, never allocated, already free.
   /// \cost    Constant: a multiplication and two branches with checks, one without.
   void deallocate(void* block) noexcept {
     if constexpr (kChecks == Checks::kAlways) {
       if (detail::unlikely(!stack_.mark_free(block))) return reject(block);
-    } else {
-      if (block == nullptr) return;
     }
     detail::asan_poison(block, stack_.stride_bytes());
     stack_.push(block);

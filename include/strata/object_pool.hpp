@@ -157,7 +157,11 @@ class ObjectPool {
   void destroy(T* object) noexcept {
     if (detail::unlikely(!chunks_.active().mark_free(object))) return destroy_elsewhere(object);
     object->~T();
-    give_slot_back(object);
+    if constexpr (std::is_trivially_destructible_v<T>) {
+      retire(object, chunks_.active());
+    } else {
+      give_slot_back(object);
+    }
   }
 
   /// Adds slots until there are `slots` of them.
@@ -321,15 +325,22 @@ class ObjectPool {
     return chunks_.activate_any_with_room();
   }
 
-  void give_slot_back(void* slot) noexcept {
+  static void retire(void* slot, Stack& stack) noexcept {
     if constexpr (kFreeSlots == FreeSlots::kPoisoned) std::memset(slot, kPoison, sizeof(T));
     detail::asan_poison(slot, sizeof(T));
-    // A destructor or constructor that created objects may have activated another chunk.
+    stack.push(slot);
+  }
+
+  // A destructor or constructor that created objects may have activated another chunk.
+  void give_slot_back(void* slot) noexcept {
     if (detail::likely(chunks_.active().contains(slot))) {
-      chunks_.active().push(slot);
+      retire(slot, chunks_.active());
     } else {
-      chunks_.stack_of(slot).push(slot);
+      retire_elsewhere(slot);
     }
+  }
+  [[gnu::cold, gnu::noinline]] void retire_elsewhere(void* slot) noexcept {
+    retire(slot, chunks_.stack_of(slot));
   }
 
   [[gnu::cold, gnu::noinline]] void destroy_elsewhere(T* object) noexcept {

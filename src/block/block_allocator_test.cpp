@@ -134,9 +134,9 @@ TYPED_TEST(BlockAllocatorTest, SharesAnArenaWithOthers) {
   EXPECT_FALSE(small.owns(nullptr));
 }
 
-TYPED_TEST(BlockAllocatorTest, IgnoresNullptr) {
+TEST(BlockAllocator, IgnoresNullptr) {
   PageArena arena(kPage);
-  TypeParam blocks(arena, 64, 4);
+  BlockAllocator blocks(arena, 64, 4);
   blocks.deallocate(nullptr);
   EXPECT_EQ(blocks.in_use(), 0u);
 }

@@ -83,6 +83,9 @@ TYPED_TEST(BlockStackTest, FindsEveryLiveBlockAndNoOther) {
   EXPECT_EQ(found, stack.live());
 }
 
+static_assert(sizeof(BlockStack<RunTimeStride, Checks::kAlways>) <= kCacheLineBytes,
+              "a class of a SizeClassAllocator costs one cache line");
+
 TEST(BlockLayout, KeepsTheBookkeepingACacheLineAwayFromTheLastBlock) {
   for (std::size_t stride : {8u, 24u, 64u, 4096u}) {
     for (std::size_t capacity : {1u, 7u, 64u, 1000u}) {

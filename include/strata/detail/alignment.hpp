@@ -29,9 +29,7 @@ constexpr std::size_t round_up_to_power_of_two(std::size_t n) noexcept {
 constexpr std::size_t largest_power_of_two_in(std::size_t n) noexcept { return n & (0 - n); }
 
 constexpr unsigned trailing_zeros(std::size_t n) noexcept {
-  unsigned zeros = 0;
-  for (; (n & 1) == 0; n >>= 1) ++zeros;
-  return zeros;
+  return static_cast<unsigned>(__builtin_ctzll(n));
 }
 
 constexpr std::size_t rotate_right(std::size_t n, unsigned by) noexcept {

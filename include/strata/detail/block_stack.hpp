@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <strata/checks.hpp>
@@ -20,19 +21,17 @@ class RunTimeStride {
  public:
   constexpr RunTimeStride() noexcept = default;
   explicit constexpr RunTimeStride(std::size_t bytes) noexcept
-      : bytes_(bytes),
-        inverse_(inverse_of_odd(bytes >> trailing_zeros(bytes))),
-        shift_(trailing_zeros(bytes)) {}
+      : bytes_(bytes), inverse_(inverse_of_odd(bytes >> trailing_zeros(bytes))) {}
 
   constexpr std::size_t bytes() const noexcept { return bytes_; }
   constexpr std::size_t index_of(std::size_t offset) const noexcept {
-    return rotate_right(offset * inverse_, shift_);
+    // Counted anew each time: one instruction, and the stack keeps to one cache line.
+    return rotate_right(offset * inverse_, trailing_zeros(bytes_));
   }
 
  private:
   std::size_t bytes_ = 1;
   std::size_t inverse_ = 1;
-  unsigned shift_ = 0;
 };
 
 /// The same for a distance that the compiler knows.
@@ -47,6 +46,10 @@ class FixedStride {
 };
 
 enum class BlockState : unsigned char { kFree, kLive };
+
+/// The address of a free block. A type of its own: a store of one can then not have changed the
+/// pointers and counters of the stack itself, and the compiler keeps those in registers.
+enum class FreeBlock : std::uintptr_t {};
 
 /// Why a pointer cannot be freed.
 enum class BadPointer { kForeign, kInside, kNeverAllocated, kAlreadyFree };
@@ -88,13 +91,13 @@ class BlockStack {
   /// `metadata` is aligned to a pointer and has metadata_bytes(capacity) bytes.
   BlockStack(Stride stride, void* blocks, std::size_t capacity, void* metadata) noexcept
       : blocks_(static_cast<char*>(blocks)),
-        bottom_(static_cast<void**>(metadata)),
+        bottom_(static_cast<FreeBlock*>(metadata)),
         top_(bottom_),
         states_(reinterpret_cast<BlockState*>(bottom_ + capacity)),
         capacity_(capacity),
         stride_(stride) {}
 
-  static constexpr std::size_t kMetadataBytesPerBlock = sizeof(void*) + sizeof(BlockState);
+  static constexpr std::size_t kMetadataBytesPerBlock = sizeof(FreeBlock) + sizeof(BlockState);
   static constexpr std::size_t metadata_bytes(std::size_t capacity) noexcept {
     return capacity * kMetadataBytesPerBlock;
   }
@@ -104,7 +107,7 @@ class BlockStack {
   void* take() noexcept {
     void* block;
     if (likely(top_ != bottom_)) {
-      block = *--top_;
+      block = pointer(*--top_);
       if constexpr (kChecks == Checks::kAlways) states_[index_of(block)] = BlockState::kLive;
     } else {
       if (unlikely(fresh_ == capacity_)) return nullptr;
@@ -127,7 +130,7 @@ class BlockStack {
     }
   }
 
-  void push(void* block) noexcept { *top_++ = block; }
+  void push(void* block) noexcept { *top_++ = FreeBlock{reinterpret_cast<std::uintptr_t>(block)}; }
 
   /// \returns  True if p points to or into one of the blocks, free or not.
   bool contains(const void* p) const noexcept {
@@ -157,8 +160,8 @@ class BlockStack {
   void refresh_states() const noexcept {
     if constexpr (kChecks == Checks::kNever) {
       std::memset(states_, static_cast<int>(BlockState::kLive), fresh_);
-      for (void* const* free = bottom_; free != top_; ++free) {
-        states_[index_of(*free)] = BlockState::kFree;
+      for (const FreeBlock* free = bottom_; free != top_; ++free) {
+        states_[index_of(pointer(*free))] = BlockState::kFree;
       }
     }
   }
@@ -200,8 +203,8 @@ class BlockStack {
     if (fresh_ > capacity_) misuse("internal error, please report: more blocks out than there are");
     const auto free_count = static_cast<std::size_t>(top_ - bottom_);
     if (free_count > fresh_) misuse("internal error, please report: more free blocks than used");
-    for (void* const* free = bottom_; free != top_; ++free) {
-      const std::size_t index = index_of(*free);
+    for (const FreeBlock* free = bottom_; free != top_; ++free) {
+      const std::size_t index = index_of(pointer(*free));
       if (index >= fresh_) misuse("internal error, please report: a free block is out of range");
       if (kChecks == Checks::kAlways && states_[index] != BlockState::kFree) {
         misuse("internal error, please report: a free block is marked live");
@@ -215,9 +218,13 @@ class BlockStack {
   }
 
  private:
+  static void* pointer(FreeBlock free) noexcept {
+    return reinterpret_cast<void*>(static_cast<std::uintptr_t>(free));
+  }
+
   char* blocks_ = nullptr;
-  void** bottom_ = nullptr;
-  void** top_ = nullptr;
+  FreeBlock* bottom_ = nullptr;
+  FreeBlock* top_ = nullptr;
   BlockState* states_ = nullptr;
   std::size_t fresh_ = 0;
   std::size_t capacity_ = 0;
@@ -232,7 +239,7 @@ struct BlockLayout {
   std::size_t bytes = 0;            ///< from the first block to the end of the bookkeeping
 
   static constexpr BlockLayout of(std::size_t stride, std::size_t capacity) noexcept {
-    constexpr std::size_t kPerBlock = sizeof(void*) + sizeof(BlockState);
+    constexpr std::size_t kPerBlock = sizeof(FreeBlock) + sizeof(BlockState);
     constexpr std::size_t kLimit = std::numeric_limits<std::size_t>::max() / 2;
     if (stride == 0 || capacity > (kLimit - 2 * kCacheLineBytes) / (stride + kPerBlock)) return {};
     BlockLayout layout;
@@ -245,7 +252,7 @@ struct BlockLayout {
 
   /// The most blocks whose layout fits into `bytes`.
   static constexpr std::size_t capacity_for(std::size_t stride, std::size_t bytes) noexcept {
-    constexpr std::size_t kPerBlock = sizeof(void*) + sizeof(BlockState);
+    constexpr std::size_t kPerBlock = sizeof(FreeBlock) + sizeof(BlockState);
     std::size_t capacity = bytes / (stride + kPerBlock);
     while (capacity != 0 && of(stride, capacity).bytes > bytes) --capacity;
     return capacity;
