@@ -10,6 +10,7 @@
 #include <strata/detail/misuse.hpp>
 #include <strata/detail/refuse.hpp>
 #include <strata/detail/sanitizer.hpp>
+#include <strata/detail/short_stride.hpp>
 #include <strata/page_arena.hpp>
 #include <utility>
 
@@ -29,11 +30,12 @@ namespace strata {
 /// \threads  One at a time.
 template <Checks kChecks>
 class BasicSizeClassAllocator {
-  using Stack = detail::BlockStack<detail::RunTimeStride, kChecks>;
+  using Stack = detail::BlockStack<detail::ShortStride, kChecks>;
 
  public:
   static constexpr std::size_t kDefaultRunBytes = std::size_t{1} << 20;
-  static constexpr std::size_t kMaxClasses = 255;  ///< one byte tells a class
+  static constexpr std::size_t kMaxRunBytes = std::size_t{1} << 31;  ///< offsets are 32 bits
+  static constexpr std::size_t kMaxClasses = 255;                    ///< one byte tells a class
 
   /// 32, 64, 128 and 256 bytes, a run of 1 MiB each.
   BasicSizeClassAllocator() : BasicSizeClassAllocator({32, 64, 128, 256}) {}
@@ -42,9 +44,9 @@ class BasicSizeClassAllocator {
   /// `bytes_per_class` each, rounded up to a power of two, the class's own bookkeeping (9 bytes a
   /// block) included.
   /// \errors  std::invalid_argument with a sentence for a list that is empty, longer than 255 or
-  ///          not ascending, and for a run that holds no block of its class; std::bad_alloc if the
-  ///          memory is refused. Without exceptions the sentence ends the program: use
-  ///          try_create().
+  ///          not ascending, and for a run above 2 GiB or without room for a block of its class;
+  ///          std::bad_alloc if the memory is refused. Without exceptions the sentence ends the
+  ///          program: use try_create().
   /// \cost    One system call. Runs are not touched before they are used.
   explicit BasicSizeClassAllocator(std::initializer_list<std::size_t> classes,
                                    std::size_t bytes_per_class = kDefaultRunBytes)
@@ -102,20 +104,22 @@ class BasicSizeClassAllocator {
   /// \errors  With checks, a pointer that is not a live block of this allocator ends the program
   ///          with a sentence.
   void deallocate(void* block) noexcept {
-    if (Stack* stack = stack_of(block)) deallocate_to(*stack, block);
+    const std::size_t run = run_of(block);
+    if (is_outside(run, block)) return reject_foreign(block);
+    deallocate_to(stacks_[run], block);
   }
 
   /// The same with the size that allocate() told.
   /// \errors  With checks, also if the block is of another class.
   void deallocate(void* block, std::size_t class_size) noexcept {
-    Stack* stack = stack_of(block);
-    if (stack == nullptr) return;
+    const std::size_t run = run_of(block);
+    if (is_outside(run, block)) return reject_foreign(block);
     if constexpr (kChecks == Checks::kAlways) {
-      if (detail::unlikely(stack->stride_bytes() != class_size)) {
+      if (detail::unlikely(stacks_[run].stride_bytes() != class_size)) {
         detail::misuse("free of ", block, ": it is not a block of the class given");
       }
     }
-    deallocate_to(*stack, block);
+    deallocate_to(stacks_[run], block);
   }
 
   /// All blocks are free and fresh again, whoever still holds one.
@@ -155,6 +159,7 @@ class BasicSizeClassAllocator {
   static constexpr char kNotAscending[] =
       "SizeClassAllocator: a class is not larger than the one before, in steps of 8";
   static constexpr char kRunTooSmall[] = "SizeClassAllocator: a run holds no block of its class";
+  static constexpr char kRunTooLarge[] = "SizeClassAllocator: a run is above 2 GiB";
   static constexpr char kNoMemory[] = "SizeClassAllocator: the memory for its runs is refused";
   static constexpr char kTooLarge[] = "SizeClassAllocator: the size is above the largest class";
 
@@ -185,18 +190,9 @@ class BasicSizeClassAllocator {
     return (detail::address_of(p) - detail::address_of(begin_)) >> run_shift_;
   }
 
-  // The stack of a block's run; nullptr for nullptr.
-  Stack* stack_of(const void* block) const noexcept {
-    const std::size_t run = run_of(block);
-    if constexpr (kChecks == Checks::kAlways) {
-      if (detail::unlikely(run >= class_count_)) {
-        reject_foreign(block);
-        return nullptr;
-      }
-    } else {
-      if (block == nullptr) return nullptr;
-    }
-    return stacks_ + run;
+  // Not in any run: foreign, or nullptr. Without checks only nullptr is looked for.
+  bool is_outside(std::size_t run, const void* block) const noexcept {
+    return kChecks == Checks::kAlways ? detail::unlikely(run >= class_count_) : block == nullptr;
   }
 
   static void* allocate_from(Stack& stack) noexcept {
@@ -268,8 +264,7 @@ std::optional<BasicSizeClassAllocator<kChecks>> BasicSizeClassAllocator<kChecks>
     if (reason != nullptr) *reason = sentence;
     return std::nullopt;
   };
-  // More would overflow the sum of the runs, and no address space has it.
-  if (bytes_per_class > (static_cast<std::size_t>(-1) >> 10)) return refuse(kNoMemory);
+  if (bytes_per_class > kMaxRunBytes) return refuse(kRunTooLarge);
   const std::size_t run_bytes = detail::round_up_to_power_of_two(bytes_per_class);
   if (const char* why = reason_against(classes, class_count, run_bytes)) return refuse(why);
 
@@ -310,7 +305,8 @@ void BasicSizeClassAllocator<kChecks>::lay_out(char* memory, const std::size_t* 
     const auto layout = detail::BlockLayout::of(size, capacity);
     char* run = memory + i * run_bytes;
     ::new (static_cast<void*>(stacks_ + i))
-        Stack(detail::RunTimeStride(size), run, capacity, run + layout.metadata_offset);
+        Stack(detail::ShortStride(static_cast<std::uint32_t>(size)), run, capacity,
+              run + layout.metadata_offset);
     for (; granule <= size / kGranule; ++granule) table[granule] = static_cast<unsigned char>(i);
   }
   poison_everything();

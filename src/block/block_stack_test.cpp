@@ -5,6 +5,7 @@
 #include <memory>
 #include <random>
 #include <strata/detail/block_stack.hpp>
+#include <strata/detail/short_stride.hpp>
 
 namespace strata::detail {
 namespace {
@@ -40,6 +41,21 @@ TEST(FixedStride, AgreesWithTheStrideKnownAtRunTime) {
     const std::size_t offset = random();
     EXPECT_EQ(FixedStride<40>::index_of(offset), RunTimeStride(40).index_of(offset));
     EXPECT_EQ(FixedStride<64>::index_of(offset), RunTimeStride(64).index_of(offset));
+  }
+}
+
+TEST(ShortStride, AgreesWithTheOtherStridesBelowFourGibibytes) {
+  std::mt19937_64 random(3);
+  for (std::uint32_t stride : {8u, 24u, 32u, 40u, 72u, 256u, 70000u, 1u << 31}) {
+    for (int i = 0; i < 20000; ++i) {
+      const std::uint64_t offset = i < 5000 ? static_cast<unsigned>(i) : random() >> 32;
+      if (offset % stride == 0) {
+        EXPECT_EQ(ShortStride(stride).index_of(offset), offset / stride);
+        EXPECT_EQ(ShortStride(stride).quotient_of(offset), offset / stride);
+      } else {
+        EXPECT_EQ(ShortStride(stride).index_of(offset), ~std::size_t{0});
+      }
+    }
   }
 }
 
@@ -83,7 +99,7 @@ TYPED_TEST(BlockStackTest, FindsEveryLiveBlockAndNoOther) {
   EXPECT_EQ(found, stack.live());
 }
 
-static_assert(sizeof(BlockStack<RunTimeStride, Checks::kAlways>) <= kCacheLineBytes,
+static_assert(sizeof(BlockStack<ShortStride, Checks::kAlways>) <= kCacheLineBytes,
               "a class of a SizeClassAllocator costs one cache line");
 
 TEST(BlockLayout, KeepsTheBookkeepingACacheLineAwayFromTheLastBlock) {

@@ -111,7 +111,7 @@ TYPED_TEST(SizeClassAllocatorTest, SaysWhyItRefusesAListOfClasses) {
   EXPECT_STREQ(why({60, 64}, 4096), ascending);
   EXPECT_STREQ(why({64, SIZE_MAX}, 4096), ascending);
   EXPECT_STREQ(why({64, 4096}, 4096), "SizeClassAllocator: a run holds no block of its class");
-  EXPECT_STREQ(why({64}, SIZE_MAX / 2), "SizeClassAllocator: the memory for its runs is refused");
+  EXPECT_STREQ(why({64}, SIZE_MAX / 2), "SizeClassAllocator: a run is above 2 GiB");
   std::vector<std::size_t> many;
   for (std::size_t i = 1; i <= 256; ++i) many.push_back(8 * i);
   EXPECT_STREQ(why(many, 1 << 16), "SizeClassAllocator: there are more than 255 classes");

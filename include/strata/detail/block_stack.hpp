@@ -21,17 +21,21 @@ class RunTimeStride {
  public:
   constexpr RunTimeStride() noexcept = default;
   explicit constexpr RunTimeStride(std::size_t bytes) noexcept
-      : bytes_(bytes), inverse_(inverse_of_odd(bytes >> trailing_zeros(bytes))) {}
+      : bytes_(bytes),
+        inverse_(inverse_of_odd(bytes >> trailing_zeros(bytes))),
+        shift_(trailing_zeros(bytes)) {}
 
   constexpr std::size_t bytes() const noexcept { return bytes_; }
   constexpr std::size_t index_of(std::size_t offset) const noexcept {
-    // Counted anew each time: one instruction, and the stack keeps to one cache line.
-    return rotate_right(offset * inverse_, trailing_zeros(bytes_));
+    return rotate_right(offset * inverse_, shift_);
   }
+  /// The same for an offset that is known to be a multiple.
+  constexpr std::size_t quotient_of(std::size_t offset) const noexcept { return index_of(offset); }
 
  private:
   std::size_t bytes_ = 1;
   std::size_t inverse_ = 1;
+  unsigned shift_ = 0;
 };
 
 /// The same for a distance that the compiler knows.
@@ -43,6 +47,7 @@ class FixedStride {
     return rotate_right(offset * inverse_of_odd(kBytes >> trailing_zeros(kBytes)),
                         trailing_zeros(kBytes));
   }
+  static constexpr std::size_t quotient_of(std::size_t offset) noexcept { return offset / kBytes; }
 };
 
 enum class BlockState : unsigned char { kFree, kLive };
@@ -108,7 +113,9 @@ class BlockStack {
     void* block;
     if (likely(top_ != bottom_)) {
       block = pointer(*--top_);
-      if constexpr (kChecks == Checks::kAlways) states_[index_of(block)] = BlockState::kLive;
+      if constexpr (kChecks == Checks::kAlways) {
+        states_[stride_.quotient_of(address_of(block) - address_of(blocks_))] = BlockState::kLive;
+      }
     } else {
       if (unlikely(fresh_ == capacity_)) return nullptr;
       if constexpr (kChecks == Checks::kAlways) states_[fresh_] = BlockState::kLive;
