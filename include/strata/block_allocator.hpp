@@ -115,6 +115,12 @@ class BasicBlockAllocator {
     return block;
   }
 
+  /// The same for adapters, which ask for bytes: nullptr also if a block is too small or not
+  /// aligned enough.
+  void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept {
+    return bytes <= block_bytes_ && alignment <= alignment_ ? allocate() : nullptr;
+  }
+
   /// Takes a block back. The checked form ignores nullptr; the unchecked one must not be given it.
   /// \errors  With checks, a pointer that is not a live block of this allocator ends the program
   ///          with a sentence: not its memory, inside a block, never allocated, already free.

@@ -36,6 +36,7 @@ class BasicSizeClassAllocator {
   static constexpr std::size_t kDefaultRunBytes = std::size_t{1} << 20;
   static constexpr std::size_t kMaxRunBytes = std::size_t{1} << 31;  ///< offsets are 32 bits
   static constexpr std::size_t kMaxClasses = 255;                    ///< one byte tells a class
+  static constexpr std::size_t kMaxAlignment = 4096;  ///< the smallest OS page: runs start on one
 
   /// 32, 64, 128 and 256 bytes, a run of 1 MiB each.
   BasicSizeClassAllocator() : BasicSizeClassAllocator({32, 64, 128, 256}) {}
@@ -98,6 +99,14 @@ class BasicSizeClassAllocator {
   /// The same; a size above largest_class() is nullptr.
   void* try_allocate(std::size_t size) noexcept {
     return size > largest_class_ ? nullptr : allocate_from(stacks_[class_of(size)]);
+  }
+
+  /// The same for adapters: a block of the smallest class that is large and aligned enough.
+  void* try_allocate(std::size_t size, std::size_t alignment) noexcept {
+    if (size > largest_class_ || alignment > kMaxAlignment) return nullptr;
+    std::size_t i = class_of(size);
+    while (i < class_count_ && stacks_[i].stride_bytes() % alignment != 0) ++i;
+    return i < class_count_ ? allocate_from(stacks_[i]) : nullptr;
   }
 
   /// Takes a block back, whatever its class; nullptr is ignored.

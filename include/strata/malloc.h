@@ -1,0 +1,69 @@
+#pragma once
+
+/// \file  The malloc's own C interface, for C and C++: beside the C library's names, or instead of
+/// them. \threads  Every function: any number at once. Not async-signal-safe, as malloc is not.
+
+#ifdef __cplusplus
+#include <cstddef>
+#define STRATA_NOEXCEPT noexcept
+extern "C" {
+#else
+#include <stdbool.h>
+#include <stddef.h>
+#define STRATA_NOEXCEPT
+#endif
+
+#if defined(__GNUC__)
+#define STRATA_API __attribute__((visibility("default")))
+#define STRATA_MALLOC_LIKE __attribute__((malloc, warn_unused_result))
+#else
+#define STRATA_API
+#define STRATA_MALLOC_LIKE
+#endif
+
+/// Allocates `bytes` bytes (0 gives a block of its own), aligned to 16.
+/// \returns  The block, contents unspecified; NULL with errno ENOMEM when out of memory or beyond
+/// PTRDIFF_MAX. \cost     About 16 instructions for up to 1 KiB from the thread's cache.
+STRATA_API STRATA_MALLOC_LIKE void* strata_malloc(size_t bytes) STRATA_NOEXCEPT;
+
+/// Frees a block of any allocating function here; NULL is fine.
+/// \errors  A pointer that is no live block is fatal, with a sentence on standard error, where it
+/// is seen:
+///          at once if it is not ours, misaligned, or the thread's latest free of that size;
+///          otherwise when both copies reach their span. STRATA_CHECKS=full sees all at once.
+/// \cost    About 18 instructions for small blocks.
+STRATA_API void strata_free(void* block) STRATA_NOEXCEPT;
+
+/// The same for a block of known size: as malloc, calloc, realloc were asked. The size is a hint.
+STRATA_API void strata_free_sized(void* block, size_t bytes) STRATA_NOEXCEPT;
+
+/// Allocates `count` × `bytes` bytes, all zero. \returns NULL with ENOMEM if the product overflows,
+/// too.
+STRATA_API STRATA_MALLOC_LIKE void* strata_calloc(size_t count, size_t bytes) STRATA_NOEXCEPT;
+
+/// Resizes a block, in place where it can; huge blocks are remapped, not copied.
+/// \returns  The block, moved or not, its contents kept up to the smaller size; NULL with ENOMEM
+/// and the old
+///           block untouched when out of memory. bytes == 0 frees it and returns NULL, as the C
+///           library does.
+STRATA_API void* strata_realloc(void* block, size_t bytes) STRATA_NOEXCEPT;
+
+/// Allocates with the start a multiple of `alignment`, a power of two; `bytes` need not be a
+/// multiple. \returns  NULL with errno EINVAL for any other alignment, with ENOMEM when out of
+/// memory.
+STRATA_API STRATA_MALLOC_LIKE void* strata_aligned_alloc(size_t alignment,
+                                                         size_t bytes) STRATA_NOEXCEPT;
+
+/// Bytes that may be used at `block`, at least what was asked for; 0 for NULL.
+STRATA_API size_t strata_usable_size(const void* block) STRATA_NOEXCEPT;
+
+/// Gives all idle memory back to the kernel now, the calling thread's cache included.
+/// \returns  1 if anything was given back, else 0. \cost system calls in proportion to what is idle
+STRATA_API int strata_release_memory(void) STRATA_NOEXCEPT;
+
+/// Prints statistics as text to standard error. Allocates nothing.
+STRATA_API void strata_stats_print(void) STRATA_NOEXCEPT;
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
