@@ -156,6 +156,7 @@ class ObjectPool {
   ///          number is the logarithm of the growth.
   void destroy(T* object) noexcept {
     if (detail::unlikely(!chunks_.active().mark_free(object))) return destroy_elsewhere(object);
+    detail::assume(object != nullptr);  // no slot lies there
     object->~T();
     if constexpr (std::is_trivially_destructible_v<T>) {
       retire(object, chunks_.active());

@@ -50,6 +50,11 @@ constexpr std::size_t inverse_of_odd(std::size_t odd) noexcept {
 constexpr bool likely(bool condition) noexcept { return __builtin_expect(condition, true); }
 constexpr bool unlikely(bool condition) noexcept { return __builtin_expect(condition, false); }
 
+/// Tells the compiler what it cannot see; undefined if it is not so.
+constexpr void assume(bool condition) noexcept {
+  if (!condition) __builtin_unreachable();
+}
+
 inline std::size_t address_of(const void* p) noexcept { return reinterpret_cast<std::size_t>(p); }
 
 }  // namespace strata::detail
