@@ -3,8 +3,9 @@
 #include <cstddef>
 #include <optional>
 #include <strata/checks.hpp>
-#include <strata/detail/alignment.hpp>
+#include <strata/detail/bits.hpp>
 #include <strata/detail/block_stack.hpp>
+#include <strata/detail/hints.hpp>
 #include <strata/detail/misuse.hpp>
 #include <strata/detail/refuse.hpp>
 #include <strata/detail/sanitizer.hpp>

@@ -3,7 +3,8 @@
 #include <cstddef>
 #include <memory_resource>
 #include <strata/allocator.hpp>
-#include <strata/detail/alignment.hpp>
+#include <strata/detail/bits.hpp>
+#include <strata/detail/hints.hpp>
 #include <strata/detail/refuse.hpp>
 #include <strata/page_arena.hpp>
 

@@ -2,7 +2,8 @@
 
 #include <cstddef>
 #include <optional>
-#include <strata/detail/alignment.hpp>
+#include <strata/detail/bits.hpp>
+#include <strata/detail/hints.hpp>
 #include <strata/detail/refuse.hpp>
 
 namespace strata {

@@ -5,8 +5,9 @@
 #include <new>
 #include <optional>
 #include <strata/checks.hpp>
-#include <strata/detail/alignment.hpp>
+#include <strata/detail/bits.hpp>
 #include <strata/detail/block_stack.hpp>
+#include <strata/detail/hints.hpp>
 #include <strata/detail/misuse.hpp>
 #include <strata/detail/refuse.hpp>
 #include <strata/detail/sanitizer.hpp>
@@ -274,11 +275,12 @@ std::optional<BasicSizeClassAllocator<kChecks>> BasicSizeClassAllocator<kChecks>
     return std::nullopt;
   };
   if (bytes_per_class > kMaxRunBytes) return refuse(kRunTooLarge);
-  const std::size_t run_bytes = detail::round_up_to_power_of_two(bytes_per_class);
+  const std::size_t run_bytes = std::size_t{1}
+                                << detail::log2_ceil(bytes_per_class == 0 ? 1 : bytes_per_class);
   if (const char* why = reason_against(classes, class_count, run_bytes)) return refuse(why);
 
   BasicSizeClassAllocator made(std::nullopt);
-  made.run_shift_ = detail::trailing_zeros(run_bytes);
+  made.run_shift_ = detail::count_trailing_zeros(run_bytes);
   made.largest_class_ = class_size_for(classes[class_count - 1]);
   const std::size_t bytes =
       class_count * (run_bytes + sizeof(Stack)) + made.largest_class_ / kGranule + 1;

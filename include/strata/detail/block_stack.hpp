@@ -5,37 +5,31 @@
 #include <cstring>
 #include <limits>
 #include <strata/checks.hpp>
-#include <strata/detail/alignment.hpp>
+#include <strata/detail/bits.hpp>
+#include <strata/detail/cache_line.hpp>
+#include <strata/detail/hints.hpp>
 #include <strata/detail/misuse.hpp>
 #include <strata/detail/sanitizer.hpp>
 
 namespace strata::detail {
 
-/// Distance between two blocks, known when the program runs. An offset becomes a block number by
-/// one multiplication and one rotation: the exact quotient if the distance divides the offset, and
-/// a number above every quotient if it does not. So `index_of(p - blocks) < count` tests range,
-/// alignment and sign at once, for pointers any distance away.
-/// \source  Granlund and Montgomery, "Division by Invariant Integers using Multiplication" (1994),
-/// section 9; Warren, "Hacker's Delight", "Test for Zero Remainder after Division by a Constant".
+/// Distance between two blocks, known when the program runs. `index_of(p - blocks) < count` tests
+/// range, alignment and sign at once, for pointers any distance away (ExactDivider says why).
 class RunTimeStride {
  public:
   constexpr RunTimeStride() noexcept = default;
-  explicit constexpr RunTimeStride(std::size_t bytes) noexcept
-      : bytes_(bytes),
-        inverse_(inverse_of_odd(bytes >> trailing_zeros(bytes))),
-        shift_(trailing_zeros(bytes)) {}
+  explicit constexpr RunTimeStride(std::size_t bytes) noexcept : bytes_(bytes), divider_(bytes) {}
 
   constexpr std::size_t bytes() const noexcept { return bytes_; }
   constexpr std::size_t index_of(std::size_t offset) const noexcept {
-    return rotate_right(offset * inverse_, shift_);
+    return divider_.quotient(offset);
   }
   /// The same for an offset that is known to be a multiple.
   constexpr std::size_t quotient_of(std::size_t offset) const noexcept { return index_of(offset); }
 
  private:
   std::size_t bytes_ = 1;
-  std::size_t inverse_ = 1;
-  unsigned shift_ = 0;
+  ExactDivider divider_{1};
 };
 
 /// The same for a distance that the compiler knows.
@@ -44,8 +38,7 @@ class FixedStride {
  public:
   static constexpr std::size_t bytes() noexcept { return kBytes; }
   static constexpr std::size_t index_of(std::size_t offset) noexcept {
-    return rotate_right(offset * inverse_of_odd(kBytes >> trailing_zeros(kBytes)),
-                        trailing_zeros(kBytes));
+    return ExactDivider(kBytes).quotient(offset);
   }
   static constexpr std::size_t quotient_of(std::size_t offset) noexcept { return offset / kBytes; }
 };

@@ -3,8 +3,10 @@
 #include <cstddef>
 #include <new>
 #include <strata/checks.hpp>
-#include <strata/detail/alignment.hpp>
+#include <strata/detail/bits.hpp>
 #include <strata/detail/block_stack.hpp>
+#include <strata/detail/cache_line.hpp>
+#include <strata/detail/hints.hpp>
 #include <strata/detail/sanitizer.hpp>
 
 namespace strata::detail {

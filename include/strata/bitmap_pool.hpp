@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <strata/bitmap_pool_geometry.hpp>
+#include <strata/bitmap_pool_policy.hpp>
+#include <strata/detail/bitmap_pool_operations.hpp>
+#include <strata/detail/bits.hpp>
+
+namespace strata {
+
+/// `Capacity` blocks of `BlockBytes` bytes inside the object itself, for any number of threads,
+/// signal and interrupt handlers at once. Never asks anybody for memory, has no constructor that
+/// runs (constinit; all zero, so a static pool costs no byte of the executable), and needs neither
+/// exceptions nor a hosted library. What it can do: detail::BitmapPoolOperations.
+///
+///     constinit strata::BitmapPool<sizeof(Message), 256> pool;
+///     void* p = pool.allocate();      // nullptr only if all 256 are taken
+///     bool ok = pool.deallocate(p);   // false: double free, or not ours
+///
+/// Bits and blocks never share a cache line. Bits are spread over at least `MinLeaves` lines.
+/// Taken blocks are nobody's concern at destruction: they vanish with the object.
+/// \source  The split of a small bitmap over several words, and the sticky start per thread:
+/// Linux's
+///          lib/sbitmap.c. What is measured and why it is so: docs/bitmap-pool.md.
+template <std::size_t BlockBytes = 64, std::size_t Capacity = 64, std::size_t Alignment = 0,
+          std::size_t MinLeaves = 8, class Policy = BitmapPoolPolicy>
+class BitmapPool : public detail::BitmapPoolOperations<
+                       BitmapPool<BlockBytes, Capacity, Alignment, MinLeaves, Policy>, Policy> {
+  static_assert(BlockBytes > 0 && Capacity > 0, "a pool has blocks, and blocks have bytes");
+  static_assert(Alignment == 0 || detail::is_power_of_two(Alignment),
+                "the alignment is a power of two, or 0 for the natural one");
+
+ public:
+  static constexpr BitmapPoolGeometry kGeometry =
+      BitmapPoolGeometry::of({BlockBytes, Capacity, Alignment, MinLeaves});
+  static_assert(kGeometry.capacity == Capacity, "the pool is larger than the address space");
+
+  constexpr BitmapPool() noexcept = default;
+  BitmapPool(const BitmapPool&) = delete;
+  BitmapPool& operator=(const BitmapPool&) = delete;
+
+ private:
+  friend class detail::BitmapPoolOperations<BitmapPool, Policy>;
+
+  /// Bytes that construction does not touch: a pool on the stack costs its bits only.
+  union Blocks {
+    constexpr Blocks() noexcept : untouched{} {}
+    char untouched;
+    unsigned char bytes[kGeometry.blocks_bytes()];
+  };
+
+  static constexpr const BitmapPoolGeometry& geometry() noexcept { return kGeometry; }
+  static constexpr std::uint32_t process() noexcept { return 0; }
+  // The operations are const where they only look, and atomics are what they look at.
+  detail::BitmapNode* nodes() const noexcept { return const_cast<detail::BitmapNode*>(nodes_); }
+  unsigned char* blocks() const noexcept { return const_cast<unsigned char*>(blocks_.bytes); }
+
+  detail::BitmapNode nodes_[kGeometry.node_count];
+  alignas(kGeometry.blocks_alignment()) Blocks blocks_;
+};
+
+}  // namespace strata

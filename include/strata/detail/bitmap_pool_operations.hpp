@@ -1,0 +1,167 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <strata/bitmap_pool_cursor.hpp>
+#include <strata/bitmap_pool_geometry.hpp>
+#include <strata/detail/bitmap_tree.hpp>
+
+namespace strata::detail {
+
+/// What every bitmap pool can do, wherever its bits and blocks lie. `Pool` derives from this and
+/// tells it privately: geometry(), nodes(), blocks(), process().
+///
+/// \threads  All functions: any number at once, also signal and interrupt handlers, unless said
+///           otherwise. Wait-free: each takes at most a number of steps that geometry() knows,
+///           whatever other threads do or stop doing. (Where an atomic instruction is itself a
+///           short loop of load-linked and store-conditional, as on ARMv7, lock-free.)
+/// \errors   Exhaustion is nullptr. A free that is wrong is refused with false and changes nothing.
+template <class Pool, class Policy>
+class BitmapPoolOperations {
+ public:
+  /// Claims one block.
+  /// \returns  block_bytes() bytes aligned to block_alignment(), contents unspecified; nullptr if
+  ///           each block was taken, or just being given back, at some instant of this call. A
+  ///           block whose deallocate() has returned is never overlooked.
+  /// \cost     One load and one read-modify-write as a rule, geometry().max_allocate_…() at most;
+  ///           no system call. The contents happen after what the last owner did with them.
+  void* allocate() noexcept {
+    auto&& cursor =
+        Policy::Starts::cursor(self().nodes(), geometry().leaf_count(), self().process());
+    return allocate(cursor);
+  }
+
+  /// The same with the caller's own cursor: one per thread, task or interrupt handler.
+  void* allocate(BitmapPoolCursor& cursor) noexcept {
+    const std::size_t index = tree().claim(cursor.leaf());
+    return index == Tree::kNone ? nullptr : block(index);
+  }
+
+  /// Gives a block back.
+  /// \returns  True if it is free now. False, and nothing has changed, if `p` is not the address of
+  ///           a block of this pool (foreign, inside a block, nullptr), or if the block was free:
+  ///           of two threads that free the same block, one is told false.
+  /// \cost     One read-modify-write, and above the leaves a load per level; a read-modify-write
+  ///           more for each marker it has to take away.
+  bool deallocate(void* p) noexcept {
+    const std::size_t index = index_of(p);
+    return index < geometry().capacity && tree().release(index);
+  }
+
+  /// Claims up to `count` blocks; many for one read-modify-write where they share a word.
+  /// \returns  How many are in `blocks` now; fewer than `count` means what nullptr means.
+  std::size_t allocate_batch(void** blocks, std::size_t count) noexcept {
+    auto&& cursor =
+        Policy::Starts::cursor(self().nodes(), geometry().leaf_count(), self().process());
+    return allocate_batch(blocks, count, cursor);
+  }
+  std::size_t allocate_batch(void** blocks, std::size_t count, BitmapPoolCursor& cursor) noexcept {
+    return tree().claim_many(cursor.leaf(), count,
+                             [&](std::size_t index) noexcept { *blocks++ = block(index); });
+  }
+
+  /// Gives `count` blocks back. Neighbours in the array that share a word go in one step, so a
+  /// batch goes back best in the order in which it came. \returns  How many were accepted; the rest
+  /// were no taken blocks of this pool.
+  std::size_t deallocate_batch(void* const* blocks, std::size_t count) noexcept {
+    std::size_t accepted = 0;
+    std::size_t leaf = 0;
+    BitWord mask = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t index = index_of(blocks[i]);
+      if (index >= geometry().capacity) continue;
+      const std::size_t at = index >> geometry().leaf_shift;
+      const BitWord bit = BitWord{1} << (index & (geometry().bits_per_leaf() - 1));
+      if (at != leaf || (mask & bit) != 0) {
+        accepted += popcount(tree().release_bits(leaf, mask));
+        leaf = at;
+        mask = 0;
+      }
+      mask |= bit;
+    }
+    return accepted + popcount(tree().release_bits(leaf, mask));
+  }
+
+  /// \returns  True if `p` is the address of a block of this pool, taken or free.
+  /// \cost     One multiplication.
+  bool owns(const void* p) const noexcept { return index_of(p) < geometry().capacity; }
+
+  /// \returns  True if `p` is the address of a block that is taken at this instant.
+  bool is_in_use(const void* p) const noexcept {
+    const std::size_t index = index_of(p);
+    if (index >= geometry().capacity) return false;
+    const BitWord bits = tree().taken_bits(index >> geometry().leaf_shift);
+    return ((bits >> (index & (geometry().bits_per_leaf() - 1))) & 1) != 0;
+  }
+
+  /// The number of a block, the same in every process, and back. index < capacity().
+  void* block(std::size_t index) const noexcept {
+    return self().blocks() + index * geometry().stride;
+  }
+  /// \returns  The number of the block at `p`; capacity() or more if there is none.
+  std::size_t index_of(const void* p) const noexcept {
+    return geometry().divider.quotient(reinterpret_cast<std::uintptr_t>(p) -
+                                       reinterpret_cast<std::uintptr_t>(self().blocks()));
+  }
+
+  /// Blocks taken: exact while nobody allocates or frees, otherwise a sum of words that were each
+  /// right at their instant.
+  /// \cost  One load per leaf.
+  std::size_t in_use() const noexcept {
+    std::size_t sum = 0;
+    for (std::size_t leaf = 0; leaf < geometry().leaf_count(); ++leaf) {
+      sum += popcount(tree().taken_bits(leaf));
+    }
+    return sum;
+  }
+  std::size_t available() const noexcept { return capacity() - in_use(); }
+
+  /// Calls visit(block) for the taken blocks in address order. `visit` may deallocate the block.
+  /// What others take or free meanwhile may be met or not.
+  template <class Visit>
+  void for_each_in_use(Visit&& visit) {
+    for (std::size_t leaf = 0; leaf < geometry().leaf_count(); ++leaf) {
+      for (BitWord bits = tree().taken_bits(leaf); bits != 0; bits &= bits - 1) {
+        visit(block((leaf << geometry().leaf_shift) + count_trailing_zeros(bits)));
+      }
+    }
+  }
+
+  /// Gives back the taken blocks for which is_orphan(block) is true, such as those of a process
+  /// that was killed. The predicate must be false for what others hold or are just being handed.
+  /// \returns  How many came back.
+  template <class IsOrphan>
+  std::size_t deallocate_if(IsOrphan&& is_orphan) {
+    std::size_t count = 0;
+    for_each_in_use([&](void* p) { count += is_orphan(p) && deallocate(p); });
+    return count;
+  }
+
+  /// Mends what a killed process may have left half done above the leaves. Nobody needs to call it:
+  /// searches are right without it, only longer; and the one block that process was giving back may
+  /// stay hidden until a neighbour comes back.
+  /// \threads  Alone: nobody else may be in this pool.
+  void repair() noexcept { tree().forget_markers(); }
+
+  /// For tests: \returns nullptr, or a sentence about what does not hold.
+  /// \threads  Alone.
+  const char* broken_invariant() const noexcept { return tree().broken_invariant(); }
+
+  /// A cursor for the n-th thread, task or handler, such that the first few all differ.
+  BitmapPoolCursor cursor_for_seat(std::uint32_t seat) const noexcept {
+    return BitmapPoolCursor::for_seat(seat, geometry().leaf_count(), self().process());
+  }
+
+  constexpr std::size_t capacity() const noexcept { return geometry().capacity; }
+  constexpr std::size_t block_bytes() const noexcept { return geometry().block_bytes; }
+  constexpr std::size_t block_alignment() const noexcept { return geometry().alignment; }
+
+ private:
+  using Tree = BitmapTree<typename Policy::Steps>;
+
+  constexpr const Pool& self() const noexcept { return static_cast<const Pool&>(*this); }
+  constexpr const BitmapPoolGeometry& geometry() const noexcept { return self().geometry(); }
+  Tree tree() const noexcept { return Tree(geometry(), self().nodes()); }
+};
+
+}  // namespace strata::detail

@@ -1,0 +1,240 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <strata/bitmap_pool_geometry.hpp>
+#include <strata/detail/atomic_bitmap.hpp>
+
+namespace strata::detail {
+
+/// Claims and releases indices in a tree of atomic words (BitmapPoolGeometry draws it). The leaves
+/// are the truth; the levels above only spare a search the full ones. A view of somebody's nodes,
+/// made anew for each operation.
+///
+/// A word above the leaves:   | marking in progress (count) | full? (one bit per child) |
+///
+/// Marking a child full takes three steps, because a block may come back meanwhile:
+///   mark      bit := 1 and count += 1, in one compare-exchange, tried once: a marker is a saving
+///   recheck   is the child still full? if not, bit := 0
+///   done      count -= 1
+/// Releasing a block clears its bit in the leaf and then, level by level, each marker above it that
+/// it finds set.
+///
+/// Always: if a block is free, and was given back by a deallocate() that has returned, then on each
+/// level the marker above it is 0 or some thread is between mark and done in that word. For if it
+/// is set, by some M, after that deallocate() looked at it and left it 0, then M's recheck comes
+/// later still and finds the child not full. (Mark before recheck, clear before look: all four are
+/// seq_cst, so that not both threads can miss the other.) Hence
+///
+///   count == 0 and all bits set, in one load  =>  every block below was taken at that instant,
+///                                                 or is just being given back
+///
+/// which is why a search may trust that word, and why nullptr is strict. While count != 0 a search
+/// looks at every child. A process that dies there leaves the count behind: slower, never wrong.
+/// \source  Searching by summary words with a two-sided recheck: Linux's lib/sbitmap.c. The count
+///          beside the bits, which makes the summary exact without a lock, is our own.
+template <class Steps>
+class BitmapTree {
+ public:
+  static constexpr std::size_t kNone = ~std::size_t{0};
+
+  BitmapTree(const BitmapPoolGeometry& geometry, BitmapNode* nodes) noexcept
+      : geometry_(geometry), nodes_(nodes) {}
+
+  /// Claims one index, looking into `leaf` first; `leaf` becomes where to look first next time.
+  /// \returns  The index; kNone if each block was taken at some instant of this call.
+  /// \cost     One load and one read-modify-write as a rule; geometry.max_allocate_…() at most.
+  std::size_t claim(std::size_t& leaf) noexcept {
+    const std::size_t home = leaf < geometry_.leaf_count() ? leaf : leaf % geometry_.leaf_count();
+    bool lost_race = false;
+    const unsigned bit =
+        claim_one<Steps>(nodes_[home].word, geometry_.usable_bits(home), lost_race);
+    if (bit == kNoBit) return claim_elsewhere(geometry_, nodes_, home, leaf);
+    // Who lost a race shares the word with someone; the next one may be nobody's.
+    if (lost_race) leaf = home + 1 < geometry_.leaf_count() ? home + 1 : 0;
+    return (home << geometry_.leaf_shift) + bit;
+  }
+
+  /// Claims up to `count` indices and tells them to `sink(index)`, leaf by leaf.
+  /// \returns  How many; fewer than `count` only if each other block was taken at some instant.
+  template <class Sink>
+  std::size_t claim_many(std::size_t& leaf, std::size_t count, Sink&& sink) noexcept {
+    if (count == 0) return 0;
+    std::size_t claimed = 0;
+    const std::size_t home = leaf % geometry_.leaf_count();
+    search(home, [&](std::size_t at) noexcept {
+      BitWord mine = claim_bits<Steps>(nodes_[at].word, geometry_.usable_bits(at), count - claimed);
+      if (mine != 0) leaf = at;
+      for (; mine != 0; mine &= mine - 1, ++claimed) {
+        sink((at << geometry_.leaf_shift) + count_trailing_zeros(mine));
+      }
+      return claimed == count;
+    });
+    return claimed;
+  }
+
+  /// \returns  True if the index was taken and is free now; false if it was free.
+  /// \cost     One read-modify-write and a load per level; one read-modify-write more for each
+  ///           marker found set.
+  bool release(std::size_t index) noexcept {
+    const std::size_t leaf = index >> geometry_.leaf_shift;
+    const unsigned bit = static_cast<unsigned>(index & (geometry_.bits_per_leaf() - 1));
+    // release pairs with the acquire of the claim; seq_cst pairs with the recheck in mark_full.
+    if (!clear_bit<Steps>(nodes_[leaf].word, bit, std::memory_order_seq_cst)) return false;
+    unmark_above(leaf);
+    return true;
+  }
+
+  /// The same for several bits of one leaf.
+  /// \returns  The bits that were taken.
+  BitWord release_bits(std::size_t leaf, BitWord mask) noexcept {
+    const BitWord released = clear_bits<Steps>(nodes_[leaf].word, mask);
+    if (released != 0) unmark_above(leaf);
+    return released;
+  }
+
+  /// The taken bits of a leaf, as they are at this instant.
+  BitWord taken_bits(std::size_t leaf) const noexcept {
+    return load_word<Steps>(nodes_[leaf].word, std::memory_order_acquire) &
+           geometry_.usable_bits(leaf);
+  }
+
+  /// Forgets all markers and counts, as if no leaf were full. Only while nobody else is here.
+  void forget_markers() noexcept {
+    for (std::size_t i = geometry_.leaf_count(); i < geometry_.node_count; ++i) {
+      nodes_[i].word.store(0, std::memory_order_relaxed);
+    }
+  }
+
+  /// \returns  nullptr, or a sentence about what does not hold. Only while nobody else is here.
+  const char* broken_invariant() const noexcept {
+    for (std::size_t leaf = 0; leaf < geometry_.leaf_count(); ++leaf) {
+      const BitWord taken = nodes_[leaf].word.load(std::memory_order_relaxed);
+      if ((taken & ~geometry_.usable_bits(leaf)) != 0) return "a bit without a block is taken";
+    }
+    for (unsigned level = 1; level <= geometry_.levels; ++level) {
+      for (std::size_t node = 0; node < geometry_.level_nodes[level]; ++node) {
+        const BitWord value = node_at(level, node).load(std::memory_order_relaxed);
+        if ((value >> kMarkers) != 0) return "a marking is in progress with nobody at work";
+        if ((value & ~geometry_.child_bits(level, node)) != 0) return "a marker without a child";
+        for (BitWord marks = value; marks != 0; marks &= marks - 1) {
+          const std::size_t child =
+              (node << BitmapPoolGeometry::kFanoutLog2) + count_trailing_zeros(marks);
+          if (!is_full(level - 1, child)) return "a child marked full is not";
+        }
+      }
+    }
+    return nullptr;
+  }
+
+ private:
+  static constexpr unsigned kMarkers = BitmapPoolGeometry::kFanout;  // width of the low half
+  static constexpr BitWord kOneMarking = BitWord{1} << kMarkers;
+  static constexpr BitWord kMarkerMask = kOneMarking - 1;
+
+  std::atomic<BitWord>& node_at(unsigned level, std::size_t node) const noexcept {
+    return nodes_[geometry_.level_first[level] + node].word;
+  }
+
+#if defined(__GNUC__)
+  [[gnu::noinline]]
+#endif
+  static std::size_t
+  claim_elsewhere(const BitmapPoolGeometry& geometry, BitmapNode* nodes, std::size_t home,
+                  std::size_t& leaf) noexcept {
+    BitmapTree tree(geometry, nodes);
+    std::size_t index = kNone;
+    tree.search(home, [&](std::size_t at) noexcept {
+      bool lost_race = false;
+      const unsigned bit = claim_one<Steps>(nodes[at].word, geometry.usable_bits(at), lost_race);
+      if (bit == kNoBit) return false;
+      index = (at << geometry.leaf_shift) + bit;
+      leaf = at;
+      return true;
+    });
+    return index;
+  }
+
+  /// Calls take(leaf) for the leaves that may have a free bit, in the order of the tree from `home`
+  /// on and around, each at most once, until it returns true.
+  template <class Take>
+  void search(std::size_t home, Take&& take) noexcept {
+    const std::size_t tops = geometry_.top_nodes();
+    std::size_t top = home >> (geometry_.levels * BitmapPoolGeometry::kFanoutLog2);
+    for (std::size_t i = 0; i < tops; ++i) {
+      // Without levels a plain walk over the words: that is what small pools do.
+      if (geometry_.levels == 0 ? take(top) : search_below(geometry_.levels, top, home, take)) {
+        return;
+      }
+      if (++top == tops) top = 0;
+    }
+  }
+
+  /// The same below one node, level > 0. Recursion as deep as the tree has levels, at most
+  /// kMaxLevels frames; not inlined into itself, so that they are small.
+  template <class Take>
+#if defined(__GNUC__)
+  [[gnu::noinline]]
+#endif
+  bool
+  search_below(unsigned level, std::size_t node, std::size_t home, Take& take) noexcept {
+    const BitWord all = geometry_.child_bits(level, node);
+    const BitWord value = load_word<Steps>(node_at(level, node), std::memory_order_acquire);
+    if (value == all) return false;  // the exact answer: see above
+    const BitWord open = value < kOneMarking ? all & ~value : all;
+    // Children from home's own on, then those before it.
+    const unsigned start =
+        static_cast<unsigned>((home >> ((level - 1) * BitmapPoolGeometry::kFanoutLog2)) &
+                              (BitmapPoolGeometry::kFanout - 1));
+    const BitWord before = low_bits<BitWord>(start);
+    const BitWord parts[] = {open & ~before, open & before};
+    for (BitWord part : parts) {
+      for (; part != 0; part &= part - 1) {
+        const unsigned child = count_trailing_zeros(part);
+        const std::size_t below = (node << BitmapPoolGeometry::kFanoutLog2) + child;
+        if (level == 1 ? take(below) : search_below(level - 1, below, home, take)) return true;
+        mark_full(level, node, child);
+      }
+    }
+    return false;
+  }
+
+  bool is_full(unsigned level, std::size_t node) const noexcept {
+    const BitWord value = load_word<Steps>(node_at(level, node), std::memory_order_seq_cst);
+    return value == (level == 0 ? geometry_.usable_bits(node) : geometry_.child_bits(level, node));
+  }
+
+  /// \cost  Two loads and three read-modify-writes at most.
+  void mark_full(unsigned level, std::size_t node, unsigned child) noexcept {
+    std::atomic<BitWord>& word = node_at(level, node);
+    const BitWord mark = BitWord{1} << child;
+    BitWord value = load_word<Steps>(word, std::memory_order_relaxed);
+    if ((value & mark) != 0 || (value >> kMarkers) == kMarkerMask) return;
+    Steps::rmw();
+    if (!word.compare_exchange_strong(value, (value | mark) + kOneMarking,
+                                      std::memory_order_seq_cst, std::memory_order_relaxed)) {
+      return;  // somebody else is at work in this word; the marker can wait
+    }
+    if (!is_full(level - 1, (node << BitmapPoolGeometry::kFanoutLog2) + child)) {
+      clear_bit<Steps>(word, child, std::memory_order_seq_cst);
+    }
+    Steps::rmw();
+    word.fetch_sub(kOneMarking, std::memory_order_release);  // pairs with the acquire in search
+  }
+
+  void unmark_above(std::size_t leaf) noexcept {
+    std::size_t child = leaf;
+    for (unsigned level = 1; level <= geometry_.levels; ++level) {
+      const unsigned bit = static_cast<unsigned>(child & (BitmapPoolGeometry::kFanout - 1));
+      child >>= BitmapPoolGeometry::kFanoutLog2;
+      std::atomic<BitWord>& word = node_at(level, child);
+      const BitWord value = load_word<Steps>(word, std::memory_order_seq_cst);
+      if (((value >> bit) & 1) != 0) clear_bit<Steps>(word, bit, std::memory_order_seq_cst);
+    }
+  }
+
+  const BitmapPoolGeometry& geometry_;
+  BitmapNode* nodes_;
+};
+
+}  // namespace strata::detail

@@ -1,0 +1,320 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <strata/bitmap_pool.hpp>
+#include <vector>
+
+/// \file  Every atomic step of an operation is a place where a thread can be preempted or an
+/// interrupt can arrive. Here something else happens at each such place in turn, so that what a
+/// stress test meets once in a week is met each time.
+
+namespace strata {
+namespace {
+
+/// Counts steps, and runs `interrupt` at the chosen one.
+struct WatchedSteps {
+  static inline std::size_t loads = 0;
+  static inline std::size_t rmws = 0;
+  static inline std::size_t until_interrupt = 0;  // 0: none
+  static inline std::function<void()> interrupt;
+
+  static void load() {
+    ++loads;
+    step();
+  }
+  static void rmw() {
+    ++rmws;
+    step();
+  }
+  static void step() {
+    if (until_interrupt == 0 || --until_interrupt != 0) return;
+    const auto handler = std::move(interrupt);  // which may set up the next one
+    handler();
+  }
+  /// Runs `operation`, and `handler` at its n-th step (1, 2 …); false if it has fewer steps.
+  static bool run_interrupted(std::size_t n, const std::function<void()>& operation,
+                              const std::function<void()>& handler) {
+    bool happened = false;
+    interrupt = [&] {
+      happened = true;
+      handler();
+    };
+    until_interrupt = n;
+    operation();
+    until_interrupt = 0;
+    return happened;
+  }
+};
+
+struct WatchedPolicy {
+  struct Starts {
+    static BitmapPoolCursor& cursor(const void*, std::size_t, std::uint32_t) {
+      static BitmapPoolCursor cursor;
+      return cursor;
+    }
+  };
+  using Steps = WatchedSteps;
+};
+
+// One bit per leaf makes the most leaves, markers and levels of the fewest blocks.
+using Flat = BitmapPool<8, 8, 8, 8, WatchedPolicy>;
+using OneLevel = BitmapPool<8, 40, 8, 40, WatchedPolicy>;
+using TwoLevels = BitmapPool<8, 520, 8, 520, WatchedPolicy>;
+using WideLeaves = BitmapPool<8, 1024, 8, 16, WatchedPolicy>;
+static_assert(OneLevel::kGeometry.levels == 1 && TwoLevels::kGeometry.levels == 2);
+static_assert(Flat::kGeometry.levels == 0 && WideLeaves::kGeometry.levels == 1);
+
+template <class Pool>
+std::vector<void*> drain(Pool& pool) {
+  std::vector<void*> blocks;
+  while (void* p = pool.allocate()) blocks.push_back(p);
+  return blocks;
+}
+
+template <class Pool>
+class BitmapPoolSteps : public testing::Test {
+ protected:
+  void SetUp() override {
+    blocks_ = drain(pool_);  // the search that finds nothing leaves every marker set
+    ASSERT_EQ(blocks_.size(), pool_.capacity());
+  }
+
+  /// Few enough positions to be quick, at the ends of leaves and nodes.
+  std::vector<std::size_t> positions() const {
+    std::vector<std::size_t> some = {0, blocks_.size() / 2, blocks_.size() - 1};
+    if (blocks_.size() > 33) some.push_back(32);
+    return some;
+  }
+
+  /// What a handler may count on: a block given back by a deallocate() that returned is found. It
+  /// takes the very block that it gave back, by looking there first, so that any other free block
+  /// stays free all the time.
+  void give_back_and_take(std::size_t index) {
+    void* const p = pool_.block(index);
+    if (!pool_.deallocate(p)) return;  // the interrupted operation has it already
+    BitmapPoolCursor cursor;
+    cursor.leaf() = index / Pool::kGeometry.bits_per_leaf();
+    ASSERT_EQ(pool_.allocate(cursor), p);
+  }
+
+  /// The same by a search that does not begin there: only the markers lead to the block.
+  void give_back_and_search(std::size_t index) {
+    if (!pool_.deallocate(pool_.block(index))) return;
+    ASSERT_NE(allocate_looking_last_at(index), nullptr) << "a free block was overlooked";
+  }
+
+  void* allocate_looking_last_at(std::size_t index) {
+    BitmapPoolCursor cursor;
+    cursor.leaf() = index / Pool::kGeometry.bits_per_leaf() + 1;
+    return pool_.allocate(cursor);
+  }
+
+  Pool pool_;
+  std::vector<void*> blocks_;
+};
+using Pools = testing::Types<Flat, OneLevel, TwoLevels, WideLeaves>;
+TYPED_TEST_SUITE(BitmapPoolSteps, Pools);
+
+TYPED_TEST(BitmapPoolSteps, AFreeBlockIsFoundWhereverAnotherAllocateStandsStill) {
+  auto& pool = this->pool_;
+  for (const bool markers_are_set : {true, false}) {
+    for (const std::size_t index : this->positions()) {
+      for (std::size_t n = 1;; ++n) {
+        if (!markers_are_set) pool.repair();
+        void* found = nullptr;
+        const bool interrupted = WatchedSteps::run_interrupted(
+            n, [&] { found = this->allocate_looking_last_at(index); },
+            [&] { this->give_back_and_search(index); });
+        if (this->HasFatalFailure()) return;
+        ASSERT_EQ(found, nullptr) << "all blocks are taken again";
+        ASSERT_EQ(pool.in_use(), pool.capacity());
+        ASSERT_EQ(pool.broken_invariant(), nullptr);
+        if (!interrupted) break;
+      }
+    }
+  }
+}
+
+TYPED_TEST(BitmapPoolSteps, AFreeBlockIsFoundWhereverADeallocateStandsStill) {
+  auto& pool = this->pool_;
+  for (const std::size_t index : this->positions()) {
+    const std::size_t other = (index + 1) % pool.capacity();
+    for (std::size_t n = 1;; ++n) {
+      const bool interrupted = WatchedSteps::run_interrupted(
+          n, [&] { ASSERT_TRUE(pool.deallocate(pool.block(index))); },
+          [&] { this->give_back_and_search(other); });
+      if (this->HasFatalFailure()) return;
+      ASSERT_NE(pool.allocate(), nullptr) << "the block is lost";
+      ASSERT_EQ(pool.allocate(), nullptr);
+      ASSERT_EQ(pool.broken_invariant(), nullptr);
+      if (!interrupted) break;
+    }
+  }
+}
+
+TYPED_TEST(BitmapPoolSteps, ABlockFreedBeforeAMarkIsFoundBeforeItsRecheck) {
+  // The narrow case: a search has seen a leaf full and stands before its mark; a block of that leaf
+  // comes back and sees no mark; the search marks the leaf and stands again. Now the marker lies,
+  // and only the count beside it says so.
+  auto& pool = this->pool_;
+  for (const std::size_t index : this->positions()) {
+    for (std::size_t gap = 1; gap <= 6; ++gap) {
+      for (std::size_t n = 1;; ++n) {
+        pool.repair();
+        void* outer = nullptr;
+        bool overlooked = false;
+        const bool interrupted = WatchedSteps::run_interrupted(
+            n, [&] { outer = this->allocate_looking_last_at(index); },
+            [&] {
+              ASSERT_TRUE(pool.deallocate(pool.block(index)));
+              WatchedSteps::interrupt = [&] {
+                overlooked = this->allocate_looking_last_at(index) == nullptr &&
+                             !pool.is_in_use(pool.block(index));
+              };
+              WatchedSteps::until_interrupt = gap;
+            });
+        if (this->HasFatalFailure()) return;
+        ASSERT_FALSE(overlooked) << "a free block was overlooked";
+        if (pool.in_use() < pool.capacity()) {
+          ASSERT_NE(pool.allocate(), nullptr) << "the block is lost";
+        }
+        ASSERT_EQ(pool.allocate(), nullptr);
+        ASSERT_EQ(pool.broken_invariant(), nullptr);
+        if (!interrupted) break;
+      }
+    }
+  }
+}
+
+TYPED_TEST(BitmapPoolSteps, AFreeBlockIsFoundByAHandlerInsideAHandler) {
+  auto& pool = this->pool_;
+  std::mt19937 random(1);
+  // All pairs of places for the small pools, a random choice of second places for the large.
+  for (std::size_t outer = 1;; ++outer) {
+    bool outer_happened = false;
+    std::size_t inner = 1;
+    for (bool inner_happened = true; inner_happened;) {
+      pool.repair();
+      inner_happened = false;
+      outer_happened = WatchedSteps::run_interrupted(
+          outer, [&] { ASSERT_EQ(pool.allocate(), nullptr); },
+          [&] {
+            const std::size_t first = random() % pool.capacity();
+            const std::size_t second =
+                (first + TypeParam::kGeometry.bits_per_leaf() * (1 + random() % 7)) %
+                pool.capacity();
+            inner_happened = WatchedSteps::run_interrupted(
+                inner, [&] { this->give_back_and_search(first); },
+                [&] { this->give_back_and_take(second); });
+          });
+      if (this->HasFatalFailure()) return;
+      ASSERT_EQ(pool.in_use(), pool.capacity());
+      ASSERT_EQ(pool.broken_invariant(), nullptr);
+      inner += pool.capacity() > 64 ? 1 + random() % 200 : 1;
+    }
+    if (!outer_happened) break;
+    if (pool.capacity() > 64) outer += random() % 20;
+  }
+}
+
+TYPED_TEST(BitmapPoolSteps, ABlockIsNeverHandedOutTwiceWhateverInterrupts) {
+  auto& pool = this->pool_;
+  const char* fixed = std::getenv("STRATA_SEED");
+  const unsigned seed = fixed != nullptr ? static_cast<unsigned>(std::strtoul(fixed, nullptr, 0))
+                                         : std::random_device{}();
+  std::printf("STRATA_SEED=%u\n", seed);
+  std::mt19937 random(seed);
+  std::vector<bool> held(pool.capacity(), true);
+  std::size_t held_count = pool.capacity();
+  // Random operations, interrupted at random steps by random operations, and those again. The model
+  // changes when an operation has returned; a block that is on its way out or in belongs to nobody.
+  std::function<void(int)> operate = [&](int depth) {
+    const auto interrupted = [&](const std::function<void()>& operation) {
+      if (depth == 0) return operation();
+      WatchedSteps::run_interrupted(1 + random() % 8, operation, [&] { operate(depth - 1); });
+    };
+    void* batch[70];
+    const std::size_t start = random() % pool.capacity();
+    const std::size_t count = 1 + random() % 70;
+    std::size_t got = 0;
+    const auto note = [&](void* p) {
+      const std::size_t index = pool.index_of(p);
+      ASSERT_FALSE(held[index]) << "handed out twice";
+      held[index] = true;
+      ++held_count;
+    };
+    const auto forget = [&](std::size_t index) {
+      held[index] = false;
+      --held_count;
+    };
+    switch (random() % 4) {
+      case 0: {
+        void* p = nullptr;
+        interrupted([&] { p = pool.allocate(); });
+        if (p != nullptr) note(p);
+        break;
+      }
+      case 1:
+        interrupted([&] { got = pool.allocate_batch(batch, count); });
+        for (std::size_t i = 0; i < got; ++i) note(batch[i]);
+        break;
+      case 2:
+        if (!held[start]) break;
+        forget(start);
+        interrupted([&] { ASSERT_TRUE(pool.deallocate(pool.block(start))); });
+        break;
+      default:
+        for (std::size_t i = start; i < pool.capacity() && got < count; ++i) {
+          if (!held[i]) continue;
+          forget(i);
+          batch[got++] = pool.block(i);
+        }
+        interrupted([&] { ASSERT_EQ(pool.deallocate_batch(batch, got), got); });
+    }
+  };
+  for (int i = 0; i < 5000; ++i) {
+    operate(2);
+    WatchedSteps::until_interrupt = 0;
+    if (this->HasFatalFailure()) return;
+    ASSERT_EQ(pool.in_use(), held_count);
+    ASSERT_EQ(pool.broken_invariant(), nullptr);
+  }
+}
+
+TYPED_TEST(BitmapPoolSteps, AQuietPoolTakesTheStepsThatTheManualStates) {
+  auto& pool = this->pool_;
+  const auto& geometry = TypeParam::kGeometry;
+  BitmapPoolCursor cursor;
+  const auto steps = [&](auto&& operation) {
+    WatchedSteps::loads = WatchedSteps::rmws = 0;
+    operation();
+    return std::pair(WatchedSteps::loads, WatchedSteps::rmws);
+  };
+  using Cost = std::pair<std::size_t, std::size_t>;
+  // Exhausted, all markers set: the home word and the top level.
+  EXPECT_EQ(steps([&] { EXPECT_EQ(pool.allocate(cursor), nullptr); }),
+            Cost(1 + geometry.top_nodes(), 0));
+  // A free under set markers takes one of them away per level.
+  EXPECT_EQ(steps([&] { EXPECT_TRUE(pool.deallocate(pool.block(0))); }),
+            Cost(geometry.levels, 1 + geometry.levels));
+  // A hit in the home word.
+  cursor.leaf() = 0;
+  EXPECT_EQ(steps([&] { EXPECT_NE(pool.allocate(cursor), nullptr); }), Cost(1, 1));
+  // A double free, and no block at all.
+  EXPECT_TRUE(pool.deallocate(pool.block(0)));
+  EXPECT_EQ(steps([&] { EXPECT_FALSE(pool.deallocate(pool.block(0))); }), Cost(0, 1));
+  EXPECT_EQ(steps([&] { EXPECT_FALSE(pool.deallocate(&pool)); }), Cost(0, 0));
+  // The one free block at the far end of a full pool: once across and once down.
+  EXPECT_NE(pool.allocate(cursor), nullptr);
+  EXPECT_EQ(pool.allocate(cursor), nullptr);
+  EXPECT_TRUE(pool.deallocate(pool.block(pool.capacity() - 1)));
+  cursor.leaf() = 0;
+  const auto [loads, rmws] = steps([&] { EXPECT_NE(pool.allocate(cursor), nullptr); });
+  EXPECT_LE(loads, 1 + geometry.top_nodes() + geometry.levels);
+  EXPECT_EQ(rmws, 1u);
+}
+
+}  // namespace
+}  // namespace strata
