@@ -74,6 +74,7 @@ alignas(64) unsigned char buffer[16384];
 }  // namespace
 
 extern "C" int strata_self_test() {
+  if (const int line = strata_block_self_test()) return line;
   if (const int line = fill_and_empty(small)) return line;
   if (const int line = fill_and_empty(large)) return line;
 

@@ -10,3 +10,6 @@ extern "C" int strata_self_test();
 /// often as possible, while strata_self_test() runs.
 /// \returns  0, or the line of the check that failed.
 extern "C" int strata_self_test_interrupt();
+
+/// What it can check about BlockAllocator; strata_self_test() does. \returns  The same.
+extern "C" int strata_block_self_test();

@@ -1,0 +1,180 @@
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <new>
+#include <strata/detail/refuse.hpp>
+#include <strata/malloc_source.hpp>
+#include <type_traits>
+#include <utility>
+
+/// \file  The allocator of the standard containers and std::unique_ptr over any source.
+///
+/// A source is anything with these three; BlockAllocator, SizeClassAllocator and Malloc are:
+///   void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept;   // nullptr: refused
+///   void deallocate(void* p) noexcept;
+///   bool owns(const void* p) const noexcept;                                 // for MemoryResource
+
+namespace strata {
+namespace detail {
+
+/// How an adapter finds its source: by address, or not at all if the source has no state.
+template <typename Source, bool = std::is_empty_v<Source>>
+class SourceHandle {
+ public:
+  constexpr explicit SourceHandle(Source& source) noexcept : source_(&source) {}
+  constexpr Source& get() const noexcept { return *source_; }
+  constexpr bool is_same_as(const SourceHandle& other) const noexcept {
+    return source_ == other.source_;
+  }
+
+ private:
+  Source* source_;
+};
+
+template <typename Source>
+class SourceHandle<Source, true> {
+ public:
+  constexpr SourceHandle() noexcept = default;
+  constexpr explicit SourceHandle(Source&) noexcept {}
+  constexpr Source get() const noexcept { return {}; }
+  constexpr bool is_same_as(const SourceHandle&) const noexcept { return true; }
+};
+
+}  // namespace detail
+
+/// A standard allocator over a source, by default the malloc:
+///   std::vector<int, strata::Allocator<int>> v;
+///   std::list<int, strata::Allocator<int, SizeClassAllocator>> l(sizes);
+///
+/// The source outlives the container. Allocators of the same source are equal; a container that is
+/// moved or swapped takes its allocator along, a copy does not.
+/// \threads  As the source.
+template <typename T, typename Source = Malloc>
+class Allocator : private detail::SourceHandle<Source> {
+  using Handle = detail::SourceHandle<Source>;
+
+ public:
+  using value_type = T;
+  using size_type = std::size_t;
+  using difference_type = std::ptrdiff_t;
+  using is_always_equal = std::is_empty<Source>;
+  using propagate_on_container_move_assignment = std::true_type;
+  using propagate_on_container_swap = std::true_type;
+  using propagate_on_container_copy_assignment = std::false_type;
+
+  /// Only over a source without state.
+  template <typename S = Source, typename = std::enable_if_t<std::is_empty_v<S>>>
+  constexpr Allocator() noexcept {}
+  constexpr Allocator(Source& source) noexcept : Handle(source) {}  // NOLINT: containers take it so
+  template <typename U>
+  constexpr Allocator(const Allocator<U, Source>& other) noexcept  // NOLINT: rebinding is implicit
+      : Handle(other.handle()) {}
+
+  /// \errors  std::bad_alloc if the source refuses; ends a program without exceptions.
+  [[nodiscard]] T* allocate(std::size_t count) {
+    if (count > std::numeric_limits<std::size_t>::max() / sizeof(T))
+      detail::refuse_memory(kTooMany);
+    void* p = this->get().try_allocate(count * sizeof(T), alignof(T));
+    if (p == nullptr) detail::refuse_memory(kRefused);
+    return static_cast<T*>(p);
+  }
+  void deallocate(T* p, std::size_t) noexcept { this->get().deallocate(p); }
+
+  const Handle& handle() const noexcept { return *this; }
+
+ private:
+  static constexpr char kTooMany[] = "Allocator: more elements than the address space holds";
+  static constexpr char kRefused[] = "Allocator: the source has no memory for this request";
+};
+
+template <typename T, typename U, typename Source>
+bool operator==(const Allocator<T, Source>& a, const Allocator<U, Source>& b) noexcept {
+  return a.handle().is_same_as(b.handle());
+}
+template <typename T, typename U, typename Source>
+bool operator!=(const Allocator<T, Source>& a, const Allocator<U, Source>& b) noexcept {
+  return !(a == b);
+}
+
+/// The deleter of make_unique(): destroys and gives back to the source. Does not convert to the
+/// deleter of a base class, whose address may be another.
+template <typename T, typename Source = Malloc>
+class Deleter : private detail::SourceHandle<Source> {
+ public:
+  template <typename S = Source, typename = std::enable_if_t<std::is_empty_v<S>>>
+  constexpr Deleter() noexcept {}
+  constexpr explicit Deleter(Source& source) noexcept : detail::SourceHandle<Source>(source) {}
+
+  void operator()(T* object) const noexcept {
+    object->~T();
+    this->get().deallocate(object);
+  }
+};
+
+/// The same for arrays: remembers how many elements to destroy.
+template <typename T, typename Source>
+class Deleter<T[], Source> : private detail::SourceHandle<Source> {
+ public:
+  template <typename S = Source, typename = std::enable_if_t<std::is_empty_v<S>>>
+  constexpr Deleter() noexcept {}
+  constexpr Deleter(Source& source, std::size_t count) noexcept
+      : detail::SourceHandle<Source>(source), count_(count) {}
+
+  void operator()(T* array) const noexcept {
+    std::destroy_n(array, count_);
+    this->get().deallocate(array);
+  }
+
+ private:
+  std::size_t count_ = 0;
+};
+
+namespace detail {
+
+/// Gives memory back if what is built in it does not come to be.
+template <typename Source>
+struct MemoryGuard {
+  Source& source;
+  void* memory;
+  ~MemoryGuard() {
+    if (memory != nullptr) source.deallocate(memory);
+  }
+};
+
+}  // namespace detail
+
+/// An object in memory of `source`, which outlives it.
+/// \errors  std::bad_alloc if the source refuses (ends a program without exceptions), and whatever
+///          the constructor throws; the memory is then given back.
+template <typename T, typename Source, typename... Arguments>
+std::enable_if_t<!std::is_array_v<T>, std::unique_ptr<T, Deleter<T, Source>>> make_unique_from(
+    Source& source, Arguments&&... arguments) {
+  detail::MemoryGuard<Source> guard{source, Allocator<T, Source>(source).allocate(1)};
+  T* object = ::new (guard.memory) T(std::forward<Arguments>(arguments)...);
+  guard.memory = nullptr;
+  return std::unique_ptr<T, Deleter<T, Source>>(object, Deleter<T, Source>(source));
+}
+
+/// `count` elements, value-initialised: make_unique_from<int[]>(source, 100).
+template <typename T, typename Source>
+std::enable_if_t<std::is_array_v<T> && std::extent_v<T> == 0,
+                 std::unique_ptr<T, Deleter<T, Source>>>
+make_unique_from(Source& source, std::size_t count) {
+  using Element = std::remove_extent_t<T>;
+  detail::MemoryGuard<Source> guard{source, Allocator<Element, Source>(source).allocate(count)};
+  auto* array = static_cast<Element*>(guard.memory);
+  std::uninitialized_value_construct_n(array, count);
+  guard.memory = nullptr;
+  return std::unique_ptr<T, Deleter<T, Source>>(array, Deleter<T, Source>(source, count));
+}
+
+/// The same from the malloc: make_unique<T>(arguments…), make_unique<T[]>(count).
+template <typename T, typename... Arguments>
+auto make_unique(Arguments&&... arguments) {
+  Malloc source;
+  return make_unique_from<T>(source, std::forward<Arguments>(arguments)...);
+}
+
+}  // namespace strata

@@ -1,0 +1,183 @@
+#pragma once
+
+#include <cstddef>
+#include <new>
+#include <strata/checks.hpp>
+#include <strata/detail/bits.hpp>
+#include <strata/detail/block_stack.hpp>
+#include <strata/detail/cache_line.hpp>
+#include <strata/detail/hints.hpp>
+#include <strata/detail/sanitizer.hpp>
+
+namespace strata::detail {
+
+/// The memory of an ObjectPool: chunks of slots of which one is active. The active chunk's stack is
+/// kept here by value, so that the hot path reads one object; its place in the table is stale until
+/// another chunk is activated.
+///
+/// A chunk comes from operator new, or from the caller (memory == nullptr) and is then not freed.
+/// \threads  One at a time.
+template <std::size_t kSlotBytes, std::size_t kSlotAlignment, Checks kChecks>
+class PoolChunks {
+ public:
+  using Stack = BlockStack<FixedStride<kSlotBytes>, kChecks>;
+
+  PoolChunks() noexcept = default;
+  PoolChunks(const PoolChunks&) = delete;
+  PoolChunks& operator=(const PoolChunks&) = delete;
+  ~PoolChunks() {
+    for (std::size_t i = 0; i < count_; ++i) dispose(i);
+    delete[] table_;
+  }
+
+  static constexpr std::size_t buffer_bytes(std::size_t capacity) noexcept {
+    return BlockLayout::of(kSlotBytes, capacity).bytes + kBufferAlignment - 1;
+  }
+
+  /// Adds a chunk of `capacity` slots. \returns False if the memory is refused.
+  bool add(std::size_t capacity) noexcept {
+    const BlockLayout layout = BlockLayout::of(kSlotBytes, capacity);
+    if (layout.stride == 0 || !make_room_in_table()) return false;
+    void* memory = ::operator new(layout.bytes, kNewAlignment, std::nothrow);
+    if (memory == nullptr) return false;
+    append(memory, memory, layout, capacity);
+    return true;
+  }
+
+  /// Adds the slots that fit into the caller's buffer. \returns False if that is none.
+  bool adopt(void* buffer, std::size_t bytes) noexcept {
+    const std::size_t skipped = (0 - address_of(buffer)) & (kBufferAlignment - 1);
+    if (buffer == nullptr || bytes < skipped || !make_room_in_table()) return false;
+    const std::size_t capacity = BlockLayout::capacity_for(kSlotBytes, bytes - skipped);
+    if (capacity == 0) return false;
+    append(static_cast<char*>(buffer) + skipped, nullptr, BlockLayout::of(kSlotBytes, capacity),
+           capacity);
+    return true;
+  }
+
+  Stack& active() noexcept { return active_; }
+  std::size_t count() const noexcept { return count_; }
+  Stack& at(std::size_t i) noexcept { return i == active_index_ ? active_ : table_[i].stack; }
+  const Stack& at(std::size_t i) const noexcept {
+    return i == active_index_ ? active_ : table_[i].stack;
+  }
+
+  /// The chunk that p points into, count() if there is none. The newest are the largest, so they
+  /// come first.
+  std::size_t find(const void* p) const noexcept {
+    for (std::size_t i = count_; i-- != 0;) {
+      if (at(i).contains(p)) return i;
+    }
+    return count_;
+  }
+  Stack& stack_of(const void* slot) noexcept { return at(find(slot)); }
+
+  bool activate_any_with_room() noexcept {
+    for (std::size_t i = count_; i-- != 0;) {
+      if (!at(i).is_exhausted()) {
+        activate(i);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void forget_all() noexcept {
+    for (std::size_t i = 0; i < count_; ++i) {
+      at(i).forget_all();
+      asan_poison(at(i).blocks(), at(i).bytes());
+    }
+  }
+
+  std::size_t release_empty() noexcept {
+    store_active();
+    std::size_t kept = 0;
+    std::size_t released = 0;
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (table_[i].stack.live() == 0 && table_[i].memory != nullptr) {
+        released += table_[i].stack.capacity();
+        dispose(i);
+      } else {
+        table_[kept++] = table_[i];
+      }
+    }
+    count_ = kept;
+    capacity_ -= released;
+    active_index_ = 0;
+    active_ = count_ != 0 ? table_[0].stack : Stack();
+    return released;
+  }
+
+  std::size_t capacity() const noexcept { return capacity_; }
+  std::size_t live() const noexcept {
+    std::size_t sum = 0;
+    for (std::size_t i = 0; i < count_; ++i) sum += at(i).live();
+    return sum;
+  }
+
+  void check_invariants() const noexcept {
+    std::size_t slots = 0;
+    for (std::size_t i = 0; i < count_; ++i) {
+      at(i).check_invariants();
+      slots += at(i).capacity();
+    }
+    if (slots != capacity_) misuse("internal error, please report: the chunks' slots miscounted");
+  }
+
+ private:
+  struct Chunk {
+    Stack stack;
+    void* memory;  // what operator new gave; nullptr for a caller's buffer
+  };
+
+  // From operator new a cache line at least, so that small objects share as few lines as they can;
+  // in a caller's buffer no more than the slots and the bookkeeping behind them need.
+  static constexpr std::size_t kBufferAlignment =
+      kSlotAlignment < alignof(void*) ? alignof(void*) : kSlotAlignment;
+  static constexpr std::align_val_t kNewAlignment{
+      kSlotAlignment < kCacheLineBytes ? kCacheLineBytes : kSlotAlignment};
+
+  bool make_room_in_table() noexcept {
+    if (count_ < room_) return true;
+    const std::size_t room = room_ == 0 ? 4 : 2 * room_;
+    auto* table = new (std::nothrow) Chunk[room];
+    if (table == nullptr) return false;
+    for (std::size_t i = 0; i < count_; ++i) table[i] = table_[i];
+    delete[] table_;
+    table_ = table;
+    room_ = room;
+    return true;
+  }
+
+  void append(void* slots, void* memory, const BlockLayout& layout, std::size_t capacity) noexcept {
+    table_[count_].stack =
+        Stack({}, slots, capacity, static_cast<char*>(slots) + layout.metadata_offset);
+    table_[count_].memory = memory;
+    asan_poison(slots, kSlotBytes * capacity);
+    capacity_ += capacity;
+    if (++count_ == 1) active_ = table_[0].stack;
+  }
+
+  void dispose(std::size_t i) noexcept {
+    asan_unpoison(table_[i].stack.blocks(), table_[i].stack.bytes());
+    if (table_[i].memory != nullptr) ::operator delete(table_[i].memory, kNewAlignment);
+  }
+
+  void store_active() noexcept {
+    if (count_ != 0) table_[active_index_].stack = active_;
+  }
+  void activate(std::size_t i) noexcept {
+    store_active();
+    active_ = table_[i].stack;
+    active_index_ = i;
+  }
+
+  Stack active_;
+  Chunk* table_ = nullptr;
+  std::size_t active_index_ = 0;
+  std::size_t count_ = 0;
+  std::size_t room_ = 0;
+  std::size_t capacity_ = 0;
+};
+
+}  // namespace strata::detail

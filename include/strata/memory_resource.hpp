@@ -1,0 +1,127 @@
+#pragma once
+
+#include <cstddef>
+#include <memory_resource>
+#include <strata/allocator.hpp>
+#include <strata/detail/bits.hpp>
+#include <strata/detail/hints.hpp>
+#include <strata/detail/refuse.hpp>
+#include <strata/page_arena.hpp>
+
+namespace strata {
+
+/// A std::pmr resource over a source (strata/allocator.hpp says what that is), by default the
+/// malloc. What the source cannot serve, because it is too large, too aligned or the source is
+/// exhausted, comes from `upstream`; by default that refuses, with std::bad_alloc.
+///
+/// Source and upstream outlive it, and it outlives its containers.
+/// \threads  As the source.
+template <typename Source = Malloc>
+class MemoryResource final : public std::pmr::memory_resource {
+ public:
+  /// Only over a source without state.
+  template <typename S = Source, typename = std::enable_if_t<std::is_empty_v<S>>>
+  MemoryResource() noexcept : upstream_(std::pmr::null_memory_resource()) {}
+  explicit MemoryResource(Source& source, std::pmr::memory_resource* upstream =
+                                              std::pmr::null_memory_resource()) noexcept
+      : source_(source), upstream_(upstream) {}
+  MemoryResource(const MemoryResource&) = delete;
+  MemoryResource& operator=(const MemoryResource&) = delete;
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    void* p = source_.get().try_allocate(bytes, alignment);
+    return p != nullptr ? p : upstream_->allocate(bytes, alignment);
+  }
+  void do_deallocate(void* p, std::size_t bytes, std::size_t alignment) override {
+    if (source_.get().owns(p)) {
+      source_.get().deallocate(p);
+    } else {
+      upstream_->deallocate(p, bytes, alignment);
+    }
+  }
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+    if (this == &other) return true;
+#if defined(__cpp_rtti)
+    // Two resources over one source can free each other's memory if they share the upstream too.
+    const auto* same = dynamic_cast<const MemoryResource*>(&other);
+    return same != nullptr && source_.is_same_as(same->source_) && *upstream_ == *same->upstream_;
+#else
+    return false;
+#endif
+  }
+
+  detail::SourceHandle<Source> source_;
+  std::pmr::memory_resource* upstream_;
+};
+
+/// Over a PageArena: memory of any size in order, nothing given back before reset(). Where its
+/// pages come out side by side, requests run on from one into the next.
+template <>
+class MemoryResource<PageArena> final : public std::pmr::memory_resource {
+ public:
+  explicit MemoryResource(PageArena& arena, std::pmr::memory_resource* upstream =
+                                                std::pmr::null_memory_resource()) noexcept
+      : arena_(arena), upstream_(upstream) {}
+  MemoryResource(const MemoryResource&) = delete;
+  MemoryResource& operator=(const MemoryResource&) = delete;
+
+  /// Resets the arena: everything that came from its pages is gone, whoever cut it from them. What
+  /// came from upstream is not.
+  void reset() noexcept {
+    next_ = end_ = 0;
+    arena_.reset();
+  }
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    if (void* p = cut(bytes, alignment)) return p;
+    if (add_pages(bytes, alignment)) {
+      if (void* p = cut(bytes, alignment)) return p;
+    }
+    return upstream_->allocate(bytes, alignment);
+  }
+  void do_deallocate(void* p, std::size_t bytes, std::size_t alignment) override {
+    if (!arena_.owns(p)) upstream_->deallocate(p, bytes, alignment);
+  }
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+    return this == &other;
+  }
+
+  void* cut(std::size_t bytes, std::size_t alignment) noexcept {
+    const std::size_t start = detail::round_up(next_, alignment);
+    const std::size_t taken = bytes == 0 ? 1 : bytes;
+    if (next_ == 0 || start < next_ || start > end_ || taken > end_ - start) return nullptr;
+    next_ = start + taken;
+    return reinterpret_cast<void*>(start);  // NOLINT: addresses are what is rounded here
+  }
+
+  // Takes as many pages as the request can need. If they follow the rest, the rest is used too.
+  bool add_pages(std::size_t bytes, std::size_t alignment) noexcept {
+    const std::size_t page = arena_.page_size();
+    const std::size_t slack = alignment > page ? alignment : 0;
+    if (bytes > static_cast<std::size_t>(-1) - slack - page) return false;
+    const std::size_t count = (bytes + slack + page - 1) / page;
+    void* pages = arena_.allocate_pages(count == 0 ? 1 : count);
+    if (pages == nullptr) return false;
+    const std::size_t start = detail::address_of(pages);
+    if (start != end_) next_ = start;
+    end_ = start + (count == 0 ? 1 : count) * page;
+    return true;
+  }
+
+  PageArena& arena_;
+  std::pmr::memory_resource* upstream_;
+  std::size_t next_ = 0;  // addresses of the rest of the pages taken last
+  std::size_t end_ = 0;
+};
+
+/// The malloc as a resource that lives for ever: std::pmr::set_default_resource(malloc_resource()).
+inline std::pmr::memory_resource* malloc_resource() noexcept {
+  // Never destroyed: containers in static storage may free after every destructor has run.
+  alignas(MemoryResource<>) static unsigned char storage[sizeof(MemoryResource<>)];
+  static auto* resource = ::new (static_cast<void*>(storage)) MemoryResource<>();
+  return resource;
+}
+
+}  // namespace strata

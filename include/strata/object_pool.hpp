@@ -1,0 +1,369 @@
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <new>
+#include <strata/checks.hpp>
+#include <strata/detail/block_stack.hpp>
+#include <strata/detail/misuse.hpp>
+#include <strata/detail/pool_chunks.hpp>
+#include <strata/detail/refuse.hpp>
+#include <strata/detail/sanitizer.hpp>
+#include <type_traits>
+#include <utility>
+
+namespace strata {
+
+/// What create() does when every slot is taken.
+enum class Exhaustion : unsigned char {
+  kReturnNull,  ///< returns nullptr
+  kThrow,       ///< throws std::bad_alloc; ends a program without exceptions
+  kGrow,        ///< doubles the pool, objects stay where they are; kThrow when memory is refused
+};
+
+/// What the pool does with objects that are still alive when it is destroyed. They are destroyed in
+/// any case but the last.
+enum class Leftovers : unsigned char {
+  kDestroy,  ///< says nothing
+  kReport,   ///< writes one line to standard error: how many, and where the first one is
+  kAbort,    ///< ends the program with that line
+};
+
+/// What lies in a free slot.
+enum class FreeSlots : unsigned char {
+  kUntouched,  ///< what was there; nothing is written into a free slot
+  kPoisoned,   ///< 0xdb, and a write to a destroyed object is found when its slot is used again
+#ifdef NDEBUG
+  kDefault = kUntouched,
+#else
+  kDefault = kPoisoned,
+#endif
+};
+
+/// Objects of one type in slots that are all alike, for one thread. Objects never move.
+///
+///   slots:    first chunk | second chunk, as large as all before | …
+///   active_:  the chunk that create() takes from; destroy() looks there first
+///
+/// Slots come back last-freed-first, so a hot object stays in the cache; the list of free slots
+/// lies beside them (9 bytes a slot) and a free slot is never touched. Setting up a pool costs the
+/// same for a million slots as for one.
+///
+/// By default every destroy() of something that is not a live object of this pool ends the program
+/// with a sentence. ObjectPool<T, Checks::kNever> trusts the caller.
+///
+/// Neither copied nor moved: handles and objects point to it.
+/// \threads  One at a time.
+template <typename T, Checks kChecks = Checks::kAlways, FreeSlots kFreeSlots = FreeSlots::kDefault>
+class ObjectPool {
+  static_assert(std::is_object_v<T> && !std::is_array_v<T>, "a pool holds objects, one per slot");
+  static_assert(std::is_same_v<T, std::remove_cv_t<T>>, "a pool holds objects that can be written");
+
+  using Chunks = detail::PoolChunks<sizeof(T), alignof(T), kChecks>;
+  using Stack = typename Chunks::Stack;
+
+ public:
+  /// Gives an object back to its pool; the deleter of Handle.
+  class Deleter {
+   public:
+    constexpr Deleter() noexcept = default;
+    explicit Deleter(ObjectPool& pool) noexcept : pool_(&pool) {}
+    void operator()(T* object) const noexcept { pool_->destroy(object); }
+    ObjectPool* pool() const noexcept { return pool_; }
+
+   private:
+    ObjectPool* pool_ = nullptr;
+  };
+
+  /// Owns one object of the pool, which must outlive it.
+  using Handle = std::unique_ptr<T, Deleter>;
+
+  /// A pool without slots; reserve() adds some, and so does create() under Exhaustion::kGrow.
+  explicit ObjectPool(Exhaustion exhaustion = Exhaustion::kGrow,
+                      Leftovers leftovers = Leftovers::kReport) noexcept
+      : exhaustion_(exhaustion), leftovers_(leftovers) {}
+
+  /// A pool of `capacity` slots.
+  /// \errors  std::bad_alloc if the memory is refused; ends a program without exceptions, which
+  ///          uses the constructor above and reserve().
+  /// \cost    One allocation; no slot is touched.
+  explicit ObjectPool(std::size_t capacity, Exhaustion exhaustion = Exhaustion::kReturnNull,
+                      Leftovers leftovers = Leftovers::kReport)
+      : ObjectPool(exhaustion, leftovers) {
+    if (!reserve(capacity)) detail::refuse_memory(kNoMemory);
+  }
+
+  /// A pool of as many slots as fit into a buffer of the caller's, which outlives it;
+  /// buffer_bytes() tells how much is needed.
+  /// \errors  std::invalid_argument with a sentence if not one slot fits.
+  ObjectPool(void* buffer, std::size_t buffer_size, Exhaustion exhaustion = Exhaustion::kReturnNull,
+             Leftovers leftovers = Leftovers::kReport)
+      : ObjectPool(exhaustion, leftovers) {
+    if (!chunks_.adopt(buffer, buffer_size)) detail::refuse_argument(kBufferTooSmall);
+  }
+
+  /// The size of a buffer in which `capacity` slots fit wherever it starts.
+  static constexpr std::size_t buffer_bytes(std::size_t capacity) noexcept {
+    return Chunks::buffer_bytes(capacity);
+  }
+
+  ObjectPool(const ObjectPool&) = delete;
+  ObjectPool& operator=(const ObjectPool&) = delete;
+
+  ~ObjectPool() {
+    if (const std::size_t left = size(); left != 0) {
+      if (leftovers_ == Leftovers::kReport)
+        detail::report_leftovers(left, std::addressof(*begin()));
+      if (leftovers_ == Leftovers::kAbort) {
+        detail::misuse("ObjectPool destroyed with live objects, the first at ",
+                       std::addressof(*begin()), "");
+      }
+      clear();
+    }
+  }
+
+  /// Makes an object from the arguments, in braces if T is an aggregate.
+  /// \returns  The object; nullptr if no slot is free, under Exhaustion::kReturnNull.
+  /// \errors   std::bad_alloc under the other two. A constructor that throws gives its slot back.
+  /// \cost     Constant, unless the pool grows: then one allocation. No system call otherwise.
+  template <typename... Arguments>
+  T* create(Arguments&&... arguments) {
+    void* slot = take_slot();
+    if (detail::unlikely(slot == nullptr)) return nullptr;
+    SlotGuard guard{this, slot};
+    T* object;
+    if constexpr (std::is_constructible_v<T, Arguments...>) {
+      object = ::new (slot) T(std::forward<Arguments>(arguments)...);
+    } else {
+      object = ::new (slot) T{std::forward<Arguments>(arguments)...};
+    }
+    guard.slot = nullptr;
+    return object;
+  }
+
+  /// The same, owned by a handle; an empty handle stands for nullptr.
+  template <typename... Arguments>
+  Handle make(Arguments&&... arguments) {
+    return Handle(create(std::forward<Arguments>(arguments)...), Deleter(*this));
+  }
+
+  /// Ends the life of an object of this pool; nullptr is ignored. Its destructor may use the pool.
+  /// \errors  With checks, anything but a live object of this pool ends the program with a
+  ///          sentence: not its memory, inside an object, never allocated, already free.
+  /// \cost    Constant for an object of the active chunk, else a search among the chunks, whose
+  ///          number is the logarithm of the growth.
+  void destroy(T* object) noexcept {
+    if (detail::unlikely(!chunks_.active().mark_free(object))) return destroy_elsewhere(object);
+    detail::assume(object != nullptr);  // no slot lies there
+    object->~T();
+    if constexpr (std::is_trivially_destructible_v<T>) {
+      retire(object, chunks_.active());
+    } else {
+      give_slot_back(object);
+    }
+  }
+
+  /// Adds slots until there are `slots` of them.
+  /// \returns  False, with the pool as it was, if the memory is refused.
+  bool reserve(std::size_t slots) noexcept {
+    return slots <= capacity() || chunks_.add(slots - capacity());
+  }
+
+  /// Destroys all objects. Keeps the slots. Destructors may destroy others (with checks), not
+  /// create.
+  void clear() noexcept {
+    for (std::size_t i = 0; i < chunks_.count(); ++i) {
+      Stack& stack = chunks_.at(i);
+      if constexpr (!std::is_trivially_destructible_v<T>) {
+        stack.refresh_states();
+        for (std::size_t j = stack.next_live(0); j < stack.fresh_count();
+             j = stack.next_live(j + 1)) {
+          T* object = object_at(stack, j);
+          stack.mark_free(object);
+          object->~T();
+        }
+      }
+    }
+    chunks_.forget_all();
+  }
+
+  /// Gives chunks without a live object back to the system; a caller's buffer stays.
+  /// \returns  The number of slots that went.
+  std::size_t release_empty_chunks() noexcept { return chunks_.release_empty(); }
+
+  /// Calls f(T&) for every live object, in address order within a chunk. f may destroy the object
+  /// it is given.
+  template <typename Function>
+  void for_each(Function f) {
+    for (T& object : *this) f(object);
+  }
+
+  /// Walks the live objects. Creating objects invalidates the iterator; destroying does not, except
+  /// that without checks only the object it stands on may go.
+  /// \cost  One byte of bookkeeping read per slot ever used, eight at a time.
+  template <typename Object>
+  class BasicIterator {
+   public:
+    using iterator_category = std::forward_iterator_tag;
+    using value_type = T;
+    using difference_type = std::ptrdiff_t;
+    using pointer = Object*;
+    using reference = Object&;
+
+    BasicIterator() noexcept = default;
+    Object& operator*() const noexcept { return *object_at(pool_->chunks_.at(chunk_), slot_); }
+    Object* operator->() const noexcept { return &**this; }
+    BasicIterator& operator++() noexcept {
+      slot_ = pool_->chunks_.at(chunk_).next_live(slot_ + 1);
+      skip_finished_chunks();
+      return *this;
+    }
+    BasicIterator operator++(int) noexcept {
+      BasicIterator before = *this;
+      ++*this;
+      return before;
+    }
+    friend bool operator==(const BasicIterator& a, const BasicIterator& b) noexcept {
+      return a.chunk_ == b.chunk_ && a.slot_ == b.slot_;
+    }
+    friend bool operator!=(const BasicIterator& a, const BasicIterator& b) noexcept {
+      return !(a == b);
+    }
+
+   private:
+    friend ObjectPool;
+    BasicIterator(const ObjectPool* pool, std::size_t chunk) noexcept : pool_(pool), chunk_(chunk) {
+      if (chunk_ < pool_->chunks_.count()) {
+        slot_ = pool_->chunks_.at(chunk_).next_live(0);
+        skip_finished_chunks();
+      }
+    }
+    void skip_finished_chunks() noexcept {
+      while (slot_ == pool_->chunks_.at(chunk_).fresh_count()) {
+        slot_ = 0;
+        if (++chunk_ == pool_->chunks_.count()) return;
+        slot_ = pool_->chunks_.at(chunk_).next_live(0);
+      }
+    }
+
+    const ObjectPool* pool_ = nullptr;
+    std::size_t chunk_ = 0;
+    std::size_t slot_ = 0;
+  };
+  using iterator = BasicIterator<T>;
+  using const_iterator = BasicIterator<const T>;
+
+  iterator begin() noexcept { return first<iterator>(); }
+  iterator end() noexcept { return iterator(this, chunks_.count()); }
+  const_iterator begin() const noexcept { return first<const_iterator>(); }
+  const_iterator end() const noexcept { return const_iterator(this, chunks_.count()); }
+
+  /// \returns  True if p points to or into a slot, live or not. \cost as destroy().
+  bool owns(const void* p) const noexcept { return chunks_.find(p) != chunks_.count(); }
+
+  /// \cost  One step per chunk.
+  std::size_t size() const noexcept { return chunks_.live(); }
+  std::size_t capacity() const noexcept { return chunks_.capacity(); }
+  /// Objects that can be created before the pool is exhausted or grows.
+  std::size_t available() const noexcept { return capacity() - size(); }
+  bool empty() const noexcept { return size() == 0; }
+
+  /// Checks the whole structure and ends the program at a contradiction. For tests.
+  void check_invariants() const noexcept { chunks_.check_invariants(); }
+
+ private:
+  static constexpr char kNoMemory[] = "ObjectPool: the memory for its slots is refused";
+  static constexpr char kBufferTooSmall[] = "ObjectPool: not one slot fits into the buffer";
+  static constexpr char kExhausted[] = "ObjectPool: every slot is taken";
+  static constexpr unsigned char kPoison = 0xdb;
+  // Below this, growing by doubling would allocate again and again for a handful of objects.
+  static constexpr std::size_t kFirstGrowth = 64;
+
+  // Gives the slot back if the constructor does not get to its end.
+  struct SlotGuard {
+    ObjectPool* pool;
+    void* slot;
+    ~SlotGuard() {
+      if (slot == nullptr) return;
+      pool->chunks_.stack_of(slot).mark_free(slot);
+      pool->give_slot_back(slot);
+    }
+  };
+
+  static T* object_at(const Stack& stack, std::size_t index) noexcept {
+    return std::launder(static_cast<T*>(stack.at(index)));
+  }
+
+  template <typename Iterator>
+  Iterator first() const noexcept {
+    for (std::size_t i = 0; i < chunks_.count(); ++i) chunks_.at(i).refresh_states();
+    return Iterator(this, 0);
+  }
+
+  void* take_slot() {
+    [[maybe_unused]] bool recycled = chunks_.active().has_recycled();
+    void* slot = chunks_.active().take();
+    if (detail::unlikely(slot == nullptr)) {
+      if (!find_room()) return nullptr;
+      recycled = chunks_.active().has_recycled();
+      slot = chunks_.active().take();
+    }
+    detail::asan_unpoison(slot, sizeof(T));
+    if constexpr (kFreeSlots == FreeSlots::kPoisoned) {
+      if (recycled) check_poison(slot);
+    }
+    return slot;
+  }
+
+  [[gnu::cold, gnu::noinline]] bool find_room() {
+    if (chunks_.activate_any_with_room()) return true;
+    if (exhaustion_ == Exhaustion::kReturnNull) return false;
+    const std::size_t growth = capacity() < kFirstGrowth ? kFirstGrowth : capacity();
+    if (exhaustion_ == Exhaustion::kThrow) detail::refuse_memory(kExhausted);
+    if (!chunks_.add(growth)) detail::refuse_memory(kNoMemory);
+    return chunks_.activate_any_with_room();
+  }
+
+  static void retire(void* slot, Stack& stack) noexcept {
+    if constexpr (kFreeSlots == FreeSlots::kPoisoned) std::memset(slot, kPoison, sizeof(T));
+    detail::asan_poison(slot, sizeof(T));
+    stack.push(slot);
+  }
+
+  // A destructor or constructor that created objects may have activated another chunk.
+  void give_slot_back(void* slot) noexcept {
+    if (detail::likely(chunks_.active().contains(slot))) {
+      retire(slot, chunks_.active());
+    } else {
+      retire_elsewhere(slot);
+    }
+  }
+  [[gnu::cold, gnu::noinline]] void retire_elsewhere(void* slot) noexcept {
+    retire(slot, chunks_.stack_of(slot));
+  }
+
+  [[gnu::cold, gnu::noinline]] void destroy_elsewhere(T* object) noexcept {
+    if (object == nullptr) return;
+    const std::size_t i = chunks_.find(object);
+    if (i == chunks_.count()) detail::accuse("destroy of ", object, detail::BadPointer::kForeign);
+    Stack& stack = chunks_.at(i);
+    if (!stack.mark_free(object)) detail::accuse("destroy of ", object, stack.fault_of(object));
+    object->~T();
+    give_slot_back(object);
+  }
+
+  static void check_poison(const void* slot) noexcept {
+    const auto* bytes = static_cast<const unsigned char*>(slot);
+    for (std::size_t i = 0; i < sizeof(T); ++i) {
+      if (bytes[i] != kPoison) detail::misuse("write to ", slot, " after it was destroyed");
+    }
+  }
+
+  Chunks chunks_;
+  Exhaustion exhaustion_;
+  Leftovers leftovers_;
+};
+
+}  // namespace strata

@@ -1,0 +1,181 @@
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <list>
+#include <map>
+#include <memory_resource>
+#include <strata/block_allocator.hpp>
+#include <strata/memory_resource.hpp>
+#include <strata/size_class_allocator.hpp>
+#include <string>
+#include <vector>
+
+#include "os/page_source.h"
+
+namespace strata {
+namespace {
+
+/// Counts what passes through to the resource below it.
+class Counting final : public std::pmr::memory_resource {
+ public:
+  int live = 0;
+  int total = 0;
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    ++live;
+    ++total;
+    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+  }
+  void do_deallocate(void* p, std::size_t bytes, std::size_t alignment) override {
+    --live;
+    std::pmr::new_delete_resource()->deallocate(p, bytes, alignment);
+  }
+  bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+};
+
+// Containers of containers with strings on them, built, copied and taken down.
+void exercise(std::pmr::memory_resource& resource) {
+  std::pmr::map<std::pmr::string, std::pmr::vector<std::pmr::string>> map(&resource);
+  for (int i = 0; i < 200; ++i) {
+    std::pmr::string key(&resource);
+    key = "key number " + std::to_string(i % 50) + " of a text that does not fit into a string";
+    map[key].push_back(key);
+  }
+  EXPECT_EQ(map.size(), 50u);
+  for (const auto& [key, values] : map) {
+    ASSERT_EQ(values.size(), 4u);
+    EXPECT_EQ(values.front(), key);
+    EXPECT_EQ(values.get_allocator().resource(), &resource) << "containers pass their resource on";
+  }
+  std::pmr::list<int> list(&resource);
+  for (int i = 0; i < 100; ++i) list.push_back(i);
+  list.remove_if([](int i) { return i % 2 == 0; });
+  EXPECT_EQ(list.size(), 50u);
+}
+
+TEST(MemoryResource, ServesSmallSizesFromClassesAndTheRestFromUpstream) {
+  SizeClassAllocator sizes;
+  Counting upstream;
+  MemoryResource<SizeClassAllocator> resource(sizes, &upstream);
+  exercise(resource);
+  for (std::size_t i = 0; i < sizes.class_count(); ++i) EXPECT_EQ(sizes.in_use(i), 0u);
+  EXPECT_EQ(upstream.live, 0);
+  std::pmr::vector<char> large(10'000, &resource);
+  EXPECT_EQ(upstream.live, 1);
+}
+
+TEST(MemoryResource, TakesOverToUpstreamWhenTheSourceIsExhausted) {
+  PageArena arena(os::page_bytes());
+  BlockAllocator blocks(arena, 64, 4);
+  Counting upstream;
+  MemoryResource<BlockAllocator> resource(blocks, &upstream);
+  std::pmr::list<int> list(&resource);
+  for (int i = 0; i < 10; ++i) list.push_back(i);
+  EXPECT_EQ(blocks.in_use(), 4u);
+  EXPECT_EQ(upstream.live, 6);
+  list.clear();
+  EXPECT_EQ(blocks.in_use(), 0u);
+  EXPECT_EQ(upstream.live, 0);
+}
+
+TEST(MemoryResource, ThrowsBadAllocWithoutAnUpstream) {
+  SizeClassAllocator sizes;
+  MemoryResource<SizeClassAllocator> resource(sizes);
+  EXPECT_THROW(static_cast<void>(resource.allocate(257)), std::bad_alloc);
+}
+
+TEST(MemoryResource, FindsAClassThatIsAlignedEnough) {
+  SizeClassAllocator sizes({24, 40, 64, 256});
+  MemoryResource<SizeClassAllocator> resource(sizes);
+  for (std::size_t alignment : {1u, 8u, 16u, 64u, 256u}) {
+    void* p = resource.allocate(20, alignment);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % alignment, 0u);
+    resource.deallocate(p, 20, alignment);
+  }
+  EXPECT_THROW(static_cast<void>(resource.allocate(20, 512)), std::bad_alloc);
+}
+
+TEST(MemoryResource, IsEqualToAnotherOverTheSameSource) {
+  SizeClassAllocator sizes;
+  SizeClassAllocator others;
+  MemoryResource<SizeClassAllocator> a(sizes);
+  MemoryResource<SizeClassAllocator> b(sizes);
+  MemoryResource<SizeClassAllocator> c(others);
+  EXPECT_TRUE(a == b);
+  EXPECT_FALSE(a == c);
+  EXPECT_FALSE(a == *std::pmr::new_delete_resource());
+  b.deallocate(a.allocate(30), 30);
+}
+
+TEST(ArenaResource, CutsPagesInOrderAndRunsOnFromOneIntoTheNext) {
+  const std::size_t page = os::page_bytes();
+  PageArena arena(8 * page);
+  MemoryResource<PageArena> resource(arena);
+  auto* a = static_cast<char*>(resource.allocate(100, 1));
+  auto* b = static_cast<char*>(resource.allocate(page, 4));
+  EXPECT_EQ(b, a + 100);
+  std::memset(b, 1, page);
+  EXPECT_EQ(arena.pages_allocated(), 2u);
+  auto* c = static_cast<char*>(resource.allocate(1, 64));
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(c) % 64, 0u);
+  resource.deallocate(c, 1, 64);
+  EXPECT_NE(resource.allocate(1, 64), c) << "nothing is given back before reset()";
+  EXPECT_NE(resource.allocate(0), resource.allocate(0));
+}
+
+TEST(ArenaResource, LeavesPagesThatOthersTookAlone) {
+  const std::size_t page = os::page_bytes();
+  PageArena arena(8 * page);
+  MemoryResource<PageArena> resource(arena);
+  auto* a = static_cast<char*>(resource.allocate(page - 10, 1));
+  auto* theirs = static_cast<char*>(arena.allocate_page());
+  auto* b = static_cast<char*>(resource.allocate(20, 1));
+  EXPECT_EQ(theirs, a + page);
+  EXPECT_EQ(b, theirs + page);
+}
+
+TEST(ArenaResource, ServesEveryAlignment) {
+  const std::size_t page = os::page_bytes();
+  PageArena arena(64 * page);
+  MemoryResource<PageArena> resource(arena);
+  for (std::size_t alignment = 1; alignment <= 8 * page; alignment *= 2) {
+    auto* p = static_cast<char*>(resource.allocate(10, alignment));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % alignment, 0u);
+    std::memset(p, 1, 10);
+  }
+}
+
+TEST(ArenaResource, StartsAgainOnReset) {
+  PageArena arena(64 * os::page_bytes());
+  MemoryResource<PageArena> resource(arena);
+  void* first = resource.allocate(1);
+  for (int round = 0; round < 100; ++round) {
+    resource.reset();
+    exercise(resource);
+  }
+  resource.reset();
+  EXPECT_EQ(resource.allocate(1), first);
+}
+
+TEST(ArenaResource, GoesUpstreamOrThrowsWhenTheArenaIsExhausted) {
+  const std::size_t page = os::page_bytes();
+  PageArena arena(page);
+  {
+    MemoryResource<PageArena> resource(arena);
+    EXPECT_THROW(static_cast<void>(resource.allocate(page + 1)), std::bad_alloc);
+    volatile std::size_t absurd = SIZE_MAX - 10;  // hidden, or the compiler warns
+    EXPECT_THROW(static_cast<void>(resource.allocate(absurd)), std::bad_alloc);
+    EXPECT_NE(resource.allocate(page), nullptr);
+    EXPECT_THROW(static_cast<void>(resource.allocate(1)), std::bad_alloc);
+  }
+  Counting upstream;
+  MemoryResource<PageArena> resource(arena, &upstream);
+  exercise(resource);
+  EXPECT_GT(upstream.total, 0);
+  EXPECT_EQ(upstream.live, 0);
+}
+
+}  // namespace
+}  // namespace strata

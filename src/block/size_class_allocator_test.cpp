@@ -1,0 +1,210 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <stdexcept>
+#include <strata/size_class_allocator.hpp>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "os/page_source.h"
+
+namespace strata {
+namespace {
+
+template <typename Sizes>
+class SizeClassAllocatorTest : public testing::Test {};
+using Forms = testing::Types<SizeClassAllocator, UncheckedSizeClassAllocator>;
+TYPED_TEST_SUITE(SizeClassAllocatorTest, Forms);
+
+TYPED_TEST(SizeClassAllocatorTest, ServesEachSizeFromTheSmallestClassThatHoldsIt) {
+  TypeParam sizes;
+  ASSERT_EQ(sizes.class_count(), 4u);
+  EXPECT_EQ(sizes.largest_class(), 256u);
+  for (std::size_t size = 0; size <= 256; ++size) {
+    std::size_t class_size = 0;
+    void* block = sizes.allocate(size, class_size);
+    ASSERT_NE(block, nullptr);
+    std::memset(block, 1, size);
+    EXPECT_EQ(class_size, size <= 32 ? 32u : size <= 64 ? 64u : size <= 128 ? 128u : 256u);
+    EXPECT_EQ(sizes.class_size_of(block), class_size);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % class_size, 0u);
+    sizes.deallocate(block, class_size);
+  }
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(sizes.in_use(i), 0u);
+}
+
+TYPED_TEST(SizeClassAllocatorTest, GivesEachClassAMebibyteByDefault) {
+  TypeParam sizes;
+  for (std::size_t i = 0; i < sizes.class_count(); ++i) {
+    EXPECT_LE(sizes.capacity(i) * sizes.class_bytes(i), std::size_t{1} << 20);
+    EXPECT_GT(sizes.capacity(i) * (sizes.class_bytes(i) + 10), (std::size_t{1} << 20) * 95 / 100);
+  }
+}
+
+TYPED_TEST(SizeClassAllocatorTest, TakesAnyAscendingListOfClasses) {
+  TypeParam sizes({8, 20, 48, 1000, 70000}, 1 << 20);
+  ASSERT_EQ(sizes.class_count(), 5u);
+  EXPECT_EQ(sizes.class_bytes(1), 24u) << "rounded up to a multiple of 8";
+  EXPECT_EQ(sizes.class_bytes(4), 70000u);
+  for (std::size_t size : {1u, 8u, 9u, 24u, 25u, 48u, 49u, 1000u, 1001u, 70000u}) {
+    std::size_t class_size = 0;
+    void* block = sizes.allocate(size, class_size);
+    ASSERT_NE(block, nullptr);
+    EXPECT_GE(class_size, size);
+    std::memset(block, 1, class_size);
+  }
+}
+
+TYPED_TEST(SizeClassAllocatorTest, KnowsTheClassOfABlockByItself) {
+  TypeParam sizes;
+  void* small = sizes.allocate(10);
+  void* large = sizes.allocate(200);
+  sizes.deallocate(large);
+  sizes.deallocate(small);
+  sizes.deallocate(nullptr);
+  EXPECT_EQ(sizes.allocate(32), small);
+  EXPECT_EQ(sizes.allocate(129), large);
+}
+
+TYPED_TEST(SizeClassAllocatorTest, HandsOutNothingMoreWhenAClassIsEmpty) {
+  TypeParam sizes({64, 128}, os::page_bytes());
+  std::size_t count = 0;
+  while (sizes.allocate(64) != nullptr) ++count;
+  EXPECT_EQ(count, sizes.capacity(0));
+  EXPECT_EQ(sizes.try_allocate(1), nullptr);
+  EXPECT_NE(sizes.allocate(65), nullptr) << "the other class is not touched by it";
+}
+
+TYPED_TEST(SizeClassAllocatorTest, RefusesSizesAboveTheLargestClassWithASentence) {
+  TypeParam sizes;
+  std::size_t class_size = 7;
+  EXPECT_THROW(sizes.allocate(SIZE_MAX), std::length_error);
+  EXPECT_THROW(sizes.allocate(257, class_size), std::length_error);
+  EXPECT_EQ(class_size, 7u);
+  EXPECT_EQ(sizes.try_allocate(257), nullptr);
+  try {
+    sizes.allocate(257);
+    ADD_FAILURE() << "was served";
+  } catch (const std::length_error& error) {
+    EXPECT_STREQ(error.what(), "SizeClassAllocator: the size is above the largest class");
+  }
+}
+
+TYPED_TEST(SizeClassAllocatorTest, SaysWhyItRefusesAListOfClasses) {
+  const auto why = [](std::vector<std::size_t> classes, std::size_t run_bytes) {
+    const char* reason = nullptr;
+    EXPECT_FALSE(
+        TypeParam::try_create(classes.data(), classes.size(), run_bytes, nullptr, &reason));
+    return reason;
+  };
+  const auto ascending =
+      "SizeClassAllocator: a class is not larger than the one before, in steps of 8";
+  EXPECT_STREQ(why({}, 4096), "SizeClassAllocator: the list of classes is empty");
+  EXPECT_STREQ(why({0}, 4096), ascending);
+  EXPECT_STREQ(why({64, 32}, 4096), ascending);
+  EXPECT_STREQ(why({60, 64}, 4096), ascending);
+  EXPECT_STREQ(why({64, SIZE_MAX}, 4096), ascending);
+  EXPECT_STREQ(why({64, 4096}, 4096), "SizeClassAllocator: a run holds no block of its class");
+  EXPECT_STREQ(why({64}, SIZE_MAX / 2), "SizeClassAllocator: a run is above 2 GiB");
+  std::vector<std::size_t> many;
+  for (std::size_t i = 1; i <= 256; ++i) many.push_back(8 * i);
+  EXPECT_STREQ(why(many, 1 << 16), "SizeClassAllocator: there are more than 255 classes");
+  many.pop_back();
+  EXPECT_TRUE(TypeParam::try_create(many.data(), many.size(), 1 << 16));
+  EXPECT_THROW(TypeParam({64, 32}), std::invalid_argument);
+}
+
+TYPED_TEST(SizeClassAllocatorTest, LivesOnAnArenaThatOthersUseToo) {
+  PageArena arena(64 * os::page_bytes());
+  void* before = arena.allocate_page();
+  TypeParam sizes(arena, {64, 128}, 4 * os::page_bytes());
+  void* block = sizes.allocate(100);
+  EXPECT_TRUE(arena.owns(block));
+  EXPECT_FALSE(sizes.owns(before));
+  EXPECT_TRUE(sizes.owns(block));
+  EXPECT_THROW(TypeParam(arena, {64, 128}), std::bad_alloc) << "two runs of 1 MiB do not fit";
+}
+
+TYPED_TEST(SizeClassAllocatorTest, KeepsItsBlocksWhenItMoves) {
+  static_assert(!std::is_copy_constructible_v<TypeParam> && !std::is_copy_assignable_v<TypeParam>);
+  TypeParam first;
+  void* block = first.allocate(50);
+  TypeParam second(std::move(first));
+  EXPECT_EQ(first.try_allocate(1), nullptr) << "a moved-from allocator is empty";  // NOLINT
+  EXPECT_FALSE(first.owns(block));
+  EXPECT_TRUE(second.owns(block));
+  TypeParam third({8});
+  third = std::move(second);
+  third.deallocate(block);
+  EXPECT_EQ(third.in_use(1), 0u);
+}
+
+TYPED_TEST(SizeClassAllocatorTest, AgreesWithAModelUnderRandomOperations) {
+  const char* text = std::getenv("STRATA_SEED");
+  const std::uint64_t seed =
+      text != nullptr ? std::strtoull(text, nullptr, 0) : std::random_device()();
+  std::printf("STRATA_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  std::mt19937_64 random(seed);
+  TypeParam sizes({16, 48, 64, 256}, 4 * os::page_bytes());
+  std::vector<std::tuple<unsigned char*, std::size_t, unsigned char>> live;
+  std::vector<std::size_t> in_use(sizes.class_count());
+  const auto class_of = [&](std::size_t size) {
+    std::size_t i = 0;
+    while (sizes.class_bytes(i) < size) ++i;
+    return i;
+  };
+  for (int step = 0; step < 20000; ++step) {
+    if (random() % 20 < 11) {
+      const std::size_t size = random() % 257;
+      const std::size_t expected_class = class_of(size);
+      auto* block = static_cast<unsigned char*>(sizes.allocate(size));
+      ASSERT_EQ(block == nullptr, in_use[expected_class] == sizes.capacity(expected_class));
+      if (block != nullptr) {
+        const auto mark = static_cast<unsigned char>(random());
+        std::memset(block, mark, size);
+        live.emplace_back(block, size, mark);
+        ++in_use[expected_class];
+      }
+    } else if (!live.empty()) {
+      std::swap(live[random() % live.size()], live.back());
+      const auto [block, size, mark] = live.back();
+      live.pop_back();
+      ASSERT_EQ(std::count(block, block + size, mark), static_cast<std::ptrdiff_t>(size));
+      --in_use[class_of(size)];
+      if (random() % 2 == 0) {
+        sizes.deallocate(block);
+      } else {
+        sizes.deallocate(block, sizes.class_bytes(class_of(size)));
+      }
+    }
+    if (step % 64 == 0) sizes.check_invariants();
+    for (std::size_t i = 0; i < in_use.size(); ++i) ASSERT_EQ(sizes.in_use(i), in_use[i]);
+  }
+}
+
+TEST(SizeClassAllocatorDeathTest, DiesOfAFreeWithTheWrongClass) {
+  SizeClassAllocator sizes;
+  void* block = sizes.allocate(32);
+  EXPECT_DEATH(sizes.deallocate(block, 256), "it is not a block of the class given");
+}
+
+TEST(SizeClassAllocatorDeathTest, DiesOfEveryBadPointer) {
+  SizeClassAllocator sizes;
+  auto* block = static_cast<char*>(sizes.allocate(64));
+  auto* other = static_cast<char*>(sizes.allocate(64));
+  sizes.deallocate(other);
+  EXPECT_DEATH(sizes.deallocate(&sizes), "free of 0x[0-9a-f]+: it is not memory of this pool");
+  EXPECT_DEATH(sizes.deallocate(block + (std::size_t{64} << 32)), "not memory of this pool");
+  EXPECT_DEATH(sizes.deallocate(block + 8), "it points into a block, not at its start");
+  EXPECT_DEATH(sizes.deallocate(block + 128), "this block was never allocated");
+  EXPECT_DEATH(sizes.deallocate(other), "it is already free");
+}
+
+}  // namespace
+}  // namespace strata

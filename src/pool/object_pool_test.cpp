@@ -1,0 +1,364 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <strata/object_pool.hpp>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace strata {
+namespace {
+
+/// Counts its lives and has no default constructor.
+struct Counted {
+  static inline int alive = 0;
+  explicit Counted(int v) : value(v) { ++alive; }
+  Counted(const Counted&) = delete;
+  ~Counted() { --alive; }
+  int value;
+};
+
+struct Thrower {
+  explicit Thrower(bool fails) {
+    if (fails) throw std::runtime_error("no");
+  }
+};
+
+struct alignas(128) Overaligned {
+  char bytes[130];
+};
+
+struct Root {
+  virtual ~Root() = default;
+  virtual int id() const { return 1; }
+  long a = 1;
+};
+struct Left : virtual Root {
+  long b = 2;
+};
+struct Right : virtual Root {
+  long c = 3;
+};
+struct Diamond : Left, Right {
+  explicit Diamond(int v) : value(v) {}
+  int id() const override { return value; }
+  int value;
+};
+
+struct Aggregate {
+  int a;
+  std::string b;
+};
+
+template <typename Tag>
+class ObjectPoolTest : public testing::Test {};
+template <Checks kC, FreeSlots kF>
+struct Form {
+  static constexpr Checks kChecks = kC;
+  static constexpr FreeSlots kFreeSlots = kF;
+};
+using Forms = testing::Types<
+    Form<Checks::kAlways, FreeSlots::kUntouched>, Form<Checks::kNever, FreeSlots::kUntouched>,
+    Form<Checks::kAlways, FreeSlots::kPoisoned>, Form<Checks::kNever, FreeSlots::kPoisoned>>;
+TYPED_TEST_SUITE(ObjectPoolTest, Forms);
+
+template <typename Tag, typename T>
+using Pool = ObjectPool<T, Tag::kChecks, Tag::kFreeSlots>;
+
+TYPED_TEST(ObjectPoolTest, ConstructsAndDestroysEachObjectOnce) {
+  Pool<TypeParam, Counted> pool(3);
+  Counted* a = pool.create(1);
+  Counted* b = pool.create(2);
+  EXPECT_EQ(Counted::alive, 2);
+  EXPECT_EQ(a->value, 1);
+  EXPECT_EQ(b->value, 2);
+  pool.destroy(a);
+  EXPECT_EQ(Counted::alive, 1);
+  EXPECT_EQ(pool.size(), 1u);
+  pool.destroy(b);
+  pool.destroy(nullptr);
+  EXPECT_EQ(Counted::alive, 0);
+  EXPECT_TRUE(pool.empty());
+}
+
+TYPED_TEST(ObjectPoolTest, ReturnsNullWhenItIsFixedAndFull) {
+  Pool<TypeParam, Counted> pool(2, Exhaustion::kReturnNull, Leftovers::kDestroy);
+  EXPECT_EQ(pool.capacity(), 2u);
+  Counted* a = pool.create(1);
+  EXPECT_NE(pool.create(2), nullptr);
+  EXPECT_EQ(pool.available(), 0u);
+  EXPECT_EQ(pool.create(3), nullptr);
+  EXPECT_FALSE(pool.make(3));
+  pool.destroy(a);
+  EXPECT_EQ(pool.create(4), a) << "the slot freed last comes first";
+}
+
+TYPED_TEST(ObjectPoolTest, ThrowsWhenItIsFullAndAskedTo) {
+  Pool<TypeParam, Counted> pool(1, Exhaustion::kThrow, Leftovers::kDestroy);
+  EXPECT_NE(pool.create(1), nullptr);
+  EXPECT_THROW(pool.create(2), std::bad_alloc);
+  EXPECT_EQ(Counted::alive, 1);
+}
+
+TYPED_TEST(ObjectPoolTest, GrowsByChunksWithoutMovingAnObject) {
+  Pool<TypeParam, Counted> pool(Exhaustion::kGrow);
+  EXPECT_EQ(pool.capacity(), 0u);
+  std::vector<Counted*> live;
+  for (int i = 0; i < 5000; ++i) live.push_back(pool.create(i));
+  EXPECT_GE(pool.capacity(), 5000u);
+  EXPECT_LT(pool.capacity(), 3u * 5000u);
+  for (int i = 0; i < 5000; ++i) ASSERT_EQ(live[static_cast<std::size_t>(i)]->value, i);
+  pool.check_invariants();
+  std::shuffle(live.begin(), live.end(), std::mt19937(1));
+  for (Counted* object : live) pool.destroy(object);
+  pool.check_invariants();
+  const std::size_t capacity = pool.capacity();
+  for (std::size_t i = 0; i < capacity; ++i) live.push_back(pool.create(0));
+  EXPECT_EQ(pool.capacity(), capacity) << "the slots of every chunk are used before it grows";
+  pool.clear();
+  EXPECT_EQ(Counted::alive, 0);
+}
+
+TYPED_TEST(ObjectPoolTest, GivesASlotBackWhenTheConstructorThrows) {
+  Pool<TypeParam, Thrower> pool(1);
+  EXPECT_THROW(pool.create(true), std::runtime_error);
+  EXPECT_EQ(pool.size(), 0u);
+  pool.check_invariants();
+  Thrower* object = pool.create(false);
+  ASSERT_NE(object, nullptr);
+  pool.destroy(object);
+  EXPECT_THROW(pool.make(true), std::runtime_error);
+  EXPECT_EQ(pool.available(), 1u);
+}
+
+TYPED_TEST(ObjectPoolTest, OwnsAnObjectThroughAHandle) {
+  Pool<TypeParam, Counted> pool(2);
+  {
+    auto handle = pool.make(7);
+    EXPECT_EQ(handle->value, 7);
+    auto other = std::move(handle);
+    EXPECT_EQ(pool.size(), 1u);
+    EXPECT_EQ(other.get_deleter().pool(), &pool);
+  }
+  EXPECT_EQ(pool.size(), 0u);
+  EXPECT_EQ(Counted::alive, 0);
+}
+
+TYPED_TEST(ObjectPoolTest, HoldsTypesOfEveryShape) {
+  Pool<TypeParam, Overaligned> overaligned(10, Exhaustion::kReturnNull, Leftovers::kDestroy);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(overaligned.create()) % 128, 0u);
+  }
+  Pool<TypeParam, char> chars(100, Exhaustion::kReturnNull, Leftovers::kDestroy);
+  std::set<char*> distinct;
+  for (char i = 0; i < 100; ++i) distinct.insert(chars.create(i));
+  EXPECT_EQ(distinct.size(), 100u);
+  char expected = 0;
+  for (char c : chars) EXPECT_EQ(c, expected++);
+
+  Pool<TypeParam, Aggregate> aggregates(1);
+  Aggregate* aggregate = aggregates.create(3, "text that is too long for the small buffer");
+  EXPECT_EQ(aggregate->a, 3);
+  aggregates.destroy(aggregate);
+
+  Pool<TypeParam, Diamond> diamonds(4);
+  auto diamond = diamonds.make(42);
+  const Root& root = *diamond;
+  EXPECT_EQ(root.id(), 42);
+  EXPECT_EQ(root.a + diamond->b + diamond->c, 6);
+}
+
+TYPED_TEST(ObjectPoolTest, WalksExactlyTheLiveObjects) {
+  Pool<TypeParam, int> pool(Exhaustion::kGrow, Leftovers::kDestroy);
+  EXPECT_EQ(pool.begin(), pool.end());
+  std::multiset<int> expected;
+  std::vector<int*> objects;
+  for (int i = 0; i < 1000; ++i) objects.push_back(pool.create(i));
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    if (i % 3 == 0 || (i > 200 && i < 700)) {
+      pool.destroy(objects[i]);
+    } else {
+      expected.insert(static_cast<int>(i));
+    }
+  }
+  EXPECT_EQ(std::multiset<int>(pool.begin(), pool.end()), expected);
+  const auto& constant = pool;
+  EXPECT_EQ(std::multiset<int>(constant.begin(), constant.end()), expected);
+  pool.for_each([&](int& value) {
+    if (value % 2 == 0) pool.destroy(&value);
+  });
+  EXPECT_EQ(pool.size(), static_cast<std::size_t>(std::count_if(expected.begin(), expected.end(),
+                                                                [](int v) { return v % 2 != 0; })));
+  for (int value : pool) EXPECT_NE(value % 2, 0);
+}
+
+TYPED_TEST(ObjectPoolTest, RunsEveryDestructorOnClearAndStartsAfresh) {
+  Pool<TypeParam, Counted> pool(Exhaustion::kGrow);
+  for (int i = 0; i < 300; ++i) pool.create(i);
+  pool.clear();
+  EXPECT_EQ(Counted::alive, 0);
+  EXPECT_EQ(pool.size(), 0u);
+  EXPECT_GE(pool.capacity(), 300u);
+  pool.check_invariants();
+  pool.destroy(pool.create(1));
+}
+
+TYPED_TEST(ObjectPoolTest, DestroysWhatIsLeftWhenItDies) {
+  {
+    Pool<TypeParam, Counted> pool(4, Exhaustion::kReturnNull, Leftovers::kDestroy);
+    pool.create(1);
+    pool.destroy(pool.create(2));
+    pool.create(3);
+  }
+  EXPECT_EQ(Counted::alive, 0);
+}
+
+TYPED_TEST(ObjectPoolTest, ReportsWhatIsLeftInOneLineIfAsked) {
+  testing::internal::CaptureStderr();
+  {
+    Pool<TypeParam, Counted> pool(4);
+    pool.create(1);
+    pool.create(2);
+  }
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::MatchesRegex(
+                  "strata: ObjectPool destroyed with 2 live objects, the first at 0x[0-9a-f]+\n"));
+  testing::internal::CaptureStderr();
+  {
+    Pool<TypeParam, Counted> pool(4);
+    pool.make(1);
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TYPED_TEST(ObjectPoolTest, LivesInABufferOfTheCaller) {
+  using SmallPool = Pool<TypeParam, Counted>;
+  std::vector<char> buffer(SmallPool::buffer_bytes(10) + 3);
+  SmallPool pool(buffer.data() + 3, buffer.size() - 3);
+  ASSERT_GE(pool.capacity(), 10u);
+  auto handle = pool.make(1);
+  EXPECT_GE(reinterpret_cast<char*>(handle.get()), buffer.data());
+  EXPECT_LT(reinterpret_cast<char*>(handle.get()), buffer.data() + buffer.size());
+  EXPECT_EQ(pool.release_empty_chunks(), 0u);
+  EXPECT_THROW(SmallPool(buffer.data(), 8), std::invalid_argument);
+}
+
+TYPED_TEST(ObjectPoolTest, GivesEmptyChunksBackAndGoesOn) {
+  Pool<TypeParam, int> pool(Exhaustion::kGrow, Leftovers::kDestroy);
+  std::vector<int*> objects;
+  for (int i = 0; i < 1000; ++i) objects.push_back(pool.create(i));
+  for (std::size_t i = 1; i < objects.size(); ++i) pool.destroy(objects[i]);
+  const std::size_t capacity = pool.capacity();
+  const std::size_t released = pool.release_empty_chunks();
+  EXPECT_GT(released, 0u);
+  EXPECT_EQ(pool.capacity(), capacity - released);
+  EXPECT_EQ(*objects[0], 0);
+  pool.check_invariants();
+  for (int i = 0; i < 1000; ++i) pool.create(i);
+  EXPECT_EQ(pool.size(), 1001u);
+  pool.clear();
+  const std::size_t all = pool.capacity();
+  EXPECT_EQ(pool.release_empty_chunks(), all);
+  EXPECT_EQ(pool.capacity(), 0u);
+  EXPECT_NE(pool.create(1), nullptr);
+}
+
+TYPED_TEST(ObjectPoolTest, ReservesSlotsAheadAndReportsRefusal) {
+  Pool<TypeParam, Overaligned> pool(Exhaustion::kReturnNull, Leftovers::kDestroy);
+  EXPECT_EQ(pool.create(), nullptr);
+  EXPECT_TRUE(pool.reserve(100));
+  EXPECT_TRUE(pool.reserve(50));
+  EXPECT_EQ(pool.capacity(), 100u);
+  EXPECT_FALSE(pool.reserve(SIZE_MAX / 2));
+  EXPECT_EQ(pool.capacity(), 100u);
+  EXPECT_NE(pool.create(), nullptr);
+}
+
+/// Creates another object of its pool while it is destroyed, so that the pool grows meanwhile.
+template <typename Tag>
+struct Successor {
+  Pool<Tag, Successor>* pool;
+  int heirs;
+  ~Successor() {
+    for (int i = 0; i < heirs; ++i) pool->create(Successor{pool, 0});
+  }
+  Successor(Pool<Tag, Successor>* p, int n) : pool(p), heirs(n) {}
+  Successor(Successor&& other) noexcept : pool(other.pool), heirs(std::exchange(other.heirs, 0)) {}
+};
+
+TYPED_TEST(ObjectPoolTest, LetsADestructorUseThePool) {
+  Pool<TypeParam, Successor<TypeParam>> pool(Exhaustion::kGrow, Leftovers::kDestroy);
+  auto* parent = pool.create(&pool, 1000);
+  pool.destroy(parent);
+  EXPECT_EQ(pool.size(), 1000u);
+  pool.check_invariants();
+}
+
+TYPED_TEST(ObjectPoolTest, StartsWithAMillionSlotsWithoutTouchingThem) {
+  Pool<TypeParam, Overaligned> pool(1'000'000, Exhaustion::kReturnNull, Leftovers::kDestroy);
+  EXPECT_EQ(pool.available(), 1'000'000u);
+  Overaligned* first = pool.create();
+  Overaligned* second = pool.create();
+  EXPECT_EQ(reinterpret_cast<char*>(second) - reinterpret_cast<char*>(first),
+            static_cast<std::ptrdiff_t>(sizeof(Overaligned)));
+}
+
+TYPED_TEST(ObjectPoolTest, AgreesWithAModelUnderRandomOperations) {
+  const char* text = std::getenv("STRATA_SEED");
+  const std::uint64_t seed =
+      text != nullptr ? std::strtoull(text, nullptr, 0) : std::random_device()();
+  std::printf("STRATA_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  std::mt19937_64 random(seed);
+  Counted::alive = 0;
+  {
+    Pool<TypeParam, Counted> pool(Exhaustion::kGrow, Leftovers::kDestroy);
+    std::vector<std::pair<Counted*, int>> live;
+    std::size_t wanted = 500;
+    for (int step = 0; step < 6000; ++step) {
+      if (step % 1000 == 0) wanted = random() % 1500;
+      const auto dice = random() % 1000;
+      if (dice == 0) {
+        pool.release_empty_chunks();
+      } else if (dice == 1 && random() % 4 == 0) {
+        pool.clear();
+        live.clear();
+      } else if (random() % 100 < (live.size() < wanted ? 70u : 30u)) {
+        const int value = static_cast<int>(random() % 1000);
+        live.emplace_back(pool.create(value), value);
+      } else if (!live.empty()) {
+        std::swap(live[random() % live.size()], live.back());
+        ASSERT_EQ(live.back().first->value, live.back().second);
+        pool.destroy(live.back().first);
+        live.pop_back();
+      }
+      ASSERT_EQ(pool.size(), live.size());
+      ASSERT_EQ(static_cast<std::size_t>(Counted::alive), live.size());
+      pool.check_invariants();
+      if (step % 500 == 0) {
+        std::multiset<int> expected;
+        for (const auto& [object, value] : live) expected.insert(value);
+        std::multiset<int> found;
+        pool.for_each([&](Counted& object) { found.insert(object.value); });
+        ASSERT_EQ(found, expected);
+      }
+    }
+  }
+  EXPECT_EQ(Counted::alive, 0);
+}
+
+static_assert(!std::is_copy_constructible_v<ObjectPool<int>>);
+static_assert(!std::is_move_constructible_v<ObjectPool<int>>);
+static_assert(!std::is_copy_assignable_v<ObjectPool<int>>);
+static_assert(!std::is_copy_constructible_v<ObjectPool<int>::Handle>);
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,64 @@
+// One program that compiles, and in each case one line that must not.
+#include <strata/allocator.hpp>
+#include <strata/block_allocator.hpp>
+#include <strata/memory_resource.hpp>
+#include <strata/object_pool.hpp>
+#include <strata/page_arena.hpp>
+#include <strata/size_class_allocator.hpp>
+#include <utility>
+
+struct Base {
+  int a = 0;
+};
+struct Other {
+  int b = 0;
+};
+struct Derived : Base, Other {};
+
+void compiles(strata::PageArena& arena) {
+  strata::BlockAllocator blocks(arena, 64, 100);
+  strata::SizeClassAllocator sizes;
+  strata::ObjectPool<Derived> pool(10);
+  auto handle = pool.make();
+  strata::MemoryResource<strata::PageArena> resource(arena);
+
+#if defined(CASE_COPY_ARENA)
+  strata::PageArena copy(arena);
+#elif defined(CASE_ASSIGN_ARENA)
+  arena = arena;
+#elif defined(CASE_COPY_BLOCKS)
+  strata::BlockAllocator copy(blocks);
+#elif defined(CASE_ASSIGN_BLOCKS)
+  blocks = blocks;
+#elif defined(CASE_COPY_SIZES)
+  strata::SizeClassAllocator copy(sizes);
+#elif defined(CASE_ASSIGN_SIZES)
+  sizes = sizes;
+#elif defined(CASE_COPY_POOL)
+  strata::ObjectPool<Derived> copy(pool);
+#elif defined(CASE_ASSIGN_POOL)
+  pool = pool;
+#elif defined(CASE_MOVE_POOL)
+  strata::ObjectPool<Derived> moved(std::move(pool));
+#elif defined(CASE_COPY_HANDLE)
+  auto copy = handle;
+#elif defined(CASE_ASSIGN_HANDLE)
+  handle = handle;
+#elif defined(CASE_COPY_RESOURCE)
+  strata::MemoryResource<strata::PageArena> copy(resource);
+#elif defined(CASE_ASSIGN_RESOURCE)
+  resource = resource;
+#elif defined(CASE_POOL_OF_ARRAYS)
+  strata::ObjectPool<int[4]> arrays(10);
+#elif defined(CASE_POOL_OF_CONST)
+  strata::ObjectPool<const int> constants(10);
+#elif defined(CASE_DESTROY_ANOTHER_TYPE)
+  Base base;
+  pool.destroy(&base);
+#elif defined(CASE_ALLOCATOR_WITHOUT_SOURCE)
+  strata::Allocator<int, strata::SizeClassAllocator> allocator;
+#elif defined(CASE_HANDLE_TO_BASE)
+  std::unique_ptr<Other, strata::Deleter<Other, strata::SizeClassAllocator> > base =
+      strata::make_unique_from<Derived>(sizes);
+#endif
+}

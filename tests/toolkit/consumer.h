@@ -1,0 +1,15 @@
+#pragma once
+
+#include <strata/block_allocator.hpp>
+#include <strata/object_pool.hpp>
+#include <strata/page_arena.hpp>
+#include <strata/size_class_allocator.hpp>
+
+struct Message {
+  explicit Message(int v) : value(v) {}
+  int value;
+};
+using Messages = strata::ObjectPool<Message>;
+
+int use_from_another_file(Messages& messages, strata::BlockAllocator& blocks);
+int use_without_exceptions();

@@ -1,0 +1,23 @@
+// Compiled with -fno-exceptions -fno-rtti.
+#include "consumer.h"
+
+#if defined(__cpp_exceptions) || defined(__cpp_rtti)
+#error "this file is here to be compiled without them"
+#endif
+
+int use_without_exceptions() {
+  const char* reason = nullptr;
+  if (strata::PageArena::try_create(0, 0, &reason) || reason == nullptr) return 1;
+  auto arena = strata::PageArena::try_create(1 << 20);
+  if (!arena) return 2;
+  if (strata::BlockAllocator::try_create(*arena, 64, 1 << 20, 16, &reason)) return 3;
+  auto blocks = strata::BlockAllocator::try_create(*arena, 64, 100);
+  if (!blocks || blocks->allocate() == nullptr) return 4;
+  const std::size_t classes[] = {32, 64};
+  auto sizes = strata::SizeClassAllocator::try_create(classes, 2);
+  if (!sizes || sizes->try_allocate(65) != nullptr || sizes->try_allocate(64) == nullptr) return 5;
+  Messages messages(strata::Exhaustion::kReturnNull);
+  if (messages.create(1) != nullptr || !messages.reserve(1)) return 6;
+  auto message = messages.make(1);
+  return message && !messages.make(2) ? 0 : 7;
+}
