@@ -6,8 +6,7 @@ namespace strata {
 
 void Scavenger::start() noexcept {
   if (delay_ms_ == 0) return;
-  std::uint32_t expected = kAsleep;
-  if (!state_.compare_exchange_strong(expected, kRunning, std::memory_order_relaxed)) return;
+  if (!try_wake()) return;
   // Starting a thread allocates: that calls notice() again, which sees kRunning.
   if (!os::start_thread(thread_main, this)) state_.store(kAsleep, std::memory_order_relaxed);
 }
@@ -18,16 +17,28 @@ void* Scavenger::thread_main(void* self) noexcept {
 }
 
 void Scavenger::run() noexcept {
+  do {
+    return_memory_until_none_is_left();
+    state_.store(kAsleep, std::memory_order_relaxed);
+    // Whoever freed after the last round saw kRunning and started nobody: look once more. The fence
+    // keeps the look behind the store; its partner in notice() is the exchange that unlocked the
+    // page heap between the free and the look at the state.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  } while (engine_.idle_bytes() >= kWakeBytes && try_wake());
+}
+
+void Scavenger::return_memory_until_none_is_left() noexcept {
   const std::uint32_t never_changes = 0;
-  for (;;) {
+  do {
     os::wait_on(&never_changes, 0, delay_ms_ * 500'000);
-    {
-      LockGuard guard(round_lock_);
-      engine_.release_unneeded();
-    }
-    if (engine_.idle_bytes() == 0 && !engine_.registry().has_parked()) break;
-  }
-  state_.store(kAsleep, std::memory_order_relaxed);
+    LockGuard guard(round_lock_);
+    engine_.release_unneeded();
+  } while (engine_.idle_bytes() != 0 || engine_.registry().has_parked());
+}
+
+bool Scavenger::try_wake() noexcept {
+  std::uint32_t expected = kAsleep;
+  return state_.compare_exchange_strong(expected, kRunning, std::memory_order_relaxed);
 }
 
 }  // namespace strata
