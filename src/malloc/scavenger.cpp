@@ -19,11 +19,10 @@ void* Scavenger::thread_main(void* self) noexcept {
 void Scavenger::run() noexcept {
   do {
     return_memory_until_none_is_left();
-    state_.store(kAsleep, std::memory_order_relaxed);
-    // Whoever freed after the last round saw kRunning and started nobody: look once more. The fence
-    // keeps the look behind the store; its partner in notice() is the exchange that unlocked the
-    // page heap between the free and the look at the state.
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    // Whoever freed after the last round saw kRunning and started nobody: look once more. An
+    // exchange, so that the look stays behind it; its partner is the exchange that unlocked the
+    // page heap between the free and notice()'s look at the state.
+    state_.exchange(kAsleep, std::memory_order_seq_cst);
   } while (engine_.idle_bytes() >= kWakeBytes && try_wake());
 }
 
