@@ -37,9 +37,13 @@ class FakeProgramThread {
     const unsigned size_class = alignment <= 16 ? SizeClassMap::class_of(bytes)
                                                 : SizeClassMap::class_of_aligned(bytes, alignment);
     if (size_class == 0) return engine_.allocate_large(bytes, alignment);
-    if (cache_ == nullptr) return {engine_.allocate_object(size_class), false};
-    void* object = cache_->pop(size_class);
-    return {object != nullptr ? object : cache_->refill_and_pop(size_class), false};
+    void* object = cache_ != nullptr ? cache_->pop(size_class) : nullptr;
+    if (object == nullptr) {
+      object = cache_ != nullptr ? cache_->refill_and_pop(size_class)
+                                 : engine_.allocate_object(size_class);
+    }
+    const bool is_tracked = Span::tracks_fresh(SizeClassMap::bytes_of(size_class));
+    return {object, object != nullptr && is_tracked && engine_.take_fresh(object)};
   }
 
   void deallocate(void* p) {

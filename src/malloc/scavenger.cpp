@@ -6,8 +6,7 @@ namespace strata {
 
 void Scavenger::start() noexcept {
   if (delay_ms_ == 0) return;
-  std::uint32_t expected = kAsleep;
-  if (!state_.compare_exchange_strong(expected, kRunning, std::memory_order_relaxed)) return;
+  if (!try_wake()) return;
   // Starting a thread allocates: that calls notice() again, which sees kRunning.
   if (!os::start_thread(thread_main, this)) state_.store(kAsleep, std::memory_order_relaxed);
 }
@@ -18,6 +17,16 @@ void* Scavenger::thread_main(void* self) noexcept {
 }
 
 void Scavenger::run() noexcept {
+  do {
+    return_memory_until_none_is_left();
+    // Whoever freed after the last round saw kRunning and started nobody: look once more. An
+    // exchange, so that the look stays behind it; its partner is the exchange that unlocked the
+    // page heap between the free and notice()'s look at the state.
+    state_.exchange(kAsleep, std::memory_order_seq_cst);
+  } while (engine_.idle_bytes() >= kWakeBytes && try_wake());
+}
+
+void Scavenger::return_memory_until_none_is_left() noexcept {
   const std::uint32_t never_changes = 0;
   std::size_t returned;
   do {
@@ -25,7 +34,11 @@ void Scavenger::run() noexcept {
     LockGuard guard(round_lock_);
     returned = engine_.release_unneeded();
   } while (returned != 0 || engine_.idle_bytes() != 0 || engine_.registry().has_parked());
-  state_.store(kAsleep, std::memory_order_relaxed);
+}
+
+bool Scavenger::try_wake() noexcept {
+  std::uint32_t expected = kAsleep;
+  return state_.compare_exchange_strong(expected, kRunning, std::memory_order_relaxed);
 }
 
 }  // namespace strata

@@ -45,7 +45,9 @@ class Scavenger {
   static constexpr std::uint32_t kRunning = 1;
 
   void start() noexcept;
+  bool try_wake() noexcept;
   void run() noexcept;
+  void return_memory_until_none_is_left() noexcept;
   static void* thread_main(void* self) noexcept;
 
   Engine& engine_;
