@@ -144,12 +144,12 @@ void Engine::unlock_all() noexcept {
   registry_.unlock_all();
 }
 
-void Engine::reset_locks_after_fork() noexcept {
+void Engine::reset_after_fork(ThreadCache* own) noexcept {
   metadata_.lock().reset_after_fork();
   page_heap_.lock().reset_after_fork();
   huge_.lock().reset_after_fork();
   central_.reset_locks_after_fork();
-  registry_.reset_after_fork();
+  registry_.reset_after_fork(own);
 }
 
 }  // namespace strata

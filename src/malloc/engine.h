@@ -97,7 +97,8 @@ class Engine {
 
   void lock_all() noexcept;  ///< for fork, by rank
   void unlock_all() noexcept;
-  void reset_locks_after_fork() noexcept;
+  /// In the child, whose only thread has `own` or no cache.
+  void reset_after_fork(ThreadCache* own) noexcept;
 
  private:
   os::PageSource& pages_;

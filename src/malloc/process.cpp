@@ -20,6 +20,12 @@ constinit Lock g_start_lock{LockRank::kStart};
 std::atomic<bool> g_is_started{
     false};  // release after the engine is ready, acquire before its first use
 
+/// The calling thread's cache, nullptr if it has none.
+ThreadCache* own_cache() noexcept {
+  const bool has_cache = t_bins != &g_fresh_bins && t_bins != &g_direct_bins;
+  return has_cache ? static_cast<ThreadCache*>(t_bins) : nullptr;
+}
+
 void on_thread_exit(void* cache) noexcept {
   // What the C library itself frees after this goes the direct way.
   t_bins = &g_direct_bins;
@@ -40,7 +46,7 @@ void after_fork_in_parent() noexcept {
 }
 
 void after_fork_in_child() noexcept {
-  g_process.engine.reset_locks_after_fork();
+  g_process.engine.reset_after_fork(own_cache());
   g_process.scavenger.reset_after_fork();
   g_start_lock.reset_after_fork();
 }
@@ -56,12 +62,12 @@ bool start_process() noexcept {
     if (!g_process.engine.start(options, os::random_seed())) return false;
     g_process.options = options;
     g_process.scavenger.set_delay_ms(options.release_delay_ms);
+    // Before any thread can have a cache. Where the C library refuses, the malloc still works: the
+    // cache of a thread that ends stays in use.
+    os::register_thread_exit(on_thread_exit);
     g_is_started.store(true, std::memory_order_release);
   }
-  // These may allocate; the engine is ready. Where the C library refuses one, the malloc still
-  // works: without the exit of a thread its cache stays in use, without fork handlers fork is as it
-  // was.
-  os::register_thread_exit(on_thread_exit);
+  // These may allocate; the engine is ready. Without fork handlers fork is as it was.
   os::register_fork_handlers(before_fork, after_fork_in_parent, after_fork_in_child);
   if (g_process.options.stats == Options::Stats::kExit) os::register_exit_handler(print_statistics);
   return true;
@@ -196,9 +202,8 @@ std::size_t usable_bytes(const void* p) noexcept {
 
 bool release_memory() noexcept {
   if (!g_is_started.load(std::memory_order_acquire)) return false;
-  bool flushed = false;
-  if (t_bins != &g_fresh_bins && t_bins != &g_direct_bins)
-    flushed = static_cast<ThreadCache*>(t_bins)->flush_all();
+  ThreadCache* cache = own_cache();
+  const bool flushed = cache != nullptr && cache->flush_all();
   return g_process.engine.release_all() || flushed;
 }
 

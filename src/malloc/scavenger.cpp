@@ -5,10 +5,12 @@
 namespace strata {
 
 void Scavenger::start() noexcept {
-  if (delay_ms_ == 0) return;
+  if (delay_ms_ == 0 || os::monotonic_ns() < retry_ns_.load(std::memory_order_relaxed)) return;
   if (!try_wake()) return;
   // Starting a thread allocates: that calls notice() again, which sees kRunning.
-  if (!os::start_thread(thread_main, this)) state_.store(kAsleep, std::memory_order_relaxed);
+  if (os::start_thread(thread_main, this)) return;
+  retry_ns_.store(os::monotonic_ns() + delay_ms_ * 1'000'000, std::memory_order_relaxed);
+  state_.store(kAsleep, std::memory_order_relaxed);
 }
 
 void* Scavenger::thread_main(void* self) noexcept {

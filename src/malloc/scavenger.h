@@ -55,6 +55,8 @@ class Scavenger {
   Lock round_lock_{LockRank::kScavenger};  // held during a round; fork waits for its end
   // relaxed: it decides only who starts a thread; the engine's locks order everything else.
   std::atomic<std::uint32_t> state_{kAsleep};
+  // After the system refused a thread: no other try before this time. relaxed: a hint.
+  std::atomic<std::uint64_t> retry_ns_{0};
 };
 
 }  // namespace strata

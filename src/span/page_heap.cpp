@@ -220,7 +220,12 @@ bool PageHeap::map_chunk() noexcept {
 void PageHeap::file(Region& region) noexcept {
   const unsigned run = longest_run(region.free_pages);
   region.longest_free_run = static_cast<std::uint8_t>(run);
-  by_run_[run].push_front(region);
+  // What holds memory already is used first.
+  if (region.idle_pages() != 0) {
+    by_run_[run].push_front(region);
+  } else {
+    by_run_[run].push_back(region);
+  }
   if (run != 0) nonempty_ |= std::uint64_t{1} << run;
   if (region.idle_pages() != 0) idle_.push_front(region);
 }

@@ -25,6 +25,8 @@ static_assert(span_pages_of(SizeClassMap::kCount - 1) <= kPagesPerRegion,
 static_assert(kPageBytes % SizeClassMap::kMaxAlignment == 0,
               "a span starts where the alignment of its objects needs it");
 
+static_assert(!Span::tracks_fresh(SizeClassMap::kMaxTableBytes),
+              "the hot path of malloc does not say that it hands objects out");
 static_assert(
     [] {
       for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {

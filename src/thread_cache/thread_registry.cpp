@@ -102,9 +102,16 @@ void ThreadRegistry::unlock_all() noexcept {
   lock_.unlock();
 }
 
-void ThreadRegistry::reset_after_fork() noexcept {
-  for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache)) {
+void ThreadRegistry::reset_after_fork(ThreadCache* own) noexcept {
+  while (ThreadCache* cache = in_use_.pop_front()) {
     cache->bins_lock().reset_after_fork();
+    budget_.remove_thread();
+  }
+  in_use_count_ = 0;
+  if (own != nullptr) {
+    in_use_.push_front(*own);
+    ++in_use_count_;
+    budget_.add_thread();
   }
   lock_.reset_after_fork();
 }

@@ -42,10 +42,10 @@ class ThreadRegistry {
 
   void lock_all() noexcept;  ///< for fork: the registry and every cache's bins
   void unlock_all() noexcept;
-  /// In the child: only the calling thread exists. The other threads' caches keep their objects for
-  /// ever, since their owners may have been in the middle of using them: accepted loss, at most a
-  /// share.
-  void reset_after_fork() noexcept;
+  /// In the child: only the calling thread exists, with `own` or with no cache. The other threads'
+  /// caches keep their objects for ever, since their owners may have been in the middle of using
+  /// them: accepted loss, at most the budget.
+  void reset_after_fork(ThreadCache* own) noexcept;
 
  private:
   // Chosen: as many as a pool of workers restarts at once; more would hoard.

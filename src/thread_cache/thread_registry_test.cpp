@@ -164,10 +164,25 @@ TEST_F(ThreadRegistryTest, AllItsLocksCanBeTakenTogetherByRank) {
   registry.lock_all();
   registry.unlock_all();
   registry.lock_all();
-  registry.reset_after_fork();
+  registry.reset_after_fork(b);
   EXPECT_EQ(registry.count_objects(1), 0u);
   EXPECT_EQ(registry.adopt(), a);
   warm(*b, 1, 3);
+}
+
+TEST_F(ThreadRegistryTest, AForkedChildKeepsItsOwnCacheAndForgetsTheOthers) {
+  std::vector<ThreadCache*> caches;
+  for (int i = 0; i < 512; ++i) caches.push_back(registry.adopt());
+  const std::size_t share_of_many = registry.budget().share_bytes();
+  warm(*caches[7], 3, 5);
+  registry.lock_all();
+  registry.reset_after_fork(caches[7]);
+  EXPECT_EQ(registry.live_threads(), 1u);
+  EXPECT_NE(registry.count_objects(3), 0u);
+  EXPECT_EQ(registry.budget().share_bytes(), 512 * share_of_many)
+      << "the share is that of one thread";
+  registry.park(*caches[7]);
+  EXPECT_EQ(registry.live_threads(), 0u);
 }
 
 TEST_F(ThreadRegistryTest, ThreadsComeAndGoWhileSomebodyCountsAndFlushes) {

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Counts what a pair of malloc and free of a hot small size costs inside the shared library.
+
+usage: hot_path_test.py --library libstrata.so --program hot_pair
+
+callgrind counts every instruction by its address, for N and for 2N pairs: what was executed N times more
+is the hot path, exactly, whatever else the runs did. That path must be short and must hold no call, no
+atomic read-modify-write and no fence.
+"""
+import argparse
+import collections
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+# malloc and free together. The peers need 37 to 65.
+MOST_INSTRUCTIONS = 34
+PAIRS = 2000
+SIZES = (16, 100, 1024)
+
+
+def executions(library, program, pairs, size):
+    """How often each instruction of the library ran: {offset in the library: times}."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "out"
+        subprocess.run(
+            ["valgrind", "--quiet", "--tool=callgrind", "--dump-instr=yes", "--compress-strings=no", "--compress-pos=no",
+             f"--callgrind-out-file={out}", program, str(pairs), str(size)],
+            env={**os.environ, "LD_PRELOAD": library}, check=True, stdout=subprocess.DEVNULL)
+        text = out.read_text()
+    counts = collections.Counter()
+    ours = after_calls = False
+    for line in text.splitlines():
+        if line.startswith("ob="):
+            ours = os.path.realpath(line[3:]) == os.path.realpath(library)
+        elif line.startswith("calls="):
+            after_calls = True  # the next line is the callee's cost
+        elif re.match(r"0x[0-9a-f]+ ", line):
+            address, _, cost = line.split()[:3]
+            if ours and not after_calls:
+                counts[int(address, 16)] += int(cost)
+            after_calls = False
+    return counts
+
+
+def disassembly(library):
+    """{offset: text of the instruction}"""
+    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library], check=True, capture_output=True, text=True)
+    return {int(m[1], 16): m[2].strip() for m in re.finditer(r"^ +([0-9a-f]+):\t(.*)$", text.stdout, re.M)}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--library", required=True)
+    parser.add_argument("--program", required=True)
+    arguments = parser.parse_args()
+    code = disassembly(arguments.library)
+    failed = False
+    for size in SIZES:
+        once = executions(arguments.library, arguments.program, PAIRS, size)
+        twice = executions(arguments.library, arguments.program, 2 * PAIRS, size)
+        hot = [address for address in sorted(twice) if twice[address] - once[address] == PAIRS]
+        odd = [address for address in twice if twice[address] - once[address] not in (0, PAIRS)]
+        total = sum(twice.values()) - sum(once.values())
+        print(f"{size} bytes: {total / PAIRS:.2f} instructions a pair, at most {MOST_INSTRUCTIONS}")
+        if not hot:
+            print("nothing was counted: the program does not run on the library")
+            failed = True
+        if odd:
+            print(f"{len(odd)} instructions run in some of the pairs only: this is no hot path")
+            failed = True
+        if total > MOST_INSTRUCTIONS * PAIRS:
+            print("more than the budget allows")
+            failed = True
+        for address in hot:
+            # callgrind gives offsets in the file for libraries; without one the check would be void.
+            instruction = code.get(address)
+            if instruction is None:
+                print(f"no instruction is known at {address:#x}")
+                failed = True
+            elif re.match(r"(lock|xchg\b.*\(|call|mfence|lfence|sfence|syscall|cmpxchg)", instruction):
+                print(f"in the hot path at {address:#x}: {instruction}")
+                failed = True
+        if failed:
+            for address in hot:
+                print(f"  {address:#x}  {code.get(address)}")
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+// The system refuses threads (a limit of processes, of address space): the malloc works on without
+// the one that returns memory, and asks for it once in a while, not at every free.
+
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <vector>
+
+#include "support/check.h"
+
+namespace {
+
+int g_requests = 0;
+
+}  // namespace
+
+/// In place of the C library's.
+extern "C" int pthread_create(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*) noexcept {
+  ++g_requests;
+  return EAGAIN;
+}
+
+int main() {
+  std::vector<void*> blocks(400);
+  for (int round = 0; round < 50; ++round) {
+    errno = 77;
+    for (void*& p : blocks) {
+      p = malloc(200'000);
+      CHECK(p != nullptr, "malloc failed");
+      std::memset(p, 1, 200'000);
+    }
+    for (void* p : blocks) free(p);
+    CHECK(errno == 77, "a refused thread changes errno");
+  }
+  CHECK(g_requests > 0, "nobody asked for a thread: this test shows nothing");
+  CHECK(g_requests < 200, "a thread is asked for at every free");
+  return 0;
+}
