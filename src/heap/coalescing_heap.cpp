@@ -1,0 +1,334 @@
+#include <strata/coalescing_heap.hpp>
+
+#include <bit>
+#include <cstring>
+
+#include "base/fatal.h"
+#include "heap/block_tag.h"
+#include "heap/size_bins.h"
+#include "os/page_source.h"
+
+namespace strata {
+namespace {
+
+constexpr std::size_t kGranule = BlockTag::kGranuleBytes;
+constexpr std::uint32_t kMinGranules = CoalescingHeap::kMinBlockBytes / kGranule;
+
+/// Size of a block, tag included, that serves `bytes`; 0 if no region is that large.
+std::uint32_t granules_for(std::size_t bytes) noexcept {
+  if (bytes > CoalescingHeap::kMaxRegionBytes) return 0;
+  const std::size_t granules = (bytes + BlockTag::kBytes + kGranule - 1) / kGranule;
+  return granules < kMinGranules ? kMinGranules
+                                 : SizeBins::round_up(static_cast<std::uint32_t>(granules));
+}
+
+std::size_t user_bytes(std::uint32_t granules) noexcept {
+  return granules * kGranule - BlockTag::kBytes;
+}
+
+[[noreturn]] void die_of_write_after_free(const BlockTag* tag) noexcept {
+  fatal_pointer("write after free: the links of the free block ", tag + 1, " were overwritten");
+}
+[[noreturn]] void die_of_overflow(const BlockTag* tag) noexcept {
+  fatal_pointer("overwritten tag in front of ", tag + 1,
+                ": the block before it was written beyond its end");
+}
+
+}  // namespace
+
+/// A block as the heap sees it; the links and the size at its end mean something only while free.
+struct CoalescingHeap::FreeBlock {
+  BlockTag tag;
+  std::uint32_t next;
+  std::uint32_t previous;
+
+  std::uint32_t granules() const noexcept { return tag.load_size() >> 1; }
+  bool has_free_previous() const noexcept { return (tag.load_size() & 1) != 0; }
+  void* user() noexcept { return &next; }
+
+  /// The last word of the block in front, which is its size if that is free.
+  std::uint32_t& size_of_previous() noexcept { return *(reinterpret_cast<std::uint32_t*>(this) - 1); }
+};
+
+CoalescingHeap::CoalescingHeap(std::size_t bytes) noexcept
+    : CoalescingHeap(bytes, os::kernel_pages()) {}
+
+CoalescingHeap::CoalescingHeap(std::size_t bytes, os::PageSource& pages) noexcept {
+  const std::size_t page = os::page_bytes();
+  if (bytes == 0 || bytes > kMaxRegionBytes) return;
+  bytes = (bytes + page - 1) / page * page;
+  void* region = pages.map(bytes);
+  if (region == nullptr) return;
+  pages_ = &pages;
+  adopt_region(region, bytes);
+}
+
+CoalescingHeap::CoalescingHeap(void* region, std::size_t bytes) noexcept {
+  adopt_region(region, bytes);
+}
+
+CoalescingHeap::~CoalescingHeap() {
+  if (pages_ != nullptr) pages_->unmap(region_, region_bytes_);
+}
+
+void CoalescingHeap::adopt_region(void* region, std::size_t bytes) noexcept {
+  static_assert(SizeBins::bin_for(kMaxRegionBytes / kGranule) < kBins,
+                "the largest region has a bin");
+  static_assert(sizeof(FreeBlock) + sizeof(std::uint32_t) <= kMinBlockBytes,
+                "tag, links and size fit the smallest block");
+  static_assert(kHeaderBytes == BlockTag::kBytes && kGranuleBytes == kGranule);
+  region_ = region;
+  region_bytes_ = bytes;
+  if (bytes > kMaxRegionBytes) bytes = kMaxRegionBytes;
+  // Tags lie at addresses congruent to 8 modulo 16.
+  const std::size_t skip = (kGranule / 2 - reinterpret_cast<std::uintptr_t>(region)) % kGranule;
+  if (bytes < skip + kGranule + kMinBlockBytes + sizeof(BlockTag)) return;
+  const auto granules =
+      static_cast<std::uint32_t>((bytes - skip - kGranule - sizeof(BlockTag)) / kGranule);
+  base_ = static_cast<char*>(region) + skip;
+  *at(0) = {};
+  end_ = 1 + granules;
+  at(end_)->tag.set(0, false, BlockState::kLive);
+  make_free(1, granules);
+}
+
+inline CoalescingHeap::FreeBlock* CoalescingHeap::at(std::uint32_t index) const noexcept {
+  return reinterpret_cast<FreeBlock*>(base_ + std::size_t{index} * kGranule);
+}
+
+// --- bins ------------------------------------------------------------------------------------
+
+/// The lowest bin from `bin` on that is not empty, kBins if there is none.
+inline std::uint32_t CoalescingHeap::find(std::uint32_t bin) const noexcept {
+  std::uint32_t word = bin / 64;
+  std::uint64_t bits = words_[word] & (~std::uint64_t{0} << (bin % 64));
+  if (bits == 0) [[unlikely]] {
+    const std::uint32_t above = summary_ & (~std::uint32_t{1} << word);
+    if (above == 0) return kBins;
+    word = static_cast<std::uint32_t>(std::countr_zero(above));
+    bits = words_[word];
+  }
+  return word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
+}
+
+// Lists have no branches for their ends: index 0 is a block of links that nobody reads, in front of
+// the first. Whether a list is empty is as good as random, and a branch on it would cost more than
+// all the rest.
+
+inline void CoalescingHeap::link(std::uint32_t index, std::uint32_t granules) noexcept {
+  const std::uint32_t bin = SizeBins::bin_of(granules);
+  FreeBlock* block = at(index);
+  const std::uint32_t head = heads_[bin];
+  block->next = head;
+  block->previous = 0;
+  heads_[bin] = index;
+  at(head)->previous = index;
+  words_[bin / 64] |= std::uint64_t{1} << (bin % 64);
+  summary_ |= 1u << (bin / 64);
+}
+
+inline void CoalescingHeap::set_head(std::uint32_t bin, std::uint32_t index) noexcept {
+  heads_[bin] = index;
+  const std::uint64_t bits = words_[bin / 64] ^ (std::uint64_t{index == 0} << (bin % 64));
+  words_[bin / 64] = bits;
+  if (bits == 0) [[unlikely]] summary_ &= ~(1u << (bin / 64));
+}
+
+inline void CoalescingHeap::unlink(std::uint32_t index, std::uint32_t granules) noexcept {
+  FreeBlock* block = at(index);
+  const std::uint32_t next = block->next;
+  const std::uint32_t previous = block->previous;
+  if (next >= end_ || previous >= end_) [[unlikely]] die_of_write_after_free(&block->tag);
+  if ((next != 0) & (at(next)->previous != index)) [[unlikely]] {
+    die_of_write_after_free(&block->tag);
+  }
+  at(next)->previous = previous;
+  if (previous != 0) {
+    if (at(previous)->next != index) [[unlikely]] die_of_write_after_free(&block->tag);
+    at(previous)->next = next;
+    return;
+  }
+  const std::uint32_t bin = SizeBins::bin_of(granules);
+  if (heads_[bin] != index) [[unlikely]] die_of_write_after_free(&block->tag);
+  set_head(bin, next);
+}
+
+/// Writes the tag, the size at the end and the next block's flag, and puts the block into its bin.
+/// The block in front is live, for free neighbours are merged first.
+inline void CoalescingHeap::make_free(std::uint32_t index, std::uint32_t granules) noexcept {
+  at(index)->tag.set(granules, false, BlockState::kFree);
+  FreeBlock* behind = at(index + granules);
+  behind->size_of_previous() = granules;
+  behind->tag.set_previous_is_free(true);
+  link(index, granules);
+}
+
+/// Makes a live block of `wanted` granules at `index`, out of `found` granules that are in no bin,
+/// and a free one of the rest. Less than the smallest block stays with the live one.
+inline void* CoalescingHeap::take(std::uint32_t index, std::uint32_t found, std::uint32_t wanted,
+                                  bool previous_is_free) noexcept {
+  if (found - wanted >= kMinGranules) {
+    make_free(index + wanted, found - wanted);
+  } else {
+    wanted = found;
+    at(index + wanted)->tag.set_previous_is_free(false);
+  }
+  FreeBlock* block = at(index);
+  block->tag.set(wanted, previous_is_free, BlockState::kLive);
+  used_granules_ += wanted;
+  ++live_blocks_;
+  return block->user();
+}
+
+// --- the user's operations --------------------------------------------------------------------
+
+void* CoalescingHeap::allocate(std::size_t bytes) noexcept {
+  const std::uint32_t wanted = granules_for(bytes);
+  if (wanted == 0) [[unlikely]] return nullptr;
+  const std::uint32_t bin = SizeBins::bin_of(wanted);
+  const std::uint32_t found_bin = find(bin);
+  if (found_bin == kBins) [[unlikely]] return nullptr;
+  const std::uint32_t index = heads_[found_bin];
+  FreeBlock* block = at(index);
+  const std::uint32_t found = block->granules();
+  const std::uint32_t seal = block->tag.load_seal();
+  const std::uint32_t next = block->next;
+  if (!block->tag.is_sealed(seal, found) || !is_free(BlockTag::state_in(seal))) [[unlikely]] {
+    die_of_overflow(&block->tag);
+  }
+  if (next >= end_) [[unlikely]] die_of_write_after_free(&block->tag);
+  at(next)->previous = 0;
+  set_head(found_bin, next);
+  if (found_bin > bin + WINDOW) {
+    return take(index, found, wanted, false);
+  }
+    at(index + found)->tag.set_previous_is_free(false);
+    block->tag.set_state(found, BlockState::kLive);
+    used_granules_ += found;
+    ++live_blocks_;
+    return block->user();
+}
+
+/// The index of a live block that the user names, or no return.
+inline std::uint32_t CoalescingHeap::index_of_live(const void* user,
+                                                   const char* operation) const noexcept {
+  const auto offset = static_cast<std::size_t>(static_cast<const char*>(user) - base_) -
+                      BlockTag::kBytes;
+  const std::size_t index = offset / kGranule;
+  if (offset % kGranule != 0 || index - 1 >= std::size_t{end_} - 1) [[unlikely]] {
+    fatal_pointer("foreign pointer ", user, ": no block of this coalescing heap starts there");
+  }
+  const BlockTag* tag = BlockTag::of(user);
+  const std::uint32_t seal = tag->load_seal();
+  const std::uint32_t granules = tag->load_size() >> 1;
+  if (seal != tag->seal_for(granules, BlockState::kLive)) [[unlikely]] {
+    if (tag->is_sealed(seal, granules) && is_free(BlockTag::state_in(seal))) {
+      fatal_pointer("double free of ", user, ": the block is already free");
+    }
+    fatal_pointer("overwritten tag in front of ", user,
+                  ": the block before it was written beyond its end, or no block starts there");
+  }
+  return static_cast<std::uint32_t>(index);
+}
+
+void CoalescingHeap::deallocate(void* user) noexcept {
+  if (user == nullptr) return;
+  std::uint32_t index = index_of_live(user, "free");
+  FreeBlock* block = at(index);
+  std::uint32_t granules = block->granules();
+  used_granules_ -= granules;
+  --live_blocks_;
+  const std::uint32_t behind = merge_next(index + granules);
+  if (block->has_free_previous()) {
+    const std::uint32_t size = block->size_of_previous();
+    if (size >= index) [[unlikely]] die_of_write_after_free(&block->tag);
+    FreeBlock* previous = at(index - size);
+    const std::uint32_t seal = previous->tag.load_seal();
+    if (previous->granules() != size || !previous->tag.is_sealed(seal, size) ||
+        !is_free(BlockTag::state_in(seal))) [[unlikely]] {
+      die_of_write_after_free(&previous->tag);
+    }
+    unlink(index - size, size);
+    // The tag stays behind inside the merged block and says that it was freed, for a second free.
+    block->tag.set_state(granules, BlockState::kFree);
+    index -= size;
+    granules += size;
+  }
+  make_free(index, granules + behind);
+}
+
+/// Takes the block at `next` out of its bin if it is free. \returns its size, or 0 if it is live.
+inline std::uint32_t CoalescingHeap::merge_next(std::uint32_t next) noexcept {
+  FreeBlock* block = at(next);
+  const std::uint32_t granules = block->granules();
+  const std::uint32_t seal = block->tag.load_seal();
+  if (!block->tag.is_sealed(seal, granules)) [[unlikely]] die_of_overflow(&block->tag);
+  if (!is_free(BlockTag::state_in(seal))) return 0;
+  unlink(next, granules);
+  return granules;
+}
+
+void* CoalescingHeap::reallocate(void* user, std::size_t bytes) noexcept {
+  if (user == nullptr) return allocate(bytes);
+  const std::uint32_t index = index_of_live(user, "resize");
+  const std::uint32_t wanted = granules_for(bytes);
+  if (wanted == 0) return nullptr;
+  FreeBlock* block = at(index);
+  const std::uint32_t held = block->granules();
+  FreeBlock* behind = at(index + held);
+  const std::uint32_t seal = behind->tag.load_seal();
+  const std::uint32_t behind_granules = behind->granules();
+  if (!behind->tag.is_sealed(seal, behind_granules)) [[unlikely]] die_of_overflow(&behind->tag);
+  const bool may_grow = is_free(BlockTag::state_in(seal));
+  const std::uint32_t reachable = held + (may_grow ? behind_granules : 0);
+  if (wanted <= reachable) {
+    if (wanted > held || (may_grow && wanted < held) || held - wanted >= kMinGranules) {
+      if (may_grow) unlink(index + held, behind_granules);
+      used_granules_ -= held;
+      --live_blocks_;
+      return take(index, reachable, wanted, block->has_free_previous());
+    }
+    return user;
+  }
+  void* moved = allocate(bytes);
+  if (moved == nullptr) return nullptr;
+  std::memcpy(moved, user, user_bytes(held));
+  deallocate(user);
+  return moved;
+}
+
+// --- questions --------------------------------------------------------------------------------
+
+std::size_t CoalescingHeap::usable_size(const void* user) const noexcept {
+  return user_bytes(at(index_of_live(user, "measure"))->granules());
+}
+
+std::size_t CoalescingHeap::largest_free_block() const noexcept {
+  if (summary_ == 0) return 0;
+  const auto word = static_cast<unsigned>(std::bit_width(summary_)) - 1;
+  const auto bit = static_cast<unsigned>(std::bit_width(words_[word])) - 1;
+  return user_bytes(at(heads_[word * 64 + bit])->granules());
+}
+
+bool CoalescingHeap::contains(const void* address) const noexcept {
+  return static_cast<std::size_t>(static_cast<const char*>(address) -
+                                  static_cast<const char*>(region_)) < region_bytes_;
+}
+
+std::size_t CoalescingHeap::capacity_bytes() const noexcept {
+  return end_ == 0 ? 0 : (std::size_t{end_} - 1) * kGranule;
+}
+
+std::size_t CoalescingHeap::used_bytes() const noexcept { return used_granules_ * kGranule; }
+
+std::uint32_t CoalescingHeap::next_block(std::uint32_t index, Block& block) const noexcept {
+  if (end_ == 0) return 0;
+  index = index == 0 ? 1 : index + at(index)->granules();
+  if (index >= end_) return 0;
+  FreeBlock* here = at(index);
+  block = {here->user(), user_bytes(here->granules()),
+           is_free(BlockTag::state_in(here->tag.load_seal()))};
+  return index;
+}
+
+}  // namespace strata
