@@ -15,16 +15,17 @@ struct BlockTag;
 /// are found through bitmaps, and no operation loops over blocks, so each has a worst case that
 /// docs/heaps.md states and argues.
 ///
-///   | tag | user's bytes ... | tag | user's bytes | tag | links | free ... size | tag | ... | end |
+///   | tag | user's bytes ... | tag | user's bytes | tag | links | free ... size | tag | ... | end
+///   |
 ///     8 bytes, in front of every block               two links and the size, only while free
 ///
-/// Always: two neighbours are never both free; a block is free if and only if the tag behind it says
-/// so; a free block is in the list of the bin of its size, and a bin's bit is set if and only if its
-/// list is not empty. The blocks fill the region.
+/// Always: two neighbours are never both free; a block is free if and only if the tag behind it
+/// says so; a free block is in the list of the bin of its size, and a bin's bit is set if and only
+/// if its list is not empty. The blocks fill the region.
 ///
 /// Misuse is found at the next operation that meets it, in every build, and ends the program with a
-/// sentence of its own: a double free, a pointer from elsewhere, an overwritten tag (of the block or
-/// behind it), a write into a free block's links.
+/// sentence of its own: a double free, a pointer from elsewhere, an overwritten tag (of the block
+/// or behind it), a write into a free block's links.
 ///
 /// Bookkeeping is in band, the one place on the shelf where it is: the tags are what makes merging
 /// constant in time for any size. The bins live in this object, about 3.6 KiB.
@@ -67,9 +68,9 @@ class CoalescingHeap {
   /// \cost     Constant: two merges, one bin.
   void deallocate(void* block) noexcept;
 
-  /// Resizes in place when the block shrinks or the free block behind it is large enough, else moves
-  /// it; nullptr as `block` allocates. A moved block is aligned to 16.
-  /// \returns  The block, its contents kept up to the smaller size; nullptr, with the old block
+  /// Resizes in place when the block shrinks or the free block behind it is large enough, else
+  /// moves it; nullptr as `block` allocates. A moved block is aligned to 16. \returns  The block,
+  /// its contents kept up to the smaller size; nullptr, with the old block
   ///           untouched, if no memory is left.
   /// \cost     Constant, and the copy when it moves.
   void* reallocate(void* block, std::size_t bytes) noexcept;
@@ -124,7 +125,7 @@ class CoalescingHeap {
   FreeBlock* at(std::uint32_t index) const noexcept;
   std::uint32_t index_of_live(const void* block, const char* operation) const noexcept;
   std::uint32_t find(std::uint32_t granules) const noexcept;
-  void set_head(std::uint32_t bin, std::uint32_t index) noexcept;
+  void count_down(std::uint32_t bin) noexcept;
   void link(std::uint32_t index, std::uint32_t granules) noexcept;
   void unlink(std::uint32_t index, std::uint32_t granules) noexcept;
   void make_free(std::uint32_t index, std::uint32_t granules) noexcept;
@@ -133,13 +134,17 @@ class CoalescingHeap {
   std::uint32_t merge_next(std::uint32_t next) noexcept;
   std::uint32_t next_block(std::uint32_t index, Block& block) const noexcept;
 
-  char* base_ = nullptr;     // the tag of block i lies at base_ + 16 * i; the first block is 1
-  std::uint32_t end_ = 0;    // index of the end tag, which is live for ever
-  std::uint32_t summary_ = 0;  // bit w: words_[w] is not 0
+  char* base_ = nullptr;   // the tag of block i lies at base_ + 16 * i; the first block is 1
+  std::uint32_t end_ = 0;  // index of the end tag, which is live for ever
+  std::uint32_t used_granules_ = 0;
+  std::uint32_t summary_ = 0;         // bit w: words_[w] is not 0
   std::uint64_t words_[kWords] = {};  // bit b of word w: bin 64 * w + b is not empty
-  std::uint32_t heads_[kBins] = {};   // first block of each bin, 0 if there is none
-  std::size_t used_granules_ = 0;
-  std::size_t live_blocks_ = 0;
+  struct Bin {
+    std::uint32_t head;  // index of its first block; means nothing while the bin is empty
+    std::uint32_t count;
+  };
+  Bin bins_[kBins] = {};
+  std::uint32_t live_blocks_ = 0;
   os::PageSource* pages_ = nullptr;  // whom to give region_ back to; nullptr if it is the caller's
   void* region_ = nullptr;
   std::size_t region_bytes_ = 0;

@@ -1,34 +1,38 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
 namespace strata {
 
-/// What a block of a coalescing heap is for. The first three are free and in the heap's bins; the
-/// heap itself tells them apart only for the reclaimer.
+/// What a block of a coalescing heap is for. The heap itself tells the three free states apart only
+/// for the reclaimer, and the three others only for the threads around it.
 enum class BlockState : std::uint32_t {
-  kFree = 1,        ///< its pages may be dirty
-  kAged = 2,        ///< free, and the reclaimer has met it once since it was last touched
-  kReturned = 3,    ///< free, and the whole OS pages inside it were given back
-  kLive = 4,        ///< the user's
-  kCached = 5,      ///< in the small-block cache of its thread
-  kTravelling = 6,  ///< freed by another thread, on its way to the owner
+  kLive = 1,        ///< the user's
+  kCached = 2,      ///< in the small-block cache of its thread
+  kTravelling = 3,  ///< freed by another thread, on its way to the owner
+  kFree = 4,        ///< in the heap's bins; its pages may be dirty
+  kAged = 5,        ///< free, and the reclaimer has met it once since it was last touched
+  kReturned = 6,    ///< free, and the whole OS pages inside it were given back
 };
 
-constexpr bool is_free(BlockState state) noexcept { return state <= BlockState::kReturned; }
+constexpr bool is_state(BlockState state) noexcept { return state <= BlockState::kReturned; }
+constexpr bool is_free(BlockState state) noexcept {
+  return state >= BlockState::kFree && is_state(state);
+}
 
 /// The boundary tag: the 8 bytes in front of every block, live or free. It lies at an address
 /// congruent to 8 modulo 16, so that the user's bytes behind it are aligned to 16.
 ///
-///   bytes 0..3  seal: 3 bits of state, and 29 bits of a hash of address, size and state
+///   bytes 0..3  seal: a hash of address and size, with the state xored into its upper 3 bits
 ///   bytes 4..7  size in granules of 16 bytes (tag included), shifted left by one;
 ///               bit 0 says that the block in front is free
 ///
 /// The seal comes first because an overflow of the block in front meets it first: any change of its
-/// bytes, or of the size, breaks it with all but one chance in 2^29. It guards against accidents,
-/// not against an attacker, so it needs no secret.
+/// lower bytes, or of the size, breaks it, and random bytes pass for a seal once in 2^29. It guards
+/// against accidents, not against an attacker, so it needs no secret.
 ///
 /// Two words, not one, because two threads may write them at once: bit 0 of `size` belongs to
 /// whoever holds the heap, `seal` to whoever holds the block. Both are read and written relaxed:
@@ -61,26 +65,27 @@ struct BlockTag {
     store(size, (load(size) & ~1u) | static_cast<std::uint32_t>(value));
   }
 
-  /// Hash and state for a tag at this address. One multiplication: its upper bits depend on every
-  /// bit of the address, the size and the state.
+  /// What the seal must be for that size and state. Cheap, because every operation checks or writes
+  /// three to five of them.
   std::uint32_t seal_for(std::uint32_t granules, BlockState state) const noexcept {
-    const auto state_bits = static_cast<std::uint32_t>(state);
-    const std::uint64_t input = (reinterpret_cast<std::uintptr_t>(this) | state_bits) ^
-                                static_cast<std::uint64_t>(granules) << 32;
-    return (static_cast<std::uint32_t>((input * kMultiplier) >> 32) & ~7u) | state_bits;
+    return hash(granules) ^ static_cast<std::uint32_t>(state) << kStateShift;
   }
 
-  static BlockState state_in(std::uint32_t seal) noexcept {
-    return static_cast<BlockState>(seal & 7u);
-  }
-  /// True if `seal` is what this tag must hold for that size, in whatever state it names.
-  bool is_sealed(std::uint32_t seal_read, std::uint32_t granules) const noexcept {
-    return seal_read == seal_for(granules, state_in(seal_read));
+  /// The state that a seal names; no state at all if the seal or the size was overwritten.
+  BlockState state_in(std::uint32_t seal_read, std::uint32_t granules) const noexcept {
+    const std::uint32_t word = seal_read ^ hash(granules);
+    return static_cast<BlockState>(std::rotl(word, 32 - kStateShift));
   }
 
  private:
-  /// 2^64 divided by the golden ratio: odd, and its bits look random.
-  static constexpr std::uint64_t kMultiplier = 0x9e3779b97f4a7c15u;
+  static constexpr int kStateShift = 29;
+  /// 2^32 divided by the golden ratio: odd, so that no two sizes share a hash.
+  static constexpr std::uint32_t kMultiplier = 0x9e3779b1u;
+
+  std::uint32_t hash(std::uint32_t granules) const noexcept {
+    return granules * kMultiplier ^
+           static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(this));
+  }
 
   static std::uint32_t load(const std::uint32_t& word) noexcept {
     return std::atomic_ref<std::uint32_t>(const_cast<std::uint32_t&>(word))

@@ -1,7 +1,6 @@
-#include <strata/coalescing_heap.hpp>
-
 #include <bit>
 #include <cstring>
+#include <strata/coalescing_heap.hpp>
 
 #include "base/fatal.h"
 #include "heap/block_tag.h"
@@ -14,12 +13,10 @@ namespace {
 constexpr std::size_t kGranule = BlockTag::kGranuleBytes;
 constexpr std::uint32_t kMinGranules = CoalescingHeap::kMinBlockBytes / kGranule;
 
-/// Size of a block, tag included, that serves `bytes`; 0 if no region is that large.
+/// Size of the smallest block, tag included, that serves `bytes`, a number below kMaxRegionBytes.
 std::uint32_t granules_for(std::size_t bytes) noexcept {
-  if (bytes > CoalescingHeap::kMaxRegionBytes) return 0;
   const std::size_t granules = (bytes + BlockTag::kBytes + kGranule - 1) / kGranule;
-  return granules < kMinGranules ? kMinGranules
-                                 : SizeBins::round_up(static_cast<std::uint32_t>(granules));
+  return granules < kMinGranules ? kMinGranules : static_cast<std::uint32_t>(granules);
 }
 
 std::size_t user_bytes(std::uint32_t granules) noexcept {
@@ -47,7 +44,9 @@ struct CoalescingHeap::FreeBlock {
   void* user() noexcept { return &next; }
 
   /// The last word of the block in front, which is its size if that is free.
-  std::uint32_t& size_of_previous() noexcept { return *(reinterpret_cast<std::uint32_t*>(this) - 1); }
+  std::uint32_t& size_of_previous() noexcept {
+    return *(reinterpret_cast<std::uint32_t*>(this) - 1);
+  }
 };
 
 CoalescingHeap::CoalescingHeap(std::size_t bytes) noexcept
@@ -72,7 +71,7 @@ CoalescingHeap::~CoalescingHeap() {
 }
 
 void CoalescingHeap::adopt_region(void* region, std::size_t bytes) noexcept {
-  static_assert(SizeBins::bin_for(kMaxRegionBytes / kGranule) < kBins,
+  static_assert(size_bins::bin_for(kMaxRegionBytes / kGranule) < kBins,
                 "the largest region has a bin");
   static_assert(sizeof(FreeBlock) + sizeof(std::uint32_t) <= kMinBlockBytes,
                 "tag, links and size fit the smallest block");
@@ -116,41 +115,41 @@ inline std::uint32_t CoalescingHeap::find(std::uint32_t bin) const noexcept {
 // all the rest.
 
 inline void CoalescingHeap::link(std::uint32_t index, std::uint32_t granules) noexcept {
-  const std::uint32_t bin = SizeBins::bin_of(granules);
+  const std::uint32_t number = size_bins::bin_of(granules);
+  Bin& bin = bins_[number];
   FreeBlock* block = at(index);
-  const std::uint32_t head = heads_[bin];
+  const std::uint32_t head = bin.head;
   block->next = head;
   block->previous = 0;
-  heads_[bin] = index;
+  bin.head = index;
+  ++bin.count;
   at(head)->previous = index;
-  words_[bin / 64] |= std::uint64_t{1} << (bin % 64);
-  summary_ |= 1u << (bin / 64);
+  words_[number / 64] |= std::uint64_t{1} << (number % 64);
+  summary_ |= 1u << (number / 64);
 }
 
-inline void CoalescingHeap::set_head(std::uint32_t bin, std::uint32_t index) noexcept {
-  heads_[bin] = index;
-  const std::uint64_t bits = words_[bin / 64] ^ (std::uint64_t{index == 0} << (bin % 64));
-  words_[bin / 64] = bits;
-  if (bits == 0) [[unlikely]] summary_ &= ~(1u << (bin / 64));
+inline void CoalescingHeap::count_down(std::uint32_t number) noexcept {
+  const bool is_empty = --bins_[number].count == 0;
+  const std::uint64_t bits = words_[number / 64] ^ (std::uint64_t{is_empty} << (number % 64));
+  words_[number / 64] = bits;
+  if (bits == 0) [[unlikely]]
+    summary_ &= ~(1u << (number / 64));
 }
 
 inline void CoalescingHeap::unlink(std::uint32_t index, std::uint32_t granules) noexcept {
   FreeBlock* block = at(index);
   const std::uint32_t next = block->next;
   const std::uint32_t previous = block->previous;
-  if (next >= end_ || previous >= end_) [[unlikely]] die_of_write_after_free(&block->tag);
-  if ((next != 0) & (at(next)->previous != index)) [[unlikely]] {
+  const std::uint32_t number = size_bins::bin_of(granules);
+  if (next >= end_ || previous >= end_) [[unlikely]]
+    die_of_write_after_free(&block->tag);
+  std::uint32_t& from = previous != 0 ? at(previous)->next : bins_[number].head;
+  if ((from != index) | ((next != 0) & (at(next)->previous != index))) [[unlikely]] {
     die_of_write_after_free(&block->tag);
   }
+  from = next;
   at(next)->previous = previous;
-  if (previous != 0) {
-    if (at(previous)->next != index) [[unlikely]] die_of_write_after_free(&block->tag);
-    at(previous)->next = next;
-    return;
-  }
-  const std::uint32_t bin = SizeBins::bin_of(granules);
-  if (heads_[bin] != index) [[unlikely]] die_of_write_after_free(&block->tag);
-  set_head(bin, next);
+  count_down(number);
 }
 
 /// Writes the tag, the size at the end and the next block's flag, and puts the block into its bin.
@@ -183,37 +182,39 @@ inline void* CoalescingHeap::take(std::uint32_t index, std::uint32_t found, std:
 // --- the user's operations --------------------------------------------------------------------
 
 void* CoalescingHeap::allocate(std::size_t bytes) noexcept {
-  const std::uint32_t wanted = granules_for(bytes);
-  if (wanted == 0) [[unlikely]] return nullptr;
-  const std::uint32_t bin = SizeBins::bin_of(wanted);
+  if (bytes >= kMaxRegionBytes) [[unlikely]]
+    return nullptr;
+  const std::uint32_t bin = size_bins::bin_for(granules_for(bytes));
   const std::uint32_t found_bin = find(bin);
-  if (found_bin == kBins) [[unlikely]] return nullptr;
-  const std::uint32_t index = heads_[found_bin];
+  if (found_bin == kBins) [[unlikely]]
+    return nullptr;
+  const std::uint32_t index = bins_[found_bin].head;
+  count_down(found_bin);
   FreeBlock* block = at(index);
   const std::uint32_t found = block->granules();
   const std::uint32_t seal = block->tag.load_seal();
   const std::uint32_t next = block->next;
-  if (!block->tag.is_sealed(seal, found) || !is_free(BlockTag::state_in(seal))) [[unlikely]] {
+  if (!is_free(block->tag.state_in(seal, found))) [[unlikely]]
     die_of_overflow(&block->tag);
-  }
-  if (next >= end_) [[unlikely]] die_of_write_after_free(&block->tag);
+  if (next >= end_) [[unlikely]]
+    die_of_write_after_free(&block->tag);
+  bins_[found_bin].head = next;
   at(next)->previous = 0;
-  set_head(found_bin, next);
-  if (found_bin > bin + WINDOW) {
-    return take(index, found, wanted, false);
+  if (found_bin > size_bins::last_whole(bin)) {
+    return take(index, found, size_bins::smallest_of(bin), false);
   }
-    at(index + found)->tag.set_previous_is_free(false);
-    block->tag.set_state(found, BlockState::kLive);
-    used_granules_ += found;
-    ++live_blocks_;
-    return block->user();
+  at(index + found)->tag.set_previous_is_free(false);
+  block->tag.set_state(found, BlockState::kLive);
+  used_granules_ += found;
+  ++live_blocks_;
+  return block->user();
 }
 
 /// The index of a live block that the user names, or no return.
 inline std::uint32_t CoalescingHeap::index_of_live(const void* user,
                                                    const char* operation) const noexcept {
-  const auto offset = static_cast<std::size_t>(static_cast<const char*>(user) - base_) -
-                      BlockTag::kBytes;
+  const auto offset =
+      static_cast<std::size_t>(static_cast<const char*>(user) - base_) - BlockTag::kBytes;
   const std::size_t index = offset / kGranule;
   if (offset % kGranule != 0 || index - 1 >= std::size_t{end_} - 1) [[unlikely]] {
     fatal_pointer("foreign pointer ", user, ": no block of this coalescing heap starts there");
@@ -222,7 +223,7 @@ inline std::uint32_t CoalescingHeap::index_of_live(const void* user,
   const std::uint32_t seal = tag->load_seal();
   const std::uint32_t granules = tag->load_size() >> 1;
   if (seal != tag->seal_for(granules, BlockState::kLive)) [[unlikely]] {
-    if (tag->is_sealed(seal, granules) && is_free(BlockTag::state_in(seal))) {
+    if (is_free(tag->state_in(seal, granules))) {
       fatal_pointer("double free of ", user, ": the block is already free");
     }
     fatal_pointer("overwritten tag in front of ", user,
@@ -241,11 +242,11 @@ void CoalescingHeap::deallocate(void* user) noexcept {
   const std::uint32_t behind = merge_next(index + granules);
   if (block->has_free_previous()) {
     const std::uint32_t size = block->size_of_previous();
-    if (size >= index) [[unlikely]] die_of_write_after_free(&block->tag);
+    if (size >= index) [[unlikely]]
+      die_of_write_after_free(&block->tag);
     FreeBlock* previous = at(index - size);
     const std::uint32_t seal = previous->tag.load_seal();
-    if (previous->granules() != size || !previous->tag.is_sealed(seal, size) ||
-        !is_free(BlockTag::state_in(seal))) [[unlikely]] {
+    if (previous->granules() != size || !is_free(previous->tag.state_in(seal, size))) [[unlikely]] {
       die_of_write_after_free(&previous->tag);
     }
     unlink(index - size, size);
@@ -262,8 +263,10 @@ inline std::uint32_t CoalescingHeap::merge_next(std::uint32_t next) noexcept {
   FreeBlock* block = at(next);
   const std::uint32_t granules = block->granules();
   const std::uint32_t seal = block->tag.load_seal();
-  if (!block->tag.is_sealed(seal, granules)) [[unlikely]] die_of_overflow(&block->tag);
-  if (!is_free(BlockTag::state_in(seal))) return 0;
+  const BlockState state = block->tag.state_in(seal, granules);
+  if (!is_state(state)) [[unlikely]]
+    die_of_overflow(&block->tag);
+  if (!is_free(state)) return 0;
   unlink(next, granules);
   return granules;
 }
@@ -271,15 +274,17 @@ inline std::uint32_t CoalescingHeap::merge_next(std::uint32_t next) noexcept {
 void* CoalescingHeap::reallocate(void* user, std::size_t bytes) noexcept {
   if (user == nullptr) return allocate(bytes);
   const std::uint32_t index = index_of_live(user, "resize");
-  const std::uint32_t wanted = granules_for(bytes);
-  if (wanted == 0) return nullptr;
+  if (bytes >= kMaxRegionBytes) return nullptr;
+  const std::uint32_t wanted = size_bins::smallest_of(size_bins::bin_for(granules_for(bytes)));
   FreeBlock* block = at(index);
   const std::uint32_t held = block->granules();
   FreeBlock* behind = at(index + held);
   const std::uint32_t seal = behind->tag.load_seal();
   const std::uint32_t behind_granules = behind->granules();
-  if (!behind->tag.is_sealed(seal, behind_granules)) [[unlikely]] die_of_overflow(&behind->tag);
-  const bool may_grow = is_free(BlockTag::state_in(seal));
+  const BlockState state = behind->tag.state_in(seal, behind_granules);
+  if (!is_state(state)) [[unlikely]]
+    die_of_overflow(&behind->tag);
+  const bool may_grow = is_free(state);
   const std::uint32_t reachable = held + (may_grow ? behind_granules : 0);
   if (wanted <= reachable) {
     if (wanted > held || (may_grow && wanted < held) || held - wanted >= kMinGranules) {
@@ -307,7 +312,7 @@ std::size_t CoalescingHeap::largest_free_block() const noexcept {
   if (summary_ == 0) return 0;
   const auto word = static_cast<unsigned>(std::bit_width(summary_)) - 1;
   const auto bit = static_cast<unsigned>(std::bit_width(words_[word])) - 1;
-  return user_bytes(at(heads_[word * 64 + bit])->granules());
+  return user_bytes(at(bins_[word * 64 + bit].head)->granules());
 }
 
 bool CoalescingHeap::contains(const void* address) const noexcept {
@@ -319,7 +324,9 @@ std::size_t CoalescingHeap::capacity_bytes() const noexcept {
   return end_ == 0 ? 0 : (std::size_t{end_} - 1) * kGranule;
 }
 
-std::size_t CoalescingHeap::used_bytes() const noexcept { return used_granules_ * kGranule; }
+std::size_t CoalescingHeap::used_bytes() const noexcept {
+  return std::size_t{used_granules_} * kGranule;
+}
 
 std::uint32_t CoalescingHeap::next_block(std::uint32_t index, Block& block) const noexcept {
   if (end_ == 0) return 0;
@@ -327,7 +334,7 @@ std::uint32_t CoalescingHeap::next_block(std::uint32_t index, Block& block) cons
   if (index >= end_) return 0;
   FreeBlock* here = at(index);
   block = {here->user(), user_bytes(here->granules()),
-           is_free(BlockTag::state_in(here->tag.load_seal()))};
+           is_free(here->tag.state_in(here->tag.load_seal(), here->granules()))};
   return index;
 }
 
