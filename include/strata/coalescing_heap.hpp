@@ -8,7 +8,8 @@ namespace strata {
 namespace os {
 class PageSource;
 }
-struct BlockTag;
+enum class BlockState : std::uint32_t;
+class ThreadHeap;
 
 /// Blocks of any size inside one contiguous region that never grows: a two-level segregated fit
 /// over boundary tags. Every free block is merged with its free neighbours at once, bins by size
@@ -28,7 +29,7 @@ struct BlockTag;
 /// or behind it), a write into a free block's links.
 ///
 /// Bookkeeping is in band, the one place on the shelf where it is: the tags are what makes merging
-/// constant in time for any size. The bins live in this object, about 3.6 KiB.
+/// constant in time for any size. The bins live in this object, 3.7 KiB.
 /// \threads  One at a time; ThreadHeaps gives each thread its own.
 /// \source   M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a New Dynamic Memory Allocator for
 ///           Real-Time Systems" (2004); boundary tags: D. Knuth, TAOCP vol. 1, 2.5.
@@ -61,7 +62,7 @@ class CoalescingHeap {
 
   /// The same at a multiple of `alignment`, which must be a power of two. The tag stays directly in
   /// front of the block, and what lies before it becomes a free block.
-  /// \returns  nullptr also when only a larger free block could have been cut to the alignment.
+  /// \returns  nullptr also when no free block is large enough for every place of the alignment.
   void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
 
   /// Takes a block back and merges it with its free neighbours; nullptr is nothing.
@@ -78,7 +79,7 @@ class CoalescingHeap {
   /// \returns  How many bytes of a live block its user may use: at least what was asked for.
   std::size_t usable_size(const void* block) const noexcept;
 
-  /// \returns  A number of bytes that allocate() can serve now, and less than 1/32 below the most
+  /// \returns  A number of bytes that allocate() can serve now, and less than 1/16 below the most
   ///           it can; 0 if nothing is free.
   /// \cost     Constant.
   std::size_t largest_free_block() const noexcept;
@@ -113,38 +114,41 @@ class CoalescingHeap {
   void check_invariants() const noexcept;
 
  private:
-  friend class HeapReclaim;
+  friend class ThreadHeap;
   struct FreeBlock;
 
-  /// Bins of equal width inside each power of two; sizes below 64 granules have a bin each.
-  static constexpr unsigned kSubBinBits = 5;
-  static constexpr unsigned kWords = 14;
-  static constexpr unsigned kBins = kWords * 64;
+  /// Enough for every size of a region of kMaxRegionBytes.
+  static constexpr std::uint32_t kWords = 7;
+  static constexpr std::uint32_t kBins = kWords * 64;
+  struct Bin {
+    std::uint32_t head;  // index of its first block, 0 if there is none
+    std::uint32_t count;
+  };
 
   void adopt_region(void* region, std::size_t bytes) noexcept;
   FreeBlock* at(std::uint32_t index) const noexcept;
-  std::uint32_t index_of_live(const void* block, const char* operation) const noexcept;
-  std::uint32_t find(std::uint32_t granules) const noexcept;
-  void count_down(std::uint32_t bin) noexcept;
+  std::uint32_t index_of_live(const void* user) const noexcept;
+  std::uint32_t find(std::uint32_t bin) const noexcept;
   void link(std::uint32_t index, std::uint32_t granules) noexcept;
   void unlink(std::uint32_t index, std::uint32_t granules) noexcept;
-  void make_free(std::uint32_t index, std::uint32_t granules) noexcept;
+  void count_down(std::uint32_t bin) noexcept;
+  std::uint32_t pop(std::uint32_t bin) noexcept;
+  void make_free(std::uint32_t index, std::uint32_t granules, BlockState state) noexcept;
   void* take(std::uint32_t index, std::uint32_t found, std::uint32_t wanted,
              bool previous_is_free) noexcept;
   std::uint32_t merge_next(std::uint32_t next) noexcept;
   std::uint32_t next_block(std::uint32_t index, Block& block) const noexcept;
+  static std::uint32_t first_paged_bin() noexcept;
+  std::size_t sweep_bin(std::uint32_t bin, os::PageSource& pages, bool age_first,
+                        bool& is_young) noexcept;
 
   char* base_ = nullptr;   // the tag of block i lies at base_ + 16 * i; the first block is 1
-  std::uint32_t end_ = 0;  // index of the end tag, which is live for ever
+  std::uint32_t end_ = 1;  // index of the end tag, which is live for ever
   std::uint32_t used_granules_ = 0;
-  std::uint32_t summary_ = 0;         // bit w: words_[w] is not 0
-  std::uint64_t words_[kWords] = {};  // bit b of word w: bin 64 * w + b is not empty
-  struct Bin {
-    std::uint32_t head;  // index of its first block; means nothing while the bin is empty
-    std::uint32_t count;
-  };
-  Bin bins_[kBins] = {};
+  std::uint32_t summary_ = 0;  // bit w: words_[w] is not 0
   std::uint32_t live_blocks_ = 0;
+  std::uint64_t words_[kWords] = {};  // bit b of word w: bin 64 * w + b is not empty
+  Bin bins_[kBins] = {};
   os::PageSource* pages_ = nullptr;  // whom to give region_ back to; nullptr if it is the caller's
   void* region_ = nullptr;
   std::size_t region_bytes_ = 0;

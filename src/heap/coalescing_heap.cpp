@@ -3,7 +3,7 @@
 #include <strata/coalescing_heap.hpp>
 
 #include "base/fatal.h"
-#include "heap/block_tag.h"
+#include "heap/free_block.h"
 #include "heap/size_bins.h"
 #include "os/page_source.h"
 
@@ -19,10 +19,6 @@ std::uint32_t granules_for(std::size_t bytes) noexcept {
   return granules < kMinGranules ? kMinGranules : static_cast<std::uint32_t>(granules);
 }
 
-std::size_t user_bytes(std::uint32_t granules) noexcept {
-  return granules * kGranule - BlockTag::kBytes;
-}
-
 [[noreturn]] void die_of_write_after_free(const BlockTag* tag) noexcept {
   fatal_pointer("write after free: the links of the free block ", tag + 1, " were overwritten");
 }
@@ -32,22 +28,6 @@ std::size_t user_bytes(std::uint32_t granules) noexcept {
 }
 
 }  // namespace
-
-/// A block as the heap sees it; the links and the size at its end mean something only while free.
-struct CoalescingHeap::FreeBlock {
-  BlockTag tag;
-  std::uint32_t next;
-  std::uint32_t previous;
-
-  std::uint32_t granules() const noexcept { return tag.load_size() >> 1; }
-  bool has_free_previous() const noexcept { return (tag.load_size() & 1) != 0; }
-  void* user() noexcept { return &next; }
-
-  /// The last word of the block in front, which is its size if that is free.
-  std::uint32_t& size_of_previous() noexcept {
-    return *(reinterpret_cast<std::uint32_t*>(this) - 1);
-  }
-};
 
 CoalescingHeap::CoalescingHeap(std::size_t bytes) noexcept
     : CoalescingHeap(bytes, os::kernel_pages()) {}
@@ -88,11 +68,7 @@ void CoalescingHeap::adopt_region(void* region, std::size_t bytes) noexcept {
   *at(0) = {};
   end_ = 1 + granules;
   at(end_)->tag.set(0, false, BlockState::kLive);
-  make_free(1, granules);
-}
-
-inline CoalescingHeap::FreeBlock* CoalescingHeap::at(std::uint32_t index) const noexcept {
-  return reinterpret_cast<FreeBlock*>(base_ + std::size_t{index} * kGranule);
+  make_free(1, granules, BlockState::kReturned);  // never touched
 }
 
 // --- bins ------------------------------------------------------------------------------------
@@ -152,27 +128,46 @@ inline void CoalescingHeap::unlink(std::uint32_t index, std::uint32_t granules) 
   count_down(number);
 }
 
+/// Takes the head out of a bin that has one. \returns its size.
+inline std::uint32_t CoalescingHeap::pop(std::uint32_t number) noexcept {
+  FreeBlock* block = at(bins_[number].head);
+  count_down(number);
+  const std::uint32_t granules = block->granules();
+  const std::uint32_t next = block->next;
+  if (!is_free(block->tag.state_in(block->tag.load_seal(), granules))) [[unlikely]] {
+    die_of_overflow(&block->tag);
+  }
+  if (next >= end_) [[unlikely]]
+    die_of_write_after_free(&block->tag);
+  bins_[number].head = next;
+  at(next)->previous = 0;
+  return granules;
+}
+
 /// Writes the tag, the size at the end and the next block's flag, and puts the block into its bin.
 /// The block in front is live, for free neighbours are merged first.
-inline void CoalescingHeap::make_free(std::uint32_t index, std::uint32_t granules) noexcept {
-  at(index)->tag.set(granules, false, BlockState::kFree);
+inline void CoalescingHeap::make_free(std::uint32_t index, std::uint32_t granules,
+                                      BlockState state) noexcept {
+  at(index)->tag.set(granules, false, state);
   FreeBlock* behind = at(index + granules);
   behind->size_of_previous() = granules;
   behind->tag.set_previous_is_free(true);
   link(index, granules);
 }
 
-/// Makes a live block of `wanted` granules at `index`, out of `found` granules that are in no bin,
-/// and a free one of the rest. Less than the smallest block stays with the live one.
+/// Makes a live block of `wanted` granules at `index`, out of `found` granules whose tag is there
+/// but which are in no bin, and a free one of the rest, which stays as clean as it was. Less than
+/// the smallest block stays with the live one.
 inline void* CoalescingHeap::take(std::uint32_t index, std::uint32_t found, std::uint32_t wanted,
                                   bool previous_is_free) noexcept {
+  FreeBlock* block = at(index);
   if (found - wanted >= kMinGranules) {
-    make_free(index + wanted, found - wanted);
+    const BlockState state = block->tag.state_in(block->tag.load_seal(), block->granules());
+    make_free(index + wanted, found - wanted, is_free(state) ? state : BlockState::kFree);
   } else {
     wanted = found;
     at(index + wanted)->tag.set_previous_is_free(false);
   }
-  FreeBlock* block = at(index);
   block->tag.set(wanted, previous_is_free, BlockState::kLive);
   used_granules_ += wanted;
   ++live_blocks_;
@@ -184,22 +179,19 @@ inline void* CoalescingHeap::take(std::uint32_t index, std::uint32_t found, std:
 void* CoalescingHeap::allocate(std::size_t bytes) noexcept {
   if (bytes >= kMaxRegionBytes) [[unlikely]]
     return nullptr;
-  const std::uint32_t bin = size_bins::bin_for(granules_for(bytes));
-  const std::uint32_t found_bin = find(bin);
-  if (found_bin == kBins) [[unlikely]]
-    return nullptr;
+  const std::uint32_t granules = granules_for(bytes);
+  const std::uint32_t bin = size_bins::bin_for(granules);
+  std::uint32_t found_bin = find(bin);
+  if (found_bin == kBins) [[unlikely]] {
+    // Good fit leaves out the bin that holds this size among smaller ones: its head may do.
+    found_bin = size_bins::bin_of(granules);
+    if (bins_[found_bin].count == 0 || at(bins_[found_bin].head)->granules() < granules) {
+      return nullptr;
+    }
+  }
   const std::uint32_t index = bins_[found_bin].head;
-  count_down(found_bin);
+  const std::uint32_t found = pop(found_bin);
   FreeBlock* block = at(index);
-  const std::uint32_t found = block->granules();
-  const std::uint32_t seal = block->tag.load_seal();
-  const std::uint32_t next = block->next;
-  if (!is_free(block->tag.state_in(seal, found))) [[unlikely]]
-    die_of_overflow(&block->tag);
-  if (next >= end_) [[unlikely]]
-    die_of_write_after_free(&block->tag);
-  bins_[found_bin].head = next;
-  at(next)->previous = 0;
   if (found_bin > size_bins::last_whole(bin)) {
     return take(index, found, size_bins::smallest_of(bin), false);
   }
@@ -210,9 +202,33 @@ void* CoalescingHeap::allocate(std::size_t bytes) noexcept {
   return block->user();
 }
 
+void* CoalescingHeap::allocate(std::size_t bytes, std::size_t alignment) noexcept {
+  if (!std::has_single_bit(alignment)) {
+    fatal("the alignment asked of a coalescing heap is not a power of two");
+  }
+  if (alignment <= kGranule) return allocate(bytes);
+  if (bytes >= kMaxRegionBytes || alignment >= kMaxRegionBytes) return nullptr;
+  // What is cut off in front becomes a block: nothing, or at least the smallest size.
+  const auto step = static_cast<std::uint32_t>(alignment / kGranule);
+  const std::uint32_t wanted = granules_for(bytes);
+  const std::uint32_t found_bin = find(size_bins::bin_for(wanted + step + kMinGranules - 1));
+  if (found_bin == kBins) return nullptr;
+  const std::uint32_t index = bins_[found_bin].head;
+  FreeBlock* block = at(index);
+  const BlockState state = block->tag.state_in(block->tag.load_seal(), block->granules());
+  const std::uint32_t found = pop(found_bin);
+  const auto user = reinterpret_cast<std::uintptr_t>(block->user());
+  auto front = static_cast<std::uint32_t>((-user & (alignment - 1)) / kGranule);
+  if (front == 0) return take(index, found, wanted, false);
+  if (front < kMinGranules) front += step;
+  at(index + front)->tag.set(found - front, false, state);
+  void* result = take(index + front, found - front, wanted, false);
+  make_free(index, front, state);
+  return result;
+}
+
 /// The index of a live block that the user names, or no return.
-inline std::uint32_t CoalescingHeap::index_of_live(const void* user,
-                                                   const char* operation) const noexcept {
+inline std::uint32_t CoalescingHeap::index_of_live(const void* user) const noexcept {
   const auto offset =
       static_cast<std::size_t>(static_cast<const char*>(user) - base_) - BlockTag::kBytes;
   const std::size_t index = offset / kGranule;
@@ -234,7 +250,7 @@ inline std::uint32_t CoalescingHeap::index_of_live(const void* user,
 
 void CoalescingHeap::deallocate(void* user) noexcept {
   if (user == nullptr) return;
-  std::uint32_t index = index_of_live(user, "free");
+  std::uint32_t index = index_of_live(user);
   FreeBlock* block = at(index);
   std::uint32_t granules = block->granules();
   used_granules_ -= granules;
@@ -255,7 +271,7 @@ void CoalescingHeap::deallocate(void* user) noexcept {
     index -= size;
     granules += size;
   }
-  make_free(index, granules + behind);
+  make_free(index, granules + behind, BlockState::kFree);
 }
 
 /// Takes the block at `next` out of its bin if it is free. \returns its size, or 0 if it is live.
@@ -273,7 +289,7 @@ inline std::uint32_t CoalescingHeap::merge_next(std::uint32_t next) noexcept {
 
 void* CoalescingHeap::reallocate(void* user, std::size_t bytes) noexcept {
   if (user == nullptr) return allocate(bytes);
-  const std::uint32_t index = index_of_live(user, "resize");
+  const std::uint32_t index = index_of_live(user);
   if (bytes >= kMaxRegionBytes) return nullptr;
   const std::uint32_t wanted = size_bins::smallest_of(size_bins::bin_for(granules_for(bytes)));
   FreeBlock* block = at(index);
@@ -305,7 +321,7 @@ void* CoalescingHeap::reallocate(void* user, std::size_t bytes) noexcept {
 // --- questions --------------------------------------------------------------------------------
 
 std::size_t CoalescingHeap::usable_size(const void* user) const noexcept {
-  return user_bytes(at(index_of_live(user, "measure"))->granules());
+  return user_bytes(at(index_of_live(user))->granules());
 }
 
 std::size_t CoalescingHeap::largest_free_block() const noexcept {
@@ -321,21 +337,11 @@ bool CoalescingHeap::contains(const void* address) const noexcept {
 }
 
 std::size_t CoalescingHeap::capacity_bytes() const noexcept {
-  return end_ == 0 ? 0 : (std::size_t{end_} - 1) * kGranule;
+  return (std::size_t{end_} - 1) * kGranule;
 }
 
 std::size_t CoalescingHeap::used_bytes() const noexcept {
   return std::size_t{used_granules_} * kGranule;
-}
-
-std::uint32_t CoalescingHeap::next_block(std::uint32_t index, Block& block) const noexcept {
-  if (end_ == 0) return 0;
-  index = index == 0 ? 1 : index + at(index)->granules();
-  if (index >= end_) return 0;
-  FreeBlock* here = at(index);
-  block = {here->user(), user_bytes(here->granules()),
-           is_free(here->tag.state_in(here->tag.load_seal(), here->granules()))};
-  return index;
 }
 
 }  // namespace strata
