@@ -11,13 +11,6 @@ namespace strata {
 namespace {
 
 constexpr std::size_t kGranule = BlockTag::kGranuleBytes;
-constexpr std::uint32_t kMinGranules = CoalescingHeap::kMinBlockBytes / kGranule;
-
-/// Size of the smallest block, tag included, that serves `bytes`, a number below kMaxRegionBytes.
-std::uint32_t granules_for(std::size_t bytes) noexcept {
-  const std::size_t granules = (bytes + BlockTag::kBytes + kGranule - 1) / kGranule;
-  return granules < kMinGranules ? kMinGranules : static_cast<std::uint32_t>(granules);
-}
 
 [[noreturn]] void die_of_write_after_free(const BlockTag* tag) noexcept {
   fatal_pointer("write after free: the links of the free block ", tag + 1, " were overwritten");

@@ -30,6 +30,16 @@ inline CoalescingHeap::FreeBlock* CoalescingHeap::at(std::uint32_t index) const 
   return reinterpret_cast<FreeBlock*>(base_ + std::size_t{index} * kGranuleBytes);
 }
 
+constexpr std::uint32_t kMinGranules =
+    CoalescingHeap::kMinBlockBytes / CoalescingHeap::kGranuleBytes;
+
+/// Size of the smallest block, tag included, that serves `bytes`, a number below kMaxRegionBytes.
+constexpr std::uint32_t granules_for(std::size_t bytes) noexcept {
+  const std::size_t granules =
+      (bytes + BlockTag::kBytes + BlockTag::kGranuleBytes - 1) / BlockTag::kGranuleBytes;
+  return granules < kMinGranules ? kMinGranules : static_cast<std::uint32_t>(granules);
+}
+
 /// What the user gets of a block.
 constexpr std::size_t user_bytes(std::uint32_t granules) noexcept {
   return std::size_t{granules} * BlockTag::kGranuleBytes - BlockTag::kBytes;

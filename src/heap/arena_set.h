@@ -1,0 +1,64 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace strata {
+
+/// Start addresses of arenas, so that a pointer's arena can be known for ours before its memory is
+/// read. A hash table with linear probing; an erased place is marked and used again.
+/// \threads  contains(): any number at once, without a lock. insert(), erase(): one at a time.
+class ArenaSet {
+ public:
+  /// A terabyte in arenas of 64 MiB; the table is touched only as it is used.
+  static constexpr std::size_t kMaxArenas = 16 * 1024;
+  static constexpr std::size_t kPlaces = 2 * kMaxArenas;
+  using Place = std::atomic<std::uintptr_t>;
+
+  /// `memory` holds kPlaces zeroed places.
+  void adopt_table(void* memory) noexcept { places_ = static_cast<Place*>(memory); }
+  void* table() const noexcept { return places_; }
+
+  bool contains(std::uintptr_t arena) const noexcept {
+    if (places_ == nullptr) return false;
+    for (std::size_t i = hash(arena), n = 0; n < kPlaces; i = (i + 1) % kPlaces, ++n) {
+      // acquire pairs with the release in insert(): who finds an arena sees its header.
+      const std::uintptr_t found = places_[i].load(std::memory_order_acquire);
+      if (found == arena) return true;
+      if (found == 0) return false;
+    }
+    return false;
+  }
+
+  /// \returns  False if the set is full.
+  bool insert(std::uintptr_t arena) noexcept {
+    if (size_ == kMaxArenas) return false;
+    std::size_t i = hash(arena);
+    while (places_[i].load(std::memory_order_relaxed) > kErased) i = (i + 1) % kPlaces;
+    places_[i].store(arena, std::memory_order_release);
+    ++size_;
+    return true;
+  }
+
+  void erase(std::uintptr_t arena) noexcept {
+    std::size_t i = hash(arena);
+    while (places_[i].load(std::memory_order_relaxed) != arena) i = (i + 1) % kPlaces;
+    places_[i].store(kErased, std::memory_order_relaxed);
+    --size_;
+  }
+
+  std::size_t size() const noexcept { return size_; }
+
+ private:
+  static constexpr std::uintptr_t kErased = 1;
+
+  static std::size_t hash(std::uintptr_t arena) noexcept {
+    return static_cast<std::size_t>((arena * std::uintptr_t{0x9e3779b97f4a7c15u}) >> 32) % kPlaces;
+  }
+
+  Place* places_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace strata
