@@ -105,10 +105,11 @@ bool ThreadHeap::refill(Cache& cache) noexcept {
   LockGuard guard(lock_);
   take_in(/*may_cache=*/true);
   if (cache.head != nullptr) return true;
-  while (cache.count < kRefill) {
-    void* block = arenas_ != nullptr ? arenas_->blocks.allocate(cache.bytes) : nullptr;
-    if (block == nullptr) break;
+  void* block = carve(cache.bytes, BlockTag::kGranuleBytes);
+  while (block != nullptr) {
     push(cache, block, BlockTag::of(block)->load_size() >> 1);
+    if (cache.count == kRefill) break;
+    block = arenas_->blocks.allocate(cache.bytes);
   }
   return cache.head != nullptr;
 }
@@ -148,30 +149,38 @@ void* ThreadHeap::allocate(std::size_t bytes, std::size_t alignment) noexcept {
   return allocate_from_arenas(bytes, alignment);
 }
 
-void* ThreadHeap::allocate_from_arenas(std::size_t bytes, std::size_t alignment) noexcept {
-  void* block = nullptr;
-  const auto try_arenas = [&] {
-    for (HeapArena* arena = arenas_; arena != nullptr && block == nullptr; arena = arena->next) {
-      block = arena->blocks.allocate(bytes, alignment);
+/// Under the lock: a live block out of any arena, of which the one that served comes first the next
+/// time, or out of a new one; nullptr if there is none to be had.
+void* ThreadHeap::carve(std::size_t bytes, std::size_t alignment) noexcept {
+  for (HeapArena** link = &arenas_; *link != nullptr; link = &(*link)->next) {
+    HeapArena* arena = *link;
+    void* block = arena->blocks.allocate(bytes, alignment);
+    if (block == nullptr) continue;
+    if (arena != arenas_) {
+      *link = arena->next;
+      arena->next = arenas_;
+      arenas_ = arena;
     }
-    return block != nullptr;
-  };
+    return block;
+  }
+  const std::size_t largest = instance_.options().arena_bytes;
+  if (bytes >= largest || alignment >= largest) return nullptr;
+  HeapArena* arena = add_arena();
+  return arena != nullptr ? arena->blocks.allocate(bytes, alignment) : nullptr;
+}
+
+void* ThreadHeap::allocate_from_arenas(std::size_t bytes, std::size_t alignment) noexcept {
   lock_.lock();
   take_in(/*may_cache=*/false);
-  if (!try_arenas() && bytes < instance_.options().arena_bytes &&
-      alignment < instance_.options().arena_bytes) {
-    HeapArena* arena = add_arena();
-    if (arena != nullptr) block = arena->blocks.allocate(bytes, alignment);
-    if (block == nullptr) {
-      // The budget is used up: what the cache holds back may make room.
-      lock_.unlock();
-      for (Cache& cache : caches_) spill(cache, 0);
-      lock_.lock();
-      try_arenas();
-    }
-  }
+  void* block = carve(bytes, alignment);
   lock_.unlock();
-  if (block == nullptr) {
+  if (block == nullptr) [[unlikely]] {
+    // The budget is used up: what the cache holds back may make room.
+    for (Cache& cache : caches_) spill(cache, 0);
+    LockGuard guard(lock_);
+    block = carve(bytes, alignment);
+  }
+  if (block == nullptr) [[unlikely]] {
     failures_.add(1);
     return nullptr;
   }

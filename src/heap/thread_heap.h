@@ -133,6 +133,7 @@ class alignas(64) ThreadHeap {
   bool refill(Cache& cache) noexcept;
   void spill(Cache& cache, std::uint32_t keep) noexcept;
   void* allocate_from_arenas(std::size_t bytes, std::size_t alignment) noexcept;
+  void* carve(std::size_t bytes, std::size_t alignment) noexcept;
   HeapArena* add_arena() noexcept;
   void send(std::uint32_t granules, ThreadHeap& to, void* block) noexcept;
   void send_off(Outbox& outbox) noexcept;
