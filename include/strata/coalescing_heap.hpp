@@ -139,8 +139,14 @@ class CoalescingHeap {
   std::uint32_t merge_next(std::uint32_t next) noexcept;
   std::uint32_t next_block(std::uint32_t index, Block& block) const noexcept;
   static std::uint32_t first_paged_bin() noexcept;
-  std::size_t sweep_bin(std::uint32_t bin, os::PageSource& pages, bool age_first,
-                        bool& is_young) noexcept;
+
+  /// How pages are returned.
+  struct Sweep {
+    bool ages_first = false;  // a block goes back at its second visit, if untouched since the first
+    std::size_t kept_bytes = 0;  // at the start of each block
+  };
+  std::size_t sweep_bin(std::uint32_t bin, os::PageSource& pages, Sweep sweep,
+                        bool* is_young = nullptr) noexcept;
 
   char* base_ = nullptr;   // the tag of block i lies at base_ + 16 * i; the first block is 1
   std::uint32_t end_ = 1;  // index of the end tag, which is live for ever

@@ -21,8 +21,7 @@ std::size_t CoalescingHeap::trim() noexcept {
   if (pages_ == nullptr) return 0;
   std::size_t returned = 0;
   for (std::uint32_t bin = first_paged_bin(); bin < kBins; ++bin) {
-    bool is_young = false;
-    returned += sweep_bin(bin, *pages_, /*age_first=*/false, is_young);
+    returned += sweep_bin(bin, *pages_, Sweep());
   }
   return returned;
 }
@@ -31,11 +30,10 @@ std::uint32_t CoalescingHeap::first_paged_bin() noexcept {
   return size_bins::bin_of(static_cast<std::uint32_t>(os::page_bytes() / kGranuleBytes));
 }
 
-/// Returns the whole OS pages inside the free blocks of one bin. With `age_first`, a block only
-/// ages at its first visit and goes back at the second, unless it was touched in between;
-/// `is_young` then says that there was one.
-std::size_t CoalescingHeap::sweep_bin(std::uint32_t bin, os::PageSource& pages, bool age_first,
-                                      bool& is_young) noexcept {
+/// Returns the whole OS pages inside the free blocks of one bin. `is_young` hears that a block
+/// aged.
+std::size_t CoalescingHeap::sweep_bin(std::uint32_t bin, os::PageSource& pages, Sweep sweep,
+                                      bool* is_young) noexcept {
   const std::size_t page = os::page_bytes();
   std::size_t returned = 0;
   std::uint32_t index = bins_[bin].count == 0 ? 0 : bins_[bin].head;
@@ -44,18 +42,18 @@ std::size_t CoalescingHeap::sweep_bin(std::uint32_t bin, os::PageSource& pages, 
     const std::uint32_t granules = block->granules();
     const BlockState state = block->state();
     if (state == BlockState::kReturned) continue;
-    const auto inside = reinterpret_cast<std::uintptr_t>(block + 1);
+    const auto inside = reinterpret_cast<std::uintptr_t>(block + 1) + sweep.kept_bytes;
     const auto behind = reinterpret_cast<std::uintptr_t>(&at(index + granules)->size_of_previous());
     const std::uintptr_t first = (inside + page - 1) & ~(page - 1);
     const std::uintptr_t last = behind & ~(page - 1);
     if (first >= last) continue;
-    if (age_first && state == BlockState::kFree) {
+    if (sweep.ages_first && state == BlockState::kFree) {
       block->tag.set_state(granules, BlockState::kAged);
-      is_young = true;
+      *is_young = true;
       continue;
     }
     if (!pages.decommit(reinterpret_cast<void*>(first), last - first)) continue;
-    block->tag.set_state(granules, BlockState::kReturned);
+    if (sweep.kept_bytes == 0) block->tag.set_state(granules, BlockState::kReturned);
     returned += last - first;
   }
   return returned;

@@ -95,6 +95,7 @@ ThreadHeap* HeapInstance::attach() noexcept {
 
 void HeapInstance::abandon(ThreadHeap& heap) noexcept {
   heap.flush();
+  heap.shed();
   LockGuard guard(lock_);
   heap.next_abandoned_ = abandoned_;
   abandoned_ = &heap;

@@ -16,6 +16,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -56,7 +57,11 @@ constexpr std::size_t kLargeSlots = 1024;
 /// expire and are freed inside the loop.
 constexpr std::size_t kRing = 256;
 
+using Clock = std::chrono::steady_clock;
+
 struct Totals {
+  Clock::time_point begin{};
+  Clock::time_point end{};
   std::uint64_t allocations = 0;
   std::uint64_t frees = 0;
   std::uint64_t failures = 0;
@@ -112,7 +117,7 @@ std::vector<Draw> draw(const std::string& scenario) {
 }
 
 Totals run_ring(Contender& contender, const std::vector<Draw>& draws, std::size_t start,
-                std::uint64_t steps, bool is_proof) {
+                std::uint64_t steps, bool is_proof, std::barrier<>& gate) {
   Totals totals;
   std::vector<Object> ring(kRing);
   std::size_t at = start;
@@ -134,6 +139,7 @@ Totals run_ring(Contender& contender, const std::vector<Draw>& draws, std::size_
     ++totals.allocations;
     object.block != nullptr ? fill(object.block, d.bytes, is_proof) : void(++totals.failures);
   }
+  gate.arrive_and_wait();  // all rings are full at once, whatever order the threads ran in
   for (Object& object : ring) {
     if (object.block != nullptr) drop(object);
   }
@@ -174,27 +180,34 @@ Totals run(Contender& contender, const std::string& scenario, const std::vector<
   std::vector<Totals> totals(thread_count);
   std::vector<std::atomic<Object*>> slots(scenario == "basic" ? kSharedSlots : kLargeSlots);
   std::barrier gate(static_cast<std::ptrdiff_t>(thread_count) + 1);
+  std::barrier<> all_full(static_cast<std::ptrdiff_t>(thread_count));
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < thread_count; ++t) {
     threads.emplace_back([&, t] {
       gate.arrive_and_wait();
       const std::size_t start = t * 7919u;
+      const Clock::time_point begin = Clock::now();
       totals[t] = scenario == "ephemeral"
-                      ? run_ring(contender, draws, start, steps, is_proof)
+                      ? run_ring(contender, draws, start, steps, is_proof, all_full)
                       : run_shared(contender, draws, start, steps, is_proof, slots);
+      totals[t].begin = begin;
+      totals[t].end = Clock::now();
     });
   }
   gate.arrive_and_wait();
-  const auto begin = std::chrono::steady_clock::now();
   for (auto& thread : threads) thread.join();
-  seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  Totals sum;
+  // From the first thread's first operation to the last one's last.
+  Totals sum = totals[0];
+  sum.allocations = sum.frees = sum.failures = sum.damage = 0;
   for (const Totals& t : totals) {
+    sum.begin = std::min(sum.begin, t.begin);
+    sum.end = std::max(sum.end, t.end);
     sum.allocations += t.allocations;
     sum.frees += t.frees;
     sum.failures += t.failures;
     sum.damage += t.damage;
   }
+  seconds = std::chrono::duration<double>(sum.end - sum.begin).count();
   for (auto& slot : slots) {
     if (void* block = slot.load()) {
       contender.deallocate(block);

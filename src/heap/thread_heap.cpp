@@ -351,11 +351,21 @@ std::size_t ThreadHeap::sweep(bool is_forced, bool& is_young) noexcept {
     }
     for (std::uint32_t bin = CoalescingHeap::first_paged_bin(); bin < CoalescingHeap::kBins;
          ++bin) {
-      returned += blocks.sweep_bin(bin, instance_.pages(), !is_forced, is_young);
+      returned += blocks.sweep_bin(bin, instance_.pages(), {.ages_first = !is_forced}, &is_young);
     }
     link = &arena->next;
   }
   return returned;
+}
+
+void ThreadHeap::shed() noexcept {
+  const auto first = size_bins::bin_for(static_cast<std::uint32_t>(2 * kKept / 16));
+  LockGuard guard(lock_);
+  for (HeapArena* arena = arenas_; arena != nullptr; arena = arena->next) {
+    for (std::uint32_t bin = first; bin < CoalescingHeap::kBins; ++bin) {
+      arena->blocks.sweep_bin(bin, instance_.pages(), {.kept_bytes = kKept});
+    }
+  }
 }
 
 /// Under the lock; no block of the arena is in use, cached or travelling.

@@ -79,6 +79,10 @@ class alignas(64) ThreadHeap {
   /// Sends away what the outboxes hold and puts the caches' blocks back into the arenas.
   void flush() noexcept;
 
+  /// For a thread that ends: returns what is free beyond kKept bytes of each free range, so that a
+  /// heap that nobody adopts holds little, and one that is adopted begins warm.
+  void shed() noexcept;
+
   // --- anybody's -----------------------------------------------------------------------------
 
   /// Takes a chain of blocks of this heap that other threads freed.
@@ -127,6 +131,8 @@ class alignas(64) ThreadHeap {
   static constexpr std::uint32_t kMaxSent = 32;
   static constexpr std::size_t kMaxSentBytes = 16 * 1024;
   static constexpr std::size_t kOutboxes = 8;
+  /// As much as a short thread touches; below it, the system call costs more than the memory.
+  static constexpr std::size_t kKept = 64 * 1024;
 
   void* pop(Cache& cache) noexcept;
   void push(Cache& cache, void* block, std::uint32_t granules) noexcept;
