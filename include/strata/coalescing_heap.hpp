@@ -85,7 +85,12 @@ class CoalescingHeap {
   std::size_t largest_free_block() const noexcept;
 
   /// True if the address lies in the region, wherever in it.
-  bool contains(const void* address) const noexcept;
+  bool owns(const void* address) const noexcept;
+
+  /// allocate() by the name that the adapters call a source by.
+  void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept {
+    return allocate(bytes, alignment);
+  }
 
   std::size_t capacity_bytes() const noexcept;  ///< all blocks with their tags, free or not
   std::size_t used_bytes() const noexcept;      ///< live blocks with their tags

@@ -97,6 +97,14 @@ class ThreadHeaps {
   /// \returns  How many bytes of a live block its user may use.
   std::size_t usable_size(const void* block) const noexcept;
 
+  /// True if the address lies in an arena of this instance, wherever in it.
+  bool owns(const void* address) const noexcept;
+
+  /// allocate() by the name that the adapters call a source by.
+  void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept {
+    return allocate(bytes, alignment);
+  }
+
   /// Returns what is free now, without delay: wholly free arenas and whole OS pages inside free
   /// blocks, of all heaps; of the small-block caches only the caller's is emptied.
   /// \returns  How many bytes went back to the kernel.

@@ -17,14 +17,18 @@ class ArenaSet {
   using Place = std::atomic<std::uintptr_t>;
 
   /// `memory` holds kPlaces zeroed places.
-  void adopt_table(void* memory) noexcept { places_ = static_cast<Place*>(memory); }
-  void* table() const noexcept { return places_; }
+  void adopt_table(void* memory) noexcept {
+    // release pairs with the acquire in contains(), which may run before there is a table.
+    places_.store(static_cast<Place*>(memory), std::memory_order_release);
+  }
+  void* table() const noexcept { return places_.load(std::memory_order_relaxed); }
 
   bool contains(std::uintptr_t arena) const noexcept {
-    if (places_ == nullptr) return false;
+    const Place* places = places_.load(std::memory_order_acquire);
+    if (places == nullptr) return false;
     for (std::size_t i = hash(arena), n = 0; n < kPlaces; i = (i + 1) % kPlaces, ++n) {
       // acquire pairs with the release in insert(): who finds an arena sees its header.
-      const std::uintptr_t found = places_[i].load(std::memory_order_acquire);
+      const std::uintptr_t found = places[i].load(std::memory_order_acquire);
       if (found == arena) return true;
       if (found == 0) return false;
     }
@@ -34,17 +38,19 @@ class ArenaSet {
   /// \returns  False if the set is full.
   bool insert(std::uintptr_t arena) noexcept {
     if (size_ == kMaxArenas) return false;
+    Place* places = places_.load(std::memory_order_relaxed);
     std::size_t i = hash(arena);
-    while (places_[i].load(std::memory_order_relaxed) > kErased) i = (i + 1) % kPlaces;
-    places_[i].store(arena, std::memory_order_release);
+    while (places[i].load(std::memory_order_relaxed) > kErased) i = (i + 1) % kPlaces;
+    places[i].store(arena, std::memory_order_release);
     ++size_;
     return true;
   }
 
   void erase(std::uintptr_t arena) noexcept {
+    Place* places = places_.load(std::memory_order_relaxed);
     std::size_t i = hash(arena);
-    while (places_[i].load(std::memory_order_relaxed) != arena) i = (i + 1) % kPlaces;
-    places_[i].store(kErased, std::memory_order_relaxed);
+    while (places[i].load(std::memory_order_relaxed) != arena) i = (i + 1) % kPlaces;
+    places[i].store(kErased, std::memory_order_relaxed);
     --size_;
   }
 
@@ -57,7 +63,7 @@ class ArenaSet {
     return static_cast<std::size_t>((arena * std::uintptr_t{0x9e3779b97f4a7c15u}) >> 32) % kPlaces;
   }
 
-  Place* places_ = nullptr;
+  std::atomic<Place*> places_{nullptr};
   std::size_t size_ = 0;
 };
 

@@ -324,7 +324,7 @@ std::size_t CoalescingHeap::largest_free_block() const noexcept {
   return user_bytes(at(bins_[word * 64 + bit].head)->granules());
 }
 
-bool CoalescingHeap::contains(const void* address) const noexcept {
+bool CoalescingHeap::owns(const void* address) const noexcept {
   return static_cast<std::size_t>(static_cast<const char*>(address) -
                                   static_cast<const char*>(region_)) < region_bytes_;
 }

@@ -240,8 +240,8 @@ TEST(CoalescingHeap, ReservesARegionAndGivesItBack) {
     EXPECT_EQ(pages.mapped_bytes(), 1u << 20);
     void* block = heap.allocate(100'000);
     ASSERT_NE(block, nullptr);
-    EXPECT_TRUE(heap.contains(block));
-    EXPECT_FALSE(heap.contains(&heap));
+    EXPECT_TRUE(heap.owns(block));
+    EXPECT_FALSE(heap.owns(&heap));
   }
   EXPECT_EQ(pages.mapped_bytes(), 0u);
 }

@@ -118,7 +118,7 @@ HeapArena& HeapInstance::arena_of(const void* block) const noexcept {
   return *reinterpret_cast<HeapArena*>(start);
 }
 
-HeapArena* HeapInstance::map_arena(ThreadHeap& heap) noexcept {
+HeapArena* HeapInstance::map_arena(ThreadHeap& heap, std::size_t min_bytes) noexcept {
   const std::size_t page = os::page_bytes();
   const std::size_t of_thread = options_.thread_budget_bytes - heap.held_bytes_;
   std::size_t bytes = std::min(options_.arena_bytes, of_thread / page * page);
@@ -127,7 +127,7 @@ HeapArena* HeapInstance::map_arena(ThreadHeap& heap) noexcept {
     LockGuard guard(lock_);
     const std::size_t held = held_bytes_.load(std::memory_order_relaxed);
     bytes = std::min(bytes, (options_.total_budget_bytes - held) / page * page);
-    if (bytes < ThreadHeaps::kMinArenaBytes) return nullptr;
+    if (bytes < min_bytes || bytes < ThreadHeaps::kMinArenaBytes) return nullptr;
     held_bytes_.store(held + bytes, std::memory_order_relaxed);
   }
   void* memory = pages().map_aligned(bytes, arena_mask_ + 1);

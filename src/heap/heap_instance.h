@@ -31,12 +31,16 @@ class HeapInstance {
   /// Takes the heap from an ending thread.
   void abandon(ThreadHeap& heap) noexcept;
 
+  bool owns(const void* address) const noexcept {
+    return arenas_.contains(reinterpret_cast<std::uintptr_t>(address) & ~arena_mask_);
+  }
+
   /// The arena of a block, or no return: the address is rounded down and must be a known arena.
   HeapArena& arena_of(const void* block) const noexcept;
 
-  /// A fresh arena for the heap, within the total budget; nullptr if that or the kernel has no
-  /// more.
-  HeapArena* map_arena(ThreadHeap& heap) noexcept;
+  /// A fresh arena of at least `min_bytes` for the heap; nullptr if a budget or the kernel has no
+  /// room for that.
+  HeapArena* map_arena(ThreadHeap& heap, std::size_t min_bytes) noexcept;
   void unmap_arena(HeapArena& arena) noexcept;
 
   /// A pass over all heaps; one at a time. \returns bytes given back.

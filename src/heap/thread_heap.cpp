@@ -48,6 +48,19 @@ std::uint32_t granules_of_live(const HeapArena& arena, const void* block) noexce
   return granules;
 }
 
+/// The smallest arena that serves the request while it is empty.
+std::size_t arena_bytes_for(std::size_t bytes, std::size_t alignment) noexcept {
+  if (bytes >= CoalescingHeap::kMaxRegionBytes || alignment >= CoalescingHeap::kMaxRegionBytes) {
+    return SIZE_MAX;
+  }
+  std::uint32_t granules = granules_for(bytes);
+  if (alignment > BlockTag::kGranuleBytes) {
+    granules += static_cast<std::uint32_t>(alignment / BlockTag::kGranuleBytes) + kMinGranules;
+    granules = size_bins::smallest_of(size_bins::bin_for(granules));
+  }
+  return sizeof(HeapArena) + (std::size_t{granules} + 3) * BlockTag::kGranuleBytes;
+}
+
 }  // namespace
 
 void FreedBlock::die() const noexcept {
@@ -129,6 +142,10 @@ void ThreadHeap::spill(Cache& cache, std::uint32_t keep) noexcept {
 inline void ThreadHeap::count_allocation(std::size_t bytes) noexcept {
   allocations_.add(1);
   allocated_bytes_.add(bytes);
+  note_peak();
+}
+
+inline void ThreadHeap::note_peak() noexcept {
   const std::uint64_t in_use =
       allocated_bytes_.get() - returned_bytes_.get() - taken_in_bytes_.get();
   if (in_use > peak_bytes_.get()) peak_bytes_.set(in_use);
@@ -163,9 +180,7 @@ void* ThreadHeap::carve(std::size_t bytes, std::size_t alignment) noexcept {
     }
     return block;
   }
-  const std::size_t largest = instance_.options().arena_bytes;
-  if (bytes >= largest || alignment >= largest) return nullptr;
-  HeapArena* arena = add_arena();
+  HeapArena* arena = add_arena(arena_bytes_for(bytes, alignment));
   return arena != nullptr ? arena->blocks.allocate(bytes, alignment) : nullptr;
 }
 
@@ -190,8 +205,8 @@ void* ThreadHeap::allocate_from_arenas(std::size_t bytes, std::size_t alignment)
 }
 
 /// Under the lock.
-HeapArena* ThreadHeap::add_arena() noexcept {
-  HeapArena* arena = instance_.map_arena(*this);
+HeapArena* ThreadHeap::add_arena(std::size_t min_bytes) noexcept {
+  HeapArena* arena = instance_.map_arena(*this, min_bytes);
   if (arena == nullptr) return nullptr;
   arena->next = arenas_;
   arenas_ = arena;
@@ -237,8 +252,8 @@ void* ThreadHeap::reallocate(void* block, std::size_t bytes) noexcept {
     if (void* moved = arena.blocks.reallocate(block, bytes)) {
       returned_bytes_.add(held);
       freed_bytes_.add(held, std::memory_order_release);
-      const std::size_t now = user_bytes(BlockTag::of(moved)->load_size() >> 1);
-      allocated_bytes_.add(now);
+      allocated_bytes_.add(user_bytes(BlockTag::of(moved)->load_size() >> 1));
+      note_peak();
       note_dirty();
       return moved;
     }

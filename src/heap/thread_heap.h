@@ -140,12 +140,13 @@ class alignas(64) ThreadHeap {
   void spill(Cache& cache, std::uint32_t keep) noexcept;
   void* allocate_from_arenas(std::size_t bytes, std::size_t alignment) noexcept;
   void* carve(std::size_t bytes, std::size_t alignment) noexcept;
-  HeapArena* add_arena() noexcept;
+  HeapArena* add_arena(std::size_t min_bytes) noexcept;
   void send(std::uint32_t granules, ThreadHeap& to, void* block) noexcept;
   void send_off(Outbox& outbox) noexcept;
   bool take_in(bool may_cache) noexcept;
   void put_back(FreedBlock* block, std::uint32_t granules) noexcept;
   void count_allocation(std::size_t bytes) noexcept;
+  void note_peak() noexcept;
   void note_dirty() noexcept;
   void release(HeapArena* arena) noexcept;
 

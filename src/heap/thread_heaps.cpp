@@ -51,6 +51,10 @@ std::size_t ThreadHeaps::usable_size(const void* block) const noexcept {
   return ThreadHeap::usable_size(instance_->arena_of(block), block);
 }
 
+bool ThreadHeaps::owns(const void* address) const noexcept {
+  return instance_ != nullptr && instance_->owns(address);
+}
+
 std::size_t ThreadHeaps::reclaim_now() noexcept {
   if (instance_ == nullptr) return 0;
   if (ThreadHeap* heap = instance_->heap_if_any()) heap->flush();

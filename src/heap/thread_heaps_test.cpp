@@ -164,11 +164,36 @@ TEST(ThreadHeaps, EmptiesItsCacheBeforeItRefuses) {
 TEST(ThreadHeaps, RefusesWhatNoArenaHolds) {
   os::FakePageSource pages;
   ThreadHeaps heaps(small_arenas(&pages));
-  for (std::size_t bytes : {kMiB, 10 * kMiB, std::size_t{1} << 40, SIZE_MAX - 15, SIZE_MAX}) {
+  for (std::size_t bytes :
+       {kMiB - 3000, kMiB, 10 * kMiB, std::size_t{1} << 40, SIZE_MAX - 15, SIZE_MAX}) {
     EXPECT_EQ(heaps.allocate(bytes), nullptr);
+    EXPECT_EQ(heaps.allocate(bytes, 64), nullptr);
   }
+  EXPECT_EQ(heaps.allocate(100, kMiB), nullptr);
   EXPECT_EQ(pages.mapped_bytes(), 0u) << "no arena is taken in vain";
-  EXPECT_EQ(heaps.statistics().failed_allocations, 5u);
+  EXPECT_EQ(heaps.statistics().failed_allocations, 13u);
+}
+
+TEST(ThreadHeaps, ServesWhatJustFitsAFreshArena) {
+  std::size_t served = 0;
+  for (std::size_t bytes = kMiB - 5000; bytes < kMiB; bytes += 8) {
+    ThreadHeaps heaps(small_arenas());
+    void* block = heaps.allocate(bytes);
+    if (block == nullptr) {
+      EXPECT_EQ(heaps.statistics().held_bytes, 0u) << bytes;
+      break;
+    }
+    served = bytes;
+    std::memset(block, 1, bytes);
+  }
+  EXPECT_GT(served, kMiB - 4096);
+  for (std::size_t alignment = 32; alignment <= 512 * kKiB; alignment *= 2) {
+    ThreadHeaps heaps(small_arenas());
+    for (std::size_t bytes = 400 * kKiB; bytes < kMiB; bytes += 10'000) {
+      if (heaps.allocate(bytes, alignment) == nullptr) break;
+    }
+    EXPECT_LE(heaps.statistics().held_bytes, heaps.statistics().allocations * kMiB);
+  }
 }
 
 TEST(ThreadHeaps, ResizesInPlaceWhereItCanAndMovesWhereItMust) {
@@ -384,6 +409,9 @@ TEST(ThreadHeaps, TwoInstancesInOneThreadNeverShareAnArena) {
     if (i % 2 == 0) first.deallocate(a);
     if (i % 3 == 0) second.deallocate(b);
   }
+  void* a = first.allocate(10);
+  EXPECT_TRUE(first.owns(a));
+  EXPECT_FALSE(second.owns(a));
   first.check_invariants();
   second.check_invariants();
 }
