@@ -82,8 +82,8 @@ ThreadHeap* HeapInstance::attach() noexcept {
   if (heap == nullptr) {
     void* memory = heap_directory::metadata().allocate(sizeof(ThreadHeap));
     if (memory == nullptr) return nullptr;
-    heap = new (memory) ThreadHeap(*this);
     LockGuard guard(lock_);
+    heap = new (memory) ThreadHeap(*this, heap_count_++);
     heap->next_ = heaps_.load(std::memory_order_relaxed);
     // release pairs with the acquire of those who walk the list: they see a whole heap.
     heaps_.store(heap, std::memory_order_release);

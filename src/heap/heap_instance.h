@@ -69,11 +69,12 @@ class HeapInstance {
   std::uint64_t generation_ = 0;
   std::uintptr_t arena_mask_;  // of the bits that an address within an arena may have
 
-  Lock lock_{LockRank::kHeapArenas};  // guards arenas_, held_bytes_ and abandoned_
+  Lock lock_{LockRank::kHeapArenas};  // guards arenas_, held_bytes_, abandoned_, heap_count_
   ArenaSet arenas_;
   std::atomic<std::size_t> held_bytes_{0};   // written under the lock, read by statistics
   std::atomic<std::size_t> arena_count_{0};  // the same
   ThreadHeap* abandoned_ = nullptr;
+  std::uint32_t heap_count_ = 0;
 
   /// All heaps, newest first: pushed with release under the lock, walked with acquire without it.
   std::atomic<ThreadHeap*> heaps_{nullptr};

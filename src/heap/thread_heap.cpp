@@ -67,8 +67,8 @@ void FreedBlock::die() const noexcept {
   fatal_pointer("write after free: the link in the freed block ", this, " was overwritten");
 }
 
-ThreadHeap::ThreadHeap(HeapInstance& instance) noexcept
-    : instance_(instance), arena_mask_(instance.arena_mask()) {
+ThreadHeap::ThreadHeap(HeapInstance& instance, std::uint32_t number) noexcept
+    : instance_(instance), number_(number), arena_mask_(instance.arena_mask()) {
   static_assert(ThreadHeaps::kMaxSmallBins == kBins);
   static_assert(
       size_bins::smallest_of(size_bins::last_whole(size_bins::bin_for(granules_for(1024))) + 1) <
@@ -287,7 +287,7 @@ void ThreadHeap::flush() noexcept {
 void ThreadHeap::send(std::uint32_t granules, ThreadHeap& to, void* block) noexcept {
   remote_frees_.add(1);
   BlockTag::of(block)->set_state(granules, BlockState::kTravelling);
-  Outbox& outbox = outboxes_[address_of(&to) / sizeof(ThreadHeap) % kOutboxes];
+  Outbox& outbox = outboxes_[to.number_ % kOutboxes];
   if (outbox.to != &to) {
     send_off(outbox);
     outbox.to = &to;

@@ -68,7 +68,7 @@ struct FreedBlock {
 /// its tag says (live, cached, travelling) is changed only by whoever holds it.
 class alignas(64) ThreadHeap {
  public:
-  explicit ThreadHeap(HeapInstance& instance) noexcept;
+  ThreadHeap(HeapInstance& instance, std::uint32_t number) noexcept;
 
   // --- the owner's ---------------------------------------------------------------------------
   void* allocate(std::size_t bytes) noexcept;
@@ -152,6 +152,7 @@ class alignas(64) ThreadHeap {
 
   // The owner's.
   HeapInstance& instance_;
+  const std::uint32_t number_;  // counts the instance's heaps; neighbours have an outbox each
   std::uintptr_t arena_mask_;
   std::size_t max_small_ = 0;
   std::uint8_t bin_of_request_[1024 / 16 + 1];       // by size in units of 16 bytes
