@@ -17,6 +17,10 @@ enum class LockRank : std::uint8_t {
   kTransferCache,   ///< one per size class; the same
   kHuge,            ///< the table of huge blocks and the cache of huge mappings
   kPageHeap,        ///< regions and page runs
+  kHeapRegistry,    ///< thread heaps: which instances exist, and the exit of threads
+  kHeapSweep,       ///< thread heaps: one reclaiming pass of an instance at a time
+  kThreadHeap,      ///< thread heaps: one thread's arenas
+  kHeapArenas,      ///< thread heaps: an instance's arenas, budget and abandoned heaps
   kMetadata,        ///< memory for our own bookkeeping
   kLeaf,            ///< nothing else is taken while it is held
 };

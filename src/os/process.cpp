@@ -170,6 +170,13 @@ bool set_thread_exit_value(void* value) noexcept {
   return g_has_exit_key && pthread_setspecific(g_exit_key, value) == 0;
 }
 
+bool create_thread_key(unsigned& key, void (*on_exit)(void*)) noexcept {
+  static_assert(sizeof(pthread_key_t) == sizeof key, "a key of the C library is an unsigned");
+  return pthread_key_create(&key, on_exit) == 0;
+}
+
+void set_thread_value(unsigned key, void* value) noexcept { pthread_setspecific(key, value); }
+
 bool register_fork_handlers(void (*before)(), void (*in_parent)(), void (*in_child)()) noexcept {
   return pthread_atfork(before, in_parent, in_child) == 0;
 }

@@ -70,6 +70,13 @@ bool register_thread_exit(void (*on_exit)(void*)) noexcept;
 /// keys. \returns False if there was no memory for that, or nothing is registered.
 bool set_thread_exit_value(void* value) noexcept;
 
+/// A value per thread under a key of the caller's own, for those who need more than the one above:
+/// `on_exit(value)` runs when a thread ends whose value is not nullptr, and again if it sets one
+/// while exit hooks run (the system stops after a few rounds).
+/// \returns  False if the system has no key left.
+bool create_thread_key(unsigned& key, void (*on_exit)(void*)) noexcept;
+void set_thread_value(unsigned key, void* value) noexcept;
+
 /// Runs the three around every fork(). \returns False if the C library has no room.
 bool register_fork_handlers(void (*before)(), void (*in_parent)(), void (*in_child)()) noexcept;
 

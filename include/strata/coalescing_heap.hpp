@@ -1,0 +1,168 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace strata {
+
+namespace os {
+class PageSource;
+}
+enum class BlockState : std::uint32_t;
+class ThreadHeap;
+
+/// Blocks of any size inside one contiguous region that never grows: a two-level segregated fit
+/// over boundary tags. Every free block is merged with its free neighbours at once, bins by size
+/// are found through bitmaps, and no operation loops over blocks, so each has a worst case that
+/// docs/heaps.md states and argues.
+///
+///   | tag | user's bytes ... | tag | user's bytes | tag | links | free ... size | tag | ... | end
+///   |
+///     8 bytes, in front of every block               two links and the size, only while free
+///
+/// Always: two neighbours are never both free; a block is free if and only if the tag behind it
+/// says so; a free block is in the list of the bin of its size, and a bin's bit is set if and only
+/// if its list is not empty. The blocks fill the region.
+///
+/// Misuse is found at the next operation that meets it, in every build, and ends the program with a
+/// sentence of its own: a double free, a pointer from elsewhere, an overwritten tag (of the block
+/// or behind it), a write into a free block's links.
+///
+/// Bookkeeping is in band, the one place on the shelf where it is: the tags are what makes merging
+/// constant in time for any size. The bins live in this object, 3.7 KiB.
+/// \threads  One at a time; ThreadHeaps gives each thread its own.
+/// \source   M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a New Dynamic Memory Allocator for
+///           Real-Time Systems" (2004); boundary tags: D. Knuth, TAOCP vol. 1, 2.5.
+class CoalescingHeap {
+ public:
+  static constexpr std::size_t kGranuleBytes = 16;   ///< sizes of blocks are multiples of it
+  static constexpr std::size_t kHeaderBytes = 8;     ///< in front of every block
+  static constexpr std::size_t kMinBlockBytes = 32;  ///< tag included
+  static constexpr std::size_t kMaxRegionBytes = std::size_t{1} << 34;  ///< more is left unused
+
+  /// Reserves a region of `bytes`, rounded up to OS pages, from the kernel or from `pages`; memory
+  /// is used only as it is touched. If the region cannot be had, capacity_bytes() is 0 and every
+  /// request fails.
+  explicit CoalescingHeap(std::size_t bytes) noexcept;
+  CoalescingHeap(std::size_t bytes, os::PageSource& pages) noexcept;
+
+  /// Manages the caller's memory, of any alignment, which must outlive this object. A region too
+  /// small for one block gives a heap of capacity 0.
+  CoalescingHeap(void* region, std::size_t bytes) noexcept;
+
+  /// Gives back what it reserved. Blocks still in use are simply gone.
+  ~CoalescingHeap();
+  CoalescingHeap(const CoalescingHeap&) = delete;
+  CoalescingHeap& operator=(const CoalescingHeap&) = delete;
+
+  /// \returns  At least `bytes` bytes (of 0, a block of the smallest size), contents unspecified,
+  ///           aligned to 16; nullptr if no free block is large enough.
+  /// \cost     Constant: at most two bitmap words, one bin, one split.
+  void* allocate(std::size_t bytes) noexcept;
+
+  /// The same at a multiple of `alignment`, which must be a power of two. The tag stays directly in
+  /// front of the block, and what lies before it becomes a free block.
+  /// \returns  nullptr also when no free block is large enough for every place of the alignment.
+  void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
+
+  /// Takes a block back and merges it with its free neighbours; nullptr is nothing.
+  /// \cost     Constant: two merges, one bin.
+  void deallocate(void* block) noexcept;
+
+  /// Resizes in place when the block shrinks or the free block behind it is large enough, else
+  /// moves it; nullptr as `block` allocates. A moved block is aligned to 16. \returns  The block,
+  /// its contents kept up to the smaller size; nullptr, with the old block
+  ///           untouched, if no memory is left.
+  /// \cost     Constant, and the copy when it moves.
+  void* reallocate(void* block, std::size_t bytes) noexcept;
+
+  /// \returns  How many bytes of a live block its user may use: at least what was asked for.
+  std::size_t usable_size(const void* block) const noexcept;
+
+  /// \returns  A number of bytes that allocate() can serve now, and less than 1/16 below the most
+  ///           it can; 0 if nothing is free.
+  /// \cost     Constant.
+  std::size_t largest_free_block() const noexcept;
+
+  /// True if the address lies in the region, wherever in it.
+  bool owns(const void* address) const noexcept;
+
+  /// allocate() by the name that the adapters call a source by.
+  void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept {
+    return allocate(bytes, alignment);
+  }
+
+  std::size_t capacity_bytes() const noexcept;  ///< all blocks with their tags, free or not
+  std::size_t used_bytes() const noexcept;      ///< live blocks with their tags
+  std::size_t live_blocks() const noexcept { return live_blocks_; }
+
+  struct Block {
+    void* address;      ///< of the user's bytes
+    std::size_t bytes;  ///< usable
+    bool is_free;
+  };
+
+  /// Calls visit(Block) for every block in order of address. The visitor must not change the heap.
+  template <typename Visitor>
+  void walk(Visitor&& visit) const {
+    Block block{};
+    for (std::uint32_t index = 0; (index = next_block(index, block)) != 0;) visit(block);
+  }
+
+  /// Gives the whole OS pages inside free blocks back to the kernel; they read as zero when they
+  /// are used again. Only for a region that this heap reserved; else nothing happens.
+  /// \returns  How many bytes went back.
+  /// \cost     One system call per free block that holds a page which has not gone back yet.
+  std::size_t trim() noexcept;
+
+  /// Dies unless the whole structure is sound. For tests. \cost linear in the blocks
+  void check_invariants() const noexcept;
+
+ private:
+  friend class ThreadHeap;
+  struct FreeBlock;
+
+  /// Enough for every size of a region of kMaxRegionBytes.
+  static constexpr std::uint32_t kWords = 7;
+  static constexpr std::uint32_t kBins = kWords * 64;
+  struct Bin {
+    std::uint32_t head;  // index of its first block, 0 if there is none
+    std::uint32_t count;
+  };
+
+  void adopt_region(void* region, std::size_t bytes) noexcept;
+  FreeBlock* at(std::uint32_t index) const noexcept;
+  std::uint32_t index_of_live(const void* user) const noexcept;
+  std::uint32_t find(std::uint32_t bin) const noexcept;
+  void link(std::uint32_t index, std::uint32_t granules) noexcept;
+  void unlink(std::uint32_t index, std::uint32_t granules) noexcept;
+  void count_down(std::uint32_t bin) noexcept;
+  std::uint32_t pop(std::uint32_t bin) noexcept;
+  void make_free(std::uint32_t index, std::uint32_t granules, BlockState state) noexcept;
+  void* take(std::uint32_t index, std::uint32_t found, std::uint32_t wanted,
+             bool previous_is_free) noexcept;
+  std::uint32_t merge_next(std::uint32_t next) noexcept;
+  std::uint32_t next_block(std::uint32_t index, Block& block) const noexcept;
+  static std::uint32_t first_paged_bin() noexcept;
+
+  /// How pages are returned.
+  struct Sweep {
+    bool ages_first = false;  // a block goes back at its second visit, if untouched since the first
+    std::size_t kept_bytes = 0;  // at the start of each block
+  };
+  std::size_t sweep_bin(std::uint32_t bin, os::PageSource& pages, Sweep sweep,
+                        bool* is_young = nullptr) noexcept;
+
+  char* base_ = nullptr;   // the tag of block i lies at base_ + 16 * i; the first block is 1
+  std::uint32_t end_ = 1;  // index of the end tag, which is live for ever
+  std::uint32_t used_granules_ = 0;
+  std::uint32_t summary_ = 0;  // bit w: words_[w] is not 0
+  std::uint32_t live_blocks_ = 0;
+  std::uint64_t words_[kWords] = {};  // bit b of word w: bin 64 * w + b is not empty
+  Bin bins_[kBins] = {};
+  os::PageSource* pages_ = nullptr;  // whom to give region_ back to; nullptr if it is the caller's
+  void* region_ = nullptr;
+  std::size_t region_bytes_ = 0;
+};
+
+}  // namespace strata

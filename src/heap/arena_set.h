@@ -1,0 +1,70 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace strata {
+
+/// Start addresses of arenas, so that a pointer's arena can be known for ours before its memory is
+/// read. A hash table with linear probing; an erased place is marked and used again.
+/// \threads  contains(): any number at once, without a lock. insert(), erase(): one at a time.
+class ArenaSet {
+ public:
+  /// A terabyte in arenas of 64 MiB; the table is touched only as it is used.
+  static constexpr std::size_t kMaxArenas = 16 * 1024;
+  static constexpr std::size_t kPlaces = 2 * kMaxArenas;
+  using Place = std::atomic<std::uintptr_t>;
+
+  /// `memory` holds kPlaces zeroed places.
+  void adopt_table(void* memory) noexcept {
+    // release pairs with the acquire in contains(), which may run before there is a table.
+    places_.store(static_cast<Place*>(memory), std::memory_order_release);
+  }
+  void* table() const noexcept { return places_.load(std::memory_order_relaxed); }
+
+  bool contains(std::uintptr_t arena) const noexcept {
+    const Place* places = places_.load(std::memory_order_acquire);
+    if (places == nullptr) return false;
+    for (std::size_t i = hash(arena), n = 0; n < kPlaces; i = (i + 1) % kPlaces, ++n) {
+      // acquire pairs with the release in insert(): who finds an arena sees its header.
+      const std::uintptr_t found = places[i].load(std::memory_order_acquire);
+      if (found == arena) return true;
+      if (found == 0) return false;
+    }
+    return false;
+  }
+
+  /// \returns  False if the set is full.
+  bool insert(std::uintptr_t arena) noexcept {
+    if (size_ == kMaxArenas) return false;
+    Place* places = places_.load(std::memory_order_relaxed);
+    std::size_t i = hash(arena);
+    while (places[i].load(std::memory_order_relaxed) > kErased) i = (i + 1) % kPlaces;
+    places[i].store(arena, std::memory_order_release);
+    ++size_;
+    return true;
+  }
+
+  void erase(std::uintptr_t arena) noexcept {
+    Place* places = places_.load(std::memory_order_relaxed);
+    std::size_t i = hash(arena);
+    while (places[i].load(std::memory_order_relaxed) != arena) i = (i + 1) % kPlaces;
+    places[i].store(kErased, std::memory_order_relaxed);
+    --size_;
+  }
+
+  std::size_t size() const noexcept { return size_; }
+
+ private:
+  static constexpr std::uintptr_t kErased = 1;
+
+  static std::size_t hash(std::uintptr_t arena) noexcept {
+    return static_cast<std::size_t>((arena * std::uintptr_t{0x9e3779b97f4a7c15u}) >> 32) % kPlaces;
+  }
+
+  std::atomic<Place*> places_{nullptr};
+  std::size_t size_ = 0;
+};
+
+}  // namespace strata

@@ -1,0 +1,340 @@
+#include <bit>
+#include <cstring>
+#include <strata/coalescing_heap.hpp>
+
+#include "base/fatal.h"
+#include "heap/free_block.h"
+#include "heap/size_bins.h"
+#include "os/page_source.h"
+
+namespace strata {
+namespace {
+
+constexpr std::size_t kGranule = BlockTag::kGranuleBytes;
+
+[[noreturn]] void die_of_write_after_free(const BlockTag* tag) noexcept {
+  fatal_pointer("write after free: the links of the free block ", tag + 1, " were overwritten");
+}
+[[noreturn]] void die_of_overflow(const BlockTag* tag) noexcept {
+  fatal_pointer("overwritten tag in front of ", tag + 1,
+                ": the block before it was written beyond its end");
+}
+
+}  // namespace
+
+CoalescingHeap::CoalescingHeap(std::size_t bytes) noexcept
+    : CoalescingHeap(bytes, os::kernel_pages()) {}
+
+CoalescingHeap::CoalescingHeap(std::size_t bytes, os::PageSource& pages) noexcept {
+  const std::size_t page = os::page_bytes();
+  if (bytes == 0 || bytes > kMaxRegionBytes) return;
+  bytes = (bytes + page - 1) / page * page;
+  void* region = pages.map(bytes);
+  if (region == nullptr) return;
+  pages_ = &pages;
+  adopt_region(region, bytes);
+}
+
+CoalescingHeap::CoalescingHeap(void* region, std::size_t bytes) noexcept {
+  adopt_region(region, bytes);
+}
+
+CoalescingHeap::~CoalescingHeap() {
+  if (pages_ != nullptr) pages_->unmap(region_, region_bytes_);
+}
+
+void CoalescingHeap::adopt_region(void* region, std::size_t bytes) noexcept {
+  static_assert(size_bins::bin_for(kMaxRegionBytes / kGranule) < kBins,
+                "the largest region has a bin");
+  static_assert(sizeof(FreeBlock) + sizeof(std::uint32_t) <= kMinBlockBytes,
+                "tag, links and size fit the smallest block");
+  static_assert(kHeaderBytes == BlockTag::kBytes && kGranuleBytes == kGranule);
+  region_ = region;
+  region_bytes_ = bytes;
+  if (bytes > kMaxRegionBytes) bytes = kMaxRegionBytes;
+  // Tags lie at addresses congruent to 8 modulo 16.
+  const std::size_t skip = (kGranule / 2 - reinterpret_cast<std::uintptr_t>(region)) % kGranule;
+  if (bytes < skip + kGranule + kMinBlockBytes + sizeof(BlockTag)) return;
+  const auto granules =
+      static_cast<std::uint32_t>((bytes - skip - kGranule - sizeof(BlockTag)) / kGranule);
+  base_ = static_cast<char*>(region) + skip;
+  *at(0) = {};
+  end_ = 1 + granules;
+  at(end_)->tag.set(0, false, BlockState::kLive);
+  make_free(1, granules, BlockState::kReturned);  // never touched
+}
+
+// --- bins ------------------------------------------------------------------------------------
+
+/// The lowest bin from `bin` on that is not empty, kBins if there is none.
+inline std::uint32_t CoalescingHeap::find(std::uint32_t bin) const noexcept {
+  std::uint32_t word = bin / 64;
+  std::uint64_t bits = words_[word] & (~std::uint64_t{0} << (bin % 64));
+  if (bits == 0) [[unlikely]] {
+    const std::uint32_t above = summary_ & (~std::uint32_t{1} << word);
+    if (above == 0) return kBins;
+    word = static_cast<std::uint32_t>(std::countr_zero(above));
+    bits = words_[word];
+  }
+  return word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
+}
+
+// Lists have no branches for their ends: index 0 is a block of links that nobody reads, in front of
+// the first. Whether a list is empty is as good as random, and a branch on it would cost more than
+// all the rest.
+
+inline void CoalescingHeap::link(std::uint32_t index, std::uint32_t granules) noexcept {
+  const std::uint32_t number = size_bins::bin_of(granules);
+  Bin& bin = bins_[number];
+  FreeBlock* block = at(index);
+  const std::uint32_t head = bin.head;
+  block->next = head;
+  block->previous = 0;
+  bin.head = index;
+  ++bin.count;
+  at(head)->previous = index;
+  words_[number / 64] |= std::uint64_t{1} << (number % 64);
+  summary_ |= 1u << (number / 64);
+}
+
+inline void CoalescingHeap::count_down(std::uint32_t number) noexcept {
+  const bool is_empty = --bins_[number].count == 0;
+  const std::uint64_t bits = words_[number / 64] ^ (std::uint64_t{is_empty} << (number % 64));
+  words_[number / 64] = bits;
+  if (bits == 0) [[unlikely]]
+    summary_ &= ~(1u << (number / 64));
+}
+
+inline void CoalescingHeap::unlink(std::uint32_t index, std::uint32_t granules) noexcept {
+  FreeBlock* block = at(index);
+  const std::uint32_t next = block->next;
+  const std::uint32_t previous = block->previous;
+  const std::uint32_t number = size_bins::bin_of(granules);
+  if (next >= end_ || previous >= end_) [[unlikely]]
+    die_of_write_after_free(&block->tag);
+  std::uint32_t& from = previous != 0 ? at(previous)->next : bins_[number].head;
+  if ((from != index) | ((next != 0) & (at(next)->previous != index))) [[unlikely]] {
+    die_of_write_after_free(&block->tag);
+  }
+  from = next;
+  at(next)->previous = previous;
+  count_down(number);
+}
+
+/// Takes the head out of a bin that has one. \returns its size.
+inline std::uint32_t CoalescingHeap::pop(std::uint32_t number) noexcept {
+  FreeBlock* block = at(bins_[number].head);
+  count_down(number);
+  const std::uint32_t granules = block->granules();
+  const std::uint32_t next = block->next;
+  if (!is_free(block->tag.state_in(block->tag.load_seal(), granules))) [[unlikely]] {
+    die_of_overflow(&block->tag);
+  }
+  if (next >= end_) [[unlikely]]
+    die_of_write_after_free(&block->tag);
+  bins_[number].head = next;
+  at(next)->previous = 0;
+  return granules;
+}
+
+/// Writes the tag, the size at the end and the next block's flag, and puts the block into its bin.
+/// The block in front is live, for free neighbours are merged first.
+inline void CoalescingHeap::make_free(std::uint32_t index, std::uint32_t granules,
+                                      BlockState state) noexcept {
+  at(index)->tag.set(granules, false, state);
+  FreeBlock* behind = at(index + granules);
+  behind->size_of_previous() = granules;
+  behind->tag.set_previous_is_free(true);
+  link(index, granules);
+}
+
+/// Makes a live block of `wanted` granules at `index`, out of `found` granules whose tag is there
+/// but which are in no bin, and a free one of the rest, which stays as clean as it was. Less than
+/// the smallest block stays with the live one.
+inline void* CoalescingHeap::take(std::uint32_t index, std::uint32_t found, std::uint32_t wanted,
+                                  bool previous_is_free) noexcept {
+  FreeBlock* block = at(index);
+  if (found - wanted >= kMinGranules) {
+    const BlockState state = block->tag.state_in(block->tag.load_seal(), block->granules());
+    make_free(index + wanted, found - wanted, is_free(state) ? state : BlockState::kFree);
+  } else {
+    wanted = found;
+    at(index + wanted)->tag.set_previous_is_free(false);
+  }
+  block->tag.set(wanted, previous_is_free, BlockState::kLive);
+  used_granules_ += wanted;
+  ++live_blocks_;
+  return block->user();
+}
+
+// --- the user's operations --------------------------------------------------------------------
+
+void* CoalescingHeap::allocate(std::size_t bytes) noexcept {
+  if (bytes >= kMaxRegionBytes) [[unlikely]]
+    return nullptr;
+  const std::uint32_t granules = granules_for(bytes);
+  const std::uint32_t bin = size_bins::bin_for(granules);
+  std::uint32_t found_bin = find(bin);
+  if (found_bin == kBins) [[unlikely]] {
+    // Good fit leaves out the bin that holds this size among smaller ones: its head may do.
+    found_bin = size_bins::bin_of(granules);
+    if (bins_[found_bin].count == 0 || at(bins_[found_bin].head)->granules() < granules) {
+      return nullptr;
+    }
+  }
+  const std::uint32_t index = bins_[found_bin].head;
+  const std::uint32_t found = pop(found_bin);
+  FreeBlock* block = at(index);
+  if (found_bin > size_bins::last_whole(bin)) {
+    return take(index, found, size_bins::smallest_of(bin), false);
+  }
+  at(index + found)->tag.set_previous_is_free(false);
+  block->tag.set_state(found, BlockState::kLive);
+  used_granules_ += found;
+  ++live_blocks_;
+  return block->user();
+}
+
+void* CoalescingHeap::allocate(std::size_t bytes, std::size_t alignment) noexcept {
+  if (!std::has_single_bit(alignment)) {
+    fatal("the alignment asked of a coalescing heap is not a power of two");
+  }
+  if (alignment <= kGranule) return allocate(bytes);
+  if (bytes >= kMaxRegionBytes || alignment >= kMaxRegionBytes) return nullptr;
+  // What is cut off in front becomes a block: nothing, or at least the smallest size.
+  const auto step = static_cast<std::uint32_t>(alignment / kGranule);
+  const std::uint32_t wanted = granules_for(bytes);
+  const std::uint32_t found_bin = find(size_bins::bin_for(wanted + step + kMinGranules - 1));
+  if (found_bin == kBins) return nullptr;
+  const std::uint32_t index = bins_[found_bin].head;
+  FreeBlock* block = at(index);
+  const BlockState state = block->tag.state_in(block->tag.load_seal(), block->granules());
+  const std::uint32_t found = pop(found_bin);
+  const auto user = reinterpret_cast<std::uintptr_t>(block->user());
+  auto front = static_cast<std::uint32_t>((-user & (alignment - 1)) / kGranule);
+  if (front == 0) return take(index, found, wanted, false);
+  if (front < kMinGranules) front += step;
+  at(index + front)->tag.set(found - front, false, state);
+  void* result = take(index + front, found - front, wanted, false);
+  make_free(index, front, state);
+  return result;
+}
+
+/// The index of a live block that the user names, or no return.
+inline std::uint32_t CoalescingHeap::index_of_live(const void* user) const noexcept {
+  const auto offset =
+      static_cast<std::size_t>(static_cast<const char*>(user) - base_) - BlockTag::kBytes;
+  const std::size_t index = offset / kGranule;
+  if (offset % kGranule != 0 || index - 1 >= std::size_t{end_} - 1) [[unlikely]] {
+    fatal_pointer("foreign pointer ", user, ": no block of this coalescing heap starts there");
+  }
+  const BlockTag* tag = BlockTag::of(user);
+  const std::uint32_t seal = tag->load_seal();
+  const std::uint32_t granules = tag->load_size() >> 1;
+  if (seal != tag->seal_for(granules, BlockState::kLive)) [[unlikely]] {
+    if (is_free(tag->state_in(seal, granules))) {
+      fatal_pointer("double free of ", user, ": the block is already free");
+    }
+    fatal_pointer("overwritten tag in front of ", user,
+                  ": the block before it was written beyond its end, or no block starts there");
+  }
+  return static_cast<std::uint32_t>(index);
+}
+
+void CoalescingHeap::deallocate(void* user) noexcept {
+  if (user == nullptr) return;
+  std::uint32_t index = index_of_live(user);
+  FreeBlock* block = at(index);
+  std::uint32_t granules = block->granules();
+  used_granules_ -= granules;
+  --live_blocks_;
+  const std::uint32_t behind = merge_next(index + granules);
+  if (block->has_free_previous()) {
+    const std::uint32_t size = block->size_of_previous();
+    if (size >= index) [[unlikely]]
+      die_of_write_after_free(&block->tag);
+    FreeBlock* previous = at(index - size);
+    const std::uint32_t seal = previous->tag.load_seal();
+    if (previous->granules() != size || !is_free(previous->tag.state_in(seal, size))) [[unlikely]] {
+      die_of_write_after_free(&previous->tag);
+    }
+    unlink(index - size, size);
+    // The tag stays behind inside the merged block and says that it was freed, for a second free.
+    block->tag.set_state(granules, BlockState::kFree);
+    index -= size;
+    granules += size;
+  }
+  make_free(index, granules + behind, BlockState::kFree);
+}
+
+/// Takes the block at `next` out of its bin if it is free. \returns its size, or 0 if it is live.
+inline std::uint32_t CoalescingHeap::merge_next(std::uint32_t next) noexcept {
+  FreeBlock* block = at(next);
+  const std::uint32_t granules = block->granules();
+  const std::uint32_t seal = block->tag.load_seal();
+  const BlockState state = block->tag.state_in(seal, granules);
+  if (!is_state(state)) [[unlikely]]
+    die_of_overflow(&block->tag);
+  if (!is_free(state)) return 0;
+  unlink(next, granules);
+  return granules;
+}
+
+void* CoalescingHeap::reallocate(void* user, std::size_t bytes) noexcept {
+  if (user == nullptr) return allocate(bytes);
+  const std::uint32_t index = index_of_live(user);
+  if (bytes >= kMaxRegionBytes) return nullptr;
+  const std::uint32_t wanted = size_bins::smallest_of(size_bins::bin_for(granules_for(bytes)));
+  FreeBlock* block = at(index);
+  const std::uint32_t held = block->granules();
+  FreeBlock* behind = at(index + held);
+  const std::uint32_t seal = behind->tag.load_seal();
+  const std::uint32_t behind_granules = behind->granules();
+  const BlockState state = behind->tag.state_in(seal, behind_granules);
+  if (!is_state(state)) [[unlikely]]
+    die_of_overflow(&behind->tag);
+  const bool may_grow = is_free(state);
+  const std::uint32_t reachable = held + (may_grow ? behind_granules : 0);
+  if (wanted <= reachable) {
+    if (wanted > held || (may_grow && wanted < held) || held - wanted >= kMinGranules) {
+      if (may_grow) unlink(index + held, behind_granules);
+      used_granules_ -= held;
+      --live_blocks_;
+      return take(index, reachable, wanted, block->has_free_previous());
+    }
+    return user;
+  }
+  void* moved = allocate(bytes);
+  if (moved == nullptr) return nullptr;
+  std::memcpy(moved, user, user_bytes(held));
+  deallocate(user);
+  return moved;
+}
+
+// --- questions --------------------------------------------------------------------------------
+
+std::size_t CoalescingHeap::usable_size(const void* user) const noexcept {
+  return user_bytes(at(index_of_live(user))->granules());
+}
+
+std::size_t CoalescingHeap::largest_free_block() const noexcept {
+  if (summary_ == 0) return 0;
+  const auto word = static_cast<unsigned>(std::bit_width(summary_)) - 1;
+  const auto bit = static_cast<unsigned>(std::bit_width(words_[word])) - 1;
+  return user_bytes(at(bins_[word * 64 + bit].head)->granules());
+}
+
+bool CoalescingHeap::owns(const void* address) const noexcept {
+  return static_cast<std::size_t>(static_cast<const char*>(address) -
+                                  static_cast<const char*>(region_)) < region_bytes_;
+}
+
+std::size_t CoalescingHeap::capacity_bytes() const noexcept {
+  return (std::size_t{end_} - 1) * kGranule;
+}
+
+std::size_t CoalescingHeap::used_bytes() const noexcept {
+  return std::size_t{used_granules_} * kGranule;
+}
+
+}  // namespace strata

@@ -1,0 +1,84 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <strata/coalescing_heap.hpp>
+
+#include "heap/heap_support_test.h"
+
+namespace strata {
+namespace {
+
+TEST(CoalescingHeapDeathTest, DiesOfADoubleFree) {
+  Region region(4096);
+  void* a = region.heap.allocate(100);
+  void* fence = region.heap.allocate(100);
+  region.heap.deallocate(a);
+  EXPECT_DEATH(region.heap.deallocate(a), "double free of 0x.*already free");
+  region.heap.deallocate(fence);
+}
+
+TEST(CoalescingHeapDeathTest, DiesOfADoubleFreeAlsoWhenTheBlockWasMergedIntoItsNeighbours) {
+  Region region(4096);
+  void* a = region.heap.allocate(100);
+  void* b = region.heap.allocate(100);
+  void* c = region.heap.allocate(100);
+  region.heap.deallocate(a);
+  region.heap.deallocate(b);
+  EXPECT_DEATH(region.heap.deallocate(b), "double free");
+  region.heap.deallocate(c);
+  EXPECT_DEATH(region.heap.deallocate(c), "double free");
+  EXPECT_DEATH(region.heap.deallocate(b), "double free");
+  EXPECT_DEATH(static_cast<void>(region.heap.reallocate(b, 10)), "double free");
+}
+
+TEST(CoalescingHeapDeathTest, DiesOfAPointerFromElsewhere) {
+  Region region(4096);
+  Region other(4096);
+  int on_stack = 0;
+  EXPECT_DEATH(region.heap.deallocate(&on_stack), "foreign pointer 0x.*no block");
+  EXPECT_DEATH(region.heap.deallocate(other.heap.allocate(10)), "foreign pointer");
+  char* a = static_cast<char*>(region.heap.allocate(100));
+  EXPECT_DEATH(region.heap.deallocate(a + 1), "foreign pointer");
+  EXPECT_DEATH(static_cast<void>(region.heap.usable_size(a + 8)), "foreign pointer");
+  EXPECT_DEATH(region.heap.deallocate(a + 16), "no block starts there");
+}
+
+TEST(CoalescingHeapDeathTest, DiesOfAnOverflowWhenTheBlockOrItsNeighbourIsFreed) {
+  Region region(4096);
+  char* a = static_cast<char*>(region.heap.allocate(100));
+  char* b = static_cast<char*>(region.heap.allocate(100));
+  a[region.heap.usable_size(a)] ^= 1;  // one bit of one byte behind the end
+  EXPECT_DEATH(region.heap.deallocate(a), "overwritten tag in front of 0x.*beyond its end");
+  EXPECT_DEATH(region.heap.deallocate(b), "overwritten tag");
+  EXPECT_DEATH(static_cast<void>(region.heap.reallocate(a, 500)), "overwritten tag");
+}
+
+TEST(CoalescingHeapDeathTest, DiesOfAnyOverwrittenByteOfATag) {
+  for (int byte = 1; byte <= 8; ++byte) {
+    Region region(4096);
+    char* a = static_cast<char*>(region.heap.allocate(100));
+    a[-byte] = static_cast<char>(a[-byte] ^ 0x54);
+    EXPECT_DEATH(region.heap.deallocate(a), "overwritten tag");
+  }
+}
+
+TEST(CoalescingHeapDeathTest, DiesOfAWriteAfterFreeThatHitTheLinks) {
+  Region region(4096);
+  char* a = static_cast<char*>(region.heap.allocate(100));
+  void* b = region.heap.allocate(100);
+  void* fence = region.heap.allocate(100);
+  region.heap.deallocate(a);
+  std::memset(a, 0x41, 16);
+  EXPECT_DEATH(region.heap.deallocate(b), "write after free");
+  EXPECT_DEATH(static_cast<void>(region.heap.allocate(100)), "write after free");
+  static_cast<void>(fence);
+}
+
+TEST(CoalescingHeapDeathTest, DiesOfAnAlignmentThatIsNoPowerOfTwo) {
+  Region region(4096);
+  EXPECT_DEATH(static_cast<void>(region.heap.allocate(10, 48)), "not a power of two");
+  EXPECT_DEATH(static_cast<void>(region.heap.allocate(10, 0)), "not a power of two");
+}
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,122 @@
+#include <strata/coalescing_heap.hpp>
+
+#include "base/fatal.h"
+#include "heap/free_block.h"
+#include "heap/size_bins.h"
+#include "os/page_source.h"
+
+/// \file  What looks at many blocks of a coalescing heap: the walk, the return of pages, the check.
+
+namespace strata {
+
+std::uint32_t CoalescingHeap::next_block(std::uint32_t index, Block& block) const noexcept {
+  index = index == 0 ? 1 : index + at(index)->granules();
+  if (index >= end_) return 0;
+  FreeBlock* here = at(index);
+  block = {here->user(), user_bytes(here->granules()), is_free(here->state())};
+  return index;
+}
+
+std::size_t CoalescingHeap::trim() noexcept {
+  if (pages_ == nullptr) return 0;
+  std::size_t returned = 0;
+  for (std::uint32_t bin = first_paged_bin(); bin < kBins; ++bin) {
+    returned += sweep_bin(bin, *pages_, Sweep());
+  }
+  return returned;
+}
+
+std::uint32_t CoalescingHeap::first_paged_bin() noexcept {
+  return size_bins::bin_of(static_cast<std::uint32_t>(os::page_bytes() / kGranuleBytes));
+}
+
+/// Returns the whole OS pages inside the free blocks of one bin. `is_young` hears that a block
+/// aged.
+std::size_t CoalescingHeap::sweep_bin(std::uint32_t bin, os::PageSource& pages, Sweep sweep,
+                                      bool* is_young) noexcept {
+  const std::size_t page = os::page_bytes();
+  std::size_t returned = 0;
+  std::uint32_t index = bins_[bin].count == 0 ? 0 : bins_[bin].head;
+  for (; index != 0; index = at(index)->next) {
+    FreeBlock* block = at(index);
+    const std::uint32_t granules = block->granules();
+    const BlockState state = block->state();
+    if (state == BlockState::kReturned) continue;
+    const auto inside = reinterpret_cast<std::uintptr_t>(block + 1) + sweep.kept_bytes;
+    const auto behind = reinterpret_cast<std::uintptr_t>(&at(index + granules)->size_of_previous());
+    const std::uintptr_t first = (inside + page - 1) & ~(page - 1);
+    const std::uintptr_t last = behind & ~(page - 1);
+    if (first >= last) continue;
+    if (sweep.ages_first && state == BlockState::kFree) {
+      block->tag.set_state(granules, BlockState::kAged);
+      *is_young = true;
+      continue;
+    }
+    if (!pages.decommit(reinterpret_cast<void*>(first), last - first)) continue;
+    if (sweep.kept_bytes == 0) block->tag.set_state(granules, BlockState::kReturned);
+    returned += last - first;
+  }
+  return returned;
+}
+
+void CoalescingHeap::check_invariants() const noexcept {
+  std::size_t used = 0;
+  std::size_t live = 0;
+  std::size_t free = 0;
+  bool previous_is_free = false;
+  std::uint32_t index = 1;
+  for (; index < end_; index += at(index)->granules()) {
+    const FreeBlock* block = at(index);
+    const std::uint32_t granules = block->granules();
+    STRATA_INVARIANT(is_state(block->state()), "a heap's tag is broken");
+    STRATA_INVARIANT(granules >= kMinBlockBytes / kGranuleBytes && granules <= end_ - index,
+                     "a heap's block has no possible size");
+    STRATA_INVARIANT(block->has_free_previous() == previous_is_free,
+                     "a heap's block is wrong about the block in front");
+    const bool block_is_free = is_free(block->state());
+    STRATA_INVARIANT(!(block_is_free && previous_is_free), "two free neighbours were not merged");
+    if (block_is_free) {
+      STRATA_INVARIANT(at(index + granules)->size_of_previous() == granules,
+                       "a free block has another size at its end");
+      ++free;
+    } else {
+      used += granules;
+      ++live;
+    }
+    previous_is_free = block_is_free;
+  }
+  STRATA_INVARIANT(index == end_, "the blocks of a heap do not fill its region");
+  STRATA_INVARIANT(used == used_granules_, "a heap miscounts its used bytes");
+  STRATA_INVARIANT(live == live_blocks_, "a heap miscounts its live blocks");
+  if (end_ > 1) {
+    STRATA_INVARIANT(at(end_)->state() == BlockState::kLive && at(end_)->granules() == 0,
+                     "a heap's end tag is broken");
+    STRATA_INVARIANT(at(end_)->has_free_previous() == previous_is_free,
+                     "a heap's end tag is wrong about the block in front");
+  }
+  std::size_t listed = 0;
+  for (std::uint32_t number = 0; number < kBins; ++number) {
+    const Bin& bin = bins_[number];
+    const bool bit = (words_[number / 64] >> (number % 64) & 1) != 0;
+    STRATA_INVARIANT(bit == (bin.count != 0), "a bin's bit is wrong");
+    listed += bin.count;
+    std::uint32_t previous = 0;
+    std::uint32_t at_index = bin.head;
+    for (std::uint32_t i = 0; i < bin.count; ++i) {
+      const FreeBlock* block = at(at_index);
+      STRATA_INVARIANT(at_index != 0 && is_free(block->state()), "a bin lists a live block");
+      STRATA_INVARIANT(size_bins::bin_of(block->granules()) == number,
+                       "a free block is in another size's bin");
+      STRATA_INVARIANT(block->previous == previous, "a bin's list is broken");
+      previous = at_index;
+      at_index = block->next;
+    }
+    STRATA_INVARIANT(bin.count == 0 || at_index == 0, "a bin's list is longer than its count");
+  }
+  for (std::uint32_t word = 0; word < kWords; ++word) {
+    STRATA_INVARIANT((summary_ >> word & 1) == (words_[word] != 0), "a word's bit is wrong");
+  }
+  STRATA_INVARIANT(listed == free, "the bins do not list every free block");
+}
+
+}  // namespace strata

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/metadata_arena.h"
+
+namespace strata {
+
+class HeapInstance;
+class ThreadHeap;
+
+/// From (this thread, an instance) to the thread's heap in that instance: a small array per thread,
+/// indexed by the instance's slot. Slots are used again, so an entry also names the generation,
+/// which never repeats: an entry of an instance that is gone can not be taken for one of its
+/// successor.
+///
+/// The lookup is the one thing here that the hot path does: a thread-local pointer, which is never
+/// null, an index and a comparison.
+namespace heap_directory {
+
+constexpr std::uint32_t kSlots = 64;
+
+struct Entry {
+  std::uint64_t generation;  // 0 never belongs to an instance
+  ThreadHeap* heap;
+};
+
+struct Directory {
+  Entry entries[kSlots];
+};
+
+/// Shared by all threads that have no heap yet; never written.
+extern constinit Directory g_none;
+extern thread_local Directory* t_directory;
+
+/// The calling thread's heap in the instance, nullptr if it has none yet.
+inline ThreadHeap* find(std::uint32_t slot, std::uint64_t generation) noexcept {
+  const Entry& entry = t_directory->entries[slot];
+  return entry.generation == generation ? entry.heap : nullptr;
+}
+
+/// Remembers the calling thread's heap, and to hand it over when the thread ends.
+/// \returns  False if there is no memory for it, or no way to hear of the thread's end.
+bool remember(std::uint32_t slot, std::uint64_t generation, ThreadHeap* heap) noexcept;
+
+/// \returns  False if all slots are taken.
+bool register_instance(HeapInstance& instance, std::uint32_t& slot,
+                       std::uint64_t& generation) noexcept;
+
+/// From here on, no ending thread touches the instance.
+void unregister_instance(std::uint32_t slot) noexcept;
+
+/// Memory for directories, instances and heaps: of the process, recycled, never given back.
+MetadataArena& metadata() noexcept;
+
+}  // namespace heap_directory
+}  // namespace strata

@@ -1,0 +1,228 @@
+#include "heap/heap_instance.h"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+#include "base/fatal.h"
+#include "heap/free_block.h"
+
+namespace strata {
+namespace {
+
+/// The options as the instance needs them, or no return.
+ThreadHeaps::Options checked(ThreadHeaps::Options options) noexcept {
+  const std::size_t page = os::page_bytes();
+  std::size_t previous = 0;
+  for (std::size_t bytes : options.small_bins) {
+    if (bytes == 0) break;
+    if (bytes <= previous || bytes % 16 != 0 || bytes > ThreadHeaps::kMaxSmallBytes) {
+      fatal("small bins of thread heaps must ascend in multiples of 16 up to 1024");
+    }
+    previous = bytes;
+  }
+  const std::size_t budget = std::min(options.thread_budget_bytes, options.total_budget_bytes);
+  if (std::min(options.arena_bytes, budget) < ThreadHeaps::kMinArenaBytes) {
+    fatal("thread heaps need arenas and budgets of at least 64 KiB");
+  }
+  if (options.arena_bytes > CoalescingHeap::kMaxRegionBytes) {
+    fatal("thread heaps have arenas of at most 16 GiB");
+  }
+  options.arena_bytes = (options.arena_bytes + page - 1) / page * page;
+  if (options.arena_bytes > budget) options.arena_bytes = budget / page * page;
+  if (options.pages == nullptr) options.pages = &os::kernel_pages();
+  return options;
+}
+
+constexpr std::size_t kTableBytes = ArenaSet::kPlaces * sizeof(ArenaSet::Place);
+
+}  // namespace
+
+HeapInstance::HeapInstance(const ThreadHeaps::Options& options) noexcept
+    : options_(options), arena_mask_(std::bit_ceil(options.arena_bytes) - 1), reclaimer_(*this) {}
+
+HeapInstance* HeapInstance::create(const ThreadHeaps::Options& options) noexcept {
+  const ThreadHeaps::Options sound = checked(options);
+  void* memory = heap_directory::metadata().allocate(sizeof(HeapInstance));
+  if (memory == nullptr) return nullptr;
+  auto* instance = new (memory) HeapInstance(sound);
+  if (!heap_directory::register_instance(*instance, instance->slot_, instance->generation_)) {
+    instance->~HeapInstance();
+    heap_directory::metadata().deallocate(memory, sizeof(HeapInstance));
+    return nullptr;
+  }
+  return instance;
+}
+
+void HeapInstance::destroy() noexcept {
+  heap_directory::unregister_instance(slot_);
+  reclaimer_.stop();
+  for (ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;) {
+    ThreadHeap* next = heap->next_;
+    heap->unmap_arenas();
+    heap->~ThreadHeap();
+    heap_directory::metadata().deallocate(heap, sizeof(ThreadHeap));
+    heap = next;
+  }
+  if (arenas_.table() != nullptr) pages().unmap(arenas_.table(), kTableBytes);
+  this->~HeapInstance();
+  heap_directory::metadata().deallocate(this, sizeof(HeapInstance));
+}
+
+// --- heaps and threads
+// ------------------------------------------------------------------------------
+
+ThreadHeap* HeapInstance::attach() noexcept {
+  ThreadHeap* heap = nullptr;
+  {
+    LockGuard guard(lock_);
+    heap = abandoned_;
+    if (heap != nullptr) abandoned_ = heap->next_abandoned_;
+  }
+  if (heap == nullptr) {
+    void* memory = heap_directory::metadata().allocate(sizeof(ThreadHeap));
+    if (memory == nullptr) return nullptr;
+    LockGuard guard(lock_);
+    heap = new (memory) ThreadHeap(*this, heap_count_++);
+    heap->next_ = heaps_.load(std::memory_order_relaxed);
+    // release pairs with the acquire of those who walk the list: they see a whole heap.
+    heaps_.store(heap, std::memory_order_release);
+  }
+  if (heap_directory::remember(slot_, generation_, heap)) return heap;
+  abandon(*heap);
+  return nullptr;
+}
+
+void HeapInstance::abandon(ThreadHeap& heap) noexcept {
+  heap.flush();
+  heap.shed();
+  LockGuard guard(lock_);
+  heap.next_abandoned_ = abandoned_;
+  abandoned_ = &heap;
+}
+
+void HeapInstance::free_without_heap(void* block) noexcept {
+  const std::size_t bytes = ThreadHeap::free_for_nobody(arena_of(block), block);
+  homeless_frees_.fetch_add(1, std::memory_order_release);
+  homeless_freed_bytes_.fetch_add(bytes, std::memory_order_release);
+}
+
+// --- arenas
+// -------------------------------------------------------------------------------------------
+
+HeapArena& HeapInstance::arena_of(const void* block) const noexcept {
+  const auto start = reinterpret_cast<std::uintptr_t>(block) & ~arena_mask_;
+  if (!arenas_.contains(start)) {
+    fatal_pointer("foreign pointer ", block, ": it lies in no arena of these thread heaps");
+  }
+  return *reinterpret_cast<HeapArena*>(start);
+}
+
+HeapArena* HeapInstance::map_arena(ThreadHeap& heap, std::size_t min_bytes) noexcept {
+  const std::size_t page = os::page_bytes();
+  const std::size_t of_thread = options_.thread_budget_bytes - heap.held_bytes_;
+  std::size_t bytes = std::min(options_.arena_bytes, of_thread / page * page);
+  {
+    // The budget is taken before the memory, so that no lock is held during a system call.
+    LockGuard guard(lock_);
+    const std::size_t held = held_bytes_.load(std::memory_order_relaxed);
+    bytes = std::min(bytes, (options_.total_budget_bytes - held) / page * page);
+    if (bytes < min_bytes || bytes < ThreadHeaps::kMinArenaBytes) return nullptr;
+    held_bytes_.store(held + bytes, std::memory_order_relaxed);
+  }
+  void* memory = pages().map_aligned(bytes, arena_mask_ + 1);
+  if (memory != nullptr) {
+    // Ordinary pages: a huge page per thread at first touch would be 2 MiB for a small heap.
+    pages().advise_small(memory, bytes);
+    // Before anybody can find it. Touches the arena's first page and its last, whatever its size.
+    auto* arena = new (memory) HeapArena(heap, bytes);
+    LockGuard guard(lock_);
+    if (arenas_.table() == nullptr) {
+      void* table = pages().map(kTableBytes);
+      if (table != nullptr) arenas_.adopt_table(table);
+    }
+    if (arenas_.table() != nullptr && arenas_.insert(reinterpret_cast<std::uintptr_t>(memory))) {
+      arena_count_.store(arenas_.size(), std::memory_order_relaxed);
+      return arena;
+    }
+  }
+  if (memory != nullptr) pages().unmap(memory, bytes);
+  LockGuard guard(lock_);
+  held_bytes_.store(held_bytes_.load(std::memory_order_relaxed) - bytes, std::memory_order_relaxed);
+  return nullptr;
+}
+
+void HeapInstance::unmap_arena(HeapArena& arena) noexcept {
+  const std::size_t bytes = arena.bytes;
+  {
+    LockGuard guard(lock_);
+    arenas_.erase(reinterpret_cast<std::uintptr_t>(&arena));
+    arena_count_.store(arenas_.size(), std::memory_order_relaxed);
+    held_bytes_.store(held_bytes_.load(std::memory_order_relaxed) - bytes,
+                      std::memory_order_relaxed);
+  }
+  arena.~HeapArena();
+  pages().unmap(&arena, bytes);
+}
+
+// --- questions
+// ------------------------------------------------------------------------------------------
+
+bool HeapInstance::has_dirty_heap() const noexcept {
+  for (const ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;
+       heap = heap->next_) {
+    if (heap->is_dirty()) return true;
+  }
+  return false;
+}
+
+std::size_t HeapInstance::sweep(bool is_forced, bool& is_young) noexcept {
+  LockGuard guard(sweep_lock_);
+  std::size_t returned = 0;
+  for (ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;
+       heap = heap->next_) {
+    returned += heap->sweep(is_forced, is_young);
+  }
+  return returned;
+}
+
+ThreadHeaps::Statistics HeapInstance::statistics() const noexcept {
+  ThreadHeaps::Statistics sum;
+  const ThreadHeap* const heaps = heaps_.load(std::memory_order_acquire);
+  std::uint64_t freed_bytes = homeless_freed_bytes_.load(std::memory_order_acquire);
+  sum.frees = homeless_frees_.load(std::memory_order_acquire);
+  // All frees before all allocations, with acquire: every block whose free is counted here was
+  // allocated before, so its allocation is counted below.
+  for (const ThreadHeap* heap = heaps; heap != nullptr; heap = heap->next_) {
+    freed_bytes += heap->freed_bytes_.get(std::memory_order_acquire);
+    sum.frees += heap->frees_.get(std::memory_order_acquire);
+    sum.remote_frees += heap->remote_frees_.get();
+  }
+  sum.failed_allocations = homeless_failures_.load(std::memory_order_relaxed);
+  std::uint64_t allocated_bytes = 0;
+  for (const ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;
+       heap = heap->next_) {
+    sum.allocations += heap->allocations_.get();
+    allocated_bytes += heap->allocated_bytes_.get();
+    sum.failed_allocations += heap->failures_.get();
+    sum.peak_bytes += heap->peak_bytes_.get();
+    ++sum.heaps;
+  }
+  sum.bytes_in_use = allocated_bytes - freed_bytes;
+  sum.held_bytes = held_bytes_.load(std::memory_order_relaxed);
+  sum.arenas = arena_count_.load(std::memory_order_relaxed);
+  return sum;
+}
+
+void HeapInstance::check_invariants() noexcept {
+  std::size_t held = 0;
+  for (ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;
+       heap = heap->next_) {
+    heap->check_invariants();
+    held += heap->held_bytes_;
+  }
+  STRATA_INVARIANT(held == held_bytes_.load(std::memory_order_relaxed),
+                   "thread heaps miscount their arenas");
+}
+
+}  // namespace strata

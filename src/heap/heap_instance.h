@@ -1,0 +1,91 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <strata/thread_heaps.hpp>
+
+#include "base/lock.h"
+#include "heap/arena_set.h"
+#include "heap/heap_directory.h"
+#include "heap/heap_reclaimer.h"
+#include "heap/thread_heap.h"
+#include "os/page_source.h"
+
+namespace strata {
+
+/// What a ThreadHeaps is made of: its heaps, its arenas and its budget. A heap once made lives as
+/// long as the instance; between two threads it waits in the list of abandoned ones.
+class HeapInstance {
+ public:
+  static HeapInstance* create(const ThreadHeaps::Options& options) noexcept;
+  void destroy() noexcept;
+
+  /// The calling thread's heap, made or adopted if it has none; nullptr if that fails.
+  ThreadHeap* heap() noexcept {
+    ThreadHeap* found = heap_directory::find(slot_, generation_);
+    return found != nullptr ? found : attach();
+  }
+  ThreadHeap* heap_if_any() const noexcept { return heap_directory::find(slot_, generation_); }
+
+  /// Takes the heap from an ending thread.
+  void abandon(ThreadHeap& heap) noexcept;
+
+  bool owns(const void* address) const noexcept {
+    return arenas_.contains(reinterpret_cast<std::uintptr_t>(address) & ~arena_mask_);
+  }
+
+  /// The arena of a block, or no return: the address is rounded down and must be a known arena.
+  HeapArena& arena_of(const void* block) const noexcept;
+
+  /// A fresh arena of at least `min_bytes` for the heap; nullptr if a budget or the kernel has no
+  /// room for that.
+  HeapArena* map_arena(ThreadHeap& heap, std::size_t min_bytes) noexcept;
+  void unmap_arena(HeapArena& arena) noexcept;
+
+  /// A pass over all heaps; one at a time. \returns bytes given back.
+  std::size_t sweep(bool is_forced, bool& is_young) noexcept;
+  bool has_dirty_heap() const noexcept;
+  void note_dirty() noexcept { reclaimer_.wake(); }
+
+  /// Frees a block on behalf of a thread that has no heap and can have none.
+  void free_without_heap(void* block) noexcept;
+  void count_failure() noexcept { homeless_failures_.fetch_add(1, std::memory_order_relaxed); }
+
+  ThreadHeaps::Statistics statistics() const noexcept;
+  void check_invariants() noexcept;
+
+  const ThreadHeaps::Options& options() const noexcept { return options_; }
+  os::PageSource& pages() const noexcept { return *options_.pages; }
+  std::uintptr_t arena_mask() const noexcept { return arena_mask_; }
+  bool has_reclaimer() const noexcept { return reclaimer_.is_running(); }
+
+ private:
+  explicit HeapInstance(const ThreadHeaps::Options& options) noexcept;
+  ThreadHeap* attach() noexcept;
+
+  ThreadHeaps::Options options_;
+  std::uint32_t slot_ = 0;
+  std::uint64_t generation_ = 0;
+  std::uintptr_t arena_mask_;  // of the bits that an address within an arena may have
+
+  Lock lock_{LockRank::kHeapArenas};  // guards arenas_, held_bytes_, abandoned_, heap_count_
+  ArenaSet arenas_;
+  std::atomic<std::size_t> held_bytes_{0};   // written under the lock, read by statistics
+  std::atomic<std::size_t> arena_count_{0};  // the same
+  ThreadHeap* abandoned_ = nullptr;
+  std::uint32_t heap_count_ = 0;
+
+  /// All heaps, newest first: pushed with release under the lock, walked with acquire without it.
+  std::atomic<ThreadHeap*> heaps_{nullptr};
+
+  Lock sweep_lock_{LockRank::kHeapSweep};
+  HeapReclaimer reclaimer_;
+
+  // What threads did for which no heap could be made: rare enough for shared atomics.
+  std::atomic<std::uint64_t> homeless_failures_{0};
+  std::atomic<std::uint64_t> homeless_frees_{0};
+  std::atomic<std::uint64_t> homeless_freed_bytes_{0};
+};
+
+}  // namespace strata

@@ -1,0 +1,64 @@
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <memory_resource>
+#include <strata/heap_resource.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace strata {
+namespace {
+
+TEST(HeapResource, CarriesContainersOverACoalescingHeap) {
+  CoalescingHeap heap(1 << 20);
+  CoalescingHeapResource resource(heap);
+  {
+    std::pmr::map<int, std::pmr::string> words(&resource);
+    for (int i = 0; i < 500; ++i) words.emplace(i, std::pmr::string(40, 'x'));
+    EXPECT_EQ(words.at(499).size(), 40u);
+    EXPECT_GE(heap.live_blocks(), 1000u);
+    heap.check_invariants();
+  }
+  EXPECT_EQ(heap.live_blocks(), 0u);
+}
+
+TEST(HeapResource, LetsAnotherThreadDestroyWhatThreadHeapsAllocated) {
+  ThreadHeaps heaps;
+  ThreadHeapsResource resource(heaps);
+  std::pmr::vector<std::pmr::string> words(&resource);
+  for (int i = 0; i < 500; ++i) words.emplace_back(100, 'x');
+  std::thread([moved = std::move(words)] {}).join();
+  EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
+  EXPECT_GE(heaps.statistics().remote_frees, 501u);
+}
+
+TEST(HeapResource, PassesTheAlignmentOn) {
+  CoalescingHeap heap(1 << 20);
+  CoalescingHeapResource resource(heap);
+  void* block = resource.allocate(100, 1024);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % 1024, 0u);
+  resource.deallocate(block, 100, 1024);
+  EXPECT_EQ(heap.live_blocks(), 0u);
+}
+
+TEST(HeapResource, ThrowsBadAllocWhenTheHeapIsFull) {
+  CoalescingHeap heap(4096);
+  CoalescingHeapResource resource(heap);
+  EXPECT_THROW(static_cast<void>(resource.allocate(1 << 20)), std::bad_alloc);
+}
+
+TEST(HeapResource, IsEqualToEveryResourceOfItsHeap) {
+  CoalescingHeap heap(4096);
+  CoalescingHeap other(4096);
+  CoalescingHeapResource a(heap);
+  CoalescingHeapResource b(heap);
+  CoalescingHeapResource c(other);
+  EXPECT_TRUE(a.is_equal(b));
+  EXPECT_FALSE(a.is_equal(c));
+  EXPECT_FALSE(a.is_equal(*std::pmr::get_default_resource()));
+}
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <strata/coalescing_heap.hpp>
+#include <strata/thread_heaps.hpp>
+#include <thread>
+
+#include "os/page_source.h"
+
+/// \file  What the tests of the heaps share.
+
+namespace strata {
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kIsSanitized = true;
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+
+inline std::uint64_t seed() {
+  const char* text = std::getenv("STRATA_SEED");
+  const std::uint64_t value = text != nullptr ? std::strtoull(text, nullptr, 0) : 20240611;
+  std::printf("STRATA_SEED=%llu\n", static_cast<unsigned long long>(value));
+  return value;
+}
+
+/// A coalescing heap over memory of the test.
+struct Region {
+  explicit Region(std::size_t size) : bytes(size), heap(memory, size) {}
+  std::size_t bytes;
+  alignas(16) char memory[1 << 16];
+  CoalescingHeap heap;
+};
+
+constexpr std::size_t kKiB = 1024;
+constexpr std::size_t kMiB = 1024 * kKiB;
+
+inline ThreadHeaps::Options small_arenas(os::PageSource* pages = nullptr) {
+  ThreadHeaps::Options options;
+  options.arena_bytes = kMiB;
+  options.pages = pages;
+  return options;
+}
+
+template <typename Body>
+void in_thread(Body body) {
+  std::thread(body).join();
+}
+
+/// Waits for what another thread will do; the test's own timeout ends a wait for ever.
+template <typename Condition>
+void wait_until(Condition condition) {
+  while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+}  // namespace strata

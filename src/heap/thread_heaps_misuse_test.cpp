@@ -1,0 +1,93 @@
+#include <gtest/gtest.h>
+
+#include <strata/thread_heaps.hpp>
+
+#include "heap/heap_support_test.h"
+#include "os/fake_page_source.h"
+#include "os/process.h"
+
+namespace strata {
+namespace {
+
+class ThreadHeapsDeathTest : public ::testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(ThreadHeapsDeathTest, DiesOfADoubleFreeOfASmallBlock) {
+  ThreadHeaps heaps(small_arenas());
+  void* block = heaps.allocate(100);
+  heaps.deallocate(block);
+  EXPECT_DEATH(heaps.deallocate(block), "double free of 0x.*already free");
+}
+
+TEST_F(ThreadHeapsDeathTest, DiesOfADoubleFreeOfALargeBlock) {
+  ThreadHeaps heaps(small_arenas());
+  void* block = heaps.allocate(10'000);
+  heaps.deallocate(block);
+  EXPECT_DEATH(heaps.deallocate(block), "double free");
+}
+
+TEST_F(ThreadHeapsDeathTest, DiesOfADoubleFreeOfABlockThatIsOnItsWayHome) {
+  ThreadHeaps heaps(small_arenas());
+  void* block = heaps.allocate(100);
+  EXPECT_DEATH(in_thread([&] {
+                 heaps.deallocate(block);
+                 heaps.deallocate(block);
+               }),
+               "double free");
+}
+
+TEST_F(ThreadHeapsDeathTest, DiesOfAPointerFromElsewhere) {
+  ThreadHeaps heaps(small_arenas());
+  ThreadHeaps other(small_arenas());
+  char* block = static_cast<char*>(heaps.allocate(100));
+  char* others = static_cast<char*>(other.allocate(100));
+  int on_stack = 0;
+  EXPECT_DEATH(heaps.deallocate(&on_stack), "foreign pointer 0x.*in no arena");
+  EXPECT_DEATH(heaps.deallocate(others), "foreign pointer");
+  EXPECT_DEATH(heaps.deallocate(block + 8), "foreign pointer.*no block");
+  EXPECT_DEATH(heaps.deallocate(block + 16), "no block starts there");
+  EXPECT_DEATH(static_cast<void>(heaps.usable_size(others)), "foreign pointer");
+}
+
+TEST_F(ThreadHeapsDeathTest, DiesOfABlockOfAnArenaThatIsGone) {
+  ThreadHeaps heaps(small_arenas());
+  void* block = heaps.allocate(10'000);
+  heaps.deallocate(block);
+  heaps.reclaim_now();
+  EXPECT_DEATH(heaps.deallocate(block), "foreign pointer 0x.*in no arena");
+}
+
+TEST_F(ThreadHeapsDeathTest, DiesOfAnOverwrittenTag) {
+  ThreadHeaps heaps(small_arenas());
+  char* block = static_cast<char*>(heaps.allocate(100));
+  block[-8] = static_cast<char>(block[-8] + 1);
+  EXPECT_DEATH(heaps.deallocate(block), "overwritten tag in front of 0x");
+}
+
+TEST_F(ThreadHeapsDeathTest, DiesOfAWriteAfterFreeIntoACachedBlock) {
+  ThreadHeaps heaps(small_arenas());
+  char* block = static_cast<char*>(heaps.allocate(100));
+  heaps.deallocate(block);
+  block[0] = static_cast<char>(block[0] + 1);
+  EXPECT_DEATH(static_cast<void>(heaps.allocate(100)), "write after free");
+}
+
+TEST_F(ThreadHeapsDeathTest, DiesOfOptionsThatContradictThemselves) {
+  ThreadHeaps::Options options;
+  options.small_bins[1] = 16;
+  EXPECT_DEATH(ThreadHeaps{options}, "must ascend");
+  options = {};
+  options.small_bins[3] = 2048;
+  EXPECT_DEATH(ThreadHeaps{options}, "up to 1024");
+  options = {};
+  options.thread_budget_bytes = 1000;
+  EXPECT_DEATH(ThreadHeaps{options}, "at least 64 KiB");
+  options = {};
+  options.arena_bytes = std::size_t{1} << 35;
+  EXPECT_DEATH(ThreadHeaps{options}, "at most 16 GiB");
+}
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,407 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <cstdint>
+#include <cstring>
+#include <latch>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <strata/thread_heaps.hpp>
+#include <thread>
+#include <vector>
+
+#include "heap/heap_support_test.h"
+#include "os/fake_page_source.h"
+#include "os/process.h"
+
+namespace strata {
+namespace {
+
+TEST(ThreadHeaps, ServesEverySizeAlignedAndTakesItBack) {
+  ThreadHeaps heaps(small_arenas());
+  for (std::size_t bytes = 0; bytes < 600'000; bytes += 1 + bytes / 8) {
+    for (std::size_t alignment : {1, 16, 64, 4096}) {
+      void* block = heaps.allocate(bytes, alignment);
+      ASSERT_NE(block, nullptr) << bytes;
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % (alignment < 16 ? 16 : alignment), 0u);
+      EXPECT_GE(heaps.usable_size(block), bytes);
+      std::memset(block, 1, heaps.usable_size(block));
+      heaps.deallocate(block);
+    }
+  }
+  heaps.check_invariants();
+  EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
+}
+
+TEST(ThreadHeaps, ReusesASmallBlockAtOnceWithoutTouchingTheArena) {
+  ThreadHeaps heaps(small_arenas());
+  void* block = heaps.allocate(60);
+  heaps.deallocate(block);
+  EXPECT_EQ(heaps.allocate(40), block);
+  heaps.deallocate(block);
+  EXPECT_NE(heaps.allocate(20), block) << "of another bin";
+}
+
+TEST(ThreadHeaps, WorksWithAnyBinsAndWithNone) {
+  for (std::size_t last : {16, 128, 1024}) {
+    ThreadHeaps::Options options = small_arenas();
+    std::size_t bins[ThreadHeaps::kMaxSmallBins] = {};
+    if (last > 16) bins[0] = 16;
+    bins[last > 16 ? 1 : 0] = last;
+    std::copy(std::begin(bins), std::end(bins), options.small_bins);
+    ThreadHeaps heaps(options);
+    std::vector<void*> blocks;
+    for (int round = 0; round < 3; ++round) {
+      for (std::size_t bytes = 0; bytes < 1500; ++bytes) blocks.push_back(heaps.allocate(bytes));
+      heaps.check_invariants();
+      for (void* block : blocks) heaps.deallocate(block);
+      heaps.check_invariants();
+      blocks.clear();
+    }
+    EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
+  }
+  ThreadHeaps::Options options = small_arenas();
+  options.small_bins[0] = 0;
+  ThreadHeaps heaps(options);
+  heaps.deallocate(heaps.allocate(10));
+  heaps.reclaim_now();
+  EXPECT_EQ(heaps.statistics().held_bytes, 0u);
+}
+
+TEST(ThreadHeaps, GivesAThreadItsBudgetAndNotAByteMore) {
+  os::FakePageSource pages;
+  ThreadHeaps::Options options = small_arenas(&pages);
+  options.thread_budget_bytes = 2 * kMiB + 512 * kKiB;  // two arenas and a smaller one
+  ThreadHeaps heaps(options);
+  const auto fill = [&] {
+    std::size_t blocks = 0;
+    while (heaps.allocate(10'000) != nullptr) ++blocks;
+    return blocks;
+  };
+  const std::size_t mine = fill();
+  EXPECT_GT(mine * 10'000, options.thread_budget_bytes * 9 / 10);
+  EXPECT_EQ(heaps.statistics().held_bytes, options.thread_budget_bytes);
+  EXPECT_EQ(heaps.statistics().arenas, 3u);
+  EXPECT_EQ(heaps.statistics().failed_allocations, 1u);
+  std::size_t theirs = 0;
+  in_thread([&] { theirs = fill(); });
+  EXPECT_EQ(theirs, mine);
+  EXPECT_EQ(heaps.statistics().held_bytes, 2 * options.thread_budget_bytes);
+  heaps.check_invariants();
+}
+
+TEST(ThreadHeaps, GivesAllThreadsTogetherTheTotalBudget) {
+  ThreadHeaps::Options options = small_arenas();
+  options.total_budget_bytes = 3 * kMiB;
+  ThreadHeaps heaps(options);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      while (heaps.allocate(10'000) != nullptr) {
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(heaps.statistics().held_bytes, 3 * kMiB);
+  EXPECT_GE(heaps.statistics().bytes_in_use, 2 * kMiB);
+  heaps.check_invariants();
+}
+
+TEST(ThreadHeaps, EmptiesItsCacheBeforeItRefuses) {
+  ThreadHeaps::Options options = small_arenas();
+  options.arena_bytes = options.thread_budget_bytes = ThreadHeaps::kMinArenaBytes;
+  ThreadHeaps heaps(options);
+  std::vector<void*> blocks;
+  while (void* block = heaps.allocate(256)) blocks.push_back(block);
+  ASSERT_GT(blocks.size(), 100u);
+  for (void* block : blocks) heaps.deallocate(block);  // 64 or fewer stay in the cache
+  void* large = heaps.allocate(50'000);
+  EXPECT_NE(large, nullptr);
+  heaps.deallocate(large);
+}
+
+TEST(ThreadHeaps, RefusesWhatNoArenaHolds) {
+  os::FakePageSource pages;
+  ThreadHeaps heaps(small_arenas(&pages));
+  for (std::size_t bytes :
+       {kMiB - 3000, kMiB, 10 * kMiB, std::size_t{1} << 40, SIZE_MAX - 15, SIZE_MAX}) {
+    EXPECT_EQ(heaps.allocate(bytes), nullptr);
+    EXPECT_EQ(heaps.allocate(bytes, 64), nullptr);
+  }
+  EXPECT_EQ(heaps.allocate(100, kMiB), nullptr);
+  EXPECT_EQ(pages.mapped_bytes(), 0u) << "no arena is taken in vain";
+  EXPECT_EQ(heaps.statistics().failed_allocations, 13u);
+}
+
+TEST(ThreadHeaps, ServesWhatJustFitsAFreshArena) {
+  std::size_t served = 0;
+  for (std::size_t bytes = kMiB - 5000; bytes < kMiB; bytes += 8) {
+    ThreadHeaps heaps(small_arenas());
+    void* block = heaps.allocate(bytes);
+    if (block == nullptr) {
+      EXPECT_EQ(heaps.statistics().held_bytes, 0u) << bytes;
+      break;
+    }
+    served = bytes;
+    std::memset(block, 1, bytes);
+  }
+  EXPECT_GT(served, kMiB - 4096);
+  for (std::size_t alignment = 32; alignment <= 512 * kKiB; alignment *= 2) {
+    ThreadHeaps heaps(small_arenas());
+    for (std::size_t bytes = 400 * kKiB; bytes < kMiB; bytes += 10'000) {
+      if (heaps.allocate(bytes, alignment) == nullptr) break;
+    }
+    EXPECT_LE(heaps.statistics().held_bytes, heaps.statistics().allocations * kMiB);
+  }
+}
+
+TEST(ThreadHeaps, ResizesInPlaceWhereItCanAndMovesWhereItMust) {
+  ThreadHeaps heaps(small_arenas());
+  std::mt19937_64 random(seed());
+  unsigned char* block = nullptr;
+  std::size_t bytes = 0;
+  for (int step = 0; step < 3000; ++step) {
+    const std::size_t wanted = 1 + random() % (random() % 3 == 0 ? 100'000 : 600);
+    auto* moved = static_cast<unsigned char*>(heaps.reallocate(block, wanted));
+    ASSERT_NE(moved, nullptr);
+    for (std::size_t i = 0; i < std::min(bytes, wanted); ++i) ASSERT_EQ(moved[i], bytes % 251);
+    block = moved;
+    bytes = wanted;
+    std::memset(block, static_cast<int>(bytes % 251), bytes);
+    ASSERT_GE(heaps.statistics().bytes_in_use, bytes);
+  }
+  heaps.deallocate(block);
+  heaps.check_invariants();
+  EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
+}
+
+TEST(ThreadHeaps, TouchesOnlyWhatItUsesOfAFreshArena) {
+  if (kIsSanitized) GTEST_SKIP() << "shadow memory counts as resident";
+  ThreadHeaps heaps;  // arenas of 64 MiB
+  heaps.deallocate(heaps.allocate(1));
+  const std::size_t before = os::resident_bytes();
+  for (int i = 0; i < 20; ++i) {
+    in_thread([&] { ASSERT_NE(heaps.allocate(60 * kMiB), nullptr); });
+  }
+  EXPECT_GE(heaps.statistics().held_bytes, 20 * 64 * kMiB);
+  EXPECT_LT(os::resident_bytes() - before, 4 * kMiB);
+}
+
+/// Stops the first thread that maps an arena until it is told to go on.
+class SlowPages final : public os::PageSource {
+ public:
+  void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept override {
+    if (!is_taken_.exchange(true)) {
+      arrived.count_down();
+      go_on.wait();
+    }
+    return os::PageSource::map_aligned(bytes, alignment);
+  }
+  std::latch arrived{1};
+  std::latch go_on{1};
+
+ private:
+  std::atomic<bool> is_taken_{false};
+};
+
+TEST(ThreadHeaps, CreatesArenasWithoutALockThatOtherThreadsNeed) {
+  SlowPages pages;
+  ThreadHeaps heaps(small_arenas(&pages));
+  std::thread slow([&] { EXPECT_NE(heaps.allocate(100), nullptr); });
+  pages.arrived.wait();
+  // The other thread is inside the system call; this one makes a heap and an arena meanwhile.
+  EXPECT_NE(heaps.allocate(100), nullptr);
+  pages.go_on.count_down();
+  slow.join();
+}
+
+TEST(ThreadHeaps, TwoInstancesInOneThreadNeverShareAnArena) {
+  os::FakePageSource first_pages;
+  os::FakePageSource second_pages;
+  ThreadHeaps first(small_arenas(&first_pages));
+  ThreadHeaps second(small_arenas(&second_pages));
+  for (std::size_t i = 0; i < 200; ++i) {
+    const std::size_t bytes = 16 + i * 30;
+    void* a = first.allocate(bytes);
+    void* b = second.allocate(bytes);
+    ASSERT_TRUE(first_pages.is_mapped(a, bytes));
+    ASSERT_TRUE(second_pages.is_mapped(b, bytes));
+    if (i % 2 == 0) first.deallocate(a);
+    if (i % 3 == 0) second.deallocate(b);
+  }
+  void* a = first.allocate(10);
+  EXPECT_TRUE(first.owns(a));
+  EXPECT_FALSE(second.owns(a));
+  first.check_invariants();
+  second.check_invariants();
+}
+
+TEST(ThreadHeaps, AnInstanceInTheSlotOfADeadOneStartsAfresh) {
+  os::FakePageSource pages;
+  for (int round = 0; round < 200; ++round) {
+    ThreadHeaps heaps(small_arenas(&pages));
+    void* block = heaps.allocate(100);
+    ASSERT_TRUE(pages.is_mapped(block, 100));
+    std::memset(block, 1, 100);
+    EXPECT_EQ(heaps.statistics().allocations, 1u);
+  }
+  EXPECT_EQ(pages.mapped_bytes(), 0u);
+}
+
+TEST(ThreadHeaps, MoreInstancesThanSlotsAreUnusableAndSaySo) {
+  std::vector<std::unique_ptr<ThreadHeaps>> many;
+  for (std::size_t i = 0; i < ThreadHeaps::kMaxInstances + 2; ++i) {
+    many.push_back(std::make_unique<ThreadHeaps>(small_arenas()));
+  }
+  EXPECT_TRUE(many.front()->is_usable());
+  EXPECT_FALSE(many.back()->is_usable());
+  EXPECT_EQ(many.back()->allocate(1), nullptr);
+  EXPECT_EQ(many.back()->reclaim_now(), 0u);
+  many.clear();
+  EXPECT_TRUE(ThreadHeaps(small_arenas()).is_usable());
+}
+
+TEST(ThreadHeaps, GoesAwayWhileBlocksOfEndedAndOfLivingThreadsAreStillInUse) {
+  os::FakePageSource pages;
+  std::barrier phase(2);
+  std::thread living;
+  {
+    ThreadHeaps heaps(small_arenas(&pages));
+    in_thread([&] { static_cast<void>(heaps.allocate(1000)); });
+    in_thread([&] {
+      for (int i = 0; i < 100; ++i) static_cast<void>(heaps.allocate(100));
+    });
+    living = std::thread([&] {
+      static_cast<void>(heaps.allocate(50));
+      phase.arrive_and_wait();
+      phase.arrive_and_wait();  // the instance is gone, and this thread ends after it
+    });
+    phase.arrive_and_wait();
+  }
+  EXPECT_EQ(pages.mapped_bytes(), 0u);
+  phase.arrive_and_wait();
+  living.join();
+}
+
+TEST(ThreadHeaps, ThreadsEndWhileInstancesComeAndGo) {
+  std::atomic<bool> stop{false};
+  std::mutex mutex;
+  std::shared_ptr<ThreadHeaps> current = std::make_shared<ThreadHeaps>(small_arenas());
+  std::thread changer([&] {
+    for (int i = 0; i < 100; ++i) {
+      auto fresh = std::make_shared<ThreadHeaps>(small_arenas());
+      {
+        std::lock_guard guard(mutex);
+        current.swap(fresh);
+      }
+      std::this_thread::yield();
+    }
+    stop = true;
+  });
+  while (!stop) {
+    in_thread([&] {
+      std::shared_ptr<ThreadHeaps> heaps;
+      {
+        std::lock_guard guard(mutex);
+        heaps = current;
+      }
+      heaps->deallocate(heaps->allocate(100));
+      static_cast<void>(heaps->allocate(3000));
+    });
+  }
+  changer.join();
+}
+
+TEST(ThreadHeaps, SurvivesARefusalOfTheKernelAtEveryCall) {
+  for (std::size_t n = 1;; ++n) {
+    os::FakePageSource pages;
+    ThreadHeaps heaps(small_arenas(&pages));
+    pages.refuse_call(n);
+    std::vector<void*> blocks;
+    std::size_t refused = 0;
+    for (int i = 0; i < 400; ++i) {
+      void* block = heaps.allocate(10'000);
+      block != nullptr ? blocks.push_back(block) : void(++refused);
+    }
+    heaps.check_invariants();
+    for (void* block : blocks) heaps.deallocate(block);
+    heaps.reclaim_now();
+    heaps.check_invariants();
+    if (pages.refused_calls() == 0) {
+      ASSERT_GT(n, 4u) << "the loop saw every arena's creation";
+      break;
+    }
+    EXPECT_LE(refused, 1u) << "the next request asks again";
+    EXPECT_EQ(heaps.statistics().failed_allocations, refused);
+    EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
+  }
+}
+
+TEST(ThreadHeaps, RefusesWhileTheKernelHasNothingAndWorksAfterwards) {
+  os::FakePageSource pages;
+  ThreadHeaps heaps(small_arenas(&pages));
+  pages.refuse_from_call(1);
+  EXPECT_EQ(heaps.allocate(10), nullptr);
+  EXPECT_EQ(heaps.allocate(10'000), nullptr);
+  EXPECT_EQ(heaps.statistics().held_bytes, 0u);
+  pages.refuse_nothing();
+  EXPECT_NE(heaps.allocate(10), nullptr);
+  EXPECT_NE(heaps.allocate(10'000), nullptr);
+  heaps.check_invariants();
+}
+
+TEST(ThreadHeaps, CountsWhatHappened) {
+  ThreadHeaps heaps(small_arenas());
+  void* a = heaps.allocate(1000);
+  void* b = heaps.allocate(100);
+  const std::size_t both = heaps.usable_size(a) + heaps.usable_size(b);
+  EXPECT_EQ(heaps.statistics().bytes_in_use, both);
+  heaps.deallocate(a);
+  in_thread([&] { heaps.deallocate(b); });
+  const ThreadHeaps::Statistics now = heaps.statistics();
+  EXPECT_EQ(now.allocations, 2u);
+  EXPECT_EQ(now.frees, 2u);
+  EXPECT_EQ(now.remote_frees, 1u);
+  EXPECT_EQ(now.bytes_in_use, 0u);
+  EXPECT_EQ(now.peak_bytes, both);
+  EXPECT_EQ(now.held_bytes, kMiB);
+  EXPECT_EQ(now.arenas, 1u);
+  EXPECT_EQ(now.failed_allocations, 0u);
+}
+
+TEST(ThreadHeaps, NoSnapshotEverWrapsBelowZeroWhileBlocksChangeHands) {
+  ThreadHeaps heaps(small_arenas());
+  constexpr std::size_t kSlots = 64;
+  std::vector<std::atomic<void*>> slots(kSlots);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  const std::uint64_t base = seed();
+  for (std::uint64_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(base + t);
+      for (int i = 0; i < 30'000; ++i) {
+        void* block = heaps.allocate(1 + random() % 500);
+        heaps.deallocate(slots[random() % kSlots].exchange(block));
+      }
+    });
+  }
+  std::thread reader([&] {
+    while (!stop) {
+      const ThreadHeaps::Statistics now = heaps.statistics();
+      ASSERT_LE(now.frees, now.allocations);
+      ASSERT_LT(now.bytes_in_use, 100 * kMiB);
+    }
+  });
+  for (auto& thread : threads) thread.join();
+  stop = true;
+  reader.join();
+  for (auto& slot : slots) heaps.deallocate(slot.load());
+  EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
+  EXPECT_EQ(heaps.statistics().frees, heaps.statistics().allocations);
+  heaps.check_invariants();
+}
+
+}  // namespace
+}  // namespace strata

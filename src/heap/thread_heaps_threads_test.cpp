@@ -1,0 +1,342 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <random>
+#include <strata/thread_heaps.hpp>
+#include <thread>
+#include <vector>
+
+#include "heap/heap_support_test.h"
+#include "os/fake_page_source.h"
+#include "os/process.h"
+
+namespace strata {
+namespace {
+
+TEST(ThreadHeaps, BlocksFreedByAnotherThreadReturnToTheirOwnHeap) {
+  ThreadHeaps heaps(small_arenas());
+  std::vector<void*> blocks;
+  for (std::size_t i = 0; i < 300; ++i) blocks.push_back(heaps.allocate(16 + i * 7 % 500));
+  const std::size_t mine = heaps.statistics().arenas;
+  in_thread([&] {
+    for (void* block : blocks) heaps.deallocate(block);
+    // What this thread now allocates comes from an arena of its own.
+    for (int i = 0; i < 300; ++i) {
+      void* block = heaps.allocate(200);
+      for (void* other : blocks) {
+        ASSERT_NE(reinterpret_cast<std::uintptr_t>(block) / kMiB,
+                  reinterpret_cast<std::uintptr_t>(other) / kMiB);
+      }
+      heaps.deallocate(block);
+    }
+  });
+  EXPECT_EQ(heaps.statistics().arenas, mine + 1);
+  EXPECT_EQ(heaps.statistics().remote_frees, 300u);
+  EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
+  heaps.check_invariants();
+  heaps.reclaim_now();
+  EXPECT_EQ(heaps.statistics().held_bytes, 0u) << "every block came home";
+}
+
+TEST(ThreadHeaps, AThreadThatOnlyFreesTakesNoArena) {
+  ThreadHeaps heaps(small_arenas());
+  void* block = heaps.allocate(1000);
+  in_thread([&] { heaps.deallocate(block); });
+  EXPECT_EQ(heaps.statistics().arenas, 1u);
+}
+
+TEST(ThreadHeaps, AProducerAndAConsumerRunForLongInBoundedMemory) {
+  ThreadHeaps::Options options = small_arenas();
+  options.thread_budget_bytes = 4 * kMiB;
+  ThreadHeaps heaps(options);
+  constexpr int kBlocks = 100'000;
+  constexpr std::size_t kRing = 256;
+  std::vector<std::atomic<unsigned char*>> ring(kRing);
+  std::thread consumer([&] {
+    for (std::size_t i = 0; i < kBlocks; ++i) {
+      unsigned char* block;
+      while ((block = ring[i % kRing].exchange(nullptr, std::memory_order_acquire)) == nullptr) {
+        std::this_thread::yield();
+      }
+      ASSERT_EQ(block[0], i % 251);
+      heaps.deallocate(block);
+    }
+  });
+  std::mt19937_64 random(seed());
+  for (std::size_t i = 0; i < kBlocks; ++i) {
+    auto* block = static_cast<unsigned char*>(heaps.allocate(1 + random() % 2000));
+    ASSERT_NE(block, nullptr) << "the consumer's frees did not come back in time";
+    block[0] = static_cast<unsigned char>(i % 251);
+    while (ring[i % kRing].load(std::memory_order_relaxed) != nullptr) std::this_thread::yield();
+    ring[i % kRing].store(block, std::memory_order_release);
+  }
+  consumer.join();
+  EXPECT_EQ(heaps.statistics().failed_allocations, 0u);
+  EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
+  heaps.check_invariants();
+}
+
+TEST(ThreadHeaps, AnEndedThreadsHeapIsAdoptedWithItsBlocks) {
+  ThreadHeaps heaps(small_arenas());
+  unsigned char* left = nullptr;
+  in_thread([&] {
+    left = static_cast<unsigned char*>(heaps.allocate(5000));
+    std::memset(left, 77, 5000);
+  });
+  in_thread([&] {
+    void* block = heaps.allocate(5000);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) / kMiB,
+              reinterpret_cast<std::uintptr_t>(left) / kMiB);
+    EXPECT_EQ(left[4999], 77);
+    heaps.deallocate(left);
+    heaps.deallocate(block);
+  });
+  EXPECT_EQ(heaps.statistics().heaps, 1u);
+  EXPECT_EQ(heaps.statistics().remote_frees, 0u) << "the adopter is the owner";
+  heaps.check_invariants();
+}
+
+TEST(ThreadHeaps, TenThousandShortThreadsUseTheMemoryOfAFew) {
+  ThreadHeaps heaps(small_arenas());
+  const int threads = kIsSanitized ? 1000 : 10'000;
+  for (int i = 0; i < threads; i += 4) {
+    std::thread four[4];
+    for (auto& thread : four) {
+      thread = std::thread([&] {
+        void* blocks[50];
+        for (std::size_t b = 0; b < 50; ++b) blocks[b] = heaps.allocate(16 + b * 40);
+        for (void* block : blocks) heaps.deallocate(block);
+      });
+    }
+    for (auto& thread : four) thread.join();
+  }
+  EXPECT_LE(heaps.statistics().heaps, 4u);
+  EXPECT_LE(heaps.statistics().arenas, 4u);
+  EXPECT_EQ(heaps.statistics().allocations, static_cast<std::uint64_t>(threads) * 50);
+  EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
+  heaps.check_invariants();
+}
+
+TEST(ThreadHeaps, NothingStaysInTheCacheOrOutboxOfAnEndedThread) {
+  ThreadHeaps heaps(small_arenas());
+  void* mine = heaps.allocate(100);
+  in_thread([&] {
+    std::vector<void*> blocks;
+    for (std::size_t i = 0; i < 200; ++i) blocks.push_back(heaps.allocate(1 + i));
+    for (void* block : blocks) heaps.deallocate(block);
+    heaps.deallocate(mine);  // waits in an outbox
+  });
+  heaps.reclaim_now();
+  EXPECT_EQ(heaps.statistics().held_bytes, 0u);
+}
+
+TEST(ThreadHeaps, ABlockFreedByALaterExitHookOfItsThreadIsNotLost) {
+  static ThreadHeaps heaps(small_arenas());
+  static unsigned key;
+  // A key made after ours, whose hook runs after ours.
+  heaps.deallocate(heaps.allocate(1));
+  ASSERT_TRUE(os::create_thread_key(key, [](void* block) {
+    heaps.deallocate(heaps.allocate(64));
+    heaps.deallocate(block);
+  }));
+  for (int i = 0; i < 20; ++i) {
+    in_thread([&] { os::set_thread_value(key, heaps.allocate(64)); });
+  }
+  EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
+  EXPECT_LE(heaps.statistics().heaps, 3u);
+  heaps.reclaim_now();
+  EXPECT_EQ(heaps.statistics().held_bytes, 0u);
+}
+
+TEST(ThreadHeaps, ReclaimNowReturnsFreeArenasAndThePagesInsideTheOthers) {
+  os::FakePageSource pages;
+  ThreadHeaps heaps(small_arenas(&pages));
+  std::vector<char*> blocks;
+  for (int i = 0; i < 40; ++i) {
+    blocks.push_back(static_cast<char*>(heaps.allocate(100'000)));
+    std::memset(blocks.back(), i, 100'000);
+  }
+  const std::size_t arenas = heaps.statistics().arenas;
+  ASSERT_GE(arenas, 4u);
+  for (std::size_t i = 1; i < blocks.size(); ++i) heaps.deallocate(blocks[i]);
+  const std::size_t returned = heaps.reclaim_now();
+  EXPECT_EQ(heaps.statistics().arenas, 1u);
+  EXPECT_GE(returned, (arenas - 1) * kMiB + 700'000);
+  EXPECT_GE(pages.decommitted_bytes(), 700'000u) << "inside the arena of the block in use";
+  EXPECT_EQ(blocks[0][99'999], 0);
+  EXPECT_EQ(heaps.reclaim_now(), 0u);
+  heaps.check_invariants();
+  heaps.deallocate(blocks[0]);
+}
+
+TEST(ThreadHeaps, NeverUnmapsAnArenaThatItsThreadStillUses) {
+  ThreadHeaps heaps(small_arenas());
+  std::barrier phase(2);
+  std::thread owner([&] {
+    // One block free in the cache, one travelling to nowhere, none live: the arena is in use.
+    void* block = heaps.allocate(100);
+    heaps.deallocate(block);
+    phase.arrive_and_wait();
+    phase.arrive_and_wait();
+    void* again = heaps.allocate(100);
+    EXPECT_EQ(again, block);
+    std::memset(again, 1, 100);
+    heaps.deallocate(again);
+  });
+  phase.arrive_and_wait();
+  heaps.reclaim_now();
+  EXPECT_EQ(heaps.statistics().arenas, 1u);
+  phase.arrive_and_wait();
+  owner.join();
+  heaps.check_invariants();
+}
+
+TEST(ThreadHeaps, HasNoBackgroundThreadUnlessAskedFor) {
+  ThreadHeaps heaps(small_arenas());
+  heaps.deallocate(heaps.allocate(500'000));
+  EXPECT_FALSE(heaps.has_reclaimer());
+  EXPECT_EQ(heaps.statistics().held_bytes, kMiB);
+}
+
+TEST(ThreadHeaps, StartsItsReclaimerOnlyWhenThereIsSomethingToReturn) {
+  ThreadHeaps::Options options = small_arenas();
+  options.reclaims = true;
+  options.reclaim_delay_ms = 1;
+  ThreadHeaps heaps(options);
+  EXPECT_FALSE(heaps.has_reclaimer());
+  void* block = heaps.allocate(500'000);
+  EXPECT_FALSE(heaps.has_reclaimer());
+  heaps.deallocate(block);
+  EXPECT_TRUE(heaps.has_reclaimer());
+  wait_until([&] { return heaps.statistics().held_bytes == 0; });
+}
+
+TEST(ThreadHeaps, AnIdleProcessReturnsItsMemoryWithoutAnotherCall) {
+  os::FakePageSource pages;
+  ThreadHeaps::Options options = small_arenas(&pages);
+  options.reclaims = true;
+  options.reclaim_delay_ms = 2;
+  ThreadHeaps heaps(options);
+  void* keep = heaps.allocate(1000);
+  for (int burst = 0; burst < 3; ++burst) {  // the reclaimer rests in between
+    std::vector<void*> blocks;
+    for (int i = 0; i < 30; ++i) blocks.push_back(heaps.allocate(100'000));
+    for (void* block : blocks) heaps.deallocate(block);
+    const std::size_t decommitted = pages.decommitted_bytes();
+    wait_until(
+        [&] { return heaps.statistics().arenas == 1 && pages.decommitted_bytes() > decommitted; });
+  }
+  heaps.deallocate(keep);
+  wait_until([&] { return heaps.statistics().held_bytes == 0; });
+}
+
+TEST(ThreadHeaps, TheReclaimerTakesInWhatWasSentToAnIdleThread) {
+  ThreadHeaps::Options options = small_arenas();
+  options.reclaims = true;
+  options.reclaim_delay_ms = 1;
+  ThreadHeaps heaps(options);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 20; ++i) blocks.push_back(heaps.allocate(40'000));
+  in_thread([&] {
+    for (void* block : blocks) heaps.deallocate(block);
+  });
+  wait_until([&] { return heaps.statistics().held_bytes == 0; });
+}
+
+TEST(ThreadHeaps, ReclaimingRacesWithAllocationAndNobodyNotices) {
+  ThreadHeaps::Options options = small_arenas();
+  options.reclaims = true;
+  options.reclaim_delay_ms = 0;
+  ThreadHeaps heaps(options);
+  std::atomic<bool> stop{false};
+  std::barrier gate(4);
+  std::vector<std::thread> threads;
+  const std::uint64_t base = seed();
+  for (std::uint64_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(base + t);
+      std::vector<std::pair<unsigned char*, std::size_t>> slots(64);
+      gate.arrive_and_wait();
+      for (int i = 0; i < (kIsSanitized ? 20'000 : 60'000); ++i) {
+        auto& [block, bytes] = slots[random() % slots.size()];
+        if (block != nullptr) {
+          ASSERT_EQ(block[0], bytes % 251);
+          ASSERT_EQ(block[bytes - 1], bytes % 251);
+          heaps.deallocate(block);
+          block = nullptr;
+          continue;
+        }
+        bytes = 1 + random() % (random() % 50 == 0 ? 60'000 : 1000);
+        block = static_cast<unsigned char*>(heaps.allocate(bytes));
+        ASSERT_NE(block, nullptr);
+        std::memset(block, static_cast<int>(bytes % 251), bytes);
+      }
+      for (auto& [block, bytes] : slots) heaps.deallocate(block);
+    });
+  }
+  std::thread forcer([&] {
+    gate.arrive_and_wait();
+    while (!stop) heaps.reclaim_now();
+  });
+  for (auto& thread : threads) thread.join();
+  stop = true;
+  forcer.join();
+  EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
+  heaps.reclaim_now();
+  EXPECT_EQ(heaps.statistics().held_bytes, 0u);
+}
+
+TEST(ThreadHeaps, AgreesWithAModelThroughRandomOperationsOfTwoThreads) {
+  const std::uint64_t base = seed();
+  for (std::uint64_t round = 0; round < 6; ++round) {
+    ThreadHeaps::Options options = small_arenas();
+    options.arena_bytes = 128 * kKiB;
+    options.thread_budget_bytes = 512 * kKiB;
+    ThreadHeaps heaps(options);
+    std::map<unsigned char*, std::size_t> live;
+    std::mutex turn;  // one operation at a time, so that the whole can be checked after each
+    std::size_t in_use = 0;
+    std::barrier gate(2);
+    const auto work = [&](std::uint64_t thread_seed) {
+      std::mt19937_64 random(thread_seed);
+      gate.arrive_and_wait();
+      for (int step = 0; step < 600; ++step) {
+        std::lock_guard guard(turn);
+        if (live.empty() || random() % 2 == 0) {
+          const std::size_t bytes = 1 + random() % (random() % 8 == 0 ? 40'000 : 300);
+          const std::size_t alignment = random() % 8 == 0 ? 256 : 16;
+          if (auto* block = static_cast<unsigned char*>(heaps.allocate(bytes, alignment))) {
+            const std::size_t usable = heaps.usable_size(block);
+            const auto after = live.lower_bound(block);
+            ASSERT_TRUE(after == live.end() || block + usable <= after->first);
+            ASSERT_TRUE(after == live.begin() ||
+                        std::prev(after)->first + std::prev(after)->second <= block);
+            std::memset(block, static_cast<int>(usable % 251), usable);
+            live.emplace(block, usable);
+            in_use += usable;
+          }
+        } else {
+          auto it = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+          for (std::size_t i = 0; i < it->second; ++i) ASSERT_EQ(it->first[i], it->second % 251);
+          heaps.deallocate(it->first);
+          in_use -= it->second;
+          live.erase(it);
+        }
+        if (random() % 50 == 0) heaps.reclaim_now();
+        heaps.check_invariants();
+        ASSERT_EQ(heaps.statistics().bytes_in_use, in_use);
+      }
+    };
+    std::thread other(work, base + 2 * round + 1);
+    work(base + 2 * round);
+    other.join();
+  }
+}
+
+}  // namespace
+}  // namespace strata
