@@ -1,9 +1,10 @@
 // The standard containers on the malloc of strata: one template argument each.
+#include <strata/allocator.hpp>
+
 #include <cstdio>
 #include <list>
 #include <map>
 #include <memory>
-#include <strata/allocator.hpp>
 #include <string>
 #include <vector>
 

@@ -1,11 +1,12 @@
 // A message queue between threads whose messages live in a BitmapPool: no system call and no heap
 // once the program runs, and a producer that is faster than the consumer is told so.
+#include <strata/bitmap_pool.hpp>
+
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <new>
-#include <strata/bitmap_pool.hpp>
 #include <thread>
 
 struct Message {

@@ -1,8 +1,9 @@
 // A particle system on an ObjectPool: thousands of short lives, walked every frame. Particles never
 // move, so an emitter may keep a pointer to one; the pool finds the live ones without a list.
+#include <strata/object_pool.hpp>
+
 #include <cstdio>
 #include <random>
-#include <strata/object_pool.hpp>
 
 struct Particle {
   Particle(float px, float py, float vx, float vy, int frames)

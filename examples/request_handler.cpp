@@ -1,9 +1,10 @@
 // A request handler whose memory is one arena: everything a request needs is cut from pages in
 // order and forgotten at once when the answer is out. Nothing is freed one by one.
-#include <cstdio>
-#include <memory_resource>
 #include <strata/memory_resource.hpp>
 #include <strata/page_arena.hpp>
+
+#include <cstdio>
+#include <memory_resource>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,12 +1,13 @@
 // Two allocators in one program: the cells of a sheet, all alike and alive for long, in an
 // ObjectPool; the text in them, short and of many sizes, in a SizeClassAllocator.
+#include <strata/memory_resource.hpp>
+#include <strata/object_pool.hpp>
+#include <strata/size_class_allocator.hpp>
+
 #include <cstdio>
 #include <functional>
 #include <map>
 #include <memory_resource>
-#include <strata/memory_resource.hpp>
-#include <strata/object_pool.hpp>
-#include <strata/size_class_allocator.hpp>
 #include <string>
 #include <utility>
 

@@ -1,11 +1,12 @@
 #pragma once
 
+#include <strata/detail/refuse.hpp>
+#include <strata/malloc_source.hpp>
+
 #include <cstddef>
 #include <limits>
 #include <memory>
 #include <new>
-#include <strata/detail/refuse.hpp>
-#include <strata/malloc_source.hpp>
 #include <type_traits>
 #include <utility>
 

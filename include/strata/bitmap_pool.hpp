@@ -1,11 +1,12 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <strata/bitmap_pool_geometry.hpp>
 #include <strata/bitmap_pool_policy.hpp>
 #include <strata/detail/bitmap_pool_operations.hpp>
 #include <strata/detail/bits.hpp>
+
+#include <cstddef>
+#include <cstdint>
 
 namespace strata {
 

@@ -1,8 +1,9 @@
 #pragma once
 
+#include <strata/detail/bits.hpp>
+
 #include <cstddef>
 #include <cstdint>
-#include <strata/detail/bits.hpp>
 
 namespace strata {
 

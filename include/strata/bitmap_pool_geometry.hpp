@@ -1,9 +1,10 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <strata/detail/atomic_bitmap.hpp>
 #include <strata/detail/bits.hpp>
+
+#include <cstddef>
+#include <cstdint>
 
 namespace strata {
 

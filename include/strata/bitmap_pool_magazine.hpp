@@ -1,9 +1,10 @@
 #pragma once
 
+#include <strata/bitmap_pool_cursor.hpp>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <strata/bitmap_pool_cursor.hpp>
 
 namespace strata {
 

@@ -1,13 +1,14 @@
 #pragma once
 
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <new>
 #include <strata/bitmap_pool_geometry.hpp>
 #include <strata/bitmap_pool_policy.hpp>
 #include <strata/detail/bitmap_pool_operations.hpp>
 #include <strata/detail/bits.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
 
 namespace strata {
 

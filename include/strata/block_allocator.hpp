@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstddef>
-#include <optional>
 #include <strata/checks.hpp>
 #include <strata/detail/bits.hpp>
 #include <strata/detail/block_stack.hpp>
@@ -10,6 +8,9 @@
 #include <strata/detail/refuse.hpp>
 #include <strata/detail/sanitizer.hpp>
 #include <strata/page_arena.hpp>
+
+#include <cstddef>
+#include <optional>
 #include <utility>
 
 namespace strata {

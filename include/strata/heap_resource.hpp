@@ -1,11 +1,12 @@
 #pragma once
 
+#include <strata/coalescing_heap.hpp>
+#include <strata/thread_heaps.hpp>
+
 #include <cstddef>
 #include <cstdlib>
 #include <memory_resource>
 #include <new>
-#include <strata/coalescing_heap.hpp>
-#include <strata/thread_heaps.hpp>
 
 namespace strata {
 

@@ -1,12 +1,13 @@
 #pragma once
 
-#include <cstddef>
-#include <memory_resource>
 #include <strata/allocator.hpp>
 #include <strata/detail/bits.hpp>
 #include <strata/detail/hints.hpp>
 #include <strata/detail/refuse.hpp>
 #include <strata/page_arena.hpp>
+
+#include <cstddef>
+#include <memory_resource>
 
 namespace strata {
 

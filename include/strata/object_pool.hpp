@@ -1,16 +1,17 @@
 #pragma once
 
-#include <cstddef>
-#include <cstring>
-#include <iterator>
-#include <memory>
-#include <new>
 #include <strata/checks.hpp>
 #include <strata/detail/block_stack.hpp>
 #include <strata/detail/misuse.hpp>
 #include <strata/detail/pool_chunks.hpp>
 #include <strata/detail/refuse.hpp>
 #include <strata/detail/sanitizer.hpp>
+
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <new>
 #include <type_traits>
 #include <utility>
 

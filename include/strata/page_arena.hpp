@@ -1,10 +1,11 @@
 #pragma once
 
-#include <cstddef>
-#include <optional>
 #include <strata/detail/bits.hpp>
 #include <strata/detail/hints.hpp>
 #include <strata/detail/refuse.hpp>
+
+#include <cstddef>
+#include <optional>
 
 namespace strata {
 namespace os {

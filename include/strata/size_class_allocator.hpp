@@ -1,9 +1,5 @@
 #pragma once
 
-#include <cstddef>
-#include <initializer_list>
-#include <new>
-#include <optional>
 #include <strata/checks.hpp>
 #include <strata/detail/bits.hpp>
 #include <strata/detail/block_stack.hpp>
@@ -13,6 +9,11 @@
 #include <strata/detail/sanitizer.hpp>
 #include <strata/detail/short_stride.hpp>
 #include <strata/page_arena.hpp>
+
+#include <cstddef>
+#include <initializer_list>
+#include <new>
+#include <optional>
 #include <utility>
 
 namespace strata {

@@ -1,9 +1,10 @@
-#include <gtest/gtest.h>
-
-#include <list>
 #include <strata/allocator.hpp>
 #include <strata/block_allocator.hpp>
 #include <strata/size_class_allocator.hpp>
+
+#include <gtest/gtest.h>
+
+#include <list>
 #include <type_traits>
 #include <utility>
 #include <vector>

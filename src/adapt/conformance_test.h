@@ -1,5 +1,7 @@
 #pragma once
 
+#include <strata/allocator.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +14,6 @@
 #include <numeric>
 #include <random>
 #include <set>
-#include <strata/allocator.hpp>
 #include <string>
 #include <unordered_map>
 #include <utility>

@@ -1,8 +1,9 @@
+#include <strata/allocator.hpp>
+#include <strata/memory_resource.hpp>
+
 #include <gtest/gtest.h>
 
 #include <memory_resource>
-#include <strata/allocator.hpp>
-#include <strata/memory_resource.hpp>
 #include <string>
 #include <vector>
 

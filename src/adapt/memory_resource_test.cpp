@@ -1,3 +1,7 @@
+#include <strata/block_allocator.hpp>
+#include <strata/memory_resource.hpp>
+#include <strata/size_class_allocator.hpp>
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -5,9 +9,6 @@
 #include <list>
 #include <map>
 #include <memory_resource>
-#include <strata/block_allocator.hpp>
-#include <strata/memory_resource.hpp>
-#include <strata/size_class_allocator.hpp>
 #include <string>
 #include <vector>
 

@@ -1,4 +1,5 @@
 #include <strata/page_arena.hpp>
+
 #include <utility>
 
 #include "os/page_source.h"

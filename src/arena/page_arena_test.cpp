@@ -1,9 +1,10 @@
+#include <strata/page_arena.hpp>
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
-#include <strata/page_arena.hpp>
 #include <string>
 #include <utility>
 

@@ -1,3 +1,5 @@
+#include <strata/block_allocator.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 #include <memory>
 #include <random>
 #include <stdexcept>
-#include <strata/block_allocator.hpp>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>

@@ -1,11 +1,12 @@
+#include <strata/detail/block_stack.hpp>
+#include <strata/detail/short_stride.hpp>
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <random>
-#include <strata/detail/block_stack.hpp>
-#include <strata/detail/short_stride.hpp>
 
 namespace strata::detail {
 namespace {

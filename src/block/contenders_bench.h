@@ -1,5 +1,7 @@
 #pragma once
 
+#include <strata/block_allocator.hpp>
+
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -12,7 +14,6 @@
 #include <numeric>
 #include <random>
 #include <set>
-#include <strata/block_allocator.hpp>
 #include <string>
 #include <vector>
 

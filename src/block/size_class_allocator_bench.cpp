@@ -1,3 +1,5 @@
+#include <strata/size_class_allocator.hpp>
+
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
 
@@ -7,7 +9,6 @@
 #include <memory>
 #include <memory_resource>
 #include <random>
-#include <strata/size_class_allocator.hpp>
 #include <string>
 #include <vector>
 

@@ -1,3 +1,5 @@
+#include <strata/size_class_allocator.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,7 +8,6 @@
 #include <cstring>
 #include <random>
 #include <stdexcept>
-#include <strata/size_class_allocator.hpp>
 #include <tuple>
 #include <type_traits>
 #include <utility>

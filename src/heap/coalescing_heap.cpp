@@ -1,6 +1,7 @@
+#include <strata/coalescing_heap.hpp>
+
 #include <bit>
 #include <cstring>
-#include <strata/coalescing_heap.hpp>
 
 #include "base/fatal.h"
 #include "heap/free_block.h"

@@ -5,6 +5,8 @@
 //   coalescing_heap_bench --benchmark_filter=Latency    percentiles of one pair, clock included
 //   coalescing_heap_bench --benchmark_filter=SteadyUse  live bytes / region when a request fails
 
+#include <strata/coalescing_heap.hpp>
+
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
 
@@ -13,7 +15,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
-#include <strata/coalescing_heap.hpp>
 #include <vector>
 
 namespace {

@@ -1,7 +1,8 @@
+#include <strata/coalescing_heap.hpp>
+
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <strata/coalescing_heap.hpp>
 
 #include "heap/heap_support_test.h"
 

@@ -1,3 +1,5 @@
+#include <strata/coalescing_heap.hpp>
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -5,7 +7,6 @@
 #include <cstring>
 #include <map>
 #include <random>
-#include <strata/coalescing_heap.hpp>
 #include <vector>
 
 #include "heap/heap_support_test.h"

@@ -1,8 +1,9 @@
 #pragma once
 
+#include <strata/coalescing_heap.hpp>
+
 #include <cstddef>
 #include <cstdint>
-#include <strata/coalescing_heap.hpp>
 
 #include "heap/block_tag.h"
 

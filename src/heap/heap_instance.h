@@ -1,9 +1,10 @@
 #pragma once
 
+#include <strata/thread_heaps.hpp>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <strata/thread_heaps.hpp>
 
 #include "base/lock.h"
 #include "heap/arena_set.h"

@@ -1,9 +1,10 @@
+#include <strata/heap_resource.hpp>
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <map>
 #include <memory_resource>
-#include <strata/heap_resource.hpp>
 #include <string>
 #include <thread>
 #include <vector>

@@ -14,6 +14,8 @@
 // Every run first proves the contender on a tenth of the load, each byte written and compared, and
 // then times the rest. A failed allocation makes the run invalid: it says so and exits with 2.
 
+#include <strata/thread_heaps.hpp>
+
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -27,7 +29,6 @@
 #include <cstring>
 #include <memory>
 #include <random>
-#include <strata/thread_heaps.hpp>
 #include <string>
 #include <thread>
 #include <vector>

@@ -1,11 +1,12 @@
 #pragma once
 
+#include <strata/coalescing_heap.hpp>
+#include <strata/thread_heaps.hpp>
+
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <strata/coalescing_heap.hpp>
-#include <strata/thread_heaps.hpp>
 #include <thread>
 
 #include "os/page_source.h"

@@ -1,9 +1,10 @@
 #pragma once
 
+#include <strata/coalescing_heap.hpp>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <strata/coalescing_heap.hpp>
 
 #include "base/lock.h"
 #include "heap/block_tag.h"

@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include <strata/thread_heaps.hpp>
+
+#include <gtest/gtest.h>
 
 #include "heap/heap_support_test.h"
 #include "os/fake_page_source.h"

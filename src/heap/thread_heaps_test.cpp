@@ -1,3 +1,5 @@
+#include <strata/thread_heaps.hpp>
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -8,7 +10,6 @@
 #include <memory>
 #include <mutex>
 #include <random>
-#include <strata/thread_heaps.hpp>
 #include <thread>
 #include <vector>
 

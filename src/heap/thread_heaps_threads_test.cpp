@@ -1,3 +1,5 @@
+#include <strata/thread_heaps.hpp>
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -7,7 +9,6 @@
 #include <map>
 #include <mutex>
 #include <random>
-#include <strata/thread_heaps.hpp>
 #include <thread>
 #include <vector>
 

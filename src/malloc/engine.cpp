@@ -50,6 +50,8 @@ void* Engine::allocate_object(unsigned size_class) noexcept {
   return object;
 }
 
+bool Engine::take_fresh(const void* p) noexcept { return map_.span_of(p)->take_fresh(p); }
+
 Engine::Block Engine::allocate_large(std::size_t bytes, std::size_t alignment) noexcept {
   if (bytes > kMaxBytes) return {nullptr, false};
   if (bytes == 0) bytes = 1;  // a block of its own, like any other

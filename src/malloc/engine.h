@@ -57,7 +57,7 @@ class Engine {
   /// An object that does not pass a thread cache. \returns nullptr when out of memory
   void* allocate_object(unsigned size_class) noexcept;
   /// Says that an object of a class that tracks it is handed out. \returns true if it reads as zero
-  bool take_fresh(const void* p) noexcept { return map_.span_of(p)->take_fresh(p); }
+  bool take_fresh(const void* p) noexcept;
   /// Takes an object back into its span, verified at once.
   void deallocate_object(unsigned size_class, void* p) noexcept {
     central_.release_to_spans(size_class, &p, 1);

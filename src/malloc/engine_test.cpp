@@ -169,7 +169,7 @@ TEST_F(EngineTest, AllLocksCanBeTakenTogetherByRankAndGivenBack) {
   engine->lock_all();
   engine->unlock_all();
   engine->lock_all();
-  engine->reset_after_fork(nullptr);
+  engine->reset_after_fork(thread.cache());
   thread.deallocate(p);
   void* huge = engine->allocate_large(3 * kMiB, 16).address;
   engine->deallocate_large(huge);

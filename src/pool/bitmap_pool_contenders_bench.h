@@ -1,13 +1,14 @@
 #pragma once
 
+#include <strata/bitmap_pool.hpp>
+#include <strata/bitmap_pool_magazine.hpp>
+#include <strata/bitmap_pool_view.hpp>
+
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
-#include <strata/bitmap_pool.hpp>
-#include <strata/bitmap_pool_magazine.hpp>
-#include <strata/bitmap_pool_view.hpp>
 #include <thread>
 #include <vector>
 

@@ -1,10 +1,11 @@
+#include <strata/bitmap_pool.hpp>
+#include <strata/bitmap_pool_magazine.hpp>
+
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <barrier>
 #include <memory>
-#include <strata/bitmap_pool.hpp>
-#include <strata/bitmap_pool_magazine.hpp>
 #include <thread>
 #include <vector>
 

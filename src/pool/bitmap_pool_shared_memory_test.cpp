@@ -1,3 +1,5 @@
+#include <strata/bitmap_pool_view.hpp>
+
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -8,7 +10,6 @@
 #include <functional>
 #include <random>
 #include <set>
-#include <strata/bitmap_pool_view.hpp>
 #include <vector>
 
 /// \file  One pool, several processes, some of which are killed.

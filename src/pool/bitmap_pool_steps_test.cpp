@@ -1,9 +1,10 @@
+#include <strata/bitmap_pool.hpp>
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <functional>
 #include <random>
-#include <strata/bitmap_pool.hpp>
 #include <vector>
 
 /// \file  Every atomic step of an operation is a place where a thread can be preempted or an

@@ -1,3 +1,5 @@
+#include <strata/bitmap_pool.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -5,7 +7,6 @@
 #include <cstdlib>
 #include <random>
 #include <set>
-#include <strata/bitmap_pool.hpp>
 #include <type_traits>
 #include <vector>
 

@@ -1,3 +1,5 @@
+#include <strata/bitmap_pool.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,7 +8,6 @@
 #include <cstring>
 #include <memory>
 #include <random>
-#include <strata/bitmap_pool.hpp>
 #include <thread>
 #include <vector>
 

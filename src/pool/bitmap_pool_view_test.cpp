@@ -1,10 +1,11 @@
+#include <strata/bitmap_pool_view.hpp>
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <set>
-#include <strata/bitmap_pool_view.hpp>
 #include <type_traits>
 #include <vector>
 

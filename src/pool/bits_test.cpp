@@ -1,7 +1,8 @@
+#include <strata/detail/bits.hpp>
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <strata/detail/bits.hpp>
 #include <vector>
 
 namespace strata::detail {

@@ -1,3 +1,5 @@
+#include <strata/object_pool.hpp>
+
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -5,7 +7,6 @@
 #include <memory>
 #include <new>
 #include <optional>
-#include <strata/object_pool.hpp>
 #include <string>
 #include <utility>
 #include <vector>

@@ -1,7 +1,8 @@
+#include <strata/object_pool.hpp>
+
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <strata/object_pool.hpp>
 
 namespace strata {
 namespace {

@@ -1,3 +1,5 @@
+#include <strata/object_pool.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +11,6 @@
 #include <random>
 #include <set>
 #include <stdexcept>
-#include <strata/object_pool.hpp>
 #include <string>
 #include <type_traits>
 #include <utility>

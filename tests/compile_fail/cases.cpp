@@ -5,6 +5,7 @@
 #include <strata/object_pool.hpp>
 #include <strata/page_arena.hpp>
 #include <strata/size_class_allocator.hpp>
+
 #include <utility>
 
 struct Base {

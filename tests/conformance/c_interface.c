@@ -1,8 +1,9 @@
 /* The strata_ functions, used as a C program would. */
+#include <strata/malloc.h>
+
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <strata/malloc.h>
 #include <string.h>
 
 #define CHECK(condition)                                      \

@@ -1,7 +1,8 @@
 /* Linked against Strata's malloc: both names must lead to the same allocator. */
+#include <strata/malloc.h>
+
 #include <stdio.h>
 #include <stdlib.h>
-#include <strata/malloc.h>
 #include <string.h>
 
 int main(void) {

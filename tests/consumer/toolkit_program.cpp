@@ -1,7 +1,8 @@
 // Linked against the shelf alone.
+#include <strata/page_arena.hpp>
+
 #include <cstdio>
 #include <cstring>
-#include <strata/page_arena.hpp>
 
 int main() {
   strata::PageArena arena(1 << 20);

@@ -1,12 +1,13 @@
+#include <strata/block_allocator.hpp>
+#include <strata/object_pool.hpp>
+#include <strata/size_class_allocator.hpp>
+
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <new>
-#include <strata/block_allocator.hpp>
-#include <strata/object_pool.hpp>
-#include <strata/size_class_allocator.hpp>
 #include <vector>
 
 // Every operator new of this program counts, so that an allocation hidden on a path that promises

@@ -1,10 +1,11 @@
 #pragma once
 
+#include <strata/detail/bits.hpp>
+#include <strata/detail/cache_line.hpp>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <strata/detail/bits.hpp>
-#include <strata/detail/cache_line.hpp>
 
 /// \file  What threads do to one word of an atomic bitmap: take bits, give bits back. 0 is free and
 /// 1 is taken, so that fresh zero memory is an all-free bitmap and nobody has to write it first.

@@ -1,10 +1,11 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <strata/bitmap_pool_cursor.hpp>
 #include <strata/bitmap_pool_geometry.hpp>
 #include <strata/detail/bitmap_tree.hpp>
+
+#include <cstddef>
+#include <cstdint>
 
 namespace strata::detail {
 

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <atomic>
-#include <cstddef>
 #include <strata/bitmap_pool_geometry.hpp>
 #include <strata/detail/atomic_bitmap.hpp>
+
+#include <atomic>
+#include <cstddef>
 
 namespace strata::detail {
 

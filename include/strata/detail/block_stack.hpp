@@ -1,15 +1,16 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <limits>
 #include <strata/checks.hpp>
 #include <strata/detail/bits.hpp>
 #include <strata/detail/cache_line.hpp>
 #include <strata/detail/hints.hpp>
 #include <strata/detail/misuse.hpp>
 #include <strata/detail/sanitizer.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
 
 namespace strata::detail {
 

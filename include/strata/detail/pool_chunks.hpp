@@ -1,13 +1,14 @@
 #pragma once
 
-#include <cstddef>
-#include <new>
 #include <strata/checks.hpp>
 #include <strata/detail/bits.hpp>
 #include <strata/detail/block_stack.hpp>
 #include <strata/detail/cache_line.hpp>
 #include <strata/detail/hints.hpp>
 #include <strata/detail/sanitizer.hpp>
+
+#include <cstddef>
+#include <new>
 
 namespace strata::detail {
 

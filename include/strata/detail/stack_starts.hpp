@@ -1,8 +1,9 @@
 #pragma once
 
+#include <strata/bitmap_pool_cursor.hpp>
+
 #include <cstddef>
 #include <cstdint>
-#include <strata/bitmap_pool_cursor.hpp>
 
 namespace strata::detail {
 

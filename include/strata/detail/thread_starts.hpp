@@ -1,10 +1,11 @@
 #pragma once
 
+#include <strata/bitmap_pool_cursor.hpp>
+#include <strata/detail/bits.hpp>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <strata/bitmap_pool_cursor.hpp>
-#include <strata/detail/bits.hpp>
 
 namespace strata::detail {
 
