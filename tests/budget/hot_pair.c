@@ -1,4 +1,5 @@
-/* hot_pair <count> <bytes>: so many pairs of malloc and free of one size, and nothing else that counts. */
+/* hot_pair <count> <bytes>: so many pairs of malloc and free of one size, and nothing else that
+ * counts. */
 #include <stdlib.h>
 
 int main(int argc, char** argv) {

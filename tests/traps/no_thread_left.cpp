@@ -1,5 +1,5 @@
-// The system refuses threads (a limit of processes, of address space): the malloc works on without the
-// one that returns memory, and asks for it once in a while, not at every free.
+// The system refuses threads (a limit of processes, of address space): the malloc works on without
+// the one that returns memory, and asks for it once in a while, not at every free.
 
 #include <errno.h>
 #include <malloc.h>
