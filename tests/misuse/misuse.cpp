@@ -49,11 +49,17 @@ void double_free_with_others_between() {
 
 /// The second copy comes to its span when all other objects are back and the span is gone.
 void double_free_of_a_spans_last_object() {
-  char* p = get(100);
-  char* q = get(100);
-  free(p);
-  free(q);
-  free(opaque(p));
+  static std::atomic<char*> handed_over{nullptr};
+  std::thread other([] {
+    while (handed_over == nullptr) std::this_thread::yield();
+    free(opaque(handed_over.load()));
+    return_all();
+  });
+  char* p = get(5000);
+  malloc_trim(0);  // the span's other objects are back
+  free(p);         // stays in this thread's cache
+  handed_over = p;
+  other.join();
   return_all();
 }
 

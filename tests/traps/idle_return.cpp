@@ -7,7 +7,9 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <barrier>
 #include <cstring>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -18,7 +20,8 @@ namespace {
 
 constexpr std::size_t kBurst = kGiB;
 
-void burst(std::size_t block_bytes, std::size_t total) {
+/// Allocates and fills `total` bytes, waits for the other threads to have done so, and frees.
+void burst(std::size_t block_bytes, std::size_t total, std::barrier<>& all_allocated) {
   const std::size_t count = total / block_bytes;
   // The list of blocks is no part of the burst: a mapping of its own, gone at the end.
   std::vector<void*> blocks(count);
@@ -27,6 +30,7 @@ void burst(std::size_t block_bytes, std::size_t total) {
     CHECK(p != nullptr, "malloc failed");
     std::memset(p, 1, block_bytes);
   }
+  all_allocated.arrive_and_wait();
   for (void* p : blocks) free(p);
 }
 
@@ -36,12 +40,14 @@ int main(int argc, char** argv) {
   const std::size_t block_bytes = argc > 1 ? strtoul(argv[1], nullptr, 10) : 1000;
   const int threads_count = argc > 2 ? atoi(argv[2]) : 1;
   const std::size_t before = resident_bytes();
+  std::barrier<> all_allocated(threads_count);
   if (threads_count == 1) {
-    burst(block_bytes, kBurst);
+    burst(block_bytes, kBurst, all_allocated);
   } else {
     std::vector<std::thread> threads;
     for (int i = 0; i < threads_count; ++i) {
-      threads.emplace_back(burst, block_bytes, kBurst / static_cast<std::size_t>(threads_count));
+      threads.emplace_back(burst, block_bytes, kBurst / static_cast<std::size_t>(threads_count),
+                           std::ref(all_allocated));
     }
     for (auto& thread : threads) thread.join();
   }
