@@ -110,7 +110,7 @@ Engine::Block allocate_object(unsigned size_class) noexcept {
 
 Engine::Block allocate_large(std::size_t bytes, std::size_t alignment) noexcept {
   Engine::Block block{nullptr, false};
-  if (start_process()) {
+  if (bytes <= Engine::kMaxBytes && start_process()) {
     block = g_process.engine.allocate_large(bytes, alignment);
     if (block.address == nullptr && release_memory())
       block = g_process.engine.allocate_large(bytes, alignment);
