@@ -40,7 +40,7 @@ void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
 
 void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
   STRATA_DCHECK(tops_[size_class] == limits_[size_class]);
-  if (capacity_bytes_ > budget_->share_bytes()) {
+  if (capacity_bytes_ > kShrinkAbove * budget_->share_bytes()) {
     shrink(size_class);
   } else if (!grow(size_class)) {
     flush(size_class, (capacity(size_class) + 1) / 2);
