@@ -51,8 +51,9 @@ class CacheBudget {
 ///
 /// A bin has no slots until its class is first used, starts with a few, and doubles whenever it
 /// runs dry or over, up to kMaxBinBytes and as far as the thread's share of the budget goes. When
-/// threads have come and the share has shrunk, bins that run over give up half of themselves.
-/// \threads  Its thread only, apart from count_objects(): bins_lock_ keeps a bin's slots where they
+/// threads have come and the thread holds more than twice its share, bins that run over give up
+/// half of themselves. \threads  Its thread only, apart from count_objects(): bins_lock_ keeps a
+/// bin's slots where they
 ///           are while somebody counts.
 class ThreadCache : public ObjectBins, public ListLink<> {
  public:
