@@ -63,7 +63,6 @@ void strata_stats_print() noexcept { strata::print_statistics(); }
 
 STRATA_API void* malloc(std::size_t bytes) noexcept STRATA_ALIAS(strata_malloc);
 STRATA_API void free(void* block) noexcept STRATA_ALIAS(strata_free);
-STRATA_API void cfree(void* block) noexcept STRATA_ALIAS(strata_free);
 STRATA_API void free_sized(void* block, std::size_t bytes) noexcept STRATA_ALIAS(strata_free_sized);
 STRATA_API void* calloc(std::size_t count, std::size_t bytes) noexcept STRATA_ALIAS(strata_calloc);
 STRATA_API void* realloc(void* block, std::size_t bytes) noexcept STRATA_ALIAS(strata_realloc);

@@ -317,5 +317,30 @@ TYPED_TEST(BitmapPoolSteps, AQuietPoolTakesTheStepsThatTheManualStates) {
   EXPECT_EQ(rmws, 1u);
 }
 
+/// Whoever loses a race for a word goes to the next word from then on, so threads that meet move
+/// apart.
+TEST(BitmapPoolRaces, WhoLosesARaceStartsAtTheNextWordFromThenOn) {
+  using EightLeaves = BitmapPool<8, 64, 8, 8, WatchedPolicy>;
+  EightLeaves pool;
+  BitmapPoolCursor winner;
+  BitmapPoolCursor loser;
+  void* first = nullptr;
+  void* second = nullptr;
+  bool was_interrupted = false;
+  // The second step of a claim stands between its look at the word and its compare-exchange.
+  was_interrupted = WatchedSteps::run_interrupted(
+      2, [&] { second = pool.allocate(loser); }, [&] { first = pool.allocate(winner); });
+  ASSERT_TRUE(was_interrupted);
+  ASSERT_NE(first, nullptr);
+  ASSERT_NE(second, nullptr);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(winner.leaf(), 0u);
+  EXPECT_EQ(loser.leaf(), 1u);
+  const std::size_t in_a_leaf = EightLeaves::kGeometry.bits_per_leaf();
+  void* third = pool.allocate(loser);
+  EXPECT_GE(third, pool.block(in_a_leaf)) << "the next block comes from the next word";
+  EXPECT_LT(third, pool.block(2 * in_a_leaf));
+}
+
 }  // namespace
 }  // namespace strata

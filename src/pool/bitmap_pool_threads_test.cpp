@@ -230,33 +230,6 @@ TEST(BitmapPoolThreads, OfManyThreadsThatFreeABlockExactlyOneIsBelieved) {
   EXPECT_EQ(pool.in_use(), 0u);
 }
 
-TEST(BitmapPoolThreads, ThreadsThatMeetInOneWordMoveApart) {
-  BitmapPool<64, 64> pool;
-  std::atomic<bool> apart{false};
-  std::barrier gate(2);
-  std::atomic<std::size_t> leaves[2] = {};
-  // Both start at word 0 and stay until one has lost a race; on one core that takes a preemption
-  // between a load and a compare-exchange, so it may not happen at all: then nobody fights.
-  std::vector<std::thread> crew;
-  for (std::size_t id = 0; id < 2; ++id) {
-    crew.emplace_back([&, id] {
-      BitmapPoolCursor cursor;
-      gate.arrive_and_wait();
-      for (int i = 0; i < 2000000 && !apart.load(std::memory_order_relaxed); ++i) {
-        ASSERT_TRUE(pool.deallocate(pool.allocate(cursor)));
-        leaves[id].store(cursor.leaf(), std::memory_order_relaxed);
-        if (leaves[0].load(std::memory_order_relaxed) !=
-            leaves[1].load(std::memory_order_relaxed)) {
-          apart.store(true, std::memory_order_relaxed);
-        }
-      }
-    });
-  }
-  for (auto& thread : crew) thread.join();
-  if (!apart.load()) GTEST_SKIP() << "the threads never met";
-  EXPECT_NE(leaves[0].load(), leaves[1].load());
-}
-
 TEST(BitmapPoolThreads, TwoTranslationUnitsShareOnePool) {
   void* p = allocate_in_other_unit();
   ASSERT_NE(p, nullptr);

@@ -14,7 +14,7 @@ import unittest
 
 LIBRARY = HELLO = None
 
-C_FUNCTIONS = """malloc free cfree calloc realloc reallocarray memalign aligned_alloc posix_memalign valloc pvalloc
+C_FUNCTIONS = """malloc free calloc realloc reallocarray memalign aligned_alloc posix_memalign valloc pvalloc
     malloc_usable_size malloc_trim mallinfo2 free_sized free_aligned_sized""".split()
 # Itanium names: operator new, new[], delete, delete[], each plain, nothrow, aligned, aligned nothrow,
 # delete sized and sized aligned as well.
