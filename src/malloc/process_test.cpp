@@ -196,7 +196,8 @@ TEST(Process, ReallocateKeepsContentsThroughAllKindsOfBlocks) {
 
 TEST(Process, AForkedChildAllocatesWhileTheParentsThreadsWereInTheMiddleOfIt) {
   constexpr int kThreads = 3;
-  // The malloc is ready before there are threads, as the library's constructor sees to in a program.
+  // The malloc is ready before there are threads, as the library's constructor sees to in a
+  // program.
   deallocate(allocate(1));
   std::atomic<bool> is_over{false};
   std::latch gate(kThreads + 1);
