@@ -10,23 +10,32 @@ namespace strata::cli {
 namespace {
 
 constexpr const char* kDescription =
-    "strata: run programs on Strata's malloc, and compare allocators";
+    "strata: run programs on Strata's malloc, compare allocators, measure them";
 constexpr const char* kExamples = R"(Examples:
   strata run -- python3 app.py
   strata compare -- python3 app.py
+  strata bench churn --threads 1,2 --json results.json
+  strata report results.json -o report.html
 
 More about a command: strata COMMAND --help)";
 
-/// The usage line, since the measured command behind -- is none of the parser's options.
+using Commands = std::vector<std::unique_ptr<Command>>;
+
+/// The usage line, since not all that a command takes is an option of the parser.
 class HelpFormatter final : public CLI::Formatter {
  public:
-  HelpFormatter() { column_width(28); }
+  explicit HelpFormatter(const Commands& commands) : commands_(commands) { column_width(28); }
 
   std::string make_usage(const CLI::App* app, std::string name) const override {
-    bool is_top = app->get_parent() == nullptr;
-    return is_top ? "Usage: strata COMMAND [options] [-- command]\n"
-                  : fmt::format("Usage: strata {} [options] -- command\n", app->get_name());
+    for (const auto& command : commands_) {
+      if (&command->parser() != app) continue;
+      return fmt::format("Usage: strata {} {}\n", app->get_name(), command->synopsis());
+    }
+    return "Usage: strata COMMAND [options] [-- command]\n";
   }
+
+ private:
+  const Commands& commands_;
 };
 
 /// \errors  UsageError for what the parser left over: it stops at nothing, so that we can say it.
@@ -42,14 +51,13 @@ void refuse_leftovers(const CLI::App& parser) {
                   rest.front(), parser.get_name(), rest.front()));
 }
 
-int dispatch(CLI::App& app, const std::vector<std::unique_ptr<Command>>& commands,
-             const CommandLine& line) {
+int dispatch(CLI::App& app, const Commands& commands, const CommandLine& line) {
   // The parser wants its words last first.
   std::vector<std::string> reversed(line.options.rbegin(), line.options.rend());
   app.parse(std::move(reversed));
   for (const auto& command : commands) {
     if (!app.got_subcommand(&command->parser())) continue;
-    refuse_leftovers(command->parser());
+    if (!command->judges_leftovers()) refuse_leftovers(command->parser());
     return command->execute(line);
   }
   std::vector<std::string> rest = app.remaining();
@@ -78,12 +86,13 @@ int report(const CLI::App& app, std::string_view sentence, int status) {
 
 int run_main(const std::vector<std::string>& arguments) {
   CLI::App app(kDescription, "strata");
-  app.formatter(std::make_shared<HelpFormatter>());
+  Commands commands;
+  app.formatter(std::make_shared<HelpFormatter>(commands));
   app.set_version_flag("--version", "strata " STRATA_VERSION);
   app.footer(kExamples);
   app.allow_extras();
   app.require_subcommand(0, 1);
-  std::vector<std::unique_ptr<Command>> commands = make_commands(app);
+  commands = make_commands(app);
   try {
     return dispatch(app, commands, split_at_separator(arguments));
   } catch (const CLI::Success& success) {  // help and version

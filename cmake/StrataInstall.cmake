@@ -40,7 +40,11 @@ function(strata_install_library target)
     set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION
                                                                           ${PROJECT_VERSION_MAJOR})
   endif()
-  install(TARGETS ${target} EXPORT strata-targets)
+  install(
+    TARGETS ${target}
+    EXPORT strata-targets
+    LIBRARY COMPONENT library NAMELINK_COMPONENT development
+    ARCHIVE COMPONENT development)
   set_property(GLOBAL APPEND PROPERTY STRATA_INSTALLED_LIBRARIES ${target})
 endfunction()
 
@@ -50,7 +54,7 @@ function(strata_install_program target)
     set(arg_DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
   add_dependencies(strata_product ${target})
-  install(TARGETS ${target} RUNTIME DESTINATION ${arg_DESTINATION})
+  install(TARGETS ${target} RUNTIME DESTINATION ${arg_DESTINATION} COMPONENT tools)
 endfunction()
 
 # Once, behind the last strata_install_library(): the headers, the CMake package and the pkg-config
@@ -63,21 +67,28 @@ function(strata_install_package)
   install(
     DIRECTORY ${PROJECT_SOURCE_DIR}/include/strata
     TYPE INCLUDE
+    COMPONENT development
     FILES_MATCHING
     PATTERN "*.h"
     PATTERN "*.hpp")
-  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE TYPE DOC)
+  install(
+    FILES ${PROJECT_SOURCE_DIR}/LICENSE
+    TYPE DOC
+    COMPONENT library)
   install(
     EXPORT strata-targets
     NAMESPACE strata::
-    DESTINATION ${STRATA_PACKAGE_DIR})
+    DESTINATION ${STRATA_PACKAGE_DIR}
+    COMPONENT development)
   configure_package_config_file(
     ${PROJECT_SOURCE_DIR}/cmake/strataConfig.cmake.in ${PROJECT_BINARY_DIR}/strataConfig.cmake
     INSTALL_DESTINATION ${STRATA_PACKAGE_DIR})
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/strataConfigVersion.cmake
                                    COMPATIBILITY SameMinorVersion)
-  install(FILES ${PROJECT_BINARY_DIR}/strataConfig.cmake
-                ${PROJECT_BINARY_DIR}/strataConfigVersion.cmake DESTINATION ${STRATA_PACKAGE_DIR})
+  install(
+    FILES ${PROJECT_BINARY_DIR}/strataConfig.cmake ${PROJECT_BINARY_DIR}/strataConfigVersion.cmake
+    DESTINATION ${STRATA_PACKAGE_DIR}
+    COMPONENT development)
   foreach(target IN LISTS libraries)
     strata_install_pkgconfig(${target})
   endforeach()
@@ -107,6 +118,8 @@ function(strata_install_pkgconfig target)
   string(REGEX REPLACE "/$" "" STRATA_PC_PREFIX ${STRATA_PC_PREFIX})
   configure_file(${PROJECT_SOURCE_DIR}/cmake/strata.pc.in
                  ${PROJECT_BINARY_DIR}/${STRATA_PC_NAME}.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/${STRATA_PC_NAME}.pc
-          DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  install(
+    FILES ${PROJECT_BINARY_DIR}/${STRATA_PC_NAME}.pc
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+    COMPONENT development)
 endfunction()

@@ -46,8 +46,27 @@ elseif(STRATA_SANITIZER)
 endif()
 
 if(STRATA_BUILD_TESTS)
-  find_package(GTest REQUIRED)
+  if(CMAKE_CROSSCOMPILING)
+    # Debian has GoogleTest built for this machine only, and its sources for all others.
+    add_subdirectory(/usr/src/googletest ${PROJECT_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
+  else()
+    find_package(GTest REQUIRED)
+  endif()
   include(GoogleTest)
+  # What a test is linked with. It is told of an emulator.
+  add_library(strata_test_flags INTERFACE)
+  target_link_libraries(strata_test_flags INTERFACE strata_flags GTest::gmock)
+  target_compile_definitions(strata_test_flags
+                             INTERFACE $<$<BOOL:${CMAKE_CROSSCOMPILING_EMULATOR}>:STRATA_EMULATED>)
+  # GoogleTest is half of what a test costs to compile, so it is compiled once.
+  add_library(strata_test_headers OBJECT)
+  target_link_libraries(strata_test_headers PRIVATE strata_test_flags)
+  target_precompile_headers(strata_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+  file(
+    GENERATE
+    OUTPUT strata_test_headers.cpp
+    CONTENT "// The headers are all of it.\n")
+  target_sources(strata_test_headers PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/strata_test_headers.cpp)
 endif()
 if(STRATA_BUILD_BENCHMARKS)
   find_package(benchmark REQUIRED)
@@ -65,20 +84,41 @@ function(strata_closure out)
       PARENT_SCOPE)
 endfunction()
 
+# The tests of a GoogleTest binary. Under an emulator they are one, for each size that an OS page of
+# the machine may have: it takes longer to start than most of them.
+function(strata_discover_tests name)
+  cmake_parse_arguments(arg "" "TIMEOUT;TEST_PREFIX" "ENVIRONMENT" ${ARGN})
+  if(NOT CMAKE_CROSSCOMPILING_EMULATOR)
+    set(properties TIMEOUT ${arg_TIMEOUT})
+    if(arg_ENVIRONMENT) # one variable: a list does not pass
+      list(APPEND properties ENVIRONMENT "${arg_ENVIRONMENT}")
+    endif()
+    gtest_discover_tests(
+      ${name}
+      TEST_PREFIX "${arg_TEST_PREFIX}" DISCOVERY_MODE PRE_TEST
+      PROPERTIES ${properties})
+    return()
+  endif()
+  foreach(page_kib IN ITEMS 4 16 64)
+    math(EXPR page_bytes "${page_kib} * 1024")
+    add_test(NAME ${name}.with_pages_of_${page_kib}_KiB COMMAND ${name} --gtest_brief=1)
+    set_tests_properties(
+      ${name}.with_pages_of_${page_kib}_KiB
+      PROPERTIES TIMEOUT 600 ENVIRONMENT "QEMU_PAGESIZE=${page_bytes};${arg_ENVIRONMENT}")
+  endforeach()
+endfunction()
+
 # A GoogleTest binary over the given layers; TIMEOUT in seconds.
 function(strata_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LAYERS;LIBRARIES" ${ARGN})
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
+    set(arg_TIMEOUT 600)
   endif()
   strata_closure(objects ${arg_LAYERS})
   add_executable(${name} ${arg_SOURCES} ${objects})
-  target_link_libraries(${name} PRIVATE strata_flags GTest::gmock GTest::gtest_main
-                                        ${arg_LIBRARIES})
-  gtest_discover_tests(
-    ${name} DISCOVERY_MODE PRE_TEST
-    PROPERTIES
-    TIMEOUT ${arg_TIMEOUT})
+  target_link_libraries(${name} PRIVATE strata_test_flags GTest::gtest_main ${arg_LIBRARIES})
+  target_precompile_headers(${name} REUSE_FROM strata_test_headers)
+  strata_discover_tests(${name} TIMEOUT ${arg_TIMEOUT})
 endfunction()
 
 # A Google Benchmark binary over the given layers.
@@ -95,7 +135,7 @@ function(strata_layer layer)
   if(arg_SOURCES)
     add_library(strata_${layer} OBJECT ${arg_SOURCES})
     target_link_libraries(strata_${layer} PRIVATE strata_flags)
-    # One pointer of static TLS, no exceptions, nothing exported unless it is marked.
+    # A few words of static TLS, no exceptions, nothing exported unless it is marked.
     target_compile_options(
       strata_${layer} PRIVATE -fno-exceptions -fno-rtti -fvisibility=hidden
                               -fvisibility-inlines-hidden -ftls-model=initial-exec)

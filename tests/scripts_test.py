@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/bootstrap among stand-ins for Debian's tools: what it asks of them and what it says."""
+"""scripts/bootstrap and scripts/kernels among stand-ins for other tools: what they ask of them and what they say."""
 import os
 import pathlib
 import shutil
@@ -86,6 +86,16 @@ class Bootstrap(unittest.TestCase):
         self.uninstall("libjemalloc2")
         self.assertIn("To install: libjemalloc2\n", self.run_script("demo").stdout)
 
+    def test_another_machine_has_a_compiler_and_an_emulator_of_its_own(self):
+        done = self.run_script("aarch64")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("To install: g++-aarch64-linux-gnu googletest qemu-user-static\n", done.stdout)
+
+    def test_another_kernel_has_a_machine_of_its_own(self):
+        done = self.run_script("kernels")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("To install: busybox-static cpio qemu-system-x86\n", done.stdout)
+
     def test_names_the_package_that_cannot_be_installed(self):
         self.uninstall("ninja-build", "valgrind")
         self.note("broken", ["valgrind"])
@@ -121,7 +131,65 @@ class Bootstrap(unittest.TestCase):
     def test_refuses_a_purpose_that_it_does_not_know(self):
         done = self.run_script("everything")
         self.assertEqual(done.returncode, 1)
-        self.assertEqual(done.stdout, "scripts/bootstrap: unknown purpose 'everything'; use demo, test, list or nothing\n")
+        self.assertEqual(done.stdout, "scripts/bootstrap: unknown purpose 'everything'; use demo, aarch64, kernels, test, list or nothing\n")
+
+
+class Kernels(unittest.TestCase):
+    """What it says before there is a machine to boot, in a checkout that has nothing but its scripts."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        for name in ("bin", "scripts"):
+            (self.root / name).mkdir()
+        for name in ("kernels", "steps.sh"):
+            shutil.copy(ROOT / "scripts" / name, self.root / "scripts" / name)
+        self.stand_in("scripts/bootstrap", "exit 0")
+        self.stand_in("bin/uname", "echo x86_64")
+        self.stand_in("bin/apt-cache", 'echo "  Depends: linux-image-1-cloud-amd64"')
+        self.stand_in("bin/apt-get", 'echo "E: Failed to fetch"; exit 100')
+
+    def stand_in(self, name, body):
+        (self.root / name).write_text(f"#!/usr/bin/env bash\n{body}\n")
+        (self.root / name).chmod(0o755)
+
+    def run_script(self, *arguments):
+        return subprocess.run([self.root / "scripts" / "kernels", *arguments], text=True,
+                              env={**os.environ, "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}"},
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def test_says_what_it_does(self):
+        done = self.run_script("--help")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertTrue(done.stdout.startswith("Runs test programs under kernel settings "), done.stdout)
+        self.assertTrue(done.stdout.endswith("for the next run.\n"), done.stdout)
+
+    def test_refuses_an_option_that_it_does_not_know(self):
+        done = self.run_script("--kvm")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stdout, "scripts/kernels: unknown option '--kvm'; there is none but --help\n")
+
+    def test_says_that_it_is_for_another_processor(self):
+        self.stand_in("bin/uname", "echo aarch64")
+        done = self.run_script()
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stdout, "scripts/kernels: the emulated machine is an x86-64, and this one, "
+                                      "which builds the programs, is not\n")
+
+    def test_says_that_the_kernel_cannot_be_had(self):
+        done = self.run_script()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("E: Failed to fetch\n", done.stdout)
+        self.assertTrue(done.stdout.endswith("scripts/kernels: Debian's cloud kernel cannot be had; is there a "
+                                             "network, and has 'apt-get update' run?\n"), done.stdout)
+        self.assertFalse((self.root / "build" / "kernels" / "vmlinuz").exists())
+
+    def test_says_that_apt_knows_no_such_kernel(self):
+        self.stand_in("bin/apt-cache", "exit 0")
+        done = self.run_script()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("scripts/kernels: apt knows no linux-image-cloud-amd64\n", done.stdout)
 
 
 if __name__ == "__main__":

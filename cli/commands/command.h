@@ -19,6 +19,12 @@ class Command {
   /// \returns  The exit status. \errors UsageError for bad input.
   virtual int execute(const CommandLine& line) = 0;
 
+  /// What stands behind "strata NAME" in the line of the usage.
+  virtual const char* synopsis() const { return "[options] -- command"; }
+
+  /// Whether words that the parser does not know are this command's to judge, in execute().
+  virtual bool judges_leftovers() const { return false; }
+
   const CLI::App& parser() const noexcept { return *parser_; }
 
  protected:
@@ -28,6 +34,9 @@ class Command {
     parser_->footer(examples);
     parser_->allow_extras();  // refused by main() in a sentence of ours
   }
+
+  /// What stands behind the command's name in its usage, where no measured command does.
+  void set_usage(std::string words);
 
   void add_flag(const char* name, bool& value, const char* description) {
     parser_->add_flag(name, value, description);
@@ -49,6 +58,11 @@ class Command {
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
 
+  /// Words that are no options, in order: files, names.
+  void add_words(std::vector<std::string>& values, const char* unit, const char* description) {
+    parser_->add_option(unit, values, description)->type_name("")->expected(0, -1);
+  }
+
   /// The words behind "--". \errors UsageError if there are none.
   const std::vector<std::string>& measured_command(const CommandLine& line) const;
 
@@ -61,5 +75,9 @@ std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app);
 
 std::unique_ptr<Command> make_run_command(CLI::App& app);
 std::unique_ptr<Command> make_compare_command(CLI::App& app);
+std::unique_ptr<Command> make_bench_command(CLI::App& app);
+std::unique_ptr<Command> make_report_command(CLI::App& app);
+std::unique_ptr<Command> make_profile_command(CLI::App& app);
+std::unique_ptr<Command> make_options_command(CLI::App& app);
 
 }  // namespace strata::cli

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "commands/command.h"
+#include "commands/leaks.h"
 #include "contenders/contender.h"
 #include "input/usage_error.h"
 #include "process/program.h"
@@ -15,14 +16,23 @@ constexpr const char* kExamples = R"(Examples:
   strata run -- python3 app.py
   strata run --stats -- ./server --port 8080
   strata run --set checks=full -- ./tests
+  strata run --profile heap.pb.gz -- ./app    (then: strata profile heap.pb.gz,
+                                               strata report heap.pb.gz -o heap.html)
+  strata run --leaks -- ./app
 
 The command takes the place of strata: its exit status, signals, input and output are its own.
+With --leaks strata waits beside it, and ends as it ended.
 Programs that it starts run on Strata, too.)";
 
 class RunCommand final : public Command {
  public:
   explicit RunCommand(CLI::App& app) : Command(app, "run", kDescription, kExamples) {
     add_flag("--stats", wants_stats_, "Print the allocator's statistics to stderr at exit");
+    add_option("--profile", profile_, "FILE",
+               "Write a heap profile to FILE at exit; %p stands for the process's number");
+    add_option("--profile-rate", rate_, "BYTES",
+               "From sample to sample, on average (default 512k; 1: every allocation)");
+    add_flag("--leaks", wants_leaks_, "Note every allocation; tell what is still live at exit");
     add_list_option("--set", settings_, "NAME=VALUE",
                     "Set an option of the library, STRATA_NAME; may be repeated");
     add_option("--library", library_, "FILE",
@@ -37,6 +47,7 @@ class RunCommand final : public Command {
       auto [name, value] = parse_setting(text);
       plan.environment.set(name, value);
     }
+    set_profile(plan.environment);
     if (wants_stats_) plan.environment.set("STRATA_STATS", "exit");
     plan.program = find_program(command.front());
     plan.arguments = command;
@@ -48,11 +59,32 @@ class RunCommand final : public Command {
       fmt::print(stderr, "strata: warning: {} {}; it runs without Strata\n", command.front(),
                  why_not);
     }
+    if (wants_leaks_) return run_for_leaks(std::move(plan), profile_);
     int error = become_process(plan);
     throw UsageError(fmt::format("could not start '{}': {}", plan.program, ::strerror(error)), 126);
   }
 
  private:
+  void set_profile(Environment& environment) const {
+    const bool has_rate = parser().count("--profile-rate") > 0;
+    if (parser().count("--profile") > 0 && profile_.empty()) {
+      throw UsageError("--profile names no file");
+    }
+    if (has_rate && profile_.empty()) throw UsageError("--profile-rate is for --profile FILE");
+    if (has_rate && wants_leaks_) {
+      throw UsageError("--profile-rate has no meaning with --leaks: every allocation is noted");
+    }
+    if (!profile_.empty()) environment.set("STRATA_PROFILE", profile_);
+    if (has_rate) {
+      const std::int64_t most = std::int64_t{1} << 30;
+      environment.set("STRATA_PROFILE_RATE",
+                      std::to_string(parse_size("--profile-rate", rate_, 1, most)));
+    }
+  }
+
+  bool wants_leaks_ = false;
+  std::string profile_;
+  std::string rate_;
   bool wants_stats_ = false;
   std::vector<std::string> settings_;
   std::string library_;

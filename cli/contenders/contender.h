@@ -8,8 +8,9 @@ namespace strata::cli {
 /// An allocator that takes part: a name and the library that is preloaded for it.
 struct Contender {
   std::string name;
-  std::string library;  ///< empty: nothing is preloaded, the command keeps the malloc it has
-  std::string version;  ///< of its package, else what the library calls itself; may be empty
+  std::string library;         ///< empty: nothing is preloaded, the command keeps the malloc it has
+  std::string version;         ///< of its package, else what the library calls itself; may be empty
+  bool is_in_process = false;  ///< lives in strata-cell and is called there by its name
 };
 
 /// The contender of no library.

@@ -77,16 +77,16 @@ std::string find_strata() {
   fs::path prefix = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
   std::vector<std::string> candidates;
   for (const char* folder : {"lib", "lib/" STRATA_LIBRARY_ARCHITECTURE, "lib64"}) {
-    candidates.push_back((prefix / folder / "libstrata.so").lexically_normal().string());
+    candidates.push_back((prefix / folder / STRATA_LIBRARY_NAME).lexically_normal().string());
   }
   std::error_code ignored;
   for (const std::string& candidate : candidates) {
     if (fs::exists(candidate, ignored)) return candidate;
   }
   throw UsageError(
-      fmt::format("there is no libstrata.so beside this program (looked for {}); build "
+      fmt::format("there is no {} beside this program (looked for {}); build "
                   "or install it, or give its path with --library",
-                  candidates.front()));
+                  STRATA_LIBRARY_NAME, candidates.front()));
 }
 
 }  // namespace strata::cli

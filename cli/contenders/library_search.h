@@ -14,7 +14,7 @@ std::vector<std::string> library_folders();
 /// \returns  Its path, or empty.
 std::string find_library(std::string_view name, const std::vector<std::string>& folders);
 
-/// Strata's own library, seen from this executable: ../lib/libstrata.so, or the machine's library
+/// Strata's own library, seen from this executable: ../lib/libstrata.so.N, or the machine's library
 /// folder below ../lib, so that build and install trees work wherever they are.
 /// \errors  UsageError naming the places looked at.
 std::string find_strata();

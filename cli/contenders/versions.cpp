@@ -60,6 +60,7 @@ bool is_our_own(const std::string& library) {
 void find_versions(std::vector<Contender>& contenders) {
   std::vector<std::string> packaged;
   for (Contender& contender : contenders) {
+    if (contender.is_in_process) continue;
     if (contender.library.empty()) {
       contender.version = fmt::format("glibc {}", ::gnu_get_libc_version());
     } else if (is_our_own(contender.library)) {

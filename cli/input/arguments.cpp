@@ -50,11 +50,42 @@ std::int64_t parse_count(std::string_view option, std::string_view text, std::in
   return value;
 }
 
+std::int64_t parse_size(std::string_view option, std::string_view text, std::int64_t lowest,
+                        std::int64_t highest) {
+  std::string_view digits = text;
+  int shift = 0;
+  constexpr std::string_view kUnits = "kmg";
+  if (!digits.empty()) {
+    const auto unit =
+        kUnits.find(static_cast<char>(std::tolower(static_cast<unsigned char>(digits.back()))));
+    if (unit != std::string_view::npos) {
+      shift = 10 * (static_cast<int>(unit) + 1);
+      digits.remove_suffix(1);
+    }
+  }
+  std::int64_t value = 0;
+  if (!parse_whole(digits, value) || value < 0 || value > highest >> shift ||
+      value << shift < lowest) {
+    throw UsageError(fmt::format("{} is '{}'; give bytes from {} to {}; k, m and g are understood",
+                                 option, text, lowest, highest));
+  }
+  return value << shift;
+}
+
 double parse_seconds(std::string_view option, std::string_view text) {
   double value = 0;
   if (!parse_whole(text, value) || !std::isfinite(value) || value < 0 || value > kLongestSeconds) {
     throw UsageError(fmt::format("{} is '{}'; give seconds as a number from 0 to {:.0f}, as in 2.5",
                                  option, text, kLongestSeconds));
+  }
+  return value;
+}
+
+double parse_share(std::string_view option, std::string_view text) {
+  double value = 0;
+  if (!parse_whole(text, value) || !(value >= 0 && value <= 1)) {
+    throw UsageError(
+        fmt::format("{} is '{}'; give a number from 0 to 1, as in 0.05", option, text));
   }
   return value;
 }

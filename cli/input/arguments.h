@@ -24,8 +24,15 @@ CommandLine split_at_separator(const std::vector<std::string>& arguments);
 std::int64_t parse_count(std::string_view option, std::string_view text, std::int64_t lowest,
                          std::int64_t highest);
 
+/// The same in bytes; k, m and g behind the number are understood.
+std::int64_t parse_size(std::string_view option, std::string_view text, std::int64_t lowest,
+                        std::int64_t highest);
+
 /// The whole of `text` as seconds, at least 0 and at most a year; fractions are welcome.
 double parse_seconds(std::string_view option, std::string_view text);
+
+/// The whole of `text` as a number from 0 to 1.
+double parse_share(std::string_view option, std::string_view text);
 
 /// "a,b,c" as its parts. \errors UsageError for an empty part.
 std::vector<std::string> split_list(std::string_view option, std::string_view text);

@@ -1,8 +1,5 @@
 #include "measure/results.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
 
 namespace strata::cli {
@@ -11,27 +8,82 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kSchema = "strata-results/1";
-constexpr const char* kSummaryParts[] = {"median", "min", "max", "n"};
 
-/// Seconds are fractions, down to the nanosecond that a clock can tell; bytes and counts are
-/// written as the whole numbers they are.
-Json number(std::string_view metric, double value) {
-  if (metric.ends_with("_s")) return std::round(value * 1e9) / 1e9;
-  bool is_whole = std::floor(value) == value && std::abs(value) < 1e15;
-  if (is_whole) return static_cast<std::int64_t>(value);
-  return value;
+template <typename Value>
+const Value* find_named(const std::vector<std::pair<std::string, Value>>& entries,
+                        std::string_view name) noexcept {
+  for (const auto& [key, value] : entries) {
+    if (key == name) return &value;
+  }
+  return nullptr;
 }
 
 Json summary_json(std::string_view metric, const Summary& summary) {
-  return {{"median", number(metric, summary.median)},
-          {"min", number(metric, summary.min)},
-          {"max", number(metric, summary.max)},
+  return {{"median", json_number(metric, summary.median)},
+          {"min", json_number(metric, summary.min)},
+          {"max", json_number(metric, summary.max)},
           {"n", summary.n}};
 }
 
+Json ratio_json(const RatioTo& ratio) {
+  auto rounded = [](double value) { return std::round(value * 1e4) / 1e4; };
+  Json json = {{"to", ratio.to}, {"ratio", rounded(ratio.ratio.ratio)}};
+  if (ratio.ratio.low && ratio.ratio.high) {
+    json["low"] = rounded(*ratio.ratio.low);
+    json["high"] = rounded(*ratio.ratio.high);
+  }
+  json["n"] = ratio.ratio.n;
+  return json;
+}
+
+Json point_json(const TimelinePoint& point) {
+  Json json = {{"t_s", json_number("t_s", point.t_s)}, {"rss_bytes", point.rss_bytes}};
+  if (point.pss_bytes) json["pss_bytes"] = *point.pss_bytes;
+  json["minor_faults"] = point.minor_faults;
+  json["major_faults"] = point.major_faults;
+  json["phase"] = point.phase;
+  return json;
+}
+
+/// What only some commands measure.
+void add_details(Json& json, const Row& row) {
+  for (const auto& [name, values] : row.values) {
+    for (double value : values) json["values"][name].push_back(json_number(name, value));
+  }
+  for (const auto& [name, ratio] : row.ratios) json["ratios"][name] = ratio_json(ratio);
+  for (const auto& [kind, latency] : row.latencies) json["latencies"][kind] = latency.to_json();
+  for (const TimelinePoint& point : row.timeline) json["timeline"].push_back(point_json(point));
+  if (row.failed_allocations) json["failed_allocations"] = *row.failed_allocations;
+}
+
 /// Text that is not UTF-8 (a file name, a program's last words) must not cost the results.
-std::string dump(const Json& json, int indent) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+std::string dump_line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// Below this depth a value stands in one line: the five numbers of a summary, the hundreds of
+/// buckets of a histogram.
+constexpr int kIndentedDepth = 4;
+
+void dump(const Json& json, int depth, std::string& text) {
+  if (!json.is_structured() || json.empty() || depth >= kIndentedDepth) {
+    text += dump_line(json);
+    return;
+  }
+  const auto indent = static_cast<std::size_t>(2 * depth);
+  text += json.is_object() ? '{' : '[';
+  bool is_first = true;
+  for (const auto& [key, value] : json.items()) {
+    if (!is_first) text += ',';
+    is_first = false;
+    text += '\n';
+    text.append(indent + 2, ' ');
+    if (json.is_object()) text.append(dump_line(Json(key))).append(": ");
+    dump(value, depth + 1, text);
+  }
+  text += '\n';
+  text.append(indent, ' ');
+  text += json.is_object() ? '}' : ']';
 }
 
 Json row_json(const Row& row) {
@@ -40,43 +92,38 @@ Json row_json(const Row& row) {
   json["contender"] = row.contender;
   if (!row.version.empty()) json["version"] = row.version;
   if (!row.library.empty()) json["library"] = row.library;
+  if (!row.label.empty()) json["label"] = row.label;
   json["params"] = row.params;
   json["metrics"] = Json::object();
   for (const auto& [name, summary] : row.metrics) {
     json["metrics"][name] = summary_json(name, summary);
   }
+  add_details(json, row);
   json["ok"] = row.ok;
+  if (row.is_broken) json["broken"] = true;
   if (!row.ok) json["reason"] = row.reason;
   if (!row.last_output.empty()) json["last_output"] = row.last_output;
   return json;
 }
 
-std::string csv_field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-  std::string quoted = "\"";
-  for (char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
-}
-
-std::string csv_value(const Json& value) {
-  return csv_field(value.is_string() ? value.get<std::string>() : dump(value, -1));
-}
-
-/// The names in the order in which they first appear.
-void add_name(std::vector<std::string>& names, const std::string& name) {
-  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-}
-
 }  // namespace
 
+Json json_number(std::string_view metric, double value) {
+  if (metric.ends_with("_s")) return std::round(value * 1e9) / 1e9;
+  if (metric.ends_with("_ns")) return std::round(value * 1e3) / 1e3;
+  bool is_whole = std::floor(value) == value && std::abs(value) < 1e15;
+  if (is_whole) return static_cast<std::int64_t>(value);
+  return value;
+}
+
 const Summary* Row::metric(std::string_view name) const noexcept {
-  for (const auto& [key, summary] : metrics) {
-    if (key == name) return &summary;
-  }
-  return nullptr;
+  return find_named(metrics, name);
+}
+
+const RatioTo* Row::ratio(std::string_view name) const noexcept { return find_named(ratios, name); }
+
+const Latency* Row::latency(std::string_view kind) const noexcept {
+  return find_named(latencies, kind);
 }
 
 std::string Results::to_json() const {
@@ -86,42 +133,9 @@ std::string Results::to_json() const {
   json["machine"] = machine;
   json["rows"] = Json::array();
   for (const Row& row : rows) json["rows"].push_back(row_json(row));
-  return dump(json, 2) + "\n";
-}
-
-std::string Results::to_csv() const {
-  std::vector<std::string> params;
-  std::vector<std::string> metrics;
-  for (const Row& row : rows) {
-    for (const auto& [name, value] : row.params.items()) add_name(params, name);
-    for (const auto& [name, summary] : row.metrics) add_name(metrics, name);
-  }
-  std::string text = "scenario,contender,version,library,ok,reason";
-  for (const std::string& name : params)
-    text += fmt::format(",{}", csv_field(fmt::format("params.{}", name)));
-  for (const std::string& name : metrics) {
-    for (const char* part : kSummaryParts) text += fmt::format(",{}.{}", name, part);
-  }
-  text += '\n';
-  for (const Row& row : rows) {
-    text +=
-        fmt::format("{},{},{},{},{},{}", csv_field(row.scenario), csv_field(row.contender),
-                    csv_field(row.version), csv_field(row.library), row.ok, csv_field(row.reason));
-    for (const std::string& name : params) {
-      text += ',';
-      if (row.params.contains(name)) text += csv_value(row.params[name]);
-    }
-    for (const std::string& name : metrics) {
-      const Summary* summary = row.metric(name);
-      Json json = summary != nullptr ? summary_json(name, *summary) : Json::object();
-      for (const char* part : kSummaryParts) {
-        text += ',';
-        if (json.contains(part)) text += csv_value(json[part]);
-      }
-    }
-    text += '\n';
-  }
-  return text;
+  std::string text;
+  dump(json, 0, text);
+  return text + "\n";
 }
 
 }  // namespace strata::cli

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "measure/latency.h"
 #include "measure/statistics.h"
 
 /// \file  Results as every command writes them: docs/results.md tells the format to people,
@@ -16,23 +19,53 @@ namespace strata::cli {
 /// The reason of a row without any completed run, when somebody stopped us.
 inline constexpr const char* kInterruptedTooEarly = "interrupted before its first run ended";
 
+/// A metric against the same one of another contender.
+struct RatioTo {
+  std::string to;
+  Ratio ratio;
+};
+
+/// A process seen from outside at one moment.
+struct TimelinePoint {
+  double t_s = 0;  ///< since the load began; 0 before
+  std::uint64_t rss_bytes = 0;
+  std::optional<std::uint64_t> pss_bytes;  ///< only where it rests
+  std::uint64_t minor_faults = 0;
+  std::uint64_t major_faults = 0;
+  const char* phase = "start";  ///< or "load" or "after"
+};
+
 /// One contender under one set of parameters. A row that failed is a row, with its reason.
 struct Row {
   std::string scenario;
   std::string contender;
   std::string version;
   std::string library;
+  std::string label;
   nlohmann::ordered_json params = nlohmann::ordered_json::object();
   /// A metric's name ends in its unit: _s, _bytes; without one it is a count. In the order in which
   /// they shall be read.
   std::vector<std::pair<std::string, Summary>> metrics;
+  /// What single runs gave, for commands that tell it: of some metrics or of none.
+  std::vector<std::pair<std::string, std::vector<double>>> values;
+  std::vector<std::pair<std::string, RatioTo>> ratios;
+  std::vector<std::pair<std::string, Latency>> latencies;  ///< by kind of operation
+  std::vector<TimelinePoint> timeline;
+  std::optional<std::uint64_t> failed_allocations;
+  bool is_broken = false;  ///< it corrupted memory
   bool ok = true;
   std::string reason;       ///< why not ok
   std::string last_output;  ///< the last words of a failed command
 
   /// nullptr if the row has no such metric.
   const Summary* metric(std::string_view name) const noexcept;
+  const RatioTo* ratio(std::string_view name) const noexcept;
+  const Latency* latency(std::string_view kind) const noexcept;
 };
+
+/// A number as results carry it: seconds down to the nanosecond, nanoseconds down to the
+/// picosecond, bytes and counts as the whole numbers they are.
+nlohmann::ordered_json json_number(std::string_view metric, double value);
 
 struct Results {
   nlohmann::ordered_json machine;
@@ -42,7 +75,7 @@ struct Results {
   std::string to_json() const;
 
   /// One line per row behind a line of names; a column for every parameter and every number of
-  /// every metric that any row has. RFC 4180 quoting.
+  /// every metric, ratio and latency that any row has; docs/results.md. RFC 4180 quoting.
   std::string to_csv() const;
 };
 

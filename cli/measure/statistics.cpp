@@ -2,8 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 
 namespace strata::cli {
+namespace {
+
+constexpr std::size_t kFewestForInterval = 3;
+constexpr int kResamples = 4000;  // the ends of the interval are known to about 0.3% of probability
+constexpr double kOutside = 0.025;  // on each side of a 95% interval
+
+}  // namespace
 
 Summary summarize(std::vector<double> samples) {
   Summary summary;
@@ -23,6 +31,31 @@ double geometric_mean(const std::vector<double>& values) {
   double logarithms = 0;
   for (double value : values) logarithms += std::log(value);
   return std::exp(logarithms / static_cast<double>(values.size()));
+}
+
+std::optional<Ratio> ratio_of(const std::vector<double>& values, const std::vector<double>& bases) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < std::min(values.size(), bases.size()); ++i) {
+    if (!(bases[i] > 0)) return std::nullopt;
+    ratios.push_back(values[i] / bases[i]);
+  }
+  if (ratios.empty()) return std::nullopt;
+  Ratio result;
+  result.ratio = summarize(ratios).median;
+  result.n = ratios.size();
+  if (ratios.size() < kFewestForInterval) return result;
+  std::mt19937_64 random(ratios.size());
+  std::vector<double> medians;
+  std::vector<double> drawn(ratios.size());
+  for (int i = 0; i < kResamples; ++i) {
+    for (double& ratio : drawn) ratio = ratios[random() % ratios.size()];
+    medians.push_back(summarize(drawn).median);
+  }
+  std::sort(medians.begin(), medians.end());
+  const auto outside = static_cast<std::size_t>(kOutside * kResamples);
+  result.low = medians[outside];
+  result.high = medians[medians.size() - 1 - outside];
+  return result;
 }
 
 }  // namespace strata::cli

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace strata::cli {
@@ -21,5 +22,21 @@ Summary summarize(std::vector<double> samples);
 
 /// The n-th root of the product; 0 for none. Every value must be positive.
 double geometric_mean(const std::vector<double>& values);
+
+/// How many times as much one series is as another, run by run.
+struct Ratio {
+  double ratio = 0;  ///< the median of the ratios
+  /// What a bootstrap says of it, 95%; nothing for fewer than three runs.
+  std::optional<double> low;
+  std::optional<double> high;
+  std::size_t n = 0;
+};
+
+/// The ratios of what was measured in the same round, so that a slow minute of the machine, which
+/// falls on both, falls out; where one series is longer, its rest is left out.
+/// \returns  Nothing if there is no round, or a base of 0 among them.
+/// \source   B. Efron, "Bootstrap Methods: Another Look at the Jackknife" (1979): the percentile
+///           interval, over the rounds. The same numbers always give the same interval.
+std::optional<Ratio> ratio_of(const std::vector<double>& values, const std::vector<double>& bases);
 
 }  // namespace strata::cli

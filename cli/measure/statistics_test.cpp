@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 namespace strata::cli {
 namespace {
 
@@ -37,6 +39,44 @@ TEST(Statistics, GeometricMeanTreatsHalfAndDoubleAlike) {
   EXPECT_DOUBLE_EQ(geometric_mean({0.5, 2}), 1);
   EXPECT_DOUBLE_EQ(geometric_mean({8}), 8);
   EXPECT_EQ(geometric_mean({}), 0);
+}
+
+TEST(Statistics, ARatioIsTakenWithinEachRound) {
+  // The machine was three times slower in the second round: it falls out.
+  std::optional<Ratio> ratio = ratio_of({10, 30, 12}, {20, 60, 24});
+  ASSERT_TRUE(ratio.has_value());
+  EXPECT_DOUBLE_EQ(ratio->ratio, 0.5);
+  EXPECT_DOUBLE_EQ(ratio->low.value(), 0.5);
+  EXPECT_DOUBLE_EQ(ratio->high.value(), 0.5);
+  EXPECT_EQ(ratio->n, 3u);
+}
+
+TEST(Statistics, ARatioOfFewRoundsHasNoInterval) {
+  EXPECT_FALSE(ratio_of({1, 2}, {1, 2})->low.has_value());
+  EXPECT_FALSE(ratio_of({}, {}).has_value());
+  EXPECT_FALSE(ratio_of({1, 1, 1}, {1, 0, 1}).has_value());
+  EXPECT_EQ(ratio_of({1, 2, 3}, {1, 2})->n, 2u);
+}
+
+TEST(Statistics, TheIntervalOfARatioHoldsTheTruthAboutAsOftenAsItSays) {
+  std::mt19937_64 random(7);
+  std::lognormal_distribution<double> noise(0, 0.1);
+  int held = 0;
+  constexpr int kTrials = 300;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    std::vector<double> values;
+    std::vector<double> bases;
+    for (int i = 0; i < 15; ++i) {
+      values.push_back(0.8 * noise(random));
+      bases.push_back(noise(random));
+    }
+    std::optional<Ratio> ratio = ratio_of(values, bases);
+    EXPECT_LE(*ratio->low, ratio->ratio);
+    EXPECT_GE(*ratio->high, ratio->ratio);
+    held += *ratio->low <= 0.8 && 0.8 <= *ratio->high ? 1 : 0;
+  }
+  EXPECT_GE(held, kTrials * 88 / 100);
+  EXPECT_LT(held, kTrials);  // an interval that always holds it is too wide
 }
 
 }  // namespace

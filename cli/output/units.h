@@ -1,6 +1,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace strata::cli {
 
@@ -12,13 +14,20 @@ class Unit {
   /// GiB, MiB or KiB.
   static Unit for_bytes(double largest);
 
+  /// ns, us, ms or s.
+  static Unit for_nanoseconds(double largest);
+  /// The plain number, thousands (k) or millions (M), with `behind` behind it.
+  static Unit for_counts(double largest, const char* behind = "");
+  /// By what the metric's name ends in (docs/results.md).
+  static Unit for_metric(std::string_view metric, double largest);
+
   std::string format(double value) const;
 
  private:
-  Unit(const char* name, double size, int decimals)
-      : name_(name), size_(size), decimals_(decimals) {}
+  Unit(std::string name, double size, int decimals)
+      : name_(std::move(name)), size_(size), decimals_(decimals) {}
 
-  const char* name_;
+  std::string name_;
   double size_;
   int decimals_;
 };

@@ -87,6 +87,7 @@ void replace_standard_input() {
   if (plan.output_fd != STDOUT_FILENO) ::dup2(plan.output_fd, STDOUT_FILENO);
   if (plan.error_fd != STDERR_FILENO) ::dup2(plan.error_fd, STDERR_FILENO);
   ::fcntl(report_fd, F_SETFD, 0);
+  for (int fd : plan.inherited_fds) ::fcntl(fd, F_SETFD, 0);
   ::execve(launcher, words, no_environment);
   ::_exit(127);
 }
@@ -94,19 +95,27 @@ void replace_standard_input() {
 /// Waits for the launcher, which ends when the command has ended. The signals that we watch are
 /// blocked in the launcher, so what we send to the group reaches only the command.
 /// \returns  How we ended it, if we did.
-std::optional<ProcessResult::End> wait_for_launcher(pid_t launcher, double timeout_s,
+std::optional<ProcessResult::End> wait_for_launcher(pid_t launcher, const ProcessPlan& plan,
                                                     SignalWatch& signals) {
   std::optional<ProcessResult::End> ended_by_us;
   std::optional<double> deadline_s;
-  if (timeout_s > 0) deadline_s = now_s() + timeout_s;
+  std::optional<double> next_look_s;
+  if (plan.timeout_s > 0) deadline_s = now_s() + plan.timeout_s;
+  if (plan.watch) next_look_s = now_s();
   for (;;) {
     pid_t waited = ::waitpid(launcher, nullptr, WNOHANG);
     if (waited == launcher) break;
     if (waited < 0 && errno != EINTR) throw_errno("waitpid");
+    const double now = now_s();
+    if (next_look_s && *next_look_s <= now) next_look_s = now + plan.watch();
+    std::optional<double> wake_s = deadline_s;
+    if (next_look_s && (!wake_s || *next_look_s < *wake_s)) wake_s = next_look_s;
     std::optional<double> patience_s;
-    if (deadline_s) patience_s = std::max(0.0, *deadline_s - now_s());
+    if (wake_s) patience_s = std::max(0.0, *wake_s - now_s());
     SignalWatch::Event event = signals.wait(patience_s);
     if (event == SignalWatch::Event::kChild) continue;
+    bool is_late = deadline_s && now_s() >= *deadline_s;
+    if (event == SignalWatch::Event::kTimeout && !is_late) continue;
     bool is_interrupt = event == SignalWatch::Event::kInterrupt;
     int gentle = is_interrupt ? signals.interruption() : SIGTERM;
     ::kill(-launcher, ended_by_us ? SIGKILL : gentle);
@@ -130,6 +139,7 @@ ProcessResult result_of(const strata_launch_report& report) {
     result.end = ProcessResult::End::kExited;
     result.code = WEXITSTATUS(report.status);
   }
+  result.started_s = report.started_s;
   result.elapsed_s = report.ended_s - report.started_s;
   result.cpu_s = to_seconds(report.usage.ru_utime) + to_seconds(report.usage.ru_stime);
   result.peak_rss_bytes = static_cast<std::uint64_t>(report.usage.ru_maxrss) * 1024;
@@ -140,9 +150,11 @@ ProcessResult result_of(const strata_launch_report& report) {
 
 }  // namespace
 
-std::string launcher_path() {
+std::string launcher_path() { return helper_path("strata-launch"); }
+
+std::string helper_path(const std::string& name) {
   std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
-  std::string path = (self.parent_path().parent_path() / "libexec/strata-launch").string();
+  std::string path = (self.parent_path().parent_path() / "libexec" / name).string();
   if (::access(path.c_str(), X_OK) != 0) {
     throw std::runtime_error(fmt::format("this installation is incomplete: there is no {}", path));
   }
@@ -166,7 +178,7 @@ ProcessResult run_process(const ProcessPlan& plan, SignalWatch& signals) {
     throw std::system_error(fork_error, std::generic_category(), "fork");
   }
   ::setpgid(child, child);  // both sides do, so that it is done before either goes on
-  std::optional<ProcessResult::End> ended_by_us = wait_for_launcher(child, plan.timeout_s, signals);
+  std::optional<ProcessResult::End> ended_by_us = wait_for_launcher(child, plan, signals);
   strata_launch_report report{};
   bool is_reported = ::read(report_pipe[0], &report, sizeof report) == sizeof report;
   ::close(report_pipe[0]);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,12 @@ struct ProcessPlan {
   std::string program;                 ///< a path, as find_program gives it
   std::vector<std::string> arguments;  ///< the first is the name the program is told
   Environment environment;
-  int output_fd = 1;     ///< standard output goes there
-  int error_fd = 2;      ///< and standard error there
-  double timeout_s = 0;  ///< 0: may run for ever
+  int output_fd = 1;               ///< standard output goes there
+  int error_fd = 2;                ///< and standard error there
+  double timeout_s = 0;            ///< 0: may run for ever
+  std::vector<int> inherited_fds;  ///< stay open in it under their numbers
+  /// Called while it runs; says in how many seconds to be called again. Empty: only waited for.
+  std::function<double()> watch;
 };
 
 /// What a process did and what it used. The usage is that of the process and of all descendants
@@ -31,6 +35,7 @@ struct ProcessResult {
   };
   End end = End::kNotStarted;
   int code = 0;
+  double started_s = 0;  ///< CLOCK_MONOTONIC, just before execve
   double elapsed_s = 0;
   double cpu_s = 0;
   std::uint64_t peak_rss_bytes = 0;
@@ -47,7 +52,9 @@ struct ProcessResult {
 /// On a timeout or an interruption the whole group is asked to end, and after a second killed.
 ProcessResult run_process(const ProcessPlan& plan, SignalWatch& signals);
 
-/// strata-launch of this build or installation. \errors std::runtime_error if it is not there.
+/// A helper program of this build or installation, "strata-launch".
+/// \errors  std::runtime_error if it is not there.
+std::string helper_path(const std::string& name);
 std::string launcher_path();
 
 /// The end in words: "exit status 3", "killed by SIGSEGV", "still running after 10 s".

@@ -51,6 +51,43 @@ TEST_F(RunProcess, CapturesBothStreamsInOrderAndKeepsTheLastLines) {
   EXPECT_EQ(output_.tail(2), "");
 }
 
+TEST_F(RunProcess, IsWatchedAsOftenAsTheWatcherAsks) {
+  int looks = 0;
+  ProcessPlan plan;
+  plan.program = "/bin/sleep";
+  plan.arguments = {"sleep", "0.3"};
+  plan.environment = environment_;
+  plan.watch = [&] {
+    ++looks;
+    return looks < 4 ? 0.001 : 60.0;
+  };
+  EXPECT_TRUE(run_process(plan, signals_).succeeded());
+  EXPECT_EQ(looks, 4);
+}
+
+TEST_F(RunProcess, AWatchedProcessStillTimesOut) {
+  ProcessPlan plan;
+  plan.program = "/bin/sleep";
+  plan.arguments = {"sleep", "60"};
+  plan.environment = environment_;
+  plan.timeout_s = 0.2;
+  plan.watch = [] { return 0.01; };
+  EXPECT_EQ(run_process(plan, signals_).end, ProcessResult::End::kTimedOut);
+}
+
+TEST_F(RunProcess, HandsDownTheFilesItIsToldTo) {
+  OutputCapture file;
+  ProcessPlan plan;
+  plan.program = "/bin/sh";
+  plan.arguments = {"sh", "-c", "echo here >&" + std::to_string(file.fd())};
+  plan.environment = environment_;
+  plan.output_fd = plan.error_fd = output_.fd();
+  EXPECT_FALSE(run_process(plan, signals_).succeeded());
+  plan.inherited_fds = {file.fd()};
+  EXPECT_TRUE(run_process(plan, signals_).succeeded());
+  EXPECT_EQ(file.head(), "here\n");
+}
+
 TEST_F(RunProcess, ChangesTheEnvironmentOfTheChildAlone) {
   environment_.set("STRATA_TEST_VALUE", "a b=c");
   shell("echo \"$STRATA_TEST_VALUE\"");

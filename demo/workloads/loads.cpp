@@ -1,10 +1,15 @@
 // Loads that put a malloc under one kind of pressure each, for `strata compare`:
 //
-//   loads churn [threads] [millions of operations]   objects replaced at random in a window per
-//   thread loads handover [millions of objects]             one thread only allocates, another only
-//   frees loads many [threads] [operations per thread]     512 threads, objects with random times
-//   to live loads idle [MiB] [seconds]                       a burst, all of it freed, then
-//   silence: RSS over time
+//   loads churn [threads] [millions of operations]
+//       objects replaced at random in a window per thread
+//   loads handover [millions of objects]
+//       one thread only allocates, another only frees
+//   loads many [threads] [operations per thread]
+//       512 threads, objects with random times to live
+//   loads service [threads] [thousands of requests per thread]
+//       requests over a large state that changes slowly, and now and then a burst of 32 MiB
+//   loads idle [MiB] [seconds]
+//       a burst, all of it freed, then silence: RSS over time
 //
 // Every object carries a stamp that whoever frees it verifies; a wrong one ends the program with 1.
 // Sizes and decisions come from a fixed seed, so every contender serves the same work.
@@ -132,6 +137,32 @@ void ephemeral(std::uint64_t seed, long operations) {
   for (Slot& slot : ring) check_and_free(slot.object);
 }
 
+/// A server that is never idle: 100 000 objects of state, of which each request replaces two; 40
+/// short-lived objects per request; every 3000th request reads and drops 32 MiB.
+void service(std::uint64_t seed, long requests) {
+  Random random{seed};
+  std::vector<Object> state(100'000);
+  for (Object& object : state) object = make(16 + random.below(2033));
+  std::vector<Object> temporaries(40);
+  for (long request = 0; request < requests; ++request) {
+    for (Object& object : temporaries) object = make(16 + random.below(700));
+    for (int i = 0; i < 2; ++i) {
+      Object& object = state[random.below(100'000)];
+      check_and_free(object);
+      object = make(16 + random.below(2033));
+    }
+    for (Object& object : temporaries) check_and_free(object);
+    if (request % 3000 != 2999) continue;
+    std::vector<Object> burst(128);
+    for (Object& object : burst) {
+      object = make(256 << 10);
+      std::memset(object.bytes + 1, 1, object.size - 2);
+    }
+    for (Object& object : burst) check_and_free(object);
+  }
+  for (Object& object : state) check_and_free(object);
+}
+
 long resident_kib() {
   long pages = 0;
   if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
@@ -184,10 +215,12 @@ int main(int argc, char** argv) {
     handover(number(argc, argv, 2, 10) * 1'000'000);
   } else if (load == "many") {
     run_threads(number(argc, argv, 2, 512), ephemeral, number(argc, argv, 3, 100'000));
+  } else if (load == "service") {
+    run_threads(number(argc, argv, 2, 2), service, number(argc, argv, 3, 300) * 1000);
   } else if (load == "idle") {
     idle(number(argc, argv, 2, 1024), number(argc, argv, 3, 3));
   } else {
-    die("name a load: churn, handover, many or idle");
+    die("name a load: churn, handover, many, service or idle");
   }
   return 0;
 }

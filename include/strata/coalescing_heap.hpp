@@ -9,6 +9,8 @@ namespace os {
 class PageSource;
 }
 enum class BlockState : std::uint32_t;
+class ArenaHeap;
+class SharedHeap;
 class ThreadHeap;
 
 /// Blocks of any size inside one contiguous region that never grows: a two-level segregated fit
@@ -29,7 +31,7 @@ class ThreadHeap;
 /// or behind it), a write into a free block's links.
 ///
 /// Bookkeeping is in band, the one place on the shelf where it is: the tags are what makes merging
-/// constant in time for any size. The bins live in this object, 3.7 KiB.
+/// constant in time for any size. The bins live in this object, 1.9 KiB.
 /// \threads  One at a time; ThreadHeaps gives each thread its own.
 /// \source   M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a New Dynamic Memory Allocator for
 ///           Real-Time Systems" (2004); boundary tags: D. Knuth, TAOCP vol. 1, 2.5.
@@ -57,7 +59,7 @@ class CoalescingHeap {
 
   /// \returns  At least `bytes` bytes (of 0, a block of the smallest size), contents unspecified,
   ///           aligned to 16; nullptr if no free block is large enough.
-  /// \cost     Constant: at most two bitmap words, one bin, one split.
+  /// \cost     Constant: at most seven bitmap words, one bin, one split.
   void* allocate(std::size_t bytes) noexcept;
 
   /// The same at a multiple of `alignment`, which must be a power of two. The tag stays directly in
@@ -119,29 +121,32 @@ class CoalescingHeap {
   void check_invariants() const noexcept;
 
  private:
+  friend class ArenaHeap;
   friend class ThreadHeap;
+  friend class SharedHeap;
   struct FreeBlock;
 
   /// Enough for every size of a region of kMaxRegionBytes.
   static constexpr std::uint32_t kWords = 7;
   static constexpr std::uint32_t kBins = kWords * 64;
-  struct Bin {
-    std::uint32_t head;  // index of its first block, 0 if there is none
-    std::uint32_t count;
-  };
 
   void adopt_region(void* region, std::size_t bytes) noexcept;
   FreeBlock* at(std::uint32_t index) const noexcept;
   std::uint32_t index_of_live(const void* user) const noexcept;
   std::uint32_t find(std::uint32_t bin) const noexcept;
-  void link(std::uint32_t index, std::uint32_t granules) noexcept;
+  std::uint32_t find_above(std::uint32_t word) const noexcept;
+  void* allocate_untabled(std::size_t bytes) noexcept;
+  template <typename Request>
+  void* serve(std::uint32_t granules, const Request& request) noexcept;
+  void link(FreeBlock* block, std::uint32_t index, std::uint32_t granules) noexcept;
   void unlink(std::uint32_t index, std::uint32_t granules) noexcept;
-  void count_down(std::uint32_t bin) noexcept;
-  std::uint32_t pop(std::uint32_t bin) noexcept;
+  void clear_bit(std::uint32_t bin, bool is_empty) noexcept;
+  std::uint32_t pop(FreeBlock* block, std::uint32_t bin) noexcept;
   void make_free(std::uint32_t index, std::uint32_t granules, BlockState state) noexcept;
   void* take(std::uint32_t index, std::uint32_t found, std::uint32_t wanted,
              bool previous_is_free) noexcept;
-  std::uint32_t merge_next(std::uint32_t next) noexcept;
+  bool resize_in_place(void* block, std::size_t bytes) noexcept;
+  void merge(std::uint32_t index, std::uint32_t granules, std::uint32_t behind) noexcept;
   std::uint32_t next_block(std::uint32_t index, Block& block) const noexcept;
   static std::uint32_t first_paged_bin() noexcept;
 
@@ -153,14 +158,15 @@ class CoalescingHeap {
   std::size_t sweep_bin(std::uint32_t bin, os::PageSource& pages, Sweep sweep,
                         bool* is_young = nullptr) noexcept;
 
-  char* base_ = nullptr;   // the tag of block i lies at base_ + 16 * i; the first block is 1
-  std::uint32_t end_ = 1;  // index of the end tag, which is live for ever
+  char* base_ = nullptr;  // the tag of block i lies at base_ + 16 * i; the first block is 1
+  // The two counters are not neighbours: a compiler that adds to both at once would wait, at every
+  // call, for the two stores of the call before.
   std::uint32_t used_granules_ = 0;
-  std::uint32_t summary_ = 0;  // bit w: words_[w] is not 0
+  std::uint32_t end_ = 1;  // index of the end tag, which is live for ever
   std::uint32_t live_blocks_ = 0;
   std::uint64_t words_[kWords] = {};  // bit b of word w: bin 64 * w + b is not empty
-  Bin bins_[kBins] = {};
-  os::PageSource* pages_ = nullptr;  // whom to give region_ back to; nullptr if it is the caller's
+  std::uint32_t heads_[kBins] = {};   // index of a bin's first block, 0 if there is none
+  os::PageSource* pages_ = nullptr;   // whom to give region_ back to; nullptr if it is the caller's
   void* region_ = nullptr;
   std::size_t region_bytes_ = 0;
 };

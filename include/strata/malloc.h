@@ -61,8 +61,36 @@ STRATA_API size_t strata_usable_size(const void* block) STRATA_NOEXCEPT;
 /// \returns  1 if anything was given back, else 0. \cost system calls in proportion to what is idle
 STRATA_API int strata_release_memory(void) STRATA_NOEXCEPT;
 
-/// Prints statistics as text to standard error. Allocates nothing.
+/// Prints statistics as text to standard error, or to the file that STRATA_STATS_FILE names.
+/// Allocates nothing. \cost  a visit to every size class and every thread's cache
 STRATA_API void strata_stats_print(void) STRATA_NOEXCEPT;
+
+/// Writes statistics as one JSON document, described by docs/stats-schema.json, as snprintf writes:
+/// what fits into `size` bytes, a 0 behind it. `buffer` may be NULL where `size` is 0.
+/// \returns  Characters of the whole document, the 0 not counted: below `size` if all of it is
+/// there. 16 KiB hold it always. Allocates nothing.
+/// \cost     some microseconds, and one per thread: fit to be called each second
+STRATA_API size_t strata_stats_json(char* buffer, size_t size) STRATA_NOEXCEPT;
+
+/// Writes the options as a JSON array in the same way: of each its name, what it accepts, its
+/// default, its value by the environment as it is now, its state (default, set, or invalid and so
+/// the default), and what it does.
+STRATA_API size_t strata_options_json(char* buffer, size_t size) STRATA_NOEXCEPT;
+
+/// Begins to sample allocations with their stacks, one in `rate` bytes on average (524288 is usual;
+/// 1 takes every allocation), or goes on. A profile holds what was sampled at one rate: with
+/// another one it begins anew. The unwinder of the C library is loaded with dlopen, once. \returns
+/// 1, or 0 if the rate is 0 or beyond 1 GiB. \threads  One at a time with strata_profile_stop().
+/// \cost     Meanwhile some 12 instructions an allocation, and some microseconds a sample.
+STRATA_API int strata_profile_start(size_t rate) STRATA_NOEXCEPT;
+
+/// Ends sampling. What was sampled stays in the profile; what is freed is still subtracted.
+STRATA_API void strata_profile_stop(void) STRATA_NOEXCEPT;
+
+/// Writes the profile in pprof's format: objects and bytes, allocated and live, by stack. `%p` in
+/// the path stands for the number of the process. The file is replaced when all of it is written.
+/// \returns  1; or 0 after one sentence on standard error that says why.
+STRATA_API int strata_profile_write(const char* path) STRATA_NOEXCEPT;
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -179,7 +179,7 @@ class ObjectPool {
       Stack& stack = chunks_.at(i);
       if constexpr (!std::is_trivially_destructible_v<T>) {
         stack.refresh_states();
-        for (std::size_t j = stack.next_live(0); j < stack.fresh_count();
+        for (std::size_t j = stack.next_live(0); j < stack.fresh_end();
              j = stack.next_live(j + 1)) {
           T* object = object_at(stack, j);
           stack.mark_free(object);
@@ -242,7 +242,7 @@ class ObjectPool {
       }
     }
     void skip_finished_chunks() noexcept {
-      while (slot_ == pool_->chunks_.at(chunk_).fresh_count()) {
+      while (slot_ == pool_->chunks_.at(chunk_).fresh_end()) {
         slot_ = 0;
         if (++chunk_ == pool_->chunks_.count()) return;
         slot_ = pool_->chunks_.at(chunk_).next_live(0);

@@ -3,14 +3,17 @@
 #include <strata/checks.hpp>
 #include <strata/detail/bits.hpp>
 #include <strata/detail/block_stack.hpp>
+#include <strata/detail/cache_line.hpp>
+#include <strata/detail/cell_stride.hpp>
 #include <strata/detail/hints.hpp>
 #include <strata/detail/misuse.hpp>
 #include <strata/detail/refuse.hpp>
 #include <strata/detail/sanitizer.hpp>
-#include <strata/detail/short_stride.hpp>
 #include <strata/page_arena.hpp>
 
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <new>
 #include <optional>
@@ -32,7 +35,10 @@ namespace strata {
 /// \threads  One at a time.
 template <Checks kChecks>
 class BasicSizeClassAllocator {
-  using Stack = detail::BlockStack<detail::ShortStride, kChecks>;
+  /// A line each, so that a class is found by a shift, and no two share one.
+  struct alignas(detail::kCacheLineBytes) Stack : detail::BlockStack<detail::CellStride, kChecks> {
+    using detail::BlockStack<detail::CellStride, kChecks>::BlockStack;
+  };
 
  public:
   static constexpr std::size_t kDefaultRunBytes = std::size_t{1} << 20;
@@ -44,8 +50,9 @@ class BasicSizeClassAllocator {
   BasicSizeClassAllocator() : BasicSizeClassAllocator({32, 64, 128, 256}) {}
 
   /// These sizes, each above the one before, rounded up to multiples of 8; a run of
-  /// `bytes_per_class` each, rounded up to a power of two, the class's own bookkeeping (9 bytes a
-  /// block) included.
+  /// `bytes_per_class` each, rounded up to a power of two, the class's own bookkeeping included: 9
+  /// bytes for a block whose size is a power of two, else 8 and one for each largest power of two
+  /// in it (48 bytes are three times 16, so 11).
   /// \errors  std::invalid_argument with a sentence for a list that is empty, longer than 255 or
   ///          not ascending, and for a run above 2 GiB or without room for a block of its class;
   ///          std::bad_alloc if the memory is refused. Without exceptions the sentence ends the
@@ -58,6 +65,7 @@ class BasicSizeClassAllocator {
         })) {}
 
   /// The same on pages of `arena`.
+  /// \cost  For classes that are no power of two, an eighth of their run at most is written.
   BasicSizeClassAllocator(PageArena& arena, std::initializer_list<std::size_t> classes,
                           std::size_t bytes_per_class = kDefaultRunBytes)
       : BasicSizeClassAllocator(or_refuse([&](const char** reason) {
@@ -190,6 +198,15 @@ class BasicSizeClassAllocator {
   static constexpr std::size_t class_size_for(std::size_t size) noexcept {
     return detail::round_up(size, kGranule);
   }
+  static constexpr std::size_t capacity_for(std::size_t class_size,
+                                            std::size_t run_bytes) noexcept {
+    // A class that is larger than the run has no stride, and no block either.
+    return class_size >= run_bytes
+               ? 0
+               : detail::BlockLayout::capacity_for(
+                     class_size, run_bytes,
+                     detail::CellStride(static_cast<std::uint32_t>(class_size)).cells());
+  }
   static const char* reason_against(const std::size_t* classes, std::size_t count,
                                     std::size_t run_bytes) noexcept;
   void lay_out(char* memory, const std::size_t* classes, std::size_t count) noexcept;
@@ -261,7 +278,7 @@ const char* BasicSizeClassAllocator<kChecks>::reason_against(const std::size_t* 
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t size = class_size_for(classes[i]);
     if (size <= previous) return kNotAscending;  // also what wrapped to 0
-    if (detail::BlockLayout::capacity_for(size, run_bytes) == 0) return kRunTooSmall;
+    if (capacity_for(size, run_bytes) == 0) return kRunTooSmall;
     previous = size;
   }
   return nullptr;
@@ -306,19 +323,22 @@ void BasicSizeClassAllocator<kChecks>::lay_out(char* memory, const std::size_t* 
   begin_ = memory;
   class_count_ = count;
   const std::size_t run_bytes = std::size_t{1} << run_shift_;
-  auto* behind_runs = memory + count * run_bytes;
+  auto* behind_runs = memory + count * run_bytes;  // on a line of its own: a run is several
   stacks_ = reinterpret_cast<Stack*>(behind_runs);
   auto* table = reinterpret_cast<unsigned char*>(behind_runs + count * sizeof(Stack));
   class_table_ = table;
   std::size_t granule = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t size = class_size_for(classes[i]);
-    const std::size_t capacity = detail::BlockLayout::capacity_for(size, run_bytes);
-    const auto layout = detail::BlockLayout::of(size, capacity);
+    const std::size_t capacity = capacity_for(size, run_bytes);
+    const detail::CellStride stride(static_cast<std::uint32_t>(size));
+    const auto layout = detail::BlockLayout::of(size, capacity, stride.cells());
     char* run = memory + i * run_bytes;
-    ::new (static_cast<void*>(stacks_ + i))
-        Stack(detail::ShortStride(static_cast<std::uint32_t>(size)), run, capacity,
-              run + layout.metadata_offset);
+    char* metadata = run + layout.metadata_offset;
+    // Pages of its own are fresh ones. The states of whole blocks need not be written beforehand.
+    if (!own_arena_ && stride.cells() != 1)
+      std::memset(metadata, 0, layout.bytes - layout.metadata_offset);
+    ::new (static_cast<void*>(stacks_ + i)) Stack(stride, run, capacity, metadata);
     for (; granule <= size / kGranule; ++granule) table[granule] = static_cast<unsigned char>(i);
   }
   poison_everything();

@@ -13,7 +13,8 @@ class HeapInstance;
 /// A coalescing heap for each thread that asks, inside memory that the user bounds.
 ///
 /// A thread's heap is created on its first use, out of arenas of its own; small sizes come from a
-/// cache in front of it without lock or atomic. A block may be freed by any thread: it travels back
+/// cache in front of it without lock or atomic. Larger ones come from a few heaps that all threads
+/// share, unless the options say otherwise. A block may be freed by any thread: it travels back
 /// to its heap in a batch. When a thread ends, its heap waits, blocks and all, to be adopted by the
 /// next thread that needs one. A request that does not fit the budget is refused, never served from
 /// elsewhere.
@@ -40,7 +41,12 @@ class ThreadHeaps {
     /// Ascending upper ends of the small-block cache's bins, multiples of 16, 0 behind the last;
     /// all 0 is no cache.
     std::size_t small_bins[kMaxSmallBins] = {32, 64, 128, 256};
-    /// A background thread returns idle memory to the kernel; else only reclaim_now() does.
+    /// Requests of this size and more are served from a few heaps that all threads share, under
+    /// their locks: such blocks are few, but most of the bytes, and what one thread frees another
+    /// can use. kUnlimited shares nothing; nor does an instance with a budget for each thread.
+    std::size_t shared_bytes = 1024;
+    /// A background thread returns idle memory to the kernel; else only reclaim_now() does, and
+    /// each ending thread what its heap, or shared ones of which less than half is used, have free.
     bool reclaims = false;
     /// How long memory is left alone before it goes back; it may take twice as long.
     std::uint32_t reclaim_delay_ms = 1000;
@@ -54,11 +60,11 @@ class ThreadHeaps {
   struct Statistics {
     std::uint64_t allocations = 0;  ///< calls that returned a block
     std::uint64_t frees = 0;
-    std::uint64_t remote_frees = 0;        ///< of them, by another thread than the heap's
+    std::uint64_t remote_frees = 0;        ///< of them, by another thread than the heap's owner
     std::uint64_t failed_allocations = 0;  ///< calls that returned nullptr
     std::size_t bytes_in_use = 0;          ///< usable bytes of live blocks
-    /// Sum of each heap's own peak: never below the peak of the sum, and equal to it for one
-    /// thread.
+    /// Sum of each heap's own peak, shared heaps included: never below the peak of the sum, and
+    /// equal to it for one thread that shares nothing.
     std::size_t peak_bytes = 0;
     std::size_t held_bytes = 0;  ///< address space of all arenas, what the budgets count
     std::size_t arenas = 0;
@@ -82,9 +88,10 @@ class ThreadHeaps {
   /// \returns  At least `bytes` bytes, contents unspecified, aligned to `alignment`, a power of
   /// two;
   ///           nullptr if the budget or the kernel has no memory left.
-  /// \cost     Small and cached: no lock, no atomic read-modify-write. Else the heap's own lock,
-  ///           which only a reclaiming pass contends for, and the constant cost of CoalescingHeap
-  ///           for each arena of the thread that is tried; system calls for a new arena.
+  /// \cost     Small and cached: no lock, no atomic read-modify-write. Else the lock of the
+  ///           thread's heap, which only a reclaiming pass contends for, or from shared_bytes on
+  ///           that of a shared heap; and the constant cost of CoalescingHeap for each arena of
+  ///           that heap, from the oldest on, until one serves; system calls for a new arena.
   void* allocate(std::size_t bytes, std::size_t alignment = 16) noexcept;
 
   /// Takes a block back, from whichever thread; nullptr is nothing. A double free, a pointer that

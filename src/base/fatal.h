@@ -7,6 +7,13 @@ namespace strata {
 /// Writes "strata: <sentence>" to standard error and aborts. Allocates nothing.
 [[noreturn]] void fatal(std::string_view sentence) noexcept;
 
+/// Aborts alone: for whoever has said more than a sentence.
+[[noreturn]] void die() noexcept;
+
+/// Whether a thread said such a sentence while it held a lock: nobody will ever release it. What
+/// still allocates, as the program's handler of SIGABRT, must not wait for locks.
+bool has_died_with_locks() noexcept;
+
 /// The same about an address: "strata: <before><address><after>", as in
 /// fatal_pointer("double free of ", p, ": it is already free").
 [[noreturn]] void fatal_pointer(std::string_view before, const void* address,

@@ -17,6 +17,8 @@ thread_local std::uint16_t t_held[static_cast<int>(LockRank::kLeaf) + 1];
 
 }  // namespace
 
+constinit thread_local std::atomic<std::uint32_t> t_locks_taken{0};
+
 void Lock::lock_slowly() noexcept {
   for (int i = 0; i < kSpins; ++i) {
     std::uint32_t expected = kFree;
@@ -35,7 +37,7 @@ void Lock::lock_slowly() noexcept {
 void Lock::wake_waiter() noexcept { os::wake_one(reinterpret_cast<const std::uint32_t*>(&state_)); }
 
 #ifndef NDEBUG
-void Lock::note_taken() noexcept {
+void Lock::note_rank() noexcept {
   // Locks of the same rank may be held together only by fork(), which takes them in a fixed order.
   for (int above = static_cast<int>(rank_) + 1; above <= static_cast<int>(LockRank::kLeaf);
        ++above) {
@@ -45,7 +47,7 @@ void Lock::note_taken() noexcept {
   ++t_held[static_cast<int>(rank_)];
 }
 
-void Lock::note_released() noexcept { --t_held[static_cast<int>(rank_)]; }
+void Lock::forget_rank() noexcept { --t_held[static_cast<int>(rank_)]; }
 #endif
 
 }  // namespace strata

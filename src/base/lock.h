@@ -5,12 +5,26 @@
 
 namespace strata {
 
+/// Locks that the calling thread holds or waits for. Relaxed: only the thread itself and its signal
+/// handlers look, hence the signal fences around.
+extern constinit thread_local std::atomic<std::uint32_t> t_locks_taken;
+
+/// Whether the calling thread may hold a Lock. True in a signal handler means that it interrupted
+/// such a thread: it must not wait for any of them.
+inline bool is_any_lock_held_here() noexcept {
+  return t_locks_taken.load(std::memory_order_relaxed) != 0;
+}
+
 /// The order in which locks are taken: only ever upwards, so no two threads can wait for each
 /// other. fork() takes all of them in this order. Tests and objects of the toolkit that never nest
 /// use kLeaf.
 enum class LockRank : std::uint8_t {
   kStart,           ///< making the process's malloc ready
   kScavenger,       ///< one round of returning memory
+  kWatcher,         ///< what a watcher of allocations knows
+  kGuardPool,       ///< guard pages: which slot holds what
+  kCheckedObjects,  ///< full checks: one per size class, around what its CentralList does
+  kBlockRecords,    ///< full checks: the table of large and huge blocks
   kThreadRegistry,  ///< the list of thread caches, parked ones included
   kThreadBins,      ///< one per thread cache: its bins do not move while somebody counts
   kCentralList,     ///< one per size class; two are never held at once, except by fork
@@ -39,7 +53,8 @@ class Lock {
   Lock& operator=(const Lock&) = delete;
 
   void lock() noexcept {
-    note_taken();
+    note_rank();
+    count_taken();
     std::uint32_t expected = kFree;
     // acquire pairs with the release in unlock(): the next holder sees all that this one wrote.
     if (!state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,
@@ -49,26 +64,30 @@ class Lock {
   }
 
   bool try_lock() noexcept {
+    count_taken();
     std::uint32_t expected = kFree;
     if (!state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,
                                         std::memory_order_relaxed)) {
+      count_released();
       return false;
     }
-    note_taken();
+    note_rank();
     return true;
   }
 
   void unlock() noexcept {
-    note_released();
+    forget_rank();
     if (state_.exchange(kFree, std::memory_order_release) == kContended) wake_waiter();
+    count_released();
   }
 
   bool is_held() const noexcept { return state_.load(std::memory_order_relaxed) != kFree; }
 
   /// In the child of fork(): waiters of the parent do not exist here.
   void reset_after_fork() noexcept {
-    note_released();
+    forget_rank();
     state_.store(kFree, std::memory_order_relaxed);
+    count_released();
   }
 
  private:
@@ -78,12 +97,23 @@ class Lock {
 
   void lock_slowly() noexcept;
   void wake_waiter() noexcept;
+  // Counted from before it is taken until after it is released.
+  static void count_taken() noexcept {
+    t_locks_taken.store(t_locks_taken.load(std::memory_order_relaxed) + 1,
+                        std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  static void count_released() noexcept {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    t_locks_taken.store(t_locks_taken.load(std::memory_order_relaxed) - 1,
+                        std::memory_order_relaxed);
+  }
 #ifdef NDEBUG
-  void note_taken() noexcept {}
-  void note_released() noexcept {}
+  void note_rank() noexcept {}
+  void forget_rank() noexcept {}
 #else
-  void note_taken() noexcept;
-  void note_released() noexcept;
+  void note_rank() noexcept;
+  void forget_rank() noexcept;
 #endif
 
   std::atomic<std::uint32_t> state_{kFree};

@@ -53,6 +53,23 @@ TEST(Lock, TryLockTakesAFreeLockAndNoOther) {
   }).join();
 }
 
+TEST(Lock, AThreadKnowsWhetherItHoldsAny) {
+  Lock first(LockRank::kStart);
+  Lock second(LockRank::kLeaf);
+  EXPECT_FALSE(is_any_lock_held_here());
+  first.lock();
+  EXPECT_TRUE(second.try_lock());
+  EXPECT_FALSE(second.try_lock());
+  std::thread([] { EXPECT_FALSE(is_any_lock_held_here()) << "another thread's locks"; }).join();
+  first.unlock();
+  EXPECT_TRUE(is_any_lock_held_here());
+  second.unlock();
+  EXPECT_FALSE(is_any_lock_held_here());
+  first.lock();
+  first.reset_after_fork();
+  EXPECT_FALSE(is_any_lock_held_here());
+}
+
 TEST(Lock, GuardReleasesAtTheEndOfItsBlock) {
   Lock lock(LockRank::kLeaf);
   {

@@ -28,7 +28,7 @@ void* MetadataArena::allocate(std::size_t bytes) noexcept {
   if (rounded > fresh_bytes_) {
     const std::size_t chunk = rounded > kChunkBytes ? rounded : kChunkBytes;
     auto* memory = static_cast<char*>(pages_.map(chunk));
-    if (memory == nullptr) return nullptr;
+    if (memory == nullptr) return split_larger(index);
     mapped_bytes_.fetch_add(chunk, std::memory_order_relaxed);
     if (rounded == chunk) return memory;
     fresh_ = memory;  // the old rest is smaller than one request: accepted loss, never touched
@@ -38,6 +38,23 @@ void* MetadataArena::allocate(std::size_t bytes) noexcept {
   fresh_ += rounded;
   fresh_bytes_ -= rounded;
   return memory;
+}
+
+/// The first of the smallest free block that is larger; its rest is free in parts.
+void* MetadataArena::split_larger(int index) noexcept {
+  int larger = index + 1;
+  while (larger < kSizes && free_[larger] == nullptr) ++larger;
+  if (larger >= kSizes) return nullptr;
+  FreeBlock* const block = free_[larger];
+  free_[larger] = block->next;
+  while (larger > index) {
+    --larger;
+    auto* const half =
+        reinterpret_cast<FreeBlock*>(reinterpret_cast<char*>(block) + (kMinBytes << larger));
+    half->next = free_[larger];
+    free_[larger] = half;
+  }
+  return block;
 }
 
 void MetadataArena::deallocate(void* memory, std::size_t bytes) noexcept {

@@ -8,7 +8,8 @@
 
 namespace strata {
 
-/// Memory for our own bookkeeping: never mixed with the user's, zero when fresh, recycled by size.
+/// Memory for our own bookkeeping: never mixed with the user's, zero when fresh, recycled by size;
+/// a larger block is split only when the kernel gives no more.
 /// Requests are rounded up to a power of two of at least 64 bytes (one cache line, so that two
 /// owners never share one). Nothing goes back to the kernel: bookkeeping is below 1% of the heap.
 /// \threads  Any number at once; one lock.
@@ -41,6 +42,8 @@ class MetadataArena {
   struct FreeBlock {
     FreeBlock* next;
   };
+  void* split_larger(int index) noexcept;
+
   static constexpr int kSizes = 20;  // 64 bytes to 32 MiB
 
   Lock lock_{LockRank::kMetadata};

@@ -132,6 +132,25 @@ TEST(MetadataArena, ARefusedChunkLeavesTheFreshRestInUse) {
   EXPECT_EQ(number(arena.allocate(64)), number(first) + 64);
 }
 
+TEST(MetadataArena, SplitsALargerBlockWhenTheKernelGivesNoMore) {
+  FakePageSource pages;
+  MetadataArena arena(pages);
+  void* large = arena.allocate(kChunk);
+  arena.deallocate(large, kChunk);
+  pages.refuse_from_call(1);
+  std::set<std::uintptr_t> starts;
+  for (std::size_t i = 0; i < kChunk / 4096; ++i) {
+    void* p = arena.allocate(4096);
+    ASSERT_NE(p, nullptr) << i;
+    EXPECT_EQ((number(p) - number(large)) % 4096, 0u);
+    EXPECT_LT(number(p) - number(large), kChunk);
+    EXPECT_TRUE(starts.insert(number(p)).second) << "handed out twice";
+  }
+  EXPECT_EQ(arena.allocate(4096), nullptr);
+  arena.deallocate(large, 4096);
+  EXPECT_NE(arena.allocate(64), nullptr) << "a part can be split again";
+}
+
 TEST(MetadataArena, ServesManyThreadsAtOnce) {
   constexpr int kThreads = 8;
   constexpr int kRounds = 2'000;

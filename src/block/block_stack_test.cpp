@@ -1,5 +1,5 @@
 #include <strata/detail/block_stack.hpp>
-#include <strata/detail/short_stride.hpp>
+#include <strata/detail/cell_stride.hpp>
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <vector>
 
 namespace strata::detail {
 namespace {
@@ -45,62 +46,104 @@ TEST(FixedStride, AgreesWithTheStrideKnownAtRunTime) {
   }
 }
 
-TEST(ShortStride, AgreesWithTheOtherStridesBelowFourGibibytes) {
+TEST(CellStride, CountsInCellsOfTheLargestPowerOfTwo) {
+  for (std::uint32_t stride : {8u, 24u, 32u, 40u, 48u, 256u, 70000u, 1u << 31}) {
+    const CellStride by(stride);
+    EXPECT_EQ(by.cells() * by.cell_bytes(), stride);
+    EXPECT_EQ(by.cells() % 2, 1u);
+    for (std::size_t block : {0u, 1u, 2u, 1000u}) {
+      EXPECT_EQ(by.index_of(block * stride), block * by.cells());
+      EXPECT_EQ(by.quotient_of(block * stride), block * by.cells());
+    }
+  }
+}
+
+TEST(CellStride, GivesANumberAboveEveryCellWhereNoCellStarts) {
   std::mt19937_64 random(3);
-  for (std::uint32_t stride : {8u, 24u, 32u, 40u, 72u, 256u, 70000u, 1u << 31}) {
+  for (std::uint32_t stride : {8u, 24u, 48u, 256u, 70000u}) {
+    const CellStride by(stride);
     for (int i = 0; i < 20000; ++i) {
-      const std::uint64_t offset = i < 5000 ? static_cast<unsigned>(i) : random() >> 32;
-      if (offset % stride == 0) {
-        EXPECT_EQ(ShortStride(stride).index_of(offset), offset / stride);
-        EXPECT_EQ(ShortStride(stride).quotient_of(offset), offset / stride);
+      const std::size_t offset = i < 5000 ? static_cast<std::size_t>(i) : random();
+      if (offset % by.cell_bytes() == 0) {
+        EXPECT_EQ(by.index_of(offset), offset / by.cell_bytes());
       } else {
-        EXPECT_EQ(ShortStride(stride).index_of(offset), ~std::size_t{0});
+        EXPECT_GT(by.index_of(offset), std::numeric_limits<std::size_t>::max() / by.cell_bytes());
       }
     }
   }
 }
 
-template <typename Stack>
+template <typename StrideOf, Checks kChecks>
 struct StackInMemory {
-  StackInMemory(std::size_t stride, std::size_t capacity)
-      : blocks(new char[stride * capacity]),
-        metadata(new void*[Stack::metadata_bytes(capacity) / sizeof(void*) + 1]),
-        stack(RunTimeStride(stride), blocks.get(), capacity, metadata.get()) {}
+  using Stride = StrideOf;
+  using Stack = BlockStack<Stride, kChecks>;
+  StackInMemory(Stride stride, std::size_t capacity)
+      : blocks(new char[stride.bytes() * capacity]),
+        metadata(new void*[Stack::metadata_bytes(capacity, stride.cells()) / sizeof(void*) + 1]()),
+        stack(stride, blocks.get(), capacity, metadata.get()) {}
   std::unique_ptr<char[]> blocks;
   std::unique_ptr<void*[]> metadata;
   Stack stack;
 };
 
-template <typename Stack>
+template <typename Form>
 class BlockStackTest : public testing::Test {};
-using Forms = testing::Types<BlockStack<RunTimeStride, Checks::kAlways>,
-                             BlockStack<RunTimeStride, Checks::kNever>>;
+using Forms = testing::Types<
+    StackInMemory<RunTimeStride, Checks::kAlways>, StackInMemory<RunTimeStride, Checks::kNever>,
+    StackInMemory<CellStride, Checks::kAlways>, StackInMemory<CellStride, Checks::kNever>>;
 TYPED_TEST_SUITE(BlockStackTest, Forms);
 
 TYPED_TEST(BlockStackTest, FindsEveryLiveBlockAndNoOther) {
-  StackInMemory<TypeParam> made(24, 100);
-  TypeParam& stack = made.stack;
-  for (int i = 0; i < 90; ++i) ASSERT_NE(stack.take(), nullptr);
+  TypeParam made(typename TypeParam::Stride(24), 100);
+  auto& stack = made.stack;
+  std::vector<void*> taken(90);
+  for (void*& block : taken) ASSERT_NE(block = stack.take(), nullptr);
   for (std::size_t i = 0; i < 90; ++i) {
     if (i % 7 != 3 && i != 89) {
-      ASSERT_TRUE(stack.mark_free(stack.at(i)));
-      stack.push(stack.at(i));
+      ASSERT_TRUE(stack.mark_free(taken[i]));
+      stack.push(taken[i]);
     }
   }
   stack.refresh_states();
   stack.check_invariants();
   std::size_t expected = 3;
   std::size_t found = 0;
-  for (std::size_t i = stack.next_live(0); i < stack.fresh_count(); i = stack.next_live(i + 1)) {
-    EXPECT_EQ(i, expected);
+  for (std::size_t i = stack.next_live(0); i < stack.fresh_end(); i = stack.next_live(i + 1)) {
+    EXPECT_EQ(stack.at(i), taken[expected]);
     EXPECT_TRUE(stack.is_live(stack.at(i)));
-    expected = i + 7 > 89 ? 89 : i + 7;
+    expected = expected + 7 > 89 ? 89 : expected + 7;
     ++found;
   }
   EXPECT_EQ(found, stack.live());
+  EXPECT_EQ(found, 14u);
 }
 
-static_assert(sizeof(BlockStack<ShortStride, Checks::kAlways>) <= kCacheLineBytes,
+TYPED_TEST(BlockStackTest, HandsOutItsCapacityAndNoMore) {
+  TypeParam made(typename TypeParam::Stride(40), 7);
+  EXPECT_EQ(made.stack.capacity(), 7u);
+  EXPECT_EQ(made.stack.bytes(), 280u);
+  for (int i = 0; i < 7; ++i) EXPECT_EQ(made.stack.take(), made.blocks.get() + 40 * i);
+  EXPECT_TRUE(made.stack.is_exhausted());
+  EXPECT_EQ(made.stack.take(), nullptr);
+  EXPECT_EQ(made.stack.live(), 7u);
+}
+
+TEST(BlockStackOfCells, TellsABlockFromEveryOtherAddressInItsRange) {
+  StackInMemory<CellStride, Checks::kAlways> made(CellStride(48), 20);
+  for (int i = 0; i < 10; ++i) made.stack.take();
+  const char* first = made.blocks.get();
+  for (int offset = -100; offset < 20 * 48 + 100; ++offset) {
+    const char* p = first + offset;
+    EXPECT_EQ(made.stack.is_live(p), offset >= 0 && offset % 48 == 0 && offset < 10 * 48) << offset;
+    if (made.stack.is_live(p)) continue;
+    EXPECT_FALSE(made.stack.mark_free(p)) << offset;
+    EXPECT_EQ(made.stack.fault_of(p), offset < 0 || offset >= 20 * 48 ? BadPointer::kForeign
+                                      : offset % 48 != 0              ? BadPointer::kInside
+                                                         : BadPointer::kNeverAllocated);
+  }
+}
+
+static_assert(sizeof(BlockStack<CellStride, Checks::kAlways>) <= kCacheLineBytes,
               "a class of a SizeClassAllocator costs one cache line");
 
 TEST(BlockLayout, KeepsTheBookkeepingACacheLineAwayFromTheLastBlock) {

@@ -4,18 +4,16 @@
 
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
+#include <boost/lockfree/detail/freelist.hpp>
 #include <boost/pool/pool.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <memory_resource>
-#include <numeric>
-#include <random>
-#include <set>
 #include <string>
-#include <vector>
+
+#include "block/verified_work.h"
 
 /// \file  What our pools are measured against, all in one binary: three limits that a real pool
 /// cannot pass, and what a program uses today. Each is made for n blocks of kBytes and has
@@ -125,6 +123,30 @@ class BoostPool {
   boost::pool<> pool_;
 };
 
+/// The free list under boost::lockfree's containers, as it is when threads share it.
+template <std::size_t kBytes>
+class BoostLockfree {
+  struct alignas(kBytes % alignof(std::max_align_t) == 0 ? alignof(std::max_align_t)
+                                                         : alignof(void*)) Block {
+    unsigned char bytes[kBytes];
+  };
+  struct Freelist : boost::lockfree::detail::freelist_stack<Block> {
+    using Base = boost::lockfree::detail::freelist_stack<Block>;
+    explicit Freelist(std::size_t n) : Base(std::allocator<Block>(), n) {}
+    using Base::allocate;
+    using Base::deallocate;
+  };
+
+ public:
+  static constexpr const char* kName = "boost_lockfree";
+  explicit BoostLockfree(std::size_t n) : pool_(n) {}
+  void* allocate() { return pool_.template allocate<true, true>(); }
+  void deallocate(void* p) { pool_.template deallocate<true>(static_cast<Block*>(p)); }
+
+ private:
+  Freelist pool_;
+};
+
 template <std::size_t kBytes>
 class PmrPool {
  public:
@@ -176,43 +198,6 @@ struct Unchecked : BlocksInBuffer<kBytes, UncheckedBlockAllocator> {
   static constexpr const char* kName = "UncheckedBlockAllocator";
   using BlocksInBuffer<kBytes, UncheckedBlockAllocator>::BlocksInBuffer;
 };
-
-// --- helpers -------------------------------------------------------------------------------------
-
-inline std::vector<std::uint32_t> shuffled(std::size_t n) {
-  std::vector<std::uint32_t> order(n);
-  std::iota(order.begin(), order.end(), 0u);
-  std::shuffle(order.begin(), order.end(), std::mt19937(7));
-  return order;
-}
-
-/// Takes n blocks three times, in between freed in random order; each must be there, apart from the
-/// others and hold its bytes.
-/// \returns  The number of failures: what was nullptr, twice there or overwritten.
-template <typename Pool>
-std::size_t failures_of(Pool& pool, std::size_t n, std::size_t bytes) {
-  std::size_t failures = 0;
-  const auto order = shuffled(n);
-  std::vector<unsigned char*> live(n);
-  for (int round = 0; round < 3; ++round) {
-    for (std::size_t i = 0; i < n; ++i) {
-      live[i] = static_cast<unsigned char*>(pool.allocate());
-      if (live[i] != nullptr) {
-        std::memset(live[i], static_cast<int>(i), bytes);
-      } else {
-        ++failures;
-      }
-    }
-    failures += n - std::set<unsigned char*>(live.begin(), live.end()).size();
-    for (std::uint32_t i : order) {
-      if (live[i] == nullptr) continue;
-      failures += static_cast<std::size_t>(
-                      std::count(live[i], live[i] + bytes, static_cast<unsigned char>(i))) != bytes;
-      pool.deallocate(live[i]);
-    }
-  }
-  return failures;
-}
 
 /// Lets the compiler assume nothing about an object from here on.
 template <typename T>

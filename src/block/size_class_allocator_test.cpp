@@ -129,7 +129,25 @@ TYPED_TEST(SizeClassAllocatorTest, LivesOnAnArenaThatOthersUseToo) {
   EXPECT_TRUE(arena.owns(block));
   EXPECT_FALSE(sizes.owns(before));
   EXPECT_TRUE(sizes.owns(block));
-  EXPECT_THROW(TypeParam(arena, {64, 128}), std::bad_alloc) << "two runs of 1 MiB do not fit";
+  const std::size_t rest = arena.available_pages() * os::page_bytes();
+  EXPECT_THROW(TypeParam(arena, {64, 128}, rest), std::bad_alloc) << "two such runs do not fit";
+}
+
+TYPED_TEST(SizeClassAllocatorTest, TrustsNothingThatLiesOnAnArenaUsedBefore) {
+  PageArena arena(64 * os::page_bytes());
+  const std::size_t pages = arena.available_pages();
+  std::memset(arena.allocate_pages(pages), 1, pages * os::page_bytes());
+  arena.reset();
+  TypeParam sizes(arena, {16, 24, 48, 1000}, 8 * os::page_bytes());
+  for (std::size_t size : {16u, 24u, 48u, 1000u}) {
+    auto* block = static_cast<char*>(sizes.allocate(size));
+    sizes.check_invariants();
+    if constexpr (std::is_same_v<TypeParam, SizeClassAllocator>) {
+      EXPECT_DEATH(sizes.deallocate(block + 8), "it points into a block");
+      EXPECT_DEATH(sizes.deallocate(block + sizes.class_size_of(block)), "was never allocated");
+    }
+    sizes.deallocate(block);
+  }
 }
 
 TYPED_TEST(SizeClassAllocatorTest, KeepsItsBlocksWhenItMoves) {
@@ -205,6 +223,16 @@ TEST(SizeClassAllocatorDeathTest, DiesOfEveryBadPointer) {
   EXPECT_DEATH(sizes.deallocate(block + 8), "it points into a block, not at its start");
   EXPECT_DEATH(sizes.deallocate(block + 128), "this block was never allocated");
   EXPECT_DEATH(sizes.deallocate(other), "it is already free");
+}
+
+TEST(SizeClassAllocatorDeathTest, DiesOfAPointerIntoABlockOfAnySize) {
+  SizeClassAllocator sizes({16, 24, 48, 1000});
+  for (std::size_t size : {16u, 24u, 48u, 1000u}) {
+    auto* block = static_cast<char*>(sizes.allocate(size));
+    for (std::size_t offset : {std::size_t{1}, std::size_t{8}, size / 2, size - 8, size - 1}) {
+      EXPECT_DEATH(sizes.deallocate(block + offset), "it points into a block") << size;
+    }
+  }
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "central/central_list.h"
@@ -26,6 +28,12 @@ class Central {
   /// \returns  How many, at least 1 unless out of memory.
   std::size_t claim(unsigned size_class, void** end, std::size_t count) noexcept;
 
+  /// Claims one object past the ready stage, anywhere in its span. \returns nullptr when out of
+  /// memory
+  void* claim_at_random(unsigned size_class, std::uint64_t random) noexcept {
+    return lists_[size_class].claim_at_random(random);
+  }
+
   /// Takes back objects of the class, the ready stage first.
   void release(unsigned size_class, void* const* objects, std::size_t count) noexcept;
 
@@ -38,12 +46,12 @@ class Central {
   /// holes of spans that were left alone since. \returns bytes given back to the kernel
   std::size_t release_unneeded() noexcept;
   /// Moves all of the ready stage to its spans, and returns all holes. \returns bytes given back
-  std::size_t release_all() noexcept {
-    // The first round ends the count of what was needed, so that everything is unneeded in the
-    // others: what the second moves into spans is left alone in the third.
-    std::size_t returned = release_unneeded();
-    returned += release_unneeded();
-    return returned + release_unneeded();
+  std::size_t release_all() noexcept;
+
+  /// Bytes in the ready stage: a hint, without a lock.
+  std::size_t ready_bytes() const noexcept {
+    const std::ptrdiff_t bytes = ready_bytes_.load(std::memory_order_relaxed);
+    return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
   }
 
   ClassStatistics statistics(unsigned size_class) noexcept {
@@ -76,8 +84,15 @@ class Central {
       : lists_{CentralList{kClasses, spans}...},
         transfers_{TransferCache{transfer_capacity(kClasses), metadata}...} {}
 
+  void add_ready(unsigned size_class, std::ptrdiff_t objects) noexcept {
+    const auto bytes = static_cast<std::ptrdiff_t>(SizeClassMap::bytes_of(size_class));
+    ready_bytes_.fetch_add(objects * bytes, std::memory_order_relaxed);
+  }
+
   CentralList lists_[SizeClassMap::kCount];
   TransferCache transfers_[SizeClassMap::kCount];
+  // relaxed: a sum that guards nothing. Added to outside the locks, so it may be below 0 at times.
+  std::atomic<std::ptrdiff_t> ready_bytes_{0};
 };
 
 }  // namespace strata

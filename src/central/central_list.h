@@ -39,15 +39,22 @@ class CentralList {
   /// \cost     One word of a bitmap per up to 64 objects, a page-heap call per new span.
   std::size_t claim(void** end, std::size_t count) noexcept;
 
+  /// Claims one object anywhere in a span, by the bits of `random`.
+  /// \returns  nullptr when out of memory.
+  void* claim_at_random(std::uint64_t random) noexcept;
+
   /// Takes back `count` objects.
   /// \errors  A pointer that is no claimed object of this class is fatal, with its sentence.
   void release(void* const* objects, std::size_t count) noexcept;
 
-  /// Returns the holes of spans whose free objects have stayed the same since the last call: OS
-  /// pages that hold nothing but free objects go back to the kernel, the objects stay in the span.
+  /// Returns the holes of spans: OS pages that hold nothing but free objects go back to the kernel,
+  /// the objects stay in the span. Each span is looked at once per change of its free objects.
+  ///   kQuiet  only spans whose free objects have stayed the same since the last call
+  ///   kAll    every span
   /// \returns  Bytes given back. \cost a system call per hole, under the lock for a few spans at a
   /// time
-  std::size_t release_unneeded() noexcept;
+  enum class Spans { kQuiet, kAll };
+  std::size_t release_holes(Spans which) noexcept;
 
   Statistics statistics() noexcept;
   void check_invariants() noexcept;
@@ -60,14 +67,21 @@ class CentralList {
   static_assert((kPageBytes / SizeClassMap::kGrain) >> (kWidths - 1) == 0,
                 "a free count has fewer bits than lists");
 
+  Span* take_span_with_free_objects(std::ptrdiff_t& pending) noexcept;
+  void count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept;
   Span& span_of(const void* object) const noexcept;
-  void* const* put_objects(Span& span, void* const* objects, void* const* end) noexcept;
-  bool is_quiet(Span& span) noexcept;
+  void* const* put_objects(Span& span, void* const* objects, void* const* end,
+                           std::ptrdiff_t& pending) noexcept;
+  bool is_due(Span& span, Spans which) noexcept;
   void file(Span& span) noexcept;
   void unfile(Span& span, unsigned width) noexcept;
 
-  // Chosen: the class's other users wait for at most so many spans' system calls, some 50 µs.
-  static constexpr int kSpansPerHold = 16;
+  // Chosen: the class's other users wait for at most so many spans' system calls, or so many looks
+  // at spans, some 50 µs either way.
+  static constexpr unsigned kSpansPerHold = 16;
+  static constexpr unsigned kLooksPerHold = 256;
+  /// seen_free of a span that objects were taken from: equal to no count of free objects.
+  static constexpr std::uint32_t kNotSeen = ~std::uint32_t{0};
 
   Lock lock_{LockRank::kCentralList};
   SpanSource& spans_;
@@ -76,6 +90,7 @@ class CentralList {
   // All below is guarded by lock_.
   std::uint32_t nonempty_ = 0;  // bit w: by_free_[w] has a span
   IntrusiveList<Span> by_free_[kWidths];
+  std::size_t listed_[kWidths] = {};  // how many spans by_free_[w] has
   std::size_t span_count_ = 0;
   std::size_t claimed_ = 0;
   std::size_t free_ = 0;

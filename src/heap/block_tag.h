@@ -20,7 +20,9 @@ enum class BlockState : std::uint32_t {
 
 constexpr bool is_state(BlockState state) noexcept { return state <= BlockState::kReturned; }
 constexpr bool is_free(BlockState state) noexcept {
-  return state >= BlockState::kFree && is_state(state);
+  constexpr auto kFirst = static_cast<std::uint32_t>(BlockState::kFree);
+  constexpr auto kLast = static_cast<std::uint32_t>(BlockState::kReturned);
+  return static_cast<std::uint32_t>(state) - kFirst <= kLast - kFirst;
 }
 
 /// The boundary tag: the 8 bytes in front of every block, live or free. It lies at an address
@@ -61,9 +63,8 @@ struct BlockTag {
   void set_state(std::uint32_t granules, BlockState state) noexcept {
     store(seal, seal_for(granules, state));
   }
-  void set_previous_is_free(bool value) noexcept {
-    store(size, (load(size) & ~1u) | static_cast<std::uint32_t>(value));
-  }
+  void note_free_previous() noexcept { store(size, load(size) | 1u); }
+  void note_live_previous() noexcept { store(size, load(size) & ~1u); }
 
   /// What the seal must be for that size and state. Cheap, because every operation checks or writes
   /// three to five of them.

@@ -69,63 +69,65 @@ void CoalescingHeap::adopt_region(void* region, std::size_t bytes) noexcept {
 
 /// The lowest bin from `bin` on that is not empty, kBins if there is none.
 inline std::uint32_t CoalescingHeap::find(std::uint32_t bin) const noexcept {
-  std::uint32_t word = bin / 64;
-  std::uint64_t bits = words_[word] & (~std::uint64_t{0} << (bin % 64));
-  if (bits == 0) [[unlikely]] {
-    const std::uint32_t above = summary_ & (~std::uint32_t{1} << word);
-    if (above == 0) return kBins;
-    word = static_cast<std::uint32_t>(std::countr_zero(above));
-    bits = words_[word];
-  }
+  const std::uint32_t word = bin / 64;
+  const std::uint64_t bits = words_[word] & (~std::uint64_t{0} << (bin % 64));
+  if (bits == 0) [[unlikely]]
+    return find_above(word);
   return word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
+}
+
+/// At most kWords steps, and seldom; a word over the words would have to be kept at every change.
+[[gnu::noinline]] std::uint32_t CoalescingHeap::find_above(std::uint32_t word) const noexcept {
+  while (++word < kWords) {
+    if (words_[word] != 0) {
+      return word * 64 + static_cast<std::uint32_t>(std::countr_zero(words_[word]));
+    }
+  }
+  return kBins;
 }
 
 // Lists have no branches for their ends: index 0 is a block of links that nobody reads, in front of
 // the first. Whether a list is empty is as good as random, and a branch on it would cost more than
 // all the rest.
 
-inline void CoalescingHeap::link(std::uint32_t index, std::uint32_t granules) noexcept {
-  const std::uint32_t number = size_bins::bin_of(granules);
-  Bin& bin = bins_[number];
-  FreeBlock* block = at(index);
-  const std::uint32_t head = bin.head;
+inline void CoalescingHeap::link(FreeBlock* block, std::uint32_t index,
+                                 std::uint32_t granules) noexcept {
+  const std::uint32_t bin = size_bins::bin_of(granules);
+  const std::uint32_t head = heads_[bin];
   block->next = head;
   block->previous = 0;
-  bin.head = index;
-  ++bin.count;
+  heads_[bin] = index;
   at(head)->previous = index;
-  words_[number / 64] |= std::uint64_t{1} << (number % 64);
-  summary_ |= 1u << (number / 64);
+  words_[bin / 64] |= std::uint64_t{1} << (bin % 64);
 }
 
-inline void CoalescingHeap::count_down(std::uint32_t number) noexcept {
-  const bool is_empty = --bins_[number].count == 0;
-  const std::uint64_t bits = words_[number / 64] ^ (std::uint64_t{is_empty} << (number % 64));
-  words_[number / 64] = bits;
-  if (bits == 0) [[unlikely]]
-    summary_ &= ~(1u << (number / 64));
+/// The bit of a bin that holds a block no more, if that was the last.
+inline void CoalescingHeap::clear_bit(std::uint32_t bin, bool is_empty) noexcept {
+  words_[bin / 64] ^= std::uint64_t{is_empty} << (bin % 64);
 }
 
 inline void CoalescingHeap::unlink(std::uint32_t index, std::uint32_t granules) noexcept {
   FreeBlock* block = at(index);
   const std::uint32_t next = block->next;
   const std::uint32_t previous = block->previous;
-  const std::uint32_t number = size_bins::bin_of(granules);
   if (next >= end_ || previous >= end_) [[unlikely]]
     die_of_write_after_free(&block->tag);
-  std::uint32_t& from = previous != 0 ? at(previous)->next : bins_[number].head;
+  const std::uint32_t bin = size_bins::bin_of(granules);
+  // Whether the block is its list's head is a coin toss, too; written so that it is no branch.
+  const auto in_head = reinterpret_cast<std::uintptr_t>(&heads_[bin]);
+  const auto in_block = reinterpret_cast<std::uintptr_t>(&at(previous)->next);
+  const std::uintptr_t is_behind = -std::uintptr_t{previous != 0};
+  auto& from = *reinterpret_cast<std::uint32_t*>(in_head ^ ((in_head ^ in_block) & is_behind));
   if ((from != index) | ((next != 0) & (at(next)->previous != index))) [[unlikely]] {
     die_of_write_after_free(&block->tag);
   }
   from = next;
   at(next)->previous = previous;
-  count_down(number);
+  clear_bit(bin, (next | previous) == 0);
 }
 
 /// Takes the head out of a bin that has one. \returns its size.
-inline std::uint32_t CoalescingHeap::pop(std::uint32_t number) noexcept {
-  FreeBlock* block = at(bins_[number].head);
-  count_down(number);
+inline std::uint32_t CoalescingHeap::pop(FreeBlock* block, std::uint32_t bin) noexcept {
   const std::uint32_t granules = block->granules();
   const std::uint32_t next = block->next;
   if (!is_free(block->tag.state_in(block->tag.load_seal(), granules))) [[unlikely]] {
@@ -133,8 +135,9 @@ inline std::uint32_t CoalescingHeap::pop(std::uint32_t number) noexcept {
   }
   if (next >= end_) [[unlikely]]
     die_of_write_after_free(&block->tag);
-  bins_[number].head = next;
+  heads_[bin] = next;
   at(next)->previous = 0;
+  clear_bit(bin, next == 0);
   return granules;
 }
 
@@ -142,25 +145,26 @@ inline std::uint32_t CoalescingHeap::pop(std::uint32_t number) noexcept {
 /// The block in front is live, for free neighbours are merged first.
 inline void CoalescingHeap::make_free(std::uint32_t index, std::uint32_t granules,
                                       BlockState state) noexcept {
-  at(index)->tag.set(granules, false, state);
-  FreeBlock* behind = at(index + granules);
+  FreeBlock* block = at(index);
+  block->tag.set(granules, false, state);
+  FreeBlock* behind = block->behind(granules);
   behind->size_of_previous() = granules;
-  behind->tag.set_previous_is_free(true);
-  link(index, granules);
+  behind->tag.note_free_previous();
+  link(block, index, granules);
 }
 
 /// Makes a live block of `wanted` granules at `index`, out of `found` granules whose tag is there
 /// but which are in no bin, and a free one of the rest, which stays as clean as it was. Less than
 /// the smallest block stays with the live one.
-inline void* CoalescingHeap::take(std::uint32_t index, std::uint32_t found, std::uint32_t wanted,
-                                  bool previous_is_free) noexcept {
+[[gnu::noinline]] void* CoalescingHeap::take(std::uint32_t index, std::uint32_t found,
+                                             std::uint32_t wanted, bool previous_is_free) noexcept {
   FreeBlock* block = at(index);
   if (found - wanted >= kMinGranules) {
     const BlockState state = block->tag.state_in(block->tag.load_seal(), block->granules());
     make_free(index + wanted, found - wanted, is_free(state) ? state : BlockState::kFree);
   } else {
     wanted = found;
-    at(index + wanted)->tag.set_previous_is_free(false);
+    at(index + wanted)->tag.note_live_previous();
   }
   block->tag.set(wanted, previous_is_free, BlockState::kLive);
   used_granules_ += wanted;
@@ -171,25 +175,31 @@ inline void* CoalescingHeap::take(std::uint32_t index, std::uint32_t found, std:
 // --- the user's operations --------------------------------------------------------------------
 
 void* CoalescingHeap::allocate(std::size_t bytes) noexcept {
-  if (bytes >= kMaxRegionBytes) [[unlikely]]
-    return nullptr;
+  if (bytes > size_bins::kMaxTabledBytes) [[unlikely]]
+    return allocate_untabled(bytes);
+  const auto granules = static_cast<std::uint32_t>(tagged_granules(bytes));
+  return serve(granules, size_bins::kRequests[granules]);
+}
+
+[[gnu::noinline]] void* CoalescingHeap::allocate_untabled(std::size_t bytes) noexcept {
+  if (bytes >= kMaxRegionBytes) return nullptr;
   const std::uint32_t granules = granules_for(bytes);
-  const std::uint32_t bin = size_bins::bin_for(granules);
-  std::uint32_t found_bin = find(bin);
+  return serve(granules, size_bins::request_for(granules));
+}
+
+template <typename Request>
+inline void* CoalescingHeap::serve(std::uint32_t granules, const Request& request) noexcept {
+  std::uint32_t found_bin = find(request.bin);
   if (found_bin == kBins) [[unlikely]] {
     // Good fit leaves out the bin that holds this size among smaller ones: its head may do.
     found_bin = size_bins::bin_of(granules);
-    if (bins_[found_bin].count == 0 || at(bins_[found_bin].head)->granules() < granules) {
-      return nullptr;
-    }
+    if (heads_[found_bin] == 0 || at(heads_[found_bin])->granules() < granules) return nullptr;
   }
-  const std::uint32_t index = bins_[found_bin].head;
-  const std::uint32_t found = pop(found_bin);
+  const std::uint32_t index = heads_[found_bin];
   FreeBlock* block = at(index);
-  if (found_bin > size_bins::last_whole(bin)) {
-    return take(index, found, size_bins::smallest_of(bin), false);
-  }
-  at(index + found)->tag.set_previous_is_free(false);
+  const std::uint32_t found = pop(block, found_bin);
+  if (found_bin > request.last) return take(index, found, request.smallest, false);
+  block->behind(found)->tag.note_live_previous();
   block->tag.set_state(found, BlockState::kLive);
   used_granules_ += found;
   ++live_blocks_;
@@ -207,10 +217,10 @@ void* CoalescingHeap::allocate(std::size_t bytes, std::size_t alignment) noexcep
   const std::uint32_t wanted = granules_for(bytes);
   const std::uint32_t found_bin = find(size_bins::bin_for(wanted + step + kMinGranules - 1));
   if (found_bin == kBins) return nullptr;
-  const std::uint32_t index = bins_[found_bin].head;
+  const std::uint32_t index = heads_[found_bin];
   FreeBlock* block = at(index);
   const BlockState state = block->tag.state_in(block->tag.load_seal(), block->granules());
-  const std::uint32_t found = pop(found_bin);
+  const std::uint32_t found = pop(block, found_bin);
   const auto user = reinterpret_cast<std::uintptr_t>(block->user());
   auto front = static_cast<std::uint32_t>((-user & (alignment - 1)) / kGranule);
   if (front == 0) return take(index, found, wanted, false);
@@ -225,8 +235,9 @@ void* CoalescingHeap::allocate(std::size_t bytes, std::size_t alignment) noexcep
 inline std::uint32_t CoalescingHeap::index_of_live(const void* user) const noexcept {
   const auto offset =
       static_cast<std::size_t>(static_cast<const char*>(user) - base_) - BlockTag::kBytes;
-  const std::size_t index = offset / kGranule;
-  if (offset % kGranule != 0 || index - 1 >= std::size_t{end_} - 1) [[unlikely]] {
+  // One comparison for "too low", "too high" and "not on a granule": the odd bits come out on top.
+  const std::size_t index = std::rotr(offset, std::countr_zero(kGranule));
+  if (index - 1 >= std::size_t{end_} - 1) [[unlikely]] {
     fatal_pointer("foreign pointer ", user, ": no block of this coalescing heap starts there");
   }
   const BlockTag* tag = BlockTag::of(user);
@@ -244,12 +255,33 @@ inline std::uint32_t CoalescingHeap::index_of_live(const void* user) const noexc
 
 void CoalescingHeap::deallocate(void* user) noexcept {
   if (user == nullptr) return;
-  std::uint32_t index = index_of_live(user);
-  FreeBlock* block = at(index);
-  std::uint32_t granules = block->granules();
+  const std::uint32_t index = index_of_live(user);
+  auto* block = reinterpret_cast<FreeBlock*>(BlockTag::of(user));
+  const std::uint32_t size = block->tag.load_size();
+  const std::uint32_t granules = size >> 1;
   used_granules_ -= granules;
   --live_blocks_;
-  const std::uint32_t behind = merge_next(index + granules);
+  FreeBlock* behind = block->behind(granules);
+  const std::uint32_t behind_granules = behind->granules();
+  const BlockState state = behind->tag.state_in(behind->tag.load_seal(), behind_granules);
+  if ((static_cast<std::uint32_t>(state >= BlockState::kFree) | (size & 1)) == 0) [[likely]] {
+    // Nine times of ten there is nothing to merge with.
+    block->tag.set_state(granules, BlockState::kFree);
+    behind->size_of_previous() = granules;
+    behind->tag.note_free_previous();
+    link(block, index, granules);
+    return;
+  }
+  if (!is_state(state)) [[unlikely]]
+    die_of_overflow(&behind->tag);
+  merge(index, granules, is_free(state) ? behind_granules : 0);
+}
+
+/// Frees a live block of which a neighbour is free, `behind` granules behind it or one in front.
+void CoalescingHeap::merge(std::uint32_t index, std::uint32_t granules,
+                           std::uint32_t behind) noexcept {
+  FreeBlock* block = at(index);
+  if (behind != 0) unlink(index + granules, behind);
   if (block->has_free_previous()) {
     const std::uint32_t size = block->size_of_previous();
     if (size >= index) [[unlikely]]
@@ -268,23 +300,20 @@ void CoalescingHeap::deallocate(void* user) noexcept {
   make_free(index, granules + behind, BlockState::kFree);
 }
 
-/// Takes the block at `next` out of its bin if it is free. \returns its size, or 0 if it is live.
-inline std::uint32_t CoalescingHeap::merge_next(std::uint32_t next) noexcept {
-  FreeBlock* block = at(next);
-  const std::uint32_t granules = block->granules();
-  const std::uint32_t seal = block->tag.load_seal();
-  const BlockState state = block->tag.state_in(seal, granules);
-  if (!is_state(state)) [[unlikely]]
-    die_of_overflow(&block->tag);
-  if (!is_free(state)) return 0;
-  unlink(next, granules);
-  return granules;
-}
-
 void* CoalescingHeap::reallocate(void* user, std::size_t bytes) noexcept {
   if (user == nullptr) return allocate(bytes);
+  if (resize_in_place(user, bytes)) return user;
+  void* moved = allocate(bytes);
+  if (moved == nullptr) return nullptr;
+  std::memcpy(moved, user, user_bytes(at(index_of_live(user))->granules()));
+  deallocate(user);
+  return moved;
+}
+
+/// False if the block must move for that.
+bool CoalescingHeap::resize_in_place(void* user, std::size_t bytes) noexcept {
   const std::uint32_t index = index_of_live(user);
-  if (bytes >= kMaxRegionBytes) return nullptr;
+  if (bytes >= kMaxRegionBytes) return false;
   const std::uint32_t wanted = size_bins::smallest_of(size_bins::bin_for(granules_for(bytes)));
   FreeBlock* block = at(index);
   const std::uint32_t held = block->granules();
@@ -296,20 +325,14 @@ void* CoalescingHeap::reallocate(void* user, std::size_t bytes) noexcept {
     die_of_overflow(&behind->tag);
   const bool may_grow = is_free(state);
   const std::uint32_t reachable = held + (may_grow ? behind_granules : 0);
-  if (wanted <= reachable) {
-    if (wanted > held || (may_grow && wanted < held) || held - wanted >= kMinGranules) {
-      if (may_grow) unlink(index + held, behind_granules);
-      used_granules_ -= held;
-      --live_blocks_;
-      return take(index, reachable, wanted, block->has_free_previous());
-    }
-    return user;
+  if (wanted > reachable) return false;
+  if (wanted > held || (may_grow && wanted < held) || held - wanted >= kMinGranules) {
+    if (may_grow) unlink(index + held, behind_granules);
+    used_granules_ -= held;
+    --live_blocks_;
+    take(index, reachable, wanted, block->has_free_previous());
   }
-  void* moved = allocate(bytes);
-  if (moved == nullptr) return nullptr;
-  std::memcpy(moved, user, user_bytes(held));
-  deallocate(user);
-  return moved;
+  return true;
 }
 
 // --- questions --------------------------------------------------------------------------------
@@ -319,10 +342,12 @@ std::size_t CoalescingHeap::usable_size(const void* user) const noexcept {
 }
 
 std::size_t CoalescingHeap::largest_free_block() const noexcept {
-  if (summary_ == 0) return 0;
-  const auto word = static_cast<unsigned>(std::bit_width(summary_)) - 1;
-  const auto bit = static_cast<unsigned>(std::bit_width(words_[word])) - 1;
-  return user_bytes(at(bins_[word * 64 + bit].head)->granules());
+  for (std::uint32_t word = kWords; word-- > 0;) {
+    if (words_[word] == 0) continue;
+    const auto bit = static_cast<unsigned>(std::bit_width(words_[word])) - 1;
+    return user_bytes(at(heads_[word * 64 + bit])->granules());
+  }
+  return 0;
 }
 
 bool CoalescingHeap::owns(const void* address) const noexcept {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "heap/block_tag.h"
+#include "heap/size_bins.h"
 
 namespace strata {
 
@@ -21,6 +22,11 @@ struct CoalescingHeap::FreeBlock {
   BlockState state() const noexcept { return tag.state_in(tag.load_seal(), granules()); }
   void* user() noexcept { return &next; }
 
+  FreeBlock* behind(std::uint32_t granules_of_this) noexcept {
+    return reinterpret_cast<FreeBlock*>(reinterpret_cast<char*>(this) +
+                                        std::size_t{granules_of_this} * kGranuleBytes);
+  }
+
   /// The last word of the block in front, which holds its size if that is free.
   std::uint32_t& size_of_previous() noexcept {
     return *(reinterpret_cast<std::uint32_t*>(this) - 1);
@@ -34,12 +40,20 @@ inline CoalescingHeap::FreeBlock* CoalescingHeap::at(std::uint32_t index) const 
 constexpr std::uint32_t kMinGranules =
     CoalescingHeap::kMinBlockBytes / CoalescingHeap::kGranuleBytes;
 
-/// Size of the smallest block, tag included, that serves `bytes`, a number below kMaxRegionBytes.
+static_assert(kMinGranules == size_bins::kSmallest);
+
+/// Room for `bytes`, a number below kMaxRegionBytes, and the tag.
+constexpr std::size_t tagged_granules(std::size_t bytes) noexcept {
+  return (bytes + BlockTag::kBytes + BlockTag::kGranuleBytes - 1) / BlockTag::kGranuleBytes;
+}
+
+/// Size of the smallest block that serves `bytes`.
 constexpr std::uint32_t granules_for(std::size_t bytes) noexcept {
-  const std::size_t granules =
-      (bytes + BlockTag::kBytes + BlockTag::kGranuleBytes - 1) / BlockTag::kGranuleBytes;
+  const std::size_t granules = tagged_granules(bytes);
   return granules < kMinGranules ? kMinGranules : static_cast<std::uint32_t>(granules);
 }
+
+static_assert(granules_for(size_bins::kMaxTabledBytes) < size_bins::kRequests.size());
 
 /// What the user gets of a block.
 constexpr std::size_t user_bytes(std::uint32_t granules) noexcept {

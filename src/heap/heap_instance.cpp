@@ -6,6 +6,7 @@
 
 #include "base/fatal.h"
 #include "heap/free_block.h"
+#include "os/process.h"
 
 namespace strata {
 namespace {
@@ -34,6 +35,7 @@ ThreadHeaps::Options checked(ThreadHeaps::Options options) noexcept {
   return options;
 }
 
+constexpr std::uint32_t kMaxSharedHeaps = 16;
 constexpr std::size_t kTableBytes = ArenaSet::kPlaces * sizeof(ArenaSet::Place);
 
 }  // namespace
@@ -46,12 +48,39 @@ HeapInstance* HeapInstance::create(const ThreadHeaps::Options& options) noexcept
   void* memory = heap_directory::metadata().allocate(sizeof(HeapInstance));
   if (memory == nullptr) return nullptr;
   auto* instance = new (memory) HeapInstance(sound);
-  if (!heap_directory::register_instance(*instance, instance->slot_, instance->generation_)) {
+  if (!instance->make_shared_heaps() ||
+      !heap_directory::register_instance(*instance, instance->slot_, instance->generation_)) {
+    instance->destroy_shared_heaps();
     instance->~HeapInstance();
     heap_directory::metadata().deallocate(memory, sizeof(HeapInstance));
     return nullptr;
   }
   return instance;
+}
+
+/// Two per processor, so that not all threads wait for a preempted holder; more would share less. A
+/// bound on what a thread holds can not be kept in a heap that it shares.
+bool HeapInstance::make_shared_heaps() noexcept {
+  if (options_.thread_budget_bytes != ThreadHeaps::kUnlimited) return true;
+  if (options_.shared_bytes == ThreadHeaps::kUnlimited) return true;
+  const std::uint32_t count = std::min(2 * os::processor_count(), kMaxSharedHeaps);
+  void* memory = heap_directory::metadata().allocate(count * sizeof(SharedHeap));
+  if (memory == nullptr) return false;
+  shared_ = static_cast<SharedHeap*>(memory);
+  for (; shared_count_ < count; ++shared_count_) {
+    new (&shared_[shared_count_]) SharedHeap(*this, shared_count_);
+  }
+  return true;
+}
+
+void HeapInstance::destroy_shared_heaps() noexcept {
+  for (std::uint32_t i = 0; i < shared_count_; ++i) {
+    shared_[i].unmap_arenas();
+    shared_[i].~SharedHeap();
+  }
+  if (shared_ != nullptr) {
+    heap_directory::metadata().deallocate(shared_, shared_count_ * sizeof(SharedHeap));
+  }
 }
 
 void HeapInstance::destroy() noexcept {
@@ -64,6 +93,7 @@ void HeapInstance::destroy() noexcept {
     heap_directory::metadata().deallocate(heap, sizeof(ThreadHeap));
     heap = next;
   }
+  destroy_shared_heaps();
   if (arenas_.table() != nullptr) pages().unmap(arenas_.table(), kTableBytes);
   this->~HeapInstance();
   heap_directory::metadata().deallocate(this, sizeof(HeapInstance));
@@ -96,6 +126,7 @@ ThreadHeap* HeapInstance::attach() noexcept {
 void HeapInstance::abandon(ThreadHeap& heap) noexcept {
   heap.flush();
   heap.shed();
+  for (std::uint32_t i = 0; i < shared_count_; ++i) shared_[i].shed_half();
   LockGuard guard(lock_);
   heap.next_abandoned_ = abandoned_;
   abandoned_ = &heap;
@@ -118,7 +149,7 @@ HeapArena& HeapInstance::arena_of(const void* block) const noexcept {
   return *reinterpret_cast<HeapArena*>(start);
 }
 
-HeapArena* HeapInstance::map_arena(ThreadHeap& heap, std::size_t min_bytes) noexcept {
+HeapArena* HeapInstance::map_arena(ArenaHeap& heap, std::size_t min_bytes) noexcept {
   const std::size_t page = os::page_bytes();
   const std::size_t of_thread = options_.thread_budget_bytes - heap.held_bytes_;
   std::size_t bytes = std::min(options_.arena_bytes, of_thread / page * page);
@@ -173,6 +204,9 @@ bool HeapInstance::has_dirty_heap() const noexcept {
        heap = heap->next_) {
     if (heap->is_dirty()) return true;
   }
+  for (std::uint32_t i = 0; i < shared_count_; ++i) {
+    if (shared_[i].is_dirty()) return true;
+  }
   return false;
 }
 
@@ -182,6 +216,9 @@ std::size_t HeapInstance::sweep(bool is_forced, bool& is_young) noexcept {
   for (ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;
        heap = heap->next_) {
     returned += heap->sweep(is_forced, is_young);
+  }
+  for (std::uint32_t i = 0; i < shared_count_; ++i) {
+    returned += shared_[i].sweep(is_forced, is_young);
   }
   return returned;
 }
@@ -203,10 +240,14 @@ ThreadHeaps::Statistics HeapInstance::statistics() const noexcept {
   for (const ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;
        heap = heap->next_) {
     sum.allocations += heap->allocations_.get();
-    allocated_bytes += heap->allocated_bytes_.get();
+    allocated_bytes += heap->placed_bytes_.get();
     sum.failed_allocations += heap->failures_.get();
     sum.peak_bytes += heap->peak_bytes_.get();
     ++sum.heaps;
+  }
+  for (std::uint32_t i = 0; i < shared_count_; ++i) {
+    allocated_bytes += shared_[i].placed_bytes_.get();
+    sum.peak_bytes += shared_[i].peak_bytes_.get();
   }
   sum.bytes_in_use = allocated_bytes - freed_bytes;
   sum.held_bytes = held_bytes_.load(std::memory_order_relaxed);
@@ -220,6 +261,10 @@ void HeapInstance::check_invariants() noexcept {
        heap = heap->next_) {
     heap->check_invariants();
     held += heap->held_bytes_;
+  }
+  for (std::uint32_t i = 0; i < shared_count_; ++i) {
+    shared_[i].check_arenas();
+    held += shared_[i].held_bytes_;
   }
   STRATA_INVARIANT(held == held_bytes_.load(std::memory_order_relaxed),
                    "thread heaps miscount their arenas");

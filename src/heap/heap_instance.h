@@ -10,6 +10,7 @@
 #include "heap/arena_set.h"
 #include "heap/heap_directory.h"
 #include "heap/heap_reclaimer.h"
+#include "heap/shared_heap.h"
 #include "heap/thread_heap.h"
 #include "os/page_source.h"
 
@@ -41,8 +42,12 @@ class HeapInstance {
 
   /// A fresh arena of at least `min_bytes` for the heap; nullptr if a budget or the kernel has no
   /// room for that.
-  HeapArena* map_arena(ThreadHeap& heap, std::size_t min_bytes) noexcept;
+  HeapArena* map_arena(ArenaHeap& heap, std::size_t min_bytes) noexcept;
   void unmap_arena(HeapArena& arena) noexcept;
+
+  /// The heaps that all threads share; none if a thread has a budget of its own to keep to.
+  std::uint32_t shared_count() const noexcept { return shared_count_; }
+  SharedHeap& shared(std::uint32_t number) const noexcept { return shared_[number]; }
 
   /// A pass over all heaps; one at a time. \returns bytes given back.
   std::size_t sweep(bool is_forced, bool& is_young) noexcept;
@@ -64,6 +69,8 @@ class HeapInstance {
  private:
   explicit HeapInstance(const ThreadHeaps::Options& options) noexcept;
   ThreadHeap* attach() noexcept;
+  bool make_shared_heaps() noexcept;
+  void destroy_shared_heaps() noexcept;
 
   ThreadHeaps::Options options_;
   std::uint32_t slot_ = 0;
@@ -79,6 +86,9 @@ class HeapInstance {
 
   /// All heaps, newest first: pushed with release under the lock, walked with acquire without it.
   std::atomic<ThreadHeap*> heaps_{nullptr};
+
+  SharedHeap* shared_ = nullptr;  // shared_count_ of them; neither changes
+  std::uint32_t shared_count_ = 0;
 
   Lock sweep_lock_{LockRank::kHeapSweep};
   HeapReclaimer reclaimer_;

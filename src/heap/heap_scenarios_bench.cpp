@@ -1,6 +1,8 @@
-// Three loads of many threads on one contender, in one process, so that its memory can be compared:
+// Three loads of many threads on several contenders, one process each, so that their memory can be
+// compared:
 //
 //   heap_scenarios_bench SCENARIO CONTENDER [threads] [steps per thread]
+//   heap_scenarios_bench compare SCENARIO [threads] [steps per thread] [rounds]
 //
 //   basic        threads allocate into and free from one shared array of slots at random
 //   ephemeral    per thread a ring of slots; an object lives 50 to 2000 steps; 60% are of 16-256
@@ -8,15 +10,23 @@
 //   large        basic with sizes up to 1 MiB
 //
 //   malloc       the process's malloc, whichever it is (another joins by LD_PRELOAD)
+//   strata       the malloc of this build, by LD_PRELOAD
 //   heaps        ThreadHeaps without reclamation
 //   reclaiming   ThreadHeaps with reclamation
+//   limit        ephemeral only: free lists per thread and size, without tags, merging, checks or
+//                sharing. What it costs is the load's own; its memory is not to be compared.
+//
+// `compare` runs all contenders in turn, `rounds` times, and prints medians with their range and
+// the ratio of processor time and of elapsed time to malloc's.
 //
 // Every run first proves the contender on a tenth of the load, each byte written and compared, and
-// then times the rest. A failed allocation makes the run invalid: it says so and exits with 2.
+// then times the rest. A failed allocation makes the run invalid: it says so and exits with 2, and
+// a comparison that such a run is part of is invalid, too.
 
 #include <strata/thread_heaps.hpp>
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -33,15 +43,23 @@
 #include <thread>
 #include <vector>
 
+#include "heap/limit_bench.h"
 #include "os/process.h"
 
 namespace {
 
 struct Contender {
   std::unique_ptr<strata::ThreadHeaps> heaps;  // empty: malloc
+  bool is_limit = false;
 
-  void* allocate(std::size_t bytes) { return heaps ? heaps->allocate(bytes) : std::malloc(bytes); }
-  void deallocate(void* block) { heaps ? heaps->deallocate(block) : std::free(block); }
+  void* allocate(std::size_t bytes) {
+    if (heaps) return heaps->allocate(bytes);
+    return is_limit ? strata::Limit::allocate(bytes) : std::malloc(bytes);
+  }
+  void deallocate(void* block, std::size_t bytes) {
+    if (heaps) return heaps->deallocate(block);
+    is_limit ? strata::Limit::deallocate(block, bytes) : std::free(block);
+  }
 };
 
 /// One drawn operation; the table is drawn once, before the clock, and every thread walks it from a
@@ -124,7 +142,7 @@ Totals run_ring(Contender& contender, const std::vector<Draw>& draws, std::size_
   std::size_t at = start;
   const auto drop = [&](Object& object) {
     if (is_proof && !is_intact(object.block, object.bytes)) ++totals.damage;
-    contender.deallocate(object.block);
+    contender.deallocate(object.block, object.bytes);
     ++totals.frees;
     object.block = nullptr;
   };
@@ -170,7 +188,7 @@ Totals run_shared(Contender& contender, const std::vector<Draw>& draws, std::siz
       std::memset(old, static_cast<int>(bytes % 251), sizeof bytes);
       if (!is_intact(old, bytes)) ++totals.damage;
     }
-    contender.deallocate(old);
+    contender.deallocate(old, d.bytes);
     ++totals.frees;
   }
   return totals;
@@ -211,7 +229,7 @@ Totals run(Contender& contender, const std::string& scenario, const std::vector<
   seconds = std::chrono::duration<double>(sum.end - sum.begin).count();
   for (auto& slot : slots) {
     if (void* block = slot.load()) {
-      contender.deallocate(block);
+      contender.deallocate(block, 16);
       ++sum.frees;
     }
   }
@@ -230,55 +248,183 @@ double cpu_seconds() {
 
 double mib(std::size_t bytes) { return static_cast<double>(bytes) / (1024 * 1024); }
 
-}  // namespace
+/// What a run reports, in the order in which a child hands it to the comparing process.
+struct Report {
+  double seconds = 0;
+  double cpu_seconds = 0;
+  double allocations = 0;
+  double frees = 0;
+  double failures = 0;
+  double damage = 0;
+  double peak_mib = 0;
+  double end_mib = 0;
+  double after_3_s_mib = 0;
+  double after_5_s_mib = 0;
 
-int main(int argc, char** argv) {
-  const std::string scenario = argc > 1 ? argv[1] : "";
-  const std::string name = argc > 2 ? argv[2] : "";
-  const bool is_known = (scenario == "basic" || scenario == "ephemeral" || scenario == "large") &&
-                        (name == "malloc" || name == "heaps" || name == "reclaiming");
-  if (!is_known) {
-    std::fprintf(stderr,
-                 "usage: heap_scenarios_bench basic|ephemeral|large malloc|heaps|reclaiming "
-                 "[threads] [steps per thread]\n");
-    return 1;
-  }
-  const auto threads = static_cast<unsigned>(argc > 3 ? std::atoi(argv[3]) : 8);
-  const std::uint64_t steps = argc > 4 ? std::strtoull(argv[4], nullptr, 10) : 1'000'000;
+  bool is_valid() const { return failures + damage == 0 && allocations == frees; }
+  double mops() const { return (allocations + frees) / seconds / 1e6; }
+};
+constexpr int kFields = sizeof(Report) / sizeof(double);
+
+Report run_all(const std::string& scenario, const std::string& name, unsigned threads,
+               std::uint64_t steps) {
   const std::vector<Draw> draws = draw(scenario);
   Contender contender;
-  if (name != "malloc") {
+  contender.is_limit = name == "limit";
+  if (name == "heaps" || name == "reclaiming") {
     strata::ThreadHeaps::Options options;
     options.reclaims = name == "reclaiming";
     contender.heaps = std::make_unique<strata::ThreadHeaps>(options);
   }
-  double seconds = 0;
-  const Totals proof = run(contender, scenario, draws, threads, steps / 10, true, seconds);
+  Report report;
+  const Totals proof = run(contender, scenario, draws, threads, steps / 10, true, report.seconds);
   const double cpu_before = cpu_seconds();
-  const Totals timed = run(contender, scenario, draws, threads, steps, false, seconds);
-  const double cpu = cpu_seconds() - cpu_before;
-  const std::size_t at_end = strata::os::resident_bytes();
-  std::size_t after[6] = {at_end};
-  for (int s = 1; s <= 5; ++s) {
-    std::this_thread::sleep_for(std::chrono::seconds(1));
-    after[s] = strata::os::resident_bytes();
-  }
+  const Totals timed = run(contender, scenario, draws, threads, steps, false, report.seconds);
+  report.cpu_seconds = cpu_seconds() - cpu_before;
+  report.allocations = static_cast<double>(timed.allocations);
+  report.frees = static_cast<double>(timed.frees);
+  report.failures = static_cast<double>(proof.failures + timed.failures);
+  report.damage = static_cast<double>(proof.damage);
+  report.end_mib = mib(strata::os::resident_bytes());
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  report.after_3_s_mib = mib(strata::os::resident_bytes());
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  report.after_5_s_mib = mib(strata::os::resident_bytes());
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const bool is_valid = proof.failures + proof.damage + timed.failures == 0 &&
-                        timed.allocations == timed.frees && proof.allocations == proof.frees;
+  report.peak_mib = static_cast<double>(usage.ru_maxrss) / 1024;
+  return report;
+}
+
+void print(const std::string& name, const Report& r) {
   std::printf(
-      "%-9s %-10s threads %3u  %7.3f s  %7.3f CPU s  %6.2f M op/s  allocations %llu  frees %llu  "
-      "failures %llu  "
+      "%-10s  %7.3f s  %7.3f CPU s  %6.2f M op/s  allocations %.0f  frees %.0f  failures %.0f  "
       "peak %7.1f MiB  end %7.1f  after 3 s %7.1f  after 5 s %7.1f%s\n",
-      scenario.c_str(), name.c_str(), threads, seconds, cpu,
-      static_cast<double>(timed.allocations + timed.frees) / seconds / 1e6,
-      static_cast<unsigned long long>(timed.allocations),
-      static_cast<unsigned long long>(timed.frees),
-      static_cast<unsigned long long>(proof.failures + timed.failures),
-      static_cast<double>(usage.ru_maxrss) / 1024, mib(at_end), mib(after[3]), mib(after[5]),
-      is_valid            ? ""
-      : proof.damage != 0 ? "  INVALID: damaged blocks"
-                          : "  INVALID");
+      name.c_str(), r.seconds, r.cpu_seconds, r.mops(), r.allocations, r.frees, r.failures,
+      r.peak_mib, r.end_mib, r.after_3_s_mib, r.after_5_s_mib,
+      r.is_valid()      ? ""
+      : r.damage != 0.0 ? "  INVALID: damaged blocks"
+                        : "  INVALID");
+}
+
+/// Runs one contender in a process of its own.
+Report run_child(const std::string& command) {
+  Report report;
+  auto* fields = reinterpret_cast<double*>(&report);
+  report.failures = 1;  // until it says otherwise
+  std::FILE* child = popen(command.c_str(), "r");
+  if (child == nullptr) return report;
+  for (int i = 0; i < kFields; ++i) {
+    if (std::fscanf(child, "%lf", &fields[i]) != 1) {
+      report.failures = 1;
+      break;
+    }
+  }
+  pclose(child);
+  return report;
+}
+
+struct Spread {
+  double median;
+  double low;
+  double high;
+};
+Spread spread(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return {values[values.size() / 2], values.front(), values.back()};
+}
+
+int compare(const std::string& scenario, unsigned threads, std::uint64_t steps, int rounds) {
+  std::vector<std::string> names = {"malloc", "strata", "heaps", "reclaiming"};
+  if (scenario == "ephemeral") names.push_back("limit");
+  char self[4096];
+  const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (length <= 0) return 1;
+  self[length] = 0;
+  std::vector<std::vector<Report>> reports(names.size());
+  bool is_valid = true;
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      reports[i].push_back(run_child(std::string("'") + self + "' " + scenario + " " + names[i] +
+                                     " " + std::to_string(threads) + " " + std::to_string(steps) +
+                                     " raw"));
+      is_valid = is_valid && reports[i].back().is_valid();
+    }
+  }
+  std::printf("%s, %u threads, %llu steps each, median of %d [lowest-highest]\n", scenario.c_str(),
+              threads, static_cast<unsigned long long>(steps), rounds);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto column = [&](double Report::*field) {
+      std::vector<double> values;
+      for (const Report& r : reports[i]) values.push_back(r.*field);
+      return spread(values);
+    };
+    // Each round against the malloc of the same round, so that the machine's moods cancel.
+    const auto ratio = [&](double Report::*field) {
+      std::vector<double> values;
+      for (std::size_t r = 0; r < reports[i].size(); ++r) {
+        values.push_back(reports[0][r].*field / reports[i][r].*field);
+      }
+      return spread(values);
+    };
+    Report median = reports[i][0];
+    for (double Report::*field :
+         {&Report::seconds, &Report::cpu_seconds, &Report::peak_mib, &Report::end_mib,
+          &Report::after_3_s_mib, &Report::after_5_s_mib}) {
+      median.*field = column(field).median;
+    }
+    print(names[i], median);
+    const Spread cpu = ratio(&Report::cpu_seconds);
+    const Spread elapsed = ratio(&Report::seconds);
+    const Spread peak = column(&Report::peak_mib);
+    std::printf(
+        "            throughput against malloc by CPU %.2f [%.2f-%.2f], elapsed %.2f [%.2f-%.2f]; "
+        "peak [%.1f-%.1f]\n",
+        cpu.median, cpu.low, cpu.high, elapsed.median, elapsed.low, elapsed.high, peak.low,
+        peak.high);
+  }
+  std::printf(is_valid ? "" : "INVALID: a contender refused or damaged a block\n");
   return is_valid ? 0 : 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto argument = [&](int i) { return std::string(argc > i ? argv[i] : ""); };
+  const auto number = [&](int i, std::uint64_t otherwise) {
+    return argc > i ? std::strtoull(argv[i], nullptr, 10) : otherwise;
+  };
+  const auto is_scenario = [](const std::string& name) {
+    return name == "basic" || name == "ephemeral" || name == "large";
+  };
+  if (argument(1) == "compare" && is_scenario(argument(2))) {
+    return compare(argument(2), static_cast<unsigned>(number(3, 8)), number(4, 1'000'000),
+                   std::max(1, static_cast<int>(number(5, 5))));
+  }
+  const std::string scenario = argument(1);
+  const std::string name = argument(2);
+  const bool is_known = name == "malloc" || name == "strata" || name == "heaps" ||
+                        name == "reclaiming" || (name == "limit" && scenario == "ephemeral");
+  if (!is_scenario(scenario) || !is_known) {
+    std::fprintf(stderr,
+                 "usage: heap_scenarios_bench basic|ephemeral|large "
+                 "malloc|strata|heaps|reclaiming|limit [threads] [steps per thread]\n"
+                 "       heap_scenarios_bench compare basic|ephemeral|large [threads] "
+                 "[steps per thread] [rounds]\n");
+    return 1;
+  }
+  if (name == "strata" && std::getenv("LD_PRELOAD") == nullptr) {
+    setenv("LD_PRELOAD", STRATA_LIBRARY, 1);
+    execv("/proc/self/exe", argv);
+    return 1;
+  }
+  const Report report =
+      run_all(scenario, name, static_cast<unsigned>(number(3, 8)), number(4, 1'000'000));
+  if (argument(5) == "raw") {
+    const auto* fields = reinterpret_cast<const double*>(&report);
+    for (int i = 0; i < kFields; ++i) std::printf("%.6f\n", fields[i]);
+  } else {
+    print(name, report);
+  }
+  return report.is_valid() ? 0 : 2;
 }

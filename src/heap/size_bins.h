@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 
 namespace strata {
@@ -35,19 +36,12 @@ constexpr std::uint32_t compute_bin_for(std::uint32_t granules) noexcept {
   return compute_bin(granules + (1u << shift_of(granules)) - 1);
 }
 
-/// Sizes up to 8 KiB, which most requests have, are looked up; one byte each.
+/// Sizes up to 8 KiB, which most requests have, are looked up.
 constexpr std::uint32_t kTableSizes = 512;
 inline constexpr std::array<std::uint8_t, kTableSizes> kBinOf = [] {
   std::array<std::uint8_t, kTableSizes> table{};
   for (std::uint32_t g = 0; g < kTableSizes; ++g) {
     table[g] = static_cast<std::uint8_t>(compute_bin(g));
-  }
-  return table;
-}();
-inline constexpr std::array<std::uint8_t, kTableSizes> kBinFor = [] {
-  std::array<std::uint8_t, kTableSizes> table{};
-  for (std::uint32_t g = 0; g < kTableSizes; ++g) {
-    table[g] = static_cast<std::uint8_t>(compute_bin_for(g));
   }
   return table;
 }();
@@ -60,8 +54,7 @@ constexpr std::uint32_t bin_of(std::uint32_t granules) noexcept {
 
 /// The lowest bin whose blocks are all at least this large.
 constexpr std::uint32_t bin_for(std::uint32_t granules) noexcept {
-  return granules < detail::kTableSizes ? detail::kBinFor[granules]
-                                        : detail::compute_bin_for(granules);
+  return detail::compute_bin_for(granules);
 }
 
 /// The smallest size of a bin.
@@ -71,12 +64,45 @@ constexpr std::uint32_t smallest_of(std::uint32_t bin) noexcept {
   return (bin - (shift << kSubBinBits)) << shift;
 }
 
-/// The last bin whose blocks serve a request of `bin` whole, without a split: three further, and
-/// fewer among the small, so that at most a fifth of a block is given away and a request of one
-/// of the smallest sizes gets exactly that.
+/// The last bin whose blocks serve a request of `bin` whole, without a split: five further, and
+/// fewer among the small, so that at most 3/11 of a block are given away and a request of one of
+/// the smallest sizes gets exactly that. Blocks of a page and more are cut more closely: their
+/// user's work with them is worth many splits.
 constexpr std::uint32_t last_whole(std::uint32_t bin) noexcept {
-  return bin + (bin < 24 ? bin / 8 : 3);
+  constexpr std::uint32_t kOfAPage = 80;
+  static_assert(smallest_of(kOfAPage) == 4096 / 16, "the bin of blocks of 4 KiB");
+  return bin + (bin < 24 ? bin / 8 : bin < kOfAPage ? 5 : 1);
 }
+
+/// What a request of some size asks of the bins.
+template <typename Size, typename Bin>
+struct RequestOf {
+  Size smallest;  ///< the size that it is rounded up to, the smallest of `bin`
+  Bin bin;        ///< the lowest whose blocks all serve it
+  Bin last;       ///< the last whose blocks serve it whole
+};
+
+constexpr RequestOf<std::uint32_t, std::uint32_t> request_for(std::uint32_t granules) noexcept {
+  const std::uint32_t bin = bin_for(granules);
+  return {smallest_of(bin), bin, last_whole(bin)};
+}
+
+/// The same for sizes below 512 granules, four bytes each; less than the smallest block is that.
+constexpr std::uint32_t kSmallest = 2;
+inline constexpr auto kRequests = [] {
+  std::array<RequestOf<std::uint16_t, std::uint8_t>, detail::kTableSizes> table{};
+  for (std::uint32_t g = 0; g < detail::kTableSizes; ++g) {
+    const auto request = request_for(g < kSmallest ? kSmallest : g);
+    table[g] = {static_cast<std::uint16_t>(request.smallest),
+                static_cast<std::uint8_t>(request.bin), static_cast<std::uint8_t>(request.last)};
+  }
+  return table;
+}();
+static_assert(request_for(detail::kTableSizes - 1).last <= UINT8_MAX,
+              "the bins of tabled sizes fit one byte");
+
+/// Requests up to here are in the table, with their tag.
+constexpr std::size_t kMaxTabledBytes = 8000;
 
 }  // namespace size_bins
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "heap/heap_support_test.h"
+#include "os/emulation.h"
 #include "os/fake_page_source.h"
 #include "os/process.h"
 
@@ -11,7 +12,7 @@ namespace {
 
 class ThreadHeapsDeathTest : public ::testing::Test {
  protected:
-  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, os::kSafestDeathTests); }
 };
 
 TEST_F(ThreadHeapsDeathTest, DiesOfADoubleFreeOfASmallBlock) {

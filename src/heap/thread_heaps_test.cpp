@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "heap/heap_support_test.h"
+#include "os/emulation.h"
 #include "os/fake_page_source.h"
 #include "os/process.h"
 
@@ -127,7 +128,7 @@ TEST(ThreadHeaps, RefusesWhatNoArenaHolds) {
   os::FakePageSource pages;
   ThreadHeaps heaps(small_arenas(&pages));
   for (std::size_t bytes :
-       {kMiB - 3000, kMiB, 10 * kMiB, std::size_t{1} << 40, SIZE_MAX - 15, SIZE_MAX}) {
+       {kMiB - 1500, kMiB, 10 * kMiB, std::size_t{1} << 40, SIZE_MAX - 15, SIZE_MAX}) {
     EXPECT_EQ(heaps.allocate(bytes), nullptr);
     EXPECT_EQ(heaps.allocate(bytes, 64), nullptr);
   }
@@ -180,6 +181,7 @@ TEST(ThreadHeaps, ResizesInPlaceWhereItCanAndMovesWhereItMust) {
 
 TEST(ThreadHeaps, TouchesOnlyWhatItUsesOfAFreshArena) {
   if (kIsSanitized) GTEST_SKIP() << "shadow memory counts as resident";
+  if (os::kIsEmulated) GTEST_SKIP() << "the emulator's books of the pages count as resident";
   ThreadHeaps heaps;  // arenas of 64 MiB
   heaps.deallocate(heaps.allocate(1));
   const std::size_t before = os::resident_bytes();

@@ -2,6 +2,8 @@
 
 #include "base/fatal.h"
 #include "base/text_writer.h"
+#include "os/control_group.h"
+#include "os/process.h"
 
 namespace strata {
 namespace {
@@ -11,6 +13,8 @@ constexpr std::uintptr_t kGiB = std::uintptr_t{1} << 30;
 // Chosen: how much address space the page map covers. The first is what it should be; the others
 // serve a process whose address space is limited (RLIMIT_AS), at 1/65536 of their size.
 constexpr std::uintptr_t kMapLimits[] = {4096 * kGiB, 128 * kGiB};
+// Chosen: how small a part of such a process's address space the map has to be.
+constexpr std::size_t kMapShare = 16;
 // Where a kernel gives no low addresses, the map covers all that user space can have on x86-64 and
 // arm64 with 48-bit addresses.
 constexpr std::uintptr_t kWideMapLimit = std::uintptr_t{1} << 48;
@@ -26,13 +30,28 @@ constexpr std::uint64_t kPlaces = 1u << 15;
   fatal_pointer(before.view(), p, reason);
 }
 
+/// The bytes that a limit of the options stands for; 0: none.
+std::size_t limit_bytes(std::size_t option) noexcept {
+  if ((option & OptionRow::kShare) == 0) return option;
+  return os::allowed_memory_bytes() / 100 * (option & ~OptionRow::kShare);
+}
+
 }  // namespace
 
 bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
+  if (!place_heap(options, seed)) return false;
+  limit().configure(limit_bytes(options.soft_limit), limit_bytes(options.hard_limit));
+  return true;
+}
+
+bool Engine::place_heap(const Options& options, std::uint64_t seed) noexcept {
   registry_.budget().set_most_bytes(options.cache_bytes);
+  if (options.checks == Options::Checks::kFull) spans_.keep_records();
   huge_.configure(options.huge_pages != HugePages::kNever);
   page_heap_.configure(kFirstHeapAddress + (seed % kPlaces) * kRegionBytes, options.huge_pages);
+  const std::size_t address_space = os::address_space_limit_bytes();
   for (const std::uintptr_t limit : kMapLimits) {
+    if (limit != kMapLimits[1] && limit / kPageBytes > address_space / kMapShare) continue;
     if (!map_.cover(limit, pages_)) continue;
     // One page, taken and given back, shows whether the kernel gives addresses below the limit.
     if (Span* span = page_heap_.allocate(1)) {
@@ -48,6 +67,15 @@ void* Engine::allocate_object(unsigned size_class) noexcept {
   void* object = nullptr;
   central_.claim(size_class, &object + 1, 1);
   return object;
+}
+
+void* Engine::allocate_watched(unsigned size_class) noexcept { return watched_.claim(size_class); }
+
+std::uint64_t* Engine::record_of(const void* p) const noexcept {
+  const Span* span = map_.span_of(p);
+  if (span == nullptr || span->records == nullptr) return nullptr;
+  const std::uint32_t index = span->index_of(p);
+  return index < span->object_count ? &span->records[index] : nullptr;
 }
 
 bool Engine::take_fresh(const void* p) noexcept { return map_.span_of(p)->take_fresh(p); }
@@ -75,20 +103,30 @@ void Engine::deallocate_large(void* p) noexcept {
   }
   Span* span = map_.span_of(p);
   if (span == nullptr) die_of_pointer("free", p, ": it was freed before, or never allocated");
-  if (span->start != p) {
-    die_of_pointer("free", p,
-                   reinterpret_cast<std::uintptr_t>(p) % SizeClassMap::kGrain != 0
-                       ? ": it is misaligned, no allocation starts there"
-                       : ": it points into an allocation, not at its start");
+  if (reinterpret_cast<std::uintptr_t>(p) % SizeClassMap::kGrain != 0)
+    die_of_pointer("free", p, ": it is misaligned, no allocation starts there");
+  if (span->records != nullptr) {
+    watched_.release(span->size_class, p);
+    return;
   }
+  if (span->start != p)
+    die_of_pointer("free", p, ": it points into an allocation, not at its start");
   page_heap_.deallocate(*span);
 }
 
 std::size_t Engine::usable_bytes(const void* p, const char* action) noexcept {
-  if (const std::size_t size_class = map_.class_of(p)) return SizeClassMap::bytes_of(size_class);
+  if (const std::size_t size_class = map_.class_of(p)) {
+    const Span* span = map_.span_of(p);
+    if (span == nullptr || span->size_class != size_class)
+      die_of_pointer(action, p, ": it was freed before, or never allocated");
+    if (span->index_of(p) == span->object_count)
+      die_of_pointer(action, p, ": it points into an object, not at its start");
+    return span->object_bytes;
+  }
   if (map_.region_of(p) != nullptr) {
     const Span* span = map_.span_of(p);
     if (span == nullptr) die_of_pointer(action, p, ": it was freed before, or never allocated");
+    if (record_of(p) != nullptr) return span->object_bytes;
     if (span->start != p)
       die_of_pointer(action, p, ": it points into an allocation, not at its start");
     return span->bytes();
@@ -99,6 +137,8 @@ std::size_t Engine::usable_bytes(const void* p, const char* action) noexcept {
 }
 
 void* Engine::resize_large(void* p, std::size_t bytes) noexcept {
+  if (record_of(p) != nullptr)
+    return stays_in_place(map_.span_of(p)->object_bytes, bytes) ? p : nullptr;
   if (bytes > kMaxBytes || bytes <= SizeClassMap::kMaxBytes) return nullptr;
   if (map_.region_of(p) != nullptr) {
     if (bytes > kMaxLargeBytes) return nullptr;
@@ -108,17 +148,28 @@ void* Engine::resize_large(void* p, std::size_t bytes) noexcept {
   return bytes > kMaxLargeBytes ? huge_.reallocate(p, bytes) : nullptr;
 }
 
-bool Engine::release_all() noexcept {
-  registry_.flush_parked();
+std::size_t Engine::release_all() noexcept {
+  registry_.flush_all();
   std::size_t returned = central_.release_all();
+  returned += watched_.release_holes(CentralList::Spans::kAll);
   returned += page_heap_.release(~std::size_t{0}) * kPageBytes;
-  returned += huge_.release_all();
-  return returned != 0;
+  return returned + huge_.release_all();
+}
+
+void Engine::relieve_pressure(void (*give_up)()) noexcept {
+  const bool is_above = limit().is_above_soft();
+  registry_.budget().set_pressure(is_above);
+  if (!is_above || !limit().wants_release(idle_bytes())) return;
+  if (is_relieving_.exchange(true, std::memory_order_acquire)) return;
+  give_up();
+  limit().note_pass(release_all());
+  is_relieving_.store(false, std::memory_order_release);
 }
 
 std::size_t Engine::release_unneeded() noexcept {
   registry_.flush_unneeded();
   std::size_t returned = central_.release_unneeded();
+  returned += watched_.release_holes(CentralList::Spans::kQuiet);
   returned += page_heap_.release_unneeded() * kPageBytes;
   returned += huge_.release_unneeded();
   return returned;
@@ -126,12 +177,14 @@ std::size_t Engine::release_unneeded() noexcept {
 
 void Engine::check_invariants() noexcept {
   central_.check_invariants();
+  watched_.check_invariants();
   page_heap_.check_invariants();
   huge_.check_invariants();
 }
 
 void Engine::lock_all() noexcept {
   registry_.lock_all();
+  watched_.lock_all();
   central_.lock_all();
   huge_.lock().lock();
   page_heap_.lock().lock();
@@ -143,6 +196,7 @@ void Engine::unlock_all() noexcept {
   page_heap_.lock().unlock();
   huge_.lock().unlock();
   central_.unlock_all();
+  watched_.unlock_all();
   registry_.unlock_all();
 }
 
@@ -151,7 +205,9 @@ void Engine::reset_after_fork(ThreadCache* own) noexcept {
   page_heap_.lock().reset_after_fork();
   huge_.lock().reset_after_fork();
   central_.reset_locks_after_fork();
+  watched_.reset_locks_after_fork();
   registry_.reset_after_fork(own);
+  is_relieving_.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace strata

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "base/metadata_arena.h"
 #include "central/central.h"
+#include "central/watched_objects.h"
 #include "malloc/options.h"
 #include "os/page_source.h"
 #include "span/huge_heap.h"
@@ -33,6 +35,8 @@ class Engine {
         spans_(map_, page_heap_, metadata_, pages),
         huge_(page_heap_, metadata_, pages),
         central_(spans_, metadata_),
+        watched_spans_(map_, page_heap_, metadata_, pages, SpanSource::Use::kWatched),
+        watched_(watched_spans_),
         registry_(central_, page_heap_, metadata_, Options{}.cache_bytes) {}
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -63,10 +67,17 @@ class Engine {
     central_.release_to_spans(size_class, &p, 1);
   }
 
+  /// An object of the class that free and realloc take to the slow path, for a watcher; freed by
+  /// deallocate_large(). \returns nullptr when out of memory
+  void* allocate_watched(unsigned size_class) noexcept;
+  /// The word that a watcher keeps about the watched object at `p`, 0 at first; nullptr if no
+  /// watched object starts there. \pre no other thread frees it meanwhile
+  std::uint64_t* record_of(const void* p) const noexcept;
+
   /// A block beyond the size classes: larger, or aligned to more than they can be.
   /// \param alignment  a power of two
   Block allocate_large(std::size_t bytes, std::size_t alignment) noexcept;
-  /// Takes back a block that is in no size class.
+  /// Takes back a block that is in no size class of the page map.
   /// \errors  A pointer that is no live block is fatal, with its sentence.
   void deallocate_large(void* p) noexcept;
 
@@ -74,24 +85,44 @@ class Engine {
   /// \errors  A pointer that is neither is fatal, with its sentence; `action` is its first word.
   std::size_t usable_bytes(const void* p, const char* action) noexcept;
 
-  /// Resizes a block where it stands or, if it is huge, by remapping it.
+  /// Whether realloc leaves an object of a class where it is: unless half of it would lie idle.
+  static constexpr bool stays_in_place(std::size_t object_bytes, std::size_t bytes) noexcept {
+    return bytes <= object_bytes && bytes >= object_bytes / 2;
+  }
+
+  /// Resizes a block that is in no size class of the page map where it stands or, if it is huge, by
+  /// remapping it.
   /// \returns  The block, moved or not; nullptr if the caller has to allocate, copy and free.
   void* resize_large(void* p, std::size_t bytes) noexcept;
 
-  /// Gives everything idle back to the kernel, now. \returns true if anything was
-  bool release_all() noexcept;
+  /// Gives everything idle back to the kernel, now. \returns bytes
+  std::size_t release_all() noexcept;
   /// Gives back what was not needed since the last call, by the layers' own counts. \returns bytes
   std::size_t release_unneeded() noexcept;
-  /// Free bytes that hold memory: a hint, without a lock.
+  /// Free bytes that release_unneeded() might return, of which a part may turn out to be needed: a
+  /// hint, without a lock.
   std::size_t idle_bytes() const noexcept {
-    return page_heap_.idle_pages() * kPageBytes + huge_.kept_bytes();
+    return page_heap_.idle_pages() * kPageBytes + huge_.kept_bytes() + spans_.pending_bytes() +
+           watched_spans_.pending_bytes() + central_.ready_bytes() + registry_.parked_bytes();
+  }
+
+  /// Called on slow paths with no lock held: above the soft limit, caches shrink and everything
+  /// idle goes back, once per some growth. \cost a load where there is no limit
+  /// \param give_up  called first then: what stands on the engine lets go of what it can
+  void keep_to_soft_limit(void (*give_up)() = [] {}) noexcept {
+    if (page_heap_.limit().has_soft_limit()) relieve_pressure(give_up);
   }
 
   ThreadRegistry& registry() noexcept { return registry_; }
-  Central& central() noexcept { return central_; }
+  constexpr Central& central() noexcept { return central_; }
+  constexpr const PageMap& map() const noexcept { return map_; }
+  WatchedObjects& watched() noexcept { return watched_; }
   PageHeap& page_heap() noexcept { return page_heap_; }
   HugeHeap& huge() noexcept { return huge_; }
-  MetadataArena& metadata() noexcept { return metadata_; }
+  SpanSource& spans() noexcept { return spans_; }
+  SpanSource& watched_spans() noexcept { return watched_spans_; }
+  constexpr MemoryLimit& limit() noexcept { return page_heap_.limit(); }
+  constexpr MetadataArena& metadata() noexcept { return metadata_; }
 
   void check_invariants() noexcept;
 
@@ -101,6 +132,9 @@ class Engine {
   void reset_after_fork(ThreadCache* own) noexcept;
 
  private:
+  bool place_heap(const Options& options, std::uint64_t seed) noexcept;
+  void relieve_pressure(void (*give_up)()) noexcept;
+
   os::PageSource& pages_;
   PageMap map_;
   MetadataArena metadata_;
@@ -108,7 +142,12 @@ class Engine {
   SpanSource spans_;
   HugeHeap huge_;
   Central central_;
+  SpanSource watched_spans_;
+  WatchedObjects watched_;
   ThreadRegistry registry_;
+  // True while a thread is in a pass of relieve_pressure(): the others go on. acquire and release
+  // pair with each other.
+  std::atomic<bool> is_relieving_{false};
 };
 
 }  // namespace strata

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 
+#include "malloc/checked_heap.h"
 #include "malloc/engine.h"
 #include "malloc/options.h"
 #include "malloc/statistics.h"
@@ -22,6 +23,9 @@ inline constexpr std::size_t kMiB = std::size_t{1} << 20;
 class FakeProgramThread {
  public:
   explicit FakeProgramThread(Engine& engine) : engine_(engine), cache_(engine.registry().adopt()) {}
+  /// Under full checks there are no caches.
+  explicit FakeProgramThread(Engine& engine, CheckedHeap& checked)
+      : engine_(engine), cache_(nullptr), checked_(&checked) {}
   ~FakeProgramThread() { end(); }
   FakeProgramThread(const FakeProgramThread&) = delete;
   FakeProgramThread& operator=(const FakeProgramThread&) = delete;
@@ -34,6 +38,7 @@ class FakeProgramThread {
   ThreadCache* cache() { return cache_; }
 
   Engine::Block allocate(std::size_t bytes, std::size_t alignment = 16) {
+    if (checked_ != nullptr) return checked_->allocate({bytes, alignment, false});
     const unsigned size_class = alignment <= 16 ? SizeClassMap::class_of(bytes)
                                                 : SizeClassMap::class_of_aligned(bytes, alignment);
     if (size_class == 0) return engine_.allocate_large(bytes, alignment);
@@ -47,6 +52,7 @@ class FakeProgramThread {
   }
 
   void deallocate(void* p) {
+    if (checked_ != nullptr) return checked_->deallocate(p, {});
     const auto size_class = static_cast<unsigned>(engine_.class_of(p));
     if (size_class == 0) {
       engine_.deallocate_large(p);
@@ -59,8 +65,8 @@ class FakeProgramThread {
 
   /// \returns  nullptr with the old block untouched when out of memory.
   void* reallocate(void* p, std::size_t bytes) {
-    const std::size_t old_bytes = engine_.usable_bytes(p, "realloc");
-    if (engine_.class_of(p) == 0) {
+    const std::size_t old_bytes = usable_bytes(p);
+    if (checked_ == nullptr && engine_.class_of(p) == 0) {
       if (void* resized = engine_.resize_large(p, bytes)) return resized;
     }
     void* moved = allocate(bytes).address;
@@ -70,9 +76,15 @@ class FakeProgramThread {
     return moved;
   }
 
+  std::size_t usable_bytes(const void* p) {
+    return checked_ != nullptr ? checked_->requested_bytes(p, "realloc")
+                               : engine_.usable_bytes(p, "realloc");
+  }
+
  private:
   Engine& engine_;
   ThreadCache* cache_;
+  CheckedHeap* checked_ = nullptr;
 };
 
 /// An engine over a page source of the test's.
@@ -92,8 +104,9 @@ struct FakeProgram {
   void check() {
     engine->check_invariants();
     const Statistics now = statistics();
-    ASSERT_EQ(now.mapped, now.live + now.cached + now.in_spans + now.tails + now.idle + now.clean);
-    ASSERT_GE(pages.mapped_bytes(), now.mapped + now.metadata);
+    ASSERT_EQ(now.mapped, now.live + now.cached + now.free() + now.metadata + now.returned());
+    ASSERT_EQ(now.limit.held, now.mapped - now.returned());
+    ASSERT_EQ(pages.mapped_bytes(), now.mapped + now.page_map);
   }
 
   /// After the program freed everything and its threads ended: nothing may be left.
@@ -105,7 +118,7 @@ struct FakeProgram {
     ASSERT_EQ(now.cached, 0u);
     ASSERT_EQ(now.in_spans, 0u);
     ASSERT_EQ(now.idle, 0u);
-    ASSERT_EQ(now.mapped, now.clean);
+    ASSERT_EQ(now.mapped, now.metadata + now.clean);
     ASSERT_EQ(now.huge_blocks, 0u);
     ASSERT_EQ(now.threads, 0u);
   }

@@ -1,43 +1,11 @@
 #include "malloc/options.h"
 
-#include "base/text_writer.h"
+#include <algorithm>
+
 #include "os/process.h"
 
 namespace strata {
 namespace {
-
-constexpr std::string_view kPrefix = "STRATA_";
-
-template <auto kField>
-constexpr std::size_t get_field(const Options& options) {
-  return static_cast<std::size_t>(options.*kField);
-}
-
-template <typename T, T Options::*kField>
-constexpr void set_field(Options& options, std::size_t value) {
-  options.*kField = static_cast<T>(value);
-}
-
-constexpr OptionRow kTable[] = {
-    {"CHECKS", OptionRow::Unit::kChoice, "basic|full", 0, 0,
-     "basic: what costs nothing. full: every free is verified against the span's bitmap at once, "
-     "at the price of the thread cache.",
-     get_field<&Options::checks>, set_field<Options::Checks, &Options::checks>},
-    {"STATS", OptionRow::Unit::kChoice, "off|exit", 0, 0,
-     "exit: print statistics to standard error at normal exit.", get_field<&Options::stats>,
-     set_field<Options::Stats, &Options::stats>},
-    {"HUGE_PAGES", OptionRow::Unit::kChoice, "never|auto|always", 0, 0,
-     "When 2 MiB regions ask for huge pages; auto: once the heap is so large that a region more "
-     "does not show.",
-     get_field<&Options::huge_pages>, set_field<HugePages, &Options::huge_pages>},
-    {"CACHE_BYTES", OptionRow::Unit::kBytes, "", 0, std::size_t{1} << 40,
-     "What all thread caches together may hold; each thread holds at most its share.",
-     get_field<&Options::cache_bytes>, set_field<std::size_t, &Options::cache_bytes>},
-    {"RELEASE_DELAY_MS", OptionRow::Unit::kMilliseconds, "", 0, 3'600'000,
-     "Memory that was not needed for so long goes back to the kernel; 0: never without "
-     "malloc_trim.",
-     get_field<&Options::release_delay_ms>, set_field<std::size_t, &Options::release_delay_ms>},
-};
 
 /// The position of `text` among "a|b|c", or the number of words if it is none of them.
 std::size_t find_choice(std::string_view choices, std::string_view text) noexcept {
@@ -86,68 +54,229 @@ bool parse_number(std::string_view text, bool is_bytes, std::size_t& value) noex
   return !__builtin_mul_overflow(number, std::size_t{1} << shift, &value);
 }
 
+/// A number of bytes, or a share from 1% to 100%.
+bool parse_limit(std::string_view text, std::size_t& value) noexcept {
+  if (text.empty() || text.back() != '%')
+    return parse_number(text, true, value) && (value & OptionRow::kShare) == 0;
+  text.remove_suffix(1);
+  if (!parse_number(text, false, value) || value < 1 || value > 100) return false;
+  value |= OptionRow::kShare;
+  return true;
+}
+
+void write_bytes(std::size_t bytes, TextWriter& out) noexcept {
+  constexpr std::string_view kSuffixes[] = {"", "k", "m", "g"};
+  unsigned index = 0;
+  for (; index < 3 && bytes != 0 && bytes % 1024 == 0; ++index) bytes /= 1024;
+  out.decimal(bytes).text(kSuffixes[index]);
+}
+
+/// Text of the environment as part of one line on a terminal; what is long is cut.
+void write_foreign(std::string_view text, TextWriter& out) noexcept {
+  for (const char c : text.substr(0, 64)) {
+    const bool is_control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    out.text(is_control ? std::string_view("?") : std::string_view(&c, 1));
+  }
+}
+
+char upper(char c) noexcept { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 0x20) : c; }
+
+/// How many characters have to be inserted, taken out or replaced to make one of the other, upper
+/// and lower case being the same. \source Levenshtein (1966), one row at a time
+std::size_t distance(std::string_view a, std::string_view b) noexcept {
+  constexpr std::size_t kMost = 32;
+  if (a.size() > kMost || b.size() > kMost) return kMost;
+  std::size_t row[kMost + 1];
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t before = row[0]++;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = before + (upper(a[i - 1]) != upper(b[j - 1]) ? 1 : 0);
+      before = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+/// The option that a misspelt name may mean, nullptr if it is like none.
+const OptionRow* nearest_option(std::string_view name) noexcept {
+  // Chosen: two slips of the finger.
+  std::size_t least = 3;
+  const OptionRow* nearest = nullptr;
+  name.remove_prefix(kOptionPrefix.size());
+  for (const OptionRow& row : option_table()) {
+    const std::size_t away = distance(name, row.name);
+    if (away >= least) continue;
+    least = away;
+    nearest = &row;
+  }
+  return nearest;
+}
+
 void warn_of_value(const OptionRow& row, std::string_view text) noexcept {
   TextWriter line;
-  line.text("strata: warning: STRATA_")
-      .text(row.name)
-      .text("=")
-      .text(text.substr(0, 64))
-      .text(" is not understood; ");
-  if (row.unit == OptionRow::Unit::kChoice) {
-    line.text("it is one of ").text(row.choices);
-  } else {
-    line.text("it is a number from ").decimal(row.least).text(" to ").decimal(row.most);
-    line.text(row.unit == OptionRow::Unit::kBytes ? " bytes, k, m and g understood"
-                                                  : " milliseconds");
-  }
+  line.text("strata: warning: ").text(kOptionPrefix).text(row.name);
+  line.text("=");
+  write_foreign(text, line);
+  line.text(" is not understood; it is ");
+  write_range(row, line);
   line.text("; the default is used\n");
   os::write_stderr(line.view());
 }
 
 void warn_of_name(std::string_view name) noexcept {
   TextWriter line;
-  line.text("strata: warning: ").text(name.substr(0, 64)).text(" is no option; the options are");
-  for (const OptionRow& row : kTable) line.text(" ").text(kPrefix).text(row.name);
-  line.text("\n");
+  line.text("strata: warning: ");
+  write_foreign(name, line);
+  if (const OptionRow* meant = nearest_option(name)) {
+    line.text(" is no option; did you mean ").text(kOptionPrefix).text(meant->name).text("?");
+  } else {
+    line.text(" is no option; the options are");
+    for (const OptionRow& row : option_table()) line.text(" ").text(kOptionPrefix).text(row.name);
+  }
+  os::write_stderr(line.text("\n").view());
+}
+
+void warn_of_more(std::size_t count) noexcept {
+  TextWriter line;
+  line.text("strata: warning: ").decimal(count);
+  line.text(" more options are not understood; strata options lists them\n");
   os::write_stderr(line.view());
+}
+
+bool is_name_of(const OptionRow& row, std::string_view name) noexcept {
+  return name.size() == kOptionPrefix.size() + row.name.size() && name.starts_with(kOptionPrefix) &&
+         name.ends_with(row.name);
 }
 
 }  // namespace
 
-std::span<const OptionRow> option_table() noexcept { return kTable; }
-
 bool set_option(const OptionRow& row, std::string_view text, Options& options) noexcept {
-  if (row.unit == OptionRow::Unit::kChoice) {
-    const std::size_t choice = find_choice(row.choices, text);
-    if (choice >= count_choices(row.choices)) return false;
-    row.set(options, choice);
-    return true;
+  std::size_t value = 0;
+  switch (row.unit) {
+    case OptionRow::Unit::kText:
+      if (text.size() < row.least || text.size() > row.most) return false;
+      options.*row.text = text.data();
+      return true;
+    case OptionRow::Unit::kChoice:
+      value = find_choice(row.choices, text);
+      if (value >= count_choices(row.choices)) return false;
+      break;
+    case OptionRow::Unit::kLimit:
+      if (!parse_limit(text, value)) return false;
+      break;
+    case OptionRow::Unit::kBytes:
+      if (!parse_number(text, true, value)) return false;
+      break;
+    default:
+      if (!parse_number(text, false, value)) return false;
   }
-  std::size_t value;
-  if (!parse_number(text, row.unit == OptionRow::Unit::kBytes, value)) return false;
-  if (value < row.least || value > row.most) return false;
+  const bool is_share = row.unit == OptionRow::Unit::kLimit && (value & OptionRow::kShare) != 0;
+  const bool has_range = row.unit != OptionRow::Unit::kChoice && !is_share;
+  if (has_range && (value < row.least || value > row.most)) return false;
   row.set(options, value);
   return true;
 }
 
-void read_options(Options& options) noexcept {
+void write_value(const OptionRow& row, const Options& options, TextWriter& out) noexcept {
+  if (row.unit == OptionRow::Unit::kText) {
+    out.text(options.*row.text);
+    return;
+  }
+  const std::size_t value = row.get(options);
+  switch (row.unit) {
+    case OptionRow::Unit::kChoice: {
+      std::string_view words = row.choices;
+      for (std::size_t i = 0; i < value; ++i) words.remove_prefix(words.find('|') + 1);
+      out.text(words.substr(0, words.find('|')));
+      break;
+    }
+    case OptionRow::Unit::kLimit:
+      if ((value & OptionRow::kShare) != 0) {
+        out.decimal(value & ~OptionRow::kShare).text("%");
+        break;
+      }
+      [[fallthrough]];
+    case OptionRow::Unit::kBytes:
+      write_bytes(value, out);
+      break;
+    default:
+      out.decimal(value);
+  }
+}
+
+void write_range(const OptionRow& row, TextWriter& out) noexcept {
+  if (row.unit == OptionRow::Unit::kChoice) {
+    out.text("one of ").text(row.choices);
+    return;
+  }
+  if (row.unit == OptionRow::Unit::kText) {
+    out.text("a text of ").decimal(row.least).text(" to ").decimal(row.most).text(" characters");
+    return;
+  }
+  const bool is_bytes = row.unit == OptionRow::Unit::kBytes || row.unit == OptionRow::Unit::kLimit;
+  out.text("a number from ").decimal(row.least).text(" to ");
+  if (is_bytes) {
+    write_bytes(row.most, out);
+  } else {
+    out.decimal(row.most);
+  }
+  switch (row.unit) {
+    case OptionRow::Unit::kBytes:
+      out.text(" bytes, k, m and g understood");
+      break;
+    case OptionRow::Unit::kLimit:
+      out.text(" bytes, k, m and g understood, or 1% to 100% of what the control group allows");
+      break;
+    case OptionRow::Unit::kMilliseconds:
+      out.text(" milliseconds");
+      break;
+    default:
+      break;
+  }
+}
+
+const char* option_in_environment(const OptionRow& row) noexcept {
   for (std::size_t i = 0; const char* entry = os::environment_entry(i); ++i) {
     const std::string_view text(entry);
     const std::size_t equals = text.find('=');
-    if (!text.starts_with(kPrefix) || equals == std::string_view::npos) continue;
-    const std::string_view name(entry, equals);
+    if (equals != std::string_view::npos && is_name_of(row, text.substr(0, equals)))
+      return entry + equals + 1;
+  }
+  return nullptr;
+}
+
+void read_options(Options& options) noexcept {
+  if (os::has_foreign_rights()) return;
+  // Chosen: who set more than so many wrong had something else in mind.
+  constexpr std::size_t kMostWarnings = 8;
+  std::size_t misunderstood = 0;
+  std::uint64_t seen = 0;  // bit i: row i of the table
+  for (std::size_t i = 0; const char* entry = os::environment_entry(i); ++i) {
+    const std::string_view text(entry);
+    const std::size_t equals = text.find('=');
+    if (!text.starts_with(kOptionPrefix) || equals == std::string_view::npos) continue;
+    const std::string_view name = text.substr(0, equals);
     const std::string_view value(entry + equals + 1);
     const OptionRow* row = nullptr;
-    for (const OptionRow& candidate : kTable) {
-      if (name.ends_with(candidate.name) && name.size() == kPrefix.size() + candidate.name.size())
-        row = &candidate;
+    for (const OptionRow& candidate : option_table()) {
+      if (is_name_of(candidate, name)) row = &candidate;
     }
+    if (row != nullptr) {
+      const std::uint64_t bit = std::uint64_t{1} << (row - option_table().data());
+      if ((seen & bit) != 0) continue;
+      seen |= bit;
+      if (set_option(*row, value, options)) continue;
+    }
+    if (++misunderstood > kMostWarnings) continue;
     if (row == nullptr) {
       warn_of_name(name);
-    } else if (!set_option(*row, value, options)) {
+    } else {
       warn_of_value(*row, value);
     }
   }
+  if (misunderstood > kMostWarnings) warn_of_more(misunderstood - kMostWarnings);
 }
 
 }  // namespace strata

@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/text_writer.h"
 #include "span/page_heap.h"
 
 namespace strata {
@@ -13,37 +14,71 @@ namespace strata {
 /// option_table().
 struct Options {
   enum class Checks : std::uint8_t { kBasic, kFull };
-  enum class Stats : std::uint8_t { kOff, kExit };
+  enum class Leaks : std::uint8_t { kOff, kOn };
+  enum class Stats : std::uint8_t { kOff, kExit, kSignal, kBoth };
 
   Checks checks = Checks::kBasic;
   Stats stats = Stats::kOff;
   HugePages huge_pages = HugePages::kAuto;
   std::size_t cache_bytes = std::size_t{32} << 20;
   std::size_t release_delay_ms = 1000;
+  std::size_t soft_limit = 0;
+  std::size_t hard_limit = 0;
+  std::size_t stats_signal = 12;
+  const char* stats_file = "";
+  const char* profile = "";
+  std::size_t profile_rate = std::size_t{512} << 10;
+  std::size_t profile_signal = 0;
+  Leaks leaks = Leaks::kOff;
+  std::size_t guard_rate = 0;
 };
 
-/// One row: all that is known about an option. Parser, warnings and documentation follow from it.
+/// One row: all that is known about an option. Parser, warnings, `strata options` and
+/// docs/options.md follow from it.
 struct OptionRow {
-  enum class Unit : std::uint8_t { kChoice, kBytes, kMilliseconds };
+  enum class Unit : std::uint8_t {
+    kChoice,        ///< one of a few words
+    kNumber,        ///< a count
+    kBytes,         ///< k, m and g understood
+    kMilliseconds,  ///< a time
+    kLimit,         ///< bytes, or a share of the memory that the control group allows: 80%
+    kText,          ///< any text that is not empty, as the name of a file
+  };
+  /// A value of unit kLimit with this bit is a share in percent.
+  static constexpr std::size_t kShare = std::size_t{1} << 63;
 
   std::string_view name;  ///< STRATA_<name> in the environment
   Unit unit;
   std::string_view choices;  ///< kChoice: the words, separated by '|', in the order of the enum
-  std::size_t least;         ///< the range of a number, both ends included
+  std::size_t least;         ///< the range of a number or of a text's length, both ends included
   std::size_t most;
   std::string_view sentence;
-  std::size_t (*get)(const Options&);
+  std::size_t (*get)(const Options&);  ///< nullptr for kText
   void (*set)(Options&, std::size_t);
+  const char* Options::*text;  ///< for kText alone
 };
 
 std::span<const OptionRow> option_table() noexcept;
 
-/// Reads STRATA_… from the environment. What cannot be understood is named in one warning each on
-/// standard error, and the default stands.
+inline constexpr std::string_view kOptionPrefix = "STRATA_";
+
+/// Reads STRATA_… from the environment; of two equal names the first counts, as for getenv. What
+/// cannot be understood is named in one warning each on standard error, up to a bound, and the
+/// default stands. Texts stay where the environment has them. A program that has rights which its
+/// caller lacks (set-user-ID) reads nothing: options name files to write.
 void read_options(Options& options) noexcept;
 
-/// Sets one option from its text. \returns False, and nothing changes, if the text does not fit the
-/// row.
+/// The row's text in the environment as it is now; nullptr if it is not set.
+const char* option_in_environment(const OptionRow& row) noexcept;
+
+/// Sets one option from its text. \pre for kText, a 0 ends `text`, and it outlives `options`
+/// \returns  False, and nothing changes, if the text does not fit the row.
 bool set_option(const OptionRow& row, std::string_view text, Options& options) noexcept;
+
+/// Writes the value in a form that set_option() understands.
+void write_value(const OptionRow& row, const Options& options, TextWriter& out) noexcept;
+
+/// Writes what the row accepts, as the end of a sentence: "a number from 0 to 7 milliseconds".
+void write_range(const OptionRow& row, TextWriter& out) noexcept;
 
 }  // namespace strata

@@ -1,8 +1,11 @@
 #include "malloc/options.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,17 +54,46 @@ std::string read_and_capture(Options& options) {
   return ::testing::internal::GetCapturedStderr();
 }
 
+std::string value_of(const OptionRow& of, const Options& options) {
+  TextWriter out;
+  write_value(of, options, out);
+  return std::string(out.view());
+}
+
 bool equal(const Options& a, const Options& b) {
   for (const OptionRow& each : option_table()) {
-    if (each.get(a) != each.get(b)) return false;
+    if (value_of(each, a) != value_of(each, b)) return false;
   }
   return true;
+}
+
+bool is_number(const OptionRow& of) {
+  return of.unit != OptionRow::Unit::kChoice && of.unit != OptionRow::Unit::kText;
+}
+
+/// The upper end of a range as people write it.
+std::string most_of(const OptionRow& of) {
+  std::size_t most = of.most;
+  if (of.unit != OptionRow::Unit::kBytes && of.unit != OptionRow::Unit::kLimit)
+    return std::to_string(most);
+  std::size_t suffix = 0;
+  for (; suffix < 3 && most % 1024 == 0; ++suffix) most /= 1024;
+  return std::to_string(most) + std::string("kmg").substr(suffix - 1, 1);
+}
+
+/// A value that the option does not have by default.
+std::string other_value(const OptionRow& of) {
+  if (of.unit == OptionRow::Unit::kText) return "elsewhere";
+  const std::size_t now = of.get(Options{});
+  if (of.unit == OptionRow::Unit::kChoice) return choices_of(of)[now == 1 ? 0 : 1];
+  return std::to_string(now == of.least ? of.least + 1 : of.least);
 }
 
 TEST(Options, EveryRowHasANameASentenceAndARangeThatHoldsItsDefault) {
   for (const OptionRow& each : option_table()) {
     EXPECT_FALSE(each.name.empty());
     EXPECT_FALSE(each.sentence.empty());
+    if (each.unit == OptionRow::Unit::kText) continue;
     const std::size_t value = each.get(Options{});
     if (each.unit == OptionRow::Unit::kChoice) {
       EXPECT_LT(value, choices_of(each).size()) << each.name;
@@ -74,14 +106,33 @@ TEST(Options, EveryRowHasANameASentenceAndARangeThatHoldsItsDefault) {
 
 TEST(Options, EveryRowSetsItsOwnFieldAndNoOther) {
   for (const OptionRow& each : option_table()) {
+    const std::string other = other_value(each);
     Options options;
-    const std::size_t other = each.get(options) == 1 ? 0 : 1;
-    each.set(options, other);
-    EXPECT_EQ(each.get(options), other) << each.name;
+    ASSERT_TRUE(set_option(each, other, options)) << each.name;
+    EXPECT_EQ(value_of(each, options), other) << each.name;
     for (const OptionRow& another : option_table()) {
       if (another.name != each.name) {
-        EXPECT_EQ(another.get(options), another.get(Options{})) << another.name;
+        EXPECT_EQ(value_of(another, options), value_of(another, Options{})) << another.name;
       }
+    }
+  }
+}
+
+TEST(Options, WhatIsWrittenIsUnderstoodAgain) {
+  for (const OptionRow& each : option_table()) {
+    std::vector<std::string> texts{other_value(each)};
+    if (is_number(each)) {
+      texts.push_back(std::to_string(each.most));
+      texts.push_back(std::to_string(each.most - 1));
+    }
+    if (each.unit == OptionRow::Unit::kLimit) texts.push_back("80%");
+    for (const std::string& text : texts) {
+      Options options;
+      ASSERT_TRUE(set_option(each, text, options)) << each.name << "=" << text;
+      const std::string written = value_of(each, options);
+      Options again;
+      EXPECT_TRUE(set_option(each, written, again)) << each.name << "=" << written;
+      EXPECT_TRUE(equal(options, again)) << each.name << "=" << written;
     }
   }
 }
@@ -112,7 +163,7 @@ TEST(Options, WordsMeanWhatTheySay) {
 
 TEST(Options, NumbersAreUnderstoodToTheEndsOfTheirRange) {
   for (const OptionRow& each : option_table()) {
-    if (each.unit == OptionRow::Unit::kChoice) continue;
+    if (!is_number(each)) continue;
     Options options;
     for (std::size_t value : {each.least, each.most}) {
       EXPECT_TRUE(set_option(each, std::to_string(value), options)) << each.name;
@@ -141,8 +192,31 @@ TEST(Options, BytesMayHaveASuffix) {
   }
 }
 
+TEST(Options, ALimitMayBeAShare) {
+  Options options;
+  EXPECT_TRUE(set_option(row("SOFT_LIMIT"), "80%", options));
+  EXPECT_EQ(options.soft_limit, OptionRow::kShare | 80);
+  EXPECT_TRUE(set_option(row("HARD_LIMIT"), "2g", options));
+  EXPECT_EQ(options.hard_limit, std::size_t{2} << 30);
+  for (const char* text : {"0%", "101%", "%", "-1%", "8 %", "80%%", "2g%", "1.5%"}) {
+    Options unchanged;
+    EXPECT_FALSE(set_option(row("SOFT_LIMIT"), text, unchanged)) << text;
+    EXPECT_EQ(unchanged.soft_limit, 0u);
+  }
+}
+
+TEST(Options, ATextIsAnythingThatIsNotEmpty) {
+  Options options;
+  EXPECT_TRUE(set_option(row("STATS_FILE"), "/tmp/a file", options));
+  EXPECT_STREQ(options.stats_file, "/tmp/a file");
+  EXPECT_FALSE(set_option(row("STATS_FILE"), "", options));
+  EXPECT_FALSE(set_option(row("STATS_FILE"), std::string(4096, 'x'), options));
+  EXPECT_STREQ(options.stats_file, "/tmp/a file");
+}
+
 TEST(Options, WhatDoesNotFitIsRefusedAndChangesNothing) {
   for (const OptionRow& each : option_table()) {
+    if (each.unit == OptionRow::Unit::kText) continue;
     for (std::string_view text : {"",
                                   " ",
                                   "1 ",
@@ -166,6 +240,8 @@ TEST(Options, WhatDoesNotFitIsRefusedAndChangesNothing) {
                                   "99999999999999999999999",
                                   "18446744073709551616",
                                   "17179869184g",
+                                  "9999999999g",
+                                  "9223372036854775858",
                                   "18446744073709551615k"}) {
       Options options;
       EXPECT_FALSE(set_option(each, text, options)) << each.name << "=" << text;
@@ -196,26 +272,32 @@ TEST(ReadOptions, SetsWhatIsThere) {
 TEST(ReadOptions, ABadValueIsNamedInOneWarningAndTheDefaultStands) {
   for (const OptionRow& each : option_table()) {
     const std::string name = "STRATA_" + std::string(each.name);
-    const Environment bad(name, "banana");
+    const std::string value = each.unit == OptionRow::Unit::kText ? "" : "banana";
+    const Environment bad(name, value);
     Options options;
     const std::string said = read_and_capture(options);
-    const std::string expected =
-        "strata: warning: " + name + "=banana is not understood; " +
-        (each.unit == OptionRow::Unit::kChoice
-             ? "it is one of " + std::string(each.choices)
-             : "it is a number from " + std::to_string(each.least) + " to " +
-                   std::to_string(each.most) +
-                   (each.unit == OptionRow::Unit::kBytes ? " bytes, k, m and g understood"
-                                                         : " milliseconds")) +
-        "; the default is used\n";
+    std::string range = each.unit == OptionRow::Unit::kChoice ? "one of "
+                        : is_number(each)                     ? "a number from "
+                                                              : "a text of ";
+    range += is_number(each) || each.unit == OptionRow::Unit::kText
+                 ? std::to_string(each.least) + " to " + most_of(each)
+                 : std::string(each.choices);
+    if (each.unit == OptionRow::Unit::kText) range += " characters";
+    if (each.unit == OptionRow::Unit::kMilliseconds) range += " milliseconds";
+    if (each.unit == OptionRow::Unit::kBytes || each.unit == OptionRow::Unit::kLimit)
+      range += " bytes, k, m and g understood";
+    if (each.unit == OptionRow::Unit::kLimit)
+      range += ", or 1% to 100% of what the control group allows";
+    const std::string expected = "strata: warning: " + name + "=" + value +
+                                 " is not understood; it is " + range + "; the default is used\n";
     EXPECT_EQ(said, expected);
     EXPECT_TRUE(equal(options, Options{}));
   }
 }
 
 TEST(ReadOptions, AnUnknownNameIsNamedTogetherWithTheNamesThereAre) {
-  for (const char* name : {"STRATA_CHECK", "STRATA_", "STRATA_XCHECKS", "STRATA_CHECKS_",
-                           "STRATA_checks", "STRATA_CACHE"}) {
+  for (const char* name : {"STRATA_", "STRATA_CACHE", "STRATA_UNKNOWN",
+                           "STRATA_A_NAME_OF_MORE_THAN_THIRTY_TWO_CHARACTERS"}) {
     const Environment unknown(name, "full");
     Options options;
     const std::string said = read_and_capture(options);
@@ -226,6 +308,57 @@ TEST(ReadOptions, AnUnknownNameIsNamedTogetherWithTheNamesThereAre) {
       EXPECT_NE(said.find(" STRATA_" + std::string(each.name)), std::string::npos) << each.name;
     EXPECT_TRUE(equal(options, Options{}));
   }
+}
+
+TEST(ReadOptions, AMisspeltNameIsToldTheOptionThatItMayMean) {
+  const char* cases[][2] = {
+      {"STRATA_CHECK", "CHECKS"},         {"STRATA_CHEKS", "CHECKS"},
+      {"STRATA_XCHECKS", "CHECKS"},       {"STRATA_checks", "CHECKS"},
+      {"STRATA_STAT", "STATS"},           {"STRATA_LAEKS", "LEAKS"},
+      {"STRATA_HARDLIMIT", "HARD_LIMIT"}, {"STRATA_soft-limit", "SOFT_LIMIT"}};
+  for (const auto& [name, meant] : cases) {
+    const Environment unknown(name, "full");
+    Options options;
+    EXPECT_EQ(read_and_capture(options), "strata: warning: " + std::string(name) +
+                                             " is no option; did you mean STRATA_" + meant + "?\n");
+    EXPECT_TRUE(equal(options, Options{}));
+  }
+}
+
+TEST(ReadOptions, AWarningIsOneLineWhateverTheEnvironmentHolds) {
+  const Environment value("STRATA_CHECKS", "a\nb\x1b[31m\x7f");
+  const Environment name("STRATA_\nX\r", "1");
+  Options options;
+  const std::string said = read_and_capture(options);
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 2);
+  EXPECT_NE(said.find("STRATA_CHECKS=a?b?[31m? is not"), std::string::npos) << said;
+  EXPECT_NE(said.find("STRATA_?X? is no option"), std::string::npos) << said;
+}
+
+TEST(ReadOptions, OfTwoEqualNamesTheFirstCounts) {
+  char first[] = "STRATA_CACHE_BYTES=1m";
+  char second[] = "STRATA_CACHE_BYTES=2m";
+  char wrong[] = "STRATA_CACHE_BYTES=x";
+  char* entries[] = {first, second, wrong, nullptr};
+  char** const before = environ;
+  environ = entries;
+  Options options;
+  ::testing::internal::CaptureStderr();
+  read_options(options);
+  const char* const told = option_in_environment(row("CACHE_BYTES"));
+  environ = before;
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(options.cache_bytes, std::size_t{1} << 20);
+  EXPECT_STREQ(told, "1m");
+}
+
+TEST(ReadOptions, HundredsOfWrongOptionsAreAFewWarnings) {
+  std::deque<Environment> wrong;
+  for (int i = 0; i < 300; ++i) wrong.emplace_back("STRATA_N" + std::to_string(i), "1");
+  Options options;
+  const std::string said = read_and_capture(options);
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 9);
+  EXPECT_NE(said.find("strata: warning: 292 more options are not understood"), std::string::npos);
 }
 
 TEST(ReadOptions, NamesOfOthersAreNotOurs) {

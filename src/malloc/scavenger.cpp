@@ -8,7 +8,10 @@ void Scavenger::start() noexcept {
   if (delay_ms_ == 0 || os::monotonic_ns() < retry_ns_.load(std::memory_order_relaxed)) return;
   if (!try_wake()) return;
   // Starting a thread allocates: that calls notice() again, which sees kRunning.
-  if (os::start_thread(thread_main, this)) return;
+  if (os::start_thread(thread_main, this)) {
+    threads_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
   retry_ns_.store(os::monotonic_ns() + delay_ms_ * 1'000'000, std::memory_order_relaxed);
   state_.store(kAsleep, std::memory_order_relaxed);
 }
@@ -30,12 +33,15 @@ void Scavenger::run() noexcept {
 
 void Scavenger::return_memory_until_none_is_left() noexcept {
   const std::uint32_t never_changes = 0;
-  std::size_t returned;
-  do {
+  for (int vain = 0; vain < kVainRounds || engine_.idle_bytes() >= kWakeBytes;) {
     os::wait_on(&never_changes, 0, delay_ms_ * 500'000);
     LockGuard guard(round_lock_);
-    returned = engine_.release_unneeded();
-  } while (returned != 0 || engine_.idle_bytes() != 0 || engine_.registry().has_parked());
+    const std::size_t returned = engine_.release_unneeded();
+    rounds_.fetch_add(1, std::memory_order_relaxed);
+    returned_.fetch_add(returned, std::memory_order_relaxed);
+    vain = returned == 0 ? vain + 1 : 0;
+    if (engine_.idle_bytes() == 0 && !engine_.registry().has_parked()) return;
+  }
 }
 
 bool Scavenger::try_wake() noexcept {

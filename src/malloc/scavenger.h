@@ -11,7 +11,8 @@ namespace strata {
 /// layer for what it did not need since the round before, so memory goes back after half to one
 /// delay.
 ///
-/// No thread exists until kWakeBytes are idle, and it ends when a round finds nothing left.
+/// No thread exists until kWakeBytes are idle, and it ends when nothing is, or when nothing went
+/// back for kVainRounds: what is idle then is in use, by turns.
 ///   state_  0 no thread · 1 a thread runs or is being started
 /// \threads  notice() and the fork calls: any; rounds: the scavenger's own thread.
 class Scavenger {
@@ -32,6 +33,16 @@ class Scavenger {
       start();
   }
 
+  struct Statistics {
+    std::uint64_t threads;   ///< how often one was started
+    std::uint64_t rounds;    ///< how often it looked
+    std::uint64_t returned;  ///< bytes that its rounds gave back
+  };
+  Statistics statistics() const noexcept {
+    return {threads_.load(std::memory_order_relaxed), rounds_.load(std::memory_order_relaxed),
+            returned_.load(std::memory_order_relaxed)};
+  }
+
   void lock_for_fork() noexcept { round_lock_.lock(); }
   void unlock_after_fork() noexcept { round_lock_.unlock(); }
   /// In the child the thread does not exist.
@@ -43,6 +54,9 @@ class Scavenger {
  private:
   static constexpr std::uint32_t kAsleep = 0;
   static constexpr std::uint32_t kRunning = 1;
+  // Chosen: what a thread freed reaches the kernel after at most four rounds, parked cache, ready
+  // batch, span, and a look at it: less would end before it is there.
+  static constexpr int kVainRounds = 4;
 
   void start() noexcept;
   bool try_wake() noexcept;
@@ -57,6 +71,10 @@ class Scavenger {
   std::atomic<std::uint32_t> state_{kAsleep};
   // After the system refused a thread: no other try before this time. relaxed: a hint.
   std::atomic<std::uint64_t> retry_ns_{0};
+  // relaxed: figures.
+  std::atomic<std::uint64_t> threads_{0};
+  std::atomic<std::uint64_t> rounds_{0};
+  std::atomic<std::uint64_t> returned_{0};
 };
 
 }  // namespace strata

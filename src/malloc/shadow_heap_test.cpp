@@ -82,7 +82,9 @@ class Shadow {
 class ShadowedThread {
  public:
   ShadowedThread(Engine& engine, Shadow& shadow, std::uint64_t seed)
-      : engine_(engine), shadow_(shadow), random_(seed), thread_(engine) {}
+      : shadow_(shadow), random_(seed), thread_(engine) {}
+  ShadowedThread(Engine& engine, CheckedHeap& checked, Shadow& shadow, std::uint64_t seed)
+      : shadow_(shadow), random_(seed), thread_(engine, checked) {}
 
   void step() {
     const std::size_t action = below(100);
@@ -151,19 +153,18 @@ class ShadowedThread {
     block.address = p;
     ASSERT_TRUE(has_content(block, kept));
     block.bytes = bytes;
-    ASSERT_GE(engine_.usable_bytes(p, "realloc"), bytes);
-    shadow_.add(p, engine_.usable_bytes(p, "realloc"));
+    ASSERT_GE(thread_.usable_bytes(p), bytes);
+    shadow_.add(p, thread_.usable_bytes(p));
     write_content(block);
   }
 
   void take(void* p, std::size_t bytes) {
-    const std::size_t usable = engine_.usable_bytes(p, "realloc");
-    ASSERT_GE(usable, std::max<std::size_t>(bytes, 1));
+    const std::size_t usable = thread_.usable_bytes(p);
+    ASSERT_GE(usable, bytes);
     shadow_.add(p, usable);
     blocks_.push_back({static_cast<unsigned char*>(p), bytes, random_()});
   }
 
-  Engine& engine_;
   Shadow& shadow_;
   std::mt19937_64 random_;
   FakeProgramThread thread_;
@@ -199,6 +200,50 @@ TEST_F(ShadowHeap, OneThreadWithoutACache) {
   Options options;
   options.cache_bytes = 0;
   run_alone(options, 3000);
+}
+
+TEST_F(ShadowHeap, OneThreadUnderFullChecks) {
+  Options options;
+  options.checks = Options::Checks::kFull;
+  start(options);
+  CheckedHeap checked(*engine);
+  checked.configure(random());
+  Shadow shadow;
+  ShadowedThread thread(*engine, checked, shadow, random());
+  for (int i = 0; i < 4000 && !HasFailure(); ++i) {
+    thread.step();
+    if (below(300) == 0) engine->release_unneeded();
+    if (below(1000) == 0) checked.flush_quarantine();
+    if (i % 16 == 0) check();
+  }
+  thread.finish();
+  checked.flush_quarantine();
+  check_nothing_is_left();
+}
+
+TEST_F(ShadowHeap, ThreadsUnderFullChecks) {
+  Options options;
+  options.checks = Options::Checks::kFull;
+  start(options);
+  CheckedHeap checked(*engine);
+  checked.configure(random());
+  Shadow shadow;
+  std::latch gate(3);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, seed = random()] {
+      ShadowedThread thread(*engine, checked, shadow, seed);
+      gate.arrive_and_wait();
+      for (int i = 0; i < 1500 && !HasFailure(); ++i) {
+        thread.step();
+        if (i % 500 == 0) checked.flush_quarantine();
+      }
+      thread.finish();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  checked.flush_quarantine();
+  check_nothing_is_left();
 }
 
 TEST_F(ShadowHeap, ThreadsThatHandBlocksToEachOther) {

@@ -1,100 +1,109 @@
 #include "malloc/statistics.h"
 
-#include "base/text_writer.h"
+#include <algorithm>
+
 #include "malloc/process.h"
-#include "os/process.h"
 
 namespace strata {
+
 namespace {
 
-void print(TextWriter& line) noexcept {
-  os::write_stderr(line.text("\n").view());
-  line.clear();
-}
+/// Objects that one class has outside its spans. A thread that is busy may be counted late: never
+/// more than left the spans.
+struct Cached {
+  Cached(std::size_t claimed, std::size_t threads, std::size_t transfer,
+         std::size_t waiting) noexcept
+      : in_threads(std::min(threads, claimed)),
+        in_transfer(std::min(transfer, claimed - in_threads)),
+        quarantined(std::min(waiting, claimed - in_threads - in_transfer)) {}
 
-void print_bytes(std::string_view name, std::size_t bytes, std::string_view meaning) noexcept {
-  TextWriter line;
-  line.text("strata: ")
-      .text(name)
-      .decimal(bytes, 22 - static_cast<unsigned>(name.size()))
-      .text("  ")
-      .text(meaning);
-  print(line);
-}
+  std::size_t in_threads;
+  std::size_t in_transfer;
+  std::size_t quarantined;
+  std::size_t sum() const noexcept { return in_threads + in_transfer + quarantined; }
+};
 
 }  // namespace
 
-void collect_statistics(Engine& engine, Statistics& out) noexcept {
+void collect_statistics(Engine& engine, Statistics& out, CheckedObjects* checked,
+                        GuardPool* guards) noexcept {
   out = Statistics{};
+  ThreadRegistry::Counts in_threads;
+  engine.registry().count_objects(in_threads);
   std::size_t small_pages = 0;
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
     const std::size_t bytes = SizeClassMap::bytes_of(c);
-    const std::size_t in_threads = engine.registry().count_objects(c);
+    const std::size_t waiting = checked != nullptr ? checked->quarantined_objects(c) : 0;
     const Central::ClassStatistics from = engine.central().statistics(c);
     Statistics::Class& entry = out.classes[c];
     entry.spans = from.spans.spans;
-    entry.cached_objects = in_threads + from.in_transfer;
-    // A thread that is busy may be counted late: never below zero.
     const std::size_t claimed = from.spans.claimed_objects;
-    entry.live_objects = claimed > entry.cached_objects ? claimed - entry.cached_objects : 0;
+    const Cached cached(claimed, in_threads[c], from.in_transfer, waiting);
+    entry.cached_objects = cached.sum();
+    entry.live_objects = claimed - cached.sum();
     entry.free_objects = from.spans.free_objects;
-    small_pages += from.spans.pages;
+    const CentralList::Statistics watched = engine.watched().statistics(c);
+    entry.spans += watched.spans;
+    entry.live_objects += watched.claimed_objects;
+    entry.free_objects += watched.free_objects;
+    small_pages += from.spans.pages + watched.pages;
     out.live += entry.live_objects * bytes;
     out.cached += entry.cached_objects * bytes;
+    out.in_threads += cached.in_threads * bytes;
+    out.quarantined += cached.quarantined * bytes;
     out.in_spans += entry.free_objects * bytes;
     out.tails += from.spans.pages * kPageBytes - (claimed + from.spans.free_objects) * bytes;
+    out.tails +=
+        watched.pages * kPageBytes - (watched.claimed_objects + watched.free_objects) * bytes;
   }
   const PageHeap::Statistics pages = engine.page_heap().statistics();
   const HugeHeap::Statistics huge = engine.huge().statistics();
-  if (pages.used_pages > small_pages) out.live += (pages.used_pages - small_pages) * kPageBytes;
-  out.live += huge.live_bytes;
-  out.idle = pages.idle_pages * kPageBytes + huge.kept_bytes;
-  out.clean = (pages.regions * kPagesPerRegion - pages.used_pages - pages.idle_pages) * kPageBytes;
-  out.mapped = pages.regions * kRegionBytes + huge.live_bytes + huge.kept_bytes;
+  out.small_spans = small_pages * kPageBytes;
+  // Spans that went away since their class was looked at are counted as they were seen there.
+  const std::size_t used_pages =
+      std::min(std::max(pages.used_pages, small_pages), pages.regions * kPagesPerRegion);
+  const std::size_t idle_pages =
+      std::min(pages.idle_pages, pages.regions * kPagesPerRegion - used_pages);
+  out.large_blocks = (used_pages - std::min(small_pages, used_pages)) * kPageBytes;
+  out.huge_live = huge.live_bytes;
+  out.huge_kept = huge.kept_bytes;
+  if (guards != nullptr) out.guards = guards->statistics();
+  out.live += out.large_blocks + huge.live_bytes + out.guards.live_bytes;
+  const std::size_t free_in_spans = out.in_spans + out.tails;
+  const std::size_t holes = engine.spans().hole_bytes() + engine.watched_spans().hole_bytes();
+  out.holes = holes < free_in_spans ? holes : free_in_spans;
+  out.idle = idle_pages * kPageBytes + huge.kept_bytes;
+  out.clean = (pages.regions * kPagesPerRegion - used_pages - idle_pages) * kPageBytes +
+              pages.reserved_bytes;
   out.metadata = engine.metadata().mapped_bytes();
-  out.returned = pages.returned_pages * kPageBytes;
+  out.page_map = engine.map().reserved_bytes();
+  out.mapped = pages.regions * kRegionBytes + pages.reserved_bytes + huge.live_bytes +
+               huge.kept_bytes + out.metadata + out.guards.reserved_bytes;
+  out.given_back = pages.returned_pages * kPageBytes + huge.returned_bytes +
+                   engine.spans().returned_bytes() + engine.watched_spans().returned_bytes();
   out.threads = engine.registry().live_threads();
   out.regions = pages.regions;
   out.huge_regions = pages.huge_regions;
   out.huge_blocks = huge.live_blocks;
+  out.limit = engine.limit().statistics();
+}
+
+void collect_statistics(Statistics& out) noexcept {
+  if (must_not_wait()) {
+    out = Statistics{};  // nothing can be counted now
+    return;
+  }
+  const bool is_checked = g_process.options.checks == Options::Checks::kFull;
+  collect_statistics(g_process.engine, out, is_checked ? &g_process.checked.objects() : nullptr,
+                     &g_process.guards);
+  out.scavenger = g_process.scavenger.statistics();
 }
 
 void print_statistics() noexcept {
   Statistics now;
-  collect_statistics(g_process.engine, now);
-  TextWriter line;
-  print(line.text("strata: statistics, in bytes"));
-  print_bytes("resident", os::resident_bytes(), "of the whole process, as the kernel counts");
-  print_bytes("mapped", now.mapped, "= live + cached + in spans + tails + idle + clean");
-  print_bytes("live", now.live, "owned by the program");
-  print_bytes("cached", now.cached, "free objects in thread caches and ready batches");
-  print_bytes("in spans", now.in_spans, "free objects of spans in use");
-  print_bytes("tails", now.tails, "ends of spans too short for an object");
-  print_bytes("idle", now.idle, "free pages that hold memory");
-  print_bytes("clean", now.clean, "free pages that hold none");
-  print_bytes("metadata", now.metadata, "our bookkeeping, beside mapped");
-  print_bytes("returned", now.returned, "given back to the kernel since the start");
-  print(line.text("strata: ")
-            .decimal(now.threads)
-            .text(" threads, ")
-            .decimal(now.regions)
-            .text(" regions (")
-            .decimal(now.huge_regions)
-            .text(" with huge pages), ")
-            .decimal(now.huge_blocks)
-            .text(" huge blocks"));
-  print(line.text("strata:     class bytes    spans        live      cached        free"));
-  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-    const Statistics::Class& entry = now.classes[c];
-    if (entry.spans == 0) continue;
-    print(line.text("strata: ")
-              .decimal(c, 9)
-              .decimal(SizeClassMap::bytes_of(c), 6)
-              .decimal(entry.spans, 9)
-              .decimal(entry.live_objects, 12)
-              .decimal(entry.cached_objects, 12)
-              .decimal(entry.free_objects, 12));
-  }
+  collect_statistics(now);
+  FileSink sink(g_process.options.stats_file);
+  write_statistics(now, sink);
 }
 
 }  // namespace strata

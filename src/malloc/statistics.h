@@ -1,29 +1,46 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
+#include "base/text_sink.h"
+#include "guard/guard_pool.h"
+#include "malloc/checked_heap.h"
 #include "malloc/engine.h"
+#include "malloc/scavenger.h"
 
 namespace strata {
 
 /// Where the memory is, in bytes, read layer by layer: exact while the process rests, late by what
 /// other threads do meanwhile otherwise.
-/// Always, at rest: mapped == live + cached + in_spans + tails + idle + clean.
+///
+/// Always: mapped == live + cached + free() + metadata + returned(). At rest what is held (the
+/// figure the limits are about) is all of it but returned().
 struct Statistics {
-  std::size_t
-      mapped;        ///< regions handed out by the page heap, and huge mappings, kept ones included
-  std::size_t live;  ///< owned by the program, rounded up to size classes, pages or OS pages
-  std::size_t cached;    ///< free, in thread caches and ready batches
-  std::size_t in_spans;  ///< free objects of spans that are in use
-  std::size_t tails;     ///< ends of spans too short for an object
-  std::size_t idle;      ///< free pages and kept mappings that hold memory
-  std::size_t clean;     ///< free pages that hold none
-  std::size_t metadata;  ///< our bookkeeping, not counted in mapped
-  std::size_t returned;  ///< given back to the kernel since the start, by the page heap
+  std::size_t mapped;       ///< all that was mapped from the kernel, without the page map's tables
+  std::size_t live;         ///< owned by the program, rounded up to size classes, pages or OS pages
+  std::size_t cached;       ///< free, in thread caches, ready batches and the quarantine
+  std::size_t in_spans;     ///< free objects of spans that are in use
+  std::size_t tails;        ///< ends of spans too short for an object
+  std::size_t holes;        ///< the part of these two that holds no memory
+  std::size_t idle;         ///< free pages and kept mappings that hold memory
+  std::size_t clean;        ///< free pages that hold none, and regions not yet begun
+  std::size_t metadata;     ///< our bookkeeping
+  std::size_t page_map;     ///< address space of the page map, beside mapped
+  std::size_t given_back;   ///< to the kernel since the start, sum over all occasions
+  std::size_t in_threads;   ///< the part of cached that is in thread caches
+  std::size_t quarantined;  ///< the part of cached that waits under full checks
+  std::size_t small_spans;  ///< bytes of pages that are cut into objects
+  std::size_t large_blocks;  ///< bytes of page runs that are one object
+  std::size_t huge_live;
+  std::size_t huge_kept;
   std::size_t threads;
   std::size_t regions;
   std::size_t huge_regions;
   std::size_t huge_blocks;
+  GuardPool::Statistics guards;  ///< their pages are in live, free() and returned()
+  MemoryLimit::Statistics limit;
+  Scavenger::Statistics scavenger;  ///< of the process; 0 for an engine alone
 
   struct Class {
     std::size_t spans;
@@ -31,12 +48,30 @@ struct Statistics {
     std::size_t cached_objects;
     std::size_t free_objects;
   } classes[SizeClassMap::kCount];
+
+  /// Free and holding memory, in no cache.
+  std::size_t free() const noexcept {
+    return in_spans + tails - holes + idle + guards.waiting_bytes;
+  }
+  /// Address space without memory: it went back to the kernel, or was never touched.
+  std::size_t returned() const noexcept {
+    return clean + holes + guards.reserved_bytes - guards.live_bytes - guards.waiting_bytes;
+  }
 };
 
-/// \threads any. \cost a visit to every class and every thread's cache
-void collect_statistics(Engine& engine, Statistics& out) noexcept;
+/// \param checked, guards  what stands on the engine, where it is in use
+/// \threads any. \cost a visit to every class and every thread's cache, each under its lock
+void collect_statistics(Engine& engine, Statistics& out, CheckedObjects* checked = nullptr,
+                        GuardPool* guards = nullptr) noexcept;
 
-/// Writes the process's statistics to standard error, without allocating.
+/// The process's, its scavenger included.
+void collect_statistics(Statistics& out) noexcept;
+
+/// Writes them for a person, or as the JSON of docs/stats-schema.json. Allocates nothing.
+void write_statistics(const Statistics& statistics, TextSink& sink) noexcept;
+void write_statistics_json(const Statistics& statistics, TextSink& sink) noexcept;
+
+/// Writes the process's statistics where the options say: to standard error or a file.
 void print_statistics() noexcept;
 
 }  // namespace strata

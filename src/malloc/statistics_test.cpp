@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <barrier>
 #include <cstddef>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "base/seeded_test.h"
@@ -49,9 +53,155 @@ TEST_F(StatisticsTest, WhatWentBackIsCounted) {
   FakeProgramThread thread(*engine);
   void* p = thread.allocate(kMiB).address;
   thread.deallocate(p);
-  const std::size_t before = statistics().returned;
+  const std::size_t before = statistics().given_back;
   engine->release_all();
-  EXPECT_EQ(statistics().returned, before + kMiB + statistics().idle);
+  EXPECT_EQ(statistics().given_back, before + kMiB + statistics().idle);
+}
+
+/// Threads that hold caches, huge blocks and holes, looked at while they rest.
+TEST_F(StatisticsTest, EveryByteIsInOnePlaceWhileThreadsWait) {
+  constexpr int kThreads = 4;
+  std::barrier gate(kThreads + 1);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      FakeProgramThread thread(*engine);
+      std::vector<void*> live;
+      for (std::size_t i = 0; i < 3000; ++i) {
+        live.push_back(thread.allocate(i * 37 % 9000 + static_cast<std::size_t>(t)).address);
+        if (i % 500 == 0) live.push_back(thread.allocate(3 * kMiB + i).address);
+      }
+      for (std::size_t i = 0; i < live.size(); ++i) {
+        if (i % 3 == 0) continue;
+        thread.deallocate(live[i]);
+        live[i] = nullptr;
+      }
+      for (int round = 0; round < 4; ++round) gate.arrive_and_wait();
+      for (void* p : live) {
+        if (p != nullptr) thread.deallocate(p);
+      }
+    });
+  }
+  gate.arrive_and_wait();
+  check();
+  EXPECT_EQ(statistics().threads, static_cast<std::size_t>(kThreads));
+  gate.arrive_and_wait();
+  engine->release_all();
+  check();
+  EXPECT_GT(statistics().holes, 0u);
+  gate.arrive_and_wait();
+  engine->release_unneeded();
+  check();
+  gate.arrive_and_wait();
+  for (std::thread& thread : threads) thread.join();
+  check();
+  check_nothing_is_left();
+}
+
+TEST_F(StatisticsTest, GuardedObjectsAndTheirGuardsAreCounted) {
+  GuardPool guards(pages, engine->metadata(), engine->limit());
+  ASSERT_TRUE(guards.start());
+  const auto look = [&] {
+    Statistics now;
+    collect_statistics(*engine, now, nullptr, &guards);
+    EXPECT_EQ(pages.mapped_bytes(), now.mapped + now.page_map);
+    EXPECT_EQ(now.mapped, now.live + now.cached + now.free() + now.metadata + now.returned());
+    EXPECT_EQ(now.limit.held, now.mapped - now.returned());
+    return now;
+  };
+  const Statistics before = look();
+  std::vector<void*> live;
+  for (std::size_t bytes : {1, 100, 5000, 10'000}) live.push_back(guards.allocate({bytes}));
+  EXPECT_EQ(look().live, before.live + guards.statistics().live_bytes);
+  EXPECT_GT(look().live, before.live + 15'000);
+  pages.refuse_from_call(1);
+  guards.deallocate(live[3], {});
+  pages.refuse_nothing();
+  EXPECT_GE(look().free(), before.free() + 10'000) << "what the kernel did not take back is free";
+  for (int i = 0; i < 3; ++i) guards.deallocate(live[static_cast<std::size_t>(i)], {});
+  EXPECT_EQ(look().live, before.live);
+}
+
+TEST_F(StatisticsTest, WhatWaitsForFullChecksIsCachedAndNotLive) {
+  Options options;
+  options.checks = Options::Checks::kFull;
+  engine = std::make_unique<Engine>(pages);
+  start(options);
+  CheckedHeap checked(*engine);
+  const unsigned c = SizeClassMap::class_of(1000 + CheckedObjects::kLeastSlack);
+  std::vector<void*> live;
+  for (int i = 0; i < 10; ++i) live.push_back(checked.allocate({1000}).address);
+  for (int i = 0; i < 6; ++i) checked.deallocate(live[static_cast<std::size_t>(i)], {});
+  Statistics now;
+  collect_statistics(*engine, now, &checked.objects());
+  EXPECT_EQ(now.live, 4 * SizeClassMap::bytes_of(c));
+  EXPECT_EQ(now.quarantined, 6 * SizeClassMap::bytes_of(c));
+  EXPECT_EQ(now.cached, now.quarantined);
+  EXPECT_EQ(now.classes[c].cached_objects, 6u);
+  EXPECT_EQ(now.mapped, now.live + now.cached + now.free() + now.metadata + now.returned());
+  checked.flush_quarantine();
+  collect_statistics(*engine, now, &checked.objects());
+  EXPECT_EQ(now.quarantined, 0u);
+  EXPECT_EQ(now.cached, 0u);
+  for (int i = 6; i < 10; ++i) checked.deallocate(live[static_cast<std::size_t>(i)], {});
+  checked.flush_quarantine();
+}
+
+/// What is read late by one figure is read late by its counterpart.
+TEST_F(StatisticsTest, TheSumIsExactWhileThreadsAllocate) {
+  std::atomic<bool> done{false};
+  std::barrier gate(4);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      FakeProgramThread thread(*engine);
+      std::vector<void*> live(40, nullptr);
+      gate.arrive_and_wait();
+      // relaxed: nothing passes with it.
+      for (std::size_t i = t; !done.load(std::memory_order_relaxed); ++i) {
+        void*& p = live[i * 7919 % live.size()];
+        if (p != nullptr) thread.deallocate(p);
+        p = thread.allocate(i * 7919 % (i % 7 == 0 ? 3 * kMiB : 100'000)).address;
+        if (t == 0) engine->release_all();  // spans come and go
+      }
+      for (void* p : live) {
+        if (p != nullptr) thread.deallocate(p);
+      }
+    });
+  }
+  gate.arrive_and_wait();
+  for (int i = 0; i < 5000; ++i) {
+    const Statistics now = statistics();
+    EXPECT_EQ(now.mapped, now.live + now.cached + now.free() + now.metadata + now.returned());
+    EXPECT_LE(now.in_threads, now.cached);
+  }
+  done.store(true, std::memory_order_relaxed);
+  for (std::thread& thread : threads) thread.join();
+  check();
+  check_nothing_is_left();
+}
+
+TEST_F(StatisticsTest, TextAndJsonAreWrittenWhateverTheBufferHolds) {
+  FakeProgramThread thread(*engine);
+  void* p = thread.allocate(100).address;
+  const Statistics now = statistics();
+  char whole[16'384];
+  BufferSink all(whole, sizeof whole);
+  write_statistics_json(now, all);
+  ASSERT_LT(all.length(), sizeof whole);
+  const std::string text(whole);
+  for (std::size_t size : {std::size_t{0}, std::size_t{1}, text.size() / 2, text.size()}) {
+    std::vector<char> part(size + 1, '?');
+    BufferSink sink(part.data(), size);
+    write_statistics_json(now, sink);
+    EXPECT_NEAR(static_cast<double>(sink.length()), static_cast<double>(text.size()), 8);
+    EXPECT_EQ(part[size], '?') << "written behind the buffer";
+    EXPECT_TRUE(size == 0 || part[size - 1] == '\0');
+  }
+  BufferSink table(whole, sizeof whole);
+  write_statistics(now, table);
+  EXPECT_NE(std::string(whole).find("strata: live"), std::string::npos);
+  thread.deallocate(p);
 }
 
 class StatisticsRandomTest : public SeededTest, protected FakeProgram {};
@@ -71,6 +221,7 @@ TEST_F(StatisticsRandomTest, AtRestEveryByteIsInExactlyOnePlace) {
       live.pop_back();
     }
     if (below(100) == 0) engine->release_unneeded();
+    if (below(300) == 0) engine->release_all();
     check();
   }
   for (void* p : live) threads[0].deallocate(p);

@@ -24,13 +24,25 @@ namespace strata::os {
 ///   PageHeap heap(pages);                   // declared behind it, so that it dies first
 ///   pages.refuse_call(3);                   // the third call from here on, and only that one
 ///
-/// Fallible calls are map, map_at, map_aligned, decommit and remap; only they are refused, and the
-/// n of refuse_call counts only them. To refuse at every point in turn, raise n until a run ends
-/// with refused_calls() == 0.
-/// \threads  Any number at once; one mutex.
+/// Fallible calls are map, map_at, map_aligned, decommit, remap, reserve, allow and forbid; only
+/// they are refused, and the n of refuse_call counts only them. To refuse at every point in turn,
+/// raise n until a run ends with refused_calls() == 0. \threads  Any number at once; one mutex.
 class FakePageSource : public PageSource {
  public:
-  enum Call { kMap, kMapAt, kMapAligned, kUnmap, kDecommit, kAdviseHuge, kAdviseSmall, kRemap };
+  enum Call {
+    kMap,
+    kMapAt,
+    kMapAligned,
+    kUnmap,
+    kDecommit,
+    kAdviseHuge,
+    kAdviseSmall,
+    kRemap,
+    kReserve,
+    kAllow,
+    kForbid,
+    kCalls
+  };
 
   FakePageSource() = default;
   ~FakePageSource() {
@@ -49,6 +61,12 @@ class FakePageSource : public PageSource {
   void refuse_from_call(std::size_t n) { refuse_call(n, kEver); }
   void refuse_nothing() { refuse_call(1, 0); }
 
+  /// While it is set, unmap() gives the memory back and not the addresses, as at vm.max_map_count.
+  void refuse_unmaps(bool refuse) {
+    std::lock_guard guard(mutex_);
+    refuses_unmaps_ = refuse;
+  }
+
   /// Refuses whatever would raise mapped_bytes() above this, as RLIMIT_AS does.
   void limit_mapped_bytes(std::size_t bytes) {
     std::lock_guard guard(mutex_);
@@ -60,7 +78,8 @@ class FakePageSource : public PageSource {
   std::size_t calls(Call call) const { return locked(calls_[call]); }
   std::size_t fallible_calls() const {
     std::lock_guard guard(mutex_);
-    return calls_[kMap] + calls_[kMapAt] + calls_[kMapAligned] + calls_[kDecommit] + calls_[kRemap];
+    return calls_[kMap] + calls_[kMapAt] + calls_[kMapAligned] + calls_[kDecommit] +
+           calls_[kRemap] + calls_[kReserve] + calls_[kAllow] + calls_[kForbid];
   }
   /// Calls refused since the last refuse_…() call, by it or by the limit.
   std::size_t refused_calls() const { return locked(refused_); }
@@ -91,11 +110,15 @@ class FakePageSource : public PageSource {
                     [&] { return kernel_pages().map_aligned(bytes, alignment); });
   }
 
-  void unmap(void* address, std::size_t bytes) noexcept override {
+  bool unmap(void* address, std::size_t bytes) noexcept override {
     std::lock_guard guard(mutex_);
-    if (!begin_call_about(kUnmap, "unmap", address, bytes)) return;
+    if (!begin_call_about(kUnmap, "unmap", address, bytes)) return false;
+    if (refuses_unmaps_) {
+      kernel_pages().decommit(address, bytes);
+      return false;
+    }
     forget(address, bytes);
-    kernel_pages().unmap(address, bytes);
+    return kernel_pages().unmap(address, bytes);
   }
 
   bool decommit(void* address, std::size_t bytes) noexcept override {
@@ -127,6 +150,23 @@ class FakePageSource : public PageSource {
     forget(address, old_bytes);
     remember(moved, new_bytes);
     return moved;
+  }
+
+  void* reserve(std::size_t bytes) noexcept override {
+    return map_with(kReserve, bytes, [&] { return kernel_pages().reserve(bytes); });
+  }
+  void* reserve_readable(std::size_t bytes) noexcept override {
+    return map_with(kReserve, bytes, [&] { return kernel_pages().reserve_readable(bytes); });
+  }
+  bool allow(void* address, std::size_t bytes) noexcept override {
+    std::lock_guard guard(mutex_);
+    return begin_call_about(kAllow, "allow", address, bytes) && !is_refused(0) &&
+           kernel_pages().allow(address, bytes);
+  }
+  bool forbid(void* address, std::size_t bytes) noexcept override {
+    std::lock_guard guard(mutex_);
+    return begin_call_about(kForbid, "forbid", address, bytes) && !is_refused(0) &&
+           kernel_pages().forbid(address, bytes);
   }
 
  private:
@@ -219,7 +259,8 @@ class FakePageSource : public PageSource {
 
   mutable std::mutex mutex_;
   std::map<std::uintptr_t, std::size_t> ranges_;  // start → bytes, never touching each other
-  std::array<std::size_t, kRemap + 1> calls_{};
+  std::array<std::size_t, kCalls> calls_{};
+  bool refuses_unmaps_ = false;
   std::size_t accepted_before_refusal_ = 0;
   std::size_t refusals_left_ = 0;
   std::size_t refused_ = 0;

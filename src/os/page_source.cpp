@@ -61,11 +61,13 @@ bool map_at(void* address, std::size_t bytes) noexcept {
   return false;
 }
 
-void unmap(void* address, std::size_t bytes) noexcept {
+bool unmap(void* address, std::size_t bytes) noexcept {
   ErrnoKeeper keep;
   // Neighbouring mappings of ours are one to the kernel, and cutting a piece out of it fails at
   // vm.max_map_count. Then the memory goes back at least; what stays behind is addresses.
-  if (munmap(address, bytes) != 0) madvise(address, bytes, MADV_DONTNEED);
+  if (munmap(address, bytes) == 0) return true;
+  madvise(address, bytes, MADV_DONTNEED);
+  return false;
 }
 
 bool decommit(void* address, std::size_t bytes) noexcept {
@@ -87,6 +89,29 @@ void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcep
   ErrnoKeeper keep;
   void* p = mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
   return p == MAP_FAILED ? nullptr : p;
+}
+
+void* reserve(std::size_t bytes) noexcept {
+  ErrnoKeeper keep;
+  void* p = mmap(nullptr, bytes, PROT_NONE, kFlags, -1, 0);
+  return p == MAP_FAILED ? nullptr : p;
+}
+
+void* reserve_readable(std::size_t bytes) noexcept {
+  ErrnoKeeper keep;
+  void* p = mmap(nullptr, bytes, PROT_READ, kFlags, -1, 0);
+  return p == MAP_FAILED ? nullptr : p;
+}
+
+bool allow(void* address, std::size_t bytes) noexcept {
+  ErrnoKeeper keep;
+  return mprotect(address, bytes, kProtection) == 0;
+}
+
+bool forbid(void* address, std::size_t bytes) noexcept {
+  ErrnoKeeper keep;
+  // A new mapping over the old one: takes the memory and the access away in one call.
+  return mmap(address, bytes, PROT_NONE, kFlags | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
 }  // namespace kernel

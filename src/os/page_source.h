@@ -13,11 +13,15 @@ std::size_t page_bytes() noexcept;
 namespace kernel {
 void* map(std::size_t bytes) noexcept;
 bool map_at(void* address, std::size_t bytes) noexcept;
-void unmap(void* address, std::size_t bytes) noexcept;
+bool unmap(void* address, std::size_t bytes) noexcept;
 bool decommit(void* address, std::size_t bytes) noexcept;
 void advise_huge(void* address, std::size_t bytes) noexcept;
 void advise_small(void* address, std::size_t bytes) noexcept;
 void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept;
+void* reserve(std::size_t bytes) noexcept;
+void* reserve_readable(std::size_t bytes) noexcept;
+bool allow(void* address, std::size_t bytes) noexcept;
+bool forbid(void* address, std::size_t bytes) noexcept;
 }  // namespace kernel
 
 /// Where pages come from. The base class asks the kernel; a test derives from it to count, to
@@ -53,9 +57,12 @@ class PageSource {
     return map_and_trim(bytes, alignment);
   }
 
-  /// Gives the range back; its addresses may be reused by anybody. If the kernel has no mapping
-  /// left to describe the hole, only the memory goes back and the addresses are lost.
-  virtual void unmap(void* address, std::size_t bytes) noexcept { kernel::unmap(address, bytes); }
+  /// Gives the range back; its addresses may be reused by anybody.
+  /// \returns  False if the kernel has no mapping left to describe the hole: then only the memory
+  /// went back, the pages read as zero, and the addresses are still ours, or lost.
+  virtual bool unmap(void* address, std::size_t bytes) noexcept {
+    return kernel::unmap(address, bytes);
+  }
 
   /// Gives the memory back and keeps the addresses: the pages read as zero when touched again.
   /// \returns  False if the kernel refused; the contents are then undefined.
@@ -77,6 +84,29 @@ class PageSource {
   /// \returns  The new address, or nullptr with the old mapping untouched.
   virtual void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept {
     return kernel::remap(address, old_bytes, new_bytes);
+  }
+
+  /// Takes a range of addresses where every access is a fault, until allow().
+  /// \returns  The range, or nullptr if the kernel refuses.
+  virtual void* reserve(std::size_t bytes) noexcept { return kernel::reserve(bytes); }
+
+  /// The same, but that it can be read, as zero. Neither counts where the kernel commits itself to
+  /// all that could be written (vm.overcommit_memory=2, RLIMIT_DATA).
+  /// \returns  The range, or nullptr if the kernel refuses.
+  virtual void* reserve_readable(std::size_t bytes) noexcept {
+    return kernel::reserve_readable(bytes);
+  }
+
+  /// Makes pages of a reserved range readable and writable; they read as zero.
+  /// \returns  False, and nothing changes, if the kernel refuses.
+  virtual bool allow(void* address, std::size_t bytes) noexcept {
+    return kernel::allow(address, bytes);
+  }
+
+  /// Makes pages as they were when they were reserved, without memory.
+  /// \returns  False if the kernel refused; the pages are then as they were.
+  virtual bool forbid(void* address, std::size_t bytes) noexcept {
+    return kernel::forbid(address, bytes);
   }
 
   /// Not virtual on purpose: sources live in static storage or on a test's stack and are never

@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,13 +27,14 @@ namespace {
 pthread_key_t g_exit_key;
 bool g_has_exit_key = false;
 
-void write_all(int fd, std::string_view text) noexcept {
+bool write_all(int fd, std::string_view text) noexcept {
   while (!text.empty()) {
     const ssize_t n = write(fd, text.data(), text.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;
+    if (n <= 0) return false;
     text.remove_prefix(static_cast<std::size_t>(n));
   }
+  return true;
 }
 
 long futex(const std::uint32_t* word, int operation, std::uint32_t value,
@@ -86,6 +89,16 @@ unsigned processor_count() noexcept {
   return n > 0 ? static_cast<unsigned>(n) : 1;
 }
 
+std::size_t address_space_limit_bytes() noexcept {
+  const int saved = errno;
+  rlimit limit;
+  const bool is_limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  errno = saved;
+  return is_limited ? static_cast<std::size_t>(limit.rlim_cur) : SIZE_MAX;
+}
+
+std::uint32_t thread_id() noexcept { return static_cast<std::uint32_t>(syscall(SYS_gettid)); }
+
 std::uint64_t random_seed() noexcept {
   std::uint64_t words[2] = {0x9e3779b97f4a7c15u, 0};
   if (const auto* random = reinterpret_cast<const void*>(getauxval(AT_RANDOM))) {
@@ -100,15 +113,24 @@ void write_stderr(std::string_view text) noexcept {
   errno = saved;
 }
 
-bool append_to_file(const char* path, std::string_view text) noexcept {
+int open_to_append(const char* path) noexcept {
   const int saved = errno;
   const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd >= 0) {
-    write_all(fd, text);
-    close(fd);
-  }
   errno = saved;
-  return fd >= 0;
+  return fd;
+}
+
+bool write_file(int file, std::string_view text) noexcept {
+  const int saved = errno;
+  const bool is_written = write_all(file, text);
+  errno = saved;
+  return is_written;
+}
+
+void close_file(int file) noexcept {
+  const int saved = errno;
+  close(file);
+  errno = saved;
 }
 
 void abort_process() noexcept { abort(); }
@@ -126,8 +148,12 @@ const char* environment_entry(std::size_t index) noexcept {
   return environ != nullptr ? environ[index] : nullptr;
 }
 
+bool has_foreign_rights() noexcept { return getauxval(AT_SECURE) != 0; }
+
 void set_errno_no_memory() noexcept { errno = ENOMEM; }
 void set_errno_invalid() noexcept { errno = EINVAL; }
+int current_errno() noexcept { return errno; }
+void set_errno(int error) noexcept { errno = error; }
 int error_no_memory() noexcept { return ENOMEM; }
 int error_invalid() noexcept { return EINVAL; }
 
@@ -141,6 +167,17 @@ void wait_on(const std::uint32_t* word, std::uint32_t expected, std::uint64_t ti
 
 void wake_one(const std::uint32_t* word) noexcept { wake(word, 1); }
 void wake_all(const std::uint32_t* word) noexcept { wake(word, INT_MAX); }
+
+bool barrier_in_all_threads() noexcept {
+  const int saved = errno;
+  bool done = syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+  if (!done && errno == EPERM) {  // the first time: the process has to say that it is interested
+    done = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 &&
+           syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+  }
+  errno = saved;
+  return done;
+}
 
 bool start_thread(void* (*body)(void*), void* argument) noexcept {
   const int saved = errno;
@@ -179,6 +216,20 @@ void set_thread_value(unsigned key, void* value) noexcept { pthread_setspecific(
 
 bool register_fork_handlers(void (*before)(), void (*in_parent)(), void (*in_child)()) noexcept {
   return pthread_atfork(before, in_parent, in_child) == 0;
+}
+
+bool handle_signal(int signal, void (*handler)(int)) noexcept {
+  const int saved = errno;
+  struct sigaction now;
+  struct sigaction ours {};
+  ours.sa_handler = handler;
+  ours.sa_flags = SA_RESTART | SA_ONSTACK;
+  const bool is_free = sigaction(signal, nullptr, &now) == 0 &&
+                       ((now.sa_flags & SA_SIGINFO) == 0 &&
+                        (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN));
+  const bool is_ours = is_free && sigaction(signal, &ours, nullptr) == 0;
+  errno = saved;
+  return is_ours;
 }
 
 bool register_exit_handler(void (*handler)()) noexcept { return atexit(handler) == 0; }

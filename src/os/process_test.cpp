@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include <string>
 #include <thread>
 
+#include "os/emulation.h"
 #include "os/page_source.h"
 
 extern "C" char** environ;
@@ -69,6 +71,21 @@ TEST(Process, CountsTheProcessorsItMayUse) {
   pinned.join();
 }
 
+TEST(Process, KnowsHowMuchAddressSpaceItMayHave) {
+  if (kIsEmulated)
+    GTEST_SKIP() << "the emulator sets no limit of addresses, which would be its own";
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  rlimit limit = before;
+  limit.rlim_cur = std::size_t{1} << 45;  // more than sanitizers reserve
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  EXPECT_EQ(address_space_limit_bytes(), std::size_t{1} << 45);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  if (before.rlim_cur == RLIM_INFINITY) {
+    EXPECT_EQ(address_space_limit_bytes(), SIZE_MAX);
+  }
+}
+
 TEST(Process, FindsEnvironmentVariablesByTheirWholeName) {
   setenv("STRATA_TEST_NAME", "value=with=equals", 1);
   setenv("STRATA_TEST_NAME_LONGER", "other", 1);
@@ -105,9 +122,13 @@ TEST(Process, AppendsToAFileThatExistsOrNot) {
   std::filesystem::create_directory(folder);
   const std::string path = folder / "out";
   errno = EDOM;
-  EXPECT_TRUE(append_to_file(path.c_str(), "one\n"));
-  EXPECT_TRUE(append_to_file(path.c_str(), "two\n"));
-  EXPECT_FALSE(append_to_file((folder / "missing" / "out").c_str(), "three\n"));
+  for (const char* text : {"one\n", "two\n"}) {
+    const int opened = open_to_append(path.c_str());
+    ASSERT_GE(opened, 0);
+    write_file(opened, text);
+    close_file(opened);
+  }
+  EXPECT_LT(open_to_append((folder / "missing" / "out").c_str()), 0);
   EXPECT_EQ(errno, EDOM);
   std::ifstream file(path);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "one\ntwo\n");
@@ -119,6 +140,20 @@ TEST(Process, WritesAllOfATextToStandardError) {
   ::testing::internal::CaptureStderr();
   write_stderr(text);
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), text);
+}
+
+TEST(Process, ASignalIsHandledUnlessSomebodyElseHandlesItAlready) {
+  static int arrived = 0;
+  const auto count = [](int) { ++arrived; };
+  ASSERT_TRUE(handle_signal(SIGUSR2, count));
+  raise(SIGUSR2);
+  EXPECT_EQ(arrived, 1);
+  EXPECT_FALSE(handle_signal(SIGUSR2, [](int) {})) << "taken";
+  raise(SIGUSR2);
+  EXPECT_EQ(arrived, 2);
+  EXPECT_FALSE(handle_signal(SIGKILL, count));
+  EXPECT_FALSE(handle_signal(4711, count));
+  signal(SIGUSR2, SIG_DFL);
 }
 
 TEST(Process, SaysWhyThroughErrno) {

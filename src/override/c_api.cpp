@@ -7,8 +7,9 @@
 
 #include <cstring>
 
+#include "malloc/guard_watcher.h"
 #include "malloc/process.h"
-#include "malloc/statistics.h"
+#include "malloc/profile_options.h"
 #include "os/process.h"
 
 #define STRATA_ALIAS(function) \
@@ -21,6 +22,8 @@ namespace {
 /// program.
 [[gnu::constructor(101)]] void start_before_the_program() noexcept {
   strata::deallocate(strata::allocate(1));
+  strata::start_guards_of_options();
+  strata::start_profile_of_options();
 }
 
 bool is_power_of_two(std::size_t value) noexcept {
@@ -35,7 +38,9 @@ void* strata_malloc(std::size_t bytes) noexcept { return strata::allocate(bytes)
 
 void strata_free(void* block) noexcept { strata::deallocate(block); }
 
-void strata_free_sized(void* block, std::size_t) noexcept { strata::deallocate(block); }
+void strata_free_sized(void* block, std::size_t bytes) noexcept {
+  strata::deallocate(block, strata::FreeCall::By::kFree, bytes);
+}
 
 void* strata_calloc(std::size_t count, std::size_t bytes) noexcept {
   return strata::allocate_zeroed(count, bytes);
@@ -55,9 +60,18 @@ void* strata_aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
 
 std::size_t strata_usable_size(const void* block) noexcept { return strata::usable_bytes(block); }
 
-int strata_release_memory() noexcept { return strata::release_memory() ? 1 : 0; }
+int strata_profile_start(std::size_t rate) noexcept {
+  // The first allocation makes the process ready.
+  strata::deallocate(strata::allocate(1));
+  return strata::g_process.profiler.start(rate, strata::os::monotonic_ns()) ? 1 : 0;
+}
 
-void strata_stats_print() noexcept { strata::print_statistics(); }
+void strata_profile_stop() noexcept { strata::g_process.profiler.stop(); }
+
+int strata_profile_write(const char* path) noexcept {
+  if (strata::must_not_wait()) return 0;
+  return strata::g_process.profiler.write(path) ? 1 : 0;
+}
 
 // The C library's names.
 
@@ -69,10 +83,9 @@ STRATA_API void* realloc(void* block, std::size_t bytes) noexcept STRATA_ALIAS(s
 STRATA_API void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept
     STRATA_ALIAS(strata_aligned_alloc);
 STRATA_API std::size_t malloc_usable_size(void* block) noexcept;
-STRATA_API int malloc_trim(std::size_t pad) noexcept;
 
-STRATA_API void free_aligned_sized(void* block, std::size_t, std::size_t) noexcept {
-  strata::deallocate(block);
+STRATA_API void free_aligned_sized(void* block, std::size_t alignment, std::size_t bytes) noexcept {
+  strata::deallocate(block, strata::FreeCall::By::kFree, bytes, alignment);
 }
 
 std::size_t malloc_usable_size(void* block) noexcept { return strata::usable_bytes(block); }
@@ -117,37 +130,6 @@ STRATA_API void* pvalloc(std::size_t bytes) noexcept {
   }
   rounded &= ~(page - 1);
   return strata::allocate_aligned(page, rounded != 0 ? rounded : page);
-}
-
-int malloc_trim(std::size_t) noexcept { return strata_release_memory(); }
-
-/// glibc's struct mallinfo2, under another name: <malloc.h> is a system header.
-struct StrataMallinfo {
-  std::size_t arena;     // bytes in regions
-  std::size_t ordblks;   // free objects
-  std::size_t smblks;    // unused
-  std::size_t hblks;     // huge blocks
-  std::size_t hblkhd;    // bytes in them
-  std::size_t usmblks;   // unused
-  std::size_t fsmblks;   // bytes in caches
-  std::size_t uordblks;  // bytes live
-  std::size_t fordblks;  // bytes free
-  std::size_t keepcost;  // bytes that malloc_trim could return
-};
-
-STRATA_API StrataMallinfo mallinfo2() noexcept {
-  strata::Statistics now;
-  strata::collect_statistics(strata::g_process.engine, now);
-  StrataMallinfo info{};
-  for (const auto& entry : now.classes) info.ordblks += entry.free_objects + entry.cached_objects;
-  info.arena = now.regions * strata::kRegionBytes;
-  info.hblks = now.huge_blocks;
-  info.hblkhd = now.mapped - info.arena;
-  info.fsmblks = now.cached;
-  info.uordblks = now.live;
-  info.fordblks = now.mapped - now.live;
-  info.keepcost = now.idle;
-  return info;
 }
 
 }  // extern "C"

@@ -10,7 +10,12 @@
 #include "base/fatal.h"
 #include "malloc/process.h"
 
-#define STRATA_EXPORT __attribute__((visibility("default")))
+/// Weak, so that a program that is linked with the archive may define any of them itself.
+#define STRATA_OPERATOR __attribute__((weak, visibility("default")))
+
+/// The address that the operator has here, whoever else defines one.
+#define STRATA_OWN(name, operator_symbol) \
+  __attribute__((alias(operator_symbol), visibility("hidden"))) void name()
 
 namespace std {
 __attribute__((weak, visibility("default"))) new_handler get_new_handler() noexcept;
@@ -64,9 +69,9 @@ inline void* allocate_or_throw(std::size_t bytes) {
 
 inline void* allocate_or_throw(std::size_t bytes, std::align_val_t alignment) {
   const auto boundary = static_cast<std::size_t>(alignment);
-  if (void* p = strata::allocate_aligned(boundary, bytes)) [[likely]]
+  if (void* p = strata::allocate_aligned(boundary, bytes, true)) [[likely]]
     return p;
-  void* p = retry_with_handler([=] { return strata::allocate_aligned(boundary, bytes); });
+  void* p = retry_with_handler([=] { return strata::allocate_aligned(boundary, bytes, true); });
   if (p == nullptr) throw_bad_alloc();
   return p;
 }
@@ -79,57 +84,191 @@ inline void* allocate_or_null(std::size_t bytes) noexcept {
 
 inline void* allocate_or_null(std::size_t bytes, std::align_val_t alignment) noexcept {
   const auto boundary = static_cast<std::size_t>(alignment);
-  if (void* p = strata::allocate_aligned(boundary, bytes)) [[likely]]
+  if (void* p = strata::allocate_aligned(boundary, bytes, true)) [[likely]]
     return p;
-  return retry_with_handler_or_null([=] { return strata::allocate_aligned(boundary, bytes); });
+  return retry_with_handler_or_null(
+      [=] { return strata::allocate_aligned(boundary, bytes, true); });
+}
+
+constexpr auto kDelete = strata::FreeCall::By::kDelete;
+constexpr auto kUnsaid = strata::FreeCall::kUnsaid;
+
+/// What a replacement throws is a null pointer to the nothrow forms.
+template <typename Call>
+[[gnu::cold, gnu::noinline]] void* call_or_null(Call call) noexcept {
+  try {
+    return call();
+  } catch (...) {
+    return nullptr;
+  }
 }
 
 }  // namespace
 
-STRATA_EXPORT void* operator new(std::size_t bytes) { return allocate_or_throw(bytes); }
-STRATA_EXPORT void* operator new[](std::size_t bytes) { return allocate_or_throw(bytes); }
-STRATA_EXPORT void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+// The language lets a program replace some of these operators and wants all others to call them: an
+// array form the single one, a nothrow or sized form the plain one. Here all are alike and none
+// calls another, until one turns out to be the program's.
+
+// Addresses to compare, which nobody calls: their types say nothing. All have one, those too that
+// nobody compares: valgrind replaces a malloc in the program only where it finds strong symbols.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wattribute-alias"
+#pragma GCC diagnostic ignored "-Wmissing-attributes"
+extern "C" {
+STRATA_OWN(strata_own_new, "_Znwm");
+STRATA_OWN(strata_own_new_array, "_Znam");
+STRATA_OWN(strata_own_nothrow_new, "_ZnwmRKSt9nothrow_t");
+STRATA_OWN(strata_own_nothrow_new_array, "_ZnamRKSt9nothrow_t");
+STRATA_OWN(strata_own_aligned_new, "_ZnwmSt11align_val_t");
+STRATA_OWN(strata_own_aligned_new_array, "_ZnamSt11align_val_t");
+STRATA_OWN(strata_own_aligned_nothrow_new, "_ZnwmSt11align_val_tRKSt9nothrow_t");
+STRATA_OWN(strata_own_aligned_nothrow_new_array, "_ZnamSt11align_val_tRKSt9nothrow_t");
+STRATA_OWN(strata_own_delete, "_ZdlPv");
+STRATA_OWN(strata_own_delete_array, "_ZdaPv");
+STRATA_OWN(strata_own_sized_delete, "_ZdlPvm");
+STRATA_OWN(strata_own_sized_delete_array, "_ZdaPvm");
+STRATA_OWN(strata_own_nothrow_delete, "_ZdlPvRKSt9nothrow_t");
+STRATA_OWN(strata_own_nothrow_delete_array, "_ZdaPvRKSt9nothrow_t");
+STRATA_OWN(strata_own_aligned_delete, "_ZdlPvSt11align_val_t");
+STRATA_OWN(strata_own_aligned_delete_array, "_ZdaPvSt11align_val_t");
+STRATA_OWN(strata_own_sized_aligned_delete, "_ZdlPvmSt11align_val_t");
+STRATA_OWN(strata_own_sized_aligned_delete_array, "_ZdaPvmSt11align_val_t");
+STRATA_OWN(strata_own_aligned_nothrow_delete, "_ZdlPvSt11align_val_tRKSt9nothrow_t");
+STRATA_OWN(strata_own_aligned_nothrow_delete_array, "_ZdaPvSt11align_val_tRKSt9nothrow_t");
+}
+#pragma GCC diagnostic pop
+
+namespace {
+
+/// \cost  Three instructions. The address of the operator in use is a word that the loader wrote.
+template <typename Operator>
+[[gnu::always_inline]] inline bool is_replaced(Operator* in_use, void (*own)()) noexcept {
+  return reinterpret_cast<void (*)()>(in_use) != own;
+}
+
+using New = void*(std::size_t);
+using AlignedNew = void*(std::size_t, std::align_val_t);
+using Delete = void(void*);
+using AlignedDelete = void(void*, std::align_val_t);
+
+inline bool is_new_replaced() noexcept { return is_replaced<New>(::operator new, strata_own_new); }
+inline bool is_new_array_replaced() noexcept {
+  return is_new_replaced() || is_replaced<New>(::operator new[], strata_own_new_array);
+}
+inline bool is_aligned_new_replaced() noexcept {
+  return is_replaced<AlignedNew>(::operator new, strata_own_aligned_new);
+}
+inline bool is_aligned_new_array_replaced() noexcept {
+  return is_aligned_new_replaced() ||
+         is_replaced<AlignedNew>(::operator new[], strata_own_aligned_new_array);
+}
+inline bool is_delete_replaced() noexcept {
+  return is_replaced<Delete>(::operator delete, strata_own_delete);
+}
+inline bool is_delete_array_replaced() noexcept {
+  return is_delete_replaced() || is_replaced<Delete>(::operator delete[], strata_own_delete_array);
+}
+inline bool is_aligned_delete_replaced() noexcept {
+  return is_replaced<AlignedDelete>(::operator delete, strata_own_aligned_delete);
+}
+inline bool is_aligned_delete_array_replaced() noexcept {
+  return is_aligned_delete_replaced() ||
+         is_replaced<AlignedDelete>(::operator delete[], strata_own_aligned_delete_array);
+}
+
+}  // namespace
+
+STRATA_OPERATOR void* operator new(std::size_t bytes) { return allocate_or_throw(bytes); }
+STRATA_OPERATOR void* operator new[](std::size_t bytes) {
+  if (is_new_replaced()) [[unlikely]]
+    return ::operator new(bytes);
+  return allocate_or_throw(bytes);
+}
+STRATA_OPERATOR void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  if (is_new_replaced()) [[unlikely]]
+    return call_or_null([=] { return ::operator new(bytes); });
   return allocate_or_null(bytes);
 }
-STRATA_EXPORT void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+STRATA_OPERATOR void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  if (is_new_array_replaced()) [[unlikely]]
+    return call_or_null([=] { return ::operator new[](bytes); });
   return allocate_or_null(bytes);
 }
-STRATA_EXPORT void* operator new(std::size_t bytes, std::align_val_t a) {
+
+STRATA_OPERATOR void* operator new(std::size_t bytes, std::align_val_t a) {
   return allocate_or_throw(bytes, a);
 }
-STRATA_EXPORT void* operator new[](std::size_t bytes, std::align_val_t a) {
+STRATA_OPERATOR void* operator new[](std::size_t bytes, std::align_val_t a) {
+  if (is_aligned_new_replaced()) [[unlikely]]
+    return ::operator new(bytes, a);
   return allocate_or_throw(bytes, a);
 }
-STRATA_EXPORT void* operator new(std::size_t bytes, std::align_val_t a,
-                                 const std::nothrow_t&) noexcept {
+STRATA_OPERATOR void* operator new(std::size_t bytes, std::align_val_t a,
+                                   const std::nothrow_t&) noexcept {
+  if (is_aligned_new_replaced()) [[unlikely]]
+    return call_or_null([=] { return ::operator new(bytes, a); });
   return allocate_or_null(bytes, a);
 }
-STRATA_EXPORT void* operator new[](std::size_t bytes, std::align_val_t a,
-                                   const std::nothrow_t&) noexcept {
+STRATA_OPERATOR void* operator new[](std::size_t bytes, std::align_val_t a,
+                                     const std::nothrow_t&) noexcept {
+  if (is_aligned_new_array_replaced()) [[unlikely]]
+    return call_or_null([=] { return ::operator new[](bytes, a); });
   return allocate_or_null(bytes, a);
 }
 
-STRATA_EXPORT void operator delete(void* p) noexcept { strata::deallocate(p); }
-STRATA_EXPORT void operator delete[](void* p) noexcept { strata::deallocate(p); }
-STRATA_EXPORT void operator delete(void* p, std::size_t) noexcept { strata::deallocate(p); }
-STRATA_EXPORT void operator delete[](void* p, std::size_t) noexcept { strata::deallocate(p); }
-STRATA_EXPORT void operator delete(void* p, const std::nothrow_t&) noexcept {
-  strata::deallocate(p);
+STRATA_OPERATOR void operator delete(void* p) noexcept { strata::deallocate(p, kDelete); }
+STRATA_OPERATOR void operator delete[](void* p) noexcept {
+  if (is_delete_replaced()) [[unlikely]]
+    return ::operator delete(p);
+  strata::deallocate(p, kDelete);
 }
-STRATA_EXPORT void operator delete[](void* p, const std::nothrow_t&) noexcept {
-  strata::deallocate(p);
+STRATA_OPERATOR void operator delete(void* p, std::size_t bytes) noexcept {
+  if (is_delete_replaced()) [[unlikely]]
+    return ::operator delete(p);
+  strata::deallocate(p, kDelete, bytes);
 }
-STRATA_EXPORT void operator delete(void* p, std::align_val_t) noexcept { strata::deallocate(p); }
-STRATA_EXPORT void operator delete[](void* p, std::align_val_t) noexcept { strata::deallocate(p); }
-STRATA_EXPORT void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
-  strata::deallocate(p);
+STRATA_OPERATOR void operator delete[](void* p, std::size_t bytes) noexcept {
+  if (is_delete_array_replaced()) [[unlikely]]
+    return ::operator delete[](p);
+  strata::deallocate(p, kDelete, bytes);
 }
-STRATA_EXPORT void operator delete[](void* p, std::size_t, std::align_val_t) noexcept {
-  strata::deallocate(p);
+STRATA_OPERATOR void operator delete(void* p, const std::nothrow_t&) noexcept {
+  if (is_delete_replaced()) [[unlikely]]
+    return ::operator delete(p);
+  strata::deallocate(p, kDelete);
 }
-STRATA_EXPORT void operator delete(void* p, std::align_val_t, const std::nothrow_t&) noexcept {
-  strata::deallocate(p);
+STRATA_OPERATOR void operator delete[](void* p, const std::nothrow_t&) noexcept {
+  if (is_delete_array_replaced()) [[unlikely]]
+    return ::operator delete[](p);
+  strata::deallocate(p, kDelete);
 }
-STRATA_EXPORT void operator delete[](void* p, std::align_val_t, const std::nothrow_t&) noexcept {
-  strata::deallocate(p);
+
+STRATA_OPERATOR void operator delete(void* p, std::align_val_t a) noexcept {
+  strata::deallocate(p, kDelete, kUnsaid, static_cast<std::size_t>(a));
+}
+STRATA_OPERATOR void operator delete[](void* p, std::align_val_t a) noexcept {
+  if (is_aligned_delete_replaced()) [[unlikely]]
+    return ::operator delete(p, a);
+  strata::deallocate(p, kDelete, kUnsaid, static_cast<std::size_t>(a));
+}
+STRATA_OPERATOR void operator delete(void* p, std::size_t bytes, std::align_val_t a) noexcept {
+  if (is_aligned_delete_replaced()) [[unlikely]]
+    return ::operator delete(p, a);
+  strata::deallocate(p, kDelete, bytes, static_cast<std::size_t>(a));
+}
+STRATA_OPERATOR void operator delete[](void* p, std::size_t bytes, std::align_val_t a) noexcept {
+  if (is_aligned_delete_array_replaced()) [[unlikely]]
+    return ::operator delete[](p, a);
+  strata::deallocate(p, kDelete, bytes, static_cast<std::size_t>(a));
+}
+STRATA_OPERATOR void operator delete(void* p, std::align_val_t a, const std::nothrow_t&) noexcept {
+  if (is_aligned_delete_replaced()) [[unlikely]]
+    return ::operator delete(p, a);
+  strata::deallocate(p, kDelete, kUnsaid, static_cast<std::size_t>(a));
+}
+STRATA_OPERATOR void operator delete[](void* p, std::align_val_t a,
+                                       const std::nothrow_t&) noexcept {
+  if (is_aligned_delete_array_replaced()) [[unlikely]]
+    return ::operator delete[](p, a);
+  strata::deallocate(p, kDelete, kUnsaid, static_cast<std::size_t>(a));
 }

@@ -93,7 +93,7 @@ TEST(BitmapPoolMagazines, ProducersAndConsumersLoseNothingAndNeverStarve) {
     std::vector<std::atomic<void*>> slots(pairs);
     std::barrier gate(2 * pairs);
     std::atomic<int> starved{0}, refused{0};
-    constexpr int kBlocks = 5000;
+    constexpr int kBlocks = 1000;
     std::vector<std::thread> crew;
     for (unsigned i = 0; i < pairs; ++i) {
       crew.emplace_back([&, i] {

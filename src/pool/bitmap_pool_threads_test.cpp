@@ -206,7 +206,7 @@ TEST(BitmapPoolThreads, ManyBlocksStayRight) {
 
 TEST(BitmapPoolThreads, OfManyThreadsThatFreeABlockExactlyOneIsBelieved) {
   BitmapPool<64, 64> pool;
-  constexpr int kRounds = 2000;
+  constexpr int kRounds = 500;
   constexpr unsigned kThreads = 4;
   std::vector<void*> blocks(kRounds);
   std::atomic<int> accepted{0};

@@ -305,12 +305,20 @@ TYPED_TEST(ObjectPoolTest, LetsADestructorUseThePool) {
 }
 
 TYPED_TEST(ObjectPoolTest, StartsWithAMillionSlotsWithoutTouchingThem) {
-  Pool<TypeParam, Overaligned> pool(1'000'000, Exhaustion::kReturnNull, Leftovers::kDestroy);
-  EXPECT_EQ(pool.available(), 1'000'000u);
-  Overaligned* first = pool.create();
-  Overaligned* second = pool.create();
-  EXPECT_EQ(reinterpret_cast<char*>(second) - reinterpret_cast<char*>(first),
-            static_cast<std::ptrdiff_t>(sizeof(Overaligned)));
+  using Ints = Pool<TypeParam, int>;
+  constexpr std::size_t kSlots = 1'000'000;
+  constexpr unsigned char kMark = 0x5a;
+  std::vector<unsigned char> buffer(Ints::buffer_bytes(kSlots), kMark);
+  {
+    Ints pool(buffer.data(), buffer.size(), Exhaustion::kReturnNull, Leftovers::kDestroy);
+    EXPECT_GE(pool.available(), kSlots);
+    EXPECT_NE(pool.create(7), nullptr);
+    EXPECT_NE(pool.create(8), nullptr);
+  }
+  const auto written =
+      static_cast<std::ptrdiff_t>(buffer.size()) - std::count(buffer.begin(), buffer.end(), kMark);
+  EXPECT_GT(written, 0);
+  EXPECT_LT(written, 64) << "two objects and their bookkeeping, nothing else";
 }
 
 TYPED_TEST(ObjectPoolTest, AgreesWithAModelUnderRandomOperations) {

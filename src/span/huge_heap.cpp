@@ -1,4 +1,5 @@
 #include "span/huge_heap.h"
+#include <strata/detail/bits.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -6,16 +7,9 @@
 #include "base/fatal.h"
 
 namespace strata {
-namespace {
-
-std::size_t round_to_os_pages(std::size_t bytes) noexcept {
-  return (bytes + os::page_bytes() - 1) & ~(os::page_bytes() - 1);
-}
-
-}  // namespace
 
 HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noexcept {
-  const std::size_t rounded = round_to_os_pages(bytes != 0 ? bytes : 1);
+  const std::size_t rounded = detail::round_up(bytes != 0 ? bytes : 1, os::page_bytes());
   if (rounded < bytes) return {nullptr, false};
   Entry range{};
   {
@@ -30,9 +24,13 @@ HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noe
   exchange_idle_for(rounded - range.bytes);
   void* address = nullptr;
   if (range.address != 0) {
-    address = pages_.remap(reinterpret_cast<void*>(range.address), range.bytes, rounded);
-    // The kernel does not move what it keeps as two mappings.
-    if (address == nullptr) pages_.unmap(reinterpret_cast<void*>(range.address), range.bytes);
+    const std::size_t more_bytes = rounded - range.bytes;
+    if (page_heap_.limit().try_hold(more_bytes)) {
+      address = pages_.remap(reinterpret_cast<void*>(range.address), range.bytes, rounded);
+      // The kernel does not move what it keeps as two mappings.
+      if (address == nullptr) page_heap_.limit().let_go(more_bytes);
+    }
+    if (address == nullptr) unmap(range);
   }
   const bool is_zero = address == nullptr;
   if (address == nullptr) address = map(rounded, alignment);
@@ -40,6 +38,7 @@ HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noe
   LockGuard guard(lock_);
   if (!insert({reinterpret_cast<std::uintptr_t>(address), rounded})) {
     pages_.unmap(address, rounded);
+    page_heap_.limit().let_go(rounded);
     return {nullptr, false};
   }
   return {address, is_zero};
@@ -56,7 +55,7 @@ bool HugeHeap::deallocate(void* p) noexcept {
     keep(range);
     if (kept_count_ > kMaxKept) evicted = take_oldest(~std::size_t{0});
   }
-  if (evicted.address != 0) pages_.unmap(reinterpret_cast<void*>(evicted.address), evicted.bytes);
+  if (evicted.address != 0) unmap(evicted);
   return true;
 }
 
@@ -67,17 +66,23 @@ std::size_t HugeHeap::usable_bytes(const void* p) noexcept {
 }
 
 void* HugeHeap::reallocate(void* p, std::size_t bytes) noexcept {
-  const std::size_t rounded = round_to_os_pages(bytes);
+  const std::size_t rounded = detail::round_up(bytes, os::page_bytes());
   if (rounded < bytes) return nullptr;
   const std::size_t old_bytes = usable_bytes(p);
   STRATA_DCHECK(old_bytes != 0);
   if (old_bytes == rounded) return p;
-  if (rounded > old_bytes) exchange_idle_for(rounded - old_bytes);
+  const std::size_t more_bytes = rounded > old_bytes ? rounded - old_bytes : 0;
+  if (more_bytes != 0) exchange_idle_for(more_bytes);
+  if (!page_heap_.limit().try_hold(more_bytes)) return nullptr;
   // Under the lock: once the block has moved, the kernel may give its old address to somebody else,
   // and the table must not know it any more. There is room in the table for a block that was in it.
   LockGuard guard(lock_);
   void* moved = pages_.remap(p, old_bytes, rounded);
-  if (moved == nullptr) return nullptr;
+  if (moved == nullptr) {
+    page_heap_.limit().let_go(more_bytes);
+    return nullptr;
+  }
+  if (rounded < old_bytes) page_heap_.limit().let_go(old_bytes - rounded);
   erase(find(p));
   insert({reinterpret_cast<std::uintptr_t>(moved), rounded});
   return moved;
@@ -95,10 +100,27 @@ std::size_t HugeHeap::release_unneeded() noexcept {
 
 /// A new mapping, with huge pages if it is large enough for them.
 void* HugeHeap::map(std::size_t bytes, std::size_t alignment) noexcept {
-  if (!huge_pages_ || bytes < kHugePageFromBytes) return pages_.map_aligned(bytes, alignment);
-  void* address = pages_.map_aligned(bytes, std::max(alignment, kHugePageBytes));
-  if (address != nullptr) pages_.advise_huge(address, bytes);
+  if (!page_heap_.limit().try_hold(bytes)) return nullptr;
+  const bool is_huge = huge_pages_ && bytes >= kHugePageFromBytes;
+  void* address =
+      pages_.map_aligned(bytes, is_huge ? std::max(alignment, kHugePageBytes) : alignment);
+  if (address == nullptr) page_heap_.limit().let_go(bytes);
+  if (address != nullptr && is_huge) pages_.advise_huge(address, bytes);
   return address;
+}
+
+/// \returns  False if the range could not be cut out of its mapping and is kept. Accepted loss:
+/// where there is no room to keep it, its addresses are lost.
+bool HugeHeap::unmap(Entry range) noexcept {
+  const bool is_gone = pages_.unmap(reinterpret_cast<void*>(range.address), range.bytes);
+  LockGuard guard(lock_);
+  if (!is_gone && kept_count_ < kMaxKept) {
+    keep(range);
+    return false;
+  }
+  page_heap_.limit().let_go(range.bytes);
+  returned_bytes_ += range.bytes;
+  return true;
 }
 
 /// Gives back as many idle bytes as new ones are about to be asked for, or all there are.
@@ -116,10 +138,11 @@ std::size_t HugeHeap::release(std::size_t max_bytes) noexcept {
     {
       LockGuard guard(lock_);
       if (kept_count_ != 0)
-        range = take_oldest(round_to_os_pages(std::min(max_bytes - released, kept_bytes())));
+        range = take_oldest(
+            detail::round_up(std::min(max_bytes - released, kept_bytes()), os::page_bytes()));
     }
-    if (range.address == 0) break;
-    pages_.unmap(reinterpret_cast<void*>(range.address), range.bytes);
+    // Where the kernel refuses, trying on would not end.
+    if (range.address == 0 || !unmap(range)) break;
     released += range.bytes;
   }
   return released;
@@ -269,7 +292,7 @@ bool HugeHeap::make_room_in_table() noexcept {
 
 HugeHeap::Statistics HugeHeap::statistics() noexcept {
   LockGuard guard(lock_);
-  return {live_blocks_, live_bytes_, kept_bytes()};
+  return {live_blocks_, live_bytes_, kept_bytes(), returned_bytes_};
 }
 
 void HugeHeap::check_invariants() noexcept {

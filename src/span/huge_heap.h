@@ -15,9 +15,10 @@ namespace strata {
 ///
 /// Asking the kernel costs a page fault per OS page, so what is freed is kept for a while. Kept
 /// ranges merge with their neighbours and are split again; a request that none of them can hold has
-/// the largest one extended, which moves its pages and faults only what was missing. What is kept
-/// never makes the process larger than it has been: kept + live <= the largest live sum so far, and
-/// what was not needed during an interval goes back (release_unneeded).
+/// the largest one extended, which moves its pages and faults only what was missing. What was not
+/// needed during an interval goes back (release_unneeded). Live blocks and kept ranges are held, by
+/// the page heap's limit. A range that the kernel has no mapping left to cut out stays kept,
+/// without memory but held, and goes when it can.
 ///
 /// Always: the table holds live_blocks entries whose sum is live_bytes; kept ranges are in address
 /// order, disjoint, and no two of them touch. (check_invariants) \threads  Any number at once; one
@@ -28,6 +29,7 @@ class HugeHeap {
     std::size_t live_blocks;
     std::size_t live_bytes;
     std::size_t kept_bytes;
+    std::size_t returned_bytes;  ///< given back to the kernel since the start
   };
   struct Block {
     void* address;  ///< nullptr: out of memory
@@ -94,6 +96,7 @@ class HugeHeap {
   void keep(Entry range) noexcept;
   void forget(KeptRange& range) noexcept;
   void* map(std::size_t bytes, std::size_t alignment) noexcept;
+  bool unmap(Entry range) noexcept;
   void exchange_idle_for(std::size_t bytes) noexcept;
   std::size_t release(std::size_t max_bytes) noexcept;
   bool insert(Entry entry) noexcept;
@@ -117,6 +120,7 @@ class HugeHeap {
   KeptRange kept_[kMaxKept + 1] = {};  // by address; one more while the oldest is evicted
   std::size_t kept_count_ = 0;
   std::uint64_t free_clock_ = 0;
+  std::size_t returned_bytes_ = 0;
   std::size_t least_kept_ = 0;              // since the last release_unneeded()
   std::atomic<std::size_t> kept_bytes_{0};  // written under lock_, read anywhere
 };

@@ -204,6 +204,21 @@ TEST_F(HugeHeapTest, WhatWasNotNeededDuringAnIntervalGoesBack) {
   EXPECT_EQ(bytes_of_blocks(), 0u);
 }
 
+TEST_F(HugeHeapTest, WhatTheKernelCannotCutOutIsKeptAndGoesLater) {
+  void* const a = allocate(4 * kMiB);
+  write_content(a, 4 * kMiB, 7);
+  heap.deallocate(a);
+  pages.refuse_unmaps(true);
+  EXPECT_EQ(heap.release_all(), 0u);
+  heap.check_invariants();
+  EXPECT_EQ(heap.kept_bytes(), 4 * kMiB);
+  EXPECT_EQ(allocate(4 * kMiB), a) << "its addresses are lost";
+  heap.deallocate(a);
+  pages.refuse_unmaps(false);
+  EXPECT_EQ(heap.release_all(), 4 * kMiB);
+  EXPECT_EQ(bytes_of_blocks(), 0u);
+}
+
 TEST_F(HugeHeapTest, ABlockThatComesBackInEveryIntervalIsNotThrashed) {
   heap.deallocate(allocate(4 * kMiB));
   const std::size_t unmaps = pages.calls(FakePageSource::kUnmap);

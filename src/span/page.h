@@ -29,27 +29,34 @@ constexpr PageMask page_range(unsigned first, unsigned count) noexcept {
   return (~PageMask{0} >> (kPagesPerRegion - count)) << first;
 }
 
-/// A run of pages of one region, handed out by the PageHeap, in one of two uses:
+/// A run of pages of one region, handed out by the PageHeap, in one of three uses:
 ///   small  cut into `object_count` objects of one class. Bit i of free_bits is set while object i
 ///          is in the span; clear while it is live or in some cache. Owned by its class's
 ///          CentralList, listed there while free_count > 0.
-///   large  one object, owned by the user; size_class is 0 and free_bits is null.
-/// Always: popcount(free_bits) == free_count <= object_count                            (small)
+///   watched  like small, but the page map says 0, so that free takes the slow way, and every
+///          object has a record beside it for whoever watches it. Under full checks so do small
+///          ones.
+///   large  one object, owned by the user; size_class is 0, free_bits and records are null.
+/// Always: popcount(free_bits) == free_count <= object_count                   (small, watched)
+/// returned_free <= free_count: the objects above it may lie on pages to be returned.
 /// fresh_objects is 0 unless the class tracks_fresh().
-/// The record stands in its Region, out of line: neither use ever writes into the pages.
+/// The record stands in its Region, out of line: no use ever writes into the pages.
 struct Span : ListLink<> {
   // Chosen: the smallest OS page; below it, memory is touched anyway.
   static constexpr std::size_t kFreshFromBytes = 4096;
 
   char* start;
   std::uint64_t* free_bits;  ///< bitmap_words() words; written under the CentralList's lock only
+  std::uint64_t* records;    ///< a word per object, by who watches or checks it; null without
   std::uint32_t object_bytes;
   std::uint32_t reciprocal;  ///< ceil(2^32 / object_bytes): an object's index without a division
   std::uint32_t object_count;
   std::uint32_t free_count;
-  std::uint32_t seen_free;      ///< free_count when a round of returning last looked at the span
-  std::uint32_t returned_free;  ///< free_count when its holes were returned last; 0: never
-  std::uint32_t first_word;     ///< no bit is set in the words below it
+  std::uint32_t seen_free;  ///< free_count when a round of returning last looked at the span
+  std::uint32_t
+      returned_free;         ///< objects that were free when its holes were returned, and stayed it
+  std::uint32_t hole_bytes;  ///< given back to the kernel, and not touched since for certain
+  std::uint32_t first_word;  ///< no bit is set in the words below it
   std::uint32_t
       fresh_objects;  ///< bit i: object i reads as zero, nobody ever had it (tracks_fresh)
   std::uint8_t size_class;
@@ -73,6 +80,10 @@ struct Span : ListLink<> {
   }
 
   std::size_t bytes() const noexcept { return page_count * kPageBytes; }
+  /// Bytes of objects that became free since its holes were returned.
+  std::size_t pending_bytes() const noexcept {
+    return std::size_t{free_count - returned_free} * object_bytes;
+  }
   std::size_t bitmap_words() const noexcept { return (object_count + 63) / 64; }
 
   /// The object that starts at `p`, or object_count if none does.
@@ -103,6 +114,7 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   PageMask dirty_pages;
   std::uint8_t longest_free_run;  ///< which of the PageHeap's lists the region is in
   bool is_huge;                   ///< huge pages were asked for
+  bool is_split;                  ///< a part went back: the rest is backed by small pages
   std::uint8_t head_of_page[kPagesPerRegion];
   Span spans[kPagesPerRegion];  ///< spans[i] is in use while head_of_page[i] == i
 

@@ -46,7 +46,7 @@ unsigned count_pages(PageMask mask) noexcept { return static_cast<unsigned>(std:
 
 /// The pages that hold memory once the program touches `mask`.
 PageMask pages_touched_with(const Region& region, PageMask mask) noexcept {
-  return region.is_huge ? ~PageMask{0} : mask;
+  return region.is_huge && !region.is_split ? ~PageMask{0} : mask;
 }
 
 }  // namespace
@@ -71,15 +71,21 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages) noexcept
   STRATA_DCHECK(starts != 0);
   const auto first = static_cast<unsigned>(std::countr_zero(starts));
   const PageMask mask = page_range(first, page_count);
+  const PageMask touched = pages_touched_with(*region, mask);
+  if (!limit_.try_hold(count_pages(touched & ~region->dirty_pages) * kPageBytes)) {
+    file(*region);
+    return nullptr;
+  }
 
   Span& span = region->spans[first];
   span.start = region->start + first * kPageBytes;
   span.free_bits = nullptr;
+  span.records = nullptr;
   span.size_class = 0;
   span.first_page = static_cast<std::uint8_t>(first);
   span.page_count = static_cast<std::uint8_t>(page_count);
   span.is_zero = (region->dirty_pages & mask) == 0;
-  take_pages(*region, mask, pages_touched_with(*region, mask));
+  take_pages(*region, mask, touched);
   std::memset(region->head_of_page + first, static_cast<int>(first), page_count);
   return &span;
 }
@@ -102,10 +108,12 @@ bool PageHeap::resize(Span& span, unsigned page_count) noexcept {
   const PageMask more = wanted & ~now;
   const PageMask less = now & ~wanted;
   if ((region.free_pages & more) != more) return false;
+  const PageMask touched = more != 0 ? pages_touched_with(region, more) : 0;
+  if (!limit_.try_hold(count_pages(touched & ~region.dirty_pages) * kPageBytes)) return false;
   unfile(region);
   span.is_zero = false;
   if (more != 0) {
-    take_pages(region, more, pages_touched_with(region, more));
+    take_pages(region, more, touched);
     std::memset(region.head_of_page + span.first_page, span.first_page, page_count);
   } else if (less != 0) {
     std::memset(region.head_of_page + span.first_page + page_count, Region::kNoSpan,
@@ -137,7 +145,9 @@ std::size_t PageHeap::release(std::size_t max_pages) noexcept {
     lock_.lock();
     unfile(region);
     region.dirty_pages &= ~(mask & ~kept);
+    region.is_split = region.dirty_pages != 0;
     give_pages(region, mask);
+    limit_.let_go(count_pages(mask & ~kept) * kPageBytes);
     released += count_pages(mask & ~kept);
     if (kept != 0) break;  // the kernel refuses; trying on would not end
   }
@@ -167,6 +177,7 @@ Region* PageHeap::take_region(unsigned run) noexcept {
 
 Region* PageHeap::grow() noexcept {
   if (chunk_next_ == chunk_end_ && !map_chunk()) return nullptr;
+  if (!map_.open(chunk_next_, kRegionBytes)) return nullptr;
   void* memory = metadata_.allocate(sizeof(Region));
   if (memory == nullptr) return nullptr;
   std::memset(memory, 0, sizeof(Region));
@@ -175,8 +186,8 @@ Region* PageHeap::grow() noexcept {
   region->free_pages = ~PageMask{0};
   std::memset(region->head_of_page, Region::kNoSpan, sizeof region->head_of_page);
   chunk_next_ += kRegionBytes;
-  if (huge_pages_ == HugePages::kAlways ||
-      (huge_pages_ == HugePages::kAuto && regions_ >= kHugeFromRegions)) {
+  const bool is_worth_it = regions_ >= kHugeFromRegions && !limit_.is_above_soft();
+  if (huge_pages_ == HugePages::kAlways || (huge_pages_ == HugePages::kAuto && is_worth_it)) {
     pages_.advise_huge(region->start, kRegionBytes);
     region->is_huge = true;
     ++huge_regions_;
@@ -195,26 +206,28 @@ bool PageHeap::map_chunk() noexcept {
     for (int i = 0; i < kTries && address + bytes <= map_.limit();
          ++i, address += kMaxChunkRegions * kRegionBytes) {
       auto* start = reinterpret_cast<char*>(address);
-      if (!pages_.map_at(start, bytes)) continue;
-      pages_.advise_small(start, bytes);
-      chunk_next_ = start;
-      chunk_end_ = start + bytes;
+      if (!pages_.map_at(start, bytes) || !begin_chunk(start, bytes)) continue;
       next_address_ = address + bytes;
       return true;
     }
     // Anywhere below the limit will do.
     auto* start = static_cast<char*>(pages_.map_aligned(bytes, kRegionBytes));
-    if (start != nullptr) {
-      if (reinterpret_cast<std::uintptr_t>(start) + bytes <= map_.limit()) {
-        pages_.advise_small(start, bytes);
-        chunk_next_ = start;
-        chunk_end_ = start + bytes;
-        return true;
-      }
-      pages_.unmap(start, bytes);
-    }
+    if (start != nullptr && begin_chunk(start, bytes)) return true;
     if (bytes == kRegionBytes) return false;
   }
+}
+
+/// Takes a mapping for the next regions. \returns false, and unmaps it, if it is beyond the page
+/// map
+bool PageHeap::begin_chunk(char* start, std::size_t bytes) noexcept {
+  if (reinterpret_cast<std::uintptr_t>(start) + bytes > map_.limit()) {
+    pages_.unmap(start, bytes);
+    return false;
+  }
+  pages_.advise_small(start, bytes);
+  chunk_next_ = start;
+  chunk_end_ = start + bytes;
+  return true;
 }
 
 void PageHeap::file(Region& region) noexcept {
@@ -263,7 +276,8 @@ void PageHeap::give_pages(Region& region, PageMask mask) noexcept {
 
 PageHeap::Statistics PageHeap::statistics() noexcept {
   LockGuard guard(lock_);
-  return {regions_, used_pages(), idle_pages(), returned_pages_, huge_regions_};
+  return {regions_,        used_pages(),  idle_pages(),
+          returned_pages_, huge_regions_, static_cast<std::size_t>(chunk_end_ - chunk_next_)};
 }
 
 void PageHeap::check_invariants() noexcept {

@@ -6,6 +6,7 @@
 #include "base/lock.h"
 #include "base/metadata_arena.h"
 #include "os/page_source.h"
+#include "span/memory_limit.h"
 #include "span/page.h"
 #include "span/page_map.h"
 
@@ -41,10 +42,11 @@ class PageHeap {
     std::size_t idle_pages;      ///< free and holding memory
     std::size_t returned_pages;  ///< given back to the kernel since the start
     std::size_t huge_regions;
+    std::size_t reserved_bytes;  ///< regions of the newest chunk that were not begun yet
   };
 
   constexpr PageHeap(PageMap& map, MetadataArena& metadata, os::PageSource& pages) noexcept
-      : map_(map), metadata_(metadata), pages_(pages) {}
+      : map_(map), metadata_(metadata), pages_(pages), limit_(metadata) {}
   PageHeap(const PageHeap&) = delete;
   PageHeap& operator=(const PageHeap&) = delete;
 
@@ -54,7 +56,8 @@ class PageHeap {
 
   /// \param alignment_pages  a power of two up to kPagesPerRegion: the start is a multiple of it.
   /// \returns  A span of that many pages, its class 0 and listed nowhere; nullptr when out of
-  /// memory. \cost     Constant; system calls only when a new chunk of regions is mapped.
+  /// memory, by the kernel's word or the limit's. \cost     Constant; system calls only when a new
+  /// chunk of regions is mapped.
   Span* allocate(unsigned page_count, unsigned alignment_pages = 1) noexcept;
 
   /// Takes back a span; the caller has cleared its class in the page map. \cost constant
@@ -77,6 +80,10 @@ class PageHeap {
   /// Pages in spans now: a hint, read without the lock.
   std::size_t used_pages() const noexcept { return used_pages_.load(std::memory_order_relaxed); }
 
+  /// What this heap and those who stand on it hold together, and may hold.
+  constexpr MemoryLimit& limit() noexcept { return limit_; }
+  const MemoryLimit& limit() const noexcept { return limit_; }
+
   Statistics statistics() noexcept;
   void check_invariants() noexcept;
   Lock& lock() noexcept { return lock_; }  ///< for fork
@@ -85,6 +92,7 @@ class PageHeap {
   Region* take_region(unsigned run) noexcept;
   Region* grow() noexcept;
   bool map_chunk() noexcept;
+  bool begin_chunk(char* start, std::size_t bytes) noexcept;
   void file(Region& region) noexcept;
   void unfile(Region& region) noexcept;
   void take_pages(Region& region, PageMask mask, PageMask touched) noexcept;
@@ -102,6 +110,7 @@ class PageHeap {
   PageMap& map_;
   MetadataArena& metadata_;
   os::PageSource& pages_;
+  MemoryLimit limit_;  // holds this heap's dirty pages
 
   // All below is guarded by lock_.
   std::uint64_t nonempty_ = 0;                                     // bit r: by_run_[r] has a region

@@ -1,20 +1,32 @@
 #include "span/page_map.h"
+#include <strata/detail/bits.hpp>
+
+#include <algorithm>
 
 #include "base/fatal.h"
 
 namespace strata {
 namespace {
 
-std::size_t round_to_os_pages(std::size_t bytes) noexcept {
-  return (bytes + os::page_bytes() - 1) & ~(os::page_bytes() - 1);
+// Chosen: entries are opened for so many addresses at once, 64 KiB of one table and 16 KiB of the
+// other: most heaps need no second call.
+constexpr std::uintptr_t kOpenedAtOnce = std::uintptr_t{4} << 30;
+
+/// Lets the OS pages of table[first] to table[last - 1] be written. `table` starts an OS page.
+template <typename Entry>
+bool open_entries(Entry* table, std::uintptr_t first, std::uintptr_t last,
+                  os::PageSource& pages) noexcept {
+  const std::size_t begin = first * sizeof(Entry) & ~(os::page_bytes() - 1);
+  const std::size_t end = detail::round_up(last * sizeof(Entry), os::page_bytes());
+  return pages.allow(reinterpret_cast<char*>(table) + begin, end - begin);
 }
 
 std::size_t class_table_bytes(std::uintptr_t page_limit) noexcept {
-  return round_to_os_pages(page_limit);
+  return detail::round_up(page_limit, os::page_bytes());
 }
 
 std::size_t region_table_bytes(std::uintptr_t page_limit) noexcept {
-  return round_to_os_pages(page_limit / kPagesPerRegion * sizeof(Region*));
+  return detail::round_up(page_limit / kPagesPerRegion * sizeof(Region*), os::page_bytes());
 }
 
 }  // namespace
@@ -22,17 +34,22 @@ std::size_t region_table_bytes(std::uintptr_t page_limit) noexcept {
 bool PageMap::cover(std::uintptr_t limit, os::PageSource& pages) noexcept {
   STRATA_DCHECK(page_limit_ == 0);
   const std::uintptr_t page_limit = limit >> kPageShift;
-  auto* classes = static_cast<std::uint8_t*>(pages.map(class_table_bytes(page_limit)));
+  auto* classes = static_cast<std::uint8_t*>(pages.reserve_readable(class_table_bytes(page_limit)));
   if (classes == nullptr) return false;
-  auto* regions = static_cast<Region**>(pages.map(region_table_bytes(page_limit)));
+  auto* regions = static_cast<Region**>(pages.reserve_readable(region_table_bytes(page_limit)));
   if (regions == nullptr) {
     pages.unmap(classes, class_table_bytes(page_limit));
     return false;
   }
+  pages_ = &pages;
   classes_ = classes;
   regions_ = regions;
   page_limit_ = page_limit;
   return true;
+}
+
+std::size_t PageMap::reserved_bytes() const noexcept {
+  return page_limit_ == 0 ? 0 : class_table_bytes(page_limit_) + region_table_bytes(page_limit_);
 }
 
 void PageMap::discard(os::PageSource& pages) noexcept {
@@ -40,8 +57,24 @@ void PageMap::discard(os::PageSource& pages) noexcept {
   pages.unmap(classes_, class_table_bytes(page_limit_));
   pages.unmap(regions_, region_table_bytes(page_limit_));
   page_limit_ = 0;
+  opened_end_ = 0;
   classes_ = nullptr;
   regions_ = nullptr;
+}
+
+bool PageMap::open(const void* start, std::size_t bytes) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(start);
+  if (address >= opened_ && address + bytes <= opened_end_) return true;
+  if (address + bytes > limit()) return false;
+  const std::uintptr_t begin = address & ~(kOpenedAtOnce - 1);
+  const std::uintptr_t end =
+      std::min((address + bytes + kOpenedAtOnce - 1) & ~(kOpenedAtOnce - 1), limit());
+  if (!open_entries(classes_, begin >> kPageShift, end >> kPageShift, *pages_) ||
+      !open_entries(regions_, begin >> kRegionShift, end >> kRegionShift, *pages_))
+    return false;
+  opened_ = begin;
+  opened_end_ = end;
+  return true;
 }
 
 }  // namespace strata

@@ -18,6 +18,9 @@ namespace strata {
 /// of address space for 4 TiB of heap, of which a program touches one OS page or two. Where the
 /// kernel gives no low addresses (a sanitizer's shadow lies there) the tables cover everything.
 ///
+/// The tables can be read all over and written only where open() was called: so a kernel that
+/// counts what could be written counts little, and never backs them with huge pages.
+///
 /// \threads  Lookups at any time. set_… are calls of the owner of the pages, under its lock;
 /// another
 ///           thread gets an address only through the program's own synchronization, which orders
@@ -28,16 +31,25 @@ class PageMap {
   PageMap(const PageMap&) = delete;
   PageMap& operator=(const PageMap&) = delete;
 
-  /// Reserves tables for the addresses below `limit`, a multiple of kRegionBytes. \pre none so far
-  /// \returns  False when out of memory.
+  /// Reserves tables for the addresses below `limit`, a multiple of kRegionBytes, from a source
+  /// that outlives this. \pre none so far \returns  False when out of memory.
   bool cover(std::uintptr_t limit, os::PageSource& pages) noexcept;
 
   /// Gives the tables back; nothing is ours then.
   void discard(os::PageSource& pages) noexcept;
 
+  /// Makes the entries of these addresses ready for set_region() and set_class(). A call of the
+  /// owner of the pages.
+  /// \returns  False when out of memory, or beyond the limit.
+  /// \cost     Two system calls, unless the last call opened them, too.
+  bool open(const void* start, std::size_t bytes) noexcept;
+
   std::uintptr_t limit() const noexcept {
     return static_cast<std::uintptr_t>(page_limit_) << kPageShift;
   }
+
+  /// Address space of the tables, of which only what is used holds memory.
+  std::size_t reserved_bytes() const noexcept;
 
   /// The size class of the span that `p` points into; 0 if p is not aligned to 16, not in a small
   /// span, or not ours.
@@ -69,6 +81,7 @@ class PageMap {
     return head == Region::kNoSpan ? nullptr : &region->spans[head];
   }
 
+  /// \pre for this and the next, open() was called for the addresses
   void set_region(const void* start, Region* region) noexcept {
     std::atomic_ref<Region*>(regions_[reinterpret_cast<std::uintptr_t>(start) >> kRegionShift])
         .store(region, std::memory_order_relaxed);
@@ -86,6 +99,9 @@ class PageMap {
   std::uintptr_t page_limit_ = 0;
   std::uint8_t* classes_ = nullptr;  // [page_limit_]
   Region** regions_ = nullptr;       // [page_limit_ / kPagesPerRegion]
+  os::PageSource* pages_ = nullptr;  // of the tables
+  std::uintptr_t opened_ = 0;        // the addresses opened last
+  std::uintptr_t opened_end_ = 0;
 };
 
 }  // namespace strata

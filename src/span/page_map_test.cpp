@@ -112,6 +112,7 @@ TEST(PageMap, EndsExactlyAtItsLimit) {
   constexpr std::uintptr_t kLimit = 64 * kRegionBytes;
   ASSERT_TRUE(map.cover(kLimit, pages));
   EXPECT_EQ(map.limit(), kLimit);
+  ASSERT_TRUE(map.open(pointer(kLimit - kRegionBytes), kRegionBytes));
   auto* region = reinterpret_cast<Region*>(&map);  // any pointer will do
   map.set_region(pointer(kLimit - kRegionBytes), region);
   EXPECT_EQ(map.region_of(pointer(kLimit - kRegionBytes)), region);
@@ -128,6 +129,25 @@ TEST(PageMap, EndsExactlyAtItsLimit) {
   map.discard(pages);
   EXPECT_EQ(map.class_of(pointer(kLimit - 16)), 0u);
   EXPECT_EQ(pages.mapped_bytes(), 0u);
+}
+
+TEST(PageMap, IsWritableForTheAddressesThatWereOpenedOnly) {
+  PageMap map;
+  os::FakePageSource pages;
+  constexpr std::uintptr_t kFar = std::uintptr_t{1} << 40;
+  ASSERT_TRUE(map.cover(2 * kFar, pages));
+  pages.refuse_call(1);
+  EXPECT_FALSE(map.open(pointer(kFar), kRegionBytes));
+  pages.refuse_call(2);
+  EXPECT_FALSE(map.open(pointer(kFar), kRegionBytes));
+  pages.refuse_nothing();
+  ASSERT_TRUE(map.open(pointer(kFar), 3 * kRegionBytes));
+  auto* region = reinterpret_cast<Region*>(&map);
+  for (int i = 0; i < 3; ++i) map.set_region(pointer(kFar + i * kRegionBytes), region);
+  EXPECT_EQ(map.region_of(pointer(kFar + 3 * kRegionBytes - 1)), region);
+  EXPECT_EQ(map.region_of(pointer(kFar + 3 * kRegionBytes)), nullptr);
+  EXPECT_DEATH(map.set_region(pointer(kFar / 2), region), "");
+  map.discard(pages);
 }
 
 TEST(PageMap, KeepsNothingWhenATableIsRefusedAndCoversLater) {

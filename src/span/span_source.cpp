@@ -1,4 +1,5 @@
 #include "span/span_source.h"
+#include <strata/detail/bits.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -8,10 +9,6 @@
 
 namespace strata {
 namespace {
-
-constexpr std::size_t round_up(std::size_t bytes, std::size_t multiple) noexcept {
-  return (bytes + multiple - 1) / multiple * multiple;
-}
 
 /// The first object from `index` on whose bit, after `flip`, is set; object_count if there is none.
 std::uint32_t next_bit(const Span& span, std::uint32_t index, std::uint64_t flip) noexcept {
@@ -46,7 +43,9 @@ Span* SpanSource::create(unsigned size_class) noexcept {
   span->object_count = static_cast<std::uint32_t>(span->bytes() / object_bytes);
   span->free_count = span->object_count;
   span->seen_free = 0;
-  span->returned_free = 0;
+  // What the kernel has just cleared holds no memory: nothing is pending.
+  span->returned_free = span->is_zero ? span->object_count : 0;
+  span->hole_bytes = 0;
   span->first_word = 0;
   const bool is_fresh = span->is_zero && Span::tracks_fresh(object_bytes);
   span->fresh_objects =
@@ -62,36 +61,58 @@ Span* SpanSource::create(unsigned size_class) noexcept {
   if (span->object_count % 64 != 0) {
     span->free_bits[words - 1] = (std::uint64_t{1} << span->object_count % 64) - 1;
   }
-  map_.set_class(*span, size_class);
+  if (has_records()) {
+    const std::size_t record_bytes = span->object_count * sizeof(std::uint64_t);
+    span->records = static_cast<std::uint64_t*>(metadata_.allocate(record_bytes));
+    if (span->records == nullptr) {
+      metadata_.deallocate(span->free_bits, words * sizeof(std::uint64_t));
+      page_heap_.deallocate(*span);
+      return nullptr;
+    }
+    std::memset(span->records, 0, record_bytes);
+  }
+  if (use_ == Use::kSmall) map_.set_class(*span, size_class);
   return span;
 }
 
 void SpanSource::destroy(Span& span) noexcept {
   STRATA_DCHECK(span.free_count == span.object_count);
-  map_.set_class(span, 0);
+  if (span.hole_bytes != 0) {
+    page_heap_.limit().hold(span.hole_bytes);  // as idle pages it is one with the rest
+    forget_holes(span);
+  }
+  if (use_ == Use::kSmall) map_.set_class(span, 0);
+  if (has_records()) metadata_.deallocate(span.records, span.object_count * sizeof(std::uint64_t));
   metadata_.deallocate(span.free_bits, span.bitmap_words() * sizeof(std::uint64_t));
   page_heap_.deallocate(span);
 }
 
-std::size_t SpanSource::return_holes(const Span& span) noexcept {
+std::size_t SpanSource::return_holes(Span& span) noexcept {
+  if (keeps_records_) return 0;
   const std::size_t os_page = os::page_bytes();
   const std::size_t min_hole =
       map_.region_of(span.start)->is_huge ? std::max(kMinHoleInHugePage, os_page) : os_page;
-  std::size_t returned = 0;
+  std::size_t holes = 0;
   for (std::uint32_t index = span.first_word * 64; index < span.object_count;) {
     const std::uint32_t first = next_free(span, index);
     const std::uint32_t last = next_taken(span, first);
     // The tail behind the last object is a hole, too.
-    const std::size_t begin = round_up(std::size_t{first} * span.object_bytes, os_page);
+    const std::size_t begin = detail::round_up(std::size_t{first} * span.object_bytes, os_page);
     const std::size_t end = last == span.object_count
                                 ? span.bytes()
                                 : std::size_t{last} * span.object_bytes / os_page * os_page;
     if (first < last && begin < end && end - begin >= min_hole &&
         pages_.decommit(span.start + begin, end - begin)) {
-      returned += end - begin;
+      holes += end - begin;
     }
     index = last;
   }
+  if (holes <= span.hole_bytes) return 0;
+  const std::size_t returned = holes - span.hole_bytes;
+  span.hole_bytes = static_cast<std::uint32_t>(holes);
+  hole_bytes_.fetch_add(returned, std::memory_order_relaxed);
+  returned_bytes_.fetch_add(returned, std::memory_order_relaxed);
+  page_heap_.limit().let_go(returned);
   return returned;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <array>
+#include <atomic>
 #include <cstddef>
 
 #include "base/metadata_arena.h"
@@ -41,9 +41,15 @@ static_assert(
 /// \threads  Any number at once.
 class SpanSource {
  public:
+  enum class Use : bool { kSmall, kWatched };
+
   constexpr SpanSource(PageMap& map, PageHeap& page_heap, MetadataArena& metadata,
-                       os::PageSource& pages) noexcept
-      : map_(map), page_heap_(page_heap), metadata_(metadata), pages_(pages) {}
+                       os::PageSource& pages, Use use = Use::kSmall) noexcept
+      : map_(map), page_heap_(page_heap), metadata_(metadata), pages_(pages), use_(use) {}
+
+  /// From now on small objects have records, too, for whoever checks them, and spans keep their
+  /// holes: what a record says of an object's contents stays true. Before the first span.
+  void keep_records() noexcept { keeps_records_ = true; }
 
   /// \returns  A span of the class with every object in it; nullptr when out of memory.
   Span* create(unsigned size_class) noexcept;
@@ -53,8 +59,33 @@ class SpanSource {
 
   /// Gives the OS pages that hold nothing but free objects back to the kernel. The caller keeps the
   /// objects of the span where they are meanwhile.
-  /// \returns  Bytes given back. \cost a system call per run of such pages
-  std::size_t return_holes(const Span& span) noexcept;
+  /// \returns  Bytes given back now. \cost a system call per run of such pages
+  std::size_t return_holes(Span& span) noexcept;
+
+  /// Objects of the span are about to be handed out: its holes are held again.
+  /// \returns  False if the limit forbids it.
+  bool fill_holes(Span& span) noexcept {
+    if (span.hole_bytes == 0) return true;
+    if (!page_heap_.limit().try_hold(span.hole_bytes)) return false;
+    forget_holes(span);
+    return true;
+  }
+
+  /// Objects became pending or ceased to be: free in a span, on pages that did not go back yet.
+  /// \threads  Any; pending_bytes() is a hint (relaxed), and a sum of what the classes add.
+  void add_pending(std::ptrdiff_t bytes) noexcept {
+    if (bytes != 0) pending_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  std::size_t pending_bytes() const noexcept {
+    const std::ptrdiff_t bytes = pending_bytes_.load(std::memory_order_relaxed);
+    return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+  }
+  /// Bytes in holes of all spans. \threads any; a hint
+  std::size_t hole_bytes() const noexcept { return hole_bytes_.load(std::memory_order_relaxed); }
+  /// Bytes given back as holes since the start.
+  std::size_t returned_bytes() const noexcept {
+    return returned_bytes_.load(std::memory_order_relaxed);
+  }
 
   const PageMap& map() const noexcept { return map_; }
 
@@ -63,10 +94,22 @@ class SpanSource {
   // from 8 KiB on give 98% back, from 32 KiB on 92%.
   static constexpr std::size_t kMinHoleInHugePage = kPageBytes / 8;
 
+  bool has_records() const noexcept { return use_ == Use::kWatched || keeps_records_; }
+  void forget_holes(Span& span) noexcept {
+    hole_bytes_.fetch_sub(span.hole_bytes, std::memory_order_relaxed);
+    span.hole_bytes = 0;
+  }
+
   PageMap& map_;
   PageHeap& page_heap_;
   MetadataArena& metadata_;
   os::PageSource& pages_;
+  const Use use_;
+  bool keeps_records_ = false;
+  // relaxed, all three: sums that guard nothing.
+  std::atomic<std::ptrdiff_t> pending_bytes_{0};
+  std::atomic<std::size_t> hole_bytes_{0};
+  std::atomic<std::size_t> returned_bytes_{0};
 };
 
 }  // namespace strata

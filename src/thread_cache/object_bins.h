@@ -16,8 +16,10 @@ namespace strata {
 /// every call the slow way. A thread has such a one before its first malloc and after its last.
 ///
 /// Always: base <= top <= limit, and every slot in (base, top] holds an object of the class that is
-/// in no other place. \threads  The owning thread only; another may read a top (relaxed: it may be
-/// late), never a slot.
+/// in no other place, or nullptr where another thread took it (ThreadCache::take_over): popping one
+/// finds the bin empty, as if it were base[0].
+/// \threads  The owning thread only. Others may read a top (it may be late) and exchange slots as
+/// take_over() does; hence the relaxed orders here, which cost nothing.
 class ObjectBins {
  public:
   constexpr ObjectBins() noexcept : tops_{}, limits_{} {
@@ -29,7 +31,7 @@ class ObjectBins {
   /// \returns  An object of the class, or nullptr if the bin is empty. \cost 6 instructions
   void* pop(std::size_t size_class) noexcept {
     void*** const bin = &tops_[size_class];
-    void* const object = **bin;
+    void* const object = load(*bin);
     if (object != nullptr) [[likely]]
       set_top(bin, *bin - 1);
     return object;
@@ -40,18 +42,38 @@ class ObjectBins {
   /// \cost     8 instructions
   bool push(std::size_t size_class, void* object) noexcept {
     void** const top = tops_[size_class];
-    if (top == limits_[size_class] || *top == object) [[unlikely]]
+    if (top == limits_[size_class] || is_at(top, object)) [[unlikely]]
       return false;
-    top[1] = object;
+    std::atomic_ref<void*>(top[1]).store(object, /* memory_order */ kPushOrder);
     set_top(&tops_[size_class], top + 1);
     return true;
   }
 
   bool is_latest(unsigned size_class, const void* object) const noexcept {
-    return *tops_[size_class] == object;
+    return is_at(tops_[size_class], object);
   }
 
  protected:
+  // A barrier in all threads orders what the owner did with an object before another thread's use
+  // of it. Thread sanitizers do not know that barrier, so for them the exchange pairs with this.
+#ifdef __SANITIZE_THREAD__
+  static constexpr std::memory_order kPushOrder = std::memory_order_release;
+#else
+  static constexpr std::memory_order kPushOrder = std::memory_order_relaxed;
+#endif
+
+  /// A tolerated race: take_over() may exchange the slot meanwhile, and the answer is that of
+  /// before or after. A plain load is one instruction with the comparison, an atomic one is two.
+  static bool is_at(void* const* slot, const void* object) noexcept {
+#ifdef __SANITIZE_THREAD__
+    return load(const_cast<void**>(slot)) == object;
+#else
+    return *slot == object;
+#endif
+  }
+  static void* load(void** slot) noexcept {
+    return std::atomic_ref<void*>(*slot).load(std::memory_order_relaxed);
+  }
   static void set_top(void*** bin, void** top) noexcept {
     std::atomic_ref<void**>(*bin).store(top, std::memory_order_relaxed);
   }

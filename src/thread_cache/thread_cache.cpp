@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <new>
 
 #include "base/fatal.h"
 
@@ -23,24 +24,38 @@ ThreadCache::ThreadCache(Central& central, CacheBudget& budget, MetadataArena& m
 }
 
 void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
-  STRATA_DCHECK(tops_[size_class] == bases_[size_class]);
+  LockGuard guard(bins_lock_);
+  close_gaps(size_class);
+  if (void* object = pop(size_class)) return object;
+  if (top_up(size_class)) return pop(size_class);
+  // No share left, not even for one object; or no memory.
+  void* object = nullptr;
+  central_->claim(size_class, &object + 1, 1);
+  return object;
+}
+
+/// Grows the bin and fills half of it. \returns false if it was not less than half full, or nothing
+/// came \pre bins_lock_ is held and the bin has no gaps
+bool ThreadCache::top_up(unsigned size_class) noexcept {
   grow(size_class);
   const std::size_t wanted = (capacity(size_class) + 1) / 2;
-  if (wanted == 0) {  // no share left, not even for one object
-    void* object = nullptr;
-    central_->claim(size_class, &object + 1, 1);
-    return object;
-  }
-  void** const first = bases_[size_class] + 1;
-  const std::size_t count = central_->claim(size_class, first + wanted, wanted);
-  if (count < wanted) std::memmove(first, first + (wanted - count), count * sizeof(void*));
-  set_top(size_class, bases_[size_class] + count);
-  return pop(size_class);
+  const std::size_t before = held(size_class);
+  if (before >= wanted) return false;
+  Repair bin(*this, size_class);
+  void** const first = bin.top + 1;
+  const std::size_t missing = wanted - before;
+  const std::size_t count = central_->claim(size_class, first + missing, missing);
+  if (count < missing) std::memmove(first, first + (missing - count), count * sizeof(void*));
+  bin.top += count;
+  return count != 0;
 }
 
 void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
-  STRATA_DCHECK(tops_[size_class] == limits_[size_class]);
-  if (capacity_bytes_ > kShrinkAbove * budget_->share_bytes()) {
+  LockGuard guard(bins_lock_);
+  close_gaps(size_class);
+  if (tops_[size_class] != limits_[size_class]) {
+    // Gaps have made room, or the object is the latest one: the caller has excluded that.
+  } else if (capacity_bytes_ > kShrinkAbove * budget_->share_bytes()) {
     shrink(size_class);
   } else if (!grow(size_class)) {
     flush(size_class, (capacity(size_class) + 1) / 2);
@@ -49,8 +64,10 @@ void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
 }
 
 bool ThreadCache::flush_all() noexcept {
+  LockGuard guard(bins_lock_);
   bool had_any = false;
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    close_gaps(c);
     const auto held = static_cast<std::size_t>(tops_[c] - bases_[c]);
     if (held == 0) continue;
     had_any = true;
@@ -61,8 +78,12 @@ bool ThreadCache::flush_all() noexcept {
 
 std::size_t ThreadCache::count_objects(unsigned size_class) noexcept {
   LockGuard guard(bins_lock_);
-  void** const top = std::atomic_ref<void**>(tops_[size_class]).load(std::memory_order_relaxed);
-  return static_cast<std::size_t>(top - bases_[size_class]);
+  return count_held(size_class);
+}
+
+void ThreadCache::add_objects(Counts& counts) noexcept {
+  LockGuard guard(bins_lock_);
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) counts[c] += count_held(c);
 }
 
 /// Doubles the bin, if its class and the thread's share allow.
@@ -78,7 +99,6 @@ bool ThreadCache::grow(unsigned size_class) noexcept {
   if (wanted <= now) return false;
   if (wanted >= slot_counts_[size_class] && !give_slots(size_class, std::bit_ceil(wanted + 1)))
     return false;
-  LockGuard guard(bins_lock_);
   limits_[size_class] = bases_[size_class] + wanted;
   capacity_bytes_ += (wanted - now) * object_bytes;
   return true;
@@ -89,7 +109,6 @@ void ThreadCache::shrink(unsigned size_class) noexcept {
   const std::size_t now = capacity(size_class);
   const std::size_t kept = now / 2;
   flush(size_class, now - kept / 2);
-  LockGuard guard(bins_lock_);
   limits_[size_class] = bases_[size_class] + kept;
   capacity_bytes_ -= (now - kept) * SizeClassMap::bytes_of(size_class);
 }
@@ -106,16 +125,14 @@ bool ThreadCache::give_slots(unsigned size_class, std::size_t count) noexcept {
   }
   void** const old = bases_[size_class];
   const std::size_t old_count = slot_counts_[size_class];
-  const auto held = static_cast<std::size_t>(tops_[size_class] - old);
-  const std::size_t old_capacity = capacity(size_class);
   {
-    LockGuard guard(bins_lock_);
-    std::memcpy(slots, old, (held + 1) * sizeof(void*));
+    Repair bin(*this, size_class);
+    std::memcpy(slots, old, static_cast<std::size_t>(bin.top + 1 - old) * sizeof(void*));
     bases_[size_class] = slots;
-    set_top(size_class, slots + held);
-    limits_[size_class] = slots + old_capacity;
-    slot_counts_[size_class] = static_cast<std::uint16_t>(count);
+    bin.top = slots + (bin.top - old);
+    bin.limit = slots + (bin.limit - old);
   }
+  slot_counts_[size_class] = static_cast<std::uint16_t>(count);
   const bool was_inline = old >= inline_slots_ && old < inline_slots_ + kInlineSlots;
   if (old_count != 0 && !was_inline) metadata_->deallocate(old, old_count * sizeof(void*));
   return true;
@@ -124,11 +141,11 @@ bool ThreadCache::give_slots(unsigned size_class, std::size_t count) noexcept {
 /// Moves the `count` coldest objects of the bin to Central.
 void ThreadCache::flush(unsigned size_class, std::size_t count) noexcept {
   if (count == 0) return;
+  Repair bin(*this, size_class);
   void** const first = bases_[size_class] + 1;
   central_->release(size_class, first, count);
-  const auto left = static_cast<std::size_t>(tops_[size_class] - bases_[size_class]) - count;
-  std::memmove(first, first + count, left * sizeof(void*));
-  set_top(size_class, bases_[size_class] + left);
+  bin.top -= count;
+  std::memmove(first, first + count, static_cast<std::size_t>(bin.top + 1 - first) * sizeof(void*));
 }
 
 }  // namespace strata

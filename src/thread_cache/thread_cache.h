@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include "size_class/size_class_map.h"
 #include "span/page_heap.h"
 #include "thread_cache/object_bins.h"
+#include "thread_cache/thread_state.h"
 
 namespace strata {
 
@@ -26,13 +28,19 @@ class CacheBudget {
   void set_most_bytes(std::size_t bytes) noexcept {
     most_bytes_ = bytes;
   }  ///< before the first thread
+  /// While there is pressure all caches together get only what a tiny program gets.
+  void set_pressure(bool is_pressed) noexcept {
+    is_pressed_.store(is_pressed, std::memory_order_relaxed);
+  }
   void add_thread() noexcept { threads_.fetch_add(1, std::memory_order_relaxed); }
   void remove_thread() noexcept { threads_.fetch_sub(1, std::memory_order_relaxed); }
 
   std::size_t share_bytes() const noexcept {
     const std::size_t threads = std::max<std::size_t>(threads_.load(std::memory_order_relaxed), 1);
     const std::size_t heap_share =
-        std::max(heap_.used_pages() * kPageBytes / kHeapShare, kLeastBytes);
+        is_pressed_.load(std::memory_order_relaxed)
+            ? kPressedBytes
+            : std::max(heap_.used_pages() * kPageBytes / kHeapShare, kLeastBytes);
     return std::min(heap_share, most_bytes_) / threads;
   }
 
@@ -41,10 +49,14 @@ class CacheBudget {
   // against 0.5 of glibc's time) and no program's RSS smaller by more than a twentieth.
   static constexpr std::size_t kHeapShare = 2;
   static constexpr std::size_t kLeastBytes = std::size_t{2} << 20;
+  // Chosen: still a batch of the usual classes for some threads.
+  static constexpr std::size_t kPressedBytes = std::size_t{256} << 10;
 
   const PageHeap& heap_;
   std::size_t most_bytes_;
-  std::atomic<std::size_t> threads_{0};  // a hint: relaxed, nothing is ordered by it
+  // Hints: relaxed, nothing is ordered by them.
+  std::atomic<std::size_t> threads_{0};
+  std::atomic<bool> is_pressed_{false};
 };
 
 /// One thread's free objects, and how its bins are filled, flushed and sized.
@@ -52,9 +64,9 @@ class CacheBudget {
 /// A bin has no slots until its class is first used, starts with a few, and doubles whenever it
 /// runs dry or over, up to kMaxBinBytes and as far as the thread's share of the budget goes. When
 /// threads have come and the thread holds more than twice its share, bins that run over give up
-/// half of themselves. \threads  Its thread only, apart from count_objects(): bins_lock_ keeps a
-/// bin's slots where they
-///           are while somebody counts.
+/// half of themselves.
+/// \threads  Its thread only, apart from counting and take_over(), which any thread may do:
+///           bins_lock_ keeps a bin's slots where they are meanwhile. All slow paths hold it.
 class ThreadCache : public ObjectBins, public ListLink<> {
  public:
   ThreadCache(Central& central, CacheBudget& budget, MetadataArena& metadata) noexcept;
@@ -68,12 +80,32 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   /// Moves everything to Central. \returns true if there was anything
   bool flush_all() noexcept;
 
+  /// Moves to Central what another thread's cache holds, but for the latest object of each bin,
+  /// while that thread goes on (take_over.cpp tells how).
+  ///   kIdle  only if its owner did nothing with it since the last call
+  ///   kAll   whatever its owner does
+  /// `room` is `room_slots` slots that nobody else uses meanwhile; `barrier` is the kernel's, or
+  /// that of a test, which plays the owner there. \returns bytes moved; 0 where the kernel has no
+  /// such barrier
+  enum class Owners { kIdle, kAll };
+  using Barrier = bool (*)();
+  std::size_t take_over(Owners which, void** room, std::size_t room_slots,
+                        Barrier barrier) noexcept;
+
+  /// Bytes that the bins have room for. \threads its own, and any while it is parked
+  std::size_t capacity_bytes() const noexcept { return capacity_bytes_; }
+
   /// Objects of the class in this cache. \threads any; late by what the owner does meanwhile
   std::size_t count_objects(unsigned size_class) noexcept;
+  /// Adds the objects of every class. \threads the same
+  using Counts = std::array<std::size_t, SizeClassMap::kCount>;
+  void add_objects(Counts& counts) noexcept;
 
   Lock& bins_lock() noexcept { return bins_lock_; }  ///< for fork
 
  private:
+  friend class ThreadRegistry;  // the owner's state
+
   // Chosen. A bin has 2^n - 1 objects, so that its slots with the empty one are a power of two.
   static constexpr std::size_t kFirstCapacity = 7;
   static constexpr std::size_t kMaxCapacity = 255;
@@ -84,25 +116,70 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   static constexpr std::size_t kShrinkAbove = 2;
   // Derived: first slots of every bin and a few growths stand in the cache itself, which then fills
   // two 4-KiB pages.
-  static constexpr std::size_t kInlineSlots = 640;
+  static constexpr std::size_t kInlineSlots = 638;
 
   static constexpr std::size_t max_capacity(unsigned size_class) noexcept;
 
+  /// While it lives, the bin looks empty and full to the thread's hot path, which only a signal
+  /// handler can be on: it allocates from elsewhere, and what is being moved stays whole.
+  class Repair {
+   public:
+    Repair(ThreadCache& cache, unsigned size_class) noexcept
+        : top(cache.tops_[size_class]),
+          limit(cache.limits_[size_class]),
+          cache_(cache),
+          size_class_(size_class) {
+      cache.set_bin(size_class, cache.bases_[size_class], cache.bases_[size_class]);
+    }
+    ~Repair() { cache_.set_bin(size_class_, top, limit); }
+    Repair(const Repair&) = delete;
+    Repair& operator=(const Repair&) = delete;
+
+    void** top;    ///< what it will be
+    void** limit;  ///< the same
+
+   private:
+    ThreadCache& cache_;
+    const unsigned size_class_;
+  };
+
+  /// The fences are the compiler's: a handler of this thread sees all before, or nothing.
+  void set_bin(unsigned size_class, void** top, void** limit) noexcept {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    set_top(size_class, top);
+    limits_[size_class] = limit;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
   std::size_t capacity(unsigned size_class) const noexcept {
     return static_cast<std::size_t>(limits_[size_class] - bases_[size_class]);
   }
+  std::size_t held(unsigned size_class) const noexcept {
+    return static_cast<std::size_t>(tops_[size_class] - bases_[size_class]);
+  }
+  bool top_up(unsigned size_class) noexcept;
   bool grow(unsigned size_class) noexcept;
   void shrink(unsigned size_class) noexcept;
   bool give_slots(unsigned size_class, std::size_t count) noexcept;
   void flush(unsigned size_class, std::size_t count) noexcept;
+  void close_gaps(unsigned size_class) noexcept;
+  std::size_t count_held(unsigned size_class) noexcept;
+  std::uint64_t fingerprint() noexcept;
+  void take_slots(unsigned size_class, void** taken, std::size_t count) noexcept;
+  std::size_t sort_out(unsigned size_class, void** taken, std::size_t count,
+                       std::size_t top) noexcept;
 
   void** bases_[SizeClassMap::kCount];
   std::uint16_t slot_counts_[SizeClassMap::kCount] = {};  // slots the bin owns, a power of two or 0
   Central* central_;
   CacheBudget* budget_;
   MetadataArena* metadata_;
+  ThreadState* owner_ = nullptr;    // who can be redirected; guarded by the registry's lock
   std::size_t capacity_bytes_ = 0;  // capacity x object size over all bins
   Lock bins_lock_{LockRank::kThreadBins};
+  // The next three are guarded by bins_lock_.
+  bool has_gaps_[SizeClassMap::kCount] = {};  // slots below the top may be nullptr
+  std::uint64_t seen_ = 0;                    // fingerprint at the last take_over()
+  std::uint64_t taken_ = 0;                   // fingerprint when there was nothing left to take
   std::size_t inline_used_ = 0;
   void* inline_slots_[kInlineSlots];
 };

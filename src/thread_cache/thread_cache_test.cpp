@@ -35,6 +35,114 @@ struct Fixture : FakeProcess {
 
 struct ThreadCacheTest : ::testing::Test, Fixture {};
 
+/// Many threads over a small heap have small shares. A bin that gave way each time, because the
+/// thread is above a share that moves, would go to Central with nearly every object.
+TEST_F(ThreadCacheTest, ManyThreadsOverASmallHeapSeldomGoToCentral) {
+  constexpr std::size_t kThreads = 512;
+  constexpr int kRounds = 12;
+  constexpr unsigned kClasses[] = {1, 3, 5, 8};
+  std::vector<std::unique_ptr<ThreadCache>> caches;
+  for (std::size_t t = 0; t < kThreads; ++t) caches.push_back(make_cache());
+  ASSERT_LE(budget.share_bytes(), 8192u) << "the shares are not small";
+  std::size_t operations = 0;
+  std::size_t slow = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    for (auto& cache : caches) {
+      void* objects[std::size(kClasses)][7];
+      for (std::size_t k = 0; k < std::size(kClasses); ++k) {
+        for (void*& object : objects[k]) {
+          object = cache->pop(kClasses[k]);
+          if (object != nullptr) continue;
+          ++slow;
+          object = cache->refill_and_pop(kClasses[k]);
+          ASSERT_NE(object, nullptr);
+        }
+      }
+      for (std::size_t k = 0; k < std::size(kClasses); ++k) {
+        for (void* object : objects[k]) {
+          operations += 2;
+          if (cache->push(kClasses[k], object)) continue;
+          ++slow;
+          cache->flush_and_push(kClasses[k], object);
+        }
+      }
+    }
+  }
+  EXPECT_LT(slow, operations / 20) << operations << " operations";
+  for (auto& cache : caches) cache->flush_all();
+}
+
+/// Memory that takes so long to come that a signal handler of the thread runs meanwhile.
+struct InterruptedPages : os::FakePageSource {
+  void (*handler)(ThreadCache&) = nullptr;
+  ThreadCache* cache = nullptr;
+  int interruptions = 0;
+
+  void interrupt() {
+    if (handler == nullptr) return;
+    ++interruptions;
+    handler(*cache);
+  }
+  bool map_at(void* address, std::size_t bytes) noexcept override {
+    interrupt();
+    return FakePageSource::map_at(address, bytes);
+  }
+  void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept override {
+    interrupt();
+    return FakePageSource::map_aligned(bytes, alignment);
+  }
+};
+
+TEST(ThreadCache, ABinThatIsBeingFilledLooksEmptyAndFullToASignalHandler) {
+  InterruptedPages pages;
+  FakeAddressSpace space{pages};
+  const auto central = std::make_unique<Central>(space.spans, space.metadata);
+  CacheBudget budget{space.heap, 32 * kMiB};
+  budget.add_thread();
+  const auto cache = std::make_unique<ThreadCache>(*central, budget, space.metadata);
+  pages.cache = cache.get();
+  pages.handler = [](ThreadCache& interrupted) {
+    static int object;
+    EXPECT_TRUE(is_any_lock_held_here());
+    EXPECT_EQ(interrupted.pop(4), nullptr);
+    EXPECT_FALSE(interrupted.push(4, &object));
+  };
+  std::set<void*> objects;
+  while (pages.interruptions == 0) {
+    ASSERT_TRUE(objects.insert(allocate_from(*cache, 4)).second) << "handed out twice";
+  }
+  pages.handler = nullptr;
+  EXPECT_FALSE(is_any_lock_held_here());
+  while (void* object = cache->pop(4)) {
+    EXPECT_TRUE(objects.insert(object).second) << "handed out twice";
+  }
+  for (void* object : objects) deallocate_into(*cache, 4, object);
+  cache->flush_all();
+}
+
+TEST_F(ThreadCacheTest, UnderPressureCachesShrink) {
+  auto cache = make_cache();
+  std::vector<void*> objects;
+  const auto fill = [&] {
+    for (int i = 0; i < 20'000; ++i) objects.push_back(allocate_from(*cache, 20));
+    for (void* object : objects) deallocate_into(*cache, 20, object);
+    objects.clear();
+  };
+  for (unsigned c : {18u, 19u, 20u, 21u, 22u}) {
+    for (int i = 0; i < 2000; ++i) objects.push_back(allocate_from(*cache, c));
+    for (std::size_t i = 0; i < objects.size(); ++i) deallocate_into(*cache, c, objects[i]);
+    objects.clear();
+  }
+  const std::size_t share = budget.share_bytes();
+  budget.set_pressure(true);
+  EXPECT_LT(budget.share_bytes(), share / 4);
+  const std::size_t before = cache->capacity_bytes();
+  fill();
+  EXPECT_LE(cache->capacity_bytes(), before);
+  budget.set_pressure(false);
+  EXPECT_EQ(budget.share_bytes(), share);
+}
+
 TEST_F(ThreadCacheTest, ServesEveryClassAndGivesAllBack) {
   auto cache = make_cache();
   std::vector<void*> objects[SizeClassMap::kCount];
@@ -234,6 +342,9 @@ TEST_F(ThreadCacheRandomTest, NoObjectIsHandedOutTwiceAndNoneIsLost) {
       for (int i = 0; i < 500; ++i) budget.add_thread();
     } else if (action == 3 && budget.share_bytes() < 32 * kMiB / 500) {
       for (int i = 0; i < 500; ++i) budget.remove_thread();
+    } else if (action == 4) {
+      std::vector<void*> room(500);
+      cache.take_over(ThreadCache::Owners::kAll, room.data(), room.size(), [] { return true; });
     } else if (action < 22) {
       for (std::size_t n = below(most / 4 + 1); n != 0 && live[c].size() < most; --n) {
         void* object = allocate_from(cache, c);

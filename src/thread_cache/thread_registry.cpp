@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <new>
 
+#include "os/process.h"
+
 namespace strata {
 
 ThreadCache* ThreadRegistry::adopt() noexcept {
   LockGuard guard(lock_);
   ThreadCache* cache = parked_.pop_front();
   if (cache != nullptr) {
-    --parked_count_;
+    count_parked(*cache, false);
     parked_long_ = std::min(parked_long_, parked_count_);
   } else {
     cache = empty_.pop_front();
@@ -25,8 +27,28 @@ ThreadCache* ThreadRegistry::adopt() noexcept {
   return cache;
 }
 
+void ThreadRegistry::enroll(ThreadCache& cache, ThreadState& thread,
+                            bool is_told_of_exit) noexcept {
+  LockGuard guard(lock_);
+  thread.free_bins = &cache;
+  thread.set_malloc_bins(redirected_to_ != nullptr ? *redirected_to_ : cache);
+  if (is_told_of_exit) cache.owner_ = &thread;
+}
+
+void ThreadRegistry::redirect_malloc(ObjectBins* bins) noexcept {
+  LockGuard guard(lock_);
+  redirected_to_ = bins;
+  for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache)) {
+    if (cache->owner_ == nullptr) continue;
+    cache->owner_->set_malloc_bins(bins != nullptr ? *bins : *cache);
+    ThreadState::write(cache->owner_->bytes_left, ThreadState::kUndrawn);
+    ThreadState::write(cache->owner_->calls_left, ThreadState::kUndrawn);
+  }
+}
+
 void ThreadRegistry::park(ThreadCache& cache) noexcept {
   LockGuard guard(lock_);
+  cache.owner_ = nullptr;
   in_use_.remove(cache);
   --in_use_count_;
   budget_.remove_thread();
@@ -36,10 +58,10 @@ void ThreadRegistry::park(ThreadCache& cache) noexcept {
     empty_.push_front(oldest);
   }
   parked_.push_front(cache);
-  ++parked_count_;
+  count_parked(cache, true);
 }
 
-void ThreadRegistry::flush_unneeded() noexcept {
+std::size_t ThreadRegistry::flush_unneeded() noexcept {
   LockGuard guard(lock_);
   while (parked_long_ != 0) {
     ThreadCache& oldest = *pop_parked();
@@ -47,14 +69,23 @@ void ThreadRegistry::flush_unneeded() noexcept {
     empty_.push_front(oldest);
   }
   parked_long_ = parked_count_;
+  return take_over(ThreadCache::Owners::kIdle);
 }
 
-void ThreadRegistry::flush_parked() noexcept {
+std::size_t ThreadRegistry::flush_all() noexcept {
   LockGuard guard(lock_);
   while (ThreadCache* cache = pop_parked()) {
     cache->flush_all();
     empty_.push_front(*cache);
   }
+  return take_over(ThreadCache::Owners::kAll);
+}
+
+std::size_t ThreadRegistry::take_over(ThreadCache::Owners which) noexcept {
+  std::size_t moved = 0;
+  for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache))
+    moved += cache->take_over(which, room_, kRoomSlots, os::barrier_in_all_threads);
+  return moved;
 }
 
 /// Takes the oldest parked cache off its list.
@@ -62,20 +93,24 @@ ThreadCache* ThreadRegistry::pop_parked() noexcept {
   ThreadCache* oldest = parked_.back();
   if (oldest == nullptr) return nullptr;
   parked_.remove(*oldest);
-  --parked_count_;
+  count_parked(*oldest, false);
   if (parked_long_ != 0) --parked_long_;
   return oldest;
 }
 
-std::size_t ThreadRegistry::count_objects(unsigned size_class) noexcept {
+void ThreadRegistry::count_objects(Counts& counts) noexcept {
   LockGuard guard(lock_);
-  std::size_t objects = 0;
+  counts = Counts{};
   for (const auto* list : {&in_use_, &parked_}) {
-    for (ThreadCache* cache = list->front(); cache != nullptr; cache = list->next(*cache)) {
-      objects += cache->count_objects(size_class);
-    }
+    for (ThreadCache* cache = list->front(); cache != nullptr; cache = list->next(*cache))
+      cache->add_objects(counts);
   }
-  return objects;
+}
+
+std::size_t ThreadRegistry::count_objects(unsigned size_class) noexcept {
+  Counts counts;
+  count_objects(counts);
+  return counts[size_class];
 }
 
 std::size_t ThreadRegistry::live_threads() noexcept {
@@ -86,6 +121,13 @@ std::size_t ThreadRegistry::live_threads() noexcept {
 bool ThreadRegistry::has_parked() noexcept {
   LockGuard guard(lock_);
   return parked_count_ != 0;
+}
+
+void ThreadRegistry::count_parked(const ThreadCache& cache, bool is_parked) noexcept {
+  const std::size_t before = parked_bytes();
+  parked_count_ = is_parked ? parked_count_ + 1 : parked_count_ - 1;
+  parked_bytes_.store(is_parked ? before + cache.capacity_bytes() : before - cache.capacity_bytes(),
+                      std::memory_order_relaxed);
 }
 
 void ThreadRegistry::lock_all() noexcept {

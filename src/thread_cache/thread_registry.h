@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 
 #include "base/lock.h"
@@ -25,18 +26,31 @@ class ThreadRegistry {
   /// A cache for the calling thread; nullptr when out of memory. \cost constant
   ThreadCache* adopt() noexcept;
 
+  /// Makes the cache the bins of `thread`, for malloc where nothing redirects it.
+  /// \param is_told_of_exit  park() will be called before the thread's state is gone
+  void enroll(ThreadCache& cache, ThreadState& thread, bool is_told_of_exit) noexcept;
+  /// Lets malloc of every enrolled thread, and of those to come, pop from `bins`, or from its own
+  /// cache again if nullptr; the threads' counts begin anew.
+  void redirect_malloc(ObjectBins* bins) noexcept;
   /// Takes the cache of a thread that ends.
   void park(ThreadCache& cache) noexcept;
 
-  /// Flushes the caches that were parked before the last call and are parked still.
-  void flush_unneeded() noexcept;
-  /// Flushes all parked caches.
-  void flush_parked() noexcept;
+  /// Flushes the caches that were parked before the last call and are parked still, and takes over
+  /// what those threads hold that did not use their cache since. \returns bytes moved to Central
+  std::size_t flush_unneeded() noexcept;
+  /// Flushes all parked caches, and takes over what all threads hold.
+  std::size_t flush_all() noexcept;
 
-  /// Objects of the class in all caches. \cost a visit to every thread's cache
+  /// Objects of each class in all caches. \cost a visit to every thread's cache
+  using Counts = ThreadCache::Counts;
+  void count_objects(Counts& counts) noexcept;
   std::size_t count_objects(unsigned size_class) noexcept;
   std::size_t live_threads() noexcept;
   bool has_parked() noexcept;
+  /// At most so many bytes are in parked caches: a hint, without the lock.
+  std::size_t parked_bytes() const noexcept {
+    return parked_bytes_.load(std::memory_order_relaxed);
+  }
 
   CacheBudget& budget() noexcept { return budget_; }
 
@@ -52,6 +66,8 @@ class ThreadRegistry {
   static constexpr std::size_t kMaxParked = 16;
 
   ThreadCache* pop_parked() noexcept;
+  std::size_t take_over(ThreadCache::Owners which) noexcept;
+  void count_parked(const ThreadCache& cache, bool is_parked) noexcept;
 
   Lock lock_{LockRank::kThreadRegistry};
   Central& central_;
@@ -59,12 +75,17 @@ class ThreadRegistry {
   CacheBudget budget_;
 
   // All below is guarded by lock_.
+  ObjectBins* redirected_to_ = nullptr;
   IntrusiveList<ThreadCache> in_use_;
   IntrusiveList<ThreadCache> parked_;  // the latest first
   IntrusiveList<ThreadCache> empty_;
   std::size_t in_use_count_ = 0;
   std::size_t parked_count_ = 0;
   std::size_t parked_long_ = 0;  // of the parked ones, the oldest so many waited through a round
+  // Chosen: all objects of a usual cache; one that holds more is taken over in parts.
+  static constexpr std::size_t kRoomSlots = 2048;
+  void* room_[kRoomSlots] = {};               // for take_over()
+  std::atomic<std::size_t> parked_bytes_{0};  // written under lock_, read anywhere
 };
 
 }  // namespace strata

@@ -137,13 +137,13 @@ TEST_F(ThreadRegistryTest, OnlyWhatWaitedIsFlushedAndNotWhatWasParkedLater) {
   EXPECT_EQ(registry.adopt(), b);
 }
 
-TEST_F(ThreadRegistryTest, FlushParkedLeavesCachesInUseAlone) {
+TEST_F(ThreadRegistryTest, FlushAllEmptiesParkedCachesAndLeavesTheLatestObjectsOfThoseInUse) {
   ThreadCache* a = registry.adopt();
   ThreadCache* b = registry.adopt();
   warm(*a, 4, 5);
   warm(*b, 5, 5);
   registry.park(*a);
-  registry.flush_parked();
+  registry.flush_all();
   EXPECT_EQ(registry.count_objects(4), 0u);
   EXPECT_NE(registry.count_objects(5), 0u);
   EXPECT_FALSE(registry.has_parked());
@@ -218,7 +218,7 @@ TEST_F(ThreadRegistryTest, ThreadsComeAndGoWhileSomebodyCountsAndFlushes) {
     central->release_unneeded();
   }
   for (std::thread& thread : threads) thread.join();
-  registry.flush_parked();
+  registry.flush_all();
   central->release_all();
   EXPECT_EQ(used_pages(), 0u);
 }

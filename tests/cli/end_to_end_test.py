@@ -346,6 +346,15 @@ class Results(InFolder):
         self.assertIn("could not write '/dev/full'", done.stderr)
         self.assertRegex(done.stdout, r"(?m)^system +\d")
 
+    def test_the_example_of_bench_is_valid(self):
+        example = json.loads((pathlib.Path(__file__).parent / "fixtures" / "bench-results.json").read_text())
+        self.assertEqual(schema.check(example, SCHEMA), [])
+        row = next(row for row in example["rows"] if row["ok"])
+        row["latencies"]["alloc"]["buckets"].append([1, 2])
+        row["timeline"][0]["phase"] = "later"
+        row["failed_allocations"] = -1
+        self.assertEqual(len(schema.check(example, SCHEMA)), 3)
+
     def test_the_validator_finds_what_is_wrong(self):
         done = strata("compare", "--allocators", "system", "--runs", "1", "--json", "-", "--", PROGRAM)
         good = json.loads(done.stdout)
@@ -412,6 +421,51 @@ class WithStrata(InFolder):
         self.assertEqual(done.returncode, 0, done.stderr)
         names = [row["contender"] for row in json.loads(path.read_text())["rows"]]
         self.assertEqual(names[:2], ["system", "strata"])
+
+    def options(self, **environment):
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("STRATA_")}
+        done = strata("options", env={**plain, **environment})
+        self.assertEqual(done.stderr, "")
+        return done.returncode, {line.split("STRATA_")[1].split()[0]: line for line in done.stdout.splitlines()[1:]}
+
+    def test_options_lists_every_option_of_the_documentation(self):
+        status, lines = self.options()
+        self.assertEqual(status, 0)
+        told = re.findall(r"^\| `STRATA_(\w+)` \| (?:`(.*?)`|none)", (ROOT / "docs" / "options.md").read_text(), re.M)
+        self.assertEqual(list(lines), [name for name, _ in told])
+        for name, default in told:
+            self.assertRegex(lines[name], f"^ +STRATA_{name} .*{re.escape(default)}")
+
+    def test_options_marks_what_is_set_and_what_is_not_understood(self):
+        status, lines = self.options(STRATA_SOFT_LIMIT="80%", STRATA_CACHE_BYTES="2048k", STRATA_STATS_FILE="/tmp/x")
+        self.assertEqual(status, 0)
+        self.assertRegex(lines["SOFT_LIMIT"], r"^\* +STRATA_SOFT_LIMIT +80% +0 ")
+        self.assertRegex(lines["CACHE_BYTES"], r"^\* +STRATA_CACHE_BYTES +2m +32m ")
+        self.assertRegex(lines["STATS_FILE"], r"^\* +STRATA_STATS_FILE +/tmp/x ")
+        status, lines = self.options(STRATA_CHECKS='ba"na\\na\n', STRATA_CHEKS="full")
+        self.assertEqual(status, 1)
+        self.assertRegex(lines["CHECKS"], r"^! +STRATA_CHECKS +basic +basic")
+        self.assertRegex(lines["CHEKS"], "is no option")
+
+    def test_options_stand_in_one_line_each_whatever_bytes_they_hold(self):
+        plain = {os.fsencode(n): os.fsencode(v) for n, v in os.environ.items() if not n.startswith("STRATA_")}
+        done = strata("options", env={**plain, b"STRATA_PROFILE": b"a\xffb", b"STRATA_\x1b[2J": b"\n"})
+        self.assertEqual((done.returncode, done.stderr), (1, ""))
+        self.assertRegex(done.stdout, r"STRATA_PROFILE +a\ufffdb")
+        self.assertIn("STRATA_?[2J is no option\n", done.stdout)
+
+    def test_options_as_json_have_names_values_and_states(self):
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("STRATA_")}
+        done = strata("options", "--json", env={**plain, "STRATA_CHECKS": "full", "STRATA_LEAKS": "yes"})
+        self.assertEqual((done.returncode, done.stderr), (1, ""))
+        options = {option["name"]: option for option in json.loads(done.stdout)}
+        self.assertEqual((options["STRATA_CHECKS"]["value"], options["STRATA_CHECKS"]["state"]), ("full", "set"))
+        self.assertEqual((options["STRATA_LEAKS"]["value"], options["STRATA_LEAKS"]["state"]), ("0", "invalid"))
+        self.assertEqual(options["STRATA_STATS"]["state"], "default")
+
+    def test_options_takes_no_command_and_says_so_in_its_usage(self):
+        self.assertEqual(strata("options", "--", "ls").returncode, 2)
+        self.assertIn("Usage: strata options [options]\n", strata("options", "--help").stdout)
 
 
 if __name__ == "__main__":

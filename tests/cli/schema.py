@@ -39,6 +39,15 @@ def check(value, schema, root=None, where="$"):
         elif keyword == "const":
             if value != rule:
                 breaches.append(f"{where}: {value!r} is not {rule!r}")
+        elif keyword == "enum":
+            if value not in rule:
+                breaches.append(f"{where}: {value!r} is none of {rule}")
+        elif keyword == "minItems":
+            if len(value) < rule:
+                breaches.append(f"{where}: has fewer than {rule} items")
+        elif keyword == "maxItems":
+            if len(value) > rule:
+                breaches.append(f"{where}: has more than {rule} items")
         elif keyword == "minimum":
             if value < rule:
                 breaches.append(f"{where}: {value} is below {rule}")

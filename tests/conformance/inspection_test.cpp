@@ -4,7 +4,11 @@
 #include <malloc.h>
 #include <stdlib.h>
 
+#include <cerrno>
+#include <climits>
+#include <cstdio>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "support/memory.h"
@@ -61,17 +65,95 @@ TEST(Mallinfo2, CountsWhatIsLiveAndWhatIsFree) {
   for (int i = 0; i < 10'000; ++i) blocks.push_back(malloc(1000));
   for (int i = 0; i < 10; ++i) blocks.push_back(malloc(5 * kMiB));
   const struct mallinfo2 during = mallinfo2();
-  const std::size_t added = during.uordblks - before.uordblks;
+  const std::size_t added = during.uordblks + during.hblkhd - before.uordblks - before.hblkhd;
   EXPECT_GE(added, 10'000 * 1000 + 50 * kMiB);
   EXPECT_LT(added, 10'000 * 1100 + 52 * kMiB);
   EXPECT_EQ(during.hblks, before.hblks + 10);
   EXPECT_GE(during.hblkhd, 50 * kMiB);
+  EXPECT_LT(during.uordblks, before.uordblks + 10'000 * 1100 + kMiB) << "huge blocks stand apart";
+  EXPECT_EQ(during.arena, during.uordblks + during.fordblks);
   EXPECT_GE(during.arena, 10'000u * 1000);
   for (void* p : blocks) free(p);
   const struct mallinfo2 after = mallinfo2();
   EXPECT_LT(after.uordblks, before.uordblks + kMiB);
   EXPECT_EQ(after.hblks, before.hblks);
   EXPECT_GE(after.fordblks, after.keepcost);
+}
+
+TEST(Mallinfo, IsMallinfo2InInts) {
+  std::vector<void*> blocks;
+  for (int i = 0; i < 1000; ++i) blocks.push_back(malloc(1000));
+  const struct mallinfo2 wide = mallinfo2();
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  const struct mallinfo narrow = mallinfo();
+#pragma GCC diagnostic pop
+  EXPECT_EQ(static_cast<std::size_t>(narrow.uordblks), wide.uordblks);
+  EXPECT_EQ(static_cast<std::size_t>(narrow.arena), wide.arena);
+  EXPECT_GE(narrow.uordblks, 1'000'000);
+  for (void* p : blocks) free(p);
+}
+
+TEST(Mallinfo, FiguresBeyondAnIntAreTheLargestInt) {
+  void* const block = malloc(std::size_t{3} << 30);
+  if (block == nullptr) GTEST_SKIP() << "the system does not give 3 GiB of addresses";
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  EXPECT_EQ(mallinfo().hblkhd, INT_MAX);
+#pragma GCC diagnostic pop
+  EXPECT_GE(mallinfo2().hblkhd, std::size_t{3} << 30);
+  free(block);
+}
+
+std::string text_of_malloc_info() {
+  char* text = nullptr;
+  std::size_t size = 0;
+  FILE* stream = open_memstream(&text, &size);
+  EXPECT_EQ(malloc_info(0, stream), 0);
+  fclose(stream);
+  std::string result(text, size);
+  free(text);
+  return result;
+}
+
+std::size_t number_in(const std::string& text, const std::string& before) {
+  const std::size_t at = text.rfind(before);
+  EXPECT_NE(at, std::string::npos) << before << " in\n" << text;
+  return at == std::string::npos ? 0
+                                 : std::strtoull(text.c_str() + at + before.size(), nullptr, 10);
+}
+
+TEST(MallocInfo, IsTheDocumentThatGlibcWrites) {
+  std::vector<void*> blocks;
+  for (int i = 0; i < 3; ++i) blocks.push_back(malloc(5 * kMiB));
+  for (int i = 0; i < 1000; ++i) free(malloc(3000));
+  const std::string text = text_of_malloc_info();
+  EXPECT_EQ(text.rfind("<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n", 0), 0u);
+  EXPECT_EQ(text.substr(text.size() - 10), "</malloc>\n");
+  EXPECT_NE(text.find("\" to=\"3072\" total=\""), std::string::npos) << text;
+  EXPECT_EQ(number_in(text, "<total type=\"mmap\" count=\""), mallinfo2().hblks);
+  EXPECT_GE(number_in(text, "<system type=\"current\" size=\""), 15 * kMiB);
+  EXPECT_GE(number_in(text, "<system type=\"max\" size=\""),
+            number_in(text, "<system type=\"current\" size=\""));
+  for (void* p : blocks) free(p);
+}
+
+TEST(MallocInfo, RefusesOptionsThatDoNotExist) { EXPECT_EQ(malloc_info(1, stderr), EINVAL); }
+
+TEST(MallocStats, SpeaksOnStandardError) {
+  ::testing::internal::CaptureStderr();
+  malloc_stats();
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("strata: live"), std::string::npos);
+}
+
+TEST(Mallopt, AcceptsWhatGlibcsUsersSet) {
+  for (const int parameter : {M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_MMAP_MAX,
+                              M_CHECK_ACTION, M_PERTURB, M_ARENA_TEST, M_ARENA_MAX, M_MXFAST}) {
+    EXPECT_EQ(mallopt(parameter, 1), 1);
+  }
+  void* p = malloc(100);
+  EXPECT_NE(p, nullptr);
+  free(p);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 // can see it, at the latest when free objects are returned; the program then must not come to its
 // end.
 
+#include "misuse/misuse.h"
+
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,11 +19,6 @@
 #include "support/check.h"
 
 namespace {
-
-constexpr std::size_t kLarge = 300'000;
-constexpr std::size_t kHuge = std::size_t{5} << 20;
-
-char* get(std::size_t bytes) { return static_cast<char*>(opaque(malloc(bytes))); }
 
 /// Sends everything that lies in this thread's cache to its span, where it is verified. A run that
 /// asks for "at-once" does not come so far.
@@ -66,8 +63,10 @@ void double_free_of_a_spans_last_object() {
 /// Between both frees the first copy leaves the thread's cache.
 void double_free_far_apart() {
   static char* blocks[3000];
-  for (auto& block : blocks) block = get(64);
-  static_cast<void>(get(64));
+  for (auto& block : blocks) {
+    block = get(64);
+    if ((&block - blocks) % 100 == 0) static_cast<void>(get(64));  // keeps its span
+  }
   for (char* block : blocks) free(block);
   free(opaque(blocks[0]));
   return_all();
@@ -216,15 +215,8 @@ void usable_size_of_freed_large() {
   free(p);
   printf("%zu\n", malloc_usable_size(opaque(p)));
 }
+void usable_size_of_interior_small() { printf("%zu\n", malloc_usable_size(opaque(get(100) + 16))); }
 void usable_size_of_misaligned() { printf("%zu\n", malloc_usable_size(opaque(get(100) + 1))); }
-
-struct Case {
-  const char* name;
-  void (*run)();
-};
-
-#define CASE(name) \
-  { #name, name }
 
 constexpr Case kCases[] = {
     CASE(double_free),
@@ -264,20 +256,26 @@ constexpr Case kCases[] = {
     CASE(usable_size_of_stack_pointer),
     CASE(usable_size_of_freed_large),
     CASE(usable_size_of_misaligned),
+    CASE(usable_size_of_interior_small),
 };
+
+bool run_case(const char* name) {
+  for (const Case& entry : kCases) {
+    if (std::strcmp(name, entry.name) == 0) return entry.run(), true;
+  }
+  return run_checked_case(name);
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
   g_at_once = argc > 2 && std::strcmp(argv[2], "at-once") == 0;
-  for (const Case& entry : kCases) {
-    if (argc > 1 && std::strcmp(argv[1], entry.name) == 0) {
-      entry.run();
-      fprintf(stderr, "nothing was noticed\n");
-      return 0;
-    }
+  if (argc > 1 && run_case(argv[1])) {
+    fprintf(stderr, "nothing was noticed\n");
+    return 0;
   }
   fprintf(stderr, "usage: misuse <case> [at-once], where the case is one of\n");
   for (const Case& entry : kCases) fprintf(stderr, "  %s\n", entry.name);
+  list_checked_cases();
   return 2;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a real program on glibc's malloc and on Strata; both runs must give the same output.
 
-usage: real_program.py --library libstrata.so CASE
+usage: real_program.py --library libstrata.so [--set NAME=VALUE]... CASE
 
 Each case works in an empty directory of its own and returns what is to be compared: texts, exit
 statuses, hashes of files. A program that is missing is a failure: scripts/bootstrap installs it.
@@ -26,7 +26,7 @@ class Failure(Exception):
 class Workplace:
     """A directory, an environment, and programs run in them."""
 
-    def __init__(self, folder, preload):
+    def __init__(self, folder, preload, options):
         self.folder = pathlib.Path(folder)
         self.env = {
             "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
@@ -36,6 +36,7 @@ class Workplace:
         }
         if preload:
             self.env["LD_PRELOAD"] = preload
+            self.env.update(option.split("=", 1) for option in options)
             if preload.encode() not in self.run("cat", "/proc/self/maps"):
                 raise Failure(f"{preload} is not loaded")
 
@@ -121,6 +122,24 @@ my $s = ''; $s .= chr(65 + $_ % 26) x 1000 for 1 .. 5000; print length($s), ' ',
 def perl(at):
     at.write("program.pl", PERL_PROGRAM)
     return at.run("perl", "program.pl")
+
+
+BASH_PROGRAM = r"""
+declare -A count; text=
+for i in {1..4000}; do key=k$((i * 7919 % 613)); count[$key]=$((${count[$key]:-0} + i)); text+="$key "; done
+echo ${#count[@]} ${count[k1]} ${#text} "${text//k1/}" | cut -c 1-200
+for i in {1..20}; do (echo "$i: ${text:$i:30}" | tr k K); done
+coproc CAT { cat; }; echo through a coprocess >&${CAT[1]}; read -r line <&${CAT[0]}; echo "$line"
+f() { local n=$1; ((n == 0)) && echo bottom || f $((n - 1)); }; f 200
+mapfile -t lines < <(for i in {1..2000}; do echo "line $i of many"; done); echo ${#lines[@]} "${lines[1999]}"
+printf '%s\n' "${lines[@]}" | sort -r | head -3
+trap 'echo ended' EXIT
+"""
+
+
+def bash(at):
+    at.write("program.sh", BASH_PROGRAM)
+    return at.run("bash", "program.sh")
 
 
 def git(at):
@@ -271,7 +290,7 @@ def redis(at):
             server.wait()
 
 
-CASES = {case.__name__: case for case in (python3, python3_own_tests, perl, git, sqlite3, gcc, cmake, tar, redis)}
+CASES = {case.__name__: case for case in (python3, python3_own_tests, perl, bash, git, sqlite3, gcc, cmake, tar, redis)}
 # Compared with themselves only: the run says whether it went well, and takes long.
 ALONE = {"python3_own_tests"}
 
@@ -279,6 +298,7 @@ ALONE = {"python3_own_tests"}
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--library", required=True)
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="for the runs on Strata")
     parser.add_argument("case", choices=CASES)
     arguments = parser.parse_args()
     seen = {}
@@ -290,7 +310,7 @@ def main():
                 # Of the same name for both, so that outputs with relative paths in them agree.
                 folder = pathlib.Path(parent) / "work"
                 folder.mkdir()
-                seen[name] = CASES[arguments.case](Workplace(folder, preload))
+                seen[name] = CASES[arguments.case](Workplace(folder, preload, arguments.set))
     except (Failure, subprocess.TimeoutExpired) as failure:
         print(f"{arguments.case} on {name}: {failure}")
         return 1

@@ -13,10 +13,10 @@ inline constexpr std::size_t kKiB = 1024;
 inline constexpr std::size_t kMiB = 1024 * kKiB;
 inline constexpr std::size_t kGiB = 1024 * kMiB;
 
-/// The value of "<field>:" in /proc/self/status in bytes, as of VmRSS, VmHWM, VmSize; 0 if unread.
-inline std::size_t status_bytes(const char* field) {
+/// The value of "<field>:" in a file of /proc that counts in kB, in bytes; 0 if unread.
+inline std::size_t memory_field(const char* file, const char* field) {
   char text[4096];
-  const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  const int fd = open(file, O_RDONLY | O_CLOEXEC);
   const ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
   if (fd >= 0) close(fd);
   if (n <= 0) return 0;
@@ -24,6 +24,11 @@ inline std::size_t status_bytes(const char* field) {
   const char* line = std::strstr(text, field);
   if (line == nullptr) return 0;
   return std::strtoull(line + std::strlen(field) + 1, nullptr, 10) * kKiB;
+}
+
+/// As of VmRSS, VmHWM, VmSize.
+inline std::size_t status_bytes(const char* field) {
+  return memory_field("/proc/self/status", field);
 }
 
 inline std::size_t resident_bytes() { return status_bytes("VmRSS"); }

@@ -1,0 +1,189 @@
+#include "bench/cell_watch.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <ctime>
+#include <string_view>
+#include <system_error>
+
+namespace strata::cli {
+namespace {
+
+using cell::Phase;
+
+/// A cell that rests or is about to waits for nobody long.
+constexpr double kSoonS = 0.001;
+constexpr double kFirstIntervalS = 0.004;
+/// As many points as a plot can show; then every other goes and the interval doubles.
+constexpr std::size_t kMostPoints = 256;
+constexpr double kPointsAfter = 40;
+
+double now_s() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+/// The first bytes of a file of /proc; empty if the process is gone.
+std::string read_proc(int process, const char* file) {
+  int fd = ::open(fmt::format("/proc/{}/{}", process, file).c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {};
+  char buffer[2048];
+  ssize_t got = ::read(fd, buffer, sizeof buffer);
+  ::close(fd);
+  return got > 0 ? std::string(buffer, static_cast<std::size_t>(got)) : std::string();
+}
+
+std::uint64_t parse_number(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  std::uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+/// The n-th word, from 0.
+std::string_view word_of(std::string_view text, int n) {
+  for (; n > 0; --n) {
+    std::size_t space = text.find(' ');
+    if (space == std::string_view::npos) return {};
+    text.remove_prefix(space + 1);
+  }
+  return text.substr(0, text.find(' '));
+}
+
+/// "Pss:   123 kB" of a file of such lines, in bytes.
+std::uint64_t kilobytes_of(std::string_view text, std::string_view key) {
+  std::size_t at = text.find(key);
+  return at == std::string_view::npos ? 0 : parse_number(text.substr(at + key.size())) * 1024;
+}
+
+}  // namespace
+
+CellWatch::CellWatch(double settle_s) : settle_s_(settle_s), interval_s_(kFirstIntervalS) {
+  board_fd_ = ::memfd_create("strata-board", MFD_CLOEXEC);
+  void* page = MAP_FAILED;
+  if (board_fd_ >= 0 && ::ftruncate(board_fd_, sizeof(cell::Board)) == 0) {
+    page = ::mmap(nullptr, sizeof(cell::Board), PROT_READ | PROT_WRITE, MAP_SHARED, board_fd_, 0);
+  }
+  if (page == MAP_FAILED) {
+    int error = errno;
+    if (board_fd_ >= 0) ::close(board_fd_);
+    throw std::system_error(error, std::generic_category(), "a page to share with the cell");
+  }
+  board_ = static_cast<cell::Board*>(page);
+}
+
+CellWatch::~CellWatch() {
+  ::munmap(board_, sizeof(cell::Board));
+  ::close(board_fd_);
+}
+
+double CellWatch::look() {
+  // acquire: with the release in Cell::rest(), the process number and all it did before are there
+  const Phase phase = board_->phase.load(std::memory_order_acquire);
+  const bool is_seen = board_->seen.load(std::memory_order_relaxed) == phase;
+  TimelinePoint point;
+  switch (phase) {
+    case Phase::kReady:
+      if (!is_seen) {
+        if (read_point(point, true)) ready_.push_back(point);
+        load_began_s_ = now_s();
+        let_go_on(phase);
+      }
+      return kSoonS;
+    case Phase::kLoad:
+      look_at_load();
+      return interval_s_;
+    case Phase::kLoaded:
+      if (!is_seen) {
+        point.phase = "load";
+        if (read_point(point, true)) loaded_.push_back(point);
+        let_go_on(phase);
+      }
+      return kSoonS;
+    case Phase::kAfter:
+      return is_seen ? kSoonS : look_after();
+    case Phase::kStarting:
+    case Phase::kFreeing:
+    case Phase::kReporting:
+      break;
+  }
+  return kSoonS;
+}
+
+void CellWatch::look_at_load() {
+  TimelinePoint point;
+  point.phase = "load";
+  if (!read_point(point, false)) return;
+  load_.push_back(point);
+  if (load_.size() < kMostPoints) return;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < load_.size(); i += 2) load_[kept++] = load_[i];
+  load_.resize(kept);
+  interval_s_ *= 2;
+}
+
+double CellWatch::look_after() {
+  const double now = now_s();
+  if (freed_s_ == 0) freed_s_ = now;
+  const bool is_last = now - freed_s_ >= settle_s_;
+  TimelinePoint point;
+  point.phase = "after";
+  if (read_point(point, is_last)) after_.push_back(point);
+  if (is_last) let_go_on(Phase::kAfter);
+  return std::max(kSoonS, std::min(settle_s_ / kPointsAfter, freed_s_ + settle_s_ - now));
+}
+
+void CellWatch::let_go_on(Phase phase) noexcept {
+  // release: what was read of the process was read before it goes on
+  board_->seen.store(phase, std::memory_order_release);
+}
+
+bool CellWatch::read_point(TimelinePoint& point, bool rests) const {
+  const int process = board_->process.load(std::memory_order_relaxed);  // behind the acquire above
+  point.t_s = load_began_s_ > 0 ? now_s() - load_began_s_ : 0;
+  std::string stat = read_proc(process, "stat");
+  std::size_t name_end = stat.rfind(')');  // a name may hold anything
+  if (name_end == std::string::npos) return false;
+  std::string_view fields = std::string_view(stat).substr(name_end + 2);
+  // Behind the name: state, ppid, pgrp, session, tty, tpgid, flags, minflt, cminflt, majflt.
+  point.minor_faults = parse_number(word_of(fields, 7));
+  point.major_faults = parse_number(word_of(fields, 9));
+  if (rests) {
+    std::string rollup = read_proc(process, "smaps_rollup");
+    point.rss_bytes = kilobytes_of(rollup, "Rss:");
+    point.pss_bytes = kilobytes_of(rollup, "Pss:");
+    if (point.rss_bytes > 0) return true;
+    point.pss_bytes.reset();  // a kernel without it
+  }
+  std::string statm = read_proc(process, "statm");
+  static const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  point.rss_bytes = parse_number(word_of(statm, 1)) * page_bytes;
+  return point.rss_bytes > 0;
+}
+
+std::vector<TimelinePoint> CellWatch::timeline() const {
+  std::vector<TimelinePoint> all;
+  for (const auto* part : {&ready_, &load_, &loaded_, &after_}) {
+    all.insert(all.end(), part->begin(), part->end());
+  }
+  return all;
+}
+
+const TimelinePoint* CellWatch::ready() const noexcept {
+  return ready_.empty() ? nullptr : &ready_.back();
+}
+const TimelinePoint* CellWatch::loaded() const noexcept {
+  return loaded_.empty() ? nullptr : &loaded_.back();
+}
+const TimelinePoint* CellWatch::after() const noexcept {
+  return after_.empty() ? nullptr : &after_.back();
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,102 @@
+#include "bench/matrix.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace strata::cli {
+namespace {
+
+/// One dimension of a scenario's matrix.
+struct Dimension {
+  std::string name;
+  std::vector<std::string> values;
+};
+
+std::vector<std::string> texts(const std::vector<int>& numbers) {
+  std::vector<std::string> result;
+  for (int number : numbers) result.push_back(std::to_string(number));
+  return result;
+}
+
+std::vector<Dimension> dimensions_of(const ScenarioInfo& scenario, const std::vector<int>& threads,
+                                     const SweptOptions& options) {
+  std::vector<Dimension> dimensions;
+  if (scenario.takes_threads) dimensions.push_back({"threads", texts(threads)});
+  for (const ScenarioOption& option : scenario.options) {
+    Dimension dimension{option.name, {option.default_value}};
+    for (const auto& [name, values] : options) {
+      if (name != option.name) continue;
+      for (const std::string& value : values) option.check(value);
+      dimension.values = values;
+    }
+    dimensions.push_back(std::move(dimension));
+  }
+  return dimensions;
+}
+
+BenchCell make_cell(const ScenarioInfo& scenario, const std::vector<Dimension>& dimensions,
+                    const std::vector<std::size_t>& chosen) {
+  BenchCell cell;
+  cell.scenario = &scenario;
+  for (std::size_t i = 0; i < dimensions.size(); ++i) {
+    const auto& [name, values] = dimensions[i];
+    const std::string& value = values[chosen[i]];
+    if (values.size() > 1) {
+      cell.varying += fmt::format("{}{}={}", cell.varying.empty() ? "" : " ", name, value);
+    }
+    if (i == 0 && scenario.takes_threads) {
+      cell.threads = std::stoi(value);
+    } else {
+      cell.options.emplace_back(name, value);
+    }
+  }
+  return cell;
+}
+
+nlohmann::ordered_json value_of(const ScenarioOption& option, const std::string& text) {
+  if (option.kind == "count") return std::stoll(text);
+  if (option.kind == "real") return std::stod(text);
+  if (option.is_flag()) return text == "yes";
+  return text;
+}
+
+}  // namespace
+
+std::vector<BenchCell> make_cells(const std::vector<const ScenarioInfo*>& scenarios,
+                                  const std::vector<int>& threads, const SweptOptions& options) {
+  std::vector<BenchCell> cells;
+  for (const ScenarioInfo* scenario : scenarios) {
+    const std::vector<Dimension> dimensions = dimensions_of(*scenario, threads, options);
+    std::vector<std::size_t> chosen(dimensions.size(), 0);
+    for (bool is_done = false; !is_done;) {
+      cells.push_back(make_cell(*scenario, dimensions, chosen));
+      // Counts on like an odometer, the last dimension fastest.
+      std::size_t digit = dimensions.size();
+      while (digit > 0 && ++chosen[digit - 1] == dimensions[digit - 1].values.size()) {
+        chosen[--digit] = 0;
+      }
+      is_done = digit == 0;
+    }
+  }
+  return cells;
+}
+
+nlohmann::ordered_json params_of(const BenchPlan& plan, const BenchCell& cell) {
+  nlohmann::ordered_json params;
+  if (cell.scenario->takes_threads) params["threads"] = cell.threads;
+  for (const auto& [name, text] : cell.options) {
+    std::string key = name;
+    std::replace(key.begin(), key.end(), '-', '_');
+    params[key] = value_of(*cell.scenario->option(name), text);
+  }
+  params["runs"] = plan.runs;
+  if (plan.seconds > 0) params["seconds"] = plan.seconds;
+  if (plan.ops > 0) params["ops"] = plan.ops;
+  params["warmup"] = plan.warmup;
+  params["seed"] = plan.seed;
+  params["sample_rate"] = plan.sample_rate;
+  return params;
+}
+
+}  // namespace strata::cli

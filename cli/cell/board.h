@@ -1,0 +1,29 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace strata::cell {
+
+/// Where a cell stands, in a page that it shares with `strata`, so that telling costs the load a
+/// store and no system call. At kReady, kLoaded and kAfter the cell rests until `strata` has
+/// looked.
+enum class Phase : std::uint32_t {
+  kStarting,  ///< reads options, draws operations
+  kReady,     ///< rests
+  kLoad,
+  kLoaded,  ///< rests, the load's blocks alive
+  kFreeing,
+  kAfter,  ///< rests, everything freed
+  kReporting,
+};
+
+/// Zero bytes are a board on which nothing happened yet.
+struct Board {
+  std::atomic<std::int32_t> process;  ///< the cell's; before `phase`
+  std::atomic<Phase> phase;           ///< by the cell: release, with what was done before it
+  std::atomic<Phase> seen;            ///< by `strata`: the resting phase that may end
+};
+static_assert(std::atomic<Phase>::is_always_lock_free, "it is shared by two processes");
+
+}  // namespace strata::cell

@@ -1,0 +1,31 @@
+// strata-cell SCENARIO --option=value…     runs one cell of the matrix in this process
+// strata-cell --describe                   says what there is
+//
+// Started by `strata bench`, once for each run. It has the pools and heaps of the toolkit and no
+// malloc of its own: that is the C library's or what was preloaded.
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "cell/cell.h"
+#include "cell/cell_plan.h"
+#include "cell/describe.h"
+
+int main(int argc, char** argv) {
+  const double entered_s = strata::cell::now_s();
+  std::vector<std::string> words(argv + 1, argv + argc);
+  try {
+    if (!words.empty() && words.front() == "--describe") {
+      std::fputs(strata::cell::describe_everything().c_str(), stdout);
+      return 0;
+    }
+    strata::cell::Cell cell(strata::cell::parse_cell_plan(words));
+    cell.metric("entered_s", entered_s);  // of CLOCK_MONOTONIC; `strata` knows when it started us
+    cell.run();
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "strata-cell: %s\n", error.what());
+    return 1;
+  }
+}

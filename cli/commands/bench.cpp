@@ -1,0 +1,254 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "bench/catalogue.h"
+#include "bench/matrix.h"
+#include "bench/run_cells.h"
+#include "commands/bench_report.h"
+#include "commands/command.h"
+#include "input/usage_error.h"
+#include "measure/machine.h"
+#include "measure/result_file.h"
+#include "output/progress.h"
+#include "output/table.h"
+
+namespace strata::cli {
+namespace {
+
+constexpr const char* kDescription = "Run loads under several allocators and measure them";
+constexpr const char* kExamples =
+    R"(Scenarios and their own options: strata bench list [SCENARIO...]
+A list of values makes a matrix: --threads 1,2,4 --size 16,64 are six cells.
+
+Allocators:
+  system, strata, jemalloc, mimalloc, tcmalloc, tbbmalloc, or name=/path/to/lib.so; for scenarios
+  that they fit, pools and heaps of the toolkit, of std::pmr and of Boost: strata bench list.
+  Groups: general (the default: system, strata and all peers), pools, heaps, all.
+
+Examples:
+  strata bench churn
+  strata bench churn --threads 1,2,4 --mode window,lifetime --json results.json
+  strata bench churn --allocators system,mine=./libmine.so --ops 1000000 --size 16,64,256
+
+Exit status: 0 if every allocator completed, 1 if one failed, 2 for bad input.)";
+
+constexpr const char* kAll = "all";
+constexpr std::int64_t kMostRuns = 1'000'000;
+constexpr std::int64_t kMostThreads = 4096;
+constexpr std::int64_t kMostBatches = 1'000'000'000;
+
+class BenchCommand final : public Command {
+ public:
+  explicit BenchCommand(CLI::App& app) : Command(app, "bench", kDescription, kExamples) {
+    add_option("--allocators", allocators_, "A,B,...", "Who takes part (default general)");
+    add_option("--threads", threads_, "N,N,...", "Threads of the load (default 1)");
+    add_option("--runs", runs_, "N", "Processes for each allocator and cell (default 5)");
+    add_option("--seconds", seconds_, "S", "How long a load runs (default 1)");
+    add_option("--ops", ops_, "N", "How many operations it does, instead of or besides --seconds");
+    add_option("--warmup", warmup_, "N", "Batches of each thread that do not count (default 10)");
+    add_option("--seed", seed_, "N", "Of the random numbers (default 1)");
+    add_option("--sample-rate", sample_rate_, "SHARE",
+               "Share of the operations that is timed one by one (default 0.05)");
+    add_option("--settle", settle_, "S", "How long memory is watched after the load");
+    add_option("--timeout", timeout_, "S", "End a run after this long (default 300; 0: never)");
+    add_option("--label", label_, "TEXT", "What the results call this measurement");
+    add_option("--library", library_, "FILE", "Use this libstrata.so as strata");
+    add_option("--json", json_, "FILE", "Write the results as JSON (- for standard output)");
+    add_option("--csv", csv_, "FILE", "Write the results as CSV (- for standard output)");
+    add_flag("--quiet", is_quiet_, "Neither progress nor tables");
+  }
+
+  const char* synopsis() const override { return "SCENARIO... [options]"; }
+  bool judges_leftovers() const override { return true; }
+
+  int execute(const CommandLine& line) override {
+    if (line.has_separator) {
+      throw UsageError("bench measures scenarios, not commands; for those: strata compare -- ...");
+    }
+    const Catalogue catalogue = read_catalogue();
+    SweptOptions options;
+    std::vector<std::string> names = take_words(catalogue, options);
+    if (!names.empty() && names.front() == "list") {
+      return list(catalogue, {names.begin() + 1, names.end()}, options);
+    }
+    BenchPlan plan = read_plan(catalogue, names, options);
+    std::optional<ResultFile> json;
+    std::optional<ResultFile> csv;
+    if (is_given("--json")) json.emplace("--json", json_);
+    if (is_given("--csv")) csv.emplace("--csv", csv_);
+    bool takes_stdout = (json && json->is_standard_output()) || (csv && csv->is_standard_output());
+    if (json && csv && json->is_standard_output() && csv->is_standard_output()) {
+      throw UsageError("--json and --csv cannot both be standard output; give one of them a file");
+    }
+
+    Results results;
+    results.machine = describe_machine();
+    int interruption = 0;
+    {
+      SignalWatch signals;
+      BenchOutcome outcome = measure(plan, signals);
+      results.rows = std::move(outcome.rows);
+      if (!is_quiet_) {
+        std::FILE* stream = takes_stdout ? stderr : stdout;
+        print_bench(plan, results, outcome.notes, stream);
+      }
+      if (json) json->write(results.to_json());
+      if (csv) csv->write(results.to_csv());
+      interruption = signals.interruption();
+    }
+    if (interruption != 0) {
+      fmt::print(stderr, "strata: interrupted; the results are those of the runs until then\n");
+      die_by_signal(interruption);
+    }
+    bool all_completed = std::all_of(results.rows.begin(), results.rows.end(),
+                                     [](const Row& row) { return row.ok; });
+    return all_completed && !results.rows.empty() ? 0 : 1;
+  }
+
+ private:
+  bool is_given(const char* option) const { return parser().count(option) > 0; }
+
+  /// What the parser left over: names of scenarios, and options of scenarios with their values.
+  std::vector<std::string> take_words(const Catalogue& catalogue, SweptOptions& options) const {
+    std::vector<std::string> names;
+    std::vector<std::string> words = parser().remaining();
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (!words[i].starts_with('-')) {
+        names.push_back(words[i]);
+        continue;
+      }
+      std::size_t equals = words[i].find('=');
+      const std::string shown = words[i].substr(0, equals);
+      const std::string name = shown.starts_with("--") ? shown.substr(2) : std::string();
+      const ScenarioOption* option = nullptr;
+      for (const ScenarioInfo& scenario : catalogue.scenarios) {
+        if (option == nullptr) option = scenario.option(name);
+      }
+      if (option == nullptr) {
+        throw UsageError(
+            fmt::format("unknown option '{}'; for those of scenarios: strata bench list", shown));
+      }
+      std::vector<std::string> values;
+      if (equals != std::string::npos) {
+        values = split_list(shown, words[i].substr(equals + 1));
+      } else if (option->is_flag()) {
+        values = {"yes"};
+      } else if (i + 1 < words.size()) {
+        values = split_list(shown, words[++i]);
+      } else {
+        throw UsageError(fmt::format("{} needs a value", shown));
+      }
+      std::erase_if(options, [&](const auto& entry) { return entry.first == name; });
+      options.emplace_back(name, std::move(values));
+    }
+    return names;
+  }
+
+  static std::vector<const ScenarioInfo*> find_scenarios(const Catalogue& catalogue,
+                                                         const std::vector<std::string>& names) {
+    std::vector<const ScenarioInfo*> scenarios;
+    if (names == std::vector<std::string>{kAll}) {
+      for (const ScenarioInfo& scenario : catalogue.scenarios) scenarios.push_back(&scenario);
+      return scenarios;
+    }
+    for (const std::string& name : names) {
+      const ScenarioInfo& scenario = catalogue.scenario(name);
+      if (std::find(scenarios.begin(), scenarios.end(), &scenario) != scenarios.end()) {
+        throw UsageError(fmt::format("scenario '{}' is named twice", name));
+      }
+      scenarios.push_back(&scenario);
+    }
+    return scenarios;
+  }
+
+  int list(const Catalogue& catalogue, const std::vector<std::string>& names,
+           const SweptOptions& options) const {
+    if (!options.empty()) {
+      throw UsageError(fmt::format("list takes no option --{}", options.front().first));
+    }
+    print_catalogue(catalogue, find_scenarios(catalogue, names), stdout);
+    return 0;
+  }
+
+  BenchPlan read_plan(const Catalogue& catalogue, const std::vector<std::string>& names,
+                      const SweptOptions& options) const {
+    if (names.empty()) throw UsageError("which scenario? There are: strata bench list");
+    const std::vector<const ScenarioInfo*> scenarios = find_scenarios(catalogue, names);
+    for (const auto& [name, values] : options) {
+      bool is_known = std::any_of(
+          scenarios.begin(), scenarios.end(),
+          [&, option = name](const auto* scenario) { return scenario->option(option) != nullptr; });
+      if (!is_known) {
+        throw UsageError(fmt::format("--{} is no option of {}; see: strata bench list {}", name,
+                                     fmt::join(names, ", "), names.front()));
+      }
+    }
+    BenchPlan plan;
+    plan.catalogue = &catalogue;
+    plan.runs = static_cast<int>(parse_count("--runs", runs_, 1, kMostRuns));
+    if (is_given("--ops")) {
+      plan.ops = static_cast<std::uint64_t>(parse_count("--ops", ops_, 1, INT64_MAX));
+    }
+    if (plan.ops == 0 || is_given("--seconds")) {
+      plan.seconds = parse_seconds("--seconds", seconds_);
+      if (plan.seconds == 0) {
+        throw UsageError(fmt::format("--seconds is '{}'; give more than 0, as in 0.5", seconds_));
+      }
+    }
+    plan.warmup = static_cast<int>(parse_count("--warmup", warmup_, 0, kMostBatches));
+    plan.seed = static_cast<std::uint64_t>(parse_count("--seed", seed_, 0, INT64_MAX));
+    plan.sample_rate = parse_share("--sample-rate", sample_rate_);
+    plan.timeout_s = parse_seconds("--timeout", timeout_);
+    if (is_given("--settle")) plan.settle_s = parse_seconds("--settle", settle_);
+    plan.label = label_;
+    plan.cells = make_cells(scenarios, read_threads(), options);
+    plan.contenders = parse_bench_contenders(allocators_, catalogue, scenarios, library_);
+    for (const Contender& contender : plan.contenders) check_preload(contender);
+    find_versions(plan.contenders);
+    return plan;
+  }
+
+  std::vector<int> read_threads() const {
+    std::vector<int> threads;
+    for (const std::string& text : split_list("--threads", threads_)) {
+      threads.push_back(static_cast<int>(parse_count("--threads", text, 1, kMostThreads)));
+    }
+    return threads;
+  }
+
+  BenchOutcome measure(const BenchPlan& plan, SignalWatch& signals) const {
+    Progress progress(stderr, !is_quiet_);
+    return run_cells(plan, signals, [&](const CellStart& start) {
+      progress.step(fmt::format("[{}/{}] {}{}{}: {}, run {} of {} ...", start.number, start.total,
+                                start.cell.scenario->name, start.cell.varying.empty() ? "" : " ",
+                                start.cell.varying, start.contender.name, start.run, plan.runs));
+    });
+  }
+
+  std::string allocators_ = "general";
+  std::string threads_ = "1";
+  std::string runs_ = "5";
+  std::string seconds_ = "1";
+  std::string ops_;
+  std::string warmup_ = "10";
+  std::string seed_ = "1";
+  std::string sample_rate_ = "0.05";
+  std::string settle_;
+  std::string timeout_ = "300";
+  std::string label_;
+  std::string library_;
+  std::string json_;
+  std::string csv_;
+  bool is_quiet_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_bench_command(CLI::App& app) {
+  return std::make_unique<BenchCommand>(app);
+}
+
+}  // namespace strata::cli

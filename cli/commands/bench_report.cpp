@@ -1,0 +1,256 @@
+#include "commands/bench_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+#include "contenders/peers.h"
+#include "measure/machine.h"
+#include "output/table.h"
+#include "output/units.h"
+
+namespace strata::cli {
+namespace {
+
+/// So many kinds of latency fit beside the metrics.
+constexpr std::size_t kShownLatencies = 2;
+constexpr NamedPercentile kShownPercentiles[] = {{"p50", 0.5}, {"p99", 0.99}};
+
+/// "ns_per_op" -> "time/op", "peak_rss_bytes" -> "peak RSS".
+std::string title_of(std::string_view metric) {
+  std::string title(metric);
+  for (std::string_view unit : {"_per_s", "_bytes", "_ns", "_s"}) {
+    if (title.ends_with(unit)) {
+      title.resize(title.size() - unit.size());
+      if (unit == "_per_s") title += "/s";
+      break;
+    }
+  }
+  auto replace = [&](std::string_view from, std::string_view to) {
+    std::size_t at = title.find(from);
+    if (at != std::string::npos) title.replace(at, from.size(), to);
+  };
+  replace("ns_per_op", "time/op");
+  replace("rss", "RSS");
+  replace("pss", "PSS");
+  std::replace(title.begin(), title.end(), '_', ' ');
+  return title;
+}
+
+template <typename Value>
+double largest(std::span<const Row> rows, Value value) {
+  double result = 0;
+  for (const Row& row : rows) {
+    if (row.ok) result = std::max(result, value(row));
+  }
+  return result;
+}
+
+double median_of(const Row& row, const std::string& metric) {
+  const Summary* summary = row.metric(metric);
+  return summary != nullptr ? summary->median : 0;
+}
+
+/// "0.55" or, with the interval, "0.55 (0.54-0.57)".
+std::string ratio_cell(const Row& row, const std::string& metric, bool with_interval) {
+  const RatioTo* ratio = row.ratio(metric);
+  if (ratio == nullptr) return {};
+  std::string text = format_ratio(ratio->ratio.ratio);
+  if (!with_interval || !ratio->ratio.low) return text;
+  return fmt::format("{} ({}-{})", text, format_ratio(*ratio->ratio.low),
+                     format_ratio(*ratio->ratio.high));
+}
+
+/// The rows of one cell, and what is shown of them.
+class CellTable {
+ public:
+  CellTable(const ScenarioInfo& scenario, std::span<const Row> rows) : rows_(rows) {
+    for (const std::string& metric : scenario.shown) {
+      bool has_it = std::any_of(rows.begin(), rows.end(),
+                                [&](const Row& row) { return row.metric(metric) != nullptr; });
+      if (has_it) metrics_.push_back(metric);
+    }
+    for (const Row& row : rows) {
+      for (const auto& [kind, latency] : row.latencies) {
+        bool is_new = std::find(kinds_.begin(), kinds_.end(), kind) == kinds_.end();
+        if (is_new && kinds_.size() < kShownLatencies) kinds_.push_back(kind);
+      }
+    }
+  }
+
+  std::string to_text(bool colour) const {
+    std::vector<Table::Column> columns = {{"allocator", false}};
+    for (const std::string& metric : metrics_) {
+      columns.push_back({title_of(metric)});
+      if (is_first(metric)) columns.push_back({"spread"});
+      if (rows_.size() > 1) columns.push_back({"ratio"});
+    }
+    for (const std::string& kind : kinds_) {
+      for (const NamedPercentile& percentile : kShownPercentiles) {
+        bool is_lowest = percentile.share == kShownPercentiles[0].share;
+        columns.push_back({is_lowest ? fmt::format("{} {}", kind, percentile.name)
+                                     : std::string(percentile.name)});
+      }
+    }
+    Table table(std::move(columns));
+    for (const Row& row : rows_) add_row(table, row);
+    return table.to_text(colour);
+  }
+
+ private:
+  bool is_first(const std::string& metric) const { return metric == metrics_.front(); }
+
+  void add_row(Table& table, const Row& row) const {
+    if (!row.ok) {
+      table.add_remark(row.contender,
+                       fmt::format("{}: {}", row.is_broken ? "broken" : "failed", row.reason),
+                       Style::kBad);
+      return;
+    }
+    std::vector<std::string> cells = {row.contender};
+    for (const std::string& metric : metrics_) {
+      Unit unit = Unit::for_metric(
+          metric, largest(rows_, [&](const Row& other) { return median_of(other, metric); }));
+      const Summary* summary = row.metric(metric);
+      cells.push_back(summary != nullptr ? unit.format(summary->median) : "");
+      if (is_first(metric)) {
+        cells.push_back(summary != nullptr ? format_percent(summary->spread()) : "");
+      }
+      if (rows_.size() > 1) cells.push_back(ratio_cell(row, metric, is_first(metric)));
+    }
+    for (const std::string& kind : kinds_) {
+      for (const NamedPercentile& percentile : kShownPercentiles) {
+        const Latency* latency = row.latency(kind);
+        double ns = latency != nullptr ? latency->percentile_ns(percentile.share) : 0;
+        cells.push_back(latency != nullptr ? Unit::for_nanoseconds(ns).format(ns) : "");
+      }
+    }
+    table.add_row(std::move(cells), row.contender == kStrata ? Style::kBold : Style::kPlain);
+  }
+
+  std::span<const Row> rows_;
+  std::vector<std::string> metrics_;
+  std::vector<std::string> kinds_;
+};
+
+/// "threads=2 size=64": those of a row's parameters that are not the same in all rows.
+std::string cell_title(const BenchPlan& plan, const Row& row) {
+  for (const BenchCell& cell : plan.cells) {
+    if (cell.scenario->name == row.scenario && params_of(plan, cell) == row.params) {
+      return cell.varying.empty() ? row.scenario
+                                  : fmt::format("{}  {}", row.scenario, cell.varying);
+    }
+  }
+  return row.scenario;
+}
+
+std::string method(const BenchPlan& plan) {
+  std::string text =
+      fmt::format("{} {} each, a process for each", plan.runs, plan.runs == 1 ? "run" : "runs");
+  if (plan.contenders.size() > 1) text += ", interleaved";
+  if (plan.seconds > 0) text += fmt::format("; {:g} s", plan.seconds);
+  if (plan.ops > 0)
+    text += fmt::format("{} {} operations", plan.seconds > 0 ? " or" : ";", plan.ops);
+  return text;
+}
+
+void print_last_outputs(std::span<const Row> rows, std::FILE* stream) {
+  std::string shown;
+  for (const Row& row : rows) {
+    if (row.last_output.empty() || row.last_output == shown) continue;
+    shown = row.last_output;
+    fmt::print(stream, "Last output of {} ({}):\n  {}\n", row.contender, row.scenario,
+               row.last_output);
+  }
+}
+
+}  // namespace
+
+void print_bench(const BenchPlan& plan, const Results& results,
+                 const std::vector<std::string>& notes, std::FILE* stream) {
+  const bool colour = wants_colour(stream);
+  auto dim = [&](const std::string& text) {
+    fmt::print(stream, "{}\n", styled(text, Style::kDim, colour));
+  };
+  dim(method(plan));
+  dim(machine_line(results.machine));
+  const std::span<const Row> rows(results.rows);
+  double timer_cost_ns = 0;
+  for (std::size_t begin = 0; begin < rows.size();) {
+    std::size_t end = begin + 1;
+    while (end < rows.size() && rows[end].scenario == rows[begin].scenario &&
+           rows[end].params == rows[begin].params) {
+      ++end;
+    }
+    std::span<const Row> cell = rows.subspan(begin, end - begin);
+    const ScenarioInfo& scenario = plan.catalogue->scenario(cell.front().scenario);
+    fmt::print(stream, "\n{}\n{}", styled(cell_title(plan, cell.front()), Style::kBold, colour),
+               CellTable(scenario, cell).to_text(colour));
+    for (const Row& row : cell) {
+      for (const auto& [kind, latency] : row.latencies) {
+        timer_cost_ns = std::max(timer_cost_ns, latency.timer_cost_ns);
+      }
+    }
+    begin = end;
+  }
+  fmt::print(stream, "\n");
+  std::string legend = "Medians. spread: (largest - smallest run) / median.";
+  if (plan.contenders.size() > 1) {
+    legend += " Ratios to the first row, with a 95% interval where there are three runs.";
+  }
+  dim(legend);
+  if (timer_cost_ns > 0) {
+    dim(fmt::format("Latencies include reading the clock, {:.0f} ns.", timer_cost_ns));
+  }
+  for (const std::string& note : notes) dim(note + ".");
+  print_last_outputs(rows, stream);
+  std::fflush(stream);
+}
+
+void print_catalogue(const Catalogue& catalogue, const std::vector<const ScenarioInfo*>& scenarios,
+                     std::FILE* stream) {
+  const bool colour = wants_colour(stream);
+  auto title = [&](std::string_view text) {
+    fmt::print(stream, "{}\n", styled(text, Style::kBold, colour));
+  };
+  for (const ScenarioInfo* scenario : scenarios) {
+    title(scenario->name);
+    fmt::print(stream, "  {}\n", scenario->purpose);
+    if (!scenario->origin.empty()) fmt::print(stream, "  Origin: {}\n", scenario->origin);
+    for (const ScenarioOption& option : scenario->options) {
+      fmt::print(stream, "  --{}{}{}\n      {}{}{}\n", option.name, option.is_flag() ? "" : " ",
+                 option.is_flag() ? "" : option.value_name(), option.sentence,
+                 option.is_flag() ? "" : "; ", option.range());
+    }
+    if (!scenario->takes_threads) fmt::print(stream, "  --threads means nothing to it.\n");
+    fmt::print(stream, "\n");
+  }
+  if (!scenarios.empty()) return;
+  auto entry = [&](std::string_view name, std::string_view sentence) {
+    constexpr std::size_t kNameWidth = 26;
+    fmt::print(stream, "  {:<{}}{}\n", name, kNameWidth, sentence);
+  };
+  title("Scenarios");
+  for (const ScenarioInfo& scenario : catalogue.scenarios) entry(scenario.name, scenario.purpose);
+  fmt::print(stream, "\n");
+  title("Allocators, by preload, for every scenario");
+  entry(kSystem, "the malloc that programs have");
+  entry(kStrata, "this project's");
+  for (const Peer& peer : peers()) entry(peer.name, peer.sentence);
+  for (const auto& [kind, text] : {std::pair{"blocks", "Pools, blocks of one size (group: pools)"},
+                                   std::pair{"heaps", "Heaps, any size (group: heaps)"}}) {
+    fmt::print(stream, "\n");
+    title(text);
+    for (const InProcessContender& contender : catalogue.contenders) {
+      if (contender.kind == kind) entry(contender.name, contender.sentence);
+    }
+    fmt::print(stream, "  for:");
+    for (const ScenarioInfo& scenario : catalogue.scenarios) {
+      if (scenario.fits == "all" || scenario.fits == kind) fmt::print(stream, " {}", scenario.name);
+    }
+    fmt::print(stream, "\n");
+  }
+}
+
+}  // namespace strata::cli

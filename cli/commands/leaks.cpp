@@ -1,0 +1,110 @@
+#include "commands/leaks.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "input/usage_error.h"
+#include "process/run_beside.h"
+#include "profile/sites.h"
+#include "profile/symbols.h"
+
+namespace strata::cli {
+namespace {
+
+// Chosen: what a person reads; a kept profile has all of them.
+constexpr std::size_t kMostStacks = 50;
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string path = (std::filesystem::temp_directory_path() / "strata-leaks-XXXXXX").string();
+    if (::mkdtemp(path.data()) == nullptr) {
+      throw std::system_error(errno, std::generic_category(), path);
+    }
+    path_ = path;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+void report_file(const std::filesystem::path& file) {
+  try {
+    Profile profile = read_profile(file.string());
+    for (const std::string& note : symbolise(profile)) {
+      fmt::print(stderr, "strata: warning: {}\n", note);
+    }
+    fmt::print(stderr, "{}",
+               leak_report(profile,
+                           fmt::format("{} (process {})", profile.program(), file.stem().string()),
+                           kMostStacks));
+  } catch (const UsageError& error) {
+    fmt::print(stderr, "strata: warning: {}\n", error.what());
+  }
+}
+
+void report_all(const TemporaryFolder& folder, const BesideResult& result,
+                const std::string& command) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    if (entry.path().extension() == ".pb") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  for (const std::filesystem::path& file : files) report_file(file);
+  if (std::filesystem::exists(folder.path() / fmt::format("{}.pb", result.process))) return;
+  ProcessResult end;
+  end.end = result.end;
+  end.code = result.code;
+  fmt::print(stderr,
+             "strata: warning: what is live in '{}' is not known: that is told at normal exit, and "
+             "it ended otherwise or without Strata ({})\n",
+             command, describe_end(end, 0));
+}
+
+}  // namespace
+
+int run_for_leaks(ProcessPlan plan, const std::string& profile) {
+  const TemporaryFolder folder;
+  plan.environment.set("STRATA_PROFILE", (folder.path() / "%p.pb").string());
+  plan.environment.set("STRATA_PROFILE_RATE", "1");  // counted, not estimated
+  const BesideResult result = run_beside(plan);
+  if (result.end == ProcessResult::End::kNotStarted) {
+    throw UsageError(fmt::format("could not start '{}': {}", plan.program, ::strerror(result.code)),
+                     126);
+  }
+  report_all(folder, result, plan.arguments.front());
+  if (!profile.empty()) {
+    std::string path = profile;
+    for (std::size_t at; (at = path.find("%p")) != std::string::npos;) {
+      path.replace(at, 2, std::to_string(result.process));
+    }
+    std::error_code error;
+    std::filesystem::copy_file(folder.path() / fmt::format("{}.pb", result.process), path,
+                               std::filesystem::copy_options::overwrite_existing, error);
+    if (error) {
+      fmt::print(stderr, "strata: warning: the profile '{}' could not be written: {}\n", path,
+                 error.message());
+    }
+  }
+  if (result.end == ProcessResult::End::kKilled) {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder.path(), ignored);
+    die_by_signal(result.code);
+  }
+  return result.code;
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,94 @@
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "commands/command.h"
+#include "input/usage_error.h"
+#include "measure/result_file.h"
+#include "profile/symbols.h"
+#include "report/flame_report.h"
+#include "report/gnuplot.h"
+#include "report/report_input.h"
+#include "report/results_report.h"
+
+namespace strata::cli {
+namespace {
+
+constexpr const char* kDescription = "Make a page of result files or of a heap profile";
+constexpr const char* kExamples = R"(Examples:
+  strata report results.json -o report.html
+  strata report before.json after.json -o report.html --png plots --title "Before and after"
+  strata report heap.pb.gz -o heap.html
+
+The page is one file that needs no network. Rows of several files that did the same are shown side
+by side; their labels, or the files' names, tell them apart. gnuplot draws the plots. A heap profile becomes a flame graph.)";
+
+class ReportCommand final : public Command {
+ public:
+  explicit ReportCommand(CLI::App& app) : Command(app, "report", kDescription, kExamples) {
+    add_words(files_, "RESULTS.json", "Files that --json of another command wrote");
+    add_option("-o,--output", output_, "FILE", "Write the page here (- for standard output)");
+    add_option("--png", pictures_, "DIR", "Write each plot as a picture into this folder, too");
+    add_option("--title", title_, "TEXT", "What the page is called (default: what was measured)");
+  }
+
+  const char* synopsis() const override { return "[options] RESULTS.json..."; }
+
+  int execute(const CommandLine& line) override {
+    if (line.has_separator) throw UsageError("'--' has no meaning here: nothing is measured");
+    if (files_.empty()) throw UsageError("which results? Give at least one file");
+    bool wants_page = parser().count("--output") > 0;
+    bool wants_pictures = parser().count("--png") > 0;
+    if (!wants_page && !wants_pictures) {
+      throw UsageError(
+          "nothing to write; give -o FILE for the page, --png DIR for pictures, or both");
+    }
+    if (wants_pictures && pictures_.empty()) throw UsageError("--png names no folder; give a path");
+    ReportData data;
+    for (const std::string& path : files_) {
+      ReportInput input = read_input(path);
+      if (input.kind == InputKind::kProfile) return report_profile(input, wants_pictures);
+      data.add(input.name, input.text);
+    }
+    ResultsReport report(std::move(data));
+    std::optional<ResultFile> page;
+    if (wants_page) page.emplace("-o", output_);
+    std::vector<Plot> plots = report.plots();
+    if (page) {
+      page->write(
+          report
+              .page(title_.empty() ? report.default_title() : title_, draw(plots, report.styles()))
+              .to_html());
+    }
+    if (wants_pictures) write_pictures(plots, report.styles(), pictures_);
+    return 0;
+  }
+
+ private:
+  int report_profile(const ReportInput& input, bool wants_pictures) const {
+    if (files_.size() > 1) {
+      throw UsageError(fmt::format(
+          "'{}' is a heap profile, which makes a page of its own; 'strata profile --diff' compares",
+          input.name));
+    }
+    if (wants_pictures) throw UsageError("--png is for results; a heap profile has no plots");
+    ResultFile page("-o", output_);
+    Profile profile = parse_profile(input.name, input.text);
+    const std::vector<std::string> notes = symbolise(profile);
+    page.write(flame_page(profile, title_, notes).to_html());
+    return 0;
+  }
+
+  std::vector<std::string> files_;
+  std::string output_;
+  std::string pictures_;
+  std::string title_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_report_command(CLI::App& app) {
+  return std::make_unique<ReportCommand>(app);
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace strata::cell {
+
+/// What a load will ask of its contender, so that pools can be made large enough and those that
+/// cannot serve it say so.
+struct Needs {
+  std::size_t smallest_bytes = 1;
+  std::size_t largest_bytes = 1;
+  std::size_t live_blocks = 1;    ///< at most, of all threads together
+  std::size_t live_bytes = 0;     ///< at most; 0: live_blocks * largest_bytes
+  int threads = 1;                ///< that allocate or free
+  bool is_freed_at_once = false;  ///< all blocks are freed before the next is allocated
+
+  std::size_t bytes() const noexcept {
+    return live_bytes != 0 ? live_bytes : live_blocks * largest_bytes;
+  }
+};
+
+}  // namespace strata::cell

@@ -1,0 +1,91 @@
+#include "process/run_beside.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <system_error>
+
+namespace strata::cli {
+namespace {
+
+constexpr int kPassedOn[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH};
+
+/// Holds the signals back that are to be passed on, and the end of the child.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    ::sigemptyset(&held_);
+    for (int signal : kPassedOn) ::sigaddset(&held_, signal);
+    ::sigaddset(&held_, SIGCHLD);
+    // An inherited "ignore" would make the kernel reap the child before we can.
+    struct sigaction plain {};
+    plain.sa_handler = SIG_DFL;
+    ::sigaction(SIGCHLD, &plain, &original_child_action_);
+    ::sigprocmask(SIG_BLOCK, &held_, &original_mask_);
+  }
+  ~HeldSignals() { restore(); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+  /// System calls only: the child calls it, too.
+  void restore() const {
+    ::sigaction(SIGCHLD, &original_child_action_, nullptr);
+    ::sigprocmask(SIG_SETMASK, &original_mask_, nullptr);
+  }
+
+  void wait(siginfo_t& info) const {
+    while (::sigwaitinfo(&held_, &info) < 0) {
+    }
+  }
+
+ private:
+  sigset_t held_{};
+  sigset_t original_mask_{};
+  struct sigaction original_child_action_ {};
+};
+
+}  // namespace
+
+BesideResult run_beside(const ProcessPlan& plan) {
+  int error_pipe[2];
+  if (::pipe2(error_pipe, O_CLOEXEC) != 0) {
+    throw std::system_error(errno, std::generic_category(), "pipe");
+  }
+  const HeldSignals signals;
+  const pid_t child = ::fork();
+  if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
+  if (child == 0) {
+    signals.restore();
+    const int error = become_process(plan);
+    [[maybe_unused]] auto written = ::write(error_pipe[1], &error, sizeof error);
+    ::_exit(127);
+  }
+  ::close(error_pipe[1]);
+  int exec_error = 0;
+  const bool is_refused = ::read(error_pipe[0], &exec_error, sizeof exec_error) > 0;
+  ::close(error_pipe[0]);
+  int status = 0;
+  while (::waitpid(child, &status, WNOHANG) != child) {
+    siginfo_t info{};
+    signals.wait(info);
+    // What the terminal sends, it sends to all of its foreground.
+    if (info.si_signo != SIGCHLD && info.si_code <= 0) ::kill(child, info.si_signo);
+  }
+  BesideResult result;
+  result.process = child;
+  if (is_refused) {
+    result.code = exec_error;
+  } else if (WIFSIGNALED(status)) {
+    result.end = ProcessResult::End::kKilled;
+    result.code = WTERMSIG(status);
+  } else {
+    result.end = ProcessResult::End::kExited;
+    result.code = WEXITSTATUS(status);
+  }
+  return result;
+}
+
+}  // namespace strata::cli

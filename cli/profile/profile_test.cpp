@@ -1,0 +1,236 @@
+#include "profile/profile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include "input/usage_error.h"
+#include "profile/gunzip.h"
+#include "profile/sites.h"
+#include "profile/symbols.h"
+#include "report/flame_graph.h"
+
+namespace strata::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+/// A message of protocol buffers, written by hand.
+class Message {
+ public:
+  Message& number(unsigned field, std::uint64_t value) {
+    varint(field << 3);
+    return varint(value);
+  }
+  Message& text(unsigned field, std::string_view value) {
+    varint(field << 3 | 2).varint(value.size());
+    bytes += value;
+    return *this;
+  }
+  Message& varint(std::uint64_t value) {
+    for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
+    bytes += static_cast<char>(value);
+    return *this;
+  }
+  std::string bytes;
+};
+
+Message kind(unsigned type, unsigned unit) { return Message().number(1, type).number(2, unit); }
+
+struct Call {
+  const char* function;
+  std::uint64_t line;
+};
+
+/// A profile of four kinds, with the functions named: each stack innermost first, its live bytes
+/// its value; objects are one each.
+std::string profile_of(const std::vector<std::pair<std::vector<Call>, std::uint64_t>>& stacks,
+                       const std::string& drop = {}) {
+  std::vector<std::string> strings = {"",      "alloc_objects", "count",       "alloc_space",
+                                      "bytes", "inuse_objects", "inuse_space", "/src/a.cpp"};
+  Message profile;
+  profile.text(1, kind(1, 2).bytes).text(1, kind(3, 4).bytes);
+  profile.text(1, kind(5, 2).bytes).text(1, kind(6, 4).bytes);
+  std::uint64_t id = 0;
+  for (const auto& [stack, bytes] : stacks) {
+    Message locations;
+    for (const Call& call : stack) {
+      ++id;
+      locations.varint(id);
+      strings.emplace_back(call.function);
+      profile.text(5, Message().number(1, id).number(2, strings.size() - 1).number(4, 7).bytes);
+      const Message line = Message().number(1, id).number(2, call.line);
+      profile.text(4, Message().number(1, id).number(3, 0x1000 + id).text(4, line.bytes).bytes);
+    }
+    const Message values = Message().varint(1).varint(2 * bytes).varint(1).varint(bytes);
+    profile.text(2, Message().text(1, locations.bytes).text(2, values.bytes).bytes);
+  }
+  profile.number(12, 1).number(14, 6);
+  if (!drop.empty()) {
+    strings.push_back(drop);
+    profile.number(7, strings.size() - 1);
+  }
+  for (const std::string& text : strings) profile.text(6, text);  // behind what refers to them
+  return profile.bytes;
+}
+
+std::string gzipped(const std::string& text) {
+  z_stream stream{};
+  EXPECT_EQ(::deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string out(text.size() + 100, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(::deflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  ::deflateEnd(&stream);
+  return out;
+}
+
+std::string refusal_of(const std::string& bytes) {
+  try {
+    parse_profile("heap.pb.gz", bytes);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+std::int64_t flat_of(const std::vector<SiteSums>& sites, const std::string& function) {
+  for (const SiteSums& site : sites) {
+    if (site.line.function == function) return site.flat;
+  }
+  return 0;
+}
+
+const std::vector<Call> kKeep = {{"keep", 10}, {"main", 20}};
+const std::vector<Call> kGrow = {{"std::vector<int>::reserve", 5}, {"grow", 11}, {"main", 21}};
+
+TEST(HeapProfile, IsReadPlainAndCompressed) {
+  const std::string bytes = profile_of({{kKeep, 100}, {kGrow, 7}});
+  for (const std::string& file : {bytes, gzipped(bytes)}) {
+    Profile profile = parse_profile("heap.pb.gz", file);
+    ASSERT_EQ(profile.kinds.size(), 4u);
+    EXPECT_EQ(profile.kinds[profile.default_kind].type, "inuse_space");
+    ASSERT_EQ(profile.samples.size(), 2u);
+    EXPECT_EQ(profile.samples[0].values, (std::vector<std::int64_t>{1, 200, 1, 100}));
+    const Line innermost = profile.locations[profile.samples[0].locations[0]].lines.at(0);
+    EXPECT_EQ(innermost, (Line{"keep", "/src/a.cpp", 10}));
+    EXPECT_EQ(innermost.place(true), "a.cpp:10");
+  }
+}
+
+TEST(HeapProfile, BadFilesAreOneSentenceThatNamesThem) {
+  const std::string good = profile_of({{kKeep, 100}});
+  const std::string packed = gzipped(good);
+  EXPECT_EQ(refusal_of(""), "'heap.pb.gz' is empty");
+  EXPECT_EQ(refusal_of(packed.substr(0, packed.size() / 2)),
+            "'heap.pb.gz' is no heap profile: it is cut short");
+  std::string damaged = packed;
+  damaged[damaged.size() / 2] = static_cast<char>(~damaged[damaged.size() / 2]);
+  EXPECT_THAT(refusal_of(damaged), StartsWith("'heap.pb.gz' is no heap profile: "));
+  EXPECT_THAT(refusal_of("{\"rows\":[]}"), StartsWith("'heap.pb.gz' is no heap profile: "));
+  EXPECT_THAT(refusal_of(gzipped("")), HasSubstr("does not say what it counts"));
+  EXPECT_THAT(refusal_of(Message().text(2, Message().number(1, 5).bytes).text(1, "").bytes),
+              HasSubstr("does not have"));
+  EXPECT_THAT(refusal_of(Message().number(7, 99).bytes), HasSubstr("a text that it does not have"));
+}
+
+TEST(HeapProfile, NoPrefixOfAFileIsReadBeyondItsEnd) {
+  const std::string good = profile_of({{kKeep, 100}, {kGrow, 300}});
+  std::size_t refused = 0;
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    refused += !refusal_of(good.substr(0, size)).empty();
+  }
+  EXPECT_GT(refused, good.size() / 2);
+}
+
+TEST(HeapProfile, OwnFramesOfTheAllocatorAreDropped) {
+  Profile profile = parse_profile(
+      "p", profile_of({{{{"helper", 1}, {"strata::take", 2}, {"keep", 10}, {"main", 20}}, 9}},
+                      "strata::.*|malloc"));
+  symbolise(profile);
+  const std::vector<StackSums> stacks = live_stacks(profile);
+  ASSERT_EQ(stacks.size(), 1u);
+  ASSERT_EQ(stacks[0].lines.size(), 2u);
+  EXPECT_EQ(stacks[0].lines[0].function, "keep");
+}
+
+TEST(Sites, LibraryCodeCountsForTheLineThatCalledIt) {
+  const Profile profile = parse_profile("p", profile_of({{kKeep, 100}, {kGrow, 300}}));
+  const std::vector<SiteSums> sites = sum_sites(profile, profile.default_kind, nullptr, 0);
+  EXPECT_EQ(sites.at(0).line.function, "grow");
+  EXPECT_EQ(flat_of(sites, "grow"), 300);
+  EXPECT_EQ(flat_of(sites, "keep"), 100);
+  EXPECT_EQ(flat_of(sites, "std::vector<int>::reserve"), 0);
+}
+
+TEST(Sites, ARecursiveFunctionCountsOnce) {
+  const Profile profile =
+      parse_profile("p", profile_of({{{{"f", 1}, {"f", 1}, {"f", 1}, {"main", 2}}, 50}}));
+  const std::vector<SiteSums> sites = sum_sites(profile, profile.default_kind, nullptr, 0);
+  ASSERT_EQ(sites.size(), 2u);
+  EXPECT_EQ(sites[0].cumulative, 50);
+  EXPECT_EQ(sites[1].cumulative, 50);
+}
+
+TEST(Sites, TheDifferenceIsWhatHasGrownOrShrunk) {
+  const Profile older = parse_profile("a", profile_of({{kKeep, 100}, {kGrow, 300}}));
+  const Profile newer = parse_profile("b", profile_of({{kGrow, 250}, {kKeep, 1100}}));
+  const std::vector<SiteSums> sites =
+      sum_sites(newer, newer.default_kind, &older, older.default_kind);
+  EXPECT_EQ(flat_of(sites, "keep"), 1000);
+  EXPECT_EQ(flat_of(sites, "grow"), -50);
+  const std::vector<SiteSums> none = sum_sites(newer, newer.default_kind, &newer, 3);
+  EXPECT_TRUE(none.empty());
+}
+
+TEST(Sites, AmountsAreShortAndSigned) {
+  EXPECT_EQ(amount(0, "bytes"), "0 B");
+  EXPECT_EQ(amount(1023, "bytes"), "1023 B");
+  EXPECT_EQ(amount(1536, "bytes", true), "+1.5 KiB");
+  EXPECT_EQ(amount(-(std::int64_t{3} << 30), "bytes"), "-3.0 GiB");
+  EXPECT_EQ(amount(12, "count"), "12");
+}
+
+TEST(LeakReport, TellsTotalsAndEachStack) {
+  const Profile profile = parse_profile("p", profile_of({{kKeep, 1}, {kGrow, 300}, {kKeep, 2}}));
+  const std::string text = leak_report(profile, "app (process 7)", 1);
+  EXPECT_EQ(text,
+            "strata: 303 bytes in 3 allocations are live at exit of app (process 7), from 2 "
+            "places\n"
+            "strata: 300 bytes in 1 allocation by\n"
+            "    #0  std::vector<int>::reserve  /src/a.cpp:5\n"
+            "    #1  grow  /src/a.cpp:11\n"
+            "    #2  main  /src/a.cpp:21\n"
+            "strata: 3 bytes in 2 allocations from 1 other place\n");
+}
+
+TEST(Symbols, NamesLoseTheirParameters) {
+  EXPECT_EQ(readable_name("_ZN3app4keepEi"), "app::keep");
+  EXPECT_EQ(readable_name("main"), "main");
+  EXPECT_EQ(readable_name("_Znwm"), "operator new");
+}
+
+TEST(Symbols, AFileThatIsMissingOrOfAnotherBuildHasNone) {
+  EXPECT_TRUE(Symbols("/no/such/file", "").lines_at(0x1000).empty());
+  const Symbols other("/proc/self/exe", "00");
+  EXPECT_TRUE(other.is_another_build());
+  EXPECT_TRUE(other.lines_at(0x1000).empty());
+}
+
+TEST(FlameGraph, LaysStacksUponEachOther) {
+  const Profile profile =
+      parse_profile("p", profile_of({{kKeep, 100}, {kGrow, 300}, {{{"</script>", 1}}, 5}}));
+  const FlameGraph graph(profile);
+  EXPECT_EQ(graph.nodes().front().values[graph.first_kind()], 405);
+  EXPECT_EQ(graph.nodes().front().children.size(), 2u);  // main, </script>
+  EXPECT_THAT(graph.to_html(), HasSubstr(">grow</div>"));
+  EXPECT_THAT(graph.to_html(), HasSubstr("&lt;/script&gt;"));
+  EXPECT_EQ(graph.to_json().find('<'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace strata::cli

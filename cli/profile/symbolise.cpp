@@ -1,0 +1,102 @@
+#include <fmt/format.h>
+#include <regex.h>
+
+#include <filesystem>
+#include <map>
+#include <unordered_map>
+
+#include "profile/symbols.h"
+
+namespace strata::cli {
+namespace {
+
+/// "libfoo.so+0x1234", or the bare address of what no file has.
+Line unnamed(const Profile& profile, const Profile::Location& location) {
+  if (location.mapping == Profile::kNone) return {fmt::format("{:#x}", location.address), "", 0};
+  const Profile::Mapping& mapping = profile.mappings[location.mapping];
+  const std::string file = std::filesystem::path(mapping.file).filename().string();
+  return {fmt::format("{}+{:#x}", file.empty() ? mapping.file : file,
+                      location.address - mapping.start + mapping.offset),
+          "", 0};
+}
+
+/// A pattern that the whole of a text must match; one of a foreign dialect matches nothing.
+class WholePattern {
+ public:
+  explicit WholePattern(const std::string& pattern)
+      : is_good_(::regcomp(&compiled_, ("^(" + pattern + ")$").c_str(), REG_EXTENDED | REG_NOSUB) ==
+                 0) {}
+  ~WholePattern() {
+    if (is_good_) ::regfree(&compiled_);
+  }
+  WholePattern(const WholePattern&) = delete;
+  WholePattern& operator=(const WholePattern&) = delete;
+
+  bool matches(const std::string& text) const {
+    return is_good_ && ::regexec(&compiled_, text.c_str(), 0, nullptr, 0) == 0;
+  }
+
+ private:
+  regex_t compiled_{};
+  bool is_good_;
+};
+
+/// Takes the innermost frames up to the last one that is the allocator's own out of every sample.
+void drop_own_frames(Profile& profile) {
+  if (profile.drop_frames.empty()) return;
+  const WholePattern own(profile.drop_frames);
+  std::unordered_map<std::string, bool> known;
+  const auto is_own = [&](const std::string& function) {
+    const auto [entry, is_new] = known.emplace(function, false);
+    if (is_new) entry->second = own.matches(function);
+    return entry->second;
+  };
+  // A location has inlined lines; those up to the last of ours go.
+  std::vector<bool> is_gone(profile.locations.size());
+  std::vector<bool> has_own(profile.locations.size());
+  for (std::size_t i = 0; i < profile.locations.size(); ++i) {
+    std::vector<Line>& lines = profile.locations[i].lines;
+    std::size_t outer = lines.size();
+    while (outer > 0 && !is_own(lines[outer - 1].function)) --outer;
+    has_own[i] = outer > 0;
+    is_gone[i] = outer == lines.size();
+    if (!is_gone[i]) lines.erase(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(outer));
+  }
+  for (Profile::Sample& sample : profile.samples) {
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < sample.locations.size(); ++i) {
+      const std::size_t location = sample.locations[i];
+      if (has_own[location]) first = is_gone[location] ? i + 1 : i;
+    }
+    // A stack of nothing but own frames keeps its outermost: it must be somebody's.
+    if (first == sample.locations.size() && first > 0) --first;
+    sample.locations.erase(sample.locations.begin(),
+                           sample.locations.begin() + static_cast<std::ptrdiff_t>(first));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> symbolise(Profile& profile) {
+  std::vector<std::string> notes;
+  std::map<std::pair<std::string, std::string>, std::unique_ptr<Symbols>> files;
+  for (Profile::Location& location : profile.locations) {
+    if (location.mapping != Profile::kNone && location.lines.empty()) {
+      const Profile::Mapping& mapping = profile.mappings[location.mapping];
+      std::unique_ptr<Symbols>& symbols = files[{mapping.file, mapping.build_id}];
+      if (symbols == nullptr) {
+        symbols = std::make_unique<Symbols>(mapping.file, mapping.build_id);
+        if (symbols->is_another_build()) {
+          notes.push_back(fmt::format(
+              "'{}' is not the file that was profiled: its functions stay numbers", mapping.file));
+        }
+      }
+      location.lines = symbols->lines_at(location.address - mapping.start + mapping.offset);
+    }
+    if (location.lines.empty()) location.lines.push_back(unnamed(profile, location));
+  }
+  drop_own_frames(profile);
+  return notes;
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,197 @@
+#include "profile/symbols.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+#include <fmt/format.h>
+#include <gelf.h>
+
+#include <cstdlib>
+
+// Else libiberty.h declares a basename() that <string.h> declares otherwise.
+#define HAVE_DECL_BASENAME 1
+#include <libiberty/demangle.h>
+
+namespace strata::cli {
+namespace {
+
+std::string hex(const unsigned char* bytes, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += fmt::format("{:02x}", bytes[i]);
+  return text;
+}
+
+bool is_function(Dwarf_Die* die) {
+  switch (::dwarf_tag(die)) {
+    case DW_TAG_subprogram:
+    case DW_TAG_inlined_subroutine:
+    case DW_TAG_entry_point:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// The linkage name says the namespaces, the plain one does not.
+std::string name_of(Dwarf_Die* die) {
+  Dwarf_Attribute memory;
+  for (unsigned attribute : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name, DW_AT_name}) {
+    const char* name = ::dwarf_formstring(::dwarf_attr_integrate(die, attribute, &memory));
+    if (name != nullptr) return readable_name(name);
+  }
+  return {};
+}
+
+std::uint64_t number_of(Dwarf_Die* die, unsigned attribute) {
+  Dwarf_Attribute memory;
+  Dwarf_Word value = 0;
+  ::dwarf_formudata(::dwarf_attr(die, attribute, &memory), &value);
+  return value;
+}
+
+struct Free {
+  void operator()(void* memory) const { std::free(memory); }
+};
+
+/// Scopes that libdw allocates: the innermost first.
+struct Scopes {
+  std::unique_ptr<Dwarf_Die, Free> dies;
+  int count = 0;
+};
+
+/// The function at this address and all that it was inlined into, each within the next.
+Scopes functions_at(Dwarf_Die* unit, Dwarf_Addr address) {
+  Dwarf_Die* found = nullptr;
+  const int count = ::dwarf_getscopes(unit, address, &found);
+  const std::unique_ptr<Dwarf_Die, Free> lexical(found);
+  for (int i = 0; i < count; ++i) {
+    if (!is_function(&found[i])) continue;
+    Scopes scopes;
+    Dwarf_Die* nested = nullptr;
+    // The lexical scopes of an inlined function are those of its definition, not of its call.
+    scopes.count = ::dwarf_getscopes_die(&found[i], &nested);
+    scopes.dies.reset(nested);
+    return scopes;
+  }
+  return {};
+}
+
+}  // namespace
+
+struct Symbols::Module {
+  Module() {
+    callbacks.find_elf = ::dwfl_build_id_find_elf;
+    callbacks.find_debuginfo = ::dwfl_standard_find_debuginfo;
+    callbacks.section_address = ::dwfl_offline_section_address;
+    session = ::dwfl_begin(&callbacks);
+  }
+  ~Module() {
+    if (session != nullptr) ::dwfl_end(session);
+  }
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  bool open(const std::string& file) {
+    if (session == nullptr) return false;
+    ::dwfl_report_begin(session);
+    module = ::dwfl_report_offline(session, file.c_str(), file.c_str(), -1);
+    ::dwfl_report_end(session, nullptr, nullptr);
+    return module != nullptr && ::dwfl_module_getelf(module, &bias) != nullptr;
+  }
+
+  /// Where libdwfl put what stands at this offset of the file; 0 if no segment has it.
+  Dwarf_Addr address_of(std::uint64_t file_offset) const {
+    GElf_Addr ignored;
+    Elf* elf = ::dwfl_module_getelf(module, &ignored);
+    std::size_t count = 0;
+    if (elf == nullptr || ::elf_getphdrnum(elf, &count) != 0) return 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      GElf_Phdr segment;
+      if (::gelf_getphdr(elf, static_cast<int>(i), &segment) == nullptr) continue;
+      if (segment.p_type != PT_LOAD || file_offset < segment.p_offset) continue;
+      if (file_offset - segment.p_offset >= segment.p_filesz) continue;
+      return file_offset - segment.p_offset + segment.p_vaddr + bias;
+    }
+    return 0;
+  }
+
+  std::vector<Line> lines_of(Dwarf_Addr address) const {
+    Line innermost;
+    if (Dwfl_Line* source = ::dwfl_module_getsrc(module, address)) {
+      int line = 0;
+      if (const char* file = ::dwfl_lineinfo(source, nullptr, &line, nullptr, nullptr, nullptr)) {
+        innermost.file = file;
+        innermost.line = static_cast<std::uint64_t>(line);
+      }
+    }
+    Dwarf_Addr debug_bias = 0;
+    if (Dwarf_Die* unit = ::dwfl_module_addrdie(module, address, &debug_bias)) {
+      std::vector<Line> lines = inlined_lines(unit, address - debug_bias, innermost);
+      if (!lines.empty()) return lines;
+    }
+    GElf_Off offset = 0;
+    GElf_Sym symbol;
+    const char* name =
+        ::dwfl_module_addrinfo(module, address, &offset, &symbol, nullptr, nullptr, nullptr);
+    // The nearest symbol below is not the function, unless it reaches so far.
+    if (name == nullptr || (symbol.st_size != 0 && offset >= symbol.st_size)) return {};
+    innermost.function = readable_name(name);
+    return {innermost};
+  }
+
+  static std::vector<Line> inlined_lines(Dwarf_Die* unit, Dwarf_Addr address, Line place) {
+    std::vector<Line> lines;
+    Scopes scopes = functions_at(unit, address);
+    Dwarf_Files* files = nullptr;
+    ::dwarf_getsrcfiles(unit, &files, nullptr);
+    for (int i = 0; i < scopes.count; ++i) {
+      Dwarf_Die* die = &scopes.dies.get()[i];
+      if (!is_function(die)) continue;
+      place.function = name_of(die);
+      if (place.function.empty()) return {};
+      lines.push_back(place);
+      if (::dwarf_tag(die) != DW_TAG_inlined_subroutine) break;
+      const char* file = files == nullptr ? nullptr
+                                          : ::dwarf_filesrc(files, number_of(die, DW_AT_call_file),
+                                                            nullptr, nullptr);
+      place.file = file == nullptr ? "" : file;
+      place.line = number_of(die, DW_AT_call_line);
+    }
+    return lines;
+  }
+
+  Dwfl_Callbacks callbacks{};
+  Dwfl* session = nullptr;
+  Dwfl_Module* module = nullptr;
+  GElf_Addr bias = 0;
+};
+
+Symbols::Symbols(const std::string& file, const std::string& build_id) {
+  if (file.empty() || file.front() != '/') return;  // "[vdso]" and the like
+  auto module = std::make_unique<Module>();
+  if (!module->open(file)) return;
+  if (!build_id.empty()) {
+    const unsigned char* bits = nullptr;
+    GElf_Addr where = 0;
+    const int count = ::dwfl_module_build_id(module->module, &bits, &where);
+    is_another_build_ = count <= 0 || hex(bits, count) != build_id;
+    if (is_another_build_) return;
+  }
+  module_ = std::move(module);
+}
+
+Symbols::~Symbols() = default;
+
+std::vector<Line> Symbols::lines_at(std::uint64_t file_offset) const {
+  if (module_ == nullptr) return {};
+  const Dwarf_Addr address = module_->address_of(file_offset);
+  return address == 0 ? std::vector<Line>() : module_->lines_of(address);
+}
+
+std::string readable_name(const std::string& name) {
+  // Without options: no parameters, no return types.
+  const std::unique_ptr<char, Free> text(::cplus_demangle(name.c_str(), DMGL_AUTO));
+  return text == nullptr ? name : std::string(text.get());
+}
+
+}  // namespace strata::cli

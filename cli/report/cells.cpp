@@ -1,0 +1,317 @@
+#include "report/cells.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+
+#include "contenders/contender.h"
+
+namespace strata::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Parameters that say how a cell was measured and not what was done.
+bool tells_cells_apart(std::string_view name) {
+  static const std::set<std::string_view> others = {"runs", "warmup", "timeout_s",
+                                                    "seed", "label",  "sample_rate"};
+  return !others.contains(name);
+}
+
+void append_item(std::string& list, std::string_view separator, std::string_view item) {
+  if (!list.empty()) list += separator;
+  list += item;
+}
+
+std::string spoken_value(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_float()) return three_digits(value.get<double>());
+  if (value.is_array()) {
+    std::string text;
+    for (const Json& item : value) append_item(text, " ", spoken_value(item));
+    return text;
+  }
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string spoken_param(std::string_view name, const Json& value) {
+  std::string spoken(name);
+  std::replace(spoken.begin(), spoken.end(), '_', ' ');
+  return fmt::format("{} {}", spoken, spoken_value(value));
+}
+
+std::string cell_key(const ReportRow& row) {
+  std::map<std::string, std::string> parts;
+  for (const auto& [name, value] : row.params.items()) {
+    if (tells_cells_apart(name)) {
+      parts[name] = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    }
+  }
+  std::string key = row.scenario;
+  for (const auto& [name, value] : parts) key += fmt::format("\n{}={}", name, value);
+  return key;
+}
+
+/// The parameters that differ among the rows of each scenario, in the order of the rows.
+using Varied = std::map<std::string, std::vector<std::string>>;
+
+Varied varied_params(const std::vector<ReportRow>& rows) {
+  std::map<std::string, std::map<std::string, std::set<std::string>>> seen;
+  Varied order;
+  for (const ReportRow& row : rows) {
+    for (const auto& [name, value] : row.params.items()) {
+      if (!tells_cells_apart(name)) continue;
+      std::set<std::string>& values = seen[row.scenario][name];
+      if (values.empty()) order[row.scenario].push_back(name);
+      values.insert(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+    }
+  }
+  for (auto& [scenario, names] : order) {
+    std::erase_if(names, [&](const std::string& name) { return seen[scenario][name].size() < 2; });
+  }
+  return order;
+}
+
+std::string joined_params(const Json& params, const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    if (!params.contains(name)) continue;
+    append_item(text, ", ", spoken_param(name, params[name]));
+  }
+  return text;
+}
+
+std::string all_params(const Json& params) {
+  std::string text;
+  for (const auto& [name, value] : params.items()) {
+    append_item(text, " · ", spoken_param(name, value));
+  }
+  return text;
+}
+
+/// Measurements need names where one contender did the same more than once: labels, if they tell
+/// them apart, else the files' names. A label that all rows have says nothing.
+void name_measurements(ReportData& data) {
+  std::set<std::string> labels;
+  for (const ReportRow& row : data.rows) labels.insert(row.measurement);
+  std::map<std::string, std::set<std::size_t>> files_of;
+  auto who_did_what = [](const ReportRow& row) {
+    return fmt::format("{}\n{}\n{}", row.contender, row.measurement, cell_key(row));
+  };
+  for (ReportRow& row : data.rows) {
+    if (labels.size() == 1) row.measurement.clear();
+    files_of[who_did_what(row)].insert(row.file);
+  }
+  std::set<std::size_t> ambiguous;
+  for (const auto& [what, files] : files_of) {
+    if (files.size() > 1) ambiguous.insert(files.begin(), files.end());
+  }
+  for (ReportRow& row : data.rows) {
+    if (!ambiguous.contains(row.file)) continue;
+    const std::string& file = data.files[row.file].name;
+    row.measurement = row.measurement.empty() ? file : fmt::format("{}, {}", row.measurement, file);
+  }
+}
+
+std::string unique(std::string wanted, std::set<std::string>& taken) {
+  std::string id = wanted;
+  for (int i = 2; !taken.insert(id).second; ++i) id = fmt::format("{}-{}", wanted, i);
+  return id;
+}
+
+class Arranger {
+ public:
+  explicit Arranger(ReportData& data) : data_(data), varied_(varied_params(data.rows)) {}
+
+  Arrangement arrange() {
+    name_series();
+    for (const ReportRow& row : data_.rows) add(row);
+    for (const auto& [scenario, names] : varied_) {
+      for (const std::string& name : names) find_sweeps(scenario, name);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  /// The system first and Strata second, whom everybody looks for; then as they come.
+  void name_series() {
+    std::vector<std::string> contenders;
+    for (const char* first : {kSystem, kStrata}) {
+      bool takes_part = std::any_of(data_.rows.begin(), data_.rows.end(),
+                                    [&](const ReportRow& row) { return row.contender == first; });
+      if (takes_part) contenders.push_back(first);
+    }
+    std::vector<std::string> measurements;
+    auto note = [](std::vector<std::string>& names, const std::string& name) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    };
+    for (const ReportRow& row : data_.rows) {
+      note(contenders, row.contender);
+      if (!row.measurement.empty()) note(measurements, row.measurement);
+    }
+    // The first two colours are the system's and Strata's, whether they take part or not.
+    int next = 2;
+    for (const std::string& contender : contenders) {
+      int look = contender == kSystem ? 0 : contender == kStrata ? 1 : next++;
+      add_series(contender, "", look, 0);
+      for (std::size_t i = 0; i < measurements.size(); ++i) {
+        add_series(contender, measurements[i], look, static_cast<int>(i));
+      }
+    }
+  }
+
+  void add_series(const std::string& contender, const std::string& measurement, int look,
+                  int label) {
+    const ReportRow* first = nullptr;
+    for (const ReportRow& row : data_.rows) {
+      if (row.contender != contender || row.measurement != measurement) continue;
+      first = &row;
+      break;
+    }
+    if (first == nullptr) return;
+    Series series{contender, measurement, contender, first->version, {}};
+    if (!measurement.empty()) series.name += fmt::format(" ({})", measurement);
+    int beyond = look - SeriesStyle::kColours;
+    series.style.colour = beyond < 0 ? look : 2 + beyond % (SeriesStyle::kColours - 2);
+    series.style.shape = look % 6;
+    series.style.label = label;
+    result_.series.push_back(std::move(series));
+  }
+
+  void add(const ReportRow& row) {
+    std::string key = cell_key(row);
+    auto [place, is_new] = cell_of_.emplace(key, result_.cells.size());
+    if (is_new) {
+      Cell cell;
+      cell.scenario = row.scenario;
+      cell.title = joined_params(row.params, varied_[row.scenario]);
+      cell.params = all_params(row.params);
+      cell.id = unique(slug(cell.name()), ids_);
+      result_.cells.push_back(std::move(cell));
+    }
+    for (std::size_t i = 0; i < result_.series.size(); ++i) {
+      const Series& series = result_.series[i];
+      if (series.contender != row.contender || series.measurement != row.measurement) continue;
+      result_.cells[place->second].entries.push_back({&row, static_cast<int>(i)});
+    }
+  }
+
+  void find_sweeps(const std::string& scenario, const std::string& parameter) {
+    std::map<std::string, std::size_t> sweep_of;
+    std::size_t first = result_.sweeps.size();
+    for (std::size_t i = 0; i < result_.cells.size(); ++i) {
+      const Cell& cell = result_.cells[i];
+      if (cell.scenario != scenario) continue;
+      const Json& params = cell.entries.front().row->params;
+      if (!params.contains(parameter) || !params[parameter].is_number()) continue;
+      ReportRow others = *cell.entries.front().row;
+      others.params.erase(parameter);
+      auto [place, is_new] = sweep_of.emplace(cell_key(others), result_.sweeps.size());
+      if (is_new) {
+        std::vector<std::string> names = varied_[scenario];
+        std::erase(names, parameter);
+        std::string fixed = joined_params(others.params, names);
+        result_.sweeps.push_back({scenario, parameter, fixed, "", {}});
+      }
+      result_.sweeps[place->second].points.emplace_back(params[parameter].get<double>(), i);
+    }
+    for (std::size_t i = first; i < result_.sweeps.size(); ++i) {
+      Sweep& sweep = result_.sweeps[i];
+      std::sort(sweep.points.begin(), sweep.points.end());
+      sweep.id = unique(slug(scenario + "-by-" + parameter + "-" + sweep.fixed), ids_);
+    }
+    std::erase_if(result_.sweeps, [](const Sweep& sweep) { return sweep.points.size() < 2; });
+  }
+
+  ReportData& data_;
+  Varied varied_;
+  Arrangement result_;
+  std::map<std::string, std::size_t> cell_of_;
+  std::set<std::string> ids_;
+};
+
+}  // namespace
+
+std::vector<SeriesStyle> Arrangement::styles() const {
+  std::vector<SeriesStyle> styles;
+  for (const Series& one : series) styles.push_back(one.style);
+  return styles;
+}
+
+Arrangement arrange(ReportData& data) {
+  name_measurements(data);
+  return Arranger(data).arrange();
+}
+
+const ReportRow* baseline_of(const Cell& cell, const Entry& entry,
+                             const std::vector<Series>& series) {
+  const std::string& measurement = series[static_cast<std::size_t>(entry.series)].measurement;
+  const ReportRow* first = nullptr;
+  const ReportRow* system = nullptr;
+  std::string_view named;
+  for (const Entry& other : cell.entries) {
+    if (series[static_cast<std::size_t>(other.series)].measurement != measurement) continue;
+    if (!other.row->ratios.empty()) named = other.row->ratios.front().second.to;
+  }
+  for (const Entry& other : cell.entries) {
+    const Series& who = series[static_cast<std::size_t>(other.series)];
+    if (who.measurement != measurement || !other.row->ok) continue;
+    if (who.contender == named) return other.row;
+    if (who.contender == kSystem) system = other.row;
+    if (first == nullptr) first = other.row;
+  }
+  return system != nullptr ? system : first;
+}
+
+ReportRow::Ratio ratio_to_baseline(const Cell& cell, const Entry& entry,
+                                   const std::vector<Series>& series, std::string_view metric) {
+  ReportRow::Ratio none;
+  none.ratio = 0;
+  if (!entry.row->ok) return none;
+  const ReportRow* base = baseline_of(cell, entry, series);
+  const ReportRow::Ratio* own = entry.row->ratio_of(metric);
+  if (own != nullptr && base != nullptr && own->to == base->contender) return *own;
+  const Summary* mine = entry.row->metric(metric);
+  const Summary* theirs = base != nullptr ? base->metric(metric) : nullptr;
+  if (mine == nullptr || theirs == nullptr || theirs->median <= 0) return none;
+  ReportRow::Ratio ratio;
+  ratio.to = base->contender;
+  ratio.ratio = mine->median / theirs->median;
+  return ratio;
+}
+
+std::string speed_metric(const Cell& cell) {
+  auto has = [&](std::string_view name) {
+    return std::any_of(cell.entries.begin(), cell.entries.end(),
+                       [&](const Entry& entry) { return entry.row->metric(name) != nullptr; });
+  };
+  for (const char* name : {"ops_per_s", "ns_per_op", "elapsed_s"}) {
+    if (has(name)) return name;
+  }
+  for (const Entry& entry : cell.entries) {
+    for (const auto& [name, summary] : entry.row->metrics) {
+      Quantity quantity = quantity_of(name);
+      if (quantity == Quantity::kPerSecond || quantity == Quantity::kSeconds) return name;
+    }
+  }
+  return {};
+}
+
+std::string slug(std::string_view text) {
+  std::string id;
+  for (char c : text) {
+    bool is_word = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (is_word)
+      id += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    else if (!id.empty() && id.back() != '-')
+      id += '-';
+  }
+  while (!id.empty() && id.back() == '-') id.pop_back();
+  if (id.size() > 60) id.resize(60);
+  return id.empty() ? "plot" : id;
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/plot.h"
+#include "report/report_data.h"
+
+namespace strata::cli {
+
+/// One contender of one measurement: what has a colour, a place in the legend, a line in each plot.
+struct Series {
+  std::string contender;
+  std::string measurement;  ///< empty where there is only one
+  std::string name;         ///< both, for people
+  std::string version;
+  SeriesStyle style;
+};
+
+/// One row of a cell, and whose it is.
+struct Entry {
+  const ReportRow* row;
+  int series;
+};
+
+/// What can be compared: a scenario under one set of parameters, and everybody who did it.
+struct Cell {
+  std::string scenario;
+  std::string title;   ///< the parameters in which the scenario's cells differ: "threads 4"
+  std::string params;  ///< all parameters: "threads 4 · size 64 · …"
+  std::string id;      ///< letters, digits, '-'
+  std::vector<Entry> entries;
+
+  /// "churn, threads 4".
+  std::string name() const { return title.empty() ? scenario : scenario + ", " + title; }
+};
+
+/// Cells that differ in one number only, so that it can be an axis: threads 1, 2, 4.
+struct Sweep {
+  std::string scenario;
+  std::string parameter;
+  std::string fixed;  ///< where several sweeps of the scenario differ, in what; else empty
+  std::string id;
+  std::vector<std::pair<double, std::size_t>>
+      points;  ///< its value and the cell's index, ascending
+};
+
+/// The rows of all files, in order: who took part, what was done, what varied.
+struct Arrangement {
+  std::vector<Series> series;
+  std::vector<Cell> cells;
+  std::vector<Sweep> sweeps;
+
+  std::vector<SeriesStyle> styles() const;
+};
+
+/// Rows of one scenario with equal parameters come together in one cell, whichever file they are
+/// from; how often something was run and when it was given up do not tell cells apart. Names the
+/// measurements after their files where labels do not tell the files apart.
+Arrangement arrange(ReportData& data);
+
+/// The row that a cell's ratios refer to: of the same measurement as `entry`, the one that its rows
+/// name, else the system's, else the first that is ok; nullptr if there is none.
+const ReportRow* baseline_of(const Cell& cell, const Entry& entry,
+                             const std::vector<Series>& series);
+
+/// `entry`'s metric as a share of the baseline's: the row's own ratio with its interval where it
+/// has one, else that of the medians. ratio is 0 if there is none.
+ReportRow::Ratio ratio_to_baseline(const Cell& cell, const Entry& entry,
+                                   const std::vector<Series>& series, std::string_view metric);
+
+/// What decides how fast a cell's contenders are: ops_per_s, or elapsed_s, or whatever comes first
+/// and is a rate or a time; empty if there is none.
+std::string speed_metric(const Cell& cell);
+
+/// Letters, digits and '-' of the text, for an id or a file's name.
+std::string slug(std::string_view text);
+
+}  // namespace strata::cli

@@ -1,0 +1,167 @@
+#include "report/flame_report.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <map>
+
+#include "profile/sites.h"
+#include "report/flame_graph.h"
+#include "report/page_assets.h"
+#include "report/svg.h"
+
+namespace strata::cli {
+namespace {
+
+// Chosen: what a person scrolls through; `strata profile --top 0` shows all.
+constexpr std::size_t kMostSites = 100;
+
+struct KindText {
+  const char* type;
+  const char* title;
+};
+constexpr KindText kKindTexts[] = {{"inuse_space", "Live bytes"},
+                                   {"inuse_objects", "Live objects"},
+                                   {"alloc_space", "Allocated bytes"},
+                                   {"alloc_objects", "Allocated objects"}};
+
+std::string kind_title(const std::string& type) {
+  for (const KindText& text : kKindTexts) {
+    if (type == text.type) return text.title;
+  }
+  return html_escaped(type);
+}
+
+/// Kinds as people ask for them: what lives first.
+std::vector<std::size_t> reading_order(const Profile& profile) {
+  std::vector<std::size_t> order;
+  for (const KindText& text : kKindTexts) {
+    const std::size_t kind = profile.find_kind(text.type);
+    if (kind != Profile::kNone) order.push_back(kind);
+  }
+  for (std::size_t i = 0; i < profile.kinds.size(); ++i) {
+    if (std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);
+  }
+  return order;
+}
+
+std::string lead(const Profile& profile, const std::vector<std::string>& notes) {
+  std::string html = "<p class=\"lead\">";
+  if (profile.time_ns > 0) {
+    html += fmt::format("Started {:%Y-%m-%d %H:%M:%S} UTC",
+                        fmt::gmtime(static_cast<std::time_t>(profile.time_ns / 1'000'000'000)));
+    if (profile.duration_ns > 0) {
+      html +=
+          fmt::format(", watched for {:.1f} s", static_cast<double>(profile.duration_ns) * 1e-9);
+    }
+    html += ". ";
+  }
+  html += profile.period <= 1 ? "Every allocation is counted.</p>\n"
+                              : fmt::format("Estimated from one sample in {} on average.</p>\n",
+                                            amount(profile.period, "bytes"));
+  for (const std::string& note : notes) {
+    html += fmt::format("<p><b>Note:</b> {}.</p>\n", html_escaped(note));
+  }
+  return html;
+}
+
+std::string switches(const Profile& profile, const FlameGraph& graph) {
+  std::string html =
+      "<div class=\"flame-tools\" hidden>\n<div role=\"group\" aria-label=\"What is "
+      "counted\">";
+  for (std::size_t i : reading_order(profile)) {
+    html += fmt::format("<button type=\"button\" data-kind=\"{}\" aria-pressed=\"{}\">{}</button>",
+                        i, i == graph.first_kind(), kind_title(profile.kinds[i].type));
+  }
+  return html +
+         "</div>\n<input type=\"search\" placeholder=\"Search functions\" "
+         "aria-label=\"Search functions\">\n<button type=\"button\" class=\"whole\" "
+         "disabled>Show all</button>\n</div>\n";
+}
+
+std::string sites_table(const Profile& profile, std::size_t first_kind) {
+  struct Row {
+    Line line;
+    std::vector<std::int64_t> flat;
+    std::int64_t cumulative = 0;
+  };
+  std::map<std::string, Row> rows;
+  for (std::size_t kind = 0; kind < profile.kinds.size(); ++kind) {
+    for (const SiteSums& site : sum_sites(profile, kind, nullptr, 0)) {
+      Row& row = rows[site.line.text()];
+      row.line = site.line;
+      row.flat.resize(profile.kinds.size());
+      row.flat[kind] = site.flat;
+      if (kind == first_kind) row.cumulative = site.cumulative;
+    }
+  }
+  std::vector<Row> sorted;
+  for (auto& [text, row] : rows) sorted.push_back(std::move(row));
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const Row& a, const Row& b) {
+    if (a.flat[first_kind] != b.flat[first_kind]) return a.flat[first_kind] > b.flat[first_kind];
+    return a.cumulative > b.cumulative;
+  });
+  if (sorted.size() > kMostSites) sorted.resize(kMostSites);
+
+  std::vector<std::size_t> order = reading_order(profile);
+  std::stable_partition(order.begin(), order.end(),
+                        [&](std::size_t kind) { return kind == first_kind; });
+  const auto column = [](const std::string& title) {
+    return fmt::format("<th class=\"n\"><button type=\"button\">{}</button></th>", title);
+  };
+  std::string html =
+      "<div class=\"scroll\"><table class=\"sortable sites\"><thead><tr><th><button "
+      "type=\"button\">Where</button></th>";
+  for (std::size_t kind : order) {
+    html += column(kind_title(profile.kinds[kind].type));
+    if (kind == first_kind) html += column("with callees");
+  }
+  html += "</tr></thead>\n<tbody>\n";
+  const auto cell = [&](std::int64_t value, std::size_t kind) {
+    return fmt::format("<td data-v=\"{}\">{}</td>", value, amount(value, profile.kinds[kind].unit));
+  };
+  for (const Row& row : sorted) {
+    const std::string place = row.line.place(true);
+    html +=
+        fmt::format("<tr><th scope=\"row\" title=\"{}\">{}{}</th>", html_escaped(row.line.text()),
+                    html_escaped(row.line.function),
+                    place.empty() ? "" : fmt::format(" <small>{}</small>", html_escaped(place)));
+    for (std::size_t kind : order) {
+      html += cell(row.flat[kind], kind);
+      if (kind == first_kind) html += cell(row.cumulative, kind);
+    }
+    html += "</tr>\n";
+  }
+  return html + "</tbody></table></div>\n";
+}
+
+}  // namespace
+
+Page flame_page(const Profile& profile, const std::string& title,
+                const std::vector<std::string>& notes) {
+  const FlameGraph graph(profile);
+  Page page;
+  page.title = !title.empty() ? title : "Heap of " + graph.frames().front().line.function;
+  page.lead = lead(profile, notes);
+  page.style = kFlameStyle;
+  page.script = kFlameScript;
+  const Profile::Kind& kind = profile.kinds[graph.first_kind()];
+  page.sections.push_back(
+      {"flames", "Who called for it",
+       "A box is a call: its width is what was allocated in it and in what it called, below it. "
+       "Colours tell modules apart.",
+       fmt::format("{}<p class=\"shown\">{}: {} in all.</p>\n{}<script type=\"application/json\" "
+                   "id=\"flame-data\">{}</script>\n",
+                   switches(profile, graph), kind_title(kind.type),
+                   amount(graph.nodes().front().values[graph.first_kind()], kind.unit),
+                   graph.to_html(), graph.to_json())});
+  page.sections.push_back({"sites", "Where it was allocated",
+                           "Library code (std::, operator new) counts for the line that called "
+                           "it. Choose a column's title to sort by it.",
+                           sites_table(profile, graph.first_kind())});
+  return page;
+}
+
+}  // namespace strata::cli

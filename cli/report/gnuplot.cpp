@@ -1,0 +1,136 @@
+#include "report/gnuplot.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
+
+#include "input/usage_error.h"
+#include "process/output_capture.h"
+#include "process/program.h"
+#include "process/run_process.h"
+#include "report/gnuplot_script.h"
+#include "report/svg.h"
+
+namespace strata::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A hundred plots take a second or two.
+constexpr double kTimeoutSeconds = 120;
+
+/// A folder of our own that is gone when we are.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string path = fs::temp_directory_path() / "strata-report-XXXXXX";
+    if (::mkdtemp(path.data()) == nullptr) {
+      throw std::system_error(errno, std::generic_category(), "no temporary folder like " + path);
+    }
+    path_ = path;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  fs::path file(const std::string& name) const { return path_ / name; }
+
+ private:
+  fs::path path_;
+};
+
+std::string find_gnuplot() {
+  try {
+    return find_program("gnuplot");
+  } catch (const UsageError&) {
+    throw std::runtime_error(
+        "gnuplot draws the plots and is not installed; on Debian: apt-get install gnuplot-nox");
+  }
+}
+
+void run_gnuplot(const std::string& script, const TemporaryFolder& folder) {
+  std::string file = folder.file("plots.gp");
+  std::ofstream(file) << "set encoding utf8\n" << script;
+  OutputCapture output;
+  ProcessPlan plan;
+  plan.program = find_gnuplot();
+  plan.arguments = {"gnuplot", "--default-settings", file};
+  plan.environment = Environment::inherited();
+  plan.environment.set("LC_ALL", "C.UTF-8");
+  plan.output_fd = plan.error_fd = output.fd();
+  plan.timeout_s = kTimeoutSeconds;
+  ProcessResult result;
+  int interruption = 0;
+  {
+    SignalWatch signals;
+    result = run_process(plan, signals);
+    interruption = signals.interruption();
+  }
+  if (interruption != 0) die_by_signal(interruption);
+  if (!result.succeeded()) {
+    throw std::runtime_error(fmt::format("gnuplot could not draw the plots ({}): {}",
+                                         describe_end(result, kTimeoutSeconds), output.tail(3)));
+  }
+}
+
+std::string contents_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+Drawings draw(const std::vector<Plot>& plots, const std::vector<SeriesStyle>& styles) {
+  Drawings drawings;
+  if (plots.empty()) return drawings;
+  TemporaryFolder folder;
+  std::string script;
+  for (const Plot& plot : plots) {
+    script += gnuplot_script(plot, styles, Medium::kSvg, folder.file(plot.id + ".svg"));
+  }
+  run_gnuplot(script, folder);
+  for (const Plot& plot : plots) {
+    std::string drawing = contents_of(folder.file(plot.id + ".svg"));
+    std::string svg = tidy_svg(drawing, plot);
+    if (svg.empty()) {
+      throw std::runtime_error(fmt::format("gnuplot drew nothing that is an SVG for {}", plot.id));
+    }
+    drawings.svgs.push_back(std::move(svg));
+    if (drawings.shapes.empty()) drawings.shapes = shape_definitions(drawing);
+  }
+  return drawings;
+}
+
+std::vector<std::string> write_pictures(const std::vector<Plot>& plots,
+                                        const std::vector<SeriesStyle>& styles,
+                                        const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!fs::is_directory(folder)) {
+    throw UsageError(
+        fmt::format("--png cannot make the folder '{}': {}; give one that you may write", folder,
+                    error ? error.message() : "there is a file of that name"));
+  }
+  TemporaryFolder scratch;
+  std::string script;
+  std::vector<std::string> files;
+  for (const Plot& plot : plots) {
+    files.push_back(fs::path(folder) / (plot.id + ".png"));
+    script += gnuplot_script(plot, styles, Medium::kPng, files.back());
+  }
+  if (!plots.empty()) run_gnuplot(script, scratch);
+  return files;
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,267 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "output/table.h"
+#include "report/plot_parts.h"
+#include "report/plots.h"
+
+namespace strata::cli {
+namespace {
+
+constexpr double kNanosecond = 1e-9;
+/// A percentile is drawn as long as this many operations took longer.
+constexpr double kFewestBeyond = 5;
+constexpr double kBinsPerDecade = 20;
+constexpr int kHillsHeight = 210;  ///< of all together, as far as each stays within the next two
+constexpr int kLowestHill = 26;
+constexpr int kHighestHill = 56;
+
+struct Drawn {
+  Entry entry;
+  const ReportRow::Latency* latency;
+};
+
+std::vector<Drawn> with_latency(const Cell& cell, const std::string& kind) {
+  std::vector<Drawn> found;
+  for (const Entry& entry : cell.entries) {
+    if (!entry.row->ok) continue;
+    for (const ReportRow::Latency& latency : entry.row->latencies) {
+      if (latency.kind == kind && !latency.buckets.empty()) found.push_back({entry, &latency});
+    }
+  }
+  return found;
+}
+
+double total(const ReportRow::Latency& latency) {
+  double sum = 0;
+  for (const ReportRow::Latency::Bucket& bucket : latency.buckets) sum += bucket.count;
+  return sum;
+}
+
+/// Latency over the share of operations that were at least as fast, out to where few are
+/// left.
+std::vector<std::pair<double, double>> percentile_curve(const ReportRow::Latency& latency) {
+  std::vector<std::pair<double, double>> points;
+  double all = total(latency);
+  double below = 0;
+  for (const ReportRow::Latency::Bucket& bucket : latency.buckets) {
+    double middle = (bucket.lower + bucket.upper) / 2 * kNanosecond;
+    if (points.empty()) points.emplace_back(0, middle);
+    below += bucket.count;
+    if (all - below < kFewestBeyond) break;
+    double position = percentile_position(below / all);
+    // Buckets are 1% wide: most say nothing that a reader could see.
+    bool is_new = position > points.back().first + 0.01 || middle > points.back().second * 1.03;
+    if (is_new && position >= points.back().first) points.emplace_back(position, middle);
+  }
+  return points;
+}
+
+/// Where the smallest share `below` of all operations ends, in seconds.
+double quantile(const ReportRow::Latency& latency, double below) {
+  double wanted = below * total(latency);
+  for (const ReportRow::Latency::Bucket& bucket : latency.buckets) {
+    wanted -= bucket.count;
+    if (wanted <= 0) return (bucket.lower + bucket.upper) / 2 * kNanosecond;
+  }
+  return latency.max * kNanosecond;
+}
+
+/// "strata 41 ns, system 155 ns": the first, and the baseline if that is another.
+std::string first_and_baseline(const Arrangement& all, const Cell& cell,
+                               const std::vector<Drawn>& sorted, double share) {
+  const Drawn& best = sorted.front();
+  std::string text = fmt::format("{} {}", who(all, best.entry).name,
+                                 brief(Quantity::kSeconds, quantile(*best.latency, share)));
+  const ReportRow* base = baseline_of(cell, best.entry, all.series);
+  for (const Drawn& other : sorted) {
+    if (other.entry.row != base || base == best.entry.row) continue;
+    text += fmt::format(", {} {}", who(all, other.entry).name,
+                        brief(Quantity::kSeconds, quantile(*other.latency, share)));
+  }
+  return text;
+}
+
+void sort_by(std::vector<Drawn>& drawn, double share) {
+  std::stable_sort(drawn.begin(), drawn.end(), [&](const Drawn& a, const Drawn& b) {
+    return quantile(*a.latency, share) < quantile(*b.latency, share);
+  });
+}
+
+std::string alt_text(const Arrangement& all, const Cell& cell, const Plot& plot,
+                     const std::vector<Drawn>& drawn) {
+  std::string alt = cell.name() + ": " + plot.title + ".";
+  for (const Drawn& one : drawn) {
+    alt += fmt::format(" {}:", who(all, one.entry).name);
+    for (const auto& [name, value] : one.latency->percentiles) {
+      alt += fmt::format(" {} {}", name, brief(Quantity::kSeconds, value * kNanosecond));
+    }
+    alt += ".";
+  }
+  return alt;
+}
+
+std::string clock_note(const std::vector<Drawn>& drawn) {
+  double cost = 0;
+  for (const Drawn& one : drawn) cost = std::max(cost, one.latency->timer_cost);
+  return fmt::format("reading the clock is {} of each",
+                     brief(Quantity::kSeconds, cost * kNanosecond));
+}
+
+/// The share of the operations in each of the bins of equal width on a log axis.
+std::map<int, double> binned(const ReportRow::Latency& latency) {
+  std::map<int, double> bins;
+  double all = total(latency);
+  auto bin_of = [](double ns) { return std::log10(std::max(ns, 1e-3)) * kBinsPerDecade; };
+  for (const ReportRow::Latency::Bucket& bucket : latency.buckets) {
+    // A bucket on the border of two bins belongs to both, by its parts.
+    double low = bin_of(bucket.lower);
+    double high = std::max(bin_of(bucket.upper), low + 1e-9);
+    for (int bin = static_cast<int>(std::floor(low)); bin < high; ++bin) {
+      double part =
+          (std::min(high, bin + 1.0) - std::max(low, static_cast<double>(bin))) / (high - low);
+      if (part > 0) bins[bin] += bucket.count * part / all;
+    }
+  }
+  return bins;
+}
+
+double bin_start(int bin) { return std::pow(10, bin / kBinsPerDecade) * kNanosecond; }
+
+/// An outline over the bins, `bottom` where there is nothing and one higher at the highest.
+std::vector<std::pair<double, double>> hill(const std::map<int, double>& bins, double bottom,
+                                            double low, double high) {
+  double highest = 0;
+  for (const auto& [bin, share] : bins) highest = std::max(highest, share);
+  std::vector<std::pair<double, double>> outline = {{low, bottom}};
+  auto clipped = [&](int bin) { return std::clamp(bin_start(bin), low, high); };
+  std::optional<int> before;
+  for (const auto& [bin, share] : bins) {
+    if (bin_start(bin + 1) <= low || bin_start(bin) >= high) continue;
+    if (bin - 1 != before) {  // down to the ground, and up again where there is something
+      if (before) outline.emplace_back(clipped(*before + 1), bottom);
+      outline.emplace_back(clipped(bin), bottom);
+    }
+    double y = bottom + 0.88 * share / highest;
+    outline.emplace_back(clipped(bin), y);
+    outline.emplace_back(clipped(bin + 1), y);
+    before = bin;
+  }
+  if (before) outline.emplace_back(clipped(*before + 1), bottom);
+  outline.emplace_back(high, bottom);
+  return outline;
+}
+
+}  // namespace
+
+std::vector<std::string> latency_kinds(const Cell& cell) {
+  std::vector<std::string> kinds;
+  for (const Entry& entry : cell.entries) {
+    for (const ReportRow::Latency& latency : entry.row->latencies) {
+      if (std::find(kinds.begin(), kinds.end(), latency.kind) == kinds.end())
+        kinds.push_back(latency.kind);
+    }
+  }
+  return kinds;
+}
+
+Plot percentile_plot(const Arrangement& all, const Cell& cell, const std::string& kind) {
+  Plot plot;
+  std::vector<Drawn> drawn = with_latency(cell, kind);
+  if (drawn.empty()) return plot;
+  double low = INFINITY;
+  double high = 0;
+  double furthest = 0;
+  std::vector<EndLabel> ends;
+  for (const Drawn& one : drawn) {
+    Mark line{Mark::Kind::kLine, one.entry.series, percentile_curve(*one.latency), {}};
+    for (const auto& [x, y] : line.points) {
+      low = std::min(low, y);
+      high = std::max(high, y);
+      furthest = std::max(furthest, x);
+    }
+    line.tip = fmt::format("{}, {}: p50 {}, p99 {}", who(all, one.entry).name, kind,
+                           brief(Quantity::kSeconds, quantile(*one.latency, 0.5)),
+                           brief(Quantity::kSeconds, quantile(*one.latency, 0.99)));
+    ends.push_back({one.entry.series, line.points.back().second, who(all, one.entry).name});
+    plot.marks.push_back(std::move(line));
+  }
+  plot.id = cell.id + "-" + slug(kind) + "-percentiles";
+  plot.x = percentile_axis(furthest);
+  plot.y = log_axis(Quantity::kSeconds, "", low * 0.8, high * 1.2);
+  plot.left = 58;
+  plot.height = 280;
+  for (EndLabel& end : ends) end.y = plot.y.position(end.y);
+  label_ends(plot, std::move(ends));
+  sort_by(drawn, 0.99);
+  plot.title = fmt::format("99% of {} calls take at most: {}", kind,
+                           first_and_baseline(all, cell, drawn, 0.99));
+  plot.note = fmt::format(
+      "Latency of {} by percentile; both axes give the slowest calls room. "
+      "Less is better; {}.",
+      kind, clock_note(drawn));
+  plot.place = cell.name();
+  plot.alt = alt_text(all, cell, plot, drawn);
+  return plot;
+}
+
+Plot histogram_plot(const Arrangement& all, const Cell& cell, const std::string& kind) {
+  Plot plot;
+  std::vector<Drawn> drawn = with_latency(cell, kind);
+  if (drawn.empty()) return plot;
+  sort_by(drawn, 0.5);
+  double low = INFINITY;
+  double high = 0;
+  std::size_t longest = 0;
+  for (const Drawn& one : drawn) {
+    low = std::min(low, quantile(*one.latency, 0.001));
+    high = std::max(high, quantile(*one.latency, 0.995));
+    longest = std::max(longest, display_width(fitting_name(who(all, one.entry).name)));
+  }
+  low *= 0.75;
+  high *= 1.6;
+  double count = static_cast<double>(drawn.size());
+  plot.id = cell.id + "-" + slug(kind) + "-histogram";
+  plot.x = log_axis(Quantity::kSeconds, "", low, high);
+  plot.y.low = 0;
+  plot.y.high = count;
+  plot.has_y_grid = false;
+  plot.left = room_for(longest);
+  plot.right = room_for(8);
+  int hill_height =
+      std::clamp(kHillsHeight / static_cast<int>(drawn.size()), kLowestHill, kHighestHill);
+  plot.height = static_cast<int>(drawn.size()) * hill_height + 52;
+  double indent = 7.0 / (Plot::kWidth - plot.left - plot.right);
+  double y = count;
+  for (const Drawn& one : drawn) {
+    y -= 1;
+    double median = quantile(*one.latency, 0.5);
+    std::string value = brief(Quantity::kSeconds, median);
+    Mark shape{Mark::Kind::kArea, one.entry.series, hill(binned(*one.latency), y, low, high), {}};
+    shape.tip = fmt::format("{}, {}: median {}", who(all, one.entry).name, kind, value);
+    plot.marks.push_back(std::move(shape));
+    plot.marks.push_back({Mark::Kind::kWhisk,
+                          one.entry.series,
+                          {{median, y}, {median, y + 0.88}},
+                          "median " + value});
+    plot.texts.push_back({-indent, plot.y.position(y + 0.3), fitting_name(who(all, one.entry).name),
+                          Text::Align::kRight, one.entry.series, false});
+    plot.texts.push_back(
+        {1 + indent, plot.y.position(y + 0.3), value, Text::Align::kLeft, kNobody, false});
+  }
+  plot.title = fmt::format("Half of the {} calls take at most: {}", kind,
+                           first_and_baseline(all, cell, drawn, 0.5));
+  plot.note = fmt::format(
+      "How often {} took how long, each contender against its own peak; the line "
+      "and the number are its median; {}.",
+      kind, clock_note(drawn));
+  plot.place = cell.name();
+  plot.alt = alt_text(all, cell, plot, drawn);
+  return plot;
+}
+
+}  // namespace strata::cli

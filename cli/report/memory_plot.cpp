@@ -1,0 +1,95 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/plot_parts.h"
+#include "report/plots.h"
+
+namespace strata::cli {
+namespace {
+
+/// The last point under load: before anything is given back.
+const ReportRow::Point* end_of_load(const ReportRow& row) {
+  const ReportRow::Point* end = nullptr;
+  for (const ReportRow::Point& point : row.timeline) {
+    if (point.phase == "load") end = &point;
+  }
+  return end;
+}
+
+double peak(const ReportRow& row) {
+  double highest = 0;
+  for (const ReportRow::Point& point : row.timeline) highest = std::max(highest, point.rss_bytes);
+  return highest;
+}
+
+/// "strata 4 of 10 MiB": what is left at the end of what there was at most.
+std::string kept_of_peak(const std::string& name, const ReportRow& row) {
+  double most = peak(row);
+  ChosenUnit unit = unit_for(Quantity::kBytes, most);
+  return fmt::format("{} {} of {} {}", name,
+                     three_digits(row.timeline.back().rss_bytes / unit.size),
+                     three_digits(most / unit.size), unit.name);
+}
+
+}  // namespace
+
+Plot memory_plot(const Arrangement& all, const Cell& cell) {
+  Plot plot;
+  std::vector<Entry> drawn;
+  for (const Entry& entry : cell.entries) {
+    if (entry.row->ok && entry.row->timeline.size() > 1) drawn.push_back(entry);
+  }
+  if (drawn.empty()) return plot;
+  double highest = 0;
+  double latest = 0;
+  std::vector<EndLabel> ends;
+  for (const Entry& entry : drawn) {
+    const Series& series = who(all, entry);
+    Mark line{Mark::Kind::kLine, entry.series, {}, kept_of_peak(series.name, *entry.row)};
+    for (const ReportRow::Point& point : entry.row->timeline) {
+      line.points.emplace_back(point.t_s, point.rss_bytes);
+      latest = std::max(latest, point.t_s);
+    }
+    highest = std::max(highest, peak(*entry.row));
+    ends.push_back({entry.series, line.points.back().second, series.name});
+    plot.marks.push_back(std::move(line));
+    if (const ReportRow::Point* end = end_of_load(*entry.row)) {
+      plot.marks.push_back({Mark::Kind::kDots,
+                            entry.series,
+                            {{end->t_s, end->rss_bytes}},
+                            series.name + ": end of the load"});
+    }
+  }
+  plot.id = cell.id + "-memory";
+  plot.height = 260;
+  plot.left = 48;
+  plot.x = linear_axis(Quantity::kSeconds, "time since the load began", latest);
+  plot.x.high = latest;
+  std::erase_if(plot.x.ticks, [&](const Tick& tick) { return tick.at > latest * 1.0001; });
+  plot.y = linear_axis(Quantity::kBytes, "resident memory", highest);
+  for (EndLabel& end : ends) end.y = plot.y.position(end.y);
+  label_ends(plot, std::move(ends));
+  std::stable_sort(drawn.begin(), drawn.end(), [](const Entry& a, const Entry& b) {
+    return a.row->timeline.back().rss_bytes < b.row->timeline.back().rss_bytes;
+  });
+  const Entry& best = drawn.front();
+  plot.title = "After the load stays: " + kept_of_peak(who(all, best).name, *best.row);
+  const ReportRow* base = baseline_of(cell, best, all.series);
+  for (const Entry& entry : drawn) {
+    if (entry.row == base && base != best.row) {
+      plot.title += fmt::format(", {}", kept_of_peak(who(all, entry).name, *entry.row));
+    }
+  }
+  plot.note =
+      "Resident memory of the first run, seen from outside; the mark on each line is the end "
+      "of the load. Less is better.";
+  plot.place = cell.name();
+  plot.alt = plot.place + ": " + plot.title + ".";
+  for (const Entry& entry : drawn) {
+    plot.alt += fmt::format(" {}.", kept_of_peak(who(all, entry).name, *entry.row));
+  }
+  return plot;
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,162 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "output/table.h"
+#include "report/plot_parts.h"
+#include "report/plots.h"
+
+namespace strata::cli {
+namespace {
+
+constexpr int kRowHeight = 20;
+/// More cells than this are a wall of dots; the table has them all.
+constexpr std::size_t kMostCells = 40;
+
+/// The number of one contender in one cell, as a share of its baseline's.
+struct Share {
+  int series;
+  double at;
+  double low;
+  double high;
+};
+
+struct OverviewRow {
+  const Cell* cell;
+  std::vector<Share> shares;
+};
+
+/// Of speed, so that more is better whatever the metric counts.
+Share as_speed(Share share, const std::string& metric) {
+  if (more_is_better(metric)) return share;
+  double low = share.low;
+  share.at = 1 / share.at;
+  share.low = share.high > 0 ? 1 / share.high : 0;
+  share.high = low > 0 ? 1 / low : 0;
+  return share;
+}
+
+OverviewRow row_of(const Arrangement& all, const Cell& cell, const std::string& metric) {
+  OverviewRow row{&cell, {}};
+  std::string used = metric.empty() ? speed_metric(cell) : metric;
+  if (used.empty()) return row;
+  for (const Entry& entry : cell.entries) {
+    if (baseline_of(cell, entry, all.series) == entry.row) continue;
+    ReportRow::Ratio ratio = ratio_to_baseline(cell, entry, all.series, used);
+    if (!(ratio.ratio > 0)) continue;
+    Share share{entry.series, ratio.ratio, ratio.low, ratio.high};
+    row.shares.push_back(metric.empty() ? as_speed(share, used) : share);
+  }
+  return row;
+}
+
+/// What the overview is about, in words: who is better than the baseline how often.
+std::string tally(const Arrangement& all, const std::vector<OverviewRow>& rows, bool more,
+                  const std::string& better) {
+  struct Count {
+    int better = 0;
+    int of = 0;
+    double sum = 0;
+  };
+  std::map<int, Count> counts;
+  for (const OverviewRow& row : rows) {
+    for (const Share& share : row.shares) {
+      Count& count = counts[share.series];
+      ++count.of;
+      count.better += more ? share.at > 1 : share.at < 1;
+      count.sum += std::log(share.at);
+    }
+  }
+  // Who took part in most comes first, then who is best on the geometric mean.
+  std::vector<std::tuple<int, double, std::string>> parts;
+  for (const auto& [series, count] : counts) {
+    double mean = std::exp(count.sum / count.of);
+    parts.emplace_back(
+        -count.of, more ? -mean : mean,
+        fmt::format("{} in {} of {}", all.series[static_cast<std::size_t>(series)].name,
+                    count.better, count.of));
+  }
+  std::sort(parts.begin(), parts.end());
+  std::string text;
+  for (std::size_t i = 0; i < parts.size() && i < 3; ++i) {
+    text += (i > 0 ? ", " : "") + std::get<2>(parts[i]);
+  }
+  return fmt::format("{}: {}", better, text);
+}
+
+/// What the rows that lie on the good side of the baseline have in common.
+std::string better_than(const std::string& base, const std::string& metric) {
+  if (metric.empty()) return fmt::format("Faster than {}", base);
+  if (metric == "peak_rss_bytes") return fmt::format("Leaner than {}", base);
+  if (metric == "after_rss_bytes") return fmt::format("Less kept afterwards than {}", base);
+  return fmt::format("{} {} than {}", spoken_name(metric),
+                     more_is_better(metric) ? "higher" : "lower", base);
+}
+
+}  // namespace
+
+Plot overview_plot(const Arrangement& all, const std::string& metric) {
+  Plot plot;
+  std::vector<OverviewRow> rows;
+  double low = 0.8;
+  double high = 1.25;
+  std::size_t longest = 0;
+  std::string base;
+  for (const Cell& cell : all.cells) {
+    OverviewRow row = row_of(all, cell, metric);
+    if (row.shares.empty()) continue;
+    for (const Share& share : row.shares) {
+      low = std::min(low, share.at);
+      high = std::max(high, share.at);
+    }
+    const ReportRow* first = baseline_of(cell, cell.entries.front(), all.series);
+    if (first != nullptr) base = first->contender;
+    longest = std::max(longest, display_width(fitting_name(cell.name())));
+    rows.push_back(std::move(row));
+  }
+  if (rows.size() < 2 || rows.size() > kMostCells) return plot;
+  bool is_speed = metric.empty();
+  bool more = is_speed || more_is_better(metric);
+  plot.id = is_speed ? "overview-speed" : "overview-" + slug(metric);
+  plot.x = log_axis(Quantity::kRatio, "", low / 1.12, high * 1.12);
+  plot.left = room_for(longest);
+  plot.right = 16;
+  double count = static_cast<double>(rows.size());
+  plot.height = static_cast<int>(count) * kRowHeight + 52;
+  plot.y.low = -0.5;
+  plot.y.high = count - 0.5;
+  for (double y = 0; y < count; y += 1) plot.y.ticks.push_back({y, "", 0});
+  plot.marks.push_back(
+      {Mark::Kind::kDashed, kNobody, {{1, -0.5}, {1, count - 0.5}}, base + " is 1"});
+  double indent = -7.0 / (Plot::kWidth - plot.left - plot.right);
+  std::map<int, Mark> dots;
+  double y = count;
+  for (const OverviewRow& row : rows) {
+    y -= 1;
+    plot.texts.push_back({indent, plot.y.position(y), fitting_name(row.cell->name()),
+                          Text::Align::kRight, kNobody, false});
+    plot.alt += fmt::format(" {}:", row.cell->name());
+    for (const Share& share : row.shares) {
+      const std::string& name = all.series[static_cast<std::size_t>(share.series)].name;
+      Mark& mark = dots.try_emplace(share.series, Mark{Mark::Kind::kDots, share.series, {}, name})
+                       .first->second;
+      mark.points.emplace_back(share.at, y);
+      plot.alt += fmt::format(" {} {}", name, brief(Quantity::kRatio, share.at));
+    }
+    plot.alt += ".";
+  }
+  for (auto& [series, mark] : dots) plot.marks.push_back(std::move(mark));
+  plot.needs_legend = true;
+  plot.title = tally(all, rows, more, better_than(base, metric));
+  plot.note = fmt::format("{} as a share of {}'s, one line per load; {} is better.",
+                          is_speed ? "Speed" : spoken_name(metric), base, more ? "right" : "left");
+  capitalize(plot.note);
+  capitalize(plot.title);
+  plot.alt = plot.title + "." + plot.alt;
+  return plot;
+}
+
+}  // namespace strata::cli

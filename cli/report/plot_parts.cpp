@@ -1,0 +1,78 @@
+#include "report/plot_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "output/table.h"
+
+namespace strata::cli {
+namespace {
+
+constexpr double kCharacterWidth = 7.2;  ///< of the text's 12 units, on average
+constexpr std::size_t kLongestName = 20;
+constexpr int kLabelHeight = 13;
+
+/// The first or last characters of UTF-8 text, never half a character.
+std::string head_of(const std::string& text, std::size_t bytes) {
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;
+  return text.substr(0, bytes);
+}
+std::string tail_of(const std::string& text, std::size_t bytes) {
+  std::size_t at = text.size() - bytes;
+  while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) ++at;
+  return text.substr(at);
+}
+
+}  // namespace
+
+int room_for(std::size_t longest) {
+  return static_cast<int>(static_cast<double>(longest) * kCharacterWidth) + 12;
+}
+
+std::string fitting_name(const std::string& name) {
+  if (display_width(name) <= kLongestName || name.size() <= kLongestName) return name;
+  return head_of(name, kLongestName - 9) + "…" + tail_of(name, 8);
+}
+
+double area_height(const Plot& plot) { return plot.height - 52.0; }
+
+void label_ends(Plot& plot, std::vector<EndLabel> labels) {
+  std::vector<double> wanted;
+  std::size_t longest = 0;
+  for (EndLabel& label : labels) {
+    label.text = fitting_name(label.text);
+    wanted.push_back(label.y);
+    longest = std::max(longest, display_width(label.text));
+  }
+  plot.right = std::max(plot.right, room_for(longest) + 3);
+  wanted = spread_apart(std::move(wanted), kLabelHeight / area_height(plot), 0, 1);
+  double indent = 9.0 / (Plot::kWidth - plot.left - plot.right);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    plot.texts.push_back(
+        {1 + indent, wanted[i], labels[i].text, Text::Align::kLeft, labels[i].series, false});
+  }
+}
+
+const Series& who(const Arrangement& all, const Entry& entry) {
+  return all.series[static_cast<std::size_t>(entry.series)];
+}
+
+void capitalize(std::string& sentence) {
+  if (sentence.empty()) return;
+  sentence[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence[0])));
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  if (names.empty()) return {};
+  std::string text = names.front();
+  bool is_long = names.size() > 4;
+  std::size_t shown = is_long ? 2 : names.size() - 1;
+  for (std::size_t i = 1; i < shown; ++i) text += ", " + names[i];
+  if (is_long) return text + fmt::format(" and {} more", names.size() - 2);
+  if (names.size() > 1) text += " and " + names.back();
+  return text;
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "report/cells.h"
+#include "report/plot.h"
+
+/// \file  What the kinds of plots share.
+
+namespace strata::cli {
+
+/// Room for names of `longest` characters in a plot's text size.
+int room_for(std::size_t longest);
+
+/// Cut in the middle if it is longer than fits beside a plot.
+std::string fitting_name(const std::string& name);
+
+/// Height of the plotting area in the units of the plot.
+double area_height(const Plot& plot);
+
+/// The name of a line beside the height at which it ends.
+struct EndLabel {
+  int series;
+  double y;  ///< share of the plotting area
+  std::string text;
+};
+/// Puts the labels right of the plotting area, moved apart so that all can be read, and makes room.
+void label_ends(Plot& plot, std::vector<EndLabel> labels);
+
+const Series& who(const Arrangement& all, const Entry& entry);
+
+/// "a, b and c"; "a, b and 3 more" from five on.
+std::string listed(const std::vector<std::string>& names);
+
+/// The first letter of a sentence.
+void capitalize(std::string& sentence);
+
+}  // namespace strata::cli

@@ -1,0 +1,61 @@
+#include "report/plots.h"
+
+#include <algorithm>
+
+namespace strata::cli {
+namespace {
+
+constexpr const char* kPeak = "peak_rss_bytes";
+
+bool has_metric(const Arrangement& all, const std::string& metric) {
+  for (const Cell& cell : all.cells) {
+    for (const Entry& entry : cell.entries) {
+      if (entry.row->metric(metric) != nullptr) return true;
+    }
+  }
+  return false;
+}
+
+void keep(PlotGroup& plots, Plot plot) {
+  if (!plot.marks.empty()) plots.push_back(std::move(plot));
+}
+
+}  // namespace
+
+std::vector<PlotGroup> cell_plots(const Arrangement& all, const Cell& cell) {
+  std::vector<PlotGroup> groups;
+  PlotGroup numbers;
+  std::string speed = speed_metric(cell);
+  if (!speed.empty()) keep(numbers, metric_plot(all, cell, speed));
+  keep(numbers, metric_plot(all, cell, kPeak));
+  keep(numbers, memory_plot(all, cell));
+  groups.push_back(std::move(numbers));
+  for (const std::string& kind : latency_kinds(cell)) {
+    PlotGroup latencies;
+    keep(latencies, percentile_plot(all, cell, kind));
+    keep(latencies, histogram_plot(all, cell, kind));
+    groups.push_back(std::move(latencies));
+  }
+  std::erase_if(groups, [](const PlotGroup& group) { return group.empty(); });
+  return groups;
+}
+
+PlotGroup overview_plots(const Arrangement& all) {
+  PlotGroup plots;
+  keep(plots, overview_plot(all, ""));
+  for (const char* metric : {"alloc_p99_ns", kPeak, "after_rss_bytes"}) {
+    if (has_metric(all, metric)) keep(plots, overview_plot(all, metric));
+  }
+  return plots;
+}
+
+PlotGroup sweep_plots(const Arrangement& all, const Sweep& sweep) {
+  PlotGroup plots;
+  const Cell& first = all.cells[sweep.points.front().second];
+  std::string speed = speed_metric(first);
+  if (!speed.empty()) keep(plots, sweep_plot(all, sweep, speed));
+  keep(plots, sweep_plot(all, sweep, kPeak));
+  return plots;
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,335 @@
+#include "report/report_data.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "input/usage_error.h"
+#include "report/cells.h"
+#include "report/gnuplot_script.h"
+#include "report/plots.h"
+#include "report/report_input.h"
+#include "report/svg.h"
+
+namespace strata::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Json summary(double median, double spread = 0.05) {
+  return {
+      {"median", median}, {"min", median * (1 - spread)}, {"max", median * (1 + spread)}, {"n", 3}};
+}
+
+Json row(const char* contender, double ops_per_s, int threads = 1) {
+  return {{"scenario", "churn"},
+          {"contender", contender},
+          {"params", {{"threads", threads}, {"runs", 3}}},
+          {"metrics", {{"ops_per_s", summary(ops_per_s)}, {"peak_rss_bytes", summary(1e6)}}},
+          {"ok", true}};
+}
+
+Json failed_row(const char* contender, int threads = 1) {
+  Json json = row(contender, 1, threads);
+  json["metrics"] = Json::object();
+  json["ok"] = false;
+  json["broken"] = true;
+  json["reason"] = "corrupted memory, in run 1 of 3";
+  return json;
+}
+
+/// One operation of `ns` nanoseconds for each of the values.
+Json latency(std::vector<double> all_ns) {
+  Json buckets = Json::array();
+  for (double ns : all_ns) buckets.push_back({ns, ns * 1.01, 1});
+  return {{"unit", "ns"},      {"timer_cost_ns", 10},  {"count", all_ns.size()},
+          {"mean", 1},         {"max", all_ns.back()}, {"percentiles", {{"p50", 5}, {"p99", 9}}},
+          {"buckets", buckets}};
+}
+
+Json results(std::vector<Json> rows) {
+  return {{"schema", "strata-results/1"}, {"machine", {{"cpu", "one"}}}, {"rows", rows}};
+}
+
+ReportData read(const Json& json, const std::string& name = "x.json") {
+  ReportData data;
+  data.add(name, json.dump());
+  return data;
+}
+
+/// What is said about a file that was changed so.
+template <typename Change>
+std::string refusal(Change change) {
+  Json json = results({row("system", 10), row("strata", 20)});
+  change(json);
+  try {
+    read(json, "dir/x.json");
+  } catch (const UsageError& error) {
+    EXPECT_EQ(error.status(), 2);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(ReportData, ReadsWhatARowHasAndLeavesEmptyWhatItLacks) {
+  Json full = row("strata", 20);
+  full["ratios"]["ops_per_s"] = {
+      {"to", "system"}, {"ratio", 2}, {"low", 1.9}, {"high", 2.1}, {"n", 3}};
+  full["values"]["ops_per_s"] = {19, 20, 21};
+  full["latencies"]["alloc"] = latency({5, 6, 9});
+  full["timeline"] = {{{"t_s", 0.5}, {"rss_bytes", 4096}, {"phase", "load"}}};
+  full["unknown"] = "ignored";
+  ReportData data = read(results({row("system", 10), full}));
+  ASSERT_EQ(data.rows.size(), 2u);
+  EXPECT_TRUE(data.rows[0].latencies.empty());
+  EXPECT_EQ(data.rows[0].ratio_of("ops_per_s"), nullptr);
+  const ReportRow& strata = data.rows[1];
+  EXPECT_DOUBLE_EQ(strata.metric("ops_per_s")->median, 20);
+  EXPECT_DOUBLE_EQ(strata.ratio_of("ops_per_s")->high, 2.1);
+  EXPECT_THAT(*strata.values_of("ops_per_s"), ElementsAre(19, 20, 21));
+  ASSERT_EQ(strata.latencies.size(), 1u);
+  EXPECT_EQ(strata.latencies[0].kind, "alloc");
+  EXPECT_EQ(strata.latencies[0].percentile("p99"), 9);
+  EXPECT_EQ(strata.latencies[0].buckets.size(), 3u);
+  EXPECT_EQ(strata.timeline[0].phase, "load");
+}
+
+TEST(ReportData, ARefusalNamesTheFileAndTheField) {
+  EXPECT_EQ(refusal([](Json& json) { json.erase("schema"); }),
+            "'dir/x.json' cannot be read as results: schema is missing");
+  EXPECT_THAT(refusal([](Json& json) { json["schema"] = "strata-results/2"; }),
+              HasSubstr("schema is 'strata-results/2', not 'strata-results/1'"));
+  EXPECT_THAT(refusal([](Json& json) { json.erase("rows"); }), HasSubstr("rows is missing"));
+  EXPECT_THAT(refusal([](Json& json) { json["rows"] = 7; }), HasSubstr("rows is no list"));
+  EXPECT_THAT(refusal([](Json& json) { json["rows"][1].erase("contender"); }),
+              HasSubstr("rows[1].contender is missing"));
+  EXPECT_THAT(refusal([](Json& json) { json["rows"][1] = "row"; }),
+              HasSubstr("rows[1] is no object"));
+  EXPECT_THAT(refusal([](Json& json) { json["rows"][0]["metrics"]["ops_per_s"]["median"] = "1"; }),
+              HasSubstr("rows[0].metrics.ops_per_s.median is no number"));
+  EXPECT_THAT(refusal([](Json& json) { json["rows"][0]["ok"] = false; }),
+              HasSubstr("rows[0].reason is missing"));
+  EXPECT_THAT(refusal([](Json& json) {
+                json["rows"][0]["latencies"]["alloc"] = latency({5, 6});
+                json["rows"][0]["latencies"]["alloc"]["buckets"][1] = {5, 6, 1};
+              }),
+              HasSubstr("rows[0].latencies.alloc.buckets[1] is out of order"));
+}
+
+TEST(ReportData, WhatIsNoJsonIsRefusedByName) {
+  ReportData data;
+  try {
+    data.add("x.json", "{\"schema\": ");
+    FAIL() << "accepted";
+  } catch (const UsageError& error) {
+    EXPECT_STREQ(error.what(), "'x.json' is no JSON");
+  }
+}
+
+TEST(ReportData, InputIsKnownByItsContent) {
+  EXPECT_EQ(kind_of("  \n{\"schema\": 1}"), InputKind::kResults);
+  EXPECT_EQ(kind_of("scenario,contender\n"), InputKind::kUnknown);
+  EXPECT_EQ(kind_of(""), InputKind::kUnknown);
+}
+
+TEST(Arrangement, RowsWithEqualParametersAreOneCellWhateverTheirRuns) {
+  Json again = row("mimalloc", 30);
+  again["params"]["runs"] = 9;
+  ReportData data = read(results({row("system", 10), row("strata", 20, 4), again}));
+  Arrangement all = arrange(data);
+  ASSERT_EQ(all.cells.size(), 2u);
+  EXPECT_EQ(all.cells[0].name(), "churn, threads 1");
+  EXPECT_EQ(all.cells[0].entries.size(), 2u);
+  EXPECT_EQ(all.cells[1].name(), "churn, threads 4");
+  ASSERT_EQ(all.sweeps.size(), 1u);
+  EXPECT_EQ(all.sweeps[0].parameter, "threads");
+}
+
+TEST(Arrangement, AContenderLooksTheSameWhoeverElseTakesPart) {
+  ReportData few = read(results({row("strata", 20)}));
+  ReportData many = read(results({row("jemalloc", 10), row("system", 10), row("strata", 20)}));
+  Arrangement alone = arrange(few);
+  Arrangement all = arrange(many);
+  EXPECT_EQ(all.series[0].name, "system");
+  EXPECT_EQ(all.series[1].name, "strata");
+  EXPECT_EQ(all.series[1].style.colour, alone.series[0].style.colour);
+  EXPECT_NE(all.series[2].style.colour, all.series[1].style.colour);
+}
+
+TEST(Arrangement, FilesAreToldApartOnlyWhereTheyDidTheSame) {
+  ReportData data;
+  data.add("a/before.json", results({row("strata", 10)}).dump());
+  data.add("a/after.json", results({row("strata", 20)}).dump());
+  Json other = row("strata", 5);
+  other["scenario"] = "larson";
+  data.add("other.json", results({other}).dump());
+  Arrangement all = arrange(data);
+  ASSERT_EQ(all.series.size(), 3u);
+  EXPECT_EQ(all.series[0].name, "strata");
+  EXPECT_EQ(all.series[1].name, "strata (before.json)");
+  EXPECT_EQ(all.series[2].name, "strata (after.json)");
+  EXPECT_EQ(all.series[1].style.colour, all.series[2].style.colour);
+  EXPECT_NE(all.series[1].style.label, all.series[2].style.label);
+  EXPECT_EQ(all.cells[0].entries.size(), 2u);
+}
+
+TEST(Arrangement, LabelsNameMeasurementsUnlessAllAreTheSame) {
+  Json before = row("strata", 10);
+  before["label"] = "before";
+  ReportData one = read(results({before}));
+  EXPECT_EQ(arrange(one).series[0].name, "strata");
+  ReportData two = read(results({before}));
+  before["label"] = "after";
+  two.add("y.json", results({before}).dump());
+  Arrangement all = arrange(two);
+  EXPECT_EQ(all.series[0].name, "strata (before)");
+  EXPECT_EQ(all.series[1].name, "strata (after)");
+}
+
+TEST(Arrangement, RatiosAreTheRowsOwnOrThoseOfTheMedians) {
+  Json own = row("mimalloc", 30);
+  own["ratios"]["ops_per_s"] = {{"to", "system"}, {"ratio", 2.9}, {"n", 3}};
+  ReportData data = read(results({row("strata", 20), own, row("system", 10), failed_row("bad")}));
+  Arrangement all = arrange(data);
+  const Cell& cell = all.cells[0];
+  EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, cell.entries[0], all.series, "ops_per_s").ratio, 2);
+  EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, cell.entries[1], all.series, "ops_per_s").ratio, 2.9);
+  EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, cell.entries[3], all.series, "ops_per_s").ratio, 0);
+}
+
+TEST(Plots, TheBestIsFirstAndNamedAndTheFailedAreShownButNotRanked) {
+  ReportData data = read(results({row("system", 10), row("strata", 20), failed_row("bad")}));
+  Arrangement all = arrange(data);
+  Plot plot = metric_plot(all, all.cells[0], "ops_per_s");
+  EXPECT_THAT(plot.title, HasSubstr("strata is fastest: 20/s, 2.00× system"));
+  ASSERT_FALSE(plot.marks.empty());
+  EXPECT_EQ(plot.marks.front().kind, Mark::Kind::kBox);
+  EXPECT_EQ(plot.marks.front().series, 1);
+  for (const Mark& mark : plot.marks) EXPECT_NE(mark.series, 2) << "a failed row has a mark";
+  EXPECT_THAT(plot.alt, HasSubstr("bad: broken"));
+}
+
+TEST(Plots, RunsThatOverlapHaveNoWinner) {
+  ReportData data = read(results({row("system", 19.5), row("strata", 20)}));
+  Arrangement all = arrange(data);
+  EXPECT_THAT(metric_plot(all, all.cells[0], "ops_per_s").title, HasSubstr("their runs overlap"));
+}
+
+TEST(Plots, WhatTheRowsLackIsNotDrawn) {
+  ReportData data = read(results({row("system", 10)}));
+  Arrangement all = arrange(data);
+  std::vector<PlotGroup> groups = cell_plots(all, all.cells[0]);
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].size(), 2u);
+  EXPECT_TRUE(overview_plots(all).empty());
+}
+
+TEST(Plots, ACurveOfPercentilesRisesAndStaysWithinTheMeasured) {
+  std::vector<double> all_ns;
+  for (int i = 1; i <= 1000; ++i) all_ns.push_back(10 * std::pow(1.012, i));
+  Json json = row("strata", 20);
+  json["latencies"]["alloc"] = latency(all_ns);
+  ReportData data = read(results({json}));
+  Arrangement all = arrange(data);
+  Plot plot = percentile_plot(all, all.cells[0], "alloc");
+  ASSERT_EQ(plot.marks.size(), 1u);
+  const auto& points = plot.marks[0].points;
+  ASSERT_GT(points.size(), 50u);
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    EXPECT_GE(points[i].first, points[i - 1].first);
+    EXPECT_GT(points[i].second, points[i - 1].second);
+  }
+  // p90 of them is the 900th.
+  auto p90 =
+      std::find_if(points.begin(), points.end(), [](auto point) { return point.first >= 1; });
+  ASSERT_NE(p90, points.end());
+  EXPECT_NEAR(p90->second, all_ns[899] * 1.005e-9, all_ns[899] * 0.03e-9);
+  EXPECT_LE(points.back().first, percentile_position(0.9951)) << "five at least took longer";
+  EXPECT_LE(points.back().second, all_ns[995] * 1.01e-9);
+}
+
+TEST(Plots, AHillStandsOnTheGroundOnBothSides) {
+  Json json = row("strata", 20);
+  json["latencies"]["alloc"] = latency({20, 21, 22, 40, 41});
+  ReportData data = read(results({json}));
+  Arrangement all = arrange(data);
+  Plot plot = histogram_plot(all, all.cells[0], "alloc");
+  ASSERT_FALSE(plot.marks.empty());
+  const auto& outline = plot.marks[0].points;
+  ASSERT_GT(outline.size(), 6u);
+  double highest = 0;
+  for (std::size_t i = 1; i < outline.size(); ++i) {
+    bool is_upright = outline[i].first == outline[i - 1].first;
+    bool is_level = outline[i].second == outline[i - 1].second;
+    EXPECT_TRUE(is_upright || is_level) << "a slope at point " << i;
+    highest = std::max(highest, outline[i].second);
+  }
+  EXPECT_EQ(outline.front().second, 0);
+  EXPECT_EQ(outline.back().second, 0);
+  EXPECT_NEAR(highest, 0.88, 1e-9);
+}
+
+TEST(Plots, LabelsAreMovedApartAndKeepTheirOrder) {
+  std::vector<double> moved = spread_apart({0.5, 0.51, 0.9, 0.505}, 0.1, 0, 1);
+  EXPECT_NEAR(moved[3] - moved[0], 0.1, 1e-9);
+  EXPECT_NEAR(moved[1] - moved[3], 0.1, 1e-9);
+  EXPECT_NEAR(moved[2], 0.9, 1e-9);
+  for (double value : spread_apart(std::vector<double>(30, 1.0), 0.1, 0, 1)) {
+    EXPECT_GE(value, -1e-9);
+    EXPECT_LE(value, 1 + 1e-9);
+  }
+}
+
+TEST(Axis, TicksAreRoundAndInside) {
+  Axis linear = linear_axis(Quantity::kBytes, "memory", 45 * 1048576.0);
+  EXPECT_EQ(linear.title, "memory, MiB");
+  ASSERT_EQ(linear.ticks.size(), 5u);
+  EXPECT_EQ(linear.ticks[4].text, "40");
+  Axis log = log_axis(Quantity::kSeconds, "", 15e-9, 3e-6);
+  for (const Tick& tick : log.ticks) {
+    EXPECT_GE(log.position(tick.at), 0);
+    EXPECT_LE(log.position(tick.at), 1);
+  }
+  EXPECT_DOUBLE_EQ(log.position(std::sqrt(15e-9 * 3e-6)), 0.5);
+}
+
+TEST(Axis, TicksWithoutRoomAreLeftOutTheImportantLast) {
+  Axis axis = percentile_axis(3);
+  auto words = [&](double characters) {
+    std::vector<std::string> texts;
+    for (const Tick& tick : ticks_apart(axis, characters)) texts.push_back(tick.text);
+    return texts;
+  };
+  EXPECT_THAT(words(60), ::testing::UnorderedElementsAre("0", "50%", "90%", "99%", "99.9%"));
+  EXPECT_THAT(words(25), ::testing::UnorderedElementsAre("50%", "90%", "99%", "99.9%"));
+}
+
+TEST(Quantity, NumbersHaveThreeDigitsAndAFittingUnit) {
+  EXPECT_EQ(brief_metric("ops_per_s", 41555784), "41.6\u00a0M/s");
+  EXPECT_EQ(brief_metric("ns_per_op", 13.198), "13.2\u00a0ns");
+  EXPECT_EQ(brief_metric("elapsed_s", 0.9996), "1\u00a0s");
+  EXPECT_EQ(brief_metric("peak_rss_bytes", 12025856), "11.5\u00a0MiB");
+  EXPECT_EQ(brief_metric("minor_faults", 0), "0");
+  EXPECT_EQ(brief_metric("minor_faults", 2180), "2.18k");
+  EXPECT_EQ(spoken_name("after_rss_bytes_x"), "after RSS bytes x");
+}
+
+TEST(GnuplotScript, TextCanSayNothingButItself) {
+  EXPECT_EQ(gnuplot_quoted("it's `date` \"x\"\n$y"), "'it''s `date` \"x\" $y'");
+}
+
+TEST(Svg, TextIsEscaped) {
+  EXPECT_EQ(html_escaped("<script a='\"&\"'>"), "&lt;script a=&#39;&quot;&amp;&quot;&#39;&gt;");
+  Plot plot;
+  plot.alt = "\"><script>";
+  EXPECT_THAT(tidy_svg("<svg><defs></defs><g id=\"p\"></g>\n</svg>", plot),
+              Not(HasSubstr("<script>")));
+}
+
+}  // namespace
+}  // namespace strata::cli

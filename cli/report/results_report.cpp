@@ -1,0 +1,165 @@
+#include "report/results_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "input/usage_error.h"
+#include "measure/machine.h"
+#include "report/plots.h"
+#include "report/results_tables.h"
+#include "report/svg.h"
+
+namespace strata::cli {
+namespace {
+
+/// As many cells of a scenario are shown open; of more, only one.
+constexpr std::size_t kOpenCells = 2;
+/// As many scenarios have a place in the title.
+constexpr std::size_t kTitledScenarios = 3;
+
+std::string folded(const std::string& heading, const std::string& html, bool is_open) {
+  return fmt::format("<details{}><summary><b>{}</b></summary>\n{}</details>\n",
+                     is_open ? " open" : "", html_escaped(heading), html);
+}
+
+std::string counted(std::size_t count, const char* one, const char* many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+}  // namespace
+
+ResultsReport::ResultsReport(ReportData data) : data_(std::move(data)) {
+  if (data_.rows.empty()) throw UsageError("the results have no rows; there is nothing to report");
+  all_ = arrange(data_);
+  PlotGroup overview = overview_plots(all_);
+  if (!overview.empty()) {
+    Chapter chapter{"overview", "At a glance", "", {}};
+    chapter.parts.push_back({"", "", "", {std::move(overview)}, ""});
+    chapters_.push_back(std::move(chapter));
+  }
+  std::set<std::string> done;
+  for (const Cell& cell : all_.cells) {
+    if (done.insert(cell.scenario).second) add_scenario(cell.scenario);
+  }
+}
+
+void ResultsReport::add_scenario(const std::string& scenario) {
+  Chapter chapter{"scenario-" + slug(scenario), scenario, "", {}};
+  std::vector<const Cell*> cells;
+  for (const Cell& cell : all_.cells) {
+    if (cell.scenario == scenario) cells.push_back(&cell);
+  }
+  Part sweeps;
+  for (const Sweep& sweep : all_.sweeps) {
+    if (sweep.scenario != scenario) continue;
+    PlotGroup group = sweep_plots(all_, sweep);
+    if (!group.empty()) sweeps.groups.push_back(std::move(group));
+  }
+  if (!sweeps.groups.empty()) chapter.parts.push_back(std::move(sweeps));
+  for (const Cell* cell : cells) {
+    Part part;
+    part.about = cell->params;
+    part.before = failure_list(all_, *cell);
+    part.groups = cell_plots(all_, *cell);
+    part.after = cell_table(all_, *cell);
+    if (cells.size() == 1) {
+      chapter.about = std::move(part.about);
+      part.about.clear();
+    } else {
+      part.heading = cell->title.empty() ? cell->params : cell->title;
+      part.folds = cells.size() > kOpenCells;
+      part.is_open = !part.folds || cell == cells.back();
+    }
+    chapter.parts.push_back(std::move(part));
+  }
+  chapters_.push_back(std::move(chapter));
+}
+
+std::vector<Plot> ResultsReport::plots() const {
+  std::vector<Plot> plots;
+  for (const Chapter& chapter : chapters_) {
+    for (const Part& part : chapter.parts) {
+      for (const PlotGroup& group : part.groups) {
+        plots.insert(plots.end(), group.begin(), group.end());
+      }
+    }
+  }
+  return plots;
+}
+
+std::string ResultsReport::default_title() const {
+  std::vector<std::string> scenarios;
+  for (const Cell& cell : all_.cells) {
+    if (scenarios.empty() || scenarios.back() != cell.scenario) scenarios.push_back(cell.scenario);
+  }
+  if (scenarios.size() > kTitledScenarios) return "Allocators compared";
+  return fmt::format("{}: allocators compared", fmt::join(scenarios, ", "));
+}
+
+std::string ResultsReport::lead() const {
+  std::set<std::string> contenders;
+  for (const Series& series : all_.series) contenders.insert(series.contender);
+  std::size_t failed = 0;
+  for (const ReportRow& row : data_.rows) failed += row.ok ? 0 : 1;
+  std::string html = fmt::format("<p class=\"lead\">{} under {}. {}.</p>\n",
+                                 counted(contenders.size(), "contender", "contenders"),
+                                 counted(all_.cells.size(), "load", "loads"),
+                                 html_escaped(machine_line(data_.files.front().machine)));
+  bool differs = std::any_of(data_.files.begin(), data_.files.end(), [&](const ReportFile& file) {
+    return file.machine != data_.files.front().machine;
+  });
+  if (differs) {
+    html += "<p><b>The files come from different machines:</b> compare ratios, not numbers.</p>\n";
+  }
+  if (failed > 0) {
+    html += fmt::format("<p>{} of {} did not complete and are not ranked; each says why.</p>\n",
+                        failed, counted(data_.rows.size(), "row", "rows"));
+  }
+  return html;
+}
+
+Page ResultsReport::page(const std::string& title, const Drawings& drawings) const {
+  Page page;
+  page.title = title;
+  page.lead = lead();
+  page.legend = all_.series;
+  page.shapes = drawings.shapes;
+  std::size_t next = 0;
+  for (const Chapter& chapter : chapters_) {
+    Section section{chapter.id, chapter.title, chapter.about, ""};
+    for (const Part& part : chapter.parts) {
+      std::string html;
+      if (!part.about.empty()) {
+        html += fmt::format("<p class=\"about\">{}</p>\n", html_escaped(part.about));
+      }
+      html += part.before;
+      for (const PlotGroup& group : part.groups) {
+        // Two or four stand in pairs, others in threes, so that few places stay empty.
+        bool is_even = group.size() % 2 == 0;
+        html += is_even ? "<div class=\"plots pairs\">\n" : "<div class=\"plots\">\n";
+        for (const Plot& plot : group) html += figure(plot, drawings.svgs[next++]);
+        html += "</div>\n";
+      }
+      html += part.after;
+      if (part.folds) {
+        html = folded(part.heading, html, part.is_open);
+      } else if (!part.heading.empty()) {
+        html = fmt::format("<h3>{}</h3>\n", html_escaped(part.heading)) + html;
+      }
+      section.html += html;
+    }
+    page.sections.push_back(std::move(section));
+  }
+  page.sections.push_back({"table", "All results",
+                           "Choose a column's title to sort by it. Ratios are to the first "
+                           "contender or the system's malloc, with their 95% interval where there "
+                           "are enough runs; bold is the best of its load.",
+                           results_table(all_)});
+  page.sections.push_back({"machine", "Machine and versions", "", machine_html(all_, data_)});
+  return page;
+}
+
+}  // namespace strata::cli

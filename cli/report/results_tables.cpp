@@ -1,0 +1,290 @@
+#include "report/results_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include "report/plot_parts.h"
+#include "report/svg.h"
+
+namespace strata::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kPeak = "peak_rss_bytes";
+constexpr const char* kShownPercentiles[] = {"p50", "p99", "p99.9"};
+/// A metric that a smaller share of the rows has is in its cell's own table.
+constexpr double kCommonShare = 0.3;
+
+std::string head(std::string_view title, bool is_number = true) {
+  return fmt::format("<th{} scope=\"col\"><button type=\"button\">{}</button></th>",
+                     is_number ? " class=\"n\"" : "", html_escaped(title));
+}
+
+/// A cell whose number sorts as it is, however it is written.
+std::string number_cell(double value, const std::string& text, bool is_best = false,
+                        const std::string& small = {}) {
+  std::string more = small.empty() ? "" : fmt::format(" <small>{}</small>", html_escaped(small));
+  return fmt::format("<td data-v=\"{:.9g}\"{}>{}{}</td>", value, is_best ? " class=\"best\"" : "",
+                     html_escaped(text), more);
+}
+
+std::string text_cell(std::string_view text) {
+  return fmt::format("<td class=\"t\">{}</td>", html_escaped(text));
+}
+
+constexpr const char* kNoCell = "<td data-v=\"\"></td>";
+
+std::vector<std::string> common_metrics(const Arrangement& all) {
+  std::vector<std::string> order;
+  std::map<std::string, int> count;
+  int rows = 0;
+  for (const Cell& cell : all.cells) {
+    for (const Entry& entry : cell.entries) {
+      if (!entry.row->ok) continue;
+      ++rows;
+      for (const auto& [name, summary] : entry.row->metrics) {
+        if (count[name]++ == 0) order.push_back(name);
+      }
+    }
+  }
+  std::erase_if(order, [&](const std::string& name) { return count[name] < kCommonShare * rows; });
+  return order;
+}
+
+std::vector<std::string> metrics_of(const Cell& cell) {
+  std::vector<std::string> order;
+  for (const Entry& entry : cell.entries) {
+    for (const auto& [name, summary] : entry.row->metrics) {
+      if (std::find(order.begin(), order.end(), name) == order.end()) order.push_back(name);
+    }
+  }
+  return order;
+}
+
+/// Whether the row has the best median of its cell, and is better than somebody.
+bool is_best(const Cell& cell, const ReportRow& row, const std::string& metric) {
+  const Summary* mine = row.metric(metric);
+  if (mine == nullptr || !row.ok) return false;
+  bool is_better = false;
+  for (const Entry& entry : cell.entries) {
+    const Summary* other = entry.row->metric(metric);
+    if (other == nullptr || !entry.row->ok) continue;
+    double lead =
+        more_is_better(metric) ? mine->median - other->median : other->median - mine->median;
+    if (lead < 0) return false;
+    is_better |= lead > 0;
+  }
+  return is_better;
+}
+
+std::string interval(const ReportRow::Ratio& ratio) {
+  if (ratio.high <= 0) return {};
+  return fmt::format("{:.2f}–{:.2f}", ratio.low, ratio.high);
+}
+
+std::string ratio_cell(const Arrangement& all, const Cell& cell, const Entry& entry,
+                       const std::string& metric) {
+  ReportRow::Ratio ratio =
+      metric.empty() ? ReportRow::Ratio{} : ratio_to_baseline(cell, entry, all.series, metric);
+  if (metric.empty() || !(ratio.ratio > 0)) return kNoCell;
+  return number_cell(ratio.ratio, brief(Quantity::kRatio, ratio.ratio), false, interval(ratio));
+}
+
+/// Of the kind of operation that comes first.
+const ReportRow::Latency* first_latency(const ReportRow& row) {
+  return row.latencies.empty() ? nullptr : &row.latencies.front();
+}
+
+struct Columns {
+  bool has_params = false;
+  bool has_measurements = false;
+  bool has_latencies = false;
+  std::vector<std::string> metrics;
+  std::set<std::string> rated;  ///< metrics with a column of ratios beside them
+  std::size_t numbers = 0;      ///< columns of numbers
+
+  bool has_ratio(const std::string& metric) const { return rated.contains(metric); }
+};
+
+Columns columns_of(const Arrangement& all) {
+  Columns columns;
+  columns.metrics = common_metrics(all);
+  columns.rated.insert(kPeak);
+  for (const Cell& cell : all.cells) {
+    columns.rated.insert(speed_metric(cell));
+    columns.has_params |= !cell.title.empty();
+    for (const Entry& entry : cell.entries) {
+      columns.has_latencies |= first_latency(*entry.row) != nullptr;
+    }
+  }
+  for (const Series& series : all.series) columns.has_measurements |= !series.measurement.empty();
+  for (const std::string& metric : columns.metrics)
+    columns.numbers += columns.has_ratio(metric) ? 2 : 1;
+  if (columns.has_latencies) columns.numbers += std::size(kShownPercentiles);
+  return columns;
+}
+
+std::string table_row(const Arrangement& all, const Cell& cell, const Entry& entry,
+                      const Columns& columns) {
+  const ReportRow& row = *entry.row;
+  std::string html = fmt::format("<tr data-series=\"{}\"><th scope=\"row\">{}</th>", entry.series,
+                                 html_escaped(row.contender));
+  html += text_cell(cell.scenario);
+  if (columns.has_params) html += text_cell(cell.title);
+  if (columns.has_measurements) html += text_cell(row.measurement);
+  if (!row.ok) {
+    std::string why = (row.is_broken ? "broken: " : "failed: ") + row.reason;
+    return html + fmt::format("<td class=\"why\" data-v=\"\" colspan=\"{}\">{}</td></tr>\n",
+                              columns.numbers, html_escaped(why));
+  }
+  for (const std::string& metric : columns.metrics) {
+    const Summary* summary = row.metric(metric);
+    html += summary == nullptr ? kNoCell
+                               : number_cell(summary->median, brief_metric(metric, summary->median),
+                                             is_best(cell, row, metric));
+    if (columns.has_ratio(metric)) html += ratio_cell(all, cell, entry, metric);
+  }
+  if (columns.has_latencies) {
+    const ReportRow::Latency* latency = first_latency(row);
+    for (const char* name : kShownPercentiles) {
+      double value = latency != nullptr ? latency->percentile(name) : 0;
+      html += value > 0 ? number_cell(value, brief(Quantity::kSeconds, value * 1e-9)) : kNoCell;
+    }
+  }
+  return html + "</tr>\n";
+}
+
+std::string fact_name(std::string_view key) {
+  static const std::map<std::string_view, std::string_view> known = {
+      {"cpu", "processor"},        {"cores", "usable cores"}, {"memory_bytes", "memory"},
+      {"page_bytes", "OS page"},   {"libc", "C library"},     {"thp", "transparent huge pages"},
+      {"overcommit", "overcommit"}};
+  auto found = known.find(key);
+  if (found != known.end()) return std::string(found->second);
+  std::string name(key);
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
+}
+
+std::string fact_value(std::string_view key, const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number() && key.ends_with("_bytes")) {
+    return brief(Quantity::kBytes, value.get<double>());
+  }
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string facts(const ReportFile& file) {
+  std::string html = "<dl>";
+  for (const auto& [key, value] : file.machine.items()) {
+    html += fmt::format("<dt>{}</dt><dd>{}</dd>", html_escaped(fact_name(key)),
+                        html_escaped(fact_value(key, value)));
+  }
+  if (!file.strata.empty()) {
+    html += fmt::format("<dt>measured by</dt><dd>strata {}</dd>", html_escaped(file.strata));
+  }
+  return html + "</dl>\n";
+}
+
+}  // namespace
+
+std::string results_table(const Arrangement& all) {
+  Columns columns = columns_of(all);
+  std::string html = "<div class=\"scroll\" tabindex=\"0\"><table class=\"sortable\"><thead><tr>";
+  html += head("contender", false) + head("scenario", false);
+  if (columns.has_params) html += head("parameters", false);
+  if (columns.has_measurements) html += head("measurement", false);
+  for (const std::string& metric : columns.metrics) {
+    html += head(spoken_name(metric));
+    if (columns.has_ratio(metric)) html += head("ratio (95%)");
+  }
+  if (columns.has_latencies) {
+    for (const char* name : kShownPercentiles) html += head(name);
+  }
+  html += "</tr></thead>\n<tbody>\n";
+  for (const Cell& cell : all.cells) {
+    for (const Entry& entry : cell.entries) html += table_row(all, cell, entry, columns);
+  }
+  return html + "</tbody></table></div>\n";
+}
+
+std::string cell_table(const Arrangement& all, const Cell& cell) {
+  std::string html =
+      "<details><summary>All numbers</summary><div class=\"scroll\" tabindex=\"0\">"
+      "<table><thead><tr><th scope=\"col\">median (lowest–highest)</th>";
+  std::vector<Entry> shown;
+  for (const Entry& entry : cell.entries) {
+    if (entry.row->metrics.empty()) continue;
+    shown.push_back(entry);
+    html +=
+        fmt::format("<th class=\"n\" scope=\"col\">{}</th>", html_escaped(who(all, entry).name));
+  }
+  if (shown.empty()) return {};
+  html += "</tr></thead><tbody>\n";
+  for (const std::string& metric : metrics_of(cell)) {
+    html += fmt::format("<tr><th scope=\"row\">{}</th>", html_escaped(spoken_name(metric)));
+    for (const Entry& entry : shown) {
+      const Summary* summary = entry.row->metric(metric);
+      if (summary == nullptr) {
+        html += "<td></td>";
+        continue;
+      }
+      std::string range = fmt::format("{}–{}", brief_metric(metric, summary->min),
+                                      brief_metric(metric, summary->max));
+      html += number_cell(summary->median, brief_metric(metric, summary->median),
+                          is_best(cell, *entry.row, metric), summary->n > 1 ? range : "");
+    }
+    html += "</tr>\n";
+  }
+  return html + "</tbody></table></div></details>\n";
+}
+
+std::string failure_list(const Arrangement& all, const Cell& cell) {
+  std::string html;
+  for (const Entry& entry : cell.entries) {
+    const ReportRow& row = *entry.row;
+    if (row.ok) continue;
+    html += fmt::format("<li><b>{}</b> {}: {}", html_escaped(who(all, entry).name),
+                        row.is_broken ? "is broken" : "failed", html_escaped(row.reason));
+    if (!row.last_output.empty())
+      html += fmt::format("<pre>{}</pre>", html_escaped(row.last_output));
+    html += "</li>\n";
+  }
+  return html.empty() ? html : "<ul class=\"failures\">\n" + html + "</ul>\n";
+}
+
+std::string machine_html(const Arrangement& all, const ReportData& data) {
+  std::string html;
+  bool is_same = std::all_of(data.files.begin(), data.files.end(), [&](const ReportFile& file) {
+    return file.machine == data.files.front().machine && file.strata == data.files.front().strata;
+  });
+  for (const ReportFile& file : data.files) {
+    if (data.files.size() > 1 && !is_same) {
+      html += fmt::format("<h3>{}</h3>", html_escaped(file.name));
+    }
+    html += facts(file);
+    if (is_same) break;
+  }
+  html +=
+      "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">contender</th>"
+      "<th scope=\"col\">version</th><th scope=\"col\">library</th></tr></thead><tbody>\n";
+  for (std::size_t i = 0; i < all.series.size(); ++i) {
+    const ReportRow* first = nullptr;
+    for (const Cell& cell : all.cells) {
+      for (const Entry& entry : cell.entries) {
+        if (first == nullptr && entry.series == static_cast<int>(i)) first = entry.row;
+      }
+    }
+    html += fmt::format("<tr><th scope=\"row\">{}</th>{}{}</tr>\n",
+                        html_escaped(all.series[i].name), text_cell(all.series[i].version),
+                        text_cell(first != nullptr ? first->library : ""));
+  }
+  return html + "</tbody></table></div>\n";
+}
+
+}  // namespace strata::cli

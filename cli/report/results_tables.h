@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "report/cells.h"
+
+namespace strata::cli {
+
+/// One line per row of the results, sortable by each column: the metrics that most rows have,
+/// ratios with their intervals, latencies, and why a row failed.
+std::string results_table(const Arrangement& all);
+
+/// Every metric of one cell, a line each, a column for each contender.
+std::string cell_table(const Arrangement& all, const Cell& cell);
+
+/// Who failed in the cell, why, and its last words; empty if nobody did.
+std::string failure_list(const Arrangement& all, const Cell& cell);
+
+/// Machines and versions that made the numbers.
+std::string machine_html(const Arrangement& all, const ReportData& data);
+
+}  // namespace strata::cli

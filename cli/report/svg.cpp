@@ -1,0 +1,140 @@
+#include "report/svg.h"
+
+#include <fmt/format.h>
+
+#include "report/gnuplot_script.h"
+
+namespace strata::cli {
+namespace {
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at)) {
+    text.replace(at, from.size(), to);
+    at += to.size();
+  }
+}
+
+/// Takes out everything from `open` to the end of the next `close`, wherever it is found.
+void drop_between(std::string& text, std::string_view open, std::string_view close) {
+  for (std::size_t at = text.find(open); at != std::string::npos; at = text.find(open, at)) {
+    std::size_t end = text.find(close, at + open.size());
+    if (end == std::string::npos) return;
+    text.erase(at, end + close.size() - at);
+  }
+}
+
+std::string_view between(std::string_view text, std::string_view open, std::string_view close) {
+  std::size_t at = text.find(open);
+  if (at == std::string_view::npos) return {};
+  at += open.size();
+  std::size_t end = text.find(close, at);
+  return end == std::string_view::npos ? std::string_view{} : text.substr(at, end - at);
+}
+
+/// "rgb(  1,   4,   2)", as gnuplot writes it in some places, and "rgb(1,4,2)", as in others.
+void name_colour(std::string& text, ColourRole role, int number, const std::string& variable) {
+  int green = static_cast<int>(role);
+  replace_all(text, fmt::format("rgb({:3}, {:3}, {:3})", 1, green, number), variable);
+  replace_all(text, fmt::format("rgb({},{},{})", 1, green, number), variable);
+}
+
+void name_colours(std::string& text) {
+  name_colour(text, ColourRole::kInk, 0, "var(--ink)");
+  name_colour(text, ColourRole::kMuted, 0, "var(--muted)");
+  name_colour(text, ColourRole::kGrid, 0, "var(--grid)");
+  for (int i = 0; i < SeriesStyle::kColours; ++i) {
+    name_colour(text, ColourRole::kSeries, i, fmt::format("var(--s{})", i));
+    name_colour(text, ColourRole::kText, i, fmt::format("var(--t{})", i));
+  }
+}
+
+/// gnuplot opens a group for every change of pen, most of them for nothing.
+void drop_empty_groups(std::string& text) {
+  std::size_t at = 0;
+  while ((at = text.find("<g ", at)) != std::string::npos) {
+    std::size_t end = text.find('>', at);
+    if (end == std::string::npos) return;
+    std::size_t next = text.find_first_not_of(" \t\n", end + 1);
+    if (next != std::string::npos && text.compare(next, 4, "</g>") == 0) {
+      text.erase(at, next + 4 - at);
+      at = at >= 3 ? text.rfind('<', at - 1) : 0;  // its parent may be empty now
+    } else {
+      at = end;
+    }
+  }
+}
+
+/// gnuplot numbers what it plots from 1, and the first is the one that draws nothing.
+void name_marks(std::string& text, const Plot& plot) {
+  for (std::size_t i = 0; i < plot.marks.size(); ++i) {
+    const Mark& mark = plot.marks[i];
+    std::string open = fmt::format("<g id=\"p_plot_{}\" >", i + 2);
+    std::string named = mark.series == kNobody
+                            ? std::string("<g class=\"m\">")
+                            : fmt::format("<g class=\"m\" data-series=\"{}\">", mark.series);
+    replace_all(text, open, named);
+  }
+  drop_between(text, "<g id=\"p_plot_1\" >", "</g>");
+}
+
+}  // namespace
+
+std::string html_escaped(std::string_view text) {
+  std::string escaped;
+  for (char c : text) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      case '\'':
+        escaped += "&#39;";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
+}
+
+std::string tidy_svg(std::string_view drawing, const Plot& plot) {
+  std::size_t end_of_defs = drawing.find("</defs>");
+  std::size_t end = drawing.rfind("</svg>");
+  if (end_of_defs == std::string_view::npos || end == std::string_view::npos) return {};
+  // Up to the end of the group that holds everything.
+  std::string body(drawing.substr(end_of_defs + 7, drawing.rfind("</g>", end) - end_of_defs - 7));
+  name_colours(body);
+  replace_all(body, " stroke-linecap=\"butt\" stroke-linejoin=\"miter\"", "");
+  replace_all(body, " color=\"black\"", "");
+  replace_all(body, " color=\"white\"", "");
+  replace_all(body, " font-family=\"sans-serif\" font-size=\"12.00\" ", "");
+  replace_all(body, "<tspan font-family=\"sans-serif\" >", "");
+  replace_all(body, "</tspan>", "");
+  replace_all(body, "<title></title>", "");
+  replace_all(body, " shape-rendering='crispEdges'", "");
+  replace_all(body, " xml:space=\"preserve\"", "");
+  replace_all(body, "xlink:href", "href");
+  name_marks(body, plot);
+  drop_empty_groups(body);
+  replace_all(body, "\n\n", "\n");
+  return fmt::format(
+      "<svg class=\"plot\" id=\"{0}\" viewBox=\"0 0 {1} {2}\" role=\"img\" "
+      "aria-label=\"{3}\">{4}</svg>",
+      plot.id, Plot::kWidth, plot.height, html_escaped(plot.alt), body);
+}
+
+std::string shape_definitions(std::string_view drawing) {
+  std::string shapes(between(drawing, "<defs>", "<filter"));
+  replace_all(shapes, "xlink:href", "href");
+  return fmt::format("<svg class=\"shapes\" aria-hidden=\"true\"><defs>{}</defs></svg>", shapes);
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,212 @@
+#include <cstring>
+#include <list>
+#include <map>
+#include <new>
+#include <random>
+#include <string>
+#include <unordered_map>
+
+#include "cell/batches.h"
+#include "contenders/in_process/in_process.h"
+#include "scenarios/draw.h"
+
+/// \file  What C++ programs do all day: a map and a hash map of strings by number, a queue in a
+/// list, a text that is put together and thrown away. Small nodes of a few sizes, which live long
+/// and lie between short-lived strings; the container's own work is part of the time, as in a
+/// program.
+///
+/// Every value says its key, and is looked at before it goes: memory with two owners shows as a
+/// value that is not its key's. (It may break a container's links first; then the cell crashes,
+/// which is a failed row as well.)
+
+namespace strata::cell {
+namespace {
+
+constexpr Fits kFits = Fits::kHeaps;
+constexpr std::uint64_t kBatchRounds = 2'000;
+constexpr std::uint64_t kOpsPerRound = 4;  // one on each container
+constexpr std::size_t kDrawn = std::size_t{1} << 16;
+constexpr std::uint32_t kLongestString = 100;
+constexpr std::size_t kTextEnds = 4096;
+
+/// The standard's interface over a Memory; counts as a probe does. Nothing is stamped: the whole
+/// block is the container's.
+template <typename T, typename Memory>
+struct ContainerAllocator {
+  using value_type = T;
+
+  ContainerAllocator(Memory& its_memory, Worker& its_worker) noexcept
+      : memory(&its_memory), worker(&its_worker) {}
+  template <typename U>
+  ContainerAllocator(const ContainerAllocator<U, Memory>& other) noexcept  // NOLINT: rebinding
+      : memory(other.memory), worker(other.worker) {}
+
+  T* allocate(std::size_t count) {
+    void* p = memory->allocate(count * sizeof(T));
+    if (p == nullptr) {
+      ++worker->failed_allocations;
+      throw std::bad_alloc();
+    }
+    ++worker->allocations;
+    return static_cast<T*>(p);
+  }
+  void deallocate(T* p, std::size_t count) noexcept {
+    ++worker->frees;
+    memory->deallocate(p, count * sizeof(T));
+  }
+  template <typename U>
+  bool operator==(const ContainerAllocator<U, Memory>& other) const noexcept {
+    return memory == other.memory;
+  }
+
+  Memory* memory;
+  Worker* worker;
+};
+
+struct Draw {
+  std::uint32_t key;
+  std::uint32_t length;  // of the string
+};
+
+/// An operation is one on one container: a key put in or, if it is there, taken out; an entry
+/// queued, and the oldest taken; a piece of text.
+template <typename Memory>
+class Lane {
+  template <typename T>
+  using Allocator = ContainerAllocator<T, Memory>;
+  using String = std::basic_string<char, std::char_traits<char>, Allocator<char>>;
+
+ public:
+  Lane(Memory& memory, Worker& worker, std::size_t elements)
+      : elements_(elements),
+        draws_(kDrawn),
+        characters_(memory, worker),
+        map_(std::less<>(), characters_),
+        hash_map_(0, std::hash<std::uint32_t>(), std::equal_to<>(), characters_),
+        queue_(characters_),
+        text_(characters_) {
+    std::mt19937_64 random(worker.seed);
+    // Half of the keys are in a map at a time.
+    for (Draw& d : draws_) {
+      d = {between(random, 0, 2 * elements - 1), between(random, 1, kLongestString)};
+    }
+  }
+
+  template <typename Probe>
+  std::uint64_t batch(Probe& probe) {
+    for (std::uint64_t i = 0; i < kBatchRounds; ++i) {
+      const Draw& d = draws_[next_++ % kDrawn];
+      toggle(probe, map_, d);
+      toggle(probe, hash_map_, d);
+      queue(probe, d);
+      write(probe, d);
+    }
+    return kBatchRounds * kOpsPerRound;
+  }
+
+  template <typename Probe>
+  void drain(Probe&) {
+    for (const auto& [key, value] : map_) check(value, key);
+    for (const auto& [key, value] : hash_map_) check(value, key);
+    // Not clear(): buckets and text keep their memory.
+    map_ = Map(std::less<>(), characters_);
+    hash_map_ = HashMap(0, std::hash<std::uint32_t>(), std::equal_to<>(), characters_);
+    queue_ = std::list<Draw, Allocator<Draw>>(characters_);
+    text_ = String(characters_);
+  }
+
+ private:
+  using Map = std::map<std::uint32_t, String, std::less<>,
+                       Allocator<std::pair<const std::uint32_t, String>>>;
+  using HashMap =
+      std::unordered_map<std::uint32_t, String, std::hash<std::uint32_t>, std::equal_to<>,
+                         Allocator<std::pair<const std::uint32_t, String>>>;
+
+  static char letter_of(std::uint32_t key) noexcept { return static_cast<char>('!' + key % 94); }
+
+  static void check(const String& value, std::uint32_t key) noexcept {
+    for (const char c : value) {
+      if (c != letter_of(key)) [[unlikely]] {
+        report_corruption({nullptr, static_cast<std::uint32_t>(value.size()), 0});
+      }
+    }
+  }
+
+  template <typename Probe, typename Container>
+  void toggle(Probe& probe, Container& container, const Draw& d) {
+    probe.time(kAlloc, [&] {
+      auto [at, is_new] = container.try_emplace(d.key, characters_);
+      if (is_new) {
+        at->second.assign(d.length, letter_of(d.key));
+      } else {
+        check(at->second, d.key);
+        container.erase(at);
+      }
+    });
+  }
+
+  template <typename Probe>
+  void queue(Probe& probe, const Draw& d) {
+    probe.time(kAlloc, [&] {
+      queue_.push_back({d.key, ~d.key});
+      if (queue_.size() <= elements_) return;
+      const Draw oldest = queue_.front();
+      if (oldest.length != ~oldest.key) report_corruption({nullptr, sizeof oldest, 0});
+      queue_.pop_front();
+    });
+  }
+
+  template <typename Probe>
+  void write(Probe& probe, const Draw& d) {
+    probe.time(kAlloc, [&] {
+      text_.append(d.length, letter_of(d.key));
+      if (text_.size() < kTextEnds) return;
+      if (text_.back() != letter_of(d.key)) {
+        report_corruption({nullptr, static_cast<std::uint32_t>(text_.size()), 0});
+      }
+      text_ = String(characters_);
+    });
+  }
+
+  std::size_t elements_;
+  OwnMemory<Draw> draws_;
+  Allocator<char> characters_;
+  Map map_;
+  HashMap hash_map_;
+  std::list<Draw, Allocator<Draw>> queue_;
+  String text_;
+  std::size_t next_ = 0;
+};
+
+void containers(Cell& cell) {
+  const std::size_t elements = cell.count("elements");
+  const auto threads = static_cast<std::size_t>(cell.threads());
+  Needs needs;
+  needs.smallest_bytes = sizeof(void*);
+  // The hash map's buckets, twice while it grows; the text.
+  needs.largest_bytes = std::max<std::size_t>(32 * elements, 2 * kTextEnds + kLongestString);
+  needs.threads = cell.threads();
+  needs.live_blocks = threads * (6 * elements + 16);
+  needs.live_bytes =
+      threads * (2 * elements * (80 + kLongestString) + elements * 48 + 3 * needs.largest_bytes);
+  with_contender<kFits>(cell, needs, [&](auto& memory) {
+    using Memory = std::remove_reference_t<decltype(memory)>;
+    run_batches(cell, [&](Worker& worker) { return Lane<Memory>(memory, worker, elements); });
+  });
+}
+
+const Registration kContainers({
+    .name = "containers",
+    .purpose = "map, unordered_map, list and string at work",
+    .origin = {},
+    .fits = kFits,
+    .options =
+        {
+            Option::count("elements", 2000, 1, 10'000'000, "elements",
+                          "in each container, about; in each thread"),
+        },
+    .run = containers,
+});
+
+}  // namespace
+}  // namespace strata::cell

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <random>
+
+/// \file  What scenarios draw before their clocks start.
+
+namespace strata::cell {
+
+/// From low to high, both included, all alike.
+inline std::uint32_t between(std::mt19937_64& random, std::uint64_t low, std::uint64_t high) {
+  return static_cast<std::uint32_t>(low + random() % (high - low + 1));
+}
+
+/// From low to high, every power of two as likely as the next.
+inline std::uint32_t log_between(std::mt19937_64& random, std::uint64_t low, std::uint64_t high) {
+  const double octaves = std::log2(static_cast<double>(high) / static_cast<double>(low));
+  const double share = static_cast<double>(random() >> 11) * 0x1p-53;
+  return static_cast<std::uint32_t>(static_cast<double>(low) * std::exp2(octaves * share));
+}
+
+/// The mean of log_between().
+inline double mean_log_between(std::uint64_t low, std::uint64_t high) {
+  if (low == high) return static_cast<double>(low);
+  return static_cast<double>(high - low) /
+         std::log(static_cast<double>(high) / static_cast<double>(low));
+}
+
+}  // namespace strata::cell

@@ -1,0 +1,103 @@
+#include <random>
+#include <stdexcept>
+#include <thread>
+
+#include "cell/batches.h"
+#include "contenders/in_process/in_process.h"
+#include "scenarios/draw.h"
+
+/// \file  A server: each thread replaces random blocks of its table, then ends and leaves the table
+/// to its successor, which frees what its predecessor allocated. Thread caches are set up and torn
+/// down all the time, and most frees are of a thread that no longer exists.
+/// \source  P. Larson, M. Krishnan, "Memory Allocation for Long-Running Server Applications"
+/// (1998).
+///          Sizes, and 5000 blocks in each thread, as the field runs it.
+
+namespace strata::cell {
+namespace {
+
+constexpr Fits kFits = Fits::kHeaps;
+constexpr std::size_t kDrawn = std::size_t{1} << 16;
+
+struct Draw {
+  std::uint32_t place;
+  std::uint32_t bytes;
+};
+
+/// A batch is the life of one thread, its start and end included. An operation is the replacement
+/// of a block.
+template <typename Memory>
+class Lane {
+ public:
+  Lane(const Cell& cell, Memory& memory, const Worker& worker)
+      : memory_(memory),
+        blocks_(cell.count("blocks")),
+        draws_(kDrawn),
+        generation_ops_(cell.count("generation")) {
+    std::mt19937_64 random(worker.seed);
+    for (Draw& d : draws_) {
+      d = {between(random, 0, blocks_.size() - 1),
+           between(random, cell.count("smallest"), cell.count("largest"))};
+    }
+    blocks_.touch();
+  }
+
+  template <typename Probe>
+  std::uint64_t batch(Probe& probe) {
+    std::thread([&] {
+      for (std::uint64_t i = 0; i < generation_ops_; ++i) {
+        const Draw& d = draws_[next_++ % kDrawn];
+        probe.deallocate(memory_, blocks_[d.place]);
+        blocks_[d.place] = probe.allocate(memory_, d.bytes);
+      }
+      probe.worker().faults_elsewhere += detail::faults_of_thread();
+    }).join();
+    return generation_ops_;
+  }
+
+  template <typename Probe>
+  void drain(Probe& probe) {
+    for (Block& block : blocks_) probe.deallocate(memory_, block);
+  }
+
+ private:
+  Memory& memory_;
+  OwnMemory<Block> blocks_;
+  OwnMemory<Draw> draws_;
+  std::uint64_t generation_ops_;
+  std::size_t next_ = 0;
+};
+
+void larson(Cell& cell) {
+  if (cell.count("smallest") > cell.count("largest")) {
+    throw std::invalid_argument("--smallest is above --largest");
+  }
+  Needs needs;
+  needs.smallest_bytes = cell.count("smallest");
+  needs.largest_bytes = cell.count("largest");
+  needs.threads = cell.threads() + 1;  // even a single table passes from thread to thread
+  needs.live_blocks = cell.count("blocks") * static_cast<std::size_t>(cell.threads());
+  with_contender<kFits>(cell, needs, [&](auto& memory) {
+    using Memory = std::remove_reference_t<decltype(memory)>;
+    run_batches(cell, [&](Worker& worker) { return Lane<Memory>(cell, memory, worker); });
+  });
+}
+
+const Registration kLarson({
+    .name = "larson",
+    .purpose = "a server whose objects outlive the threads that made them",
+    .origin = "Larson and Krishnan's server",
+    .fits = kFits,
+    .options =
+        {
+            Option::count("blocks", 5000, 1, 10'000'000, "blocks", "alive in each thread"),
+            Option::count("smallest", 8, 1, 1 << 20, "bytes", "of a block"),
+            Option::count("largest", 1000, 1, 1 << 20, "bytes", "of a block"),
+            Option::count("generation", 20'000, 1, 1'000'000'000, "operations",
+                          "until a thread ends and the next takes its place"),
+        },
+    .run = larson,
+});
+
+}  // namespace
+}  // namespace strata::cell

@@ -1,0 +1,93 @@
+#include <random>
+#include <thread>
+
+#include "cell/batches.h"
+#include "contenders/in_process/in_process.h"
+#include "scenarios/draw.h"
+
+/// \file  Thousands of threads that live for a moment: each allocates a few blocks, frees half of
+/// them and leaves the rest to the next, as a program does that starts a thread for each request.
+/// What an allocator sets up for a thread, it sets up for each of these; what it forgets when one
+/// ends, it loses a thousand times.
+
+namespace strata::cell {
+namespace {
+
+constexpr Fits kFits = Fits::kHeaps;
+constexpr std::uint64_t kBatchThreads = 32;  // some 30 us each
+constexpr std::size_t kDrawn = std::size_t{1} << 14;
+constexpr std::uint32_t kSmallest = 16;
+constexpr std::uint32_t kLargest = 1024;
+
+/// An operation is a thread, from its start until it was waited for.
+template <typename Memory>
+class Lane {
+ public:
+  Lane(Memory& memory, const Worker& worker, std::size_t objects, LatencyKind thread_kind)
+      : memory_(memory), blocks_(objects), sizes_(kDrawn), thread_kind_(thread_kind) {
+    std::mt19937_64 random(worker.seed);
+    for (std::uint32_t& size : sizes_) size = between(random, kSmallest, kLargest);
+    blocks_.touch();
+  }
+
+  template <typename Probe>
+  std::uint64_t batch(Probe& probe) {
+    for (std::uint64_t i = 0; i < kBatchThreads; ++i) {
+      probe.time(thread_kind_, [&] { std::thread([&] { live(probe); }).join(); });
+    }
+    return kBatchThreads;
+  }
+
+  template <typename Probe>
+  void drain(Probe& probe) {
+    for (Block& block : blocks_) probe.deallocate(memory_, block);
+  }
+
+ private:
+  /// The life of a thread: frees what its predecessor left, fills the table, frees every other one.
+  template <typename Probe>
+  void live(Probe& probe) {
+    for (Block& block : blocks_) {
+      probe.deallocate(memory_, block);
+      block = probe.allocate(memory_, sizes_[next_++ % kDrawn]);
+    }
+    for (std::size_t i = 0; i < blocks_.size(); i += 2) probe.deallocate(memory_, blocks_[i]);
+    probe.worker().faults_elsewhere += detail::faults_of_thread();
+  }
+
+  Memory& memory_;
+  OwnMemory<Block> blocks_;
+  OwnMemory<std::uint32_t> sizes_;
+  LatencyKind thread_kind_;
+  std::size_t next_ = 0;
+};
+
+void thread_churn(Cell& cell) {
+  const std::size_t objects = cell.count("objects");
+  const LatencyKind thread_kind = cell.add_latency("thread");
+  Needs needs;
+  needs.smallest_bytes = kSmallest;
+  needs.largest_bytes = kLargest;
+  needs.threads = cell.threads() + 1;  // even a single lane is thread after thread
+  needs.live_blocks = objects * static_cast<std::size_t>(cell.threads());
+  with_contender<kFits>(cell, needs, [&](auto& memory) {
+    using Memory = std::remove_reference_t<decltype(memory)>;
+    run_batches(cell,
+                [&](Worker& worker) { return Lane<Memory>(memory, worker, objects, thread_kind); });
+  });
+}
+
+const Registration kThreadChurn({
+    .name = "thread-churn",
+    .purpose = "thousands of threads that allocate a little and end",
+    .origin = {},
+    .fits = kFits,
+    .options =
+        {
+            Option::count("objects", 64, 1, 1'000'000, "blocks", "that each thread allocates"),
+        },
+    .run = thread_churn,
+});
+
+}  // namespace
+}  // namespace strata::cell

@@ -1,0 +1,45 @@
+# `cpack` in the build folder makes three Debian packages of what is installed:
+#
+#   libstrata0      the shared object, to preload or to link; needs the C library only
+#   libstrata-dev   headers, archives, CMake and pkg-config files
+#   strata          the command
+#
+# Their parts are the install components library, development and tools.
+
+set(CPACK_PACKAGE_NAME strata)
+set(CPACK_PACKAGE_VENDOR "The Strata authors")
+set(CPACK_PACKAGE_CONTACT "The Strata authors <noreply@strata.invalid>")
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_COMPONENTS_ALL library development tools)
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+
+set(strata_soname libstrata${PROJECT_VERSION_MAJOR})
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME ${strata_soname})
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_COMPONENT_LIBRARY_DESCRIPTION
+    "Drop-in malloc, as a shared object
+Preload it or link it: it replaces malloc and operator new of a program,
+and returns idle memory to the system.")
+
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libstrata-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${strata_soname} (= ${PROJECT_VERSION})")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
+    "Drop-in malloc and a shelf of specialised allocators, to build with
+Headers, static libraries, and what CMake and pkg-config need.")
+
+set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME strata)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION devel)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "${strata_soname} (= ${PROJECT_VERSION})")
+set(CPACK_COMPONENT_TOOLS_DESCRIPTION
+    "Runs, compares and explains programs under any memory allocator
+The strata command.")
+
+include(CPack)

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "base/text_writer.h"
+
+namespace strata {
+
+/// Where text goes piece by piece. Neither this nor its users allocate.
+/// Its virtual function is inline and not pure: a library without the C++ runtime links it.
+/// \threads  One at a time.
+class TextSink {
+ public:
+  virtual void write(std::string_view) noexcept {}
+
+ protected:
+  ~TextSink() = default;  // never deleted through this type
+};
+
+/// A caller's buffer, as snprintf fills it: what fits, with a 0 behind it, and the count of all.
+class BufferSink final : public TextSink {
+ public:
+  BufferSink(char* buffer, std::size_t size) noexcept : buffer_(buffer), size_(size) {
+    if (size_ != 0) buffer_[0] = '\0';
+  }
+  void write(std::string_view text) noexcept override;
+  /// Characters written so far, those that did not fit included.
+  std::size_t length() const noexcept { return length_; }
+
+ private:
+  char* buffer_;
+  std::size_t size_;
+  std::size_t length_ = 0;
+};
+
+/// A file that text is appended to, or standard error (the kept one, where the program has closed
+/// its own) where there is none, or from where on it cannot be opened or written: then one warning
+/// says so.
+class FileSink final : public TextSink {
+ public:
+  /// \param path  "" for standard error; outlives this
+  explicit FileSink(const char* path) noexcept;
+  ~FileSink();
+  FileSink(const FileSink&) = delete;
+  FileSink& operator=(const FileSink&) = delete;
+  void write(std::string_view text) noexcept override;
+
+ private:
+  void flush() noexcept;
+  void turn_to_standard_error() noexcept;
+
+  const char* const path_;
+  bool is_opened_ = false;
+  int fd_;
+  TextWriter buffer_;
+};
+
+}  // namespace strata

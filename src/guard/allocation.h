@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/text_writer.h"
+#include "size_class/size_class_map.h"
+
+namespace strata {
+
+/// What the program said when it asked for an object.
+struct Allocation {
+  std::size_t bytes = 0;
+  std::size_t alignment = 0;  ///< 0: none was asked for
+  bool by_aligned_new = false;
+
+  /// The same without the alignment that every object has and nobody asked for.
+  Allocation as_said() const noexcept {
+    const bool is_plain = alignment <= SizeClassMap::kGrain && !by_aligned_new;
+    return {bytes, is_plain ? 0 : alignment, by_aligned_new};
+  }
+};
+
+/// What the program says when it gives an object back.
+struct FreeCall {
+  enum class By : std::uint8_t { kFree, kDelete };
+  static constexpr std::size_t kUnsaid = ~std::size_t{0};
+
+  By by = By::kFree;
+  std::size_t bytes = kUnsaid;
+  std::size_t alignment = kUnsaid;
+};
+
+/// Whether a call contradicts the allocation; if so, writes the sentence that says how.
+///   size       every size that is said is the one that was asked for
+///   alignment  what aligned new made goes back through aligned delete, with the same alignment,
+///   and
+///              nothing goes back with an alignment that was not asked for
+/// malloc and new are not told apart: a C++ runtime that was linked statically makes one of the
+/// other, and a library may hand its objects to a program that has the other runtime.
+bool contradicts(const FreeCall& call, const Allocation& allocation, const void* p,
+                 TextWriter& sentence) noexcept;
+
+}  // namespace strata

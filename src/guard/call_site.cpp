@@ -1,0 +1,52 @@
+#include "guard/call_site.h"
+
+#include <algorithm>
+
+#include "base/text_writer.h"
+#include "os/process.h"
+#include "os/stack.h"
+#include "os/symbol.h"
+
+namespace strata {
+
+CallSite CallSite::here() noexcept {
+  CallSite site;
+  site.thread = os::thread_id();
+  site.count = static_cast<std::uint32_t>(os::capture_stack(site.frames, kMaxFrames));
+  return site;
+}
+
+CallSite CallSite::of_fault(std::uintptr_t code) noexcept {
+  CallSite site = here();
+  std::uintptr_t* const end = site.frames + site.count;
+  std::uintptr_t* const first = std::find(site.frames, end, code);
+  // Without it the handler's own frames are shown, too.
+  if (first != end) {
+    site.count = static_cast<std::uint32_t>(std::copy(first, end, site.frames) - site.frames);
+    ++site.frames[0];  // no call: the instruction itself, where others are what lies behind theirs
+  }
+  return site;
+}
+
+void CallSite::print(const char* what) const noexcept {
+  TextWriter line;
+  line.text("strata: ").text(what).text(" by thread ").decimal(thread).text("\n");
+  os::write_stderr(line.view());
+  for (std::uint32_t i = 0; i < count; ++i) {
+    // What was captured is where a call returns to; the call itself lies before it.
+    const auto call = frames[i] - 1;
+    os::CodePlace place;
+    line.clear();
+    line.text("strata:   #").decimal(i).text(i < 10 ? "  " : " ");
+    if (!os::find_code(reinterpret_cast<const void*>(call), place)) {
+      line.hex(frames[i]);
+    } else {
+      line.text(place.module).text("+").hex(place.offset);
+      if (place.function != nullptr)
+        line.text(" ").text(place.function).text("+").hex(place.function_offset);
+    }
+    os::write_stderr(line.text("\n").view());
+  }
+}
+
+}  // namespace strata

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace strata {
+
+/// Who did something: the thread, and what was called, the innermost first.
+struct CallSite {
+  // Chosen: deep enough to leave the containers and wrappers that most allocations come from, and
+  // 128 bytes.
+  static constexpr std::size_t kMaxFrames = 16;
+
+  std::uint32_t thread = 0;
+  std::uint32_t count = 0;
+  std::uintptr_t frames[kMaxFrames];  // of which the first `count` mean anything
+
+  /// The caller of the malloc in this thread. \cost a walk over the stack
+  static CallSite here() noexcept;
+  /// The instruction that made the fault that this thread is handling, and its callers.
+  static CallSite of_fault(std::uintptr_t code) noexcept;
+
+  /// Writes "strata: <what> by thread <n>:" and a line for each frame to standard error.
+  void print(const char* what) const noexcept;
+};
+
+}  // namespace strata

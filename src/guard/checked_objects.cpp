@@ -1,0 +1,226 @@
+#include "guard/checked_objects.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/fatal.h"
+#include "base/random.h"
+#include "guard/pattern.h"
+
+namespace strata {
+namespace {
+
+enum class State : std::uint64_t { kUnused, kLive, kQuarantined, kFree };
+
+/// What is known of one object, as its record in the span.
+///   bits 0-1 state · 2-19 bytes asked for · 20-24 log2 of the alignment, +1 · 25 by aligned new
+class Note {
+ public:
+  Note(State state, const Allocation& allocation) noexcept
+      : word_(static_cast<std::uint64_t>(state) |
+              static_cast<std::uint64_t>(allocation.bytes) << kBytesShift |
+              static_cast<std::uint64_t>(std::bit_width(allocation.alignment)) << kAlignmentShift |
+              (allocation.by_aligned_new ? 1u : 0u) << kAlignedNewShift) {}
+  explicit Note(std::uint64_t word) noexcept : word_(word) {}
+
+  std::uint64_t word() const noexcept { return word_; }
+  State state() const noexcept { return static_cast<State>(word_ % 4); }
+  Note with(State state) const noexcept {
+    return Note((word_ & ~std::uint64_t{3}) | static_cast<std::uint64_t>(state));
+  }
+  std::size_t bytes() const noexcept {
+    return (word_ >> kBytesShift) % (1u << (kAlignmentShift - kBytesShift));
+  }
+  Allocation allocation() const noexcept {
+    const unsigned width =
+        (word_ >> kAlignmentShift) % (1u << (kAlignedNewShift - kAlignmentShift));
+    return {bytes(), width == 0 ? 0 : std::size_t{1} << (width - 1),
+            (word_ >> kAlignedNewShift & 1) != 0};
+  }
+
+ private:
+  static constexpr unsigned kBytesShift = 2;
+  static constexpr unsigned kAlignmentShift = 20;
+  static constexpr unsigned kAlignedNewShift = 25;
+  static_assert(SizeClassMap::kMaxBytes >> (kAlignmentShift - kBytesShift) == 0,
+                "the largest small size fits its bits");
+  static_assert(std::bit_width(SizeClassMap::kMaxAlignment) < 32,
+                "the largest alignment fits its five bits");
+
+  std::uint64_t word_;
+};
+
+Note note_of(const Span& span, std::uint32_t index) noexcept { return Note(span.records[index]); }
+void set_note(const Span& span, std::uint32_t index, Note note) noexcept {
+  span.records[index] = note.word();
+}
+
+void verify_slack(const char* object, Note note, std::size_t object_bytes) noexcept {
+  const std::size_t slack = object_bytes - note.bytes();
+  const std::size_t change = find_change(object + note.bytes(), slack, kSlackByte);
+  if (change != slack)
+    die_of_write("overflow", object, note.bytes(),
+                 static_cast<std::ptrdiff_t>(note.bytes() + change));
+}
+
+/// What ends where the object begins. A change that begins at the neighbour's own end is the
+/// neighbour's overflow.
+void verify_before(const char* object, Note note, Note neighbour,
+                   std::size_t object_bytes) noexcept {
+  if (neighbour.state() != State::kLive) return;
+  const std::size_t slack = object_bytes - neighbour.bytes();
+  const char* const start = object - slack;
+  const std::size_t change = find_change(start, slack, kSlackByte);
+  if (change == slack) return;
+  if (change == 0)
+    die_of_write("overflow", object - object_bytes, neighbour.bytes(),
+                 static_cast<std::ptrdiff_t>(neighbour.bytes()));
+  die_of_write("underflow", object, note.bytes(), -static_cast<std::ptrdiff_t>(slack - change));
+}
+
+void verify_freed(const char* object, Note note, std::size_t object_bytes) noexcept {
+  const std::size_t change = find_change(object, object_bytes, kFreedByte);
+  if (change != object_bytes)
+    die_of_write("use after free", object, note.bytes(), static_cast<std::ptrdiff_t>(change));
+}
+
+}  // namespace
+
+constexpr std::size_t CheckedObjects::quarantine_capacity(unsigned size_class) noexcept {
+  return std::clamp(kQuarantineBytes / SizeClassMap::bytes_of(size_class), kMinQuarantined,
+                    kMaxQuarantined);
+}
+
+constexpr std::size_t CheckedObjects::most_quarantined_bytes() noexcept {
+  std::size_t bytes = 0;
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c)
+    bytes += quarantine_capacity(c) * SizeClassMap::bytes_of(c);
+  return bytes;
+}
+
+void* CheckedObjects::allocate(unsigned size_class, const Allocation& allocation) noexcept {
+  static_assert(most_quarantined_bytes() < 10 << 20, "all quarantines together stay below 10 MiB");
+  const std::size_t object_bytes = SizeClassMap::bytes_of(size_class);
+  STRATA_DCHECK(allocation.bytes + kLeastSlack <= object_bytes);
+  LockGuard guard(classes_[size_class].lock);
+  auto* const object = static_cast<char*>(central_.claim_at_random(size_class, draw(size_class)));
+  if (object == nullptr) return nullptr;
+  const Span& span = *map_.span_of(object);
+  const std::uint32_t index = span.index_of(object);
+  const Note before = note_of(span, index);
+  if (before.state() == State::kFree) verify_freed(object, before, object_bytes);
+  set_note(span, index, Note(State::kLive, allocation));
+  std::memset(object + allocation.bytes, kSlackByte, object_bytes - allocation.bytes);
+  return object;
+}
+
+void CheckedObjects::deallocate(unsigned size_class, void* p, const FreeCall& call) noexcept {
+  const std::size_t object_bytes = SizeClassMap::bytes_of(size_class);
+  LockGuard guard(classes_[size_class].lock);
+  const auto [span, index] = find_live(size_class, p, "free");
+  const Note note = note_of(*span, index);
+  TextWriter sentence;
+  if (contradicts(call, note.allocation(), p, sentence)) fatal(sentence.view());
+  auto* const object = static_cast<char*>(p);
+  verify_slack(object, note, object_bytes);
+  if (index != 0) verify_before(object, note, note_of(*span, index - 1), object_bytes);
+  std::memset(object, kFreedByte, object_bytes);
+  set_note(*span, index, note.with(State::kQuarantined));
+  put_into_quarantine(size_class, p);
+}
+
+std::size_t CheckedObjects::requested_bytes(unsigned size_class, const void* p,
+                                            const char* action) noexcept {
+  LockGuard guard(classes_[size_class].lock);
+  const auto [span, index] = find_live(size_class, p, action);
+  return note_of(*span, index).bytes();
+}
+
+bool CheckedObjects::flush_quarantine() noexcept {
+  bool had_any = false;
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    LockGuard guard(classes_[c].lock);
+    while (classes_[c].count != 0) {
+      release_oldest(c);
+      had_any = true;
+    }
+  }
+  return had_any;
+}
+
+std::size_t CheckedObjects::quarantined_objects(unsigned size_class) noexcept {
+  LockGuard guard(classes_[size_class].lock);
+  return classes_[size_class].count;
+}
+
+/// The live object that starts at `p`. Spans of the class come and go under its lock only.
+CheckedObjects::Place CheckedObjects::find_live(unsigned size_class, const void* p,
+                                                const char* action) const noexcept {
+  const char* reason = nullptr;
+  Span* const span = map_.span_of(p);
+  if (span == nullptr || span->size_class != size_class) {
+    reason = ": it was freed before, or never allocated";
+  } else {
+    const std::uint32_t index = span->index_of(p);
+    if (index == span->object_count) {
+      reason = ": it points into an object, not at its start";
+    } else if (note_of(*span, index).state() == State::kLive) {
+      return {span, index};
+    } else if (std::strcmp(action, "free") == 0) {
+      fatal_pointer("double free of ", p, ": the object is free already");
+    } else {
+      reason = ": the object is free";
+    }
+  }
+  TextWriter before;
+  before.text("invalid ").text(action).text(" of ");
+  fatal_pointer(before.view(), p, reason);
+}
+
+/// The next random word of the class.
+std::uint64_t CheckedObjects::draw(unsigned size_class) noexcept {
+  return random_word(seed_ + size_class, classes_[size_class].draws++);
+}
+
+void CheckedObjects::put_into_quarantine(unsigned size_class, void* p) noexcept {
+  Class& of_class = classes_[size_class];
+  const std::size_t capacity = quarantine_capacity(size_class);
+  if (of_class.waiting == nullptr) {
+    of_class.waiting = static_cast<void**>(metadata_.allocate(capacity * sizeof(void*)));
+    if (of_class.waiting == nullptr) return release(size_class, p);
+  }
+  if (of_class.count == capacity) release_oldest(size_class);
+  of_class.waiting[(of_class.oldest + of_class.count) % capacity] = p;
+  ++of_class.count;
+}
+
+void CheckedObjects::release_oldest(unsigned size_class) noexcept {
+  Class& of_class = classes_[size_class];
+  void* const p = of_class.waiting[of_class.oldest];
+  of_class.oldest =
+      static_cast<std::uint32_t>((of_class.oldest + 1) % quarantine_capacity(size_class));
+  --of_class.count;
+  release(size_class, p);
+}
+
+void CheckedObjects::release(unsigned size_class, void* p) noexcept {
+  const Span& span = *map_.span_of(p);
+  const std::uint32_t index = span.index_of(p);
+  const Note note = note_of(span, index);
+  verify_freed(static_cast<const char*>(p), note, SizeClassMap::bytes_of(size_class));
+  set_note(span, index, note.with(State::kFree));
+  central_.release_to_spans(size_class, &p, 1);
+}
+
+void CheckedObjects::lock_all() noexcept {
+  for (Class& of_class : classes_) of_class.lock.lock();
+}
+void CheckedObjects::unlock_all() noexcept {
+  for (Class& of_class : classes_) of_class.lock.unlock();
+}
+void CheckedObjects::reset_locks_after_fork() noexcept {
+  for (Class& of_class : classes_) of_class.lock.reset_after_fork();
+}
+
+}  // namespace strata

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/lock.h"
+#include "base/metadata_arena.h"
+#include "central/central.h"
+#include "guard/allocation.h"
+#include "size_class/size_class_map.h"
+#include "span/page_map.h"
+
+namespace strata {
+
+/// The small objects under full checks. Its record in the span says of each object
+///   kUnused       nobody had it since its span was made; its contents are not known
+///   kLive         the program's; what lies behind the bytes it asked for is filled (slack)
+///   kQuarantined  freed and filled, and waiting; to Central it is still claimed
+///   kFree         in its span, filled
+///
+/// An object is placed anywhere in its span, so that what lies behind it is somebody else's each
+/// time. A freed one waits in its class's quarantine, the oldest leaves first: a late write finds
+/// it there rather than in the hands of a new owner. Contents are verified
+///   at free        its slack, and the end of the slack before it: overflow and underflow
+///   after that     the whole object, when it leaves the quarantine and when it is handed out again
+/// The caller leaves kLeastSlack bytes of every object unused, so that the first byte behind any is
+/// watched. Before the first object of a span nothing is.
+/// \errors   What is found is fatal, with its sentence.
+/// \threads  Any number at once; a lock per class, around the CentralList's.
+/// \source   The quarantine and the slack: AddressSanitizer (Serebryany et al., 2012); random
+///           placement: DieHard (Berger and Zorn, 2006).
+class CheckedObjects {
+ public:
+  // Chosen: any access of up to 16 bytes that begins where an object ends.
+  static constexpr std::size_t kLeastSlack = 16;
+
+  constexpr CheckedObjects(Central& central, const PageMap& map, MetadataArena& metadata) noexcept
+      : central_(central), map_(map), metadata_(metadata) {}
+  CheckedObjects(const CheckedObjects&) = delete;
+  CheckedObjects& operator=(const CheckedObjects&) = delete;
+
+  /// Where the places of this run begin. Before the first object.
+  void configure(std::uint64_t seed) noexcept { seed_ = seed; }
+
+  /// \pre allocation.bytes + kLeastSlack <= bytes_of(size_class). \returns nullptr when out of
+  /// memory
+  void* allocate(unsigned size_class, const Allocation& allocation) noexcept;
+
+  /// Takes back an object. \errors A pointer that is no live object of the class is fatal.
+  void deallocate(unsigned size_class, void* p, const FreeCall& call) noexcept;
+
+  /// The bytes that were asked for at `p`. \errors The same; `action` is the sentence's first word.
+  std::size_t requested_bytes(unsigned size_class, const void* p, const char* action) noexcept;
+
+  /// Sends all that waits to its spans. \returns true if anything did
+  bool flush_quarantine() noexcept;
+
+  std::size_t quarantined_objects(unsigned size_class) noexcept;
+
+  void lock_all() noexcept;  ///< for fork
+  void unlock_all() noexcept;
+  void reset_locks_after_fork() noexcept;
+
+ private:
+  // Chosen: what waits of one class.
+  static constexpr std::size_t kQuarantineBytes = 64 * 1024;
+  static constexpr std::size_t kMinQuarantined = 4;
+  static constexpr std::size_t kMaxQuarantined = 256;
+
+  struct Class {
+    Lock lock{LockRank::kCheckedObjects};
+    // All below is guarded by lock, and so are the records of the class's spans.
+    void** waiting = nullptr;  // a ring of quarantine_capacity() slots, made at the first free
+    std::uint32_t oldest = 0;
+    std::uint32_t count = 0;
+    std::uint64_t draws = 0;
+  };
+  struct Place {
+    Span* span;
+    std::uint32_t index;
+  };
+
+  static constexpr std::size_t quarantine_capacity(unsigned size_class) noexcept;
+  static constexpr std::size_t most_quarantined_bytes() noexcept;
+  Place find_live(unsigned size_class, const void* p, const char* action) const noexcept;
+  std::uint64_t draw(unsigned size_class) noexcept;
+  void put_into_quarantine(unsigned size_class, void* p) noexcept;
+  void release_oldest(unsigned size_class) noexcept;
+  void release(unsigned size_class, void* p) noexcept;
+
+  Central& central_;
+  const PageMap& map_;
+  MetadataArena& metadata_;
+  std::uint64_t seed_ = 0;
+  Class classes_[SizeClassMap::kCount];
+};
+
+}  // namespace strata

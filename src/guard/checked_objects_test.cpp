@@ -1,0 +1,310 @@
+#include "guard/checked_objects.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/seeded_test.h"
+#include "central/central.h"
+#include "guard/allocation.h"
+#include "guard/block_records.h"
+#include "guard/pattern.h"
+#include "os/fake_page_source.h"
+#include "span/fake_address_space.h"
+
+namespace strata {
+namespace {
+
+// --- what is said of an object ---------------------------------------------------------------
+
+std::string sentence_of(const FreeCall& call, const Allocation& allocation) {
+  TextWriter sentence;
+  const bool is_wrong =
+      contradicts(call, allocation, reinterpret_cast<const void*>(0x1000), sentence);
+  EXPECT_EQ(is_wrong, !sentence.view().empty());
+  return std::string(sentence.view());
+}
+
+TEST(Contradiction, WhatWasAskedForMayBeSaidAgain) {
+  using By = FreeCall::By;
+  const Allocation plain{100, 0, false};
+  const Allocation aligned{100, 64, false};
+  const Allocation by_aligned_new{100, 64, true};
+  EXPECT_EQ(sentence_of({By::kFree}, plain), "");
+  EXPECT_EQ(sentence_of({By::kDelete}, plain), "");
+  EXPECT_EQ(sentence_of({By::kDelete, 100}, plain), "");
+  EXPECT_EQ(sentence_of({By::kFree, 100}, plain), "");
+  EXPECT_EQ(sentence_of({By::kFree}, aligned), "");
+  EXPECT_EQ(sentence_of({By::kFree, 100, 64}, aligned), "");
+  EXPECT_EQ(sentence_of({By::kDelete, 100, 64}, aligned), "") << "a runtime of its own";
+  EXPECT_EQ(sentence_of({By::kDelete, 100, 8}, plain), "") << "a runtime of its own";
+  EXPECT_EQ(sentence_of({By::kDelete, FreeCall::kUnsaid, 64}, by_aligned_new), "");
+  EXPECT_EQ(sentence_of({By::kDelete, 100, 64}, by_aligned_new), "");
+  EXPECT_EQ(sentence_of({By::kFree}, by_aligned_new), "") << "a runtime of its own";
+}
+
+TEST(Contradiction, NamesBothSizes) {
+  using By = FreeCall::By;
+  const Allocation plain{100, 0, false};
+  EXPECT_EQ(
+      sentence_of({By::kDelete, 96}, plain),
+      "mismatched sized delete of 0x1000: it was allocated with 100 bytes and given back with "
+      "96");
+  EXPECT_EQ(sentence_of({By::kFree, 101}, plain),
+            "mismatched free_sized of 0x1000: it was allocated with 100 bytes and given back with "
+            "101");
+  EXPECT_EQ(sentence_of({By::kFree, 99, 64}, {100, 64, false}),
+            "mismatched free_aligned_sized of 0x1000: it was allocated with 100 bytes and given "
+            "back with 99");
+}
+
+TEST(Contradiction, NamesBothAlignments) {
+  using By = FreeCall::By;
+  constexpr std::size_t kUnsaid = FreeCall::kUnsaid;
+  EXPECT_EQ(
+      sentence_of({By::kDelete, kUnsaid, 32}, {100, 64, true}),
+      "mismatched aligned delete of 0x1000: it was allocated with alignment 64 and given back "
+      "with alignment 32");
+  EXPECT_EQ(
+      sentence_of({By::kDelete}, {100, 64, true}),
+      "mismatched aligned delete of 0x1000: it was allocated with alignment 64 and given back "
+      "without an alignment");
+  EXPECT_EQ(sentence_of({By::kDelete, kUnsaid, 64}, {100, 0, false}),
+            "mismatched aligned delete of 0x1000: it was allocated without an alignment and given "
+            "back with alignment 64");
+  EXPECT_EQ(sentence_of({By::kFree, 100, 128}, {100, 64, false}),
+            "mismatched free_aligned_sized of 0x1000: it was allocated with alignment 64 and given "
+            "back with alignment 128");
+}
+
+TEST(Pattern, FindsTheFirstByteThatChanged) {
+  for (std::size_t bytes = 0; bytes < 40; ++bytes) {
+    std::vector<char> memory(bytes + 1, static_cast<char>(kFreedByte));
+    EXPECT_EQ(find_change(memory.data(), bytes, kFreedByte), bytes);
+    for (std::size_t i = bytes; i-- > 0;) {
+      memory[i] = 1;
+      EXPECT_EQ(find_change(memory.data(), bytes, kFreedByte), i);
+    }
+  }
+}
+
+// --- large blocks ----------------------------------------------------------------------------
+
+class BlockRecordsTest : public SeededTest {};
+
+TEST_F(BlockRecordsTest, KnowsWhatAMapKnows) {
+  os::FakePageSource pages;
+  MetadataArena metadata(pages);
+  BlockRecords records(metadata);
+  std::map<std::uintptr_t, std::size_t> model;
+  for (int step = 0; step < 20'000; ++step) {
+    const std::uintptr_t address = (1 + below(1500)) * 4096;
+    const auto* block = reinterpret_cast<const void*>(address);
+    Allocation found;
+    const bool is_known = records.find(block, found);
+    const auto expected = model.find(address);
+    ASSERT_EQ(is_known, expected != model.end());
+    if (!is_known) {
+      ASSERT_FALSE(records.remove(block, found));
+      const std::size_t bytes = below(1 << 20);
+      ASSERT_TRUE(records.insert(block, {bytes, 0, false}));
+      model[address] = bytes;
+      continue;
+    }
+    ASSERT_EQ(found.bytes, expected->second);
+    if (below(3) == 0) continue;
+    ASSERT_TRUE(records.remove(block, found));
+    ASSERT_EQ(found.bytes, expected->second);
+    model.erase(expected);
+  }
+}
+
+TEST_F(BlockRecordsTest, RefusesAndLosesNothingWhenOutOfMemory) {
+  os::FakePageSource pages;
+  MetadataArena metadata(pages);
+  BlockRecords records(metadata);
+  pages.refuse_from_call(2);
+  std::uintptr_t inserted = 0;
+  while (records.insert(reinterpret_cast<const void*>((inserted + 1) * 4096), {inserted, 0, false}))
+    ++inserted;
+  ASSERT_GT(inserted, 0u);
+  for (std::uintptr_t i = 0; i < inserted; ++i) {
+    Allocation found;
+    ASSERT_TRUE(records.find(reinterpret_cast<const void*>((i + 1) * 4096), found));
+    ASSERT_EQ(found.bytes, i);
+  }
+}
+
+// --- small objects ---------------------------------------------------------------------------
+
+struct CheckedObjectsTest : SeededTest {
+  CheckedObjectsTest() {
+    space.spans.keep_records();
+    objects.configure(random());
+  }
+
+  os::FakePageSource pages;
+  FakeAddressSpace space{pages};
+  Central central{space.spans, space.metadata};
+  CheckedObjects objects{central, space.map, space.metadata};
+
+  char* get(std::size_t bytes, unsigned size_class) {
+    void* p = objects.allocate(size_class, {bytes, 0, false});
+    EXPECT_NE(p, nullptr);
+    return static_cast<char*>(p);
+  }
+  void put(void* p, unsigned size_class) { objects.deallocate(size_class, p, {}); }
+
+  /// Two neighbours, the lower one first.
+  std::pair<char*, char*> get_neighbours(std::size_t bytes, unsigned size_class) {
+    std::set<char*> all;
+    for (;;) {
+      char* p = get(bytes, size_class);
+      const std::size_t step = SizeClassMap::bytes_of(size_class);
+      if (all.count(p - step) != 0) return {p - step, p};
+      if (all.count(p + step) != 0) return {p, p + step};
+      all.insert(p);
+    }
+  }
+
+  const unsigned c = SizeClassMap::class_of(116);  // 128 bytes
+};
+
+TEST_F(CheckedObjectsTest, GivesEverythingBackWhenTheQuarantineIsFlushed) {
+  std::vector<std::pair<void*, unsigned>> live;
+  for (int step = 0; step < 20'000; ++step) {
+    if (live.size() < 400 && below(5) < 3) {
+      const auto size_class = static_cast<unsigned>(2 + below(SizeClassMap::kCount - 2));
+      const std::size_t most = SizeClassMap::bytes_of(size_class) - CheckedObjects::kLeastSlack;
+      const std::size_t bytes = below(most + 1);
+      char* p = get(bytes, size_class);
+      std::memset(p, static_cast<int>(step), bytes);
+      ASSERT_EQ(objects.requested_bytes(size_class, p, "realloc"), bytes);
+      live.emplace_back(p, size_class);
+    } else if (!live.empty()) {
+      std::swap(live[below(live.size())], live.back());
+      put(live.back().first, live.back().second);
+      live.pop_back();
+    }
+    if (step % 500 == 0) central.check_invariants();
+  }
+  for (const auto& [p, size_class] : live) put(p, size_class);
+  EXPECT_NE(space.heap.statistics().used_pages, 0u) << "something waits";
+  EXPECT_TRUE(objects.flush_quarantine());
+  EXPECT_FALSE(objects.flush_quarantine());
+  EXPECT_EQ(space.heap.statistics().used_pages, 0u);
+}
+
+TEST_F(CheckedObjectsTest, AFreedObjectWaitsBeforeItIsUsedAgain) {
+  char* freed = get(100, c);
+  put(freed, c);
+  EXPECT_EQ(objects.quarantined_objects(c), 1u);
+  for (int i = 0; i < 200; ++i) {
+    char* p = get(100, c);
+    EXPECT_NE(p, freed);
+    put(p, c);
+  }
+}
+
+TEST_F(CheckedObjectsTest, PlacesObjectsAnywhere) {
+  std::set<std::ptrdiff_t> distances;
+  char* last = get(100, c);
+  for (int i = 0; i < 64; ++i) {
+    char* p = get(100, c);
+    distances.insert(p - last);
+    last = p;
+  }
+  EXPECT_GT(distances.size(), 30u);
+}
+
+TEST_F(CheckedObjectsTest, FillsWhatIsFreedAndWhatLiesBehind) {
+  char* p = get(100, c);
+  EXPECT_EQ(find_change(p + 100, 28, kSlackByte), 28u);
+  std::memset(p, 1, 100);
+  put(p, c);
+  EXPECT_EQ(find_change(p, 128, kFreedByte), 128u);
+}
+
+TEST_F(CheckedObjectsTest, IsNullWhenOutOfMemoryAndWorksOn) {
+  pages.refuse_from_call(1);
+  EXPECT_EQ(objects.allocate(c, {100, 0, false}), nullptr);
+  pages.refuse_nothing();
+  char* p = get(100, c);
+  put(p, c);
+  objects.flush_quarantine();
+  EXPECT_EQ(space.heap.statistics().used_pages, 0u);
+}
+
+using CheckedObjectsDeathTest = CheckedObjectsTest;
+
+TEST_F(CheckedObjectsDeathTest, DiesOfAnOverflowWhenTheObjectIsFreed) {
+  for (const std::size_t offset : {100, 101, 115, 127}) {
+    char* p = get(100, c);
+    p[offset] = 1;
+    EXPECT_DEATH(put(p, c), "overflow of 0x[0-9a-f]+: the program wrote at offset " +
+                                std::to_string(offset) + " of this object of 100 bytes");
+  }
+}
+
+TEST_F(CheckedObjectsDeathTest, DiesOfAnUnderflowWhenTheObjectIsFreed) {
+  const auto [lower, upper] = get_neighbours(100, c);
+  upper[-3] = 1;
+  EXPECT_DEATH(put(upper, c),
+               "underflow of 0x[0-9a-f]+: the program wrote at offset -3 of this object of 100");
+  upper[-3] = static_cast<char>(kSlackByte);
+  lower[100] = 1;
+  EXPECT_DEATH(put(upper, c),
+               " overflow of 0x[0-9a-f]+: the program wrote at offset 100 of this object of 100");
+}
+
+TEST_F(CheckedObjectsDeathTest, DiesOfAWriteAfterFreeWhenTheQuarantineEnds) {
+  char* p = get(100, c);
+  put(p, c);
+  p[41] = 0;
+  EXPECT_DEATH(
+      objects.flush_quarantine(),
+      "use after free of 0x[0-9a-f]+: the program wrote at offset 41 of this object of 100");
+}
+
+TEST_F(CheckedObjectsDeathTest, DiesOfAWriteAfterFreeWhenThePlaceIsUsedAgain) {
+  char* p = get(100, c);
+  get(100, c);  // keeps the span
+  put(p, c);
+  objects.flush_quarantine();
+  p[7] = 0;
+  EXPECT_DEATH(
+      for (;;) get(100, c),
+      "use after free of 0x[0-9a-f]+: the program wrote at offset 7 of this object of 100");
+}
+
+TEST_F(CheckedObjectsDeathTest, DiesOfADoubleFreeWhereverTheFirstCopyIs) {
+  char* p = get(100, c);
+  get(100, c);
+  put(p, c);
+  EXPECT_DEATH(put(p, c), "double free of 0x[0-9a-f]+: the object is free already");
+  objects.flush_quarantine();
+  EXPECT_DEATH(put(p, c), "double free of 0x[0-9a-f]+: the object is free already");
+  EXPECT_DEATH(objects.requested_bytes(c, p, "realloc"),
+               "invalid realloc of 0x[0-9a-f]+: the object is free");
+  EXPECT_DEATH(put(p + 16, c), "invalid free of 0x[0-9a-f]+: it points into an object");
+}
+
+TEST_F(CheckedObjectsDeathTest, DiesOfAContradiction) {
+  void* p = objects.allocate(c, {100, 64, true});
+  EXPECT_DEATH(objects.deallocate(c, p, {FreeCall::By::kDelete, 90, 64}),
+               "mismatched sized delete of .* with 100 bytes and given back with 90");
+  EXPECT_DEATH(objects.deallocate(c, p, {FreeCall::By::kDelete, 100}),
+               "mismatched aligned delete of .* with alignment 64 and given back without");
+}
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/lock.h"
+#include "base/metadata_arena.h"
+#include "guard/allocation.h"
+#include "guard/call_site.h"
+#include "os/faults.h"
+#include "os/page_source.h"
+#include "span/memory_limit.h"
+
+namespace strata {
+
+/// Objects between inaccessible pages: an access beyond one is a fault at once, and so is any
+/// access to a freed one. For a sample of a program's allocations, since each costs OS pages and
+/// system calls.
+///
+///   | guard | slot 0 | guard | slot 1 | guard | …     a slot is kSlotPages OS pages, a guard one
+///
+/// An object stands at the end of its slot (an overflow runs into the guard) or, in every other
+/// use, at its start (an underflow does). Only the OS pages that it needs are accessible; of those,
+/// what is not the object's is filled and verified at free. Freed slots wait, inaccessible: the
+/// longest free is used again first, and only while kLeastWaiting others wait. The accessible pages
+/// are held, as MemoryLimit counts; all else of the reserved addresses has no memory.
+/// \threads  Any number at once; one lock, held during system calls. explain() takes none: it reads
+///           what a thread in the middle of allocating or freeing that very slot may have half
+///           written, which costs a wrong word in the report of a process that dies.
+/// \source   GWP-ASan (LLVM; Serebryany et al., 2023), and Electric Fence (Perens, 1987) before it.
+class GuardPool {
+ public:
+  // Chosen: live objects of up to an OS page take 4 MiB at most (of 4 KiB each), and 2 of the 65530
+  // mappings that the kernel allows a process each.
+  static constexpr std::size_t kSlots = 1024;
+  static constexpr std::size_t kSlotPages = 4;
+  static constexpr std::size_t kLeastWaiting = 128;
+
+  struct Statistics {
+    std::size_t reserved_bytes;  ///< of addresses: slots and guards
+    std::size_t live_objects;
+    std::size_t live_bytes;  ///< OS pages of live objects
+    std::size_t waiting_objects;
+    std::size_t waiting_bytes;  ///< OS pages of freed ones that the kernel refused to take
+    std::uint64_t allocations;  ///< since the start
+  };
+
+  constexpr GuardPool(os::PageSource& pages, MetadataArena& metadata, MemoryLimit& limit) noexcept
+      : pages_(pages), metadata_(metadata), limit_(limit) {}
+  GuardPool(const GuardPool&) = delete;
+  GuardPool& operator=(const GuardPool&) = delete;
+
+  /// Reserves the slots. Once. \returns False when out of memory.
+  bool start() noexcept;
+
+  /// \returns  An object that reads as zero; nullptr if it does not fit a slot, none is left, or
+  /// the
+  ///           limit forbids it.
+  void* allocate(const Allocation& allocation) noexcept;
+
+  bool owns(const void* p) const noexcept {
+    return reinterpret_cast<std::uintptr_t>(p) - start_ < bytes_;
+  }
+
+  /// Takes back an object. \pre owns(p)
+  /// \errors  Misuse is fatal: its sentence, where the object was allocated and where freed.
+  void deallocate(void* p, const FreeCall& call) noexcept;
+  /// \errors  The same; `action` is the sentence's first word.
+  std::size_t requested_bytes(const void* p, const char* action) noexcept;
+
+  /// Says on standard error what is wrong with an access that faulted. \returns false if it was not
+  /// to the pool. \threads  A fault's handler.
+  bool explain(const os::Fault& fault) const noexcept;
+
+  Statistics statistics() noexcept;
+  Lock& lock() noexcept { return lock_; }  ///< for fork
+  void check_invariants() noexcept;
+
+ private:
+  enum class State : std::uint8_t { kLive, kFreed };
+  struct Slot {
+    State state;
+    bool is_open;  // while the object is live, and after that where the kernel refuses to close it
+    bool is_held;  // while it is open, unless it could be emptied at least
+    char* object;
+    char* accessible;  // the OS pages that hold the object, while it is open
+    std::size_t accessible_bytes;
+    Allocation allocation;
+    CallSite allocated;
+    CallSite freed;
+
+    const char* end() const noexcept { return object + allocation.bytes; }
+  };
+
+  char* slot_start(std::size_t index) const noexcept;
+  std::size_t slot_bytes() const noexcept { return kSlotPages * os::page_bytes(); }
+  Slot* slot_around(const void* p) const noexcept;
+  Slot* take_slot() noexcept;
+  void keep_waiting(Slot& slot) noexcept;
+  bool open(Slot& slot) noexcept;
+  void close(Slot& slot) noexcept;
+  Slot& live_slot(const void* p, const char* action) noexcept;
+  static void fill_surroundings(const Slot& slot) noexcept;
+  static void verify_surroundings(const Slot& slot) noexcept;
+
+  Lock lock_{LockRank::kGuardPool};
+  os::PageSource& pages_;
+  MetadataArena& metadata_;
+  MemoryLimit& limit_;
+  std::uintptr_t start_ = 0;  // of the reserved addresses
+  std::size_t bytes_ = 0;
+  Slot* slots_ = nullptr;  // [kSlots], of which the first used_ have been in use
+
+  // All below is guarded by lock_, and so are the slots.
+  std::size_t used_ = 0;
+  std::uint64_t uses_ = 0;
+  std::size_t live_bytes_ = 0;        // of live objects
+  std::size_t waiting_bytes_ = 0;     // held, of freed ones
+  std::uint16_t* waiting_ = nullptr;  // a ring of kSlots indices of freed slots
+  std::size_t oldest_ = 0;
+  std::size_t waiting_count_ = 0;
+};
+
+}  // namespace strata

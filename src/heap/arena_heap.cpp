@@ -1,0 +1,164 @@
+#include "heap/arena_heap.h"
+
+#include "base/fatal.h"
+#include "heap/free_block.h"
+#include "heap/heap_instance.h"
+#include "heap/size_bins.h"
+
+namespace strata {
+namespace {
+
+std::uintptr_t address_of(const void* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
+
+/// The smallest arena that serves the request while it is empty.
+std::size_t arena_bytes_for(std::size_t bytes, std::size_t alignment) noexcept {
+  if (bytes >= CoalescingHeap::kMaxRegionBytes || alignment >= CoalescingHeap::kMaxRegionBytes) {
+    return SIZE_MAX;
+  }
+  std::uint32_t granules = granules_for(bytes);
+  if (alignment > BlockTag::kGranuleBytes) {
+    granules += static_cast<std::uint32_t>(alignment / BlockTag::kGranuleBytes) + kMinGranules;
+    granules = size_bins::smallest_of(size_bins::bin_for(granules));
+  }
+  return sizeof(HeapArena) + (std::size_t{granules} + 3) * BlockTag::kGranuleBytes;
+}
+
+}  // namespace
+
+void FreedBlock::die() const noexcept {
+  fatal_pointer("write after free: the link in the freed block ", this, " was overwritten");
+}
+
+ArenaHeap::ArenaHeap(HeapInstance& instance, std::uint32_t number, bool is_shared) noexcept
+    : instance_(instance),
+      number_(number),
+      is_shared_(is_shared),
+      arena_mask_(instance.arena_mask()) {}
+
+void ArenaHeap::die_of_overflow(const void* block) noexcept {
+  fatal_pointer("overwritten tag in front of ", block,
+                ": the block before it was written beyond its end");
+}
+
+void ArenaHeap::die_of_not_live(const HeapArena& arena, const void* block) noexcept {
+  if (!may_start_in(arena, block)) {
+    fatal_pointer("foreign pointer ", block, ": no block of these thread heaps starts there");
+  }
+  const BlockTag* tag = BlockTag::of(block);
+  if (is_state(tag->state_in(tag->load_seal(), tag->load_size() >> 1))) {
+    fatal_pointer("double free of ", block, ": the block is already free");
+  }
+  fatal_pointer("overwritten tag in front of ", block,
+                ": the block before it was written beyond its end, or no block starts there");
+}
+
+// --- arenas and their blocks --------------------------------------------------------------------
+
+/// A live block out of the oldest arena that has room, so that the youngest empty themselves, or
+/// out of a new one; nullptr if there is none to be had.
+void* ArenaHeap::carve(std::size_t bytes, std::size_t alignment) noexcept {
+  HeapArena** link = &arenas_;
+  for (; *link != nullptr; link = &(*link)->next) {
+    HeapArena* arena = *link;
+    if (bytes >= arena->refused_bytes) continue;
+    if (void* block = arena->blocks.allocate(bytes, alignment)) return block;
+    if (alignment <= BlockTag::kGranuleBytes) arena->refused_bytes = bytes;
+  }
+  HeapArena* arena = instance_.map_arena(*this, arena_bytes_for(bytes, alignment));
+  if (arena == nullptr) return nullptr;
+  *link = arena;
+  held_bytes_ += arena->bytes;
+  return arena->blocks.allocate(bytes, alignment);
+}
+
+/// Into an arena of this heap.
+void ArenaHeap::give_back(HeapArena& arena, void* block) noexcept {
+  arena.blocks.deallocate(block);
+  arena.refused_bytes = SIZE_MAX;
+  note_dirty();
+}
+
+/// A block that was cached or travelling.
+void ArenaHeap::put_back(FreedBlock* block, std::uint32_t granules) noexcept {
+  BlockTag::of(block)->set_state(granules, BlockState::kLive);
+  give_back(arena_under(block), block);
+}
+
+void ArenaHeap::receive(FreedBlock* first, FreedBlock* last) noexcept {
+  FreedBlock* head = received_.load(std::memory_order_relaxed);
+  do {
+    last->set_next(head);
+    // release pairs with the acquire in take_in(): the owner sees the links and the tags.
+  } while (!received_.compare_exchange_weak(head, first, std::memory_order_release,
+                                            std::memory_order_relaxed));
+  note_dirty();
+}
+
+// --- reclaiming ---------------------------------------------------------------------------------
+
+void ArenaHeap::become_dirty() noexcept {
+  is_dirty_.store(true, std::memory_order_seq_cst);
+  if (instance_.options().reclaims) instance_.note_dirty();
+}
+
+std::size_t ArenaHeap::sweep(bool is_forced, bool& is_young) noexcept {
+  std::size_t returned = 0;
+  is_dirty_.store(false, std::memory_order_seq_cst);
+  LockGuard guard(lock_);
+  take_in();
+  for (HeapArena** link = &arenas_; *link != nullptr;) {
+    HeapArena* arena = *link;
+    CoalescingHeap& blocks = arena->blocks;
+    if (blocks.live_blocks() == 0 && (is_forced || blocks.at(1)->state() != BlockState::kFree)) {
+      *link = arena->next;
+      returned += arena->bytes;
+      release(arena);
+      continue;
+    }
+    for (std::uint32_t bin = CoalescingHeap::first_paged_bin(); bin < CoalescingHeap::kBins;
+         ++bin) {
+      returned += blocks.sweep_bin(bin, instance_.pages(), {.ages_first = !is_forced}, &is_young);
+    }
+    link = &arena->next;
+  }
+  return returned;
+}
+
+void ArenaHeap::shed(std::size_t kept) noexcept {
+  const auto first =
+      size_bins::bin_for(static_cast<std::uint32_t>(2 * kept / BlockTag::kGranuleBytes));
+  for (HeapArena* arena = arenas_; arena != nullptr; arena = arena->next) {
+    for (std::uint32_t bin = first; bin < CoalescingHeap::kBins; ++bin) {
+      arena->blocks.sweep_bin(bin, instance_.pages(), {.kept_bytes = kept});
+    }
+  }
+}
+
+/// No block of the arena is in use, cached or travelling.
+void ArenaHeap::release(HeapArena* arena) noexcept {
+  held_bytes_ -= arena->bytes;
+  if (recent_arena_.load(std::memory_order_relaxed) == address_of(arena)) {
+    recent_arena_.store(0, std::memory_order_relaxed);
+  }
+  instance_.unmap_arena(*arena);
+}
+
+void ArenaHeap::unmap_arenas() noexcept {
+  while (HeapArena* arena = arenas_) {
+    arenas_ = arena->next;
+    release(arena);
+  }
+}
+
+void ArenaHeap::check_arenas() noexcept {
+  LockGuard guard(lock_);
+  std::size_t held = 0;
+  for (HeapArena* arena = arenas_; arena != nullptr; arena = arena->next) {
+    STRATA_INVARIANT(&arena->heap == this, "an arena is listed by another heap");
+    arena->blocks.check_invariants();
+    held += arena->bytes;
+  }
+  STRATA_INVARIANT(held == held_bytes_, "a heap miscounts its arenas");
+}
+
+}  // namespace strata

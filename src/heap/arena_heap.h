@@ -1,0 +1,199 @@
+#pragma once
+
+#include <strata/coalescing_heap.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/lock.h"
+#include "heap/block_tag.h"
+
+namespace strata {
+
+class ArenaHeap;
+class HeapInstance;
+
+/// The head of an arena, at its start; arenas are aligned so that a block's address, rounded down,
+/// is its arena's. The rest of the arena is the region of `blocks`.
+struct HeapArena {
+  HeapArena(ArenaHeap& owner, std::size_t size) noexcept
+      : heap(owner), bytes(size), blocks(this + 1, size - sizeof(HeapArena)) {}
+
+  ArenaHeap& heap;
+  std::size_t bytes;
+  HeapArena* next = nullptr;  // of the same heap, the next younger one; guarded by its lock
+  /// A request of this size was refused, and nothing was freed since; guarded by the lock.
+  std::size_t refused_bytes = SIZE_MAX;
+  CoalescingHeap blocks;  // guarded by the heap's lock
+};
+
+/// A counter that one thread writes and others read: no atomic read-modify-write.
+class Counter {
+ public:
+  void add(std::uint64_t n, std::memory_order order = std::memory_order_relaxed) noexcept {
+    value_.store(value_.load(std::memory_order_relaxed) + n, order);
+  }
+  std::uint64_t get(std::memory_order order = std::memory_order_relaxed) const noexcept {
+    return value_.load(order);
+  }
+  void set(std::uint64_t n) noexcept { value_.store(n, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
+/// The link through a freed block's bytes, doubled and inverted so that a write after free shows.
+struct FreedBlock {
+  FreedBlock* next;
+  std::uintptr_t inverse;
+
+  /// The block that a freed block's link lies in is the link.
+  static FreedBlock* in(void* block) noexcept { return static_cast<FreedBlock*>(block); }
+
+  void set_next(FreedBlock* block) noexcept {
+    next = block;
+    inverse = ~reinterpret_cast<std::uintptr_t>(block);
+  }
+  FreedBlock* checked_next() const noexcept {
+    if (reinterpret_cast<std::uintptr_t>(next) != ~inverse) [[unlikely]]
+      die();
+    return next;
+  }
+
+ private:
+  [[noreturn]] void die() const noexcept;
+};
+
+/// Arenas behind one lock, and the list in which blocks that were freed without it come back. Two
+/// kinds: a ThreadHeap, whose lock only reclaiming passes want besides its thread, and a
+/// SharedHeap, whose lock any thread takes.
+///
+/// A block is of its heap from allocation to the return into it, whoever holds it in between; what
+/// its tag says (live, cached, travelling) is changed only by whoever holds it.
+class alignas(64) ArenaHeap {
+ public:
+  bool is_shared() const noexcept { return is_shared_; }
+
+  /// Takes a chain of blocks of this heap that were freed without its lock. Any thread.
+  void receive(FreedBlock* first, FreedBlock* last) noexcept;
+
+  /// One reclaiming pass: takes in what other threads freed and returns what is free. Unless it is
+  /// forced, only what a pass has found untouched since the one before. Any thread.
+  /// \returns  Bytes given back; `is_young` says that another pass will find more.
+  std::size_t sweep(bool is_forced, bool& is_young) noexcept;
+
+  bool is_dirty() const noexcept { return is_dirty_.load(std::memory_order_seq_cst); }
+
+  /// While nothing else touches the heap.
+  void check_arenas() noexcept;
+  void unmap_arenas() noexcept;
+
+  /// Size in granules of a live block of this arena that the user names, or no return.
+  static std::uint32_t granules_of_live(const HeapArena& arena, const void* block) noexcept {
+    if (!may_start_in(arena, block)) [[unlikely]]
+      die_of_not_live(arena, block);
+    const BlockTag* tag = BlockTag::of(block);
+    const std::uint32_t granules = tag->load_size() >> 1;
+    if (tag->load_seal() != tag->seal_for(granules, BlockState::kLive)) [[unlikely]] {
+      die_of_not_live(arena, block);
+    }
+    return granules;
+  }
+
+ protected:
+  /// The arena of a block that is known to be of some arena.
+  HeapArena& arena_under(const void* block) const noexcept {
+    return *reinterpret_cast<HeapArena*>(reinterpret_cast<std::uintptr_t>(block) & ~arena_mask_);
+  }
+  friend class HeapInstance;
+  ArenaHeap(HeapInstance& instance, std::uint32_t number, bool is_shared) noexcept;
+  ~ArenaHeap() = default;
+
+  /// Size of a block in the state that its holder left it in, or no return.
+  static std::uint32_t granules_in_state(const void* block, BlockState state) noexcept {
+    const BlockTag* tag = BlockTag::of(block);
+    const std::uint32_t granules = tag->load_size() >> 1;
+    if (tag->load_seal() != tag->seal_for(granules, state)) [[unlikely]]
+      die_of_overflow(block);
+    return granules;
+  }
+
+  // Under the lock.
+  void* carve(std::size_t bytes, std::size_t alignment) noexcept;
+  void give_back(HeapArena& arena, void* block) noexcept;
+  void put_back(FreedBlock* block, std::uint32_t granules) noexcept;
+  void take_in() noexcept {
+    take_in([](FreedBlock*, std::uint32_t) { return false; });
+  }
+  /// The same; keep(block, granules) may take a block for itself.
+  template <typename Keep>
+  void take_in(Keep keep) noexcept;
+  std::size_t bytes_in_use() const noexcept {
+    return placed_bytes_.get() - returned_bytes_.get() - taken_in_bytes_.get();
+  }
+  void note_peak() noexcept {
+    if (bytes_in_use() > peak_bytes_.get()) peak_bytes_.set(bytes_in_use());
+  }
+  void note_dirty() noexcept {
+    if (!is_dirty_.load(std::memory_order_relaxed)) become_dirty();
+  }
+  /// Returns the pages of free blocks of 2 * `kept` bytes and more, but the first `kept` bytes.
+  void shed(std::size_t kept) noexcept;
+
+  HeapInstance& instance_;
+  const std::uint32_t number_;  // counts the instance's heaps; neighbours have an outbox each
+  const bool is_shared_;
+  const std::uintptr_t arena_mask_;
+
+  // Read by statistics(); written by the thread of a ThreadHeap, of a SharedHeap under the lock.
+  Counter placed_bytes_;    // given out of this heap
+  Counter returned_bytes_;  // freed into it directly
+  Counter peak_bytes_;
+
+  /// The arena that the owner used last: a block in it needs no search. Cleared by the pass that
+  /// unmaps it; relaxed, because it only answers "is this address an arena of the instance", which
+  /// holds for every address that was stored and not cleared.
+  std::atomic<std::uintptr_t> recent_arena_{0};
+
+  // Guarded by the lock.
+  alignas(64) Lock lock_{LockRank::kThreadHeap};
+  HeapArena* arenas_ = nullptr;
+  std::size_t held_bytes_ = 0;
+  Counter taken_in_bytes_;  // freed without the lock and received; read by the owner without it
+
+  /// Something was freed into the arenas since the last pass. Set by whoever holds the lock;
+  /// seq_cst pairs with the reclaimer's going to rest.
+  std::atomic<bool> is_dirty_{false};
+
+  /// Blocks that were freed without the lock, last in first out: push with release, taken whole
+  /// with acquire, so it has no ABA.
+  alignas(64) std::atomic<FreedBlock*> received_{nullptr};
+
+ private:
+  static bool may_start_in(const HeapArena& arena, const void* block) noexcept {
+    const std::uintptr_t offset =
+        reinterpret_cast<std::uintptr_t>(block) - reinterpret_cast<std::uintptr_t>(&arena);
+    return offset % BlockTag::kGranuleBytes == 0 &&
+           offset - sizeof(HeapArena) < arena.bytes - sizeof(HeapArena);
+  }
+  [[noreturn]] static void die_of_not_live(const HeapArena& arena, const void* block) noexcept;
+  [[noreturn]] static void die_of_overflow(const void* block) noexcept;
+  void release(HeapArena* arena) noexcept;
+  void become_dirty() noexcept;
+};
+
+template <typename Keep>
+void ArenaHeap::take_in(Keep keep) noexcept {
+  if (received_.load(std::memory_order_relaxed) == nullptr) return;
+  FreedBlock* block = received_.exchange(nullptr, std::memory_order_acquire);
+  while (block != nullptr) {
+    FreedBlock* next = block->checked_next();
+    const std::uint32_t granules = granules_in_state(block, BlockState::kTravelling);
+    taken_in_bytes_.add(std::size_t{granules} * BlockTag::kGranuleBytes - BlockTag::kBytes);
+    if (!keep(block, granules)) put_back(block, granules);
+    block = next;
+  }
+}
+
+}  // namespace strata

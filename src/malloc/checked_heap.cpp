@@ -1,0 +1,85 @@
+#include "malloc/checked_heap.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/fatal.h"
+#include "guard/pattern.h"
+
+namespace strata {
+
+Engine::Block CheckedHeap::allocate(const Allocation& allocation) noexcept {
+  if (allocation.bytes > Engine::kMaxBytes) return {nullptr, false};
+  const std::size_t bytes = allocation.bytes + CheckedObjects::kLeastSlack;
+  const std::size_t alignment = std::max(allocation.alignment, SizeClassMap::kGrain);
+  const unsigned size_class = alignment == SizeClassMap::kGrain
+                                  ? SizeClassMap::class_of(bytes)
+                                  : SizeClassMap::class_of_aligned(bytes, alignment);
+  if (size_class != 0) {
+    void* object = objects_.allocate(size_class, allocation);
+    if (object == nullptr) return {nullptr, false};
+    const bool is_tracked = Span::tracks_fresh(SizeClassMap::bytes_of(size_class));
+    return {object, is_tracked && engine_.take_fresh(object)};
+  }
+  // A block that fits a page run does so with slack, too: where there is none, nothing is watched.
+  const bool fits_pages = allocation.bytes <= Engine::kMaxLargeBytes;
+  const Engine::Block block = engine_.allocate_large(
+      fits_pages ? std::min(bytes, Engine::kMaxLargeBytes) : bytes, alignment);
+  if (block.address == nullptr) return block;
+  if (!blocks_.insert(block.address, allocation)) {
+    engine_.deallocate_large(block.address);
+    return {nullptr, false};
+  }
+  std::memset(static_cast<char*>(block.address) + allocation.bytes, kSlackByte,
+              watched_slack(block.address, allocation.bytes));
+  return block;
+}
+
+void CheckedHeap::deallocate(void* p, const FreeCall& call) noexcept {
+  if (const std::size_t size_class = engine_.class_of(p))
+    return objects_.deallocate(static_cast<unsigned>(size_class), p, call);
+  Allocation allocation;
+  // What the table does not know is not live: the engine has the sentence for it.
+  if (blocks_.remove(p, allocation)) {
+    TextWriter sentence;
+    if (contradicts(call, allocation, p, sentence)) fatal(sentence.view());
+    const std::size_t slack = watched_slack(p, allocation.bytes);
+    const std::size_t change =
+        find_change(static_cast<const char*>(p) + allocation.bytes, slack, kSlackByte);
+    if (change != slack)
+      die_of_write("overflow", p, allocation.bytes,
+                   static_cast<std::ptrdiff_t>(allocation.bytes + change));
+  }
+  engine_.deallocate_large(p);
+  if (engine_.huge().kept_bytes() != 0) engine_.huge().release_all();
+}
+
+std::size_t CheckedHeap::requested_bytes(const void* p, const char* action) noexcept {
+  if (const std::size_t size_class = engine_.class_of(p))
+    return objects_.requested_bytes(static_cast<unsigned>(size_class), p, action);
+  Allocation allocation;
+  if (blocks_.find(p, allocation)) return allocation.bytes;
+  return engine_.usable_bytes(p, action);  // no live block: does not return
+}
+
+/// How many bytes behind the block's own are watched.
+std::size_t CheckedHeap::watched_slack(const void* block, std::size_t bytes) noexcept {
+  return std::min(engine_.usable_bytes(block, "free") - bytes, kMostBlockSlack);
+}
+
+void CheckedHeap::lock_for_fork() noexcept {
+  objects_.lock_all();
+  blocks_.lock().lock();
+}
+
+void CheckedHeap::unlock_after_fork() noexcept {
+  blocks_.lock().unlock();
+  objects_.unlock_all();
+}
+
+void CheckedHeap::reset_after_fork() noexcept {
+  blocks_.lock().reset_after_fork();
+  objects_.reset_locks_after_fork();
+}
+
+}  // namespace strata

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "guard/allocation.h"
+#include "guard/block_records.h"
+#include "guard/checked_objects.h"
+#include "malloc/engine.h"
+
+namespace strata {
+
+/// The malloc under full checks: every allocation and every free passes here, for any size.
+///   small          CheckedObjects
+///   large, huge    what was asked for is in a table; the bytes behind it are watched up to
+///                  kMostBlockSlack. Freed ones are not filled; huge ones are unmapped at once, so
+///                  that a late access is a fault.
+/// realloc always moves, so that a pointer to the old place is one to freed memory.
+/// \errors   Misuse is fatal, with its sentence.
+/// \threads  Any number at once.
+class CheckedHeap {
+ public:
+  explicit constexpr CheckedHeap(Engine& engine) noexcept
+      : engine_(engine),
+        objects_(engine.central(), engine.map(), engine.metadata()),
+        blocks_(engine.metadata()) {}
+  CheckedHeap(const CheckedHeap&) = delete;
+  CheckedHeap& operator=(const CheckedHeap&) = delete;
+
+  /// Before the first allocation. \pre the engine started with full checks
+  void configure(std::uint64_t seed) noexcept { objects_.configure(seed); }
+
+  /// \returns Its address is nullptr when out of memory.
+  Engine::Block allocate(const Allocation& allocation) noexcept;
+  void deallocate(void* p, const FreeCall& call) noexcept;
+  /// What was asked for at `p`. \errors A pointer that is not live is fatal; `action` is the
+  /// sentence's first word.
+  std::size_t requested_bytes(const void* p, const char* action) noexcept;
+
+  /// Ends the wait of what is in quarantine. \returns true if anything was
+  bool flush_quarantine() noexcept { return objects_.flush_quarantine(); }
+  CheckedObjects& objects() noexcept { return objects_; }
+
+  void lock_for_fork() noexcept;  ///< before the engine
+  void unlock_after_fork() noexcept;
+  void reset_after_fork() noexcept;
+
+ private:
+  // Chosen: what an overflow writes first; watching all would touch pages that nobody uses.
+  static constexpr std::size_t kMostBlockSlack = 1024;
+
+  std::size_t watched_slack(const void* block, std::size_t bytes) noexcept;
+
+  Engine& engine_;
+  CheckedObjects objects_;
+  BlockRecords blocks_;
+};
+
+}  // namespace strata

@@ -1,0 +1,90 @@
+#include "malloc/detour.h"
+
+namespace strata {
+
+void Detour::begin(Seat seat, Watcher& watcher) noexcept {
+  watchers_[seat].store(&watcher, std::memory_order_release);
+  has_watchers_.store(true, std::memory_order_relaxed);
+  active_.fetch_or(1u << seat, std::memory_order_relaxed);
+  engine_.registry().redirect_malloc(&empty_bins_);
+}
+
+void Detour::end(Seat seat) noexcept {
+  const unsigned before = active_.fetch_and(~(1u << seat), std::memory_order_relaxed);
+  if ((before & ~(1u << seat)) == 0) engine_.registry().redirect_malloc(nullptr);
+}
+
+/// Looks at a count that may be below zero. \returns the watcher if it chose this allocation, and
+/// the next interval is drawn
+Watcher* Detour::chooser(Seat seat, std::int64_t& left) noexcept {
+  if (left >= 0) return nullptr;
+  if (!is_active(seat)) {
+    left = kNoInterval;
+    return nullptr;
+  }
+  Watcher* const seated = watcher(seat);
+  // The first interval begins before this allocation.
+  if (left < ThreadState::kUndrawn / 2) left += seated->draw_interval() - ThreadState::kUndrawn;
+  if (left >= 0) return nullptr;
+  left = seated->draw_interval();
+  return seated;
+}
+
+Engine::Block Detour::ask(Watcher* by_bytes, Watcher* by_calls,
+                          const Allocation& allocation) noexcept {
+  Engine::Block block{nullptr, false};
+  if (by_bytes != nullptr) block = by_bytes->allocate(allocation);
+  if (by_calls != nullptr && block.address == nullptr) block = by_calls->allocate(allocation);
+  return block;
+}
+
+bool Detour::is_active(Seat seat) const noexcept {
+  return (active_.load(std::memory_order_relaxed) >> seat & 1) != 0;
+}
+
+Engine::Block Detour::allocate(ThreadState& thread, unsigned size_class,
+                               const Allocation& allocation) noexcept {
+  const std::size_t counted =
+      size_class != 0 ? SizeClassMap::bytes_of(size_class) : allocation.bytes + 1;
+  if (thread.is_watching || !thread.count_down(counted)) return {nullptr, false};
+  WatchPause pause(thread);
+  Watcher* const by_bytes = chooser(kByBytes, pause.bytes_left);
+  Watcher* const by_calls = chooser(kByCalls, pause.calls_left);
+  return ask(by_bytes, by_calls, allocation);
+}
+
+void Detour::adopt(ThreadState& thread, void* p, std::size_t bytes) noexcept {
+  if (thread.is_watching) return;
+  WatchPause pause(thread);
+  Watcher* const by_bytes = chooser(kByBytes, pause.bytes_left);
+  Watcher* const by_calls = chooser(kByCalls, pause.calls_left);
+  if (by_bytes != nullptr) by_bytes->adopt(p, bytes);
+  if (by_calls != nullptr) by_calls->adopt(p, bytes);
+}
+
+void Detour::forget(ThreadState& thread, void* p) noexcept {
+  WatchPause pause(thread);
+  for (unsigned seat = 0; seat < kSeats; ++seat) {
+    if (Watcher* seated = watcher(seat)) seated->forget(p);
+  }
+}
+
+void Detour::lock_for_fork() noexcept {
+  for (unsigned seat = 0; seat < kSeats; ++seat) {
+    if (Watcher* seated = watcher(seat)) seated->lock_for_fork();
+  }
+}
+
+void Detour::unlock_after_fork() noexcept {
+  for (unsigned seat = 0; seat < kSeats; ++seat) {
+    if (Watcher* seated = watcher(seat)) seated->unlock_after_fork();
+  }
+}
+
+void Detour::reset_after_fork() noexcept {
+  for (unsigned seat = 0; seat < kSeats; ++seat) {
+    if (Watcher* seated = watcher(seat)) seated->reset_after_fork();
+  }
+}
+
+}  // namespace strata

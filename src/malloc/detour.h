@@ -1,0 +1,136 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "guard/allocation.h"
+#include "malloc/engine.h"
+#include "thread_cache/thread_state.h"
+
+namespace strata {
+
+/// While it lives, what the thread allocates is our own affair: no watcher sees it, and it leaves
+/// no trace in the counts, which are set at the end to what they were, or to what was drawn
+/// meanwhile.
+class WatchPause {
+ public:
+  explicit WatchPause(ThreadState& thread) noexcept
+      : bytes_left(ThreadState::read(thread.bytes_left)),
+        calls_left(ThreadState::read(thread.calls_left)),
+        thread_(thread),
+        malloc_bins_(thread.for_malloc()),
+        was_watching_(thread.is_watching) {
+    thread.is_watching = true;
+    thread.exchange_malloc_bins(malloc_bins_, *thread.free_bins);
+  }
+  ~WatchPause() {
+    thread_.exchange_malloc_bins(*thread_.free_bins, malloc_bins_);
+    ThreadState::write(thread_.bytes_left, bytes_left);
+    ThreadState::write(thread_.calls_left, calls_left);
+    thread_.is_watching = was_watching_;
+  }
+  WatchPause(const WatchPause&) = delete;
+  WatchPause& operator=(const WatchPause&) = delete;
+
+  std::int64_t bytes_left;
+  std::int64_t calls_left;
+
+ private:
+  ThreadState& thread_;
+  ObjectBins& malloc_bins_;
+  const bool was_watching_;
+};
+
+/// A feature that looks at some allocations: a profile, guard pages. It is handed the chosen ones
+/// and says itself how far apart they are.
+///
+/// The thread that calls is marked (ThreadState::is_watching): what the watcher allocates is not
+/// counted and not chosen. No lock of ours is held when it is called. Functions have bodies instead
+/// of = 0, which would need the C++ runtime.
+/// \threads  Any number at once. \cost allocate: rare; the others: for every block in no size class
+class Watcher {
+ public:
+  /// The distance to the next choice, in bytes or in calls: the allocation that begins within it is
+  /// not chosen, the one that exceeds it is. Drawn by each thread; an allocation counts with the
+  /// size of its class.
+  virtual std::int64_t draw_interval() noexcept { return INT64_MAX / 4; }
+
+  /// The block for a chosen allocation. It lies in no size class of the page map, so that free and
+  /// realloc of it take the slow way by themselves.
+  /// \returns  nullptr: this one is served like any other.
+  virtual Engine::Block allocate(const Allocation& allocation) noexcept { return {nullptr, false}; }
+
+  /// The same for a block that exists already: a large one that realloc resized in place.
+  virtual void adopt(void* p, std::size_t bytes) noexcept {}
+
+  /// A block beyond the size classes is about to be freed or resized where it stands.
+  virtual void forget(void* p) noexcept {}
+
+  virtual void lock_for_fork() noexcept {}
+  virtual void unlock_after_fork() noexcept {}
+  virtual void reset_after_fork() noexcept {}
+
+ protected:
+  ~Watcher() = default;
+};
+
+/// How watchers see allocations at no cost for programs that have none, and little for those that
+/// do: while one watches, every thread's malloc finds empty bins and takes the slow way. There an
+/// allocation is counted (ThreadState::pop_own) and served from the thread's cache as always,
+/// or it is the chosen one. Free is not touched: a watched block is in no size class, which is the
+/// slow way already.
+///
+/// There are two seats: one choice per so many bytes, one per so many calls.
+/// A watcher stays seated when its watch ends, since its blocks live on.
+/// \threads  Any number at once, but begin() and end() of one seat one at a time.
+class Detour {
+ public:
+  enum Seat : unsigned { kByBytes, kByCalls, kSeats };
+
+  constexpr Detour(Engine& engine, ObjectBins& empty_bins) noexcept
+      : engine_(engine), empty_bins_(empty_bins) {}
+
+  /// Every thread's next allocations are counted from here on.
+  void begin(Seat seat, Watcher& watcher) noexcept;
+  /// No allocation is chosen any more; without another watch malloc is as fast as it was.
+  void end(Seat seat) noexcept;
+
+  bool is_on() const noexcept { return active_.load(std::memory_order_relaxed) != 0; }
+  /// True from the first watch on: there may be watched blocks.
+  bool has_watchers() const noexcept { return has_watchers_.load(std::memory_order_relaxed); }
+
+  /// For an allocation that pop_own() did not serve: counts, draws the next interval where one
+  /// is over, and asks the watcher. \returns nullptr: serve it like any other.
+  Engine::Block allocate(ThreadState& thread, unsigned size_class,
+                         const Allocation& allocation) noexcept;
+  /// The same for a block that was resized in place.
+  void adopt(ThreadState& thread, void* p, std::size_t bytes) noexcept;
+  void forget(ThreadState& thread, void* p) noexcept;
+
+  void lock_for_fork() noexcept;
+  void unlock_after_fork() noexcept;
+  void reset_after_fork() noexcept;
+
+ private:
+  // Chosen: how far a count without a watcher runs before it is looked at again.
+  static constexpr std::int64_t kNoInterval = 1u << 20;
+
+  Watcher* chooser(Seat seat, std::int64_t& left) noexcept;
+  bool is_active(Seat seat) const noexcept;
+  Engine::Block ask(Watcher* by_bytes, Watcher* by_calls, const Allocation& allocation) noexcept;
+  Watcher* watcher(unsigned seat) const noexcept {
+    return watchers_[seat].load(std::memory_order_acquire);
+  }
+
+  Engine& engine_;
+  ObjectBins& empty_bins_;
+  // release when a watcher takes its seat, acquire by who calls it: the watcher is ready.
+  std::atomic<Watcher*> watchers_[kSeats] = {};
+  // Bit s: seat s chooses. relaxed: threads may see a beginning or an end late.
+  std::atomic<unsigned> active_{0};
+  // relaxed: whoever has a watched block got it from this thread or through synchronization.
+  std::atomic<bool> has_watchers_{false};
+};
+
+}  // namespace strata

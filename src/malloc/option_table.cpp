@@ -1,0 +1,112 @@
+// Every option there is. A new one is a field of Options and a row at the end of the table;
+// docs/options.md and `strata options` follow.
+
+#include "malloc/options.h"
+#include "profile/sampling.h"
+
+namespace strata {
+namespace {
+
+using Unit = OptionRow::Unit;
+
+template <typename T>
+struct FieldOf;
+template <typename T>
+struct FieldOf<T Options::*> {
+  using Type = T;
+};
+
+template <auto kField>
+constexpr std::size_t get_field(const Options& options) {
+  return static_cast<std::size_t>(options.*kField);
+}
+
+template <auto kField>
+constexpr void set_field(Options& options, std::size_t value) {
+  options.*kField = static_cast<typename FieldOf<decltype(kField)>::Type>(value);
+}
+
+template <auto kField>
+constexpr OptionRow choice(std::string_view name, std::string_view words, std::string_view says) {
+  return {name, Unit::kChoice, words, 0, 0, says, get_field<kField>, set_field<kField>, nullptr};
+}
+
+template <auto kField>
+constexpr OptionRow number(std::string_view name, Unit unit, std::size_t least, std::size_t most,
+                           std::string_view says) {
+  return {name, unit, "", least, most, says, get_field<kField>, set_field<kField>, nullptr};
+}
+
+template <auto kField>
+constexpr OptionRow text(std::string_view name, std::string_view says) {
+  constexpr std::size_t kMostCharacters = 4095;  // of a path, to the kernel
+  return {name, Unit::kText, "", 1, kMostCharacters, says, nullptr, nullptr, kField};
+}
+
+constexpr std::size_t kTiB = std::size_t{1} << 40;
+constexpr std::size_t kHour = 3'600'000;  // in milliseconds
+
+constexpr OptionRow kTable[] = {
+    choice<&Options::checks>(
+        "CHECKS", "basic|full",
+        "basic: what costs nothing. full: every free is verified at once, freed memory and what "
+        "lies behind every object is filled and verified, freed objects wait, places are random: "
+        "use after free, overflow and mismatched deletes are found, at the price of the thread "
+        "cache."),
+    choice<&Options::stats>(
+        "STATS", "off|exit|signal|both",
+        "Write statistics at normal exit, whenever the signal STRATA_STATS_SIGNAL arrives, or on "
+        "both occasions."),
+    choice<&Options::huge_pages>(
+        "HUGE_PAGES", "never|auto|always",
+        "When 2 MiB regions ask for huge pages; auto: once the heap is so large that a region more "
+        "does not show."),
+    number<&Options::cache_bytes>(
+        "CACHE_BYTES", Unit::kBytes, 0, kTiB,
+        "What all thread caches together may hold; each thread holds at most its share."),
+    number<&Options::release_delay_ms>(
+        "RELEASE_DELAY_MS", Unit::kMilliseconds, 0, kHour,
+        "Memory that was not needed for so long goes back to the kernel; 0: never without "
+        "malloc_trim."),
+    number<&Options::soft_limit>(
+        "SOFT_LIMIT", Unit::kLimit, 0, 64 * kTiB,
+        "Above so much memory held, caches shrink and all that is idle goes back to the kernel at "
+        "once; 0: no limit."),
+    number<&Options::hard_limit>(
+        "HARD_LIMIT", Unit::kLimit, 0, 64 * kTiB,
+        "More memory than this is never held: an allocation that would need it fails with ENOMEM; "
+        "0: no limit."),
+    number<&Options::stats_signal>(
+        "STATS_SIGNAL", Unit::kNumber, 1, 64,
+        "The signal that asks for statistics where STRATA_STATS says so; 12 is SIGUSR2."),
+    text<&Options::stats_file>(
+        "STATS_FILE", "Append statistics to this file instead of writing them to standard error."),
+    text<&Options::profile>(
+        "PROFILE",
+        "Sample allocations with their stacks and write a heap profile for pprof to this file at "
+        "normal exit; %p stands for the number of the process."),
+    number<&Options::profile_rate>(
+        "PROFILE_RATE", Unit::kBytes, 1, Sampling::kMaxRate,
+        "The mean number of bytes from one sample of STRATA_PROFILE to the next; 1: every "
+        "allocation."),
+    number<&Options::profile_signal>(
+        "PROFILE_SIGNAL", Unit::kNumber, 0, 64,
+        "A signal on which STRATA_PROFILE writes the file, too; 0: none; 12 is SIGUSR2."),
+    choice<&Options::leaks>(
+        "LEAKS", "0|1",
+        "1: note the stack of every allocation, and report to standard error at normal exit what "
+        "is still live, by the place that allocated it."),
+    number<&Options::guard_rate>(
+        "GUARD_RATE", Unit::kNumber, 0, Sampling::kMaxRate,
+        "One in so many allocations, at random, stands between inaccessible pages: an overflow or "
+        "a use after free of it is reported with the stacks of its allocation and its free; 0: "
+        "none."),
+};
+
+static_assert(std::size(kTable) <= 64, "read_options() has a bit for each row");
+
+}  // namespace
+
+std::span<const OptionRow> option_table() noexcept { return kTable; }
+
+}  // namespace strata

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+namespace strata {
+
+/// Does something whenever a signal arrives, whatever the interrupted thread was doing.
+///
+/// The handler takes no lock and does nothing itself: it counts the request and wakes a thread that
+/// waits for it. That thread exists from the start, since none can be started in a handler. The
+/// child of a fork has none until a slow path of the malloc notices; a request that comes before is
+/// kept, and the handler says so in one line.
+/// \threads  request(): any thread, at any instruction. notice(): any.
+class SignalWaiter {
+ public:
+  /// \param what  is asked for, as the beginning of a sentence: "statistics were"
+  constexpr SignalWaiter(void (*action)(), std::string_view what) noexcept
+      : action_(action), what_(what) {}
+  SignalWaiter(const SignalWaiter&) = delete;
+  SignalWaiter& operator=(const SignalWaiter&) = delete;
+
+  /// Installs the handler, which calls request(), and starts the thread. \pre the malloc works
+  /// \returns  False, and says so on standard error, if the signal is not to be had.
+  bool start(int signal, void (*handler)(int)) noexcept;
+  void request() noexcept;
+  /// In the child of a fork: the thread does not exist.
+  void reset_after_fork() noexcept;
+  /// Called on slow paths with no lock held: starts the thread in a child that needs one.
+  /// \cost  a load
+  void notice() noexcept {
+    if (waiter_.load(std::memory_order_relaxed) == kMissing) [[unlikely]]
+      start_thread();
+  }
+
+ private:
+  // What the waiting thread is to the process.
+  static constexpr std::uint32_t kUnwanted = 0;
+  static constexpr std::uint32_t kMissing = 1;
+  static constexpr std::uint32_t kWaiting = 2;
+
+  void start_thread() noexcept;
+  void answer_requests() noexcept;
+
+  void (*const action_)();
+  const std::string_view what_;
+  // relaxed: it decides only who starts the thread.
+  std::atomic<std::uint32_t> waiter_{kUnwanted};
+  // Requests so far. The handler's release pairs with the waiter's acquire, though nothing else
+  // passes between the two.
+  std::atomic<std::uint32_t> requests_{0};
+  static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "a handler may count");
+  std::uint32_t answered_ = 0;  // the thread's
+};
+
+}  // namespace strata

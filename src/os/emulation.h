@@ -1,0 +1,30 @@
+#pragma once
+
+#include <gmock/gmock.h>
+
+#include <string>
+
+/// \file  What a test has to know where an emulator of user programs runs it: qemu's shares the
+/// process with the program.
+
+namespace strata::os {
+
+/// True if this build's tests run under an emulator. Such a test cannot start itself anew, for the
+/// kernel cannot run its file, and the emulator's memory counts as its own.
+#ifdef STRATA_EMULATED
+inline constexpr bool kIsEmulated = true;
+#else
+inline constexpr bool kIsEmulated = false;
+#endif
+
+/// How a death test runs the code that dies: in a fresh process where one can be had.
+inline constexpr const char* kSafestDeathTests = kIsEmulated ? "fast" : "threadsafe";
+
+/// Matches all that a process said before it died: this regular expression from its start to its
+/// end. An emulator adds a line of its own.
+inline auto said_only(const std::string& words) {
+  return ::testing::ContainsRegex("^" + words +
+                                  (kIsEmulated ? "(qemu: uncaught target signal .*\n)?$" : "$"));
+}
+
+}  // namespace strata::os

@@ -1,0 +1,110 @@
+#include "os/faults.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+namespace strata::os {
+namespace {
+
+bool (*g_is_ours)(const Fault&) = nullptr;
+struct sigaction g_before;
+
+Fault::Access access_of(const ucontext_t& context) noexcept {
+#if defined(__x86_64__)
+  // Bit 1 of the page fault's error code.
+  return (context.uc_mcontext.gregs[REG_ERR] & 2) != 0 ? Fault::Access::kWrite
+                                                       : Fault::Access::kRead;
+#elif defined(__aarch64__)
+  // Records follow the registers, one of no bytes at their end; that of the syndrome says in its
+  // bit 6 what the access was.
+  const unsigned char* at = context.uc_mcontext.__reserved;
+  for (auto* record = reinterpret_cast<const _aarch64_ctx*>(at); record->size != 0;
+       record = reinterpret_cast<const _aarch64_ctx*>(at += record->size)) {
+    if (record->magic != ESR_MAGIC) continue;
+    const auto syndrome = reinterpret_cast<const esr_context*>(record)->esr;
+    return (syndrome & 1u << 6) != 0 ? Fault::Access::kWrite : Fault::Access::kRead;
+  }
+  return Fault::Access::kUnknown;
+#else
+  return Fault::Access::kUnknown;
+#endif
+}
+
+std::uintptr_t code_of(const ucontext_t& context) noexcept {
+#if defined(__x86_64__)
+  return static_cast<std::uintptr_t>(context.uc_mcontext.gregs[REG_RIP]);
+#elif defined(__aarch64__)
+  return context.uc_mcontext.pc;
+#else
+  return 0;
+#endif
+}
+
+/// The default action, taken when the handler returns: the instruction faults again or, if somebody
+/// sent the signal, it is sent once more.
+void die_of(int number, const siginfo_t& info) noexcept {
+  struct sigaction standard = {};
+  standard.sa_handler = SIG_DFL;
+  sigaction(number, &standard, nullptr);
+  if (info.si_code <= 0) syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), number);
+}
+
+/// As the kernel would have called the handler before, whose mask is added to ours.
+void pass_on(int number, siginfo_t* info, void* context) noexcept {
+  if ((g_before.sa_flags & SA_SIGINFO) == 0) {
+    if (g_before.sa_handler == SIG_DFL) return die_of(number, *info);
+    if (g_before.sa_handler == SIG_IGN) {
+      // What a thread does to itself cannot be ignored.
+      if (info->si_code > 0) die_of(number, *info);
+      return;
+    }
+  }
+  sigset_t mask = g_before.sa_mask;
+  sigset_t before;
+  if ((g_before.sa_flags & SA_NODEFER) == 0) sigaddset(&mask, number);
+  pthread_sigmask(SIG_BLOCK, &mask, &before);
+  const struct sigaction handler = g_before;
+  if ((g_before.sa_flags & static_cast<int>(SA_RESETHAND)) != 0) {
+    g_before = {};
+    g_before.sa_handler = SIG_DFL;
+  }
+  if ((handler.sa_flags & SA_SIGINFO) != 0) {
+    handler.sa_sigaction(number, info, context);
+  } else {
+    handler.sa_handler(number);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void on_signal(int number, siginfo_t* info, void* context) {
+  const int saved = errno;
+  const auto& at = *static_cast<const ucontext_t*>(context);
+  // A signal that somebody sent has no address.
+  if (info->si_code > 0 && g_is_ours({info->si_addr, access_of(at), code_of(at)})) {
+    die_of(number, *info);
+  } else {
+    pass_on(number, info, context);
+  }
+  errno = saved;
+}
+
+}  // namespace
+
+bool install_fault_handler(bool (*is_ours)(const Fault&)) noexcept {
+  const int saved = errno;
+  g_is_ours = is_ours;
+  struct sigaction ours = {};
+  ours.sa_sigaction = on_signal;
+  // No mask and no deferral: the handler before chooses its own.
+  ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  sigemptyset(&ours.sa_mask);
+  const bool is_known = sigaction(SIGSEGV, nullptr, &g_before) == 0;
+  const bool is_installed = is_known && sigaction(SIGSEGV, &ours, nullptr) == 0;
+  errno = saved;
+  return is_installed;
+}
+
+}  // namespace strata::os

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+
+/// \file  Accesses that the processor refuses: SIGSEGV, told to whoever forbade the memory.
+
+namespace strata::os {
+
+struct Fault {
+  enum class Access : unsigned char { kUnknown, kRead, kWrite };
+
+  const void* address;  ///< what was accessed
+  Access access;
+  std::uintptr_t code;  ///< the instruction; 0 where it is not known
+};
+
+/// Calls `is_ours` for each fault from now on, on the stack of the thread that made it, or on its
+/// alternate one if it has one. Where it returns true the process dies of the signal, at the
+/// instruction that made the fault. Where it returns false the handler that was there before this
+/// call takes the signal, as if it alone had been installed.
+/// A program that installs a handler later replaces this one, and works as it did without it; where
+/// its handler passes faults on to the one before, they arrive here.
+/// Once per process. \returns False if the system refuses.
+bool install_fault_handler(bool (*is_ours)(const Fault&)) noexcept;
+
+}  // namespace strata::os

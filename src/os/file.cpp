@@ -1,0 +1,231 @@
+#include "os/file.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+namespace strata::os {
+namespace {
+
+/// Puts errno back at the end.
+class SavedErrno {
+ public:
+  SavedErrno() noexcept : saved_(errno) {}
+  ~SavedErrno() { errno = saved_; }
+  SavedErrno(const SavedErrno&) = delete;
+  SavedErrno& operator=(const SavedErrno&) = delete;
+
+ private:
+  const int saved_;
+};
+
+/// Appends to a C string in a buffer. \returns false if it does not fit
+bool append(char* out, std::size_t capacity, std::string_view text) noexcept {
+  const std::size_t length = std::strlen(out);
+  if (length + text.size() >= capacity) return false;
+  std::memcpy(out + length, text.data(), text.size());
+  out[length + text.size()] = '\0';
+  return true;
+}
+
+bool append_number(char* out, std::size_t capacity, std::uint64_t value) noexcept {
+  char digits[20];
+  std::size_t first = sizeof digits;
+  do {
+    digits[--first] = static_cast<char>('0' + value % 10);
+  } while ((value /= 10) != 0);
+  return append(out, capacity, {digits + first, sizeof digits - first});
+}
+
+bool read_at(int fd, std::uint64_t offset, void* out, std::size_t bytes) noexcept {
+  return pread(fd, out, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
+}
+
+/// Reads a hexadecimal number and the one character behind it.
+bool take_hex(std::string_view& text, std::uint64_t& value, char end) noexcept {
+  value = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == end) {
+      text.remove_prefix(i + 1);
+      return i != 0;
+    }
+    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (digit < 0) return false;
+    value = value * 16 + static_cast<std::uint64_t>(digit);
+  }
+  return false;
+}
+
+/// The build id among the notes of one segment.
+std::size_t find_build_id(const char* notes, std::size_t size, char* out,
+                          std::size_t capacity) noexcept {
+  constexpr std::size_t kHeader = sizeof(ElfW(Nhdr));
+  const auto padded = [](std::size_t bytes) { return (bytes + 3) & ~std::size_t{3}; };
+  while (size >= kHeader) {
+    ElfW(Nhdr) note;
+    std::memcpy(&note, notes, kHeader);
+    const std::size_t name_bytes = padded(note.n_namesz);
+    const std::size_t bytes = kHeader + name_bytes + padded(note.n_descsz);
+    if (bytes > size) return 0;
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+        std::memcmp(notes + kHeader, "GNU", 4) == 0) {
+      const std::size_t count = std::min<std::size_t>(note.n_descsz, capacity / 2);
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto byte = static_cast<unsigned char>(notes[kHeader + name_bytes + i]);
+        out[2 * i] = "0123456789abcdef"[byte >> 4];
+        out[2 * i + 1] = "0123456789abcdef"[byte & 15];
+      }
+      return 2 * count;
+    }
+    notes += bytes;
+    size -= bytes;
+  }
+  return 0;
+}
+
+std::size_t read_build_id(int fd, char* out, std::size_t capacity) noexcept {
+  ElfW(Ehdr) header;
+  if (!read_at(fd, 0, &header, sizeof header)) return 0;
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return 0;
+  if (header.e_phentsize != sizeof(ElfW(Phdr))) return 0;
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    ElfW(Phdr) segment;
+    if (!read_at(fd, header.e_phoff + i * sizeof segment, &segment, sizeof segment)) return 0;
+    if (segment.p_type != PT_NOTE) continue;
+    char notes[1024];
+    const std::size_t size = std::min<std::size_t>(segment.p_filesz, sizeof notes);
+    if (!read_at(fd, segment.p_offset, notes, size)) continue;
+    if (const std::size_t digits = find_build_id(notes, size, out, capacity)) return digits;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::uint64_t process_id() noexcept { return static_cast<std::uint64_t>(getpid()); }
+
+std::uint64_t wall_clock_ns() noexcept {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+bool NewFile::open(const char* path) noexcept {
+  SavedErrno saved;
+  path_[0] = temporary_[0] = '\0';
+  if (!append(path_, kMaxPath, path) || !append(temporary_, kMaxPath, path) ||
+      !append(temporary_, kMaxPath, ".") || !append_number(temporary_, kMaxPath, process_id()) ||
+      !append(temporary_, kMaxPath, ".new")) {
+    error_ = ENAMETOOLONG;
+    return false;
+  }
+  fd_ = ::open(temporary_, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  error_ = fd_ < 0 ? errno : 0;
+  return fd_ >= 0;
+}
+
+NewFile::~NewFile() {
+  if (fd_ < 0) return;
+  SavedErrno saved;
+  ::close(fd_);
+  ::unlink(temporary_);
+}
+
+void NewFile::write(std::string_view bytes) noexcept {
+  SavedErrno saved;
+  while (!bytes.empty() && error_ == 0) {
+    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+    if (written < 0) {
+      if (errno != EINTR) error_ = errno;
+      continue;
+    }
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+bool NewFile::commit() noexcept {
+  if (fd_ < 0) return false;
+  SavedErrno saved;
+  if (::close(fd_) != 0 && error_ == 0) error_ = errno;
+  fd_ = -1;
+  if (error_ == 0 && ::rename(temporary_, path_) == 0) return true;
+  if (error_ == 0) error_ = errno;
+  ::unlink(temporary_);
+  return false;
+}
+
+const char* NewFile::reason() const noexcept { return std::strerror(error_); }
+
+LineReader::LineReader(const char* path) noexcept {
+  SavedErrno saved;
+  fd_ = ::open(path, O_RDONLY | O_CLOEXEC);
+  has_failed_ = fd_ < 0;
+}
+
+LineReader::~LineReader() {
+  SavedErrno saved;
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool LineReader::next(std::string_view& line) noexcept {
+  SavedErrno saved;
+  for (;;) {
+    const std::string_view held(buffer_ + begin_, end_ - begin_);
+    std::size_t length = held.find('\n');
+    const bool is_full = begin_ == 0 && end_ == sizeof buffer_;
+    if (length == std::string_view::npos && is_full) length = held.size();
+    if (length != std::string_view::npos) {
+      line = {held.data(), length};
+      begin_ += std::min(length + 1, held.size());
+      return true;
+    }
+    std::memmove(buffer_, held.data(), held.size());
+    begin_ = 0;
+    end_ = held.size();
+    const ssize_t count = fd_ < 0 ? 0 : read(fd_, buffer_ + end_, sizeof buffer_ - end_);
+    if (count < 0 && errno == EINTR) continue;
+    has_failed_ |= count < 0;
+    if (count <= 0) {
+      line = {buffer_, end_};
+      begin_ = end_;
+      return !line.empty();
+    }
+    end_ += static_cast<std::size_t>(count);
+  }
+}
+
+bool parse_code_mapping(std::string_view line, CodeMapping& out) noexcept {
+  std::uint64_t start;
+  std::uint64_t end;
+  if (!take_hex(line, start, '-') || !take_hex(line, end, ' ')) return false;
+  if (line.size() < 5 || line[2] != 'x') return false;
+  line.remove_prefix(5);
+  if (!take_hex(line, out.offset, ' ')) return false;
+  const std::size_t path = line.find('/');
+  if (path == std::string_view::npos) return false;
+  out.start = static_cast<std::uintptr_t>(start);
+  out.end = static_cast<std::uintptr_t>(end);
+  line.remove_prefix(path);
+  out.path = line;
+  return true;
+}
+
+std::size_t read_build_id(const char* path, char* out, std::size_t capacity) noexcept {
+  SavedErrno saved;
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  const std::size_t digits = read_build_id(fd, out, capacity);
+  ::close(fd);
+  return digits;
+}
+
+}  // namespace strata::os

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+/// \file  Files, without stdio or allocation. errno is left as it was.
+
+namespace strata::os {
+
+/// This process's number.
+std::uint64_t process_id() noexcept;
+
+/// Seconds since 1970, in nanoseconds.
+std::uint64_t wall_clock_ns() noexcept;
+
+/// A file that takes the place of another only when it is complete: it is written beside it, under
+/// a name of its own, and renamed. \threads  One at a time.
+class NewFile {
+ public:
+  NewFile() noexcept = default;
+  ~NewFile();  ///< what was not committed is removed
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  bool open(const char* path) noexcept;
+  /// A failure shows in commit().
+  void write(std::string_view bytes) noexcept;
+  bool commit() noexcept;
+  /// Why open() or commit() said false, in the C library's words.
+  const char* reason() const noexcept;
+
+ private:
+  static constexpr std::size_t kMaxPath = 4096;
+
+  int fd_ = -1;
+  int error_ = 0;
+  char path_[kMaxPath];
+  char temporary_[kMaxPath];
+};
+
+/// A file read line by line.
+/// \threads  One at a time.
+class LineReader {
+ public:
+  explicit LineReader(const char* path) noexcept;
+  ~LineReader();
+  LineReader(const LineReader&) = delete;
+  LineReader& operator=(const LineReader&) = delete;
+
+  /// The next line without its end; what is longer than the buffer is cut in pieces.
+  bool next(std::string_view& line) noexcept;
+  /// Whether the file could not be opened, or not be read to its end.
+  bool has_failed() const noexcept { return has_failed_; }
+
+ private:
+  int fd_;
+  bool has_failed_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  char buffer_[8192];
+};
+
+/// A file that is mapped as code.
+struct CodeMapping {
+  std::uintptr_t start;
+  std::uintptr_t end;
+  std::uint64_t offset;   ///< in the file
+  std::string_view path;  ///< valid until the next call
+};
+
+/// Takes one line of /proc/self/maps. \returns false if it is no code, or not from a file
+bool parse_code_mapping(std::string_view line, CodeMapping& out) noexcept;
+
+/// The build id that the linker put into an ELF file, as hexadecimal digits in `out`.
+/// \returns  Their number, 0 if there is none.
+std::size_t read_build_id(const char* path, char* out, std::size_t capacity) noexcept;
+
+}  // namespace strata::os

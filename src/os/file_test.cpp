@@ -1,0 +1,158 @@
+#include "os/file.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "os/stack.h"
+#include "os/symbol.h"
+
+namespace strata::os {
+namespace {
+
+struct FileTest : ::testing::Test {
+  FileTest() {
+    char pattern[] = "/tmp/strata_file_XXXXXX";
+    folder = mkdtemp(pattern);
+  }
+  ~FileTest() override { std::filesystem::remove_all(folder); }
+
+  std::string content(const std::string& path) const {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  std::size_t files() const {
+    const std::filesystem::directory_iterator all(folder);
+    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+  }
+
+  std::string folder;
+};
+
+TEST_F(FileTest, AFileIsReplacedWhenAllOfItIsWritten) {
+  const std::string path = folder + "/out";
+  std::ofstream(path) << "before";
+  NewFile file;
+  ASSERT_TRUE(file.open(path.c_str()));
+  file.write("after");
+  EXPECT_EQ(content(path), "before");
+  file.write(" all");
+  EXPECT_TRUE(file.commit());
+  EXPECT_EQ(content(path), "after all");
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(FileTest, WhatIsNotCommittedLeavesNothingBehind) {
+  {
+    NewFile file;
+    ASSERT_TRUE(file.open((folder + "/out").c_str()));
+    file.write("half");
+    EXPECT_EQ(files(), 1u);
+  }
+  EXPECT_EQ(files(), 0u);
+}
+
+TEST_F(FileTest, AFileThatCannotBeWrittenHasItsReason) {
+  errno = 7;
+  NewFile file;
+  EXPECT_FALSE(file.open((folder + "/none/out").c_str()));
+  EXPECT_STREQ(file.reason(), "No such file or directory");
+  NewFile endless;
+  EXPECT_FALSE(endless.open(std::string(5000, 'x').c_str()));
+  EXPECT_STREQ(endless.reason(), "File name too long");
+  std::filesystem::create_directory(folder + "/taken");
+  NewFile taken;
+  ASSERT_TRUE(taken.open((folder + "/taken").c_str()));
+  EXPECT_FALSE(taken.commit());
+  EXPECT_STREQ(taken.reason(), "Is a directory");
+  EXPECT_EQ(files(), 1u);
+  EXPECT_EQ(errno, 7);
+}
+
+TEST_F(FileTest, LinesAreReadWhateverTheirLengthAndEnd) {
+  const std::string path = folder + "/lines";
+  for (const char* end : {"", "\n"}) {
+    std::vector<std::string> written;
+    {
+      std::ofstream out(path);
+      for (std::size_t i = 0; i < 300; ++i) {
+        written.emplace_back(i * 7 % 200, static_cast<char>('a' + i % 26));
+        out << (i == 0 ? "" : "\n") << written.back();
+      }
+      out << "\nlast" << end;
+      written.emplace_back("last");
+    }
+    LineReader reader(path.c_str());
+    std::string_view line;
+    for (const std::string& expected : written) {
+      ASSERT_TRUE(reader.next(line));
+      ASSERT_EQ(line, expected);
+    }
+    EXPECT_FALSE(reader.next(line));
+  }
+  LineReader none((folder + "/none").c_str());
+  std::string_view line;
+  EXPECT_FALSE(none.next(line));
+}
+
+TEST_F(FileTest, ThisProgramIsAmongTheCodeThatIsMapped) {
+  LineReader maps("/proc/self/maps");
+  const auto here = reinterpret_cast<std::uintptr_t>(&parse_code_mapping);
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  int found = 0;
+  for (std::string_view line; maps.next(line);) {
+    CodeMapping code;
+    if (!parse_code_mapping(line, code) || code.path != self) continue;
+    found += here >= code.start && here < code.end;
+  }
+  EXPECT_EQ(found, 1);
+  CodeMapping code;
+  EXPECT_FALSE(parse_code_mapping("7f00-7f10 r--p 00000000 fe:01 12 /lib/x.so", code));
+  EXPECT_FALSE(parse_code_mapping("7f00-7f10 r-xp 00000000 00:00 0 [vdso]", code));
+  EXPECT_FALSE(parse_code_mapping("", code));
+  ASSERT_TRUE(parse_code_mapping("7f00-7f10 r-xp 00001000 fe:01 12   /lib/a b.so", code));
+  EXPECT_EQ(code.start, 0x7f00u);
+  EXPECT_EQ(code.end, 0x7f10u);
+  EXPECT_EQ(code.offset, 0x1000u);
+  EXPECT_EQ(code.path, "/lib/a b.so");
+}
+
+TEST_F(FileTest, TheBuildIdIsTheLinkers) {
+  char id[128];
+  const std::size_t digits = read_build_id("/bin/ls", id, sizeof id);
+  EXPECT_EQ(std::string_view(id, digits).find_first_not_of("0123456789abcdef"),
+            std::string_view::npos);
+  EXPECT_EQ(digits, 40u) << "a SHA-1, as Debian links";
+  EXPECT_EQ(read_build_id("/etc/passwd", id, sizeof id), 0u);
+  EXPECT_EQ(read_build_id("/none", id, sizeof id), 0u);
+}
+
+[[gnu::noinline]] std::size_t inner(std::uintptr_t* frames, std::size_t capacity) {
+  const std::size_t count = capture_stack(frames, capacity);
+  asm volatile("" ::: "memory");  // no tail call
+  return count;
+}
+
+TEST(Stack, ItsFramesLeadThroughTheCallers) {
+  std::uintptr_t frames[64];
+  ASSERT_TRUE(prepare_stacks());
+  const std::size_t depth = inner(frames, 64);
+  ASSERT_GE(depth, 4u);
+  EXPECT_EQ(inner(frames, 2), 2u);
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // their backtrace() stands first
+  CodePlace place;
+  ASSERT_TRUE(find_code(reinterpret_cast<void*>(frames[0]), place));
+  EXPECT_NE(std::strstr(place.module, "os_test"), nullptr);
+#endif
+}
+
+}  // namespace
+}  // namespace strata::os

@@ -1,0 +1,272 @@
+#include "os/stack.h"
+
+#if __has_include(<execinfo.h>)
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <sys/auxv.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "os/frame_rules.h"
+
+// Weak: a static program does not pull these in for us, and has no stacks without them.
+#pragma weak backtrace
+#pragma weak dlopen
+#pragma weak dlsym
+
+// The linker's: where the file that this code is part of begins, and where its code ends.
+extern "C" {
+[[gnu::visibility("hidden")]] extern const char __ehdr_start[];
+[[gnu::visibility("hidden")]] extern const char etext[];
+}
+
+// Where the function that this stands in returns to.
+#define STRATA_CALLER \
+  reinterpret_cast<std::uintptr_t>(__builtin_extract_return_addr(__builtin_return_address(0)))
+
+namespace {
+
+/// libgcc's struct dwarf_eh_bases: what the pointers of an entry are relative to.
+struct EntryBases {
+  void* text;
+  void* data;
+  void* function;
+};
+using FindEntry = const void*(void* instruction, EntryBases* bases);
+
+}  // namespace
+
+/// libgcc's: the entry of the function in which an instruction lies, or nullptr. Weak as above.
+extern "C" [[gnu::weak]] const void* _Unwind_Find_FDE(void* instruction, EntryBases* bases);
+
+namespace strata::os {
+namespace {
+
+// Chosen: more than our own frames between malloc and the unwinder.
+constexpr std::size_t kMaxOwnFrames = 16;
+constexpr std::size_t kMaxFrames = 128;
+constexpr std::size_t kMaxCallees = 8;  // between the caller of this file and the unwinder
+// Chosen: what goes beyond is left to the unwinder. It bounds how far a rule can make us read
+// beyond the frames that we have come through.
+constexpr std::uintptr_t kMaxFrameBytes = 1 << 20;
+// Chosen: 20 to 50 instructions a stack.
+constexpr std::uint64_t kStacksPerComparison = 1024;
+
+// relaxed, all: written before the first stack is wanted.
+std::atomic<bool> g_is_prepared{false};
+std::atomic<bool> g_is_alone{false};  // our code has a range of its own
+std::atomic<FindEntry*> g_find_entry{nullptr};
+
+constinit FrameRules g_rules;
+// relaxed: counts, of which some may be lost.
+std::atomic<std::uint64_t> g_by_rules{0};
+std::atomic<std::uint64_t> g_by_unwinder{0};
+std::atomic<std::uint64_t> g_differences{0};
+
+std::uint64_t count(std::atomic<std::uint64_t>& counter) noexcept {
+  const std::uint64_t counted = counter.load(std::memory_order_relaxed) + 1;
+  counter.store(counted, std::memory_order_relaxed);
+  return counted;
+}
+
+/// True if the program itself begins where our file does: then our code has no range of its own.
+bool is_part_of_the_program() noexcept {
+  const auto program = reinterpret_cast<const char*>(getauxval(AT_PHDR));
+  return program >= __ehdr_start && program < etext;
+}
+
+/// Leaves out the frames of our own code, where they can be told. \returns how many are left
+std::size_t keep_callers(const std::uintptr_t* all, std::size_t count, std::uintptr_t* frames,
+                         std::size_t capacity) noexcept {
+  const auto begin = reinterpret_cast<std::uintptr_t>(__ehdr_start);
+  const auto end = reinterpret_cast<std::uintptr_t>(etext);
+  std::size_t first = 0;
+  if (g_is_alone.load(std::memory_order_relaxed)) {
+    while (first < count && all[first] >= begin && all[first] < end) ++first;
+  }
+  const std::size_t kept = std::min(count - first, capacity);
+  std::copy(all + first, all + first + kept, frames);
+  return kept;
+}
+
+/// A frame, as its rule needs it.
+struct Frame {
+  std::uintptr_t pc;
+  std::uintptr_t sp;
+  std::uintptr_t fp;
+};
+
+/// A word of this thread's stack, whichever function's it is.
+[[gnu::no_sanitize("address"), gnu::no_sanitize("thread")]] inline std::uintptr_t word_at(
+    std::uintptr_t address) noexcept {
+  return *reinterpret_cast<const std::uintptr_t*>(address);
+}
+
+std::uintptr_t without_signature(std::uintptr_t pc) noexcept {
+#if defined(__aarch64__)
+  register std::uintptr_t link asm("x30") = pc;
+  asm("hint 7" : "+r"(link));  // xpaclri, which older processors pass over
+  return link;
+#else
+  return pc;
+#endif
+}
+
+/// The rule for a return address of this stack, known or read from the unwind table.
+FrameRule rule_for(std::uintptr_t pc) noexcept {
+  const FrameRule known = g_rules.find(pc);
+  if (known.kind != FrameRule::Kind::kUnknown) return known;
+  EntryBases bases{};
+  const void* const entry =
+      g_find_entry.load(std::memory_order_relaxed)(reinterpret_cast<void*>(pc - 1), &bases);
+  if (entry == nullptr) return {};
+  const auto function = reinterpret_cast<std::uintptr_t>(bases.function);
+  const FrameRule read = read_frame_rule(entry, function, pc);
+  if (read.kind != FrameRule::Kind::kUnknown) g_rules.note(pc, read);
+  return read;
+}
+
+/// Goes to the caller. What is read lies in the stack from the frame's sp up: it is in use, as long
+/// as the rule is true; and if it is not, it is not far away.
+/// \returns  False if what the rule says cannot be
+bool step(Frame& frame, FrameRule rule) noexcept {
+  constexpr std::uintptr_t kWord = sizeof(std::uintptr_t);
+  const auto words = [](std::int16_t count) {
+    return static_cast<std::uintptr_t>(std::intptr_t{count}) * kWord;
+  };
+  const auto is_near = [&](std::uintptr_t address) {
+    return address - frame.sp <= kMaxFrameBytes && address % kWord == 0;
+  };
+  std::uintptr_t cfa =
+      (rule.kind == FrameRule::Kind::kFromStack ? frame.sp : frame.fp) + words(rule.cfa_words);
+  if (!is_near(cfa)) return false;
+  if (rule.kind == FrameRule::Kind::kFromSaved) {
+    cfa = word_at(cfa);
+    if (!is_near(cfa)) return false;
+  }
+  const std::uintptr_t room = cfa - frame.sp;
+  if (room < words(static_cast<std::int16_t>(-rule.return_words)) || room == 0 ||
+      room < words(static_cast<std::int16_t>(-rule.frame_words))) {
+    return false;
+  }
+  const std::uintptr_t pc = word_at(cfa + words(rule.return_words));
+  frame.pc = rule.is_signed ? without_signature(pc) : pc;
+  if (rule.frame_words != 0) frame.fp = word_at(cfa + words(rule.frame_words));
+  frame.sp = cfa;
+  return true;
+}
+
+struct Walk {
+  std::size_t count;
+  bool is_complete;  ///< it came to the end, or to the capacity
+};
+
+/// Follows rules as far as there are any.
+Walk walk(Frame frame, std::uintptr_t* all, std::size_t capacity) noexcept {
+  if (g_find_entry.load(std::memory_order_relaxed) == nullptr) return {0, false};
+  for (std::size_t count = 0;;) {
+    if (frame.pc == 0) return {count, true};
+    all[count++] = frame.pc;
+    if (count == capacity) return {count, true};
+    const FrameRule rule = rule_for(frame.pc);
+    if (rule.kind == FrameRule::Kind::kOutermost) return {count, true};
+    if (rule.kind == FrameRule::Kind::kUnknown) return {count, false};
+    const std::uintptr_t pc = frame.pc;
+    if (!step(frame, rule)) {
+      g_rules.note(pc, {});
+      return {count, false};
+    }
+  }
+}
+
+/// The unwinder's stack from `caller` on: what stands before it is the caller's callees, ours and,
+/// under a sanitizer, its.
+std::size_t unwind(std::uintptr_t caller, std::uintptr_t* all, std::size_t capacity) noexcept {
+  void* found[kMaxFrames + kMaxCallees];
+  const int count = backtrace(found, static_cast<int>(capacity + kMaxCallees));
+  void** const end = found + std::max(count, 0);
+  void** first = std::find(found, end, reinterpret_cast<void*>(caller));
+  const std::size_t callers = std::min(static_cast<std::size_t>(end - first), capacity);
+  for (std::size_t i = 0; i < callers; ++i) all[i] = reinterpret_cast<std::uintptr_t>(first[i]);
+  return callers;
+}
+
+std::size_t wanted_for(std::size_t capacity) noexcept {
+  return std::min(capacity + kMaxOwnFrames, kMaxFrames);
+}
+
+/// \returns  nullptr if there is none to be had: the unwinder takes all stacks then
+FindEntry* find_unwinders_search() noexcept {
+  if (&_Unwind_Find_FDE != nullptr) return &_Unwind_Find_FDE;
+  if (&dlopen == nullptr || &dlsym == nullptr) return nullptr;
+  // It is loaded by now. It stays: the handle is not given back.
+  void* const unwinder = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_NOLOAD);
+  if (unwinder == nullptr) return nullptr;
+  return reinterpret_cast<FindEntry*>(dlsym(unwinder, "_Unwind_Find_FDE"));
+}
+
+}  // namespace
+
+bool prepare_stacks() noexcept {
+  void* frame = nullptr;
+  // Where the unwinder cannot be loaded there is not even one frame.
+  const bool works = &backtrace != nullptr && backtrace(&frame, 1) == 1;
+  if (works) g_find_entry.store(find_unwinders_search(), std::memory_order_relaxed);
+  g_is_alone.store(!is_part_of_the_program(), std::memory_order_relaxed);
+  g_is_prepared.store(works, std::memory_order_relaxed);
+  return works;
+}
+
+[[gnu::noinline]] std::size_t unwind_stack(std::uintptr_t* frames, std::size_t capacity) noexcept {
+  if (!g_is_prepared.load(std::memory_order_relaxed)) return 0;
+  std::uintptr_t all[kMaxFrames];
+  const std::size_t unwound = unwind(STRATA_CALLER, all, wanted_for(capacity));
+  return keep_callers(all, unwound, frames, capacity);
+}
+
+[[gnu::noinline]] std::size_t capture_stack(std::uintptr_t* frames, std::size_t capacity) noexcept {
+  if (!g_is_prepared.load(std::memory_order_relaxed)) return 0;
+  // Our caller, as it goes on behind this call. A frame's address is where fp is saved.
+  const Frame caller{
+      reinterpret_cast<std::uintptr_t>(__builtin_extract_return_addr(__builtin_return_address(0))),
+      reinterpret_cast<std::uintptr_t>(__builtin_dwarf_cfa()),
+      word_at(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)))};
+  std::uintptr_t all[kMaxFrames];
+  const std::size_t wanted = wanted_for(capacity);
+  const Walk walked = walk(caller, all, wanted);
+  if (!walked.is_complete) {
+    count(g_by_unwinder);
+  } else if (count(g_by_rules) % kStacksPerComparison != 0) {
+    return keep_callers(all, walked.count, frames, capacity);
+  }
+  std::uintptr_t truth[kMaxFrames];
+  const std::size_t unwound = unwind(caller.pc, truth, wanted);
+  // Where a rule is out of date, what follows mostly is no return address, and ends the walk.
+  if (walked.count > unwound || (walked.is_complete && walked.count != unwound) ||
+      !std::equal(all, all + walked.count, truth)) {
+    count(g_differences);
+    g_rules.forget_all();
+  }
+  return keep_callers(truth, unwound, frames, capacity);
+}
+
+StackCounts stack_counts() noexcept {
+  return {g_by_rules.load(std::memory_order_relaxed), g_by_unwinder.load(std::memory_order_relaxed),
+          g_differences.load(std::memory_order_relaxed)};
+}
+
+}  // namespace strata::os
+
+#else  // a C library without backtrace(), as musl: there are no stacks
+
+namespace strata::os {
+
+bool prepare_stacks() noexcept { return false; }
+std::size_t unwind_stack(std::uintptr_t*, std::size_t) noexcept { return 0; }
+std::size_t capture_stack(std::uintptr_t*, std::size_t) noexcept { return 0; }
+StackCounts stack_counts() noexcept { return {}; }
+
+}  // namespace strata::os
+
+#endif

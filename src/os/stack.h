@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+/// \file  The calling thread's stack: what the unwinder that the C library's backtrace() uses would
+/// tell, at a tenth of its cost.
+///
+/// Finding and reading a function's unwind table costs an unwinder more than a thousand
+/// instructions a frame, each time. We read the table once for each return address that we meet
+/// and keep what it says as a rule of one word (FrameRules); the walk follows rules. A stack with a
+/// frame that has no such rule (a signal's, code without tables) is taken by the unwinder as a
+/// whole, and so is one stack in some hundred, to compare: if the two differ all rules are
+/// forgotten. docs/decisions/0011 has the figures.
+
+namespace strata::os {
+
+/// Loads the unwinder (libgcc_s, with dlopen), so that capture_stack() need not: call it where the
+/// program might call dlopen, never from inside the dynamic loader. May allocate.
+/// \returns  False if there is none: stacks are empty then.
+bool prepare_stacks() noexcept;
+
+/// Return addresses, the innermost first; those in this library are left out where it is one.
+/// \returns  How many, at most `capacity`; 0 before prepare_stacks().
+/// \threads  Any, without waiting for each other. \cost some 40 instructions a frame that was met
+/// before, a thousand for any other
+/// \source   libunwind's unw_backtrace(), which keeps such rules, too
+std::size_t capture_stack(std::uintptr_t* frames, std::size_t capacity) noexcept;
+
+/// The same by the unwinder alone: the truth, for comparison. \cost a thousand instructions a frame
+std::size_t unwind_stack(std::uintptr_t* frames, std::size_t capacity) noexcept;
+
+/// How the process's stacks were taken so far. relaxed: late, and approximate where threads meet.
+struct StackCounts {
+  std::uint64_t by_rules;
+  std::uint64_t by_unwinder;  ///< for want of a rule
+  std::uint64_t differences;  ///< where both were taken: rules that were out of date
+};
+StackCounts stack_counts() noexcept;
+
+}  // namespace strata::os

@@ -1,0 +1,19 @@
+#include "os/symbol.h"
+
+#include <dlfcn.h>
+
+namespace strata::os {
+
+bool find_code(const void* address, CodePlace& out) noexcept {
+  Dl_info info;
+  if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return false;
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  out.module = info.dli_fname;
+  out.offset = at - reinterpret_cast<std::uintptr_t>(info.dli_fbase);
+  out.function = info.dli_sname;
+  out.function_offset =
+      info.dli_sname != nullptr ? at - reinterpret_cast<std::uintptr_t>(info.dli_saddr) : 0;
+  return true;
+}
+
+}  // namespace strata::os

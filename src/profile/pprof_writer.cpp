@@ -1,0 +1,220 @@
+#include "profile/pprof_writer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "os/file.h"
+
+namespace strata {
+namespace {
+
+// Field numbers of profile.proto.
+namespace profile {
+enum : unsigned {
+  kSampleType = 1,
+  kSample = 2,
+  kMapping = 3,
+  kLocation = 4,
+  kStringTable = 6,
+  kDropFrames = 7,
+  kTimeNanos = 9,
+  kDurationNanos = 10,
+  kPeriodType = 11,
+  kPeriod = 12,
+  kDefaultSampleType = 14,
+};
+}  // namespace profile
+namespace value_type {
+enum : unsigned { kType = 1, kUnit = 2 };
+}
+namespace sample {
+enum : unsigned { kLocationIds = 1, kValues = 2 };
+}
+namespace mapping {
+enum : unsigned { kId = 1, kStart = 2, kLimit = 3, kOffset = 4, kFile = 5, kBuildId = 6 };
+}
+namespace location {
+enum : unsigned { kId = 1, kMappingId = 2, kAddress = 3 };
+}
+
+/// Our own frames, where Strata is linked into the program and cannot be told from it by address.
+constexpr std::string_view kOwnFrames = "strata::.*|strata_.*|malloc|calloc|realloc|operator new.*";
+
+/// One message: fields in a buffer that holds the largest we write.
+class Message {
+ public:
+  Message& number(unsigned field, std::uint64_t value) noexcept {
+    if (value != 0) varint(std::uint64_t{field} << 3).varint(value);
+    return *this;
+  }
+  Message& packed(unsigned field, const Message& numbers) noexcept {
+    return bytes(field, numbers.view());
+  }
+  Message& bytes(unsigned field, std::string_view value) noexcept {
+    varint(std::uint64_t{field} << 3 | 2).varint(value.size());
+    std::memcpy(buffer_ + size_, value.data(), value.size());
+    size_ += value.size();
+    return *this;
+  }
+  Message& varint(std::uint64_t value) noexcept {
+    for (; value >= 0x80; value >>= 7) buffer_[size_++] = static_cast<char>(value | 0x80);
+    buffer_[size_++] = static_cast<char>(value);
+    return *this;
+  }
+  std::string_view view() const noexcept { return {buffer_, size_}; }
+
+ private:
+  static constexpr std::size_t kVarint = 10;
+  // Twice the longest sample: its numbers are packed in a message of their own first.
+  char buffer_[2 * (SiteTable::kMaxDepth + 8) * kVarint];
+  std::size_t size_ = 0;
+};
+
+void write_message(TextSink& out, unsigned field, std::string_view content) noexcept {
+  Message head;
+  head.varint(std::uint64_t{field} << 3 | 2).varint(content.size());
+  out.write(head.view());
+  out.write(content);
+}
+
+/// A frame as pprof wants it: inside the call, not behind it.
+std::uint64_t call_address(std::uintptr_t return_address) noexcept { return return_address - 1; }
+
+/// Memory for the time of one call.
+class Scratch {
+ public:
+  Scratch(os::PageSource& pages, std::size_t bytes) noexcept
+      : pages_(pages),
+        bytes_((bytes + os::page_bytes()) & ~(os::page_bytes() - 1)),
+        memory_(pages.map(bytes_)) {}
+  ~Scratch() {
+    if (memory_ != nullptr) pages_.unmap(memory_, bytes_);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  void* memory() const noexcept { return memory_; }
+
+ private:
+  os::PageSource& pages_;
+  const std::size_t bytes_;
+  void* const memory_;
+};
+
+}  // namespace
+
+bool PprofWriter::write(SiteTable& sites, std::size_t rate, std::uint64_t started_ns) noexcept {
+  add_string("");  // index 0, by definition
+  write_types();
+  write_samples(sites, rate);
+  if (!write_locations(sites, rate)) return false;
+  const std::uint64_t now = os::wall_clock_ns();
+  Message rest;
+  rest.number(profile::kDropFrames, add_string(kOwnFrames))
+      .number(profile::kTimeNanos, started_ns)
+      .number(profile::kDurationNanos, now > started_ns ? now - started_ns : 0)
+      .number(profile::kPeriod, rate);
+  out_.write(rest.view());
+  return true;
+}
+
+/// \returns  The index of the string in the table.
+std::uint64_t PprofWriter::add_string(std::string_view text) noexcept {
+  write_message(out_, profile::kStringTable, text);
+  return strings_++;
+}
+
+void PprofWriter::write_types() noexcept {
+  const std::uint64_t count = add_string("count");
+  const std::uint64_t bytes = add_string("bytes");
+  const auto write_type = [&](unsigned field, std::string_view name, std::uint64_t unit) {
+    const std::uint64_t type = add_string(name);
+    Message message;
+    message.number(value_type::kType, type).number(value_type::kUnit, unit);
+    write_message(out_, field, message.view());
+    return type;
+  };
+  write_type(profile::kSampleType, "alloc_objects", count);
+  write_type(profile::kSampleType, "alloc_space", bytes);
+  write_type(profile::kSampleType, "inuse_objects", count);
+  const std::uint64_t shown_first = write_type(profile::kSampleType, "inuse_space", bytes);
+  write_type(profile::kPeriodType, "space", bytes);
+  Message message;
+  out_.write(message.number(profile::kDefaultSampleType, shown_first).view());
+}
+
+void PprofWriter::write_samples(SiteTable& sites, std::size_t rate) noexcept {
+  for (std::uint32_t id = 1, last = sites.count(); id <= last; ++id) {
+    const Site& site = sites.site(id);
+    if (site.rate != rate) continue;
+    const Site::Sums sums = site.sums();
+    Message locations;
+    for (std::uint32_t i = 0; i < site.depth; ++i) locations.varint(call_address(site.frames[i]));
+    Message values;
+    values.varint(sums.allocated_objects)
+        .varint(sums.allocated_bytes)
+        .varint(sums.live_objects)
+        .varint(sums.live_bytes);
+    Message message;
+    message.packed(sample::kLocationIds, locations).packed(sample::kValues, values);
+    write_message(out_, profile::kSample, message.view());
+  }
+}
+
+/// Every address once, each behind the mapping that it lies in.
+bool PprofWriter::write_locations(SiteTable& sites, std::size_t rate) noexcept {
+  // Sites that came since the samples were written add locations that no sample has: harmless.
+  const std::uint32_t last = sites.count();
+  std::size_t frames = 0;
+  for (std::uint32_t id = 1; id <= last; ++id) frames += sites.site(id).depth;
+  Scratch scratch(pages_, frames * sizeof(std::uint64_t));
+  auto* const addresses = static_cast<std::uint64_t*>(scratch.memory());
+  if (addresses == nullptr) return false;
+  std::uint64_t* end = addresses;
+  for (std::uint32_t id = 1; id <= last; ++id) {
+    const Site& site = sites.site(id);
+    if (site.rate != rate) continue;
+    for (std::uint32_t i = 0; i < site.depth; ++i) *end++ = call_address(site.frames[i]);
+  }
+  std::sort(addresses, end);
+  end = std::unique(addresses, end);
+
+  const std::uint64_t* next = addresses;
+  const auto write_up_to = [&](std::uint64_t limit, std::uint64_t mapping_id) {
+    for (; next != end && *next < limit; ++next) {
+      Message message;
+      message.number(location::kId, *next)
+          .number(location::kMappingId, mapping_id)
+          .number(location::kAddress, *next);
+      write_message(out_, profile::kLocation, message.view());
+    }
+  };
+  os::LineReader maps("/proc/self/maps");
+  std::uint64_t mapping_id = 0;
+  for (std::string_view line; maps.next(line);) {
+    os::CodeMapping code;
+    if (!os::parse_code_mapping(line, code)) continue;
+    char path[4096];
+    if (code.path.size() >= sizeof path) continue;
+    std::memcpy(path, code.path.data(), code.path.size());
+    path[code.path.size()] = '\0';
+    char build_id[128];
+    const std::size_t digits = os::read_build_id(path, build_id, sizeof build_id);
+    const std::uint64_t file_string = add_string(path);
+    const std::uint64_t build_id_string = digits != 0 ? add_string({build_id, digits}) : 0;
+    Message message;
+    message.number(mapping::kId, ++mapping_id)
+        .number(mapping::kStart, code.start)
+        .number(mapping::kLimit, code.end)
+        .number(mapping::kOffset, code.offset)
+        .number(mapping::kFile, file_string)
+        .number(mapping::kBuildId, build_id_string);
+    write_message(out_, profile::kMapping, message.view());
+    write_up_to(code.start, 0);
+    write_up_to(code.end, mapping_id);
+  }
+  write_up_to(~std::uint64_t{0}, 0);
+  has_all_files_ = !maps.has_failed();
+  return true;
+}
+
+}  // namespace strata

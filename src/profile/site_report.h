@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstddef>
+
+#include "base/text_sink.h"
+#include "os/page_source.h"
+#include "profile/site_table.h"
+
+namespace strata {
+
+/// Writes what is live now, by the stack that allocated it, as text: the largest sites first, each
+/// frame with its module and offset (as addr2line takes them) and its name where the dynamic
+/// linker knows one.
+/// \param most_sites  how many are written out; the rest is one line
+/// \threads  One at a time; may wait for a dlopen of another thread. Allocates nothing: memory for
+///           sorting comes from the page source and goes back.
+void write_live_sites(SiteTable& sites, std::size_t rate, std::size_t most_sites, TextSink& out,
+                      os::PageSource& pages) noexcept;
+
+}  // namespace strata

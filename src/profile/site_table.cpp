@@ -1,0 +1,126 @@
+#include "profile/site_table.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "base/fatal.h"
+#include "profile/sampling.h"
+
+namespace strata {
+namespace {
+
+std::uint64_t hash_of(const std::uintptr_t* frames, std::size_t depth, std::size_t rate) noexcept {
+  std::uint64_t hash = rate;
+  for (std::size_t i = 0; i < depth; ++i) {
+    hash = (hash ^ frames[i]) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+}  // namespace
+
+void Site::add(std::size_t counted, std::size_t bytes) noexcept {
+  const std::uint64_t weight = Sampling::weight(rate, counted);
+  allocated_objects.fetch_add(weight, std::memory_order_relaxed);
+  allocated_bytes.fetch_add(weight * bytes, std::memory_order_relaxed);
+}
+
+void Site::remove(std::size_t counted, std::size_t bytes) noexcept {
+  const std::uint64_t weight = Sampling::weight(rate, counted);
+  freed_objects.fetch_add(weight, std::memory_order_release);
+  freed_bytes.fetch_add(weight * bytes, std::memory_order_release);
+}
+
+Site::Sums Site::sums() const noexcept {
+  const auto whole = [](std::uint64_t sum) { return (sum + Sampling::kOne / 2) / Sampling::kOne; };
+  const std::uint64_t objects_gone = freed_objects.load(std::memory_order_acquire);
+  const std::uint64_t bytes_gone = freed_bytes.load(std::memory_order_acquire);
+  const std::uint64_t objects = allocated_objects.load(std::memory_order_relaxed);
+  const std::uint64_t bytes = allocated_bytes.load(std::memory_order_relaxed);
+  return {whole(objects), whole(bytes), objects > objects_gone ? whole(objects - objects_gone) : 0,
+          bytes > bytes_gone ? whole(bytes - bytes_gone) : 0};
+}
+
+std::uint32_t SiteTable::intern(const std::uintptr_t* frames, std::size_t depth,
+                                std::size_t rate) noexcept {
+  if (depth > kMaxDepth) depth = kMaxDepth;
+  const std::uint64_t hash = hash_of(frames, depth, rate);
+  LockGuard guard(lock_);
+  const std::uint32_t count = count_.load(std::memory_order_relaxed);
+  if (count >= bucket_count_ && !grow() && bucket_count_ == 0) return 0;
+  std::uint32_t& head = buckets_[hash & (bucket_count_ - 1)];
+  for (std::uint32_t id = head; id != 0; id = site(id).next) {
+    const Site& known = site(id);
+    if (known.hash == hash && known.rate == rate && known.depth == depth &&
+        std::equal(frames, frames + depth, known.frames)) {
+      return id;
+    }
+  }
+  if (count == kMaxSites) return 0;
+  Site* const made = make_site(frames, depth);
+  if (made == nullptr) return 0;
+  made->hash = hash;
+  made->rate = rate;
+  made->next = head;
+  head = count + 1;
+  count_.store(count + 1, std::memory_order_release);
+  return count + 1;
+}
+
+/// The next site of the newest chunk, with its frames. \returns nullptr when out of memory
+Site* SiteTable::make_site(const std::uintptr_t* frames, std::size_t depth) noexcept {
+  const std::uint32_t count = count_.load(std::memory_order_relaxed);
+  std::atomic<Site*>& chunk = chunks_[count / kChunkSites];
+  if (chunk.load(std::memory_order_relaxed) == nullptr) {
+    void* memory = metadata_.allocate(kChunkSites * sizeof(Site));
+    if (memory == nullptr) return nullptr;
+    chunk.store(static_cast<Site*>(memory), std::memory_order_release);
+  }
+  std::uintptr_t* kept = nullptr;
+  if (depth != 0) {
+    kept = static_cast<std::uintptr_t*>(metadata_.allocate(depth * sizeof *frames));
+    if (kept == nullptr) return nullptr;
+    std::memcpy(kept, frames, depth * sizeof *frames);
+  }
+  Site* made = new (chunk.load(std::memory_order_relaxed) + count % kChunkSites) Site{};
+  made->frames = kept;
+  made->depth = static_cast<std::uint32_t>(depth);
+  return made;
+}
+
+/// Twice as many buckets. \returns false when out of memory: the walks become longer
+bool SiteTable::grow() noexcept {
+  const std::uint32_t wanted = bucket_count_ == 0 ? kFirstBuckets : 2 * bucket_count_;
+  auto* buckets = static_cast<std::uint32_t*>(metadata_.allocate(wanted * sizeof(std::uint32_t)));
+  if (buckets == nullptr) return false;
+  std::memset(buckets, 0, wanted * sizeof(std::uint32_t));
+  for (std::uint32_t id = 1; id <= count_.load(std::memory_order_relaxed); ++id) {
+    Site& moved = site(id);
+    std::uint32_t& head = buckets[moved.hash & (wanted - 1)];
+    moved.next = head;
+    head = id;
+  }
+  if (bucket_count_ != 0) metadata_.deallocate(buckets_, bucket_count_ * sizeof(std::uint32_t));
+  buckets_ = buckets;
+  bucket_count_ = wanted;
+  return true;
+}
+
+void SiteTable::check_invariants() noexcept {
+  LockGuard guard(lock_);
+  std::uint32_t found = 0;
+  for (std::uint32_t bucket = 0; bucket < bucket_count_; ++bucket) {
+    for (std::uint32_t id = buckets_[bucket]; id != 0; id = site(id).next) {
+      const Site& known = site(id);
+      STRATA_INVARIANT((known.hash & (bucket_count_ - 1)) == bucket, "a site is in a wrong bucket");
+      STRATA_INVARIANT(known.hash == hash_of(known.frames, known.depth, known.rate),
+                       "a site's frames have changed");
+      ++found;
+    }
+  }
+  STRATA_INVARIANT(found == count_.load(std::memory_order_relaxed), "a site is in no bucket");
+}
+
+}  // namespace strata

@@ -1,0 +1,127 @@
+#include "profile/site_table.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <latch>
+#include <map>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/seeded_test.h"
+#include "os/fake_page_source.h"
+#include "profile/sampling.h"
+
+namespace strata {
+namespace {
+
+struct Fixture {
+  os::FakePageSource pages;
+  MetadataArena metadata{pages};
+  std::unique_ptr<SiteTable> table = std::make_unique<SiteTable>(metadata);
+
+  std::uint32_t intern(const std::vector<std::uintptr_t>& frames, std::size_t rate = 1) {
+    return table->intern(frames.data(), frames.size(), rate);
+  }
+};
+struct SiteTableTest : ::testing::Test, Fixture {};
+
+TEST_F(SiteTableTest, AStackHasOneNumberPerRate) {
+  const std::uint32_t a = intern({1, 2, 3});
+  EXPECT_EQ(a, 1u);
+  EXPECT_EQ(intern({1, 2, 3}), a);
+  EXPECT_NE(intern({1, 2}), a);
+  EXPECT_NE(intern({1, 2, 4}), a);
+  EXPECT_NE(intern({1, 2, 3}, 2), a);
+  const std::uint32_t none = intern({});
+  EXPECT_EQ(table->site(none).depth, 0u);
+  EXPECT_EQ(table->count(), 5u);
+  table->check_invariants();
+}
+
+TEST_F(SiteTableTest, AStackDeeperThanTheMostIsCut) {
+  std::vector<std::uintptr_t> frames(SiteTable::kMaxDepth + 10, 7);
+  const std::uint32_t id = intern(frames);
+  EXPECT_EQ(table->site(id).depth, SiteTable::kMaxDepth);
+  frames.resize(SiteTable::kMaxDepth);
+  EXPECT_EQ(intern(frames), id);
+}
+
+TEST_F(SiteTableTest, WhatIsFreedIsTakenOffWhatIsLive) {
+  Site& site = table->site(intern({5}));
+  site.add(112, 100);
+  site.add(112, 99);
+  site.remove(112, 100);
+  const Site::Sums now = site.sums();
+  EXPECT_EQ(now.allocated_objects, 2u);
+  EXPECT_EQ(now.allocated_bytes, 199u);
+  EXPECT_EQ(now.live_objects, 1u);
+  EXPECT_EQ(now.live_bytes, 99u);
+  // At another rate the same holds to the last bit: the weight is the same both times.
+  Site& sampled = table->site(intern({5}, 512 << 10));
+  for (std::size_t bytes = 0; bytes < 3000; ++bytes) sampled.add(bytes + 1, bytes);
+  EXPECT_GT(sampled.sums().live_objects, 3000u);
+  for (std::size_t bytes = 0; bytes < 3000; ++bytes) sampled.remove(bytes + 1, bytes);
+  EXPECT_EQ(sampled.sums().live_objects, 0u);
+  EXPECT_EQ(sampled.sums().live_bytes, 0u);
+}
+
+TEST_F(SiteTableTest, OutOfMemoryIsNoNumberAndChangesNothing) {
+  const std::uint32_t known = intern({1});
+  pages.limit_mapped_bytes(pages.mapped_bytes());
+  std::uintptr_t frame = 2;
+  while (intern({frame}) != 0) ++frame;
+  EXPECT_EQ(intern({1}), known);
+  table->check_invariants();
+  pages.limit_mapped_bytes(SIZE_MAX);
+  const std::uint32_t next = intern({frame});
+  EXPECT_EQ(next, table->count());
+  table->check_invariants();
+}
+
+class SiteTableRandomTest : public SeededTest, protected Fixture {};
+
+TEST_F(SiteTableRandomTest, EveryStackIsFoundAgainWhileTheTableGrows) {
+  std::map<std::pair<std::vector<std::uintptr_t>, std::size_t>, std::uint32_t> model;
+  for (int step = 0; step < 20'000; ++step) {
+    std::vector<std::uintptr_t> frames(below(6));
+    for (std::uintptr_t& frame : frames) frame = below(12);
+    const std::size_t rate = 1 + below(2);
+    const std::uint32_t id = intern(frames, rate);
+    const auto [it, is_new] = model.emplace(std::pair(frames, rate), id);
+    ASSERT_EQ(it->second, id);
+    if (is_new) {
+      ASSERT_EQ(id, model.size());
+    }
+    if (step % 1000 == 0) table->check_invariants();
+  }
+  table->check_invariants();
+}
+
+TEST_F(SiteTableTest, ThreadsAgreeOnEveryStack) {
+  constexpr int kThreads = 4;
+  constexpr std::uintptr_t kStacks = 3000;
+  std::latch gate(kThreads);
+  std::vector<std::vector<std::uint32_t>> ids(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      gate.arrive_and_wait();
+      for (std::uintptr_t i = 0; i < kStacks; ++i) {
+        const std::uint32_t id = intern({i, i / 7});
+        ids[static_cast<std::size_t>(t)].push_back(id);
+        table->site(id).add(16, 10);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& of_thread : ids) EXPECT_EQ(of_thread, ids[0]);
+  for (std::uint32_t id = 1; id <= kStacks; ++id)
+    ASSERT_EQ(table->site(id).sums().live_bytes, 10u * kThreads);
+  table->check_invariants();
+}
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/metadata_arena.h"
+
+namespace strata {
+
+/// How much memory the heap holds, and how much it may hold.
+///
+/// Held is what may occupy RAM: pages in spans and idle ones, huge blocks and kept ranges, and the
+/// bookkeeping's mappings. A block counts from its allocation on, touched or not. Not held: address
+/// space that was only reserved, pages that went back to the kernel, holes of spans that did.
+///
+///   hard limit  what would take held above it is refused, and the caller is out of memory
+///   soft limit  above it, idle memory goes back at once: wants_release() says when a pass over
+///               everything idle is due, so that passes come once per kPassShare of growth and not
+///               with every call
+///
+/// Always: held_bytes() <= hard limit, but for bookkeeping mapped since, and for holes of spans
+/// that became idle pages whole.
+/// \threads  Any number at once. All fields are relaxed: they are sums, and order nothing.
+class MemoryLimit {
+ public:
+  static constexpr std::size_t kNone = ~std::size_t{0};
+
+  struct Statistics {
+    std::size_t soft_limit;  ///< 0: none
+    std::size_t hard_limit;
+    std::size_t held;
+    std::size_t peak;        ///< the largest held, bookkeeping of that time included
+    std::uint64_t passes;    ///< above the soft limit: how often everything idle was returned
+    std::uint64_t returned;  ///< bytes that those passes gave back
+    std::uint64_t refusals;  ///< by the hard limit
+  };
+
+  explicit constexpr MemoryLimit(const MetadataArena& metadata) noexcept : metadata_(metadata) {}
+  MemoryLimit(const MemoryLimit&) = delete;
+  MemoryLimit& operator=(const MemoryLimit&) = delete;
+
+  /// In bytes, 0 for none. Before the first allocation.
+  void configure(std::size_t soft, std::size_t hard) noexcept {
+    soft_ = soft != 0 ? soft : kNone;
+    hard_ = hard != 0 ? hard : kNone;
+    next_pass_.store(soft_, std::memory_order_relaxed);
+  }
+
+  /// Counts `bytes` more as held. \returns False, and counts a refusal, if the hard limit forbids
+  /// it.
+  bool try_hold(std::size_t bytes) noexcept {
+    if (bytes == 0) return true;
+    const std::size_t most = room_below_hard();
+    std::size_t before = held_.load(std::memory_order_relaxed);
+    do {
+      if (bytes > most || before > most - bytes) {
+        refusals_.fetch_add(1, std::memory_order_relaxed);
+        return false;
+      }
+    } while (!held_.compare_exchange_weak(before, before + bytes, std::memory_order_relaxed));
+    note_peak(before + bytes);
+    return true;
+  }
+  /// The same for what is held whatever the limit says.
+  void hold(std::size_t bytes) noexcept {
+    note_peak(held_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
+  }
+  void let_go(std::size_t bytes) noexcept { held_.fetch_sub(bytes, std::memory_order_relaxed); }
+
+  std::size_t held_bytes() const noexcept {
+    return held_.load(std::memory_order_relaxed) + metadata_.mapped_bytes();
+  }
+  bool is_above_soft() const noexcept { return soft_ != kNone && held_bytes() > soft_; }
+
+  /// Whether everything idle should go back now, given how much that is. \cost a load without limit
+  bool wants_release(std::size_t idle_bytes) const noexcept {
+    if (soft_ == kNone) return false;
+    const std::size_t held = held_bytes();
+    return held > soft_ && (held >= next_pass_.load(std::memory_order_relaxed) ||
+                            idle_bytes >= soft_ / kPassShare + 1);
+  }
+  /// A pass is over that gave so much back: the next is due after some growth.
+  void note_pass(std::size_t returned) noexcept {
+    passes_.fetch_add(1, std::memory_order_relaxed);
+    returned_.fetch_add(returned, std::memory_order_relaxed);
+    next_pass_.store(std::max(soft_, held_bytes() + soft_ / kPassShare + 1),
+                     std::memory_order_relaxed);
+  }
+  /// Bytes that may still be held.
+  bool has_soft_limit() const noexcept { return soft_ != kNone; }
+
+  Statistics statistics() const noexcept;
+
+ private:
+  // Chosen: a pass visits every class and every span with free objects, about a millisecond per
+  // GiB; once per 3% of growth it does not show beside filling that memory.
+  static constexpr std::size_t kPassShare = 32;
+
+  std::size_t room_below_hard() const noexcept {
+    if (hard_ == kNone) return kNone;
+    const std::size_t metadata = metadata_.mapped_bytes();
+    return hard_ > metadata ? hard_ - metadata : 0;
+  }
+  void note_peak(std::size_t held) noexcept {
+    held += metadata_.mapped_bytes();
+    std::size_t peak = peak_.load(std::memory_order_relaxed);
+    while (held > peak && !peak_.compare_exchange_weak(peak, held, std::memory_order_relaxed)) {
+    }
+  }
+
+  const MetadataArena& metadata_;
+  std::size_t soft_ = kNone;
+  std::size_t hard_ = kNone;
+  std::atomic<std::size_t> held_{0};  // without bookkeeping
+  std::atomic<std::size_t> peak_{0};
+  std::atomic<std::size_t> next_pass_{kNone};
+  std::atomic<std::uint64_t> passes_{0};
+  std::atomic<std::uint64_t> returned_{0};
+  std::atomic<std::uint64_t> refusals_{0};
+};
+
+inline MemoryLimit::Statistics MemoryLimit::statistics() const noexcept {
+  return {soft_ != kNone ? soft_ : 0,
+          hard_ != kNone ? hard_ : 0,
+          held_bytes(),
+          std::max(peak_.load(std::memory_order_relaxed), held_bytes()),
+          passes_.load(std::memory_order_relaxed),
+          returned_.load(std::memory_order_relaxed),
+          refusals_.load(std::memory_order_relaxed)};
+}
+
+}  // namespace strata

@@ -1,0 +1,162 @@
+// How a thread takes objects out of another thread's cache while that one goes on, without a word
+// of it in the owner's hot path.
+//
+// The owner pops by loading the slot at the top and then storing the top one lower, and pushes by
+// storing a slot and then the top above it: between the two steps it can be interrupted for any
+// time. What it can be in the middle of is therefore only the slot at the top (a pop that has the
+// object but not yet moved the top) and the one above it (a push that is not yet counted). For all
+// other slots this holds:
+//
+//   1. The thief holds the bins' lock. So the owner is on its hot path or nowhere: every slow path
+//      waits, and nobody moves the bins.
+//   2. It exchanges the slots of a bin, but for the top one, for nullptr; the owner may have moved
+//      the top by then, so that any of them can be above it. An owner that gets down to such a slot
+//      finds the bin empty, takes the slow path, and waits there.
+//   3. A barrier in all threads: from here on the owner sees each nullptr, and we see all it did
+//      before. A pop that loaded its object before the exchange has stored the top, or is still in
+//      the middle, and then the top is that slot.
+//   4. It reads the top; after a second barrier it sees all slots that the owner stored before it
+//      stored that top.
+//   5. A slot below the top that is still nullptr: its object is ours. The owner cannot have popped
+//      it, for to come back above it must have pushed another one into the slot.
+//      A slot below the top that is not nullptr: the owner popped our object before the exchange
+//      and pushed another one after it. Ours is not ours; we forget it. The slot at the top and
+//      those above: the owner may or may not have the object. We put it back where the slot is
+//      still nullptr. If the owner has it, the slot is above its top when it goes on, and what it
+//      holds means nothing; if not, it is as it was.
+//
+// Gaps in a bin, slots of nullptr below the top, are closed by the owner's next slow path.
+
+#include "thread_cache/thread_cache.h"
+
+namespace strata {
+
+/// What the owner changes when it uses the cache: all tops, and the objects there. Two equal ones
+/// are two looks at a cache that was left alone, or was used and left as it had been; both may be
+/// taken.
+std::uint64_t ThreadCache::fingerprint() noexcept {
+  std::uint64_t mixed = 1;
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    void** const top = std::atomic_ref<void**>(tops_[c]).load(std::memory_order_relaxed);
+    mixed = (mixed ^ reinterpret_cast<std::uintptr_t>(top)) * 0x9e3779b97f4a7c15u;
+    mixed = (mixed ^ reinterpret_cast<std::uintptr_t>(load(top))) * 0x9e3779b97f4a7c15u;
+  }
+  return mixed;
+}
+
+std::size_t ThreadCache::take_over(Owners which, void** room, std::size_t room_slots,
+                                   Barrier barrier) noexcept {
+  struct Taken {
+    std::size_t count;
+    std::size_t top;
+  };
+  Taken taken[SizeClassMap::kCount] = {};
+  bool has_taken_all = true;
+  {
+    LockGuard guard(bins_lock_);
+    const std::uint64_t now = fingerprint();
+    const bool is_idle = now == seen_;
+    seen_ = now;
+    if ((which == Owners::kIdle && !is_idle) || now == taken_) return 0;
+    std::size_t used = 0;
+    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+      void** const top = std::atomic_ref<void**>(tops_[c]).load(std::memory_order_relaxed);
+      const auto held = static_cast<std::size_t>(top - bases_[c]);
+      if (held < 2 || (has_gaps_[c] && count_held(c) < 2)) continue;
+      if (held - 1 > room_slots - used) {
+        has_taken_all = false;
+        continue;
+      }
+      taken[c].count = held - 1;
+      used += held - 1;
+    }
+    if (used == 0) {
+      taken_ = now;
+      return 0;
+    }
+    // Orders nothing; shows that there is a barrier, before anything depends on one.
+    if (!barrier()) return 0;
+    used = 0;
+    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+      if (taken[c].count == 0) continue;
+      take_slots(c, room + used, taken[c].count);
+      used += taken[c].count;
+    }
+    barrier();
+    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+      void** const top = std::atomic_ref<void**>(tops_[c]).load(std::memory_order_relaxed);
+      taken[c].top = static_cast<std::size_t>(top - bases_[c]);
+    }
+    barrier();
+    used = 0;
+    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+      void** const objects = room + used;
+      used += taken[c].count;
+      taken[c].count = sort_out(c, objects, taken[c].count, taken[c].top);
+      // What is ours moves together; no slot before it is needed any more.
+      taken[c].top = static_cast<std::size_t>(objects - room);
+    }
+    if (has_taken_all) taken_ = now;
+  }
+  std::size_t bytes = 0;
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    if (taken[c].count == 0) continue;
+    central_->release(c, room + taken[c].top, taken[c].count);
+    bytes += taken[c].count * SizeClassMap::bytes_of(c);
+  }
+  return bytes;
+}
+
+/// Exchanges the first `count` slots of the bin for nullptr.
+void ThreadCache::take_slots(unsigned size_class, void** taken, std::size_t count) noexcept {
+  has_gaps_[size_class] = true;
+  void** const first = bases_[size_class] + 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    // acquire pairs with kPushOrder where that is release; the barrier orders it everywhere else.
+    taken[i] = std::atomic_ref<void*>(first[i]).exchange(nullptr, std::memory_order_acquire);
+  }
+}
+
+/// Decides whose each object is, given the owner's top: those that are ours move to the front of
+/// `taken`. \returns how many
+std::size_t ThreadCache::sort_out(unsigned size_class, void** taken, std::size_t count,
+                                  std::size_t top) noexcept {
+  void** const base = bases_[size_class];
+  std::size_t ours = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (taken[i] == nullptr) continue;  // a gap before
+    void*& slot = base[i + 1];
+    if (i + 1 < top) {
+      if (load(&slot) == nullptr) taken[ours++] = taken[i];
+    } else {
+      void* expected = nullptr;
+      // relaxed: only the owner reads it, and it has seen the object before.
+      std::atomic_ref<void*>(slot).compare_exchange_strong(expected, taken[i],
+                                                           std::memory_order_relaxed);
+    }
+  }
+  return ours;
+}
+
+/// Moves the bin's objects together. \pre the lock is held, by the owner
+void ThreadCache::close_gaps(unsigned size_class) noexcept {
+  if (!has_gaps_[size_class]) return;
+  has_gaps_[size_class] = false;
+  Repair bin(*this, size_class);
+  void** end = bases_[size_class] + 1;
+  for (void** slot = end; slot <= bin.top; ++slot) {
+    if (*slot != nullptr) *end++ = *slot;
+  }
+  bin.top = end - 1;
+}
+
+/// \pre  the lock is held
+std::size_t ThreadCache::count_held(unsigned size_class) noexcept {
+  void** const top = std::atomic_ref<void**>(tops_[size_class]).load(std::memory_order_relaxed);
+  if (!has_gaps_[size_class]) return static_cast<std::size_t>(top - bases_[size_class]);
+  std::size_t count = 0;
+  for (void** slot = bases_[size_class] + 1; slot <= top; ++slot) count += load(slot) != nullptr;
+  return count;
+}
+
+}  // namespace strata

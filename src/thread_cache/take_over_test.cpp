@@ -1,0 +1,297 @@
+// Taking over what another thread's cache holds, while that thread goes on.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+#include <memory>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "base/seeded_test.h"
+#include "os/process.h"
+#include "thread_cache/fake_thread.h"
+
+namespace strata {
+namespace {
+
+struct World : FakeProcess {
+  CacheBudget budget{space.heap, std::size_t{32} << 20};
+  ThreadCache cache{*central, budget, space.metadata};
+  std::vector<void*> room = std::vector<void*>(2048);
+
+  std::size_t take_over(ThreadCache::Owners which, std::size_t slots = 2048) {
+    return cache.take_over(which, room.data(), slots, os::barrier_in_all_threads);
+  }
+  /// A cache that holds so many objects of the class, all of them handed out before.
+  void hold(unsigned size_class, std::size_t count) {
+    std::vector<void*> objects;
+    while (cache.count_objects(size_class) != 0 || objects.size() < count)
+      objects.push_back(allocate_from(cache, size_class));
+    while (cache.count_objects(size_class) < count) {
+      deallocate_into(cache, size_class, objects.back());
+      objects.pop_back();
+    }
+    live.insert(objects.begin(), objects.end());
+  }
+  std::set<void*> live;
+};
+
+class TakeOver : public ::testing::Test, protected World {
+ protected:
+  void SetUp() override {
+    if (!os::barrier_in_all_threads()) GTEST_SKIP() << "this kernel has no such barrier";
+  }
+  std::size_t claimed(unsigned size_class) {
+    const Central::ClassStatistics now = central->statistics(size_class);
+    return now.spans.claimed_objects - now.in_transfer;
+  }
+};
+
+constexpr auto kAll = ThreadCache::Owners::kAll;
+constexpr auto kIdle = ThreadCache::Owners::kIdle;
+
+TEST_F(TakeOver, LeavesTheLatestObjectOfEachBin) {
+  for (unsigned c : {1u, 7u, 20u}) hold(c, 5);
+  const std::size_t before = held_bytes(cache);
+  const std::size_t left =
+      SizeClassMap::bytes_of(1) + SizeClassMap::bytes_of(7) + SizeClassMap::bytes_of(20);
+  EXPECT_EQ(take_over(kAll), before - left);
+  EXPECT_EQ(held_bytes(cache), left);
+  for (unsigned c : {1u, 7u, 20u}) EXPECT_EQ(cache.count_objects(c), 1u);
+  EXPECT_EQ(take_over(kAll), 0u);
+}
+
+TEST_F(TakeOver, TheOwnerGoesOnOverTheGaps) {
+  hold(3, 6);
+  void* latest = cache.pop(3);
+  ASSERT_TRUE(cache.push(3, latest));
+  ASSERT_NE(take_over(kAll), 0u);
+  EXPECT_EQ(cache.pop(3), latest);
+  EXPECT_EQ(cache.pop(3), nullptr) << "a gap is an empty bin";
+  std::set<void*> served{latest};
+  for (int i = 0; i < 20; ++i) {
+    void* object = allocate_from(cache, 3);
+    ASSERT_NE(object, nullptr);
+    EXPECT_TRUE(served.insert(object).second) << "handed out twice";
+    EXPECT_EQ(live.count(object), 0u);
+  }
+  for (void* object : served) deallocate_into(cache, 3, object);
+  cache.flush_all();
+  EXPECT_EQ(claimed(3), live.size());
+}
+
+TEST_F(TakeOver, PushesOnTopOfGapsAreFlushedWithoutThem) {
+  hold(3, 6);
+  ASSERT_NE(take_over(kAll), 0u);
+  for (int i = 0; i < 600 && !live.empty(); ++i) {
+    deallocate_into(cache, 3, *live.begin());
+    live.erase(live.begin());
+  }
+  cache.flush_all();
+  EXPECT_EQ(claimed(3), live.size());
+  EXPECT_EQ(held_bytes(cache), 0u);
+}
+
+TEST_F(TakeOver, OnlyACacheThatWasLeftAloneIsIdle) {
+  hold(3, 6);
+  EXPECT_EQ(take_over(kIdle), 0u) << "seen for the first time";
+  void* object = cache.pop(3);
+  EXPECT_EQ(take_over(kIdle), 0u) << "used since";
+  ASSERT_TRUE(cache.push(3, object));
+  EXPECT_EQ(take_over(kIdle), 0u) << "used since";
+  EXPECT_NE(take_over(kIdle), 0u);
+  EXPECT_EQ(cache.count_objects(3), 1u);
+  EXPECT_EQ(take_over(kIdle), 0u) << "nothing is left to take";
+}
+
+TEST_F(TakeOver, MoreThanTheRoomHoldsIsTakenInParts) {
+  for (unsigned c = 1; c < 10; ++c) hold(c, 7);
+  std::size_t calls = 0;
+  while (take_over(kAll, 13) != 0) ++calls;
+  EXPECT_EQ(calls, 5u) << "two bins a call";
+  for (unsigned c = 1; c < 10; ++c) EXPECT_EQ(cache.count_objects(c), 1u);
+}
+
+/// A cache whose owner can be stopped between the two steps of a push or a pop.
+class SteppedCache : public ThreadCache {
+ public:
+  using ThreadCache::ThreadCache;
+
+  /// One step of the hot path; where a pop finds nothing the owner is blocked in its slow path.
+  enum class State { kReady, kPopping, kPushing, kBlocked };
+
+  void step(unsigned c, std::size_t choice) {
+    switch (state) {
+      case State::kReady:
+        if (choice % 2 == 0 && !owned.empty() && tops_[c] != limits_[c]) {
+          moving = *owned.begin();
+          owned.erase(owned.begin());
+          tops_[c][1] = moving;
+          state = State::kPushing;
+        } else {
+          moving = *tops_[c];
+          state = moving != nullptr ? State::kPopping : State::kBlocked;
+        }
+        break;
+      case State::kPushing:
+        set_top(c, tops_[c] + 1);
+        state = State::kReady;
+        break;
+      case State::kPopping:
+        set_top(c, tops_[c] - 1);
+        ASSERT_TRUE(owned.insert(moving).second) << "popped what the program has";
+        state = State::kReady;
+        break;
+      case State::kBlocked:
+        break;
+    }
+  }
+
+  State state = State::kReady;
+  void* moving = nullptr;
+  std::set<void*> owned;  // by the program
+};
+
+/// The owner goes on, a few steps at a time, wherever the thief waits for a barrier, and is stopped
+/// in the middle of a push or a pop as often as not. Afterwards every object is in one place.
+class TakeOverSteps : public SeededTest, public FakeProcess {
+ public:
+  static constexpr unsigned kClass = 9;
+  static TakeOverSteps* g_playing;
+
+  bool play() {
+    for (std::size_t n = below(12); n != 0; --n) cache.step(kClass, below(64) / bias);
+    return true;
+  }
+  void finish_step() {
+    using State = SteppedCache::State;
+    if (cache.state == State::kPushing || cache.state == State::kPopping) cache.step(kClass, 0);
+    if (cache.state != State::kBlocked) return;
+    void* object = cache.refill_and_pop(kClass);
+    ASSERT_NE(object, nullptr);
+    ASSERT_TRUE(cache.owned.insert(object).second) << "handed out what the program has";
+    cache.state = State::kReady;
+  }
+  /// The program gets some objects and frees some: a bin of some, but not many.
+  void fill() {
+    while (cache.owned.size() < 20) {
+      void* object = nullptr;
+      ASSERT_EQ(central->claim(kClass, &object + 1, 1), 1u);
+      ASSERT_TRUE(cache.owned.insert(object).second) << "handed out what the program has";
+    }
+    for (std::size_t n = below(12); n != 0; --n) {
+      void* object = *cache.owned.begin();
+      cache.owned.erase(cache.owned.begin());
+      deallocate_into(cache, kClass, object);
+    }
+  }
+  void check() {
+    const Central::ClassStatistics now = central->statistics(kClass);
+    ASSERT_EQ(now.spans.claimed_objects - now.in_transfer,
+              cache.count_objects(kClass) + cache.owned.size());
+  }
+
+  CacheBudget budget{space.heap, std::size_t{32} << 20};
+  SteppedCache cache{*central, budget, space.metadata};
+  std::size_t bias = 1;
+};
+TakeOverSteps* TakeOverSteps::g_playing = nullptr;
+
+TEST_F(TakeOverSteps, TheOwnerMayBeInTheMiddleOfAnything) {
+  g_playing = this;
+  std::vector<void*> room(256);
+  std::size_t moved = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    bias = 1 + below(3);
+    fill();
+    for (std::size_t n = below(6); n != 0; --n) {
+      cache.step(kClass, below(64));
+      if (cache.state == SteppedCache::State::kBlocked) finish_step();
+    }
+    moved += cache.take_over(ThreadCache::Owners::kAll, room.data(), room.size(),
+                             [] { return g_playing->play(); });
+    finish_step();
+    check();
+    // What others allocate is not what the program has.
+    void* other = nullptr;
+    ASSERT_EQ(central->claim(kClass, &other + 1, 1), 1u);
+    ASSERT_EQ(cache.owned.count(other), 0u) << "somebody else got what the program has";
+    central->release(kClass, &other, 1);
+    check();
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(moved, 100'000u);
+  for (void* object : cache.owned) deallocate_into(cache, kClass, object);
+  cache.flush_all();
+  central->release_all();
+  central->check_invariants();
+  EXPECT_EQ(used_pages(), 0u);
+}
+
+/// Owners use their caches as fast as they can while a thief takes everything over and over. Each
+/// object carries its owner's mark; a second owner, or a lost object, shows.
+TEST(TakeOverThreads, NoObjectIsLostOrHandedOutTwice) {
+  if (!os::barrier_in_all_threads()) GTEST_SKIP() << "this kernel has no such barrier";
+  FakeProcess process;
+  ThreadRegistry registry(*process.central, process.space.heap, process.space.metadata,
+                          std::size_t{32} << 20);
+  constexpr int kOwners = 3;
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr int kSteps = 60'000;
+#else
+  constexpr int kSteps = 1'000'000;
+#endif
+  std::latch gate(kOwners + 1);
+  std::atomic<int> running{kOwners};
+  std::atomic<int> clashes{0};
+  std::vector<std::thread> owners;
+  for (int t = 0; t < kOwners; ++t) {
+    owners.emplace_back([&, t] {
+      ThreadCache* cache = registry.adopt();
+      std::mt19937 random(static_cast<unsigned>(t) + 1);
+      std::vector<std::pair<void*, unsigned>> live;
+      const auto free_one = [&](std::size_t i) {
+        std::swap(live[i], live.back());
+        const auto [object, c] = live.back();
+        live.pop_back();
+        auto& mark = *static_cast<std::uint64_t*>(object);
+        clashes += mark != static_cast<std::uint64_t>(t) + 1;
+        mark = 0;
+        deallocate_into(*cache, c, object);
+      };
+      gate.arrive_and_wait();
+      for (int step = 0; step < kSteps; ++step) {
+        // Now more, now less: the bins run full and dry, and mostly neither.
+        const bool grows = random() % 16 < (step / 512 % 2 == 0 ? 9u : 7u);
+        if (grows || live.empty()) {
+          const unsigned c = 1 + random() % 3;
+          void* object = allocate_from(*cache, c);
+          auto& mark = *static_cast<std::uint64_t*>(object);
+          clashes += mark != 0;
+          mark = static_cast<std::uint64_t>(t) + 1;
+          live.emplace_back(object, c);
+        } else {
+          free_one(random() % 4 == 0 ? random() % live.size() : live.size() - 1);
+        }
+      }
+      while (!live.empty()) free_one(live.size() - 1);
+      registry.park(*cache);
+      running.fetch_sub(1);
+    });
+  }
+  gate.arrive_and_wait();
+  std::size_t moved = 0;
+  while (running.load() != 0) moved += registry.flush_all();
+  for (std::thread& owner : owners) owner.join();
+  EXPECT_EQ(clashes, 0);
+  EXPECT_GT(moved, 0u);
+  registry.flush_all();
+  process.central->release_all();
+  process.central->check_invariants();
+  EXPECT_EQ(process.used_pages(), 0u) << "an object was lost";
+}
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,330 @@
+#!/usr/bin/env python3
+"""`strata bench` from end to end: the matrix, contenders that fail in every way, results, refusals.
+
+ctest gives STRATA_CLI_BIN (the command) and STRATA_CLI_FIXTURES (libraries that lie once a load asks for
+blocks of 72 bytes).
+"""
+import csv
+import io
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import schema
+
+STRATA = os.environ["STRATA_CLI_BIN"]
+FIXTURES = pathlib.Path(os.environ["STRATA_CLI_FIXTURES"])
+INSTRUMENTED = bool(os.environ.get("STRATA_CLI_SANITIZER"))
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+SCHEMA = json.loads((ROOT / "docs" / "results-schema.json").read_text())
+
+QUICK = ("--runs", "2", "--ops", "40000", "--warmup", "1", "--settle", "0.02")
+MARKED = ("--size", "72")
+
+
+def strata(*arguments, **options):
+    options.setdefault("stdin", subprocess.DEVNULL)
+    return subprocess.run([STRATA, *arguments], capture_output=True, text=True, timeout=100, **options)
+
+
+def library(name):
+    return f"{name}={FIXTURES / f'lib{name}.so'}"
+
+
+class InFolder(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="strata-bench-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def bench(self, *arguments, allocators="system"):
+        """Runs bench, validates what it wrote, and returns (completed process, rows)."""
+        path = self.folder / "results.json"
+        done = strata("bench", "churn", "--allocators", allocators, *QUICK, "--json", str(path), *arguments)
+        self.assertTrue(path.exists(), done.stderr)
+        results = json.loads(path.read_text())
+        self.assertEqual(schema.check(results, SCHEMA), [])
+        return done, results["rows"]
+
+
+class Bench(InFolder):
+    def test_list_names_scenarios_and_contenders_and_their_options(self):
+        done = strata("bench", "list")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for word in ("churn", "system", "strata", "jemalloc", "bitmap-pool", "coalescing-heap"):
+            self.assertIn(f"  {word} ", done.stdout)
+        done = strata("bench", "list", "churn")
+        self.assertIn("--mode immediate|window|batch|lifetime", done.stdout)
+        self.assertIn("default 64, 1 to 67108864 bytes", done.stdout)
+
+    def test_every_option_is_a_dimension_of_the_matrix(self):
+        done, rows = self.bench("--threads", "1,2", "--size", "16,64", "--mode=immediate", "--label", "mine",
+                                allocators=f"system,{library('forwarding_malloc')}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([(row["params"]["threads"], row["params"]["size"], row["contender"]) for row in rows],
+                         [(threads, size, name) for threads in (1, 2) for size in (16, 64)
+                          for name in ("system", "forwarding_malloc")])
+        for row in rows:
+            self.assertTrue(row["ok"])
+            self.assertEqual(row["label"], "mine")
+            self.assertEqual(row["params"]["mode"], "immediate")
+            self.assertEqual(row["failed_allocations"], 0)
+            self.assertEqual(row["metrics"]["ns_per_op"]["n"], 2)
+            self.assertGreaterEqual(row["metrics"]["ops"]["min"], 40000)
+        self.assertIn("churn  threads=2 size=16", done.stdout)
+
+    def test_a_row_says_what_every_run_gave_and_how_it_compares(self):
+        _, rows = self.bench("--runs", "3", allocators=f"system,{library('forwarding_malloc')}")
+        for row in rows:
+            for name, summary in row["metrics"].items():
+                values = row["values"][name]
+                self.assertEqual(len(values), 3, name)
+                self.assertEqual((min(values), max(values)), (summary["min"], summary["max"]), name)
+        self.assertNotIn("ratios", rows[0])
+        for name, ratio in rows[1]["ratios"].items():
+            pairs = sorted(a / b for a, b in zip(rows[1]["values"][name], rows[0]["values"][name]))
+            self.assertEqual(ratio["to"], "system")
+            self.assertAlmostEqual(ratio["ratio"], pairs[1], delta=max(0.01, 0.01 * pairs[1]))
+            self.assertLessEqual(ratio["low"], ratio["ratio"])
+            self.assertGreaterEqual(ratio["high"], ratio["ratio"])
+        self.assertIn("ns_per_op", rows[1]["ratios"])
+        self.assertNotIn("ops", rows[1]["ratios"])
+
+    def test_latencies_are_a_histogram_and_what_it_says(self):
+        _, (row,) = self.bench("--sample-rate", "0.5")
+        self.assertEqual(sorted(row["latencies"]), ["alloc", "free"])
+        for latency in row["latencies"].values():
+            buckets = latency["buckets"]
+            self.assertEqual(sum(count for _, _, count in buckets), latency["count"])
+            for lower, upper, count in buckets:
+                self.assertGreater(count, 0)
+                self.assertLessEqual(upper - lower, max(0.001, 0.01 * lower) + 1e-9)
+            for this, following in zip(buckets, buckets[1:]):
+                self.assertLessEqual(this[1], following[0])
+            for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)):
+                passed = 0
+                for lower, upper, count in buckets:
+                    passed += count
+                    if passed >= share * latency["count"]:
+                        break
+                value = latency["percentiles"][name]
+                self.assertTrue(lower <= value <= upper, f"{name}: {lower} {value} {upper}")
+            self.assertLessEqual(buckets[-1][0], latency["max"])
+            self.assertGreater(latency["timer_cost_ns"], 0)
+
+    def test_the_share_of_timed_operations_is_the_one_asked_for(self):
+        _, (none,) = self.bench("--sample-rate", "0")
+        self.assertNotIn("latencies", none)
+        _, (every,) = self.bench("--sample-rate", "1")
+        self.assertNotIn("ns_per_op", every["metrics"])
+        _, (some,) = self.bench("--sample-rate", "0.25", "--ops", "1000000")
+        share = some["latencies"]["alloc"]["count"] / sum(some["values"]["ops"])
+        self.assertAlmostEqual(share, 0.25, delta=0.03)
+
+    def test_the_process_is_watched_from_before_the_load_until_after_it(self):
+        _, (row,) = self.bench("--size", "1000", "--window", "20000", "--seconds", "0.2", "--ops", "1000000000")
+        timeline = row["timeline"]
+        phases = [point["phase"] for point in timeline]
+        self.assertEqual(sorted(set(phases), key=phases.index), ["start", "load", "after"])
+        times = [point["t_s"] for point in timeline]
+        self.assertEqual(times, sorted(times))
+        start, after = timeline[0], timeline[-1]
+        loaded = [point for point in timeline if point["phase"] == "load"][-1]
+        self.assertGreaterEqual(loaded["rss_bytes"] - start["rss_bytes"], 15_000_000)
+        for point in (start, loaded, after):
+            self.assertGreater(point["pss_bytes"], 0)
+        self.assertGreaterEqual(loaded["minor_faults"], start["minor_faults"])
+        self.assertGreaterEqual(row["metrics"]["peak_rss_bytes"]["max"], loaded["rss_bytes"] * 0.95)
+        self.assertGreater(row["metrics"]["startup_s"]["median"], 0)
+        self.assertGreater(row["metrics"]["first_ns_per_op"]["median"], 0)
+
+    def test_the_same_seed_is_the_same_work(self):
+        size = self.folder / "sizes.csv"
+        size.write_text("bytes,weight\n24,1\n5000,1\n")
+        _, (first,) = self.bench("--size-dist", str(size), "--seed", "7")
+        self.assertEqual(first["params"]["size_dist"], str(size))
+        self.assertEqual(first["params"]["seed"], 7)
+
+    def test_contenders_of_the_process_take_part_where_they_fit(self):
+        done, rows = self.bench("--threads", "1,2", allocators="system,bitmap-pool,coalescing-heap")
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        self.assertEqual([(row["params"]["threads"], row["contender"]) for row in rows],
+                         [(1, "system"), (1, "bitmap-pool"), (1, "coalescing-heap"), (2, "system"),
+                          (2, "bitmap-pool")])
+        self.assertIn("coalescing-heap is left out of churn threads=2: it serves one thread", done.stdout)
+        self.assertNotIn("library", rows[1])
+        self.assertTrue(rows[1]["version"])
+
+    def test_csv_has_the_same_rows_and_the_columns_that_are_written_down(self):
+        path = self.folder / "results.csv"
+        _, rows = self.bench("--csv", str(path), *MARKED,
+                             allocators=f"system,{library('lies_fails')},{library('forwarding_malloc')}")
+        lines = list(csv.DictReader(io.StringIO(path.read_text())))
+        self.assertEqual([line["contender"] for line in lines], [row["contender"] for row in rows])
+        columns = ["scenario", "contender", "version", "library", "ok", "reason", "label", "broken",
+                   "failed_allocations"]
+        columns += [f"params.{name}" for name in rows[0]["params"]]
+        columns += [f"{name}.{part}" for name in rows[0]["metrics"] for part in ("median", "min", "max", "n")]
+        columns += [f"ratios.{name}.{part}" for name in rows[2]["ratios"]
+                    for part in ("to", "ratio", "low", "high", "n")]
+        columns += [f"latencies.{kind}.{part}" for kind in rows[0]["latencies"]
+                    for part in ("timer_cost_ns", "count", "mean", "max", "p50", "p95", "p99", "p99.9", "p99.99")]
+        self.assertEqual(list(lines[0]), columns)
+        self.assertEqual(float(lines[2]["ns_per_op.median"]), rows[2]["metrics"]["ns_per_op"]["median"])
+        self.assertEqual(float(lines[2]["ratios.ns_per_op.ratio"]), rows[2]["ratios"]["ns_per_op"]["ratio"])
+        self.assertEqual(float(lines[0]["latencies.alloc.p99"]),
+                         rows[0]["latencies"]["alloc"]["percentiles"]["p99"])
+        self.assertEqual(lines[1]["ok"], "false")
+        self.assertEqual(lines[1]["ns_per_op.median"], "")
+        self.assertEqual(int(lines[1]["failed_allocations"]), rows[1]["failed_allocations"])
+
+    def test_results_become_the_tables_of_a_document(self):
+        document = self.folder / "document.md"
+        document.write_text("before\n<!-- results -->\nold\n<!-- end of results -->\nbehind\n")
+        example = ROOT / "tests" / "cli" / "fixtures" / "bench-results.json"
+        subprocess.run([str(ROOT / "tools" / "benchmark_tables"), str(example), str(document)], check=True, timeout=60)
+        text = document.read_text()
+        self.assertTrue(text.startswith("before\n<!-- results -->\n"))
+        self.assertTrue(text.endswith("<!-- end of results -->\nbehind\n"))
+        self.assertNotIn("old", text)
+        rows = json.loads(example.read_text())["rows"]
+        for contender in {row["contender"] for row in rows}:
+            self.assertEqual(text.count(f"\n| {contender} |"), sum(row["contender"] == contender for row in rows))
+        self.assertIn("| overlaps | broken: corrupted memory", text)
+
+    def test_standard_output_is_the_results_alone_and_a_pipe_hears_no_progress(self):
+        done = strata("bench", "churn", "--allocators", "system", *QUICK, "--json", "-")
+        self.assertEqual(schema.check(json.loads(done.stdout), SCHEMA), [])
+        self.assertIn("allocator", done.stderr)
+        self.assertNotIn("run 1 of 2", done.stderr)
+        done = strata("bench", "churn", "--allocators", "system", *QUICK, "--json", "-", "--quiet")
+        self.assertEqual(done.stderr, "")
+
+
+@unittest.skipIf(INSTRUMENTED, "a sanitizer wants to be first in the measured process")
+class BrokenContenders(InFolder):
+    def rows_of(self, *arguments, names):
+        allocators = ",".join(["system", *map(library, names), library("forwarding_malloc")])
+        done, rows = self.bench(*MARKED, *arguments, allocators=allocators)
+        self.assertEqual(done.returncode, 1)
+        rows = {row["contender"]: row for row in rows}
+        for healthy in ("system", "forwarding_malloc"):
+            self.assertTrue(rows[healthy]["ok"], rows[healthy])
+            self.assertEqual(rows[healthy]["metrics"]["ns_per_op"]["n"], 2)
+            self.assertNotIn("broken", rows[healthy])
+        self.assertIn("ns_per_op", rows["forwarding_malloc"]["ratios"])
+        for name in names:
+            self.assertNotIn("ratios", rows[name])
+            self.assertFalse(rows[name]["ok"])
+        return done, rows
+
+    def test_memory_given_twice_is_found_and_the_contender_is_broken(self):
+        for mode in ("window", "batch", "lifetime"):
+            # Batches small enough that the C library keeps their memory: unmapped, it could not be looked at.
+            done, rows = self.rows_of("--mode", mode, "--batch", "500", names=("lies_twice", "lies_inside"))
+            for name in ("lies_twice", "lies_inside"):
+                self.assertTrue(rows[name]["broken"], mode)
+                self.assertEqual(rows[name]["reason"], "corrupted memory: a block of 72 bytes changed while it was in "
+                                                       "use, in run 1 of 2")
+            self.assertIn("broken: corrupted memory", done.stdout)
+
+    def test_it_is_found_among_many_threads(self):
+        _, rows = self.rows_of("--threads", "4", names=("lies_twice",))
+        self.assertTrue(rows["lies_twice"]["broken"])
+
+    def test_crashes_hangs_and_failures_are_rows_with_their_reason(self):
+        done, rows = self.rows_of("--timeout", "3", names=("lies_crashes", "lies_hangs", "lies_fails"))
+        self.assertEqual(rows["lies_crashes"]["reason"], "killed by SIGSEGV, in run 1 of 2")
+        self.assertEqual(rows["lies_crashes"]["last_output"], "lying_malloc: I fall")
+        self.assertEqual(rows["lies_hangs"]["reason"], "still running after 3 s, in run 1 of 2")
+        self.assertRegex(rows["lies_fails"]["reason"], r"^\d+ of \d+ allocations failed, in run 1 of 2$")
+        self.assertGreater(rows["lies_fails"]["failed_allocations"], 10)
+        for name in ("lies_crashes", "lies_hangs", "lies_fails"):
+            self.assertNotIn("broken", rows[name])
+        self.assertIn("lying_malloc: I fall", done.stdout)
+
+    def test_nobody_is_compared_with_a_first_contender_that_failed(self):
+        _, rows = self.bench(*MARKED, allocators=f"{library('lies_fails')},system")
+        self.assertFalse(rows[0]["ok"])
+        self.assertTrue(rows[1]["ok"])
+        self.assertNotIn("ratios", rows[1])
+
+    def test_a_contender_that_fails_at_once_is_a_row_too(self):
+        done, rows = self.bench(allocators=f"system,{library('crashes_at_load')},{library('aborts_at_malloc')}")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(rows[1]["reason"], "^killed by SIG(ILL|TRAP), in run 1 of 2$")
+        self.assertEqual(rows[2]["reason"], "killed by SIGABRT, in run 1 of 2")
+
+
+class BenchRefusals(unittest.TestCase):
+    def refused(self, *arguments):
+        done = strata("bench", *arguments)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(done.stdout, "")
+        sentence, usage = done.stderr.splitlines()
+        self.assertEqual(usage, "Usage: strata bench --help")
+        self.assertTrue(sentence.startswith("strata bench: "))
+        return sentence
+
+    def test_numbers_that_are_none_or_out_of_range(self):
+        huge = "99999999999999999999999"
+        cases = {"--threads": ("-1", "0", "1x", huge, "1,,2", "1,0"), "--runs": ("-1", "0", "1x", huge, ""),
+                 "--seconds": ("-1", "0", "1x", "nan", "inf", "1e400"), "--ops": ("-1", "0", "1x", huge),
+                 "--warmup": ("-1", "1x", huge), "--seed": ("-1", "1x", huge),
+                 "--sample-rate": ("-1", "1.01", "1x", "nan"), "--timeout": ("-1", "1x"), "--settle": ("-1", "1x"),
+                 "--size": ("-1", "0", "1x", huge, "16,,64", "67108865"), "--window": ("0", "-1", "1x"),
+                 "--mode": ("none", "window,none"), "--size-dist": ("/no/such/file.csv",)}
+        for option, values in cases.items():
+            for value in values:
+                with self.subTest(option=option, value=value):
+                    self.assertIn(option, self.refused("churn", option, value))
+                    self.assertIn(option, self.refused("churn", f"{option}={value}"))
+
+    def test_names_that_nobody_knows(self):
+        self.assertIn("unknown scenario 'chrun'; there are: ", self.refused("chrun"))
+        self.assertIn("unknown allocator 'sytem'", self.refused("churn", "--allocators", "sytem"))
+        self.assertIn("unknown option '--sise'", self.refused("churn", "--sise", "5"))
+        self.assertIn("unknown option '-x'", self.refused("churn", "-x"))
+        self.assertIn("which scenario?", self.refused())
+        self.assertIn("twice", self.refused("churn", "churn"))
+        self.assertIn("twice", self.refused("churn", "--allocators", "system,system"))
+        self.assertIn("twice", self.refused("churn", "--allocators", "bitmap-pool,bitmap-pool"))
+        self.assertIn("--window needs a value", self.refused("churn", "--window"))
+        self.assertIn("strata compare", self.refused("churn", "--", "ls"))
+        self.assertIn("unknown scenario", self.refused("list", "chrun"))
+        self.assertIn("cannot both be standard output", self.refused("churn", "--json", "-", "--csv", "-"))
+        self.assertIn("cannot write", self.refused("churn", "--json", "/no/such/folder/x.json"))
+
+    def test_help_tells_the_usage(self):
+        done = strata("bench", "--help")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("Usage: strata bench SCENARIO... [options]", done.stdout)
+
+
+class BenchInterruption(InFolder):
+    def test_what_was_measured_is_kept(self):
+        path = self.folder / "results.json"
+        process = subprocess.Popen(
+            [STRATA, "bench", "churn", "--allocators", "system", "--runs", "1", "--ops", "40000", "--settle", "0",
+             "--size", ",".join(str(size) for size in range(8, 8000)), "--json", str(path)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+        self.assertIn("interrupted", err)
+        results = json.loads(path.read_text())
+        self.assertEqual(schema.check(results, SCHEMA), [])
+        good = [row for row in results["rows"] if row["ok"]]
+        self.assertGreater(len(good), 0)
+        self.assertLessEqual(len(results["rows"]) - len(good), 1)  # the one that was running
+        self.assertIn("churn  size=8", out)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Heap profiles from end to end: a program with known places runs on the real library, and `strata` tells
+of them. The environment is that of end_to_end_test.py."""
+import base64
+import html
+import html.parser
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import unittest
+
+import end_to_end_test
+from end_to_end_test import FIXTURES, STRATA, InFolder
+
+LEAKY = str(FIXTURES / "leaky")
+KEPT = 10 * 5000
+# Without the variables of the test itself: the library would warn of them.
+PLAIN = {name: value for name, value in os.environ.items() if not name.startswith("STRATA_")}
+
+
+def strata(*arguments):
+    return end_to_end_test.strata(*arguments, env=PLAIN)
+
+
+class Leaks(unittest.TestCase):
+    def test_each_place_is_told_with_function_file_line_and_bytes(self):
+        done = strata("run", "--leaks", "--", LEAKY)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"bytes in \d+ allocations are live at exit of leaky \(process \d+\)")
+        places = done.stderr.split("strata: ")
+        kept = [place for place in places if place.startswith(f"{KEPT} bytes in 10 allocations by")]
+        self.assertEqual(len(kept), 1, done.stderr)
+        self.assertRegex(kept[0], r"app::keep_buffers  \S*leaky\.cpp:15\n")
+        self.assertRegex(kept[0], r"main  \S*leaky\.cpp:\d+\n")
+        helper = [place for place in places if place.startswith("7777 bytes in 1 allocation by")]
+        self.assertEqual(len(helper), 1, done.stderr)
+        self.assertRegex(helper[0], r"app::inlined_helper  \S*leaky\.cpp:19\n +#1 +app::use_helper  \S*leaky\.cpp:22\n")
+        self.assertNotIn("churn", done.stderr)
+
+    def test_the_end_is_the_commands_own(self):
+        self.assertEqual(strata("run", "--leaks", "--", LEAKY, "exit", "7").returncode, 7)
+        done = strata("run", "--leaks", "--", LEAKY, "kill", str(int(signal.SIGSEGV)))
+        self.assertEqual(done.returncode, -signal.SIGSEGV)
+        self.assertRegex(done.stderr, "is not known: .*killed by SIGSEGV")
+
+    def test_signals_reach_the_command(self):
+        process = subprocess.Popen([STRATA, "run", "--leaks", "--", LEAKY, "wait"], text=True, env=PLAIN,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), "waiting\n")
+        # The handler is set right behind the line; whichever comes first ends it.
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+        self.assertIn(process.returncode, (5, -signal.SIGTERM), err)
+
+    def test_programs_that_it_starts_are_told_of_too(self):
+        done = strata("run", "--leaks", "--", "sh", "-c", f"{LEAKY}; {LEAKY}")
+        self.assertEqual(done.stderr.count(f"{KEPT} bytes in 10 allocations by"), 2, done.stderr)
+
+    def test_a_command_that_is_not_there_is_refused_as_ever(self):
+        self.assertEqual(strata("run", "--leaks", "--", "no-such-program").returncode, 127)
+
+
+class Page(html.parser.HTMLParser):
+    """The frames of the drawing and the data of the script."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.frames, self.data, self.inside = {}, "", None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        if attributes.get("class") == "f":
+            self.frames[attributes["title"].split("\n")[0]] = attributes["title"]
+        self.inside = attributes.get("id")
+
+    def handle_endtag(self, tag):
+        self.inside = None
+
+    def handle_data(self, data):
+        if self.inside == "flame-data":
+            self.data += data
+
+
+class Profiles(InFolder):
+    def profile(self, name, *words, rate="1"):
+        path = self.folder / name
+        done = strata("run", "--profile", str(path), "--profile-rate", rate, "--", LEAKY, *words)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return str(path)
+
+    def test_the_table_tells_what_is_live_and_what_was_allocated(self):
+        path = self.profile("heap.pb.gz")
+        live = strata("profile", path)
+        self.assertEqual((live.returncode, live.stderr), (0, ""))
+        self.assertRegex(live.stdout, r"leaky, inuse_space: .*every allocation counted")
+        self.assertRegex(live.stdout, r"app::keep_buffers  leaky\.cpp:15 +48\.8 KiB")
+        self.assertNotIn("churn", live.stdout)
+        allocated = strata("profile", path, "--sample", "alloc_objects", "--top", "1")
+        self.assertRegex(allocated.stdout, r"app::churn  leaky\.cpp:26 +100 ")
+        self.assertIn("more places", allocated.stdout)
+
+    def test_the_difference_is_what_has_grown(self):
+        older, newer = self.profile("a.pb.gz"), self.profile("b.pb.gz", "twice")
+        grown = strata("profile", newer, "--diff", older)
+        self.assertRegex(grown.stdout, r"app::keep_buffers  leaky\.cpp:15 +\+48\.8 KiB")
+        self.assertNotIn("use_helper", grown.stdout)
+
+    def test_the_page_has_its_frames_with_and_without_script(self):
+        path = self.profile("heap.pb.gz")
+        target = self.folder / "heap.html"
+        done = strata("report", path, "-o", str(target))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        text = target.read_text()
+        page = Page(text)
+        for function in ("leaky", "main", "app::keep_buffers", "app::use_helper", "app::inlined_helper"):
+            self.assertIn(function, page.frames)
+        self.assertIn("inuse_space: 48.8 KiB", page.frames["app::keep_buffers"])
+        data = json.loads(page.data)
+        self.assertEqual([name for name, _ in data["kinds"]],
+                         ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"])
+        self.assertIn("app::churn", [frame[0] for frame in data["frames"]])
+        self.assertIsNone(re.search(r"(src|href)=\"(https?:)?//", text), "it needs a network")
+
+    def test_a_file_without_symbols_shows_module_and_offset(self):
+        stripped = self.folder / "bare"
+        subprocess.run(["strip", "-o", stripped, LEAKY], check=True)
+        path = self.folder / "bare.pb.gz"
+        strata("run", "--profile", str(path), "--profile-rate", "1", "--", str(stripped))
+        self.assertRegex(strata("profile", str(path)).stdout, r"bare\+0x[0-9a-f]+ +48\.8 KiB")
+
+    def test_another_build_of_the_file_is_not_taken_for_it(self):
+        mine = self.folder / "mine"
+        mine.write_bytes(pathlib.Path(LEAKY).read_bytes())
+        mine.chmod(0o755)
+        path = self.folder / "mine.pb.gz"
+        strata("run", "--profile", str(path), "--profile-rate", "1", "--", str(mine))
+        mine.unlink()
+        mine.write_bytes(pathlib.Path("/bin/sh").read_bytes())
+        done = strata("profile", str(path))
+        self.assertIn("is not the file that was profiled", done.stderr)
+        self.assertNotIn("keep_buffers", done.stdout)
+
+    def test_with_leaks_the_profile_is_kept_as_well(self):
+        path = self.folder / "heap.pb.gz"
+        done = strata("run", "--leaks", "--profile", str(path), "--", LEAKY)
+        self.assertIn("app::keep_buffers", done.stderr)
+        self.assertIn("app::keep_buffers", strata("profile", str(path)).stdout)
+
+    def test_what_makes_no_sense_is_refused_by_name(self):
+        text = self.folder / "notes.txt"
+        text.write_text("no profile at all")
+        damaged = self.folder / "cut.pb.gz"
+        damaged.write_bytes(pathlib.Path(self.profile("heap.pb.gz")).read_bytes()[:60])
+        good = str(self.folder / "heap.pb.gz")
+        for words, sentence in (
+                (("profile", str(text)), f"'{text}' is no heap profile"),
+                (("profile", str(damaged)), f"'{damaged}' is no heap profile: it is cut short"),
+                (("profile", str(self.folder / "none")), "cannot be read"),
+                (("profile",), "which profile?"),
+                (("profile", good, "--sample", "bytes"), "--sample 'bytes' is not in"),
+                (("profile", good, "--top", "x"), "--top is 'x'"),
+                (("report", str(damaged), "-o", str(self.folder / "x.html")), "it is cut short"),
+                (("report", good, good, "-o", str(self.folder / "x.html")), "a page of its own"),
+                (("run", "--profile-rate", "0", "--profile", good, "--", LEAKY), "--profile-rate is '0'"),
+                (("run", "--profile-rate", "1k", "--", LEAKY), "is for --profile FILE")):
+            done = strata(*words)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn(sentence, done.stderr)
+
+
+# What a person does with the page, in a browser of a phone's width; the page's own script ran before.
+CLICKS = """<script>
+const boxes = () => [...document.querySelectorAll(".f")].map((box) => box.title.split("\\n")[0]);
+const box = (name) => [...document.querySelectorAll(".f")].find((one) => one.textContent === name);
+const seen = { whole: boxes(), needed: document.documentElement.scrollWidth };
+const before = box("app::use_helper").getBoundingClientRect().width;
+box("app::use_helper").click();
+seen.zoomed = boxes();
+seen.wide = box("app::use_helper").getBoundingClientRect().width > before * 3;
+seen.shown = document.querySelector(".shown").textContent;
+document.querySelector(".whole").click();
+seen.back = boxes();
+const search = document.querySelector("input[type=search]");
+search.value = "KEEP_";
+search.dispatchEvent(new Event("input"));
+seen.found = [...document.querySelectorAll(".f.found")].map((one) => one.textContent);
+seen.sum = document.querySelector(".shown").textContent;
+search.value = "";
+search.dispatchEvent(new Event("input"));
+document.querySelector("[data-kind='1']").click();
+seen.allocated = boxes();
+parent.postMessage(seen, "*");
+</script></body>"""
+
+
+class FlamesInBrowser(InFolder):
+    def test_zoom_search_and_the_kinds_work_and_a_phone_never_scrolls_sideways(self):
+        path, page = self.folder / "heap.pb.gz", self.folder / "heap.html"
+        strata("run", "--profile", str(path), "--profile-rate", "1", "--", LEAKY)
+        strata("report", str(path), "-o", str(page))
+        text = page.read_text().replace("</body>", CLICKS)
+        look = self.folder / "look.html"
+        look.write_text("""<!doctype html><body><script>addEventListener("message", (event) => {
+            const pre = document.createElement("pre");
+            pre.textContent = "SEEN" + btoa(JSON.stringify(event.data)) + "END";
+            document.body.append(pre); });</script>"""
+                        f'<iframe style="width:390px;height:900px;border:0" srcdoc="{html.escape(text)}"></iframe></body>')
+        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+        done = subprocess.run(
+            [os.environ["STRATA_CHROMIUM"], "--headless", *sandbox, "--disable-gpu", "--disable-quic", "--no-first-run",
+             "--disable-background-networking", "--disable-component-update", "--disable-sync",
+             f"--user-data-dir={self.folder / 'browser'}", "--window-size=1280,900", "--dump-dom", look.as_uri()],
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=100)
+        found = re.search(rb"SEEN([A-Za-z0-9+/=]+)END", done.stdout)
+        self.assertIsNotNone(found, done.stdout[-2000:] + done.stderr[-2000:])
+        seen = json.loads(base64.b64decode(found.group(1)).decode("latin-1"))
+        self.assertLessEqual(seen["needed"], 390)
+        self.assertIn("app::keep_buffers", seen["whole"])
+        self.assertNotIn("app::churn", seen["whole"])
+        self.assertNotIn("app::keep_buffers", seen["zoomed"])
+        self.assertIn("app::inlined_helper", seen["zoomed"])
+        self.assertTrue(seen["wide"])
+        self.assertRegex(seen["shown"], r"^app::use_helper .*leaky\.cpp\n.*inuse_space 7\.6 KiB")
+        self.assertEqual(seen["back"], seen["whole"])
+        self.assertEqual(seen["found"], ["app::keep_buffers"])
+        self.assertIn("Found: 48.8 KiB", seen["sum"])
+        self.assertIn("app::churn", seen["allocated"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,332 @@
+#!/usr/bin/env python3
+"""`strata report` from end to end: the files it writes, what it refuses, and its page in a browser.
+
+ctest gives STRATA_CLI_BIN (the command) and, for the class InBrowser, STRATA_CHROMIUM.
+"""
+import base64
+import html
+import json
+import os
+import pathlib
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+import zlib
+
+STRATA = os.environ["STRATA_CLI_BIN"]
+FIXTURE = pathlib.Path(__file__).resolve().parent / "fixtures" / "bench-results.json"
+OK = 3  # contenders of the fixture that completed
+FAILED = 2
+
+
+def report(*arguments, **options):
+    return subprocess.run([STRATA, "report", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=100, **options)
+
+
+def pixels(picture):
+    """Width, height and the decompressed rows of a PNG file; checks each chunk's sum on the way."""
+    data = picture.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n", f"{picture} has no PNG signature"
+    at, size, packed = 8, None, b""
+    while at < len(data):
+        length, kind = struct.unpack_from(">I4s", data, at)
+        body = data[at + 8:at + 8 + length]
+        assert zlib.crc32(kind + body) == struct.unpack_from(">I", data, at + 8 + length)[0], f"{picture} is damaged"
+        if kind == b"IHDR":
+            size = struct.unpack_from(">II", body)
+        if kind == b"IDAT":
+            packed += body
+        at += 12 + length
+    return *size, zlib.decompress(packed)
+
+
+class InFolder(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="strata-report-test-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.page = self.folder / "report.html"
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.write_text(text if isinstance(text, str) else json.dumps(text))
+        return path
+
+
+class Files(InFolder):
+    def test_the_page_is_one_file_that_names_no_other(self):
+        done = report(FIXTURE, "-o", self.page)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        page = self.page.read_text()
+        self.assertNotRegex(page, r"(?i)https?:|url\(|@import|\bsrc=")
+        self.assertEqual(set(re.findall(r'href="([^#"][^"]*)"', page)), {"data:,"})
+        self.assertIn("default-src 'none'", page)
+        ids = re.findall(r'\bid="([^"]*)"', page) + re.findall(r"\bid='([^']*)'", page)
+        self.assertEqual(len(ids), len(set(ids)), "an id stands twice")
+        self.assertNotIn("::", page.split("<body>")[1], "a name of the program's own")
+
+    def test_the_page_tells_machine_versions_and_why_rows_failed(self):
+        report(FIXTURE, "-o", self.page)
+        page = self.page.read_text()
+        for fact in ("Example CPU @ 2.50GHz", "Linux 6.1.0", "Debian GNU/Linux 12 (bookworm)", "glibc 2.36",
+                     "madvise", "2.0.9+ds-2", "strata 0.1.0", "killed by SIGSEGV, in run 1 of 5",
+                     "crasher: bad chunk", "a block of 64 bytes changed while it was in use"):
+            self.assertIn(html.escape(fact), page)
+
+    def test_pictures_have_the_plots_of_the_page_and_are_not_blank(self):
+        pictures = self.folder / "new" / "plots"
+        done = report(FIXTURE, "-o", self.page, "--png", pictures)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        names = sorted(path.stem for path in pictures.iterdir())
+        self.assertEqual(names, sorted(re.findall(r'<svg class="plot" id="([^"]*)"', self.page.read_text())))
+        self.assertIn("churn-threads-1-alloc-percentiles", names)
+        for picture in pictures.iterdir():
+            width, height, rows = pixels(picture)
+            self.assertEqual(width, 800)
+            self.assertGreater(height, 200)
+            self.assertGreater(len(set(rows)), 50, f"{picture.name} is blank")
+
+    def test_results_of_compare_are_drawn_as_far_as_they_go(self):
+        results = json.loads(FIXTURE.read_text())
+        rows = [row for row in results["rows"] if row["params"]["threads"] == 1]
+        for row in rows:
+            for part in ("values", "ratios", "latencies", "timeline", "label", "failed_allocations", "broken"):
+                row.pop(part, None)
+            kept = {name: row["metrics"][name] for name in ("startup_s", "peak_rss_bytes") if name in row["metrics"]}
+            row["metrics"] = kept
+        done = report(self.write("compare.json", dict(results, rows=rows)), "-o", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(re.findall(r'<svg class="plot" id="([^"]*)"', done.stdout),
+                         ["churn-startup-s", "churn-peak-rss-bytes"])
+
+    def test_rows_of_several_files_stand_side_by_side(self):
+        results = json.loads(FIXTURE.read_text())
+        for row in results["rows"]:
+            row["label"] = "after the change"
+        done = report(FIXTURE, self.write("after.json", results), "-o", self.page, "--title", "Both & more")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        page = self.page.read_text()
+        self.assertIn("<title>Both &amp; more</title>", page)
+        self.assertIn("strata (before the change)", page)
+        self.assertIn("strata (after the change)", page)
+        bars = re.search(r'<svg class="plot" id="churn-threads-1-ops-per-s".*?</svg>', page, re.S).group()
+        self.assertEqual(bars.count("<polygon"), 2 * OK)
+
+    def test_names_cannot_reach_the_shell_through_gnuplot(self):
+        trap = self.folder / "trap"
+        results = json.loads(FIXTURE.read_text())
+        for row in results["rows"]:
+            row["scenario"] = f"`touch {trap}`"
+            row["contender"] = f"x'; system('touch {trap}') #\n" + row["contender"] + f" %d \\ `touch {trap}`"
+        path = self.write("results.json", results)
+        done = report(path, "-o", self.page, "--png", self.folder / "plots")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertFalse(trap.exists())
+
+
+class Refusals(InFolder):
+    def refused(self, *arguments, status=2, **options):
+        done = report(*arguments, **options)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertEqual(done.stdout, "")
+        sentence = done.stderr.removesuffix("Usage: strata report --help\n") if status == 2 else done.stderr
+        self.assertRegex(sentence, r"\Astrata report: [^\n]+\n\Z")
+        self.assertFalse(self.page.exists(), "a refused report left a page")
+        return sentence
+
+    def test_what_cannot_be_read_as_results_is_refused_by_file_and_field(self):
+        results = json.loads(FIXTURE.read_text())
+        del results["rows"][1]["metrics"]["ops_per_s"]["max"]
+        cases = {
+            "rows[1].metrics.ops_per_s.max is missing": results,
+            "schema is 'other/1', not 'strata-results/1'": {"schema": "other/1"},
+            "schema is missing": {},
+            "is no JSON": "{",
+            "is empty": "",
+            "is no file of results": "scenario,contender\n",
+        }
+        for words, content in cases.items():
+            path = self.write("bad.json", content)
+            sentence = self.refused(FIXTURE, path, "-o", self.page)
+            self.assertIn(words, sentence)
+            self.assertIn("bad.json", sentence)
+        self.assertIn("there is nothing to report",
+                      self.refused(self.write("none.json", dict(results, rows=[])), "-o", self.page))
+
+    def test_files_that_are_not_there_and_options_that_make_no_sense(self):
+        self.assertIn("No such file", self.refused(self.folder / "none.json", "-o", self.page))
+        self.assertIn("is a folder", self.refused(self.folder, "-o", self.page))
+        self.assertIn("which results", self.refused("-o", self.page))
+        self.assertIn("nothing to write", self.refused(FIXTURE))
+        self.assertIn("-o cannot write", self.refused(FIXTURE, "-o", self.folder / "none" / "x.html"))
+        self.assertIn("unknown option '--pngs'", self.refused(FIXTURE, "--pngs", "-o", self.page))
+        blocked = self.write("file", "x")
+        self.assertIn("--png cannot make the folder", self.refused(FIXTURE, "--png", blocked))
+
+    def test_without_gnuplot_one_sentence_says_what_to_install(self):
+        empty = self.folder / "bin"
+        empty.mkdir()
+        sentence = self.refused(FIXTURE, "-o", self.page, status=1, env={**os.environ, "PATH": str(empty)})
+        self.assertIn("apt-get install gnuplot-nox", sentence)
+
+
+# Runs in the frame, before anything of the page's own.
+WATCH = """<script>
+window.faults = [];
+addEventListener("error", (event) => faults.push(String(event.message)));
+addEventListener("securitypolicyviolation", (event) => faults.push("refused " + event.blockedURI));
+</script>"""
+
+# Runs around the frames: looks at the plots, uses the page as a reader does, and writes down what it saw.
+LOOK = """
+function plots_of(page) {
+  return Object.fromEntries([...page.querySelectorAll("svg.plot")].map((svg) => {
+    for (let at = svg; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
+    const box = svg.getBoundingClientRect();
+    const count = (what) => [...svg.querySelectorAll(".m " + what)].filter((mark) => {
+      const {width, height} = mark.getBoundingClientRect();
+      return width + height > 0;
+    }).length;
+    return [svg.id, {width: box.width, height: box.height, label: svg.getAttribute("aria-label"),
+      lines: count("path"), areas: count("polygon"), dots: count("use"), words: svg.querySelectorAll("text").length,
+      broken: /NaN|undefined|rgb\\(1,|rgb\\( *1,/.test(svg.outerHTML)}];
+  }));
+}
+function order_of(page, column) {
+  const rows = [...page.querySelector("table.sortable").tBodies[0].rows];
+  return rows.map((row) => row.cells[column]?.dataset.v ?? row.cells[column]?.textContent ?? "");
+}
+function look(frame) {
+  const page = frame.contentDocument, window = frame.contentWindow;
+  const seen = {plots: plots_of(page), faults: window.faults, title: page.title,
+    fetched: window.performance.getEntriesByType("resource").map((entry) => entry.name),
+    hacked: window.hacked === true, width: window.innerWidth, needed: page.documentElement.scrollWidth};
+  const titles = [...page.querySelector("table.sortable").tHead.rows[0].cells];
+  const column = titles.findIndex((title) => title.textContent === "operations per second");
+  seen.sorting = [order_of(page, column)];
+  for (let i = 0; i < 2; ++i) {
+    titles[column].querySelector("button").click();
+    seen.sorting.push(order_of(page, column));
+  }
+  seen.contenders = [...page.querySelectorAll(".legend button")].map((button) => button.textContent);
+  const chosen = () => new Set([...page.querySelectorAll("svg .chosen")].map((mark) => mark.dataset.series));
+  page.querySelectorAll(".legend button")[1].click();
+  seen.chosen = [...chosen()];
+  seen.alone = page.body.classList.contains("alone");
+  page.querySelectorAll(".legend button")[1].click();
+  seen.released = [...chosen()];
+  const bar = page.querySelector("#churn-threads-1-ops-per-s [data-series='1'] polygon");
+  seen.colour = bar && window.getComputedStyle(bar).fill;
+  return seen;
+}
+addEventListener("load", () => {
+  const seen = Object.fromEntries([...document.querySelectorAll("iframe")].map((frame) => [frame.id, look(frame)]));
+  document.body.textContent = "SEEN" + btoa(unescape(encodeURIComponent(JSON.stringify(seen)))) + "END";
+});
+"""
+
+
+class InBrowser(InFolder):
+    """One start of the browser shows the page as on a desk and as on a phone, and a hostile one."""
+
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.TemporaryDirectory(prefix="strata-browser-") as name:
+            folder = pathlib.Path(name)
+            results = json.loads(FIXTURE.read_text())
+            for row in results["rows"]:
+                if row["contender"] == "mimalloc":
+                    row["contender"] = "<script>window.hacked = true</script>"
+                row["params"]["mode"] = "\"><img src=x onerror='window.hacked = true'>"
+                if "reason" in row:
+                    row["reason"] = "</td><script>window.hacked = true</script>"
+            (folder / "hostile.json").write_text(json.dumps(results))
+            frames = ""
+            for frame, width, source in (("desk", 1200, FIXTURE), ("phone", 390, FIXTURE),
+                                         ("hostile", 390, folder / "hostile.json")):
+                done = report(source, "-o", folder / "page.html", "--title", "</title><script>hacked = true</script>")
+                if done.returncode != 0:
+                    raise AssertionError(done.stderr)
+                page = (folder / "page.html").read_text().replace("<head>", "<head>" + WATCH, 1)
+                frames += f'<iframe id="{frame}" style="width:{width}px;height:900px" srcdoc="{html.escape(page)}"></iframe>'
+            (folder / "look.html").write_text(f'<!doctype html><meta charset="utf-8"><body>{frames}'
+                                              f"<script>{LOOK}</script></body>")
+            sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+            done = subprocess.run(
+                [os.environ["STRATA_CHROMIUM"], "--headless", *sandbox, "--disable-gpu", "--disable-quic",
+                 "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+                 f"--user-data-dir={folder / 'profile'}", "--window-size=1280,900", "--dump-dom",
+                 (folder / "look.html").as_uri()],
+                stdin=subprocess.DEVNULL, capture_output=True, timeout=100)
+            found = re.search(rb"SEEN(.*?)END", done.stdout)
+            if not found:
+                raise AssertionError(done.stdout[-2000:] + done.stderr[-2000:])
+            cls.seen = json.loads(base64.b64decode(found.group(1)))
+
+    def test_every_plot_is_drawn_with_all_its_marks(self):
+        plots = self.seen["desk"]["plots"]
+        self.assertEqual(len(plots), 4 + 2 + 3 * 7)
+        for name, plot in plots.items():
+            with self.subTest(plot=name):
+                self.assertGreater(plot["width"], 250)
+                self.assertGreater(plot["height"], 80)
+                self.assertGreater(plot["words"], 3)
+                self.assertGreater(len(plot["label"]), 60)
+                self.assertFalse(plot["broken"], "a colour or a number was left over")
+                if name.endswith("-percentiles"):
+                    self.assertEqual((plot["lines"], plot["areas"]), (OK, 0))
+                elif name.endswith("-histogram"):
+                    self.assertEqual(plot["areas"], OK)
+                    self.assertGreaterEqual(plot["lines"], OK)
+                elif name.endswith("-memory"):
+                    self.assertEqual((plot["lines"], plot["dots"]), (OK, OK))
+                elif name.startswith("overview"):
+                    self.assertEqual(plot["dots"], 3 * (OK - 1))
+                elif "-by-threads-" in name:
+                    self.assertEqual((plot["lines"], plot["dots"]), (OK, 3 * OK))
+                else:
+                    self.assertEqual(plot["areas"], OK)
+                    self.assertEqual(plot["dots"], OK * 5, "one dot for each run")
+
+    def test_colours_come_from_the_page(self):
+        self.assertEqual(self.seen["desk"]["colour"], "rgb(213, 94, 0)")
+
+    def test_a_click_on_a_title_sorts_the_table_and_another_turns_it_round(self):
+        before, up, down = self.seen["desk"]["sorting"]
+        self.assertNotEqual(before, up)
+        values = [float(value) for value in up if value != ""]
+        self.assertEqual(len(values), 3 * OK)
+        self.assertEqual(values, sorted(values))
+        self.assertEqual([float(value) for value in down if value != ""], values[::-1])
+        for order in (up, down):
+            self.assertEqual(order[-3 * FAILED:], [""] * 3 * FAILED, "rows without a number are not last")
+
+    def test_a_click_on_a_contender_singles_it_out_until_the_next(self):
+        desk = self.seen["desk"]
+        self.assertEqual(desk["contenders"], ["system", "strata", "mimalloc", "crasher", "overlaps"])
+        self.assertEqual((desk["alone"], desk["chosen"], desk["released"]), (True, ["1"], []))
+
+    def test_nothing_is_fetched_and_no_script_fails(self):
+        for frame in self.seen.values():
+            self.assertEqual((frame["fetched"], frame["faults"]), ([], []))
+
+    def test_a_phone_never_scrolls_sideways(self):
+        for name in ("phone", "hostile"):
+            frame = self.seen[name]
+            self.assertLessEqual(frame["width"], 390)
+            self.assertLessEqual(frame["needed"], frame["width"])
+        for plot in self.seen["phone"]["plots"].values():
+            self.assertGreater(plot["width"], 300, "too small to read")
+
+    def test_names_are_text_whatever_they_contain(self):
+        hostile = self.seen["hostile"]
+        self.assertFalse(hostile["hacked"])
+        self.assertEqual(hostile["title"], "</title><script>hacked = true</script>")
+        self.assertIn("<script>window.hacked = true</script>", hostile["contenders"])
+
+
+if __name__ == "__main__":
+    unittest.main()

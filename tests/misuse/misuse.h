@@ -1,0 +1,26 @@
+#pragma once
+
+#include <stdlib.h>
+
+#include <cstddef>
+
+#include "support/check.h"
+
+/// \file  What the parts of the misuse program share.
+
+struct Case {
+  const char* name;
+  void (*run)();
+};
+
+#define CASE(name) \
+  { #name, name }
+
+inline constexpr std::size_t kLarge = 300'000;
+inline constexpr std::size_t kHuge = std::size_t{5} << 20;
+
+inline char* get(std::size_t bytes) { return static_cast<char*>(opaque(malloc(bytes))); }
+
+/// The cases that only full checks or guard pages see. \returns false if there is none of the name
+bool run_checked_case(const char* name);
+void list_checked_cases();

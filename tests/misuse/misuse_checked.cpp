@@ -1,0 +1,196 @@
+// Misuse that the malloc sees when it is asked to look: under full checks, or between guard pages.
+
+#include <dlfcn.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <thread>
+
+#include "misuse/misuse.h"
+#include "support/check.h"
+
+extern "C" [[gnu::weak]] void free_sized(void*, std::size_t) noexcept;
+extern "C" [[gnu::weak]] void free_aligned_sized(void*, std::size_t, std::size_t) noexcept;
+
+namespace {
+
+void write_to(char* p) { *const_cast<volatile char*>(p) = 1; }
+void read_from(const char* p) { static_cast<void>(*const_cast<const volatile char*>(p)); }
+
+// --- use after free ----------------------------------------------------------------------------
+
+void read_after_free() {
+  char* p = get(100);
+  free(p);
+  read_from(opaque(p) + 5);
+}
+
+void write_after_free() {
+  char* p = get(100);
+  free(p);
+  write_to(opaque(p) + 5);
+  malloc_trim(0);  // what waits is verified
+}
+
+/// Nobody asks: the place is verified when it is used again.
+void write_after_free_found_by_use() {
+  char* p = get(100);
+  free(p);
+  write_to(opaque(p) + 99);
+  for (int i = 0; i < 10'000; ++i) free(get(100));
+}
+
+void write_after_realloc() {
+  char* p = get(100);
+  char* moved = static_cast<char*>(realloc(p, 101));
+  write_to(opaque(p));
+  free(moved);
+  malloc_trim(0);
+}
+
+void read_after_free_by_another_thread() {
+  char* p = get(100);
+  std::thread([p] { free(opaque(p)); }).join();
+  read_from(opaque(p));
+}
+
+void write_after_free_of_huge() {
+  char* p = get(kHuge);
+  free(p);
+  write_to(opaque(p) + 5);
+}
+
+void realloc_of_freed() {
+  char* p = get(100);
+  free(p);
+  free(realloc(opaque(p), 200));
+}
+
+void usable_size_of_freed() {
+  char* p = get(100);
+  free(p);
+  printf("%zu\n", malloc_usable_size(opaque(p)));
+}
+
+// --- overflow and underflow --------------------------------------------------------------------
+
+void overflow_of(std::size_t bytes) {
+  char* p = get(bytes);
+  std::memset(p, 0, bytes);
+  write_to(opaque(p) + bytes);
+  free(p);
+}
+
+void overflow_by_one() { overflow_of(100); }
+void overflow_of_a_full_class() { overflow_of(112); }
+void overflow_of_nothing() { overflow_of(0); }
+void overflow_of_large() { overflow_of(kLarge); }
+void overflow_of_huge() { overflow_of(kHuge); }
+
+void overflow_seen_by_realloc() {
+  char* p = get(100);
+  write_to(opaque(p) + 100);
+  free(realloc(p, 90));
+}
+
+/// What is before an object is known where that is another one.
+void underflow_by_one() {
+  static char* all[2000];
+  for (char*& each : all) each = get(100);
+  for (char* each : all) {
+    for (char* other : all) {
+      if (other + 128 != each) continue;
+      write_to(opaque(each) - 1);
+      free(each);
+    }
+  }
+}
+
+/// Of two guarded objects one ends at its guard, and one begins at it.
+void overflow_by_a_read() {
+  for (int i = 0; i < 2; ++i) {
+    char* p = get(128);
+    if ((reinterpret_cast<std::uintptr_t>(p) + 128) % 4096 == 0) read_from(opaque(p) + 128);
+  }
+}
+
+void underflow_by_a_read() {
+  for (int i = 0; i < 2; ++i) {
+    char* p = get(128);
+    if (reinterpret_cast<std::uintptr_t>(p) % 4096 == 0) read_from(opaque(p) - 1);
+  }
+}
+
+// --- mismatched deletes ------------------------------------------------------------------------
+
+constexpr auto kAlign64 = std::align_val_t{64};
+constexpr auto kAlign128 = std::align_val_t{128};
+
+void sized_delete_smaller() { ::operator delete (opaque(::operator new(100)), std::size_t{99}); }
+void sized_delete_larger() { ::operator delete (opaque(::operator new(100)), std::size_t{4000}); }
+void sized_delete_of_large() { ::operator delete(opaque(::operator new(kLarge)), kLarge - 1); }
+/// The C library has no free_sized yet: it is the linked malloc's, or a preloaded one's.
+template <typename Function>
+Function* find(Function* linked, const char* name) {
+  if (linked == nullptr) linked = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+  CHECK(linked != nullptr, "the function is missing");
+  return linked;
+}
+void free_sized_wrong() { find(free_sized, "free_sized")(opaque(get(100)), 101); }
+void free_aligned_sized_wrong() {
+  find(free_aligned_sized, "free_aligned_sized")(opaque(aligned_alloc(64, 100)), 64, 104);
+}
+void aligned_delete_of_plain_new() { ::operator delete(opaque(::operator new(100)), kAlign64); }
+void plain_delete_of_aligned_new() { ::operator delete(opaque(::operator new(100, kAlign64))); }
+void plain_delete_of_new_aligned_to_eight() {
+  ::operator delete(opaque(::operator new (100, std::align_val_t{8})));
+}
+void aligned_delete_with_another() {
+  ::operator delete(opaque(::operator new(100, kAlign64)), kAlign128);
+}
+
+constexpr Case kCases[] = {
+    CASE(read_after_free),
+    CASE(write_after_free),
+    CASE(write_after_free_found_by_use),
+    CASE(write_after_realloc),
+    CASE(read_after_free_by_another_thread),
+    CASE(write_after_free_of_huge),
+    CASE(realloc_of_freed),
+    CASE(usable_size_of_freed),
+    CASE(overflow_by_one),
+    CASE(overflow_of_a_full_class),
+    CASE(overflow_of_nothing),
+    CASE(overflow_of_large),
+    CASE(overflow_of_huge),
+    CASE(overflow_seen_by_realloc),
+    CASE(underflow_by_one),
+    CASE(overflow_by_a_read),
+    CASE(underflow_by_a_read),
+    CASE(sized_delete_smaller),
+    CASE(sized_delete_larger),
+    CASE(sized_delete_of_large),
+    CASE(free_sized_wrong),
+    CASE(free_aligned_sized_wrong),
+    CASE(aligned_delete_of_plain_new),
+    CASE(plain_delete_of_aligned_new),
+    CASE(plain_delete_of_new_aligned_to_eight),
+    CASE(aligned_delete_with_another),
+};
+
+}  // namespace
+
+bool run_checked_case(const char* name) {
+  for (const Case& entry : kCases) {
+    if (std::strcmp(name, entry.name) == 0) return entry.run(), true;
+  }
+  return false;
+}
+
+void list_checked_cases() {
+  for (const Case& entry : kCases) fprintf(stderr, "  %s\n", entry.name);
+}

@@ -1,0 +1,154 @@
+// Limits of the process that the malloc must live with: address space and data that are limited
+// before the program starts or while it runs, and threads with the smallest stack there is.
+//
+// usage: process_limits; it runs itself with the limits that are there from the start
+
+#include <errno.h>
+#include <limits.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <vector>
+
+#include "support/check.h"
+#include "support/memory.h"
+
+namespace {
+
+/// The calls that go deepest, with little stack of their own.
+void* work(void*) {
+  void* blocks[64];
+  std::size_t count = 0;
+  for (const std::size_t bytes : {1, 100, 1000, 9000, 130'000, 300'000, 3'000'000}) {
+    for (int i = 0; i < 9; ++i) {
+      blocks[count] = malloc(bytes);
+      CHECK(blocks[count] != nullptr, "malloc failed");
+      static_cast<char*>(blocks[count++])[0] = 1;
+    }
+  }
+  while (count != 0) free(realloc(blocks[--count], 5000));
+  for (int i = 0; i < 1000; ++i) free(opaque(malloc(static_cast<std::size_t>(i) * 10)));
+  free(opaque(calloc(3, 70'000)));
+  void* aligned = nullptr;
+  CHECK(posix_memalign(&aligned, 65536, 100) == 0, "posix_memalign");
+  free(aligned);
+  malloc_trim(0);
+  CHECK(mallinfo2().arena != 0, "mallinfo2");
+  return nullptr;
+}
+
+/// Takes blocks until there are none. \returns bytes
+std::size_t fill(std::size_t block_bytes) {
+  std::size_t taken = 0;
+  void* last = nullptr;  // a list through the blocks: nothing else allocates
+  errno = 0;
+  while (void* p = opaque(malloc(block_bytes))) {
+    *static_cast<void**>(p) = last;
+    last = p;
+    taken += block_bytes;
+    CHECK(taken < 400 * kMiB, "the limit does not hold");
+  }
+  CHECK(errno == ENOMEM, "out of memory without ENOMEM");
+  while (last != nullptr) {
+    void* p = last;
+    last = *static_cast<void**>(p);
+    free(p);
+  }
+  free(opaque(malloc(100)));
+  return taken;
+}
+
+void set_limit(int resource, std::size_t bytes) {
+  rlimit limit;
+  getrlimit(static_cast<__rlimit_resource_t>(resource), &limit);
+  limit.rlim_cur = bytes;
+  CHECK(setrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0, "setrlimit failed");
+}
+
+/// Runs this program with the limit from its first instruction on. \returns its exit status
+int run_limited(const char* program, int resource, std::size_t bytes) {
+  const pid_t child = fork();
+  if (child == 0) {
+    set_limit(resource, bytes);
+    execl(program, program, "limited", nullptr);
+    _exit(100);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+/// In a child, which keeps what it does to itself.
+template <typename Body>
+void in_a_child(Body body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    body();
+    _exit(0);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  CHECK(status == 0, "it failed in a child");
+}
+
+void run_on_small_stacks() {
+  for (const std::size_t more : {0, 4096}) {
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    const auto least = static_cast<std::size_t>(sysconf(_SC_THREAD_STACK_MIN));
+    CHECK(pthread_attr_setstacksize(&attributes, least + more) == 0, "a stack's size");
+    pthread_t threads[4];
+    for (pthread_t& thread : threads)
+      CHECK(pthread_create(&thread, &attributes, work, nullptr) == 0, "pthread_create");
+    for (pthread_t thread : threads) pthread_join(thread, nullptr);
+    pthread_attr_destroy(&attributes);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1) {
+    CHECK(malloc_usable_size(opaque(malloc(1))) <= 16, "the malloc is not Strata's");
+    // The program, its libraries, a thread's stack, guarded slots and records take their part.
+    rlimit limit;
+    getrlimit(RLIMIT_AS, &limit);
+    const std::size_t least = limit.rlim_cur < 70 * kMiB || limit.rlim_cur == RLIM_INFINITY
+                                  ? 4'000'000
+                                  : limit.rlim_cur / 4;
+    for (const std::size_t bytes : {4'000'000, 400, 5000, 300'000}) {
+      const std::size_t taken = fill(bytes);
+      if (taken < least) fprintf(stderr, "%zu bytes in blocks of %zu\n", taken, bytes);
+      CHECK(taken >= least, "memory was out far before the limit");
+    }
+    return 0;
+  }
+  run_on_small_stacks();
+  // From the start: the limits that people set are far above what the program needs.
+  for (const std::size_t mib : {64, 96})
+    CHECK(run_limited(argv[0], RLIMIT_AS, mib * kMiB) == 0, "limited address space");
+  CHECK(run_limited(argv[0], RLIMIT_DATA, 96 * kMiB) == 0, "limited data");
+  // While it runs, below what it has already.
+  in_a_child([] {
+    free(opaque(malloc(10)));
+    set_limit(RLIMIT_AS, status_bytes("VmSize") + 32 * kMiB);
+    fill(3000);
+    set_limit(RLIMIT_AS, 16 * kMiB);
+    void* p = opaque(malloc(100'000'000));
+    CHECK(p == nullptr && errno == ENOMEM, "memory above the limit");
+    fill(3000);
+    set_limit(RLIMIT_AS, RLIM_INFINITY);
+    work(nullptr);
+  });
+  in_a_child([] {
+    set_limit(RLIMIT_DATA, status_bytes("VmData") + 32 * kMiB);
+    for (const std::size_t bytes : {3'000'000, 400, 40'000})
+      CHECK(fill(bytes) > 8 * kMiB, "memory was out far before the limit");
+  });
+  return 0;
+}

@@ -1,0 +1,65 @@
+// Programs that are done with their standard error before their end.
+//
+//   closes_stderr at_exit       closes it in an exit handler, as coreutils do
+//   closes_stderr reused FILE   closes every descriptor; their numbers become FILE
+//   closes_stderr daemon        forks a daemon that closes its own and waits for its input's end
+//   closes_stderr exec          becomes another program, which says what descriptors it has
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include "support/check.h"
+
+namespace {
+
+constexpr int kNumbers = 1024;
+
+void close_standard_error() { CHECK(close(STDERR_FILENO) == 0, "there was no standard error"); }
+
+void reuse_all_numbers(const char* path) {
+  const int file = open(path, O_WRONLY | O_CREAT, 0600);
+  CHECK(file >= 0, "no file");
+  for (int fd = 3; fd < kNumbers; ++fd) {
+    if (fd != file && fcntl(fd, F_GETFD) >= 0) dup2(file, fd);
+  }
+  atexit(close_standard_error);
+}
+
+void become_a_daemon() {
+  if (fork() != 0) return;
+  close(STDOUT_FILENO);
+  close(STDERR_FILENO);
+  char byte;
+  while (read(STDIN_FILENO, &byte, 1) > 0) {
+  }
+}
+
+void say_what_is_open() {
+  for (int fd = 0; fd < kNumbers; ++fd) {
+    if (fcntl(fd, F_GETFD) >= 0) printf("%d ", fd);
+  }
+  printf("\n");
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  CHECK(opaque(malloc(100)) != nullptr, "no memory");  // live at exit
+  const std::string_view what = count > 1 ? arguments[1] : "";
+  if (what == "at_exit") atexit(close_standard_error);
+  if (what == "reused") reuse_all_numbers(arguments[2]);
+  if (what == "daemon") become_a_daemon();
+  if (what == "exec") {
+    char* none[] = {nullptr};
+    char list[] = "list";
+    char* next[] = {arguments[0], list, nullptr};
+    execve(arguments[0], next, none);
+    CHECK(false, "the program does not start again");
+  }
+  if (what == "list") say_what_is_open();
+  return 0;
+}

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""What is asked for at exit is said, also by programs that close their standard error before that.
+
+usage: exit_report_test.py --program closes_stderr     (see there for what it does)
+"""
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+STATISTICS = "strata: statistics, in bytes"
+PROGRAM = ""
+
+
+def run(*command, **options):
+    return subprocess.run(command, env={**os.environ, **options}, capture_output=True, text=True, timeout=50)
+
+
+class ExitReport(unittest.TestCase):
+    def test_statistics_appear_after_the_program_closed_its_standard_error(self):
+        done = run(PROGRAM, "at_exit", STRATA_STATS="exit")
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stderr.count(STATISTICS), 1)
+
+    @unittest.skipUnless("LD_PRELOAD" in os.environ, "for the library that is preloaded")
+    def test_statistics_of_coreutils_appear(self):
+        done = run("ls", "/", STRATA_STATS="exit")
+        self.assertEqual(done.stderr.count(STATISTICS), 1)
+
+    def test_leaks_appear_after_the_program_closed_its_standard_error(self):
+        done = run(PROGRAM, "at_exit", STRATA_LEAKS="1")
+        self.assertIn("live at exit", done.stderr)
+
+    def test_a_profile_that_is_not_written_is_told_after_the_program_closed_its_standard_error(self):
+        done = run(PROGRAM, "at_exit", STRATA_PROFILE="/no/such/folder/profile")
+        self.assertIn("strata: warning: the profile /no/such/folder/profile is not written: No such", done.stderr)
+
+    def test_nothing_is_written_to_a_file_that_has_taken_the_number(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "file"
+            done = run(PROGRAM, "reused", str(file), STRATA_STATS="exit")
+            self.assertEqual(done.returncode, 0)
+            self.assertEqual(file.read_text(), "")
+
+    def test_a_daemon_does_not_hold_the_pipe_that_it_closed(self):
+        options = dict(env={**os.environ, "STRATA_STATS": "exit"}, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        with subprocess.Popen([PROGRAM, "daemon"], text=True, **options) as parent:
+            # Ends although the daemon lives: it waits for the end of its input.
+            self.assertEqual(parent.stderr.read().count(STATISTICS), 1)
+            parent.stdin.close()
+
+    def test_the_next_program_has_no_descriptor_of_ours(self):
+        self.assertEqual(run(PROGRAM, "exec", STRATA_STATS="exit").stdout, run(PROGRAM, "list").stdout)
+
+    @unittest.skipIf("LD_PRELOAD" in os.environ, "for a program that is linked with the library")
+    @unittest.skipIf(os.geteuid() != 0, "only root can make a program of another user")
+    def test_a_program_with_rights_of_its_own_takes_no_options_from_its_caller(self):
+        with tempfile.TemporaryDirectory() as folder:
+            if os.statvfs(folder).f_flag & os.ST_NOSUID:
+                self.skipTest("programs in /tmp have no rights of their own")
+            os.chmod(folder, 0o777)
+            program, file = pathlib.Path(folder) / "program", pathlib.Path(folder) / "file"
+            shutil.copy(PROGRAM, program)
+            options = {"STRATA_STATS": "exit", "STRATA_STATS_FILE": str(file), "STRATA_NO_OPTION": "1"}
+            self.assertIn("is no option", run(str(program), **options).stderr)
+            self.assertIn(STATISTICS, file.read_text())
+            file.unlink()
+            os.chown(program, 65534, 65534)
+            program.chmod(0o4755)
+            self.assertEqual(run(str(program), **options).stderr, "")
+            self.assertFalse(file.exists())
+
+    def test_nobody_has_a_further_descriptor_who_did_not_ask(self):
+        for options in [{}, {"STRATA_STATS": "signal"}, {"STRATA_STATS": "exit", "STRATA_STATS_FILE": "/dev/null"}]:
+            self.assertEqual(run(PROGRAM, "list", **options).stdout.split(), ["0", "1", "2"])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--program", required=True)
+    arguments, rest = parser.parse_known_args()
+    PROGRAM = arguments.program
+    unittest.main(argv=[sys.argv[0], *rest])

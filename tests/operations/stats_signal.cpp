@@ -1,0 +1,90 @@
+// Statistics on a signal, under STRATA_STATS=signal: threads allocate as fast as they can while
+// signals arrive in all of them, each request is answered sooner or later, and a forked child
+// answers as well.
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "support/check.h"
+
+namespace {
+
+/// Standard error goes into a file from here on. \returns its name
+const char* catch_stderr() {
+  static char name[] = "/tmp/strata-stats-signal-XXXXXX";
+  const int fd = mkstemp(name);
+  CHECK(fd >= 0 && dup2(fd, STDERR_FILENO) == STDERR_FILENO, "no file for standard error");
+  close(fd);
+  return name;
+}
+
+std::size_t count_in_file(const char* name, const char* sentence) {
+  FILE* file = fopen(name, "r");
+  std::size_t count = 0;
+  char line[512];
+  while (fgets(line, sizeof line, file) != nullptr) count += strstr(line, sentence) != nullptr;
+  fclose(file);
+  return count;
+}
+
+/// Waits for more of the sentences than there were; a minute is more than anything could take.
+bool comes_to_be(const char* name, const char* sentence, std::size_t count) {
+  for (int i = 0; i < 6000; ++i) {
+    if (count_in_file(name, sentence) >= count) return true;
+    usleep(10'000);
+  }
+  return false;
+}
+
+constexpr const char* kFirstLine = "strata: statistics, in bytes";
+
+void work(const std::atomic<bool>& done) {
+  std::vector<void*> blocks(1000);
+  for (std::size_t i = 0; !done.load(std::memory_order_relaxed); ++i) {
+    void*& p = blocks[i * 7919 % blocks.size()];
+    free(p);
+    p = malloc(i * 31 % 6000);
+  }
+  for (void* p : blocks) free(p);
+}
+
+}  // namespace
+
+int main() {
+  const char* name = catch_stderr();
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) threads.emplace_back(work, std::cref(done));
+  for (int i = 0; i < 200; ++i) {
+    pthread_kill(threads[static_cast<std::size_t>(i) % 3].native_handle(), SIGUSR2);
+    usleep(500);
+  }
+  CHECK(comes_to_be(name, kFirstLine, 3), "signals under load are not answered");
+  done = true;
+  for (std::thread& thread : threads) thread.join();
+  usleep(50'000);
+  const std::size_t before = count_in_file(name, kFirstLine);
+  raise(SIGUSR2);
+  CHECK(comes_to_be(name, kFirstLine, before + 1), "a signal at rest is not answered");
+
+  const pid_t child = fork();
+  if (child == 0) {
+    // The request comes before the child has a thread to answer it, and is kept.
+    raise(SIGUSR2);
+    std::vector<void*> blocks;
+    for (int i = 0; i < 1000; ++i) blocks.push_back(malloc(3000));
+    for (void* p : blocks) free(p);
+    _exit(comes_to_be(name, kFirstLine, before + 2) ? 0 : 1);
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child && status == 0, "the child did not answer");
+  CHECK(count_in_file(name, "was forked and has no thread") == 1, "the child said nothing");
+  unlink(name);
+  return 0;
+}

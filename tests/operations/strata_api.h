@@ -1,0 +1,38 @@
+#pragma once
+
+#include <strata/malloc.h>
+
+#include <malloc.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "support/check.h"
+
+/// \file  Strata's own functions, for a program that may know nothing of Strata: found where the
+/// library is, linked or preloaded.
+
+#pragma weak strata_stats_json
+#pragma weak strata_release_memory
+
+/// The statistics as JSON, in a buffer of static storage: nothing is allocated.
+inline const char* stats_json() {
+  static char buffer[1 << 16];
+  mallinfo2();  // a weak name alone does not bring its object file in from the archive
+  CHECK(strata_stats_json != nullptr, "the program does not run on Strata");
+  const std::size_t length = strata_stats_json(buffer, sizeof buffer);
+  CHECK(length < sizeof buffer, "64 KiB were not enough");
+  return buffer;
+}
+
+/// The number behind the first `"name":` of the statistics.
+inline std::size_t stats_number(const char* name, const char* statistics = stats_json()) {
+  char key[64];
+  std::snprintf(key, sizeof key, "\"%s\":", name);
+  const char* at = std::strstr(statistics, key);
+  CHECK(at != nullptr, "no such number in the statistics");
+  return std::strtoull(at + std::strlen(key), nullptr, 10);
+}

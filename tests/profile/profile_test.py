@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""Heap profiles and leak reports, as their readers get them.
+
+usage: profile_test.py --program profiled --plugin libprofiled_plugin.so [unittest arguments]
+"""
+import argparse
+import gzip
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = PLUGIN = None
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+
+
+def fields(data):
+    """The fields of a protobuf message: (number, value), in order."""
+    at = 0
+    while at < len(data):
+        key, at = varint(data, at)
+        if key & 7 == 0:
+            value, at = varint(data, at)
+        elif key & 7 == 2:
+            length, at = varint(data, at)
+            value, at = data[at:at + length], at + length
+            assert len(value) == length
+        else:
+            raise ValueError(f"wire type {key & 7}")
+        yield key >> 3, value
+
+
+def packed(data):
+    at, values = 0, []
+    while at < len(data):
+        value, at = varint(data, at)
+        values.append(value)
+    return values
+
+
+class Profile:
+    """github.com/google/pprof, proto/profile.proto, as far as heap profiles use it."""
+
+    def __init__(self, path):
+        self.samples, self.mappings, self.locations, self.types = [], {}, {}, []
+        strings, numbers = [], {}
+        for number, value in fields(gzip.decompress(pathlib.Path(path).read_bytes())):
+            if number == 1:
+                self.types.append(dict(fields(value)))
+            elif number == 2:
+                message = dict(fields(value))
+                self.samples.append((packed(message[1]), packed(message[2])))
+            elif number == 3:
+                message = dict(fields(value))
+                self.mappings[message[1]] = message
+            elif number == 4:
+                message = dict(fields(value))
+                assert message[1] not in self.locations, "a location is there twice"
+                self.locations[message[1]] = message
+            elif number == 6:
+                strings.append(value.decode())
+            else:
+                numbers[number] = value
+        self.types = [(strings[t[1]], strings[t[2]]) for t in self.types]
+        self.strings, self.numbers = strings, numbers
+
+    def mapping_of(self, address):
+        message = self.mappings[self.locations[address][2]]
+        assert message[2] <= address < message[3]
+        return message
+
+    def file_of(self, address):
+        return self.strings[self.mapping_of(address)[5]]
+
+    def total(self):
+        return [sum(values[i] for _, values in self.samples) for i in range(4)]
+
+
+def run(*command, **environment):
+    env = {name: value for name, value in os.environ.items() if not name.startswith("STRATA_")}
+    return subprocess.run([PROGRAM, *map(str, command)], env={**env, **environment}, capture_output=True, text=True,
+                          timeout=60)
+
+
+class TestCase(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def profile(self, *command, status=0, **environment):
+        path = self.folder / "out.pb.gz"
+        ran = run(*command, STRATA_PROFILE=str(path), **environment)
+        self.assertEqual((ran.returncode, ran.stderr), (status, ""))
+        self.assertEqual([entry.name for entry in self.folder.iterdir()], ["out.pb.gz"])
+        return Profile(path)
+
+
+class ProfileTest(TestCase):
+    def test_holds_every_allocation_at_a_rate_of_one(self):
+        profile = self.profile("fill", STRATA_PROFILE_RATE="1")
+        self.assertEqual(profile.types, [("alloc_objects", "count"), ("alloc_space", "bytes"),
+                                         ("inuse_objects", "count"), ("inuse_space", "bytes")])
+        values = [values for _, values in profile.samples]
+        self.assertIn([100_000, 10_000_000, 25_000, 2_500_000], values)
+        self.assertIn([50, 50_000_000, 1, 1_000_000], values)
+
+    def test_estimates_at_the_default_rate(self):
+        profile = self.profile("fill")
+        self.assertEqual(profile.numbers[12], 512 * 1024)
+        # 20 samples of the small ones, all but 13% of the large ones: six deviations.
+        self.assertAlmostEqual(profile.total()[1] / 60e6, 1, delta=0.4)
+        self.assertLess(profile.total()[3], 10e6)
+
+    def test_knows_where_the_stacks_lead(self):
+        profile = self.profile("fill", STRATA_PROFILE_RATE="1")
+        for stack, values in profile.samples:
+            for address in stack:
+                self.assertTrue(os.path.exists(profile.file_of(address)))
+            self.assertNotIn("libstrata", profile.file_of(stack[0]), "our own frames are left out")
+        # Twice the same function, by way of two callers.
+        program = [message for message in profile.mappings.values() if profile.strings[message[5]] ==
+                   os.path.realpath(PROGRAM)]
+        self.assertEqual(len(program), 1)
+        notes = subprocess.run(["readelf", "-n", PROGRAM], capture_output=True, text=True, check=True).stdout
+        expected = re.search(r"Build ID: (\w+)", notes)
+        if expected:
+            self.assertEqual(profile.strings[program[0][6]], expected[1])
+
+    def test_a_child_of_fork_writes_a_file_of_its_own(self):
+        ran = run("fork", STRATA_PROFILE=str(self.folder / "%p.pb.gz"), STRATA_PROFILE_RATE="1")
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        parent, child = (Profile(self.folder / f"{pid}.pb.gz") for pid in ran.stdout.split())
+        blocks = [[values for _, values in profile.samples if values[1] == 2_000_000] for profile in (parent, child)]
+        self.assertEqual(blocks, [[], [[1, 2_000_000, 1, 2_000_000]]])
+        for profile in (parent, child):
+            self.assertIn([1, 100, 1, 100], [values for _, values in profile.samples])
+
+    def test_is_written_when_the_signal_arrives(self):
+        path = self.folder / "out.pb.gz"
+        ran = run("signal", path, STRATA_PROFILE=str(path), STRATA_PROFILE_SIGNAL="12", STRATA_PROFILE_RATE="1")
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        self.assertIn([50, 50_000_000, 1, 1_000_000], [values for _, values in Profile(path).samples])
+
+    def test_begins_ends_and_is_written_by_call(self):
+        path = self.folder / "out.pb.gz"
+        ran = run("calls", path)
+        self.assertEqual(ran.returncode, 0)
+        self.assertEqual(ran.stderr, "strata: warning: the profile /nowhere/at/all is not written: "
+                         "No such file or directory\n")
+        self.assertEqual([values for _, values in Profile(path).samples], [[1, 123, 1, 123]])
+
+    def test_a_file_that_cannot_be_written_is_one_sentence(self):
+        ran = run("fill", STRATA_PROFILE=str(self.folder / "none" / "out"))
+        self.assertEqual(ran.returncode, 0)
+        self.assertRegex(ran.stderr, r"\Astrata: warning: the profile \S+/none/out is not written: "
+                         r"No such file or directory\n\Z")
+
+    def test_stands_signals_and_libraries_that_come_and_go(self):
+        profile = self.profile("storm", PLUGIN, STRATA_PROFILE_RATE="1")
+        self.assertGreater(profile.total()[0], 90_000)
+        profile = self.profile("storm", PLUGIN, STRATA_CHECKS="full", STRATA_PROFILE_RATE="1")
+        self.assertGreater(profile.total()[0], 90_000)
+
+
+class LeaksTest(TestCase):
+    def report(self, *command, **environment):
+        ran = run(*command, STRATA_LEAKS="1", **environment)
+        self.assertEqual((ran.returncode, ran.stdout), (0, ""))
+        return ran.stderr
+
+    def test_names_what_is_live_at_exit_the_largest_first(self):
+        report = self.report("leak")
+        heads = re.findall(r"^strata: (.*)$", report, re.M)
+        self.assertRegex(heads[0], r"^530007 bytes in 32 allocations of process \d+ are live at exit, from 3 places$")
+        self.assertEqual(heads[1:], ["500000 bytes in 1 allocation by", "30000 bytes in 30 allocations by",
+                                     "7 bytes in 1 allocation by"])
+        stacks = re.split(r"^strata: .*$", report, flags=re.M)[2:]
+        for stack, maker in zip(stacks, ["make_large", "make_small", "leak"]):
+            first = stack.strip().splitlines()[0]
+            self.assertRegex(first, rf"^#0  {maker}\+0x[0-9a-f]+  \S*profiled\+0x[0-9a-f]+$")
+
+    def test_offsets_are_those_of_addr2line(self):
+        first = re.search(r"#0  make_large\+\S+  (\S+)\+(0x[0-9a-f]+)", self.report("leak"))
+        found = subprocess.run(["addr2line", "-f", "-e", first[1], first[2]], capture_output=True, text=True, check=True)
+        self.assertRegex(found.stdout, r"^make_large\n.*profiled\.c:\d+")
+
+    def test_a_profile_can_be_had_with_it(self):
+        path = self.folder / "out.pb.gz"
+        self.report("leak", STRATA_PROFILE=str(path))
+        profile = Profile(path)
+        self.assertEqual(profile.numbers[12], 1)
+        self.assertEqual(profile.total()[2:], [32, 530_007])
+
+    def test_works_where_every_free_is_checked_at_once(self):
+        self.assertIn("530007 bytes in 32 allocations", self.report("leak", STRATA_CHECKS="full"))
+
+
+@unittest.skipUnless(shutil.which("go"), "go is not installed: `go tool pprof` cannot read the profile")
+class PprofTest(TestCase):
+    def top(self, index):
+        env = {**os.environ, "PPROF_TMPDIR": str(self.folder), "PPROF_BINARY_PATH": str(self.folder)}
+        ran = subprocess.run(["go", "tool", "pprof", "-top", f"-sample_index={index}", "-unit=bytes", PROGRAM,
+                              str(self.folder / "out.pb.gz")], env=env, capture_output=True, text=True, timeout=90)
+        if "no such tool" in ran.stderr:
+            self.skipTest("this go has no pprof")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        return {m[2]: int(m[1]) for m in re.finditer(r"^ *(\d+)B? +\S+ +\S+ +\S+ +\S+ +(\w+)", ran.stdout, re.M)}
+
+    def test_go_tool_pprof_reads_it_and_finds_names(self):
+        self.profile("fill", STRATA_PROFILE_RATE="1")
+        live = self.top("inuse_space")
+        self.assertEqual((live["make_small"], live["make_large"]), (2_500_000, 1_000_000))
+        allocated = self.top("alloc_space")
+        self.assertEqual((allocated["make_small"], allocated["make_large"]), (10_000_000, 50_000_000))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--plugin", required=True)
+    known, rest = parser.parse_known_args()
+    PROGRAM, PLUGIN = known.program, known.plugin
+    unittest.main(argv=[sys.argv[0], *(f"{name}Test" for name in rest)], verbosity=2)

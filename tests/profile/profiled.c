@@ -1,0 +1,121 @@
+/* profiled <case> [argument]: allocates what the test knows of. */
+#include <strata/malloc.h>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void* volatile kept[200000];
+
+void* make_small(size_t bytes) { return malloc(bytes); }
+void* make_large(size_t bytes) { return malloc(bytes); }
+void* keep_small(size_t i) { return kept[i] = make_small(100); }
+
+/* 100 000 objects of 100 bytes, of which every fourth stays; 50 blocks of 1 MB, one stays. */
+static void fill(void) {
+  for (size_t i = 0; i < 100000; ++i) {
+    keep_small(i);
+    if (i % 4 != 0) free(kept[i]);
+  }
+  for (int i = 0; i < 50; ++i) {
+    void* block = make_large(1000000);
+    if (i != 0) free(block);
+  }
+}
+
+/* Three leaks: 30 times 1000 bytes, one of 500 000, one of 7. */
+void leak(void) {
+  for (size_t i = 0; i < 30; ++i) kept[i] = make_small(1000);
+  kept[30] = make_large(500000);
+  kept[31] = calloc(7, 1);
+  free(make_small(50));
+  free(make_large(5000000));
+}
+
+static atomic_int storms;
+static void on_alarm(int signal) {
+  (void)signal;
+  atomic_fetch_add(&storms, 1);
+}
+
+static void* work(void* argument) {
+  for (size_t i = 0; i < 30000; ++i) {
+    void* p = make_small(i % 3000);
+    p = realloc(p, i % 2000 + 1);
+    free(p);
+  }
+  return argument;
+}
+
+/* Threads allocate while libraries come and go and a timer interrupts everybody. */
+static int storm(const char* plugin) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = on_alarm;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &action, NULL);
+  const struct itimerval often = {{0, 200}, {0, 200}};
+  setitimer(ITIMER_REAL, &often, NULL);
+  pthread_t threads[3];
+  for (int t = 0; t < 3; ++t) pthread_create(&threads[t], NULL, work, NULL);
+  for (int i = 0; i < 100; ++i) {
+    void* library = dlopen(plugin, RTLD_NOW);
+    if (library == NULL) return 1;
+    void* (*allocate)(size_t) = (void* (*)(size_t))dlsym(library, "plugin_allocate");
+    void* p = allocate(100);
+    if (p == NULL) return 1;
+    if (i != 0) free(p);
+    dlclose(library);
+  }
+  for (int t = 0; t < 3; ++t) pthread_join(threads[t], NULL);
+  const struct itimerval never = {{0, 0}, {0, 0}};
+  setitimer(ITIMER_REAL, &never, NULL);
+  return atomic_load(&storms) > 0 ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  const char* name = argv[1];
+  if (strcmp(name, "fill") == 0) {
+    fill();
+  } else if (strcmp(name, "leak") == 0) {
+    leak();
+  } else if (strcmp(name, "fork") == 0) {
+    keep_small(0);
+    const pid_t child = fork();
+    if (child == 0) {
+      kept[1] = make_large(2000000);
+      return 0;
+    }
+    printf("%d %d\n", (int)getpid(), (int)child);
+    int status;
+    waitpid(child, &status, 0);
+    return status;
+  } else if (strcmp(name, "signal") == 0) {
+    fill();
+    raise(SIGUSR2);
+    /* Until the file is there: it takes its name when it is complete. */
+    while (access(argv[2], F_OK) != 0) usleep(1000);
+    _exit(0);
+  } else if (strcmp(name, "calls") == 0) {
+    fill();
+    if (strata_profile_start(0) != 0 || strata_profile_start(1) != 1) return 1;
+    kept[0] = make_small(123);
+    strata_profile_stop();
+    kept[1] = make_small(321);
+    if (strata_profile_write(argv[2]) != 1) return 1;
+    return strata_profile_write("/nowhere/at/all") == 0 ? 0 : 1;
+  } else if (strcmp(name, "storm") == 0) {
+    return storm(argv[2]);
+  } else {
+    return 2;
+  }
+  return 0;
+}
