@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs real programs under glibc, Strata and every other allocator of this machine; prints one table.
 
-usage: demo/run_demo.py [--build DIR] [--runs N] [--only NAME,...] [--library FILE]
+usage: demo/run_demo.py [--build DIR] [--runs N] [--only NAME,...] [--allocators NAME[=FILE],...] [--library FILE]
 
 Each workload is one `strata compare`; this script only chooses them and joins their results, which it
 also leaves in build/demo/results.json. Standard library only.
@@ -66,21 +66,27 @@ def libc_path():
     return None
 
 
-def find_contenders(strata, library):
+def chosen_by_user(arguments):
+    """The options of `strata compare` that are handed on."""
+    options = ["--library", arguments.library] if arguments.library else []
+    return options + (["--allocators", arguments.allocators] if arguments.allocators else [])
+
+
+def find_contenders(strata, arguments):
     """{name: library or None} of what `strata compare` would take; its refusal ends the demo."""
     command = [str(strata), "compare", "--runs", "1", "--warmup", "0", "--quiet", "--json", "-"]
-    command += ["--library", library] if library else []
+    command += chosen_by_user(arguments)
     done = subprocess.run([*command, "--", "true"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
     if not done.stdout:
         sys.exit(done.returncode or 1)
     return {row["contender"]: row.get("library") for row in json.loads(done.stdout)["rows"]}
 
 
-def allocators_for(workload, known):
-    """Nothing for the default; glibc as a library like any other where the program brings its own."""
+def allocators_for(workload, arguments, known):
+    """As the user chose; glibc as a library like any other where the program brings its own."""
     libc = libc_path()
     if not workload.own_malloc or not libc:
-        return []
+        return chosen_by_user(arguments)
     parts = [f"system={libc}"]
     parts += [f"{name}={library}" for name, library in known.items() if library]
     return ["--allocators", ",".join(parts)]
@@ -90,9 +96,7 @@ def measure(workload, strata, arguments, known, path):
     """One `strata compare`; returns its exit status. Ctrl-C reaches it, and it still writes its results."""
     command = [str(strata), "compare", "--scenario", workload.name, "--runs", str(arguments.runs),
                "--warmup", "0", "--timeout", TIMEOUT_S, "--json", str(path)]
-    if arguments.library:
-        command += ["--library", arguments.library]
-    command += [*allocators_for(workload, known), "--", *workload.command]
+    command += [*allocators_for(workload, arguments, known), "--", *workload.command]
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         return subprocess.run(command, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
@@ -180,7 +184,7 @@ def print_table(results, sentences, skipped):
     print_means(groups)
 
 
-def print_contenders(results):
+def print_contenders(results, are_chosen):
     print()
     seen = {}
     for row in results["rows"]:
@@ -189,7 +193,7 @@ def print_contenders(results):
     print(textwrap.fill(f"Allocators: {names}", width=96, break_on_hyphens=False))
     known = ("jemalloc", "mimalloc", "tcmalloc", "tbbmalloc")
     missing = [name for name in known if name not in seen]
-    if missing:
+    if missing and not are_chosen:
         print("Not on this machine: " + ", ".join(missing))
 
 
@@ -199,6 +203,7 @@ def main():
                         help="the build tree (default: build/release)")
     parser.add_argument("--runs", type=int, default=3, help="runs of each program under each allocator")
     parser.add_argument("--only", default="", help="names of workloads, separated by commas")
+    parser.add_argument("--allocators", help="who takes part, as for strata compare (default: all that are found)")
     parser.add_argument("--library", help="another libstrata.so")
     arguments = parser.parse_args()
 
@@ -219,7 +224,7 @@ def main():
     folder = ROOT / "build" / "demo"
     folder.mkdir(parents=True, exist_ok=True)
     results = None
-    known = find_contenders(strata, arguments.library)
+    known = find_contenders(strata, arguments)
     status = 0
     started = time.monotonic()
     for number, workload in enumerate(chosen, 1):
@@ -241,7 +246,7 @@ def main():
         return status or 1
     (folder / "results.json").write_text(json.dumps(results, indent=2) + "\n")
     print_table(results, {workload.name: workload.sentence for workload in chosen}, skipped)
-    print_contenders(results)
+    print_contenders(results, bool(arguments.allocators))
     print(f"Measured in {time.monotonic() - started:.0f} s; all numbers: {folder / 'results.json'}")
     return status
 
