@@ -74,7 +74,7 @@ class Allocator : private detail::SourceHandle<Source> {
       : Handle(other.handle()) {}
 
   /// \errors  std::bad_alloc if the source refuses; ends a program without exceptions.
-  [[nodiscard]] T* allocate(std::size_t count) {
+  [[nodiscard]] STRATA_MAY_REFUSE T* allocate(std::size_t count) {
     if (count > std::numeric_limits<std::size_t>::max() / sizeof(T))
       detail::refuse_memory(kTooMany);
     void* p = this->get().try_allocate(count * sizeof(T), alignof(T));
@@ -150,8 +150,8 @@ struct MemoryGuard {
 /// \errors  std::bad_alloc if the source refuses (ends a program without exceptions), and whatever
 ///          the constructor throws; the memory is then given back.
 template <typename T, typename Source, typename... Arguments>
-std::enable_if_t<!std::is_array_v<T>, std::unique_ptr<T, Deleter<T, Source>>> make_unique_from(
-    Source& source, Arguments&&... arguments) {
+STRATA_MAY_REFUSE std::enable_if_t<!std::is_array_v<T>, std::unique_ptr<T, Deleter<T, Source>>>
+make_unique_from(Source& source, Arguments&&... arguments) {
   detail::MemoryGuard<Source> guard{source, Allocator<T, Source>(source).allocate(1)};
   T* object = ::new (guard.memory) T(std::forward<Arguments>(arguments)...);
   guard.memory = nullptr;
@@ -160,8 +160,8 @@ std::enable_if_t<!std::is_array_v<T>, std::unique_ptr<T, Deleter<T, Source>>> ma
 
 /// `count` elements, value-initialised: make_unique_from<int[]>(source, 100).
 template <typename T, typename Source>
-std::enable_if_t<std::is_array_v<T> && std::extent_v<T> == 0,
-                 std::unique_ptr<T, Deleter<T, Source>>>
+STRATA_MAY_REFUSE std::enable_if_t<std::is_array_v<T> && std::extent_v<T> == 0,
+                                   std::unique_ptr<T, Deleter<T, Source>>>
 make_unique_from(Source& source, std::size_t count) {
   using Element = std::remove_extent_t<T>;
   detail::MemoryGuard<Source> guard{source, Allocator<Element, Source>(source).allocate(count)};
@@ -173,7 +173,7 @@ make_unique_from(Source& source, std::size_t count) {
 
 /// The same from the malloc: make_unique<T>(arguments…), make_unique<T[]>(count).
 template <typename T, typename... Arguments>
-auto make_unique(Arguments&&... arguments) {
+STRATA_MAY_REFUSE auto make_unique(Arguments&&... arguments) {
   Malloc source;
   return make_unique_from<T>(source, std::forward<Arguments>(arguments)...);
 }

@@ -38,16 +38,18 @@ class BasicBlockAllocator {
   ///          power of two, or not one block fits. Without exceptions the sentence ends the
   ///          program: use try_create().
   /// \cost    Touches nothing; no system call.
-  BasicBlockAllocator(void* buffer, std::size_t buffer_size, std::size_t block_bytes,
-                      std::size_t alignment = kDefaultAlignment)
+  STRATA_MAY_REFUSE BasicBlockAllocator(void* buffer, std::size_t buffer_size,
+                                        std::size_t block_bytes,
+                                        std::size_t alignment = kDefaultAlignment)
       : BasicBlockAllocator(or_refuse([&](const char** reason) {
           return try_create(buffer, buffer_size, block_bytes, alignment, reason);
         })) {}
 
   /// `capacity` blocks on pages of the arena, side by side.
   /// \errors  The same, and std::bad_alloc if the arena has too few pages left.
-  BasicBlockAllocator(PageArena& arena, std::size_t block_bytes, std::size_t capacity,
-                      std::size_t alignment = kDefaultAlignment)
+  STRATA_MAY_REFUSE BasicBlockAllocator(PageArena& arena, std::size_t block_bytes,
+                                        std::size_t capacity,
+                                        std::size_t alignment = kDefaultAlignment)
       : BasicBlockAllocator(or_refuse([&](const char** reason) {
           return try_create(arena, block_bytes, capacity, alignment, reason);
         })) {}
@@ -178,7 +180,7 @@ class BasicBlockAllocator {
   }
 
   template <typename Create>
-  static BasicBlockAllocator or_refuse(Create create) {
+  STRATA_MAY_REFUSE static BasicBlockAllocator or_refuse(Create create) {
     const char* reason = nullptr;
     std::optional<BasicBlockAllocator> made = create(&reason);
     if (!made) {

@@ -47,7 +47,7 @@ class BasicSizeClassAllocator {
   static constexpr std::size_t kMaxAlignment = 4096;  ///< the smallest OS page: runs start on one
 
   /// 32, 64, 128 and 256 bytes, a run of 1 MiB each.
-  BasicSizeClassAllocator() : BasicSizeClassAllocator({32, 64, 128, 256}) {}
+  STRATA_MAY_REFUSE BasicSizeClassAllocator() : BasicSizeClassAllocator({32, 64, 128, 256}) {}
 
   /// These sizes, each above the one before, rounded up to multiples of 8; a run of
   /// `bytes_per_class` each, rounded up to a power of two, the class's own bookkeeping included: 9
@@ -58,16 +58,17 @@ class BasicSizeClassAllocator {
   ///          std::bad_alloc if the memory is refused. Without exceptions the sentence ends the
   ///          program: use try_create().
   /// \cost    One system call. Runs are not touched before they are used.
-  explicit BasicSizeClassAllocator(std::initializer_list<std::size_t> classes,
-                                   std::size_t bytes_per_class = kDefaultRunBytes)
+  STRATA_MAY_REFUSE explicit BasicSizeClassAllocator(std::initializer_list<std::size_t> classes,
+                                                     std::size_t bytes_per_class = kDefaultRunBytes)
       : BasicSizeClassAllocator(or_refuse([&](const char** reason) {
           return try_create(classes.begin(), classes.size(), bytes_per_class, nullptr, reason);
         })) {}
 
   /// The same on pages of `arena`.
   /// \cost  For classes that are no power of two, an eighth of their run at most is written.
-  BasicSizeClassAllocator(PageArena& arena, std::initializer_list<std::size_t> classes,
-                          std::size_t bytes_per_class = kDefaultRunBytes)
+  STRATA_MAY_REFUSE BasicSizeClassAllocator(PageArena& arena,
+                                            std::initializer_list<std::size_t> classes,
+                                            std::size_t bytes_per_class = kDefaultRunBytes)
       : BasicSizeClassAllocator(or_refuse([&](const char** reason) {
           return try_create(classes.begin(), classes.size(), bytes_per_class, &arena, reason);
         })) {}
@@ -93,13 +94,13 @@ class BasicSizeClassAllocator {
   /// \errors   A size above largest_class() is refused: std::length_error with a sentence, which
   ///           ends a program without exceptions.
   /// \cost     A table lookup more than BlockAllocator::allocate().
-  void* allocate(std::size_t size) {
+  STRATA_MAY_REFUSE void* allocate(std::size_t size) {
     if (detail::unlikely(size > largest_class_)) detail::refuse_length(kTooLarge);
     return allocate_from(stacks_[class_of(size)]);
   }
 
   /// The same; tells the size of the block, for deallocate(p, class_size).
-  void* allocate(std::size_t size, std::size_t& class_size) {
+  STRATA_MAY_REFUSE void* allocate(std::size_t size, std::size_t& class_size) {
     if (detail::unlikely(size > largest_class_)) detail::refuse_length(kTooLarge);
     Stack& stack = stacks_[class_of(size)];
     class_size = stack.stride_bytes();
@@ -185,7 +186,7 @@ class BasicSizeClassAllocator {
   BasicSizeClassAllocator(std::nullopt_t) noexcept {}
 
   template <typename Create>
-  static BasicSizeClassAllocator or_refuse(Create create) {
+  STRATA_MAY_REFUSE static BasicSizeClassAllocator or_refuse(Create create) {
     const char* reason = nullptr;
     std::optional<BasicSizeClassAllocator> made = create(&reason);
     if (!made) {
