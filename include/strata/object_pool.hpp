@@ -107,7 +107,7 @@ class ObjectPool {
     if (!chunks_.adopt(buffer, buffer_size)) detail::refuse_argument(kBufferTooSmall);
   }
 
-  /// The size of a buffer in which `capacity` slots fit wherever it starts.
+  /// The size of a buffer in which `capacity` slots fit wherever it starts; 0 if they fit in none.
   static constexpr std::size_t buffer_bytes(std::size_t capacity) noexcept {
     return Chunks::buffer_bytes(capacity);
   }

@@ -53,10 +53,10 @@ class BasicSizeClassAllocator {
   /// `bytes_per_class` each, rounded up to a power of two, the class's own bookkeeping included: 9
   /// bytes for a block whose size is a power of two, else 8 and one for each largest power of two
   /// in it (48 bytes are three times 16, so 11).
-  /// \errors  std::invalid_argument with a sentence for a list that is empty, longer than 255 or
-  ///          not ascending, and for a run above 2 GiB or without room for a block of its class;
-  ///          std::bad_alloc if the memory is refused. Without exceptions the sentence ends the
-  ///          program: use try_create().
+  /// \errors  std::invalid_argument with a sentence for a list that is empty, longer than 255, not
+  ///          ascending or with a 0 in it, and for a run above 2 GiB or without room for a block of
+  ///          its class; std::bad_alloc if the memory is refused. Without exceptions the sentence
+  ///          ends the program: use try_create().
   /// \cost    One system call. Runs are not touched before they are used.
   STRATA_MAY_REFUSE explicit BasicSizeClassAllocator(std::initializer_list<std::size_t> classes,
                                                      std::size_t bytes_per_class = kDefaultRunBytes)
@@ -176,6 +176,7 @@ class BasicSizeClassAllocator {
 
   static constexpr char kNoClasses[] = "SizeClassAllocator: the list of classes is empty";
   static constexpr char kTooMany[] = "SizeClassAllocator: there are more than 255 classes";
+  static constexpr char kNoBytes[] = "SizeClassAllocator: a class has no bytes";
   static constexpr char kNotAscending[] =
       "SizeClassAllocator: a class is not larger than the one before, in steps of 8";
   static constexpr char kRunTooSmall[] = "SizeClassAllocator: a run holds no block of its class";
@@ -277,8 +278,10 @@ const char* BasicSizeClassAllocator<kChecks>::reason_against(const std::size_t* 
   if (count > kMaxClasses) return kTooMany;
   std::size_t previous = 0;
   for (std::size_t i = 0; i < count; ++i) {
+    if (classes[i] == 0) return kNoBytes;
+    if (classes[i] > run_bytes) return kRunTooSmall;  // before it is rounded up
     const std::size_t size = class_size_for(classes[i]);
-    if (size <= previous) return kNotAscending;  // also what wrapped to 0
+    if (size <= previous) return kNotAscending;
     if (capacity_for(size, run_bytes) == 0) return kRunTooSmall;
     previous = size;
   }
