@@ -1,5 +1,6 @@
 #pragma once
 
+#include <strata/detail/misuse.hpp>
 #include <strata/detail/refuse.hpp>
 #include <strata/malloc_source.hpp>
 
@@ -12,13 +13,31 @@
 
 /// \file  The allocator of the standard containers and std::unique_ptr over any source.
 ///
-/// A source is anything with these three; BlockAllocator, SizeClassAllocator and Malloc are:
-///   void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept;   // nullptr: refused
-///   void deallocate(void* p) noexcept;
-///   bool owns(const void* p) const noexcept;                                 // for MemoryResource
+/// A source is anything with these; Malloc, BlockAllocator, SizeClassAllocator, BitmapPool and its
+/// views, CoalescingHeap and ThreadHeaps are:
+///   void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept;  // nullptr: refused
+///   void deallocate(void* p) noexcept;          // or bool: false says that nothing was freed
+///   bool owns(const void* p) const noexcept;    // where a MemoryResource has an upstream
 
 namespace strata {
 namespace detail {
+
+/// Frees; what a pool refuses ends the program, for no container asks.
+template <typename Source>
+void give_back(Source&& source, void* p) noexcept {
+  if constexpr (std::is_void_v<decltype(source.deallocate(p))>) {
+    source.deallocate(p);
+  } else {
+    if (!source.deallocate(p)) misuse("free of ", p, ": it is no taken block of its pool");
+  }
+}
+
+/// True if the source can tell its memory from others'.
+template <typename Source, typename = void>
+inline constexpr bool kKnowsItsOwn = false;
+template <typename Source>
+inline constexpr bool
+    kKnowsItsOwn<Source, std::void_t<decltype(std::declval<const Source&>().owns(nullptr))>> = true;
 
 /// How an adapter finds its source: by address, or not at all if the source has no state.
 template <typename Source, bool = std::is_empty_v<Source>>
@@ -81,7 +100,7 @@ class Allocator : private detail::SourceHandle<Source> {
     if (p == nullptr) detail::refuse_memory(kRefused);
     return static_cast<T*>(p);
   }
-  void deallocate(T* p, std::size_t) noexcept { this->get().deallocate(p); }
+  void deallocate(T* p, std::size_t) noexcept { detail::give_back(this->get(), p); }
 
   const Handle& handle() const noexcept { return *this; }
 
@@ -110,7 +129,7 @@ class Deleter : private detail::SourceHandle<Source> {
 
   void operator()(T* object) const noexcept {
     object->~T();
-    this->get().deallocate(object);
+    detail::give_back(this->get(), object);
   }
 };
 
@@ -125,7 +144,7 @@ class Deleter<T[], Source> : private detail::SourceHandle<Source> {
 
   void operator()(T* array) const noexcept {
     std::destroy_n(array, count_);
-    this->get().deallocate(array);
+    detail::give_back(this->get(), array);
   }
 
  private:
@@ -140,7 +159,7 @@ struct MemoryGuard {
   Source& source;
   void* memory;
   ~MemoryGuard() {
-    if (memory != nullptr) source.deallocate(memory);
+    if (memory != nullptr) give_back(source, memory);
   }
 };
 
