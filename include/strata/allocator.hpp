@@ -1,5 +1,6 @@
 #pragma once
 
+#include <strata/detail/misuse.hpp>
 #include <strata/detail/refuse.hpp>
 #include <strata/malloc_source.hpp>
 
@@ -12,13 +13,31 @@
 
 /// \file  The allocator of the standard containers and std::unique_ptr over any source.
 ///
-/// A source is anything with these three; BlockAllocator, SizeClassAllocator and Malloc are:
-///   void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept;   // nullptr: refused
-///   void deallocate(void* p) noexcept;
-///   bool owns(const void* p) const noexcept;                                 // for MemoryResource
+/// A source is anything with these; Malloc, BlockAllocator, SizeClassAllocator, BitmapPool and its
+/// views, CoalescingHeap and ThreadHeaps are:
+///   void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept;  // nullptr: refused
+///   void deallocate(void* p) noexcept;          // or bool: false says that nothing was freed
+///   bool owns(const void* p) const noexcept;    // where a MemoryResource has an upstream
 
 namespace strata {
 namespace detail {
+
+/// Frees; what a pool refuses ends the program, for no container asks.
+template <typename Source>
+void give_back(Source&& source, void* p) noexcept {
+  if constexpr (std::is_void_v<decltype(source.deallocate(p))>) {
+    source.deallocate(p);
+  } else {
+    if (!source.deallocate(p)) misuse("free of ", p, ": it is no taken block of its pool");
+  }
+}
+
+/// True if the source can tell its memory from others'.
+template <typename Source, typename = void>
+inline constexpr bool kKnowsItsOwn = false;
+template <typename Source>
+inline constexpr bool
+    kKnowsItsOwn<Source, std::void_t<decltype(std::declval<const Source&>().owns(nullptr))>> = true;
 
 /// How an adapter finds its source: by address, or not at all if the source has no state.
 template <typename Source, bool = std::is_empty_v<Source>>
@@ -74,14 +93,14 @@ class Allocator : private detail::SourceHandle<Source> {
       : Handle(other.handle()) {}
 
   /// \errors  std::bad_alloc if the source refuses; ends a program without exceptions.
-  [[nodiscard]] T* allocate(std::size_t count) {
+  [[nodiscard]] STRATA_MAY_REFUSE T* allocate(std::size_t count) {
     if (count > std::numeric_limits<std::size_t>::max() / sizeof(T))
       detail::refuse_memory(kTooMany);
     void* p = this->get().try_allocate(count * sizeof(T), alignof(T));
     if (p == nullptr) detail::refuse_memory(kRefused);
     return static_cast<T*>(p);
   }
-  void deallocate(T* p, std::size_t) noexcept { this->get().deallocate(p); }
+  void deallocate(T* p, std::size_t) noexcept { detail::give_back(this->get(), p); }
 
   const Handle& handle() const noexcept { return *this; }
 
@@ -110,7 +129,7 @@ class Deleter : private detail::SourceHandle<Source> {
 
   void operator()(T* object) const noexcept {
     object->~T();
-    this->get().deallocate(object);
+    detail::give_back(this->get(), object);
   }
 };
 
@@ -125,7 +144,7 @@ class Deleter<T[], Source> : private detail::SourceHandle<Source> {
 
   void operator()(T* array) const noexcept {
     std::destroy_n(array, count_);
-    this->get().deallocate(array);
+    detail::give_back(this->get(), array);
   }
 
  private:
@@ -140,7 +159,7 @@ struct MemoryGuard {
   Source& source;
   void* memory;
   ~MemoryGuard() {
-    if (memory != nullptr) source.deallocate(memory);
+    if (memory != nullptr) give_back(source, memory);
   }
 };
 
@@ -150,8 +169,8 @@ struct MemoryGuard {
 /// \errors  std::bad_alloc if the source refuses (ends a program without exceptions), and whatever
 ///          the constructor throws; the memory is then given back.
 template <typename T, typename Source, typename... Arguments>
-std::enable_if_t<!std::is_array_v<T>, std::unique_ptr<T, Deleter<T, Source>>> make_unique_from(
-    Source& source, Arguments&&... arguments) {
+STRATA_MAY_REFUSE std::enable_if_t<!std::is_array_v<T>, std::unique_ptr<T, Deleter<T, Source>>>
+make_unique_from(Source& source, Arguments&&... arguments) {
   detail::MemoryGuard<Source> guard{source, Allocator<T, Source>(source).allocate(1)};
   T* object = ::new (guard.memory) T(std::forward<Arguments>(arguments)...);
   guard.memory = nullptr;
@@ -160,8 +179,8 @@ std::enable_if_t<!std::is_array_v<T>, std::unique_ptr<T, Deleter<T, Source>>> ma
 
 /// `count` elements, value-initialised: make_unique_from<int[]>(source, 100).
 template <typename T, typename Source>
-std::enable_if_t<std::is_array_v<T> && std::extent_v<T> == 0,
-                 std::unique_ptr<T, Deleter<T, Source>>>
+STRATA_MAY_REFUSE std::enable_if_t<std::is_array_v<T> && std::extent_v<T> == 0,
+                                   std::unique_ptr<T, Deleter<T, Source>>>
 make_unique_from(Source& source, std::size_t count) {
   using Element = std::remove_extent_t<T>;
   detail::MemoryGuard<Source> guard{source, Allocator<Element, Source>(source).allocate(count)};
@@ -173,7 +192,7 @@ make_unique_from(Source& source, std::size_t count) {
 
 /// The same from the malloc: make_unique<T>(arguments…), make_unique<T[]>(count).
 template <typename T, typename... Arguments>
-auto make_unique(Arguments&&... arguments) {
+STRATA_MAY_REFUSE auto make_unique(Arguments&&... arguments) {
   Malloc source;
   return make_unique_from<T>(source, std::forward<Arguments>(arguments)...);
 }

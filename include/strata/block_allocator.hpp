@@ -38,16 +38,18 @@ class BasicBlockAllocator {
   ///          power of two, or not one block fits. Without exceptions the sentence ends the
   ///          program: use try_create().
   /// \cost    Touches nothing; no system call.
-  BasicBlockAllocator(void* buffer, std::size_t buffer_size, std::size_t block_bytes,
-                      std::size_t alignment = kDefaultAlignment)
+  STRATA_MAY_REFUSE BasicBlockAllocator(void* buffer, std::size_t buffer_size,
+                                        std::size_t block_bytes,
+                                        std::size_t alignment = kDefaultAlignment)
       : BasicBlockAllocator(or_refuse([&](const char** reason) {
           return try_create(buffer, buffer_size, block_bytes, alignment, reason);
         })) {}
 
   /// `capacity` blocks on pages of the arena, side by side.
   /// \errors  The same, and std::bad_alloc if the arena has too few pages left.
-  BasicBlockAllocator(PageArena& arena, std::size_t block_bytes, std::size_t capacity,
-                      std::size_t alignment = kDefaultAlignment)
+  STRATA_MAY_REFUSE BasicBlockAllocator(PageArena& arena, std::size_t block_bytes,
+                                        std::size_t capacity,
+                                        std::size_t alignment = kDefaultAlignment)
       : BasicBlockAllocator(or_refuse([&](const char** reason) {
           return try_create(arena, block_bytes, capacity, alignment, reason);
         })) {}
@@ -86,11 +88,13 @@ class BasicBlockAllocator {
     return over(static_cast<char*>(pages), block_bytes, alignment, capacity);
   }
 
-  /// The size of a buffer in which `capacity` such blocks fit wherever it starts.
+  /// The size of a buffer in which `capacity` such blocks fit wherever it starts; 0 if try_create()
+  /// would refuse them in any.
   static constexpr std::size_t buffer_bytes(std::size_t block_bytes, std::size_t capacity,
                                             std::size_t alignment = kDefaultAlignment) noexcept {
-    return detail::BlockLayout::of(stride_for(block_bytes, alignment), capacity).bytes +
-           effective_alignment(alignment) - 1;
+    if (!are_valid(block_bytes, alignment, nullptr) || capacity == 0) return 0;
+    const auto layout = detail::BlockLayout::of(stride_for(block_bytes, alignment), capacity);
+    return layout.stride == 0 ? 0 : layout.bytes + effective_alignment(alignment) - 1;
   }
 
   BasicBlockAllocator(BasicBlockAllocator&& other) noexcept
@@ -178,7 +182,7 @@ class BasicBlockAllocator {
   }
 
   template <typename Create>
-  static BasicBlockAllocator or_refuse(Create create) {
+  STRATA_MAY_REFUSE static BasicBlockAllocator or_refuse(Create create) {
     const char* reason = nullptr;
     std::optional<BasicBlockAllocator> made = create(&reason);
     if (!made) {
@@ -193,12 +197,11 @@ class BasicBlockAllocator {
     return std::nullopt;
   }
 
-  static bool are_valid(std::size_t block_bytes, std::size_t alignment,
-                        const char** reason) noexcept {
-    const char* sentence = block_bytes < kMinBlockBytes              ? kBlockTooSmall
-                           : !detail::is_power_of_two(alignment)     ? kBadAlignment
-                           : stride_for(block_bytes, alignment) == 0 ? kTooSmall
-                                                                     : nullptr;
+  static constexpr bool are_valid(std::size_t block_bytes, std::size_t alignment,
+                                  const char** reason) noexcept {
+    const char* sentence = block_bytes < kMinBlockBytes          ? kBlockTooSmall
+                           : !detail::is_power_of_two(alignment) ? kBadAlignment
+                                                                 : nullptr;
     if (reason != nullptr) *reason = sentence;
     return sentence == nullptr;
   }
@@ -207,6 +210,7 @@ class BasicBlockAllocator {
   static constexpr std::size_t effective_alignment(std::size_t alignment) noexcept {
     return alignment < kMinBlockBytes ? kMinBlockBytes : alignment;
   }
+  // 0 for a size that no address space holds: there is no layout for that.
   static constexpr std::size_t stride_for(std::size_t block_bytes, std::size_t alignment) noexcept {
     return detail::round_up(block_bytes, effective_alignment(alignment));
   }

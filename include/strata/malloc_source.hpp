@@ -6,8 +6,9 @@
 
 namespace strata {
 
-/// The malloc as a source for Allocator, make_unique and MemoryResource. Has no state. A program
-/// that uses it links the malloc; one that uses other sources does not.
+/// The malloc as a source for Allocator, make_unique and MemoryResource. Has no state, and does not
+/// tell its memory from others'. A program that uses it links the malloc; one that uses other
+/// sources does not.
 /// \threads  Any number at once.
 struct Malloc {
   static void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept {
@@ -15,7 +16,6 @@ struct Malloc {
                                                   : strata_aligned_alloc(alignment, bytes);
   }
   static void deallocate(void* p) noexcept { strata_free(p); }
-  static constexpr bool owns(const void*) noexcept { return true; }
 };
 
 }  // namespace strata

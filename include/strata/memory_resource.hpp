@@ -13,18 +13,23 @@ namespace strata {
 
 /// A std::pmr resource over a source (strata/allocator.hpp says what that is), by default the
 /// malloc. What the source cannot serve, because it is too large, too aligned or the source is
-/// exhausted, comes from `upstream`; by default that refuses, with std::bad_alloc.
+/// exhausted, comes from `upstream`; by default that refuses, with std::bad_alloc. The malloc has
+/// no upstream: it takes every address for its own.
 ///
 /// Source and upstream outlive it, and it outlives its containers.
-/// \threads  As the source.
+/// \threads  As the source, and as the upstream.
+/// \cost     The source's, and a virtual call.
 template <typename Source = Malloc>
 class MemoryResource final : public std::pmr::memory_resource {
  public:
   /// Only over a source without state.
   template <typename S = Source, typename = std::enable_if_t<std::is_empty_v<S>>>
   MemoryResource() noexcept : upstream_(std::pmr::null_memory_resource()) {}
-  explicit MemoryResource(Source& source, std::pmr::memory_resource* upstream =
-                                              std::pmr::null_memory_resource()) noexcept
+  explicit MemoryResource(Source& source) noexcept
+      : source_(source), upstream_(std::pmr::null_memory_resource()) {}
+  /// Only over a source that knows its own addresses.
+  template <typename S = Source, typename = std::enable_if_t<detail::kKnowsItsOwn<S>>>
+  MemoryResource(Source& source, std::pmr::memory_resource* upstream) noexcept
       : source_(source), upstream_(upstream) {}
   MemoryResource(const MemoryResource&) = delete;
   MemoryResource& operator=(const MemoryResource&) = delete;
@@ -35,11 +40,10 @@ class MemoryResource final : public std::pmr::memory_resource {
     return p != nullptr ? p : upstream_->allocate(bytes, alignment);
   }
   void do_deallocate(void* p, std::size_t bytes, std::size_t alignment) override {
-    if (source_.get().owns(p)) {
-      source_.get().deallocate(p);
-    } else {
-      upstream_->deallocate(p, bytes, alignment);
+    if constexpr (detail::kKnowsItsOwn<Source>) {
+      if (!source_.get().owns(p)) return upstream_->deallocate(p, bytes, alignment);
     }
+    detail::give_back(source_.get(), p);
   }
   bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
     if (this == &other) return true;
@@ -57,7 +61,11 @@ class MemoryResource final : public std::pmr::memory_resource {
 };
 
 /// Over a PageArena: memory of any size in order, nothing given back before reset(). Where its
-/// pages come out side by side, requests run on from one into the next.
+/// pages come out side by side, requests run on from one into the next. What the arena has no room
+/// for comes from `upstream`.
+///
+/// Arena and upstream outlive it, and it outlives its containers.
+/// \threads  One at a time.
 template <>
 class MemoryResource<PageArena> final : public std::pmr::memory_resource {
  public:
@@ -76,10 +84,10 @@ class MemoryResource<PageArena> final : public std::pmr::memory_resource {
 
  private:
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
-    if (void* p = cut(bytes, alignment)) return p;
-    if (add_pages(bytes, alignment)) {
+    // Twice at most: pages that do not follow the rest become the rest, and the next ones follow.
+    do {
       if (void* p = cut(bytes, alignment)) return p;
-    }
+    } while (add_pages(bytes, alignment));
     return upstream_->allocate(bytes, alignment);
   }
   void do_deallocate(void* p, std::size_t bytes, std::size_t alignment) override {
@@ -91,24 +99,30 @@ class MemoryResource<PageArena> final : public std::pmr::memory_resource {
 
   void* cut(std::size_t bytes, std::size_t alignment) noexcept {
     const std::size_t start = detail::round_up(next_, alignment);
-    const std::size_t taken = bytes == 0 ? 1 : bytes;
+    const std::size_t taken = bytes_taken(bytes);
     if (next_ == 0 || start < next_ || start > end_ || taken > end_ - start) return nullptr;
     next_ = start + taken;
     return reinterpret_cast<void*>(start);  // NOLINT: addresses are what is rounded here
   }
 
-  // Takes as many pages as the request can need. If they follow the rest, the rest is used too.
+  // Takes the pages that the request lacks behind the rest. They are the new rest, with the old one
+  // if they follow it.
   bool add_pages(std::size_t bytes, std::size_t alignment) noexcept {
+    const std::size_t start = detail::round_up(next_, alignment);
+    const std::size_t taken = bytes_taken(bytes);
+    if (start < next_ || taken > static_cast<std::size_t>(-1) - start) return false;
     const std::size_t page = arena_.page_size();
-    const std::size_t slack = alignment > page ? alignment : 0;
-    if (bytes > static_cast<std::size_t>(-1) - slack - page) return false;
-    const std::size_t count = (bytes + slack + page - 1) / page;
-    void* pages = arena_.allocate_pages(count == 0 ? 1 : count);
+    const std::size_t count = detail::divide_rounding_up(start + taken - end_, page);
+    void* pages = arena_.allocate_pages(count);
     if (pages == nullptr) return false;
-    const std::size_t start = detail::address_of(pages);
-    if (start != end_) next_ = start;
-    end_ = start + (count == 0 ? 1 : count) * page;
+    if (detail::address_of(pages) != end_) next_ = detail::address_of(pages);
+    end_ = detail::address_of(pages) + count * page;
     return true;
+  }
+
+  // Each request has an address of its own.
+  static constexpr std::size_t bytes_taken(std::size_t bytes) noexcept {
+    return bytes == 0 ? 1 : bytes;
   }
 
   PageArena& arena_;

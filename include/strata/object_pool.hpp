@@ -90,8 +90,9 @@ class ObjectPool {
   /// \errors  std::bad_alloc if the memory is refused; ends a program without exceptions, which
   ///          uses the constructor above and reserve().
   /// \cost    One allocation; no slot is touched.
-  explicit ObjectPool(std::size_t capacity, Exhaustion exhaustion = Exhaustion::kReturnNull,
-                      Leftovers leftovers = Leftovers::kReport)
+  STRATA_MAY_REFUSE explicit ObjectPool(std::size_t capacity,
+                                        Exhaustion exhaustion = Exhaustion::kReturnNull,
+                                        Leftovers leftovers = Leftovers::kReport)
       : ObjectPool(exhaustion, leftovers) {
     if (!reserve(capacity)) detail::refuse_memory(kNoMemory);
   }
@@ -99,13 +100,14 @@ class ObjectPool {
   /// A pool of as many slots as fit into a buffer of the caller's, which outlives it;
   /// buffer_bytes() tells how much is needed.
   /// \errors  std::invalid_argument with a sentence if not one slot fits.
-  ObjectPool(void* buffer, std::size_t buffer_size, Exhaustion exhaustion = Exhaustion::kReturnNull,
-             Leftovers leftovers = Leftovers::kReport)
+  STRATA_MAY_REFUSE ObjectPool(void* buffer, std::size_t buffer_size,
+                               Exhaustion exhaustion = Exhaustion::kReturnNull,
+                               Leftovers leftovers = Leftovers::kReport)
       : ObjectPool(exhaustion, leftovers) {
     if (!chunks_.adopt(buffer, buffer_size)) detail::refuse_argument(kBufferTooSmall);
   }
 
-  /// The size of a buffer in which `capacity` slots fit wherever it starts.
+  /// The size of a buffer in which `capacity` slots fit wherever it starts; 0 if they fit in none.
   static constexpr std::size_t buffer_bytes(std::size_t capacity) noexcept {
     return Chunks::buffer_bytes(capacity);
   }
@@ -130,7 +132,7 @@ class ObjectPool {
   /// \errors   std::bad_alloc under the other two. A constructor that throws gives its slot back.
   /// \cost     Constant, unless the pool grows: then one allocation. No system call otherwise.
   template <typename... Arguments>
-  T* create(Arguments&&... arguments) {
+  STRATA_MAY_REFUSE T* create(Arguments&&... arguments) {
     void* slot = take_slot();
     if (detail::unlikely(slot == nullptr)) return nullptr;
     SlotGuard guard{this, slot};
@@ -146,7 +148,7 @@ class ObjectPool {
 
   /// The same, owned by a handle; an empty handle stands for nullptr.
   template <typename... Arguments>
-  Handle make(Arguments&&... arguments) {
+  STRATA_MAY_REFUSE Handle make(Arguments&&... arguments) {
     return Handle(create(std::forward<Arguments>(arguments)...), Deleter(*this));
   }
 
@@ -303,7 +305,7 @@ class ObjectPool {
     return Iterator(this, 0);
   }
 
-  void* take_slot() {
+  STRATA_MAY_REFUSE void* take_slot() {
     [[maybe_unused]] bool recycled = chunks_.active().has_recycled();
     void* slot = chunks_.active().take();
     if (detail::unlikely(slot == nullptr)) {
@@ -318,7 +320,7 @@ class ObjectPool {
     return slot;
   }
 
-  [[gnu::cold, gnu::noinline]] bool find_room() {
+  [[gnu::cold, gnu::noinline]] STRATA_MAY_REFUSE bool find_room() {
     if (chunks_.activate_any_with_room()) return true;
     if (exhaustion_ == Exhaustion::kReturnNull) return false;
     const std::size_t growth = capacity() < kFirstGrowth ? kFirstGrowth : capacity();

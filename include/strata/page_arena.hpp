@@ -30,11 +30,11 @@ class PageArena {
   ///           or the page size is no power of two of at least an OS page; std::bad_alloc if the
   ///           kernel refuses. Without exceptions the sentence ends the program: use try_create().
   /// \cost     One system call; four, and one hint, for pages larger than the system's.
-  explicit PageArena(std::size_t bytes, std::size_t page_bytes = 0)
+  STRATA_MAY_REFUSE explicit PageArena(std::size_t bytes, std::size_t page_bytes = 0)
       : PageArena(or_refuse(bytes, page_bytes, nullptr)) {}
 
   /// The same over another source of pages, which must outlive the arena.
-  PageArena(std::size_t bytes, std::size_t page_bytes, os::PageSource& source)
+  STRATA_MAY_REFUSE PageArena(std::size_t bytes, std::size_t page_bytes, os::PageSource& source)
       : PageArena(or_refuse(bytes, page_bytes, &source)) {}
 
   /// The same without exceptions.
@@ -96,7 +96,8 @@ class PageArena {
         page_bytes_(page_bytes),
         source_(source) {}
 
-  static PageArena or_refuse(std::size_t bytes, std::size_t page_bytes, os::PageSource* source) {
+  STRATA_MAY_REFUSE static PageArena or_refuse(std::size_t bytes, std::size_t page_bytes,
+                                               os::PageSource* source) {
     const char* reason = nullptr;
     std::optional<PageArena> arena = try_create(bytes, page_bytes, &reason, source);
     if (!arena) {

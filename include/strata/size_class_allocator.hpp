@@ -47,27 +47,28 @@ class BasicSizeClassAllocator {
   static constexpr std::size_t kMaxAlignment = 4096;  ///< the smallest OS page: runs start on one
 
   /// 32, 64, 128 and 256 bytes, a run of 1 MiB each.
-  BasicSizeClassAllocator() : BasicSizeClassAllocator({32, 64, 128, 256}) {}
+  STRATA_MAY_REFUSE BasicSizeClassAllocator() : BasicSizeClassAllocator({32, 64, 128, 256}) {}
 
   /// These sizes, each above the one before, rounded up to multiples of 8; a run of
   /// `bytes_per_class` each, rounded up to a power of two, the class's own bookkeeping included: 9
   /// bytes for a block whose size is a power of two, else 8 and one for each largest power of two
   /// in it (48 bytes are three times 16, so 11).
-  /// \errors  std::invalid_argument with a sentence for a list that is empty, longer than 255 or
-  ///          not ascending, and for a run above 2 GiB or without room for a block of its class;
-  ///          std::bad_alloc if the memory is refused. Without exceptions the sentence ends the
-  ///          program: use try_create().
+  /// \errors  std::invalid_argument with a sentence for a list that is empty, longer than 255, not
+  ///          ascending or with a 0 in it, and for a run above 2 GiB or without room for a block of
+  ///          its class; std::bad_alloc if the memory is refused. Without exceptions the sentence
+  ///          ends the program: use try_create().
   /// \cost    One system call. Runs are not touched before they are used.
-  explicit BasicSizeClassAllocator(std::initializer_list<std::size_t> classes,
-                                   std::size_t bytes_per_class = kDefaultRunBytes)
+  STRATA_MAY_REFUSE explicit BasicSizeClassAllocator(std::initializer_list<std::size_t> classes,
+                                                     std::size_t bytes_per_class = kDefaultRunBytes)
       : BasicSizeClassAllocator(or_refuse([&](const char** reason) {
           return try_create(classes.begin(), classes.size(), bytes_per_class, nullptr, reason);
         })) {}
 
   /// The same on pages of `arena`.
   /// \cost  For classes that are no power of two, an eighth of their run at most is written.
-  BasicSizeClassAllocator(PageArena& arena, std::initializer_list<std::size_t> classes,
-                          std::size_t bytes_per_class = kDefaultRunBytes)
+  STRATA_MAY_REFUSE BasicSizeClassAllocator(PageArena& arena,
+                                            std::initializer_list<std::size_t> classes,
+                                            std::size_t bytes_per_class = kDefaultRunBytes)
       : BasicSizeClassAllocator(or_refuse([&](const char** reason) {
           return try_create(classes.begin(), classes.size(), bytes_per_class, &arena, reason);
         })) {}
@@ -93,13 +94,13 @@ class BasicSizeClassAllocator {
   /// \errors   A size above largest_class() is refused: std::length_error with a sentence, which
   ///           ends a program without exceptions.
   /// \cost     A table lookup more than BlockAllocator::allocate().
-  void* allocate(std::size_t size) {
+  STRATA_MAY_REFUSE void* allocate(std::size_t size) {
     if (detail::unlikely(size > largest_class_)) detail::refuse_length(kTooLarge);
     return allocate_from(stacks_[class_of(size)]);
   }
 
   /// The same; tells the size of the block, for deallocate(p, class_size).
-  void* allocate(std::size_t size, std::size_t& class_size) {
+  STRATA_MAY_REFUSE void* allocate(std::size_t size, std::size_t& class_size) {
     if (detail::unlikely(size > largest_class_)) detail::refuse_length(kTooLarge);
     Stack& stack = stacks_[class_of(size)];
     class_size = stack.stride_bytes();
@@ -175,6 +176,7 @@ class BasicSizeClassAllocator {
 
   static constexpr char kNoClasses[] = "SizeClassAllocator: the list of classes is empty";
   static constexpr char kTooMany[] = "SizeClassAllocator: there are more than 255 classes";
+  static constexpr char kNoBytes[] = "SizeClassAllocator: a class has no bytes";
   static constexpr char kNotAscending[] =
       "SizeClassAllocator: a class is not larger than the one before, in steps of 8";
   static constexpr char kRunTooSmall[] = "SizeClassAllocator: a run holds no block of its class";
@@ -185,7 +187,7 @@ class BasicSizeClassAllocator {
   BasicSizeClassAllocator(std::nullopt_t) noexcept {}
 
   template <typename Create>
-  static BasicSizeClassAllocator or_refuse(Create create) {
+  STRATA_MAY_REFUSE static BasicSizeClassAllocator or_refuse(Create create) {
     const char* reason = nullptr;
     std::optional<BasicSizeClassAllocator> made = create(&reason);
     if (!made) {
@@ -276,8 +278,10 @@ const char* BasicSizeClassAllocator<kChecks>::reason_against(const std::size_t* 
   if (count > kMaxClasses) return kTooMany;
   std::size_t previous = 0;
   for (std::size_t i = 0; i < count; ++i) {
+    if (classes[i] == 0) return kNoBytes;
+    if (classes[i] > run_bytes) return kRunTooSmall;  // before it is rounded up
     const std::size_t size = class_size_for(classes[i]);
-    if (size <= previous) return kNotAscending;  // also what wrapped to 0
+    if (size <= previous) return kNotAscending;
     if (capacity_for(size, run_bytes) == 0) return kRunTooSmall;
     previous = size;
   }

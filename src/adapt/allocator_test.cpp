@@ -1,6 +1,10 @@
 #include <strata/allocator.hpp>
+#include <strata/bitmap_pool.hpp>
+#include <strata/bitmap_pool_view.hpp>
 #include <strata/block_allocator.hpp>
+#include <strata/coalescing_heap.hpp>
 #include <strata/size_class_allocator.hpp>
+#include <strata/thread_heaps.hpp>
 
 #include <gtest/gtest.h>
 
@@ -28,6 +32,27 @@ using Families = testing::Types<SizeClassFamily<SizeClassAllocator>,
                                 SizeClassFamily<UncheckedSizeClassAllocator>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(OverSizeClasses, AllocatorTest, Families);
 
+class CoalescingHeapFamily {
+ public:
+  using Source = CoalescingHeap;
+  CoalescingHeap& source() { return heap_; }
+
+ private:
+  CoalescingHeap heap_{1 << 20};
+};
+
+class ThreadHeapsFamily {
+ public:
+  using Source = ThreadHeaps;
+  ThreadHeaps& source() { return heaps_; }
+
+ private:
+  ThreadHeaps heaps_;
+};
+
+using HeapFamilies = testing::Types<CoalescingHeapFamily, ThreadHeapsFamily>;
+INSTANTIATE_TYPED_TEST_SUITE_P(OverHeaps, AllocatorTest, HeapFamilies);
+
 }  // namespace conformance
 
 namespace {
@@ -45,6 +70,36 @@ TEST(Allocator, ServesTheNodesOfAListFromEqualBlocks) {
     EXPECT_EQ(list.front(), 999);
   }
   EXPECT_EQ(blocks.in_use(), 0u);
+}
+
+TEST(Allocator, ServesNodesFromABitmapPoolAndFromAViewOfOne) {
+  static BitmapPool<32, 100> pool;
+  {
+    std::list<int, Allocator<int, BitmapPool<32, 100>>> list(pool);
+    for (int i = 0; i < 100; ++i) list.push_back(i);
+    EXPECT_EQ(pool.in_use(), 100u);
+    EXPECT_THROW(list.push_back(0), std::bad_alloc);
+    list.pop_back();
+    auto object = make_unique_from<long>(pool, 7);
+    EXPECT_TRUE(pool.is_in_use(object.get()));
+  }
+  EXPECT_EQ(pool.in_use(), 0u);
+  EXPECT_EQ(pool.try_allocate(33, 1), nullptr);
+  EXPECT_EQ(pool.try_allocate(1, 64), nullptr);
+
+  alignas(64) static unsigned char memory[8192];
+  auto view = BitmapPoolView<>::create(memory, sizeof memory, {32, 100});
+  std::list<int, Allocator<int, BitmapPoolView<>>> list({1, 2, 3}, view);
+  EXPECT_EQ(view.in_use(), 3u);
+}
+
+TEST(AllocatorDeathTest, DiesOfAFreeThatABitmapPoolRefuses) {
+  static BitmapPool<32, 100> pool;
+  Allocator<int, BitmapPool<32, 100>> allocator(pool);
+  int* p = allocator.allocate(1);
+  allocator.deallocate(p, 1);
+  EXPECT_DEATH(allocator.deallocate(p, 1),
+               "strata: free of 0x[0-9a-f]+: it is no taken block of its pool");
 }
 
 TEST(Allocator, RefusesWhatDoesNotFitIntoABlock) {

@@ -1,3 +1,4 @@
+#include <strata/bitmap_pool.hpp>
 #include <strata/block_allocator.hpp>
 #include <strata/memory_resource.hpp>
 #include <strata/size_class_allocator.hpp>
@@ -10,6 +11,7 @@
 #include <map>
 #include <memory_resource>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "os/page_source.h"
@@ -81,6 +83,25 @@ TEST(MemoryResource, TakesOverToUpstreamWhenTheSourceIsExhausted) {
   EXPECT_EQ(upstream.live, 0);
 }
 
+TEST(MemoryResource, ServesManyThreadsFromABitmapPool) {
+  static BitmapPool<64, 512> pool;
+  MemoryResource<BitmapPool<64, 512>> resource(pool, std::pmr::new_delete_resource());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      std::pmr::list<int> list(&resource);
+      for (int round = 0; round < 200; ++round) {
+        for (int i = 0; i < 20; ++i) list.push_back(i);
+        list.remove_if([](int i) { return i % 3 != 0; });
+        if (round % 50 == 0) list.clear();
+      }
+      EXPECT_EQ(list.size(), 49u * 7u);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(pool.in_use(), 0u);
+}
+
 TEST(MemoryResource, ThrowsBadAllocWithoutAnUpstream) {
   SizeClassAllocator sizes;
   MemoryResource<SizeClassAllocator> resource(sizes);
@@ -124,6 +145,30 @@ TEST(ArenaResource, CutsPagesInOrderAndRunsOnFromOneIntoTheNext) {
   resource.deallocate(c, 1, 64);
   EXPECT_NE(resource.allocate(1, 64), c) << "nothing is given back before reset()";
   EXPECT_NE(resource.allocate(0), resource.allocate(0));
+}
+
+TEST(ArenaResource, ServesWhateverTheArenaHasRoomFor) {
+  const std::size_t page = os::page_bytes();
+  PageArena arena(4 * page);
+  MemoryResource<PageArena> resource(arena);
+  auto* a = static_cast<char*>(resource.allocate(10, 1));
+  auto* b = static_cast<char*>(resource.allocate(4 * page - 20, 1));
+  EXPECT_EQ(b, a + 10) << "the rest of one page and three more";
+  EXPECT_EQ(resource.allocate(10, 1), b + 4 * page - 20);
+  EXPECT_THROW(static_cast<void>(resource.allocate(1, 1)), std::bad_alloc);
+  resource.reset();
+  EXPECT_EQ(resource.allocate(4 * page, page), a);
+}
+
+TEST(ArenaResource, NeedsTwoTurnsWhereOthersTookPagesBetween) {
+  const std::size_t page = os::page_bytes();
+  PageArena arena(8 * page);
+  MemoryResource<PageArena> resource(arena);
+  static_cast<void>(resource.allocate(page - 10, 1));
+  auto* theirs = static_cast<char*>(arena.allocate_page());
+  auto* p = static_cast<char*>(resource.allocate(2 * page, 1));
+  EXPECT_EQ(p, theirs + page) << "the ten bytes before theirs are of no use";
+  EXPECT_EQ(arena.pages_allocated(), 4u);
 }
 
 TEST(ArenaResource, LeavesPagesThatOthersTookAlone) {

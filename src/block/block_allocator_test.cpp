@@ -122,6 +122,15 @@ TYPED_TEST(BlockAllocatorTest, LivesInABufferOfTheCallerAtAnyAddress) {
   }
 }
 
+TYPED_TEST(BlockAllocatorTest, NeedsNoBufferForWhatItRefusesInAny) {
+  EXPECT_GT(TypeParam::buffer_bytes(8, 1, 1), 8u);
+  EXPECT_EQ(TypeParam::buffer_bytes(7, 10), 0u) << "blocks are at least 8 bytes";
+  EXPECT_EQ(TypeParam::buffer_bytes(64, 10, 24), 0u) << "no power of two";
+  EXPECT_EQ(TypeParam::buffer_bytes(64, 0), 0u);
+  EXPECT_EQ(TypeParam::buffer_bytes(64, SIZE_MAX / 64), 0u);
+  EXPECT_EQ(TypeParam::buffer_bytes(SIZE_MAX, 1), 0u);
+}
+
 TYPED_TEST(BlockAllocatorTest, SharesAnArenaWithOthers) {
   PageArena arena(64 * kPage);
   TypeParam small(arena, 16, 1000);
@@ -183,9 +192,12 @@ TYPED_TEST(BlockAllocatorTest, SaysWhyItRefuses) {
   EXPECT_STREQ(why(64, 0, 8), "BlockAllocator: the capacity is 0");
   EXPECT_STREQ(why(64, 4096, 8), "BlockAllocator: the arena has too few pages left");
   EXPECT_STREQ(why(64, SIZE_MAX / 64, 8), "BlockAllocator: the arena has too few pages left");
+  EXPECT_STREQ(why(SIZE_MAX, 1, 8), "BlockAllocator: the arena has too few pages left");
   EXPECT_EQ(arena.pages_allocated(), 0u) << "a refusal must not keep pages";
   const char* reason = nullptr;
   EXPECT_FALSE(TypeParam::try_create(buffer, sizeof buffer, 64, 8, &reason).has_value());
+  EXPECT_STREQ(reason, "BlockAllocator: not one block fits into the buffer");
+  EXPECT_FALSE(TypeParam::try_create(buffer, sizeof buffer, SIZE_MAX, 8, &reason).has_value());
   EXPECT_STREQ(reason, "BlockAllocator: not one block fits into the buffer");
   EXPECT_FALSE(TypeParam::try_create(nullptr, 4096, 64, 8, &reason).has_value());
   EXPECT_THROW(TypeParam(arena, 7, 1), std::invalid_argument);

@@ -171,6 +171,18 @@ TEST(BlockLayout, FillsABufferWithAsManyBlocksAsFit) {
 TEST(BlockLayout, RefusesWhatOverflowsTheAddressSpace) {
   EXPECT_EQ(BlockLayout::of(64, std::numeric_limits<std::size_t>::max() / 64).stride, 0u);
   EXPECT_EQ(BlockLayout::of(std::numeric_limits<std::size_t>::max() - 63, 1).stride, 0u);
+  EXPECT_EQ(BlockLayout::capacity_for(0, 4096), 0u);
+}
+
+TEST(BlockLayout, CountsNoMoreBlocksThanItCanLayOut) {
+  for (std::size_t bytes :
+       {std::numeric_limits<std::size_t>::max(), std::numeric_limits<std::size_t>::max() / 2}) {
+    for (std::size_t stride : {std::size_t{8}, std::size_t{64}, bytes / 2}) {
+      const std::size_t capacity = BlockLayout::capacity_for(stride, bytes);
+      const BlockLayout layout = BlockLayout::of(stride, capacity);
+      EXPECT_TRUE(capacity == 0 || (layout.stride == stride && layout.bytes <= bytes)) << stride;
+    }
+  }
 }
 
 }  // namespace

@@ -107,10 +107,10 @@ TYPED_TEST(SizeClassAllocatorTest, SaysWhyItRefusesAListOfClasses) {
   const auto ascending =
       "SizeClassAllocator: a class is not larger than the one before, in steps of 8";
   EXPECT_STREQ(why({}, 4096), "SizeClassAllocator: the list of classes is empty");
-  EXPECT_STREQ(why({0}, 4096), ascending);
+  EXPECT_STREQ(why({0}, 4096), "SizeClassAllocator: a class has no bytes");
   EXPECT_STREQ(why({64, 32}, 4096), ascending);
   EXPECT_STREQ(why({60, 64}, 4096), ascending);
-  EXPECT_STREQ(why({64, SIZE_MAX}, 4096), ascending);
+  EXPECT_STREQ(why({64, SIZE_MAX}, 4096), "SizeClassAllocator: a run holds no block of its class");
   EXPECT_STREQ(why({64, 4096}, 4096), "SizeClassAllocator: a run holds no block of its class");
   EXPECT_STREQ(why({64}, SIZE_MAX / 2), "SizeClassAllocator: a run is above 2 GiB");
   std::vector<std::size_t> many;

@@ -251,6 +251,7 @@ TYPED_TEST(ObjectPoolTest, LivesInABufferOfTheCaller) {
   EXPECT_LT(reinterpret_cast<char*>(handle.get()), buffer.data() + buffer.size());
   EXPECT_EQ(pool.release_empty_chunks(), 0u);
   EXPECT_THROW(SmallPool(buffer.data(), 8), std::invalid_argument);
+  EXPECT_EQ(SmallPool::buffer_bytes(SIZE_MAX / 4), 0u) << "they fit into no buffer";
 }
 
 TYPED_TEST(ObjectPoolTest, GivesEmptyChunksBackAndGoesOn) {

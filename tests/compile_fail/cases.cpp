@@ -58,6 +58,9 @@ void compiles(strata::PageArena& arena) {
   pool.destroy(&base);
 #elif defined(CASE_ALLOCATOR_WITHOUT_SOURCE)
   strata::Allocator<int, strata::SizeClassAllocator> allocator;
+#elif defined(CASE_MALLOC_WITH_UPSTREAM)
+  strata::Malloc malloc;
+  strata::MemoryResource<> over_malloc(malloc, std::pmr::new_delete_resource());
 #elif defined(CASE_HANDLE_TO_BASE)
   std::unique_ptr<Other, strata::Deleter<Other, strata::SizeClassAllocator> > base =
       strata::make_unique_from<Derived>(sizes);

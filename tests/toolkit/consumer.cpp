@@ -1,7 +1,51 @@
 #include "consumer.h"
 
 #include <cstdio>
+#include <new>
 #include <stdexcept>
+
+namespace {
+
+template <typename Exception, typename Work>
+bool throws(Work work) {
+  try {
+    work();
+  } catch (const Exception&) {
+    return true;
+  }
+  return false;
+}
+
+// The other file's way of refusing would end this program.
+bool refuses_by_exception() {
+  using Bad = std::invalid_argument;
+  strata::PageArena arena(1 << 20);
+  strata::SizeClassAllocator sizes;
+  char buffer[8];
+  std::size_t size = 0;
+  Messages full(0, strata::Exhaustion::kThrow);
+  strata::Allocator<char[512], strata::SizeClassAllocator> allocator(sizes);
+  return throws<Bad>([] { strata::PageArena nothing(0); }) &&
+         throws<Bad>([&] { strata::BlockAllocator nothing(arena, 7, 1); }) &&
+         throws<std::bad_alloc>([&] { strata::BlockAllocator nothing(arena, 64, 1 << 20); }) &&
+         throws<Bad>([&] { strata::BlockAllocator nothing(buffer, sizeof buffer, 64); }) &&
+         throws<Bad>([] {
+           strata::SizeClassAllocator nothing({64, 32});
+         }) &&
+         throws<Bad>([&] {
+           strata::SizeClassAllocator nothing(arena, {64, 32});
+         }) &&
+         throws<std::length_error>([&] { sizes.allocate(1000); }) &&
+         throws<std::length_error>([&] { sizes.allocate(1000, size); }) &&
+         throws<std::bad_alloc>([] { Messages nothing(~std::size_t{0}); }) &&
+         throws<Bad>([&] { Messages nothing(buffer, sizeof buffer); }) &&
+         throws<std::bad_alloc>([&] { full.create(1); }) &&
+         throws<std::bad_alloc>([&] { full.make(1); }) &&
+         throws<std::bad_alloc>([&] { static_cast<void>(allocator.allocate(1)); }) &&
+         throws<std::bad_alloc>([&] { strata::make_unique_from<char[]>(sizes, 1000); });
+}
+
+}  // namespace
 
 int main() {
   strata::PageArena arena(1 << 20);
@@ -9,10 +53,7 @@ int main() {
   Messages messages(10);
   if (use_from_another_file(messages, blocks) != 42) return 1;
   if (use_without_exceptions() != 0) return 2;
-  try {
-    strata::PageArena nothing(0);
-    return 3;
-  } catch (const std::invalid_argument&) {
-  }
+  if (use_what_may_refuse([](int n) { return n; }) != 42) return 3;
+  if (!refuses_by_exception()) return 4;
   std::puts("consumer ok");
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <strata/allocator.hpp>
 #include <strata/block_allocator.hpp>
 #include <strata/object_pool.hpp>
 #include <strata/page_arena.hpp>
@@ -13,3 +14,25 @@ using Messages = strata::ObjectPool<Message>;
 
 int use_from_another_file(Messages& messages, strata::BlockAllocator& blocks);
 int use_without_exceptions();
+
+/// What may refuse, here with reason not to: each file that includes this has it in its own way.
+template <typename Use>
+int use_what_may_refuse(Use use) {
+  strata::PageArena arena(1 << 20);
+  strata::BlockAllocator on_pages(arena, 40, 100);
+  static char buffer[4096];
+  strata::BlockAllocator in_buffer(buffer, sizeof buffer, 40);
+  strata::SizeClassAllocator sizes;
+  strata::SizeClassAllocator shared(arena, {32, 64}, 4096);
+  std::size_t class_size = 0;
+  sizes.deallocate(sizes.allocate(100));
+  void* block = shared.allocate(50, class_size);
+  shared.deallocate(block, class_size);
+  Messages messages(10);
+  auto message = messages.make(6);
+  Messages in_place(buffer, sizeof buffer);
+  strata::Allocator<int, strata::SizeClassAllocator> allocator(sizes);
+  allocator.deallocate(allocator.allocate(1), 1);
+  auto object = strata::make_unique_from<int>(sizes, 7);
+  return use(message->value * *object);
+}

@@ -6,6 +6,7 @@
 #endif
 
 int use_without_exceptions() {
+  if (use_what_may_refuse([](int n) { return n; }) != 42) return 8;
   const char* reason = nullptr;
   if (strata::PageArena::try_create(0, 0, &reason) || reason == nullptr) return 1;
   auto arena = strata::PageArena::try_create(1 << 20);

@@ -38,6 +38,12 @@ class BitmapPoolOperations {
     return index == Tree::kNone ? nullptr : block(index);
   }
 
+  /// The same for adapters, which ask for bytes: nullptr also if a block is too small or not
+  /// aligned enough.
+  void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept {
+    return bytes <= block_bytes() && alignment <= block_alignment() ? allocate() : nullptr;
+  }
+
   /// Gives a block back.
   /// \returns  True if it is free now. False, and nothing has changed, if `p` is not the address of
   ///           a block of this pool (foreign, inside a block, nullptr), or if the block was free:

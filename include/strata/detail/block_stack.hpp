@@ -261,7 +261,6 @@ struct BlockLayout {
   /// `cells` of a block as its stride counts them.
   static constexpr BlockLayout of(std::size_t stride, std::size_t capacity,
                                   std::size_t cells = 1) noexcept {
-    constexpr std::size_t kLimit = std::numeric_limits<std::size_t>::max() / 2;
     const std::size_t per_block = metadata_per_block(cells);
     if (stride == 0 || stride > kLimit ||
         capacity > (kLimit - 2 * kCacheLineBytes) / (stride + per_block))
@@ -277,12 +276,20 @@ struct BlockLayout {
   /// The most blocks whose layout fits into `bytes`.
   static constexpr std::size_t capacity_for(std::size_t stride, std::size_t bytes,
                                             std::size_t cells = 1) noexcept {
-    std::size_t capacity = bytes / (stride + metadata_per_block(cells));
-    while (capacity != 0 && of(stride, capacity, cells).bytes > bytes) --capacity;
+    if (stride == 0) return 0;
+    const auto fits = [&](std::size_t capacity) {
+      const BlockLayout layout = of(stride, capacity, cells);
+      return layout.stride != 0 && layout.bytes <= bytes;
+    };
+    std::size_t capacity = (bytes < kLimit ? bytes : kLimit) / (stride + metadata_per_block(cells));
+    while (capacity != 0 && !fits(capacity)) --capacity;
     return capacity;
   }
 
  private:
+  /// No object is larger: no two of its addresses are further apart than a difference can tell.
+  static constexpr std::size_t kLimit = std::numeric_limits<std::size_t>::max() / 2;
+
   static constexpr std::size_t metadata_per_block(std::size_t cells) noexcept {
     return sizeof(FreeBlock) + cells * sizeof(BlockState);
   }

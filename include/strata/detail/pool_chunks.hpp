@@ -32,7 +32,8 @@ class PoolChunks {
   }
 
   static constexpr std::size_t buffer_bytes(std::size_t capacity) noexcept {
-    return BlockLayout::of(kSlotBytes, capacity).bytes + kBufferAlignment - 1;
+    const BlockLayout layout = BlockLayout::of(kSlotBytes, capacity);
+    return layout.stride == 0 ? 0 : layout.bytes + kBufferAlignment - 1;
   }
 
   /// Adds a chunk of `capacity` slots. \returns False if the memory is refused.

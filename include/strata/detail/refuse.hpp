@@ -8,13 +8,19 @@
 #endif
 
 /// \file  Saying no: an exception where the program has them, a last sentence where it does not.
-/// The two forms live in different inline namespaces, so that both kinds of program can be linked
-/// into one.
+
+/// Stands before every inline function that may come to one of those below, by whatever way. Files
+/// with and without exceptions can be linked into one program, and a linker keeps one body of each
+/// name: here each kind of file has a name of its own, so that none gets the other's answer.
+#if defined(__cpp_exceptions)
+#define STRATA_MAY_REFUSE
+#else
+#define STRATA_MAY_REFUSE [[gnu::abi_tag("without_exceptions")]]
+#endif
 
 namespace strata::detail {
 
 #if defined(__cpp_exceptions)
-inline namespace by_exception {
 [[noreturn, gnu::cold]] inline void refuse_argument(const char* sentence) {
   throw std::invalid_argument(sentence);
 }
@@ -22,13 +28,16 @@ inline namespace by_exception {
   throw std::length_error(sentence);
 }
 [[noreturn, gnu::cold]] inline void refuse_memory(const char*) { throw std::bad_alloc(); }
-}  // namespace by_exception
 #else
-inline namespace by_sentence {
-[[noreturn, gnu::cold]] inline void refuse_argument(const char* sentence) { misuse(sentence); }
-[[noreturn, gnu::cold]] inline void refuse_length(const char* sentence) { misuse(sentence); }
-[[noreturn, gnu::cold]] inline void refuse_memory(const char* sentence) { misuse(sentence); }
-}  // namespace by_sentence
+[[noreturn, gnu::cold]] STRATA_MAY_REFUSE inline void refuse_argument(const char* sentence) {
+  misuse(sentence);
+}
+[[noreturn, gnu::cold]] STRATA_MAY_REFUSE inline void refuse_length(const char* sentence) {
+  misuse(sentence);
+}
+[[noreturn, gnu::cold]] STRATA_MAY_REFUSE inline void refuse_memory(const char* sentence) {
+  misuse(sentence);
+}
 #endif
 
 }  // namespace strata::detail
