@@ -8,13 +8,13 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <vector>
 
 #include "support/check.h"
+#include "support/child.h"
 #include "support/memory.h"
 
 namespace {
@@ -69,31 +69,13 @@ void set_limit(int resource, std::size_t bytes) {
   CHECK(setrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0, "setrlimit failed");
 }
 
-/// Runs this program with the limit from its first instruction on. \returns its exit status
-int run_limited(const char* program, int resource, std::size_t bytes) {
-  const pid_t child = fork();
-  if (child == 0) {
+/// Runs this program with the limit from its first instruction on.
+void run_limited(const char* program, int resource, std::size_t bytes, const char* what) {
+  expect_in_child(what, [=] {
     set_limit(resource, bytes);
     execl(program, program, "limited", nullptr);
     _exit(100);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  return status;
-}
-
-/// In a child, which keeps what it does to itself.
-template <typename Body>
-void in_a_child(Body body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(30);
-    body();
-    _exit(0);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  CHECK(status == 0, "it failed in a child");
+  });
 }
 
 void run_on_small_stacks() {
@@ -131,10 +113,10 @@ int main(int argc, char** argv) {
   run_on_small_stacks();
   // From the start: the limits that people set are far above what the program needs.
   for (const std::size_t mib : {64, 96})
-    CHECK(run_limited(argv[0], RLIMIT_AS, mib * kMiB) == 0, "limited address space");
-  CHECK(run_limited(argv[0], RLIMIT_DATA, 96 * kMiB) == 0, "limited data");
-  // While it runs, below what it has already.
-  in_a_child([] {
+    run_limited(argv[0], RLIMIT_AS, mib * kMiB, "limited address space");
+  run_limited(argv[0], RLIMIT_DATA, 96 * kMiB, "limited data");
+  // While it runs, below what it has already; in children, which keep their limits to themselves.
+  expect_in_child("address space that becomes limited", [] {
     free(opaque(malloc(10)));
     set_limit(RLIMIT_AS, status_bytes("VmSize") + 32 * kMiB);
     fill(3000);
@@ -145,7 +127,7 @@ int main(int argc, char** argv) {
     set_limit(RLIMIT_AS, RLIM_INFINITY);
     work(nullptr);
   });
-  in_a_child([] {
+  expect_in_child("data that become limited", [] {
     set_limit(RLIMIT_DATA, status_bytes("VmData") + 32 * kMiB);
     for (const std::size_t bytes : {3'000'000, 400, 40'000})
       CHECK(fill(bytes) > 8 * kMiB, "memory was out far before the limit");
