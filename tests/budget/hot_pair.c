@@ -1,5 +1,5 @@
-/* hot_pair <count> <bytes>: so many pairs of malloc and free of one size in pairs(), and nothing else
- * there. */
+/* hot_pair <count> <bytes>: so many pairs of malloc and free of one size in pairs(), and nothing
+ * else there. */
 #include <stdlib.h>
 
 /* What is counted. Never inlined: callgrind begins and ends with it. */

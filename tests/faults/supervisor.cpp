@@ -210,7 +210,7 @@ Run run_supervised(const std::vector<std::string>& command, Window window, const
       run.status = -1;
     }
     using Clock = std::chrono::steady_clock;
-    const auto deadline = Clock::now() + std::chrono::minutes(1);
+    const auto deadline = Clock::now() + std::chrono::minutes(5);
     pollfd files[] = {{listener, POLLIN, 0}, {output[0], POLLIN, 0}};
     const auto read_output = [&] {
       char text[4096];

@@ -17,7 +17,7 @@ PROGRAM = ""
 
 
 def run(*command, **options):
-    return subprocess.run(command, env={**os.environ, **options}, capture_output=True, text=True, timeout=50)
+    return subprocess.run(command, env={**os.environ, **options}, capture_output=True, text=True, timeout=300)
 
 
 class ExitReport(unittest.TestCase):
