@@ -78,6 +78,33 @@ void run_limited(const char* program, int resource, std::size_t bytes, const cha
   });
 }
 
+/// A program that starts under a limit starts under any larger one: no part of the malloc takes so
+/// much at once that nothing is left for the others.
+void expect_no_gap(const char* program) {
+  bool has_started = false;
+  for (std::size_t bytes = 8 * kMiB; bytes < 48 * kMiB; bytes += kMiB / 2) {
+    const int status = status_in_child([=] {
+      close(STDERR_FILENO);  // the loader may have no room for the libraries
+      set_limit(RLIMIT_AS, bytes);
+      execl(program, program, "starting", nullptr);
+      _exit(100);
+    });
+    if (status != 0 && has_started)
+      fprintf(stderr, "under %zu KiB it does not start\n", bytes / kKiB);
+    CHECK(status == 0 || !has_started, "a program does not start that started under less");
+    has_started = status == 0;
+  }
+  CHECK(has_started, "the program needs 48 MiB to start");
+}
+
+/// What a program needs before it comes to its work.
+int start() {
+  for (const std::size_t bytes : {1, 50, 1000, 9000, 70'000}) {
+    if (opaque(malloc(bytes)) == nullptr) return 1;
+  }
+  return 0;
+}
+
 void run_on_small_stacks() {
   for (const std::size_t more : {0, 4096}) {
     pthread_attr_t attributes;
@@ -95,6 +122,7 @@ void run_on_small_stacks() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "starting") == 0) return start();
   if (argc > 1) {
     CHECK(malloc_usable_size(opaque(malloc(1))) <= 16, "the malloc is not Strata's");
     // The program, its libraries, a thread's stack, guarded slots and records take their part.
@@ -111,6 +139,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   run_on_small_stacks();
+  expect_no_gap(argv[0]);
   // From the start: the limits that people set are far above what the program needs.
   for (const std::size_t mib : {64, 96})
     run_limited(argv[0], RLIMIT_AS, mib * kMiB, "limited address space");
