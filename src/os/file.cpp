@@ -13,6 +13,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "os/output.h"
+
 namespace strata::os {
 namespace {
 
@@ -161,14 +163,7 @@ NewFile::~NewFile() {
 
 void NewFile::write(std::string_view bytes) noexcept {
   SavedErrno saved;
-  while (!bytes.empty() && error_ == 0) {
-    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
-    if (written < 0) {
-      if (errno != EINTR) error_ = errno;
-      continue;
-    }
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
+  if (error_ == 0) error_ = write_all(fd_, bytes);
 }
 
 bool NewFile::commit() noexcept {

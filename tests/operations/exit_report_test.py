@@ -39,6 +39,14 @@ class ExitReport(unittest.TestCase):
         done = run(PROGRAM, "at_exit", STRATA_PROFILE="/no/such/folder/profile")
         self.assertIn("strata: warning: the profile /no/such/folder/profile is not written: No such", done.stderr)
 
+    def test_a_program_whose_standard_error_nobody_reads_ends_as_it_would(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        environment = {**os.environ, "STRATA_STATS": "exit", "STRATA_LEAKS": "1"}
+        done = subprocess.run([PROGRAM, "list"], env=environment, stdout=subprocess.DEVNULL, stderr=writer, timeout=300)
+        os.close(writer)
+        self.assertEqual(done.returncode, 0)
+
     def test_nothing_is_written_to_a_file_that_has_taken_the_number(self):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "file"
