@@ -15,6 +15,9 @@ constexpr std::uintptr_t kGiB = std::uintptr_t{1} << 30;
 constexpr std::uintptr_t kMapLimits[] = {4096 * kGiB, 128 * kGiB};
 // Chosen: how small a part of such a process's address space the map has to be.
 constexpr std::size_t kMapShare = 16;
+// Chosen: how small a part of it a chunk of the heap has to be, so that there is room for the next
+// one, for bookkeeping, stacks and libraries.
+constexpr std::size_t kChunkShare = 4;
 // Where a kernel gives no low addresses, the map covers all that user space can have on x86-64 and
 // arm64 with 48-bit addresses.
 constexpr std::uintptr_t kWideMapLimit = std::uintptr_t{1} << 48;
@@ -48,8 +51,9 @@ bool Engine::place_heap(const Options& options, std::uint64_t seed) noexcept {
   registry_.budget().set_most_bytes(options.cache_bytes);
   if (options.checks == Options::Checks::kFull) spans_.keep_records();
   huge_.configure(options.huge_pages != HugePages::kNever);
-  page_heap_.configure(kFirstHeapAddress + (seed % kPlaces) * kRegionBytes, options.huge_pages);
   const std::size_t address_space = os::address_space_limit_bytes();
+  page_heap_.configure(kFirstHeapAddress + (seed % kPlaces) * kRegionBytes, options.huge_pages,
+                       address_space / kChunkShare);
   for (const std::uintptr_t limit : kMapLimits) {
     if (limit != kMapLimits[1] && limit / kPageBytes > address_space / kMapShare) continue;
     if (!map_.cover(limit, pages_)) continue;

@@ -4,12 +4,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
+
+#include "os/output.h"
 
 namespace strata::os {
 namespace {
@@ -122,34 +126,44 @@ std::uint64_t wall_clock_ns() noexcept {
 bool NewFile::open(const char* path) noexcept {
   SavedErrno saved;
   path_[0] = temporary_[0] = '\0';
-  if (!append(path_, kMaxPath, path) || !append(temporary_, kMaxPath, path) ||
-      !append(temporary_, kMaxPath, ".") || !append_number(temporary_, kMaxPath, process_id()) ||
-      !append(temporary_, kMaxPath, ".new")) {
-    error_ = ENAMETOOLONG;
-    return false;
-  }
-  fd_ = ::open(temporary_, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  error_ = fd_ < 0 ? errno : 0;
+  error_ = append(path_, kMaxPath, path) ? 0 : ENAMETOOLONG;
+  if (error_ != 0) return false;
+  struct stat there;
+  const bool is_in_the_way = ::lstat(path, &there) == 0 && !S_ISREG(there.st_mode);
+  fd_ = is_in_the_way ? ::open(path, O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC) : open_beside();
+  if (fd_ < 0 && error_ == 0) error_ = errno;
   return fd_ >= 0;
+}
+
+/// Opens a file that nobody else writes, with the name that temporary_ has then.
+int NewFile::open_beside() noexcept {
+  // relaxed: each file of this process takes another number.
+  static constinit std::atomic<std::uint32_t> files{0};
+  for (;;) {
+    temporary_[0] = '\0';
+    if (!append(temporary_, kMaxPath, path_) || !append(temporary_, kMaxPath, ".") ||
+        !append_number(temporary_, kMaxPath, process_id()) || !append(temporary_, kMaxPath, ".") ||
+        !append_number(temporary_, kMaxPath, files.fetch_add(1, std::memory_order_relaxed)) ||
+        !append(temporary_, kMaxPath, ".new")) {
+      error_ = ENAMETOOLONG;
+      return -1;
+    }
+    const int fd = ::open(temporary_, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    // What is there was left by a process that had our number and came to a sudden end.
+    if (fd >= 0 || errno != EEXIST) return fd;
+  }
 }
 
 NewFile::~NewFile() {
   if (fd_ < 0) return;
   SavedErrno saved;
   ::close(fd_);
-  ::unlink(temporary_);
+  if (temporary_[0] != '\0') ::unlink(temporary_);
 }
 
 void NewFile::write(std::string_view bytes) noexcept {
   SavedErrno saved;
-  while (!bytes.empty() && error_ == 0) {
-    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
-    if (written < 0) {
-      if (errno != EINTR) error_ = errno;
-      continue;
-    }
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
+  if (error_ == 0) error_ = write_all(fd_, bytes);
 }
 
 bool NewFile::commit() noexcept {
@@ -157,6 +171,7 @@ bool NewFile::commit() noexcept {
   SavedErrno saved;
   if (::close(fd_) != 0 && error_ == 0) error_ = errno;
   fd_ = -1;
+  if (temporary_[0] == '\0') return error_ == 0;
   if (error_ == 0 && ::rename(temporary_, path_) == 0) return true;
   if (error_ == 0) error_ = errno;
   ::unlink(temporary_);

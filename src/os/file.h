@@ -15,7 +15,9 @@ std::uint64_t process_id() noexcept;
 std::uint64_t wall_clock_ns() noexcept;
 
 /// A file that takes the place of another only when it is complete: it is written beside it, under
-/// a name of its own, and renamed. \threads  One at a time.
+/// a name of its own, and renamed. A path that leads to something else than a regular file (a
+/// device, a pipe, a symbolic link) is written to, and stays what it is.
+/// \threads  One at a time; several of one path do not disturb each other.
 class NewFile {
  public:
   NewFile() noexcept = default;
@@ -33,10 +35,12 @@ class NewFile {
  private:
   static constexpr std::size_t kMaxPath = 4096;
 
+  int open_beside() noexcept;
+
   int fd_ = -1;
   int error_ = 0;
   char path_[kMaxPath];
-  char temporary_[kMaxPath];
+  char temporary_[kMaxPath];  // empty where nothing is renamed
 };
 
 /// A file read line by line.

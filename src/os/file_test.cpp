@@ -1,6 +1,8 @@
 #include "os/file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -69,11 +71,61 @@ TEST_F(FileTest, AFileThatCannotBeWrittenHasItsReason) {
   EXPECT_STREQ(endless.reason(), "File name too long");
   std::filesystem::create_directory(folder + "/taken");
   NewFile taken;
-  ASSERT_TRUE(taken.open((folder + "/taken").c_str()));
-  EXPECT_FALSE(taken.commit());
+  EXPECT_FALSE(taken.open((folder + "/taken").c_str()));
   EXPECT_STREQ(taken.reason(), "Is a directory");
   EXPECT_EQ(files(), 1u);
   EXPECT_EQ(errno, 7);
+}
+
+TEST_F(FileTest, FilesOfOnePathDoNotDisturbEachOther) {
+  const std::string path = folder + "/out";
+  // What a process with this one's number left when it was killed.
+  std::ofstream(path + "." + std::to_string(process_id()) + ".0.new") << "left";
+  NewFile first;
+  NewFile second;
+  ASSERT_TRUE(first.open(path.c_str()));
+  first.write("the first, which is longer");
+  ASSERT_TRUE(second.open(path.c_str()));
+  second.write("the second");
+  EXPECT_TRUE(first.commit());
+  EXPECT_EQ(content(path), "the first, which is longer");
+  EXPECT_TRUE(second.commit());
+  EXPECT_EQ(content(path), "the second");
+}
+
+TEST_F(FileTest, WhatIsNoRegularFileIsWrittenToAndStaysWhatItIs) {
+  const std::string pipe = folder + "/pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  NewFile to_pipe;
+  ASSERT_TRUE(to_pipe.open(pipe.c_str()));
+  to_pipe.write("through");
+  EXPECT_TRUE(to_pipe.commit());
+  char text[100];
+  EXPECT_EQ(read(reader, text, sizeof text), 7);
+  close(reader);
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+
+  const std::string link = folder + "/link";
+  const std::string target = folder + "/target";
+  std::ofstream(target) << "what was there before";
+  std::filesystem::create_symlink(target, link);
+  NewFile to_target;
+  ASSERT_TRUE(to_target.open(link.c_str()));
+  to_target.write("after");
+  EXPECT_TRUE(to_target.commit());
+  EXPECT_EQ(content(target), "after");
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+
+  const std::string full = folder + "/full";
+  std::filesystem::create_symlink("/dev/full", full);
+  NewFile to_full;
+  ASSERT_TRUE(to_full.open(full.c_str()));
+  to_full.write("lost");
+  EXPECT_FALSE(to_full.commit());
+  EXPECT_STREQ(to_full.reason(), "No space left on device");
+  EXPECT_EQ(files(), 4u);
 }
 
 TEST_F(FileTest, LinesAreReadWhateverTheirLengthAndEnd) {

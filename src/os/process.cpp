@@ -17,6 +17,7 @@
 #include <climits>
 #include <cstring>
 
+#include "os/output.h"
 #include "os/page_source.h"
 
 extern "C" char** environ;
@@ -26,16 +27,6 @@ namespace {
 
 pthread_key_t g_exit_key;
 bool g_has_exit_key = false;
-
-bool write_all(int fd, std::string_view text) noexcept {
-  while (!text.empty()) {
-    const ssize_t n = write(fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
-}
 
 long futex(const std::uint32_t* word, int operation, std::uint32_t value,
            const timespec* timeout) noexcept {
@@ -122,7 +113,7 @@ int open_to_append(const char* path) noexcept {
 
 bool write_file(int file, std::string_view text) noexcept {
   const int saved = errno;
-  const bool is_written = write_all(file, text);
+  const bool is_written = write_all(file, text) == 0;
   errno = saved;
   return is_written;
 }

@@ -51,8 +51,11 @@ PageMask pages_touched_with(const Region& region, PageMask mask) noexcept {
 
 }  // namespace
 
-void PageHeap::configure(std::uintptr_t first_region, HugePages huge_pages) noexcept {
+void PageHeap::configure(std::uintptr_t first_region, HugePages huge_pages,
+                         std::size_t most_chunk_bytes) noexcept {
   LockGuard guard(lock_);
+  most_chunk_regions_ =
+      std::clamp(most_chunk_bytes / kRegionBytes, std::size_t{1}, kMaxChunkRegions);
   next_address_ = first_region;
   huge_pages_ = huge_pages;
 }
@@ -200,7 +203,8 @@ Region* PageHeap::grow() noexcept {
 bool PageHeap::map_chunk() noexcept {
   // Neighbouring addresses taken by somebody else are stepped over, some gigabytes at the most.
   constexpr int kTries = 64;
-  std::size_t bytes = std::clamp(regions_, kFirstChunkRegions, kMaxChunkRegions) * kRegionBytes;
+  const std::size_t wanted = std::max(regions_, kFirstChunkRegions);
+  std::size_t bytes = std::min(wanted, most_chunk_regions_) * kRegionBytes;
   for (;; bytes = kRegionBytes) {
     std::uintptr_t address = next_address_;
     for (int i = 0; i < kTries && address + bytes <= map_.limit();

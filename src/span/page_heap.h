@@ -52,7 +52,9 @@ class PageHeap {
 
   /// Where regions are placed from now on, and how they are backed. `first_region` is a multiple of
   /// kRegionBytes; the search goes upwards from there.
-  void configure(std::uintptr_t first_region, HugePages huge_pages) noexcept;
+  /// \param most_chunk_bytes  how much is mapped at a time, at least one region
+  void configure(std::uintptr_t first_region, HugePages huge_pages,
+                 std::size_t most_chunk_bytes = SIZE_MAX) noexcept;
 
   /// \param alignment_pages  a power of two up to kPagesPerRegion: the start is a multiple of it.
   /// \returns  A span of that many pages, its class 0 and listed nowhere; nullptr when out of
@@ -120,6 +122,7 @@ class PageHeap {
   char* chunk_next_ = nullptr;  // regions of the newest chunk not yet used
   char* chunk_end_ = nullptr;
   HugePages huge_pages_ = HugePages::kAuto;
+  std::size_t most_chunk_regions_ = kMaxChunkRegions;
   std::size_t regions_ = 0;
   std::size_t huge_regions_ = 0;
   std::size_t returned_pages_ = 0;

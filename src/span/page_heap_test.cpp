@@ -255,6 +255,19 @@ TEST_F(PageHeapTest, StepsOverAddressesThatSomebodyElseUses) {
   os::kernel_pages().unmap(taken, kRegionBytes);
 }
 
+TEST_F(PageHeapTest, MapsNoMoreAtATimeThanItMay) {
+  heap.configure(free_addresses(), HugePages::kNever, 3 * kRegionBytes);
+  for (std::size_t regions = 1; regions <= 30; ++regions) {
+    allocate(kPagesPerRegion);
+    const PageHeap::Statistics now = heap.statistics();
+    EXPECT_EQ(now.regions, regions);
+    EXPECT_EQ(now.reserved_bytes, (30 - regions) % 3 * kRegionBytes);
+  }
+  heap.configure(free_addresses(), HugePages::kNever, 0);
+  allocate(kPagesPerRegion);
+  EXPECT_EQ(heap.statistics().reserved_bytes, 0u) << "a region at a time is the least";
+}
+
 /// Random operations against a model: the set of live runs and what was written into them.
 class PageHeapRandomTest : public SeededTest {
  protected:

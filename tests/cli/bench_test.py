@@ -4,16 +4,17 @@
 ctest gives STRATA_CLI_BIN (the command) and STRATA_CLI_FIXTURES (libraries that lie once a load asks for
 blocks of 72 bytes).
 """
+import contextlib
 import csv
 import io
 import json
 import os
 import pathlib
+import pty
 import shutil
 import signal
 import subprocess
 import tempfile
-import time
 import unittest
 
 import schema
@@ -30,7 +31,7 @@ MARKED = ("--size", "72")
 
 def strata(*arguments, **options):
     options.setdefault("stdin", subprocess.DEVNULL)
-    return subprocess.run([STRATA, *arguments], capture_output=True, text=True, timeout=100, **options)
+    return subprocess.run([STRATA, *arguments], capture_output=True, text=True, timeout=3000, **options)
 
 
 def library(name):
@@ -187,7 +188,7 @@ class Bench(InFolder):
         document = self.folder / "document.md"
         document.write_text("before\n<!-- results -->\nold\n<!-- end of results -->\nbehind\n")
         example = ROOT / "tests" / "cli" / "fixtures" / "bench-results.json"
-        subprocess.run([str(ROOT / "tools" / "benchmark_tables"), str(example), str(document)], check=True, timeout=60)
+        subprocess.run([str(ROOT / "tools" / "benchmark_tables"), str(example), str(document)], check=True, timeout=3000)
         text = document.read_text()
         self.assertTrue(text.startswith("before\n<!-- results -->\n"))
         self.assertTrue(text.endswith("<!-- end of results -->\nbehind\n"))
@@ -309,15 +310,23 @@ class BenchRefusals(unittest.TestCase):
 class BenchInterruption(InFolder):
     def test_what_was_measured_is_kept(self):
         path = self.folder / "results.json"
+        terminal, its_end = pty.openpty()
         process = subprocess.Popen(
             [STRATA, "bench", "churn", "--allocators", "system", "--runs", "1", "--ops", "40000", "--settle", "0",
              "--size", ",".join(str(size) for size in range(8, 8000)), "--json", str(path)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(2)
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=its_end, text=True)
+        os.close(its_end)
+        told = b""
+        while b"[3/" not in told:  # two runs are over
+            told += os.read(terminal, 1024)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while more := os.read(terminal, 1024):
+                told += more
+        os.close(terminal)
+        out, _ = process.communicate(timeout=300)
         self.assertEqual(process.returncode, -signal.SIGINT)
-        self.assertIn("interrupted", err)
+        self.assertIn(b"interrupted", told)
         results = json.loads(path.read_text())
         self.assertEqual(schema.check(results, SCHEMA), [])
         good = [row for row in results["rows"] if row["ok"]]

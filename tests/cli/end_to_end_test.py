@@ -32,7 +32,7 @@ FORWARDING = str(FIXTURES / "libforwarding_malloc.so")
 
 def strata(*arguments, **options):
     options.setdefault("stdin", subprocess.DEVNULL)
-    return subprocess.run([STRATA, *arguments], capture_output=True, text=True, timeout=100, **options)
+    return subprocess.run([STRATA, *arguments], capture_output=True, text=True, timeout=300, **options)
 
 
 def library(name):
@@ -78,7 +78,7 @@ class Run(unittest.TestCase):
         process = subprocess.Popen(
             [STRATA, "run", "--library", FORWARDING, "--", "sh", "-c", "cat; echo $$; echo e >&2"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        out, err = process.communicate("hello\n", timeout=60)
+        out, err = process.communicate("hello\n", timeout=300)
         self.assertEqual(out, f"hello\n{process.pid}\n")
         self.assertEqual(err, "e\n")
 
@@ -401,7 +401,7 @@ class Interruption(InFolder):
                 break
             time.sleep(0.01)
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
         results = json.loads(path.read_text())
         self.assertEqual(schema.check(results, SCHEMA), [])
         return process.returncode, out, err, {row["contender"]: row for row in results["rows"]}

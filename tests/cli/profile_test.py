@@ -52,7 +52,7 @@ class Leaks(unittest.TestCase):
         self.assertEqual(process.stdout.readline(), "waiting\n")
         # The handler is set right behind the line; whichever comes first ends it.
         process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=300)
         self.assertIn(process.returncode, (5, -signal.SIGTERM), err)
 
     def test_programs_that_it_starts_are_told_of_too(self):
@@ -214,7 +214,7 @@ class FlamesInBrowser(InFolder):
             [os.environ["STRATA_CHROMIUM"], "--headless", *sandbox, "--disable-gpu", "--disable-quic", "--no-first-run",
              "--disable-background-networking", "--disable-component-update", "--disable-sync",
              f"--user-data-dir={self.folder / 'browser'}", "--window-size=1280,900", "--dump-dom", look.as_uri()],
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=100)
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
         found = re.search(rb"SEEN([A-Za-z0-9+/=]+)END", done.stdout)
         self.assertIsNotNone(found, done.stdout[-2000:] + done.stderr[-2000:])
         seen = json.loads(base64.b64decode(found.group(1)).decode("latin-1"))

@@ -24,7 +24,7 @@ FAILED = 2
 
 def report(*arguments, **options):
     return subprocess.run([STRATA, "report", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, timeout=100, **options)
+                          text=True, timeout=300, **options)
 
 
 def pixels(picture):
@@ -260,7 +260,7 @@ class InBrowser(InFolder):
                  "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
                  f"--user-data-dir={folder / 'profile'}", "--window-size=1280,900", "--dump-dom",
                  (folder / "look.html").as_uri()],
-                stdin=subprocess.DEVNULL, capture_output=True, timeout=100)
+                stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
             found = re.search(rb"SEEN(.*?)END", done.stdout)
             if not found:
                 raise AssertionError(done.stdout[-2000:] + done.stderr[-2000:])

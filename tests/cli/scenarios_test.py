@@ -33,7 +33,7 @@ ONE_THREAD = {"block-allocator", "object-pool", "page-arena", "boost-pool", "siz
               "coalescing-heap", "pmr-pool"}
 
 DESCRIPTION = json.loads(subprocess.run([CELL, "--describe"], capture_output=True, text=True,
-                                        check=True, timeout=60).stdout)
+                                        check=True, timeout=300).stdout)
 SCENARIOS = sorted(scenario["name"] for scenario in DESCRIPTION["scenarios"])
 
 
@@ -71,7 +71,7 @@ def run(scenario, *options, contender="", fault=None, ops=1, seed=1):
              *TINY.get(scenario, []), *options]
     if contender:
         words.append(f"--contender={contender}")
-    return Report(subprocess.run(words, capture_output=True, text=True, timeout=60, env=environment))
+    return Report(subprocess.run(words, capture_output=True, text=True, timeout=300, env=environment))
 
 
 class Scenarios(unittest.TestCase):

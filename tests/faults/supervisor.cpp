@@ -163,6 +163,8 @@ const std::vector<CallKind>& call_kinds() {
       {"sched_getaffinity", SYS_sched_getaffinity, nullptr, {EINVAL}},
       {"newfstatat", SYS_newfstatat, nullptr, {EACCES}},
       {"rt_sigprocmask", SYS_rt_sigprocmask, nullptr, {}},
+      {"rt_sigpending", SYS_rt_sigpending, nullptr, {}},
+      {"rt_sigtimedwait", SYS_rt_sigtimedwait, nullptr, {}},
       {"rt_sigreturn", SYS_rt_sigreturn, nullptr, {}},
       {"exit", SYS_exit, nullptr, {}},
       {"exit_group", SYS_exit_group, nullptr, {}},
@@ -210,7 +212,7 @@ Run run_supervised(const std::vector<std::string>& command, Window window, const
       run.status = -1;
     }
     using Clock = std::chrono::steady_clock;
-    const auto deadline = Clock::now() + std::chrono::minutes(1);
+    const auto deadline = Clock::now() + std::chrono::minutes(5);
     pollfd files[] = {{listener, POLLIN, 0}, {output[0], POLLIN, 0}};
     const auto read_output = [&] {
       char text[4096];

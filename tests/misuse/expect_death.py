@@ -23,7 +23,7 @@ def main():
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    run = subprocess.run(arguments.command, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(arguments.command, capture_output=True, text=True, timeout=300)
     said = re.sub(r"0x[0-9a-f]+", "P", run.stderr)
     print(run.stderr, end="")
     if run.returncode != -signal.Signals["SIG" + arguments.signal]:

@@ -5,7 +5,6 @@
 #include <execinfo.h>
 #include <malloc.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "support/check.h"
+#include "support/child.h"
 
 namespace {
 
@@ -51,7 +51,6 @@ void allocate_as_usual() {
 }
 
 void report(int) {
-  alarm(20);  // a deadlock ends by SIGALRM
   allocate_as_usual();
   free(g_small);
   CHECK(malloc_usable_size(g_huge) == 0 || malloc_usable_size(g_huge) >= 5'000'000, "usable size");
@@ -66,14 +65,7 @@ void report(int) {
   CHECK(names != nullptr, "backtrace_symbols");
   free(names);
 
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(20);
-    allocate_as_usual();
-    _exit(0);
-  }
-  int status = -1;
-  CHECK(waitpid(child, &status, 0) == child && status == 0, "a child of the handler");
+  expect_in_child("a child of the handler", allocate_as_usual);
 
   char byte = 'r';
   CHECK(write(g_request[1], &byte, 1) == 1 && read(g_answer[0], &byte, 1) == 1, "the helper");
@@ -106,8 +98,7 @@ void abort_in_the_program() { abort(); }
 void fault_in_the_program() { *opaque(static_cast<volatile int*>(nullptr)) = 1; }
 
 void expect_handled(void (*die)(), const char* what) {
-  const pid_t child = fork();
-  if (child == 0) {
+  const int status = status_in_child([die] {
     CHECK(pipe(g_request) == 0 && pipe(g_answer) == 0, "pipe");
     static char alternate_stack[256 * 1024];
     stack_t stack{};
@@ -127,9 +118,7 @@ void expect_handled(void (*die)(), const char* what) {
     if (opaque(die) == die_in_the_malloc) close(STDERR_FILENO);
     die();
     _exit(1);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
+  });
   if (!WIFEXITED(status) || WEXITSTATUS(status) != kHandled)
     fprintf(stderr, "%s: status %#x\n", what, status);
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == kHandled,

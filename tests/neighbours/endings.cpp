@@ -4,7 +4,6 @@
 
 #include <malloc.h>
 #include <pthread.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "support/check.h"
+#include "support/child.h"
 #include "support/memory.h"
 
 namespace {
@@ -179,16 +179,10 @@ void pthread_exit_in_main() {
 }
 
 void expect_end(void (*end)(), const char* what) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(20);
+  expect_in_child(what, [end] {
     end();
     _exit(1);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  if (status != 0) fprintf(stderr, "%s: status %#x\n", what, status);
-  CHECK(status == 0, "the process did not come to its end");
+  });
 }
 
 }  // namespace

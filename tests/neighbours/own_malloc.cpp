@@ -2,7 +2,6 @@
 // the program's, operator new stays Strata's, and each gets back what it gave.
 
 #include <errno.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "neighbours/crossing.h"
+#include "support/child.h"
 
 namespace {
 
@@ -121,15 +121,7 @@ int main() {
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) threads.emplace_back(work);
   for (auto& thread : threads) thread.join();
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(20);
-    work();
-    _exit(0);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  CHECK(status == 0, "the child died or hung");
+  expect_in_child("the same work", work);
   std::cout << "whole" << std::endl;
   return 0;
 }

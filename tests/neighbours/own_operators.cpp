@@ -3,7 +3,6 @@
 // those that it did, as the language wants it; nothing comes to the wrong one.
 
 #include <malloc.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "neighbours/crossing.h"
+#include "support/child.h"
 
 namespace {
 
@@ -116,13 +116,6 @@ int main() {
   work();
   CHECK(g_live == live_before, "what the program's operator new gave came back to another");
   for (int i = 0; i < 3; ++i) std::thread(work).join();
-  const pid_t child = fork();
-  if (child == 0) {
-    work();
-    _exit(0);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  CHECK(status == 0, "the child died");
+  expect_in_child("the same work", work);
   return 0;
 }

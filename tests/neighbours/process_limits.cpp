@@ -8,13 +8,13 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <vector>
 
 #include "support/check.h"
+#include "support/child.h"
 #include "support/memory.h"
 
 namespace {
@@ -69,31 +69,40 @@ void set_limit(int resource, std::size_t bytes) {
   CHECK(setrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0, "setrlimit failed");
 }
 
-/// Runs this program with the limit from its first instruction on. \returns its exit status
-int run_limited(const char* program, int resource, std::size_t bytes) {
-  const pid_t child = fork();
-  if (child == 0) {
+/// Runs this program with the limit from its first instruction on.
+void run_limited(const char* program, int resource, std::size_t bytes, const char* what) {
+  expect_in_child(what, [=] {
     set_limit(resource, bytes);
     execl(program, program, "limited", nullptr);
     _exit(100);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  return status;
+  });
 }
 
-/// In a child, which keeps what it does to itself.
-template <typename Body>
-void in_a_child(Body body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(30);
-    body();
-    _exit(0);
+/// A program that starts under a limit starts under any larger one: no part of the malloc takes so
+/// much at once that nothing is left for the others.
+void expect_no_gap(const char* program) {
+  bool has_started = false;
+  for (std::size_t bytes = 8 * kMiB; bytes < 48 * kMiB; bytes += kMiB / 2) {
+    const int status = status_in_child([=] {
+      close(STDERR_FILENO);  // the loader may have no room for the libraries
+      set_limit(RLIMIT_AS, bytes);
+      execl(program, program, "starting", nullptr);
+      _exit(100);
+    });
+    if (status != 0 && has_started)
+      fprintf(stderr, "under %zu KiB it does not start\n", bytes / kKiB);
+    CHECK(status == 0 || !has_started, "a program does not start that started under less");
+    has_started = status == 0;
   }
-  int status = -1;
-  waitpid(child, &status, 0);
-  CHECK(status == 0, "it failed in a child");
+  CHECK(has_started, "the program needs 48 MiB to start");
+}
+
+/// What a program needs before it comes to its work.
+int start() {
+  for (const std::size_t bytes : {1, 50, 1000, 9000, 70'000}) {
+    if (opaque(malloc(bytes)) == nullptr) return 1;
+  }
+  return 0;
 }
 
 void run_on_small_stacks() {
@@ -113,6 +122,7 @@ void run_on_small_stacks() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "starting") == 0) return start();
   if (argc > 1) {
     CHECK(malloc_usable_size(opaque(malloc(1))) <= 16, "the malloc is not Strata's");
     // The program, its libraries, a thread's stack, guarded slots and records take their part.
@@ -129,12 +139,13 @@ int main(int argc, char** argv) {
     return 0;
   }
   run_on_small_stacks();
+  expect_no_gap(argv[0]);
   // From the start: the limits that people set are far above what the program needs.
   for (const std::size_t mib : {64, 96})
-    CHECK(run_limited(argv[0], RLIMIT_AS, mib * kMiB) == 0, "limited address space");
-  CHECK(run_limited(argv[0], RLIMIT_DATA, 96 * kMiB) == 0, "limited data");
-  // While it runs, below what it has already.
-  in_a_child([] {
+    run_limited(argv[0], RLIMIT_AS, mib * kMiB, "limited address space");
+  run_limited(argv[0], RLIMIT_DATA, 96 * kMiB, "limited data");
+  // While it runs, below what it has already; in children, which keep their limits to themselves.
+  expect_in_child("address space that becomes limited", [] {
     free(opaque(malloc(10)));
     set_limit(RLIMIT_AS, status_bytes("VmSize") + 32 * kMiB);
     fill(3000);
@@ -145,7 +156,7 @@ int main(int argc, char** argv) {
     set_limit(RLIMIT_AS, RLIM_INFINITY);
     work(nullptr);
   });
-  in_a_child([] {
+  expect_in_child("data that become limited", [] {
     set_limit(RLIMIT_DATA, status_bytes("VmData") + 32 * kMiB);
     for (const std::size_t bytes : {3'000'000, 400, 40'000})
       CHECK(fill(bytes) > 8 * kMiB, "memory was out far before the limit");

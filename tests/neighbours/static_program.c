@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < 4; ++i) pthread_join(threads[i], NULL);
   const pid_t child = fork();
   if (child == 0) {
-    alarm(20);
+    alarm(300); /* a deadlock ends then */
     work(NULL);
     _exit(0);
   }

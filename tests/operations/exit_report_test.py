@@ -17,7 +17,7 @@ PROGRAM = ""
 
 
 def run(*command, **options):
-    return subprocess.run(command, env={**os.environ, **options}, capture_output=True, text=True, timeout=50)
+    return subprocess.run(command, env={**os.environ, **options}, capture_output=True, text=True, timeout=300)
 
 
 class ExitReport(unittest.TestCase):
@@ -38,6 +38,14 @@ class ExitReport(unittest.TestCase):
     def test_a_profile_that_is_not_written_is_told_after_the_program_closed_its_standard_error(self):
         done = run(PROGRAM, "at_exit", STRATA_PROFILE="/no/such/folder/profile")
         self.assertIn("strata: warning: the profile /no/such/folder/profile is not written: No such", done.stderr)
+
+    def test_a_program_whose_standard_error_nobody_reads_ends_as_it_would(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        environment = {**os.environ, "STRATA_STATS": "exit", "STRATA_LEAKS": "1"}
+        done = subprocess.run([PROGRAM, "list"], env=environment, stdout=subprocess.DEVNULL, stderr=writer, timeout=300)
+        os.close(writer)
+        self.assertEqual(done.returncode, 0)
 
     def test_nothing_is_written_to_a_file_that_has_taken_the_number(self):
         with tempfile.TemporaryDirectory() as folder:

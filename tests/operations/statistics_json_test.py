@@ -47,7 +47,7 @@ def main():
     parser.add_argument("--program", required=True)
     program = parser.parse_args().program
     rules = json.loads((ROOT / "docs" / "stats-schema.json").read_text())
-    out = subprocess.run([program], check=True, stdout=subprocess.PIPE, text=True, timeout=50).stdout
+    out = subprocess.run([program], check=True, stdout=subprocess.PIPE, text=True, timeout=300).stdout
     states = dict(line.split(" ", 1) for line in out.splitlines())
     assert list(states) == STATES, list(states)
     breaches = []

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-TIMEOUT_S = 100
+TIMEOUT_S = 300
 
 
 class Failure(Exception):
@@ -261,11 +261,12 @@ def redis(at):
          "--io-threads", "2", "--activedefrag", "no"],
         cwd=at.folder, env=at.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
-        for _ in range(200):
+        for _ in range(TIMEOUT_S * 20):
             if socket.exists() or server.poll() is not None:
                 break
             time.sleep(0.05)
         if not socket.exists():
+            server.kill()
             raise Failure(f"redis-server does not listen:\n{server.communicate()[0].decode()[-2000:]}")
         run = lambda *a: at.run("redis-cli", "-s", socket, *a)
         tests = "set,get,incr,lpush,rpop,sadd,hset,spop,zadd,lrange_100,mset"
@@ -278,9 +279,9 @@ def redis(at):
             run("rpush", f"list{i % 3}", *[f"value-{i}-{n}" for n in range(200)])
             run("hset", "hash", *[f"{k}{n}" for n in range(100) for k in (f"k{i}-", "v")])
         seen = [run("dbsize"), run("lrange", "list1", "0", "-1"), run("hlen", "hash")]
-        subprocess.run([at.program("redis-cli"), "-s", socket, "shutdown", "nosave"], env=at.env, timeout=20,
+        subprocess.run([at.program("redis-cli"), "-s", socket, "shutdown", "nosave"], env=at.env, timeout=TIMEOUT_S,
                        stdout=subprocess.DEVNULL)
-        output = server.communicate(timeout=20)[0].decode()
+        output = server.communicate(timeout=TIMEOUT_S)[0].decode()
         if server.returncode != 0:
             raise Failure(f"redis-server ended with {server.returncode}:\n{output[-2000:]}")
         return seen

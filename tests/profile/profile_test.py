@@ -93,7 +93,7 @@ class Profile:
 def run(*command, **environment):
     env = {name: value for name, value in os.environ.items() if not name.startswith("STRATA_")}
     return subprocess.run([PROGRAM, *map(str, command)], env={**env, **environment}, capture_output=True, text=True,
-                          timeout=60)
+                          timeout=300)
 
 
 class TestCase(unittest.TestCase):
@@ -124,7 +124,8 @@ class ProfileTest(TestCase):
         self.assertEqual(profile.numbers[12], 512 * 1024)
         # 20 samples of the small ones, all but 13% of the large ones: six deviations.
         self.assertAlmostEqual(profile.total()[1] / 60e6, 1, delta=0.4)
-        self.assertLess(profile.total()[3], 10e6)
+        # 5 samples of the small ones on average.
+        self.assertLess(profile.total()[3], 20e6)
 
     def test_knows_where_the_stacks_lead(self):
         profile = self.profile("fill", STRATA_PROFILE_RATE="1")
@@ -215,7 +216,7 @@ class PprofTest(TestCase):
     def top(self, index):
         env = {**os.environ, "PPROF_TMPDIR": str(self.folder), "PPROF_BINARY_PATH": str(self.folder)}
         ran = subprocess.run(["go", "tool", "pprof", "-top", f"-sample_index={index}", "-unit=bytes", PROGRAM,
-                              str(self.folder / "out.pb.gz")], env=env, capture_output=True, text=True, timeout=90)
+                              str(self.folder / "out.pb.gz")], env=env, capture_output=True, text=True, timeout=300)
         if "no such tool" in ran.stderr:
             self.skipTest("this go has no pprof")
         self.assertEqual(ran.returncode, 0, ran.stderr)

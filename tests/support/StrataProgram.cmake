@@ -4,7 +4,7 @@
 #   <name>.preloaded  knows nothing of Strata and runs under LD_PRELOAD
 #
 #   strata_program(fork_storm SOURCES fork_storm.cpp)
-#   strata_program_test(fork_storm TIMEOUT 60 LABELS slow ENVIRONMENT STRATA_RELEASE_DELAY_MS=20)
+#   strata_program_test(fork_storm TIMEOUT 900 LABELS slow ENVIRONMENT STRATA_RELEASE_DELAY_MS=20)
 
 set(STRATA_PRELOAD "LD_PRELOAD=$<TARGET_FILE:strata_shared>")
 
@@ -32,7 +32,7 @@ endfunction()
 function(strata_program_test name)
   cmake_parse_arguments(arg "SERIAL" "CASE;TIMEOUT" "ARGUMENTS;LABELS;ENVIRONMENT" ${ARGN})
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 60)
+    set(arg_TIMEOUT 600) # a busy machine may need minutes for what takes seconds
   endif()
   set(test ${name})
   if(arg_CASE)

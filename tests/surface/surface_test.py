@@ -24,7 +24,7 @@ DELETE_FORMS = ["Pv", "PvRKSt9nothrow_t", "PvSt11align_val_t", "PvSt11align_val_
 OPERATORS = [f"_Z{op}{form}" for op in ("nw", "na") for form in NEW_FORMS]
 OPERATORS += [f"_Z{op}{form}" for op in ("dl", "da") for form in DELETE_FORMS]
 OPTIONS = ["CHECKS", "STATS", "HUGE_PAGES", "CACHE_BYTES", "RELEASE_DELAY_MS", "SOFT_LIMIT", "HARD_LIMIT",
-           "STATS_SIGNAL", "STATS_FILE", "PROFILE", "PROFILE_RATE", "PROFILE_SIGNAL", "LEAKS"]
+           "STATS_SIGNAL", "STATS_FILE", "PROFILE", "PROFILE_RATE", "PROFILE_SIGNAL", "LEAKS", "GUARD_RATE"]
 
 
 def output_of(*command):
@@ -46,7 +46,7 @@ def run(command, preload=True, limits=(), **environment):
         for what, value in limits:
             resource.setrlimit(what, (value, value))
 
-    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, preexec_fn=set_limits)
+    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=300, preexec_fn=set_limits)
 
 
 class SharedObject(unittest.TestCase):

@@ -2,12 +2,12 @@
 // use of the malloc: they must not find it locked.
 
 #include <pthread.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <initializer_list>
 
 #include "support/check.h"
+#include "support/child.h"
 
 namespace {
 
@@ -26,18 +26,13 @@ void allocate_in_handler() {
 }  // namespace
 
 int main() {
-  alarm(20);  // a deadlock ends by SIGALRM
+  alarm(kPatienceSeconds);  // for the handler before the fork
   free(opaque(malloc(10)));
-  const pid_t child = fork();
-  CHECK(child >= 0, "fork failed");
-  if (child == 0) {
-    alarm(20);
+  const auto expect_handlers = [] {
     free(opaque(malloc(10)));
-    _exit(g_calls == 2 ? 0 : 1);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child died or hung");
-  CHECK(g_calls == 2, "the handlers did not run");
+    CHECK(g_calls == 2, "the handlers did not run");
+  };
+  expect_in_child("after the handlers", expect_handlers);
+  expect_handlers();
   return 0;
 }

@@ -6,7 +6,6 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "support/check.h"
+#include "support/child.h"
 
 namespace {
 
@@ -52,20 +52,13 @@ void churn(unsigned seed, int steps) {
 }
 
 void fork_and_wait(int number, bool again) {
-  const pid_t child = fork();
-  CHECK(child >= 0, "fork failed");
-  if (child == 0) {
-    alarm(20);  // a deadlock ends by SIGALRM
+  expect_in_child("malloc after fork", [=] {
     churn(static_cast<unsigned>(number) + 1, 300);
     std::thread([number] { churn(static_cast<unsigned>(number) + 77, 300); }).join();
     if (again) fork_and_wait(number + 1000, false);
     malloc_trim(0);
     if (number % 4 == 0) exit(0);  // with the handlers of exit, too
-    _exit(0);
-  }
-  int status = -1;
-  CHECK(waitpid(child, &status, 0) == child, "waitpid failed");
-  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a child died or hung");
+  });
 }
 
 }  // namespace

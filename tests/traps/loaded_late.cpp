@@ -4,7 +4,6 @@
 // usage: loaded_late <libstrata.so>
 
 #include <dlfcn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "support/check.h"
+#include "support/child.h"
 
 namespace {
 
@@ -77,11 +77,7 @@ int main(int argc, char** argv) {
     may_end = true;
     for (auto& thread : threads) thread.join();
     usleep(200'000);  // a round or two of the scavenger
-    const pid_t child = fork();
-    if (child == 0) _exit(0);
-    int status = -1;
-    waitpid(child, &status, 0);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "fork after dlclose");
+    expect_in_child("fork after dlclose", [] {});
   }
   return 0;
 }

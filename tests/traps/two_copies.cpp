@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <malloc.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "support/check.h"
+#include "support/child.h"
 
 int main(int argc, char** argv) {
   CHECK(argc == 2, "usage: two_copies <another libstrata.so>");
@@ -53,24 +53,13 @@ int main(int argc, char** argv) {
   work();
   for (auto& thread : threads) thread.join();
 
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(20);
-    work();
-    _exit(0);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child died or hung");
+  expect_in_child("the same work", work);
 
   // A pointer of the one is foreign to the other.
-  const pid_t mixing = fork();
-  if (mixing == 0) {
+  const int status = status_in_child([&] {
     close(STDERR_FILENO);
     free(other_malloc(100));
-    _exit(0);
-  }
-  waitpid(mixing, &status, 0);
+  });
   CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "a foreign pointer was not noticed");
   return 0;
 }
