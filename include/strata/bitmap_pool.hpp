@@ -22,8 +22,7 @@ namespace strata {
 /// Bits and blocks never share a cache line. Bits are spread over at least `MinLeaves` lines.
 /// Taken blocks are nobody's concern at destruction: they vanish with the object.
 /// \source  The split of a small bitmap over several words, and the sticky start per thread:
-/// Linux's
-///          lib/sbitmap.c. What is measured and why it is so: docs/bitmap-pool.md.
+///          lib/sbitmap.c of Linux. What is measured and why it is so: docs/bitmap-pool.md.
 template <std::size_t BlockBytes = 64, std::size_t Capacity = 64, std::size_t Alignment = 0,
           std::size_t MinLeaves = 8, class Policy = BitmapPoolPolicy>
 class BitmapPool : public detail::BitmapPoolOperations<

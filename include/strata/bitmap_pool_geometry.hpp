@@ -24,10 +24,10 @@ struct BitmapPoolShape {
 /// Everything that follows from a shape: where the bits and the blocks are. Offsets only, no
 /// addresses, so that processes which map the pool at different places agree on it.
 ///
-///   level 2          [ node ]                      a node is one word on its own cache line
-///   level 1    [ node ]  …  [ node ]               low half: child full?  high half: see
-///   BitmapTree leaves  [node][node] … [node][node]            one bit per block, 1 = taken blocks
-///   ■■■■ ■■■■  …  ■■■■ ■■■■                bits_per_leaf blocks for each leaf
+///   level 2          [ node ]              a node is one word on its own cache line
+///   level 1    [ node ]  …  [ node ]       low half: child full? high half: see BitmapTree
+///   leaves  [node][node] … [node][node]    one bit per block, 1 = taken
+///   blocks  ■■■■  ■■■■   …  ■■■■  ■■■■     bits_per_leaf() for each leaf
 ///
 /// There are as many levels as it takes for the top one to have at most kMaxTopNodes nodes; a pool
 /// of fewer than 1024 blocks has leaves only. Nodes are numbered leaves first, then level by level.

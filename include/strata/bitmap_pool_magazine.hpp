@@ -82,8 +82,7 @@ class BitmapPoolMagazines<Pool>::Magazine {
   /// \cost     A load; each few times what allocate_batch() costs.
   void* allocate() noexcept { return count_ != 0 ? blocks_[--count_] : refill(); }
 
-  /// \returns  True if the block is free for this thread now. False, and nothing has changed, if
-  /// `p`
+  /// \returns  True if the block is free for this thread now. False, and nothing has changed, if p
   ///           is no block of the pool, is free in the pool, or lies in this magazine.
   /// \cost     A load of the block's bit and a glance at depth() pointers; each few times what
   ///           deallocate_batch() costs.

@@ -49,10 +49,10 @@ constexpr const char* sentence_of(BitmapPoolError error) noexcept {
 /// it freely; the pool is the memory, and lives as long as that does. What it can do:
 /// detail::BitmapPoolOperations.
 ///
-///     BitmapPoolShape shape{.block_bytes = 256, .capacity = 100000};
-///     auto pool = BitmapPoolView<>::create(memory, BitmapPoolView<>::required_bytes(shape),
-///     shape); auto same = BitmapPoolView<>::attach(mapped_elsewhere, bytes);      // in another
-///     process
+///     BitmapPoolShape shape{256, 100000};  // 100000 blocks of 256 bytes
+///     const std::size_t bytes = BitmapPoolView<>::required_bytes(shape);
+///     auto pool = BitmapPoolView<>::create(memory, bytes, shape);
+///     auto same = BitmapPoolView<>::attach(memory_there, bytes);  // in another process
 ///
 ///   [ description | bits, one cache line per word | pad | blocks ]       only offsets, no address
 ///

@@ -1,5 +1,7 @@
 // One program that compiles, and in each case one line that must not.
 #include <strata/allocator.hpp>
+#include <strata/bitmap_pool.hpp>
+#include <strata/bitmap_pool_magazine.hpp>
 #include <strata/block_allocator.hpp>
 #include <strata/memory_resource.hpp>
 #include <strata/object_pool.hpp>
@@ -22,6 +24,9 @@ void compiles(strata::PageArena& arena) {
   strata::ObjectPool<Derived> pool(10);
   auto handle = pool.make();
   strata::MemoryResource<strata::PageArena> resource(arena);
+  static strata::BitmapPool<> bits;
+  strata::BitmapPoolMagazines<strata::BitmapPool<>> magazines(bits, 2);
+  strata::BitmapPoolMagazines<strata::BitmapPool<>>::Magazine magazine(magazines);
 
 #if defined(CASE_COPY_ARENA)
   strata::PageArena copy(arena);
@@ -49,6 +54,24 @@ void compiles(strata::PageArena& arena) {
   strata::MemoryResource<strata::PageArena> copy(resource);
 #elif defined(CASE_ASSIGN_RESOURCE)
   resource = resource;
+#elif defined(CASE_COPY_BITS)
+  strata::BitmapPool<> copy(bits);
+#elif defined(CASE_ASSIGN_BITS)
+  bits = bits;
+#elif defined(CASE_COPY_MAGAZINE)
+  strata::BitmapPoolMagazines<strata::BitmapPool<>>::Magazine copy(magazine);
+#elif defined(CASE_ASSIGN_MAGAZINE)
+  magazine = magazine;
+#elif defined(CASE_BITS_OF_NO_BYTES)
+  strata::BitmapPool<0, 64> nothing;
+#elif defined(CASE_BITS_OF_NO_BLOCKS)
+  strata::BitmapPool<64, 0> nothing;
+#elif defined(CASE_BITS_OF_ODD_ALIGNMENT)
+  strata::BitmapPool<64, 64, 24> odd;
+#elif defined(CASE_BITS_BEYOND_MEMORY)
+  static strata::BitmapPool<64, ~std::size_t{0} / 64> all;
+#elif defined(CASE_UNIQUE_ARRAY_OF_KNOWN_SIZE)
+  auto four = strata::make_unique_from<int[4]>(sizes);
 #elif defined(CASE_POOL_OF_ARRAYS)
   strata::ObjectPool<int[4]> arrays(10);
 #elif defined(CASE_POOL_OF_CONST)
@@ -62,7 +85,7 @@ void compiles(strata::PageArena& arena) {
   strata::Malloc malloc;
   strata::MemoryResource<> over_malloc(malloc, std::pmr::new_delete_resource());
 #elif defined(CASE_HANDLE_TO_BASE)
-  std::unique_ptr<Other, strata::Deleter<Other, strata::SizeClassAllocator> > base =
+  std::unique_ptr<Other, strata::Deleter<Other, strata::SizeClassAllocator>> base =
       strata::make_unique_from<Derived>(sizes);
 #endif
 }

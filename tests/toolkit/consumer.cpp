@@ -47,7 +47,11 @@ bool refuses_by_exception() {
 
 }  // namespace
 
-int main() {
+int main(int count, char** arguments) {
+  if (count > 1) {
+    be_refused_without_exceptions(arguments[1]);
+    return 0;
+  }
   strata::PageArena arena(1 << 20);
   strata::BlockAllocator blocks(arena, 40, 100);
   Messages messages(10);

@@ -14,6 +14,8 @@ using Messages = strata::ObjectPool<Message>;
 
 int use_from_another_file(Messages& messages, strata::BlockAllocator& blocks);
 int use_without_exceptions();
+/// Asks for what is refused; `what` says of whom.
+void be_refused_without_exceptions(const char* what);
 
 /// What may refuse, here with reason not to: each file that includes this has it in its own way.
 template <typename Use>

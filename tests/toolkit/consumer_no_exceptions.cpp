@@ -1,9 +1,25 @@
 // Compiled with -fno-exceptions -fno-rtti.
+#include <cstring>
+
 #include "consumer.h"
 
 #if defined(__cpp_exceptions) || defined(__cpp_rtti)
 #error "this file is here to be compiled without them"
 #endif
+
+void be_refused_without_exceptions(const char* what) {
+  const auto asked_for = [what](const char* name) { return std::strcmp(what, name) == 0; };
+  strata::PageArena arena(1 << 20);
+  strata::SizeClassAllocator sizes;
+  if (asked_for("arena")) strata::PageArena nothing(100);
+  if (asked_for("blocks")) strata::BlockAllocator nothing(arena, 7, 1);
+  if (asked_for("pages")) strata::BlockAllocator nothing(arena, 64, 1 << 20);
+  if (asked_for("sizes")) strata::SizeClassAllocator nothing({64, 32});
+  if (asked_for("length")) sizes.allocate(257);
+  if (asked_for("slots")) Messages nothing(~std::size_t{0});
+  if (asked_for("objects")) Messages(0, strata::Exhaustion::kThrow).create(1);
+  if (asked_for("source")) strata::make_unique_from<char[]>(sizes, 257);
+}
 
 int use_without_exceptions() {
   if (use_what_may_refuse([](int n) { return n; }) != 42) return 8;

@@ -105,8 +105,7 @@ unsigned claim_one(std::atomic<BitWord>& word, BitWord usable, bool& lost_race) 
 
 /// Takes up to `count` free bits of `usable`, count > 0.
 /// \returns  The bits now ours. If they are fewer than `count`, each other usable bit was seen
-/// taken
-///           at some instant of this call.
+///           taken at some instant of this call.
 /// \cost     One load and 1 + u read-modify-writes at most; one of each as a rule.
 template <class Steps>
 BitWord claim_bits(std::atomic<BitWord>& word, BitWord usable, std::size_t count) noexcept {
@@ -136,7 +135,7 @@ BitWord claim_bits(std::atomic<BitWord>& word, BitWord usable, std::size_t count
 /// Gives the bits of `mask` back.
 /// \returns  Those that this call changed from 1 to 0; the others were free already.
 /// \cost     One load and 1 + m read-modify-writes at most, m bits in `mask`; one of each as a
-/// rule.
+///           rule.
 template <class Steps>
 BitWord clear_bits(std::atomic<BitWord>& word, BitWord mask) noexcept {
   if (mask == 0) return 0;
