@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
+
 #include "bench/catalogue.h"
 #include "bench/cell_report.h"
 #include "bench/matrix.h"
@@ -113,6 +116,54 @@ TEST(Matrix, ParametersAreNumbersWhereTheyAreNumbers) {
   EXPECT_FALSE(params.contains("ops"));
 }
 
+std::string matrix_refusal(const ScenarioInfo& scenario, const std::vector<int>& threads,
+                           const SweptOptions& options) {
+  try {
+    make_cells({&scenario}, threads, options);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Matrix, AValueIsNotGivenTwiceHoweverItIsWritten) {
+  ScenarioInfo scenario = scenario_of("x");
+  EXPECT_EQ(matrix_refusal(scenario, {1, 2, 1}, {}), "--threads has 1 twice");
+  EXPECT_EQ(matrix_refusal(scenario, {1}, {{"size", {"64", "16", "064"}}}), "--size has 64 twice");
+  EXPECT_EQ(matrix_refusal(scenario, {1}, {{"share", {"0.5", "0.50"}}}), "--share has 0.5 twice");
+  EXPECT_EQ(matrix_refusal(scenario, {1}, {{"mode", {"b", "b"}}}), "--mode has b twice");
+  EXPECT_EQ(matrix_refusal(scenario, {1, 2}, {{"mode", {"a", "b"}}}), "accepted");
+}
+
+TEST(Matrix, AnOptionStaysBelowItsCeilingInEveryCell) {
+  ScenarioInfo scenario = scenario_of("x");
+  scenario.options.push_back({"least", "count", "bytes", "8", 1, 4096, {}, "bytes", "size"});
+  EXPECT_EQ(matrix_refusal(scenario, {1}, {{"least", {"64"}}}), "accepted");
+  EXPECT_EQ(matrix_refusal(scenario, {1}, {{"least", {"65"}}}), "--least 65 is above --size 64");
+  EXPECT_EQ(matrix_refusal(scenario, {1}, {{"least", {"20"}}, {"size", {"64", "16"}}}),
+            "--least 20 is above --size 16");
+}
+
+TEST(ScenarioOptions, AFileOfSizesIsReadBeforeAnythingRuns) {
+  ScenarioOption option = {"size-dist", "choice-or-file", "", "fixed", 0, 0, {"fixed"}, "sizes"};
+  const std::string path = ::testing::TempDir() + "strata-bench-sizes.csv";
+  auto refusal_of = [&](const std::string& text) -> std::string {
+    std::ofstream(path) << text;
+    try {
+      option.check(path);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(refusal_of("bytes,weight\n64,1\n"), "accepted");
+  EXPECT_THAT(refusal_of("64,1\n64,1,1\n"), HasSubstr("--size-dist: line 2 of"));
+  EXPECT_THAT(refusal_of(""), HasSubstr("--size-dist: there are no sizes in"));
+  std::remove(path.c_str());
+  EXPECT_THROW(option.check(::testing::TempDir()), UsageError);
+  EXPECT_THROW(option.check(path), UsageError);
+}
+
 TEST(ScenarioOptions, RefuseWhatIsOutOfRangeByName) {
   EXPECT_THAT(refusal("size", "0"), HasSubstr("--size is '0'; give a whole number from 1 to 1024"));
   EXPECT_THAT(refusal("size", "1x"), HasSubstr("--size is '1x'"));
@@ -127,7 +178,11 @@ TEST(ScenarioOptions, RefuseWhatIsOutOfRangeByName) {
 Row row_of(const std::string& name, std::vector<double> values) {
   Row row;
   row.contender = name;
-  row.values = {{"ns_per_op", values}, {"ops", values}};
+  row.values = {{"ns_per_op", values}};
+  // How much was done is no measure of how well.
+  for (const char* amount : {"ops", "sent", "dropped", "received", "left", "samples"}) {
+    row.values.emplace_back(amount, values);
+  }
   row.metrics = {{"ns_per_op", summarize(values)}};
   return row;
 }

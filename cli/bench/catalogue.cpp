@@ -14,6 +14,7 @@
 #include "input/usage_error.h"
 #include "process/ask_program.h"
 #include "process/run_process.h"
+#include "scenarios/sizes.h"
 
 namespace strata::cli {
 namespace {
@@ -30,6 +31,7 @@ ScenarioOption read_option(const Json& json) {
   option.highest = json.at("highest");
   option.choices = json.at("choices").get<std::vector<std::string>>();
   option.sentence = json.at("sentence");
+  option.ceiling = json.at("ceiling");
   return option;
 }
 
@@ -52,6 +54,15 @@ std::string plain(double value) { return fmt::format("{:.15g}", value); }
 bool is_real(std::string_view text, double& value) {
   auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && stop == text.data() + text.size() && std::isfinite(value);
+}
+
+/// A file of sizes that no cell could read would fail all of them, one by one.
+void check_sizes(const std::string& option, const std::string& path) {
+  try {
+    cell::Sizes(path, 1);
+  } catch (const std::runtime_error& error) {
+    throw UsageError(fmt::format("{}: {}", option, error.what()));
+  }
 }
 
 }  // namespace
@@ -81,7 +92,9 @@ void ScenarioOption::check(const std::string& text) const {
                                    plain(lowest), plain(highest)));
     }
   } else if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
-    if (kind == "choice-or-file" && ::access(text.c_str(), R_OK) == 0) return;
+    if (kind == "choice-or-file" && ::access(text.c_str(), R_OK) == 0) {
+      return check_sizes(shown, text);
+    }
     throw UsageError(fmt::format("{} is '{}'; give {}{}", shown, text, fmt::join(choices, ", "),
                                  kind == "choice-or-file" ? " or a file that can be read" : ""));
   }

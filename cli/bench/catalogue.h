@@ -20,6 +20,7 @@ struct ScenarioOption {
   double highest = 0;
   std::vector<std::string> choices;
   std::string sentence;
+  std::string ceiling = {};  ///< the option that this one must not exceed
 
   bool is_flag() const { return kind == "flag"; }
   /// "NUMBER", "immediate|window|FILE": what may stand behind it.

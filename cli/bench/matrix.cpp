@@ -3,9 +3,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+
+#include "input/usage_error.h"
 
 namespace strata::cli {
 namespace {
+
+nlohmann::ordered_json value_of(const ScenarioOption& option, const std::string& text) {
+  if (option.kind == "count") return std::stoll(text);
+  if (option.kind == "real") return std::stod(text);
+  if (option.is_flag()) return text == "yes";
+  return text;
+}
+
+/// \errors  UsageError if one value stands twice: its two cells would be the same.
+void refuse_repeats(const std::string& option, const std::vector<nlohmann::ordered_json>& values) {
+  std::set<std::string> seen;
+  for (const nlohmann::ordered_json& value : values) {
+    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    if (!seen.insert(text).second) {
+      throw UsageError(fmt::format("--{} has {} twice", option, text));
+    }
+  }
+}
 
 /// One dimension of a scenario's matrix.
 struct Dimension {
@@ -27,12 +48,31 @@ std::vector<Dimension> dimensions_of(const ScenarioInfo& scenario, const std::ve
     Dimension dimension{option.name, {option.default_value}};
     for (const auto& [name, values] : options) {
       if (name != option.name) continue;
-      for (const std::string& value : values) option.check(value);
+      std::vector<nlohmann::ordered_json> meant;
+      for (const std::string& value : values) {
+        option.check(value);
+        meant.push_back(value_of(option, value));
+      }
+      refuse_repeats(name, meant);
       dimension.values = values;
     }
     dimensions.push_back(std::move(dimension));
   }
   return dimensions;
+}
+
+/// \errors  UsageError for an option above the one that it must not exceed.
+void check_ceilings(const BenchCell& cell) {
+  auto count_of = [&](const std::string& option) {
+    auto at = std::find_if(cell.options.begin(), cell.options.end(),
+                           [&](const auto& entry) { return entry.first == option; });
+    return std::stoll(at->second);
+  };
+  for (const ScenarioOption& option : cell.scenario->options) {
+    if (option.ceiling.empty() || count_of(option.name) <= count_of(option.ceiling)) continue;
+    throw UsageError(fmt::format("--{} {} is above --{} {}", option.name, count_of(option.name),
+                                 option.ceiling, count_of(option.ceiling)));
+  }
 }
 
 BenchCell make_cell(const ScenarioInfo& scenario, const std::vector<Dimension>& dimensions,
@@ -51,20 +91,15 @@ BenchCell make_cell(const ScenarioInfo& scenario, const std::vector<Dimension>& 
       cell.options.emplace_back(name, value);
     }
   }
+  check_ceilings(cell);
   return cell;
-}
-
-nlohmann::ordered_json value_of(const ScenarioOption& option, const std::string& text) {
-  if (option.kind == "count") return std::stoll(text);
-  if (option.kind == "real") return std::stod(text);
-  if (option.is_flag()) return text == "yes";
-  return text;
 }
 
 }  // namespace
 
 std::vector<BenchCell> make_cells(const std::vector<const ScenarioInfo*>& scenarios,
                                   const std::vector<int>& threads, const SweptOptions& options) {
+  refuse_repeats("threads", std::vector<nlohmann::ordered_json>(threads.begin(), threads.end()));
   std::vector<BenchCell> cells;
   for (const ScenarioInfo* scenario : scenarios) {
     const std::vector<Dimension> dimensions = dimensions_of(*scenario, threads, options);

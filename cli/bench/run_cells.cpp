@@ -8,6 +8,7 @@
 #include "bench/cell_report.h"
 #include "bench/cell_watch.h"
 #include "measure/comparison.h"
+#include "measure/metric.h"
 #include "process/output_capture.h"
 #include "process/run_process.h"
 
@@ -16,9 +17,6 @@ namespace {
 
 constexpr std::size_t kLastLines = 5;
 constexpr std::size_t kLongestReport = 16 << 20;
-
-/// How much was done, no measure of how well: no ratio is told of it.
-constexpr const char* kAmountOfWork = "ops";
 
 /// What one contender's runs of one cell have given so far.
 struct Lane {
@@ -235,7 +233,7 @@ void add_ratios(std::vector<Row>& rows) {
     if (!row.ok) continue;
     for (const auto& [name, series] : row.values) {
       const std::vector<double>* bases = find_values(base, name);
-      if (name == kAmountOfWork || bases == nullptr) continue;
+      if (better(name) == Better::kNeither || bases == nullptr) continue;
       if (std::optional<Ratio> ratio = ratio_of(series, *bases)) {
         row.ratios.emplace_back(name, RatioTo{base.contender, *ratio});
       }

@@ -70,6 +70,13 @@ CellPlan parse_cell_plan(const std::vector<std::string>& words) {
     }
     set_option(plan, std::string(word.substr(2, equals - 2)), std::string(word.substr(equals + 1)));
   }
+  for (const Option& option : plan.scenario->options) {
+    if (!option.ceiling.empty() &&
+        parse<std::uint64_t>(option.name, plan.options.at(option.name)) >
+            parse<std::uint64_t>(option.ceiling, plan.options.at(option.ceiling))) {
+      refuse("--" + option.name + " is above --" + option.ceiling);
+    }
+  }
   if (plan.seconds <= 0 && plan.ops == 0) refuse("a load needs --seconds or --ops to end");
   if (plan.threads < 1) refuse("--threads is below 1");
   return plan;

@@ -43,10 +43,11 @@ const char* name_of(Option::Kind kind) {
 }
 
 Json describe(const Option& option) {
-  return {{"name", option.name},       {"kind", name_of(option.kind)},
-          {"unit", option.unit},       {"default", option.default_value},
-          {"lowest", option.lowest},   {"highest", option.highest},
-          {"choices", option.choices}, {"sentence", option.sentence}};
+  return {{"name", option.name},        {"kind", name_of(option.kind)},
+          {"unit", option.unit},        {"default", option.default_value},
+          {"lowest", option.lowest},    {"highest", option.highest},
+          {"choices", option.choices},  {"ceiling", option.ceiling},
+          {"sentence", option.sentence}};
 }
 
 /// Whose it is stands at the beginning of its sentence.

@@ -3,9 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "cell/batches.h"
 #include "cell/resident.h"
-#include "contenders/in_process/in_process.h"
+#include "scenarios/run_lanes.h"
 
 /// \file  Many blocks of one size: all are allocated, then all are freed, in the order in which
 /// they came, backwards, or scattered. The plainest comparison of a pool with a malloc: what a
@@ -131,16 +130,13 @@ void blocks(Cell& cell) {
     if (threads == 1) cell.metric("block_rss_bytes", accounts[0].rss_bytes_per_block);
   };
   const std::uint64_t rss_before = resident_bytes();
-  with_contender<kFits>(cell, needs, [&](auto& memory) {
-    using Memory = std::remove_reference_t<decltype(memory)>;
-    run_batches(
-        cell,
-        [&](Worker& worker) {
-          return Lane<Memory>(memory, accounts[static_cast<std::size_t>(worker.thread)], each,
-                              bytes, cell.text("order"), rss_before);
-        },
-        tell);
-  });
+  run_lanes<kFits>(
+      cell, needs,
+      [&](auto& memory, Worker& worker) {
+        return Lane(memory, accounts[static_cast<std::size_t>(worker.thread)], each, bytes,
+                    cell.text("order"), rss_before);
+      },
+      tell);
 }
 
 const Registration kBlocks({

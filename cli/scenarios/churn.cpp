@@ -1,8 +1,7 @@
 #include <algorithm>
 #include <random>
 
-#include "cell/batches.h"
-#include "contenders/in_process/in_process.h"
+#include "scenarios/run_lanes.h"
 #include "scenarios/sizes.h"
 
 /// \file  Blocks come and go at a steady rate, each thread for itself: the cost of an allocation
@@ -134,14 +133,10 @@ void churn(Cell& cell) {
   needs.smallest_bytes = plan.sizes.smallest();
   needs.largest_bytes = plan.sizes.largest();
   needs.live_blocks = plan.slots * static_cast<std::size_t>(cell.threads());
-  needs.live_bytes =
-      static_cast<std::size_t>(1.5 * plan.sizes.mean() * static_cast<double>(needs.live_blocks)) +
-      needs.largest_bytes;
+  needs.expect_mean(plan.sizes.mean());
   needs.threads = cell.threads();
-  with_contender<kFits>(cell, needs, [&](auto& memory) {
-    using Memory = std::remove_reference_t<decltype(memory)>;
-    run_batches(cell, [&](Worker& worker) { return Lane<Memory>(plan, memory, worker); });
-  });
+  run_lanes<kFits>(cell, needs,
+                   [&](auto& memory, Worker& worker) { return Lane(plan, memory, worker); });
 }
 
 const Registration kChurn({

@@ -6,9 +6,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "cell/batches.h"
-#include "contenders/in_process/in_process.h"
 #include "scenarios/draw.h"
+#include "scenarios/run_lanes.h"
 
 /// \file  What C++ programs do all day: a map and a hash map of strings by number, a queue in a
 /// list, a text that is put together and thrown away. Small nodes of a few sizes, which live long
@@ -189,10 +188,8 @@ void containers(Cell& cell) {
   needs.live_blocks = threads * (6 * elements + 16);
   needs.live_bytes =
       threads * (2 * elements * (80 + kLongestString) + elements * 48 + 3 * needs.largest_bytes);
-  with_contender<kFits>(cell, needs, [&](auto& memory) {
-    using Memory = std::remove_reference_t<decltype(memory)>;
-    run_batches(cell, [&](Worker& worker) { return Lane<Memory>(memory, worker, elements); });
-  });
+  run_lanes<kFits>(cell, needs,
+                   [&](auto& memory, Worker& worker) { return Lane(memory, worker, elements); });
 }
 
 const Registration kContainers({

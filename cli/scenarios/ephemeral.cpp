@@ -1,8 +1,7 @@
 #include <random>
 
-#include "cell/batches.h"
-#include "contenders/in_process/in_process.h"
 #include "scenarios/draw.h"
+#include "scenarios/run_lanes.h"
 
 /// \file  Many threads, each with a ring of slots; an object lives for 50 to 2000 passes of its
 /// thread's loop, and each pass looks at one slot. What a server asks of a malloc that has a
@@ -99,13 +98,9 @@ void ephemeral(Cell& cell) {
   needs.largest_bytes = kKinds[2].to;
   needs.threads = cell.threads();
   needs.live_blocks = slots * static_cast<std::size_t>(cell.threads());
-  needs.live_bytes =
-      static_cast<std::size_t>(1.5 * mean_bytes() * static_cast<double>(needs.live_blocks)) +
-      16 * needs.largest_bytes;
-  with_contender<kFits>(cell, needs, [&](auto& memory) {
-    using Memory = std::remove_reference_t<decltype(memory)>;
-    run_batches(cell, [&](Worker& worker) { return Lane<Memory>(memory, worker, slots); });
-  });
+  needs.expect_mean(mean_bytes(), 16);
+  run_lanes<kFits>(cell, needs,
+                   [&](auto& memory, Worker& worker) { return Lane(memory, worker, slots); });
 }
 
 const Registration kEphemeral({

@@ -1,16 +1,15 @@
 #include <atomic>
 #include <thread>
 
-#include "cell/batches.h"
-#include "contenders/in_process/in_process.h"
+#include "scenarios/run_lanes.h"
 #include "scenarios/sizes.h"
 
 /// \file  Each thread only allocates; what it allocates goes through a ring to a thread of its own
 /// that only frees. Nothing comes back by itself: an allocator either carries freed memory from
 /// one thread to the other or grows until the end.
-/// \source  C. Lever, D. Boreham, "malloc() Performance in a Multithreaded Linux Environment"
-/// (2000),
-///          whose second half is known as xmalloc-test.
+/// \source  C. Lever, D. Boreham, "malloc() Performance in a Multithreaded Linux Environment",
+/// 2000;
+///          its second half is known as xmalloc-test.
 
 namespace strata::cell {
 namespace {
@@ -136,15 +135,10 @@ void handover(Cell& cell) {
   needs.threads = 2 * producers;
   // In the ring, and one in the hands of each.
   needs.live_blocks = (kRing + 2) * static_cast<std::size_t>(producers);
-  needs.live_bytes =
-      static_cast<std::size_t>(1.5 * sizes.mean() * static_cast<double>(needs.live_blocks)) +
-      needs.largest_bytes;
+  needs.expect_mean(sizes.mean());
   cell.worker(2 * producers - 1);  // consumers come behind the producers; made before any thread
-  with_contender<kFits>(cell, needs, [&](auto& memory) {
-    using Memory = std::remove_reference_t<decltype(memory)>;
-    run_batches(cell, [&](Worker& worker) {
-      return Lane<Memory>(memory, worker, cell.worker(producers + worker.thread), sizes);
-    });
+  run_lanes<kFits>(cell, needs, [&](auto& memory, Worker& worker) {
+    return Lane(memory, worker, cell.worker(producers + worker.thread), sizes);
   });
 }
 

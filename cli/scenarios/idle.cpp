@@ -13,9 +13,8 @@
 ///
 ///   burst_rss_bytes    what the burst gained over the process before it
 ///   left_rss_bytes     what of that is still there after --watch seconds; back_share the rest
-///   half_back_s, most_back_s   until half of it, and nine tenths, were back: from the last free
-///   on;
-///                              not told if that never happened
+///   half_back_s        from the last free on, until half of it was back; most_back_s until nine
+///                      tenths were; not told if that never happened
 
 namespace strata::cell {
 namespace {

@@ -1,9 +1,7 @@
 #include <random>
-#include <stdexcept>
 
-#include "cell/batches.h"
-#include "contenders/in_process/in_process.h"
 #include "scenarios/draw.h"
+#include "scenarios/run_lanes.h"
 
 /// \file  Blocks of 64 KiB to 64 MiB, a few alive at once, each replaced by another of another
 /// size. A word is written on each of their pages, as a program does with what it asked for, so the
@@ -58,18 +56,13 @@ class Lane {
 };
 
 void large(Cell& cell) {
-  if (cell.count("smallest") > cell.count("largest")) {
-    throw std::invalid_argument("--smallest is above --largest");
-  }
   Needs needs;
   needs.smallest_bytes = cell.count("smallest");
   needs.largest_bytes = cell.count("largest");
   needs.threads = cell.threads();
   needs.live_blocks = cell.count("window") * static_cast<std::size_t>(cell.threads());
-  with_contender<kFits>(cell, needs, [&](auto& memory) {
-    using Memory = std::remove_reference_t<decltype(memory)>;
-    run_batches(cell, [&](Worker& worker) { return Lane<Memory>(cell, memory, worker); });
-  });
+  run_lanes<kFits>(cell, needs,
+                   [&](auto& memory, Worker& worker) { return Lane(cell, memory, worker); });
 }
 
 const Registration kLarge({
@@ -79,7 +72,8 @@ const Registration kLarge({
     .fits = kFits,
     .options =
         {
-            Option::count("smallest", 64 << 10, 1, 1 << 30, "bytes", "of a block"),
+            Option::count("smallest", 64 << 10, 1, 1 << 30, "bytes", "of a block")
+                .at_most("largest"),
             Option::count("largest", 64 << 20, 1, 1 << 30, "bytes",
                           "of a block; every power of two between is as likely as the next"),
             Option::count("window", 8, 1, 1'000'000, "blocks", "alive in each thread"),

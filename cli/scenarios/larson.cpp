@@ -1,17 +1,14 @@
 #include <random>
-#include <stdexcept>
 #include <thread>
 
-#include "cell/batches.h"
-#include "contenders/in_process/in_process.h"
 #include "scenarios/draw.h"
+#include "scenarios/run_lanes.h"
 
 /// \file  A server: each thread replaces random blocks of its table, then ends and leaves the table
 /// to its successor, which frees what its predecessor allocated. Thread caches are set up and torn
 /// down all the time, and most frees are of a thread that no longer exists.
-/// \source  P. Larson, M. Krishnan, "Memory Allocation for Long-Running Server Applications"
-/// (1998).
-///          Sizes, and 5000 blocks in each thread, as the field runs it.
+/// Sizes, and 5000 blocks in each thread, as the field runs it.
+/// \source  P. Larson, M. Krishnan, "Memory Allocation for Long-Running Server Applications", 1998.
 
 namespace strata::cell {
 namespace {
@@ -69,18 +66,13 @@ class Lane {
 };
 
 void larson(Cell& cell) {
-  if (cell.count("smallest") > cell.count("largest")) {
-    throw std::invalid_argument("--smallest is above --largest");
-  }
   Needs needs;
   needs.smallest_bytes = cell.count("smallest");
   needs.largest_bytes = cell.count("largest");
   needs.threads = cell.threads() + 1;  // even a single table passes from thread to thread
   needs.live_blocks = cell.count("blocks") * static_cast<std::size_t>(cell.threads());
-  with_contender<kFits>(cell, needs, [&](auto& memory) {
-    using Memory = std::remove_reference_t<decltype(memory)>;
-    run_batches(cell, [&](Worker& worker) { return Lane<Memory>(cell, memory, worker); });
-  });
+  run_lanes<kFits>(cell, needs,
+                   [&](auto& memory, Worker& worker) { return Lane(cell, memory, worker); });
 }
 
 const Registration kLarson({
@@ -91,7 +83,7 @@ const Registration kLarson({
     .options =
         {
             Option::count("blocks", 5000, 1, 10'000'000, "blocks", "alive in each thread"),
-            Option::count("smallest", 8, 1, 1 << 20, "bytes", "of a block"),
+            Option::count("smallest", 8, 1, 1 << 20, "bytes", "of a block").at_most("largest"),
             Option::count("largest", 1000, 1, 1 << 20, "bytes", "of a block"),
             Option::count("generation", 20'000, 1, 1'000'000'000, "operations",
                           "until a thread ends and the next takes its place"),

@@ -3,10 +3,9 @@
 #include <random>
 #include <thread>
 
-#include "cell/batches.h"
 #include "cell/resident.h"
-#include "contenders/in_process/in_process.h"
 #include "scenarios/draw.h"
+#include "scenarios/run_lanes.h"
 
 /// \file  A program that changes its mind: it fills its memory with small blocks, frees most of
 /// them, and then wants large ones. What stayed lies scattered over all pages; whether the room
@@ -162,20 +161,16 @@ void phases(Cell& cell) {
   needs.largest_bytes = kLarge.to;
   needs.live_blocks = 2 * static_cast<std::size_t>(static_cast<double>(live_bytes) / kSmall.mean());
   needs.live_bytes = live_bytes + 2 * kLarge.to;
-  with_contender<kFits>(cell, needs, [&](auto& memory) {
-    using Memory = std::remove_reference_t<decltype(memory)>;
-    Findings findings;
-    run_batches(
-        cell,
-        [&](Worker& worker) {
-          return Lane<Memory>(memory, findings, worker, live_bytes, cell.real("keep"),
-                              cell.real("pause"));
-        },
-        [&] {
-          cell.metric("rss_per_live", findings.rss_per_live);
-          cell.metric("peak_live_bytes", static_cast<double>(findings.peak_live_bytes));
-        });
-  });
+  Findings findings;
+  run_lanes<kFits>(
+      cell, needs,
+      [&](auto& memory, Worker& worker) {
+        return Lane(memory, findings, worker, live_bytes, cell.real("keep"), cell.real("pause"));
+      },
+      [&] {
+        cell.metric("rss_per_live", findings.rss_per_live);
+        cell.metric("peak_live_bytes", static_cast<double>(findings.peak_live_bytes));
+      });
 }
 
 const Registration kPhases({

@@ -18,8 +18,7 @@
 /// which everybody waits.
 ///
 ///   producer, each tick    initialises 1 to 64 random bytes of a message; under the mutex: drops
-///   it
-///                          if the queue is full, else allocates a block and copies all 64 bytes
+///                          it if the queue is full, else allocates a block and copies 64 bytes
 ///   consumer, each tick    under the mutex: copies the oldest message out, if there is any, and
 ///                          frees its block; then checks it and spins for 1 to 5 ticks of work
 ///

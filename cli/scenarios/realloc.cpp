@@ -133,10 +133,8 @@ void realloc_buffers(Cell& cell) {
   needs.threads = cell.threads();
   needs.live_blocks = (cell.count("buffers") + 1) * static_cast<std::size_t>(cell.threads());
   with_contender<kFits>(cell, needs, [&](auto& memory) {
-    using Memory = std::remove_reference_t<decltype(memory)>;
-    if constexpr (Resizes<Memory>) {
-      run_batches(cell,
-                  [&](Worker& worker) { return Lane<Memory>(cell, memory, worker, realloc_kind); });
+    if constexpr (Resizes<std::remove_reference_t<decltype(memory)>>) {
+      run_batches(cell, [&](Worker& worker) { return Lane(cell, memory, worker, realloc_kind); });
     } else {
       report_unfit("cannot resize a block");
     }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 /// \file  What a scenario says of itself. It lives in the measured program, strata-cell; `strata`
@@ -32,6 +33,7 @@ struct Option {
   double lowest = 0;          ///< kCount, kReal
   double highest = 0;
   std::vector<std::string> choices;  ///< kChoice, kChoiceOrFile
+  std::string ceiling;               ///< kCount: the option that this one must not exceed; or empty
 
   static Option count(std::string name, std::uint64_t default_value, std::uint64_t lowest,
                       std::uint64_t highest, std::string unit, std::string sentence);
@@ -39,10 +41,16 @@ struct Option {
                      std::string unit, std::string sentence);
   static Option choice(std::string name, std::string default_value,
                        std::vector<std::string> choices, std::string sentence);
-  /// What is none of the choices is the path of a file that the scenario reads.
+  /// What is none of the choices is the path of a file of sizes (scenarios/sizes.h).
   static Option choice_or_file(std::string name, std::string default_value,
                                std::vector<std::string> choices, std::string sentence);
   static Option flag(std::string name, std::string sentence);
+
+  /// The same option, never above the one of this name.
+  Option at_most(std::string other) && {
+    ceiling = std::move(other);
+    return std::move(*this);
+  }
 };
 
 /// A load and how to run it.

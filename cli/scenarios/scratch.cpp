@@ -65,14 +65,13 @@ void scratch(Cell& cell) {
   needs.threads = cell.threads();
   needs.live_blocks = static_cast<std::size_t>(cell.threads());
   with_contender<kFits>(cell, needs, [&](auto& memory) {
-    using Memory = std::remove_reference_t<decltype(memory)>;
     std::vector<Block> given(needs.live_blocks);
     if (cell.text("mode") == "passive") {
       Probe<Depth::kPlain> probe(cell.worker(0));
       for (Block& block : given) block = probe.allocate(memory, bytes);
     }
     run_batches(cell, [&](Worker& worker) {
-      return Lane<Memory>(memory, given[static_cast<std::size_t>(worker.thread)], bytes, writes);
+      return Lane(memory, given[static_cast<std::size_t>(worker.thread)], bytes, writes);
     });
   });
 }

@@ -80,6 +80,7 @@ std::uint32_t Sizes::draw(std::mt19937_64& random) {
 void Sizes::read_file(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw std::runtime_error(fmt::format("cannot read the sizes in '{}'", path));
+  double total = 0;
   int number = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;
@@ -91,7 +92,7 @@ void Sizes::read_file(const std::string& path) {
     double weight = 1;
     bool is_good = parse_part(at, end, bytes) && bytes >= 1 && bytes <= kLargestSize;
     if (is_good && at != end && *at == ',') is_good = parse_part(++at, end, weight);
-    is_good = is_good && weight > 0 && std::isfinite(weight);
+    is_good = is_good && weight > 0 && std::isfinite(total += weight);
     if (!is_good || (at != end && *at != '\r')) {
       throw std::runtime_error(fmt::format(
           "line {} of '{}' is no size: it should be bytes,weight, as in 64,0.5", number, path));

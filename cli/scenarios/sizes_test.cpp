@@ -66,6 +66,7 @@ TEST_F(SizesFile, IsRefusedByTheLine) {
   EXPECT_THAT(refusal("16,1\n0,1\n"), HasSubstr("line 2"));
   EXPECT_THAT(refusal("16,1\n64;2\n"), HasSubstr("line 2"));
   EXPECT_THAT(refusal("16,-1\n"), HasSubstr("line 1"));
+  EXPECT_THAT(refusal("16,1e308\n32,1e308\n"), HasSubstr("line 2"));
   EXPECT_THAT(refusal("bytes,weight\n"), HasSubstr("no sizes"));
   EXPECT_THAT(refusal("16\n32,0.5\r\n"), "accepted");
   EXPECT_THROW(Sizes("/nowhere/at/all.csv", 64), std::runtime_error);

@@ -1,9 +1,8 @@
 #include <atomic>
 #include <random>
 
-#include "cell/batches.h"
-#include "contenders/in_process/in_process.h"
 #include "scenarios/draw.h"
+#include "scenarios/run_lanes.h"
 #include "scenarios/sizes.h"
 
 /// \file  Threads put blocks into one shared array, each at a place of its own choice, and free
@@ -125,14 +124,9 @@ void slots(Cell& cell) {
   needs.threads = cell.threads();
   // Each thread may hold one block more, just allocated.
   needs.live_blocks = shelf.slots.size() + static_cast<std::size_t>(cell.threads());
-  needs.live_bytes =
-      static_cast<std::size_t>(1.5 * sizes.mean() * static_cast<double>(needs.live_blocks)) +
-      needs.largest_bytes;
-  with_contender<kFits>(cell, needs, [&](auto& memory) {
-    using Memory = std::remove_reference_t<decltype(memory)>;
-    run_batches(cell, [&](Worker& worker) {
-      return Lane<Memory>(shelf, memory, worker, static_cast<std::size_t>(cell.threads()));
-    });
+  needs.expect_mean(sizes.mean());
+  run_lanes<kFits>(cell, needs, [&](auto& memory, Worker& worker) {
+    return Lane(shelf, memory, worker, static_cast<std::size_t>(cell.threads()));
   });
 }
 

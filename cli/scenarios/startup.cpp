@@ -10,8 +10,7 @@
 #include <filesystem>
 #include <string>
 
-#include "cell/batches.h"
-#include "contenders/in_process/in_process.h"
+#include "scenarios/run_lanes.h"
 #include "startup/tiny.h"
 
 /// \file  A tiny program, started again and again, one after the other: what an allocator costs a
@@ -94,14 +93,12 @@ struct Lane {
 void startup(Cell& cell) {
   const Starter starter;
   const LatencyKind start_kind = cell.add_latency("start");
-  with_contender<kFits>(cell, Needs(), [&](auto&) {
-    run_batches(
-        cell,
-        [&](Worker&) {
-          return Lane{starter, start_kind};
-        },
-        [&] { cell.metric("tiny_rss_bytes", starter.rss_bytes()); });
-  });
+  run_lanes<kFits>(
+      cell, Needs(),
+      [&](auto&, Worker&) {
+        return Lane{starter, start_kind};
+      },
+      [&] { cell.metric("tiny_rss_bytes", starter.rss_bytes()); });
 }
 
 const Registration kStartup({

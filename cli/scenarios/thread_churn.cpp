@@ -1,9 +1,8 @@
 #include <random>
 #include <thread>
 
-#include "cell/batches.h"
-#include "contenders/in_process/in_process.h"
 #include "scenarios/draw.h"
+#include "scenarios/run_lanes.h"
 
 /// \file  Thousands of threads that live for a moment: each allocates a few blocks, frees half of
 /// them and leaves the rest to the next, as a program does that starts a thread for each request.
@@ -70,10 +69,8 @@ void thread_churn(Cell& cell) {
   needs.largest_bytes = kLargest;
   needs.threads = cell.threads() + 1;  // even a single lane is thread after thread
   needs.live_blocks = objects * static_cast<std::size_t>(cell.threads());
-  with_contender<kFits>(cell, needs, [&](auto& memory) {
-    using Memory = std::remove_reference_t<decltype(memory)>;
-    run_batches(cell,
-                [&](Worker& worker) { return Lane<Memory>(memory, worker, objects, thread_kind); });
+  run_lanes<kFits>(cell, needs, [&](auto& memory, Worker& worker) {
+    return Lane(memory, worker, objects, thread_kind);
   });
 }
 
