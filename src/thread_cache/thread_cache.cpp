@@ -11,9 +11,16 @@ namespace strata {
 
 static_assert(sizeof(ThreadCache) <= 2 * 4096, "a thread costs two small OS pages of bookkeeping");
 
-constexpr std::size_t ThreadCache::max_capacity(unsigned size_class) noexcept {
-  return std::clamp<std::size_t>(kMaxBinBytes / SizeClassMap::bytes_of(size_class), 1,
-                                 kMaxCapacity);
+std::size_t ThreadCache::max_capacity(unsigned size_class) noexcept {
+  static constexpr auto kCapacities = [] {
+    std::array<std::uint8_t, SizeClassMap::kCount> capacities{};
+    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+      const std::size_t objects = kMaxBinBytes / SizeClassMap::bytes_of(c);
+      capacities[c] = static_cast<std::uint8_t>(std::clamp<std::size_t>(objects, 1, kMaxCapacity));
+    }
+    return capacities;
+  }();
+  return kCapacities[size_class];
 }
 
 ThreadCache::ThreadCache(Central& central, CacheBudget& budget, MetadataArena& metadata) noexcept
@@ -90,6 +97,7 @@ void ThreadCache::add_objects(Counts& counts) noexcept {
 bool ThreadCache::grow(unsigned size_class) noexcept {
   const std::size_t now = capacity(size_class);
   const std::size_t most = max_capacity(size_class);
+  if (now == most) return false;  // most bins that are busy: they need not know the share
   std::size_t wanted = std::min(now == 0 ? kFirstCapacity : 2 * now + 1, most);
   const std::size_t share = budget_->share_bytes();
   const std::size_t object_bytes = SizeClassMap::bytes_of(size_class);

@@ -118,7 +118,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // two 4-KiB pages.
   static constexpr std::size_t kInlineSlots = 638;
 
-  static constexpr std::size_t max_capacity(unsigned size_class) noexcept;
+  static std::size_t max_capacity(unsigned size_class) noexcept;
 
   /// While it lives, the bin looks empty and full to the thread's hot path, which only a signal
   /// handler can be on: it allocates from elsewhere, and what is being moved stays whole.
