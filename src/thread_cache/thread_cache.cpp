@@ -44,7 +44,7 @@ void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
 /// Grows the bin and fills half of it. \returns false if it was not less than half full, or nothing
 /// came \pre bins_lock_ is held and the bin has no gaps
 bool ThreadCache::top_up(unsigned size_class) noexcept {
-  grow(size_class);
+  if (capacity(size_class) != max_capacity(size_class)) grow(size_class, budget_->share_bytes());
   const std::size_t wanted = (capacity(size_class) + 1) / 2;
   const std::size_t before = held(size_class);
   if (before >= wanted) return false;
@@ -60,12 +60,14 @@ bool ThreadCache::top_up(unsigned size_class) noexcept {
 void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
   LockGuard guard(bins_lock_);
   close_gaps(size_class);
-  if (tops_[size_class] != limits_[size_class]) {
-    // Gaps have made room, or the object is the latest one: the caller has excluded that.
-  } else if (capacity_bytes_ > kShrinkAbove * budget_->share_bytes()) {
-    shrink(size_class);
-  } else if (!grow(size_class)) {
-    flush(size_class, (capacity(size_class) + 1) / 2);
+  // Unless gaps have made room; that the object is the latest one the caller has excluded.
+  if (tops_[size_class] == limits_[size_class]) {
+    const std::size_t share = budget_->share_bytes();
+    if (capacity_bytes_ > kShrinkAbove * share) {
+      shrink(size_class);
+    } else if (!grow(size_class, share)) {
+      flush(size_class, (capacity(size_class) + 1) / 2);
+    }
   }
   if (!push(size_class, object)) central_->release(size_class, &object, 1);
 }
@@ -93,17 +95,16 @@ void ThreadCache::add_objects(Counts& counts) noexcept {
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) counts[c] += count_held(c);
 }
 
-/// Doubles the bin, if its class and the thread's share allow.
-bool ThreadCache::grow(unsigned size_class) noexcept {
+/// Doubles the bin, as far as its class and the thread's share allow. \returns false if they do not
+bool ThreadCache::grow(unsigned size_class, std::size_t share) noexcept {
   const std::size_t now = capacity(size_class);
   const std::size_t most = max_capacity(size_class);
-  if (now == most) return false;  // most bins that are busy: they need not know the share
-  std::size_t wanted = std::min(now == 0 ? kFirstCapacity : 2 * now + 1, most);
-  const std::size_t share = budget_->share_bytes();
-  const std::size_t object_bytes = SizeClassMap::bytes_of(size_class);
+  const auto left =
+      static_cast<std::uint32_t>(share > capacity_bytes_ ? share - capacity_bytes_ : 0);
+  const auto object_bytes = static_cast<std::uint32_t>(SizeClassMap::bytes_of(size_class));
   const std::size_t affordable =
-      share > capacity_bytes_ ? (share - capacity_bytes_) / object_bytes : 0;
-  wanted = std::min(wanted, now + affordable);
+      std::max(left / kBinPart, std::min(left, kSmallBinBytes)) / object_bytes;
+  const std::size_t wanted = std::min({now == 0 ? kFirstCapacity : 2 * now + 1, most, affordable});
   if (wanted <= now) return false;
   if (wanted >= slot_counts_[size_class] && !give_slots(size_class, std::bit_ceil(wanted + 1)))
     return false;
