@@ -15,17 +15,39 @@ unsigned width_of(const Span& span) noexcept {
 /// Takes up to `count` objects of the span, the lowest first. \returns the new end
 void** take_objects(Span& span, void** end, std::size_t count) noexcept {
   std::uint32_t word_index = span.first_word;
+  const std::size_t object_bytes = span.object_bytes;
   while (count != 0) {
     while (span.free_bits[word_index] == 0) ++word_index;
     std::uint64_t word = span.free_bits[word_index];
-    char* const base = span.start + std::size_t{word_index} * 64 * span.object_bytes;
-    for (; word != 0 && count != 0; word &= word - 1, --count) {
-      *--end = base + static_cast<std::size_t>(std::countr_zero(word)) * span.object_bytes;
-    }
+    char* const base = span.start + std::size_t{word_index} * 64 * object_bytes;
+    do {
+      // A run of neighbours, of which there is often the whole word, takes an addition each.
+      const auto first = static_cast<unsigned>(std::countr_zero(word));
+      const auto run = std::min(static_cast<std::size_t>(std::countr_one(word >> first)), count);
+      char* object = base + first * object_bytes;
+      void** const run_end = end - run;
+      do {
+        *--end = object;
+        object += object_bytes;
+      } while (end != run_end);
+      word &= ~(detail::low_bits<std::uint64_t>(static_cast<unsigned>(run)) << first);
+      count -= run;
+    } while (word != 0 && count != 0);
     span.free_bits[word_index] = word;
   }
   span.first_word = word_index;
   return end;
+}
+
+/// Sets the bit of an object that comes back, in its word of the bitmap.
+void set_bit(std::uint64_t& word, std::size_t index, const void* object) noexcept {
+  const std::uint64_t bit = std::uint64_t{1} << index % 64;
+  if ((word & bit) != 0) fatal_pointer("double free of ", object, ": the object is free already");
+  word |= bit;
+}
+
+bool is_same_page(const void* p, const void* q) noexcept {
+  return (reinterpret_cast<std::uintptr_t>(p) ^ reinterpret_cast<std::uintptr_t>(q)) < kPageBytes;
 }
 
 }  // namespace
@@ -94,12 +116,26 @@ void CentralList::count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pen
 
 void CentralList::release(void* const* objects, std::size_t count) noexcept {
   LockGuard guard(lock_);
-  std::ptrdiff_t pending = 0;
+  auto pending = static_cast<std::ptrdiff_t>(count * SizeClassMap::bytes_of(size_class_));
+  claimed_ -= count;
+  free_ += count;
   for (void* const* const end = objects + count; objects != end;) {
     Span& span = span_of(*objects);
-    objects = put_objects(span, objects, end, pending);
+    const std::uint32_t before = span.free_count;
+    const std::size_t index = index_in(span, *objects);
+    if (index >= span.object_count) {
+      fatal_pointer("invalid free of ", *objects, ": it points into an object, not at its start");
+    }
+    set_bit(span.free_bits[index / 64], index, *objects);
+    span.first_word = std::min(span.first_word, static_cast<std::uint32_t>(index / 64));
+    void* const* next = objects + 1;
+    if (next != end && is_same_page(*next, *objects)) next = put_neighbours(span, next, end);
+    span.free_count += static_cast<std::uint32_t>(next - objects);
+    objects = next;
+    // What most objects that come back one by one do not change: their span's list.
+    const bool has_other_width = (before ^ span.free_count) > before;
+    if (has_other_width || span.free_count == span.object_count) refile(span, before, pending);
   }
-  claimed_ -= count;
   spans_.add_pending(pending);
 }
 
@@ -113,48 +149,39 @@ Span& CentralList::span_of(const void* object) const noexcept {
   return *span;
 }
 
-/// Puts back the objects from `objects` on that belong to the span: neighbours were often freed
-/// together, and what concerns the whole span is done once. Adds to `pending` what the span's
-/// pending bytes grow by. \returns the first object of another span, or `end`
-void* const* CentralList::put_objects(Span& span, void* const* objects, void* const* end,
-                                      std::ptrdiff_t& pending) noexcept {
-  const unsigned width_before = width_of(span);
-  pending -= static_cast<std::ptrdiff_t>(span.pending_bytes());
-  const std::size_t span_bytes = span.bytes();
-  std::uint32_t first_word = span.first_word;
-  void* const* next = objects;
-  do {
-    void* const object = *next;
-    const std::uint32_t index = span.index_of(object);
-    if (index == span.object_count) {
-      fatal_pointer("invalid free of ", object, ": it points into an object, not at its start");
-    }
-    std::uint64_t& word = span.free_bits[index / 64];
-    const std::uint64_t bit = std::uint64_t{1} << index % 64;
-    if ((word & bit) != 0) fatal_pointer("double free of ", object, ": the object is free already");
-    word |= bit;
-    first_word = std::min(first_word, index / 64);
-    ++next;
-  } while (next != end &&
-           static_cast<std::size_t>(static_cast<char*>(*next) - span.start) < span_bytes);
+/// Sets the bits of the objects from `objects` on that belong to the span: a word of the bitmap is
+/// written once for all that follow each other in it. \returns the first that does not, or `end`
+[[gnu::noinline]] void* const* CentralList::put_neighbours(Span& span, void* const* objects,
+                                                           void* const* end) const noexcept {
+  std::size_t index = index_in(span, *objects);
+  while (index < span.object_count) {
+    const std::size_t first = index & ~std::size_t{63};
+    const std::size_t count = std::min<std::size_t>(span.object_count - first, 64);
+    std::uint64_t word = span.free_bits[first / 64];
+    do {
+      set_bit(word, index, *objects);
+      if (++objects == end) {
+        index = span.object_count;
+        break;
+      }
+      index = index_in(span, *objects);
+    } while (index - first < count);
+    span.free_bits[first / 64] = word;
+    span.first_word = std::min(span.first_word, static_cast<std::uint32_t>(first / 64));
+  }
+  return objects;
+}
 
-  const auto put = static_cast<std::uint32_t>(next - objects);
-  span.first_word = first_word;
-  span.free_count += put;
-  free_ += put;
-  if (span.free_count == span.object_count) {
-    if (width_before != 0) unfile(span, width_before);
-    --span_count_;
-    free_ -= span.object_count;
-    spans_.destroy(span);
-    return next;
-  }
-  pending += static_cast<std::ptrdiff_t>(span.pending_bytes());
-  if (width_of(span) != width_before) {
-    if (width_before != 0) unfile(span, width_before);
-    file(span);
-  }
-  return next;
+/// Moves a span that had `free_before` free objects to the list for those it has now, or gives it
+/// back if it has them all; then nothing of it is pending any more.
+[[gnu::noinline]] void CentralList::refile(Span& span, std::uint32_t free_before,
+                                           std::ptrdiff_t& pending) noexcept {
+  if (free_before != 0) unfile(span, static_cast<unsigned>(std::bit_width(free_before)));
+  if (span.free_count != span.object_count) return file(span);
+  pending -= static_cast<std::ptrdiff_t>(span.pending_bytes());
+  --span_count_;
+  free_ -= span.object_count;
+  spans_.destroy(span);
 }
 
 std::size_t CentralList::release_holes(Spans which) noexcept {

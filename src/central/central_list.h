@@ -1,5 +1,8 @@
 #pragma once
 
+#include <strata/detail/bits.hpp>
+
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -29,7 +32,9 @@ class CentralList {
   };
 
   constexpr CentralList(unsigned size_class, SpanSource& spans) noexcept
-      : spans_(spans), size_class_(size_class) {}
+      : spans_(spans),
+        size_class_(size_class),
+        divider_(std::max(SizeClassMap::bytes_of(size_class), SizeClassMap::kGrain)) {}
   CentralList(const CentralList&) = delete;
   CentralList& operator=(const CentralList&) = delete;
 
@@ -70,8 +75,13 @@ class CentralList {
   Span* take_span_with_free_objects(std::ptrdiff_t& pending) noexcept;
   void count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept;
   Span& span_of(const void* object) const noexcept;
-  void* const* put_objects(Span& span, void* const* objects, void* const* end,
-                           std::ptrdiff_t& pending) noexcept;
+  /// The object of the span that starts at `p`; no index of one if none does, wherever `p` points.
+  std::size_t index_in(const Span& span, const void* p) const noexcept {
+    return divider_.quotient(reinterpret_cast<std::uintptr_t>(p) -
+                             reinterpret_cast<std::uintptr_t>(span.start));
+  }
+  void* const* put_neighbours(Span& span, void* const* objects, void* const* end) const noexcept;
+  void refile(Span& span, std::uint32_t free_before, std::ptrdiff_t& pending) noexcept;
   bool is_due(Span& span, Spans which) noexcept;
   void file(Span& span) noexcept;
   void unfile(Span& span, unsigned width) noexcept;
@@ -86,6 +96,7 @@ class CentralList {
   Lock lock_{LockRank::kCentralList};
   SpanSource& spans_;
   const unsigned size_class_;
+  const detail::ExactDivider divider_;  // by the class's size; of class 0 nothing is ever released
 
   // All below is guarded by lock_.
   std::uint32_t nonempty_ = 0;  // bit w: by_free_[w] has a span

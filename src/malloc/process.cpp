@@ -263,7 +263,10 @@ void* resize_large(void* p, std::size_t bytes) noexcept {
 
 [[gnu::noinline]] void* allocate_slowly(std::size_t bytes) noexcept {
   const unsigned size_class = SizeClassMap::class_of(bytes);
-  if (void* object = t_thread.pop_own(size_class)) return object;
+  if (void* object = t_thread.pop_own(size_class)) {
+    if (Span::tracks_fresh(SizeClassMap::bytes_of(size_class))) g_process.engine.take_fresh(object);
+    return object;
+  }
   return serve(size_class, {bytes, SizeClassMap::kGrain, false}).address;
 }
 

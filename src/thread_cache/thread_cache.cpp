@@ -11,9 +11,16 @@ namespace strata {
 
 static_assert(sizeof(ThreadCache) <= 2 * 4096, "a thread costs two small OS pages of bookkeeping");
 
-constexpr std::size_t ThreadCache::max_capacity(unsigned size_class) noexcept {
-  return std::clamp<std::size_t>(kMaxBinBytes / SizeClassMap::bytes_of(size_class), 1,
-                                 kMaxCapacity);
+std::size_t ThreadCache::max_capacity(unsigned size_class) noexcept {
+  static constexpr auto kCapacities = [] {
+    std::array<std::uint8_t, SizeClassMap::kCount> capacities{};
+    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+      const std::size_t objects = kMaxBinBytes / SizeClassMap::bytes_of(c);
+      capacities[c] = static_cast<std::uint8_t>(std::clamp<std::size_t>(objects, 1, kMaxCapacity));
+    }
+    return capacities;
+  }();
+  return kCapacities[size_class];
 }
 
 ThreadCache::ThreadCache(Central& central, CacheBudget& budget, MetadataArena& metadata) noexcept
@@ -37,7 +44,7 @@ void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
 /// Grows the bin and fills half of it. \returns false if it was not less than half full, or nothing
 /// came \pre bins_lock_ is held and the bin has no gaps
 bool ThreadCache::top_up(unsigned size_class) noexcept {
-  grow(size_class);
+  if (capacity(size_class) != max_capacity(size_class)) grow(size_class, budget_->share_bytes());
   const std::size_t wanted = (capacity(size_class) + 1) / 2;
   const std::size_t before = held(size_class);
   if (before >= wanted) return false;
@@ -53,12 +60,14 @@ bool ThreadCache::top_up(unsigned size_class) noexcept {
 void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
   LockGuard guard(bins_lock_);
   close_gaps(size_class);
-  if (tops_[size_class] != limits_[size_class]) {
-    // Gaps have made room, or the object is the latest one: the caller has excluded that.
-  } else if (capacity_bytes_ > kShrinkAbove * budget_->share_bytes()) {
-    shrink(size_class);
-  } else if (!grow(size_class)) {
-    flush(size_class, (capacity(size_class) + 1) / 2);
+  // Unless gaps have made room; that the object is the latest one the caller has excluded.
+  if (tops_[size_class] == limits_[size_class]) {
+    const std::size_t share = budget_->share_bytes();
+    if (capacity_bytes_ > kShrinkAbove * share) {
+      shrink(size_class);
+    } else if (!grow(size_class, share)) {
+      flush(size_class, (capacity(size_class) + 1) / 2);
+    }
   }
   if (!push(size_class, object)) central_->release(size_class, &object, 1);
 }
@@ -86,16 +95,16 @@ void ThreadCache::add_objects(Counts& counts) noexcept {
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) counts[c] += count_held(c);
 }
 
-/// Doubles the bin, if its class and the thread's share allow.
-bool ThreadCache::grow(unsigned size_class) noexcept {
+/// Doubles the bin, as far as its class and the thread's share allow. \returns false if they do not
+bool ThreadCache::grow(unsigned size_class, std::size_t share) noexcept {
   const std::size_t now = capacity(size_class);
   const std::size_t most = max_capacity(size_class);
-  std::size_t wanted = std::min(now == 0 ? kFirstCapacity : 2 * now + 1, most);
-  const std::size_t share = budget_->share_bytes();
-  const std::size_t object_bytes = SizeClassMap::bytes_of(size_class);
+  const auto left =
+      static_cast<std::uint32_t>(share > capacity_bytes_ ? share - capacity_bytes_ : 0);
+  const auto object_bytes = static_cast<std::uint32_t>(SizeClassMap::bytes_of(size_class));
   const std::size_t affordable =
-      share > capacity_bytes_ ? (share - capacity_bytes_) / object_bytes : 0;
-  wanted = std::min(wanted, now + affordable);
+      std::max(left / kBinPart, std::min(left, kSmallBinBytes)) / object_bytes;
+  const std::size_t wanted = std::min({now == 0 ? kFirstCapacity : 2 * now + 1, most, affordable});
   if (wanted <= now) return false;
   if (wanted >= slot_counts_[size_class] && !give_slots(size_class, std::bit_ceil(wanted + 1)))
     return false;

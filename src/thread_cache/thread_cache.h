@@ -35,13 +35,16 @@ class CacheBudget {
   void add_thread() noexcept { threads_.fetch_add(1, std::memory_order_relaxed); }
   void remove_thread() noexcept { threads_.fetch_sub(1, std::memory_order_relaxed); }
 
+  /// \returns  Below 4 GiB.
   std::size_t share_bytes() const noexcept {
-    const std::size_t threads = std::max<std::size_t>(threads_.load(std::memory_order_relaxed), 1);
     const std::size_t heap_share =
         is_pressed_.load(std::memory_order_relaxed)
             ? kPressedBytes
             : std::max(heap_.used_pages() * kPageBytes / kHeapShare, kLeastBytes);
-    return std::min(heap_share, most_bytes_) / threads;
+    // In 32 bits it takes a third of the time: all caches together get 4 GiB at the most.
+    const auto bytes =
+        static_cast<std::uint32_t>(std::min<std::size_t>({heap_share, most_bytes_, UINT32_MAX}));
+    return bytes / std::max(threads_.load(std::memory_order_relaxed), std::uint32_t{1});
   }
 
  private:
@@ -55,7 +58,7 @@ class CacheBudget {
   const PageHeap& heap_;
   std::size_t most_bytes_;
   // Hints: relaxed, nothing is ordered by them.
-  std::atomic<std::size_t> threads_{0};
+  std::atomic<std::uint32_t> threads_{0};
   std::atomic<bool> is_pressed_{false};
 };
 
@@ -111,6 +114,11 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   static constexpr std::size_t kMaxCapacity = 255;
   // Chosen: what one class of one thread may hold; half of it travels as a batch.
   static constexpr std::size_t kMaxBinBytes = 64 * 1024;
+  // Chosen: a bin grows to this part of what its thread's share has left, or to this size as long
+  // as there is anything left. Who came first would have the whole share otherwise, and an object
+  // of 32 KiB is worth less than bins of small ones (docs/decisions/0004).
+  static constexpr std::uint32_t kBinPart = 4;
+  static constexpr std::uint32_t kSmallBinBytes = 1024;
   // Chosen: the share moves with the heap; a bin that gave way each time would flush and fill in
   // turn.
   static constexpr std::size_t kShrinkAbove = 2;
@@ -118,7 +126,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // two 4-KiB pages.
   static constexpr std::size_t kInlineSlots = 638;
 
-  static constexpr std::size_t max_capacity(unsigned size_class) noexcept;
+  static std::size_t max_capacity(unsigned size_class) noexcept;
 
   /// While it lives, the bin looks empty and full to the thread's hot path, which only a signal
   /// handler can be on: it allocates from elsewhere, and what is being moved stays whole.
@@ -157,7 +165,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
     return static_cast<std::size_t>(tops_[size_class] - bases_[size_class]);
   }
   bool top_up(unsigned size_class) noexcept;
-  bool grow(unsigned size_class) noexcept;
+  bool grow(unsigned size_class, std::size_t share) noexcept;
   void shrink(unsigned size_class) noexcept;
   bool give_slots(unsigned size_class, std::size_t count) noexcept;
   void flush(unsigned size_class, std::size_t count) noexcept;

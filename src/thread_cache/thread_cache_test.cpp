@@ -200,6 +200,16 @@ TEST_F(ThreadCacheTest, AWorkingSetThatPassesStaysInTheCache) {
   cache->flush_all();
 }
 
+TEST_F(ThreadCacheTest, AnObjectOfAnyClassStaysInTheCacheOfAThreadThatIsAlone) {
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    auto cache = make_cache();
+    deallocate_into(*cache, c, allocate_from(*cache, c));
+    EXPECT_GE(cache->count_objects(c), 1u) << "class " << c;
+    cache->flush_all();
+    budget.remove_thread();
+  }
+}
+
 TEST_F(ThreadCacheTest, HoldsNoMoreThanTheBudgetHoweverMuchIsFreed) {
   CacheBudget small(space.heap, 100'000);
   small.add_thread();
@@ -213,6 +223,28 @@ TEST_F(ThreadCacheTest, HoldsNoMoreThanTheBudgetHoweverMuchIsFreed) {
     for (void* object : objects[c]) deallocate_into(cache, c, object);
     ASSERT_LE(held_bytes(cache), 100'000u);
   }
+  cache.flush_all();
+}
+
+/// A share that the first bins to come had taken whole would send every object of the others the
+/// slow way.
+TEST_F(ThreadCacheTest, BinsOfLargeObjectsLeaveShareForThoseOfSmallOnes) {
+  CacheBudget small(space.heap, 64 * 1024);
+  small.add_thread();
+  ThreadCache cache(*central, small, space.metadata);
+  std::vector<void*> objects(8);
+  const auto use = [&](unsigned c) {
+    for (int round = 0; round < 4; ++round) {
+      for (void*& object : objects) object = allocate_from(cache, c);
+      for (void* object : objects) deallocate_into(cache, c, object);
+    }
+  };
+  for (const std::size_t bytes : {32768u, 16384u, 8192u, 4096u}) use(SizeClassMap::class_of(bytes));
+  for (unsigned c = 1; c <= 16; ++c) {
+    use(c);
+    EXPECT_GE(cache.count_objects(c), 4u) << "class " << c;
+  }
+  EXPECT_LE(cache.capacity_bytes(), 64u * 1024);
   cache.flush_all();
 }
 

@@ -40,6 +40,19 @@ TEST_P(CallocOfReusedMemory, IsZero) {
   }
 }
 
+TEST_P(CallocOfReusedMemory, IsZeroWhereMallocHandedItOutFirst) {
+  const std::size_t bytes = GetParam();
+  malloc_trim(0);
+  std::vector<void*> blocks(bytes < 100'000 ? 64 : 8);
+  for (void*& p : blocks) std::memset(p = malloc(bytes), 0xab, bytes);
+  for (void* p : blocks) free(p);
+  for (void*& p : blocks) {
+    p = calloc(bytes, 1);
+    ASSERT_TRUE(is_zero(p, bytes));
+  }
+  for (void* p : blocks) free(p);
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, CallocOfReusedMemory,
                          testing::Values(1, 16, 100, 1024, 5000, 65'536, 131'072, 131'073, 300'000,
                                          1'048'576, 1'048'577, 3'000'000, 40'000'000));
