@@ -90,8 +90,14 @@ function(strata_discover_tests name)
   cmake_parse_arguments(arg "" "TIMEOUT;TEST_PREFIX" "ENVIRONMENT" ${ARGN})
   if(NOT CMAKE_CROSSCOMPILING_EMULATOR)
     set(properties TIMEOUT ${arg_TIMEOUT})
-    if(arg_ENVIRONMENT) # one variable: a list does not pass
-      list(APPEND properties ENVIRONMENT "${arg_ENVIRONMENT}")
+    # Two variables at the most, each a property's only one: a list does not pass.
+    list(POP_FRONT arg_ENVIRONMENT first second)
+    if(first)
+      list(APPEND properties ENVIRONMENT "${first}")
+    endif()
+    if(second)
+      string(REPLACE "=" "=set:" second "${second}")
+      list(APPEND properties ENVIRONMENT_MODIFICATION "${second}")
     endif()
     gtest_discover_tests(
       ${name}

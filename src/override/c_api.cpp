@@ -7,24 +7,16 @@
 
 #include <cstring>
 
-#include "malloc/guard_watcher.h"
 #include "malloc/process.h"
-#include "malloc/profile_options.h"
 #include "os/process.h"
+#include "override/start.h"
 
 #define STRATA_ALIAS(function) \
   __attribute__((alias(#function), visibility("default"), copy(function)))
 
 namespace {
 
-/// The malloc's fork handlers lock it last and unlock it first if they are the first registered:
-/// then those of the program may allocate. So it is made ready before any constructor of the
-/// program.
-[[gnu::constructor(101)]] void start_before_the_program() noexcept {
-  strata::deallocate(strata::allocate(1));
-  strata::start_guards_of_options();
-  strata::start_profile_of_options();
-}
+[[gnu::used]] void (*const g_start)() noexcept = strata::start_before_the_program;
 
 bool is_power_of_two(std::size_t value) noexcept {
   return value != 0 && (value & (value - 1)) == 0;
