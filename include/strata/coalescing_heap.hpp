@@ -136,8 +136,11 @@ class CoalescingHeap {
   std::uint32_t find(std::uint32_t bin) const noexcept;
   std::uint32_t find_above(std::uint32_t word) const noexcept;
   void* allocate_untabled(std::size_t bytes) noexcept;
+  std::uint32_t allocate_several(std::size_t bytes, void** blocks, std::uint32_t count) noexcept;
+  void deallocate_joined(void* first, std::uint32_t granules, std::uint32_t count) noexcept;
   template <typename Request>
   void* serve(std::uint32_t granules, const Request& request) noexcept;
+  void* take_whole(std::uint32_t index, std::uint32_t granules) noexcept;
   void link(FreeBlock* block, std::uint32_t index, std::uint32_t granules) noexcept;
   void unlink(std::uint32_t index, std::uint32_t granules) noexcept;
   void clear_bit(std::uint32_t bin, bool is_empty) noexcept;

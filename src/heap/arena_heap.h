@@ -121,8 +121,20 @@ class alignas(64) ArenaHeap {
 
   // Under the lock.
   void* carve(std::size_t bytes, std::size_t alignment) noexcept;
+  std::uint32_t carve_several(std::size_t bytes, void** blocks, std::uint32_t count) noexcept;
   void give_back(HeapArena& arena, void* block) noexcept;
-  void put_back(FreedBlock* block, std::uint32_t granules) noexcept;
+  void note_freed(HeapArena& arena) noexcept;
+
+  /// Blocks that were cached or travelling, on their way back into the arenas: neighbours, which
+  /// were often freed together, go as one.
+  struct Joined {
+    char* first = nullptr;  // the user's bytes of the lowest
+    std::size_t bytes = 0;  // of all, tags included
+    std::uint32_t count = 0;
+  };
+  void put_back(FreedBlock* block, std::uint32_t granules, Joined& joined) noexcept;
+  void put_back(Joined& joined) noexcept;
+
   void take_in() noexcept {
     take_in([](FreedBlock*, std::uint32_t) { return false; });
   }
@@ -187,13 +199,15 @@ template <typename Keep>
 void ArenaHeap::take_in(Keep keep) noexcept {
   if (received_.load(std::memory_order_relaxed) == nullptr) return;
   FreedBlock* block = received_.exchange(nullptr, std::memory_order_acquire);
+  Joined joined;
   while (block != nullptr) {
     FreedBlock* next = block->checked_next();
     const std::uint32_t granules = granules_in_state(block, BlockState::kTravelling);
     taken_in_bytes_.add(std::size_t{granules} * BlockTag::kGranuleBytes - BlockTag::kBytes);
-    if (!keep(block, granules)) put_back(block, granules);
+    if (!keep(block, granules)) put_back(block, granules, joined);
     block = next;
   }
+  put_back(joined);
 }
 
 }  // namespace strata

@@ -103,7 +103,7 @@ void CoalescingHeap::check_invariants() const noexcept {
       STRATA_INVARIANT(is_free(block->state()), "a bin lists a live block");
       STRATA_INVARIANT(size_bins::bin_of(block->granules()) == number,
                        "a free block is in another size's bin");
-      STRATA_INVARIANT(block->previous == previous, "a bin's list is broken");
+      STRATA_INVARIANT(previous == 0 || block->previous == previous, "a bin's list is broken");
       previous = one;
       ++listed;
       STRATA_INVARIANT(listed <= free, "the bins list more than the free blocks");

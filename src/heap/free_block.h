@@ -15,7 +15,7 @@ namespace strata {
 struct CoalescingHeap::FreeBlock {
   BlockTag tag;
   std::uint32_t next;      // in the list of its bin; 0 ends it
-  std::uint32_t previous;  // 0 in the head
+  std::uint32_t previous;  // anything in the head, but no number beyond the region while in a list
 
   std::uint32_t granules() const noexcept { return tag.load_size() >> 1; }
   bool has_free_previous() const noexcept { return (tag.load_size() & 1) != 0; }
