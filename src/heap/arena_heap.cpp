@@ -35,11 +35,6 @@ ArenaHeap::ArenaHeap(HeapInstance& instance, std::uint32_t number, bool is_share
       is_shared_(is_shared),
       arena_mask_(instance.arena_mask()) {}
 
-void ArenaHeap::die_of_overflow(const void* block) noexcept {
-  fatal_pointer("overwritten tag in front of ", block,
-                ": the block before it was written beyond its end");
-}
-
 void ArenaHeap::die_of_not_live(const HeapArena& arena, const void* block) noexcept {
   if (!may_start_in(arena, block)) {
     fatal_pointer("foreign pointer ", block, ": no block of these thread heaps starts there");
@@ -168,7 +163,7 @@ void ArenaHeap::shed(std::size_t kept) noexcept {
 void ArenaHeap::release(HeapArena* arena) noexcept {
   held_bytes_ -= arena->bytes;
   if (recent_arena_.load(std::memory_order_relaxed) == address_of(arena)) {
-    recent_arena_.store(0, std::memory_order_relaxed);
+    recent_arena_.store(kNoArena, std::memory_order_relaxed);
   }
   instance_.unmap_arena(*arena);
 }

@@ -8,6 +8,7 @@
 
 #include "base/lock.h"
 #include "heap/block_tag.h"
+#include "heap/free_block.h"
 
 namespace strata {
 
@@ -115,7 +116,7 @@ class alignas(64) ArenaHeap {
     const BlockTag* tag = BlockTag::of(block);
     const std::uint32_t granules = tag->load_size() >> 1;
     if (tag->load_seal() != tag->seal_for(granules, state)) [[unlikely]]
-      die_of_overflow(block);
+      die_of_overflow(tag);
     return granules;
   }
 
@@ -164,9 +165,10 @@ class alignas(64) ArenaHeap {
   Counter peak_bytes_;
 
   /// The arena that the owner used last: a block in it needs no search. Cleared by the pass that
-  /// unmaps it; relaxed, because it only answers "is this address an arena of the instance", which
-  /// holds for every address that was stored and not cleared.
-  std::atomic<std::uintptr_t> recent_arena_{0};
+  /// unmaps it; relaxed, because it only answers "is this address an arena of this heap", which
+  /// holds for every address that was stored and not cleared. No address rounds down to kNoArena.
+  static constexpr std::uintptr_t kNoArena = 1;
+  std::atomic<std::uintptr_t> recent_arena_{kNoArena};
 
   // Guarded by the lock.
   alignas(64) Lock lock_{LockRank::kThreadHeap};
@@ -190,7 +192,6 @@ class alignas(64) ArenaHeap {
            offset - sizeof(HeapArena) < arena.bytes - sizeof(HeapArena);
   }
   [[noreturn]] static void die_of_not_live(const HeapArena& arena, const void* block) noexcept;
-  [[noreturn]] static void die_of_overflow(const void* block) noexcept;
   void release(HeapArena* arena) noexcept;
   void become_dirty() noexcept;
 };

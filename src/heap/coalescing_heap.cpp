@@ -14,15 +14,15 @@ namespace {
 
 constexpr std::size_t kGranule = BlockTag::kGranuleBytes;
 
-[[noreturn]] void die_of_write_after_free(const BlockTag* tag) noexcept {
+}  // namespace
+
+void die_of_write_after_free(const BlockTag* tag) noexcept {
   fatal_pointer("write after free: the links of the free block ", tag + 1, " were overwritten");
 }
-[[noreturn]] void die_of_overflow(const BlockTag* tag) noexcept {
+void die_of_overflow(const BlockTag* tag) noexcept {
   fatal_pointer("overwritten tag in front of ", tag + 1,
                 ": the block before it was written beyond its end");
 }
-
-}  // namespace
 
 CoalescingHeap::CoalescingHeap(std::size_t bytes) noexcept
     : CoalescingHeap(bytes, os::kernel_pages()) {}

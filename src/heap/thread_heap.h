@@ -134,6 +134,7 @@ class ThreadHeap final : public ArenaHeap {
   }
 
   void* allocate_slowly(std::size_t bytes, std::size_t alignment) noexcept;
+  void* place(std::size_t bytes, std::size_t alignment) noexcept;
   void deallocate_elsewhere(void* block) noexcept;
   void deallocate_uncached(HeapArena& arena, void* block) noexcept;
   void note_own_peak() noexcept;

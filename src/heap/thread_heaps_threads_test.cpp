@@ -123,6 +123,48 @@ TEST(ThreadHeaps, TenThousandShortThreadsUseTheMemoryOfAFew) {
   heaps.check_invariants();
 }
 
+TEST(ThreadHeaps, ThreadsThatComeAndGoFreeEachOthersBlocksWhileTheirHeapsAreAdopted) {
+  ThreadHeaps::Options options = small_arenas();
+  options.reclaims = true;
+  options.reclaim_delay_ms = 0;
+  ThreadHeaps heaps(options);
+  std::vector<std::atomic<unsigned char*>> slots(128);
+  const std::uint64_t base = seed();
+  const auto short_thread = [&](std::uint64_t number) {
+    std::mt19937_64 random(base + number);
+    for (int i = 0; i < 300; ++i) {
+      const std::size_t bytes = 2 + random() % (random() % 10 == 0 ? 5000 : 300);
+      auto* block = static_cast<unsigned char*>(heaps.allocate(bytes));
+      ASSERT_NE(block, nullptr);
+      block[0] = static_cast<unsigned char>(bytes % 251);
+      block[1] = static_cast<unsigned char>(block[0] ^ 0x5a);
+      unsigned char* old =
+          slots[random() % slots.size()].exchange(block, std::memory_order_acq_rel);
+      if (old == nullptr) continue;
+      ASSERT_EQ(old[1], old[0] ^ 0x5a);
+      heaps.deallocate(old);
+    }
+  };
+  std::barrier gate(3);
+  std::vector<std::thread> starters;
+  for (std::uint64_t s = 0; s < 3; ++s) {
+    starters.emplace_back([&, s] {
+      gate.arrive_and_wait();
+      for (std::uint64_t i = 0; i < (kIsSanitized ? 40 : 200); ++i) {
+        in_thread([&] { short_thread(s * 1000 + i); });
+      }
+    });
+  }
+  for (auto& starter : starters) starter.join();
+  EXPECT_LE(heaps.statistics().heaps, 3u);
+  EXPECT_GT(heaps.statistics().remote_frees, 0u);
+  for (auto& slot : slots) heaps.deallocate(slot.load());
+  EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
+  EXPECT_EQ(heaps.statistics().frees, heaps.statistics().allocations);
+  heaps.reclaim_now();
+  EXPECT_EQ(heaps.statistics().held_bytes, 0u);
+}
+
 TEST(ThreadHeaps, NothingStaysInTheCacheOrOutboxOfAnEndedThread) {
   ThreadHeaps heaps(small_arenas());
   void* mine = heaps.allocate(100);
@@ -146,7 +188,7 @@ TEST(ThreadHeaps, ABlockFreedByALaterExitHookOfItsThreadIsNotLost) {
     heaps.deallocate(block);
   }));
   for (int i = 0; i < 20; ++i) {
-    in_thread([&] { os::set_thread_value(key, heaps.allocate(64)); });
+    in_thread([&] { EXPECT_TRUE(os::set_thread_value(key, heaps.allocate(64))); });
   }
   EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
   EXPECT_LE(heaps.statistics().heaps, 3u);
