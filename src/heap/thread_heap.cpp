@@ -167,8 +167,6 @@ void ThreadHeap::deallocate_elsewhere(void* block) noexcept {
   frees_.add(1, std::memory_order_release);
   freed_elsewhere_bytes_.add(user_bytes(granules), std::memory_order_release);
   if (arena.heap.is_shared()) {
-    // The tag behind is as cold as this one was; it arrives while the lock is taken.
-    __builtin_prefetch(static_cast<char*>(block) + user_bytes(granules), 1);
     static_cast<SharedHeap&>(arena.heap).deallocate(arena, block, granules);
   } else {
     send(granules, arena.heap, block);
