@@ -40,16 +40,16 @@ class CoalescingHeap {
   static constexpr std::size_t kGranuleBytes = 16;   ///< sizes of blocks are multiples of it
   static constexpr std::size_t kHeaderBytes = 8;     ///< in front of every block
   static constexpr std::size_t kMinBlockBytes = 32;  ///< tag included
-  static constexpr std::size_t kMaxRegionBytes = std::size_t{1} << 34;  ///< more is left unused
+  static constexpr std::size_t kMaxRegionBytes = std::size_t{1} << 34;
 
   /// Reserves a region of `bytes`, rounded up to OS pages, from the kernel or from `pages`; memory
-  /// is used only as it is touched. If the region cannot be had, capacity_bytes() is 0 and every
-  /// request fails.
+  /// is used only as it is touched. If the region cannot be had, or is larger than kMaxRegionBytes,
+  /// capacity_bytes() is 0 and every request fails.
   explicit CoalescingHeap(std::size_t bytes) noexcept;
   CoalescingHeap(std::size_t bytes, os::PageSource& pages) noexcept;
 
-  /// Manages the caller's memory, of any alignment, which must outlive this object. A region too
-  /// small for one block gives a heap of capacity 0.
+  /// Manages the caller's memory, of any alignment, which must outlive this object; what is beyond
+  /// kMaxRegionBytes is left unused. A region too small for one block gives a heap of capacity 0.
   CoalescingHeap(void* region, std::size_t bytes) noexcept;
 
   /// Gives back what it reserved. Blocks still in use are simply gone.

@@ -6,6 +6,7 @@
 #include <barrier>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <random>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "heap/heap_support_test.h"
+#include "os/emulation.h"
 #include "os/fake_page_source.h"
 #include "os/process.h"
 
@@ -244,6 +246,38 @@ TEST(ThreadHeaps, HasNoBackgroundThreadUnlessAskedFor) {
   heaps.deallocate(heaps.allocate(500'000));
   EXPECT_FALSE(heaps.has_reclaimer());
   EXPECT_EQ(heaps.statistics().held_bytes, kMiB);
+}
+
+/// Of this process, as the kernel counts them: a joined one may be among them for a moment.
+int threads_now() {
+  return static_cast<int>(std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                                        std::filesystem::directory_iterator()));
+}
+
+TEST(ThreadHeaps, OnlyAReclaimingInstanceHasAThreadAndItGoesWithTheInstance) {
+  if (os::kIsEmulated) GTEST_SKIP() << "the emulator has threads of its own";
+  in_thread([] {});  // a sanitizer has started its own by now
+  const int before = threads_now();
+  const auto use = [](ThreadHeaps& heaps) {
+    void* blocks[20];
+    for (void*& block : blocks) block = heaps.allocate(100'000);
+    for (void* block : blocks) heaps.deallocate(block);
+    heaps.reclaim_now();
+  };
+  {
+    ThreadHeaps heaps(small_arenas());
+    use(heaps);
+    EXPECT_LE(threads_now(), before);
+  }
+  {
+    ThreadHeaps::Options options = small_arenas();
+    options.reclaims = true;
+    ThreadHeaps heaps(options);
+    EXPECT_LE(threads_now(), before);
+    use(heaps);
+    EXPECT_TRUE(heaps.has_reclaimer());
+  }
+  wait_until([&] { return threads_now() <= before; });
 }
 
 TEST(ThreadHeaps, StartsItsReclaimerOnlyWhenThereIsSomethingToReturn) {

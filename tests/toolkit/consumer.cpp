@@ -14,5 +14,9 @@ int main() {
     return 3;
   } catch (const std::invalid_argument&) {
   }
+  strata::ThreadHeaps heaps;
+  strata::MemoryResource<strata::ThreadHeaps> resource(heaps);
+  resource.deallocate(resource.allocate(100), 100);
+  if (heaps.statistics().allocations != 1 || heaps.statistics().frees != 1) return 4;
   std::puts("consumer ok");
 }
