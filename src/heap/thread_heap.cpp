@@ -71,10 +71,11 @@ bool ThreadHeap::refill(Cache& cache) noexcept {
   return cache.head != nullptr;
 }
 
-/// The newer list is full: it becomes the older one.
-void ThreadHeap::make_room(Cache& cache) noexcept {
+/// The newer list becomes the older one.
+void ThreadHeap::push_into_full(Cache& cache, void* block, std::uint32_t granules) noexcept {
   spill(std::exchange(cache.second, std::exchange(cache.head, nullptr)));
   cache.count = 0;
+  push(cache, block, granules);
 }
 
 /// Back into the arenas.
@@ -97,10 +98,11 @@ void ThreadHeap::empty(Cache& cache) noexcept {
 
 // --- the owner's operations ----------------------------------------------------------------------
 
-/// Perhaps a peak.
-void ThreadHeap::note_own_peak() noexcept {
+/// Perhaps a peak; passes the block on, so that its caller has nothing to keep.
+void* ThreadHeap::note_own_peak(void* block) noexcept {
   note_peak();
   peak_line_ = peak_bytes_.get() + taken_in_bytes_.get();
+  return block;
 }
 
 void* ThreadHeap::allocate_slowly(std::size_t bytes, std::size_t alignment) noexcept {
@@ -152,7 +154,7 @@ void* ThreadHeap::allocate_from_arenas(std::size_t bytes, std::size_t alignment)
   }
   recent_arena_.store(address_of(block) & ~arena_mask_, std::memory_order_relaxed);
   count_allocation(user_bytes(BlockTag::of(block)->load_size() >> 1));
-  return block;
+  return note_own_peak(block);
 }
 
 void ThreadHeap::deallocate_elsewhere(void* block) noexcept {
@@ -209,7 +211,7 @@ bool ThreadHeap::resize(HeapArena& arena, void* block, std::size_t held,
   if (held <= max_small_ || !arena.blocks.resize_in_place(block, bytes)) return false;
   returned_bytes_.add(held, std::memory_order_release);
   placed_bytes_.add(user_bytes(BlockTag::of(block)->load_size() >> 1));
-  note_own_peak();
+  note_own_peak(block);
   note_dirty();
   return true;
 }

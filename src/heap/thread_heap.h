@@ -106,6 +106,8 @@ class ThreadHeap final : public ArenaHeap {
     --cache.count;
     BlockTag::of(block)->set_state(granules, BlockState::kLive);
     count_allocation(user_bytes(granules));
+    if (is_above_peak_line()) [[unlikely]]
+      return note_own_peak(block);
     return block;
   }
   /// Into a list that is not full.
@@ -124,22 +126,24 @@ class ThreadHeap final : public ArenaHeap {
     if (bin == kNoBin) return deallocate_uncached(arena, block);
     Cache& cache = caches_[bin];
     if (cache.count == kHalf) [[unlikely]]
-      make_room(cache);
+      return push_into_full(cache, block, granules);
     push(cache, block, granules);
   }
   void count_allocation(std::size_t bytes) noexcept {
     allocations_.add(1);
     placed_bytes_.add(bytes);
-    if (placed_bytes_.get() - returned_bytes_.get() > peak_line_) note_own_peak();
+  }
+  bool is_above_peak_line() const noexcept {
+    return placed_bytes_.get() - returned_bytes_.get() > peak_line_;
   }
 
   void* allocate_slowly(std::size_t bytes, std::size_t alignment) noexcept;
   void* place(std::size_t bytes, std::size_t alignment) noexcept;
   void deallocate_elsewhere(void* block) noexcept;
   void deallocate_uncached(HeapArena& arena, void* block) noexcept;
-  void note_own_peak() noexcept;
+  void* note_own_peak(void* block) noexcept;
   bool refill(Cache& cache) noexcept;
-  void make_room(Cache& cache) noexcept;
+  void push_into_full(Cache& cache, void* block, std::uint32_t granules) noexcept;
   void spill(FreedBlock* list) noexcept;
   void empty(Cache& cache) noexcept;
   void* allocate_from_arenas(std::size_t bytes, std::size_t alignment) noexcept;
