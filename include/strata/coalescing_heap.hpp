@@ -40,16 +40,16 @@ class CoalescingHeap {
   static constexpr std::size_t kGranuleBytes = 16;   ///< sizes of blocks are multiples of it
   static constexpr std::size_t kHeaderBytes = 8;     ///< in front of every block
   static constexpr std::size_t kMinBlockBytes = 32;  ///< tag included
-  static constexpr std::size_t kMaxRegionBytes = std::size_t{1} << 34;  ///< more is left unused
+  static constexpr std::size_t kMaxRegionBytes = std::size_t{1} << 34;
 
   /// Reserves a region of `bytes`, rounded up to OS pages, from the kernel or from `pages`; memory
-  /// is used only as it is touched. If the region cannot be had, capacity_bytes() is 0 and every
-  /// request fails.
+  /// is used only as it is touched. If the region cannot be had, or is larger than kMaxRegionBytes,
+  /// capacity_bytes() is 0 and every request fails.
   explicit CoalescingHeap(std::size_t bytes) noexcept;
   CoalescingHeap(std::size_t bytes, os::PageSource& pages) noexcept;
 
-  /// Manages the caller's memory, of any alignment, which must outlive this object. A region too
-  /// small for one block gives a heap of capacity 0.
+  /// Manages the caller's memory, of any alignment, which must outlive this object; what is beyond
+  /// kMaxRegionBytes is left unused. A region too small for one block gives a heap of capacity 0.
   CoalescingHeap(void* region, std::size_t bytes) noexcept;
 
   /// Gives back what it reserved. Blocks still in use are simply gone.
@@ -136,8 +136,11 @@ class CoalescingHeap {
   std::uint32_t find(std::uint32_t bin) const noexcept;
   std::uint32_t find_above(std::uint32_t word) const noexcept;
   void* allocate_untabled(std::size_t bytes) noexcept;
+  std::uint32_t allocate_several(std::size_t bytes, void** blocks, std::uint32_t count) noexcept;
+  void deallocate_joined(void* first, std::uint32_t granules, std::uint32_t count) noexcept;
   template <typename Request>
   void* serve(std::uint32_t granules, const Request& request) noexcept;
+  void* take_whole(std::uint32_t index, std::uint32_t granules) noexcept;
   void link(FreeBlock* block, std::uint32_t index, std::uint32_t granules) noexcept;
   void unlink(std::uint32_t index, std::uint32_t granules) noexcept;
   void clear_bit(std::uint32_t bin, bool is_empty) noexcept;

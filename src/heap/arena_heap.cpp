@@ -35,11 +35,6 @@ ArenaHeap::ArenaHeap(HeapInstance& instance, std::uint32_t number, bool is_share
       is_shared_(is_shared),
       arena_mask_(instance.arena_mask()) {}
 
-void ArenaHeap::die_of_overflow(const void* block) noexcept {
-  fatal_pointer("overwritten tag in front of ", block,
-                ": the block before it was written beyond its end");
-}
-
 void ArenaHeap::die_of_not_live(const HeapArena& arena, const void* block) noexcept {
   if (!may_start_in(arena, block)) {
     fatal_pointer("foreign pointer ", block, ": no block of these thread heaps starts there");
@@ -71,17 +66,47 @@ void* ArenaHeap::carve(std::size_t bytes, std::size_t alignment) noexcept {
   return arena->blocks.allocate(bytes, alignment);
 }
 
+/// As many as `count`, out of one arena; bytes as for CoalescingHeap::allocate_several().
+std::uint32_t ArenaHeap::carve_several(std::size_t bytes, void** blocks,
+                                       std::uint32_t count) noexcept {
+  blocks[0] = carve(bytes, BlockTag::kGranuleBytes);
+  if (blocks[0] == nullptr) return 0;
+  return 1 + arena_under(blocks[0]).blocks.allocate_several(bytes, blocks + 1, count - 1);
+}
+
 /// Into an arena of this heap.
 void ArenaHeap::give_back(HeapArena& arena, void* block) noexcept {
   arena.blocks.deallocate(block);
+  note_freed(arena);
+}
+
+void ArenaHeap::note_freed(HeapArena& arena) noexcept {
   arena.refused_bytes = SIZE_MAX;
   note_dirty();
 }
 
-/// A block that was cached or travelling.
-void ArenaHeap::put_back(FreedBlock* block, std::uint32_t granules) noexcept {
-  BlockTag::of(block)->set_state(granules, BlockState::kLive);
-  give_back(arena_under(block), block);
+/// The block joins those before it if it is a neighbour, or sends them off and begins anew.
+void ArenaHeap::put_back(FreedBlock* block, std::uint32_t granules, Joined& joined) noexcept {
+  auto* first = reinterpret_cast<char*>(block);
+  const std::size_t bytes = std::size_t{granules} * BlockTag::kGranuleBytes;
+  if (joined.first == first + bytes) {
+    joined.first = first;
+  } else if (joined.first + joined.bytes != first) {
+    put_back(joined);
+    joined.first = first;
+  }
+  joined.bytes += bytes;
+  ++joined.count;
+}
+
+void ArenaHeap::put_back(Joined& joined) noexcept {
+  if (joined.count == 0) return;
+  HeapArena& arena = arena_under(joined.first);
+  arena.blocks.deallocate_joined(joined.first,
+                                 static_cast<std::uint32_t>(joined.bytes / BlockTag::kGranuleBytes),
+                                 joined.count);
+  note_freed(arena);
+  joined = {};
 }
 
 void ArenaHeap::receive(FreedBlock* first, FreedBlock* last) noexcept {
@@ -138,7 +163,7 @@ void ArenaHeap::shed(std::size_t kept) noexcept {
 void ArenaHeap::release(HeapArena* arena) noexcept {
   held_bytes_ -= arena->bytes;
   if (recent_arena_.load(std::memory_order_relaxed) == address_of(arena)) {
-    recent_arena_.store(0, std::memory_order_relaxed);
+    recent_arena_.store(kNoArena, std::memory_order_relaxed);
   }
   instance_.unmap_arena(*arena);
 }

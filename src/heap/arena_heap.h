@@ -8,6 +8,7 @@
 
 #include "base/lock.h"
 #include "heap/block_tag.h"
+#include "heap/free_block.h"
 
 namespace strata {
 
@@ -115,14 +116,26 @@ class alignas(64) ArenaHeap {
     const BlockTag* tag = BlockTag::of(block);
     const std::uint32_t granules = tag->load_size() >> 1;
     if (tag->load_seal() != tag->seal_for(granules, state)) [[unlikely]]
-      die_of_overflow(block);
+      die_of_overflow(tag);
     return granules;
   }
 
   // Under the lock.
   void* carve(std::size_t bytes, std::size_t alignment) noexcept;
+  std::uint32_t carve_several(std::size_t bytes, void** blocks, std::uint32_t count) noexcept;
   void give_back(HeapArena& arena, void* block) noexcept;
-  void put_back(FreedBlock* block, std::uint32_t granules) noexcept;
+  void note_freed(HeapArena& arena) noexcept;
+
+  /// Blocks that were cached or travelling, on their way back into the arenas: neighbours, which
+  /// were often freed together, go as one.
+  struct Joined {
+    char* first = nullptr;  // the user's bytes of the lowest
+    std::size_t bytes = 0;  // of all, tags included
+    std::uint32_t count = 0;
+  };
+  void put_back(FreedBlock* block, std::uint32_t granules, Joined& joined) noexcept;
+  void put_back(Joined& joined) noexcept;
+
   void take_in() noexcept {
     take_in([](FreedBlock*, std::uint32_t) { return false; });
   }
@@ -152,9 +165,10 @@ class alignas(64) ArenaHeap {
   Counter peak_bytes_;
 
   /// The arena that the owner used last: a block in it needs no search. Cleared by the pass that
-  /// unmaps it; relaxed, because it only answers "is this address an arena of the instance", which
-  /// holds for every address that was stored and not cleared.
-  std::atomic<std::uintptr_t> recent_arena_{0};
+  /// unmaps it; relaxed, because it only answers "is this address an arena of this heap", which
+  /// holds for every address that was stored and not cleared. No address rounds down to kNoArena.
+  static constexpr std::uintptr_t kNoArena = 1;
+  std::atomic<std::uintptr_t> recent_arena_{kNoArena};
 
   // Guarded by the lock.
   alignas(64) Lock lock_{LockRank::kThreadHeap};
@@ -178,7 +192,6 @@ class alignas(64) ArenaHeap {
            offset - sizeof(HeapArena) < arena.bytes - sizeof(HeapArena);
   }
   [[noreturn]] static void die_of_not_live(const HeapArena& arena, const void* block) noexcept;
-  [[noreturn]] static void die_of_overflow(const void* block) noexcept;
   void release(HeapArena* arena) noexcept;
   void become_dirty() noexcept;
 };
@@ -187,13 +200,15 @@ template <typename Keep>
 void ArenaHeap::take_in(Keep keep) noexcept {
   if (received_.load(std::memory_order_relaxed) == nullptr) return;
   FreedBlock* block = received_.exchange(nullptr, std::memory_order_acquire);
+  Joined joined;
   while (block != nullptr) {
     FreedBlock* next = block->checked_next();
     const std::uint32_t granules = granules_in_state(block, BlockState::kTravelling);
     taken_in_bytes_.add(std::size_t{granules} * BlockTag::kGranuleBytes - BlockTag::kBytes);
-    if (!keep(block, granules)) put_back(block, granules);
+    if (!keep(block, granules)) put_back(block, granules, joined);
     block = next;
   }
+  put_back(joined);
 }
 
 }  // namespace strata

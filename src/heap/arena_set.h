@@ -7,7 +7,8 @@
 namespace strata {
 
 /// Start addresses of arenas, so that a pointer's arena can be known for ours before its memory is
-/// read. A hash table with linear probing; an erased place is marked and used again.
+/// read. A hash table with linear probing; an erased place is marked and used again, and emptied
+/// when no search goes on behind it, so that searches stay short however many arenas come and go.
 /// \threads  contains(): any number at once, without a lock. insert(), erase(): one at a time.
 class ArenaSet {
  public:
@@ -29,8 +30,8 @@ class ArenaSet {
     for (std::size_t i = hash(arena), n = 0; n < kPlaces; i = (i + 1) % kPlaces, ++n) {
       // acquire pairs with the release in insert(): who finds an arena sees its header.
       const std::uintptr_t found = places[i].load(std::memory_order_acquire);
+      if (found == 0) return false;  // first, for an address may round down to 0
       if (found == arena) return true;
-      if (found == 0) return false;
     }
     return false;
   }
@@ -52,6 +53,11 @@ class ArenaSet {
     while (places[i].load(std::memory_order_relaxed) != arena) i = (i + 1) % kPlaces;
     places[i].store(kErased, std::memory_order_relaxed);
     --size_;
+    // A search that has passed one of them finds nothing either way.
+    if (places[(i + 1) % kPlaces].load(std::memory_order_relaxed) != 0) return;
+    for (; places[i].load(std::memory_order_relaxed) == kErased; i = (i + kPlaces - 1) % kPlaces) {
+      places[i].store(0, std::memory_order_relaxed);
+    }
   }
 
   std::size_t size() const noexcept { return size_; }

@@ -1,4 +1,5 @@
 #include <strata/coalescing_heap.hpp>
+#include <strata/detail/bits.hpp>
 
 #include <bit>
 #include <cstring>
@@ -13,15 +14,15 @@ namespace {
 
 constexpr std::size_t kGranule = BlockTag::kGranuleBytes;
 
-[[noreturn]] void die_of_write_after_free(const BlockTag* tag) noexcept {
+}  // namespace
+
+void die_of_write_after_free(const BlockTag* tag) noexcept {
   fatal_pointer("write after free: the links of the free block ", tag + 1, " were overwritten");
 }
-[[noreturn]] void die_of_overflow(const BlockTag* tag) noexcept {
+void die_of_overflow(const BlockTag* tag) noexcept {
   fatal_pointer("overwritten tag in front of ", tag + 1,
                 ": the block before it was written beyond its end");
 }
-
-}  // namespace
 
 CoalescingHeap::CoalescingHeap(std::size_t bytes) noexcept
     : CoalescingHeap(bytes, os::kernel_pages()) {}
@@ -86,16 +87,15 @@ inline std::uint32_t CoalescingHeap::find(std::uint32_t bin) const noexcept {
   return kBins;
 }
 
-// Lists have no branches for their ends: index 0 is a block of links that nobody reads, in front of
-// the first. Whether a list is empty is as good as random, and a branch on it would cost more than
-// all the rest.
+// Lists have no branches for their ends: index 0 is a block of links that nobody reads, behind the
+// last. Whether a list is empty is as good as random, and a branch on it would cost more than all
+// the rest. A head does not say that it is one, so that it can be taken without a look at the next.
 
 inline void CoalescingHeap::link(FreeBlock* block, std::uint32_t index,
                                  std::uint32_t granules) noexcept {
   const std::uint32_t bin = size_bins::bin_of(granules);
   const std::uint32_t head = heads_[bin];
   block->next = head;
-  block->previous = 0;
   heads_[bin] = index;
   at(head)->previous = index;
   words_[bin / 64] |= std::uint64_t{1} << (bin % 64);
@@ -108,22 +108,23 @@ inline void CoalescingHeap::clear_bit(std::uint32_t bin, bool is_empty) noexcept
 
 inline void CoalescingHeap::unlink(std::uint32_t index, std::uint32_t granules) noexcept {
   FreeBlock* block = at(index);
-  const std::uint32_t next = block->next;
-  const std::uint32_t previous = block->previous;
-  if (next >= end_ || previous >= end_) [[unlikely]]
-    die_of_write_after_free(&block->tag);
   const std::uint32_t bin = size_bins::bin_of(granules);
   // Whether the block is its list's head is a coin toss, too; written so that it is no branch.
+  const std::uint32_t is_behind = -std::uint32_t{heads_[bin] != index};
+  const std::uint32_t next = block->next;
+  const std::uint32_t previous = block->previous & is_behind;
+  if (next >= end_ || previous >= end_) [[unlikely]]
+    die_of_write_after_free(&block->tag);
   const auto in_head = reinterpret_cast<std::uintptr_t>(&heads_[bin]);
   const auto in_block = reinterpret_cast<std::uintptr_t>(&at(previous)->next);
-  const std::uintptr_t is_behind = -std::uintptr_t{previous != 0};
-  auto& from = *reinterpret_cast<std::uint32_t*>(in_head ^ ((in_head ^ in_block) & is_behind));
+  auto& from = *reinterpret_cast<std::uint32_t*>(
+      in_head ^ ((in_head ^ in_block) & (std::uintptr_t{0} - (is_behind & 1))));
   if ((from != index) | ((next != 0) & (at(next)->previous != index))) [[unlikely]] {
     die_of_write_after_free(&block->tag);
   }
   from = next;
   at(next)->previous = previous;
-  clear_bit(bin, (next | previous) == 0);
+  clear_bit(bin, (next | is_behind) == 0);
 }
 
 /// Takes the head out of a bin that has one. \returns its size.
@@ -136,7 +137,6 @@ inline std::uint32_t CoalescingHeap::pop(FreeBlock* block, std::uint32_t bin) no
   if (next >= end_) [[unlikely]]
     die_of_write_after_free(&block->tag);
   heads_[bin] = next;
-  at(next)->previous = 0;
   clear_bit(bin, next == 0);
   return granules;
 }
@@ -196,18 +196,60 @@ inline void* CoalescingHeap::serve(std::uint32_t granules, const Request& reques
     if (heads_[found_bin] == 0 || at(heads_[found_bin])->granules() < granules) return nullptr;
   }
   const std::uint32_t index = heads_[found_bin];
-  FreeBlock* block = at(index);
-  const std::uint32_t found = pop(block, found_bin);
+  const std::uint32_t found = pop(at(index), found_bin);
   if (found_bin > request.last) return take(index, found, request.smallest, false);
-  block->behind(found)->tag.note_live_previous();
-  block->tag.set_state(found, BlockState::kLive);
-  used_granules_ += found;
+  return take_whole(index, found);
+}
+
+/// Makes a live block of a free one that is in no bin any more.
+inline void* CoalescingHeap::take_whole(std::uint32_t index, std::uint32_t granules) noexcept {
+  FreeBlock* block = at(index);
+  block->behind(granules)->tag.note_live_previous();
+  block->tag.set_state(granules, BlockState::kLive);
+  used_granules_ += granules;
   ++live_blocks_;
   return block->user();
 }
 
+/// Up to `count` blocks of at least `bytes`, no more than kMaxTabledBytes: those that allocate()
+/// would give one after the other, but what must be split is cut into pieces at once.
+/// \returns  How many there were. \cost  Constant for each block.
+std::uint32_t CoalescingHeap::allocate_several(std::size_t bytes, void** blocks,
+                                               std::uint32_t count) noexcept {
+  const auto request = size_bins::kRequests[tagged_granules(bytes)];
+  const std::uint32_t size = request.smallest;
+  std::uint32_t given = 0;
+  while (given < count) {
+    const std::uint32_t found_bin = find(request.bin);
+    if (found_bin == kBins) [[unlikely]] {
+      // Whatever allocate() still finds.
+      blocks[given] = allocate(bytes);
+      if (blocks[given] == nullptr) break;
+      ++given;
+      continue;
+    }
+    std::uint32_t index = heads_[found_bin];
+    const BlockState state = at(index)->state();
+    std::uint32_t rest = pop(at(index), found_bin);
+    if (found_bin <= request.last) {
+      blocks[given++] = take_whole(index, rest);
+      continue;
+    }
+    // All pieces but the last, to which take() adds what is too small to be a block.
+    for (; given + 1 < count && rest >= 2 * size; ++given, index += size, rest -= size) {
+      at(index)->tag.set(size, false, BlockState::kLive);
+      blocks[given] = at(index)->user();
+      used_granules_ += size;
+      ++live_blocks_;
+    }
+    at(index)->tag.set(rest, false, state);
+    blocks[given++] = take(index, rest, size, false);
+  }
+  return given;
+}
+
 void* CoalescingHeap::allocate(std::size_t bytes, std::size_t alignment) noexcept {
-  if (!std::has_single_bit(alignment)) {
+  if (!detail::is_power_of_two(alignment)) {
     fatal("the alignment asked of a coalescing heap is not a power of two");
   }
   if (alignment <= kGranule) return allocate(bytes);
@@ -275,6 +317,16 @@ void CoalescingHeap::deallocate(void* user) noexcept {
   if (!is_state(state)) [[unlikely]]
     die_of_overflow(&behind->tag);
   merge(index, granules, is_free(state) ? behind_granules : 0);
+}
+
+/// Frees `count` neighbours, of `granules` together, as one block: they merge at once with each
+/// other. The tags of all but the first stay behind and say what they said.
+void CoalescingHeap::deallocate_joined(void* first, std::uint32_t granules,
+                                       std::uint32_t count) noexcept {
+  auto* block = reinterpret_cast<FreeBlock*>(BlockTag::of(first));
+  block->tag.set(granules, block->has_free_previous(), BlockState::kLive);
+  live_blocks_ -= count - 1;
+  deallocate(first);
 }
 
 /// Frees a live block of which a neighbour is free, `behind` granules behind it or one in front.

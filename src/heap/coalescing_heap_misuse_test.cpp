@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "heap/heap_support_test.h"
+#include "os/fake_page_source.h"
 
 namespace strata {
 namespace {
@@ -73,6 +74,60 @@ TEST(CoalescingHeapDeathTest, DiesOfAWriteAfterFreeThatHitTheLinks) {
   EXPECT_DEATH(region.heap.deallocate(b), "write after free");
   EXPECT_DEATH(static_cast<void>(region.heap.allocate(100)), "write after free");
   static_cast<void>(fence);
+}
+
+TEST(CoalescingHeapDeathTest, DiesOfAWriteAfterFreeThatHitTheSizeAtTheEnd) {
+  for (std::uint32_t wrong : {0u, 2u, 3u, 1000u, 0x41414141u}) {
+    Region region(4096);
+    char* a = static_cast<char*>(region.heap.allocate(100));
+    void* b = region.heap.allocate(100);
+    void* fence = region.heap.allocate(100);
+    const std::size_t usable = region.heap.usable_size(a);
+    region.heap.deallocate(a);
+    std::memcpy(a + usable - sizeof wrong, &wrong, sizeof wrong);
+    EXPECT_DEATH(region.heap.deallocate(b), "write after free");
+    static_cast<void>(fence);
+  }
+}
+
+TEST(CoalescingHeapDeathTest, DiesOfATagThatAWalkWouldBeLedAstrayBy) {
+  Region region(4096);
+  char* a = static_cast<char*>(region.heap.allocate(100));
+  const auto walk = [&] { region.heap.walk([](CoalescingHeap::Block) {}); };
+  walk();
+  std::memset(a - 8, 0, 8);  // no size: the next block would be this one for ever
+  EXPECT_DEATH(walk(), "overwritten tag in front of 0x");
+  std::memset(a - 8, 0x7f, 8);  // a size that ends outside
+  EXPECT_DEATH(walk(), "overwritten tag");
+}
+
+TEST(CoalescingHeapDeathTest, DiesOfAFreeBlockThatTrimmingWouldBeLedAstrayBy) {
+  os::FakePageSource pages;
+  CoalescingHeap heap(1 << 20, pages);
+  char* a = static_cast<char*>(heap.allocate(100'000));
+  static_cast<void>(heap.allocate(100));
+  heap.deallocate(a);
+  EXPECT_DEATH(
+      {
+        std::memset(a, 0x41, 16);
+        heap.trim();
+      },
+      "write after free");
+  EXPECT_DEATH(
+      {
+        std::memset(a - 8, 0x41, 8);
+        heap.trim();
+      },
+      "overwritten tag");
+}
+
+TEST(CoalescingHeapDeathTest, AHeapWithoutARegionKnowsNoPointer) {
+  CoalescingHeap heap(nullptr, 0);
+  long on_stack[4] = {};
+  EXPECT_DEATH(heap.deallocate(on_stack), "foreign pointer");
+  EXPECT_DEATH(static_cast<void>(heap.usable_size(on_stack)), "foreign pointer");
+  EXPECT_DEATH(static_cast<void>(heap.reallocate(on_stack, 100)), "foreign pointer");
+  heap.deallocate(nullptr);
 }
 
 TEST(CoalescingHeapDeathTest, DiesOfAnAlignmentThatIsNoPowerOfTwo) {

@@ -13,7 +13,10 @@ std::uint32_t CoalescingHeap::next_block(std::uint32_t index, Block& block) cons
   index = index == 0 ? 1 : index + at(index)->granules();
   if (index >= end_) return 0;
   FreeBlock* here = at(index);
-  block = {here->user(), user_bytes(here->granules()), is_free(here->state())};
+  const BlockState state = here->state();
+  // A size that is not true would lead out of the region, or nowhere for ever.
+  if (!is_state(state)) die_of_overflow(&here->tag);
+  block = {here->user(), user_bytes(here->granules()), is_free(state)};
   return index;
 }
 
@@ -40,6 +43,8 @@ std::size_t CoalescingHeap::sweep_bin(std::uint32_t bin, os::PageSource& pages, 
     FreeBlock* block = at(index);
     const std::uint32_t granules = block->granules();
     const BlockState state = block->state();
+    if (!is_free(state)) die_of_overflow(&block->tag);
+    if (block->next >= end_) die_of_write_after_free(&block->tag);
     if (state == BlockState::kReturned) continue;
     const auto inside = reinterpret_cast<std::uintptr_t>(block + 1) + sweep.kept_bytes;
     const auto behind = reinterpret_cast<std::uintptr_t>(&at(index + granules)->size_of_previous());
@@ -103,7 +108,7 @@ void CoalescingHeap::check_invariants() const noexcept {
       STRATA_INVARIANT(is_free(block->state()), "a bin lists a live block");
       STRATA_INVARIANT(size_bins::bin_of(block->granules()) == number,
                        "a free block is in another size's bin");
-      STRATA_INVARIANT(block->previous == previous, "a bin's list is broken");
+      STRATA_INVARIANT(previous == 0 || block->previous == previous, "a bin's list is broken");
       previous = one;
       ++listed;
       STRATA_INVARIANT(listed <= free, "the bins list more than the free blocks");

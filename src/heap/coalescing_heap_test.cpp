@@ -234,6 +234,14 @@ TEST(CoalescingHeap, ReservesARegionAndGivesItBack) {
   EXPECT_EQ(pages.mapped_bytes(), 0u);
 }
 
+TEST(CoalescingHeap, ReservesNoMoreThanTheLargestRegion) {
+  os::FakePageSource pages;
+  CoalescingHeap heap(CoalescingHeap::kMaxRegionBytes + 1, pages);
+  EXPECT_EQ(heap.capacity_bytes(), 0u);
+  EXPECT_EQ(heap.allocate(1), nullptr);
+  EXPECT_EQ(pages.fallible_calls(), 0u);
+}
+
 TEST(CoalescingHeap, IsEmptyWhenTheRegionCannotBeReserved) {
   os::FakePageSource pages;
   pages.refuse_call(1);

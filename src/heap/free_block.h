@@ -15,7 +15,7 @@ namespace strata {
 struct CoalescingHeap::FreeBlock {
   BlockTag tag;
   std::uint32_t next;      // in the list of its bin; 0 ends it
-  std::uint32_t previous;  // 0 in the head
+  std::uint32_t previous;  // anything in the head, but no number beyond the region while in a list
 
   std::uint32_t granules() const noexcept { return tag.load_size() >> 1; }
   bool has_free_previous() const noexcept { return (tag.load_size() & 1) != 0; }
@@ -36,6 +36,10 @@ struct CoalescingHeap::FreeBlock {
 inline CoalescingHeap::FreeBlock* CoalescingHeap::at(std::uint32_t index) const noexcept {
   return reinterpret_cast<FreeBlock*>(base_ + std::size_t{index} * kGranuleBytes);
 }
+
+/// Misuse that shows in a free block, and in any tag.
+[[noreturn]] void die_of_write_after_free(const BlockTag* tag) noexcept;
+[[noreturn]] void die_of_overflow(const BlockTag* tag) noexcept;
 
 constexpr std::uint32_t kMinGranules =
     CoalescingHeap::kMinBlockBytes / CoalescingHeap::kGranuleBytes;

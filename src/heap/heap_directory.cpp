@@ -61,8 +61,11 @@ bool remember(std::uint32_t slot, std::uint64_t generation, ThreadHeap* heap) no
   if (t_directory == &g_none) {
     void* memory = g_metadata.allocate(sizeof(Directory));
     if (memory == nullptr) return false;
+    if (!os::set_thread_value(g_registry.key, memory)) {
+      g_metadata.deallocate(memory, sizeof(Directory));
+      return false;
+    }
     t_directory = new (memory) Directory{};
-    os::set_thread_value(g_registry.key, t_directory);
   }
   t_directory->entries[slot] = {generation, heap};
   return true;

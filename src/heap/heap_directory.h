@@ -31,7 +31,7 @@ struct Directory {
 
 /// Shared by all threads that have no heap yet; never written.
 extern constinit Directory g_none;
-extern thread_local Directory* t_directory;
+extern constinit thread_local Directory* t_directory;
 
 /// The calling thread's heap in the instance, nullptr if it has none yet.
 inline ThreadHeap* find(std::uint32_t slot, std::uint64_t generation) noexcept {

@@ -23,12 +23,13 @@ class HeapInstance {
   static HeapInstance* create(const ThreadHeaps::Options& options) noexcept;
   void destroy() noexcept;
 
-  /// The calling thread's heap, made or adopted if it has none; nullptr if that fails.
+  /// The calling thread's heap, nullptr if it has none yet.
+  ThreadHeap* heap_if_any() const noexcept { return heap_directory::find(slot_, generation_); }
+  /// The same, made or adopted if there is none; nullptr if that fails.
   ThreadHeap* heap() noexcept {
-    ThreadHeap* found = heap_directory::find(slot_, generation_);
+    ThreadHeap* found = heap_if_any();
     return found != nullptr ? found : attach();
   }
-  ThreadHeap* heap_if_any() const noexcept { return heap_directory::find(slot_, generation_); }
 
   /// Takes the heap from an ending thread.
   void abandon(ThreadHeap& heap) noexcept;

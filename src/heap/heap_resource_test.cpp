@@ -1,4 +1,5 @@
 #include <strata/heap_resource.hpp>
+#include <strata/memory_resource.hpp>
 
 #include <gtest/gtest.h>
 
@@ -33,6 +34,41 @@ TEST(HeapResource, LetsAnotherThreadDestroyWhatThreadHeapsAllocated) {
   std::thread([moved = std::move(words)] {}).join();
   EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
   EXPECT_GE(heaps.statistics().remote_frees, 500u) << "all but the vector's own";
+}
+
+TEST(MemoryResource, CarriesContainersOverBothHeaps) {
+  CoalescingHeap heap(1 << 20);
+  ThreadHeaps heaps;
+  {
+    MemoryResource<CoalescingHeap> of_one(heap);
+    MemoryResource<ThreadHeaps> of_each_thread(heaps);
+    std::pmr::map<int, std::pmr::string> ours(&of_one);
+    std::pmr::map<int, std::pmr::string> theirs(&of_each_thread);
+    for (int i = 0; i < 500; ++i) {
+      ours.emplace(i, std::pmr::string(40, 'x'));
+      theirs.emplace(i, std::pmr::string(40, 'x'));
+    }
+    EXPECT_GE(heap.live_blocks(), 1000u);
+    EXPECT_GE(heaps.statistics().allocations, 1000u);
+    heap.check_invariants();
+    heaps.check_invariants();
+    EXPECT_THROW(static_cast<void>(of_one.allocate(1 << 21)), std::bad_alloc);
+    EXPECT_THROW(static_cast<void>(of_each_thread.allocate(std::size_t{1} << 40)), std::bad_alloc);
+  }
+  EXPECT_EQ(heap.live_blocks(), 0u);
+  EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
+}
+
+TEST(MemoryResource, GivesWhatAHeapCannotServeToTheOneAbove) {
+  CoalescingHeap heap(4096);
+  MemoryResource<CoalescingHeap> resource(heap, std::pmr::new_delete_resource());
+  void* large = resource.allocate(100'000);
+  EXPECT_FALSE(heap.owns(large));
+  void* small = resource.allocate(100, 256);
+  EXPECT_TRUE(heap.owns(small));
+  resource.deallocate(large, 100'000);
+  resource.deallocate(small, 100, 256);
+  EXPECT_EQ(heap.live_blocks(), 0u);
 }
 
 TEST(HeapResource, PassesTheAlignmentOn) {

@@ -1,11 +1,10 @@
 #include "heap/thread_heap.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/fatal.h"
-#include "heap/free_block.h"
 #include "heap/heap_instance.h"
 #include "heap/shared_heap.h"
 #include "heap/size_bins.h"
@@ -50,78 +49,78 @@ ThreadHeap::ThreadHeap(HeapInstance& instance, std::uint32_t number) noexcept
 
 // --- the cache of small blocks ------------------------------------------------------------------
 
-inline void* ThreadHeap::pop(Cache& cache) noexcept {
-  FreedBlock* block = cache.head;
-  const std::uint32_t granules = granules_in_state(block, BlockState::kCached);
-  cache.head = block->checked_next();
-  --cache.count;
-  BlockTag::of(block)->set_state(granules, BlockState::kLive);
-  count_allocation(user_bytes(granules));
-  return block;
-}
-
-inline void ThreadHeap::push(Cache& cache, void* block, std::uint32_t granules) noexcept {
-  BlockTag::of(block)->set_state(granules, BlockState::kCached);
-  freed(block)->set_next(cache.head);
-  cache.head = freed(block);
-  ++cache.count;
-}
-
 /// \returns  False if the arenas have nothing left for this bin.
 bool ThreadHeap::refill(Cache& cache) noexcept {
+  if (cache.second != nullptr) {
+    cache.head = std::exchange(cache.second, nullptr);
+    cache.count = kHalf;
+    return true;
+  }
   LockGuard guard(lock_);
   take_in([this](FreedBlock* block, std::uint32_t granules) {
     const std::uint8_t bin = granules < kMaxSmallGranules ? bin_of_granules_[granules] : kNoBin;
-    if (bin == kNoBin || caches_[bin].count >= kMaxCached / 2) return false;
+    if (bin == kNoBin || caches_[bin].count == kHalf) return false;
     push(caches_[bin], block, granules);
     return true;
   });
   if (cache.head != nullptr) return true;
-  void* block = carve(cache.bytes, BlockTag::kGranuleBytes);
-  if (block == nullptr) return false;
-  HeapArena& arena = arena_under(block);
-  while (block != nullptr) {
-    push(cache, block, BlockTag::of(block)->load_size() >> 1);
-    if (cache.count == kRefill) break;
-    block = arena.blocks.allocate(cache.bytes);
-  }
+  void* blocks[kRefill];
+  std::uint32_t count = carve_several(cache.bytes, blocks, kRefill);
+  // The lowest is used first.
+  while (count-- > 0) push(cache, blocks[count], BlockTag::of(blocks[count])->load_size() >> 1);
   return cache.head != nullptr;
 }
 
-void ThreadHeap::spill(Cache& cache, std::uint32_t keep) noexcept {
+/// The newer list becomes the older one.
+void ThreadHeap::push_into_full(Cache& cache, void* block, std::uint32_t granules) noexcept {
+  spill(std::exchange(cache.second, std::exchange(cache.head, nullptr)));
+  cache.count = 0;
+  push(cache, block, granules);
+}
+
+/// Back into the arenas.
+void ThreadHeap::spill(FreedBlock* list) noexcept {
+  if (list == nullptr) return;
   LockGuard guard(lock_);
-  while (cache.count > keep) {
-    FreedBlock* block = cache.head;
-    cache.head = block->checked_next();
-    --cache.count;
-    put_back(block, granules_in_state(block, BlockState::kCached));
+  Joined joined;
+  while (list != nullptr) {
+    FreedBlock* block = std::exchange(list, list->checked_next());
+    put_back(block, granules_in_state(block, BlockState::kCached), joined);
   }
+  put_back(joined);
+}
+
+void ThreadHeap::empty(Cache& cache) noexcept {
+  spill(std::exchange(cache.head, nullptr));
+  spill(std::exchange(cache.second, nullptr));
+  cache.count = 0;
 }
 
 // --- the owner's operations ----------------------------------------------------------------------
 
-inline void ThreadHeap::count_allocation(std::size_t bytes) noexcept {
-  allocations_.add(1);
-  placed_bytes_.add(bytes);
+/// Perhaps a peak; passes the block on, so that its caller has nothing to keep.
+void* ThreadHeap::note_own_peak(void* block) noexcept {
   note_peak();
+  peak_line_ = peak_bytes_.get() + taken_in_bytes_.get();
+  return block;
 }
 
-void* ThreadHeap::allocate(std::size_t bytes) noexcept {
-  if (bytes <= max_small_) {
+void* ThreadHeap::allocate_slowly(std::size_t bytes, std::size_t alignment) noexcept {
+  if (!detail::is_power_of_two(alignment)) {
+    fatal("the alignment asked of thread heaps is not a power of two");
+  }
+  void* block = place(bytes, alignment);
+  if (block == nullptr) [[unlikely]]
+    failures_.add(1);
+  return block;
+}
+
+void* ThreadHeap::place(std::size_t bytes, std::size_t alignment) noexcept {
+  if (alignment <= BlockTag::kGranuleBytes && bytes <= max_small_) {
     Cache& cache = caches_[bin_of_request_[(bytes + 15) / 16]];
     if (cache.head != nullptr || refill(cache)) return pop(cache);
   }
   if (is_for_shared(bytes)) {
-    if (void* block = allocate_shared(bytes, BlockTag::kGranuleBytes)) return block;
-  }
-  return allocate_from_arenas(bytes, BlockTag::kGranuleBytes);
-}
-
-void* ThreadHeap::allocate(std::size_t bytes, std::size_t alignment) noexcept {
-  if (alignment <= BlockTag::kGranuleBytes && std::has_single_bit(alignment)) {
-    return allocate(bytes);
-  }
-  if (is_for_shared(bytes) && std::has_single_bit(alignment)) {
     if (void* block = allocate_shared(bytes, alignment)) return block;
   }
   return allocate_from_arenas(bytes, alignment);
@@ -145,50 +144,40 @@ void* ThreadHeap::allocate_from_arenas(std::size_t bytes, std::size_t alignment)
   lock_.unlock();
   if (block == nullptr) [[unlikely]] {
     // The budget is used up: what the cache holds back may make room.
-    for (Cache& cache : caches_) spill(cache, 0);
+    for (Cache& cache : caches_) empty(cache);
     LockGuard guard(lock_);
     block = carve(bytes, alignment);
   }
   if (block == nullptr) [[unlikely]] {
     // Or the shared heaps have room in the arenas that used it up.
-    block = allocate_shared(bytes, alignment);
-    if (block == nullptr) failures_.add(1);
-    return block;
+    return allocate_shared(bytes, alignment);
   }
   recent_arena_.store(address_of(block) & ~arena_mask_, std::memory_order_relaxed);
   count_allocation(user_bytes(BlockTag::of(block)->load_size() >> 1));
-  return block;
+  return note_own_peak(block);
 }
 
-void ThreadHeap::deallocate(void* block) noexcept {
-  const std::uintptr_t start = address_of(block) & ~arena_mask_;
-  HeapArena* arena = reinterpret_cast<HeapArena*>(start);
-  if (start != recent_arena_.load(std::memory_order_relaxed)) arena = &instance_.arena_of(block);
-  const std::uint32_t granules = granules_of_live(*arena, block);
-  const std::size_t bytes = user_bytes(granules);
-  // release pairs with the acquire in statistics(): who sees this free sees the allocation too.
+void ThreadHeap::deallocate_elsewhere(void* block) noexcept {
+  HeapArena& arena = instance_.arena_of(block);
+  if (&arena.heap == this) {
+    // Before the block, which keeps the arena, is given back.
+    recent_arena_.store(address_of(&arena), std::memory_order_relaxed);
+    return deallocate_own(arena, block);
+  }
+  const std::uint32_t granules = granules_of_live(arena, block);
+  // release as in deallocate_own().
   frees_.add(1, std::memory_order_release);
-  freed_bytes_.add(bytes, std::memory_order_release);
-  if (&arena->heap != this) {
-    if (arena->heap.is_shared()) {
-      static_cast<SharedHeap&>(arena->heap).deallocate(*arena, block, granules);
-    } else {
-      send(granules, arena->heap, block);
-    }
-    return;
+  freed_elsewhere_bytes_.add(user_bytes(granules), std::memory_order_release);
+  if (arena.heap.is_shared()) {
+    static_cast<SharedHeap&>(arena.heap).deallocate(arena, block, granules);
+  } else {
+    send(granules, arena.heap, block);
   }
-  returned_bytes_.add(bytes);
-  recent_arena_.store(start, std::memory_order_relaxed);
-  const std::uint8_t bin = granules < kMaxSmallGranules ? bin_of_granules_[granules] : kNoBin;
-  if (bin != kNoBin) {
-    Cache& cache = caches_[bin];
-    if (cache.count == kMaxCached) [[unlikely]]
-      spill(cache, kMaxCached / 2);
-    push(cache, block, granules);
-    return;
-  }
+}
+
+void ThreadHeap::deallocate_uncached(HeapArena& arena, void* block) noexcept {
   LockGuard guard(lock_);
-  give_back(*arena, block);
+  give_back(arena, block);
   take_in();
 }
 
@@ -196,29 +185,33 @@ void* ThreadHeap::reallocate(void* block, std::size_t bytes) noexcept {
   HeapArena& arena = instance_.arena_of(block);
   const std::size_t held = user_bytes(granules_of_live(arena, block));
   if (bytes <= held && held <= 2 * bytes + 64) return block;
-  if (resize(arena, block, bytes)) {
-    freed_bytes_.add(held, std::memory_order_release);
-    return block;
+  if (resize(arena, block, held, bytes)) return block;
+  void* moved = place(bytes, BlockTag::kGranuleBytes);
+  if (moved == nullptr) {
+    if (bytes <= held) return block;  // no room for a smaller one, and none is needed
+    failures_.add(1);
+    return nullptr;
   }
-  void* moved = allocate(bytes);
-  if (moved == nullptr) return nullptr;
   std::memcpy(moved, block, std::min(held, bytes));
   deallocate(block);
   return moved;
 }
 
 /// In place, if the block stays of the kind of heap that it is in.
-bool ThreadHeap::resize(HeapArena& arena, void* block, std::size_t bytes) noexcept {
+bool ThreadHeap::resize(HeapArena& arena, void* block, std::size_t held,
+                        std::size_t bytes) noexcept {
   if (arena.heap.is_shared()) {
-    return is_for_shared(bytes) && static_cast<SharedHeap&>(arena.heap).resize(arena, block, bytes);
+    if (!is_for_shared(bytes)) return false;
+    if (!static_cast<SharedHeap&>(arena.heap).resize(arena, block, bytes)) return false;
+    freed_elsewhere_bytes_.add(held, std::memory_order_release);
+    return true;
   }
   if (&arena.heap != this || bytes <= max_small_ || is_for_shared(bytes)) return false;
   LockGuard guard(lock_);
-  const std::size_t held = user_bytes(BlockTag::of(block)->load_size() >> 1);
   if (held <= max_small_ || !arena.blocks.resize_in_place(block, bytes)) return false;
-  returned_bytes_.add(held);
+  returned_bytes_.add(held, std::memory_order_release);
   placed_bytes_.add(user_bytes(BlockTag::of(block)->load_size() >> 1));
-  note_peak();
+  note_own_peak(block);
   note_dirty();
   return true;
 }
@@ -236,7 +229,7 @@ std::size_t ThreadHeap::free_for_nobody(HeapArena& arena, void* block) noexcept 
 
 void ThreadHeap::flush() noexcept {
   for (Outbox& outbox : outboxes_) send_off(outbox);
-  for (Cache& cache : caches_) spill(cache, 0);
+  for (Cache& cache : caches_) empty(cache);
 }
 
 // --- blocks between threads
@@ -270,14 +263,20 @@ void ThreadHeap::shed() noexcept {
 
 void ThreadHeap::check_invariants() noexcept {
   check_arenas();
-  for (Cache& cache : caches_) {
+  const auto count_in = [this](FreedBlock* list) {
     std::uint32_t count = 0;
-    for (FreedBlock* block = cache.head; block != nullptr; block = block->checked_next()) {
+    for (FreedBlock* block = list; block != nullptr; block = block->checked_next()) {
       granules_in_state(block, BlockState::kCached);
       STRATA_INVARIANT(&instance_.arena_of(block).heap == this, "a cache holds another's block");
       ++count;
     }
-    STRATA_INVARIANT(count == cache.count && count <= kMaxCached, "a cache miscounts its blocks");
+    return count;
+  };
+  for (Cache& cache : caches_) {
+    STRATA_INVARIANT(count_in(cache.head) == cache.count && cache.count <= kHalf,
+                     "a cache miscounts its blocks");
+    STRATA_INVARIANT(cache.second == nullptr || count_in(cache.second) == kHalf,
+                     "the older list of a cache is not full");
   }
 }
 

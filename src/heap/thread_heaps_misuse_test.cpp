@@ -52,6 +52,39 @@ TEST_F(ThreadHeapsDeathTest, DiesOfAPointerFromElsewhere) {
   EXPECT_DEATH(static_cast<void>(heaps.usable_size(others)), "foreign pointer");
 }
 
+TEST_F(ThreadHeapsDeathTest, DiesOfAnAddressBelowEveryArena) {
+  // Rounded down, it is no more than "no arena".
+  ThreadHeaps heaps(small_arenas());
+  EXPECT_DEATH(heaps.deallocate(reinterpret_cast<void*>(16)), "foreign pointer 0x.*in no arena");
+  heaps.deallocate(heaps.allocate(10));
+  EXPECT_DEATH(heaps.deallocate(reinterpret_cast<void*>(16)), "foreign pointer");
+  EXPECT_FALSE(heaps.owns(reinterpret_cast<void*>(16)));
+  heaps.reclaim_now();
+  EXPECT_DEATH(heaps.deallocate(reinterpret_cast<void*>(16)), "foreign pointer");
+}
+
+TEST_F(ThreadHeapsDeathTest, DiesOfADoubleFreeOfABlockThatLeftTheCacheWithItsNeighbours) {
+  ThreadHeaps heaps(small_arenas());
+  void* blocks[200];
+  for (void*& block : blocks) block = heaps.allocate(100);
+  for (void* block : blocks) heaps.deallocate(block);
+  for (int i : {0, 1, 15, 31, 32, 63, 100, 199}) {
+    EXPECT_DEATH(heaps.deallocate(blocks[i]), "double free");
+  }
+  heaps.reclaim_now();
+  EXPECT_DEATH(heaps.deallocate(blocks[50]), "foreign pointer");
+}
+
+TEST_F(ThreadHeapsDeathTest, DiesOfAResizeOfAFreeBlock) {
+  ThreadHeaps heaps(small_arenas());
+  void* small = heaps.allocate(100);
+  void* large = heaps.allocate(10'000);
+  heaps.deallocate(small);
+  heaps.deallocate(large);
+  EXPECT_DEATH(static_cast<void>(heaps.reallocate(small, 50)), "double free");
+  EXPECT_DEATH(static_cast<void>(heaps.reallocate(large, 50)), "double free");
+}
+
 TEST_F(ThreadHeapsDeathTest, DiesOfABlockOfAnArenaThatIsGone) {
   ThreadHeaps heaps(small_arenas());
   void* block = heaps.allocate(10'000);
@@ -73,6 +106,45 @@ TEST_F(ThreadHeapsDeathTest, DiesOfAWriteAfterFreeIntoACachedBlock) {
   heaps.deallocate(block);
   block[0] = static_cast<char>(block[0] + 1);
   EXPECT_DEATH(static_cast<void>(heaps.allocate(100)), "write after free");
+}
+
+TEST_F(ThreadHeapsDeathTest, DiesOfAnOverflowIntoTheTagOfACachedBlock) {
+  ThreadHeaps heaps(small_arenas());
+  char* block = static_cast<char*>(heaps.allocate(100));
+  heaps.deallocate(block);
+  block[-8] = static_cast<char>(block[-8] + 1);
+  EXPECT_DEATH(static_cast<void>(heaps.allocate(100)), "overwritten tag in front of 0x");
+}
+
+TEST_F(ThreadHeapsDeathTest, DiesOfAnOverflowIntoTheTagBehindALargeBlock) {
+  ThreadHeaps heaps(small_arenas());
+  char* block = static_cast<char*>(heaps.allocate(10'000));
+  static_cast<void>(heaps.allocate(10'000));
+  block[heaps.usable_size(block)] ^= 1;
+  EXPECT_DEATH(heaps.deallocate(block), "overwritten tag in front of 0x");
+}
+
+TEST_F(ThreadHeapsDeathTest, DiesOfAWriteAfterFreeIntoABlockThatIsOnItsWayHome) {
+  ThreadHeaps heaps(small_arenas());
+  char* block = static_cast<char*>(heaps.allocate(100));
+  void* cached[80];
+  for (void*& one : cached) one = heaps.allocate(100);
+  in_thread([&] { heaps.deallocate(block); });
+  block[0] = static_cast<char>(block[0] + 1);
+  EXPECT_DEATH(
+      {
+        for (int i = 0; i < 80; ++i) static_cast<void>(heaps.allocate(100));
+      },
+      "write after free");
+}
+
+TEST_F(ThreadHeapsDeathTest, DiesOfAnAlignmentThatIsNoPowerOfTwo) {
+  ThreadHeaps heaps(small_arenas());
+  for (std::size_t bytes : {10, 500, 5000}) {
+    EXPECT_DEATH(static_cast<void>(heaps.allocate(bytes, 48)), "not a power of two");
+    EXPECT_DEATH(static_cast<void>(heaps.allocate(bytes, 0)), "not a power of two");
+    EXPECT_DEATH(static_cast<void>(heaps.allocate(bytes, 3)), "not a power of two");
+  }
 }
 
 TEST_F(ThreadHeapsDeathTest, DiesOfOptionsThatContradictThemselves) {

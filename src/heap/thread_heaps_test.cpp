@@ -1,7 +1,9 @@
 #include <strata/thread_heaps.hpp>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <cstdint>
@@ -122,6 +124,69 @@ TEST(ThreadHeaps, EmptiesItsCacheBeforeItRefuses) {
   void* large = heaps.allocate(50'000);
   EXPECT_NE(large, nullptr);
   heaps.deallocate(large);
+}
+
+TEST(ThreadHeaps, ShrinksWhereItIsWhenThereIsNoRoomForASmallerBlock) {
+  ThreadHeaps::Options options = small_arenas();
+  options.arena_bytes = options.thread_budget_bytes = ThreadHeaps::kMinArenaBytes;
+  ThreadHeaps heaps(options);
+  auto* block = static_cast<unsigned char*>(heaps.allocate(600));
+  std::memset(block, 7, 600);
+  while (heaps.allocate(16) != nullptr) {
+  }
+  const std::uint64_t failures = heaps.statistics().failed_allocations;
+  EXPECT_EQ(heaps.reallocate(block, 20), block);
+  EXPECT_EQ(block[19], 7);
+  EXPECT_EQ(heaps.statistics().failed_allocations, failures) << "it was served";
+  EXPECT_EQ(heaps.reallocate(block, 5000), nullptr);
+  EXPECT_EQ(block[19], 7);
+  EXPECT_EQ(heaps.statistics().failed_allocations, failures + 1);
+}
+
+TEST(ThreadHeaps, BlocksThatLeaveTheCacheInAnyOrderMergeAgain) {
+  for (std::size_t bytes : {16, 60, 250}) {
+    for (std::size_t step : {std::size_t{1}, std::size_t{299}, std::size_t{107}}) {
+      ThreadHeaps heaps(small_arenas());
+      std::vector<void*> blocks(300);
+      for (int round = 0; round < 2; ++round) {
+        for (std::size_t i = 0; i < blocks.size(); ++i) {
+          blocks[i] = heaps.allocate(i % 5 == 4 ? bytes + 300 : bytes);
+          std::memset(blocks[i], static_cast<int>(i % 251), bytes);
+          heaps.check_invariants();
+        }
+        for (std::size_t i = 0, at = 0; i < blocks.size(); ++i, at = (at + step) % blocks.size()) {
+          for (std::size_t b = 0; b < bytes; ++b) {
+            ASSERT_EQ(static_cast<unsigned char*>(blocks[at])[b], at % 251);
+          }
+          heaps.deallocate(blocks[at]);
+          heaps.check_invariants();
+        }
+        EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
+      }
+      EXPECT_EQ(heaps.statistics().arenas, 1u);
+      heaps.reclaim_now();
+      EXPECT_EQ(heaps.statistics().held_bytes, 0u);
+    }
+  }
+}
+
+TEST(ThreadHeaps, ACacheTakesTheBlocksThatFitBeforeItCutsAnother) {
+  ThreadHeaps::Options options = small_arenas();
+  options.small_bins[0] = 128;
+  options.small_bins[1] = 0;
+  ThreadHeaps heaps(options);
+  // Holes of the bin's size between blocks that stay, and out of the cache.
+  std::vector<char*> blocks;
+  for (int i = 0; i < 200; ++i) blocks.push_back(static_cast<char*>(heaps.allocate(128)));
+  const auto [lowest, highest] = std::minmax_element(blocks.begin(), blocks.end());
+  const char* const low = *lowest;
+  const char* const high = *highest;
+  for (std::size_t i = 0; i < blocks.size(); i += 2) heaps.deallocate(blocks[i]);
+  heaps.reclaim_now();
+  for (int i = 0; i < 100; ++i) {
+    char* again = static_cast<char*>(heaps.allocate(128));
+    EXPECT_TRUE(low <= again && again <= high) << i;
+  }
 }
 
 TEST(ThreadHeaps, RefusesWhatNoArenaHolds) {
@@ -353,6 +418,43 @@ TEST(ThreadHeaps, RefusesWhileTheKernelHasNothingAndWorksAfterwards) {
   EXPECT_NE(heaps.allocate(10), nullptr);
   EXPECT_NE(heaps.allocate(10'000), nullptr);
   heaps.check_invariants();
+}
+
+TEST(ThreadHeaps, RefusesAndStillFreesInAThreadForWhichNoHeapCanBeMade) {
+  if (kIsSanitized) GTEST_SKIP() << "the sanitizer needs address space itself";
+  if (os::kIsEmulated) GTEST_SKIP() << "the limit would be the emulator's";
+  constexpr std::size_t kThreads = 300;
+  ThreadHeaps heaps(small_arenas());
+  std::vector<void*> blocks(kThreads);
+  for (void*& block : blocks) block = heaps.allocate(1000);
+  std::atomic<std::size_t> refused{0};
+  std::barrier phase(kThreads + 1);
+  std::vector<std::thread> threads;
+  for (void* block : blocks) {
+    threads.emplace_back([&, block] {
+      phase.arrive_and_wait();
+      if (heaps.allocate(100) == nullptr) ++refused;
+      heaps.deallocate(block);
+      phase.arrive_and_wait();
+    });
+  }
+  rlimit limit{};
+  getrlimit(RLIMIT_AS, &limit);
+  const rlimit nothing_more{1, limit.rlim_max};
+  setrlimit(RLIMIT_AS, &nothing_more);
+  phase.arrive_and_wait();
+  phase.arrive_and_wait();
+  setrlimit(RLIMIT_AS, &limit);
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(refused, kThreads);
+  const ThreadHeaps::Statistics now = heaps.statistics();
+  EXPECT_LT(now.heaps, kThreads) << "some had none";
+  EXPECT_EQ(now.failed_allocations, kThreads);
+  EXPECT_EQ(now.frees, kThreads);
+  EXPECT_EQ(now.bytes_in_use, 0u);
+  heaps.reclaim_now();
+  EXPECT_EQ(heaps.statistics().held_bytes, 0u) << "every block came home";
+  in_thread([&] { EXPECT_NE(heaps.allocate(100), nullptr); });
 }
 
 TEST(ThreadHeaps, CountsWhatHappened) {

@@ -6,6 +6,7 @@
 #include <barrier>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <random>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "heap/heap_support_test.h"
+#include "os/emulation.h"
 #include "os/fake_page_source.h"
 #include "os/process.h"
 
@@ -123,6 +125,49 @@ TEST(ThreadHeaps, TenThousandShortThreadsUseTheMemoryOfAFew) {
   heaps.check_invariants();
 }
 
+TEST(ThreadHeaps, ThreadsThatComeAndGoFreeEachOthersBlocksWhileTheirHeapsAreAdopted) {
+  ThreadHeaps::Options options = small_arenas();
+  options.reclaims = true;
+  options.reclaim_delay_ms = 0;
+  ThreadHeaps heaps(options);
+  std::vector<std::atomic<unsigned char*>> slots(128);
+  const std::uint64_t base = seed();
+  std::barrier all_have_heaps(3);
+  const auto short_thread = [&](std::uint64_t number) {
+    std::mt19937_64 random(base + number);
+    heaps.deallocate(heaps.allocate(1));
+    all_have_heaps.arrive_and_wait();
+    for (int i = 0; i < 300; ++i) {
+      const std::size_t bytes = 2 + random() % (random() % 10 == 0 ? 5000 : 300);
+      auto* block = static_cast<unsigned char*>(heaps.allocate(bytes));
+      ASSERT_NE(block, nullptr);
+      block[0] = static_cast<unsigned char>(bytes % 251);
+      block[1] = static_cast<unsigned char>(block[0] ^ 0x5a);
+      unsigned char* old =
+          slots[random() % slots.size()].exchange(block, std::memory_order_acq_rel);
+      if (old == nullptr) continue;
+      ASSERT_EQ(old[1], old[0] ^ 0x5a);
+      heaps.deallocate(old);
+    }
+  };
+  std::vector<std::thread> starters;
+  for (std::uint64_t s = 0; s < 3; ++s) {
+    starters.emplace_back([&, s] {
+      for (std::uint64_t i = 0; i < (kIsSanitized ? 40 : 200); ++i) {
+        in_thread([&] { short_thread(s * 1000 + i); });
+      }
+    });
+  }
+  for (auto& starter : starters) starter.join();
+  EXPECT_EQ(heaps.statistics().heaps, 3u);
+  EXPECT_GT(heaps.statistics().remote_frees, 0u);
+  for (auto& slot : slots) heaps.deallocate(slot.load());
+  EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
+  EXPECT_EQ(heaps.statistics().frees, heaps.statistics().allocations);
+  heaps.reclaim_now();
+  EXPECT_EQ(heaps.statistics().held_bytes, 0u);
+}
+
 TEST(ThreadHeaps, NothingStaysInTheCacheOrOutboxOfAnEndedThread) {
   ThreadHeaps heaps(small_arenas());
   void* mine = heaps.allocate(100);
@@ -146,7 +191,7 @@ TEST(ThreadHeaps, ABlockFreedByALaterExitHookOfItsThreadIsNotLost) {
     heaps.deallocate(block);
   }));
   for (int i = 0; i < 20; ++i) {
-    in_thread([&] { os::set_thread_value(key, heaps.allocate(64)); });
+    in_thread([&] { EXPECT_TRUE(os::set_thread_value(key, heaps.allocate(64))); });
   }
   EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
   EXPECT_LE(heaps.statistics().heaps, 3u);
@@ -202,6 +247,38 @@ TEST(ThreadHeaps, HasNoBackgroundThreadUnlessAskedFor) {
   heaps.deallocate(heaps.allocate(500'000));
   EXPECT_FALSE(heaps.has_reclaimer());
   EXPECT_EQ(heaps.statistics().held_bytes, kMiB);
+}
+
+/// Of this process, as the kernel counts them: a joined one may be among them for a moment.
+int threads_now() {
+  return static_cast<int>(std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                                        std::filesystem::directory_iterator()));
+}
+
+TEST(ThreadHeaps, OnlyAReclaimingInstanceHasAThreadAndItGoesWithTheInstance) {
+  if (os::kIsEmulated) GTEST_SKIP() << "the emulator has threads of its own";
+  in_thread([] {});  // a sanitizer has started its own by now
+  const int before = threads_now();
+  const auto use = [](ThreadHeaps& heaps) {
+    void* blocks[20];
+    for (void*& block : blocks) block = heaps.allocate(100'000);
+    for (void* block : blocks) heaps.deallocate(block);
+    heaps.reclaim_now();
+  };
+  {
+    ThreadHeaps heaps(small_arenas());
+    use(heaps);
+    EXPECT_LE(threads_now(), before);
+  }
+  {
+    ThreadHeaps::Options options = small_arenas();
+    options.reclaims = true;
+    ThreadHeaps heaps(options);
+    EXPECT_LE(threads_now(), before);
+    use(heaps);
+    EXPECT_TRUE(heaps.has_reclaimer());
+  }
+  wait_until([&] { return threads_now() <= before; });
 }
 
 TEST(ThreadHeaps, StartsItsReclaimerOnlyWhenThereIsSomethingToReturn) {

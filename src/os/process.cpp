@@ -203,7 +203,9 @@ bool create_thread_key(unsigned& key, void (*on_exit)(void*)) noexcept {
   return pthread_key_create(&key, on_exit) == 0;
 }
 
-void set_thread_value(unsigned key, void* value) noexcept { pthread_setspecific(key, value); }
+bool set_thread_value(unsigned key, void* value) noexcept {
+  return pthread_setspecific(key, value) == 0;
+}
 
 bool register_fork_handlers(void (*before)(), void (*in_parent)(), void (*in_child)()) noexcept {
   return pthread_atfork(before, in_parent, in_child) == 0;

@@ -97,7 +97,8 @@ bool set_thread_exit_value(void* value) noexcept;
 /// while exit hooks run (the system stops after a few rounds).
 /// \returns  False if the system has no key left.
 bool create_thread_key(unsigned& key, void (*on_exit)(void*)) noexcept;
-void set_thread_value(unsigned key, void* value) noexcept;
+/// \returns  False if there was no memory for that; it may need some as set_thread_exit_value().
+bool set_thread_value(unsigned key, void* value) noexcept;
 
 /// Runs the three around every fork(). \returns False if the C library has no room.
 bool register_fork_handlers(void (*before)(), void (*in_parent)(), void (*in_child)()) noexcept;

@@ -59,5 +59,9 @@ int main(int count, char** arguments) {
   if (use_without_exceptions() != 0) return 2;
   if (use_what_may_refuse([](int n) { return n; }) != 42) return 3;
   if (!refuses_by_exception()) return 4;
+  strata::ThreadHeaps heaps;
+  strata::MemoryResource<strata::ThreadHeaps> resource(heaps);
+  resource.deallocate(resource.allocate(100), 100);
+  if (heaps.statistics().allocations != 1 || heaps.statistics().frees != 1) return 5;
   std::puts("consumer ok");
 }

@@ -2,9 +2,12 @@
 
 #include <strata/allocator.hpp>
 #include <strata/block_allocator.hpp>
+#include <strata/coalescing_heap.hpp>
+#include <strata/memory_resource.hpp>
 #include <strata/object_pool.hpp>
 #include <strata/page_arena.hpp>
 #include <strata/size_class_allocator.hpp>
+#include <strata/thread_heaps.hpp>
 
 struct Message {
   explicit Message(int v) : value(v) {}

@@ -33,6 +33,10 @@ int use_without_exceptions() {
   const std::size_t classes[] = {32, 64};
   auto sizes = strata::SizeClassAllocator::try_create(classes, 2);
   if (!sizes || sizes->try_allocate(65) != nullptr || sizes->try_allocate(64) == nullptr) return 5;
+  strata::CoalescingHeap heap(1 << 16);
+  if (heap.allocate(1 << 16) != nullptr || heap.allocate(1 << 15) == nullptr) return 8;
+  strata::ThreadHeaps heaps;
+  if (heaps.allocate(100) == nullptr) return 9;
   Messages messages(strata::Exhaustion::kReturnNull);
   if (messages.create(1) != nullptr || !messages.reserve(1)) return 6;
   auto message = messages.make(1);
