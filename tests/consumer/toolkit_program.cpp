@@ -4,7 +4,6 @@
 #include <strata/bitmap_pool_view.hpp>
 #include <strata/block_allocator.hpp>
 #include <strata/coalescing_heap.hpp>
-#include <strata/heap_resource.hpp>
 #include <strata/memory_resource.hpp>
 #include <strata/object_pool.hpp>
 #include <strata/page_arena.hpp>
@@ -63,7 +62,7 @@ int main() {
   strata::ThreadHeaps heaps;
   if (!serves(heaps)) return 7;
 
-  strata::HeapResource<strata::ThreadHeaps> over_heaps(heaps);
+  strata::MemoryResource<strata::ThreadHeaps> over_heaps(heaps);
   strata::MemoryResource<strata::PageArena> over_arena(arena);
   if (!carries(over_heaps) || !carries(over_arena)) return 8;
   if (*strata::make_unique_from<int>(sizes, 7) != 7) return 9;

@@ -1,5 +1,6 @@
-#include <strata/heap_resource.hpp>
+#include <strata/coalescing_heap.hpp>
 #include <strata/memory_resource.hpp>
+#include <strata/thread_heaps.hpp>
 
 #include <gtest/gtest.h>
 
@@ -13,9 +14,9 @@
 namespace strata {
 namespace {
 
-TEST(HeapResource, CarriesContainersOverACoalescingHeap) {
+TEST(HeapMemoryResource, CarriesContainersOverACoalescingHeap) {
   CoalescingHeap heap(1 << 20);
-  CoalescingHeapResource resource(heap);
+  MemoryResource<CoalescingHeap> resource(heap);
   {
     std::pmr::map<int, std::pmr::string> words(&resource);
     for (int i = 0; i < 500; ++i) words.emplace(i, std::pmr::string(40, 'x'));
@@ -26,9 +27,9 @@ TEST(HeapResource, CarriesContainersOverACoalescingHeap) {
   EXPECT_EQ(heap.live_blocks(), 0u);
 }
 
-TEST(HeapResource, LetsAnotherThreadDestroyWhatThreadHeapsAllocated) {
+TEST(HeapMemoryResource, LetsAnotherThreadDestroyWhatThreadHeapsAllocated) {
   ThreadHeaps heaps;
-  ThreadHeapsResource resource(heaps);
+  MemoryResource<ThreadHeaps> resource(heaps);
   std::pmr::vector<std::pmr::string> words(&resource);
   for (int i = 0; i < 500; ++i) words.emplace_back(100, 'x');
   std::thread([moved = std::move(words)] {}).join();
@@ -36,7 +37,7 @@ TEST(HeapResource, LetsAnotherThreadDestroyWhatThreadHeapsAllocated) {
   EXPECT_GE(heaps.statistics().remote_frees, 500u) << "all but the vector's own";
 }
 
-TEST(MemoryResource, CarriesContainersOverBothHeaps) {
+TEST(HeapMemoryResource, CarriesContainersOverBothHeaps) {
   CoalescingHeap heap(1 << 20);
   ThreadHeaps heaps;
   {
@@ -59,7 +60,7 @@ TEST(MemoryResource, CarriesContainersOverBothHeaps) {
   EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
 }
 
-TEST(MemoryResource, GivesWhatAHeapCannotServeToTheOneAbove) {
+TEST(HeapMemoryResource, GivesWhatAHeapCannotServeToTheOneAbove) {
   CoalescingHeap heap(4096);
   MemoryResource<CoalescingHeap> resource(heap, std::pmr::new_delete_resource());
   void* large = resource.allocate(100'000);
@@ -71,27 +72,27 @@ TEST(MemoryResource, GivesWhatAHeapCannotServeToTheOneAbove) {
   EXPECT_EQ(heap.live_blocks(), 0u);
 }
 
-TEST(HeapResource, PassesTheAlignmentOn) {
+TEST(HeapMemoryResource, PassesTheAlignmentOn) {
   CoalescingHeap heap(1 << 20);
-  CoalescingHeapResource resource(heap);
+  MemoryResource<CoalescingHeap> resource(heap);
   void* block = resource.allocate(100, 1024);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % 1024, 0u);
   resource.deallocate(block, 100, 1024);
   EXPECT_EQ(heap.live_blocks(), 0u);
 }
 
-TEST(HeapResource, ThrowsBadAllocWhenTheHeapIsFull) {
+TEST(HeapMemoryResource, ThrowsBadAllocWhenTheHeapIsFull) {
   CoalescingHeap heap(4096);
-  CoalescingHeapResource resource(heap);
+  MemoryResource<CoalescingHeap> resource(heap);
   EXPECT_THROW(static_cast<void>(resource.allocate(1 << 20)), std::bad_alloc);
 }
 
-TEST(HeapResource, IsEqualToEveryResourceOfItsHeap) {
+TEST(HeapMemoryResource, IsEqualToEveryResourceOfItsHeap) {
   CoalescingHeap heap(4096);
   CoalescingHeap other(4096);
-  CoalescingHeapResource a(heap);
-  CoalescingHeapResource b(heap);
-  CoalescingHeapResource c(other);
+  MemoryResource<CoalescingHeap> a(heap);
+  MemoryResource<CoalescingHeap> b(heap);
+  MemoryResource<CoalescingHeap> c(other);
   EXPECT_TRUE(a.is_equal(b));
   EXPECT_FALSE(a.is_equal(c));
   EXPECT_FALSE(a.is_equal(*std::pmr::get_default_resource()));
