@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <exception>
 
 #include "commands/command.h"
@@ -84,6 +85,12 @@ int report(const CLI::App& app, std::string_view sentence, int status) {
   return status;
 }
 
+/// What was told is told only when it has arrived.
+int with_output_written(const CLI::App& app, int status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  return status != 0 ? status : report(app, "could not write to standard output", 1);
+}
+
 int run_main(const std::vector<std::string>& arguments) {
   CLI::App app(kDescription, "strata");
   Commands commands;
@@ -94,7 +101,7 @@ int run_main(const std::vector<std::string>& arguments) {
   app.require_subcommand(0, 1);
   commands = make_commands(app);
   try {
-    return dispatch(app, commands, split_at_separator(arguments));
+    return with_output_written(app, dispatch(app, commands, split_at_separator(arguments)));
   } catch (const CLI::Success& success) {  // help and version
     return app.exit(success);
   } catch (const CLI::ArgumentMismatch& error) {  // "--runs: 1 required N missing"

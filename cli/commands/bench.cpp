@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "bench/catalogue.h"
 #include "bench/matrix.h"
@@ -75,15 +74,7 @@ class BenchCommand final : public Command {
       return list(catalogue, {names.begin() + 1, names.end()}, options);
     }
     BenchPlan plan = read_plan(catalogue, names, options);
-    std::optional<ResultFile> json;
-    std::optional<ResultFile> csv;
-    if (is_given("--json")) json.emplace("--json", json_);
-    if (is_given("--csv")) csv.emplace("--csv", csv_);
-    bool takes_stdout = (json && json->is_standard_output()) || (csv && csv->is_standard_output());
-    if (json && csv && json->is_standard_output() && csv->is_standard_output()) {
-      throw UsageError("--json and --csv cannot both be standard output; give one of them a file");
-    }
-
+    ResultOutputs outputs(if_given("--json", json_), if_given("--csv", csv_));
     Results results;
     results.machine = describe_machine();
     int interruption = 0;
@@ -91,12 +82,9 @@ class BenchCommand final : public Command {
       SignalWatch signals;
       BenchOutcome outcome = measure(plan, signals);
       results.rows = std::move(outcome.rows);
-      if (!is_quiet_) {
-        std::FILE* stream = takes_stdout ? stderr : stdout;
-        print_bench(plan, results, outcome.notes, stream);
-      }
-      if (json) json->write(results.to_json());
-      if (csv) csv->write(results.to_csv());
+      outputs.publish(results, [&](std::FILE* stream) {
+        if (!is_quiet_) print_bench(plan, results, outcome.notes, stream);
+      });
       interruption = signals.interruption();
     }
     if (interruption != 0) {
@@ -109,8 +97,6 @@ class BenchCommand final : public Command {
   }
 
  private:
-  bool is_given(const char* option) const { return parser().count(option) > 0; }
-
   /// What the parser left over: names of scenarios, and options of scenarios with their values.
   std::vector<std::string> take_words(const Catalogue& catalogue, SweptOptions& options) const {
     std::vector<std::string> names;

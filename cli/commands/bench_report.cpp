@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 
+#include "contenders/library_search.h"
 #include "contenders/peers.h"
 #include "measure/machine.h"
+#include "measure/metric.h"
 #include "output/table.h"
 #include "output/units.h"
 
@@ -62,10 +65,14 @@ std::string ratio_cell(const Row& row, const std::string& metric, bool with_inte
                      format_ratio(*ratio->ratio.high));
 }
 
-/// The rows of one cell, and what is shown of them.
+std::string latency_cell(double ns) { return Unit::for_nanoseconds(ns).format(ns); }
+
+/// The rows of one cell, and what is shown of them: one table of metrics and, in a matrix, a few
+/// percentiles; a cell that is the only one has all percentiles in tables of their own.
 class CellTable {
  public:
-  CellTable(const ScenarioInfo& scenario, std::span<const Row> rows) : rows_(rows) {
+  CellTable(const ScenarioInfo& scenario, std::span<const Row> rows, bool is_alone)
+      : rows_(rows), is_alone_(is_alone) {
     for (const std::string& metric : scenario.shown) {
       bool has_it = std::any_of(rows.begin(), rows.end(),
                                 [&](const Row& row) { return row.metric(metric) != nullptr; });
@@ -74,19 +81,40 @@ class CellTable {
     for (const Row& row : rows) {
       for (const auto& [kind, latency] : row.latencies) {
         bool is_new = std::find(kinds_.begin(), kinds_.end(), kind) == kinds_.end();
-        if (is_new && kinds_.size() < kShownLatencies) kinds_.push_back(kind);
+        if (is_new) kinds_.push_back(kind);
       }
     }
+    if (!is_alone_ && kinds_.size() > kShownLatencies) kinds_.resize(kShownLatencies);
   }
 
-  std::string to_text(bool colour) const {
+  std::string to_text(bool colour, std::optional<std::size_t> width) const {
+    std::string text = metrics_table().to_text(colour, width);
+    if (!is_alone_) return text;
+    for (const std::string& kind : kinds_) {
+      text += '\n';
+      text += latency_table(kind).to_text(colour, width);
+    }
+    return text;
+  }
+
+ private:
+  bool is_first(const std::string& metric) const { return metric == metrics_.front(); }
+  bool has_ratio(const std::string& metric) const {
+    return rows_.size() > 1 && better(metric) != Better::kNeither;
+  }
+  static Style style_of(const Row& row) {
+    return row.contender == kStrata ? Style::kBold : Style::kPlain;
+  }
+
+  Table metrics_table() const {
     std::vector<Table::Column> columns = {{"allocator", false}};
     for (const std::string& metric : metrics_) {
       columns.push_back({title_of(metric)});
       if (is_first(metric)) columns.push_back({"spread"});
-      if (rows_.size() > 1) columns.push_back({"ratio"});
+      if (has_ratio(metric)) columns.push_back({"ratio"});
     }
     for (const std::string& kind : kinds_) {
+      if (is_alone_) break;
       for (const NamedPercentile& percentile : kShownPercentiles) {
         bool is_lowest = percentile.share == kShownPercentiles[0].share;
         columns.push_back({is_lowest ? fmt::format("{} {}", kind, percentile.name)
@@ -95,11 +123,28 @@ class CellTable {
     }
     Table table(std::move(columns));
     for (const Row& row : rows_) add_row(table, row);
-    return table.to_text(colour);
+    return table;
   }
 
- private:
-  bool is_first(const std::string& metric) const { return metric == metrics_.front(); }
+  Table latency_table(const std::string& kind) const {
+    std::vector<Table::Column> columns = {{kind, false}, {"mean"}};
+    for (const NamedPercentile& percentile : kPercentiles) columns.push_back({percentile.name});
+    columns.push_back({"max"});
+    columns.push_back({"samples"});
+    Table table(std::move(columns));
+    for (const Row& row : rows_) {
+      const Latency* latency = row.ok ? row.latency(kind) : nullptr;
+      if (latency == nullptr) continue;
+      std::vector<std::string> cells = {row.contender, latency_cell(latency->mean_ns())};
+      for (const NamedPercentile& percentile : kPercentiles) {
+        cells.push_back(latency_cell(latency->percentile_ns(percentile.share)));
+      }
+      cells.push_back(latency_cell(latency->max_ns));
+      cells.push_back(std::to_string(latency->count));
+      table.add_row(std::move(cells), style_of(row));
+    }
+    return table;
+  }
 
   void add_row(Table& table, const Row& row) const {
     if (!row.ok) {
@@ -115,23 +160,25 @@ class CellTable {
       const Summary* summary = row.metric(metric);
       cells.push_back(summary != nullptr ? unit.format(summary->median) : "");
       if (is_first(metric)) {
-        cells.push_back(summary != nullptr ? format_percent(summary->spread()) : "");
+        cells.push_back(summary != nullptr ? format_spread(summary->spread(), summary->n) : "");
       }
-      if (rows_.size() > 1) cells.push_back(ratio_cell(row, metric, is_first(metric)));
+      if (has_ratio(metric)) cells.push_back(ratio_cell(row, metric, is_first(metric)));
     }
     for (const std::string& kind : kinds_) {
+      if (is_alone_) break;
       for (const NamedPercentile& percentile : kShownPercentiles) {
         const Latency* latency = row.latency(kind);
-        double ns = latency != nullptr ? latency->percentile_ns(percentile.share) : 0;
-        cells.push_back(latency != nullptr ? Unit::for_nanoseconds(ns).format(ns) : "");
+        cells.push_back(latency != nullptr ? latency_cell(latency->percentile_ns(percentile.share))
+                                           : "");
       }
     }
-    table.add_row(std::move(cells), row.contender == kStrata ? Style::kBold : Style::kPlain);
+    table.add_row(std::move(cells), style_of(row));
   }
 
   std::span<const Row> rows_;
   std::vector<std::string> metrics_;
   std::vector<std::string> kinds_;
+  bool is_alone_;
 };
 
 /// "threads=2 size=64": those of a row's parameters that are not the same in all rows.
@@ -173,6 +220,7 @@ void print_bench(const BenchPlan& plan, const Results& results,
   auto dim = [&](const std::string& text) {
     fmt::print(stream, "{}\n", styled(text, Style::kDim, colour));
   };
+  const std::optional<std::size_t> width = terminal_columns(stream);
   dim(method(plan));
   dim(machine_line(results.machine));
   const std::span<const Row> rows(results.rows);
@@ -186,7 +234,7 @@ void print_bench(const BenchPlan& plan, const Results& results,
     std::span<const Row> cell = rows.subspan(begin, end - begin);
     const ScenarioInfo& scenario = plan.catalogue->scenario(cell.front().scenario);
     fmt::print(stream, "\n{}\n{}", styled(cell_title(plan, cell.front()), Style::kBold, colour),
-               CellTable(scenario, cell).to_text(colour));
+               CellTable(scenario, cell, plan.cells.size() == 1).to_text(colour, width));
     for (const Row& row : cell) {
       for (const auto& [kind, latency] : row.latencies) {
         timer_cost_ns = std::max(timer_cost_ns, latency.timer_cost_ns);
@@ -237,7 +285,13 @@ void print_catalogue(const Catalogue& catalogue, const std::vector<const Scenari
   title("Allocators, by preload, for every scenario");
   entry(kSystem, "the malloc that programs have");
   entry(kStrata, "this project's");
-  for (const Peer& peer : peers()) entry(peer.name, peer.sentence);
+  const std::vector<std::string> folders = library_folders();
+  for (const Peer& peer : peers()) {
+    const bool is_here = !find_peer(peer, folders).empty();
+    entry(peer.name, is_here ? std::string(peer.sentence)
+                             : fmt::format("{}; not on this machine: apt install {}", peer.sentence,
+                                           peer.debian_package));
+  }
   for (const auto& [kind, text] : {std::pair{"blocks", "Pools, blocks of one size (group: pools)"},
                                    std::pair{"heaps", "Heaps, any size (group: heaps)"}}) {
     fmt::print(stream, "\n");

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,12 @@ class Command {
   /// Words that are no options, in order: files, names.
   void add_words(std::vector<std::string>& values, const char* unit, const char* description) {
     parser_->add_option(unit, values, description)->type_name("")->expected(0, -1);
+  }
+
+  bool is_given(const char* option) const { return parser_->count(option) > 0; }
+  /// Its text, if it was given.
+  std::optional<std::string> if_given(const char* option, const std::string& text) const {
+    return is_given(option) ? std::optional(text) : std::nullopt;
   }
 
   /// The words behind "--". \errors UsageError if there are none.

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <optional>
 
 #include "commands/command.h"
 #include "commands/comparison_report.h"
@@ -53,24 +52,16 @@ class CompareCommand final : public Command {
 
   int execute(const CommandLine& line) override {
     ComparisonPlan plan = read_plan(line);
-    std::optional<ResultFile> json;
-    std::optional<ResultFile> csv;
-    if (parser().count("--json") > 0) json.emplace("--json", json_);
-    if (parser().count("--csv") > 0) csv.emplace("--csv", csv_);
-    bool takes_stdout = (json && json->is_standard_output()) || (csv && csv->is_standard_output());
-    if (json && csv && json->is_standard_output() && csv->is_standard_output()) {
-      throw UsageError("--json and --csv cannot both be standard output; give one of them a file");
-    }
-
+    ResultOutputs outputs(if_given("--json", json_), if_given("--csv", csv_));
     Results results;
     results.machine = describe_machine();
     int interruption = 0;
     {
       SignalWatch signals;
       results.rows = measure(plan, signals);
-      if (!is_quiet_) print(plan, results, takes_stdout ? stderr : stdout);
-      if (json) json->write(results.to_json());
-      if (csv) csv->write(results.to_csv());
+      outputs.publish(results, [&](std::FILE* stream) {
+        if (!is_quiet_) print(plan, results, stream);
+      });
       interruption = signals.interruption();
     }
     if (interruption != 0) {
@@ -98,8 +89,8 @@ class CompareCommand final : public Command {
     }
     plan.scenario =
         scenario_.empty() ? std::filesystem::path(plan.program).filename().string() : scenario_;
-    plan.contenders = parser().count("--allocators") > 0 ? parse_contenders(allocators_, library_)
-                                                         : default_contenders(library_);
+    plan.contenders = is_given("--allocators") ? parse_contenders(allocators_, library_)
+                                               : default_contenders(library_);
     std::string why_not = why_not_preloadable(plan.program);
     for (const Contender& contender : plan.contenders) {
       if (!contender.library.empty() && !why_not.empty()) {
@@ -147,7 +138,7 @@ class CompareCommand final : public Command {
     fmt::print(stream, "{}\n", styled(title, Style::kBold, colour));
     fmt::print(stream, "{}\n", styled(method(plan), Style::kDim, colour));
     fmt::print(stream, "{}\n\n", styled(machine_line(results.machine), Style::kDim, colour));
-    fmt::print(stream, "{}\n{}", comparison_table(results.rows, colour),
+    fmt::print(stream, "{}\n{}", comparison_table(results.rows, colour, terminal_columns(stream)),
                comparison_notes(results.rows, colour));
     std::string own = linked_allocator(plan.program);
     if (!own.empty()) {

@@ -74,7 +74,8 @@ const Row* baseline_of(const std::vector<Row>& rows) {
   return found != rows.end() && found->ok ? &*found : nullptr;
 }
 
-std::string comparison_table(const std::vector<Row>& rows, bool colour) {
+std::string comparison_table(const std::vector<Row>& rows, bool colour,
+                             std::optional<std::size_t> width) {
   Table table({{"allocator", false},
                {"time"},
                {"ratio"},
@@ -97,14 +98,14 @@ std::string comparison_table(const std::vector<Row>& rows, bool colour) {
     std::string marks;
     if (&row == fastest) marks = "fastest";
     if (&row == leanest) marks += marks.empty() ? "leanest" : ", leanest";
-    table.add_row(
-        {row.contender, seconds.format(median_of(row, kElapsed)),
-         ratio_cell(row, baseline, kElapsed), format_percent(row.metric(kElapsed)->spread()),
-         cpu_seconds.format(median_of(row, kCpu)), ratio_cell(row, baseline, kCpu),
-         bytes.format(median_of(row, kPeak)), ratio_cell(row, baseline, kPeak)},
-        row.contender == kStrata ? Style::kBold : Style::kPlain, marks, Style::kGood);
+    table.add_row({row.contender, seconds.format(median_of(row, kElapsed)),
+                   ratio_cell(row, baseline, kElapsed),
+                   format_spread(row.metric(kElapsed)->spread(), row.metric(kElapsed)->n),
+                   cpu_seconds.format(median_of(row, kCpu)), ratio_cell(row, baseline, kCpu),
+                   bytes.format(median_of(row, kPeak)), ratio_cell(row, baseline, kPeak)},
+                  row.contender == kStrata ? Style::kBold : Style::kPlain, marks, Style::kGood);
   }
-  return table.to_text(colour);
+  return table.to_text(colour, width);
 }
 
 std::string comparison_notes(const std::vector<Row>& rows, bool colour) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,8 +9,10 @@
 namespace strata::cli {
 
 /// The rows of one comparison as a table for people: medians, ratios to `system` (or, without it,
-/// to the first row), the fastest and the leanest marked, failures with their reason in their row.
-std::string comparison_table(const std::vector<Row>& rows, bool colour);
+/// to the first row), the fastest and the leanest marked, failures with their reason in their row;
+/// as many columns as fit into `width`.
+std::string comparison_table(const std::vector<Row>& rows, bool colour,
+                             std::optional<std::size_t> width = {});
 
 /// What the table alone would let a reader overlook, a line each: how to read it, a lead that lies
 /// within the noise, what failed commands said last.

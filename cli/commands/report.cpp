@@ -37,8 +37,8 @@ class ReportCommand final : public Command {
   int execute(const CommandLine& line) override {
     if (line.has_separator) throw UsageError("'--' has no meaning here: nothing is measured");
     if (files_.empty()) throw UsageError("which results? Give at least one file");
-    bool wants_page = parser().count("--output") > 0;
-    bool wants_pictures = parser().count("--png") > 0;
+    bool wants_page = is_given("--output");
+    bool wants_pictures = is_given("--png");
     if (!wants_page && !wants_pictures) {
       throw UsageError(
           "nothing to write; give -o FILE for the page, --png DIR for pictures, or both");

@@ -13,14 +13,6 @@
 namespace strata::cli {
 namespace {
 
-std::string find_peer(const Peer& peer, const std::vector<std::string>& folders) {
-  for (std::string_view library : peer.libraries) {
-    std::string path = library.empty() ? std::string() : find_library(library, folders);
-    if (!path.empty()) return path;
-  }
-  return {};
-}
-
 std::string known_names() {
   std::string names = fmt::format("{}, {}", kSystem, kStrata);
   for (const Peer& peer : peers()) names += fmt::format(", {}", peer.name);

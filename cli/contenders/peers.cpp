@@ -1,5 +1,7 @@
 #include "contenders/peers.h"
 
+#include "contenders/library_search.h"
+
 namespace strata::cli {
 namespace {
 
@@ -17,5 +19,13 @@ constexpr Peer kPeers[] = {
 }  // namespace
 
 std::span<const Peer> peers() { return kPeers; }
+
+std::string find_peer(const Peer& peer, const std::vector<std::string>& folders) {
+  for (std::string_view library : peer.libraries) {
+    std::string path = library.empty() ? std::string() : find_library(library, folders);
+    if (!path.empty()) return path;
+  }
+  return {};
+}
 
 }  // namespace strata::cli

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace strata::cli {
 
@@ -16,5 +18,8 @@ struct Peer {
 };
 
 std::span<const Peer> peers();
+
+/// \returns  The path of its library in one of the folders, or empty.
+std::string find_peer(const Peer& peer, const std::vector<std::string>& folders);
 
 }  // namespace strata::cli

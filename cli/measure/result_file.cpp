@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <exception>
 #include <system_error>
 
 #include "input/usage_error.h"
@@ -36,6 +38,15 @@ ResultFile::~ResultFile() {
   if (is_new_) ::unlink(path_.c_str());
 }
 
+bool ResultFile::is_same_as(const ResultFile& other) const {
+  if (is_standard_output() || other.is_standard_output()) return path_ == other.path_;
+  struct stat mine {};
+  struct stat its {};
+  // A device takes whatever it is given.
+  return ::fstat(fd_, &mine) == 0 && ::fstat(other.fd_, &its) == 0 && S_ISREG(mine.st_mode) &&
+         mine.st_dev == its.st_dev && mine.st_ino == its.st_ino;
+}
+
 void ResultFile::write(std::string_view text) {
   is_new_ = false;
   if (!is_standard_output()) {
@@ -51,6 +62,38 @@ void ResultFile::write(std::string_view text) {
     }
     text.remove_prefix(static_cast<std::size_t>(written));
   }
+}
+
+ResultOutputs::ResultOutputs(const std::optional<std::string>& json_path,
+                             const std::optional<std::string>& csv_path) {
+  if (json_path) json_ = std::make_unique<ResultFile>("--json", *json_path);
+  if (csv_path) csv_ = std::make_unique<ResultFile>("--csv", *csv_path);
+  if (json_ && csv_ && json_->is_same_as(*csv_)) {
+    throw UsageError(fmt::format(
+        "--json and --csv cannot both be {}; give one of them another file",
+        json_->is_standard_output() ? "standard output" : fmt::format("'{}'", *json_path)));
+  }
+}
+
+void ResultOutputs::publish(const Results& results, const std::function<void(std::FILE*)>& show) {
+  std::exception_ptr first;
+  auto attempt = [&](auto action) {
+    try {
+      action();
+    } catch (...) {
+      if (first == nullptr) first = std::current_exception();
+    }
+  };
+  bool takes_stdout = false;
+  for (bool is_last : {false, true}) {  // standard output may be a pipe that somebody closed
+    for (ResultFile* file : {json_.get(), csv_.get()}) {
+      if (file == nullptr || file->is_standard_output() != is_last) continue;
+      takes_stdout |= is_last;
+      attempt([&] { file->write(file == json_.get() ? results.to_json() : results.to_csv()); });
+    }
+  }
+  attempt([&] { show(takes_stdout ? stderr : stdout); });
+  if (first != nullptr) std::rethrow_exception(first);
 }
 
 }  // namespace strata::cli

@@ -1,7 +1,13 @@
 #pragma once
 
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "measure/results.h"
 
 namespace strata::cli {
 
@@ -16,6 +22,8 @@ class ResultFile {
   ResultFile& operator=(const ResultFile&) = delete;
 
   bool is_standard_output() const noexcept { return path_ == "-"; }
+  /// Whether both would write into one file, by whatever paths.
+  bool is_same_as(const ResultFile& other) const;
 
   /// Replaces the contents. \errors std::system_error naming the file.
   void write(std::string_view text);
@@ -24,6 +32,24 @@ class ResultFile {
   std::string path_;
   int fd_ = -1;
   bool is_new_ = false;
+};
+
+/// Where a measurement goes: --json, --csv, and a table for people.
+class ResultOutputs {
+ public:
+  /// No path: the option was not given. \errors UsageError as of ResultFile, and for one place that
+  /// is to hold both.
+  ResultOutputs(const std::optional<std::string>& json_path,
+                const std::optional<std::string>& csv_path);
+
+  /// Writes the files, then calls show(stream) with the stream that people read. In this order: who
+  /// closes the pipe behind the table ends us. A file that cannot be written keeps nothing else
+  /// from being told. \errors  The first that writing met, when all the rest is done.
+  void publish(const Results& results, const std::function<void(std::FILE*)>& show);
+
+ private:
+  std::unique_ptr<ResultFile> json_;
+  std::unique_ptr<ResultFile> csv_;
 };
 
 }  // namespace strata::cli

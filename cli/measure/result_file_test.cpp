@@ -64,6 +64,35 @@ TEST_F(ResultFileTest, RefusesAtOnceWhatCannotBeWritten) {
   EXPECT_THROW(ResultFile("--json", folder_.string()), UsageError);
 }
 
+TEST_F(ResultFileTest, OnePlaceIsNotForBoth) {
+  fs::create_symlink(path_, folder_ / "other.csv");
+  EXPECT_THROW(ResultOutputs(path_, path_), UsageError);
+  EXPECT_THROW(ResultOutputs(path_, (folder_ / "." / "results.json").string()), UsageError);
+  EXPECT_THROW(ResultOutputs(path_, (folder_ / "other.csv").string()), UsageError);
+  EXPECT_THROW(ResultOutputs("-", "-"), UsageError);
+  EXPECT_FALSE(fs::exists(path_)) << "a refusal left a file";
+  EXPECT_NO_THROW(ResultOutputs("/dev/null", "/dev/null"));
+  EXPECT_NO_THROW(ResultOutputs(path_, (folder_ / "results.csv").string()));
+}
+
+TEST_F(ResultFileTest, FilesAreThereBeforeAnybodyIsTold) {
+  ResultOutputs outputs(path_, {});
+  std::string seen;
+  outputs.publish(Results(), [&](std::FILE* stream) {
+    EXPECT_EQ(stream, stdout);
+    seen = contents();
+  });
+  EXPECT_THAT(seen, ::testing::HasSubstr("strata-results/1"));
+}
+
+TEST_F(ResultFileTest, AFileThatCannotBeWrittenKeepsNothingElseFromBeingTold) {
+  ResultOutputs outputs("/dev/full", path_);
+  bool is_told = false;
+  EXPECT_THROW(outputs.publish(Results(), [&](std::FILE*) { is_told = true; }), std::system_error);
+  EXPECT_TRUE(is_told);
+  EXPECT_THAT(contents(), ::testing::StartsWith("scenario,contender"));
+}
+
 TEST_F(ResultFileTest, SaysSoWhenTheDiskIsFull) {
   ResultFile file("--json", "/dev/full");
   EXPECT_THROW(file.write("text"), std::system_error);

@@ -1,10 +1,9 @@
 #include "output/progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <string>
+#include "output/table.h"
 
 namespace strata::cli {
 namespace {
@@ -12,12 +11,8 @@ namespace {
 /// Runs of milliseconds must not fill a log with news of themselves.
 constexpr std::chrono::seconds kBetweenMilestones{1};
 
-/// A line that wraps cannot be rewritten.
-std::size_t terminal_columns(std::FILE* stream) {
-  winsize size{};
-  bool is_known = ::ioctl(::fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return is_known ? size.ws_col : 80;
-}
+/// Of a terminal that does not say.
+constexpr std::size_t kUsualColumns = 80;
 
 }  // namespace
 
@@ -49,7 +44,9 @@ void Progress::clear() {
 }
 
 void Progress::rewrite(std::string_view text) {
-  fmt::print(stream_, "\r\033[K{}", text.substr(0, terminal_columns(stream_) - 1));
+  // A line that wraps cannot be rewritten.
+  const std::size_t columns = terminal_columns(stream_).value_or(kUsualColumns);
+  fmt::print(stream_, "\r\033[K{}", text.substr(0, columns - 1));
   std::fflush(stream_);
   is_shown_ = true;
 }

@@ -1,6 +1,7 @@
 #include "output/table.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,8 @@ namespace strata::cli {
 namespace {
 
 constexpr std::size_t kGap = 2;
+/// A name and a number.
+constexpr std::size_t kFewestColumns = 2;
 
 const char* escape_of(Style style) {
   switch (style) {
@@ -48,6 +51,12 @@ bool wants_colour(std::FILE* stream) {
   return ::isatty(::fileno(stream)) == 1;
 }
 
+std::optional<std::size_t> terminal_columns(std::FILE* stream) {
+  winsize size{};
+  if (::ioctl(::fileno(stream), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return {};
+  return size.ws_col;
+}
+
 std::string styled(std::string_view text, Style style, bool colour) {
   if (!colour || style == Style::kPlain || text.empty()) return std::string(text);
   return fmt::format("{}{}\033[0m", escape_of(style), text);
@@ -71,14 +80,20 @@ void Table::add_remark(std::string name, std::string remark, Style remark_style)
   lines_.push_back({{std::move(name)}, Style::kPlain, std::move(remark), remark_style, true});
 }
 
-std::string Table::to_text(bool colour) const {
+std::string Table::to_text(bool colour, std::optional<std::size_t> width) const {
   std::vector<std::size_t> widths;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    std::size_t width = display_width(columns_[i].title);
+    std::size_t widest = display_width(columns_[i].title);
     for (const Line& line : lines_) {
-      if (i < line.cells.size()) width = std::max(width, display_width(line.cells[i]));
+      if (i < line.cells.size()) widest = std::max(widest, display_width(line.cells[i]));
     }
-    widths.push_back(width);
+    widths.push_back(widest);
+  }
+  std::size_t shown = columns_.size();
+  std::size_t needed = kGap * (shown - 1);
+  for (std::size_t column : widths) needed += column;
+  for (; width && needed > *width && shown > kFewestColumns; --shown) {
+    needed -= kGap + widths[shown - 1];
   }
   auto joined = [&](auto cell_at, std::size_t count) {
     std::string text;
@@ -88,16 +103,21 @@ std::string Table::to_text(bool colour) const {
     }
     return text;
   };
-  std::string titles = joined([&](std::size_t i) { return columns_[i].title; }, columns_.size());
+  std::string titles = joined([&](std::size_t i) { return columns_[i].title; }, shown);
   std::string text = styled(without_trailing_spaces(titles), Style::kDim, colour) + "\n";
   for (const Line& line : lines_) {
-    std::string cells = joined([&](std::size_t i) { return line.cells[i]; }, line.cells.size());
+    std::string cells =
+        joined([&](std::size_t i) { return line.cells[i]; }, std::min(shown, line.cells.size()));
     if (line.remark.empty()) {
       text += styled(without_trailing_spaces(cells), line.style, colour) + "\n";
       continue;
     }
     text += styled(cells, line.style, colour) + std::string(kGap, ' ');
     text += styled(line.remark, line.remark_style, colour) + "\n";
+  }
+  if (shown < columns_.size()) {
+    std::string note = fmt::format("({} more in a wider terminal)", columns_.size() - shown);
+    text += styled(note, Style::kDim, colour) + "\n";
   }
   return text;
 }

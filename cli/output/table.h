@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,9 @@ enum class Style { kPlain, kBold, kDim, kGood, kBad };
 
 /// Whether this stream is a terminal that wants colours: NO_COLOR and TERM=dumb are respected.
 bool wants_colour(std::FILE* stream);
+
+/// How many characters a line of this stream has room for; nothing if it is no terminal.
+std::optional<std::size_t> terminal_columns(std::FILE* stream);
 
 /// The text with the style's escape sequences around it, or as it is.
 std::string styled(std::string_view text, Style style, bool colour);
@@ -33,8 +37,9 @@ class Table {
   /// A row of its name and a remark that starts in the second column, as for a failure.
   void add_remark(std::string name, std::string remark, Style remark_style);
 
-  /// All lines, titles first, none with spaces at its end.
-  std::string to_text(bool colour) const;
+  /// All lines, titles first, none with spaces at its end. What does not fit into `width` goes, the
+  /// last column first, and a line says so: wrapped lines are no table.
+  std::string to_text(bool colour, std::optional<std::size_t> width = {}) const;
 
  private:
   struct Line {

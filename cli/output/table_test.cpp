@@ -27,6 +27,23 @@ TEST(Table, RemarksStandBehindTheRowAndFailuresBesideTheName) {
             "b     failed: exit status 3, which is long\n");
 }
 
+TEST(Table, LeavesOutTheLastColumnsWhereThereIsNoRoomAndSaysSo) {
+  Table table({{"name", false}, {"time"}, {"ratio"}, {"spread"}});
+  table.add_row({"a", "1.0 s", "1.00", "2.0%"});
+  table.add_remark("b", "failed", Style::kBad);
+  EXPECT_EQ(table.to_text(false, 26), table.to_text(false));  // as wide as it is
+  EXPECT_EQ(table.to_text(false, 25),
+            "name   time  ratio\n"
+            "a     1.0 s   1.00\n"
+            "b     failed\n"
+            "(1 more in a wider terminal)\n");
+  EXPECT_EQ(table.to_text(false, 3),  // a name and a number there are always
+            "name   time\n"
+            "a     1.0 s\n"
+            "b     failed\n"
+            "(2 more in a wider terminal)\n");
+}
+
 TEST(Table, CountsCharactersNotBytes) {
   EXPECT_EQ(display_width("größe"), 5u);
   Table table({{"n", false}, {"x"}});
@@ -39,6 +56,12 @@ TEST(Table, ColoursAreAroundTheTextAndOnlyWhenAskedFor) {
   EXPECT_EQ(styled("x", Style::kGood, true), "\033[32mx\033[0m");
   EXPECT_EQ(styled("x", Style::kGood, false), "x");
   EXPECT_EQ(styled("", Style::kGood, true), "");
+}
+
+TEST(Units, ASingleRunHasNoSpread) {
+  EXPECT_EQ(format_spread(0, 1), "");
+  EXPECT_EQ(format_spread(0, 2), "0.0%");
+  EXPECT_EQ(format_spread(0.215, 3), "21.5%");
 }
 
 TEST(Units, AColumnHasOneUnitWithAboutFourDigits) {

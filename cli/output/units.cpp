@@ -60,4 +60,8 @@ std::string format_ratio(double ratio) { return fmt::format("{:.2f}", ratio); }
 
 std::string format_percent(double share) { return fmt::format("{:.1f}%", share * 100); }
 
+std::string format_spread(double spread, std::size_t runs) {
+  return runs > 1 ? format_percent(spread) : std::string();
+}
+
 }  // namespace strata::cli

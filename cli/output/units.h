@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,5 +37,7 @@ class Unit {
 std::string format_ratio(double ratio);
 /// "2.1%"
 std::string format_percent(double share);
+/// The same of the spread of so many runs; empty for a single one, which has none.
+std::string format_spread(double spread, std::size_t runs);
 
 }  // namespace strata::cli

@@ -5,14 +5,19 @@ ctest gives STRATA_CLI_BIN (the command) and STRATA_CLI_FIXTURES (libraries that
 blocks of 72 bytes).
 """
 import csv
+import fcntl
 import io
 import json
 import os
 import pathlib
+import pty
+import re
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
+import termios
 import time
 import unittest
 
@@ -58,6 +63,9 @@ class Bench(InFolder):
         self.assertEqual(done.returncode, 0, done.stderr)
         for word in ("churn", "system", "strata", "jemalloc", "bitmap-pool", "coalescing-heap"):
             self.assertIn(f"  {word} ", done.stdout)
+            if word == "jemalloc":  # what cannot take part here says so
+                known = strata("bench", "churn", "--allocators", word, "--ops", "1", "--runs", "1").returncode == 0
+                self.assertEqual("apt install libjemalloc2" in done.stdout, not known)
         done = strata("bench", "list", "churn")
         self.assertIn("--mode immediate|window|batch|lifetime", done.stdout)
         self.assertIn("default 64, 1 to 67108864 bytes", done.stdout)
@@ -197,6 +205,74 @@ class Bench(InFolder):
             self.assertEqual(text.count(f"\n| {contender} |"), sum(row["contender"] == contender for row in rows))
         self.assertIn("| overlaps | broken: corrupted memory", text)
 
+    def test_a_single_cell_has_every_percentile_and_a_matrix_a_few(self):
+        words = ("--allocators", "system", "--runs", "1", "--ops", "3000", "--settle", "0")
+        done = strata("bench", "queue", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for kind in ("enqueue", "dequeue"):
+            self.assertRegex(done.stdout, rf"(?m)^{kind} +mean +p50 +p95 +p99 +p99\.9 +p99\.99 +max +samples$")
+        self.assertRegex(done.stdout, r"(?m)^allocator +wall +spread +sent +dropped +received$")
+        done = strata("bench", "queue", *words, "--capacity", "4,64")
+        self.assertRegex(done.stdout, r"(?m)^allocator .*received +enqueue p50 +p99 +dequeue p50 +p99$")
+
+    def test_how_much_was_done_is_ranked_for_nobody(self):
+        _, rows = self.bench(allocators=f"system,{library('forwarding_malloc')}")
+        self.assertNotIn("ops", rows[1]["ratios"])
+        path = self.folder / "queue.json"
+        done = strata("bench", "queue", "--allocators", f"system,{library('forwarding_malloc')}", "--runs", "3",
+                      "--ticks", "500", "--settle", "0", "--json", str(path))
+        row = json.loads(path.read_text())["rows"][1]
+        self.assertEqual(set(row["ratios"]) & {"ops", "sent", "dropped", "received", "left", "samples"}, set())
+        self.assertIn("wall_s", row["ratios"])
+        self.assertRegex(done.stdout, r"(?m)^allocator +wall +spread +ratio +sent +dropped +received$")
+
+    def test_results_are_kept_when_nobody_reads_the_table(self):
+        path = self.folder / "results.json"
+        reading, writing = os.pipe()
+        os.close(reading)
+        try:
+            subprocess.run([STRATA, "bench", "churn", "--allocators", "system", *QUICK, "--json", str(path)],
+                           stdin=subprocess.DEVNULL, stdout=writing, stderr=subprocess.DEVNULL, timeout=100,
+                           preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL))
+        finally:
+            os.close(writing)
+        self.assertEqual(len(json.loads(path.read_text())["rows"]), 1)
+
+    def test_a_table_that_cannot_be_written_is_a_failure(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([STRATA, "bench", "list"], stdin=subprocess.DEVNULL, stdout=full,
+                                  stderr=subprocess.PIPE, text=True, timeout=100)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("could not write to standard output", done.stderr)
+
+    def test_a_narrow_terminal_gets_what_fits(self):
+        leader, follower = pty.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+        process = subprocess.Popen([STRATA, "bench", "churn", "--allocators", "system", *QUICK, "--size", "16,64"],
+                                   stdin=subprocess.DEVNULL, stdout=follower, stderr=follower)
+        os.close(follower)
+        text = b""
+        while True:
+            try:
+                part = os.read(leader, 4096)
+            except OSError:  # the other side is closed
+                break
+            if not part:
+                break
+            text += part
+        os.close(leader)
+        self.assertEqual(process.wait(timeout=100), 0)
+        lines = re.sub(r"\x1b\[[0-9;]*[mK]", "", text.decode()).splitlines()
+        tables = [line.rpartition("\r")[2] for line in lines if line.startswith(("allocator", "system"))]
+        self.assertEqual(len(tables), 4)
+        for line in tables:
+            self.assertLessEqual(len(line), 40, line)
+        self.assertEqual(sum("more in a wider terminal" in line for line in lines), 2)
+        progress = [part for part in text.decode().split("\r") if "run 1 of 2" in part]
+        self.assertTrue(progress)
+        for part in progress:
+            self.assertLess(len(re.sub(r"\x1b\[[0-9;]*[mK]", "", part)), 40)
+
     def test_standard_output_is_the_results_alone_and_a_pipe_hears_no_progress(self):
         done = strata("bench", "churn", "--allocators", "system", *QUICK, "--json", "-")
         self.assertEqual(schema.check(json.loads(done.stdout), SCHEMA), [])
@@ -300,6 +376,33 @@ class BenchRefusals(unittest.TestCase):
         self.assertIn("cannot both be standard output", self.refused("churn", "--json", "-", "--csv", "-"))
         self.assertIn("cannot write", self.refused("churn", "--json", "/no/such/folder/x.json"))
 
+    def test_options_that_contradict_each_other_or_themselves(self):
+        for scenario in ("larson", "large"):
+            self.assertIn("--smallest 200000 is above --largest 100000",
+                          self.refused(scenario, "--smallest", "200000", "--largest", "100000"))
+        self.assertIn("--size has 64 twice", self.refused("churn", "--size", "64,16,064"))
+        self.assertIn("--threads has 2 twice", self.refused("churn", "--threads", "2,2"))
+        self.assertIn("--mode has window twice", self.refused("churn", "--mode", "window,window"))
+
+    def test_files_of_sizes_that_are_none(self):
+        with tempfile.TemporaryDirectory() as name:
+            path = pathlib.Path(name) / "sizes.csv"
+            for scenario in ("churn", "slots", "handover"):
+                for text, words in (("64,1\n64,x\n", "line 2"), ("0\n", "line 1"), ("", "no sizes"),
+                                    ("bytes,weight\n", "no sizes"), ("64,1e999\n", "line 1")):
+                    path.write_text(text)
+                    sentence = self.refused(scenario, "--size-dist", str(path))
+                    self.assertIn(words, sentence)
+                    self.assertIn("--size-dist", sentence)
+            self.assertIn("no sizes", self.refused("churn", "--size-dist", name))
+
+    def test_one_file_is_not_for_both(self):
+        with tempfile.TemporaryDirectory() as name:
+            path = pathlib.Path(name) / "results"
+            self.assertIn("--json and --csv cannot both be",
+                          self.refused("churn", "--json", str(path), "--csv", str(path)))
+            self.assertFalse(path.exists())
+
     def test_help_tells_the_usage(self):
         done = strata("bench", "--help")
         self.assertEqual(done.returncode, 0)
@@ -313,7 +416,12 @@ class BenchInterruption(InFolder):
             [STRATA, "bench", "churn", "--allocators", "system", "--runs", "1", "--ops", "40000", "--settle", "0",
              "--size", ",".join(str(size) for size in range(8, 8000)), "--json", str(path)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(2)
+        # The second process tells that the first run has ended.
+        started = set()
+        while len(started) < 3 and process.poll() is None:
+            children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            started.update(children)
+            time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
         self.assertEqual(process.returncode, -signal.SIGINT)
