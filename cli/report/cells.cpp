@@ -283,7 +283,7 @@ ReportRow::Ratio ratio_to_baseline(const Cell& cell, const Entry& entry,
   return ratio;
 }
 
-std::string speed_metric(const Cell& cell) {
+std::string throughput_metric(const Cell& cell) {
   auto has = [&](std::string_view name) {
     return std::any_of(cell.entries.begin(), cell.entries.end(),
                        [&](const Entry& entry) { return entry.row->metric(name) != nullptr; });
@@ -291,6 +291,11 @@ std::string speed_metric(const Cell& cell) {
   for (const char* name : {"ops_per_s", "ns_per_op", "elapsed_s"}) {
     if (has(name)) return name;
   }
+  return {};
+}
+
+std::string speed_metric(const Cell& cell) {
+  if (std::string throughput = throughput_metric(cell); !throughput.empty()) return throughput;
   for (const Entry& entry : cell.entries) {
     for (const auto& [name, summary] : entry.row->metrics) {
       Quantity quantity = quantity_of(name);

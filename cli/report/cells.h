@@ -70,8 +70,11 @@ const ReportRow* baseline_of(const Cell& cell, const Entry& entry,
 ReportRow::Ratio ratio_to_baseline(const Cell& cell, const Entry& entry,
                                    const std::vector<Series>& series, std::string_view metric);
 
-/// What decides how fast a cell's contenders are: ops_per_s, or elapsed_s, or whatever comes first
-/// and is a rate or a time; empty if there is none.
+/// How fast work was done, where a cell says so: ops_per_s, ns_per_op or elapsed_s; else empty.
+std::string throughput_metric(const Cell& cell);
+
+/// What a cell's contenders are ordered by: its throughput, or whatever comes first and is a rate
+/// or a time; empty if there is none.
 std::string speed_metric(const Cell& cell);
 
 /// Letters, digits and '-' of the text, for an id or a file's name.

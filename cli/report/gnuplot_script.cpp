@@ -6,6 +6,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "output/table.h"
 #include "report/palette.h"
 
 namespace strata::cli {
@@ -15,9 +16,13 @@ constexpr int kPngScale = 2;
 constexpr int kAxisRoom = 42;  ///< below the plotting area: numbers and what they are
 constexpr int kTopRoom = 10;
 constexpr double kCharacterWidth = 7;
+constexpr double kHeadLeft = 10;
 constexpr int kTitleLine = 18;
 constexpr int kNoteLine = 14;
-constexpr int kLegendColumns = 4;
+/// A legend's characters are smaller than a plot's; its mark stands left of each name.
+constexpr double kLegendCharacter = 5.6;
+constexpr double kLegendMark = 14;
+constexpr double kLegendGap = 12;
 /// Characters that fit across a picture in the title's and the note's size.
 constexpr std::size_t kTitleWidth = 50;
 constexpr std::size_t kNoteWidth = 66;
@@ -65,8 +70,6 @@ std::string colour_of(Medium medium, ColourRole role, int colour = 0) {
   return text_colour(palette, colour);
 }
 
-bool is_in_legend(const Mark& mark) { return mark.kind == Mark::Kind::kDots; }
-
 class Script {
  public:
   Script(const Plot& plot, const std::vector<SeriesStyle>& styles, Medium medium)
@@ -77,12 +80,7 @@ class Script {
       note_ = wrapped(place + plot.note, kNoteWidth);
       head_ = static_cast<int>(title_.size()) * kTitleLine +
               static_cast<int>(note_.size()) * kNoteLine + 10;
-      has_legend_ = plot.needs_legend;
-      if (has_legend_) {
-        auto names = std::count_if(plot.marks.begin(), plot.marks.end(), is_in_legend);
-        legend_height_ = (static_cast<int>(names) / kLegendColumns + 1) * kNoteLine;
-        head_ += legend_height_;
-      }
+      if (plot.needs_legend) lay_out_legend();
     }
   }
 
@@ -90,11 +88,44 @@ class Script {
     start(file);
     axes();
     for (const Text& words : plot_.texts) put(words);
+    for (const Leader& leader : plot_.leaders) {
+      line(
+          "set arrow from graph {:.5f}, graph {:.5f} to graph {:.5f}, graph {:.5f} nohead "
+          "linewidth 0.8 linecolor {}",
+          leader.x0, leader.y0, leader.x1, leader.y1,
+          colour(ColourRole::kSeries, style(leader.series).colour));
+    }
+    for (const LegendEntry& entry : legend_) put(entry);
     marks();
     return out_;
   }
 
  private:
+  /// A mark and a name in a picture's head, in the plot's units from above on the left.
+  struct LegendEntry {
+    const Mark* mark;
+    double x;
+    double y;
+  };
+
+  /// Names side by side, as many to a line as it has room for.
+  void lay_out_legend() {
+    double x = kHeadLeft;
+    int lines = 1;
+    for (const Mark& mark : plot_.marks) {
+      if (mark.kind != Mark::Kind::kDots) continue;
+      double width = kLegendMark + kLegendCharacter * static_cast<double>(display_width(mark.tip)) +
+                     kLegendGap;
+      if (x > kHeadLeft && x + width > Plot::kWidth) {
+        x = kHeadLeft;
+        ++lines;
+      }
+      legend_.push_back({&mark, x, head_ - 2 + (lines - 0.5) * kNoteLine});
+      x += width;
+    }
+    head_ += lines * kNoteLine + 2;
+  }
+
   template <typename... Arguments>
   void line(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
     out_ += fmt::format(format, std::forward<Arguments>(arguments)...) + "\n";
@@ -119,14 +150,7 @@ class Script {
     }
     line("set output {}", gnuplot_quoted(file));
     line("set border 0");
-    if (has_legend_) {
-      line(
-          "set key at screen 0.5, screen {:.5f} center top horizontal maxcols {} samplen 1 "
-          "font 'Sans,8' textcolor {}",
-          1 - double(head_ - legend_height_) / height, kLegendColumns, colour(ColourRole::kInk));
-    } else {
-      line("unset key");
-    }
+    line("unset key");
     double from_top = head_ + kTopRoom;
     line("set lmargin at screen {:.5f}\nset rmargin at screen {:.5f}",
          double(plot_.left) / Plot::kWidth, 1 - double(plot_.right) / Plot::kWidth);
@@ -139,7 +163,7 @@ class Script {
 
   double put_head(const std::string& words, double y, int line_height, int height, bool is_title) {
     line("set label {} at screen {:.4f}, screen {:.4f} left font 'Sans{}' textcolor {}",
-         gnuplot_quoted(words), 10.0 / Plot::kWidth, 1 - (y + line_height / 2.0) / height,
+         gnuplot_quoted(words), kHeadLeft / Plot::kWidth, 1 - (y + line_height / 2.0) / height,
          is_title ? ":Bold,10" : ",8", colour(is_title ? ColourRole::kInk : ColourRole::kMuted));
     return y + line_height;
   }
@@ -188,6 +212,19 @@ class Script {
                            : colour(ColourRole::kText, style(words.series).colour);
     line("set label {} at graph {:.5f}, graph {:.5f} {} front textcolor {}",
          gnuplot_quoted(words.text), words.x, words.y, align, tint);
+  }
+
+  void put(const LegendEntry& entry) {
+    const SeriesStyle& look = style(entry.mark->series);
+    double from_below = 1 - entry.y / (plot_.height + head_);
+    line(
+        "set label '' at screen {:.5f}, screen {:.5f} point pointtype {} pointsize 0.8 "
+        "linecolor {} front",
+        (entry.x + 4) / Plot::kWidth, from_below,
+        (look.label == 0 ? kShapes : kHollowShapes)[look.shape], mark_colour(*entry.mark));
+    line("set label {} at screen {:.5f}, screen {:.5f} left font 'Sans,8' textcolor {}",
+         gnuplot_quoted(entry.mark->tip), (entry.x + kLegendMark) / Plot::kWidth, from_below,
+         colour(ColourRole::kInk));
   }
 
   const SeriesStyle& style(int series) const {
@@ -255,9 +292,7 @@ class Script {
     std::string plots = "NaN notitle";
     for (std::size_t i = 0; i < plot_.marks.size(); ++i) {
       const Mark& mark = plot_.marks[i];
-      bool is_named = !has_legend_ || is_in_legend(mark);
-      plots += fmt::format(", $d{} {} {}", i, how(mark),
-                           is_named ? "title " + gnuplot_quoted(mark.tip) : "notitle");
+      plots += fmt::format(", $d{} {} notitle", i, how(mark));
     }
     line("plot {}", plots);
     line("unset output");
@@ -269,8 +304,7 @@ class Script {
   std::vector<std::string> title_;
   std::vector<std::string> note_;
   int head_ = 0;
-  bool has_legend_ = false;
-  int legend_height_ = 0;
+  std::vector<LegendEntry> legend_;
   std::string out_;
 };
 

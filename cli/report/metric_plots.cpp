@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "measure/metric.h"
 #include "output/table.h"
 #include "report/plot_parts.h"
 #include "report/plots.h"
@@ -27,7 +28,7 @@ std::vector<Ranked> ranked(const Cell& cell, const std::string& metric) {
     const Summary* summary = entry.row->metric(metric);
     if (entry.row->ok && summary != nullptr) found.push_back({entry, summary});
   }
-  bool more = more_is_better(metric);
+  bool more = better(metric) == Better::kMore;
   std::stable_sort(found.begin(), found.end(), [&](const Ranked& a, const Ranked& b) {
     return more ? a.summary->median > b.summary->median : a.summary->median < b.summary->median;
   });
@@ -50,7 +51,7 @@ std::string ranking_sentence(const Arrangement& all, const Cell& cell, const std
   if (rows.size() == 1) {
     return fmt::format("{}: {}, {}", who(all, best.entry).name, spoken_name(metric), value);
   }
-  bool more = more_is_better(metric);
+  bool more = better(metric) == Better::kMore;
   std::vector<std::string> tied = {who(all, best.entry).name};
   for (std::size_t i = 1; i < rows.size(); ++i) {
     const Summary& other = *rows[i].summary;
@@ -164,7 +165,7 @@ Plot metric_plot(const Arrangement& all, const Cell& cell, const std::string& me
   plot.id = cell.id + "-" + slug(metric);
   plot.title = ranking_sentence(all, cell, metric, rows);
   plot.note = fmt::format("{}; {} is better. {}", spoken_name(metric),
-                          more_is_better(metric) ? "more" : "less", runs_note(rows));
+                          better(metric) == Better::kMore ? "more" : "less", runs_note(rows));
   capitalize(plot.note);
   double count = static_cast<double>(rows.size() + failed.size());
   plot.height = static_cast<int>(count) * kRowHeight + kFrame;
@@ -219,6 +220,10 @@ Plot sweep_plot(const Arrangement& all, const Sweep& sweep, const std::string& m
       }
     }
     if (line.points.empty()) continue;
+    for (const auto& [value, number] : line.points) {
+      line.tip += fmt::format("{}{} with {}", &value == &line.points.front().first ? ": " : ", ",
+                              brief_metric(metric, number / scale), brief(Quantity::kCount, value));
+    }
     if (line.points.size() > 1 && line.points.front().second > 0) {
       plot.alt += fmt::format(" {}: {} to {}.", all.series[series].name,
                               brief_metric(metric, line.points.front().second / scale),
@@ -249,7 +254,7 @@ Plot sweep_plot(const Arrangement& all, const Sweep& sweep, const std::string& m
                            best_at_end(all, sweep, metric));
   plot.note = fmt::format("{} by {}{}{}; medians, {} is better.", spoken_name(metric), parameter,
                           sweep.fixed.empty() ? "" : ", ", sweep.fixed,
-                          more_is_better(metric) ? "more" : "less");
+                          better(metric) == Better::kMore ? "more" : "less");
   capitalize(plot.note);
   plot.place = sweep.scenario;
   plot.alt = sweep.scenario + ", " + plot.note + plot.alt;

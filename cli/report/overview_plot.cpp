@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "measure/metric.h"
 #include "output/table.h"
 #include "report/plot_parts.h"
 #include "report/plots.h"
@@ -31,7 +32,7 @@ struct OverviewRow {
 
 /// Of speed, so that more is better whatever the metric counts.
 Share as_speed(Share share, const std::string& metric) {
-  if (more_is_better(metric)) return share;
+  if (better(metric) == Better::kMore) return share;
   double low = share.low;
   share.at = 1 / share.at;
   share.low = share.high > 0 ? 1 / share.high : 0;
@@ -41,7 +42,7 @@ Share as_speed(Share share, const std::string& metric) {
 
 OverviewRow row_of(const Arrangement& all, const Cell& cell, const std::string& metric) {
   OverviewRow row{&cell, {}};
-  std::string used = metric.empty() ? speed_metric(cell) : metric;
+  std::string used = metric.empty() ? throughput_metric(cell) : metric;
   if (used.empty()) return row;
   for (const Entry& entry : cell.entries) {
     if (baseline_of(cell, entry, all.series) == entry.row) continue;
@@ -93,7 +94,7 @@ std::string better_than(const std::string& base, const std::string& metric) {
   if (metric == "peak_rss_bytes") return fmt::format("Leaner than {}", base);
   if (metric == "after_rss_bytes") return fmt::format("Less kept afterwards than {}", base);
   return fmt::format("{} {} than {}", spoken_name(metric),
-                     more_is_better(metric) ? "higher" : "lower", base);
+                     better(metric) == Better::kMore ? "higher" : "lower", base);
 }
 
 }  // namespace
@@ -114,12 +115,12 @@ Plot overview_plot(const Arrangement& all, const std::string& metric) {
     }
     const ReportRow* first = baseline_of(cell, cell.entries.front(), all.series);
     if (first != nullptr) base = first->contender;
-    longest = std::max(longest, display_width(fitting_name(cell.name())));
+    longest = std::max(longest, display_width(fitting_name(cell.name(), kLongestLoad)));
     rows.push_back(std::move(row));
   }
   if (rows.size() < 2 || rows.size() > kMostCells) return plot;
   bool is_speed = metric.empty();
-  bool more = is_speed || more_is_better(metric);
+  bool more = is_speed || better(metric) == Better::kMore;
   plot.id = is_speed ? "overview-speed" : "overview-" + slug(metric);
   plot.x = log_axis(Quantity::kRatio, "", low / 1.12, high * 1.12);
   plot.left = room_for(longest);
@@ -136,7 +137,7 @@ Plot overview_plot(const Arrangement& all, const std::string& metric) {
   double y = count;
   for (const OverviewRow& row : rows) {
     y -= 1;
-    plot.texts.push_back({indent, plot.y.position(y), fitting_name(row.cell->name()),
+    plot.texts.push_back({indent, plot.y.position(y), fitting_name(row.cell->name(), kLongestLoad),
                           Text::Align::kRight, kNobody, false});
     plot.alt += fmt::format(" {}:", row.cell->name());
     for (const Share& share : row.shares) {

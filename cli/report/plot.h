@@ -12,7 +12,7 @@ namespace strata::cli {
 /// How one contender looks, in all plots alike: a colour and, since colour alone tells nobody apart
 /// who does not see it, a shape; a second measurement of it has the same colour, hollow and dashed.
 struct SeriesStyle {
-  static constexpr int kColours = 11;
+  static constexpr int kColours = 15;
   int colour = 0;
   int shape = 0;
   int label = 0;  ///< which of several measurements under the same name
@@ -49,6 +49,15 @@ struct Text {
   bool is_faint = false;
 };
 
+/// A thin line from where a series ends to its name. In shares of the plotting area, as words are.
+struct Leader {
+  double x0;
+  double y0;
+  double x1;
+  double y1;
+  int series;
+};
+
 /// One picture, whole: what it shows, what it says, what is drawn. Made once, drawn into the page
 /// and into a picture file alike.
 struct Plot {
@@ -68,6 +77,7 @@ struct Plot {
   int right = 14;    ///< and right of it
   std::vector<Mark> marks;
   std::vector<Text> texts;
+  std::vector<Leader> leaders;
 
   static constexpr int kWidth = 400;  ///< narrow enough to be read on a phone as it is
 };

@@ -11,8 +11,12 @@ namespace strata::cli {
 namespace {
 
 constexpr double kCharacterWidth = 7.2;  ///< of the text's 12 units, on average
-constexpr std::size_t kLongestName = 20;
+constexpr int kFrame = 52;               ///< above and below the plotting area
 constexpr int kLabelHeight = 13;
+/// Between the plotting area and a label: the leader that ties it to its line.
+constexpr double kLeaderStarts = 3;
+constexpr double kLeaderEnds = 14;
+constexpr double kLabelStarts = 17;
 
 /// The first or last characters of UTF-8 text, never half a character.
 std::string head_of(const std::string& text, std::size_t bytes) {
@@ -31,12 +35,13 @@ int room_for(std::size_t longest) {
   return static_cast<int>(static_cast<double>(longest) * kCharacterWidth) + 12;
 }
 
-std::string fitting_name(const std::string& name) {
-  if (display_width(name) <= kLongestName || name.size() <= kLongestName) return name;
-  return head_of(name, kLongestName - 9) + "…" + tail_of(name, 8);
+std::string fitting_name(const std::string& name, std::size_t longest) {
+  if (display_width(name) <= longest || name.size() <= longest) return name;
+  const std::size_t tail = longest / 2 - 1;
+  return head_of(name, longest - 1 - tail) + "…" + tail_of(name, tail);
 }
 
-double area_height(const Plot& plot) { return plot.height - 52.0; }
+double area_height(const Plot& plot) { return plot.height - kFrame; }
 
 void label_ends(Plot& plot, std::vector<EndLabel> labels) {
   std::vector<double> wanted;
@@ -46,12 +51,17 @@ void label_ends(Plot& plot, std::vector<EndLabel> labels) {
     wanted.push_back(label.y);
     longest = std::max(longest, display_width(label.text));
   }
-  plot.right = std::max(plot.right, room_for(longest) + 3);
+  plot.right = std::max(plot.right, room_for(longest) + static_cast<int>(kLabelStarts) - 6);
+  const auto gaps = static_cast<int>(labels.size()) - 1;
+  plot.height = std::max(plot.height, kFrame + kLabelHeight * gaps);  // room for all
   wanted = spread_apart(std::move(wanted), kLabelHeight / area_height(plot), 0, 1);
-  double indent = 9.0 / (Plot::kWidth - plot.left - plot.right);
+  double unit = 1.0 / (Plot::kWidth - plot.left - plot.right);
   for (std::size_t i = 0; i < labels.size(); ++i) {
+    const EndLabel& label = labels[i];
+    plot.leaders.push_back({1 + kLeaderStarts * unit, std::clamp(label.y, 0.0, 1.0),
+                            1 + kLeaderEnds * unit, wanted[i], label.series});
     plot.texts.push_back(
-        {1 + indent, wanted[i], labels[i].text, Text::Align::kLeft, labels[i].series, false});
+        {1 + kLabelStarts * unit, wanted[i], label.text, Text::Align::kLeft, label.series, false});
   }
 }
 

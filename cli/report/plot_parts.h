@@ -14,8 +14,11 @@ namespace strata::cli {
 /// Room for names of `longest` characters in a plot's text size.
 int room_for(std::size_t longest);
 
-/// Cut in the middle if it is longer than fits beside a plot.
-std::string fitting_name(const std::string& name);
+/// So many characters of a contender's name, and of a load's, fit beside a plot.
+inline constexpr std::size_t kLongestName = 16;
+inline constexpr std::size_t kLongestLoad = 24;
+/// Cut in the middle if it is longer.
+std::string fitting_name(const std::string& name, std::size_t longest = kLongestName);
 
 /// Height of the plotting area in the units of the plot.
 double area_height(const Plot& plot);

@@ -27,7 +27,7 @@ Plot memory_plot(const Arrangement& all, const Cell& cell);
 Plot sweep_plot(const Arrangement& all, const Sweep& sweep, const std::string& metric);
 
 /// All cells at once: each contender's number as a share of the baseline's. `metric` empty: the
-/// cells' own speed metrics, turned so that more is better.
+/// cells' own throughput, turned so that more is better.
 Plot overview_plot(const Arrangement& all, const std::string& metric);
 
 /// Kinds of operation whose latencies any row of the cell has, in order.

@@ -65,8 +65,6 @@ Quantity quantity_of(std::string_view metric) {
 
 double scale_of(std::string_view metric) { return is_nanoseconds(metric) ? 1e-9 : 1; }
 
-bool more_is_better(std::string_view metric) { return metric.ends_with("_per_s"); }
-
 std::string spoken_name(std::string_view metric) {
   static const std::vector<std::pair<std::string_view, std::string_view>> known = {
       {"ops_per_s", "operations per second"},

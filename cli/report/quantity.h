@@ -16,9 +16,6 @@ Quantity quantity_of(std::string_view metric);
 /// else 1.
 double scale_of(std::string_view metric);
 
-/// Less is better for every metric but those per second.
-bool more_is_better(std::string_view metric);
-
 /// As a person would call it: "peak_rss_bytes" -> "peak RSS", "ops_per_s" -> "operations per
 /// second".
 std::string spoken_name(std::string_view metric);

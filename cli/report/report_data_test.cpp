@@ -1,16 +1,20 @@
 #include "report/report_data.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "input/usage_error.h"
+#include "measure/metric.h"
 #include "report/cells.h"
 #include "report/gnuplot_script.h"
 #include "report/plots.h"
 #include "report/report_input.h"
+#include "report/results_tables.h"
 #include "report/svg.h"
 
 namespace strata::cli {
@@ -218,6 +222,88 @@ TEST(Plots, RunsThatOverlapHaveNoWinner) {
   ReportData data = read(results({row("system", 19.5), row("strata", 20)}));
   Arrangement all = arrange(data);
   EXPECT_THAT(metric_plot(all, all.cells[0], "ops_per_s").title, HasSubstr("their runs overlap"));
+}
+
+/// The names of the metrics with a bold number in the table of a cell.
+std::string best_in_table(const ReportData& data, const Arrangement& all) {
+  EXPECT_FALSE(data.rows.empty());
+  std::string html = cell_table(all, all.cells.front());
+  std::string names;
+  for (std::size_t at = html.find("class=\"best\""); at != std::string::npos;
+       at = html.find("class=\"best\"", at + 1)) {
+    std::size_t name = html.rfind("scope=\"row\">", at) + 12;
+    names += html.substr(name, html.find('<', name) - name) + ";";
+  }
+  return names;
+}
+
+TEST(Tables, TheBestIsBoldAndAmountsOfWorkHaveNone) {
+  Json one = row("one", 2e6);
+  Json two = row("two", 1e6);
+  for (const char* amount : {"ops", "sent", "received", "peak_live_bytes", "back_share"}) {
+    one["metrics"][amount] = summary(0.5);
+    two["metrics"][amount] = summary(0.25);
+  }
+  two["metrics"]["peak_rss_bytes"] = summary(5e5);
+  ReportData data = read(results({one, two}));
+  Arrangement all = arrange(data);
+  EXPECT_EQ(best_in_table(data, all), "operations per second;peak memory (RSS);back share;");
+  EXPECT_EQ(better("back_share"), Better::kMore);
+  EXPECT_EQ(better("sent"), Better::kNeither);
+  EXPECT_EQ(better("half_back_s"), Better::kLess);
+}
+
+TEST(Plots, ANameAtTheEndOfALineIsTiedToIt) {
+  ReportData data =
+      read(results({row("a", 1e6), row("a-name-that-is-longer-than-fits", 1.01e6), row("a", 1e6, 2),
+                    row("a-name-that-is-longer-than-fits", 1e6, 2)}));
+  Arrangement all = arrange(data);
+  ASSERT_EQ(all.sweeps.size(), 1u);
+  Plot plot = sweep_plot(all, all.sweeps[0], "ops_per_s");
+  ASSERT_EQ(plot.leaders.size(), 2u);
+  EXPECT_DOUBLE_EQ(plot.leaders[0].y0, plot.leaders[1].y0);  // both lines end at one height
+  EXPECT_NE(plot.leaders[0].y1, plot.leaders[1].y1);         // their names do not
+  EXPECT_EQ(plot.texts[0].y, plot.leaders[0].y1);
+  EXPECT_EQ(plot.texts[1].text, "a-name-t…an-fits");
+  EXPECT_LT(plot.right, Plot::kWidth / 2);
+}
+
+TEST(GnuplotScript, ALegendHasEveryNameInsideThePicture) {
+  Plot plot;
+  plot.id = "x";
+  plot.title = "title";
+  plot.needs_legend = true;
+  std::vector<SeriesStyle> styles(12);
+  for (int i = 0; i < 12; ++i) {
+    plot.marks.push_back(
+        {Mark::Kind::kDots, i, {{1, 1}}, fmt::format("a-contender-of-length-{}", i)});
+  }
+  const std::string script = gnuplot_script(plot, styles, Medium::kPng, "x.png");
+  std::set<std::string> places;
+  for (const Mark& mark : plot.marks) {
+    std::size_t at = script.find("set label '" + mark.tip + "' at screen ");
+    ASSERT_NE(at, std::string::npos) << mark.tip;
+    std::string place = script.substr(script.find("screen", at), 32);
+    EXPECT_TRUE(places.insert(place.substr(0, place.find(" left"))).second) << place;
+    EXPECT_LT(std::stod(place.substr(7)), 0.65);
+  }
+  EXPECT_THAT(script, Not(HasSubstr("\nset key")));
+}
+
+TEST(Plots, AtAGlanceAreLoadsWithAThroughputOnly) {
+  std::vector<Json> rows = {row("system", 1e6), row("a", 2e6), row("system", 1e6, 2),
+                            row("a", 2e6, 2)};
+  for (const char* contender : {"system", "a"}) {
+    Json queue = row(contender, 1);
+    queue["scenario"] = "queue";
+    queue["metrics"] = {{"wall_s", summary(1)}, {"peak_rss_bytes", summary(1e6)}};
+    rows.push_back(queue);
+  }
+  ReportData data = read(results(rows));
+  Arrangement all = arrange(data);
+  EXPECT_EQ(speed_metric(all.cells[2]), "wall_s");
+  EXPECT_THAT(overview_plot(all, "").alt, Not(HasSubstr("queue")));
+  EXPECT_THAT(overview_plot(all, "peak_rss_bytes").alt, HasSubstr("queue"));
 }
 
 TEST(Plots, WhatTheRowsLackIsNotDrawn) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "measure/metric.h"
 #include "report/plot_parts.h"
 #include "report/svg.h"
 
@@ -17,8 +18,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kPeak = "peak_rss_bytes";
 constexpr const char* kShownPercentiles[] = {"p50", "p99", "p99.9"};
-/// A metric that a smaller share of the rows has is in its cell's own table.
-constexpr double kCommonShare = 0.3;
+constexpr const char* kKept = "after_rss_bytes";
 
 std::string head(std::string_view title, bool is_number = true) {
   return fmt::format("<th{} scope=\"col\"><button type=\"button\">{}</button></th>",
@@ -39,23 +39,6 @@ std::string text_cell(std::string_view text) {
 
 constexpr const char* kNoCell = "<td data-v=\"\"></td>";
 
-std::vector<std::string> common_metrics(const Arrangement& all) {
-  std::vector<std::string> order;
-  std::map<std::string, int> count;
-  int rows = 0;
-  for (const Cell& cell : all.cells) {
-    for (const Entry& entry : cell.entries) {
-      if (!entry.row->ok) continue;
-      ++rows;
-      for (const auto& [name, summary] : entry.row->metrics) {
-        if (count[name]++ == 0) order.push_back(name);
-      }
-    }
-  }
-  std::erase_if(order, [&](const std::string& name) { return count[name] < kCommonShare * rows; });
-  return order;
-}
-
 std::vector<std::string> metrics_of(const Cell& cell) {
   std::vector<std::string> order;
   for (const Entry& entry : cell.entries) {
@@ -69,13 +52,13 @@ std::vector<std::string> metrics_of(const Cell& cell) {
 /// Whether the row has the best median of its cell, and is better than somebody.
 bool is_best(const Cell& cell, const ReportRow& row, const std::string& metric) {
   const Summary* mine = row.metric(metric);
-  if (mine == nullptr || !row.ok) return false;
+  if (mine == nullptr || !row.ok || better(metric) == Better::kNeither) return false;
   bool is_better = false;
   for (const Entry& entry : cell.entries) {
     const Summary* other = entry.row->metric(metric);
     if (other == nullptr || !entry.row->ok) continue;
-    double lead =
-        more_is_better(metric) ? mine->median - other->median : other->median - mine->median;
+    double lead = better(metric) == Better::kMore ? mine->median - other->median
+                                                  : other->median - mine->median;
     if (lead < 0) return false;
     is_better |= lead > 0;
   }
@@ -111,12 +94,30 @@ struct Columns {
   bool has_ratio(const std::string& metric) const { return rated.contains(metric); }
 };
 
+bool has_metric(const Cell& cell, const std::string& metric) {
+  return std::any_of(cell.entries.begin(), cell.entries.end(),
+                     [&](const Entry& entry) { return entry.row->metric(metric) != nullptr; });
+}
+
+/// What loads are compared by: speed, memory, latency. Everything else is in each cell's own table:
+/// one that is as wide as all metrics fits on no screen and on no paper.
 Columns columns_of(const Arrangement& all) {
   Columns columns;
-  columns.metrics = common_metrics(all);
+  auto add = [&](const std::string& metric) {
+    bool is_new =
+        std::find(columns.metrics.begin(), columns.metrics.end(), metric) == columns.metrics.end();
+    bool has_it = std::any_of(all.cells.begin(), all.cells.end(),
+                              [&](const Cell& cell) { return has_metric(cell, metric); });
+    if (is_new && has_it) columns.metrics.push_back(metric);
+  };
   columns.rated.insert(kPeak);
   for (const Cell& cell : all.cells) {
     columns.rated.insert(speed_metric(cell));
+    add(speed_metric(cell));
+  }
+  add(kPeak);
+  add(kKept);
+  for (const Cell& cell : all.cells) {
     columns.has_params |= !cell.title.empty();
     for (const Entry& entry : cell.entries) {
       columns.has_latencies |= first_latency(*entry.row) != nullptr;
@@ -204,7 +205,7 @@ std::string results_table(const Arrangement& all) {
     if (columns.has_ratio(metric)) html += head("ratio (95%)");
   }
   if (columns.has_latencies) {
-    for (const char* name : kShownPercentiles) html += head(name);
+    for (const char* name : kShownPercentiles) html += head(fmt::format("latency {}", name));
   }
   html += "</tr></thead>\n<tbody>\n";
   for (const Cell& cell : all.cells) {

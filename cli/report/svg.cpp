@@ -64,14 +64,16 @@ void drop_empty_groups(std::string& text) {
   }
 }
 
-/// gnuplot numbers what it plots from 1, and the first is the one that draws nothing.
+/// gnuplot numbers what it plots from 1, and the first is the one that draws nothing. Its titles
+/// are the numbers; ours are what a pointer is told.
 void name_marks(std::string& text, const Plot& plot) {
   for (std::size_t i = 0; i < plot.marks.size(); ++i) {
     const Mark& mark = plot.marks[i];
-    std::string open = fmt::format("<g id=\"p_plot_{}\" >", i + 2);
+    std::string open = fmt::format("<g id=\"p_plot_{0}\" ><title>p_plot_{0}</title>", i + 2);
     std::string named = mark.series == kNobody
                             ? std::string("<g class=\"m\">")
                             : fmt::format("<g class=\"m\" data-series=\"{}\">", mark.series);
+    if (!mark.tip.empty()) named += fmt::format("<title>{}</title>", html_escaped(mark.tip));
     replace_all(text, open, named);
   }
   drop_between(text, "<g id=\"p_plot_1\" >", "</g>");

@@ -102,6 +102,33 @@ class Files(InFolder):
         self.assertEqual(re.findall(r'<svg class="plot" id="([^"]*)"', done.stdout),
                          ["churn-startup-s", "churn-peak-rss-bytes"])
 
+    def test_compare_feeds_the_report(self):
+        path = self.folder / "compare.json"
+        subprocess.run([STRATA, "compare", "--allocators", "system", "--runs", "2", "--warmup", "0", "--quiet",
+                        "--scenario", "nothing", "--json", str(path), "--", "true"],
+                       check=True, stdin=subprocess.DEVNULL, timeout=100)
+        done = report(path, "-o", self.page, "--png", self.folder / "plots")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        self.assertEqual(re.findall(r'<svg class="plot" id="([^"]*)"', self.page.read_text()),
+                         ["nothing-elapsed-s", "nothing-peak-rss-bytes"])
+        self.assertEqual(len(list((self.folder / "plots").iterdir())), 2)
+
+    def test_the_table_of_everything_has_a_column_for_what_loads_are_compared_by(self):
+        results = json.loads(FIXTURE.read_text())
+        queue = json.loads(json.dumps(results["rows"][:3]))
+        for row in queue:
+            row["scenario"] = "queue"
+            row["metrics"] = {"wall_s": row["metrics"]["ns_per_op"], "sent": row["metrics"]["ns_per_op"],
+                              "peak_rss_bytes": row["metrics"]["peak_rss_bytes"]}
+            row["values"], row["ratios"] = {}, {}
+        done = report(self.write("two.json", dict(results, rows=results["rows"] + queue)), "-o", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        table = re.search(r'<table class="sortable">.*?</thead>', done.stdout, re.S).group()
+        self.assertEqual(re.findall(r"<button[^>]*>([^<]*)</button>", table),
+                         ["contender", "scenario", "parameters", "operations per second", "ratio (95%)", "wall",
+                          "ratio (95%)", "peak memory (RSS)", "ratio (95%)", "memory kept after the load (RSS)",
+                          "latency p50", "latency p99", "latency p99.9"])
+
     def test_rows_of_several_files_stand_side_by_side(self):
         results = json.loads(FIXTURE.read_text())
         for row in results["rows"]:
@@ -192,6 +219,11 @@ function plots_of(page) {
     }).length;
     return [svg.id, {width: box.width, height: box.height, label: svg.getAttribute("aria-label"),
       lines: count("path"), areas: count("polygon"), dots: count("use"), words: svg.querySelectorAll("text").length,
+      cut: [...svg.querySelectorAll("text")].filter((text) => {
+        const words = text.getBoundingClientRect(), card = svg.closest("figure").getBoundingClientRect();
+        return words.left < card.left || words.right > card.right || words.bottom > card.bottom;
+      }).map((text) => text.textContent),
+      tips: [...svg.querySelectorAll(".m title")].map((title) => title.textContent),
       broken: /NaN|undefined|rgb\\(1,|rgb\\( *1,/.test(svg.outerHTML)}];
   }));
 }
@@ -212,6 +244,7 @@ function look(frame) {
     seen.sorting.push(order_of(page, column));
   }
   seen.contenders = [...page.querySelectorAll(".legend button")].map((button) => button.textContent);
+  seen.colours = [...page.querySelectorAll(".legend use")].map((mark) => window.getComputedStyle(mark).color);
   const chosen = () => new Set([...page.querySelectorAll("svg .chosen")].map((mark) => mark.dataset.series));
   page.querySelectorAll(".legend button")[1].click();
   seen.chosen = [...chosen()];
@@ -229,8 +262,22 @@ addEventListener("load", () => {
 """
 
 
+def crowd():
+    """A dozen contenders with long names, under four numbers of threads."""
+    results = json.loads(FIXTURE.read_text())
+    models = {row["contender"]: row for row in results["rows"]}
+    rows = []
+    for threads in (1, 2, 4, 8):
+        for i in range(12):
+            row = json.loads(json.dumps(models["mimalloc" if i else "system"]))
+            row["contender"] = f"contender-{i}-with-a-long-name" if i else "system"
+            row["params"]["threads"] = threads
+            rows.append(row)
+    return dict(results, rows=rows)
+
+
 class InBrowser(InFolder):
-    """One start of the browser shows the page as on a desk and as on a phone, and a hostile one."""
+    """One start of the browser shows pages as on a desk and as on a phone, a hostile and a crowded one, too."""
 
     @classmethod
     def setUpClass(cls):
@@ -244,9 +291,12 @@ class InBrowser(InFolder):
                 if "reason" in row:
                     row["reason"] = "</td><script>window.hacked = true</script>"
             (folder / "hostile.json").write_text(json.dumps(results))
+            (folder / "crowd.json").write_text(json.dumps(crowd()))
             frames = ""
             for frame, width, source in (("desk", 1200, FIXTURE), ("phone", 390, FIXTURE),
-                                         ("hostile", 390, folder / "hostile.json")):
+                                         ("hostile", 390, folder / "hostile.json"),
+                                         ("crowd", 1200, folder / "crowd.json"),
+                                         ("crowd on a phone", 390, folder / "crowd.json")):
                 done = report(source, "-o", folder / "page.html", "--title", "</title><script>hacked = true</script>")
                 if done.returncode != 0:
                     raise AssertionError(done.stderr)
@@ -291,6 +341,20 @@ class InBrowser(InFolder):
                     self.assertEqual(plot["areas"], OK)
                     self.assertEqual(plot["dots"], OK * 5, "one dot for each run")
 
+    def test_every_mark_says_whose_it_is_and_its_number(self):
+        desk = self.seen["desk"]
+        names = [name for name in desk["contenders"] if name not in ("crasher", "overlaps")]
+        for name, plot in desk["plots"].items():
+            with self.subTest(plot=name):
+                for contender in names:
+                    if not (contender == "system" and name.startswith("overview")):
+                        self.assertTrue(any(tip.startswith(contender) for tip in plot["tips"]), plot["tips"])
+        bars = desk["plots"]["churn-threads-1-ops-per-s"]["tips"]
+        self.assertTrue(any(re.match(r"strata: \d.*/s", tip) for tip in bars), bars)
+        lines = desk["plots"]["churn-by-threads-ops-per-s"]["tips"]
+        self.assertTrue(any(re.match(r"strata: \d.*/s with 1, \d.*/s with 2, \d.*/s with 4$", tip) for tip in lines),
+                        lines)
+
     def test_colours_come_from_the_page(self):
         self.assertEqual(self.seen["desk"]["colour"], "rgb(213, 94, 0)")
 
@@ -314,12 +378,23 @@ class InBrowser(InFolder):
             self.assertEqual((frame["fetched"], frame["faults"]), ([], []))
 
     def test_a_phone_never_scrolls_sideways(self):
-        for name in ("phone", "hostile"):
+        for name in ("phone", "hostile", "crowd on a phone"):
             frame = self.seen[name]
             self.assertLessEqual(frame["width"], 390)
             self.assertLessEqual(frame["needed"], frame["width"])
         for plot in self.seen["phone"]["plots"].values():
             self.assertGreater(plot["width"], 300, "too small to read")
+
+    def test_no_word_of_a_plot_is_cut_off(self):
+        for name, frame in self.seen.items():
+            for plot, seen in frame["plots"].items():
+                self.assertEqual(seen["cut"], [], f"{name}: {plot}")
+
+    def test_a_dozen_contenders_have_a_look_each(self):
+        crowd = self.seen["crowd"]
+        self.assertEqual(len(crowd["contenders"]), 12)
+        self.assertEqual(len(set(crowd["colours"])), 12)
+        self.assertEqual(crowd["plots"]["churn-by-threads-ops-per-s"]["lines"], 12)
 
     def test_names_are_text_whatever_they_contain(self):
         hostile = self.seen["hostile"]
