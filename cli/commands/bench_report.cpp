@@ -90,8 +90,10 @@ class CellTable {
   std::string to_text(bool colour, std::optional<std::size_t> width) const {
     std::string text = metrics_table().to_text(colour, width);
     if (!is_alone_) return text;
-    for (const std::string& kind : kinds_)
-      text += "\n" + latency_table(kind).to_text(colour, width);
+    for (const std::string& kind : kinds_) {
+      text += '\n';
+      text += latency_table(kind).to_text(colour, width);
+    }
     return text;
   }
 
