@@ -34,10 +34,17 @@ std::size_t Central::release_unneeded() noexcept {
 }
 
 std::size_t Central::release_all() noexcept {
+  flush_ready();
   std::size_t returned = 0;
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c)
+    returned += lists_[c].release_holes(CentralList::Spans::kAll);
+  return returned;
+}
+
+void Central::flush_ready(unsigned end_class) noexcept {
   void* batch[64];
   void** const end = batch + std::size(batch);
-  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+  for (unsigned c = 1; c < end_class; ++c) {
     // No more than was there: others may go on filling it.
     for (std::size_t left = transfers_[c].size(); left != 0;) {
       const std::size_t count = transfers_[c].remove(end, std::min(left, std::size(batch)));
@@ -46,9 +53,7 @@ std::size_t Central::release_all() noexcept {
       lists_[c].release(end - count, count);
       left -= count;
     }
-    returned += lists_[c].release_holes(CentralList::Spans::kAll);
   }
-  return returned;
 }
 
 void Central::check_invariants() noexcept {

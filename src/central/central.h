@@ -48,6 +48,9 @@ class Central {
   /// Moves all of the ready stage to its spans, and returns all holes. \returns bytes given back
   std::size_t release_all() noexcept;
 
+  /// Moves all of the ready stage to its spans, of the classes below `end_class`.
+  void flush_ready(unsigned end_class = SizeClassMap::kCount) noexcept;
+
   /// Bytes in the ready stage: a hint, without a lock.
   std::size_t ready_bytes() const noexcept {
     const std::ptrdiff_t bytes = ready_bytes_.load(std::memory_order_relaxed);

@@ -106,6 +106,18 @@ TEST_F(CentralTest, ReleaseAllLeavesNothingReady) {
   space.heap.check_invariants();
 }
 
+TEST_F(CentralTest, TheReadyStageOfSomeClassesMovesToItsSpans) {
+  const std::vector<void*> of_class_2 = claim_all(2, 100);
+  const std::vector<void*> of_class_3 = claim_all(3, 100);
+  central->release(2, of_class_2.data(), 100);
+  central->release(3, of_class_3.data(), 100);
+  central->flush_ready(3);
+  EXPECT_EQ(central->statistics(2).in_transfer, 0u);
+  EXPECT_EQ(central->statistics(2).spans.claimed_objects, 0u);
+  EXPECT_EQ(central->statistics(3).in_transfer, 100u);
+  central->release_all();
+}
+
 TEST_F(CentralTest, AllItsLocksCanBeTakenTogetherByRank) {
   central->lock_all();
   central->unlock_all();

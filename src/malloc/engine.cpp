@@ -1,5 +1,7 @@
 #include "malloc/engine.h"
 
+#include <algorithm>
+
 #include "base/fatal.h"
 #include "base/text_writer.h"
 #include "os/control_group.h"
@@ -32,6 +34,13 @@ constexpr std::uint64_t kPlaces = 1u << 15;
   before.text("invalid ").text(action).text(" of ");
   fatal_pointer(before.view(), p, reason);
 }
+
+/// The classes whose spans are one page, which any other use can have.
+constexpr unsigned kGatheredClasses = [] {
+  unsigned c = 1;
+  while (c < SizeClassMap::kCount && span_pages_of(c) == 1) ++c;
+  return c;
+}();
 
 /// The bytes that a limit of the options stands for; 0: none.
 std::size_t limit_bytes(std::size_t option) noexcept {
@@ -177,6 +186,15 @@ std::size_t Engine::release_unneeded() noexcept {
   returned += page_heap_.release_unneeded() * kPageBytes;
   returned += huge_.release_unneeded();
   return returned;
+}
+
+void Engine::gather(ThreadCache* own) noexcept {
+  const std::size_t held = limit().held_bytes();
+  next_gathering_.store(held + std::max(held / kGatherGrowth, kGatherStep),
+                        std::memory_order_relaxed);
+  if (spans_.pending_bytes() + central_.ready_bytes() < held / kGatherShare) return;
+  if (own != nullptr) own->flush_all(kGatheredClasses);
+  central_.flush_ready(kGatheredClasses);
 }
 
 void Engine::check_invariants() noexcept {

@@ -113,6 +113,14 @@ class Engine {
     if (page_heap_.limit().has_soft_limit()) relieve_pressure(give_up);
   }
 
+  /// Called on slow paths with no lock held: where the heap has grown while much of it lay free in
+  /// spans, the objects of the calling thread's cache (`own`, nullptr if it has none) and of the
+  /// ready stage go to their spans. Those without a live object become pages again, and the heap
+  /// grows by these instead of new ones. \cost two loads, unless it has grown by kGatherStep
+  void gather_if_growing(ThreadCache* own) noexcept {
+    if (limit().held_bytes() >= next_gathering_.load(std::memory_order_relaxed)) gather(own);
+  }
+
   ThreadRegistry& registry() noexcept { return registry_; }
   constexpr Central& central() noexcept { return central_; }
   constexpr const PageMap& map() const noexcept { return map_; }
@@ -132,8 +140,15 @@ class Engine {
   void reset_after_fork(ThreadCache* own) noexcept;
 
  private:
+  // Chosen: some hundred objects are moved per 512 page faults or more.
+  static constexpr std::size_t kGatherStep = kRegionBytes;
+  static constexpr std::size_t kGatherGrowth = 8;  // of the heap, as a share of it
+  // Chosen: below this share in spans there is nothing to gain that shows.
+  static constexpr std::size_t kGatherShare = 8;
+
   bool place_heap(const Options& options, std::uint64_t seed) noexcept;
   void relieve_pressure(void (*give_up)()) noexcept;
+  void gather(ThreadCache* own) noexcept;
 
   os::PageSource& pages_;
   PageMap map_;
@@ -148,6 +163,8 @@ class Engine {
   // True while a thread is in a pass of relieve_pressure(): the others go on. acquire and release
   // pair with each other.
   std::atomic<bool> is_relieving_{false};
+  // How much is held when the next growth is looked at. relaxed: two threads may gather at once.
+  std::atomic<std::size_t> next_gathering_{2 * kGatherStep};
 };
 
 }  // namespace strata

@@ -163,6 +163,31 @@ TEST_F(EngineTest, WhatIsNotNeededGoesBackRoundByRound) {
   check_nothing_is_left();
 }
 
+/// Freed in an order that leaves the last objects of nearly every span in the caches: a few hundred
+/// of them keep all spans.
+TEST_F(EngineTest, AGrowingHeapUsesThePagesThatCachedObjectsKept) {
+  constexpr std::size_t kSmall = 32;
+  constexpr std::size_t kSmallCount = 6 * kMiB / kSmall;
+  constexpr std::size_t kStride = 4099;  // a prime: all objects in turn, another span each time
+  static_assert(kSmallCount % kStride != 0, "the stride meets every object");
+  FakeProgramThread thread(*engine);
+  std::vector<void*> blocks;
+  for (std::size_t i = 0; i < kSmallCount; ++i) blocks.push_back(thread.allocate(kSmall).address);
+  for (std::size_t i = 0; i < kSmallCount; ++i)
+    thread.deallocate(blocks[i * kStride % kSmallCount]);
+  const Statistics freed = statistics();
+  ASSERT_LT(freed.cached, kMiB);
+  ASSERT_GT(freed.in_spans, 3 * kMiB) << "the caches keep no spans";
+
+  blocks.clear();
+  for (std::size_t bytes = 0; bytes < 12 * kMiB; bytes += 1024)
+    blocks.push_back(thread.allocate(1024).address);
+  EXPECT_LT(statistics().limit.held, 14 * kMiB);
+  for (void* p : blocks) thread.deallocate(p);
+  thread.end();
+  check_nothing_is_left();
+}
+
 TEST_F(EngineTest, AllLocksCanBeTakenTogetherByRankAndGivenBack) {
   FakeProgramThread thread(*engine);
   void* p = thread.allocate(100).address;

@@ -46,6 +46,7 @@ class FakeProgramThread {
     if (object == nullptr) {
       object = cache_ != nullptr ? cache_->refill_and_pop(size_class)
                                  : engine_.allocate_object(size_class);
+      engine_.gather_if_growing(cache_);
     }
     const bool is_tracked = Span::tracks_fresh(SizeClassMap::bytes_of(size_class));
     return {object, object != nullptr && is_tracked && engine_.take_fresh(object)};
@@ -60,6 +61,7 @@ class FakeProgramThread {
       engine_.deallocate_object(size_class, p);
     } else if (!cache_->push(size_class, p)) {
       cache_->flush_and_push(size_class, p);
+      engine_.gather_if_growing(cache_);
     }
   }
 

@@ -45,6 +45,7 @@ void bypass_caches() noexcept {
 /// What is looked after now and then, with no lock held.
 void after_slow_path() noexcept {
   WatchPause pause(t_thread);
+  g_process.engine.gather_if_growing(own_cache());
   g_process.engine.keep_to_soft_limit([] { g_process.checked.flush_quarantine(); });
   g_process.scavenger.notice();
   notice_statistics_signal();

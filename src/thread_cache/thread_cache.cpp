@@ -72,10 +72,10 @@ void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
   if (!push(size_class, object)) central_->release(size_class, &object, 1);
 }
 
-bool ThreadCache::flush_all() noexcept {
+bool ThreadCache::flush_all(unsigned end_class) noexcept {
   LockGuard guard(bins_lock_);
   bool had_any = false;
-  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+  for (unsigned c = 1; c < end_class; ++c) {
     close_gaps(c);
     const auto held = static_cast<std::size_t>(tops_[c] - bases_[c]);
     if (held == 0) continue;

@@ -80,8 +80,9 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   /// Makes room in the full bin, by growing it or by moving its colder half to Central, and pushes.
   void flush_and_push(unsigned size_class, void* object) noexcept;
 
-  /// Moves everything to Central. \returns true if there was anything
-  bool flush_all() noexcept;
+  /// Moves everything to Central, of the classes below `end_class`. \returns true if there was
+  /// anything
+  bool flush_all(unsigned end_class = SizeClassMap::kCount) noexcept;
 
   /// Moves to Central what another thread's cache holds, but for the latest object of each bin,
   /// while that thread goes on (take_over.cpp tells how).

@@ -160,6 +160,9 @@ TEST_F(ThreadCacheTest, ServesEveryClassAndGivesAllBack) {
     for (void* object : objects[c]) deallocate_into(*cache, c, object);
     ASSERT_TRUE(nothing_is_lost(c, cache->count_objects(c)));
   }
+  EXPECT_TRUE(cache->flush_all(3));
+  EXPECT_EQ(cache->count_objects(2), 0u);
+  EXPECT_NE(cache->count_objects(3), 0u);
   EXPECT_TRUE(cache->flush_all());
   EXPECT_FALSE(cache->flush_all());
   EXPECT_EQ(held_bytes(*cache), 0u);
