@@ -43,7 +43,7 @@ ThreadHeap::ThreadHeap(HeapInstance& instance, std::uint32_t number) noexcept
       bin_of_granules_[granules] = bin;
     }
     if (is_last) std::fill(bin_of_granules_ + end, std::end(bin_of_granules_), kNoBin);
-    max_small_ = bins[bin];
+    small_end_ = bins[bin] + 1;
   }
 }
 
@@ -116,7 +116,7 @@ void* ThreadHeap::allocate_slowly(std::size_t bytes, std::size_t alignment) noex
 }
 
 void* ThreadHeap::place(std::size_t bytes, std::size_t alignment) noexcept {
-  if (alignment <= BlockTag::kGranuleBytes && bytes <= max_small_) {
+  if (alignment <= BlockTag::kGranuleBytes && bytes < small_end_) {
     Cache& cache = caches_[bin_of_request_[(bytes + 15) / 16]];
     if (cache.head != nullptr || refill(cache)) return pop(cache);
   }
@@ -206,9 +206,9 @@ bool ThreadHeap::resize(HeapArena& arena, void* block, std::size_t held,
     freed_elsewhere_bytes_.add(held, std::memory_order_release);
     return true;
   }
-  if (&arena.heap != this || bytes <= max_small_ || is_for_shared(bytes)) return false;
+  if (&arena.heap != this || bytes < small_end_ || is_for_shared(bytes)) return false;
   LockGuard guard(lock_);
-  if (held <= max_small_ || !arena.blocks.resize_in_place(block, bytes)) return false;
+  if (held < small_end_ || !arena.blocks.resize_in_place(block, bytes)) return false;
   returned_bytes_.add(held, std::memory_order_release);
   placed_bytes_.add(user_bytes(BlockTag::of(block)->load_size() >> 1));
   note_own_peak(block);

@@ -26,7 +26,7 @@ class ThreadHeap final : public ArenaHeap {
 
   // --- the owner's ---------------------------------------------------------------------------
   void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
-    if (bytes <= max_small_ && is_ordinary(alignment)) [[likely]] {
+    if (bytes < small_end_ && is_ordinary(alignment)) [[likely]] {
       Cache& cache = caches_[bin_of_request_[(bytes + 15) / 16]];
       if (cache.head != nullptr) [[likely]]
         return pop(cache);
@@ -154,7 +154,7 @@ class ThreadHeap final : public ArenaHeap {
   void send_off(Outbox& outbox) noexcept;
 
   // The owner's.
-  std::size_t max_small_ = 0;
+  std::size_t small_end_ = 0;  // requests below it have a bin; 0 if there is none
   /// A peak is not below it: the last peak and all that had been taken in by then, which only grows
   /// and is not the owner's to read at every call.
   std::uint64_t peak_line_ = 0;

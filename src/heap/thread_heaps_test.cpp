@@ -70,6 +70,13 @@ TEST(ThreadHeaps, WorksWithAnyBinsAndWithNone) {
   options.small_bins[0] = 0;
   ThreadHeaps heaps(options);
   heaps.deallocate(heaps.allocate(10));
+  // Not even for nothing is there a bin.
+  void* nothing = heaps.allocate(0);
+  EXPECT_NE(nothing, nullptr);
+  EXPECT_EQ(heaps.reallocate(nothing, 0), nothing);
+  heaps.deallocate(nothing);
+  EXPECT_EQ(heaps.statistics().allocations, 2u);
+  heaps.check_invariants();
   heaps.reclaim_now();
   EXPECT_EQ(heaps.statistics().held_bytes, 0u);
 }
