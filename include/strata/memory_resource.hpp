@@ -24,9 +24,8 @@ class MemoryResource final : public std::pmr::memory_resource {
  public:
   /// Only over a source without state.
   template <typename S = Source, typename = std::enable_if_t<std::is_empty_v<S>>>
-  MemoryResource() noexcept : upstream_(std::pmr::null_memory_resource()) {}
-  explicit MemoryResource(Source& source) noexcept
-      : source_(source), upstream_(std::pmr::null_memory_resource()) {}
+  MemoryResource() noexcept = default;
+  explicit MemoryResource(Source& source) noexcept : source_(source) {}
   /// Only over a source that knows its own addresses.
   template <typename S = Source, typename = std::enable_if_t<detail::kKnowsItsOwn<S>>>
   MemoryResource(Source& source, std::pmr::memory_resource* upstream) noexcept
@@ -37,11 +36,14 @@ class MemoryResource final : public std::pmr::memory_resource {
  private:
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
     void* p = source_.get().try_allocate(bytes, alignment);
-    return p != nullptr ? p : upstream_->allocate(bytes, alignment);
+    if (p != nullptr) return p;
+    return (upstream_ != nullptr ? upstream_ : std::pmr::null_memory_resource())
+        ->allocate(bytes, alignment);
   }
   void do_deallocate(void* p, std::size_t bytes, std::size_t alignment) override {
     if constexpr (detail::kKnowsItsOwn<Source>) {
-      if (!source_.get().owns(p)) return upstream_->deallocate(p, bytes, alignment);
+      if (upstream_ != nullptr && !source_.get().owns(p))
+        return upstream_->deallocate(p, bytes, alignment);
     }
     detail::give_back(source_.get(), p);
   }
@@ -50,14 +52,16 @@ class MemoryResource final : public std::pmr::memory_resource {
 #if defined(__cpp_rtti)
     // Two resources over one source can free each other's memory if they share the upstream too.
     const auto* same = dynamic_cast<const MemoryResource*>(&other);
-    return same != nullptr && source_.is_same_as(same->source_) && *upstream_ == *same->upstream_;
+    if (same == nullptr || !source_.is_same_as(same->source_)) return false;
+    if (upstream_ == nullptr || same->upstream_ == nullptr) return upstream_ == same->upstream_;
+    return *upstream_ == *same->upstream_;
 #else
     return false;
 #endif
   }
 
   detail::SourceHandle<Source> source_;
-  std::pmr::memory_resource* upstream_;
+  std::pmr::memory_resource* upstream_ = nullptr;  // none: whatever comes back is the source's
 };
 
 /// Over a PageArena: memory of any size in order, nothing given back before reset(). Where its

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "os/emulation.h"
 #include "os/page_source.h"
 
 namespace strata {
@@ -106,6 +107,14 @@ TEST(MemoryResource, ThrowsBadAllocWithoutAnUpstream) {
   SizeClassAllocator sizes;
   MemoryResource<SizeClassAllocator> resource(sizes);
   EXPECT_THROW(static_cast<void>(resource.allocate(257)), std::bad_alloc);
+}
+
+TEST(MemoryResourceDeathTest, HandsForeignMemoryToTheSourceWhereNobodyElseCanOwnIt) {
+  GTEST_FLAG_SET(death_test_style, os::kSafestDeathTests);
+  SizeClassAllocator sizes;
+  MemoryResource<SizeClassAllocator> resource(sizes);
+  alignas(16) char foreign[32];
+  EXPECT_DEATH(resource.deallocate(foreign, 32), "free of 0x");
 }
 
 TEST(MemoryResource, FindsAClassThatIsAlignedEnough) {
