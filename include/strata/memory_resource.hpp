@@ -24,7 +24,7 @@ class MemoryResource final : public std::pmr::memory_resource {
  public:
   /// Only over a source without state.
   template <typename S = Source, typename = std::enable_if_t<std::is_empty_v<S>>>
-  MemoryResource() noexcept = default;
+  MemoryResource() noexcept {}
   explicit MemoryResource(Source& source) noexcept : source_(source) {}
   /// Only over a source that knows its own addresses.
   template <typename S = Source, typename = std::enable_if_t<detail::kKnowsItsOwn<S>>>
