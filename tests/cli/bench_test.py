@@ -201,8 +201,12 @@ class Bench(InFolder):
         self.assertTrue(text.endswith("<!-- end of results -->\nbehind\n"))
         self.assertNotIn("old", text)
         rows = json.loads(example.read_text())["rows"]
+        summary, tables = text.split("### ", 1)
+        self.assertIn("over the 3 loads below", summary)
+        self.assertIn("\n| strata | 0.44 | 0.89 |", summary)
+        self.assertNotIn("| crasher |", summary, "it served none")
         for contender in {row["contender"] for row in rows}:
-            self.assertEqual(text.count(f"\n| {contender} |"), sum(row["contender"] == contender for row in rows))
+            self.assertEqual(tables.count(f"\n| {contender} |"), sum(row["contender"] == contender for row in rows))
         self.assertIn("| overlaps | broken: corrupted memory", text)
 
     def test_a_single_cell_has_every_percentile_and_a_matrix_a_few(self):
