@@ -98,7 +98,7 @@ double CellWatch::look() {
       }
       return kSoonS;
     case Phase::kLoad:
-      look_at_load();
+      look_at_work(load_, "load");
       return interval_s_;
     case Phase::kLoaded:
       if (!is_seen) {
@@ -107,25 +107,27 @@ double CellWatch::look() {
         let_go_on(phase);
       }
       return kSoonS;
+    case Phase::kFreeing:
+      look_at_work(freeing_, "freeing");
+      return interval_s_;
     case Phase::kAfter:
       return is_seen ? kSoonS : look_after();
     case Phase::kStarting:
-    case Phase::kFreeing:
     case Phase::kReporting:
       break;
   }
   return kSoonS;
 }
 
-void CellWatch::look_at_load() {
+void CellWatch::look_at_work(std::vector<TimelinePoint>& points, const char* phase) {
   TimelinePoint point;
-  point.phase = "load";
+  point.phase = phase;
   if (!read_point(point, false)) return;
-  load_.push_back(point);
-  if (load_.size() < kMostPoints) return;
+  points.push_back(point);
+  if (points.size() < kMostPoints) return;
   std::size_t kept = 0;
-  for (std::size_t i = 0; i < load_.size(); i += 2) load_[kept++] = load_[i];
-  load_.resize(kept);
+  for (std::size_t i = 0; i < points.size(); i += 2) points[kept++] = points[i];
+  points.resize(kept);
   interval_s_ *= 2;
 }
 
@@ -170,7 +172,7 @@ bool CellWatch::read_point(TimelinePoint& point, bool rests) const {
 
 std::vector<TimelinePoint> CellWatch::timeline() const {
   std::vector<TimelinePoint> all;
-  for (const auto* part : {&ready_, &load_, &loaded_, &after_}) {
+  for (const auto* part : {&ready_, &load_, &loaded_, &freeing_, &after_}) {
     all.insert(all.end(), part->begin(), part->end());
   }
   return all;

@@ -38,7 +38,8 @@ class CellWatch {
 
  private:
   bool read_point(TimelinePoint& point, bool rests) const;
-  void look_at_load();
+  /// Adds a point; where they become too many, every second one goes, and looks are rarer.
+  void look_at_work(std::vector<TimelinePoint>& points, const char* phase);
   double look_after();
   void let_go_on(cell::Phase phase) noexcept;
 
@@ -51,6 +52,7 @@ class CellWatch {
   std::vector<TimelinePoint> ready_;  // none or one, as the next two
   std::vector<TimelinePoint> load_;
   std::vector<TimelinePoint> loaded_;
+  std::vector<TimelinePoint> freeing_;
   std::vector<TimelinePoint> after_;
 };
 

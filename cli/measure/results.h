@@ -32,7 +32,7 @@ struct TimelinePoint {
   std::optional<std::uint64_t> pss_bytes;  ///< only where it rests
   std::uint64_t minor_faults = 0;
   std::uint64_t major_faults = 0;
-  const char* phase = "start";  ///< or "load" or "after"
+  const char* phase = "start";  ///< or "load", "freeing", "after"
 };
 
 /// One contender under one set of parameters. A row that failed is a row, with its reason.

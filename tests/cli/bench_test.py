@@ -47,10 +47,10 @@ class InFolder(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="strata-bench-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
-    def bench(self, *arguments, allocators="system"):
+    def bench(self, *arguments, allocators="system", scenario="churn"):
         """Runs bench, validates what it wrote, and returns (completed process, rows)."""
         path = self.folder / "results.json"
-        done = strata("bench", "churn", "--allocators", allocators, *QUICK, "--json", str(path), *arguments)
+        done = strata("bench", scenario, "--allocators", allocators, *QUICK, "--json", str(path), *arguments)
         self.assertTrue(path.exists(), done.stderr)
         results = json.loads(path.read_text())
         self.assertEqual(schema.check(results, SCHEMA), [])
@@ -138,7 +138,8 @@ class Bench(InFolder):
         _, (row,) = self.bench("--size", "1000", "--window", "20000", "--seconds", "0.2", "--ops", "1000000000")
         timeline = row["timeline"]
         phases = [point["phase"] for point in timeline]
-        self.assertEqual(sorted(set(phases), key=phases.index), ["start", "load", "after"])
+        self.assertEqual([phase for phase in sorted(set(phases), key=phases.index) if phase != "freeing"],
+                         ["start", "load", "after"])
         times = [point["t_s"] for point in timeline]
         self.assertEqual(times, sorted(times))
         start, after = timeline[0], timeline[-1]
@@ -150,6 +151,11 @@ class Bench(InFolder):
         self.assertGreaterEqual(row["metrics"]["peak_rss_bytes"]["max"], loaded["rss_bytes"] * 0.95)
         self.assertGreater(row["metrics"]["startup_s"]["median"], 0)
         self.assertGreater(row["metrics"]["first_ns_per_op"]["median"], 0)
+
+    def test_memory_is_seen_on_its_way_back(self):
+        _, (row,) = self.bench("--burst", "16", "--watch", "0.5", scenario="idle")
+        watched = [point["t_s"] for point in row["timeline"] if point["phase"] == "freeing"]
+        self.assertGreater(len(watched), 5)
 
     def test_the_same_seed_is_the_same_work(self):
         size = self.folder / "sizes.csv"
