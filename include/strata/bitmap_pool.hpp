@@ -16,7 +16,7 @@ namespace strata {
 /// exceptions nor a hosted library. What it can do: detail::BitmapPoolOperations.
 ///
 ///     constinit strata::BitmapPool<sizeof(Message), 256> pool;
-///     void* p = pool.allocate();      // nullptr only if all 256 are taken
+///     void* p = pool.allocate();      // nullptr: each was taken at some instant of the call
 ///     bool ok = pool.deallocate(p);   // false: double free, or not ours
 ///
 /// Bits and blocks never share a cache line. Bits are spread over at least `MinLeaves` lines.
