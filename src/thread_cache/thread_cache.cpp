@@ -37,7 +37,7 @@ void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
   if (top_up(size_class)) return pop(size_class);
   // No share left, not even for one object; or no memory.
   void* object = nullptr;
-  central_->claim(size_class, &object + 1, 1);
+  central_->claim(place_, size_class, &object + 1, 1);
   return object;
 }
 
@@ -52,7 +52,7 @@ bool ThreadCache::top_up(unsigned size_class) noexcept {
   Repair bin(*this, size_class);
   void** const first = bin.top + 1;
   const std::size_t missing = wanted - before;
-  const std::size_t count = central_->claim(size_class, first + missing, missing);
+  const std::size_t count = central_->claim(place_, size_class, first + missing, missing);
   if (count < missing) std::memmove(first, first + (missing - count), count * sizeof(void*));
   bin.top += count;
   return count != 0;

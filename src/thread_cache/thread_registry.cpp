@@ -24,6 +24,7 @@ ThreadCache* ThreadRegistry::adopt() noexcept {
   in_use_.push_front(*cache);
   ++in_use_count_;
   budget_.add_thread();
+  central_.enter(cache->place());
   return cache;
 }
 
@@ -52,6 +53,7 @@ void ThreadRegistry::park(ThreadCache& cache) noexcept {
   in_use_.remove(cache);
   --in_use_count_;
   budget_.remove_thread();
+  central_.leave(cache.place());
   if (parked_count_ == kMaxParked) {
     ThreadCache& oldest = *pop_parked();
     oldest.flush_all();
@@ -148,12 +150,14 @@ void ThreadRegistry::reset_after_fork(ThreadCache* own) noexcept {
   while (ThreadCache* cache = in_use_.pop_front()) {
     cache->bins_lock().reset_after_fork();
     budget_.remove_thread();
+    central_.leave(cache->place());
   }
   in_use_count_ = 0;
   if (own != nullptr) {
     in_use_.push_front(*own);
     ++in_use_count_;
     budget_.add_thread();
+    central_.enter(own->place());
   }
   lock_.reset_after_fork();
 }
