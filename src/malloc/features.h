@@ -10,7 +10,8 @@ namespace strata {
 /// As part of the malloc's start. May allocate.
 void start_statistics_of_options(Malloc& malloc) noexcept;
 /// The profile and the guard pages, whose stacks load the unwinder with dlopen: not as part of the
-/// first allocation, which may be the dynamic loader's own. \pre no other thread
+/// first allocation, which may be the dynamic loader's own.
+/// \pre  no other thread
 void start_watchers_of_options(Malloc& malloc) noexcept;
 
 /// In the child of a fork, which lacks the threads that wait for signals.

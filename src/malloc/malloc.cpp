@@ -34,8 +34,8 @@ void Malloc::bypass_caches(ThreadState& thread) noexcept {
   thread.set_malloc_bins(direct_bins_);
 }
 
-/// Leaves the fresh state: the thread gets a cache, or goes the direct way. \returns False when out
-/// of memory.
+/// Leaves the fresh state: the thread gets a cache, or goes the direct way.
+/// \returns  False when out of memory.
 bool Malloc::start_thread(ThreadState& thread) noexcept {
   if (!is_ready()) return false;
   if (!is_fresh(thread)) return true;  // what the start itself allocated
@@ -81,8 +81,8 @@ bool Malloc::is_watched() noexcept {
   return detour_.is_on();
 }
 
-/// Every allocation that the thread's bins do not serve. \pre the size class is the one for its
-/// bytes and alignment
+/// Every allocation that the thread's bins do not serve.
+/// \pre  the size class is the one for its bytes and alignment
 Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
                             const Allocation& allocation) noexcept {
   if (must_not_wait()) [[unlikely]]
@@ -100,8 +100,8 @@ Engine::Block Malloc::serve_spare(const Allocation& allocation) noexcept {
   return {p, false};
 }
 
-/// Counts an allocation where somebody wants to know. \returns the watcher's block if it was
-/// chosen, nullptr if it is to be served like any other
+/// Counts an allocation where somebody wants to know.
+/// \returns  the watcher's block if it was chosen, nullptr if it is to be served like any other
 Engine::Block Malloc::serve_watched(ThreadState& thread, unsigned size_class,
                                     const Allocation& allocation) noexcept {
   if (!is_watched() || (is_fresh(thread) && !start_thread(thread))) return {nullptr, false};

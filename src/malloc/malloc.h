@@ -64,12 +64,14 @@ class Malloc {
   /// A thread that has not called yet.
   static constexpr ThreadState new_thread() noexcept { return {&fresh_bins_, &fresh_bins_}; }
 
-  /// Makes it ready. \pre one thread at a time, and not started
+  /// Makes it ready.
+  /// \pre      one thread at a time, and not started
   /// \returns  False when out of memory; it can be tried again.
   bool start(const Options& options, std::uint64_t seed) noexcept;
   bool is_started() const noexcept { return is_started_.load(std::memory_order_acquire); }
 
-  /// malloc. \returns nullptr with errno ENOMEM when out of memory
+  /// malloc.
+  /// \returns  nullptr with errno ENOMEM when out of memory
   void* allocate(ThreadState& thread, std::size_t bytes) noexcept {
     void* const object = pop(thread, bytes);
     return object != nullptr ? object : allocate_slowly(thread, bytes);
@@ -81,15 +83,16 @@ class Malloc {
   }
 
   /// The hot path of malloc: up to 1 KiB from the thread's bins; nullptr where that does not do.
-  /// \cost 15 instructions with its caller's return.
+  /// \cost  15 instructions with its caller's return.
   [[gnu::always_inline]] static void* pop(ThreadState& thread, std::size_t bytes) noexcept {
     if (bytes > SizeClassMap::kMaxTableBytes) [[unlikely]]
       return nullptr;
     return thread.for_malloc().pop(SizeClassMap::class_of_tiny(bytes));
   }
   /// The hot path of free, for small objects. One comparison sees a pointer that is misaligned or
-  /// not ours, one a double free of the bin's latest object. \returns False where that does not do.
-  /// \cost 19 instructions with its caller's return.
+  /// not ours, one a double free of the bin's latest object.
+  /// \returns  False where that does not do.
+  /// \cost     19 instructions with its caller's return.
   [[gnu::always_inline]] bool push(ThreadState& thread, void* p) const noexcept {
     return thread.free_bins->push(engine_.class_of(p), p);
   }
@@ -106,7 +109,8 @@ class Malloc {
   }
   void deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept;
 
-  /// calloc. \returns nullptr with ENOMEM if the product overflows, too.
+  /// calloc.
+  /// \returns  nullptr with ENOMEM if the product overflows, too.
   void* allocate_zeroed(ThreadState& thread, std::size_t count, std::size_t bytes) noexcept;
   /// \param alignment  a power of two
   void* allocate_aligned(ThreadState& thread, std::size_t alignment, std::size_t bytes,
@@ -114,7 +118,7 @@ class Malloc {
   void* reallocate(ThreadState& thread, void* p, std::size_t bytes) noexcept;
   std::size_t usable_bytes(const void* p) noexcept;
   /// Everything idle goes back to the kernel, the calling thread's objects included.
-  /// \returns true if any did
+  /// \returns  true if any did
   bool release_memory(ThreadState& thread) noexcept;
 
   /// The thread ends: its cache is parked, and what it allocates and frees after this passes none.

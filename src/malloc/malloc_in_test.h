@@ -65,7 +65,8 @@ struct TestMalloc : MallocHost {
   Engine& engine = malloc.engine();
 };
 
-/// One thread of a program on a malloc. \threads one at a time, whichever
+/// One thread of a program on a malloc.
+/// \threads  one at a time, whichever
 class TestThread {
  public:
   explicit TestThread(Malloc& malloc) : malloc_(malloc) {}

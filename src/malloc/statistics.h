@@ -57,7 +57,8 @@ struct Statistics {
   }
 };
 
-/// \threads any. \cost a visit to every class and every thread's cache, each under its lock
+/// \threads  any
+/// \cost     a visit to every class and every thread's cache, each under its lock
 void collect_statistics(Malloc& malloc, Statistics& out) noexcept;
 
 /// Writes them for a person, or as the JSON of docs/stats-schema.json. Allocates nothing.
