@@ -263,7 +263,8 @@ class ObjectPool {
   const_iterator begin() const noexcept { return first<const_iterator>(); }
   const_iterator end() const noexcept { return const_iterator(this, chunks_.count()); }
 
-  /// \returns  True if p points to or into a slot, live or not. \cost as destroy().
+  /// \returns  True if p points to or into a slot, live or not.
+  /// \cost     as destroy().
   bool owns(const void* p) const noexcept { return chunks_.find(p) != chunks_.count(); }
 
   /// \cost  One step per chunk.

@@ -36,7 +36,8 @@ class PoolChunks {
     return layout.stride == 0 ? 0 : layout.bytes + kBufferAlignment - 1;
   }
 
-  /// Adds a chunk of `capacity` slots. \returns False if the memory is refused.
+  /// Adds a chunk of `capacity` slots.
+  /// \returns  False if the memory is refused.
   bool add(std::size_t capacity) noexcept {
     const BlockLayout layout = BlockLayout::of(kSlotBytes, capacity);
     if (layout.stride == 0 || !make_room_in_table()) return false;
@@ -46,7 +47,8 @@ class PoolChunks {
     return true;
   }
 
-  /// Adds the slots that fit into the caller's buffer. \returns False if that is none.
+  /// Adds the slots that fit into the caller's buffer.
+  /// \returns  False if that is none.
   bool adopt(void* buffer, std::size_t bytes) noexcept {
     const std::size_t skipped = (0 - address_of(buffer)) & (kBufferAlignment - 1);
     if (buffer == nullptr || bytes < skipped || !make_room_in_table()) return false;
