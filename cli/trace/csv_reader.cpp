@@ -80,8 +80,9 @@ class CsvReader {
       }
     }
     if (columns_[kOperation] == kAbsent) {
-      fail("no column is named 'operation'; the first line names the columns, as in: "
-           "operation,time_ns,thread,object,size_bytes,alignment,stack,ended");
+      fail(
+          "no column is named 'operation'; the first line names the columns, as in: "
+          "operation,time_ns,thread,object,size_bytes,alignment,stack,ended");
     }
   }
 
@@ -165,8 +166,9 @@ class CsvReader {
   void read_event() {
     Event event;
     if (!operation_named(field(kOperation), event.operation)) {
-      fail("'" + std::string(field(kOperation)) +
-           "' is no operation; there are malloc, calloc, aligned, new, free, delete, realloc, lost");
+      fail(
+          "'" + std::string(field(kOperation)) +
+          "' is no operation; there are malloc, calloc, aligned, new, free, delete, realloc, lost");
     }
     if (!field(kTime).empty()) time_ns_ = std::max(time_ns_, number(field(kTime), "time_ns"));
     event.time_ns = time_ns_;

@@ -96,7 +96,8 @@ TEST(TraceCsv, OfOtherToolsNamesObjectsAsItLikes) {
 TEST(TraceCsv, IsRefusedByTheLine) {
   const std::string columns = "operation,time_ns,thread,object,size_bytes,alignment,stack,ended\n";
   EXPECT_THAT(refusal_of(""), HasSubstr("line 0 of 'made.csv': there is no line"));
-  EXPECT_THAT(refusal_of("a,b\n"), HasSubstr("line 1 of 'made.csv': no column is named 'operation'"));
+  EXPECT_THAT(refusal_of("a,b\n"),
+              HasSubstr("line 1 of 'made.csv': no column is named 'operation'"));
   EXPECT_EQ(refusal_of(columns + "malloc,1x\n"),
             "line 2 of 'made.csv': '1x' is no number of 'time_ns'");
   EXPECT_THAT(refusal_of(columns + "sbrk\n"), HasSubstr("'sbrk' is no operation"));
@@ -121,7 +122,8 @@ TEST(TraceCut, IsATraceOfItsOwn) {
   EXPECT_EQ(reader->ending().at("reason"), "cut");
   std::size_t expected = 0;
   for (const Event& event : added) {
-    expected += event.time_ns >= from && event.time_ns < until && event.operation != Operation::kLost;
+    expected +=
+        event.time_ns >= from && event.time_ns < until && event.operation != Operation::kLost;
   }
   std::size_t found = 0;
   for (const Event& event : events) found += event.operation != Operation::kLost;

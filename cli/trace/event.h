@@ -36,13 +36,13 @@ constexpr std::uint64_t kUnknownObject = kNoObject - 1;
 /// free(nullptr) is not told; realloc(p, 0) is a free where it frees.
 struct Event {
   Operation operation = Operation::kMalloc;
-  std::uint32_t thread = 0;        ///< numbered from 0 as they were seen first
-  std::uint32_t stack = 0;         ///< a StackNode's number, 0 where none was taken
-  std::uint64_t time_ns = 0;       ///< since the recording began; never goes back
+  std::uint32_t thread = 0;   ///< numbered from 0 as they were seen first
+  std::uint32_t stack = 0;    ///< a StackNode's number, 0 where none was taken
+  std::uint64_t time_ns = 0;  ///< since the recording began; never goes back
   std::uint64_t object = kNoObject;
   std::uint64_t ended = kNoObject;
-  std::uint64_t size_bytes = 0;    ///< asked for
-  std::uint64_t alignment = 0;     ///< asked for, a power of two; 0: what malloc gives
+  std::uint64_t size_bytes = 0;  ///< asked for
+  std::uint64_t alignment = 0;   ///< asked for, a power of two; 0: what malloc gives
 
   friend bool operator==(const Event&, const Event&) = default;
 };

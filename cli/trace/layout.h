@@ -22,7 +22,7 @@ struct FileHeader {
   std::uint32_t header_bytes;  ///< of this header: where the first block begins
   std::uint64_t tick_ns;       ///< the unit of time
   std::uint32_t reserved;
-  std::uint32_t checksum;      ///< of what stands before it
+  std::uint32_t checksum;  ///< of what stands before it
 };
 static_assert(sizeof(FileHeader) == 32);
 
@@ -40,11 +40,11 @@ enum class BlockKind : std::uint32_t {
 struct BlockHeader {
   std::uint32_t magic;
   std::uint32_t kind;
-  std::uint32_t stored_bytes;   ///< what follows this header
-  std::uint32_t count;          ///< events, or nodes of stacks; 0 for text
-  std::uint64_t first_number;   ///< of the first event, or node
-  std::uint64_t first_object;   ///< the number that the next object gets
-  std::uint64_t first_tick;     ///< the time that the first difference counts from
+  std::uint32_t stored_bytes;  ///< what follows this header
+  std::uint32_t count;         ///< events, or nodes of stacks; 0 for text
+  std::uint64_t first_number;  ///< of the first event, or node
+  std::uint64_t first_object;  ///< the number that the next object gets
+  std::uint64_t first_tick;    ///< the time that the first difference counts from
   std::uint64_t last_tick;
   std::uint32_t body_checksum;  ///< of the bytes that follow
   std::uint32_t checksum;       ///< of what stands before it
@@ -80,11 +80,11 @@ constexpr std::uint32_t kMostThreads = 1 << 20;
 
 /// A tag: the operation in the low bits, and what is as expected.
 constexpr unsigned kOperationMask = 7;
-constexpr unsigned kOtherThread = 1 << 3;     ///< than the event before: a number in kThreads
-constexpr unsigned kLaterTime = 1 << 4;       ///< than the event before: ticks in kTimes
-constexpr unsigned kExpectedStack = 1 << 5;   ///< the one that followed the last one last time
-constexpr unsigned kHasAlignment = 1 << 6;    ///< a binary logarithm in kAlignments
-constexpr unsigned kFailed = 1 << 7;          ///< no object began
+constexpr unsigned kOtherThread = 1 << 3;    ///< than the event before: a number in kThreads
+constexpr unsigned kLaterTime = 1 << 4;      ///< than the event before: ticks in kTimes
+constexpr unsigned kExpectedStack = 1 << 5;  ///< the one that followed the last one last time
+constexpr unsigned kHasAlignment = 1 << 6;   ///< a binary logarithm in kAlignments
+constexpr unsigned kFailed = 1 << 7;         ///< no object began
 
 /// What an event lets us expect of the next, from nothing at the beginning of each block.
 /// Writer and reader keep the same.

@@ -135,14 +135,24 @@ inline std::vector<Event> add_random(Writer& writer, unsigned seed, std::size_t 
 inline std::string small_trace() {
   MadeTrace made;
   made.writer->add_text(BlockKind::kProcess, "pid=17\ncommand=a b=c\n");
-  made.writer->add_text(BlockKind::kModules, "1000 2000 0 abcd /bin/one\n8000 9000 1000 - /two, three\n");
+  made.writer->add_text(BlockKind::kModules,
+                        "1000 2000 0 abcd /bin/one\n8000 9000 1000 - /two, three\n");
   made.writer->add_text(BlockKind::kThreads, "0 4711 main thread\n");
   const std::uint32_t main = made.writer->add_stack({0, 0x1010});
   const std::uint32_t inner = made.writer->add_stack({main, 0x8020});
-  made.writer->add({.operation = Operation::kNew, .stack = inner, .time_ns = 5000, .object = 0,
-                    .size_bytes = 40, .alignment = 64});
-  made.writer->add({.operation = Operation::kRealloc, .thread = 1, .stack = main, .time_ns = 7000,
-                    .object = 1, .ended = kUnknownObject, .size_bytes = 100});
+  made.writer->add({.operation = Operation::kNew,
+                    .stack = inner,
+                    .time_ns = 5000,
+                    .object = 0,
+                    .size_bytes = 40,
+                    .alignment = 64});
+  made.writer->add({.operation = Operation::kRealloc,
+                    .thread = 1,
+                    .stack = main,
+                    .time_ns = 7000,
+                    .object = 1,
+                    .ended = kUnknownObject,
+                    .size_bytes = 100});
   made.writer->add_dropped(3);
   made.writer->add({.operation = Operation::kFree, .time_ns = 9000, .ended = 0});
   made.writer->end("reason=exit\n");

@@ -181,8 +181,8 @@ void Reader::read_text(BlockKind kind) {
     if (kind == BlockKind::kDropped) {
       Properties properties;
       std::uint64_t events = 0;
-      is_understood &= parse_property(line, properties) &&
-                       parse_number(properties["events"], 10, events);
+      is_understood &=
+          parse_property(line, properties) && parse_number(properties["events"], 10, events);
       dropped_events_ += events;
     }
   });
@@ -274,9 +274,9 @@ void Reader::take_end(Event& event) {
     event.ended = kUnknownObject;
     return;
   }
-  event.ended = (number & 1) == 0 ? next_object_ - (number >> 1)
-                                  : expected_.last_ended +
-                                        static_cast<std::uint64_t>(unzigzag(number >> 1));
+  event.ended = (number & 1) == 0
+                    ? next_object_ - (number >> 1)
+                    : expected_.last_ended + static_cast<std::uint64_t>(unzigzag(number >> 1));
   if (!is_live(event.ended)) fail("an object ends that is not live");
   live_[event.ended / 64] &= ~(std::uint64_t{1} << event.ended % 64);
   --live_count_;

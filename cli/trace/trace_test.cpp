@@ -23,7 +23,8 @@ TEST(Trace, GivesBackRandomEvents) {
   const unsigned seed = test_seed();
   for (unsigned round = 0; round < 5; ++round) {
     MadeTrace made;
-    const std::vector<Event> added = add_random(*made.writer, seed + round, 40000 * (round + 1) / 2);
+    const std::vector<Event> added =
+        add_random(*made.writer, seed + round, 40000 * (round + 1) / 2);
     ASSERT_TRUE(made.writer->end("reason=exit\n"));
     const auto reader = reader_of(made.bytes);
     const std::vector<Event> read = events_of(*reader);
@@ -153,8 +154,8 @@ TEST(Trace, RefusesBlocksThatDoNotFollowEachOther) {
 }
 
 TEST(Trace, PassesOverBlocksOfKindsYetToCome) {
-  const auto reader = reader_of(with_changed_header(
-      BlockKind::kDropped, [](BlockHeader& header) { header.kind = 99; }));
+  const auto reader = reader_of(
+      with_changed_header(BlockKind::kDropped, [](BlockHeader& header) { header.kind = 99; }));
   EXPECT_EQ(events_of(*reader).size(), 3u);
   EXPECT_EQ(reader->dropped_events(), 0u);
 }
@@ -179,7 +180,8 @@ TEST(TraceWriter, StopsForGoodWhereItsBytesCannotBeKept) {
   };
   const auto writer = std::make_unique<Writer>(+write, &room);
   ASSERT_TRUE(writer->begin());
-  for (std::uint64_t i = 0; i < 2 * kMostEvents; ++i) writer->add({.object = i, .size_bytes = i * i});
+  for (std::uint64_t i = 0; i < 2 * kMostEvents; ++i)
+    writer->add({.object = i, .size_bytes = i * i});
   EXPECT_TRUE(writer->has_failed());
   EXPECT_FALSE(writer->flush());
   EXPECT_EQ(writer->add_stack({0, 1}), 0u);

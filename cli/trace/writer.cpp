@@ -82,7 +82,8 @@ void Writer::put_beginning(const Event& event, unsigned& tag) noexcept {
   }
   const bool is_expected = event.size_bytes == expected_.size_at(event.stack);
   // Sizes go up to 2^64 - 1 where calls fail: that one counts as one less.
-  columns_[kSizes].put(is_expected ? 0 : event.size_bytes + (event.size_bytes != ~std::uint64_t{0}));
+  columns_[kSizes].put(is_expected ? 0
+                                   : event.size_bytes + (event.size_bytes != ~std::uint64_t{0}));
   expected_.note(event.stack, event.size_bytes);
   if (event.alignment != 0) {
     tag |= kHasAlignment;
@@ -143,7 +144,8 @@ bool Writer::flush_events() noexcept {
   header.first_tick = block_tick_;
   header.last_tick = tick_;
   Bytes columns[kEventColumns];
-  for (unsigned i = 0; i < kEventColumns; ++i) columns[i] = {columns_[i].bytes(), columns_[i].size()};
+  for (unsigned i = 0; i < kEventColumns; ++i)
+    columns[i] = {columns_[i].bytes(), columns_[i].size()};
   const bool is_written = write_block(header, columns, kEventColumns);
   event_count_ = 0;
   for (Column& column : columns_) column.clear();

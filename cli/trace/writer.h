@@ -71,7 +71,8 @@ class Writer {
   // Derived: ZSTD_estimateCCtxSize of the level, with room; a static context that is refused ends
   // the writing, and a test has one made.
   static constexpr std::size_t kCompressorBytes = 1 << 20;
-  static constexpr std::size_t kBodyBytes = kEventColumns * (kColumnBytes + kColumnBytes / 128 + 64);
+  static constexpr std::size_t kBodyBytes =
+      kEventColumns * (kColumnBytes + kColumnBytes / 128 + 64);
 
   void put_times(const Event& event, unsigned& tag) noexcept;
   void put_end(const Event& event) noexcept;
