@@ -55,9 +55,9 @@ enum class FreeSlots : unsigned char {
 /// By default every destroy() of something that is not a live object of this pool ends the program
 /// with a sentence. ObjectPool<T, Checks::kNever> trusts the caller.
 ///
-/// Move-only. Objects stay where they are when their pool moves, and go on under the new one. Handles
-/// and iterators name the pool they came from: with checks, a handle that outlives the move of its
-/// pool ends the program as a foreign pointer does.
+/// Move-only. Objects stay where they are when their pool moves, and go on under the new one.
+/// Handles and iterators name the pool they came from: with checks, a handle that outlives the move
+/// of its pool ends the program as a foreign pointer does.
 /// \threads  One at a time.
 template <typename T, Checks kChecks = Checks::kAlways, FreeSlots kFreeSlots = FreeSlots::kDefault>
 class ObjectPool {
