@@ -113,6 +113,10 @@ class CheckHouse(unittest.TestCase):
                     "include/strata/arena.hpp: public headers include only <strata/...> and the standard library, "
                     "not base/lock.h")
 
+    def test_a_public_header_whose_comment_needs_cpp20(self):
+        self.append("include/strata/arena.hpp", "///     constinit strata::Arena arena;\n",
+                    "include/strata/arena.hpp:4: constinit is C++20; a program in C++17 may use public headers")
+
     def test_a_layer_that_depends_on_more_than_its_row(self):
         self.change("src/pool/CMakeLists.txt", "strata_layer(pool\n  DEPENDS os base # both\n  SOURCES arena.cpp)\n",
                     "src/pool/CMakeLists.txt: pool DEPENDS on os, which src/README.md does not let it include")

@@ -11,25 +11,24 @@ void Central::set_most_shards(unsigned count) noexcept {
 
 void Central::enter(Place& place) noexcept {
   LockGuard guard(lock_);
-  if (place.shard == nullptr) place.shard = &first_;
-  place.shard->add_threads(1);
+  place.shard_->add_threads(1);
 }
 
 void Central::leave(Place& place) noexcept {
   LockGuard guard(lock_);
-  place.shard->add_threads(~std::uint32_t{0});
-  place.waited = 0;
+  place.shard_->add_threads(~std::uint32_t{0});
+  place.waited_ = 0;
 }
 
 std::size_t Central::claim(Place& place, unsigned size_class, void** end,
                            std::size_t count) noexcept {
-  CentralShard& shard = *place.shard;
+  CentralShard& shard = *place.shard_;
   const CentralList::Claimed claimed = shard.claim(size_class, end, count);
   if (claimed.has_waited) [[unlikely]] {
-    place.waited += kClaimsPerWait;
-    if (place.waited >= place.patience) move_on(place);
-  } else if (place.waited != 0) {
-    --place.waited;
+    place.waited_ += kClaimsPerWait;
+    if (place.waited_ >= place.patience_) move_on(place);
+  } else if (place.waited_ != 0) {
+    --place.waited_;
   }
   if (claimed.count != 0) return claimed.count;
   return claim_from(shard, size_class, end, count);
@@ -198,25 +197,24 @@ std::size_t Central::idle_bytes() const noexcept {
   return bytes;
 }
 
-/// Takes the thread to the shard with the fewest threads, or to a new one, if it is better off.
 void Central::move_on(Place& place) noexcept {
-  place.waited = 0;
-  place.patience = std::min(2 * place.patience, kMostPatience);
+  place.waited_ = 0;
+  place.patience_ = std::min(2 * place.patience_, kMostPatience);
   LockGuard guard(lock_);
-  CentralShard* best = place.shard;
+  CentralShard* best = place.shard_;
   for_each_shard([&](CentralShard& shard) {
     if (shard.threads() < best->threads()) best = &shard;
   });
   // Its own thread counts in the shard that it leaves, and would in the one that it enters.
-  if (best->threads() != 0 && best->threads() + 1 >= place.shard->threads()) {
-    if (place.shard->threads() < 2) return;
+  if (best->threads() != 0 && best->threads() + 1 >= place.shard_->threads()) {
+    if (place.shard_->threads() < 2) return;
     CentralShard* const made = make_shard();
     if (made == nullptr) return;
     best = made;
   }
-  place.shard->add_threads(~std::uint32_t{0});
+  place.shard_->add_threads(~std::uint32_t{0});
   best->add_threads(1);
-  place.shard = best;
+  place.shard_ = best;
 }
 
 /// \returns  nullptr if there are as many as may be, or out of memory. \pre lock_ is held

@@ -31,11 +31,14 @@ class Central {
   /// A thread's place among the shards.
   /// \threads  Its thread only.
   class Place {
+   public:
+    explicit Place(Central& central) noexcept : shard_(&central.first_) {}
+
    private:
     friend class Central;
-    CentralShard* shard = nullptr;   // nullptr: it has not claimed yet
-    std::uint32_t waited = 0;       // goes up with each wait, and down with each claim without one
-    std::uint32_t patience = kFirstPatience;
+    CentralShard* shard_;
+    std::uint32_t waited_ = 0;  // goes up with each wait, and down with each claim without one
+    std::uint32_t patience_ = kFirstPatience;
   };
 
   /// \param has_transfer  without transfer caches each object comes from its span, and is verified
@@ -95,6 +98,9 @@ class Central {
     return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
   }
 
+  /// Takes the thread to the shard with the fewest threads, or to a new one, if it is better off.
+  void move_on(Place& place) noexcept;
+
   unsigned shard_count() const noexcept { return count_.load(std::memory_order_acquire); }
   ClassStatistics statistics(unsigned size_class) noexcept;
   void check_invariants() noexcept;
@@ -127,7 +133,6 @@ class Central {
   Span* find_span(CentralShard& shard, unsigned size_class) noexcept;
   Span* take_from_others(CentralShard& shard, unsigned size_class, bool is_scarce) noexcept;
   CentralList* find_kept() const noexcept;
-  void move_on(Place& place) noexcept;
   CentralShard* make_shard() noexcept;
 
   SpanSource& spans_;

@@ -87,6 +87,7 @@ class CentralList {
   /// Destroys those that were not needed since the last call. \returns how many
   std::size_t destroy_unneeded() noexcept;
 
+  unsigned size_class() const noexcept { return size_class_; }
   std::size_t span_bytes() const noexcept { return span_pages_of(size_class_) * kPageBytes; }
 
   /// Spans without a claimed object, and free objects of all: hints, without the lock.

@@ -24,7 +24,7 @@ std::size_t ThreadCache::max_capacity(unsigned size_class) noexcept {
 }
 
 ThreadCache::ThreadCache(Central& central, CacheBudget& budget, MetadataArena& metadata) noexcept
-    : central_(&central), budget_(&budget), metadata_(&metadata) {
+    : central_(&central), place_(central), budget_(&budget), metadata_(&metadata) {
   for (unsigned c = 0; c < SizeClassMap::kCount; ++c) {
     bases_[c] = tops_[c];
   }

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <new>
+#include <utility>
 
 namespace strata::detail {
 
@@ -24,11 +25,21 @@ class PoolChunks {
   using Stack = BlockStack<FixedStride<kSlotBytes>, kChecks>;
 
   PoolChunks() noexcept = default;
+  PoolChunks(PoolChunks&& other) noexcept { swap(other); }
   PoolChunks(const PoolChunks&) = delete;
   PoolChunks& operator=(const PoolChunks&) = delete;
   ~PoolChunks() {
     for (std::size_t i = 0; i < count_; ++i) dispose(i);
     delete[] table_;
+  }
+
+  void swap(PoolChunks& other) noexcept {
+    std::swap(active_, other.active_);
+    std::swap(table_, other.table_);
+    std::swap(active_index_, other.active_index_);
+    std::swap(count_, other.count_);
+    std::swap(room_, other.room_);
+    std::swap(capacity_, other.capacity_);
   }
 
   static constexpr std::size_t buffer_bytes(std::size_t capacity) noexcept {
