@@ -21,26 +21,30 @@ if(PROJECT_IS_TOP_LEVEL
       CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
 endif()
 
-# Flags that every target of the project shares.
+# What every target of the project is built with: strata_build_flags in any version of C++,
+# strata_flags in that of the sources, with their headers.
+add_library(strata_build_flags INTERFACE)
 add_library(strata_flags INTERFACE)
 target_include_directories(strata_flags INTERFACE ${PROJECT_SOURCE_DIR}/src
                                                   ${PROJECT_SOURCE_DIR}/include)
 target_compile_features(strata_flags INTERFACE cxx_std_20)
+target_link_libraries(strata_flags INTERFACE strata_build_flags)
 target_compile_options(
-  strata_flags
+  strata_build_flags
   INTERFACE
     -Wall -Wextra -Wpedantic -Wshadow -Wno-unused-parameter
     # A sentence that names its place says src/base/lock.cpp, wherever the build was made.
     -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/= $<$<BOOL:${STRATA_WARNINGS_AS_ERRORS}>:-Werror>)
-target_link_libraries(strata_flags INTERFACE Threads::Threads)
+target_link_libraries(strata_build_flags INTERFACE Threads::Threads)
 if(STRATA_SANITIZER STREQUAL "address")
   # Not vptr: it reads the type information that src/ is built without.
-  target_compile_options(strata_flags INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr
-                                                -fno-sanitize-recover=all -fno-omit-frame-pointer)
-  target_link_options(strata_flags INTERFACE -fsanitize=address,undefined)
+  target_compile_options(
+    strata_build_flags INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr
+                                 -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(strata_build_flags INTERFACE -fsanitize=address,undefined)
 elseif(STRATA_SANITIZER STREQUAL "thread")
-  target_compile_options(strata_flags INTERFACE -fsanitize=thread)
-  target_link_options(strata_flags INTERFACE -fsanitize=thread)
+  target_compile_options(strata_build_flags INTERFACE -fsanitize=thread)
+  target_link_options(strata_build_flags INTERFACE -fsanitize=thread)
 elseif(STRATA_SANITIZER)
   message(FATAL_ERROR "STRATA_SANITIZER is '${STRATA_SANITIZER}'; use address, thread or nothing")
 endif()

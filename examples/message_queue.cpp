@@ -14,9 +14,9 @@ struct Message {
 constexpr unsigned long kMessages = 100'000;
 
 // In static storage, built by the compiler: nothing runs before main.
-constinit strata::BitmapPool<sizeof(Message), 256> pool;
-constinit std::atomic<Message*> mailbox{nullptr};
-constinit std::atomic<unsigned long> turned_away{0};
+strata::BitmapPool<sizeof(Message), 256> pool;
+std::atomic<Message*> mailbox{nullptr};
+std::atomic<unsigned long> turned_away{0};
 
 void produce(unsigned long first) {
   for (unsigned long n = first; n < kMessages; n += 2) {

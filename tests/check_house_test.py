@@ -159,6 +159,10 @@ class CheckHouse(unittest.TestCase):
                     "include/strata/arena.hpp: public headers include only <strata/...> and the standard library, "
                     "not base/lock.h")
 
+    def test_a_public_header_whose_comment_needs_cpp20(self):
+        self.append("include/strata/arena.hpp", "///     constinit strata::Arena arena;\n",
+                    "include/strata/arena.hpp:4: constinit is C++20; a program in C++17 may use public headers")
+
     def test_a_layer_that_depends_on_more_than_its_row(self):
         self.change("src/pool/CMakeLists.txt", "strata_layer(pool\n  DEPENDS os base # both\n  SOURCES arena.cpp)\n",
                     "src/pool/CMakeLists.txt: pool DEPENDS on os, which src/README.md does not let it include")
@@ -181,6 +185,16 @@ class CheckHouse(unittest.TestCase):
     def test_a_comment_that_promises_work(self):
         self.append("src/span/span.cpp", "// TO" "DO: the rest\n",
                     "src/span/span.cpp:3: a comment that promises work")
+
+    def test_a_documentation_tag_in_the_middle_of_a_line(self):
+        self.append("src/base/lock.h", "/// Locks it. \\cost  one exchange\nint lock();  ///< \\returns  0\n",
+                    "src/base/lock.h:4: \\cost in the middle of a comment; it begins a line")
+        self.append("tests/a.h", "#pragma once\n/// \\pre it is \\threads one at a time\n",
+                    "tests/a.h:2: \\threads in the middle of a comment; it begins a line")
+
+    def test_a_comment_that_is_too_wide(self):
+        self.append("include/strata/arena.hpp", "// " + "x" * 97 + "\n// " + "ü" * 98 + "\n",
+                    "include/strata/arena.hpp:5: a comment that ends at column 101; 100 is the last")
 
     def test_an_atomic_operation_without_its_order(self):
         self.append("src/base/lock.h", "void f() { word.fetch_add(count(1), std::memory_order_relaxed); g.load(); }\n",

@@ -11,16 +11,16 @@
 namespace strata {
 
 /// `Capacity` blocks of `BlockBytes` bytes inside the object itself, for any number of threads,
-/// signal and interrupt handlers at once. Never asks anybody for memory, has no constructor that
-/// runs (constinit; all zero, so a static pool costs no byte of the executable), and needs neither
-/// exceptions nor a hosted library. What it can do: detail::BitmapPoolOperations.
+/// signal and interrupt handlers at once. Never asks for memory, and needs neither exceptions nor a
+/// hosted library. A static pool is built by the compiler, as all zero: no constructor runs, and it
+/// costs no byte of the executable. What it can do: detail::BitmapPoolOperations.
 ///
-///     constinit strata::BitmapPool<sizeof(Message), 256> pool;
+///     static strata::BitmapPool<sizeof(Message), 256> pool;
 ///     void* p = pool.allocate();      // nullptr: each was taken at some instant of the call
 ///     bool ok = pool.deallocate(p);   // false: double free, or not ours
 ///
 /// Bits and blocks never share a cache line. Bits are spread over at least `MinLeaves` lines.
-/// Taken blocks are nobody's concern at destruction: they vanish with the object.
+/// Blocks that are still taken vanish with the object.
 /// \source  The split of a small bitmap over several words, and the sticky start per thread:
 ///          lib/sbitmap.c of Linux. What is measured and why it is so: docs/bitmap-pool.md.
 template <std::size_t BlockBytes = 64, std::size_t Capacity = 64, std::size_t Alignment = 0,

@@ -18,9 +18,8 @@ class ThreadHeap;
 /// are found through bitmaps, and no operation loops over blocks, so each has a worst case that
 /// docs/heaps.md states and argues.
 ///
-///   | tag | user's bytes ... | tag | user's bytes | tag | links | free ... size | tag | ... | end
-///   |
-///     8 bytes, in front of every block               two links and the size, only while free
+///   | tag | user's bytes … | tag | links …  size | tag | user's bytes … | … | end tag |
+///     a tag is 8 bytes, in front of every block; two links and the size only in a free block
 ///
 /// Always: two neighbours are never both free; a block is free if and only if the tag behind it
 /// says so; a free block is in the list of the bin of its size, and a bin's bit is set if and only
@@ -72,8 +71,8 @@ class CoalescingHeap {
   void deallocate(void* block) noexcept;
 
   /// Resizes in place when the block shrinks or the free block behind it is large enough, else
-  /// moves it; nullptr as `block` allocates. A moved block is aligned to 16. \returns  The block,
-  /// its contents kept up to the smaller size; nullptr, with the old block
+  /// moves it; nullptr as `block` allocates. A moved block is aligned to 16.
+  /// \returns  The block, its contents kept up to the smaller size; nullptr, with the old block
   ///           untouched, if no memory is left.
   /// \cost     Constant, and the copy when it moves.
   void* reallocate(void* block, std::size_t bytes) noexcept;
@@ -117,7 +116,8 @@ class CoalescingHeap {
   /// \cost     One system call per free block that holds a page which has not gone back yet.
   std::size_t trim() noexcept;
 
-  /// Dies unless the whole structure is sound. For tests. \cost linear in the blocks
+  /// Dies unless the whole structure is sound. For tests.
+  /// \cost  linear in the blocks
   void check_invariants() const noexcept;
 
  private:

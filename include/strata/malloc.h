@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file  The malloc's own C interface, for C and C++: beside the C library's names, or instead of
-/// them. \threads  Every function: any number at once. Not async-signal-safe, as malloc is not.
+/// them.
+/// \threads  Every function: any number at once. Not async-signal-safe, as malloc is not.
 
 #ifdef __cplusplus
 #include <cstddef>
@@ -23,34 +24,33 @@ extern "C" {
 
 /// Allocates `bytes` bytes (0 gives a block of its own), aligned to 16.
 /// \returns  The block, contents unspecified; NULL with errno ENOMEM when out of memory or beyond
-/// PTRDIFF_MAX. \cost     15 instructions for up to 1 KiB from the thread's cache.
+///           PTRDIFF_MAX.
+/// \cost     15 instructions for up to 1 KiB from the thread's cache.
 STRATA_API STRATA_MALLOC_LIKE void* strata_malloc(size_t bytes) STRATA_NOEXCEPT;
 
 /// Frees a block of any allocating function here; NULL is fine.
 /// \errors  A pointer that is no live block is fatal, with a sentence on standard error, where it
-/// is seen:
-///          at once if it is not ours, misaligned, or the thread's latest free of that size;
-///          otherwise when both copies reach their span. STRATA_CHECKS=full sees all at once.
+///          is seen: at once if it is not ours, misaligned, or the thread's latest free of that
+///          size; otherwise when both copies reach their span. STRATA_CHECKS=full sees all at once.
 /// \cost    19 instructions for small blocks.
 STRATA_API void strata_free(void* block) STRATA_NOEXCEPT;
 
 /// The same for a block of known size: as malloc, calloc, realloc were asked. The size is a hint.
 STRATA_API void strata_free_sized(void* block, size_t bytes) STRATA_NOEXCEPT;
 
-/// Allocates `count` × `bytes` bytes, all zero. \returns NULL with ENOMEM if the product overflows,
-/// too.
+/// Allocates `count` × `bytes` bytes, all zero.
+/// \returns  NULL with ENOMEM if the product overflows, too.
 STRATA_API STRATA_MALLOC_LIKE void* strata_calloc(size_t count, size_t bytes) STRATA_NOEXCEPT;
 
 /// Resizes a block, in place where it can; huge blocks are remapped, not copied.
 /// \returns  The block, moved or not, its contents kept up to the smaller size; NULL with ENOMEM
-/// and the old
-///           block untouched when out of memory. bytes == 0 frees it and returns NULL, as the C
-///           library does.
+///           and the old block untouched when out of memory. bytes == 0 frees it and returns NULL,
+///           as the C library does.
 STRATA_API void* strata_realloc(void* block, size_t bytes) STRATA_NOEXCEPT;
 
 /// Allocates with the start a multiple of `alignment`, a power of two; `bytes` need not be a
-/// multiple. \returns  NULL with errno EINVAL for any other alignment, with ENOMEM when out of
-/// memory.
+/// multiple.
+/// \returns  NULL with errno EINVAL for any other alignment, with ENOMEM when out of memory.
 STRATA_API STRATA_MALLOC_LIKE void* strata_aligned_alloc(size_t alignment,
                                                          size_t bytes) STRATA_NOEXCEPT;
 
@@ -58,17 +58,19 @@ STRATA_API STRATA_MALLOC_LIKE void* strata_aligned_alloc(size_t alignment,
 STRATA_API size_t strata_usable_size(const void* block) STRATA_NOEXCEPT;
 
 /// Gives all idle memory back to the kernel now, the calling thread's cache included.
-/// \returns  1 if anything was given back, else 0. \cost system calls in proportion to what is idle
+/// \returns  1 if anything was given back, else 0.
+/// \cost     system calls in proportion to what is idle
 STRATA_API int strata_release_memory(void) STRATA_NOEXCEPT;
 
 /// Prints statistics as text to standard error, or to the file that STRATA_STATS_FILE names.
-/// Allocates nothing. \cost  a visit to every size class and every thread's cache
+/// Allocates nothing.
+/// \cost  a visit to every size class and every thread's cache
 STRATA_API void strata_stats_print(void) STRATA_NOEXCEPT;
 
 /// Writes statistics as one JSON document, described by docs/stats-schema.json, as snprintf writes:
 /// what fits into `size` bytes, a 0 behind it. `buffer` may be NULL where `size` is 0.
 /// \returns  Characters of the whole document, the 0 not counted: below `size` if all of it is
-/// there. 16 KiB hold it always. Allocates nothing.
+///           there. 16 KiB hold it always. Allocates nothing.
 /// \cost     some microseconds, and one per thread: fit to be called each second
 STRATA_API size_t strata_stats_json(char* buffer, size_t size) STRATA_NOEXCEPT;
 
@@ -79,8 +81,9 @@ STRATA_API size_t strata_options_json(char* buffer, size_t size) STRATA_NOEXCEPT
 
 /// Begins to sample allocations with their stacks, one in `rate` bytes on average (524288 is usual;
 /// 1 takes every allocation), or goes on. A profile holds what was sampled at one rate: with
-/// another one it begins anew. The unwinder of the C library is loaded with dlopen, once. \returns
-/// 1, or 0 if the rate is 0 or beyond 1 GiB. \threads  One at a time with strata_profile_stop().
+/// another one it begins anew. The unwinder of the C library is loaded with dlopen, once.
+/// \returns  1, or 0 if the rate is 0 or beyond 1 GiB.
+/// \threads  One at a time with strata_profile_stop().
 /// \cost     Meanwhile some 12 instructions an allocation, and some microseconds a sample.
 STRATA_API int strata_profile_start(size_t rate) STRATA_NOEXCEPT;
 

@@ -55,7 +55,9 @@ enum class FreeSlots : unsigned char {
 /// By default every destroy() of something that is not a live object of this pool ends the program
 /// with a sentence. ObjectPool<T, Checks::kNever> trusts the caller.
 ///
-/// Neither copied nor moved: handles and objects point to it.
+/// Move-only. Objects stay where they are when their pool moves, and go on under the new one.
+/// Handles and iterators name the pool they came from: with checks, a handle that outlives the move
+/// of its pool ends the program as a foreign pointer does.
 /// \threads  One at a time.
 template <typename T, Checks kChecks = Checks::kAlways, FreeSlots kFreeSlots = FreeSlots::kDefault>
 class ObjectPool {
@@ -78,7 +80,7 @@ class ObjectPool {
     ObjectPool* pool_ = nullptr;
   };
 
-  /// Owns one object of the pool, which must outlive it.
+  /// Owns one object of the pool, which must outlive it and not move meanwhile.
   using Handle = std::unique_ptr<T, Deleter>;
 
   /// A pool without slots; reserve() adds some, and so does create() under Exhaustion::kGrow.
@@ -112,6 +114,19 @@ class ObjectPool {
     return Chunks::buffer_bytes(capacity);
   }
 
+  /// Takes the slots and their objects; `other` has none afterwards.
+  ObjectPool(ObjectPool&& other) noexcept
+      : chunks_(std::move(other.chunks_)),
+        exhaustion_(other.exhaustion_),
+        leftovers_(other.leftovers_) {}
+  /// The same. What was here before ends as in the destructor.
+  ObjectPool& operator=(ObjectPool&& other) noexcept {
+    ObjectPool taken(std::move(other));
+    chunks_.swap(taken.chunks_);
+    std::swap(exhaustion_, taken.exhaustion_);
+    std::swap(leftovers_, taken.leftovers_);
+    return *this;
+  }
   ObjectPool(const ObjectPool&) = delete;
   ObjectPool& operator=(const ObjectPool&) = delete;
 
@@ -263,9 +278,11 @@ class ObjectPool {
   const_iterator begin() const noexcept { return first<const_iterator>(); }
   const_iterator end() const noexcept { return const_iterator(this, chunks_.count()); }
 
-  /// \returns  True if p points to or into a slot, live or not. \cost as destroy().
+  /// \returns  True if p points to or into a slot, live or not.
+  /// \cost     as destroy().
   bool owns(const void* p) const noexcept { return chunks_.find(p) != chunks_.count(); }
 
+  /// Live objects, as of a container; capacity() counts the slots.
   /// \cost  One step per chunk.
   std::size_t size() const noexcept { return chunks_.live(); }
   std::size_t capacity() const noexcept { return chunks_.capacity(); }

@@ -21,6 +21,20 @@
 
 namespace strata {
 
+/// The sizes of an allocator's classes: SizeClassAllocator sizes({32, 64, 128}). A type of its own,
+/// so that SizeClassAllocator{1 << 16} does not compile as one class of 65536 bytes. The list lives
+/// as long as the call that it is an argument of.
+class SizeClasses {
+ public:
+  constexpr SizeClasses(std::initializer_list<std::size_t> bytes) noexcept  // NOLINT: a list is one
+      : bytes_(bytes) {}
+  constexpr const std::size_t* data() const noexcept { return bytes_.begin(); }
+  constexpr std::size_t size() const noexcept { return bytes_.size(); }
+
+ private:
+  std::initializer_list<std::size_t> bytes_;
+};
+
 /// A few small sizes for one thread: each request is served by the smallest class that holds it,
 /// each class is a run of equal blocks, and all runs are of one size, so that a block's address
 /// tells its class.
@@ -58,19 +72,18 @@ class BasicSizeClassAllocator {
   ///          its class; std::bad_alloc if the memory is refused. Without exceptions the sentence
   ///          ends the program: use try_create().
   /// \cost    One system call. Runs are not touched before they are used.
-  STRATA_MAY_REFUSE explicit BasicSizeClassAllocator(std::initializer_list<std::size_t> classes,
+  STRATA_MAY_REFUSE explicit BasicSizeClassAllocator(SizeClasses classes,
                                                      std::size_t bytes_per_class = kDefaultRunBytes)
       : BasicSizeClassAllocator(or_refuse([&](const char** reason) {
-          return try_create(classes.begin(), classes.size(), bytes_per_class, nullptr, reason);
+          return try_create(classes.data(), classes.size(), bytes_per_class, nullptr, reason);
         })) {}
 
   /// The same on pages of `arena`.
   /// \cost  For classes that are no power of two, an eighth of their run at most is written.
-  STRATA_MAY_REFUSE BasicSizeClassAllocator(PageArena& arena,
-                                            std::initializer_list<std::size_t> classes,
+  STRATA_MAY_REFUSE BasicSizeClassAllocator(PageArena& arena, SizeClasses classes,
                                             std::size_t bytes_per_class = kDefaultRunBytes)
       : BasicSizeClassAllocator(or_refuse([&](const char** reason) {
-          return try_create(classes.begin(), classes.size(), bytes_per_class, &arena, reason);
+          return try_create(classes.data(), classes.size(), bytes_per_class, &arena, reason);
         })) {}
 
   /// The same without exceptions; `arena` may be nullptr for one of its own.
@@ -99,7 +112,7 @@ class BasicSizeClassAllocator {
     return allocate_from(stacks_[class_of(size)]);
   }
 
-  /// The same; tells the size of the block, for deallocate(p, class_size).
+  /// The same; sets `class_size` to the size of the block, for deallocate(p, class_size).
   STRATA_MAY_REFUSE void* allocate(std::size_t size, std::size_t& class_size) {
     if (detail::unlikely(size > largest_class_)) detail::refuse_length(kTooLarge);
     Stack& stack = stacks_[class_of(size)];

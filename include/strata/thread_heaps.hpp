@@ -86,8 +86,7 @@ class ThreadHeaps {
   bool is_usable() const noexcept { return instance_ != nullptr; }
 
   /// \returns  At least `bytes` bytes, contents unspecified, aligned to `alignment`, a power of
-  /// two;
-  ///           nullptr if the budget or the kernel has no memory left.
+  ///           two; nullptr if the budget or the kernel has no memory left.
   /// \cost     Small and cached: no lock, no atomic read-modify-write. Else the lock of the
   ///           thread's heap, which only a reclaiming pass contends for, or from shared_bytes on
   ///           that of a shared heap; and the constant cost of CoalescingHeap for each arena of

@@ -2,6 +2,7 @@
 
 #include <strata/allocator.hpp>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -118,8 +119,12 @@ TYPED_TEST_P(AllocatorTest, IsEqualAfterRebindingAndBack) {
 
 TYPED_TEST_P(AllocatorTest, RefusesMoreThanTheAddressSpaceHolds) {
   auto a = this->template allocator<long>();
-  EXPECT_THROW(static_cast<void>(a.allocate(~std::size_t{0} / sizeof(long) + 1)), std::bad_alloc);
-  EXPECT_THROW(static_cast<void>(a.allocate(~std::size_t{0} / 2 / sizeof(long))), std::bad_alloc);
+  EXPECT_THAT([&] { static_cast<void>(a.allocate(~std::size_t{0} / sizeof(long) + 1)); },
+              testing::ThrowsMessage<std::bad_alloc>(
+                  testing::StrEq("Allocator: more elements than the address space holds")));
+  EXPECT_THAT([&] { static_cast<void>(a.allocate(~std::size_t{0} / 2 / sizeof(long))); },
+              testing::ThrowsMessage<std::bad_alloc>(
+                  testing::StrEq("Allocator: the source has no memory for this request")));
 }
 
 struct alignas(64) Aligned {

@@ -1,5 +1,6 @@
 #include <strata/page_arena.hpp>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -147,7 +148,9 @@ TEST(PageArena, RefusesSizesItCannotServeWithOneSentenceEach) {
 TEST(PageArena, ReportsAKernelThatRefuses) {
   os::FakePageSource pages;
   pages.refuse_call(1);
-  EXPECT_THROW(PageArena(kPage, 0, pages), std::bad_alloc);
+  EXPECT_THAT([&] { PageArena(kPage, 0, pages); },
+              testing::ThrowsMessage<std::bad_alloc>(
+                  testing::StrEq("PageArena: the kernel refuses a region of this size")));
   const char* reason = nullptr;
   pages.refuse_call(1);
   EXPECT_FALSE(PageArena::try_create(kPage, 0, &reason, &pages).has_value());

@@ -45,7 +45,7 @@ enum class LockRank : std::uint8_t {
 /// ranks out of order.
 /// \cost    One atomic exchange each way when nobody else wants it.
 /// \source  Ulrich Drepper, "Futexes Are Tricky" (2011), mutex 2: 0 free, 1 held, 2 held with
-/// waiters.
+///          waiters.
 class Lock {
  public:
   explicit constexpr Lock(LockRank rank) noexcept : rank_(rank) {}

@@ -25,7 +25,7 @@ class MetadataArena {
   MetadataArena& operator=(const MetadataArena&) = delete;
 
   /// \returns  At least `bytes` bytes aligned to 64, contents unspecified; nullptr when out of
-  /// memory.
+  ///           memory.
   void* allocate(std::size_t bytes) noexcept;
 
   /// Takes back what allocate(bytes) gave, with the same `bytes`.

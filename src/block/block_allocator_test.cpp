@@ -1,5 +1,6 @@
 #include <strata/block_allocator.hpp>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -201,7 +202,9 @@ TYPED_TEST(BlockAllocatorTest, SaysWhyItRefuses) {
   EXPECT_STREQ(reason, "BlockAllocator: not one block fits into the buffer");
   EXPECT_FALSE(TypeParam::try_create(nullptr, 4096, 64, 8, &reason).has_value());
   EXPECT_THROW(TypeParam(arena, 7, 1), std::invalid_argument);
-  EXPECT_THROW(TypeParam(arena, 64, 4096), std::bad_alloc);
+  EXPECT_THAT([&] { TypeParam(arena, 64, 4096); },
+              testing::ThrowsMessage<std::bad_alloc>(
+                  testing::StrEq("BlockAllocator: the arena has too few pages left")));
   EXPECT_THROW(TypeParam(buffer, sizeof buffer, 64), std::invalid_argument);
 }
 

@@ -1,5 +1,6 @@
 #include <strata/size_class_allocator.hpp>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -130,7 +131,13 @@ TYPED_TEST(SizeClassAllocatorTest, LivesOnAnArenaThatOthersUseToo) {
   EXPECT_FALSE(sizes.owns(before));
   EXPECT_TRUE(sizes.owns(block));
   const std::size_t rest = arena.available_pages() * os::page_bytes();
-  EXPECT_THROW(TypeParam(arena, {64, 128}, rest), std::bad_alloc) << "two such runs do not fit";
+  EXPECT_THAT(
+      [&] {
+        TypeParam(arena, {64, 128}, rest);
+      },
+      testing::ThrowsMessage<std::bad_alloc>(
+          testing::StrEq("SizeClassAllocator: the memory for its runs is refused")))
+      << "two such runs do not fit";
 }
 
 TYPED_TEST(SizeClassAllocatorTest, TrustsNothingThatLiesOnAnArenaUsedBefore) {

@@ -28,8 +28,8 @@ class Central {
   /// \returns  How many, at least 1 unless out of memory.
   std::size_t claim(unsigned size_class, void** end, std::size_t count) noexcept;
 
-  /// Claims one object past the ready stage, anywhere in its span. \returns nullptr when out of
-  /// memory
+  /// Claims one object past the ready stage, anywhere in its span.
+  /// \returns  nullptr when out of memory
   void* claim_at_random(unsigned size_class, std::uint64_t random) noexcept {
     return lists_[size_class].claim_at_random(random);
   }
@@ -43,9 +43,11 @@ class Central {
   }
 
   /// Moves what lay in the ready stage unneeded since the last call to its spans, and returns the
-  /// holes of spans that were left alone since. \returns bytes given back to the kernel
+  /// holes of spans that were left alone since.
+  /// \returns  bytes given back to the kernel
   std::size_t release_unneeded() noexcept;
-  /// Moves all of the ready stage to its spans, and returns all holes. \returns bytes given back
+  /// Moves all of the ready stage to its spans, and returns all holes.
+  /// \returns  bytes given back
   std::size_t release_all() noexcept;
 
   /// Moves all of the ready stage to its spans, of the classes below `end_class`.

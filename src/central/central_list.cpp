@@ -12,7 +12,8 @@ unsigned width_of(const Span& span) noexcept {
   return static_cast<unsigned>(std::bit_width(span.free_count));
 }
 
-/// Takes up to `count` objects of the span, the lowest first. \returns the new end
+/// Takes up to `count` objects of the span, the lowest first.
+/// \returns  the new end
 void** take_objects(Span& span, void** end, std::size_t count) noexcept {
   std::uint32_t word_index = span.first_word;
   const std::size_t object_bytes = span.object_bytes;
@@ -150,7 +151,8 @@ Span& CentralList::span_of(const void* object) const noexcept {
 }
 
 /// Sets the bits of the objects from `objects` on that belong to the span: a word of the bitmap is
-/// written once for all that follow each other in it. \returns the first that does not, or `end`
+/// written once for all that follow each other in it.
+/// \returns  the first that does not, or `end`
 [[gnu::noinline]] void* const* CentralList::put_neighbours(Span& span, void* const* objects,
                                                            void* const* end) const noexcept {
   std::size_t index = index_in(span, *objects);

@@ -21,7 +21,8 @@ namespace strata {
 ///
 /// Every object that comes back is verified: an address where no object starts, an object that is
 /// in its span already (a double free), an object of another class (a wrong sized delete) are
-/// fatal. \threads  Any number at once; one lock.
+/// fatal.
+/// \threads  Any number at once; one lock.
 class CentralList {
  public:
   struct Statistics {
@@ -56,8 +57,8 @@ class CentralList {
   /// the objects stay in the span. Each span is looked at once per change of its free objects.
   ///   kQuiet  only spans whose free objects have stayed the same since the last call
   ///   kAll    every span
-  /// \returns  Bytes given back. \cost a system call per hole, under the lock for a few spans at a
-  /// time
+  /// \returns  Bytes given back.
+  /// \cost     a system call per hole, under the lock for a few spans at a time
   enum class Spans { kQuiet, kAll };
   std::size_t release_holes(Spans which) noexcept;
 

@@ -19,10 +19,12 @@ class TransferCache {
   TransferCache(const TransferCache&) = delete;
   TransferCache& operator=(const TransferCache&) = delete;
 
-  /// Takes as many of the objects as there is room for, the last ones. \returns how many
+  /// Takes as many of the objects as there is room for, the last ones.
+  /// \returns  how many
   std::size_t insert(void* const* objects, std::size_t count) noexcept;
 
-  /// Moves up to `count` objects to end[-1], end[-2], … \returns how many
+  /// Moves up to `count` objects to end[-1], end[-2], …
+  /// \returns  how many
   std::size_t remove(void** end, std::size_t count) noexcept;
 
   /// Moves up to `count` of the objects that were not needed since the last round to `out`.

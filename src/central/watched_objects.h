@@ -10,10 +10,11 @@ namespace strata {
 
 /// The objects of all classes that a watcher handed out: a CentralList per class over watched
 /// spans, without ready batches, so that each object comes from its span and is verified when it
-/// returns. \threads  Any number at once; a lock per class.
+/// returns.
+/// \threads  Any number at once; a lock per class.
 class WatchedObjects {
  public:
-  /// \pre `spans` makes watched spans
+  /// \pre  `spans` makes watched spans
   explicit constexpr WatchedObjects(SpanSource& spans) noexcept
       : WatchedObjects(spans, std::make_integer_sequence<unsigned, SizeClassMap::kCount>{}) {}
 
@@ -25,7 +26,8 @@ class WatchedObjects {
   }
   void release(unsigned size_class, void* p) noexcept { lists_[size_class].release(&p, 1); }
 
-  /// Returns the holes of spans to the kernel. \returns bytes
+  /// Returns the holes of spans to the kernel.
+  /// \returns  bytes
   std::size_t release_holes(CentralList::Spans which) noexcept {
     std::size_t returned = 0;
     for (CentralList& list : lists_) returned += list.release_holes(which);

@@ -34,8 +34,7 @@ struct FreeCall {
 /// Whether a call contradicts the allocation; if so, writes the sentence that says how.
 ///   size       every size that is said is the one that was asked for
 ///   alignment  what aligned new made goes back through aligned delete, with the same alignment,
-///   and
-///              nothing goes back with an alignment that was not asked for
+///              and nothing goes back with an alignment that was not asked for
 /// malloc and new are not told apart: a C++ runtime that was linked statically makes one of the
 /// other, and a library may hand its objects to a program that has the other runtime.
 bool contradicts(const FreeCall& call, const Allocation& allocation, const void* p,

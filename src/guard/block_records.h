@@ -18,9 +18,9 @@ class BlockRecords {
   BlockRecords(const BlockRecords&) = delete;
   BlockRecords& operator=(const BlockRecords&) = delete;
 
-  /// \returns False when out of memory.
+  /// \returns  False when out of memory.
   bool insert(const void* block, const Allocation& allocation) noexcept;
-  /// \returns False if nothing is known of the address.
+  /// \returns  False if nothing is known of the address.
   bool find(const void* block, Allocation& out) noexcept;
   bool remove(const void* block, Allocation& out) noexcept;
 

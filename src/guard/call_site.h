@@ -15,7 +15,8 @@ struct CallSite {
   std::uint32_t count = 0;
   std::uintptr_t frames[kMaxFrames];  // of which the first `count` mean anything
 
-  /// The caller of the malloc in this thread. \cost a walk over the stack
+  /// The caller of the malloc in this thread.
+  /// \cost  a walk over the stack
   static CallSite here() noexcept;
   /// The instruction that made the fault that this thread is handling, and its callers.
   static CallSite of_fault(std::uintptr_t code) noexcept;

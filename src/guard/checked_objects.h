@@ -42,17 +42,20 @@ class CheckedObjects {
   /// Where the places of this run begin. Before the first object.
   void configure(std::uint64_t seed) noexcept { seed_ = seed; }
 
-  /// \pre allocation.bytes + kLeastSlack <= bytes_of(size_class). \returns nullptr when out of
-  /// memory
+  /// \pre      allocation.bytes + kLeastSlack <= bytes_of(size_class).
+  /// \returns  nullptr when out of memory
   void* allocate(unsigned size_class, const Allocation& allocation) noexcept;
 
-  /// Takes back an object. \errors A pointer that is no live object of the class is fatal.
+  /// Takes back an object.
+  /// \errors  A pointer that is no live object of the class is fatal.
   void deallocate(unsigned size_class, void* p, const FreeCall& call) noexcept;
 
-  /// The bytes that were asked for at `p`. \errors The same; `action` is the sentence's first word.
+  /// The bytes that were asked for at `p`.
+  /// \errors  The same; `action` is the sentence's first word.
   std::size_t requested_bytes(unsigned size_class, const void* p, const char* action) noexcept;
 
-  /// Sends all that waits to its spans. \returns true if anything did
+  /// Sends all that waits to its spans.
+  /// \returns  true if anything did
   bool flush_quarantine() noexcept;
 
   std::size_t quarantined_objects(unsigned size_class) noexcept;

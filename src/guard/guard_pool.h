@@ -51,26 +51,28 @@ class GuardPool {
   GuardPool(const GuardPool&) = delete;
   GuardPool& operator=(const GuardPool&) = delete;
 
-  /// Reserves the slots. Once. \returns False when out of memory.
+  /// Reserves the slots. Once.
+  /// \returns  False when out of memory.
   bool start() noexcept;
 
   /// \returns  An object that reads as zero; nullptr if it does not fit a slot, none is left, or
-  /// the
-  ///           limit forbids it.
+  ///           the limit forbids it.
   void* allocate(const Allocation& allocation) noexcept;
 
   bool owns(const void* p) const noexcept {
     return reinterpret_cast<std::uintptr_t>(p) - start_ < bytes_;
   }
 
-  /// Takes back an object. \pre owns(p)
-  /// \errors  Misuse is fatal: its sentence, where the object was allocated and where freed.
+  /// Takes back an object.
+  /// \pre      owns(p)
+  /// \errors   Misuse is fatal: its sentence, where the object was allocated and where freed.
   void deallocate(void* p, const FreeCall& call) noexcept;
   /// \errors  The same; `action` is the sentence's first word.
   std::size_t requested_bytes(const void* p, const char* action) noexcept;
 
-  /// Says on standard error what is wrong with an access that faulted. \returns false if it was not
-  /// to the pool. \threads  A fault's handler.
+  /// Says on standard error what is wrong with an access that faulted.
+  /// \returns  false if it was not to the pool.
+  /// \threads  A fault's handler.
   bool explain(const os::Fault& fault) const noexcept;
 
   Statistics statistics() noexcept;

@@ -127,7 +127,8 @@ inline void CoalescingHeap::unlink(std::uint32_t index, std::uint32_t granules) 
   clear_bit(bin, (next | is_behind) == 0);
 }
 
-/// Takes the head out of a bin that has one. \returns its size.
+/// Takes the head out of a bin that has one.
+/// \returns  its size.
 inline std::uint32_t CoalescingHeap::pop(FreeBlock* block, std::uint32_t bin) noexcept {
   const std::uint32_t granules = block->granules();
   const std::uint32_t next = block->next;
@@ -213,7 +214,8 @@ inline void* CoalescingHeap::take_whole(std::uint32_t index, std::uint32_t granu
 
 /// Up to `count` blocks of at least `bytes`, no more than kMaxTabledBytes: those that allocate()
 /// would give one after the other, but what must be split is cut into pieces at once.
-/// \returns  How many there were. \cost  Constant for each block.
+/// \returns  How many there were.
+/// \cost     Constant for each block.
 std::uint32_t CoalescingHeap::allocate_several(std::size_t bytes, void** blocks,
                                                std::uint32_t count) noexcept {
   const auto request = size_bins::kRequests[tagged_granules(bytes)];

@@ -50,7 +50,8 @@ class HeapInstance {
   std::uint32_t shared_count() const noexcept { return shared_count_; }
   SharedHeap& shared(std::uint32_t number) const noexcept { return shared_[number]; }
 
-  /// A pass over all heaps; one at a time. \returns bytes given back.
+  /// A pass over all heaps; one at a time.
+  /// \returns  bytes given back.
   std::size_t sweep(bool is_forced, bool& is_young) noexcept;
   bool has_dirty_heap() const noexcept;
   void note_dirty() noexcept { reclaimer_.wake(); }

@@ -18,7 +18,8 @@ class HeapReclaimer {
  public:
   explicit HeapReclaimer(HeapInstance& instance) noexcept : instance_(instance) {}
 
-  /// Sees to it that a pass follows. \cost one load while the thread is busy already.
+  /// Sees to it that a pass follows.
+  /// \cost  one load while the thread is busy already.
   void wake() noexcept;
 
   /// Returns when the thread is gone; there is none afterwards.

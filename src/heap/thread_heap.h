@@ -58,7 +58,8 @@ class ThreadHeap final : public ArenaHeap {
 
   // --- anybody's -----------------------------------------------------------------------------
 
-  /// Of a live block that the user names; any thread. \returns its usable bytes.
+  /// Of a live block that the user names; any thread.
+  /// \returns  its usable bytes.
   static std::size_t usable_size(const HeapArena& arena, const void* block) noexcept;
   /// Frees it without a heap of the caller's own.
   static std::size_t free_for_nobody(HeapArena& arena, void* block) noexcept;

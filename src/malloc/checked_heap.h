@@ -27,17 +27,19 @@ class CheckedHeap {
   CheckedHeap(const CheckedHeap&) = delete;
   CheckedHeap& operator=(const CheckedHeap&) = delete;
 
-  /// Before the first allocation. \pre the engine started with full checks
+  /// Before the first allocation.
+  /// \pre  the engine started with full checks
   void configure(std::uint64_t seed) noexcept { objects_.configure(seed); }
 
-  /// \returns Its address is nullptr when out of memory.
+  /// \returns  Its address is nullptr when out of memory.
   Engine::Block allocate(const Allocation& allocation) noexcept;
   void deallocate(void* p, const FreeCall& call) noexcept;
-  /// What was asked for at `p`. \errors A pointer that is not live is fatal; `action` is the
-  /// sentence's first word.
+  /// What was asked for at `p`.
+  /// \errors  A pointer that is not live is fatal; `action` is the sentence's first word.
   std::size_t requested_bytes(const void* p, const char* action) noexcept;
 
-  /// Ends the wait of what is in quarantine. \returns true if anything was
+  /// Ends the wait of what is in quarantine.
+  /// \returns  true if anything was
   bool flush_quarantine() noexcept { return objects_.flush_quarantine(); }
   CheckedObjects& objects() noexcept { return objects_; }
 

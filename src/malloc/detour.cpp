@@ -14,8 +14,8 @@ void Detour::end(Seat seat) noexcept {
   if ((before & ~(1u << seat)) == 0) engine_.registry().redirect_malloc(nullptr);
 }
 
-/// Looks at a count that may be below zero. \returns the watcher if it chose this allocation, and
-/// the next interval is drawn
+/// Looks at a count that may be below zero.
+/// \returns  the watcher if it chose this allocation, and the next interval is drawn
 Watcher* Detour::chooser(Seat seat, std::int64_t& left) noexcept {
   if (left >= 0) return nullptr;
   if (!is_active(seat)) {

@@ -48,7 +48,8 @@ class WatchPause {
 /// The thread that calls is marked (ThreadState::is_watching): what the watcher allocates is not
 /// counted and not chosen. No lock of ours is held when it is called. Functions have bodies instead
 /// of = 0, which would need the C++ runtime.
-/// \threads  Any number at once. \cost allocate: rare; the others: for every block in no size class
+/// \threads  Any number at once.
+/// \cost     allocate: rare; the others: for every block in no size class
 class Watcher {
  public:
   /// The distance to the next choice, in bytes or in calls: the allocation that begins within it is
@@ -101,7 +102,8 @@ class Detour {
   bool has_watchers() const noexcept { return has_watchers_.load(std::memory_order_relaxed); }
 
   /// For an allocation that pop_own() did not serve: counts, draws the next interval where one
-  /// is over, and asks the watcher. \returns nullptr: serve it like any other.
+  /// is over, and asks the watcher.
+  /// \returns  nullptr: serve it like any other.
   Engine::Block allocate(ThreadState& thread, unsigned size_class,
                          const Allocation& allocation) noexcept;
   /// The same for a block that was resized in place.

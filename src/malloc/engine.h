@@ -58,9 +58,11 @@ class Engine {
   /// The hot lookup of free. 0 for everything that is no small object.
   std::size_t class_of(const void* p) const noexcept { return map_.class_of(p); }
 
-  /// An object that does not pass a thread cache. \returns nullptr when out of memory
+  /// An object that does not pass a thread cache.
+  /// \returns  nullptr when out of memory
   void* allocate_object(unsigned size_class) noexcept;
-  /// Says that an object of a class that tracks it is handed out. \returns true if it reads as zero
+  /// Says that an object of a class that tracks it is handed out.
+  /// \returns  true if it reads as zero
   bool take_fresh(const void* p) noexcept;
   /// Takes an object back into its span, verified at once.
   void deallocate_object(unsigned size_class, void* p) noexcept {
@@ -68,10 +70,12 @@ class Engine {
   }
 
   /// An object of the class that free and realloc take to the slow path, for a watcher; freed by
-  /// deallocate_large(). \returns nullptr when out of memory
+  /// deallocate_large().
+  /// \returns  nullptr when out of memory
   void* allocate_watched(unsigned size_class) noexcept;
   /// The word that a watcher keeps about the watched object at `p`, 0 at first; nullptr if no
-  /// watched object starts there. \pre no other thread frees it meanwhile
+  /// watched object starts there.
+  /// \pre  no other thread frees it meanwhile
   std::uint64_t* record_of(const void* p) const noexcept;
 
   /// A block beyond the size classes: larger, or aligned to more than they can be.
@@ -95,9 +99,11 @@ class Engine {
   /// \returns  The block, moved or not; nullptr if the caller has to allocate, copy and free.
   void* resize_large(void* p, std::size_t bytes) noexcept;
 
-  /// Gives everything idle back to the kernel, now. \returns bytes
+  /// Gives everything idle back to the kernel, now.
+  /// \returns  bytes
   std::size_t release_all() noexcept;
-  /// Gives back what was not needed since the last call, by the layers' own counts. \returns bytes
+  /// Gives back what was not needed since the last call, by the layers' own counts.
+  /// \returns  bytes
   std::size_t release_unneeded() noexcept;
   /// Free bytes that release_unneeded() might return, of which a part may turn out to be needed: a
   /// hint, without a lock.
@@ -107,7 +113,8 @@ class Engine {
   }
 
   /// Called on slow paths with no lock held: above the soft limit, caches shrink and everything
-  /// idle goes back, once per some growth. \cost a load where there is no limit
+  /// idle goes back, once per some growth.
+  /// \cost  a load where there is no limit
   /// \param give_up  called first then: what stands on the engine lets go of what it can
   void keep_to_soft_limit(void (*give_up)() = [] {}) noexcept {
     if (page_heap_.limit().has_soft_limit()) relieve_pressure(give_up);
@@ -116,7 +123,8 @@ class Engine {
   /// Called on slow paths with no lock held: where the heap has grown while much of it lay free in
   /// spans, the objects of the calling thread's cache (`own`, nullptr if it has none) and of the
   /// ready stage go to their spans. Those without a live object become pages again, and the heap
-  /// grows by these instead of new ones. \cost two loads, unless it has grown by kGatherStep
+  /// grows by these instead of new ones.
+  /// \cost  two loads, unless it has grown by kGatherStep
   void gather_if_growing(ThreadCache* own) noexcept {
     if (limit().held_bytes() >= next_gathering_.load(std::memory_order_relaxed)) gather(own);
   }

@@ -15,7 +15,8 @@ class GuardWatcher final : public Watcher {
  public:
   explicit constexpr GuardWatcher(GuardPool& pool) noexcept : pool_(pool) {}
 
-  /// Before the watch. \pre rate >= 1
+  /// Before the watch.
+  /// \pre  rate >= 1
   void configure(std::size_t rate, std::uint64_t seed) noexcept {
     rate_ = rate;
     sampling_.seed(seed);

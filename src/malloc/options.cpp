@@ -82,7 +82,8 @@ void write_foreign(std::string_view text, TextWriter& out) noexcept {
 char upper(char c) noexcept { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 0x20) : c; }
 
 /// How many characters have to be inserted, taken out or replaced to make one of the other, upper
-/// and lower case being the same. \source Levenshtein (1966), one row at a time
+/// and lower case being the same.
+/// \source  Levenshtein (1966), one row at a time
 std::size_t distance(std::string_view a, std::string_view b) noexcept {
   constexpr std::size_t kMost = 32;
   if (a.size() > kMost || b.size() > kMost) return kMost;

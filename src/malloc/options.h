@@ -71,7 +71,8 @@ void read_options(Options& options) noexcept;
 /// The row's text in the environment as it is now; nullptr if it is not set.
 const char* option_in_environment(const OptionRow& row) noexcept;
 
-/// Sets one option from its text. \pre for kText, a 0 ends `text`, and it outlives `options`
+/// Sets one option from its text.
+/// \pre      for kText, a 0 ends `text`, and it outlives `options`
 /// \returns  False, and nothing changes, if the text does not fit the row.
 bool set_option(const OptionRow& row, std::string_view text, Options& options) noexcept;
 

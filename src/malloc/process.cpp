@@ -92,7 +92,8 @@ void after_fork_in_child() noexcept {
   reset_profile_signal_after_fork();
 }
 
-/// Makes the process ready. \returns False when out of memory: the next call tries again.
+/// Makes the process ready.
+/// \returns  False when out of memory: the next call tries again.
 bool start_process() noexcept {
   if (g_is_started.load(std::memory_order_acquire)) return true;
   {
@@ -121,8 +122,8 @@ bool start_process() noexcept {
   return true;
 }
 
-/// Leaves the fresh state: the thread gets a cache, or goes the direct way. \returns False when out
-/// of memory.
+/// Leaves the fresh state: the thread gets a cache, or goes the direct way.
+/// \returns  False when out of memory.
 bool start_thread() noexcept {
   if (!start_process()) return false;
   if (!is_fresh()) return true;  // the registrations above allocated
@@ -150,8 +151,8 @@ bool is_on_detour() noexcept {
   return g_process.detour.is_on();
 }
 
-/// Counts an allocation where somebody wants to know. \returns the watcher's block if it was
-/// chosen, nullptr if it is to be served like any other
+/// Counts an allocation where somebody wants to know.
+/// \returns  the watcher's block if it was chosen, nullptr if it is to be served like any other
 Engine::Block allocate_watched(unsigned size_class, const Allocation& allocation) noexcept {
   if (!is_on_detour() || (is_fresh() && !start_thread())) return {nullptr, false};
   return g_process.detour.allocate(t_thread, size_class, allocation);
@@ -213,8 +214,8 @@ Engine::Block allocate_spare(const Allocation& allocation) noexcept {
   return {p, false};
 }
 
-/// Every allocation that the thread's bins do not serve. \pre the size class is the one for its
-/// bytes and alignment
+/// Every allocation that the thread's bins do not serve.
+/// \pre  the size class is the one for its bytes and alignment
 Engine::Block serve(unsigned size_class, const Allocation& allocation) noexcept {
   if (must_not_wait()) [[unlikely]]
     return allocate_spare(allocation);

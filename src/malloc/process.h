@@ -16,8 +16,7 @@
 #include "thread_cache/object_bins.h"
 
 /// \file  The malloc of this process: the one global, the one thread-local pointer, and the paths
-/// that
-///        need to know them. The hot path is inline here; everything else is a call away.
+/// that need to know them. The hot path is inline here; everything else is a call away.
 
 namespace strata {
 
@@ -67,7 +66,8 @@ void* allocate_slowly(std::size_t bytes) noexcept;
 void deallocate_slowly(void* p) noexcept;
 void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t alignment) noexcept;
 
-/// malloc. \cost 15 instructions for up to 1 KiB from the thread's bins.
+/// malloc.
+/// \cost  15 instructions for up to 1 KiB from the thread's bins.
 [[gnu::always_inline]] inline void* allocate(std::size_t bytes) noexcept {
   if (bytes <= SizeClassMap::kMaxTableBytes) [[likely]] {
     if (void* object = t_thread.for_malloc().pop(SizeClassMap::class_of_tiny(bytes))) [[likely]]
@@ -76,8 +76,9 @@ void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t 
   return allocate_slowly(bytes);
 }
 
-/// free. \cost 19 instructions for small objects. One comparison sees a pointer that is misaligned
-/// or not ours, one a double free of the bin's latest object.
+/// free.
+/// \cost  19 instructions for small objects. One comparison sees a pointer that is misaligned or
+///        not ours, one a double free of the bin's latest object.
 [[gnu::always_inline]] inline void deallocate(void* p) noexcept {
   if (t_thread.free_bins->push(g_process.engine.class_of(p), p)) [[likely]]
     return;
@@ -94,15 +95,16 @@ void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t 
   deallocate_slowly(p, by, bytes, alignment);
 }
 
-/// calloc. \returns nullptr with ENOMEM if the product overflows, too.
+/// calloc.
+/// \returns  nullptr with ENOMEM if the product overflows, too.
 void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept;
 /// \param alignment  a power of two
 void* allocate_aligned(std::size_t alignment, std::size_t bytes,
                        bool by_aligned_new = false) noexcept;
 void* reallocate(void* p, std::size_t bytes) noexcept;
 std::size_t usable_bytes(const void* p) noexcept;
-/// Everything idle goes back to the kernel, the calling thread's objects included. \returns true if
-/// any did
+/// Everything idle goes back to the kernel, the calling thread's objects included.
+/// \returns  true if any did
 bool release_memory() noexcept;
 
 }  // namespace strata

@@ -38,7 +38,8 @@ class FileOf final : public TextSink {
   os::NewFile& file_;
 };
 
-/// The path with the process's number for %p. \returns false if it is too long
+/// The path with the process's number for %p.
+/// \returns  false if it is too long
 bool expand(const char* path, char* out, std::size_t capacity) noexcept {
   std::size_t size = 0;
   for (; *path != '\0'; ++path) {

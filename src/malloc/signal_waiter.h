@@ -21,7 +21,8 @@ class SignalWaiter {
   SignalWaiter(const SignalWaiter&) = delete;
   SignalWaiter& operator=(const SignalWaiter&) = delete;
 
-  /// Installs the handler, which calls request(), and starts the thread. \pre the malloc works
+  /// Installs the handler, which calls request(), and starts the thread.
+  /// \pre      the malloc works
   /// \returns  False, and says so on standard error, if the signal is not to be had.
   bool start(int signal, void (*handler)(int)) noexcept;
   void request() noexcept;

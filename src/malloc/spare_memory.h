@@ -33,8 +33,9 @@ class SpareMemory {
     return reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(bytes_) < kBytes;
   }
 
-  /// Takes back a block. \pre owns(p)
-  /// \errors  A pointer that is no live block is fatal.
+  /// Takes back a block.
+  /// \pre      owns(p)
+  /// \errors   A pointer that is no live block is fatal.
   void deallocate(void* p) noexcept;
   /// \errors  The same; `action` is the sentence's first word.
   std::size_t usable_bytes(const void* p, const char* action) const noexcept;

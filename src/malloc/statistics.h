@@ -60,7 +60,8 @@ struct Statistics {
 };
 
 /// \param checked, guards  what stands on the engine, where it is in use
-/// \threads any. \cost a visit to every class and every thread's cache, each under its lock
+/// \threads  any.
+/// \cost     a visit to every class and every thread's cache, each under its lock
 void collect_statistics(Engine& engine, Statistics& out, CheckedObjects* checked = nullptr,
                         GuardPool* guards = nullptr) noexcept;
 

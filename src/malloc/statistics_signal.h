@@ -6,6 +6,8 @@ namespace strata {
 
 void start_statistics_signal() noexcept;  ///< \pre the malloc works
 void reset_statistics_signal_after_fork() noexcept;
-void notice_statistics_signal() noexcept;  ///< on slow paths with no lock held. \cost a load
+/// On slow paths with no lock held.
+/// \cost  a load
+void notice_statistics_signal() noexcept;
 
 }  // namespace strata

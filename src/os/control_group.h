@@ -10,8 +10,10 @@ namespace strata::os {
 /// it, version 2 (memory.max) or 1 (memory.limit_in_bytes); the machine's memory if none is
 /// smaller.
 /// \param root  is put in front of every path that is opened, for tests: "" is the real system.
-/// \returns  Bytes; 0 if nothing can be read. \cost some ten system calls; no allocation
-/// \source  cgroups(7), proc_pid_mountinfo(5), the kernel's Documentation/admin-guide/cgroup-v2.rst
+/// \returns  Bytes; 0 if nothing can be read.
+/// \cost     some ten system calls; no allocation
+/// \source   cgroups(7), proc_pid_mountinfo(5), the kernel's
+///           Documentation/admin-guide/cgroup-v2.rst
 std::size_t allowed_memory_bytes(const char* root = "") noexcept;
 
 }  // namespace strata::os

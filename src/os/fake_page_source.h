@@ -26,7 +26,8 @@ namespace strata::os {
 ///
 /// Fallible calls are map, map_at, map_aligned, decommit, remap, reserve, allow and forbid; only
 /// they are refused, and the n of refuse_call counts only them. To refuse at every point in turn,
-/// raise n until a run ends with refused_calls() == 0. \threads  Any number at once; one mutex.
+/// raise n until a run ends with refused_calls() == 0.
+/// \threads  Any number at once; one mutex.
 class FakePageSource : public PageSource {
  public:
   enum Call {

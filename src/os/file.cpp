@@ -30,7 +30,8 @@ class SavedErrno {
   const int saved_;
 };
 
-/// Appends to a C string in a buffer. \returns false if it does not fit
+/// Appends to a C string in a buffer.
+/// \returns  false if it does not fit
 bool append(char* out, std::size_t capacity, std::string_view text) noexcept {
   const std::size_t length = std::strlen(out);
   if (length + text.size() >= capacity) return false;

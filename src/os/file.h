@@ -73,7 +73,8 @@ struct CodeMapping {
   std::string_view path;  ///< valid until the next call
 };
 
-/// Takes one line of /proc/self/maps. \returns false if it is no code, or not from a file
+/// Takes one line of /proc/self/maps.
+/// \returns  false if it is no code, or not from a file
 bool parse_code_mapping(std::string_view line, CodeMapping& out) noexcept;
 
 /// The build id that the linker put into an ELF file, as hexadecimal digits in `out`.

@@ -313,7 +313,8 @@ Common read_common(Reader& in) noexcept {
   return common;
 }
 
-/// The entry at `entry` behind its length. \returns an empty one where the length is not 32 bits
+/// The entry at `entry` behind its length.
+/// \returns  an empty one where the length is not 32 bits
 Reader open_entry(const unsigned char* entry) noexcept {
   constexpr std::uint32_t kLongFormat = 0xffffffff;
   std::uint32_t bytes;
@@ -322,7 +323,8 @@ Reader open_entry(const unsigned char* entry) noexcept {
   return {begin, bytes == kLongFormat ? begin : begin + bytes};
 }
 
-/// An offset in words. \returns false if it is none, or not in range
+/// An offset in words.
+/// \returns  false if it is none, or not in range
 bool to_words(std::int64_t bytes, std::int16_t& words) noexcept {
   constexpr std::int64_t kWord = sizeof(std::uintptr_t);
   if (bytes % kWord != 0 || bytes / kWord > INT16_MAX || bytes / kWord < INT16_MIN) return false;

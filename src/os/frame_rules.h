@@ -24,7 +24,7 @@ class FrameRules {
   FrameRules(const FrameRules&) = delete;
   FrameRules& operator=(const FrameRules&) = delete;
 
-  /// \pre  `pc` is a return address of the calling thread's stack: its code can be read.
+  /// \pre      `pc` is a return address of the calling thread's stack: its code can be read.
   /// \returns  kUnknown if there is none
   FrameRule find(std::uintptr_t pc) const noexcept;
   void note(std::uintptr_t pc, FrameRule rule) noexcept;  ///< \pre as above; may be lost

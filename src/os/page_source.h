@@ -59,7 +59,7 @@ class PageSource {
 
   /// Gives the range back; its addresses may be reused by anybody.
   /// \returns  False if the kernel has no mapping left to describe the hole: then only the memory
-  /// went back, the pages read as zero, and the addresses are still ours, or lost.
+  ///           went back, the pages read as zero, and the addresses are still ours, or lost.
   virtual bool unmap(void* address, std::size_t bytes) noexcept {
     return kernel::unmap(address, bytes);
   }

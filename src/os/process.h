@@ -9,21 +9,24 @@
 
 namespace strata::os {
 
-/// Nanoseconds since an arbitrary start; never goes back. \cost one vDSO call.
+/// Nanoseconds since an arbitrary start; never goes back.
+/// \cost  one vDSO call.
 std::uint64_t monotonic_ns() noexcept;
 
 /// Memory of this process that is in RAM, in bytes, as /proc/self/statm has it; 0 if unreadable.
 /// \cost  Three system calls; no allocation.
 std::size_t resident_bytes() noexcept;
 
-/// Processors this process may run on; at least 1. \cost one system call.
+/// Processors this process may run on; at least 1.
+/// \cost  one system call.
 unsigned processor_count() noexcept;
 
 /// The most address space this process may have (RLIMIT_AS); SIZE_MAX if that is not limited.
-/// \cost one system call.
+/// \cost  one system call.
 std::size_t address_space_limit_bytes() noexcept;
 
-/// The calling thread's number, as /proc and debuggers show it. \cost one system call.
+/// The calling thread's number, as /proc and debuggers show it.
+/// \cost  one system call.
 std::uint32_t thread_id() noexcept;
 
 /// 16 bytes of the kernel's start-up randomness reduced to one word: differs from run to run.
@@ -47,7 +50,8 @@ const char* environment_variable(const char* name) noexcept;
 const char* environment_entry(std::size_t index) noexcept;
 
 /// Whether the program runs with rights that whoever started it lacks (set-user-ID and the like):
-/// then the environment is not to be trusted. \cost a look at what the kernel left at the start
+/// then the environment is not to be trusted.
+/// \cost  a look at what the kernel left at the start
 bool has_foreign_rights() noexcept;
 
 /// Sets the calling thread's errno to ENOMEM or EINVAL: the C API's way to say why.
@@ -76,8 +80,9 @@ void wake_all(const std::uint32_t* word) noexcept;
 
 /// Makes every other thread of the process pass a full memory barrier before this returns: what it
 /// did before is visible to us, and what it does after sees what we did.
-/// \returns  False if the kernel cannot. \cost an interrupt of each processor that runs one of the
-/// threads; microseconds \source membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED
+/// \returns  False if the kernel cannot.
+/// \cost     an interrupt of each processor that runs one of the threads; microseconds
+/// \source   membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED
 bool barrier_in_all_threads() noexcept;
 
 /// Starts a detached thread with every signal blocked. May allocate through the process's malloc.
@@ -86,10 +91,11 @@ bool start_thread(void* (*body)(void*), void* argument) noexcept;
 
 /// Calls `on_exit(value)` when a thread that called set_thread_exit_value(value) ends.
 /// One registration per process, before a second thread could set a value.
-/// \returns False if the system has no key left.
+/// \returns  False if the system has no key left.
 bool register_thread_exit(void (*on_exit)(void*)) noexcept;
 /// May allocate through the process's malloc, once per thread, where the process has more than 32
-/// keys. \returns False if there was no memory for that, or nothing is registered.
+/// keys.
+/// \returns  False if there was no memory for that, or nothing is registered.
 bool set_thread_exit_value(void* value) noexcept;
 
 /// A value per thread under a key of the caller's own, for those who need more than the one above:
@@ -100,14 +106,17 @@ bool create_thread_key(unsigned& key, void (*on_exit)(void*)) noexcept;
 /// \returns  False if there was no memory for that; it may need some as set_thread_exit_value().
 bool set_thread_value(unsigned key, void* value) noexcept;
 
-/// Runs the three around every fork(). \returns False if the C library has no room.
+/// Runs the three around every fork().
+/// \returns  False if the C library has no room.
 bool register_fork_handlers(void (*before)(), void (*in_parent)(), void (*in_child)()) noexcept;
 
 /// Calls `handler` when the signal arrives, on the signal stack if there is one; interrupted system
-/// calls go on. \returns False if the system refuses, or something else handles the signal already.
+/// calls go on.
+/// \returns  False if the system refuses, or something else handles the signal already.
 bool handle_signal(int signal, void (*handler)(int)) noexcept;
 
-/// Runs `handler` at normal exit. \returns False if the C library has no room.
+/// Runs `handler` at normal exit.
+/// \returns  False if the C library has no room.
 bool register_exit_handler(void (*handler)()) noexcept;
 
 }  // namespace strata::os

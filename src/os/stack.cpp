@@ -76,7 +76,8 @@ bool is_part_of_the_program() noexcept {
   return program >= __ehdr_start && program < etext;
 }
 
-/// Leaves out the frames of our own code, where they can be told. \returns how many are left
+/// Leaves out the frames of our own code, where they can be told.
+/// \returns  how many are left
 std::size_t keep_callers(const std::uintptr_t* all, std::size_t count, std::uintptr_t* frames,
                          std::size_t capacity) noexcept {
   const auto begin = reinterpret_cast<std::uintptr_t>(__ehdr_start);

@@ -22,12 +22,13 @@ bool prepare_stacks() noexcept;
 
 /// Return addresses, the innermost first; those in this library are left out where it is one.
 /// \returns  How many, at most `capacity`; 0 before prepare_stacks().
-/// \threads  Any, without waiting for each other. \cost some 40 instructions a frame that was met
-/// before, a thousand for any other
+/// \threads  Any, without waiting for each other.
+/// \cost     some 40 instructions a frame that was met before, a thousand for any other
 /// \source   libunwind's unw_backtrace(), which keeps such rules, too
 std::size_t capture_stack(std::uintptr_t* frames, std::size_t capacity) noexcept;
 
-/// The same by the unwinder alone: the truth, for comparison. \cost a thousand instructions a frame
+/// The same by the unwinder alone: the truth, for comparison.
+/// \cost  a thousand instructions a frame
 std::size_t unwind_stack(std::uintptr_t* frames, std::size_t capacity) noexcept;
 
 /// How the process's stacks were taken so far. relaxed: late, and approximate where threads meet.

@@ -10,8 +10,8 @@ namespace strata::os {
 /// there is no standard error or no number is left.
 ///
 /// The price: whoever reads the other end of a pipe sees its end when this process ends, not when
-/// it closes its standard error. So children of fork let go of theirs: a daemon is one. \threads At
-/// the start of the process.
+/// it closes its standard error. So children of fork let go of theirs: a daemon is one.
+/// \threads  At the start of the process.
 void keep_standard_error() noexcept;
 void let_go_of_standard_error() noexcept;  ///< in the child of fork
 

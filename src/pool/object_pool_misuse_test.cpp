@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <utility>
 
 namespace strata {
 namespace {
@@ -31,6 +32,13 @@ TEST_F(ObjectPoolDeathTest, DiesOfAnObjectOfAnotherPool) {
   Item local(1);
   EXPECT_DEATH(pool.destroy(item.get()), "destroy of 0x[0-9a-f]+: it is not memory of this pool");
   EXPECT_DEATH(pool.destroy(&local), "it is not memory of this pool");
+}
+
+TEST_F(ObjectPoolDeathTest, DiesOfAHandleThatNamesThePoolBeforeItMoved) {
+  auto item = pool.make(1);
+  ObjectPool<Item> moved(std::move(pool));
+  EXPECT_DEATH(item.reset(), "it is not memory of this pool");
+  moved.destroy(item.release());
 }
 
 TEST_F(ObjectPoolDeathTest, DiesOfAPointerFourGigaslotsAway) {

@@ -110,6 +110,45 @@ TYPED_TEST(ObjectPoolTest, ThrowsWhenItIsFullAndAskedTo) {
   EXPECT_EQ(Counted::alive, 1);
 }
 
+TYPED_TEST(ObjectPoolTest, SaysWhoseMemoryHasRunOut) {
+  Pool<TypeParam, int> full(0, Exhaustion::kThrow);
+  EXPECT_THAT([&] { full.create(1); }, testing::ThrowsMessage<std::bad_alloc>(
+                                           testing::StrEq("ObjectPool: every slot is taken")));
+  EXPECT_THAT([] { (Pool<TypeParam, int>(~std::size_t{0})); },
+              testing::ThrowsMessage<std::bad_alloc>(
+                  testing::StrEq("ObjectPool: the memory for its slots is refused")));
+}
+
+TYPED_TEST(ObjectPoolTest, KeepsItsObjectsWhereTheyAreWhenItMoves) {
+  Pool<TypeParam, Counted> first(Exhaustion::kGrow);
+  std::vector<Counted*> objects;
+  for (int i = 0; i < 200; ++i) objects.push_back(first.create(i));
+  Pool<TypeParam, Counted> second(std::move(first));
+  EXPECT_EQ(second.size(), 200u);
+  EXPECT_EQ(first.size(), 0u);      // NOLINT: a pool that moved has no slots
+  EXPECT_EQ(first.capacity(), 0u);  // NOLINT
+  second.check_invariants();
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(objects[static_cast<std::size_t>(i)]->value, i);
+  for (Counted* object : objects) second.destroy(object);
+  auto again = first.make(7);  // NOLINT: and may grow some
+  EXPECT_EQ(again->value, 7);
+  EXPECT_EQ(Counted::alive, 1);
+}
+
+TYPED_TEST(ObjectPoolTest, DestroysWhatItHeldWhenItIsAssigned) {
+  Pool<TypeParam, Counted> pool(2, Exhaustion::kReturnNull, Leftovers::kDestroy);
+  pool.create(1);
+  Pool<TypeParam, Counted> other(5, Exhaustion::kThrow, Leftovers::kDestroy);
+  Counted* kept = other.create(2);
+  pool = std::move(other);
+  EXPECT_EQ(Counted::alive, 1);
+  EXPECT_EQ(pool.capacity(), 5u);
+  EXPECT_TRUE(pool.owns(kept));
+  pool.check_invariants();
+  for (int i = 0; i < 4; ++i) pool.create(i);
+  EXPECT_THROW(pool.create(9), std::bad_alloc) << "what to do when it is full moves, too";
+}
+
 TYPED_TEST(ObjectPoolTest, GrowsByChunksWithoutMovingAnObject) {
   Pool<TypeParam, Counted> pool(Exhaustion::kGrow);
   EXPECT_EQ(pool.capacity(), 0u);
@@ -366,7 +405,7 @@ TYPED_TEST(ObjectPoolTest, AgreesWithAModelUnderRandomOperations) {
 }
 
 static_assert(!std::is_copy_constructible_v<ObjectPool<int>>);
-static_assert(!std::is_move_constructible_v<ObjectPool<int>>);
+static_assert(std::is_nothrow_move_constructible_v<ObjectPool<int>>);
 static_assert(!std::is_copy_assignable_v<ObjectPool<int>>);
 static_assert(!std::is_copy_constructible_v<ObjectPool<int>::Handle>);
 

@@ -25,7 +25,8 @@ class LiveBlocks {
   LiveBlocks(const LiveBlocks&) = delete;
   LiveBlocks& operator=(const LiveBlocks&) = delete;
 
-  /// \pre `p` is not in the table. \returns false when out of memory
+  /// \pre      `p` is not in the table.
+  /// \returns  false when out of memory
   bool insert(const void* p, std::size_t bytes, std::uint32_t site) noexcept;
   /// \returns  The entry of `p`, which is in the table no longer; address 0 if it was not.
   Entry remove(const void* p) noexcept;

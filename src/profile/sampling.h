@@ -26,10 +26,12 @@ class Sampling {
 
   void seed(std::uint64_t value) noexcept { state_.store(value, std::memory_order_relaxed); }
 
-  /// Bytes from here to the next sample. \pre 1 <= rate <= kMaxRate
+  /// Bytes from here to the next sample.
+  /// \pre  1 <= rate <= kMaxRate
   std::int64_t draw_interval(std::size_t rate) noexcept;
 
-  /// What an allocation that is counted as so many bytes stands for, in 1/kOne. \pre bytes >= 1
+  /// What an allocation that is counted as so many bytes stands for, in 1/kOne.
+  /// \pre  bytes >= 1
   static std::uint64_t weight(std::size_t rate, std::size_t bytes) noexcept;
 
  private:

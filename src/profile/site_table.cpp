@@ -69,7 +69,8 @@ std::uint32_t SiteTable::intern(const std::uintptr_t* frames, std::size_t depth,
   return count + 1;
 }
 
-/// The next site of the newest chunk, with its frames. \returns nullptr when out of memory
+/// The next site of the newest chunk, with its frames.
+/// \returns  nullptr when out of memory
 Site* SiteTable::make_site(const std::uintptr_t* frames, std::size_t depth) noexcept {
   const std::uint32_t count = count_.load(std::memory_order_relaxed);
   std::atomic<Site*>& chunk = chunks_[count / kChunkSites];
@@ -90,7 +91,8 @@ Site* SiteTable::make_site(const std::uintptr_t* frames, std::size_t depth) noex
   return made;
 }
 
-/// Twice as many buckets. \returns false when out of memory: the walks become longer
+/// Twice as many buckets.
+/// \returns  false when out of memory: the walks become longer
 bool SiteTable::grow() noexcept {
   const std::uint32_t wanted = bucket_count_ == 0 ? kFirstBuckets : 2 * bucket_count_;
   auto* buckets = static_cast<std::uint32_t*>(metadata_.allocate(wanted * sizeof(std::uint32_t)));

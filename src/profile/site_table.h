@@ -12,9 +12,8 @@ namespace strata {
 /// One stack of return addresses that allocates, and what it has allocated and freed so far, as
 /// estimates in 1/Sampling::kOne.
 /// \threads  The sums: any; each is exact, together they are late by what others do. What is freed
-/// is
-///           added with release and read with acquire, before what is allocated: the allocation of
-///           a free that is seen is seen, too. The rest never changes once the site has an id.
+///           is added with release and read with acquire, before what is allocated: the allocation
+///           of a free that is seen is seen, too. The rest never changes once the site has an id.
 struct Site {
   std::uint64_t hash;
   std::size_t rate;  ///< the mean bytes between samples; sites of different rates are different

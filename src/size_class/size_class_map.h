@@ -69,7 +69,9 @@ class SizeClassMap {
   // Derived.
   static constexpr unsigned kCount = detail::kSizeClasses;  ///< class 0 included
 
-  /// The class of the smallest size that holds `bytes`. \pre bytes <= kMaxTableBytes \cost one load
+  /// The class of the smallest size that holds `bytes`.
+  /// \pre      bytes <= kMaxTableBytes
+  /// \cost     one load
   static constexpr std::size_t class_of_tiny(std::size_t bytes) noexcept { return kTiny[bytes]; }
 
   /// The same for any size; 0 if bytes > kMaxBytes.

@@ -110,7 +110,7 @@ void* HugeHeap::map(std::size_t bytes, std::size_t alignment) noexcept {
 }
 
 /// \returns  False if the range could not be cut out of its mapping and is kept. Accepted loss:
-/// where there is no room to keep it, its addresses are lost.
+///           where there is no room to keep it, its addresses are lost.
 bool HugeHeap::unmap(Entry range) noexcept {
   const bool is_gone = pages_.unmap(reinterpret_cast<void*>(range.address), range.bytes);
   LockGuard guard(lock_);
@@ -180,7 +180,8 @@ bool HugeHeap::take_extendable(std::size_t bytes, Entry& out) noexcept {
   return true;
 }
 
-/// Takes up to `max_bytes` off the end of the range that waited longest. \pre there is one
+/// Takes up to `max_bytes` off the end of the range that waited longest.
+/// \pre  there is one
 HugeHeap::Entry HugeHeap::take_oldest(std::size_t max_bytes) noexcept {
   KeptRange& oldest = *std::min_element(
       kept_, kept_ + kept_count_,

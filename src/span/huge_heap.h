@@ -21,8 +21,8 @@ namespace strata {
 /// without memory but held, and goes when it can.
 ///
 /// Always: the table holds live_blocks entries whose sum is live_bytes; kept ranges are in address
-/// order, disjoint, and no two of them touch. (check_invariants) \threads  Any number at once; one
-/// lock, not held during system calls.
+/// order, disjoint, and no two of them touch. (check_invariants)
+/// \threads  Any number at once; one lock, not held during system calls.
 class HugeHeap {
  public:
   struct Statistics {
@@ -44,22 +44,27 @@ class HugeHeap {
   /// Whether large blocks ask for huge pages. Before the first allocation.
   void configure(bool huge_pages) noexcept { huge_pages_ = huge_pages; }
 
-  /// \param alignment  a power of two. \cost system calls, unless a kept mapping fits.
+  /// \param alignment  a power of two.
+  /// \cost  system calls, unless a kept mapping fits.
   Block allocate(std::size_t bytes, std::size_t alignment) noexcept;
 
   /// \returns  False if no live block starts at `p`.
   bool deallocate(void* p) noexcept;
 
-  /// Bytes usable at `p`; 0 if no live block starts there. \cost a hash probe under the lock
+  /// Bytes usable at `p`; 0 if no live block starts there.
+  /// \cost  a hash probe under the lock
   std::size_t usable_bytes(const void* p) noexcept;
 
-  /// Resizes by remapping: contents move without being copied. \pre p is live
+  /// Resizes by remapping: contents move without being copied.
+  /// \pre      p is live
   /// \returns  The new address; nullptr when out of memory, with the block as it was.
   void* reallocate(void* p, std::size_t bytes) noexcept;
 
-  /// Unmaps what was kept and not needed since the last call. \returns bytes
+  /// Unmaps what was kept and not needed since the last call.
+  /// \returns  bytes
   std::size_t release_unneeded() noexcept;
-  /// Unmaps all that is kept. \returns bytes
+  /// Unmaps all that is kept.
+  /// \returns  bytes
   std::size_t release_all() noexcept { return release(~std::size_t{0}); }
 
   /// Bytes kept now: a hint, read without the lock.

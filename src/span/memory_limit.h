@@ -48,8 +48,8 @@ class MemoryLimit {
     next_pass_.store(soft_, std::memory_order_relaxed);
   }
 
-  /// Counts `bytes` more as held. \returns False, and counts a refusal, if the hard limit forbids
-  /// it.
+  /// Counts `bytes` more as held.
+  /// \returns  False, and counts a refusal, if the hard limit forbids it.
   bool try_hold(std::size_t bytes) noexcept {
     if (bytes == 0) return true;
     const std::size_t most = room_below_hard();
@@ -74,7 +74,8 @@ class MemoryLimit {
   }
   bool is_above_soft() const noexcept { return soft_ != kNone && held_bytes() > soft_; }
 
-  /// Whether everything idle should go back now, given how much that is. \cost a load without limit
+  /// Whether everything idle should go back now, given how much that is.
+  /// \cost  a load without limit
   bool wants_release(std::size_t idle_bytes) const noexcept {
     if (soft_ == kNone) return false;
     const std::size_t held = held_bytes();

@@ -24,19 +24,19 @@ inline constexpr unsigned kPagesPerRegion = 1u << (kRegionShift - kPageShift);
 using PageMask = std::uint32_t;  ///< one bit per page of a region, bit 0 the lowest address
 static_assert(kPagesPerRegion == 32, "a region's pages are the bits of one word");
 
-/// `count` pages from `first`, as bits. \pre 1 <= count, first + count <= kPagesPerRegion
+/// `count` pages from `first`, as bits.
+/// \pre  1 <= count, first + count <= kPagesPerRegion
 constexpr PageMask page_range(unsigned first, unsigned count) noexcept {
   return (~PageMask{0} >> (kPagesPerRegion - count)) << first;
 }
 
 /// A run of pages of one region, handed out by the PageHeap, in one of three uses:
-///   small  cut into `object_count` objects of one class. Bit i of free_bits is set while object i
-///          is in the span; clear while it is live or in some cache. Owned by its class's
-///          CentralList, listed there while free_count > 0.
+///   small    cut into `object_count` objects of one class. Bit i of free_bits is set while object
+///            i is in the span; clear while it is live or in some cache. Owned by its class's
+///            CentralList, listed there while free_count > 0.
 ///   watched  like small, but the page map says 0, so that free takes the slow way, and every
-///          object has a record beside it for whoever watches it. Under full checks so do small
-///          ones.
-///   large  one object, owned by the user; size_class is 0, free_bits and records are null.
+///            object has a record beside it for its watcher. Under full checks so do small ones.
+///   large    one object, owned by the user; size_class is 0, free_bits and records are null.
 /// Always: popcount(free_bits) == free_count <= object_count                   (small, watched)
 /// returned_free <= free_count: the objects above it may lie on pages to be returned.
 /// fresh_objects is 0 unless the class tracks_fresh().
@@ -69,7 +69,8 @@ struct Span : ListLink<> {
     return object_bytes >= kFreshFromBytes;
   }
 
-  /// Says that the object at `p` is handed out. \returns true if it still reads as zero
+  /// Says that the object at `p` is handed out.
+  /// \returns  true if it still reads as zero
   /// \threads  The object's holder; other objects of the span concurrently (relaxed: the bit of an
   ///           object passes from holder to holder together with the object).
   bool take_fresh(const void* p) noexcept {

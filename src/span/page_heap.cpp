@@ -221,8 +221,8 @@ bool PageHeap::map_chunk() noexcept {
   }
 }
 
-/// Takes a mapping for the next regions. \returns false, and unmaps it, if it is beyond the page
-/// map
+/// Takes a mapping for the next regions.
+/// \returns  false, and unmaps it, if it is beyond the page map
 bool PageHeap::begin_chunk(char* start, std::size_t bytes) noexcept {
   if (reinterpret_cast<std::uintptr_t>(start) + bytes > map_.limit()) {
     pages_.unmap(start, bytes);

@@ -58,11 +58,12 @@ class PageHeap {
 
   /// \param alignment_pages  a power of two up to kPagesPerRegion: the start is a multiple of it.
   /// \returns  A span of that many pages, its class 0 and listed nowhere; nullptr when out of
-  /// memory, by the kernel's word or the limit's. \cost     Constant; system calls only when a new
-  /// chunk of regions is mapped.
+  ///           memory, by the kernel's word or the limit's.
+  /// \cost     Constant; system calls only when a new chunk of regions is mapped.
   Span* allocate(unsigned page_count, unsigned alignment_pages = 1) noexcept;
 
-  /// Takes back a span; the caller has cleared its class in the page map. \cost constant
+  /// Takes back a span; the caller has cleared its class in the page map.
+  /// \cost  constant
   void deallocate(Span& span) noexcept;
 
   /// Makes a span longer or shorter at its end, in place.
@@ -70,10 +71,12 @@ class PageHeap {
   bool resize(Span& span, unsigned page_count) noexcept;
 
   /// Gives up to `max_pages` idle pages back to the kernel, the longest idle first.
-  /// \returns  How many. \cost one system call per run of pages, outside the lock.
+  /// \returns  How many.
+  /// \cost     one system call per run of pages, outside the lock.
   std::size_t release(std::size_t max_pages) noexcept;
 
-  /// Gives back what was not needed since the last call. \returns pages
+  /// Gives back what was not needed since the last call.
+  /// \returns  pages
   std::size_t release_unneeded() noexcept;
 
   /// Idle pages now: a hint, read without the lock.

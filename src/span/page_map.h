@@ -22,9 +22,8 @@ namespace strata {
 /// counts what could be written counts little, and never backs them with huge pages.
 ///
 /// \threads  Lookups at any time. set_… are calls of the owner of the pages, under its lock;
-/// another
-///           thread gets an address only through the program's own synchronization, which orders
-///           the entry before the lookup: relaxed accesses suffice.
+///           another thread gets an address only through the program's own synchronization, which
+///           orders the entry before the lookup: relaxed accesses suffice.
 class PageMap {
  public:
   constexpr PageMap() noexcept = default;
@@ -32,7 +31,9 @@ class PageMap {
   PageMap& operator=(const PageMap&) = delete;
 
   /// Reserves tables for the addresses below `limit`, a multiple of kRegionBytes, from a source
-  /// that outlives this. \pre none so far \returns  False when out of memory.
+  /// that outlives this.
+  /// \pre      none so far
+  /// \returns  False when out of memory.
   bool cover(std::uintptr_t limit, os::PageSource& pages) noexcept;
 
   /// Gives the tables back; nothing is ours then.
@@ -71,8 +72,9 @@ class PageMap {
         .load(std::memory_order_relaxed);
   }
 
-  /// The span that `p` points into, nullptr if none. \pre no other thread frees that span
-  /// meanwhile: true while p is a live object, and under the lock of the layer that owns the span.
+  /// The span that `p` points into, nullptr if none.
+  /// \pre  no other thread frees that span meanwhile: true while p is a live object, and under the
+  ///       lock of the layer that owns the span.
   Span* span_of(const void* p) const noexcept {
     Region* region = region_of(p);
     if (region == nullptr) return nullptr;
@@ -81,7 +83,7 @@ class PageMap {
     return head == Region::kNoSpan ? nullptr : &region->spans[head];
   }
 
-  /// \pre for this and the next, open() was called for the addresses
+  /// \pre  for this and the next, open() was called for the addresses
   void set_region(const void* start, Region* region) noexcept {
     std::atomic_ref<Region*>(regions_[reinterpret_cast<std::uintptr_t>(start) >> kRegionShift])
         .store(region, std::memory_order_relaxed);

@@ -59,7 +59,8 @@ class SpanSource {
 
   /// Gives the OS pages that hold nothing but free objects back to the kernel. The caller keeps the
   /// objects of the span where they are meanwhile.
-  /// \returns  Bytes given back now. \cost a system call per run of such pages
+  /// \returns  Bytes given back now.
+  /// \cost     a system call per run of such pages
   std::size_t return_holes(Span& span) noexcept;
 
   /// Objects of the span are about to be handed out: its holes are held again.
@@ -80,7 +81,8 @@ class SpanSource {
     const std::ptrdiff_t bytes = pending_bytes_.load(std::memory_order_relaxed);
     return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
   }
-  /// Bytes in holes of all spans. \threads any; a hint
+  /// Bytes in holes of all spans.
+  /// \threads  any; a hint
   std::size_t hole_bytes() const noexcept { return hole_bytes_.load(std::memory_order_relaxed); }
   /// Bytes given back as holes since the start.
   std::size_t returned_bytes() const noexcept {

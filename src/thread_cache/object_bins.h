@@ -19,7 +19,7 @@ namespace strata {
 /// in no other place, or nullptr where another thread took it (ThreadCache::take_over): popping one
 /// finds the bin empty, as if it were base[0].
 /// \threads  The owning thread only. Others may read a top (it may be late) and exchange slots as
-/// take_over() does; hence the relaxed orders here, which cost nothing.
+///           take_over() does; hence the relaxed orders here, which cost nothing.
 class ObjectBins {
  public:
   constexpr ObjectBins() noexcept : tops_{}, limits_{} {
@@ -28,7 +28,8 @@ class ObjectBins {
   ObjectBins(const ObjectBins&) = delete;
   ObjectBins& operator=(const ObjectBins&) = delete;
 
-  /// \returns  An object of the class, or nullptr if the bin is empty. \cost 6 instructions
+  /// \returns  An object of the class, or nullptr if the bin is empty.
+  /// \cost     6 instructions
   void* pop(std::size_t size_class) noexcept {
     void*** const bin = &tops_[size_class];
     void* const object = load(*bin);

@@ -118,7 +118,8 @@ void ThreadCache::take_slots(unsigned size_class, void** taken, std::size_t coun
 }
 
 /// Decides whose each object is, given the owner's top: those that are ours move to the front of
-/// `taken`. \returns how many
+/// `taken`.
+/// \returns  how many
 std::size_t ThreadCache::sort_out(unsigned size_class, void** taken, std::size_t count,
                                   std::size_t top) noexcept {
   void** const base = bases_[size_class];
@@ -138,7 +139,8 @@ std::size_t ThreadCache::sort_out(unsigned size_class, void** taken, std::size_t
   return ours;
 }
 
-/// Moves the bin's objects together. \pre the lock is held, by the owner
+/// Moves the bin's objects together.
+/// \pre  the lock is held, by the owner
 void ThreadCache::close_gaps(unsigned size_class) noexcept {
   if (!has_gaps_[size_class]) return;
   has_gaps_[size_class] = false;

@@ -41,8 +41,9 @@ void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
   return object;
 }
 
-/// Grows the bin and fills half of it. \returns false if it was not less than half full, or nothing
-/// came \pre bins_lock_ is held and the bin has no gaps
+/// Grows the bin and fills half of it.
+/// \returns  false if it was not less than half full, or nothing came
+/// \pre      bins_lock_ is held and the bin has no gaps
 bool ThreadCache::top_up(unsigned size_class) noexcept {
   if (capacity(size_class) != max_capacity(size_class)) grow(size_class, budget_->share_bytes());
   const std::size_t wanted = (capacity(size_class) + 1) / 2;
@@ -95,7 +96,8 @@ void ThreadCache::add_objects(Counts& counts) noexcept {
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) counts[c] += count_held(c);
 }
 
-/// Doubles the bin, as far as its class and the thread's share allow. \returns false if they do not
+/// Doubles the bin, as far as its class and the thread's share allow.
+/// \returns  false if they do not
 bool ThreadCache::grow(unsigned size_class, std::size_t share) noexcept {
   const std::size_t now = capacity(size_class);
   const std::size_t most = max_capacity(size_class);

@@ -74,14 +74,16 @@ class ThreadCache : public ObjectBins, public ListLink<> {
  public:
   ThreadCache(Central& central, CacheBudget& budget, MetadataArena& metadata) noexcept;
 
-  /// Fills the empty bin and pops. \returns nullptr when out of memory. \cost a batch from Central
+  /// Fills the empty bin and pops.
+  /// \returns  nullptr when out of memory.
+  /// \cost     a batch from Central
   void* refill_and_pop(unsigned size_class) noexcept;
 
   /// Makes room in the full bin, by growing it or by moving its colder half to Central, and pushes.
   void flush_and_push(unsigned size_class, void* object) noexcept;
 
-  /// Moves everything to Central, of the classes below `end_class`. \returns true if there was
-  /// anything
+  /// Moves everything to Central, of the classes below `end_class`.
+  /// \returns  true if there was anything
   bool flush_all(unsigned end_class = SizeClassMap::kCount) noexcept;
 
   /// Moves to Central what another thread's cache holds, but for the latest object of each bin,
@@ -89,19 +91,22 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   ///   kIdle  only if its owner did nothing with it since the last call
   ///   kAll   whatever its owner does
   /// `room` is `room_slots` slots that nobody else uses meanwhile; `barrier` is the kernel's, or
-  /// that of a test, which plays the owner there. \returns bytes moved; 0 where the kernel has no
-  /// such barrier
+  /// that of a test, which plays the owner there.
+  /// \returns  bytes moved; 0 where the kernel has no such barrier
   enum class Owners { kIdle, kAll };
   using Barrier = bool (*)();
   std::size_t take_over(Owners which, void** room, std::size_t room_slots,
                         Barrier barrier) noexcept;
 
-  /// Bytes that the bins have room for. \threads its own, and any while it is parked
+  /// Bytes that the bins have room for.
+  /// \threads  its own, and any while it is parked
   std::size_t capacity_bytes() const noexcept { return capacity_bytes_; }
 
-  /// Objects of the class in this cache. \threads any; late by what the owner does meanwhile
+  /// Objects of the class in this cache.
+  /// \threads  any; late by what the owner does meanwhile
   std::size_t count_objects(unsigned size_class) noexcept;
-  /// Adds the objects of every class. \threads the same
+  /// Adds the objects of every class.
+  /// \threads  the same
   using Counts = std::array<std::size_t, SizeClassMap::kCount>;
   void add_objects(Counts& counts) noexcept;
 

@@ -23,7 +23,8 @@ class ThreadRegistry {
   ThreadRegistry(const ThreadRegistry&) = delete;
   ThreadRegistry& operator=(const ThreadRegistry&) = delete;
 
-  /// A cache for the calling thread; nullptr when out of memory. \cost constant
+  /// A cache for the calling thread; nullptr when out of memory.
+  /// \cost  constant
   ThreadCache* adopt() noexcept;
 
   /// Makes the cache the bins of `thread`, for malloc where nothing redirects it.
@@ -36,12 +37,14 @@ class ThreadRegistry {
   void park(ThreadCache& cache) noexcept;
 
   /// Flushes the caches that were parked before the last call and are parked still, and takes over
-  /// what those threads hold that did not use their cache since. \returns bytes moved to Central
+  /// what those threads hold that did not use their cache since.
+  /// \returns  bytes moved to Central
   std::size_t flush_unneeded() noexcept;
   /// Flushes all parked caches, and takes over what all threads hold.
   std::size_t flush_all() noexcept;
 
-  /// Objects of each class in all caches. \cost a visit to every thread's cache
+  /// Objects of each class in all caches.
+  /// \cost  a visit to every thread's cache
   using Counts = ThreadCache::Counts;
   void count_objects(Counts& counts) noexcept;
   std::size_t count_objects(unsigned size_class) noexcept;

@@ -44,7 +44,8 @@ struct ThreadState {
         .compare_exchange_strong(expected, &after, std::memory_order_relaxed);
   }
 
-  /// Counts an allocation. \returns true if it is chosen
+  /// Counts an allocation.
+  /// \returns  true if it is chosen
   bool count_down(std::size_t bytes) noexcept {
     const std::int64_t bytes_after = read(bytes_left) - static_cast<std::int64_t>(bytes);
     const std::int64_t calls_after = read(calls_left) - 1;

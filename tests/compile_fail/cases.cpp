@@ -44,8 +44,6 @@ void compiles(strata::PageArena& arena) {
   strata::ObjectPool<Derived> copy(pool);
 #elif defined(CASE_ASSIGN_POOL)
   pool = pool;
-#elif defined(CASE_MOVE_POOL)
-  strata::ObjectPool<Derived> moved(std::move(pool));
 #elif defined(CASE_COPY_HANDLE)
   auto copy = handle;
 #elif defined(CASE_ASSIGN_HANDLE)
@@ -72,6 +70,8 @@ void compiles(strata::PageArena& arena) {
   static strata::BitmapPool<64, ~std::size_t{0} / 64> all;
 #elif defined(CASE_UNIQUE_ARRAY_OF_KNOWN_SIZE)
   auto four = strata::make_unique_from<int[4]>(sizes);
+#elif defined(CASE_SIZE_FOR_CLASSES)
+  strata::SizeClassAllocator one_class_of_65536_bytes{1 << 16};
 #elif defined(CASE_POOL_OF_ARRAYS)
   strata::ObjectPool<int[4]> arrays(10);
 #elif defined(CASE_POOL_OF_CONST)

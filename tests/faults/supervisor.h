@@ -8,7 +8,7 @@
 /// \file  Runs a program whose every system call is shown to this process before the kernel does
 /// it, and makes one of them, or all from one on, fail with an error of the kernel's.
 /// \source  seccomp(2), SECCOMP_RET_USER_NOTIF: needs no privilege and no ptrace, counts the calls
-/// of all threads in one order, and sees their arguments.
+///          of all threads in one order, and sees their arguments.
 
 /// Kinds of system calls that fail in the same ways.
 struct CallKind {
@@ -44,8 +44,10 @@ struct Run {
   std::string output;               ///< standard output and error
 };
 
-/// Whether the kernel lets a process do this. \returns why not, or an empty text
+/// Whether the kernel lets a process do this.
+/// \returns  why not, or an empty text
 std::string why_not_supervised();
 
-/// Runs the command to its end. \param fault  nullptr: nothing fails
+/// Runs the command to its end.
+/// \param fault  nullptr: nothing fails
 Run run_supervised(const std::vector<std::string>& command, Window window, const Fault* fault);

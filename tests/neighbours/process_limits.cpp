@@ -41,7 +41,8 @@ void* work(void*) {
   return nullptr;
 }
 
-/// Takes blocks until there are none. \returns bytes
+/// Takes blocks until there are none.
+/// \returns  bytes
 std::size_t fill(std::size_t block_bytes) {
   std::size_t taken = 0;
   void* last = nullptr;  // a list through the blocks: nothing else allocates

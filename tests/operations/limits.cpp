@@ -19,7 +19,8 @@
 
 namespace {
 
-/// Fills memory with blocks of one size until there is none. \returns how many bytes there were
+/// Fills memory with blocks of one size until there is none.
+/// \returns  how many bytes there were
 std::size_t fill(std::size_t bytes, std::vector<unsigned char*>& blocks) {
   const std::size_t before = blocks.size();
   for (;;) {

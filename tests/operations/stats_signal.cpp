@@ -15,7 +15,8 @@
 
 namespace {
 
-/// Standard error goes into a file from here on. \returns its name
+/// Standard error goes into a file from here on.
+/// \returns  its name
 const char* catch_stderr() {
   static char name[] = "/tmp/strata-stats-signal-XXXXXX";
   const int fd = mkstemp(name);

@@ -201,7 +201,7 @@ void check_statistics(std::size_t live_before) {
 
 /// What the process holds at rest: what the scavenger was about to return when it was asked for
 /// goes a moment later, on a busy machine a long one, so that one look may come too early.
-/// \returns the first that is at most `enough`
+/// \returns  the first that is at most `enough`
 std::size_t resident_at_rest(std::size_t enough) {
   std::size_t rest = resident_bytes();
   for (int look = 0; rest > enough && look < 600; ++look) {

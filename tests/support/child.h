@@ -11,8 +11,8 @@
 // Chosen: no work of these programs takes so long, however busy the machine; a deadlock ends then.
 inline constexpr unsigned kPatienceSeconds = 300;
 
-/// Does the work in a child, which ends with status 0 after it. \returns the child's status, as
-/// waitpid() gives it; after a deadlock it is that of SIGALRM
+/// Does the work in a child, which ends with status 0 after it.
+/// \returns  the child's status, as waitpid() gives it; after a deadlock it is that of SIGALRM
 template <typename Work>
 int status_in_child(Work&& work) {
   const pid_t child = fork();
@@ -27,7 +27,8 @@ int status_in_child(Work&& work) {
   return status;
 }
 
-/// The work ends well in a child. \param what  it is, for whoever reads that it did not
+/// The work ends well in a child.
+/// \param what  it is, for whoever reads that it did not
 template <typename Work>
 void expect_in_child(const char* what, Work&& work) {
   const int status = status_in_child(work);

@@ -26,7 +26,8 @@ void mark(const Block& block, unsigned char value) {
   block.p[0] = block.p[block.bytes - 1] = value;
 }
 
-/// Takes blocks of one size until there are none; \returns how many
+/// Takes blocks of one size until there are none.
+/// \returns  how many
 std::size_t take_all(std::size_t bytes, std::vector<Block>& blocks) {
   std::size_t count = 0;
   while (blocks.size() < blocks.capacity()) {

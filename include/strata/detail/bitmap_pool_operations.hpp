@@ -68,8 +68,8 @@ class BitmapPoolOperations {
   }
 
   /// Gives `count` blocks back. Neighbours in the array that share a word go in one step, so a
-  /// batch goes back best in the order in which it came. \returns  How many were accepted; the rest
-  /// were no taken blocks of this pool.
+  /// batch goes back best in the order in which it came.
+  /// \returns  How many were accepted; the rest were no taken blocks of this pool.
   std::size_t deallocate_batch(void* const* blocks, std::size_t count) noexcept {
     std::size_t accepted = 0;
     std::size_t leaf = 0;
@@ -150,7 +150,8 @@ class BitmapPoolOperations {
   /// \threads  Alone: nobody else may be in this pool.
   void repair() noexcept { tree().forget_markers(); }
 
-  /// For tests: \returns nullptr, or a sentence about what does not hold.
+  /// Looks at the whole structure. For tests.
+  /// \returns  nullptr, or a sentence about what does not hold.
   /// \threads  Alone.
   const char* broken_invariant() const noexcept { return tree().broken_invariant(); }
 

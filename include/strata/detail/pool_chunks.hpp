@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <new>
+#include <utility>
 
 namespace strata::detail {
 
@@ -24,6 +25,7 @@ class PoolChunks {
   using Stack = BlockStack<FixedStride<kSlotBytes>, kChecks>;
 
   PoolChunks() noexcept = default;
+  PoolChunks(PoolChunks&& other) noexcept { swap(other); }
   PoolChunks(const PoolChunks&) = delete;
   PoolChunks& operator=(const PoolChunks&) = delete;
   ~PoolChunks() {
@@ -31,12 +33,22 @@ class PoolChunks {
     delete[] table_;
   }
 
+  void swap(PoolChunks& other) noexcept {
+    std::swap(active_, other.active_);
+    std::swap(table_, other.table_);
+    std::swap(active_index_, other.active_index_);
+    std::swap(count_, other.count_);
+    std::swap(room_, other.room_);
+    std::swap(capacity_, other.capacity_);
+  }
+
   static constexpr std::size_t buffer_bytes(std::size_t capacity) noexcept {
     const BlockLayout layout = BlockLayout::of(kSlotBytes, capacity);
     return layout.stride == 0 ? 0 : layout.bytes + kBufferAlignment - 1;
   }
 
-  /// Adds a chunk of `capacity` slots. \returns False if the memory is refused.
+  /// Adds a chunk of `capacity` slots.
+  /// \returns  False if the memory is refused.
   bool add(std::size_t capacity) noexcept {
     const BlockLayout layout = BlockLayout::of(kSlotBytes, capacity);
     if (layout.stride == 0 || !make_room_in_table()) return false;
@@ -46,7 +58,8 @@ class PoolChunks {
     return true;
   }
 
-  /// Adds the slots that fit into the caller's buffer. \returns False if that is none.
+  /// Adds the slots that fit into the caller's buffer.
+  /// \returns  False if that is none.
   bool adopt(void* buffer, std::size_t bytes) noexcept {
     const std::size_t skipped = (0 - address_of(buffer)) & (kBufferAlignment - 1);
     if (buffer == nullptr || bytes < skipped || !make_room_in_table()) return false;

@@ -21,13 +21,26 @@
 namespace strata::detail {
 
 #if defined(__cpp_exceptions)
+/// A std::bad_alloc that says whose memory has run out.
+class OutOfMemory final : public std::bad_alloc {
+ public:
+  /// \pre  the sentence is in static memory
+  explicit OutOfMemory(const char* sentence) noexcept : sentence_(sentence) {}
+  const char* what() const noexcept override { return sentence_; }
+
+ private:
+  const char* sentence_;
+};
+
 [[noreturn, gnu::cold]] inline void refuse_argument(const char* sentence) {
   throw std::invalid_argument(sentence);
 }
 [[noreturn, gnu::cold]] inline void refuse_length(const char* sentence) {
   throw std::length_error(sentence);
 }
-[[noreturn, gnu::cold]] inline void refuse_memory(const char*) { throw std::bad_alloc(); }
+[[noreturn, gnu::cold]] inline void refuse_memory(const char* sentence) {
+  throw OutOfMemory(sentence);
+}
 #else
 [[noreturn, gnu::cold]] STRATA_MAY_REFUSE inline void refuse_argument(const char* sentence) {
   misuse(sentence);
