@@ -169,12 +169,14 @@ std::size_t Engine::release_all() noexcept {
   return returned + huge_.release_all();
 }
 
-void Engine::relieve_pressure(void (*give_up)()) noexcept {
+bool Engine::begin_relief() noexcept {
   const bool is_above = limit().is_above_soft();
   registry_.budget().set_pressure(is_above);
-  if (!is_above || !limit().wants_release(idle_bytes())) return;
-  if (is_relieving_.exchange(true, std::memory_order_acquire)) return;
-  give_up();
+  return is_above && limit().wants_release(idle_bytes()) &&
+         !is_relieving_.exchange(true, std::memory_order_acquire);
+}
+
+void Engine::end_relief() noexcept {
   limit().note_pass(release_all());
   is_relieving_.store(false, std::memory_order_release);
 }

@@ -116,8 +116,14 @@ class Engine {
   /// idle goes back, once per some growth.
   /// \cost  a load where there is no limit
   /// \param give_up  called first then: what stands on the engine lets go of what it can
-  void keep_to_soft_limit(void (*give_up)() = [] {}) noexcept {
-    if (page_heap_.limit().has_soft_limit()) relieve_pressure(give_up);
+  template <typename GiveUp>
+  void keep_to_soft_limit(GiveUp give_up) noexcept {
+    if (!page_heap_.limit().has_soft_limit() || !begin_relief()) return;
+    give_up();
+    end_relief();
+  }
+  void keep_to_soft_limit() noexcept {
+    keep_to_soft_limit([] {});
   }
 
   /// Called on slow paths with no lock held: where the heap has grown while much of it lay free in
@@ -155,7 +161,8 @@ class Engine {
   static constexpr std::size_t kGatherShare = 8;
 
   bool place_heap(const Options& options, std::uint64_t seed) noexcept;
-  void relieve_pressure(void (*give_up)()) noexcept;
+  bool begin_relief() noexcept;
+  void end_relief() noexcept;
   void gather(ThreadCache* own) noexcept;
 
   os::PageSource& pages_;
@@ -168,8 +175,8 @@ class Engine {
   SpanSource watched_spans_;
   WatchedObjects watched_;
   ThreadRegistry registry_;
-  // True while a thread is in a pass of relieve_pressure(): the others go on. acquire and release
-  // pair with each other.
+  // True while a thread is between begin_relief() and end_relief(): the others go on. acquire and
+  // release pair with each other.
   std::atomic<bool> is_relieving_{false};
   // How much is held when the next growth is looked at. relaxed: two threads may gather at once.
   std::atomic<std::size_t> next_gathering_{2 * kGatherStep};

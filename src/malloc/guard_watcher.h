@@ -37,8 +37,4 @@ class GuardWatcher final : public Watcher {
   Sampling sampling_{0};  // of calls, where a profile has bytes
 };
 
-/// Begins the watch that STRATA_GUARD_RATE asks for. From a constructor: the stacks that reports
-/// show may have to be made ready with dlopen.
-void start_guards_of_options() noexcept;
-
 }  // namespace strata
