@@ -27,9 +27,8 @@ enum class LockRank : std::uint8_t {
   kBlockRecords,    ///< full checks: the table of large and huge blocks
   kThreadRegistry,  ///< the list of thread caches, parked ones included
   kThreadBins,      ///< one per thread cache: its bins do not move while somebody counts
-  kCentralShards,   ///< which shards there are, and who uses them
-  kCentralList,     ///< one per size class and shard; two are never held at once, except by fork
-  kTransferCache,   ///< the same
+  kCentral,         ///< shards, and per size class of each a list and a transfer cache; two of these
+                    ///< are never held at once, except by fork
   kHuge,            ///< the table of huge blocks and the cache of huge mappings
   kPageHeap,        ///< regions and page runs
   kHeapRegistry,    ///< thread heaps: which instances exist, and the exit of threads

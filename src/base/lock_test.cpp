@@ -163,7 +163,7 @@ TEST(Lock, IsFreeAgainInTheChildAfterAReset) {
 }
 
 TEST(Lock, RanksMayBeTakenUpwardsAndAgainAfterRelease) {
-  Lock low(LockRank::kCentralList);
+  Lock low(LockRank::kCentral);
   Lock high(LockRank::kPageHeap);
   for (int i = 0; i < 2; ++i) {
     LockGuard first(low);
@@ -177,7 +177,7 @@ TEST(Lock, RanksMayBeTakenUpwardsAndAgainAfterRelease) {
 }
 
 TEST(Lock, RanksAreCountedPerThread) {
-  Lock low(LockRank::kCentralList);
+  Lock low(LockRank::kCentral);
   Lock high(LockRank::kPageHeap);
   LockGuard guard(high);
   std::thread([&] { LockGuard elsewhere(low); }).join();
@@ -195,7 +195,7 @@ void try_downwards(Lock& high, Lock& low) {
 }
 
 TEST(LockDeathTest, DiesOnALockOfALowerRank) {
-  Lock low(LockRank::kCentralList);
+  Lock low(LockRank::kCentral);
   Lock high(LockRank::kPageHeap);
   EXPECT_DEATH(take_downwards(high, low), "a lock was taken out of rank order");
   EXPECT_DEATH(try_downwards(high, low), "a lock was taken out of rank order");

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/lock.h"
+#include "base/lock_visitor.h"
 #include "base/metadata_arena.h"
 #include "central/central_shard.h"
 #include "size_class/size_class_map.h"
@@ -105,11 +106,10 @@ class Central {
   ClassStatistics statistics(unsigned size_class) noexcept;
   void check_invariants() noexcept;
 
-  /// Visits every lock, in the order in which fork takes them.
-  template <typename Visitor>
-  void for_each_lock(Visitor&& visit) noexcept {
-    visit(lock_);
+  void for_each_lock(LockVisitor visit) noexcept {
+    if (visit.takes()) visit(lock_);
     for_each_shard([&](CentralShard& shard) { shard.for_each_lock(visit); });
+    if (!visit.takes()) visit(lock_);
   }
 
  private:
@@ -140,7 +140,7 @@ class Central {
   const bool has_transfer_;
   IdleTally tally_;
   CentralShard first_;
-  Lock lock_{LockRank::kCentralShards};  // who uses which, and the making of shards
+  Lock lock_{LockRank::kCentral};  // who uses which, and the making of shards
   unsigned most_ = 1;
   // release after the shard is complete, acquire before it is used
   std::atomic<unsigned> count_{1};

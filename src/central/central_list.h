@@ -147,7 +147,7 @@ class CentralList {
   static constexpr std::ptrdiff_t kSaidAboveObjects = 32;
   static constexpr std::ptrdiff_t kSaidAboveAtMost = 512 * 1024;
 
-  Lock lock_{LockRank::kCentralList};
+  Lock lock_{LockRank::kCentral};
   SpanSource& spans_;
   IdleTally& tally_;
   const unsigned size_class_;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/lock.h"
+#include "base/lock_visitor.h"
 #include "central/central_list.h"
 #include "central/transfer_cache.h"
 #include "size_class/size_class_map.h"
@@ -63,8 +63,7 @@ class CentralShard {
   }
   void check_invariants() noexcept;
 
-  template <typename Visitor>
-  void for_each_lock(Visitor&& visit) noexcept {
+  void for_each_lock(LockVisitor visit) noexcept {
     for (CentralList& list : lists_) visit(list.lock());
     for (TransferCache& transfer : transfers_) visit(transfer.lock());
   }

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/lock_visitor.h"
 #include "base/seeded_test.h"
 #include "os/fake_page_source.h"
 #include "span/fake_address_space.h"
@@ -118,10 +119,10 @@ TEST_F(CentralTest, TheTransferCachesOfSomeClassesMoveToTheirSpans) {
 }
 
 TEST_F(CentralTest, AllItsLocksCanBeTakenTogetherByRank) {
-  central->for_each_lock([](Lock& lock) { lock.lock(); });
-  central->for_each_lock([](Lock& lock) { lock.unlock(); });
-  central->for_each_lock([](Lock& lock) { lock.lock(); });
-  central->for_each_lock([](Lock& lock) { lock.reset_after_fork(); });
+  central->for_each_lock(LockVisitor::take());
+  central->for_each_lock(LockVisitor::give_back());
+  central->for_each_lock(LockVisitor::take());
+  central->for_each_lock(LockVisitor::reset());
   std::vector<void*> objects = claim_all(1, 1);
   central->release_to_spans(1, objects.data(), 1);
 }

@@ -38,7 +38,7 @@ class TransferCache {
   Lock& lock() noexcept { return lock_; }  ///< for fork
 
  private:
-  Lock lock_{LockRank::kTransferCache};
+  Lock lock_{LockRank::kCentral};
   MetadataArena& metadata_;
   const std::size_t capacity_;
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/lock_visitor.h"
 #include "guard/allocation.h"
 #include "guard/block_records.h"
 #include "guard/checked_objects.h"
@@ -43,9 +44,7 @@ class CheckedHeap {
   bool flush_quarantine() noexcept { return objects_.flush_quarantine(); }
   CheckedObjects& objects() noexcept { return objects_; }
 
-  void lock_for_fork() noexcept;  ///< before the engine
-  void unlock_after_fork() noexcept;
-  void reset_after_fork() noexcept;
+  void for_each_lock(LockVisitor visit) noexcept;
 
  private:
   // Chosen: what an overflow writes first; watching all would touch pages that nobody uses.

@@ -174,19 +174,9 @@ void Profiler::forget(void* p) noexcept {
   if (entry.address != 0) sites_.site(entry.site).remove(counted(0, entry.bytes), entry.bytes);
 }
 
-void Profiler::lock_for_fork() noexcept {
-  sites_.lock().lock();
-  live_.lock().lock();
-}
-
-void Profiler::unlock_after_fork() noexcept {
-  live_.lock().unlock();
-  sites_.lock().unlock();
-}
-
-void Profiler::reset_after_fork() noexcept {
-  live_.lock().reset_after_fork();
-  sites_.lock().reset_after_fork();
+void Profiler::for_each_lock(LockVisitor visit) noexcept {
+  visit(sites_.lock());
+  visit(live_.lock());
 }
 
 void Profiler::check_invariants() noexcept {

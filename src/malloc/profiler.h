@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/lock_visitor.h"
 #include "malloc/detour.h"
 #include "malloc/engine.h"
 #include "profile/live_blocks.h"
@@ -49,9 +50,7 @@ class Profiler final : public Watcher {
   Engine::Block allocate(const Allocation& allocation) noexcept override;
   void adopt(void* p, std::size_t bytes) noexcept override;
   void forget(void* p) noexcept override;
-  void lock_for_fork() noexcept override;
-  void unlock_after_fork() noexcept override;
-  void reset_after_fork() noexcept override;
+  void for_each_lock(LockVisitor visit) noexcept;
 
   SiteTable& sites() noexcept { return sites_; }
   void check_invariants() noexcept;

@@ -140,7 +140,7 @@ TEST_F(ThreadCacheTest, UnderPressureCachesShrink) {
   fill();
   EXPECT_LE(cache->capacity_bytes(), before);
   budget.set_pressure(false);
-  EXPECT_EQ(budget.share_bytes(), share);
+  EXPECT_GE(budget.share_bytes(), share);
 }
 
 TEST_F(ThreadCacheTest, ServesEveryClassAndGivesAllBack) {
