@@ -191,8 +191,8 @@ class CheckHouse(unittest.TestCase):
                     "src/base/lock.h:4: \\cost in the middle of a comment; it begins a line")
         self.append("tests/a.h", "#pragma once\n/// \\pre it is \\threads one at a time\n",
                     "tests/a.h:2: \\threads in the middle of a comment; it begins a line")
-        self.append("cli/main.cpp", "// Ends. \\returns  0\n",
-                    "cli/main.cpp:3: \\returns in the middle of a comment; it begins a line")
+        self.append("cli/cell/help.cpp", "// Ends. \\returns  0\n",
+                    "cli/cell/help.cpp:1: \\returns in the middle of a comment; it begins a line")
 
     def test_a_comment_that_is_too_wide(self):
         self.append("include/strata/arena.hpp", "// " + "x" * 97 + "\n// " + "ü" * 98 + "\n",
