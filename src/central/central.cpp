@@ -197,6 +197,13 @@ std::size_t Central::idle_bytes() const noexcept {
   return bytes;
 }
 
+std::size_t Central::settle_pending_hint() noexcept {
+  for_each_shard([](CentralShard& shard) {
+    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) shard.list(c).tell_tally();
+  });
+  return pending_hint();
+}
+
 void Central::move_on(Place& place) noexcept {
   place.waited_ = 0;
   place.patience_ = std::min(2 * place.patience_, kMostPatience);

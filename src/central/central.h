@@ -99,6 +99,10 @@ class Central {
     return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
   }
 
+  /// The same, after every list has said what it has.
+  /// \cost  a lock per class and shard
+  std::size_t settle_pending_hint() noexcept;
+
   /// Takes the thread to the shard with the fewest threads, or to a new one, if it is better off.
   void move_on(Place& place) noexcept;
 

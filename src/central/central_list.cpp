@@ -124,6 +124,13 @@ void CentralList::add_pending(std::ptrdiff_t bytes) noexcept {
   said_ += unsaid;
 }
 
+void CentralList::tell_tally() noexcept {
+  LockGuard guard(lock_);
+  const std::ptrdiff_t unsaid = pending_.load(std::memory_order_relaxed) - said_;
+  tally_.pending_bytes.fetch_add(unsaid, std::memory_order_relaxed);
+  said_ += unsaid;
+}
+
 std::size_t CentralList::release(void** objects, std::size_t count) noexcept {
   LockGuard guard(lock_);
   void** others = objects;

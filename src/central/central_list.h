@@ -87,6 +87,9 @@ class CentralList {
   /// Destroys those that were not needed since the last call. \returns how many
   std::size_t destroy_unneeded() noexcept;
 
+  /// Lets the tally know exactly what is pending.
+  void tell_tally() noexcept;
+
   unsigned size_class() const noexcept { return size_class_; }
   std::size_t span_bytes() const noexcept { return span_pages_of(size_class_) * kPageBytes; }
 

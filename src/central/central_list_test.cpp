@@ -411,6 +411,8 @@ TEST_F(CentralListTest, TheTallyIsToldOfMuchAndNotOfEachBatch) {
   const auto pending = static_cast<std::ptrdiff_t>(list.pending_bytes());
   EXPECT_NEAR(static_cast<double>(tally.pending_bytes.load()), static_cast<double>(pending),
               64.0 * 1024);
+  list.tell_tally();
+  EXPECT_EQ(tally.pending_bytes.load(), pending);
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ class CentralShard {
   // stays below 64 KiB a class, 4 objects of the largest ones.
   static constexpr std::size_t kTransferBytes = 64 * 1024;
   static constexpr std::size_t kMinTransferObjects = 4;
-  static constexpr std::size_t kMaxTransferObjects = 1024;
+  static constexpr std::size_t kMaxTransferObjects = 2048;
 
   static constexpr std::size_t transfer_capacity(unsigned size_class) noexcept {
     const std::size_t bytes = SizeClassMap::bytes_of(size_class);

@@ -115,6 +115,11 @@ class Engine {
     return idle_outside_spans() + central_.pending_hint() + watched_.pending_hint();
   }
 
+  /// The same, exact from here on until some more has changed. \cost  a lock per class and shard
+  std::size_t settle_idle_hint() noexcept {
+    return idle_outside_spans() + central_.settle_pending_hint() + watched_.settle_pending_hint();
+  }
+
   /// Called on slow paths with no lock held: above the soft limit, caches shrink and everything
   /// idle goes back, once per some growth.
   /// \cost  a load where there is no limit

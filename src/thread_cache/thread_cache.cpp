@@ -13,10 +13,10 @@ static_assert(sizeof(ThreadCache) <= 2 * 4096, "a thread costs two small OS page
 
 std::size_t ThreadCache::max_capacity(unsigned size_class) noexcept {
   static constexpr auto kCapacities = [] {
-    std::array<std::uint8_t, SizeClassMap::kCount> capacities{};
+    std::array<std::uint16_t, SizeClassMap::kCount> capacities{};
     for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
       const std::size_t objects = kMaxBinBytes / SizeClassMap::bytes_of(c);
-      capacities[c] = static_cast<std::uint8_t>(std::clamp<std::size_t>(objects, 1, kMaxCapacity));
+      capacities[c] = static_cast<std::uint16_t>(std::clamp<std::size_t>(objects, 1, kMaxCapacity));
     }
     return capacities;
   }();
@@ -154,7 +154,8 @@ void ThreadCache::flush(unsigned size_class, std::size_t count) noexcept {
   if (count == 0) return;
   Repair bin(*this, size_class);
   void** const first = bases_[size_class] + 1;
-  central_->release(size_class, first, count);
+  for (std::size_t done = 0; done < count; done += kFlushObjects)
+    central_->release(size_class, first + done, std::min(count - done, kFlushObjects));
   bin.top -= count;
   std::memmove(first, first + count, static_cast<std::size_t>(bin.top + 1 - first) * sizeof(void*));
 }

@@ -118,9 +118,11 @@ class ThreadCache : public ObjectBins, public ListLink<> {
 
   // Chosen. A bin has 2^n - 1 objects, so that its slots with the empty one are a power of two.
   static constexpr std::size_t kFirstCapacity = 7;
-  static constexpr std::size_t kMaxCapacity = 255;
+  static constexpr std::size_t kMaxCapacity = 2047;
   // Chosen: what one class of one thread may hold; half of it travels as a batch.
   static constexpr std::size_t kMaxBinBytes = 256 * 1024;
+  // Chosen: others who need the same list wait for so many objects at most, some 5 µs.
+  static constexpr std::size_t kFlushObjects = 256;
   // Chosen: a bin grows to this part of what its thread's share has left, or to this size as long
   // as there is anything left. Who came first would have the whole share otherwise, and an object
   // of 32 KiB is worth less than bins of small ones (docs/decisions/0004).

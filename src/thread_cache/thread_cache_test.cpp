@@ -293,7 +293,7 @@ TEST_F(ThreadCacheTest, ShrinksAsItRunsOverWhenThreadsHaveCome) {
   auto cache = make_cache();
   const unsigned c = SizeClassMap::class_of(512);
   const auto churn = [&] {
-    std::vector<void*> objects(400);
+    std::vector<void*> objects(1200);
     for (int round = 0; round < 12; ++round) {
       for (void*& object : objects) object = allocate_from(*cache, c);
       for (void* object : objects) deallocate_into(*cache, c, object);
