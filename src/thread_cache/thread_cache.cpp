@@ -15,7 +15,9 @@ std::size_t ThreadCache::max_capacity(unsigned size_class) noexcept {
   static constexpr auto kCapacities = [] {
     std::array<std::uint16_t, SizeClassMap::kCount> capacities{};
     for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-      const std::size_t objects = kMaxBinBytes / SizeClassMap::bytes_of(c);
+      const std::size_t bytes = SizeClassMap::bytes_of(c);
+      const std::size_t objects =
+          (bytes < kLargeFromBytes ? kMaxBinBytes : kMaxBinBytesOfLarge) / bytes;
       capacities[c] = static_cast<std::uint16_t>(std::clamp<std::size_t>(objects, 1, kMaxCapacity));
     }
     return capacities;

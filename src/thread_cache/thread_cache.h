@@ -119,8 +119,11 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // Chosen. A bin has 2^n - 1 objects, so that its slots with the empty one are a power of two.
   static constexpr std::size_t kFirstCapacity = 7;
   static constexpr std::size_t kMaxCapacity = 2047;
-  // Chosen: what one class of one thread may hold; half of it travels as a batch.
-  static constexpr std::size_t kMaxBinBytes = 256 * 1024;
+  // Chosen: what one class of one thread may hold; half of it travels as a batch. A batch of large
+  // objects is few objects, so they get more (docs/decisions/0012).
+  static constexpr std::size_t kMaxBinBytes = 96 * 1024;
+  static constexpr std::size_t kMaxBinBytesOfLarge = 256 * 1024;
+  static constexpr std::size_t kLargeFromBytes = 1024;
   // Chosen: others who need the same list wait for so many objects at most, some 5 µs.
   static constexpr std::size_t kFlushObjects = 256;
   // Chosen: a bin grows to this part of what its thread's share has left, or to this size as long
