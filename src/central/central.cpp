@@ -116,7 +116,8 @@ std::size_t Central::destroy_kept(std::size_t bytes) noexcept {
     CentralList* const keeper = find_kept();
     if (keeper == nullptr) break;
     const std::size_t span_bytes = keeper->span_bytes();
-    destroyed += keeper->destroy_kept((bytes - destroyed + span_bytes - 1) / span_bytes) * span_bytes;
+    destroyed +=
+        keeper->destroy_kept((bytes - destroyed + span_bytes - 1) / span_bytes) * span_bytes;
   }
   return destroyed;
 }
@@ -126,7 +127,8 @@ CentralShard& Central::owner_of(const void* object) const noexcept {
   // What has no span is freed wrongly, and the first shard's list says so. relaxed: the span may
   // move to another shard meanwhile, and its list looks again.
   const unsigned shard =
-      span == nullptr ? 0 : std::atomic_ref<std::uint8_t>(span->shard).load(std::memory_order_relaxed);
+      span == nullptr ? 0
+                      : std::atomic_ref<std::uint8_t>(span->shard).load(std::memory_order_relaxed);
   return *shards_[shard];
 }
 

@@ -20,8 +20,8 @@ namespace strata {
 /// shards. A span belongs to one shard; an object that is freed goes to its span's, whoever frees
 /// it, so that what a producer allocates and a consumer frees comes back to the producer.
 ///
-/// Before the heap grows for one shard, what lies free in others serves it: empty spans of any class,
-/// spans of shards without threads, and what others have more than enough of.
+/// Before the heap grows for one shard, what lies free in others serves it: empty spans of any
+/// class, spans of shards without threads, and what others have more than enough of.
 /// \threads  Any number at once; a lock per shard, class and stage.
 class Central {
  public:
@@ -87,13 +87,15 @@ class Central {
   void flush_transfer(unsigned end_class = SizeClassMap::kCount) noexcept;
 
   /// Destroys empty spans of some `bytes`: their pages are idle in the page heap then, for whoever
-  /// needs memory. \returns bytes
+  /// needs memory.
+  /// \returns  bytes
   std::size_t destroy_kept(std::size_t bytes) noexcept;
 
   /// Bytes free in spans on pages that did not go back, and in transfer caches.
   /// \cost  a load per class and shard
   std::size_t idle_bytes() const noexcept;
-  /// The first of them, as far as the shards have said: off by some per class. \cost a load
+  /// The first of them, as far as the shards have said: off by some per class.
+  /// \cost  a load
   std::size_t pending_hint() const noexcept {
     const std::ptrdiff_t bytes = tally_.pending_bytes.load(std::memory_order_relaxed);
     return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;

@@ -324,9 +324,9 @@ void CentralList::unlist(Span& span, std::uint32_t free_count) noexcept {
 
 CentralList::Statistics CentralList::statistics() noexcept {
   LockGuard guard(lock_);
-  return {span_count_,    span_count_ * span_pages_of(size_class_),
-          claimed_,       free_objects(),
-          kept_spans(),   lock_.waits()};
+  return {span_count_,  span_count_ * span_pages_of(size_class_),
+          claimed_,     free_objects(),
+          kept_spans(), lock_.waits()};
 }
 
 void CentralList::check_invariants() noexcept {

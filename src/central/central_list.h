@@ -13,10 +13,10 @@
 
 namespace strata {
 
-/// What all lists and shards say together: a hint, so that nobody adds to one word with every batch.
+/// What all lists say together: a hint, so that nobody adds to one word with every batch.
 struct IdleTally {
-  /// Bytes that are free in spans, on pages that did not go back. relaxed: it guards nothing. Each
-  /// list adds what has come together since it last did, so it is off by kSaidAbove for each of them.
+  /// Bytes that are free in spans, on pages that did not go back. relaxed: it guards nothing.
+  /// Each list adds what has come together, so it is off by kSaidAbove for each of them.
   std::atomic<std::ptrdiff_t> pending_bytes{0};
 };
 
@@ -82,9 +82,11 @@ class CentralList {
   enum class Give { kKept, kEmptiest };
   Span* give(Give which) noexcept;
 
-  /// Destroys up to `count` spans that have no claimed object. \returns how many
+  /// Destroys up to `count` spans that have no claimed object.
+  /// \returns  how many
   std::size_t destroy_kept(std::size_t count) noexcept;
-  /// Destroys those that were not needed since the last call. \returns how many
+  /// Destroys those that were not needed since the last call.
+  /// \returns  how many
   std::size_t destroy_unneeded() noexcept;
 
   /// Lets the tally know exactly what is pending.

@@ -44,7 +44,8 @@ struct CentralListTest : ::testing::Test {
   /// Claims `count` objects, in the order in which a stack would pop them, of new spans if need be.
   std::vector<void*> claim(CentralList& list, std::size_t count) {
     std::vector<void*> objects(count);
-    const std::size_t claimed = claim_with_new_spans(list, space.spans, objects.data() + count, count);
+    const std::size_t claimed =
+        claim_with_new_spans(list, space.spans, objects.data() + count, count);
     objects.erase(objects.begin(), objects.begin() + static_cast<std::ptrdiff_t>(count - claimed));
     std::reverse(objects.begin(), objects.end());
     return objects;
@@ -114,7 +115,8 @@ TEST_F(CentralListTest, TheFullestSpanServesFirst) {
   Span* emptier = space.map.span_of(objects.front());
   ASSERT_NE(fuller, emptier);
   release(list, objects.back());
-  release(list, std::vector<void*>(objects.begin(), objects.begin() + static_cast<std::ptrdiff_t>(in_span) - 1));
+  release(list, std::vector<void*>(objects.begin(),
+                                   objects.begin() + static_cast<std::ptrdiff_t>(in_span) - 1));
   list.check_invariants();
   const std::vector<void*> again = claim(list, 1);
   EXPECT_EQ(space.map.span_of(again[0]), fuller);
@@ -327,8 +329,9 @@ TEST_F(CentralListTest, ThreadsNeverHoldTheSameObject) {
       for (std::size_t i = 0; i < 500; ++i) {
         if (mine.size() < 300) {
           std::vector<void*> batch(1 + i % 90);
-          ASSERT_EQ(claim_with_new_spans(list, space.spans, batch.data() + batch.size(), batch.size()),
-                    batch.size());
+          ASSERT_EQ(
+              claim_with_new_spans(list, space.spans, batch.data() + batch.size(), batch.size()),
+              batch.size());
           // A plain write: two owners of one object are a data race, too.
           for (void* object : batch) *static_cast<int*>(object) = t;
           mine.insert(mine.end(), batch.begin(), batch.end());

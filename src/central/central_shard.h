@@ -33,7 +33,8 @@ class CentralShard {
   CentralList::Claimed claim(unsigned size_class, void** end, std::size_t count) noexcept;
 
   /// Takes back objects, into the transfer cache first. Those whose span is another shard's move to
-  /// the front. \returns how many these are
+  /// the front.
+  /// \returns  how many these are
   std::size_t release(unsigned size_class, void** objects, std::size_t count) noexcept;
 
   /// Moves what lay in the transfer caches unneeded since the last call to `flush(size_class,
@@ -113,7 +114,8 @@ void CentralShard::take_all(unsigned end_class, Flush&& flush) noexcept {
   for (unsigned c = 1; c < end_class; ++c) {
     // No more than was there: others may go on filling it.
     for (std::size_t left = transfers_[c].size(); left != 0;) {
-      const std::size_t count = transfers_[c].remove(end, left < kFlushObjects ? left : kFlushObjects);
+      const std::size_t count =
+          transfers_[c].remove(end, left < kFlushObjects ? left : kFlushObjects);
       if (count == 0) break;
       flush(c, end - count, count);
       left -= count;

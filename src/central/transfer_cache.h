@@ -43,9 +43,9 @@ class TransferCache {
   const std::size_t capacity_;
 
   // All below is guarded by lock_.
-  void** slots_ = nullptr;  // [capacity_], made at the first insert
+  void** slots_ = nullptr;            // [capacity_], made at the first insert
   std::atomic<std::size_t> size_{0};  // read without the lock, as a hint (relaxed)
-  std::size_t least_size_ = 0;  // since the last round of take_unneeded
+  std::size_t least_size_ = 0;        // since the last round of take_unneeded
 };
 
 }  // namespace strata

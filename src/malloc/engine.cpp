@@ -61,7 +61,8 @@ bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
 
 bool Engine::place_heap(const Options& options, std::uint64_t seed) noexcept {
   registry_.budget().set_most_bytes(options.cache_bytes);
-  central_.set_most_shards(options.checks == Options::Checks::kFull ? 1 : kShardsPerProcessor * os::processor_count());
+  central_.set_most_shards(
+      options.checks == Options::Checks::kFull ? 1 : kShardsPerProcessor * os::processor_count());
   if (options.checks == Options::Checks::kFull) spans_.keep_records();
   huge_.configure(options.huge_pages != HugePages::kNever);
   const std::size_t address_space = os::address_space_limit_bytes();
@@ -120,8 +121,7 @@ Engine::Block Engine::allocate_large(std::size_t bytes, std::size_t alignment) n
 /// Pages for one block. Before more is held than was, empty spans become pages again.
 Span* Engine::allocate_pages(unsigned page_count, unsigned alignment_pages) noexcept {
   do {
-    Span* const span =
-        page_heap_.allocate(page_count, alignment_pages, PageHeap::Pages::kIdle);
+    Span* const span = page_heap_.allocate(page_count, alignment_pages, PageHeap::Pages::kIdle);
     if (span != nullptr) return span;
   } while (central_.destroy_kept(page_count * kPageBytes) != 0);
   return page_heap_.allocate(page_count, alignment_pages);

@@ -110,12 +110,14 @@ class Engine {
   std::size_t idle_bytes() const noexcept {
     return idle_outside_spans() + central_.idle_bytes() + watched_.idle_bytes();
   }
-  /// The same, off by some for each class and shard. \cost five loads
+  /// The same, off by some for each class and shard.
+  /// \cost  five loads
   std::size_t idle_hint() const noexcept {
     return idle_outside_spans() + central_.pending_hint() + watched_.pending_hint();
   }
 
-  /// The same, exact from here on until some more has changed. \cost  a lock per class and shard
+  /// The same, exact from here on until some more has changed.
+  /// \cost  a lock per class and shard
   std::size_t settle_idle_hint() noexcept {
     return idle_outside_spans() + central_.settle_pending_hint() + watched_.settle_pending_hint();
   }

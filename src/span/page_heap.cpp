@@ -260,8 +260,8 @@ void PageHeap::unlist(Region& region) noexcept {
   if (static_cast<ListLink<DirtyListTag>&>(region).is_linked) idle_.remove(region);
 }
 
-/// Marks free pages of an unlisted region used and others, used or not, as holding memory, and lists
-/// it.
+/// Marks free pages of an unlisted region used and others, used or not, as holding memory, and
+/// lists it.
 void PageHeap::take_pages(Region& region, PageMask mask, PageMask touched) noexcept {
   const unsigned idle_before = count_pages(region.idle_pages());
   region.free_pages &= ~mask;
