@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "base/lock_visitor.h"
+#include "base/shared_address_table.h"
 #include "guard/allocation.h"
-#include "guard/block_records.h"
 #include "guard/checked_objects.h"
 #include "malloc/engine.h"
 
@@ -24,7 +24,7 @@ class CheckedHeap {
   explicit constexpr CheckedHeap(Engine& engine) noexcept
       : engine_(engine),
         objects_(engine.central(), engine.map(), engine.metadata()),
-        blocks_(engine.metadata()) {}
+        blocks_(engine.metadata(), LockRank::kBlockRecords) {}
   CheckedHeap(const CheckedHeap&) = delete;
   CheckedHeap& operator=(const CheckedHeap&) = delete;
 
@@ -54,7 +54,7 @@ class CheckedHeap {
 
   Engine& engine_;
   CheckedObjects objects_;
-  BlockRecords blocks_;
+  SharedAddressTable<Allocation> blocks_;  // what was asked for at large and huge blocks
 };
 
 }  // namespace strata
