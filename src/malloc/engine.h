@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/lock_visitor.h"
 #include "base/metadata_arena.h"
 #include "central/central.h"
 #include "central/watched_objects.h"
@@ -148,10 +149,9 @@ class Engine {
 
   void check_invariants() noexcept;
 
-  void lock_all() noexcept;  ///< for fork, by rank
-  void unlock_all() noexcept;
-  /// In the child, whose only thread has `own` or no cache.
-  void reset_after_fork(ThreadCache* own) noexcept;
+  void for_each_lock(LockVisitor visit) noexcept;
+  /// In the child of a fork, after its locks were reset; its only thread has `own` or no cache.
+  void keep_only(ThreadCache* own) noexcept;
 
  private:
   // Chosen: some hundred objects are moved per 512 page faults or more.

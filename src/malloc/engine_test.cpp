@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/lock_visitor.h"
 #include "malloc/malloc_in_test.h"
 
 namespace strata {
@@ -191,9 +192,9 @@ TEST_F(EngineTest, AGrowingHeapUsesThePagesThatCachedObjectsKept) {
 TEST_F(EngineTest, AllLocksCanBeTakenTogetherByRankAndGivenBack) {
   TestThread thread(malloc);
   void* p = thread.allocate(100);
-  malloc.lock_all();
-  malloc.unlock_all();
-  malloc.lock_all();
+  malloc.for_each_lock(LockVisitor::take());
+  malloc.for_each_lock(LockVisitor::give_back());
+  malloc.for_each_lock(LockVisitor::take());
   malloc.reset_after_fork(thread.state);
   thread.deallocate(p);
   void* huge = engine.allocate_large(3 * kMiB, 16).address;

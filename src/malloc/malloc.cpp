@@ -287,24 +287,17 @@ bool Malloc::release_memory(ThreadState& thread) noexcept {
 
 // Fork.
 
-void Malloc::lock_all() noexcept {
-  scavenger_.lock_for_fork();
-  detour_.lock_for_fork();
-  checked_.lock_for_fork();
-  engine_.lock_all();
-}
-
-void Malloc::unlock_all() noexcept {
-  engine_.unlock_all();
-  checked_.unlock_after_fork();
-  detour_.unlock_after_fork();
-  scavenger_.unlock_after_fork();
+void Malloc::for_each_lock(LockVisitor visit) noexcept {
+  scavenger_.for_each_lock(visit);
+  profiler_.for_each_lock(visit);
+  visit(guards_.lock());
+  checked_.for_each_lock(visit);
+  engine_.for_each_lock(visit);
 }
 
 void Malloc::reset_after_fork(ThreadState& thread) noexcept {
-  engine_.reset_after_fork(cache_of(thread));
-  checked_.reset_after_fork();
-  detour_.reset_after_fork();
+  for_each_lock(LockVisitor::reset());
+  engine_.keep_only(cache_of(thread));
   scavenger_.reset_after_fork();
 }
 

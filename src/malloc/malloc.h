@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/lock.h"
+#include "base/lock_visitor.h"
 #include "guard/allocation.h"
 #include "guard/guard_pool.h"
 #include "malloc/checked_heap.h"
@@ -127,10 +128,8 @@ class Malloc {
   /// The next slow path calls MallocHost::attend().
   void ask_for_attention() noexcept { needs_attention_.store(true, std::memory_order_relaxed); }
 
-  /// For fork: all locks, by rank.
-  void lock_all() noexcept;
-  void unlock_all() noexcept;
-  /// In the child, whose only thread is `thread`.
+  void for_each_lock(LockVisitor visit) noexcept;
+  /// In the child of a fork, whose only thread is `thread`; it holds all locks.
   void reset_after_fork(ThreadState& thread) noexcept;
 
   Engine& engine() noexcept { return engine_; }
