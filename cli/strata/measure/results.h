@@ -11,8 +11,8 @@
 #include "measure/latency.h"
 #include "measure/statistics.h"
 
-/// \file  Results as every command writes them and `strata report` reads them: docs/results.md tells the format to people,
-/// docs/results-schema.json to machines.
+/// \file  Results as every command writes them and `strata report` reads them: docs/results.md
+/// tells the format to people, docs/results-schema.json to machines.
 
 namespace strata::cli {
 
