@@ -226,7 +226,8 @@ void Central::move_on(Place& place) noexcept {
   place.shard_ = best;
 }
 
-/// \returns  nullptr if there are as many as may be, or out of memory. \pre lock_ is held
+/// \returns  nullptr if there are as many as may be, or out of memory.
+/// \pre      lock_ is held
 CentralShard* Central::make_shard() noexcept {
   const unsigned count = count_.load(std::memory_order_relaxed);
   if (count >= most_) return nullptr;
