@@ -27,16 +27,16 @@ enum class LockRank : std::uint8_t {
   kBlockRecords,    ///< full checks: the table of large and huge blocks
   kThreadRegistry,  ///< the list of thread caches, parked ones included
   kThreadBins,      ///< one per thread cache: its bins do not move while somebody counts
-  kCentral,       ///< shards, their lists and transfer caches; two of these
-                  ///< are never held at once, except by fork
-  kHuge,          ///< the table of huge blocks and the cache of huge mappings
-  kPageHeap,      ///< regions and page runs
-  kHeapRegistry,  ///< thread heaps: which instances exist, and the exit of threads
-  kHeapSweep,     ///< thread heaps: one reclaiming pass of an instance at a time
-  kThreadHeap,    ///< thread heaps: one thread's arenas
-  kHeapArenas,    ///< thread heaps: an instance's arenas, budget and abandoned heaps
-  kMetadata,      ///< memory for our own bookkeeping
-  kLeaf,          ///< nothing else is taken while it is held
+  kCentral,         ///< shards, their lists and transfer caches; two of these
+                    ///< are never held at once, except by fork
+  kHuge,            ///< the table of huge blocks and the cache of huge mappings
+  kPageHeap,        ///< regions and page runs
+  kHeapRegistry,    ///< thread heaps: which instances exist, and the exit of threads
+  kHeapSweep,       ///< thread heaps: one reclaiming pass of an instance at a time
+  kThreadHeap,      ///< thread heaps: one thread's arenas
+  kHeapArenas,      ///< thread heaps: an instance's arenas, budget and abandoned heaps
+  kMetadata,        ///< memory for our own bookkeeping
+  kLeaf,            ///< nothing else is taken while it is held
 };
 
 /// A mutual-exclusion lock of one word that spins briefly and then sleeps in the kernel, so that a
