@@ -181,6 +181,12 @@ class CheckHouse(unittest.TestCase):
         self.append("include/strata/arena.hpp", "#include <strata/block.hpp>\n",
                     "include/strata/arena.hpp: pool may not include <strata/block.hpp>, which is of block (src/README.md)")
 
+    def test_a_public_header_that_the_umbrella_leaves_out(self):
+        table = GOOD["src/README.md"] + "| strata.hpp | block |\n"
+        umbrella = "#pragma once\n#include <strata/arena.hpp>\n"
+        self.assertEqual(self.breaches_of({**GOOD, "src/README.md": table, "include/strata/strata.hpp": umbrella}),
+                         ["include/strata/strata.hpp: does not include <strata/block.hpp>"])
+
     def test_a_room_of_tests_alone_without_a_public_header(self):
         self.assertIn("src/block: a room without code and without a public header", self.breaches_of(
             {**GOOD, "src/README.md": GOOD["src/README.md"].replace("| block.hpp | block |\n", "")}))
