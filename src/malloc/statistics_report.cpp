@@ -84,14 +84,14 @@ void write_statistics(const Statistics& now, TextSink& sink) noexcept {
   report.figure("given back", now.given_back, "to the kernel since the start");
   write_limit(now.limit, report);
   report.line()
+      .text("threads: ")
       .decimal(now.threads)
-      .text(" threads, ")
+      .text("; regions: ")
       .decimal(now.regions)
-      .text(" regions (")
+      .text(", with huge pages: ")
       .decimal(now.huge_regions)
-      .text(" with huge pages), ")
-      .decimal(now.huge_blocks)
-      .text(" huge blocks");
+      .text("; huge blocks: ")
+      .decimal(now.huge_blocks);
   report.end_line();
   if (now.guards.reserved_bytes != 0) {
     report.line()
@@ -105,13 +105,12 @@ void write_statistics(const Statistics& now, TextSink& sink) noexcept {
     report.end_line();
   }
   report.line()
-      .text("scavenger: ")
+      .text("scavenger: threads started: ")
       .decimal(now.scavenger.threads)
-      .text(" threads, ")
+      .text("; rounds: ")
       .decimal(now.scavenger.rounds)
-      .text(" rounds, ")
-      .decimal(now.scavenger.returned)
-      .text(" bytes");
+      .text("; bytes returned: ")
+      .decimal(now.scavenger.returned);
   report.end_line();
   write_classes(now, report);
 }
