@@ -24,7 +24,7 @@ struct BatchTimes {
   std::uint64_t counted_ops = 0;
   std::uint64_t timed_ops = 0;  ///< of the batches whose operations were timed one by one
   std::uint64_t steady_faults = 0;
-  double steady_from_s = 0;  ///< of CLOCK_MONOTONIC: of all batches behind the warm-up
+  double steady_from_s = 0;  ///< of CLOCK_MONOTONIC: of all batches after the warm-up
   double steady_until_s = 0;
 };
 

@@ -13,7 +13,7 @@ std::string results_table(const Arrangement& all);
 /// Every metric of one cell, a line each, a column for each contender.
 std::string cell_table(const Arrangement& all, const Cell& cell);
 
-/// Who failed in the cell, why, and its last words; empty if nobody did.
+/// Who failed in the cell, why, and its last words; empty if none did.
 std::string failure_list(const Arrangement& all, const Cell& cell);
 
 /// Machines and versions that made the numbers.
