@@ -5,7 +5,7 @@
 #include "base/fatal.h"
 #include "base/text_writer.h"
 #include "os/control_group.h"
-#include "os/process.h"
+#include "os/resources.h"
 
 namespace strata {
 namespace {
