@@ -24,7 +24,17 @@ GOOD = {
     "src/pool/fake_pool.h": '#pragma once\n#include <sys/mman.h>\n#include "os/pages.h"\n',
     "include/strata/arena.hpp": "#pragma once\n#include <strata/detail/bits.hpp>\n#include <cstddef>\n",
     "include/strata/detail/bits.hpp": "#pragma once\n#include <cstdint>\n",
-    "cli/main.cpp": "#include <sys/wait.h>\nint main() {}\n",
+    "cli/README.md": "| folder | may include | what it is |\n|---|---|---|\n| shared | | both |\n"
+    "| cell/pools | toolkit | pools |\n| cell | shared, cell/pools | measured |\n| strata/input | | words |\n"
+    "| strata | shared, strata/input | main |\n",
+    "cli/shared/board.h": "#pragma once\n",
+    "cli/cell/pools/pool.h": "#pragma once\n#include <strata/arena.hpp>\n",
+    "cli/cell/main.cpp": '#include "pools/pool.h"\n#include "shared/board.h"\n',
+    "cli/strata/input/words.h": "#pragma once\n",
+    "cli/strata/input/words.cpp": '#include "input/words.h"\n',
+    "cli/strata/input/words_test.cpp": '#include "input/words.h"\n#include "main.h"\n',
+    "cli/strata/main.h": "#pragma once\n",
+    "cli/strata/main.cpp": '#include "main.h"\n#include <sys/wait.h>\n#include "input/words.h"\n',
 }
 
 
@@ -55,8 +65,8 @@ class CheckHouse(unittest.TestCase):
         self.change("src/util/x.h", "#pragma once\n", "src/util: a folder that src/README.md does not list")
 
     def test_a_row_that_names_no_layer(self):
-        self.append("src/README.md", "| heap | base, magic | sizes |\n",
-                    "src/README.md: heap may include magic, which is no layer")
+        self.append("src/README.md", "| pool | base, magic | blocks |\n",
+                    "src/README.md: pool may include magic, which is no layer")
 
     def test_a_row_that_points_upwards(self):
         self.change("src/README.md", GOOD["src/README.md"].replace("| base | os |", "| base | os, span |"),
@@ -96,6 +106,42 @@ class CheckHouse(unittest.TestCase):
         self.change("src/pool/arena.cpp", '#include "base/lock.h"\n#include <strata/arena.hpp>\n',
                     "src/pool/arena.cpp: its own header strata/arena.hpp comes first")
 
+    def test_a_row_without_a_folder(self):
+        self.append("src/README.md", "| heap | base | sizes |\n",
+                    "src/README.md: heap is no folder of src/ with code in it")
+
+    def test_a_folder_of_a_program_without_a_row(self):
+        self.change("cli/strata/util/x.h", "#pragma once\n",
+                    "cli/strata/util: a folder that cli/README.md does not list")
+
+    def test_a_row_of_a_program_that_points_upwards(self):
+        self.change("cli/README.md", GOOD["cli/README.md"].replace("| strata/input | |", "| strata/input | strata |"),
+                    "cli/README.md: strata/input includes strata, which does not stand below it")
+
+    def test_a_program_that_includes_the_other(self):
+        self.append("cli/strata/input/words.cpp", '#include "cell/pools/pool.h"\n',
+                    'cli/strata/input/words.cpp: strata/input may not include "cell/pools/pool.h" (cli/README.md)')
+
+    def test_a_folder_of_a_program_that_includes_upwards(self):
+        self.append("cli/strata/input/words.h", '#include "main.h"\n',
+                    'cli/strata/input/words.h: strata/input may not include "main.h" (cli/README.md)')
+
+    def test_a_path_that_no_file_of_the_program_has(self):
+        self.append("cli/strata/input/words.cpp", '#include "words.h"\n',
+                    'cli/strata/input/words.cpp: includes "words.h"; write the path from cli/strata/ or cli/')
+
+    def test_a_program_that_includes_a_layer(self):
+        self.append("cli/cell/main.cpp", '#include "base/lock.h"\n',
+                    'cli/cell/main.cpp: includes "base/lock.h"; write the path from cli/cell/ or cli/')
+
+    def test_a_folder_that_includes_the_toolkit_and_may_not(self):
+        self.append("cli/strata/main.cpp", "#include <strata/arena.hpp>\n",
+                    "cli/strata/main.cpp: strata may not include <strata/arena.hpp> (cli/README.md)")
+
+    def test_a_source_of_a_program_whose_own_header_is_not_first(self):
+        self.change("cli/strata/main.cpp", '#include "input/words.h"\n#include "main.h"\n',
+                    "cli/strata/main.cpp: its own header comes first")
+
     def test_a_header_without_pragma_once(self):
         self.change("src/base/lock.h", "#include <atomic>\n", "src/base/lock.h: no #pragma once")
 
@@ -126,7 +172,7 @@ class CheckHouse(unittest.TestCase):
                     "src/os/CMakeLists.txt: declares the layer base outside its folder")
 
     def test_a_file_with_two_subjects(self):
-        for path in ("src/base/lock.h", "include/strata/arena.hpp", "cli/main.cpp"):
+        for path in ("src/base/lock.h", "include/strata/arena.hpp", "cli/strata/main.cpp"):
             with self.subTest(path):
                 filled = GOOD[path] + "\n" * (450 - GOOD[path].count("\n"))
                 self.assertEqual(self.breaches_of({**GOOD, path: filled}), [])
@@ -145,6 +191,8 @@ class CheckHouse(unittest.TestCase):
                     "src/base/lock.h:4: \\cost in the middle of a comment; it begins a line")
         self.append("tests/a.h", "#pragma once\n/// \\pre it is \\threads one at a time\n",
                     "tests/a.h:2: \\threads in the middle of a comment; it begins a line")
+        self.append("cli/cell/help.cpp", "// Ends. \\returns  0\n",
+                    "cli/cell/help.cpp:1: \\returns in the middle of a comment; it begins a line")
 
     def test_a_comment_that_is_too_wide(self):
         self.append("include/strata/arena.hpp", "// " + "x" * 97 + "\n// " + "ü" * 98 + "\n",

@@ -1,11 +1,11 @@
-#include "cell/describe.h"
+#include "describe.h"
 
 #include <boost/version.hpp>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "contenders/in_process/in_process.h"
-#include "scenarios/scenario.h"
+#include "contenders/in_process.h"
+#include "harness/scenario.h"
 
 namespace strata::cell {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "cell/cell.h"
-#include "cell/cell_plan.h"
-#include "cell/describe.h"
+#include "describe.h"
+#include "harness/cell.h"
+#include "harness/cell_plan.h"
 
 int main(int argc, char** argv) {
   const double entered_s = strata::cell::now_s();

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "launch_report.h"
+#include "launch/launch_report.h"
 
 enum { kReportFd = 1, kSignalMask, kEntries, kFirstEntry };
 

@@ -26,7 +26,7 @@ void end_recording(void*) noexcept { g_recording.end(); }
 void start_recording() noexcept {
   static bool is_end_registered = false;
   if (os::environment_entry(0) == nullptr || !find_next()) return;
-  // Ours is the first to be registered and so the last to run; with no library named, it does not run
+  // The first to be registered is the last to run; with no library named, it does not run
   // when ours is finished.
   if (!is_end_registered) __cxa_atexit(end_recording, nullptr, nullptr);
   is_end_registered = true;

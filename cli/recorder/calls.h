@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/single_threaded.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -11,7 +13,7 @@
 namespace strata::recorder {
 
 struct ThreadState {
-  std::uint32_t is_busy;  ///< in one of our functions: what is called from there is not the program's
+  std::uint32_t is_busy;  ///< in one of our functions: calls from there are not the program's
   std::uint32_t used;     ///< of the chunk
   Chunk* chunk;
   Stream* stream;
@@ -23,7 +25,8 @@ extern thread_local ThreadState t_state;
 /// Counts the forks that this process comes from.
 extern std::uint64_t g_epoch;
 
-/// Starts what has not been started. \returns whether this call is to be noted
+/// Starts what has not been started.
+/// \returns  Whether this call is to be noted.
 bool begin_slowly(ThreadState& state) noexcept;
 /// \returns  False if there is no room for a call's records.
 bool make_room(ThreadState& state) noexcept;
@@ -56,7 +59,9 @@ struct Call {
   }
   Record* const record = &state.chunk->records[state.used];
   record->what = Record::pack(call.kind, call.operation, address, call.alignment_log2);
-  record->time = g_recording.clock().count();
+  // A program of one thread has one order, whatever the clock says.
+  record->time = __libc_single_threaded == 0 ? g_recording.clock().count_in_order()
+                                             : g_recording.clock().count();
   record->size = static_cast<std::uint32_t>(size);
   record->stack = stack;
   ++state.used;

@@ -11,8 +11,8 @@
 
 namespace strata::recorder {
 
-/// A counter that all processors agree on: what one thread reads after another has told it to is not
-/// less. Where the processor has none, the kernel's clock.
+/// A counter that all processors agree on: what one thread reads after another has told it to is
+/// not less. Where the processor has none, the kernel's clock.
 class Clock {
  public:
   void prepare() noexcept {
@@ -26,6 +26,18 @@ class Clock {
     ns_per_count_ = has_counter_ ? 0 : 1;
   }
 
+  /// Not before what the program did so far: otherwise a processor reads its counter while it still
+  /// waits for the word that tells it what to free.
+  std::uint64_t count_in_order() const noexcept {
+#if defined(__x86_64__)
+    if (has_counter_) {
+      unsigned processor;
+      return __rdtscp(&processor);
+    }
+#endif
+    return monotonic_ns();
+  }
+
   std::uint64_t count() const noexcept {
 #if defined(__x86_64__)
     if (has_counter_) return __rdtsc();
@@ -33,7 +45,8 @@ class Clock {
     return monotonic_ns();
   }
 
-  /// Takes the measure of the counter again. \threads the writer's only
+  /// Takes the measure of the counter again.
+  /// \threads  The writer's only.
   void measure() noexcept {
     if (!has_counter_) return;
     const std::uint64_t counted = count() - first_count_;

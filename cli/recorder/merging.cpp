@@ -10,7 +10,8 @@ using trace::Event;
 using trace::Operation;
 
 std::size_t Recording::drain() noexcept {
-  const std::uint64_t until = clock_.count();
+  const std::uint64_t until = clock_.count_in_order();
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   clock_.measure();
   return merge(until);
 }

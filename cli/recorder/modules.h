@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "trace/writer.h"
+#include "shared/trace/writer.h"
 
 namespace strata::recorder {
 
@@ -13,7 +13,11 @@ class Modules {
  public:
   /// Sees to it that the trace tells in which file this return address lies, if it is in one.
   void need(std::uint64_t address, trace::Writer& writer) noexcept;
-  void forget_all() noexcept { count_ = 0; reads_ = 0; last_unknown_page_ = 0; }
+  void forget_all() noexcept {
+    count_ = 0;
+    reads_ = 0;
+    last_unknown_page_ = 0;
+  }
 
  private:
   // Chosen: ten times a large browser's.

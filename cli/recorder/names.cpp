@@ -30,9 +30,9 @@ using strata::trace::Operation;
 namespace {
 
 /// The stack of the function that this is inlined in, 0 where none are taken.
-#define STRATA_STACK_HERE(state)                                                     \
-  (g_recording.settings().stack_frames == 0                                          \
-       ? 0                                                                           \
+#define STRATA_STACK_HERE(state)            \
+  (g_recording.settings().stack_frames == 0 \
+       ? 0                                  \
        : strata::recorder::take_stack((state), strata::os::caller_place()))
 
 unsigned log2_of(std::size_t alignment) noexcept {

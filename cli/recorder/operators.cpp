@@ -1,8 +1,8 @@
 // Every replaceable operator new and delete, by the names that the linker has for them: a C program
 // that is recorded has no C++ runtime, and neither have we.
 //
-// An operator that throws cannot be called with the thread marked as busy: nobody would unmark it. So
-// the one that does not throw is tried first, and where it fails the other one, unmarked.
+// An operator that throws cannot be called with the thread marked as busy: nobody would unmark it.
+// So the one that does not throw is tried first, and where it fails the other one, unmarked.
 
 #include <cstddef>
 #include <cstdint>
@@ -53,7 +53,8 @@ unsigned log2_of(std::size_t alignment) noexcept {
   return alignment == 0 ? 0 : static_cast<unsigned>(__builtin_ctzll(alignment));
 }
 
-/// nullptr where it fails, whichever form was called. \pre entered, or called from one of ours
+/// nullptr where it fails, whichever form was called.
+/// \pre  entered, or called from one of ours
 void* try_to_make(std::size_t bytes, std::size_t alignment, bool is_array) noexcept {
   static const char nothrow = 0;
   const auto& next = g_next_operators;

@@ -280,6 +280,7 @@ void Recording::finish(const char* reason) noexcept {
   text.property("reason", reason).property("events", writer_->events());
   text.property("objects", writer_->next_object());
   text.property("dropped", reported_drops_);
+  text.property("writer_cpu_ns", thread_cpu_ns());
   text.property("lasted_ns", has_begun_ ? clock_.ns_at(clock_.count()) - clock_.ns_at(origin_) : 0);
   writer_->end(text.view());
   if (writer_->has_failed()) return;

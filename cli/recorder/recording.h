@@ -11,16 +11,16 @@
 #include "recorder/settings.h"
 #include "recorder/stacks.h"
 #include "recorder/text.h"
-#include "trace/writer.h"
+#include "shared/trace/writer.h"
 
 namespace strata::recorder {
 
 /// A process's recording: threads note their calls (calls.h), a hidden thread of ours makes a trace
 /// of them.
 ///
-/// The order. Every so often the writer takes the time T and merges what all streams hold up to T by
-/// time. A free is noted before it happens and an allocation before its caller has it: so whatever
-/// could have been known to a call at or before T was published before T, and is seen.
+/// The order. Every so often the writer takes the time T and merges what all streams hold up to T
+/// by time. A free is noted before it happens and an allocation before its caller has it: so
+/// whatever could have been known to a call at or before T was published before T, and is seen.
 class Recording {
  public:
   enum class Mode : std::uint32_t { kOff, kOn, kNotStarted };
@@ -34,7 +34,8 @@ class Recording {
   /// is, too.
   void flush() noexcept { ask(kFlush); }
   void end() noexcept { ask(kEnd); }
-  /// Begins the recording, or ends it. \threads signal handlers, too
+  /// Begins the recording, or ends it.
+  /// \threads  Any, in signal handlers, too.
   void toggle() noexcept;
 
   void before_fork() noexcept;
@@ -92,14 +93,14 @@ class Recording {
 
   std::atomic<Mode> mode_{Mode::kNotStarted};
   std::atomic<bool> is_starting_{false};
-  std::atomic<bool> has_writer_{false};       ///< release: what was asked for is done
-  std::atomic<std::uint32_t> bell_{0};        ///< changes when there is something to do
+  std::atomic<bool> has_writer_{false};  ///< release: what was asked for is done
+  std::atomic<std::uint32_t> bell_{0};   ///< changes when there is something to do
   std::atomic<bool> is_writer_asleep_{false};
   std::atomic<Request> request_{kNone};
-  std::atomic<std::uint32_t> answers_{0};     ///< release: changes when a request was answered
+  std::atomic<std::uint32_t> answers_{0};  ///< release: changes when a request was answered
   std::atomic<std::uint32_t> toggles_{0};
-  std::atomic<std::uint64_t> dropped_{0};     ///< relaxed: by those who have no stream
-  SpinLock round_;                            ///< held while the writer works; for fork
+  std::atomic<std::uint64_t> dropped_{0};  ///< relaxed: by those who have no stream
+  SpinLock round_;                         ///< held while the writer works; for fork
 
   StreamTable streams_;
   StackTree stacks_;

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "recorder/spin_lock.h"
-#include "trace/event.h"
+#include "shared/trace/event.h"
 
 /// \file  What threads hand to the writer: records in chunks.
 
@@ -35,9 +35,7 @@ struct Record {
            static_cast<std::uint64_t>(operation) << 52 | static_cast<std::uint64_t>(kind) << 55 |
            static_cast<std::uint64_t>(alignment_log2) << 57;
   }
-  std::uint64_t address() const noexcept {
-    return what & ((std::uint64_t{1} << kAddressBits) - 1);
-  }
+  std::uint64_t address() const noexcept { return what & ((std::uint64_t{1} << kAddressBits) - 1); }
   trace::Operation operation() const noexcept {
     return static_cast<trace::Operation>(what >> 52 & 7);
   }
@@ -75,8 +73,8 @@ struct Stream {
   std::uint32_t number = 0;  ///< in the trace
   bool has_number = false;
   bool is_named = false;
-  bool has_pending = false;    ///< between kReallocBegin and kReallocEnd
-  std::uint64_t pending = 0;   ///< the object that ends then
+  bool has_pending = false;   ///< between kReallocBegin and kReallocEnd
+  std::uint64_t pending = 0;  ///< the object that ends then
   std::uint64_t pending_address = 0;
 };
 
@@ -90,7 +88,8 @@ class StreamTable {
 
   /// A stream with a chunk, nullptr if there is none left now.
   Stream* take_stream(std::uint32_t thread) noexcept;
-  /// Another chunk behind the stream's current one. \returns False if there is none now.
+  /// Another chunk behind the stream's current one.
+  /// \returns  False if there is none now.
   bool add_chunk(Stream& stream) noexcept;
 
   // The writer's.

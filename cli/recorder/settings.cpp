@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "os/process.h"
+#include "shared/record_settings.h"
 
 namespace strata::recorder {
 namespace {
@@ -19,12 +20,12 @@ std::uint64_t number(const char* name) noexcept {
 }  // namespace
 
 void Settings::read() noexcept {
+  using namespace record_settings;
   // A program with foreign rights writes no files where others say.
   if (os::has_foreign_rights()) return;
   file = os::environment_variable(kFile);
   if (file != nullptr && file[0] == '\0') file = nullptr;
-  stack_frames = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(number(kStacks), Settings::kMostFrames));
+  stack_frames = static_cast<std::uint32_t>(std::min<std::uint64_t>(number(kStacks), kMostFrames));
   after_ms = number(kAfterMs);
   for_ms = number(kForMs);
   signal = static_cast<int>(number(kSignal));

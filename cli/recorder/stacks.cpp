@@ -12,8 +12,8 @@ std::size_t hash(std::uint64_t a, std::uint64_t b) noexcept {
   return static_cast<std::size_t>(((a * 0x9e3779b97f4a7c15u) ^ b) * 0xd1342543de82ef95u >> 32);
 }
 
-/// Whether all words are as they were. They lie in the part of the stack that is in use, if the ones
-/// before them were the same.
+/// Whether all words are as they were. They lie in the part of the stack that is in use, if the
+/// ones before them were the same.
 [[gnu::no_sanitize("address"), gnu::no_sanitize("thread")]] bool are_unchanged(
     const os::StackTrail::Word* words, std::uint32_t count) noexcept {
   for (std::uint32_t i = 0; i < count; ++i) {

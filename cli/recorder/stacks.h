@@ -6,14 +6,15 @@
 
 #include "os/stack.h"
 #include "recorder/spin_lock.h"
-#include "trace/event.h"
+#include "shared/trace/event.h"
 
 namespace strata::recorder {
 
 /// The tree of all stacks that were met: each is a node, each node is stored once.
-/// Nodes never change and never go. A table finds a node by its parent and its address; who does not
-/// find one there takes the lock and looks again.
-/// \threads  Any. \cost a miss of the cache for each frame; a lock for each new node
+/// Nodes never change and never go. A table finds a node by its parent and its address; who does
+/// not find one there takes the lock and looks again.
+/// \threads  Any.
+/// \cost     A miss of the cache for each frame; a lock for each new node.
 class StackTree {
  public:
   static constexpr std::uint32_t kMostNodes = 1 << 22;
@@ -53,7 +54,7 @@ class StackCache {
  private:
   // Chosen: what a loop over different calls needs; 0.6 MiB, touched as it is used.
   static constexpr std::size_t kEntries = 256;
-  // Chosen: as with rules (os/stack.h), some stacks are taken anew all the same: code goes and comes.
+  // Chosen: as with rules (os/stack.h), some stacks are taken anew all the same: code changes.
   static constexpr std::uint32_t kHitsPerWalk = 1024;
 
   struct Entry {

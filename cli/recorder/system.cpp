@@ -109,6 +109,8 @@ bool is_thread_alive(std::uint64_t process, std::uint32_t thread) noexcept {
 std::uint64_t monotonic_ns() noexcept { return clock_ns(CLOCK_MONOTONIC); }
 std::uint64_t wall_ns() noexcept { return clock_ns(CLOCK_REALTIME); }
 
+std::uint64_t thread_cpu_ns() noexcept { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
+
 void say(std::string_view sentence) noexcept { write_file(2, sentence.data(), sentence.size()); }
 
 const char* error_text(int error) noexcept {

@@ -35,9 +35,9 @@ class Notebook : public Watcher {
                                                 : SizeClassMap::class_of_aligned(bytes, alignment);
     Engine::Block block{nullptr, false};
     if (size_class != 0) {
-      block.address = g_process.engine.allocate_watched(size_class);
+      block.address = g_malloc.engine().allocate_watched(size_class);
     } else {
-      block = g_process.engine.allocate_large(bytes, alignment);
+      block = g_malloc.engine().allocate_large(bytes, alignment);
     }
     if (block.address != nullptr) note(block.address, bytes);
     return block;
@@ -80,10 +80,10 @@ class Notebook : public Watcher {
 class Watch {
  public:
   Watch(Detour::Seat seat, Watcher& watcher) : seat_(seat) {
-    g_process.detour.begin(seat, watcher);
+    g_malloc.detour().begin(seat, watcher);
   }
   ~Watch() { end(); }
-  void end() { g_process.detour.end(seat_); }
+  void end() { g_malloc.detour().end(seat_); }
 
  private:
   Detour::Seat seat_;
@@ -98,7 +98,7 @@ TEST(Detour, EveryAllocationOfEveryKindReachesAWatcherOfAll) {
   const auto expect_watched = [&](void* p, std::size_t bytes) {
     EXPECT_EQ(notebook.bytes_at(p), static_cast<std::ptrdiff_t>(bytes));
     EXPECT_GE(usable_bytes(p), bytes);
-    EXPECT_EQ(g_process.engine.class_of(p), 0u) << "free would not see it";
+    EXPECT_EQ(g_malloc.engine().class_of(p), 0u) << "free would not see it";
     std::memset(p, 0x5a, bytes);
   };
   std::vector<void*> blocks;
@@ -124,7 +124,7 @@ TEST(Detour, EveryAllocationOfEveryKindReachesAWatcherOfAll) {
   EXPECT_EQ(notebook.live(), blocks.size());
   for (void* block : blocks) deallocate(block);
   EXPECT_EQ(notebook.live(), 0u);
-  g_process.engine.check_invariants();
+  g_malloc.engine().check_invariants();
 }
 
 TEST(Detour, OneInSoManyCallsIsChosen) {
@@ -263,7 +263,7 @@ TEST(Detour, ThreadsThatRunAlreadyAreRedirectedAndComeBack) {
 TEST(Detour, WatchedObjectsAreInTheStatistics) {
   const auto live_of = [] {
     Statistics now;
-    collect_statistics(g_process.engine, now);
+    collect_statistics(g_malloc, now);
     EXPECT_EQ(now.mapped, now.live + now.cached + now.free() + now.metadata + now.returned());
     return now.classes[SizeClassMap::class_of(7000)].live_objects;
   };
@@ -329,7 +329,7 @@ TEST(Detour, WatchesBeginAndEndWhileThreadsAllocate) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(by_bytes.live() + by_calls.live(), 0u);
-  g_process.engine.check_invariants();
+  g_malloc.engine().check_invariants();
 }
 
 }  // namespace

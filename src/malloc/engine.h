@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/lock_visitor.h"
 #include "base/metadata_arena.h"
 #include "central/central.h"
 #include "central/watched_objects.h"
@@ -116,8 +117,14 @@ class Engine {
   /// idle goes back, once per some growth.
   /// \cost  a load where there is no limit
   /// \param give_up  called first then: what stands on the engine lets go of what it can
-  void keep_to_soft_limit(void (*give_up)() = [] {}) noexcept {
-    if (page_heap_.limit().has_soft_limit()) relieve_pressure(give_up);
+  template <typename GiveUp>
+  void keep_to_soft_limit(GiveUp give_up) noexcept {
+    if (!page_heap_.limit().has_soft_limit() || !begin_relief()) return;
+    give_up();
+    end_relief();
+  }
+  void keep_to_soft_limit() noexcept {
+    keep_to_soft_limit([] {});
   }
 
   /// Called on slow paths with no lock held: where the heap has grown while much of it lay free in
@@ -142,10 +149,9 @@ class Engine {
 
   void check_invariants() noexcept;
 
-  void lock_all() noexcept;  ///< for fork, by rank
-  void unlock_all() noexcept;
-  /// In the child, whose only thread has `own` or no cache.
-  void reset_after_fork(ThreadCache* own) noexcept;
+  void for_each_lock(LockVisitor visit) noexcept;
+  /// In the child of a fork, after its locks were reset; its only thread has `own` or no cache.
+  void keep_only(ThreadCache* own) noexcept;
 
  private:
   // Chosen: some hundred objects are moved per 512 page faults or more.
@@ -155,7 +161,8 @@ class Engine {
   static constexpr std::size_t kGatherShare = 8;
 
   bool place_heap(const Options& options, std::uint64_t seed) noexcept;
-  void relieve_pressure(void (*give_up)()) noexcept;
+  bool begin_relief() noexcept;
+  void end_relief() noexcept;
   void gather(ThreadCache* own) noexcept;
 
   os::PageSource& pages_;
@@ -168,8 +175,8 @@ class Engine {
   SpanSource watched_spans_;
   WatchedObjects watched_;
   ThreadRegistry registry_;
-  // True while a thread is in a pass of relieve_pressure(): the others go on. acquire and release
-  // pair with each other.
+  // True while a thread is between begin_relief() and end_relief(): the others go on. acquire and
+  // release pair with each other.
   std::atomic<bool> is_relieving_{false};
   // How much is held when the next growth is looked at. relaxed: two threads may gather at once.
   std::atomic<std::size_t> next_gathering_{2 * kGatherStep};

@@ -6,8 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "malloc/engine.h"
-#include "malloc/fake_program.h"
+#include "malloc/malloc_in_test.h"
 
 namespace strata {
 namespace {
@@ -16,7 +15,7 @@ namespace {
 /// it got, and goes on without what it did not get.
 class ScriptedProgram {
  public:
-  explicit ScriptedProgram(Engine& engine) : thread_(engine) {}
+  explicit ScriptedProgram(Malloc& malloc) : thread_(malloc) {}
 
   void run() {
     std::uint32_t state = 1;
@@ -52,7 +51,7 @@ class ScriptedProgram {
   };
 
   void allocate(std::size_t bytes, std::size_t alignment) {
-    auto* p = static_cast<unsigned char*>(thread_.allocate(bytes, alignment).address);
+    auto* p = static_cast<unsigned char*>(thread_.allocate(bytes, alignment));
     if (p == nullptr) {
       ++refusals_;
       return;
@@ -100,7 +99,7 @@ class ScriptedProgram {
       ASSERT_EQ(block.address[block.bytes - 1 - i], block.tag);
   }
 
-  FakeProgramThread thread_;
+  TestThread thread_;
   std::vector<Block> blocks_;
   int refusals_ = 0;
 };
@@ -109,19 +108,19 @@ class ScriptedProgram {
 /// \returns  How many calls were refused.
 template <typename Refuse>
 std::size_t run_with_refusals(Refuse refuse) {
-  FakeProgram program;
+  TestMalloc program;
   program.start();
   refuse(program.pages);
   std::size_t refused;
   {
-    ScriptedProgram script(*program.engine);
+    ScriptedProgram script(program.malloc);
     script.run();
     refused = program.pages.refused_calls();
     program.check();
     program.pages.refuse_nothing();
     program.pages.limit_mapped_bytes(~std::size_t{0});
     // It works on, with what the refusals left behind.
-    ScriptedProgram again(*program.engine);
+    ScriptedProgram again(program.malloc);
     again.run();
     EXPECT_EQ(again.refusals(), 0);
     program.check();
@@ -166,17 +165,17 @@ TEST(EngineOutOfMemory, ALimitOfAddressSpaceAnywhereLosesNothing) {
 
 TEST(EngineOutOfMemory, AStartThatIsRefusedCanBeTriedAgain) {
   for (std::size_t n = 1; n < 12; ++n) {
-    FakeProgram program;
+    TestMalloc program;
     program.pages.refuse_from_call(n);
-    if (program.engine->start(Options{}, 1)) {
-      EXPECT_TRUE(program.engine->is_started());
+    if (program.start(program.malloc)) {
+      EXPECT_TRUE(program.engine.is_started());
     } else {
-      EXPECT_FALSE(program.engine->is_started());
+      EXPECT_FALSE(program.engine.is_started());
       program.pages.refuse_nothing();
-      EXPECT_TRUE(program.engine->start(Options{}, 1));
+      EXPECT_TRUE(program.start(program.malloc));
     }
     program.pages.refuse_nothing();
-    ScriptedProgram script(*program.engine);
+    ScriptedProgram script(program.malloc);
     script.run();
     EXPECT_EQ(script.refusals(), 0);
     script.finish();

@@ -10,38 +10,39 @@
 #include <utility>
 #include <vector>
 
-#include "malloc/fake_program.h"
+#include "base/lock_visitor.h"
+#include "malloc/malloc_in_test.h"
 
 namespace strata {
 namespace {
 
-struct EngineTest : ::testing::Test, FakeProgram {
+struct EngineTest : ::testing::Test, TestMalloc {
   void SetUp() override { start(); }
 };
 
 TEST_F(EngineTest, TwoEnginesStandSideBySide) {
-  FakeProgram other;
+  TestMalloc other;
   other.start();
-  FakeProgramThread here(*engine);
-  FakeProgramThread there(*other.engine);
-  void* a = here.allocate(100).address;
-  void* b = there.allocate(100).address;
+  TestThread here(malloc);
+  TestThread there(other.malloc);
+  void* a = here.allocate(100);
+  void* b = there.allocate(100);
   EXPECT_NE(a, b);
-  EXPECT_NE(engine->class_of(a), 0u);
-  EXPECT_EQ(engine->class_of(b), 0u);
-  EXPECT_EQ(other.engine->class_of(a), 0u);
+  EXPECT_NE(engine.class_of(a), 0u);
+  EXPECT_EQ(engine.class_of(b), 0u);
+  EXPECT_EQ(other.engine.class_of(a), 0u);
   here.deallocate(a);
   there.deallocate(b);
 }
 
 TEST_F(EngineTest, EverySizeHasItsUsableBytesAndItsAlignment) {
-  FakeProgramThread thread(*engine);
+  TestThread thread(malloc);
   std::vector<void*> blocks;
   for (std::size_t bytes = 0; bytes < 5 * kMiB; bytes += 1 + bytes / 7) {
-    void* p = thread.allocate(bytes).address;
+    void* p = thread.allocate(bytes);
     ASSERT_NE(p, nullptr) << bytes;
     ASSERT_EQ(reinterpret_cast<std::uintptr_t>(p) % 16, 0u) << bytes;
-    const std::size_t usable = engine->usable_bytes(p, "realloc");
+    const std::size_t usable = engine.usable_bytes(p, "realloc");
     ASSERT_GE(usable, bytes);
     ASSERT_LE(usable, bytes + bytes / 3 + 65536);
     std::memset(p, 0x5a, usable);
@@ -53,7 +54,7 @@ TEST_F(EngineTest, EverySizeHasItsUsableBytesAndItsAlignment) {
 }
 
 TEST_F(EngineTest, EveryAlignmentIsKeptForEverySize) {
-  FakeProgramThread thread(*engine);
+  TestThread thread(malloc);
   std::vector<void*> blocks;
   for (std::size_t alignment = 1; alignment <= 16 * kMiB; alignment *= 2) {
     for (std::size_t bytes :
@@ -61,11 +62,11 @@ TEST_F(EngineTest, EveryAlignmentIsKeptForEverySize) {
           SizeClassMap::kMaxBytes, kMiB - 1, kMiB + 1, 3 * kMiB}) {
       // Twice, so that the second cannot be aligned by luck.
       for (int i = 0; i < 2; ++i) {
-        void* p = thread.allocate(bytes, alignment).address;
+        void* p = thread.allocate(bytes, alignment);
         ASSERT_NE(p, nullptr);
         ASSERT_EQ(reinterpret_cast<std::uintptr_t>(p) % alignment, 0u)
             << bytes << " aligned to " << alignment;
-        ASSERT_GE(engine->usable_bytes(p, "realloc"), std::max<std::size_t>(bytes, 1));
+        ASSERT_GE(engine.usable_bytes(p, "realloc"), std::max<std::size_t>(bytes, 1));
         std::memset(p, 0x5a, bytes);
         blocks.push_back(p);
       }
@@ -82,84 +83,84 @@ TEST_F(EngineTest, SizesNobodyCanHaveAreNull) {
                             std::size_t{PTRDIFF_MAX}, std::size_t{PTRDIFF_MAX} - 4096}) {
     for (std::size_t alignment : {std::size_t{16}, std::size_t{4096}, kMiB, 64 * kMiB,
                                   std::size_t{1} << 62, std::size_t{1} << 63}) {
-      EXPECT_EQ(engine->allocate_large(bytes, alignment).address, nullptr);
+      EXPECT_EQ(engine.allocate_large(bytes, alignment).address, nullptr);
     }
   }
-  EXPECT_EQ(engine->allocate_large(1, std::size_t{1} << 62).address, nullptr);
-  EXPECT_EQ(engine->allocate_large(1, std::size_t{1} << 63).address, nullptr);
-  void* p = engine->allocate_large(kMiB, 16).address;
-  EXPECT_EQ(engine->resize_large(p, SIZE_MAX), nullptr);
-  EXPECT_EQ(engine->resize_large(p, PTRDIFF_MAX), nullptr);
-  engine->deallocate_large(p);
+  EXPECT_EQ(engine.allocate_large(1, std::size_t{1} << 62).address, nullptr);
+  EXPECT_EQ(engine.allocate_large(1, std::size_t{1} << 63).address, nullptr);
+  void* p = engine.allocate_large(kMiB, 16).address;
+  EXPECT_EQ(engine.resize_large(p, SIZE_MAX), nullptr);
+  EXPECT_EQ(engine.resize_large(p, PTRDIFF_MAX), nullptr);
+  engine.deallocate_large(p);
   check_nothing_is_left();
 }
 
 TEST_F(EngineTest, FreshMemoryIsZeroAndSaysSo) {
-  engine->release_all();  // the page that start() tried
+  engine.release_all();  // the page that start() tried
   std::vector<void*> blocks;
   for (std::size_t bytes : {200'000ul, 500'000ul, 2'000'000ul, 9'000'000ul}) {
-    const Engine::Block block = engine->allocate_large(bytes, 16);
+    const Engine::Block block = engine.allocate_large(bytes, 16);
     ASSERT_TRUE(block.is_zero);
     for (std::size_t i = 0; i < bytes; i += 512)
       ASSERT_EQ(static_cast<char*>(block.address)[i], 0) << bytes;
     std::memset(block.address, 0xff, bytes);
     blocks.push_back(block.address);
   }
-  for (void* p : blocks) engine->deallocate_large(p);
+  for (void* p : blocks) engine.deallocate_large(p);
   for (std::size_t bytes : {200'000ul, 500'000ul, 2'000'000ul, 9'000'000ul}) {
-    const Engine::Block block = engine->allocate_large(bytes, 16);
+    const Engine::Block block = engine.allocate_large(bytes, 16);
     if (block.is_zero) {
       for (std::size_t i = 0; i < bytes; i += 512)
         ASSERT_EQ(static_cast<char*>(block.address)[i], 0) << bytes;
     }
-    engine->deallocate_large(block.address);
+    engine.deallocate_large(block.address);
   }
 }
 
 TEST_F(EngineTest, ALargeBlockGrowsInPlaceAndAHugeOneMovesWithoutACopy) {
-  void* large = engine->allocate_large(300'000, 16).address;
-  EXPECT_EQ(engine->resize_large(large, 600'000), large);
-  EXPECT_GE(engine->usable_bytes(large, "realloc"), 600'000u);
-  EXPECT_EQ(engine->resize_large(large, 200'000), large);
-  EXPECT_LT(engine->usable_bytes(large, "realloc"), 300'000u);
-  EXPECT_EQ(engine->resize_large(large, 2 * kMiB), nullptr);  // another kind of block
-  EXPECT_EQ(engine->resize_large(large, 100), nullptr);
-  void* huge = engine->allocate_large(4 * kMiB, 16).address;
+  void* large = engine.allocate_large(300'000, 16).address;
+  EXPECT_EQ(engine.resize_large(large, 600'000), large);
+  EXPECT_GE(engine.usable_bytes(large, "realloc"), 600'000u);
+  EXPECT_EQ(engine.resize_large(large, 200'000), large);
+  EXPECT_LT(engine.usable_bytes(large, "realloc"), 300'000u);
+  EXPECT_EQ(engine.resize_large(large, 2 * kMiB), nullptr);  // another kind of block
+  EXPECT_EQ(engine.resize_large(large, 100), nullptr);
+  void* huge = engine.allocate_large(4 * kMiB, 16).address;
   std::memset(huge, 0x77, 4 * kMiB);
-  huge = engine->resize_large(huge, 40 * kMiB);
+  huge = engine.resize_large(huge, 40 * kMiB);
   ASSERT_NE(huge, nullptr);
   EXPECT_EQ(pages.calls(os::FakePageSource::kRemap), 1u);
   for (std::size_t i = 0; i < 4 * kMiB; i += 4096) ASSERT_EQ(static_cast<char*>(huge)[i], 0x77);
-  EXPECT_EQ(engine->resize_large(huge, kMiB), nullptr);
-  engine->deallocate_large(large);
-  engine->deallocate_large(huge);
+  EXPECT_EQ(engine.resize_large(huge, kMiB), nullptr);
+  engine.deallocate_large(large);
+  engine.deallocate_large(huge);
   check_nothing_is_left();
 }
 
 TEST_F(EngineTest, FreedMemoryGoesBackToTheKernelWhenAskedTo) {
-  FakeProgramThread thread(*engine);
+  TestThread thread(malloc);
   std::vector<void*> blocks;
-  for (std::size_t i = 0; i < 3000; ++i) blocks.push_back(thread.allocate(i * 11 % 50'000).address);
-  blocks.push_back(thread.allocate(30 * kMiB).address);
+  for (std::size_t i = 0; i < 3000; ++i) blocks.push_back(thread.allocate(i * 11 % 50'000));
+  blocks.push_back(thread.allocate(30 * kMiB));
   for (void* p : blocks) std::memset(p, 1, 1);
   for (void* p : blocks) thread.deallocate(p);
   thread.end();
-  EXPECT_GT(engine->idle_bytes(), 0u);
-  EXPECT_TRUE(engine->release_all());
-  EXPECT_EQ(engine->idle_bytes(), 0u);
-  EXPECT_FALSE(engine->release_all());
+  EXPECT_GT(engine.idle_bytes(), 0u);
+  EXPECT_TRUE(engine.release_all());
+  EXPECT_EQ(engine.idle_bytes(), 0u);
+  EXPECT_FALSE(engine.release_all());
   check_nothing_is_left();
 }
 
 TEST_F(EngineTest, WhatIsNotNeededGoesBackRoundByRound) {
-  FakeProgramThread thread(*engine);
+  TestThread thread(malloc);
   std::vector<void*> blocks;
-  for (std::size_t i = 0; i < 2000; ++i) blocks.push_back(thread.allocate(i * 7 % 30'000).address);
+  for (std::size_t i = 0; i < 2000; ++i) blocks.push_back(thread.allocate(i * 7 % 30'000));
   for (void* p : blocks) thread.deallocate(p);
   thread.end();
   // A parked cache, then ready batches, then pages: each waits through a round at the most.
-  for (int round = 0; round < 6; ++round) engine->release_unneeded();
-  EXPECT_EQ(engine->idle_bytes(), 0u);
+  for (int round = 0; round < 6; ++round) engine.release_unneeded();
+  EXPECT_EQ(engine.idle_bytes(), 0u);
   check_nothing_is_left();
 }
 
@@ -170,9 +171,9 @@ TEST_F(EngineTest, AGrowingHeapUsesThePagesThatCachedObjectsKept) {
   constexpr std::size_t kSmallCount = 6 * kMiB / kSmall;
   constexpr std::size_t kStride = 4099;  // a prime: all objects in turn, another span each time
   static_assert(kSmallCount % kStride != 0, "the stride meets every object");
-  FakeProgramThread thread(*engine);
+  TestThread thread(malloc);
   std::vector<void*> blocks;
-  for (std::size_t i = 0; i < kSmallCount; ++i) blocks.push_back(thread.allocate(kSmall).address);
+  for (std::size_t i = 0; i < kSmallCount; ++i) blocks.push_back(thread.allocate(kSmall));
   for (std::size_t i = 0; i < kSmallCount; ++i)
     thread.deallocate(blocks[i * kStride % kSmallCount]);
   const Statistics freed = statistics();
@@ -181,7 +182,7 @@ TEST_F(EngineTest, AGrowingHeapUsesThePagesThatCachedObjectsKept) {
 
   blocks.clear();
   for (std::size_t bytes = 0; bytes < 12 * kMiB; bytes += 1024)
-    blocks.push_back(thread.allocate(1024).address);
+    blocks.push_back(thread.allocate(1024));
   EXPECT_LT(statistics().limit.held, 14 * kMiB);
   for (void* p : blocks) thread.deallocate(p);
   thread.end();
@@ -189,15 +190,15 @@ TEST_F(EngineTest, AGrowingHeapUsesThePagesThatCachedObjectsKept) {
 }
 
 TEST_F(EngineTest, AllLocksCanBeTakenTogetherByRankAndGivenBack) {
-  FakeProgramThread thread(*engine);
-  void* p = thread.allocate(100).address;
-  engine->lock_all();
-  engine->unlock_all();
-  engine->lock_all();
-  engine->reset_after_fork(thread.cache());
+  TestThread thread(malloc);
+  void* p = thread.allocate(100);
+  malloc.for_each_lock(LockVisitor::take());
+  malloc.for_each_lock(LockVisitor::give_back());
+  malloc.for_each_lock(LockVisitor::take());
+  malloc.reset_after_fork(thread.state);
   thread.deallocate(p);
-  void* huge = engine->allocate_large(3 * kMiB, 16).address;
-  engine->deallocate_large(huge);
+  void* huge = engine.allocate_large(3 * kMiB, 16).address;
+  engine.deallocate_large(huge);
   thread.end();
   check_nothing_is_left();
 }
@@ -206,36 +207,36 @@ using EngineDeathTest = EngineTest;
 
 TEST_F(EngineDeathTest, AForeignPointerIsFatal) {
   int on_the_stack = 0;
-  EXPECT_DEATH(engine->deallocate_large(&on_the_stack),
+  EXPECT_DEATH(engine.deallocate_large(&on_the_stack),
                "strata: invalid free of 0x[0-9a-f]+: Strata did not allocate it, or it was freed "
                "before");
-  EXPECT_DEATH(engine->usable_bytes(&on_the_stack, "realloc"),
+  EXPECT_DEATH(engine.usable_bytes(&on_the_stack, "realloc"),
                "strata: invalid realloc of 0x[0-9a-f]+: Strata did not allocate it, or it was "
                "freed before");
-  EXPECT_DEATH(engine->deallocate_large(reinterpret_cast<void*>(UINTPTR_MAX)), "invalid free");
+  EXPECT_DEATH(engine.deallocate_large(reinterpret_cast<void*>(UINTPTR_MAX)), "invalid free");
 }
 
 TEST_F(EngineDeathTest, APointerIntoALargeBlockIsFatal) {
-  auto* p = static_cast<char*>(engine->allocate_large(300'000, 16).address);
-  EXPECT_DEATH(engine->deallocate_large(p + 16), "it points into an allocation, not at its start");
-  EXPECT_DEATH(engine->deallocate_large(p + 65536), "it points into an allocation");
-  EXPECT_DEATH(engine->deallocate_large(p + 1), "it is misaligned, no allocation starts there");
-  EXPECT_DEATH(engine->usable_bytes(p + 16, "realloc"), "invalid realloc of .*points into");
+  auto* p = static_cast<char*>(engine.allocate_large(300'000, 16).address);
+  EXPECT_DEATH(engine.deallocate_large(p + 16), "it points into an allocation, not at its start");
+  EXPECT_DEATH(engine.deallocate_large(p + 65536), "it points into an allocation");
+  EXPECT_DEATH(engine.deallocate_large(p + 1), "it is misaligned, no allocation starts there");
+  EXPECT_DEATH(engine.usable_bytes(p + 16, "realloc"), "invalid realloc of .*points into");
 }
 
 TEST_F(EngineDeathTest, AMisalignedPointerIntoASmallSpanIsFatal) {
-  auto* p = static_cast<char*>(engine->allocate_object(5));
-  ASSERT_EQ(engine->class_of(p + 8), 0u);
-  EXPECT_DEATH(engine->deallocate_large(p + 8), "it is misaligned, no allocation starts there");
+  auto* p = static_cast<char*>(engine.allocate_object(5));
+  ASSERT_EQ(engine.class_of(p + 8), 0u);
+  EXPECT_DEATH(engine.deallocate_large(p + 8), "it is misaligned, no allocation starts there");
 }
 
 TEST_F(EngineDeathTest, ALargeOrHugeBlockFreedTwiceIsFatal) {
-  void* large = engine->allocate_large(300'000, 16).address;
-  engine->deallocate_large(large);
-  EXPECT_DEATH(engine->deallocate_large(large), "it was freed before, or never allocated");
-  void* huge = engine->allocate_large(3 * kMiB, 16).address;
-  engine->deallocate_large(huge);
-  EXPECT_DEATH(engine->deallocate_large(huge), "it was freed before");
+  void* large = engine.allocate_large(300'000, 16).address;
+  engine.deallocate_large(large);
+  EXPECT_DEATH(engine.deallocate_large(large), "it was freed before, or never allocated");
+  void* huge = engine.allocate_large(3 * kMiB, 16).address;
+  engine.deallocate_large(huge);
+  EXPECT_DEATH(engine.deallocate_large(huge), "it was freed before");
 }
 
 }  // namespace

@@ -27,18 +27,10 @@ class GuardWatcher final : public Watcher {
     return {pool_.allocate(allocation.as_said()), true};
   }
 
-  void lock_for_fork() noexcept override { pool_.lock().lock(); }
-  void unlock_after_fork() noexcept override { pool_.lock().unlock(); }
-  void reset_after_fork() noexcept override { pool_.lock().reset_after_fork(); }
-
  private:
   GuardPool& pool_;
   std::size_t rate_ = 1;
   Sampling sampling_{0};  // of calls, where a profile has bytes
 };
-
-/// Begins the watch that STRATA_GUARD_RATE asks for. From a constructor: the stacks that reports
-/// show may have to be made ready with dlopen.
-void start_guards_of_options() noexcept;
 
 }  // namespace strata

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "base/seeded_test.h"
-#include "malloc/fake_program.h"
+#include "malloc/malloc_in_test.h"
 #include "os/control_group.h"
 
 namespace strata {
 namespace {
 
-struct LimitsTest : ::testing::Test, FakeProgram {
+struct LimitsTest : ::testing::Test, TestMalloc {
   void start_with(std::size_t soft, std::size_t hard) {
     Options options;
     options.soft_limit = soft;
@@ -32,21 +32,21 @@ TEST_F(LimitsTest, AShareIsOneOfWhatTheSystemAllows) {
 TEST_F(LimitsTest, EveryKindOfBlockIsRefusedAtTheHardLimitAndServedAgainBelowIt) {
   constexpr std::size_t kHard = 24 * kMiB;
   start_with(0, kHard);
-  FakeProgramThread thread(*engine);
+  TestThread thread(malloc);
   for (const std::size_t bytes : {100u, 5000u, 100'000u, 300'000u, 1'500'000u}) {
     std::vector<void*> blocks;
     std::size_t got = 0;
     for (int failures = 0; failures < 2;) {
-      if (void* p = thread.allocate(bytes).address) {
+      if (void* p = thread.allocate(bytes)) {
         std::memset(p, 1, bytes);
         blocks.push_back(p);
         got += bytes;
         failures = 0;
       } else {
         ++failures;
-        engine->release_all();  // as the process's malloc does before it gives up
+        engine.release_all();  // as the process's malloc does before it gives up
       }
-      ASSERT_LE(engine->limit().held_bytes(), kHard) << bytes;
+      ASSERT_LE(engine.limit().held_bytes(), kHard) << bytes;
     }
     EXPECT_GT(got, kHard / 2) << bytes;
     EXPECT_LE(got, kHard) << bytes;
@@ -61,19 +61,19 @@ TEST_F(LimitsTest, EveryKindOfBlockIsRefusedAtTheHardLimitAndServedAgainBelowIt)
 
 TEST_F(LimitsTest, AResizeBeyondTheLimitLeavesTheBlockAsItWas) {
   start_with(0, 16 * kMiB);
-  FakeProgramThread thread(*engine);
-  auto* huge = static_cast<unsigned char*>(thread.allocate(3 * kMiB).address);
-  auto* large = static_cast<unsigned char*>(thread.allocate(300'000).address);
+  TestThread thread(malloc);
+  auto* huge = static_cast<unsigned char*>(thread.allocate(3 * kMiB));
+  auto* large = static_cast<unsigned char*>(thread.allocate(300'000));
   ASSERT_NE(huge, nullptr);
   ASSERT_NE(large, nullptr);
   std::memset(huge, 7, 3 * kMiB);
-  EXPECT_EQ(engine->resize_large(huge, 20 * kMiB), nullptr);
+  EXPECT_EQ(engine.resize_large(huge, 20 * kMiB), nullptr);
   EXPECT_EQ(huge[3 * kMiB - 1], 7);
   check();
-  void* moved = engine->resize_large(huge, 2 * kMiB);
+  void* moved = engine.resize_large(huge, 2 * kMiB);
   ASSERT_NE(moved, nullptr);
   check();
-  EXPECT_NE(engine->resize_large(moved, 9 * kMiB), nullptr) << "what shrank may grow again";
+  EXPECT_NE(engine.resize_large(moved, 9 * kMiB), nullptr) << "what shrank may grow again";
 }
 
 TEST_F(LimitsTest, HolesCountAgainOnceTheirObjectsAreUsed) {
@@ -81,50 +81,50 @@ TEST_F(LimitsTest, HolesCountAgainOnceTheirObjectsAreUsed) {
   start_with(0, 12 * kMiB);
   const unsigned c = SizeClassMap::class_of(4096);
   std::vector<void*> objects;
-  while (void* p = engine->allocate_object(c)) objects.push_back(p);
+  while (void* p = engine.allocate_object(c)) objects.push_back(p);
   ASSERT_GT(objects.size(), 2000u);
   const std::size_t full = statistics().limit.held;
   for (std::size_t i = 0; i < objects.size(); ++i) {
-    if (i % (kPageBytes / 4096) != 0) engine->deallocate_object(c, objects[i]);
+    if (i % (kPageBytes / 4096) != 0) engine.deallocate_object(c, objects[i]);
   }
-  engine->release_all();
+  engine.release_all();
   check();
   // One OS page of each page is left, and the bookkeeping.
   EXPECT_LT(statistics().limit.held, full * os::page_bytes() / kPageBytes + full / 8);
   // Half of what went back is taken by others; then the rest of the objects is refused.
-  void* other = engine->allocate_large(6 * kMiB, 16).address;
+  void* other = engine.allocate_large(6 * kMiB, 16).address;
   ASSERT_NE(other, nullptr);
   std::size_t again = 0;
   std::vector<void*> more;
-  while (void* p = engine->allocate_object(c)) {
+  while (void* p = engine.allocate_object(c)) {
     more.push_back(p);
     ++again;
-    ASSERT_LE(engine->limit().held_bytes(), 12 * kMiB);
+    ASSERT_LE(engine.limit().held_bytes(), 12 * kMiB);
   }
   EXPECT_LT(again, objects.size() * 3 / 4);
   check();
-  engine->deallocate_large(other);
-  for (void* p : more) engine->deallocate_object(c, p);
+  engine.deallocate_large(other);
+  for (void* p : more) engine.deallocate_object(c, p);
   for (std::size_t i = 0; i < objects.size(); i += kPageBytes / 4096)
-    engine->deallocate_object(c, objects[i]);
+    engine.deallocate_object(c, objects[i]);
   check_nothing_is_left();
 }
 
 TEST_F(LimitsTest, AboveTheSoftLimitIdleMemoryGoesBackAtOnceAndBelowItNothingDoes) {
   start_with(8 * kMiB, 0);
   std::vector<void*> blocks;
-  for (int i = 0; i < 4; ++i) blocks.push_back(engine->allocate_large(kMiB, 16).address);
+  for (int i = 0; i < 4; ++i) blocks.push_back(engine.allocate_large(kMiB, 16).address);
   for (void* p : blocks) {
-    engine->deallocate_large(p);
-    engine->keep_to_soft_limit();
+    engine.deallocate_large(p);
+    engine.keep_to_soft_limit();
   }
   blocks.clear();
   EXPECT_EQ(statistics().limit.passes, 0u);
   EXPECT_GE(statistics().idle, 4 * kMiB);
-  for (int i = 0; i < 20; ++i) blocks.push_back(engine->allocate_large(kMiB, 16).address);
+  for (int i = 0; i < 20; ++i) blocks.push_back(engine.allocate_large(kMiB, 16).address);
   for (int i = 0; i < 10; ++i) {
-    engine->deallocate_large(blocks[static_cast<std::size_t>(i)]);
-    engine->keep_to_soft_limit();
+    engine.deallocate_large(blocks[static_cast<std::size_t>(i)]);
+    engine.keep_to_soft_limit();
     EXPECT_LT(statistics().idle, 8 * kMiB / 32 + kPageBytes) << "after " << i;
   }
   EXPECT_GE(statistics().limit.passes, 5u);
@@ -134,23 +134,23 @@ TEST_F(LimitsTest, AboveTheSoftLimitIdleMemoryGoesBackAtOnceAndBelowItNothingDoe
 
 /// A program whose size wanders around both limits: nothing is miscounted, and the hard limit holds
 /// after every step.
-class LimitsRandomTest : public SeededTest, protected FakeProgram {};
+class LimitsRandomTest : public SeededTest, protected TestMalloc {};
 
 TEST_F(LimitsRandomTest, TheHardLimitHoldsAfterEveryStep) {
   Options options;
   options.soft_limit = 12 * kMiB;
   options.hard_limit = 16 * kMiB;
   start(options);
-  FakeProgramThread thread(*engine);
+  TestThread thread(malloc);
   std::vector<std::pair<void*, std::size_t>> live;
   std::size_t refused = 0;
   for (int step = 0; step < 6000; ++step) {
     if (live.empty() || below(100) < (step / 1500 % 2 == 0 ? 60u : 40u)) {
       const std::size_t bytes = below(std::size_t{16} << below(18));
-      void* p = thread.allocate(bytes).address;
+      void* p = thread.allocate(bytes);
       if (p == nullptr) {
         ++refused;
-        engine->release_all();
+        engine.release_all();
       } else {
         std::memset(p, 1, bytes);
         live.emplace_back(p, bytes);
@@ -160,8 +160,8 @@ TEST_F(LimitsRandomTest, TheHardLimitHoldsAfterEveryStep) {
       thread.deallocate(live.back().first);
       live.pop_back();
     }
-    engine->keep_to_soft_limit();
-    ASSERT_LE(engine->limit().held_bytes(), 16 * kMiB);
+    engine.keep_to_soft_limit();
+    ASSERT_LE(engine.limit().held_bytes(), 16 * kMiB);
     if (step % 16 == 0) check();
   }
   EXPECT_GT(refused, 0u);

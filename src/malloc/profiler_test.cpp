@@ -24,7 +24,7 @@ namespace {
 /// What the profile of one rate says, over all sites.
 Site::Sums sums_at(std::size_t rate) {
   Site::Sums all{};
-  SiteTable& sites = g_process.profiler.sites();
+  SiteTable& sites = g_malloc.profiler().sites();
   for (std::uint32_t id = 1; id <= sites.count(); ++id) {
     if (sites.site(id).rate != rate) continue;
     const Site::Sums one = sites.site(id).sums();
@@ -40,11 +40,11 @@ class ProfilerTest : public SeededTest {
  protected:
   ProfilerTest() { deallocate(allocate(1)); }  // the process is ready
   ~ProfilerTest() override {
-    g_process.profiler.stop();
-    g_process.profiler.check_invariants();
-    g_process.engine.check_invariants();
+    g_malloc.profiler().stop();
+    g_malloc.profiler().check_invariants();
+    g_malloc.engine().check_invariants();
   }
-  void start(std::size_t rate) { ASSERT_TRUE(g_process.profiler.start(rate, 42)); }
+  void start(std::size_t rate) { ASSERT_TRUE(g_malloc.profiler().start(rate, 42)); }
 };
 
 TEST_F(ProfilerTest, ARateOfOneCountsEveryAllocationExactly) {
@@ -82,7 +82,7 @@ TEST_F(ProfilerTest, ARateOfOneCountsEveryAllocationExactly) {
       case 3: {
         void* p = std::next(live.begin(), static_cast<std::ptrdiff_t>(below(live.size())))->first;
         const std::size_t old = live.at(p);
-        const bool is_small = g_process.engine.record_of(p) != nullptr;
+        const bool is_small = g_malloc.engine().record_of(p) != nullptr;
         const bool stays = is_small && Engine::stays_in_place(usable_bytes(p), size);
         void* moved = reallocate(p, size + 1);
         if (is_small && moved == p) break;  // where it was, and as it was in the books
@@ -103,9 +103,9 @@ TEST_F(ProfilerTest, ARateOfOneCountsEveryAllocationExactly) {
     ASSERT_EQ(now.allocated_bytes - before.allocated_bytes, bytes);
     ASSERT_EQ(now.live_objects - before.live_objects, live.size());
     ASSERT_EQ(now.live_bytes - before.live_bytes, live_bytes);
-    g_process.profiler.check_invariants();
+    g_malloc.profiler().check_invariants();
   }
-  g_process.profiler.stop();
+  g_malloc.profiler().stop();
   for (const auto& [p, size] : live) deallocate(p);
   EXPECT_EQ(sums_at(1).live_objects, before.live_objects) << "frees count after the stop, too";
 }
@@ -145,7 +145,7 @@ TEST_F(ProfilerTest, EstimatesOfRealAllocationsAreUnbiased) {
 TEST_F(ProfilerTest, AProfileGoesOnAtItsRateAndBeginsAnewAtAnother) {
   start(7000);
   void* large = allocate(5'000'000);
-  g_process.profiler.stop();
+  g_malloc.profiler().stop();
   EXPECT_EQ(sums_at(7000).live_bytes, 5'000'000u);
   deallocate(allocate(5'000'000));
   EXPECT_EQ(sums_at(7000).allocated_bytes, 5'000'000u) << "nothing is taken between";
@@ -156,8 +156,8 @@ TEST_F(ProfilerTest, AProfileGoesOnAtItsRateAndBeginsAnewAtAnother) {
   deallocate(large);
   EXPECT_EQ(sums_at(7000).live_bytes, 0u);
   EXPECT_EQ(sums_at(7001).allocated_bytes, 0u);
-  EXPECT_FALSE(g_process.profiler.start(0, 1));
-  EXPECT_FALSE(g_process.profiler.start(Sampling::kMaxRate + 1, 1));
+  EXPECT_FALSE(g_malloc.profiler().start(0, 1));
+  EXPECT_FALSE(g_malloc.profiler().start(Sampling::kMaxRate + 1, 1));
 }
 
 TEST_F(ProfilerTest, AChildOfForkHasBooksOfItsOwn) {
@@ -172,7 +172,7 @@ TEST_F(ProfilerTest, AChildOfForkHasBooksOfItsOwn) {
   if (child == 0) {
     for (void* p : blocks) deallocate(p);
     void* more = allocate(77);
-    g_process.profiler.check_invariants();
+    g_malloc.profiler().check_invariants();
     const Site::Sums now = sums_at(1);
     const bool is_right = now.live_objects + 99 == before.live_objects &&
                           now.allocated_objects == before.allocated_objects + 1;
@@ -211,11 +211,11 @@ TEST_F(ProfilerTest, ThreadsHandBlocksToEachOtherWhileItStartsAndStops) {
   for (std::size_t round = 0; running.load() != 0; ++round) {
     start(round % 2 == 0 ? 1 : 900 + round % 3);
     std::this_thread::yield();
-    if (round % 4 == 3) g_process.profiler.stop();
+    if (round % 4 == 3) g_malloc.profiler().stop();
   }
   for (std::thread& thread : threads) thread.join();
   for (std::atomic<void*>& shelf : shelves) deallocate(shelf.load());
-  g_process.profiler.stop();
+  g_malloc.profiler().stop();
   for (std::size_t rate : {900, 901, 902}) EXPECT_EQ(sums_at(rate).live_objects, 0u);
 }
 

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "malloc/fake_program.h"
+#include "malloc/malloc_in_test.h"
 #include "os/process.h"
 
 namespace strata {
@@ -37,25 +37,22 @@ bool eventually(Condition condition) {
   return true;
 }
 
-/// An engine that is left behind at the end: the scavenger's thread is detached.
-struct World : FakeProgram {
-  Scavenger scavenger{*engine};
-};
-
 struct ScavengerTest : ::testing::Test {
   // Kept where a leak check sees them.
-  static std::vector<std::unique_ptr<World>>& worlds() {
-    static auto* all = new std::vector<std::unique_ptr<World>>;
-    return *all;
+  static std::vector<std::unique_ptr<TestMalloc>>& all() {
+    static auto* mallocs = new std::vector<std::unique_ptr<TestMalloc>>;
+    return *mallocs;
   }
-  World& world = *worlds().emplace_back(std::make_unique<World>());
-  Engine& engine = *world.engine;
+  // Left behind at the end: the scavenger's thread is detached.
+  TestMalloc& program = *all().emplace_back(std::make_unique<TestMalloc>());
+  Malloc& malloc = program.malloc;
+  Engine& engine = program.engine;
+  Scavenger& scavenger = malloc.scavenger();
   std::size_t threads_before = 0;
 
   void start(std::size_t delay_ms) {
-    world.start();
+    program.start({}, delay_ms);
     engine.release_all();
-    world.scavenger.set_delay_ms(delay_ms);
     // A sanitizer starts a thread of its own with the first one.
     std::uint32_t joined = 0;
     std::thread([&] { joined = os::thread_id(); }).join();
@@ -83,7 +80,7 @@ struct ScavengerTest : ::testing::Test {
 TEST_F(ScavengerTest, StartsNoThreadForLittleIdleMemory) {
   start(1);
   make_idle(Scavenger::kWakeBytes / 2);
-  world.scavenger.notice();
+  scavenger.notice();
   EXPECT_EQ(thread_count(), threads_before);
   EXPECT_NE(engine.idle_bytes(), 0u);
 }
@@ -91,7 +88,7 @@ TEST_F(ScavengerTest, StartsNoThreadForLittleIdleMemory) {
 TEST_F(ScavengerTest, StartsNoThreadWhenTheDelayIsZero) {
   start(0);
   make_idle(2 * Scavenger::kWakeBytes);
-  world.scavenger.notice();
+  scavenger.notice();
   EXPECT_EQ(thread_count(), threads_before);
   EXPECT_NE(engine.idle_bytes(), 0u);
 }
@@ -99,21 +96,21 @@ TEST_F(ScavengerTest, StartsNoThreadWhenTheDelayIsZero) {
 TEST_F(ScavengerTest, ReturnsIdleMemoryWithoutAnotherCallAndEnds) {
   start(20);
   make_idle(8 * Scavenger::kWakeBytes);
-  world.scavenger.notice();
+  scavenger.notice();
   EXPECT_TRUE(eventually([this] { return engine.idle_bytes() == 0; }));
-  EXPECT_GE(world.pages.decommitted_bytes(), 8 * Scavenger::kWakeBytes);
+  EXPECT_GE(program.pages.decommitted_bytes(), 8 * Scavenger::kWakeBytes);
   EXPECT_TRUE(has_ended());
-  world.check_nothing_is_left();
+  program.check_nothing_is_left();
 }
 
 TEST_F(ScavengerTest, KeptHugeMappingsGoBackToo) {
   start(20);
   void* huge = engine.allocate_large(4 * Scavenger::kWakeBytes, 16).address;
   engine.deallocate_large(huge);
-  const std::size_t mapped = world.pages.mapped_bytes();
-  world.scavenger.notice();
+  const std::size_t mapped = program.pages.mapped_bytes();
+  scavenger.notice();
   EXPECT_TRUE(eventually([this] { return engine.idle_bytes() == 0; }));
-  EXPECT_LE(world.pages.mapped_bytes(), mapped - 4 * Scavenger::kWakeBytes);
+  EXPECT_LE(program.pages.mapped_bytes(), mapped - 4 * Scavenger::kWakeBytes);
   EXPECT_TRUE(has_ended());
 }
 
@@ -121,7 +118,7 @@ TEST_F(ScavengerTest, StartsAgainAfterItEnded) {
   start(10);
   for (int round = 0; round < 3; ++round) {
     make_idle(2 * Scavenger::kWakeBytes);
-    world.scavenger.notice();
+    scavenger.notice();
     ASSERT_TRUE(eventually([this] { return engine.idle_bytes() == 0; })) << "round " << round;
     ASSERT_TRUE(has_ended());
   }
@@ -130,7 +127,7 @@ TEST_F(ScavengerTest, StartsAgainAfterItEnded) {
 TEST_F(ScavengerTest, OneThreadIsEnoughForManyNotices) {
   start(200);
   make_idle(2 * Scavenger::kWakeBytes);
-  for (int i = 0; i < 1000; ++i) world.scavenger.notice();
+  for (int i = 0; i < 1000; ++i) scavenger.notice();
   EXPECT_LE(thread_count(), threads_before + 1);
   EXPECT_TRUE(has_ended());
 }
@@ -138,14 +135,14 @@ TEST_F(ScavengerTest, OneThreadIsEnoughForManyNotices) {
 TEST_F(ScavengerTest, ParkedCachesAreFlushedOnItsRounds) {
   start(10);
   {
-    FakeProgramThread thread(engine);
+    TestThread thread(malloc);
     std::vector<void*> blocks;
-    for (int i = 0; i < 100; ++i) blocks.push_back(thread.allocate(500).address);
+    for (int i = 0; i < 100; ++i) blocks.push_back(thread.allocate(500));
     for (void* p : blocks) thread.deallocate(p);
   }
   ASSERT_TRUE(engine.registry().has_parked());
   make_idle(2 * Scavenger::kWakeBytes);
-  world.scavenger.notice();
+  scavenger.notice();
   EXPECT_TRUE(eventually([this] { return !engine.registry().has_parked(); }));
   EXPECT_TRUE(has_ended());
 }
@@ -168,13 +165,13 @@ TEST_F(ScavengerTest, HolesAloneWakeItAndGoBack) {
   }
   ASSERT_LT(engine.page_heap().idle_pages() * kPageBytes, Scavenger::kWakeBytes);
   ASSERT_GE(engine.idle_bytes(), Scavenger::kWakeBytes);
-  world.scavenger.notice();
+  scavenger.notice();
   EXPECT_TRUE(eventually(
       [&] { return engine.spans().returned_bytes() >= before + 2 * Scavenger::kWakeBytes; }));
   EXPECT_TRUE(has_ended());
-  EXPECT_EQ(world.scavenger.statistics().threads, 1u);
-  EXPECT_GE(world.scavenger.statistics().returned, 2 * Scavenger::kWakeBytes);
-  world.check();
+  EXPECT_EQ(scavenger.statistics().threads, 1u);
+  EXPECT_GE(scavenger.statistics().returned, 2 * Scavenger::kWakeBytes);
+  program.check();
   for (std::size_t i = 0; i < objects.size(); i += 32) engine.deallocate_object(c, objects[i]);
 }
 
@@ -184,13 +181,13 @@ TEST_F(ScavengerTest, CachesOfThreadsThatWaitAreTakenOver) {
   std::atomic<bool> is_holding{false};
   std::latch may_end(1);
   std::thread idle([&] {
-    FakeProgramThread thread(engine);
+    TestThread thread(malloc);
     std::vector<void*> blocks;
-    for (int i = 0; i < 200; ++i) blocks.push_back(thread.allocate(500).address);
+    for (int i = 0; i < 200; ++i) blocks.push_back(thread.allocate(500));
     for (void* p : blocks) thread.deallocate(p);
     is_holding = true;
     may_end.wait();
-    void* p = thread.allocate(500).address;
+    void* p = thread.allocate(500);
     EXPECT_NE(p, nullptr);
     thread.deallocate(p);
   });
@@ -198,7 +195,7 @@ TEST_F(ScavengerTest, CachesOfThreadsThatWaitAreTakenOver) {
   const unsigned c = SizeClassMap::class_of(500);
   ASSERT_GT(engine.registry().count_objects(c), 50u);
   make_idle(2 * Scavenger::kWakeBytes);
-  world.scavenger.notice();
+  scavenger.notice();
   EXPECT_TRUE(eventually([&] { return engine.registry().count_objects(c) == 1; }));
   may_end.count_down();
   idle.join();
@@ -222,13 +219,13 @@ TEST_F(ScavengerTest, ThreadsGoOnWhileItWorks) {
         for (char* p : blocks) {
           for (std::size_t k = 0; k < kMiB / 4; k += 65536) ASSERT_EQ(p[k], static_cast<char>(t));
           engine.deallocate_large(p);
-          world.scavenger.notice();
+          scavenger.notice();
         }
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  world.scavenger.notice();
+  scavenger.notice();
   EXPECT_TRUE(eventually([this] { return engine.idle_bytes() < Scavenger::kWakeBytes; }));
   EXPECT_TRUE(has_ended());
 }

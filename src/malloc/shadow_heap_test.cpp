@@ -15,8 +15,7 @@
 #include <vector>
 
 #include "base/seeded_test.h"
-#include "malloc/engine.h"
-#include "malloc/fake_program.h"
+#include "malloc/malloc_in_test.h"
 
 namespace strata {
 namespace {
@@ -81,10 +80,8 @@ class Shadow {
 /// A thread that allocates, resizes, frees and passes blocks on, checking all it sees.
 class ShadowedThread {
  public:
-  ShadowedThread(Engine& engine, Shadow& shadow, std::uint64_t seed)
-      : shadow_(shadow), random_(seed), thread_(engine) {}
-  ShadowedThread(Engine& engine, CheckedHeap& checked, Shadow& shadow, std::uint64_t seed)
-      : shadow_(shadow), random_(seed), thread_(engine, checked) {}
+  ShadowedThread(Malloc& malloc, Shadow& shadow, std::uint64_t seed)
+      : shadow_(shadow), random_(seed), thread_(malloc) {}
 
   void step() {
     const std::size_t action = below(100);
@@ -98,7 +95,8 @@ class ShadowedThread {
       blocks_.pop_back();
       deallocate(block);
     } else {
-      reallocate(blocks_[below(blocks_.size())], pick_size());
+      // Of 0 bytes realloc makes none.
+      reallocate(blocks_[below(blocks_.size())], std::max<std::size_t>(pick_size(), 1));
     }
   }
 
@@ -135,12 +133,15 @@ class ShadowedThread {
   }
 
   void allocate(std::size_t bytes, std::size_t alignment) {
-    const Engine::Block got = thread_.allocate(bytes, alignment);
-    ASSERT_NE(got.address, nullptr);
-    ASSERT_EQ(reinterpret_cast<std::uintptr_t>(got.address) % alignment, 0u);
-    take(got.address, bytes);
-    if (got.is_zero) {
-      for (std::size_t i = 0; i < bytes; i += 4096) ASSERT_EQ(blocks_.back().address[i], 0);
+    const bool is_zeroed = alignment == 16 && below(4) == 0;
+    void* const p = is_zeroed         ? thread_.allocate_zeroed(bytes)
+                    : alignment == 16 ? thread_.allocate(bytes)
+                                      : thread_.allocate(bytes, alignment);
+    ASSERT_NE(p, nullptr);
+    ASSERT_EQ(reinterpret_cast<std::uintptr_t>(p) % alignment, 0u);
+    take(p, bytes);
+    if (is_zeroed) {
+      for (std::size_t i = 0; i < bytes; i += 512) ASSERT_EQ(blocks_.back().address[i], 0);
     }
     write_content(blocks_.back());
   }
@@ -167,20 +168,20 @@ class ShadowedThread {
 
   Shadow& shadow_;
   std::mt19937_64 random_;
-  FakeProgramThread thread_;
+  TestThread thread_;
   std::vector<Block> blocks_;
 };
 
-class ShadowHeap : public SeededTest, protected FakeProgram {
+class ShadowHeap : public SeededTest, protected TestMalloc {
  protected:
   void run_alone(Options options, int steps) {
     start(options);
     Shadow shadow;
-    ShadowedThread thread(*engine, shadow, random());
+    ShadowedThread thread(malloc, shadow, random());
     for (int i = 0; i < steps && !HasFailure(); ++i) {
       thread.step();
-      if (below(300) == 0) engine->release_unneeded();
-      if (below(2000) == 0) engine->release_all();
+      if (below(300) == 0) engine.release_unneeded();
+      if (below(2000) == 0) engine.release_all();
       if (i % 16 == 0) check();
     }
     thread.finish();
@@ -206,18 +207,15 @@ TEST_F(ShadowHeap, OneThreadUnderFullChecks) {
   Options options;
   options.checks = Options::Checks::kFull;
   start(options);
-  CheckedHeap checked(*engine);
-  checked.configure(random());
   Shadow shadow;
-  ShadowedThread thread(*engine, checked, shadow, random());
+  ShadowedThread thread(malloc, shadow, random());
   for (int i = 0; i < 4000 && !HasFailure(); ++i) {
     thread.step();
-    if (below(300) == 0) engine->release_unneeded();
-    if (below(1000) == 0) checked.flush_quarantine();
+    if (below(300) == 0) engine.release_unneeded();
+    if (below(1000) == 0) malloc.checked().flush_quarantine();
     if (i % 16 == 0) check();
   }
   thread.finish();
-  checked.flush_quarantine();
   check_nothing_is_left();
 }
 
@@ -225,24 +223,21 @@ TEST_F(ShadowHeap, ThreadsUnderFullChecks) {
   Options options;
   options.checks = Options::Checks::kFull;
   start(options);
-  CheckedHeap checked(*engine);
-  checked.configure(random());
   Shadow shadow;
   std::latch gate(3);
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&, seed = random()] {
-      ShadowedThread thread(*engine, checked, shadow, seed);
+      ShadowedThread thread(malloc, shadow, seed);
       gate.arrive_and_wait();
       for (int i = 0; i < 1500 && !HasFailure(); ++i) {
         thread.step();
-        if (i % 500 == 0) checked.flush_quarantine();
+        if (i % 500 == 0) malloc.checked().flush_quarantine();
       }
       thread.finish();
     });
   }
   for (std::thread& thread : threads) thread.join();
-  checked.flush_quarantine();
   check_nothing_is_left();
 }
 
@@ -261,7 +256,7 @@ TEST_F(ShadowHeap, ThreadsThatHandBlocksToEachOther) {
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, seed = random()] {
-      ShadowedThread thread(*engine, shadow, seed);
+      ShadowedThread thread(malloc, shadow, seed);
       std::mt19937_64 choose(seed + 1);
       gate.arrive_and_wait();
       for (int i = 0; i < kSteps && !HasFailure(); ++i) {
@@ -281,12 +276,12 @@ TEST_F(ShadowHeap, ThreadsThatHandBlocksToEachOther) {
   }
   gate.arrive_and_wait();
   while (running.load() != 0) {
-    engine->release_unneeded();
+    engine.release_unneeded();
     statistics();
     std::this_thread::yield();
   }
   for (std::thread& thread : threads) thread.join();
-  ShadowedThread last(*engine, shadow, 1);
+  ShadowedThread last(malloc, shadow, 1);
   for (Shelf& shelf : shelves) {
     if (shelf.block) last.deallocate(*shelf.block);
   }

@@ -28,11 +28,12 @@ class SignalWaiter {
   void request() noexcept;
   /// In the child of a fork: the thread does not exist.
   void reset_after_fork() noexcept;
-  /// Called on slow paths with no lock held: starts the thread in a child that needs one.
-  /// \cost  a load
+  /// Whether the thread that waits is wanted and does not exist: after a fork, or because the
+  /// system refused one.
+  bool is_missing() const noexcept { return waiter_.load(std::memory_order_relaxed) == kMissing; }
+  /// Called with no lock held: starts the thread if it is missing.
   void notice() noexcept {
-    if (waiter_.load(std::memory_order_relaxed) == kMissing) [[unlikely]]
-      start_thread();
+    if (is_missing()) start_thread();
   }
 
  private:

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "malloc/process.h"
-
 namespace strata {
 
 namespace {
@@ -25,15 +23,17 @@ struct Cached {
 
 }  // namespace
 
-void collect_statistics(Engine& engine, Statistics& out, CheckedObjects* checked,
-                        GuardPool* guards) noexcept {
+void collect_statistics(Malloc& malloc, Statistics& out) noexcept {
   out = Statistics{};
+  if (must_not_wait()) return;  // nothing can be counted now
+  Engine& engine = malloc.engine();
   ThreadRegistry::Counts in_threads;
   engine.registry().count_objects(in_threads);
   std::size_t small_pages = 0;
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
     const std::size_t bytes = SizeClassMap::bytes_of(c);
-    const std::size_t waiting = checked != nullptr ? checked->quarantined_objects(c) : 0;
+    const std::size_t waiting =
+        malloc.has_full_checks() ? malloc.checked().objects().quarantined_objects(c) : 0;
     const Central::ClassStatistics from = engine.central().statistics(c);
     Statistics::Class& entry = out.classes[c];
     entry.spans = from.spans.spans;
@@ -67,7 +67,7 @@ void collect_statistics(Engine& engine, Statistics& out, CheckedObjects* checked
   out.large_blocks = (used_pages - std::min(small_pages, used_pages)) * kPageBytes;
   out.huge_live = huge.live_bytes;
   out.huge_kept = huge.kept_bytes;
-  if (guards != nullptr) out.guards = guards->statistics();
+  out.guards = malloc.guards().statistics();
   out.live += out.large_blocks + huge.live_bytes + out.guards.live_bytes;
   const std::size_t free_in_spans = out.in_spans + out.tails;
   const std::size_t holes = engine.spans().hole_bytes() + engine.watched_spans().hole_bytes();
@@ -86,23 +86,13 @@ void collect_statistics(Engine& engine, Statistics& out, CheckedObjects* checked
   out.huge_regions = pages.huge_regions;
   out.huge_blocks = huge.live_blocks;
   out.limit = engine.limit().statistics();
+  out.scavenger = malloc.scavenger().statistics();
 }
 
-void collect_statistics(Statistics& out) noexcept {
-  if (must_not_wait()) {
-    out = Statistics{};  // nothing can be counted now
-    return;
-  }
-  const bool is_checked = g_process.options.checks == Options::Checks::kFull;
-  collect_statistics(g_process.engine, out, is_checked ? &g_process.checked.objects() : nullptr,
-                     &g_process.guards);
-  out.scavenger = g_process.scavenger.statistics();
-}
-
-void print_statistics() noexcept {
+void print_statistics(Malloc& malloc) noexcept {
   Statistics now;
-  collect_statistics(now);
-  FileSink sink(g_process.options.stats_file);
+  collect_statistics(malloc, now);
+  FileSink sink(malloc.options().stats_file);
   write_statistics(now, sink);
 }
 

@@ -5,9 +5,7 @@
 
 #include "base/text_sink.h"
 #include "guard/guard_pool.h"
-#include "malloc/checked_heap.h"
-#include "malloc/engine.h"
-#include "malloc/scavenger.h"
+#include "malloc/malloc.h"
 
 namespace strata {
 
@@ -40,7 +38,7 @@ struct Statistics {
   std::size_t huge_blocks;
   GuardPool::Statistics guards;  ///< their pages are in live, free() and returned()
   MemoryLimit::Statistics limit;
-  Scavenger::Statistics scavenger;  ///< of the process; 0 for an engine alone
+  Scavenger::Statistics scavenger;
 
   struct Class {
     std::size_t spans;
@@ -59,20 +57,15 @@ struct Statistics {
   }
 };
 
-/// \param checked, guards  what stands on the engine, where it is in use
-/// \threads  any.
+/// \threads  any
 /// \cost     a visit to every class and every thread's cache, each under its lock
-void collect_statistics(Engine& engine, Statistics& out, CheckedObjects* checked = nullptr,
-                        GuardPool* guards = nullptr) noexcept;
-
-/// The process's, its scavenger included.
-void collect_statistics(Statistics& out) noexcept;
+void collect_statistics(Malloc& malloc, Statistics& out) noexcept;
 
 /// Writes them for a person, or as the JSON of docs/stats-schema.json. Allocates nothing.
 void write_statistics(const Statistics& statistics, TextSink& sink) noexcept;
 void write_statistics_json(const Statistics& statistics, TextSink& sink) noexcept;
 
-/// Writes the process's statistics where the options say: to standard error or a file.
-void print_statistics() noexcept;
+/// Collects them and writes them where the options say: to standard error or a file.
+void print_statistics(Malloc& malloc) noexcept;
 
 }  // namespace strata

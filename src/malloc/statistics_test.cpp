@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "base/seeded_test.h"
-#include "malloc/fake_program.h"
+#include "malloc/malloc_in_test.h"
 
 namespace strata {
 namespace {
 
-struct StatisticsTest : ::testing::Test, FakeProgram {
+struct StatisticsTest : ::testing::Test, TestMalloc {
   void SetUp() override { start(); }
 };
 
@@ -29,12 +29,12 @@ TEST_F(StatisticsTest, AnEngineThatServedNobodyHasNothingLive) {
 }
 
 TEST_F(StatisticsTest, LiveIsWhatTheProgramOwnsRoundedUp) {
-  FakeProgramThread thread(*engine);
+  TestThread thread(malloc);
   const unsigned c = SizeClassMap::class_of(1000);
   std::vector<void*> blocks;
-  for (int i = 0; i < 10; ++i) blocks.push_back(thread.allocate(1000).address);
-  blocks.push_back(thread.allocate(200'000).address);
-  blocks.push_back(thread.allocate(3 * kMiB).address);
+  for (int i = 0; i < 10; ++i) blocks.push_back(thread.allocate(1000));
+  blocks.push_back(thread.allocate(200'000));
+  blocks.push_back(thread.allocate(3 * kMiB));
   Statistics now = statistics();
   EXPECT_EQ(now.live, 10 * SizeClassMap::bytes_of(c) + 4 * kPageBytes + 3 * kMiB);
   EXPECT_EQ(now.classes[c].live_objects, 10u);
@@ -50,11 +50,11 @@ TEST_F(StatisticsTest, LiveIsWhatTheProgramOwnsRoundedUp) {
 }
 
 TEST_F(StatisticsTest, WhatWentBackIsCounted) {
-  FakeProgramThread thread(*engine);
-  void* p = thread.allocate(kMiB).address;
+  TestThread thread(malloc);
+  void* p = thread.allocate(kMiB);
   thread.deallocate(p);
   const std::size_t before = statistics().given_back;
-  engine->release_all();
+  engine.release_all();
   EXPECT_EQ(statistics().given_back, before + kMiB + statistics().idle);
 }
 
@@ -65,11 +65,11 @@ TEST_F(StatisticsTest, EveryByteIsInOnePlaceWhileThreadsWait) {
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
-      FakeProgramThread thread(*engine);
+      TestThread thread(malloc);
       std::vector<void*> live;
       for (std::size_t i = 0; i < 3000; ++i) {
-        live.push_back(thread.allocate(i * 37 % 9000 + static_cast<std::size_t>(t)).address);
-        if (i % 500 == 0) live.push_back(thread.allocate(3 * kMiB + i).address);
+        live.push_back(thread.allocate(i * 37 % 9000 + static_cast<std::size_t>(t)));
+        if (i % 500 == 0) live.push_back(thread.allocate(3 * kMiB + i));
       }
       for (std::size_t i = 0; i < live.size(); ++i) {
         if (i % 3 == 0) continue;
@@ -86,11 +86,11 @@ TEST_F(StatisticsTest, EveryByteIsInOnePlaceWhileThreadsWait) {
   check();
   EXPECT_EQ(statistics().threads, static_cast<std::size_t>(kThreads));
   gate.arrive_and_wait();
-  engine->release_all();
+  engine.release_all();
   check();
   EXPECT_GT(statistics().holes, 0u);
   gate.arrive_and_wait();
-  engine->release_unneeded();
+  engine.release_unneeded();
   check();
   gate.arrive_and_wait();
   for (std::thread& thread : threads) thread.join();
@@ -99,11 +99,10 @@ TEST_F(StatisticsTest, EveryByteIsInOnePlaceWhileThreadsWait) {
 }
 
 TEST_F(StatisticsTest, GuardedObjectsAndTheirGuardsAreCounted) {
-  GuardPool guards(pages, engine->metadata(), engine->limit());
+  GuardPool& guards = malloc.guards();
   ASSERT_TRUE(guards.start());
   const auto look = [&] {
-    Statistics now;
-    collect_statistics(*engine, now, nullptr, &guards);
+    const Statistics now = statistics();
     EXPECT_EQ(pages.mapped_bytes(), now.mapped + now.page_map);
     EXPECT_EQ(now.mapped, now.live + now.cached + now.free() + now.metadata + now.returned());
     EXPECT_EQ(now.limit.held, now.mapped - now.returned());
@@ -122,29 +121,29 @@ TEST_F(StatisticsTest, GuardedObjectsAndTheirGuardsAreCounted) {
   EXPECT_EQ(look().live, before.live);
 }
 
-TEST_F(StatisticsTest, WhatWaitsForFullChecksIsCachedAndNotLive) {
+TEST(CheckedStatistics, WhatWaitsForFullChecksIsCachedAndNotLive) {
+  TestMalloc program;
   Options options;
   options.checks = Options::Checks::kFull;
-  engine = std::make_unique<Engine>(pages);
-  start(options);
-  CheckedHeap checked(*engine);
+  program.start(options);
+  TestThread thread(program.malloc);
   const unsigned c = SizeClassMap::class_of(1000 + CheckedObjects::kLeastSlack);
   std::vector<void*> live;
-  for (int i = 0; i < 10; ++i) live.push_back(checked.allocate({1000}).address);
-  for (int i = 0; i < 6; ++i) checked.deallocate(live[static_cast<std::size_t>(i)], {});
-  Statistics now;
-  collect_statistics(*engine, now, &checked.objects());
+  for (int i = 0; i < 10; ++i) live.push_back(thread.allocate(1000));
+  for (int i = 0; i < 6; ++i) thread.deallocate(live[static_cast<std::size_t>(i)]);
+  Statistics now = program.statistics();
   EXPECT_EQ(now.live, 4 * SizeClassMap::bytes_of(c));
   EXPECT_EQ(now.quarantined, 6 * SizeClassMap::bytes_of(c));
   EXPECT_EQ(now.cached, now.quarantined);
   EXPECT_EQ(now.classes[c].cached_objects, 6u);
-  EXPECT_EQ(now.mapped, now.live + now.cached + now.free() + now.metadata + now.returned());
-  checked.flush_quarantine();
-  collect_statistics(*engine, now, &checked.objects());
+  program.check();
+  program.malloc.checked().flush_quarantine();
+  now = program.statistics();
   EXPECT_EQ(now.quarantined, 0u);
   EXPECT_EQ(now.cached, 0u);
-  for (int i = 6; i < 10; ++i) checked.deallocate(live[static_cast<std::size_t>(i)], {});
-  checked.flush_quarantine();
+  for (int i = 6; i < 10; ++i) thread.deallocate(live[static_cast<std::size_t>(i)]);
+  thread.end();
+  program.check_nothing_is_left();
 }
 
 /// What is read late by one figure is read late by its counterpart.
@@ -154,15 +153,15 @@ TEST_F(StatisticsTest, TheSumIsExactWhileThreadsAllocate) {
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < 3; ++t) {
     threads.emplace_back([&, t] {
-      FakeProgramThread thread(*engine);
+      TestThread thread(malloc);
       std::vector<void*> live(40, nullptr);
       gate.arrive_and_wait();
       // relaxed: nothing passes with it.
       for (std::size_t i = t; !done.load(std::memory_order_relaxed); ++i) {
         void*& p = live[i * 7919 % live.size()];
         if (p != nullptr) thread.deallocate(p);
-        p = thread.allocate(i * 7919 % (i % 7 == 0 ? 3 * kMiB : 100'000)).address;
-        if (t == 0) engine->release_all();  // spans come and go
+        p = thread.allocate(i * 7919 % (i % 7 == 0 ? 3 * kMiB : 100'000));
+        if (t == 0) engine.release_all();  // spans come and go
       }
       for (void* p : live) {
         if (p != nullptr) thread.deallocate(p);
@@ -182,8 +181,8 @@ TEST_F(StatisticsTest, TheSumIsExactWhileThreadsAllocate) {
 }
 
 TEST_F(StatisticsTest, TextAndJsonAreWrittenWhateverTheBufferHolds) {
-  FakeProgramThread thread(*engine);
-  void* p = thread.allocate(100).address;
+  TestThread thread(malloc);
+  void* p = thread.allocate(100);
   const Statistics now = statistics();
   char whole[16'384];
   BufferSink all(whole, sizeof whole);
@@ -204,28 +203,28 @@ TEST_F(StatisticsTest, TextAndJsonAreWrittenWhateverTheBufferHolds) {
   thread.deallocate(p);
 }
 
-class StatisticsRandomTest : public SeededTest, protected FakeProgram {};
+class StatisticsRandomTest : public SeededTest, protected TestMalloc {};
 
 TEST_F(StatisticsRandomTest, AtRestEveryByteIsInExactlyOnePlace) {
   start();
-  FakeProgramThread threads[2] = {FakeProgramThread(*engine), FakeProgramThread(*engine)};
+  TestThread threads[2] = {TestThread(malloc), TestThread(malloc)};
   std::vector<void*> live;
   for (int step = 0; step < 3000; ++step) {
-    FakeProgramThread& thread = threads[below(2)];
+    TestThread& thread = threads[below(2)];
     if (live.size() < 10 || (below(2) == 0 && live.size() < 500)) {
-      live.push_back(thread.allocate(below(std::size_t{1} << (4 + below(18)))).address);
+      live.push_back(thread.allocate(below(std::size_t{1} << (4 + below(18)))));
       ASSERT_NE(live.back(), nullptr);
     } else {
       std::swap(live[below(live.size())], live.back());
       thread.deallocate(live.back());
       live.pop_back();
     }
-    if (below(100) == 0) engine->release_unneeded();
-    if (below(300) == 0) engine->release_all();
+    if (below(100) == 0) engine.release_unneeded();
+    if (below(300) == 0) engine.release_all();
     check();
   }
   for (void* p : live) threads[0].deallocate(p);
-  for (FakeProgramThread& thread : threads) thread.end();
+  for (TestThread& thread : threads) thread.end();
   check_nothing_is_left();
 }
 

@@ -41,10 +41,10 @@ struct StackPlace {
 
 /// The caller of the function that this is called in.
 [[gnu::always_inline]] inline StackPlace caller_place() noexcept {
-  return {reinterpret_cast<std::uintptr_t>(
-              __builtin_extract_return_addr(__builtin_return_address(0))),
-          reinterpret_cast<std::uintptr_t>(__builtin_dwarf_cfa()),
-          *static_cast<const std::uintptr_t*>(__builtin_frame_address(0))};
+  return {
+      reinterpret_cast<std::uintptr_t>(__builtin_extract_return_addr(__builtin_return_address(0))),
+      reinterpret_cast<std::uintptr_t>(__builtin_dwarf_cfa()),
+      *static_cast<const std::uintptr_t*>(__builtin_frame_address(0))};
 }
 
 /// What a walk has read. From the same pc and sp (and fp, where it depends on that) another walk

@@ -9,14 +9,11 @@
 
 #include "malloc/process.h"
 #include "os/process.h"
-#include "override/start.h"
 
 #define STRATA_ALIAS(function) \
   __attribute__((alias(#function), visibility("default"), copy(function)))
 
 namespace {
-
-[[gnu::used]] void (*const g_start)() noexcept = strata::start_before_the_program;
 
 bool is_power_of_two(std::size_t value) noexcept {
   return value != 0 && (value & (value - 1)) == 0;
@@ -55,14 +52,14 @@ std::size_t strata_usable_size(const void* block) noexcept { return strata::usab
 int strata_profile_start(std::size_t rate) noexcept {
   // The first allocation makes the process ready.
   strata::deallocate(strata::allocate(1));
-  return strata::g_process.profiler.start(rate, strata::os::monotonic_ns()) ? 1 : 0;
+  return strata::g_malloc.profiler().start(rate, strata::os::monotonic_ns()) ? 1 : 0;
 }
 
-void strata_profile_stop() noexcept { strata::g_process.profiler.stop(); }
+void strata_profile_stop() noexcept { strata::g_malloc.profiler().stop(); }
 
 int strata_profile_write(const char* path) noexcept {
   if (strata::must_not_wait()) return 0;
-  return strata::g_process.profiler.write(path) ? 1 : 0;
+  return strata::g_malloc.profiler().write(path) ? 1 : 0;
 }
 
 // The C library's names.

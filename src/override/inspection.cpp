@@ -47,7 +47,7 @@ struct Mallinfo {
 
 Mallinfo<std::size_t> collect_mallinfo() noexcept {
   strata::Statistics now;
-  strata::collect_statistics(now);
+  strata::collect_statistics(strata::g_malloc, now);
   Mallinfo<std::size_t> info{};
   for (const auto& entry : now.classes) info.ordblks += entry.free_objects + entry.cached_objects;
   info.hblks = now.huge_blocks;
@@ -139,11 +139,11 @@ void write_option(const strata::OptionRow& row, strata::JsonWriter& json) noexce
 
 extern "C" {
 
-void strata_stats_print() noexcept { strata::print_statistics(); }
+void strata_stats_print() noexcept { strata::print_statistics(strata::g_malloc); }
 
 std::size_t strata_stats_json(char* buffer, std::size_t size) noexcept {
   strata::Statistics now;
-  strata::collect_statistics(now);
+  strata::collect_statistics(strata::g_malloc, now);
   strata::BufferSink sink(buffer, size);
   strata::write_statistics_json(now, sink);
   return sink.length();
@@ -179,7 +179,7 @@ STRATA_API Mallinfo<int> mallinfo() noexcept {
 STRATA_API int malloc_info(int options, std::FILE* stream) noexcept {
   if (options != 0) return strata::os::error_invalid();
   strata::Statistics now;
-  strata::collect_statistics(now);
+  strata::collect_statistics(strata::g_malloc, now);
   StreamSink sink(stream);
   write_malloc_info(now, sink);
   return sink.has_failed() ? -1 : 0;
@@ -188,7 +188,7 @@ STRATA_API int malloc_info(int options, std::FILE* stream) noexcept {
 /// To standard error, as glibc's, whatever STRATA_STATS_FILE says.
 STRATA_API void malloc_stats() noexcept {
   strata::Statistics now;
-  strata::collect_statistics(now);
+  strata::collect_statistics(strata::g_malloc, now);
   strata::FileSink sink("");
   strata::write_statistics(now, sink);
 }

@@ -9,7 +9,6 @@
 
 #include "base/fatal.h"
 #include "malloc/process.h"
-#include "override/start.h"
 
 /// Weak, so that a program that is linked with the archive may define any of them itself.
 #define STRATA_OPERATOR __attribute__((weak, visibility("default")))
@@ -30,8 +29,6 @@ asm(".weak __cxa_end_catch");
 asm(".weak _Unwind_Resume");
 
 namespace {
-
-[[gnu::used]] void (*const g_start)() noexcept = strata::start_before_the_program;
 
 /// The rest of operator new when memory is out: the program's handler, again and again, until it
 /// has made room, has thrown, or is gone.

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <strata/bitmap_pool_view.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <string>
+
+#include "contenders/needs.h"
+#include "harness/own_memory.h"
+
+namespace strata::cell {
+
+/// BitmapPool in memory of its own, with the blocks that the load needs and some to spare: a search
+/// beside others may find each block taken at some instant (docs/bitmap-pool.md).
+class BitmapPoolMemory {
+ public:
+  static constexpr const char* kName = "bitmap-pool";
+  static constexpr const char* kSentence = "strata::BitmapPool: lock-free blocks of one size";
+
+  static std::optional<std::string> why_unfit(const Needs& needs) {
+    if (needs.smallest_bytes == needs.largest_bytes) return std::nullopt;
+    return "has blocks of one size";
+  }
+
+  explicit BitmapPoolMemory(const Needs& needs)
+      : shape_{.block_bytes = needs.largest_bytes,
+               .capacity = needs.live_blocks + headroom(needs),
+               .min_leaves = std::max<std::size_t>(8, static_cast<std::size_t>(needs.threads))},
+        memory_(BitmapPoolView<>::required_bytes(shape_)),
+        pool_(BitmapPoolView<>::try_create_in_zeroed(memory_.data(), memory_.size(), shape_)) {}
+
+  void* allocate(std::size_t) noexcept { return pool_.allocate(); }
+  void deallocate(void* p, std::size_t) noexcept { pool_.deallocate(p); }
+
+ private:
+  static std::size_t headroom(const Needs& needs) {
+    constexpr std::size_t kForEachThread = 64;  // a word of the bitmap
+    return needs.threads > 1 ? kForEachThread * static_cast<std::size_t>(needs.threads) : 0;
+  }
+
+  BitmapPoolShape shape_;
+  OwnMemory<std::byte> memory_;
+  BitmapPoolView<> pool_;
+};
+
+}  // namespace strata::cell

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <strata/coalescing_heap.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "contenders/needs.h"
+
+namespace strata::cell {
+
+/// CoalescingHeap in a region of its own, twice what the load keeps alive.
+class CoalescingHeapMemory {
+ public:
+  static constexpr const char* kName = "coalescing-heap";
+  static constexpr const char* kSentence =
+      "strata::CoalescingHeap: any size in one region, for one thread";
+
+  static std::optional<std::string> why_unfit(const Needs& needs) {
+    if (needs.threads > 1) return "serves one thread";
+    return std::nullopt;
+  }
+
+  explicit CoalescingHeapMemory(const Needs& needs) : heap_(region_bytes(needs)) {}
+
+  void* allocate(std::size_t bytes) noexcept { return heap_.allocate(bytes); }
+  void deallocate(void* p, std::size_t) noexcept { heap_.deallocate(p); }
+  void* reallocate(void* p, std::size_t, std::size_t bytes) noexcept {
+    return heap_.reallocate(p, bytes);
+  }
+
+ private:
+  static std::size_t region_bytes(const Needs& needs) {
+    std::size_t tags = needs.live_blocks * CoalescingHeap::kMinBlockBytes;
+    return std::min(2 * (needs.bytes() + tags) + (1 << 20), CoalescingHeap::kMaxRegionBytes);
+  }
+
+  CoalescingHeap heap_;
+};
+
+}  // namespace strata::cell

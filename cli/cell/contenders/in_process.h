@@ -1,0 +1,75 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "contenders/bitmap_pool_memory.h"
+#include "contenders/block_allocator_memory.h"
+#include "contenders/boost_memory.h"
+#include "contenders/coalescing_heap_memory.h"
+#include "contenders/malloc_memory.h"
+#include "contenders/needs.h"
+#include "contenders/object_pool_memory.h"
+#include "contenders/page_arena_memory.h"
+#include "contenders/pmr_memory.h"
+#include "contenders/size_class_memory.h"
+#include "contenders/thread_heaps_memory.h"
+#include "harness/cell.h"
+#include "harness/scenario.h"
+
+/// \file  The contenders that live in the measured process. A new one is a header beside this one
+/// and its name in one of the two lists.
+
+namespace strata::cell {
+
+template <typename... Memories>
+struct MemoryList {};
+
+/// Blocks of one size.
+using BlockMemories = MemoryList<BitmapPoolMemory, BlockAllocatorMemory, ObjectPoolMemory,
+                                 PageArenaMemory, BoostPoolMemory, BoostLockfreeMemory>;
+/// Any size.
+using HeapMemories =
+    MemoryList<SizeClassMemory, CoalescingHeapMemory, ThreadHeapsMemory<false>,
+               ThreadHeapsMemory<true>, PmrMemory<std::pmr::unsynchronized_pool_resource>,
+               PmrMemory<std::pmr::synchronized_pool_resource>>;
+
+namespace detail {
+
+template <typename Memory, typename Load>
+bool run_if_named(const std::string& name, const Needs& needs, Load& load) {
+  if (name != Memory::kName) return false;
+  if (std::optional<std::string> why = Memory::why_unfit(needs)) report_unfit(*why);
+  Memory memory(needs);
+  load(memory);
+  return true;
+}
+
+template <typename Load, typename... Memories>
+bool run_one_of(MemoryList<Memories...>, const std::string& name, const Needs& needs, Load& load) {
+  return (run_if_named<Memories>(name, needs, load) || ...);
+}
+
+}  // namespace detail
+
+/// Calls load(memory) with the contender of this cell. The load is compiled for each that fits, so
+/// that each is called as its users call it: inlined where it is a header, through the PLT where it
+/// is a library.
+template <Fits kFits, typename Load>
+void with_contender(const Cell& cell, const Needs& needs, Load load) {
+  if (cell.contender().empty()) {
+    MallocMemory memory;
+    return load(memory);
+  }
+  if constexpr (kFits == Fits::kBlocks || kFits == Fits::kAll) {
+    if (detail::run_one_of(BlockMemories(), cell.contender(), needs, load)) return;
+  }
+  if constexpr (kFits == Fits::kHeaps || kFits == Fits::kAll) {
+    if (detail::run_one_of(HeapMemories(), cell.contender(), needs, load)) return;
+  }
+  report_unfit("is none of the contenders of this scenario");
+}
+
+}  // namespace strata::cell

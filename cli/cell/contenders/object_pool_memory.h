@@ -1,0 +1,43 @@
+#pragma once
+
+#include <strata/object_pool.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "contenders/needs.h"
+
+namespace strata::cell {
+
+/// ObjectPool of 64-byte objects whose constructor does nothing, so that it is the pool that is
+/// measured; as many slots as the load needs, from the malloc of the process.
+class ObjectPoolMemory {
+ public:
+  static constexpr const char* kName = "object-pool";
+  static constexpr const char* kSentence =
+      "strata::ObjectPool: typed objects of 64 bytes, for one thread";
+
+  static std::optional<std::string> why_unfit(const Needs& needs) {
+    if (needs.smallest_bytes != sizeof(Object) || needs.largest_bytes != sizeof(Object)) {
+      return "has objects of 64 bytes";
+    }
+    if (needs.threads > 1) return "serves one thread";
+    return std::nullopt;
+  }
+
+  explicit ObjectPoolMemory(const Needs& needs) : pool_(needs.live_blocks) {}
+
+  void* allocate(std::size_t) noexcept { return pool_.create(); }
+  void deallocate(void* p, std::size_t) noexcept { pool_.destroy(static_cast<Object*>(p)); }
+
+ private:
+  struct alignas(16) Object {
+    Object() noexcept {}  // NOLINT: the bytes stay as they are
+    std::byte bytes[64];
+  };
+
+  ObjectPool<Object, Checks::kAlways, FreeSlots::kUntouched> pool_;
+};
+
+}  // namespace strata::cell

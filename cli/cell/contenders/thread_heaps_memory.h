@@ -1,0 +1,45 @@
+#pragma once
+
+#include <strata/thread_heaps.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "contenders/needs.h"
+
+namespace strata::cell {
+
+/// ThreadHeaps without a budget, as it comes, with and without its background reclaimer.
+template <bool kReclaims>
+class ThreadHeapsMemory {
+ public:
+  static constexpr const char* kName = kReclaims ? "reclaiming-heaps" : "thread-heaps";
+  static constexpr const char* kSentence =
+      kReclaims ? "strata::ThreadHeaps that return idle memory to the kernel"
+                : "strata::ThreadHeaps: a coalescing heap for each thread";
+
+  static std::optional<std::string> why_unfit(const Needs&) { return std::nullopt; }
+
+  explicit ThreadHeapsMemory(const Needs& needs) : heaps_(options(needs)) {}
+
+  void* allocate(std::size_t bytes) noexcept { return heaps_.allocate(bytes); }
+  void deallocate(void* p, std::size_t) noexcept { heaps_.deallocate(p); }
+  void* reallocate(void* p, std::size_t, std::size_t bytes) noexcept {
+    return heaps_.reallocate(p, bytes);
+  }
+
+ private:
+  static ThreadHeaps::Options options(const Needs& needs) {
+    ThreadHeaps::Options options;
+    options.reclaims = kReclaims;
+    // No request may be larger than an arena.
+    options.arena_bytes = std::max(options.arena_bytes, 2 * needs.largest_bytes);
+    return options;
+  }
+
+  ThreadHeaps heaps_;
+};
+
+}  // namespace strata::cell

@@ -1,0 +1,152 @@
+#pragma once
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <barrier>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "harness/cell.h"
+#include "harness/probe.h"
+
+namespace strata::cell {
+
+/// What the threads of run_batches() measured, each on its own.
+struct BatchTimes {
+  double first_s = 0;  ///< the first batch of the process: cold code, fresh pages
+  std::uint64_t first_ops = 0;
+  std::uint64_t first_faults = 0;
+  double counted_s = 0;  ///< of the batches that count
+  double counted_cpu_s = 0;
+  std::uint64_t counted_ops = 0;
+  std::uint64_t timed_ops = 0;  ///< of the batches whose operations were timed one by one
+  std::uint64_t steady_faults = 0;
+  double steady_from_s = 0;  ///< of CLOCK_MONOTONIC: of all batches behind the warm-up
+  double steady_until_s = 0;
+};
+
+namespace detail {
+
+/// Of --seconds; a warm-up of slow batches must leave time to measure.
+inline constexpr double kWarmupShare = 0.25;
+
+inline std::uint64_t faults_of_thread() noexcept {
+  rusage usage{};
+  ::getrusage(RUSAGE_THREAD, &usage);
+  return static_cast<std::uint64_t>(usage.ru_minflt + usage.ru_majflt);
+}
+
+inline std::uint64_t faults_of(const Worker& worker) noexcept {
+  return faults_of_thread() + worker.faults_elsewhere;
+}
+
+/// The batches of one thread between begin_load() and end_load().
+template <typename Lane>
+BatchTimes run_lane(const Cell& cell, Worker& worker, Lane& lane) {
+  Probe<Depth::kPlain> plain(worker);
+  Probe<Depth::kTimed> timed(worker);
+  Probe<Depth::kVerified> verified(worker);
+  BatchTimes times;
+  std::uint64_t faults = faults_of(worker);
+  double started = now_s();
+  times.first_ops = lane.batch(plain);
+  times.first_s = now_s() - started;
+  times.first_faults = faults_of(worker) - faults;
+
+  lane.batch(verified);
+  for (int i = 0; i < cell.warmup() && !cell.is_over(kWarmupShare); ++i) lane.batch(plain);
+
+  // Each thread does its part of --ops. The share of timed batches is the share of timed
+  // operations, whatever a batch is; they are the first to come, so that a short load has one.
+  const auto threads = static_cast<std::uint64_t>(cell.threads());
+  const std::uint64_t budget = (cell.ops() + threads - 1) / threads;
+  double owed = cell.sample_rate() > 0 ? 1 : 0;
+  faults = faults_of(worker);
+  times.steady_from_s = now_s();
+  for (bool is_done = false; !is_done;) {
+    if (owed >= 1) {
+      times.timed_ops += lane.batch(timed);
+      owed -= 1;
+    }
+    if (cell.sample_rate() < 1) {
+      double cpu_before = thread_cpu_s();
+      double before = now_s();
+      std::uint64_t ops = lane.batch(plain);
+      times.counted_s += now_s() - before;
+      times.counted_cpu_s += thread_cpu_s() - cpu_before;
+      times.counted_ops += ops;
+      owed += cell.sample_rate() / (1 - cell.sample_rate());
+    } else {
+      owed = 1;
+    }
+    is_done = cell.is_over() || (budget > 0 && times.counted_ops + times.timed_ops >= budget);
+  }
+  times.steady_until_s = now_s();
+  times.steady_faults = faults_of(worker) - faults;
+  return times;
+}
+
+}  // namespace detail
+
+/// Adds up what the threads measured, as metrics: ns_per_op, ops_per_s, first_ns_per_op, faults.
+///
+/// Up to one thread per core the rates of the threads add up, each over its own plain batches. More
+/// threads take turns, and most of a turn's batches never see another's time: there the rate is
+/// that of all batches over the time that all of them took, timed ones included.
+void report_batches(Cell& cell, const std::vector<BatchTimes>& lanes);
+
+/// Runs a load that repeats itself, from begin_load() to finish(). Every thread has a lane, which
+/// make_lane(worker) draws, in that thread, before the clock starts:
+///
+///   struct Lane {
+///     template <class Probe> std::uint64_t batch(Probe& probe);  // some operations; how many
+///     template <class Probe> void drain(Probe& probe);           // frees all that it still holds
+///   };
+///
+/// A batch takes about a millisecond (it is timed as a whole) and may leave blocks for the next. In
+/// this order: the first batch, told apart as the cold one; one that writes and checks every byte;
+/// --warmup more, for a quarter of the seconds at most; then plain batches, which the throughput is
+/// taken from, and between them, by --sample-rate, such whose operations are timed one by one.
+///
+/// "Operation" is the scenario's own word. A drain of one thread runs beside those of the others.
+/// tell_more() may add metrics of the scenario's own, when all threads are done.
+template <typename MakeLane, typename TellMore>
+void run_batches(Cell& cell, MakeLane make_lane, TellMore tell_more) {
+  const auto count = static_cast<std::size_t>(cell.threads());
+  std::vector<BatchTimes> times(count);
+  if (count == 1) {  // no other thread at all: what single-threaded programs have
+    auto lane = make_lane(cell.worker(0));
+    cell.begin_load();
+    times[0] = detail::run_lane(cell, cell.worker(0), lane);
+    cell.end_load();
+    Probe<Depth::kPlain> probe(cell.worker(0));
+    lane.drain(probe);
+  } else {
+    bool has_begun = false;
+    auto between = [&]() noexcept {
+      has_begun ? cell.end_load() : cell.begin_load();
+      has_begun = true;
+    };
+    std::barrier<decltype(between)> gate(cell.threads(), between);
+    cell.run_threads(cell.threads(), [&](Worker& worker) {
+      auto lane = make_lane(worker);
+      gate.arrive_and_wait();
+      times[static_cast<std::size_t>(worker.thread)] = detail::run_lane(cell, worker, lane);
+      gate.arrive_and_wait();
+      Probe<Depth::kPlain> probe(worker);
+      lane.drain(probe);
+    });
+  }
+  report_batches(cell, times);
+  tell_more();
+  cell.finish();
+}
+template <typename MakeLane>
+void run_batches(Cell& cell, MakeLane make_lane) {
+  run_batches(cell, make_lane, [] {});
+}
+
+}  // namespace strata::cell

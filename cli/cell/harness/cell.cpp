@@ -1,0 +1,204 @@
+#include "harness/cell.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+
+#include "harness/batches.h"
+#include "harness/report.h"
+
+namespace strata::cell {
+namespace {
+
+/// Where report_…() write, from whichever thread; set before any thread runs.
+int report_fd = STDOUT_FILENO;
+
+Board* map_board(int fd) {
+  if (fd < 0) return nullptr;
+  void* page = ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (page == MAP_FAILED) throw std::runtime_error("the board cannot be mapped");
+  return static_cast<Board*>(page);
+}
+
+/// The numbers that tell one thread's draws from another's.
+std::uint64_t mixed(std::uint64_t seed, std::uint64_t thread) {
+  std::uint64_t x = seed + (thread + 1) * 0x9e3779b97f4a7c15;  // splitmix64
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+[[noreturn]] void end_with(const char* word, const char* sentence) noexcept {
+  {
+    Report report(report_fd);
+    report.line("%s %s", word, sentence);
+    report.line("end");
+  }
+  ::_exit(0);  // no destructor: the memory may be in any state
+}
+
+}  // namespace
+
+void report_corruption(const Block& block) noexcept {
+  char sentence[96];
+  std::snprintf(sentence, sizeof sentence, "a block of %u bytes changed while it was in use",
+                static_cast<unsigned>(block.bytes));
+  end_with("broken", sentence);
+}
+
+void report_wrong_work(const std::string& sentence) { end_with("wrong", sentence.c_str()); }
+
+void report_unfit(const std::string& sentence) { end_with("unfit", sentence.c_str()); }
+
+Cell::Cell(CellPlan plan) : plan_(std::move(plan)), board_(map_board(plan_.board_fd)) {
+  report_fd = plan_.report_fd;
+  if (board_ != nullptr) board_->process.store(::getpid(), std::memory_order_relaxed);
+  Stopwatch::calibrate();
+  worker(0);
+}
+
+const std::string& Cell::text(const std::string& option) const {
+  auto found = plan_.options.find(option);
+  if (found == plan_.options.end()) {
+    throw std::logic_error("the scenario declares no option --" + option);
+  }
+  return found->second;
+}
+
+std::uint64_t Cell::count(const std::string& option) const { return std::stoull(text(option)); }
+
+double Cell::real(const std::string& option) const { return std::stod(text(option)); }
+
+bool Cell::flag(const std::string& option) const { return text(option) == "yes"; }
+
+LatencyKind Cell::add_latency(const std::string& name) {
+  if (latency_names_.size() == kMaxLatencies) throw std::logic_error("too many latencies");
+  latency_names_.push_back(name);
+  return latency_names_.size() - 1;
+}
+
+Worker& Cell::worker(int thread) {
+  while (workers_.size() <= static_cast<std::size_t>(thread)) {
+    Worker& added = workers_.emplace_back();
+    added.thread = static_cast<int>(workers_.size()) - 1;
+    added.seed = mixed(plan_.seed, static_cast<std::uint64_t>(added.thread));
+  }
+  return workers_[static_cast<std::size_t>(thread)];
+}
+
+void Cell::rest(Phase phase) {
+  if (board_ == nullptr) return;
+  board_->phase.store(phase, std::memory_order_release);
+  while (board_->seen.load(std::memory_order_acquire) != phase) {
+    timespec nap{0, 200'000};
+    ::nanosleep(&nap, nullptr);
+  }
+}
+
+void Cell::begin_load() {
+  rest(Phase::kReady);
+  if (board_ != nullptr) board_->phase.store(Phase::kLoad, std::memory_order_release);
+  began_s_ = now_s();
+}
+
+void Cell::end_load() {
+  rest(Phase::kLoaded);
+  if (board_ != nullptr) board_->phase.store(Phase::kFreeing, std::memory_order_release);
+}
+
+void Cell::finish() {
+  rest(Phase::kAfter);
+  if (board_ != nullptr) board_->phase.store(Phase::kReporting, std::memory_order_release);
+  report();
+}
+
+void Cell::metric(const char* name, double value) {
+  if (metrics_count_ == kMaxMetrics) throw std::logic_error("too many metrics");
+  metrics_[metrics_count_++] = {name, value};
+}
+
+void Cell::report() {
+  std::uint64_t allocations = 0;
+  std::uint64_t frees = 0;
+  std::uint64_t failed = 0;
+  for (const Worker& worker : workers_) {
+    allocations += worker.allocations;
+    frees += worker.frees;
+    failed += worker.failed_allocations;
+  }
+  if (allocations != frees) {
+    report_wrong_work(std::to_string(allocations) + " blocks were allocated and " +
+                      std::to_string(frees) + " freed");
+  }
+  Report report(plan_.report_fd);
+  for (std::size_t i = 0; i < metrics_count_; ++i) {
+    report.line("metric %s %.9g", metrics_[i].first, metrics_[i].second);
+  }
+  report.line("served %llu %llu %llu", static_cast<unsigned long long>(allocations),
+              static_cast<unsigned long long>(frees), static_cast<unsigned long long>(failed));
+  report.line("timer_cost_ns %.3f", Stopwatch::cost_ns());
+  for (std::size_t kind = 0; kind < latency_names_.size(); ++kind) {
+    OwnMemory<std::uint64_t> buckets(cli::LogBuckets::kCount);
+    Latencies sum;
+    for (Worker& worker : workers_) {
+      Latencies& part = worker.latencies[kind];
+      for (std::size_t i = 0; i < part.buckets.size(); ++i) buckets[i] += part.buckets[i];
+      sum.count += part.count;
+      sum.sum_ps += part.sum_ps;
+      sum.max_ps = std::max(sum.max_ps, part.max_ps);
+    }
+    if (sum.count == 0) continue;
+    report.line("latency %s %llu %llu %llu", latency_names_[kind].c_str(),
+                static_cast<unsigned long long>(sum.count),
+                static_cast<unsigned long long>(sum.sum_ps),
+                static_cast<unsigned long long>(sum.max_ps));
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      if (buckets[i] == 0) continue;
+      report.line("bucket %zu %llu", i, static_cast<unsigned long long>(buckets[i]));
+    }
+  }
+  report.line("end");
+}
+
+void report_batches(Cell& cell, const std::vector<BatchTimes>& lanes) {
+  double rate = 0;
+  double first_s = 0;
+  BatchTimes sum;
+  sum.steady_from_s = lanes.front().steady_from_s;
+  for (const BatchTimes& lane : lanes) {
+    if (lane.counted_s > 0) rate += static_cast<double>(lane.counted_ops) / lane.counted_s;
+    first_s += lane.first_s;
+    sum.first_ops += lane.first_ops;
+    sum.first_faults += lane.first_faults;
+    sum.counted_ops += lane.counted_ops;
+    sum.counted_cpu_s += lane.counted_cpu_s;
+    sum.timed_ops += lane.timed_ops;
+    sum.steady_faults += lane.steady_faults;
+    sum.steady_from_s = std::min(sum.steady_from_s, lane.steady_from_s);
+    sum.steady_until_s = std::max(sum.steady_until_s, lane.steady_until_s);
+  }
+  if (lanes.size() > std::thread::hardware_concurrency()) {
+    rate = static_cast<double>(sum.counted_ops + sum.timed_ops) /
+           (sum.steady_until_s - sum.steady_from_s);
+  }
+  if (rate > 0) {
+    cell.metric("ns_per_op", 1e9 * static_cast<double>(lanes.size()) / rate);
+    cell.metric("ops_per_s", rate);
+  }
+  if (sum.counted_ops > 0) {
+    cell.metric("cpu_ns_per_op", 1e9 * sum.counted_cpu_s / static_cast<double>(sum.counted_ops));
+  }
+  if (sum.first_ops > 0) {
+    cell.metric("first_ns_per_op", 1e9 * first_s / static_cast<double>(sum.first_ops));
+  }
+  cell.metric("first_faults", static_cast<double>(sum.first_faults));
+  cell.metric("steady_faults", static_cast<double>(sum.steady_faults));
+  cell.metric("ops", static_cast<double>(sum.counted_ops + sum.timed_ops));
+}
+
+}  // namespace strata::cell

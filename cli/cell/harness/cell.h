@@ -1,0 +1,130 @@
+#pragma once
+
+#include <array>
+#include <barrier>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "harness/cell_plan.h"
+#include "harness/stopwatch.h"
+#include "harness/worker.h"
+#include "shared/board.h"
+
+namespace strata::cell {
+
+/// The most numbers that a scenario tells of a run.
+inline constexpr std::size_t kMaxMetrics = 32;
+
+/// The cell of the matrix that this process is: one scenario under one contender with one value for
+/// every option. A scenario asks it what to do and tells it what came out.
+///
+/// In the order of a process's life:
+///
+///   read options, draw the operations     nothing is counted yet
+///   begin_load()                          rests until the process was looked at from outside
+///   the load
+///   end_load()                            rests; the blocks of the load still live
+///   free everything, check
+///   finish()                              rests for the settle time; then the report
+///
+/// run_batches() (harness/batches.h) does all of this for a load that repeats itself.
+class Cell {
+ public:
+  explicit Cell(CellPlan plan);
+  Cell(const Cell&) = delete;
+  Cell& operator=(const Cell&) = delete;
+
+  /// Runs the scenario.
+  void run() { plan_.scenario->run(*this); }
+
+  // What every scenario takes.
+  int threads() const noexcept { return plan_.threads; }
+  /// When a load ends; 0: never, --ops decides.
+  double seconds() const noexcept { return plan_.seconds; }
+  /// Operations of all threads together after which a load ends; 0: none, --seconds decides.
+  std::uint64_t ops() const noexcept { return plan_.ops; }
+  /// Batches of each thread that are run and not counted.
+  int warmup() const noexcept { return plan_.warmup; }
+  std::uint64_t seed() const noexcept { return plan_.seed; }
+  /// The share of the operations that is timed one by one, 0 to 1.
+  double sample_rate() const noexcept { return plan_.sample_rate; }
+  /// The contender in this process; empty if it is the malloc.
+  const std::string& contender() const noexcept { return plan_.contender; }
+
+  // What only this scenario takes, as declared; asking for another is std::logic_error.
+  std::uint64_t count(const std::string& option) const;
+  double real(const std::string& option) const;
+  bool flag(const std::string& option) const;
+  const std::string& text(const std::string& option) const;
+
+  /// A kind of operation whose latency is told, beside kAlloc and kFree; before any thread runs.
+  LatencyKind add_latency(const std::string& name);
+
+  /// Runs body(worker) on `count` threads, which start together, and waits for them; one is the
+  /// caller, because a process with a single thread is what some allocators are fastest in. An
+  /// exception in a body ends the process with its sentence.
+  template <typename Body>
+  void run_threads(int count, Body body) {
+    if (count == 1) return body(worker(0));
+    worker(count - 1);
+    std::barrier gate(count);
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < count; ++i) {
+      threads.emplace_back([&gate, &body, &mine = worker(i)] {
+        gate.arrive_and_wait();
+        body(mine);
+      });
+    }
+  }
+
+  /// Of thread 0 to the largest number of threads so far. Scenarios without threads use worker(0).
+  Worker& worker(int thread);
+
+  /// Rests until the process was looked at; then the seconds run.
+  void begin_load();
+  /// True once the seconds, or this share of them, have passed; never true in a load that --ops
+  /// alone bounds.
+  /// \threads  Any.
+  /// \cost     Reads the clock: ask once for many operations.
+  bool is_over(double share = 1) const noexcept {
+    return plan_.seconds > 0 && now_s() >= began_s_ + share * plan_.seconds;
+  }
+  /// Rests, while the load's blocks still live.
+  void end_load();
+  /// Rests for the settle time, then reports. What was allocated through probes must have been
+  /// freed through probes.
+  void finish();
+
+  /// A number of this run; its name, a literal, ends in its unit (docs/results.md). Asks the
+  /// contender, which may be one that refuses, for nothing.
+  /// \errors  std::logic_error if there are more than kMaxMetrics.
+  void metric(const char* name, double value);
+
+ private:
+  void rest(Phase phase);
+  void report();
+
+  CellPlan plan_;
+  Board* board_ = nullptr;  // nullptr: nobody looks
+  std::vector<std::string> latency_names_ = {"alloc", "free"};
+  std::deque<Worker> workers_;
+  std::array<std::pair<const char*, double>, kMaxMetrics> metrics_{};
+  std::size_t metrics_count_ = 0;
+  double began_s_ = 0;
+};
+
+/// The scenario's own sums do not come out (sent + dropped is not what was produced): nothing of
+/// this run counts. Ends the process.
+/// \threads  Any.
+[[noreturn]] void report_wrong_work(const std::string& sentence);
+
+/// The contender cannot do what these options ask, as in "has blocks of one size": the cell is left
+/// out, which is no failure. Before begin_load().
+[[noreturn]] void report_unfit(const std::string& sentence);
+
+}  // namespace strata::cell

@@ -1,0 +1,160 @@
+#include <atomic>
+#include <thread>
+
+#include "scenarios/run_lanes.h"
+#include "shared/sizes.h"
+
+/// \file  Each thread only allocates; what it allocates goes through a ring to a thread of its own
+/// that only frees. Nothing comes back by itself: an allocator either carries freed memory from
+/// one thread to the other or grows until the end.
+/// \source  C. Lever, D. Boreham, "malloc() Performance in a Multithreaded Linux Environment",
+///          2000; its second half is known as xmalloc-test.
+
+namespace strata::cell {
+namespace {
+
+constexpr Fits kFits = Fits::kAll;
+constexpr std::uint64_t kBatchOps = 20'000;
+constexpr std::size_t kDrawn = std::size_t{1} << 16;
+/// Blocks under way. Few against a batch, so that producer and consumer keep step inside it.
+constexpr std::size_t kRing = 1024;
+
+/// One producer, one consumer; neither writes the other's index, and each reads the other's only
+/// when what it knows of it is used up. A block that is false is a word to the consumer: the depth
+/// of what follows, or that nothing does.
+class Channel {
+ public:
+  Channel() : ring_(kRing) { ring_.touch(); }
+
+  void send(const Block& block) noexcept {
+    const std::size_t at = written_.load(std::memory_order_relaxed);  // nobody else writes it
+    // Acquires the consumer's last look at the place.
+    while (at - read_seen_ == kRing) {
+      read_seen_ = read_.load(std::memory_order_acquire);
+      if (at - read_seen_ == kRing) std::this_thread::yield();
+    }
+    ring_[at % kRing] = block;
+    written_.store(at + 1, std::memory_order_release);  // the block and what is written in it
+  }
+
+  Block receive() noexcept {
+    const std::size_t at = read_.load(std::memory_order_relaxed);  // nobody else writes it
+    while (at == written_seen_) {
+      written_seen_ = written_.load(std::memory_order_acquire);  // of send()
+      if (at == written_seen_) std::this_thread::yield();
+    }
+    const Block block = ring_[at % kRing];
+    read_.store(at + 1, std::memory_order_release);  // the place may be used again
+    return block;
+  }
+
+ private:
+  OwnMemory<Block> ring_;
+  alignas(64) std::atomic<std::size_t> written_{0};
+  std::size_t read_seen_ = 0;  // the producer's
+  alignas(64) std::atomic<std::size_t> read_{0};
+  std::size_t written_seen_ = 0;  // the consumer's
+};
+
+constexpr std::uint32_t kStop = 1000;  // beside the values of Depth
+
+/// Frees what arrives until the channel says what comes next.
+/// \returns  That word.
+template <Depth kDepth, typename Memory>
+std::uint32_t consume(Channel& channel, Memory& memory, Worker& worker) {
+  Probe<kDepth> probe(worker);
+  for (;;) {
+    Block block = channel.receive();
+    if (!block) return block.stamp;
+    probe.deallocate(memory, block);
+  }
+}
+
+template <typename Memory>
+void consume_all(Channel& channel, Memory& memory, Worker& worker) {
+  auto word = static_cast<std::uint32_t>(Depth::kPlain);
+  while (word != kStop) {
+    switch (static_cast<Depth>(word)) {
+      case Depth::kPlain:
+        word = consume<Depth::kPlain>(channel, memory, worker);
+        break;
+      case Depth::kTimed:
+        word = consume<Depth::kTimed>(channel, memory, worker);
+        break;
+      case Depth::kVerified:
+        word = consume<Depth::kVerified>(channel, memory, worker);
+        break;
+    }
+  }
+}
+
+/// An operation is a block allocated and sent; the ring is short, so the consumer's free is part of
+/// its time.
+template <typename Memory>
+class Lane {
+ public:
+  Lane(Memory& memory, const Worker& worker, Worker& consumer, Sizes sizes)
+      : memory_(memory), sizes_(kDrawn) {
+    std::mt19937_64 random(worker.seed);
+    for (std::uint32_t& size : sizes_) size = sizes.draw(random);
+    consumer_ = std::thread([this, &consumer] { consume_all(channel_, memory_, consumer); });
+  }
+
+  template <typename Probe>
+  std::uint64_t batch(Probe& probe) {
+    say(static_cast<std::uint32_t>(Probe::kLevel));
+    for (std::uint64_t i = 0; i < kBatchOps; ++i) {
+      const Block block = probe.allocate(memory_, sizes_[next_++ % kDrawn]);
+      if (block) channel_.send(block);
+    }
+    return kBatchOps;
+  }
+
+  template <typename Probe>
+  void drain(Probe&) {
+    say(kStop);
+    consumer_.join();
+  }
+
+ private:
+  void say(std::uint32_t word) noexcept { channel_.send({nullptr, 0, word}); }
+
+  Memory& memory_;
+  OwnMemory<std::uint32_t> sizes_;
+  Channel channel_;
+  std::thread consumer_;
+  std::size_t next_ = 0;
+};
+
+void handover(Cell& cell) {
+  const Sizes sizes(cell.text("size-dist"), cell.count("size"));
+  const int producers = cell.threads();
+  Needs needs;
+  needs.smallest_bytes = sizes.smallest();
+  needs.largest_bytes = sizes.largest();
+  needs.threads = 2 * producers;
+  // In the ring, and one in the hands of each.
+  needs.live_blocks = (kRing + 2) * static_cast<std::size_t>(producers);
+  needs.expect_mean(sizes.mean());
+  cell.worker(2 * producers - 1);  // consumers come behind the producers; made before any thread
+  run_lanes<kFits>(cell, needs, [&](auto& memory, Worker& worker) {
+    return Lane(memory, worker, cell.worker(producers + worker.thread), sizes);
+  });
+}
+
+const Registration kHandover({
+    .name = "handover",
+    .purpose = "one thread only allocates, another only frees; --threads counts such pairs",
+    .origin = "Lever and Boreham's producer and consumer (xmalloc-test)",
+    .fits = kFits,
+    .options =
+        {
+            Option::count("size", 64, 1, 1 << 20, "bytes", "of a block, or what scales the others"),
+            Option::choice_or_file("size-dist", "fixed", {"fixed", "mixed", "pareto"},
+                                   "how sizes are drawn; or a FILE of lines bytes,weight"),
+        },
+    .run = handover,
+});
+
+}  // namespace
+}  // namespace strata::cell

@@ -1,0 +1,95 @@
+#include <vector>
+
+#include "contenders/in_process.h"
+#include "harness/batches.h"
+
+/// \file  Threads that each write into a small object of their own. If two of the objects share a
+/// cache line, the line travels between the cores at every write: an allocator that deals the
+/// pieces of a line to different threads makes them slow without ever being called.
+///
+///   passive  the first objects come from one thread, side by side; each thread frees the one it
+///            was given and allocates its next: is the line passed on to many threads for ever?
+///   active   every thread allocates its own from the start
+///
+/// Without sharing, nanoseconds per operation do not grow with the threads, up to the cores.
+/// \source  E. Berger, K. McKinley, R. Blumofe, P. Wilson, "Hoard: A Scalable Memory Allocator for
+///          Multithreaded Applications" (2000): cache-scratch and cache-thrash.
+
+namespace strata::cell {
+namespace {
+
+constexpr Fits kFits = Fits::kAll;
+/// Writes, not objects, make a batch last about a millisecond.
+constexpr std::uint64_t kBatchWrites = 1'000'000;
+
+/// An operation is an object allocated, written as often as asked, and freed.
+template <typename Memory>
+class Lane {
+ public:
+  Lane(Memory& memory, Block given, std::size_t bytes, std::uint64_t writes)
+      : memory_(memory), object_(given), bytes_(bytes), writes_(writes) {}
+
+  template <typename Probe>
+  std::uint64_t batch(Probe& probe) {
+    const std::uint64_t objects = kBatchWrites / writes_ + 1;
+    for (std::uint64_t i = 0; i < objects; ++i) {
+      probe.deallocate(memory_, object_);
+      object_ = probe.allocate(memory_, bytes_);
+      if (object_) write(*object_.address);
+    }
+    return objects;
+  }
+
+  template <typename Probe>
+  void drain(Probe& probe) {
+    probe.deallocate(memory_, object_);
+  }
+
+ private:
+  /// What is there is written again, so that the stamp stays and another owner's still shows.
+  void write(volatile std::byte& byte) const noexcept {
+    for (std::uint64_t i = 0; i < writes_; ++i) byte = byte;
+  }
+
+  Memory& memory_;
+  Block object_;
+  std::size_t bytes_;
+  std::uint64_t writes_;
+};
+
+void scratch(Cell& cell) {
+  const std::size_t bytes = cell.count("size");
+  const std::uint64_t writes = cell.count("writes");
+  Needs needs;
+  needs.smallest_bytes = needs.largest_bytes = bytes;
+  needs.threads = cell.threads();
+  needs.live_blocks = static_cast<std::size_t>(cell.threads());
+  with_contender<kFits>(cell, needs, [&](auto& memory) {
+    std::vector<Block> given(needs.live_blocks);
+    if (cell.text("mode") == "passive") {
+      Probe<Depth::kPlain> probe(cell.worker(0));
+      for (Block& block : given) block = probe.allocate(memory, bytes);
+    }
+    run_batches(cell, [&](Worker& worker) {
+      return Lane(memory, given[static_cast<std::size_t>(worker.thread)], bytes, writes);
+    });
+  });
+}
+
+const Registration kScratch({
+    .name = "scratch",
+    .purpose = "do objects of different threads share cache lines? Try --threads 1,2",
+    .origin = "Hoard's cache-scratch and cache-thrash",
+    .fits = kFits,
+    .options =
+        {
+            Option::choice("mode", "passive", {"passive", "active"},
+                           "the first objects come from one thread, or from each its own"),
+            Option::count("size", 8, 1, 1 << 20, "bytes", "of an object"),
+            Option::count("writes", 1000, 1, 1'000'000'000, "writes", "into each object"),
+        },
+    .run = scratch,
+});
+
+}  // namespace
+}  // namespace strata::cell

@@ -1,0 +1,149 @@
+#include <atomic>
+#include <random>
+
+#include "scenarios/draw.h"
+#include "scenarios/run_lanes.h"
+#include "shared/sizes.h"
+
+/// \file  Threads put blocks into one shared array, each at a place of its own choice, and free
+/// what they find there: most of it came from another thread. What frees across threads cost when
+/// nobody plans for them.
+
+namespace strata::cell {
+namespace {
+
+constexpr Fits kFits = Fits::kAll;
+constexpr std::uint64_t kBatchOps = 10'000;
+/// A number of a draw has 15 bits: it travels with the block.
+constexpr std::size_t kDrawn = std::size_t{1} << 15;
+
+/// A block in one word, so that a thread swaps it against another with one instruction.
+///
+///   63 … 49          48                            47 … 0
+///   number of draw | every byte is stamped (1) | address
+///
+/// The number tells the size, and it is the stamp: two owners of one memory disagree about it
+/// unless they drew the same of 32768 numbers.
+class Parcel {
+ public:
+  static std::uint64_t of(const Block& block) noexcept {
+    return std::uint64_t{block.stamp} << kAddressBits | address_of(block);
+  }
+  static Block open(std::uint64_t parcel, const OwnMemory<std::uint32_t>& sizes) noexcept {
+    if (parcel == 0) return {};
+    const auto stamp = static_cast<std::uint32_t>(parcel >> kAddressBits);
+    const std::uint64_t address = parcel & ((std::uint64_t{1} << kAddressBits) - 1);
+    return {reinterpret_cast<std::byte*>(address), sizes[stamp >> 1], stamp};  // NOLINT
+  }
+  /// What user space may be given without asking for more; beyond it a contender is of no use here.
+  static bool fits(const void* address) noexcept {
+    return reinterpret_cast<std::uintptr_t>(address) >> kAddressBits == 0;
+  }
+
+ private:
+  static constexpr unsigned kAddressBits = 48;
+  static std::uint64_t address_of(const Block& block) noexcept {
+    return reinterpret_cast<std::uintptr_t>(block.address);
+  }
+};
+static_assert(kDrawn << 1 == std::size_t{1} << (64 - 48), "number and bit fill a parcel's top");
+
+/// What all threads share: the array, and the draws that tell sizes.
+struct Shelf {
+  Shelf(const Cell& cell, Sizes sizes)
+      : slots(cell.count("slots")), sizes_of_draws(kDrawn), places(kDrawn) {
+    std::mt19937_64 random(cell.seed());
+    for (std::uint32_t& size : sizes_of_draws) size = sizes.draw(random);
+    for (std::uint32_t& place : places) place = between(random, 0, slots.size() - 1);
+    slots.touch();
+  }
+
+  OwnMemory<std::uint64_t> slots;  // parcels; swapped with acquire and release
+  OwnMemory<std::uint32_t> sizes_of_draws;
+  OwnMemory<std::uint32_t> places;
+};
+
+/// An operation is an allocation, a swap, and the free of what was there.
+template <typename Memory>
+class Lane {
+ public:
+  Lane(Shelf& shelf, Memory& memory, const Worker& worker, std::size_t lanes)
+      : shelf_(shelf),
+        memory_(memory),
+        lane_(static_cast<std::size_t>(worker.thread)),
+        lanes_(lanes),
+        next_(static_cast<std::size_t>(worker.seed)) {}
+
+  template <typename Probe>
+  std::uint64_t batch(Probe& probe) {
+    for (std::uint64_t i = 0; i < kBatchOps; ++i) {
+      const std::size_t draw = next_++ % kDrawn;
+      const Block block = allocate(probe, draw);
+      // The places run through another part of the table, or a size would always meet its place.
+      if (block) put(probe, shelf_.places[(next_ * 7 + draw) % kDrawn], Parcel::of(block));
+    }
+    return kBatchOps;
+  }
+
+  template <typename Probe>
+  void drain(Probe& probe) {
+    for (std::size_t at = lane_; at < shelf_.slots.size(); at += lanes_) put(probe, at, 0);
+  }
+
+ private:
+  template <typename Probe>
+  Block allocate(Probe& probe, std::size_t draw) {
+    const std::uint32_t bytes = shelf_.sizes_of_draws[draw];
+    void* address = probe.time(kAlloc, [&] { return memory_.allocate(bytes); });
+    if (!Parcel::fits(address)) report_wrong_work("an address has more than 48 bits");
+    return probe.adopt(address, bytes, static_cast<std::uint32_t>(draw));
+  }
+
+  template <typename Probe>
+  void put(Probe& probe, std::size_t place, std::uint64_t parcel) {
+    std::atomic_ref<std::uint64_t> slot(shelf_.slots[place]);
+    // Releases what was written into our block, acquires what the other thread wrote into its own.
+    Block old =
+        Parcel::open(slot.exchange(parcel, std::memory_order_acq_rel), shelf_.sizes_of_draws);
+    probe.deallocate(memory_, old);
+  }
+
+  Shelf& shelf_;
+  Memory& memory_;
+  std::size_t lane_;
+  std::size_t lanes_;
+  std::size_t next_;
+};
+
+void slots(Cell& cell) {
+  const Sizes sizes(cell.text("size-dist"), cell.count("size"));
+  Shelf shelf(cell, sizes);
+  Needs needs;
+  needs.smallest_bytes = sizes.smallest();
+  needs.largest_bytes = sizes.largest();
+  needs.threads = cell.threads();
+  // Each thread may hold one block more, just allocated.
+  needs.live_blocks = shelf.slots.size() + static_cast<std::size_t>(cell.threads());
+  needs.expect_mean(sizes.mean());
+  run_lanes<kFits>(cell, needs, [&](auto& memory, Worker& worker) {
+    return Lane(shelf, memory, worker, static_cast<std::size_t>(cell.threads()));
+  });
+}
+
+const Registration kSlots({
+    .name = "slots",
+    .purpose = "what it costs to free what other threads allocated, in no order",
+    .origin = {},
+    .fits = kFits,
+    .options =
+        {
+            Option::count("slots", 4096, 1, 100'000'000, "blocks", "places in the shared array"),
+            Option::count("size", 64, 1, 1 << 20, "bytes", "of a block, or what scales the others"),
+            Option::choice_or_file("size-dist", "mixed", {"fixed", "mixed", "pareto"},
+                                   "how sizes are drawn; or a FILE of lines bytes,weight"),
+        },
+    .run = slots,
+});
+
+}  // namespace
+}  // namespace strata::cell

@@ -1,0 +1,258 @@
+#include <array>
+#include <istream>
+#include <unordered_map>
+
+#include "shared/trace/csv.h"
+#include "shared/trace/text.h"
+
+namespace strata::trace {
+namespace {
+
+enum Field : unsigned {
+  kOperation,
+  kTime,
+  kThread,
+  kObject,
+  kSize,
+  kAlignment,
+  kStack,
+  kEnded,
+  kFields,
+};
+constexpr std::array<std::string_view, kFields> kFieldNames = {
+    "operation", "time_ns", "thread", "object", "size_bytes", "alignment", "stack", "ended"};
+constexpr std::size_t kAbsent = ~std::size_t{0};
+
+class CsvReader {
+ public:
+  CsvReader(std::string name, std::istream& in, Writer& out)
+      : name_(std::move(name)), in_(in), out_(out) {}
+
+  void read() {
+    if (!next_line()) fail("there is no line that names the columns");
+    read_columns();
+    while (next_line()) {
+      if (words_.size() == 1 && words_[0].empty()) continue;
+      if (words_[0].starts_with('#')) {
+        read_definition();
+      } else {
+        read_event();
+      }
+      if (out_.has_failed()) return;
+    }
+    write_text(BlockKind::kThreads, threads_text_);
+    out_.end(end_text_.empty() ? "reason=converted\n" : end_text_);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw TraceError("line " + std::to_string(line_) + " of '" + name_ + "': " + what);
+  }
+
+  /// Takes the next line apart: commas, and quotes around what has some itself.
+  bool next_line() {
+    std::string line;
+    if (!std::getline(in_, line)) return false;
+    ++line_;
+    if (line.ends_with('\r')) line.pop_back();
+    words_.assign(1, "");
+    bool is_quoted = false;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      if (line[i] == '"') {
+        const bool is_doubled = is_quoted && i + 1 < line.size() && line[i + 1] == '"';
+        if (is_doubled) words_.back() += line[i++];
+        if (!is_doubled) is_quoted = !is_quoted;
+      } else if (line[i] == ',' && !is_quoted) {
+        words_.emplace_back();
+      } else {
+        words_.back() += line[i];
+      }
+    }
+    if (is_quoted) fail("a quote is not closed");
+    return true;
+  }
+
+  void read_columns() {
+    columns_.fill(kAbsent);
+    for (std::size_t i = 0; i < words_.size(); ++i) {
+      for (unsigned field = 0; field < kFields; ++field) {
+        if (words_[i] == kFieldNames[field]) columns_[field] = i;
+      }
+    }
+    if (columns_[kOperation] == kAbsent) {
+      fail(
+          "no column is named 'operation'; the first line names the columns, as in: "
+          "operation,time_ns,thread,object,size_bytes,alignment,stack,ended");
+    }
+  }
+
+  std::string_view word(std::size_t index) const {
+    return index < words_.size() ? std::string_view(words_[index]) : std::string_view();
+  }
+  std::string_view field(Field which) const { return word(columns_[which]); }
+
+  std::uint64_t number(std::string_view text, std::string_view what) const {
+    std::uint64_t value = 0;
+    const bool is_hex = text.starts_with("0x");
+    if (text.empty()) return 0;
+    if (!parse_number(is_hex ? text.substr(2) : text, is_hex ? 16 : 10, value)) {
+      fail("'" + std::string(text) + "' is no number of '" + std::string(what) + "'");
+    }
+    return value;
+  }
+
+  void write_text(BlockKind kind, const std::string& text) {
+    if (text.size() > kColumnBytes) fail("it is too long");
+    if (!text.empty()) out_.add_text(kind, text);
+  }
+
+  void read_definition() {
+    const std::string_view kind = word(0);
+    if (kind == "#process" || kind == "#end") {
+      if (word(1).empty() || word(1).find('=') != std::string_view::npos) {
+        fail("a property has no name");
+      }
+      const std::string text = std::string(word(1)) + "=" + std::string(word(2)) + "\n";
+      if (kind == "#end") {
+        end_text_ += text;
+      } else {
+        write_text(BlockKind::kProcess, text);
+      }
+    } else if (kind == "#thread") {
+      name_thread();
+    } else if (kind == "#module") {
+      write_module();
+    } else if (kind == "#stack") {
+      add_stack();
+    } else if (kind == "#dropped") {
+      out_.add_dropped(number(word(1), "dropped"));
+    }  // any other is a comment
+  }
+
+  void name_thread() {
+    const std::string label(word(1));
+    const std::string text =
+        std::to_string(number(word(2), "thread")) + " " + std::string(word(3)) + "\n";
+    const auto known = threads_.find(label);
+    if (known != threads_.end()) {
+      threads_text_ += std::to_string(known->second) + " " + text;
+    } else {
+      thread_names_[label] = text;
+    }
+  }
+
+  void write_module() {
+    std::string text;
+    for (std::size_t i = 1; i <= 3; ++i) {
+      std::array<char, 17> digits{};
+      std::to_chars(digits.data(), digits.data() + digits.size(), number(word(i), "module"), 16);
+      text += std::string(digits.data()) + " ";
+    }
+    text += (word(4).empty() ? "-" : std::string(word(4))) + " " + std::string(word(5)) + "\n";
+    write_text(BlockKind::kModules, text);
+  }
+
+  void add_stack() {
+    const std::uint64_t parent = number(word(2), "stack");
+    if (stacks_.empty()) stacks_.emplace(0, 0);
+    const auto found = stacks_.find(parent);
+    if (found == stacks_.end()) fail("the stack's caller is not defined");
+    const std::uint32_t defined = out_.add_stack({found->second, number(word(3), "stack")});
+    if (!stacks_.emplace(number(word(1), "stack"), defined).second) {
+      fail("the stack is defined already");
+    }
+  }
+
+  void read_event() {
+    Event event;
+    if (!operation_named(field(kOperation), event.operation)) {
+      fail(
+          "'" + std::string(field(kOperation)) +
+          "' is no operation; there are malloc, calloc, aligned, new, free, delete, realloc, lost");
+    }
+    if (!field(kTime).empty()) time_ns_ = std::max(time_ns_, number(field(kTime), "time_ns"));
+    event.time_ns = time_ns_;
+    event.thread = thread();
+    if (begins_object(event.operation)) read_beginning(event);
+    // A realloc that fails ends nothing.
+    const bool has_failed = begins_object(event.operation) && event.object == kNoObject;
+    if (ends_object(event.operation) && !has_failed) event.ended = end_object(event.operation);
+    if (event.object != kNoObject) begin_object(event);
+    out_.add(event);
+  }
+
+  /// Threads get their numbers as they come, and have their names written then.
+  std::uint32_t thread() {
+    const std::string name(field(kThread));
+    const auto [at, is_new] =
+        threads_.try_emplace(name, static_cast<std::uint32_t>(threads_.size()));
+    if (is_new && at->second >= kMostThreads) fail("there are too many threads");
+    const auto named = thread_names_.find(name);
+    if (is_new && named != thread_names_.end()) {
+      threads_text_ += std::to_string(at->second) + " " + named->second;
+    }
+    return at->second;
+  }
+
+  void read_beginning(Event& event) {
+    event.size_bytes = number(field(kSize), "size_bytes");
+    event.alignment = number(field(kAlignment), "alignment");
+    if ((event.alignment & (event.alignment - 1)) != 0) fail("the alignment is no power of two");
+    const std::uint64_t stack = number(field(kStack), "stack");
+    const auto found = stacks_.find(stack);
+    if (stack != 0 && found == stacks_.end()) fail("the stack is not defined");
+    event.stack = stack == 0 ? 0 : found->second;
+    if (!field(kObject).empty()) event.object = out_.next_object();
+  }
+
+  std::uint64_t end_object(Operation operation) {
+    // Tools that know one column for objects have a free's there.
+    std::string name(field(kEnded));
+    if (name.empty() && operation != Operation::kRealloc) name = field(kObject);
+    if (name.empty()) {
+      if (operation == Operation::kRealloc) return kNoObject;
+      fail("it does not say which object ends");
+    }
+    const auto found = live_.find(name);
+    if (found == live_.end()) return kUnknownObject;
+    const std::uint64_t object = found->second;
+    live_.erase(found);
+    return object;
+  }
+
+  /// An object whose name goes to another has ended unseen.
+  void begin_object(const Event& event) {
+    const auto [at, is_new] = live_.try_emplace(std::string(field(kObject)), event.object);
+    if (is_new) return;
+    Event lost = event;
+    lost.operation = Operation::kLost;
+    lost.ended = at->second;
+    lost.stack = 0;
+    lost.size_bytes = lost.alignment = 0;
+    lost.object = kNoObject;
+    out_.add(lost);
+    at->second = event.object;
+  }
+
+  const std::string name_;
+  std::istream& in_;
+  Writer& out_;
+  std::size_t line_ = 0;
+  std::vector<std::string> words_;
+  std::array<std::size_t, kFields> columns_{};
+  std::uint64_t time_ns_ = 0;
+  std::unordered_map<std::string, std::uint32_t> threads_;
+  std::unordered_map<std::string, std::string> thread_names_;
+  std::unordered_map<std::string, std::uint64_t> live_;
+  std::unordered_map<std::uint64_t, std::uint32_t> stacks_;
+  std::string threads_text_;
+  std::string end_text_;
+};
+
+}  // namespace
+
+void read_csv(const std::string& name, std::istream& in, Writer& out) {
+  CsvReader(name, in, out).read();
+}
+
+}  // namespace strata::trace

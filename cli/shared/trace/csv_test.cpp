@@ -1,0 +1,151 @@
+#include "shared/trace/csv.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "shared/trace/cut.h"
+#include "shared/trace/made_trace_test.h"
+
+namespace strata::trace {
+namespace {
+
+using testing::HasSubstr;
+
+std::string to_csv(const std::string& bytes) {
+  const auto reader = reader_of(bytes);
+  std::ostringstream out;
+  write_csv(*reader, out);
+  return out.str();
+}
+
+std::string from_csv(const std::string& text) {
+  MadeTrace made;
+  std::istringstream in(text);
+  read_csv("made.csv", in, *made.writer);
+  return made.bytes;
+}
+
+std::vector<Event> events_from(const std::string& text) {
+  const auto reader = reader_of(from_csv(text));
+  return events_of(*reader);
+}
+
+std::string refusal_of(const std::string& text) {
+  try {
+    from_csv(text);
+  } catch (const TraceError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(TraceCsv, IsWhatOneReads) {
+  EXPECT_EQ(to_csv(small_trace()),
+            "operation,time_ns,thread,object,size_bytes,alignment,stack,ended\n"
+            "#process,command,a b=c\n"
+            "#process,pid,17\n"
+            "#thread,0,4711,main thread\n"
+            "#module,0x1000,0x2000,0x0,abcd,/bin/one\n"
+            "#module,0x8000,0x9000,0x1000,,\"/two, three\"\n"
+            "#stack,1,0,0x1010\n"
+            "#stack,2,1,0x8020\n"
+            "new,5000,0,0,40,64,2,\n"
+            "realloc,7000,1,1,100,,1,unknown\n"
+            "#dropped,3\n"
+            "free,9000,0,,,,,0\n"
+            "#end,reason,exit\n");
+}
+
+TEST(TraceCsv, LeadsBackToTheSameTrace) {
+  // Threads' names come at the end now.
+  const std::string text = to_csv(from_csv(to_csv(small_trace())));
+  EXPECT_EQ(text.size(), to_csv(small_trace()).size());
+  EXPECT_EQ(to_csv(from_csv(text)), text);
+
+  MadeTrace made;
+  const std::vector<Event> added = add_random(*made.writer, test_seed(), 20000);
+  made.writer->end("reason=exit\n");
+  const std::vector<Event> read = events_from(to_csv(made.bytes));
+  ASSERT_EQ(read.size(), added.size());
+  for (std::size_t i = 0; i < read.size(); ++i) ASSERT_EQ(read[i], added[i]) << "event " << i;
+}
+
+TEST(TraceCsv, OfOtherToolsNamesObjectsAsItLikes) {
+  const std::vector<Event> events = events_from(
+      "thread,operation,object,size_bytes\r\n"
+      "main,malloc,0x7f00,10\r\n"
+      "worker,malloc,0x8000,0x20\n"
+      "\n"
+      "main,free,0x7f00\n"
+      "main,malloc,0x7f00,30\n"
+      "worker,free,0x9999\n"
+      "worker,malloc,0x7f00,40\n"
+      "main,malloc,,50\n");
+  ASSERT_EQ(events.size(), 8u);
+  EXPECT_EQ(events[1].thread, 1u);
+  EXPECT_EQ(events[1].size_bytes, 32u);
+  EXPECT_EQ(events[2].ended, 0u);
+  EXPECT_EQ(events[3].object, 2u);
+  EXPECT_EQ(events[4].ended, kUnknownObject);
+  EXPECT_EQ(events[5].operation, Operation::kLost);
+  EXPECT_EQ(events[5].ended, 2u);
+  EXPECT_EQ(events[6].object, 3u);
+  EXPECT_EQ(events[7].object, kNoObject);
+}
+
+TEST(TraceCsv, IsRefusedByTheLine) {
+  const std::string columns = "operation,time_ns,thread,object,size_bytes,alignment,stack,ended\n";
+  EXPECT_THAT(refusal_of(""), HasSubstr("line 0 of 'made.csv': there is no line"));
+  EXPECT_THAT(refusal_of("a,b\n"),
+              HasSubstr("line 1 of 'made.csv': no column is named 'operation'"));
+  EXPECT_EQ(refusal_of(columns + "malloc,1x\n"),
+            "line 2 of 'made.csv': '1x' is no number of 'time_ns'");
+  EXPECT_THAT(refusal_of(columns + "sbrk\n"), HasSubstr("'sbrk' is no operation"));
+  EXPECT_THAT(refusal_of(columns + "malloc,,,1,8,3\n"), HasSubstr("no power of two"));
+  EXPECT_THAT(refusal_of(columns + "malloc,,,1,8,,7\n"), HasSubstr("the stack is not defined"));
+  EXPECT_THAT(refusal_of(columns + "#stack,2,1,0x10\n"), HasSubstr("caller is not defined"));
+  EXPECT_THAT(refusal_of(columns + "free\n"), HasSubstr("which object ends"));
+  EXPECT_THAT(refusal_of(columns + "\"malloc\n"), HasSubstr("a quote is not closed"));
+}
+
+TEST(TraceCut, IsATraceOfItsOwn) {
+  MadeTrace made;
+  const std::vector<Event> added = add_random(*made.writer, test_seed(), 60000);
+  made.writer->end("reason=exit\n");
+  const std::uint64_t from = added[20000].time_ns;
+  const std::uint64_t until = added[40000].time_ns;
+  MadeTrace part;
+  const auto whole = reader_of(made.bytes);
+  cut(*whole, *part.writer, from, until);
+  const auto reader = reader_of(part.bytes);
+  const std::vector<Event> events = events_of(*reader);
+  EXPECT_EQ(reader->ending().at("reason"), "cut");
+  std::size_t expected = 0;
+  for (const Event& event : added) {
+    expected +=
+        event.time_ns >= from && event.time_ns < until && event.operation != Operation::kLost;
+  }
+  std::size_t found = 0;
+  for (const Event& event : events) found += event.operation != Operation::kLost;
+  EXPECT_EQ(found, expected);
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events.front().time_ns, 0u);
+}
+
+TEST(TraceCut, KeepsTheStacksThatItNeeds) {
+  MadeTrace part;
+  const auto whole = reader_of(small_trace());
+  cut(*whole, *part.writer, 6000, 8000);
+  EXPECT_EQ(to_csv(part.bytes),
+            "operation,time_ns,thread,object,size_bytes,alignment,stack,ended\n"
+            "#process,command,a b=c\n"
+            "#process,pid,17\n"
+            "#module,0x1000,0x2000,0x0,abcd,/bin/one\n"
+            "#module,0x8000,0x9000,0x1000,,\"/two, three\"\n"
+            "#stack,1,0,0x1010\n"
+            "realloc,1000,0,0,100,,1,unknown\n"
+            "#end,reason,cut\n");
+}
+
+}  // namespace
+}  // namespace strata::trace

@@ -1,0 +1,113 @@
+#include <array>
+#include <ostream>
+
+#include "shared/trace/csv.h"
+
+namespace strata::trace {
+namespace {
+
+constexpr std::array<const char*, kOperations> kNames = {"malloc", "calloc", "aligned", "new",
+                                                         "free",   "delete", "realloc", "lost"};
+
+std::string quoted(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string result = "\"";
+  for (const char c : text) result += c == '"' ? "\"\"" : std::string(1, c);
+  return result + '"';
+}
+
+/// Writes what the reader came to know since the last time.
+class Definitions {
+ public:
+  Definitions(const Reader& trace, std::ostream& out) : trace_(trace), out_(out) {}
+
+  void write_new() {
+    for (const auto& [name, value] : trace_.process()) {
+      const auto [at, is_new] = process_.try_emplace(name, value);
+      if (!is_new && at->second == value) continue;
+      at->second = value;
+      out_ << "#process," << quoted(name) << ',' << quoted(value) << '\n';
+    }
+    for (; threads_ < trace_.threads().size(); ++threads_) {
+      const Thread& thread = trace_.threads()[threads_];
+      out_ << "#thread," << thread.number << ',' << thread.id << ',' << quoted(thread.name) << '\n';
+    }
+    out_ << std::hex;
+    for (; modules_ < trace_.modules().size(); ++modules_) {
+      const Module& module = trace_.modules()[modules_];
+      out_ << "#module,0x" << module.start << ",0x" << module.end << ",0x" << module.offset << ','
+           << module.build_id << ',' << quoted(module.path) << '\n';
+    }
+    out_ << std::dec;
+    for (; stacks_ < trace_.stacks().size(); ++stacks_) {
+      const StackNode& node = trace_.stacks()[stacks_];
+      out_ << "#stack," << stacks_ << ',' << node.parent << ",0x" << std::hex << node.return_address
+           << std::dec << '\n';
+    }
+    if (dropped_ != trace_.dropped_events()) {
+      out_ << "#dropped," << trace_.dropped_events() - dropped_ << '\n';
+      dropped_ = trace_.dropped_events();
+    }
+  }
+
+ private:
+  const Reader& trace_;
+  std::ostream& out_;
+  Properties process_;
+  std::size_t threads_ = 0;
+  std::size_t modules_ = 0;
+  std::size_t stacks_ = 1;  // the root is no frame
+  std::uint64_t dropped_ = 0;
+};
+
+void write_object(std::uint64_t object, std::ostream& out) {
+  if (object == kUnknownObject) {
+    out << "unknown";
+  } else if (object != kNoObject) {
+    out << object;
+  }
+}
+
+void write_event(const Event& event, std::ostream& out) {
+  out << operation_name(event.operation) << ',' << event.time_ns << ',' << event.thread << ',';
+  write_object(event.object, out);
+  out << ',';
+  if (begins_object(event.operation)) out << event.size_bytes;
+  out << ',';
+  if (event.alignment != 0) out << event.alignment;
+  out << ',';
+  if (event.stack != 0) out << event.stack;
+  out << ',';
+  write_object(event.ended, out);
+  out << '\n';
+}
+
+}  // namespace
+
+const char* operation_name(Operation operation) noexcept {
+  return kNames[static_cast<unsigned>(operation)];
+}
+
+bool operation_named(std::string_view name, Operation& out) noexcept {
+  for (unsigned i = 0; i < kOperations; ++i) {
+    if (name != kNames[i]) continue;
+    out = static_cast<Operation>(i);
+    return true;
+  }
+  return false;
+}
+
+void write_csv(Reader& trace, std::ostream& out) {
+  out << "operation,time_ns,thread,object,size_bytes,alignment,stack,ended\n";
+  Definitions definitions(trace, out);
+  for (Event event; trace.next(event);) {
+    definitions.write_new();
+    write_event(event, out);
+  }
+  definitions.write_new();
+  for (const auto& [name, value] : trace.ending()) {
+    out << "#end," << quoted(name) << ',' << quoted(value) << '\n';
+  }
+}
+
+}  // namespace strata::trace

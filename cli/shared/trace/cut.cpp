@@ -1,0 +1,103 @@
+#include "shared/trace/cut.h"
+
+#include <fmt/format.h>
+
+#include <unordered_map>
+
+namespace strata::trace {
+namespace {
+
+class Cut {
+ public:
+  Cut(Reader& in, Writer& out, std::uint64_t from_ns) : in_(in), out_(out), from_ns_(from_ns) {}
+
+  void add(Event event) {
+    if (event.ended < kUnknownObject) {
+      event.ended = event.ended < first_object_ ? kUnknownObject : event.ended - first_object_;
+    }
+    // How an object was lost that is not ours is no event of ours.
+    if (event.operation == Operation::kLost && event.ended == kUnknownObject) return;
+    write_modules();
+    event.time_ns -= from_ns_;
+    event.thread = thread(event.thread);
+    event.stack = stack(event.stack);
+    if (event.object != kNoObject) event.object -= first_object_;
+    out_.add(event);
+  }
+
+  void skip(const Event& event) {
+    if (event.object != kNoObject) first_object_ = event.object + 1;
+  }
+
+  void write_process() {
+    std::string text;
+    for (const auto& [name, value] : in_.process()) text += name + "=" + value + "\n";
+    if (!text.empty()) out_.add_text(BlockKind::kProcess, text);
+  }
+
+  void write_threads() {
+    std::string text;
+    for (const Thread& thread : in_.threads()) {
+      const auto found = threads_.find(thread.number);
+      if (found == threads_.end()) continue;
+      text += fmt::format("{} {} {}\n", found->second, thread.id, thread.name);
+    }
+    if (!text.empty()) out_.add_text(BlockKind::kThreads, text);
+  }
+
+ private:
+  void write_modules() {
+    std::string text;
+    for (; modules_ < in_.modules().size(); ++modules_) {
+      const Module& module = in_.modules()[modules_];
+      text += fmt::format("{:x} {:x} {:x} {} {}\n", module.start, module.end, module.offset,
+                          module.build_id.empty() ? "-" : module.build_id, module.path);
+      if (text.size() < kColumnBytes / 2) continue;
+      out_.add_text(BlockKind::kModules, text);
+      text.clear();
+    }
+    if (!text.empty()) out_.add_text(BlockKind::kModules, text);
+  }
+
+  std::uint32_t thread(std::uint32_t number) {
+    return threads_.try_emplace(number, static_cast<std::uint32_t>(threads_.size())).first->second;
+  }
+
+  std::uint32_t stack(std::uint32_t number) {
+    if (number == 0) return 0;
+    const auto found = stacks_.find(number);
+    if (found != stacks_.end()) return found->second;
+    const StackNode& node = in_.stacks()[number];
+    const std::uint32_t written = out_.add_stack({stack(node.parent), node.return_address});
+    return stacks_[number] = written;
+  }
+
+  Reader& in_;
+  Writer& out_;
+  const std::uint64_t from_ns_;
+  std::uint64_t first_object_ = 0;
+  std::size_t modules_ = 0;
+  std::unordered_map<std::uint32_t, std::uint32_t> threads_;
+  std::unordered_map<std::uint32_t, std::uint32_t> stacks_;
+};
+
+}  // namespace
+
+void cut(Reader& in, Writer& out, std::uint64_t from_ns, std::uint64_t until_ns) {
+  Cut cut(in, out, from_ns);
+  bool is_begun = false;
+  for (Event event; in.next(event) && !out.has_failed();) {
+    if (event.time_ns >= until_ns) break;
+    if (event.time_ns < from_ns) {
+      cut.skip(event);
+      continue;
+    }
+    if (!is_begun) cut.write_process();
+    is_begun = true;
+    cut.add(event);
+  }
+  cut.write_threads();
+  out.end("reason=cut\n");
+}
+
+}  // namespace strata::trace

@@ -1,0 +1,210 @@
+#include "shared/trace/writer.h"
+
+#include <cstring>
+
+#define ZSTD_STATIC_LINKING_ONLY
+#include <zstd.h>
+
+namespace strata::trace {
+namespace {
+
+// Chosen: the fastest, for a program waits for us where we are slower than it.
+constexpr int kLevel = 1;
+
+unsigned logarithm(std::uint64_t power_of_two) noexcept {
+  return static_cast<unsigned>(__builtin_ctzll(power_of_two));
+}
+
+}  // namespace
+
+bool Writer::begin(std::uint64_t tick_ns) noexcept {
+  tick_ns_ = tick_ns;
+  compressor_ = ZSTD_initStaticCCtx(compressor_memory_, sizeof compressor_memory_);
+  has_failed_ = compressor_ == nullptr;
+  FileHeader header{};
+  std::memcpy(header.magic, kFileMagic, sizeof kFileMagic);
+  header.version = kVersion;
+  header.header_bytes = sizeof header;
+  header.tick_ns = tick_ns;
+  header.checksum = checksum(&header, sizeof header - sizeof header.checksum);
+  return put_out(&header, sizeof header);
+}
+
+bool Writer::add(const Event& event) noexcept {
+  if (event_count_ == 0) {
+    block_object_ = next_object_;
+    block_tick_ = tick_;
+    expected_.begin(block_object_, block_tick_);
+  }
+  auto tag = static_cast<unsigned>(event.operation);
+  put_times(event, tag);
+  if (ends_object(event.operation)) put_end(event);
+  if (begins_object(event.operation)) put_beginning(event, tag);
+  columns_[kTags].put_byte(static_cast<unsigned char>(tag));
+  ++event_count_;
+  ++next_event_;
+  bool is_full = event_count_ == kMostEvents;
+  for (const Column& column : columns_) is_full |= column.is_full();
+  return is_full ? flush_events() : !has_failed_;
+}
+
+void Writer::put_times(const Event& event, unsigned& tag) noexcept {
+  if (event.thread != expected_.thread) {
+    tag |= kOtherThread;
+    columns_[kThreads].put(event.thread);
+    expected_.thread = event.thread;
+  }
+  const std::uint64_t tick = event.time_ns / tick_ns_;
+  if (tick > tick_) {
+    tag |= kLaterTime;
+    columns_[kTimes].put(tick - tick_);
+    tick_ = tick;
+  }
+}
+
+void Writer::put_end(const Event& event) noexcept {
+  Column& column = columns_[kEnds];
+  if (event.ended == kNoObject) return column.put(kEndOfNone);
+  if (event.ended == kUnknownObject) return column.put(kEndOfUnknown);
+  const std::uint64_t behind = next_object_ - event.ended;
+  const std::uint64_t step = zigzag(static_cast<std::int64_t>(event.ended - expected_.last_ended));
+  expected_.last_ended = event.ended;
+  // A step of 0 would look like an unknown object: the one that ended last ends again only if a
+  // block begins with it.
+  column.put(step != 0 && step < behind ? step << 1 | 1 : behind << 1);
+}
+
+void Writer::put_beginning(const Event& event, unsigned& tag) noexcept {
+  if (event.stack == expected_.stack()) {
+    tag |= kExpectedStack;
+  } else {
+    columns_[kStacks].put(event.stack);
+  }
+  const bool is_expected = event.size_bytes == expected_.size_at(event.stack);
+  // Sizes go up to 2^64 - 1 where calls fail: that one counts as one less.
+  columns_[kSizes].put(is_expected ? 0
+                                   : event.size_bytes + (event.size_bytes != ~std::uint64_t{0}));
+  expected_.note(event.stack, event.size_bytes);
+  if (event.alignment != 0) {
+    tag |= kHasAlignment;
+    columns_[kAlignments].put(logarithm(event.alignment));
+  }
+  if (event.object == kNoObject) {
+    tag |= kFailed;
+  } else {
+    ++next_object_;
+  }
+}
+
+std::uint32_t Writer::add_stack(StackNode node) noexcept {
+  if (has_failed_ || next_node_ == ~std::uint32_t{0}) return 0;
+  stack_columns_[0].put(next_node_ - node.parent);
+  stack_columns_[1].put(zigzag(static_cast<std::int64_t>(node.return_address - last_address_)));
+  last_address_ = node.return_address;
+  ++node_count_;
+  const std::uint32_t number = next_node_++;
+  if (node_count_ == kMostNodes || stack_columns_[1].is_full()) flush_stacks();
+  return has_failed_ ? 0 : number;
+}
+
+bool Writer::add_text(BlockKind kind, std::string_view text) noexcept {
+  if (!flush()) return false;
+  BlockHeader header{};
+  header.kind = static_cast<std::uint32_t>(kind);
+  header.first_number = next_event_;
+  const Bytes column{text.data(), text.size()};
+  return write_block(header, &column, kTextColumns);
+}
+
+bool Writer::add_dropped(std::uint64_t events) noexcept {
+  char text[32] = "events=";
+  std::size_t size = std::strlen(text);
+  char digits[20];
+  std::size_t count = 0;
+  do digits[count++] = static_cast<char>('0' + events % 10);
+  while ((events /= 10) != 0);
+  while (count > 0) text[size++] = digits[--count];
+  text[size++] = '\n';
+  return add_text(BlockKind::kDropped, {text, size});
+}
+
+bool Writer::flush() noexcept { return flush_events(); }
+
+bool Writer::end(std::string_view text) noexcept { return add_text(BlockKind::kEnd, text); }
+
+/// Stacks go out first: events speak of them.
+bool Writer::flush_events() noexcept {
+  if (!flush_stacks()) return false;
+  if (event_count_ == 0) return true;
+  BlockHeader header{};
+  header.kind = static_cast<std::uint32_t>(BlockKind::kEvents);
+  header.count = event_count_;
+  header.first_number = next_event_ - event_count_;
+  header.first_object = block_object_;
+  header.first_tick = block_tick_;
+  header.last_tick = tick_;
+  Bytes columns[kEventColumns];
+  for (unsigned i = 0; i < kEventColumns; ++i)
+    columns[i] = {columns_[i].bytes(), columns_[i].size()};
+  const bool is_written = write_block(header, columns, kEventColumns);
+  event_count_ = 0;
+  for (Column& column : columns_) column.clear();
+  return is_written;
+}
+
+bool Writer::flush_stacks() noexcept {
+  if (node_count_ == 0) return !has_failed_;
+  BlockHeader header{};
+  header.kind = static_cast<std::uint32_t>(BlockKind::kStacks);
+  header.count = node_count_;
+  header.first_number = next_node_ - node_count_;
+  Bytes columns[kStackColumns];
+  for (unsigned i = 0; i < kStackColumns; ++i) {
+    columns[i] = {stack_columns_[i].bytes(), stack_columns_[i].size()};
+  }
+  const bool is_written = write_block(header, columns, kStackColumns);
+  node_count_ = 0;
+  last_address_ = 0;
+  for (Column& column : stack_columns_) column.clear();
+  return is_written;
+}
+
+/// One call of write() for header and body: a program that ends in between leaves a cut block less
+/// often.
+bool Writer::write_block(BlockHeader header, const Bytes* columns, unsigned column_count) noexcept {
+  if (has_failed_) return false;
+  auto* const sizes = body_ + sizeof header;
+  std::size_t used = sizeof header + column_count * sizeof(ColumnSize);
+  for (unsigned i = 0; i < column_count; ++i) {
+    ColumnSize size{static_cast<std::uint32_t>(columns[i].count), 0};
+    size.stored_bytes =
+        static_cast<std::uint32_t>(store(columns[i], body_ + used, sizeof body_ - used));
+    std::memcpy(sizes + i * sizeof size, &size, sizeof size);
+    used += size.stored_bytes;
+  }
+  header.magic = kBlockMagic;
+  header.stored_bytes = static_cast<std::uint32_t>(used - sizeof header);
+  header.body_checksum = checksum(body_ + sizeof header, header.stored_bytes);
+  header.checksum = checksum(&header, sizeof header - sizeof header.checksum);
+  std::memcpy(body_, &header, sizeof header);
+  return put_out(body_, used);
+}
+
+/// \returns  The bytes that the column takes in `out`: as many as it has where compression does not
+///           help.
+std::size_t Writer::store(Bytes column, unsigned char* out, std::size_t room) noexcept {
+  if (column.count == 0) return 0;
+  const std::size_t stored = ZSTD_compressCCtx(static_cast<ZSTD_CCtx*>(compressor_), out, room,
+                                               column.at, column.count, kLevel);
+  if (ZSTD_isError(stored) == 0 && stored < column.count) return stored;
+  std::memcpy(out, column.at, column.count);
+  return column.count;
+}
+
+bool Writer::put_out(const void* bytes, std::size_t count) noexcept {
+  if (!has_failed_) has_failed_ = !write_(context_, bytes, count);
+  if (!has_failed_) written_bytes_ += count;
+  return !has_failed_;
+}
+
+}  // namespace strata::trace

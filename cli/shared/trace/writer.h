@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "shared/trace/event.h"
+#include "shared/trace/layout.h"
+
+namespace strata::trace {
+
+/// Writes a trace. It uses neither exceptions nor malloc, so that a recorder can have it below any
+/// allocator: all of its memory is in the object, some 3 MiB, touched as it is used.
+/// A whole block goes out at a time: what has been given out can be read, whatever happens next.
+/// \threads  One at a time.
+/// \cost     add(): some 20 ns; once in kMostEvents the compression of a block.
+class Writer {
+ public:
+  /// Takes bytes of the file, in order.
+  /// \returns  False if they could not be kept: then nothing more comes.
+  using Write = bool(void* context, const void* bytes, std::size_t count);
+
+  Writer(Write* write, void* context) noexcept : write_(write), context_(context) {}
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  // Chosen: finer than what a plot shows, coarser than what lies between two calls in a loop.
+  static constexpr std::uint64_t kTickNs = 1000;
+
+  bool begin(std::uint64_t tick_ns = kTickNs) noexcept;
+
+  /// \pre  the event is as event.h says, its stack was defined, and `object` is next_object() if
+  ///       one begins; a time before the last one's counts as the last one's
+  bool add(const Event& event) noexcept;
+  /// \returns  The new node's number, 0 if it could not be written or there is no number left.
+  /// \pre      the parent was defined
+  std::uint32_t add_stack(StackNode node) noexcept;
+
+  /// Text of one of the kinds that have it (layout.h).
+  /// \pre  at most kColumnBytes; no line of it is cut
+  bool add_text(BlockKind kind, std::string_view text) noexcept;
+  bool add_dropped(std::uint64_t events) noexcept;
+
+  /// Gives out what is held back: a reader sees all that was added.
+  bool flush() noexcept;
+  /// The last block: `text` says how the recording ended, in lines "name=value".
+  bool end(std::string_view text) noexcept;
+
+  std::uint64_t next_object() const noexcept { return next_object_; }
+  std::uint64_t events() const noexcept { return next_event_; }
+  std::uint64_t written_bytes() const noexcept { return written_bytes_; }
+  bool has_failed() const noexcept { return has_failed_; }
+
+ private:
+  class Column {
+   public:
+    void put_byte(unsigned char byte) noexcept { bytes_[size_++] = byte; }
+    void put(std::uint64_t number) noexcept {
+      for (; number >= 0x80; number >>= 7) put_byte(static_cast<unsigned char>(number | 0x80));
+      put_byte(static_cast<unsigned char>(number));
+    }
+    bool is_full() const noexcept { return size_ + kMostOfOne > kColumnBytes; }
+    const unsigned char* bytes() const noexcept { return bytes_; }
+    std::size_t size() const noexcept { return size_; }
+    void clear() noexcept { size_ = 0; }
+
+   private:
+    static constexpr std::size_t kMostOfOne = 10;
+    std::size_t size_ = 0;
+    unsigned char bytes_[kColumnBytes];
+  };
+  // Derived: ZSTD_estimateCCtxSize of the level, with room; a static context that is refused ends
+  // the writing, and a test has one made.
+  static constexpr std::size_t kCompressorBytes = 1 << 20;
+  static constexpr std::size_t kBodyBytes =
+      kEventColumns * (kColumnBytes + kColumnBytes / 128 + 64);
+
+  void put_times(const Event& event, unsigned& tag) noexcept;
+  void put_end(const Event& event) noexcept;
+  void put_beginning(const Event& event, unsigned& tag) noexcept;
+  bool flush_events() noexcept;
+  bool flush_stacks() noexcept;
+  struct Bytes {
+    const void* at;
+    std::size_t count;
+  };
+  bool write_block(BlockHeader header, const Bytes* columns, unsigned column_count) noexcept;
+  std::size_t store(Bytes column, unsigned char* out, std::size_t room) noexcept;
+  bool put_out(const void* bytes, std::size_t count) noexcept;
+
+  Write* const write_;
+  void* const context_;
+  bool has_failed_ = false;
+  void* compressor_ = nullptr;
+  std::uint64_t tick_ns_ = kTickNs;
+  std::uint64_t written_bytes_ = 0;
+
+  std::uint64_t next_event_ = 0;
+  std::uint64_t next_object_ = 0;
+  std::uint32_t next_node_ = 1;
+  std::uint64_t tick_ = 0;
+
+  // The block that is being filled.
+  std::uint32_t event_count_ = 0;
+  std::uint64_t block_object_ = 0;
+  std::uint64_t block_tick_ = 0;
+  std::uint32_t node_count_ = 0;
+  std::uint64_t last_address_ = 0;
+  Expectation expected_;
+  Column columns_[kEventColumns];
+  Column stack_columns_[kStackColumns];
+  unsigned char body_[kBodyBytes];
+  alignas(16) unsigned char compressor_memory_[kCompressorBytes];
+};
+
+}  // namespace strata::trace

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/catalogue.h"
+#include "contenders/contender.h"
+
+namespace strata::cli {
+
+/// One set of parameters of one scenario: what all contenders of it do.
+struct BenchCell {
+  const ScenarioInfo* scenario = nullptr;
+  int threads = 1;
+  std::vector<std::pair<std::string, std::string>> options;  ///< every one of the scenario
+  std::string varying;  ///< those that the sweep varies: "threads=2 size=64"
+};
+
+/// What `strata bench` is asked to do.
+struct BenchPlan {
+  const Catalogue* catalogue = nullptr;
+  std::vector<Contender> contenders;
+  std::vector<BenchCell> cells;
+  int runs = 5;
+  double seconds = 0;     ///< 0: ops alone ends a load
+  std::uint64_t ops = 0;  ///< 0: seconds alone
+  int warmup = 0;
+  std::uint64_t seed = 1;
+  double sample_rate = 0;
+  double timeout_s = 0;
+  double settle_s = -1;  ///< below 0: as the scenario says
+  std::string label;
+};
+
+/// Options of scenarios as a person gave them: name -> the list of values.
+using SweptOptions = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
+/// Every combination of the threads and of the values of every option, for each scenario in turn;
+/// an option that a scenario does not have does not multiply it.
+/// \errors  UsageError for a value out of range, one given twice, and one above another that it
+///          must not exceed.
+std::vector<BenchCell> make_cells(const std::vector<const ScenarioInfo*>& scenarios,
+                                  const std::vector<int>& threads, const SweptOptions& options);
+
+/// What results say of a cell's parameters, numbers as numbers.
+nlohmann::ordered_json params_of(const BenchPlan& plan, const BenchCell& cell);
+
+}  // namespace strata::cli

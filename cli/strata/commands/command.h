@@ -1,0 +1,94 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "input/arguments.h"
+
+namespace strata::cli {
+
+/// A subcommand: declares its options to the parser when it is made, and acts when it is chosen.
+/// Options arrive as text and are checked by execute(), so that every refusal is a sentence of
+/// ours.
+class Command {
+ public:
+  virtual ~Command() = default;
+
+  /// \returns  The exit status.
+  /// \errors   UsageError for bad input.
+  virtual int execute(const CommandLine& line) = 0;
+
+  /// What stands behind "strata NAME" in the line of the usage.
+  virtual const char* synopsis() const { return "[options] -- command"; }
+
+  /// Whether words that the parser does not know are this command's to judge, in execute().
+  virtual bool judges_leftovers() const { return false; }
+
+  const CLI::App& parser() const noexcept { return *parser_; }
+
+ protected:
+  /// `examples` stand at the end of the help.
+  Command(CLI::App& app, const char* name, const char* description, const char* examples)
+      : parser_(app.add_subcommand(name, description)) {
+    parser_->footer(examples);
+    parser_->allow_extras();  // refused by main() in a sentence of ours
+  }
+
+  /// What stands behind the command's name in its usage, where no measured command does.
+  void set_usage(std::string words);
+
+  void add_flag(const char* name, bool& value, const char* description) {
+    parser_->add_flag(name, value, description);
+  }
+
+  /// An option that takes a text, the last one if it is repeated.
+  void add_option(const char* name, std::string& value, const char* unit, const char* description) {
+    parser_->add_option(name, value, description)
+        ->type_name(unit)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+
+  /// An option that may be given many times.
+  void add_list_option(const char* name, std::vector<std::string>& values, const char* unit,
+                       const char* description) {
+    parser_->add_option(name, values, description)
+        ->type_name(unit)
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+
+  /// Words that are no options, in order: files, names.
+  void add_words(std::vector<std::string>& values, const char* unit, const char* description) {
+    parser_->add_option(unit, values, description)->type_name("")->expected(0, -1);
+  }
+
+  bool is_given(const char* option) const { return parser_->count(option) > 0; }
+  /// Its text, if it was given.
+  std::optional<std::string> if_given(const char* option, const std::string& text) const {
+    return is_given(option) ? std::optional(text) : std::nullopt;
+  }
+
+  /// The words behind "--".
+  /// \errors  UsageError if there are none.
+  const std::vector<std::string>& measured_command(const CommandLine& line) const;
+
+ private:
+  CLI::App* parser_;
+};
+
+/// In the order in which the help lists them; a new command is a new line in commands.cpp.
+std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app);
+
+std::unique_ptr<Command> make_run_command(CLI::App& app);
+std::unique_ptr<Command> make_compare_command(CLI::App& app);
+std::unique_ptr<Command> make_bench_command(CLI::App& app);
+std::unique_ptr<Command> make_report_command(CLI::App& app);
+std::unique_ptr<Command> make_profile_command(CLI::App& app);
+std::unique_ptr<Command> make_record_command(CLI::App& app);
+std::unique_ptr<Command> make_trace_command(CLI::App& app);
+std::unique_ptr<Command> make_options_command(CLI::App& app);
+
+}  // namespace strata::cli

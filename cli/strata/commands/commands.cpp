@@ -1,0 +1,49 @@
+#include <fmt/format.h>
+
+#include "commands/command.h"
+#include "input/usage_error.h"
+
+namespace strata::cli {
+
+const std::vector<std::string>& Command::measured_command(const CommandLine& line) const {
+  if (line.command.empty()) {
+    throw UsageError(
+        fmt::format("which command? Put it behind --, as in: strata {} -- python3 app.py",
+                    parser_->get_name()));
+  }
+  return line.command;
+}
+
+namespace {
+
+class UsageFormatter final : public CLI::Formatter {
+ public:
+  explicit UsageFormatter(std::string words) : words_(std::move(words)) { column_width(28); }
+  std::string make_usage(const CLI::App* app, std::string) const override {
+    return fmt::format("Usage: strata {} {}\n", app->get_name(), words_);
+  }
+
+ private:
+  std::string words_;
+};
+
+}  // namespace
+
+void Command::set_usage(std::string words) {
+  parser_->formatter(std::make_shared<UsageFormatter>(std::move(words)));
+}
+
+std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app) {
+  std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(make_run_command(app));
+  commands.push_back(make_compare_command(app));
+  commands.push_back(make_bench_command(app));
+  commands.push_back(make_report_command(app));
+  commands.push_back(make_profile_command(app));
+  commands.push_back(make_record_command(app));
+  commands.push_back(make_trace_command(app));
+  commands.push_back(make_options_command(app));
+  return commands;
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,170 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "bench/comparison.h"
+#include "commands/command.h"
+#include "commands/comparison_report.h"
+#include "contenders/contender.h"
+#include "input/usage_error.h"
+#include "measure/machine.h"
+#include "measure/result_file.h"
+#include "output/progress.h"
+#include "output/table.h"
+#include "process/program.h"
+
+namespace strata::cli {
+namespace {
+
+constexpr const char* kDescription = "Run a command under several allocators and compare them";
+constexpr const char* kExamples = R"(Allocators:
+  system, strata, jemalloc, mimalloc, tcmalloc, tbbmalloc, or name=/path/to/lib.so.
+  Without --allocators: system, strata and all of the others that this machine has.
+
+Examples:
+  strata compare -- python3 app.py
+  strata compare --allocators system,strata,mine=./libmine.so --runs 9 -- ./server --self-test
+  strata compare --json results.json -- sort --parallel=2 < words.txt
+
+Exit status: 0 if every allocator completed, 1 if one failed, 2 for bad input.
+Each run reads standard input from the start if it is a file, else it has none.)";
+
+constexpr int kMostRuns = 1'000'000;
+constexpr std::size_t kLongestTitle = 90;
+
+class CompareCommand final : public Command {
+ public:
+  explicit CompareCommand(CLI::App& app) : Command(app, "compare", kDescription, kExamples) {
+    add_option("--allocators", allocators_, "A,B,...", "Which allocators, by name or name=FILE");
+    add_option("--runs", runs_, "N", "Measured runs under each (default 5)");
+    add_option("--warmup", warmup_, "N", "Runs under each that are not counted (default 1)");
+    add_option("--timeout", timeout_, "SECONDS",
+               "End a run after this long (default 600; 0: never)");
+    add_option("--scenario", scenario_, "NAME", "What the results call it (default: the program)");
+    add_option("--library", library_, "FILE", "Use this libstrata.so as strata");
+    add_list_option("--set", settings_, "NAME=VALUE",
+                    "Set an option of Strata's library, STRATA_NAME; may be repeated");
+    add_option("--json", json_, "FILE", "Write the results as JSON (- for standard output)");
+    add_option("--csv", csv_, "FILE", "Write the results as CSV (- for standard output)");
+    add_flag("--show-output", shows_output_, "Show what the command prints, on standard error");
+    add_flag("--quiet", is_quiet_, "Neither progress nor table");
+  }
+
+  int execute(const CommandLine& line) override {
+    ComparisonPlan plan = read_plan(line);
+    ResultOutputs outputs(if_given("--json", json_), if_given("--csv", csv_));
+    Results results;
+    results.machine = describe_machine();
+    int interruption = 0;
+    {
+      SignalWatch signals;
+      results.rows = measure(plan, signals);
+      outputs.publish(results, [&](std::FILE* stream) {
+        if (!is_quiet_) print(plan, results, stream);
+      });
+      interruption = signals.interruption();
+    }
+    if (interruption != 0) {
+      fmt::print(stderr, "strata: interrupted; the results are those of the runs until then\n");
+      die_by_signal(interruption);
+    }
+    for (const Row& row : results.rows) {
+      if (!row.ok) return 1;
+    }
+    return 0;
+  }
+
+ private:
+  ComparisonPlan read_plan(const CommandLine& line) {
+    ComparisonPlan plan;
+    plan.command = measured_command(line);
+    plan.runs = static_cast<int>(parse_count("--runs", runs_, 1, kMostRuns));
+    plan.warmup = static_cast<int>(parse_count("--warmup", warmup_, 0, kMostRuns));
+    plan.timeout_s = parse_seconds("--timeout", timeout_);
+    for (const std::string& text : settings_) plan.settings.push_back(parse_setting(text));
+    try {
+      plan.program = find_program(plan.command.front());
+    } catch (const UsageError& error) {
+      throw UsageError(error.what());  // the shell's 126 and 127 are for `run` alone
+    }
+    plan.scenario =
+        scenario_.empty() ? std::filesystem::path(plan.program).filename().string() : scenario_;
+    plan.contenders = is_given("--allocators") ? parse_contenders(allocators_, library_)
+                                               : default_contenders(library_);
+    std::string why_not = why_not_preloadable(plan.program);
+    for (const Contender& contender : plan.contenders) {
+      if (!contender.library.empty() && !why_not.empty()) {
+        throw UsageError(fmt::format("{} {}; compare a program that is linked dynamically",
+                                     plan.program, why_not));
+      }
+      check_preload(contender);
+    }
+    find_versions(plan.contenders);
+    return plan;
+  }
+
+  std::vector<Row> measure(const ComparisonPlan& plan, SignalWatch& signals) const {
+    Progress progress(stderr, !is_quiet_);
+    int told_round = 0;
+    ComparisonEvents events;
+    events.on_start = [&](int round, const Contender& contender) {
+      std::string where = round <= plan.warmup
+                              ? fmt::format("warm-up {} of {}", round, plan.warmup)
+                              : fmt::format("run {} of {}", round - plan.warmup, plan.runs);
+      if (round != told_round) progress.milestone(fmt::format("{}: {} ...", plan.scenario, where));
+      told_round = round;
+      progress.step(fmt::format("{}: {}, {} ...", plan.scenario, where, contender.name));
+    };
+    events.on_end = [&](int round, const Contender& contender, const OutputCapture& output) {
+      if (!shows_output_) return;
+      progress.clear();
+      fmt::print(stderr, "--- {}, round {}\n{}", contender.name, round, output.head());
+    };
+    return run_comparison(plan, signals, events);
+  }
+
+  /// "5 runs each, interleaved, after 1 to warm up"
+  static std::string method(const ComparisonPlan& plan) {
+    std::string text = fmt::format("{} {} each", plan.runs, plan.runs == 1 ? "run" : "runs");
+    if (plan.contenders.size() > 1) text += ", interleaved";
+    if (plan.warmup > 0) text += fmt::format(", after {} to warm up", plan.warmup);
+    return text;
+  }
+
+  static void print(const ComparisonPlan& plan, const Results& results, std::FILE* stream) {
+    bool colour = wants_colour(stream);
+    std::string title = shell_quoted(plan.command);
+    if (title.size() > kLongestTitle) title = title.substr(0, kLongestTitle - 3) + "...";
+    fmt::print(stream, "{}\n", styled(title, Style::kBold, colour));
+    fmt::print(stream, "{}\n", styled(method(plan), Style::kDim, colour));
+    fmt::print(stream, "{}\n\n", styled(machine_line(results.machine), Style::kDim, colour));
+    fmt::print(stream, "{}\n{}", comparison_table(results.rows, colour, terminal_columns(stream)),
+               comparison_notes(results.rows, colour));
+    std::string own = linked_allocator(plan.program);
+    if (!own.empty()) {
+      fmt::print(stream, "{} is linked with {}: that is what its 'system' row measured.\n",
+                 plan.command.front(), own);
+    }
+    std::fflush(stream);
+  }
+
+  std::string allocators_;
+  std::string runs_ = "5";
+  std::string warmup_ = "1";
+  std::string timeout_ = "600";
+  std::string scenario_;
+  std::string library_;
+  std::vector<std::string> settings_;
+  std::string json_;
+  std::string csv_;
+  bool shows_output_ = false;
+  bool is_quiet_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_compare_command(CLI::App& app) {
+  return std::make_unique<CompareCommand>(app);
+}
+
+}  // namespace strata::cli

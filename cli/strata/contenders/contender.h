@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace strata::cli {
+
+/// An allocator that takes part: a name and the library that is preloaded for it.
+struct Contender {
+  std::string name;
+  std::string library;         ///< empty: nothing is preloaded, the command keeps the malloc it has
+  std::string version;         ///< of its package, else what the library calls itself; may be empty
+  bool is_in_process = false;  ///< lives in strata-cell and is called there by its name
+};
+
+/// The contender of no library.
+inline constexpr const char* kSystem = "system";
+inline constexpr const char* kStrata = "strata";
+
+/// One contender as a person writes it: a known name, or name=/path/to/lib.so. `strata_library`
+/// replaces the libstrata.so beside this program unless it is empty.
+/// \errors  UsageError for a name that is neither known nor given a path, and for a known allocator
+///          whose library is not on this machine.
+Contender parse_contender(const std::string& text, const std::string& strata_library = {});
+
+/// A list of them, "system,strata,mine=./libmine.so".
+/// \errors  The same, and a name given twice.
+std::vector<Contender> parse_contenders(const std::string& list,
+                                        const std::string& strata_library = {});
+
+/// What is compared when nothing else is asked for: system, strata and every peer on the machine.
+std::vector<Contender> default_contenders(const std::string& strata_library = {});
+
+/// Dies with a sentence unless the dynamic linker would really put this library under a program:
+/// otherwise a typing error would measure the system's malloc under another name.
+/// \errors  UsageError: missing, no ELF, another machine's, no malloc in it, refused by the linker.
+void check_preload(const Contender& contender);
+
+/// Fills in the versions, all at once, because asking the package database is slow.
+void find_versions(std::vector<Contender>& contenders);
+
+}  // namespace strata::cli

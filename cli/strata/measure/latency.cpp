@@ -1,0 +1,56 @@
+#include "measure/latency.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "shared/log_buckets.h"
+
+namespace strata::cli {
+namespace {
+
+double ns(std::uint64_t ps) { return static_cast<double>(ps) / 1000; }
+
+/// The clock tells no more than a picosecond.
+double rounded(double value) { return std::round(value * 1000) / 1000; }
+
+}  // namespace
+
+void Latency::merge(const Latency& other) {
+  for (const auto& [bucket, samples] : other.buckets) buckets[bucket] += samples;
+  count += other.count;
+  sum_ns += other.sum_ns;
+  max_ns = std::max(max_ns, other.max_ns);
+  timer_cost_ns = std::max(timer_cost_ns, other.timer_cost_ns);
+}
+
+double Latency::percentile_ns(double share) const noexcept {
+  const auto rank = static_cast<std::uint64_t>(std::ceil(share * static_cast<double>(count)));
+  std::uint64_t passed = 0;
+  for (const auto& [bucket, samples] : buckets) {
+    passed += samples;
+    if (passed < rank || passed == 0) continue;
+    double lower = ns(LogBuckets::lower_of(bucket));
+    double upper = ns(LogBuckets::lower_of(bucket + 1));
+    return std::min((lower + upper) / 2, max_ns);
+  }
+  return 0;
+}
+
+nlohmann::ordered_json Latency::to_json() const {
+  nlohmann::ordered_json json = {{"unit", "ns"},
+                                 {"timer_cost_ns", timer_cost_ns},
+                                 {"count", count},
+                                 {"mean", rounded(mean_ns())},
+                                 {"max", rounded(max_ns)}};
+  for (const NamedPercentile& percentile : kPercentiles) {
+    json["percentiles"][percentile.name] = rounded(percentile_ns(percentile.share));
+  }
+  json["buckets"] = nlohmann::ordered_json::array();
+  for (const auto& [bucket, samples] : buckets) {
+    json["buckets"].push_back(
+        {ns(LogBuckets::lower_of(bucket)), ns(LogBuckets::lower_of(bucket + 1)), samples});
+  }
+  return json;
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/plot.h"
+
+namespace strata::cli {
+
+/// The plots as elements of a page, in their order, and the shapes that they share.
+struct Drawings {
+  std::string shapes;
+  std::vector<std::string> svgs;
+};
+
+/// Draws all plots with one start of gnuplot.
+/// \errors  std::runtime_error in one sentence if gnuplot is missing, or fails.
+Drawings draw(const std::vector<Plot>& plots, const std::vector<SeriesStyle>& styles);
+
+/// Writes each plot as <folder>/<id>.png; the folder is made if it is missing.
+/// \returns  The files.
+/// \errors   as draw(); UsageError naming the folder.
+std::vector<std::string> write_pictures(const std::vector<Plot>& plots,
+                                        const std::vector<SeriesStyle>& styles,
+                                        const std::string& folder);
+
+}  // namespace strata::cli

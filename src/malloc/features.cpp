@@ -1,0 +1,99 @@
+#include "malloc/features.h"
+
+#include <cstring>
+
+#include "malloc/signal_waiter.h"
+#include "malloc/statistics.h"
+#include "os/faults.h"
+#include "os/process.h"
+#include "os/stack.h"
+#include "os/standard_error.h"
+
+namespace strata {
+namespace {
+
+/// Whose features these are: handlers of exits, signals and faults cannot be told.
+constinit Malloc* g_featured = nullptr;
+// A copy: the program may change its environment.
+constinit char g_profile_path[4096];
+
+void print_on_exit() noexcept { print_statistics(*g_featured); }
+
+void write_profile() noexcept {
+  if (g_profile_path[0] != '\0') g_featured->profiler().write(g_profile_path);
+}
+
+void write_profile_on_exit() noexcept {
+  if (g_featured->options().leaks == Options::Leaks::kOn) g_featured->profiler().report_live();
+  write_profile();
+}
+
+constinit SignalWaiter g_statistics_waiter(print_on_exit, "statistics were");
+constinit SignalWaiter g_profile_waiter(write_profile, "a profile was");
+
+void start_waiter(SignalWaiter& waiter, std::size_t signal, void (*handler)(int)) noexcept {
+  waiter.start(static_cast<int>(signal), handler);
+  if (waiter.is_missing()) g_featured->ask_for_attention();
+}
+
+void start_guards(Malloc& malloc) noexcept {
+  const std::size_t rate = malloc.options().guard_rate;
+  if (rate == 0 || !malloc.guards().start()) return;
+  os::prepare_stacks();
+  os::install_fault_handler(
+      [](const os::Fault& fault) { return g_featured->guards().explain(fault); });
+  malloc.guard_watcher().configure(rate, os::random_seed());
+  malloc.detour().begin(Detour::kByCalls, malloc.guard_watcher());
+}
+
+void start_profile(Malloc& malloc) noexcept {
+  const Options& options = malloc.options();
+  const bool is_leaks = options.leaks == Options::Leaks::kOn;
+  const std::size_t length = std::strlen(options.profile);
+  if (length != 0 && length < sizeof g_profile_path)
+    std::memcpy(g_profile_path, options.profile, length + 1);
+  if (!is_leaks && g_profile_path[0] == '\0') return;
+  os::keep_standard_error();
+  os::register_exit_handler(write_profile_on_exit);
+  // The waiting thread first: it is none of the program's allocations.
+  if (options.profile_signal != 0 && g_profile_path[0] != '\0')
+    start_waiter(g_profile_waiter, options.profile_signal, [](int) { g_profile_waiter.request(); });
+  // Leaks are counted, not estimated.
+  malloc.profiler().start(is_leaks ? 1 : options.profile_rate, os::random_seed());
+}
+
+}  // namespace
+
+void start_statistics_of_options(Malloc& malloc) noexcept {
+  g_featured = &malloc;
+  const Options& options = malloc.options();
+  const bool is_both = options.stats == Options::Stats::kBoth;
+  if (is_both || options.stats == Options::Stats::kExit) {
+    if (*options.stats_file == '\0') os::keep_standard_error();
+    os::register_exit_handler(print_on_exit);
+  }
+  if (is_both || options.stats == Options::Stats::kSignal)
+    start_waiter(g_statistics_waiter, options.stats_signal,
+                 [](int) { g_statistics_waiter.request(); });
+}
+
+void start_watchers_of_options(Malloc& malloc) noexcept {
+  g_featured = &malloc;
+  start_guards(malloc);
+  start_profile(malloc);
+}
+
+void reset_features_after_fork(Malloc& malloc) noexcept {
+  g_statistics_waiter.reset_after_fork();
+  g_profile_waiter.reset_after_fork();
+  if (g_statistics_waiter.is_missing() || g_profile_waiter.is_missing()) malloc.ask_for_attention();
+}
+
+void attend_to_features(Malloc& malloc) noexcept {
+  g_statistics_waiter.notice();
+  g_profile_waiter.notice();
+  // The system refused a thread: another slow path tries again.
+  if (g_statistics_waiter.is_missing() || g_profile_waiter.is_missing()) malloc.ask_for_attention();
+}
+
+}  // namespace strata

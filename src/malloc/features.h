@@ -1,0 +1,22 @@
+#pragma once
+
+#include "malloc/malloc.h"
+
+namespace strata {
+
+/// What options begin beside the malloc itself, once per process: statistics, profiles and leak
+/// reports, at normal exit and when a signal arrives; and sampled guard pages.
+
+/// As part of the malloc's start. May allocate.
+void start_statistics_of_options(Malloc& malloc) noexcept;
+/// The profile and the guard pages, whose stacks load the unwinder with dlopen: not as part of the
+/// first allocation, which may be the dynamic loader's own.
+/// \pre  no other thread
+void start_watchers_of_options(Malloc& malloc) noexcept;
+
+/// In the child of a fork, which lacks the threads that wait for signals.
+void reset_features_after_fork(Malloc& malloc) noexcept;
+/// MallocHost::attend(): starts the threads that are missing.
+void attend_to_features(Malloc& malloc) noexcept;
+
+}  // namespace strata

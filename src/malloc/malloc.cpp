@@ -1,0 +1,304 @@
+#include "malloc/malloc.h"
+
+#include <cstring>
+
+#include "base/fatal.h"
+#include "os/process.h"
+
+namespace strata {
+
+constinit ObjectBins Malloc::fresh_bins_;
+constinit ObjectBins Malloc::direct_bins_;
+
+bool must_not_wait() noexcept { return is_any_lock_held_here() || has_died_with_locks(); }
+
+bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
+  if (!engine_.start(options, seed)) return false;
+  options_ = options;
+  checked_.configure(seed);
+  scavenger_.set_delay_ms(options.release_delay_ms);
+  is_started_.store(true, std::memory_order_release);
+  return true;
+}
+
+// Threads.
+
+/// The thread's cache, nullptr if it has none.
+ThreadCache* Malloc::cache_of(const ThreadState& thread) noexcept {
+  ObjectBins* const bins = thread.free_bins;
+  return is_fresh(thread) || is_direct(thread) ? nullptr : static_cast<ThreadCache*>(bins);
+}
+
+void Malloc::bypass_caches(ThreadState& thread) noexcept {
+  thread.free_bins = &direct_bins_;
+  thread.set_malloc_bins(direct_bins_);
+}
+
+/// Leaves the fresh state: the thread gets a cache, or goes the direct way.
+/// \returns  False when out of memory.
+bool Malloc::start_thread(ThreadState& thread) noexcept {
+  if (!is_ready()) return false;
+  if (!is_fresh(thread)) return true;  // what the start itself allocated
+  if (has_full_checks()) {
+    bypass_caches(thread);
+    return true;
+  }
+  ThreadRegistry& registry = engine_.registry();
+  ThreadCache* cache = registry.adopt();
+  if (cache == nullptr) return false;
+  registry.enroll(*cache, thread, false);
+  // May allocate: the cache is in place.
+  if (host_.follow_thread(*cache)) registry.enroll(*cache, thread, true);
+  return true;
+}
+
+void Malloc::end_thread(ThreadState& thread) noexcept {
+  if (ThreadCache* cache = cache_of(thread)) engine_.registry().park(*cache);
+  // What the C library itself frees after this goes the direct way.
+  bypass_caches(thread);
+  after_slow_path(thread);
+}
+
+/// What is looked after now and then, with no lock held.
+void Malloc::after_slow_path(ThreadState& thread) noexcept {
+  WatchPause pause(thread);
+  engine_.gather_if_growing(cache_of(thread));
+  engine_.keep_to_soft_limit([this] { checked_.flush_quarantine(); });
+  scavenger_.notice();
+  if (needs_attention_.load(std::memory_order_relaxed)) [[unlikely]]
+    attend();
+}
+
+[[gnu::cold, gnu::noinline]] void Malloc::attend() noexcept {
+  if (needs_attention_.exchange(false, std::memory_order_relaxed)) host_.attend();
+}
+
+// Allocating.
+
+/// Whether allocations are counted. It cannot know before it has started.
+bool Malloc::is_watched() noexcept {
+  if (!is_started_.load(std::memory_order_relaxed)) is_ready();
+  return detour_.is_on();
+}
+
+/// Every allocation that the thread's bins do not serve.
+/// \pre  the size class is the one for its bytes and alignment
+Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
+                            const Allocation& allocation) noexcept {
+  if (must_not_wait()) [[unlikely]]
+    return serve_spare(allocation);
+  const Engine::Block watched = serve_watched(thread, size_class, allocation);
+  if (watched.address != nullptr) return watched;
+  if (is_checked()) return serve_checked(thread, allocation);
+  return size_class != 0 ? serve_object(thread, size_class)
+                         : serve_large(thread, allocation.bytes, allocation.alignment);
+}
+
+Engine::Block Malloc::serve_spare(const Allocation& allocation) noexcept {
+  void* const p = spare_.allocate(allocation.bytes, allocation.alignment);
+  if (p == nullptr) os::set_errno_no_memory();
+  return {p, false};
+}
+
+/// Counts an allocation where somebody wants to know.
+/// \returns  the watcher's block if it was chosen, nullptr if it is to be served like any other
+Engine::Block Malloc::serve_watched(ThreadState& thread, unsigned size_class,
+                                    const Allocation& allocation) noexcept {
+  if (!is_watched() || (is_fresh(thread) && !start_thread(thread))) return {nullptr, false};
+  return detour_.allocate(thread, size_class, allocation);
+}
+
+Engine::Block Malloc::serve_checked(ThreadState& thread, const Allocation& allocation) noexcept {
+  if (is_fresh(thread)) start_thread(thread);
+  const Allocation said = allocation.as_said();
+  Engine::Block block = checked_.allocate(said);
+  if (block.address == nullptr && release_memory(thread)) block = checked_.allocate(said);
+  if (block.address == nullptr) os::set_errno_no_memory();
+  after_slow_path(thread);
+  return block;
+}
+
+Engine::Block Malloc::serve_object(ThreadState& thread, unsigned size_class) noexcept {
+  void* object = try_serve_object(thread, size_class);
+  if (object == nullptr && release_memory(thread)) object = try_serve_object(thread, size_class);
+  if (object == nullptr) {
+    os::set_errno_no_memory();
+    return {nullptr, false};
+  }
+  const bool is_zero =
+      Span::tracks_fresh(SizeClassMap::bytes_of(size_class)) && engine_.take_fresh(object);
+  return {object, is_zero};
+}
+
+void* Malloc::try_serve_object(ThreadState& thread, unsigned size_class) noexcept {
+  if (is_fresh(thread) && !start_thread(thread)) return nullptr;
+  ThreadCache* const cache = cache_of(thread);
+  if (cache != nullptr) {
+    // The watch may have ended while its watcher was asked.
+    if (&thread.for_malloc() != cache && !detour_.is_on())
+      thread.exchange_malloc_bins(fresh_bins_, *cache);
+    // An adopted cache is warm, and on the detour malloc has not looked.
+    if (void* object = cache->pop(size_class)) return object;
+  }
+  void* const object =
+      cache != nullptr ? cache->refill_and_pop(size_class) : engine_.allocate_object(size_class);
+  after_slow_path(thread);
+  return object;
+}
+
+Engine::Block Malloc::serve_large(ThreadState& thread, std::size_t bytes,
+                                  std::size_t alignment) noexcept {
+  Engine::Block block{nullptr, false};
+  if (bytes <= Engine::kMaxBytes && is_ready()) {
+    block = engine_.allocate_large(bytes, alignment);
+    if (block.address == nullptr && release_memory(thread))
+      block = engine_.allocate_large(bytes, alignment);
+  }
+  if (block.address == nullptr) os::set_errno_no_memory();
+  after_slow_path(thread);
+  return block;
+}
+
+void* Malloc::allocate_zeroed(ThreadState& thread, std::size_t count, std::size_t bytes) noexcept {
+  std::size_t total;
+  if (__builtin_mul_overflow(count, bytes, &total)) {
+    os::set_errno_no_memory();
+    return nullptr;
+  }
+  if (total <= SizeClassMap::kMaxTableBytes) {
+    void* object = allocate(thread, total);
+    if (object != nullptr) std::memset(object, 0, total);
+    return object;
+  }
+  const unsigned size_class = SizeClassMap::class_of(total);
+  const Engine::Block block = serve(thread, size_class, {total, SizeClassMap::kGrain, false});
+  if (block.address != nullptr && !block.is_zero) std::memset(block.address, 0, total);
+  return block.address;
+}
+
+void* Malloc::allocate_aligned(ThreadState& thread, std::size_t alignment, std::size_t bytes,
+                               bool by_aligned_new) noexcept {
+  // A small alignment matters to those alone who compare it with what a delete says.
+  const bool is_compared = is_checked() || (by_aligned_new && is_watched());
+  if (alignment <= SizeClassMap::kGrain && !is_compared) return allocate(thread, bytes);
+  const unsigned size_class = SizeClassMap::class_of_aligned(bytes, alignment);
+  return serve(thread, size_class, {bytes, alignment, by_aligned_new}).address;
+}
+
+// Freeing and resizing.
+
+void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept {
+  if (p == nullptr) return;
+  if (spare_.owns(p)) return spare_.deallocate(p);
+  if (must_not_wait()) return;  // lost
+  const auto size_class = static_cast<unsigned>(engine_.class_of(p));
+  if (size_class == 0) {
+    if (!engine_.is_started()) fatal_pointer("invalid free of ", p, ": nothing was allocated yet");
+    if (guards_.owns(p)) return guards_.deallocate(p, call);
+    if (detour_.has_watchers()) detour_.forget(thread, p);
+  }
+  if (is_checked()) {
+    checked_.deallocate(p, call);
+  } else if (size_class == 0) {
+    engine_.deallocate_large(p);
+  } else {
+    if (is_fresh(thread)) start_thread(thread);
+    ThreadCache* const cache = cache_of(thread);
+    if (cache == nullptr) {
+      engine_.deallocate_object(size_class, p);
+    } else if (!cache->push(size_class, p)) {
+      if (cache->is_latest(size_class, p))
+        fatal_pointer("double free of ", p, ": it was freed just before");
+      cache->flush_and_push(size_class, p);
+    }
+  }
+  after_slow_path(thread);
+}
+
+/// What can be told of a block without a lock: its place, and what the page map says.
+bool Malloc::is_known_without_lock(const void* p) const noexcept {
+  return spare_.owns(p) || (engine_.class_of(p) != 0 && !has_full_checks());
+}
+
+/// Bytes usable at `p`, whoever it belongs to.
+std::size_t Malloc::usable_bytes(const void* p, const char* action) noexcept {
+  if (spare_.owns(p)) return spare_.usable_bytes(p, action);
+  if (guards_.owns(p)) return guards_.requested_bytes(p, action);
+  if (is_checked()) return checked_.requested_bytes(p, action);
+  return engine_.usable_bytes(p, action);
+}
+
+std::size_t Malloc::usable_bytes(const void* p) noexcept {
+  if (p == nullptr || (must_not_wait() && !is_known_without_lock(p))) return 0;
+  return usable_bytes(p, "malloc_usable_size");
+}
+
+void* Malloc::reallocate(ThreadState& thread, void* p, std::size_t bytes) noexcept {
+  if (p == nullptr) return allocate(thread, bytes);
+  if (must_not_wait() && !is_known_without_lock(p)) {
+    os::set_errno_no_memory();
+    return nullptr;
+  }
+  const std::size_t old_bytes = usable_bytes(p, "realloc");
+  if (bytes == 0) {
+    deallocate(thread, p);
+    return nullptr;
+  }
+  if (engine_.class_of(p) != 0) {
+    if (!is_checked() && Engine::stays_in_place(old_bytes, bytes)) return p;
+  } else if (void* resized = resize_large(thread, p, bytes)) {
+    after_slow_path(thread);
+    return resized;
+  }
+  const int error = os::current_errno();
+  void* moved = allocate(thread, bytes);
+  if (moved == nullptr) {
+    // To become smaller is not refused: the block stays as it is, unless somebody knows it by its
+    // exact size.
+    if (bytes > old_bytes || is_checked() || guards_.owns(p)) return nullptr;
+    os::set_errno(error);
+    return p;
+  }
+  std::memcpy(moved, p, bytes < old_bytes ? bytes : old_bytes);
+  deallocate(thread, p);
+  return moved;
+}
+
+/// realloc of a block that is in no size class of the page map, without copying.
+/// \returns  nullptr if it has to be moved.
+void* Malloc::resize_large(ThreadState& thread, void* p, std::size_t bytes) noexcept {
+  if (guards_.owns(p) || is_checked() || spare_.owns(p)) return nullptr;
+  if (!detour_.has_watchers() || engine_.record_of(p) != nullptr)
+    return engine_.resize_large(p, bytes);
+  // For a watcher a block that is resized is freed and allocated again, wherever it stands.
+  detour_.forget(thread, p);
+  void* const resized = engine_.resize_large(p, bytes);
+  if (resized != nullptr && detour_.is_on() && thread.count_down(bytes + 1))
+    detour_.adopt(thread, resized, bytes);
+  return resized;
+}
+
+bool Malloc::release_memory(ThreadState& thread) noexcept {
+  if (must_not_wait() || !is_started()) return false;
+  ThreadCache* cache = cache_of(thread);
+  const bool flushed = cache != nullptr ? cache->flush_all() : checked_.flush_quarantine();
+  return engine_.release_all() != 0 || flushed;
+}
+
+// Fork.
+
+void Malloc::for_each_lock(LockVisitor visit) noexcept {
+  scavenger_.for_each_lock(visit);
+  profiler_.for_each_lock(visit);
+  visit(guards_.lock());
+  checked_.for_each_lock(visit);
+  engine_.for_each_lock(visit);
+}
+
+void Malloc::reset_after_fork(ThreadState& thread) noexcept {
+  for_each_lock(LockVisitor::reset());
+  engine_.keep_only(cache_of(thread));
+  scavenger_.reset_after_fork();
+}
+
+}  // namespace strata

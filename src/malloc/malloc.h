@@ -1,0 +1,200 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/lock.h"
+#include "base/lock_visitor.h"
+#include "guard/allocation.h"
+#include "guard/guard_pool.h"
+#include "malloc/checked_heap.h"
+#include "malloc/detour.h"
+#include "malloc/engine.h"
+#include "malloc/guard_watcher.h"
+#include "malloc/options.h"
+#include "malloc/profiler.h"
+#include "malloc/scavenger.h"
+#include "malloc/spare_memory.h"
+#include "thread_cache/object_bins.h"
+#include "thread_cache/thread_state.h"
+
+namespace strata {
+
+class Malloc;
+
+/// What a Malloc asks of the process that it serves. Functions have bodies instead of = 0, which
+/// would need the C++ runtime.
+class MallocHost {
+ public:
+  /// Before the first allocation, from any thread, without a lock: calls Malloc::start().
+  /// \returns  False when out of memory; the next allocation asks again.
+  virtual bool start(Malloc&) noexcept { return false; }
+  /// The calling thread got a cache: end_thread() is to be called when it ends. May allocate.
+  /// \returns  False if nobody will call it: the cache stays in use for ever.
+  virtual bool follow_thread(ThreadCache&) noexcept { return false; }
+  /// From a slow path with no lock held, once after Malloc::ask_for_attention().
+  virtual void attend() noexcept {}
+
+ protected:
+  ~MallocHost() = default;
+};
+
+/// What malloc, realloc, calloc and free mean: an engine, what may stand between it and the program
+/// (full checks, guard pages, a profile), and the ways through them. The hot path is inline; every
+/// other path is a call away.
+///
+/// Nothing here is global: the process has one (process.h), and a test makes as many as it likes,
+/// over page sources and threads of its own. A thread is its ThreadState, which each call names.
+/// \threads  Any number at once, each with its own ThreadState.
+class Malloc {
+ public:
+  constexpr Malloc(os::PageSource& pages, SpareMemory& spare, MallocHost& host) noexcept
+      : engine_(pages),
+        checked_(engine_),
+        guards_(pages, engine_.metadata(), engine_.limit()),
+        guard_watcher_(guards_),
+        detour_(engine_, fresh_bins_),
+        profiler_(engine_, detour_),
+        scavenger_(engine_),
+        spare_(spare),
+        host_(host) {}
+  Malloc(const Malloc&) = delete;
+  Malloc& operator=(const Malloc&) = delete;
+
+  /// A thread that has not called yet.
+  static constexpr ThreadState new_thread() noexcept { return {&fresh_bins_, &fresh_bins_}; }
+
+  /// Makes it ready.
+  /// \pre      one thread at a time, and not started
+  /// \returns  False when out of memory; it can be tried again.
+  bool start(const Options& options, std::uint64_t seed) noexcept;
+  bool is_started() const noexcept { return is_started_.load(std::memory_order_acquire); }
+
+  /// malloc.
+  /// \returns  nullptr with errno ENOMEM when out of memory
+  void* allocate(ThreadState& thread, std::size_t bytes) noexcept {
+    void* const object = pop(thread, bytes);
+    return object != nullptr ? object : allocate_slowly(thread, bytes);
+  }
+  /// free, where the program may say more than free does: operator delete, free_sized. What it says
+  /// is verified where something knows better, and not used.
+  void deallocate(ThreadState& thread, void* p, const FreeCall& call = {}) noexcept {
+    if (!push(thread, p)) deallocate_slowly(thread, p, call);
+  }
+
+  /// The hot path of malloc: up to 1 KiB from the thread's bins; nullptr where that does not do.
+  /// \cost  15 instructions with its caller's return.
+  [[gnu::always_inline]] static void* pop(ThreadState& thread, std::size_t bytes) noexcept {
+    if (bytes > SizeClassMap::kMaxTableBytes) [[unlikely]]
+      return nullptr;
+    return thread.for_malloc().pop(SizeClassMap::class_of_tiny(bytes));
+  }
+  /// The hot path of free, for small objects. One comparison sees a pointer that is misaligned or
+  /// not ours, one a double free of the bin's latest object.
+  /// \returns  False where that does not do.
+  /// \cost     19 instructions with its caller's return.
+  [[gnu::always_inline]] bool push(ThreadState& thread, void* p) const noexcept {
+    return thread.free_bins->push(engine_.class_of(p), p);
+  }
+
+  /// Every other path: any size, any state of the thread and of the malloc, watched or not. Objects
+  /// beyond pop()'s table and, while a watch is on, all of the thread's bins are served at once.
+  [[gnu::always_inline]] void* allocate_slowly(ThreadState& thread, std::size_t bytes) noexcept {
+    const unsigned size_class = SizeClassMap::class_of(bytes);
+    if (void* object = thread.pop_own(size_class)) {
+      if (Span::tracks_fresh(SizeClassMap::bytes_of(size_class))) engine_.take_fresh(object);
+      return object;
+    }
+    return serve(thread, size_class, {bytes, SizeClassMap::kGrain, false}).address;
+  }
+  void deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept;
+
+  /// calloc.
+  /// \returns  nullptr with ENOMEM if the product overflows, too.
+  void* allocate_zeroed(ThreadState& thread, std::size_t count, std::size_t bytes) noexcept;
+  /// \param alignment  a power of two
+  void* allocate_aligned(ThreadState& thread, std::size_t alignment, std::size_t bytes,
+                         bool by_aligned_new = false) noexcept;
+  void* reallocate(ThreadState& thread, void* p, std::size_t bytes) noexcept;
+  std::size_t usable_bytes(const void* p) noexcept;
+  /// Everything idle goes back to the kernel, the calling thread's objects included.
+  /// \returns  true if any did
+  bool release_memory(ThreadState& thread) noexcept;
+
+  /// The thread ends: its cache is parked, and what it allocates and frees after this passes none.
+  void end_thread(ThreadState& thread) noexcept;
+
+  /// The next slow path calls MallocHost::attend().
+  void ask_for_attention() noexcept { needs_attention_.store(true, std::memory_order_relaxed); }
+
+  void for_each_lock(LockVisitor visit) noexcept;
+  /// In the child of a fork, whose only thread is `thread`; it holds all locks.
+  void reset_after_fork(ThreadState& thread) noexcept;
+
+  Engine& engine() noexcept { return engine_; }
+  CheckedHeap& checked() noexcept { return checked_; }
+  GuardPool& guards() noexcept { return guards_; }
+  GuardWatcher& guard_watcher() noexcept { return guard_watcher_; }
+  Detour& detour() noexcept { return detour_; }
+  Profiler& profiler() noexcept { return profiler_; }
+  Scavenger& scavenger() noexcept { return scavenger_; }
+  const Options& options() const noexcept { return options_; }
+  bool has_full_checks() const noexcept { return options_.checks == Options::Checks::kFull; }
+
+ private:
+  /// Empty for ever: what malloc pops from before a thread's first call, and while a watcher looks.
+  static constinit ObjectBins fresh_bins_;
+  /// The same for threads without a cache: they have ended, or every free is to be checked at once.
+  static constinit ObjectBins direct_bins_;
+
+  static bool is_fresh(const ThreadState& thread) noexcept {
+    return thread.free_bins == &fresh_bins_;
+  }
+  static bool is_direct(const ThreadState& thread) noexcept {
+    return thread.free_bins == &direct_bins_;
+  }
+  static ThreadCache* cache_of(const ThreadState& thread) noexcept;
+  static void bypass_caches(ThreadState& thread) noexcept;
+
+  bool is_ready() noexcept { return is_started() || host_.start(*this); }
+  bool is_checked() noexcept { return is_ready() && has_full_checks(); }
+  bool is_watched() noexcept;
+  bool start_thread(ThreadState& thread) noexcept;
+  void after_slow_path(ThreadState& thread) noexcept;
+  void attend() noexcept;
+  bool is_known_without_lock(const void* p) const noexcept;
+
+  Engine::Block serve(ThreadState& thread, unsigned size_class,
+                      const Allocation& allocation) noexcept;
+  Engine::Block serve_spare(const Allocation& allocation) noexcept;
+  Engine::Block serve_watched(ThreadState& thread, unsigned size_class,
+                              const Allocation& allocation) noexcept;
+  Engine::Block serve_checked(ThreadState& thread, const Allocation& allocation) noexcept;
+  Engine::Block serve_object(ThreadState& thread, unsigned size_class) noexcept;
+  Engine::Block serve_large(ThreadState& thread, std::size_t bytes, std::size_t alignment) noexcept;
+  void* try_serve_object(ThreadState& thread, unsigned size_class) noexcept;
+  std::size_t usable_bytes(const void* p, const char* action) noexcept;
+  void* resize_large(ThreadState& thread, void* p, std::size_t bytes) noexcept;
+
+  Engine engine_;
+  CheckedHeap checked_;  // what serves every call under STRATA_CHECKS=full
+  GuardPool guards_;
+  GuardWatcher guard_watcher_;
+  Detour detour_;
+  Profiler profiler_;
+  Scavenger scavenger_;
+  Options options_;
+  SpareMemory& spare_;
+  MallocHost& host_;
+  // release after the engine is ready, acquire before its first use.
+  std::atomic<bool> is_started_{false};
+  std::atomic<bool> needs_attention_{false};  // relaxed: a hint
+};
+
+/// Whether a call must not wait for a lock: a signal handler interrupted the malloc in its own
+/// thread, or the process has died with locks held. Then allocations are served from spare memory,
+/// a block of the heap that is freed is lost, and what needs to look at the heap says no.
+bool must_not_wait() noexcept;
+
+}  // namespace strata

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "malloc/malloc.h"
+#include "malloc/statistics.h"
+#include "os/fake_page_source.h"
+
+namespace strata {
+
+inline constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+/// A malloc over a page source of the test's, beside the process's own.
+struct TestMalloc : MallocHost {
+  bool start(Malloc& starting) noexcept override { return starting.start(started_with, 1); }
+  /// Every TestThread says when it ends.
+  bool follow_thread(ThreadCache&) noexcept override { return true; }
+
+  /// \param delay_ms  0: no thread is started, which would outlive the test
+  void start(Options with = {}, std::size_t delay_ms = 0) {
+    started_with = with;
+    started_with.release_delay_ms = delay_ms;
+    ASSERT_TRUE(start(malloc));
+  }
+
+  Statistics statistics() {
+    Statistics now;
+    collect_statistics(malloc, now);
+    return now;
+  }
+
+  /// At rest every byte is in exactly one place.
+  void check() {
+    engine.check_invariants();
+    const Statistics now = statistics();
+    ASSERT_EQ(now.mapped, now.live + now.cached + now.free() + now.metadata + now.returned());
+    ASSERT_EQ(now.limit.held, now.mapped - now.returned());
+    ASSERT_EQ(pages.mapped_bytes(), now.mapped + now.page_map);
+  }
+
+  /// After the program freed everything and its threads ended: nothing may be left.
+  void check_nothing_is_left() {
+    malloc.checked().flush_quarantine();
+    engine.release_all();
+    check();
+    const Statistics now = statistics();
+    ASSERT_EQ(now.live, 0u);
+    ASSERT_EQ(now.cached, 0u);
+    ASSERT_EQ(now.in_spans, 0u);
+    ASSERT_EQ(now.idle, 0u);
+    ASSERT_EQ(now.mapped, now.metadata + now.clean);
+    ASSERT_EQ(now.huge_blocks, 0u);
+    ASSERT_EQ(now.threads, 0u);
+  }
+
+  os::FakePageSource pages;
+  Options started_with;
+  std::unique_ptr<SpareMemory> spare = std::make_unique<SpareMemory>();
+  std::unique_ptr<Malloc> owned = std::make_unique<Malloc>(pages, *spare, *this);
+  Malloc& malloc = *owned;
+  Engine& engine = malloc.engine();
+};
+
+/// One thread of a program on a malloc.
+/// \threads  one at a time, whichever
+class TestThread {
+ public:
+  explicit TestThread(Malloc& malloc) : malloc_(malloc) {}
+  ~TestThread() { end(); }
+  TestThread(const TestThread&) = delete;
+  TestThread& operator=(const TestThread&) = delete;
+
+  void end() { malloc_.end_thread(state); }
+
+  void* allocate(std::size_t bytes) { return malloc_.allocate(state, bytes); }
+  void* allocate(std::size_t bytes, std::size_t alignment) {
+    return malloc_.allocate_aligned(state, alignment, bytes);
+  }
+  void* allocate_zeroed(std::size_t bytes) { return malloc_.allocate_zeroed(state, 1, bytes); }
+  void deallocate(void* p) { malloc_.deallocate(state, p); }
+  void* reallocate(void* p, std::size_t bytes) { return malloc_.reallocate(state, p, bytes); }
+  std::size_t usable_bytes(const void* p) { return malloc_.usable_bytes(p); }
+
+  ThreadState state = Malloc::new_thread();
+
+ private:
+  Malloc& malloc_;
+};
+
+}  // namespace strata

@@ -1,0 +1,122 @@
+#include "malloc/malloc.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "base/lock_visitor.h"
+#include "malloc/malloc_in_test.h"
+
+namespace strata {
+namespace {
+
+struct MallocTest : ::testing::Test, TestMalloc {};
+
+TEST_F(MallocTest, StartsWithItsFirstAllocation) {
+  TestThread thread(malloc);
+  EXPECT_FALSE(malloc.is_started());
+  EXPECT_FALSE(malloc.release_memory(thread.state)) << "there is nothing yet";
+  void* p = thread.allocate(100);
+  EXPECT_NE(p, nullptr);
+  EXPECT_TRUE(malloc.is_started());
+  thread.deallocate(p);
+  thread.end();
+  check_nothing_is_left();
+}
+
+TEST_F(MallocTest, IsStartedByTheNextAllocationWhereMemoryWasOutAtFirst) {
+  TestThread thread(malloc);
+  pages.refuse_from_call(1);
+  EXPECT_EQ(thread.allocate(100), nullptr);
+  EXPECT_EQ(thread.allocate(1'000'000), nullptr);
+  pages.refuse_nothing();
+  void* p = thread.allocate(100);
+  EXPECT_NE(p, nullptr);
+  thread.deallocate(p);
+}
+
+TEST_F(MallocTest, AThreadThatEndedIsServedWithoutACache) {
+  start();
+  TestThread thread(malloc);
+  void* kept = thread.allocate(100);
+  thread.end();
+  EXPECT_EQ(statistics().threads, 0u);
+  void* p = thread.allocate(100);
+  EXPECT_NE(p, nullptr);
+  thread.deallocate(p);
+  thread.deallocate(kept);
+  EXPECT_EQ(statistics().threads, 0u);
+  check_nothing_is_left();
+}
+
+TEST_F(MallocTest, TheNextThreadGetsWhatTheLastOneHeld) {
+  start();
+  TestThread first(malloc);
+  void* p = first.allocate(500);
+  first.deallocate(p);
+  first.end();
+  TestThread second(malloc);
+  EXPECT_EQ(second.allocate(500), p);
+  second.deallocate(p);
+}
+
+/// Answers attend() and counts how often.
+struct AttentiveMalloc : TestMalloc {
+  void attend() noexcept override { ++attended; }
+  int attended = 0;
+};
+
+TEST(MallocHost, IsCalledOnceByASlowPathAfterItAsked) {
+  AttentiveMalloc program;
+  program.start();
+  TestThread thread(program.malloc);
+  thread.deallocate(thread.allocate(3 * kMiB));
+  EXPECT_EQ(program.attended, 0);
+  program.malloc.ask_for_attention();
+  for (int i = 0; i < 3; ++i) thread.deallocate(thread.allocate(3 * kMiB));
+  EXPECT_EQ(program.attended, 1);
+}
+
+TEST_F(MallocTest, AForkInTheMiddleOfItsUseLeavesTheChildItsOwnObjects) {
+  start();
+  TestThread thread(malloc);
+  TestThread other(malloc);
+  void* mine = thread.allocate(100);
+  void* lost = other.allocate(100);
+  malloc.for_each_lock(LockVisitor::take());
+  malloc.for_each_lock(LockVisitor::give_back());
+  malloc.for_each_lock(LockVisitor::take());
+  malloc.reset_after_fork(thread.state);
+  EXPECT_EQ(statistics().threads, 1u);
+  thread.deallocate(mine);
+  thread.deallocate(lost);
+  thread.end();
+  EXPECT_EQ(statistics().threads, 0u);
+  other.state = Malloc::new_thread();  // it does not exist in the child
+}
+
+TEST_F(MallocTest, AProfileThatBeginsDuringAForkTouchesNoLockThatTheForkHolds) {
+  start();
+  malloc.for_each_lock(LockVisitor::take());
+  std::thread other([&] { EXPECT_TRUE(malloc.profiler().start(1 << 20, 1)); });
+  while (!malloc.detour().has_watchers()) std::this_thread::yield();
+  malloc.for_each_lock(LockVisitor::give_back());
+  EXPECT_FALSE(is_any_lock_held_here());
+  other.join();
+  malloc.profiler().stop();
+}
+
+using MallocDeathTest = MallocTest;
+
+TEST_F(MallocDeathTest, AFreeBeforeAnyAllocationIsFatal) {
+  TestThread thread(malloc);
+  int on_the_stack = 0;
+  EXPECT_DEATH(thread.deallocate(&on_the_stack),
+               "strata: invalid free of 0x[0-9a-f]+: nothing was allocated yet");
+}
+
+}  // namespace
+}  // namespace strata
