@@ -102,7 +102,7 @@ void tell(const fs::path& file, const std::string& command) {
   std::uintmax_t bytes = 0;
   for (const fs::path& path : files) bytes += fs::file_size(path, error);
   const auto size = static_cast<double>(bytes);
-  fmt::print(stderr, "strata record: {} in '{}'{}\n", Unit::for_bytes(size).format(size),
+  fmt::print(stderr, "strata record: {} in '{}'{}\n", brief(Quantity::kBytes, size),
              files.front().string(),
              files.size() == 1
                  ? ""

@@ -67,7 +67,7 @@ struct Counts {
   }
 };
 
-std::string bytes(double value) { return Unit::for_bytes(value).format(value); }
+std::string bytes(double value) { return brief(Quantity::kBytes, value); }
 
 std::string property(const trace::Properties& properties, const char* name) {
   const auto found = properties.find(name);
