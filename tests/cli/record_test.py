@@ -224,7 +224,7 @@ class Record(Recorded):
         self.assertEqual(self.record("sh", "-c", "kill -TERM $$").returncode, -signal.SIGTERM)
 
     def test_mistakes_are_named(self):
-        cases = (((), "which command?"), (("--stacks", "0", "--", "true"), "--stacks"),
+        cases = (((), "no command to run"), (("--stacks", "0", "--", "true"), "--stacks"),
                  (("--stacks", "x", "--", "true"), "'x'"), (("--on-signal", "NO", "--", "true"), "'NO' is no signal"),
                  (("--after", "1", "--on-signal", "USR2", "--", "true"), "give one of them"),
                  (("--for", "0", "--", "true"), "--for"), (("--", STATIC), "cannot be recorded"),
