@@ -129,8 +129,8 @@ class Engine {
 
   /// Called on slow paths with no lock held: where the heap has grown while much of it lay free in
   /// spans, the objects of the calling thread's cache (`own`, nullptr if it has none) and of the
-  /// ready stage go to their spans. Those without a live object become pages again, and the heap
-  /// grows by these instead of new ones.
+  /// transfer caches go to their spans. Those without a live object become pages again, and the
+  /// heap grows by these instead of new ones.
   /// \cost  two loads, unless it has grown by kGatherStep
   void gather_if_growing(ThreadCache* own) noexcept {
     if (limit().held_bytes() >= next_gathering_.load(std::memory_order_relaxed)) gather(own);

@@ -158,7 +158,7 @@ TEST_F(EngineTest, WhatIsNotNeededGoesBackRoundByRound) {
   for (std::size_t i = 0; i < 2000; ++i) blocks.push_back(thread.allocate(i * 7 % 30'000));
   for (void* p : blocks) thread.deallocate(p);
   thread.end();
-  // A parked cache, then ready batches, then pages: each waits through a round at the most.
+  // A parked cache, then transfer caches, then pages: each waits through a round at the most.
   for (int round = 0; round < 6; ++round) engine.release_unneeded();
   EXPECT_EQ(engine.idle_bytes(), 0u);
   check_nothing_is_left();

@@ -63,6 +63,22 @@ TEST_F(MallocTest, TheNextThreadGetsWhatTheLastOneHeld) {
   second.deallocate(p);
 }
 
+TEST_F(MallocTest, AnAllocationThatFailsAgainAndAgainHardlyAsksTheKernel) {
+  start();
+  TestThread thread(malloc);
+  std::vector<void*> objects;
+  pages.limit_mapped_bytes(pages.mapped_bytes() + 8 * kMiB);
+  while (void* p = thread.allocate(64)) objects.push_back(p);
+  const std::size_t before = pages.fallible_calls();
+  constexpr std::size_t kFailures = 1000;
+  for (std::size_t i = 0; i < kFailures; ++i) ASSERT_EQ(thread.allocate(64), nullptr);
+  EXPECT_LE(pages.fallible_calls() - before, 3 * kFailures);
+  for (void* p : objects) thread.deallocate(p);
+  void* const large = thread.allocate(500'000);
+  EXPECT_NE(large, nullptr) << "what was freed serves other sizes at once";
+  thread.deallocate(large);
+}
+
 /// Answers attend() and counts how often.
 struct AttentiveMalloc : TestMalloc {
   void attend() noexcept override { ++attended; }

@@ -62,7 +62,8 @@ STRATA_MAY_REFUSE auto made_or_refused(Create create, Sentences... out_of_memory
   const char* reason = nullptr;
   auto made = create(&reason);
   if (!made) {
-    if (((reason == out_of_memory) || ...)) refuse_memory(reason);
+    const bool lacks_memory = ((reason == out_of_memory) || ...);
+    if (lacks_memory) refuse_memory(reason);
     refuse_argument(reason);
   }
   return static_cast<std::remove_reference_t<decltype(*made)>&&>(*made);
