@@ -77,6 +77,7 @@ std::string describe_everything() {
                   {"origin", scenario.origin},
                   {"fits", name_of(scenario.fits)},
                   {"takes_threads", scenario.takes_threads},
+                  {"takes_seconds", scenario.takes_seconds},
                   {"settle_s", scenario.settle_s},
                   {"shown", scenario.shown},
                   {"options", Json::array()}};

@@ -63,8 +63,10 @@ struct Scenario {
   /// The metrics that the table shows, the most telling first; its ratio decides the order.
   std::vector<std::string> shown = {"ns_per_op", "peak_rss_bytes"};
   bool takes_threads = true;  ///< whether --threads means anything
-  /// How long the process is watched after everything is freed, unless --settle says otherwise.
-  double settle_s = 0.2;
+  bool takes_seconds = true;  ///< whether --seconds ends it
+  /// How long the process is watched after everything is freed, unless --settle says otherwise: an
+  /// allocator that gives memory back after a second or two shall have done so.
+  double settle_s = 3;
   /// Does everything: draws the operations, runs them, verifies them, reports. Called once in a
   /// process of its own.
   void (*run)(Cell& cell) = nullptr;
