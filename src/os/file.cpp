@@ -219,6 +219,26 @@ bool LineReader::next(std::string_view& line) noexcept {
   }
 }
 
+void find_mapping(const void* address, Mapping& out) noexcept {
+  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+  LineReader lines("/proc/self/maps");
+  for (std::string_view line; lines.next(line);) {
+    std::uint64_t start;
+    std::uint64_t end;
+    if (!take_hex(line, start, '-') || !take_hex(line, end, ' ')) continue;
+    if (wanted < start || wanted >= end) continue;
+    const std::size_t name = line.find_first_of("/[");
+    out.kind = name == std::string_view::npos ? Mapping::Kind::kAnonymous : Mapping::Kind::kNamed;
+    if (name == std::string_view::npos) return;
+    line.remove_prefix(name);
+    const std::size_t length = std::min(line.size(), sizeof out.name - 1);
+    std::memcpy(out.name, line.data(), length);
+    out.name[length] = '\0';
+    return;
+  }
+  if (!lines.has_failed()) out.kind = Mapping::Kind::kNothing;
+}
+
 bool parse_code_mapping(std::string_view line, CodeMapping& out) noexcept {
   std::uint64_t start;
   std::uint64_t end;

@@ -69,6 +69,15 @@ class LineReader {
   char buffer_[8192];
 };
 
+/// What is mapped at an address.
+struct Mapping {
+  enum class Kind : std::uint8_t { kUnknown, kNothing, kAnonymous, kNamed };
+  Kind kind = Kind::kUnknown;  ///< kUnknown: /proc cannot be read
+  char name[512] = "";         ///< kNamed: its file, or what the kernel calls it, as [stack]
+};
+/// \cost  reads /proc/self/maps; no allocation
+void find_mapping(const void* address, Mapping& out) noexcept;
+
 /// A file that is mapped as code.
 struct CodeMapping {
   std::uintptr_t start;

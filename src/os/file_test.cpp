@@ -206,5 +206,21 @@ TEST(Stack, ItsFramesLeadThroughTheCallers) {
 #endif
 }
 
+TEST(FindMapping, NamesWhatLiesAtAnAddress) {
+  static int of_the_program = 1;
+  int on_the_stack = 0;
+  Mapping mapping;
+  find_mapping(&of_the_program, mapping);
+  EXPECT_EQ(mapping.kind, Mapping::Kind::kNamed);
+  EXPECT_NE(std::string(mapping.name).find("os_test"), std::string::npos) << mapping.name;
+  mapping = {};
+  find_mapping(&on_the_stack, mapping);
+  EXPECT_EQ(mapping.kind, Mapping::Kind::kNamed);
+  EXPECT_STREQ(mapping.name, "[stack]");
+  mapping = {};
+  find_mapping(reinterpret_cast<void*>(16), mapping);
+  EXPECT_EQ(mapping.kind, Mapping::Kind::kNothing);
+}
+
 }  // namespace
 }  // namespace strata::os
