@@ -238,8 +238,10 @@ void find_mapping(const void* address, Mapping& out) noexcept {
     const std::size_t name = line.find_first_of("/[");
     out.kind = name == std::string_view::npos ? Mapping::Kind::kAnonymous : Mapping::Kind::kNamed;
     if (name == std::string_view::npos) return;
-    line = line.substr(name, sizeof out.name - 1);
-    out.name[line.copy(out.name, line.size())] = '\0';
+    line.remove_prefix(name);
+    const std::size_t length = std::min(line.size(), sizeof out.name - 1);
+    std::memcpy(out.name, line.data(), length);
+    out.name[length] = '\0';
     return;
   }
   if (!lines.has_failed()) out.kind = Mapping::Kind::kNothing;
