@@ -15,13 +15,14 @@ namespace {
 constexpr std::uintptr_t kGiB = std::uintptr_t{1} << 30;
 
 // Chosen: how much address space the page map covers. The first is what it should be; the others
-// serve a process whose address space is limited (RLIMIT_AS), at 1/65536 of their size.
-constexpr std::uintptr_t kMapLimits[] = {4096 * kGiB, 128 * kGiB};
+// serve a process whose address space is limited (RLIMIT_AS), at 1/52429 of their size.
+constexpr std::uintptr_t kLeastMapLimit = 16 * kGiB;
+constexpr std::uintptr_t kMapLimits[] = {4096 * kGiB, 128 * kGiB, kLeastMapLimit};
 // Chosen: how small a part of such a process's address space the map has to be.
 constexpr std::size_t kMapShare = 16;
 // Chosen: how small a part of it a chunk of the heap has to be, so that there is room for the next
 // one, for bookkeeping, stacks and libraries.
-constexpr std::size_t kChunkShare = 4;
+constexpr std::size_t kChunkShare = 16;
 // Chosen: two threads that run are seldom in one shard, even where there are more threads than
 // processors and any of them may be running.
 constexpr unsigned kShardsPerProcessor = 4;
@@ -30,9 +31,12 @@ constexpr unsigned kShardsPerProcessor = 4;
 constexpr std::uintptr_t kWideMapLimit = std::uintptr_t{1} << 48;
 // Chosen: above everything that a program linked to fixed addresses, its brk heap and 32-bit-minded
 // mappings use, below every mmap of the kernel's own choice, and inside the 128 GiB that valgrind
-// allows; 15 bits of it are random.
+// allows; 15 bits of it are random, 11 where the page map is the least.
 constexpr std::uintptr_t kFirstHeapAddress = 8 * kGiB;
 constexpr std::uint64_t kPlaces = 1u << 15;
+constexpr std::uint64_t kLeastPlaces = 1u << 11;
+static_assert(kFirstHeapAddress + kLeastPlaces * kRegionBytes < kLeastMapLimit,
+              "the least map covers the heap's first regions wherever they are placed");
 
 [[noreturn]] void die_of_pointer(const char* action, const void* p,
                                  std::string_view reason) noexcept {
@@ -105,13 +109,15 @@ bool Engine::place_heap(const Options& options, std::uint64_t seed) noexcept {
   if (options.checks == Options::Checks::kFull) spans_.keep_records();
   huge_.configure(options.huge_pages != HugePages::kNever);
   const std::size_t address_space = os::address_space_limit_bytes();
-  const std::uintptr_t first = os::has_shadow_at_low_addresses()
-                                   ? kWideMapLimit  // the kernel chooses
-                                   : kFirstHeapAddress + (seed % kPlaces) * kRegionBytes;
-  page_heap_.configure(first, options.huge_pages, address_space / kChunkShare);
+  const std::size_t most_chunk_bytes = address_space / kChunkShare;
+  // The kernel chooses, unless one of the limits below does.
+  page_heap_.configure(kWideMapLimit, options.huge_pages, most_chunk_bytes);
   for (const std::uintptr_t limit : kMapLimits) {
     if (os::has_shadow_at_low_addresses()) break;
-    if (limit != kMapLimits[1] && limit / kPageBytes > address_space / kMapShare) continue;
+    if (limit != kLeastMapLimit && limit / kPageBytes > address_space / kMapShare) continue;
+    const std::uint64_t places = limit == kLeastMapLimit ? kLeastPlaces : kPlaces;
+    page_heap_.configure(kFirstHeapAddress + (seed % places) * kRegionBytes, options.huge_pages,
+                         most_chunk_bytes);
     if (!map_.cover(limit, pages_)) continue;
     // One page, taken and given back, shows whether the kernel gives addresses below the limit.
     if (Span* span = page_heap_.allocate(1)) {
