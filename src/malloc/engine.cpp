@@ -6,7 +6,7 @@
 #include "base/text_writer.h"
 #include "os/control_group.h"
 #include "os/file.h"
-#include "os/process.h"
+#include "os/resources.h"
 #include "os/symbol.h"
 
 namespace strata {

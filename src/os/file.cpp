@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <link.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include <cstring>
 
 #include "os/output.h"
+#include "os/process.h"
 
 namespace strata::os {
 namespace {
@@ -115,13 +115,21 @@ std::size_t read_build_id(int fd, char* out, std::size_t capacity) noexcept {
 
 }  // namespace
 
-std::uint64_t process_id() noexcept { return static_cast<std::uint64_t>(getpid()); }
+int open_to_append(const char* path) noexcept {
+  const CancellationHeld not_now;
+  const SavedErrno saved;
+  return ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+}
 
-std::uint64_t wall_clock_ns() noexcept {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
-         static_cast<std::uint64_t>(now.tv_nsec);
+bool write_file(int file, std::string_view text) noexcept {
+  const SavedErrno saved;
+  return write_all(file, text) == 0;
+}
+
+void close_file(int file) noexcept {
+  const CancellationHeld not_now;
+  const SavedErrno saved;
+  ::close(file);
 }
 
 bool NewFile::open(const char* path) noexcept {

@@ -10,11 +10,11 @@
 
 namespace strata::os {
 
-/// This process's number.
-std::uint64_t process_id() noexcept;
-
-/// Seconds since 1970, in nanoseconds.
-std::uint64_t wall_clock_ns() noexcept;
+/// A file descriptor of a file that exists or is created, for writing at its end; negative if it
+/// cannot be opened. Closed across exec.
+int open_to_append(const char* path) noexcept;
+bool write_file(int file, std::string_view text) noexcept;  ///< all of it, or gives up: false
+void close_file(int file) noexcept;
 
 /// A file that takes the place of another only when it is complete: it is written beside it, under
 /// a name of its own, and renamed. A path that leads to something else than a regular file (a
