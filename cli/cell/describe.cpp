@@ -77,6 +77,7 @@ std::string describe_everything() {
                   {"origin", scenario.origin},
                   {"fits", name_of(scenario.fits)},
                   {"takes_threads", scenario.takes_threads},
+                  {"is_listed", scenario.is_listed},
                   {"settle_s", scenario.settle_s},
                   {"shown", scenario.shown},
                   {"options", Json::array()}};

@@ -139,7 +139,8 @@ Catalogue read_catalogue() {
   try {
     Json json = Json::parse(answer);
     for (const Json& entry : json.at("scenarios")) {
-      catalogue.scenarios.push_back(read_scenario(entry));
+      const bool is_listed = entry.at("is_listed");
+      (is_listed ? catalogue.scenarios : catalogue.unlisted).push_back(read_scenario(entry));
     }
     for (const Json& entry : json.at("contenders")) {
       catalogue.contenders.push_back(

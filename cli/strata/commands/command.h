@@ -83,6 +83,7 @@ std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app);
 std::unique_ptr<Command> make_run_command(CLI::App& app);
 std::unique_ptr<Command> make_compare_command(CLI::App& app);
 std::unique_ptr<Command> make_bench_command(CLI::App& app);
+std::unique_ptr<Command> make_replay_command(CLI::App& app);
 std::unique_ptr<Command> make_report_command(CLI::App& app);
 std::unique_ptr<Command> make_profile_command(CLI::App& app);
 std::unique_ptr<Command> make_options_command(CLI::App& app);
