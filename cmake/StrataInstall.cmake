@@ -75,6 +75,11 @@ function(strata_install_package)
     FILES ${PROJECT_SOURCE_DIR}/LICENSE
     TYPE DOC
     COMPONENT library)
+  # What the headers cite as docs/… lies in share/doc/strata/docs.
+  install(
+    DIRECTORY ${PROJECT_SOURCE_DIR}/docs
+    TYPE DOC
+    COMPONENT development)
   install(
     EXPORT strata-targets
     NAMESPACE strata::

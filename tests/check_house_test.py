@@ -10,8 +10,11 @@ TOOL = pathlib.Path(__file__).resolve().parent.parent / "tools" / "check_house"
 
 GOOD = {
     "src/README.md": "| layer | may include | what it is |\n|---|---|---|\n| os | | the kernel |\n"
-    "| base | os | locks |\n| span | os, base | pages |\n| pool | base | blocks |\n",
+    "| base | os | locks |\n| span | os, base | pages |\n| pool | base | blocks |\n"
+    "| block | pool | equal blocks |\n\n| public headers | room |\n|---|---|\n| arena.hpp | pool |\n| block.hpp | block |\n",
     "src/CMakeLists.txt": "add_subdirectory(os)\n",
+    "src/block/block_test.cpp": "#include <strata/block.hpp>\n",
+    "include/strata/block.hpp": "#pragma once\n#include <strata/arena.hpp>\n",
     "src/os/CMakeLists.txt": "strata_layer(os\n  SOURCES pages.cpp)\n",
     "src/os/pages.h": "#pragma once\n#include <cstddef>\n",
     "src/os/pages.cpp": '#include "os/pages.h"\n#include <sys/mman.h>\n',
@@ -159,6 +162,35 @@ class CheckHouse(unittest.TestCase):
                     "include/strata/arena.hpp: public headers include only <strata/...> and the standard library, "
                     "not base/lock.h")
 
+    def test_a_public_header_without_a_room(self):
+        self.change("include/strata/lost.hpp", "#pragma once\n",
+                    "include/strata/lost.hpp: src/README.md gives it no room of src/")
+
+    def test_a_public_header_in_a_room_that_does_not_exist(self):
+        self.change("src/README.md", GOOD["src/README.md"].replace("| arena.hpp | pool |", "| arena.hpp | garage |"),
+                    "include/strata/arena.hpp: src/README.md gives it no room of src/")
+
+    def test_a_public_header_with_two_rooms(self):
+        self.append("src/README.md", "| arena.hpp | span |\n",
+                    "include/strata/arena.hpp: src/README.md gives it two rooms")
+
+    def test_a_row_for_a_public_header_that_is_gone(self):
+        self.append("src/README.md", "| gone.hpp | span |\n", "src/README.md: gone.hpp is no public header")
+
+    def test_a_public_header_that_includes_one_of_a_room_above(self):
+        self.append("include/strata/arena.hpp", "#include <strata/block.hpp>\n",
+                    "include/strata/arena.hpp: pool may not include <strata/block.hpp>, which is of block (src/README.md)")
+
+    def test_a_public_header_that_the_umbrella_leaves_out(self):
+        table = GOOD["src/README.md"] + "| strata.hpp | block |\n"
+        umbrella = "#pragma once\n#include <strata/arena.hpp>\n"
+        self.assertEqual(self.breaches_of({**GOOD, "src/README.md": table, "include/strata/strata.hpp": umbrella}),
+                         ["include/strata/strata.hpp: does not include <strata/block.hpp>"])
+
+    def test_a_room_of_tests_alone_without_a_public_header(self):
+        self.assertIn("src/block: a room without code and without a public header", self.breaches_of(
+            {**GOOD, "src/README.md": GOOD["src/README.md"].replace("| block.hpp | block |\n", "")}))
+
     def test_a_public_header_whose_comment_needs_cpp20(self):
         self.append("include/strata/arena.hpp", "///     constinit strata::Arena arena;\n",
                     "include/strata/arena.hpp:4: constinit is C++20; a program in C++17 may use public headers")
@@ -191,6 +223,8 @@ class CheckHouse(unittest.TestCase):
                     "src/base/lock.h:4: \\cost in the middle of a comment; it begins a line")
         self.append("tests/a.h", "#pragma once\n/// \\pre it is \\threads one at a time\n",
                     "tests/a.h:2: \\threads in the middle of a comment; it begins a line")
+        self.append("cli/cell/help.cpp", "// Ends. \\returns  0\n",
+                    "cli/cell/help.cpp:1: \\returns in the middle of a comment; it begins a line")
 
     def test_a_comment_that_is_too_wide(self):
         self.append("include/strata/arena.hpp", "// " + "x" * 97 + "\n// " + "ü" * 98 + "\n",

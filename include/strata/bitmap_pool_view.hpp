@@ -18,9 +18,9 @@ enum class BitmapPoolError {
   kShape,       ///< no bytes, no blocks, an alignment that is no power of two, or too large
   kMisaligned,  ///< the memory does not start at a multiple of required_alignment()
   kTooSmall,    ///< fewer than required_bytes()
-  kNotAPool,    ///< attach: create() has not finished here
-  kForeign,     ///< attach: another version, word size or cache line than this program's
-  kDamaged,     ///< attach: the description contradicts itself
+  kNotAPool,    ///< try_attach: try_create() has not finished here
+  kForeign,     ///< try_attach: another version, word size or cache line than this program's
+  kDamaged,     ///< try_attach: the description contradicts itself
 };
 
 constexpr const char* sentence_of(BitmapPoolError error) noexcept {
@@ -51,8 +51,8 @@ constexpr const char* sentence_of(BitmapPoolError error) noexcept {
 ///
 ///     BitmapPoolShape shape{256, 100000};  // 100000 blocks of 256 bytes
 ///     const std::size_t bytes = BitmapPoolView<>::required_bytes(shape);
-///     auto pool = BitmapPoolView<>::create(memory, bytes, shape);
-///     auto same = BitmapPoolView<>::attach(memory_there, bytes);  // in another process
+///     auto pool = BitmapPoolView<>::try_create(memory, bytes, shape);
+///     auto same = BitmapPoolView<>::try_attach(memory_there, bytes);  // in another process
 ///
 ///   [ description | bits, one cache line per word | pad | blocks ]       only offsets, no address
 ///
@@ -77,24 +77,25 @@ class BitmapPoolView : public detail::BitmapPoolOperations<BitmapPoolView<Policy
 
   /// Makes a pool in `memory`, all free.
   /// \returns  The view; a false one, with the reason in `error`, if that is impossible.
-  /// \cost     A write per leaf, none per block. create_in_zeroed() does without: fresh mappings
-  ///           and static buffers are zero already, and its cost is then the same for any capacity.
+  /// \cost     A write per leaf, none per block. try_create_in_zeroed() does without: its memory is
+  ///           zero already, as fresh mappings and static buffers are, and its cost is the same for
+  ///           any capacity.
   /// \threads  One; others may attach once it has returned (or find that there is no pool yet).
-  static BitmapPoolView create(void* memory, std::size_t bytes, const BitmapPoolShape& shape,
-                               BitmapPoolError* error = nullptr) noexcept {
-    return create(memory, bytes, shape, error, true);
+  static BitmapPoolView try_create(void* memory, std::size_t bytes, const BitmapPoolShape& shape,
+                                   BitmapPoolError* error = nullptr) noexcept {
+    return try_create(memory, bytes, shape, error, true);
   }
-  static BitmapPoolView create_in_zeroed(void* memory, std::size_t bytes,
-                                         const BitmapPoolShape& shape,
-                                         BitmapPoolError* error = nullptr) noexcept {
-    return create(memory, bytes, shape, error, false);
+  static BitmapPoolView try_create_in_zeroed(void* memory, std::size_t bytes,
+                                             const BitmapPoolShape& shape,
+                                             BitmapPoolError* error = nullptr) noexcept {
+    return try_create(memory, bytes, shape, error, false);
   }
 
-  /// Joins the pool that create() made in this memory, perhaps in another process.
+  /// Joins the pool that try_create() made in this memory, perhaps in another process.
   /// \returns  The view; a false one, with the reason in `error`, if the memory holds no such pool,
   ///           or less of it than `bytes`.
-  static BitmapPoolView attach(void* memory, std::size_t bytes,
-                               BitmapPoolError* error = nullptr) noexcept;
+  static BitmapPoolView try_attach(void* memory, std::size_t bytes,
+                                   BitmapPoolError* error = nullptr) noexcept;
 
   explicit operator bool() const noexcept { return geometry_.capacity != 0; }
   const BitmapPoolGeometry& shape() const noexcept { return geometry_; }
@@ -105,9 +106,9 @@ class BitmapPoolView : public detail::BitmapPoolOperations<BitmapPoolView<Policy
   static constexpr std::uint32_t kMagic = 0x504d4253;  // "SBMP" in memory, on a little-endian one
   static constexpr std::uint32_t kVersion = 1;
 
-  /// What attach() reads; fixed widths, so that a process of another word size can refuse.
+  /// What try_attach() reads; fixed widths, so that a process of another word size can refuse.
   struct Description {
-    std::atomic<std::uint32_t> magic;  // written last, with release; attach() acquires it
+    std::atomic<std::uint32_t> magic;  // written last, with release; try_attach() acquires it
     std::uint32_t version;
     std::uint16_t word_bits;
     std::uint16_t cache_line_bytes;
@@ -132,8 +133,8 @@ class BitmapPoolView : public detail::BitmapPoolOperations<BitmapPoolView<Policy
         blocks_(memory + blocks_offset(geometry)),
         process_(process) {}
 
-  static BitmapPoolView create(void* memory, std::size_t bytes, const BitmapPoolShape& shape,
-                               BitmapPoolError* error, bool clear) noexcept;
+  static BitmapPoolView try_create(void* memory, std::size_t bytes, const BitmapPoolShape& shape,
+                                   BitmapPoolError* error, bool clear) noexcept;
 
   static BitmapPoolView refuse(BitmapPoolError reason, BitmapPoolError* error) noexcept {
     if (error != nullptr) *error = reason;
@@ -155,9 +156,10 @@ class BitmapPoolView : public detail::BitmapPoolOperations<BitmapPoolView<Policy
 };
 
 template <class Policy>
-BitmapPoolView<Policy> BitmapPoolView<Policy>::create(void* memory, std::size_t bytes,
-                                                      const BitmapPoolShape& shape,
-                                                      BitmapPoolError* error, bool clear) noexcept {
+BitmapPoolView<Policy> BitmapPoolView<Policy>::try_create(void* memory, std::size_t bytes,
+                                                          const BitmapPoolShape& shape,
+                                                          BitmapPoolError* error,
+                                                          bool clear) noexcept {
   const auto geometry = BitmapPoolGeometry::of(shape);
   if (geometry.capacity == 0) return refuse(BitmapPoolError::kShape, error);
   if (!detail::is_aligned(memory, geometry.blocks_alignment())) {
@@ -191,8 +193,8 @@ BitmapPoolView<Policy> BitmapPoolView<Policy>::create(void* memory, std::size_t 
 }
 
 template <class Policy>
-BitmapPoolView<Policy> BitmapPoolView<Policy>::attach(void* memory, std::size_t bytes,
-                                                      BitmapPoolError* error) noexcept {
+BitmapPoolView<Policy> BitmapPoolView<Policy>::try_attach(void* memory, std::size_t bytes,
+                                                          BitmapPoolError* error) noexcept {
   if (memory == nullptr || bytes < kNodesOffset) return refuse(BitmapPoolError::kTooSmall, error);
   if (!detail::is_aligned(memory, detail::kCacheLineBytes)) {
     return refuse(BitmapPoolError::kMisaligned, error);

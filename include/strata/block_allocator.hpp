@@ -41,18 +41,22 @@ class BasicBlockAllocator {
   STRATA_MAY_REFUSE BasicBlockAllocator(void* buffer, std::size_t buffer_size,
                                         std::size_t block_bytes,
                                         std::size_t alignment = kDefaultAlignment)
-      : BasicBlockAllocator(or_refuse([&](const char** reason) {
-          return try_create(buffer, buffer_size, block_bytes, alignment, reason);
-        })) {}
+      : BasicBlockAllocator(detail::made_or_refused(
+            [&](const char** reason) {
+              return try_create(buffer, buffer_size, block_bytes, alignment, reason);
+            },
+            kArenaExhausted)) {}
 
   /// `capacity` blocks on pages of the arena, side by side.
   /// \errors  The same, and std::bad_alloc if the arena has too few pages left.
   STRATA_MAY_REFUSE BasicBlockAllocator(PageArena& arena, std::size_t block_bytes,
                                         std::size_t capacity,
                                         std::size_t alignment = kDefaultAlignment)
-      : BasicBlockAllocator(or_refuse([&](const char** reason) {
-          return try_create(arena, block_bytes, capacity, alignment, reason);
-        })) {}
+      : BasicBlockAllocator(detail::made_or_refused(
+            [&](const char** reason) {
+              return try_create(arena, block_bytes, capacity, alignment, reason);
+            },
+            kArenaExhausted)) {}
 
   /// The same without exceptions.
   /// \returns  The allocator, or nothing; then *reason is one sentence in static memory.
@@ -179,17 +183,6 @@ class BasicBlockAllocator {
     return BasicBlockAllocator(Stack(detail::RunTimeStride(layout.stride), blocks, capacity,
                                      blocks + layout.metadata_offset),
                                block_bytes, alignment);
-  }
-
-  template <typename Create>
-  STRATA_MAY_REFUSE static BasicBlockAllocator or_refuse(Create create) {
-    const char* reason = nullptr;
-    std::optional<BasicBlockAllocator> made = create(&reason);
-    if (!made) {
-      if (reason == kArenaExhausted) detail::refuse_memory(reason);
-      detail::refuse_argument(reason);
-    }
-    return std::move(*made);
   }
 
   static std::nullopt_t refuse(const char* sentence, const char** reason) noexcept {

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <strata/detail/refuse.hpp>
+
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace strata {
 
@@ -10,6 +13,7 @@ class PageSource;
 }
 enum class BlockState : std::uint32_t;
 class ArenaHeap;
+struct HeapArena;
 class SharedHeap;
 class ThreadHeap;
 
@@ -31,6 +35,8 @@ class ThreadHeap;
 ///
 /// Bookkeeping is in band, the one place on the shelf where it is: the tags are what makes merging
 /// constant in time for any size. The bins live in this object, 1.9 KiB.
+///
+/// Move-only: blocks stay where they are.
 /// \threads  One at a time; ThreadHeaps gives each thread its own.
 /// \source   M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a New Dynamic Memory Allocator for
 ///           Real-Time Systems" (2004); boundary tags: D. Knuth, TAOCP vol. 1, 2.5.
@@ -42,17 +48,37 @@ class CoalescingHeap {
   static constexpr std::size_t kMaxRegionBytes = std::size_t{1} << 34;
 
   /// Reserves a region of `bytes`, rounded up to OS pages, from the kernel or from `pages`; memory
-  /// is used only as it is touched. If the region cannot be had, or is larger than kMaxRegionBytes,
-  /// capacity_bytes() is 0 and every request fails.
-  explicit CoalescingHeap(std::size_t bytes) noexcept;
-  CoalescingHeap(std::size_t bytes, os::PageSource& pages) noexcept;
+  /// is used only as it is touched.
+  /// \errors  std::invalid_argument with a sentence if bytes is 0 or above kMaxRegionBytes;
+  ///          std::bad_alloc if the kernel refuses. Without exceptions the sentence ends the
+  ///          program: use try_create().
+  /// \cost    One system call.
+  STRATA_MAY_REFUSE explicit CoalescingHeap(std::size_t bytes)
+      : CoalescingHeap(detail::made_or_refused(
+            [&](const char** reason) { return try_create(bytes, reason); }, kRefused)) {}
+  STRATA_MAY_REFUSE CoalescingHeap(std::size_t bytes, os::PageSource& pages)
+      : CoalescingHeap(detail::made_or_refused(
+            [&](const char** reason) { return try_create(bytes, reason, &pages); }, kRefused)) {}
 
   /// Manages the caller's memory, of any alignment, which must outlive this object; what is beyond
-  /// kMaxRegionBytes is left unused. A region too small for one block gives a heap of capacity 0.
-  CoalescingHeap(void* region, std::size_t bytes) noexcept;
+  /// kMaxRegionBytes is left unused.
+  /// \errors  std::invalid_argument with a sentence if not one block fits.
+  STRATA_MAY_REFUSE CoalescingHeap(void* region, std::size_t bytes)
+      : CoalescingHeap(detail::made_or_refused(
+            [&](const char** reason) { return try_create(region, bytes, reason); })) {}
+
+  /// The same without exceptions.
+  /// \returns  The heap, or nothing; then *reason is one sentence in static memory.
+  static std::optional<CoalescingHeap> try_create(std::size_t bytes, const char** reason = nullptr,
+                                                  os::PageSource* pages = nullptr) noexcept;
+  static std::optional<CoalescingHeap> try_create(void* region, std::size_t bytes,
+                                                  const char** reason = nullptr) noexcept;
 
   /// Gives back what it reserved. Blocks still in use are simply gone.
   ~CoalescingHeap();
+  /// `other` has no region afterwards: it refuses every request.
+  CoalescingHeap(CoalescingHeap&& other) noexcept { swap(other); }
+  CoalescingHeap& operator=(CoalescingHeap&& other) noexcept;
   CoalescingHeap(const CoalescingHeap&) = delete;
   CoalescingHeap& operator=(const CoalescingHeap&) = delete;
 
@@ -112,8 +138,9 @@ class CoalescingHeap {
 
   /// Gives the whole OS pages inside free blocks back to the kernel; they read as zero when they
   /// are used again. Only for a region that this heap reserved; else nothing happens.
-  /// \returns  How many bytes went back.
-  /// \cost     One system call per free block that holds a page which has not gone back yet.
+  /// \returns  How many bytes of memory went back: of the pages that were touched.
+  /// \cost     Two system calls per free block that holds a page which has not gone back yet, one
+  ///           more for each 16 MiB of it.
   std::size_t trim() noexcept;
 
   /// Dies unless the whole structure is sound. For tests.
@@ -122,6 +149,7 @@ class CoalescingHeap {
 
  private:
   friend class ArenaHeap;
+  friend struct HeapArena;
   friend class ThreadHeap;
   friend class SharedHeap;
   struct FreeBlock;
@@ -130,7 +158,11 @@ class CoalescingHeap {
   static constexpr std::uint32_t kWords = 7;
   static constexpr std::uint32_t kBins = kWords * 64;
 
-  void adopt_region(void* region, std::size_t bytes) noexcept;
+  static const char kRefused[];
+
+  CoalescingHeap() noexcept = default;
+  void swap(CoalescingHeap& other) noexcept;
+  bool adopt_region(void* region, std::size_t bytes) noexcept;
   FreeBlock* at(std::uint32_t index) const noexcept;
   std::uint32_t index_of_live(const void* user) const noexcept;
   std::uint32_t find(std::uint32_t bin) const noexcept;
@@ -157,6 +189,7 @@ class CoalescingHeap {
   struct Sweep {
     bool ages_first = false;  // a block goes back at its second visit, if untouched since the first
     std::size_t kept_bytes = 0;  // at the start of each block
+    bool counts_memory = false;  // else what goes back is not counted
   };
   std::size_t sweep_bin(std::uint32_t bin, os::PageSource& pages, Sweep sweep,
                         bool* is_young = nullptr) noexcept;

@@ -12,6 +12,7 @@
 #include <iterator>
 #include <memory>
 #include <new>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -89,15 +90,17 @@ class ObjectPool {
       : exhaustion_(exhaustion), leftovers_(leftovers) {}
 
   /// A pool of `capacity` slots.
-  /// \errors  std::bad_alloc if the memory is refused; ends a program without exceptions, which
-  ///          uses the constructor above and reserve().
+  /// \errors  std::bad_alloc if the memory is refused. Without exceptions the sentence ends the
+  ///          program: use try_create().
   /// \cost    One allocation; no slot is touched.
   STRATA_MAY_REFUSE explicit ObjectPool(std::size_t capacity,
                                         Exhaustion exhaustion = Exhaustion::kReturnNull,
                                         Leftovers leftovers = Leftovers::kReport)
-      : ObjectPool(exhaustion, leftovers) {
-    if (!reserve(capacity)) detail::refuse_memory(kNoMemory);
-  }
+      : ObjectPool(detail::made_or_refused(
+            [&](const char** reason) {
+              return try_create(capacity, exhaustion, leftovers, reason);
+            },
+            kNoMemory)) {}
 
   /// A pool of as many slots as fit into a buffer of the caller's, which outlives it;
   /// buffer_bytes() tells how much is needed.
@@ -105,8 +108,26 @@ class ObjectPool {
   STRATA_MAY_REFUSE ObjectPool(void* buffer, std::size_t buffer_size,
                                Exhaustion exhaustion = Exhaustion::kReturnNull,
                                Leftovers leftovers = Leftovers::kReport)
-      : ObjectPool(exhaustion, leftovers) {
-    if (!chunks_.adopt(buffer, buffer_size)) detail::refuse_argument(kBufferTooSmall);
+      : ObjectPool(detail::made_or_refused([&](const char** reason) {
+          return try_create(buffer, buffer_size, exhaustion, leftovers, reason);
+        })) {}
+
+  /// The same without exceptions.
+  /// \returns  The pool, or nothing; then *reason is one sentence in static memory.
+  static std::optional<ObjectPool> try_create(std::size_t capacity,
+                                              Exhaustion exhaustion = Exhaustion::kReturnNull,
+                                              Leftovers leftovers = Leftovers::kReport,
+                                              const char** reason = nullptr) noexcept {
+    ObjectPool pool(exhaustion, leftovers);
+    return pool.reserve(capacity) ? made(pool, reason) : refused(kNoMemory, reason);
+  }
+  static std::optional<ObjectPool> try_create(void* buffer, std::size_t buffer_size,
+                                              Exhaustion exhaustion = Exhaustion::kReturnNull,
+                                              Leftovers leftovers = Leftovers::kReport,
+                                              const char** reason = nullptr) noexcept {
+    ObjectPool pool(exhaustion, leftovers);
+    return pool.chunks_.adopt(buffer, buffer_size) ? made(pool, reason)
+                                                   : refused(kBufferTooSmall, reason);
   }
 
   /// The size of a buffer in which `capacity` slots fit wherever it starts; 0 if they fit in none.
@@ -300,6 +321,15 @@ class ObjectPool {
   static constexpr unsigned char kPoison = 0xdb;
   // Below this, growing by doubling would allocate again and again for a handful of objects.
   static constexpr std::size_t kFirstGrowth = 64;
+
+  static std::optional<ObjectPool> made(ObjectPool& pool, const char** reason) noexcept {
+    if (reason != nullptr) *reason = nullptr;
+    return std::optional<ObjectPool>(std::move(pool));
+  }
+  static std::optional<ObjectPool> refused(const char* sentence, const char** reason) noexcept {
+    if (reason != nullptr) *reason = sentence;
+    return std::nullopt;
+  }
 
   // Gives the slot back if the constructor does not get to its end.
   struct SlotGuard {

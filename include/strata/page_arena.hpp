@@ -31,11 +31,15 @@ class PageArena {
   ///           kernel refuses. Without exceptions the sentence ends the program: use try_create().
   /// \cost     One system call; four, and one hint, for pages larger than the system's.
   STRATA_MAY_REFUSE explicit PageArena(std::size_t bytes, std::size_t page_bytes = 0)
-      : PageArena(or_refuse(bytes, page_bytes, nullptr)) {}
+      : PageArena(detail::made_or_refused(
+            [&](const char** reason) { return try_create(bytes, page_bytes, reason); }, kRefused)) {
+  }
 
   /// The same over another source of pages, which must outlive the arena.
   STRATA_MAY_REFUSE PageArena(std::size_t bytes, std::size_t page_bytes, os::PageSource& source)
-      : PageArena(or_refuse(bytes, page_bytes, &source)) {}
+      : PageArena(detail::made_or_refused(
+            [&](const char** reason) { return try_create(bytes, page_bytes, reason, &source); },
+            kRefused)) {}
 
   /// The same without exceptions.
   /// \returns  The arena, or nothing; then *reason is one sentence in static memory.
@@ -95,17 +99,6 @@ class PageArena {
         end_(begin + bytes),
         page_bytes_(page_bytes),
         source_(source) {}
-
-  STRATA_MAY_REFUSE static PageArena or_refuse(std::size_t bytes, std::size_t page_bytes,
-                                               os::PageSource* source) {
-    const char* reason = nullptr;
-    std::optional<PageArena> arena = try_create(bytes, page_bytes, &reason, source);
-    if (!arena) {
-      if (reason == kRefused) detail::refuse_memory(reason);
-      detail::refuse_argument(reason);
-    }
-    return static_cast<PageArena&&>(*arena);
-  }
 
   std::size_t pages_in(std::ptrdiff_t bytes) const noexcept {
     return page_bytes_ == 0 ? 0 : static_cast<std::size_t>(bytes) / page_bytes_;

@@ -74,17 +74,21 @@ class BasicSizeClassAllocator {
   /// \cost    One system call. Runs are not touched before they are used.
   STRATA_MAY_REFUSE explicit BasicSizeClassAllocator(SizeClasses classes,
                                                      std::size_t bytes_per_class = kDefaultRunBytes)
-      : BasicSizeClassAllocator(or_refuse([&](const char** reason) {
-          return try_create(classes.data(), classes.size(), bytes_per_class, nullptr, reason);
-        })) {}
+      : BasicSizeClassAllocator(detail::made_or_refused(
+            [&](const char** reason) {
+              return try_create(classes.data(), classes.size(), bytes_per_class, nullptr, reason);
+            },
+            kNoMemory)) {}
 
   /// The same on pages of `arena`.
   /// \cost  For classes that are no power of two, an eighth of their run at most is written.
   STRATA_MAY_REFUSE BasicSizeClassAllocator(PageArena& arena, SizeClasses classes,
                                             std::size_t bytes_per_class = kDefaultRunBytes)
-      : BasicSizeClassAllocator(or_refuse([&](const char** reason) {
-          return try_create(classes.data(), classes.size(), bytes_per_class, &arena, reason);
-        })) {}
+      : BasicSizeClassAllocator(detail::made_or_refused(
+            [&](const char** reason) {
+              return try_create(classes.data(), classes.size(), bytes_per_class, &arena, reason);
+            },
+            kNoMemory)) {}
 
   /// The same without exceptions; `arena` may be nullptr for one of its own.
   /// \returns  The allocator, or nothing; then *reason is one sentence in static memory.
@@ -198,17 +202,6 @@ class BasicSizeClassAllocator {
   static constexpr char kTooLarge[] = "SizeClassAllocator: the size is above the largest class";
 
   BasicSizeClassAllocator(std::nullopt_t) noexcept {}
-
-  template <typename Create>
-  STRATA_MAY_REFUSE static BasicSizeClassAllocator or_refuse(Create create) {
-    const char* reason = nullptr;
-    std::optional<BasicSizeClassAllocator> made = create(&reason);
-    if (!made) {
-      if (reason == kNoMemory) detail::refuse_memory(reason);
-      detail::refuse_argument(reason);
-    }
-    return std::move(*made);
-  }
 
   static constexpr std::size_t class_size_for(std::size_t size) noexcept {
     return detail::round_up(size, kGranule);

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <strata/detail/refuse.hpp>
+
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <utility>
 
 namespace strata {
 
@@ -20,7 +24,7 @@ class HeapInstance;
 /// elsewhere.
 ///
 /// Any number of instances up to kMaxInstances may live at once; they share nothing. One instance
-/// must not be used in the child of a fork().
+/// must not be used in the child of a fork(). Move-only, while no thread is inside a call.
 /// \threads  All functions, any number at once, unless said otherwise.
 class ThreadHeaps {
  public:
@@ -71,19 +75,32 @@ class ThreadHeaps {
     std::size_t heaps = 0;  ///< created so far, adopted or waiting ones included
   };
 
-  ThreadHeaps() noexcept : ThreadHeaps(Options()) {}
+  /// \errors  std::invalid_argument with a sentence if the options contradict themselves;
+  ///          std::bad_alloc if there is no memory, or kMaxInstances live. Without exceptions the
+  ///          sentence ends the program: use try_create().
+  STRATA_MAY_REFUSE explicit ThreadHeaps(const Options& options)
+      : ThreadHeaps(detail::made_or_refused(
+            [&](const char** reason) { return try_create(options, reason); }, kNoMemory,
+            kTooMany)) {}
+  STRATA_MAY_REFUSE ThreadHeaps() : ThreadHeaps(Options()) {}
 
-  /// If the instance cannot be set up (no memory, kMaxInstances alive), is_usable() is false and
-  /// every request is refused. Options that contradict themselves are fatal.
-  explicit ThreadHeaps(const Options& options) noexcept;
+  /// The same without exceptions.
+  /// \returns  The heaps, or nothing; then *reason is one sentence in static memory.
+  static std::optional<ThreadHeaps> try_create(const Options& options,
+                                               const char** reason = nullptr) noexcept;
 
   /// Gives everything back, blocks in use included. No thread may be inside a call or call again.
   /// Threads that used the instance may live on, and may have ended without freeing their blocks.
   ~ThreadHeaps();
+  /// `other` has no heaps afterwards: it refuses every request.
+  ThreadHeaps(ThreadHeaps&& other) noexcept : instance_(std::exchange(other.instance_, nullptr)) {}
+  ThreadHeaps& operator=(ThreadHeaps&& other) noexcept {
+    ThreadHeaps taken(std::move(other));
+    std::swap(instance_, taken.instance_);
+    return *this;
+  }
   ThreadHeaps(const ThreadHeaps&) = delete;
   ThreadHeaps& operator=(const ThreadHeaps&) = delete;
-
-  bool is_usable() const noexcept { return instance_ != nullptr; }
 
   /// \returns  At least `bytes` bytes, contents unspecified, aligned to `alignment`, a power of
   ///           two; nullptr if the budget or the kernel has no memory left.
@@ -113,7 +130,8 @@ class ThreadHeaps {
 
   /// Returns what is free now, without delay: wholly free arenas and whole OS pages inside free
   /// blocks, of all heaps; of the small-block caches only the caller's is emptied.
-  /// \returns  How many bytes went back to the kernel.
+  /// \returns  How many bytes of memory went back to the kernel: of pages that were touched, not of
+  ///           addresses, which held_bytes counts.
   std::size_t reclaim_now() noexcept;
 
   /// True while the background thread exists: from the first time there was something to return.
@@ -125,6 +143,12 @@ class ThreadHeaps {
   void check_invariants() noexcept;
 
  private:
+  friend class HeapInstance;
+  static const char kNoMemory[];
+  static const char kTooMany[];
+
+  explicit ThreadHeaps(HeapInstance* instance) noexcept : instance_(instance) {}
+
   HeapInstance* instance_ = nullptr;
 };
 

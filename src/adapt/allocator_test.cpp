@@ -88,7 +88,7 @@ TEST(Allocator, ServesNodesFromABitmapPoolAndFromAViewOfOne) {
   EXPECT_EQ(pool.try_allocate(1, 64), nullptr);
 
   alignas(64) static unsigned char memory[8192];
-  auto view = BitmapPoolView<>::create(memory, sizeof memory, {32, 100});
+  auto view = BitmapPoolView<>::try_create(memory, sizeof memory, {32, 100});
   std::list<int, Allocator<int, BitmapPoolView<>>> list({1, 2, 3}, view);
   EXPECT_EQ(view.in_use(), 3u);
 }

@@ -60,19 +60,9 @@ void Central::check_invariants() noexcept {
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) lists_[c].check_invariants();
 }
 
-void Central::lock_all() noexcept {
-  for (CentralList& list : lists_) list.lock().lock();
-  for (TransferCache& transfer : transfers_) transfer.lock().lock();
-}
-
-void Central::unlock_all() noexcept {
-  for (TransferCache& transfer : transfers_) transfer.lock().unlock();
-  for (CentralList& list : lists_) list.lock().unlock();
-}
-
-void Central::reset_locks_after_fork() noexcept {
-  for (TransferCache& transfer : transfers_) transfer.lock().reset_after_fork();
-  for (CentralList& list : lists_) list.lock().reset_after_fork();
+void Central::for_each_lock(LockVisitor visit) noexcept {
+  for (CentralList& list : lists_) visit(list.lock());
+  for (TransferCache& transfer : transfers_) visit(transfer.lock());
 }
 
 }  // namespace strata

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/lock_visitor.h"
 #include "central/central_list.h"
 #include "central/transfer_cache.h"
 #include "size_class/size_class_map.h"
@@ -64,9 +65,7 @@ class Central {
   }
   void check_invariants() noexcept;
 
-  void lock_all() noexcept;  ///< for fork
-  void unlock_all() noexcept;
-  void reset_locks_after_fork() noexcept;
+  void for_each_lock(LockVisitor visit) noexcept;
 
  private:
   // Chosen: two batches of the small classes pass without a span being touched, and what lies here

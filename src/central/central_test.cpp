@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/lock_visitor.h"
 #include "base/seeded_test.h"
 #include "os/fake_page_source.h"
 #include "span/fake_address_space.h"
@@ -119,10 +120,10 @@ TEST_F(CentralTest, TheReadyStageOfSomeClassesMovesToItsSpans) {
 }
 
 TEST_F(CentralTest, AllItsLocksCanBeTakenTogetherByRank) {
-  central->lock_all();
-  central->unlock_all();
-  central->lock_all();
-  central->reset_locks_after_fork();
+  central->for_each_lock(LockVisitor::take());
+  central->for_each_lock(LockVisitor::give_back());
+  central->for_each_lock(LockVisitor::take());
+  central->for_each_lock(LockVisitor::reset());
   const std::vector<void*> objects = claim_all(1, 1);
   central->release_to_spans(1, objects.data(), 1);
 }

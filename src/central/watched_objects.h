@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/lock_visitor.h"
 #include "central/central_list.h"
 #include "size_class/size_class_map.h"
 
@@ -41,14 +42,8 @@ class WatchedObjects {
     for (CentralList& list : lists_) list.check_invariants();
   }
 
-  void lock_all() noexcept {  ///< for fork
-    for (CentralList& list : lists_) list.lock().lock();
-  }
-  void unlock_all() noexcept {
-    for (CentralList& list : lists_) list.lock().unlock();
-  }
-  void reset_locks_after_fork() noexcept {
-    for (CentralList& list : lists_) list.lock().reset_after_fork();
+  void for_each_lock(LockVisitor visit) noexcept {
+    for (CentralList& list : lists_) visit(list.lock());
   }
 
  private:

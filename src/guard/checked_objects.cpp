@@ -213,14 +213,8 @@ void CheckedObjects::release(unsigned size_class, void* p) noexcept {
   central_.release_to_spans(size_class, &p, 1);
 }
 
-void CheckedObjects::lock_all() noexcept {
-  for (Class& of_class : classes_) of_class.lock.lock();
-}
-void CheckedObjects::unlock_all() noexcept {
-  for (Class& of_class : classes_) of_class.lock.unlock();
-}
-void CheckedObjects::reset_locks_after_fork() noexcept {
-  for (Class& of_class : classes_) of_class.lock.reset_after_fork();
+void CheckedObjects::for_each_lock(LockVisitor visit) noexcept {
+  for (Class& of_class : classes_) visit(of_class.lock);
 }
 
 }  // namespace strata

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/lock.h"
+#include "base/lock_visitor.h"
 #include "base/metadata_arena.h"
 #include "central/central.h"
 #include "guard/allocation.h"
@@ -60,9 +61,7 @@ class CheckedObjects {
 
   std::size_t quarantined_objects(unsigned size_class) noexcept;
 
-  void lock_all() noexcept;  ///< for fork
-  void unlock_all() noexcept;
-  void reset_locks_after_fork() noexcept;
+  void for_each_lock(LockVisitor visit) noexcept;
 
  private:
   // Chosen: what waits of one class.

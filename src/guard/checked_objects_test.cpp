@@ -16,7 +16,6 @@
 #include "base/seeded_test.h"
 #include "central/central.h"
 #include "guard/allocation.h"
-#include "guard/block_records.h"
 #include "guard/pattern.h"
 #include "os/fake_page_source.h"
 #include "span/fake_address_space.h"
@@ -94,53 +93,6 @@ TEST(Pattern, FindsTheFirstByteThatChanged) {
       memory[i] = 1;
       EXPECT_EQ(find_change(memory.data(), bytes, kFreedByte), i);
     }
-  }
-}
-
-// --- large blocks ----------------------------------------------------------------------------
-
-class BlockRecordsTest : public SeededTest {};
-
-TEST_F(BlockRecordsTest, KnowsWhatAMapKnows) {
-  os::FakePageSource pages;
-  MetadataArena metadata(pages);
-  BlockRecords records(metadata);
-  std::map<std::uintptr_t, std::size_t> model;
-  for (int step = 0; step < 20'000; ++step) {
-    const std::uintptr_t address = (1 + below(1500)) * 4096;
-    const auto* block = reinterpret_cast<const void*>(address);
-    Allocation found;
-    const bool is_known = records.find(block, found);
-    const auto expected = model.find(address);
-    ASSERT_EQ(is_known, expected != model.end());
-    if (!is_known) {
-      ASSERT_FALSE(records.remove(block, found));
-      const std::size_t bytes = below(1 << 20);
-      ASSERT_TRUE(records.insert(block, {bytes, 0, false}));
-      model[address] = bytes;
-      continue;
-    }
-    ASSERT_EQ(found.bytes, expected->second);
-    if (below(3) == 0) continue;
-    ASSERT_TRUE(records.remove(block, found));
-    ASSERT_EQ(found.bytes, expected->second);
-    model.erase(expected);
-  }
-}
-
-TEST_F(BlockRecordsTest, RefusesAndLosesNothingWhenOutOfMemory) {
-  os::FakePageSource pages;
-  MetadataArena metadata(pages);
-  BlockRecords records(metadata);
-  pages.refuse_from_call(2);
-  std::uintptr_t inserted = 0;
-  while (records.insert(reinterpret_cast<const void*>((inserted + 1) * 4096), {inserted, 0, false}))
-    ++inserted;
-  ASSERT_GT(inserted, 0u);
-  for (std::uintptr_t i = 0; i < inserted; ++i) {
-    Allocation found;
-    ASSERT_TRUE(records.find(reinterpret_cast<const void*>((i + 1) * 4096), found));
-    ASSERT_EQ(found.bytes, i);
   }
 }
 

@@ -136,13 +136,15 @@ std::size_t ArenaHeap::sweep(bool is_forced, bool& is_young) noexcept {
     CoalescingHeap& blocks = arena->blocks;
     if (blocks.live_blocks() == 0 && (is_forced || blocks.at(1)->state() != BlockState::kFree)) {
       *link = arena->next;
-      returned += arena->bytes;
+      if (is_forced) returned += os::resident_bytes_in(arena, arena->bytes);
       release(arena);
       continue;
     }
     for (std::uint32_t bin = CoalescingHeap::first_paged_bin(); bin < CoalescingHeap::kBins;
          ++bin) {
-      returned += blocks.sweep_bin(bin, instance_.pages(), {.ages_first = !is_forced}, &is_young);
+      returned +=
+          blocks.sweep_bin(bin, instance_.pages(),
+                           {.ages_first = !is_forced, .counts_memory = is_forced}, &is_young);
     }
     link = &arena->next;
   }

@@ -18,8 +18,9 @@ class HeapInstance;
 /// The head of an arena, at its start; arenas are aligned so that a block's address, rounded down,
 /// is its arena's. The rest of the arena is the region of `blocks`.
 struct HeapArena {
-  HeapArena(ArenaHeap& owner, std::size_t size) noexcept
-      : heap(owner), bytes(size), blocks(this + 1, size - sizeof(HeapArena)) {}
+  HeapArena(ArenaHeap& owner, std::size_t size) noexcept : heap(owner), bytes(size) {
+    blocks.adopt_region(this + 1, size - sizeof(HeapArena));
+  }
 
   ArenaHeap& heap;
   std::size_t bytes;
@@ -81,7 +82,8 @@ class alignas(64) ArenaHeap {
 
   /// One reclaiming pass: takes in what other threads freed and returns what is free. Unless it is
   /// forced, only what a pass has found untouched since the one before. Any thread.
-  /// \returns  Bytes given back; `is_young` says that another pass will find more.
+  /// \returns  Bytes of memory given back, counted only when forced; `is_young` says that another
+  ///           pass will find more.
   std::size_t sweep(bool is_forced, bool& is_young) noexcept;
 
   bool is_dirty() const noexcept { return is_dirty_.load(std::memory_order_seq_cst); }

@@ -7,7 +7,6 @@
 #include "base/fatal.h"
 #include "heap/free_block.h"
 #include "heap/size_bins.h"
-#include "os/page_source.h"
 
 namespace strata {
 namespace {
@@ -24,39 +23,20 @@ void die_of_overflow(const BlockTag* tag) noexcept {
                 ": the block before it was written beyond its end");
 }
 
-CoalescingHeap::CoalescingHeap(std::size_t bytes) noexcept
-    : CoalescingHeap(bytes, os::kernel_pages()) {}
-
-CoalescingHeap::CoalescingHeap(std::size_t bytes, os::PageSource& pages) noexcept {
-  const std::size_t page = os::page_bytes();
-  if (bytes == 0 || bytes > kMaxRegionBytes) return;
-  bytes = (bytes + page - 1) / page * page;
-  void* region = pages.map(bytes);
-  if (region == nullptr) return;
-  pages_ = &pages;
-  adopt_region(region, bytes);
-}
-
-CoalescingHeap::CoalescingHeap(void* region, std::size_t bytes) noexcept {
-  adopt_region(region, bytes);
-}
-
-CoalescingHeap::~CoalescingHeap() {
-  if (pages_ != nullptr) pages_->unmap(region_, region_bytes_);
-}
-
-void CoalescingHeap::adopt_region(void* region, std::size_t bytes) noexcept {
+/// False, and the heap stays empty, if not one block fits.
+bool CoalescingHeap::adopt_region(void* region, std::size_t bytes) noexcept {
   static_assert(size_bins::bin_for(kMaxRegionBytes / kGranule) < kBins,
                 "the largest region has a bin");
   static_assert(sizeof(FreeBlock) + sizeof(std::uint32_t) <= kMinBlockBytes,
                 "tag, links and size fit the smallest block");
   static_assert(kHeaderBytes == BlockTag::kBytes && kGranuleBytes == kGranule);
-  region_ = region;
-  region_bytes_ = bytes;
+  const std::size_t owned = bytes;
   if (bytes > kMaxRegionBytes) bytes = kMaxRegionBytes;
   // Tags lie at addresses congruent to 8 modulo 16.
   const std::size_t skip = (kGranule / 2 - reinterpret_cast<std::uintptr_t>(region)) % kGranule;
-  if (bytes < skip + kGranule + kMinBlockBytes + sizeof(BlockTag)) return;
+  if (bytes < skip + kGranule + kMinBlockBytes + sizeof(BlockTag)) return false;
+  region_ = region;
+  region_bytes_ = owned;
   const auto granules =
       static_cast<std::uint32_t>((bytes - skip - kGranule - sizeof(BlockTag)) / kGranule);
   base_ = static_cast<char*>(region) + skip;
@@ -64,6 +44,7 @@ void CoalescingHeap::adopt_region(void* region, std::size_t bytes) noexcept {
   end_ = 1 + granules;
   at(end_)->tag.set(0, false, BlockState::kLive);
   make_free(1, granules, BlockState::kReturned);  // never touched
+  return true;
 }
 
 // --- bins ------------------------------------------------------------------------------------

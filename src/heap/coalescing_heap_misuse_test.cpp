@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <utility>
 
 #include "heap/heap_support_test.h"
 #include "os/fake_page_source.h"
@@ -122,7 +123,8 @@ TEST(CoalescingHeapDeathTest, DiesOfAFreeBlockThatTrimmingWouldBeLedAstrayBy) {
 }
 
 TEST(CoalescingHeapDeathTest, AHeapWithoutARegionKnowsNoPointer) {
-  CoalescingHeap heap(nullptr, 0);
+  CoalescingHeap heap(4096);
+  CoalescingHeap moved(std::move(heap));
   long on_stack[4] = {};
   EXPECT_DEATH(heap.deallocate(on_stack), "foreign pointer");
   EXPECT_DEATH(static_cast<void>(heap.usable_size(on_stack)), "foreign pointer");

@@ -24,7 +24,7 @@ std::size_t CoalescingHeap::trim() noexcept {
   if (pages_ == nullptr) return 0;
   std::size_t returned = 0;
   for (std::uint32_t bin = first_paged_bin(); bin < kBins; ++bin) {
-    returned += sweep_bin(bin, *pages_, Sweep());
+    returned += sweep_bin(bin, *pages_, {.counts_memory = true});
   }
   return returned;
 }
@@ -56,9 +56,11 @@ std::size_t CoalescingHeap::sweep_bin(std::uint32_t bin, os::PageSource& pages, 
       *is_young = true;
       continue;
     }
-    if (!pages.decommit(reinterpret_cast<void*>(first), last - first)) continue;
+    auto* start = reinterpret_cast<void*>(first);
+    const std::size_t held = sweep.counts_memory ? os::resident_bytes_in(start, last - first) : 0;
+    if (!pages.decommit(start, last - first)) continue;
     if (sweep.kept_bytes == 0) block->tag.set_state(granules, BlockState::kReturned);
-    returned += last - first;
+    returned += held;
   }
   return returned;
 }

@@ -11,24 +11,33 @@
 namespace strata {
 namespace {
 
-/// The options as the instance needs them, or no return.
-ThreadHeaps::Options checked(ThreadHeaps::Options options) noexcept {
-  const std::size_t page = os::page_bytes();
+std::size_t smaller_budget(const ThreadHeaps::Options& options) noexcept {
+  return std::min(options.thread_budget_bytes, options.total_budget_bytes);
+}
+
+/// The sentence against these options, nullptr if there is none.
+const char* reason_against(const ThreadHeaps::Options& options) noexcept {
   std::size_t previous = 0;
   for (std::size_t bytes : options.small_bins) {
     if (bytes == 0) break;
     if (bytes <= previous || bytes % 16 != 0 || bytes > ThreadHeaps::kMaxSmallBytes) {
-      fatal("small bins of thread heaps must ascend in multiples of 16 up to 1024");
+      return "ThreadHeaps: the small bins do not ascend in multiples of 16 up to 1024";
     }
     previous = bytes;
   }
-  const std::size_t budget = std::min(options.thread_budget_bytes, options.total_budget_bytes);
-  if (std::min(options.arena_bytes, budget) < ThreadHeaps::kMinArenaBytes) {
-    fatal("thread heaps need arenas and budgets of at least 64 KiB");
+  if (std::min(options.arena_bytes, smaller_budget(options)) < ThreadHeaps::kMinArenaBytes) {
+    return "ThreadHeaps: an arena or a budget is below 64 KiB";
   }
   if (options.arena_bytes > CoalescingHeap::kMaxRegionBytes) {
-    fatal("thread heaps have arenas of at most 16 GiB");
+    return "ThreadHeaps: an arena is above 16 GiB";
   }
+  return nullptr;
+}
+
+/// The options as the instance needs them.
+ThreadHeaps::Options in_whole_pages(ThreadHeaps::Options options) noexcept {
+  const std::size_t page = os::page_bytes();
+  const std::size_t budget = smaller_budget(options);
   options.arena_bytes = (options.arena_bytes + page - 1) / page * page;
   if (options.arena_bytes > budget) options.arena_bytes = budget / page * page;
   if (options.pages == nullptr) options.pages = &os::kernel_pages();
@@ -43,19 +52,25 @@ constexpr std::size_t kTableBytes = ArenaSet::kPlaces * sizeof(ArenaSet::Place);
 HeapInstance::HeapInstance(const ThreadHeaps::Options& options) noexcept
     : options_(options), arena_mask_(std::bit_ceil(options.arena_bytes) - 1), reclaimer_(*this) {}
 
-HeapInstance* HeapInstance::create(const ThreadHeaps::Options& options) noexcept {
-  const ThreadHeaps::Options sound = checked(options);
+HeapInstance* HeapInstance::create(const ThreadHeaps::Options& options,
+                                   const char*& reason) noexcept {
+  reason = reason_against(options);
+  if (reason != nullptr) return nullptr;
+  reason = ThreadHeaps::kNoMemory;
   void* memory = heap_directory::metadata().allocate(sizeof(HeapInstance));
   if (memory == nullptr) return nullptr;
-  auto* instance = new (memory) HeapInstance(sound);
-  if (!instance->make_shared_heaps() ||
-      !heap_directory::register_instance(*instance, instance->slot_, instance->generation_)) {
-    instance->destroy_shared_heaps();
-    instance->~HeapInstance();
-    heap_directory::metadata().deallocate(memory, sizeof(HeapInstance));
-    return nullptr;
+  auto* instance = new (memory) HeapInstance(in_whole_pages(options));
+  const bool is_whole = instance->make_shared_heaps();
+  if (is_whole &&
+      heap_directory::register_instance(*instance, instance->slot_, instance->generation_)) {
+    reason = nullptr;
+    return instance;
   }
-  return instance;
+  if (is_whole) reason = ThreadHeaps::kTooMany;
+  instance->destroy_shared_heaps();
+  instance->~HeapInstance();
+  heap_directory::metadata().deallocate(memory, sizeof(HeapInstance));
+  return nullptr;
 }
 
 /// Two per processor, so that not all threads wait for a preempted holder; more would share less. A

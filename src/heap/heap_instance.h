@@ -20,7 +20,8 @@ namespace strata {
 /// long as the instance; between two threads it waits in the list of abandoned ones.
 class HeapInstance {
  public:
-  static HeapInstance* create(const ThreadHeaps::Options& options) noexcept;
+  /// \returns  The instance, or nullptr and the reason, one sentence in static memory.
+  static HeapInstance* create(const ThreadHeaps::Options& options, const char*& reason) noexcept;
   void destroy() noexcept;
 
   /// The calling thread's heap, nullptr if it has none yet.

@@ -25,8 +25,18 @@ namespace {
 
 }  // namespace
 
-ThreadHeaps::ThreadHeaps(const Options& options) noexcept
-    : instance_(HeapInstance::create(options)) {}
+const char ThreadHeaps::kNoMemory[] = "ThreadHeaps: there is no memory for the instance";
+const char ThreadHeaps::kTooMany[] = "ThreadHeaps: 64 instances live, and that is the most";
+
+std::optional<ThreadHeaps> ThreadHeaps::try_create(const Options& options,
+                                                   const char** reason) noexcept {
+  static_assert(kMaxInstances == 64, "the sentence says the number");
+  const char* sentence = nullptr;
+  HeapInstance* instance = HeapInstance::create(options, sentence);
+  if (reason != nullptr) *reason = sentence;
+  if (instance == nullptr) return std::nullopt;
+  return ThreadHeaps(instance);
+}
 
 ThreadHeaps::~ThreadHeaps() {
   if (instance_ != nullptr) instance_->destroy();

@@ -147,20 +147,5 @@ TEST_F(ThreadHeapsDeathTest, DiesOfAnAlignmentThatIsNoPowerOfTwo) {
   }
 }
 
-TEST_F(ThreadHeapsDeathTest, DiesOfOptionsThatContradictThemselves) {
-  ThreadHeaps::Options options;
-  options.small_bins[1] = 16;
-  EXPECT_DEATH(ThreadHeaps{options}, "must ascend");
-  options = {};
-  options.small_bins[3] = 2048;
-  EXPECT_DEATH(ThreadHeaps{options}, "up to 1024");
-  options = {};
-  options.thread_budget_bytes = 1000;
-  EXPECT_DEATH(ThreadHeaps{options}, "at least 64 KiB");
-  options = {};
-  options.arena_bytes = std::size_t{1} << 35;
-  EXPECT_DEATH(ThreadHeaps{options}, "at most 16 GiB");
-}
-
 }  // namespace
 }  // namespace strata

@@ -1,5 +1,6 @@
 #include <strata/thread_heaps.hpp>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -11,8 +12,11 @@
 #include <latch>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <random>
+#include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "heap/heap_support_test.h"
@@ -325,17 +329,73 @@ TEST(ThreadHeaps, AnInstanceInTheSlotOfADeadOneStartsAfresh) {
   EXPECT_EQ(pages.mapped_bytes(), 0u);
 }
 
-TEST(ThreadHeaps, MoreInstancesThanSlotsAreUnusableAndSaySo) {
-  std::vector<std::unique_ptr<ThreadHeaps>> many;
-  for (std::size_t i = 0; i < ThreadHeaps::kMaxInstances + 2; ++i) {
-    many.push_back(std::make_unique<ThreadHeaps>(small_arenas()));
+TEST(ThreadHeaps, RefusesMoreInstancesThanSlotsWithASentence) {
+  std::vector<ThreadHeaps> many;
+  const char* reason = nullptr;
+  while (auto heaps = ThreadHeaps::try_create(small_arenas(), &reason)) {
+    EXPECT_EQ(reason, nullptr);
+    many.push_back(std::move(*heaps));
   }
-  EXPECT_TRUE(many.front()->is_usable());
-  EXPECT_FALSE(many.back()->is_usable());
-  EXPECT_EQ(many.back()->allocate(1), nullptr);
-  EXPECT_EQ(many.back()->reclaim_now(), 0u);
+  EXPECT_LE(many.size(), ThreadHeaps::kMaxInstances);
+  EXPECT_STREQ(reason, "ThreadHeaps: 64 instances live, and that is the most");
+  EXPECT_THAT([] { ThreadHeaps{}; }, testing::ThrowsMessage<std::bad_alloc>(testing::StrEq(
+                                         "ThreadHeaps: 64 instances live, and that is the most")));
   many.clear();
-  EXPECT_TRUE(ThreadHeaps(small_arenas()).is_usable());
+  EXPECT_TRUE(ThreadHeaps::try_create(small_arenas()));
+}
+
+TEST(ThreadHeaps, RefusesOptionsThatContradictThemselvesWithASentenceEach) {
+  const auto why = [](const ThreadHeaps::Options& options) {
+    const char* reason = nullptr;
+    EXPECT_FALSE(ThreadHeaps::try_create(options, &reason));
+    EXPECT_THAT([&] { ThreadHeaps{options}; },
+                testing::ThrowsMessage<std::invalid_argument>(testing::StrEq(reason)));
+    return reason;
+  };
+  const char* const kBins =
+      "ThreadHeaps: the small bins do not ascend in multiples of 16 up to 1024";
+  ThreadHeaps::Options options;
+  options.small_bins[1] = 16;
+  EXPECT_STREQ(why(options), kBins);
+  options = {};
+  options.small_bins[3] = 2048;
+  EXPECT_STREQ(why(options), kBins);
+  options = {};
+  options.thread_budget_bytes = 1000;
+  EXPECT_STREQ(why(options), "ThreadHeaps: an arena or a budget is below 64 KiB");
+  options = {};
+  options.arena_bytes = std::size_t{1} << 35;
+  EXPECT_STREQ(why(options), "ThreadHeaps: an arena is above 16 GiB");
+}
+
+TEST(ThreadHeaps, KeepsItsBlocksWhenItMoves) {
+  os::FakePageSource pages;
+  {
+    ThreadHeaps first(small_arenas(&pages));
+    void* block = first.allocate(100);
+    ThreadHeaps second(std::move(first));
+    EXPECT_TRUE(second.owns(block));
+    EXPECT_EQ(first.allocate(1), nullptr);  // NOLINT: heaps that moved refuse every request
+    EXPECT_EQ(first.reclaim_now(), 0u);
+    ThreadHeaps third(small_arenas(&pages));
+    third = std::move(second);
+    third.deallocate(block);
+    EXPECT_EQ(third.statistics().bytes_in_use, 0u);
+    third.check_invariants();
+  }
+  EXPECT_EQ(pages.mapped_bytes(), 0u);
+}
+
+TEST(ThreadHeaps, ReclaimNowCountsTheMemoryThatWentBackNotTheAddresses) {
+  ThreadHeaps heaps;  // arenas of 64 MiB
+  void* block = heaps.allocate(100'000);
+  std::memset(block, 1, 100'000);
+  heaps.deallocate(block);
+  ASSERT_EQ(heaps.statistics().held_bytes, std::size_t{64} << 20);
+  const std::size_t returned = heaps.reclaim_now();
+  EXPECT_GE(returned, 100'000u);
+  EXPECT_LE(returned, 100'000u + 4 * os::page_bytes()) << "and the head and the end of the arena";
+  EXPECT_EQ(heaps.statistics().held_bytes, 0u);
 }
 
 TEST(ThreadHeaps, GoesAwayWhileBlocksOfEndedAndOfLivingThreadsAreStillInUse) {

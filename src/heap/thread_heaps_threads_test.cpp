@@ -212,7 +212,7 @@ TEST(ThreadHeaps, ReclaimNowReturnsFreeArenasAndThePagesInsideTheOthers) {
   for (std::size_t i = 1; i < blocks.size(); ++i) heaps.deallocate(blocks[i]);
   const std::size_t returned = heaps.reclaim_now();
   EXPECT_EQ(heaps.statistics().arenas, 1u);
-  EXPECT_GE(returned, (arenas - 1) * kMiB + 700'000);
+  EXPECT_GE(returned, 39 * 100'000u - 2 * os::page_bytes()) << "all but the block in use";
   EXPECT_GE(pages.decommitted_bytes(), 700'000u) << "inside the arena of the block in use";
   EXPECT_EQ(blocks[0][99'999], 0);
   EXPECT_EQ(heaps.reclaim_now(), 0u);

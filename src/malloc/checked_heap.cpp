@@ -67,19 +67,9 @@ std::size_t CheckedHeap::watched_slack(const void* block, std::size_t bytes) noe
   return std::min(engine_.usable_bytes(block, "free") - bytes, kMostBlockSlack);
 }
 
-void CheckedHeap::lock_for_fork() noexcept {
-  objects_.lock_all();
-  blocks_.lock().lock();
-}
-
-void CheckedHeap::unlock_after_fork() noexcept {
-  blocks_.lock().unlock();
-  objects_.unlock_all();
-}
-
-void CheckedHeap::reset_after_fork() noexcept {
-  blocks_.lock().reset_after_fork();
-  objects_.reset_locks_after_fork();
+void CheckedHeap::for_each_lock(LockVisitor visit) noexcept {
+  objects_.for_each_lock(visit);
+  visit(blocks_.lock());
 }
 
 }  // namespace strata

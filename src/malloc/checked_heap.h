@@ -3,8 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/lock_visitor.h"
+#include "base/shared_address_table.h"
 #include "guard/allocation.h"
-#include "guard/block_records.h"
 #include "guard/checked_objects.h"
 #include "malloc/engine.h"
 
@@ -23,7 +24,7 @@ class CheckedHeap {
   explicit constexpr CheckedHeap(Engine& engine) noexcept
       : engine_(engine),
         objects_(engine.central(), engine.map(), engine.metadata()),
-        blocks_(engine.metadata()) {}
+        blocks_(engine.metadata(), LockRank::kBlockRecords) {}
   CheckedHeap(const CheckedHeap&) = delete;
   CheckedHeap& operator=(const CheckedHeap&) = delete;
 
@@ -43,9 +44,7 @@ class CheckedHeap {
   bool flush_quarantine() noexcept { return objects_.flush_quarantine(); }
   CheckedObjects& objects() noexcept { return objects_; }
 
-  void lock_for_fork() noexcept;  ///< before the engine
-  void unlock_after_fork() noexcept;
-  void reset_after_fork() noexcept;
+  void for_each_lock(LockVisitor visit) noexcept;
 
  private:
   // Chosen: what an overflow writes first; watching all would touch pages that nobody uses.
@@ -55,7 +54,7 @@ class CheckedHeap {
 
   Engine& engine_;
   CheckedObjects objects_;
-  BlockRecords blocks_;
+  SharedAddressTable<Allocation> blocks_;  // what was asked for at large and huge blocks
 };
 
 }  // namespace strata

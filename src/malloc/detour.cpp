@@ -69,22 +69,4 @@ void Detour::forget(ThreadState& thread, void* p) noexcept {
   }
 }
 
-void Detour::lock_for_fork() noexcept {
-  for (unsigned seat = 0; seat < kSeats; ++seat) {
-    if (Watcher* seated = watcher(seat)) seated->lock_for_fork();
-  }
-}
-
-void Detour::unlock_after_fork() noexcept {
-  for (unsigned seat = 0; seat < kSeats; ++seat) {
-    if (Watcher* seated = watcher(seat)) seated->unlock_after_fork();
-  }
-}
-
-void Detour::reset_after_fork() noexcept {
-  for (unsigned seat = 0; seat < kSeats; ++seat) {
-    if (Watcher* seated = watcher(seat)) seated->reset_after_fork();
-  }
-}
-
 }  // namespace strata

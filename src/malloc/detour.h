@@ -68,10 +68,6 @@ class Watcher {
   /// A block beyond the size classes is about to be freed or resized where it stands.
   virtual void forget(void* p) noexcept {}
 
-  virtual void lock_for_fork() noexcept {}
-  virtual void unlock_after_fork() noexcept {}
-  virtual void reset_after_fork() noexcept {}
-
  protected:
   ~Watcher() = default;
 };
@@ -109,10 +105,6 @@ class Detour {
   /// The same for a block that was resized in place.
   void adopt(ThreadState& thread, void* p, std::size_t bytes) noexcept;
   void forget(ThreadState& thread, void* p) noexcept;
-
-  void lock_for_fork() noexcept;
-  void unlock_after_fork() noexcept;
-  void reset_after_fork() noexcept;
 
  private:
   // Chosen: how far a count without a watcher runs before it is looked at again.

@@ -206,31 +206,17 @@ void Engine::check_invariants() noexcept {
   huge_.check_invariants();
 }
 
-void Engine::lock_all() noexcept {
-  registry_.lock_all();
-  watched_.lock_all();
-  central_.lock_all();
-  huge_.lock().lock();
-  page_heap_.lock().lock();
-  metadata_.lock().lock();
+void Engine::for_each_lock(LockVisitor visit) noexcept {
+  registry_.for_each_lock(visit);
+  watched_.for_each_lock(visit);
+  central_.for_each_lock(visit);
+  visit(huge_.lock());
+  visit(page_heap_.lock());
+  visit(metadata_.lock());
 }
 
-void Engine::unlock_all() noexcept {
-  metadata_.lock().unlock();
-  page_heap_.lock().unlock();
-  huge_.lock().unlock();
-  central_.unlock_all();
-  watched_.unlock_all();
-  registry_.unlock_all();
-}
-
-void Engine::reset_after_fork(ThreadCache* own) noexcept {
-  metadata_.lock().reset_after_fork();
-  page_heap_.lock().reset_after_fork();
-  huge_.lock().reset_after_fork();
-  central_.reset_locks_after_fork();
-  watched_.reset_locks_after_fork();
-  registry_.reset_after_fork(own);
+void Engine::keep_only(ThreadCache* own) noexcept {
+  registry_.keep_only(own);
   is_relieving_.store(false, std::memory_order_relaxed);
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/lock_visitor.h"
 #include "base/metadata_arena.h"
 #include "central/central.h"
 #include "central/watched_objects.h"
@@ -128,8 +129,8 @@ class Engine {
 
   /// Called on slow paths with no lock held: where the heap has grown while much of it lay free in
   /// spans, the objects of the calling thread's cache (`own`, nullptr if it has none) and of the
-  /// ready stage go to their spans. Those without a live object become pages again, and the heap
-  /// grows by these instead of new ones.
+  /// transfer caches go to their spans. Those without a live object become pages again, and the
+  /// heap grows by these instead of new ones.
   /// \cost  two loads, unless it has grown by kGatherStep
   void gather_if_growing(ThreadCache* own) noexcept {
     if (limit().held_bytes() >= next_gathering_.load(std::memory_order_relaxed)) gather(own);
@@ -148,10 +149,9 @@ class Engine {
 
   void check_invariants() noexcept;
 
-  void lock_all() noexcept;  ///< for fork, by rank
-  void unlock_all() noexcept;
-  /// In the child, whose only thread has `own` or no cache.
-  void reset_after_fork(ThreadCache* own) noexcept;
+  void for_each_lock(LockVisitor visit) noexcept;
+  /// In the child of a fork, after its locks were reset; its only thread has `own` or no cache.
+  void keep_only(ThreadCache* own) noexcept;
 
  private:
   // Chosen: some hundred objects are moved per 512 page faults or more.

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/lock_visitor.h"
 #include "malloc/malloc_in_test.h"
 
 namespace strata {
@@ -157,7 +158,7 @@ TEST_F(EngineTest, WhatIsNotNeededGoesBackRoundByRound) {
   for (std::size_t i = 0; i < 2000; ++i) blocks.push_back(thread.allocate(i * 7 % 30'000));
   for (void* p : blocks) thread.deallocate(p);
   thread.end();
-  // A parked cache, then ready batches, then pages: each waits through a round at the most.
+  // A parked cache, then transfer caches, then pages: each waits through a round at the most.
   for (int round = 0; round < 6; ++round) engine.release_unneeded();
   EXPECT_EQ(engine.idle_bytes(), 0u);
   check_nothing_is_left();
@@ -191,9 +192,9 @@ TEST_F(EngineTest, AGrowingHeapUsesThePagesThatCachedObjectsKept) {
 TEST_F(EngineTest, AllLocksCanBeTakenTogetherByRankAndGivenBack) {
   TestThread thread(malloc);
   void* p = thread.allocate(100);
-  malloc.lock_all();
-  malloc.unlock_all();
-  malloc.lock_all();
+  malloc.for_each_lock(LockVisitor::take());
+  malloc.for_each_lock(LockVisitor::give_back());
+  malloc.for_each_lock(LockVisitor::take());
   malloc.reset_after_fork(thread.state);
   thread.deallocate(p);
   void* huge = engine.allocate_large(3 * kMiB, 16).address;

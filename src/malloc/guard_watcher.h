@@ -27,10 +27,6 @@ class GuardWatcher final : public Watcher {
     return {pool_.allocate(allocation.as_said()), true};
   }
 
-  void lock_for_fork() noexcept override { pool_.lock().lock(); }
-  void unlock_after_fork() noexcept override { pool_.lock().unlock(); }
-  void reset_after_fork() noexcept override { pool_.lock().reset_after_fork(); }
-
  private:
   GuardPool& pool_;
   std::size_t rate_ = 1;

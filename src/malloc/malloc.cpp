@@ -112,7 +112,7 @@ Engine::Block Malloc::serve_checked(ThreadState& thread, const Allocation& alloc
   if (is_fresh(thread)) start_thread(thread);
   const Allocation said = allocation.as_said();
   Engine::Block block = checked_.allocate(said);
-  if (block.address == nullptr && release_memory(thread)) block = checked_.allocate(said);
+  if (block.address == nullptr && make_room(thread)) block = checked_.allocate(said);
   if (block.address == nullptr) os::set_errno_no_memory();
   after_slow_path(thread);
   return block;
@@ -120,7 +120,7 @@ Engine::Block Malloc::serve_checked(ThreadState& thread, const Allocation& alloc
 
 Engine::Block Malloc::serve_object(ThreadState& thread, unsigned size_class) noexcept {
   void* object = try_serve_object(thread, size_class);
-  if (object == nullptr && release_memory(thread)) object = try_serve_object(thread, size_class);
+  if (object == nullptr && make_room(thread)) object = try_serve_object(thread, size_class);
   if (object == nullptr) {
     os::set_errno_no_memory();
     return {nullptr, false};
@@ -151,12 +151,30 @@ Engine::Block Malloc::serve_large(ThreadState& thread, std::size_t bytes,
   Engine::Block block{nullptr, false};
   if (bytes <= Engine::kMaxBytes && is_ready()) {
     block = engine_.allocate_large(bytes, alignment);
-    if (block.address == nullptr && release_memory(thread))
+    if (block.address == nullptr && make_room(thread))
       block = engine_.allocate_large(bytes, alignment);
   }
   if (block.address == nullptr) os::set_errno_no_memory();
   after_slow_path(thread);
   return block;
+}
+
+/// After an allocation failed: releases what is idle, unless that was in vain just before and
+/// nothing has come back since. What threads have freed into their caches meanwhile is found when
+/// kVainNs are over.
+/// \returns  true if a second try may succeed
+bool Malloc::make_room(ThreadState& thread) noexcept {
+  ThreadCache* const cache = cache_of(thread);
+  const bool has_flushed = cache != nullptr ? cache->flush_all() : checked_.flush_quarantine();
+  const std::uint64_t now = os::monotonic_ns();
+  if (!has_flushed && now < vain_until_ns_.load(std::memory_order_relaxed) &&
+      engine_.idle_bytes() == vain_idle_bytes_.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  if (release_memory(thread) || has_flushed) return true;
+  vain_idle_bytes_.store(engine_.idle_bytes(), std::memory_order_relaxed);
+  vain_until_ns_.store(now + kVainNs, std::memory_order_relaxed);
+  return false;
 }
 
 void* Malloc::allocate_zeroed(ThreadState& thread, std::size_t count, std::size_t bytes) noexcept {
@@ -287,24 +305,17 @@ bool Malloc::release_memory(ThreadState& thread) noexcept {
 
 // Fork.
 
-void Malloc::lock_all() noexcept {
-  scavenger_.lock_for_fork();
-  detour_.lock_for_fork();
-  checked_.lock_for_fork();
-  engine_.lock_all();
-}
-
-void Malloc::unlock_all() noexcept {
-  engine_.unlock_all();
-  checked_.unlock_after_fork();
-  detour_.unlock_after_fork();
-  scavenger_.unlock_after_fork();
+void Malloc::for_each_lock(LockVisitor visit) noexcept {
+  scavenger_.for_each_lock(visit);
+  profiler_.for_each_lock(visit);
+  visit(guards_.lock());
+  checked_.for_each_lock(visit);
+  engine_.for_each_lock(visit);
 }
 
 void Malloc::reset_after_fork(ThreadState& thread) noexcept {
-  engine_.reset_after_fork(cache_of(thread));
-  checked_.reset_after_fork();
-  detour_.reset_after_fork();
+  for_each_lock(LockVisitor::reset());
+  engine_.keep_only(cache_of(thread));
   scavenger_.reset_after_fork();
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/lock.h"
+#include "base/lock_visitor.h"
 #include "guard/allocation.h"
 #include "guard/guard_pool.h"
 #include "malloc/checked_heap.h"
@@ -127,10 +128,8 @@ class Malloc {
   /// The next slow path calls MallocHost::attend().
   void ask_for_attention() noexcept { needs_attention_.store(true, std::memory_order_relaxed); }
 
-  /// For fork: all locks, by rank.
-  void lock_all() noexcept;
-  void unlock_all() noexcept;
-  /// In the child, whose only thread is `thread`.
+  void for_each_lock(LockVisitor visit) noexcept;
+  /// In the child of a fork, whose only thread is `thread`; it holds all locks.
   void reset_after_fork(ThreadState& thread) noexcept;
 
   Engine& engine() noexcept { return engine_; }
@@ -144,6 +143,9 @@ class Malloc {
   bool has_full_checks() const noexcept { return options_.checks == Options::Checks::kFull; }
 
  private:
+  // Chosen: long enough that a program which goes on asking pays nothing, too short to notice.
+  static constexpr std::uint64_t kVainNs = 1'000'000;
+
   /// Empty for ever: what malloc pops from before a thread's first call, and while a watcher looks.
   static constinit ObjectBins fresh_bins_;
   /// The same for threads without a cache: they have ended, or every free is to be checked at once.
@@ -165,6 +167,7 @@ class Malloc {
   void after_slow_path(ThreadState& thread) noexcept;
   void attend() noexcept;
   bool is_known_without_lock(const void* p) const noexcept;
+  bool make_room(ThreadState& thread) noexcept;
 
   Engine::Block serve(ThreadState& thread, unsigned size_class,
                       const Allocation& allocation) noexcept;
@@ -191,6 +194,9 @@ class Malloc {
   // release after the engine is ready, acquire before its first use.
   std::atomic<bool> is_started_{false};
   std::atomic<bool> needs_attention_{false};  // relaxed: a hint
+  // What the last release in vain left idle, and how long it is not repeated. relaxed: hints.
+  std::atomic<std::size_t> vain_idle_bytes_{0};
+  std::atomic<std::uint64_t> vain_until_ns_{0};
 };
 
 /// Whether a call must not wait for a lock: a signal handler interrupted the malloc in its own

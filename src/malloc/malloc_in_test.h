@@ -21,9 +21,12 @@ struct TestMalloc : MallocHost {
   bool follow_thread(ThreadCache&) noexcept override { return true; }
 
   /// \param delay_ms  0: no thread is started, which would outlive the test
+  static Options with_delay(Options options, std::size_t delay_ms) {
+    options.release_delay_ms = delay_ms;
+    return options;
+  }
   void start(Options with = {}, std::size_t delay_ms = 0) {
-    started_with = with;
-    started_with.release_delay_ms = delay_ms;
+    started_with = with_delay(with, delay_ms);
     ASSERT_TRUE(start(malloc));
   }
 
@@ -58,7 +61,7 @@ struct TestMalloc : MallocHost {
   }
 
   os::FakePageSource pages;
-  Options started_with;
+  Options started_with = with_delay({}, 0);
   std::unique_ptr<SpareMemory> spare = std::make_unique<SpareMemory>();
   std::unique_ptr<Malloc> owned = std::make_unique<Malloc>(pages, *spare, *this);
   Malloc& malloc = *owned;

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/lock_visitor.h"
 #include "malloc/malloc_in_test.h"
 
 namespace strata {
@@ -62,6 +63,22 @@ TEST_F(MallocTest, TheNextThreadGetsWhatTheLastOneHeld) {
   second.deallocate(p);
 }
 
+TEST_F(MallocTest, AnAllocationThatFailsAgainAndAgainHardlyAsksTheKernel) {
+  start();
+  TestThread thread(malloc);
+  std::vector<void*> objects;
+  pages.limit_mapped_bytes(pages.mapped_bytes() + 8 * kMiB);
+  while (void* p = thread.allocate(64)) objects.push_back(p);
+  const std::size_t before = pages.fallible_calls();
+  constexpr std::size_t kFailures = 1000;
+  for (std::size_t i = 0; i < kFailures; ++i) ASSERT_EQ(thread.allocate(64), nullptr);
+  EXPECT_LE(pages.fallible_calls() - before, 3 * kFailures);
+  for (void* p : objects) thread.deallocate(p);
+  void* const large = thread.allocate(500'000);
+  EXPECT_NE(large, nullptr) << "what was freed serves other sizes at once";
+  thread.deallocate(large);
+}
+
 /// Answers attend() and counts how often.
 struct AttentiveMalloc : TestMalloc {
   void attend() noexcept override { ++attended; }
@@ -85,9 +102,9 @@ TEST_F(MallocTest, AForkInTheMiddleOfItsUseLeavesTheChildItsOwnObjects) {
   TestThread other(malloc);
   void* mine = thread.allocate(100);
   void* lost = other.allocate(100);
-  malloc.lock_all();
-  malloc.unlock_all();
-  malloc.lock_all();
+  malloc.for_each_lock(LockVisitor::take());
+  malloc.for_each_lock(LockVisitor::give_back());
+  malloc.for_each_lock(LockVisitor::take());
   malloc.reset_after_fork(thread.state);
   EXPECT_EQ(statistics().threads, 1u);
   thread.deallocate(mine);
@@ -95,6 +112,17 @@ TEST_F(MallocTest, AForkInTheMiddleOfItsUseLeavesTheChildItsOwnObjects) {
   thread.end();
   EXPECT_EQ(statistics().threads, 0u);
   other.state = Malloc::new_thread();  // it does not exist in the child
+}
+
+TEST_F(MallocTest, AProfileThatBeginsDuringAForkTouchesNoLockThatTheForkHolds) {
+  start();
+  malloc.for_each_lock(LockVisitor::take());
+  std::thread other([&] { EXPECT_TRUE(malloc.profiler().start(1 << 20, 1)); });
+  while (!malloc.detour().has_watchers()) std::this_thread::yield();
+  malloc.for_each_lock(LockVisitor::give_back());
+  EXPECT_FALSE(is_any_lock_held_here());
+  other.join();
+  malloc.profiler().stop();
 }
 
 using MallocDeathTest = MallocTest;

@@ -131,9 +131,9 @@ void warn_of_name(std::string_view name) noexcept {
   line.text("strata: warning: ");
   write_foreign(name, line);
   if (const OptionRow* meant = nearest_option(name)) {
-    line.text(" is no option; did you mean ").text(kOptionPrefix).text(meant->name).text("?");
+    line.text(" is not an option; did you mean ").text(kOptionPrefix).text(meant->name).text("?");
   } else {
-    line.text(" is no option; the options are");
+    line.text(" is not an option; the options are");
     for (const OptionRow& row : option_table()) line.text(" ").text(kOptionPrefix).text(row.name);
   }
   os::write_stderr(line.text("\n").view());
@@ -228,7 +228,10 @@ void write_range(const OptionRow& row, TextWriter& out) noexcept {
       out.text(" bytes, k, m and g understood");
       break;
     case OptionRow::Unit::kLimit:
-      out.text(" bytes, k, m and g understood, or 1% to 100% of what the control group allows");
+      out.text(
+          " bytes, k, m and g understood, or 1% to 100% of the memory of the container or, without "
+          "one, "
+          "of the machine");
       break;
     case OptionRow::Unit::kMilliseconds:
       out.text(" milliseconds");

@@ -41,7 +41,7 @@ struct OptionRow {
     kNumber,        ///< a count
     kBytes,         ///< k, m and g understood
     kMilliseconds,  ///< a time
-    kLimit,         ///< bytes, or a share of the memory that the control group allows: 80%
+    kLimit,         ///< bytes, or a share of the memory of the container or the machine: 80%
     kText,          ///< any text that is not empty, as the name of a file
   };
   /// A value of unit kLimit with this bit is a share in percent.

@@ -287,7 +287,7 @@ TEST(ReadOptions, ABadValueIsNamedInOneWarningAndTheDefaultStands) {
     if (each.unit == OptionRow::Unit::kBytes || each.unit == OptionRow::Unit::kLimit)
       range += " bytes, k, m and g understood";
     if (each.unit == OptionRow::Unit::kLimit)
-      range += ", or 1% to 100% of what the control group allows";
+      range += ", or 1% to 100% of the memory of the container or, without one, of the machine";
     const std::string expected = "strata: warning: " + name + "=" + value +
                                  " is not understood; it is " + range + "; the default is used\n";
     EXPECT_EQ(said, expected);
@@ -301,8 +301,9 @@ TEST(ReadOptions, AnUnknownNameIsNamedTogetherWithTheNamesThereAre) {
     const Environment unknown(name, "full");
     Options options;
     const std::string said = read_and_capture(options);
-    EXPECT_EQ(said.find("strata: warning: " + std::string(name) + " is no option; the options are"),
-              0u)
+    EXPECT_EQ(
+        said.find("strata: warning: " + std::string(name) + " is not an option; the options are"),
+        0u)
         << said;
     for (const OptionRow& each : option_table())
       EXPECT_NE(said.find(" STRATA_" + std::string(each.name)), std::string::npos) << each.name;
@@ -320,7 +321,8 @@ TEST(ReadOptions, AMisspeltNameIsToldTheOptionThatItMayMean) {
     const Environment unknown(name, "full");
     Options options;
     EXPECT_EQ(read_and_capture(options), "strata: warning: " + std::string(name) +
-                                             " is no option; did you mean STRATA_" + meant + "?\n");
+                                             " is not an option; did you mean STRATA_" + meant +
+                                             "?\n");
     EXPECT_TRUE(equal(options, Options{}));
   }
 }
@@ -332,7 +334,7 @@ TEST(ReadOptions, AWarningIsOneLineWhateverTheEnvironmentHolds) {
   const std::string said = read_and_capture(options);
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 2);
   EXPECT_NE(said.find("STRATA_CHECKS=a?b?[31m? is not"), std::string::npos) << said;
-  EXPECT_NE(said.find("STRATA_?X? is no option"), std::string::npos) << said;
+  EXPECT_NE(said.find("STRATA_?X? is not an option"), std::string::npos) << said;
 }
 
 TEST(ReadOptions, OfTwoEqualNamesTheFirstCounts) {

@@ -1,6 +1,7 @@
 #include "malloc/process.h"
 
 #include "base/lock.h"
+#include "base/lock_visitor.h"
 #include "malloc/features.h"
 #include "os/process.h"
 #include "os/standard_error.h"
@@ -18,12 +19,12 @@ void before_fork() noexcept {
   t_thread.is_forking_unlocked = must_not_wait();
   if (t_thread.is_forking_unlocked) return;
   g_start_lock.lock();
-  g_malloc.lock_all();
+  g_malloc.for_each_lock(LockVisitor::take());
 }
 
 void after_fork_in_parent() noexcept {
   if (t_thread.is_forking_unlocked) return;
-  g_malloc.unlock_all();
+  g_malloc.for_each_lock(LockVisitor::give_back());
   g_start_lock.unlock();
 }
 

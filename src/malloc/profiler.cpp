@@ -150,7 +150,7 @@ Engine::Block Profiler::allocate(const Allocation& allocation) noexcept {
     *engine_.record_of(block.address) = record(site, bytes);
   } else {
     block = engine_.allocate_large(bytes, alignment);
-    if (block.address == nullptr || !live_.insert(block.address, bytes, site)) return block;
+    if (block.address == nullptr || !live_.insert(block.address, {bytes, site})) return block;
   }
   sites_.site(site).add(counted(size_class, bytes), bytes);
   return block;
@@ -158,7 +158,7 @@ Engine::Block Profiler::allocate(const Allocation& allocation) noexcept {
 
 void Profiler::adopt(void* p, std::size_t bytes) noexcept {
   const std::uint32_t site = site_of_caller();
-  if (site != 0 && live_.insert(p, bytes, site)) sites_.site(site).add(counted(0, bytes), bytes);
+  if (site != 0 && live_.insert(p, {bytes, site})) sites_.site(site).add(counted(0, bytes), bytes);
 }
 
 void Profiler::forget(void* p) noexcept {
@@ -170,23 +170,13 @@ void Profiler::forget(void* p) noexcept {
     sites_.site(site_in(was)).remove(engine_.usable_bytes(p, "free"), bytes_in(was));
     return;
   }
-  const LiveBlocks::Entry entry = live_.remove(p);
-  if (entry.address != 0) sites_.site(entry.site).remove(counted(0, entry.bytes), entry.bytes);
+  LargeBlock block;
+  if (live_.remove(p, block)) sites_.site(block.site).remove(counted(0, block.bytes), block.bytes);
 }
 
-void Profiler::lock_for_fork() noexcept {
-  sites_.lock().lock();
-  live_.lock().lock();
-}
-
-void Profiler::unlock_after_fork() noexcept {
-  live_.lock().unlock();
-  sites_.lock().unlock();
-}
-
-void Profiler::reset_after_fork() noexcept {
-  live_.lock().reset_after_fork();
-  sites_.lock().reset_after_fork();
+void Profiler::for_each_lock(LockVisitor visit) noexcept {
+  visit(sites_.lock());
+  visit(live_.lock());
 }
 
 void Profiler::check_invariants() noexcept {

@@ -4,9 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/lock_visitor.h"
+#include "base/shared_address_table.h"
 #include "malloc/detour.h"
 #include "malloc/engine.h"
-#include "profile/live_blocks.h"
 #include "profile/sampling.h"
 #include "profile/site_table.h"
 
@@ -29,7 +30,7 @@ class Profiler final : public Watcher {
         detour_(detour),
         sampling_(0),
         sites_(engine.metadata()),
-        live_(engine.metadata()) {}
+        live_(engine.metadata(), LockRank::kWatcher) {}
 
   /// Begins to sample, or goes on at another rate: a profile holds what was sampled at one rate.
   /// May call dlopen, so never from inside the dynamic loader.
@@ -49,21 +50,25 @@ class Profiler final : public Watcher {
   Engine::Block allocate(const Allocation& allocation) noexcept override;
   void adopt(void* p, std::size_t bytes) noexcept override;
   void forget(void* p) noexcept override;
-  void lock_for_fork() noexcept override;
-  void unlock_after_fork() noexcept override;
-  void reset_after_fork() noexcept override;
+  void for_each_lock(LockVisitor visit) noexcept;
 
   SiteTable& sites() noexcept { return sites_; }
   void check_invariants() noexcept;
 
  private:
+  /// What is known of a sampled block that has no record beside it.
+  struct LargeBlock {
+    std::size_t bytes;
+    std::uint32_t site;
+  };
+
   std::uint32_t site_of_caller() noexcept;
 
   Engine& engine_;
   Detour& detour_;
   Sampling sampling_;
   SiteTable sites_;
-  LiveBlocks live_;
+  SharedAddressTable<LargeBlock> live_;
   // relaxed, all three: samples taken while they change are those of either rate.
   std::atomic<std::size_t> rate_{1};
   std::atomic<std::uint64_t> started_ns_{0};

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/lock_visitor.h"
 #include "malloc/engine.h"
 
 namespace strata {
@@ -43,13 +44,9 @@ class Scavenger {
             returned_.load(std::memory_order_relaxed)};
   }
 
-  void lock_for_fork() noexcept { round_lock_.lock(); }
-  void unlock_after_fork() noexcept { round_lock_.unlock(); }
+  void for_each_lock(LockVisitor visit) noexcept { visit(round_lock_); }
   /// In the child the thread does not exist.
-  void reset_after_fork() noexcept {
-    round_lock_.reset_after_fork();
-    state_.store(kAsleep, std::memory_order_relaxed);
-  }
+  void reset_after_fork() noexcept { state_.store(kAsleep, std::memory_order_relaxed); }
 
  private:
   static constexpr std::uint32_t kAsleep = 0;

@@ -10,7 +10,7 @@ bool SignalWaiter::start(int signal, void (*handler)(int)) noexcept {
     TextWriter line;
     line.text("strata: warning: signal ")
         .decimal(static_cast<std::uint64_t>(signal))
-        .text(" is not to be had\n");
+        .text(" cannot be used: the program handles it, or the system does not allow it\n");
     os::write_stderr(line.view());
     return false;
   }

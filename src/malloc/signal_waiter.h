@@ -23,7 +23,7 @@ class SignalWaiter {
 
   /// Installs the handler, which calls request(), and starts the thread.
   /// \pre      the malloc works
-  /// \returns  False, and says so on standard error, if the signal is not to be had.
+  /// \returns  False, and says so on standard error, if the signal cannot be used.
   bool start(int signal, void (*handler)(int)) noexcept;
   void request() noexcept;
   /// In the child of a fork: the thread does not exist.

@@ -17,7 +17,7 @@ namespace strata {
 struct Statistics {
   std::size_t mapped;       ///< all that was mapped from the kernel, without the page map's tables
   std::size_t live;         ///< owned by the program, rounded up to size classes, pages or OS pages
-  std::size_t cached;       ///< free, in thread caches, ready batches and the quarantine
+  std::size_t cached;       ///< free, in thread caches, transfer caches and the quarantine
   std::size_t in_spans;     ///< free objects of spans that are in use
   std::size_t tails;        ///< ends of spans too short for an object
   std::size_t holes;        ///< the part of these two that holds no memory

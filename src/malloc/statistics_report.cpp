@@ -69,7 +69,7 @@ void write_statistics(const Statistics& now, TextSink& sink) noexcept {
   report.figure("live", now.live, "owned by the program");
   if (now.guards.reserved_bytes != 0)
     report.figure("  guarded", now.guards.live_bytes, "the part that stands between guard pages");
-  report.figure("cached", now.cached, "free objects in thread caches and ready batches");
+  report.figure("cached", now.cached, "free objects in thread caches and transfer caches");
   if (now.quarantined != 0)
     report.figure("  quarantine", now.quarantined, "the part that waits, for full checks");
   report.figure("free", now.free(), "free otherwise, and holding memory");

@@ -44,6 +44,23 @@ std::size_t page_bytes() noexcept {
   return bytes;
 }
 
+std::size_t resident_bytes_in(const void* address, std::size_t bytes) noexcept {
+  ErrnoKeeper keep;
+  const std::size_t page = page_bytes();
+  unsigned char states[4096];
+  const std::size_t step = sizeof states * page;
+  std::size_t resident = 0;
+  auto* at = static_cast<char*>(const_cast<void*>(address));
+  for (std::size_t left = bytes; left != 0;) {
+    const std::size_t part = left < step ? left : step;
+    if (mincore(at, part, states) != 0) return bytes;
+    for (std::size_t i = 0; i < part / page; ++i) resident += (states[i] & 1) * page;
+    at += part;
+    left -= part;
+  }
+  return resident;
+}
+
 namespace kernel {
 
 void* map(std::size_t bytes) noexcept {

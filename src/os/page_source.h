@@ -24,6 +24,11 @@ bool allow(void* address, std::size_t bytes) noexcept;
 bool forbid(void* address, std::size_t bytes) noexcept;
 }  // namespace kernel
 
+/// How many bytes of the whole pages in a mapped range occupy RAM; all of them where the kernel
+/// does not say.
+/// \cost  One system call for each 4096 pages.
+std::size_t resident_bytes_in(const void* address, std::size_t bytes) noexcept;
+
 /// Where pages come from. The base class asks the kernel; a test derives from it to count, to
 /// refuse the n-th call, or to hand out memory of its own.
 ///

@@ -186,5 +186,19 @@ TEST(PageSourceDeathTest, GivesMemoryBackEvenWhereTheKernelCannotCutAHole) {
   EXPECT_EXIT(unmap_without_mappings_left(mapping_limit), ::testing::ExitedWithCode(0), "");
 }
 
+TEST(KernelPages, CountThePagesOfARangeThatOccupyMemory) {
+  constexpr std::size_t kPages = 5000;  // more than are asked about at once
+  const std::size_t page = page_bytes();
+  auto* range = static_cast<char*>(kernel_pages().map(kPages * page));
+  ASSERT_NE(range, nullptr);
+  kernel_pages().advise_small(range, kPages * page);
+  EXPECT_EQ(resident_bytes_in(range, kPages * page), 0u);
+  range[0] = range[4095 * page] = range[4096 * page] = range[(kPages - 1) * page] = 1;
+  EXPECT_EQ(resident_bytes_in(range, kPages * page), 4 * page);
+  kernel_pages().decommit(range, page);
+  EXPECT_EQ(resident_bytes_in(range, kPages * page), 3 * page);
+  kernel_pages().unmap(range, kPages * page);
+}
+
 }  // namespace
 }  // namespace strata::os

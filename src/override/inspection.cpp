@@ -193,7 +193,8 @@ STRATA_API void malloc_stats() noexcept {
   strata::write_statistics(now, sink);
 }
 
-/// Nothing that glibc's parameters tune exists here: all are accepted and change nothing.
+/// Nothing that glibc's parameters tune exists here. All are accepted and change nothing, those too
+/// that glibc does not know; it says success to them as well.
 STRATA_API int mallopt(int, int) noexcept { return 1; }
 
 }  // extern "C"

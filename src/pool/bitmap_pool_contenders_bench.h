@@ -59,7 +59,8 @@ struct StrataView {
   static constexpr BitmapPoolShape kShape{kBlockBytes, Capacity};
   StrataView()
       : memory(std::aligned_alloc(64, BitmapPoolView<>::required_bytes(kShape))),
-        pool(BitmapPoolView<>::create(memory, BitmapPoolView<>::required_bytes(kShape), kShape)) {}
+        pool(BitmapPoolView<>::try_create(memory, BitmapPoolView<>::required_bytes(kShape),
+                                          kShape)) {}
   ~StrataView() { std::free(memory); }
   StrataView(const StrataView&) = delete;
   StrataView& operator=(const StrataView&) = delete;

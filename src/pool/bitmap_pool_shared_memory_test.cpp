@@ -74,14 +74,14 @@ TEST(BitmapPoolSharedMemory, ABlockTravelsBetweenProcessesByItsNumber) {
   using View = BitmapPoolView<>;
   const BitmapPoolShape shape{64, 100};
   SharedMemory memory(View::required_bytes(shape));
-  View pool = View::create_in_zeroed(memory.map(), memory.bytes(), shape);
+  View pool = View::try_create_in_zeroed(memory.map(), memory.bytes(), shape);
   ASSERT_TRUE(pool);
   void* p = pool.allocate();
   const std::size_t number = pool.index_of(p);
   *static_cast<int*>(p) = 4711;
   const pid_t child = fork();
   if (child == 0) {
-    View mine = View::attach(memory.map(), memory.bytes());
+    View mine = View::try_attach(memory.map(), memory.bytes());
     if (!mine || mine.block(0) == pool.block(0)) _exit(1);  // the same address would show nothing
     int* const there = static_cast<int*>(mine.block(number));
     if (!mine.is_in_use(there) || *there != 4711 || mine.owns(p)) _exit(2);
@@ -106,7 +106,7 @@ TEST(BitmapPoolSharedMemory, AProcessKilledAtAnyStepLosesOneBlockAtMost) {
   void* const mapped = memory.map();
   bool survived = false;
   for (std::size_t n = 1; !survived; ++n) {
-    View pool = View::create(mapped, memory.bytes(), shape);
+    View pool = View::try_create(mapped, memory.bytes(), shape);
     const std::vector<void*> blocks = drain(pool);
     ASSERT_EQ(blocks.size(), 40u);
     const std::set<std::size_t> free = {3, 20, 39};
@@ -115,7 +115,7 @@ TEST(BitmapPoolSharedMemory, AProcessKilledAtAnyStepLosesOneBlockAtMost) {
     if (child == 0) {
       WatchedSteps::at_step = [] { kill(getpid(), SIGKILL); };
       WatchedSteps::until = n;
-      View mine = View::attach(memory.map(), memory.bytes());
+      View mine = View::try_attach(memory.map(), memory.bytes());
       mine.deallocate(mine.block(7));
       void* const p = mine.allocate();
       while (mine.allocate() != nullptr) {
@@ -149,7 +149,7 @@ TEST(BitmapPoolSharedMemory, TheOthersWorkOnWhenAProcessIsKilledMidRun) {
   SharedMemory memory(View::required_bytes(shape));
   SharedMemory counters(sizeof(Shared));
   auto* const shared = static_cast<Shared*>(counters.map());
-  View pool = View::create_in_zeroed(memory.map(), memory.bytes(), shape);
+  View pool = View::try_create_in_zeroed(memory.map(), memory.bytes(), shape);
   ASSERT_TRUE(pool);
 
   const auto work = [&](View& mine, std::uint32_t id, std::mt19937& random,
@@ -179,7 +179,7 @@ TEST(BitmapPoolSharedMemory, TheOthersWorkOnWhenAProcessIsKilledMidRun) {
       shared->operations[c].store(0);
       children[c] = fork();
       if (children[c] == 0) {
-        View mine = View::attach(memory.map(), memory.bytes());
+        View mine = View::try_attach(memory.map(), memory.bytes());
         std::mt19937 own(round * 2 + c);
         std::vector<void*> mine_held;
         std::atomic<int> mine_wrong{0};

@@ -45,7 +45,7 @@ TEST(BitmapPoolView, AnyShapeWorksInABufferOfExactlyTheRequiredBytes) {
       for (const std::size_t alignment : {0, 1, 16, 256}) {
         const BitmapPoolShape shape{block_bytes, capacity, alignment};
         Buffer buffer(shape);
-        View pool = View::create(buffer.memory, buffer.bytes, shape);
+        View pool = View::try_create(buffer.memory, buffer.bytes, shape);
         ASSERT_TRUE(pool);
         const std::vector<void*> blocks = drain(pool);
         ASSERT_EQ(blocks.size(), capacity);
@@ -70,7 +70,7 @@ TEST(BitmapPoolView, AMillionBlocksInZeroedMemoryCostNoWritePerBlock) {
   ASSERT_NE(memory, nullptr);
   void* aligned = reinterpret_cast<void*>(
       detail::round_up(reinterpret_cast<std::uintptr_t>(memory), std::uintptr_t{64}));
-  View pool = View::create_in_zeroed(aligned, bytes, shape);
+  View pool = View::try_create_in_zeroed(aligned, bytes, shape);
   ASSERT_TRUE(pool);
   EXPECT_EQ(pool.shape().levels, 3u);
   std::vector<void*> blocks(pool.capacity());
@@ -101,7 +101,7 @@ TEST(BitmapPoolView, SaysWhyThereIsNoPool) {
   Buffer buffer(shape, 64);
   BitmapPoolError error{};
   const auto create = [&](void* memory, std::size_t bytes, const BitmapPoolShape& wanted) {
-    EXPECT_FALSE(View::create(memory, bytes, wanted, &error));
+    EXPECT_FALSE(View::try_create(memory, bytes, wanted, &error));
     return error;
   };
   EXPECT_EQ(create(buffer.memory, buffer.bytes, {0, 100}), BitmapPoolError::kShape);
@@ -113,11 +113,11 @@ TEST(BitmapPoolView, SaysWhyThereIsNoPool) {
   EXPECT_EQ(create(nullptr, buffer.bytes, shape), BitmapPoolError::kTooSmall);
 
   const auto attach = [&](void* memory, std::size_t bytes) {
-    EXPECT_FALSE(View::attach(memory, bytes, &error));
+    EXPECT_FALSE(View::try_attach(memory, bytes, &error));
     return error;
   };
   EXPECT_EQ(attach(buffer.memory, buffer.bytes), BitmapPoolError::kNotAPool);
-  ASSERT_TRUE(View::create(buffer.memory, buffer.bytes, shape, &error));
+  ASSERT_TRUE(View::try_create(buffer.memory, buffer.bytes, shape, &error));
   EXPECT_EQ(error, BitmapPoolError::kNone);
   EXPECT_EQ(attach(buffer.memory, buffer.bytes - 1), BitmapPoolError::kTooSmall);
   EXPECT_EQ(attach(buffer.memory, 8), BitmapPoolError::kTooSmall);
@@ -136,7 +136,7 @@ TEST(BitmapPoolView, SaysWhyThereIsNoPool) {
   EXPECT_EQ(spoilt(8), BitmapPoolError::kForeign);
   EXPECT_EQ(spoilt(10), BitmapPoolError::kForeign);
   EXPECT_EQ(spoilt(24), BitmapPoolError::kDamaged);
-  EXPECT_TRUE(View::attach(buffer.memory, buffer.bytes, &error));
+  EXPECT_TRUE(View::try_attach(buffer.memory, buffer.bytes, &error));
 
   std::set<std::string> sentences;
   for (int e = 0; e <= static_cast<int>(BitmapPoolError::kDamaged); ++e) {
@@ -148,8 +148,8 @@ TEST(BitmapPoolView, SaysWhyThereIsNoPool) {
 TEST(BitmapPoolView, AttachedViewsAndCopiesAreTheSamePool) {
   const BitmapPoolShape shape{64, 100};
   Buffer buffer(shape);
-  View first = View::create(buffer.memory, buffer.bytes, shape);
-  View second = View::attach(buffer.memory, buffer.bytes);
+  View first = View::try_create(buffer.memory, buffer.bytes, shape);
+  View second = View::try_attach(buffer.memory, buffer.bytes);
   View copy = second;
   void* p = first.allocate();
   EXPECT_TRUE(second.is_in_use(p));
@@ -160,12 +160,12 @@ TEST(BitmapPoolView, AttachedViewsAndCopiesAreTheSamePool) {
 TEST(BitmapPoolView, APoolMovesWithItsBytes) {
   const BitmapPoolShape shape{64, 2000};
   Buffer here(shape), there(shape);
-  View pool = View::create(here.memory, here.bytes, shape);
+  View pool = View::try_create(here.memory, here.bytes, shape);
   std::set<std::size_t> taken;
   for (int i = 0; i < 777; ++i) taken.insert(pool.index_of(pool.allocate()));
   std::memcpy(there.memory, here.memory, here.bytes);
   std::memset(here.memory, 0, here.bytes);
-  View moved = View::attach(there.memory, there.bytes);
+  View moved = View::try_attach(there.memory, there.bytes);
   ASSERT_TRUE(moved);
   EXPECT_EQ(moved.in_use(), 777u);
   moved.for_each_in_use([&](void* p) { EXPECT_EQ(taken.count(moved.index_of(p)), 1u); });
@@ -175,8 +175,8 @@ TEST(BitmapPoolView, APoolMovesWithItsBytes) {
 TEST(BitmapPoolView, ViewsOfDifferentProcessesStartInDifferentWords) {
   const BitmapPoolShape shape{64, 64};
   Buffer buffer(shape);
-  View first = View::create(buffer.memory, buffer.bytes, shape);
-  View second = View::attach(buffer.memory, buffer.bytes);
+  View first = View::try_create(buffer.memory, buffer.bytes, shape);
+  View second = View::try_attach(buffer.memory, buffer.bytes);
   std::set<std::size_t> starts;
   for (std::uint32_t seat = 0; seat < 4; ++seat) {
     starts.insert(first.cursor_for_seat(seat).leaf());

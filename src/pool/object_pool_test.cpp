@@ -119,6 +119,22 @@ TYPED_TEST(ObjectPoolTest, SaysWhoseMemoryHasRunOut) {
                   testing::StrEq("ObjectPool: the memory for its slots is refused")));
 }
 
+TYPED_TEST(ObjectPoolTest, IsMadeWithoutExceptionsOrSaysWhyNot) {
+  const char* reason = "";
+  auto pool = Pool<TypeParam, Counted>::try_create(2, Exhaustion::kReturnNull, Leftovers::kDestroy,
+                                                   &reason);
+  ASSERT_TRUE(pool);
+  EXPECT_EQ(reason, nullptr);
+  EXPECT_EQ(pool->create(1)->value, 1);
+  EXPECT_FALSE((Pool<TypeParam, Counted>::try_create(~std::size_t{0}, Exhaustion::kReturnNull,
+                                                     Leftovers::kDestroy, &reason)));
+  EXPECT_STREQ(reason, "ObjectPool: the memory for its slots is refused");
+  char small[8];
+  EXPECT_FALSE((Pool<TypeParam, Counted>::try_create(small, sizeof small, Exhaustion::kReturnNull,
+                                                     Leftovers::kDestroy, &reason)));
+  EXPECT_STREQ(reason, "ObjectPool: not one slot fits into the buffer");
+}
+
 TYPED_TEST(ObjectPoolTest, KeepsItsObjectsWhereTheyAreWhenItMoves) {
   Pool<TypeParam, Counted> first(Exhaustion::kGrow);
   std::vector<Counted*> objects;

@@ -1,12 +1,13 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/address_table.h"
 #include "base/lock.h"
 #include "base/metadata_arena.h"
 #include "os/page_source.h"
+#include "span/kept_ranges.h"
 #include "span/page_heap.h"
 
 namespace strata {
@@ -20,8 +21,7 @@ namespace strata {
 /// the page heap's limit. A range that the kernel has no mapping left to cut out stays kept,
 /// without memory but held, and goes when it can.
 ///
-/// Always: the table holds live_blocks entries whose sum is live_bytes; kept ranges are in address
-/// order, disjoint, and no two of them touch. (check_invariants)
+/// Always: live_bytes is the sum of the live blocks in the table. (check_invariants)
 /// \threads  Any number at once; one lock, not held during system calls.
 class HugeHeap {
  public:
@@ -37,7 +37,7 @@ class HugeHeap {
   };
 
   constexpr HugeHeap(PageHeap& page_heap, MetadataArena& metadata, os::PageSource& pages) noexcept
-      : page_heap_(page_heap), metadata_(metadata), pages_(pages) {}
+      : page_heap_(page_heap), pages_(pages), live_(metadata) {}
   HugeHeap(const HugeHeap&) = delete;
   HugeHeap& operator=(const HugeHeap&) = delete;
 
@@ -68,66 +68,36 @@ class HugeHeap {
   std::size_t release_all() noexcept { return release(~std::size_t{0}); }
 
   /// Bytes kept now: a hint, read without the lock.
-  std::size_t kept_bytes() const noexcept { return kept_bytes_.load(std::memory_order_relaxed); }
+  std::size_t kept_bytes() const noexcept { return kept_.bytes(); }
 
   Statistics statistics() noexcept;
   void check_invariants() noexcept;
   Lock& lock() noexcept { return lock_; }  ///< for fork
 
  private:
-  struct Entry {
-    std::uintptr_t address;  // 0: empty
-    std::size_t bytes;
-  };
-  struct KeptRange {
-    std::uintptr_t address;
-    std::size_t bytes;
-    std::uint64_t freed_at;  // by the clock of frees: which range has waited longest
-    std::uintptr_t end() const noexcept { return address + bytes; }
-  };
+  using Range = KeptRanges::Range;
 
-  // Chosen: more kept ranges than this would be searched longer than a fault takes.
-  static constexpr std::size_t kMaxKept = 128;
-  // Chosen: a range below this share of a request is not worth being moved.
-  static constexpr std::size_t kExtendShare = 4;
   // Chosen: a block this large wastes at most an eighth of itself by its last, half-used huge page.
   static constexpr std::size_t kHugePageFromBytes = std::size_t{16} << 20;
   static constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
-  static constexpr std::size_t kFirstTableEntries = 256;
 
-  bool take_fitting(std::size_t bytes, std::size_t alignment, Entry& out) noexcept;
-  bool take_extendable(std::size_t bytes, Entry& out) noexcept;
-  Entry take_oldest(std::size_t max_bytes) noexcept;
-  void keep(Entry range) noexcept;
-  void forget(KeptRange& range) noexcept;
   void* map(std::size_t bytes, std::size_t alignment) noexcept;
-  bool unmap(Entry range) noexcept;
+  bool unmap(Range range) noexcept;
   void exchange_idle_for(std::size_t bytes) noexcept;
   std::size_t release(std::size_t max_bytes) noexcept;
-  bool insert(Entry entry) noexcept;
-  bool make_room_in_table() noexcept;
-  Entry* find(const void* p) noexcept;
-  void erase(Entry* entry) noexcept;
-  std::size_t slot_of(std::uintptr_t address) const noexcept;
-  void set_kept_bytes(std::size_t bytes) noexcept;
+  bool insert(const void* p, std::size_t bytes) noexcept;
+  std::size_t remove(const void* p) noexcept;
 
   Lock lock_{LockRank::kHuge};
   PageHeap& page_heap_;
-  MetadataArena& metadata_;
   os::PageSource& pages_;
   bool huge_pages_ = true;
 
   // All below is guarded by lock_.
-  Entry* table_ = nullptr;  // open addressing, linear probing, at most half full
-  std::size_t table_entries_ = 0;
-  std::size_t live_blocks_ = 0;
+  AddressTable<std::size_t> live_;  // bytes by first address
   std::size_t live_bytes_ = 0;
-  KeptRange kept_[kMaxKept + 1] = {};  // by address; one more while the oldest is evicted
-  std::size_t kept_count_ = 0;
-  std::uint64_t free_clock_ = 0;
+  KeptRanges kept_;
   std::size_t returned_bytes_ = 0;
-  std::size_t least_kept_ = 0;              // since the last release_unneeded()
-  std::atomic<std::size_t> kept_bytes_{0};  // written under lock_, read anywhere
 };
 
 }  // namespace strata

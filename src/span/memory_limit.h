@@ -89,7 +89,6 @@ class MemoryLimit {
     next_pass_.store(std::max(soft_, held_bytes() + soft_ / kPassShare + 1),
                      std::memory_order_relaxed);
   }
-  /// Bytes that may still be held.
   bool has_soft_limit() const noexcept { return soft_ != kNone; }
 
   Statistics statistics() const noexcept;
@@ -99,6 +98,7 @@ class MemoryLimit {
   // GiB; once per 3% of growth it does not show beside filling that memory.
   static constexpr std::size_t kPassShare = 32;
 
+  /// Bytes that may be held beside bookkeeping.
   std::size_t room_below_hard() const noexcept {
     if (hard_ == kNone) return kNone;
     const std::size_t metadata = metadata_.mapped_bytes();

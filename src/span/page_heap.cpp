@@ -202,12 +202,14 @@ Region* PageHeap::grow() noexcept {
 
 bool PageHeap::map_chunk() noexcept {
   // Neighbouring addresses taken by somebody else are stepped over, some gigabytes at the most.
-  constexpr int kTries = 64;
-  const std::size_t wanted = std::max(regions_, kFirstChunkRegions);
+  // Where there was no chunk the last time, a failure has to be cheap: one region, in two places.
+  const int tries = was_refused_ ? 1 : 64;
+  const std::size_t wanted = was_refused_ ? 1 : std::max(regions_, kFirstChunkRegions);
   std::size_t bytes = std::min(wanted, most_chunk_regions_) * kRegionBytes;
+  was_refused_ = false;
   for (;; bytes = kRegionBytes) {
     std::uintptr_t address = next_address_;
-    for (int i = 0; i < kTries && address + bytes <= map_.limit();
+    for (int i = 0; i < tries && address + bytes <= map_.limit();
          ++i, address += kMaxChunkRegions * kRegionBytes) {
       auto* start = reinterpret_cast<char*>(address);
       if (!pages_.map_at(start, bytes) || !begin_chunk(start, bytes)) continue;
@@ -217,8 +219,10 @@ bool PageHeap::map_chunk() noexcept {
     // Anywhere below the limit will do.
     auto* start = static_cast<char*>(pages_.map_aligned(bytes, kRegionBytes));
     if (start != nullptr && begin_chunk(start, bytes)) return true;
-    if (bytes == kRegionBytes) return false;
+    if (bytes == kRegionBytes) break;
   }
+  was_refused_ = true;
+  return false;
 }
 
 /// Takes a mapping for the next regions.

@@ -126,6 +126,7 @@ class PageHeap {
   char* chunk_end_ = nullptr;
   HugePages huge_pages_ = HugePages::kAuto;
   std::size_t most_chunk_regions_ = kMaxChunkRegions;
+  bool was_refused_ = false;  // the last chunk: the next try is a short one
   std::size_t regions_ = 0;
   std::size_t huge_regions_ = 0;
   std::size_t returned_pages_ = 0;

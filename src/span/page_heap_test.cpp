@@ -239,6 +239,18 @@ TEST_F(PageHeapTest, IsNullWhenNothingCanBeMappedAndWorksOnAfterwards) {
   }
 }
 
+TEST_F(PageHeapTest, AsksTheKernelThreeTimesAtMostOnceItWasRefused) {
+  pages.refuse_from_call(1);
+  EXPECT_EQ(heap.allocate(1), nullptr);
+  for (int i = 0; i < 10; ++i) {
+    const std::size_t before = pages.fallible_calls();
+    EXPECT_EQ(heap.allocate(1), nullptr);
+    EXPECT_LE(pages.fallible_calls(), before + 3);
+  }
+  pages.refuse_nothing();
+  EXPECT_NE(heap.allocate(1), nullptr);
+}
+
 TEST_F(PageHeapTest, StepsOverAddressesThatSomebodyElseUses) {
   const std::uintptr_t start = free_addresses();
   void* const taken = reinterpret_cast<void*>(start + 2 * kRegionBytes);

@@ -35,9 +35,9 @@ void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
   close_gaps(size_class);
   if (void* object = pop(size_class)) return object;
   if (top_up(size_class)) return pop(size_class);
-  // No share left, not even for one object; or no memory.
+  // No memory, or no share left, not even for one object.
   void* object = nullptr;
-  central_->claim(size_class, &object + 1, 1);
+  if (capacity(size_class) == 0) central_->claim(size_class, &object + 1, 1);
   return object;
 }
 

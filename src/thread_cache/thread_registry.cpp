@@ -130,32 +130,21 @@ void ThreadRegistry::count_parked(const ThreadCache& cache, bool is_parked) noex
                       std::memory_order_relaxed);
 }
 
-void ThreadRegistry::lock_all() noexcept {
-  lock_.lock();
-  for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache)) {
-    cache->bins_lock().lock();
-  }
+void ThreadRegistry::for_each_lock(LockVisitor visit) noexcept {
+  if (visit.takes()) visit(lock_);
+  for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache))
+    visit(cache->bins_lock());
+  if (!visit.takes()) visit(lock_);
 }
 
-void ThreadRegistry::unlock_all() noexcept {
-  for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache)) {
-    cache->bins_lock().unlock();
-  }
-  lock_.unlock();
-}
-
-void ThreadRegistry::reset_after_fork(ThreadCache* own) noexcept {
-  while (ThreadCache* cache = in_use_.pop_front()) {
-    cache->bins_lock().reset_after_fork();
-    budget_.remove_thread();
-  }
+void ThreadRegistry::keep_only(ThreadCache* own) noexcept {
+  LockGuard guard(lock_);
+  while (in_use_.pop_front() != nullptr) budget_.remove_thread();
   in_use_count_ = 0;
-  if (own != nullptr) {
-    in_use_.push_front(*own);
-    ++in_use_count_;
-    budget_.add_thread();
-  }
-  lock_.reset_after_fork();
+  if (own == nullptr) return;
+  in_use_.push_front(*own);
+  ++in_use_count_;
+  budget_.add_thread();
 }
 
 }  // namespace strata

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "base/lock.h"
+#include "base/lock_visitor.h"
 #include "base/metadata_arena.h"
 #include "thread_cache/thread_cache.h"
 
@@ -57,12 +58,11 @@ class ThreadRegistry {
 
   CacheBudget& budget() noexcept { return budget_; }
 
-  void lock_all() noexcept;  ///< for fork: the registry and every cache's bins
-  void unlock_all() noexcept;
-  /// In the child: only the calling thread exists, with `own` or with no cache. The other threads'
-  /// caches keep their objects for ever, since their owners may have been in the middle of using
-  /// them: accepted loss, at most the budget.
-  void reset_after_fork(ThreadCache* own) noexcept;
+  void for_each_lock(LockVisitor visit) noexcept;  ///< its own and those of every cache's bins
+  /// In the child of a fork, after its locks were reset: only the calling thread exists, with `own`
+  /// or with no cache. The other threads' caches keep their objects for ever, since their owners
+  /// may have been in the middle of using them: accepted loss, at most the budget.
+  void keep_only(ThreadCache* own) noexcept;
 
  private:
   // Chosen: as many as a pool of workers restarts at once; more would hoard.

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/lock_visitor.h"
 #include "thread_cache/fake_thread.h"
 
 namespace strata {
@@ -161,10 +162,11 @@ TEST_F(ThreadRegistryTest, AllItsLocksCanBeTakenTogetherByRank) {
   ThreadCache* a = registry.adopt();
   ThreadCache* b = registry.adopt();
   registry.park(*a);
-  registry.lock_all();
-  registry.unlock_all();
-  registry.lock_all();
-  registry.reset_after_fork(b);
+  registry.for_each_lock(LockVisitor::take());
+  registry.for_each_lock(LockVisitor::give_back());
+  registry.for_each_lock(LockVisitor::take());
+  registry.for_each_lock(LockVisitor::reset());
+  registry.keep_only(b);
   EXPECT_EQ(registry.count_objects(1), 0u);
   EXPECT_EQ(registry.adopt(), a);
   warm(*b, 1, 3);
@@ -175,8 +177,9 @@ TEST_F(ThreadRegistryTest, AForkedChildKeepsItsOwnCacheAndForgetsTheOthers) {
   for (int i = 0; i < 512; ++i) caches.push_back(registry.adopt());
   const std::size_t share_of_many = registry.budget().share_bytes();
   warm(*caches[7], 3, 5);
-  registry.lock_all();
-  registry.reset_after_fork(caches[7]);
+  registry.for_each_lock(LockVisitor::take());
+  registry.for_each_lock(LockVisitor::reset());
+  registry.keep_only(caches[7]);
   EXPECT_EQ(registry.live_threads(), 1u);
   EXPECT_NE(registry.count_objects(3), 0u);
   EXPECT_EQ(registry.budget().share_bytes(), 512 * share_of_many)

@@ -10,6 +10,7 @@ then move the tree, so that a path which only holds on the machine of the build 
 import argparse
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -35,6 +36,16 @@ def install(build, folder):
     run(["cmake", "--install", build, "--prefix", folder / "first"])
     (folder / "first").rename(folder / "moved")
     return folder / "moved"
+
+
+def expect_documents(prefix):
+    """Each document that an installed header cites is installed, too."""
+    documents = next(prefix.rglob("doc/strata"))
+    cited = {name for header in prefix.rglob("include/strata/**/*.h*")
+             for name in re.findall(r"\bdocs/[\w./-]*\w", header.read_text())}
+    missing = sorted(name for name in cited if not (documents / name).is_file())
+    if missing or not cited:
+        sys.exit(f"headers cite {missing or 'nothing'}, which is not under {documents}")
 
 
 def build_with_cmake(way, folder, exports, *settings):
@@ -73,6 +84,7 @@ def main():
             build_with_cmake(arguments.way, folder, arguments.exports, f"-DSTRATA_SOURCE={arguments.source}")
             return
         prefix = install(arguments.build, folder)
+        expect_documents(prefix)
         if arguments.way == "find_package":
             build_with_cmake(arguments.way, folder, arguments.exports, f"-DCMAKE_PREFIX_PATH={prefix}")
         else:

@@ -80,10 +80,10 @@ extern "C" int strata_self_test() {
 
   const strata::BitmapPoolShape shape{24, 300};
   CHECK(strata::BitmapPoolView<>::required_bytes(shape) <= sizeof(buffer));
-  auto view = strata::BitmapPoolView<>::create(buffer, sizeof(buffer), shape);
+  auto view = strata::BitmapPoolView<>::try_create(buffer, sizeof(buffer), shape);
   CHECK(view);
   if (const int line = fill_and_empty(view)) return line;
-  CHECK(strata::BitmapPoolView<>::attach(buffer, sizeof(buffer)));
+  CHECK(strata::BitmapPoolView<>::try_attach(buffer, sizeof(buffer)));
 
   strata::BitmapPoolMagazines<strata::BitmapPool<>> magazines(small, 2);
   {

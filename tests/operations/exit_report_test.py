@@ -74,7 +74,7 @@ class ExitReport(unittest.TestCase):
             program, file = pathlib.Path(folder) / "program", pathlib.Path(folder) / "file"
             shutil.copy(PROGRAM, program)
             options = {"STRATA_STATS": "exit", "STRATA_STATS_FILE": str(file), "STRATA_NO_OPTION": "1"}
-            self.assertIn("is no option", run(str(program), **options).stderr)
+            self.assertIn("is not an option", run(str(program), **options).stderr)
             self.assertIn(STATISTICS, file.read_text())
             file.unlink()
             os.chown(program, 65534, 65534)

@@ -112,15 +112,15 @@ class Options(unittest.TestCase):
                     self.assertEqual((ran.returncode, ran.stdout, ran.stderr), (0, "hello\n", ""))
 
     def test_an_unknown_name_is_one_warning_that_lists_the_options(self):
-        self.expect_warning("STRATA_UNLIKE_ANY is no option; the options are.*"
+        self.expect_warning("STRATA_UNLIKE_ANY is not an option; the options are.*"
                             + ".*".join("STRATA_" + name for name in OPTIONS), STRATA_UNLIKE_ANY="full")
 
     def test_a_misspelt_name_is_told_the_option_that_it_may_mean(self):
-        self.expect_warning(r"STRATA_CHEKS is no option; did you mean STRATA_CHECKS\?", STRATA_CHEKS="full")
+        self.expect_warning(r"STRATA_CHEKS is not an option; did you mean STRATA_CHECKS\?", STRATA_CHEKS="full")
 
     def test_a_name_that_only_ends_like_an_option_is_unknown(self):
-        self.expect_warning("STRATA_MY_CHECKS is no option", STRATA_MY_CHECKS="full")
-        self.expect_warning("STRATA_ is no option", STRATA_="1")
+        self.expect_warning("STRATA_MY_CHECKS is not an option", STRATA_MY_CHECKS="full")
+        self.expect_warning("STRATA_ is not an option", STRATA_="1")
 
     def test_an_invalid_value_is_one_warning_that_says_what_is_valid(self):
         for name, value in [("CHECKS", "Full"), ("CHECKS", ""), ("CHECKS", "basic|full"), ("STATS", "on"),

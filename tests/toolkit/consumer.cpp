@@ -39,6 +39,9 @@ bool refuses_by_exception() {
          throws<std::length_error>([&] { sizes.allocate(1000, size); }) &&
          throws<std::bad_alloc>([] { Messages nothing(~std::size_t{0}); }) &&
          throws<Bad>([&] { Messages nothing(buffer, sizeof buffer); }) &&
+         throws<Bad>([] { strata::CoalescingHeap nothing(0); }) &&
+         throws<Bad>([&] { strata::CoalescingHeap nothing(buffer, sizeof buffer); }) &&
+         throws<Bad>([] { strata::ThreadHeaps nothing(contradictory_options()); }) &&
          throws<std::bad_alloc>([&] { full.create(1); }) &&
          throws<std::bad_alloc>([&] { full.make(1); }) &&
          throws<std::bad_alloc>([&] { static_cast<void>(allocator.allocate(1)); }) &&

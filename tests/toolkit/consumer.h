@@ -15,6 +15,12 @@ struct Message {
 };
 using Messages = strata::ObjectPool<Message>;
 
+inline strata::ThreadHeaps::Options contradictory_options() {
+  strata::ThreadHeaps::Options options;
+  options.total_budget_bytes = 1;
+  return options;
+}
+
 int use_from_another_file(Messages& messages, strata::BlockAllocator& blocks);
 int use_without_exceptions();
 /// Asks for what is refused; `what` says of whom.
@@ -38,6 +44,10 @@ int use_what_may_refuse(Use use) {
   Messages in_place(buffer, sizeof buffer);
   strata::Allocator<int, strata::SizeClassAllocator> allocator(sizes);
   allocator.deallocate(allocator.allocate(1), 1);
+  strata::CoalescingHeap heap(1 << 16);
+  heap.deallocate(heap.allocate(100));
+  strata::ThreadHeaps heaps;
+  heaps.deallocate(heaps.allocate(100));
   auto object = strata::make_unique_from<int>(sizes, 7);
   return use(message->value * *object);
 }

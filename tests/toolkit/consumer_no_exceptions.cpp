@@ -18,6 +18,8 @@ void be_refused_without_exceptions(const char* what) {
   if (asked_for("length")) sizes.allocate(257);
   if (asked_for("slots")) Messages nothing(~std::size_t{0});
   if (asked_for("objects")) Messages(0, strata::Exhaustion::kThrow).create(1);
+  if (asked_for("region")) strata::CoalescingHeap nothing(0);
+  if (asked_for("heaps")) strata::ThreadHeaps nothing(contradictory_options());
   if (asked_for("source")) strata::make_unique_from<char[]>(sizes, 257);
 }
 
@@ -33,10 +35,11 @@ int use_without_exceptions() {
   const std::size_t classes[] = {32, 64};
   auto sizes = strata::SizeClassAllocator::try_create(classes, 2);
   if (!sizes || sizes->try_allocate(65) != nullptr || sizes->try_allocate(64) == nullptr) return 5;
-  strata::CoalescingHeap heap(1 << 16);
-  if (heap.allocate(1 << 16) != nullptr || heap.allocate(1 << 15) == nullptr) return 8;
-  strata::ThreadHeaps heaps;
-  if (heaps.allocate(100) == nullptr) return 9;
+  auto heap = strata::CoalescingHeap::try_create(1 << 16);
+  if (!heap || heap->allocate(1 << 16) != nullptr || heap->allocate(1 << 15) == nullptr) return 8;
+  auto heaps = strata::ThreadHeaps::try_create({});
+  if (!heaps || heaps->allocate(100) == nullptr) return 9;
+  if (strata::ThreadHeaps::try_create(contradictory_options(), &reason)) return 10;
   Messages messages(strata::Exhaustion::kReturnNull);
   if (messages.create(1) != nullptr || !messages.reserve(1)) return 6;
   auto message = messages.make(1);

@@ -29,7 +29,7 @@ class BitmapPoolMemory {
                .capacity = needs.live_blocks + headroom(needs),
                .min_leaves = std::max<std::size_t>(8, static_cast<std::size_t>(needs.threads))},
         memory_(BitmapPoolView<>::required_bytes(shape_)),
-        pool_(BitmapPoolView<>::create_in_zeroed(memory_.data(), memory_.size(), shape_)) {}
+        pool_(BitmapPoolView<>::try_create_in_zeroed(memory_.data(), memory_.size(), shape_)) {}
 
   void* allocate(std::size_t) noexcept { return pool_.allocate(); }
   void deallocate(void* p, std::size_t) noexcept { pool_.deallocate(p); }

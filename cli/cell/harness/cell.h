@@ -89,7 +89,8 @@ class Cell {
   void begin_load();
   /// True once the seconds, or this share of them, have passed; never true in a load that --ops
   /// alone bounds.
-  /// \threads  Any. \cost  Reads the clock: ask once for many operations.
+  /// \threads  Any.
+  /// \cost     Reads the clock: ask once for many operations.
   bool is_over(double share = 1) const noexcept {
     return plan_.seconds > 0 && now_s() >= began_s_ + share * plan_.seconds;
   }
@@ -124,7 +125,8 @@ class Cell {
 };
 
 /// The scenario's own sums do not come out (sent + dropped is not what was produced): nothing of
-/// this run counts. Ends the process. \threads  Any.
+/// this run counts. Ends the process.
+/// \threads  Any.
 [[noreturn]] void report_wrong_work(const std::string& sentence);
 
 /// The contender cannot do what these options ask, as in "has blocks of one size": the cell is left

@@ -8,8 +8,7 @@
 /// that only frees. Nothing comes back by itself: an allocator either carries freed memory from
 /// one thread to the other or grows until the end.
 /// \source  C. Lever, D. Boreham, "malloc() Performance in a Multithreaded Linux Environment",
-/// 2000;
-///          its second half is known as xmalloc-test.
+///          2000; its second half is known as xmalloc-test.
 
 namespace strata::cell {
 namespace {
@@ -59,7 +58,8 @@ class Channel {
 
 constexpr std::uint32_t kStop = 1000;  // beside the values of Depth
 
-/// Frees what arrives until the channel says what comes next. \returns  That word.
+/// Frees what arrives until the channel says what comes next.
+/// \returns  That word.
 template <Depth kDepth, typename Memory>
 std::uint32_t consume(Channel& channel, Memory& memory, Worker& worker) {
   Probe<kDepth> probe(worker);

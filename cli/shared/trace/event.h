@@ -13,7 +13,7 @@ enum class Operation : std::uint8_t {
   kNew,      ///< operator new in all its forms
   kFree,     ///< free in all its forms
   kDelete,   ///< operator delete in all its forms
-  kRealloc,  ///< realloc, reallocarray; ends one object and begins another, which may lie in its place
+  kRealloc,  ///< realloc, reallocarray; ends one object and begins another, perhaps in its place
   kLost,     ///< nobody saw how the object ended: its address was handed out again
 };
 constexpr unsigned kOperations = 8;

@@ -131,8 +131,9 @@ constexpr std::int64_t unzigzag(std::uint64_t value) noexcept {
   return static_cast<std::int64_t>(value >> 1) ^ -static_cast<std::int64_t>(value & 1);
 }
 
-/// CRC-32C. \source Castagnoli, Bräuer, Herrmann, "Optimization of cyclic redundancy-check codes
-/// with 24 and 32 parity bits" (1993)
+/// CRC-32C.
+/// \source  Castagnoli, Bräuer, Herrmann, "Optimization of cyclic redundancy-check codes with 24
+///          and 32 parity bits" (1993)
 std::uint32_t checksum(const void* bytes, std::size_t count) noexcept;
 
 }  // namespace strata::trace

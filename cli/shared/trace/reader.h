@@ -61,7 +61,8 @@ class Reader {
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  /// \returns  False at the end: then ending() and cut_at() say which. \errors TraceError
+  /// \returns  False at the end: then ending() and cut_at() say which.
+  /// \errors   TraceError
   bool next(Event& event);
 
   // What was read so far.
@@ -82,7 +83,7 @@ class Reader {
   /// pid, command and the like (docs/trace-format.md).
   const Properties& process() const noexcept { return process_; }
 
-  /// Why the recording ended; empty before the end, and where the recorder did not come to write it.
+  /// Why the recording ended; empty before the end, and where the recorder could not write it.
   const Properties& ending() const noexcept { return ending_; }
   /// True at the end of a trace that ends without saying so: its program was killed, or the file is
   /// not complete. What was read is right.
@@ -97,7 +98,7 @@ class Reader {
     Column() = default;
     Column(const unsigned char* at, std::size_t count) : at_(at), end_(at + count) {}
     bool is_empty() const noexcept { return at_ == end_; }
-    /// \returns False if there is no whole number left.
+    /// \returns  False if there is no whole number left.
     bool take(std::uint64_t& number) noexcept;
     bool take_byte(unsigned char& byte) noexcept;
 

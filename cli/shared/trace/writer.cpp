@@ -191,7 +191,7 @@ bool Writer::write_block(BlockHeader header, const Bytes* columns, unsigned colu
 }
 
 /// \returns  The bytes that the column takes in `out`: as many as it has where compression does not
-/// help.
+///           help.
 std::size_t Writer::store(Bytes column, unsigned char* out, std::size_t room) noexcept {
   if (column.count == 0) return 0;
   const std::size_t stored = ZSTD_compressCCtx(static_cast<ZSTD_CCtx*>(compressor_), out, room,

@@ -16,8 +16,8 @@ namespace strata::trace {
 /// \cost     add(): some 20 ns; once in kMostEvents the compression of a block.
 class Writer {
  public:
-  /// Takes bytes of the file, in order. \returns False if they could not be kept: then nothing more
-  /// comes.
+  /// Takes bytes of the file, in order.
+  /// \returns  False if they could not be kept: then nothing more comes.
   using Write = bool(void* context, const void* bytes, std::size_t count);
 
   Writer(Write* write, void* context) noexcept : write_(write), context_(context) {}
@@ -29,14 +29,15 @@ class Writer {
 
   bool begin(std::uint64_t tick_ns = kTickNs) noexcept;
 
-  /// \pre  the event is as event.h says, its stack was defined, and `object` is next_object() if one
-  ///       begins; a time before the last one's counts as the last one's
+  /// \pre  the event is as event.h says, its stack was defined, and `object` is next_object() if
+  ///       one begins; a time before the last one's counts as the last one's
   bool add(const Event& event) noexcept;
   /// \returns  The new node's number, 0 if it could not be written or there is no number left.
-  /// \pre  the parent was defined
+  /// \pre      the parent was defined
   std::uint32_t add_stack(StackNode node) noexcept;
 
-  /// Text of one of the kinds that have it (layout.h). \pre at most kColumnBytes; no line of it is cut
+  /// Text of one of the kinds that have it (layout.h).
+  /// \pre  at most kColumnBytes; no line of it is cut
   bool add_text(BlockKind kind, std::string_view text) noexcept;
   bool add_dropped(std::uint64_t events) noexcept;
 

@@ -65,7 +65,8 @@ struct Catalogue {
   bool fits(const ScenarioInfo& scenario, const Contender& contender) const;
 };
 
-/// Asks strata-cell. \errors std::runtime_error if it is missing or does not answer.
+/// Asks strata-cell.
+/// \errors  std::runtime_error if it is missing or does not answer.
 Catalogue read_catalogue();
 
 /// Who takes part: "system,strata,bitmap-pool,mine=/lib.so"; the groups `general`, `pools`, `heaps`

@@ -57,7 +57,7 @@ void take_in(CellReport& report, double& timer_cost_ns, std::string_view line) {
     auto bucket = words.number<std::size_t>();
     auto samples = words.number<std::uint64_t>();
     if (bucket < LogBuckets::kCount && samples > 0) {
-      report.latencies.back().second.buckets[bucket] += samples;
+      report.latencies.back().second.add_bucket(bucket, samples);
     }
   } else if (word == "broken") {
     report.broken = words.rest();

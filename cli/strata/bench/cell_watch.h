@@ -25,7 +25,8 @@ class CellWatch {
   /// The board, for the cell to map.
   int board_fd() const noexcept { return board_fd_; }
 
-  /// One look. \returns  In how many seconds the next is due.
+  /// One look.
+  /// \returns  In how many seconds the next is due.
   double look();
 
   /// What was seen, in the order of time.

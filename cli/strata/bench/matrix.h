@@ -40,8 +40,9 @@ struct BenchPlan {
 using SweptOptions = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
 /// Every combination of the threads and of the values of every option, for each scenario in turn;
-/// an option that a scenario does not have does not multiply it. \errors  UsageError for a value
-/// out of range, one given twice, and one above another that it must not exceed.
+/// an option that a scenario does not have does not multiply it.
+/// \errors  UsageError for a value out of range, one given twice, and one above another that it
+///          must not exceed.
 std::vector<BenchCell> make_cells(const std::vector<const ScenarioInfo*>& scenarios,
                                   const std::vector<int>& threads, const SweptOptions& options);
 

@@ -199,13 +199,6 @@ Row make_row(const BenchPlan& plan, const BenchCell& cell, const Contender& cont
   return row;
 }
 
-const std::vector<double>* find_values(const Row& row, const std::string& metric) {
-  for (const auto& [name, series] : row.values) {
-    if (name == metric) return &series;
-  }
-  return nullptr;
-}
-
 /// What a cell's contenders gave, and who was left out.
 void finish_cell(const BenchPlan& plan, const BenchCell& cell, std::vector<Lane>& lanes,
                  const std::vector<const Contender*>& contenders, BenchOutcome& outcome) {
@@ -232,10 +225,10 @@ void add_ratios(std::vector<Row>& rows) {
     Row& row = rows[i];
     if (!row.ok) continue;
     for (const auto& [name, series] : row.values) {
-      const std::vector<double>* bases = find_values(base, name);
+      const std::vector<double>* bases = base.values_of(name);
       if (better(name) == Better::kNeither || bases == nullptr) continue;
       if (std::optional<Ratio> ratio = ratio_of(series, *bases)) {
-        row.ratios.emplace_back(name, RatioTo{base.contender, *ratio});
+        row.ratios.emplace_back(name, RatioTo{*ratio, base.contender});
       }
     }
   }

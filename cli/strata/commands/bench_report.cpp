@@ -20,27 +20,6 @@ namespace {
 constexpr std::size_t kShownLatencies = 2;
 constexpr NamedPercentile kShownPercentiles[] = {{"p50", 0.5}, {"p99", 0.99}};
 
-/// "ns_per_op" -> "time/op", "peak_rss_bytes" -> "peak RSS".
-std::string title_of(std::string_view metric) {
-  std::string title(metric);
-  for (std::string_view unit : {"_per_s", "_bytes", "_ns", "_s"}) {
-    if (title.ends_with(unit)) {
-      title.resize(title.size() - unit.size());
-      if (unit == "_per_s") title += "/s";
-      break;
-    }
-  }
-  auto replace = [&](std::string_view from, std::string_view to) {
-    std::size_t at = title.find(from);
-    if (at != std::string::npos) title.replace(at, from.size(), to);
-  };
-  replace("ns_per_op", "time/op");
-  replace("rss", "RSS");
-  replace("pss", "PSS");
-  std::replace(title.begin(), title.end(), '_', ' ');
-  return title;
-}
-
 template <typename Value>
 double largest(std::span<const Row> rows, Value value) {
   double result = 0;
@@ -59,13 +38,12 @@ double median_of(const Row& row, const std::string& metric) {
 std::string ratio_cell(const Row& row, const std::string& metric, bool with_interval) {
   const RatioTo* ratio = row.ratio(metric);
   if (ratio == nullptr) return {};
-  std::string text = format_ratio(ratio->ratio.ratio);
-  if (!with_interval || !ratio->ratio.low) return text;
-  return fmt::format("{} ({}-{})", text, format_ratio(*ratio->ratio.low),
-                     format_ratio(*ratio->ratio.high));
+  std::string text = format_ratio(ratio->ratio);
+  if (!with_interval || !ratio->low) return text;
+  return fmt::format("{} ({}-{})", text, format_ratio(*ratio->low), format_ratio(*ratio->high));
 }
 
-std::string latency_cell(double ns) { return Unit::for_nanoseconds(ns).format(ns); }
+std::string latency_cell(double ns) { return column_unit("_ns", ns).format(ns); }
 
 /// The rows of one cell, and what is shown of them: one table of metrics and, in a matrix, a few
 /// percentiles; a cell that is the only one has all percentiles in tables of their own.
@@ -109,7 +87,7 @@ class CellTable {
   Table metrics_table() const {
     std::vector<Table::Column> columns = {{"allocator", false}};
     for (const std::string& metric : metrics_) {
-      columns.push_back({title_of(metric)});
+      columns.push_back({column_title(metric)});
       if (is_first(metric)) columns.push_back({"spread"});
       if (has_ratio(metric)) columns.push_back({"ratio"});
     }
@@ -155,7 +133,7 @@ class CellTable {
     }
     std::vector<std::string> cells = {row.contender};
     for (const std::string& metric : metrics_) {
-      Unit unit = Unit::for_metric(
+      Unit unit = column_unit(
           metric, largest(rows_, [&](const Row& other) { return median_of(other, metric); }));
       const Summary* summary = row.metric(metric);
       cells.push_back(summary != nullptr ? unit.format(summary->median) : "");

@@ -17,7 +17,8 @@ class Command {
  public:
   virtual ~Command() = default;
 
-  /// \returns  The exit status. \errors UsageError for bad input.
+  /// \returns  The exit status.
+  /// \errors   UsageError for bad input.
   virtual int execute(const CommandLine& line) = 0;
 
   /// What stands behind "strata NAME" in the line of the usage.
@@ -70,7 +71,8 @@ class Command {
     return is_given(option) ? std::optional(text) : std::nullopt;
   }
 
-  /// The words behind "--". \errors UsageError if there are none.
+  /// The words behind "--".
+  /// \errors  UsageError if there are none.
   const std::vector<std::string>& measured_command(const CommandLine& line) const;
 
  private:

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "contenders/contender.h"
+#include "measure/metric.h"
 #include "output/table.h"
 #include "output/units.h"
 
@@ -84,9 +85,9 @@ std::string comparison_table(const std::vector<Row>& rows, bool colour,
                {"ratio"},
                {"peak RSS"},
                {"ratio"}});
-  Unit seconds = Unit::for_seconds(largest(rows, kElapsed));
-  Unit cpu_seconds = Unit::for_seconds(largest(rows, kCpu));
-  Unit bytes = Unit::for_bytes(largest(rows, kPeak));
+  Unit seconds = column_unit(kElapsed, largest(rows, kElapsed));
+  Unit cpu_seconds = column_unit(kCpu, largest(rows, kCpu));
+  Unit bytes = column_unit(kPeak, largest(rows, kPeak));
   const Row* baseline = baseline_of(rows);
   const Row* fastest = best_of(rows, kElapsed);
   const Row* leanest = best_of(rows, kPeak);

@@ -17,13 +17,14 @@ struct Contender {
 inline constexpr const char* kSystem = "system";
 inline constexpr const char* kStrata = "strata";
 
-/// One contender as a person writes it: a known name, or name=/path/to/lib.so.
+/// One contender as a person writes it: a known name, or name=/path/to/lib.so. `strata_library`
+/// replaces the libstrata.so beside this program unless it is empty.
 /// \errors  UsageError for a name that is neither known nor given a path, and for a known allocator
 ///          whose library is not on this machine.
-/// `strata_library` replaces the libstrata.so beside this program unless it is empty.
 Contender parse_contender(const std::string& text, const std::string& strata_library = {});
 
-/// A list of them, "system,strata,mine=./libmine.so". \errors The same, and a name given twice.
+/// A list of them, "system,strata,mine=./libmine.so".
+/// \errors  The same, and a name given twice.
 std::vector<Contender> parse_contenders(const std::string& list,
                                         const std::string& strata_library = {});
 

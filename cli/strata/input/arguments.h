@@ -34,7 +34,8 @@ double parse_seconds(std::string_view option, std::string_view text);
 /// The whole of `text` as a number from 0 to 1.
 double parse_share(std::string_view option, std::string_view text);
 
-/// "a,b,c" as its parts. \errors UsageError for an empty part.
+/// "a,b,c" as its parts.
+/// \errors  UsageError for an empty part.
 std::vector<std::string> split_list(std::string_view option, std::string_view text);
 
 /// "name=value" as the environment variable that the library reads: {"STRATA_NAME", "value"}.

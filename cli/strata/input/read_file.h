@@ -4,7 +4,8 @@
 
 namespace strata::cli {
 
-/// The contents of a file that a person named. \errors UsageError naming it and the reason.
+/// The contents of a file that a person named.
+/// \errors  UsageError naming it and the reason.
 std::string read_file(const std::string& path);
 
 }  // namespace strata::cli

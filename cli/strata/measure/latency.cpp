@@ -15,8 +15,15 @@ double rounded(double value) { return std::round(value * 1000) / 1000; }
 
 }  // namespace
 
+void Latency::add_bucket(std::size_t bucket, std::uint64_t samples) {
+  double upper = ns(LogBuckets::lower_of(bucket + 1));
+  buckets.try_emplace(ns(LogBuckets::lower_of(bucket)), upper, 0).first->second.samples += samples;
+}
+
 void Latency::merge(const Latency& other) {
-  for (const auto& [bucket, samples] : other.buckets) buckets[bucket] += samples;
+  for (const auto& [lower, bucket] : other.buckets) {
+    buckets.try_emplace(lower, bucket.upper_ns, 0).first->second.samples += bucket.samples;
+  }
   count += other.count;
   sum_ns += other.sum_ns;
   max_ns = std::max(max_ns, other.max_ns);
@@ -26,12 +33,10 @@ void Latency::merge(const Latency& other) {
 double Latency::percentile_ns(double share) const noexcept {
   const auto rank = static_cast<std::uint64_t>(std::ceil(share * static_cast<double>(count)));
   std::uint64_t passed = 0;
-  for (const auto& [bucket, samples] : buckets) {
-    passed += samples;
+  for (const auto& [lower, bucket] : buckets) {
+    passed += bucket.samples;
     if (passed < rank || passed == 0) continue;
-    double lower = ns(LogBuckets::lower_of(bucket));
-    double upper = ns(LogBuckets::lower_of(bucket + 1));
-    return std::min((lower + upper) / 2, max_ns);
+    return std::min((lower + bucket.upper_ns) / 2, max_ns);
   }
   return 0;
 }
@@ -46,9 +51,8 @@ nlohmann::ordered_json Latency::to_json() const {
     json["percentiles"][percentile.name] = rounded(percentile_ns(percentile.share));
   }
   json["buckets"] = nlohmann::ordered_json::array();
-  for (const auto& [bucket, samples] : buckets) {
-    json["buckets"].push_back(
-        {ns(LogBuckets::lower_of(bucket)), ns(LogBuckets::lower_of(bucket + 1)), samples});
+  for (const auto& [lower, bucket] : buckets) {
+    json["buckets"].push_back({lower, bucket.upper_ns, bucket.samples});
   }
   return json;
 }

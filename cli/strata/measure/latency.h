@@ -16,15 +16,23 @@ struct NamedPercentile {
 inline constexpr std::array<NamedPercentile, 5> kPercentiles = {
     {{"p50", 0.5}, {"p95", 0.95}, {"p99", 0.99}, {"p99.9", 0.999}, {"p99.99", 0.9999}}};
 
-/// How long operations of one kind took, in one run or in many: a histogram over LogBuckets of
-/// picoseconds, and what a histogram would blur.
+/// How long operations of one kind took, in one run or in many: a histogram, and what a histogram
+/// would blur.
 struct Latency {
-  std::map<std::size_t, std::uint64_t> buckets;  ///< bucket -> samples, none of 0
+  struct Bucket {
+    double upper_ns;
+    std::uint64_t samples;  ///< never 0
+
+    bool operator==(const Bucket&) const = default;
+  };
+  std::map<double, Bucket> buckets;  ///< by where they begin, in nanoseconds; they do not overlap
   std::uint64_t count = 0;
   double sum_ns = 0;
   double max_ns = 0;
   double timer_cost_ns = 0;  ///< of several runs, the largest
 
+  /// Adds samples of the bucket of this number (LogBuckets, of picoseconds).
+  void add_bucket(std::size_t bucket, std::uint64_t samples);
   void merge(const Latency& other);
 
   double mean_ns() const noexcept { return count == 0 ? 0 : sum_ns / static_cast<double>(count); }

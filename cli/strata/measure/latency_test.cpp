@@ -36,7 +36,7 @@ TEST(LogBuckets, NeverOverlapAndLeaveNoGap) {
 }
 
 void add(Latency& latency, std::uint64_t ps) {
-  ++latency.buckets[LogBuckets::index_of(ps)];
+  latency.add_bucket(LogBuckets::index_of(ps), 1);
   ++latency.count;
   latency.sum_ns += static_cast<double>(ps) / 1000;
   latency.max_ns = std::max(latency.max_ns, static_cast<double>(ps) / 1000);

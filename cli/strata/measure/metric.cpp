@@ -1,18 +1,122 @@
 #include "measure/metric.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 
 namespace strata::cli {
+namespace {
+
+/// What the end of a name tells; the first that fits counts.
+struct Ending {
+  std::string_view suffix;
+  Quantity quantity;
+  double scale;  ///< base units
+  Better better;
+  double parts;                ///< of a unit that a file tells; 0: all
+  std::string_view in_column;  ///< what stands for the suffix, in the head of a column…
+  std::string_view in_words;   ///< …and in words
+};
+constexpr Ending kEndings[] = {
+    {"ns_per_op", Quantity::kSeconds, 1e-9, Better::kLess, 0, "time/op", "time per operation"},
+    {"_per_s", Quantity::kPerSecond, 1, Better::kMore, 1e9, "/s", " per second"},
+    {"_ns", Quantity::kSeconds, 1e-9, Better::kLess, 1e3, "", ""},
+    {"_s", Quantity::kSeconds, 1, Better::kLess, 1e9, "", ""},
+    {"_bytes", Quantity::kBytes, 1, Better::kLess, 0, "", ""},
+    {"_share", Quantity::kCount, 1, Better::kMore, 0, " share", " share"},
+    {"", Quantity::kCount, 1, Better::kLess, 0, "", ""},
+};
+
+/// Names that mean more than they say.
+struct Known {
+  std::string_view name;
+  std::string_view spoken;  ///< empty: as the name says
+  bool is_amount = false;   ///< of work
+};
+constexpr Known kKnown[] = {
+    {"ops_per_s", "operations per second"},
+    {"first_ns_per_op", "time per operation, first round"},
+    {"elapsed_s", "time to finish"},
+    {"startup_s", "time to start"},
+    {"cpu_s", "CPU time"},
+    {"peak_rss_bytes", "peak memory (RSS)"},
+    {"start_rss_bytes", "memory before the load (RSS)"},
+    {"loaded_rss_bytes", "memory at the end of the load (RSS)"},
+    {"after_rss_bytes", "memory kept after the load (RSS)"},
+    {"first_faults", "page faults, first round"},
+    {"steady_faults", "page faults, steady state"},
+    {"load_minor_faults", "page faults under load"},
+    {"ops", "operations", true},
+    {"sent", "", true},
+    {"dropped", "", true},
+    {"received", "", true},
+    {"left", "", true},
+    {"samples", "", true},
+    {"peak_live_bytes", "", true},
+};
+
+const Ending& ending_of(std::string_view metric) {
+  return *std::find_if(std::begin(kEndings), std::end(kEndings),
+                       [&](const Ending& ending) { return metric.ends_with(ending.suffix); });
+}
+
+const Known* find_known(std::string_view metric) {
+  const Known* found = std::find_if(std::begin(kKnown), std::end(kKnown),
+                                    [&](const Known& known) { return known.name == metric; });
+  return found != std::end(kKnown) ? found : nullptr;
+}
+
+/// "after_rss" -> "after RSS".
+std::string with_blanks(std::string_view name) {
+  std::string words;
+  while (!name.empty()) {
+    std::string_view word = name.substr(0, name.find('_'));
+    name.remove_prefix(std::min(word.size() + 1, name.size()));
+    if (!words.empty()) words += ' ';
+    words += word == "rss" ? "RSS" : word == "pss" ? "PSS" : word == "cpu" ? "CPU" : word;
+  }
+  return words;
+}
+
+std::string titled(std::string_view metric, std::string_view Ending::*text) {
+  const Ending& ending = ending_of(metric);
+  metric.remove_suffix(ending.suffix.size());
+  std::string title = with_blanks(metric);
+  std::string_view rest = ending.*text;
+  bool joins = title.empty() || rest.empty() || rest.front() == '/' || rest.front() == ' ';
+  return fmt::format("{}{}{}", title, joins ? "" : " ", rest);
+}
+
+}  // namespace
 
 Better better(std::string_view metric) {
-  constexpr std::string_view kAmountsOfWork[] = {"ops",  "sent",    "dropped",        "received",
-                                                 "left", "samples", "peak_live_bytes"};
-  if (std::find(std::begin(kAmountsOfWork), std::end(kAmountsOfWork), metric) !=
-      std::end(kAmountsOfWork)) {
-    return Better::kNeither;
-  }
-  return metric.ends_with("_per_s") || metric.ends_with("_share") ? Better::kMore : Better::kLess;
+  const Known* known = find_known(metric);
+  return known != nullptr && known->is_amount ? Better::kNeither : ending_of(metric).better;
+}
+
+Quantity quantity_of(std::string_view metric) { return ending_of(metric).quantity; }
+
+double scale_of(std::string_view metric) { return ending_of(metric).scale; }
+
+double file_parts(std::string_view metric) { return ending_of(metric).parts; }
+
+std::string column_title(std::string_view metric) { return titled(metric, &Ending::in_column); }
+
+std::string spoken_name(std::string_view metric) {
+  const Known* known = find_known(metric);
+  if (known != nullptr && !known->spoken.empty()) return std::string(known->spoken);
+  return titled(metric, &Ending::in_words);
+}
+
+Unit column_unit(std::string_view metric, double largest) {
+  const Ending& ending = ending_of(metric);
+  return Unit::of_column(ending.quantity, largest, ending.scale);
+}
+
+std::string brief_metric(std::string_view metric, double value) {
+  const Ending& ending = ending_of(metric);
+  return brief(ending.quantity, value * ending.scale);
 }
 
 }  // namespace strata::cli

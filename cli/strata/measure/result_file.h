@@ -15,7 +15,8 @@ namespace strata::cli {
 /// measuring never ends in "permission denied".
 class ResultFile {
  public:
-  /// "-" is standard output. \errors UsageError naming the option, the file and the reason.
+  /// "-" is standard output.
+  /// \errors  UsageError naming the option, the file and the reason.
   ResultFile(std::string_view option, const std::string& path);
   ~ResultFile();  ///< a file that it created and nobody wrote to is removed again
   ResultFile(const ResultFile&) = delete;
@@ -25,7 +26,8 @@ class ResultFile {
   /// Whether both would write into one file, by whatever paths.
   bool is_same_as(const ResultFile& other) const;
 
-  /// Replaces the contents. \errors std::system_error naming the file.
+  /// Replaces the contents.
+  /// \errors  std::system_error naming the file.
   void write(std::string_view text);
 
  private:
@@ -37,14 +39,15 @@ class ResultFile {
 /// Where a measurement goes: --json, --csv, and a table for people.
 class ResultOutputs {
  public:
-  /// No path: the option was not given. \errors UsageError as of ResultFile, and for one place that
-  /// is to hold both.
+  /// No path: the option was not given.
+  /// \errors  UsageError as of ResultFile, and for one place that is to hold both.
   ResultOutputs(const std::optional<std::string>& json_path,
                 const std::optional<std::string>& csv_path);
 
   /// Writes the files, then calls show(stream) with the stream that people read. In this order: who
   /// closes the pipe behind the table ends us. A file that cannot be written keeps nothing else
-  /// from being told. \errors  The first that writing met, when all the rest is done.
+  /// from being told.
+  /// \errors  The first that writing met, when all the rest is done.
   void publish(const Results& results, const std::function<void(std::FILE*)>& show);
 
  private:

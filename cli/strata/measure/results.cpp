@@ -2,12 +2,12 @@
 
 #include <cmath>
 
+#include "measure/metric.h"
+
 namespace strata::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr const char* kSchema = "strata-results/1";
 
 template <typename Value>
 const Value* find_named(const std::vector<std::pair<std::string, Value>>& entries,
@@ -27,12 +27,12 @@ Json summary_json(std::string_view metric, const Summary& summary) {
 
 Json ratio_json(const RatioTo& ratio) {
   auto rounded = [](double value) { return std::round(value * 1e4) / 1e4; };
-  Json json = {{"to", ratio.to}, {"ratio", rounded(ratio.ratio.ratio)}};
-  if (ratio.ratio.low && ratio.ratio.high) {
-    json["low"] = rounded(*ratio.ratio.low);
-    json["high"] = rounded(*ratio.ratio.high);
+  Json json = {{"to", ratio.to}, {"ratio", rounded(ratio.ratio)}};
+  if (ratio.low && ratio.high) {
+    json["low"] = rounded(*ratio.low);
+    json["high"] = rounded(*ratio.high);
   }
-  json["n"] = ratio.ratio.n;
+  json["n"] = ratio.n;
   return json;
 }
 
@@ -110,8 +110,7 @@ Json row_json(const Row& row) {
 }  // namespace
 
 Json json_number(std::string_view metric, double value) {
-  if (metric.ends_with("_s")) return std::round(value * 1e9) / 1e9;
-  if (metric.ends_with("_ns")) return std::round(value * 1e3) / 1e3;
+  if (double parts = file_parts(metric); parts > 0) return std::round(value * parts) / parts;
   bool is_whole = std::floor(value) == value && std::abs(value) < 1e15;
   if (is_whole) return static_cast<std::int64_t>(value);
   return value;
@@ -119,6 +118,10 @@ Json json_number(std::string_view metric, double value) {
 
 const Summary* Row::metric(std::string_view name) const noexcept {
   return find_named(metrics, name);
+}
+
+const std::vector<double>* Row::values_of(std::string_view name) const noexcept {
+  return find_named(values, name);
 }
 
 const RatioTo* Row::ratio(std::string_view name) const noexcept { return find_named(ratios, name); }
@@ -129,8 +132,8 @@ const Latency* Row::latency(std::string_view kind) const noexcept {
 
 std::string Results::to_json() const {
   Json json;
-  json["schema"] = kSchema;
-  json["strata"] = STRATA_VERSION;
+  json["schema"] = kResultsSchema;
+  json["strata"] = strata;
   json["machine"] = machine;
   json["rows"] = Json::array();
   for (const Row& row : rows) json["rows"].push_back(row_json(row));

@@ -11,8 +11,8 @@
 #include "measure/latency.h"
 #include "measure/statistics.h"
 
-/// \file  Results as every command writes them: docs/results.md tells the format to people,
-/// docs/results-schema.json to machines.
+/// \file  Results as every command writes them and `strata report` reads them: docs/results.md
+/// tells the format to people, docs/results-schema.json to machines.
 
 namespace strata::cli {
 
@@ -20,9 +20,8 @@ namespace strata::cli {
 inline constexpr const char* kInterruptedTooEarly = "interrupted before its first run ended";
 
 /// A metric against the same one of another contender.
-struct RatioTo {
+struct RatioTo : Ratio {
   std::string to;
-  Ratio ratio;
 };
 
 /// A process seen from outside at one moment.
@@ -33,7 +32,7 @@ struct TimelinePoint {
   std::optional<std::uint64_t> live_bytes;  ///< of the load's own objects, where it tells
   std::uint64_t minor_faults = 0;
   std::uint64_t major_faults = 0;
-  const char* phase = "start";  ///< or "load", "freeing", "after"
+  std::string phase = "start";  ///< or "load", "freeing", "after"
 };
 
 /// One contender under one set of parameters. A row that failed is a row, with its reason.
@@ -60,6 +59,7 @@ struct Row {
 
   /// nullptr if the row has no such metric.
   const Summary* metric(std::string_view name) const noexcept;
+  const std::vector<double>* values_of(std::string_view name) const noexcept;
   const RatioTo* ratio(std::string_view name) const noexcept;
   const Latency* latency(std::string_view kind) const noexcept;
 };
@@ -68,7 +68,10 @@ struct Row {
 /// picosecond, bytes and counts as the whole numbers they are.
 nlohmann::ordered_json json_number(std::string_view metric, double value);
 
+inline constexpr std::string_view kResultsSchema = "strata-results/1";
+
 struct Results {
+  std::string strata = STRATA_VERSION;  ///< the version that measured
   nlohmann::ordered_json machine;
   std::vector<Row> rows;
 
@@ -79,5 +82,10 @@ struct Results {
   /// every metric, ratio and latency that any row has; docs/results.md. RFC 4180 quoting.
   std::string to_csv() const;
 };
+
+/// What to_json() wrote, of this version or another; what a row lacks is empty. `name` is what
+/// sentences call the text.
+/// \errors  UsageError that names the text and the field that is not as docs/results.md says.
+Results read_results(const std::string& name, std::string_view text);
 
 }  // namespace strata::cli

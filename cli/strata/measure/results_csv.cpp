@@ -114,11 +114,11 @@ void add_metric(Line& line, const std::string& name, const Summary* summary) {
 void add_ratio(Line& line, const RatioTo* ratio) {
   if (ratio == nullptr) return line.skip(5);
   line.add(ratio->to);
-  line.add(fmt::format("{:.4f}", ratio->ratio.ratio));
-  for (const std::optional<double>& end : {ratio->ratio.low, ratio->ratio.high}) {
+  line.add(fmt::format("{:.4f}", ratio->ratio));
+  for (const std::optional<double>& end : {ratio->low, ratio->high}) {
     line.add(end ? fmt::format("{:.4f}", *end) : std::string());
   }
-  line.add_number({}, static_cast<double>(ratio->ratio.n));
+  line.add_number({}, static_cast<double>(ratio->n));
 }
 
 void add_latency(Line& line, const Latency* latency) {

@@ -70,6 +70,37 @@ TEST(Results, AFailureIsARowWithItsReasonAndSurvivesTextThatIsNotUtf8) {
   EXPECT_THAT(row["last_output"].get<std::string>(), HasSubstr("boom"));
 }
 
+TEST(Results, WhatIsWrittenIsReadAsItWas) {
+  Row row = good_row();
+  row.label = "before";
+  row.values.emplace_back("elapsed_s", std::vector<double>{0.1, 0.3, 0.2});
+  RatioTo ratio;
+  ratio.to = "system";
+  ratio.ratio = 0.55;
+  ratio.low = 0.5;
+  ratio.high = 0.6;
+  ratio.n = 3;
+  row.ratios.emplace_back("elapsed_s", ratio);
+  Latency latency;
+  latency.timer_cost_ns = 11.5;
+  for (std::size_t bucket : {700u, 800u}) latency.add_bucket(bucket, bucket);
+  latency.count = 1500;
+  latency.sum_ns = 60000;
+  latency.max_ns = 900;
+  row.latencies.emplace_back("alloc", latency);
+  row.timeline.push_back({0, 4096, 2048, 3, 1, "start"});
+  row.timeline.push_back({0.5, 8192, {}, 5, 1, "load"});
+  row.failed_allocations = 0;
+  Row broken = failed_row();
+  broken.is_broken = true;
+  broken.last_output = "boom";
+  Results results;
+  results.machine = {{"cpu", "one"}};
+  results.rows = {row, broken};
+  const std::string text = results.to_json();
+  EXPECT_EQ(read_results("x.json", text).to_json(), text);
+}
+
 TEST(Results, CsvHasAColumnForWhateverAnyRowHas) {
   Results results;
   results.rows = {good_row(), failed_row()};

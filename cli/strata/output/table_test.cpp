@@ -65,13 +65,13 @@ TEST(Units, ASingleRunHasNoSpread) {
 }
 
 TEST(Units, AColumnHasOneUnitWithAboutFourDigits) {
-  EXPECT_EQ(Unit::for_seconds(123.4).format(123.4), "123.4 s");
-  EXPECT_EQ(Unit::for_seconds(1.5).format(0.25), "0.250 s");
-  EXPECT_EQ(Unit::for_seconds(0.0123).format(0.0123), "12.30 ms");
-  EXPECT_EQ(Unit::for_seconds(1e-5).format(1e-5), "10.00 us");
-  EXPECT_EQ(Unit::for_bytes(200.0 * 1024 * 1024).format(1024 * 1024), "1.0 MiB");
-  EXPECT_EQ(Unit::for_bytes(2.0 * 1024 * 1024).format(1024 * 1024), "1.00 MiB");
-  EXPECT_EQ(Unit::for_bytes(4096).format(4096), "4 KiB");
+  EXPECT_EQ(Unit::of_column(Quantity::kSeconds, 123.4).format(123.4), "123.4 s");
+  EXPECT_EQ(Unit::of_column(Quantity::kSeconds, 1.5).format(0.25), "0.250 s");
+  EXPECT_EQ(Unit::of_column(Quantity::kSeconds, 0.0123).format(0.0123), "12.30 ms");
+  EXPECT_EQ(Unit::of_column(Quantity::kSeconds, 1e-5).format(1e-5), "10.00 us");
+  EXPECT_EQ(Unit::of_column(Quantity::kBytes, 200.0 * 1024 * 1024).format(1024 * 1024), "1.0 MiB");
+  EXPECT_EQ(Unit::of_column(Quantity::kBytes, 2.0 * 1024 * 1024).format(1024 * 1024), "1.00 MiB");
+  EXPECT_EQ(Unit::of_column(Quantity::kBytes, 4096).format(4096), "4 KiB");
 }
 
 }  // namespace

@@ -10,50 +10,109 @@ namespace {
 constexpr double kKiB = 1024;
 constexpr double kMiB = 1024 * kKiB;
 constexpr double kGiB = 1024 * kMiB;
+constexpr double kTiB = 1024 * kGiB;
+constexpr double kNever = INFINITY;
 
-/// Decimals that leave about four digits.
-int decimals_for(double largest) {
+struct UnitRow {
+  Quantity quantity;
+  const char* name;
+  const char* plain;  ///< the name in a table for terminals: the page has "µs"
+  double size;
+  double from;  ///< a column takes it when its largest value is no smaller
+};
+
+/// Of each quantity from the largest down; the last is for everything smaller.
+constexpr UnitRow kUnits[] = {
+    {Quantity::kSeconds, "s", "s", 1, 1},
+    {Quantity::kSeconds, "ms", "ms", 1e-3, 1e-3},
+    {Quantity::kSeconds, "µs", "us", 1e-6, 1e-5},
+    {Quantity::kSeconds, "ns", "ns", 1e-9, 0},
+    {Quantity::kBytes, "TiB", "TiB", kTiB, kNever},
+    {Quantity::kBytes, "GiB", "GiB", kGiB, 10 * kGiB},
+    {Quantity::kBytes, "MiB", "MiB", kMiB, kMiB},
+    {Quantity::kBytes, "KiB", "KiB", kKiB, kKiB},
+    {Quantity::kBytes, "B", "B", 1, 0},
+    {Quantity::kPerSecond, "G/s", "G/s", 1e9, kNever},
+    {Quantity::kPerSecond, "M/s", "M/s", 1e6, 1e7},
+    {Quantity::kPerSecond, "k/s", "k/s", 1e3, 1e4},
+    {Quantity::kPerSecond, "/s", "/s", 1, 0},
+    {Quantity::kCount, "G", "G", 1e9, kNever},
+    {Quantity::kCount, "M", "M", 1e6, 1e7},
+    {Quantity::kCount, "k", "k", 1e3, 1e4},
+    {Quantity::kCount, "", "", 1, 0},
+    {Quantity::kRatio, "×", "×", 1, 0},
+};
+
+/// A blank at which no line ends: a number stays with its unit.
+constexpr const char* kNoBreak = "\u00a0";
+
+/// The first unit that fits, else the smallest.
+template <typename Fits>
+const UnitRow& choose(Quantity quantity, Fits fits) {
+  const UnitRow* last = nullptr;
+  for (const UnitRow& row : kUnits) {
+    if (row.quantity != quantity) continue;
+    last = &row;
+    if (fits(row)) break;
+  }
+  return *last;
+}
+
+/// Decimals for a column whose largest value is so many of the unit: about four digits.
+int decimals_for(const UnitRow& unit, double largest) {
+  if (unit.quantity == Quantity::kBytes) {
+    if (unit.size == kMiB) return largest >= 10 ? 1 : 2;
+    return unit.size == kGiB ? 2 : unit.size == kKiB ? 0 : 1;
+  }
+  if (unit.size == 1e-9) return largest >= 100 ? 0 : 1;
+  bool is_plain = unit.size == 1 && unit.quantity != Quantity::kSeconds;
+  if (is_plain) return largest == std::floor(largest) ? 0 : 2;
   return largest >= 1000 ? 0 : largest >= 100 ? 1 : largest >= 10 ? 2 : 3;
 }
 
 }  // namespace
 
-Unit Unit::for_seconds(double largest) {
-  if (largest >= 1) return {"s", 1, decimals_for(largest)};
-  if (largest >= 1e-3) return {"ms", 1e-3, decimals_for(largest * 1e3)};
-  return {"us", 1e-6, decimals_for(largest * 1e6)};
-}
-
-Unit Unit::for_bytes(double largest) {
-  if (largest >= 10 * kGiB) return {"GiB", kGiB, 2};
-  if (largest >= kMiB) return {"MiB", kMiB, largest >= 10 * kMiB ? 1 : 2};
-  if (largest > 0 && largest < kKiB) return {"B", 1, 1};
-  return {"KiB", kKiB, 0};
-}
-
-Unit Unit::for_nanoseconds(double largest) {
-  if (largest >= 1e9) return {"s", 1e9, decimals_for(largest / 1e9)};
-  if (largest >= 1e6) return {"ms", 1e6, decimals_for(largest / 1e6)};
-  if (largest >= 1e4) return {"us", 1e3, decimals_for(largest / 1e3)};
-  return {"ns", 1, largest >= 100 ? 0 : 1};
-}
-
-Unit Unit::for_counts(double largest, const char* behind) {
-  if (largest >= 1e7) return {std::string("M") + behind, 1e6, decimals_for(largest / 1e6)};
-  if (largest >= 1e4) return {std::string("k") + behind, 1e3, decimals_for(largest / 1e3)};
-  return {behind, 1, largest == std::floor(largest) ? 0 : 2};
-}
-
-Unit Unit::for_metric(std::string_view metric, double largest) {
-  if (metric.ends_with("_per_s")) return for_counts(largest, "/s");
-  if (metric.ends_with("_s")) return for_seconds(largest);
-  if (metric.ends_with("_ns") || metric.ends_with("ns_per_op")) return for_nanoseconds(largest);
-  if (metric.ends_with("_bytes")) return for_bytes(largest);
-  return for_counts(largest);
+Unit Unit::of_column(Quantity quantity, double largest, double scale) {
+  double base = largest * scale;
+  const UnitRow& row = choose(quantity, [&](const UnitRow& unit) {
+    bool is_nothing = base == 0 && unit.size == kKiB;
+    return base >= unit.from || is_nothing;
+  });
+  return {row.plain, row.size / scale, decimals_for(row, base / row.size)};
 }
 
 std::string Unit::format(double value) const {
   return fmt::format("{:.{}f}{}{}", value / size_, decimals_, name_.empty() ? "" : " ", name_);
+}
+
+ChosenUnit unit_for(Quantity quantity, double largest) {
+  const UnitRow& row = choose(quantity, [&](const UnitRow& unit) {
+    bool is_nothing = largest == 0 && quantity == Quantity::kSeconds;
+    return is_nothing || std::abs(largest) >= unit.size * 0.9995;  // 999.5 has four digits
+  });
+  return {row.name, row.size};
+}
+
+std::string three_digits(double value) {
+  double size = std::abs(value);
+  int decimals = size >= 99.95 || size == 0 ? 0 : size >= 9.995 ? 1 : size >= 0.9995 ? 2 : 3;
+  std::string text = fmt::format("{:.{}f}", value, decimals);
+  if (decimals > 0) {
+    while (text.back() == '0') text.pop_back();
+    if (text.back() == '.') text.pop_back();
+  }
+  return text;
+}
+
+std::string brief(Quantity quantity, double value) {
+  if (quantity == Quantity::kRatio) {
+    return fmt::format("{:.{}f}×", value, value >= 99.5 ? 0 : value >= 9.95 ? 1 : 2);
+  }
+  ChosenUnit unit = unit_for(quantity, value);
+  std::string number = three_digits(value / unit.size);
+  if (unit.name.empty()) return number;
+  bool hugs = unit.name == "/s" || quantity == Quantity::kCount;
+  return fmt::format("{}{}{}", number, hugs ? "" : kNoBreak, unit.name);
 }
 
 std::string format_ratio(double ratio) { return fmt::format("{:.2f}", ratio); }

@@ -2,25 +2,17 @@
 
 #include <cstddef>
 #include <string>
-#include <string_view>
-#include <utility>
 
 namespace strata::cli {
+
+/// What a number is a number of. Its base unit is the second, the byte, one.
+enum class Quantity { kCount, kSeconds, kBytes, kPerSecond, kRatio };
 
 /// One unit for a whole column, chosen for its largest value, so that its numbers compare at sight.
 class Unit {
  public:
-  /// s, ms or us.
-  static Unit for_seconds(double largest);
-  /// GiB, MiB or KiB.
-  static Unit for_bytes(double largest);
-
-  /// ns, us, ms or s.
-  static Unit for_nanoseconds(double largest);
-  /// The plain number, thousands (k) or millions (M), with `behind` behind it.
-  static Unit for_counts(double largest, const char* behind = "");
-  /// By what the metric's name ends in (docs/results.md).
-  static Unit for_metric(std::string_view metric, double largest);
+  /// `scale`: how many base units one of the column's numbers is, 1e-9 for nanoseconds.
+  static Unit of_column(Quantity quantity, double largest, double scale = 1);
 
   std::string format(double value) const;
 
@@ -32,6 +24,19 @@ class Unit {
   double size_;
   int decimals_;
 };
+
+/// Three digits and a unit that fits: "41.6 M/s", "24.1 ns", "11.5 MiB", "0.87×". In base units.
+std::string brief(Quantity quantity, double value);
+
+/// Unit that suits `largest`, and how many base units it is: {"MiB", 1048576}.
+struct ChosenUnit {
+  std::string name;
+  double size;
+};
+ChosenUnit unit_for(Quantity quantity, double largest);
+
+/// Three digits, no unit, no meaningless zeros at the end: 1.5, 24.1, 310.
+std::string three_digits(double value);
 
 /// "0.87"; two decimals tell apart what a measurement can.
 std::string format_ratio(double ratio);

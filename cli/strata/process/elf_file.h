@@ -31,7 +31,8 @@ class ElfFile {
   /// The libraries it asks for by name.
   const std::vector<std::string>& needed() const noexcept { return needed_; }
 
-  /// Whether the file defines this dynamic symbol itself. \cost linear in its symbols.
+  /// Whether the file defines this dynamic symbol itself.
+  /// \cost  linear in its symbols.
   bool defines(std::string_view symbol) const;
 
  private:

@@ -28,7 +28,8 @@ struct StackSums {
   std::int64_t objects = 0;
 };
 
-/// What is live, by stack, the largest first. \errors UsageError if the profile is not of a heap.
+/// What is live, by stack, the largest first.
+/// \errors  UsageError if the profile is not of a heap.
 std::vector<StackSums> live_stacks(const Profile& profile);
 
 /// Whether people look past this function for who allocated: operator new, std::, what starts

@@ -37,7 +37,8 @@ class Symbols {
 std::string readable_name(const std::string& name);
 
 /// Gives every location of the profile at least one line, and takes the allocator's own frames out
-/// of its samples. \returns A sentence for each file whose symbols do not fit the profile.
+/// of its samples.
+/// \returns  A sentence for each file whose symbols do not fit the profile.
 std::vector<std::string> symbolise(Profile& profile);
 
 }  // namespace strata::cli

@@ -18,16 +18,20 @@ class WireReader {
  public:
   explicit WireReader(std::string_view message) : rest_(message) {}
 
-  /// Goes to the next field. \returns false at the end. \errors DamagedProfile.
+  /// Goes to the next field.
+  /// \returns  false at the end.
+  /// \errors   DamagedProfile.
   bool next();
 
   unsigned field() const noexcept { return field_; }
 
-  /// The field as a number. \errors DamagedProfile if it is none.
+  /// The field as a number.
+  /// \errors  DamagedProfile if it is none.
   std::uint64_t number() const;
   std::int64_t signed_number() const { return static_cast<std::int64_t>(number()); }
 
-  /// The field as text or as a message of its own. \errors DamagedProfile if it is neither.
+  /// The field as text or as a message of its own.
+  /// \errors  DamagedProfile if it is neither.
   std::string_view bytes() const;
 
   /// Calls `take(number)` for each number of a repeated field, packed or not.

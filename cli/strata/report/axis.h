@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "report/quantity.h"
+#include "output/units.h"
 
 namespace strata::cli {
 

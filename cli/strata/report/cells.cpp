@@ -8,6 +8,7 @@
 #include <set>
 
 #include "contenders/contender.h"
+#include "measure/metric.h"
 
 namespace strata::cli {
 namespace {
@@ -43,7 +44,7 @@ std::string spoken_param(std::string_view name, const Json& value) {
   return fmt::format("{} {}", spoken, spoken_value(value));
 }
 
-std::string cell_key(const ReportRow& row) {
+std::string cell_key(const Row& row) {
   std::map<std::string, std::string> parts;
   for (const auto& [name, value] : row.params.items()) {
     if (tells_cells_apart(name)) {
@@ -58,10 +59,10 @@ std::string cell_key(const ReportRow& row) {
 /// The parameters that differ among the rows of each scenario, in the order of the rows.
 using Varied = std::map<std::string, std::vector<std::string>>;
 
-Varied varied_params(const std::vector<ReportRow>& rows) {
+Varied varied_params(const std::vector<Row>& rows) {
   std::map<std::string, std::map<std::string, std::set<std::string>>> seen;
   Varied order;
-  for (const ReportRow& row : rows) {
+  for (const Row& row : rows) {
     for (const auto& [name, value] : row.params.items()) {
       if (!tells_cells_apart(name)) continue;
       std::set<std::string>& values = seen[row.scenario][name];
@@ -96,23 +97,24 @@ std::string all_params(const Json& params) {
 /// them apart, else the files' names. A label that all rows have says nothing.
 void name_measurements(ReportData& data) {
   std::set<std::string> labels;
-  for (const ReportRow& row : data.rows) labels.insert(row.measurement);
+  for (const Row& row : data.rows) labels.insert(row.label);
   std::map<std::string, std::set<std::size_t>> files_of;
-  auto who_did_what = [](const ReportRow& row) {
-    return fmt::format("{}\n{}\n{}", row.contender, row.measurement, cell_key(row));
+  auto who_did_what = [](const Row& row) {
+    return fmt::format("{}\n{}\n{}", row.contender, row.label, cell_key(row));
   };
-  for (ReportRow& row : data.rows) {
-    if (labels.size() == 1) row.measurement.clear();
-    files_of[who_did_what(row)].insert(row.file);
+  for (std::size_t i = 0; i < data.rows.size(); ++i) {
+    if (labels.size() == 1) data.rows[i].label.clear();
+    files_of[who_did_what(data.rows[i])].insert(data.file_of[i]);
   }
   std::set<std::size_t> ambiguous;
   for (const auto& [what, files] : files_of) {
     if (files.size() > 1) ambiguous.insert(files.begin(), files.end());
   }
-  for (ReportRow& row : data.rows) {
-    if (!ambiguous.contains(row.file)) continue;
-    const std::string& file = data.files[row.file].name;
-    row.measurement = row.measurement.empty() ? file : fmt::format("{}, {}", row.measurement, file);
+  for (std::size_t i = 0; i < data.rows.size(); ++i) {
+    if (!ambiguous.contains(data.file_of[i])) continue;
+    std::string& label = data.rows[i].label;
+    const std::string& file = data.files[data.file_of[i]].name;
+    label = label.empty() ? file : fmt::format("{}, {}", label, file);
   }
 }
 
@@ -128,7 +130,7 @@ class Arranger {
 
   Arrangement arrange() {
     name_series();
-    for (const ReportRow& row : data_.rows) add(row);
+    for (const Row& row : data_.rows) add(row);
     for (const auto& [scenario, names] : varied_) {
       for (const std::string& name : names) find_sweeps(scenario, name);
     }
@@ -141,16 +143,16 @@ class Arranger {
     std::vector<std::string> contenders;
     for (const char* first : {kSystem, kStrata}) {
       bool takes_part = std::any_of(data_.rows.begin(), data_.rows.end(),
-                                    [&](const ReportRow& row) { return row.contender == first; });
+                                    [&](const Row& row) { return row.contender == first; });
       if (takes_part) contenders.push_back(first);
     }
     std::vector<std::string> measurements;
     auto note = [](std::vector<std::string>& names, const std::string& name) {
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     };
-    for (const ReportRow& row : data_.rows) {
+    for (const Row& row : data_.rows) {
       note(contenders, row.contender);
-      if (!row.measurement.empty()) note(measurements, row.measurement);
+      if (!row.label.empty()) note(measurements, row.label);
     }
     // The first two colours are the system's and Strata's, whether they take part or not.
     int next = 2;
@@ -165,9 +167,9 @@ class Arranger {
 
   void add_series(const std::string& contender, const std::string& measurement, int look,
                   int label) {
-    const ReportRow* first = nullptr;
-    for (const ReportRow& row : data_.rows) {
-      if (row.contender != contender || row.measurement != measurement) continue;
+    const Row* first = nullptr;
+    for (const Row& row : data_.rows) {
+      if (row.contender != contender || row.label != measurement) continue;
       first = &row;
       break;
     }
@@ -181,7 +183,7 @@ class Arranger {
     result_.series.push_back(std::move(series));
   }
 
-  void add(const ReportRow& row) {
+  void add(const Row& row) {
     std::string key = cell_key(row);
     auto [place, is_new] = cell_of_.emplace(key, result_.cells.size());
     if (is_new) {
@@ -194,7 +196,7 @@ class Arranger {
     }
     for (std::size_t i = 0; i < result_.series.size(); ++i) {
       const Series& series = result_.series[i];
-      if (series.contender != row.contender || series.measurement != row.measurement) continue;
+      if (series.contender != row.contender || series.measurement != row.label) continue;
       result_.cells[place->second].entries.push_back({&row, static_cast<int>(i)});
     }
   }
@@ -207,7 +209,7 @@ class Arranger {
       if (cell.scenario != scenario) continue;
       const Json& params = cell.entries.front().row->params;
       if (!params.contains(parameter) || !params[parameter].is_number()) continue;
-      ReportRow others = *cell.entries.front().row;
+      Row others = *cell.entries.front().row;
       others.params.erase(parameter);
       auto [place, is_new] = sweep_of.emplace(cell_key(others), result_.sweeps.size());
       if (is_new) {
@@ -246,11 +248,10 @@ Arrangement arrange(ReportData& data) {
   return Arranger(data).arrange();
 }
 
-const ReportRow* baseline_of(const Cell& cell, const Entry& entry,
-                             const std::vector<Series>& series) {
+const Row* baseline_of(const Cell& cell, const Entry& entry, const std::vector<Series>& series) {
   const std::string& measurement = series[static_cast<std::size_t>(entry.series)].measurement;
-  const ReportRow* first = nullptr;
-  const ReportRow* system = nullptr;
+  const Row* first = nullptr;
+  const Row* system = nullptr;
   std::string_view named;
   for (const Entry& other : cell.entries) {
     if (series[static_cast<std::size_t>(other.series)].measurement != measurement) continue;
@@ -266,18 +267,18 @@ const ReportRow* baseline_of(const Cell& cell, const Entry& entry,
   return system != nullptr ? system : first;
 }
 
-ReportRow::Ratio ratio_to_baseline(const Cell& cell, const Entry& entry,
-                                   const std::vector<Series>& series, std::string_view metric) {
-  ReportRow::Ratio none;
+RatioTo ratio_to_baseline(const Cell& cell, const Entry& entry, const std::vector<Series>& series,
+                          std::string_view metric) {
+  RatioTo none;
   none.ratio = 0;
   if (!entry.row->ok) return none;
-  const ReportRow* base = baseline_of(cell, entry, series);
-  const ReportRow::Ratio* own = entry.row->ratio_of(metric);
+  const Row* base = baseline_of(cell, entry, series);
+  const RatioTo* own = entry.row->ratio(metric);
   if (own != nullptr && base != nullptr && own->to == base->contender) return *own;
   const Summary* mine = entry.row->metric(metric);
   const Summary* theirs = base != nullptr ? base->metric(metric) : nullptr;
   if (mine == nullptr || theirs == nullptr || theirs->median <= 0) return none;
-  ReportRow::Ratio ratio;
+  RatioTo ratio;
   ratio.to = base->contender;
   ratio.ratio = mine->median / theirs->median;
   return ratio;

@@ -20,7 +20,7 @@ struct Series {
 
 /// One row of a cell, and whose it is.
 struct Entry {
-  const ReportRow* row;
+  const Row* row;
   int series;
 };
 
@@ -62,13 +62,12 @@ Arrangement arrange(ReportData& data);
 
 /// The row that a cell's ratios refer to: of the same measurement as `entry`, the one that its rows
 /// name, else the system's, else the first that is ok; nullptr if there is none.
-const ReportRow* baseline_of(const Cell& cell, const Entry& entry,
-                             const std::vector<Series>& series);
+const Row* baseline_of(const Cell& cell, const Entry& entry, const std::vector<Series>& series);
 
 /// `entry`'s metric as a share of the baseline's: the row's own ratio with its interval where it
 /// has one, else that of the medians. ratio is 0 if there is none.
-ReportRow::Ratio ratio_to_baseline(const Cell& cell, const Entry& entry,
-                                   const std::vector<Series>& series, std::string_view metric);
+RatioTo ratio_to_baseline(const Cell& cell, const Entry& entry, const std::vector<Series>& series,
+                          std::string_view metric);
 
 /// How fast work was done, where a cell says so: ops_per_s, ns_per_op or elapsed_s; else empty.
 std::string throughput_metric(const Cell& cell);

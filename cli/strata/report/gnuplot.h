@@ -18,7 +18,8 @@ struct Drawings {
 Drawings draw(const std::vector<Plot>& plots, const std::vector<SeriesStyle>& styles);
 
 /// Writes each plot as <folder>/<id>.png; the folder is made if it is missing.
-/// \returns  The files. \errors as draw(); UsageError naming the folder.
+/// \returns  The files.
+/// \errors   as draw(); UsageError naming the folder.
 std::vector<std::string> write_pictures(const std::vector<Plot>& plots,
                                         const std::vector<SeriesStyle>& styles,
                                         const std::string& folder);

@@ -22,36 +22,29 @@ constexpr int kHighestHill = 56;
 
 struct Drawn {
   Entry entry;
-  const ReportRow::Latency* latency;
+  const Latency* latency;
 };
 
 std::vector<Drawn> with_latency(const Cell& cell, const std::string& kind) {
   std::vector<Drawn> found;
   for (const Entry& entry : cell.entries) {
     if (!entry.row->ok) continue;
-    for (const ReportRow::Latency& latency : entry.row->latencies) {
-      if (latency.kind == kind && !latency.buckets.empty()) found.push_back({entry, &latency});
-    }
+    const Latency* latency = entry.row->latency(kind);
+    if (latency != nullptr && latency->count > 0) found.push_back({entry, latency});
   }
   return found;
 }
 
-double total(const ReportRow::Latency& latency) {
-  double sum = 0;
-  for (const ReportRow::Latency::Bucket& bucket : latency.buckets) sum += bucket.count;
-  return sum;
-}
-
 /// Latency over the share of operations that were at least as fast, out to where few are
 /// left.
-std::vector<std::pair<double, double>> percentile_curve(const ReportRow::Latency& latency) {
+std::vector<std::pair<double, double>> percentile_curve(const Latency& latency) {
   std::vector<std::pair<double, double>> points;
-  double all = total(latency);
+  const auto all = static_cast<double>(latency.count);
   double below = 0;
-  for (const ReportRow::Latency::Bucket& bucket : latency.buckets) {
-    double middle = (bucket.lower + bucket.upper) / 2 * kNanosecond;
+  for (const auto& [lower, bucket] : latency.buckets) {
+    double middle = (lower + bucket.upper_ns) / 2 * kNanosecond;
     if (points.empty()) points.emplace_back(0, middle);
-    below += bucket.count;
+    below += static_cast<double>(bucket.samples);
     if (all - below < kFewestBeyond) break;
     double position = percentile_position(below / all);
     // Buckets are 1% wide: most say nothing that a reader could see.
@@ -62,13 +55,8 @@ std::vector<std::pair<double, double>> percentile_curve(const ReportRow::Latency
 }
 
 /// Where the smallest share `below` of all operations ends, in seconds.
-double quantile(const ReportRow::Latency& latency, double below) {
-  double wanted = below * total(latency);
-  for (const ReportRow::Latency::Bucket& bucket : latency.buckets) {
-    wanted -= bucket.count;
-    if (wanted <= 0) return (bucket.lower + bucket.upper) / 2 * kNanosecond;
-  }
-  return latency.max * kNanosecond;
+double quantile(const Latency& latency, double below) {
+  return latency.percentile_ns(below) * kNanosecond;
 }
 
 /// "strata 41 ns, system 155 ns": the first, and the baseline if that is another.
@@ -77,7 +65,7 @@ std::string first_and_baseline(const Arrangement& all, const Cell& cell,
   const Drawn& best = sorted.front();
   std::string text = fmt::format("{} {}", who(all, best.entry).name,
                                  brief(Quantity::kSeconds, quantile(*best.latency, share)));
-  const ReportRow* base = baseline_of(cell, best.entry, all.series);
+  const Row* base = baseline_of(cell, best.entry, all.series);
   for (const Drawn& other : sorted) {
     if (other.entry.row != base || base == best.entry.row) continue;
     text += fmt::format(", {} {}", who(all, other.entry).name,
@@ -97,8 +85,8 @@ std::string alt_text(const Arrangement& all, const Cell& cell, const Plot& plot,
   std::string alt = cell.name() + ": " + plot.title + ".";
   for (const Drawn& one : drawn) {
     alt += fmt::format(" {}:", who(all, one.entry).name);
-    for (const auto& [name, value] : one.latency->percentiles) {
-      alt += fmt::format(" {} {}", name, brief(Quantity::kSeconds, value * kNanosecond));
+    for (const auto& [name, share] : kPercentiles) {
+      alt += fmt::format(" {} {}", name, brief(Quantity::kSeconds, quantile(*one.latency, share)));
     }
     alt += ".";
   }
@@ -107,24 +95,24 @@ std::string alt_text(const Arrangement& all, const Cell& cell, const Plot& plot,
 
 std::string clock_note(const std::vector<Drawn>& drawn) {
   double cost = 0;
-  for (const Drawn& one : drawn) cost = std::max(cost, one.latency->timer_cost);
+  for (const Drawn& one : drawn) cost = std::max(cost, one.latency->timer_cost_ns);
   return fmt::format("reading the clock is {} of each",
                      brief(Quantity::kSeconds, cost * kNanosecond));
 }
 
 /// The share of the operations in each of the bins of equal width on a log axis.
-std::map<int, double> binned(const ReportRow::Latency& latency) {
+std::map<int, double> binned(const Latency& latency) {
   std::map<int, double> bins;
-  double all = total(latency);
+  const auto all = static_cast<double>(latency.count);
   auto bin_of = [](double ns) { return std::log10(std::max(ns, 1e-3)) * kBinsPerDecade; };
-  for (const ReportRow::Latency::Bucket& bucket : latency.buckets) {
+  for (const auto& [lower, bucket] : latency.buckets) {
     // A bucket on the border of two bins belongs to both, by its parts.
-    double low = bin_of(bucket.lower);
-    double high = std::max(bin_of(bucket.upper), low + 1e-9);
+    double low = bin_of(lower);
+    double high = std::max(bin_of(bucket.upper_ns), low + 1e-9);
     for (int bin = static_cast<int>(std::floor(low)); bin < high; ++bin) {
       double part =
           (std::min(high, bin + 1.0) - std::max(low, static_cast<double>(bin))) / (high - low);
-      if (part > 0) bins[bin] += bucket.count * part / all;
+      if (part > 0) bins[bin] += static_cast<double>(bucket.samples) * part / all;
     }
   }
   return bins;
@@ -161,9 +149,8 @@ std::vector<std::pair<double, double>> hill(const std::map<int, double>& bins, d
 std::vector<std::string> latency_kinds(const Cell& cell) {
   std::vector<std::string> kinds;
   for (const Entry& entry : cell.entries) {
-    for (const ReportRow::Latency& latency : entry.row->latencies) {
-      if (std::find(kinds.begin(), kinds.end(), latency.kind) == kinds.end())
-        kinds.push_back(latency.kind);
+    for (const auto& [kind, latency] : entry.row->latencies) {
+      if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) kinds.push_back(kind);
     }
   }
   return kinds;

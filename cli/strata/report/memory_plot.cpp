@@ -9,26 +9,26 @@ namespace strata::cli {
 namespace {
 
 /// The last point under load: before anything is given back.
-const ReportRow::Point* end_of_load(const ReportRow& row) {
-  const ReportRow::Point* end = nullptr;
-  for (const ReportRow::Point& point : row.timeline) {
+const TimelinePoint* end_of_load(const Row& row) {
+  const TimelinePoint* end = nullptr;
+  for (const TimelinePoint& point : row.timeline) {
     if (point.phase == "load") end = &point;
   }
   return end;
 }
 
-double peak(const ReportRow& row) {
-  double highest = 0;
-  for (const ReportRow::Point& point : row.timeline) highest = std::max(highest, point.rss_bytes);
-  return highest;
+double peak(const Row& row) {
+  std::uint64_t highest = 0;
+  for (const TimelinePoint& point : row.timeline) highest = std::max(highest, point.rss_bytes);
+  return static_cast<double>(highest);
 }
 
 /// "strata 4 of 10 MiB": what is left at the end of what there was at most.
-std::string kept_of_peak(const std::string& name, const ReportRow& row) {
+std::string kept_of_peak(const std::string& name, const Row& row) {
   double most = peak(row);
   ChosenUnit unit = unit_for(Quantity::kBytes, most);
   return fmt::format("{} {} of {} {}", name,
-                     three_digits(row.timeline.back().rss_bytes / unit.size),
+                     three_digits(static_cast<double>(row.timeline.back().rss_bytes) / unit.size),
                      three_digits(most / unit.size), unit.name);
 }
 
@@ -47,17 +47,17 @@ Plot memory_plot(const Arrangement& all, const Cell& cell) {
   for (const Entry& entry : drawn) {
     const Series& series = who(all, entry);
     Mark line{Mark::Kind::kLine, entry.series, {}, kept_of_peak(series.name, *entry.row)};
-    for (const ReportRow::Point& point : entry.row->timeline) {
-      line.points.emplace_back(point.t_s, point.rss_bytes);
+    for (const TimelinePoint& point : entry.row->timeline) {
+      line.points.emplace_back(point.t_s, static_cast<double>(point.rss_bytes));
       latest = std::max(latest, point.t_s);
     }
     highest = std::max(highest, peak(*entry.row));
     ends.push_back({entry.series, line.points.back().second, series.name});
     plot.marks.push_back(std::move(line));
-    if (const ReportRow::Point* end = end_of_load(*entry.row)) {
+    if (const TimelinePoint* end = end_of_load(*entry.row)) {
       plot.marks.push_back({Mark::Kind::kDots,
                             entry.series,
-                            {{end->t_s, end->rss_bytes}},
+                            {{end->t_s, static_cast<double>(end->rss_bytes)}},
                             series.name + ": end of the load"});
     }
   }
@@ -75,7 +75,7 @@ Plot memory_plot(const Arrangement& all, const Cell& cell) {
   });
   const Entry& best = drawn.front();
   plot.title = "After the load stays: " + kept_of_peak(who(all, best).name, *best.row);
-  const ReportRow* base = baseline_of(cell, best, all.series);
+  const Row* base = baseline_of(cell, best, all.series);
   for (const Entry& entry : drawn) {
     if (entry.row == base && base != best.row) {
       plot.title += fmt::format(", {}", kept_of_peak(who(all, entry).name, *entry.row));

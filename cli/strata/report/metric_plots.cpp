@@ -61,9 +61,9 @@ std::string ranking_sentence(const Arrangement& all, const Cell& cell, const std
   if (tied.size() > 1) {
     return fmt::format("{} are {}: their runs overlap", listed(tied), superlative(metric));
   }
-  const ReportRow* base = baseline_of(cell, best.entry, all.series);
+  const Row* base = baseline_of(cell, best.entry, all.series);
   if (base != nullptr && base != best.entry.row) {
-    ReportRow::Ratio ratio = ratio_to_baseline(cell, best.entry, all.series, metric);
+    RatioTo ratio = ratio_to_baseline(cell, best.entry, all.series, metric);
     if (ratio.ratio > 0) {
       return fmt::format("{} is {}: {}, {} {}", tied.front(), superlative(metric), value,
                          brief(Quantity::kRatio, ratio.ratio), base->contender);
@@ -76,7 +76,7 @@ std::string ranking_sentence(const Arrangement& all, const Cell& cell, const std
 std::string value_and_ratio(const Arrangement& all, const Cell& cell, const std::string& metric,
                             const Ranked& row) {
   std::string text = brief_metric(metric, row.summary->median);
-  ReportRow::Ratio ratio = ratio_to_baseline(cell, row.entry, all.series, metric);
+  RatioTo ratio = ratio_to_baseline(cell, row.entry, all.series, metric);
   bool is_base = baseline_of(cell, row.entry, all.series) == row.entry.row;
   if (ratio.ratio > 0 && !is_base) text += "  " + brief(Quantity::kRatio, ratio.ratio);
   return text;

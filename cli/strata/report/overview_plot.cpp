@@ -46,9 +46,9 @@ OverviewRow row_of(const Arrangement& all, const Cell& cell, const std::string& 
   if (used.empty()) return row;
   for (const Entry& entry : cell.entries) {
     if (baseline_of(cell, entry, all.series) == entry.row) continue;
-    ReportRow::Ratio ratio = ratio_to_baseline(cell, entry, all.series, used);
+    RatioTo ratio = ratio_to_baseline(cell, entry, all.series, used);
     if (!(ratio.ratio > 0)) continue;
-    Share share{entry.series, ratio.ratio, ratio.low, ratio.high};
+    Share share{entry.series, ratio.ratio, ratio.low.value_or(0), ratio.high.value_or(0)};
     row.shares.push_back(metric.empty() ? as_speed(share, used) : share);
   }
   return row;
@@ -113,7 +113,7 @@ Plot overview_plot(const Arrangement& all, const std::string& metric) {
       low = std::min(low, share.at);
       high = std::max(high, share.at);
     }
-    const ReportRow* first = baseline_of(cell, cell.entries.front(), all.series);
+    const Row* first = baseline_of(cell, cell.entries.front(), all.series);
     if (first != nullptr) base = first->contender;
     longest = std::max(longest, display_width(fitting_name(cell.name(), kLongestLoad)));
     rows.push_back(std::move(row));

@@ -91,15 +91,15 @@ TEST(ReportData, ReadsWhatARowHasAndLeavesEmptyWhatItLacks) {
   ReportData data = read(results({row("system", 10), full}));
   ASSERT_EQ(data.rows.size(), 2u);
   EXPECT_TRUE(data.rows[0].latencies.empty());
-  EXPECT_EQ(data.rows[0].ratio_of("ops_per_s"), nullptr);
-  const ReportRow& strata = data.rows[1];
+  EXPECT_EQ(data.rows[0].ratio("ops_per_s"), nullptr);
+  const Row& strata = data.rows[1];
   EXPECT_DOUBLE_EQ(strata.metric("ops_per_s")->median, 20);
-  EXPECT_DOUBLE_EQ(strata.ratio_of("ops_per_s")->high, 2.1);
+  EXPECT_DOUBLE_EQ(*strata.ratio("ops_per_s")->high, 2.1);
   EXPECT_THAT(*strata.values_of("ops_per_s"), ElementsAre(19, 20, 21));
   ASSERT_EQ(strata.latencies.size(), 1u);
-  EXPECT_EQ(strata.latencies[0].kind, "alloc");
-  EXPECT_EQ(strata.latencies[0].percentile("p99"), 9);
-  EXPECT_EQ(strata.latencies[0].buckets.size(), 3u);
+  EXPECT_EQ(strata.latencies[0].first, "alloc");
+  EXPECT_EQ(strata.latency("alloc")->percentile_ns(0.99), 9);
+  EXPECT_EQ(strata.latency("alloc")->buckets.size(), 3u);
   EXPECT_EQ(strata.timeline[0].phase, "load");
 }
 

@@ -103,7 +103,7 @@ std::string ResultsReport::lead() const {
   std::set<std::string> contenders;
   for (const Series& series : all_.series) contenders.insert(series.contender);
   std::size_t failed = 0;
-  for (const ReportRow& row : data_.rows) failed += row.ok ? 0 : 1;
+  for (const Row& row : data_.rows) failed += row.ok ? 0 : 1;
   std::string html = fmt::format("<p class=\"lead\">{} under {}. {}.</p>\n",
                                  counted(contenders.size(), "contender", "contenders"),
                                  counted(all_.cells.size(), "load", "loads"),

@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kPeak = "peak_rss_bytes";
-constexpr const char* kShownPercentiles[] = {"p50", "p99", "p99.9"};
+constexpr NamedPercentile kShownPercentiles[] = {{"p50", 0.5}, {"p99", 0.99}, {"p99.9", 0.999}};
 constexpr const char* kKept = "after_rss_bytes";
 
 std::string head(std::string_view title, bool is_number = true) {
@@ -50,7 +50,7 @@ std::vector<std::string> metrics_of(const Cell& cell) {
 }
 
 /// Whether the row has the best median of its cell, and is better than somebody.
-bool is_best(const Cell& cell, const ReportRow& row, const std::string& metric) {
+bool is_best(const Cell& cell, const Row& row, const std::string& metric) {
   const Summary* mine = row.metric(metric);
   if (mine == nullptr || !row.ok || better(metric) == Better::kNeither) return false;
   bool is_better = false;
@@ -65,22 +65,21 @@ bool is_best(const Cell& cell, const ReportRow& row, const std::string& metric) 
   return is_better;
 }
 
-std::string interval(const ReportRow::Ratio& ratio) {
-  if (ratio.high <= 0) return {};
-  return fmt::format("{:.2f}–{:.2f}", ratio.low, ratio.high);
+std::string interval(const RatioTo& ratio) {
+  if (!ratio.low || !ratio.high) return {};
+  return fmt::format("{:.2f}–{:.2f}", *ratio.low, *ratio.high);
 }
 
 std::string ratio_cell(const Arrangement& all, const Cell& cell, const Entry& entry,
                        const std::string& metric) {
-  ReportRow::Ratio ratio =
-      metric.empty() ? ReportRow::Ratio{} : ratio_to_baseline(cell, entry, all.series, metric);
+  RatioTo ratio = metric.empty() ? RatioTo{} : ratio_to_baseline(cell, entry, all.series, metric);
   if (metric.empty() || !(ratio.ratio > 0)) return kNoCell;
   return number_cell(ratio.ratio, brief(Quantity::kRatio, ratio.ratio), false, interval(ratio));
 }
 
 /// Of the kind of operation that comes first.
-const ReportRow::Latency* first_latency(const ReportRow& row) {
-  return row.latencies.empty() ? nullptr : &row.latencies.front();
+const Latency* first_latency(const Row& row) {
+  return row.latencies.empty() ? nullptr : &row.latencies.front().second;
 }
 
 struct Columns {
@@ -132,12 +131,12 @@ Columns columns_of(const Arrangement& all) {
 
 std::string table_row(const Arrangement& all, const Cell& cell, const Entry& entry,
                       const Columns& columns) {
-  const ReportRow& row = *entry.row;
+  const Row& row = *entry.row;
   std::string html = fmt::format("<tr data-series=\"{}\"><th scope=\"row\">{}</th>", entry.series,
                                  html_escaped(row.contender));
   html += text_cell(cell.scenario);
   if (columns.has_params) html += text_cell(cell.title);
-  if (columns.has_measurements) html += text_cell(row.measurement);
+  if (columns.has_measurements) html += text_cell(row.label);
   if (!row.ok) {
     std::string why = (row.is_broken ? "broken: " : "failed: ") + row.reason;
     return html + fmt::format("<td class=\"why\" data-v=\"\" colspan=\"{}\">{}</td></tr>\n",
@@ -151,9 +150,9 @@ std::string table_row(const Arrangement& all, const Cell& cell, const Entry& ent
     if (columns.has_ratio(metric)) html += ratio_cell(all, cell, entry, metric);
   }
   if (columns.has_latencies) {
-    const ReportRow::Latency* latency = first_latency(row);
-    for (const char* name : kShownPercentiles) {
-      double value = latency != nullptr ? latency->percentile(name) : 0;
+    const Latency* latency = first_latency(row);
+    for (const auto& [name, share] : kShownPercentiles) {
+      double value = latency != nullptr ? latency->percentile_ns(share) : 0;
       html += value > 0 ? number_cell(value, brief(Quantity::kSeconds, value * 1e-9)) : kNoCell;
     }
   }
@@ -205,7 +204,9 @@ std::string results_table(const Arrangement& all) {
     if (columns.has_ratio(metric)) html += head("ratio (95%)");
   }
   if (columns.has_latencies) {
-    for (const char* name : kShownPercentiles) html += head(fmt::format("latency {}", name));
+    for (const auto& [name, share] : kShownPercentiles) {
+      html += head(fmt::format("latency {}", name));
+    }
   }
   html += "</tr></thead>\n<tbody>\n";
   for (const Cell& cell : all.cells) {
@@ -248,7 +249,7 @@ std::string cell_table(const Arrangement& all, const Cell& cell) {
 std::string failure_list(const Arrangement& all, const Cell& cell) {
   std::string html;
   for (const Entry& entry : cell.entries) {
-    const ReportRow& row = *entry.row;
+    const Row& row = *entry.row;
     if (row.ok) continue;
     html += fmt::format("<li><b>{}</b> {}: {}", html_escaped(who(all, entry).name),
                         row.is_broken ? "is broken" : "failed", html_escaped(row.reason));
@@ -275,7 +276,7 @@ std::string machine_html(const Arrangement& all, const ReportData& data) {
       "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">contender</th>"
       "<th scope=\"col\">version</th><th scope=\"col\">library</th></tr></thead><tbody>\n";
   for (std::size_t i = 0; i < all.series.size(); ++i) {
-    const ReportRow* first = nullptr;
+    const Row* first = nullptr;
     for (const Cell& cell : all.cells) {
       for (const Entry& entry : cell.entries) {
         if (first == nullptr && entry.series == static_cast<int>(i)) first = entry.row;

@@ -2,6 +2,7 @@
 
 #include <strata/detail/misuse.hpp>
 
+#include <type_traits>
 #if defined(__cpp_exceptions)
 #include <new>
 #include <stdexcept>
@@ -52,5 +53,20 @@ class OutOfMemory final : public std::bad_alloc {
   misuse(sentence);
 }
 #endif
+
+/// How every constructor of the shelf refuses: create(&reason) is its try_create(), which gives a
+/// std::optional. What that holds; or std::bad_alloc if the reason is among `out_of_memory`, else
+/// std::invalid_argument.
+template <typename Create, typename... Sentences>
+STRATA_MAY_REFUSE auto made_or_refused(Create create, Sentences... out_of_memory) {
+  const char* reason = nullptr;
+  auto made = create(&reason);
+  if (!made) {
+    const bool lacks_memory = ((reason == out_of_memory) || ...);
+    if (lacks_memory) refuse_memory(reason);
+    refuse_argument(reason);
+  }
+  return static_cast<std::remove_reference_t<decltype(*made)>&&>(*made);
+}
 
 }  // namespace strata::detail

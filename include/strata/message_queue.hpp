@@ -1,0 +1,164 @@
+#pragma once
+
+#include <strata/bitmap_pool.hpp>
+#include <strata/detail/cache_line.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace strata {
+
+/// Who may put messages into a MessageQueue at once.
+enum class Producers : unsigned char {
+  kOne,   ///< one thread: no atomic read-modify-write besides the pool's
+  kMany,  ///< any number of threads, signal and interrupt handlers
+};
+
+/// Messages from producers to one consumer, first in, first out. At most `Capacity` are on their
+/// way: a producer that is faster than the consumer is told so, and nobody ever waits. Messages are
+/// built in blocks of a BitmapPool inside the object; no memory is asked for, and a static queue is
+/// built by the compiler, as all zero.
+///
+///     static strata::MessageQueue<Message, 256> queue;
+///     bool ok = queue.try_emplace(1, "text");             // false: full
+///     while (queue.try_consume([](Message& m) { … })) {}  // false: empty
+///
+///   pool_:  [ message | free | message | message | … ]      in any order
+///   ring_:  [ … | nullptr | message | message | nullptr ]   in theirs: head_ up to tail_
+///
+/// The order is that of the tickets which producers take once their message is whole. A producer
+/// that is stopped between its ticket and the store that follows holds back the messages behind it:
+/// the consumer finds the queue empty until the producer goes on. That is the price of the order;
+/// producers are not held back.
+///
+/// Always: a ticket is taken by a message that has a block, and the consumer clears its place in
+/// the ring before it gives the block back. There are no more blocks than places, so each ticket
+/// finds its place cleared: some block was used twice since the place was last taken, and its way
+/// through the pool and the tickets after it order the clearing before the new message (hence
+/// acq_rel at the ticket).
+///
+/// Neither copied nor moved. Messages that are left are destroyed with the queue.
+/// \threads  Producers as the parameter says, one consumer, all at once.
+template <typename T, std::size_t Capacity, Producers kProducers = Producers::kMany>
+class MessageQueue {
+ public:
+  constexpr MessageQueue() noexcept = default;
+  MessageQueue(const MessageQueue&) = delete;
+  MessageQueue& operator=(const MessageQueue&) = delete;
+  ~MessageQueue() {
+    while (try_consume([](T&) {})) {
+    }
+  }
+
+  /// Builds a message in its place, in braces if T is an aggregate, and sends it.
+  /// \returns  False if the queue is full: each block was taken at some instant of the call.
+  /// \errors   What the constructor throws; nothing is sent then.
+  /// \threads  The producers.
+  /// \cost     BitmapPool::allocate(), which is bounded, one store, and for many producers one
+  ///           fetch_add. Never waits, whatever the others do.
+  template <typename... Arguments>
+  bool try_emplace(Arguments&&... arguments) {
+    void* block = pool_.allocate();
+    if (block == nullptr) return false;
+    Unsent unsent{pool_, block};
+    T* message;
+    if constexpr (std::is_constructible_v<T, Arguments...>) {
+      message = ::new (block) T(std::forward<Arguments>(arguments)...);
+    } else {
+      message = ::new (block) T{std::forward<Arguments>(arguments)...};
+    }
+    unsent.block = nullptr;
+    // release pairs with the consumer's acquire: the message is whole before it is seen.
+    ring_[take_ticket() & kMask].store(message, std::memory_order_release);
+    return true;
+  }
+
+  /// The same with a copy of `message`, or what is moved out of it; a full queue leaves it alone.
+  bool try_push(const T& message) { return try_emplace(message); }
+  bool try_push(T&& message) { return try_emplace(std::move(message)); }
+
+  /// Lets `visit(T&)` look at the oldest message where it lies; then the message is destroyed, also
+  /// if `visit` throws.
+  /// \returns  False if the queue is empty, or its oldest message is not whole yet.
+  /// \threads  The consumer. `visit` may send messages, if the consumer may be a producer.
+  /// \cost     A load, a store, and BitmapPool::deallocate().
+  template <typename Visitor>
+  bool try_consume(Visitor&& visit) {
+    std::atomic<T*>& place = ring_[head_ & kMask];
+    T* message = place.load(std::memory_order_acquire);
+    if (message == nullptr) return false;
+    // relaxed: the block's way back through the pool orders it (see above).
+    place.store(nullptr, std::memory_order_relaxed);
+    ++head_;
+    Received received{pool_, message};
+    std::forward<Visitor>(visit)(*message);
+    return true;
+  }
+
+  /// Moves the oldest message to `out`.
+  bool try_pop(T& out) {
+    return try_consume([&out](T& message) { out = std::move(message); });
+  }
+
+  /// \returns  True if try_consume() would find nothing now.
+  /// \threads  The consumer.
+  bool empty() const noexcept {
+    return ring_[head_ & kMask].load(std::memory_order_acquire) == nullptr;
+  }
+
+  static constexpr std::size_t capacity() noexcept { return Capacity; }
+
+  /// Messages on their way, those included that are being built or looked at.
+  /// \threads  Any.
+  /// \cost     A look at every word of the pool.
+  std::size_t in_flight() const noexcept { return pool_.in_use(); }
+
+ private:
+  using Pool = BitmapPool<sizeof(T), Capacity, alignof(T)>;
+
+  // The places of the ring: a power of two, so that tickets may wrap around.
+  static constexpr std::size_t places_for(std::size_t capacity) noexcept {
+    std::size_t places = 1;
+    while (places < capacity) places *= 2;
+    return places;
+  }
+  static constexpr std::size_t kPlaces = places_for(Capacity);
+  static constexpr std::size_t kMask = kPlaces - 1;
+
+  struct Unsent {  // gives the block back if the constructor does not get to its end
+    Pool& pool;
+    void* block;
+    ~Unsent() {
+      if (block != nullptr) static_cast<void>(pool.deallocate(block));
+    }
+  };
+  struct Received {
+    Pool& pool;
+    T* message;
+    ~Received() {
+      message->~T();
+      static_cast<void>(pool.deallocate(message));
+    }
+  };
+
+  std::size_t take_ticket() noexcept {
+    if constexpr (kProducers == Producers::kMany) {
+      return tail_.fetch_add(1, std::memory_order_acq_rel);
+    } else {
+      // relaxed: nobody else reads or writes it.
+      const std::size_t ticket = tail_.load(std::memory_order_relaxed);
+      tail_.store(ticket + 1, std::memory_order_relaxed);
+      return ticket;
+    }
+  }
+
+  Pool pool_;
+  alignas(detail::kCacheLineBytes) std::atomic<std::size_t> tail_{0};  // the producers'
+  alignas(detail::kCacheLineBytes) std::size_t head_ = 0;              // the consumer's
+  alignas(detail::kCacheLineBytes) std::atomic<T*> ring_[kPlaces] = {};
+};
+
+}  // namespace strata

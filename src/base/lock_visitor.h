@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/lock.h"
+
+namespace strata {
+
+/// What fork() does to a lock. Each class that has locks, or members that have, passes all of them
+/// to a visitor, in the order of their ranks: `void for_each_lock(LockVisitor visit) noexcept`.
+/// \threads  A visitor of one thread only: what one takes, the next has to give back or to reset.
+class LockVisitor {
+ public:
+  static constexpr LockVisitor take() noexcept { return LockVisitor(Action::kTake); }
+  static constexpr LockVisitor give_back() noexcept { return LockVisitor(Action::kGiveBack); }
+  /// In the child: the threads that wait in the parent do not exist there.
+  static constexpr LockVisitor reset() noexcept { return LockVisitor(Action::kReset); }
+
+  /// Whether it takes them. A lock that guards the way to others is visited before those then, and
+  /// after them otherwise.
+  bool takes() const noexcept { return action_ == Action::kTake; }
+
+  void operator()(Lock& lock) const noexcept {
+    switch (action_) {
+      case Action::kTake:
+        lock.lock();
+        break;
+      case Action::kGiveBack:
+        lock.unlock();
+        break;
+      case Action::kReset:
+        lock.reset_after_fork();
+        break;
+    }
+  }
+
+ private:
+  enum class Action : std::uint8_t { kTake, kGiveBack, kReset };
+  explicit constexpr LockVisitor(Action action) noexcept : action_(action) {}
+
+  Action action_;
+};
+
+}  // namespace strata

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "base/address_table.h"
+#include "base/lock.h"
+
+namespace strata {
+
+/// An AddressTable with a lock of its own.
+/// \threads  Any number at once; the lock is not taken while the table is empty.
+template <typename Value>
+class SharedAddressTable {
+ public:
+  constexpr SharedAddressTable(MetadataArena& metadata, LockRank rank) noexcept
+      : lock_(rank), table_(metadata) {}
+  SharedAddressTable(const SharedAddressTable&) = delete;
+  SharedAddressTable& operator=(const SharedAddressTable&) = delete;
+
+  /// \pre      Nothing is known of `p`.
+  /// \returns  False when out of memory.
+  bool insert(const void* p, const Value& value) noexcept {
+    LockGuard guard(lock_);
+    const bool is_inserted = table_.insert(p, value);
+    size_.store(table_.size(), std::memory_order_relaxed);
+    return is_inserted;
+  }
+
+  /// \returns  False if nothing is known of `p`; otherwise `out` is what is.
+  bool find(const void* p, Value& out) noexcept {
+    if (size() == 0) return false;
+    LockGuard guard(lock_);
+    const Value* const value = table_.find(p);
+    if (value != nullptr) out = *value;
+    return value != nullptr;
+  }
+
+  /// \returns  The same; nothing is known of `p` any more.
+  bool remove(const void* p, Value& out) noexcept {
+    if (size() == 0) return false;
+    LockGuard guard(lock_);
+    const bool is_removed = table_.remove(p, out);
+    size_.store(table_.size(), std::memory_order_relaxed);
+    return is_removed;
+  }
+
+  std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
+  Lock& lock() noexcept { return lock_; }  ///< for fork
+
+  void check_invariants() noexcept {
+    LockGuard guard(lock_);
+    table_.check_invariants();
+  }
+
+ private:
+  Lock lock_;
+  AddressTable<Value> table_;  // guarded by lock_
+  // Written under lock_. relaxed: whoever asks about an address got it after it was inserted.
+  std::atomic<std::size_t> size_{0};
+};
+
+}  // namespace strata

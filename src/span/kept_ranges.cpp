@@ -1,0 +1,100 @@
+#include "span/kept_ranges.h"
+
+#include <cstring>
+
+#include "base/fatal.h"
+
+namespace strata {
+
+bool KeptRanges::take_fitting(std::size_t bytes, std::size_t alignment, Range& out) noexcept {
+  Kept* best = nullptr;
+  for (std::size_t i = 0; i < count_; ++i) {
+    Kept& range = ranges_[i];
+    if (range.bytes >= bytes && range.address % alignment == 0 &&
+        (best == nullptr || range.bytes < best->bytes)) {
+      best = &range;
+    }
+  }
+  if (best == nullptr) return false;
+  out = {best->address, bytes};
+  best->address += bytes;
+  best->bytes -= bytes;
+  if (best->bytes == 0) forget(*best);
+  set_bytes(this->bytes() - bytes);
+  return true;
+}
+
+bool KeptRanges::take_extendable(std::size_t bytes, Range& out) noexcept {
+  Kept* largest = nullptr;
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (largest == nullptr || ranges_[i].bytes > largest->bytes) largest = &ranges_[i];
+  }
+  if (largest == nullptr || largest->bytes < bytes / kExtendShare) return false;
+  out = {largest->address, largest->bytes};
+  forget(*largest);
+  set_bytes(this->bytes() - out.bytes);
+  return true;
+}
+
+KeptRanges::Range KeptRanges::take_oldest(std::size_t most_bytes) noexcept {
+  Kept& oldest = *std::min_element(ranges_, ranges_ + count_, [](const Kept& a, const Kept& b) {
+    return a.added_at < b.added_at;
+  });
+  const std::size_t taken = std::min(most_bytes, oldest.bytes);
+  oldest.bytes -= taken;
+  const Range range{oldest.end(), taken};
+  if (oldest.bytes == 0) forget(oldest);
+  set_bytes(bytes() - taken);
+  return range;
+}
+
+void KeptRanges::add(Range range) noexcept {
+  set_bytes(bytes() + range.bytes);
+  Kept* const end = ranges_ + count_;
+  Kept* next =
+      std::lower_bound(ranges_, end, range.address,
+                       [](const Kept& a, std::uintptr_t address) { return a.address < address; });
+  Kept* previous = next != ranges_ && (next - 1)->end() == range.address ? next - 1 : nullptr;
+  const bool joins_next = next != end && range.address + range.bytes == next->address;
+  ++additions_;
+  if (previous != nullptr) {
+    previous->bytes += range.bytes + (joins_next ? next->bytes : 0);
+    previous->added_at = additions_;
+    if (joins_next) forget(*next);
+  } else if (joins_next) {
+    *next = {range.address, range.bytes + next->bytes, additions_};
+  } else {
+    std::memmove(next + 1, next, static_cast<std::size_t>(end - next) * sizeof(Kept));
+    *next = {range.address, range.bytes, additions_};
+    ++count_;
+  }
+}
+
+std::size_t KeptRanges::draw_unneeded() noexcept {
+  const std::size_t unneeded = least_bytes_;
+  least_bytes_ = bytes() - unneeded;
+  return unneeded;
+}
+
+void KeptRanges::forget(Kept& range) noexcept {
+  std::memmove(&range, &range + 1,
+               static_cast<std::size_t>(ranges_ + count_ - (&range + 1)) * sizeof(Kept));
+  --count_;
+}
+
+void KeptRanges::set_bytes(std::size_t bytes) noexcept {
+  bytes_.store(bytes, std::memory_order_relaxed);
+  least_bytes_ = std::min(least_bytes_, bytes);
+}
+
+void KeptRanges::check_invariants() const noexcept {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < count_; ++i) {
+    kept += ranges_[i].bytes;
+    STRATA_INVARIANT(i == 0 || ranges_[i - 1].end() < ranges_[i].address,
+                     "kept ranges touch or are out of order");
+  }
+  STRATA_INVARIANT(kept == bytes(), "kept bytes are miscounted");
+}
+
+}  // namespace strata

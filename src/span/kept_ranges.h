@@ -1,0 +1,63 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace strata {
+
+/// Freed mappings that wait to be used again, merged with their neighbours.
+/// Always: in address order, disjoint, and no two of them touch. (check_invariants)
+/// \threads  One at a time, under its owner's lock, apart from bytes().
+class KeptRanges {
+ public:
+  struct Range {
+    std::uintptr_t address;  ///< 0: none
+    std::size_t bytes;
+  };
+  // Chosen: more kept ranges than this would be searched longer than a fault takes.
+  static constexpr std::size_t kMost = 128;
+
+  std::size_t count() const noexcept { return count_; }
+  /// A hint to all who do not hold the owner's lock.
+  std::size_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
+
+  /// Puts a range in its place by address, merged with its neighbours.
+  /// \pre  count() <= kMost; whoever makes it one more takes the oldest off
+  void add(Range range) noexcept;
+  /// Takes the front of the tightest range that holds an aligned block.
+  bool take_fitting(std::size_t bytes, std::size_t alignment, Range& out) noexcept;
+  /// Takes the largest range, to be extended to `bytes`, unless it is too small for that.
+  bool take_extendable(std::size_t bytes, Range& out) noexcept;
+  /// Takes up to `most_bytes` off the end of the range that waited longest.
+  /// \pre  count() != 0
+  Range take_oldest(std::size_t most_bytes) noexcept;
+
+  /// Bytes that were kept all the time since the last call.
+  std::size_t draw_unneeded() noexcept;
+
+  void check_invariants() const noexcept;
+
+ private:
+  struct Kept {
+    std::uintptr_t address;
+    std::size_t bytes;
+    std::uint64_t added_at;  // by the count of additions: which range has waited longest
+    std::uintptr_t end() const noexcept { return address + bytes; }
+  };
+
+  // Chosen: a range below this share of a request is not worth being moved.
+  static constexpr std::size_t kExtendShare = 4;
+
+  void forget(Kept& range) noexcept;
+  void set_bytes(std::size_t bytes) noexcept;
+
+  Kept ranges_[kMost + 1] = {};  // by address; one more while the oldest is evicted
+  std::size_t count_ = 0;
+  std::uint64_t additions_ = 0;
+  std::size_t least_bytes_ = 0;        // since the last draw_unneeded()
+  std::atomic<std::size_t> bytes_{0};  // relaxed: written under the owner's lock, read anywhere
+};
+
+}  // namespace strata
