@@ -95,7 +95,8 @@ class Cell {
     return plan_.seconds > 0 && now_s() >= began_s_ + share * plan_.seconds;
   }
   /// For the course of memory: so many bytes more than before, or fewer, are the load's own.
-  /// \threads  Any. \cost  An atomic addition.
+  /// \threads  Any.
+  /// \cost     An atomic addition.
   void tell_live(std::int64_t change) noexcept {
     // relaxed: a number for a plot
     if (board_ != nullptr) board_->live_bytes.fetch_add(change, std::memory_order_relaxed);

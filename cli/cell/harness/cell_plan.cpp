@@ -78,7 +78,8 @@ CellPlan parse_cell_plan(const std::vector<std::string>& words) {
     }
   }
   const bool ends_itself = !plan.scenario->is_listed;
-  if (plan.seconds <= 0 && plan.ops == 0 && !ends_itself) refuse("a load needs --seconds or --ops to end");
+  if (plan.seconds <= 0 && plan.ops == 0 && !ends_itself)
+    refuse("a load needs --seconds or --ops to end");
   if (plan.threads < 1) refuse("--threads is below 1");
   return plan;
 }

@@ -28,8 +28,7 @@ class Team {
  public:
   virtual void start(std::uint64_t stream) = 0;
 
-  Team(std::size_t slot_count, std::size_t epoch_count)
-      : slots(slot_count), epochs(epoch_count) {}
+  Team(std::size_t slot_count, std::size_t epoch_count) : slots(slot_count), epochs(epoch_count) {}
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
@@ -126,7 +125,7 @@ class Player {
   };
 
   Call read(std::uint64_t word) {
-    Call call{plan::kind_of(word),     (word & plan::kShared) != 0, (word & plan::kRouted) != 0,
+    Call call{plan::kind_of(word), (word & plan::kShared) != 0, (word & plan::kRouted) != 0,
               plan::slot_of(word), word >> plan::kBytesShift};
     if ((word & plan::kWide) != 0) call.bytes = stream_.next();
     if ((word & (plan::kShared | plan::kAligned)) != 0) {
@@ -161,7 +160,7 @@ class Player {
     const Call call = read(word);
     if (call.is_shared) team_.slots[call.slot].await(call.turn);
     void* const address = timed(kAlloc, [&] { return allocate(call); });
-    if (call.kind == plan::Kind::kCalloc) check_zero(address, call.bytes);
+    if (call.kind == plan::Kind::kCalloc && call.alignment == 0) check_zero(address, call.bytes);
     place(call, adopt(address, call.bytes, call.is_routed));
   }
 
@@ -186,8 +185,7 @@ class Player {
     void* const before = old ? take(old) : nullptr;
     // realloc(p, 0) frees under some allocators; the trace had an object.
     const std::size_t bytes = std::max<std::size_t>(call.bytes, 1);
-    void* const address =
-        timed(kReallocLatency, [&] { return std::realloc(before, bytes); });
+    void* const address = timed(kReallocLatency, [&] { return std::realloc(before, bytes); });
     if (address == nullptr) std::free(before);
     check_kept(address, kept, stamp);
     place(call, adopt(address, call.bytes, false));

@@ -30,8 +30,8 @@ class ArenaRoute {
       : arena_((header.routed_run_bytes / kPageBytes * 2 + 8) * kPageBytes, kPageBytes) {}
 
   void* allocate(std::size_t bytes) noexcept {
-    const std::size_t taken = (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment *
-                              kAlignment;
+    const std::size_t taken =
+        (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
     if (taken > static_cast<std::size_t>(end_ - next_) && !add_pages(taken)) return nullptr;
     ++live_;
     std::byte* const block = next_;
@@ -89,7 +89,7 @@ class BitmapRoute {
                .capacity = header.routed_peak + header.routed_peak / 4 + 64 * header.streams,
                .min_leaves = std::max<std::size_t>(8, header.streams)},
         memory_(BitmapPoolView<>::required_bytes(shape_)),
-        pool_(BitmapPoolView<>::create_in_zeroed(memory_.data(), memory_.size(), shape_)) {}
+        pool_(BitmapPoolView<>::try_create_in_zeroed(memory_.data(), memory_.size(), shape_)) {}
   void* allocate(std::size_t) noexcept { return pool_.allocate(); }
   void deallocate(void* p, std::size_t) noexcept { pool_.deallocate(p); }
 

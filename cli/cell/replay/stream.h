@@ -11,7 +11,8 @@
 
 namespace strata::cell {
 
-/// Reads bytes of a plan. \errors std::runtime_error if the file is shorter than it says.
+/// Reads bytes of a plan.
+/// \errors  std::runtime_error if the file is shorter than it says.
 inline void read_plan(int fd, std::uint64_t at, void* bytes, std::size_t count) {
   auto* out = static_cast<char*>(bytes);
   while (count > 0) {

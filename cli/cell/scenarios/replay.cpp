@@ -15,8 +15,8 @@
 #include "replay/player.h"
 #include "replay/routes.h"
 
-/// \file  The calls of a recorded program: each thread makes its own in their order, and waits where
-/// it needs what another thread makes. `strata replay` writes the plan that is read here.
+/// \file  The calls of a recorded program: each thread makes its own in their order, and waits
+/// where it needs what another thread makes. `strata replay` writes the plan that is read here.
 ///
 /// Everything that the replay keeps for itself is there before the load begins, so peak_gain_bytes
 /// is what the allocator added: the program's objects, and what it holds beside them.
@@ -293,7 +293,8 @@ const Registration kReplay({
                            "what is written into each object"),
             Option::choice("route", "none", {"none", "arena", "block", "bitmap", "reuse"},
                            "what the calls of one place go to"),
-            Option::choice_or_file("map", "none", {"none"}, "where addresses are written at the end"),
+            Option::choice_or_file("map", "none", {"none"},
+                                   "where addresses are written at the end"),
         },
     .shown = {"cpu_ns_per_op", "allocator_s", "elapsed_s", "peak_gain_bytes", "rss_per_live"},
     .takes_threads = false,

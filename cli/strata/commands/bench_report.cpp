@@ -171,9 +171,9 @@ std::string cell_title(const BenchPlan& plan, const Row& row) {
 }
 
 const ScenarioInfo& scenario_of(const BenchPlan& plan, const Row& row) {
-  const auto found =
-      std::find_if(plan.cells.begin(), plan.cells.end(),
-                   [&](const BenchCell& cell) { return cell.scenario->name == row.scenario; });
+  const auto found = std::find_if(plan.cells.begin(), plan.cells.end(), [&](const BenchCell& cell) {
+    return cell.scenario->name == row.scenario;
+  });
   return *found->scenario;
 }
 

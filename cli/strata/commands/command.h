@@ -86,6 +86,8 @@ std::unique_ptr<Command> make_run_command(CLI::App& app);
 std::unique_ptr<Command> make_compare_command(CLI::App& app);
 std::unique_ptr<Command> make_bench_command(CLI::App& app);
 std::unique_ptr<Command> make_replay_command(CLI::App& app);
+std::unique_ptr<Command> make_explain_command(CLI::App& app);
+std::unique_ptr<Command> make_advise_command(CLI::App& app);
 std::unique_ptr<Command> make_report_command(CLI::App& app);
 std::unique_ptr<Command> make_profile_command(CLI::App& app);
 std::unique_ptr<Command> make_options_command(CLI::App& app);

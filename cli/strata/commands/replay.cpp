@@ -1,3 +1,5 @@
+#include "replay/replay.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +14,6 @@
 #include "output/progress.h"
 #include "output/table.h"
 #include "process/temporary_folder.h"
-#include "replay/replay.h"
 
 namespace strata::cli {
 namespace {
@@ -55,7 +56,8 @@ class ReplayCommand final : public Command {
   const char* synopsis() const override { return "FILE... [options]"; }
 
   int execute(const CommandLine& line) override {
-    if (line.has_separator) throw UsageError("'--' has no meaning here: give the trace of a program");
+    if (line.has_separator)
+      throw UsageError("'--' has no meaning here: give the trace of a program");
     if (files_.empty()) throw UsageError("which trace? strata record makes one");
     const Catalogue catalogue = read_catalogue();
     const ReplayOptions options = read_options();
@@ -130,8 +132,7 @@ class ReplayCommand final : public Command {
     return planned;
   }
 
-  std::pair<Results, int> measure(const BenchPlan& plan, Progress& progress,
-                                  ResultOutputs& outputs,
+  std::pair<Results, int> measure(const BenchPlan& plan, Progress& progress, ResultOutputs& outputs,
                                   const std::vector<std::string>& about) const {
     Results results;
     results.machine = describe_machine();

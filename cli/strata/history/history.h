@@ -27,7 +27,9 @@ class History {
  public:
   explicit History(trace::Reader& reader) : reader_(reader) {}
 
-  /// Goes to the next event. \returns False at the end. \errors trace::TraceError
+  /// Goes to the next event.
+  /// \returns  False at the end.
+  /// \errors   trace::TraceError
   bool next();
 
   const trace::Event& event() const noexcept { return event_; }
@@ -35,9 +37,9 @@ class History {
   bool is_birth() const noexcept { return event_.object != trace::kNoObject; }
   /// A known object ends with it.
   bool is_death() const noexcept { return event_.ended < trace::kUnknownObject; }
-  /// The life that begins. \pre  is_birth()
+  /// The life that begins, where is_birth().
   const Life& born() const { return born_; }
-  /// The life that ends. \pre  is_death()
+  /// The life that ends, where is_death().
   const Life& ended() const noexcept { return ended_; }
   std::uint64_t lifetime_ns() const noexcept { return event_.time_ns - ended_.birth_ns; }
 

@@ -47,8 +47,7 @@ TEST(History, CallsWhatEndsBeforeAnythingElseBeginsTemporary) {
   using trace::Operation;
   trace::MadeTrace made;
   const auto add = [&](Operation operation, std::uint64_t begun, std::uint64_t ended) {
-    made.writer->add(
-        {.operation = operation, .object = begun, .ended = ended, .size_bytes = 8});
+    made.writer->add({.operation = operation, .object = begun, .ended = ended, .size_bytes = 8});
   };
   add(Operation::kMalloc, 0, trace::kNoObject);
   add(Operation::kMalloc, 1, trace::kNoObject);

@@ -98,8 +98,8 @@ class Writer {
     threads_.resize(event.thread + 1);
     // Who made the event before did so before this thread's first: it may be what started it.
     if (event.thread == 0) return;
-    file_.put(last_thread_, static_cast<std::uint64_t>(Kind::kStart) |
-                                std::uint64_t{event.thread} << plan::kPayloadShift);
+    file_.put(last_thread_, static_cast<std::uint64_t>(Kind::kStart) | std::uint64_t{event.thread}
+                                                                           << plan::kPayloadShift);
     last_thread_ = event.thread;
   }
 
@@ -107,9 +107,9 @@ class Writer {
     if (survey_.threads() < 2) return;
     ++epoch_events_;
     if (event.object != trace::kNoObject) epoch_bytes_ += event.size_bytes;
-    const bool is_full = epoch_events_ >= kEpochEvents ||
-                         (epoch_events_ >= kShortestEpoch &&
-                          epoch_bytes_ > survey_.peak_bytes() / kEpochShareOfPeak);
+    const bool is_full =
+        epoch_events_ >= kEpochEvents || (epoch_events_ >= kShortestEpoch &&
+                                          epoch_bytes_ > survey_.peak_bytes() / kEpochShareOfPeak);
     if (!epoch_threads_.empty() && !is_full) return;
     epoch_threads_.push_back(0);
     epoch_events_ = 0;
@@ -165,8 +165,8 @@ class Writer {
     file_.put(event.thread, word);
     if (is_wide) file_.put(event.thread, bytes);
     if (place.is_shared || event.alignment != 0) {
-      const auto logarithm = static_cast<std::uint64_t>(
-          std::countr_zero(std::max<std::uint64_t>(event.alignment, 1)));
+      const auto logarithm =
+          static_cast<std::uint64_t>(std::countr_zero(std::max<std::uint64_t>(event.alignment, 1)));
       file_.put(event.thread, place.turn | logarithm << 32);
     }
   }
@@ -256,9 +256,10 @@ class Writer {
 
   static std::uint32_t narrow(std::uint64_t slot) {
     if (slot >= plan::kMostSlots) {
-      throw UsageError(fmt::format("more than {} objects live at once in the trace: strata trace "
-                                   "cut takes a part of it",
-                                   plan::kMostSlots));
+      throw UsageError(
+          fmt::format("more than {} objects live at once in the trace: strata trace "
+                      "cut takes a part of it",
+                      plan::kMostSlots));
     }
     return static_cast<std::uint32_t>(slot);
   }
@@ -307,14 +308,9 @@ PlanSummary write_plan(const std::string& trace, const std::string& path,
     }
   }
   writer.finish(plan::Header{});
-  return {survey.events(),
-          writer.calls(),
-          history.reader().thread_count(),
-          survey.peak_bytes(),
-          first.dropped_events(),
-          second.time_ns(),
-          first.is_cut(),
-          first.process()};
+  return {survey.events(),     writer.calls(),         history.reader().thread_count(),
+          survey.peak_bytes(), first.dropped_events(), second.time_ns(),
+          first.is_cut(),      first.process()};
 }
 
 }  // namespace strata::cli

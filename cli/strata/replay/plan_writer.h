@@ -11,10 +11,10 @@ namespace strata::cli {
 
 /// What of a trace is to be replayed, and how.
 struct PlanOptions {
-  bool keeps_times = false;        ///< for the pace of the recording
-  std::uint64_t until_event = 0;   ///< ends after this event; 0: goes to the end
-  std::vector<bool> routed = {};   ///< by stack: whose objects are not malloc's; empty: of none
-  bool is_reserved = false;        ///< instead, what they grow to is allocated at once
+  bool keeps_times = false;       ///< for the pace of the recording
+  std::uint64_t until_event = 0;  ///< ends after this event; 0: goes to the end
+  std::vector<bool> routed = {};  ///< by stack: whose objects are not malloc's; empty: of none
+  bool is_reserved = false;       ///< instead, what they grow to is allocated at once
 };
 
 /// What a plan will do.

@@ -25,7 +25,7 @@ struct Planned {
   PlanSummary summary;
 };
 
-/// The cell of a matrix that replays it. \pre  the catalogue outlives it
+/// The cell of a matrix that replays it; the catalogue outlives it.
 BenchCell replay_cell(const Catalogue& catalogue, const Planned& planned,
                       const ReplayOptions& options);
 

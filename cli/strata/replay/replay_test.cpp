@@ -104,10 +104,10 @@ TEST_F(Replay, WaitsForWhatAnotherThreadMakes) {
     made.writer->add(
         {.operation = Operation::kNew, .thread = 0, .object = 2 * i, .size_bytes = 64});
     made.writer->add({.operation = Operation::kRealloc,
-                          .thread = 1,
-                          .object = 2 * i + 1,
-                          .ended = 2 * i,
-                          .size_bytes = 200});
+                      .thread = 1,
+                      .object = 2 * i + 1,
+                      .ended = 2 * i,
+                      .size_bytes = 200});
     made.writer->add({.operation = Operation::kFree, .thread = 2, .ended = 2 * i + 1});
   }
   made.writer->end("reason=exit\n");
