@@ -81,7 +81,7 @@ class Bootstrap(unittest.TestCase):
         self.assertTrue(self.calls()[1].endswith(" install --no-install-recommends ninja-build valgrind"))
 
     def test_the_demo_needs_fewer_packages(self):
-        self.uninstall("valgrind", "redis-server")
+        self.uninstall("valgrind", "chromium")
         self.assertEqual(self.run_script("demo").stdout, "")
         self.uninstall("libjemalloc2")
         self.assertIn("To install: libjemalloc2\n", self.run_script("demo").stdout)

@@ -40,14 +40,19 @@ class HelpFormatter final : public CLI::Formatter {
 };
 
 /// \errors  UsageError for what the parser left over: it stops at nothing, so that we can say it.
-void refuse_leftovers(const CLI::App& parser) {
+void refuse_leftovers(const Command& command) {
+  const CLI::App& parser = command.parser();
   std::vector<std::string> rest = parser.remaining();
   if (rest.empty()) return;
   if (rest.front().starts_with('-')) {
     throw UsageError(fmt::format("unknown option '{}'", rest.front()));
   }
+  if (!command.takes_command()) {
+    throw UsageError(fmt::format("'{}' is not understood; strata {} takes options only",
+                                 rest.front(), parser.get_name()));
+  }
   throw UsageError(
-      fmt::format("'{}' is not understood here; a command to run stands behind --, as "
+      fmt::format("'{}' is not understood here; a command to run comes after --, as "
                   "in: strata {} -- {}",
                   rest.front(), parser.get_name(), rest.front()));
 }
@@ -58,7 +63,7 @@ int dispatch(CLI::App& app, const Commands& commands, const CommandLine& line) {
   app.parse(std::move(reversed));
   for (const auto& command : commands) {
     if (!app.got_subcommand(&command->parser())) continue;
-    if (!command->judges_leftovers()) refuse_leftovers(command->parser());
+    if (!command->judges_leftovers()) refuse_leftovers(*command);
     return command->execute(line);
   }
   std::vector<std::string> rest = app.remaining();
@@ -66,7 +71,7 @@ int dispatch(CLI::App& app, const Commands& commands, const CommandLine& line) {
   for (const auto& command : commands) {
     known += (known.empty() ? "" : ", ") + command->parser().get_name();
   }
-  if (rest.empty()) throw UsageError(fmt::format("which command? There are: {}", known));
+  if (rest.empty()) throw UsageError(fmt::format("name a command: {}", known));
   throw UsageError(fmt::format("unknown {} '{}'; the commands are: {}",
                                rest.front().starts_with('-') ? "option" : "command", rest.front(),
                                known));
@@ -107,6 +112,10 @@ int run_main(const std::vector<std::string>& arguments) {
   } catch (const CLI::ArgumentMismatch& error) {  // "--runs: 1 required N missing"
     std::string text = error.what();
     return report(app, text.substr(0, text.find(':')) + " needs a value", 2);
+  } catch (const CLI::ValidationError& error) {  // "--json: needs a value; …"
+    std::string text = error.what();
+    text.erase(std::min(text.find(':'), text.size() - 1), 1);
+    return report(app, text, 2);
   } catch (const CLI::ParseError& error) {
     return report(app, error.what(), 2);
   } catch (const UsageError& error) {

@@ -20,6 +20,7 @@ thread_local std::uint16_t t_held[static_cast<int>(LockRank::kLeaf) + 1];
 constinit thread_local std::atomic<std::uint32_t> t_locks_taken{0};
 
 void Lock::lock_slowly() noexcept {
+  waits_.fetch_add(1, std::memory_order_relaxed);
   for (int i = 0; i < kSpins; ++i) {
     std::uint32_t expected = kFree;
     if (state_.load(std::memory_order_relaxed) == kFree &&

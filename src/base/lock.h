@@ -27,8 +27,8 @@ enum class LockRank : std::uint8_t {
   kBlockRecords,    ///< full checks: the table of large and huge blocks
   kThreadRegistry,  ///< the list of thread caches, parked ones included
   kThreadBins,      ///< one per thread cache: its bins do not move while somebody counts
-  kCentralList,     ///< one per size class; two are never held at once, except by fork
-  kTransferCache,   ///< one per size class; the same
+  kCentral,         ///< shards, their lists and transfer caches; two of these
+                    ///< are never held at once, except by fork
   kHuge,            ///< the table of huge blocks and the cache of huge mappings
   kPageHeap,        ///< regions and page runs
   kHeapRegistry,    ///< thread heaps: which instances exist, and the exit of threads
@@ -52,15 +52,18 @@ class Lock {
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
-  void lock() noexcept {
+  /// \returns  True if it had to wait.
+  bool lock() noexcept {
     note_rank();
     count_taken();
     std::uint32_t expected = kFree;
     // acquire pairs with the release in unlock(): the next holder sees all that this one wrote.
-    if (!state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,
-                                        std::memory_order_relaxed)) {
-      lock_slowly();
+    if (state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,
+                                       std::memory_order_relaxed)) {
+      return false;
     }
+    lock_slowly();
+    return true;
   }
 
   bool try_lock() noexcept {
@@ -80,6 +83,10 @@ class Lock {
     if (state_.exchange(kFree, std::memory_order_release) == kContended) wake_waiter();
     count_released();
   }
+
+  /// How often a thread had to wait.
+  /// \threads  any; a figure
+  std::uint32_t waits() const noexcept { return waits_.load(std::memory_order_relaxed); }
 
   bool is_held() const noexcept { return state_.load(std::memory_order_relaxed) != kFree; }
 
@@ -117,18 +124,22 @@ class Lock {
 #endif
 
   std::atomic<std::uint32_t> state_{kFree};
+  std::atomic<std::uint32_t> waits_{0};  // relaxed: a figure
   LockRank rank_;
 };
 
 class LockGuard {
  public:
-  explicit LockGuard(Lock& lock) noexcept : lock_(lock) { lock_.lock(); }
+  explicit LockGuard(Lock& lock) noexcept : lock_(lock), has_waited_(lock.lock()) {}
   ~LockGuard() { lock_.unlock(); }
   LockGuard(const LockGuard&) = delete;
   LockGuard& operator=(const LockGuard&) = delete;
 
+  bool has_waited() const noexcept { return has_waited_; }
+
  private:
   Lock& lock_;
+  const bool has_waited_;
 };
 
 }  // namespace strata

@@ -163,7 +163,7 @@ TEST(Lock, IsFreeAgainInTheChildAfterAReset) {
 }
 
 TEST(Lock, RanksMayBeTakenUpwardsAndAgainAfterRelease) {
-  Lock low(LockRank::kCentralList);
+  Lock low(LockRank::kCentral);
   Lock high(LockRank::kPageHeap);
   for (int i = 0; i < 2; ++i) {
     LockGuard first(low);
@@ -177,7 +177,7 @@ TEST(Lock, RanksMayBeTakenUpwardsAndAgainAfterRelease) {
 }
 
 TEST(Lock, RanksAreCountedPerThread) {
-  Lock low(LockRank::kCentralList);
+  Lock low(LockRank::kCentral);
   Lock high(LockRank::kPageHeap);
   LockGuard guard(high);
   std::thread([&] { LockGuard elsewhere(low); }).join();
@@ -197,7 +197,7 @@ TEST(LockDeathTest, DiesOnALockOfALowerRank) {
 #ifdef NDEBUG
   GTEST_SKIP() << "ranks are checked in builds without NDEBUG: those with sanitizers";
 #endif
-  Lock low(LockRank::kCentralList);
+  Lock low(LockRank::kCentral);
   Lock high(LockRank::kPageHeap);
   EXPECT_DEATH(take_downwards(high, low), "a lock was taken out of rank order");
   EXPECT_DEATH(try_downwards(high, low), "a lock was taken out of rank order");

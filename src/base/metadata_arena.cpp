@@ -25,18 +25,29 @@ void* MetadataArena::allocate(std::size_t bytes) noexcept {
     free_[index] = block->next;
     return block;
   }
-  if (rounded > fresh_bytes_) {
-    const std::size_t chunk = rounded > kChunkBytes ? rounded : kChunkBytes;
+  void* const memory = take_fresh(rounded);
+  return memory != nullptr ? memory : split_larger(index);
+}
+
+void* MetadataArena::allocate_forever(std::size_t bytes) noexcept {
+  LockGuard guard(lock_);
+  return take_fresh((bytes + kMinBytes - 1) / kMinBytes * kMinBytes);
+}
+
+/// The next bytes of the newest chunk, or of a new one: never used, so that they read as zero.
+void* MetadataArena::take_fresh(std::size_t bytes) noexcept {
+  if (bytes > fresh_bytes_) {
+    const std::size_t chunk = bytes > kChunkBytes ? bytes : kChunkBytes;
     auto* memory = static_cast<char*>(pages_.map(chunk));
-    if (memory == nullptr) return split_larger(index);
+    if (memory == nullptr) return nullptr;
     mapped_bytes_.fetch_add(chunk, std::memory_order_relaxed);
-    if (rounded == chunk) return memory;
+    if (bytes == chunk) return memory;
     fresh_ = memory;  // the old rest is smaller than one request: accepted loss, never touched
     fresh_bytes_ = chunk;
   }
   void* memory = fresh_;
-  fresh_ += rounded;
-  fresh_bytes_ -= rounded;
+  fresh_ += bytes;
+  fresh_bytes_ -= bytes;
   return memory;
 }
 

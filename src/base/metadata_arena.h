@@ -28,6 +28,10 @@ class MetadataArena {
   ///           memory.
   void* allocate(std::size_t bytes) noexcept;
 
+  /// Memory that is never given back, rounded up to cache lines alone.
+  /// \returns  Zeroed memory aligned to 64; nullptr when out of memory.
+  void* allocate_forever(std::size_t bytes) noexcept;
+
   /// Takes back what allocate(bytes) gave, with the same `bytes`.
   void deallocate(void* memory, std::size_t bytes) noexcept;
 
@@ -42,6 +46,7 @@ class MetadataArena {
   struct FreeBlock {
     FreeBlock* next;
   };
+  void* take_fresh(std::size_t bytes) noexcept;
   void* split_larger(int index) noexcept;
 
   static constexpr int kSizes = 20;  // 64 bytes to 32 MiB

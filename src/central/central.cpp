@@ -1,68 +1,261 @@
 #include "central/central.h"
 
 #include <algorithm>
-#include <iterator>
+#include <new>
 
 namespace strata {
 
-std::size_t Central::claim(unsigned size_class, void** end, std::size_t count) noexcept {
-  const std::size_t ready = transfers_[size_class].remove(end, count);
-  if (ready != 0) {
-    add_ready(size_class, -static_cast<std::ptrdiff_t>(ready));
-    return ready;
-  }
-  return lists_[size_class].claim(end, count);
+void Central::set_most_shards(unsigned count) noexcept {
+  most_ = std::clamp(count, 1u, kMostShards);
 }
 
-void Central::release(unsigned size_class, void* const* objects, std::size_t count) noexcept {
-  const std::size_t taken = transfers_[size_class].insert(objects, count);
-  if (taken != 0) add_ready(size_class, static_cast<std::ptrdiff_t>(taken));
-  if (taken < count) lists_[size_class].release(objects, count - taken);
+void Central::enter(Place& place) noexcept {
+  LockGuard guard(lock_);
+  place.shard_->add_threads(1);
+}
+
+void Central::leave(Place& place) noexcept {
+  LockGuard guard(lock_);
+  place.shard_->add_threads(~std::uint32_t{0});
+  place.waited_ = 0;
+}
+
+std::size_t Central::claim(Place& place, unsigned size_class, void** end,
+                           std::size_t count) noexcept {
+  CentralShard& shard = *place.shard_;
+  const CentralList::Claimed claimed = shard.claim(size_class, end, count);
+  if (claimed.has_waited) [[unlikely]] {
+    place.waited_ += kClaimsPerWait;
+    if (place.waited_ >= place.patience_) move_on(place);
+  } else if (place.waited_ != 0) {
+    --place.waited_;
+  }
+  if (claimed.count != 0) return claimed.count;
+  return claim_from(shard, size_class, end, count);
+}
+
+std::size_t Central::claim(unsigned size_class, void** end, std::size_t count) noexcept {
+  const std::size_t claimed = first_.claim(size_class, end, count).count;
+  return claimed != 0 ? claimed : claim_from(first_, size_class, end, count);
+}
+
+/// Claims where the shard has nothing left: it gets a span first.
+std::size_t Central::claim_from(CentralShard& shard, unsigned size_class, void** end,
+                                std::size_t count) noexcept {
+  CentralList& list = shard.list(size_class);
+  for (;;) {
+    Span* const span = find_span(shard, size_class);
+    if (span == nullptr) return 0;
+    list.add(*span);
+    const std::size_t claimed = list.claim(end, count).count;
+    // Others may have been faster.
+    if (claimed != 0) return claimed;
+  }
+}
+
+void* Central::claim_at_random(unsigned size_class, std::uint64_t random) noexcept {
+  CentralList& list = first_.list(size_class);
+  for (;;) {
+    if (void* object = list.claim_at_random(random)) return object;
+    Span* const span = find_span(first_, size_class);
+    if (span == nullptr) return nullptr;
+    list.add(*span);
+  }
+}
+
+/// A span of the class with free objects that is in no list: from what is idle first, so that the
+/// heap grows last.
+Span* Central::find_span(CentralShard& shard, unsigned size_class) noexcept {
+  const bool is_alone = shard_count() == 1;
+  if (!is_alone) {
+    if (Span* span = take_from_others(shard, size_class, false)) return span;
+  }
+  while (CentralList* const keeper = find_kept()) {
+    if (Span* span = spans_.create(size_class, PageHeap::Pages::kIdle)) return span;
+    keeper->destroy_kept(1);
+  }
+  if (!is_alone) {
+    if (Span* span = spans_.create(size_class, PageHeap::Pages::kIdle)) return span;
+    if (Span* span = take_from_others(shard, size_class, true)) return span;
+  }
+  return spans_.create(size_class);
+}
+
+/// A span that another shard has of the class: one without a claimed object, or any of a shard
+/// without threads; if the heap would grow otherwise, one of those that have enough to spare.
+Span* Central::take_from_others(CentralShard& shard, unsigned size_class, bool is_scarce) noexcept {
+  const std::size_t objects_per_span =
+      span_pages_of(size_class) * kPageBytes / SizeClassMap::bytes_of(size_class);
+  const unsigned count = shard_count();
+  for (unsigned i = 0; i < count; ++i) {
+    CentralShard& other = *shards_[i];
+    CentralList& list = other.list(size_class);
+    if (&other == &shard || list.free_objects() == 0) continue;
+    const bool has_enough = is_scarce && list.free_objects() >= kSpansToSpare * objects_per_span;
+    if (other.threads() == 0 || has_enough) {
+      if (Span* span = list.give(CentralList::Give::kEmptiest)) return span;
+    }
+  }
+  return nullptr;
+}
+
+/// A list that keeps spans without a claimed object; nullptr if there is none.
+CentralList* Central::find_kept() const noexcept {
+  const unsigned count = shard_count();
+  for (unsigned i = 0; i < count; ++i) {
+    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+      if (shards_[i]->list(c).kept_spans() != 0) return &shards_[i]->list(c);
+    }
+  }
+  return nullptr;
+}
+
+std::size_t Central::destroy_kept(std::size_t bytes) noexcept {
+  std::size_t destroyed = 0;
+  while (destroyed < bytes) {
+    CentralList* const keeper = find_kept();
+    if (keeper == nullptr) break;
+    const std::size_t span_bytes = keeper->span_bytes();
+    destroyed +=
+        keeper->destroy_kept((bytes - destroyed + span_bytes - 1) / span_bytes) * span_bytes;
+  }
+  return destroyed;
+}
+
+CentralShard& Central::owner_of(const void* object) const noexcept {
+  Span* const span = spans_.map().span_of(object);
+  // What has no span is freed wrongly, and the first shard's list says so. relaxed: the span may
+  // move to another shard meanwhile, and its list looks again.
+  const unsigned shard =
+      span == nullptr ? 0
+                      : std::atomic_ref<std::uint8_t>(span->shard).load(std::memory_order_relaxed);
+  return *shards_[shard];
+}
+
+void Central::release(unsigned size_class, void** objects, std::size_t count) noexcept {
+  if (shard_count() == 1) {
+    first_.release(size_class, objects, count);
+    return;
+  }
+  while (count != 0) {
+    // Those of one shard move to the end, and go together.
+    CentralShard& owner = owner_of(objects[count - 1]);
+    std::size_t others = 0;
+    for (std::size_t i = 0, mine = count; i < mine;) {
+      if (&owner_of(objects[i]) == &owner) {
+        std::swap(objects[i], objects[--mine]);
+      } else {
+        others = ++i;
+      }
+    }
+    const std::size_t left = owner.release(size_class, objects + others, count - others);
+    count = others + left;
+  }
+}
+
+void Central::release_to_spans(unsigned size_class, void** objects, std::size_t count) noexcept {
+  while (count != 0) count = owner_of(*objects).list(size_class).release(objects, count);
 }
 
 std::size_t Central::release_unneeded() noexcept {
   std::size_t returned = 0;
-  void* batch[64];
-  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-    while (const std::size_t count = transfers_[c].take_unneeded(batch, std::size(batch))) {
-      add_ready(c, -static_cast<std::ptrdiff_t>(count));
-      lists_[c].release(batch, count);
+  for_each_shard([&](CentralShard& shard) {
+    shard.take_unneeded([this](unsigned size_class, void** objects, std::size_t count) {
+      release_to_spans(size_class, objects, count);
+    });
+    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+      shard.list(c).destroy_unneeded();
+      returned += shard.list(c).release_holes(CentralList::Spans::kQuiet);
     }
-    returned += lists_[c].release_holes(CentralList::Spans::kQuiet);
-  }
+  });
   return returned;
 }
 
 std::size_t Central::release_all() noexcept {
-  flush_ready();
+  flush_transfer();
   std::size_t returned = 0;
-  for (unsigned c = 1; c < SizeClassMap::kCount; ++c)
-    returned += lists_[c].release_holes(CentralList::Spans::kAll);
+  for_each_shard([&](CentralShard& shard) {
+    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+      shard.list(c).destroy_kept(~std::size_t{0});
+      returned += shard.list(c).release_holes(CentralList::Spans::kAll);
+    }
+  });
   return returned;
 }
 
-void Central::flush_ready(unsigned end_class) noexcept {
-  void* batch[64];
-  void** const end = batch + std::size(batch);
-  for (unsigned c = 1; c < end_class; ++c) {
-    // No more than was there: others may go on filling it.
-    for (std::size_t left = transfers_[c].size(); left != 0;) {
-      const std::size_t count = transfers_[c].remove(end, std::min(left, std::size(batch)));
-      if (count == 0) break;
-      add_ready(c, -static_cast<std::ptrdiff_t>(count));
-      lists_[c].release(end - count, count);
-      left -= count;
-    }
+void Central::flush_transfer(unsigned end_class) noexcept {
+  for_each_shard([&](CentralShard& shard) {
+    shard.take_all(end_class, [this](unsigned size_class, void** objects, std::size_t count) {
+      release_to_spans(size_class, objects, count);
+    });
+  });
+}
+
+std::size_t Central::idle_bytes() const noexcept {
+  std::size_t bytes = 0;
+  const unsigned count = shard_count();
+  for (unsigned i = 0; i < count; ++i)
+    bytes += shards_[i]->pending_bytes() + shards_[i]->transfer_bytes();
+  return bytes;
+}
+
+std::size_t Central::settle_pending_hint() noexcept {
+  for_each_shard([](CentralShard& shard) {
+    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) shard.list(c).tell_tally();
+  });
+  return pending_hint();
+}
+
+void Central::move_on(Place& place) noexcept {
+  place.waited_ = 0;
+  place.patience_ = std::min(2 * place.patience_, kMostPatience);
+  LockGuard guard(lock_);
+  CentralShard* best = place.shard_;
+  for_each_shard([&](CentralShard& shard) {
+    if (shard.threads() < best->threads()) best = &shard;
+  });
+  // Its own thread counts in the shard that it leaves, and would in the one that it enters.
+  if (best->threads() != 0 && best->threads() + 1 >= place.shard_->threads()) {
+    if (place.shard_->threads() < 2) return;
+    CentralShard* const made = make_shard();
+    if (made == nullptr) return;
+    best = made;
   }
+  place.shard_->add_threads(~std::uint32_t{0});
+  best->add_threads(1);
+  place.shard_ = best;
+}
+
+/// \returns  nullptr if there are as many as may be, or out of memory.
+/// \pre      lock_ is held
+CentralShard* Central::make_shard() noexcept {
+  const unsigned count = count_.load(std::memory_order_relaxed);
+  if (count >= most_) return nullptr;
+  void* const memory = metadata_.allocate_forever(sizeof(CentralShard));
+  if (memory == nullptr) return nullptr;
+  shards_[count] = new (memory) CentralShard(spans_, metadata_, tally_, count, has_transfer_);
+  count_.store(count + 1, std::memory_order_release);
+  return shards_[count];
+}
+
+Central::ClassStatistics Central::statistics(unsigned size_class) noexcept {
+  ClassStatistics sum{};
+  for_each_shard([&](CentralShard& shard) {
+    const ClassStatistics part = shard.statistics(size_class);
+    sum.spans.spans += part.spans.spans;
+    sum.spans.pages += part.spans.pages;
+    sum.spans.claimed_objects += part.spans.claimed_objects;
+    sum.spans.free_objects += part.spans.free_objects;
+    sum.spans.kept_spans += part.spans.kept_spans;
+    sum.spans.waits += part.spans.waits;
+    sum.in_transfer += part.in_transfer;
+    sum.transfer_waits += part.transfer_waits;
+  });
+  return sum;
 }
 
 void Central::check_invariants() noexcept {
-  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) lists_[c].check_invariants();
-}
-
-void Central::for_each_lock(LockVisitor visit) noexcept {
-  for (CentralList& list : lists_) visit(list.lock());
-  for (TransferCache& transfer : transfers_) visit(transfer.lock());
+  for_each_shard([](CentralShard& shard) { shard.check_invariants(); });
 }
 
 }  // namespace strata

@@ -3,100 +3,154 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
+#include "base/lock.h"
 #include "base/lock_visitor.h"
-#include "central/central_list.h"
-#include "central/transfer_cache.h"
+#include "base/metadata_arena.h"
+#include "central/central_shard.h"
 #include "size_class/size_class_map.h"
 
 namespace strata {
 
-/// The objects of all classes, between threads: ready batches first, spans behind them.
-/// What a thread cache is filled from and flushed to.
-/// \threads  Any number at once; a lock per class and stage.
+/// The objects of all classes, between threads: transfer caches first, spans behind them. What a
+/// thread cache is filled from and flushed to.
+///
+/// It begins as one shard. A thread that has to wait for others in its shard again and again moves
+/// on to the one with the fewest threads, made for it if need be: so only contention pays for
+/// shards. A span belongs to one shard; an object that is freed goes to its span's, whoever frees
+/// it, so that what a producer allocates and a consumer frees comes back to the producer.
+///
+/// Before the heap grows for one shard, what lies free in others serves it: empty spans of any
+/// class, spans of shards without threads, and what others have more than enough of.
+/// \threads  Any number at once; a lock per shard, class and stage.
 class Central {
  public:
-  struct ClassStatistics {
-    CentralList::Statistics spans;
-    std::size_t in_transfer;
+  using ClassStatistics = CentralShard::ClassStatistics;
+
+  static constexpr unsigned kMostShards = 64;
+
+  /// A thread's place among the shards.
+  /// \threads  Its thread only.
+  class Place {
+   public:
+    explicit Place(Central& central) noexcept : shard_(&central.first_) {}
+
+   private:
+    friend class Central;
+    CentralShard* shard_;
+    std::uint32_t waited_ = 0;  // goes up with each wait, and down with each claim without one
+    std::uint32_t patience_ = kFirstPatience;
   };
 
-  constexpr Central(SpanSource& spans, MetadataArena& metadata) noexcept
-      : Central(spans, metadata, std::make_integer_sequence<unsigned, SizeClassMap::kCount>{}) {}
+  /// \param has_transfer  without transfer caches each object comes from its span, and is verified
+  ///                      as it returns
+  constexpr Central(SpanSource& spans, MetadataArena& metadata, bool has_transfer = true) noexcept
+      : spans_(spans),
+        metadata_(metadata),
+        has_transfer_(has_transfer),
+        first_(spans, metadata, tally_, 0, has_transfer),
+        shards_{&first_} {}
+  Central(const Central&) = delete;
+  Central& operator=(const Central&) = delete;
+
+  /// How many shards there may be. Before the first thread.
+  void set_most_shards(unsigned count) noexcept;
+
+  /// A thread begins to use the place, or ends to.
+  void enter(Place& place) noexcept;
+  void leave(Place& place) noexcept;
 
   /// Moves up to `count` objects of the class to end[-1], end[-2], …
   /// \returns  How many, at least 1 unless out of memory.
+  std::size_t claim(Place& place, unsigned size_class, void** end, std::size_t count) noexcept;
+  /// The same for who has no place, from the first shard.
   std::size_t claim(unsigned size_class, void** end, std::size_t count) noexcept;
 
-  /// Claims one object past the ready stage, anywhere in its span.
+  /// Claims one object past the transfer cache, anywhere in its span.
   /// \returns  nullptr when out of memory
-  void* claim_at_random(unsigned size_class, std::uint64_t random) noexcept {
-    return lists_[size_class].claim_at_random(random);
-  }
+  void* claim_at_random(unsigned size_class, std::uint64_t random) noexcept;
 
-  /// Takes back objects of the class, the ready stage first.
-  void release(unsigned size_class, void* const* objects, std::size_t count) noexcept;
+  /// Takes back objects of the class, the transfer caches first. Their order changes.
+  void release(unsigned size_class, void** objects, std::size_t count) noexcept;
 
   /// Takes back objects into their spans at once, verified: what is wrong with them is fatal here.
-  void release_to_spans(unsigned size_class, void* const* objects, std::size_t count) noexcept {
-    lists_[size_class].release(objects, count);
-  }
+  void release_to_spans(unsigned size_class, void** objects, std::size_t count) noexcept;
 
-  /// Moves what lay in the ready stage unneeded since the last call to its spans, and returns the
-  /// holes of spans that were left alone since.
-  /// \returns  bytes given back to the kernel
+  /// Moves what lay in the transfer caches unneeded since the last call to its spans, destroys the
+  /// empty spans that were not needed, and returns the holes of those that were left alone since.
+  /// \returns bytes given back as holes
   std::size_t release_unneeded() noexcept;
-  /// Moves all of the ready stage to its spans, and returns all holes.
-  /// \returns  bytes given back
+  /// The same for all that lies in transfer caches, all empty spans and all holes.
   std::size_t release_all() noexcept;
 
-  /// Moves all of the ready stage to its spans, of the classes below `end_class`.
-  void flush_ready(unsigned end_class = SizeClassMap::kCount) noexcept;
+  /// Moves all of the transfer caches to their spans, of the classes below `end_class`.
+  void flush_transfer(unsigned end_class = SizeClassMap::kCount) noexcept;
 
-  /// Bytes in the ready stage: a hint, without a lock.
-  std::size_t ready_bytes() const noexcept {
-    const std::ptrdiff_t bytes = ready_bytes_.load(std::memory_order_relaxed);
+  /// Destroys empty spans of some `bytes`: their pages are idle in the page heap then, for whoever
+  /// needs memory.
+  /// \returns  bytes
+  std::size_t destroy_kept(std::size_t bytes) noexcept;
+
+  /// Bytes free in spans on pages that did not go back, and in transfer caches.
+  /// \cost  a load per class and shard
+  std::size_t idle_bytes() const noexcept;
+  /// The first of them, as far as the shards have said: off by some per class.
+  /// \cost  a load
+  std::size_t pending_hint() const noexcept {
+    const std::ptrdiff_t bytes = tally_.pending_bytes.load(std::memory_order_relaxed);
     return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
   }
 
-  ClassStatistics statistics(unsigned size_class) noexcept {
-    return {lists_[size_class].statistics(), transfers_[size_class].size()};
-  }
+  /// The same, after every list has said what it has.
+  /// \cost  a lock per class and shard
+  std::size_t settle_pending_hint() noexcept;
+
+  /// Takes the thread to the shard with the fewest threads, or to a new one, if it is better off.
+  void move_on(Place& place) noexcept;
+
+  unsigned shard_count() const noexcept { return count_.load(std::memory_order_acquire); }
+  ClassStatistics statistics(unsigned size_class) noexcept;
   void check_invariants() noexcept;
 
-  void for_each_lock(LockVisitor visit) noexcept;
+  void for_each_lock(LockVisitor visit) noexcept {
+    if (visit.takes()) visit(lock_);
+    for_each_shard([&](CentralShard& shard) { shard.for_each_lock(visit); });
+    if (!visit.takes()) visit(lock_);
+  }
 
  private:
-  // Chosen: two batches of the small classes pass without a span being touched, and what lies here
-  // stays below 64 KiB a class, 4 objects of the largest ones.
-  static constexpr std::size_t kTransferBytes = 64 * 1024;
-  static constexpr std::size_t kMinTransferObjects = 4;
-  static constexpr std::size_t kMaxTransferObjects = 1024;
+  // Chosen: a wait counts as much as so many claims without one, and a thread moves on when it has
+  // this many waits more than those make good. Each move doubles that, so that threads whose waits
+  // come from handing objects to each other soon stay where they are.
+  static constexpr std::uint32_t kClaimsPerWait = 64;
+  static constexpr std::uint32_t kFirstPatience = 4 * kClaimsPerWait;
+  static constexpr std::uint32_t kMostPatience = kFirstPatience << 12;
+  // Chosen: what a shard with threads keeps of a class before another may have a span of it.
+  static constexpr std::size_t kSpansToSpare = 2;
 
-  static constexpr std::size_t transfer_capacity(unsigned size_class) noexcept {
-    const std::size_t bytes = SizeClassMap::bytes_of(size_class);
-    const std::size_t objects = bytes == 0 ? 0 : kTransferBytes / bytes;
-    return objects < kMinTransferObjects   ? kMinTransferObjects
-           : objects > kMaxTransferObjects ? kMaxTransferObjects
-                                           : objects;
+  template <typename Function>
+  void for_each_shard(Function&& function) noexcept {
+    const unsigned count = shard_count();
+    for (unsigned i = 0; i < count; ++i) function(*shards_[i]);
   }
+  CentralShard& owner_of(const void* object) const noexcept;
+  std::size_t claim_from(CentralShard& shard, unsigned size_class, void** end,
+                         std::size_t count) noexcept;
+  Span* find_span(CentralShard& shard, unsigned size_class) noexcept;
+  Span* take_from_others(CentralShard& shard, unsigned size_class, bool is_scarce) noexcept;
+  CentralList* find_kept() const noexcept;
+  CentralShard* make_shard() noexcept;
 
-  template <unsigned... kClasses>
-  constexpr Central(SpanSource& spans, MetadataArena& metadata,
-                    std::integer_sequence<unsigned, kClasses...>) noexcept
-      : lists_{CentralList{kClasses, spans}...},
-        transfers_{TransferCache{transfer_capacity(kClasses), metadata}...} {}
-
-  void add_ready(unsigned size_class, std::ptrdiff_t objects) noexcept {
-    const auto bytes = static_cast<std::ptrdiff_t>(SizeClassMap::bytes_of(size_class));
-    ready_bytes_.fetch_add(objects * bytes, std::memory_order_relaxed);
-  }
-
-  CentralList lists_[SizeClassMap::kCount];
-  TransferCache transfers_[SizeClassMap::kCount];
-  // relaxed: a sum that guards nothing. Added to outside the locks, so it may be below 0 at times.
-  std::atomic<std::ptrdiff_t> ready_bytes_{0};
+  SpanSource& spans_;
+  MetadataArena& metadata_;
+  const bool has_transfer_;
+  IdleTally tally_;
+  CentralShard first_;
+  Lock lock_{LockRank::kCentral};  // who uses which, and the making of shards
+  unsigned most_ = 1;
+  // release after the shard is complete, acquire before it is used
+  std::atomic<unsigned> count_{1};
+  CentralShard* shards_[kMostShards];
 };
 
 }  // namespace strata

@@ -51,14 +51,20 @@ bool is_same_page(const void* p, const void* q) noexcept {
   return (reinterpret_cast<std::uintptr_t>(p) ^ reinterpret_cast<std::uintptr_t>(q)) < kPageBytes;
 }
 
+/// Adds to a sum that is written under a lock and read without it.
+template <typename T>
+void add_to(std::atomic<T>& sum, T amount) noexcept {
+  sum.store(sum.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+}
+
 }  // namespace
 
-std::size_t CentralList::claim(void** end, std::size_t count) noexcept {
+CentralList::Claimed CentralList::claim(void** end, std::size_t count) noexcept {
   LockGuard guard(lock_);
   std::size_t claimed = 0;
   std::ptrdiff_t pending = 0;
   while (claimed < count) {
-    Span* const span = take_span_with_free_objects(pending);
+    Span* const span = take_span_with_free_objects();
     if (span == nullptr) break;
     const std::size_t wanted = count - claimed;
     const std::size_t taken = wanted < span->free_count ? wanted : span->free_count;
@@ -66,14 +72,14 @@ std::size_t CentralList::claim(void** end, std::size_t count) noexcept {
     count_taken(*span, taken, pending);
     claimed += taken;
   }
-  spans_.add_pending(pending);
-  return claimed;
+  add_pending(pending);
+  return {claimed, guard.has_waited()};
 }
 
 void* CentralList::claim_at_random(std::uint64_t random) noexcept {
   LockGuard guard(lock_);
   std::ptrdiff_t pending = 0;
-  Span* const span = take_span_with_free_objects(pending);
+  Span* const span = take_span_with_free_objects();
   if (span == nullptr) return nullptr;
   const std::size_t words = span->bitmap_words();
   std::size_t word = static_cast<std::size_t>(random >> 32) % words;
@@ -82,28 +88,20 @@ void* CentralList::claim_at_random(std::uint64_t random) noexcept {
   const int bit = (std::countr_zero(std::rotr(span->free_bits[word], turn)) + turn) % 64;
   span->free_bits[word] &= ~(std::uint64_t{1} << bit);
   count_taken(*span, 1, pending);
-  spans_.add_pending(pending);
+  add_pending(pending);
   return span->start + (word * 64 + static_cast<std::size_t>(bit)) * span->object_bytes;
 }
 
-/// The fullest span that has a free object, or a new one; in no list until count_taken().
-Span* CentralList::take_span_with_free_objects(std::ptrdiff_t& pending) noexcept {
-  if (nonempty_ != 0) {
-    const auto width = static_cast<unsigned>(std::countr_zero(nonempty_));
-    Span* const span = by_free_[width].front();
-    if (!spans_.fill_holes(*span)) return nullptr;
-    unfile(*span, width);
-    return span;
-  }
-  Span* const span = spans_.create(size_class_);
+/// The fullest span that has a free object; in no list until count_taken().
+Span* CentralList::take_span_with_free_objects() noexcept {
+  Span* span = nonempty_ != 0 ? by_free_[std::countr_zero(nonempty_)].front() : nullptr;
+  if (span == nullptr || !spans_.fill_holes(*span)) span = kept_.front();
   if (span == nullptr) return nullptr;
-  ++span_count_;
-  free_ += span->object_count;
-  pending += static_cast<std::ptrdiff_t>(span->pending_bytes());
+  unlist(*span, span->free_count);
   return span;
 }
 
-/// Counts objects whose bits were cleared, and files the span again.
+/// Counts objects whose bits were cleared, and lists the span again.
 void CentralList::count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept {
   pending -= static_cast<std::ptrdiff_t>(span.pending_bytes());
   span.free_count -= static_cast<std::uint32_t>(taken);
@@ -111,17 +109,38 @@ void CentralList::count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pen
   span.seen_free = kNotSeen;
   pending += static_cast<std::ptrdiff_t>(span.pending_bytes());
   claimed_ += taken;
-  free_ -= taken;
-  if (span.free_count != 0) file(span);
+  add_to(free_, std::size_t{0} - taken);
+  if (span.free_count != 0) list(span);
 }
 
-void CentralList::release(void* const* objects, std::size_t count) noexcept {
+void CentralList::add_pending(std::ptrdiff_t bytes) noexcept {
+  add_to(pending_, bytes);
+  const auto object_bytes = static_cast<std::ptrdiff_t>(SizeClassMap::bytes_of(size_class_));
+  const std::ptrdiff_t step =
+      std::clamp(kSaidAboveObjects * object_bytes, kSaidAbove, kSaidAboveAtMost);
+  const std::ptrdiff_t unsaid = pending_.load(std::memory_order_relaxed) - said_;
+  if (unsaid > -step && unsaid < step) return;
+  tally_.pending_bytes.fetch_add(unsaid, std::memory_order_relaxed);
+  said_ += unsaid;
+}
+
+void CentralList::tell_tally() noexcept {
   LockGuard guard(lock_);
-  auto pending = static_cast<std::ptrdiff_t>(count * SizeClassMap::bytes_of(size_class_));
-  claimed_ -= count;
-  free_ += count;
-  for (void* const* const end = objects + count; objects != end;) {
+  const std::ptrdiff_t unsaid = pending_.load(std::memory_order_relaxed) - said_;
+  tally_.pending_bytes.fetch_add(unsaid, std::memory_order_relaxed);
+  said_ += unsaid;
+}
+
+std::size_t CentralList::release(void** objects, std::size_t count) noexcept {
+  LockGuard guard(lock_);
+  void** others = objects;
+  void** const first = objects;
+  for (void** const end = objects + count; objects != end;) {
     Span& span = span_of(*objects);
+    if (span.shard != shard_) {
+      *others++ = *objects++;
+      continue;
+    }
     const std::uint32_t before = span.free_count;
     const std::size_t index = index_in(span, *objects);
     if (index >= span.object_count) {
@@ -129,15 +148,19 @@ void CentralList::release(void* const* objects, std::size_t count) noexcept {
     }
     set_bit(span.free_bits[index / 64], index, *objects);
     span.first_word = std::min(span.first_word, static_cast<std::uint32_t>(index / 64));
-    void* const* next = objects + 1;
+    void** next = objects + 1;
     if (next != end && is_same_page(*next, *objects)) next = put_neighbours(span, next, end);
     span.free_count += static_cast<std::uint32_t>(next - objects);
     objects = next;
     // What most objects that come back one by one do not change: their span's list.
     const bool has_other_width = (before ^ span.free_count) > before;
-    if (has_other_width || span.free_count == span.object_count) refile(span, before, pending);
+    if (has_other_width || span.free_count == span.object_count) relist(span, before);
   }
-  spans_.add_pending(pending);
+  const auto left = static_cast<std::size_t>(others - first);
+  claimed_ -= count - left;
+  add_to(free_, count - left);
+  add_pending(static_cast<std::ptrdiff_t>((count - left) * SizeClassMap::bytes_of(size_class_)));
+  return left;
 }
 
 /// The span of an object that comes back.
@@ -153,8 +176,8 @@ Span& CentralList::span_of(const void* object) const noexcept {
 /// Sets the bits of the objects from `objects` on that belong to the span: a word of the bitmap is
 /// written once for all that follow each other in it.
 /// \returns  the first that does not, or `end`
-[[gnu::noinline]] void* const* CentralList::put_neighbours(Span& span, void* const* objects,
-                                                           void* const* end) const noexcept {
+[[gnu::noinline]] void** CentralList::put_neighbours(Span& span, void** objects,
+                                                     void** end) const noexcept {
   std::size_t index = index_in(span, *objects);
   while (index < span.object_count) {
     const std::size_t first = index & ~std::size_t{63};
@@ -174,21 +197,72 @@ Span& CentralList::span_of(const void* object) const noexcept {
   return objects;
 }
 
-/// Moves a span that had `free_before` free objects to the list for those it has now, or gives it
-/// back if it has them all; then nothing of it is pending any more.
-[[gnu::noinline]] void CentralList::refile(Span& span, std::uint32_t free_before,
-                                           std::ptrdiff_t& pending) noexcept {
-  if (free_before != 0) unfile(span, static_cast<unsigned>(std::bit_width(free_before)));
-  if (span.free_count != span.object_count) return file(span);
-  pending -= static_cast<std::ptrdiff_t>(span.pending_bytes());
+/// Moves a span that had `free_before` free objects to the list for those it has now.
+[[gnu::noinline]] void CentralList::relist(Span& span, std::uint32_t free_before) noexcept {
+  if (free_before != 0) unlist(span, free_before);
+  if (span.free_count == span.object_count && span.hole_bytes != 0) {
+    remove(span);  // a part of it went back already: the rest is better off with the page heap
+    spans_.destroy(span);
+  } else {
+    list(span);
+  }
+}
+
+/// A span that is in no list leaves, with all that is counted of it.
+void CentralList::remove(Span& span) noexcept {
+  add_pending(-static_cast<std::ptrdiff_t>(span.pending_bytes()));
   --span_count_;
-  free_ -= span.object_count;
-  spans_.destroy(span);
+  claimed_ -= span.object_count - span.free_count;
+  add_to(free_, std::size_t{0} - span.free_count);
+}
+
+void CentralList::add(Span& span) noexcept {
+  LockGuard guard(lock_);
+  // relaxed: read without the lock by who frees an object, and asked again under it.
+  std::atomic_ref<std::uint8_t>(span.shard).store(shard_, std::memory_order_relaxed);
+  ++span_count_;
+  claimed_ += span.object_count - span.free_count;
+  add_to(free_, std::size_t{span.free_count});
+  add_pending(static_cast<std::ptrdiff_t>(span.pending_bytes()));
+  if (span.free_count != 0) list(span);
+}
+
+Span* CentralList::give(Give which) noexcept {
+  LockGuard guard(lock_);
+  Span* span = kept_.front();
+  if (span == nullptr && which == Give::kEmptiest && nonempty_ != 0)
+    span = by_free_[std::bit_width(nonempty_) - 1].front();
+  if (span == nullptr) return nullptr;
+  unlist(*span, span->free_count);
+  remove(*span);
+  return span;
+}
+
+std::size_t CentralList::destroy_kept(std::size_t count) noexcept {
+  std::size_t destroyed = 0;
+  LockGuard guard(lock_);
+  for (; destroyed < count; ++destroyed) {
+    Span* const span = kept_.back();
+    if (span == nullptr) break;
+    unlist(*span, span->free_count);
+    remove(*span);
+    spans_.destroy(*span);
+  }
+  return destroyed;
+}
+
+std::size_t CentralList::destroy_unneeded() noexcept {
+  std::size_t unneeded;
+  {
+    LockGuard guard(lock_);
+    unneeded = least_kept_;
+    least_kept_ = kept_spans() - unneeded;
+  }
+  return unneeded != 0 ? destroy_kept(unneeded) : 0;
 }
 
 std::size_t CentralList::release_holes(Spans which) noexcept {
   std::size_t returned = 0;
-  std::ptrdiff_t pending = 0;
   for (unsigned width = 1; width < kWidths; ++width) {
     // Each span goes to the back once it has been looked at, so that the round is over when as many
     // were looked at as the list had. What others move meanwhile is seen in the next round.
@@ -202,7 +276,7 @@ std::size_t CentralList::release_holes(Spans which) noexcept {
       ++looks;
       if (is_due(span, which)) {
         ++due;
-        pending -= static_cast<std::ptrdiff_t>(span.pending_bytes());
+        add_pending(-static_cast<std::ptrdiff_t>(span.pending_bytes()));
         returned += spans_.return_holes(span);
         span.returned_free = span.free_count;
       }
@@ -213,7 +287,6 @@ std::size_t CentralList::release_holes(Spans which) noexcept {
       }
     }
   }
-  spans_.add_pending(pending);
   return returned;
 }
 
@@ -224,14 +297,26 @@ bool CentralList::is_due(Span& span, Spans which) noexcept {
   return (is_unchanged || which == Spans::kAll) && span.returned_free != span.free_count;
 }
 
-void CentralList::file(Span& span) noexcept {
+void CentralList::list(Span& span) noexcept {
+  if (span.free_count == span.object_count) {
+    kept_.push_front(span);
+    return add_to(kept_count_, std::size_t{1});
+  }
   const unsigned width = width_of(span);
   by_free_[width].push_front(span);
   ++listed_[width];
   nonempty_ |= 1u << width;
 }
 
-void CentralList::unfile(Span& span, unsigned width) noexcept {
+/// Takes a span off the list where it is with `free_count` free objects.
+void CentralList::unlist(Span& span, std::uint32_t free_count) noexcept {
+  if (free_count == span.object_count) {
+    kept_.remove(span);
+    add_to(kept_count_, ~std::size_t{0});
+    least_kept_ = std::min(least_kept_, kept_spans());
+    return;
+  }
+  const auto width = static_cast<unsigned>(std::bit_width(free_count));
   by_free_[width].remove(span);
   --listed_[width];
   if (by_free_[width].is_empty()) nonempty_ &= ~(1u << width);
@@ -239,7 +324,9 @@ void CentralList::unfile(Span& span, unsigned width) noexcept {
 
 CentralList::Statistics CentralList::statistics() noexcept {
   LockGuard guard(lock_);
-  return {span_count_, span_count_ * span_pages_of(size_class_), claimed_, free_};
+  return {span_count_,  span_count_ * span_pages_of(size_class_),
+          claimed_,     free_objects(),
+          kept_spans(), lock_.waits()};
 }
 
 void CentralList::check_invariants() noexcept {
@@ -258,6 +345,8 @@ void CentralList::check_invariants() noexcept {
       }
       STRATA_INVARIANT(bits == span->free_count, "a span's bitmap does not match its count");
       STRATA_INVARIANT(width_of(*span) == width, "a span is in the wrong list");
+      STRATA_INVARIANT(bits != span->object_count, "a span without a claimed object is not kept");
+      STRATA_INVARIANT(span->shard == shard_, "a span of another shard is in the list");
       STRATA_INVARIANT(span->size_class == size_class_, "a span of another class is in the list");
       STRATA_INVARIANT(span->returned_free <= span->free_count,
                        "more objects lie in a span's holes than are free");
@@ -270,8 +359,18 @@ void CentralList::check_invariants() noexcept {
     STRATA_INVARIANT(by_free_[width].is_empty() == ((nonempty_ >> width & 1) == 0),
                      "the summary of the span lists is wrong");
   }
-  STRATA_INVARIANT(free == free_, "free objects are miscounted");
-  STRATA_INVARIANT(listed <= span_count_, "a span is listed that is not counted");
+  std::size_t kept = 0;
+  for (Span* span = kept_.front(); span != nullptr; span = kept_.next(*span)) {
+    STRATA_INVARIANT(span->free_count == span->object_count && span->hole_bytes == 0,
+                     "a span is kept that is in use, or not held");
+    STRATA_INVARIANT(span->size_class == size_class_ && span->shard == shard_,
+                     "a span of another list is kept");
+    free += span->free_count;
+    ++kept;
+  }
+  STRATA_INVARIANT(kept == kept_spans() && least_kept_ <= kept, "kept spans are miscounted");
+  STRATA_INVARIANT(free == free_objects(), "free objects are miscounted");
+  STRATA_INVARIANT(listed + kept <= span_count_, "a span is listed that is not counted");
 }
 
 }  // namespace strata

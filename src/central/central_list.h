@@ -3,6 +3,7 @@
 #include <strata/detail/bits.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -12,12 +13,20 @@
 
 namespace strata {
 
-/// All spans of one size class; hands out their objects and takes them back.
+/// What all lists say together: a hint, so that nobody adds to one word with every batch.
+struct IdleTally {
+  /// Bytes that are free in spans, on pages that did not go back. relaxed: it guards nothing.
+  /// Each list adds what has come together, so it is off by kSaidAbove for each of them.
+  std::atomic<std::ptrdiff_t> pending_bytes{0};
+};
+
+/// The spans of one size class and one shard; hands out their objects and takes them back.
 ///
 /// An object in a span is a bit of the span's bitmap. Claiming takes whole words where it can: up
 /// to 64 neighbouring objects for one store. The fullest span serves first, so that nearly empty
-/// ones get the chance to become empty and return to the page heap. The objects themselves are
-/// never read or written.
+/// ones get the chance to become empty. An empty span is kept until somebody needs its pages or
+/// nobody has needed it for a while: a program that allocates a batch, frees it and begins again
+/// finds its spans where they were. The objects themselves are never read or written.
 ///
 /// Every object that comes back is verified: an address where no object starts, an object that is
 /// in its span already (a double free), an object of another class (a wrong sized delete) are
@@ -30,28 +39,69 @@ class CentralList {
     std::size_t pages;
     std::size_t claimed_objects;  ///< live, or in some cache
     std::size_t free_objects;     ///< in spans
+    std::size_t kept_spans;       ///< of all spans, those without a claimed object
+    std::size_t waits;            ///< for the list's lock
   };
 
-  constexpr CentralList(unsigned size_class, SpanSource& spans) noexcept
+  constexpr CentralList(unsigned size_class, SpanSource& spans, IdleTally& tally,
+                        unsigned shard = 0) noexcept
       : spans_(spans),
+        tally_(tally),
         size_class_(size_class),
+        shard_(static_cast<std::uint8_t>(shard)),
         divider_(std::max(SizeClassMap::bytes_of(size_class), SizeClassMap::kGrain)) {}
   CentralList(const CentralList&) = delete;
   CentralList& operator=(const CentralList&) = delete;
 
-  /// Claims up to `count` objects and writes them to end[-1], end[-2], …: a stack that ends there
-  /// pops the lowest addresses first.
-  /// \returns  How many; fewer than asked only when out of memory.
-  /// \cost     One word of a bitmap per up to 64 objects, a page-heap call per new span.
-  std::size_t claim(void** end, std::size_t count) noexcept;
+  /// Claims up to `count` objects of the spans it has and writes them to end[-1], end[-2], …: a
+  /// stack that ends there pops the lowest addresses first.
+  /// \returns  How many; fewer than asked where no span has a free object left, or the limit
+  ///           forbids to touch it.
+  /// \cost     One word of a bitmap per up to 64 objects.
+  struct Claimed {
+    std::size_t count;
+    bool has_waited;
+  };
+  Claimed claim(void** end, std::size_t count) noexcept;
 
   /// Claims one object anywhere in a span, by the bits of `random`.
-  /// \returns  nullptr when out of memory.
+  /// \returns  nullptr where no span has a free object.
   void* claim_at_random(std::uint64_t random) noexcept;
 
-  /// Takes back `count` objects.
-  /// \errors  A pointer that is no claimed object of this class is fatal, with its sentence.
-  void release(void* const* objects, std::size_t count) noexcept;
+  /// Takes back those of `count` objects that this list's spans hold; the others move to the front.
+  /// \returns  How many others there are: a span can have gone to another shard meanwhile.
+  /// \errors   A pointer that is no claimed object of this class is fatal, with its sentence.
+  std::size_t release(void** objects, std::size_t count) noexcept;
+
+  /// Takes over a span: a new one, or what another shard's list gave.
+  void add(Span& span) noexcept;
+
+  /// Gives up a span for another shard's list: one without a claimed object or, if `which` says so,
+  /// the emptiest.
+  /// \returns  nullptr if there is none.
+  enum class Give { kKept, kEmptiest };
+  Span* give(Give which) noexcept;
+
+  /// Destroys up to `count` spans that have no claimed object.
+  /// \returns  how many
+  std::size_t destroy_kept(std::size_t count) noexcept;
+  /// Destroys those that were not needed since the last call.
+  /// \returns  how many
+  std::size_t destroy_unneeded() noexcept;
+
+  /// Lets the tally know exactly what is pending.
+  void tell_tally() noexcept;
+
+  unsigned size_class() const noexcept { return size_class_; }
+  std::size_t span_bytes() const noexcept { return span_pages_of(size_class_) * kPageBytes; }
+
+  /// Spans without a claimed object, and free objects of all: hints, without the lock.
+  std::size_t kept_spans() const noexcept { return kept_count_.load(std::memory_order_relaxed); }
+  std::size_t free_objects() const noexcept { return free_.load(std::memory_order_relaxed); }
+  /// Bytes free in spans, on pages that did not go back yet: a hint, without the lock.
+  std::size_t pending_bytes() const noexcept {
+    return static_cast<std::size_t>(pending_.load(std::memory_order_relaxed));
+  }
 
   /// Returns the holes of spans: OS pages that hold nothing but free objects go back to the kernel,
   /// the objects stay in the span. Each span is looked at once per change of its free objects.
@@ -73,19 +123,21 @@ class CentralList {
   static_assert((kPageBytes / SizeClassMap::kGrain) >> (kWidths - 1) == 0,
                 "a free count has fewer bits than lists");
 
-  Span* take_span_with_free_objects(std::ptrdiff_t& pending) noexcept;
+  Span* take_span_with_free_objects() noexcept;
   void count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept;
+  void add_pending(std::ptrdiff_t bytes) noexcept;
   Span& span_of(const void* object) const noexcept;
   /// The object of the span that starts at `p`; no index of one if none does, wherever `p` points.
   std::size_t index_in(const Span& span, const void* p) const noexcept {
     return divider_.quotient(reinterpret_cast<std::uintptr_t>(p) -
                              reinterpret_cast<std::uintptr_t>(span.start));
   }
-  void* const* put_neighbours(Span& span, void* const* objects, void* const* end) const noexcept;
-  void refile(Span& span, std::uint32_t free_before, std::ptrdiff_t& pending) noexcept;
+  void** put_neighbours(Span& span, void** objects, void** end) const noexcept;
+  void relist(Span& span, std::uint32_t free_before) noexcept;
   bool is_due(Span& span, Spans which) noexcept;
-  void file(Span& span) noexcept;
-  void unfile(Span& span, unsigned width) noexcept;
+  void list(Span& span) noexcept;
+  void unlist(Span& span, std::uint32_t free_count) noexcept;
+  void remove(Span& span) noexcept;
 
   // Chosen: the class's other users wait for at most so many spans' system calls, or so many looks
   // at spans, some 50 µs either way.
@@ -94,18 +146,31 @@ class CentralList {
   /// seen_free of a span that objects were taken from: equal to no count of free objects.
   static constexpr std::uint32_t kNotSeen = ~std::uint32_t{0};
 
-  Lock lock_{LockRank::kCentralList};
+  // Chosen: what a list may have gathered before it says so. Shards and classes times this is what
+  // the tally may be wrong by; a batch of objects that goes to and fro stays below it.
+  static constexpr std::ptrdiff_t kSaidAbove = 64 * 1024;
+  static constexpr std::ptrdiff_t kSaidAboveObjects = 32;
+  static constexpr std::ptrdiff_t kSaidAboveAtMost = 512 * 1024;
+
+  Lock lock_{LockRank::kCentral};
   SpanSource& spans_;
+  IdleTally& tally_;
   const unsigned size_class_;
+  const std::uint8_t shard_;
   const detail::ExactDivider divider_;  // by the class's size; of class 0 nothing is ever released
 
-  // All below is guarded by lock_.
+  // All below is written under lock_; the atomic ones are read anywhere, as hints (relaxed).
   std::uint32_t nonempty_ = 0;  // bit w: by_free_[w] has a span
   IntrusiveList<Span> by_free_[kWidths];
   std::size_t listed_[kWidths] = {};  // how many spans by_free_[w] has
+  IntrusiveList<Span> kept_;          // every object is free, and all of it is held; latest first
+  std::size_t least_kept_ = 0;        // since the last destroy_unneeded()
   std::size_t span_count_ = 0;
   std::size_t claimed_ = 0;
-  std::size_t free_ = 0;
+  std::ptrdiff_t said_ = 0;  // of pending_, what the tally knows
+  std::atomic<std::ptrdiff_t> pending_{0};
+  std::atomic<std::size_t> kept_count_{0};
+  std::atomic<std::size_t> free_{0};
 };
 
 }  // namespace strata

@@ -19,26 +19,46 @@
 namespace strata {
 namespace {
 
+/// Claims from the list, which gets a new span whenever it has none left.
+std::size_t claim_with_new_spans(CentralList& list, SpanSource& spans, void** end,
+                                 std::size_t count) {
+  std::size_t claimed = list.claim(end, count).count;
+  while (claimed < count) {
+    Span* const span = spans.create(list.size_class());
+    if (span == nullptr) break;
+    list.add(*span);
+    claimed += list.claim(end - claimed, count - claimed).count;
+  }
+  return claimed;
+}
+
 struct CentralListTest : ::testing::Test {
   os::FakePageSource pages;
   FakeAddressSpace space{pages};
+  IdleTally tally;
 
-  /// Claims `count` objects, in the order in which a stack would pop them.
-  static std::vector<void*> claim(CentralList& list, std::size_t count) {
+  CentralList make(unsigned size_class, unsigned shard = 0) {
+    return CentralList(size_class, space.spans, tally, shard);
+  }
+
+  /// Claims `count` objects, in the order in which a stack would pop them, of new spans if need be.
+  std::vector<void*> claim(CentralList& list, std::size_t count) {
     std::vector<void*> objects(count);
-    const std::size_t claimed = list.claim(objects.data() + count, count);
+    const std::size_t claimed =
+        claim_with_new_spans(list, space.spans, objects.data() + count, count);
     objects.erase(objects.begin(), objects.begin() + static_cast<std::ptrdiff_t>(count - claimed));
     std::reverse(objects.begin(), objects.end());
     return objects;
   }
-  static void release(CentralList& list, const std::vector<void*>& objects) {
-    list.release(objects.data(), objects.size());
+  static void release(CentralList& list, std::vector<void*> objects) {
+    ASSERT_EQ(list.release(objects.data(), objects.size()), 0u);
   }
+  static void release(CentralList& list, void* object) { ASSERT_EQ(list.release(&object, 1), 0u); }
 };
 
 TEST_F(CentralListTest, HandsOutEveryObjectOfASpanOnceAndThenMakesAnother) {
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-    CentralList list(c, space.spans);
+    CentralList list = make(c);
     const std::size_t in_span = span_pages_of(c) * kPageBytes / SizeClassMap::bytes_of(c);
     const std::vector<void*> objects = claim(list, in_span);
     ASSERT_EQ(objects.size(), in_span);
@@ -54,23 +74,32 @@ TEST_F(CentralListTest, HandsOutEveryObjectOfASpanOnceAndThenMakesAnother) {
     EXPECT_EQ(list.statistics().spans, 2u);
     release(list, objects);
     release(list, more);
+    EXPECT_EQ(list.kept_spans(), 2u);
+    EXPECT_EQ(list.destroy_kept(2), 2u);
     EXPECT_EQ(list.statistics().spans, 0u);
     list.check_invariants();
   }
 }
 
 TEST_F(CentralListTest, LowAddressesArePoppedFirst) {
-  CentralList list(1, space.spans);
+  CentralList list = make(1);
   const std::vector<void*> objects = claim(list, 300);
   EXPECT_TRUE(std::is_sorted(objects.begin(), objects.end()));
   release(list, objects);
 }
 
-TEST_F(CentralListTest, AnEmptySpanGoesBackToThePageHeap) {
-  CentralList list(5, space.spans);
+TEST_F(CentralListTest, AnEmptySpanIsKeptUntilItIsAskedFor) {
+  CentralList list = make(5);
   const std::vector<void*> objects = claim(list, 10);
-  EXPECT_EQ(space.heap.statistics().used_pages, span_pages_of(5));
+  EXPECT_EQ(list.kept_spans(), 0u);
   release(list, objects);
+  EXPECT_EQ(list.kept_spans(), 1u);
+  EXPECT_EQ(space.heap.statistics().used_pages, span_pages_of(5));
+  const std::vector<void*> again = claim(list, 10);
+  EXPECT_EQ(again, objects);
+  EXPECT_EQ(list.kept_spans(), 0u);
+  release(list, again);
+  EXPECT_EQ(list.destroy_kept(7), 1u);
   EXPECT_EQ(space.heap.statistics().used_pages, 0u);
   EXPECT_EQ(list.statistics().pages, 0u);
   EXPECT_EQ(space.map.class_of(objects[0]), 0u);
@@ -78,15 +107,16 @@ TEST_F(CentralListTest, AnEmptySpanGoesBackToThePageHeap) {
 
 TEST_F(CentralListTest, TheFullestSpanServesFirst) {
   const unsigned c = SizeClassMap::class_of(4096);
-  CentralList list(c, space.spans);
+  CentralList list = make(c);
   const std::size_t in_span = span_pages_of(c) * kPageBytes / SizeClassMap::bytes_of(c);
   const std::vector<void*> objects = claim(list, 2 * in_span);
   ASSERT_EQ(list.statistics().spans, 2u);
   Span* fuller = space.map.span_of(objects.back());
   Span* emptier = space.map.span_of(objects.front());
   ASSERT_NE(fuller, emptier);
-  list.release(&objects.back(), 1);
-  list.release(objects.data(), in_span - 1);
+  release(list, objects.back());
+  release(list, std::vector<void*>(objects.begin(),
+                                   objects.begin() + static_cast<std::ptrdiff_t>(in_span) - 1));
   list.check_invariants();
   const std::vector<void*> again = claim(list, 1);
   EXPECT_EQ(space.map.span_of(again[0]), fuller);
@@ -97,7 +127,7 @@ TEST_F(CentralListTest, TheFullestSpanServesFirst) {
 TEST_F(CentralListTest, HolesOfASpanLeftAloneGoBackAndLiveObjectsKeepTheirContents) {
   for (const std::size_t bytes : {16u, 112u, 1024u, 1280u, 4608u, 20480u}) {
     const unsigned c = SizeClassMap::class_of(bytes);
-    CentralList list(c, space.spans);
+    CentralList list = make(c);
     const std::size_t in_span = span_pages_of(c) * kPageBytes / bytes;
     const std::vector<void*> objects = claim(list, in_span);
     for (void* object : objects) std::memset(object, 0x5a, bytes);
@@ -133,7 +163,7 @@ TEST_F(CentralListTest, HolesOfASpanLeftAloneGoBackAndLiveObjectsKeepTheirConten
 }
 
 TEST_F(CentralListTest, ASpanThatChangesEachRoundKeepsItsMemory) {
-  CentralList list(SizeClassMap::class_of(1024), space.spans);
+  CentralList list = make(SizeClassMap::class_of(1024));
   std::vector<void*> objects = claim(list, 64);
   for (int round = 0; round < 20; ++round) {
     release(list, {objects.back()});
@@ -144,7 +174,7 @@ TEST_F(CentralListTest, ASpanThatChangesEachRoundKeepsItsMemory) {
 }
 
 TEST_F(CentralListTest, GivesWhatItHasWhenOutOfMemoryAndWorksOnAfterwards) {
-  CentralList list(1, space.spans);
+  CentralList list = make(1);
   const std::vector<void*> first = claim(list, 1);
   const std::size_t in_span = kPageBytes / SizeClassMap::bytes_of(1);
   std::vector<void*> rest;
@@ -164,58 +194,61 @@ TEST_F(CentralListTest, GivesWhatItHasWhenOutOfMemoryAndWorksOnAfterwards) {
   release(list, rest);
   release(list, last);
   list.check_invariants();
+  list.destroy_kept(~std::size_t{0});
   EXPECT_EQ(space.heap.statistics().used_pages, 0u);
 }
 
 using CentralListDeathTest = CentralListTest;
 
 TEST_F(CentralListDeathTest, AnObjectThatIsFreeAlreadyIsFatal) {
-  CentralList list(3, space.spans);
+  CentralList list = make(3);
   const std::vector<void*> objects = claim(list, 10);
-  list.release(objects.data(), 1);
-  EXPECT_DEATH(list.release(objects.data(), 1),
+  release(list, objects[0]);
+  EXPECT_DEATH(release(list, objects[0]),
                "strata: double free of 0x[0-9a-f]+: the object is free already");
-  void* const twice[] = {objects[1], objects[2], objects[1]};
+  void* twice[] = {objects[1], objects[2], objects[1]};
   EXPECT_DEATH(list.release(twice, 3),
                "strata: double free of 0x[0-9a-f]+: the object is free already");
 }
 
 TEST_F(CentralListDeathTest, AnObjectWhoseSpanIsGoneIsFatal) {
-  CentralList list(3, space.spans);
+  CentralList list = make(3);
   const std::vector<void*> objects = claim(list, 1);
   release(list, objects);
+  EXPECT_DEATH(release(list, objects), "strata: double free of ");
+  list.destroy_kept(1);
   EXPECT_DEATH(release(list, objects),
                "strata: invalid free of 0x[0-9a-f]+: the object was freed "
                "twice, or deleted with a size that is not its own");
 }
 
 TEST_F(CentralListDeathTest, APointerIntoAnObjectIsFatal) {
-  CentralList list(3, space.spans);
+  CentralList list = make(3);
   const std::vector<void*> objects = claim(list, 2);
   char* const object = static_cast<char*>(objects[1]);
   for (std::size_t offset : {std::size_t{1}, std::size_t{16}, SizeClassMap::bytes_of(3) - 1}) {
-    void* const interior = object + offset;
+    void* interior = object + offset;
     EXPECT_DEATH(list.release(&interior, 1),
                  "strata: invalid free of 0x[0-9a-f]+: it points into "
                  "an object, not at its start");
   }
   const Span* span = space.map.span_of(object);
   ASSERT_NE(span->bytes() % span->object_bytes, 0u);
-  void* const tail = span->start + std::size_t{span->object_count} * span->object_bytes;
+  void* tail = span->start + std::size_t{span->object_count} * span->object_bytes;
   EXPECT_DEATH(list.release(&tail, 1), "it points into an object, not at its start");
 }
 
 TEST_F(CentralListDeathTest, AnObjectOfAnotherClassIsFatal) {
-  CentralList list(3, space.spans);
-  CentralList other(4, space.spans);
+  CentralList list = make(3);
+  CentralList other = make(4);
   const std::vector<void*> objects = claim(list, 1);
   const std::vector<void*> strangers = claim(other, 1);
   EXPECT_DEATH(release(list, strangers), "deleted with a size that is not its own");
   int not_ours = 0;
-  void* const foreign = &not_ours;
+  void* foreign = &not_ours;
   EXPECT_DEATH(list.release(&foreign, 1), "strata: invalid free of ");
   Span* large = space.heap.allocate(2);
-  void* const start = large->start;
+  void* start = large->start;
   EXPECT_DEATH(list.release(&start, 1), "strata: invalid free of ");
 }
 
@@ -224,14 +257,15 @@ class CentralListRandomTest : public SeededTest {
   void run(unsigned size_class, int steps) {
     os::FakePageSource pages;
     FakeAddressSpace space(pages);
-    CentralList list(size_class, space.spans);
+    IdleTally tally;
+    CentralList list(size_class, space.spans, tally);
     const std::size_t bytes = SizeClassMap::bytes_of(size_class);
     std::set<char*> claimed;
     for (int step = 0; step < steps; ++step) {
       const std::size_t count = 1 + below(below(3) == 0 ? 500 : 20);
       std::vector<void*> batch(count);
       if (claimed.size() < 200 || (below(2) == 0 && claimed.size() < 20'000)) {
-        ASSERT_EQ(list.claim(batch.data() + count, count), count);
+        ASSERT_EQ(claim_with_new_spans(list, space.spans, batch.data() + count, count), count);
         for (void* object : batch) {
           auto* p = static_cast<char*>(object);
           const auto [it, is_new] = claimed.insert(p);
@@ -255,6 +289,8 @@ class CentralListRandomTest : public SeededTest {
         }
         list.release(batch.data(), batch.size());
       }
+      if (below(10) == 0) list.destroy_kept(below(3));
+      if (below(10) == 0) list.destroy_unneeded();
       list.check_invariants();
       const CentralList::Statistics now = list.statistics();
       ASSERT_EQ(now.claimed_objects, claimed.size());
@@ -265,7 +301,10 @@ class CentralListRandomTest : public SeededTest {
     std::shuffle(rest.begin(), rest.end(), random);
     list.release(rest.data(), rest.size());
     list.check_invariants();
+    ASSERT_EQ(list.statistics().spans, list.kept_spans());
+    list.destroy_kept(~std::size_t{0});
     ASSERT_EQ(list.statistics().spans, 0u);
+    ASSERT_EQ(list.pending_bytes(), 0u);
     ASSERT_EQ(space.heap.statistics().used_pages, 0u);
     space.heap.check_invariants();
   }
@@ -280,7 +319,7 @@ TEST_F(CentralListRandomTest, NoLargeObjectIsHandedOutTwiceAndAllComeBack) {
 TEST_F(CentralListTest, ThreadsNeverHoldTheSameObject) {
   constexpr unsigned kClass = 6;
   constexpr int kThreads = 4;
-  CentralList list(kClass, space.spans);
+  CentralList list = make(kClass);
   std::latch gate(kThreads);
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
@@ -290,7 +329,9 @@ TEST_F(CentralListTest, ThreadsNeverHoldTheSameObject) {
       for (std::size_t i = 0; i < 500; ++i) {
         if (mine.size() < 300) {
           std::vector<void*> batch(1 + i % 90);
-          ASSERT_EQ(list.claim(batch.data() + batch.size(), batch.size()), batch.size());
+          ASSERT_EQ(
+              claim_with_new_spans(list, space.spans, batch.data() + batch.size(), batch.size()),
+              batch.size());
           // A plain write: two owners of one object are a data race, too.
           for (void* object : batch) *static_cast<int*>(object) = t;
           mine.insert(mine.end(), batch.begin(), batch.end());
@@ -309,7 +350,72 @@ TEST_F(CentralListTest, ThreadsNeverHoldTheSameObject) {
   for (std::thread& thread : threads) thread.join();
   list.check_invariants();
   EXPECT_EQ(list.statistics().claimed_objects, 0u);
+  list.destroy_kept(~std::size_t{0});
   EXPECT_EQ(list.statistics().spans, 0u);
+}
+
+TEST_F(CentralListTest, WhatWasNotNeededForARoundIsDestroyed) {
+  CentralList list = make(8);
+  const std::size_t in_span = kPageBytes / SizeClassMap::bytes_of(8);
+  const std::vector<void*> objects = claim(list, 4 * in_span);
+  release(list, objects);
+  EXPECT_EQ(list.destroy_unneeded(), 0u) << "they came a moment ago";
+  release(list, claim(list, in_span));
+  EXPECT_EQ(list.destroy_unneeded(), 3u) << "one was needed meanwhile";
+  EXPECT_EQ(list.destroy_unneeded(), 1u);
+  EXPECT_EQ(list.kept_spans(), 0u);
+}
+
+TEST_F(CentralListTest, ASpanMovesToAnotherShardWithItsLiveObjects) {
+  CentralList from = make(9, 0);
+  CentralList to = make(9, 1);
+  const std::size_t in_span = kPageBytes / SizeClassMap::bytes_of(9);
+  std::vector<void*> objects = claim(from, in_span);
+  void* const live = objects.back();
+  objects.pop_back();
+  release(from, objects);
+  Span* const span = from.give(CentralList::Give::kEmptiest);
+  ASSERT_NE(span, nullptr);
+  EXPECT_EQ(from.statistics().spans, 0u);
+  EXPECT_EQ(from.statistics().claimed_objects, 0u);
+  EXPECT_EQ(from.pending_bytes(), 0u);
+  to.add(*span);
+  from.check_invariants();
+  to.check_invariants();
+  EXPECT_EQ(to.statistics().claimed_objects, 1u);
+  std::vector<void*> batch{live};
+  EXPECT_EQ(from.release(batch.data(), 1), 1u) << "it is the other list's";
+  EXPECT_EQ(batch[0], live);
+  EXPECT_EQ(to.release(batch.data(), 1), 0u);
+  EXPECT_EQ(to.kept_spans(), 1u);
+}
+
+TEST_F(CentralListTest, ObjectsOfAnotherShardComeBackToTheCaller) {
+  CentralList mine = make(4, 0);
+  CentralList others = make(4, 1);
+  std::vector<void*> batch = claim(mine, 10);
+  const std::vector<void*> foreign = claim(others, 5);
+  for (std::size_t i = 0; i < foreign.size(); ++i)
+    batch.insert(batch.begin() + static_cast<std::ptrdiff_t>(3 * i), foreign[i]);
+  ASSERT_EQ(mine.release(batch.data(), batch.size()), foreign.size());
+  EXPECT_EQ(std::vector<void*>(batch.begin(), batch.begin() + 5), foreign);
+  EXPECT_EQ(mine.statistics().claimed_objects, 0u);
+  release(others, foreign);
+}
+
+TEST_F(CentralListTest, TheTallyIsToldOfMuchAndNotOfEachBatch) {
+  CentralList list = make(1);
+  std::vector<void*> objects = claim(list, 100'000);
+  const std::ptrdiff_t before = tally.pending_bytes.load();
+  release(list, objects.back());
+  objects.pop_back();
+  EXPECT_EQ(tally.pending_bytes.load(), before);
+  release(list, objects);
+  const auto pending = static_cast<std::ptrdiff_t>(list.pending_bytes());
+  EXPECT_NEAR(static_cast<double>(tally.pending_bytes.load()), static_cast<double>(pending),
+              64.0 * 1024);
+  list.tell_tally();
+  EXPECT_EQ(tally.pending_bytes.load(), pending);
 }
 
 }  // namespace

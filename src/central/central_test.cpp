@@ -47,20 +47,20 @@ struct Fixture {
 
 struct CentralTest : ::testing::Test, Fixture {};
 
-TEST_F(CentralTest, ReadyObjectsServeBeforeSpans) {
-  const std::vector<void*> objects = claim_all(4, 20);
+TEST_F(CentralTest, TheTransferCacheServesBeforeSpans) {
+  std::vector<void*> objects = claim_all(4, 20);
   central->release(4, objects.data(), 20);
   EXPECT_EQ(central->statistics(4).in_transfer, 20u);
-  const std::vector<void*> again = claim_all(4, 20);
+  std::vector<void*> again = claim_all(4, 20);
   EXPECT_EQ(std::set<void*>(objects.begin(), objects.end()),
             std::set<void*>(again.begin(), again.end()));
   EXPECT_EQ(central->statistics(4).in_transfer, 0u);
   central->release_to_spans(4, again.data(), 20);
 }
 
-TEST_F(CentralTest, WhatTheReadyStageCannotTakeGoesToTheSpans) {
+TEST_F(CentralTest, WhatTheTransferCacheCannotTakeGoesToTheSpans) {
   const unsigned c = SizeClassMap::class_of(64);
-  const std::vector<void*> objects = claim_all(c, 20'000);
+  std::vector<void*> objects = claim_all(c, 20'000);
   central->release(c, objects.data(), objects.size());
   const Central::ClassStatistics now = central->statistics(c);
   EXPECT_GT(now.in_transfer, 0u);
@@ -71,24 +71,23 @@ TEST_F(CentralTest, WhatTheReadyStageCannotTakeGoesToTheSpans) {
   EXPECT_EQ(central->statistics(c).spans.spans, 0u);
 }
 
-TEST_F(CentralTest, WithoutMemoryForTheReadyStageObjectsGoToTheirSpans) {
-  const std::vector<void*> objects = claim_all(4, 20);
+TEST_F(CentralTest, WithoutMemoryForTheTransferCacheObjectsGoToTheirSpans) {
+  std::vector<void*> objects = claim_all(4, 20);
   pages.limit_mapped_bytes(0);
   // The rest of the bookkeeping's chunk is used up first.
   while (space.metadata.allocate(64) != nullptr) {
   }
   central->release(4, objects.data(), 20);
   EXPECT_EQ(central->statistics(4).in_transfer, 0u);
-  EXPECT_EQ(central->statistics(4).spans.spans, 0u);
+  EXPECT_EQ(central->statistics(4).spans.claimed_objects, 0u);
 }
 
-TEST_F(CentralTest, UnneededObjectsMoveToTheirSpansAfterTwoRounds) {
+TEST_F(CentralTest, UnneededObjectsAndSpansGoAfterThreeRounds) {
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-    const std::vector<void*> objects = claim_all(c, 3);
+    std::vector<void*> objects = claim_all(c, 3);
     central->release(c, objects.data(), objects.size());
   }
-  central->release_unneeded();
-  central->release_unneeded();
+  for (int round = 0; round < 3; ++round) central->release_unneeded();
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
     EXPECT_EQ(central->statistics(c).in_transfer, 0u);
     EXPECT_EQ(central->statistics(c).spans.spans, 0u);
@@ -96,8 +95,8 @@ TEST_F(CentralTest, UnneededObjectsMoveToTheirSpansAfterTwoRounds) {
   EXPECT_EQ(space.heap.statistics().used_pages, 0u);
 }
 
-TEST_F(CentralTest, ReleaseAllLeavesNothingReady) {
-  const std::vector<void*> objects = claim_all(1, 5000);
+TEST_F(CentralTest, ReleaseAllLeavesNothingInTransfer) {
+  std::vector<void*> objects = claim_all(1, 5000);
   central->release(1, objects.data(), 2500);
   central->release_unneeded();
   central->release(1, objects.data() + 2500, 2500);
@@ -107,12 +106,12 @@ TEST_F(CentralTest, ReleaseAllLeavesNothingReady) {
   space.heap.check_invariants();
 }
 
-TEST_F(CentralTest, TheReadyStageOfSomeClassesMovesToItsSpans) {
-  const std::vector<void*> of_class_2 = claim_all(2, 100);
-  const std::vector<void*> of_class_3 = claim_all(3, 100);
+TEST_F(CentralTest, TheTransferCachesOfSomeClassesMoveToTheirSpans) {
+  std::vector<void*> of_class_2 = claim_all(2, 100);
+  std::vector<void*> of_class_3 = claim_all(3, 100);
   central->release(2, of_class_2.data(), 100);
   central->release(3, of_class_3.data(), 100);
-  central->flush_ready(3);
+  central->flush_transfer(3);
   EXPECT_EQ(central->statistics(2).in_transfer, 0u);
   EXPECT_EQ(central->statistics(2).spans.claimed_objects, 0u);
   EXPECT_EQ(central->statistics(3).in_transfer, 100u);
@@ -124,16 +123,182 @@ TEST_F(CentralTest, AllItsLocksCanBeTakenTogetherByRank) {
   central->for_each_lock(LockVisitor::give_back());
   central->for_each_lock(LockVisitor::take());
   central->for_each_lock(LockVisitor::reset());
-  const std::vector<void*> objects = claim_all(1, 1);
+  std::vector<void*> objects = claim_all(1, 1);
   central->release_to_spans(1, objects.data(), 1);
 }
 
-TEST(CentralDeathTest, ADoubleFreeIsFoundWhenTheReadyStageMovesOn) {
+TEST(CentralDeathTest, ADoubleFreeIsFoundWhenTheTransferCacheIsFlushed) {
   Fixture fixture;
   const std::vector<void*> objects = fixture.claim_all(4, 2);
-  void* const twice[] = {objects[0], objects[0]};
+  void* twice[] = {objects[0], objects[0]};
   fixture.central->release(4, twice, 2);
   EXPECT_DEATH(fixture.central->release_all(), "strata: double free of ");
+}
+
+struct ShardedCentralTest : CentralTest {
+  Central::Place places[3] = {Central::Place(*central), Central::Place(*central),
+                              Central::Place(*central)};
+
+  ShardedCentralTest() {
+    central->set_most_shards(3);
+    for (Central::Place& place : places) central->enter(place);
+  }
+  ~ShardedCentralTest() override {
+    for (Central::Place& place : places) central->leave(place);
+  }
+  /// Claims as a thread does that uses the place.
+  std::vector<void*> claim_at(Central::Place& place, unsigned size_class, std::size_t count) {
+    std::vector<void*> all;
+    while (all.size() < count) {
+      std::vector<void*> some(count - all.size());
+      const std::size_t claimed =
+          central->claim(place, size_class, some.data() + some.size(), some.size());
+      EXPECT_NE(claimed, 0u);
+      if (claimed == 0) break;
+      all.insert(all.end(), some.end() - static_cast<std::ptrdiff_t>(claimed), some.end());
+    }
+    return all;
+  }
+  unsigned shard_of(const void* object) { return space.map.span_of(object)->shard; }
+};
+
+TEST_F(ShardedCentralTest, AThreadMovesOnToTheShardWithTheFewestThreads) {
+  EXPECT_EQ(central->shard_count(), 1u);
+  central->move_on(places[1]);
+  EXPECT_EQ(central->shard_count(), 2u);
+  central->move_on(places[2]);
+  EXPECT_EQ(central->shard_count(), 3u);
+  for (int again = 0; again < 3; ++again) central->move_on(places[2]);
+  EXPECT_EQ(central->shard_count(), 3u) << "it is alone already";
+  for (unsigned i = 0; i < 3; ++i) {
+    std::vector<void*> object = claim_at(places[i], 7, 1);
+    EXPECT_EQ(shard_of(object[0]), i);
+    central->release_to_spans(7, object.data(), 1);
+  }
+}
+
+TEST_F(ShardedCentralTest, WhatAConsumerFreesComesBackToItsProducer) {
+  central->move_on(places[1]);
+  std::vector<void*> objects = claim_at(places[1], 5, 50);
+  const std::set<void*> sent(objects.begin(), objects.end());
+  central->release(5, objects.data(), objects.size());  // by whatever thread
+  std::vector<void*> again = claim_at(places[1], 5, 50);
+  EXPECT_EQ(std::set<void*>(again.begin(), again.end()), sent);
+  central->release_to_spans(5, again.data(), again.size());
+}
+
+TEST_F(ShardedCentralTest, ObjectsOfSeveralShardsInOneBatchFindTheirSpans) {
+  central->move_on(places[1]);
+  central->move_on(places[2]);
+  std::vector<void*> batch;
+  for (std::size_t i = 0; i < 60; ++i) batch.push_back(claim_at(places[i % 3], 5, 1)[0]);
+  std::reverse(batch.begin() + 7, batch.begin() + 40);
+  central->release(5, batch.data(), batch.size());
+  central->flush_transfer();
+  central->check_invariants();
+  EXPECT_EQ(central->statistics(5).spans.claimed_objects, 0u);
+}
+
+TEST_F(ShardedCentralTest, SpansOfAShardWithoutThreadsServeTheOthers) {
+  central->move_on(places[1]);
+  std::vector<void*> objects = claim_at(places[1], 5, 100);
+  void* const live = objects.back();
+  central->release_to_spans(5, objects.data(), objects.size() - 1);
+  central->leave(places[1]);
+  const std::size_t used = space.heap.used_pages();
+  std::vector<void*> taken = claim_at(places[0], 5, 90);
+  EXPECT_EQ(space.heap.used_pages(), used) << "the heap grew";
+  EXPECT_EQ(shard_of(live), 0u);
+  taken.push_back(live);
+  central->release_to_spans(5, taken.data(), taken.size());
+  central->check_invariants();
+  central->enter(places[1]);
+}
+
+TEST_F(ShardedCentralTest, EmptySpansOfAnyClassAndShardAreUsedBeforeTheHeapGrows) {
+  central->move_on(places[1]);
+  const std::size_t in_page = kPageBytes / SizeClassMap::bytes_of(20);
+  std::vector<void*> objects = claim_at(places[1], 20, 6 * in_page);
+  central->release_to_spans(20, objects.data(), objects.size());
+  const std::size_t held = space.heap.limit().held_bytes();
+  std::vector<void*> others = claim_at(places[0], 3, 6 * (kPageBytes / SizeClassMap::bytes_of(3)));
+  EXPECT_EQ(space.heap.limit().held_bytes(), held);
+  central->release_to_spans(3, others.data(), others.size());
+}
+
+TEST_F(ShardedCentralTest, AShardInUseKeepsWhatItNeedsUntilItHasMoreThanEnough) {
+  central->move_on(places[1]);
+  const std::size_t in_span = kPageBytes / SizeClassMap::bytes_of(20);
+  std::vector<void*> objects = claim_at(places[1], 20, 3 * in_span);
+  // One object of each span stays, so that none is empty.
+  std::vector<void*> live;
+  std::vector<void*> freed;
+  std::set<Span*> seen;
+  for (void* object : objects)
+    (seen.insert(space.map.span_of(object)).second ? live : freed).push_back(object);
+  central->release_to_spans(20, freed.data(), freed.size());
+  std::vector<void*> taken = claim_at(places[0], 20, 1);
+  EXPECT_EQ(shard_of(taken[0]), 0u);
+  EXPECT_EQ(std::count_if(live.begin(), live.end(), [&](void* p) { return shard_of(p) == 0; }), 1);
+  live.push_back(taken[0]);
+  central->release_to_spans(20, live.data(), live.size());
+  central->check_invariants();
+}
+
+TEST_F(ShardedCentralTest, ThreadsThatMoveFreeEachOthersObjectsAndLoseNone) {
+  constexpr unsigned kClass = 6;
+  constexpr int kThreads = 4;
+  constexpr std::size_t kExchange = 200;
+  std::atomic<void*> exchange[kExchange] = {};
+  std::latch gate(kThreads + 1);
+  std::atomic<int> running{kThreads};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      Central::Place place(*central);
+      central->enter(place);
+      gate.arrive_and_wait();
+      std::vector<void*> mine;
+      for (std::size_t i = 0; i < 400; ++i) {
+        if (i % 40 == 0) central->move_on(place);
+        for (void* object : claim_at(place, kClass, 1 + i % 70)) {
+          *static_cast<int*>(object) = t;
+          mine.push_back(object);
+        }
+        // Some go to whoever comes next, and whatever lay there is freed here.
+        for (std::size_t k = 0; k < 20 && k < mine.size(); ++k) {
+          void*& object = mine[mine.size() - 1 - k];
+          if (void* other = exchange[(i * 20 + k) % kExchange].exchange(object)) {
+            object = other;
+          } else {
+            object = mine.back();
+            mine.pop_back();
+          }
+        }
+        if (mine.size() > 2000) {
+          central->release(kClass, mine.data(), mine.size());
+          mine.clear();
+        }
+      }
+      central->release(kClass, mine.data(), mine.size());
+      central->leave(place);
+      running.fetch_sub(1);
+    });
+  }
+  gate.arrive_and_wait();
+  while (running.load() != 0) {
+    central->release_unneeded();
+    central->check_invariants();
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::atomic<void*>& slot : exchange) {
+    void* object = slot.load();
+    if (object != nullptr) central->release(kClass, &object, 1);
+  }
+  central->release_all();
+  central->check_invariants();
+  EXPECT_EQ(central->statistics(kClass).spans.spans, 0u);
+  EXPECT_EQ(space.heap.statistics().used_pages, 0u);
 }
 
 class CentralRandomTest : public SeededTest, protected Fixture {};
@@ -163,7 +328,7 @@ TEST_F(CentralRandomTest, NoObjectIsHandedOutTwiceAndAllComeBack) {
       const std::size_t count = 1 + below(mine.size());
       if (below(2) == 0) std::shuffle(mine.begin(), mine.end(), random);
       for (std::size_t i = mine.size() - count; i < mine.size(); ++i) claimed[c].erase(mine[i]);
-      void* const* batch = mine.data() + mine.size() - count;
+      void** batch = mine.data() + mine.size() - count;
       if (below(4) == 0) {
         central->release_to_spans(c, batch, count);
       } else {

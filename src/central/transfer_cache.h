@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 
 #include "base/lock.h"
@@ -31,18 +32,20 @@ class TransferCache {
   /// \returns  How many; 0 ends the round.
   std::size_t take_unneeded(void** out, std::size_t count) noexcept;
 
-  std::size_t size() noexcept;
+  /// How many are in it: a hint, without the lock.
+  std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
+  bool is_full() const noexcept { return size() == capacity_; }
   Lock& lock() noexcept { return lock_; }  ///< for fork
 
  private:
-  Lock lock_{LockRank::kTransferCache};
+  Lock lock_{LockRank::kCentral};
   MetadataArena& metadata_;
   const std::size_t capacity_;
 
   // All below is guarded by lock_.
-  void** slots_ = nullptr;  // [capacity_], made at the first insert
-  std::size_t size_ = 0;
-  std::size_t least_size_ = 0;  // since the last round of take_unneeded
+  void** slots_ = nullptr;            // [capacity_], made at the first insert
+  std::atomic<std::size_t> size_{0};  // read without the lock, as a hint (relaxed)
+  std::size_t least_size_ = 0;        // since the last round of take_unneeded
 };
 
 }  // namespace strata

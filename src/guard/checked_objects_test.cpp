@@ -153,6 +153,7 @@ TEST_F(CheckedObjectsTest, GivesEverythingBackWhenTheQuarantineIsFlushed) {
   EXPECT_NE(space.heap.statistics().used_pages, 0u) << "something waits";
   EXPECT_TRUE(objects.flush_quarantine());
   EXPECT_FALSE(objects.flush_quarantine());
+  central.release_all();
   EXPECT_EQ(space.heap.statistics().used_pages, 0u);
 }
 
@@ -193,6 +194,7 @@ TEST_F(CheckedObjectsTest, IsNullWhenOutOfMemoryAndWorksOn) {
   char* p = get(100, c);
   put(p, c);
   objects.flush_quarantine();
+  central.release_all();
   EXPECT_EQ(space.heap.statistics().used_pages, 0u);
 }
 

@@ -20,6 +20,9 @@ constexpr std::size_t kMapShare = 16;
 // Chosen: how small a part of it a chunk of the heap has to be, so that there is room for the next
 // one, for bookkeeping, stacks and libraries.
 constexpr std::size_t kChunkShare = 4;
+// Chosen: two threads that run are seldom in one shard, even where there are more threads than
+// processors and any of them may be running.
+constexpr unsigned kShardsPerProcessor = 4;
 // Where a kernel gives no low addresses, the map covers all that user space can have on x86-64 and
 // arm64 with 48-bit addresses.
 constexpr std::uintptr_t kWideMapLimit = std::uintptr_t{1} << 48;
@@ -58,6 +61,8 @@ bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
 
 bool Engine::place_heap(const Options& options, std::uint64_t seed) noexcept {
   registry_.budget().set_most_bytes(options.cache_bytes);
+  central_.set_most_shards(
+      options.checks == Options::Checks::kFull ? 1 : kShardsPerProcessor * os::processor_count());
   if (options.checks == Options::Checks::kFull) spans_.keep_records();
   huge_.configure(options.huge_pages != HugePages::kNever);
   const std::size_t address_space = os::address_space_limit_bytes();
@@ -82,7 +87,11 @@ void* Engine::allocate_object(unsigned size_class) noexcept {
   return object;
 }
 
-void* Engine::allocate_watched(unsigned size_class) noexcept { return watched_.claim(size_class); }
+void* Engine::allocate_watched(unsigned size_class) noexcept {
+  void* object = nullptr;
+  watched_.claim(size_class, &object + 1, 1);
+  return object;
+}
 
 std::uint64_t* Engine::record_of(const void* p) const noexcept {
   const Span* span = map_.span_of(p);
@@ -100,12 +109,22 @@ Engine::Block Engine::allocate_large(std::size_t bytes, std::size_t alignment) n
     const std::size_t pages = (bytes + kPageBytes - 1) / kPageBytes;
     const std::size_t alignment_pages = alignment <= kPageBytes ? 1 : alignment / kPageBytes;
     Span* span =
-        page_heap_.allocate(static_cast<unsigned>(pages), static_cast<unsigned>(alignment_pages));
+        allocate_pages(static_cast<unsigned>(pages), static_cast<unsigned>(alignment_pages));
     if (span == nullptr) return {nullptr, false};
     return {span->start, span->is_zero};
   }
+  if (huge_.kept_bytes() < bytes) central_.destroy_kept(bytes);
   const HugeHeap::Block block = huge_.allocate(bytes, alignment);
   return {block.address, block.is_zero};
+}
+
+/// Pages for one block. Before more is held than was, empty spans become pages again.
+Span* Engine::allocate_pages(unsigned page_count, unsigned alignment_pages) noexcept {
+  do {
+    Span* const span = page_heap_.allocate(page_count, alignment_pages, PageHeap::Pages::kIdle);
+    if (span != nullptr) return span;
+  } while (central_.destroy_kept(page_count * kPageBytes) != 0);
+  return page_heap_.allocate(page_count, alignment_pages);
 }
 
 void Engine::deallocate_large(void* p) noexcept {
@@ -119,7 +138,7 @@ void Engine::deallocate_large(void* p) noexcept {
   if (reinterpret_cast<std::uintptr_t>(p) % SizeClassMap::kGrain != 0)
     die_of_pointer("free", p, ": it is misaligned, no allocation starts there");
   if (span->records != nullptr) {
-    watched_.release(span->size_class, p);
+    watched_.release_to_spans(span->size_class, &p, 1);
     return;
   }
   if (span->start != p)
@@ -164,7 +183,7 @@ void* Engine::resize_large(void* p, std::size_t bytes) noexcept {
 std::size_t Engine::release_all() noexcept {
   registry_.flush_all();
   std::size_t returned = central_.release_all();
-  returned += watched_.release_holes(CentralList::Spans::kAll);
+  returned += watched_.release_all();
   returned += page_heap_.release(~std::size_t{0}) * kPageBytes;
   return returned + huge_.release_all();
 }
@@ -172,7 +191,7 @@ std::size_t Engine::release_all() noexcept {
 bool Engine::begin_relief() noexcept {
   const bool is_above = limit().is_above_soft();
   registry_.budget().set_pressure(is_above);
-  return is_above && limit().wants_release(idle_bytes()) &&
+  return is_above && limit().wants_release(idle_hint()) &&
          !is_relieving_.exchange(true, std::memory_order_acquire);
 }
 
@@ -184,7 +203,7 @@ void Engine::end_relief() noexcept {
 std::size_t Engine::release_unneeded() noexcept {
   registry_.flush_unneeded();
   std::size_t returned = central_.release_unneeded();
-  returned += watched_.release_holes(CentralList::Spans::kQuiet);
+  returned += watched_.release_unneeded();
   returned += page_heap_.release_unneeded() * kPageBytes;
   returned += huge_.release_unneeded();
   return returned;
@@ -194,9 +213,9 @@ void Engine::gather(ThreadCache* own) noexcept {
   const std::size_t held = limit().held_bytes();
   next_gathering_.store(held + std::max(held / kGatherGrowth, kGatherStep),
                         std::memory_order_relaxed);
-  if (spans_.pending_bytes() + central_.ready_bytes() < held / kGatherShare) return;
+  if (central_.idle_bytes() < held / kGatherShare) return;
   if (own != nullptr) own->flush_all(kGatheredClasses);
-  central_.flush_ready(kGatheredClasses);
+  central_.flush_transfer(kGatheredClasses);
 }
 
 void Engine::check_invariants() noexcept {

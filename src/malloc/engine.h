@@ -7,7 +7,6 @@
 #include "base/lock_visitor.h"
 #include "base/metadata_arena.h"
 #include "central/central.h"
-#include "central/watched_objects.h"
 #include "malloc/options.h"
 #include "os/page_source.h"
 #include "span/huge_heap.h"
@@ -37,7 +36,7 @@ class Engine {
         huge_(page_heap_, metadata_, pages),
         central_(spans_, metadata_),
         watched_spans_(map_, page_heap_, metadata_, pages, SpanSource::Use::kWatched),
-        watched_(watched_spans_),
+        watched_(watched_spans_, metadata_, false),
         registry_(central_, page_heap_, metadata_, Options{}.cache_bytes) {}
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -106,11 +105,21 @@ class Engine {
   /// Gives back what was not needed since the last call, by the layers' own counts.
   /// \returns  bytes
   std::size_t release_unneeded() noexcept;
-  /// Free bytes that release_unneeded() might return, of which a part may turn out to be needed: a
-  /// hint, without a lock.
+  /// Free bytes that release_unneeded() might return, of which a part may turn out to be needed.
+  /// \cost  some loads per class and shard, no lock
   std::size_t idle_bytes() const noexcept {
-    return page_heap_.idle_pages() * kPageBytes + huge_.kept_bytes() + spans_.pending_bytes() +
-           watched_spans_.pending_bytes() + central_.ready_bytes() + registry_.parked_bytes();
+    return idle_outside_spans() + central_.idle_bytes() + watched_.idle_bytes();
+  }
+  /// The same, off by some for each class and shard.
+  /// \cost  five loads
+  std::size_t idle_hint() const noexcept {
+    return idle_outside_spans() + central_.pending_hint() + watched_.pending_hint();
+  }
+
+  /// The same, exact from here on until some more has changed.
+  /// \cost  a lock per class and shard
+  std::size_t settle_idle_hint() noexcept {
+    return idle_outside_spans() + central_.settle_pending_hint() + watched_.settle_pending_hint();
   }
 
   /// Called on slow paths with no lock held: above the soft limit, caches shrink and everything
@@ -139,7 +148,7 @@ class Engine {
   ThreadRegistry& registry() noexcept { return registry_; }
   constexpr Central& central() noexcept { return central_; }
   constexpr const PageMap& map() const noexcept { return map_; }
-  WatchedObjects& watched() noexcept { return watched_; }
+  Central& watched() noexcept { return watched_; }
   PageHeap& page_heap() noexcept { return page_heap_; }
   HugeHeap& huge() noexcept { return huge_; }
   SpanSource& spans() noexcept { return spans_; }
@@ -160,6 +169,10 @@ class Engine {
   // Chosen: below this share in spans there is nothing to gain that shows.
   static constexpr std::size_t kGatherShare = 8;
 
+  std::size_t idle_outside_spans() const noexcept {
+    return page_heap_.idle_pages() * kPageBytes + huge_.kept_bytes() + registry_.parked_bytes();
+  }
+  Span* allocate_pages(unsigned page_count, unsigned alignment_pages) noexcept;
   bool place_heap(const Options& options, std::uint64_t seed) noexcept;
   bool begin_relief() noexcept;
   void end_relief() noexcept;
@@ -173,7 +186,7 @@ class Engine {
   HugeHeap huge_;
   Central central_;
   SpanSource watched_spans_;
-  WatchedObjects watched_;
+  Central watched_;
   ThreadRegistry registry_;
   // True while a thread is between begin_relief() and end_relief(): the others go on. acquire and
   // release pair with each other.

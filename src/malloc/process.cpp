@@ -5,6 +5,7 @@
 #include "malloc/features.h"
 #include "os/process.h"
 #include "os/standard_error.h"
+#include "os/stream_list.h"
 
 namespace strata {
 namespace {
@@ -14,24 +15,40 @@ constinit Lock g_start_lock{LockRank::kStart};
 void on_thread_exit(void*) noexcept { g_malloc.end_thread(t_thread); }
 
 /// A signal handler that forks, to have a debugger look at what it interrupted, may interrupt the
-/// malloc: the child gets the locks as they are, and does without them as its parent does.
+/// malloc, or a fork() that holds its locks: the child gets the locks as they are, and does without
+/// them as its parent does. Such forks end before what they interrupted goes on.
+///
+/// The lock of the list of streams comes first: fork() waits for it after this
+/// (docs/decisions/0012).
 void before_fork() noexcept {
-  t_thread.is_forking_unlocked = must_not_wait();
-  if (t_thread.is_forking_unlocked) return;
+  if (must_not_wait()) {
+    ++t_thread.unlocked_forks;
+    return;
+  }
+  os::hold_stream_list();
   g_start_lock.lock();
   g_malloc.for_each_lock(LockVisitor::take());
 }
 
+/// \returns  true if this is the end of a fork() that took no lock
+bool ends_unlocked_fork() noexcept {
+  if (t_thread.unlocked_forks == 0) return false;
+  --t_thread.unlocked_forks;
+  return true;
+}
+
 void after_fork_in_parent() noexcept {
-  if (t_thread.is_forking_unlocked) return;
+  if (ends_unlocked_fork()) return;
   g_malloc.for_each_lock(LockVisitor::give_back());
   g_start_lock.unlock();
+  os::let_go_of_stream_list();
 }
 
 void after_fork_in_child() noexcept {
-  if (t_thread.is_forking_unlocked) return;
+  if (ends_unlocked_fork()) return;
   g_malloc.reset_after_fork(t_thread);
   g_start_lock.reset_after_fork();
+  os::reset_stream_list_in_child();
   os::let_go_of_standard_error();
   reset_features_after_fork(g_malloc);
 }

@@ -28,9 +28,9 @@ class Scavenger {
   void set_delay_ms(std::size_t delay_ms) noexcept { delay_ms_ = delay_ms; }
 
   /// Called on slow paths with no lock held: starts the thread if there is something to return.
-  /// \cost  Three loads.
+  /// \cost  Six loads.
   void notice() noexcept {
-    if (engine_.idle_bytes() >= kWakeBytes && state_.load(std::memory_order_relaxed) == kAsleep)
+    if (engine_.idle_hint() >= kWakeBytes && state_.load(std::memory_order_relaxed) == kAsleep)
       start();
   }
 

@@ -42,7 +42,7 @@ void collect_statistics(Malloc& malloc, Statistics& out) noexcept {
     entry.cached_objects = cached.sum();
     entry.live_objects = claimed - cached.sum();
     entry.free_objects = from.spans.free_objects;
-    const CentralList::Statistics watched = engine.watched().statistics(c);
+    const CentralList::Statistics watched = engine.watched().statistics(c).spans;
     entry.spans += watched.spans;
     entry.live_objects += watched.claimed_objects;
     entry.free_objects += watched.free_objects;

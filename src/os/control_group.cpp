@@ -9,6 +9,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "os/output.h"
+
 namespace strata::os {
 namespace {
 
@@ -86,6 +88,7 @@ class Lines {
   }
 
  private:
+  CancellationHeld not_now_;
   int fd_;
   char buffer_[4096];
   std::size_t begin_ = 0;

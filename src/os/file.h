@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "os/output.h"
+
 /// \file  Files, without stdio or allocation. errno is left as it was.
 
 namespace strata::os {
@@ -37,6 +39,7 @@ class NewFile {
 
   int open_beside() noexcept;
 
+  CancellationHeld not_now_;
   int fd_ = -1;
   int error_ = 0;
   char path_[kMaxPath];
@@ -58,6 +61,7 @@ class LineReader {
   bool has_failed() const noexcept { return has_failed_; }
 
  private:
+  CancellationHeld not_now_;
   int fd_;
   bool has_failed_;
   std::size_t begin_ = 0;

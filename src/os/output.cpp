@@ -7,6 +7,12 @@
 #include <unistd.h>
 
 namespace strata::os {
+
+CancellationHeld::CancellationHeld() noexcept {
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_);
+}
+CancellationHeld::~CancellationHeld() { pthread_setcancelstate(before_, nullptr); }
+
 namespace {
 
 /// While it lives this thread gets no SIGPIPE: the one of a write of ours is taken back, one that
@@ -40,6 +46,7 @@ class PipeSignalHeld {
 
 int write_all(int file, std::string_view text) noexcept {
   const PipeSignalHeld held;
+  const CancellationHeld not_now;
   while (!text.empty()) {
     const ssize_t written = write(file, text.data(), text.size());
     if (written > 0) {

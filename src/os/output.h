@@ -4,10 +4,23 @@
 
 namespace strata::os {
 
+/// While it lives this thread is not cancelled where it opens, reads or writes a file: no call of
+/// the malloc ends half done, nor does its last sentence.
+class CancellationHeld {
+ public:
+  CancellationHeld() noexcept;
+  ~CancellationHeld();
+  CancellationHeld(const CancellationHeld&) = delete;
+  CancellationHeld& operator=(const CancellationHeld&) = delete;
+
+ private:
+  int before_;
+};
+
 /// Writes all of a text to an open file. A pipe that nobody reads any more is an error here, and no
 /// SIGPIPE: what we have to say is not worth the program's life.
 /// \returns  0, or the error; errno is not kept
-/// \threads  Any number at once, signal handlers included.
+/// \threads  Not cancelled. Any number at once, signal handlers included.
 int write_all(int file, std::string_view text) noexcept;
 
 }  // namespace strata::os

@@ -49,6 +49,7 @@ std::uint64_t monotonic_ns() noexcept {
 }
 
 std::size_t resident_bytes() noexcept {
+  const CancellationHeld not_now;
   const int saved = errno;
   std::size_t pages = 0;
   const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
@@ -105,6 +106,7 @@ void write_stderr(std::string_view text) noexcept {
 }
 
 int open_to_append(const char* path) noexcept {
+  const CancellationHeld not_now;
   const int saved = errno;
   const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   errno = saved;
@@ -119,6 +121,7 @@ bool write_file(int file, std::string_view text) noexcept {
 }
 
 void close_file(int file) noexcept {
+  const CancellationHeld not_now;
   const int saved = errno;
   close(file);
   errno = saved;

@@ -66,18 +66,28 @@ int strata_profile_write(const char* path) noexcept {
 
 STRATA_API void* malloc(std::size_t bytes) noexcept STRATA_ALIAS(strata_malloc);
 STRATA_API void free(void* block) noexcept STRATA_ALIAS(strata_free);
-STRATA_API void free_sized(void* block, std::size_t bytes) noexcept STRATA_ALIAS(strata_free_sized);
 STRATA_API void* calloc(std::size_t count, std::size_t bytes) noexcept STRATA_ALIAS(strata_calloc);
 STRATA_API void* realloc(void* block, std::size_t bytes) noexcept STRATA_ALIAS(strata_realloc);
 STRATA_API void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept
     STRATA_ALIAS(strata_aligned_alloc);
 STRATA_API std::size_t malloc_usable_size(void* block) noexcept;
 
-STRATA_API void free_aligned_sized(void* block, std::size_t alignment, std::size_t bytes) noexcept {
-  strata::deallocate(block, strata::FreeCall::By::kFree, bytes, alignment);
-}
+STRATA_API void* memalign(std::size_t alignment, std::size_t bytes) noexcept;
 
 std::size_t malloc_usable_size(void* block) noexcept { return strata::usable_bytes(block); }
+
+// What others may leave out who bring a malloc of their own (a program, valgrind): each goes by the
+// name of the function that they do define.
+
+STRATA_API void free_sized(void* block, std::size_t bytes) noexcept {
+  if (&free != &strata_free) return free(block);
+  strata_free_sized(block, bytes);
+}
+
+STRATA_API void free_aligned_sized(void* block, std::size_t alignment, std::size_t bytes) noexcept {
+  if (&free != &strata_free) return free(block);
+  strata::deallocate(block, strata::FreeCall::By::kFree, bytes, alignment);
+}
 
 STRATA_API void* reallocarray(void* block, std::size_t count, std::size_t bytes) noexcept {
   std::size_t total;
@@ -85,12 +95,27 @@ STRATA_API void* reallocarray(void* block, std::size_t count, std::size_t bytes)
     strata::os::set_errno_no_memory();
     return nullptr;
   }
-  return strata::reallocate(block, total);
+  return realloc(block, total);
 }
 
-/// As glibc: an alignment that is no power of two is rounded up to one.
+STRATA_API void* valloc(std::size_t bytes) noexcept {
+  return memalign(strata::os::page_bytes(), bytes);
+}
+
+STRATA_API void* pvalloc(std::size_t bytes) noexcept {
+  const std::size_t page = strata::os::page_bytes();
+  std::size_t rounded;
+  if (__builtin_add_overflow(bytes, page - 1, &rounded)) {
+    strata::os::set_errno_no_memory();
+    return nullptr;
+  }
+  rounded &= ~(page - 1);
+  return memalign(page, rounded != 0 ? rounded : page);
+}
+
+/// As glibc: an alignment that is no power of two is rounded up to one, where there is one.
 STRATA_API void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
-  if (alignment > strata::Engine::kMaxBytes / 2 + 1) {
+  if (alignment > std::size_t{1} << 63) {
     strata::os::set_errno_invalid();
     return nullptr;
   }
@@ -104,21 +129,6 @@ STRATA_API int posix_memalign(void** out, std::size_t alignment, std::size_t byt
   if (block == nullptr) return strata::os::error_no_memory();
   *out = block;
   return 0;
-}
-
-STRATA_API void* valloc(std::size_t bytes) noexcept {
-  return strata::allocate_aligned(strata::os::page_bytes(), bytes);
-}
-
-STRATA_API void* pvalloc(std::size_t bytes) noexcept {
-  const std::size_t page = strata::os::page_bytes();
-  std::size_t rounded;
-  if (__builtin_add_overflow(bytes, page - 1, &rounded)) {
-    strata::os::set_errno_no_memory();
-    return nullptr;
-  }
-  rounded &= ~(page - 1);
-  return strata::allocate_aligned(page, rounded != 0 ? rounded : page);
 }
 
 }  // extern "C"

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <strata/detail/cache_line.hpp>
+
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -40,8 +42,9 @@ constexpr PageMask page_range(unsigned first, unsigned count) noexcept {
 /// Always: popcount(free_bits) == free_count <= object_count                   (small, watched)
 /// returned_free <= free_count: the objects above it may lie on pages to be returned.
 /// fresh_objects is 0 unless the class tracks_fresh().
-/// The record stands in its Region, out of line: no use ever writes into the pages.
-struct Span : ListLink<> {
+/// The record stands in its Region, out of line: no use ever writes into the pages. It has cache
+/// lines of its own, since neighbours in a region often belong to different threads.
+struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   // Chosen: the smallest OS page; below it, memory is touched anyway.
   static constexpr std::size_t kFreshFromBytes = 4096;
 
@@ -60,9 +63,11 @@ struct Span : ListLink<> {
   std::uint32_t
       fresh_objects;  ///< bit i: object i reads as zero, nobody ever had it (tracks_fresh)
   std::uint8_t size_class;
+  std::uint8_t shard;       ///< of Central, which serves its objects; written under both its locks
   std::uint8_t first_page;  ///< within the region
   std::uint8_t page_count;
-  bool is_zero;  ///< the pages had never been used since the kernel cleared them
+  bool is_zero;               ///< the pages had never been used since the kernel cleared them
+  std::uint64_t bitmap_word;  ///< what free_bits points to if the bitmap is one word
 
   /// Objects so large that clearing one costs more than knowing that it need not be cleared.
   static constexpr bool tracks_fresh(std::size_t object_bytes) noexcept {
@@ -107,15 +112,16 @@ struct DirtyListTag;
 ///                backed together with such a page by one huge page. A page outside it reads as
 ///                zero and costs nothing.
 /// Always: head_of_page[i] is the first page of the span that page i belongs to, kNoSpan if free.
+/// What the page heap writes, what every free reads and the spans have cache lines of their own.
 struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   static constexpr std::uint8_t kNoSpan = 0xff;
 
-  char* start;
   PageMask free_pages;
   PageMask dirty_pages;
   std::uint8_t longest_free_run;  ///< which of the PageHeap's lists the region is in
   bool is_huge;                   ///< huge pages were asked for
   bool is_split;                  ///< a part went back: the rest is backed by small pages
+  alignas(detail::kCacheLineBytes) char* start;
   std::uint8_t head_of_page[kPagesPerRegion];
   Span spans[kPagesPerRegion];  ///< spans[i] is in use while head_of_page[i] == i
 

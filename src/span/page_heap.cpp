@@ -60,23 +60,29 @@ void PageHeap::configure(std::uintptr_t first_region, HugePages huge_pages,
   huge_pages_ = huge_pages;
 }
 
-Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages) noexcept {
+Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages which) noexcept {
   STRATA_DCHECK(page_count >= 1 && page_count <= kPagesPerRegion);
   LockGuard guard(lock_);
   // A run this long holds an aligned one wherever it begins; a whole region is aligned itself.
   const unsigned sufficient = std::min(page_count + alignment_pages - 1, kPagesPerRegion);
-  Region* region = take_region(sufficient);
+  Region* region = take_region(sufficient, which);
   if (region == nullptr) return nullptr;
 
   const PageMask positions = aligned_positions(alignment_pages);
   PageMask starts = run_starts(region->idle_pages(), page_count) & positions;
-  if (starts == 0) starts = run_starts(region->free_pages, page_count) & positions;
+  if (starts == 0) {
+    if (which == Pages::kIdle) {
+      list(*region);
+      return nullptr;
+    }
+    starts = run_starts(region->free_pages, page_count) & positions;
+  }
   STRATA_DCHECK(starts != 0);
   const auto first = static_cast<unsigned>(std::countr_zero(starts));
   const PageMask mask = page_range(first, page_count);
   const PageMask touched = pages_touched_with(*region, mask);
   if (!limit_.try_hold(count_pages(touched & ~region->dirty_pages) * kPageBytes)) {
-    file(*region);
+    list(*region);
     return nullptr;
   }
 
@@ -97,7 +103,7 @@ void PageHeap::deallocate(Span& span) noexcept {
   LockGuard guard(lock_);
   Region& region = *map_.region_of(span.start);
   std::memset(region.head_of_page + span.first_page, Region::kNoSpan, span.page_count);
-  unfile(region);
+  unlist(region);
   give_pages(region, page_range(span.first_page, span.page_count));
 }
 
@@ -113,7 +119,7 @@ bool PageHeap::resize(Span& span, unsigned page_count) noexcept {
   if ((region.free_pages & more) != more) return false;
   const PageMask touched = more != 0 ? pages_touched_with(region, more) : 0;
   if (!limit_.try_hold(count_pages(touched & ~region.dirty_pages) * kPageBytes)) return false;
-  unfile(region);
+  unlist(region);
   span.is_zero = false;
   if (more != 0) {
     take_pages(region, more, touched);
@@ -123,7 +129,7 @@ bool PageHeap::resize(Span& span, unsigned page_count) noexcept {
                 span.page_count - page_count);
     give_pages(region, less);
   } else {
-    file(region);
+    list(region);
   }
   span.page_count = static_cast<std::uint8_t>(page_count);
   return true;
@@ -137,7 +143,7 @@ std::size_t PageHeap::release(std::size_t max_pages) noexcept {
     PageMask mask = region.idle_pages();
     while (count_pages(mask) > max_pages - released) mask &= mask - 1;
     // While the kernel works the pages are nobody's, and the lock is free.
-    unfile(region);
+    unlist(region);
     take_pages(region, mask, 0);
     lock_.unlock();
     PageMask kept = 0;
@@ -146,7 +152,7 @@ std::size_t PageHeap::release(std::size_t max_pages) noexcept {
         kept |= page_range(first, count);
     });
     lock_.lock();
-    unfile(region);
+    unlist(region);
     region.dirty_pages &= ~(mask & ~kept);
     region.is_split = region.dirty_pages != 0;
     give_pages(region, mask);
@@ -169,21 +175,21 @@ std::size_t PageHeap::release_unneeded() noexcept {
 }
 
 /// Takes a region with a free run of at least `run` pages off its lists; makes a new one if need
-/// be.
-Region* PageHeap::take_region(unsigned run) noexcept {
+/// be and `which` allows it.
+Region* PageHeap::take_region(unsigned run, Pages which) noexcept {
   const std::uint64_t fitting = nonempty_ >> run << run;
-  if (fitting == 0) return grow();
+  if (fitting == 0) return which == Pages::kAny ? grow() : nullptr;
   Region* region = by_run_[std::countr_zero(fitting)].front();
-  unfile(*region);
+  unlist(*region);
   return region;
 }
 
 Region* PageHeap::grow() noexcept {
   if (chunk_next_ == chunk_end_ && !map_chunk()) return nullptr;
   if (!map_.open(chunk_next_, kRegionBytes)) return nullptr;
-  void* memory = metadata_.allocate(sizeof(Region));
+  // Zeroed, and touched only where it is used: most programs are small.
+  void* memory = metadata_.allocate_forever(sizeof(Region));
   if (memory == nullptr) return nullptr;
-  std::memset(memory, 0, sizeof(Region));
   auto* region = static_cast<Region*>(memory);
   region->start = chunk_next_;
   region->free_pages = ~PageMask{0};
@@ -238,7 +244,7 @@ bool PageHeap::begin_chunk(char* start, std::size_t bytes) noexcept {
   return true;
 }
 
-void PageHeap::file(Region& region) noexcept {
+void PageHeap::list(Region& region) noexcept {
   const unsigned run = longest_run(region.free_pages);
   region.longest_free_run = static_cast<std::uint8_t>(run);
   // What holds memory already is used first.
@@ -251,15 +257,15 @@ void PageHeap::file(Region& region) noexcept {
   if (region.idle_pages() != 0) idle_.push_front(region);
 }
 
-void PageHeap::unfile(Region& region) noexcept {
+void PageHeap::unlist(Region& region) noexcept {
   auto& list = by_run_[region.longest_free_run];
   list.remove(region);
   if (list.is_empty()) nonempty_ &= ~(std::uint64_t{1} << region.longest_free_run);
   if (static_cast<ListLink<DirtyListTag>&>(region).is_linked) idle_.remove(region);
 }
 
-/// Marks free pages of an unfiled region used and others, used or not, as holding memory, and files
-/// it.
+/// Marks free pages of an unlisted region used and others, used or not, as holding memory, and
+/// lists it.
 void PageHeap::take_pages(Region& region, PageMask mask, PageMask touched) noexcept {
   const unsigned idle_before = count_pages(region.idle_pages());
   region.free_pages &= ~mask;
@@ -268,10 +274,10 @@ void PageHeap::take_pages(Region& region, PageMask mask, PageMask touched) noexc
   idle_pages_.store(idle, std::memory_order_relaxed);
   least_idle_ = std::min(least_idle_, idle);
   used_pages_.store(used_pages() + count_pages(mask), std::memory_order_relaxed);
-  file(region);
+  list(region);
 }
 
-/// Marks used pages of an unfiled region free, and files it.
+/// Marks used pages of an unlisted region free, and lists it.
 void PageHeap::give_pages(Region& region, PageMask mask) noexcept {
   const unsigned idle_before = count_pages(region.idle_pages());
   STRATA_DCHECK((region.free_pages & mask) == 0);
@@ -279,7 +285,7 @@ void PageHeap::give_pages(Region& region, PageMask mask) noexcept {
   idle_pages_.store(idle_pages() + count_pages(region.idle_pages()) - idle_before,
                     std::memory_order_relaxed);
   used_pages_.store(used_pages() - count_pages(mask), std::memory_order_relaxed);
-  file(region);
+  list(region);
 }
 
 PageHeap::Statistics PageHeap::statistics() noexcept {

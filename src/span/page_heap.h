@@ -60,7 +60,12 @@ class PageHeap {
   /// \returns  A span of that many pages, its class 0 and listed nowhere; nullptr when out of
   ///           memory, by the kernel's word or the limit's.
   /// \cost     Constant; system calls only when a new chunk of regions is mapped.
-  Span* allocate(unsigned page_count, unsigned alignment_pages = 1) noexcept;
+  enum class Pages : bool {
+    kAny,
+    kIdle,  ///< only such as hold memory already, so that no more is held than was
+  };
+  Span* allocate(unsigned page_count, unsigned alignment_pages = 1,
+                 Pages which = Pages::kAny) noexcept;
 
   /// Takes back a span; the caller has cleared its class in the page map.
   /// \cost  constant
@@ -94,12 +99,12 @@ class PageHeap {
   Lock& lock() noexcept { return lock_; }  ///< for fork
 
  private:
-  Region* take_region(unsigned run) noexcept;
+  Region* take_region(unsigned run, Pages which) noexcept;
   Region* grow() noexcept;
   bool map_chunk() noexcept;
   bool begin_chunk(char* start, std::size_t bytes) noexcept;
-  void file(Region& region) noexcept;
-  void unfile(Region& region) noexcept;
+  void list(Region& region) noexcept;
+  void unlist(Region& region) noexcept;
   void take_pages(Region& region, PageMask mask, PageMask touched) noexcept;
   void give_pages(Region& region, PageMask mask) noexcept;
 

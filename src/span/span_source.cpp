@@ -33,8 +33,8 @@ std::uint32_t next_taken(const Span& span, std::uint32_t index) noexcept {
 
 }  // namespace
 
-Span* SpanSource::create(unsigned size_class) noexcept {
-  Span* span = page_heap_.allocate(span_pages_of(size_class));
+Span* SpanSource::create(unsigned size_class, PageHeap::Pages which) noexcept {
+  Span* span = page_heap_.allocate(span_pages_of(size_class), 1, which);
   if (span == nullptr) return nullptr;
   const auto object_bytes = static_cast<std::uint32_t>(SizeClassMap::bytes_of(size_class));
   span->object_bytes = object_bytes;
@@ -51,8 +51,11 @@ Span* SpanSource::create(unsigned size_class) noexcept {
   span->fresh_objects =
       is_fresh ? static_cast<std::uint32_t>((std::uint64_t{1} << span->object_count) - 1) : 0;
   span->size_class = static_cast<std::uint8_t>(size_class);
+  span->shard = 0;
   const std::size_t words = span->bitmap_words();
-  span->free_bits = static_cast<std::uint64_t*>(metadata_.allocate(words * sizeof(std::uint64_t)));
+  span->free_bits =
+      words == 1 ? &span->bitmap_word
+                 : static_cast<std::uint64_t*>(metadata_.allocate(words * sizeof(std::uint64_t)));
   if (span->free_bits == nullptr) {
     page_heap_.deallocate(*span);
     return nullptr;
@@ -65,7 +68,7 @@ Span* SpanSource::create(unsigned size_class) noexcept {
     const std::size_t record_bytes = span->object_count * sizeof(std::uint64_t);
     span->records = static_cast<std::uint64_t*>(metadata_.allocate(record_bytes));
     if (span->records == nullptr) {
-      metadata_.deallocate(span->free_bits, words * sizeof(std::uint64_t));
+      give_back_bitmap(*span);
       page_heap_.deallocate(*span);
       return nullptr;
     }
@@ -83,8 +86,13 @@ void SpanSource::destroy(Span& span) noexcept {
   }
   if (use_ == Use::kSmall) map_.set_class(span, 0);
   if (has_records()) metadata_.deallocate(span.records, span.object_count * sizeof(std::uint64_t));
-  metadata_.deallocate(span.free_bits, span.bitmap_words() * sizeof(std::uint64_t));
+  give_back_bitmap(span);
   page_heap_.deallocate(span);
+}
+
+void SpanSource::give_back_bitmap(Span& span) noexcept {
+  if (span.free_bits != &span.bitmap_word)
+    metadata_.deallocate(span.free_bits, span.bitmap_words() * sizeof(std::uint64_t));
 }
 
 std::size_t SpanSource::return_holes(Span& span) noexcept {

@@ -51,8 +51,8 @@ class SpanSource {
   /// holes: what a record says of an object's contents stays true. Before the first span.
   void keep_records() noexcept { keeps_records_ = true; }
 
-  /// \returns  A span of the class with every object in it; nullptr when out of memory.
-  Span* create(unsigned size_class) noexcept;
+  /// \returns  A span of the class with every object in it, of shard 0; nullptr when out of memory.
+  Span* create(unsigned size_class, PageHeap::Pages which = PageHeap::Pages::kAny) noexcept;
 
   /// \pre  every object is back: free_count == object_count
   void destroy(Span& span) noexcept;
@@ -72,15 +72,6 @@ class SpanSource {
     return true;
   }
 
-  /// Objects became pending or ceased to be: free in a span, on pages that did not go back yet.
-  /// \threads  Any; pending_bytes() is a hint (relaxed), and a sum of what the classes add.
-  void add_pending(std::ptrdiff_t bytes) noexcept {
-    if (bytes != 0) pending_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  }
-  std::size_t pending_bytes() const noexcept {
-    const std::ptrdiff_t bytes = pending_bytes_.load(std::memory_order_relaxed);
-    return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
-  }
   /// Bytes in holes of all spans.
   /// \threads  any; a hint
   std::size_t hole_bytes() const noexcept { return hole_bytes_.load(std::memory_order_relaxed); }
@@ -96,6 +87,7 @@ class SpanSource {
   // from 8 KiB on give 98% back, from 32 KiB on 92%.
   static constexpr std::size_t kMinHoleInHugePage = kPageBytes / 8;
 
+  void give_back_bitmap(Span& span) noexcept;
   bool has_records() const noexcept { return use_ == Use::kWatched || keeps_records_; }
   void forget_holes(Span& span) noexcept {
     hole_bytes_.fetch_sub(span.hole_bytes, std::memory_order_relaxed);
@@ -108,8 +100,7 @@ class SpanSource {
   os::PageSource& pages_;
   const Use use_;
   bool keeps_records_ = false;
-  // relaxed, all three: sums that guard nothing.
-  std::atomic<std::ptrdiff_t> pending_bytes_{0};
+  // relaxed, both: sums that guard nothing.
   std::atomic<std::size_t> hole_bytes_{0};
   std::atomic<std::size_t> returned_bytes_{0};
 };

@@ -13,10 +13,12 @@ static_assert(sizeof(ThreadCache) <= 2 * 4096, "a thread costs two small OS page
 
 std::size_t ThreadCache::max_capacity(unsigned size_class) noexcept {
   static constexpr auto kCapacities = [] {
-    std::array<std::uint8_t, SizeClassMap::kCount> capacities{};
+    std::array<std::uint16_t, SizeClassMap::kCount> capacities{};
     for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-      const std::size_t objects = kMaxBinBytes / SizeClassMap::bytes_of(c);
-      capacities[c] = static_cast<std::uint8_t>(std::clamp<std::size_t>(objects, 1, kMaxCapacity));
+      const std::size_t bytes = SizeClassMap::bytes_of(c);
+      const std::size_t objects =
+          (bytes < kLargeFromBytes ? kMaxBinBytes : kMaxBinBytesOfLarge) / bytes;
+      capacities[c] = static_cast<std::uint16_t>(std::clamp<std::size_t>(objects, 1, kMaxCapacity));
     }
     return capacities;
   }();
@@ -24,7 +26,7 @@ std::size_t ThreadCache::max_capacity(unsigned size_class) noexcept {
 }
 
 ThreadCache::ThreadCache(Central& central, CacheBudget& budget, MetadataArena& metadata) noexcept
-    : central_(&central), budget_(&budget), metadata_(&metadata) {
+    : central_(&central), place_(central), budget_(&budget), metadata_(&metadata) {
   for (unsigned c = 0; c < SizeClassMap::kCount; ++c) {
     bases_[c] = tops_[c];
   }
@@ -37,7 +39,7 @@ void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
   if (top_up(size_class)) return pop(size_class);
   // No memory, or no share left, not even for one object.
   void* object = nullptr;
-  if (capacity(size_class) == 0) central_->claim(size_class, &object + 1, 1);
+  if (capacity(size_class) == 0) central_->claim(place_, size_class, &object + 1, 1);
   return object;
 }
 
@@ -52,7 +54,7 @@ bool ThreadCache::top_up(unsigned size_class) noexcept {
   Repair bin(*this, size_class);
   void** const first = bin.top + 1;
   const std::size_t missing = wanted - before;
-  const std::size_t count = central_->claim(size_class, first + missing, missing);
+  const std::size_t count = central_->claim(place_, size_class, first + missing, missing);
   if (count < missing) std::memmove(first, first + (missing - count), count * sizeof(void*));
   bin.top += count;
   return count != 0;
@@ -154,7 +156,8 @@ void ThreadCache::flush(unsigned size_class, std::size_t count) noexcept {
   if (count == 0) return;
   Repair bin(*this, size_class);
   void** const first = bases_[size_class] + 1;
-  central_->release(size_class, first, count);
+  for (std::size_t done = 0; done < count; done += kFlushObjects)
+    central_->release(size_class, first + done, std::min(count - done, kFlushObjects));
   bin.top -= count;
   std::memmove(first, first + count, static_cast<std::size_t>(bin.top + 1 - first) * sizeof(void*));
 }

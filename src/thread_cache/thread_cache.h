@@ -110,6 +110,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   using Counts = std::array<std::size_t, SizeClassMap::kCount>;
   void add_objects(Counts& counts) noexcept;
 
+  Central::Place& place() noexcept { return place_; }
   Lock& bins_lock() noexcept { return bins_lock_; }  ///< for fork
 
  private:
@@ -117,9 +118,14 @@ class ThreadCache : public ObjectBins, public ListLink<> {
 
   // Chosen. A bin has 2^n - 1 objects, so that its slots with the empty one are a power of two.
   static constexpr std::size_t kFirstCapacity = 7;
-  static constexpr std::size_t kMaxCapacity = 255;
-  // Chosen: what one class of one thread may hold; half of it travels as a batch.
-  static constexpr std::size_t kMaxBinBytes = 64 * 1024;
+  static constexpr std::size_t kMaxCapacity = 2047;
+  // Chosen: what one class of one thread may hold; half of it travels as a batch. A batch of large
+  // objects is few objects, so they get more (docs/decisions/0012).
+  static constexpr std::size_t kMaxBinBytes = 96 * 1024;
+  static constexpr std::size_t kMaxBinBytesOfLarge = 256 * 1024;
+  static constexpr std::size_t kLargeFromBytes = 1024;
+  // Chosen: others who need the same list wait for so many objects at most, some 5 µs.
+  static constexpr std::size_t kFlushObjects = 256;
   // Chosen: a bin grows to this part of what its thread's share has left, or to this size as long
   // as there is anything left. Who came first would have the whole share otherwise, and an object
   // of 32 KiB is worth less than bins of small ones (docs/decisions/0004).
@@ -185,6 +191,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   void** bases_[SizeClassMap::kCount];
   std::uint16_t slot_counts_[SizeClassMap::kCount] = {};  // slots the bin owns, a power of two or 0
   Central* central_;
+  Central::Place place_;
   CacheBudget* budget_;
   MetadataArena* metadata_;
   ThreadState* owner_ = nullptr;    // who can be redirected; guarded by the registry's lock

@@ -24,6 +24,7 @@ ThreadCache* ThreadRegistry::adopt() noexcept {
   in_use_.push_front(*cache);
   ++in_use_count_;
   budget_.add_thread();
+  central_.enter(cache->place());
   return cache;
 }
 
@@ -52,6 +53,7 @@ void ThreadRegistry::park(ThreadCache& cache) noexcept {
   in_use_.remove(cache);
   --in_use_count_;
   budget_.remove_thread();
+  central_.leave(cache.place());
   if (parked_count_ == kMaxParked) {
     ThreadCache& oldest = *pop_parked();
     oldest.flush_all();
@@ -139,12 +141,16 @@ void ThreadRegistry::for_each_lock(LockVisitor visit) noexcept {
 
 void ThreadRegistry::keep_only(ThreadCache* own) noexcept {
   LockGuard guard(lock_);
-  while (in_use_.pop_front() != nullptr) budget_.remove_thread();
+  while (ThreadCache* cache = in_use_.pop_front()) {
+    budget_.remove_thread();
+    central_.leave(cache->place());
+  }
   in_use_count_ = 0;
   if (own == nullptr) return;
   in_use_.push_front(*own);
   ++in_use_count_;
   budget_.add_thread();
+  central_.enter(own->place());
 }
 
 }  // namespace strata

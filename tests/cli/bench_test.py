@@ -221,9 +221,9 @@ class Bench(InFolder):
         self.assertEqual(done.returncode, 0, done.stderr)
         for kind in ("enqueue", "dequeue"):
             self.assertRegex(done.stdout, rf"(?m)^{kind} +mean +p50 +p95 +p99 +p99\.9 +p99\.99 +max +samples$")
-        self.assertRegex(done.stdout, r"(?m)^allocator +wall +spread +sent +dropped +received$")
+        self.assertRegex(done.stdout, r"(?m)^allocator +wall +spread +sent +dropped +received +left$")
         done = strata("bench", "queue", *words, "--capacity", "4,64")
-        self.assertRegex(done.stdout, r"(?m)^allocator .*received +enqueue p50 +p99 +dequeue p50 +p99$")
+        self.assertRegex(done.stdout, r"(?m)^allocator .*received +left +enqueue p50 +p99 +dequeue p50 +p99$")
 
     def test_how_much_was_done_is_ranked_for_nobody(self):
         _, rows = self.bench(allocators=f"system,{library('forwarding_malloc')}")
@@ -234,7 +234,32 @@ class Bench(InFolder):
         row = json.loads(path.read_text())["rows"][1]
         self.assertEqual(set(row["ratios"]) & {"ops", "sent", "dropped", "received", "left", "samples"}, set())
         self.assertIn("wall_s", row["ratios"])
-        self.assertRegex(done.stdout, r"(?m)^allocator +wall +spread +ratio +sent +dropped +received$")
+        self.assertRegex(done.stdout, r"(?m)^allocator +wall +spread +ratio +sent +dropped +received +left$")
+        self.assertNotIn(" s,", done.stdout.splitlines()[0])
+
+    def test_the_counts_of_a_queue_can_be_added(self):
+        done = strata("bench", "queue", "--allocators", "system", "--runs", "1", "--ticks", "20000", "--settle", "0")
+        self.assertIn("1 run each, a process for each\n", done.stdout)
+        row = re.search(r"(?m)^system +\S+ \S+ +(\d+) +(\d+) +(\d+) +(\d+)$", done.stdout)
+        self.assertIsNotNone(row, done.stdout)
+        sent, dropped, received, left = map(int, row.groups())
+        self.assertEqual((sent + dropped, received + left), (40000, sent))
+
+    def test_memory_is_watched_until_allocators_have_given_it_back_unless_told_otherwise(self):
+        words = ("churn", "--allocators", "system", "--runs", "1", "--ops", "3000", "--json", "-", "--quiet")
+        row = json.loads(strata("bench", *words).stdout)["rows"][0]
+        self.assertGreaterEqual(row["params"]["settle_s"], 3)
+        self.assertGreaterEqual(row["timeline"][-1]["t_s"], 3)
+        row = json.loads(strata("bench", *words, "--settle", "0.1").stdout)["rows"][0]
+        self.assertEqual(row["params"]["settle_s"], 0.1)
+
+    def test_results_say_when_they_were_measured_and_what_they_replace(self):
+        path = self.folder / "x.csv"
+        words = ("bench", "churn", "--allocators", "system", *QUICK, "--csv", str(path))
+        self.assertNotIn("replaces", strata(*words).stderr)
+        self.assertIn(f"'{path}' replaces the results that were in it", strata(*words).stderr)
+        results = json.loads(strata(*words, "--quiet", "--json", "-").stdout)
+        self.assertRegex(results["measured"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
 
     def test_results_are_kept_when_nobody_reads_the_table(self):
         path = self.folder / "results.json"
@@ -373,10 +398,16 @@ class BenchRefusals(unittest.TestCase):
 
     def test_names_that_nobody_knows(self):
         self.assertIn("unknown scenario 'chrun'; there are: ", self.refused("chrun"))
-        self.assertIn("unknown allocator 'sytem'", self.refused("churn", "--allocators", "sytem"))
+        unknown = self.refused("churn", "--allocators", "sytem")
+        self.assertIn("unknown allocator 'sytem'", unknown)
+        self.assertIn("bitmap-pool", unknown)
+        self.assertIn("thread-heaps", unknown)
+        self.assertIn("--threads has no effect on queue", self.refused("queue", "--threads", "4"))
+        self.assertIn("--seconds has no effect on queue", self.refused("queue", "--seconds", "4"))
+        self.assertIn("--json needs a value; '--quiet' is an option", self.refused("churn", "--json", "--quiet"))
         self.assertIn("unknown option '--sise'", self.refused("churn", "--sise", "5"))
         self.assertIn("unknown option '-x'", self.refused("churn", "-x"))
-        self.assertIn("which scenario?", self.refused())
+        self.assertIn("name a scenario", self.refused())
         self.assertIn("twice", self.refused("churn", "churn"))
         self.assertIn("twice", self.refused("churn", "--allocators", "system,system"))
         self.assertIn("twice", self.refused("churn", "--allocators", "bitmap-pool,bitmap-pool"))

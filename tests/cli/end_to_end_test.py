@@ -301,15 +301,18 @@ class Refusals(InFolder):
                       self.refused_compare("--allocators", "system", "--json", "-", "--csv", "-"))
 
     def test_command_lines_that_are_none(self):
-        self.assertIn("which command?", self.refused())
+        self.assertIn("name a command", self.refused())
         self.assertIn("unknown command 'frobnicate'", self.refused("frobnicate"))
         self.assertIn("unknown option '--frobnicate'", self.refused("compare", "--frobnicate", "--", "ls"))
-        self.assertIn("Put it behind --", self.refused("compare"))
-        self.assertIn("Put it behind --", self.refused("run", "--"))
+        self.assertIn("put it after --", self.refused("compare"))
+        self.assertIn("put it after --", self.refused("run", "--"))
         self.assertIn("as in: strata run -- ls", self.refused("run", "ls"))
         self.assertIn("--runs needs a value", self.refused("compare", "--runs", "--", "ls"))
         self.assertIn("--runs needs a value", self.refused("compare", "--runs=", "--", "ls"))
         self.assertIn("give name=value", self.refused("run", "--set", "checks", "--", "ls"))
+        self.assertIn("--json needs a value; '--quiet' is an option",
+                      self.refused("compare", "--json", "--quiet", "--", "ls"))
+        self.assertIn("'x' is not understood; strata options takes options only", self.refused("options", "x"))
 
     def test_help_and_version_are_no_errors(self):
         for arguments in (["--help"], ["run", "--help"], ["compare", "--help"]):
@@ -449,6 +452,16 @@ class WithStrata(InFolder):
         for name, default in told:
             self.assertRegex(lines[name], f"^ +STRATA_{name} .*{re.escape(default)}")
 
+    def test_a_setting_that_the_library_does_not_know_is_refused_before_anything_runs(self):
+        marker = pathlib.Path(tempfile.gettempdir()) / f"strata-ran-{os.getpid()}"
+        for command in ("run", "compare"):
+            for setting, sentence in (("cheks=full", "STRATA_CHEKS is not an option"),
+                                      ("checks=ful", "STRATA_CHECKS is 'ful'; it is ")):
+                done = strata(command, "--set", setting, "--", "touch", str(marker))
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(sentence, done.stderr)
+        self.assertFalse(marker.exists())
+
     def test_options_marks_what_is_set_and_what_is_not_understood(self):
         status, lines = self.options(STRATA_SOFT_LIMIT="80%", STRATA_CACHE_BYTES="2048k", STRATA_STATS_FILE="/tmp/x")
         self.assertEqual(status, 0)
@@ -458,14 +471,14 @@ class WithStrata(InFolder):
         status, lines = self.options(STRATA_CHECKS='ba"na\\na\n', STRATA_CHEKS="full")
         self.assertEqual(status, 1)
         self.assertRegex(lines["CHECKS"], r"^! +STRATA_CHECKS +basic +basic")
-        self.assertRegex(lines["CHEKS"], "is no option")
+        self.assertRegex(lines["CHEKS"], "is not an option")
 
     def test_options_stand_in_one_line_each_whatever_bytes_they_hold(self):
         plain = {os.fsencode(n): os.fsencode(v) for n, v in os.environ.items() if not n.startswith("STRATA_")}
         done = strata("options", env={**plain, b"STRATA_PROFILE": b"a\xffb", b"STRATA_\x1b[2J": b"\n"})
         self.assertEqual((done.returncode, done.stderr), (1, ""))
         self.assertRegex(done.stdout, r"STRATA_PROFILE +a\ufffdb")
-        self.assertIn("STRATA_?[2J is no option\n", done.stdout)
+        self.assertIn("STRATA_?[2J is not an option\n", done.stdout)
 
     def test_options_as_json_have_names_values_and_states(self):
         plain = {name: value for name, value in os.environ.items() if not name.startswith("STRATA_")}

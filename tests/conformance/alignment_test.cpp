@@ -102,9 +102,16 @@ TEST(Memalign, RoundsAnOddAlignmentUpAsGlibcDoes) {
     EXPECT_TRUE(p != nullptr && is_aligned(p, rounded)) << alignment;
     free(p);
   }
-  errno = 0;
-  EXPECT_EQ(memalign(opaque(SIZE_MAX), 1), nullptr);
-  EXPECT_EQ(errno, EINVAL);
+  for (const std::size_t alignment : {SIZE_MAX, (SIZE_MAX >> 1) + 2}) {
+    errno = 0;
+    EXPECT_EQ(memalign(opaque(alignment), 1), nullptr);
+    EXPECT_EQ(errno, EINVAL) << alignment;
+  }
+  for (const std::size_t alignment : {(SIZE_MAX >> 1) + 1, (SIZE_MAX >> 2) + 2}) {
+    errno = 0;
+    EXPECT_EQ(memalign(opaque(alignment), 1), nullptr);
+    EXPECT_EQ(errno, ENOMEM) << alignment;
+  }
 }
 
 TEST(Valloc, AlignsToOsPagesAndPvallocRoundsUpToThem) {

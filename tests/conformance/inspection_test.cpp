@@ -2,13 +2,16 @@
 
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/memory.h"
@@ -103,6 +106,37 @@ TEST(Mallinfo, FiguresBeyondAnIntAreTheLargestInt) {
 #pragma GCC diagnostic pop
   EXPECT_GE(mallinfo2().hblkhd, std::size_t{3} << 30);
   free(block);
+}
+
+/// What the function writes to standard error.
+template <typename Function>
+std::string text_on_standard_error(Function function) {
+  FILE* const file = tmpfile();
+  const int before = dup(STDERR_FILENO);
+  dup2(fileno(file), STDERR_FILENO);
+  function();
+  dup2(before, STDERR_FILENO);
+  close(before);
+  std::string text(static_cast<std::size_t>(lseek(fileno(file), 0, SEEK_END)), ' ');
+  EXPECT_EQ(pread(fileno(file), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+  fclose(file);
+  return text;
+}
+
+TEST(MallocStats, AreWrittenByAThreadThatIsToBeCancelled) {
+  const std::string usual = text_on_standard_error(malloc_stats);
+  ASSERT_GT(usual.size(), 100u);
+  bool is_complete = false;
+  const std::string text = text_on_standard_error([&] {
+    std::thread([&] {
+      pthread_cancel(pthread_self());
+      malloc_stats();
+      is_complete = true;
+      pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
+    }).join();
+  });
+  EXPECT_TRUE(is_complete) << "malloc_stats ended its thread";
+  EXPECT_EQ(text.substr(0, text.find('\n')), usual.substr(0, usual.find('\n')));
 }
 
 std::string text_of_malloc_info() {

@@ -113,8 +113,9 @@ TEST(Malloc, RefusesWhatNoObjectCanBeWithEnomem) {
     errno = 0;
     EXPECT_EQ(realloc(nullptr, bytes), nullptr) << n;
     EXPECT_EQ(errno, ENOMEM) << n;
-    for (const std::size_t alignment : {std::size_t{16}, std::size_t{4096}, std::size_t{1} << 21,
-                                        std::size_t{1} << 40, std::size_t{1} << 62}) {
+    for (const std::size_t alignment :
+         {std::size_t{16}, std::size_t{4096}, std::size_t{1} << 21, std::size_t{1} << 40,
+          std::size_t{1} << 62, std::size_t{1} << 63}) {
       errno = 0;
       EXPECT_EQ(memalign(alignment, bytes), nullptr) << n;
       EXPECT_EQ(errno, ENOMEM) << n;

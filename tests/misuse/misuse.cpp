@@ -5,6 +5,7 @@
 #include "misuse/misuse.h"
 
 #include <malloc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -102,6 +103,16 @@ void double_free_from_another_thread() {
   if (!g_at_once) return_all();
   handed_over = p;
   other.join();
+}
+
+/// A thread that is to be cancelled is not before it has said its sentence.
+void double_free_by_a_cancelled_thread() {
+  std::thread([] {
+    char* p = get(100);
+    free(p);
+    pthread_cancel(pthread_self());
+    free(opaque(p));
+  }).join();
 }
 
 void double_free_of_large() {
@@ -226,6 +237,7 @@ constexpr Case kCases[] = {
     CASE(double_free_after_return),
     CASE(double_free_after_the_span_is_gone),
     CASE(double_free_from_another_thread),
+    CASE(double_free_by_a_cancelled_thread),
     CASE(double_free_of_large),
     CASE(double_free_of_huge),
     CASE(double_delete),

@@ -1,6 +1,8 @@
 // A program with a malloc of its own, all of it, beside Strata: the C library and the program use
-// the program's, operator new stays Strata's, and each gets back what it gave.
+// the program's, operator new stays Strata's, and each gets back what it gave. What the program
+// leaves out is served by what it defines.
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <unistd.h>
 
@@ -58,8 +60,6 @@ void* malloc(std::size_t bytes) noexcept { return take(bytes, 16); }
 void* calloc(std::size_t count, std::size_t bytes) noexcept { return take(count * bytes, 16); }
 void* memalign(std::size_t a, std::size_t bytes) noexcept { return take(bytes, a < 16 ? 16 : a); }
 void* aligned_alloc(std::size_t a, std::size_t bytes) noexcept { return memalign(a, bytes); }
-void* valloc(std::size_t bytes) noexcept { return take(bytes, 4096); }
-void* pvalloc(std::size_t bytes) noexcept { return take((bytes + 4095) / 4096 * 4096, 4096); }
 int posix_memalign(void** out, std::size_t a, std::size_t bytes) noexcept {
   *out = memalign(a, bytes);
   return *out != nullptr ? 0 : ENOMEM;
@@ -83,7 +83,31 @@ void* realloc(void* p, std::size_t bytes) noexcept {
 
 namespace {
 
+/// The function that programs find under a name that this one does not define.
+template <typename Function>
+Function* find(const char* name) {
+  auto* const function = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+  CHECK(function != nullptr, name);
+  return function;
+}
+
+void use_what_the_program_leaves_out() {
+  void* p = find<void*(void*, std::size_t, std::size_t)>("reallocarray")(malloc(10), 10, 10);
+  CHECK(is_own(p), "reallocarray is not by the program's realloc");
+  free(p);
+  // The C library's own go by its own malloc.
+  if (dlsym(RTLD_DEFAULT, "strata_malloc") == nullptr) return;
+  for (const char* name : {"valloc", "pvalloc"}) {
+    p = find<void*(std::size_t)>(name)(100);
+    CHECK(is_own(p), "valloc and pvalloc are not by the program's memalign");
+    free(p);
+  }
+  find<void(void*, std::size_t)>("free_sized")(malloc(100), 100);
+  find<void(void*, std::size_t, std::size_t)>("free_aligned_sized")(memalign(64, 100), 64, 100);
+}
+
 void work() {
+  use_what_the_program_leaves_out();
   cross_the_c_library([](void* p) { CHECK(is_own(p), "the C library uses another malloc"); });
 
   std::unique_ptr<int> single(new int(1));

@@ -17,6 +17,7 @@ int main() {
   std::thread([&] { words["thread"].assign(1000, 7); }).join();
   for (const std::size_t bytes : {10, 5000, 200'000, 3'000'000}) {
     free(realloc(std::memset(malloc(bytes), 1, bytes), bytes * 2));
+    free(reallocarray(malloc(bytes), bytes, 2));
   }
   puts(words.size() == 51 ? "as expected" : "wrong");
   return 0;

@@ -66,8 +66,10 @@ struct Scenario {
   /// False: the load of another command than `strata bench`, which does not offer it; it ends by
   /// itself.
   bool is_listed = true;
-  /// How long the process is watched after everything is freed, unless --settle says otherwise.
-  double settle_s = 0.2;
+  bool takes_seconds = true;  ///< whether --seconds ends it
+  /// How long the process is watched after everything is freed, unless --settle says otherwise: an
+  /// allocator that gives memory back after a second or two shall have done so.
+  double settle_s = 3;
   /// Does everything: draws the operations, runs them, verifies them, reports. Called once in a
   /// process of its own.
   void (*run)(Cell& cell) = nullptr;

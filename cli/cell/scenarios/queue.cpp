@@ -373,8 +373,9 @@ const Registration kQueue({
             Option::count("capacity", 64, 1, 10'000'000, "messages", "that the queue holds"),
             Option::flag("single-thread", "one thread sends and receives, without a mutex"),
         },
-    .shown = {"wall_s", "sent", "dropped", "received"},
+    .shown = {"wall_s", "sent", "dropped", "received", "left"},
     .takes_threads = false,
+    .takes_seconds = false,
     .run = queue,
 });
 

@@ -299,6 +299,7 @@ const Registration kReplay({
     .shown = {"cpu_ns_per_op", "allocator_s", "elapsed_s", "peak_gain_bytes", "rss_per_live"},
     .takes_threads = false,
     .is_listed = false,
+    .settle_s = 0.2,
     .run = replay,
 });
 

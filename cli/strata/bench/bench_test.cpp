@@ -114,6 +114,7 @@ TEST(Matrix, ParametersAreNumbersWhereTheyAreNumbers) {
   EXPECT_EQ(params["mode"], "a");
   EXPECT_EQ(params["alone"], true);
   EXPECT_EQ(params["seconds"], 0.5);
+  EXPECT_EQ(params["settle_s"], scenario.settle_s);
   EXPECT_FALSE(params.contains("ops"));
 }
 

@@ -42,6 +42,7 @@ ScenarioInfo read_scenario(const Json& json) {
   scenario.origin = json.at("origin");
   scenario.fits = json.at("fits");
   scenario.takes_threads = json.at("takes_threads");
+  scenario.takes_seconds = json.at("takes_seconds");
   scenario.settle_s = json.at("settle_s");
   scenario.shown = json.at("shown").get<std::vector<std::string>>();
   for (const Json& option : json.at("options")) scenario.options.push_back(read_option(option));
@@ -63,6 +64,18 @@ void check_sizes(const std::string& option, const std::string& path) {
   } catch (const std::runtime_error& error) {
     throw UsageError(fmt::format("{}: {}", option, error.what()));
   }
+}
+
+/// \errors  UsageError for a name that stands for nothing, with all that do.
+void refuse_unknown(const std::string& name, const Catalogue& catalogue) {
+  std::vector<std::string> known = known_contenders();
+  bool is_known = std::find(known.begin(), known.end(), name) != known.end();
+  if (is_known || name.find('=') != std::string::npos) return;
+  for (const InProcessContender& contender : catalogue.contenders) known.push_back(contender.name);
+  throw UsageError(
+      fmt::format("unknown allocator '{}'; known are {}, the groups general, pools, heaps and all, "
+                  "and any name=/path/to/lib.so",
+                  name, fmt::join(known, ", ")));
 }
 
 }  // namespace
@@ -192,6 +205,7 @@ std::vector<Contender> parse_bench_contenders(const std::string& list, const Cat
     if (is_all || text == "general" || text == "pools" || text == "heaps") continue;
     const InProcessContender* named = catalogue.contender(text);
     if (named == nullptr) {
+      refuse_unknown(text, catalogue);
       add(parse_contender(text, strata_library), false);
       continue;
     }
@@ -203,7 +217,8 @@ std::vector<Contender> parse_bench_contenders(const std::string& list, const Cat
     add(in_process(*named), false);
   }
   if (contenders.empty()) {
-    throw UsageError(fmt::format("--allocators {} is nobody for these scenarios", list));
+    throw UsageError(
+        fmt::format("none of --allocators {} fits these scenarios; see: strata bench list", list));
   }
   return contenders;
 }

@@ -37,6 +37,7 @@ struct ScenarioInfo {
   std::string origin;
   std::string fits;  ///< malloc, blocks, heaps, all
   bool takes_threads = true;
+  bool takes_seconds = true;
   double settle_s = 0;
   std::vector<std::string> shown;
   std::vector<ScenarioOption> options;

@@ -127,11 +127,12 @@ nlohmann::ordered_json params_of(const BenchPlan& plan, const BenchCell& cell) {
     params[key] = value_of(*cell.scenario->option(name), text);
   }
   params["runs"] = plan.runs;
-  if (plan.seconds > 0) params["seconds"] = plan.seconds;
+  if (plan.seconds > 0 && cell.scenario->takes_seconds) params["seconds"] = plan.seconds;
   if (plan.ops > 0) params["ops"] = plan.ops;
   params["warmup"] = plan.warmup;
   params["seed"] = plan.seed;
   params["sample_rate"] = plan.sample_rate;
+  params["settle_s"] = plan.settle_of(*cell.scenario);
   return params;
 }
 

@@ -34,6 +34,11 @@ struct BenchPlan {
   double timeout_s = 0;
   double settle_s = -1;  ///< below 0: as the scenario says
   std::string label;
+
+  /// How long a process of the scenario is watched after its load.
+  double settle_of(const ScenarioInfo& scenario) const {
+    return settle_s >= 0 ? settle_s : scenario.settle_s;
+  }
 };
 
 /// Options of scenarios as a person gave them: name -> the list of values.

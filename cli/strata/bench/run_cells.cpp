@@ -157,7 +157,7 @@ void merge_latencies(Lane& lane, const CellReport& report) {
 void run_lane(const BenchPlan& plan, const BenchCell& cell, const Contender& contender, int run,
               Lane& lane, OutputCapture& output, SignalWatch& signals) {
   output.clear();
-  CellWatch watch(plan.settle_s >= 0 ? plan.settle_s : cell.scenario->settle_s);
+  CellWatch watch(plan.settle_of(*cell.scenario));
   CellRun done = run_cell(plan, cell, contender, watch, output, signals);
   if (done.result.end == ProcessResult::End::kInterrupted) return;
   if (!done.report.unfit.empty()) {

@@ -51,7 +51,7 @@ class BenchCommand final : public Command {
     add_option("--seed", seed_, "N", "Of the random numbers (default 1)");
     add_option("--sample-rate", sample_rate_, "SHARE",
                "Share of the operations that is timed one by one (default 0.05)");
-    add_option("--settle", settle_, "S", "How long memory is watched after the load");
+    add_option("--settle", settle_, "S", "How long memory is watched after the load (default 3)");
     add_option("--timeout", timeout_, "S", "End a run after this long (default 300; 0: never)");
     add_option("--label", label_, "TEXT", "What the results call this measurement");
     add_option("--library", library_, "FILE", "Use this libstrata.so as strata");
@@ -76,6 +76,7 @@ class BenchCommand final : public Command {
     BenchPlan plan = read_plan(catalogue, names, options);
     ResultOutputs outputs(if_given("--json", json_), if_given("--csv", csv_));
     Results results;
+    results.measured = time_of_day();
     results.machine = describe_machine();
     int interruption = 0;
     {
@@ -87,6 +88,7 @@ class BenchCommand final : public Command {
       });
       interruption = signals.interruption();
     }
+    if (!is_quiet_) outputs.tell_replaced();
     if (interruption != 0) {
       fmt::print(stderr, "strata: interrupted; the results are those of the runs until then\n");
       die_by_signal(interruption);
@@ -161,7 +163,9 @@ class BenchCommand final : public Command {
 
   BenchPlan read_plan(const Catalogue& catalogue, const std::vector<std::string>& names,
                       const SweptOptions& options) const {
-    if (names.empty()) throw UsageError("which scenario? There are: strata bench list");
+    if (names.empty())
+      throw UsageError(
+          "name a scenario, as in: strata bench churn; for all of them: strata bench list");
     const std::vector<const ScenarioInfo*> scenarios = find_scenarios(catalogue, names);
     for (const auto& [name, values] : options) {
       bool is_known = std::any_of(
@@ -172,6 +176,17 @@ class BenchCommand final : public Command {
                                      fmt::join(names, ", "), names.front()));
       }
     }
+    auto refuse_idle = [&](const char* option, bool ScenarioInfo::*takes) {
+      bool is_taken = std::any_of(scenarios.begin(), scenarios.end(),
+                                  [&](const ScenarioInfo* scenario) { return scenario->*takes; });
+      if (is_given(option) && !is_taken) {
+        throw UsageError(
+            fmt::format("{} has no effect on {}; for its options: strata bench list {}", option,
+                        fmt::join(names, ", "), names.front()));
+      }
+    };
+    refuse_idle("--threads", &ScenarioInfo::takes_threads);
+    refuse_idle("--seconds", &ScenarioInfo::takes_seconds);
     BenchPlan plan;
     plan.catalogue = &catalogue;
     plan.runs = static_cast<int>(parse_count("--runs", runs_, 1, kMostRuns));

@@ -181,9 +181,12 @@ std::string method(const BenchPlan& plan) {
   std::string text =
       fmt::format("{} {} each, a process for each", plan.runs, plan.runs == 1 ? "run" : "runs");
   if (plan.contenders.size() > 1) text += ", interleaved";
-  if (plan.seconds > 0) text += fmt::format("; {:g} s", plan.seconds);
-  if (plan.ops > 0)
-    text += fmt::format("{} {} operations", plan.seconds > 0 ? " or" : ";", plan.ops);
+  bool takes_seconds = plan.seconds > 0 &&
+                       std::any_of(plan.cells.begin(), plan.cells.end(), [](const BenchCell& cell) {
+                         return cell.scenario->takes_seconds;
+                       });
+  if (takes_seconds) text += fmt::format("; {:g} s", plan.seconds);
+  if (plan.ops > 0) text += fmt::format("{} {} operations", takes_seconds ? " or" : ";", plan.ops);
   return text;
 }
 
@@ -256,7 +259,8 @@ void print_catalogue(const Catalogue& catalogue, const std::vector<const Scenari
                  option.is_flag() ? "" : option.value_name(), option.sentence,
                  option.is_flag() ? "" : "; ", option.range());
     }
-    if (!scenario->takes_threads) fmt::print(stream, "  --threads means nothing to it.\n");
+    if (!scenario->takes_threads) fmt::print(stream, "  --threads has no effect on it.\n");
+    if (!scenario->takes_seconds) fmt::print(stream, "  --seconds has no effect on it.\n");
     fmt::print(stream, "\n");
   }
   if (!scenarios.empty()) return;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "input/arguments.h"
@@ -21,8 +22,11 @@ class Command {
   /// \errors   UsageError for bad input.
   virtual int execute(const CommandLine& line) = 0;
 
-  /// What stands behind "strata NAME" in the line of the usage.
+  /// What comes after "strata NAME" in the line of the usage.
   virtual const char* synopsis() const { return "[options] -- command"; }
+
+  /// Whether it runs a command, which comes after "--".
+  bool takes_command() const { return std::string_view(synopsis()).ends_with("-- command"); }
 
   /// Whether words that the parser does not know are this command's to judge, in execute().
   virtual bool judges_leftovers() const { return false; }
@@ -48,6 +52,7 @@ class Command {
   void add_option(const char* name, std::string& value, const char* unit, const char* description) {
     parser_->add_option(name, value, description)
         ->type_name(unit)
+        ->check(no_option())
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
 
@@ -56,6 +61,7 @@ class Command {
                        const char* description) {
     parser_->add_option(name, values, description)
         ->type_name(unit)
+        ->check(no_option())
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
@@ -76,6 +82,9 @@ class Command {
   const std::vector<std::string>& measured_command(const CommandLine& line) const;
 
  private:
+  /// The parser takes the next word for a value, whatever it is.
+  static CLI::Validator no_option();
+
   CLI::App* parser_;
 };
 

@@ -8,10 +8,19 @@ namespace strata::cli {
 const std::vector<std::string>& Command::measured_command(const CommandLine& line) const {
   if (line.command.empty()) {
     throw UsageError(
-        fmt::format("which command? Put it behind --, as in: strata {} -- python3 app.py",
+        fmt::format("no command to run; put it after --, as in: strata {} -- python3 app.py",
                     parser_->get_name()));
   }
   return line.command;
+}
+
+CLI::Validator Command::no_option() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        return text.starts_with("--") ? fmt::format("needs a value; '{}' is an option", text)
+                                      : std::string();
+      },
+      "");
 }
 
 namespace {

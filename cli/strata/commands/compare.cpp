@@ -5,6 +5,7 @@
 #include "bench/comparison.h"
 #include "commands/command.h"
 #include "commands/comparison_report.h"
+#include "commands/settings.h"
 #include "contenders/contender.h"
 #include "input/usage_error.h"
 #include "measure/machine.h"
@@ -54,6 +55,7 @@ class CompareCommand final : public Command {
     ComparisonPlan plan = read_plan(line);
     ResultOutputs outputs(if_given("--json", json_), if_given("--csv", csv_));
     Results results;
+    results.measured = time_of_day();
     results.machine = describe_machine();
     int interruption = 0;
     {
@@ -64,6 +66,7 @@ class CompareCommand final : public Command {
       });
       interruption = signals.interruption();
     }
+    if (!is_quiet_) outputs.tell_replaced();
     if (interruption != 0) {
       fmt::print(stderr, "strata: interrupted; the results are those of the runs until then\n");
       die_by_signal(interruption);
@@ -98,6 +101,7 @@ class CompareCommand final : public Command {
                                      plan.program, why_not));
       }
       check_preload(contender);
+      if (contender.name == kStrata) check_settings(plan.settings, contender.library);
     }
     find_versions(plan.contenders);
     return plan;

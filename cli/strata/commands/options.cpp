@@ -77,11 +77,12 @@ std::string printable(std::string text) {
 class OptionsCommand final : public Command {
  public:
   explicit OptionsCommand(CLI::App& app) : Command(app, "options", kDescription, kExamples) {
-    set_usage("[options]");
     add_flag("--json", wants_json_, "Print them as JSON, as strata_options_json() writes it");
     add_option("--library", library_, "FILE",
                "Ask this libstrata.so instead of the one beside strata");
   }
+
+  const char* synopsis() const override { return "[options]"; }
 
   int execute(const CommandLine& line) override {
     if (line.has_separator) throw UsageError("strata options takes no command");
@@ -119,7 +120,7 @@ class OptionsCommand final : public Command {
     for (const std::string& entry : Environment::inherited().entries()) {
       const std::string name = entry.substr(0, entry.find('='));
       if (!name.starts_with(kPrefix) || known.contains(name)) continue;
-      fmt::print("{} is no option\n", printable(name));
+      fmt::print("{} is not an option\n", printable(name));
       all_understood = false;
     }
     return all_understood ? 0 : 1;

@@ -3,6 +3,7 @@
 
 #include "commands/command.h"
 #include "commands/leaks.h"
+#include "commands/settings.h"
 #include "contenders/contender.h"
 #include "input/usage_error.h"
 #include "process/program.h"
@@ -43,9 +44,10 @@ class RunCommand final : public Command {
     const std::vector<std::string>& command = measured_command(line);
     ProcessPlan plan;
     plan.environment = Environment::inherited();
+    Settings settings;
     for (const std::string& text : settings_) {
-      auto [name, value] = parse_setting(text);
-      plan.environment.set(name, value);
+      settings.push_back(parse_setting(text));
+      plan.environment.set(settings.back().first, settings.back().second);
     }
     set_profile(plan.environment);
     if (wants_stats_) plan.environment.set("STRATA_STATS", "exit");
@@ -53,6 +55,7 @@ class RunCommand final : public Command {
     plan.arguments = command;
     Contender strata = parse_contender(kStrata, library_);
     check_preload(strata);
+    check_settings(settings, strata.library);
     plan.environment.preload(strata.library);
     std::string why_not = why_not_preloadable(plan.program);
     if (!why_not.empty()) {

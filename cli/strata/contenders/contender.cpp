@@ -1,6 +1,7 @@
 #include "contenders/contender.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -12,12 +13,6 @@
 
 namespace strata::cli {
 namespace {
-
-std::string known_names() {
-  std::string names = fmt::format("{}, {}", kSystem, kStrata);
-  for (const Peer& peer : peers()) names += fmt::format(", {}", peer.name);
-  return names;
-}
 
 bool is_name(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
@@ -31,6 +26,12 @@ std::string absolute(const std::string& path) {
 }
 
 }  // namespace
+
+std::vector<std::string> known_contenders() {
+  std::vector<std::string> names = {kSystem, kStrata};
+  for (const Peer& peer : peers()) names.emplace_back(peer.name);
+  return names;
+}
 
 Contender parse_contender(const std::string& text, const std::string& strata_library) {
   std::size_t equals = text.find('=');
@@ -59,7 +60,7 @@ Contender parse_contender(const std::string& text, const std::string& strata_lib
     return {text, library, {}};
   }
   throw UsageError(fmt::format("unknown allocator '{}'; known are {}, and any name=/path/to/lib.so",
-                               text, known_names()));
+                               text, fmt::join(known_contenders(), ", ")));
 }
 
 std::vector<Contender> parse_contenders(const std::string& list,

@@ -23,6 +23,9 @@ inline constexpr const char* kStrata = "strata";
 ///          whose library is not on this machine.
 Contender parse_contender(const std::string& text, const std::string& strata_library = {});
 
+/// The names that parse_contender() knows, whether their libraries are here or not.
+std::vector<std::string> known_contenders();
+
 /// A list of them, "system,strata,mine=./libmine.so".
 /// \errors  The same, and a name given twice.
 std::vector<Contender> parse_contenders(const std::string& list,

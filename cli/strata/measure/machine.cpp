@@ -6,6 +6,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <fstream>
 
 namespace strata::cli {
@@ -79,6 +80,14 @@ std::string machine_line(const nlohmann::ordered_json& machine) {
   return fmt::format("{} x {}, {:.1f} GiB, {}, huge pages: {}", machine.value("cores", 0),
                      machine.value("cpu", "unknown processor"), gib,
                      machine.value("kernel", "unknown kernel"), machine.value("thp", "unknown"));
+}
+
+std::string time_of_day() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc)};
 }
 
 }  // namespace strata::cli

@@ -12,4 +12,7 @@ nlohmann::ordered_json describe_machine();
 /// The same in one line for people.
 std::string machine_line(const nlohmann::ordered_json& machine);
 
+/// The time of day in UTC, "2026-01-31T12:00:00Z".
+std::string time_of_day();
+
 }  // namespace strata::cli

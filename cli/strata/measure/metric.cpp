@@ -111,6 +111,8 @@ std::string spoken_name(std::string_view metric) {
 
 Unit column_unit(std::string_view metric, double largest) {
   const Ending& ending = ending_of(metric);
+  bool is_amount = better(metric) == Better::kNeither && ending.quantity == Quantity::kCount;
+  if (is_amount) return Unit::whole();  // so that what was sent and what was lost can be added
   return Unit::of_column(ending.quantity, largest, ending.scale);
 }
 

@@ -49,6 +49,9 @@ bool ResultFile::is_same_as(const ResultFile& other) const {
 
 void ResultFile::write(std::string_view text) {
   is_new_ = false;
+  struct stat earlier {};
+  has_replaced_ = !is_standard_output() && ::fstat(fd_, &earlier) == 0 &&
+                  S_ISREG(earlier.st_mode) && earlier.st_size > 0;
   if (!is_standard_output()) {
     // Fails for a pipe or a device, which have nothing to cut off.
     [[maybe_unused]] int ignored = ::ftruncate(fd_, 0);
@@ -72,6 +75,13 @@ ResultOutputs::ResultOutputs(const std::optional<std::string>& json_path,
     throw UsageError(fmt::format(
         "--json and --csv cannot both be {}; give one of them another file",
         json_->is_standard_output() ? "standard output" : fmt::format("'{}'", *json_path)));
+  }
+}
+
+void ResultOutputs::tell_replaced() const {
+  for (const ResultFile* file : {json_.get(), csv_.get()}) {
+    if (file == nullptr || !file->has_replaced()) continue;
+    fmt::print(stderr, "strata: '{}' replaces the results that were in it\n", file->path());
   }
 }
 

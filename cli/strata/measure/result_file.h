@@ -26,6 +26,10 @@ class ResultFile {
   /// Whether both would write into one file, by whatever paths.
   bool is_same_as(const ResultFile& other) const;
 
+  /// Whether write() replaced something.
+  bool has_replaced() const noexcept { return has_replaced_; }
+  const std::string& path() const noexcept { return path_; }
+
   /// Replaces the contents.
   /// \errors  std::system_error naming the file.
   void write(std::string_view text);
@@ -34,6 +38,7 @@ class ResultFile {
   std::string path_;
   int fd_ = -1;
   bool is_new_ = false;
+  bool has_replaced_ = false;
 };
 
 /// Where a measurement goes: --json, --csv, and a table for people.
@@ -49,6 +54,9 @@ class ResultOutputs {
   /// from being told.
   /// \errors  The first that writing met, when all the rest is done.
   void publish(const Results& results, const std::function<void(std::FILE*)>& show);
+
+  /// Names the files whose earlier contents are gone, on standard error.
+  void tell_replaced() const;
 
  private:
   std::unique_ptr<ResultFile> json_;

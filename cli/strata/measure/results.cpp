@@ -134,6 +134,7 @@ std::string Results::to_json() const {
   Json json;
   json["schema"] = kResultsSchema;
   json["strata"] = strata;
+  if (!measured.empty()) json["measured"] = measured;
   json["machine"] = machine;
   json["rows"] = Json::array();
   for (const Row& row : rows) json["rows"].push_back(row_json(row));

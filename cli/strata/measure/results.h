@@ -72,6 +72,7 @@ inline constexpr std::string_view kResultsSchema = "strata-results/1";
 
 struct Results {
   std::string strata = STRATA_VERSION;  ///< the version that measured
+  std::string measured;  ///< when it began, UTC, "2026-01-31T12:00:00Z"; empty: not known
   nlohmann::ordered_json machine;
   std::vector<Row> rows;
 

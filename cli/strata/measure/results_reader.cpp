@@ -188,6 +188,7 @@ Results read_results(const std::string& name, std::string_view text) {
   }
   Results results;
   results.strata = field.text_if_any("strata");
+  results.measured = field.text_if_any("measured");
   results.machine = field.object("machine");
   field.at("rows").each_item([&](const Field& row) { results.rows.push_back(read_row(row)); });
   return results;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 
 namespace strata::cli {
 
@@ -13,6 +14,9 @@ class Unit {
  public:
   /// `scale`: how many base units one of the column's numbers is, 1e-9 for nanoseconds.
   static Unit of_column(Quantity quantity, double largest, double scale = 1);
+
+  /// Numbers as they are, without decimals.
+  static Unit whole() { return {"", 1, 0}; }
 
   std::string format(double value) const;
 

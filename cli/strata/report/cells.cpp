@@ -9,6 +9,7 @@
 
 #include "contenders/contender.h"
 #include "measure/metric.h"
+#include "output/table.h"
 
 namespace strata::cli {
 namespace {
@@ -17,8 +18,8 @@ using Json = nlohmann::ordered_json;
 
 /// Parameters that say how a cell was measured and not what was done.
 bool tells_cells_apart(std::string_view name) {
-  static const std::set<std::string_view> others = {"runs", "warmup", "timeout_s",
-                                                    "seed", "label",  "sample_rate"};
+  static const std::set<std::string_view> others = {"runs",  "warmup",      "timeout_s", "seed",
+                                                    "label", "sample_rate", "settle_s"};
   return !others.contains(name);
 }
 
@@ -118,6 +119,24 @@ void name_measurements(ReportData& data) {
   }
 }
 
+/// The first or last characters of UTF-8 text, never half a character.
+std::string head_of(const std::string& text, std::size_t bytes) {
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;
+  return text.substr(0, bytes);
+}
+std::string tail_of(const std::string& text, std::size_t bytes) {
+  std::size_t at = text.size() - bytes;
+  while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) ++at;
+  return text.substr(at);
+}
+
+/// Cut in the middle if it is longer.
+std::string cut_name(const std::string& name, std::size_t longest) {
+  if (display_width(name) <= longest || name.size() <= longest) return name;
+  const std::size_t tail = longest / 2 - 1;
+  return head_of(name, longest - 1 - tail) + "…" + tail_of(name, tail);
+}
+
 std::string unique(std::string wanted, std::set<std::string>& taken) {
   std::string id = wanted;
   for (int i = 2; !taken.insert(id).second; ++i) id = fmt::format("{}-{}", wanted, i);
@@ -130,6 +149,7 @@ class Arranger {
 
   Arrangement arrange() {
     name_series();
+    shorten_names();
     for (const Row& row : data_.rows) add(row);
     for (const auto& [scenario, names] : varied_) {
       for (const std::string& name : names) find_sweeps(scenario, name);
@@ -174,13 +194,21 @@ class Arranger {
       break;
     }
     if (first == nullptr) return;
-    Series series{contender, measurement, contender, first->version, {}};
+    Series series{contender, measurement, contender, {}, first->version, {}};
     if (!measurement.empty()) series.name += fmt::format(" ({})", measurement);
     int beyond = look - SeriesStyle::kColours;
     series.style.colour = beyond < 0 ? look : 2 + beyond % (SeriesStyle::kColours - 2);
     series.style.shape = look % 6;
     series.style.label = label;
     result_.series.push_back(std::move(series));
+  }
+
+  void shorten_names() {
+    constexpr std::size_t kLongest = 16;  // characters that fit beside a plot
+    std::vector<std::string> names;
+    for (const Series& series : result_.series) names.push_back(series.name);
+    names = fitting_names(names, kLongest);
+    for (std::size_t i = 0; i < names.size(); ++i) result_.series[i].short_name = names[i];
   }
 
   void add(const Row& row) {
@@ -304,6 +332,15 @@ std::string speed_metric(const Cell& cell) {
     }
   }
   return {};
+}
+
+std::vector<std::string> fitting_names(const std::vector<std::string>& names, std::size_t longest) {
+  const std::size_t wanted = std::set<std::string>(names.begin(), names.end()).size();
+  for (;; ++longest) {
+    std::vector<std::string> cut;
+    for (const std::string& name : names) cut.push_back(cut_name(name, longest));
+    if (std::set<std::string>(cut.begin(), cut.end()).size() == wanted) return cut;
+  }
 }
 
 std::string slug(std::string_view text) {

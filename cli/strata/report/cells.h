@@ -14,6 +14,7 @@ struct Series {
   std::string contender;
   std::string measurement;  ///< empty where there is only one
   std::string name;         ///< both, for people
+  std::string short_name;   ///< fits beside a plot, and is no other's
   std::string version;
   SeriesStyle style;
 };
@@ -75,6 +76,10 @@ std::string throughput_metric(const Cell& cell);
 /// What a cell's contenders are ordered by: its throughput, or whatever comes first and is a rate
 /// or a time; empty if there is none.
 std::string speed_metric(const Cell& cell);
+
+/// The names, cut in the middle where they are longer than `longest`, or than the length from which
+/// on names that differ are cut differently.
+std::vector<std::string> fitting_names(const std::vector<std::string>& names, std::size_t longest);
 
 /// Letters, digits and '-' of the text, for an id or a file's name.
 std::string slug(std::string_view text);

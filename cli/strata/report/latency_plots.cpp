@@ -174,7 +174,7 @@ Plot percentile_plot(const Arrangement& all, const Cell& cell, const std::string
     line.tip = fmt::format("{}, {}: p50 {}, p99 {}", who(all, one.entry).name, kind,
                            brief(Quantity::kSeconds, quantile(*one.latency, 0.5)),
                            brief(Quantity::kSeconds, quantile(*one.latency, 0.99)));
-    ends.push_back({one.entry.series, line.points.back().second, who(all, one.entry).name});
+    ends.push_back({one.entry.series, line.points.back().second, who(all, one.entry).short_name});
     plot.marks.push_back(std::move(line));
   }
   plot.id = cell.id + "-" + slug(kind) + "-percentiles";
@@ -207,7 +207,7 @@ Plot histogram_plot(const Arrangement& all, const Cell& cell, const std::string&
   for (const Drawn& one : drawn) {
     low = std::min(low, quantile(*one.latency, 0.001));
     high = std::max(high, quantile(*one.latency, 0.995));
-    longest = std::max(longest, display_width(fitting_name(who(all, one.entry).name)));
+    longest = std::max(longest, display_width(who(all, one.entry).short_name));
   }
   low *= 0.75;
   high *= 1.6;
@@ -235,7 +235,7 @@ Plot histogram_plot(const Arrangement& all, const Cell& cell, const std::string&
                           one.entry.series,
                           {{median, y}, {median, y + 0.88}},
                           "median " + value});
-    plot.texts.push_back({-indent, plot.y.position(y + 0.3), fitting_name(who(all, one.entry).name),
+    plot.texts.push_back({-indent, plot.y.position(y + 0.3), who(all, one.entry).short_name,
                           Text::Align::kRight, one.entry.series, false});
     plot.texts.push_back(
         {1 + indent, plot.y.position(y + 0.3), value, Text::Align::kLeft, kNobody, false});

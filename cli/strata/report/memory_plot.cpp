@@ -52,7 +52,7 @@ Plot memory_plot(const Arrangement& all, const Cell& cell) {
       latest = std::max(latest, point.t_s);
     }
     highest = std::max(highest, peak(*entry.row));
-    ends.push_back({entry.series, line.points.back().second, series.name});
+    ends.push_back({entry.series, line.points.back().second, series.short_name});
     plot.marks.push_back(std::move(line));
     if (const TimelinePoint* end = end_of_load(*entry.row)) {
       plot.marks.push_back({Mark::Kind::kDots,

@@ -155,7 +155,7 @@ Plot metric_plot(const Arrangement& all, const Cell& cell, const std::string& me
   double scale = scale_of(metric);
   for (const Entry& entry : cell.entries) {
     if (!entry.row->ok) failed.push_back(entry);
-    longest = std::max(longest, display_width(fitting_name(who(all, entry).name)));
+    longest = std::max(longest, display_width(who(all, entry).short_name));
   }
   for (const Ranked& row : rows) {
     low = std::min(low, row.summary->min * scale);
@@ -182,7 +182,7 @@ Plot metric_plot(const Arrangement& all, const Cell& cell, const std::string& me
   double indent = -7.0 / (Plot::kWidth - plot.left - plot.right);
   double y = count;
   auto put_name = [&](const Entry& entry) {
-    plot.texts.push_back({indent, plot.y.position(--y), fitting_name(who(all, entry).name),
+    plot.texts.push_back({indent, plot.y.position(--y), who(all, entry).short_name,
                           Text::Align::kRight, entry.series, false});
   };
   for (const Ranked& row : rows) {
@@ -229,7 +229,8 @@ Plot sweep_plot(const Arrangement& all, const Sweep& sweep, const std::string& m
                               brief_metric(metric, line.points.front().second / scale),
                               brief_metric(metric, line.points.back().second / scale));
     }
-    ends.push_back({static_cast<int>(series), line.points.back().second, all.series[series].name});
+    ends.push_back(
+        {static_cast<int>(series), line.points.back().second, all.series[series].short_name});
     Mark dots = line;
     dots.kind = Mark::Kind::kDots;
     plot.marks.push_back(std::move(line));

@@ -104,7 +104,7 @@ Plot overview_plot(const Arrangement& all, const std::string& metric) {
   std::vector<OverviewRow> rows;
   double low = 0.8;
   double high = 1.25;
-  std::size_t longest = 0;
+  std::vector<std::string> names;
   std::string base;
   for (const Cell& cell : all.cells) {
     OverviewRow row = row_of(all, cell, metric);
@@ -115,10 +115,13 @@ Plot overview_plot(const Arrangement& all, const std::string& metric) {
     }
     const Row* first = baseline_of(cell, cell.entries.front(), all.series);
     if (first != nullptr) base = first->contender;
-    longest = std::max(longest, display_width(fitting_name(cell.name(), kLongestLoad)));
+    names.push_back(cell.name());
     rows.push_back(std::move(row));
   }
   if (rows.size() < 2 || rows.size() > kMostCells) return plot;
+  names = fitting_names(names, kLongestLoad);
+  std::size_t longest = 0;
+  for (const std::string& name : names) longest = std::max(longest, display_width(name));
   bool is_speed = metric.empty();
   bool more = is_speed || better(metric) == Better::kMore;
   plot.id = is_speed ? "overview-speed" : "overview-" + slug(metric);
@@ -137,8 +140,9 @@ Plot overview_plot(const Arrangement& all, const std::string& metric) {
   double y = count;
   for (const OverviewRow& row : rows) {
     y -= 1;
-    plot.texts.push_back({indent, plot.y.position(y), fitting_name(row.cell->name(), kLongestLoad),
-                          Text::Align::kRight, kNobody, false});
+    plot.texts.push_back({indent, plot.y.position(y),
+                          names[static_cast<std::size_t>(&row - rows.data())], Text::Align::kRight,
+                          kNobody, false});
     plot.alt += fmt::format(" {}:", row.cell->name());
     for (const Share& share : row.shares) {
       const std::string& name = all.series[static_cast<std::size_t>(share.series)].name;

@@ -18,27 +18,10 @@ constexpr double kLeaderStarts = 3;
 constexpr double kLeaderEnds = 14;
 constexpr double kLabelStarts = 17;
 
-/// The first or last characters of UTF-8 text, never half a character.
-std::string head_of(const std::string& text, std::size_t bytes) {
-  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;
-  return text.substr(0, bytes);
-}
-std::string tail_of(const std::string& text, std::size_t bytes) {
-  std::size_t at = text.size() - bytes;
-  while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) ++at;
-  return text.substr(at);
-}
-
 }  // namespace
 
 int room_for(std::size_t longest) {
   return static_cast<int>(static_cast<double>(longest) * kCharacterWidth) + 12;
-}
-
-std::string fitting_name(const std::string& name, std::size_t longest) {
-  if (display_width(name) <= longest || name.size() <= longest) return name;
-  const std::size_t tail = longest / 2 - 1;
-  return head_of(name, longest - 1 - tail) + "…" + tail_of(name, tail);
 }
 
 double area_height(const Plot& plot) { return plot.height - kFrame; }
@@ -46,8 +29,7 @@ double area_height(const Plot& plot) { return plot.height - kFrame; }
 void label_ends(Plot& plot, std::vector<EndLabel> labels) {
   std::vector<double> wanted;
   std::size_t longest = 0;
-  for (EndLabel& label : labels) {
-    label.text = fitting_name(label.text);
+  for (const EndLabel& label : labels) {
     wanted.push_back(label.y);
     longest = std::max(longest, display_width(label.text));
   }

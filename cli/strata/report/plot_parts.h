@@ -14,11 +14,8 @@ namespace strata::cli {
 /// Room for names of `longest` characters in a plot's text size.
 int room_for(std::size_t longest);
 
-/// So many characters of a contender's name, and of a load's, fit beside a plot.
-inline constexpr std::size_t kLongestName = 16;
+/// So many characters of a load's name fit beside a plot.
 inline constexpr std::size_t kLongestLoad = 24;
-/// Cut in the middle if it is longer.
-std::string fitting_name(const std::string& name, std::size_t longest = kLongestName);
 
 /// Height of the plotting area in the units of the plot.
 double area_height(const Plot& plot);

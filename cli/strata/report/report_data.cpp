@@ -11,7 +11,7 @@ void ReportData::add(const std::string& name, std::string_view text) {
               std::move_iterator(results.rows.end()));
   file_of.resize(rows.size(), files.size());
   files.push_back({std::filesystem::path(name).filename().string(), std::move(results.strata),
-                   std::move(results.machine)});
+                   std::move(results.measured), std::move(results.machine)});
 }
 
 }  // namespace strata::cli

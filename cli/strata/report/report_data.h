@@ -12,7 +12,8 @@ namespace strata::cli {
 /// Where rows come from, for people.
 struct ReportFile {
   std::string name;
-  std::string strata;  ///< version that measured
+  std::string strata;    ///< version that measured
+  std::string measured;  ///< when
   nlohmann::ordered_json machine;
 };
 

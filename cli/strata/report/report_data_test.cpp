@@ -268,6 +268,20 @@ TEST(Plots, ANameAtTheEndOfALineIsTiedToIt) {
   EXPECT_LT(plot.right, Plot::kWidth / 2);
 }
 
+TEST(Plots, NamesThatDifferAreCutDifferently) {
+  EXPECT_THAT(fitting_names({"strata", "a-name-that-is-longer-than-fits"}, 16),
+              ElementsAre("strata", "a-name-t…an-fits"));
+  std::vector<std::string> names;
+  for (const char* middle : {"one", "two", "six"}) {
+    names.push_back(fmt::format("strata (measured before change {} on this machine)", middle));
+  }
+  std::vector<std::string> cut = fitting_names(names, 16);
+  EXPECT_EQ(std::set<std::string>(cut.begin(), cut.end()).size(), 3u);
+  EXPECT_LT(cut[0].size(), names[0].size());
+  EXPECT_THAT(fitting_names({"same-name-same-name-same", "same-name-same-name-same"}, 8),
+              ElementsAre("same…ame", "same…ame"));
+}
+
 TEST(GnuplotScript, ALegendHasEveryNameInsideThePicture) {
   Plot plot;
   plot.id = "x";

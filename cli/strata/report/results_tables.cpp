@@ -188,6 +188,9 @@ std::string facts(const ReportFile& file) {
   if (!file.strata.empty()) {
     html += fmt::format("<dt>measured by</dt><dd>strata {}</dd>", html_escaped(file.strata));
   }
+  if (!file.measured.empty()) {
+    html += fmt::format("<dt>measured</dt><dd>{}</dd>", html_escaped(file.measured));
+  }
   return html + "</dl>\n";
 }
 
@@ -263,7 +266,8 @@ std::string failure_list(const Arrangement& all, const Cell& cell) {
 std::string machine_html(const Arrangement& all, const ReportData& data) {
   std::string html;
   bool is_same = std::all_of(data.files.begin(), data.files.end(), [&](const ReportFile& file) {
-    return file.machine == data.files.front().machine && file.strata == data.files.front().strata;
+    return file.machine == data.files.front().machine && file.strata == data.files.front().strata &&
+           file.measured == data.files.front().measured;
   });
   for (const ReportFile& file : data.files) {
     if (data.files.size() > 1 && !is_same) {

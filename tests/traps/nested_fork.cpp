@@ -1,0 +1,69 @@
+// A signal handler that forks while it interrupts fork(), which holds every lock of the malloc:
+// both forks end, and afterwards the malloc is as it was, in the parent and in both children.
+
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "support/check.h"
+#include "support/child.h"
+
+namespace {
+
+// More than calls are served with that find every lock taken.
+constexpr int kBlocks = 100;
+constexpr std::size_t kBytes = 100'000;
+
+bool g_interrupts = false;
+int g_nested_forks = 0;
+
+bool is_malloc_locked() { return mallinfo2().arena == 0; }
+
+void allocate_much() {
+  CHECK(!is_malloc_locked(), "locks are still held after fork()");
+  void* blocks[kBlocks];
+  for (void*& block : blocks) {
+    block = opaque(malloc(kBytes));
+    CHECK(block != nullptr, "malloc failed");
+  }
+  for (void* block : blocks) free(block);
+}
+
+void fork_in_handler(int) {
+  const pid_t child = fork();
+  CHECK(child >= 0, "the nested fork failed");
+  if (child == 0) _exit(0);
+  int status = -1;
+  CHECK(waitpid(child, &status, 0) == child && status == 0, "the nested child failed");
+  ++g_nested_forks;
+}
+
+void interrupt() {
+  if (!g_interrupts) return;
+  CHECK(is_malloc_locked(), "the handler has to come while fork() holds the malloc's locks");
+  g_interrupts = false;
+  raise(SIGUSR1);
+}
+
+/// Handlers that were registered before the malloc's run while it is locked.
+void register_handlers(int, char**, char**) { pthread_atfork(interrupt, nullptr, nullptr); }
+[[gnu::section(".preinit_array"), gnu::used]] void (*g_first)(int, char**,
+                                                              char**) = register_handlers;
+
+}  // namespace
+
+int main() {
+  alarm(kPatienceSeconds);
+  struct sigaction action {};
+  action.sa_handler = fork_in_handler;
+  CHECK(sigaction(SIGUSR1, &action, nullptr) == 0, "sigaction failed");
+  allocate_much();
+  for (int i = 1; i <= 3; ++i) {
+    g_interrupts = true;
+    expect_in_child("after a nested fork", allocate_much);
+    CHECK(g_nested_forks == i, "fork() was not interrupted");
+    allocate_much();
+  }
+  return 0;
+}
