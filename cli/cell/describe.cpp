@@ -77,7 +77,6 @@ std::string describe_everything() {
                   {"origin", scenario.origin},
                   {"fits", name_of(scenario.fits)},
                   {"takes_threads", scenario.takes_threads},
-                  {"is_listed", scenario.is_listed},
                   {"takes_seconds", scenario.takes_seconds},
                   {"settle_s", scenario.settle_s},
                   {"shown", scenario.shown},

@@ -20,10 +20,9 @@ enum class Phase : std::uint32_t {
 
 /// Zero bytes are a board on which nothing happened yet.
 struct Board {
-  std::atomic<std::int32_t> process;     ///< the cell's; before `phase`
-  std::atomic<Phase> phase;              ///< by the cell: release, with what was done before it
-  std::atomic<Phase> seen;               ///< by `strata`: the resting phase that may end
-  std::atomic<std::int64_t> live_bytes;  ///< by the cell, now and then; 0 where nobody counts
+  std::atomic<std::int32_t> process;  ///< the cell's; before `phase`
+  std::atomic<Phase> phase;           ///< by the cell: release, with what was done before it
+  std::atomic<Phase> seen;            ///< by `strata`: the resting phase that may end
 };
 static_assert(std::atomic<Phase>::is_always_lock_free, "it is shared by two processes");
 

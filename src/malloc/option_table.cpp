@@ -101,6 +101,11 @@ constexpr OptionRow kTable[] = {
         "One in so many allocations, at random, stands between inaccessible pages: an overflow or "
         "a use after free of it is reported with the stacks of its allocation and its free; 0: "
         "none."),
+    choice<&Options::deep_bind>(
+        "DEEPBIND", "drop|keep",
+        "drop: dlopen ignores RTLD_DEEPBIND, with which a library would get the C library's malloc "
+        "instead of this one. keep: for libraries that bring other versions of what the program "
+        "has, and share no block with it."),
 };
 
 static_assert(std::size(kTable) <= 64, "read_options() has a bit for each row");

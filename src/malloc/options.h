@@ -15,6 +15,7 @@ namespace strata {
 struct Options {
   enum class Checks : std::uint8_t { kBasic, kFull };
   enum class Leaks : std::uint8_t { kOff, kOn };
+  enum class DeepBind : std::uint8_t { kDrop, kKeep };
   enum class Stats : std::uint8_t { kOff, kExit, kSignal, kBoth };
 
   Checks checks = Checks::kBasic;
@@ -31,6 +32,7 @@ struct Options {
   std::size_t profile_signal = 0;
   Leaks leaks = Leaks::kOff;
   std::size_t guard_rate = 0;
+  DeepBind deep_bind = DeepBind::kDrop;
 };
 
 /// One row: all that is known about an option. Parser, warnings, `strata options` and

@@ -92,11 +92,7 @@ std::size_t keep_callers(const std::uintptr_t* all, std::size_t count, std::uint
 }
 
 /// A frame, as its rule needs it.
-struct Frame {
-  std::uintptr_t pc;
-  std::uintptr_t sp;
-  std::uintptr_t fp;
-};
+using Frame = StackPlace;
 
 /// A word of this thread's stack, whichever function's it is.
 [[gnu::no_sanitize("address"), gnu::no_sanitize("thread")]] inline std::uintptr_t word_at(
@@ -128,14 +124,15 @@ FrameRule rule_for(std::uintptr_t pc) noexcept {
   return read;
 }
 
+constexpr std::uintptr_t words(std::int16_t count) noexcept {
+  return static_cast<std::uintptr_t>(std::intptr_t{count}) * sizeof(std::uintptr_t);
+}
+
 /// Goes to the caller. What is read lies in the stack from the frame's sp up: it is in use, as long
 /// as the rule is true; and if it is not, it is not far away.
 /// \returns  False if what the rule says cannot be
 bool step(Frame& frame, FrameRule rule) noexcept {
   constexpr std::uintptr_t kWord = sizeof(std::uintptr_t);
-  const auto words = [](std::int16_t count) {
-    return static_cast<std::uintptr_t>(std::intptr_t{count}) * kWord;
-  };
   const auto is_near = [&](std::uintptr_t address) {
     return address - frame.sp <= kMaxFrameBytes && address % kWord == 0;
   };
@@ -158,13 +155,53 @@ bool step(Frame& frame, FrameRule rule) noexcept {
   return true;
 }
 
+/// Notes what a walk reads. Of frame pointers only those that a rule then needs: in most code the
+/// register holds anything.
+class TrailKeeper {
+ public:
+  explicit TrailKeeper(StackTrail* trail) noexcept : trail_(trail) {}
+
+  void note(FrameRule rule, const Frame& before, const Frame& after) noexcept {
+    if (trail_ == nullptr) return;
+    if (rule.kind != FrameRule::Kind::kFromStack) need_frame_pointer();
+    if (rule.kind == FrameRule::Kind::kFromSaved) add(before.fp + words(rule.cfa_words));
+    add(after.sp + words(rule.return_words));
+    if (rule.frame_words == 0) return;
+    frame_pointer_at_ = after.sp + words(rule.frame_words);
+    is_frame_pointer_noted_ = false;
+  }
+  void finish(bool is_complete) noexcept {
+    if (trail_ != nullptr) trail_->is_whole = is_complete && has_room_;
+  }
+
+ private:
+  void need_frame_pointer() noexcept {
+    if (frame_pointer_at_ == 0) {
+      trail_->depends_on_fp = true;
+    } else if (!is_frame_pointer_noted_) {
+      add(frame_pointer_at_);
+      is_frame_pointer_noted_ = true;
+    }
+  }
+  void add(std::uintptr_t address) noexcept {
+    has_room_ = has_room_ && trail_->count < StackTrail::kMostWords;
+    if (has_room_) trail_->words[trail_->count++] = {address, word_at(address)};
+  }
+
+  StackTrail* const trail_;
+  std::uintptr_t frame_pointer_at_ = 0;
+  bool is_frame_pointer_noted_ = false;
+  bool has_room_ = true;
+};
+
 struct Walk {
   std::size_t count;
   bool is_complete;  ///< it came to the end, or to the capacity
 };
 
 /// Follows rules as far as there are any.
-Walk walk(Frame frame, std::uintptr_t* all, std::size_t capacity) noexcept {
+Walk walk_noting(Frame frame, std::uintptr_t* all, std::size_t capacity,
+                 TrailKeeper& trail) noexcept {
   if (g_find_entry.load(std::memory_order_relaxed) == nullptr) return {0, false};
   for (std::size_t count = 0;;) {
     if (frame.pc == 0) return {count, true};
@@ -173,12 +210,21 @@ Walk walk(Frame frame, std::uintptr_t* all, std::size_t capacity) noexcept {
     const FrameRule rule = rule_for(frame.pc);
     if (rule.kind == FrameRule::Kind::kOutermost) return {count, true};
     if (rule.kind == FrameRule::Kind::kUnknown) return {count, false};
-    const std::uintptr_t pc = frame.pc;
+    const Frame before = frame;
     if (!step(frame, rule)) {
-      g_rules.note(pc, {});
+      g_rules.note(before.pc, {});
       return {count, false};
     }
+    trail.note(rule, before, frame);
   }
+}
+
+Walk walk(const Frame& frame, std::uintptr_t* all, std::size_t capacity,
+          StackTrail* trail) noexcept {
+  TrailKeeper keeper(trail);
+  const Walk walked = walk_noting(frame, all, capacity, keeper);
+  keeper.finish(walked.is_complete);
+  return walked;
 }
 
 /// The unwinder's stack from `caller` on: what stands before it is the caller's callees, ours and,
@@ -226,20 +272,17 @@ bool prepare_stacks() noexcept {
   return keep_callers(all, unwound, frames, capacity);
 }
 
-[[gnu::noinline]] std::size_t capture_stack(std::uintptr_t* frames, std::size_t capacity) noexcept {
-  if (!g_is_prepared.load(std::memory_order_relaxed)) return 0;
-  // Our caller, as it goes on behind this call. A frame's address is where fp is saved.
-  const Frame caller{
-      reinterpret_cast<std::uintptr_t>(__builtin_extract_return_addr(__builtin_return_address(0))),
-      reinterpret_cast<std::uintptr_t>(__builtin_dwarf_cfa()),
-      word_at(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)))};
-  std::uintptr_t all[kMaxFrames];
-  const std::size_t wanted = wanted_for(capacity);
-  const Walk walked = walk(caller, all, wanted);
+namespace {
+
+/// The walk from `caller` on, or the unwinder's stack where that does not come to an end; compared
+/// from time to time.
+std::size_t walk_or_unwind(const Frame& caller, std::uintptr_t* all, std::size_t wanted,
+                           StackTrail* trail) noexcept {
+  const Walk walked = walk(caller, all, wanted, trail);
   if (!walked.is_complete) {
     count(g_by_unwinder);
   } else if (count(g_by_rules) % kStacksPerComparison != 0) {
-    return keep_callers(all, walked.count, frames, capacity);
+    return walked.count;
   }
   std::uintptr_t truth[kMaxFrames];
   const std::size_t unwound = unwind(caller.pc, truth, wanted);
@@ -248,8 +291,35 @@ bool prepare_stacks() noexcept {
       !std::equal(all, all + walked.count, truth)) {
     count(g_differences);
     g_rules.forget_all();
+    if (trail != nullptr) trail->is_whole = false;
   }
-  return keep_callers(truth, unwound, frames, capacity);
+  std::copy(truth, truth + unwound, all);
+  return unwound;
+}
+
+}  // namespace
+
+[[gnu::noinline]] std::size_t capture_stack(std::uintptr_t* frames, std::size_t capacity) noexcept {
+  if (!g_is_prepared.load(std::memory_order_relaxed)) return 0;
+  // Our caller, as it goes on behind this call. A frame's address is where fp is saved.
+  const Frame caller{
+      reinterpret_cast<std::uintptr_t>(__builtin_extract_return_addr(__builtin_return_address(0))),
+      reinterpret_cast<std::uintptr_t>(__builtin_dwarf_cfa()),
+      word_at(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)))};
+  std::uintptr_t all[kMaxFrames];
+  const std::size_t found = walk_or_unwind(caller, all, wanted_for(capacity), nullptr);
+  return keep_callers(all, found, frames, capacity);
+}
+
+std::size_t capture_stack_from(const StackPlace& place, std::uintptr_t* frames,
+                               std::size_t capacity, StackTrail& trail) noexcept {
+  trail.count = 0;
+  trail.depends_on_fp = trail.is_whole = false;
+  if (!g_is_prepared.load(std::memory_order_relaxed)) return 0;
+  std::uintptr_t all[kMaxFrames];
+  const std::size_t found = walk_or_unwind(place, all, std::min(capacity, kMaxFrames), &trail);
+  std::copy(all, all + found, frames);
+  return found;
 }
 
 StackCounts stack_counts() noexcept {
@@ -266,6 +336,12 @@ namespace strata::os {
 bool prepare_stacks() noexcept { return false; }
 std::size_t unwind_stack(std::uintptr_t*, std::size_t) noexcept { return 0; }
 std::size_t capture_stack(std::uintptr_t*, std::size_t) noexcept { return 0; }
+std::size_t capture_stack_from(const StackPlace&, std::uintptr_t*, std::size_t,
+                               StackTrail& trail) noexcept {
+  trail.count = 0;
+  trail.depends_on_fp = trail.is_whole = false;
+  return 0;
+}
 StackCounts stack_counts() noexcept { return {}; }
 
 }  // namespace strata::os

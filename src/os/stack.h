@@ -31,6 +31,40 @@ std::size_t capture_stack(std::uintptr_t* frames, std::size_t capacity) noexcept
 /// \cost  a thousand instructions a frame
 std::size_t unwind_stack(std::uintptr_t* frames, std::size_t capacity) noexcept;
 
+/// Where a walk begins: the return address of a frame, and the stack pointer and the frame pointer
+/// as they are behind that call.
+struct StackPlace {
+  std::uintptr_t pc;
+  std::uintptr_t sp;
+  std::uintptr_t fp;
+};
+
+/// The caller of the function that this is called in.
+[[gnu::always_inline]] inline StackPlace caller_place() noexcept {
+  return {
+      reinterpret_cast<std::uintptr_t>(__builtin_extract_return_addr(__builtin_return_address(0))),
+      reinterpret_cast<std::uintptr_t>(__builtin_dwarf_cfa()),
+      *static_cast<const std::uintptr_t*>(__builtin_frame_address(0))};
+}
+
+/// What a walk has read. From the same pc and sp (and fp, where it depends on that) another walk
+/// takes the same way as long as these words are what they were, and the code is.
+struct StackTrail {
+  static constexpr std::size_t kMostWords = 128;
+  struct Word {
+    std::uintptr_t address;
+    std::uintptr_t value;
+  };
+  Word words[kMostWords];
+  std::size_t count = 0;
+  bool depends_on_fp = false;
+  bool is_whole = false;  ///< false: it had no room, or the unwinder took the stack
+};
+
+/// As capture_stack(), from a place of the calling thread's stack that is still in use.
+std::size_t capture_stack_from(const StackPlace& place, std::uintptr_t* frames,
+                               std::size_t capacity, StackTrail& trail) noexcept;
+
 /// How the process's stacks were taken so far. relaxed: late, and approximate where threads meet.
 struct StackCounts {
   std::uint64_t by_rules;

@@ -16,4 +16,16 @@ bool find_code(const void* address, CodePlace& out) noexcept {
   return true;
 }
 
+OpenLibrary next_open_library() noexcept {
+  return reinterpret_cast<OpenLibrary>(dlsym(RTLD_NEXT, "dlopen"));
+}
+
+int without_deep_binding(int flags) noexcept {
+#ifdef RTLD_DEEPBIND
+  return flags & ~RTLD_DEEPBIND;
+#else
+  return flags;
+#endif
+}
+
 }  // namespace strata::os

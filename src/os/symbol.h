@@ -19,4 +19,12 @@ struct CodePlace {
 /// \threads  Any; not async-signal-safe: it may wait for a dlopen of another thread.
 bool find_code(const void* address, CodePlace& out) noexcept;
 
+/// dlopen.
+using OpenLibrary = void* (*)(const char* file, int flags);
+/// The dlopen that a program would call without ours; nullptr if there is none.
+OpenLibrary next_open_library() noexcept;
+/// dlopen's flags without RTLD_DEEPBIND, which makes a library prefer its own symbols and those of
+/// what it needs, the C library included, to those of libraries that were there before.
+int without_deep_binding(int flags) noexcept;
+
 }  // namespace strata::os

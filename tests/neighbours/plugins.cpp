@@ -2,7 +2,8 @@
 // one that stays; blocks pass between them and the program, and outlive the library.
 //
 // usage: plugins <library> [deepbind]
-//   deepbind  with RTLD_DEEPBIND, where a library's malloc is the C library's: no block passes
+//   deepbind  with RTLD_DEEPBIND. Where Strata is no shared library, or STRATA_DEEPBIND keeps the
+//             flag, the plugin's malloc is the C library's: no block passes
 
 #include <dlfcn.h>
 #include <malloc.h>
@@ -27,6 +28,21 @@ Function find(void* library, const char* name) {
   return function;
 }
 
+/// Whether the library's malloc is this program's.
+bool has_our_malloc(void* library) {
+  const std::size_t before = mallinfo2().hblkhd;
+  void* const block = find<void* (*)(std::size_t)>(library, "plugin_make")(5 * kMiB);
+  const bool is_ours = mallinfo2().hblkhd >= before + 5 * kMiB;
+  find<void (*)(void*)>(library, "plugin_take")(block);
+  return is_ours;
+}
+
+bool is_malloc_shared(bool is_deep) {
+  const bool is_dropped =
+      dlsym(RTLD_DEFAULT, "strata_malloc") != nullptr && getenv("STRATA_DEEPBIND") == nullptr;
+  return !is_deep || is_dropped;
+}
+
 void use(const char* path, bool is_deep, int round, std::vector<unsigned char*>& left) {
   const int flags = (round % 2 == 0 ? RTLD_NOW : RTLD_LAZY) | (is_deep ? RTLD_DEEPBIND : 0);
   void* library = dlopen(path, flags);
@@ -38,7 +54,8 @@ void use(const char* path, bool is_deep, int round, std::vector<unsigned char*>&
   std::thread(work).join();
   if (round % 8 == 7) work();
   find<void (*)()>(library, "plugin_start_thread")();
-  if (!is_deep) {
+  CHECK(has_our_malloc(library) == is_malloc_shared(is_deep), "the library's malloc is another");
+  if (is_malloc_shared(is_deep)) {
     const auto make = find<void* (*)(std::size_t)>(library, "plugin_make");
     for (const std::size_t bytes : {10, 500, 20'000, 300'000, 2'000'000}) {
       left.push_back(static_cast<unsigned char*>(make(bytes)));

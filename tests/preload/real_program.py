@@ -291,7 +291,26 @@ def redis(at):
             server.wait()
 
 
-CASES = {case.__name__: case for case in (python3, python3_own_tests, perl, bash, git, sqlite3, gcc, cmake, tar, redis)}
+def php(at):
+    """Its extensions are loaded with RTLD_DEEPBIND, and share blocks with it."""
+    at.write("work.php", """<?php
+        $rows = [];
+        for ($i = 0; $i < 20000; $i++) $rows[] = ['id' => $i, 'name' => "name $i", 'tags' => range(0, $i % 7)];
+        $text = json_encode($rows);
+        echo md5($text), ' ', count(json_decode($text, true)), "\\n";
+        echo preg_match_all('/name \\d*7\\b/', $text), ' ', iconv('UTF-8', 'ISO-8859-1', 'caf\u00e9') === "caf\\xe9", "\\n";
+        $file = new SplFileObject('rows.txt', 'w+');
+        foreach ($rows as $row) $file->fputcsv([$row['id'], $row['name']]);
+        echo md5_file('rows.txt'), ' ', posix_getpid() > 0, ' ', ctype_alpha('abc'), ' ', gettext('text'), "\\n";
+        $phar = new Phar('rows.phar');
+        $phar->addFile('rows.txt');
+        echo md5(file_get_contents('phar://rows.phar/rows.txt')), ' ', bin2hex(gzcompress($text)) !== '', "\\n";
+        """)
+    return [at.run("php", "-d", "phar.readonly=0", *options, "work.php", env={"USE_ZEND_ALLOC": own}.items())
+            for own in ("1", "0") for options in ((), ("-d", "opcache.enable_cli=1"))]
+
+
+CASES = {case.__name__: case for case in (python3, python3_own_tests, perl, bash, git, sqlite3, gcc, cmake, tar, redis, php)}
 # Compared with themselves only: the run says whether it went well, and takes long.
 ALONE = {"python3_own_tests"}
 

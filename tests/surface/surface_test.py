@@ -15,7 +15,8 @@ import unittest
 LIBRARY = HELLO = None
 
 C_FUNCTIONS = """malloc free calloc realloc reallocarray memalign aligned_alloc posix_memalign valloc pvalloc
-    malloc_usable_size malloc_trim malloc_info malloc_stats mallinfo mallinfo2 mallopt free_sized free_aligned_sized""".split()
+    malloc_usable_size malloc_trim malloc_info malloc_stats mallinfo mallinfo2 mallopt free_sized free_aligned_sized
+    dlopen""".split()
 # Itanium names: operator new, new[], delete, delete[], each plain, nothrow, aligned, aligned nothrow,
 # delete sized and sized aligned as well.
 NEW_FORMS = ["m", "mRKSt9nothrow_t", "mSt11align_val_t", "mSt11align_val_tRKSt9nothrow_t"]
@@ -24,7 +25,8 @@ DELETE_FORMS = ["Pv", "PvRKSt9nothrow_t", "PvSt11align_val_t", "PvSt11align_val_
 OPERATORS = [f"_Z{op}{form}" for op in ("nw", "na") for form in NEW_FORMS]
 OPERATORS += [f"_Z{op}{form}" for op in ("dl", "da") for form in DELETE_FORMS]
 OPTIONS = ["CHECKS", "STATS", "HUGE_PAGES", "CACHE_BYTES", "RELEASE_DELAY_MS", "SOFT_LIMIT", "HARD_LIMIT",
-           "STATS_SIGNAL", "STATS_FILE", "PROFILE", "PROFILE_RATE", "PROFILE_SIGNAL", "LEAKS", "GUARD_RATE"]
+           "STATS_SIGNAL", "STATS_FILE", "PROFILE", "PROFILE_RATE", "PROFILE_SIGNAL", "LEAKS", "GUARD_RATE",
+           "DEEPBIND"]
 
 
 def output_of(*command):

@@ -94,13 +94,6 @@ class Cell {
   bool is_over(double share = 1) const noexcept {
     return plan_.seconds > 0 && now_s() >= began_s_ + share * plan_.seconds;
   }
-  /// For the course of memory: so many bytes more than before, or fewer, are the load's own.
-  /// \threads  Any.
-  /// \cost     An atomic addition.
-  void tell_live(std::int64_t change) noexcept {
-    // relaxed: a number for a plot
-    if (board_ != nullptr) board_->live_bytes.fetch_add(change, std::memory_order_relaxed);
-  }
   /// Rests, while the load's blocks still live.
   void end_load();
   /// Rests for the settle time, then reports. What was allocated through probes must have been

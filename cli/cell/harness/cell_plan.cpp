@@ -77,8 +77,7 @@ CellPlan parse_cell_plan(const std::vector<std::string>& words) {
       refuse("--" + option.name + " is above --" + option.ceiling);
     }
   }
-  const bool ends_itself = !plan.scenario->is_listed;
-  if (plan.seconds <= 0 && plan.ops == 0 && !ends_itself)
+  if (plan.seconds <= 0 && plan.ops == 0 && plan.scenario->takes_seconds)
     refuse("a load needs --seconds or --ops to end");
   if (plan.threads < 1) refuse("--threads is below 1");
   return plan;

@@ -63,9 +63,6 @@ struct Scenario {
   /// The metrics that the table shows, the most telling first; its ratio decides the order.
   std::vector<std::string> shown = {"ns_per_op", "peak_rss_bytes"};
   bool takes_threads = true;  ///< whether --threads means anything
-  /// False: the load of another command than `strata bench`, which does not offer it; it ends by
-  /// itself.
-  bool is_listed = true;
   bool takes_seconds = true;  ///< whether --seconds ends it
   /// How long the process is watched after everything is freed, unless --settle says otherwise: an
   /// allocator that gives memory back after a second or two shall have done so.

@@ -48,10 +48,9 @@ template <Touch kTouch, typename Route>
 class Player {
  public:
   /// \param interval  one in so many calls is timed; 0: none
-  Player(Cell& cell, Worker& worker, Team& team, Route& route, int fd, const plan::Stream& stream,
+  Player(Worker& worker, Team& team, Route& route, int fd, const plan::Stream& stream,
          std::uint32_t interval)
-      : cell_(cell),
-        worker_(worker),
+      : worker_(worker),
         team_(team),
         route_(route),
         probe_(worker),
@@ -64,7 +63,6 @@ class Player {
 
   void play() {
     while (!stream_.is_at_end()) {
-      if (stream_.is_at_chunk_end()) tell_live();
       const std::uint64_t word = stream_.next();
       switch (plan::kind_of(word)) {
         case plan::Kind::kFree:
@@ -89,7 +87,6 @@ class Player {
           begin_object(word);
       }
     }
-    tell_live();
     if (is_in_epoch_) team_.epochs.leave(epoch_);
   }
 
@@ -229,7 +226,6 @@ class Player {
   }
 
   Block adopt(void* address, std::uint64_t bytes, bool is_routed) {
-    live_change_ += static_cast<std::int64_t>(bytes);
     if (address == nullptr && bytes == 0) return {};  // malloc(0) may say that
     const auto stamped = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, kLongest));
     if (address == nullptr) {
@@ -249,7 +245,6 @@ class Player {
   }
 
   void* take(Block& block) {
-    live_change_ -= block.bytes;
     ++worker_.frees;
     return std::exchange(block, Block()).address;
   }
@@ -301,15 +296,8 @@ class Player {
     return Probe<Depth::kTimed>(worker_).time(kind, operation);
   }
 
-  void tell_live() {
-    if (live_change_ == 0) return;
-    cell_.tell_live(live_change_);
-    live_change_ = 0;
-  }
-
   static constexpr std::uint64_t kLongest = 0xffffffff;  ///< of what a stamp covers
 
-  Cell& cell_;
   Worker& worker_;
   Team& team_;
   Route& route_;
@@ -319,7 +307,6 @@ class Player {
   std::uint64_t interval_;
   std::uint64_t until_timed_;
   std::uint64_t random_ = 1;
-  std::int64_t live_change_ = 0;
   std::uint64_t epoch_ = 0;
   bool is_in_epoch_ = false;
 };

@@ -34,8 +34,6 @@ class PlanStream {
   }
 
   bool is_at_end() const noexcept { return at_ == end_ && left_ == 0; }
-  /// True where taking the next word reads a chunk: now and then, for what need not be done often.
-  bool is_at_chunk_end() const noexcept { return at_ == end_; }
   /// \pre  not at the end
   std::uint64_t next() {
     if (at_ == end_) read_chunk();

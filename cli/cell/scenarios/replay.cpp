@@ -101,7 +101,7 @@ class Replay final : public Team {
         worker.latencies[kind].buckets = OwnMemory<std::uint64_t>(cli::LogBuckets::kCount);
         worker.latencies[kind].buckets.touch();
       }
-      players_.push_back(std::make_unique<Performer>(cell, worker, *this, route_, file.fd(),
+      players_.push_back(std::make_unique<Performer>(worker, *this, route_, file.fd(),
                                                      file.stream(i), is_timed ? interval : 0));
     }
   }
@@ -298,7 +298,7 @@ const Registration kReplay({
         },
     .shown = {"cpu_ns_per_op", "allocator_s", "elapsed_s", "peak_gain_bytes", "rss_per_live"},
     .takes_threads = false,
-    .is_listed = false,
+    .takes_seconds = false,
     .settle_s = 0.2,
     .run = replay,
 });

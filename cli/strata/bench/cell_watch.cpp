@@ -150,9 +150,6 @@ void CellWatch::let_go_on(Phase phase) noexcept {
 bool CellWatch::read_point(TimelinePoint& point, bool rests) const {
   const int process = board_->process.load(std::memory_order_relaxed);  // behind the acquire above
   point.t_s = load_began_s_ > 0 ? now_s() - load_began_s_ : 0;
-  // relaxed: a number for a plot, which threads of the cell change meanwhile
-  const std::int64_t live = board_->live_bytes.load(std::memory_order_relaxed);
-  if (live > 0) point.live_bytes = static_cast<std::uint64_t>(live);
   std::string stat = read_proc(process, "stat");
   std::size_t name_end = stat.rfind(')');  // a name may hold anything
   if (name_end == std::string::npos) return false;

@@ -99,6 +99,8 @@ std::unique_ptr<Command> make_explain_command(CLI::App& app);
 std::unique_ptr<Command> make_advise_command(CLI::App& app);
 std::unique_ptr<Command> make_report_command(CLI::App& app);
 std::unique_ptr<Command> make_profile_command(CLI::App& app);
+std::unique_ptr<Command> make_record_command(CLI::App& app);
+std::unique_ptr<Command> make_trace_command(CLI::App& app);
 std::unique_ptr<Command> make_options_command(CLI::App& app);
 
 }  // namespace strata::cli

@@ -52,6 +52,8 @@ std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app) {
   commands.push_back(make_advise_command(app));
   commands.push_back(make_report_command(app));
   commands.push_back(make_profile_command(app));
+  commands.push_back(make_record_command(app));
+  commands.push_back(make_trace_command(app));
   commands.push_back(make_options_command(app));
   return commands;
 }

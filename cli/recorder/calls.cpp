@@ -1,0 +1,85 @@
+#include "recorder/calls.h"
+
+#include <stdlib.h>
+
+#include <new>
+
+#include "os/process.h"
+#include "recorder/next.h"
+#include "recorder/system.h"
+
+extern "C" int __cxa_atexit(void (*handler)(void*), void* argument, void* library);
+
+namespace strata::recorder {
+
+thread_local ThreadState t_state;
+std::uint64_t g_epoch = 1;
+
+namespace {
+
+bool g_may_take_stacks = false;
+
+void end_recording(void*) noexcept { g_recording.end(); }
+
+/// The first call of the process, or of a child of fork. Before the C library has the environment
+/// nothing can be known.
+void start_recording() noexcept {
+  static bool is_end_registered = false;
+  if (os::environment_entry(0) == nullptr || !find_next()) return;
+  // The first to be registered is the last to run; with no library named, it does not run
+  // when ours is finished.
+  if (!is_end_registered) __cxa_atexit(end_recording, nullptr, nullptr);
+  is_end_registered = true;
+  g_recording.start(next_library());
+}
+
+/// With the program's constructors: from here on the unwinder can be loaded.
+[[gnu::constructor]] void prepare() noexcept {
+  ThreadState& state = t_state;
+  const bool was_busy = state.is_busy != 0;
+  state.is_busy = 1;
+  if (g_recording.mode() == Recording::Mode::kNotStarted) start_recording();
+  if (g_recording.settings().stack_frames != 0) g_may_take_stacks = os::prepare_stacks();
+  const int signal = g_recording.settings().signal;
+  if (signal != 0 && !os::handle_signal(signal, [](int) { g_recording.toggle(); })) {
+    say("strata record: the program handles the signal itself; nothing will be recorded\n");
+  }
+  state.is_busy = was_busy;
+}
+
+}  // namespace
+
+bool begin_slowly(ThreadState& state) noexcept {
+  if (g_recording.mode() != Recording::Mode::kNotStarted) return g_recording.is_on();
+  state.is_busy = 1;
+  start_recording();
+  state.is_busy = 0;
+  return g_recording.is_on();
+}
+
+bool make_room(ThreadState& state) noexcept {
+  if (state.stream == nullptr || state.process_epoch != g_epoch) {
+    state.chunk = nullptr;
+    state.stream = g_recording.take_stream();
+    if (state.stream == nullptr) return false;
+    state.process_epoch = g_epoch;
+  } else if (!g_recording.make_room(*state.stream)) {
+    return false;
+  }
+  state.chunk = state.stream->current;
+  state.used = 0;
+  return true;
+}
+
+std::uint32_t take_stack(ThreadState& state, const os::StackPlace& place) noexcept {
+  if (!g_may_take_stacks) return 0;
+  if ((state.stream == nullptr || state.process_epoch != g_epoch) && !make_room(state)) return 0;
+  Stream& stream = *state.stream;
+  if (stream.stacks == nullptr) {
+    stream.stacks = static_cast<StackCache*>(map_memory(sizeof(StackCache)));  // zero is empty
+    if (stream.stacks == nullptr) return 0;
+  }
+  return stream.stacks->stack_at(place, g_recording.settings().stack_frames, g_recording.stacks());
+}
+
+}  // namespace strata::recorder

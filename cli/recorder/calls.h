@@ -1,0 +1,77 @@
+#pragma once
+
+#include <sys/single_threaded.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "os/stack.h"
+#include "recorder/recording.h"
+
+/// \file  A call's way into the recording: a record in the thread's own chunk.
+
+namespace strata::recorder {
+
+struct ThreadState {
+  std::uint32_t is_busy;  ///< in one of our functions: calls from there are not the program's
+  std::uint32_t used;     ///< of the chunk
+  Chunk* chunk;
+  Stream* stream;
+  std::uint64_t process_epoch;  ///< of which process the two are: fork makes another
+};
+/// Zero in a new thread. Small, and in the memory that the dynamic linker sets aside: no call, no
+/// allocation.
+extern thread_local ThreadState t_state;
+/// Counts the forks that this process comes from.
+extern std::uint64_t g_epoch;
+
+/// Starts what has not been started.
+/// \returns  Whether this call is to be noted.
+bool begin_slowly(ThreadState& state) noexcept;
+/// \returns  False if there is no room for a call's records.
+bool make_room(ThreadState& state) noexcept;
+std::uint32_t take_stack(ThreadState& state, const os::StackPlace& place) noexcept;
+
+/// Whether a call is the program's and is to be noted; then it ends with leave().
+[[gnu::always_inline]] inline bool enter(ThreadState& state) noexcept {
+  if (state.is_busy != 0) return false;
+  if (!g_recording.is_on() && !begin_slowly(state)) return false;
+  state.is_busy = 1;
+  return true;
+}
+[[gnu::always_inline]] inline void leave(ThreadState& state) noexcept { state.is_busy = 0; }
+
+struct Call {
+  trace::Operation operation;
+  RecordKind kind = RecordKind::kCall;
+  unsigned alignment_log2 = 0;
+};
+
+/// \pre  entered
+[[gnu::always_inline]] inline void note(ThreadState& state, Call call, const void* address,
+                                        std::size_t size, std::uint32_t stack) noexcept {
+  // A realloc's two halves and their sizes: all or nothing.
+  constexpr std::uint32_t kMost = 4;
+  if (state.used + kMost > Chunk::kRecords || state.chunk == nullptr ||
+      state.process_epoch != g_epoch) {
+    if (call.kind != RecordKind::kReallocEnd && !make_room(state)) return;
+    if (state.chunk == nullptr) return;
+  }
+  Record* const record = &state.chunk->records[state.used];
+  record->what = Record::pack(call.kind, call.operation, address, call.alignment_log2);
+  // A program of one thread has one order, whatever the clock says.
+  record->time = __libc_single_threaded == 0 ? g_recording.clock().count_in_order()
+                                             : g_recording.clock().count();
+  record->size = static_cast<std::uint32_t>(size);
+  record->stack = stack;
+  ++state.used;
+  if (__builtin_expect(size >= Record::kSizeFollows, 0)) {
+    record->size = Record::kSizeFollows;
+    record[1].what = Record::pack(RecordKind::kSize, call.operation, nullptr, 0);
+    record[1].time = size;
+    ++state.used;
+  }
+  state.chunk->published.store(state.used, std::memory_order_release);
+}
+
+}  // namespace strata::recorder

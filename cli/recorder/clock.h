@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+
+#include "recorder/system.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <x86intrin.h>
+#endif
+
+namespace strata::recorder {
+
+/// A counter that all processors agree on: what one thread reads after another has told it to is
+/// not less. Where the processor has none, the kernel's clock.
+class Clock {
+ public:
+  void prepare() noexcept {
+#if defined(__x86_64__)
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    constexpr unsigned kInvariant = 1u << 8;
+    has_counter_ = __get_cpuid(0x80000007, &a, &b, &c, &d) != 0 && (d & kInvariant) != 0;
+#endif
+    first_ns_ = monotonic_ns();
+    first_count_ = count();
+    ns_per_count_ = has_counter_ ? 0 : 1;
+  }
+
+  /// Not before what the program did so far: otherwise a processor reads its counter while it still
+  /// waits for the word that tells it what to free.
+  std::uint64_t count_in_order() const noexcept {
+#if defined(__x86_64__)
+    if (has_counter_) {
+      unsigned processor;
+      return __rdtscp(&processor);
+    }
+#endif
+    return monotonic_ns();
+  }
+
+  std::uint64_t count() const noexcept {
+#if defined(__x86_64__)
+    if (has_counter_) return __rdtsc();
+#endif
+    return monotonic_ns();
+  }
+
+  /// Takes the measure of the counter again.
+  /// \threads  The writer's only.
+  void measure() noexcept {
+    if (!has_counter_) return;
+    const std::uint64_t counted = count() - first_count_;
+    if (counted == 0) return;
+    ns_per_count_ = static_cast<double>(monotonic_ns() - first_ns_) / static_cast<double>(counted);
+  }
+
+  /// Since prepare().
+  std::uint64_t ns_at(std::uint64_t count) const noexcept {
+    if (count <= first_count_) return 0;
+    return static_cast<std::uint64_t>(static_cast<double>(count - first_count_) * ns_per_count_);
+  }
+
+ private:
+  bool has_counter_ = false;
+  std::uint64_t first_count_ = 0;
+  std::uint64_t first_ns_ = 0;
+  double ns_per_count_ = 1;
+};
+
+}  // namespace strata::recorder

@@ -1,0 +1,69 @@
+#include "recorder/modules.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "os/file.h"
+#include "recorder/system.h"
+#include "recorder/text.h"
+
+namespace strata::recorder {
+
+bool Modules::knows(std::uint64_t address) noexcept {
+  const auto holds = [&](const Range& range) {
+    return address > range.start && address <= range.end;
+  };
+  if (last_ < count_ && holds(ranges_[last_])) return true;
+  for (std::size_t i = count_; i-- > 0;) {
+    if (!holds(ranges_[i])) continue;
+    last_ = i;
+    return true;
+  }
+  return false;
+}
+
+void Modules::need(std::uint64_t address, trace::Writer& writer) noexcept {
+  if (knows(address) || address >> 12 == last_unknown_page_) return;
+  const std::uint64_t now = monotonic_ns();
+  if (++reads_ > kReadsAtOnce && now - last_read_ns_ < kPauseNs) return;
+  last_read_ns_ = now;
+  read(writer);
+  if (!knows(address)) last_unknown_page_ = address >> 12;
+}
+
+void Modules::read(trace::Writer& writer) noexcept {
+  if (ranges_ == nullptr) {
+    ranges_ = static_cast<Range*>(map_memory(kMostModules * sizeof ranges_[0]));
+    text_ = static_cast<char*>(map_memory(kMapsBytes));
+  }
+  if (ranges_ == nullptr || text_ == nullptr) return;
+  std::string_view text(text_, read_small_file("/proc/self/maps", text_, kMapsBytes));
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) return;
+    os::CodeMapping mapping{};
+    const bool is_code = os::parse_code_mapping({text.data(), end}, mapping);
+    text.remove_prefix(end + 1);
+    if (!is_code || count_ == kMostModules) continue;
+    bool is_known = false;
+    for (std::size_t i = 0; i < count_; ++i) {
+      is_known |= ranges_[i].start == mapping.start && ranges_[i].end == mapping.end;
+    }
+    if (is_known) continue;
+    ranges_[count_++] = {mapping.start, mapping.end};
+    char path[4096];
+    const std::size_t length = std::min(mapping.path.size(), sizeof path - 1);
+    std::memcpy(path, mapping.path.data(), length);
+    path[length] = '\0';
+    char build_id[129];
+    const std::size_t digits = os::read_build_id(path, build_id, sizeof build_id);
+    Text line;
+    line.hex(mapping.start).add(" ").hex(mapping.end).add(" ").hex(mapping.offset).add(" ");
+    line.add(digits == 0 ? std::string_view("-") : std::string_view(build_id, digits));
+    line.add(" ").value(mapping.path).add("\n");
+    writer.add_text(trace::BlockKind::kModules, line.view());
+  }
+}
+
+}  // namespace strata::recorder

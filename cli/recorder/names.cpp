@@ -1,0 +1,236 @@
+// The names of C's allocation functions: each calls the next library's function of the name and
+// notes the call.
+
+#include <errno.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "os/page_source.h"
+#include "recorder/calls.h"
+#include "recorder/next.h"
+
+#define STRATA_NAME extern "C" [[gnu::visibility("default")]]
+
+using strata::recorder::allocate_first;
+using strata::recorder::Call;
+using strata::recorder::enter;
+using strata::recorder::find_next;
+using strata::recorder::g_next;
+using strata::recorder::g_recording;
+using strata::recorder::is_first_memory;
+using strata::recorder::leave;
+using strata::recorder::note;
+using strata::recorder::RecordKind;
+using strata::recorder::t_state;
+using strata::recorder::ThreadState;
+using strata::trace::Operation;
+
+namespace {
+
+/// The stack of the function that this is inlined in, 0 where none are taken.
+#define STRATA_STACK_HERE(state)            \
+  (g_recording.settings().stack_frames == 0 \
+       ? 0                                  \
+       : strata::recorder::take_stack((state), strata::os::caller_place()))
+
+unsigned log2_of(std::size_t alignment) noexcept {
+  return alignment == 0 ? 0 : static_cast<unsigned>(__builtin_ctzll(alignment));
+}
+
+/// A call that was entered and that asks for an alignment: notes it, and is left.
+void note_aligned(ThreadState& state, const void* p, std::size_t alignment, std::size_t size,
+                  std::uint32_t stack) noexcept {
+  note(state, {Operation::kAligned, RecordKind::kCall, log2_of(alignment)}, p, size, stack);
+  leave(state);
+}
+
+/// What lies in the first memory goes to the next malloc's.
+void* move_from_first(void* p, std::size_t bytes) noexcept {
+  void* const moved = malloc(bytes);
+  const std::size_t behind = strata::recorder::first_bytes_behind(p);
+  if (moved != nullptr) std::memcpy(moved, p, bytes < behind ? bytes : behind);
+  return moved;
+}
+
+}  // namespace
+
+STRATA_NAME void* malloc(std::size_t bytes) {
+  ThreadState& state = t_state;
+  if (!enter(state)) return find_next() ? g_next.malloc(bytes) : allocate_first(bytes, 16);
+  const std::uint32_t stack = STRATA_STACK_HERE(state);
+  void* const p = g_next.malloc(bytes);
+  note(state, {Operation::kMalloc}, p, bytes, stack);
+  leave(state);
+  return p;
+}
+
+STRATA_NAME void free(void* p) {
+  if (p == nullptr || is_first_memory(p)) return;
+  ThreadState& state = t_state;
+  if (!enter(state)) {
+    if (find_next()) g_next.free(p);
+    return;
+  }
+  note(state, {Operation::kFree}, p, 0, 0);
+  g_next.free(p);
+  leave(state);
+}
+
+STRATA_NAME void* calloc(std::size_t count, std::size_t bytes) {
+  ThreadState& state = t_state;
+  if (!enter(state)) {
+    // The first memory is zero, and used once.
+    return find_next() ? g_next.calloc(count, bytes) : allocate_first(count * bytes, 16);
+  }
+  const std::uint32_t stack = STRATA_STACK_HERE(state);
+  void* const p = g_next.calloc(count, bytes);
+  std::size_t product = 0;
+  if (__builtin_mul_overflow(count, bytes, &product)) product = SIZE_MAX;
+  note(state, {Operation::kCalloc}, p, product, stack);
+  leave(state);
+  return p;
+}
+
+namespace {
+
+/// \param reallocate  does it; a stack's place is its caller's
+template <typename Reallocate>
+[[gnu::always_inline]] inline void* note_realloc(ThreadState& state, void* p, std::size_t bytes,
+                                                 std::uint32_t stack,
+                                                 Reallocate reallocate) noexcept {
+  note(state, {Operation::kRealloc, RecordKind::kReallocBegin}, p, 0, 0);
+  void* const q = reallocate();
+  const bool is_freed = q == nullptr && bytes == 0 && p != nullptr;
+  note(state, {is_freed ? Operation::kFree : Operation::kRealloc, RecordKind::kReallocEnd}, q,
+       bytes, stack);
+  leave(state);
+  return q;
+}
+
+}  // namespace
+
+STRATA_NAME void* realloc(void* p, std::size_t bytes) {
+  if (is_first_memory(p)) return move_from_first(p, bytes);
+  ThreadState& state = t_state;
+  if (!enter(state)) {
+    if (find_next()) return g_next.realloc(p, bytes);
+    return p == nullptr ? allocate_first(bytes, 16) : nullptr;
+  }
+  const std::uint32_t stack = STRATA_STACK_HERE(state);
+  return note_realloc(state, p, bytes, stack, [&] { return g_next.realloc(p, bytes); });
+}
+
+STRATA_NAME void* reallocarray(void* p, std::size_t count, std::size_t bytes) {
+  std::size_t product = 0;
+  if (__builtin_mul_overflow(count, bytes, &product)) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  if (is_first_memory(p)) return move_from_first(p, product);
+  ThreadState& state = t_state;
+  if (!enter(state)) return find_next() ? g_next.realloc(p, product) : nullptr;
+  const std::uint32_t stack = STRATA_STACK_HERE(state);
+  return note_realloc(state, p, product, stack, [&] {
+    return g_next.reallocarray != nullptr ? g_next.reallocarray(p, count, bytes)
+                                          : g_next.realloc(p, product);
+  });
+}
+
+STRATA_NAME int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) {
+  ThreadState& state = t_state;
+  if (!find_next() || g_next.posix_memalign == nullptr) return ENOMEM;
+  if (!enter(state)) return g_next.posix_memalign(out, alignment, bytes);
+  const std::uint32_t stack = STRATA_STACK_HERE(state);
+  const int error = g_next.posix_memalign(out, alignment, bytes);
+  if (error == EINVAL) {
+    leave(state);  // a mistake in the call, and no call of an allocator
+    return error;
+  }
+  note_aligned(state, error == 0 ? *out : nullptr, alignment, bytes, stack);
+  return error;
+}
+
+namespace {
+
+/// \param allocate  the next library's, nullptr if it has none
+template <typename Allocate>
+[[gnu::always_inline]] inline void* note_alignment(ThreadState& state, std::size_t alignment,
+                                                   std::size_t bytes, std::uint32_t stack,
+                                                   Allocate allocate) noexcept {
+  void* const p = allocate();
+  note_aligned(state, p, alignment, bytes, stack);
+  return p;
+}
+
+void* refuse() noexcept {
+  errno = ENOMEM;
+  return nullptr;
+}
+
+}  // namespace
+
+STRATA_NAME void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  ThreadState& state = t_state;
+  if (!find_next()) return allocate_first(bytes, alignment);
+  if (g_next.aligned_alloc == nullptr) return refuse();
+  if (!enter(state)) return g_next.aligned_alloc(alignment, bytes);
+  const std::uint32_t stack = STRATA_STACK_HERE(state);
+  return note_alignment(state, alignment, bytes, stack,
+                        [&] { return g_next.aligned_alloc(alignment, bytes); });
+}
+
+STRATA_NAME void* memalign(std::size_t alignment, std::size_t bytes) {
+  ThreadState& state = t_state;
+  if (!find_next()) return allocate_first(bytes, alignment);
+  if (g_next.memalign == nullptr) return refuse();
+  if (!enter(state)) return g_next.memalign(alignment, bytes);
+  const std::uint32_t stack = STRATA_STACK_HERE(state);
+  return note_alignment(state, alignment, bytes, stack,
+                        [&] { return g_next.memalign(alignment, bytes); });
+}
+
+STRATA_NAME void* valloc(std::size_t bytes) {
+  ThreadState& state = t_state;
+  if (!find_next() || g_next.valloc == nullptr) return refuse();
+  if (!enter(state)) return g_next.valloc(bytes);
+  const std::uint32_t stack = STRATA_STACK_HERE(state);
+  return note_alignment(state, strata::os::page_bytes(), bytes, stack,
+                        [&] { return g_next.valloc(bytes); });
+}
+
+STRATA_NAME void* pvalloc(std::size_t bytes) {
+  ThreadState& state = t_state;
+  if (!find_next() || g_next.pvalloc == nullptr) return refuse();
+  if (!enter(state)) return g_next.pvalloc(bytes);
+  const std::uint32_t stack = STRATA_STACK_HERE(state);
+  return note_alignment(state, strata::os::page_bytes(), bytes, stack,
+                        [&] { return g_next.pvalloc(bytes); });
+}
+
+STRATA_NAME void free_sized(void* p, std::size_t bytes) {
+  if (p == nullptr || is_first_memory(p) || !find_next()) return;
+  ThreadState& state = t_state;
+  const bool is_noted = enter(state);
+  if (is_noted) note(state, {Operation::kFree}, p, 0, 0);
+  if (g_next.free_sized != nullptr) {
+    g_next.free_sized(p, bytes);
+  } else {
+    g_next.free(p);
+  }
+  if (is_noted) leave(state);
+}
+
+STRATA_NAME void free_aligned_sized(void* p, std::size_t alignment, std::size_t bytes) {
+  if (p == nullptr || is_first_memory(p) || !find_next()) return;
+  ThreadState& state = t_state;
+  const bool is_noted = enter(state);
+  if (is_noted) note(state, {Operation::kFree}, p, 0, 0);
+  if (g_next.free_aligned_sized != nullptr) {
+    g_next.free_aligned_sized(p, alignment, bytes);
+  } else {
+    g_next.free(p);
+  }
+  if (is_noted) leave(state);
+}

@@ -1,0 +1,195 @@
+// Every replaceable operator new and delete, by the names that the linker has for them: a C program
+// that is recorded has no C++ runtime, and neither have we.
+//
+// An operator that throws cannot be called with the thread marked as busy: nobody would unmark it.
+// So the one that does not throw is tried first, and where it fails the other one, unmarked.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "os/process.h"
+#include "recorder/calls.h"
+#include "recorder/next.h"
+#include "recorder/system.h"
+
+#define STRATA_NAME extern "C" [[gnu::visibility("default")]]
+
+using strata::recorder::enter;
+using strata::recorder::find_next;
+using strata::recorder::find_next_operators;
+using strata::recorder::g_next;
+using strata::recorder::g_next_operators;
+using strata::recorder::g_recording;
+using strata::recorder::is_first_memory;
+using strata::recorder::leave;
+using strata::recorder::note;
+using strata::recorder::RecordKind;
+using strata::recorder::t_state;
+using strata::recorder::ThreadState;
+using strata::trace::Operation;
+
+namespace {
+
+#define STRATA_STACK_HERE(state)            \
+  (g_recording.settings().stack_frames == 0 \
+       ? 0                                  \
+       : strata::recorder::take_stack((state), strata::os::caller_place()))
+
+/// Where the C++ runtime is not to be found (a plugin has its own) an operator is what it is there:
+/// malloc. It cannot throw then.
+void* make_without_operators(std::size_t bytes, std::size_t alignment) noexcept {
+  if (!find_next()) return strata::recorder::allocate_first(bytes, alignment);
+  if (alignment == 0) return g_next.malloc(bytes);
+  const std::size_t rounded = (bytes + alignment - 1) & ~(alignment - 1);
+  return g_next.aligned_alloc != nullptr ? g_next.aligned_alloc(alignment, rounded) : nullptr;
+}
+
+[[noreturn]] void end_for_want_of_memory() noexcept {
+  strata::recorder::say("strata record: operator new has no memory, and nobody to throw\n");
+  strata::os::abort_process();
+}
+
+unsigned log2_of(std::size_t alignment) noexcept {
+  return alignment == 0 ? 0 : static_cast<unsigned>(__builtin_ctzll(alignment));
+}
+
+/// nullptr where it fails, whichever form was called.
+/// \pre  entered, or called from one of ours
+void* try_to_make(std::size_t bytes, std::size_t alignment, bool is_array) noexcept {
+  static const char nothrow = 0;
+  const auto& next = g_next_operators;
+  if (!find_next_operators()) return make_without_operators(bytes == 0 ? 1 : bytes, alignment);
+  if (next.are_plain) return make_without_operators(bytes == 0 ? 1 : bytes, alignment);
+  if (alignment == 0) {
+    const auto make = is_array ? next.make_array_nothrow : next.make_nothrow;
+    return make != nullptr ? make(bytes, &nothrow) : nullptr;
+  }
+  const auto make = is_array ? next.make_array_aligned_nothrow : next.make_aligned_nothrow;
+  return make != nullptr ? make(bytes, alignment, &nothrow) : nullptr;
+}
+
+/// What a form that throws does where there is no memory: asks the handler, throws.
+void* make_or_throw(std::size_t bytes, std::size_t alignment, bool is_array) {
+  const auto& next = g_next_operators;
+  if (!find_next_operators()) end_for_want_of_memory();
+  if (alignment == 0) return (is_array ? next.make_array : next.make)(bytes);
+  const auto make = is_array ? next.make_array_aligned : next.make_aligned;
+  if (make == nullptr) end_for_want_of_memory();
+  return make(bytes, alignment);
+}
+
+void note_new(ThreadState& state, void* p, std::size_t bytes, std::size_t alignment,
+              std::uint32_t stack) noexcept {
+  note(state, {Operation::kNew, RecordKind::kCall, log2_of(alignment)}, p, bytes, stack);
+}
+
+[[gnu::always_inline]] inline void* make(std::size_t bytes, std::size_t alignment, bool is_array,
+                                         bool may_throw) {
+  ThreadState& state = t_state;
+  void* p;
+  if (enter(state)) {
+    const std::uint32_t stack = STRATA_STACK_HERE(state);
+    p = try_to_make(bytes, alignment, is_array);
+    if (p != nullptr || !may_throw) note_new(state, p, bytes, alignment, stack);
+    leave(state);
+  } else if (may_throw && find_next_operators()) {
+    return make_or_throw(bytes, alignment, is_array);
+  } else {
+    p = try_to_make(bytes, alignment, is_array);
+  }
+  return p != nullptr || !may_throw ? p : make_or_throw(bytes, alignment, is_array);
+}
+
+/// Calls the first of the next library's forms that there is.
+template <typename Drop>
+[[gnu::always_inline]] inline void drop(void* p, Drop forms) noexcept {
+  if (p == nullptr || is_first_memory(p)) return;
+  ThreadState& state = t_state;
+  const bool is_noted = enter(state);
+  if (is_noted) note(state, {Operation::kDelete}, p, 0, 0);
+  if (find_next_operators() && !g_next_operators.are_plain) {
+    forms();
+  } else if (find_next()) {
+    g_next.free(p);
+  }
+  if (is_noted) leave(state);
+}
+
+const strata::recorder::NextOperators& next() noexcept { return g_next_operators; }
+
+}  // namespace
+
+// new, new[], and their forms: nothrow, aligned.
+STRATA_NAME void* _Znwm(std::size_t bytes) { return make(bytes, 0, false, true); }
+STRATA_NAME void* _Znam(std::size_t bytes) { return make(bytes, 0, true, true); }
+STRATA_NAME void* _ZnwmRKSt9nothrow_t(std::size_t bytes, const void*) {
+  return make(bytes, 0, false, false);
+}
+STRATA_NAME void* _ZnamRKSt9nothrow_t(std::size_t bytes, const void*) {
+  return make(bytes, 0, true, false);
+}
+STRATA_NAME void* _ZnwmSt11align_val_t(std::size_t bytes, std::size_t alignment) {
+  return make(bytes, alignment, false, true);
+}
+STRATA_NAME void* _ZnamSt11align_val_t(std::size_t bytes, std::size_t alignment) {
+  return make(bytes, alignment, true, true);
+}
+STRATA_NAME void* _ZnwmSt11align_val_tRKSt9nothrow_t(std::size_t bytes, std::size_t alignment,
+                                                     const void*) {
+  return make(bytes, alignment, false, false);
+}
+STRATA_NAME void* _ZnamSt11align_val_tRKSt9nothrow_t(std::size_t bytes, std::size_t alignment,
+                                                     const void*) {
+  return make(bytes, alignment, true, false);
+}
+
+// delete, delete[], and their forms: nothrow, sized, aligned.
+STRATA_NAME void _ZdlPv(void* p) {
+  drop(p, [&] { next().drop(p); });
+}
+STRATA_NAME void _ZdaPv(void* p) {
+  drop(p, [&] { (next().drop_array != nullptr ? next().drop_array : next().drop)(p); });
+}
+STRATA_NAME void _ZdlPvRKSt9nothrow_t(void* p, const void*) {
+  drop(p, [&] { next().drop(p); });
+}
+STRATA_NAME void _ZdaPvRKSt9nothrow_t(void* p, const void*) {
+  drop(p, [&] { (next().drop_array != nullptr ? next().drop_array : next().drop)(p); });
+}
+STRATA_NAME void _ZdlPvm(void* p, std::size_t bytes) {
+  drop(p, [&] { next().drop_sized != nullptr ? next().drop_sized(p, bytes) : next().drop(p); });
+}
+STRATA_NAME void _ZdaPvm(void* p, std::size_t bytes) {
+  drop(p, [&] {
+    next().drop_array_sized != nullptr ? next().drop_array_sized(p, bytes) : next().drop(p);
+  });
+}
+STRATA_NAME void _ZdlPvSt11align_val_t(void* p, std::size_t alignment) {
+  drop(p, [&] {
+    next().drop_aligned != nullptr ? next().drop_aligned(p, alignment) : next().drop(p);
+  });
+}
+STRATA_NAME void _ZdaPvSt11align_val_t(void* p, std::size_t alignment) {
+  drop(p, [&] {
+    next().drop_array_aligned != nullptr ? next().drop_array_aligned(p, alignment) : next().drop(p);
+  });
+}
+STRATA_NAME void _ZdlPvSt11align_val_tRKSt9nothrow_t(void* p, std::size_t alignment, const void*) {
+  _ZdlPvSt11align_val_t(p, alignment);
+}
+STRATA_NAME void _ZdaPvSt11align_val_tRKSt9nothrow_t(void* p, std::size_t alignment, const void*) {
+  _ZdaPvSt11align_val_t(p, alignment);
+}
+STRATA_NAME void _ZdlPvmSt11align_val_t(void* p, std::size_t bytes, std::size_t alignment) {
+  drop(p, [&] {
+    next().drop_sized_aligned != nullptr ? next().drop_sized_aligned(p, bytes, alignment)
+                                         : next().drop(p);
+  });
+}
+STRATA_NAME void _ZdaPvmSt11align_val_t(void* p, std::size_t bytes, std::size_t alignment) {
+  drop(p, [&] {
+    next().drop_array_sized_aligned != nullptr
+        ? next().drop_array_sized_aligned(p, bytes, alignment)
+        : next().drop(p);
+  });
+}

@@ -1,0 +1,301 @@
+#include "recorder/recording.h"
+
+#include <cstring>
+#include <new>
+
+#include "os/page_source.h"
+#include "os/process.h"
+#include "recorder/calls.h"
+
+namespace strata::recorder {
+namespace {
+
+// Chosen: below the second that a killed program may lose, with time to write in.
+constexpr std::uint64_t kFlushNs = 250'000'000;
+constexpr std::uint64_t kSleepNs = 100'000'000;
+constexpr std::uint64_t kMs = 1'000'000;
+constexpr unsigned kMostNames = 10'000;
+
+bool replace_process(std::string_view pattern, std::uint64_t process, Text& out) noexcept {
+  bool is_named = false;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] == '%' && i + 1 < pattern.size() && pattern[i + 1] == 'p') {
+      out.decimal(process);
+      is_named = true;
+      ++i;
+    } else {
+      out.add({&pattern[i], 1});
+    }
+  }
+  return is_named;
+}
+
+void before_fork() noexcept { g_recording.before_fork(); }
+void after_fork_in_parent() noexcept { g_recording.after_fork_in_parent(); }
+void after_fork_in_child() noexcept { g_recording.after_fork_in_child(); }
+
+}  // namespace
+
+constinit Recording g_recording;
+
+void Recording::start(const char* allocator) noexcept {
+  if (is_starting_.exchange(true, std::memory_order_acquire)) return;
+  settings_.read();
+  process_ = process_number();
+  if (settings_.file == nullptr || !open_file() || !open_writer(allocator)) {
+    mode_.store(Mode::kOff, std::memory_order_relaxed);
+    return;
+  }
+  if (!has_fork_handlers_) {
+    has_fork_handlers_ = true;
+    os::register_fork_handlers(recorder::before_fork, recorder::after_fork_in_parent,
+                               recorder::after_fork_in_child);
+  }
+  started_ns_ = flushed_ns_ = monotonic_ns();
+  has_writer_.store(true, std::memory_order_release);
+  // Off until the writer turns it on, where it is to begin later.
+  mode_.store(Mode::kOff, std::memory_order_relaxed);
+  if (settings_.after_ms == 0 && settings_.signal == 0) turn_on();
+  if (start_hidden_thread(run_writer, this)) return;
+  has_writer_.store(false, std::memory_order_relaxed);
+  mode_.store(Mode::kOff, std::memory_order_relaxed);
+  say("strata record: the kernel starts no thread for the recorder; the program runs without it\n");
+}
+
+/// The file, or the first of FILE.PROCESS, FILE.PROCESS.2, … that nobody has.
+bool Recording::open_file() noexcept {
+  int result = 0;
+  for (unsigned attempt = 0; attempt < kMostNames; ++attempt) {
+    file_name_ = Text();
+    const bool is_named = replace_process(settings_.file, process_, file_name_);
+    if (attempt > 0 && !is_named) file_name_.add(".").decimal(process_);
+    if (attempt > 1 || (attempt > 0 && is_named)) {
+      file_name_.add(".").decimal(is_named ? attempt + 1 : attempt);
+    }
+    result = create_file(file_name_.c_string());
+    if (result != -error_exists()) break;
+  }
+  file_ = result;
+  if (result >= 0) return true;
+  Text sentence;
+  sentence.add("strata record: the trace '").value(file_name_.view());
+  sentence.add("' cannot be made: ").add(error_text(-result));
+  say(sentence.add("; the program runs without it\n").view());
+  return false;
+}
+
+bool Recording::open_writer(const char* allocator) noexcept {
+  if (writer_ == nullptr) writer_ = static_cast<trace::Writer*>(map_memory(sizeof(trace::Writer)));
+  if (writer_ == nullptr) return false;
+  error_ = 0;
+  clock_.prepare();
+  ::new (writer_) trace::Writer(write_bytes, this);
+  writer_->begin();
+  tell_process(allocator);
+  if (!writer_->has_failed()) return true;
+  give_up();
+  return false;
+}
+
+void Recording::tell_process(const char* allocator) noexcept {
+  Text text;
+  char command[8192];
+  std::size_t size = read_small_file("/proc/self/cmdline", command, sizeof command);
+  while (size > 0 && command[size - 1] == '\0') --size;
+  text.property("pid", process_).property("parent", parent_number());
+  text.property("command", {command, size});
+  text.property("started_ns", wall_ns()).property("page_bytes", os::page_bytes());
+  if (settings_.stack_frames == 0) {
+    text.property("stacks", "off");
+  } else {
+    text.property("stacks", settings_.stack_frames);
+  }
+  if (allocator != nullptr) text.property("allocator", allocator);
+  writer_->add_text(trace::BlockKind::kProcess, text.view());
+}
+
+bool Recording::write_bytes(void* self, const void* bytes, std::size_t count) noexcept {
+  auto& recording = *static_cast<Recording*>(self);
+  recording.error_ = write_file(recording.file_, bytes, count);
+  return recording.error_ == 0;
+}
+
+void Recording::toggle() noexcept {
+  toggles_.fetch_add(1, std::memory_order_relaxed);
+  ring();
+}
+
+void Recording::ring() noexcept {
+  bell_.fetch_add(1, std::memory_order_release);
+  if (is_writer_asleep_.load(std::memory_order_acquire)) wake_all(&bell_);
+}
+
+void Recording::ask(Request request) noexcept {
+  // In a child of vfork, which has our memory, the parent's recording goes on.
+  if (!has_writer_.load(std::memory_order_acquire) || process_number() != process_) return;
+  const std::uint32_t seen = answers_.load(std::memory_order_acquire);
+  request_.store(request, std::memory_order_release);
+  ring();
+  while (has_writer_.load(std::memory_order_acquire) &&
+         answers_.load(std::memory_order_acquire) == seen) {
+    wait_on(&answers_, seen, kSleepNs);
+  }
+}
+
+Stream* Recording::take_stream() noexcept {
+  for (;;) {
+    const std::uint32_t seen = streams_.returns().load(std::memory_order_acquire);
+    Stream* const stream = streams_.take_stream(thread_number());
+    if (stream != nullptr || !is_on()) return stream;
+    if (settings_.drops) {
+      dropped_.fetch_add(1, std::memory_order_relaxed);
+      return nullptr;
+    }
+    wait_for_return(seen);
+  }
+}
+
+bool Recording::make_room(Stream& stream) noexcept {
+  for (;;) {
+    const std::uint32_t seen = streams_.returns().load(std::memory_order_acquire);
+    if (streams_.add_chunk(stream)) {
+      ring();
+      return true;
+    }
+    if (settings_.drops || !is_on()) {
+      stream.dropped.fetch_add(1, std::memory_order_relaxed);
+      return false;
+    }
+    wait_for_return(seen);
+  }
+}
+
+void Recording::wait_for_return(std::uint32_t seen) noexcept {
+  ring();
+  wait_on(&streams_.returns(), seen, kSleepNs);
+}
+
+void Recording::before_fork() noexcept {
+  round_.lock();
+  streams_.lock().lock();
+  stacks_.lock().lock();
+}
+
+void Recording::after_fork_in_parent() noexcept {
+  stacks_.lock().unlock();
+  streams_.lock().unlock();
+  round_.unlock();
+}
+
+void Recording::after_fork_in_child() noexcept {
+  after_fork_in_parent();
+  if (!has_writer_.load(std::memory_order_relaxed)) return;
+  close_file(file_);
+  streams_.forget_all();
+  ++g_epoch;
+  objects_.clear();
+  modules_.forget_all();
+  written_stacks_ = next_thread_ = 0;
+  reported_drops_ = 0;
+  dropped_.store(0, std::memory_order_relaxed);
+  toggles_.store(0, std::memory_order_relaxed);
+  request_.store(kNone, std::memory_order_relaxed);
+  is_writer_asleep_.store(false, std::memory_order_relaxed);
+  has_begun_ = false;
+  has_writer_.store(false, std::memory_order_relaxed);
+  mode_.store(Mode::kNotStarted, std::memory_order_relaxed);
+  is_starting_.store(false, std::memory_order_release);
+}
+
+int Recording::run_writer(void* self) noexcept {
+  auto& recording = *static_cast<Recording*>(self);
+  for (;;) {
+    const std::uint32_t bell = recording.bell_.load(std::memory_order_acquire);
+    recording.round_.lock();
+    const bool goes_on = recording.work();
+    recording.round_.unlock();
+    if (!goes_on) return 0;
+    recording.is_writer_asleep_.store(true, std::memory_order_seq_cst);
+    if (recording.bell_.load(std::memory_order_seq_cst) == bell) {
+      wait_on(&recording.bell_, bell, recording.sleep_ns());
+    }
+    recording.is_writer_asleep_.store(false, std::memory_order_relaxed);
+  }
+}
+
+void Recording::turn_on() noexcept {
+  has_begun_ = true;
+  begun_ns_ = monotonic_ns();
+  origin_ = clock_.count();
+  mode_.store(Mode::kOn, std::memory_order_release);
+}
+
+bool Recording::is_time_over() const noexcept {
+  return settings_.for_ms != 0 && monotonic_ns() - begun_ns_ >= settings_.for_ms * kMs;
+}
+
+std::uint64_t Recording::sleep_ns() const noexcept {
+  if (!has_begun_ || settings_.for_ms != 0) return kSleepNs / 20;
+  return kSleepNs;
+}
+
+/// \returns  False when the recording is over.
+bool Recording::work() noexcept {
+  const std::uint32_t toggles = toggles_.load(std::memory_order_relaxed);
+  if (!has_begun_) {
+    const bool is_due = settings_.signal != 0
+                            ? toggles > 0
+                            : monotonic_ns() - started_ns_ >= settings_.after_ms * kMs;
+    if (is_due) turn_on();
+  }
+  const Request request = request_.exchange(kNone, std::memory_order_acquire);
+  drain();
+  const std::uint64_t now = monotonic_ns();
+  const bool is_signalled_off = settings_.signal != 0 && toggles > 1;
+  const bool is_over = has_begun_ && (is_time_over() || is_signalled_off);
+  if (request == kEnd || is_over) {
+    finish(request == kEnd ? "exit" : is_signalled_off ? "signal" : "time");
+  } else if (request == kFlush || now - flushed_ns_ >= kFlushNs) {
+    flushed_ns_ = now;
+    write_names();
+    report_drops();
+    writer_->flush();
+    collect_ended_threads();
+  }
+  if (writer_->has_failed()) give_up();
+  const bool goes_on = has_writer_.load(std::memory_order_relaxed);
+  if (request != kNone || !goes_on) {
+    answers_.fetch_add(1, std::memory_order_release);
+    wake_all(&answers_);
+  }
+  return goes_on;
+}
+
+void Recording::finish(const char* reason) noexcept {
+  mode_.store(Mode::kOff, std::memory_order_relaxed);
+  drain();
+  write_names();
+  report_drops();
+  Text text;
+  text.property("reason", reason).property("events", writer_->events());
+  text.property("objects", writer_->next_object());
+  text.property("dropped", reported_drops_);
+  text.property("writer_cpu_ns", thread_cpu_ns());
+  text.property("lasted_ns", has_begun_ ? clock_.ns_at(clock_.count()) - clock_.ns_at(origin_) : 0);
+  writer_->end(text.view());
+  if (writer_->has_failed()) return;
+  close_file(file_);
+  has_writer_.store(false, std::memory_order_release);
+}
+
+void Recording::give_up() noexcept {
+  mode_.store(Mode::kOff, std::memory_order_relaxed);
+  Text sentence;
+  sentence.add("strata record: the trace '").value(file_name_.view());
+  sentence.add("' ends here, it could not be written: ").add(error_text(error_));
+  say(sentence.add("; the program goes on\n").view());
+  close_file(file_);
+  has_writer_.store(false, std::memory_order_release);
+}
+
+}  // namespace strata::recorder

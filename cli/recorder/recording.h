@@ -1,0 +1,126 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "recorder/clock.h"
+#include "recorder/modules.h"
+#include "recorder/object_map.h"
+#include "recorder/records.h"
+#include "recorder/settings.h"
+#include "recorder/stacks.h"
+#include "recorder/text.h"
+#include "shared/trace/writer.h"
+
+namespace strata::recorder {
+
+/// A process's recording: threads note their calls (calls.h), a hidden thread of ours makes a trace
+/// of them.
+///
+/// The order. Every so often the writer takes the time T and merges what all streams hold up to T
+/// by time. A free is noted before it happens and an allocation before its caller has it: so
+/// whatever could have been known to a call at or before T was published before T, and is seen.
+class Recording {
+ public:
+  enum class Mode : std::uint32_t { kOff, kOn, kNotStarted };
+
+  bool is_on() const noexcept { return mode_.load(std::memory_order_relaxed) == Mode::kOn; }
+  Mode mode() const noexcept { return mode_.load(std::memory_order_relaxed); }
+
+  /// Opens the file and starts the writer; once. `allocator` is a path to be told.
+  void start(const char* allocator) noexcept;
+  /// All that was noted so far is in the file when it returns; at the program's end the last block
+  /// is, too.
+  void flush() noexcept { ask(kFlush); }
+  void end() noexcept { ask(kEnd); }
+  /// Begins the recording, or ends it.
+  /// \threads  Any, in signal handlers, too.
+  void toggle() noexcept;
+
+  void before_fork() noexcept;
+  void after_fork_in_parent() noexcept;
+  /// The child's recording begins with its next call; streams of before are nobody's.
+  void after_fork_in_child() noexcept;
+
+  const Settings& settings() const noexcept { return settings_; }
+  const Clock& clock() const noexcept { return clock_; }
+  StackTree& stacks() noexcept { return stacks_; }
+  /// \returns  nullptr if there is none now. May wait.
+  Stream* take_stream() noexcept;
+  /// \returns  False if the calls are to be dropped. May wait.
+  bool make_room(Stream& stream) noexcept;
+
+ private:
+  enum Request : std::uint32_t { kNone, kFlush, kEnd };
+
+  static int run_writer(void* self) noexcept;
+  static bool write_bytes(void* self, const void* bytes, std::size_t count) noexcept;
+
+  bool open_file() noexcept;
+  bool open_writer(const char* allocator) noexcept;
+  void tell_process(const char* allocator) noexcept;
+  void ask(Request request) noexcept;
+  void ring() noexcept;
+  void wait_for_return(std::uint32_t seen) noexcept;
+
+  // The writer's thread.
+  bool work() noexcept;
+  void turn_on() noexcept;
+  bool is_time_over() const noexcept;
+  std::uint64_t sleep_ns() const noexcept;
+  void finish(const char* reason) noexcept;
+  void give_up() noexcept;
+  std::size_t drain() noexcept;
+  std::size_t merge(std::uint64_t until) noexcept;
+  std::size_t take_run(Stream& stream, std::uint64_t until) noexcept;
+  void write_stacks() noexcept;
+  void write_names() noexcept;
+  void report_drops() noexcept;
+  void collect_ended_threads() noexcept;
+  const Record* head(Stream& stream) noexcept;
+  void take(Stream& stream, const Record& record, std::uint64_t size) noexcept;
+  void take_call(trace::Event& event, std::uint64_t address) noexcept;
+  void end_realloc(Stream& stream, trace::Event& event, std::uint64_t address) noexcept;
+  void begin_object(trace::Event& event, std::uint64_t address) noexcept;
+
+  // Written at the start, before the mode says that it has happened.
+  Settings settings_;
+  Clock clock_;
+  std::uint64_t process_ = 0;
+  int file_ = -1;
+  bool has_fork_handlers_ = false;
+
+  std::atomic<Mode> mode_{Mode::kNotStarted};
+  std::atomic<bool> is_starting_{false};
+  std::atomic<bool> has_writer_{false};  ///< release: what was asked for is done
+  std::atomic<std::uint32_t> bell_{0};   ///< changes when there is something to do
+  std::atomic<bool> is_writer_asleep_{false};
+  std::atomic<Request> request_{kNone};
+  std::atomic<std::uint32_t> answers_{0};  ///< release: changes when a request was answered
+  std::atomic<std::uint32_t> toggles_{0};
+  std::atomic<std::uint64_t> dropped_{0};  ///< relaxed: by those who have no stream
+  SpinLock round_;                         ///< held while the writer works; for fork
+
+  StreamTable streams_;
+  StackTree stacks_;
+
+  // The writer's.
+  trace::Writer* writer_ = nullptr;
+  int error_ = 0;
+  Text file_name_;
+  ObjectMap objects_;
+  Modules modules_;
+  std::uint32_t written_stacks_ = 0;
+  std::uint32_t next_thread_ = 0;
+  std::uint64_t origin_ = 0;  ///< Clock::count() when the recording began
+  std::uint64_t started_ns_ = 0;
+  std::uint64_t begun_ns_ = 0;
+  std::uint64_t flushed_ns_ = 0;
+  std::uint64_t reported_drops_ = 0;
+  bool has_begun_ = false;
+};
+
+extern constinit Recording g_recording;
+
+}  // namespace strata::recorder

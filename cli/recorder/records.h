@@ -1,0 +1,120 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "recorder/spin_lock.h"
+#include "shared/trace/event.h"
+
+/// \file  What threads hand to the writer: records in chunks.
+
+namespace strata::recorder {
+
+enum class RecordKind : std::uint8_t {
+  kCall,          ///< a trace::Operation that begins or ends an object
+  kReallocBegin,  ///< address: the object that may end
+  kReallocEnd,    ///< address: the object that began, 0 if it failed; follows kReallocBegin
+  kSize,          ///< more of the record before: `time` is its size
+};
+
+/// A free is stamped before it happens, an allocation after: in the order of time no address is
+/// given out that is live.
+struct Record {
+  std::uint64_t what;  ///< address, operation, kind, alignment
+  std::uint64_t time;  ///< Clock::count()
+  std::uint32_t size;  ///< kSizeFollows: a kSize record follows
+  std::uint32_t stack;
+
+  static constexpr std::uint32_t kSizeFollows = ~std::uint32_t{0};
+  static constexpr unsigned kAddressBits = 52;
+
+  static std::uint64_t pack(RecordKind kind, trace::Operation operation, const void* address,
+                            unsigned alignment_log2) noexcept {
+    return (reinterpret_cast<std::uintptr_t>(address) & ((std::uint64_t{1} << kAddressBits) - 1)) |
+           static_cast<std::uint64_t>(operation) << 52 | static_cast<std::uint64_t>(kind) << 55 |
+           static_cast<std::uint64_t>(alignment_log2) << 57;
+  }
+  std::uint64_t address() const noexcept { return what & ((std::uint64_t{1} << kAddressBits) - 1); }
+  trace::Operation operation() const noexcept {
+    return static_cast<trace::Operation>(what >> 52 & 7);
+  }
+  RecordKind kind() const noexcept { return static_cast<RecordKind>(what >> 55 & 3); }
+  unsigned alignment_log2() const noexcept { return static_cast<unsigned>(what >> 57 & 63); }
+};
+static_assert(sizeof(Record) == 24);
+
+class StackCache;
+
+/// A part of a thread's stream. The thread appends, the writer reads what is published.
+struct Chunk {
+  static constexpr std::size_t kBytes = 64 * 1024;
+  static constexpr std::uint32_t kRecords = (kBytes - 64) / sizeof(Record);
+
+  /// release by the thread, acquire by the writer: the records before it are whole.
+  std::atomic<std::uint32_t> published{0};
+  std::uint32_t read = 0;             ///< the writer's
+  std::atomic<Chunk*> next{nullptr};  ///< as published: where the thread goes on
+  alignas(64) Record records[kRecords];
+};
+static_assert(sizeof(Chunk) <= Chunk::kBytes);
+
+/// A thread that has recorded something.
+struct Stream {
+  enum State : std::uint32_t { kFree, kUsed };
+  std::atomic<std::uint32_t> state{kFree};  ///< release by the thread when all below is set
+  std::uint32_t thread = 0;                 ///< the system's number
+  std::atomic<std::uint64_t> dropped{0};    ///< relaxed: a count, by the thread alone
+  Chunk* current = nullptr;                 ///< the thread's
+  StackCache* stacks = nullptr;             ///< the thread's; stays for the next one
+  // The writer's.
+  Chunk* reading = nullptr;
+  std::uint64_t reported_drops = 0;
+  std::uint32_t number = 0;  ///< in the trace
+  bool has_number = false;
+  bool is_named = false;
+  bool has_pending = false;   ///< between kReallocBegin and kReallocEnd
+  std::uint64_t pending = 0;  ///< the object that ends then
+  std::uint64_t pending_address = 0;
+};
+
+/// All streams and all chunks: a bounded number of both.
+/// \threads  Any.
+class StreamTable {
+ public:
+  static constexpr std::size_t kMostStreams = 1 << 15;
+  // Chosen: 32 MiB hold a tenth of a second of the fastest program, and each thread has one more.
+  static constexpr std::size_t kMostChunks = 512;
+
+  /// A stream with a chunk, nullptr if there is none left now.
+  Stream* take_stream(std::uint32_t thread) noexcept;
+  /// Another chunk behind the stream's current one.
+  /// \returns  False if there is none now.
+  bool add_chunk(Stream& stream) noexcept;
+
+  // The writer's.
+  void give_back_chunk(Chunk* chunk) noexcept;
+  void give_back_stream(Stream& stream) noexcept;  ///< with its last chunk, once all is read
+  std::size_t stream_count() const noexcept { return used_.load(std::memory_order_acquire); }
+  Stream& stream(std::size_t index) noexcept { return streams_[index]; }
+
+  /// In the child of fork: nobody is there but the caller. All is given back.
+  void forget_all() noexcept;
+  SpinLock& lock() noexcept { return lock_; }  ///< for fork
+  /// Changes whenever something was given back: to wait for.
+  const std::atomic<std::uint32_t>& returns() const noexcept { return returns_; }
+
+ private:
+  Chunk* take_chunk(std::size_t most) noexcept;
+  void put_chunk(Chunk* chunk) noexcept;
+
+  SpinLock lock_;
+  Stream* streams_ = nullptr;
+  std::atomic<std::size_t> used_{0};  ///< streams_ up to here may be in use
+  Chunk* free_chunks_ = nullptr;
+  std::size_t chunk_count_ = 0;
+  std::size_t used_streams_ = 0;
+  std::atomic<std::uint32_t> returns_{0};  ///< release: what was given back is to be had
+};
+
+}  // namespace strata::recorder

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "os/process.h"
+
+namespace strata::recorder {
+
+/// For a few instructions, and held across fork. Its word is no count of locks that a thread would
+/// have to have variables for.
+class SpinLock {
+ public:
+  void lock() noexcept {
+    // acquire pairs with unlock()'s release.
+    for (unsigned tries = 1; held_.exchange(1, std::memory_order_acquire) != 0; ++tries) {
+      os::relax_processor();
+      if (tries % 64 == 0) os::wait_on(&word_, 0, kPauseNs);
+    }
+  }
+  void unlock() noexcept { held_.store(0, std::memory_order_release); }
+
+ private:
+  static constexpr std::uint64_t kPauseNs = 50'000;
+  std::atomic<std::uint32_t> held_{0};
+  std::uint32_t word_ = 0;  // nobody changes it: a pause
+};
+
+class SpinGuard {
+ public:
+  explicit SpinGuard(SpinLock& lock) noexcept : lock_(lock) { lock_.lock(); }
+  ~SpinGuard() { lock_.unlock(); }
+  SpinGuard(const SpinGuard&) = delete;
+  SpinGuard& operator=(const SpinGuard&) = delete;
+
+ private:
+  SpinLock& lock_;
+};
+
+}  // namespace strata::recorder

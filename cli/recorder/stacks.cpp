@@ -1,0 +1,93 @@
+#include "recorder/stacks.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "recorder/system.h"
+
+namespace strata::recorder {
+namespace {
+
+std::size_t hash(std::uint64_t a, std::uint64_t b) noexcept {
+  return static_cast<std::size_t>(((a * 0x9e3779b97f4a7c15u) ^ b) * 0xd1342543de82ef95u >> 32);
+}
+
+/// Whether all words are as they were. They lie in the part of the stack that is in use, if the
+/// ones before them were the same.
+[[gnu::no_sanitize("address"), gnu::no_sanitize("thread")]] bool are_unchanged(
+    const os::StackTrail::Word* words, std::uint32_t count) noexcept {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (*reinterpret_cast<const std::uintptr_t*>(words[i].address) != words[i].value) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool StackTree::prepare() noexcept {
+  if (is_prepared_.load(std::memory_order_acquire)) return nodes_ != nullptr;
+  const SpinGuard guard(lock_);
+  if (is_prepared_.load(std::memory_order_relaxed)) return nodes_ != nullptr;
+  places_ = static_cast<std::atomic<std::uint32_t>*>(map_memory(kPlaces * sizeof places_[0]));
+  nodes_ = static_cast<trace::StackNode*>(
+      places_ == nullptr ? nullptr : map_memory((kMostNodes + 1) * sizeof nodes_[0]));
+  is_prepared_.store(true, std::memory_order_release);
+  return nodes_ != nullptr;
+}
+
+std::uint32_t StackTree::node_of(const std::uintptr_t* frames, std::size_t count) noexcept {
+  if (!prepare()) return 0;
+  std::uint32_t node = 0;
+  for (std::size_t i = count; i-- > 0;) {
+    node = child_of(node, frames[i]);
+    if (node == 0) return 0;
+  }
+  return node;
+}
+
+/// \returns  0 if it is not there: then `at` is the place where it would go.
+std::uint32_t StackTree::find(std::uint32_t parent, std::uintptr_t address,
+                              std::size_t& at) const noexcept {
+  for (at = hash(parent, address) % kPlaces;; at = (at + 1) % kPlaces) {
+    const std::uint32_t number = places_[at].load(std::memory_order_acquire);
+    if (number == 0) return 0;
+    if (nodes_[number].parent == parent && nodes_[number].return_address == address) return number;
+  }
+}
+
+std::uint32_t StackTree::child_of(std::uint32_t parent, std::uintptr_t address) noexcept {
+  std::size_t at;
+  if (const std::uint32_t found = find(parent, address, at)) return found;
+  const SpinGuard guard(lock_);
+  if (const std::uint32_t found = find(parent, address, at)) return found;
+  const std::uint32_t number = count_.load(std::memory_order_relaxed) + 1;
+  if (number > kMostNodes) return 0;
+  nodes_[number] = {parent, address};
+  places_[at].store(number, std::memory_order_release);
+  count_.store(number, std::memory_order_release);
+  return number;
+}
+
+std::uint32_t StackCache::stack_at(const os::StackPlace& place, std::size_t most_frames,
+                                   StackTree& tree) noexcept {
+  Entry& entry = entries_[hash(place.pc, place.sp) % kEntries];
+  if (entry.pc == place.pc && entry.sp == place.sp &&
+      (!entry.depends_on_fp || entry.fp == place.fp) && are_unchanged(entry.words, entry.count) &&
+      ++hits_ % kHitsPerWalk != 0) {
+    return entry.node;
+  }
+  const std::size_t count = os::capture_stack_from(place, frames_, most_frames, trail_);
+  const std::uint32_t node = tree.node_of(frames_, count);
+  entry.pc = 0;
+  if (!trail_.is_whole || node == 0) return node;
+  entry.sp = place.sp;
+  entry.fp = place.fp;
+  entry.node = node;
+  entry.count = static_cast<std::uint32_t>(trail_.count);
+  entry.depends_on_fp = trail_.depends_on_fp;
+  std::copy(trail_.words, trail_.words + trail_.count, entry.words);
+  entry.pc = place.pc;
+  return node;
+}
+
+}  // namespace strata::recorder

@@ -1,0 +1,165 @@
+#include "recorder/system.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <climits>
+
+namespace strata::recorder {
+namespace {
+
+constexpr int kLowestNumber = 200;  // chosen: above what shells and tests count on
+
+/// Puts errno back.
+class KeptErrno {
+ public:
+  KeptErrno() noexcept : saved_(errno) {}
+  ~KeptErrno() { errno = saved_; }
+
+ private:
+  const int saved_;
+};
+
+std::uint64_t clock_ns(clockid_t clock) noexcept {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+void* map_memory(std::size_t bytes) noexcept {
+  const KeptErrno kept;
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+void unmap_memory(void* memory, std::size_t bytes) noexcept {
+  const KeptErrno kept;
+  munmap(memory, bytes);
+}
+
+int create_file(const char* path) noexcept {
+  const KeptErrno kept;
+  struct stat what {};
+  const bool is_special = stat(path, &what) == 0 && !S_ISREG(what.st_mode);
+  const int how = O_WRONLY | O_CLOEXEC | (is_special ? 0 : O_CREAT | O_EXCL);
+  const long file = syscall(SYS_openat, AT_FDCWD, path, how, 0666);
+  if (file < 0) return -errno;
+  const long high = syscall(SYS_fcntl, file, F_DUPFD_CLOEXEC, kLowestNumber);
+  if (high < 0) return static_cast<int>(file);
+  syscall(SYS_close, file);
+  return static_cast<int>(high);
+}
+
+int error_exists() noexcept { return EEXIST; }
+
+int write_file(int file, const void* bytes, std::size_t count) noexcept {
+  const KeptErrno kept;
+  const auto* at = static_cast<const char*>(bytes);
+  while (count > 0) {
+    const long written = syscall(SYS_write, file, at, count);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    if (written == 0) return ENOSPC;
+    at += written;
+    count -= static_cast<std::size_t>(written);
+  }
+  return 0;
+}
+
+void close_file(int file) noexcept {
+  const KeptErrno kept;
+  syscall(SYS_close, file);
+}
+
+std::size_t read_small_file(const char* path, char* out, std::size_t capacity) noexcept {
+  const KeptErrno kept;
+  const long file = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  std::size_t size = 0;
+  for (long got = 1; got > 0 && size < capacity;) {
+    got = syscall(SYS_read, file, out + size, capacity - size);
+    if (got > 0) size += static_cast<std::size_t>(got);
+  }
+  syscall(SYS_close, file);
+  return size;
+}
+
+std::uint64_t process_number() noexcept { return static_cast<std::uint64_t>(syscall(SYS_getpid)); }
+std::uint64_t parent_number() noexcept { return static_cast<std::uint64_t>(syscall(SYS_getppid)); }
+std::uint32_t thread_number() noexcept { return static_cast<std::uint32_t>(syscall(SYS_gettid)); }
+
+bool is_thread_alive(std::uint64_t process, std::uint32_t thread) noexcept {
+  const KeptErrno kept;
+  return syscall(SYS_tgkill, process, thread, 0) == 0 || errno != ESRCH;
+}
+
+std::uint64_t monotonic_ns() noexcept { return clock_ns(CLOCK_MONOTONIC); }
+std::uint64_t wall_ns() noexcept { return clock_ns(CLOCK_REALTIME); }
+
+std::uint64_t thread_cpu_ns() noexcept { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
+
+void say(std::string_view sentence) noexcept { write_file(2, sentence.data(), sentence.size()); }
+
+const char* error_text(int error) noexcept {
+  const char* const text = strerrordesc_np(error);
+  return text != nullptr ? text : "an error of the system";
+}
+
+void wait_on(const void* word, std::uint32_t expected, std::uint64_t timeout_ns) noexcept {
+  const KeptErrno kept;
+  const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000u),
+                         static_cast<long>(timeout_ns % 1'000'000'000u)};
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, timeout_ns != 0 ? &timeout : nullptr,
+          nullptr, 0);
+}
+
+void wake_all(const void* word) noexcept {
+  const KeptErrno kept;
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool start_hidden_thread(int (*body)(void*), void* argument) noexcept {
+  const KeptErrno kept;
+  constexpr std::size_t kStackBytes = 256 * 1024;
+  constexpr std::size_t kWords = 8192;  // above the thread pointer: more than a C library has there
+  const auto pointer = reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
+  // The variables of libraries lie below the pointer (x86-64) or above it: errno's is the only one
+  // that code of ours and of zstd touches.
+  const auto error_at = reinterpret_cast<std::uintptr_t>(&errno);
+  const std::uintptr_t distance = error_at > pointer ? error_at - pointer : pointer - error_at;
+  const std::size_t around = (distance + kWords + 4095) & ~std::size_t{4095};
+  auto* const memory = static_cast<char*>(map_memory(kStackBytes + 2 * around));
+  if (memory == nullptr) return false;
+  char* const own = memory + kStackBytes + around;
+#if defined(__x86_64__)
+  // The ABI's: the pointer points at itself, and the stack protector's word is beside it.
+  memcpy(own + 0x28, reinterpret_cast<const char*>(pointer) + 0x28, 16);
+  memcpy(own, &own, sizeof own);
+  memcpy(own + 0x10, &own, sizeof own);
+#endif
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, 8);
+  const int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+                    CLONE_SYSVSEM | CLONE_SETTLS;
+  const int thread = clone(body, memory + kStackBytes, flags, argument, nullptr, own, nullptr);
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, 8);
+  if (thread < 0) unmap_memory(memory, kStackBytes + 2 * around);
+  return thread > 0;
+}
+
+}  // namespace strata::recorder

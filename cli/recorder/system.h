@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+/// \file  What a recorder asks of the kernel. errno stays as it was.
+
+namespace strata::recorder {
+
+/// Zero pages, not reserved: memory is used as it is touched.
+/// \returns  nullptr if there are none.
+void* map_memory(std::size_t bytes) noexcept;
+void unmap_memory(void* memory, std::size_t bytes) noexcept;
+
+/// A new file, closed across exec, under a high number so that programs that count on low ones find
+/// theirs; a device or a pipe of that name is opened as it is.
+/// \returns  A negative error if it cannot be made: that of error_exists() if there is one already.
+int create_file(const char* path) noexcept;
+int error_exists() noexcept;
+/// All of it.
+/// \returns  0, or an error.
+int write_file(int file, const void* bytes, std::size_t count) noexcept;
+void close_file(int file) noexcept;
+/// Up to `capacity` bytes from the beginning of a file in /proc.
+/// \returns  0 if there are none.
+std::size_t read_small_file(const char* path, char* out, std::size_t capacity) noexcept;
+
+std::uint64_t process_number() noexcept;
+std::uint64_t parent_number() noexcept;
+std::uint32_t thread_number() noexcept;
+bool is_thread_alive(std::uint64_t process, std::uint32_t thread) noexcept;
+std::uint64_t monotonic_ns() noexcept;
+std::uint64_t wall_ns() noexcept;
+std::uint64_t thread_cpu_ns() noexcept;        ///< of the calling thread
+void say(std::string_view sentence) noexcept;  ///< on standard error
+const char* error_text(int error) noexcept;
+
+/// Sleeps while *word == expected, at most so long (0: for ever).
+void wait_on(const void* word, std::uint32_t expected, std::uint64_t timeout_ns) noexcept;
+void wake_all(const void* word) noexcept;
+
+/// Starts a thread that the C library does not know: meanwhile a program of one thread stays one
+/// (its malloc takes no locks), and ends when its last own thread ends. All signals are blocked in
+/// it. Of thread-local variables it has errno alone, and it must not call what needs others.
+/// \returns  False if the kernel refuses.
+bool start_hidden_thread(int (*body)(void*), void* argument) noexcept;
+
+}  // namespace strata::recorder

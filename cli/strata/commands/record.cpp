@@ -1,0 +1,209 @@
+#include <fmt/format.h>
+#include <string.h>
+
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "commands/command.h"
+#include "contenders/contender.h"
+#include "input/usage_error.h"
+#include "output/units.h"
+#include "process/program.h"
+#include "process/run_beside.h"
+#include "shared/record_settings.h"
+#include "shared/trace/layout.h"
+
+namespace strata::cli {
+namespace {
+
+namespace settings = record_settings;
+namespace fs = std::filesystem;
+
+constexpr const char* kDescription = "Record every allocation call of a command";
+constexpr const char* kExamples = R"(Examples:
+  strata record -- python3 app.py                     (then: strata trace info trace.strata)
+  strata record -o build.strata -- g++ -c big.cpp     (the programs that it starts: build.strata.PID)
+  strata record --stacks off --allocator jemalloc -- ./server
+  strata record --after 10 --for 5 -- ./server
+  strata record --on-signal USR2 -- ./server          (kill -USR2 PID begins it, and ends it)
+
+The command keeps the allocator that it has, or gets the one that --allocator names. Each process writes
+a trace of its own, all but the first to FILE.PID; %p in FILE stands for the process's number.
+Where the disk is slower than the command, the command waits; with --drop it does not.)";
+
+constexpr const char* kDefaultFile = "trace.strata";
+constexpr const char* kDefaultFrames = "64";
+constexpr double kMostSeconds = 365.0 * 24 * 3600;
+
+/// "USR2", "SIGUSR2" or a number.
+int parse_signal(const std::string& text) {
+  const std::string name = text.starts_with("SIG") ? text.substr(3) : text;
+  for (int signal = 1; signal < 32; ++signal) {
+    const char* const known = ::sigabbrev_np(signal);
+    if (known != nullptr && name == known) return signal;
+  }
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size() && number > 0 && number <= 64) {
+    return number;
+  }
+  throw UsageError(
+      fmt::format("--on-signal: '{}' is no signal; name one, as in --on-signal USR2", text));
+}
+
+bool is_trace(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  char magic[sizeof trace::kFileMagic] = {};
+  file.read(magic, sizeof magic);
+  return file.gcount() == 0 || ::memcmp(magic, trace::kFileMagic, sizeof magic) == 0;
+}
+
+/// FILE itself, and FILE.PID of the processes that it started.
+std::vector<fs::path> traces_of(const fs::path& file) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  if (fs::is_regular_file(file, error)) found.push_back(file);
+  const std::string beginning = file.filename().string() + ".";
+  for (const auto& entry : fs::directory_iterator(file.parent_path(), error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(beginning) || name.size() == beginning.size() ||
+        name.find_first_not_of("0123456789.", beginning.size()) != std::string::npos) {
+      continue;
+    }
+    if (entry.is_regular_file(error)) found.push_back(entry.path());
+  }
+  return found;
+}
+
+/// Those of an earlier recording go: a recorder never writes over a file.
+/// \errors  UsageError where the file is something else.
+void clear_way(const fs::path& file) {
+  for (const fs::path& path : traces_of(file)) {
+    if (is_trace(path)) {
+      fs::remove(path);
+    } else if (path == file) {
+      throw UsageError(
+          fmt::format("'{}' is there and is no trace; name another file with -o", file.string()));
+    }
+  }
+}
+
+void tell(const fs::path& file, const std::string& command) {
+  std::vector<fs::path> files = traces_of(file);
+  std::error_code error;
+  if (fs::exists(file, error) && !fs::is_regular_file(file, error)) return;  // a device, a pipe
+  if (files.empty()) {
+    fmt::print(stderr, "strata record: '{}' wrote no trace\n", command);
+    return;
+  }
+  std::uintmax_t bytes = 0;
+  for (const fs::path& path : files) bytes += fs::file_size(path, error);
+  const auto size = static_cast<double>(bytes);
+  fmt::print(stderr, "strata record: {} in '{}'{}\n", brief(Quantity::kBytes, size),
+             files.front().string(),
+             files.size() == 1
+                 ? ""
+                 : fmt::format(" and {} more, of the processes that it started", files.size() - 1));
+}
+
+class RecordCommand final : public Command {
+ public:
+  explicit RecordCommand(CLI::App& app) : Command(app, "record", kDescription, kExamples) {
+    add_option("-o,--output", output_, "FILE", "Write the trace here (default trace.strata)");
+    add_option(
+        "--stacks", stacks_, "N",
+        "Take the innermost N frames of each call's stack (default 64, at most 128), or off");
+    add_option("--allocator", allocator_, "NAME[=FILE]",
+               "Record above this allocator (default: the command's own)");
+    add_option("--after", after_, "SECONDS", "Begin so long after the start");
+    add_option("--for", for_, "SECONDS", "End so long after the beginning");
+    add_option("--on-signal", signal_, "NAME", "Begin, and end, when this signal arrives");
+    add_flag("--drop", drops_, "Rather lose calls than let the command wait for the disk");
+  }
+
+  int execute(const CommandLine& line) override {
+    const std::vector<std::string>& command = measured_command(line);
+    if (is_given("--output") && output_.empty()) throw UsageError("-o names no file");
+    const fs::path file = fs::absolute(output_.empty() ? kDefaultFile : output_);
+    ProcessPlan plan;
+    plan.environment = Environment::inherited();
+    plan.program = find_program(command.front());
+    plan.arguments = command;
+    if (const std::string why = why_not_preloadable(plan.program); !why.empty()) {
+      throw UsageError(fmt::format("'{}' cannot be recorded: it {}", command.front(), why));
+    }
+    set_settings(plan.environment, file);
+    set_libraries(plan.environment);
+    clear_way(file);
+    return run(plan, file);
+  }
+
+ private:
+  void set_settings(Environment& environment, const fs::path& file) const {
+    environment.set(settings::kFile, file.string());
+    environment.set(settings::kStacks, stacks_ == "off" ? "0" : frames());
+    const auto set_ms = [&](const char* name, const char* option, const std::string& text) {
+      const double seconds = is_given(option) ? parse_seconds(option, text) : 0;
+      if (seconds > kMostSeconds) throw UsageError(fmt::format("{} is too long", option));
+      environment.set(name, std::to_string(std::llround(seconds * 1000)));
+      return seconds;
+    };
+    set_ms(settings::kAfterMs, "--after", after_);
+    if (set_ms(settings::kForMs, "--for", for_) < 0.001 && is_given("--for")) {
+      throw UsageError("--for: at least a millisecond");
+    }
+    if (is_given("--on-signal") && is_given("--after")) {
+      throw UsageError("--after and --on-signal both say when to begin; give one of them");
+    }
+    environment.set(settings::kSignal,
+                    is_given("--on-signal") ? std::to_string(parse_signal(signal_)) : "0");
+    environment.set(settings::kDrop, drops_ ? "1" : "0");
+  }
+
+  std::string frames() const {
+    const std::string& text = stacks_.empty() ? kDefaultFrames : stacks_;
+    return std::to_string(parse_count("--stacks", text, 1, settings::kMostFrames));
+  }
+
+  void set_libraries(Environment& environment) const {
+    if (!allocator_.empty()) {
+      environment.drop_preloaded_allocators();
+      const Contender allocator = parse_contender(allocator_);
+      if (!allocator.library.empty()) {
+        check_preload(allocator);
+        environment.preload(allocator.library);
+      }
+    }
+    environment.preload(helper_path(settings::kLibrary));
+  }
+
+  int run(const ProcessPlan& plan, const fs::path& file) const {
+    const BesideResult result = run_beside(plan);
+    if (result.end == ProcessResult::End::kNotStarted) {
+      throw UsageError(
+          fmt::format("could not start '{}': {}", plan.program, ::strerror(result.code)), 126);
+    }
+    if (file.string().find("%p") == std::string::npos) tell(file, plan.arguments.front());
+    if (result.end == ProcessResult::End::kKilled) die_by_signal(result.code);
+    return result.code;
+  }
+
+  std::string output_;
+  std::string stacks_;
+  std::string allocator_;
+  std::string after_;
+  std::string for_;
+  std::string signal_;
+  bool drops_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_record_command(CLI::App& app) {
+  return std::make_unique<RecordCommand>(app);
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,172 @@
+#include <fmt/format.h>
+#include <string.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "commands/command.h"
+#include "commands/trace_info.h"
+#include "input/usage_error.h"
+#include "shared/trace/csv.h"
+#include "shared/trace/cut.h"
+
+namespace strata::cli {
+namespace {
+
+constexpr const char* kDescription = "Look at a trace, cut it, convert it to CSV and back";
+constexpr const char* kExamples = R"(Examples:
+  strata trace info trace.strata
+  strata trace cut trace.strata -o part.strata --after 2.5 --for 1
+  strata trace csv trace.strata -o trace.csv
+  strata trace csv other-tool.csv -o trace.strata
+
+What is cut out begins with its own time; what was live before is unknown to it. CSV has a line for each
+call; docs/trace-format.md describes its columns.)";
+
+/// A file that takes its place when it is complete.
+class OutputFile {
+ public:
+  explicit OutputFile(const std::string& path)
+      : path_(path), unfinished_(path + ".part"), file_(std::fopen(unfinished_.c_str(), "wb")) {
+    if (file_ == nullptr) fail();
+  }
+  ~OutputFile() {
+    if (file_ == nullptr) return;
+    std::fclose(file_);
+    std::remove(unfinished_.c_str());
+  }
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  static bool write(void* self, const void* bytes, std::size_t count) {
+    return std::fwrite(bytes, 1, count, static_cast<OutputFile*>(self)->file_) == count;
+  }
+  void commit() {
+    std::FILE* const file = std::exchange(file_, nullptr);
+    if (std::fclose(file) != 0 || std::rename(unfinished_.c_str(), path_.c_str()) != 0) {
+      const int error = errno;
+      std::remove(unfinished_.c_str());
+      errno = error;
+      fail();
+    }
+  }
+  [[noreturn]] void fail() const {
+    throw UsageError(fmt::format("could not write '{}': {}", path_, ::strerror(errno)), 1);
+  }
+
+ private:
+  const std::string path_;
+  const std::string unfinished_;
+  std::FILE* file_;
+};
+
+/// Lets `fill` write a trace.
+template <typename Fill>
+void write_trace(const std::string& path, Fill fill) {
+  OutputFile file(path);
+  const auto writer = std::make_unique<trace::Writer>(OutputFile::write, &file);
+  writer->begin();
+  fill(*writer);
+  if (writer->has_failed()) file.fail();
+  file.commit();
+}
+
+bool begins_as_trace(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw UsageError(fmt::format("could not read '{}': {}", path, ::strerror(errno)));
+  return file.get() == static_cast<unsigned char>(trace::kFileMagic[0]);
+}
+
+std::uint64_t nanoseconds(double seconds) {
+  return static_cast<std::uint64_t>(std::llround(seconds * 1e9));
+}
+
+class TraceCommand final : public Command {
+ public:
+  explicit TraceCommand(CLI::App& app) : Command(app, "trace", kDescription, kExamples) {
+    add_words(words_, "ACTION FILE", "info, cut or csv, and the trace");
+    add_option("-o,--output", output_, "FILE", "Write here (csv: standard output if not given)");
+    add_option("--after", after_, "SECONDS", "cut: from so long after the beginning");
+    add_option("--for", for_, "SECONDS", "cut: for so long");
+  }
+
+  const char* synopsis() const override { return "info|cut|csv FILE [options]"; }
+
+  int execute(const CommandLine& line) override {
+    if (line.has_separator) throw UsageError("'--' has no meaning here: nothing is run");
+    if (words_.empty()) throw UsageError("what shall be done? There are: info, cut, csv");
+    const std::string& action = words_.front();
+    if (action != "info" && action != "cut" && action != "csv") {
+      throw UsageError(fmt::format("unknown action '{}'; there are: info, cut, csv", action));
+    }
+    if (words_.size() != 2) {
+      throw UsageError(fmt::format("which trace? Give one file, as in: strata trace {} {}", action,
+                                   "trace.strata"));
+    }
+    if (action != "cut" && (is_given("--after") || is_given("--for"))) {
+      throw UsageError(fmt::format("--after and --for are for 'cut', not for '{}'", action));
+    }
+    if (action == "info") return info(words_[1]);
+    return action == "cut" ? cut(words_[1]) : csv(words_[1]);
+  }
+
+ private:
+  int info(const std::string& path) const {
+    if (is_given("--output")) throw UsageError("-o has no meaning for 'info'");
+    trace::Reader reader(path);
+    fmt::print("{}", trace_info(reader));
+    return 0;
+  }
+
+  int cut(const std::string& path) const {
+    if (output_.empty()) throw UsageError("where to? Name the new trace with -o FILE");
+    if (!is_given("--after") && !is_given("--for")) {
+      throw UsageError("which part? Give --after SECONDS, --for SECONDS, or both");
+    }
+    const double after = is_given("--after") ? parse_seconds("--after", after_) : 0;
+    const std::uint64_t from = nanoseconds(after);
+    const std::uint64_t until =
+        is_given("--for") ? nanoseconds(after + parse_seconds("--for", for_)) : trace::kNoObject;
+    trace::Reader reader(path);
+    write_trace(output_, [&](trace::Writer& out) { trace::cut(reader, out, from, until); });
+    return 0;
+  }
+
+  int csv(const std::string& path) const {
+    if (!begins_as_trace(path)) {
+      if (output_.empty()) throw UsageError("where to? Name the new trace with -o FILE");
+      std::ifstream in(path);
+      write_trace(output_, [&](trace::Writer& out) { trace::read_csv(path, in, out); });
+      return 0;
+    }
+    trace::Reader reader(path);
+    if (output_.empty() || output_ == "-") {
+      trace::write_csv(reader, std::cout);
+      std::cout.flush();
+      if (!std::cout) throw UsageError("could not write to standard output", 1);
+      return 0;
+    }
+    std::ofstream out(output_);
+    if (out) trace::write_csv(reader, out);
+    out.close();
+    if (!out) throw UsageError(fmt::format("could not write '{}'", output_), 1);
+    return 0;
+  }
+
+  std::vector<std::string> words_;
+  std::string output_;
+  std::string after_;
+  std::string for_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_trace_command(CLI::App& app) {
+  return std::make_unique<TraceCommand>(app);
+}
+
+}  // namespace strata::cli

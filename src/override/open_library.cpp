@@ -1,0 +1,17 @@
+// dlopen, in the shared library alone: it takes RTLD_DEEPBIND away. A library that is loaded with
+// this flag finds the C library's malloc before ours. It then gives the blocks of one malloc to the
+// other, as PHP's extensions do, and the process dies in the C library's free.
+
+#include <strata/malloc.h>
+
+#include "malloc/process.h"
+#include "os/symbol.h"
+
+/// The C library's takes its caller's address from the stack: the caller's own paths are searched,
+/// and the library goes where its caller is. So this must be a jump, in every build.
+extern "C" STRATA_API [[gnu::optimize("O2")]] void* dlopen(const char* file, int flags) noexcept {
+  const strata::os::OpenLibrary next = strata::os::next_open_library();
+  if (next == nullptr) return nullptr;
+  const bool is_kept = strata::g_malloc.options().deep_bind == strata::Options::DeepBind::kKeep;
+  return next(file, is_kept ? flags : strata::os::without_deep_binding(flags));
+}

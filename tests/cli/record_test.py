@@ -1,0 +1,333 @@
+#!/usr/bin/env python3
+"""`strata record` and `strata trace` from end to end: known calls, and programs of others. The environment
+is that of end_to_end_test.py."""
+import collections
+import csv
+import io
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+from end_to_end_test import FIXTURES, FORWARDING, InFolder, STRATA, strata
+
+RECORDED = str(FIXTURES / "recorded")
+STATIC = str(FIXTURES / "empty_program")
+
+
+class Trace:
+    """A trace as its CSV tells it."""
+
+    def __init__(self, path):
+        done = strata("trace", "csv", str(path))
+        assert done.returncode == 0, done.stderr
+        self.properties, self.ending, self.stacks, self.threads, self.modules = {}, {}, {}, [], []
+        self.dropped = 0
+        lines = io.StringIO(done.stdout)
+        names = next(lines).strip().split(",")
+        self.events = []
+        for words in csv.reader(lines):
+            if words[0] == "#process":
+                self.properties[words[1]] = words[2]
+            elif words[0] == "#end":
+                self.ending[words[1]] = words[2]
+            elif words[0] == "#stack":
+                self.stacks[words[1]] = (words[2], int(words[3], 16))
+            elif words[0] == "#thread":
+                self.threads.append(words[3])
+            elif words[0] == "#module":
+                self.modules.append((int(words[1], 16), int(words[2], 16), int(words[3], 16), words[5]))
+            elif words[0] == "#dropped":
+                self.dropped += int(words[1])
+            else:
+                self.events.append(dict(zip(names, words)))
+        self.ends = {event["ended"]: event for event in self.events if event["ended"]}
+
+    def of_size(self, size):
+        return [event for event in self.events if event["size_bytes"] == str(size)]
+
+    def count(self, operation):
+        return sum(event["operation"] == operation for event in self.events)
+
+    def unknown(self):
+        return sum(event["ended"] == "unknown" for event in self.events)
+
+    def frames(self, event):
+        """(module, offset) of the event's stack, the innermost first."""
+        found, node = [], event["stack"]
+        while node and node != "0":
+            node, address = self.stacks[node]
+            holders = [module for module in self.modules if module[0] < address <= module[1]]
+            found.append((pathlib.Path(holders[-1][3]).name, address - holders[-1][0] + holders[-1][2])
+                         if holders else ("", address))
+        return found
+
+
+class Recorded(InFolder):
+    def record(self, *command, options=(), **arguments):
+        self.path = self.folder / "trace"
+        done = strata("record", "-o", str(self.path), *options, "--", *command, **arguments)
+        self.errors = done.stderr
+        return done
+
+    def trace_of(self, *command, options=()):
+        done = self.record(*command, options=options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return Trace(self.path)
+
+    def siblings(self):
+        return sorted(self.folder.glob("trace.*"))
+
+
+class Record(Recorded):
+    def assert_begins_and_ends(self, trace, size, begin, end, alignment=""):
+        found = trace.of_size(size)
+        self.assertEqual([event["operation"] for event in found], [begin], size)
+        self.assertEqual(found[0]["alignment"], str(alignment), size)
+        self.assertEqual(trace.ends[found[0]["object"]]["operation"], end, size)
+
+    def check_calls(self, trace):
+        for size, begin, end in ((1001, "malloc", "free"), (1002, "calloc", "free"), (1010, "new", "delete"),
+                                 (1011, "new", "delete"), (1012, "new", "delete"), (1014, "new", "delete"),
+                                 (1015, "malloc", "free"), (1003, "realloc", "realloc"),
+                                 (100003, "realloc", "realloc"), (3000, "realloc", "free"),
+                                 (5 << 30, "malloc", "free"), (2001, "malloc", "free"),
+                                 (2002, "malloc", "free"), (2003, "malloc", "free"), (1020, "malloc", "free")):
+            self.assert_begins_and_ends(trace, size, begin, end)
+        for size, alignment in ((1004, 64), (1024, 128), (1006, 32), (1007, os.sysconf("SC_PAGE_SIZE"))):
+            self.assert_begins_and_ends(trace, size, "aligned", "free", alignment)
+        self.assert_begins_and_ends(trace, 1013, "new", "delete", 512)
+        self.assert_begins_and_ends(trace, 512, "new", "delete", 256)
+        failed = [event["operation"] for event in trace.of_size((1 << 62) - 1) if not event["object"]]
+        self.assertEqual(failed[:2], ["realloc", "malloc"])
+        passed = trace.of_size(1020)[0]
+        self.assertNotEqual(passed["thread"], trace.ends[passed["object"]]["thread"])
+        self.assertEqual((trace.unknown(), trace.count("lost")), (0, 0))
+        self.assertEqual(trace.ending["reason"], "exit")
+
+    def test_every_form_of_every_call_is_told(self):
+        self.check_calls(self.trace_of(RECORDED, "calls"))
+
+    def test_it_works_above_another_allocator_that_has_names_of_its_own(self):
+        trace = self.trace_of(RECORDED, "calls", options=("--allocator", f"mine={FORWARDING}"))
+        self.assertEqual(trace.properties["allocator"], FORWARDING)
+        self.assertEqual([event["operation"] for event in trace.of_size(1001)], ["malloc"])
+
+    def test_stacks_lead_from_the_call_to_main(self):
+        trace = self.trace_of(RECORDED, "calls")
+        first, second = trace.of_size(3001)
+        self.assertNotEqual(first["stack"], second["stack"])  # two calls in one function
+        names = subprocess.run(
+            ["addr2line", "-fC", "-e", RECORDED] +
+            [hex(offset - 1) for module, offset in trace.frames(first) if module == "recorded"],
+            capture_output=True, text=True).stdout.splitlines()[::2]
+        self.assertEqual([name.split("::")[-1] for name in names[:4]],
+                         ["inner_place()", "outer_place()", "calls()", "main"])
+        one_frame = self.trace_of(RECORDED, "calls", options=("--stacks", "1"))
+        self.assertEqual({len(one_frame.frames(event)) for event in one_frame.of_size(3001)}, {1})
+        none = self.trace_of(RECORDED, "calls", options=("--stacks", "off"))
+        self.assertEqual(none.stacks, {})
+
+    def test_threads_that_free_each_others_objects_are_told_in_an_order_that_can_be(self):
+        trace = self.trace_of(RECORDED, "threads", "64", "3000", options=("--stacks", "4"))
+        self.assertEqual((trace.unknown(), trace.count("lost"), trace.dropped), (0, 0, 0))
+        self.assertEqual(len(trace.threads), 65)
+        own = [event for event in trace.events if event["operation"] == "malloc" and event["thread"] != "0"]
+        self.assertGreaterEqual(len(own), 64 * 3000)
+
+    def test_short_lived_threads_are_forgotten(self):
+        trace = self.trace_of(RECORDED, "short-threads", "2000", options=("--stacks", "off"))
+        self.assertEqual(len(trace.of_size(4001)), 2000)
+        self.assertEqual(len({event["thread"] for event in trace.of_size(4001)}), 2000)
+
+    def test_a_child_of_fork_writes_a_trace_of_its_own(self):
+        trace = self.trace_of(RECORDED, "fork")
+        self.assertEqual(len(self.siblings()), 1)
+        child = Trace(self.siblings()[0])
+        self.assertIn(" and 1 more", self.errors)
+        self.assertEqual(self.siblings()[0].name, f"trace.{child.properties['pid']}")
+        self.assertEqual(child.properties["parent"], trace.properties["pid"])
+        self.assertEqual((child.ending["reason"], child.unknown()), ("exit", 1))
+        self.assertEqual([len(child.of_size(size)) for size in (5001, 5002, 5003)], [0, 1, 0])
+        self.assertEqual([len(trace.of_size(size)) for size in (5001, 5002, 5003)], [1, 0, 1])
+
+    def test_programs_that_it_starts_and_that_it_becomes_write_theirs(self):
+        self.assertEqual(self.record("sh", "-c", f"{RECORDED} calls; exec {RECORDED} calls").returncode, 0)
+        programs = [Trace(path).properties["command"] for path in self.siblings()]
+        self.assertEqual(programs.count(f"{RECORDED} calls"), 2)
+
+    def test_a_killed_program_leaves_what_it_did_up_to_a_second_before(self):
+        done = self.record(RECORDED, "killed")
+        self.assertEqual(done.returncode, -signal.SIGKILL)
+        trace = Trace(self.path)
+        self.assertEqual(len(trace.of_size(6001)), 1)
+        self.assertEqual(trace.ending, {})
+        self.assertIn("was killed", strata("trace", "info", str(self.path)).stdout)
+
+    def test_a_full_disk_ends_the_recording_and_not_the_program(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        done = self.record(RECORDED, "churn", "2000000", options=("--stacks", "off"), preexec_fn=limit)
+        self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done.stderr)
+        self.assertRegex(done.stderr, r"strata record: the trace '.*/trace' ends here, it could not be written: "
+                                      r"File too large; the program goes on\n")
+        self.assertEqual(done.stderr.count("the program goes on"), 1)
+        self.assertGreater(len(Trace(self.path).events), 10_000)
+
+    def test_a_device_that_is_full_is_named(self):
+        done = strata("record", "-o", "/dev/full", "--", RECORDED, "churn", "1000")
+        self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done.stderr)
+        self.assertIn("'/dev/full' ends here, it could not be written: No space left on device", done.stderr)
+
+    def test_a_file_that_cannot_be_made_is_named_and_the_program_runs(self):
+        done = strata("record", "-o", "/nowhere/trace", "--", RECORDED, "churn", "1000")
+        self.assertEqual((done.returncode, done.stdout), (0, "done\n"))
+        self.assertIn("the trace '/nowhere/trace' cannot be made: No such file or directory", done.stderr)
+
+    def test_a_part_can_be_recorded(self):
+        trace = self.trace_of(RECORDED, "signalled", options=("--on-signal", "USR2"))
+        self.assertEqual([len(trace.of_size(size)) for size in (7001, 7002, 7003)], [0, 1, 0])
+        self.assertEqual(trace.ending["reason"], "signal")
+        trace = self.trace_of(sys.executable, "-c", "import time; a = bytearray(70010); time.sleep(2);"
+                              " b = bytearray(70020); del a; time.sleep(2); c = bytearray(70030)",
+                              options=("--after", "1", "--for", "2"))
+        sizes = [size for size in (70010, 70020, 70030) if trace.of_size(size + 1) or trace.of_size(size)]
+        self.assertEqual(sizes, [70020])
+        self.assertGreaterEqual(trace.unknown(), 1)
+        self.assertEqual(trace.ending["reason"], "time")
+
+    def test_a_disk_that_is_slower_makes_the_program_wait_or_drops_with_a_count(self):
+        for options, drops in (((), False), (("--drop",), True)):
+            pipe = self.folder / "pipe"
+            os.mkfifo(pipe)
+            process = subprocess.Popen([STRATA, "record", "--stacks", "off", "-o", str(pipe), *options, "--",
+                                        RECORDED, "churn", "3000000"], stdout=subprocess.PIPE,
+                                       stderr=subprocess.DEVNULL, text=True)
+            with open(pipe, "rb") as reader:
+                if drops:  # it comes to its end though nobody reads
+                    self.assertEqual(process.stdout.readline(), "done\n")
+                taken = reader.read()
+            process.communicate(timeout=300)
+            self.assertEqual(process.returncode, 0)
+            (self.folder / "taken").write_bytes(taken)
+            pipe.unlink()
+            info = strata("trace", "info", str(self.folder / "taken")).stdout
+            self.assertEqual("calls are missing" in info, drops, info)
+
+    def test_the_end_is_the_commands_own(self):
+        self.assertEqual(self.record("sh", "-c", "exit 7").returncode, 7)
+        self.assertEqual(self.record("sh", "-c", "kill -TERM $$").returncode, -signal.SIGTERM)
+
+    def test_mistakes_are_named(self):
+        cases = (((), "no command to run"), (("--stacks", "0", "--", "true"), "--stacks"),
+                 (("--stacks", "x", "--", "true"), "'x'"), (("--on-signal", "NO", "--", "true"), "'NO' is no signal"),
+                 (("--after", "1", "--on-signal", "USR2", "--", "true"), "give one of them"),
+                 (("--for", "0", "--", "true"), "--for"), (("--", STATIC), "cannot be recorded"),
+                 (("--allocator", "nobody", "--", "true"), "nobody"), (("-o", "", "--", "true"), "-o names no file"))
+        for words, sentence in cases:
+            done = strata("record", *words, cwd=self.folder)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn(sentence, done.stderr)
+        kept = self.folder / "letter"
+        kept.write_text("dear reader")
+        done = strata("record", "-o", str(kept), "--", "true")
+        self.assertIn("is there and is no trace", done.stderr)
+        self.assertEqual(kept.read_text(), "dear reader")
+
+
+class RecordPrograms(Recorded):
+    """Programs of others do what they do without us."""
+
+    def assert_same(self, *command, least, options=(), **arguments):
+        plain = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, **arguments)
+        done = self.record(*command, options=options, **arguments)
+        self.assertEqual((done.returncode, done.stdout), (plain.returncode, plain.stdout), done.stderr)
+        events = sum(len(Trace(path).events) for path in [self.path, *self.siblings()] if path.exists())
+        self.assertGreater(events, least)
+
+    def test_python(self):
+        self.assert_same("/usr/bin/python3", "-c", "import json, threading; print(len(json.dumps(list(range(20000)))));"
+                         " t = threading.Thread(target=lambda: print(sum(range(1000)))); t.start(); t.join()",
+                         least=1000, env={**os.environ, "PYTHONMALLOC": "malloc"})
+
+    def test_perl(self):
+        self.assert_same("perl", "-e", "my %h; $h{$_ % 100} .= 'x' x ($_ % 7) for 1..20000;"
+                         " print join(',', map { length $h{$_} } sort keys %h), `echo child`", least=1000)
+
+    @unittest.skipUnless(shutil.which("sqlite3"), "no sqlite3")
+    def test_sqlite3(self):
+        self.assert_same("sqlite3", ":memory:", "create table t(a, b); with recursive n(i) as (select 1 union all "
+                         "select i + 1 from n where i < 5000) insert into t select i, hex(i * i) from n; "
+                         "select count(*), sum(length(b)) from t;", least=1000)
+
+    @unittest.skipUnless(shutil.which("git"), "no git")
+    def test_git(self):
+        environment = {**os.environ, "HOME": str(self.folder), "GIT_CONFIG_NOSYSTEM": "1"}
+        source = self.folder / "source"
+        source.mkdir()
+        (source / "file").write_text("text\n" * 1000)
+        git = ["git", "-C", str(source), "-c", "user.name=a", "-c", "user.email=a@b"]
+        self.assert_same(*git, "init", "-q", least=100, env=environment)
+        self.assert_same(*git, "add", "-A", least=100, env=environment)
+        self.assert_same(*git, "status", "--short", least=100, env=environment)
+
+
+class TraceCommand(Recorded):
+    def test_info_tells_what_there_is(self):
+        self.record(RECORDED, "churn", "1000")
+        done = strata("trace", "info", str(self.path))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"command     {RECORDED} churn 1000\n", done.stdout)
+        self.assertRegex(done.stdout, r"events +\d+ in [\d.]+ s, by 1 thread; .* bytes each\n")
+        self.assertRegex(done.stdout, r"ended +with the program\n")
+
+    def test_csv_leads_to_the_same_csv_again(self):
+        self.record(RECORDED, "calls")
+        text, again = self.folder / "calls.csv", self.folder / "again"
+        self.assertEqual(strata("trace", "csv", str(self.path), "-o", str(text)).returncode, 0)
+        self.assertEqual(strata("trace", "csv", str(text), "-o", str(again)).returncode, 0)
+        first = [line for line in text.read_text().splitlines() if not line.startswith("#")]
+        second = [line for line in strata("trace", "csv", str(again)).stdout.splitlines() if not line.startswith("#")]
+        self.assertGreater(len(first), 50)
+        self.assertEqual(first, second)
+
+    def test_a_part_is_a_trace(self):
+        events = "".join(f"malloc,{i * 1000000},main,{i},{i + 1}\n" for i in range(100))
+        text, whole, part = (self.folder / name for name in ("made.csv", "whole", "part"))
+        text.write_text("operation,time_ns,thread,object,size_bytes\n" + events)
+        self.assertEqual(strata("trace", "csv", str(text), "-o", str(whole)).returncode, 0)
+        done = strata("trace", "cut", str(whole), "-o", str(part), "--after", "0.02", "--for", "0.03")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([event["size_bytes"] for event in Trace(part).events], [str(i) for i in range(21, 51)])
+
+    def test_mistakes_are_named(self):
+        foreign = self.folder / "foreign"
+        foreign.write_bytes(b"\x89PNG\r\n and so on")
+        cases = ((("trace",), "info, cut, csv"), (("trace", "frob", "x"), "unknown action 'frob'"),
+                 (("trace", "info"), "which trace?"), (("trace", "info", str(foreign)), "is no trace"),
+                 (("trace", "info", "/no/file"), "'/no/file' cannot be read: No such file"),
+                 (("trace", "cut", str(foreign), "--for", "1"), "where to?"),
+                 (("trace", "cut", str(foreign), "-o", "x"), "which part?"),
+                 (("trace", "info", str(foreign), "--for", "1"), "are for 'cut'"))
+        for words, sentence in cases:
+            done = strata(*words)
+            self.assertNotEqual(done.returncode, 0, words)
+            self.assertIn(sentence, done.stderr)
+
+    def test_a_damaged_trace_is_refused_with_the_place(self):
+        self.record(RECORDED, "calls")
+        damaged = bytearray(self.path.read_bytes())
+        damaged[200] ^= 1
+        self.path.write_bytes(damaged)
+        done = strata("trace", "info", str(self.path))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"damaged in the block at byte \d+: the checksum of its contents does not match\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
