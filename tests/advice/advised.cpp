@@ -1,4 +1,4 @@
-// advised PROGRAM plain|advised     programs whose best allocator is known, each without and with it
+// advised PROGRAM plain|advised     programs whose best allocator is known, without and with it
 //
 //   parser    builds a tree of nodes of many sizes for each input, and drops the whole tree
 //   tree      a sorted tree of equal nodes that come and go

@@ -17,7 +17,8 @@ constexpr std::uint64_t kLeastBirths = 100;
 /// An arena may hold so much more than what lives at once.
 constexpr double kMostArenaWaste = 1.25;
 constexpr double kMostly = 0.9;
-constexpr double kOften = 0.25;
+/// By chance, half of what comes and goes is followed by something larger.
+constexpr double kOften = 0.65;
 
 double share(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);

@@ -147,7 +147,9 @@ TEST(Explanation, KeepsTheHighestMomentsOfALongCourse) {
   EXPECT_GE(course.size(), 250u);
   std::uint64_t most = 0;
   for (std::size_t i = 0; i < course.size(); ++i) {
-    if (i > 0) EXPECT_GT(course[i].time_ns, course[i - 1].time_ns);
+    if (i > 0) {
+      EXPECT_GT(course[i].time_ns, course[i - 1].time_ns);
+    }
     most = std::max(most, course[i].bytes);
   }
   EXPECT_EQ(most, (1u << 20) + 3210);
