@@ -4,6 +4,7 @@
 
 #include <new>
 
+#include "os/environment.h"
 #include "os/process.h"
 #include "recorder/next.h"
 #include "recorder/system.h"

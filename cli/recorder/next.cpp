@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "os/process.h"
+#include "os/wait.h"
 #include "recorder/system.h"
 
 namespace strata::recorder {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "os/process.h"
+#include "os/environment.h"
 #include "shared/record_settings.h"
 
 namespace strata::recorder {

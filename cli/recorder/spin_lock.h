@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "os/process.h"
+#include "os/wait.h"
 
 namespace strata::recorder {
 

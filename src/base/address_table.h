@@ -57,7 +57,7 @@ class AddressTable {
   template <typename Visit>
   void for_each(Visit visit) const {
     for (std::size_t i = 0; i < capacity_; ++i) {
-      if (entries_[i].address != 0) visit(entries_[i].value);
+      if (entries_[i].address != 0) visit(entries_[i].address, entries_[i].value);
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include "base/lock.h"
 #include "base/text_writer.h"
+#include "os/output.h"
 #include "os/process.h"
 
 namespace strata {

@@ -1,7 +1,7 @@
 #include "base/lock.h"
 
 #include "base/fatal.h"
-#include "os/process.h"
+#include "os/wait.h"
 
 namespace strata {
 namespace {

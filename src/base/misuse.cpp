@@ -2,7 +2,7 @@
 
 #include "base/fatal.h"
 #include "base/text_writer.h"
-#include "os/process.h"
+#include "os/output.h"
 
 namespace strata::detail {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "os/process.h"
+#include "os/file.h"
 #include "os/standard_error.h"
 
 namespace strata {

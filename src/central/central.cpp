@@ -31,72 +31,72 @@ std::size_t Central::claim(Place& place, unsigned size_class, void** end,
     --place.waited_;
   }
   if (claimed.count != 0) return claimed.count;
-  return claim_from(shard, size_class, end, count);
+  return claim_elsewhere(shard, size_class, end, count);
 }
 
 std::size_t Central::claim(unsigned size_class, void** end, std::size_t count) noexcept {
   const std::size_t claimed = first_.claim(size_class, end, count).count;
-  return claimed != 0 ? claimed : claim_from(first_, size_class, end, count);
+  return claimed != 0 ? claimed : claim_elsewhere(first_, size_class, end, count);
 }
 
-/// Claims where the shard has nothing left: it gets a span first.
-std::size_t Central::claim_from(CentralShard& shard, unsigned size_class, void** end,
-                                std::size_t count) noexcept {
+/// Claims where the shard has nothing left: from what is idle first, so that the heap grows last.
+std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, void** end,
+                                     std::size_t count) noexcept {
   CentralList& list = shard.list(size_class);
-  for (;;) {
-    Span* const span = find_span(shard, size_class);
-    if (span == nullptr) return 0;
-    list.add(*span);
-    const std::size_t claimed = list.claim(end, count).count;
-    // Others may have been faster.
+  const bool is_alone = shard_count() == 1;
+  if (!is_alone) {
+    const std::size_t claimed = claim_from_others(shard, size_class, end, count, Need::kUsual);
     if (claimed != 0) return claimed;
   }
+  Span* span = make_span_of_idle_pages(size_class);
+  if (span == nullptr && !is_alone) {
+    const std::size_t claimed = claim_from_others(shard, size_class, end, count, Need::kUrgent);
+    if (claimed != 0) return claimed;
+  }
+  if (span == nullptr) span = spans_.create(size_class);
+  return span != nullptr ? list.add_and_claim(*span, end, count) : 0;
 }
 
 void* Central::claim_at_random(unsigned size_class, std::uint64_t random) noexcept {
   CentralList& list = first_.list(size_class);
   for (;;) {
     if (void* object = list.claim_at_random(random)) return object;
-    Span* const span = find_span(first_, size_class);
+    Span* span = make_span_of_idle_pages(size_class);
+    if (span == nullptr) span = spans_.create(size_class);
     if (span == nullptr) return nullptr;
     list.add(*span);
   }
 }
 
-/// A span of the class with free objects that is in no list: from what is idle first, so that the
-/// heap grows last.
-Span* Central::find_span(CentralShard& shard, unsigned size_class) noexcept {
-  const bool is_alone = shard_count() == 1;
-  if (!is_alone) {
-    if (Span* span = take_from_others(shard, size_class, false)) return span;
-  }
-  while (CentralList* const keeper = find_kept()) {
+/// A span for which nothing more is held than before: spans that are kept make room for it.
+Span* Central::make_span_of_idle_pages(unsigned size_class) noexcept {
+  CentralList* keeper;
+  do {
+    keeper = find_kept();
+    if (keeper == nullptr && shard_count() == 1) return nullptr;
     if (Span* span = spans_.create(size_class, PageHeap::Pages::kIdle)) return span;
-    keeper->destroy_kept(1);
-  }
-  if (!is_alone) {
-    if (Span* span = spans_.create(size_class, PageHeap::Pages::kIdle)) return span;
-    if (Span* span = take_from_others(shard, size_class, true)) return span;
-  }
-  return spans_.create(size_class);
+    if (keeper != nullptr) keeper->destroy_kept(1);
+  } while (keeper != nullptr);
+  return nullptr;
 }
 
-/// A span that another shard has of the class: one without a claimed object, or any of a shard
-/// without threads; if the heap would grow otherwise, one of those that have enough to spare.
-Span* Central::take_from_others(CentralShard& shard, unsigned size_class, bool is_scarce) noexcept {
-  const std::size_t objects_per_span =
-      span_pages_of(size_class) * kPageBytes / SizeClassMap::bytes_of(size_class);
-  const unsigned count = shard_count();
-  for (unsigned i = 0; i < count; ++i) {
+/// Claims of a span that another shard has of the class: any of a shard without threads; if the
+/// heap would grow otherwise, one of a shard that has enough to spare.
+std::size_t Central::claim_from_others(CentralShard& shard, unsigned size_class, void** end,
+                                       std::size_t count, Need need) noexcept {
+  CentralList& list = shard.list(size_class);
+  const std::size_t enough = kSpansToSpare * list.span_bytes() / SizeClassMap::bytes_of(size_class);
+  const unsigned shards = shard_count();
+  for (unsigned i = 0; i < shards; ++i) {
     CentralShard& other = *shards_[i];
-    CentralList& list = other.list(size_class);
-    if (&other == &shard || list.free_objects() == 0) continue;
-    const bool has_enough = is_scarce && list.free_objects() >= kSpansToSpare * objects_per_span;
-    if (other.threads() == 0 || has_enough) {
-      if (Span* span = list.give(CentralList::Give::kEmptiest)) return span;
-    }
+    CentralList& others = other.list(size_class);
+    const std::size_t free = others.free_objects();
+    if (&other == &shard || free == 0) continue;
+    if (other.threads() != 0 && (need == Need::kUsual || free < enough)) continue;
+    const std::size_t claimed = list.claim_from(others, CentralList::Which::kEmptiest, end, count);
+    if (claimed != 0) return claimed;
   }
-  return nullptr;
+  return 0;
 }
 
 /// A list that keeps spans without a claimed object; nullptr if there is none.

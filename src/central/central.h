@@ -134,10 +134,12 @@ class Central {
     for (unsigned i = 0; i < count; ++i) function(*shards_[i]);
   }
   CentralShard& owner_of(const void* object) const noexcept;
-  std::size_t claim_from(CentralShard& shard, unsigned size_class, void** end,
-                         std::size_t count) noexcept;
-  Span* find_span(CentralShard& shard, unsigned size_class) noexcept;
-  Span* take_from_others(CentralShard& shard, unsigned size_class, bool is_scarce) noexcept;
+  std::size_t claim_elsewhere(CentralShard& shard, unsigned size_class, void** end,
+                              std::size_t count) noexcept;
+  enum class Need { kUsual, kUrgent };
+  std::size_t claim_from_others(CentralShard& shard, unsigned size_class, void** end,
+                                std::size_t count, Need need) noexcept;
+  Span* make_span_of_idle_pages(unsigned size_class) noexcept;
   CentralList* find_kept() const noexcept;
   CentralShard* make_shard() noexcept;
 

@@ -61,6 +61,10 @@ void add_to(std::atomic<T>& sum, T amount) noexcept {
 
 CentralList::Claimed CentralList::claim(void** end, std::size_t count) noexcept {
   LockGuard guard(lock_);
+  return {claim_locked(end, count), guard.has_waited()};
+}
+
+std::size_t CentralList::claim_locked(void** end, std::size_t count) noexcept {
   std::size_t claimed = 0;
   std::ptrdiff_t pending = 0;
   while (claimed < count) {
@@ -73,7 +77,7 @@ CentralList::Claimed CentralList::claim(void** end, std::size_t count) noexcept 
     claimed += taken;
   }
   add_pending(pending);
-  return {claimed, guard.has_waited()};
+  return claimed;
 }
 
 void* CentralList::claim_at_random(std::uint64_t random) noexcept {
@@ -218,19 +222,40 @@ void CentralList::remove(Span& span) noexcept {
 
 void CentralList::add(Span& span) noexcept {
   LockGuard guard(lock_);
+  receive(span);
+}
+
+std::size_t CentralList::add_and_claim(Span& span, void** end, std::size_t count) noexcept {
+  LockGuard guard(lock_);
+  receive(span);
+  return claim_locked(end, count);
+}
+
+std::size_t CentralList::claim_from(CentralList& other, Which which, void** end,
+                                    std::size_t count) noexcept {
+  // By address, so that two lists that take from each other do not wait for each other.
+  LockGuard first(this < &other ? lock_ : other.lock_);
+  LockGuard second(this < &other ? other.lock_ : lock_);
+  Span* const span = other.give(which);
+  if (span == nullptr) return 0;
+  receive(*span);
+  return claim_locked(end, count);
+}
+
+/// A span that is in no list comes in.
+void CentralList::receive(Span& span) noexcept {
   // relaxed: read without the lock by who frees an object, and asked again under it.
   std::atomic_ref<std::uint8_t>(span.shard).store(shard_, std::memory_order_relaxed);
   ++span_count_;
   claimed_ += span.object_count - span.free_count;
   add_to(free_, std::size_t{span.free_count});
   add_pending(static_cast<std::ptrdiff_t>(span.pending_bytes()));
-  if (span.free_count != 0) list(span);
+  list(span);
 }
 
-Span* CentralList::give(Give which) noexcept {
-  LockGuard guard(lock_);
+Span* CentralList::give(Which which) noexcept {
   Span* span = kept_.front();
-  if (span == nullptr && which == Give::kEmptiest && nonempty_ != 0)
+  if (span == nullptr && which == Which::kEmptiest && nonempty_ != 0)
     span = by_free_[std::bit_width(nonempty_) - 1].front();
   if (span == nullptr) return nullptr;
   unlist(*span, span->free_count);

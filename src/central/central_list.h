@@ -73,14 +73,17 @@ class CentralList {
   /// \errors   A pointer that is no claimed object of this class is fatal, with its sentence.
   std::size_t release(void** objects, std::size_t count) noexcept;
 
-  /// Takes over a span: a new one, or what another shard's list gave.
+  /// Takes over a new span.
   void add(Span& span) noexcept;
+  /// The same, and claims of what the list has then; at least one.
+  std::size_t add_and_claim(Span& span, void** end, std::size_t count) noexcept;
 
-  /// Gives up a span for another shard's list: one without a claimed object or, if `which` says so,
-  /// the emptiest.
-  /// \returns  nullptr if there is none.
-  enum class Give { kKept, kEmptiest };
-  Span* give(Give which) noexcept;
+  /// Takes over a span of another shard's list, one without a claimed object or, if `which` says
+  /// so, the emptiest, and claims of what it has then. Both locks are held: at no time is a span in
+  /// no list, where its objects could not come back.
+  /// \returns  How many objects; 0 if the other has no such span.
+  enum class Which { kKept, kEmptiest };
+  std::size_t claim_from(CentralList& other, Which which, void** end, std::size_t count) noexcept;
 
   /// Destroys up to `count` spans that have no claimed object.
   /// \returns  how many
@@ -123,6 +126,9 @@ class CentralList {
   static_assert((kPageBytes / SizeClassMap::kGrain) >> (kWidths - 1) == 0,
                 "a free count has fewer bits than lists");
 
+  std::size_t claim_locked(void** end, std::size_t count) noexcept;
+  void receive(Span& span) noexcept;
+  Span* give(Which which) noexcept;
   Span* take_span_with_free_objects() noexcept;
   void count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept;
   void add_pending(std::ptrdiff_t bytes) noexcept;

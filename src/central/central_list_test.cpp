@@ -374,20 +374,59 @@ TEST_F(CentralListTest, ASpanMovesToAnotherShardWithItsLiveObjects) {
   void* const live = objects.back();
   objects.pop_back();
   release(from, objects);
-  Span* const span = from.give(CentralList::Give::kEmptiest);
-  ASSERT_NE(span, nullptr);
+  void* taken[3];
+  EXPECT_EQ(to.claim_from(from, CentralList::Which::kKept, taken + 3, 3), 0u) << "none is empty";
+  ASSERT_EQ(to.claim_from(from, CentralList::Which::kEmptiest, taken + 3, 3), 3u);
   EXPECT_EQ(from.statistics().spans, 0u);
   EXPECT_EQ(from.statistics().claimed_objects, 0u);
   EXPECT_EQ(from.pending_bytes(), 0u);
-  to.add(*span);
   from.check_invariants();
   to.check_invariants();
-  EXPECT_EQ(to.statistics().claimed_objects, 1u);
-  std::vector<void*> batch{live};
-  EXPECT_EQ(from.release(batch.data(), 1), 1u) << "it is the other list's";
+  EXPECT_EQ(to.statistics().claimed_objects, 4u);
+  std::vector<void*> batch{live, taken[0], taken[1], taken[2]};
+  EXPECT_EQ(from.release(batch.data(), 4), 4u) << "they are the other list's";
   EXPECT_EQ(batch[0], live);
-  EXPECT_EQ(to.release(batch.data(), 1), 0u);
+  EXPECT_EQ(to.release(batch.data(), 4), 0u);
   EXPECT_EQ(to.kept_spans(), 1u);
+}
+
+/// Two lists take the same spans from each other while the objects in them are freed: whichever
+/// list has a span takes its objects back.
+TEST_F(CentralListTest, ObjectsComeBackWhileTheirSpansMove) {
+  constexpr unsigned kClass = 20;
+  CentralList first = make(kClass, 0);
+  CentralList second = make(kClass, 1);
+  CentralList* const lists[] = {&first, &second};
+  {
+    // Enough to go round.
+    std::vector<void*> objects = claim(first, 10 * (kPageBytes / SizeClassMap::bytes_of(kClass)));
+    release(first, objects);
+  }
+  std::latch gate(4);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      CentralList& mine = *lists[t % 2];
+      CentralList& other = *lists[1 - t % 2];
+      gate.arrive_and_wait();
+      for (std::size_t i = 0; i < 3000; ++i) {
+        std::vector<void*> batch(1 + i % 20);
+        std::size_t got = mine.claim_from(other, CentralList::Which::kEmptiest,
+                                          batch.data() + batch.size(), batch.size());
+        if (got == 0) got = mine.claim(batch.data() + batch.size(), batch.size()).count;
+        std::vector<void*> objects(batch.end() - static_cast<std::ptrdiff_t>(got), batch.end());
+        for (void* object : objects) *static_cast<int*>(object) = t;
+        std::size_t left = objects.size();
+        for (unsigned turn = 0; left != 0; ++turn)
+          left = lists[turn % 2]->release(objects.data(), left);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  first.check_invariants();
+  second.check_invariants();
+  EXPECT_EQ(first.statistics().claimed_objects + second.statistics().claimed_objects, 0u);
+  EXPECT_EQ(first.statistics().spans + second.statistics().spans, 10u);
 }
 
 TEST_F(CentralListTest, ObjectsOfAnotherShardComeBackToTheCaller) {

@@ -3,9 +3,10 @@
 #include <algorithm>
 
 #include "base/text_writer.h"
-#include "os/process.h"
+#include "os/output.h"
 #include "os/stack.h"
 #include "os/symbol.h"
+#include "os/threads.h"
 
 namespace strata {
 

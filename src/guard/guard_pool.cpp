@@ -6,7 +6,8 @@
 
 #include "base/fatal.h"
 #include "guard/pattern.h"
-#include "os/process.h"
+#include "os/output.h"
+#include "os/wait.h"
 #include "size_class/size_class_map.h"
 
 namespace strata {

@@ -5,7 +5,7 @@
 #include "base/lock.h"
 #include "heap/heap_instance.h"
 #include "os/page_source.h"
-#include "os/process.h"
+#include "os/threads.h"
 
 namespace strata::heap_directory {
 

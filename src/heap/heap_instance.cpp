@@ -6,7 +6,7 @@
 
 #include "base/fatal.h"
 #include "heap/free_block.h"
-#include "os/process.h"
+#include "os/resources.h"
 
 namespace strata {
 namespace {

@@ -1,7 +1,9 @@
 #include "heap/heap_reclaimer.h"
 
 #include "heap/heap_instance.h"
-#include "os/process.h"
+#include "os/clock.h"
+#include "os/threads.h"
+#include "os/wait.h"
 
 namespace strata {
 namespace {

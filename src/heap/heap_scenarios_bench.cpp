@@ -44,7 +44,7 @@
 #include <vector>
 
 #include "heap/limit_bench.h"
-#include "os/process.h"
+#include "os/resources.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 
 #include "heap/heap_support_test.h"
 #include "os/fake_page_source.h"
-#include "os/process.h"
+#include "os/resources.h"
 
 /// \file  Blocks that live in the heaps which the threads of a ThreadHeaps share.
 

@@ -5,7 +5,6 @@
 #include "heap/heap_support_test.h"
 #include "os/emulation.h"
 #include "os/fake_page_source.h"
-#include "os/process.h"
 
 namespace strata {
 namespace {

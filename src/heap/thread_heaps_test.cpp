@@ -22,7 +22,7 @@
 #include "heap/heap_support_test.h"
 #include "os/emulation.h"
 #include "os/fake_page_source.h"
-#include "os/process.h"
+#include "os/resources.h"
 
 namespace strata {
 namespace {

@@ -16,7 +16,8 @@
 #include "heap/heap_support_test.h"
 #include "os/emulation.h"
 #include "os/fake_page_source.h"
-#include "os/process.h"
+#include "os/resources.h"
+#include "os/threads.h"
 
 namespace strata {
 namespace {

@@ -5,7 +5,9 @@
 #include "base/fatal.h"
 #include "base/text_writer.h"
 #include "os/control_group.h"
-#include "os/process.h"
+#include "os/file.h"
+#include "os/resources.h"
+#include "os/symbol.h"
 
 namespace strata {
 namespace {
@@ -13,13 +15,14 @@ namespace {
 constexpr std::uintptr_t kGiB = std::uintptr_t{1} << 30;
 
 // Chosen: how much address space the page map covers. The first is what it should be; the others
-// serve a process whose address space is limited (RLIMIT_AS), at 1/65536 of their size.
-constexpr std::uintptr_t kMapLimits[] = {4096 * kGiB, 128 * kGiB};
+// serve a process whose address space is limited (RLIMIT_AS), at 1/52429 of their size.
+constexpr std::uintptr_t kLeastMapLimit = 16 * kGiB;
+constexpr std::uintptr_t kMapLimits[] = {4096 * kGiB, 128 * kGiB, kLeastMapLimit};
 // Chosen: how small a part of such a process's address space the map has to be.
 constexpr std::size_t kMapShare = 16;
 // Chosen: how small a part of it a chunk of the heap has to be, so that there is room for the next
 // one, for bookkeeping, stacks and libraries.
-constexpr std::size_t kChunkShare = 4;
+constexpr std::size_t kChunkShare = 16;
 // Chosen: two threads that run are seldom in one shard, even where there are more threads than
 // processors and any of them may be running.
 constexpr unsigned kShardsPerProcessor = 4;
@@ -28,14 +31,54 @@ constexpr unsigned kShardsPerProcessor = 4;
 constexpr std::uintptr_t kWideMapLimit = std::uintptr_t{1} << 48;
 // Chosen: above everything that a program linked to fixed addresses, its brk heap and 32-bit-minded
 // mappings use, below every mmap of the kernel's own choice, and inside the 128 GiB that valgrind
-// allows; 15 bits of it are random.
+// allows; 15 bits of it are random, 11 where the page map is the least.
 constexpr std::uintptr_t kFirstHeapAddress = 8 * kGiB;
 constexpr std::uint64_t kPlaces = 1u << 15;
+constexpr std::uint64_t kLeastPlaces = 1u << 11;
+static_assert(kFirstHeapAddress + kLeastPlaces * kRegionBytes < kLeastMapLimit,
+              "the least map covers the heap's first regions wherever they are placed");
 
-[[noreturn]] void die_of_pointer(const char* action, const void* p, const char* reason) noexcept {
+[[noreturn]] void die_of_pointer(const char* action, const void* p,
+                                 std::string_view reason) noexcept {
   TextWriter before;
   before.text("invalid ").text(action).text(" of ");
   fatal_pointer(before.view(), p, reason);
+}
+
+/// For a pointer to no region of the heap and no huge block.
+[[noreturn, gnu::cold]] void die_of_foreign(const char* action, const void* p) noexcept {
+  os::Mapping mapping;
+  os::find_mapping(p, mapping);
+  TextWriter reason;
+  switch (mapping.kind) {
+    case os::Mapping::Kind::kUnknown:
+      reason.text(": Strata did not allocate it, or it was freed before");
+      break;
+    case os::Mapping::Kind::kNothing:
+      reason.text(": nothing is mapped there: it was freed before, or never allocated");
+      break;
+    case os::Mapping::Kind::kAnonymous:
+      reason.text(": Strata did not allocate it, or it was freed before: ")
+          .text("it lies in an anonymous mapping");
+      break;
+    case os::Mapping::Kind::kNamed:
+      reason.text(": Strata did not allocate it: it lies in ").text(mapping.name);
+      break;
+  }
+  die_of_pointer(action, p, reason.view());
+}
+
+[[noreturn, gnu::cold]] void die_of_huge(HugeHeap& huge, const char* action,
+                                         const void* p) noexcept {
+  switch (huge.place_of(p)) {
+    case HugeHeap::Place::kInside:
+      die_of_pointer(action, p, ": it points into an allocation, not at its start");
+    case HugeHeap::Place::kFreed:
+      die_of_pointer(action, p, ": the block is free already");
+    case HugeHeap::Place::kElsewhere:
+      die_of_foreign(action, p);
+  }
+  __builtin_unreachable();
 }
 
 /// The classes whose spans are one page, which any other use can have.
@@ -66,10 +109,15 @@ bool Engine::place_heap(const Options& options, std::uint64_t seed) noexcept {
   if (options.checks == Options::Checks::kFull) spans_.keep_records();
   huge_.configure(options.huge_pages != HugePages::kNever);
   const std::size_t address_space = os::address_space_limit_bytes();
-  page_heap_.configure(kFirstHeapAddress + (seed % kPlaces) * kRegionBytes, options.huge_pages,
-                       address_space / kChunkShare);
+  const std::size_t most_chunk_bytes = address_space / kChunkShare;
+  // The kernel chooses, unless one of the limits below does.
+  page_heap_.configure(kWideMapLimit, options.huge_pages, most_chunk_bytes);
   for (const std::uintptr_t limit : kMapLimits) {
-    if (limit != kMapLimits[1] && limit / kPageBytes > address_space / kMapShare) continue;
+    if (os::has_shadow_at_low_addresses()) break;
+    if (limit != kLeastMapLimit && limit / kPageBytes > address_space / kMapShare) continue;
+    const std::uint64_t places = limit == kLeastMapLimit ? kLeastPlaces : kPlaces;
+    page_heap_.configure(kFirstHeapAddress + (seed % places) * kRegionBytes, options.huge_pages,
+                         most_chunk_bytes);
     if (!map_.cover(limit, pages_)) continue;
     // One page, taken and given back, shows whether the kernel gives addresses below the limit.
     if (Span* span = page_heap_.allocate(1)) {
@@ -131,7 +179,7 @@ void Engine::deallocate_large(void* p) noexcept {
   Region* region = map_.region_of(p);
   if (region == nullptr) {
     if (huge_.deallocate(p)) return;
-    die_of_pointer("free", p, ": Strata did not allocate it, or it was freed before");
+    die_of_huge(huge_, "free", p);
   }
   Span* span = map_.span_of(p);
   if (span == nullptr) die_of_pointer("free", p, ": it was freed before, or never allocated");
@@ -164,7 +212,7 @@ std::size_t Engine::usable_bytes(const void* p, const char* action) noexcept {
     return span->bytes();
   }
   const std::size_t bytes = huge_.usable_bytes(p);
-  if (bytes == 0) die_of_pointer(action, p, ": Strata did not allocate it, or it was freed before");
+  if (bytes == 0) die_of_huge(huge_, action, p);
   return bytes;
 }
 

@@ -207,12 +207,11 @@ using EngineDeathTest = EngineTest;
 
 TEST_F(EngineDeathTest, AForeignPointerIsFatal) {
   int on_the_stack = 0;
-  EXPECT_DEATH(engine.deallocate_large(&on_the_stack),
-               "strata: invalid free of 0x[0-9a-f]+: Strata did not allocate it, or it was freed "
-               "before");
+  EXPECT_DEATH(
+      engine.deallocate_large(&on_the_stack),
+      "strata: invalid free of 0x[0-9a-f]+: Strata did not allocate it: it lies in .stack.");
   EXPECT_DEATH(engine.usable_bytes(&on_the_stack, "realloc"),
-               "strata: invalid realloc of 0x[0-9a-f]+: Strata did not allocate it, or it was "
-               "freed before");
+               "strata: invalid realloc of 0x[0-9a-f]+: Strata did not allocate it: it lies in ");
   EXPECT_DEATH(engine.deallocate_large(reinterpret_cast<void*>(UINTPTR_MAX)), "invalid free");
 }
 
@@ -236,7 +235,12 @@ TEST_F(EngineDeathTest, ALargeOrHugeBlockFreedTwiceIsFatal) {
   EXPECT_DEATH(engine.deallocate_large(large), "it was freed before, or never allocated");
   void* huge = engine.allocate_large(3 * kMiB, 16).address;
   engine.deallocate_large(huge);
-  EXPECT_DEATH(engine.deallocate_large(huge), "it was freed before");
+  EXPECT_DEATH(engine.deallocate_large(huge), "the block is free already");
+  EXPECT_DEATH(engine.usable_bytes(huge, "realloc"), "invalid realloc of .*is free already");
+  engine.release_all();
+  EXPECT_DEATH(engine.deallocate_large(huge), "the block is free already");
+  void* again = engine.allocate_large(3 * kMiB, 16).address;
+  engine.deallocate_large(again);
 }
 
 }  // namespace

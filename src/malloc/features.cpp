@@ -4,6 +4,7 @@
 
 #include "malloc/signal_waiter.h"
 #include "malloc/statistics.h"
+#include "os/environment.h"
 #include "os/faults.h"
 #include "os/process.h"
 #include "os/stack.h"

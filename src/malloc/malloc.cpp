@@ -3,7 +3,8 @@
 #include <cstring>
 
 #include "base/fatal.h"
-#include "os/process.h"
+#include "os/clock.h"
+#include "os/errors.h"
 
 namespace strata {
 

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "os/process.h"
+#include "os/environment.h"
+#include "os/output.h"
 
 namespace strata {
 namespace {

@@ -3,9 +3,11 @@
 #include "base/lock.h"
 #include "base/lock_visitor.h"
 #include "malloc/features.h"
+#include "os/environment.h"
 #include "os/process.h"
 #include "os/standard_error.h"
 #include "os/stream_list.h"
+#include "os/threads.h"
 
 namespace strata {
 namespace {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/text_writer.h"
+#include "os/clock.h"
 #include "os/file.h"
 #include "os/process.h"
 #include "os/stack.h"

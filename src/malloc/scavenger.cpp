@@ -1,6 +1,8 @@
 #include "malloc/scavenger.h"
 
-#include "os/process.h"
+#include "os/clock.h"
+#include "os/threads.h"
+#include "os/wait.h"
 
 namespace strata {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "malloc/malloc_in_test.h"
-#include "os/process.h"
+#include "os/threads.h"
 
 namespace strata {
 namespace {

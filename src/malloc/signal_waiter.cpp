@@ -1,7 +1,10 @@
 #include "malloc/signal_waiter.h"
 
 #include "base/text_writer.h"
+#include "os/output.h"
 #include "os/process.h"
+#include "os/threads.h"
+#include "os/wait.h"
 
 namespace strata {
 

@@ -3,7 +3,7 @@
 #include "base/json_writer.h"
 #include "base/text_writer.h"
 #include "malloc/statistics.h"
-#include "os/process.h"
+#include "os/resources.h"
 
 namespace strata {
 namespace {

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <link.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include <cstring>
 
 #include "os/output.h"
+#include "os/process.h"
 
 namespace strata::os {
 namespace {
@@ -115,13 +115,21 @@ std::size_t read_build_id(int fd, char* out, std::size_t capacity) noexcept {
 
 }  // namespace
 
-std::uint64_t process_id() noexcept { return static_cast<std::uint64_t>(getpid()); }
+int open_to_append(const char* path) noexcept {
+  const CancellationHeld not_now;
+  const SavedErrno saved;
+  return ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+}
 
-std::uint64_t wall_clock_ns() noexcept {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
-         static_cast<std::uint64_t>(now.tv_nsec);
+bool write_file(int file, std::string_view text) noexcept {
+  const SavedErrno saved;
+  return write_all(file, text) == 0;
+}
+
+void close_file(int file) noexcept {
+  const CancellationHeld not_now;
+  const SavedErrno saved;
+  ::close(file);
 }
 
 bool NewFile::open(const char* path) noexcept {
@@ -217,6 +225,26 @@ bool LineReader::next(std::string_view& line) noexcept {
     }
     end_ += static_cast<std::size_t>(count);
   }
+}
+
+void find_mapping(const void* address, Mapping& out) noexcept {
+  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+  LineReader lines("/proc/self/maps");
+  for (std::string_view line; lines.next(line);) {
+    std::uint64_t start;
+    std::uint64_t end;
+    if (!take_hex(line, start, '-') || !take_hex(line, end, ' ')) continue;
+    if (wanted < start || wanted >= end) continue;
+    const std::size_t name = line.find_first_of("/[");
+    out.kind = name == std::string_view::npos ? Mapping::Kind::kAnonymous : Mapping::Kind::kNamed;
+    if (name == std::string_view::npos) return;
+    line.remove_prefix(name);
+    const std::size_t length = std::min(line.size(), sizeof out.name - 1);
+    std::memcpy(out.name, line.data(), length);
+    out.name[length] = '\0';
+    return;
+  }
+  if (!lines.has_failed()) out.kind = Mapping::Kind::kNothing;
 }
 
 bool parse_code_mapping(std::string_view line, CodeMapping& out) noexcept {

@@ -10,11 +10,11 @@
 
 namespace strata::os {
 
-/// This process's number.
-std::uint64_t process_id() noexcept;
-
-/// Seconds since 1970, in nanoseconds.
-std::uint64_t wall_clock_ns() noexcept;
+/// A file descriptor of a file that exists or is created, for writing at its end; negative if it
+/// cannot be opened. Closed across exec.
+int open_to_append(const char* path) noexcept;
+bool write_file(int file, std::string_view text) noexcept;  ///< all of it, or gives up: false
+void close_file(int file) noexcept;
 
 /// A file that takes the place of another only when it is complete: it is written beside it, under
 /// a name of its own, and renamed. A path that leads to something else than a regular file (a
@@ -68,6 +68,15 @@ class LineReader {
   std::size_t end_ = 0;
   char buffer_[8192];
 };
+
+/// What is mapped at an address.
+struct Mapping {
+  enum class Kind : std::uint8_t { kUnknown, kNothing, kAnonymous, kNamed };
+  Kind kind = Kind::kUnknown;  ///< kUnknown: /proc cannot be read
+  char name[512] = "";         ///< kNamed: its file, or what the kernel calls it, as [stack]
+};
+/// \cost  reads /proc/self/maps; no allocation
+void find_mapping(const void* address, Mapping& out) noexcept;
 
 /// A file that is mapped as code.
 struct CodeMapping {

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "os/process.h"
 #include "os/stack.h"
 #include "os/symbol.h"
 
@@ -37,6 +39,20 @@ struct FileTest : ::testing::Test {
 
   std::string folder;
 };
+
+TEST_F(FileTest, AppendsToAFileThatExistsOrNot) {
+  const std::string path = folder + "/out";
+  errno = EDOM;
+  for (const char* text : {"one\n", "two\n"}) {
+    const int opened = open_to_append(path.c_str());
+    ASSERT_GE(opened, 0);
+    write_file(opened, text);
+    close_file(opened);
+  }
+  EXPECT_LT(open_to_append((folder + "/missing/out").c_str()), 0);
+  EXPECT_EQ(errno, EDOM);
+  EXPECT_EQ(content(path), "one\ntwo\n");
+}
 
 TEST_F(FileTest, AFileIsReplacedWhenAllOfItIsWritten) {
   const std::string path = folder + "/out";
@@ -204,6 +220,22 @@ TEST(Stack, ItsFramesLeadThroughTheCallers) {
   ASSERT_TRUE(find_code(reinterpret_cast<void*>(frames[0]), place));
   EXPECT_NE(std::strstr(place.module, "os_test"), nullptr);
 #endif
+}
+
+TEST(FindMapping, NamesWhatLiesAtAnAddress) {
+  static int of_the_program = 1;
+  int on_the_stack = 0;
+  Mapping mapping;
+  find_mapping(&of_the_program, mapping);
+  EXPECT_EQ(mapping.kind, Mapping::Kind::kNamed);
+  EXPECT_NE(std::string(mapping.name).find("os_test"), std::string::npos) << mapping.name;
+  mapping = {};
+  find_mapping(&on_the_stack, mapping);
+  EXPECT_EQ(mapping.kind, Mapping::Kind::kNamed);
+  EXPECT_STREQ(mapping.name, "[stack]");
+  mapping = {};
+  find_mapping(reinterpret_cast<void*>(16), mapping);
+  EXPECT_EQ(mapping.kind, Mapping::Kind::kNothing);
 }
 
 }  // namespace

@@ -61,4 +61,10 @@ int write_all(int file, std::string_view text) noexcept {
   return 0;
 }
 
+void write_stderr(std::string_view text) noexcept {
+  const int saved = errno;
+  write_all(STDERR_FILENO, text);
+  errno = saved;
+}
+
 }  // namespace strata::os

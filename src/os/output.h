@@ -23,4 +23,7 @@ class CancellationHeld {
 /// \threads  Not cancelled. Any number at once, signal handlers included.
 int write_all(int file, std::string_view text) noexcept;
 
+/// Writes all of it to standard error or gives up; never allocates, async-signal-safe.
+void write_stderr(std::string_view text) noexcept;
+
 }  // namespace strata::os

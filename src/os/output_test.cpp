@@ -88,5 +88,12 @@ TEST(WriteAll, ASignalThatTheProgramHasWaitingStays) {
 
 TEST(WriteAll, SaysWhyItCannot) { EXPECT_EQ(write_all(-1, "text"), EBADF); }
 
+TEST(Output, WritesAllOfATextToStandardError) {
+  const std::string text(20'000, 'x');
+  ::testing::internal::CaptureStderr();
+  write_stderr(text);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), text);
+}
+
 }  // namespace
 }  // namespace strata::os

@@ -181,6 +181,67 @@ TEST_F(CapturedStack, IsWhatTheUnwinderFindsInRandomCallTrees) {
   EXPECT_EQ(after.differences, before.differences);
 }
 
+struct Trailed {
+  Stack stack;
+  StackTrail trail;
+};
+
+[[gnu::noinline]] Trailed take_with_trail() {
+  Trailed taken;
+  std::uintptr_t frames[kCapacity];
+  const std::size_t depth = capture_stack_from(caller_place(), frames, kCapacity, taken.trail);
+  taken.stack.assign(frames, frames + depth);
+  return taken;
+}
+
+[[gnu::noinline]] Trailed one_way() {
+  Trailed taken = take_with_trail();
+  taken.trail.count += 0;
+  return taken;
+}
+
+[[gnu::noinline]] Trailed another_way() {
+  Trailed taken = take_with_trail();
+  taken.trail.count += 0;
+  return taken;
+}
+
+bool holds(const StackTrail& trail) {
+  for (std::size_t i = 0; i < trail.count; ++i) {
+    if (*reinterpret_cast<const std::uintptr_t*>(trail.words[i].address) != trail.words[i].value) {
+      return false;
+    }
+  }
+  return true;
+}
+
+TEST_F(CapturedStack, LeavesATrailThatHoldsAsLongAsItsCallersAreTheSame) {
+  std::vector<Trailed> taken;
+  // Read anew each time, so that all are called from one place.
+  Trailed (*const volatile ways[])() = {&one_way, &another_way, &one_way};
+#pragma GCC unroll 1
+  for (const auto volatile& way : ways) taken.push_back(way());
+  for (const Trailed& one : taken) {
+    ASSERT_GE(one.stack.size(), 3u);
+    EXPECT_TRUE(one.trail.is_whole);
+    EXPECT_GE(one.trail.count, one.stack.size() - 2);
+  }
+  // The frames of this function and above are the same now; what stood below is gone.
+  const StackTrail& first = taken[0].trail;
+  const StackTrail& third = taken[2].trail;
+  EXPECT_EQ(taken[0].stack, taken[2].stack);
+  ASSERT_EQ(first.count, third.count);
+  for (std::size_t i = 0; i < first.count; ++i) {
+    EXPECT_EQ(first.words[i].address, third.words[i].address);
+    EXPECT_EQ(first.words[i].value, third.words[i].value);
+  }
+  EXPECT_NE(taken[0].stack, taken[1].stack);
+  StackTrail outer = third;
+  outer.count = 1;
+  outer.words[0] = third.words[third.count - 1];
+  EXPECT_TRUE(holds(outer));
+}
+
 TEST_F(CapturedStack, EndsAtTheCapacity) {
   std::uintptr_t frames[3] = {};
   EXPECT_EQ(capture_stack(frames, 2), 2u);

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+extern "C" [[gnu::weak]] void __asan_init();
+
 namespace strata::os {
 
 bool find_code(const void* address, CodePlace& out) noexcept {
@@ -15,6 +17,8 @@ bool find_code(const void* address, CodePlace& out) noexcept {
       info.dli_sname != nullptr ? at - reinterpret_cast<std::uintptr_t>(info.dli_saddr) : 0;
   return true;
 }
+
+bool has_shadow_at_low_addresses() noexcept { return __asan_init != nullptr; }
 
 OpenLibrary next_open_library() noexcept {
   return reinterpret_cast<OpenLibrary>(dlsym(RTLD_NEXT, "dlopen"));

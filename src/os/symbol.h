@@ -19,6 +19,10 @@ struct CodePlace {
 /// \threads  Any; not async-signal-safe: it may wait for a dlopen of another thread.
 bool find_code(const void* address, CodePlace& out) noexcept;
 
+/// Whether the process has AddressSanitizer's runtime, whose shadow lies at low addresses from its
+/// start on, which may be after ours. It ends the process where it finds anything there.
+bool has_shadow_at_low_addresses() noexcept;
+
 /// dlopen.
 using OpenLibrary = void* (*)(const char* file, int flags);
 /// The dlopen that a program would call without ours; nullptr if there is none.

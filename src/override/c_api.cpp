@@ -8,7 +8,8 @@
 #include <cstring>
 
 #include "malloc/process.h"
-#include "os/process.h"
+#include "os/clock.h"
+#include "os/errors.h"
 
 #define STRATA_ALIAS(function) \
   __attribute__((alias(#function), visibility("default"), copy(function)))

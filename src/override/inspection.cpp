@@ -11,7 +11,7 @@
 #include "malloc/options.h"
 #include "malloc/process.h"
 #include "malloc/statistics.h"
-#include "os/process.h"
+#include "os/errors.h"
 
 namespace {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "os/clock.h"
 #include "os/file.h"
 
 namespace strata {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/text_writer.h"
-#include "os/file.h"
+#include "os/process.h"
 #include "os/symbol.h"
 
 namespace strata {

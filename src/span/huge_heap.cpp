@@ -2,6 +2,7 @@
 #include <strata/detail/bits.hpp>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/fatal.h"
 
@@ -55,6 +56,17 @@ bool HugeHeap::deallocate(void* p) noexcept {
   }
   if (evicted.address != 0) unmap(evicted);
   return true;
+}
+
+HugeHeap::Place HugeHeap::place_of(const void* p) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(p);
+  LockGuard guard(lock_);
+  bool is_inside = false;
+  live_.for_each(
+      [&](std::uintptr_t start, std::size_t bytes) { is_inside |= address - start < bytes; });
+  if (is_inside) return Place::kInside;
+  const bool was_freed = std::find(std::begin(freed_), std::end(freed_), p) != std::end(freed_);
+  return p != nullptr && was_freed ? Place::kFreed : Place::kElsewhere;
 }
 
 std::size_t HugeHeap::usable_bytes(const void* p) noexcept {
@@ -154,7 +166,9 @@ bool HugeHeap::insert(const void* p, std::size_t bytes) noexcept {
 /// \returns  The block's bytes; 0 if none is live there.
 std::size_t HugeHeap::remove(const void* p) noexcept {
   std::size_t bytes = 0;
-  if (live_.remove(p, bytes)) live_bytes_ -= bytes;
+  if (!live_.remove(p, bytes)) return 0;
+  live_bytes_ -= bytes;
+  freed_[frees_++ % kRemembered] = p;
   return bytes;
 }
 
@@ -168,7 +182,7 @@ void HugeHeap::check_invariants() noexcept {
   live_.check_invariants();
   kept_.check_invariants();
   std::size_t bytes = 0;
-  live_.for_each([&](std::size_t of_block) { bytes += of_block; });
+  live_.for_each([&](std::uintptr_t, std::size_t of_block) { bytes += of_block; });
   STRATA_INVARIANT(bytes == live_bytes_, "bytes of huge blocks are miscounted");
 }
 

@@ -51,6 +51,13 @@ class HugeHeap {
   /// \returns  False if no live block starts at `p`.
   bool deallocate(void* p) noexcept;
 
+  /// What is known of an address where no live block starts.
+  ///   kInside  it points into a live block
+  ///   kFreed   a block that began there was one of the last kRemembered to be freed
+  /// \cost  a look at every live block
+  enum class Place : std::uint8_t { kElsewhere, kInside, kFreed };
+  Place place_of(const void* p) noexcept;
+
   /// Bytes usable at `p`; 0 if no live block starts there.
   /// \cost  a hash probe under the lock
   std::size_t usable_bytes(const void* p) noexcept;
@@ -81,6 +88,9 @@ class HugeHeap {
   static constexpr std::size_t kHugePageFromBytes = std::size_t{16} << 20;
   static constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
+  // Chosen: a second free mostly follows soon.
+  static constexpr std::size_t kRemembered = 64;
+
   void* map(std::size_t bytes, std::size_t alignment) noexcept;
   bool unmap(Range range) noexcept;
   void exchange_idle_for(std::size_t bytes) noexcept;
@@ -98,6 +108,8 @@ class HugeHeap {
   std::size_t live_bytes_ = 0;
   KeptRanges kept_;
   std::size_t returned_bytes_ = 0;
+  const void* freed_[kRemembered] = {};  // where the last ones began, in a ring
+  std::size_t frees_ = 0;
 };
 
 }  // namespace strata

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/seeded_test.h"
-#include "os/process.h"
+#include "os/threads.h"
 #include "thread_cache/fake_thread.h"
 
 namespace strata {

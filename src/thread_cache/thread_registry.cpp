@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-#include "os/process.h"
+#include "os/threads.h"
 
 namespace strata {
 

@@ -179,7 +179,7 @@ class FaultyAllocators(unittest.TestCase):
         self.assertFalse(report.is_whole)
 
     def test_the_same_seed_asks_for_the_same_and_another_for_something_else(self):
-        fixed = {"blocks", "queue", "scratch", "startup"}
+        fixed = {"blocks", "queue", "scale", "scratch", "startup"}
         options = {"churn": ["--size-dist=mixed"], "handover": ["--size-dist=pareto"]}
         for scenario in SCENARIOS:
             # What threads do depends on each other in the queue only.
@@ -256,12 +256,28 @@ class Options(unittest.TestCase):
     def test_every_way_of_growing_and_of_freeing(self):
         cases = [("realloc", f"--growth={g}") for g in ("half", "double", "step")]
         cases += [("blocks", f"--order={o}") for o in ("fifo", "lifo", "scattered")]
+        cases += [("scale", f"--order={o}") for o in ("fifo", "lifo", "random")]
         cases += [("scratch", f"--mode={m}") for m in ("active", "passive")]
         cases += [("churn", f"--mode={m}") for m in ("immediate", "window", "batch", "lifetime")]
         for scenario, option in cases:
             report = run(scenario, option)
             self.assertTrue(report.is_whole and report.verdict is None,
                             f"{scenario} {option}: {report.done.stdout}{report.done.stderr}")
+
+    def test_batches_of_every_size_end_in_time(self):
+        for batch, size in ((1, 16), (30_000, 16), (100, 32768), (2000, 32768)):
+            report = run("scale", f"--batch={batch}", f"--size={size}", "--threads=2")
+            self.assertTrue(report.is_whole and report.verdict is None, report.done.stdout)
+            # Some 20,000 operations of each thread are timed as one, 32 MiB at most, one batch at least.
+            timed = max(batch, min(20_000, (32 << 20) // size) // batch * batch)
+            self.assertEqual(report.metrics["ops"] % timed, 0, f"{batch} x {size}: {report.metrics}")
+
+    def test_the_time_of_a_core_counts_waiting_too(self):
+        for scenario in ("scale", "slots"):
+            m = run(scenario, "--threads=3", ops=200_000).metrics
+            self.assertGreaterEqual(m["core_ns_per_op"], m["cpu_ns_per_op"])
+            cores = min(3, len(os.sched_getaffinity(0)))
+            self.assertGreaterEqual(m["core_ns_per_op"] * 1.0001, cores * 1e9 / m["ops_per_s"])
 
     def test_what_a_burst_leaves_behind_is_told(self):
         m = run("idle").metrics

@@ -146,7 +146,7 @@ void stack_pointer() {
 }
 
 void static_pointer() {
-  alignas(16) static char in_static_storage[64];
+  alignas(16) static char in_static_storage[64] = "of the program's file";
   free(get(10));
   free(opaque(&in_static_storage[0]));
 }

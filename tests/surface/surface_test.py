@@ -172,6 +172,11 @@ class Footprint(unittest.TestCase):
                   limits=[(resource.RLIMIT_AS, 200_000 * 1024)], PYTHONMALLOC="malloc")
         self.assertEqual((ran.returncode, ran.stdout, ran.stderr), (0, "4999950000\n", ""))
 
+    def test_python_starts_a_thread_under_40_mb_of_address_space(self):
+        ran = run(["/usr/bin/python3", "-c", "import threading; threading.Thread(target=print, args=['whole']).start()"],
+                  limits=[(resource.RLIMIT_AS, 40_000 * 1024), (resource.RLIMIT_STACK, 8 << 20)])
+        self.assertEqual((ran.returncode, ran.stdout, ran.stderr), (0, "whole\n", ""))
+
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()

@@ -24,7 +24,7 @@ struct BatchTimes {
   std::uint64_t counted_ops = 0;
   std::uint64_t timed_ops = 0;  ///< of the batches whose operations were timed one by one
   std::uint64_t steady_faults = 0;
-  double steady_from_s = 0;  ///< of CLOCK_MONOTONIC: of all batches behind the warm-up
+  double steady_from_s = 0;  ///< of CLOCK_MONOTONIC: of all batches after the warm-up
   double steady_until_s = 0;
 };
 
@@ -91,7 +91,8 @@ BatchTimes run_lane(const Cell& cell, Worker& worker, Lane& lane) {
 
 }  // namespace detail
 
-/// Adds up what the threads measured, as metrics: ns_per_op, ops_per_s, first_ns_per_op, faults.
+/// Adds up what the threads measured, as metrics: ns_per_op, ops_per_s, cpu_ns_per_op,
+/// core_ns_per_op, first_ns_per_op, faults.
 ///
 /// Up to one thread per core the rates of the threads add up, each over its own plain batches. More
 /// threads take turns, and most of a turn's batches never see another's time: there the rate is

@@ -182,7 +182,8 @@ void report_batches(Cell& cell, const std::vector<BatchTimes>& lanes) {
     sum.steady_from_s = std::min(sum.steady_from_s, lane.steady_from_s);
     sum.steady_until_s = std::max(sum.steady_until_s, lane.steady_until_s);
   }
-  if (lanes.size() > std::thread::hardware_concurrency()) {
+  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  if (lanes.size() > cores) {
     rate = static_cast<double>(sum.counted_ops + sum.timed_ops) /
            (sum.steady_until_s - sum.steady_from_s);
   }
@@ -191,7 +192,10 @@ void report_batches(Cell& cell, const std::vector<BatchTimes>& lanes) {
     cell.metric("ops_per_s", rate);
   }
   if (sum.counted_ops > 0) {
-    cell.metric("cpu_ns_per_op", 1e9 * sum.counted_cpu_s / static_cast<double>(sum.counted_ops));
+    const double cpu_ns = 1e9 * sum.counted_cpu_s / static_cast<double>(sum.counted_ops);
+    const double held_ns = 1e9 * static_cast<double>(std::min(lanes.size(), cores)) / rate;
+    cell.metric("cpu_ns_per_op", cpu_ns);
+    cell.metric("core_ns_per_op", std::max(cpu_ns, held_ns));
   }
   if (sum.first_ops > 0) {
     cell.metric("first_ns_per_op", 1e9 * first_s / static_cast<double>(sum.first_ops));

@@ -150,6 +150,7 @@ class Arranger {
   Arrangement arrange() {
     name_series();
     shorten_names();
+    count_cores();
     for (const Row& row : data_.rows) add(row);
     for (const auto& [scenario, names] : varied_) {
       for (const std::string& name : names) find_sweeps(scenario, name);
@@ -182,6 +183,18 @@ class Arranger {
       for (std::size_t i = 0; i < measurements.size(); ++i) {
         add_series(contender, measurements[i], look, static_cast<int>(i));
       }
+    }
+  }
+
+  void count_cores() {
+    auto cores_of = [](const ReportFile& file) {
+      auto cores = file.machine.find("cores");
+      bool is_known = cores != file.machine.end() && cores->is_number_integer();
+      return is_known ? cores->get<int>() : 0;
+    };
+    result_.cores = cores_of(data_.files.front());
+    for (const ReportFile& file : data_.files) {
+      if (cores_of(file) != result_.cores) result_.cores = 0;
     }
   }
 

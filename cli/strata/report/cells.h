@@ -45,6 +45,9 @@ struct Sweep {
   std::string id;
   std::vector<std::pair<double, std::size_t>>
       points;  ///< its value and the cell's index, ascending
+
+  /// Whether it tells how a load scales: its number is of threads, and it begins with one.
+  bool is_of_threads() const { return parameter == "threads" && points.front().first == 1; }
 };
 
 /// The rows of all files, in order: who took part, what was done, what varied.
@@ -52,6 +55,7 @@ struct Arrangement {
   std::vector<Series> series;
   std::vector<Cell> cells;
   std::vector<Sweep> sweeps;
+  int cores = 0;  ///< that the load could use; 0: unknown, or the files differ in it
 
   std::vector<SeriesStyle> styles() const;
 };

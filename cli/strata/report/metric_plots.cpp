@@ -127,6 +127,24 @@ std::string runs_note(const std::vector<Ranked>& rows) {
   return fmt::format("Median of {} runs; the line reaches from the lowest to the highest.", count);
 }
 
+/// What threads would do that cost each other nothing: the best throughput with one thread, times
+/// the threads, up to the cores. Without points if the sweep is none of throughput over threads.
+Mark ideal_line(const Arrangement& all, const Sweep& sweep, const std::string& metric) {
+  Mark line{Mark::Kind::kDashed, kNobody, {}, "the best with one thread, times the threads"};
+  if (!sweep.is_of_threads() || quantity_of(metric) != Quantity::kPerSecond) return line;
+  std::vector<Ranked> alone = ranked(all.cells[sweep.points.front().second], metric);
+  if (alone.empty()) return line;
+  const double best = alone.front().summary->median * scale_of(metric);
+  const double last = sweep.points.back().first;
+  const double useful = all.cores > 0 ? std::min<double>(all.cores, last) : last;
+  line.points = {{1, best}, {useful, best * useful}};
+  if (useful < last) {
+    line.tip += ", up to the cores";
+    line.points.emplace_back(last, best * useful);
+  }
+  return line;
+}
+
 /// The two that are best at the end of a sweep, and the baseline.
 std::string best_at_end(const Arrangement& all, const Sweep& sweep, const std::string& metric) {
   const Cell& cell = all.cells[sweep.points.back().second];
@@ -208,6 +226,8 @@ Plot sweep_plot(const Arrangement& all, const Sweep& sweep, const std::string& m
   double scale = scale_of(metric);
   double high = 0;
   std::vector<EndLabel> ends;
+  Mark ideal = ideal_line(all, sweep, metric);
+  for (const auto& point : ideal.points) high = std::max(high, point.second);
   for (std::size_t series = 0; series < all.series.size(); ++series) {
     Mark line{Mark::Kind::kLine, static_cast<int>(series), {}, all.series[series].name};
     for (const auto& [value, index] : sweep.points) {
@@ -239,7 +259,7 @@ Plot sweep_plot(const Arrangement& all, const Sweep& sweep, const std::string& m
   if (plot.marks.empty()) return plot;
   double first = sweep.points.front().first;
   double last = sweep.points.back().first;
-  plot.x.is_log = first > 0 && last / first >= 4;
+  plot.x.is_log = first > 0 && last / first >= 4 && ideal.points.empty();
   plot.x.low = plot.x.is_log ? first : first - (last - first) * 0.03;
   plot.x.high = last;
   for (const auto& point : sweep.points) {
@@ -257,6 +277,10 @@ Plot sweep_plot(const Arrangement& all, const Sweep& sweep, const std::string& m
                           sweep.fixed.empty() ? "" : ", ", sweep.fixed,
                           better(metric) == Better::kMore ? "more" : "less");
   capitalize(plot.note);
+  if (!ideal.points.empty()) {
+    plot.note += fmt::format(" Dashed: {}.", ideal.tip);
+    plot.marks.push_back(std::move(ideal));
+  }
   plot.place = sweep.scenario;
   plot.alt = sweep.scenario + ", " + plot.note + plot.alt;
   return plot;

@@ -23,7 +23,8 @@ Plot histogram_plot(const Arrangement& all, const Cell& cell, const std::string&
 /// Memory from the start of the load until after it.
 Plot memory_plot(const Arrangement& all, const Cell& cell);
 
-/// A metric over the number in which the cells of a sweep differ.
+/// A metric over the number in which the cells of a sweep differ; throughput over threads has a
+/// line of what would be ideal.
 Plot sweep_plot(const Arrangement& all, const Sweep& sweep, const std::string& metric);
 
 /// All cells at once: each contender's number as a share of the baseline's. `metric` empty: the

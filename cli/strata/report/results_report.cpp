@@ -17,6 +17,10 @@ namespace {
 
 /// As many cells of a scenario are shown open; of more, only one.
 constexpr std::size_t kOpenCells = 2;
+/// Of more loads than this none has plots of its own: nobody reads as many.
+constexpr std::size_t kDrawnCells = 40;
+/// Of more sweeps than this, those over the first parameter that varies are drawn.
+constexpr std::size_t kDrawnSweeps = 12;
 /// As many scenarios have a place in the title.
 constexpr std::size_t kTitledScenarios = 3;
 
@@ -52,13 +56,14 @@ void ResultsReport::add_scenario(const std::string& scenario) {
   for (const Cell& cell : all_.cells) {
     if (cell.scenario == scenario) cells.push_back(&cell);
   }
-  Part sweeps;
-  for (const Sweep& sweep : all_.sweeps) {
-    if (sweep.scenario != scenario) continue;
-    PlotGroup group = sweep_plots(all_, sweep);
-    if (!group.empty()) sweeps.groups.push_back(std::move(group));
+  if (Part sweeps = sweeps_of(scenario); !sweeps.groups.empty()) {
+    chapter.parts.push_back(std::move(sweeps));
   }
-  if (!sweeps.groups.empty()) chapter.parts.push_back(std::move(sweeps));
+  if (cells.size() > kDrawnCells) {
+    chapter.parts.push_back(failures_of(cells));
+    chapters_.push_back(std::move(chapter));
+    return;
+  }
   for (const Cell* cell : cells) {
     Part part;
     part.about = cell->params;
@@ -76,6 +81,35 @@ void ResultsReport::add_scenario(const std::string& scenario) {
     chapter.parts.push_back(std::move(part));
   }
   chapters_.push_back(std::move(chapter));
+}
+
+ResultsReport::Part ResultsReport::sweeps_of(const std::string& scenario) const {
+  std::vector<const Sweep*> sweeps;
+  for (const Sweep& sweep : all_.sweeps) {
+    if (sweep.scenario == scenario) sweeps.push_back(&sweep);
+  }
+  if (sweeps.size() > kDrawnSweeps) {
+    const std::string first = sweeps.front()->parameter;
+    std::erase_if(sweeps, [&](const Sweep* sweep) { return sweep->parameter != first; });
+  }
+  Part part;
+  for (const Sweep* sweep : sweeps) {
+    PlotGroup group = sweep_plots(all_, *sweep);
+    if (!group.empty()) part.groups.push_back(std::move(group));
+  }
+  part.after = speedup_table(all_, scenario);
+  return part;
+}
+
+ResultsReport::Part ResultsReport::failures_of(const std::vector<const Cell*>& cells) const {
+  Part part;
+  part.about = fmt::format("{} loads: the table of all results has a line for each contender.",
+                           cells.size());
+  for (const Cell* cell : cells) {
+    const std::string list = failure_list(all_, *cell);
+    if (!list.empty()) part.after += fmt::format("<h3>{}</h3>\n", html_escaped(cell->title)) + list;
+  }
+  return part;
 }
 
 std::vector<Plot> ResultsReport::plots() const {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <set>
@@ -159,6 +160,58 @@ std::string table_row(const Arrangement& all, const Cell& cell, const Entry& ent
   return html + "</tr>\n";
 }
 
+/// The speed-ups of one load with so many threads, or of all together.
+struct SpeedupRow {
+  std::string load;
+  double threads;
+  std::map<int, double> of;  ///< by series
+};
+
+std::vector<SpeedupRow> speedups(const Arrangement& all, const Sweep& sweep) {
+  std::map<int, double> alone;
+  std::vector<SpeedupRow> rows;
+  for (const auto& [threads, index] : sweep.points) {
+    SpeedupRow row{sweep.fixed, threads, {}};
+    for (const Entry& entry : all.cells[index].entries) {
+      const Summary* rate = entry.row->metric("ops_per_s");
+      if (!entry.row->ok || rate == nullptr || rate->median <= 0) continue;
+      if (threads == 1) alone[entry.series] = rate->median;
+      auto one = alone.find(entry.series);
+      if (one != alone.end()) row.of[entry.series] = rate->median / one->second;
+    }
+    if (threads > 1 && !row.of.empty()) rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+/// Over the loads, for each number of threads; of those only who scaled in every load.
+std::vector<SpeedupRow> means_of(const std::vector<SpeedupRow>& rows) {
+  struct Sum {
+    std::size_t loads = 0;
+    std::map<int, std::pair<std::size_t, double>> logs;  ///< how many, and their sum
+  };
+  std::map<double, Sum> sums;
+  for (const SpeedupRow& row : rows) {
+    Sum& sum = sums[row.threads];
+    ++sum.loads;
+    for (const auto& [series, factor] : row.of) {
+      ++sum.logs[series].first;
+      sum.logs[series].second += std::log(factor);
+    }
+  }
+  std::vector<SpeedupRow> means;
+  for (const auto& [threads, sum] : sums) {
+    if (sum.loads < 2) continue;
+    SpeedupRow row{fmt::format("geometric mean of {}", sum.loads), threads, {}};
+    for (const auto& [series, logs] : sum.logs) {
+      if (logs.first != sum.loads) continue;
+      row.of[series] = std::exp(logs.second / static_cast<double>(sum.loads));
+    }
+    means.push_back(std::move(row));
+  }
+  return means;
+}
+
 std::string fact_name(std::string_view key) {
   static const std::map<std::string_view, std::string_view> known = {
       {"cpu", "processor"},        {"cores", "usable cores"}, {"memory_bytes", "memory"},
@@ -247,6 +300,43 @@ std::string cell_table(const Arrangement& all, const Cell& cell) {
     html += "</tr>\n";
   }
   return html + "</tbody></table></div></details>\n";
+}
+
+std::string speedup_table(const Arrangement& all, const std::string& scenario) {
+  std::vector<SpeedupRow> rows;
+  for (const Sweep& sweep : all.sweeps) {
+    if (sweep.scenario != scenario || !sweep.is_of_threads()) continue;
+    std::vector<SpeedupRow> more = speedups(all, sweep);
+    rows.insert(rows.end(), more.begin(), more.end());
+  }
+  if (rows.empty()) return {};
+  std::vector<SpeedupRow> means = means_of(rows);
+  rows.insert(rows.begin(), means.begin(), means.end());
+  std::set<int> who_scaled;
+  for (const SpeedupRow& row : rows) {
+    for (const auto& [series, factor] : row.of) who_scaled.insert(series);
+  }
+  std::string html =
+      "<h3>Speed-up: the throughput over that of one thread of the same contender</h3>\n"
+      "<div class=\"scroll\" tabindex=\"0\"><table class=\"sortable\"><thead><tr>";
+  html += head("load", false) + head("threads");
+  for (int series : who_scaled) html += head(all.series[static_cast<std::size_t>(series)].name);
+  html += "</tr></thead>\n<tbody>\n";
+  for (const SpeedupRow& row : rows) {
+    double best = 0;
+    for (const auto& [series, factor] : row.of) best = std::max(best, factor);
+    html += fmt::format("<tr><th scope=\"row\">{}</th>",
+                        html_escaped(row.load.empty() ? scenario : row.load));
+    html += number_cell(row.threads, brief(Quantity::kCount, row.threads));
+    for (int series : who_scaled) {
+      auto own = row.of.find(series);
+      html += own == row.of.end() ? kNoCell
+                                  : number_cell(own->second, brief(Quantity::kRatio, own->second),
+                                                own->second == best && row.of.size() > 1);
+    }
+    html += "</tr>\n";
+  }
+  return html + "</tbody></table></div>\n";
 }
 
 std::string failure_list(const Arrangement& all, const Cell& cell) {

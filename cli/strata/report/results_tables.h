@@ -13,6 +13,11 @@ std::string results_table(const Arrangement& all);
 /// Every metric of one cell, a line each, a column for each contender.
 std::string cell_table(const Arrangement& all, const Cell& cell);
 
+/// The throughput of several threads over that of one, of the same contender and load: a line per
+/// load and number of threads, a column for each contender, and the geometric means over the loads.
+/// Empty if no sweep of the scenario is of threads.
+std::string speedup_table(const Arrangement& all, const std::string& scenario);
+
 /// Who failed in the cell, why, and its last words; empty if nobody did.
 std::string failure_list(const Arrangement& all, const Cell& cell);
 

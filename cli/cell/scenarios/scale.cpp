@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "scenarios/run_lanes.h"
+
+/// \file  Does an allocator scale? Each thread allocates a batch of equal blocks, touches them, and
+/// frees them, over and over, and shares nothing with the others: what it loses against one thread
+/// is the allocator's shared state. A small batch stays in a thread's cache; a large one passes
+/// through to what all threads share. Compare ops_per_s over --threads, up to the cores.
+
+namespace strata::cell {
+namespace {
+
+constexpr Fits kFits = Fits::kAll;
+/// So many operations take about a millisecond and are timed as one, unless their blocks are large.
+constexpr std::size_t kRoundsOps = 20'000;
+constexpr std::size_t kRoundsBytes = std::size_t{32} << 20;
+
+struct Plan {
+  explicit Plan(const Cell& cell)
+      : batch(cell.count("batch")),
+        bytes(cell.count("size")),
+        rounds(
+            std::max<std::size_t>(1, std::min(kRoundsOps / batch, kRoundsBytes / (batch * bytes)))),
+        order(cell.text("order")) {}
+
+  std::size_t batch;
+  std::size_t bytes;
+  std::size_t rounds;  ///< batches that are timed as one
+  std::string order;
+};
+
+/// An operation is a block allocated, touched at both ends and on every page, and freed.
+template <typename Memory>
+class Lane {
+ public:
+  Lane(const Plan& plan, Memory& memory, const Worker& worker)
+      : bytes_(plan.bytes),
+        rounds_(plan.rounds),
+        memory_(memory),
+        blocks_(plan.batch),
+        order_(plan.batch) {
+    std::iota(order_.begin(), order_.end(), 0u);
+    if (plan.order == "lifo") std::reverse(order_.begin(), order_.end());
+    if (plan.order == "random") {
+      std::mt19937_64 random(worker.seed);
+      for (std::size_t i = plan.batch; i > 1; --i) std::swap(order_[i - 1], order_[random() % i]);
+    }
+    blocks_.touch();
+  }
+
+  template <typename Probe>
+  std::uint64_t batch(Probe& probe) {
+    for (std::size_t round = 0; round < rounds_; ++round) {
+      for (Block& block : blocks_) block = probe.allocate(memory_, bytes_);
+      for (const std::uint32_t at : order_) probe.deallocate(memory_, blocks_[at]);
+    }
+    return rounds_ * blocks_.size();
+  }
+
+  template <typename Probe>
+  void drain(Probe&) {}
+
+ private:
+  std::size_t bytes_;
+  std::size_t rounds_;
+  Memory& memory_;
+  OwnMemory<Block> blocks_;
+  OwnMemory<std::uint32_t> order_;  // of the frees
+};
+
+void scale(Cell& cell) {
+  const Plan plan(cell);
+  Needs needs;
+  needs.smallest_bytes = needs.largest_bytes = plan.bytes;
+  needs.live_blocks = plan.batch * static_cast<std::size_t>(cell.threads());
+  needs.threads = cell.threads();
+  needs.is_freed_at_once = true;
+  run_lanes<kFits>(cell, needs,
+                   [&](auto& memory, Worker& worker) { return Lane(plan, memory, worker); });
+}
+
+const Registration kScale({
+    .name = "scale",
+    .purpose = "does it scale? threads that share nothing allocate batches and free them",
+    .origin = {},
+    .fits = kFits,
+    .options =
+        {
+            Option::count("batch", 1000, 1, 100'000'000, "blocks",
+                          "allocated, then freed, in each thread"),
+            Option::count("size", 64, 1, 1 << 26, "bytes", "of a block"),
+            Option::choice("order", "fifo", {"fifo", "lifo", "random"},
+                           "the first block is freed first, or last, or they go in random order"),
+        },
+    .shown = {"core_ns_per_op", "ops_per_s", "peak_rss_bytes"},
+    .run = scale,
+});
+
+}  // namespace
+}  // namespace strata::cell

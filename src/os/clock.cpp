@@ -1,0 +1,20 @@
+#include "os/clock.h"
+
+#include <time.h>
+
+namespace strata::os {
+namespace {
+
+std::uint64_t read_clock(clockid_t clock) noexcept {
+  timespec now;
+  clock_gettime(clock, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+std::uint64_t monotonic_ns() noexcept { return read_clock(CLOCK_MONOTONIC); }
+std::uint64_t wall_clock_ns() noexcept { return read_clock(CLOCK_REALTIME); }
+
+}  // namespace strata::os

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+/// \file  What the kernel gave the process at its start.
+
+namespace strata::os {
+
+/// The value of NAME in the environment, or nullptr. The pointer stays valid until setenv.
+const char* environment_variable(const char* name) noexcept;
+
+/// Entry `index` of the environment as "NAME=value", nullptr after the last.
+const char* environment_entry(std::size_t index) noexcept;
+
+/// Whether the program runs with rights that the user who started it lacks (set-user-ID and the
+/// like): then the environment is not to be trusted.
+/// \cost  a look at what the kernel left at the start
+bool has_foreign_rights() noexcept;
+
+/// 16 bytes of the kernel's start-up randomness reduced to one word: differs from run to run.
+std::uint64_t random_seed() noexcept;
+
+}  // namespace strata::os

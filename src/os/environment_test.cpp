@@ -1,0 +1,44 @@
+#include "os/environment.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cstring>
+
+extern "C" char** environ;
+
+namespace strata::os {
+namespace {
+
+TEST(Environment, FindsEnvironmentVariablesByTheirWholeName) {
+  setenv("STRATA_TEST_NAME", "value=with=equals", 1);
+  setenv("STRATA_TEST_NAME_LONGER", "other", 1);
+  setenv("STRATA_TEST_EMPTY", "", 1);
+  EXPECT_STREQ(environment_variable("STRATA_TEST_NAME"), "value=with=equals");
+  EXPECT_STREQ(environment_variable("STRATA_TEST_NAME_LONGER"), "other");
+  EXPECT_STREQ(environment_variable("STRATA_TEST_EMPTY"), "");
+  EXPECT_EQ(environment_variable("STRATA_TEST_NAM"), nullptr);
+  EXPECT_EQ(environment_variable("STRATA_TEST_MISSING"), nullptr);
+}
+
+TEST(Environment, ListsTheEnvironmentToItsEnd) {
+  setenv("STRATA_TEST_LISTED", "1", 1);
+  bool found = false;
+  std::size_t count = 0;
+  for (; const char* entry = environment_entry(count); ++count) {
+    found |= std::strcmp(entry, "STRATA_TEST_LISTED=1") == 0;
+  }
+  EXPECT_TRUE(found);
+  EXPECT_EQ(environ[count], nullptr);
+}
+
+TEST(Environment, AnEmptyEnvironmentHasNoEntries) {
+  char** kept = environ;
+  environ = nullptr;
+  EXPECT_EQ(environment_entry(0), nullptr);
+  EXPECT_EQ(environment_variable("PATH"), nullptr);
+  environ = kept;
+}
+
+}  // namespace
+}  // namespace strata::os

@@ -1,0 +1,14 @@
+#include "os/errors.h"
+
+#include <errno.h>
+
+namespace strata::os {
+
+void set_errno_no_memory() noexcept { errno = ENOMEM; }
+void set_errno_invalid() noexcept { errno = EINVAL; }
+int current_errno() noexcept { return errno; }
+void set_errno(int error) noexcept { errno = error; }
+int error_no_memory() noexcept { return ENOMEM; }
+int error_invalid() noexcept { return EINVAL; }
+
+}  // namespace strata::os

@@ -1,0 +1,58 @@
+#include "os/resources.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "os/output.h"
+#include "os/page_source.h"
+
+namespace strata::os {
+
+std::size_t resident_bytes() noexcept {
+  const CancellationHeld not_now;
+  const int saved = errno;
+  std::size_t pages = 0;
+  const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    char text[128];
+    const ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n > 0) {
+      text[n] = '\0';
+      // The second number is the resident set, in OS pages.
+      const char* at = std::strchr(text, ' ');
+      for (at = at != nullptr ? at + 1 : text; *at >= '0' && *at <= '9'; ++at) {
+        pages = pages * 10 + static_cast<std::size_t>(*at - '0');
+      }
+    }
+  }
+  errno = saved;
+  return pages * page_bytes();
+}
+
+unsigned processor_count() noexcept {
+  const int saved = errno;
+  // Room for 8192 processors, the most that Linux can be built for: one cpu_set_t holds 1024, and
+  // the call fails where the kernel counts more than the set can name.
+  cpu_set_t sets[8];
+  const bool known = sched_getaffinity(0, sizeof sets, sets) == 0;
+  errno = saved;
+  const int n = known ? CPU_COUNT_S(sizeof sets, sets) : 0;
+  return n > 0 ? static_cast<unsigned>(n) : 1;
+}
+
+std::size_t address_space_limit_bytes() noexcept {
+  const int saved = errno;
+  rlimit limit;
+  const bool is_limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  errno = saved;
+  return is_limited ? static_cast<std::size_t>(limit.rlim_cur) : SIZE_MAX;
+}
+
+}  // namespace strata::os

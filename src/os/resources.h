@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+
+/// \file  What of the machine this process has, and may have.
+
+namespace strata::os {
+
+/// Memory of this process that is in RAM, in bytes, as /proc/self/statm has it; 0 if unreadable.
+/// \cost  Three system calls; no allocation.
+std::size_t resident_bytes() noexcept;
+
+/// Processors this process may run on; at least 1.
+/// \cost  one system call.
+unsigned processor_count() noexcept;
+
+/// The most address space this process may have (RLIMIT_AS); SIZE_MAX if that is not limited.
+/// \cost  one system call.
+std::size_t address_space_limit_bytes() noexcept;
+
+}  // namespace strata::os

@@ -1,0 +1,68 @@
+#include "os/threads.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace strata::os {
+namespace {
+
+pthread_key_t g_exit_key;
+bool g_has_exit_key = false;
+
+}  // namespace
+
+std::uint32_t thread_id() noexcept { return static_cast<std::uint32_t>(syscall(SYS_gettid)); }
+
+bool barrier_in_all_threads() noexcept {
+  const int saved = errno;
+  bool done = syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+  if (!done && errno == EPERM) {  // the first time: the process has to say that it is interested
+    done = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 &&
+           syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+  }
+  errno = saved;
+  return done;
+}
+
+bool start_thread(void* (*body)(void*), void* argument) noexcept {
+  const int saved = errno;
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_t attributes;
+  bool started = false;
+  if (pthread_attr_init(&attributes) == 0) {
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_t thread;
+    started = pthread_create(&thread, &attributes, body, argument) == 0;
+    pthread_attr_destroy(&attributes);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = saved;
+  return started;
+}
+
+bool register_thread_exit(void (*on_exit)(void*)) noexcept {
+  g_has_exit_key = pthread_key_create(&g_exit_key, on_exit) == 0;
+  return g_has_exit_key;
+}
+
+bool set_thread_exit_value(void* value) noexcept {
+  return g_has_exit_key && pthread_setspecific(g_exit_key, value) == 0;
+}
+
+bool create_thread_key(unsigned& key, void (*on_exit)(void*)) noexcept {
+  static_assert(sizeof(pthread_key_t) == sizeof key, "a key of the C library is an unsigned");
+  return pthread_key_create(&key, on_exit) == 0;
+}
+
+bool set_thread_value(unsigned key, void* value) noexcept {
+  return pthread_setspecific(key, value) == 0;
+}
+
+}  // namespace strata::os

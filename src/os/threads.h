@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+
+/// \file  Threads: their numbers, their start, and a value of each that ends with it.
+
+namespace strata::os {
+
+/// The calling thread's number, as /proc and debuggers show it.
+/// \cost  one system call.
+std::uint32_t thread_id() noexcept;
+
+/// Makes every other thread of the process pass a full memory barrier before this returns: what it
+/// did before is visible to us, and what it does after sees what we did.
+/// \returns  False if the kernel cannot.
+/// \cost     an interrupt of each processor that runs one of the threads; microseconds
+/// \source   membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED
+bool barrier_in_all_threads() noexcept;
+
+/// Starts a detached thread with every signal blocked. May allocate through the process's malloc.
+/// \returns  False if the system refuses.
+bool start_thread(void* (*body)(void*), void* argument) noexcept;
+
+/// Calls `on_exit(value)` when a thread that called set_thread_exit_value(value) ends.
+/// One registration per process, before a second thread could set a value.
+/// \returns  False if the system has no key left.
+bool register_thread_exit(void (*on_exit)(void*)) noexcept;
+/// May allocate through the process's malloc, once per thread, where the process has more than 32
+/// keys.
+/// \returns  False if there was no memory for that, or nothing is registered.
+bool set_thread_exit_value(void* value) noexcept;
+
+/// A value per thread under a key of the caller's own, for those who need more than the one above:
+/// `on_exit(value)` runs when a thread ends whose value is not nullptr, and again if it sets one
+/// while exit hooks run (the system stops after a few rounds).
+/// \returns  False if the system has no key left.
+bool create_thread_key(unsigned& key, void (*on_exit)(void*)) noexcept;
+/// \returns  False if there was no memory for that; it may need some as set_thread_exit_value().
+bool set_thread_value(unsigned key, void* value) noexcept;
+
+}  // namespace strata::os

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+
+/// \file  Waiting for a word to change: in a spin loop, and in the kernel.
+
+namespace strata::os {
+
+/// A hint to the processor inside a spin loop.
+inline void relax_processor() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
+
+/// Sleeps while *word == expected, until woken, or until timeout_ns passes (0 waits for ever).
+/// Returns early without reason at times: callers loop. All three leave errno as it was.
+void wait_on(const std::uint32_t* word, std::uint32_t expected,
+             std::uint64_t timeout_ns = 0) noexcept;
+void wake_one(const std::uint32_t* word) noexcept;
+void wake_all(const std::uint32_t* word) noexcept;
+
+}  // namespace strata::os

@@ -1,0 +1,69 @@
+#include "os/wait.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <thread>
+
+namespace strata::os {
+namespace {
+
+const std::uint32_t* word_of(const std::atomic<std::uint32_t>& value) {
+  return reinterpret_cast<const std::uint32_t*>(&value);
+}
+
+TEST(Wait, WaitReturnsAtOnceWhenTheWordHasChanged) {
+  const std::atomic<std::uint32_t> word{1};
+  errno = EDOM;
+  wait_on(word_of(word), 0);  // for ever, if it waited
+  EXPECT_EQ(errno, EDOM);
+}
+
+TEST(Wait, WaitEndsAtItsTimeout) {
+  const std::atomic<std::uint32_t> word{0};
+  errno = EDOM;
+  wait_on(word_of(word), 0, 1'000'000);
+  EXPECT_EQ(errno, EDOM);
+}
+
+TEST(Wait, WakesEveryWaiter) {
+  std::atomic<std::uint32_t> word{0};
+  std::atomic<int> woken{0};
+  std::thread waiters[4];
+  for (std::thread& waiter : waiters) {
+    waiter = std::thread([&] {
+      while (word.load(std::memory_order_acquire) == 0) wait_on(word_of(word), 0);
+      woken.fetch_add(1, std::memory_order_relaxed);
+    });
+  }
+  word.store(1, std::memory_order_release);
+  wake_all(word_of(word));
+  for (std::thread& waiter : waiters) waiter.join();  // for ever, if a wake-up is lost
+  EXPECT_EQ(woken.load(std::memory_order_relaxed), 4);
+}
+
+TEST(Wait, WakesOneWaiterPerCall) {
+  std::atomic<std::uint32_t> tickets{0};
+  std::thread waiters[3];
+  for (std::thread& waiter : waiters) {
+    waiter = std::thread([&] {
+      for (;;) {
+        std::uint32_t left = tickets.load(std::memory_order_acquire);
+        if (left == 0) {
+          wait_on(word_of(tickets), 0);
+        } else if (tickets.compare_exchange_weak(left, left - 1, std::memory_order_acq_rel)) {
+          return;
+        }
+      }
+    });
+  }
+  for (int i = 0; i < 3; ++i) {
+    tickets.fetch_add(1, std::memory_order_release);
+    wake_one(word_of(tickets));
+  }
+  for (std::thread& waiter : waiters) waiter.join();
+}
+
+}  // namespace
+}  // namespace strata::os
