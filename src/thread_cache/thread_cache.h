@@ -120,7 +120,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   static constexpr std::size_t kFirstCapacity = 7;
   static constexpr std::size_t kMaxCapacity = 2047;
   // Chosen: what one class of one thread may hold; half of it travels as a batch. A batch of large
-  // objects is few objects, so they get more (docs/decisions/0012).
+  // objects is few objects, so they get more (docs/decisions/0013).
   static constexpr std::size_t kMaxBinBytes = 96 * 1024;
   static constexpr std::size_t kMaxBinBytesOfLarge = 256 * 1024;
   static constexpr std::size_t kLargeFromBytes = 1024;
