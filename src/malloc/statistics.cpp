@@ -1,6 +1,7 @@
 #include "malloc/statistics.h"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace strata {
 
@@ -43,6 +44,12 @@ void collect_statistics(Malloc& malloc, Statistics& out) noexcept {
     entry.live_objects = claimed - cached.sum();
     entry.free_objects = from.spans.free_objects;
     const CentralList::Statistics watched = engine.watched().statistics(c).spans;
+    const std::size_t kept = from.spans.kept_spans + watched.kept_spans;
+    entry.kept_spans = static_cast<std::uint32_t>(kept);
+    entry.waits = static_cast<std::uint32_t>(from.spans.waits + watched.waits);
+    entry.transfer_waits = static_cast<std::uint32_t>(from.transfer_waits);
+    out.waits.central += from.spans.waits + watched.waits + from.transfer_waits;
+    out.kept_spans += kept * span_pages_of(c) * kPageBytes;
     entry.spans += watched.spans;
     entry.live_objects += watched.claimed_objects;
     entry.free_objects += watched.free_objects;
@@ -85,6 +92,11 @@ void collect_statistics(Malloc& malloc, Statistics& out) noexcept {
   out.regions = pages.regions;
   out.huge_regions = pages.huge_regions;
   out.huge_blocks = huge.live_blocks;
+  out.shards = engine.central().shard_count();
+  out.waits.thread_registry = engine.registry().lock_waits();
+  out.waits.huge_heap = engine.huge().lock().waits();
+  out.waits.page_heap = engine.page_heap().lock().waits();
+  out.waits.metadata = engine.metadata().lock().waits();
   out.limit = engine.limit().statistics();
   out.scavenger = malloc.scavenger().statistics();
 }

@@ -29,6 +29,8 @@ struct Statistics {
   std::size_t in_threads;   ///< the part of cached that is in thread caches
   std::size_t quarantined;  ///< the part of cached that waits under full checks
   std::size_t small_spans;  ///< bytes of pages that are cut into objects
+  std::size_t
+      kept_spans;  ///< the part of small_spans without an object in use, kept for their class
   std::size_t large_blocks;  ///< bytes of page runs that are one object
   std::size_t huge_live;
   std::size_t huge_kept;
@@ -36,15 +38,32 @@ struct Statistics {
   std::size_t regions;
   std::size_t huge_regions;
   std::size_t huge_blocks;
+  std::size_t shards;            ///< of central
   GuardPool::Statistics guards;  ///< their pages are in live, free() and returned()
   MemoryLimit::Statistics limit;
   Scavenger::Statistics scavenger;
+
+  /// How often threads waited for the locks of a layer, since the start.
+  struct Waits {
+    std::size_t thread_registry;
+    std::size_t
+        central;  ///< lists and transfer caches of all classes, those of watched objects too
+    std::size_t huge_heap;
+    std::size_t page_heap;
+    std::size_t metadata;
+    std::size_t total() const noexcept {
+      return thread_registry + central + huge_heap + page_heap + metadata;
+    }
+  } waits;
 
   struct Class {
     std::size_t spans;
     std::size_t live_objects;
     std::size_t cached_objects;
     std::size_t free_objects;
+    std::uint32_t kept_spans;      ///< of spans
+    std::uint32_t waits;           ///< for its spans' locks, in all shards
+    std::uint32_t transfer_waits;  ///< for its transfer caches' locks
   } classes[SizeClassMap::kCount];
 
   /// Free and holding memory, in no cache.

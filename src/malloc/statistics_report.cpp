@@ -1,5 +1,8 @@
 // Statistics as text for a person, and as JSON for a program.
 
+#include <cstdint>
+#include <string_view>
+
 #include "base/json_writer.h"
 #include "base/text_writer.h"
 #include "malloc/statistics.h"
@@ -18,8 +21,8 @@ class Report {
     sink_.write(line_.text("\n").view());
     line_.clear();
   }
-  void figure(std::string_view name, std::size_t value, std::string_view meaning) noexcept {
-    constexpr unsigned kWidth = 24;
+  void figure(std::string_view name, std::uint64_t value, std::string_view meaning) noexcept {
+    constexpr unsigned kWidth = 34;
     const auto used = static_cast<unsigned>(name.size());
     line().text(name).decimal(value, used < kWidth ? kWidth - used : 1).text("  ").text(meaning);
     end_line();
@@ -30,19 +33,107 @@ class Report {
   TextWriter line_;
 };
 
-void write_limit(const MemoryLimit::Statistics& limit, Report& report) noexcept {
-  if (limit.soft_limit != 0) {
-    report.figure("soft limit", limit.soft_limit, "of what is held");
-    report.figure("  passes", limit.passes, "times that everything idle went back above it");
-    report.figure("  returned", limit.returned, "bytes that those gave back");
-  }
-  if (limit.hard_limit == 0) return;
-  report.figure("hard limit", limit.hard_limit, "of what is held");
-  report.figure("  refusals", limit.refusals, "times that it was out of memory");
+/// One figure of the process: how the text names it (not at all, where that is empty), where it is
+/// in the JSON, and what it says.
+struct Figure {
+  std::string_view name;
+  std::string_view object;  ///< empty: at the top
+  std::string_view key;
+  std::uint64_t value;
+  std::string_view meaning = {};
+};
+
+/// Every figure but those of size classes, in the order of both formats; the members of one JSON
+/// object stand together. A table in code, since one of pointers would cost each process a page.
+template <typename Visit>
+void for_each_figure(const Statistics& now, Visit visit) noexcept {
+  const auto row = [&](std::string_view name, std::string_view object, std::string_view key,
+                       std::uint64_t value, std::string_view meaning = {}) {
+    visit(Figure{name, object, key, value, meaning});
+  };
+  const auto row_if = [&](bool is_in_text, std::string_view name, std::string_view object,
+                          std::string_view key, std::uint64_t value, std::string_view meaning) {
+    row(is_in_text ? name : std::string_view{}, object, key, value, meaning);
+  };
+  const bool has_guards = now.guards.reserved_bytes != 0;
+  const bool has_soft = now.limit.soft_limit != 0;
+  const bool has_hard = now.limit.hard_limit != 0;
+
+  row("resident", "", "resident_bytes", os::resident_bytes(), "of the process, by the kernel");
+  row("mapped", "bytes", "mapped", now.mapped, "= live + cached + free + metadata + returned");
+  row("live", "bytes", "live", now.live, "owned by the program");
+  row("cached", "bytes", "cached", now.cached, "free objects in caches and in the quarantine");
+  row("free", "bytes", "free", now.free(), "free otherwise, and holding memory");
+  row("metadata", "bytes", "metadata", now.metadata, "our bookkeeping");
+  row("returned", "bytes", "returned", now.returned(), "address space that holds no memory");
+
+  row("threads", "thread_caches", "threads", now.threads, "that have a cache");
+  row("  in thread caches", "thread_caches", "bytes", now.in_threads, "part of cached");
+  row("  in transfer caches", "transfer_caches", "bytes",
+      now.cached - now.in_threads - now.quarantined, "part of cached");
+  row_if(now.quarantined != 0, "  in quarantine", "quarantine", "bytes", now.quarantined,
+         "part of cached, under full checks");
+
+  row("spans", "spans", "bytes", now.small_spans, "pages that are cut into objects");
+  row("  free in spans", "spans", "free_bytes", now.in_spans, "objects that are in their span");
+  row("  tails", "spans", "tail_bytes", now.tails, "ends of spans too short for an object");
+  row("  holes", "spans", "hole_bytes", now.holes, "the part of these two that went back");
+  row("  kept spans", "spans", "kept_bytes", now.kept_spans, "spans without an object in use");
+  row("shards", "central", "shards", now.shards, "of the spans and transfer caches");
+
+  row("regions", "page_heap", "regions", now.regions, "of 2 MiB; not bytes");
+  row("  with huge pages", "page_heap", "huge_regions", now.huge_regions, "not bytes");
+  row("  large blocks", "page_heap", "large_bytes", now.large_blocks, "part of live");
+  row("  idle pages", "page_heap", "idle_bytes", now.idle - now.huge_kept, "part of free");
+  row("  clean pages", "page_heap", "clean_bytes", now.clean, "part of returned");
+
+  row("huge blocks", "huge", "blocks", now.huge_blocks, "not bytes");
+  row("  live in them", "huge", "live_bytes", now.huge_live, "part of live");
+  row("  kept mappings", "huge", "kept_bytes", now.huge_kept, "part of free");
+
+  row_if(has_guards, "guarded objects", "guards", "objects", now.guards.live_objects,
+         "live ones between guard pages");
+  row_if(has_guards, "  their pages", "guards", "live_bytes", now.guards.live_bytes,
+         "part of live");
+  row_if(has_guards, "  waiting", "guards", "waiting", now.guards.waiting_objects,
+         "freed ones, inaccessible");
+  row("", "guards", "waiting_bytes", now.guards.waiting_bytes);
+  row("", "guards", "reserved_bytes", now.guards.reserved_bytes);
+  row_if(has_guards, "  since the start", "guards", "allocations", now.guards.allocations,
+         "guarded allocations");
+  row("", "page_map", "reserved_bytes", now.page_map);
+
+  row("held", "limits", "held_bytes", now.limit.held, "what limits are about: all but returned");
+  row("held at most", "limits", "peak_bytes", now.limit.peak, "since the start");
+  row_if(has_soft, "soft limit", "limits", "soft_bytes", now.limit.soft_limit, "of what is held");
+  row_if(has_soft, "  passes", "limits", "soft_passes", now.limit.passes,
+         "times that everything idle went back above it");
+  row_if(has_soft, "  returned", "limits", "soft_returned_bytes", now.limit.returned,
+         "bytes that those gave back");
+  row_if(has_hard, "hard limit", "limits", "hard_bytes", now.limit.hard_limit, "of what is held");
+  row_if(has_hard, "  refusals", "limits", "hard_refusals", now.limit.refusals,
+         "times that it was out of memory");
+
+  row("scavenger threads", "scavenger", "threads_started", now.scavenger.threads,
+      "since the start");
+  row("  rounds", "scavenger", "rounds", now.scavenger.rounds, "since the start");
+  row("  gave back", "scavenger", "returned_bytes", now.scavenger.returned, "since the start");
+  row("given back", "", "given_back_bytes", now.given_back,
+      "to the kernel since the start, whatever the occasion");
+
+  const Statistics::Waits& waits = now.waits;
+  row("waits for locks", "lock_waits", "total", waits.total(), "times since the start");
+  row("  thread registry", "lock_waits", "thread_registry", waits.thread_registry,
+      "as threads begin and end");
+  row("  central", "lock_waits", "central", waits.central, "by class below");
+  row("  huge heap", "lock_waits", "huge_heap", waits.huge_heap, "blocks beyond 1 MiB");
+  row("  page heap", "lock_waits", "page_heap", waits.page_heap, "spans and large blocks");
+  row("  metadata", "lock_waits", "metadata", waits.metadata, "memory for bookkeeping");
 }
 
 void write_classes(const Statistics& now, Report& report) noexcept {
-  report.line().text("    class bytes    spans        live      cached        free");
+  report.line().text(
+      "    class bytes    spans     kept        live      cached        free    waits transfer");
   report.end_line();
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
     const Statistics::Class& entry = now.classes[c];
@@ -51,9 +142,12 @@ void write_classes(const Statistics& now, Report& report) noexcept {
         .decimal(c, 9)
         .decimal(SizeClassMap::bytes_of(c), 6)
         .decimal(entry.spans, 9)
+        .decimal(entry.kept_spans, 9)
         .decimal(entry.live_objects, 12)
         .decimal(entry.cached_objects, 12)
-        .decimal(entry.free_objects, 12);
+        .decimal(entry.free_objects, 12)
+        .decimal(entry.waits, 9)
+        .decimal(entry.transfer_waits, 9);
     report.end_line();
   }
 }
@@ -64,119 +158,29 @@ void write_statistics(const Statistics& now, TextSink& sink) noexcept {
   Report report(sink);
   report.line().text("statistics, in bytes");
   report.end_line();
-  report.figure("resident", os::resident_bytes(), "of the whole process, as the kernel counts");
-  report.figure("mapped", now.mapped, "= live + cached + free + metadata + returned");
-  report.figure("live", now.live, "owned by the program");
-  if (now.guards.reserved_bytes != 0)
-    report.figure("  guarded", now.guards.live_bytes, "the part that stands between guard pages");
-  report.figure("cached", now.cached, "free objects in thread caches and transfer caches");
-  if (now.quarantined != 0)
-    report.figure("  quarantine", now.quarantined, "the part that waits, for full checks");
-  report.figure("free", now.free(), "free otherwise, and holding memory");
-  report.figure("  in spans", now.in_spans, "free objects of spans in use");
-  report.figure("  tails", now.tails, "ends of spans too short for an object");
-  report.figure("  holes", now.holes, "the part of these two that went back: not in free");
-  report.figure("  idle", now.idle, "free pages and kept mappings");
-  report.figure("metadata", now.metadata, "our bookkeeping");
-  report.figure("returned", now.returned(), "address space that holds no memory: holes and clean");
-  report.figure("held", now.limit.held, "what the limits are about: all but returned");
-  report.figure("held at most", now.limit.peak, "since the start");
-  report.figure("given back", now.given_back, "to the kernel since the start");
-  write_limit(now.limit, report);
-  report.line()
-      .text("threads: ")
-      .decimal(now.threads)
-      .text("; regions: ")
-      .decimal(now.regions)
-      .text(", with huge pages: ")
-      .decimal(now.huge_regions)
-      .text("; huge blocks: ")
-      .decimal(now.huge_blocks);
-  report.end_line();
-  if (now.guards.reserved_bytes != 0) {
-    report.line()
-        .text("guards: ")
-        .decimal(now.guards.live_objects)
-        .text(" objects live, ")
-        .decimal(now.guards.waiting_objects)
-        .text(" waiting, ")
-        .decimal(now.guards.allocations)
-        .text(" since the start");
-    report.end_line();
-  }
-  report.line()
-      .text("scavenger: threads started: ")
-      .decimal(now.scavenger.threads)
-      .text("; rounds: ")
-      .decimal(now.scavenger.rounds)
-      .text("; bytes returned: ")
-      .decimal(now.scavenger.returned);
-  report.end_line();
+  for_each_figure(now, [&](const Figure& figure) {
+    if (!figure.name.empty()) report.figure(figure.name, figure.value, figure.meaning);
+  });
   write_classes(now, report);
 }
 
 void write_statistics_json(const Statistics& now, TextSink& sink) noexcept {
   JsonWriter json(sink);
   json.begin_object().text("schema", "strata-stats/1");
-  json.number("resident_bytes", os::resident_bytes());
-  json.begin_object("bytes")
-      .number("mapped", now.mapped)
-      .number("live", now.live)
-      .number("cached", now.cached)
-      .number("free", now.free())
-      .number("metadata", now.metadata)
-      .number("returned", now.returned())
-      .end_object();
-  json.begin_object("thread_caches")
-      .number("threads", now.threads)
-      .number("bytes", now.in_threads)
-      .end_object();
-  json.begin_object("ready_batches")
-      .number("bytes", now.cached - now.in_threads - now.quarantined)
-      .end_object();
-  json.begin_object("quarantine").number("bytes", now.quarantined).end_object();
-  json.begin_object("spans")
-      .number("bytes", now.small_spans)
-      .number("free_bytes", now.in_spans)
-      .number("tail_bytes", now.tails)
-      .number("hole_bytes", now.holes)
-      .end_object();
-  json.begin_object("page_heap")
-      .number("regions", now.regions)
-      .number("huge_regions", now.huge_regions)
-      .number("large_bytes", now.large_blocks)
-      .number("idle_bytes", now.idle - now.huge_kept)
-      .number("clean_bytes", now.clean)
-      .end_object();
-  json.begin_object("huge")
-      .number("blocks", now.huge_blocks)
-      .number("live_bytes", now.huge_live)
-      .number("kept_bytes", now.huge_kept)
-      .end_object();
-  json.begin_object("guards")
-      .number("objects", now.guards.live_objects)
-      .number("live_bytes", now.guards.live_bytes)
-      .number("waiting", now.guards.waiting_objects)
-      .number("waiting_bytes", now.guards.waiting_bytes)
-      .number("reserved_bytes", now.guards.reserved_bytes)
-      .number("allocations", now.guards.allocations)
-      .end_object();
-  json.begin_object("page_map").number("reserved_bytes", now.page_map).end_object();
-  json.begin_object("limits")
-      .number("held_bytes", now.limit.held)
-      .number("peak_bytes", now.limit.peak)
-      .number("soft_bytes", now.limit.soft_limit)
-      .number("soft_passes", now.limit.passes)
-      .number("soft_returned_bytes", now.limit.returned)
-      .number("hard_bytes", now.limit.hard_limit)
-      .number("hard_refusals", now.limit.refusals)
-      .end_object();
-  json.begin_object("scavenger")
-      .number("threads_started", now.scavenger.threads)
-      .number("rounds", now.scavenger.rounds)
-      .number("returned_bytes", now.scavenger.returned)
-      .end_object();
-  json.number("given_back_bytes", now.given_back);
+  std::string_view open;
+  const auto close = [&] {
+    if (!open.empty()) json.end_object();
+    open = {};
+  };
+  for_each_figure(now, [&](const Figure& figure) {
+    if (figure.object != open) {
+      close();
+      if (!figure.object.empty()) json.begin_object(figure.object);
+      open = figure.object;
+    }
+    json.number(figure.key, figure.value);
+  });
+  close();
   json.begin_array("classes");
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
     const Statistics::Class& entry = now.classes[c];
@@ -185,9 +189,12 @@ void write_statistics_json(const Statistics& now, TextSink& sink) noexcept {
         .number("class", c)
         .number("object_bytes", SizeClassMap::bytes_of(c))
         .number("spans", entry.spans)
+        .number("kept_spans", entry.kept_spans)
         .number("live", entry.live_objects)
         .number("cached", entry.cached_objects)
         .number("free", entry.free_objects)
+        .number("waits", entry.waits)
+        .number("transfer_waits", entry.transfer_waits)
         .end_object();
   }
   json.end_array().end_object();

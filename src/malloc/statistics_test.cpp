@@ -5,6 +5,7 @@
 #include <atomic>
 #include <barrier>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <thread>
 #include <vector>
@@ -56,6 +57,69 @@ TEST_F(StatisticsTest, WhatWentBackIsCounted) {
   const std::size_t before = statistics().given_back;
   engine.release_all();
   EXPECT_EQ(statistics().given_back, before + kMiB + statistics().idle);
+}
+
+/// Makes another thread wait for the lock, with what `use` does.
+template <typename Use>
+void wait_for(Lock& lock, Use use) {
+  const std::uint32_t before = lock.waits();
+  lock.lock();
+  std::thread other(use);
+  while (lock.waits() == before) std::this_thread::yield();  // for ever, if it takes another way
+  lock.unlock();
+  other.join();
+}
+
+TEST_F(StatisticsTest, WaitsAreCountedWhereAThreadWaited) {
+  TestThread first(malloc);
+  void* page_run = first.allocate(200'000);
+  void* huge = first.allocate(3 * kMiB);
+  const Statistics::Waits before = statistics().waits;
+  EXPECT_EQ(before.total(), 0u) << "nobody was there to wait for";
+  wait_for(engine.page_heap().lock(), [&] { engine.deallocate_large(page_run); });
+  EXPECT_EQ(statistics().waits.page_heap, 1u);
+  wait_for(engine.huge().lock(), [&] { engine.deallocate_large(huge); });
+  const Statistics now = statistics();
+  EXPECT_EQ(now.waits.huge_heap, 1u);
+  EXPECT_EQ(now.waits.total(), 2u);
+}
+
+TEST_F(StatisticsTest, WaitsOfAClassAreItsOwnAndPartOfTheLayers) {
+  // Two threads pass objects of one class by the list until one has to wait for the other.
+  const unsigned c = SizeClassMap::class_of(1000);
+  std::atomic<bool> done{false};
+  const auto pass = [&] {
+    // relaxed: nothing passes with it.
+    while (!done.load(std::memory_order_relaxed)) {
+      void* objects[64];
+      const std::size_t count = engine.central().claim(c, objects + 64, 64);
+      engine.central().release_to_spans(c, objects + 64 - count, count);
+    }
+  };
+  std::thread threads[] = {std::thread(pass), std::thread(pass)};
+  while (statistics().classes[c].waits == 0) std::this_thread::yield();
+  done.store(true, std::memory_order_relaxed);
+  for (std::thread& thread : threads) thread.join();
+  const Statistics now = statistics();
+  EXPECT_EQ(now.waits.central, now.classes[c].waits + now.classes[c].transfer_waits);
+  EXPECT_EQ(now.waits.total(), now.waits.central + now.waits.page_heap + now.waits.metadata);
+  EXPECT_EQ(now.shards, 1u) << "nobody with a place in a shard has waited";
+}
+
+TEST_F(StatisticsTest, SpansWithoutAnObjectInUseAreKeptByTheirClass) {
+  TestThread thread(malloc);
+  const unsigned c = SizeClassMap::class_of(1000);
+  void* p = thread.allocate(1000);
+  EXPECT_EQ(statistics().kept_spans, 0u);
+  thread.deallocate(p);
+  thread.end();
+  engine.registry().flush_all();
+  engine.central().flush_transfer();
+  const Statistics now = statistics();
+  EXPECT_EQ(now.classes[c].kept_spans, 1u);
+  EXPECT_EQ(now.kept_spans, now.small_spans);
+  engine.release_all();
+  EXPECT_EQ(statistics().kept_spans, 0u);
 }
 
 /// Threads that hold caches, huge blocks and holes, looked at while they rest.

@@ -26,7 +26,7 @@ struct Fixture : FakeProcess {
     budget.add_thread();
     return std::make_unique<ThreadCache>(*central, budget, space.metadata);
   }
-  /// All objects of the class that are out of their spans are in the ready stage or `elsewhere`.
+  /// All objects of the class that are out of their spans are in the transfer cache or `elsewhere`.
   bool nothing_is_lost(unsigned size_class, std::size_t elsewhere) {
     const Central::ClassStatistics now = central->statistics(size_class);
     return now.spans.claimed_objects == now.in_transfer + elsewhere;
@@ -174,7 +174,7 @@ TEST_F(ThreadCacheTest, AFreedObjectIsNotWritten) {
   auto cache = make_cache();
   const unsigned c = SizeClassMap::class_of(100);
   std::vector<void*> objects;
-  // Many, so that they pass all stages: bin, ready stage and span.
+  // Many, so that they pass all stages: bin, transfer cache and span.
   for (int i = 0; i < 5000; ++i) {
     objects.push_back(allocate_from(*cache, c));
     std::memset(objects.back(), 0x6b, SizeClassMap::bytes_of(c));

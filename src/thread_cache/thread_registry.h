@@ -50,6 +50,7 @@ class ThreadRegistry {
   void count_objects(Counts& counts) noexcept;
   std::size_t count_objects(unsigned size_class) noexcept;
   std::size_t live_threads() noexcept;
+  std::size_t lock_waits() const noexcept { return lock_.waits(); }  ///< since the start
   bool has_parked() noexcept;
   /// At most so many bytes are in parked caches: a hint, without the lock.
   std::size_t parked_bytes() const noexcept {

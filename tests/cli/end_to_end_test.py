@@ -245,7 +245,7 @@ class Refusals(InFolder):
 
     def test_libraries_that_cannot_be_preloaded(self):
         for path, reason in (
-            ("/no/such/lib.so", "is not there"),
+            ("/no/such/lib.so", "does not exist"),
             ("/etc/passwd", "is not an ELF file"),
             (PROGRAM, "is a program, not a shared library"),
             (str(FIXTURES / "libno_malloc.so"), "does not define malloc"),

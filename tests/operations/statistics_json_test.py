@@ -20,16 +20,16 @@ STATES = """started allocated half_freed half_released freed released threads_wa
 
 def sums_that_fail(stats):
     """What must hold between the figures of one document."""
-    total, caches, ready = stats["bytes"], stats["thread_caches"], stats["ready_batches"]
+    total, caches, transfer = stats["bytes"], stats["thread_caches"], stats["transfer_caches"]
     spans, pages, huge, limits = stats["spans"], stats["page_heap"], stats["huge"], stats["limits"]
     guards, waiting = stats["guards"], stats["quarantine"]["bytes"]
-    classes = stats["classes"]
+    classes, waits = stats["classes"], stats["lock_waits"]
     small_live = sum(c["live"] * c["object_bytes"] for c in classes)
     sums = {
         "mapped": (total["mapped"],
                    total["live"] + total["cached"] + total["free"] + total["metadata"] + total["returned"]),
         "live": (total["live"], small_live + pages["large_bytes"] + huge["live_bytes"] + guards["live_bytes"]),
-        "cached": (total["cached"], caches["bytes"] + ready["bytes"] + waiting),
+        "cached": (total["cached"], caches["bytes"] + transfer["bytes"] + waiting),
         "cached by class": (total["cached"], sum(c["cached"] * c["object_bytes"] for c in classes)),
         "free": (total["free"], spans["free_bytes"] + spans["tail_bytes"] - spans["hole_bytes"]
                  + pages["idle_bytes"] + huge["kept_bytes"] + guards["waiting_bytes"]),
@@ -37,6 +37,10 @@ def sums_that_fail(stats):
         "returned": (total["returned"], pages["clean_bytes"] + spans["hole_bytes"] + guards["reserved_bytes"]
                      - guards["live_bytes"] - guards["waiting_bytes"]),
         "spans": (spans["bytes"], small_live + total["cached"] + spans["free_bytes"] + spans["tail_bytes"]),
+        "kept spans": (min(spans["kept_bytes"], spans["bytes"]), spans["kept_bytes"]),
+        "waits": (waits["total"], sum(waits.values()) - waits["total"]),
+        "waits by class": (min(waits["central"], sum(c["waits"] + c["transfer_waits"] for c in classes)),
+                           sum(c["waits"] + c["transfer_waits"] for c in classes)),
         "held": (limits["held_bytes"], total["mapped"] - total["returned"]),
     }
     return [f"{name}: {left} is not {right}" for name, (left, right) in sums.items() if left != right]

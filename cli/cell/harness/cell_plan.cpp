@@ -77,7 +77,8 @@ CellPlan parse_cell_plan(const std::vector<std::string>& words) {
       refuse("--" + option.name + " is above --" + option.ceiling);
     }
   }
-  if (plan.seconds <= 0 && plan.ops == 0) refuse("a load needs --seconds or --ops to end");
+  if (plan.seconds <= 0 && plan.ops == 0 && plan.scenario->takes_seconds)
+    refuse("a load needs --seconds or --ops to end");
   if (plan.threads < 1) refuse("--threads is below 1");
   return plan;
 }

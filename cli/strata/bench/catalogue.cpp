@@ -21,6 +21,9 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// A load that needs what another command prepares.
+constexpr const char* kOfStrataReplay = "replay";
+
 ScenarioOption read_option(const Json& json) {
   ScenarioOption option;
   option.name = json.at("name");
@@ -152,7 +155,8 @@ Catalogue read_catalogue() {
   try {
     Json json = Json::parse(answer);
     for (const Json& entry : json.at("scenarios")) {
-      catalogue.scenarios.push_back(read_scenario(entry));
+      const bool is_listed = entry.at("name") != kOfStrataReplay;
+      (is_listed ? catalogue.scenarios : catalogue.unlisted).push_back(read_scenario(entry));
     }
     for (const Json& entry : json.at("contenders")) {
       catalogue.contenders.push_back(

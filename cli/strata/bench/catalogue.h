@@ -55,6 +55,7 @@ struct InProcessContender {
 
 struct Catalogue {
   std::vector<ScenarioInfo> scenarios;
+  std::vector<ScenarioInfo> unlisted;  ///< loads of other commands than bench
   std::vector<InProcessContender> contenders;
 
   /// \errors  UsageError naming those there are.

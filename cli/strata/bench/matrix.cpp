@@ -118,6 +118,7 @@ std::vector<BenchCell> make_cells(const std::vector<const ScenarioInfo*>& scenar
 }
 
 nlohmann::ordered_json params_of(const BenchPlan& plan, const BenchCell& cell) {
+  if (!cell.params.is_null()) return cell.params;
   nlohmann::ordered_json params;
   if (cell.scenario->takes_threads) params["threads"] = cell.threads;
   for (const auto& [name, text] : cell.options) {

@@ -16,7 +16,8 @@ struct BenchCell {
   const ScenarioInfo* scenario = nullptr;
   int threads = 1;
   std::vector<std::pair<std::string, std::string>> options;  ///< every one of the scenario
-  std::string varying;  ///< those that the sweep varies: "threads=2 size=64"
+  std::string varying;                 ///< those that the sweep varies: "threads=2 size=64"
+  nlohmann::ordered_json params = {};  ///< what results say of it; null: the options
 };
 
 /// What `strata bench` is asked to do.

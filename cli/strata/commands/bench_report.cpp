@@ -170,6 +170,13 @@ std::string cell_title(const BenchPlan& plan, const Row& row) {
   return row.scenario;
 }
 
+const ScenarioInfo& scenario_of(const BenchPlan& plan, const Row& row) {
+  const auto found = std::find_if(plan.cells.begin(), plan.cells.end(), [&](const BenchCell& cell) {
+    return cell.scenario->name == row.scenario;
+  });
+  return *found->scenario;
+}
+
 std::string method(const BenchPlan& plan) {
   std::string text =
       fmt::format("{} {} each, a process for each", plan.runs, plan.runs == 1 ? "run" : "runs");
@@ -213,7 +220,7 @@ void print_bench(const BenchPlan& plan, const Results& results,
       ++end;
     }
     std::span<const Row> cell = rows.subspan(begin, end - begin);
-    const ScenarioInfo& scenario = plan.catalogue->scenario(cell.front().scenario);
+    const ScenarioInfo& scenario = scenario_of(plan, cell.front());
     fmt::print(stream, "\n{}\n{}", styled(cell_title(plan, cell.front()), Style::kBold, colour),
                CellTable(scenario, cell, plan.cells.size() == 1).to_text(colour, width));
     for (const Row& row : cell) {

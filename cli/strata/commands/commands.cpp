@@ -47,6 +47,9 @@ std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app) {
   commands.push_back(make_run_command(app));
   commands.push_back(make_compare_command(app));
   commands.push_back(make_bench_command(app));
+  commands.push_back(make_replay_command(app));
+  commands.push_back(make_explain_command(app));
+  commands.push_back(make_advise_command(app));
   commands.push_back(make_report_command(app));
   commands.push_back(make_profile_command(app));
   commands.push_back(make_record_command(app));

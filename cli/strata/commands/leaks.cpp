@@ -1,16 +1,15 @@
 #include "commands/leaks.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <system_error>
 
 #include "input/usage_error.h"
 #include "process/run_beside.h"
+#include "process/temporary_folder.h"
 #include "profile/sites.h"
 #include "profile/symbols.h"
 
@@ -19,27 +18,6 @@ namespace {
 
 // Chosen: what a person reads; a kept profile has all of them.
 constexpr std::size_t kMostStacks = 50;
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string path = (std::filesystem::temp_directory_path() / "strata-leaks-XXXXXX").string();
-    if (::mkdtemp(path.data()) == nullptr) {
-      throw std::system_error(errno, std::generic_category(), path);
-    }
-    path_ = path;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const noexcept { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 void report_file(const std::filesystem::path& file) {
   try {
@@ -64,7 +42,7 @@ void report_all(const TemporaryFolder& folder, const BesideResult& result,
   }
   std::sort(files.begin(), files.end());
   for (const std::filesystem::path& file : files) report_file(file);
-  if (std::filesystem::exists(folder.path() / fmt::format("{}.pb", result.process))) return;
+  if (std::filesystem::exists(folder.file(fmt::format("{}.pb", result.process)))) return;
   ProcessResult end;
   end.end = result.end;
   end.code = result.code;
@@ -77,8 +55,8 @@ void report_all(const TemporaryFolder& folder, const BesideResult& result,
 }  // namespace
 
 int run_for_leaks(ProcessPlan plan, const std::string& profile) {
-  const TemporaryFolder folder;
-  plan.environment.set("STRATA_PROFILE", (folder.path() / "%p.pb").string());
+  TemporaryFolder folder("strata-leaks");
+  plan.environment.set("STRATA_PROFILE", folder.file("%p.pb"));
   plan.environment.set("STRATA_PROFILE_RATE", "1");  // counted, not estimated
   const BesideResult result = run_beside(plan);
   if (result.end == ProcessResult::End::kNotStarted) {
@@ -92,7 +70,7 @@ int run_for_leaks(ProcessPlan plan, const std::string& profile) {
       path.replace(at, 2, std::to_string(result.process));
     }
     std::error_code error;
-    std::filesystem::copy_file(folder.path() / fmt::format("{}.pb", result.process), path,
+    std::filesystem::copy_file(folder.file(fmt::format("{}.pb", result.process)), path,
                                std::filesystem::copy_options::overwrite_existing, error);
     if (error) {
       fmt::print(stderr, "strata: warning: the profile '{}' could not be written: {}\n", path,
@@ -100,8 +78,7 @@ int run_for_leaks(ProcessPlan plan, const std::string& profile) {
     }
   }
   if (result.end == ProcessResult::End::kKilled) {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder.path(), ignored);
+    folder.remove();
     die_by_signal(result.code);
   }
   return result.code;

@@ -1,19 +1,17 @@
 #include "report/gnuplot.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
-#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
-#include <system_error>
 
 #include "input/usage_error.h"
 #include "process/output_capture.h"
 #include "process/program.h"
 #include "process/run_process.h"
+#include "process/temporary_folder.h"
 #include "report/gnuplot_script.h"
 #include "report/svg.h"
 
@@ -24,29 +22,6 @@ namespace fs = std::filesystem;
 
 /// A hundred plots take a second or two.
 constexpr double kTimeoutSeconds = 120;
-
-/// A folder of our own that is gone when we are.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string path = fs::temp_directory_path() / "strata-report-XXXXXX";
-    if (::mkdtemp(path.data()) == nullptr) {
-      throw std::system_error(errno, std::generic_category(), "no temporary folder like " + path);
-    }
-    path_ = path;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  fs::path file(const std::string& name) const { return path_ / name; }
-
- private:
-  fs::path path_;
-};
 
 std::string find_gnuplot() {
   try {
@@ -94,7 +69,7 @@ std::string contents_of(const fs::path& path) {
 Drawings draw(const std::vector<Plot>& plots, const std::vector<SeriesStyle>& styles) {
   Drawings drawings;
   if (plots.empty()) return drawings;
-  TemporaryFolder folder;
+  TemporaryFolder folder("strata-report");
   std::string script;
   for (const Plot& plot : plots) {
     script += gnuplot_script(plot, styles, Medium::kSvg, folder.file(plot.id + ".svg"));
@@ -122,7 +97,7 @@ std::vector<std::string> write_pictures(const std::vector<Plot>& plots,
         fmt::format("--png cannot make the folder '{}': {}; give one that you may write", folder,
                     error ? error.message() : "there is a file of that name"));
   }
-  TemporaryFolder scratch;
+  TemporaryFolder scratch("strata-report");
   std::string script;
   std::vector<std::string> files;
   for (const Plot& plot : plots) {

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+
+#include "harness/own_memory.h"
+#include "harness/stamp.h"
+#include "shared/replay_plan.h"
+
+/// \file  What keeps the threads of a replay in an order that the trace allows.
+
+namespace strata::cell {
+
+/// Waits for something that another thread is about to do: a moment on the processor, then off it.
+class Patience {
+ public:
+  void wait() noexcept {
+    ++rounds_;
+    if (rounds_ <= kSpins) {
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+      return;
+    }
+    if (rounds_ <= kSpins + kYields) {
+      ::sched_yield();
+      return;
+    }
+    const timespec nap{0, 20'000};
+    ::nanosleep(&nap, nullptr);
+  }
+
+ private:
+  static constexpr int kSpins = 100;  // about what a line takes from core to core
+  static constexpr int kYields = 10;
+  int rounds_ = 0;
+};
+
+/// A place for objects that one thread makes and another ends; see shared/replay_plan.h.
+struct SharedSlot {
+  Block block;
+  std::atomic<std::uint32_t> turn;
+
+  /// acquire: with the release in pass_on(), what the last thread left in `block` and in the object
+  void await(std::uint32_t expected) const noexcept {
+    for (Patience patience; turn.load(std::memory_order_acquire) != expected;) patience.wait();
+  }
+  void pass_on(std::uint32_t to) noexcept { turn.store(to, std::memory_order_release); }
+};
+
+/// Which epochs are done.
+class Epochs {
+ public:
+  explicit Epochs(std::size_t count) : threads_(count) {}
+
+  /// How many threads have calls in it; before the replay.
+  void set_threads(std::size_t epoch, std::uint32_t threads) noexcept {
+    threads_[epoch].store(threads, std::memory_order_relaxed);
+  }
+
+  void enter(std::uint64_t epoch) const noexcept {
+    for (Patience patience;
+         // acquire: with leave(), all that the epochs' threads did
+         epoch >= done_.load(std::memory_order_acquire) + plan::kEpochsAtOnce;) {
+      patience.wait();
+    }
+  }
+
+  void leave(std::uint64_t epoch) noexcept {
+    // seq_cst, with the loads below: of two threads that finish two epochs at once, one sees both
+    if (threads_[epoch].fetch_sub(1, std::memory_order_seq_cst) != 1) return;
+    std::uint64_t done = done_.load(std::memory_order_seq_cst);
+    while (done < threads_.size() && threads_[done].load(std::memory_order_seq_cst) == 0) {
+      // Where another thread was faster, `done` becomes what it has reached.
+      if (done_.compare_exchange_weak(done, done + 1, std::memory_order_seq_cst,
+                                      std::memory_order_seq_cst)) {
+        ++done;
+      }
+    }
+  }
+
+ private:
+  OwnMemory<std::atomic<std::uint32_t>> threads_;
+  std::atomic<std::uint64_t> done_{0};
+};
+
+}  // namespace strata::cell

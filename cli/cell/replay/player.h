@@ -1,0 +1,312 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <new>
+
+#include "harness/cell.h"
+#include "harness/probe.h"
+#include "replay/order.h"
+#include "replay/stream.h"
+#include "shared/replay_plan.h"
+
+namespace strata::cell {
+
+/// What is written into each object.
+enum class Touch {
+  kNone,
+  kWritten,  ///< what a program surely touches: both ends, and a word of each OS page
+  kAll,
+};
+
+/// What all threads of a replay have in common.
+class Team {
+ public:
+  virtual void start(std::uint64_t stream) = 0;
+
+  Team(std::size_t slot_count, std::size_t epoch_count) : slots(slot_count), epochs(epoch_count) {}
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  OwnMemory<SharedSlot> slots;
+  Epochs epochs;
+  std::uint64_t began_ns = 0;  ///< of CLOCK_MONOTONIC
+
+ protected:
+  ~Team() = default;
+};
+
+inline constexpr LatencyKind kReallocLatency = 2;
+
+/// Makes the calls of one thread of a trace.
+/// \threads  One.
+template <Touch kTouch, typename Route>
+class Player {
+ public:
+  /// \param interval  one in so many calls is timed; 0: none
+  Player(Worker& worker, Team& team, Route& route, int fd, const plan::Stream& stream,
+         std::uint32_t interval)
+      : worker_(worker),
+        team_(team),
+        route_(route),
+        probe_(worker),
+        stream_(fd, stream),
+        slots_(stream.slots),
+        interval_(interval),
+        until_timed_(interval == 0 ? kNever : interval) {}
+
+  void play() {
+    while (!stream_.is_at_end()) {
+      const std::uint64_t word = stream_.next();
+      switch (plan::kind_of(word)) {
+        case plan::Kind::kFree:
+        case plan::Kind::kDelete:
+          end_object(word);
+          break;
+        case plan::Kind::kRealloc:
+          resize(word);
+          break;
+        case plan::Kind::kTime:
+          wait_until(plan::payload_of(word));
+          break;
+        case plan::Kind::kStart:
+          team_.start(plan::payload_of(word));
+          break;
+        case plan::Kind::kEpoch:
+          enter(plan::payload_of(word));
+          break;
+        case plan::Kind::kNone:
+          break;
+        default:
+          begin_object(word);
+      }
+    }
+    if (is_in_epoch_) team_.epochs.leave(epoch_);
+  }
+
+  /// Calls visit(block) for each object that the trace leaves alive in this thread's slots.
+  template <typename Visit>
+  void for_each_left(Visit visit) {
+    for (Block& block : slots_) {
+      if (block) visit(block);
+    }
+  }
+  /// Frees them.
+  void drain(Block& block) {
+    check(block);
+    const bool is_routed = (block.stamp & kRoutedStamp) != 0;
+    void* const address = take(block);
+    is_routed ? route_.deallocate(address, 0) : std::free(address);
+  }
+
+ private:
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  static constexpr std::uint32_t kRoutedStamp = 1u << 31;
+  static constexpr std::size_t kWord = sizeof(std::uint64_t);
+
+  /// A word and those that follow it.
+  struct Call {
+    plan::Kind kind;
+    bool is_shared;
+    bool is_routed;
+    std::size_t slot;
+    std::uint64_t bytes;
+    std::uint32_t turn = 0;
+    std::size_t alignment = 0;
+  };
+
+  Call read(std::uint64_t word) {
+    Call call{plan::kind_of(word), (word & plan::kShared) != 0, (word & plan::kRouted) != 0,
+              plan::slot_of(word), word >> plan::kBytesShift};
+    if ((word & plan::kWide) != 0) call.bytes = stream_.next();
+    if ((word & (plan::kShared | plan::kAligned)) != 0) {
+      const std::uint64_t more = stream_.next();
+      call.turn = static_cast<std::uint32_t>(more);
+      if ((word & plan::kAligned) != 0) call.alignment = std::size_t{1} << (more >> 32 & 63);
+    }
+    return call;
+  }
+
+  /// Waits for the object and takes it out of its place.
+  Block fetch(const Call& call) {
+    if (!call.is_shared) return std::exchange(slots_[call.slot], Block());
+    SharedSlot& slot = team_.slots[call.slot];
+    slot.await(call.turn + 1);
+    const Block block = std::exchange(slot.block, Block());
+    slot.pass_on(call.turn + 2);
+    return block;
+  }
+
+  void place(const Call& call, const Block& block) {
+    if (!call.is_shared) {
+      slots_[call.slot] = block;
+      return;
+    }
+    SharedSlot& slot = team_.slots[call.slot];
+    slot.block = block;
+    slot.pass_on(call.turn + 1);
+  }
+
+  void begin_object(std::uint64_t word) {
+    const Call call = read(word);
+    if (call.is_shared) team_.slots[call.slot].await(call.turn);
+    void* const address = timed(kAlloc, [&] { return allocate(call); });
+    if (call.kind == plan::Kind::kCalloc && call.alignment == 0) check_zero(address, call.bytes);
+    place(call, adopt(address, call.bytes, call.is_routed));
+  }
+
+  void end_object(std::uint64_t word) {
+    const Call call = read(word);
+    Block block = fetch(call);
+    if (!block) return;
+    check(block);
+    void* const address = take(block);
+    timed(kFree, [&] { deallocate(call, address); });
+  }
+
+  void resize(std::uint64_t word) {
+    const Call call = read(word);
+    const std::uint64_t old_word = stream_.next();
+    Block old;
+    if (plan::kind_of(old_word) != plan::Kind::kNone) old = fetch(read(old_word));
+    if (old) check(old);
+    const std::size_t kept = old ? std::min<std::size_t>(old.bytes, call.bytes) : 0;
+    const std::uint32_t stamp = old.stamp;
+    if (call.is_shared) team_.slots[call.slot].await(call.turn);
+    void* const before = old ? take(old) : nullptr;
+    // realloc(p, 0) frees under some allocators; the trace had an object.
+    const std::size_t bytes = std::max<std::size_t>(call.bytes, 1);
+    void* const address = timed(kReallocLatency, [&] { return std::realloc(before, bytes); });
+    if (address == nullptr) std::free(before);
+    check_kept(address, kept, stamp);
+    place(call, adopt(address, call.bytes, false));
+  }
+
+  void* allocate(const Call& call) {
+    if (call.is_routed) return route_.allocate(call.bytes);
+    if (call.alignment != 0) return allocate_aligned(call);
+    switch (call.kind) {
+      case plan::Kind::kCalloc:
+        return std::calloc(1, call.bytes);
+      case plan::Kind::kNew:
+        return operator_new(call.bytes);
+      default:
+        return std::malloc(call.bytes);
+    }
+  }
+
+  static void* allocate_aligned(const Call& call) {
+    void* address = nullptr;
+    const std::size_t alignment = std::max(call.alignment, sizeof(void*));
+    return ::posix_memalign(&address, alignment, call.bytes) == 0 ? address : nullptr;
+  }
+
+  static void* operator_new(std::size_t bytes) {
+    try {
+      return ::operator new(bytes);
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+  }
+
+  void deallocate(const Call& call, void* address) {
+    if (call.is_routed) {
+      route_.deallocate(address, 0);
+    } else if (call.kind == plan::Kind::kDelete) {
+      ::operator delete(address);
+    } else {
+      std::free(address);
+    }
+  }
+
+  Block adopt(void* address, std::uint64_t bytes, bool is_routed) {
+    if (address == nullptr && bytes == 0) return {};  // malloc(0) may say that
+    const auto stamped = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, kLongest));
+    if (address == nullptr) {
+      ++worker_.failed_allocations;
+      return {};
+    }
+    ++worker_.allocations;
+    std::uint32_t stamp = worker_.next_stamp(kTouch == Touch::kAll) & ~kRoutedStamp;
+    if (is_routed) stamp |= kRoutedStamp;
+    const Block block{static_cast<std::byte*>(address), stamped, stamp};
+    if constexpr (kTouch != Touch::kNone) write_stamp(block);
+    return block;
+  }
+
+  void check(const Block& block) const noexcept {
+    if constexpr (kTouch != Touch::kNone) probe_.check(block);
+  }
+
+  void* take(Block& block) {
+    ++worker_.frees;
+    return std::exchange(block, Block()).address;
+  }
+
+  static void check_zero(const void* address, std::uint64_t bytes) {
+    if (kTouch == Touch::kNone || address == nullptr || bytes < kWord) return;
+    std::uint64_t ends[2];
+    std::memcpy(&ends[0], address, kWord);
+    std::memcpy(&ends[1], static_cast<const std::byte*>(address) + bytes - kWord, kWord);
+    if ((ends[0] | ends[1]) != 0) report_wrong_work("calloc gave memory that is not zero");
+  }
+
+  static void check_kept(const void* address, std::size_t kept, std::uint32_t stamp) {
+    if (kTouch == Touch::kNone || address == nullptr || kept < kWord) return;
+    const std::uint64_t first = detail::word_of(stamp, 0);
+    if (std::memcmp(address, &first, kWord) != 0) {
+      report_wrong_work("realloc did not keep what was in the object");
+    }
+  }
+
+  void enter(std::uint64_t epoch) {
+    if (is_in_epoch_) team_.epochs.leave(epoch_);
+    team_.epochs.enter(epoch);
+    epoch_ = epoch;
+    is_in_epoch_ = true;
+  }
+
+  /// A sleep that ends sooner than the kernel's timers can is none.
+  void wait_until(std::uint64_t ns) const noexcept {
+    constexpr std::uint64_t kShortestNs = 60'000;
+    const std::uint64_t due = team_.began_ns + ns;
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    const std::uint64_t now_ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+                                 static_cast<std::uint64_t>(now.tv_nsec);
+    if (now_ns + kShortestNs >= due) return;
+    const timespec until{static_cast<time_t>(due / 1'000'000'000),
+                         static_cast<long>(due % 1'000'000'000)};
+    ::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
+  }
+
+  template <typename Operation>
+  decltype(auto) timed(LatencyKind kind, Operation&& operation) {
+    if (--until_timed_ != 0) [[likely]]
+      return operation();
+    // Never the same distance twice, so that no pattern of the program's hides between the samples.
+    random_ = random_ * 6364136223846793005 + 1442695040888963407;
+    until_timed_ = 1 + (random_ >> 33) % (2 * interval_ - 1);
+    return Probe<Depth::kTimed>(worker_).time(kind, operation);
+  }
+
+  static constexpr std::uint64_t kLongest = 0xffffffff;  ///< of what a stamp covers
+
+  Worker& worker_;
+  Team& team_;
+  Route& route_;
+  Probe<Depth::kPlain> probe_;
+  PlanStream stream_;
+  OwnMemory<Block> slots_;
+  std::uint64_t interval_;
+  std::uint64_t until_timed_;
+  std::uint64_t random_ = 1;
+  std::uint64_t epoch_ = 0;
+  bool is_in_epoch_ = false;
+};
+
+}  // namespace strata::cell

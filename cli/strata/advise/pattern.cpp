@@ -1,0 +1,155 @@
+#include "advise/pattern.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "explain/explain_text.h"
+
+namespace strata::cli {
+namespace {
+
+// Chosen: a place below both is not worth a line of code, whatever is done about it.
+constexpr double kLeastShareOfCalls = 0.02;
+constexpr double kLeastShareOfPeak = 0.05;
+constexpr std::uint64_t kLeastBirths = 100;
+/// An arena may hold so much more than what lives at once.
+constexpr double kMostArenaWaste = 1.25;
+constexpr double kMostly = 0.9;
+/// By chance, half of what comes and goes is followed by something larger.
+constexpr double kOften = 0.65;
+
+double share(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+bool is_one_size(const PlaceSums& sums) { return sums.smallest == sums.largest; }
+
+std::string size_text(const PlaceSums& sums) {
+  return is_one_size(sums)
+             ? bytes_text(sums.largest)
+             : fmt::format("{} to {}", bytes_text(sums.smallest), bytes_text(sums.largest));
+}
+
+std::vector<Remedy> remedies_of(const PlaceSums& sums) {
+  std::vector<Remedy> remedies;
+  if (sums.births < kLeastBirths || sums.aligned > 0) return remedies;
+  const bool is_local = !sums.has_many_threads && sums.foreign_deaths == 0;
+  if (sums.foreign_deaths == 0 && share(sums.grown + sums.reallocs, sums.births) >= kOften) {
+    remedies.push_back(Remedy::kReserve);
+  }
+  if (sums.resized > 0) return remedies;  // the shelf does not resize
+  if (sums.foreign_deaths == 0 && share(sums.temporaries, sums.births) >= kMostly) {
+    remedies.push_back(Remedy::kReuse);
+  }
+  const bool dies_together = static_cast<double>(sums.largest_run_bytes) <=
+                             kMostArenaWaste * static_cast<double>(sums.peak_live_bytes);
+  if (is_local && dies_together && sums.peak_live >= kLeastBirths) {
+    remedies.push_back(Remedy::kArena);
+  }
+  if (is_one_size(sums) && sums.largest > 0) {
+    remedies.push_back(is_local ? Remedy::kBlocks : Remedy::kBitmap);
+  }
+  return remedies;
+}
+
+}  // namespace
+
+const char* Candidate::route() const noexcept {
+  switch (remedy) {
+    case Remedy::kArena:
+      return "arena";
+    case Remedy::kBlocks:
+      return "block";
+    case Remedy::kBitmap:
+      return "bitmap";
+    case Remedy::kReuse:
+      return "reuse";
+    case Remedy::kReserve:
+      break;
+  }
+  return "none";
+}
+
+std::string Candidate::pattern(const PlaceSums& sums) const {
+  const std::string objects = fmt::format("{} objects of {}", sums.births, size_text(sums));
+  switch (remedy) {
+    case Remedy::kArena:
+      return fmt::format(
+          "{}, in one thread, that die together: at most {} live at once, of {} allocated since "
+          "none did",
+          objects, bytes_text(sums.peak_live_bytes), bytes_text(sums.largest_run_bytes));
+    case Remedy::kBlocks:
+      return fmt::format("{}, all in one thread; at most {} live at once", objects, sums.peak_live);
+    case Remedy::kBitmap:
+      return fmt::format("{}, of which {} are freed by another thread; at most {} live at once",
+                         objects, sums.foreign_deaths, sums.peak_live);
+    case Remedy::kReserve:
+      return fmt::format("{}, of which {} take the place of a smaller one", objects,
+                         sums.grown + sums.reallocs);
+    case Remedy::kReuse:
+      return fmt::format("{}, of which {} are freed before their thread allocates again", objects,
+                         sums.temporaries);
+  }
+  return objects;
+}
+
+std::string Candidate::change(const PlaceSums& sums) const {
+  switch (remedy) {
+    case Remedy::kArena:
+      return fmt::format(
+          "strata::PageArena arena({0});  // addresses; memory as it is touched\n"
+          "strata::MemoryResource<strata::PageArena> memory(arena, "
+          "std::pmr::new_delete_resource());\n"
+          "std::pmr::polymorphic_allocator<> nodes(&memory);\n"
+          "Node* node = nodes.new_object<Node>(...);  // or std::pmr containers over &memory\n"
+          "// when all of them are done with: arena.reset();",
+          std::max<std::uint64_t>(1 << 20, (2 * sums.largest_run_bytes + 65535) / 65536 * 65536));
+    case Remedy::kBlocks:
+      return "strata::ObjectPool<Node> nodes;\n"
+             "Node* node = nodes.create(...);  // for: new Node(...)\n"
+             "nodes.destroy(node);             // for: delete node";
+    case Remedy::kBitmap:
+      return fmt::format(
+          "static strata::BitmapPool<{}, {}> messages;\n"
+          "void* block = messages.allocate();  // any thread; nullptr: all are out\n"
+          "messages.deallocate(block);         // any other thread",
+          sums.largest, sums.peak_live + sums.peak_live / 4);
+    case Remedy::kReserve:
+      return fmt::format(
+          "values.reserve(count);  // before it is filled; here up to {} were needed",
+          bytes_text(sums.largest));
+    case Remedy::kReuse:
+      return "static thread_local std::vector<std::byte> buffer;  // or a member\n"
+             "buffer.resize(needed);  // keeps its memory for the next time";
+  }
+  return {};
+}
+
+std::vector<Candidate> find_candidates(const Explanation& explanation, std::size_t most_places) {
+  const std::vector<PlaceSums>& sums = explanation.sums();
+  std::vector<std::uint32_t> order(sums.size());
+  std::iota(order.begin(), order.end(), 0u);
+  const auto cost = [&](std::uint32_t place) {
+    return share(sums[place].births, explanation.births()) +
+           share(sums[place].at_peak_bytes, explanation.peak().bytes);
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return cost(a) > cost(b); });
+  std::vector<Candidate> candidates;
+  std::size_t places = 0;
+  for (const std::uint32_t place : order) {
+    if (places == most_places) break;
+    if (share(sums[place].births, explanation.births()) < kLeastShareOfCalls &&
+        share(sums[place].at_peak_bytes, explanation.peak().bytes) < kLeastShareOfPeak) {
+      continue;
+    }
+    const std::vector<Remedy> remedies = remedies_of(sums[place]);
+    for (const Remedy remedy : remedies) candidates.push_back({place, remedy});
+    places += !remedies.empty();
+  }
+  return candidates;
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "explain/explanation.h"
+
+namespace strata::cli {
+
+/// What may be done about a place.
+enum class Remedy {
+  kArena,    ///< it dies together
+  kBlocks,   ///< one size, one thread
+  kBitmap,   ///< one size, many threads
+  kReserve,  ///< it grows by steps
+  kReuse,    ///< wanted for a moment, again and again
+};
+
+/// A place whose pattern fits an allocator of the shelf, or a habit. Whether it is worth anything
+/// is measured.
+struct Candidate {
+  std::uint32_t place = 0;
+  Remedy remedy = Remedy::kArena;
+
+  /// As strata-cell knows it (cell/replay/routes.h).
+  const char* route() const noexcept;
+  bool is_reserved() const noexcept { return remedy == Remedy::kReserve; }
+  /// The pattern in numbers, a sentence.
+  std::string pattern(const PlaceSums& sums) const;
+  /// The change, in a few lines of C++.
+  std::string change(const PlaceSums& sums) const;
+};
+
+/// All that could help, of the places that cost most; the costliest place first. A place may have
+/// several.
+std::vector<Candidate> find_candidates(const Explanation& explanation, std::size_t most_places);
+
+}  // namespace strata::cli

@@ -1,0 +1,168 @@
+#include <fmt/format.h>
+
+#include "advise/pattern.h"
+#include "advise/trial.h"
+#include "commands/command.h"
+#include "explain/explain_text.h"
+#include "input/usage_error.h"
+#include "output/progress.h"
+#include "output/table.h"
+
+namespace strata::cli {
+namespace {
+
+constexpr const char* kDescription = "Say what would help a recorded program, and how much";
+constexpr const char* kExamples = R"(Examples:
+  strata record -o app.trace -- ./app
+  strata advise app.trace
+  strata advise app.trace --allocator strata --runs 15
+
+For each place whose pattern fits an allocator of the toolkit, the trace is replayed with and without
+that place's calls going there, in turns. What is told saves at least 2% of the replay's CPU time or of
+the memory that it adds, and costs nothing of the other. The program's own work is in neither.)";
+
+class AdviseCommand final : public Command {
+ public:
+  explicit AdviseCommand(CLI::App& app) : Command(app, "advise", kDescription, kExamples) {
+    add_words(files_, "FILE", "A trace that strata record wrote");
+    add_option("--allocator", allocator_, "NAME", "Where all other calls go (default system)");
+    add_option("--places", places_, "N", "How many places are tried (default 8)");
+    add_option("--runs", runs_, "N", "Replays with and without each change (default 7)");
+    add_option("--skip", skip_, "NAME,...", "Functions to look past");
+    add_option("--library", library_, "FILE", "Use this libstrata.so as strata");
+    add_flag("--all", is_all_, "Tell what was tried and is not worth it, too");
+    add_flag("--quiet", is_quiet_, "No progress");
+  }
+
+  const char* synopsis() const override { return "FILE [options]"; }
+
+  int execute(const CommandLine& line) override {
+    if (line.has_separator) throw UsageError("'--' has no meaning here: nothing is run");
+    if (files_.size() != 1) {
+      throw UsageError(files_.empty() ? "which trace? strata record makes one"
+                                      : "one trace at a time");
+    }
+    const auto places = static_cast<std::size_t>(parse_count("--places", places_, 1, 1000));
+    TrialPlan plan;
+    plan.trace = files_.front();
+    plan.runs = static_cast<int>(parse_count("--runs", runs_, 3, 1000));
+    plan.allocator = parse_contender(allocator_, library_);
+    check_preload(plan.allocator);
+
+    Progress progress(stderr, !is_quiet_);
+    trace::Reader reader(files_.front());
+    History history(reader);
+    const Explanation explanation(
+        history, is_given("--skip") ? split_list("--skip", skip_) : std::vector<std::string>(),
+        [&](double events) {
+          progress.step(fmt::format("reading: {:.0f} million calls ...", events / 1e6));
+        });
+    if (explanation.events() == 0) {
+      throw UsageError(fmt::format("'{}' has no events to advise on", files_.front()));
+    }
+    const std::vector<Candidate> candidates = find_candidates(explanation, places);
+    const Catalogue catalogue = read_catalogue();
+    TemporaryFolder folder("strata-advise");
+    std::vector<Trial> trials;
+    int interruption = 0;
+    {
+      SignalWatch signals;
+      trials = try_candidates(plan, catalogue, explanation, candidates, signals, folder,
+                              [&](const std::string& what) { progress.step(what + " ..."); });
+      interruption = signals.interruption();
+    }
+    progress.clear();
+    if (interruption != 0) {
+      folder.remove();
+      die_by_signal(interruption);
+    }
+    tell(explanation, trials);
+    return 0;
+  }
+
+ private:
+  static std::string amount(const char* what, const Difference& difference, bool is_bytes) {
+    const auto text = [&](double value) {
+      return is_bytes ? bytes_text(static_cast<std::uint64_t>(std::max(0.0, value)))
+                      : time_text(std::max(0.0, value));
+    };
+    std::string line =
+        fmt::format("{} {} to {}", what, text(difference.without), text(difference.with));
+    if (!difference.ratio) return line;
+    line += fmt::format(", {:.2f} times", difference.ratio->ratio);
+    if (difference.ratio->low && difference.ratio->high) {
+      line += fmt::format(" ({:.2f} to {:.2f})", *difference.ratio->low, *difference.ratio->high);
+    }
+    return line;
+  }
+
+  static std::string indented(const std::string& text) {
+    std::string result = "      ";
+    for (const char c : text) {
+      result += c;
+      if (c == '\n') result += "      ";
+    }
+    return result;
+  }
+
+  static void tell_one(const Explanation& explanation, const Trial& trial, bool has_change) {
+    const PlaceSums& sums = explanation.sums()[trial.candidate.place];
+    fmt::print("    {}.\n", trial.candidate.pattern(sums));
+    if (!trial.failure.empty()) {
+      fmt::print("    It could not be tried: {}.\n", trial.failure);
+      return;
+    }
+    if (has_change) fmt::print("\n{}\n\n", indented(trial.candidate.change(sums)));
+    fmt::print("    {}; {}.\n", amount("CPU time", trial.cpu_s, false),
+               amount("memory", trial.peak_bytes, true));
+  }
+
+  void tell(const Explanation& explanation, const std::vector<Trial>& trials) const {
+    const std::vector<Trial> best = best_trials(trials);
+    const bool colour = wants_colour(stdout);
+    std::size_t number = 0;
+    for (const Trial& trial : best) {
+      fmt::print("{}\n", styled(fmt::format("{}. {}", ++number, name_of(explanation, trial)),
+                                Style::kBold, colour));
+      tell_one(explanation, trial, true);
+      fmt::print("\n");
+    }
+    if (best.empty()) fmt::print("Nothing here is worth changing.\n");
+    if (trials.empty()) {
+      fmt::print("No place has a pattern that an allocator of the toolkit would fit.\n");
+    } else if (!best.empty()) {
+      fmt::print(
+          "Replays of the recorded calls with and without the change, {} each, in turns; medians, "
+          "and 95% intervals of the ratio.\n",
+          runs_);
+    }
+    if (!is_all_) return;
+    for (const Trial& trial : trials) {
+      if (trial.is_worth_it()) continue;
+      fmt::print("\nNot worth it: {}, {}\n", name_of(explanation, trial),
+                 trial.candidate.is_reserved() ? "reserve" : trial.candidate.route());
+      tell_one(explanation, trial, false);
+    }
+  }
+
+  static std::string name_of(const Explanation& explanation, const Trial& trial) {
+    return explanation.places().names()[trial.candidate.place].text();
+  }
+
+  std::vector<std::string> files_;
+  std::string allocator_ = "system";
+  std::string places_ = "8";
+  std::string runs_ = "7";
+  std::string skip_;
+  std::string library_;
+  bool is_all_ = false;
+  bool is_quiet_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_advise_command(CLI::App& app) {
+  return std::make_unique<AdviseCommand>(app);
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,140 @@
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "bench/catalogue.h"
+#include "bench/run_cells.h"
+#include "commands/command.h"
+#include "explain/address_map.h"
+#include "explain/explain_page.h"
+#include "explain/explain_text.h"
+#include "input/usage_error.h"
+#include "measure/result_file.h"
+#include "output/progress.h"
+#include "output/table.h"
+#include "process/temporary_folder.h"
+#include "replay/replay.h"
+
+namespace strata::cli {
+namespace {
+
+constexpr const char* kDescription = "Say what a recorded program does with memory";
+constexpr const char* kExamples = R"(Examples:
+  strata record -o app.trace -- ./app
+  strata explain app.trace
+  strata explain app.trace -o app.html --map system,strata
+  strata explain app.trace --skip xmalloc,xrealloc
+
+A place is the innermost line of the stack that is not the standard library's; --skip names a program's
+own wrappers of malloc. --map makes the calls up to the peak again under allocators, and shows on the
+page which OS pages the live objects lie on.)";
+
+class ExplainCommand final : public Command {
+ public:
+  explicit ExplainCommand(CLI::App& app) : Command(app, "explain", kDescription, kExamples) {
+    add_words(files_, "FILE", "A trace that strata record wrote");
+    add_option("-o,--output", output_, "FILE", "Write a page here (- for standard output)");
+    add_option("--map", map_, "A,B,...", "Allocators whose pages are shown at the peak");
+    add_option("--skip", skip_, "NAME,...", "Functions to look past");
+    add_option("--top", top_, "N", "How many places to tell (default 20; 0: all)");
+    add_option("--title", title_, "TEXT", "What the page is called");
+    add_option("--library", library_, "FILE", "Use this libstrata.so as strata");
+    add_flag("--quiet", is_quiet_, "No progress");
+  }
+
+  const char* synopsis() const override { return "FILE [options]"; }
+
+  int execute(const CommandLine& line) override {
+    if (line.has_separator) throw UsageError("'--' has no meaning here: nothing is run");
+    if (files_.size() != 1) {
+      throw UsageError(files_.empty() ? "which trace? strata record makes one"
+                                      : "one trace at a time");
+    }
+    const auto top = static_cast<std::size_t>(parse_count("--top", top_, 0, 1'000'000));
+    const bool wants_page = is_given("--output");
+    if (is_given("--map") && !wants_page) throw UsageError("--map is for the page; give -o FILE");
+    std::vector<Contender> contenders;
+    if (is_given("--map")) contenders = parse_contenders(map_, library_);
+    for (const Contender& contender : contenders) check_preload(contender);
+    std::optional<ResultFile> page;
+    if (wants_page) page.emplace("-o", output_);
+
+    Progress progress(stderr, !is_quiet_);
+    trace::Reader reader(files_.front());
+    History history(reader);
+    const Explanation explanation(
+        history, is_given("--skip") ? split_list("--skip", skip_) : std::vector<std::string>(),
+        [&](double events) {
+          progress.step(fmt::format("reading: {:.0f} million calls ...", events / 1e6));
+        });
+    if (explanation.events() == 0) {
+      throw UsageError(fmt::format("'{}' has no events to explain", files_.front()));
+    }
+    const std::vector<AddressMap> maps = make_maps(contenders, explanation, progress);
+    progress.clear();
+    if (!page || !page->is_standard_output()) {
+      fmt::print("{}", explain_text(explanation, top, wants_colour(stdout)));
+    }
+    for (const std::string& note : explanation.places().notes()) {
+      fmt::print(stderr, "strata: warning: {}\n", note);
+    }
+    if (page) page->write(explain_page(explanation, maps, page_title()).to_html());
+    return 0;
+  }
+
+ private:
+  std::string page_title() const { return title_.empty() ? "Memory of " + files_.front() : title_; }
+
+  std::vector<AddressMap> make_maps(const std::vector<Contender>& contenders,
+                                    const Explanation& explanation, Progress& progress) const {
+    std::vector<AddressMap> maps;
+    if (contenders.empty()) return maps;
+    const Catalogue catalogue = read_catalogue();
+    TemporaryFolder folder("strata-explain");
+    PlanOptions until_peak;
+    until_peak.until_event = explanation.history().peak_event();
+    Planned planned{files_.front(), folder.file("plan"), {}};
+    planned.summary = write_plan(planned.trace, planned.plan, until_peak, [&](double share) {
+      progress.step(fmt::format("planning: {:.0f}% ...", 100 * share));
+    });
+    ReplayOptions options;
+    options.map = folder.file("map");
+    BenchPlan plan;
+    plan.catalogue = &catalogue;
+    plan.runs = 1;
+    plan.cells = {replay_cell(catalogue, planned, options)};
+    for (const Contender& contender : contenders) {
+      plan.contenders = {contender};
+      SignalWatch signals;
+      progress.step(fmt::format("replaying under {} ...", contender.name));
+      const BenchOutcome outcome = run_cells(plan, signals, {});
+      if (signals.interruption() != 0) {
+        folder.remove();
+        die_by_signal(signals.interruption());
+      }
+      if (!outcome.rows.front().ok) {
+        throw std::runtime_error(fmt::format("the replay under {} failed: {}", contender.name,
+                                             outcome.rows.front().reason));
+      }
+      maps.emplace_back(contender.name, options.map);
+    }
+    return maps;
+  }
+
+  std::vector<std::string> files_;
+  std::string output_;
+  std::string map_;
+  std::string skip_;
+  std::string top_ = "20";
+  std::string title_;
+  std::string library_;
+  bool is_quiet_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_explain_command(CLI::App& app) {
+  return std::make_unique<ExplainCommand>(app);
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,141 @@
+#include "explain/explain_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "output/table.h"
+#include "output/units.h"
+
+namespace strata::cli {
+namespace {
+
+std::string count_text(std::uint64_t count) {
+  return brief(Quantity::kCount, static_cast<double>(count));
+}
+
+double share_of(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+struct Totals {
+  std::uint64_t temporaries = 0;
+  std::uint64_t reallocs = 0;
+  std::uint64_t foreign = 0;
+  std::uint64_t live = 0;
+  std::uint64_t live_bytes = 0;
+  std::uint64_t deaths = 0;
+};
+
+Totals totals_of(const Explanation& explanation) {
+  Totals totals;
+  for (const PlaceSums& place : explanation.sums()) {
+    totals.temporaries += place.temporaries;
+    totals.reallocs += place.reallocs;
+    totals.foreign += place.foreign_deaths;
+    totals.live += place.live;
+    totals.live_bytes += place.live_bytes;
+    totals.deaths += place.deaths;
+  }
+  return totals;
+}
+
+std::string head(const Explanation& explanation) {
+  const trace::Reader& reader = explanation.history().reader();
+  const Totals totals = totals_of(explanation);
+  std::string text;
+  const auto command = reader.process().find("command");
+  if (command != reader.process().end()) text += command->second + "\n";
+  text += fmt::format("{} calls of {} {} in {}: {} objects, {} in all\n",
+                      count_text(explanation.events()), reader.thread_count(),
+                      reader.thread_count() == 1 ? "thread" : "threads",
+                      time_text(static_cast<double>(explanation.duration_ns()) * 1e-9),
+                      count_text(explanation.births()), bytes_text(explanation.allocated_bytes()));
+  const Explanation::Moment& peak = explanation.peak();
+  text +=
+      fmt::format("Peak: {} in {} objects, after {}\n", bytes_text(peak.bytes),
+                  count_text(peak.objects), time_text(static_cast<double>(peak.time_ns) * 1e-9));
+  text += fmt::format("Never freed: {} in {} objects\n", bytes_text(totals.live_bytes),
+                      count_text(totals.live));
+  text += fmt::format("Temporaries, freed before their thread allocated again: {}\n",
+                      format_percent(share_of(totals.temporaries, totals.deaths)));
+  text += fmt::format("Freed by another thread: {}\n",
+                      format_percent(share_of(totals.foreign, totals.deaths)));
+  if (totals.reallocs > 0) text += fmt::format("Resized: {} times\n", count_text(totals.reallocs));
+  if (explanation.failures() > 0) {
+    text += fmt::format("Refused: {} allocations\n", explanation.failures());
+  }
+  if (reader.dropped_events() > 0) {
+    text += fmt::format("The recorder dropped {} calls: numbers are too small\n",
+                        reader.dropped_events());
+  }
+  if (reader.is_cut()) text += "The recording ends before the program did\n";
+  return text;
+}
+
+}  // namespace
+
+std::string bytes_text(std::uint64_t bytes) {
+  return brief(Quantity::kBytes, static_cast<double>(bytes));
+}
+
+std::string time_text(double seconds) { return brief(Quantity::kSeconds, seconds); }
+
+std::string typical_life(const LifeCounts& lives) {
+  const std::uint64_t all = std::accumulate(lives.begin(), lives.end(), std::uint64_t{0});
+  if (all == 0) return {};
+  std::uint64_t below = 0;
+  for (std::size_t i = 0; i < LifeScale::kBuckets; ++i) {
+    below += lives[i];
+    if (2 * below >= all) return fmt::format("<{}", time_text(LifeScale::upper_s(i)));
+  }
+  return "never";
+}
+
+std::vector<std::size_t> places_by_peak(const Explanation& explanation) {
+  const std::vector<PlaceSums>& sums = explanation.sums();
+  std::vector<std::size_t> order(sums.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    if (sums[a].at_peak_bytes != sums[b].at_peak_bytes) {
+      return sums[a].at_peak_bytes > sums[b].at_peak_bytes;
+    }
+    return sums[a].bytes > sums[b].bytes;
+  });
+  std::erase_if(order, [&](std::size_t place) { return sums[place].births == 0; });
+  return order;
+}
+
+std::string explain_text(const Explanation& explanation, std::size_t most_places, bool colour) {
+  std::string text = head(explanation);
+  const std::vector<std::size_t> order = places_by_peak(explanation);
+  Table table({{"what holds the peak", false},
+               {"at peak"},
+               {"objects"},
+               {"allocated"},
+               {"calls"},
+               {"size"},
+               {"lives"},
+               {"temporary"},
+               {"never freed"}});
+  const std::size_t count = most_places == 0 ? order.size() : std::min(most_places, order.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const PlaceSums& place = explanation.sums()[order[i]];
+    table.add_row(
+        {explanation.places().names()[order[i]].text(), bytes_text(place.at_peak_bytes),
+         count_text(place.at_peak), bytes_text(place.bytes), count_text(place.births),
+         place.smallest == place.largest
+             ? bytes_text(place.largest)
+             : fmt::format("~{}", bytes_text(static_cast<std::uint64_t>(place.mean_bytes()))),
+         typical_life(place.lives), format_percent(share_of(place.temporaries, place.deaths)),
+         bytes_text(place.live_bytes)});
+  }
+  text += fmt::format("\n{}", table.to_text(colour));
+  if (count < order.size()) {
+    text += fmt::format("{} more places; --top 0 shows all\n", order.size() - count);
+  }
+  return text;
+}
+
+}  // namespace strata::cli

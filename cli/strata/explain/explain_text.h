@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "explain/explanation.h"
+
+namespace strata::cli {
+
+/// "12.4 MiB", "640 B".
+std::string bytes_text(std::uint64_t bytes);
+/// "3.2 ms"
+std::string time_text(double seconds);
+
+/// The time to live that half of what ended did not exceed, as its half decade's end; nothing if
+/// none ended: "10 us", "never".
+std::string typical_life(const LifeCounts& lives);
+
+/// Places by what they hold at the peak, the largest first; then by what they allocated.
+std::vector<std::size_t> places_by_peak(const Explanation& explanation);
+
+/// A few dozen lines for a terminal: what there was in all, the places that hold the peak, and what
+/// is remarkable.
+std::string explain_text(const Explanation& explanation, std::size_t most_places, bool colour);
+
+}  // namespace strata::cli

@@ -1,0 +1,178 @@
+#include "explain/explanation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace strata::cli {
+namespace {
+
+constexpr std::uint64_t kAdvanceEvents = 1 << 20;
+constexpr std::size_t kMostChain = 64;
+
+}  // namespace
+
+std::size_t LifeScale::bucket_of(std::uint64_t ns) noexcept {
+  if (ns < 1000) return 0;
+  const double decades = std::log10(static_cast<double>(ns) / 1000);
+  return std::min(kBuckets - 1, 1 + static_cast<std::size_t>(2 * decades));
+}
+
+double LifeScale::upper_s(std::size_t bucket) noexcept {
+  return 1e-6 * std::pow(10, static_cast<double>(bucket) / 2);
+}
+
+std::size_t SizeScale::bucket_of(std::uint64_t bytes) noexcept {
+  return std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(bytes)), kBuckets - 1);
+}
+
+std::uint64_t SizeScale::lower(std::size_t bucket) noexcept {
+  return bucket == 0 ? 0 : std::uint64_t{1} << (bucket - 1);
+}
+
+Explanation::Explanation(History& history, std::vector<std::string> skipped, const Advance& advance)
+    : history_(history), places_(history.reader(), std::move(skipped)), chains_(kMostChain + 1) {
+  while (history_.next()) {
+    if (++events_ % kAdvanceEvents == 0) advance(static_cast<double>(events_));
+    if (history_.is_death()) end_object();
+    if (history_.is_birth()) begin_object();
+    if (!history_.is_birth() && trace::begins_object(history_.event().operation)) ++failures_;
+    note_moment();
+  }
+  finish();
+}
+
+PlaceSums& Explanation::place_of(std::uint32_t stack) {
+  const std::uint32_t place = places_.of(stack);
+  if (place >= sums_.size()) sums_.resize(place + 1);
+  return sums_[place];
+}
+
+/// What is live of a place at the program's peak is known when the place first changes after it.
+void Explanation::keep_peak(PlaceSums& place) {
+  if (place.peak_number_ == peak_number_) return;
+  place.peak_number_ = peak_number_;
+  place.at_peak = place.live;
+  place.at_peak_bytes = place.live_bytes;
+}
+
+void Explanation::end_object() {
+  const trace::Event& event = history_.event();
+  const Life& life = history_.ended();
+  PlaceSums& place = place_of(life.stack);
+  keep_peak(place);
+  ++place.deaths;
+  place.live_bytes -= life.size_bytes;
+  if (--place.live == 0) place.run_bytes_ = 0;
+  place.temporaries += history_.is_temporary();
+  place.resized += event.operation == trace::Operation::kRealloc;
+  const bool is_foreign = life.thread != event.thread;
+  place.foreign_deaths += is_foreign;
+  const std::size_t bucket = LifeScale::bucket_of(history_.lifetime_ns());
+  ++place.lives[bucket];
+  ++heat_[SizeScale::bucket_of(life.size_bytes)][bucket];
+  const std::pair<std::uint32_t, std::uint32_t> threads(life.thread, event.thread);
+  if (threads != last_passing_) {
+    last_passing_ = threads;
+    last_passing_sums_ = &passing_[threads];
+  }
+  ++last_passing_sums_->objects;
+  last_passing_sums_->bytes += life.size_bytes;
+  if (event.operation != trace::Operation::kRealloc) {
+    ++chains_[std::min<std::size_t>(life.chain, kMostChain)];
+    note_growth(place, places_.of(life.stack));
+  }
+}
+
+void Explanation::begin_object() {
+  const trace::Event& event = history_.event();
+  PlaceSums& place = place_of(event.stack);
+  keep_peak(place);
+  ++births_;
+  allocated_bytes_ += event.size_bytes;
+  ++sizes_[SizeScale::bucket_of(event.size_bytes)];
+  if (place.births++ == 0) place.first_thread = event.thread;
+  place.has_many_threads |= place.first_thread != event.thread;
+  place.bytes += event.size_bytes;
+  place.live_bytes += event.size_bytes;
+  place.peak_live = std::max(place.peak_live, ++place.live);
+  place.peak_live_bytes = std::max(place.peak_live_bytes, place.live_bytes);
+  place.smallest = std::min(place.smallest, event.size_bytes);
+  place.largest = std::max(place.largest, event.size_bytes);
+  place.run_bytes_ += event.size_bytes;
+  place.largest_run_bytes = std::max(place.largest_run_bytes, place.run_bytes_);
+  place.aligned += event.alignment > alignof(std::max_align_t);
+  place.reallocs += event.operation == trace::Operation::kRealloc && history_.is_death();
+  const std::uint32_t number = places_.of(event.stack);
+  if (newest_.size() <= event.thread) newest_.resize(event.thread + 1);
+  std::vector<Newest>& newest = newest_[event.thread];
+  if (newest.size() <= number) newest.resize(number + 1);
+  newest[number] = {event.object, event.size_bytes};
+  if (history_.live_bytes() > peak_.bytes) {
+    peak_ = {event.time_ns, history_.live_bytes(), history_.live_objects()};
+    ++peak_number_;
+  }
+}
+
+/// As the survey of a replay sees growth: something larger from here was made, and this goes.
+void Explanation::note_growth(PlaceSums& place, std::uint32_t number) {
+  const trace::Event& event = history_.event();
+  if (newest_.size() <= event.thread || newest_[event.thread].size() <= number) return;
+  Newest& newest = newest_[event.thread][number];
+  if (newest.object == trace::kNoObject || newest.object <= event.ended) return;
+  if (newest.bytes <= history_.ended().size_bytes) return;
+  ++place.grown;
+  newest = {};
+}
+
+void Explanation::note_moment() {
+  const std::uint64_t now = history_.event().time_ns;
+  const Moment moment{now, history_.live_bytes(), history_.live_objects()};
+  if (!moments_.empty() && now / stretch_ns_ == moments_.back().time_ns / stretch_ns_) {
+    if (moment.bytes >= moments_.back().bytes) moments_.back() = moment;
+    return;
+  }
+  if (moments_.size() < kMostMoments) {
+    moments_.push_back(moment);
+    return;
+  }
+  // Stretches twice as long, of which each keeps its highest moment.
+  stretch_ns_ *= 2;
+  std::vector<Moment> kept;
+  for (const Moment& each : moments_) {
+    if (kept.empty() || each.time_ns / stretch_ns_ != kept.back().time_ns / stretch_ns_) {
+      kept.push_back(each);
+    } else if (each.bytes >= kept.back().bytes) {
+      kept.back() = each;
+    }
+  }
+  moments_ = std::move(kept);
+  note_moment();
+}
+
+void Explanation::finish() {
+  for (PlaceSums& place : sums_) {
+    keep_peak(place);
+    place.lives[LifeScale::kNever] = place.live;
+  }
+}
+
+std::vector<Explanation::Moment> Explanation::course() const {
+  std::vector<Moment> course = moments_;
+  const Moment end{duration_ns(), history_.live_bytes(), history_.live_objects()};
+  if (!course.empty() && course.back().time_ns < end.time_ns) course.push_back(end);
+  return course;
+}
+
+std::string Explanation::thread_name(std::uint32_t thread) const {
+  for (const trace::Thread& each : history_.reader().threads()) {
+    if (each.number == thread && !each.name.empty()) {
+      return fmt::format("{} {}", thread, each.name);
+    }
+  }
+  return std::to_string(thread);
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,145 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "explain/places.h"
+#include "history/history.h"
+#include "replay/plan_writer.h"
+
+namespace strata::cli {
+
+/// Times to live in half decades: below a microsecond, up to 3.2 us, up to 10 us, … above 1000 s;
+/// the last is "never ended".
+struct LifeScale {
+  static constexpr std::size_t kBuckets = 20;
+  static constexpr std::size_t kNever = kBuckets;
+  static std::size_t bucket_of(std::uint64_t ns) noexcept;
+  /// Where it ends, in seconds.
+  static double upper_s(std::size_t bucket) noexcept;
+};
+
+/// Sizes in powers of two: 0, 1, 2, 4, …
+struct SizeScale {
+  static constexpr std::size_t kBuckets = 49;
+  static std::size_t bucket_of(std::uint64_t bytes) noexcept;
+  static std::uint64_t lower(std::size_t bucket) noexcept;
+};
+
+using LifeCounts = std::array<std::uint64_t, LifeScale::kBuckets + 1>;
+
+/// What came from one place.
+struct PlaceSums {
+  std::uint64_t births = 0;
+  std::uint64_t bytes = 0;  ///< of all of them
+  std::uint64_t deaths = 0;
+  std::uint64_t live = 0;
+  std::uint64_t live_bytes = 0;
+  std::uint64_t peak_live = 0;  ///< of its own, whenever that was
+  std::uint64_t peak_live_bytes = 0;
+  std::uint64_t at_peak = 0;  ///< when the program's peak was
+  std::uint64_t at_peak_bytes = 0;
+  std::uint64_t smallest = ~std::uint64_t{0};
+  std::uint64_t largest = 0;
+  std::uint64_t temporaries = 0;
+  std::uint64_t reallocs = 0;  ///< of objects of any place, that made one of this
+  std::uint64_t resized = 0;   ///< its objects that a realloc ended
+  std::uint64_t grown = 0;     ///< that a larger one from here took the place of
+  std::uint64_t foreign_deaths = 0;
+  std::uint64_t aligned = 0;
+  std::uint64_t largest_run_bytes = 0;  ///< begun while any of them lived
+  std::uint32_t first_thread = 0;
+  bool has_many_threads = false;
+  LifeCounts lives{};
+
+  double mean_bytes() const noexcept {
+    return births == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(births);
+  }
+
+ private:
+  friend class Explanation;
+  std::uint64_t peak_number_ = 0;  ///< of the peak that at_peak is of
+  std::uint64_t run_bytes_ = 0;
+};
+
+/// What a trace says, read once.
+/// \cost  Some 100 ns an event; memory as History, and some 300 bytes for each place.
+class Explanation {
+ public:
+  struct Moment {
+    std::uint64_t time_ns = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t objects = 0;
+  };
+  struct Passing {
+    std::uint64_t objects = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  Explanation(History& history, std::vector<std::string> skipped, const Advance& advance);
+
+  std::uint64_t events() const noexcept { return events_; }
+  std::uint64_t births() const noexcept { return births_; }
+  std::uint64_t failures() const noexcept { return failures_; }
+  std::uint64_t allocated_bytes() const noexcept { return allocated_bytes_; }
+  std::uint64_t duration_ns() const noexcept { return history_.event().time_ns; }
+  const Moment& peak() const noexcept { return peak_; }
+  const History& history() const noexcept { return history_; }
+  const Places& places() const noexcept { return places_; }
+  /// By place.
+  const std::vector<PlaceSums>& sums() const noexcept { return sums_; }
+  /// In the order of time; within each stretch the moment at which most was live.
+  std::vector<Moment> course() const;
+  /// Objects by the threads in which they began and ended.
+  const std::map<std::pair<std::uint32_t, std::uint32_t>, Passing>& passing() const noexcept {
+    return passing_;
+  }
+  std::uint64_t sizes(std::size_t bucket) const noexcept { return sizes_[bucket]; }
+  /// Objects by size and time to live.
+  std::uint64_t heat(std::size_t size, std::size_t life) const noexcept {
+    return heat_[size][life];
+  }
+  /// Objects that ended after so many reallocs, by their number; the last stands for more.
+  const std::vector<std::uint64_t>& chains() const noexcept { return chains_; }
+  std::string thread_name(std::uint32_t thread) const;
+
+ private:
+  static constexpr std::size_t kMostMoments = 512;
+
+  PlaceSums& place_of(std::uint32_t stack);
+  void keep_peak(PlaceSums& place);
+  void end_object();
+  void begin_object();
+  void note_growth(PlaceSums& place, std::uint32_t number);
+  void note_moment();
+  void finish();
+
+  History& history_;
+  Places places_;
+  std::uint64_t events_ = 0;
+  std::uint64_t births_ = 0;
+  std::uint64_t failures_ = 0;
+  std::uint64_t allocated_bytes_ = 0;
+  std::uint64_t peak_number_ = 0;
+  Moment peak_;
+  std::vector<PlaceSums> sums_;
+  std::vector<Moment> moments_;
+  std::uint64_t stretch_ns_ = 1000;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Passing> passing_;
+  std::pair<std::uint32_t, std::uint32_t> last_passing_{~0u, ~0u};
+  Passing* last_passing_sums_ = nullptr;
+  std::array<std::uint64_t, SizeScale::kBuckets> sizes_{};
+  std::array<std::array<std::uint64_t, LifeScale::kBuckets + 1>, SizeScale::kBuckets> heat_{};
+  std::vector<std::uint64_t> chains_;
+  struct Newest {
+    std::uint64_t object = trace::kNoObject;
+    std::uint64_t bytes = 0;
+  };
+  std::vector<std::vector<Newest>> newest_;  ///< by thread and place, for what grows
+};
+
+}  // namespace strata::cli

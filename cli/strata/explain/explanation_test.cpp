@@ -1,0 +1,279 @@
+#include "explain/explanation.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <numeric>
+
+#include "advise/pattern.h"
+#include "explain/address_map.h"
+#include "explain/explain_text.h"
+#include "explain/heat.h"
+#include "process/temporary_folder.h"
+#include "shared/trace/made_trace_test.h"
+
+namespace strata::cli {
+namespace {
+
+using trace::Operation;
+
+/// A trace that is written call by call, and what was explained of it.
+class Told {
+ public:
+  std::uint32_t place(std::uint64_t address) { return made_.writer->add_stack({0, address + 1}); }
+
+  std::uint64_t make(std::uint32_t stack, std::uint64_t bytes, std::uint32_t thread = 0) {
+    made_.writer->add({.operation = Operation::kNew,
+                       .thread = thread,
+                       .stack = stack,
+                       .time_ns = now_ += 1000,
+                       .object = objects_,
+                       .size_bytes = bytes});
+    return objects_++;
+  }
+  void end(std::uint64_t object, std::uint32_t thread = 0) {
+    made_.writer->add({.operation = Operation::kDelete,
+                       .thread = thread,
+                       .time_ns = now_ += 1000,
+                       .ended = object});
+  }
+  std::uint64_t resize(std::uint32_t stack, std::uint64_t object, std::uint64_t bytes) {
+    made_.writer->add({.operation = Operation::kRealloc,
+                       .stack = stack,
+                       .time_ns = now_ += 1000,
+                       .object = objects_,
+                       .ended = object,
+                       .size_bytes = bytes});
+    return objects_++;
+  }
+  void wait(std::uint64_t ns) { now_ += ns; }
+
+  const Explanation& explain() {
+    made_.writer->end("reason=exit\n");
+    return explain(made_.bytes);
+  }
+  const Explanation& explain(const std::string& bytes) {
+    reader_ = trace::reader_of(bytes);
+    history_ = std::make_unique<History>(*reader_);
+    explanation_ =
+        std::make_unique<Explanation>(*history_, std::vector<std::string>(), [](double) {});
+    return *explanation_;
+  }
+
+  const PlaceSums& sums(const std::string& name) const {
+    for (std::size_t i = 0; i < explanation_->places().names().size(); ++i) {
+      if (explanation_->places().names()[i].line.function == name) return explanation_->sums()[i];
+    }
+    throw std::out_of_range(name);
+  }
+
+  std::vector<Remedy> remedies() const {
+    std::vector<Remedy> remedies;
+    for (const Candidate& candidate : find_candidates(*explanation_, 10)) {
+      remedies.push_back(candidate.remedy);
+    }
+    return remedies;
+  }
+
+ private:
+  trace::MadeTrace made_;
+  std::uint64_t objects_ = 0;
+  std::uint64_t now_ = 0;
+  std::unique_ptr<trace::Reader> reader_;
+  std::unique_ptr<History> history_;
+  std::unique_ptr<Explanation> explanation_;
+};
+
+TEST(Explanation, SaysWhatEachPlaceHoldsAtThePeak) {
+  Told told;
+  const std::uint32_t early = told.place(0x10);
+  const std::uint32_t late = told.place(0x20);
+  const std::uint64_t first = told.make(early, 1000);
+  told.make(early, 50);
+  told.end(first);
+  told.make(late, 3000);  // the peak
+  told.end(told.make(late, 0));
+  const Explanation& explanation = told.explain();
+  EXPECT_EQ(explanation.peak().bytes, 3050u);
+  EXPECT_EQ(told.sums("0x10").at_peak_bytes, 50u);
+  EXPECT_EQ(told.sums("0x10").peak_live_bytes, 1050u);
+  EXPECT_EQ(told.sums("0x20").at_peak_bytes, 3000u);
+  EXPECT_EQ(told.sums("0x20").temporaries, 1u);
+  EXPECT_EQ(told.sums("0x10").live, 1u);
+  const std::string text = explain_text(explanation, 1, false);
+  EXPECT_NE(text.find("0x20"), std::string::npos) << text;
+  EXPECT_NE(text.find("1 more places"), std::string::npos) << text;
+}
+
+TEST(Explanation, AddsUpOverARandomTrace) {
+  trace::MadeTrace made;
+  constexpr std::size_t kEvents = 30000;
+  trace::add_random(*made.writer, trace::test_seed(), kEvents);
+  made.writer->end("reason=exit\n");
+  Told told;
+  const Explanation& explanation = told.explain(made.bytes);
+  std::uint64_t births = 0;
+  std::uint64_t live = 0;
+  std::uint64_t at_peak = 0;
+  std::uint64_t lives = 0;
+  for (const PlaceSums& place : explanation.sums()) {
+    births += place.births;
+    live += place.live;
+    at_peak += place.at_peak_bytes;
+    lives += std::accumulate(place.lives.begin(), place.lives.end(), std::uint64_t{0});
+    EXPECT_EQ(place.births, place.deaths + place.live);
+  }
+  EXPECT_EQ(explanation.events(), kEvents);
+  EXPECT_EQ(births, explanation.births());
+  EXPECT_EQ(lives, births);
+  EXPECT_EQ(live, explanation.history().live_objects());
+  EXPECT_EQ(at_peak, explanation.peak().bytes);
+  std::uint64_t passed = 0;
+  for (const auto& [threads, sums] : explanation.passing()) passed += sums.objects;
+  EXPECT_EQ(passed, births - live);
+}
+
+TEST(Explanation, KeepsTheHighestMomentsOfALongCourse) {
+  Told told;
+  const std::uint32_t here = told.place(0x10);
+  for (int i = 0; i < 5000; ++i) {
+    if (i == 3210) told.end(told.make(here, 1 << 20));
+    told.make(here, 1);
+    told.wait(1'000'000);
+  }
+  const std::vector<Explanation::Moment> course = told.explain().course();
+  EXPECT_LE(course.size(), 513u);
+  EXPECT_GE(course.size(), 250u);
+  std::uint64_t most = 0;
+  for (std::size_t i = 0; i < course.size(); ++i) {
+    if (i > 0) {
+      EXPECT_GT(course[i].time_ns, course[i - 1].time_ns);
+    }
+    most = std::max(most, course[i].bytes);
+  }
+  EXPECT_EQ(most, (1u << 20) + 3210);
+}
+
+TEST(Explanation, CountsReallocsAndWhoFreesWhoseObjects) {
+  Told told;
+  const std::uint32_t here = told.place(0x10);
+  told.end(told.resize(here, told.resize(here, told.make(here, 10), 20), 40));
+  told.end(told.make(here, 8), 1);
+  const Explanation& explanation = told.explain();
+  EXPECT_EQ(explanation.chains()[2], 1u);
+  EXPECT_EQ(explanation.passing().at({0, 1}).objects, 1u);
+  EXPECT_EQ(told.sums("0x10").reallocs, 2u);
+  EXPECT_EQ(told.sums("0x10").foreign_deaths, 1u);
+}
+
+TEST(LifeScale, HasEveryLifeInTheHalfDecadeThatEndsAboveIt) {
+  EXPECT_EQ(LifeScale::bucket_of(0), 0u);
+  for (std::uint64_t ns = 1000; ns < 1'000'000'000'000; ns = ns * 3 + 1) {
+    const std::size_t bucket = LifeScale::bucket_of(ns);
+    EXPECT_LE(static_cast<double>(ns) * 1e-9, LifeScale::upper_s(bucket) * 1.0001) << ns;
+    EXPECT_GT(static_cast<double>(ns) * 1e-9, LifeScale::upper_s(bucket - 1) * 0.9999) << ns;
+  }
+}
+
+TEST(AddressMap, SharesAnObjectBetweenThePagesThatItLiesOn) {
+  const TemporaryFolder folder("strata-test");
+  const std::uint64_t pairs[] = {3 * 4096 - 1024, 2048, 4096, 64};
+  std::ofstream(folder.file("map"), std::ios::binary)
+      .write(reinterpret_cast<const char*>(pairs), sizeof pairs);
+  const AddressMap map("system", folder.file("map"));
+  ASSERT_EQ(map.pages().size(), 3u);
+  EXPECT_EQ(map.pages()[0].number, 1u);
+  EXPECT_DOUBLE_EQ(map.pages()[1].fullness, 0.25);
+  EXPECT_DOUBLE_EQ(map.pages()[2].fullness, 0.25);
+  EXPECT_EQ(map.bytes(), 2112u);
+  EXPECT_EQ(map.pages_below(0.1), 1u);
+}
+
+TEST(HeatMap, EscapesNamesAndLeavesOutFieldsOfNothing) {
+  HeatMap map;
+  map.rows = {"a<b"};
+  map.columns = {"x", "y"};
+  map.values = {{0, 5}};
+  const std::string svg = map.to_svg();
+  EXPECT_NE(svg.find("a&lt;b"), std::string::npos);
+  EXPECT_EQ(svg.find("<rect"), svg.rfind("<rect"));
+}
+
+TEST(Pattern, SendsNodesThatDieTogetherToAnArena) {
+  Told told;
+  const std::uint32_t here = told.place(0x10);
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::uint64_t> nodes;
+    for (int i = 0; i < 500; ++i) {
+      nodes.push_back(told.make(here, 16u + 8u * static_cast<unsigned>(i % 5)));
+    }
+    for (const std::uint64_t node : nodes) told.end(node);
+  }
+  told.explain();
+  EXPECT_EQ(told.remedies(), std::vector{Remedy::kArena});
+}
+
+TEST(Pattern, SendsEqualNodesOfOneThreadToBlocks) {
+  Told told;
+  const std::uint32_t here = told.place(0x10);
+  std::vector<std::uint64_t> nodes;
+  for (int i = 0; i < 2000; ++i) {
+    nodes.push_back(told.make(here, 40));
+    if (nodes.size() < 300) continue;
+    told.end(nodes.front());
+    nodes.erase(nodes.begin());
+  }
+  told.explain();
+  EXPECT_EQ(told.remedies(), std::vector{Remedy::kBlocks});
+}
+
+TEST(Pattern, SendsMessagesBetweenThreadsToABitmapPool) {
+  Told told;
+  const std::uint32_t here = told.place(0x10);
+  for (int i = 0; i < 500; ++i) told.end(told.make(here, 64), 1);
+  told.explain();
+  EXPECT_EQ(told.remedies(), std::vector{Remedy::kBitmap});
+}
+
+TEST(Pattern, ReservesWhatGrowsAndReusesWhatIsWantedForAMoment) {
+  Told told;
+  const std::uint32_t vector = told.place(0x10);
+  for (int round = 0; round < 40; ++round) {
+    std::uint64_t before = told.make(vector, 16);
+    for (std::uint64_t size = 32; size <= 4096; size *= 2) {
+      const std::uint64_t next = told.make(vector, size);
+      told.end(before);
+      before = next;
+    }
+    told.end(before);
+  }
+  told.explain();
+  EXPECT_EQ(told.remedies().front(), Remedy::kReserve);
+
+  Told other;
+  const std::uint32_t buffer = other.place(0x10);
+  for (int i = 0; i < 500; ++i) other.end(other.make(buffer, 100 + static_cast<unsigned>(i)));
+  other.explain();
+  EXPECT_EQ(other.remedies().front(), Remedy::kReuse);
+}
+
+TEST(Pattern, HasNothingToSayOfDifferentSizesThatComeAndGo) {
+  Told told;
+  const std::uint32_t here = told.place(0x10);
+  std::mt19937 random(trace::test_seed());
+  std::vector<std::uint64_t> live;
+  for (int i = 0; i < 20000; ++i) {
+    live.push_back(told.make(here, 16 + random() % 500));
+    if (live.size() < 200) continue;
+    const std::size_t at = random() % (live.size() - 1);
+    told.end(live[at]);
+    live[at] = live.back();
+    live.pop_back();
+  }
+  told.explain();
+  EXPECT_TRUE(told.remedies().empty());
+}
+
+}  // namespace
+}  // namespace strata::cli

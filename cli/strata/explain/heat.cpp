@@ -1,0 +1,64 @@
+#include "explain/heat.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "output/table.h"
+#include "report/svg.h"
+
+namespace strata::cli {
+namespace {
+
+constexpr int kFieldWidth = 30;
+constexpr int kFieldHeight = 18;
+constexpr double kCharacterWidth = 6.6;
+constexpr int kFootHeight = 34;
+/// Below this a field of something would look like one of nothing.
+constexpr double kFaintest = 0.08;
+
+double largest_of(const std::vector<double>& values) {
+  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+}
+
+}  // namespace
+
+std::string HeatMap::to_svg() const {
+  std::size_t longest = 0;
+  for (const std::string& row : rows) longest = std::max(longest, display_width(row));
+  const int left = static_cast<int>(static_cast<double>(longest) * kCharacterWidth) + 10;
+  const int width = left + kFieldWidth * static_cast<int>(columns.size());
+  const int height = kFieldHeight * static_cast<int>(rows.size()) + kFootHeight;
+  double most = 0;
+  for (const std::vector<double>& row : values) most = std::max(most, largest_of(row));
+  std::string svg = fmt::format(
+      "<div class=\"scroll\"><svg class=\"heat\" viewBox=\"0 0 {} {}\" width=\"{}\" role=\"img\" "
+      "aria-label=\"{}\">\n",
+      width, height, width, html_escaped(alt));
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const int y = kFieldHeight * static_cast<int>(r);
+    svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", left - 6,
+                       y + kFieldHeight - 5, html_escaped(rows[r]));
+    const double scale = is_by_row ? largest_of(values[r]) : most;
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      const double value = values[r][c];
+      if (value <= 0) continue;
+      // Logarithms: a thousandth of the most can be seen.
+      const double shade = std::max(kFaintest, 1 + std::log10(value / std::max(scale, 1e-300)) / 4);
+      svg += fmt::format(
+          "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill-opacity=\"{:.2f}\">"
+          "<title>{}</title></rect>\n",
+          left + kFieldWidth * static_cast<int>(c), y, kFieldWidth - 1, kFieldHeight - 1,
+          std::min(shade, 1.0), html_escaped(tips.empty() ? std::string() : tips[r][c]));
+    }
+  }
+  for (std::size_t c = 0; c < columns.size(); c += 2) {
+    svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
+                       left + kFieldWidth * static_cast<int>(c) + kFieldWidth / 2, height - 14,
+                       html_escaped(columns[c]));
+  }
+  return svg + "</svg></div>\n";
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,76 @@
+#include "explain/places.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "profile/sites.h"
+
+namespace strata::cli {
+
+std::string PlaceName::text() const {
+  const std::string place = line.place(true);
+  return place.empty() ? line.function : line.function + "  " + place;
+}
+
+std::vector<bool> Places::stacks_of(std::uint32_t place) const {
+  std::vector<bool> stacks(known_.size());
+  for (std::size_t i = 0; i < known_.size(); ++i) stacks[i] = known_[i] == place;
+  return stacks;
+}
+
+std::uint32_t Places::find(std::uint32_t stack) {
+  if (known_.size() <= stack) known_.resize(stack + 1, kUnknown);
+  PlaceName name;
+  for (std::uint32_t node = stack; node != 0; node = reader_.stacks()[node].parent) {
+    for (const Line& line : lines_of(node)) {
+      if (is_passed_over(line)) continue;
+      if (name.line.function.empty()) {
+        name.line = line;
+      } else if (name.callers.size() < kMostCallers) {
+        name.callers.push_back(line);
+      }
+    }
+    if (name.callers.size() == kMostCallers) break;
+  }
+  if (name.line.function.empty()) name.line.function = "unknown caller";
+  const auto [entry, is_new] =
+      numbers_.try_emplace(name.line.text(), static_cast<std::uint32_t>(names_.size()));
+  if (is_new) names_.push_back(std::move(name));
+  return known_[stack] = entry->second;
+}
+
+bool Places::is_passed_over(const Line& line) const {
+  return is_library_function(line.function) ||
+         std::find(skipped_.begin(), skipped_.end(), line.function) != skipped_.end();
+}
+
+const std::vector<Line>& Places::lines_of(std::uint32_t node) {
+  // What returns to an address called from the instruction before it.
+  const std::uint64_t address = reader_.stacks()[node].return_address - 1;
+  const std::uint32_t module = reader_.module_of(node);
+  const auto [entry, is_new] = lines_.try_emplace({address, module});
+  if (is_new) entry->second = look_up(address, module);
+  return entry->second;
+}
+
+std::vector<Line> Places::look_up(std::uint64_t address, std::uint32_t number) {
+  if (number == trace::Reader::kNoModule) return {{fmt::format("{:#x}", address), "", 0}};
+  const trace::Module& module = reader_.modules()[number];
+  const std::uint64_t offset = address - module.start + module.offset;
+  std::unique_ptr<Symbols>& symbols = files_[{module.path, module.build_id}];
+  if (symbols == nullptr) {
+    symbols = std::make_unique<Symbols>(module.path, module.build_id);
+    if (symbols->is_another_build()) {
+      notes_.push_back(fmt::format(
+          "'{}' is not the file that was recorded: its functions stay numbers", module.path));
+    }
+  }
+  std::vector<Line> lines = symbols->lines_at(offset);
+  if (!lines.empty()) return lines;
+  const std::string file = std::filesystem::path(module.path).filename().string();
+  return {{fmt::format("{}+{:#x}", file.empty() ? module.path : file, offset), "", 0}};
+}
+
+}  // namespace strata::cli

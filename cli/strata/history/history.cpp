@@ -1,0 +1,46 @@
+#include "history/history.h"
+
+#include <algorithm>
+
+namespace strata::cli {
+
+bool History::next() {
+  if (!reader_.next(event_)) return false;
+  if (last_of_thread_.size() <= event_.thread) {
+    last_of_thread_.resize(event_.thread + 1, trace::kNoObject);
+  }
+  is_temporary_ = false;
+  ended_.chain = 0;
+  if (is_death()) end_object();
+  if (is_birth()) begin_object();
+  if (live_bytes_ > peak_bytes_) {
+    peak_bytes_ = live_bytes_;
+    peak_event_ = reader_.events();
+  }
+  return true;
+}
+
+void History::end_object() {
+  ended_ = lives_.remove(event_.ended);
+  live_bytes_ -= ended_.size_bytes;
+  --live_objects_;
+  is_temporary_ = last_of_thread_[event_.thread] == event_.ended &&
+                  event_.operation != trace::Operation::kRealloc;
+}
+
+void History::begin_object() {
+  born_ = Life();
+  born_.size_bytes = event_.size_bytes;
+  born_.birth_ns = event_.time_ns;
+  born_.stack = event_.stack;
+  born_.thread = event_.thread & ((1u << 20) - 1);
+  if (event_.operation == trace::Operation::kRealloc && is_death()) {
+    born_.chain = std::min<std::uint32_t>(ended_.chain + 1u, Life::kMostChain);
+  }
+  lives_.add(event_.object) = born_;
+  live_bytes_ += event_.size_bytes;
+  ++live_objects_;
+  last_of_thread_[event_.thread] = event_.object;
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+
+namespace strata::cli {
+
+/// A folder of our own in TMPDIR or /tmp, which is gone with all that is in it when the object is.
+class TemporaryFolder {
+ public:
+  /// \param name  what its name begins with, "strata-report"
+  /// \errors  std::system_error naming the folder.
+  explicit TemporaryFolder(const std::string& name);
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::string& path() const noexcept { return path_; }
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+  /// For an end of the process that runs no destructors.
+  void remove() noexcept;
+
+ private:
+  std::string path_;
+};
+
+}  // namespace strata::cli

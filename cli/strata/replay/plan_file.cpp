@@ -1,0 +1,87 @@
+#include "replay/plan_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+namespace strata::cli {
+namespace {
+
+/// Where the first chunk lies. The head is written last, when its length is known, and what does
+/// not fit before the chunks makes a hole in the file, which costs nothing.
+constexpr std::uint64_t kChunksAt = std::uint64_t{1} << 32;
+
+}  // namespace
+
+PlanFile::PlanFile(const std::string& path)
+    : path_(path),
+      fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)),
+      end_(kChunksAt) {
+  if (fd_ < 0) throw std::system_error(errno, std::generic_category(), path);
+}
+
+PlanFile::~PlanFile() { ::close(fd_); }
+
+void PlanFile::need_stream(std::size_t stream) {
+  if (streams_.size() > stream) return;
+  streams_.resize(stream + 1);
+  open_.resize(stream + 1);
+}
+
+void PlanFile::put(std::size_t stream, std::uint64_t word) {
+  need_stream(stream);
+  Open& open = open_[stream];
+  if (open.words.empty()) {
+    open.at = streams_[stream].first_chunk = end_;
+    end_ += plan::kChunkBytes;
+    open.words.reserve(plan::kChunkWords);
+    open.words.push_back(0);
+  } else if (open.words.size() == plan::kChunkWords) {
+    write_chunk(stream, end_);
+    open.at = end_;
+    end_ += plan::kChunkBytes;
+    open.words.resize(1);
+  }
+  open.words.push_back(word);
+  ++streams_[stream].words;
+}
+
+void PlanFile::finish(plan::Header header, const std::vector<std::uint32_t>& epoch_threads) {
+  for (std::size_t i = 0; i < open_.size(); ++i) {
+    if (!open_[i].words.empty()) write_chunk(i, 0);
+  }
+  std::memcpy(header.magic, plan::kMagic, sizeof header.magic);
+  header.streams = streams_.size();
+  header.epochs = epoch_threads.size();
+  write(0, &header, sizeof header);
+  const std::size_t table_bytes = streams_.size() * sizeof(plan::Stream);
+  write(sizeof header, streams_.data(), table_bytes);
+  write(sizeof header + table_bytes, epoch_threads.data(),
+        epoch_threads.size() * sizeof(std::uint32_t));
+}
+
+void PlanFile::write_chunk(std::size_t stream, std::uint64_t next) {
+  Open& open = open_[stream];
+  open.words[0] = next;
+  write(open.at, open.words.data(), open.words.size() * sizeof(std::uint64_t));
+}
+
+void PlanFile::write(std::uint64_t at, const void* bytes, std::size_t count) {
+  const auto* from = static_cast<const char*>(bytes);
+  while (count > 0) {
+    const ssize_t written = ::pwrite(fd_, from, count, static_cast<off_t>(at));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) {
+      throw std::system_error(errno, std::generic_category(),
+                              "the plan of the replay, '" + path_ + "'");
+    }
+    from += written;
+    at += static_cast<std::uint64_t>(written);
+    count -= static_cast<std::size_t>(written);
+  }
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,316 @@
+#include "replay/plan_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <unordered_map>
+
+#include "history/history.h"
+#include "history/object_table.h"
+#include "input/usage_error.h"
+#include "replay/plan_file.h"
+#include "replay/survey.h"
+
+namespace strata::cli {
+namespace {
+
+using plan::Kind;
+using trace::Operation;
+
+// Chosen: an epoch ends when so many events, or this share of the peak, have been allocated; short
+// enough that threads which drift within two of them do not change the peak, long enough that
+// waiting for each other is rare.
+constexpr std::uint64_t kEpochEvents = 16384;
+constexpr std::uint64_t kEpochShareOfPeak = 32;
+constexpr std::uint64_t kShortestEpoch = 256;
+constexpr std::uint64_t kAdvanceEvents = 1 << 20;
+
+class Writer {
+ public:
+  Writer(const Survey& survey, const PlanOptions& options, PlanFile& file)
+      : survey_(survey), options_(options), file_(file) {}
+
+  void add(const History& history) {
+    const trace::Event& event = history.event();
+    begin_thread(event);
+    const bool has_call = history.is_birth() || history.is_death();
+    if (!has_call) return;
+    count_epoch(event);
+    enter_epoch(event.thread);
+    if (options_.keeps_times && event.time_ns > time_ns_) put_time(event);
+    if (event.operation == Operation::kRealloc && history.is_birth()) {
+      resize(history);
+    } else if (history.is_birth()) {
+      begin(history, kind_of(event.operation));
+    } else {
+      end(history);
+    }
+    last_thread_ = event.thread;
+  }
+
+  void finish(plan::Header header) {
+    header.shared_slots = turns_.size();
+    header.calls = calls_;
+    header.peak_live_bytes = survey_.peak_bytes();
+    header.routed_bytes = survey_.largest_routed();
+    header.routed_peak = survey_.most_routed();
+    header.routed_run_bytes = survey_.longest_run();
+    for (std::size_t i = 0; i < threads_.size(); ++i) {
+      file_.need_stream(i);
+      file_.set_slots(i, threads_[i].slots);
+    }
+    file_.finish(header, epoch_threads_);
+  }
+
+  std::uint64_t calls() const noexcept { return calls_; }
+
+ private:
+  struct Thread {
+    std::uint64_t slots = 0;
+    std::vector<std::uint32_t> free_slots;
+    std::uint64_t epoch = ~std::uint64_t{0};
+  };
+  /// Where an object lies in the replay.
+  struct Place {
+    std::uint32_t slot = 0;
+    std::uint32_t turn = 0;
+    bool is_shared = false;
+    bool is_routed = false;
+  };
+
+  static Kind kind_of(Operation operation) {
+    switch (operation) {
+      case Operation::kCalloc:
+        return Kind::kCalloc;
+      case Operation::kAligned:
+        return Kind::kAligned;
+      case Operation::kNew:
+        return Kind::kNew;
+      default:
+        return Kind::kMalloc;
+    }
+  }
+
+  void begin_thread(const trace::Event& event) {
+    if (event.thread < threads_.size()) return;
+    threads_.resize(event.thread + 1);
+    // Who made the event before did so before this thread's first: it may be what started it.
+    if (event.thread == 0) return;
+    file_.put(last_thread_, static_cast<std::uint64_t>(Kind::kStart) | std::uint64_t{event.thread}
+                                                                           << plan::kPayloadShift);
+    last_thread_ = event.thread;
+  }
+
+  void count_epoch(const trace::Event& event) {
+    if (survey_.threads() < 2) return;
+    ++epoch_events_;
+    if (event.object != trace::kNoObject) epoch_bytes_ += event.size_bytes;
+    const bool is_full =
+        epoch_events_ >= kEpochEvents || (epoch_events_ >= kShortestEpoch &&
+                                          epoch_bytes_ > survey_.peak_bytes() / kEpochShareOfPeak);
+    if (!epoch_threads_.empty() && !is_full) return;
+    epoch_threads_.push_back(0);
+    epoch_events_ = 0;
+    epoch_bytes_ = 0;
+  }
+
+  void enter_epoch(std::uint32_t thread) {
+    if (epoch_threads_.empty()) return;
+    const std::uint64_t epoch = epoch_threads_.size() - 1;
+    if (threads_[thread].epoch == epoch) return;
+    threads_[thread].epoch = epoch;
+    ++epoch_threads_.back();
+    file_.put(thread, static_cast<std::uint64_t>(Kind::kEpoch) | epoch << plan::kPayloadShift);
+  }
+
+  void put_time(const trace::Event& event) {
+    time_ns_ = event.time_ns;
+    file_.put(event.thread,
+              static_cast<std::uint64_t>(Kind::kTime) | time_ns_ << plan::kPayloadShift);
+  }
+
+  bool is_routed(const Life& life) const {
+    return !options_.is_reserved && life.stack < options_.routed.size() &&
+           options_.routed[life.stack];
+  }
+
+  void begin(const History& history, Kind kind) {
+    const trace::Event& event = history.event();
+    std::uint64_t bytes = event.size_bytes;
+    if (const Survey::Growth* growth = survey_.growth_of(event.object)) {
+      if (growth->first != event.object) return grow(event.object);
+      bytes = growth->bytes;
+    }
+    const Place place = make_place(event, is_routed(history.born()));
+    places_.add(event.object) = place;
+    put_begin(event, kind, bytes, place);
+    ++calls_;
+  }
+
+  /// The next of a chain of growth, which has the room already.
+  void grow(std::uint64_t object) {
+    const Survey::Growth& growth = *survey_.growth_of(object);
+    const auto found = grown_.find(growth.first);
+    places_.add(object) = found->second;
+  }
+
+  void put_begin(const trace::Event& event, Kind kind, std::uint64_t bytes, const Place& place) {
+    std::uint64_t word = word_of(kind, place);
+    const bool is_wide = bytes >= plan::kNarrowBytes;
+    if (is_wide) word |= plan::kWide;
+    if (!is_wide) word |= bytes << plan::kBytesShift;
+    if (event.alignment != 0) word |= plan::kAligned;
+    file_.put(event.thread, word);
+    if (is_wide) file_.put(event.thread, bytes);
+    if (place.is_shared || event.alignment != 0) {
+      const auto logarithm =
+          static_cast<std::uint64_t>(std::countr_zero(std::max<std::uint64_t>(event.alignment, 1)));
+      file_.put(event.thread, place.turn | logarithm << 32);
+    }
+  }
+
+  void put_end(std::uint32_t thread, Kind kind, const Place& place) {
+    file_.put(thread, word_of(kind, place));
+    if (place.is_shared) file_.put(thread, place.turn);
+  }
+
+  static std::uint64_t word_of(Kind kind, const Place& place) {
+    return static_cast<std::uint64_t>(kind) | (place.is_shared ? plan::kShared : 0u) |
+           (place.is_routed ? plan::kRouted : 0u) | std::uint64_t{place.slot} << plan::kSlotShift;
+  }
+
+  void end(const History& history) {
+    const trace::Event& event = history.event();
+    const Place place = places_.remove(event.ended);
+    if (goes_on(event.ended)) return;
+    const bool is_delete = event.operation == Operation::kDelete;
+    put_end(event.thread, is_delete ? Kind::kDelete : Kind::kFree, place);
+    give_back(event.thread, place);
+    ++calls_;
+  }
+
+  /// Whether an object that ends is one that something larger grows out of.
+  bool goes_on(std::uint64_t object) {
+    const Survey::Growth* growth = survey_.growth_of(object);
+    if (growth == nullptr) return false;
+    if (growth->last != object) return true;
+    grown_.erase(growth->first);
+    return false;
+  }
+
+  void resize(const History& history) {
+    const trace::Event& event = history.event();
+    if (!history.is_death()) return begin(history, Kind::kMalloc);
+    if (const Survey::Growth* growth = survey_.growth_of(event.object);
+        growth != nullptr && growth->first != event.object) {
+      places_.remove(event.ended);
+      return grow(event.object);
+    }
+    const Place old = places_.remove(event.ended);
+    goes_on(event.ended);
+    // The new place is taken before the old one is given back: both are there during the call.
+    const Place place = make_place(event, false);
+    places_.add(event.object) = place;
+    put_begin(event, Kind::kRealloc, event.size_bytes, place);
+    put_end(event.thread, Kind::kFree, old);
+    give_back(event.thread, old);
+    ++calls_;
+  }
+
+  Place make_place(const trace::Event& event, bool is_place_routed) {
+    Place place;
+    place.is_routed = is_place_routed;
+    place.is_shared = survey_.is_shared(event.object);
+    if (place.is_shared) {
+      place.slot = take_shared();
+      place.turn = turns_[place.slot];
+      turns_[place.slot] += 2;
+    } else {
+      place.slot = take_private(threads_[event.thread]);
+    }
+    const Survey::Growth* growth = survey_.growth_of(event.object);
+    if (growth != nullptr && growth->first == event.object) grown_[event.object] = place;
+    return place;
+  }
+
+  /// The one that has been free longest: its next user waits least for its last. There are as many
+  /// as the trace had objects on their way at once, so no thread gets further ahead than it did.
+  std::uint32_t take_shared() {
+    if (!free_shared_.empty()) {
+      const std::uint32_t slot = free_shared_.front();
+      free_shared_.pop_front();
+      return slot;
+    }
+    turns_.push_back(0);
+    return narrow(turns_.size() - 1);
+  }
+
+  static std::uint32_t take_private(Thread& thread) {
+    if (thread.free_slots.empty()) return narrow(thread.slots++);
+    const std::uint32_t slot = thread.free_slots.back();
+    thread.free_slots.pop_back();
+    return slot;
+  }
+
+  static std::uint32_t narrow(std::uint64_t slot) {
+    if (slot >= plan::kMostSlots) {
+      throw UsageError(
+          fmt::format("more than {} objects live at once in the trace: strata trace "
+                      "cut takes a part of it",
+                      plan::kMostSlots));
+    }
+    return static_cast<std::uint32_t>(slot);
+  }
+
+  void give_back(std::uint32_t thread, const Place& place) {
+    if (place.is_shared) {
+      free_shared_.push_back(place.slot);
+    } else {
+      threads_[thread].free_slots.push_back(place.slot);
+    }
+  }
+
+  const Survey& survey_;
+  const PlanOptions& options_;
+  PlanFile& file_;
+  std::vector<Thread> threads_;
+  ObjectTable<Place> places_;
+  std::unordered_map<std::uint64_t, Place> grown_;  ///< by the first of the chain
+  std::vector<std::uint32_t> turns_;                ///< of each shared slot, the next
+  std::deque<std::uint32_t> free_shared_;
+  std::vector<std::uint32_t> epoch_threads_;
+  std::uint64_t epoch_events_ = 0;
+  std::uint64_t epoch_bytes_ = 0;
+  std::uint64_t time_ns_ = 0;
+  std::uint64_t calls_ = 0;
+  std::uint32_t last_thread_ = 0;
+};
+
+}  // namespace
+
+PlanSummary write_plan(const std::string& trace, const std::string& path,
+                       const PlanOptions& options, const Advance& advance) {
+  trace::Reader first(trace);
+  History surveyed(first);
+  const Survey survey(surveyed, options, advance);
+  if (survey.events() == 0) throw UsageError(fmt::format("'{}' has no events to replay", trace));
+
+  trace::Reader second(trace);
+  History history(second);
+  PlanFile file(path);
+  Writer writer(survey, options, file);
+  for (std::uint64_t i = 0; i < survey.events() && history.next(); ++i) {
+    writer.add(history);
+    if (i % kAdvanceEvents == 0) {
+      advance(static_cast<double>(i) / static_cast<double>(survey.events()));
+    }
+  }
+  writer.finish(plan::Header{});
+  return {survey.events(),     writer.calls(),         history.reader().thread_count(),
+          survey.peak_bytes(), first.dropped_events(), second.time_ns(),
+          first.is_cut(),      first.process()};
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,61 @@
+#include "replay/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <stdexcept>
+
+namespace strata::cli {
+namespace {
+
+constexpr const char* kScenario = "replay";
+constexpr double kMiB = 1024.0 * 1024.0;
+
+}  // namespace
+
+BenchCell replay_cell(const Catalogue& catalogue, const Planned& planned,
+                      const ReplayOptions& options) {
+  const auto found =
+      std::find_if(catalogue.unlisted.begin(), catalogue.unlisted.end(),
+                   [](const ScenarioInfo& scenario) { return scenario.name == kScenario; });
+  if (found == catalogue.unlisted.end()) {
+    throw std::runtime_error("this installation is incomplete: strata-cell cannot replay");
+  }
+  BenchCell cell;
+  cell.scenario = &*found;
+  cell.options = {{"plan", planned.plan},
+                  {"touch", options.touch},
+                  {"route", options.route},
+                  {"map", options.map}};
+  const std::string name = std::filesystem::path(planned.trace).filename().string();
+  cell.varying = name;
+  cell.params = {{"trace", name},
+                 {"calls", planned.summary.calls},
+                 {"threads", planned.summary.threads},
+                 {"pace", options.keeps_pace ? "recorded" : "max"},
+                 {"touch", options.touch},
+                 {"runs", options.runs},
+                 {"sample_rate", options.sample_rate}};
+  return cell;
+}
+
+std::string describe(const Planned& planned) {
+  const PlanSummary& summary = planned.summary;
+  const auto program = summary.process.find("program");
+  std::string text = fmt::format("{}: ", planned.trace);
+  if (program != summary.process.end()) {
+    text += std::filesystem::path(program->second).filename().string() + ", ";
+  }
+  text += fmt::format("{} {}, {} calls in {:.3g} s, {:.1f} MiB live at most", summary.threads,
+                      summary.threads == 1 ? "thread" : "threads", summary.calls,
+                      static_cast<double>(summary.duration_ns) * 1e-9,
+                      static_cast<double>(summary.peak_live_bytes) / kMiB);
+  if (summary.dropped_events > 0) {
+    text += fmt::format("; the recorder dropped {} events", summary.dropped_events);
+  }
+  if (summary.is_cut) text += "; the recording ends before the program";
+  return text;
+}
+
+}  // namespace strata::cli

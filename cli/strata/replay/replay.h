@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/matrix.h"
+#include "replay/plan_writer.h"
+
+namespace strata::cli {
+
+/// How a trace is replayed.
+struct ReplayOptions {
+  std::string touch = "written";  ///< all, none
+  std::string route = "none";     ///< what routed calls go to (cell/replay/routes.h)
+  std::string map = "none";       ///< where addresses and sizes are written at the end
+  bool keeps_pace = false;
+  int runs = 5;
+  double sample_rate = 0.02;
+};
+
+/// A trace that is ready to be replayed.
+struct Planned {
+  std::string trace;  ///< the file, as people named it
+  std::string plan;   ///< the file that was written
+  PlanSummary summary;
+};
+
+/// The cell of a matrix that replays it; the catalogue outlives it.
+BenchCell replay_cell(const Catalogue& catalogue, const Planned& planned,
+                      const ReplayOptions& options);
+
+/// "python3, 3 threads, 1204 calls in 1.2 s, 12.4 MiB live at most"
+std::string describe(const Planned& planned);
+
+}  // namespace strata::cli

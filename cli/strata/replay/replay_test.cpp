@@ -1,0 +1,195 @@
+#include "replay/replay.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "bench/run_cells.h"
+#include "history/history.h"
+#include "input/usage_error.h"
+#include "process/temporary_folder.h"
+#include "shared/trace/made_trace_test.h"
+
+namespace strata::cli {
+namespace {
+
+using trace::Event;
+using trace::MadeTrace;
+using trace::Operation;
+
+/// Sizes and alignments that a process can have.
+Event sane(Event event) {
+  event.size_bytes %= 5000;
+  if (event.alignment > 4096) event.alignment = 4096;
+  return event;
+}
+
+std::string random_trace(unsigned seed, std::uint32_t threads, int events) {
+  MadeTrace made;
+  trace::RandomEvents random(seed, threads, 0);
+  for (int i = 0; i < events; ++i) made.writer->add(sane(random.next()));
+  made.writer->end("reason=exit\n");
+  return made.bytes;
+}
+
+class Replay : public testing::Test {
+ protected:
+  std::string write(const std::string& bytes) {
+    const std::string path = folder_.file("made.trace");
+    std::ofstream(path, std::ios::binary) << bytes;
+    return path;
+  }
+
+  Planned prepare(const std::string& bytes, const PlanOptions& options = {}) {
+    Planned planned;
+    planned.trace = write(bytes);
+    planned.plan = folder_.file("made.plan");
+    planned.summary = write_plan(planned.trace, planned.plan, options, [](double) {});
+    return planned;
+  }
+
+  Row run(const Planned& planned, const ReplayOptions& options = {}) {
+    BenchPlan plan;
+    plan.catalogue = &catalogue_;
+    plan.contenders = {{"system", {}, {}, false}};
+    plan.runs = 1;
+    plan.sample_rate = 0.1;
+    plan.timeout_s = 60;
+    plan.cells = {replay_cell(catalogue_, planned, options)};
+    SignalWatch signals;
+    BenchOutcome outcome = run_cells(plan, signals, {});
+    EXPECT_EQ(outcome.rows.size(), 1u);
+    return outcome.rows.front();
+  }
+
+  static double median(const Row& row, const char* metric) {
+    const Summary* summary = row.metric(metric);
+    return summary == nullptr ? -1 : summary->median;
+  }
+
+  TemporaryFolder folder_{"strata-test"};
+  Catalogue catalogue_ = read_catalogue();
+};
+
+TEST_F(Replay, MakesEveryCallOfRandomThreadsUnderEveryTouch) {
+  const unsigned seed = trace::test_seed();
+  for (const char* touch : {"written", "all", "none"}) {
+    const Planned planned = prepare(random_trace(seed, 20, 20000));
+    ReplayOptions options;
+    options.touch = touch;
+    const Row row = run(planned, options);
+    EXPECT_TRUE(row.ok) << row.reason << row.last_output;
+    EXPECT_EQ(median(row, "ops"), static_cast<double>(planned.summary.calls));
+    EXPECT_GT(planned.summary.calls, 15000u);
+  }
+}
+
+TEST_F(Replay, KeepsTheRecordedPace) {
+  MadeTrace made;
+  made.writer->add({.operation = Operation::kMalloc, .time_ns = 0, .object = 0, .size_bytes = 8});
+  made.writer->add({.operation = Operation::kFree, .time_ns = 150'000'000, .ended = 0});
+  made.writer->end("reason=exit\n");
+  PlanOptions plan;
+  plan.keeps_times = true;
+  const Row row = run(prepare(made.bytes, plan));
+  EXPECT_TRUE(row.ok) << row.reason;
+  EXPECT_GE(median(row, "elapsed_s"), 0.15);
+}
+
+TEST_F(Replay, WaitsForWhatAnotherThreadMakes) {
+  constexpr std::uint64_t kObjects = 30000;
+  MadeTrace made;
+  for (std::uint64_t i = 0; i < kObjects; ++i) {
+    made.writer->add(
+        {.operation = Operation::kNew, .thread = 0, .object = 2 * i, .size_bytes = 64});
+    made.writer->add({.operation = Operation::kRealloc,
+                      .thread = 1,
+                      .object = 2 * i + 1,
+                      .ended = 2 * i,
+                      .size_bytes = 200});
+    made.writer->add({.operation = Operation::kFree, .thread = 2, .ended = 2 * i + 1});
+  }
+  made.writer->end("reason=exit\n");
+  const Planned planned = prepare(made.bytes);
+  EXPECT_EQ(planned.summary.threads, 3u);
+  const Row row = run(planned);
+  EXPECT_TRUE(row.ok) << row.reason;
+  EXPECT_EQ(median(row, "ops"), 3.0 * kObjects);
+}
+
+TEST_F(Replay, TellsWhereWhatLivesAtAnEventLies) {
+  const unsigned seed = trace::test_seed();
+  const std::string bytes = random_trace(seed, 3, 5000);
+  const auto reader = trace::reader_of(bytes);
+  History history(*reader);
+  for (int i = 0; i < 3000; ++i) ASSERT_TRUE(history.next());
+  PlanOptions plan;
+  plan.until_event = 3000;
+  ReplayOptions options;
+  options.map = folder_.file("map");
+  const Row row = run(prepare(bytes, plan), options);
+  EXPECT_TRUE(row.ok) << row.reason;
+  EXPECT_EQ(std::filesystem::file_size(options.map), 16 * history.live_objects());
+}
+
+TEST_F(Replay, ReservesWhatAVectorGrowsTo) {
+  MadeTrace made;
+  const std::uint32_t stack = made.writer->add_stack({0, 0x1000});
+  std::uint64_t object = 0;
+  for (std::uint64_t size = 16; size <= 16384; size *= 2) {
+    made.writer->add(
+        {.operation = Operation::kNew, .stack = stack, .object = object, .size_bytes = size});
+    if (object > 0) made.writer->add({.operation = Operation::kDelete, .ended = object - 1});
+    ++object;
+  }
+  made.writer->add({.operation = Operation::kDelete, .ended = object - 1});
+  made.writer->end("reason=exit\n");
+  EXPECT_EQ(prepare(made.bytes).summary.calls, 22u);
+  PlanOptions plan;
+  plan.routed = {false, true};
+  plan.is_reserved = true;
+  const Planned planned = prepare(made.bytes, plan);
+  EXPECT_EQ(planned.summary.calls, 2u);
+  const Row row = run(planned);
+  EXPECT_TRUE(row.ok) << row.reason;
+}
+
+TEST_F(Replay, SendsAPlacesCallsToEveryAllocatorOfTheShelf) {
+  MadeTrace made;
+  const std::uint32_t here = made.writer->add_stack({0, 0x1000});
+  const std::uint32_t there = made.writer->add_stack({0, 0x2000});
+  std::uint64_t object = 0;
+  for (int round = 0; round < 50; ++round) {
+    const std::uint64_t first = object;
+    for (int i = 0; i < 200; ++i) {
+      made.writer->add({.operation = Operation::kNew,
+                        .stack = i % 2 == 0 ? here : there,
+                        .object = object++,
+                        .size_bytes = i % 2 == 0 ? 48u : 100u});
+    }
+    for (std::uint64_t each = first; each < object; ++each) {
+      made.writer->add({.operation = Operation::kDelete, .ended = each});
+    }
+  }
+  made.writer->end("reason=exit\n");
+  PlanOptions plan;
+  plan.routed = {false, true, false};
+  const Planned planned = prepare(made.bytes, plan);
+  for (const char* route : {"arena", "block", "bitmap", "reuse"}) {
+    ReplayOptions options;
+    options.route = route;
+    options.touch = "all";
+    const Row row = run(planned, options);
+    EXPECT_TRUE(row.ok) << route << ": " << row.reason;
+  }
+}
+
+TEST_F(Replay, RefusesATraceWithoutEvents) {
+  MadeTrace made;
+  made.writer->end("reason=exit\n");
+  EXPECT_THROW(prepare(made.bytes), UsageError);
+}
+
+}  // namespace
+}  // namespace strata::cli

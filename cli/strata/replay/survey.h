@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "history/history.h"
+#include "replay/plan_writer.h"
+
+namespace strata::cli {
+
+/// What must be known of a trace before its first call can be planned.
+class Survey {
+ public:
+  Survey(History& history, const PlanOptions& options, const Advance& advance);
+
+  std::uint64_t events() const noexcept { return events_; }
+  std::uint32_t threads() const noexcept { return threads_; }
+  std::uint64_t peak_bytes() const noexcept { return peak_bytes_; }
+  /// Another thread ends it than the one that it was born in.
+  bool is_shared(std::uint64_t object) const noexcept { return is_shared_[object]; }
+
+  // Of the routed objects.
+  std::uint64_t largest_routed() const noexcept { return largest_routed_; }
+  std::uint64_t most_routed() const noexcept { return most_routed_; }
+  std::uint64_t longest_run() const noexcept { return longest_run_; }
+
+  /// What grew out of what: the first of a chain of growth has its last size, all others are it.
+  struct Growth {
+    std::uint64_t first = 0;
+    std::uint64_t last = 0;
+    std::uint64_t bytes = 0;
+  };
+  /// nullptr for what did not grow.
+  const Growth* growth_of(std::uint64_t object) const noexcept;
+
+ private:
+  void note_shared(const History& history);
+  void note_routed(const History& history);
+  void note_growth(const History& history);
+  void link(std::uint64_t from, std::uint64_t to, std::uint64_t bytes);
+  bool is_routed(std::uint32_t stack) const noexcept {
+    return stack < options_.routed.size() && options_.routed[stack];
+  }
+
+  const PlanOptions& options_;
+  std::uint64_t events_ = 0;
+  std::uint32_t threads_ = 0;
+  std::uint64_t peak_bytes_ = 0;
+  std::vector<bool> is_shared_;
+
+  std::uint64_t largest_routed_ = 0;
+  std::uint64_t most_routed_ = 0;
+  std::uint64_t longest_run_ = 0;
+  std::uint64_t live_routed_ = 0;
+  std::uint64_t run_ = 0;
+
+  struct Newest {
+    std::uint64_t object = trace::kNoObject;
+    std::uint64_t bytes = 0;
+  };
+  std::vector<Newest> newest_;  ///< of the routed objects of each thread
+  std::vector<Growth> growths_;
+  std::unordered_map<std::uint64_t, std::size_t> growth_numbers_;
+};
+
+}  // namespace strata::cli

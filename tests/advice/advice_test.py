@@ -1,0 +1,105 @@
+"""From a recording to advice, with the command as a user has it, on programs whose best allocator is known.
+
+What a change saves is printed, never asserted: which patterns are found and what is tried is."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+STRATA = os.environ["STRATA"]
+ADVISED = os.environ["ADVISED"]
+
+
+def strata(*words, status=0):
+    result = subprocess.run([STRATA, *map(str, words)], capture_output=True, text=True, timeout=600)
+    if status is not None and result.returncode != status:
+        raise AssertionError(f"strata {words}: {result.returncode}\n{result.stdout}\n{result.stderr}")
+    return result
+
+
+class Advice(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="strata-advice-")
+        cls.path = pathlib.Path(cls.folder.name)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def record(self, program):
+        trace = self.path / f"{program}.trace"
+        if not trace.exists():
+            strata("record", "-o", trace, "--", ADVISED, program, "plain")
+        return trace
+
+    def advice(self, program, expected):
+        answer = strata("advise", self.record(program), "--runs", 3, "--all", "--quiet").stdout
+        print(f"\n{program}\n{answer}")
+        self.assertIn(expected, answer)
+        return answer
+
+    def test_both_ways_of_each_program_do_the_same(self):
+        for program in ("parser", "tree", "messages", "growing"):
+            answers = {
+                subprocess.run([ADVISED, program, way], capture_output=True, text=True, check=True).stdout
+                for way in ("plain", "advised")
+            }
+            self.assertEqual(len(answers), 1, program)
+
+    def test_a_parser_gets_an_arena(self):
+        self.advice("parser", "that die together")
+
+    def test_equal_nodes_get_blocks(self):
+        self.advice("tree", "all in one thread; at most")
+
+    def test_messages_get_a_bitmap_pool(self):
+        self.advice("messages", "are freed by another thread")
+
+    def test_a_growing_vector_is_told_to_reserve(self):
+        self.advice("growing", "take the place of a smaller one")
+
+    def test_nothing_is_said_where_nothing_helps(self):
+        self.advice("nothing", "Nothing here is worth changing.")
+
+    def test_a_replay_is_a_result_that_report_draws(self):
+        results = self.path / "results.json"
+        strata("replay", self.record("messages"), "--runs", 2, "--allocators", "system,strata", "--json", results,
+               "--quiet")
+        rows = json.loads(results.read_text())["rows"]
+        self.assertEqual([row["contender"] for row in rows], ["system", "strata"])
+        for row in rows:
+            self.assertTrue(row["ok"], row)
+            self.assertGreater(row["metrics"]["peak_gain_bytes"]["median"], 0)
+            self.assertEqual(row["metrics"]["ops"]["median"], row["params"]["calls"])
+        page = self.path / "report.html"
+        strata("report", results, "-o", page)
+        self.assertIn("messages.trace", page.read_text())
+
+    def test_the_page_has_every_part_and_fetches_nothing(self):
+        page = self.path / "page.html"
+        text = strata("explain", self.record("messages"), "-o", page, "--map", "system,strata").stdout
+        self.assertIn("Freed by another thread", text)
+        html = page.read_text()
+        for part in ("course", "places", "lives", "sizes-lives", "threads", "pages"):
+            self.assertIn(f'<section id="{part}">', html)
+        self.assertIn("Under strata", html)
+        self.assertIn("messages_plain", html)  # a place has its function's name
+        self.assertFalse(re.findall(r'(?:src|href)="(?!#|data:)', html))
+
+    def test_bad_input_gets_one_sentence(self):
+        bad = self.path / "bad.trace"
+        bad.write_bytes(b"no trace at all, whatever one thinks of it")
+        for command in ("replay", "explain", "advise"):
+            for words in ((), (bad,), (self.path / "missing",), (bad, bad, bad) if command != "replay" else (bad,)):
+                result = strata(command, *words, status=None)
+                self.assertNotEqual(result.returncode, 0)
+                self.assertNotIn("terminate", result.stderr)
+                self.assertLessEqual(len(result.stderr.strip().splitlines()), 2, result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

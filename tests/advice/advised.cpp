@@ -1,0 +1,212 @@
+// advised PROGRAM plain|advised     programs whose best allocator is known, without and with it
+//
+//   parser    builds a tree of nodes of many sizes for each input, and drops the whole tree
+//   tree      a sorted tree of equal nodes that come and go
+//   messages  one thread makes messages, another frees them
+//   growing   vectors that are filled without being told how far
+//   nothing   strings of all sizes with no pattern
+//
+// Prints a number that both ways of a program must agree on.
+#include <strata/bitmap_pool.hpp>
+#include <strata/memory_resource.hpp>
+#include <strata/object_pool.hpp>
+#include <strata/page_arena.hpp>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+struct Node {
+  Node* left = nullptr;
+  Node* right = nullptr;
+  std::size_t bytes = 0;
+};
+
+constexpr int kInputs = 30;
+constexpr int kNodes = 20000;
+
+std::size_t node_bytes(std::mt19937& random) { return sizeof(Node) + random() % 64; }
+
+unsigned long parse_plain() {
+  std::mt19937 random(1);
+  unsigned long sum = 0;
+  for (int input = 0; input < kInputs; ++input) {
+    std::vector<Node*> nodes;
+    nodes.reserve(kNodes);
+    for (int i = 0; i < kNodes; ++i) {
+      const std::size_t bytes = node_bytes(random);
+      Node* const node = new (::operator new(bytes)) Node;
+      node->bytes = bytes;
+      if (i > 0) node->left = nodes[static_cast<std::size_t>(i) / 2];
+      nodes.push_back(node);
+    }
+    for (Node* node : nodes) {
+      sum += node->bytes;
+      ::operator delete(node);
+    }
+  }
+  return sum;
+}
+
+unsigned long parse_advised() {
+  std::mt19937 random(1);
+  unsigned long sum = 0;
+  strata::PageArena arena(64 << 20);
+  for (int input = 0; input < kInputs; ++input) {
+    {
+      strata::MemoryResource<strata::PageArena> memory(arena, std::pmr::new_delete_resource());
+      std::vector<Node*> nodes;
+      nodes.reserve(kNodes);
+      for (int i = 0; i < kNodes; ++i) {
+        const std::size_t bytes = node_bytes(random);
+        Node* const node = new (memory.allocate(bytes, alignof(Node))) Node;
+        node->bytes = bytes;
+        if (i > 0) node->left = nodes[static_cast<std::size_t>(i) / 2];
+        nodes.push_back(node);
+      }
+      for (const Node* node : nodes) sum += node->bytes;
+    }
+    arena.reset();
+  }
+  return sum;
+}
+
+struct Leaf {
+  explicit Leaf(unsigned long k) : key(k) {}
+  unsigned long key;
+  Leaf* next = nullptr;
+};
+
+constexpr int kTurns = 1'500'000;
+constexpr std::size_t kBuckets = 4096;
+
+/// Keys come and go in chains below a table: `make` and `drop` are the only difference.
+template <typename Make, typename Drop>
+unsigned long turn(Make make, Drop drop) {
+  std::mt19937 random(2);
+  std::vector<Leaf*> table(kBuckets);
+  unsigned long sum = 0;
+  for (int i = 0; i < kTurns; ++i) {
+    Leaf*& bucket = table[random() % kBuckets];
+    if (bucket == nullptr || random() % 2 == 0) {
+      Leaf* const leaf = make(static_cast<unsigned long>(i));
+      leaf->next = bucket;
+      bucket = leaf;
+    } else {
+      Leaf* const leaf = bucket;
+      bucket = leaf->next;
+      sum += leaf->key;
+      drop(leaf);
+    }
+  }
+  for (Leaf*& bucket : table) {
+    while (Leaf* const leaf = bucket) {
+      bucket = leaf->next;
+      drop(leaf);
+    }
+  }
+  return sum;
+}
+
+unsigned long tree_plain() {
+  return turn([](unsigned long key) { return new Leaf(key); }, [](Leaf* leaf) { delete leaf; });
+}
+
+unsigned long tree_advised() {
+  strata::ObjectPool<Leaf> leaves;
+  return turn([&](unsigned long key) { return leaves.create(key); },
+              [&](Leaf* leaf) { leaves.destroy(leaf); });
+}
+
+struct Message {
+  unsigned long number = 0;
+  char text[48] = {};
+};
+
+constexpr unsigned long kMessages = 1'000'000;
+constexpr std::size_t kOnTheirWay = 1024;
+
+template <typename Make, typename Drop>
+unsigned long send(Make make, Drop drop) {
+  static std::atomic<Message*> ring[kOnTheirWay];
+  std::thread receiver;
+  unsigned long sum = 0;
+  receiver = std::thread([&] {
+    for (unsigned long i = 0; i < kMessages; ++i) {
+      Message* message = nullptr;
+      while ((message = ring[i % kOnTheirWay].exchange(nullptr, std::memory_order_acquire)) ==
+             nullptr) {
+        std::this_thread::yield();
+      }
+      sum += message->number;
+      drop(message);
+    }
+  });
+  for (unsigned long i = 0; i < kMessages; ++i) {
+    while (ring[i % kOnTheirWay].load(std::memory_order_relaxed) != nullptr) {
+      std::this_thread::yield();
+    }
+    Message* const message = make();
+    message->number = i;
+    ring[i % kOnTheirWay].store(message, std::memory_order_release);
+  }
+  receiver.join();
+  return sum;
+}
+
+unsigned long messages_plain() {
+  return send([] { return new Message; }, [](Message* message) { delete message; });
+}
+
+unsigned long messages_advised() {
+  static strata::BitmapPool<sizeof(Message), 2 * kOnTheirWay> pool;
+  return send([] { return new (pool.allocate()) Message; },
+              [](Message* message) { pool.deallocate(message); });
+}
+
+unsigned long grow(bool is_told) {
+  constexpr unsigned long kValues = 3000;
+  unsigned long sum = 0;
+  for (unsigned long round = 0; round < 20000; ++round) {
+    std::vector<unsigned> values;
+    if (is_told) values.reserve(kValues);
+    for (unsigned i = 0; i < kValues; ++i) values.push_back(i);
+    sum += values[round % kValues];
+  }
+  return sum;
+}
+
+unsigned long nothing() {
+  std::mt19937 random(3);
+  std::vector<std::string> words(5000);
+  unsigned long sum = 0;
+  for (int i = 0; i < 1'000'000; ++i) {
+    std::string& word = words[random() % words.size()];
+    word = std::string(20 + random() % 400, 'x');
+    sum += word.size();
+  }
+  return sum;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  const bool is_advised = std::strcmp(argv[2], "advised") == 0;
+  const std::string program = argv[1];
+  unsigned long sum = 0;
+  if (program == "parser") sum = is_advised ? parse_advised() : parse_plain();
+  if (program == "tree") sum = is_advised ? tree_advised() : tree_plain();
+  if (program == "messages") sum = is_advised ? messages_advised() : messages_plain();
+  if (program == "growing") sum = grow(is_advised);
+  if (program == "nothing") sum = nothing();
+  std::printf("%lu\n", sum);
+  return sum == 0;
+}

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Counts what it costs to move objects between a thread's cache and their spans, in batches.
+
+usage: batches_test.py --library libstrata.so --program batches
+
+The program allocates a batch and frees it, again and again; callgrind counts the instructions for N and for 2N
+batches. What is over the hot pair and the program's own loop is refilling and flushing. The budgets are what was
+measured when they were set, and a little: they may only become smaller.
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+# objects, bytes, order (f: in order, r: in reverse, x: without a pattern): instructions a pair, the loop's 13 included
+BUDGETS = {
+    (1000, 64, "f"): 52,
+    (1000, 64, "x"): 52,
+    (10000, 16, "f"): 73,
+    (10000, 16, "x"): 126,
+    (1000, 1024, "r"): 80,
+    (200, 8192, "f"): 218,
+    (100, 32768, "x"): 485,
+}
+
+
+def instructions(arguments, batches, load):
+    with tempfile.TemporaryDirectory() as folder:
+        run = subprocess.run(
+            ["valgrind", "--tool=callgrind", "--toggle-collect=batches", f"--callgrind-out-file={folder}/out",
+             arguments.program, str(batches), *(str(word) for word in load)],
+            env={**os.environ, "LD_PRELOAD": arguments.library}, check=True, capture_output=True, text=True)
+    return int(re.search(r"Collected : (\d+)", run.stderr)[1])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--library", required=True)
+    parser.add_argument("--program", required=True)
+    arguments = parser.parse_args()
+    is_within = True
+    for load, most in BUDGETS.items():
+        objects, size, order = load
+        batches = max(2, 10_000 // objects)
+        more = instructions(arguments, 2 * batches, load) - instructions(arguments, batches, load)
+        pair = more / (batches * objects)
+        print(f"{objects} x {size} bytes, order {order}: {pair:.1f} instructions a pair, at most {most}")
+        is_within &= 0 < pair <= most
+    return 0 if is_within else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
