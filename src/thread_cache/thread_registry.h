@@ -88,6 +88,7 @@ class ThreadRegistry {
   std::size_t parked_long_ = 0;  // of the parked ones, the oldest so many waited through a round
   // Chosen: all objects of a usual cache; one that holds more is taken over in parts.
   static constexpr std::size_t kRoomSlots = 2048;
+  static constexpr unsigned kMostTurns = 8;
   void* room_[kRoomSlots] = {};               // for take_over()
   std::atomic<std::size_t> parked_bytes_{0};  // written under lock_, read anywhere
 };
