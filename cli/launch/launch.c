@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
   int report_fd = atoi(argv[kReportFd]);
   int entries = atoi(argv[kEntries]);
   char** environment = argv + kFirstEntry;
-  char** program = environment + entries + 1; /* behind an empty word that ends the entries */
+  char** program = environment + entries + 1; /* after an empty word that ends the entries */
   if (entries < 0 || argc <= kFirstEntry + entries + 2) return 2;
   environment[entries] = NULL;
   fcntl(report_fd, F_SETFD, FD_CLOEXEC);

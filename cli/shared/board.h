@@ -23,7 +23,11 @@ struct Board {
   std::atomic<std::int32_t> process;  ///< the cell's; before `phase`
   std::atomic<Phase> phase;           ///< by the cell: release, with what was done before it
   std::atomic<Phase> seen;            ///< by `strata`: the resting phase that may end
+  /// Resident bytes of the harness's tables, to be subtracted; relaxed, exact where the cell rests.
+  std::atomic<std::uint64_t> table_bytes;
 };
-static_assert(std::atomic<Phase>::is_always_lock_free, "it is shared by two processes");
+static_assert(std::atomic<Phase>::is_always_lock_free &&
+                  std::atomic<std::uint64_t>::is_always_lock_free,
+              "it is shared by two processes");
 
 }  // namespace strata::cell

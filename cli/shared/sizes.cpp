@@ -95,7 +95,7 @@ void Sizes::read_file(const std::string& path) {
     is_good = is_good && weight > 0 && std::isfinite(total += weight);
     if (!is_good || (at != end && *at != '\r')) {
       throw std::runtime_error(fmt::format(
-          "line {} of '{}' is no size: it should be bytes,weight, as in 64,0.5", number, path));
+          "line {} of '{}' is not a size; give bytes,weight, as in 64,0.5", number, path));
     }
     ranges_.push_back({bytes, bytes, weight});
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <new>
 
 #include "base/fatal.h"
 #include "base/metadata_arena.h"
@@ -117,7 +117,7 @@ class AddressTable {
     const std::size_t capacity = std::max(kFirstCapacity, 2 * capacity_);
     auto* const entries = static_cast<Entry*>(metadata_.allocate(capacity * sizeof(Entry)));
     if (entries == nullptr) return false;
-    std::uninitialized_fill_n(entries, capacity, Entry{});
+    for (std::size_t i = 0; i < capacity; ++i) new (entries + i) Entry{};
     Entry* const old = entries_;
     const std::size_t old_capacity = capacity_;
     entries_ = entries;

@@ -351,7 +351,7 @@ int compare(const std::string& scenario, unsigned threads, std::uint64_t steps, 
       is_valid = is_valid && reports[i].back().is_valid();
     }
   }
-  std::printf("%s, %u threads, %llu steps each, median of %d [lowest-highest]\n", scenario.c_str(),
+  std::printf("%s, threads: %u, %llu steps each, median of %d [lowest-highest]\n", scenario.c_str(),
               threads, static_cast<unsigned long long>(steps), rounds);
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto column = [&](double Report::*field) {

@@ -77,7 +77,14 @@ STRATA_API void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcep
     STRATA_ALIAS(strata_aligned_alloc);
 STRATA_API std::size_t malloc_usable_size(void* block) noexcept;
 
-STRATA_API void* memalign(std::size_t alignment, std::size_t bytes) noexcept;
+/// As glibc: an alignment that is no power of two is rounded up to one, where there is one.
+STRATA_API void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
+  if (alignment > std::size_t{1} << 63) {
+    strata::os::set_errno_invalid();
+    return nullptr;
+  }
+  return strata::allocate_aligned(std::bit_ceil(alignment), bytes);
+}
 
 std::size_t malloc_usable_size(void* block) noexcept { return strata::usable_bytes(block); }
 
@@ -116,15 +123,6 @@ STRATA_API void* pvalloc(std::size_t bytes) noexcept {
   }
   rounded &= ~(page - 1);
   return memalign(page, rounded != 0 ? rounded : page);
-}
-
-/// As glibc: an alignment that is no power of two is rounded up to one, where there is one.
-STRATA_API void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
-  if (alignment > std::size_t{1} << 63) {
-    strata::os::set_errno_invalid();
-    return nullptr;
-  }
-  return strata::allocate_aligned(std::bit_ceil(alignment), bytes);
 }
 
 STRATA_API int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) noexcept {

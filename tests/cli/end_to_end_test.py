@@ -159,7 +159,7 @@ class Compare(InFolder):
                                   command=(PROGRAM, "exit", "3"))
         self.assertEqual(done.returncode, 1)
         self.assertEqual(rows["system"]["reason"], "exit status 3, in warm-up 1 of 1")
-        self.assertIn("is it the command itself that fails?", done.stdout)
+        self.assertIn("does the command itself fail?", done.stdout)
 
     def test_a_file_on_standard_input_is_read_anew_by_each_run(self):
         path = self.folder / "input"
@@ -245,7 +245,7 @@ class Refusals(InFolder):
 
     def test_libraries_that_cannot_be_preloaded(self):
         for path, reason in (
-            ("/no/such/lib.so", "is not there"),
+            ("/no/such/lib.so", "does not exist"),
             ("/etc/passwd", "is not an ELF file"),
             (PROGRAM, "is a program, not a shared library"),
             (str(FIXTURES / "libno_malloc.so"), "does not define malloc"),
@@ -274,7 +274,7 @@ class Refusals(InFolder):
         data = bytearray(pathlib.Path(FORWARDING).read_bytes())
         data[18] ^= 0xFF  # the instruction set in the ELF header
         copy.write_bytes(data)
-        self.assertIn("made for another kind of processor",
+        self.assertIn("built for another kind of processor",
                       self.refused_compare("--allocators", f"mine={copy}"))
 
     def test_a_library_cut_short(self):
@@ -420,7 +420,7 @@ class Interruption(InFolder):
             self.assertFalse(rows["forwarding_malloc"]["ok"])
             self.assertEqual(rows["forwarding_malloc"]["reason"], "interrupted before its first run ended")
             self.assertRegex(out, r"(?m)^system +\d")
-            self.assertIn("interrupted; the results are those of the runs until then", err)
+            self.assertIn("interrupted; the results cover the runs that were completed", err)
             sleeper = (self.folder / "runs").read_text().split()[-1]
             self.assertTrue(ends(sleeper), "the command was left running")
 
@@ -456,7 +456,7 @@ class WithStrata(InFolder):
         marker = pathlib.Path(tempfile.gettempdir()) / f"strata-ran-{os.getpid()}"
         for command in ("run", "compare"):
             for setting, sentence in (("cheks=full", "STRATA_CHEKS is not an option"),
-                                      ("checks=ful", "STRATA_CHECKS is 'ful'; it is ")):
+                                      ("checks=ful", "STRATA_CHECKS is 'ful'; give ")):
                 done = strata(command, "--set", setting, "--", "touch", str(marker))
                 self.assertEqual(done.returncode, 2)
                 self.assertIn(sentence, done.stderr)

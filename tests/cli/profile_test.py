@@ -157,16 +157,16 @@ class Profiles(InFolder):
         damaged.write_bytes(pathlib.Path(self.profile("heap.pb.gz")).read_bytes()[:60])
         good = str(self.folder / "heap.pb.gz")
         for words, sentence in (
-                (("profile", str(text)), f"'{text}' is no heap profile"),
-                (("profile", str(damaged)), f"'{damaged}' is no heap profile: it is cut short"),
+                (("profile", str(text)), f"'{text}' is not a heap profile"),
+                (("profile", str(damaged)), f"'{damaged}' is not a heap profile: it is cut short"),
                 (("profile", str(self.folder / "none")), "cannot be read"),
-                (("profile",), "which profile?"),
+                (("profile",), "no profile given"),
                 (("profile", good, "--sample", "bytes"), "--sample 'bytes' is not in"),
                 (("profile", good, "--top", "x"), "--top is 'x'"),
                 (("report", str(damaged), "-o", str(self.folder / "x.html")), "it is cut short"),
                 (("report", good, good, "-o", str(self.folder / "x.html")), "a page of its own"),
                 (("run", "--profile-rate", "0", "--profile", good, "--", LEAKY), "--profile-rate is '0'"),
-                (("run", "--profile-rate", "1k", "--", LEAKY), "is for --profile FILE")):
+                (("run", "--profile-rate", "1k", "--", LEAKY), "needs --profile FILE")):
             done = strata(*words)
             self.assertEqual(done.returncode, 2, words)
             self.assertIn(sentence, done.stderr)

@@ -171,9 +171,9 @@ class Refusals(InFolder):
             "rows[1].metrics.ops_per_s.max is missing": results,
             "schema is 'other/1', not 'strata-results/1'": {"schema": "other/1"},
             "schema is missing": {},
-            "is no JSON": "{",
+            "is not JSON": "{",
             "is empty": "",
-            "is no file of results": "scenario,contender\n",
+            "is neither a result file nor a heap profile": "scenario,contender\n",
         }
         for words, content in cases.items():
             path = self.write("bad.json", content)
@@ -186,7 +186,7 @@ class Refusals(InFolder):
     def test_files_that_are_not_there_and_options_that_make_no_sense(self):
         self.assertIn("No such file", self.refused(self.folder / "none.json", "-o", self.page))
         self.assertIn("is a folder", self.refused(self.folder, "-o", self.page))
-        self.assertIn("which results", self.refused("-o", self.page))
+        self.assertIn("no results given", self.refused("-o", self.page))
         self.assertIn("nothing to write", self.refused(FIXTURE))
         self.assertIn("-o cannot write", self.refused(FIXTURE, "-o", self.folder / "none" / "x.html"))
         self.assertIn("unknown option '--pngs'", self.refused(FIXTURE, "--pngs", "-o", self.page))

@@ -223,7 +223,7 @@ class Queue(unittest.TestCase):
         self.assertGreater(m["dropped"], 0)
         self.assertGreater(m["received"], 10000)
 
-    def test_a_queue_that_nobody_empties_fast_enough_drops(self):
+    def test_a_queue_that_is_not_emptied_fast_enough_drops(self):
         m = self.check(run("queue", "--producers=4", "--consumers=1", "--capacity=1", "--ticks=2000",
                            ops=10**9), 8000)
         self.assertGreater(m["dropped"], 0)

@@ -1,7 +1,7 @@
 """The part of JSON Schema that docs/results-schema.json uses, so that tests need no package.
 
 check(value, schema) returns the breaches as sentences; none means valid. A keyword that is not known
-here is itself a breach: a schema must not promise what nobody checks.
+here is itself a breach: a schema must not promise what is not checked.
 """
 
 TYPES = {
@@ -34,7 +34,7 @@ def check(value, schema, root=None, where="$"):
             breaches += check(value, target, root, where)
         elif keyword == "type":
             if not is_type(value, rule):
-                breaches.append(f"{where}: {value!r} is no {rule}")
+                breaches.append(f"{where}: {value!r} is not of type {rule}")
                 return breaches
         elif keyword == "const":
             if value != rule:

@@ -41,7 +41,7 @@ class BitmapPoolMemory {
   }
 
   BitmapPoolShape shape_;
-  OwnMemory<std::byte> memory_;
+  OwnMemory<std::byte, Owner::kContender> memory_;
   BitmapPoolView<> pool_;
 };
 

@@ -37,7 +37,7 @@ class BlockAllocatorMemory {
     return std::max(needs.largest_bytes, BlockAllocator::kMinBlockBytes);
   }
 
-  OwnMemory<std::byte> memory_;
+  OwnMemory<std::byte, Owner::kContender> memory_;
   BlockAllocator blocks_;
 };
 

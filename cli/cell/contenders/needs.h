@@ -16,7 +16,7 @@ struct Needs {
   bool is_freed_at_once = false;  ///< all blocks are freed before the next is allocated
 
   /// Sets live_bytes for blocks that are `mean_bytes` large on average: half as much again, for
-  /// chance, and `spare` of the largest. Behind the sizes and the number of blocks.
+  /// chance, and `spare` of the largest. Follows the sizes and the number of blocks.
   void expect_mean(double mean_bytes, std::size_t spare = 1) noexcept {
     live_bytes = static_cast<std::size_t>(1.5 * mean_bytes * static_cast<double>(live_blocks)) +
                  spare * largest_bytes;

@@ -10,7 +10,7 @@
 
 namespace strata::cell {
 
-/// Blocks cut one behind the other from the pages of a PageArena, which is reset when the last of
+/// Blocks cut one after the other from the pages of a PageArena, which is reset when the last of
 /// them was freed: what phases of work use that end all at once.
 class PageArenaMemory {
  public:

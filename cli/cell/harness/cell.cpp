@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "harness/batches.h"
+#include "harness/own_memory.h"
 #include "harness/report.h"
 
 namespace strata::cell {
@@ -57,7 +58,10 @@ void report_unfit(const std::string& sentence) { end_with("unfit", sentence.c_st
 
 Cell::Cell(CellPlan plan) : plan_(std::move(plan)), board_(map_board(plan_.board_fd)) {
   report_fd = plan_.report_fd;
-  if (board_ != nullptr) board_->process.store(::getpid(), std::memory_order_relaxed);
+  if (board_ != nullptr) {
+    board_->process.store(::getpid(), std::memory_order_relaxed);
+    table_bytes = &board_->table_bytes;
+  }
   Stopwatch::calibrate();
   worker(0);
 }

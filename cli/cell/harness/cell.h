@@ -110,7 +110,7 @@ class Cell {
   void report();
 
   CellPlan plan_;
-  Board* board_ = nullptr;  // nullptr: nobody looks
+  Board* board_ = nullptr;  // nullptr: not watched
   std::vector<std::string> latency_names_ = {"alloc", "free"};
   std::deque<Worker> workers_;
   std::array<std::pair<const char*, double>, kMaxMetrics> metrics_{};

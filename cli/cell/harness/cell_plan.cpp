@@ -15,7 +15,7 @@ Number parse(const std::string& name, const std::string& text) {
   const char* end = text.data() + text.size();
   auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || stop != end || text.empty()) {
-    refuse("--" + name + " is '" + text + "', which is no number");
+    refuse("--" + name + " is '" + text + "', which is not a number");
   }
   return value;
 }
@@ -56,7 +56,7 @@ void set_option(CellPlan& plan, const std::string& name, const std::string& valu
 }  // namespace
 
 CellPlan parse_cell_plan(const std::vector<std::string>& words) {
-  if (words.empty()) refuse("which scenario?");
+  if (words.empty()) refuse("name a scenario");
   CellPlan plan;
   plan.scenario = &find_scenario(words.front());
   for (const Option& option : plan.scenario->options) {

@@ -20,7 +20,7 @@ struct CellPlan {
   std::uint64_t seed = 1;
   double sample_rate = 0;
   std::map<std::string, std::string> options;  ///< every option of the scenario
-  int board_fd = -1;                           ///< -1: nobody looks, nothing rests
+  int board_fd = -1;                           ///< -1: not watched, nothing rests
   int report_fd = 1;
 };
 

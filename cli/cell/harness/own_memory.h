@@ -1,34 +1,57 @@
 #pragma once
 
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <type_traits>
 #include <utility>
 
 namespace strata::cell {
 
-/// A table of the harness: fresh pages of the kernel, all zero, so that what a scenario keeps for
-/// itself neither comes from the measured allocator nor lies between its blocks. A scenario keeps
-/// everything that is as large as its load in one of these.
-template <typename T>
+/// Resident bytes of all tables of the harness, in whole OS pages. Cell keeps the count on the
+/// board, so that `strata` can subtract it from what it sees of the process.
+/// \threads  Any; the pointer changes only while there is a single thread and no table.
+inline std::atomic<std::uint64_t> table_bytes_without_board{0};
+inline std::atomic<std::uint64_t>* table_bytes = &table_bytes_without_board;
+
+enum class Owner {
+  kHarness,    ///< a table: resident from the start, not counted as memory of the contender
+  kContender,  ///< the storage of a pool: resident as it is used, counted
+};
+
+/// Fresh pages of the kernel, all zero, which neither come from the measured allocator nor lie
+/// between its blocks. A scenario keeps everything that is as large as its load in one of these.
+template <typename T, Owner kOwner = Owner::kHarness>
 class OwnMemory {
   static_assert(std::is_trivially_destructible_v<T> && std::is_trivially_copyable_v<T>,
                 "its elements are plain data and start as zero bytes");
 
  public:
   OwnMemory() = default;
+  /// The pages of a table are there at once: their faults are not the load's, and their number is
+  /// what they add to the resident set.
   /// \errors  std::bad_alloc.
   explicit OwnMemory(std::size_t count) : count_(count) {
     if (count == 0) return;
+    constexpr int kPopulate = kOwner == Owner::kHarness ? MAP_POPULATE : 0;
     void* pages = ::mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | kPopulate, -1, 0);
     if (pages == MAP_FAILED) throw std::bad_alloc();
     data_ = static_cast<T*>(pages);
+    if (kOwner == Owner::kHarness) {
+      table_bytes->fetch_add(mapped_bytes(), std::memory_order_relaxed);
+    }
   }
   ~OwnMemory() {
-    if (data_ != nullptr) ::munmap(data_, count_ * sizeof(T));
+    if (data_ == nullptr) return;
+    ::munmap(data_, count_ * sizeof(T));
+    if (kOwner == Owner::kHarness) {
+      table_bytes->fetch_sub(mapped_bytes(), std::memory_order_relaxed);
+    }
   }
   OwnMemory(OwnMemory&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
@@ -40,12 +63,6 @@ class OwnMemory {
   OwnMemory(const OwnMemory&) = delete;
   OwnMemory& operator=(const OwnMemory&) = delete;
 
-  /// Has every page now, so that its faults are not the load's.
-  void touch() noexcept {
-    volatile char* bytes = reinterpret_cast<char*>(data_);
-    for (std::size_t at = 0; at < count_ * sizeof(T); at += 4096) bytes[at] = bytes[at];
-  }
-
   T& operator[](std::size_t index) noexcept { return data_[index]; }
   const T& operator[](std::size_t index) const noexcept { return data_[index]; }
   T* data() noexcept { return data_; }
@@ -54,6 +71,11 @@ class OwnMemory {
   std::size_t size() const noexcept { return count_; }
 
  private:
+  std::uint64_t mapped_bytes() const noexcept {
+    const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    return (count_ * sizeof(T) + page_bytes - 1) / page_bytes * page_bytes;
+  }
+
   T* data_ = nullptr;
   std::size_t count_ = 0;
 };

@@ -43,7 +43,7 @@ class Probe {
     return adopt(address, bytes);
   }
 
-  /// Checks the block and frees it, whoever allocated it; then it is false. A false one is nothing.
+  /// Checks the block and frees it, from any thread; then it is false. A false one is ignored.
   template <typename Memory>
   void deallocate(Memory& memory, Block& block) {
     if (!block) return;

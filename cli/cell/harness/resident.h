@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cstddef>
+#include <algorithm>
 #include <cstdint>
+
+#include "harness/own_memory.h"
 
 namespace strata::cell {
 
-/// What this process has in memory now, of the kernel's own count; 0 where /proc is not there.
+/// What this process has in memory now by the kernel's count, without the tables of the harness; 0
+/// if /proc is not mounted.
 /// \cost  Three system calls, some microseconds, more for a large process. Allocates nothing.
 inline std::uint64_t resident_bytes() noexcept {
   const int file = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
@@ -22,7 +25,8 @@ inline std::uint64_t resident_bytes() noexcept {
   for (++at; at < length && text[at] >= '0' && text[at] <= '9'; ++at) {
     pages = pages * 10 + static_cast<std::uint64_t>(text[at] - '0');
   }
-  return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t all = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return all - std::min(all, table_bytes->load(std::memory_order_relaxed));
 }
 
 }  // namespace strata::cell

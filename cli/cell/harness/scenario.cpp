@@ -67,9 +67,9 @@ Option Option::flag(std::string name, std::string sentence) {
 
 Registration::Registration(Scenario scenario) {
   std::vector<Scenario>& all = registered();
-  auto behind = std::find_if(all.begin(), all.end(),
-                             [&](const Scenario& other) { return scenario.name < other.name; });
-  all.insert(behind, std::move(scenario));
+  auto next = std::find_if(all.begin(), all.end(),
+                           [&](const Scenario& other) { return scenario.name < other.name; });
+  all.insert(next, std::move(scenario));
 }
 
 const std::vector<Scenario>& scenarios() { return registered(); }

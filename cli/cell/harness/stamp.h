@@ -29,7 +29,7 @@ inline std::uint64_t word_of(std::uint32_t stamp, std::size_t offset) noexcept {
   return (stamp + offset * 0x100000001) * kSpread;
 }
 
-/// Calls visit(offset, word, length) for each word of the block, and for the rest behind the last,
+/// Calls visit(offset, word, length) for each word of the block, and for the rest after the last,
 /// until one says false.
 template <typename Visit>
 [[gnu::noinline]] bool for_every_word(std::uint32_t bytes, std::uint32_t stamp,

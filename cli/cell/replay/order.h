@@ -61,7 +61,6 @@ class Epochs {
   void set_threads(std::size_t epoch, std::uint32_t threads) noexcept {
     threads_[epoch].store(threads, std::memory_order_relaxed);
   }
-  void touch() noexcept { threads_.touch(); }
 
   void enter(std::uint64_t epoch) const noexcept {
     for (Patience patience;

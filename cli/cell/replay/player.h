@@ -57,9 +57,7 @@ class Player {
         stream_(fd, stream),
         slots_(stream.slots),
         interval_(interval),
-        until_timed_(interval == 0 ? kNever : interval) {
-    slots_.touch();
-  }
+        until_timed_(interval == 0 ? kNever : interval) {}
 
   void play() {
     while (!stream_.is_at_end()) {

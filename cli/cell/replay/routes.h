@@ -76,7 +76,7 @@ class BlockRoute {
 
  private:
   std::size_t bytes_;
-  OwnMemory<std::byte> memory_;
+  OwnMemory<std::byte, Owner::kContender> memory_;
   BlockAllocator blocks_;
 };
 
@@ -95,7 +95,7 @@ class BitmapRoute {
 
  private:
   BitmapPoolShape shape_;
-  OwnMemory<std::byte> memory_;
+  OwnMemory<std::byte, Owner::kContender> memory_;
   BitmapPoolView<> pool_;
 };
 

@@ -29,9 +29,7 @@ inline void read_plan(int fd, std::uint64_t at, void* bytes, std::size_t count) 
 class PlanStream {
  public:
   PlanStream(int fd, const plan::Stream& stream)
-      : fd_(fd), next_chunk_(stream.first_chunk), left_(stream.words), chunk_(plan::kChunkWords) {
-    chunk_.touch();
-  }
+      : fd_(fd), next_chunk_(stream.first_chunk), left_(stream.words), chunk_(plan::kChunkWords) {}
 
   bool is_at_end() const noexcept { return at_ == end_ && left_ == 0; }
   /// \pre  not at the end

@@ -38,7 +38,6 @@ class Lane {
         bytes_(bytes),
         addresses_(count),
         rss_before_(rss_before + count * sizeof(std::byte*)) {
-    addresses_.touch();
     const auto last = static_cast<std::uint64_t>(count - 1);
     if (order == "lifo") {
       first_ = last;
@@ -148,8 +147,8 @@ const Registration kBlocks({
     .options =
         {
             Option::count("count", 10'000'000, 1, 2'000'000'000, "blocks",
-                          "of all threads together"),
-            Option::count("size", 64, 1, 1 << 26, "bytes", "of a block"),
+                          "number of blocks, over all threads"),
+            Option::count("size", 64, 1, 1 << 26, "bytes", "size of a block"),
             Option::choice("order", "fifo", {"fifo", "lifo", "scattered"},
                            "the first block is freed first, or last, or they go in no order"),
         },

@@ -49,7 +49,6 @@ class Lane {
     for (std::uint32_t& place : places_) {
       place = static_cast<std::uint32_t>(random() % plan.slots);
     }
-    slots_.touch();
   }
 
   template <typename Probe>
@@ -148,13 +147,14 @@ const Registration kChurn({
         {
             Option::choice("mode", "window", {"immediate", "window", "batch", "lifetime"},
                            "free at once, in order of age, all together, or in random order"),
-            Option::count("size", 64, 1, 1 << 26, "bytes", "of a block, or what scales the others"),
+            Option::count("size", 64, 1, 1 << 26, "bytes",
+                          "size of a block, or scale of the other distributions"),
             Option::choice_or_file("size-dist", "fixed", {"fixed", "mixed", "pareto"},
                                    "how sizes are drawn; or a FILE of lines bytes,weight"),
             Option::count("window", 1000, 1, 100'000'000, "blocks",
-                          "alive in each thread (modes window and lifetime)"),
+                          "live blocks per thread (modes window and lifetime)"),
             Option::count("batch", 1000, 1, 100'000'000, "blocks",
-                          "allocated, then freed, in each thread (mode batch)"),
+                          "blocks per thread that are allocated, then freed (mode batch)"),
         },
     .run = churn,
 });

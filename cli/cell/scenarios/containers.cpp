@@ -200,7 +200,7 @@ const Registration kContainers({
     .options =
         {
             Option::count("elements", 2000, 1, 10'000'000, "elements",
-                          "in each container, about; in each thread"),
+                          "approximate size of each container; each thread has its own"),
         },
     .run = containers,
 });

@@ -54,7 +54,6 @@ class Lane {
       : memory_(memory), ring_(slots), draws_(kDrawn) {
     std::mt19937_64 random(worker.seed);
     for (Draw& d : draws_) d = draw(random);
-    ring_.touch();
   }
 
   template <typename Probe>
@@ -110,7 +109,7 @@ const Registration kEphemeral({
     .fits = kFits,
     .options =
         {
-            Option::count("ring", 256, 1, 1'000'000, "slots", "in each thread"),
+            Option::count("ring", 256, 1, 1'000'000, "slots", "slots per thread"),
         },
     .run = ephemeral,
 });

@@ -24,10 +24,10 @@ constexpr std::size_t kRing = 1024;
 /// of what follows, or that nothing does.
 class Channel {
  public:
-  Channel() : ring_(kRing) { ring_.touch(); }
+  Channel() : ring_(kRing) {}
 
   void send(const Block& block) noexcept {
-    const std::size_t at = written_.load(std::memory_order_relaxed);  // nobody else writes it
+    const std::size_t at = written_.load(std::memory_order_relaxed);  // no other thread writes it
     // Acquires the consumer's last look at the place.
     while (at - read_seen_ == kRing) {
       read_seen_ = read_.load(std::memory_order_acquire);
@@ -38,7 +38,7 @@ class Channel {
   }
 
   Block receive() noexcept {
-    const std::size_t at = read_.load(std::memory_order_relaxed);  // nobody else writes it
+    const std::size_t at = read_.load(std::memory_order_relaxed);  // no other thread writes it
     while (at == written_seen_) {
       written_seen_ = written_.load(std::memory_order_acquire);  // of send()
       if (at == written_seen_) std::this_thread::yield();
@@ -136,7 +136,7 @@ void handover(Cell& cell) {
   // In the ring, and one in the hands of each.
   needs.live_blocks = (kRing + 2) * static_cast<std::size_t>(producers);
   needs.expect_mean(sizes.mean());
-  cell.worker(2 * producers - 1);  // consumers come behind the producers; made before any thread
+  cell.worker(2 * producers - 1);  // consumers come after the producers; made before any thread
   run_lanes<kFits>(cell, needs, [&](auto& memory, Worker& worker) {
     return Lane(memory, worker, cell.worker(producers + worker.thread), sizes);
   });
@@ -149,7 +149,8 @@ const Registration kHandover({
     .fits = kFits,
     .options =
         {
-            Option::count("size", 64, 1, 1 << 20, "bytes", "of a block, or what scales the others"),
+            Option::count("size", 64, 1, 1 << 20, "bytes",
+                          "size of a block, or scale of the other distributions"),
             Option::choice_or_file("size-dist", "fixed", {"fixed", "mixed", "pareto"},
                                    "how sizes are drawn; or a FILE of lines bytes,weight"),
         },

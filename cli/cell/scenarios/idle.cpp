@@ -39,7 +39,6 @@ struct Plan {
       order[i] = order[other];
       order[other] = static_cast<std::uint32_t>(i);
     }
-    blocks.touch();
   }
 
   OwnMemory<Block> blocks;
@@ -105,8 +104,9 @@ const Registration kIdle({
     .fits = kFits,
     .options =
         {
-            Option::count("burst", 256, 1, 1 << 20, "MiB", "of blocks of 16 to 1024 bytes"),
-            Option::real("watch", 3, 0, 3600, "s", "from the last free on"),
+            Option::count("burst", 256, 1, 1 << 20, "MiB",
+                          "size of the burst, of blocks of 16 to 1024 bytes"),
+            Option::real("watch", 3, 0, 3600, "s", "how long to watch after the last free"),
         },
     .shown = {"left_rss_bytes", "half_back_s", "burst_rss_bytes"},
     .takes_threads = false,

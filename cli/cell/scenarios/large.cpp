@@ -72,11 +72,12 @@ const Registration kLarge({
     .fits = kFits,
     .options =
         {
-            Option::count("smallest", 64 << 10, 1, 1 << 30, "bytes", "of a block")
+            Option::count("smallest", 64 << 10, 1, 1 << 30, "bytes", "size of the smallest block")
                 .at_most("largest"),
-            Option::count("largest", 64 << 20, 1, 1 << 30, "bytes",
-                          "of a block; every power of two between is as likely as the next"),
-            Option::count("window", 8, 1, 1'000'000, "blocks", "alive in each thread"),
+            Option::count(
+                "largest", 64 << 20, 1, 1 << 30, "bytes",
+                "size of the largest block; every power of two between is equally likely"),
+            Option::count("window", 8, 1, 1'000'000, "blocks", "live blocks per thread"),
         },
     .run = large,
 });

@@ -36,7 +36,6 @@ class Lane {
       d = {between(random, 0, blocks_.size() - 1),
            between(random, cell.count("smallest"), cell.count("largest"))};
     }
-    blocks_.touch();
   }
 
   template <typename Probe>
@@ -82,11 +81,12 @@ const Registration kLarson({
     .fits = kFits,
     .options =
         {
-            Option::count("blocks", 5000, 1, 10'000'000, "blocks", "alive in each thread"),
-            Option::count("smallest", 8, 1, 1 << 20, "bytes", "of a block").at_most("largest"),
-            Option::count("largest", 1000, 1, 1 << 20, "bytes", "of a block"),
+            Option::count("blocks", 5000, 1, 10'000'000, "blocks", "live blocks per thread"),
+            Option::count("smallest", 8, 1, 1 << 20, "bytes", "size of the smallest block")
+                .at_most("largest"),
+            Option::count("largest", 1000, 1, 1 << 20, "bytes", "size of the largest block"),
             Option::count("generation", 20'000, 1, 1'000'000'000, "operations",
-                          "until a thread ends and the next takes its place"),
+                          "operations of a thread before the next one takes its place"),
         },
     .run = larson,
 });

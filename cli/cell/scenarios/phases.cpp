@@ -73,7 +73,6 @@ class Lane {
       d.large_bytes = between(random, kLarge.from, kLarge.to);
       d.stays = static_cast<double>(random() % 1'000'000) < keep * 1e6;
     }
-    for (OwnMemory<Block>* table : {&small_, &kept_, &large_}) table->touch();
     rss_before_ = resident_bytes();
   }
 
@@ -180,9 +179,9 @@ const Registration kPhases({
     .fits = kFits,
     .options =
         {
-            Option::count("live", 64, 1, 1 << 20, "MiB", "that the blocks of a phase add up to"),
-            Option::real("keep", 0.05, 0, 1, "share", "of the small blocks that stay"),
-            Option::real("pause", 0, 0, 3600, "s", "of rest before the large blocks"),
+            Option::count("live", 64, 1, 1 << 20, "MiB", "sum of the live blocks of a phase"),
+            Option::real("keep", 0.05, 0, 1, "share", "share of the small blocks that stay"),
+            Option::real("pause", 0, 0, 3600, "s", "pause before the large blocks"),
         },
     .shown = {"rss_per_live", "ns_per_op", "peak_rss_bytes"},
     .takes_threads = false,

@@ -367,10 +367,11 @@ const Registration kQueue({
     .fits = kFits,
     .options =
         {
-            Option::count("producers", 2, 1, 512, "threads", "that send"),
-            Option::count("consumers", 2, 1, 512, "threads", "that receive"),
-            Option::count("ticks", 100'000, 1, 1'000'000'000'000, "ticks", "of each producer"),
-            Option::count("capacity", 64, 1, 10'000'000, "messages", "that the queue holds"),
+            Option::count("producers", 2, 1, 512, "threads", "number of threads that send"),
+            Option::count("consumers", 2, 1, 512, "threads", "number of threads that receive"),
+            Option::count("ticks", 100'000, 1, 1'000'000'000'000, "ticks",
+                          "number of ticks of each producer"),
+            Option::count("capacity", 64, 1, 10'000'000, "messages", "capacity of the queue"),
             Option::flag("single-thread", "one thread sends and receives, without a mutex"),
         },
     .shown = {"wall_s", "sent", "dropped", "received", "left"},

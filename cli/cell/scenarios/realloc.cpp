@@ -150,11 +150,12 @@ const Registration kRealloc({
         {
             Option::choice("growth", "half", {"half", "double", "step"},
                            "by half, by as much again, or by --step bytes"),
-            Option::count("step", 256, 1, 1 << 30, "bytes", "that growth by steps adds"),
-            Option::count("largest", 1 << 20, 64, 1 << 30, "bytes",
-                          "that a buffer grows to; every power of two up to it is as likely"),
+            Option::count("step", 256, 1, 1 << 30, "bytes", "size of a step, for growth by steps"),
+            Option::count(
+                "largest", 1 << 20, 64, 1 << 30, "bytes",
+                "final size of the largest buffers; every power of two up to it is equally likely"),
             Option::count("buffers", 16, 1, 1'000'000, "buffers",
-                          "that grow at a time, each thread"),
+                          "buffers per thread that grow at the same time"),
         },
     .run = realloc_buffers,
 });

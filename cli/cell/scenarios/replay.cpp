@@ -62,7 +62,8 @@ class PlanFile {
 std::uint64_t peak_rss_bytes() noexcept {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+  const std::uint64_t peak = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+  return peak - std::min(peak, table_bytes->load(std::memory_order_relaxed));
 }
 
 double process_cpu_s() noexcept {
@@ -91,15 +92,11 @@ class Replay final : public Team {
     const std::uint32_t interval =
         cell.sample_rate() > 0 ? static_cast<std::uint32_t>(1 / cell.sample_rate()) : 0;
     file.read_epochs(epochs);
-    slots.touch();
-    epochs.touch();
-    threads_.touch();
     for (std::size_t i = 0; i < file.header().streams; ++i) {
       Worker& worker = cell.worker(static_cast<int>(i));
       const bool is_timed = i < kTimedStreams && interval > 0;
       for (LatencyKind kind = kAlloc; is_timed && kind <= kReallocLatency; ++kind) {
         worker.latencies[kind].buckets = OwnMemory<std::uint64_t>(cli::LogBuckets::kCount);
-        worker.latencies[kind].buckets.touch();
       }
       players_.push_back(std::make_unique<Performer>(worker, *this, route_, file.fd(),
                                                      file.stream(i), is_timed ? interval : 0));

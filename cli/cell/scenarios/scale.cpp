@@ -49,7 +49,6 @@ class Lane {
       std::mt19937_64 random(worker.seed);
       for (std::size_t i = plan.batch; i > 1; --i) std::swap(order_[i - 1], order_[random() % i]);
     }
-    blocks_.touch();
   }
 
   template <typename Probe>
@@ -91,8 +90,8 @@ const Registration kScale({
     .options =
         {
             Option::count("batch", 1000, 1, 100'000'000, "blocks",
-                          "allocated, then freed, in each thread"),
-            Option::count("size", 64, 1, 1 << 26, "bytes", "of a block"),
+                          "blocks per thread that are allocated, then freed"),
+            Option::count("size", 64, 1, 1 << 26, "bytes", "size of a block"),
             Option::choice("order", "fifo", {"fifo", "lifo", "random"},
                            "the first block is freed first, or last, or they go in random order"),
         },

@@ -85,8 +85,8 @@ const Registration kScratch({
         {
             Option::choice("mode", "passive", {"passive", "active"},
                            "the first objects come from one thread, or from each its own"),
-            Option::count("size", 8, 1, 1 << 20, "bytes", "of an object"),
-            Option::count("writes", 1000, 1, 1'000'000'000, "writes", "into each object"),
+            Option::count("size", 8, 1, 1 << 20, "bytes", "size of an object"),
+            Option::count("writes", 1000, 1, 1'000'000'000, "writes", "writes into each object"),
         },
     .run = scratch,
 });

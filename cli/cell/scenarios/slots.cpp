@@ -7,7 +7,7 @@
 
 /// \file  Threads put blocks into one shared array, each at a place of its own choice, and free
 /// what they find there: most of it came from another thread. What frees across threads cost when
-/// nobody plans for them.
+/// not planned for.
 
 namespace strata::cell {
 namespace {
@@ -55,7 +55,6 @@ struct Shelf {
     std::mt19937_64 random(cell.seed());
     for (std::uint32_t& size : sizes_of_draws) size = sizes.draw(random);
     for (std::uint32_t& place : places) place = between(random, 0, slots.size() - 1);
-    slots.touch();
   }
 
   OwnMemory<std::uint64_t> slots;  // parcels; swapped with acquire and release
@@ -137,8 +136,9 @@ const Registration kSlots({
     .fits = kFits,
     .options =
         {
-            Option::count("slots", 4096, 1, 100'000'000, "blocks", "places in the shared array"),
-            Option::count("size", 64, 1, 1 << 20, "bytes", "of a block, or what scales the others"),
+            Option::count("slots", 4096, 1, 100'000'000, "blocks", "size of the shared array"),
+            Option::count("size", 64, 1, 1 << 20, "bytes",
+                          "size of a block, or scale of the other distributions"),
             Option::choice_or_file("size-dist", "mixed", {"fixed", "mixed", "pareto"},
                                    "how sizes are drawn; or a FILE of lines bytes,weight"),
         },

@@ -26,7 +26,6 @@ class Lane {
       : memory_(memory), blocks_(objects), sizes_(kDrawn), thread_kind_(thread_kind) {
     std::mt19937_64 random(worker.seed);
     for (std::uint32_t& size : sizes_) size = between(random, kSmallest, kLargest);
-    blocks_.touch();
   }
 
   template <typename Probe>
@@ -81,7 +80,8 @@ const Registration kThreadChurn({
     .fits = kFits,
     .options =
         {
-            Option::count("objects", 64, 1, 1'000'000, "blocks", "that each thread allocates"),
+            Option::count("objects", 64, 1, 1'000'000, "blocks",
+                          "blocks that each thread allocates"),
         },
     .run = thread_churn,
 });

@@ -181,7 +181,7 @@ Row row_of(const std::string& name, std::vector<double> values) {
   Row row;
   row.contender = name;
   row.values = {{"ns_per_op", values}};
-  // How much was done is no measure of how well.
+  // How much was done does not say how well.
   for (const char* amount : {"ops", "sent", "dropped", "received", "left", "samples"}) {
     row.values.emplace_back(amount, values);
   }

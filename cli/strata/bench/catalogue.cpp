@@ -76,8 +76,8 @@ void refuse_unknown(const std::string& name, const Catalogue& catalogue) {
   if (is_known || name.find('=') != std::string::npos) return;
   for (const InProcessContender& contender : catalogue.contenders) known.push_back(contender.name);
   throw UsageError(
-      fmt::format("unknown allocator '{}'; known are {}, the groups general, pools, heaps and all, "
-                  "and any name=/path/to/lib.so",
+      fmt::format("unknown allocator '{}'; known are {}, the groups general, pools, heaps and all; "
+                  "or give name=/path/to/lib.so",
                   name, fmt::join(known, ", ")));
 }
 
@@ -130,7 +130,7 @@ const ScenarioInfo& Catalogue::scenario(const std::string& name) const {
     known.push_back(scenario.name);
   }
   throw UsageError(
-      fmt::format("unknown scenario '{}'; there are: {}", name, fmt::join(known, ", ")));
+      fmt::format("unknown scenario '{}'; the scenarios are: {}", name, fmt::join(known, ", ")));
 }
 
 const InProcessContender* Catalogue::contender(const std::string& name) const {
@@ -164,7 +164,7 @@ Catalogue read_catalogue() {
     }
   } catch (const Json::exception&) {
     throw std::runtime_error(
-        fmt::format("{} does not say what it can do; it answered: {}", program,
+        fmt::format("{} does not list its scenarios; it answered: {}", program,
                     answer.substr(0, std::min<std::size_t>(answer.size(), 200))));
   }
   return catalogue;

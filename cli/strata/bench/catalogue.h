@@ -23,7 +23,7 @@ struct ScenarioOption {
   std::string ceiling = {};  ///< the option that this one must not exceed
 
   bool is_flag() const { return kind == "flag"; }
-  /// "NUMBER", "immediate|window|FILE": what may stand behind it.
+  /// "NUMBER", "immediate|window|FILE": what the option accepts.
   std::string value_name() const;
   /// "default 64, 1 to 67108864 bytes"
   std::string range() const;

@@ -17,7 +17,7 @@ namespace {
 
 using cell::Phase;
 
-/// A cell that rests or is about to waits for nobody long.
+/// A cell that rests or is about to is not kept waiting.
 constexpr double kSoonS = 0.001;
 constexpr double kFirstIntervalS = 0.004;
 /// As many points as a plot can show; then every other goes and the interval doubles.
@@ -104,6 +104,7 @@ double CellWatch::look() {
       if (!is_seen) {
         point.phase = "load";
         if (read_point(point, true)) loaded_.push_back(point);
+        table_bytes_ = board_->table_bytes.load(std::memory_order_relaxed);
         let_go_on(phase);
       }
       return kSoonS;
@@ -148,26 +149,30 @@ void CellWatch::let_go_on(Phase phase) noexcept {
 }
 
 bool CellWatch::read_point(TimelinePoint& point, bool rests) const {
-  const int process = board_->process.load(std::memory_order_relaxed);  // behind the acquire above
+  const int process = board_->process.load(std::memory_order_relaxed);  // after the acquire above
   point.t_s = load_began_s_ > 0 ? now_s() - load_began_s_ : 0;
   std::string stat = read_proc(process, "stat");
   std::size_t name_end = stat.rfind(')');  // a name may hold anything
   if (name_end == std::string::npos) return false;
   std::string_view fields = std::string_view(stat).substr(name_end + 2);
-  // Behind the name: state, ppid, pgrp, session, tty, tpgid, flags, minflt, cminflt, majflt.
+  // After the name: state, ppid, pgrp, session, tty, tpgid, flags, minflt, cminflt, majflt.
   point.minor_faults = parse_number(word_of(fields, 7));
   point.major_faults = parse_number(word_of(fields, 9));
   if (rests) {
     std::string rollup = read_proc(process, "smaps_rollup");
-    point.rss_bytes = kilobytes_of(rollup, "Rss:");
-    point.pss_bytes = kilobytes_of(rollup, "Pss:");
+    point.rss_bytes = without_tables(kilobytes_of(rollup, "Rss:"));
+    point.pss_bytes = without_tables(kilobytes_of(rollup, "Pss:"));
     if (point.rss_bytes > 0) return true;
     point.pss_bytes.reset();  // a kernel without it
   }
   std::string statm = read_proc(process, "statm");
   static const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  point.rss_bytes = parse_number(word_of(statm, 1)) * page_bytes;
+  point.rss_bytes = without_tables(parse_number(word_of(statm, 1)) * page_bytes);
   return point.rss_bytes > 0;
+}
+
+std::uint64_t CellWatch::without_tables(std::uint64_t bytes) const noexcept {
+  return bytes - std::min(bytes, board_->table_bytes.load(std::memory_order_relaxed));
 }
 
 std::vector<TimelinePoint> CellWatch::timeline() const {

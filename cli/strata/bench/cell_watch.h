@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ namespace strata::cli {
 /// the kernel holds the lock of its memory meanwhile.
 class CellWatch {
  public:
-  /// \errors  std::system_error if there is no shared page to be had.
+  /// \errors  std::system_error if no shared page can be made.
   explicit CellWatch(double settle_s);
   ~CellWatch();
   CellWatch(const CellWatch&) = delete;
@@ -37,8 +38,13 @@ class CellWatch {
   const TimelinePoint* loaded() const noexcept;
   const TimelinePoint* after() const noexcept;
 
+  /// Resident bytes of the harness's tables at the end of the load, when there are most. The
+  /// kernel's peak of the process includes them; the points of the timeline do not.
+  std::uint64_t table_bytes() const noexcept { return table_bytes_; }
+
  private:
   bool read_point(TimelinePoint& point, bool rests) const;
+  std::uint64_t without_tables(std::uint64_t bytes) const noexcept;
   /// Adds a point; where they become too many, every second one goes, and looks are rarer.
   void look_at_work(std::vector<TimelinePoint>& points, const char* phase);
   double look_after();
@@ -50,6 +56,7 @@ class CellWatch {
   double load_began_s_ = 0;
   double freed_s_ = 0;
   double interval_s_;
+  std::uint64_t table_bytes_ = 0;
   std::vector<TimelinePoint> ready_;  // none or one, as the next two
   std::vector<TimelinePoint> load_;
   std::vector<TimelinePoint> loaded_;

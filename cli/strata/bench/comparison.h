@@ -34,7 +34,7 @@ struct ComparisonEvents {
 };
 
 /// The order in which `count` contenders run in a round: each round starts one further, so that
-/// nobody always runs first (a cold cache) or behind the same neighbour.
+/// none always runs first (a cold cache) or after the same neighbour.
 std::vector<std::size_t> rotated_order(std::size_t count, std::size_t round);
 
 /// Runs the command under every contender in rounds, so that a slow minute of the machine falls on

@@ -118,7 +118,10 @@ void add_metrics(Lane& lane, const CellRun& run, const CellWatch& watch) {
                latency.percentile_ns(percentile.share));
     }
   }
-  lane.add("peak_rss_bytes", static_cast<double>(run.result.peak_rss_bytes));
+  const std::uint64_t peak = run.result.peak_rss_bytes;
+  const std::uint64_t tables = std::min(peak, watch.table_bytes());
+  lane.add("peak_rss_bytes", static_cast<double>(peak - tables));
+  lane.add("table_bytes", static_cast<double>(tables));
   const TimelinePoint* ready = watch.ready();
   const TimelinePoint* loaded = watch.loaded();
   const TimelinePoint* after = watch.after();

@@ -11,7 +11,7 @@
 
 namespace strata::cli {
 
-/// What is about to run, for whoever waits.
+/// What is about to run, for a display of the progress.
 struct CellStart {
   const BenchCell& cell;
   const Contender& contender;

@@ -42,22 +42,23 @@ constexpr std::int64_t kMostBatches = 1'000'000'000;
 class BenchCommand final : public Command {
  public:
   explicit BenchCommand(CLI::App& app) : Command(app, "bench", kDescription, kExamples) {
-    add_option("--allocators", allocators_, "A,B,...", "Who takes part (default general)");
-    add_option("--threads", threads_, "N,N,...", "Threads of the load (default 1)");
-    add_option("--runs", runs_, "N", "Processes for each allocator and cell (default 5)");
+    add_option("--allocators", allocators_, "A,B,...",
+               "Allocators, groups, or name=FILE (default general)");
+    add_option("--threads", threads_, "N,N,...", "Number of threads (default 1)");
+    add_option("--runs", runs_, "N", "Runs of each allocator in each cell (default 5)");
     add_option("--seconds", seconds_, "S", "How long a load runs (default 1)");
-    add_option("--ops", ops_, "N", "How many operations it does, instead of or besides --seconds");
-    add_option("--warmup", warmup_, "N", "Batches of each thread that do not count (default 10)");
-    add_option("--seed", seed_, "N", "Of the random numbers (default 1)");
+    add_option("--ops", ops_, "N", "Number of operations, instead of or besides --seconds");
+    add_option("--warmup", warmup_, "N", "Batches per thread before measuring (default 10)");
+    add_option("--seed", seed_, "N", "Seed of the random numbers (default 1)");
     add_option("--sample-rate", sample_rate_, "SHARE",
-               "Share of the operations that is timed one by one (default 0.05)");
+               "Share of operations timed individually (default 0.05)");
     add_option("--settle", settle_, "S", "How long memory is watched after the load (default 3)");
     add_option("--timeout", timeout_, "S", "End a run after this long (default 300; 0: never)");
-    add_option("--label", label_, "TEXT", "What the results call this measurement");
+    add_option("--label", label_, "TEXT", "Name of this measurement in the results");
     add_option("--library", library_, "FILE", "Use this libstrata.so as strata");
     add_option("--json", json_, "FILE", "Write the results as JSON (- for standard output)");
     add_option("--csv", csv_, "FILE", "Write the results as CSV (- for standard output)");
-    add_flag("--quiet", is_quiet_, "Neither progress nor tables");
+    add_flag("--quiet", is_quiet_, "Print neither progress nor tables");
   }
 
   const char* synopsis() const override { return "SCENARIO... [options]"; }
@@ -65,7 +66,7 @@ class BenchCommand final : public Command {
 
   int execute(const CommandLine& line) override {
     if (line.has_separator) {
-      throw UsageError("bench measures scenarios, not commands; for those: strata compare -- ...");
+      throw UsageError("bench measures scenarios; to measure a command: strata compare -- ...");
     }
     const Catalogue catalogue = read_catalogue();
     SweptOptions options;
@@ -90,7 +91,7 @@ class BenchCommand final : public Command {
     }
     if (!is_quiet_) outputs.tell_replaced();
     if (interruption != 0) {
-      fmt::print(stderr, "strata: interrupted; the results are those of the runs until then\n");
+      fmt::print(stderr, "strata: interrupted; the results cover the runs that were completed\n");
       die_by_signal(interruption);
     }
     bool all_completed = std::all_of(results.rows.begin(), results.rows.end(),
@@ -116,8 +117,8 @@ class BenchCommand final : public Command {
         if (option == nullptr) option = scenario.option(name);
       }
       if (option == nullptr) {
-        throw UsageError(
-            fmt::format("unknown option '{}'; for those of scenarios: strata bench list", shown));
+        throw UsageError(fmt::format(
+            "unknown option '{}'; to list the options: strata bench list SCENARIO", shown));
       }
       std::vector<std::string> values;
       if (equals != std::string::npos) {
@@ -165,14 +166,14 @@ class BenchCommand final : public Command {
                       const SweptOptions& options) const {
     if (names.empty())
       throw UsageError(
-          "name a scenario, as in: strata bench churn; for all of them: strata bench list");
+          "name a scenario, as in: strata bench churn; to list them all: strata bench list");
     const std::vector<const ScenarioInfo*> scenarios = find_scenarios(catalogue, names);
     for (const auto& [name, values] : options) {
       bool is_known = std::any_of(
           scenarios.begin(), scenarios.end(),
           [&, option = name](const auto* scenario) { return scenario->option(option) != nullptr; });
       if (!is_known) {
-        throw UsageError(fmt::format("--{} is no option of {}; see: strata bench list {}", name,
+        throw UsageError(fmt::format("--{} is not an option of {}; see: strata bench list {}", name,
                                      fmt::join(names, ", "), names.front()));
       }
     }
@@ -181,7 +182,7 @@ class BenchCommand final : public Command {
                                   [&](const ScenarioInfo* scenario) { return scenario->*takes; });
       if (is_given(option) && !is_taken) {
         throw UsageError(
-            fmt::format("{} has no effect on {}; for its options: strata bench list {}", option,
+            fmt::format("{} has no effect on {}; to list its options: strata bench list {}", option,
                         fmt::join(names, ", "), names.front()));
       }
     };

@@ -271,9 +271,9 @@ void print_catalogue(const Catalogue& catalogue, const std::vector<const Scenari
   title("Scenarios");
   for (const ScenarioInfo& scenario : catalogue.scenarios) entry(scenario.name, scenario.purpose);
   fmt::print(stream, "\n");
-  title("Allocators, by preload, for every scenario");
-  entry(kSystem, "the malloc that programs have");
-  entry(kStrata, "this project's");
+  title("Allocators, preloaded, for every scenario");
+  entry(kSystem, "the malloc of the C library");
+  entry(kStrata, "the malloc of this project");
   const std::vector<std::string> folders = library_folders();
   for (const Peer& peer : peers()) {
     const bool is_here = !find_peer(peer, folders).empty();

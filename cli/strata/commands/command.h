@@ -41,7 +41,7 @@ class Command {
     parser_->allow_extras();  // refused by main() in a sentence of ours
   }
 
-  /// What stands behind the command's name in its usage, where no measured command does.
+  /// What follows the command's name in its usage, where no measured command does.
   void set_usage(std::string words);
 
   void add_flag(const char* name, bool& value, const char* description) {
@@ -77,7 +77,7 @@ class Command {
     return is_given(option) ? std::optional(text) : std::nullopt;
   }
 
-  /// The words behind "--".
+  /// The words after "--".
   /// \errors  UsageError if there are none.
   const std::vector<std::string>& measured_command(const CommandLine& line) const;
 

@@ -36,19 +36,20 @@ constexpr std::size_t kLongestTitle = 90;
 class CompareCommand final : public Command {
  public:
   explicit CompareCommand(CLI::App& app) : Command(app, "compare", kDescription, kExamples) {
-    add_option("--allocators", allocators_, "A,B,...", "Which allocators, by name or name=FILE");
+    add_option("--allocators", allocators_, "A,B,...", "Allocators, by name or name=FILE");
     add_option("--runs", runs_, "N", "Measured runs under each (default 5)");
     add_option("--warmup", warmup_, "N", "Runs under each that are not counted (default 1)");
     add_option("--timeout", timeout_, "SECONDS",
                "End a run after this long (default 600; 0: never)");
-    add_option("--scenario", scenario_, "NAME", "What the results call it (default: the program)");
+    add_option("--scenario", scenario_, "NAME",
+               "Name in the results (default: that of the program)");
     add_option("--library", library_, "FILE", "Use this libstrata.so as strata");
     add_list_option("--set", settings_, "NAME=VALUE",
                     "Set an option of Strata's library, STRATA_NAME; may be repeated");
     add_option("--json", json_, "FILE", "Write the results as JSON (- for standard output)");
     add_option("--csv", csv_, "FILE", "Write the results as CSV (- for standard output)");
     add_flag("--show-output", shows_output_, "Show what the command prints, on standard error");
-    add_flag("--quiet", is_quiet_, "Neither progress nor table");
+    add_flag("--quiet", is_quiet_, "Print neither progress nor table");
   }
 
   int execute(const CommandLine& line) override {
@@ -68,7 +69,7 @@ class CompareCommand final : public Command {
     }
     if (!is_quiet_) outputs.tell_replaced();
     if (interruption != 0) {
-      fmt::print(stderr, "strata: interrupted; the results are those of the runs until then\n");
+      fmt::print(stderr, "strata: interrupted; the results cover the runs that were completed\n");
       die_by_signal(interruption);
     }
     for (const Row& row : results.rows) {

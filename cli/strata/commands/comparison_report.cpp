@@ -137,7 +137,7 @@ std::string comparison_notes(const std::vector<Row>& rows, bool colour) {
     if (all_failed) break;  // one is enough when all of them say the same
   }
   if (all_failed && rows.size() > 1) {
-    text += "\nNo allocator completed a run: is it the command itself that fails?\n";
+    text += "\nNo allocator completed a run: does the command itself fail?\n";
   }
   return text;
 }

@@ -47,8 +47,8 @@ void report_all(const TemporaryFolder& folder, const BesideResult& result,
   end.end = result.end;
   end.code = result.code;
   fmt::print(stderr,
-             "strata: warning: what is live in '{}' is not known: that is told at normal exit, and "
-             "it ended otherwise or without Strata ({})\n",
+             "strata: warning: what is live in '{}' is not known: it is reported at normal exit, "
+             "but the program ended otherwise or without Strata ({})\n",
              command, describe_end(end, 0));
 }
 

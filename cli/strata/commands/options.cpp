@@ -111,7 +111,7 @@ class OptionsCommand final : public Command {
                     : state == "set" ? Style::kBold
                                      : Style::kPlain,
                     is_invalid
-                        ? fmt::format("'{}' is not understood; it is {}", printable(option["text"]),
+                        ? fmt::format("'{}' is not understood; give {}", printable(option["text"]),
                                       std::string(option["accepts"]))
                         : std::string(option["sentence"]),
                     is_invalid ? Style::kBad : Style::kDim);

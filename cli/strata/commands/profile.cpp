@@ -40,9 +40,10 @@ class ProfileCommand final : public Command {
   const char* synopsis() const override { return "FILE [options]"; }
 
   int execute(const CommandLine& line) override {
-    if (line.has_separator) throw UsageError("'--' has no meaning here: nothing is run");
+    if (line.has_separator)
+      throw UsageError("'--' is not accepted: strata profile runs no command");
     if (files_.size() != 1) {
-      throw UsageError(files_.empty() ? "which profile? Give one file"
+      throw UsageError(files_.empty() ? "no profile given; name one file"
                                       : "one profile at a time; --diff OLDER compares two");
     }
     const auto top = static_cast<std::size_t>(parse_count("--top", top_, 0, 1'000'000));

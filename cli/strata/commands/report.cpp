@@ -14,7 +14,7 @@
 namespace strata::cli {
 namespace {
 
-constexpr const char* kDescription = "Make a page of result files or of a heap profile";
+constexpr const char* kDescription = "Make a page from result files or from a heap profile";
 constexpr const char* kExamples = R"(Examples:
   strata report results.json -o report.html
   strata report before.json after.json -o report.html --png plots --title "Before and after"
@@ -26,17 +26,17 @@ by side; their labels, or the files' names, tell them apart. gnuplot draws the p
 class ReportCommand final : public Command {
  public:
   explicit ReportCommand(CLI::App& app) : Command(app, "report", kDescription, kExamples) {
-    add_words(files_, "RESULTS.json", "Files that --json of another command wrote");
+    add_words(files_, "RESULTS.json", "Result files, written by --json of another command");
     add_option("-o,--output", output_, "FILE", "Write the page here (- for standard output)");
-    add_option("--png", pictures_, "DIR", "Write each plot as a picture into this folder, too");
-    add_option("--title", title_, "TEXT", "What the page is called (default: what was measured)");
+    add_option("--png", pictures_, "DIR", "Also write each plot as a picture into this folder");
+    add_option("--title", title_, "TEXT", "Title of the page (default: what was measured)");
   }
 
   const char* synopsis() const override { return "[options] RESULTS.json..."; }
 
   int execute(const CommandLine& line) override {
-    if (line.has_separator) throw UsageError("'--' has no meaning here: nothing is measured");
-    if (files_.empty()) throw UsageError("which results? Give at least one file");
+    if (line.has_separator) throw UsageError("'--' is not accepted: strata report runs no command");
+    if (files_.empty()) throw UsageError("no results given; name at least one file");
     bool wants_page = is_given("--output");
     bool wants_pictures = is_given("--png");
     if (!wants_page && !wants_pictures) {

@@ -30,10 +30,10 @@ class RunCommand final : public Command {
   explicit RunCommand(CLI::App& app) : Command(app, "run", kDescription, kExamples) {
     add_flag("--stats", wants_stats_, "Print the allocator's statistics to stderr at exit");
     add_option("--profile", profile_, "FILE",
-               "Write a heap profile to FILE at exit; %p stands for the process's number");
+               "Write a heap profile to FILE at exit; %p is replaced by the process ID");
     add_option("--profile-rate", rate_, "BYTES",
-               "From sample to sample, on average (default 512k; 1: every allocation)");
-    add_flag("--leaks", wants_leaks_, "Note every allocation; tell what is still live at exit");
+               "Average distance between samples (default 512k; 1: every allocation)");
+    add_flag("--leaks", wants_leaks_, "Record every allocation; list what is still live at exit");
     add_list_option("--set", settings_, "NAME=VALUE",
                     "Set an option of the library, STRATA_NAME; may be repeated");
     add_option("--library", library_, "FILE",
@@ -73,9 +73,9 @@ class RunCommand final : public Command {
     if (parser().count("--profile") > 0 && profile_.empty()) {
       throw UsageError("--profile names no file");
     }
-    if (has_rate && profile_.empty()) throw UsageError("--profile-rate is for --profile FILE");
+    if (has_rate && profile_.empty()) throw UsageError("--profile-rate needs --profile FILE");
     if (has_rate && wants_leaks_) {
-      throw UsageError("--profile-rate has no meaning with --leaks: every allocation is noted");
+      throw UsageError("--profile-rate has no effect with --leaks, which records every allocation");
     }
     if (!profile_.empty()) environment.set("STRATA_PROFILE", profile_);
     if (has_rate) {

@@ -30,10 +30,10 @@ void check_settings(const Settings& settings, const std::string& library) {
                               [&](const nlohmann::json& option) { return option["name"] == name; });
     if (found == options.end()) {
       throw UsageError(
-          fmt::format("--set: {} is not an option; for those there are: strata options", name));
+          fmt::format("--set: {} is not an option; to list the options: strata options", name));
     }
     if ((*found)["state"] == "invalid") {
-      throw UsageError(fmt::format("--set: {} is '{}'; it is {}", name, value,
+      throw UsageError(fmt::format("--set: {} is '{}'; give {}", name, value,
                                    (*found)["accepts"].get<std::string>()));
     }
   }

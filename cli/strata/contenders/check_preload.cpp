@@ -43,10 +43,10 @@ void check_preload(const Contender& contender) {
     throw UsageError(fmt::format("{}: {} {}", contender.name, library, why));
   };
   ElfFile elf(library);
-  if (!elf.is_readable()) refuse("is not there or not readable; check the path");
+  if (!elf.is_readable()) refuse("does not exist or cannot be read; check the path");
   if (!elf.is_elf()) refuse("is not an ELF file; give a shared library");
   if (!elf.is_for_this_machine()) {
-    refuse("is made for another kind of processor; give a library for this machine");
+    refuse("is built for another kind of processor; give a library for this machine");
   }
   // The C library itself can be started too, so an interpreter alone says nothing.
   if (!elf.is_shared_object() || (elf.has_interpreter() && elf.soname().empty())) {

@@ -59,7 +59,7 @@ Contender parse_contender(const std::string& text, const std::string& strata_lib
     }
     return {text, library, {}};
   }
-  throw UsageError(fmt::format("unknown allocator '{}'; known are {}, and any name=/path/to/lib.so",
+  throw UsageError(fmt::format("unknown allocator '{}'; known are {}; or give name=/path/to/lib.so",
                                text, fmt::join(known_contenders(), ", ")));
 }
 

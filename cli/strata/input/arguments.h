@@ -10,7 +10,7 @@
 
 namespace strata::cli {
 
-/// The command line cut at the first "--": ours before it, the measured command behind it. Cut
+/// The command line cut at the first "--": ours before it, the measured command after it. Cut
 /// before any parser sees it, so that nothing in the command can be mistaken for an option of ours.
 struct CommandLine {
   std::vector<std::string> options;
@@ -24,7 +24,7 @@ CommandLine split_at_separator(const std::vector<std::string>& arguments);
 std::int64_t parse_count(std::string_view option, std::string_view text, std::int64_t lowest,
                          std::int64_t highest);
 
-/// The same in bytes; k, m and g behind the number are understood.
+/// The same in bytes; k, m and g after the number are understood.
 std::int64_t parse_size(std::string_view option, std::string_view text, std::int64_t lowest,
                         std::int64_t highest);
 

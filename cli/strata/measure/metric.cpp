@@ -54,6 +54,7 @@ constexpr Known kKnown[] = {
     {"left", "", true},
     {"samples", "", true},
     {"peak_live_bytes", "", true},
+    {"table_bytes", "tables of the harness", true},
 };
 
 const Ending& ending_of(std::string_view metric) {

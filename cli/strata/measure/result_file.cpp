@@ -95,7 +95,7 @@ void ResultOutputs::publish(const Results& results, const std::function<void(std
     }
   };
   bool takes_stdout = false;
-  for (bool is_last : {false, true}) {  // standard output may be a pipe that somebody closed
+  for (bool is_last : {false, true}) {  // standard output may be a pipe that was closed
     for (ResultFile* file : {json_.get(), csv_.get()}) {
       if (file == nullptr || file->is_standard_output() != is_last) continue;
       takes_stdout |= is_last;

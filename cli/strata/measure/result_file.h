@@ -18,7 +18,7 @@ class ResultFile {
   /// "-" is standard output.
   /// \errors  UsageError naming the option, the file and the reason.
   ResultFile(std::string_view option, const std::string& path);
-  ~ResultFile();  ///< a file that it created and nobody wrote to is removed again
+  ~ResultFile();  ///< removes a file that it created if nothing was written to it
   ResultFile(const ResultFile&) = delete;
   ResultFile& operator=(const ResultFile&) = delete;
 
@@ -50,7 +50,7 @@ class ResultOutputs {
                 const std::optional<std::string>& csv_path);
 
   /// Writes the files, then calls show(stream) with the stream that people read. In this order: who
-  /// closes the pipe behind the table ends us. A file that cannot be written keeps nothing else
+  /// closes the pipe after the table ends us. A file that cannot be written keeps nothing else
   /// from being told.
   /// \errors  The first that writing met, when all the rest is done.
   void publish(const Results& results, const std::function<void(std::FILE*)>& show);

@@ -16,7 +16,7 @@
 
 namespace strata::cli {
 
-/// The reason of a row without any completed run, when somebody stopped us.
+/// The reason of a row without any completed run, when we were interrupted.
 inline constexpr const char* kInterruptedTooEarly = "interrupted before its first run ended";
 
 /// A metric against the same one of another contender.
@@ -78,7 +78,7 @@ struct Results {
   /// {"schema":"strata-results/1", …}, indented, with a newline at the end.
   std::string to_json() const;
 
-  /// One line per row behind a line of names; a column for every parameter and every number of
+  /// One line per row after a line of names; a column for every parameter and every number of
   /// every metric, ratio and latency that any row has; docs/results.md. RFC 4180 quoting.
   std::string to_csv() const;
 };

@@ -26,13 +26,13 @@ class Field {
   bool has(const char* name) const { return json_.is_object() && json_.contains(name); }
 
   Field at(const char* name) const {
-    if (!json_.is_object()) refuse("is no object");
+    if (!json_.is_object()) refuse("is not an object");
     if (!json_.contains(name)) inner(name, json_).refuse("is missing");
     return inner(name, json_[name]);
   }
 
   double number() const {
-    if (!json_.is_number()) refuse("is no number");
+    if (!json_.is_number()) refuse("is not a number");
     return json_.get<double>();
   }
   double number(const char* name) const { return at(name).number(); }
@@ -46,14 +46,14 @@ class Field {
 
   std::string text(const char* name) const {
     Field field = at(name);
-    if (!field.json_.is_string()) field.refuse("is no text");
+    if (!field.json_.is_string()) field.refuse("is not a string");
     return field.json_.get<std::string>();
   }
   std::string text_if_any(const char* name) const { return has(name) ? text(name) : std::string(); }
 
   const Json& object(const char* name) const {
     Field field = at(name);
-    if (!field.json_.is_object()) field.refuse("is no object");
+    if (!field.json_.is_object()) field.refuse("is not an object");
     return field.json_;
   }
 
@@ -72,7 +72,7 @@ class Field {
   }
   template <typename Use>
   void each_item(Use&& use) const {
-    if (!json_.is_array()) refuse("is no list");
+    if (!json_.is_array()) refuse("is not a list");
     for (std::size_t i = 0; i < json_.size(); ++i) {
       use(Field(file_, json_[i], fmt::format("{}[{}]", path_, i)));
     }
@@ -181,7 +181,7 @@ Row read_row(const Field& field) {
 
 Results read_results(const std::string& name, std::string_view text) {
   Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) throw UsageError(fmt::format("'{}' is no JSON", name));
+  if (json.is_discarded()) throw UsageError(fmt::format("'{}' is not JSON", name));
   Field field(name, json, "");
   if (std::string schema = field.text("schema"); schema != kResultsSchema) {
     field.at("schema").refuse(fmt::format("is '{}', not '{}'", schema, kResultsSchema));

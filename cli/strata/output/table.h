@@ -30,7 +30,7 @@ class Table {
   };
   explicit Table(std::vector<Column> columns);
 
-  /// Missing cells are empty. `remark` stands behind the last column.
+  /// Missing entries are empty. `remark` stands after the last column.
   void add_row(std::vector<std::string> cells, Style style = Style::kPlain, std::string remark = {},
                Style remark_style = Style::kPlain);
 

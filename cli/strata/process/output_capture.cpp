@@ -28,7 +28,8 @@ OutputCapture::OutputCapture() {
   // Appending, because the two streams of the command share the file and must not overwrite.
   fd_ = ::mkostemp(path.data(), O_APPEND | O_CLOEXEC);
   if (fd_ < 0) {
-    throw std::system_error(errno, std::generic_category(), "no temporary file like " + path);
+    throw std::system_error(errno, std::generic_category(),
+                            "cannot make a temporary file like " + path);
   }
   ::unlink(path.c_str());
 }

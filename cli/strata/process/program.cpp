@@ -98,7 +98,7 @@ std::string why_not_preloadable(const std::string& program) {
   ElfFile elf(binary);
   if (!elf.is_elf()) return {};  // a script without "#!" goes to /bin/sh; others fail to start
   if (!elf.is_for_this_machine()) {
-    return "is made for another kind of processor than this build of strata";
+    return "is built for another kind of processor than this strata";
   }
   if (!elf.has_interpreter()) {
     return "is statically linked, so the dynamic linker cannot put another malloc under it";

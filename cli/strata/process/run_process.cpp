@@ -156,7 +156,7 @@ std::string helper_path(const std::string& name) {
   std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
   std::string path = (self.parent_path().parent_path() / "libexec" / name).string();
   if (::access(path.c_str(), X_OK) != 0) {
-    throw std::runtime_error(fmt::format("this installation is incomplete: there is no {}", path));
+    throw std::runtime_error(fmt::format("this installation is incomplete: {} is missing", path));
   }
   return path;
 }

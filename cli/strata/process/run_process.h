@@ -30,7 +30,7 @@ struct ProcessResult {
     kExited,       ///< `code` is its exit status
     kKilled,       ///< `code` is the signal
     kTimedOut,     ///< ended by us
-    kInterrupted,  ///< ended by us, because somebody wants us to stop
+    kInterrupted,  ///< ended by us, on request
     kNotStarted,   ///< `code` is errno
   };
   End end = End::kNotStarted;

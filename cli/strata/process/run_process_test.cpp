@@ -104,7 +104,7 @@ TEST_F(RunProcess, EndsWhatRunsTooLongWithAllItsDescendants) {
     EXPECT_EQ(result.end, ProcessResult::End::kTimedOut);
   }
   pid_t sleeper = std::stoi(output_.head());
-  // An orphan is gone once somebody has reaped it; until then it is a zombie, which answers too.
+  // An orphan is gone once it has been reaped; until then it is a zombie, which answers too.
   bool is_gone = false;
   for (int i = 0; i < 1000 && !is_gone; ++i) {
     is_gone = ::kill(sleeper, 0) != 0;

@@ -36,7 +36,7 @@ class SignalWatch {
   int interruption_ = 0;
 };
 
-/// Ends this process by that signal, so that whoever started it sees the truth.
+/// Ends this process by that signal, so that the parent sees how it really ended.
 [[noreturn]] void die_by_signal(int signal);
 
 /// "SIGSEGV" and the like.

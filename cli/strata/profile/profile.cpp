@@ -231,7 +231,7 @@ Profile parse_profile(const std::string& name, std::string_view bytes) {
     profile.name = name;
     return profile;
   } catch (const DamagedProfile& reason) {
-    throw UsageError(fmt::format("'{}' is no heap profile: {}", name, reason.what()));
+    throw UsageError(fmt::format("'{}' is not a heap profile: {}", name, reason.what()));
   }
 }
 

@@ -71,7 +71,7 @@ std::string profile_of(const std::vector<std::pair<std::vector<Call>, std::uint6
     strings.push_back(drop);
     profile.number(7, strings.size() - 1);
   }
-  for (const std::string& text : strings) profile.text(6, text);  // behind what refers to them
+  for (const std::string& text : strings) profile.text(6, text);  // after what refers to them
   return profile.bytes;
 }
 
@@ -127,11 +127,11 @@ TEST(HeapProfile, BadFilesAreOneSentenceThatNamesThem) {
   const std::string packed = gzipped(good);
   EXPECT_EQ(refusal_of(""), "'heap.pb.gz' is empty");
   EXPECT_EQ(refusal_of(packed.substr(0, packed.size() / 2)),
-            "'heap.pb.gz' is no heap profile: it is cut short");
+            "'heap.pb.gz' is not a heap profile: it is cut short");
   std::string damaged = packed;
   damaged[damaged.size() / 2] = static_cast<char>(~damaged[damaged.size() / 2]);
-  EXPECT_THAT(refusal_of(damaged), StartsWith("'heap.pb.gz' is no heap profile: "));
-  EXPECT_THAT(refusal_of("{\"rows\":[]}"), StartsWith("'heap.pb.gz' is no heap profile: "));
+  EXPECT_THAT(refusal_of(damaged), StartsWith("'heap.pb.gz' is not a heap profile: "));
+  EXPECT_THAT(refusal_of("{\"rows\":[]}"), StartsWith("'heap.pb.gz' is not a heap profile: "));
   EXPECT_THAT(refusal_of(gzipped("")), HasSubstr("does not say what it counts"));
   EXPECT_THAT(refusal_of(Message().text(2, Message().number(1, 5).bytes).text(1, "").bytes),
               HasSubstr("does not have"));

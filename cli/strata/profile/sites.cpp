@@ -45,7 +45,7 @@ void add_samples(const Profile& profile, std::size_t kind, std::int64_t sign, Si
 std::size_t kind_or_refuse(const Profile& profile, const char* type) {
   const std::size_t kind = profile.find_kind(type);
   if (kind == Profile::kNone) {
-    throw UsageError(fmt::format("'{}' is no heap profile: it has no {}", profile.name, type));
+    throw UsageError(fmt::format("'{}' is not a heap profile: it has no {}", profile.name, type));
   }
   return kind;
 }

@@ -68,7 +68,7 @@ void drop_own_frames(Profile& profile) {
       const std::size_t location = sample.locations[i];
       if (has_own[location]) first = is_gone[location] ? i + 1 : i;
     }
-    // A stack of nothing but own frames keeps its outermost: it must be somebody's.
+    // A stack of nothing but own frames keeps its outermost, so that it belongs to a function.
     if (first == sample.locations.size() && first > 0) --first;
     sample.locations.erase(sample.locations.begin(),
                            sample.locations.begin() + static_cast<std::ptrdiff_t>(first));

@@ -30,7 +30,7 @@ bool WireReader::next() {
       number_ = 0;
       return true;
     default:
-      throw DamagedProfile("a field is of no known kind");
+      throw DamagedProfile("a field has an unknown type");
   }
 }
 
@@ -47,7 +47,7 @@ std::string_view WireReader::bytes() const {
 std::uint64_t WireReader::read_varint(std::string_view& rest) {
   std::uint64_t value = 0;
   for (unsigned shift = 0; shift < 64; shift += 7) {
-    if (rest.empty()) throw DamagedProfile("it ends within a number");
+    if (rest.empty()) throw DamagedProfile("it ends in the middle of a number");
     const auto byte = static_cast<unsigned char>(rest.front());
     rest.remove_prefix(1);
     value |= std::uint64_t{byte & 0x7fu} << shift;
@@ -57,7 +57,7 @@ std::uint64_t WireReader::read_varint(std::string_view& rest) {
 }
 
 std::string_view WireReader::read_bytes(std::string_view& rest, std::uint64_t size) {
-  if (size > rest.size()) throw DamagedProfile("it ends within a field");
+  if (size > rest.size()) throw DamagedProfile("it ends in the middle of a field");
   const std::string_view bytes = rest.substr(0, size);
   rest.remove_prefix(size);
   return bytes;

@@ -6,13 +6,13 @@
 
 namespace strata::cli {
 
-/// What is not written as it should be: a sentence's end, for whoever knows the file's name.
+/// Why a profile cannot be read, as the end of a sentence that begins with the file's name.
 class DamagedProfile : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 /// Reads one message of protocol buffers, field by field, and never beyond its end. Fields come in
-/// any order; whoever does not know one leaves it out.
+/// any order; a reader skips those that it does not know.
 /// \source  https://protobuf.dev/programming-guides/encoding/
 class WireReader {
  public:

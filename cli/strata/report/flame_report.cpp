@@ -149,7 +149,7 @@ Page flame_page(const Profile& profile, const std::string& title,
   page.script = kFlameScript;
   const Profile::Kind& kind = profile.kinds[graph.first_kind()];
   page.sections.push_back(
-      {"flames", "Who called for it",
+      {"flames", "Call stacks",
        "A box is a call: its width is what was allocated in it and in what it called, below it. "
        "Colours tell modules apart.",
        fmt::format("{}<p class=\"shown\">{}: {} in all.</p>\n{}<script type=\"application/json\" "
@@ -157,9 +157,9 @@ Page flame_page(const Profile& profile, const std::string& title,
                    switches(profile, graph), kind_title(kind.type),
                    amount(graph.nodes().front().values[graph.first_kind()], kind.unit),
                    graph.to_html(), graph.to_json())});
-  page.sections.push_back({"sites", "Where it was allocated",
+  page.sections.push_back({"sites", "Places that allocate",
                            "Library code (std::, operator new) counts for the line that called "
-                           "it. Choose a column's title to sort by it.",
+                           "it. Select a column title to sort by it.",
                            sites_table(profile, graph.first_kind())});
   return page;
 }

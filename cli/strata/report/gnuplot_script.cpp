@@ -228,8 +228,8 @@ class Script {
   }
 
   const SeriesStyle& style(int series) const {
-    static const SeriesStyle nobody;
-    if (series < 0) return nobody;
+    static const SeriesStyle none;
+    if (series < 0) return none;
     return styles_[static_cast<std::size_t>(series)];
   }
 

@@ -243,7 +243,7 @@ Plot histogram_plot(const Arrangement& all, const Cell& cell, const std::string&
   plot.title = fmt::format("Half of the {} calls take at most: {}", kind,
                            first_and_baseline(all, cell, drawn, 0.5));
   plot.note = fmt::format(
-      "How often {} took how long, each contender against its own peak; the line "
+      "How often each latency of {} occurred, relative to each contender's own peak; the line "
       "and the number are its median; {}.",
       kind, clock_note(drawn));
   plot.place = cell.name();

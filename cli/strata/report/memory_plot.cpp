@@ -74,7 +74,7 @@ Plot memory_plot(const Arrangement& all, const Cell& cell) {
     return a.row->timeline.back().rss_bytes < b.row->timeline.back().rss_bytes;
   });
   const Entry& best = drawn.front();
-  plot.title = "After the load stays: " + kept_of_peak(who(all, best).name, *best.row);
+  plot.title = "Kept after the load: " + kept_of_peak(who(all, best).name, *best.row);
   const Row* base = baseline_of(cell, best, all.series);
   for (const Entry& entry : drawn) {
     if (entry.row == base && base != best.row) {

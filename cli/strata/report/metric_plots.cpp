@@ -156,7 +156,7 @@ std::string best_at_end(const Arrangement& all, const Sweep& sweep, const std::s
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", who(all, rows[i].entry).name,
                         brief_metric(metric, rows[i].summary->median));
   }
-  return text.empty() ? "nobody completed" : text;
+  return text.empty() ? "no contender completed" : text;
 }
 
 }  // namespace

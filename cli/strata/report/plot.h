@@ -9,8 +9,8 @@
 
 namespace strata::cli {
 
-/// How one contender looks, in all plots alike: a colour and, since colour alone tells nobody apart
-/// who does not see it, a shape; a second measurement of it has the same colour, hollow and dashed.
+/// How one contender looks, in all plots alike: a colour and, for readers who cannot see colours, a
+/// shape; a second measurement of it has the same colour, hollow and dashed.
 struct SeriesStyle {
   static constexpr int kColours = 15;
   int colour = 0;
@@ -18,7 +18,7 @@ struct SeriesStyle {
   int label = 0;  ///< which of several measurements under the same name
 };
 
-/// Who a mark belongs to: a series of the report, or nobody.
+/// Who a mark belongs to: a series of the report, or none.
 inline constexpr int kNobody = -1;
 
 /// Something drawn at values of the axes. Points that are not a number interrupt a line.
@@ -65,12 +65,12 @@ struct Plot {
   std::string title;  ///< the sentence that the plot says
   std::string note;   ///< what is drawn, in which unit, and how much of it
   std::string place;  ///< which load it is of; a page says it above the plot
-  std::string alt;    ///< the same in words, for whoever cannot see it
+  std::string alt;    ///< the same in words, for readers who cannot see it
   Axis x;
   Axis y;
   bool has_x_grid = true;
   bool has_y_grid = true;
-  /// Its dots tell nobody's name: the page's legend does, and a picture needs one of its own.
+  /// Its dots have no names: the page's legend does, and a picture needs one of its own.
   bool needs_legend = false;
   int height = 260;  ///< of the whole, in units of which the width is kWidth
   int left = 52;     ///< room for what stands left of the plotting area

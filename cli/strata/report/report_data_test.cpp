@@ -1,17 +1,15 @@
 #include "report/report_data.h"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "input/usage_error.h"
 #include "measure/metric.h"
 #include "report/cells.h"
-#include "report/gnuplot_script.h"
+#include "report/made_results_test.h"
 #include "report/plots.h"
 #include "report/report_input.h"
 #include "report/results_tables.h"
@@ -20,51 +18,9 @@
 namespace strata::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-Json summary(double median, double spread = 0.05) {
-  return {
-      {"median", median}, {"min", median * (1 - spread)}, {"max", median * (1 + spread)}, {"n", 3}};
-}
-
-Json row(const char* contender, double ops_per_s, int threads = 1) {
-  return {{"scenario", "churn"},
-          {"contender", contender},
-          {"params", {{"threads", threads}, {"runs", 3}}},
-          {"metrics", {{"ops_per_s", summary(ops_per_s)}, {"peak_rss_bytes", summary(1e6)}}},
-          {"ok", true}};
-}
-
-Json failed_row(const char* contender, int threads = 1) {
-  Json json = row(contender, 1, threads);
-  json["metrics"] = Json::object();
-  json["ok"] = false;
-  json["broken"] = true;
-  json["reason"] = "corrupted memory, in run 1 of 3";
-  return json;
-}
-
-/// One operation of `ns` nanoseconds for each of the values.
-Json latency(std::vector<double> all_ns) {
-  Json buckets = Json::array();
-  for (double ns : all_ns) buckets.push_back({ns, ns * 1.01, 1});
-  return {{"unit", "ns"},      {"timer_cost_ns", 10},  {"count", all_ns.size()},
-          {"mean", 1},         {"max", all_ns.back()}, {"percentiles", {{"p50", 5}, {"p99", 9}}},
-          {"buckets", buckets}};
-}
-
-Json results(std::vector<Json> rows) {
-  return {{"schema", "strata-results/1"}, {"machine", {{"cpu", "one"}}}, {"rows", rows}};
-}
-
-ReportData read(const Json& json, const std::string& name = "x.json") {
-  ReportData data;
-  data.add(name, json.dump());
-  return data;
-}
 
 /// What is said about a file that was changed so.
 template <typename Change>
@@ -109,13 +65,13 @@ TEST(ReportData, ARefusalNamesTheFileAndTheField) {
   EXPECT_THAT(refusal([](Json& json) { json["schema"] = "strata-results/2"; }),
               HasSubstr("schema is 'strata-results/2', not 'strata-results/1'"));
   EXPECT_THAT(refusal([](Json& json) { json.erase("rows"); }), HasSubstr("rows is missing"));
-  EXPECT_THAT(refusal([](Json& json) { json["rows"] = 7; }), HasSubstr("rows is no list"));
+  EXPECT_THAT(refusal([](Json& json) { json["rows"] = 7; }), HasSubstr("rows is not a list"));
   EXPECT_THAT(refusal([](Json& json) { json["rows"][1].erase("contender"); }),
               HasSubstr("rows[1].contender is missing"));
   EXPECT_THAT(refusal([](Json& json) { json["rows"][1] = "row"; }),
-              HasSubstr("rows[1] is no object"));
+              HasSubstr("rows[1] is not an object"));
   EXPECT_THAT(refusal([](Json& json) { json["rows"][0]["metrics"]["ops_per_s"]["median"] = "1"; }),
-              HasSubstr("rows[0].metrics.ops_per_s.median is no number"));
+              HasSubstr("rows[0].metrics.ops_per_s.median is not a number"));
   EXPECT_THAT(refusal([](Json& json) { json["rows"][0]["ok"] = false; }),
               HasSubstr("rows[0].reason is missing"));
   EXPECT_THAT(refusal([](Json& json) {
@@ -131,7 +87,7 @@ TEST(ReportData, WhatIsNoJsonIsRefusedByName) {
     data.add("x.json", "{\"schema\": ");
     FAIL() << "accepted";
   } catch (const UsageError& error) {
-    EXPECT_STREQ(error.what(), "'x.json' is no JSON");
+    EXPECT_STREQ(error.what(), "'x.json' is not JSON");
   }
 }
 
@@ -139,71 +95,6 @@ TEST(ReportData, InputIsKnownByItsContent) {
   EXPECT_EQ(kind_of("  \n{\"schema\": 1}"), InputKind::kResults);
   EXPECT_EQ(kind_of("scenario,contender\n"), InputKind::kUnknown);
   EXPECT_EQ(kind_of(""), InputKind::kUnknown);
-}
-
-TEST(Arrangement, RowsWithEqualParametersAreOneCellWhateverTheirRuns) {
-  Json again = row("mimalloc", 30);
-  again["params"]["runs"] = 9;
-  ReportData data = read(results({row("system", 10), row("strata", 20, 4), again}));
-  Arrangement all = arrange(data);
-  ASSERT_EQ(all.cells.size(), 2u);
-  EXPECT_EQ(all.cells[0].name(), "churn, threads 1");
-  EXPECT_EQ(all.cells[0].entries.size(), 2u);
-  EXPECT_EQ(all.cells[1].name(), "churn, threads 4");
-  ASSERT_EQ(all.sweeps.size(), 1u);
-  EXPECT_EQ(all.sweeps[0].parameter, "threads");
-}
-
-TEST(Arrangement, AContenderLooksTheSameWhoeverElseTakesPart) {
-  ReportData few = read(results({row("strata", 20)}));
-  ReportData many = read(results({row("jemalloc", 10), row("system", 10), row("strata", 20)}));
-  Arrangement alone = arrange(few);
-  Arrangement all = arrange(many);
-  EXPECT_EQ(all.series[0].name, "system");
-  EXPECT_EQ(all.series[1].name, "strata");
-  EXPECT_EQ(all.series[1].style.colour, alone.series[0].style.colour);
-  EXPECT_NE(all.series[2].style.colour, all.series[1].style.colour);
-}
-
-TEST(Arrangement, FilesAreToldApartOnlyWhereTheyDidTheSame) {
-  ReportData data;
-  data.add("a/before.json", results({row("strata", 10)}).dump());
-  data.add("a/after.json", results({row("strata", 20)}).dump());
-  Json other = row("strata", 5);
-  other["scenario"] = "larson";
-  data.add("other.json", results({other}).dump());
-  Arrangement all = arrange(data);
-  ASSERT_EQ(all.series.size(), 3u);
-  EXPECT_EQ(all.series[0].name, "strata");
-  EXPECT_EQ(all.series[1].name, "strata (before.json)");
-  EXPECT_EQ(all.series[2].name, "strata (after.json)");
-  EXPECT_EQ(all.series[1].style.colour, all.series[2].style.colour);
-  EXPECT_NE(all.series[1].style.label, all.series[2].style.label);
-  EXPECT_EQ(all.cells[0].entries.size(), 2u);
-}
-
-TEST(Arrangement, LabelsNameMeasurementsUnlessAllAreTheSame) {
-  Json before = row("strata", 10);
-  before["label"] = "before";
-  ReportData one = read(results({before}));
-  EXPECT_EQ(arrange(one).series[0].name, "strata");
-  ReportData two = read(results({before}));
-  before["label"] = "after";
-  two.add("y.json", results({before}).dump());
-  Arrangement all = arrange(two);
-  EXPECT_EQ(all.series[0].name, "strata (before)");
-  EXPECT_EQ(all.series[1].name, "strata (after)");
-}
-
-TEST(Arrangement, RatiosAreTheRowsOwnOrThoseOfTheMedians) {
-  Json own = row("mimalloc", 30);
-  own["ratios"]["ops_per_s"] = {{"to", "system"}, {"ratio", 2.9}, {"n", 3}};
-  ReportData data = read(results({row("strata", 20), own, row("system", 10), failed_row("bad")}));
-  Arrangement all = arrange(data);
-  const Cell& cell = all.cells[0];
-  EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, cell.entries[0], all.series, "ops_per_s").ratio, 2);
-  EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, cell.entries[1], all.series, "ops_per_s").ratio, 2.9);
-  EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, cell.entries[3], all.series, "ops_per_s").ratio, 0);
 }
 
 TEST(Plots, TheBestIsFirstAndNamedAndTheFailedAreShownButNotRanked) {
@@ -248,9 +139,6 @@ TEST(Tables, TheBestIsBoldAndAmountsOfWorkHaveNone) {
   ReportData data = read(results({one, two}));
   Arrangement all = arrange(data);
   EXPECT_EQ(best_in_table(data, all), "operations per second;peak memory (RSS);back share;");
-  EXPECT_EQ(better("back_share"), Better::kMore);
-  EXPECT_EQ(better("sent"), Better::kNeither);
-  EXPECT_EQ(better("half_back_s"), Better::kLess);
 }
 
 TEST(Plots, ANameAtTheEndOfALineIsTiedToIt) {
@@ -266,42 +154,6 @@ TEST(Plots, ANameAtTheEndOfALineIsTiedToIt) {
   EXPECT_EQ(plot.texts[0].y, plot.leaders[0].y1);
   EXPECT_EQ(plot.texts[1].text, "a-name-t…an-fits");
   EXPECT_LT(plot.right, Plot::kWidth / 2);
-}
-
-TEST(Plots, NamesThatDifferAreCutDifferently) {
-  EXPECT_THAT(fitting_names({"strata", "a-name-that-is-longer-than-fits"}, 16),
-              ElementsAre("strata", "a-name-t…an-fits"));
-  std::vector<std::string> names;
-  for (const char* middle : {"one", "two", "six"}) {
-    names.push_back(fmt::format("strata (measured before change {} on this machine)", middle));
-  }
-  std::vector<std::string> cut = fitting_names(names, 16);
-  EXPECT_EQ(std::set<std::string>(cut.begin(), cut.end()).size(), 3u);
-  EXPECT_LT(cut[0].size(), names[0].size());
-  EXPECT_THAT(fitting_names({"same-name-same-name-same", "same-name-same-name-same"}, 8),
-              ElementsAre("same…ame", "same…ame"));
-}
-
-TEST(GnuplotScript, ALegendHasEveryNameInsideThePicture) {
-  Plot plot;
-  plot.id = "x";
-  plot.title = "title";
-  plot.needs_legend = true;
-  std::vector<SeriesStyle> styles(12);
-  for (int i = 0; i < 12; ++i) {
-    plot.marks.push_back(
-        {Mark::Kind::kDots, i, {{1, 1}}, fmt::format("a-contender-of-length-{}", i)});
-  }
-  const std::string script = gnuplot_script(plot, styles, Medium::kPng, "x.png");
-  std::set<std::string> places;
-  for (const Mark& mark : plot.marks) {
-    std::size_t at = script.find("set label '" + mark.tip + "' at screen ");
-    ASSERT_NE(at, std::string::npos) << mark.tip;
-    std::string place = script.substr(script.find("screen", at), 32);
-    EXPECT_TRUE(places.insert(place.substr(0, place.find(" left"))).second) << place;
-    EXPECT_LT(std::stod(place.substr(7)), 0.65);
-  }
-  EXPECT_THAT(script, Not(HasSubstr("\nset key")));
 }
 
 TEST(Plots, AtAGlanceAreLoadsWithAThroughputOnly) {
@@ -407,20 +259,6 @@ TEST(Axis, TicksWithoutRoomAreLeftOutTheImportantLast) {
   };
   EXPECT_THAT(words(60), ::testing::UnorderedElementsAre("0", "50%", "90%", "99%", "99.9%"));
   EXPECT_THAT(words(25), ::testing::UnorderedElementsAre("50%", "90%", "99%", "99.9%"));
-}
-
-TEST(Quantity, NumbersHaveThreeDigitsAndAFittingUnit) {
-  EXPECT_EQ(brief_metric("ops_per_s", 41555784), "41.6\u00a0M/s");
-  EXPECT_EQ(brief_metric("ns_per_op", 13.198), "13.2\u00a0ns");
-  EXPECT_EQ(brief_metric("elapsed_s", 0.9996), "1\u00a0s");
-  EXPECT_EQ(brief_metric("peak_rss_bytes", 12025856), "11.5\u00a0MiB");
-  EXPECT_EQ(brief_metric("minor_faults", 0), "0");
-  EXPECT_EQ(brief_metric("minor_faults", 2180), "2.18k");
-  EXPECT_EQ(spoken_name("after_rss_bytes_x"), "after RSS bytes x");
-}
-
-TEST(GnuplotScript, TextCanSayNothingButItself) {
-  EXPECT_EQ(gnuplot_quoted("it's `date` \"x\"\n$y"), "'it''s `date` \"x\" $y'");
 }
 
 TEST(Svg, TextIsEscaped) {

@@ -22,10 +22,10 @@ ReportInput read_input(const std::string& path) {
   input.kind = kind_of(input.text);
   if (input.text.empty()) throw UsageError(fmt::format("'{}' is empty", path));
   if (input.kind == InputKind::kUnknown) {
-    throw UsageError(
-        fmt::format("'{}' is no file of results and no heap profile; 'strata compare --json FILE', "
-                    "'strata bench --json FILE' and 'strata run --profile FILE' write them",
-                    path));
+    throw UsageError(fmt::format(
+        "'{}' is neither a result file nor a heap profile; 'strata compare --json FILE', "
+        "'strata bench --json FILE' and 'strata run --profile FILE' write them",
+        path));
   }
   return input;
 }

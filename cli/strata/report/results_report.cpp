@@ -188,7 +188,7 @@ Page ResultsReport::page(const std::string& title, const Drawings& drawings) con
     page.sections.push_back(std::move(section));
   }
   page.sections.push_back({"table", "All results",
-                           "Choose a column's title to sort by it. Ratios are to the first "
+                           "Select a column title to sort by it. Ratios are to the first "
                            "contender or the system's malloc, with their 95% interval where there "
                            "are enough runs; bold is the best of its load.",
                            results_table(all_)});

@@ -50,7 +50,7 @@ std::vector<std::string> metrics_of(const Cell& cell) {
   return order;
 }
 
-/// Whether the row has the best median of its cell, and is better than somebody.
+/// Whether the row has the best median of its cell, and is better than another.
 bool is_best(const Cell& cell, const Row& row, const std::string& metric) {
   const Summary* mine = row.metric(metric);
   if (mine == nullptr || !row.ok || better(metric) == Better::kNeither) return false;

@@ -1,0 +1,160 @@
+#include "report/cells.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "report/made_results_test.h"
+
+namespace strata::cli {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(Arrangement, RowsWithEqualParametersAreOneCellWhateverTheirRuns) {
+  Json again = row("mimalloc", 30);
+  again["params"]["runs"] = 9;
+  ReportData data = read(results({row("system", 10), row("strata", 20, 4), again}));
+  Arrangement all = arrange(data);
+  ASSERT_EQ(all.cells.size(), 2u);
+  EXPECT_EQ(all.cells[0].name(), "churn, threads 1");
+  EXPECT_EQ(all.cells[0].entries.size(), 2u);
+  EXPECT_EQ(all.cells[1].name(), "churn, threads 4");
+  ASSERT_EQ(all.sweeps.size(), 1u);
+  EXPECT_EQ(all.sweeps[0].parameter, "threads");
+}
+
+TEST(Arrangement, AContenderLooksTheSameWhoeverElseTakesPart) {
+  ReportData few = read(results({row("strata", 20)}));
+  ReportData many = read(results({row("jemalloc", 10), row("system", 10), row("strata", 20)}));
+  Arrangement alone = arrange(few);
+  Arrangement all = arrange(many);
+  EXPECT_EQ(all.series[0].name, "system");
+  EXPECT_EQ(all.series[1].name, "strata");
+  EXPECT_EQ(all.series[1].style.colour, alone.series[0].style.colour);
+  EXPECT_NE(all.series[2].style.colour, all.series[1].style.colour);
+}
+
+TEST(Arrangement, FilesAreToldApartOnlyWhereTheyDidTheSame) {
+  ReportData data;
+  data.add("a/before.json", results({row("strata", 10)}).dump());
+  data.add("a/after.json", results({row("strata", 20)}).dump());
+  Json other = row("strata", 5);
+  other["scenario"] = "larson";
+  data.add("other.json", results({other}).dump());
+  Arrangement all = arrange(data);
+  ASSERT_EQ(all.series.size(), 3u);
+  EXPECT_EQ(all.series[0].name, "strata");
+  EXPECT_EQ(all.series[1].name, "strata (before.json)");
+  EXPECT_EQ(all.series[2].name, "strata (after.json)");
+  EXPECT_EQ(all.series[1].style.colour, all.series[2].style.colour);
+  EXPECT_NE(all.series[1].style.label, all.series[2].style.label);
+  EXPECT_EQ(all.cells[0].entries.size(), 2u);
+}
+
+TEST(Arrangement, LabelsNameMeasurementsUnlessAllAreTheSame) {
+  Json before = row("strata", 10);
+  before["label"] = "before";
+  ReportData one = read(results({before}));
+  EXPECT_EQ(arrange(one).series[0].name, "strata");
+  ReportData two = read(results({before}));
+  before["label"] = "after";
+  two.add("y.json", results({before}).dump());
+  Arrangement all = arrange(two);
+  EXPECT_EQ(all.series[0].name, "strata (before)");
+  EXPECT_EQ(all.series[1].name, "strata (after)");
+}
+
+TEST(Arrangement, RatiosAreTheRowsOwnOrThoseOfTheMedians) {
+  Json own = row("mimalloc", 30);
+  own["ratios"]["ops_per_s"] = {{"to", "system"}, {"ratio", 2.9}, {"n", 3}};
+  ReportData data = read(results({row("strata", 20), own, row("system", 10), failed_row("bad")}));
+  Arrangement all = arrange(data);
+  const Cell& cell = all.cells[0];
+  EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, cell.entries[0], all.series, "ops_per_s").ratio, 2);
+  EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, cell.entries[1], all.series, "ops_per_s").ratio, 2.9);
+  EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, cell.entries[3], all.series, "ops_per_s").ratio, 0);
+}
+
+TEST(Arrangement, ASweepRisesAndHoldsCellsThatDifferInOneNumber) {
+  Json other = row("strata", 20, 2);
+  other["params"]["mode"] = "batch";
+  ReportData data =
+      read(results({row("strata", 20, 4), row("strata", 20, 1), row("strata", 20, 2), other}));
+  Arrangement all = arrange(data);
+  ASSERT_EQ(all.cells.size(), 4u);
+  ASSERT_EQ(all.sweeps.size(), 1u);
+  std::vector<double> values;
+  for (const auto& [value, cell] : all.sweeps[0].points) {
+    values.push_back(value);
+    EXPECT_EQ(all.cells[cell].params.find("batch"), std::string::npos);
+  }
+  EXPECT_THAT(values, ElementsAre(1, 2, 4));
+}
+
+TEST(Arrangement, AFailedRowIsNoBaseline) {
+  ReportData data = read(results({failed_row("system"), row("strata", 20), row("mimalloc", 10)}));
+  Arrangement all = arrange(data);
+  const Cell& cell = all.cells[0];
+  const Row* base = baseline_of(cell, cell.entries.back(), all.series);
+  ASSERT_NE(base, nullptr);
+  EXPECT_TRUE(base->ok);
+  EXPECT_EQ(base->contender, "strata");
+}
+
+TEST(Arrangement, RatiosStayWithinAMeasurement) {
+  Json before = row("strata", 10);
+  Json after = row("strata", 30);
+  Json base_before = row("system", 10);
+  Json base_after = row("system", 60);
+  ReportData data;
+  data.add("before.json", results({base_before, before}).dump());
+  data.add("after.json", results({base_after, after}).dump());
+  Arrangement all = arrange(data);
+  std::vector<double> ratios;
+  for (const Entry& entry : all.cells[0].entries) {
+    if (entry.row->contender != "strata") continue;
+    ratios.push_back(ratio_to_baseline(all.cells[0], entry, all.series, "ops_per_s").ratio);
+  }
+  EXPECT_THAT(ratios, ElementsAre(1, 0.5));
+}
+
+TEST(Cells, AreRankedByWhatSaysHowFastWorkWasDone) {
+  Json plain = row("strata", 20);
+  Json per_op = row("strata", 20, 2);
+  per_op["metrics"] = {{"startup_s", summary(1)}, {"ns_per_op", summary(7)}};
+  Json memory = row("strata", 20, 4);
+  memory["metrics"] = {{"peak_rss_bytes", summary(1e6)}};
+  ReportData data = read(results({plain, per_op, memory}));
+  Arrangement all = arrange(data);
+  EXPECT_EQ(throughput_metric(all.cells[0]), "ops_per_s");
+  EXPECT_EQ(throughput_metric(all.cells[1]), "ns_per_op");
+  EXPECT_EQ(throughput_metric(all.cells[2]), "");
+  EXPECT_EQ(speed_metric(all.cells[1]), "ns_per_op");
+  EXPECT_EQ(speed_metric(all.cells[2]), "");
+}
+
+TEST(Cells, NamesThatDifferAreCutDifferently) {
+  EXPECT_THAT(fitting_names({"strata", "a-name-that-is-longer-than-fits"}, 16),
+              ElementsAre("strata", "a-name-t…an-fits"));
+  std::vector<std::string> names;
+  for (const char* middle : {"one", "two", "six"}) {
+    names.push_back(fmt::format("strata (measured before change {} on this machine)", middle));
+  }
+  std::vector<std::string> cut = fitting_names(names, 16);
+  EXPECT_EQ(std::set<std::string>(cut.begin(), cut.end()).size(), 3u);
+  EXPECT_LT(cut[0].size(), names[0].size());
+  EXPECT_THAT(fitting_names({"same-name-same-name-same", "same-name-same-name-same"}, 8),
+              ElementsAre("same…ame", "same…ame"));
+}
+
+TEST(Cells, AnIdHasLettersDigitsAndDashesOnly) {
+  const std::string id = slug("churn, threads 4 · size \"64\"/<x>");
+  EXPECT_EQ(id.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-"), std::string::npos) << id;
+  EXPECT_NE(id.find("churn"), std::string::npos) << id;
+}
+
+}  // namespace
+}  // namespace strata::cli
