@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/thread_annotations.h"
+
 namespace strata {
 
 /// Locks that the calling thread holds or waits for. Relaxed: only the thread itself and its signal
@@ -46,14 +48,14 @@ enum class LockRank : std::uint8_t {
 /// \cost    One atomic exchange each way when nobody else wants it.
 /// \source  Ulrich Drepper, "Futexes Are Tricky" (2011), mutex 2: 0 free, 1 held, 2 held with
 ///          waiters.
-class Lock {
+class STRATA_CAPABILITY("lock") Lock {
  public:
   explicit constexpr Lock(LockRank rank) noexcept : rank_(rank) {}
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
   /// \returns  True if it had to wait.
-  bool lock() noexcept {
+  bool lock() noexcept STRATA_ACQUIRE() {
     note_rank();
     count_taken();
     std::uint32_t expected = kFree;
@@ -66,7 +68,7 @@ class Lock {
     return true;
   }
 
-  bool try_lock() noexcept {
+  bool try_lock() noexcept STRATA_TRY_ACQUIRE(true) {
     count_taken();
     std::uint32_t expected = kFree;
     if (!state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,
@@ -78,7 +80,7 @@ class Lock {
     return true;
   }
 
-  void unlock() noexcept {
+  void unlock() noexcept STRATA_RELEASE() {
     forget_rank();
     if (state_.exchange(kFree, std::memory_order_release) == kContended) wake_waiter();
     count_released();
@@ -91,7 +93,7 @@ class Lock {
   bool is_held() const noexcept { return state_.load(std::memory_order_relaxed) != kFree; }
 
   /// In the child of fork(): waiters of the parent do not exist here.
-  void reset_after_fork() noexcept {
+  void reset_after_fork() noexcept STRATA_RELEASE() {
     forget_rank();
     state_.store(kFree, std::memory_order_relaxed);
     count_released();
@@ -125,13 +127,17 @@ class Lock {
 
   std::atomic<std::uint32_t> state_{kFree};
   std::atomic<std::uint32_t> waits_{0};  // relaxed: a figure
-  LockRank rank_;
+  [[maybe_unused]] LockRank rank_;
 };
 
-class LockGuard {
+class STRATA_SCOPED_CAPABILITY LockGuard {
  public:
-  explicit LockGuard(Lock& lock) noexcept : lock_(lock), has_waited_(lock.lock()) {}
-  ~LockGuard() { lock_.unlock(); }
+  explicit LockGuard(Lock& lock) noexcept STRATA_ACQUIRE(lock)
+      : lock_(lock), has_waited_(lock.lock()) {}
+  ~LockGuard() STRATA_RELEASE() { lock_.unlock(); }
+  /// Lets others have the lock for a while. It is held again before the guard ends.
+  void unlock() noexcept STRATA_RELEASE() { lock_.unlock(); }
+  void lock() noexcept STRATA_ACQUIRE() { lock_.lock(); }
   LockGuard(const LockGuard&) = delete;
   LockGuard& operator=(const LockGuard&) = delete;
 

@@ -20,7 +20,8 @@ class LockVisitor {
   /// after them otherwise.
   bool takes() const noexcept { return action_ == Action::kTake; }
 
-  void operator()(Lock& lock) const noexcept {
+  // Not analysed: what one visitor takes, another gives back.
+  void operator()(Lock& lock) const noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
     switch (action_) {
       case Action::kTake:
         lock.lock();

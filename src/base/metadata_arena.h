@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "base/lock.h"
+#include "base/thread_annotations.h"
 #include "os/page_source.h"
 
 namespace strata {
@@ -46,18 +47,18 @@ class MetadataArena {
   struct FreeBlock {
     FreeBlock* next;
   };
-  void* take_fresh(std::size_t bytes) noexcept;
-  void* split_larger(int index) noexcept;
+  void* take_fresh(std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
+  void* split_larger(int index) noexcept STRATA_REQUIRES(lock_);
 
   static constexpr int kSizes = 20;  // 64 bytes to 32 MiB
 
   Lock lock_{LockRank::kMetadata};
   os::PageSource& pages_;
-  char* fresh_ = nullptr;  // the rest of the newest chunk
-  std::size_t fresh_bytes_ = 0;
+  char* fresh_ STRATA_GUARDED_BY(lock_) = nullptr;  // the rest of the newest chunk
+  std::size_t fresh_bytes_ STRATA_GUARDED_BY(lock_) = 0;
   /// Written under the lock, read without it. relaxed: a figure, it guards nothing.
   std::atomic<std::size_t> mapped_bytes_{0};
-  FreeBlock* free_[kSizes] = {};
+  FreeBlock* free_[kSizes] STRATA_GUARDED_BY(lock_) = {};
 };
 
 }  // namespace strata

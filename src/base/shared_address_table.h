@@ -5,6 +5,7 @@
 
 #include "base/address_table.h"
 #include "base/lock.h"
+#include "base/thread_annotations.h"
 
 namespace strata {
 
@@ -55,7 +56,7 @@ class SharedAddressTable {
 
  private:
   Lock lock_;
-  AddressTable<Value> table_;  // guarded by lock_
+  AddressTable<Value> table_ STRATA_GUARDED_BY(lock_);  // guarded by lock_
   // Written under lock_. relaxed: whoever asks about an address got it after it was inserted.
   std::atomic<std::size_t> size_{0};
 };

@@ -307,8 +307,8 @@ std::size_t CentralList::release_holes(Spans which) noexcept {
       }
       if (due == kSpansPerHold || looks == kLooksPerHold) {
         looks = due = 0;
-        lock_.unlock();
-        lock_.lock();
+        guard.unlock();
+        guard.lock();
       }
     }
   }

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/lock.h"
+#include "base/thread_annotations.h"
 #include "span/page.h"
 #include "span/span_source.h"
 
@@ -83,7 +84,9 @@ class CentralList {
   /// no list, where its objects could not come back.
   /// \returns  How many objects; 0 if the other has no such span.
   enum class Which { kKept, kEmptiest };
-  std::size_t claim_from(CentralList& other, Which which, void** end, std::size_t count) noexcept;
+  // Not analysed: which of the two locks is taken first is known at run time.
+  std::size_t claim_from(CentralList& other, Which which, void** end,
+                         std::size_t count) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
 
   /// Destroys up to `count` spans that have no claimed object.
   /// \returns  how many
@@ -126,12 +129,13 @@ class CentralList {
   static_assert((kPageBytes / SizeClassMap::kGrain) >> (kWidths - 1) == 0,
                 "a free count has fewer bits than lists");
 
-  std::size_t claim_locked(void** end, std::size_t count) noexcept;
-  void receive(Span& span) noexcept;
-  Span* give(Which which) noexcept;
-  Span* take_span_with_free_objects() noexcept;
-  void count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept;
-  void add_pending(std::ptrdiff_t bytes) noexcept;
+  std::size_t claim_locked(void** end, std::size_t count) noexcept STRATA_REQUIRES(lock_);
+  void receive(Span& span) noexcept STRATA_REQUIRES(lock_);
+  Span* give(Which which) noexcept STRATA_REQUIRES(lock_);
+  Span* take_span_with_free_objects() noexcept STRATA_REQUIRES(lock_);
+  void count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept
+      STRATA_REQUIRES(lock_);
+  void add_pending(std::ptrdiff_t bytes) noexcept STRATA_REQUIRES(lock_);
   Span& span_of(const void* object) const noexcept;
   /// The object of the span that starts at `p`; no index of one if none does, wherever `p` points.
   std::size_t index_in(const Span& span, const void* p) const noexcept {
@@ -139,11 +143,11 @@ class CentralList {
                              reinterpret_cast<std::uintptr_t>(span.start));
   }
   void** put_neighbours(Span& span, void** objects, void** end) const noexcept;
-  void relist(Span& span, std::uint32_t free_before) noexcept;
-  bool is_due(Span& span, Spans which) noexcept;
-  void list(Span& span) noexcept;
-  void unlist(Span& span, std::uint32_t free_count) noexcept;
-  void remove(Span& span) noexcept;
+  void relist(Span& span, std::uint32_t free_before) noexcept STRATA_REQUIRES(lock_);
+  bool is_due(Span& span, Spans which) noexcept STRATA_REQUIRES(lock_);
+  void list(Span& span) noexcept STRATA_REQUIRES(lock_);
+  void unlist(Span& span, std::uint32_t free_count) noexcept STRATA_REQUIRES(lock_);
+  void remove(Span& span) noexcept STRATA_REQUIRES(lock_);
 
   // Chosen: the class's other users wait for at most so many spans' system calls, or so many looks
   // at spans, some 50 µs either way.
@@ -166,14 +170,15 @@ class CentralList {
   const detail::ExactDivider divider_;  // by the class's size; of class 0 nothing is ever released
 
   // All below is written under lock_; the atomic ones are read anywhere, as hints (relaxed).
-  std::uint32_t nonempty_ = 0;  // bit w: by_free_[w] has a span
-  IntrusiveList<Span> by_free_[kWidths];
-  std::size_t listed_[kWidths] = {};  // how many spans by_free_[w] has
-  IntrusiveList<Span> kept_;          // every object is free, and all of it is held; latest first
-  std::size_t least_kept_ = 0;        // since the last destroy_unneeded()
-  std::size_t span_count_ = 0;
-  std::size_t claimed_ = 0;
-  std::ptrdiff_t said_ = 0;  // of pending_, what the tally knows
+  std::uint32_t nonempty_ STRATA_GUARDED_BY(lock_) = 0;  // bit w: by_free_[w] has a span
+  IntrusiveList<Span> by_free_[kWidths] STRATA_GUARDED_BY(lock_);
+  std::size_t listed_[kWidths] STRATA_GUARDED_BY(lock_) = {};  // how many spans by_free_[w] has
+  IntrusiveList<Span> kept_
+      STRATA_GUARDED_BY(lock_);  // every object is free, and all of it is held; latest first
+  std::size_t least_kept_ STRATA_GUARDED_BY(lock_) = 0;  // since the last destroy_unneeded()
+  std::size_t span_count_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t claimed_ STRATA_GUARDED_BY(lock_) = 0;
+  std::ptrdiff_t said_ STRATA_GUARDED_BY(lock_) = 0;  // of pending_, what the tally knows
   std::atomic<std::ptrdiff_t> pending_{0};
   std::atomic<std::size_t> kept_count_{0};
   std::atomic<std::size_t> free_{0};

@@ -24,9 +24,7 @@ class CentralShard {
 
   /// \param has_transfer  without, each object comes from its span and is verified as it returns
   constexpr CentralShard(SpanSource& spans, MetadataArena& metadata, IdleTally& tally,
-                         unsigned index, bool has_transfer) noexcept
-      : CentralShard(spans, metadata, tally, index, has_transfer,
-                     std::make_integer_sequence<unsigned, SizeClassMap::kCount>{}) {}
+                         unsigned index, bool has_transfer) noexcept;
 
   /// Claims up to `count` objects, from the transfer cache or from the spans that the list has.
   /// \returns  How many, and whether the thread had to wait for a lock.
@@ -97,6 +95,12 @@ class CentralShard {
   CentralList lists_[SizeClassMap::kCount];
   TransferCache transfers_[SizeClassMap::kCount];
 };
+
+// After the other constructor, since Clang evaluates no template that is not yet complete.
+constexpr CentralShard::CentralShard(SpanSource& spans, MetadataArena& metadata, IdleTally& tally,
+                                     unsigned index, bool has_transfer) noexcept
+    : CentralShard(spans, metadata, tally, index, has_transfer,
+                   std::make_integer_sequence<unsigned, SizeClassMap::kCount>{}) {}
 
 template <typename Flush>
 void CentralShard::take_unneeded(Flush&& flush) noexcept {

@@ -5,6 +5,7 @@
 
 #include "base/lock.h"
 #include "base/metadata_arena.h"
+#include "base/thread_annotations.h"
 
 namespace strata {
 
@@ -43,9 +44,9 @@ class TransferCache {
   const std::size_t capacity_;
 
   // All below is guarded by lock_.
-  void** slots_ = nullptr;            // [capacity_], made at the first insert
-  std::atomic<std::size_t> size_{0};  // read without the lock, as a hint (relaxed)
-  std::size_t least_size_ = 0;        // since the last round of take_unneeded
+  void** slots_ STRATA_GUARDED_BY(lock_) = nullptr;  // [capacity_], made at the first insert
+  std::atomic<std::size_t> size_{0};                 // read without the lock, as a hint (relaxed)
+  std::size_t least_size_ STRATA_GUARDED_BY(lock_) = 0;  // since the last round of take_unneeded
 };
 
 }  // namespace strata

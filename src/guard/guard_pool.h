@@ -6,6 +6,7 @@
 
 #include "base/lock.h"
 #include "base/metadata_arena.h"
+#include "base/thread_annotations.h"
 #include "guard/allocation.h"
 #include "guard/call_site.h"
 #include "os/faults.h"
@@ -53,7 +54,7 @@ class GuardPool {
 
   /// Reserves the slots. Once.
   /// \returns  False when out of memory.
-  bool start() noexcept;
+  bool start() noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;  // before other threads use it
 
   /// \returns  An object that reads as zero; nullptr if it does not fit a slot, none is left, or
   ///           the limit forbids it.
@@ -97,12 +98,13 @@ class GuardPool {
 
   char* slot_start(std::size_t index) const noexcept;
   std::size_t slot_bytes() const noexcept { return kSlotPages * os::page_bytes(); }
-  Slot* slot_around(const void* p) const noexcept;
-  Slot* take_slot() noexcept;
-  void keep_waiting(Slot& slot) noexcept;
+  // Not analysed: the handler of a fault has no lock.
+  Slot* slot_around(const void* p) const noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
+  Slot* take_slot() noexcept STRATA_REQUIRES(lock_);
+  void keep_waiting(Slot& slot) noexcept STRATA_REQUIRES(lock_);
   bool open(Slot& slot) noexcept;
   void close(Slot& slot) noexcept;
-  Slot& live_slot(const void* p, const char* action) noexcept;
+  Slot& live_slot(const void* p, const char* action) noexcept STRATA_REQUIRES(lock_);
   static void fill_surroundings(const Slot& slot) noexcept;
   static void verify_surroundings(const Slot& slot) noexcept;
 
@@ -115,13 +117,14 @@ class GuardPool {
   Slot* slots_ = nullptr;  // [kSlots], of which the first used_ have been in use
 
   // All below is guarded by lock_, and so are the slots.
-  std::size_t used_ = 0;
-  std::uint64_t uses_ = 0;
-  std::size_t live_bytes_ = 0;        // of live objects
-  std::size_t waiting_bytes_ = 0;     // held, of freed ones
-  std::uint16_t* waiting_ = nullptr;  // a ring of kSlots indices of freed slots
-  std::size_t oldest_ = 0;
-  std::size_t waiting_count_ = 0;
+  std::size_t used_ STRATA_GUARDED_BY(lock_) = 0;
+  std::uint64_t uses_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t live_bytes_ STRATA_GUARDED_BY(lock_) = 0;     // of live objects
+  std::size_t waiting_bytes_ STRATA_GUARDED_BY(lock_) = 0;  // held, of freed ones
+  std::uint16_t* waiting_ STRATA_GUARDED_BY(lock_) =
+      nullptr;  // a ring of kSlots indices of freed slots
+  std::size_t oldest_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t waiting_count_ STRATA_GUARDED_BY(lock_) = 0;
 };
 
 }  // namespace strata

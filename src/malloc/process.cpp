@@ -22,7 +22,7 @@ void on_thread_exit(void*) noexcept { g_malloc.end_thread(t_thread); }
 ///
 /// The lock of the list of streams comes first: fork() waits for it after this
 /// (docs/decisions/0012).
-void before_fork() noexcept {
+void before_fork() noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
   if (must_not_wait()) {
     ++t_thread.unlocked_forks;
     return;
@@ -39,14 +39,15 @@ bool ends_unlocked_fork() noexcept {
   return true;
 }
 
-void after_fork_in_parent() noexcept {
+// Not analysed, nor is the next: they give back what before_fork() took.
+void after_fork_in_parent() noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
   if (ends_unlocked_fork()) return;
   g_malloc.for_each_lock(LockVisitor::give_back());
   g_start_lock.unlock();
   os::let_go_of_stream_list();
 }
 
-void after_fork_in_child() noexcept {
+void after_fork_in_child() noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
   if (ends_unlocked_fork()) return;
   g_malloc.reset_after_fork(t_thread);
   g_start_lock.reset_after_fork();

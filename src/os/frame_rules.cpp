@@ -4,7 +4,7 @@ namespace strata::os {
 namespace {
 
 /// 32 bits of the 16 aligned bytes in which the call before `pc` ends: they are on its page.
-[[gnu::no_sanitize("address"), gnu::no_sanitize("thread")]] inline std::uint32_t code_before(
+__attribute__((no_sanitize("address"), no_sanitize("thread"))) inline std::uint32_t code_before(
     std::uintptr_t pc) noexcept {
   const auto* const words = reinterpret_cast<const std::uint64_t*>((pc - 1) & ~std::uintptr_t{15});
   const std::uint64_t mixed = (words[0] ^ (words[1] * 0xbf58476d1ce4e5b9u)) * 0x9e3779b97f4a7c15u;

@@ -95,7 +95,7 @@ std::size_t keep_callers(const std::uintptr_t* all, std::size_t count, std::uint
 using Frame = StackPlace;
 
 /// A word of this thread's stack, whichever function's it is.
-[[gnu::no_sanitize("address"), gnu::no_sanitize("thread")]] inline std::uintptr_t word_at(
+__attribute__((no_sanitize("address"), no_sanitize("thread"))) inline std::uintptr_t word_at(
     std::uintptr_t address) noexcept {
   return *reinterpret_cast<const std::uintptr_t*>(address);
 }

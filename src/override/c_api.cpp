@@ -11,8 +11,12 @@
 #include "os/clock.h"
 #include "os/errors.h"
 
+#if defined(__clang__)  // which has no copy, and does not warn without
+#define STRATA_ALIAS(function) __attribute__((alias(#function), visibility("default")))
+#else
 #define STRATA_ALIAS(function) \
   __attribute__((alias(#function), visibility("default"), copy(function)))
+#endif
 
 namespace {
 

@@ -165,6 +165,8 @@ STRATA_API int malloc_trim(std::size_t) noexcept { return strata_release_memory(
 
 STRATA_API Mallinfo<std::size_t> mallinfo2() noexcept { return collect_mallinfo(); }
 
+static_assert(sizeof(Mallinfo<int>) == 10 * sizeof(int), "the C library's has ten figures");
+
 /// Figures beyond an int's range are the largest int, where glibc's wrap around.
 STRATA_API Mallinfo<int> mallinfo() noexcept {
   const Mallinfo<std::size_t> from = collect_mallinfo();

@@ -7,11 +7,19 @@
 #include "malloc/process.h"
 #include "os/symbol.h"
 
+#if defined(__clang__)
+#define STRATA_JUMPS
+#define STRATA_JUMP [[clang::musttail]]
+#else
+#define STRATA_JUMPS __attribute__((optimize("O2")))
+#define STRATA_JUMP
+#endif
+
 /// The C library's takes its caller's address from the stack: the caller's own paths are searched,
 /// and the library goes where its caller is. So this must be a jump, in every build.
-extern "C" STRATA_API [[gnu::optimize("O2")]] void* dlopen(const char* file, int flags) noexcept {
+extern "C" STRATA_API STRATA_JUMPS void* dlopen(const char* file, int flags) noexcept {
   const strata::os::OpenLibrary next = strata::os::next_open_library();
   if (next == nullptr) return nullptr;
   const bool is_kept = strata::g_malloc.options().deep_bind == strata::Options::DeepBind::kKeep;
-  return next(file, is_kept ? flags : strata::os::without_deep_binding(flags));
+  STRATA_JUMP return next(file, is_kept ? flags : strata::os::without_deep_binding(flags));
 }

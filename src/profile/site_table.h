@@ -6,6 +6,7 @@
 
 #include "base/lock.h"
 #include "base/metadata_arena.h"
+#include "base/thread_annotations.h"
 
 namespace strata {
 
@@ -67,14 +68,14 @@ class SiteTable {
   static constexpr std::uint32_t kChunkSites = 4096;
   static constexpr std::uint32_t kFirstBuckets = 1024;
 
-  Site* make_site(const std::uintptr_t* frames, std::size_t depth) noexcept;
-  bool grow() noexcept;
+  Site* make_site(const std::uintptr_t* frames, std::size_t depth) noexcept STRATA_REQUIRES(lock_);
+  bool grow() noexcept STRATA_REQUIRES(lock_);
 
   Lock lock_{LockRank::kWatcher};
   MetadataArena& metadata_;
   // Guarded by lock_.
-  std::uint32_t* buckets_ = nullptr;  // heads, 0: empty
-  std::uint32_t bucket_count_ = 0;
+  std::uint32_t* buckets_ STRATA_GUARDED_BY(lock_) = nullptr;  // heads, 0: empty
+  std::uint32_t bucket_count_ STRATA_GUARDED_BY(lock_) = 0;
   // Written under lock_, release; acquire by readers: the sites below are complete.
   std::atomic<std::uint32_t> count_{0};
   std::atomic<Site*> chunks_[kMaxSites / kChunkSites] = {};

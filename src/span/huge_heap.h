@@ -6,6 +6,7 @@
 #include "base/address_table.h"
 #include "base/lock.h"
 #include "base/metadata_arena.h"
+#include "base/thread_annotations.h"
 #include "os/page_source.h"
 #include "span/kept_ranges.h"
 #include "span/page_heap.h"
@@ -95,8 +96,8 @@ class HugeHeap {
   bool unmap(Range range) noexcept;
   void exchange_idle_for(std::size_t bytes) noexcept;
   std::size_t release(std::size_t max_bytes) noexcept;
-  bool insert(const void* p, std::size_t bytes) noexcept;
-  std::size_t remove(const void* p) noexcept;
+  bool insert(const void* p, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
+  std::size_t remove(const void* p) noexcept STRATA_REQUIRES(lock_);
 
   Lock lock_{LockRank::kHuge};
   PageHeap& page_heap_;
@@ -104,12 +105,13 @@ class HugeHeap {
   bool huge_pages_ = true;
 
   // All below is guarded by lock_.
-  AddressTable<std::size_t> live_;  // bytes by first address
-  std::size_t live_bytes_ = 0;
+  AddressTable<std::size_t> live_ STRATA_GUARDED_BY(lock_);  // bytes by first address
+  std::size_t live_bytes_ STRATA_GUARDED_BY(lock_) = 0;
   KeptRanges kept_;
-  std::size_t returned_bytes_ = 0;
-  const void* freed_[kRemembered] = {};  // where the last ones began, in a ring
-  std::size_t frees_ = 0;
+  std::size_t returned_bytes_ STRATA_GUARDED_BY(lock_) = 0;
+  const void* freed_[kRemembered] STRATA_GUARDED_BY(
+      lock_) = {};  // where the last ones began, in a ring
+  std::size_t frees_ STRATA_GUARDED_BY(lock_) = 0;
 };
 
 }  // namespace strata

@@ -145,13 +145,13 @@ std::size_t PageHeap::release(std::size_t max_pages) noexcept {
     // While the kernel works the pages are nobody's, and the lock is free.
     unlist(region);
     take_pages(region, mask, 0);
-    lock_.unlock();
+    guard.unlock();
     PageMask kept = 0;
     for_each_run(mask, [&](unsigned first, unsigned count) {
       if (!pages_.decommit(region.start + first * kPageBytes, count * kPageBytes))
         kept |= page_range(first, count);
     });
-    lock_.lock();
+    guard.lock();
     unlist(region);
     region.dirty_pages &= ~(mask & ~kept);
     region.is_split = region.dirty_pages != 0;

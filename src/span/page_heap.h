@@ -5,6 +5,7 @@
 
 #include "base/lock.h"
 #include "base/metadata_arena.h"
+#include "base/thread_annotations.h"
 #include "os/page_source.h"
 #include "span/memory_limit.h"
 #include "span/page.h"
@@ -99,14 +100,14 @@ class PageHeap {
   Lock& lock() noexcept { return lock_; }  ///< for fork
 
  private:
-  Region* take_region(unsigned run, Pages which) noexcept;
-  Region* grow() noexcept;
-  bool map_chunk() noexcept;
-  bool begin_chunk(char* start, std::size_t bytes) noexcept;
-  void list(Region& region) noexcept;
-  void unlist(Region& region) noexcept;
-  void take_pages(Region& region, PageMask mask, PageMask touched) noexcept;
-  void give_pages(Region& region, PageMask mask) noexcept;
+  Region* take_region(unsigned run, Pages which) noexcept STRATA_REQUIRES(lock_);
+  Region* grow() noexcept STRATA_REQUIRES(lock_);
+  bool map_chunk() noexcept STRATA_REQUIRES(lock_);
+  bool begin_chunk(char* start, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
+  void list(Region& region) noexcept STRATA_REQUIRES(lock_);
+  void unlist(Region& region) noexcept STRATA_REQUIRES(lock_);
+  void take_pages(Region& region, PageMask mask, PageMask touched) noexcept STRATA_REQUIRES(lock_);
+  void give_pages(Region& region, PageMask mask) noexcept STRATA_REQUIRES(lock_);
 
   // Chosen: a chunk is one mapping. The first is small enough for a tight address-space limit; each
   // next is as large as the heap until then, up to 256 MiB.
@@ -123,21 +124,24 @@ class PageHeap {
   MemoryLimit limit_;  // holds this heap's dirty pages
 
   // All below is guarded by lock_.
-  std::uint64_t nonempty_ = 0;                                     // bit r: by_run_[r] has a region
-  IntrusiveList<Region, RunListTag> by_run_[kPagesPerRegion + 1];  // by longest free run
-  IntrusiveList<Region, DirtyListTag> idle_;                       // with idle pages, latest first
-  std::uintptr_t next_address_ = 0;                                // where the next chunk is tried
-  char* chunk_next_ = nullptr;  // regions of the newest chunk not yet used
-  char* chunk_end_ = nullptr;
+  std::uint64_t nonempty_ STRATA_GUARDED_BY(lock_) = 0;  // bit r: by_run_[r] has a region
+  IntrusiveList<Region, RunListTag> by_run_[kPagesPerRegion + 1] STRATA_GUARDED_BY(
+      lock_);  // by longest free run
+  IntrusiveList<Region, DirtyListTag> idle_
+      STRATA_GUARDED_BY(lock_);                               // with idle pages, latest first
+  std::uintptr_t next_address_ STRATA_GUARDED_BY(lock_) = 0;  // where the next chunk is tried
+  char* chunk_next_ STRATA_GUARDED_BY(lock_) = nullptr;  // regions of the newest chunk not yet used
+  char* chunk_end_ STRATA_GUARDED_BY(lock_) = nullptr;
   HugePages huge_pages_ = HugePages::kAuto;
   std::size_t most_chunk_regions_ = kMaxChunkRegions;
-  bool was_refused_ = false;  // the last chunk: the next try is a short one
-  std::size_t regions_ = 0;
-  std::size_t huge_regions_ = 0;
-  std::size_t returned_pages_ = 0;
-  std::size_t least_idle_ = 0;              // since the last release_unneeded()
-  std::atomic<std::size_t> idle_pages_{0};  // written under lock_, read anywhere
-  std::atomic<std::size_t> used_pages_{0};  // the same
+  bool was_refused_ STRATA_GUARDED_BY(lock_) =
+      false;  // the last chunk: the next try is a short one
+  std::size_t regions_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t huge_regions_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t returned_pages_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t least_idle_ STRATA_GUARDED_BY(lock_) = 0;  // since the last release_unneeded()
+  std::atomic<std::size_t> idle_pages_{0};               // written under lock_, read anywhere
+  std::atomic<std::size_t> used_pages_{0};               // the same
 };
 
 }  // namespace strata

@@ -6,6 +6,7 @@
 #include "base/lock.h"
 #include "base/lock_visitor.h"
 #include "base/metadata_arena.h"
+#include "base/thread_annotations.h"
 #include "thread_cache/thread_cache.h"
 
 namespace strata {
@@ -59,7 +60,9 @@ class ThreadRegistry {
 
   CacheBudget& budget() noexcept { return budget_; }
 
-  void for_each_lock(LockVisitor visit) noexcept;  ///< its own and those of every cache's bins
+  /// Its own and those of every cache's bins. Not analysed: what one visitor takes, another gives
+  /// back.
+  void for_each_lock(LockVisitor visit) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
   /// In the child of a fork, after its locks were reset: only the calling thread exists, with `own`
   /// or with no cache. The other threads' caches keep their objects for ever, since their owners
   /// may have been in the middle of using them: accepted loss, at most the budget.
@@ -69,9 +72,9 @@ class ThreadRegistry {
   // Chosen: as many as a pool of workers restarts at once; more would hoard.
   static constexpr std::size_t kMaxParked = 16;
 
-  ThreadCache* pop_parked() noexcept;
-  std::size_t take_over(ThreadCache::Owners which) noexcept;
-  void count_parked(const ThreadCache& cache, bool is_parked) noexcept;
+  ThreadCache* pop_parked() noexcept STRATA_REQUIRES(lock_);
+  std::size_t take_over(ThreadCache::Owners which) noexcept STRATA_REQUIRES(lock_);
+  void count_parked(const ThreadCache& cache, bool is_parked) noexcept STRATA_REQUIRES(lock_);
 
   Lock lock_{LockRank::kThreadRegistry};
   Central& central_;
@@ -79,18 +82,19 @@ class ThreadRegistry {
   CacheBudget budget_;
 
   // All below is guarded by lock_.
-  ObjectBins* redirected_to_ = nullptr;
-  IntrusiveList<ThreadCache> in_use_;
-  IntrusiveList<ThreadCache> parked_;  // the latest first
-  IntrusiveList<ThreadCache> empty_;
-  std::size_t in_use_count_ = 0;
-  std::size_t parked_count_ = 0;
-  std::size_t parked_long_ = 0;  // of the parked ones, the oldest so many waited through a round
+  ObjectBins* redirected_to_ STRATA_GUARDED_BY(lock_) = nullptr;
+  IntrusiveList<ThreadCache> in_use_ STRATA_GUARDED_BY(lock_);
+  IntrusiveList<ThreadCache> parked_ STRATA_GUARDED_BY(lock_);  // the latest first
+  IntrusiveList<ThreadCache> empty_ STRATA_GUARDED_BY(lock_);
+  std::size_t in_use_count_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t parked_count_ STRATA_GUARDED_BY(lock_) = 0;
+  // Of the parked ones, the oldest so many waited through a round.
+  std::size_t parked_long_ STRATA_GUARDED_BY(lock_) = 0;
   // Chosen: all objects of a usual cache; one that holds more is taken over in parts.
   static constexpr std::size_t kRoomSlots = 2048;
   static constexpr unsigned kMostTurns = 8;
-  void* room_[kRoomSlots] = {};               // for take_over()
-  std::atomic<std::size_t> parked_bytes_{0};  // written under lock_, read anywhere
+  void* room_[kRoomSlots] STRATA_GUARDED_BY(lock_) = {};  // for take_over()
+  std::atomic<std::size_t> parked_bytes_{0};              // written under lock_, read anywhere
 };
 
 }  // namespace strata
