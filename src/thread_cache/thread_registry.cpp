@@ -85,8 +85,15 @@ std::size_t ThreadRegistry::flush_all() noexcept {
 
 std::size_t ThreadRegistry::take_over(ThreadCache::Owners which) noexcept {
   std::size_t moved = 0;
-  for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache))
-    moved += cache->take_over(which, room_, kRoomSlots, os::barrier_in_all_threads);
+  for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache)) {
+    // What does not fit the room is taken in turns.
+    for (unsigned turn = 0; turn < kMostTurns; ++turn) {
+      const std::size_t bytes =
+          cache->take_over(which, room_, kRoomSlots, os::barrier_in_all_threads);
+      moved += bytes;
+      if (bytes == 0) break;
+    }
+  }
   return moved;
 }
 

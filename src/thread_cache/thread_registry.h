@@ -88,10 +88,11 @@ class ThreadRegistry {
   IntrusiveList<ThreadCache> empty_ STRATA_GUARDED_BY(lock_);
   std::size_t in_use_count_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t parked_count_ STRATA_GUARDED_BY(lock_) = 0;
-  std::size_t parked_long_ STRATA_GUARDED_BY(lock_) =
-      0;  // of the parked ones, the oldest so many waited through a round
+  // Of the parked ones, the oldest so many waited through a round.
+  std::size_t parked_long_ STRATA_GUARDED_BY(lock_) = 0;
   // Chosen: all objects of a usual cache; one that holds more is taken over in parts.
   static constexpr std::size_t kRoomSlots = 2048;
+  static constexpr unsigned kMostTurns = 8;
   void* room_[kRoomSlots] STRATA_GUARDED_BY(lock_) = {};  // for take_over()
   std::atomic<std::size_t> parked_bytes_{0};              // written under lock_, read anywhere
 };

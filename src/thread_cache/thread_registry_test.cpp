@@ -150,6 +150,25 @@ TEST_F(ThreadRegistryTest, FlushAllEmptiesParkedCachesAndLeavesTheLatestObjectsO
   EXPECT_FALSE(registry.has_parked());
 }
 
+TEST_F(ThreadRegistryTest, AFullCacheIsTakenOverInOneRoundHoweverMuchItHolds) {
+  // So that there is a share of the heap that lets bins become large.
+  std::vector<void*> heap;
+  ThreadCache& cache = *registry.adopt();
+  for (int i = 0; i < 20'000; ++i) heap.push_back(allocate_from(cache, 16));
+  for (unsigned c = 1; c < 12; ++c) {
+    std::vector<void*> objects;
+    for (int i = 0; i < 2000; ++i) objects.push_back(allocate_from(cache, c));
+    for (void* object : objects) deallocate_into(cache, c, object);
+  }
+  std::size_t held = 0;
+  for (unsigned c = 1; c < 12; ++c) held += registry.count_objects(c);
+  ASSERT_GT(held, 4000u) << "it does not fit the room of one turn";
+  registry.flush_all();
+  for (unsigned c = 1; c < 12; ++c) EXPECT_LE(registry.count_objects(c), 1u) << c;
+  for (void* object : heap) deallocate_into(cache, 16, object);
+  registry.park(cache);
+}
+
 TEST_F(ThreadRegistryTest, IsNullWhenOutOfMemoryAndServesTheNext) {
   pages.refuse_call(1);
   EXPECT_EQ(registry.adopt(), nullptr);
