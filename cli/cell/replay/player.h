@@ -79,6 +79,9 @@ class Player {
         case plan::Kind::kEpoch:
           enter(plan::payload_of(word));
           break;
+        case plan::Kind::kMove:
+          move_over(word);
+          break;
         case plan::Kind::kNone:
           break;
         default:
@@ -184,6 +187,15 @@ class Player {
     if (address == nullptr) std::free(before);
     check_kept(address, kept, stamp);
     place(call, adopt(address, call.bytes, false));
+  }
+
+  /// What a vector does when it has grown.
+  void move_over(std::uint64_t word) {
+    const Block& from = slots_[plan::slot_of(word)];
+    const Block& to = slots_[plan::slot_of(stream_.next())];
+    if (!from || !to) return;
+    std::memcpy(to.address, from.address, std::min(from.bytes, to.bytes));
+    if constexpr (kTouch != Touch::kNone) write_stamp(to);
   }
 
   void* allocate(const Call& call) {
