@@ -90,8 +90,8 @@ struct Leaf {
   Leaf* next = nullptr;
 };
 
-constexpr int kTurns = 1'500'000;
-constexpr std::size_t kBuckets = 4096;
+constexpr int kTurns = 2'000'000;
+constexpr std::size_t kBuckets = 16384;
 
 /// Keys come and go in chains below a table: `make` and `drop` are the only difference.
 template <typename Make, typename Drop>
@@ -126,8 +126,8 @@ unsigned long tree_plain() {
 }
 
 unsigned long tree_advised() {
-  strata::PageArena arena(4 << 20);
-  strata::BlockAllocator leaves(arena, sizeof(Leaf), 80000);
+  strata::PageArena arena(8 << 20);
+  strata::BlockAllocator leaves(arena, sizeof(Leaf), 200000);
   return turn([&](unsigned long key) { return new (leaves.allocate()) Leaf(key); },
               [&](Leaf* leaf) { leaves.deallocate(leaf); });
 }
@@ -226,6 +226,15 @@ unsigned long nothing() {
   return sum;
 }
 
+/// What the libraries add to the process is there before the work is measured.
+void warm_up() {
+  strata::PageArena arena(1 << 20);
+  strata::MemoryResource<strata::PageArena> memory(arena, std::pmr::new_delete_resource());
+  std::memset(memory.allocate(64, alignof(Node)), 0, 64);
+  void* volatile object = ::operator new(64);
+  ::operator delete(object);
+}
+
 double cpu_s() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -245,6 +254,7 @@ unsigned long run(const std::string& program, bool is_advised) {
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
+  warm_up();
   const std::size_t resident = resident_bytes();
   const double began_s = cpu_s();
   const unsigned long sum = run(argv[1], std::strcmp(argv[2], "advised") == 0);
