@@ -95,8 +95,7 @@ std::size_t Central::claim_from_others(CentralList& list, void** end, std::size_
     if (others == nullptr || others == &list || others->free_objects() == 0) continue;
     const bool has_enough = others->free_objects() >= enough;
     if (other.threads() != 0 && (need == Need::kUsual || !has_enough)) continue;
-    const std::size_t claimed =
-        list.claim_from(*others, CentralList::Which::kEmptiest, end, count);
+    const std::size_t claimed = list.claim_from(*others, CentralList::Which::kEmptiest, end, count);
     if (claimed != 0) return claimed;
   }
   return 0;

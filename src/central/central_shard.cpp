@@ -26,7 +26,8 @@ std::size_t transfer_capacity(unsigned size_class) noexcept {
   void* const memory = metadata_.allocate_forever(sizeof(Class));
   if (memory == nullptr) return nullptr;
   const std::size_t capacity = has_transfer_ ? transfer_capacity(size_class) : 0;
-  auto* const made = new (memory) Class{{size_class, spans_, tally_, index_}, {capacity, metadata_}};
+  auto* const made =
+      new (memory) Class{{size_class, spans_, tally_, index_}, {capacity, metadata_}};
   classes_[size_class].store(made, std::memory_order_release);
   return made;
 }
