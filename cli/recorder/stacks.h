@@ -11,8 +11,9 @@
 namespace strata::recorder {
 
 /// The tree of all stacks that were met: each is a node, each node is stored once.
-/// Nodes never change and never go; but those of before begin_anew() are met no more. A table finds a node by its parent and its address; who does
-/// not find one there takes the lock and looks again.
+/// Nodes never change and never go, but those of before begin_anew() are not met again. A table
+/// finds a node by its parent and its address; a thread that finds none takes the lock and looks
+/// again.
 /// \threads  Any.
 /// \cost     A miss of the cache for each frame; a lock for each new node.
 class StackTree {

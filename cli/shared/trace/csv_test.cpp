@@ -71,8 +71,8 @@ TEST(TraceCsv, IsWhatOneReads) {
             "#process,pid,17\n"
             "#thread,0,4711,main thread\n"
             "#module,0x1000,0x2000,0x0,abcd,/bin/one\n"
-            "#module,0x8000,0x9000,0x1000,,\"/two, three\"\n"
             "#stack,1,0,0x1010\n"
+            "#module,0x8000,0x9000,0x1000,,\"/two, three\"\n"
             "#stack,2,1,0x8020\n"
             "new,5000,0,0,40,64,2,\n"
             "realloc,7000,1,1,100,,1,unknown\n"
@@ -166,7 +166,6 @@ TEST(TraceCut, KeepsTheStacksThatItNeeds) {
             "#process,command,a b=c\n"
             "#process,pid,17\n"
             "#module,0x1000,0x2000,0x0,abcd,/bin/one\n"
-            "#module,0x8000,0x9000,0x1000,,\"/two, three\"\n"
             "#stack,1,0,0x1010\n"
             "realloc,1000,0,0,100,,1,unknown\n"
             "#end,reason,cut\n");
