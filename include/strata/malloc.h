@@ -1,7 +1,7 @@
 #pragma once
 
-/// \file  The malloc's own C interface, for C and C++: in addition to the C library's names, or instead of
-/// them.
+/// \file  The malloc's own C interface, for C and C++, in addition to the C library's names or
+/// instead of them.
 /// \threads  Every function: any number at once. Not async-signal-safe, as malloc is not.
 
 #ifdef __cplusplus
