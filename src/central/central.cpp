@@ -165,7 +165,7 @@ std::size_t Central::release_unneeded() noexcept {
     });
     for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
       shard.list(c).destroy_unneeded();
-      returned += shard.list(c).release_holes(CentralList::Spans::kQuiet);
+      returned += shard.list(c).decommit_holes(CentralList::Spans::kQuiet);
     }
   });
   return returned;
@@ -177,7 +177,7 @@ std::size_t Central::release_all() noexcept {
   for_each_shard([&](CentralShard& shard) {
     for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
       shard.list(c).destroy_kept(~std::size_t{0});
-      returned += shard.list(c).release_holes(CentralList::Spans::kAll);
+      returned += shard.list(c).decommit_holes(CentralList::Spans::kAll);
     }
   });
   return returned;

@@ -7,8 +7,8 @@ CentralList::Claimed CentralShard::claim(unsigned size_class, void** end,
   TransferCache& transfer = transfers_[size_class];
   // A hint suffices: what comes a moment later is the next claim's.
   if (transfer.size() != 0) {
-    const std::size_t ready = transfer.remove(end, count);
-    if (ready != 0) return {ready, false};
+    const std::size_t taken = transfer.remove(end, count);
+    if (taken != 0) return {taken, false};
   }
   return lists_[size_class].claim(end, count);
 }

@@ -13,7 +13,7 @@
 namespace strata {
 
 /// A list and a transfer cache per size class, for some of the threads.
-/// \threads  Any number at once; a lock per class and stage.
+/// \threads  Any number at once; a lock for each list and each transfer cache.
 class CentralShard {
  public:
   struct ClassStatistics {
@@ -46,7 +46,7 @@ class CentralShard {
   CentralList& list(unsigned size_class) noexcept { return lists_[size_class]; }
   const CentralList& list(unsigned size_class) const noexcept { return lists_[size_class]; }
 
-  /// Bytes in the transfer caches, and free in spans on pages that did not go back: hints.
+  /// Bytes in the transfer caches, and free in spans on pages that were not decommitted: hints.
   std::size_t transfer_bytes() const noexcept;
   std::size_t pending_bytes() const noexcept;
 

@@ -256,9 +256,8 @@ TEST_F(GuardPoolDeathTest, DiesOfAWrongFreeAndNamesWhatIsThere) {
 
 TEST_F(GuardPoolDeathTest, DiesOfAContradiction) {
   char* p = get(100);
-  EXPECT_DEATH(
-      pool.deallocate(p, {FreeCall::By::kDelete, 99}),
-      "mismatched sized delete of .* with 100 bytes and given back with 99\n.*allocated by");
+  EXPECT_DEATH(pool.deallocate(p, {FreeCall::By::kDelete, 99}),
+               "mismatched sized delete of .* with 100 bytes and freed with 99\n.*allocated by");
 }
 
 TEST_F(GuardPoolDeathTest, DiesAtFreeOfAWriteThatNoGuardStopped) {
