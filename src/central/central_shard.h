@@ -84,12 +84,12 @@ class CentralShard {
   void check_invariants() noexcept;
 
   void for_each_lock(LockVisitor visit) noexcept {
-    if (visit.takes()) visit(making_);
+    if (visit.locks()) visit(making_);
     for_each_class([&](unsigned, Class& each) {
       visit(each.list.lock());
       visit(each.transfer.lock());
     });
-    if (!visit.takes()) visit(making_);
+    if (!visit.locks()) visit(making_);
   }
 
  private:
