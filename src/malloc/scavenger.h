@@ -51,8 +51,8 @@ class Scavenger {
  private:
   static constexpr std::uint32_t kAsleep = 0;
   static constexpr std::uint32_t kRunning = 1;
-  // Chosen: what a thread freed reaches the kernel after at most four rounds: parked cache, transfer
-  // cache, span, and a look at the span. Fewer would end before it is there.
+  // Chosen: what a thread freed reaches the kernel after at most four rounds: parked cache,
+  // transfer cache, span, and a look at the span. Fewer would end before it is there.
   static constexpr int kVainRounds = 4;
 
   void start() noexcept;
