@@ -94,8 +94,7 @@ std::string Candidate::pattern(const PlaceSums& sums) const {
       return fmt::format("{}, of which {} are freed by another thread; at most {} live at once",
                          objects, sums.foreign_deaths, sums.peak_live);
     case Remedy::kReserve:
-      return fmt::format("{}, of which {} take the place of a smaller one", objects,
-                         sums.grown);
+      return fmt::format("{}, of which {} take the place of a smaller one", objects, sums.grown);
     case Remedy::kReuse:
       return fmt::format("{}, of which {} are freed before their thread allocates again", objects,
                          sums.temporaries);
@@ -122,8 +121,7 @@ std::string Candidate::change(const PlaceSums& sums) const {
           "node->~Node();\n"
           "nodes.deallocate(node);\n"
           "// strata::ObjectPool<Node> has create() and destroy(), grows, and saves somewhat less",
-          whole_pages((sums.largest + 24) * with_room(sums.peak_live)),
-          with_room(sums.peak_live));
+          whole_pages((sums.largest + 24) * with_room(sums.peak_live)), with_room(sums.peak_live));
     case Remedy::kBitmap:
       return fmt::format(
           "static strata::BitmapPool<{}, {}> messages;\n"

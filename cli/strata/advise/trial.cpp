@@ -92,8 +92,7 @@ Lanes make_lanes(const TrialPlan& plan, const Catalogue& catalogue, const Explan
   };
   add({});
   for (const Candidate& candidate : candidates) {
-    on_trial(
-        fmt::format("planning {} of {}", lanes.of_candidates.size() + 1, candidates.size()));
+    on_trial(fmt::format("planning {} of {}", lanes.of_candidates.size() + 1, candidates.size()));
     // A vector that grows moves its elements, which is saved, too: both replays make the moves.
     const std::size_t without = candidate.is_reserved() ? add({&candidate, false}) : 0;
     lanes.of_candidates.emplace_back(without, add({&candidate, true}));

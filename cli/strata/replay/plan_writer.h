@@ -18,9 +18,9 @@ enum class Growth {
 
 /// What of a trace is to be replayed, and how.
 struct PlanOptions {
-  bool keeps_times = false;       ///< for the pace of the recording
-  std::uint64_t until_event = 0;  ///< ends after this event; 0: goes to the end
-  std::vector<bool> routed = {};  ///< by stack: whose objects are not malloc's; empty: of none
+  bool keeps_times = false;          ///< for the pace of the recording
+  std::uint64_t until_event = 0;     ///< ends after this event; 0: goes to the end
+  std::vector<bool> routed = {};     ///< by stack: whose objects are not malloc's; empty: of none
   Growth growth = Growth::kIgnored;  ///< of those objects, which are malloc's then
 };
 
