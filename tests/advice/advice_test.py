@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import statistics
 import subprocess
 import tempfile
 import unittest
@@ -94,6 +95,36 @@ class Advice(unittest.TestCase):
         page = self.path / "report.html"
         strata("report", results, "-o", page)
         self.assertIn("messages.trace", page.read_text())
+
+        live = [point["live_bytes"] for point in rows[0]["timeline"] if "live_bytes" in point]
+        self.assertGreater(len(live), 0)
+        self.assertLessEqual(max(live), rows[0]["metrics"]["peak_live_bytes"]["median"] + 3 * 16384)
+        self.assertIn("live bytes of the program", page.read_text())
+
+    def test_a_replay_takes_as_much_memory_as_the_program(self):
+        results = self.path / "believable.json"
+        for program in ("parser", "tree"):
+            strata("replay", self.record(program), "--runs", 3, "--allocators", "system,strata", "--json", results,
+                   "--quiet")
+            for row in json.loads(results.read_text())["rows"]:
+                prefix = [STRATA, "run", "--"] if row["contender"] == "strata" else []
+                grown = statistics.median(savings.run_once(program, "plain", *prefix)[2] for _ in range(3))
+                ratio = row["metrics"]["peak_gain_bytes"]["median"] / grown
+                print(f"{program} under {row['contender']}: {ratio:.2f} of the program's memory")
+                self.assertTrue(0.9 <= ratio <= 1.1, ratio)
+
+    def test_a_trace_is_a_scenario_of_bench(self):
+        rows = {}
+        for command, options in (("bench", ["--sample-rate", "0.02"]), ("replay", [])):
+            results = self.path / f"{command}.json"
+            strata(command, self.record("tree"), "--runs", 2, "--allocators", "system", "--json", results, "--quiet",
+                   *options)
+            rows[command] = json.loads(results.read_text())["rows"][0]
+        for part in ("scenario", "params"):
+            self.assertEqual(rows["bench"][part], rows["replay"][part])
+        self.assertEqual(set(rows["bench"]["metrics"]), set(rows["replay"]["metrics"]))
+        refused = strata("bench", self.record("tree"), "--threads", 2, status=2)
+        self.assertIn("--threads has no effect on", refused.stderr)
 
     def test_the_page_has_every_part_and_fetches_nothing(self):
         page = self.path / "page.html"

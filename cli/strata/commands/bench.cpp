@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "bench/catalogue.h"
 #include "bench/matrix.h"
@@ -13,6 +14,8 @@
 #include "measure/result_file.h"
 #include "output/progress.h"
 #include "output/table.h"
+#include "process/temporary_folder.h"
+#include "replay/replay.h"
 
 namespace strata::cli {
 namespace {
@@ -21,6 +24,7 @@ constexpr const char* kDescription = "Run loads under several allocators and mea
 constexpr const char* kExamples =
     R"(Scenarios and their own options: strata bench list [SCENARIO...]
 A list of values makes a matrix: --threads 1,2,4 --size 16,64 are six cells.
+The file of a trace is a scenario, too: its calls are replayed. strata replay has more options for it.
 
 Allocators:
   system, strata, jemalloc, mimalloc, tcmalloc, tbbmalloc, or name=/path/to/lib.so; for scenarios
@@ -31,6 +35,7 @@ Examples:
   strata bench churn
   strata bench churn --threads 1,2,4 --mode window,lifetime --json results.json
   strata bench churn --allocators system,mine=./libmine.so --ops 1000000 --size 16,64,256
+  strata bench churn app.trace
 
 Exit status: 0 if every allocator completed, 1 if one failed, 2 for bad input.)";
 
@@ -61,7 +66,7 @@ class BenchCommand final : public Command {
     add_flag("--quiet", is_quiet_, "Print neither progress nor tables");
   }
 
-  const char* synopsis() const override { return "SCENARIO... [options]"; }
+  const char* synopsis() const override { return "SCENARIO|TRACE... [options]"; }
   bool judges_leftovers() const override { return true; }
 
   int execute(const CommandLine& line) override {
@@ -74,8 +79,11 @@ class BenchCommand final : public Command {
     if (!names.empty() && names.front() == "list") {
       return list(catalogue, {names.begin() + 1, names.end()}, options);
     }
-    BenchPlan plan = read_plan(catalogue, names, options);
+    const std::vector<std::string> traces = take_traces(catalogue, names);
+    BenchPlan plan = read_plan(catalogue, names, traces, options);
     ResultOutputs outputs(if_given("--json", json_), if_given("--csv", csv_));
+    TemporaryFolder folder("strata-bench");
+    add_traces(plan, traces, folder);
     Results results;
     results.measured = time_of_day();
     results.machine = describe_machine();
@@ -91,6 +99,7 @@ class BenchCommand final : public Command {
     }
     if (!is_quiet_) outputs.tell_replaced();
     if (interruption != 0) {
+      folder.remove();
       fmt::print(stderr, "strata: interrupted; the results cover the runs that were completed\n");
       die_by_signal(interruption);
     }
@@ -136,6 +145,38 @@ class BenchCommand final : public Command {
     return names;
   }
 
+  /// Takes out of the names those of files, unless a scenario has that name.
+  static std::vector<std::string> take_traces(const Catalogue& catalogue,
+                                              std::vector<std::string>& names) {
+    std::vector<std::string> traces;
+    std::erase_if(names, [&](const std::string& name) {
+      const bool is_scenario =
+          std::any_of(catalogue.scenarios.begin(), catalogue.scenarios.end(),
+                      [&](const ScenarioInfo& scenario) { return scenario.name == name; });
+      if (is_scenario || name == kAll || !std::filesystem::is_regular_file(name)) return false;
+      traces.push_back(name);
+      return true;
+    });
+    return traces;
+  }
+
+  /// A cell for each trace, as strata replay has it.
+  void add_traces(BenchPlan& plan, const std::vector<std::string>& traces,
+                  const TemporaryFolder& folder) const {
+    ReplayOptions options;
+    options.runs = plan.runs;
+    options.sample_rate = plan.sample_rate;
+    Progress progress(stderr, !is_quiet_);
+    for (std::size_t i = 0; i < traces.size(); ++i) {
+      const Planned planned = plan_trace(
+          traces[i], folder.file(fmt::format("{}.plan", i)), options, [&](double share) {
+            progress.step(fmt::format("reading {}: {:.0f}% ...", traces[i], 100 * share));
+          });
+      plan.cells.push_back(replay_cell(*plan.catalogue, planned, options));
+    }
+    progress.clear();
+  }
+
   static std::vector<const ScenarioInfo*> find_scenarios(const Catalogue& catalogue,
                                                          const std::vector<std::string>& names) {
     std::vector<const ScenarioInfo*> scenarios;
@@ -163,27 +204,33 @@ class BenchCommand final : public Command {
   }
 
   BenchPlan read_plan(const Catalogue& catalogue, const std::vector<std::string>& names,
-                      const SweptOptions& options) const {
-    if (names.empty())
+                      const std::vector<std::string>& traces, const SweptOptions& options) const {
+    if (names.empty() && traces.empty())
       throw UsageError(
           "name a scenario, as in: strata bench churn; to list them all: strata bench list");
     const std::vector<const ScenarioInfo*> scenarios = find_scenarios(catalogue, names);
+    std::vector<const ScenarioInfo*> loads = scenarios;  // and that of the traces
+    if (!traces.empty()) loads.push_back(&replay_scenario(catalogue));
+    std::vector<std::string> words = names;
+    words.insert(words.end(), traces.begin(), traces.end());
+    const std::string help =
+        names.empty() ? "strata replay --help" : fmt::format("strata bench list {}", names.front());
     for (const auto& [name, values] : options) {
       bool is_known = std::any_of(
           scenarios.begin(), scenarios.end(),
           [&, option = name](const auto* scenario) { return scenario->option(option) != nullptr; });
       if (!is_known) {
-        throw UsageError(fmt::format("--{} is not an option of {}; see: strata bench list {}", name,
-                                     fmt::join(names, ", "), names.front()));
+        throw UsageError(fmt::format("--{} is not an option of {}; see: {}", name,
+                                     fmt::join(words, ", "), help));
       }
     }
     auto refuse_idle = [&](const char* option, bool ScenarioInfo::*takes) {
-      bool is_taken = std::any_of(scenarios.begin(), scenarios.end(),
+      bool is_taken = std::any_of(loads.begin(), loads.end(),
                                   [&](const ScenarioInfo* scenario) { return scenario->*takes; });
       if (is_given(option) && !is_taken) {
         throw UsageError(
-            fmt::format("{} has no effect on {}; to list its options: strata bench list {}", option,
-                        fmt::join(names, ", "), names.front()));
+            fmt::format("{} has no effect on {}; to list its options: {}", option,
+                        fmt::join(words, ", "), help));
       }
     };
     refuse_idle("--threads", &ScenarioInfo::takes_threads);
@@ -207,7 +254,7 @@ class BenchCommand final : public Command {
     if (is_given("--settle")) plan.settle_s = parse_seconds("--settle", settle_);
     plan.label = label_;
     plan.cells = make_cells(scenarios, read_threads(), options);
-    plan.contenders = parse_bench_contenders(allocators_, catalogue, scenarios, library_);
+    plan.contenders = parse_bench_contenders(allocators_, catalogue, loads, library_);
     for (const Contender& contender : plan.contenders) check_preload(contender);
     find_versions(plan.contenders);
     return plan;

@@ -121,15 +121,10 @@ class ReplayCommand final : public Command {
 
   static Planned prepare(const std::string& file, const TemporaryFolder& folder,
                          const ReplayOptions& options, Progress& progress, std::size_t number) {
-    Planned planned;
-    planned.trace = file;
-    planned.plan = folder.file(fmt::format("{}.plan", number));
-    PlanOptions what;
-    what.keeps_times = options.keeps_pace;
-    planned.summary = write_plan(file, planned.plan, what, [&](double share) {
-      progress.step(fmt::format("reading {}: {:.0f}% ...", file, 100 * share));
-    });
-    return planned;
+    return plan_trace(file, folder.file(fmt::format("{}.plan", number)), options,
+                      [&](double share) {
+                        progress.step(fmt::format("reading {}: {:.0f}% ...", file, 100 * share));
+                      });
   }
 
   std::pair<Results, int> measure(const BenchPlan& plan, Progress& progress, ResultOutputs& outputs,

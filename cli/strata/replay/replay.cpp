@@ -14,16 +14,27 @@ constexpr double kMiB = 1024.0 * 1024.0;
 
 }  // namespace
 
-BenchCell replay_cell(const Catalogue& catalogue, const Planned& planned,
-                      const ReplayOptions& options) {
+Planned plan_trace(const std::string& trace, const std::string& file, const ReplayOptions& options,
+                   const Advance& advance) {
+  PlanOptions what;
+  what.keeps_times = options.keeps_pace;
+  return {trace, file, write_plan(trace, file, what, advance)};
+}
+
+const ScenarioInfo& replay_scenario(const Catalogue& catalogue) {
   const auto found =
       std::find_if(catalogue.unlisted.begin(), catalogue.unlisted.end(),
                    [](const ScenarioInfo& scenario) { return scenario.name == kScenario; });
   if (found == catalogue.unlisted.end()) {
     throw std::runtime_error("this installation is incomplete: strata-cell cannot replay");
   }
+  return *found;
+}
+
+BenchCell replay_cell(const Catalogue& catalogue, const Planned& planned,
+                      const ReplayOptions& options) {
   BenchCell cell;
-  cell.scenario = &*found;
+  cell.scenario = &replay_scenario(catalogue);
   cell.options = {{"plan", planned.plan},
                   {"touch", options.touch},
                   {"route", options.route},
