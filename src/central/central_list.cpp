@@ -40,6 +40,12 @@ void** take_objects(Span& span, void** end, std::size_t count) noexcept {
   return end;
 }
 
+/// Marks those of `count` objects that are fresh.
+[[gnu::cold, gnu::noinline]] void mark_fresh(Span& span, void** objects,
+                                             std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; ++i) objects[i] = span.take_fresh(objects[i]);
+}
+
 /// Sets the bit of an object that comes back, in its word of the bitmap.
 void set_bit(std::uint64_t& word, std::size_t index, const void* object) noexcept {
   const std::uint64_t bit = std::uint64_t{1} << index % 64;
@@ -73,6 +79,7 @@ std::size_t CentralList::claim_locked(void** end, std::size_t count) noexcept {
     const std::size_t wanted = count - claimed;
     const std::size_t taken = wanted < span->free_count ? wanted : span->free_count;
     end = take_objects(*span, end, taken);
+    if (span->fresh_objects != 0) mark_fresh(*span, end, taken);
     count_taken(*span, taken, pending);
     claimed += taken;
   }
@@ -93,7 +100,9 @@ void* CentralList::claim_at_random(std::uint64_t random) noexcept {
   span->free_bits[word] &= ~(std::uint64_t{1} << bit);
   count_taken(*span, 1, pending);
   add_pending(pending);
-  return span->start + (word * 64 + static_cast<std::size_t>(bit)) * span->object_bytes;
+  void* const object =
+      span->start + (word * 64 + static_cast<std::size_t>(bit)) * span->object_bytes;
+  return span->fresh_objects != 0 ? span->take_fresh(object) : object;
 }
 
 /// The fullest span that has a free object; in no list until count_taken().
@@ -137,6 +146,7 @@ void CentralList::tell_tally() noexcept {
 
 std::size_t CentralList::release(void** objects, std::size_t count) noexcept {
   LockGuard guard(lock_);
+  if (Span::tracks_fresh(SizeClassMap::bytes_of(size_class_))) take_back_marks(objects, count);
   void** others = objects;
   void** const first = objects;
   for (void** const end = objects + count; objects != end;) {
@@ -165,6 +175,18 @@ std::size_t CentralList::release(void** objects, std::size_t count) noexcept {
   add_to(free_, count - left);
   add_pending(static_cast<std::ptrdiff_t>((count - left) * SizeClassMap::bytes_of(size_class_)));
   return left;
+}
+
+/// Moves the marks of fresh objects to the spans that they come back to.
+void CentralList::take_back_marks(void** objects, std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    const FreeObject object(objects[i]);
+    if (!object.is_fresh()) continue;
+    Span& span = span_of(object.address());
+    if (span.shard != shard_) continue;
+    span.fresh_objects |= std::uint32_t{1} << span.index_of(object.address());
+    objects[i] = object.address();
+  }
 }
 
 /// The span of an object that comes back.
