@@ -133,6 +133,12 @@ class CentralList {
   static_assert((kPageBytes / SizeClassMap::kGrain) >> (kWidths - 1) == 0,
                 "a free count has fewer bits than lists");
 
+  /// Adds to a sum that is written under a lock and read without it.
+  template <typename T>
+  static void add_to(std::atomic<T>& sum, T amount) noexcept {
+    sum.store(sum.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+  }
+
   std::size_t claim_locked(void** end, std::size_t count) noexcept STRATA_REQUIRES(lock_);
   void receive(Span& span) noexcept STRATA_REQUIRES(lock_);
   Span* give(Which which) noexcept STRATA_REQUIRES(lock_);
@@ -140,6 +146,13 @@ class CentralList {
   void count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept
       STRATA_REQUIRES(lock_);
   void add_pending(std::ptrdiff_t bytes) noexcept STRATA_REQUIRES(lock_);
+  /// Objects of a batch that came back to a span and are not counted yet.
+  struct Return {
+    Span* span;
+    std::uint32_t count;
+  };
+  class Returns;
+  void settle(const Return& returned) noexcept STRATA_REQUIRES(lock_);
   void take_back_marks(void** objects, std::size_t count) noexcept STRATA_REQUIRES(lock_);
   Span& span_of(const void* object) const noexcept;
   /// The object of the span that starts at `p`; no index of one if none does, wherever `p` points.

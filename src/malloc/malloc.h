@@ -126,9 +126,10 @@ class Malloc {
   }
 
   /// Every other path: any size, any state of the thread and of the malloc, watched or not.
-  void* allocate_slowly(ThreadState& thread, std::size_t bytes) noexcept {
-    return serve_slowly(thread, SizeClassMap::class_of(bytes), {bytes, SizeClassMap::kGrain, false})
-        .address;
+  [[gnu::always_inline]] void* allocate_slowly(ThreadState& thread, std::size_t bytes) noexcept {
+    const unsigned size_class = SizeClassMap::class_of(bytes);
+    if (void* const object = thread.pop_watched(size_class)) return FreeObject(object).address();
+    return serve(thread, size_class, {bytes, SizeClassMap::kGrain, false}).address;
   }
   void deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept;
 
