@@ -158,7 +158,7 @@ void CentralList::die_of_wrong_class(const void* object) noexcept {
 [[gnu::noinline]] void CentralList::relist(Span& span, std::uint32_t free_before) noexcept {
   if (free_before != 0) unlist(span, free_before);
   if (span.free_count == span.object_count && span.hole_bytes != 0) {
-    remove(span);  // a part of it went back already: the rest is better off with the page heap
+    remove(span);  // a part of it is decommitted: the rest is of more use to the page heap
     spans_.destroy(span);
   } else {
     list(span);
