@@ -24,6 +24,7 @@ bool is_same_page(const void* p, const void* q) noexcept {
 
 /// The spans that a batch comes back to, by the pages of its objects. What is freed in no order
 /// comes back to few spans again and again: each is looked up and listed once for many objects.
+/// \threads  Under the list's lock. Not analysed: whose lock it is the analysis cannot see.
 class CentralList::Returns {
  public:
   explicit Returns(CentralList& list) noexcept : list_(list) {}
@@ -39,7 +40,7 @@ class CentralList::Returns {
   }
 
   /// Counts what came back, and lists the spans as they are now.
-  void settle() noexcept {
+  void settle() noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
     for (std::uint32_t left = used_; left != 0; left &= left - 1)
       list_.settle(returns_[std::countr_zero(left)]);
   }
@@ -49,7 +50,7 @@ class CentralList::Returns {
   static constexpr std::size_t kPlaces = 8;
 
   [[gnu::noinline]] Return* look_up(const void* object, std::uintptr_t page,
-                                    std::size_t place) noexcept {
+                                    std::size_t place) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
     Span& span = list_.span_of(object);
     if (span.shard != list_.shard_) return nullptr;
     if ((used_ >> place & 1) != 0) list_.settle(returns_[place]);

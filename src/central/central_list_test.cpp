@@ -135,7 +135,7 @@ TEST_F(CentralListTest, AnObjectIsMarkedFreshUntilAProgramHadIt) {
     const unsigned c = SizeClassMap::class_of(bytes);
     CentralList list = make(c);
     const std::size_t in_span = span_pages_of(c) * kPageBytes / bytes;
-    space.heap.release(~std::size_t{0});  // what the size before left is clean again
+    space.heap.decommit(~std::size_t{0});  // what the size before left is clean again
     std::vector<void*> objects = claim_marked(list, 2 * in_span);
     std::set<void*> fresh;
     for (std::size_t i = 0; i < objects.size(); ++i) {
