@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 namespace strata::cli {
 namespace {
@@ -157,6 +158,11 @@ void Explanation::finish() {
   for (PlaceSums& place : sums_) {
     keep_peak(place);
     place.lives[LifeScale::kNever] = place.live;
+  }
+  for (std::size_t size = 0; size < SizeScale::kBuckets; ++size) {
+    auto& lives = heat_[size];
+    lives[LifeScale::kNever] =
+        sizes_[size] - std::accumulate(lives.begin(), lives.end(), std::uint64_t{0});
   }
 }
 
