@@ -53,7 +53,8 @@ struct Bars {
   std::vector<std::string> ranges;
 };
 
-/// \returns  A plot without marks if all counts are zero; else `largest` is where the largest stands.
+/// \param largest  where the largest count stands
+/// \returns        A plot without marks if all counts are zero.
 Plot bar_plot(const Bars& bars, std::size_t ticks_each, std::size_t& largest) {
   Plot plot;
   const auto is_counted = [](std::uint64_t count) { return count > 0; };

@@ -28,7 +28,7 @@ constexpr Column kColumns[] = {
     {"Never freed", "Bytes that were live at the end of the recording"},
     {"Temporary", "Objects that were freed before their thread allocated again"},
     {"Freed by others", "Objects that a thread freed which did not allocate them"},
-    {"Resized", "Objects that came from realloc, or that a larger one from here replaced"},
+    {"Resized", "Objects that a larger one from here took the place of: by realloc, or step by step"},
 };
 
 std::string head() {
@@ -102,7 +102,7 @@ std::string places_table(const Explanation& explanation, const std::vector<std::
     row.bytes(place.live_bytes);
     row.count(place.temporaries);
     row.count(place.foreign_deaths);
-    row.count(place.reallocs + place.grown);
+    row.count(place.grown);
     html += "</tr>\n";
   }
   html += "</tbody></table></div>\n";
