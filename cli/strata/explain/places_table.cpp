@@ -28,7 +28,8 @@ constexpr Column kColumns[] = {
     {"Never freed", "Bytes that were live at the end of the recording"},
     {"Temporary", "Objects that were freed before their thread allocated again"},
     {"Freed by others", "Objects that a thread freed which did not allocate them"},
-    {"Resized", "Objects that a larger one from here took the place of: by realloc, or step by step"},
+    {"Resized",
+     "Objects that a larger one from here took the place of: by realloc, or step by step"},
 };
 
 std::string head() {
