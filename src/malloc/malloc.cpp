@@ -91,8 +91,9 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
   const Engine::Block watched = serve_watched(thread, size_class, allocation);
   if (watched.address != nullptr) return watched;
   if (is_checked()) return serve_checked(thread, allocation);
-  return size_class != 0 ? serve_object(thread, size_class)
-                         : serve_large(thread, allocation.bytes, allocation.alignment);
+  return size_class != 0 && engine_.has_spans_for(size_class)
+             ? serve_object(thread, size_class)
+             : serve_large(thread, allocation.bytes, allocation.alignment);
 }
 
 Engine::Block Malloc::serve_spare(const Allocation& allocation) noexcept {

@@ -103,6 +103,7 @@ class PageHeap {
  private:
   Region* take_region(unsigned run, Pages which) noexcept STRATA_REQUIRES(lock_);
   Region* grow() noexcept STRATA_REQUIRES(lock_);
+  std::size_t next_chunk_regions() const noexcept STRATA_REQUIRES(lock_);
   bool map_chunk() noexcept STRATA_REQUIRES(lock_);
   bool begin_chunk(char* start, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
   void list(Region& region) noexcept STRATA_REQUIRES(lock_);
@@ -110,10 +111,11 @@ class PageHeap {
   void mark_used(Region& region, PageMask mask, PageMask touched) noexcept STRATA_REQUIRES(lock_);
   void mark_free(Region& region, PageMask mask) noexcept STRATA_REQUIRES(lock_);
 
-  // Chosen: a chunk is one mapping. The first is small enough for a tight address-space limit; each
-  // next is as large as the heap until then, up to 256 MiB.
+  // Chosen: a chunk is one mapping; each is as large as the heap until then, up to 256 MiB. Where
+  // address space is limited, a fourth of that: what the chunk does not use is of no use to others.
   static constexpr std::size_t kFirstChunkRegions = 8;
   static constexpr std::size_t kMaxChunkRegions = 128;
+  static constexpr std::size_t kNarrowShare = 4;
   // Chosen: from 32 MiB of heap on, a region that is backed whole before it is full (2 MiB at the
   // most, one at a time) costs below 7% and falling.
   static constexpr std::size_t kHugeFromRegions = 16;
