@@ -305,6 +305,13 @@ bool Malloc::release_memory(ThreadState& thread) noexcept {
   return engine_.release_all() != 0 || flushed;
 }
 
+void Malloc::verify_at_exit(ThreadState& thread) noexcept {
+  if (must_not_wait() || !is_started()) return;
+  if (has_full_checks()) return checked_.verify_all();
+  if (ThreadCache* cache = cache_of(thread)) cache->flush_all();
+  engine_.central().flush_transfer();
+}
+
 // Fork.
 
 void Malloc::for_each_lock(LockVisitor visit) noexcept {

@@ -77,6 +77,20 @@ class PageHeap {
   ///           more.
   bool resize(Span& span, unsigned page_count) noexcept;
 
+  /// Calls visit(const Span&) for each span in use.
+  /// \cost  a look at every page; the lock is held
+  template <typename Visit>
+  void for_each_span(Visit visit) noexcept {
+    LockGuard guard(lock_);
+    for (auto& list : by_run_) {
+      for (Region* region = list.front(); region != nullptr; region = list.next(*region)) {
+        for (unsigned page = 0; page < kPagesPerRegion; ++page) {
+          if (region->head_of_page[page] == page) visit(region->spans[page]);
+        }
+      }
+    }
+  }
+
   /// Decommits up to `max_pages` idle pages, the longest idle first.
   /// \returns  How many.
   /// \cost     one system call per run of pages, outside the lock.
