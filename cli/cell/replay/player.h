@@ -37,7 +37,7 @@ class Team {
   OwnMemory<SharedSlot> slots;
   Epochs epochs;
   std::atomic<std::uint64_t>& live_bytes;  ///< relaxed: a sum that is looked at from outside
-  std::uint64_t began_ns = 0;  ///< of CLOCK_MONOTONIC
+  std::uint64_t began_ns = 0;              ///< of CLOCK_MONOTONIC
 
  protected:
   ~Team() = default;

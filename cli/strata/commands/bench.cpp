@@ -168,8 +168,8 @@ class BenchCommand final : public Command {
     options.sample_rate = plan.sample_rate;
     Progress progress(stderr, !is_quiet_);
     for (std::size_t i = 0; i < traces.size(); ++i) {
-      const Planned planned = plan_trace(
-          traces[i], folder.file(fmt::format("{}.plan", i)), options, [&](double share) {
+      const Planned planned =
+          plan_trace(traces[i], folder.file(fmt::format("{}.plan", i)), options, [&](double share) {
             progress.step(fmt::format("reading {}: {:.0f}% ...", traces[i], 100 * share));
           });
       plan.cells.push_back(replay_cell(*plan.catalogue, planned, options));
@@ -228,9 +228,8 @@ class BenchCommand final : public Command {
       bool is_taken = std::any_of(loads.begin(), loads.end(),
                                   [&](const ScenarioInfo* scenario) { return scenario->*takes; });
       if (is_given(option) && !is_taken) {
-        throw UsageError(
-            fmt::format("{} has no effect on {}; to list its options: {}", option,
-                        fmt::join(words, ", "), help));
+        throw UsageError(fmt::format("{} has no effect on {}; to list its options: {}", option,
+                                     fmt::join(words, ", "), help));
       }
     };
     refuse_idle("--threads", &ScenarioInfo::takes_threads);
