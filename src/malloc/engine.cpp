@@ -119,7 +119,7 @@ bool Engine::place_heap(const Options& options, std::uint64_t seed) noexcept {
     page_heap_.configure(kFirstHeapAddress + (seed % places) * kRegionBytes, options.huge_pages,
                          most_chunk_bytes);
     if (!map_.cover(limit, pages_)) continue;
-    // One page, taken and given back, shows whether the kernel gives addresses below the limit.
+    // Allocating one page shows whether the kernel maps addresses below the limit.
     if (Span* span = page_heap_.allocate(1)) {
       page_heap_.deallocate(*span);
       return true;
@@ -232,7 +232,7 @@ std::size_t Engine::release_all() noexcept {
   registry_.flush_all();
   std::size_t returned = central_.release_all();
   returned += watched_.release_all();
-  returned += page_heap_.release(~std::size_t{0}) * kPageBytes;
+  returned += page_heap_.decommit(~std::size_t{0}) * kPageBytes;
   return returned + huge_.release_all();
 }
 
@@ -252,7 +252,7 @@ std::size_t Engine::release_unneeded() noexcept {
   registry_.flush_unneeded();
   std::size_t returned = central_.release_unneeded();
   returned += watched_.release_unneeded();
-  returned += page_heap_.release_unneeded() * kPageBytes;
+  returned += page_heap_.decommit_unneeded() * kPageBytes;
   returned += huge_.release_unneeded();
   return returned;
 }

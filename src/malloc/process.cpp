@@ -29,7 +29,7 @@ void before_fork() noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
   }
   os::hold_stream_list();
   g_start_lock.lock();
-  g_malloc.for_each_lock(LockVisitor::take());
+  g_malloc.for_each_lock(LockVisitor::lock());
 }
 
 /// \returns  true if this is the end of a fork() that took no lock
@@ -42,7 +42,7 @@ bool ends_unlocked_fork() noexcept {
 // Not analysed, nor is the next: they give back what before_fork() took.
 void after_fork_in_parent() noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
   if (ends_unlocked_fork()) return;
-  g_malloc.for_each_lock(LockVisitor::give_back());
+  g_malloc.for_each_lock(LockVisitor::unlock());
   g_start_lock.unlock();
   os::let_go_of_stream_list();
 }

@@ -36,11 +36,11 @@ class PageMap {
   /// \returns  False when out of memory.
   bool cover(std::uintptr_t limit, os::PageSource& pages) noexcept;
 
-  /// Gives the tables back; nothing is ours then.
+  /// Unmaps the tables; no address is ours then.
   void discard(os::PageSource& pages) noexcept;
 
-  /// Makes the entries of these addresses ready for set_region() and set_class(). A call of the
-  /// owner of the pages.
+  /// Commits the entries of these addresses, for set_region() and set_class(). Called by the owner
+  /// of the pages.
   /// \returns  False when out of memory, or beyond the limit.
   /// \cost     Two system calls, unless the last call opened them, too.
   bool open(const void* start, std::size_t bytes) noexcept;
