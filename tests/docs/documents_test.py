@@ -83,6 +83,8 @@ class Documents(unittest.TestCase):
         self.expect_none(wrong)
 
     def test_every_program_of_the_build_is_one_that_it_makes(self):
+        if not (BUILD / "build.ninja").is_file():
+            self.skipTest("only Ninja lists what it makes")
         said = subprocess.run(["ninja", "-C", BUILD, "-t", "targets", "all"], capture_output=True, text=True, check=True)
         made = {line.split(":")[0] for line in said.stdout.splitlines()}
         wrong = []
