@@ -69,7 +69,10 @@ CellPlan CellPlan::from_words(const std::vector<std::string>& words) {
       read_field(name, text, field);
       is_common = true;
     });
-    if (!is_common) plan.options.emplace_back(name, text);
+    if (is_common) continue;
+    // The last word counts, as for the fields.
+    std::erase_if(plan.options, [&](const auto& option) { return option.first == name; });
+    plan.options.emplace_back(name, text);
   }
   return plan;
 }

@@ -33,6 +33,13 @@ TEST(CellPlan, ComesBackFromItsWordsAsItWas) {
   EXPECT_EQ(CellPlan::from_words(plan.words()), plan);
 }
 
+TEST(CellPlan, TakesTheLastWordForAnOption) {
+  const CellPlan plan =
+      CellPlan::from_words({"churn", "--size=1", "--threads=2", "--size=2", "--threads=3"});
+  EXPECT_EQ(plan.options, (OptionValues{{"size", "2"}}));
+  EXPECT_EQ(plan.threads, 3);
+}
+
 TEST(CellPlan, RefusesWordsThatAreNone) {
   EXPECT_EQ(refusal({}), "name a scenario");
   EXPECT_EQ(refusal({"churn", "--size"}), "'--size' is not --option=value");

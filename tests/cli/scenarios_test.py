@@ -248,7 +248,7 @@ class Options(unittest.TestCase):
         for scenario in ("larson", "large"):
             report = run(scenario, "--smallest=3000", "--largest=2000")
             self.assertEqual(report.done.returncode, 1)
-            self.assertIn("--smallest is above --largest", report.done.stderr)
+            self.assertIn("--smallest 3000 is above --largest 2000", report.done.stderr)
 
     def test_every_way_of_growing_and_of_freeing(self):
         cases = [("realloc", f"--growth={g}") for g in ("half", "double", "step")]
