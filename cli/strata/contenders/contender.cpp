@@ -64,8 +64,10 @@ Contender parse_contender(const std::string& text, const std::string& strata_lib
     }
     return {text, library, {}};
   }
-  throw UsageError(fmt::format("unknown allocator '{}'; known are {}; or give name=/path/to/lib.so",
-                               text, fmt::join(known_contenders(), ", ")));
+  throw UsageError(fmt::format(
+      "unknown allocator '{}'; known are {}; or give name=/path/to/lib.so; pools and heaps "
+      "take part in strata bench alone",
+      text, fmt::join(known_contenders(), ", ")));
 }
 
 void add_named(std::vector<Contender>& contenders, Contender contender) {
