@@ -105,7 +105,7 @@ class Advice(unittest.TestCase):
         html = page.read_text()
         for part in ("course", "places", "lives", "sizes-lives", "threads", "pages"):
             self.assertIn(f'<section id="{part}">', html)
-        self.assertIn("Under strata", html)
+        self.assertIn("OS pages under strata ", html)
         self.assertIn("messages_plain", html)  # a place has its function's name
         self.assertFalse(re.findall(r'(?:src|href)="(?!#|data:)', html))
 
