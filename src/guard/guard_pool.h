@@ -11,7 +11,7 @@
 #include "guard/call_site.h"
 #include "os/faults.h"
 #include "os/page_source.h"
-#include "span/memory_limit.h"
+#include "base/memory_limit.h"
 
 namespace strata {
 

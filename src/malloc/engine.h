@@ -30,8 +30,8 @@ class Engine {
  public:
   explicit constexpr Engine(os::PageSource& pages) noexcept
       : pages_(pages),
-        metadata_(pages),
-        page_heap_(map_, metadata_, pages),
+        metadata_(pages, &limit_),
+        page_heap_(map_, metadata_, limit_, pages),
         spans_(map_, page_heap_, metadata_, pages),
         huge_(page_heap_, metadata_, pages),
         central_(spans_, metadata_),
@@ -128,7 +128,7 @@ class Engine {
   /// \param give_up  called first then: what stands on the engine lets go of what it can
   template <typename GiveUp>
   void keep_to_soft_limit(GiveUp give_up) noexcept {
-    if (!page_heap_.limit().has_soft_limit() || !begin_relief()) return;
+    if (!limit_.has_soft_limit() || !begin_relief()) return;
     give_up();
     end_relief();
   }
@@ -153,7 +153,7 @@ class Engine {
   HugeHeap& huge() noexcept { return huge_; }
   SpanSource& spans() noexcept { return spans_; }
   SpanSource& watched_spans() noexcept { return watched_spans_; }
-  constexpr MemoryLimit& limit() noexcept { return page_heap_.limit(); }
+  constexpr MemoryLimit& limit() noexcept { return limit_; }
   constexpr MetadataArena& metadata() noexcept { return metadata_; }
 
   void check_invariants() noexcept;
@@ -180,6 +180,7 @@ class Engine {
 
   os::PageSource& pages_;
   PageMap map_;
+  MemoryLimit limit_;
   MetadataArena metadata_;
   PageHeap page_heap_;
   SpanSource spans_;

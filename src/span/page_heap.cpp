@@ -99,12 +99,17 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
   return &span;
 }
 
-void PageHeap::deallocate(Span& span) noexcept {
+void PageHeap::deallocate(Span& span, bool is_clean) noexcept {
   LockGuard guard(lock_);
   Region& region = *map_.region_of(span.start);
+  const PageMask mask = page_range(span.first_page, span.page_count);
   std::memset(region.head_of_page + span.first_page, Region::kNoSpan, span.page_count);
   unlist(region);
-  give_pages(region, page_range(span.first_page, span.page_count));
+  if (is_clean) {
+    region.dirty_pages &= ~mask;
+    region.is_split = region.dirty_pages != 0;
+  }
+  give_pages(region, mask);
 }
 
 bool PageHeap::resize(Span& span, unsigned page_count) noexcept {

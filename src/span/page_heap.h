@@ -7,7 +7,7 @@
 #include "base/metadata_arena.h"
 #include "base/thread_annotations.h"
 #include "os/page_source.h"
-#include "span/memory_limit.h"
+#include "base/memory_limit.h"
 #include "span/page.h"
 #include "span/page_map.h"
 
@@ -46,8 +46,9 @@ class PageHeap {
     std::size_t reserved_bytes;  ///< regions of the newest chunk that were not begun yet
   };
 
-  constexpr PageHeap(PageMap& map, MetadataArena& metadata, os::PageSource& pages) noexcept
-      : map_(map), metadata_(metadata), pages_(pages), limit_(metadata) {}
+  constexpr PageHeap(PageMap& map, MetadataArena& metadata, MemoryLimit& limit,
+                     os::PageSource& pages) noexcept
+      : map_(map), metadata_(metadata), pages_(pages), limit_(limit) {}
   PageHeap(const PageHeap&) = delete;
   PageHeap& operator=(const PageHeap&) = delete;
 
@@ -69,8 +70,9 @@ class PageHeap {
                  Pages which = Pages::kAny) noexcept;
 
   /// Takes back a span; the caller has cleared its class in the page map.
+  /// \param is_clean  its pages went back to the kernel, and are not counted as held
   /// \cost  constant
-  void deallocate(Span& span) noexcept;
+  void deallocate(Span& span, bool is_clean = false) noexcept;
 
   /// Makes a span longer or shorter at its end, in place.
   /// \returns  False, and nothing changes, if the pages behind it are taken.
@@ -121,7 +123,7 @@ class PageHeap {
   PageMap& map_;
   MetadataArena& metadata_;
   os::PageSource& pages_;
-  MemoryLimit limit_;  // holds this heap's dirty pages
+  MemoryLimit& limit_;  // what this heap's dirty pages count in
 
   // All below is guarded by lock_.
   std::uint64_t nonempty_ STRATA_GUARDED_BY(lock_) = 0;  // bit r: by_run_[r] has a region

@@ -87,6 +87,7 @@ class SpanSource {
   // from 8 KiB on give 98% back, from 32 KiB on 92%.
   static constexpr std::size_t kMinHoleInHugePage = kPageBytes / 8;
 
+  bool close_holes(Span& span) noexcept;
   void give_back_bitmap(Span& span) noexcept;
   bool has_records() const noexcept { return use_ == Use::kWatched || keeps_records_; }
   void forget_holes(Span& span) noexcept {
