@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/bootstrap and scripts/kernels among stand-ins for other tools: what they ask of them and what they say."""
+"""scripts/bootstrap, scripts/demo and scripts/kernels among stand-ins for other tools: what they ask of them and what they say."""
 import os
 import pathlib
 import shutil
@@ -127,6 +127,19 @@ class Bootstrap(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("scripts/bootstrap: this is not Debian; ", done.stdout)
         self.assertEqual(self.run_script(STRATA_BOOTSTRAP="off").returncode, 0)
+
+    def test_its_help_installs_nothing(self):
+        self.uninstall("ninja-build")
+        done = self.run_script("--help")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("scripts/bootstrap demo     what scripts/demo needs\n", done.stdout)
+        self.assertEqual(self.calls(), [])
+
+    def test_the_help_of_the_demo_neither_installs_nor_builds(self):
+        done = subprocess.run([ROOT / "scripts" / "demo", "--help"], text=True, stdout=subprocess.PIPE,
+                              env={**os.environ, "STRATA_BOOTSTRAP": "off"})
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertTrue(done.stdout.startswith("usage:"), done.stdout)
 
     def test_refuses_a_purpose_that_it_does_not_know(self):
         done = self.run_script("everything")

@@ -42,29 +42,31 @@ std::size_t Central::claim(unsigned size_class, void** end, std::size_t count) n
 /// Claims where the shard has nothing left: from what is idle first, so that the heap grows last.
 std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, void** end,
                                      std::size_t count) noexcept {
-  CentralList& list = shard.list(size_class);
+  CentralList* const list = shard.make_list(size_class);
+  if (list == nullptr) return 0;
   const bool is_alone = shard_count() == 1;
   if (!is_alone) {
-    const std::size_t claimed = claim_from_others(shard, size_class, end, count, Need::kUsual);
+    const std::size_t claimed = claim_from_others(*list, end, count, Need::kUsual);
     if (claimed != 0) return claimed;
   }
   Span* span = make_span_of_idle_pages(size_class);
   if (span == nullptr && !is_alone) {
-    const std::size_t claimed = claim_from_others(shard, size_class, end, count, Need::kUrgent);
+    const std::size_t claimed = claim_from_others(*list, end, count, Need::kUrgent);
     if (claimed != 0) return claimed;
   }
   if (span == nullptr) span = spans_.create(size_class);
-  return span != nullptr ? list.add_and_claim(*span, end, count) : 0;
+  return span != nullptr ? list->add_and_claim(*span, end, count) : 0;
 }
 
 void* Central::claim_at_random(unsigned size_class, std::uint64_t random) noexcept {
-  CentralList& list = first_.list(size_class);
+  CentralList* const list = first_.make_list(size_class);
+  if (list == nullptr) return nullptr;
   for (;;) {
-    if (void* object = list.claim_at_random(random)) return object;
+    if (void* object = list->claim_at_random(random)) return object;
     Span* span = make_span_of_idle_pages(size_class);
     if (span == nullptr) span = spans_.create(size_class);
     if (span == nullptr) return nullptr;
-    list.add(*span);
+    list->add(*span);
   }
 }
 
@@ -82,18 +84,18 @@ Span* Central::make_span_of_idle_pages(unsigned size_class) noexcept {
 
 /// Claims of a span that another shard has of the class: any of a shard without threads; if the
 /// heap would grow otherwise, one of a shard that has enough to spare.
-std::size_t Central::claim_from_others(CentralShard& shard, unsigned size_class, void** end,
-                                       std::size_t count, Need need) noexcept {
-  CentralList& list = shard.list(size_class);
-  const std::size_t enough = kSpansToSpare * list.span_bytes() / SizeClassMap::bytes_of(size_class);
+std::size_t Central::claim_from_others(CentralList& list, void** end, std::size_t count,
+                                       Need need) noexcept {
+  const std::size_t object_bytes = SizeClassMap::bytes_of(list.size_class());
+  const std::size_t enough = kSpansToSpare * list.span_bytes() / object_bytes;
   const unsigned shards = shard_count();
   for (unsigned i = 0; i < shards; ++i) {
     CentralShard& other = *shards_[i];
-    CentralList& others = other.list(size_class);
-    const std::size_t free = others.free_objects();
-    if (&other == &shard || free == 0) continue;
-    if (other.threads() != 0 && (need == Need::kUsual || free < enough)) continue;
-    const std::size_t claimed = list.claim_from(others, CentralList::Which::kEmptiest, end, count);
+    CentralList* const others = other.list(list.size_class());
+    if (others == nullptr || others == &list || others->free_objects() == 0) continue;
+    const bool has_enough = others->free_objects() >= enough;
+    if (other.threads() != 0 && (need == Need::kUsual || !has_enough)) continue;
+    const std::size_t claimed = list.claim_from(*others, CentralList::Which::kEmptiest, end, count);
     if (claimed != 0) return claimed;
   }
   return 0;
@@ -104,7 +106,8 @@ CentralList* Central::find_kept() const noexcept {
   const unsigned count = shard_count();
   for (unsigned i = 0; i < count; ++i) {
     for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-      if (shards_[i]->list(c).kept_spans() != 0) return &shards_[i]->list(c);
+      CentralList* const list = shards_[i]->list(c);
+      if (list != nullptr && list->kept_spans() != 0) return list;
     }
   }
   return nullptr;
@@ -124,11 +127,11 @@ std::size_t Central::destroy_kept(std::size_t bytes) noexcept {
 
 CentralShard& Central::owner_of(const void* object) const noexcept {
   Span* const span = spans_.map().span_of(object);
-  // What has no span is freed wrongly, and the first shard's list says so. relaxed: the span may
-  // move to another shard meanwhile, and its list looks again.
+  // What has no span is freed wrongly, and the first shard says so. acquire: the shard's list is
+  // seen; the span may move to another shard meanwhile, and the list looks again.
   const unsigned shard =
       span == nullptr ? 0
-                      : std::atomic_ref<std::uint8_t>(span->shard).load(std::memory_order_relaxed);
+                      : std::atomic_ref<std::uint8_t>(span->shard).load(std::memory_order_acquire);
   return *shards_[shard];
 }
 
@@ -154,7 +157,7 @@ void Central::release(unsigned size_class, void** objects, std::size_t count) no
 }
 
 void Central::release_to_spans(unsigned size_class, void** objects, std::size_t count) noexcept {
-  while (count != 0) count = owner_of(*objects).list(size_class).release(objects, count);
+  while (count != 0) count = owner_of(*objects).release_to_spans(size_class, objects, count);
 }
 
 std::size_t Central::release_unneeded() noexcept {
@@ -163,10 +166,10 @@ std::size_t Central::release_unneeded() noexcept {
     shard.take_unneeded([this](unsigned size_class, void** objects, std::size_t count) {
       release_to_spans(size_class, objects, count);
     });
-    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-      shard.list(c).destroy_unneeded();
-      returned += shard.list(c).release_holes(CentralList::Spans::kQuiet);
-    }
+    shard.for_each_list([&](CentralList& list) {
+      list.destroy_unneeded();
+      returned += list.release_holes(CentralList::Spans::kQuiet);
+    });
   });
   return returned;
 }
@@ -175,10 +178,10 @@ std::size_t Central::release_all() noexcept {
   flush_transfer();
   std::size_t returned = 0;
   for_each_shard([&](CentralShard& shard) {
-    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-      shard.list(c).destroy_kept(~std::size_t{0});
-      returned += shard.list(c).release_holes(CentralList::Spans::kAll);
-    }
+    shard.for_each_list([&](CentralList& list) {
+      list.destroy_kept(~std::size_t{0});
+      returned += list.release_holes(CentralList::Spans::kAll);
+    });
   });
   return returned;
 }
@@ -201,7 +204,7 @@ std::size_t Central::idle_bytes() const noexcept {
 
 std::size_t Central::settle_pending_hint() noexcept {
   for_each_shard([](CentralShard& shard) {
-    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) shard.list(c).tell_tally();
+    shard.for_each_list([](CentralList& list) { list.tell_tally(); });
   });
   return pending_hint();
 }

@@ -137,8 +137,8 @@ class Central {
   std::size_t claim_elsewhere(CentralShard& shard, unsigned size_class, void** end,
                               std::size_t count) noexcept;
   enum class Need { kUsual, kUrgent };
-  std::size_t claim_from_others(CentralShard& shard, unsigned size_class, void** end,
-                                std::size_t count, Need need) noexcept;
+  std::size_t claim_from_others(CentralList& list, void** end, std::size_t count,
+                                Need need) noexcept;
   Span* make_span_of_idle_pages(unsigned size_class) noexcept;
   CentralList* find_kept() const noexcept;
   CentralShard* make_shard() noexcept;

@@ -170,11 +170,13 @@ std::size_t CentralList::release(void** objects, std::size_t count) noexcept {
 /// The span of an object that comes back.
 Span& CentralList::span_of(const void* object) const noexcept {
   Span* span = spans_.map().span_of(object);
-  if (span == nullptr || span->size_class != size_class_) {
-    fatal_pointer("invalid free of ", object,
-                  ": the object was freed twice, or deleted with a size that is not its own");
-  }
+  if (span == nullptr || span->size_class != size_class_) die_of_wrong_class(object);
   return *span;
+}
+
+void CentralList::die_of_wrong_class(const void* object) noexcept {
+  fatal_pointer("invalid free of ", object,
+                ": the object was freed twice, or deleted with a size that is not its own");
 }
 
 /// Sets the bits of the objects from `objects` on that belong to the span: a word of the bitmap is
@@ -244,8 +246,9 @@ std::size_t CentralList::claim_from(CentralList& other, Which which, void** end,
 
 /// A span that is in no list comes in.
 void CentralList::receive(Span& span) noexcept {
-  // relaxed: read without the lock by who frees an object, and asked again under it.
-  std::atomic_ref<std::uint8_t>(span.shard).store(shard_, std::memory_order_relaxed);
+  // release: anyone who frees an object reads it without the lock, and finds this list there; what
+  // was read is checked under the lock.
+  std::atomic_ref<std::uint8_t>(span.shard).store(shard_, std::memory_order_release);
   ++span_count_;
   claimed_ += span.object_count - span.free_count;
   add_to(free_, std::size_t{span.free_count});

@@ -74,6 +74,9 @@ class CentralList {
   /// \errors   A pointer that is no claimed object of this class is fatal, with its sentence.
   std::size_t release(void** objects, std::size_t count) noexcept;
 
+  /// Ends the process: `object` was freed as one of a class that is not its own.
+  [[noreturn]] static void die_of_wrong_class(const void* object) noexcept;
+
   /// Takes over a new span.
   void add(Span& span) noexcept;
   /// The same, and claims of what the list has then; at least one.

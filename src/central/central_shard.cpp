@@ -1,39 +1,90 @@
 #include "central/central_shard.h"
 
+#include <algorithm>
+#include <new>
+
 namespace strata {
+namespace {
+
+// Chosen: two batches of the small classes pass without a span being touched, and what lies here
+// stays below 64 KiB a class, 4 objects of the largest ones.
+constexpr std::size_t kTransferBytes = 64 * 1024;
+constexpr std::size_t kMinTransferObjects = 4;
+constexpr std::size_t kMaxTransferObjects = 2048;
+
+std::size_t transfer_capacity(unsigned size_class) noexcept {
+  return std::clamp(kTransferBytes / SizeClassMap::bytes_of(size_class), kMinTransferObjects,
+                    kMaxTransferObjects);
+}
+
+}  // namespace
+
+/// \returns  nullptr when out of memory
+[[gnu::noinline]] CentralShard::Class* CentralShard::make(unsigned size_class) noexcept {
+  LockGuard guard(making_);
+  if (Class* const found = find(size_class)) return found;  // another thread was first
+  void* const memory = metadata_.allocate_forever(sizeof(Class));
+  if (memory == nullptr) return nullptr;
+  const std::size_t capacity = has_transfer_ ? transfer_capacity(size_class) : 0;
+  auto* const made =
+      new (memory) Class{{size_class, spans_, tally_, index_}, {capacity, metadata_}};
+  classes_[size_class].store(made, std::memory_order_release);
+  return made;
+}
+
+/// The class of an object that comes back.
+CentralShard::Class& CentralShard::class_of(unsigned size_class,
+                                            const void* object) const noexcept {
+  Class* const found = find(size_class);
+  if (found == nullptr) CentralList::die_of_wrong_class(object);
+  return *found;
+}
 
 CentralList::Claimed CentralShard::claim(unsigned size_class, void** end,
                                          std::size_t count) noexcept {
-  TransferCache& transfer = transfers_[size_class];
+  Class* const from = find_or_make(size_class);
+  if (from == nullptr) return {0, false};
   // A hint suffices: what comes a moment later is the next claim's.
-  if (transfer.size() != 0) {
-    const std::size_t ready = transfer.remove(end, count);
+  if (from->transfer.size() != 0) {
+    const std::size_t ready = from->transfer.remove(end, count);
     if (ready != 0) return {ready, false};
   }
-  return lists_[size_class].claim(end, count);
+  return from->list.claim(end, count);
 }
 
 std::size_t CentralShard::release(unsigned size_class, void** objects, std::size_t count) noexcept {
-  TransferCache& transfer = transfers_[size_class];
-  const std::size_t taken = transfer.is_full() ? 0 : transfer.insert(objects, count);
-  return taken < count ? lists_[size_class].release(objects, count - taken) : 0;
+  Class& into = class_of(size_class, *objects);
+  const std::size_t taken = into.transfer.is_full() ? 0 : into.transfer.insert(objects, count);
+  return taken < count ? into.list.release(objects, count - taken) : 0;
+}
+
+std::size_t CentralShard::release_to_spans(unsigned size_class, void** objects,
+                                           std::size_t count) noexcept {
+  return class_of(size_class, *objects).list.release(objects, count);
 }
 
 std::size_t CentralShard::transfer_bytes() const noexcept {
   std::size_t bytes = 0;
-  for (unsigned c = 1; c < SizeClassMap::kCount; ++c)
-    bytes += transfers_[c].size() * SizeClassMap::bytes_of(c);
+  for_each_class([&](unsigned size_class, Class& each) {
+    bytes += each.transfer.size() * SizeClassMap::bytes_of(size_class);
+  });
   return bytes;
 }
 
 std::size_t CentralShard::pending_bytes() const noexcept {
   std::size_t bytes = 0;
-  for (const CentralList& list : lists_) bytes += list.pending_bytes();
+  for_each_list([&](const CentralList& list) { bytes += list.pending_bytes(); });
   return bytes;
 }
 
+CentralShard::ClassStatistics CentralShard::statistics(unsigned size_class) const noexcept {
+  Class* const found = find(size_class);
+  if (found == nullptr) return {};
+  return {found->list.statistics(), found->transfer.size(), found->transfer.lock().waits()};
+}
+
 void CentralShard::check_invariants() noexcept {
-  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) lists_[c].check_invariants();
+  for_each_list([](CentralList& list) { list.check_invariants(); });
 }
 
 }  // namespace strata

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "base/lock_visitor.h"
 #include "central/central_list.h"
@@ -12,7 +11,8 @@
 
 namespace strata {
 
-/// A list and a transfer cache per size class, for some of the threads.
+/// A list and a transfer cache per size class, for some of the threads. Each pair is made when the
+/// shard first needs it: a small program, a small heap and a shard of few classes have few of them.
 /// \threads  Any number at once; a lock per class and stage.
 class CentralShard {
  public:
@@ -24,7 +24,14 @@ class CentralShard {
 
   /// \param has_transfer  without, each object comes from its span and is verified as it returns
   constexpr CentralShard(SpanSource& spans, MetadataArena& metadata, IdleTally& tally,
-                         unsigned index, bool has_transfer) noexcept;
+                         unsigned index, bool has_transfer) noexcept
+      : spans_(spans),
+        metadata_(metadata),
+        tally_(tally),
+        index_(static_cast<std::uint8_t>(index)),
+        has_transfer_(has_transfer) {}
+  CentralShard(const CentralShard&) = delete;
+  CentralShard& operator=(const CentralShard&) = delete;
 
   /// Claims up to `count` objects, from the transfer cache or from the spans that the list has.
   /// \returns  How many, and whether the thread had to wait for a lock.
@@ -33,7 +40,10 @@ class CentralShard {
   /// Takes back objects, into the transfer cache first. Those whose span is another shard's move to
   /// the front.
   /// \returns  how many these are
+  /// \errors   An object of a class that the shard has never handed out is fatal.
   std::size_t release(unsigned size_class, void** objects, std::size_t count) noexcept;
+  /// The same, past the transfer cache: verified at once.
+  std::size_t release_to_spans(unsigned size_class, void** objects, std::size_t count) noexcept;
 
   /// Moves what lay in the transfer caches unneeded since the last call to `flush(size_class,
   /// objects, count)`.
@@ -43,8 +53,22 @@ class CentralShard {
   template <typename Flush>
   void take_all(unsigned end_class, Flush&& flush) noexcept;
 
-  CentralList& list(unsigned size_class) noexcept { return lists_[size_class]; }
-  const CentralList& list(unsigned size_class) const noexcept { return lists_[size_class]; }
+  /// The list of a class.
+  /// \returns  nullptr if the shard never needed it
+  CentralList* list(unsigned size_class) const noexcept {
+    Class* const found = find(size_class);
+    return found != nullptr ? &found->list : nullptr;
+  }
+  /// \returns  nullptr when out of memory
+  CentralList* make_list(unsigned size_class) noexcept {
+    Class* const made = find_or_make(size_class);
+    return made != nullptr ? &made->list : nullptr;
+  }
+  /// Calls `function(CentralList&)` for all that there are.
+  template <typename Function>
+  void for_each_list(Function&& function) const noexcept {
+    for_each_class([&](unsigned, Class& each) { function(each.list); });
+  }
 
   /// Bytes in the transfer caches, and free in spans on pages that did not go back: hints.
   std::size_t transfer_bytes() const noexcept;
@@ -56,75 +80,80 @@ class CentralShard {
     threads_.store(threads() + count, std::memory_order_relaxed);
   }
 
-  ClassStatistics statistics(unsigned size_class) noexcept {
-    return {lists_[size_class].statistics(), transfers_[size_class].size(),
-            transfers_[size_class].lock().waits()};
-  }
+  ClassStatistics statistics(unsigned size_class) const noexcept;
   void check_invariants() noexcept;
 
   void for_each_lock(LockVisitor visit) noexcept {
-    for (CentralList& list : lists_) visit(list.lock());
-    for (TransferCache& transfer : transfers_) visit(transfer.lock());
+    if (visit.takes()) visit(making_);
+    for_each_class([&](unsigned, Class& each) {
+      visit(each.list.lock());
+      visit(each.transfer.lock());
+    });
+    if (!visit.takes()) visit(making_);
   }
 
  private:
+  struct Class {
+    CentralList list;
+    TransferCache transfer;
+  };
+
   static constexpr std::size_t kFlushObjects = 64;
 
-  // Chosen: two batches of the small classes pass without a span being touched, and what lies here
-  // stays below 64 KiB a class, 4 objects of the largest ones.
-  static constexpr std::size_t kTransferBytes = 64 * 1024;
-  static constexpr std::size_t kMinTransferObjects = 4;
-  static constexpr std::size_t kMaxTransferObjects = 2048;
-
-  static constexpr std::size_t transfer_capacity(unsigned size_class) noexcept {
-    const std::size_t bytes = SizeClassMap::bytes_of(size_class);
-    const std::size_t objects = bytes == 0 ? 0 : kTransferBytes / bytes;
-    return objects < kMinTransferObjects   ? kMinTransferObjects
-           : objects > kMaxTransferObjects ? kMaxTransferObjects
-                                           : objects;
+  Class* find(unsigned size_class) const noexcept {
+    return classes_[size_class].load(std::memory_order_acquire);
   }
+  Class* find_or_make(unsigned size_class) noexcept {
+    Class* const found = find(size_class);
+    return found != nullptr ? found : make(size_class);
+  }
+  Class* make(unsigned size_class) noexcept;
+  Class& class_of(unsigned size_class, const void* object) const noexcept;
+  template <typename Function>
+  void for_each_class(Function&& function) const noexcept;
 
-  template <unsigned... kClasses>
-  constexpr CentralShard(SpanSource& spans, MetadataArena& metadata, IdleTally& tally,
-                         unsigned index, bool has_transfer,
-                         std::integer_sequence<unsigned, kClasses...>) noexcept
-      : lists_{CentralList{kClasses, spans, tally, index}...},
-        transfers_{TransferCache{has_transfer ? transfer_capacity(kClasses) : 0, metadata}...} {}
-
+  SpanSource& spans_;
+  MetadataArena& metadata_;
+  IdleTally& tally_;
+  const std::uint8_t index_;
+  const bool has_transfer_;
   std::atomic<std::uint32_t> threads_{0};
-  CentralList lists_[SizeClassMap::kCount];
-  TransferCache transfers_[SizeClassMap::kCount];
+  Lock making_{LockRank::kCentral};
+  // release after a class is complete, acquire before it is used
+  std::atomic<Class*> classes_[SizeClassMap::kCount] = {};
 };
 
-// After the other constructor, since Clang evaluates no template that is not yet complete.
-constexpr CentralShard::CentralShard(SpanSource& spans, MetadataArena& metadata, IdleTally& tally,
-                                     unsigned index, bool has_transfer) noexcept
-    : CentralShard(spans, metadata, tally, index, has_transfer,
-                   std::make_integer_sequence<unsigned, SizeClassMap::kCount>{}) {}
+template <typename Function>
+void CentralShard::for_each_class(Function&& function) const noexcept {
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    if (Class* const each = find(c)) function(c, *each);
+  }
+}
 
 template <typename Flush>
 void CentralShard::take_unneeded(Flush&& flush) noexcept {
   void* batch[kFlushObjects];
-  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-    while (const std::size_t count = transfers_[c].take_unneeded(batch, kFlushObjects))
-      flush(c, batch, count);
-  }
+  for_each_class([&](unsigned size_class, Class& each) {
+    while (const std::size_t count = each.transfer.take_unneeded(batch, kFlushObjects))
+      flush(size_class, batch, count);
+  });
 }
 
 template <typename Flush>
 void CentralShard::take_all(unsigned end_class, Flush&& flush) noexcept {
   void* batch[kFlushObjects];
   void** const end = batch + kFlushObjects;
-  for (unsigned c = 1; c < end_class; ++c) {
+  for_each_class([&](unsigned size_class, Class& each) {
+    if (size_class >= end_class) return;
     // No more than was there: others may go on filling it.
-    for (std::size_t left = transfers_[c].size(); left != 0;) {
+    for (std::size_t left = each.transfer.size(); left != 0;) {
       const std::size_t count =
-          transfers_[c].remove(end, left < kFlushObjects ? left : kFlushObjects);
+          each.transfer.remove(end, left < kFlushObjects ? left : kFlushObjects);
       if (count == 0) break;
-      flush(c, end - count, count);
+      flush(size_class, end - count, count);
       left -= count;
     }
-  }
+  });
 }
 
 }  // namespace strata

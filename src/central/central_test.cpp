@@ -127,6 +127,33 @@ TEST_F(CentralTest, AllItsLocksCanBeTakenTogetherByRank) {
   central->release_to_spans(1, objects.data(), 1);
 }
 
+TEST_F(CentralTest, AClassTakesNoMemoryUntilItIsNeeded) {
+  EXPECT_EQ(space.metadata.mapped_bytes(), 0u);
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    EXPECT_EQ(central->statistics(c).spans.spans, 0u);
+    EXPECT_EQ(central->statistics(c).in_transfer, 0u);
+  }
+  EXPECT_EQ(central->release_all(), 0u);
+  EXPECT_EQ(space.metadata.mapped_bytes(), 0u);
+}
+
+TEST(CentralDeathTest, AnObjectOfAClassThatHandedOutNoneIsFatal) {
+  EXPECT_DEATH(
+      {
+        Fixture fixture;
+        std::vector<void*> objects = fixture.claim_all(4, 1);
+        fixture.central->release(5, objects.data(), 1);
+      },
+      "deleted with a size that is not its own");
+  EXPECT_DEATH(
+      {
+        Fixture fixture;
+        std::vector<void*> objects = fixture.claim_all(4, 1);
+        fixture.central->release_to_spans(5, objects.data(), 1);
+      },
+      "deleted with a size that is not its own");
+}
+
 TEST(CentralDeathTest, ADoubleFreeIsFoundWhenTheTransferCacheIsFlushed) {
   Fixture fixture;
   const std::vector<void*> objects = fixture.claim_all(4, 2);

@@ -161,6 +161,12 @@ class Footprint(unittest.TestCase):
     def test_a_tiny_program_stays_within_1_mib_of_glibc(self):
         self.assertLess(self.least_peak_bytes(True), self.least_peak_bytes(False) + 1024 * 1024)
 
+    def test_the_library_has_few_pages_that_the_dynamic_linker_writes(self):
+        sections = subprocess.run(["readelf", "-SW", LIBRARY], capture_output=True, text=True,
+                                  check=True).stdout
+        size = re.search(r" \.data\s+PROGBITS\s+\S+\s+\S+\s+([0-9a-f]+)", sections)
+        self.assertLess(int(size.group(1), 16), 40 * 1024)
+
     def test_programs_start_under_a_small_limit_of_address_space(self):
         for mib in (200, 100, 64):
             with self.subTest(limit_mib=mib):
