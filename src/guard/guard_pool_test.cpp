@@ -13,12 +13,12 @@
 #include <thread>
 #include <vector>
 
+#include "base/memory_limit.h"
 #include "base/seeded_test.h"
 #include "guard/pattern.h"
 #include "os/emulation.h"
 #include "os/fake_page_source.h"
 #include "os/faults.h"
-#include "base/memory_limit.h"
 
 namespace strata {
 namespace {

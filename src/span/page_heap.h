@@ -4,10 +4,10 @@
 #include <cstdint>
 
 #include "base/lock.h"
+#include "base/memory_limit.h"
 #include "base/metadata_arena.h"
 #include "base/thread_annotations.h"
 #include "os/page_source.h"
-#include "base/memory_limit.h"
 #include "span/page.h"
 #include "span/page_map.h"
 
