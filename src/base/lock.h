@@ -21,7 +21,8 @@ inline bool is_any_lock_held_here() noexcept {
 /// other. fork() takes all of them in this order. Tests and objects of the toolkit that never nest
 /// use kLeaf.
 enum class LockRank : std::uint8_t {
-  kStart,           ///< making the process's malloc ready
+  kHeapTable,       ///< heaps of the user's: which exist, and which threads have caches of them
+  kStart,           ///< making a malloc ready
   kScavenger,       ///< one round of returning memory
   kWatcher,         ///< what a watcher of allocations knows
   kGuardPool,       ///< guard pages: which slot holds what
@@ -38,6 +39,7 @@ enum class LockRank : std::uint8_t {
   kThreadHeap,      ///< thread heaps: one thread's arenas
   kHeapArenas,      ///< thread heaps: an instance's arenas, budget and abandoned heaps
   kMetadata,        ///< memory for our own bookkeeping
+  kPageMap,         ///< which entries of a page map may be written
   kLeaf,            ///< nothing else is taken while it is held
 };
 

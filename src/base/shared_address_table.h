@@ -46,6 +46,13 @@ class SharedAddressTable {
     return is_removed;
   }
 
+  /// Nothing is known any more.
+  void forget_all() noexcept {
+    LockGuard guard(lock_);
+    table_.forget_all();
+    size_.store(0, std::memory_order_relaxed);
+  }
+
   std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
   Lock& lock() noexcept { return lock_; }  ///< for fork
 

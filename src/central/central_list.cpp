@@ -170,11 +170,12 @@ std::size_t CentralList::release(void** objects, std::size_t count) noexcept {
 /// The span of an object that comes back.
 Span& CentralList::span_of(const void* object) const noexcept {
   Span* span = spans_.map().span_of(object);
-  if (span == nullptr || span->size_class != size_class_) die_of_wrong_class(object);
+  if (span == nullptr || span->use != use_) die_of_wrong_class(spans_, object);
   return *span;
 }
 
-void CentralList::die_of_wrong_class(const void* object) noexcept {
+void CentralList::die_of_wrong_class(const SpanSource& spans, const void* object) noexcept {
+  spans.die_if_of_another_heap("free", object);
   fatal_pointer("invalid free of ", object,
                 ": the object was freed twice, or deleted with a size that is not its own");
 }
@@ -287,6 +288,20 @@ std::size_t CentralList::destroy_unneeded() noexcept {
     least_kept_ = kept_spans() - unneeded;
   }
   return unneeded != 0 ? destroy_kept(unneeded) : 0;
+}
+
+void CentralList::forget_spans() noexcept {
+  LockGuard guard(lock_);
+  for (auto& list : by_free_) list.forget_all();
+  for (std::size_t& listed : listed_) listed = 0;
+  kept_.forget_all();
+  nonempty_ = 0;
+  least_kept_ = span_count_ = claimed_ = 0;
+  tally_.pending_bytes.fetch_sub(said_, std::memory_order_relaxed);
+  said_ = 0;
+  pending_.store(0, std::memory_order_relaxed);
+  kept_count_.store(0, std::memory_order_relaxed);
+  free_.store(0, std::memory_order_relaxed);
 }
 
 std::size_t CentralList::release_holes(Spans which) noexcept {

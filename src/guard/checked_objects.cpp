@@ -149,6 +149,13 @@ bool CheckedObjects::flush_quarantine() noexcept {
   return had_any;
 }
 
+void CheckedObjects::forget_objects() noexcept {
+  for (Class& each : classes_) {
+    LockGuard guard(each.lock);
+    each.oldest = each.count = 0;
+  }
+}
+
 std::size_t CheckedObjects::quarantined_objects(unsigned size_class) noexcept {
   LockGuard guard(classes_[size_class].lock);
   return classes_[size_class].count;

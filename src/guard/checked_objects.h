@@ -59,6 +59,10 @@ class CheckedObjects {
   /// \returns  true if anything did
   bool flush_quarantine() noexcept;
 
+  /// Nothing waits any more; who calls this gives the spans back.
+  /// \threads  nobody uses it meanwhile
+  void forget_objects() noexcept;
+
   std::size_t quarantined_objects(unsigned size_class) noexcept;
 
   void for_each_lock(LockVisitor visit) noexcept;

@@ -304,6 +304,11 @@ bool Malloc::release_memory(ThreadState& thread) noexcept {
   return engine_.release_all() != 0 || flushed;
 }
 
+void Malloc::forget_all() noexcept {
+  checked_.forget_all();
+  engine_.forget_all();
+}
+
 // Fork.
 
 void Malloc::for_each_lock(LockVisitor visit) noexcept {
@@ -314,8 +319,8 @@ void Malloc::for_each_lock(LockVisitor visit) noexcept {
   engine_.for_each_lock(visit);
 }
 
-void Malloc::reset_after_fork(ThreadState& thread) noexcept {
-  for_each_lock(LockVisitor::reset());
+void Malloc::reset_after_fork(ThreadState& thread, LockVisitor reset) noexcept {
+  for_each_lock(reset);
   engine_.keep_only(cache_of(thread));
   scavenger_.reset_after_fork();
 }

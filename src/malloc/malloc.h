@@ -49,10 +49,11 @@ class MallocHost {
 /// \threads  Any number at once, each with its own ThreadState.
 class Malloc {
  public:
-  constexpr Malloc(os::PageSource& pages, SpareMemory& spare, MallocHost& host) noexcept
-      : engine_(pages),
+  constexpr Malloc(const Engine::Ground& ground, PageMap& map, SpareMemory& spare,
+                   MallocHost& host) noexcept
+      : engine_(ground, map),
         checked_(engine_),
-        guards_(pages, engine_.metadata(), engine_.limit()),
+        guards_(ground.pages, engine_.metadata(), engine_.limit()),
         guard_watcher_(guards_),
         detour_(engine_, fresh_bins_),
         profiler_(engine_, detour_),
@@ -64,6 +65,8 @@ class Malloc {
 
   /// A thread that has not called yet.
   static constexpr ThreadState new_thread() noexcept { return {&fresh_bins_, &fresh_bins_}; }
+  /// One that gets no cache: each call of it takes locks.
+  static constexpr ThreadState uncached_thread() noexcept { return {&direct_bins_, &direct_bins_}; }
 
   /// Makes it ready.
   /// \pre      one thread at a time, and not started
@@ -80,7 +83,7 @@ class Malloc {
   /// free, where the program may say more than free does: operator delete, free_sized. What it says
   /// is verified where something knows better, and not used.
   void deallocate(ThreadState& thread, void* p, const FreeCall& call = {}) noexcept {
-    if (!push(thread, p)) deallocate_slowly(thread, p, call);
+    if (!push(thread, engine_.map(), p)) deallocate_slowly(thread, p, call);
   }
 
   /// The hot path of malloc: up to 1 KiB from the thread's bins; nullptr where that does not do.
@@ -94,8 +97,9 @@ class Malloc {
   /// not ours, one a double free of the bin's latest object.
   /// \returns  False where that does not do.
   /// \cost     19 instructions with its caller's return.
-  [[gnu::always_inline]] bool push(ThreadState& thread, void* p) const noexcept {
-    return thread.free_bins->push(engine_.class_of(p), p);
+  [[gnu::always_inline]] static bool push(ThreadState& thread, const PageMap& map,
+                                          void* p) noexcept {
+    return thread.free_bins->push(map.class_of(p), p);
   }
 
   /// Every other path: any size, any state of the thread and of the malloc, watched or not. Objects
@@ -129,8 +133,13 @@ class Malloc {
   void ask_for_attention() noexcept { needs_attention_.store(true, std::memory_order_relaxed); }
 
   void for_each_lock(LockVisitor visit) noexcept;
-  /// In the child of a fork, whose only thread is `thread`; it holds all locks.
-  void reset_after_fork(ThreadState& thread) noexcept;
+  /// In the child of a fork, whose only thread is `thread`; it holds all locks, which `reset` gives
+  /// back.
+  void reset_after_fork(ThreadState& thread, LockVisitor reset = LockVisitor::reset()) noexcept;
+
+  /// Engine::forget_all() and Engine::discard(), with what stands on the engine.
+  void forget_all() noexcept;
+  void discard() noexcept { engine_.discard(); }
 
   Engine& engine() noexcept { return engine_; }
   CheckedHeap& checked() noexcept { return checked_; }

@@ -99,7 +99,8 @@ constinit SpareMemory g_spare;
 
 }  // namespace
 
-constinit Malloc g_malloc{os::kernel_pages(), g_spare, g_host};
+constinit PageMap g_page_map;
+constinit Malloc g_malloc{{os::kernel_pages()}, g_page_map, g_spare, g_host};
 constinit thread_local ThreadState t_thread = Malloc::new_thread();
 
 void* allocate_slowly(std::size_t bytes) noexcept {

@@ -10,6 +10,7 @@
 
 namespace strata {
 
+extern constinit PageMap g_page_map;
 extern constinit Malloc g_malloc;
 
 /// The calling thread's bins: those of its ThreadCache or, before its first malloc, after its last,
@@ -27,14 +28,14 @@ void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t 
   return allocate_slowly(bytes);
 }
 [[gnu::always_inline]] inline void deallocate(void* p) noexcept {
-  if (g_malloc.push(t_thread, p)) [[likely]]
+  if (Malloc::push(t_thread, g_page_map, p)) [[likely]]
     return;
   deallocate_slowly(p);
 }
 [[gnu::always_inline]] inline void deallocate(void* p, FreeCall::By by,
                                               std::size_t bytes = FreeCall::kUnsaid,
                                               std::size_t alignment = FreeCall::kUnsaid) noexcept {
-  if (g_malloc.push(t_thread, p)) [[likely]]
+  if (Malloc::push(t_thread, g_page_map, p)) [[likely]]
     return;
   deallocate_slowly(p, by, bytes, alignment);
 }

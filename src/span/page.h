@@ -32,6 +32,14 @@ constexpr PageMask page_range(unsigned first, unsigned count) noexcept {
   return (~PageMask{0} >> (kPagesPerRegion - count)) << first;
 }
 
+/// The number of a heap whose pages are in a page map that it may share with others.
+using HeapNumber = std::uint16_t;
+
+/// What a span is used for, in one word to compare: the heap that it belongs to and its class.
+constexpr std::uint32_t span_use(HeapNumber owner, unsigned size_class) noexcept {
+  return std::uint32_t{owner} << 8 | size_class;
+}
+
 /// A run of pages of one region, handed out by the PageHeap, in one of three uses:
 ///   small    cut into `object_count` objects of one class. Bit i of free_bits is set while object
 ///            i is in the span; clear while it is live or in some cache. Owned by its class's
@@ -62,6 +70,7 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   std::uint32_t first_word;  ///< no bit is set in the words below it
   std::uint32_t
       fresh_objects;  ///< bit i: object i reads as zero, nobody ever had it (tracks_fresh)
+  std::uint32_t use;  ///< span_use() of its heap and class
   std::uint8_t size_class;
   std::uint8_t shard;       ///< of Central, which serves its objects; written under both its locks
   std::uint8_t first_page;  ///< within the region
@@ -118,6 +127,7 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
 
   PageMask free_pages;
   PageMask dirty_pages;
+  std::uint16_t owner;            ///< the number of its page heap
   std::uint8_t longest_free_run;  ///< which of the PageHeap's lists the region is in
   bool is_huge;                   ///< huge pages were asked for
   bool is_split;                  ///< a part went back: the rest is backed by small pages

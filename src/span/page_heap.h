@@ -47,8 +47,8 @@ class PageHeap {
   };
 
   constexpr PageHeap(PageMap& map, MetadataArena& metadata, MemoryLimit& limit,
-                     os::PageSource& pages) noexcept
-      : map_(map), metadata_(metadata), pages_(pages), limit_(limit) {}
+                     os::PageSource& pages, HeapNumber number = 0) noexcept
+      : map_(map), metadata_(metadata), pages_(pages), limit_(limit), number_(number) {}
   PageHeap(const PageHeap&) = delete;
   PageHeap& operator=(const PageHeap&) = delete;
 
@@ -87,6 +87,22 @@ class PageHeap {
   /// \returns  pages
   std::size_t release_unneeded() noexcept;
 
+  /// Whether the region is this heap's: a page map may know those of several.
+  bool owns(const Region& region) const noexcept { return region.owner == number_; }
+  constexpr HeapNumber number() const noexcept { return number_; }
+
+  /// Calls `function(Span&)` for every span, which the function may give back.
+  /// \threads  nobody uses the heap meanwhile
+  template <typename Function>
+  void for_each_span(Function&& function) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
+
+  /// Unmaps every region, whatever is in it. It can be used again.
+  /// \pre   no region is owned by anything else: map_aligned() of the source gives regions that
+  ///        unmap() takes one by one
+  /// \threads  nobody uses the heap meanwhile
+  /// \cost  A system call for each region.
+  void discard() noexcept;
+
   /// Idle pages now: a hint, read without the lock.
   std::size_t idle_pages() const noexcept { return idle_pages_.load(std::memory_order_relaxed); }
 
@@ -124,6 +140,7 @@ class PageHeap {
   MetadataArena& metadata_;
   os::PageSource& pages_;
   MemoryLimit& limit_;  // what this heap's dirty pages count in
+  const HeapNumber number_;
 
   // All below is guarded by lock_.
   std::uint64_t nonempty_ STRATA_GUARDED_BY(lock_) = 0;  // bit r: by_run_[r] has a region
@@ -145,5 +162,19 @@ class PageHeap {
   std::atomic<std::size_t> idle_pages_{0};               // written under lock_, read anywhere
   std::atomic<std::size_t> used_pages_{0};               // the same
 };
+
+template <typename Function>
+void PageHeap::for_each_span(Function&& function) noexcept {
+  for (unsigned run = 0; run < kPagesPerRegion; ++run) {
+    // A region whose spans are given back moves to another list, behind those looked at.
+    for (Region* region = by_run_[run].front(); region != nullptr;) {
+      Region* const next = by_run_[run].next(*region);
+      for (unsigned page = 0; page < kPagesPerRegion; ++page) {
+        if (region->head_of_page[page] == page) function(region->spans[page]);
+      }
+      region = next;
+    }
+  }
+}
 
 }  // namespace strata

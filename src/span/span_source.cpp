@@ -50,6 +50,7 @@ Span* SpanSource::create(unsigned size_class, PageHeap::Pages which) noexcept {
   const bool is_fresh = span->is_zero && Span::tracks_fresh(object_bytes);
   span->fresh_objects =
       is_fresh ? static_cast<std::uint32_t>((std::uint64_t{1} << span->object_count) - 1) : 0;
+  span->use = span_use(page_heap_.number(), size_class);
   span->size_class = static_cast<std::uint8_t>(size_class);
   span->shard = 0;
   const std::size_t words = span->bitmap_words();
