@@ -10,6 +10,15 @@
 
 /// \file  A call's way into the recording: a record in the thread's own chunk.
 
+/// A function that the program calls in place of the next library's.
+#define STRATA_NAME extern "C" [[gnu::visibility("default")]]
+
+/// The stack of the function that this is inlined in, 0 where none are taken.
+#define STRATA_STACK_HERE(state)                              \
+  (strata::recorder::g_recording.settings().stack_frames == 0 \
+       ? 0                                                    \
+       : strata::recorder::take_stack((state), strata::os::caller_place()))
+
 namespace strata::recorder {
 
 struct ThreadState {
@@ -46,6 +55,10 @@ struct Call {
   RecordKind kind = RecordKind::kCall;
   unsigned alignment_log2 = 0;
 };
+
+inline unsigned log2_of(std::size_t alignment) noexcept {
+  return alignment == 0 ? 0 : static_cast<unsigned>(__builtin_ctzll(alignment));
+}
 
 /// \pre  entered
 [[gnu::always_inline]] inline void note(ThreadState& state, Call call, const void* address,

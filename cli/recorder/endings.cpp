@@ -1,11 +1,10 @@
-// Ends of a process that are no exit(): what was noted so far is written before.
+// Ends of a process that are no exit(), and of libraries: what was noted so far is written before.
 
 #include <dlfcn.h>
+#include <link.h>
 #include <unistd.h>
 
 #include "recorder/calls.h"
-
-#define STRATA_NAME extern "C" [[gnu::visibility("default")]]
 
 using strata::recorder::g_recording;
 
@@ -14,6 +13,17 @@ namespace {
 template <typename Function>
 Function next_of(Function, const char* name) noexcept {
   return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+}
+
+/// How many libraries were unloaded since the start.
+unsigned long long unloads() noexcept {
+  unsigned long long count = 0;
+  const auto take = [](dl_phdr_info* library, std::size_t, void* out) {
+    *static_cast<unsigned long long*>(out) = library->dlpi_subs;
+    return 1;
+  };
+  dl_iterate_phdr(take, &count);
+  return count;
 }
 
 [[noreturn]] void end_with(const char* name, int status) noexcept {
@@ -46,4 +56,13 @@ STRATA_NAME int execvpe(const char* file, char* const arguments[], char* const e
 STRATA_NAME int fexecve(int file, char* const arguments[], char* const environment[]) {
   g_recording.flush();
   return next_of(&fexecve, "fexecve")(file, arguments, environment);
+}
+
+/// What stacks of a library are called can be seen as long as it is there.
+STRATA_NAME int dlclose(void* library) {
+  const unsigned long long before = unloads();
+  g_recording.name_stacks();
+  const int result = next_of(&dlclose, "dlclose")(library);
+  if (unloads() != before) g_recording.stacks().begin_anew();
+  return result;
 }

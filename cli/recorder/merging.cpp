@@ -158,6 +158,10 @@ void Recording::begin_object(Event& event, std::uint64_t address) noexcept {
 void Recording::write_stacks() noexcept {
   const std::uint32_t count = stacks_.count();
   for (; written_stacks_ < count; ++written_stacks_) {
+    if (last_old_stack_ != stacks_.last_old() && written_stacks_ >= stacks_.last_old()) {
+      last_old_stack_ = stacks_.last_old();
+      modules_.forget_all();
+    }
     const trace::StackNode node = stacks_.node(written_stacks_ + 1);
     modules_.need(node.return_address, *writer_);
     writer_->add_stack(node);

@@ -11,16 +11,13 @@
 #include "recorder/calls.h"
 #include "recorder/next.h"
 
-#define STRATA_NAME extern "C" [[gnu::visibility("default")]]
-
 using strata::recorder::allocate_first;
-using strata::recorder::Call;
 using strata::recorder::enter;
 using strata::recorder::find_next;
 using strata::recorder::g_next;
-using strata::recorder::g_recording;
 using strata::recorder::is_first_memory;
 using strata::recorder::leave;
+using strata::recorder::log2_of;
 using strata::recorder::note;
 using strata::recorder::RecordKind;
 using strata::recorder::t_state;
@@ -28,16 +25,6 @@ using strata::recorder::ThreadState;
 using strata::trace::Operation;
 
 namespace {
-
-/// The stack of the function that this is inlined in, 0 where none are taken.
-#define STRATA_STACK_HERE(state)            \
-  (g_recording.settings().stack_frames == 0 \
-       ? 0                                  \
-       : strata::recorder::take_stack((state), strata::os::caller_place()))
-
-unsigned log2_of(std::size_t alignment) noexcept {
-  return alignment == 0 ? 0 : static_cast<unsigned>(__builtin_ctzll(alignment));
-}
 
 /// A call that was entered and that asks for an alignment: notes it, and is left.
 void note_aligned(ThreadState& state, const void* p, std::size_t alignment, std::size_t size,
@@ -54,9 +41,7 @@ void* move_from_first(void* p, std::size_t bytes) noexcept {
   return moved;
 }
 
-}  // namespace
-
-STRATA_NAME void* malloc(std::size_t bytes) {
+[[gnu::always_inline]] inline void* make(std::size_t bytes) noexcept {
   ThreadState& state = t_state;
   if (!enter(state)) return find_next() ? g_next.malloc(bytes) : allocate_first(bytes, 16);
   const std::uint32_t stack = STRATA_STACK_HERE(state);
@@ -64,6 +49,25 @@ STRATA_NAME void* malloc(std::size_t bytes) {
   note(state, {Operation::kMalloc}, p, bytes, stack);
   leave(state);
   return p;
+}
+
+/// \returns  The text in memory of its own, nullptr if there is none.
+[[gnu::always_inline]] inline char* copy(const char* text, std::size_t length) noexcept {
+  auto* const p = static_cast<char*>(make(length + 1));
+  if (p == nullptr) return nullptr;
+  std::memcpy(p, text, length);
+  p[length] = '\0';
+  return p;
+}
+
+}  // namespace
+
+STRATA_NAME void* malloc(std::size_t bytes) { return make(bytes); }
+
+// The C library's call malloc. Allocators bring their own, which call nothing that we would see.
+STRATA_NAME char* strdup(const char* text) { return copy(text, std::strlen(text)); }
+STRATA_NAME char* strndup(const char* text, std::size_t most) {
+  return copy(text, strnlen(text, most));
 }
 
 STRATA_NAME void free(void* p) {

@@ -12,16 +12,14 @@
 #include "recorder/next.h"
 #include "recorder/system.h"
 
-#define STRATA_NAME extern "C" [[gnu::visibility("default")]]
-
 using strata::recorder::enter;
 using strata::recorder::find_next;
 using strata::recorder::find_next_operators;
 using strata::recorder::g_next;
 using strata::recorder::g_next_operators;
-using strata::recorder::g_recording;
 using strata::recorder::is_first_memory;
 using strata::recorder::leave;
+using strata::recorder::log2_of;
 using strata::recorder::note;
 using strata::recorder::RecordKind;
 using strata::recorder::t_state;
@@ -29,11 +27,6 @@ using strata::recorder::ThreadState;
 using strata::trace::Operation;
 
 namespace {
-
-#define STRATA_STACK_HERE(state)            \
-  (g_recording.settings().stack_frames == 0 \
-       ? 0                                  \
-       : strata::recorder::take_stack((state), strata::os::caller_place()))
 
 /// Where the C++ runtime is not to be found (a plugin has its own) an operator is what it is there:
 /// malloc. It cannot throw then.
@@ -47,10 +40,6 @@ void* make_without_operators(std::size_t bytes, std::size_t alignment) noexcept 
 [[noreturn]] void end_for_want_of_memory() noexcept {
   strata::recorder::say("strata record: operator new has no memory, and nobody to throw\n");
   strata::os::abort_process();
-}
-
-unsigned log2_of(std::size_t alignment) noexcept {
-  return alignment == 0 ? 0 : static_cast<unsigned>(__builtin_ctzll(alignment));
 }
 
 /// nullptr where it fails, whichever form was called.

@@ -133,12 +133,13 @@ void Recording::ring() noexcept {
 void Recording::ask(Request request) noexcept {
   // In a child of vfork, which has our memory, the parent's recording goes on.
   if (!has_writer_.load(std::memory_order_acquire) || process_number() != process_) return;
-  const std::uint32_t seen = answers_.load(std::memory_order_acquire);
-  request_.store(request, std::memory_order_release);
+  requests_.fetch_or(request, std::memory_order_relaxed);
+  const std::uint32_t own = asked_.fetch_add(1, std::memory_order_release) + 1;
   ring();
-  while (has_writer_.load(std::memory_order_acquire) &&
-         answers_.load(std::memory_order_acquire) == seen) {
-    wait_on(&answers_, seen, kSleepNs);
+  while (has_writer_.load(std::memory_order_acquire)) {
+    const std::uint32_t answered = answered_.load(std::memory_order_acquire);
+    if (static_cast<std::int32_t>(answered - own) >= 0) return;
+    wait_on(&answered_, answered, kSleepNs);
   }
 }
 
@@ -196,10 +197,11 @@ void Recording::after_fork_in_child() noexcept {
   objects_.clear();
   modules_.forget_all();
   written_stacks_ = next_thread_ = 0;
+  last_old_stack_ = stacks_.last_old();
   reported_drops_ = 0;
   dropped_.store(0, std::memory_order_relaxed);
   toggles_.store(0, std::memory_order_relaxed);
-  request_.store(kNone, std::memory_order_relaxed);
+  requests_.store(kNone, std::memory_order_relaxed);
   is_writer_asleep_.store(false, std::memory_order_relaxed);
   has_begun_ = false;
   has_writer_.store(false, std::memory_order_relaxed);
@@ -248,14 +250,18 @@ bool Recording::work() noexcept {
                             : monotonic_ns() - started_ns_ >= settings_.after_ms * kMs;
     if (is_due) turn_on();
   }
-  const Request request = request_.exchange(kNone, std::memory_order_acquire);
+  // acquire pairs with ask()'s release: the bits of all these are there, or were taken before.
+  const std::uint32_t asked = asked_.load(std::memory_order_acquire);
+  const std::uint32_t requests = requests_.exchange(kNone, std::memory_order_relaxed);
+  const bool is_end = (requests & kEnd) != 0;
   drain();
+  if ((requests & kNameStacks) != 0) write_stacks();
   const std::uint64_t now = monotonic_ns();
   const bool is_signalled_off = settings_.signal != 0 && toggles > 1;
   const bool is_over = has_begun_ && (is_time_over() || is_signalled_off);
-  if (request == kEnd || is_over) {
-    finish(request == kEnd ? "exit" : is_signalled_off ? "signal" : "time");
-  } else if (request == kFlush || now - flushed_ns_ >= kFlushNs) {
+  if (is_end || is_over) {
+    finish(is_end ? "exit" : is_signalled_off ? "signal" : "time");
+  } else if ((requests & kFlush) != 0 || now - flushed_ns_ >= kFlushNs) {
     flushed_ns_ = now;
     write_names();
     report_drops();
@@ -264,9 +270,9 @@ bool Recording::work() noexcept {
   }
   if (writer_->has_failed()) give_up();
   const bool goes_on = has_writer_.load(std::memory_order_relaxed);
-  if (request != kNone || !goes_on) {
-    answers_.fetch_add(1, std::memory_order_release);
-    wake_all(&answers_);
+  if (asked != answered_.load(std::memory_order_relaxed) || !goes_on) {
+    answered_.store(asked, std::memory_order_release);
+    wake_all(&answered_);
   }
   return goes_on;
 }

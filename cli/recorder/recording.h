@@ -34,6 +34,8 @@ class Recording {
   /// is, too.
   void flush() noexcept { ask(kFlush); }
   void end() noexcept { ask(kEnd); }
+  /// The files that the stacks taken so far lie in are known when it returns.
+  void name_stacks() noexcept { ask(kNameStacks); }
   /// Begins the recording, or ends it.
   /// \threads  Any, in signal handlers, too.
   void toggle() noexcept;
@@ -52,7 +54,7 @@ class Recording {
   bool make_room(Stream& stream) noexcept;
 
  private:
-  enum Request : std::uint32_t { kNone, kFlush, kEnd };
+  enum Request : std::uint32_t { kNone = 0, kFlush = 1, kEnd = 2, kNameStacks = 4 };
 
   static int run_writer(void* self) noexcept;
   static bool write_bytes(void* self, const void* bytes, std::size_t count) noexcept;
@@ -96,8 +98,9 @@ class Recording {
   std::atomic<bool> has_writer_{false};  ///< release: what was asked for is done
   std::atomic<std::uint32_t> bell_{0};   ///< changes when there is something to do
   std::atomic<bool> is_writer_asleep_{false};
-  std::atomic<Request> request_{kNone};
-  std::atomic<std::uint32_t> answers_{0};  ///< release: changes when a request was answered
+  std::atomic<std::uint32_t> requests_{kNone};  ///< what was asked for, one bit each
+  std::atomic<std::uint32_t> asked_{0};         ///< release: how often; the bit was set before
+  std::atomic<std::uint32_t> answered_{0};      ///< release: which of them is done
   std::atomic<std::uint32_t> toggles_{0};
   std::atomic<std::uint64_t> dropped_{0};  ///< relaxed: by those who have no stream
   SpinLock round_;                         ///< held while the writer works; for fork
@@ -112,6 +115,7 @@ class Recording {
   ObjectMap objects_;
   Modules modules_;
   std::uint32_t written_stacks_ = 0;
+  std::uint32_t last_old_stack_ = 0;  ///< StackTree::last_old() that modules_ is from after
   std::uint32_t next_thread_ = 0;
   std::uint64_t origin_ = 0;  ///< Clock::count() when the recording began
   std::uint64_t started_ns_ = 0;

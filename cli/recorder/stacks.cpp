@@ -51,8 +51,17 @@ std::uint32_t StackTree::find(std::uint32_t parent, std::uintptr_t address,
   for (at = hash(parent, address) % kPlaces;; at = (at + 1) % kPlaces) {
     const std::uint32_t number = places_[at].load(std::memory_order_acquire);
     if (number == 0) return 0;
-    if (nodes_[number].parent == parent && nodes_[number].return_address == address) return number;
+    if (nodes_[number].parent == parent && nodes_[number].return_address == address &&
+        number > last_old()) {
+      return number;
+    }
   }
+}
+
+void StackTree::begin_anew() noexcept {
+  const SpinGuard guard(lock_);
+  const std::uint32_t count = count_.load(std::memory_order_relaxed);
+  if (count <= kMostOld) last_old_.store(count, std::memory_order_relaxed);
 }
 
 std::uint32_t StackTree::child_of(std::uint32_t parent, std::uintptr_t address) noexcept {
@@ -72,8 +81,8 @@ std::uint32_t StackCache::stack_at(const os::StackPlace& place, std::size_t most
                                    StackTree& tree) noexcept {
   Entry& entry = entries_[hash(place.pc, place.sp) % kEntries];
   if (entry.pc == place.pc && entry.sp == place.sp &&
-      (!entry.depends_on_fp || entry.fp == place.fp) && are_unchanged(entry.words, entry.count) &&
-      ++hits_ % kHitsPerWalk != 0) {
+      (!entry.depends_on_fp || entry.fp == place.fp) && entry.node > tree.last_old() &&
+      are_unchanged(entry.words, entry.count) && ++hits_ % kHitsPerWalk != 0) {
     return entry.node;
   }
   const std::size_t count = os::capture_stack_from(place, frames_, most_frames, trail_);

@@ -11,8 +11,9 @@
 namespace strata::recorder {
 
 /// The tree of all stacks that were met: each is a node, each node is stored once.
-/// Nodes never change and never go. A table finds a node by its parent and its address; who does
-/// not find one there takes the lock and looks again.
+/// Nodes never change and never go, but those of before begin_anew() are not met again. A table
+/// finds a node by its parent and its address; a thread that finds none takes the lock and looks
+/// again.
 /// \threads  Any.
 /// \cost     A miss of the cache for each frame; a lock for each new node.
 class StackTree {
@@ -25,10 +26,18 @@ class StackTree {
   /// Nodes are numbered from 1 to this. acquire: they are whole.
   std::uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
   trace::StackNode node(std::uint32_t number) const noexcept { return nodes_[number]; }
+
+  /// From here on an address may stand for other code than before: stacks are nodes of their own
+  /// again.
+  void begin_anew() noexcept;
+  /// Nodes up to this one are from before; relaxed: who unloads code runs none of it meanwhile.
+  std::uint32_t last_old() const noexcept { return last_old_.load(std::memory_order_relaxed); }
   SpinLock& lock() noexcept { return lock_; }  ///< for fork
 
  private:
   static constexpr std::size_t kPlaces = std::size_t{2} * kMostNodes;
+  // Chosen: programs that load and unload for ever have room for new stacks.
+  static constexpr std::uint32_t kMostOld = kMostNodes / 2;
 
   bool prepare() noexcept;
   std::uint32_t child_of(std::uint32_t parent, std::uintptr_t address) noexcept;
@@ -39,6 +48,7 @@ class StackTree {
   /// release by who adds a node, acquire by who looks: the node is whole.
   std::atomic<std::uint32_t>* places_ = nullptr;
   std::atomic<std::uint32_t> count_{0};
+  std::atomic<std::uint32_t> last_old_{0};
   std::atomic<bool> is_prepared_{false};
 };
 

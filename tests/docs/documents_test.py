@@ -48,9 +48,12 @@ def options_of(subcommand):
     if f"Usage: strata {subcommand}" not in said:
         return set()
     if subcommand == "bench":
-        scenarios = re.findall(r"^  ([\w-]+)", strata("bench", "list").split("\n\n")[0], re.M)
-        said += strata("bench", "list", *scenarios)
+        said += strata("bench", "list", *scenarios())
     return set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", said))
+
+
+def scenarios():
+    return re.findall(r"^  ([\w-]+)", strata("bench", "list").split("\n\n")[0], re.M)
 
 
 class Documents(unittest.TestCase):
@@ -105,6 +108,11 @@ class Documents(unittest.TestCase):
                 wrong += [f"{named(document)}: strata {subcommand} has no option {word}" for word in words[2:]
                           if options and re.match(r"--?[a-z]", word) and word.split("=")[0] not in options]
         self.expect_none(wrong)
+
+    def test_every_scenario_has_a_row(self):
+        rows = re.findall(r"^\| `([\w-]+)` \|", (ROOT / "docs" / "scenarios.md").read_text(), re.M)
+        self.assertTrue(rows)
+        self.assertEqual(sorted(scenarios()), sorted(rows))
 
     def test_every_variable_is_an_option_of_the_library(self):
         table = (ROOT / "docs" / "options.md").read_text()

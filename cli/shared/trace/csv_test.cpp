@@ -25,6 +25,31 @@ std::string from_csv(const std::string& text) {
   return made.bytes;
 }
 
+/// A library, and after it another one in its place.
+std::string trace_of_a_plugin_and_its_successor() {
+  MadeTrace made;
+  const std::uint64_t objects[] = {0, 1, 2};
+  made.writer->add_text(BlockKind::kModules, "1000 3000 0 - /before\n");
+  const std::uint32_t before = made.writer->add_stack({0, 0x1010});
+  made.writer->add_text(BlockKind::kModules, "1000 2000 0 - /after\n");
+  const std::uint32_t after = made.writer->add_stack({0, 0x1010});
+  for (const std::uint64_t object : objects) {
+    made.writer->add({.stack = object == 0 ? after : before, .object = object, .size_bytes = 8});
+  }
+  made.writer->end("reason=exit\n");
+  return made.bytes;
+}
+
+/// The files that the events' stacks lie in.
+std::string modules_of(const std::string& bytes) {
+  const auto reader = reader_of(bytes);
+  std::string paths;
+  for (const Event& event : events_of(*reader)) {
+    paths += reader->modules()[reader->module_of(event.stack)].path;
+  }
+  return paths;
+}
+
 std::vector<Event> events_from(const std::string& text) {
   const auto reader = reader_of(from_csv(text));
   return events_of(*reader);
@@ -46,8 +71,8 @@ TEST(TraceCsv, IsWhatOneReads) {
             "#process,pid,17\n"
             "#thread,0,4711,main thread\n"
             "#module,0x1000,0x2000,0x0,abcd,/bin/one\n"
-            "#module,0x8000,0x9000,0x1000,,\"/two, three\"\n"
             "#stack,1,0,0x1010\n"
+            "#module,0x8000,0x9000,0x1000,,\"/two, three\"\n"
             "#stack,2,1,0x8020\n"
             "new,5000,0,0,40,64,2,\n"
             "realloc,7000,1,1,100,,1,unknown\n"
@@ -141,10 +166,22 @@ TEST(TraceCut, KeepsTheStacksThatItNeeds) {
             "#process,command,a b=c\n"
             "#process,pid,17\n"
             "#module,0x1000,0x2000,0x0,abcd,/bin/one\n"
-            "#module,0x8000,0x9000,0x1000,,\"/two, three\"\n"
             "#stack,1,0,0x1010\n"
             "realloc,1000,0,0,100,,1,unknown\n"
             "#end,reason,cut\n");
+}
+
+TEST(TraceCsv, TellsWhichOfTwoLibrariesLayThere) {
+  const std::string bytes = trace_of_a_plugin_and_its_successor();
+  ASSERT_EQ(modules_of(bytes), "/after/before/before");
+  EXPECT_EQ(modules_of(from_csv(to_csv(bytes))), "/after/before/before");
+}
+
+TEST(TraceCut, TellsWhichOfTwoLibrariesLayThere) {
+  const auto reader = reader_of(trace_of_a_plugin_and_its_successor());
+  MadeTrace made;
+  cut(*reader, *made.writer, 0, 1'000'000'000);
+  EXPECT_EQ(modules_of(made.bytes), "/after/before/before");
 }
 
 }  // namespace

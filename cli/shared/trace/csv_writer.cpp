@@ -32,18 +32,15 @@ class Definitions {
       const Thread& thread = trace_.threads()[threads_];
       out_ << "#thread," << thread.number << ',' << thread.id << ',' << quoted(thread.name) << '\n';
     }
-    out_ << std::hex;
-    for (; modules_ < trace_.modules().size(); ++modules_) {
-      const Module& module = trace_.modules()[modules_];
-      out_ << "#module,0x" << module.start << ",0x" << module.end << ",0x" << module.offset << ','
-           << module.build_id << ',' << quoted(module.path) << '\n';
-    }
-    out_ << std::dec;
     for (; stacks_ < trace_.stacks().size(); ++stacks_) {
+      // A stack lies in the last module told before it: those of later do not stand here yet.
+      const std::uint32_t module = trace_.module_of(stacks_);
+      if (module != Reader::kNoModule) write_modules(module + 1);
       const StackNode& node = trace_.stacks()[stacks_];
       out_ << "#stack," << stacks_ << ',' << node.parent << ",0x" << std::hex << node.return_address
            << std::dec << '\n';
     }
+    write_modules(trace_.modules().size());
     if (dropped_ != trace_.dropped_events()) {
       out_ << "#dropped," << trace_.dropped_events() - dropped_ << '\n';
       dropped_ = trace_.dropped_events();
@@ -51,12 +48,22 @@ class Definitions {
   }
 
  private:
+  void write_modules(std::size_t end) {
+    out_ << std::hex;
+    for (; modules_ < end; ++modules_) {
+      const Module& module = trace_.modules()[modules_];
+      out_ << "#module,0x" << module.start << ",0x" << module.end << ",0x" << module.offset << ','
+           << module.build_id << ',' << quoted(module.path) << '\n';
+    }
+    out_ << std::dec;
+  }
+
   const Reader& trace_;
   std::ostream& out_;
   Properties process_;
   std::size_t threads_ = 0;
   std::size_t modules_ = 0;
-  std::size_t stacks_ = 1;  // the root is no frame
+  std::uint32_t stacks_ = 1;  // the root is no frame
   std::uint64_t dropped_ = 0;
 };
 

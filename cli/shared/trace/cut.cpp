@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <unordered_map>
+#include <vector>
 
 namespace strata::trace {
 namespace {
@@ -17,7 +18,6 @@ class Cut {
     }
     // How an object was lost that is not ours is no event of ours.
     if (event.operation == Operation::kLost && event.ended == kUnknownObject) return;
-    write_modules();
     event.time_ns -= from_ns_;
     event.thread = thread(event.thread);
     event.stack = stack(event.stack);
@@ -46,17 +46,20 @@ class Cut {
   }
 
  private:
-  void write_modules() {
-    std::string text;
-    for (; modules_ < in_.modules().size(); ++modules_) {
-      const Module& module = in_.modules()[modules_];
-      text += fmt::format("{:x} {:x} {:x} {} {}\n", module.start, module.end, module.offset,
-                          module.build_id.empty() ? "-" : module.build_id, module.path);
-      if (text.size() < kColumnBytes / 2) continue;
-      out_.add_text(BlockKind::kModules, text);
-      text.clear();
+  /// The address lies in the last module that is told before it and holds it.
+  void need_module(std::uint32_t number, std::uint64_t address) {
+    if (number == Reader::kNoModule) return;
+    for (std::size_t i = modules_.size(); i-- > 0;) {
+      const Module& told = in_.modules()[modules_[i]];
+      if (address <= told.start || address > told.end) continue;
+      if (modules_[i] == number) return;
+      break;
     }
-    if (!text.empty()) out_.add_text(BlockKind::kModules, text);
+    const Module& module = in_.modules()[number];
+    modules_.push_back(number);
+    out_.add_text(BlockKind::kModules,
+                  fmt::format("{:x} {:x} {:x} {} {}\n", module.start, module.end, module.offset,
+                              module.build_id.empty() ? "-" : module.build_id, module.path));
   }
 
   std::uint32_t thread(std::uint32_t number) {
@@ -68,7 +71,9 @@ class Cut {
     const auto found = stacks_.find(number);
     if (found != stacks_.end()) return found->second;
     const StackNode& node = in_.stacks()[number];
-    const std::uint32_t written = out_.add_stack({stack(node.parent), node.return_address});
+    const std::uint32_t parent = stack(node.parent);
+    need_module(in_.module_of(number), node.return_address);
+    const std::uint32_t written = out_.add_stack({parent, node.return_address});
     return stacks_[number] = written;
   }
 
@@ -76,7 +81,7 @@ class Cut {
   Writer& out_;
   const std::uint64_t from_ns_;
   std::uint64_t first_object_ = 0;
-  std::size_t modules_ = 0;
+  std::vector<std::uint32_t> modules_;  ///< those told, in their order
   std::unordered_map<std::uint32_t, std::uint32_t> threads_;
   std::unordered_map<std::uint32_t, std::uint32_t> stacks_;
 };

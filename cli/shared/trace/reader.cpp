@@ -195,6 +195,7 @@ void Reader::read_stacks() {
     fail("its stacks do not follow those before it");
   }
   std::uint64_t address = 0;
+  last_module_ = kNoModule;  // modules may have been added since the last block
   for (std::uint32_t i = 0; i < block_.count; ++i) {
     const std::uint64_t up = number_of(0);
     if (up == 0 || up > stacks_.size()) fail("a stack has no caller");

@@ -55,6 +55,24 @@ TEST(Trace, GivesBackEveryKindOfBlock) {
   EXPECT_FALSE(reader->is_live(0));
 }
 
+TEST(Trace, TakesTheModuleThatWasToldLast) {
+  MadeTrace made;
+  made.writer->add_text(BlockKind::kModules, "1000 3000 0 - /before\n");
+  made.writer->add_stack({0, 0x1010});
+  made.writer->add_text(BlockKind::kModules, "1000 2000 0 - /after\n");
+  made.writer->add_stack({1, 0x1010});
+  made.writer->add_stack({2, 0x2010});
+  made.writer->end("reason=exit\n");
+  const auto reader = reader_of(made.bytes);
+  events_of(*reader);
+  const auto path_of = [&](std::uint32_t stack) {
+    return reader->modules()[reader->module_of(stack)].path;
+  };
+  EXPECT_EQ(path_of(1), "/before");
+  EXPECT_EQ(path_of(2), "/after");
+  EXPECT_EQ(path_of(3), "/before");
+}
+
 TEST(Trace, KeepsTheStackThatCameMany) {
   MadeTrace made;
   std::uint32_t last = 0;

@@ -15,6 +15,7 @@
 #include "process/run_beside.h"
 #include "shared/record_settings.h"
 #include "shared/trace/layout.h"
+#include "shared/trace/reader.h"
 
 namespace strata::cli {
 namespace {
@@ -91,8 +92,25 @@ void clear_way(const fs::path& file) {
   }
 }
 
+/// What the process that wrote it was, shortened for a line of a terminal.
+std::string command_of(const fs::path& path) {
+  constexpr std::size_t kMostBytes = 60;
+  try {
+    trace::Reader reader(path.string());
+    trace::Event event;
+    reader.next(event);
+    const auto found = reader.process().find("command");
+    if (found == reader.process().end() || found->second.empty()) return "";
+    const std::string& command = found->second;
+    return fmt::format(" ({}{})", command.substr(0, kMostBytes),
+                       command.size() > kMostBytes ? "…" : "");
+  } catch (const trace::TraceError&) {
+    return "";
+  }
+}
+
 void tell(const fs::path& file, const std::string& command) {
-  std::vector<fs::path> files = traces_of(file);
+  const std::vector<fs::path> files = traces_of(file);
   std::error_code error;
   if (fs::exists(file, error) && !fs::is_regular_file(file, error)) return;  // a device, a pipe
   if (files.empty()) {
@@ -100,13 +118,18 @@ void tell(const fs::path& file, const std::string& command) {
     return;
   }
   std::uintmax_t bytes = 0;
-  for (const fs::path& path : files) bytes += fs::file_size(path, error);
-  const auto size = static_cast<double>(bytes);
-  fmt::print(stderr, "strata record: {} in '{}'{}\n", brief(Quantity::kBytes, size),
-             files.front().string(),
-             files.size() == 1
-                 ? ""
-                 : fmt::format(" and {} more, of the processes that it started", files.size() - 1));
+  const fs::path* largest = &files.front();
+  for (const fs::path& path : files) {
+    bytes += fs::file_size(path, error);
+    if (fs::file_size(path, error) > fs::file_size(*largest, error)) largest = &path;
+  }
+  const std::string size = brief(Quantity::kBytes, static_cast<double>(bytes));
+  if (files.size() == 1) {
+    fmt::print(stderr, "strata record: {} in '{}'\n", size, largest->string());
+    return;
+  }
+  fmt::print(stderr, "strata record: {} in {} traces, one for each process; most in '{}'{}\n", size,
+             files.size(), largest->string(), command_of(*largest));
 }
 
 class RecordCommand final : public Command {

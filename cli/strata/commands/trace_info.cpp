@@ -130,7 +130,7 @@ std::string trace_info(trace::Reader& trace) {
     if (count != 0) line(name, fmt::format("{} {}", count, meaning));
   };
   count_line("failed", counts.failed, "calls had no memory");
-  count_line("unknown", counts.unknown, "frees of objects from before the recording");
+  count_line("unknown", counts.unknown, "frees of objects whose allocation was not recorded");
   count_line("dropped", trace.dropped_events(), "calls are missing: the disk was slower");
   line("ended", ending_of(trace));
   return text;
