@@ -45,8 +45,16 @@ if(STRATA_SANITIZER STREQUAL "address")
 elseif(STRATA_SANITIZER STREQUAL "thread")
   target_compile_options(strata_build_flags INTERFACE -fsanitize=thread)
   target_link_options(strata_build_flags INTERFACE -fsanitize=thread)
+elseif(STRATA_SANITIZER STREQUAL "fuzzer"
+)# with clang alone; tests/fuzz links its programs with the engine
+  target_compile_options(
+    strata_build_flags
+    INTERFACE -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=vptr,function
+              -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(strata_build_flags INTERFACE -fsanitize=address,undefined)
 elseif(STRATA_SANITIZER)
-  message(FATAL_ERROR "STRATA_SANITIZER is '${STRATA_SANITIZER}'; use address, thread or nothing")
+  message(
+    FATAL_ERROR "STRATA_SANITIZER is '${STRATA_SANITIZER}'; use address, thread, fuzzer or nothing")
 endif()
 
 if(STRATA_BUILD_TESTS)

@@ -155,8 +155,12 @@ class Program {
 
   void step(Reader& in, const Row& initial) noexcept;
   void define_by_expression(Reader& in) noexcept;
-  std::int64_t scaled(std::uint64_t factor) const noexcept {
-    return static_cast<std::int64_t>(factor) * common_.data_unit;
+  template <typename Number>
+  std::int64_t scaled(Reader& in, Number factor) const noexcept {
+    std::int64_t offset;
+    if (!__builtin_mul_overflow(factor, common_.data_unit, &offset)) return offset;
+    in.fail();
+    return 0;
   }
   void advance(std::uint64_t units) noexcept { at_ += units * common_.code_unit; }
 
@@ -194,7 +198,7 @@ void Program::step(Reader& in, const Row& initial) noexcept {
     case 1:  // DW_CFA_advance_loc
       return advance(low);
     case 2:  // DW_CFA_offset
-      return row.set(low, How::kAtOffset, scaled(in.take_unsigned()));
+      return row.set(low, How::kAtOffset, scaled(in, in.take_unsigned()));
     case 3:  // DW_CFA_restore
       return row.restore(low, initial);
     default:
@@ -212,7 +216,7 @@ void Program::step(Reader& in, const Row& initial) noexcept {
       return advance(in.take<std::uint32_t>());
     case 0x05:  // DW_CFA_offset_extended
       number = in.take_unsigned();
-      return row.set(number, How::kAtOffset, scaled(in.take_unsigned()));
+      return row.set(number, How::kAtOffset, scaled(in, in.take_unsigned()));
     case 0x06:  // DW_CFA_restore_extended
       return row.restore(in.take_unsigned(), initial);
     case 0x07:  // DW_CFA_undefined
@@ -252,14 +256,14 @@ void Program::step(Reader& in, const Row& initial) noexcept {
       return row.set(number, How::kElsewhere);
     case 0x11:  // DW_CFA_offset_extended_sf
       number = in.take_unsigned();
-      return row.set(number, How::kAtOffset, in.take_signed() * common_.data_unit);
+      return row.set(number, How::kAtOffset, scaled(in, in.take_signed()));
     case 0x12:  // DW_CFA_def_cfa_sf
       row.cfa = Row::Cfa::kRegister;
       row.cfa_register = in.take_unsigned();
-      row.cfa_offset = in.take_signed() * common_.data_unit;
+      row.cfa_offset = scaled(in, in.take_signed());
       return;
     case 0x13:  // DW_CFA_def_cfa_offset_sf
-      row.cfa_offset = in.take_signed() * common_.data_unit;
+      row.cfa_offset = scaled(in, in.take_signed());
       return;
 #if defined(__aarch64__)
     case 0x2d:  // DW_CFA_AARCH64_negate_ra_state

@@ -17,7 +17,7 @@ namespace strata::os {
 /// it was if frame_words is 0.
 ///   kOutermost    there is no caller
 ///   kUnknown      there is none of these rules: signal frames, code without unwind tables
-struct FrameRule {
+struct alignas(std::uint64_t) FrameRule {
   enum class Kind : std::uint8_t { kUnknown, kOutermost, kFromStack, kFromFrame, kFromSaved };
 
   Kind kind = Kind::kUnknown;

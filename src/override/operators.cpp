@@ -112,8 +112,10 @@ template <typename Call>
 // Addresses to compare, which nobody calls: their types say nothing. All have one, those too that
 // nobody compares: valgrind replaces a malloc in the program only where it finds strong symbols.
 #pragma GCC diagnostic push
+#if !defined(__clang__)  // which knows neither warning
 #pragma GCC diagnostic ignored "-Wattribute-alias"
 #pragma GCC diagnostic ignored "-Wmissing-attributes"
+#endif
 extern "C" {
 STRATA_OWN(strata_own_new, "_Znwm");
 STRATA_OWN(strata_own_new_array, "_Znam");

@@ -17,12 +17,13 @@ double rounded(double value) { return std::round(value * 1000) / 1000; }
 
 void Latency::add_bucket(std::size_t bucket, std::uint64_t samples) {
   double upper = ns(LogBuckets::lower_of(bucket + 1));
-  buckets.try_emplace(ns(LogBuckets::lower_of(bucket)), upper, 0).first->second.samples += samples;
+  buckets.try_emplace(ns(LogBuckets::lower_of(bucket)), Bucket{upper, 0}).first->second.samples +=
+      samples;
 }
 
 void Latency::merge(const Latency& other) {
   for (const auto& [lower, bucket] : other.buckets) {
-    buckets.try_emplace(lower, bucket.upper_ns, 0).first->second.samples += bucket.samples;
+    buckets.try_emplace(lower, Bucket{bucket.upper_ns, 0}).first->second.samples += bucket.samples;
   }
   count += other.count;
   sum_ns += other.sum_ns;

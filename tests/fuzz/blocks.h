@@ -1,0 +1,66 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/shadow_test.h"
+#include "choices.h"
+
+/// \file  The model that allocators are held against: what is live, and what was written into it.
+
+namespace strata::fuzz {
+
+/// From now on a failed EXPECT or ASSERT stops the target where it stands.
+inline const bool kStopsAtFailures = [] {
+  GTEST_FLAG_SET(break_on_failure, true);
+  return true;
+}();
+
+/// Live blocks of one allocator. Whatever it hands out must be aligned and overlap nothing, and
+/// must still hold what was written when it is taken back.
+class Blocks {
+ public:
+  bool is_empty() const { return blocks_.empty(); }
+  std::size_t count() const { return blocks_.size(); }
+  const std::vector<Block>& all() const { return blocks_; }
+
+  /// \param usable  bytes that nobody else may have, at least those asked for
+  void add(void* p, std::size_t bytes, std::size_t usable, std::size_t alignment) {
+    require(usable >= bytes, "a block has the bytes that were asked for");
+    require(reinterpret_cast<std::uintptr_t>(p) % alignment == 0, "a block is aligned");
+    shadow_.add(p, usable);
+    blocks_.push_back({static_cast<unsigned char*>(p), bytes, ++last_tag_});
+    write_content(blocks_.back());
+  }
+
+  /// Takes one out of the model, its content checked. There must be one.
+  Block take(Choices& choices) {
+    const std::size_t index = choices.below(blocks_.size());
+    const Block block = blocks_[index];
+    require(has_content(block, block.bytes), "a live block keeps its content");
+    shadow_.remove(block.address);
+    blocks_[index] = blocks_.back();
+    blocks_.pop_back();
+    return block;
+  }
+  /// Puts a block back that was taken out and is live after all.
+  void put_back(const Block& block, std::size_t usable) {
+    shadow_.add(block.address, usable);
+    blocks_.push_back(block);
+  }
+
+  void forget_all() {
+    shadow_.clear();
+    blocks_.clear();
+  }
+
+ private:
+  Shadow shadow_;
+  std::vector<Block> blocks_;
+  std::uint64_t last_tag_ = 0;
+};
+
+}  // namespace strata::fuzz

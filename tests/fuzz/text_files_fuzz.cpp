@@ -1,0 +1,73 @@
+// Small texts that people and cells write: sizes files, a cell's report, numbers on the command
+// line.
+#include <stdexcept>
+
+#include "bench/cell_report.h"
+#include "input/arguments.h"
+#include "input/usage_error.h"
+#include "input_file.h"
+#include "shared/sizes.h"
+
+namespace {
+
+using namespace strata;
+using fuzz::require;
+
+void read_sizes(std::string_view text) {
+  const fuzz::InputFile file(text);
+  try {
+    cell::Sizes sizes(file.path(), 64);
+    require(sizes.smallest() >= 1 && sizes.smallest() <= sizes.largest(), "sizes have a range");
+    require(sizes.mean() >= sizes.smallest() && sizes.mean() <= sizes.largest(),
+            "the mean lies in it");
+    std::mt19937_64 random(1);
+    for (int i = 0; i < 20; ++i) {
+      const std::uint32_t drawn = sizes.draw(random);
+      require(drawn >= sizes.smallest() && drawn <= sizes.largest(), "and so does what is drawn");
+    }
+  } catch (const std::runtime_error& error) {
+    require(std::string_view(error.what()).find(file.path()) != std::string_view::npos,
+            "an error names the file");
+  }
+}
+
+template <typename Parse>
+void refuses_or(Parse parse) {
+  try {
+    parse();
+  } catch (const cli::UsageError& error) {
+    require(std::string_view(error.what()).find("--it") != std::string_view::npos,
+            "an error names the option");
+  }
+}
+
+}  // namespace
+
+STRATA_FUZZ(choices) {
+  const std::size_t kind = choices.below(3);
+  const std::string_view text = choices.rest();
+  if (kind == 0) return read_sizes(text);
+  if (kind == 1) {
+    cli::parse_cell_report(text);
+    return;
+  }
+  refuses_or([&] {
+    const std::int64_t n = cli::parse_count("--it", text, -5, 1'000'000);
+    require(n >= -5 && n <= 1'000'000, "a number is in range");
+  });
+  refuses_or([&] {
+    const std::int64_t n = cli::parse_size("--it", text, 1, std::int64_t{1} << 40);
+    require(n >= 1 && n <= std::int64_t{1} << 40, "a size is in range");
+  });
+  refuses_or([&] { require(cli::parse_seconds("--it", text) >= 0, "time goes on"); });
+  refuses_or([&] {
+    const double share = cli::parse_share("--it", text);
+    require(share >= 0 && share <= 1, "a share is one");
+  });
+  refuses_or([&] { cli::split_list("--it", text); });
+  try {
+    const auto [name, value] = cli::parse_setting(text);
+    require(name.starts_with("STRATA_"), "a setting is the library's");
+  } catch (const cli::UsageError&) {
+  }
+}
