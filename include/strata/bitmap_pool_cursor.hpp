@@ -14,15 +14,14 @@ class BitmapPoolCursor {
  public:
   constexpr BitmapPoolCursor() noexcept = default;
 
-  /// The start for seat 0, 1, 2 … of a pool with `leaf_count` words. The first n seats of n words
-  /// are all different where n is a power of two, and nearly so elsewhere; two processes whose
-  /// `process` numbers differ start in different words while both have few threads.
-  static constexpr BitmapPoolCursor for_seat(std::uint32_t seat, std::size_t leaf_count,
-                                             std::uint32_t process = 0) noexcept {
-    // As fractions of 2^32: a seat is 0, 1/2, 1/4, 3/4, 1/8 …; the process shifts it by 0, 1/8,
-    // 1/16, 3/16 …, into the gaps that four seats leave.
-    const std::uint32_t fraction =
-        detail::reverse_bits(seat) + (detail::reverse_bits(process) >> 2);
+  /// Where the n-th thread, from 0, starts in a pool with `leaf_count` words. If that is a power of
+  /// two, the first `leaf_count` threads all start in different words, otherwise nearly all. Two
+  /// processes whose `process` numbers differ start in different words while both have few threads.
+  static constexpr BitmapPoolCursor nth(std::uint32_t n, std::size_t leaf_count,
+                                        std::uint32_t process = 0) noexcept {
+    // As fractions of 2^32: the threads start at 0, 1/2, 1/4, 3/4, 1/8 …; the process shifts them
+    // by 0, 1/8, 1/16, 3/16 …, into the gaps that four threads leave.
+    const std::uint32_t fraction = detail::reverse_bits(n) + (detail::reverse_bits(process) >> 2);
     BitmapPoolCursor cursor;
     cursor.leaf_ = static_cast<std::size_t>((std::uint64_t{fraction} * leaf_count) >> 32);
     return cursor;

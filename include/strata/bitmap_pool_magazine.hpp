@@ -67,9 +67,9 @@ class BitmapPoolMagazines<Pool>::Magazine {
   explicit Magazine(BitmapPoolMagazines& magazines) noexcept
       : magazines_(magazines), pool_(magazines.pool_) {
     // relaxed: only the number counts; the blocks are ordered by the pool.
-    const std::size_t seat = magazines.registered_.fetch_add(1, std::memory_order_relaxed);
-    depth_ = seat < magazines.max_threads_ ? magazines.depth_ : 0;
-    cursor_ = pool_.cursor_for_seat(static_cast<std::uint32_t>(seat));
+    const std::size_t number = magazines.registered_.fetch_add(1, std::memory_order_relaxed);
+    depth_ = number < magazines.max_threads_ ? magazines.depth_ : 0;
+    cursor_ = pool_.nth_cursor(static_cast<std::uint32_t>(number));
   }
   ~Magazine() {
     give_back(count_);

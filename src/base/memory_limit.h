@@ -11,10 +11,10 @@ namespace strata {
 ///
 /// Held is what may occupy RAM: pages in spans and idle ones, huge blocks and kept ranges, and the
 /// bookkeeping's mappings. A block counts from its allocation on, touched or not. Not held: address
-/// space that was only reserved, pages that went back to the kernel, holes of spans that did.
+/// space that was only reserved, decommitted pages and holes of spans.
 ///
 ///   hard limit  what would take held above it is refused, and the caller is out of memory
-///   soft limit  above it, idle memory goes back at once: wants_release() says when a pass over
+///   soft limit  above it, idle memory is released at once: wants_release() says when a pass over
 ///               everything idle is due, so that passes come once per kPassShare of growth and not
 ///               with every call
 ///
@@ -29,8 +29,8 @@ class MemoryLimit {
     std::size_t hard_limit;
     std::size_t held;
     std::size_t peak;        ///< the largest held, bookkeeping of that time included
-    std::uint64_t passes;    ///< above the soft limit: how often everything idle was returned
-    std::uint64_t returned;  ///< bytes that those passes gave back
+    std::uint64_t passes;    ///< above the soft limit: how often everything idle was released
+    std::uint64_t returned;  ///< bytes that those passes released
     std::uint64_t refusals;  ///< by the hard limit
   };
 
@@ -62,7 +62,7 @@ class MemoryLimit {
     note_peak(before + bytes);
     return true;
   }
-  /// The same for what is held whatever the limit says.
+  /// Counts `bytes` more as held, even above the limit.
   void hold(std::size_t bytes) noexcept {
     note_peak(held_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
   }
@@ -71,15 +71,15 @@ class MemoryLimit {
   std::size_t held_bytes() const noexcept { return held_.load(std::memory_order_relaxed); }
   bool is_above_soft() const noexcept { return soft_ != kNone && held_bytes() > soft_; }
 
-  /// Whether everything idle should go back now, given how much that is.
-  /// \cost  a load without limit
+  /// Whether everything idle, `idle_bytes`, should be released now.
+  /// \cost  one load where there is no soft limit
   bool wants_release(std::size_t idle_bytes) const noexcept {
     if (soft_ == kNone) return false;
     const std::size_t held = held_bytes();
     return held > soft_ && (held >= next_pass_.load(std::memory_order_relaxed) ||
                             idle_bytes >= soft_ / kPassShare + 1);
   }
-  /// A pass is over that gave so much back: the next is due after some growth.
+  /// A pass that released so many bytes is over: the next is due after some growth.
   void note_pass(std::size_t returned) noexcept {
     passes_.fetch_add(1, std::memory_order_relaxed);
     returned_.fetch_add(returned, std::memory_order_relaxed);
@@ -92,7 +92,7 @@ class MemoryLimit {
 
  private:
   // Chosen: a pass visits every class and every span with free objects, about a millisecond per
-  // GiB; once per 3% of growth it does not show beside filling that memory.
+  // GiB; once per 3% of growth that is little compared with filling that memory.
   static constexpr std::size_t kPassShare = 32;
 
   void note_peak(std::size_t held) noexcept {

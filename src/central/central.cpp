@@ -169,7 +169,7 @@ std::size_t Central::release_unneeded() noexcept {
     });
     shard.for_each_list([&](CentralList& list) {
       list.destroy_unneeded();
-      returned += list.release_holes(CentralList::Spans::kQuiet);
+      returned += list.decommit_holes(CentralList::Spans::kQuiet);
     });
   });
   return returned;
@@ -181,7 +181,7 @@ std::size_t Central::release_all() noexcept {
   for_each_shard([&](CentralShard& shard) {
     shard.for_each_list([&](CentralList& list) {
       list.destroy_kept(~std::size_t{0});
-      returned += list.release_holes(CentralList::Spans::kAll);
+      returned += list.decommit_holes(CentralList::Spans::kAll);
     });
   });
   return returned;

@@ -12,8 +12,8 @@
 
 namespace strata {
 
-/// The objects of all classes, between threads: transfer caches first, spans behind them. What a
-/// thread cache is filled from and flushed to.
+/// The objects of all classes, between threads: transfer caches first, then spans. Thread caches
+/// are filled from it and flushed to it.
 ///
 /// It begins as one shard. A thread that has to wait for others in its shard again and again moves
 /// on to the one with the fewest threads, made for it if need be: so only contention pays for
@@ -22,7 +22,7 @@ namespace strata {
 ///
 /// Before the heap grows for one shard, what lies free in others serves it: empty spans of any
 /// class, spans of shards without threads, and what others have more than enough of.
-/// \threads  Any number at once; a lock per shard, class and stage.
+/// \threads  Any number at once; a lock for each list and each transfer cache.
 class Central {
  public:
   using ClassStatistics = CentralShard::ClassStatistics;
@@ -77,17 +77,16 @@ class Central {
   void release_to_spans(unsigned size_class, void** objects, std::size_t count) noexcept;
 
   /// Moves what lay in the transfer caches unneeded since the last call to its spans, destroys the
-  /// empty spans that were not needed, and returns the holes of those that were left alone since.
-  /// \returns bytes given back as holes
+  /// kept spans that were not needed, and decommits the holes of spans that were not used since.
+  /// \returns  bytes decommitted as holes
   std::size_t release_unneeded() noexcept;
-  /// The same for all that lies in transfer caches, all empty spans and all holes.
+  /// The same for all that lies in transfer caches, all kept spans and all holes.
   std::size_t release_all() noexcept;
 
   /// Moves all of the transfer caches to their spans, of the classes below `end_class`.
   void flush_transfer(unsigned end_class = SizeClassMap::kCount) noexcept;
 
-  /// Destroys empty spans of some `bytes`: their pages are idle in the page heap then, for whoever
-  /// needs memory.
+  /// Destroys kept spans of some `bytes`: their pages are then idle in the page heap, for any use.
   /// \returns  bytes
   std::size_t destroy_kept(std::size_t bytes) noexcept;
 
@@ -97,7 +96,7 @@ class Central {
     for_each_shard([](CentralShard& shard) { shard.forget_spans(); });
   }
 
-  /// Bytes free in spans on pages that did not go back, and in transfer caches.
+  /// Bytes free in spans on pages that were not decommitted, and in transfer caches.
   /// \cost  a load per class and shard
   std::size_t idle_bytes() const noexcept;
   /// The first of them, as far as the shards have said: off by some per class.
@@ -119,9 +118,9 @@ class Central {
   void check_invariants() noexcept;
 
   void for_each_lock(LockVisitor visit) noexcept {
-    if (visit.takes()) visit(lock_);
+    if (visit.locks()) visit(lock_);
     for_each_shard([&](CentralShard& shard) { shard.for_each_lock(visit); });
-    if (!visit.takes()) visit(lock_);
+    if (!visit.locks()) visit(lock_);
   }
 
  private:

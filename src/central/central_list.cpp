@@ -96,7 +96,7 @@ void* CentralList::claim_at_random(std::uint64_t random) noexcept {
   return span->start + (word * 64 + static_cast<std::size_t>(bit)) * span->object_bytes;
 }
 
-/// The fullest span that has a free object; in no list until count_taken().
+/// The fullest span that has a free object, unlisted until count_taken().
 Span* CentralList::take_span_with_free_objects() noexcept {
   Span* span = nonempty_ != 0 ? by_free_[std::countr_zero(nonempty_)].front() : nullptr;
   if (span == nullptr || !spans_.fill_holes(*span)) span = kept_.front();
@@ -109,7 +109,7 @@ Span* CentralList::take_span_with_free_objects() noexcept {
 void CentralList::count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept {
   pending -= static_cast<std::ptrdiff_t>(span.pending_bytes());
   span.free_count -= static_cast<std::uint32_t>(taken);
-  span.returned_free = std::min(span.returned_free, span.free_count);
+  span.decommitted_free = std::min(span.decommitted_free, span.free_count);
   span.seen_free = kNotSeen;
   pending += static_cast<std::ptrdiff_t>(span.pending_bytes());
   claimed_ += taken;
@@ -208,14 +208,14 @@ void CentralList::die_of_wrong_class(const SpanSource& spans, const void* object
 [[gnu::noinline]] void CentralList::relist(Span& span, std::uint32_t free_before) noexcept {
   if (free_before != 0) unlist(span, free_before);
   if (span.free_count == span.object_count && span.hole_bytes != 0) {
-    remove(span);  // a part of it went back already: the rest is better off with the page heap
+    remove(span);  // a part of it is decommitted: the rest is of more use to the page heap
     spans_.destroy(span);
   } else {
     list(span);
   }
 }
 
-/// A span that is in no list leaves, with all that is counted of it.
+/// Stops counting an unlisted span.
 void CentralList::remove(Span& span) noexcept {
   add_pending(-static_cast<std::ptrdiff_t>(span.pending_bytes()));
   --span_count_;
@@ -245,7 +245,7 @@ std::size_t CentralList::claim_from(CentralList& other, Which which, void** end,
   return claim_locked(end, count);
 }
 
-/// A span that is in no list comes in.
+/// Counts and lists a span that is in no list.
 void CentralList::receive(Span& span) noexcept {
   // release: anyone who frees an object reads it without the lock, and finds this list there; what
   // was read is checked under the lock.
@@ -304,7 +304,7 @@ void CentralList::forget_spans() noexcept {
   free_.store(0, std::memory_order_relaxed);
 }
 
-std::size_t CentralList::release_holes(Spans which) noexcept {
+std::size_t CentralList::decommit_holes(Spans which) noexcept {
   std::size_t returned = 0;
   for (unsigned width = 1; width < kWidths; ++width) {
     // Each span goes to the back once it has been looked at, so that the round is over when as many
@@ -320,8 +320,8 @@ std::size_t CentralList::release_holes(Spans which) noexcept {
       if (is_due(span, which)) {
         ++due;
         add_pending(-static_cast<std::ptrdiff_t>(span.pending_bytes()));
-        returned += spans_.return_holes(span);
-        span.returned_free = span.free_count;
+        returned += spans_.decommit_holes(span);
+        span.decommitted_free = span.free_count;
       }
       if (due == kSpansPerHold || looks == kLooksPerHold) {
         looks = due = 0;
@@ -333,11 +333,11 @@ std::size_t CentralList::release_holes(Spans which) noexcept {
   return returned;
 }
 
-/// True if the span's holes may be more than they were, and nobody has use for them.
+/// True if the span's holes may be larger than they were, and none of its objects is in demand.
 bool CentralList::is_due(Span& span, Spans which) noexcept {
   const bool is_unchanged = span.seen_free == span.free_count;
   span.seen_free = span.free_count;
-  return (is_unchanged || which == Spans::kAll) && span.returned_free != span.free_count;
+  return (is_unchanged || which == Spans::kAll) && span.decommitted_free != span.free_count;
 }
 
 void CentralList::list(Span& span) noexcept {
@@ -351,7 +351,7 @@ void CentralList::list(Span& span) noexcept {
   nonempty_ |= 1u << width;
 }
 
-/// Takes a span off the list where it is with `free_count` free objects.
+/// Unlists a span that was listed when it had `free_count` free objects.
 void CentralList::unlist(Span& span, std::uint32_t free_count) noexcept {
   if (free_count == span.object_count) {
     kept_.remove(span);
@@ -391,7 +391,7 @@ void CentralList::check_invariants() noexcept {
       STRATA_INVARIANT(bits != span->object_count, "a span without a claimed object is not kept");
       STRATA_INVARIANT(span->shard == shard_, "a span of another shard is in the list");
       STRATA_INVARIANT(span->size_class == size_class_, "a span of another class is in the list");
-      STRATA_INVARIANT(span->returned_free <= span->free_count,
+      STRATA_INVARIANT(span->decommitted_free <= span->free_count,
                        "more objects lie in a span's holes than are free");
       STRATA_INVARIANT(span->hole_bytes <= span->bytes(), "a span's holes are larger than itself");
       free += bits;

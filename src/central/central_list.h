@@ -16,7 +16,7 @@ namespace strata {
 
 /// What all lists say together: a hint, so that nobody adds to one word with every batch.
 struct IdleTally {
-  /// Bytes that are free in spans, on pages that did not go back. relaxed: it guards nothing.
+  /// Bytes that are free in spans, on pages that were not decommitted. relaxed: it guards nothing.
   /// Each list adds what has come together, so it is off by kSaidAbove for each of them.
   std::atomic<std::ptrdiff_t> pending_bytes{0};
 };
@@ -113,19 +113,19 @@ class CentralList {
   /// Spans without a claimed object, and free objects of all: hints, without the lock.
   std::size_t kept_spans() const noexcept { return kept_count_.load(std::memory_order_relaxed); }
   std::size_t free_objects() const noexcept { return free_.load(std::memory_order_relaxed); }
-  /// Bytes free in spans, on pages that did not go back yet: a hint, without the lock.
+  /// Bytes free in spans, on pages that were not decommitted yet: a hint, without the lock.
   std::size_t pending_bytes() const noexcept {
     return static_cast<std::size_t>(pending_.load(std::memory_order_relaxed));
   }
 
-  /// Returns the holes of spans: OS pages that hold nothing but free objects go back to the kernel,
-  /// the objects stay in the span. Each span is looked at once per change of its free objects.
+  /// Decommits the holes of spans: OS pages that hold nothing but free objects; the objects stay in
+  /// the span. Each span is looked at once per change of its free objects.
   ///   kQuiet  only spans whose free objects have stayed the same since the last call
   ///   kAll    every span
-  /// \returns  Bytes given back.
+  /// \returns  bytes decommitted
   /// \cost     a system call per hole, under the lock for a few spans at a time
   enum class Spans { kQuiet, kAll };
-  std::size_t release_holes(Spans which) noexcept;
+  std::size_t decommit_holes(Spans which) noexcept;
 
   Statistics statistics() noexcept;
   void check_invariants() noexcept;

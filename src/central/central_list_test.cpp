@@ -139,12 +139,12 @@ TEST_F(CentralListTest, HolesOfASpanLeftAloneGoBackAndLiveObjectsKeepTheirConten
       (lives ? live : freed).push_back(objects[i]);
     }
     release(list, freed);
-    EXPECT_EQ(list.release_holes(CentralList::Spans::kQuiet), 0u)
+    EXPECT_EQ(list.decommit_holes(CentralList::Spans::kQuiet), 0u)
         << "the span was in use a moment ago";
-    const std::size_t returned = list.release_holes(CentralList::Spans::kQuiet);
+    const std::size_t returned = list.decommit_holes(CentralList::Spans::kQuiet);
     EXPECT_GE(returned + 2 * os::page_bytes() + 2 * bytes, in_span / 2 * bytes) << bytes;
     EXPECT_LE(returned, freed.size() * bytes) << bytes;
-    EXPECT_EQ(list.release_holes(CentralList::Spans::kQuiet), 0u)
+    EXPECT_EQ(list.decommit_holes(CentralList::Spans::kQuiet), 0u)
         << "what was returned is not returned again";
     for (const void* object : live) {
       const auto* at = static_cast<const unsigned char*>(object);
@@ -168,7 +168,7 @@ TEST_F(CentralListTest, ASpanThatChangesEachRoundKeepsItsMemory) {
   for (int round = 0; round < 20; ++round) {
     release(list, {objects.back()});
     objects.pop_back();
-    EXPECT_EQ(list.release_holes(CentralList::Spans::kQuiet), 0u);
+    EXPECT_EQ(list.decommit_holes(CentralList::Spans::kQuiet), 0u);
   }
   release(list, objects);
 }

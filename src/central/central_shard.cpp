@@ -46,8 +46,8 @@ CentralList::Claimed CentralShard::claim(unsigned size_class, void** end,
   if (from == nullptr) return {0, false};
   // A hint suffices: what comes a moment later is the next claim's.
   if (from->transfer.size() != 0) {
-    const std::size_t ready = from->transfer.remove(end, count);
-    if (ready != 0) return {ready, false};
+    const std::size_t taken = from->transfer.remove(end, count);
+    if (taken != 0) return {taken, false};
   }
   return from->list.claim(end, count);
 }

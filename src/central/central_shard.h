@@ -13,7 +13,7 @@ namespace strata {
 
 /// A list and a transfer cache per size class, for some of the threads. Each pair is made when the
 /// shard first needs it: a small program, a small heap and a shard of few classes have few of them.
-/// \threads  Any number at once; a lock per class and stage.
+/// \threads  Any number at once; a lock for each list and each transfer cache.
 class CentralShard {
  public:
   struct ClassStatistics {
@@ -79,7 +79,7 @@ class CentralShard {
     });
   }
 
-  /// Bytes in the transfer caches, and free in spans on pages that did not go back: hints.
+  /// Bytes in the transfer caches, and free in spans on pages that were not decommitted: hints.
   std::size_t transfer_bytes() const noexcept;
   std::size_t pending_bytes() const noexcept;
 
@@ -93,12 +93,12 @@ class CentralShard {
   void check_invariants() noexcept;
 
   void for_each_lock(LockVisitor visit) noexcept {
-    if (visit.takes()) visit(making_);
+    if (visit.locks()) visit(making_);
     for_each_class([&](unsigned, Class& each) {
       visit(each.list.lock());
       visit(each.transfer.lock());
     });
-    if (!visit.takes()) visit(making_);
+    if (!visit.locks()) visit(making_);
   }
 
  private:

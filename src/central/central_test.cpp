@@ -119,9 +119,9 @@ TEST_F(CentralTest, TheTransferCachesOfSomeClassesMoveToTheirSpans) {
 }
 
 TEST_F(CentralTest, AllItsLocksCanBeTakenTogetherByRank) {
-  central->for_each_lock(LockVisitor::take());
-  central->for_each_lock(LockVisitor::give_back());
-  central->for_each_lock(LockVisitor::take());
+  central->for_each_lock(LockVisitor::lock());
+  central->for_each_lock(LockVisitor::unlock());
+  central->for_each_lock(LockVisitor::lock());
   central->for_each_lock(LockVisitor::reset());
   std::vector<void*> objects = claim_all(1, 1);
   central->release_to_spans(1, objects.data(), 1);

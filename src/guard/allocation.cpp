@@ -33,7 +33,7 @@ bool contradicts(const FreeCall& call, const Allocation& allocation, const void*
         .pointer(p)
         .text(": it was allocated ");
     say_alignment(sentence, allocation.alignment);
-    sentence.text(" and given back ");
+    sentence.text(" and freed ");
     say_alignment(sentence, call.alignment);
     return true;
   }
@@ -46,7 +46,7 @@ bool contradicts(const FreeCall& call, const Allocation& allocation, const void*
         .pointer(p)
         .text(": it was allocated with ")
         .decimal(allocation.bytes)
-        .text(" bytes and given back with ")
+        .text(" bytes and freed with ")
         .decimal(call.bytes);
     return true;
   }

@@ -13,21 +13,21 @@ namespace {
 
 enum class State : std::uint64_t { kUnused, kLive, kQuarantined, kFree };
 
-/// What is known of one object, as its record in the span.
+/// What is known of one object, as a word of its span's records.
 ///   bits 0-1 state · 2-19 bytes asked for · 20-24 log2 of the alignment, +1 · 25 by aligned new
-class Note {
+class Record {
  public:
-  Note(State state, const Allocation& allocation) noexcept
+  Record(State state, const Allocation& allocation) noexcept
       : word_(static_cast<std::uint64_t>(state) |
               static_cast<std::uint64_t>(allocation.bytes) << kBytesShift |
               static_cast<std::uint64_t>(std::bit_width(allocation.alignment)) << kAlignmentShift |
               (allocation.by_aligned_new ? 1u : 0u) << kAlignedNewShift) {}
-  explicit Note(std::uint64_t word) noexcept : word_(word) {}
+  explicit Record(std::uint64_t word) noexcept : word_(word) {}
 
   std::uint64_t word() const noexcept { return word_; }
   State state() const noexcept { return static_cast<State>(word_ % 4); }
-  Note with(State state) const noexcept {
-    return Note((word_ & ~std::uint64_t{3}) | static_cast<std::uint64_t>(state));
+  Record with(State state) const noexcept {
+    return Record((word_ & ~std::uint64_t{3}) | static_cast<std::uint64_t>(state));
   }
   std::size_t bytes() const noexcept {
     return (word_ >> kBytesShift) % (1u << (kAlignmentShift - kBytesShift));
@@ -51,22 +51,24 @@ class Note {
   std::uint64_t word_;
 };
 
-Note note_of(const Span& span, std::uint32_t index) noexcept { return Note(span.records[index]); }
-void set_note(const Span& span, std::uint32_t index, Note note) noexcept {
-  span.records[index] = note.word();
+Record record_of(const Span& span, std::uint32_t index) noexcept {
+  return Record(span.records[index]);
+}
+void set_record(const Span& span, std::uint32_t index, Record record) noexcept {
+  span.records[index] = record.word();
 }
 
-void verify_slack(const char* object, Note note, std::size_t object_bytes) noexcept {
-  const std::size_t slack = object_bytes - note.bytes();
-  const std::size_t change = find_change(object + note.bytes(), slack, kSlackByte);
+void verify_slack(const char* object, Record record, std::size_t object_bytes) noexcept {
+  const std::size_t slack = object_bytes - record.bytes();
+  const std::size_t change = find_change(object + record.bytes(), slack, kSlackByte);
   if (change != slack)
-    die_of_write("overflow", object, note.bytes(),
-                 static_cast<std::ptrdiff_t>(note.bytes() + change));
+    die_of_write("overflow", object, record.bytes(),
+                 static_cast<std::ptrdiff_t>(record.bytes() + change));
 }
 
 /// What ends where the object begins. A change that begins at the neighbour's own end is the
 /// neighbour's overflow.
-void verify_before(const char* object, Note note, Note neighbour,
+void verify_before(const char* object, Record record, Record neighbour,
                    std::size_t object_bytes) noexcept {
   if (neighbour.state() != State::kLive) return;
   const std::size_t slack = object_bytes - neighbour.bytes();
@@ -76,13 +78,13 @@ void verify_before(const char* object, Note note, Note neighbour,
   if (change == 0)
     die_of_write("overflow", object - object_bytes, neighbour.bytes(),
                  static_cast<std::ptrdiff_t>(neighbour.bytes()));
-  die_of_write("underflow", object, note.bytes(), -static_cast<std::ptrdiff_t>(slack - change));
+  die_of_write("underflow", object, record.bytes(), -static_cast<std::ptrdiff_t>(slack - change));
 }
 
-void verify_freed(const char* object, Note note, std::size_t object_bytes) noexcept {
+void verify_freed(const char* object, Record record, std::size_t object_bytes) noexcept {
   const std::size_t change = find_change(object, object_bytes, kFreedByte);
   if (change != object_bytes)
-    die_of_write("use after free", object, note.bytes(), static_cast<std::ptrdiff_t>(change));
+    die_of_write("use after free", object, record.bytes(), static_cast<std::ptrdiff_t>(change));
 }
 
 }  // namespace
@@ -108,9 +110,9 @@ void* CheckedObjects::allocate(unsigned size_class, const Allocation& allocation
   if (object == nullptr) return nullptr;
   const Span& span = *map_.span_of(object);
   const std::uint32_t index = span.index_of(object);
-  const Note before = note_of(span, index);
+  const Record before = record_of(span, index);
   if (before.state() == State::kFree) verify_freed(object, before, object_bytes);
-  set_note(span, index, Note(State::kLive, allocation));
+  set_record(span, index, Record(State::kLive, allocation));
   std::memset(object + allocation.bytes, kSlackByte, object_bytes - allocation.bytes);
   return object;
 }
@@ -119,14 +121,14 @@ void CheckedObjects::deallocate(unsigned size_class, void* p, const FreeCall& ca
   const std::size_t object_bytes = SizeClassMap::bytes_of(size_class);
   LockGuard guard(classes_[size_class].lock);
   const auto [span, index] = find_live(size_class, p, "free");
-  const Note note = note_of(*span, index);
+  const Record record = record_of(*span, index);
   TextWriter sentence;
-  if (contradicts(call, note.allocation(), p, sentence)) fatal(sentence.view());
+  if (contradicts(call, record.allocation(), p, sentence)) fatal(sentence.view());
   auto* const object = static_cast<char*>(p);
-  verify_slack(object, note, object_bytes);
-  if (index != 0) verify_before(object, note, note_of(*span, index - 1), object_bytes);
+  verify_slack(object, record, object_bytes);
+  if (index != 0) verify_before(object, record, record_of(*span, index - 1), object_bytes);
   std::memset(object, kFreedByte, object_bytes);
-  set_note(*span, index, note.with(State::kQuarantined));
+  set_record(*span, index, record.with(State::kQuarantined));
   put_into_quarantine(size_class, p);
 }
 
@@ -134,7 +136,7 @@ std::size_t CheckedObjects::requested_bytes(unsigned size_class, const void* p,
                                             const char* action) noexcept {
   LockGuard guard(classes_[size_class].lock);
   const auto [span, index] = find_live(size_class, p, action);
-  return note_of(*span, index).bytes();
+  return record_of(*span, index).bytes();
 }
 
 bool CheckedObjects::flush_quarantine() noexcept {
@@ -172,7 +174,7 @@ CheckedObjects::Place CheckedObjects::find_live(unsigned size_class, const void*
     const std::uint32_t index = span->index_of(p);
     if (index == span->object_count) {
       reason = ": it points into an object, not at its start";
-    } else if (note_of(*span, index).state() == State::kLive) {
+    } else if (record_of(*span, index).state() == State::kLive) {
       return {span, index};
     } else if (std::strcmp(action, "free") == 0) {
       fatal_pointer("double free of ", p, ": the object is free already");
@@ -214,9 +216,9 @@ void CheckedObjects::release_oldest(unsigned size_class) noexcept {
 void CheckedObjects::release(unsigned size_class, void* p) noexcept {
   const Span& span = *map_.span_of(p);
   const std::uint32_t index = span.index_of(p);
-  const Note note = note_of(span, index);
-  verify_freed(static_cast<const char*>(p), note, SizeClassMap::bytes_of(size_class));
-  set_note(span, index, note.with(State::kFree));
+  const Record record = record_of(span, index);
+  verify_freed(static_cast<const char*>(p), record, SizeClassMap::bytes_of(size_class));
+  set_record(span, index, record.with(State::kFree));
   central_.release_to_spans(size_class, &p, 1);
 }
 

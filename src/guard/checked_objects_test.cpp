@@ -54,35 +54,30 @@ TEST(Contradiction, WhatWasAskedForMayBeSaidAgain) {
 TEST(Contradiction, NamesBothSizes) {
   using By = FreeCall::By;
   const Allocation plain{100, 0, false};
-  EXPECT_EQ(
-      sentence_of({By::kDelete, 96}, plain),
-      "mismatched sized delete of 0x1000: it was allocated with 100 bytes and given back with "
-      "96");
+  EXPECT_EQ(sentence_of({By::kDelete, 96}, plain),
+            "mismatched sized delete of 0x1000: it was allocated with 100 bytes and freed with 96");
   EXPECT_EQ(sentence_of({By::kFree, 101}, plain),
-            "mismatched free_sized of 0x1000: it was allocated with 100 bytes and given back with "
-            "101");
+            "mismatched free_sized of 0x1000: it was allocated with 100 bytes and freed with 101");
   EXPECT_EQ(sentence_of({By::kFree, 99, 64}, {100, 64, false}),
-            "mismatched free_aligned_sized of 0x1000: it was allocated with 100 bytes and given "
-            "back with 99");
+            "mismatched free_aligned_sized of 0x1000: it was allocated with 100 bytes and freed "
+            "with 99");
 }
 
 TEST(Contradiction, NamesBothAlignments) {
   using By = FreeCall::By;
   constexpr std::size_t kUnsaid = FreeCall::kUnsaid;
-  EXPECT_EQ(
-      sentence_of({By::kDelete, kUnsaid, 32}, {100, 64, true}),
-      "mismatched aligned delete of 0x1000: it was allocated with alignment 64 and given back "
-      "with alignment 32");
-  EXPECT_EQ(
-      sentence_of({By::kDelete}, {100, 64, true}),
-      "mismatched aligned delete of 0x1000: it was allocated with alignment 64 and given back "
-      "without an alignment");
+  EXPECT_EQ(sentence_of({By::kDelete, kUnsaid, 32}, {100, 64, true}),
+            "mismatched aligned delete of 0x1000: it was allocated with alignment 64 and freed "
+            "with alignment 32");
+  EXPECT_EQ(sentence_of({By::kDelete}, {100, 64, true}),
+            "mismatched aligned delete of 0x1000: it was allocated with alignment 64 and freed "
+            "without an alignment");
   EXPECT_EQ(sentence_of({By::kDelete, kUnsaid, 64}, {100, 0, false}),
-            "mismatched aligned delete of 0x1000: it was allocated without an alignment and given "
-            "back with alignment 64");
+            "mismatched aligned delete of 0x1000: it was allocated without an alignment and freed "
+            "with alignment 64");
   EXPECT_EQ(sentence_of({By::kFree, 100, 128}, {100, 64, false}),
-            "mismatched free_aligned_sized of 0x1000: it was allocated with alignment 64 and given "
-            "back with alignment 128");
+            "mismatched free_aligned_sized of 0x1000: it was allocated with alignment 64 and freed "
+            "with alignment 128");
 }
 
 TEST(Pattern, FindsTheFirstByteThatChanged) {
@@ -255,9 +250,9 @@ TEST_F(CheckedObjectsDeathTest, DiesOfADoubleFreeWhereverTheFirstCopyIs) {
 TEST_F(CheckedObjectsDeathTest, DiesOfAContradiction) {
   void* p = objects.allocate(c, {100, 64, true});
   EXPECT_DEATH(objects.deallocate(c, p, {FreeCall::By::kDelete, 90, 64}),
-               "mismatched sized delete of .* with 100 bytes and given back with 90");
+               "mismatched sized delete of .* with 100 bytes and freed with 90");
   EXPECT_DEATH(objects.deallocate(c, p, {FreeCall::By::kDelete, 100}),
-               "mismatched aligned delete of .* with alignment 64 and given back without");
+               "mismatched aligned delete of .* with alignment 64 and freed without");
 }
 
 }  // namespace

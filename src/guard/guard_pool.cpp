@@ -69,7 +69,7 @@ void GuardPool::deallocate(void* p, const FreeCall& call) noexcept {
   if (contradicts(call, slot.allocation, p, sentence)) {
     print(sentence);
     slot.allocated.print("allocated");
-    here.print("given back");
+    here.print("this call");
     die();
   }
   verify_surroundings(slot);
@@ -157,7 +157,7 @@ GuardPool::Slot* GuardPool::take_slot() noexcept {
 /// Makes the slot's pages accessible, if the limit and the kernel allow.
 bool GuardPool::open(Slot& slot) noexcept {
   if (!limit_.try_hold(slot.accessible_bytes)) return false;
-  slot.is_open = pages_.allow(slot.accessible, slot.accessible_bytes);
+  slot.is_open = pages_.commit(slot.accessible, slot.accessible_bytes);
   slot.is_held = slot.is_open;
   if (!slot.is_held) limit_.let_go(slot.accessible_bytes);
   return slot.is_open;
@@ -166,7 +166,7 @@ bool GuardPool::open(Slot& slot) noexcept {
 /// Makes the slot's pages inaccessible or, where the kernel refuses, at least empty; it may refuse
 /// both.
 void GuardPool::close(Slot& slot) noexcept {
-  slot.is_open = !pages_.forbid(slot.accessible, slot.accessible_bytes);
+  slot.is_open = !pages_.protect(slot.accessible, slot.accessible_bytes);
   if (slot.is_held && (!slot.is_open || pages_.decommit(slot.accessible, slot.accessible_bytes))) {
     slot.is_held = false;
     limit_.let_go(slot.accessible_bytes);
@@ -194,7 +194,7 @@ GuardPool::Slot& GuardPool::live_slot(const void* p, const char* action) noexcep
                                     : ": it was never allocated");
   }
   print(sentence);
-  CallSite::here().print("given back");
+  CallSite::here().print("this call");
   if (slot != nullptr) {
     slot->allocated.print("allocated");
     if (slot->state == State::kFreed) slot->freed.print("freed");
@@ -226,7 +226,7 @@ void GuardPool::verify_surroundings(const Slot& slot) noexcept {
                  : slot.end() + change_behind - slot.object);
   print(sentence);
   slot.allocated.print("allocated");
-  CallSite::here().print("given back");
+  CallSite::here().print("this call");
   die();
 }
 

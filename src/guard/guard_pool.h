@@ -43,7 +43,7 @@ class GuardPool {
     std::size_t live_objects;
     std::size_t live_bytes;  ///< OS pages of live objects
     std::size_t waiting_objects;
-    std::size_t waiting_bytes;  ///< OS pages of freed ones that the kernel refused to take
+    std::size_t waiting_bytes;  ///< OS pages of freed ones that the kernel refused to decommit
     std::uint64_t allocations;  ///< since the start
   };
 

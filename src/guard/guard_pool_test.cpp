@@ -246,8 +246,8 @@ using GuardPoolDeathTest = GuardPoolTest;
 TEST_F(GuardPoolDeathTest, DiesOfAWrongFreeAndNamesWhatIsThere) {
   char* p = get(100);
   EXPECT_DEATH(put(p + 16),
-               "invalid free of .* points into an object, not at its start\n.*given "
-               "back by thread [0-9]+\n(.*\n)*.*allocated by thread");
+               "invalid free of .* points into an object, not at its start\n.*this "
+               "call by thread [0-9]+\n(.*\n)*.*allocated by thread");
   EXPECT_DEATH(pool.requested_bytes(p + 1, "realloc"), "invalid realloc of .* points into");
   EXPECT_DEATH(put(p + 8 * page * 4), "invalid free of .*: it was never allocated");
   put(p);
@@ -256,9 +256,8 @@ TEST_F(GuardPoolDeathTest, DiesOfAWrongFreeAndNamesWhatIsThere) {
 
 TEST_F(GuardPoolDeathTest, DiesOfAContradiction) {
   char* p = get(100);
-  EXPECT_DEATH(
-      pool.deallocate(p, {FreeCall::By::kDelete, 99}),
-      "mismatched sized delete of .* with 100 bytes and given back with 99\n.*allocated by");
+  EXPECT_DEATH(pool.deallocate(p, {FreeCall::By::kDelete, 99}),
+               "mismatched sized delete of .* with 100 bytes and freed with 99\n.*allocated by");
 }
 
 TEST_F(GuardPoolDeathTest, DiesAtFreeOfAWriteThatNoGuardStopped) {

@@ -145,7 +145,7 @@ class alignas(64) ArenaHeap {
   template <typename Keep>
   void take_in(Keep keep) noexcept;
   std::size_t bytes_in_use() const noexcept {
-    return placed_bytes_.get() - returned_bytes_.get() - taken_in_bytes_.get();
+    return placed_bytes_.get() - freed_bytes_.get() - taken_in_bytes_.get();
   }
   void note_peak() noexcept {
     if (bytes_in_use() > peak_bytes_.get()) peak_bytes_.set(bytes_in_use());
@@ -162,8 +162,8 @@ class alignas(64) ArenaHeap {
   const std::uintptr_t arena_mask_;
 
   // Read by statistics(); written by the thread of a ThreadHeap, of a SharedHeap under the lock.
-  Counter placed_bytes_;    // given out of this heap
-  Counter returned_bytes_;  // freed into it directly
+  Counter placed_bytes_;  // given out of this heap
+  Counter freed_bytes_;   // freed into it directly
   Counter peak_bytes_;
 
   /// The arena that the owner used last: a block in it needs no search. Cleared by the pass that

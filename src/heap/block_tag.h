@@ -10,18 +10,18 @@ namespace strata {
 /// What a block of a coalescing heap is for. The heap itself tells the three free states apart only
 /// for the reclaimer, and the three others only for the threads around it.
 enum class BlockState : std::uint32_t {
-  kLive = 1,        ///< the user's
-  kCached = 2,      ///< in the small-block cache of its thread
-  kTravelling = 3,  ///< freed by another thread, on its way to the owner
-  kFree = 4,        ///< in the heap's bins; its pages may be dirty
-  kAged = 5,        ///< free, and the reclaimer has met it once since it was last touched
-  kReturned = 6,    ///< free, and the whole OS pages inside it were given back
+  kLive = 1,         ///< the user's
+  kCached = 2,       ///< in the small-block cache of its thread
+  kTravelling = 3,   ///< freed by another thread, on its way to the owner
+  kFree = 4,         ///< in the heap's bins; its pages may be dirty
+  kAged = 5,         ///< free, and the reclaimer has met it once since it was last touched
+  kDecommitted = 6,  ///< free, and the whole OS pages inside it were decommitted
 };
 
-constexpr bool is_state(BlockState state) noexcept { return state <= BlockState::kReturned; }
+constexpr bool is_state(BlockState state) noexcept { return state <= BlockState::kDecommitted; }
 constexpr bool is_free(BlockState state) noexcept {
   constexpr auto kFirst = static_cast<std::uint32_t>(BlockState::kFree);
-  constexpr auto kLast = static_cast<std::uint32_t>(BlockState::kReturned);
+  constexpr auto kLast = static_cast<std::uint32_t>(BlockState::kDecommitted);
   return static_cast<std::uint32_t>(state) - kFirst <= kLast - kFirst;
 }
 

@@ -43,7 +43,7 @@ bool CoalescingHeap::adopt_region(void* region, std::size_t bytes) noexcept {
   *at(0) = {};
   end_ = 1 + granules;
   at(end_)->tag.set(0, false, BlockState::kLive);
-  make_free(1, granules, BlockState::kReturned);  // never touched
+  make_free(1, granules, BlockState::kDecommitted);  // never touched
   return true;
 }
 

@@ -45,7 +45,7 @@ std::size_t CoalescingHeap::sweep_bin(std::uint32_t bin, os::PageSource& pages, 
     const BlockState state = block->state();
     if (!is_free(state)) die_of_overflow(&block->tag);
     if (block->next >= end_) die_of_write_after_free(&block->tag);
-    if (state == BlockState::kReturned) continue;
+    if (state == BlockState::kDecommitted) continue;
     const auto inside = reinterpret_cast<std::uintptr_t>(block + 1) + sweep.kept_bytes;
     const auto behind = reinterpret_cast<std::uintptr_t>(&at(index + granules)->size_of_previous());
     const std::uintptr_t first = (inside + page - 1) & ~(page - 1);
@@ -59,7 +59,7 @@ std::size_t CoalescingHeap::sweep_bin(std::uint32_t bin, os::PageSource& pages, 
     auto* start = reinterpret_cast<void*>(first);
     const std::size_t held = sweep.counts_memory ? os::resident_bytes_in(start, last - first) : 0;
     if (!pages.decommit(start, last - first)) continue;
-    if (sweep.kept_bytes == 0) block->tag.set_state(granules, BlockState::kReturned);
+    if (sweep.kept_bytes == 0) block->tag.set_state(granules, BlockState::kDecommitted);
     returned += held;
   }
   return returned;

@@ -247,7 +247,7 @@ ThreadHeaps::Statistics HeapInstance::statistics() const noexcept {
   // allocated before, so its allocation is counted below.
   for (const ThreadHeap* heap = heaps; heap != nullptr; heap = heap->next_) {
     freed_bytes += heap->freed_elsewhere_bytes_.get(std::memory_order_acquire);
-    freed_bytes += heap->returned_bytes_.get(std::memory_order_acquire);
+    freed_bytes += heap->freed_bytes_.get(std::memory_order_acquire);
     sum.frees += heap->frees_.get(std::memory_order_acquire);
     sum.remote_frees += heap->remote_frees_.get();
   }

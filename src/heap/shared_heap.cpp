@@ -28,7 +28,7 @@ void SharedHeap::deallocate(HeapArena& arena, void* block, std::uint32_t granule
     receive(FreedBlock::in(block), FreedBlock::in(block));
     return;
   }
-  returned_bytes_.add(user_bytes(granules));
+  freed_bytes_.add(user_bytes(granules));
   give_back(arena, block);
   lock_.unlock();
 }
@@ -37,7 +37,7 @@ bool SharedHeap::resize(HeapArena& arena, void* block, std::size_t bytes) noexce
   LockGuard guard(lock_);
   const std::size_t held = user_bytes(granules_of_live(arena, block));
   if (!arena.blocks.resize_in_place(block, bytes)) return false;
-  returned_bytes_.add(held);
+  freed_bytes_.add(held);
   count_placed(block);
   note_dirty();
   return true;

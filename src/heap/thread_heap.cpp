@@ -209,7 +209,7 @@ bool ThreadHeap::resize(HeapArena& arena, void* block, std::size_t held,
   if (&arena.heap != this || bytes < small_end_ || is_for_shared(bytes)) return false;
   LockGuard guard(lock_);
   if (held < small_end_ || !arena.blocks.resize_in_place(block, bytes)) return false;
-  returned_bytes_.add(held, std::memory_order_release);
+  freed_bytes_.add(held, std::memory_order_release);
   placed_bytes_.add(user_bytes(BlockTag::of(block)->load_size() >> 1));
   note_own_peak(block);
   note_dirty();

@@ -122,7 +122,7 @@ class ThreadHeap final : public ArenaHeap {
     const std::uint32_t granules = granules_of_live(arena, block);
     // release pairs with the acquire in statistics(): who sees this free sees the allocation too.
     frees_.add(1, std::memory_order_release);
-    returned_bytes_.add(user_bytes(granules), std::memory_order_release);
+    freed_bytes_.add(user_bytes(granules), std::memory_order_release);
     const std::uint8_t bin = granules < kMaxSmallGranules ? bin_of_granules_[granules] : kNoBin;
     if (bin == kNoBin) return deallocate_uncached(arena, block);
     Cache& cache = caches_[bin];
@@ -135,7 +135,7 @@ class ThreadHeap final : public ArenaHeap {
     placed_bytes_.add(bytes);
   }
   bool is_above_peak_line() const noexcept {
-    return placed_bytes_.get() - returned_bytes_.get() > peak_line_;
+    return placed_bytes_.get() - freed_bytes_.get() > peak_line_;
   }
 
   void* allocate_slowly(std::size_t bytes, std::size_t alignment) noexcept;

@@ -2,32 +2,32 @@
 
 namespace strata {
 
-void Detour::begin(Seat seat, Watcher& watcher) noexcept {
-  watchers_[seat].store(&watcher, std::memory_order_release);
+void Detour::begin(Unit unit, Watcher& watcher) noexcept {
+  watchers_[unit].store(&watcher, std::memory_order_release);
   has_watchers_.store(true, std::memory_order_relaxed);
-  active_.fetch_or(1u << seat, std::memory_order_relaxed);
+  active_.fetch_or(1u << unit, std::memory_order_relaxed);
   engine_.registry().redirect_malloc(&empty_bins_);
 }
 
-void Detour::end(Seat seat) noexcept {
-  const unsigned before = active_.fetch_and(~(1u << seat), std::memory_order_relaxed);
-  if ((before & ~(1u << seat)) == 0) engine_.registry().redirect_malloc(nullptr);
+void Detour::end(Unit unit) noexcept {
+  const unsigned before = active_.fetch_and(~(1u << unit), std::memory_order_relaxed);
+  if ((before & ~(1u << unit)) == 0) engine_.registry().redirect_malloc(nullptr);
 }
 
 /// Looks at a count that may be below zero.
 /// \returns  the watcher if it chose this allocation, and the next interval is drawn
-Watcher* Detour::chooser(Seat seat, std::int64_t& left) noexcept {
+Watcher* Detour::chooser(Unit unit, std::int64_t& left) noexcept {
   if (left >= 0) return nullptr;
-  if (!is_active(seat)) {
+  if (!is_active(unit)) {
     left = kNoInterval;
     return nullptr;
   }
-  Watcher* const seated = watcher(seat);
+  Watcher* const watching = watcher(unit);
   // The first interval begins before this allocation.
-  if (left < ThreadState::kUndrawn / 2) left += seated->draw_interval() - ThreadState::kUndrawn;
+  if (left < ThreadState::kUndrawn / 2) left += watching->draw_interval() - ThreadState::kUndrawn;
   if (left >= 0) return nullptr;
-  left = seated->draw_interval();
-  return seated;
+  left = watching->draw_interval();
+  return watching;
 }
 
 Engine::Block Detour::ask(Watcher* by_bytes, Watcher* by_calls,
@@ -38,8 +38,8 @@ Engine::Block Detour::ask(Watcher* by_bytes, Watcher* by_calls,
   return block;
 }
 
-bool Detour::is_active(Seat seat) const noexcept {
-  return (active_.load(std::memory_order_relaxed) >> seat & 1) != 0;
+bool Detour::is_active(Unit unit) const noexcept {
+  return (active_.load(std::memory_order_relaxed) >> unit & 1) != 0;
 }
 
 Engine::Block Detour::allocate(ThreadState& thread, unsigned size_class,
@@ -64,8 +64,8 @@ void Detour::adopt(ThreadState& thread, void* p, std::size_t bytes) noexcept {
 
 void Detour::forget(ThreadState& thread, void* p) noexcept {
   WatchPause pause(thread);
-  for (unsigned seat = 0; seat < kSeats; ++seat) {
-    if (Watcher* seated = watcher(seat)) seated->forget(p);
+  for (unsigned unit = 0; unit < kUnits; ++unit) {
+    if (Watcher* watching = watcher(unit)) watching->forget(p);
   }
 }
 

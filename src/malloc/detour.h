@@ -78,20 +78,21 @@ class Watcher {
 /// or it is the chosen one. Free is not touched: a watched block is in no size class, which is the
 /// slow way already.
 ///
-/// There are two seats: one choice per so many bytes, one per so many calls.
-/// A watcher stays seated when its watch ends, since its blocks live on.
-/// \threads  Any number at once, but begin() and end() of one seat one at a time.
+/// There is room for two watchers, one for each unit that an interval can have: one choice per so
+/// many bytes, or per so many calls. A watcher keeps its place when its watch ends, since its
+/// blocks live on.
+/// \threads  Any number at once, but begin() and end() of one unit one at a time.
 class Detour {
  public:
-  enum Seat : unsigned { kByBytes, kByCalls, kSeats };
+  enum Unit : unsigned { kByBytes, kByCalls, kUnits };
 
   constexpr Detour(Engine& engine, ObjectBins& empty_bins) noexcept
       : engine_(engine), empty_bins_(empty_bins) {}
 
   /// Every thread's next allocations are counted from here on.
-  void begin(Seat seat, Watcher& watcher) noexcept;
+  void begin(Unit unit, Watcher& watcher) noexcept;
   /// No allocation is chosen any more; without another watch malloc is as fast as it was.
-  void end(Seat seat) noexcept;
+  void end(Unit unit) noexcept;
 
   bool is_on() const noexcept { return active_.load(std::memory_order_relaxed) != 0; }
   /// True from the first watch on: there may be watched blocks.
@@ -110,18 +111,18 @@ class Detour {
   // Chosen: how far a count without a watcher runs before it is looked at again.
   static constexpr std::int64_t kNoInterval = 1u << 20;
 
-  Watcher* chooser(Seat seat, std::int64_t& left) noexcept;
-  bool is_active(Seat seat) const noexcept;
+  Watcher* chooser(Unit unit, std::int64_t& left) noexcept;
+  bool is_active(Unit unit) const noexcept;
   Engine::Block ask(Watcher* by_bytes, Watcher* by_calls, const Allocation& allocation) noexcept;
-  Watcher* watcher(unsigned seat) const noexcept {
-    return watchers_[seat].load(std::memory_order_acquire);
+  Watcher* watcher(unsigned unit) const noexcept {
+    return watchers_[unit].load(std::memory_order_acquire);
   }
 
   Engine& engine_;
   ObjectBins& empty_bins_;
-  // release when a watcher takes its seat, acquire by who calls it: the watcher is ready.
-  std::atomic<Watcher*> watchers_[kSeats] = {};
-  // Bit s: seat s chooses. relaxed: threads may see a beginning or an end late.
+  // release when a watch begins, acquire before the watcher is called: it is complete.
+  std::atomic<Watcher*> watchers_[kUnits] = {};
+  // Bit u: the watcher by unit u chooses. relaxed: threads may see a beginning or an end late.
   std::atomic<unsigned> active_{0};
   // relaxed: whoever has a watched block got it from this thread or through synchronization.
   std::atomic<bool> has_watchers_{false};

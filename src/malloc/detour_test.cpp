@@ -79,17 +79,17 @@ class Notebook : public Watcher {
 /// A watch from here to the end of the block.
 class Watch {
  public:
-  Watch(Detour::Seat seat, Watcher& watcher) : seat_(seat) {
-    g_malloc.detour().begin(seat, watcher);
+  Watch(Detour::Unit unit, Watcher& watcher) : unit_(unit) {
+    g_malloc.detour().begin(unit, watcher);
   }
   ~Watch() { end(); }
-  void end() { g_malloc.detour().end(seat_); }
+  void end() { g_malloc.detour().end(unit_); }
 
  private:
-  Detour::Seat seat_;
+  Detour::Unit unit_;
 };
 
-/// Seated watchers outlive the tests: blocks of theirs may be freed at any time.
+/// Watchers outlive the tests: their blocks may be freed at any time.
 Notebook& new_notebook(std::int64_t interval) { return *new Notebook(interval); }
 
 TEST(Detour, EveryAllocationOfEveryKindReachesAWatcherOfAll) {
@@ -217,7 +217,7 @@ TEST(Detour, WhatIsCountedAndNotChosenIsClearedByCalloc) {
   EXPECT_EQ(notebook.chosen(), 0u);
 }
 
-TEST(Detour, TheTwoSeatsDoNotDisturbEachOther) {
+TEST(Detour, TheTwoWatchersDoNotDisturbEachOther) {
   Notebook& by_bytes = new_notebook(64 * 20 - 1);
   Notebook& by_calls = new_notebook(6);
   Watch first(Detour::kByBytes, by_bytes);
@@ -226,7 +226,7 @@ TEST(Detour, TheTwoSeatsDoNotDisturbEachOther) {
     for (int i = 0; i < 7000; ++i) deallocate(allocate(49));
   }).join();
   EXPECT_EQ(by_bytes.chosen(), 350u);
-  // Every twentieth is served by the other seat, and counts as this one's choice all the same.
+  // Every twentieth is served by the other watcher, and still counts as a choice of this one.
   EXPECT_EQ(by_calls.chosen(), 1000u - 50u);
   EXPECT_EQ(by_bytes.live() + by_calls.live(), 0u);
 }

@@ -194,7 +194,7 @@ std::size_t Engine::release_all() noexcept {
   registry_.flush_all();
   std::size_t returned = central_.release_all();
   returned += watched_.release_all();
-  returned += page_heap_.release(~std::size_t{0}) * kPageBytes;
+  returned += page_heap_.decommit(~std::size_t{0}) * kPageBytes;
   return returned + huge_.release_all();
 }
 
@@ -214,7 +214,7 @@ std::size_t Engine::release_unneeded() noexcept {
   registry_.flush_unneeded();
   std::size_t returned = central_.release_unneeded();
   returned += watched_.release_unneeded();
-  returned += page_heap_.release_unneeded() * kPageBytes;
+  returned += page_heap_.decommit_unneeded() * kPageBytes;
   returned += huge_.release_unneeded();
   return returned;
 }

@@ -89,8 +89,8 @@ class Engine {
   /// deallocate_large().
   /// \returns  nullptr when out of memory
   void* allocate_watched(unsigned size_class) noexcept;
-  /// The word that a watcher keeps about the watched object at `p`, 0 at first; nullptr if no
-  /// watched object starts there.
+  /// The record of the object at `p`, 0 at first: that of a watched object or, under full checks,
+  /// of any small one. nullptr if no object with a record starts there.
   /// \pre  no other thread frees it meanwhile
   std::uint64_t* record_of(const void* p) const noexcept;
 
@@ -115,13 +115,13 @@ class Engine {
   /// \returns  The block, moved or not; nullptr if the caller has to allocate, copy and free.
   void* resize_large(void* p, std::size_t bytes) noexcept;
 
-  /// Gives everything idle back to the kernel, now.
+  /// Releases everything idle, now: decommits pages and unmaps kept ranges.
   /// \returns  bytes
   std::size_t release_all() noexcept;
-  /// Gives back what was not needed since the last call, by the layers' own counts.
+  /// Releases what was not needed since the last call, by the layers' own counts.
   /// \returns  bytes
   std::size_t release_unneeded() noexcept;
-  /// Free bytes that release_unneeded() might return, of which a part may turn out to be needed.
+  /// Free bytes that release_unneeded() might release, of which a part may turn out to be needed.
   /// \cost  some loads per class and shard, no lock
   std::size_t idle_bytes() const noexcept {
     return idle_outside_spans() + central_.idle_bytes() + watched_.idle_bytes();
@@ -139,9 +139,9 @@ class Engine {
   }
 
   /// Called on slow paths with no lock held: above the soft limit, caches shrink and everything
-  /// idle goes back, once per some growth.
+  /// idle is released, once per some growth.
   /// \cost  a load where there is no limit
-  /// \param give_up  called first then: what stands on the engine lets go of what it can
+  /// \param give_up  called first then: the engine's user releases what it can
   template <typename GiveUp>
   void keep_to_soft_limit(GiveUp give_up) noexcept {
     if (!limit_.has_soft_limit() || !begin_relief()) return;

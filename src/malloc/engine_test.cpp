@@ -192,9 +192,9 @@ TEST_F(EngineTest, AGrowingHeapUsesThePagesThatCachedObjectsKept) {
 TEST_F(EngineTest, AllLocksCanBeTakenTogetherByRankAndGivenBack) {
   TestThread thread(malloc);
   void* p = thread.allocate(100);
-  malloc.for_each_lock(LockVisitor::take());
-  malloc.for_each_lock(LockVisitor::give_back());
-  malloc.for_each_lock(LockVisitor::take());
+  malloc.for_each_lock(LockVisitor::lock());
+  malloc.for_each_lock(LockVisitor::unlock());
+  malloc.for_each_lock(LockVisitor::lock());
   malloc.reset_after_fork(thread.state);
   thread.deallocate(p);
   void* huge = engine.allocate_large(3 * kMiB, 16).address;

@@ -102,9 +102,9 @@ TEST_F(MallocTest, AForkInTheMiddleOfItsUseLeavesTheChildItsOwnObjects) {
   TestThread other(malloc);
   void* mine = thread.allocate(100);
   void* lost = other.allocate(100);
-  malloc.for_each_lock(LockVisitor::take());
-  malloc.for_each_lock(LockVisitor::give_back());
-  malloc.for_each_lock(LockVisitor::take());
+  malloc.for_each_lock(LockVisitor::lock());
+  malloc.for_each_lock(LockVisitor::unlock());
+  malloc.for_each_lock(LockVisitor::lock());
   malloc.reset_after_fork(thread.state);
   EXPECT_EQ(statistics().threads, 1u);
   thread.deallocate(mine);
@@ -116,10 +116,10 @@ TEST_F(MallocTest, AForkInTheMiddleOfItsUseLeavesTheChildItsOwnObjects) {
 
 TEST_F(MallocTest, AProfileThatBeginsDuringAForkTouchesNoLockThatTheForkHolds) {
   start();
-  malloc.for_each_lock(LockVisitor::take());
+  malloc.for_each_lock(LockVisitor::lock());
   std::thread other([&] { EXPECT_TRUE(malloc.profiler().start(1 << 20, 1)); });
   while (!malloc.detour().has_watchers()) std::this_thread::yield();
-  malloc.for_each_lock(LockVisitor::give_back());
+  malloc.for_each_lock(LockVisitor::unlock());
   EXPECT_FALSE(is_any_lock_held_here());
   other.join();
   malloc.profiler().stop();

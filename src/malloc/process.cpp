@@ -17,13 +17,13 @@ void on_thread_exit(void*) noexcept { g_malloc.end_thread(t_thread); }
 
 class ProcessInForks final : public ForkParty {
  public:
-  // Not analysed: what the first takes, the others give back.
+  // Not analysed: what the first locks, the others unlock.
   void before_fork() noexcept override STRATA_NO_THREAD_SAFETY_ANALYSIS {
     g_start_lock.lock();
-    g_malloc.for_each_lock(LockVisitor::take());
+    g_malloc.for_each_lock(LockVisitor::lock());
   }
   void after_fork_in_parent() noexcept override STRATA_NO_THREAD_SAFETY_ANALYSIS {
-    g_malloc.for_each_lock(LockVisitor::give_back());
+    g_malloc.for_each_lock(LockVisitor::unlock());
     g_start_lock.unlock();
   }
   void after_fork_in_child() noexcept override STRATA_NO_THREAD_SAFETY_ANALYSIS {

@@ -16,7 +16,7 @@
 namespace strata {
 namespace {
 
-/// A watched object's word: the site below, the bytes asked for above. 0: not live.
+/// The record of a watched object: the site below, the bytes asked for above. 0: not live.
 constexpr std::uint64_t record(std::uint32_t site, std::size_t bytes) noexcept {
   return std::uint64_t{bytes} << 32 | site;
 }
@@ -25,7 +25,7 @@ constexpr std::uint32_t site_in(std::uint64_t record) noexcept {
 }
 constexpr std::size_t bytes_in(std::uint64_t record) noexcept { return record >> 32; }
 
-/// As how many bytes the detour counts an allocation.
+/// How many bytes the detour counts an allocation as.
 std::size_t counted(unsigned size_class, std::size_t bytes) noexcept {
   return size_class != 0 ? SizeClassMap::bytes_of(size_class) : bytes + 1;
 }
@@ -163,10 +163,10 @@ void Profiler::adopt(void* p, std::size_t bytes) noexcept {
 }
 
 void Profiler::forget(void* p) noexcept {
-  if (std::uint64_t* const word = engine_.record_of(p)) {
-    // Whoever frees it twice, concurrently, is told so by its span.
+  if (std::uint64_t* const record = engine_.record_of(p)) {
+    // If two threads free it at once, its span reports the second.
     const std::uint64_t was =
-        std::atomic_ref<std::uint64_t>(*word).exchange(0, std::memory_order_relaxed);
+        std::atomic_ref<std::uint64_t>(*record).exchange(0, std::memory_order_relaxed);
     if (was == 0) return;
     sites_.site(site_in(was)).remove(engine_.usable_bytes(p, "free"), bytes_in(was));
     return;

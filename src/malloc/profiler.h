@@ -16,12 +16,12 @@ namespace strata {
 /// The heap profile: a watcher of one choice per so many bytes, which notes the stack of every
 /// allocation it is handed.
 ///
-/// A sampled object of a size class is a watched one, whose word beside it names the site and the
-/// bytes asked for; a larger block is in a table by address. Sums are kept per site, so that
-/// writing a profile looks at no object. What was sampled stays known when the profile stops.
+/// A sampled object of a size class is a watched one, whose record names the site and the bytes
+/// asked for; a larger block is in a table by address. Sums are kept per site, so that writing a
+/// profile looks at no object. What was sampled stays known when the profile stops.
 ///
-/// Never under a lock of ours: unwinding, which may wait for the dynamic loader, whose holder may
-/// be in malloc.
+/// No lock of ours is held during unwinding, which may wait for the dynamic loader's lock, whose
+/// holder may be in malloc.
 /// \threads  Any number at once.
 class Profiler final : public Watcher {
  public:
@@ -56,7 +56,7 @@ class Profiler final : public Watcher {
   void check_invariants() noexcept;
 
  private:
-  /// What is known of a sampled block that has no record beside it.
+  /// What is known of a sampled block that is in no size class and has no record.
   struct LargeBlock {
     std::size_t bytes;
     std::uint32_t site;

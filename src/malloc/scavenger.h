@@ -37,7 +37,7 @@ class Scavenger {
   struct Statistics {
     std::uint64_t threads;   ///< how often one was started
     std::uint64_t rounds;    ///< how often it looked
-    std::uint64_t returned;  ///< bytes that its rounds gave back
+    std::uint64_t returned;  ///< bytes that its rounds released
   };
   Statistics statistics() const noexcept {
     return {threads_.load(std::memory_order_relaxed), rounds_.load(std::memory_order_relaxed),
@@ -51,8 +51,8 @@ class Scavenger {
  private:
   static constexpr std::uint32_t kAsleep = 0;
   static constexpr std::uint32_t kRunning = 1;
-  // Chosen: what a thread freed reaches the kernel after at most four rounds, parked cache, ready
-  // batch, span, and a look at it: less would end before it is there.
+  // Chosen: what a thread freed reaches the kernel after at most four rounds: parked cache,
+  // transfer cache, span, and a look at the span. Fewer would end before it is there.
   static constexpr int kVainRounds = 4;
 
   void start() noexcept;

@@ -159,7 +159,7 @@ TEST_F(ScavengerTest, HolesAloneWakeItAndGoBack) {
     objects.push_back(engine.allocate_object(c));
     ASSERT_NE(objects.back(), nullptr);
   }
-  const std::size_t before = engine.spans().returned_bytes();
+  const std::size_t before = engine.spans().decommitted_bytes();
   for (std::size_t i = 0; i < objects.size(); ++i) {
     if (i % 32 != 0) engine.deallocate_object(c, objects[i]);
   }
@@ -167,7 +167,7 @@ TEST_F(ScavengerTest, HolesAloneWakeItAndGoBack) {
   ASSERT_GE(engine.idle_bytes(), Scavenger::kWakeBytes);
   scavenger.notice();
   EXPECT_TRUE(eventually(
-      [&] { return engine.spans().returned_bytes() >= before + 2 * Scavenger::kWakeBytes; }));
+      [&] { return engine.spans().decommitted_bytes() >= before + 2 * Scavenger::kWakeBytes; }));
   EXPECT_TRUE(has_ended());
   EXPECT_EQ(scavenger.statistics().threads, 1u);
   EXPECT_GE(scavenger.statistics().returned, 2 * Scavenger::kWakeBytes);

@@ -86,8 +86,8 @@ void collect_statistics(Malloc& malloc, Statistics& out) noexcept {
   out.page_map = engine.map().reserved_bytes();
   out.mapped = pages.regions * kRegionBytes + pages.reserved_bytes + huge.live_bytes +
                huge.kept_bytes + out.metadata + out.guards.reserved_bytes;
-  out.given_back = pages.returned_pages * kPageBytes + huge.returned_bytes +
-                   engine.spans().returned_bytes() + engine.watched_spans().returned_bytes();
+  out.given_back = pages.decommitted_pages * kPageBytes + huge.unmapped_bytes +
+                   engine.spans().decommitted_bytes() + engine.watched_spans().decommitted_bytes();
   out.threads = engine.registry().live_threads();
   out.regions = pages.regions;
   out.huge_regions = pages.huge_regions;

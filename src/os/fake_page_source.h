@@ -24,7 +24,7 @@ namespace strata::os {
 ///   PageHeap heap(pages);                   // declared behind it, so that it dies first
 ///   pages.refuse_call(3);                   // the third call from here on, and only that one
 ///
-/// Fallible calls are map, map_at, map_aligned, decommit, remap, reserve, allow and forbid; only
+/// Fallible calls are map, map_at, map_aligned, decommit, remap, reserve, commit and protect; only
 /// they are refused, and the n of refuse_call counts only them. To refuse at every point in turn,
 /// raise n until a run ends with refused_calls() == 0.
 /// \threads  Any number at once; one mutex.
@@ -40,8 +40,8 @@ class FakePageSource : public PageSource {
     kAdviseSmall,
     kRemap,
     kReserve,
-    kAllow,
-    kForbid,
+    kCommit,
+    kProtect,
     kCalls
   };
 
@@ -62,7 +62,7 @@ class FakePageSource : public PageSource {
   void refuse_from_call(std::size_t n) { refuse_call(n, kEver); }
   void refuse_nothing() { refuse_call(1, 0); }
 
-  /// While it is set, unmap() gives the memory back and not the addresses, as at vm.max_map_count.
+  /// While it is set, unmap() only decommits, as at vm.max_map_count.
   void refuse_unmaps(bool refuse) {
     std::lock_guard guard(mutex_);
     refuses_unmaps_ = refuse;
@@ -80,7 +80,7 @@ class FakePageSource : public PageSource {
   std::size_t fallible_calls() const {
     std::lock_guard guard(mutex_);
     return calls_[kMap] + calls_[kMapAt] + calls_[kMapAligned] + calls_[kDecommit] +
-           calls_[kRemap] + calls_[kReserve] + calls_[kAllow] + calls_[kForbid];
+           calls_[kRemap] + calls_[kReserve] + calls_[kCommit] + calls_[kProtect];
   }
   /// Calls refused since the last refuse_…() call, by it or by the limit.
   std::size_t refused_calls() const { return locked(refused_); }
@@ -159,15 +159,15 @@ class FakePageSource : public PageSource {
   void* reserve_readable(std::size_t bytes) noexcept override {
     return map_with(kReserve, bytes, [&] { return kernel_pages().reserve_readable(bytes); });
   }
-  bool allow(void* address, std::size_t bytes) noexcept override {
+  bool commit(void* address, std::size_t bytes) noexcept override {
     std::lock_guard guard(mutex_);
-    return begin_call_about(kAllow, "allow", address, bytes) && !is_refused(0) &&
-           kernel_pages().allow(address, bytes);
+    return begin_call_about(kCommit, "commit", address, bytes) && !is_refused(0) &&
+           kernel_pages().commit(address, bytes);
   }
-  bool forbid(void* address, std::size_t bytes) noexcept override {
+  bool protect(void* address, std::size_t bytes) noexcept override {
     std::lock_guard guard(mutex_);
-    return begin_call_about(kForbid, "forbid", address, bytes) && !is_refused(0) &&
-           kernel_pages().forbid(address, bytes);
+    return begin_call_about(kProtect, "protect", address, bytes) && !is_refused(0) &&
+           kernel_pages().protect(address, bytes);
   }
 
  private:

@@ -36,7 +36,7 @@ void install() {
 
 void allow_and_return(int number, siginfo_t* info, void*) {
   say(number == SIGSEGV && info->si_addr == g_theirs ? "theirs\n" : "wrong\n");
-  kernel_pages().allow(g_theirs, page_bytes());
+  kernel_pages().commit(g_theirs, page_bytes());
 }
 void jump_away(int) {
   say("theirs\n");

@@ -81,7 +81,7 @@ bool map_at(void* address, std::size_t bytes) noexcept {
 bool unmap(void* address, std::size_t bytes) noexcept {
   ErrnoKeeper keep;
   // Neighbouring mappings of ours are one to the kernel, and cutting a piece out of it fails at
-  // vm.max_map_count. Then the memory goes back at least; what stays behind is addresses.
+  // vm.max_map_count. Then the range is decommitted at least; only its addresses are lost.
   if (munmap(address, bytes) == 0) return true;
   madvise(address, bytes, MADV_DONTNEED);
   return false;
@@ -120,12 +120,12 @@ void* reserve_readable(std::size_t bytes) noexcept {
   return p == MAP_FAILED ? nullptr : p;
 }
 
-bool allow(void* address, std::size_t bytes) noexcept {
+bool commit(void* address, std::size_t bytes) noexcept {
   ErrnoKeeper keep;
   return mprotect(address, bytes, kProtection) == 0;
 }
 
-bool forbid(void* address, std::size_t bytes) noexcept {
+bool protect(void* address, std::size_t bytes) noexcept {
   ErrnoKeeper keep;
   // A new mapping over the old one: takes the memory and the access away in one call.
   return mmap(address, bytes, PROT_NONE, kFlags | MAP_FIXED, -1, 0) != MAP_FAILED;

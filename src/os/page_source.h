@@ -20,8 +20,8 @@ void advise_small(void* address, std::size_t bytes) noexcept;
 void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept;
 void* reserve(std::size_t bytes) noexcept;
 void* reserve_readable(std::size_t bytes) noexcept;
-bool allow(void* address, std::size_t bytes) noexcept;
-bool forbid(void* address, std::size_t bytes) noexcept;
+bool commit(void* address, std::size_t bytes) noexcept;
+bool protect(void* address, std::size_t bytes) noexcept;
 }  // namespace kernel
 
 /// How many bytes of the whole pages in a mapped range occupy RAM; all of them where the kernel
@@ -62,14 +62,15 @@ class PageSource {
     return map_and_trim(bytes, alignment);
   }
 
-  /// Gives the range back; its addresses may be reused by anybody.
-  /// \returns  False if the kernel has no mapping left to describe the hole: then only the memory
-  ///           went back, the pages read as zero, and the addresses are still ours, or lost.
+  /// Releases the range; anything may be mapped at its addresses from then on.
+  /// \returns  False if the kernel has no mapping left to describe the hole: then the range is only
+  ///           decommitted, and its addresses are still ours, or lost.
   virtual bool unmap(void* address, std::size_t bytes) noexcept {
     return kernel::unmap(address, bytes);
   }
 
-  /// Gives the memory back and keeps the addresses: the pages read as zero when touched again.
+  /// Returns the memory to the kernel and keeps the addresses: the pages read as zero when they are
+  /// touched again.
   /// \returns  False if the kernel refused; the contents are then undefined.
   virtual bool decommit(void* address, std::size_t bytes) noexcept {
     return kernel::decommit(address, bytes);
@@ -91,11 +92,11 @@ class PageSource {
     return kernel::remap(address, old_bytes, new_bytes);
   }
 
-  /// Takes a range of addresses where every access is a fault, until allow().
+  /// Reserves a range of addresses where every access is a fault, until commit().
   /// \returns  The range, or nullptr if the kernel refuses.
   virtual void* reserve(std::size_t bytes) noexcept { return kernel::reserve(bytes); }
 
-  /// The same, but that it can be read, as zero. Neither counts where the kernel commits itself to
+  /// The same, but it can be read, as zero. Neither counts where the kernel commits itself to
   /// all that could be written (vm.overcommit_memory=2, RLIMIT_DATA).
   /// \returns  The range, or nullptr if the kernel refuses.
   virtual void* reserve_readable(std::size_t bytes) noexcept {
@@ -104,14 +105,14 @@ class PageSource {
 
   /// Makes pages of a reserved range readable and writable; they read as zero.
   /// \returns  False, and nothing changes, if the kernel refuses.
-  virtual bool allow(void* address, std::size_t bytes) noexcept {
-    return kernel::allow(address, bytes);
+  virtual bool commit(void* address, std::size_t bytes) noexcept {
+    return kernel::commit(address, bytes);
   }
 
-  /// Makes pages as they were when they were reserved, without memory.
+  /// Decommits pages and makes every access to them a fault, as when they were reserved.
   /// \returns  False if the kernel refused; the pages are then as they were.
-  virtual bool forbid(void* address, std::size_t bytes) noexcept {
-    return kernel::forbid(address, bytes);
+  virtual bool protect(void* address, std::size_t bytes) noexcept {
+    return kernel::protect(address, bytes);
   }
 
   /// Not virtual on purpose: sources live in static storage or on a test's stack and are never

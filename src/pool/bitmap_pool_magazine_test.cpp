@@ -61,7 +61,7 @@ TEST(BitmapPoolMagazines, RefusesWrongFreesAsThePoolDoes) {
   for (void* p : blocks) EXPECT_FALSE(mine.deallocate(p)) << "it lies here or in the pool";
 }
 
-TEST(BitmapPoolMagazines, DestructionGivesEverythingBackAndFreesTheSeat) {
+TEST(BitmapPoolMagazines, DestructionFreesItsBlocksAndItsPlace) {
   Pool pool;
   Magazines magazines(pool, 1);
   for (int i = 0; i < 3; ++i) {

@@ -240,10 +240,10 @@ TEST(BitmapPool, DeallocateIfGivesBackExactlyTheChosen) {
   expect_clean(pool, 1000);
 }
 
-TEST(BitmapPool, SeatsStartInDifferentWords) {
+TEST(BitmapPool, ThreadsStartInDifferentWords) {
   BitmapPool<64, 64> pool;
   std::set<std::size_t> starts;
-  for (std::uint32_t seat = 0; seat < 8; ++seat) starts.insert(pool.cursor_for_seat(seat).leaf());
+  for (std::uint32_t n = 0; n < 8; ++n) starts.insert(pool.nth_cursor(n).leaf());
   EXPECT_EQ(starts.size(), 8u);
 }
 

@@ -178,9 +178,9 @@ TEST(BitmapPoolView, ViewsOfDifferentProcessesStartInDifferentWords) {
   View first = View::try_create(buffer.memory, buffer.bytes, shape);
   View second = View::try_attach(buffer.memory, buffer.bytes);
   std::set<std::size_t> starts;
-  for (std::uint32_t seat = 0; seat < 4; ++seat) {
-    starts.insert(first.cursor_for_seat(seat).leaf());
-    starts.insert(second.cursor_for_seat(seat).leaf());
+  for (std::uint32_t n = 0; n < 4; ++n) {
+    starts.insert(first.nth_cursor(n).leaf());
+    starts.insert(second.nth_cursor(n).leaf());
   }
   EXPECT_EQ(starts.size(), 8u);
 }

@@ -29,9 +29,9 @@ static_assert(ExactDivider(48).quotient(48 * 1000) == 1000, "usable in constant 
 TEST(Bits, BitReversedStartsAreAllDifferentAndHalveTheGaps) {
   std::vector<bool> seen(8);
   std::vector<unsigned> starts;
-  for (std::uint32_t seat = 0; seat < 8; ++seat) {
-    const auto start = static_cast<unsigned>((std::uint64_t{reverse_bits(seat)} * 8) >> 32);
-    EXPECT_FALSE(seen[start]) << seat;
+  for (std::uint32_t n = 0; n < 8; ++n) {
+    const auto start = static_cast<unsigned>((std::uint64_t{reverse_bits(n)} * 8) >> 32);
+    EXPECT_FALSE(seen[start]) << n;
     seen[start] = true;
     starts.push_back(start);
   }

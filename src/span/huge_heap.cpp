@@ -128,7 +128,7 @@ bool HugeHeap::unmap(Range range) noexcept {
     return false;
   }
   page_heap_.limit().let_go(range.bytes);
-  returned_bytes_ += range.bytes;
+  unmapped_bytes_ += range.bytes;
   return true;
 }
 
@@ -146,15 +146,15 @@ void HugeHeap::discard() noexcept {
   live_.forget_all();
   live_bytes_ = 0;
   for (const void*& freed : freed_) freed = nullptr;
-  returned_bytes_ += bytes;
+  released_bytes_ += bytes;
   page_heap_.limit().let_go(bytes);
 }
 
-/// Gives back as many idle bytes as new ones are about to be asked for, or all there are.
+/// Releases as many idle bytes as are about to be mapped, or all there are.
 void HugeHeap::exchange_idle_for(std::size_t bytes) noexcept {
   const std::size_t released = kept_bytes() != 0 ? release(bytes) : 0;
   if (released < bytes && page_heap_.idle_pages() != 0)
-    page_heap_.release((bytes - released) / kPageBytes);
+    page_heap_.decommit((bytes - released) / kPageBytes);
 }
 
 /// Unmaps kept ranges, those that waited longest first, until `max_bytes` are gone.
@@ -168,7 +168,7 @@ std::size_t HugeHeap::release(std::size_t max_bytes) noexcept {
         range = kept_.take_oldest(
             detail::round_up(std::min(max_bytes - released, kept_bytes()), os::page_bytes()));
     }
-    // Where the kernel refuses, trying on would not end.
+    // Where the kernel refuses, trying again would not end.
     if (range.address == 0 || !unmap(range)) break;
     released += range.bytes;
   }
@@ -192,7 +192,7 @@ std::size_t HugeHeap::remove(const void* p) noexcept {
 
 HugeHeap::Statistics HugeHeap::statistics() noexcept {
   LockGuard guard(lock_);
-  return {live_.size(), live_bytes_, kept_bytes(), returned_bytes_};
+  return {live_.size(), live_bytes_, kept_bytes(), unmapped_bytes_};
 }
 
 void HugeHeap::check_invariants() noexcept {

@@ -18,9 +18,9 @@ namespace strata {
 /// Asking the kernel costs a page fault per OS page, so what is freed is kept for a while. Kept
 /// ranges merge with their neighbours and are split again; a request that none of them can hold has
 /// the largest one extended, which moves its pages and faults only what was missing. What was not
-/// needed during an interval goes back (release_unneeded). Live blocks and kept ranges are held, by
-/// the page heap's limit. A range that the kernel has no mapping left to cut out stays kept,
-/// without memory but held, and goes when it can.
+/// needed during an interval is unmapped (release_unneeded). Live blocks and kept ranges are held,
+/// by the page heap's limit. A range that the kernel has no mapping left to cut out stays kept,
+/// decommitted but held, until it can be unmapped.
 ///
 /// Always: live_bytes is the sum of the live blocks in the table. (check_invariants)
 /// \threads  Any number at once; one lock, not held during system calls.
@@ -30,7 +30,7 @@ class HugeHeap {
     std::size_t live_blocks;
     std::size_t live_bytes;
     std::size_t kept_bytes;
-    std::size_t returned_bytes;  ///< given back to the kernel since the start
+    std::size_t unmapped_bytes;  ///< since the start
   };
   struct Block {
     void* address;  ///< nullptr: out of memory
@@ -112,7 +112,7 @@ class HugeHeap {
   AddressTable<std::size_t> live_ STRATA_GUARDED_BY(lock_);  // bytes by first address
   std::size_t live_bytes_ STRATA_GUARDED_BY(lock_) = 0;
   KeptRanges kept_;
-  std::size_t returned_bytes_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t unmapped_bytes_ STRATA_GUARDED_BY(lock_) = 0;
   const void* freed_[kRemembered] STRATA_GUARDED_BY(
       lock_) = {};  // where the last ones began, in a ring
   std::size_t frees_ STRATA_GUARDED_BY(lock_) = 0;

@@ -45,10 +45,10 @@ constexpr std::uint32_t span_use(HeapNumber owner, unsigned size_class) noexcept
 ///            i is in the span; clear while it is live or in some cache. Owned by its class's
 ///            CentralList, listed there while free_count > 0.
 ///   watched  like small, but the page map says 0, so that free takes the slow way, and every
-///            object has a record beside it for its watcher. Under full checks so do small ones.
+///            object has a record for its watcher. Under full checks small ones have records, too.
 ///   large    one object, owned by the user; size_class is 0, free_bits and records are null.
 /// Always: popcount(free_bits) == free_count <= object_count                   (small, watched)
-/// returned_free <= free_count: the objects above it may lie on pages to be returned.
+/// decommitted_free <= free_count: the objects above it may lie on pages to be decommitted.
 /// fresh_objects is 0 unless the class tracks_fresh().
 /// The record stands in its Region, out of line: no use ever writes into the pages. It has cache
 /// lines of its own, since neighbours in a region often belong to different threads.
@@ -58,21 +58,23 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
 
   char* start;
   std::uint64_t* free_bits;  ///< bitmap_words() words; written under the CentralList's lock only
-  std::uint64_t* records;    ///< a word per object, by who watches or checks it; null without
+  std::uint64_t* records;    ///< one word for each object, for what watches or checks it; or null
   std::uint32_t object_bytes;
   std::uint32_t reciprocal;  ///< ceil(2^32 / object_bytes): an object's index without a division
   std::uint32_t object_count;
   std::uint32_t free_count;
-  std::uint32_t seen_free;  ///< free_count when a round of returning last looked at the span
-  std::uint32_t
-      returned_free;         ///< objects that were free when its holes were returned, and stayed it
-  std::uint32_t hole_bytes;  ///< given back to the kernel, and not touched since for certain
+  std::uint32_t seen_free;  ///< free_count when decommit_holes() last looked at the span
+  /// Objects that were free when its holes were decommitted, and have been free since.
+  std::uint32_t decommitted_free;
+  std::uint32_t hole_bytes;  ///< decommitted, and certainly not touched since
   std::uint32_t first_word;  ///< no bit is set in the words below it
-  std::uint32_t
-      fresh_objects;  ///< bit i: object i reads as zero, nobody ever had it (tracks_fresh)
+  /// Bit i: object i reads as zero, since it was never handed out (tracks_fresh).
+  std::uint32_t fresh_objects;
   std::uint32_t use;  ///< span_use() of its heap and class
   std::uint8_t size_class;
-  std::uint8_t shard;       ///< of Central, which serves its objects; written under both its locks
+  /// The shard of Central that serves its objects. Written under the locks of both lists, the one
+  /// that it leaves and the one that it joins.
+  std::uint8_t shard;
   std::uint8_t first_page;  ///< within the region
   std::uint8_t page_count;
   bool is_zero;               ///< the pages had never been used since the kernel cleared them
@@ -95,9 +97,9 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   }
 
   std::size_t bytes() const noexcept { return page_count * kPageBytes; }
-  /// Bytes of objects that became free since its holes were returned.
+  /// Bytes of objects that became free since its holes were decommitted.
   std::size_t pending_bytes() const noexcept {
-    return std::size_t{free_count - returned_free} * object_bytes;
+    return std::size_t{free_count - decommitted_free} * object_bytes;
   }
   std::size_t bitmap_words() const noexcept { return (object_count + 63) / 64; }
 
@@ -117,8 +119,8 @@ struct DirtyListTag;
 
 /// 2 MiB of address space, aligned to its size, whose pages are handed out as spans.
 ///   free_pages   not part of any span
-///   dirty_pages  may hold memory: handed out at some time since the kernel last cleared them, or
-///                backed together with such a page by one huge page. A page outside it reads as
+///   dirty_pages  may hold memory: handed out at some time since they were mapped or decommitted,
+///                or backed together with such a page by one huge page. A page outside it reads as
 ///                zero and costs nothing.
 /// Always: head_of_page[i] is the first page of the span that page i belongs to, kNoSpan if free.
 /// What the page heap writes, what every free reads and the spans have cache lines of their own.
@@ -130,7 +132,7 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   std::uint16_t owner;            ///< the number of its page heap
   std::uint8_t longest_free_run;  ///< which of the PageHeap's lists the region is in
   bool is_huge;                   ///< huge pages were asked for
-  bool is_split;                  ///< a part went back: the rest is backed by small pages
+  bool is_split;                  ///< a part was decommitted: the rest is backed by small pages
   alignas(detail::kCacheLineBytes) char* start;
   std::uint8_t head_of_page[kPagesPerRegion];
   Span spans[kPagesPerRegion];  ///< spans[i] is in use while head_of_page[i] == i

@@ -94,7 +94,7 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
   span.first_page = static_cast<std::uint8_t>(first);
   span.page_count = static_cast<std::uint8_t>(page_count);
   span.is_zero = (region->dirty_pages & mask) == 0;
-  take_pages(*region, mask, touched);
+  mark_used(*region, mask, touched);
   std::memset(region->head_of_page + first, static_cast<int>(first), page_count);
   return &span;
 }
@@ -109,7 +109,7 @@ void PageHeap::deallocate(Span& span, bool is_clean) noexcept {
     region.dirty_pages &= ~mask;
     region.is_split = region.dirty_pages != 0;
   }
-  give_pages(region, mask);
+  mark_free(region, mask);
 }
 
 bool PageHeap::resize(Span& span, unsigned page_count) noexcept {
@@ -127,12 +127,12 @@ bool PageHeap::resize(Span& span, unsigned page_count) noexcept {
   unlist(region);
   span.is_zero = false;
   if (more != 0) {
-    take_pages(region, more, touched);
+    mark_used(region, more, touched);
     std::memset(region.head_of_page + span.first_page, span.first_page, page_count);
   } else if (less != 0) {
     std::memset(region.head_of_page + span.first_page + page_count, Region::kNoSpan,
                 span.page_count - page_count);
-    give_pages(region, less);
+    mark_free(region, less);
   } else {
     list(region);
   }
@@ -140,16 +140,16 @@ bool PageHeap::resize(Span& span, unsigned page_count) noexcept {
   return true;
 }
 
-std::size_t PageHeap::release(std::size_t max_pages) noexcept {
-  std::size_t released = 0;
+std::size_t PageHeap::decommit(std::size_t max_pages) noexcept {
+  std::size_t decommitted = 0;
   LockGuard guard(lock_);
-  while (released < max_pages && !idle_.is_empty()) {
+  while (decommitted < max_pages && !idle_.is_empty()) {
     Region& region = *idle_.back();
     PageMask mask = region.idle_pages();
-    while (count_pages(mask) > max_pages - released) mask &= mask - 1;
-    // While the kernel works the pages are nobody's, and the lock is free.
+    while (count_pages(mask) > max_pages - decommitted) mask &= mask - 1;
+    // During the system calls the pages count as used, and the lock is free.
     unlist(region);
-    take_pages(region, mask, 0);
+    mark_used(region, mask, 0);
     guard.unlock();
     PageMask kept = 0;
     for_each_run(mask, [&](unsigned first, unsigned count) {
@@ -160,27 +160,27 @@ std::size_t PageHeap::release(std::size_t max_pages) noexcept {
     unlist(region);
     region.dirty_pages &= ~(mask & ~kept);
     region.is_split = region.dirty_pages != 0;
-    give_pages(region, mask);
+    mark_free(region, mask);
     limit_.let_go(count_pages(mask & ~kept) * kPageBytes);
-    released += count_pages(mask & ~kept);
-    if (kept != 0) break;  // the kernel refuses; trying on would not end
+    decommitted += count_pages(mask & ~kept);
+    if (kept != 0) break;  // the kernel refuses; trying again would not end
   }
-  returned_pages_ += released;
-  return released;
+  decommitted_pages_ += decommitted;
+  return decommitted;
 }
 
-std::size_t PageHeap::release_unneeded() noexcept {
+std::size_t PageHeap::decommit_unneeded() noexcept {
   std::size_t unneeded;
   {
     LockGuard guard(lock_);
     unneeded = least_idle_;
     least_idle_ = idle_pages() - unneeded;
   }
-  return release(unneeded);
+  return decommit(unneeded);
 }
 
-/// Takes a region with a free run of at least `run` pages off its lists; makes a new one if need
-/// be and `which` allows it.
+/// Unlists a region with a free run of at least `run` pages; makes a new one if there is none and
+/// `which` allows it.
 Region* PageHeap::take_region(unsigned run, Pages which) noexcept {
   const std::uint64_t fitting = nonempty_ >> run << run;
   if (fitting == 0) return which == Pages::kAny ? grow() : nullptr;
@@ -213,8 +213,8 @@ Region* PageHeap::grow() noexcept {
 }
 
 bool PageHeap::map_chunk() noexcept {
-  // Neighbouring addresses taken by somebody else are stepped over, some gigabytes at the most.
-  // Where there was no chunk the last time, a failure has to be cheap: one region, in two places.
+  // Addresses that are in use are skipped, some gigabytes at the most. Where there was no chunk the
+  // last time, a failure has to be cheap: one region, in two places.
   const int tries = was_refused_ ? 1 : 64;
   const std::size_t wanted = was_refused_ ? 1 : std::max(regions_, kFirstChunkRegions);
   std::size_t bytes = std::min(wanted, most_chunk_regions_) * kRegionBytes;
@@ -272,7 +272,7 @@ void PageHeap::unlist(Region& region) noexcept {
 
 /// Marks free pages of an unlisted region used and others, used or not, as holding memory, and
 /// lists it.
-void PageHeap::take_pages(Region& region, PageMask mask, PageMask touched) noexcept {
+void PageHeap::mark_used(Region& region, PageMask mask, PageMask touched) noexcept {
   const unsigned idle_before = count_pages(region.idle_pages());
   region.free_pages &= ~mask;
   region.dirty_pages |= touched;
@@ -284,7 +284,7 @@ void PageHeap::take_pages(Region& region, PageMask mask, PageMask touched) noexc
 }
 
 /// Marks used pages of an unlisted region free, and lists it.
-void PageHeap::give_pages(Region& region, PageMask mask) noexcept {
+void PageHeap::mark_free(Region& region, PageMask mask) noexcept {
   const unsigned idle_before = count_pages(region.idle_pages());
   STRATA_DCHECK((region.free_pages & mask) == 0);
   region.free_pages |= mask;
@@ -309,15 +309,15 @@ void PageHeap::discard() noexcept {
     pages_.unmap(chunk_next_, static_cast<std::size_t>(chunk_end_ - chunk_next_));
   chunk_next_ = chunk_end_ = nullptr;
   was_refused_ = false;
-  regions_ = huge_regions_ = returned_pages_ = least_idle_ = 0;
+  regions_ = huge_regions_ = decommitted_pages_ = least_idle_ = 0;
   idle_pages_.store(0, std::memory_order_relaxed);
   used_pages_.store(0, std::memory_order_relaxed);
 }
 
 PageHeap::Statistics PageHeap::statistics() noexcept {
   LockGuard guard(lock_);
-  return {regions_,        used_pages(),  idle_pages(),
-          returned_pages_, huge_regions_, static_cast<std::size_t>(chunk_end_ - chunk_next_)};
+  return {regions_,           used_pages(),  idle_pages(),
+          decommitted_pages_, huge_regions_, static_cast<std::size_t>(chunk_end_ - chunk_next_)};
 }
 
 void PageHeap::check_invariants() noexcept {

@@ -20,17 +20,17 @@ enum class HugePages : std::uint8_t {
   kAlways,
 };
 
-/// Hands out runs of 1 to 32 pages and takes them back.
+/// Allocates runs of 1 to 32 pages.
 ///
 /// Pages of a region are bits of one word, so splitting and merging are arithmetic: a run that
 /// comes back is merged by being set. Regions are listed by their longest free run; a request takes
 /// the tightest list that fits, so that full regions stay full and empty ones become whole again,
-/// to be backed by huge pages or returned. Idle pages (free, but holding memory) are used before
+/// to be backed by huge pages or decommitted. Idle pages (free, but holding memory) are used before
 /// clean ones.
 ///
-/// Returning memory follows demand, not single pages: the least number of idle pages that was seen
-/// during an interval was not needed in it, and that many go back, the longest idle first. A burst
-/// that comes back within the interval finds its memory still there.
+/// Decommitting follows demand, not the age of single pages: the least number of idle pages that
+/// was seen during an interval was not needed in it, and that many are decommitted, the longest
+/// idle first. A burst that comes back within the interval finds its memory still there.
 ///
 /// Always: used_pages + free_pages == 32 * regions, and idle_pages counts free & dirty over all
 /// regions (check_invariants).
@@ -40,8 +40,8 @@ class PageHeap {
   struct Statistics {
     std::size_t regions;
     std::size_t used_pages;
-    std::size_t idle_pages;      ///< free and holding memory
-    std::size_t returned_pages;  ///< given back to the kernel since the start
+    std::size_t idle_pages;         ///< free and holding memory
+    std::size_t decommitted_pages;  ///< since the start
     std::size_t huge_regions;
     std::size_t reserved_bytes;  ///< regions of the newest chunk that were not begun yet
   };
@@ -59,12 +59,12 @@ class PageHeap {
                  std::size_t most_chunk_bytes = SIZE_MAX) noexcept;
 
   /// \param alignment_pages  a power of two up to kPagesPerRegion: the start is a multiple of it.
-  /// \returns  A span of that many pages, its class 0 and listed nowhere; nullptr when out of
-  ///           memory, by the kernel's word or the limit's.
+  /// \returns  A span of that many pages, its class 0 and in no list; nullptr if the kernel or the
+  ///           limit refuses the memory.
   /// \cost     Constant; system calls only when a new chunk of regions is mapped.
   enum class Pages : bool {
     kAny,
-    kIdle,  ///< only such as hold memory already, so that no more is held than was
+    kIdle,  ///< only pages that hold memory already, so that no more is held than before
   };
   Span* allocate(unsigned page_count, unsigned alignment_pages = 1,
                  Pages which = Pages::kAny) noexcept;
@@ -75,17 +75,18 @@ class PageHeap {
   void deallocate(Span& span, bool is_clean = false) noexcept;
 
   /// Makes a span longer or shorter at its end, in place.
-  /// \returns  False, and nothing changes, if the pages behind it are taken.
+  /// \returns  False, and nothing changes, if the pages after it are in use or the limit forbids
+  ///           more.
   bool resize(Span& span, unsigned page_count) noexcept;
 
-  /// Gives up to `max_pages` idle pages back to the kernel, the longest idle first.
+  /// Decommits up to `max_pages` idle pages, the longest idle first.
   /// \returns  How many.
   /// \cost     one system call per run of pages, outside the lock.
-  std::size_t release(std::size_t max_pages) noexcept;
+  std::size_t decommit(std::size_t max_pages) noexcept;
 
-  /// Gives back what was not needed since the last call.
-  /// \returns  pages
-  std::size_t release_unneeded() noexcept;
+  /// Decommits the idle pages that were not needed since the last call.
+  /// \returns  How many.
+  std::size_t decommit_unneeded() noexcept;
 
   /// Whether the region is this heap's: a page map may know those of several.
   bool owns(const Region& region) const noexcept { return region.owner == number_; }
@@ -109,7 +110,7 @@ class PageHeap {
   /// Pages in spans now: a hint, read without the lock.
   std::size_t used_pages() const noexcept { return used_pages_.load(std::memory_order_relaxed); }
 
-  /// What this heap and those who stand on it hold together, and may hold.
+  /// What this heap and its users hold together, and may hold.
   constexpr MemoryLimit& limit() noexcept { return limit_; }
   const MemoryLimit& limit() const noexcept { return limit_; }
 
@@ -124,8 +125,8 @@ class PageHeap {
   bool begin_chunk(char* start, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
   void list(Region& region) noexcept STRATA_REQUIRES(lock_);
   void unlist(Region& region) noexcept STRATA_REQUIRES(lock_);
-  void take_pages(Region& region, PageMask mask, PageMask touched) noexcept STRATA_REQUIRES(lock_);
-  void give_pages(Region& region, PageMask mask) noexcept STRATA_REQUIRES(lock_);
+  void mark_used(Region& region, PageMask mask, PageMask touched) noexcept STRATA_REQUIRES(lock_);
+  void mark_free(Region& region, PageMask mask) noexcept STRATA_REQUIRES(lock_);
 
   // Chosen: a chunk is one mapping. The first is small enough for a tight address-space limit; each
   // next is as large as the heap until then, up to 256 MiB.
@@ -157,8 +158,8 @@ class PageHeap {
       false;  // the last chunk: the next try is a short one
   std::size_t regions_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t huge_regions_ STRATA_GUARDED_BY(lock_) = 0;
-  std::size_t returned_pages_ STRATA_GUARDED_BY(lock_) = 0;
-  std::size_t least_idle_ STRATA_GUARDED_BY(lock_) = 0;  // since the last release_unneeded()
+  std::size_t decommitted_pages_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t least_idle_ STRATA_GUARDED_BY(lock_) = 0;  // since the last decommit_unneeded()
   std::atomic<std::size_t> idle_pages_{0};               // written under lock_, read anywhere
   std::atomic<std::size_t> used_pages_{0};               // the same
 };

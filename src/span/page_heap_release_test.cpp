@@ -51,26 +51,26 @@ struct PageHeapRelease : ::testing::Test {
 
 TEST_F(PageHeapRelease, GivesBackNoMoreThanAskedFor) {
   make_idle(20);
-  EXPECT_EQ(heap.release(0), 0u);
-  EXPECT_EQ(heap.release(7), 7u);
+  EXPECT_EQ(heap.decommit(0), 0u);
+  EXPECT_EQ(heap.decommit(7), 7u);
   EXPECT_EQ(heap.idle_pages(), 13u);
   heap.check_invariants();
-  EXPECT_EQ(heap.release(kAll), 13u);
-  EXPECT_EQ(heap.release(kAll), 0u);
-  EXPECT_EQ(heap.statistics().returned_pages, 20u);
+  EXPECT_EQ(heap.decommit(kAll), 13u);
+  EXPECT_EQ(heap.decommit(kAll), 0u);
+  EXPECT_EQ(heap.statistics().decommitted_pages, 20u);
   EXPECT_EQ(pages.decommitted_bytes(), 20 * kPageBytes);
 }
 
 TEST_F(PageHeapRelease, GivesBackARunWithOneCall) {
   deallocate(allocate(1, kPagesPerRegion));
-  heap.release(kAll);
+  heap.decommit(kAll);
   EXPECT_EQ(pages.calls(FakePageSource::kDecommit), 1u);
 }
 
 TEST_F(PageHeapRelease, NeverGivesBackAPageThatIsInUse) {
   const std::vector<Span*> spans = allocate(kPagesPerRegion);
   for (std::size_t i = 0; i < spans.size(); i += 2) heap.deallocate(*spans[i]);
-  EXPECT_EQ(heap.release(kAll), kPagesPerRegion / 2);
+  EXPECT_EQ(heap.decommit(kAll), kPagesPerRegion / 2);
   for (std::size_t i = 1; i < spans.size(); i += 2) {
     for (std::size_t b = 0; b < kPageBytes; ++b) ASSERT_EQ(spans[i]->start[b], '\xa5');
   }
@@ -80,51 +80,51 @@ TEST_F(PageHeapRelease, TheLongestIdleGoFirst) {
   const std::vector<Span*> regions = allocate(3, kPagesPerRegion);
   for (int i : {1, 2, 0}) heap.deallocate(*regions[static_cast<std::size_t>(i)]);
   for (int i : {1, 2, 0}) {
-    heap.release(kPagesPerRegion);
+    heap.decommit(kPagesPerRegion);
     EXPECT_EQ(pages.decommits.back().first, regions[static_cast<std::size_t>(i)]->start);
   }
 }
 
 TEST_F(PageHeapRelease, WhatWasUsedDuringTheIntervalStays) {
   make_idle(10);
-  heap.release_unneeded();  // an interval begins with 10 idle pages
-  deallocate(allocate(4));  // of which 4 are used at some time
-  EXPECT_EQ(heap.release_unneeded(), 6u);
+  heap.decommit_unneeded();  // an interval begins with 10 idle pages
+  deallocate(allocate(4));   // of which 4 are used at some time
+  EXPECT_EQ(heap.decommit_unneeded(), 6u);
   EXPECT_EQ(heap.idle_pages(), 4u);
-  EXPECT_EQ(heap.release_unneeded(), 4u);
+  EXPECT_EQ(heap.decommit_unneeded(), 4u);
   EXPECT_EQ(heap.idle_pages(), 0u);
-  EXPECT_EQ(heap.release_unneeded(), 0u);
+  EXPECT_EQ(heap.decommit_unneeded(), 0u);
 }
 
 TEST_F(PageHeapRelease, ABurstThatComesBackInEveryIntervalIsNotThrashed) {
   for (int round = 0; round < 10; ++round) {
     make_idle(3 * kPagesPerRegion);
-    EXPECT_EQ(heap.release_unneeded(), 0u) << "round " << round;
+    EXPECT_EQ(heap.decommit_unneeded(), 0u) << "round " << round;
   }
   EXPECT_EQ(pages.calls(FakePageSource::kDecommit), 0u);
 }
 
 TEST_F(PageHeapRelease, ABurstThatIsOverIsGoneAfterTwoIntervals) {
   make_idle(1000);
-  heap.release_unneeded();
-  heap.release_unneeded();
+  heap.decommit_unneeded();
+  heap.decommit_unneeded();
   EXPECT_EQ(heap.idle_pages(), 0u);
-  EXPECT_EQ(heap.statistics().returned_pages, 1000u);
+  EXPECT_EQ(heap.statistics().decommitted_pages, 1000u);
 }
 
 TEST_F(PageHeapRelease, WhatAReleaseTookIsNotCountedAsUnneededAgain) {
   make_idle(10);
-  heap.release_unneeded();
-  EXPECT_EQ(heap.release(8), 8u);
+  heap.decommit_unneeded();
+  EXPECT_EQ(heap.decommit(8), 8u);
   make_idle(10);
-  EXPECT_LE(heap.release_unneeded(), 2u);
+  EXPECT_LE(heap.decommit_unneeded(), 2u);
 }
 
 TEST_F(PageHeapRelease, PagesThatTheKernelRefusesToTakeStayIdleAndInUse) {
   make_idle(8);
   pages.refuse_from_call(1);
-  EXPECT_EQ(heap.release(kAll), 0u);
-  EXPECT_EQ(heap.release_unneeded(), 0u);
+  EXPECT_EQ(heap.decommit(kAll), 0u);
+  EXPECT_EQ(heap.decommit_unneeded(), 0u);
   EXPECT_EQ(heap.idle_pages(), 8u);
   EXPECT_EQ(heap.statistics().used_pages, 0u);
   heap.check_invariants();
@@ -132,14 +132,14 @@ TEST_F(PageHeapRelease, PagesThatTheKernelRefusesToTakeStayIdleAndInUse) {
   EXPECT_FALSE(span->is_zero);
   heap.deallocate(*span);
   pages.refuse_nothing();
-  EXPECT_EQ(heap.release(kAll), 8u);
+  EXPECT_EQ(heap.decommit(kAll), 8u);
 }
 
 TEST_F(PageHeapRelease, OneRefusedRunDoesNotSpoilTheOthersOfItsRegion) {
   const std::vector<Span*> spans = allocate(6);
   for (int i : {0, 2, 4}) heap.deallocate(*spans[static_cast<std::size_t>(i)]);
   pages.refuse_call(2);
-  EXPECT_EQ(heap.release(kAll), 2u);
+  EXPECT_EQ(heap.decommit(kAll), 2u);
   EXPECT_EQ(heap.idle_pages(), 1u);
   heap.check_invariants();
   Span* refused = heap.allocate(1);  // idle pages come first
@@ -153,10 +153,10 @@ TEST_F(PageHeapRelease, CleanPagesOfAHugeRegionStayCleanWhileOthersGoBack) {
   Span* first = huge.heap.allocate(1);
   Span* rest = huge.heap.allocate(kPagesPerRegion - 1);
   huge.heap.deallocate(*rest);
-  EXPECT_EQ(huge.heap.release(kAll), kPagesPerRegion - 1);
+  EXPECT_EQ(huge.heap.decommit(kAll), kPagesPerRegion - 1);
   huge.heap.deallocate(*first);
   EXPECT_EQ(huge.heap.idle_pages(), 1u);
-  EXPECT_EQ(huge.heap.release(kAll), 1u);
+  EXPECT_EQ(huge.heap.decommit(kAll), 1u);
   EXPECT_EQ(huge.heap.idle_pages(), 0u);
   EXPECT_EQ(huge_pages.decommitted_bytes(), kRegionBytes);
   huge.heap.check_invariants();
@@ -190,12 +190,12 @@ TEST_F(PageHeapRelease, GoesOnWhileOthersAllocateAndFree) {
   }
   gate.arrive_and_wait();
   for (int i = 0; i < 300; ++i) {
-    heap.release(static_cast<std::size_t>(i % 40));
-    if (i % 7 == 0) heap.release_unneeded();
+    heap.decommit(static_cast<std::size_t>(i % 40));
+    if (i % 7 == 0) heap.decommit_unneeded();
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(heap.statistics().used_pages, 0u);
-  heap.release(kAll);
+  heap.decommit(kAll);
   EXPECT_EQ(heap.idle_pages(), 0u);
 }
 

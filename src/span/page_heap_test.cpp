@@ -124,7 +124,7 @@ TEST_F(PageHeapTest, UsesIdlePagesBeforeCleanOnes) {
   char* const high_start = high.start;
   ASSERT_GT(high_start, low.start);
   heap.deallocate(low);
-  EXPECT_EQ(heap.release(~std::size_t{0}), 4u);
+  EXPECT_EQ(heap.decommit(~std::size_t{0}), 4u);
   heap.deallocate(high);
   Span& again = allocate(1);
   EXPECT_EQ(again.start, high_start);
@@ -141,7 +141,7 @@ TEST_F(PageHeapTest, KnowsWhichPagesReadAsZero) {
   Span& used = allocate(8);
   EXPECT_FALSE(used.is_zero);
   heap.deallocate(used);
-  EXPECT_EQ(heap.release(~std::size_t{0}), 8u);
+  EXPECT_EQ(heap.decommit(~std::size_t{0}), 8u);
   Span& returned = allocate(8);
   EXPECT_TRUE(returned.is_zero);
   EXPECT_TRUE(reads_zero(returned));
@@ -195,7 +195,7 @@ TEST_F(PageHeapTest, AsksForHugePagesAndCountsTheWholeRegionAsBacked) {
   EXPECT_EQ(other.heap.statistics().huge_regions, 1u);
   EXPECT_EQ(other.heap.statistics().idle_pages, kPagesPerRegion - 1);
   other.heap.deallocate(*span);
-  EXPECT_EQ(other.heap.release(~std::size_t{0}), kPagesPerRegion);
+  EXPECT_EQ(other.heap.decommit(~std::size_t{0}), kPagesPerRegion);
   EXPECT_EQ(other.heap.statistics().idle_pages, 0u);
   EXPECT_TRUE(other.heap.allocate(kPagesPerRegion)->is_zero);
   other.heap.check_invariants();
@@ -342,11 +342,11 @@ class PageHeapRandomTest : public SeededTest {
       } else if (action < 96) {
         const std::size_t wanted = below(100);
         const std::size_t idle = heap.idle_pages();
-        ASSERT_EQ(heap.release(wanted), std::min(wanted, idle));
+        ASSERT_EQ(heap.decommit(wanted), std::min(wanted, idle));
         ASSERT_EQ(heap.idle_pages(), idle - std::min(wanted, idle));
       } else {
         const std::size_t idle = heap.idle_pages();
-        const std::size_t released = heap.release_unneeded();
+        const std::size_t released = heap.decommit_unneeded();
         ASSERT_EQ(heap.idle_pages(), idle - released);
       }
       ASSERT_EQ(heap.statistics().used_pages, used_pages);
@@ -358,7 +358,7 @@ class PageHeapRandomTest : public SeededTest {
       heap.deallocate(*run.span);
     }
     heap.check_invariants();
-    heap.release(~std::size_t{0});
+    heap.decommit(~std::size_t{0});
     ASSERT_EQ(heap.statistics().idle_pages, 0u);
     ASSERT_EQ(heap.statistics().used_pages, 0u);
     heap.check_invariants();

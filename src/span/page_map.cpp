@@ -12,13 +12,13 @@ namespace {
 // other: most heaps need no second call.
 constexpr std::uintptr_t kOpenedAtOnce = std::uintptr_t{4} << 30;
 
-/// Lets the OS pages of table[first] to table[last - 1] be written. `table` starts an OS page.
+/// Commits the OS pages of table[first] to table[last - 1]. `table` starts an OS page.
 template <typename Entry>
 bool open_entries(Entry* table, std::uintptr_t first, std::uintptr_t last,
                   os::PageSource& pages) noexcept {
   const std::size_t begin = first * sizeof(Entry) & ~(os::page_bytes() - 1);
   const std::size_t end = detail::round_up(last * sizeof(Entry), os::page_bytes());
-  return pages.allow(reinterpret_cast<char*>(table) + begin, end - begin);
+  return pages.commit(reinterpret_cast<char*>(table) + begin, end - begin);
 }
 
 std::size_t class_table_bytes(std::uintptr_t page_limit) noexcept {

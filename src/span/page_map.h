@@ -40,10 +40,10 @@ class PageMap {
   /// \returns  False when out of memory.
   bool cover(std::uintptr_t limit, os::PageSource& pages) noexcept;
 
-  /// Gives the tables back; nothing is ours then.
+  /// Unmaps the tables; no address is ours then.
   void discard(os::PageSource& pages) noexcept;
 
-  /// Makes the entries of these addresses ready for set_region() and set_class().
+  /// Commits the entries of these addresses, for set_region() and set_class().
   /// \returns  False when out of memory, or beyond the limit.
   /// \threads  any: several heaps may share the map
   /// \cost     Two system calls, unless earlier calls opened them, too, and no other addresses.

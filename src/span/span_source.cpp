@@ -44,7 +44,7 @@ Span* SpanSource::create(unsigned size_class, PageHeap::Pages which) noexcept {
   span->free_count = span->object_count;
   span->seen_free = 0;
   // What the kernel has just cleared holds no memory: nothing is pending.
-  span->returned_free = span->is_zero ? span->object_count : 0;
+  span->decommitted_free = span->is_zero ? span->object_count : 0;
   span->hole_bytes = 0;
   span->first_word = 0;
   const bool is_fresh = span->is_zero && Span::tracks_fresh(object_bytes);
@@ -69,7 +69,7 @@ Span* SpanSource::create(unsigned size_class, PageHeap::Pages which) noexcept {
     const std::size_t record_bytes = span->object_count * sizeof(std::uint64_t);
     span->records = static_cast<std::uint64_t*>(metadata_.allocate(record_bytes));
     if (span->records == nullptr) {
-      give_back_bitmap(*span);
+      deallocate_bitmap(*span);
       page_heap_.deallocate(*span);
       return nullptr;
     }
@@ -84,12 +84,12 @@ void SpanSource::destroy(Span& span) noexcept {
   const bool is_clean = span.hole_bytes != 0 && !close_holes(span);
   if (use_ == Use::kSmall) map_.set_class(span, 0);
   if (has_records()) metadata_.deallocate(span.records, span.object_count * sizeof(std::uint64_t));
-  give_back_bitmap(span);
+  deallocate_bitmap(span);
   page_heap_.deallocate(span, is_clean);
 }
 
 /// The span's pages are about to be idle, holes and all: these are held again. Where the limit
-/// forbids that, the rest goes back to the kernel, too.
+/// forbids that, the rest is decommitted, too.
 /// \returns  false if it did: the pages hold no memory
 bool SpanSource::close_holes(Span& span) noexcept {
   MemoryLimit& limit = page_heap_.limit();
@@ -97,7 +97,7 @@ bool SpanSource::close_holes(Span& span) noexcept {
   bool is_held = limit.try_hold_unasked(span.hole_bytes);
   if (!is_held && pages_.decommit(span.start, span.bytes())) {
     limit.let_go(rest);
-    returned_bytes_.fetch_add(rest, std::memory_order_relaxed);
+    decommitted_bytes_.fetch_add(rest, std::memory_order_relaxed);
   } else if (!is_held) {
     limit.hold(span.hole_bytes);  // the kernel refuses; accepted
     is_held = true;
@@ -106,12 +106,12 @@ bool SpanSource::close_holes(Span& span) noexcept {
   return is_held;
 }
 
-void SpanSource::give_back_bitmap(Span& span) noexcept {
+void SpanSource::deallocate_bitmap(Span& span) noexcept {
   if (span.free_bits != &span.bitmap_word)
     metadata_.deallocate(span.free_bits, span.bitmap_words() * sizeof(std::uint64_t));
 }
 
-std::size_t SpanSource::return_holes(Span& span) noexcept {
+std::size_t SpanSource::decommit_holes(Span& span) noexcept {
   if (keeps_records_) return 0;
   const std::size_t os_page = os::page_bytes();
   const std::size_t min_hole =
@@ -120,7 +120,7 @@ std::size_t SpanSource::return_holes(Span& span) noexcept {
   for (std::uint32_t index = span.first_word * 64; index < span.object_count;) {
     const std::uint32_t first = next_free(span, index);
     const std::uint32_t last = next_taken(span, first);
-    // The tail behind the last object is a hole, too.
+    // The tail after the last object is a hole, too.
     const std::size_t begin = detail::round_up(std::size_t{first} * span.object_bytes, os_page);
     const std::size_t end = last == span.object_count
                                 ? span.bytes()
@@ -132,12 +132,12 @@ std::size_t SpanSource::return_holes(Span& span) noexcept {
     index = last;
   }
   if (holes <= span.hole_bytes) return 0;
-  const std::size_t returned = holes - span.hole_bytes;
+  const std::size_t decommitted = holes - span.hole_bytes;
   span.hole_bytes = static_cast<std::uint32_t>(holes);
-  hole_bytes_.fetch_add(returned, std::memory_order_relaxed);
-  returned_bytes_.fetch_add(returned, std::memory_order_relaxed);
-  page_heap_.limit().let_go(returned);
-  return returned;
+  hole_bytes_.fetch_add(decommitted, std::memory_order_relaxed);
+  decommitted_bytes_.fetch_add(decommitted, std::memory_order_relaxed);
+  page_heap_.limit().let_go(decommitted);
+  return decommitted;
 }
 
 }  // namespace strata

@@ -48,8 +48,8 @@ class SpanSource {
                        os::PageSource& pages, Use use = Use::kSmall) noexcept
       : map_(map), page_heap_(page_heap), metadata_(metadata), pages_(pages), use_(use) {}
 
-  /// From now on small objects have records, too, for whoever checks them, and spans keep their
-  /// holes: what a record says of an object's contents stays true. Before the first span.
+  /// From now on small objects have records, too, for full checks, and holes stay committed: what a
+  /// record says of an object's contents stays true. Before the first span.
   void keep_records() noexcept { keeps_records_ = true; }
 
   /// \returns  A span of the class with every object in it, of shard 0; nullptr when out of memory.
@@ -58,11 +58,11 @@ class SpanSource {
   /// \pre  every object is back: free_count == object_count
   void destroy(Span& span) noexcept;
 
-  /// Gives the OS pages that hold nothing but free objects back to the kernel. The caller keeps the
-  /// objects of the span where they are meanwhile.
-  /// \returns  Bytes given back now.
+  /// Decommits the OS pages that hold nothing but free objects. No object of the span is claimed or
+  /// released meanwhile: the caller has the lock.
+  /// \returns  bytes decommitted now
   /// \cost     a system call per run of such pages
-  std::size_t return_holes(Span& span) noexcept;
+  std::size_t decommit_holes(Span& span) noexcept;
 
   /// Objects of the span are about to be handed out: its holes are held again.
   /// \returns  False if the limit forbids it.
@@ -76,9 +76,9 @@ class SpanSource {
   /// Bytes in holes of all spans.
   /// \threads  any; a hint
   std::size_t hole_bytes() const noexcept { return hole_bytes_.load(std::memory_order_relaxed); }
-  /// Bytes given back as holes since the start.
-  std::size_t returned_bytes() const noexcept {
-    return returned_bytes_.load(std::memory_order_relaxed);
+  /// Bytes decommitted as holes since the start.
+  std::size_t decommitted_bytes() const noexcept {
+    return decommitted_bytes_.load(std::memory_order_relaxed);
   }
 
   const PageMap& map() const noexcept { return map_; }
@@ -92,12 +92,12 @@ class SpanSource {
   }
 
  private:
-  // Chosen: a hole costs the huge page it lies in, so it has to be worth it. Of an idle GiB, holes
-  // from 8 KiB on give 98% back, from 32 KiB on 92%.
+  // Chosen: a hole splits the huge page it lies in, so it has to be worth that. Of an idle GiB,
+  // holes of 8 KiB and more are 98%, those of 32 KiB and more 92%.
   static constexpr std::size_t kMinHoleInHugePage = kPageBytes / 8;
 
   bool close_holes(Span& span) noexcept;
-  void give_back_bitmap(Span& span) noexcept;
+  void deallocate_bitmap(Span& span) noexcept;
   bool has_records() const noexcept { return use_ == Use::kWatched || keeps_records_; }
   void forget_holes(Span& span) noexcept {
     hole_bytes_.fetch_sub(span.hole_bytes, std::memory_order_relaxed);
@@ -112,7 +112,7 @@ class SpanSource {
   bool keeps_records_ = false;
   // relaxed, both: sums that guard nothing.
   std::atomic<std::size_t> hole_bytes_{0};
-  std::atomic<std::size_t> returned_bytes_{0};
+  std::atomic<std::size_t> decommitted_bytes_{0};
 };
 
 }  // namespace strata

@@ -68,7 +68,7 @@ TEST_F(SpanSourceTest, AnObjectIsFreshOnceAndOnlyInPagesThatNobodyUsed) {
   span = space.spans.create(c);
   EXPECT_FALSE(span->take_fresh(span->start));
   space.spans.destroy(*span);
-  space.heap.release(~std::size_t{0});
+  space.heap.decommit(~std::size_t{0});
   span = space.spans.create(c);
   EXPECT_TRUE(span->take_fresh(span->start)) << "the kernel cleared the pages meanwhile";
   space.spans.destroy(*span);

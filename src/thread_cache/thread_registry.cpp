@@ -97,7 +97,7 @@ std::size_t ThreadRegistry::take_over(ThreadCache::Owners which) noexcept {
   return moved;
 }
 
-/// Takes the oldest parked cache off its list.
+/// Unlists the oldest parked cache.
 ThreadCache* ThreadRegistry::pop_parked() noexcept {
   ThreadCache* oldest = parked_.back();
   if (oldest == nullptr) return nullptr;
@@ -148,10 +148,10 @@ void ThreadRegistry::count_parked(const ThreadCache& cache, bool is_parked) noex
 }
 
 void ThreadRegistry::for_each_lock(LockVisitor visit) noexcept {
-  if (visit.takes()) visit(lock_);
+  if (visit.locks()) visit(lock_);
   for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache))
     visit(cache->bins_lock());
-  if (!visit.takes()) visit(lock_);
+  if (!visit.locks()) visit(lock_);
 }
 
 void ThreadRegistry::keep_only(ThreadCache* own) noexcept {

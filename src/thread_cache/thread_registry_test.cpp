@@ -181,9 +181,9 @@ TEST_F(ThreadRegistryTest, AllItsLocksCanBeTakenTogetherByRank) {
   ThreadCache* a = registry.adopt();
   ThreadCache* b = registry.adopt();
   registry.park(*a);
-  registry.for_each_lock(LockVisitor::take());
-  registry.for_each_lock(LockVisitor::give_back());
-  registry.for_each_lock(LockVisitor::take());
+  registry.for_each_lock(LockVisitor::lock());
+  registry.for_each_lock(LockVisitor::unlock());
+  registry.for_each_lock(LockVisitor::lock());
   registry.for_each_lock(LockVisitor::reset());
   registry.keep_only(b);
   EXPECT_EQ(registry.count_objects(1), 0u);
@@ -196,7 +196,7 @@ TEST_F(ThreadRegistryTest, AForkedChildKeepsItsOwnCacheAndForgetsTheOthers) {
   for (int i = 0; i < 512; ++i) caches.push_back(registry.adopt());
   const std::size_t share_of_many = registry.budget().share_bytes();
   warm(*caches[7], 3, 5);
-  registry.for_each_lock(LockVisitor::take());
+  registry.for_each_lock(LockVisitor::lock());
   registry.for_each_lock(LockVisitor::reset());
   registry.keep_only(caches[7]);
   EXPECT_EQ(registry.live_threads(), 1u);

@@ -96,7 +96,7 @@ extern "C" int strata_self_test() {
   CHECK(small.allocate_batch(batch, 200) == 64);
   CHECK(small.deallocate_batch(batch, 64) == 64);
 
-  auto cursor = shared.cursor_for_seat(0);
+  auto cursor = shared.nth_cursor(0);
   return churn(cursor, 1, 200000);
 }
 

@@ -156,8 +156,8 @@ class BitmapPoolOperations {
   const char* broken_invariant() const noexcept { return tree().broken_invariant(); }
 
   /// A cursor for the n-th thread, task or handler, such that the first few all differ.
-  BitmapPoolCursor cursor_for_seat(std::uint32_t seat) const noexcept {
-    return BitmapPoolCursor::for_seat(seat, geometry().leaf_count(), self().process());
+  BitmapPoolCursor nth_cursor(std::uint32_t n) const noexcept {
+    return BitmapPoolCursor::nth(n, geometry().leaf_count(), self().process());
   }
 
   constexpr std::size_t capacity() const noexcept { return geometry().capacity; }

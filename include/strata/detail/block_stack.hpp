@@ -51,7 +51,7 @@ class FixedStride {
   static constexpr std::size_t quotient_of(std::size_t offset) noexcept { return offset / kBytes; }
 };
 
-enum class BlockState : unsigned char { kFree, kLive };
+enum class CellState : unsigned char { kFree, kLive };
 
 /// The address of a free block. A type of its own: a store of one can then not have changed the
 /// pointers and counters of the stack itself, and the compiler keeps those in registers.
@@ -102,13 +102,13 @@ class BlockStack {
       : blocks_(static_cast<char*>(blocks)),
         bottom_(static_cast<FreeBlock*>(metadata)),
         top_(bottom_),
-        states_(reinterpret_cast<BlockState*>(bottom_ + capacity)),
+        states_(reinterpret_cast<CellState*>(bottom_ + capacity)),
         end_(capacity * stride.cells()),
         stride_(stride) {}
 
   static constexpr std::size_t metadata_bytes(std::size_t capacity,
                                               std::size_t cells = 1) noexcept {
-    return capacity * (sizeof(FreeBlock) + cells * sizeof(BlockState));
+    return capacity * (sizeof(FreeBlock) + cells * sizeof(CellState));
   }
 
   /// \returns  The block freed last, else the next fresh one in address order, else nullptr.
@@ -118,11 +118,11 @@ class BlockStack {
     if (likely(top_ != bottom_)) {
       block = pointer(*--top_);
       if constexpr (kChecks == Checks::kAlways) {
-        states_[stride_.quotient_of(address_of(block) - address_of(blocks_))] = BlockState::kLive;
+        states_[stride_.quotient_of(address_of(block) - address_of(blocks_))] = CellState::kLive;
       }
     } else {
       if (unlikely(fresh_ == end_)) return nullptr;
-      if constexpr (kChecks == Checks::kAlways) states_[fresh_] = BlockState::kLive;
+      if constexpr (kChecks == Checks::kAlways) states_[fresh_] = CellState::kLive;
       block = at(fresh_);
       fresh_ += stride_.cells();
     }
@@ -134,8 +134,8 @@ class BlockStack {
   bool mark_free(const void* p) noexcept {
     if constexpr (kChecks == Checks::kAlways) {
       const std::size_t index = index_of(p);
-      if (unlikely(index >= fresh_ || states_[index] != BlockState::kLive)) return false;
-      states_[index] = BlockState::kFree;
+      if (unlikely(index >= fresh_ || states_[index] != CellState::kLive)) return false;
+      states_[index] = CellState::kFree;
       return true;
     } else {
       return contains(p);
@@ -171,23 +171,23 @@ class BlockStack {
   /// pool does not keep them.
   void refresh_states() const noexcept {
     if constexpr (kChecks == Checks::kNever) {
-      for (std::size_t i = 0; i < fresh_; i += stride_.cells()) states_[i] = BlockState::kLive;
+      for (std::size_t i = 0; i < fresh_; i += stride_.cells()) states_[i] = CellState::kLive;
       for (const FreeBlock* free = bottom_; free != top_; ++free) {
-        states_[index_of(pointer(*free))] = BlockState::kFree;
+        states_[index_of(pointer(*free))] = CellState::kFree;
       }
     }
   }
 
   bool is_live(const void* p) const noexcept {
     const std::size_t index = index_of(p);
-    return index < fresh_ && states_[index] == BlockState::kLive;
+    return index < fresh_ && states_[index] == CellState::kLive;
   }
 
   /// \returns  The first live block at or behind `index`; fresh_end() if there is none.
   /// \cost     Eight cells a step.
   std::size_t next_live(std::size_t index) const noexcept {
     while (index < fresh_) {
-      if (states_[index] == BlockState::kLive) return index;
+      if (states_[index] == CellState::kLive) return index;
       ++index;
       std::size_t word;
       for (; index % sizeof word == 0 && fresh_ - index >= sizeof word; index += sizeof word) {
@@ -223,7 +223,7 @@ class BlockStack {
       if (index >= fresh_ || index % stride_.cells() != 0) {
         misuse("internal error, please report: a free block is out of range");
       }
-      if (kChecks == Checks::kAlways && states_[index] != BlockState::kFree) {
+      if (kChecks == Checks::kAlways && states_[index] != CellState::kFree) {
         misuse("internal error, please report: a free block is marked live");
       }
     }
@@ -245,7 +245,7 @@ class BlockStack {
   char* blocks_ = nullptr;
   FreeBlock* bottom_ = nullptr;
   FreeBlock* top_ = nullptr;
-  BlockState* states_ = nullptr;
+  CellState* states_ = nullptr;
   std::size_t fresh_ = 0;  // a cell, as end_ is
   std::size_t end_ = 0;
   Stride stride_{};
@@ -291,7 +291,7 @@ struct BlockLayout {
   static constexpr std::size_t kLimit = std::numeric_limits<std::size_t>::max() / 2;
 
   static constexpr std::size_t metadata_per_block(std::size_t cells) noexcept {
-    return sizeof(FreeBlock) + cells * sizeof(BlockState);
+    return sizeof(FreeBlock) + cells * sizeof(CellState);
   }
 };
 

@@ -9,7 +9,7 @@
 
 namespace strata::detail {
 
-/// Where a thread starts in a pool, remembered in thread-local memory: its seat, and a cursor for
+/// Where a thread starts in a pool, remembered in thread-local memory: its number, and a cursor for
 /// each of the few pools it used last. A cursor that was forgotten, or that belongs to a pool which
 /// is gone, costs a longer search once and nothing else. Needs no constructor and no destructor, so
 /// it is there before main, in destructors of other thread-locals and in signal handlers.
@@ -44,13 +44,13 @@ class ThreadStarts {
   forget_and_start(Slot& slot, const void* pool, std::size_t leaf_count,
                    std::uint32_t process) noexcept {
     // relaxed: a number that no other thread has is all that is asked of it.
-    if (seat_ == 0) seat_ = next_seat_.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (number_ == 0) number_ = next_number_.fetch_add(1, std::memory_order_relaxed) + 1;
     slot.pool = pool;
-    slot.cursor = BitmapPoolCursor::for_seat(seat_ - 1, leaf_count, process);
+    slot.cursor = BitmapPoolCursor::nth(number_ - 1, leaf_count, process);
   }
 
-  static inline std::atomic<std::uint32_t> next_seat_{0};
-  static inline thread_local std::uint32_t seat_ = 0;  // 1, 2, 3 …; 0 before the first use
+  static inline std::atomic<std::uint32_t> next_number_{0};
+  static inline thread_local std::uint32_t number_ = 0;  // 1, 2, 3 …; 0 before the first use
   static inline thread_local Slot slots_[kSlots] = {};
 };
 
