@@ -157,7 +157,7 @@ void Engine::deallocate_large(void* p) noexcept {
 
 std::size_t Engine::usable_bytes(const void* p, const char* action) noexcept {
   if (const std::size_t size_class = map_.class_of(p)) {
-    if (!owns_region_of(p)) spans_.die_if_of_another_heap(action, p);
+    expect_own_region(action, p);
     const Span* span = map_.span_of(p);
     if (span == nullptr || span->size_class != size_class)
       die_of_pointer(action, p, ": it was freed before, or never allocated");

@@ -74,6 +74,19 @@ class Engine {
   /// The hot lookup of free. 0 for everything that is no small object.
   std::size_t class_of(const void* p) const noexcept { return map_.class_of(p); }
 
+  /// Whether `p` points into a region or a huge block of this engine.
+  /// \cost  a look at every huge block, unless it is in a region
+  bool owns(const void* p) noexcept {
+    return owns_region_of(p) || huge_.place_of(p) == HugeHeap::Place::kInside;
+  }
+  /// Dies with a sentence if `p` points into a region of another heap.
+  void expect_own_region(const char* action, const void* p) const noexcept {
+    if (map_.region_of(p) != nullptr && !owns_region_of(p))
+      spans_.die_if_of_another_heap(action, p);
+  }
+  /// Of a live block: whether it is a mapping of its own.
+  bool is_huge(const void* p) const noexcept { return !owns_region_of(p); }
+
   /// An object that does not pass a thread cache.
   /// \returns  nullptr when out of memory
   void* allocate_object(unsigned size_class) noexcept;

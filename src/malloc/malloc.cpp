@@ -24,7 +24,6 @@ bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
 
 // Threads.
 
-/// The thread's cache, nullptr if it has none.
 ThreadCache* Malloc::cache_of(const ThreadState& thread) noexcept {
   ObjectBins* const bins = thread.free_bins;
   return is_fresh(thread) || is_direct(thread) ? nullptr : static_cast<ThreadCache*>(bins);
@@ -295,6 +294,18 @@ void* Malloc::resize_large(ThreadState& thread, void* p, std::size_t bytes) noex
   if (resized != nullptr && detour_.is_on() && thread.count_down(bytes + 1))
     detour_.adopt(thread, resized, bytes);
   return resized;
+}
+
+bool Malloc::resize_in_place(void* p, std::size_t bytes) noexcept {
+  if (must_not_wait()) return false;
+  const std::size_t old_bytes = usable_bytes(p, "realloc");
+  if (is_checked() || guards_.owns(p)) return bytes == old_bytes;
+  const bool is_large = engine_.class_of(p) == 0 && !spare_.owns(p) && !detour_.has_watchers();
+  if (bytes <= old_bytes) {
+    if (is_large) engine_.resize_large(p, bytes);
+    return true;
+  }
+  return is_large && !engine_.is_huge(p) && engine_.resize_large(p, bytes) == p;
 }
 
 bool Malloc::release_memory(ThreadState& thread) noexcept {

@@ -68,6 +68,9 @@ class Malloc {
   /// One that gets no cache: each call of it takes locks.
   static constexpr ThreadState uncached_thread() noexcept { return {&direct_bins_, &direct_bins_}; }
 
+  /// The thread's cache, nullptr if it has none.
+  static ThreadCache* cache_of(const ThreadState& thread) noexcept;
+
   /// Makes it ready.
   /// \pre      one thread at a time, and not started
   /// \returns  False when out of memory; it can be tried again.
@@ -122,6 +125,9 @@ class Malloc {
                          bool by_aligned_new = false) noexcept;
   void* reallocate(ThreadState& thread, void* p, std::size_t bytes) noexcept;
   std::size_t usable_bytes(const void* p) noexcept;
+  /// Makes at least `bytes` bytes usable at `p` where it stands; what shrinks may stay as it is.
+  /// \returns  False, and nothing changes, if it would have to move.
+  bool resize_in_place(void* p, std::size_t bytes) noexcept;
   /// Everything idle goes back to the kernel, the calling thread's objects included.
   /// \returns  true if any did
   bool release_memory(ThreadState& thread) noexcept;
@@ -166,7 +172,6 @@ class Malloc {
   static bool is_direct(const ThreadState& thread) noexcept {
     return thread.free_bins == &direct_bins_;
   }
-  static ThreadCache* cache_of(const ThreadState& thread) noexcept;
   static void bypass_caches(ThreadState& thread) noexcept;
 
   bool is_ready() noexcept { return is_started() || host_.start(*this); }

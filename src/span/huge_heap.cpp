@@ -146,7 +146,7 @@ void HugeHeap::discard() noexcept {
   live_.forget_all();
   live_bytes_ = 0;
   for (const void*& freed : freed_) freed = nullptr;
-  released_bytes_ += bytes;
+  unmapped_bytes_ += bytes;
   page_heap_.limit().let_go(bytes);
 }
 

@@ -77,12 +77,9 @@ class HeapTable final : public HeapNames, public ForkParty {
   bool has_map_ STRATA_GUARDED_BY(lock_) = false;
   unsigned exit_key_ = 0;
   IntrusiveList<HeapThread> threads_ STRATA_GUARDED_BY(lock_);
-  // Numbers that were given back, the last one first, and the least one never given.
-  HeapNumber returned_[HeapThread::kMostHeaps] STRATA_GUARDED_BY(lock_) = {};
+  // Of the numbers: how many were given back, and the least one that never was given.
   std::size_t returned_count_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t next_number_ STRATA_GUARDED_BY(lock_) = 1;
-  // Written under the lock; read without it by who is about to die.
-  std::atomic<UserHeap*> heaps_[HeapThread::kMostHeaps] = {};
 };
 
 extern constinit HeapTable g_heap_table;

@@ -82,7 +82,7 @@ extern char g_no_heap_table[HeapThread::kBytes];
 /// The calling thread's table.
 extern constinit thread_local char* t_heap_table;
 
-ObjectBins& HeapThread::bins_at(std::size_t offset) noexcept {
+inline ObjectBins& HeapThread::bins_at(std::size_t offset) noexcept {
   char* const table = t_heap_table;
   const std::ptrdiff_t bins =
       std::atomic_ref<std::ptrdiff_t>(*reinterpret_cast<std::ptrdiff_t*>(table + offset))
