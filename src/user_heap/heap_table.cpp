@@ -198,6 +198,7 @@ void HeapTable::visit_all(LockVisitor visit) noexcept {
   }
   regions_.for_each_lock(each);
   each(metadata_.lock());
+  each(mallocs_.lock());
   each(g_heap_map.lock());
 }
 
@@ -215,6 +216,7 @@ void HeapTable::after_fork_in_child() noexcept {
   const LockVisitor reset = LockVisitor::reset().beside_others();
   regions_.for_each_lock(reset);
   reset(metadata_.lock());
+  reset(mallocs_.lock());
   reset(g_heap_map.lock());
   // The other threads do not exist; their caches are lost with them, as the malloc's.
   HeapThread* own =

@@ -13,6 +13,7 @@
 #include "span/page_map.h"
 #include "user_heap/heap_reclaimer.h"
 #include "user_heap/heap_thread.h"
+#include "user_heap/kept_mappings.h"
 #include "user_heap/region_pool.h"
 #include "user_heap/user_heap.h"
 
@@ -28,7 +29,11 @@ class HeapTable final : public HeapNames, public ForkParty {
   enum class Outcome : std::uint8_t { kMade, kNoMemory, kTooMany };
 
   explicit constexpr HeapTable(os::PageSource& pages) noexcept
-      : pages_(pages), metadata_(pages), regions_(g_heap_map, pages), reclaimer_(*this) {}
+      : pages_(pages),
+        metadata_(pages),
+        mallocs_(pages, sizeof(Malloc)),
+        regions_(g_heap_map, pages),
+        reclaimer_(*this) {}
 
   UserHeap* create(const Heap::Options& options, Outcome& outcome) noexcept;
   /// The end of a heap: in every thread's table, then of its memory, then of its number.
@@ -47,7 +52,7 @@ class HeapTable final : public HeapNames, public ForkParty {
 
   Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }
   RegionPool& regions() noexcept { return regions_; }
-  MetadataArena& metadata() noexcept { return metadata_; }
+  KeptMappings& mallocs() noexcept { return mallocs_; }
   os::PageSource& pages() noexcept { return pages_; }
   HeapReclaimer& reclaimer() noexcept { return reclaimer_; }
 
@@ -71,6 +76,7 @@ class HeapTable final : public HeapNames, public ForkParty {
   os::PageSource& pages_;
   Lock lock_{LockRank::kHeapTable};
   MetadataArena metadata_;  // what the heaps that nobody used yet consist of
+  KeptMappings mallocs_;    // what those that were used consist of beside
   RegionPool regions_;
   HeapReclaimer reclaimer_;
   bool is_started_ STRATA_GUARDED_BY(lock_) = false;

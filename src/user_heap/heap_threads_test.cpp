@@ -165,9 +165,9 @@ TEST(HeapThreads, OneHeapARequestInManyThreadsTakesNoMoreMemory) {
       }
     });
   };
-  serve(500);
+  serve(200);
   const std::size_t before = os::resident_bytes();
-  for (int i = 0; i < 4; ++i) serve(500);
+  for (int i = 0; i < 4; ++i) serve(200);
 #ifndef __SANITIZE_THREAD__  // whose own memory grows
   EXPECT_LT(os::resident_bytes(), before + 4 * kMiB);
 #else
@@ -252,8 +252,13 @@ TEST(HeapThreads, AThreadsLastCallsPassNoCache) {
 }
 
 TEST(HeapThreads, HeapsWorkOnBothSidesOfAForkUnderLoad) {
-  std::vector<Heap> heaps(3);
-  Heap mine;
+  Heap::Options options;
+#ifdef __SANITIZE_THREAD__  // which ends a child that starts a thread
+  options.reclaims = false;
+#endif
+  std::vector<Heap> heaps;
+  for (int i = 0; i < 3; ++i) heaps.emplace_back(options);
+  Heap mine(options);
   std::atomic<bool> is_over{false};
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
@@ -266,7 +271,7 @@ TEST(HeapThreads, HeapsWorkOnBothSidesOfAForkUnderLoad) {
         if (live.size() > 50) {
           for (void* p : live) heap.deallocate(p);
           live.clear();
-          Heap passing;
+          Heap passing(options);
           (void)passing.allocate(100);
         }
       }
@@ -288,7 +293,7 @@ TEST(HeapThreads, HeapsWorkOnBothSidesOfAForkUnderLoad) {
         heap.check_invariants();
       }
       {
-        Heap another;
+        Heap another(options);
         (void)another.allocate(100);
       }
       heaps.clear();

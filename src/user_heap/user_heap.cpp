@@ -35,7 +35,7 @@ Malloc* UserHeap::make_malloc() noexcept {
   if (must_not_wait()) return nullptr;
   LockGuard guard(making_);
   if (Malloc* const made = malloc_if_made()) return made;  // another thread was first
-  void* const memory = g_heap_table.metadata().allocate(sizeof(Malloc));
+  void* const memory = g_heap_table.mallocs().take();
   if (memory == nullptr) return nullptr;
   auto* const made = new (memory)
       Malloc({g_heap_table.pages(), number_, &g_heap_table.regions()}, g_heap_map, g_spare, *this);
@@ -46,7 +46,7 @@ Malloc* UserHeap::make_malloc() noexcept {
   if (checks_ == Heap::Checks::kFull) options.checks = Options::Checks::kFull;
   if (!made->start(options, os::random_seed() + number_)) {
     made->discard();
-    g_heap_table.metadata().deallocate(memory, sizeof(Malloc));
+    g_heap_table.mallocs().give_back(memory);
     return nullptr;
   }
   malloc_.store(made, std::memory_order_release);
@@ -172,7 +172,7 @@ void UserHeap::discard() noexcept {
   Malloc* const malloc = malloc_if_made();
   if (malloc == nullptr) return;
   malloc->discard();
-  g_heap_table.metadata().deallocate(malloc, sizeof(Malloc));
+  g_heap_table.mallocs().give_back(malloc);
 }
 
 void UserHeap::check_invariants() noexcept {
