@@ -20,7 +20,7 @@ class UserHeap;
 /// the same archive, one that is given to free(), too. A small block is found out when it reaches
 /// its span, as any misuse (docs/design.md has the table), a larger one at once.
 ///
-/// A heap that was never used costs some 300 bytes; one that was, 36 KiB beside what it holds, which
+/// A heap that was never used costs some 300 bytes; one that was, 32 KiB beside what it holds, which
 /// begins with 128 KiB, of which some 8 KiB are touched. Up to kMostHeaps may live at once. Move-only, while no thread is inside a call. A heap
 /// that lives at the end of the process is fine. After fork() it is usable in both processes, as
 /// the malloc is. Not for shared memory: its pages are the process's own.
@@ -72,9 +72,9 @@ class Heap {
     std::size_t threads = 0;     ///< with a cache
   };
 
-  /// \errors  std::bad_alloc if there is no memory for it, or kMostHeaps live; std::invalid_argument
-  ///          if the soft limit is above the hard one. Without exceptions the sentence ends the
-  ///          program: use try_create().
+  /// \errors  std::bad_alloc if there is no memory for it, or kMostHeaps live;
+  ///          std::invalid_argument if the soft limit is above the hard one. Without exceptions the
+  ///          sentence ends the program: use try_create().
   /// \cost    Microseconds. Memory is taken at the first allocation.
   STRATA_MAY_REFUSE explicit Heap(const Options& options)
       : Heap(detail::made_or_refused(
