@@ -20,10 +20,11 @@ class UserHeap;
 /// the same archive, one that is given to free(), too. A small block is found out when it reaches
 /// its span, as any misuse (docs/design.md has the table), a larger one at once.
 ///
-/// A heap that was never used costs some 300 bytes; one that was, 32 KiB beside what it holds, which
-/// begins with 128 KiB, of which some 8 KiB are touched. Up to kMostHeaps may live at once. Move-only, while no thread is inside a call. A heap
-/// that lives at the end of the process is fine. After fork() it is usable in both processes, as
-/// the malloc is. Not for shared memory: its pages are the process's own.
+/// A heap that was never used costs some 300 bytes; one that was, 32 KiB beside what it holds,
+/// which begins with 128 KiB, of which some 12 KiB are touched. Up to kMostHeaps may live at once.
+/// Move-only, while no thread is inside a call. A heap may live until the process ends. After
+/// fork() it is usable in both processes, as the malloc is. Not for shared memory: its pages are
+/// the process's own.
 /// \threads  All functions, any number at once, unless said otherwise.
 /// \cost     allocate() and deallocate() of up to 1 KiB from the thread's cache: 40 instructions a
 ///           pair, 6 more than the malloc's. The first use by a thread: some microseconds and 12
