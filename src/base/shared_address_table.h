@@ -53,6 +53,13 @@ class SharedAddressTable {
     size_.store(0, std::memory_order_relaxed);
   }
 
+  /// Calls visit(address, value) for every address, with the lock held.
+  template <typename Visit>
+  void for_each(Visit visit) noexcept {
+    LockGuard guard(lock_);
+    table_.for_each(visit);
+  }
+
   std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
   Lock& lock() noexcept { return lock_; }  ///< for fork
 

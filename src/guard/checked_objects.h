@@ -9,6 +9,7 @@
 #include "central/central.h"
 #include "guard/allocation.h"
 #include "size_class/size_class_map.h"
+#include "span/page_heap.h"
 #include "span/page_map.h"
 
 namespace strata {
@@ -22,10 +23,13 @@ namespace strata {
 /// An object is placed anywhere in its span, so that what lies behind it is somebody else's each
 /// time. A freed one waits in its class's quarantine, the oldest leaves first: a late write finds
 /// it there rather than in the hands of a new owner. Contents are verified
-///   at free        its slack, and the end of the slack before it: overflow and underflow
+///   at free        its slack, and what lies on both sides: overflow and underflow
 ///   after that     the whole object, when it leaves the quarantine and when it is handed out again
+///   at the end     all of it, whatever its state: verify_all()
 /// The caller leaves kLeastSlack bytes of every object unused, so that the first byte behind any is
-/// watched. Before the first object of a span nothing is.
+/// watched. On each side that is the slack of a live object, the fill of a freed one, and of one
+/// that nobody had yet its edges, which are filled for that. Before the first object of a span
+/// nothing is watched, nor behind the last one's slack.
 /// \errors   What is found is fatal, with its sentence.
 /// \threads  Any number at once; a lock per class, around the CentralList's.
 /// \source   The quarantine and the slack: AddressSanitizer (Serebryany et al., 2012); random
@@ -44,7 +48,7 @@ class CheckedObjects {
   void configure(std::uint64_t seed) noexcept { seed_ = seed; }
 
   /// \pre      allocation.bytes + kLeastSlack <= bytes_of(size_class).
-  /// \returns  nullptr when out of memory
+  /// \returns  The object, marked if it was fresh (FreeObject); nullptr when out of memory.
   void* allocate(unsigned size_class, const Allocation& allocation) noexcept;
 
   /// Takes back an object.
@@ -62,6 +66,11 @@ class CheckedObjects {
   /// Nothing waits any more; who calls this gives the spans back.
   /// \threads  nobody uses it meanwhile
   void forget_objects() noexcept;
+
+  /// Looks at every object of `pages`.
+  /// \errors  What was written where the program has nothing to write is fatal.
+  /// \cost    reads all that is filled
+  void verify_all(PageHeap& pages) noexcept;
 
   std::size_t quarantined_objects(unsigned size_class) noexcept;
 

@@ -15,12 +15,7 @@ Engine::Block CheckedHeap::allocate(const Allocation& allocation) noexcept {
   const unsigned size_class = alignment == SizeClassMap::kGrain
                                   ? SizeClassMap::class_of(bytes)
                                   : SizeClassMap::class_of_aligned(bytes, alignment);
-  if (size_class != 0) {
-    void* object = objects_.allocate(size_class, allocation);
-    if (object == nullptr) return {nullptr, false};
-    const bool is_tracked = Span::tracks_fresh(SizeClassMap::bytes_of(size_class));
-    return {object, is_tracked && engine_.take_fresh(object)};
-  }
+  if (size_class != 0) return Engine::as_block(objects_.allocate(size_class, allocation));
   // A block that fits a page run does so with slack, too: where there is none, nothing is watched.
   const bool fits_pages = allocation.bytes <= Engine::kMaxLargeBytes;
   const Engine::Block block = engine_.allocate_large(
@@ -44,12 +39,7 @@ void CheckedHeap::deallocate(void* p, const FreeCall& call) noexcept {
   if (blocks_.remove(p, allocation)) {
     TextWriter sentence;
     if (contradicts(call, allocation, p, sentence)) fatal(sentence.view());
-    const std::size_t slack = watched_slack(p, allocation.bytes);
-    const std::size_t change =
-        find_change(static_cast<const char*>(p) + allocation.bytes, slack, kSlackByte);
-    if (change != slack)
-      die_of_write("overflow", p, allocation.bytes,
-                   static_cast<std::ptrdiff_t>(allocation.bytes + change));
+    verify_slack(p, allocation.bytes);
   }
   engine_.deallocate_large(p);
   if (engine_.huge().kept_bytes() != 0) engine_.huge().release_all();
@@ -62,6 +52,21 @@ std::size_t CheckedHeap::requested_bytes(const void* p, const char* action) noex
   Allocation allocation;
   if (blocks_.find(p, allocation)) return allocation.bytes;
   return engine_.usable_bytes(p, action);  // no live block: does not return
+}
+
+void CheckedHeap::verify_all() noexcept {
+  objects_.verify_all(engine_.page_heap());
+  blocks_.for_each([this](std::uintptr_t block, const Allocation& allocation) {
+    verify_slack(reinterpret_cast<const void*>(block), allocation.bytes);
+  });
+}
+
+void CheckedHeap::verify_slack(const void* block, std::size_t bytes) noexcept {
+  const std::size_t slack = watched_slack(block, bytes);
+  const std::size_t change =
+      find_change(static_cast<const char*>(block) + bytes, slack, kSlackByte);
+  if (change != slack)
+    die_of_write("overflow", block, bytes, static_cast<std::ptrdiff_t>(bytes + change));
 }
 
 /// How many bytes behind the block's own are watched.

@@ -48,6 +48,8 @@ class CheckedHeap {
     objects_.forget_objects();
     blocks_.forget_all();
   }
+  /// Looks at all that is watched, live or not: what is never freed is never looked at otherwise.
+  void verify_all() noexcept;
   CheckedObjects& objects() noexcept { return objects_; }
 
   void for_each_lock(LockVisitor visit) noexcept;
@@ -56,6 +58,7 @@ class CheckedHeap {
   // Chosen: what an overflow writes first; watching all would touch pages that nobody uses.
   static constexpr std::size_t kMostBlockSlack = 1024;
 
+  void verify_slack(const void* block, std::size_t bytes) noexcept;
   std::size_t watched_slack(const void* block, std::size_t bytes) noexcept;
 
   Engine& engine_;

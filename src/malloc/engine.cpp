@@ -15,6 +15,9 @@ namespace {
 // Chosen: how small a part of a process's address space, where that is limited, a chunk of the heap
 // has to be, so that there is room for the next one, for bookkeeping, stacks and libraries.
 constexpr std::size_t kChunkShare = 16;
+// Chosen: below this a span for each class of more than 16 KiB, together 3 MiB, is too much.
+constexpr std::size_t kTightAddressSpace = std::size_t{64} << 20;
+constexpr std::size_t kMostBytesWhereTight = std::size_t{16} << 10;
 // Chosen: two threads that run are seldom in one shard, even where there are more threads than
 // processors and any of them may be running.
 constexpr unsigned kShardsPerProcessor = 4;
@@ -49,12 +52,6 @@ constexpr unsigned kShardsPerProcessor = 4;
   die_of_pointer(action, p, reason.view());
 }
 
-/// The classes whose spans are one page, which any other use can have.
-constexpr unsigned kGatheredClasses = [] {
-  unsigned c = 1;
-  while (c < SizeClassMap::kCount && span_pages_of(c) == 1) ++c;
-  return c;
-}();
 
 /// The bytes that a limit of the options stands for; 0: none.
 std::size_t limit_bytes(std::size_t option) noexcept {
@@ -70,6 +67,8 @@ bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
       options.checks == Options::Checks::kFull ? 1 : kShardsPerProcessor * os::processor_count());
   if (options.checks == Options::Checks::kFull) spans_.keep_records();
   huge_.configure(options.huge_pages != HugePages::kNever);
+  if (os::address_space_limit_bytes() <= kTightAddressSpace)
+    most_class_.store(SizeClassMap::class_of(kMostBytesWhereTight), std::memory_order_relaxed);
   if (shares_map_) {
     page_heap_.configure(HeapAddresses::kNone, options.huge_pages, kRegionBytes);
   } else if (!place_heap(options, seed)) {
@@ -91,16 +90,16 @@ bool Engine::place_heap(const Options& options, std::uint64_t seed) noexcept {
   });
 }
 
-void* Engine::allocate_object(unsigned size_class) noexcept {
+Engine::Block Engine::allocate_object(unsigned size_class) noexcept {
   void* object = nullptr;
   central_.claim(size_class, &object + 1, 1);
-  return object;
+  return as_block(object);
 }
 
-void* Engine::allocate_watched(unsigned size_class) noexcept {
+Engine::Block Engine::allocate_watched(unsigned size_class) noexcept {
   void* object = nullptr;
   watched_.claim(size_class, &object + 1, 1);
-  return object;
+  return as_block(object);
 }
 
 std::uint64_t* Engine::record_of(const void* p) const noexcept {
@@ -109,8 +108,6 @@ std::uint64_t* Engine::record_of(const void* p) const noexcept {
   const std::uint32_t index = span->index_of(p);
   return index < span->object_count ? &span->records[index] : nullptr;
 }
-
-bool Engine::take_fresh(const void* p) noexcept { return map_.span_of(p)->take_fresh(p); }
 
 Engine::Block Engine::allocate_large(std::size_t bytes, std::size_t alignment) noexcept {
   if (bytes > kMaxBytes) return {nullptr, false};
@@ -155,16 +152,15 @@ void Engine::deallocate_large(void* p) noexcept {
   page_heap_.deallocate(*span);
 }
 
+[[gnu::cold]] void Engine::die_of_no_object(const void* p, const char* action) const noexcept {
+  die_of_pointer(action, p,
+                 map_.span_of(p) == nullptr ? ": it was freed before, or never allocated"
+                                            : ": it points into an object, not at its start");
+}
+
 std::size_t Engine::usable_bytes(const void* p, const char* action) noexcept {
-  if (const std::size_t size_class = map_.class_of(p)) {
-    expect_own_region(action, p);
-    const Span* span = map_.span_of(p);
-    if (span == nullptr || span->size_class != size_class)
-      die_of_pointer(action, p, ": it was freed before, or never allocated");
-    if (span->index_of(p) == span->object_count)
-      die_of_pointer(action, p, ": it points into an object, not at its start");
-    return span->object_bytes;
-  }
+  expect_own_region(action, p);
+  if (const std::size_t size_class = map_.class_of(p)) return object_bytes(p, size_class, action);
   if (owns_region_of(p)) {
     const Span* span = map_.span_of(p);
     if (span == nullptr) die_of_pointer(action, p, ": it was freed before, or never allocated");
@@ -224,8 +220,9 @@ void Engine::gather(ThreadCache* own) noexcept {
   next_gathering_.store(held + std::max(held / kGatherGrowth, kGatherStep),
                         std::memory_order_relaxed);
   if (central_.idle_bytes() < held / kGatherShare) return;
-  if (own != nullptr) own->flush_all(kGatheredClasses);
-  central_.flush_transfer(kGatheredClasses);
+  // Those whose spans any other use can have.
+  if (own != nullptr) own->flush_all(kOnePageClasses);
+  central_.flush_transfer(kOnePageClasses);
 }
 
 /// For a pointer to no region of ours where no huge block starts.
@@ -246,7 +243,7 @@ void Engine::forget_all() noexcept {
   registry_.forget_objects();
   central_.forget_spans();
   watched_.forget_spans();
-  page_heap_.for_each_span([this](Span& span) {
+  page_heap_.free_each_span([this](Span& span) {
     if (span.free_bits == nullptr) return page_heap_.deallocate(span);
     static_cast<ListLink<>&>(span) = ListLink<>{};
     span.free_count = span.object_count;

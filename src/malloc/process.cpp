@@ -36,6 +36,8 @@ class ProcessInForks final : public ForkParty {
 
 constinit ProcessInForks g_in_forks;
 
+void on_exit() noexcept { g_malloc.verify_at_exit(t_thread); }
+
 class ProcessHost final : public MallocHost {
  public:
   bool start(Malloc& malloc) noexcept override {
@@ -51,6 +53,8 @@ class ProcessHost final : public MallocHost {
     }
     // These may allocate; the malloc is ready. Without fork handlers fork is as it was.
     take_part_in_forks(g_in_forks);
+    // Before those of the statistics, which so come to their end before it.
+    os::register_exit_handler(on_exit);
     start_statistics_of_options(malloc);
     return true;
   }
@@ -83,8 +87,23 @@ constinit PageMap g_page_map;
 constinit Malloc g_malloc{{os::kernel_pages()}, g_page_map, g_spare, g_host};
 constinit thread_local ThreadState t_thread = Malloc::new_thread();
 
-void* allocate_slowly(std::size_t bytes) noexcept {
+namespace {
+
+/// Apart, so that what is hot of the next one needs no stack.
+[[gnu::noinline]] void* allocate_unpopped(std::size_t bytes) noexcept {
   return g_malloc.allocate_slowly(t_thread, bytes);
+}
+
+}  // namespace
+
+void* allocate_slowly(std::size_t bytes) noexcept {
+  if (void* const object = Malloc::pop_beyond_table(t_thread, bytes)) [[likely]]
+    return FreeObject(object).address();
+  return allocate_unpopped(bytes);
+}
+void* allocate_aligned_slowly(std::size_t alignment, std::size_t bytes,
+                              bool by_aligned_new) noexcept {
+  return g_malloc.allocate_aligned(t_thread, alignment, bytes, by_aligned_new);
 }
 void deallocate_slowly(void* p) noexcept { g_malloc.deallocate_slowly(t_thread, p, {}); }
 void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes,

@@ -79,6 +79,20 @@ class PageHeap {
   ///           more.
   bool resize(Span& span, unsigned page_count) noexcept;
 
+  /// Calls visit(const Span&) for each span in use.
+  /// \cost  a look at every page; the lock is held
+  template <typename Visit>
+  void for_each_span(Visit visit) noexcept {
+    LockGuard guard(lock_);
+    for (auto& list : by_run_) {
+      for (Region* region = list.front(); region != nullptr; region = list.next(*region)) {
+        for (unsigned page = 0; page < kPagesPerRegion; ++page) {
+          if (region->head_of_page[page] == page) visit(region->spans[page]);
+        }
+      }
+    }
+  }
+
   /// Decommits up to `max_pages` idle pages, the longest idle first.
   /// \returns  How many.
   /// \cost     one system call per run of pages, outside the lock.
@@ -92,10 +106,10 @@ class PageHeap {
   bool owns(const Region& region) const noexcept { return region.owner == number_; }
   constexpr HeapNumber number() const noexcept { return number_; }
 
-  /// Calls `function(Span&)` for every span, which the function may give back.
+  /// Calls `free(Span&)` for every span, which deallocates it.
   /// \threads  nobody uses the heap meanwhile
-  template <typename Function>
-  void for_each_span(Function&& function) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
+  template <typename Free>
+  void free_each_span(Free&& free) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
 
   /// Unmaps every region, whatever is in it. It can be used again.
   /// \pre   no region is owned by anything else: map_aligned() of the source gives regions that
@@ -121,6 +135,7 @@ class PageHeap {
  private:
   Region* take_region(unsigned run, Pages which) noexcept STRATA_REQUIRES(lock_);
   Region* grow() noexcept STRATA_REQUIRES(lock_);
+  std::size_t next_chunk_regions() const noexcept STRATA_REQUIRES(lock_);
   bool map_chunk() noexcept STRATA_REQUIRES(lock_);
   bool begin_chunk(char* start, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
   void list(Region& region) noexcept STRATA_REQUIRES(lock_);
@@ -128,10 +143,11 @@ class PageHeap {
   void mark_used(Region& region, PageMask mask, PageMask touched) noexcept STRATA_REQUIRES(lock_);
   void mark_free(Region& region, PageMask mask) noexcept STRATA_REQUIRES(lock_);
 
-  // Chosen: a chunk is one mapping. The first is small enough for a tight address-space limit; each
-  // next is as large as the heap until then, up to 256 MiB.
+  // Chosen: a chunk is one mapping; each is as large as the heap until then, up to 256 MiB. Where
+  // address space is limited, a fourth of that: what the chunk does not use is of no use to others.
   static constexpr std::size_t kFirstChunkRegions = 8;
   static constexpr std::size_t kMaxChunkRegions = 128;
+  static constexpr std::size_t kNarrowShare = 4;
   // Chosen: from 32 MiB of heap on, a region that is backed whole before it is full (2 MiB at the
   // most, one at a time) costs below 7% and falling.
   static constexpr std::size_t kHugeFromRegions = 16;
@@ -164,14 +180,14 @@ class PageHeap {
   std::atomic<std::size_t> used_pages_{0};               // the same
 };
 
-template <typename Function>
-void PageHeap::for_each_span(Function&& function) noexcept {
+template <typename Free>
+void PageHeap::free_each_span(Free&& free) noexcept {
   for (unsigned run = 0; run < kPagesPerRegion; ++run) {
     // A region whose spans are given back moves to another list, behind those looked at.
     for (Region* region = by_run_[run].front(); region != nullptr;) {
       Region* const next = by_run_[run].next(*region);
       for (unsigned page = 0; page < kPagesPerRegion; ++page) {
-        if (region->head_of_page[page] == page) function(region->spans[page]);
+        if (region->head_of_page[page] == page) free(region->spans[page]);
       }
       region = next;
     }

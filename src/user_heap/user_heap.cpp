@@ -115,6 +115,7 @@ void* UserHeap::reallocate(void* p, std::size_t bytes) noexcept {
   if (p == nullptr) return allocate(bytes);
   Malloc* const malloc = malloc_if_made();
   if (malloc == nullptr) die_unmade("realloc", p);
+  malloc->engine().expect_own_region("realloc", p);
   return with_thread(*malloc,
                      [&](ThreadState& thread) { return malloc->reallocate(thread, p, bytes); });
 }
