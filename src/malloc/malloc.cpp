@@ -275,11 +275,11 @@ void* Malloc::reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes)
       return resized;
     }
   }
-  return move(thread, p, old_bytes, bytes);
+  return move(thread, static_cast<unsigned>(engine_.class_of(p)), p, old_bytes, bytes);
 }
 
-/// A new block with the contents of the old one, which is freed.
-void* Malloc::move(ThreadState& thread, void* p, std::size_t old_bytes,
+/// A new block with the contents of the old one, which is freed; `size_class` is the page map's.
+void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_t old_bytes,
                    std::size_t bytes) noexcept {
   void* moved = pop(thread, bytes);
   if (moved == nullptr) [[unlikely]] {
@@ -294,7 +294,7 @@ void* Malloc::move(ThreadState& thread, void* p, std::size_t old_bytes,
     }
   }
   std::memcpy(moved, p, bytes < old_bytes ? bytes : old_bytes);
-  deallocate(thread, p);
+  if (!thread.free_bins->push(size_class, p)) deallocate_slowly(thread, p, {});
   return moved;
 }
 

@@ -147,12 +147,17 @@ class Malloc {
   void* allocate_aligned(ThreadState& thread, std::size_t alignment, std::size_t bytes,
                          bool by_aligned_new = false) noexcept;
   void* reallocate(ThreadState& thread, void* p, std::size_t bytes) noexcept {
-    const auto size_class = static_cast<unsigned>(engine_.class_of(p));
+    return reallocate(thread, engine_.map(), p, bytes);
+  }
+  /// The same, with the map at hand: a load less.
+  void* reallocate(ThreadState& thread, const PageMap& map, void* p, std::size_t bytes) noexcept {
+    const auto size_class = static_cast<unsigned>(map.class_of(p));
     // Full checks move every block.
     if (size_class == 0 || bytes == 0 || has_full_checks()) [[unlikely]]
       return reallocate_slowly(thread, p, bytes);
     const std::size_t old_bytes = engine_.object_bytes(p, size_class, "realloc");
-    return Engine::stays_in_place(old_bytes, bytes) ? p : move(thread, p, old_bytes, bytes);
+    return Engine::stays_in_place(old_bytes, bytes) ? p
+                                                    : move(thread, size_class, p, old_bytes, bytes);
   }
   std::size_t usable_bytes(const void* p) noexcept;
   /// Makes at least `bytes` bytes usable at `p` where it stands; what shrinks may stay as it is.
@@ -230,7 +235,8 @@ class Malloc {
   Engine::Block serve_large(ThreadState& thread, std::size_t bytes, std::size_t alignment) noexcept;
   Engine::Block try_serve_object(ThreadState& thread, unsigned size_class) noexcept;
   std::size_t usable_bytes(const void* p, const char* action) noexcept;
-  void* move(ThreadState& thread, void* p, std::size_t old_bytes, std::size_t bytes) noexcept;
+  void* move(ThreadState& thread, unsigned size_class, void* p, std::size_t old_bytes,
+             std::size_t bytes) noexcept;
   void* reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes) noexcept;
   void* resize_large(ThreadState& thread, void* p, std::size_t bytes) noexcept;
 

@@ -5,6 +5,7 @@
 #include "malloc/features.h"
 #include "malloc/fork.h"
 #include "os/environment.h"
+#include "os/process.h"
 #include "os/standard_error.h"
 #include "os/threads.h"
 

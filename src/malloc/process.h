@@ -65,7 +65,7 @@ inline void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
   return allocate_aligned_slowly(alignment, bytes, by_aligned_new);
 }
 inline void* reallocate(void* p, std::size_t bytes) noexcept {
-  return g_malloc.reallocate(t_thread, p, bytes);
+  return g_malloc.reallocate(t_thread, g_page_map, p, bytes);
 }
 inline std::size_t usable_bytes(const void* p) noexcept { return g_malloc.usable_bytes(p); }
 inline bool release_memory() noexcept { return g_malloc.release_memory(t_thread); }
