@@ -240,9 +240,9 @@ TEST_F(CheckedObjectsDeathTest, DiesOfWhatIsFoundInTheEnd) {
 TEST_F(CheckedObjectsTest, ReadsAsZeroWhereItsEdgesWereWatched) {
   const unsigned large = SizeClassMap::class_of(20'000);
   for (int i = 0; i < 3; ++i) {
-    const char* p = get(10'000, large);
+    char* p = get(10'000, large);
     const std::size_t bytes = SizeClassMap::bytes_of(large);
-    if (!space.map.span_of(p)->take_fresh(p)) continue;
+    if (!FreeObject(space.map.span_of(p)->take_fresh(p)).is_fresh()) continue;
     EXPECT_EQ(std::count(p, p + 10'000, 0), 10'000);
     EXPECT_EQ(p[bytes - 1], static_cast<char>(kSlackByte));
   }

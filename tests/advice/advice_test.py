@@ -85,8 +85,11 @@ class Advice(unittest.TestCase):
     def test_a_replay_is_a_result_that_report_draws(self):
         results = self.path / "results.json"
         strata("replay", self.record("messages"), "--runs", 2, "--allocators", "system,strata", "--json", results,
-               "--quiet")
-        rows = json.loads(results.read_text())["rows"]
+               "--label", "first", "--quiet")
+        whole = json.loads(results.read_text())
+        self.assertRegex(whole["measured"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        rows = whole["rows"]
+        self.assertEqual({row["label"] for row in rows}, {"first"})
         self.assertEqual([row["contender"] for row in rows], ["system", "strata"])
         for row in rows:
             self.assertTrue(row["ok"], row)
@@ -114,19 +117,6 @@ class Advice(unittest.TestCase):
                 code = 256 * 1024  # of the program and its libraries, touched for the first time
                 self.assertLessEqual(abs(replayed - grown), 0.1 * grown + code)
 
-    def test_a_trace_is_a_scenario_of_bench(self):
-        rows = {}
-        for command, options in (("bench", ["--sample-rate", "0.02"]), ("replay", [])):
-            results = self.path / f"{command}.json"
-            strata(command, self.record("tree"), "--runs", 2, "--allocators", "system", "--json", results, "--quiet",
-                   *options)
-            rows[command] = json.loads(results.read_text())["rows"][0]
-        for part in ("scenario", "params"):
-            self.assertEqual(rows["bench"][part], rows["replay"][part])
-        self.assertEqual(set(rows["bench"]["metrics"]), set(rows["replay"]["metrics"]))
-        refused = strata("bench", self.record("tree"), "--threads", 2, status=2)
-        self.assertIn("--threads has no effect on", refused.stderr)
-
     def test_the_page_has_every_part_and_fetches_nothing(self):
         page = self.path / "page.html"
         text = strata("explain", self.record("messages"), "-o", page, "--map", "system,strata").stdout
@@ -134,7 +124,7 @@ class Advice(unittest.TestCase):
         html = page.read_text()
         for part in ("course", "places", "lives", "sizes-lives", "threads", "pages"):
             self.assertIn(f'<section id="{part}">', html)
-        self.assertIn("Under strata", html)
+        self.assertIn("OS pages under strata ", html)
         self.assertIn("messages_plain", html)  # a place has its function's name
         self.assertFalse(re.findall(r'(?:src|href)="(?!#|data:)', html))
 

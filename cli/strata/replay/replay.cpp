@@ -14,17 +14,10 @@ constexpr double kMiB = 1024.0 * 1024.0;
 
 }  // namespace
 
-Planned plan_trace(const std::string& trace, const std::string& file, const ReplayOptions& options,
-                   const Advance& advance) {
-  PlanOptions what;
-  what.keeps_times = options.keeps_pace;
-  return {trace, file, write_plan(trace, file, what, advance)};
-}
-
-const ScenarioInfo& replay_scenario(const Catalogue& catalogue) {
+const cell::Scenario& replay_scenario(const Catalogue& catalogue) {
   const auto found =
       std::find_if(catalogue.unlisted.begin(), catalogue.unlisted.end(),
-                   [](const ScenarioInfo& scenario) { return scenario.name == kScenario; });
+                   [](const cell::Scenario& scenario) { return scenario.name == kScenario; });
   if (found == catalogue.unlisted.end()) {
     throw std::runtime_error("this installation is incomplete: strata-cell cannot replay");
   }
@@ -35,10 +28,10 @@ BenchCell replay_cell(const Catalogue& catalogue, const Planned& planned,
                       const ReplayOptions& options) {
   BenchCell cell;
   cell.scenario = &replay_scenario(catalogue);
-  cell.options = {{"plan", planned.plan},
-                  {"touch", options.touch},
-                  {"route", options.route},
-                  {"map", options.map}};
+  cell.options = cell.scenario->values({{"plan", planned.plan},
+                                        {"touch", options.touch},
+                                        {"route", options.route},
+                                        {"map", options.map}});
   const std::string name = std::filesystem::path(planned.trace).filename().string();
   cell.varying = name;
   cell.params = {{"trace", name},

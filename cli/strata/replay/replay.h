@@ -25,14 +25,9 @@ struct Planned {
   PlanSummary summary;
 };
 
-/// Writes the plan of a trace into a file.
-/// \errors  As write_plan() has them.
-Planned plan_trace(const std::string& trace, const std::string& file, const ReplayOptions& options,
-                   const Advance& advance);
-
-/// What the catalogue calls a load that replays.
-/// \errors  std::runtime_error if this installation has none.
-const ScenarioInfo& replay_scenario(const Catalogue& catalogue);
+/// The scenario that replays.
+/// \errors  std::runtime_error if strata-cell has none.
+const cell::Scenario& replay_scenario(const Catalogue& catalogue);
 
 /// The cell of a matrix that replays it; the catalogue outlives it.
 BenchCell replay_cell(const Catalogue& catalogue, const Planned& planned,
