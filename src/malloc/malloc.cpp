@@ -197,17 +197,19 @@ void* Malloc::allocate_zeroed(ThreadState& thread, std::size_t count, std::size_
 }
 
 void* Malloc::allocate_aligned(ThreadState& thread, std::size_t alignment, std::size_t bytes,
-                               bool by_aligned_new) noexcept {
+                               Allocation::By by) noexcept {
   // A small alignment matters to those alone who compare it with what a delete says.
+  const bool by_aligned_new = by != Allocation::By::kMalloc;
   const bool is_compared = is_checked() || (by_aligned_new && is_watched());
   if (alignment <= SizeClassMap::kGrain && !is_compared) return allocate(thread, bytes);
   const unsigned size_class = SizeClassMap::class_of_aligned(bytes, alignment);
-  return serve(thread, size_class, {bytes, alignment, by_aligned_new}).address;
+  return serve(thread, size_class, {bytes, alignment, by_aligned_new, by}).address;
 }
 
 // Freeing and resizing.
 
-void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept {
+void Malloc::deallocate_slowly(ThreadState& thread, void* p, FreeCall call) noexcept {
+  call.keeps_to_its_kind = options_.mismatches == Options::Mismatches::kAll;
   if (p == nullptr) return;
   if (spare_.owns(p)) return spare_.deallocate(p);
   if (must_not_wait()) return;  // lost

@@ -100,22 +100,24 @@ class Malloc {
 
   /// Every other path: any size, any state of the thread and of the malloc, watched or not. Objects
   /// beyond pop()'s table and, while a watch is on, all of the thread's bins are served at once.
-  [[gnu::always_inline]] void* allocate_slowly(ThreadState& thread, std::size_t bytes) noexcept {
+  [[gnu::always_inline]] void* allocate_slowly(
+      ThreadState& thread, std::size_t bytes,
+      Allocation::By by = Allocation::By::kMalloc) noexcept {
     const unsigned size_class = SizeClassMap::class_of(bytes);
     if (void* object = thread.pop_own(size_class)) {
       if (Span::tracks_fresh(SizeClassMap::bytes_of(size_class))) engine_.take_fresh(object);
       return object;
     }
-    return serve(thread, size_class, {bytes, SizeClassMap::kGrain, false}).address;
+    return serve(thread, size_class, {bytes, SizeClassMap::kGrain, false, by}).address;
   }
-  void deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept;
+  void deallocate_slowly(ThreadState& thread, void* p, FreeCall call) noexcept;
 
   /// calloc.
   /// \returns  nullptr with ENOMEM if the product overflows, too.
   void* allocate_zeroed(ThreadState& thread, std::size_t count, std::size_t bytes) noexcept;
   /// \param alignment  a power of two
   void* allocate_aligned(ThreadState& thread, std::size_t alignment, std::size_t bytes,
-                         bool by_aligned_new = false) noexcept;
+                         Allocation::By by = Allocation::By::kMalloc) noexcept;
   void* reallocate(ThreadState& thread, void* p, std::size_t bytes) noexcept;
   std::size_t usable_bytes(const void* p) noexcept;
   /// Everything idle goes back to the kernel, the calling thread's objects included.

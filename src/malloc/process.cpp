@@ -109,6 +109,9 @@ constinit thread_local ThreadState t_thread = Malloc::new_thread();
 void* allocate_slowly(std::size_t bytes) noexcept {
   return g_malloc.allocate_slowly(t_thread, bytes);
 }
+void* allocate_slowly(std::size_t bytes, Allocation::By by) noexcept {
+  return g_malloc.allocate_slowly(t_thread, bytes, by);
+}
 void deallocate_slowly(void* p) noexcept { g_malloc.deallocate_slowly(t_thread, p, {}); }
 void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes,
                        std::size_t alignment) noexcept {

@@ -18,6 +18,7 @@ extern constinit thread_local ThreadState t_thread;
 
 /// The slow paths: one call in the hot ones, which name nothing.
 void* allocate_slowly(std::size_t bytes) noexcept;
+void* allocate_slowly(std::size_t bytes, Allocation::By by) noexcept;
 void deallocate_slowly(void* p) noexcept;
 void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t alignment) noexcept;
 
@@ -25,6 +26,12 @@ void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t 
   if (void* object = Malloc::pop(t_thread, bytes)) [[likely]]
     return object;
   return allocate_slowly(bytes);
+}
+/// The same for operator new.
+[[gnu::always_inline]] inline void* allocate(std::size_t bytes, Allocation::By by) noexcept {
+  if (void* object = Malloc::pop(t_thread, bytes)) [[likely]]
+    return object;
+  return allocate_slowly(bytes, by);
 }
 [[gnu::always_inline]] inline void deallocate(void* p) noexcept {
   if (g_malloc.push(t_thread, p)) [[likely]]
@@ -42,8 +49,8 @@ inline void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
   return g_malloc.allocate_zeroed(t_thread, count, bytes);
 }
 inline void* allocate_aligned(std::size_t alignment, std::size_t bytes,
-                              bool by_aligned_new = false) noexcept {
-  return g_malloc.allocate_aligned(t_thread, alignment, bytes, by_aligned_new);
+                              Allocation::By by = Allocation::By::kMalloc) noexcept {
+  return g_malloc.allocate_aligned(t_thread, alignment, bytes, by);
 }
 inline void* reallocate(void* p, std::size_t bytes) noexcept {
   return g_malloc.reallocate(t_thread, p, bytes);

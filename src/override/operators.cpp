@@ -59,39 +59,44 @@ template <typename Retry>
   strata::fatal("out of memory in operator new, in a program without the C++ runtime");
 }
 
+using By = strata::Allocation::By;
+constexpr auto kDelete = strata::FreeCall::By::kDelete;
+constexpr auto kDeleteArray = strata::FreeCall::By::kDeleteArray;
+constexpr auto kUnsaid = strata::FreeCall::kUnsaid;
+
+template <By kBy>
 inline void* allocate_or_throw(std::size_t bytes) {
-  if (void* p = strata::allocate(bytes)) [[likely]]
+  if (void* p = strata::allocate(bytes, kBy)) [[likely]]
     return p;
-  void* p = retry_with_handler([bytes] { return strata::allocate(bytes); });
+  void* p = retry_with_handler([bytes] { return strata::allocate(bytes, kBy); });
   if (p == nullptr) throw_bad_alloc();
   return p;
 }
 
+template <By kBy>
 inline void* allocate_or_throw(std::size_t bytes, std::align_val_t alignment) {
   const auto boundary = static_cast<std::size_t>(alignment);
-  if (void* p = strata::allocate_aligned(boundary, bytes, true)) [[likely]]
+  if (void* p = strata::allocate_aligned(boundary, bytes, kBy)) [[likely]]
     return p;
-  void* p = retry_with_handler([=] { return strata::allocate_aligned(boundary, bytes, true); });
+  void* p = retry_with_handler([=] { return strata::allocate_aligned(boundary, bytes, kBy); });
   if (p == nullptr) throw_bad_alloc();
   return p;
 }
 
+template <By kBy>
 inline void* allocate_or_null(std::size_t bytes) noexcept {
-  if (void* p = strata::allocate(bytes)) [[likely]]
+  if (void* p = strata::allocate(bytes, kBy)) [[likely]]
     return p;
-  return retry_with_handler_or_null([bytes] { return strata::allocate(bytes); });
+  return retry_with_handler_or_null([bytes] { return strata::allocate(bytes, kBy); });
 }
 
+template <By kBy>
 inline void* allocate_or_null(std::size_t bytes, std::align_val_t alignment) noexcept {
   const auto boundary = static_cast<std::size_t>(alignment);
-  if (void* p = strata::allocate_aligned(boundary, bytes, true)) [[likely]]
+  if (void* p = strata::allocate_aligned(boundary, bytes, kBy)) [[likely]]
     return p;
-  return retry_with_handler_or_null(
-      [=] { return strata::allocate_aligned(boundary, bytes, true); });
+  return retry_with_handler_or_null([=] { return strata::allocate_aligned(boundary, bytes, kBy); });
 }
-
-constexpr auto kDelete = strata::FreeCall::By::kDelete;
-constexpr auto kUnsaid = strata::FreeCall::kUnsaid;
 
 /// What a replacement throws is a null pointer to the nothrow forms.
 template <typename Call>
@@ -178,99 +183,117 @@ inline bool is_aligned_delete_array_replaced() noexcept {
          is_replaced<AlignedDelete>(::operator delete[], strata_own_aligned_delete_array);
 }
 
+/// A program that replaces one array operator alone has arrays made by one kind and freed by the
+/// other: then nothing is compared.
+strata::FreeCall::By known_kind(strata::FreeCall::By by) noexcept {
+  using Kind = strata::FreeCall::By;
+  return is_new_array_replaced() || is_delete_array_replaced() || is_aligned_new_array_replaced() ||
+                 is_aligned_delete_array_replaced()
+             ? Kind::kDeleteAny
+             : by;
+}
+
+[[gnu::always_inline]] inline void give_back(void* p, strata::FreeCall::By by,
+                                             std::size_t bytes = kUnsaid,
+                                             std::size_t alignment = kUnsaid) noexcept {
+  if (strata::g_malloc.push(strata::t_thread, p)) [[likely]]
+    return;
+  strata::deallocate_slowly(p, known_kind(by), bytes, alignment);
+}
+
 }  // namespace
 
-STRATA_OPERATOR void* operator new(std::size_t bytes) { return allocate_or_throw(bytes); }
+STRATA_OPERATOR void* operator new(std::size_t bytes) { return allocate_or_throw<By::kNew>(bytes); }
 STRATA_OPERATOR void* operator new[](std::size_t bytes) {
   if (is_new_replaced()) [[unlikely]]
     return ::operator new(bytes);
-  return allocate_or_throw(bytes);
+  return allocate_or_throw<By::kNewArray>(bytes);
 }
 STRATA_OPERATOR void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   if (is_new_replaced()) [[unlikely]]
     return call_or_null([=] { return ::operator new(bytes); });
-  return allocate_or_null(bytes);
+  return allocate_or_null<By::kNew>(bytes);
 }
 STRATA_OPERATOR void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
   if (is_new_array_replaced()) [[unlikely]]
     return call_or_null([=] { return ::operator new[](bytes); });
-  return allocate_or_null(bytes);
+  return allocate_or_null<By::kNewArray>(bytes);
 }
 
 STRATA_OPERATOR void* operator new(std::size_t bytes, std::align_val_t a) {
-  return allocate_or_throw(bytes, a);
+  return allocate_or_throw<By::kNew>(bytes, a);
 }
 STRATA_OPERATOR void* operator new[](std::size_t bytes, std::align_val_t a) {
   if (is_aligned_new_replaced()) [[unlikely]]
     return ::operator new(bytes, a);
-  return allocate_or_throw(bytes, a);
+  return allocate_or_throw<By::kNewArray>(bytes, a);
 }
 STRATA_OPERATOR void* operator new(std::size_t bytes, std::align_val_t a,
                                    const std::nothrow_t&) noexcept {
   if (is_aligned_new_replaced()) [[unlikely]]
     return call_or_null([=] { return ::operator new(bytes, a); });
-  return allocate_or_null(bytes, a);
+  return allocate_or_null<By::kNew>(bytes, a);
 }
 STRATA_OPERATOR void* operator new[](std::size_t bytes, std::align_val_t a,
                                      const std::nothrow_t&) noexcept {
   if (is_aligned_new_array_replaced()) [[unlikely]]
     return call_or_null([=] { return ::operator new[](bytes, a); });
-  return allocate_or_null(bytes, a);
+  return allocate_or_null<By::kNewArray>(bytes, a);
 }
 
-STRATA_OPERATOR void operator delete(void* p) noexcept { strata::deallocate(p, kDelete); }
+STRATA_OPERATOR void operator delete(void* p) noexcept { give_back(p, kDelete); }
 STRATA_OPERATOR void operator delete[](void* p) noexcept {
   if (is_delete_replaced()) [[unlikely]]
     return ::operator delete(p);
-  strata::deallocate(p, kDelete);
+  give_back(p, kDeleteArray);
 }
 STRATA_OPERATOR void operator delete(void* p, std::size_t bytes) noexcept {
   if (is_delete_replaced()) [[unlikely]]
     return ::operator delete(p);
-  strata::deallocate(p, kDelete, bytes);
+  give_back(p, kDelete, bytes);
 }
 STRATA_OPERATOR void operator delete[](void* p, std::size_t bytes) noexcept {
   if (is_delete_array_replaced()) [[unlikely]]
     return ::operator delete[](p);
-  strata::deallocate(p, kDelete, bytes);
+  give_back(p, kDeleteArray, bytes);
 }
 STRATA_OPERATOR void operator delete(void* p, const std::nothrow_t&) noexcept {
   if (is_delete_replaced()) [[unlikely]]
     return ::operator delete(p);
-  strata::deallocate(p, kDelete);
+  give_back(p, kDelete);
 }
 STRATA_OPERATOR void operator delete[](void* p, const std::nothrow_t&) noexcept {
   if (is_delete_array_replaced()) [[unlikely]]
     return ::operator delete[](p);
-  strata::deallocate(p, kDelete);
+  give_back(p, kDeleteArray);
 }
 
 STRATA_OPERATOR void operator delete(void* p, std::align_val_t a) noexcept {
-  strata::deallocate(p, kDelete, kUnsaid, static_cast<std::size_t>(a));
+  give_back(p, kDelete, kUnsaid, static_cast<std::size_t>(a));
 }
 STRATA_OPERATOR void operator delete[](void* p, std::align_val_t a) noexcept {
   if (is_aligned_delete_replaced()) [[unlikely]]
     return ::operator delete(p, a);
-  strata::deallocate(p, kDelete, kUnsaid, static_cast<std::size_t>(a));
+  give_back(p, kDeleteArray, kUnsaid, static_cast<std::size_t>(a));
 }
 STRATA_OPERATOR void operator delete(void* p, std::size_t bytes, std::align_val_t a) noexcept {
   if (is_aligned_delete_replaced()) [[unlikely]]
     return ::operator delete(p, a);
-  strata::deallocate(p, kDelete, bytes, static_cast<std::size_t>(a));
+  give_back(p, kDelete, bytes, static_cast<std::size_t>(a));
 }
 STRATA_OPERATOR void operator delete[](void* p, std::size_t bytes, std::align_val_t a) noexcept {
   if (is_aligned_delete_array_replaced()) [[unlikely]]
     return ::operator delete[](p, a);
-  strata::deallocate(p, kDelete, bytes, static_cast<std::size_t>(a));
+  give_back(p, kDeleteArray, bytes, static_cast<std::size_t>(a));
 }
 STRATA_OPERATOR void operator delete(void* p, std::align_val_t a, const std::nothrow_t&) noexcept {
   if (is_aligned_delete_replaced()) [[unlikely]]
     return ::operator delete(p, a);
-  strata::deallocate(p, kDelete, kUnsaid, static_cast<std::size_t>(a));
+  give_back(p, kDelete, kUnsaid, static_cast<std::size_t>(a));
 }
 STRATA_OPERATOR void operator delete[](void* p, std::align_val_t a,
                                        const std::nothrow_t&) noexcept {
   if (is_aligned_delete_array_replaced()) [[unlikely]]
     return ::operator delete[](p, a);
-  strata::deallocate(p, kDelete, kUnsaid, static_cast<std::size_t>(a));
+  give_back(p, kDeleteArray, kUnsaid, static_cast<std::size_t>(a));
 }
