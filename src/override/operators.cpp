@@ -64,38 +64,66 @@ constexpr auto kDelete = strata::FreeCall::By::kDelete;
 constexpr auto kDeleteArray = strata::FreeCall::By::kDeleteArray;
 constexpr auto kUnsaid = strata::FreeCall::kUnsaid;
 
+// What the thread's bins do not serve at once. Apart, so that the operators need no stack.
+
 template <By kBy>
-inline void* allocate_or_throw(std::size_t bytes) {
-  if (void* p = strata::allocate(bytes, kBy)) [[likely]]
-    return p;
-  void* p = retry_with_handler([bytes] { return strata::allocate(bytes, kBy); });
+[[gnu::noinline]] void* allocate_slowly_or_throw(std::size_t bytes) {
+  void* p = strata::allocate_slowly(bytes, kBy);
+  if (p == nullptr) p = retry_with_handler([bytes] { return strata::allocate(bytes, kBy); });
   if (p == nullptr) throw_bad_alloc();
   return p;
+}
+
+template <By kBy>
+[[gnu::noinline]] void* allocate_slowly_or_throw(std::size_t bytes, std::size_t alignment) {
+  void* p = strata::allocate_aligned_slowly(alignment, bytes, kBy);
+  if (p == nullptr)
+    p = retry_with_handler([=] { return strata::allocate_aligned(alignment, bytes, kBy); });
+  if (p == nullptr) throw_bad_alloc();
+  return p;
+}
+
+template <By kBy>
+[[gnu::noinline]] void* allocate_slowly_or_null(std::size_t bytes) noexcept {
+  if (void* p = strata::allocate_slowly(bytes, kBy)) return p;
+  return retry_with_handler_or_null([bytes] { return strata::allocate(bytes, kBy); });
+}
+
+template <By kBy>
+[[gnu::noinline]] void* allocate_slowly_or_null(std::size_t bytes, std::size_t alignment) noexcept {
+  if (void* p = strata::allocate_aligned_slowly(alignment, bytes, kBy)) return p;
+  return retry_with_handler_or_null(
+      [=] { return strata::allocate_aligned(alignment, bytes, kBy); });
+}
+
+template <By kBy>
+inline void* allocate_or_throw(std::size_t bytes) {
+  if (void* p = strata::try_allocate(bytes)) [[likely]]
+    return p;
+  return allocate_slowly_or_throw<kBy>(bytes);
 }
 
 template <By kBy>
 inline void* allocate_or_throw(std::size_t bytes, std::align_val_t alignment) {
   const auto boundary = static_cast<std::size_t>(alignment);
-  if (void* p = strata::allocate_aligned(boundary, bytes, kBy)) [[likely]]
+  if (void* p = strata::try_allocate_aligned(boundary, bytes)) [[likely]]
     return p;
-  void* p = retry_with_handler([=] { return strata::allocate_aligned(boundary, bytes, kBy); });
-  if (p == nullptr) throw_bad_alloc();
-  return p;
+  return allocate_slowly_or_throw<kBy>(bytes, boundary);
 }
 
 template <By kBy>
 inline void* allocate_or_null(std::size_t bytes) noexcept {
-  if (void* p = strata::allocate(bytes, kBy)) [[likely]]
+  if (void* p = strata::try_allocate(bytes)) [[likely]]
     return p;
-  return retry_with_handler_or_null([bytes] { return strata::allocate(bytes, kBy); });
+  return allocate_slowly_or_null<kBy>(bytes);
 }
 
 template <By kBy>
 inline void* allocate_or_null(std::size_t bytes, std::align_val_t alignment) noexcept {
   const auto boundary = static_cast<std::size_t>(alignment);
-  if (void* p = strata::allocate_aligned(boundary, bytes, kBy)) [[likely]]
+  if (void* p = strata::try_allocate_aligned(boundary, bytes)) [[likely]]
     return p;
-  return retry_with_handler_or_null([=] { return strata::allocate_aligned(boundary, bytes, kBy); });
+  return allocate_slowly_or_null<kBy>(bytes, boundary);
 }
 
 /// What a replacement throws is a null pointer to the nothrow forms.
