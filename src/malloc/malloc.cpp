@@ -99,7 +99,7 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
   const Engine::Block watched = serve_watched(thread, size_class, allocation);
   if (watched.address != nullptr) return watched;
   if (is_checked()) return serve_checked(thread, allocation);
-  return size_class != 0 && engine_.has_spans_for(size_class)
+  return engine_.has_spans_for(size_class)
              ? serve_object(thread, size_class)
              : serve_large(thread, allocation.bytes, allocation.alignment);
 }
@@ -214,19 +214,24 @@ void* Malloc::allocate_aligned(ThreadState& thread, std::size_t alignment, std::
 
 // Freeing and resizing.
 
-void Malloc::deallocate_slowly(ThreadState& thread, void* p, FreeCall call) noexcept {
+/// The call as it is compared with the allocation.
+FreeCall Malloc::compared(FreeCall call) const noexcept {
   call.keeps_to_its_kind = options_.mismatches == Options::Mismatches::kAll;
+  return call;
+}
+
+void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept {
   if (p == nullptr) return;
   if (spare_.owns(p)) return spare_.deallocate(p);
   if (must_not_wait()) return;  // lost
   const auto size_class = static_cast<unsigned>(engine_.class_of(p));
   if (size_class == 0) {
     if (!engine_.is_started()) fatal_pointer("invalid free of ", p, ": nothing was allocated yet");
-    if (guards_.owns(p)) return guards_.deallocate(p, call);
+    if (guards_.owns(p)) return guards_.deallocate(p, compared(call));
     if (detour_.has_watchers()) detour_.forget(thread, p);
   }
   if (is_checked()) {
-    checked_.deallocate(p, call);
+    checked_.deallocate(p, compared(call));
   } else if (size_class == 0) {
     engine_.deallocate_large(p);
   } else {

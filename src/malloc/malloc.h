@@ -133,7 +133,7 @@ class Malloc {
     if (void* const object = thread.pop_watched(size_class)) return FreeObject(object).address();
     return serve(thread, size_class, {bytes, SizeClassMap::kGrain, false, by}).address;
   }
-  void deallocate_slowly(ThreadState& thread, void* p, FreeCall call) noexcept;
+  void deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept;
 
   /// calloc.
   /// \returns  nullptr with ENOMEM if the product overflows, too.
@@ -197,6 +197,7 @@ class Malloc {
   static ThreadCache* cache_of(const ThreadState& thread) noexcept;
   static void bypass_caches(ThreadState& thread) noexcept;
 
+  FreeCall compared(FreeCall call) const noexcept;
   bool is_ready() noexcept { return is_started() || host_.start(*this); }
   bool is_checked() noexcept { return is_ready() && has_full_checks(); }
   bool is_watched() noexcept;

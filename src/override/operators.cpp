@@ -221,12 +221,17 @@ strata::FreeCall::By known_kind(strata::FreeCall::By by) noexcept {
              : by;
 }
 
+[[gnu::noinline]] void give_back_slowly(void* p, strata::FreeCall::By by, std::size_t bytes,
+                                        std::size_t alignment) noexcept {
+  strata::deallocate_slowly(p, known_kind(by), bytes, alignment);
+}
+
 [[gnu::always_inline]] inline void give_back(void* p, strata::FreeCall::By by,
                                              std::size_t bytes = kUnsaid,
                                              std::size_t alignment = kUnsaid) noexcept {
   if (strata::g_malloc.push(strata::t_thread, p)) [[likely]]
     return;
-  strata::deallocate_slowly(p, known_kind(by), bytes, alignment);
+  give_back_slowly(p, by, bytes, alignment);
 }
 
 }  // namespace
