@@ -58,8 +58,8 @@ class Engine {
   /// The hot lookup of free. 0 for everything that is no small object.
   std::size_t class_of(const void* p) const noexcept { return map_.class_of(p); }
 
-  /// Whether it is a size class, and worth its spans. Where the address space is tight each class of large
-  /// objects would take more of it than its objects do; they are page runs then.
+  /// Whether it is a size class, and worth its spans. Where the address space is tight each class
+  /// of large objects would take more of it than its objects do; they are page runs then.
   bool has_spans_for(unsigned size_class) const noexcept {
     return size_class - 1 < most_class_.load(std::memory_order_relaxed);
   }
