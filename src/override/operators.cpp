@@ -229,7 +229,7 @@ strata::FreeCall::By known_kind(strata::FreeCall::By by) noexcept {
 [[gnu::always_inline]] inline void give_back(void* p, strata::FreeCall::By by,
                                              std::size_t bytes = kUnsaid,
                                              std::size_t alignment = kUnsaid) noexcept {
-  if (strata::g_malloc.push(strata::t_thread, p)) [[likely]]
+  if (strata::Malloc::push(strata::t_thread, strata::g_page_map, p)) [[likely]]
     return;
   give_back_slowly(p, by, bytes, alignment);
 }
