@@ -41,7 +41,7 @@ class MetadataArena {
     return mapped_bytes_.load(std::memory_order_relaxed);
   }
 
-  Lock& lock() noexcept { return lock_; }  ///< for fork
+  Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
 
  private:
   struct FreeBlock {

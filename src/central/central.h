@@ -140,16 +140,17 @@ class Central {
                                 Need need) noexcept;
   Span* make_span_of_idle_pages(unsigned size_class) noexcept;
   CentralList* find_kept() const noexcept;
-  CentralShard* make_shard() noexcept;
+  CentralShard* make_shard() noexcept STRATA_REQUIRES(lock_);
 
   SpanSource& spans_;
   MetadataArena& metadata_;
   const bool has_transfer_;
   IdleTally tally_;
   CentralShard first_;
-  Lock lock_{LockRank::kCentral};  // who uses which, and the making of shards
-  unsigned most_ = 1;
-  // release after the shard is complete, acquire before it is used
+  Lock lock_{LockRank::kCentral};
+  unsigned most_ STRATA_GUARDED_BY(lock_) = 1;
+  // The shards there are, and how many. Both change under lock_, and each shard counts its threads
+  // under it. Read without it: release after the shard is complete, acquire before it is used.
   std::atomic<unsigned> count_{1};
   CentralShard* shards_[kMostShards];
 };

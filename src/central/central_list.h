@@ -123,7 +123,7 @@ class CentralList {
 
   Statistics statistics() noexcept;
   void check_invariants() noexcept;
-  Lock& lock() noexcept { return lock_; }  ///< for fork
+  Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
 
  private:
   // Spans with free objects are listed by the bit width of free_count: width 1 is one object from

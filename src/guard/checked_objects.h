@@ -69,13 +69,14 @@ class CheckedObjects {
   static constexpr std::size_t kMinQuarantined = 4;
   static constexpr std::size_t kMaxQuarantined = 256;
 
+  /// Its lock also guards the records of the class's spans.
   struct Class {
     Lock lock{LockRank::kCheckedObjects};
-    // All below is guarded by lock, and so are the records of the class's spans.
-    void** waiting = nullptr;  // a ring of quarantine_capacity() slots, made at the first free
-    std::uint32_t oldest = 0;
-    std::uint32_t count = 0;
-    std::uint64_t draws = 0;
+    // A ring of quarantine_capacity() slots, made at the first free.
+    void** waiting STRATA_GUARDED_BY(lock) = nullptr;
+    std::uint32_t oldest STRATA_GUARDED_BY(lock) = 0;
+    std::uint32_t count STRATA_GUARDED_BY(lock) = 0;
+    std::uint64_t draws STRATA_GUARDED_BY(lock) = 0;
   };
   struct Place {
     Span* span;
@@ -84,11 +85,13 @@ class CheckedObjects {
 
   static constexpr std::size_t quarantine_capacity(unsigned size_class) noexcept;
   static constexpr std::size_t most_quarantined_bytes() noexcept;
-  Place find_live(unsigned size_class, const void* p, const char* action) const noexcept;
-  std::uint64_t draw(unsigned size_class) noexcept;
-  void put_into_quarantine(unsigned size_class, void* p) noexcept;
-  void release_oldest(unsigned size_class) noexcept;
-  void release(unsigned size_class, void* p) noexcept;
+  Place find_live(unsigned size_class, const void* p, const char* action) const noexcept
+      STRATA_REQUIRES(classes_[size_class].lock);
+  std::uint64_t draw(unsigned size_class) noexcept STRATA_REQUIRES(classes_[size_class].lock);
+  void put_into_quarantine(unsigned size_class, void* p) noexcept
+      STRATA_REQUIRES(classes_[size_class].lock);
+  void release_oldest(unsigned size_class) noexcept STRATA_REQUIRES(classes_[size_class].lock);
+  void release(unsigned size_class, void* p) noexcept STRATA_REQUIRES(classes_[size_class].lock);
 
   Central& central_;
   const PageMap& map_;

@@ -23,6 +23,7 @@ void print(const TextWriter& sentence) noexcept {
 bool GuardPool::start() noexcept {
   const std::size_t stride = slot_bytes() + os::page_bytes();
   const std::size_t bytes = kSlots * stride + os::page_bytes();
+  LockGuard guard(lock_);
   slots_ = static_cast<Slot*>(metadata_.allocate(kSlots * sizeof(Slot)));
   waiting_ = static_cast<std::uint16_t*>(metadata_.allocate(kSlots * sizeof(std::uint16_t)));
   if (slots_ == nullptr || waiting_ == nullptr) return false;

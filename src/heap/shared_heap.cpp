@@ -29,7 +29,7 @@ void SharedHeap::deallocate(HeapArena& arena, void* block, std::uint32_t granule
     return;
   }
   freed_bytes_.add(user_bytes(granules));
-  give_back(arena, block);
+  deallocate_into(arena, block);
   lock_.unlock();
 }
 

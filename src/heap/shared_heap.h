@@ -34,14 +34,15 @@ class SharedHeap final : public ArenaHeap {
   void shed_half() noexcept;
 
  private:
-  void count_placed(const void* block) noexcept;
+  void count_placed(const void* block) noexcept STRATA_REQUIRES(lock_);
 
   /// Below it, the system calls cost more than the memory.
   static constexpr std::size_t kWorthShedding = std::size_t{1} << 20;
   /// Of a free range; the rest of it goes back.
   static constexpr std::size_t kKept = 16 * 1024;
 
-  std::size_t touched_bytes_ = 0;  // most that was in use since the last shedding; under the lock
+  // The most that was in use since the last shedding.
+  std::size_t touched_bytes_ STRATA_GUARDED_BY(lock_) = 0;
 };
 
 }  // namespace strata

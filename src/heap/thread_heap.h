@@ -54,7 +54,8 @@ class ThreadHeap final : public ArenaHeap {
   void shed() noexcept;
 
   /// While nothing else touches the heap.
-  void check_invariants() noexcept;
+  /// \returns  bytes of its arenas
+  std::size_t check_invariants() noexcept;
 
   // --- anybody's -----------------------------------------------------------------------------
 

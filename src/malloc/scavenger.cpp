@@ -39,12 +39,17 @@ void Scavenger::return_memory_until_none_is_left() noexcept {
   for (int vain = 0; vain < kVainRounds || engine_.idle_bytes() >= kWakeBytes;) {
     os::wait_on(&never_changes, 0, delay_ms_ * 500'000);
     LockGuard guard(round_lock_);
-    const std::size_t returned = engine_.release_unneeded();
-    rounds_.fetch_add(1, std::memory_order_relaxed);
-    returned_.fetch_add(returned, std::memory_order_relaxed);
-    vain = returned == 0 ? vain + 1 : 0;
+    vain = run_round() == 0 ? vain + 1 : 0;
     if (engine_.idle_bytes() == 0 && !engine_.registry().has_parked()) return;
   }
+}
+
+/// \returns  bytes released
+std::size_t Scavenger::run_round() noexcept {
+  const std::size_t returned = engine_.release_unneeded();
+  rounds_.fetch_add(1, std::memory_order_relaxed);
+  returned_.fetch_add(returned, std::memory_order_relaxed);
+  return returned;
 }
 
 bool Scavenger::try_wake() noexcept {
