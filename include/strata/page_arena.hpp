@@ -1,6 +1,5 @@
 #pragma once
 
-#include <strata/detail/bits.hpp>
 #include <strata/detail/hints.hpp>
 #include <strata/detail/refuse.hpp>
 

@@ -1,3 +1,4 @@
+#include <strata/detail/bits.hpp>
 #include <strata/page_arena.hpp>
 
 #include <utility>

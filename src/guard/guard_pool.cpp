@@ -2,6 +2,7 @@
 #include <strata/detail/bits.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "base/fatal.h"

@@ -5,7 +5,6 @@
 #include <new>
 
 #include "base/fatal.h"
-#include "heap/free_block.h"
 #include "os/resources.h"
 
 namespace strata {

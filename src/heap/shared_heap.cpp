@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "heap/free_block.h"
-#include "heap/heap_instance.h"
 
 namespace strata {
 

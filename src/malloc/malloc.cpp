@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/fatal.h"
+#include "base/lock.h"
 #include "os/clock.h"
 #include "os/errors.h"
 

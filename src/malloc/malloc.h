@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/lock.h"
 #include "base/lock_visitor.h"
 #include "guard/allocation.h"
 #include "guard/guard_pool.h"

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <new>
 
-#include "base/fatal.h"
 
 namespace strata {
 

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "span/page.h"
 #include "thread_cache/object_bins.h"
 
 namespace strata {
