@@ -9,7 +9,7 @@
 #
 #   strata::strata         the shared object: linked or preloaded, it is the program's malloc
 #   strata::strata_static  the archive that overrides malloc at link time
-#   strata::toolkit        the shelf: the public headers and the small archive behind them
+#   strata::toolkit        the shelf: the public headers and their small archive
 
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
@@ -22,7 +22,7 @@ function(strata_install_library target)
   cmake_parse_arguments(arg "" "EXPORT_NAME" "" ${ARGN})
   if(NOT arg_EXPORT_NAME)
     message(
-      FATAL_ERROR "strata_install_library(${target}): say EXPORT_NAME, the part behind strata::")
+      FATAL_ERROR "strata_install_library(${target}): say EXPORT_NAME, the part after strata::")
   endif()
   add_dependencies(strata_product ${target})
   if(NOT TARGET strata::${arg_EXPORT_NAME})
@@ -57,7 +57,7 @@ function(strata_install_program target)
   install(TARGETS ${target} RUNTIME DESTINATION ${arg_DESTINATION} COMPONENT tools)
 endfunction()
 
-# Once, behind the last strata_install_library(): the headers, the CMake package and the pkg-config
+# Once, after the last strata_install_library(): the headers, the CMake package and the pkg-config
 # files of the libraries that exist.
 function(strata_install_package)
   get_property(libraries GLOBAL PROPERTY STRATA_INSTALLED_LIBRARIES)
@@ -75,7 +75,7 @@ function(strata_install_package)
     FILES ${PROJECT_SOURCE_DIR}/LICENSE
     TYPE DOC
     COMPONENT library)
-  # What the headers cite as docs/… lies in share/doc/strata/docs.
+  # What the headers cite as docs/… is in share/doc/strata/docs.
   install(
     DIRECTORY ${PROJECT_SOURCE_DIR}/docs
     TYPE DOC
@@ -116,7 +116,7 @@ function(strata_install_pkgconfig target)
   if(type STREQUAL "INTERFACE_LIBRARY")
     set(STRATA_PC_LIBS "")
   elseif(type STREQUAL "STATIC_LIBRARY")
-    # By file name: where a shared library of the same name lies beside it, -l would take that one.
+    # By file name: if a shared library of the same name is in the same folder, -l would take that one.
     set(STRATA_PC_LIBS "-L\${libdir} -l:lib${output}.a -pthread")
     if(target STREQUAL "strata_static")
       string(PREPEND STRATA_PC_LIBS "-Wl,--undefined=malloc ")

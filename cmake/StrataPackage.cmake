@@ -25,21 +25,23 @@ set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_COMPONENT_LIBRARY_DESCRIPTION
     "Drop-in malloc, as a shared object
-Preload it or link it: it replaces malloc and operator new of a program,
+Preload it or link it: it replaces the malloc and operator new of a program,
 and returns idle memory to the system.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libstrata-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${strata_soname} (= ${PROJECT_VERSION})")
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
-    "Drop-in malloc and a shelf of specialised allocators, to build with
-Headers, static libraries, and what CMake and pkg-config need.")
+    "Drop-in malloc and specialised allocators, development files
+Headers, static libraries, documents, and files for CMake and pkg-config.")
 
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME strata)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "${strata_soname} (= ${PROJECT_VERSION})")
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION
     "Runs, compares and explains programs under any memory allocator
-The strata command.")
+The strata command: runs a program on Strata or on any other allocator,
+measures time and memory, profiles the heap, finds leaks, records every
+allocation, and replays it.")
 
 include(CPack)

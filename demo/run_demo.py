@@ -67,7 +67,7 @@ def libc_path():
 
 
 def chosen_by_user(arguments):
-    """The options of `strata compare` that are handed on."""
+    """The options that are passed on to `strata compare`."""
     options = ["--library", arguments.library] if arguments.library else []
     return options + (["--allocators", arguments.allocators] if arguments.allocators else [])
 
@@ -203,8 +203,8 @@ def main():
                         help="the build tree (default: build/release)")
     parser.add_argument("--runs", type=int, default=3, help="runs of each program under each allocator")
     parser.add_argument("--only", default="", help="names of workloads, separated by commas")
-    parser.add_argument("--allocators", help="who takes part, as for strata compare (default: all that are found)")
-    parser.add_argument("--library", help="another libstrata.so")
+    parser.add_argument("--allocators", help="allocators to compare, as for strata compare (default: all that are found)")
+    parser.add_argument("--library", help="use this libstrata.so")
     arguments = parser.parse_args()
 
     build = arguments.build.resolve()

@@ -1,5 +1,5 @@
-// A message queue between threads: no heap once the program runs, and a producer that is faster
-// than the consumer is told so.
+// A message queue between threads: no heap, and a producer that is faster than the consumer is told
+// so.
 #include <strata/message_queue.hpp>
 
 #include <atomic>
@@ -18,8 +18,8 @@ std::atomic<unsigned long> turned_away{0};
 
 void produce(unsigned long first) {
   for (unsigned long n = first; n < kMessages; n += 2) {
-    while (
-        !queue.try_emplace(n, first)) {  // 256 messages are on their way: let the consumer catch up
+    while (!queue.try_emplace(n, first)) {
+      // The queue is full: let the consumer catch up.
       turned_away.fetch_add(1, std::memory_order_relaxed);
       std::this_thread::yield();
     }

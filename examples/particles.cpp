@@ -14,8 +14,8 @@ struct Particle {
 };
 
 int main() {
-  // Starts with room for 256 and doubles when a burst needs more. What flies at the end is
-  // expected.
+  // Starts with room for 256 and doubles when a burst needs more. Particles that still fly at the
+  // end are destroyed without a report.
   strata::ObjectPool<Particle> particles(256, strata::Exhaustion::kGrow,
                                          strata::Leftovers::kDestroy);
   std::mt19937 random(1);

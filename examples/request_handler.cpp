@@ -1,5 +1,5 @@
 // A request handler whose memory is one arena: everything a request needs is cut from pages in
-// order and forgotten at once when the answer is out. Nothing is freed one by one.
+// order, and all of it is freed at once when the answer has been sent.
 #include <strata/memory_resource.hpp>
 #include <strata/page_arena.hpp>
 
@@ -36,7 +36,7 @@ std::size_t handle(std::string_view request, std::pmr::memory_resource& memory) 
 
 int main() {
   strata::PageArena arena(1 << 20);
-  // What does not fit into a mebibyte comes from the heap instead of failing the request.
+  // A request that needs more than a mebibyte gets the rest from the heap instead of failing.
   strata::MemoryResource<strata::PageArena> memory(arena, std::pmr::new_delete_resource());
   std::size_t answered = 0;
   std::size_t most_pages = 0;

@@ -1,5 +1,5 @@
-// Two allocators in one program: the cells of a sheet, all alike and alive for long, in an
-// ObjectPool; the text in them, short and of many sizes, in a SizeClassAllocator.
+// Two allocators in one program: an ObjectPool for the cells of a sheet, which are of one type and
+// live long; a SizeClassAllocator for the text in them, which is short and of many sizes.
 #include <strata/memory_resource.hpp>
 #include <strata/object_pool.hpp>
 #include <strata/size_class_allocator.hpp>
@@ -24,7 +24,7 @@ int main() {
   strata::MemoryResource<strata::SizeClassAllocator> memory(sizes, std::pmr::new_delete_resource());
   Cells cells(1024, strata::Exhaustion::kGrow);
   {
-    // A cell lives as long as its place in the sheet: the handle gives it back to its pool.
+    // A cell lives as long as its place in the sheet: its handle returns it to the pool.
     std::map<std::pair<int, int>, Cells::Handle> sheet;
     for (int row = 0; row < 100; ++row) {
       for (int column = 0; column < 26; ++column) {

@@ -1,5 +1,5 @@
-# Sourced by the scripts beside it: one named step after the other, each with its log, its seconds,
-# a sign of life while it runs, and a clear sentence where it fails.
+# Sourced by the other scripts: one named step after the other, each with its log, its time, a sign
+# of life while it runs, and a clear sentence if it fails.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 logs=$root/build/logs

@@ -52,6 +52,7 @@ enum class Kind : unsigned {
   kTime,   ///< the payload: nanoseconds since the beginning, for --pace recorded
   kStart,  ///< the payload: the stream of a thread that starts now
   kEpoch,  ///< the payload: what follows belongs to this epoch
+  kMove,   ///< an object's bytes, to the beginning of the object in the next word's slot
 };
 
 /// A call:  kind 0-3 | flags 4-7 | slot 8-33 | bytes 34-63.  Then a word of the size if it is wide,

@@ -27,7 +27,7 @@ class BitmapPoolCursor {
     return cursor;
   }
 
-  /// The word it stands at.
+  /// The word it points to.
   constexpr std::size_t leaf() const noexcept { return leaf_; }
   constexpr std::size_t& leaf() noexcept { return leaf_; }
 

@@ -15,7 +15,7 @@ namespace strata {
 ///   lost   blocks in a magazine are free for its thread only: nullptr may come while others keep
 ///          some. They keep a quarter of the pool at most, all together: that is what depth() sees
 ///          to, so that no number of idle magazines strands the pool.
-///   lost   a block that lies in *another* thread's magazine counts as taken: freeing it a second
+///   lost   a block that is in *another* thread's magazine counts as taken: freeing it a second
 ///          time goes unnoticed. All other wrong frees are refused as by the pool.
 ///   lost   not for interrupt and signal handlers
 ///
@@ -83,7 +83,7 @@ class BitmapPoolMagazines<Pool>::Magazine {
   void* allocate() noexcept { return count_ != 0 ? blocks_[--count_] : refill(); }
 
   /// \returns  True if the block is free for this thread now. False, and nothing has changed, if p
-  ///           is no block of the pool, is free in the pool, or lies in this magazine.
+  ///           is no block of the pool, is free in the pool, or is in this magazine.
   /// \cost     A load of the block's bit and a glance at depth() pointers; each few times what
   ///           deallocate_batch() costs.
   bool deallocate(void* p) noexcept {

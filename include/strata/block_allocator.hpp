@@ -17,7 +17,7 @@ namespace strata {
 
 /// Equal blocks for one thread, cut from a buffer that the caller owns or from pages of a
 /// PageArena. Fresh blocks come in address order; after that the block freed last comes first.
-/// A free block is never written to: the list of free blocks lies behind the blocks, 9 bytes each.
+/// A free block is never written to: the list of free blocks follows the blocks, 9 bytes each.
 ///
 /// The default form, BlockAllocator, refuses every bad free with a sentence. The other one,
 /// UncheckedBlockAllocator, trusts the caller and saves about a third of the time.
@@ -143,7 +143,7 @@ class BasicBlockAllocator {
     stack_.push(block);
   }
 
-  /// All blocks are free and fresh again, whoever still holds one.
+  /// All blocks are free and fresh again, even those still in use.
   void reset() noexcept {
     stack_.forget_all();
     detail::asan_poison(stack_.blocks(), stack_.bytes());
@@ -199,7 +199,7 @@ class BasicBlockAllocator {
     return sentence == nullptr;
   }
 
-  // Blocks are at least 8 apart, so that the bookkeeping behind them is aligned.
+  // Blocks are at least 8 apart, so that the bookkeeping after them is aligned.
   static constexpr std::size_t effective_alignment(std::size_t alignment) noexcept {
     return alignment < kMinBlockBytes ? kMinBlockBytes : alignment;
   }

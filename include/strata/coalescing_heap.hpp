@@ -25,13 +25,13 @@ class ThreadHeap;
 ///   | tag | user's bytes … | tag | links …  size | tag | user's bytes … | … | end tag |
 ///     a tag is 8 bytes, in front of every block; two links and the size only in a free block
 ///
-/// Always: two neighbours are never both free; a block is free if and only if the tag behind it
+/// Always: two neighbours are never both free; a block is free if and only if the tag after it
 /// says so; a free block is in the list of the bin of its size, and a bin's bit is set if and only
 /// if its list is not empty. The blocks fill the region.
 ///
 /// Misuse is found at the next operation that meets it, in every build, and ends the program with a
 /// sentence of its own: a double free, a pointer from elsewhere, an overwritten tag (of the block
-/// or behind it), a write into a free block's links.
+/// or after it), a write into a free block's links.
 ///
 /// Bookkeeping is in band, the one place on the shelf where it is: the tags are what makes merging
 /// constant in time for any size. The bins live in this object, 1.9 KiB.
@@ -96,7 +96,7 @@ class CoalescingHeap {
   /// \cost     Constant: two merges, one bin.
   void deallocate(void* block) noexcept;
 
-  /// Resizes in place when the block shrinks or the free block behind it is large enough, else
+  /// Resizes in place when the block shrinks or the free block after it is large enough, else
   /// moves it; nullptr as `block` allocates. A moved block is aligned to 16.
   /// \returns  The block, its contents kept up to the smaller size; nullptr, with the old block
   ///           untouched, if no memory is left.
@@ -111,7 +111,7 @@ class CoalescingHeap {
   /// \cost     Constant.
   std::size_t largest_free_block() const noexcept;
 
-  /// True if the address lies in the region, wherever in it.
+  /// True if the address is anywhere in the region.
   bool owns(const void* address) const noexcept;
 
   /// allocate() by the name that the adapters call a source by.

@@ -1,7 +1,7 @@
 #pragma once
 
-/// \file  The malloc's own C interface, for C and C++: beside the C library's names, or instead of
-/// them.
+/// \file  The malloc's own C interface, for C and C++, in addition to the C library's names or
+/// instead of them.
 /// \threads  Every function: any number at once. Not async-signal-safe, as malloc is not.
 
 #ifdef __cplusplus
@@ -68,7 +68,7 @@ STRATA_API int strata_release_memory(void) STRATA_NOEXCEPT;
 STRATA_API void strata_stats_print(void) STRATA_NOEXCEPT;
 
 /// Writes statistics as one JSON document, described by docs/stats-schema.json, as snprintf writes:
-/// what fits into `size` bytes, a 0 behind it. `buffer` may be NULL where `size` is 0.
+/// what fits into `size` bytes, with a 0 after it. `buffer` may be NULL if `size` is 0.
 /// \returns  Characters of the whole document, the 0 not counted: below `size` if all of it is
 ///           there. 16 KiB hold it always. Allocates nothing.
 /// \cost     some microseconds, and one per thread: fit to be called each second
@@ -91,7 +91,7 @@ STRATA_API int strata_profile_start(size_t rate) STRATA_NOEXCEPT;
 STRATA_API void strata_profile_stop(void) STRATA_NOEXCEPT;
 
 /// Writes the profile in pprof's format: objects and bytes, allocated and live, by stack. `%p` in
-/// the path stands for the number of the process. The file is replaced when all of it is written.
+/// the path is replaced by the process ID. The file is replaced when all of it is written.
 /// \returns  1; or 0 after one sentence on standard error that says why.
 STRATA_API int strata_profile_write(const char* path) STRATA_NOEXCEPT;
 

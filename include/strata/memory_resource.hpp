@@ -79,7 +79,7 @@ class MemoryResource<PageArena> final : public std::pmr::memory_resource {
   MemoryResource(const MemoryResource&) = delete;
   MemoryResource& operator=(const MemoryResource&) = delete;
 
-  /// Resets the arena: everything that came from its pages is gone, whoever cut it from them. What
+  /// Resets the arena: everything that came from its pages is gone, whoever allocated it. What
   /// came from upstream is not.
   void reset() noexcept {
     next_ = end_ = 0;

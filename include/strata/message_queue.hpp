@@ -18,9 +18,9 @@ enum class Producers : unsigned char {
 };
 
 /// Messages from producers to one consumer, first in, first out. At most `Capacity` are on their
-/// way: a producer that is faster than the consumer is told so, and nobody ever waits. Messages are
-/// built in blocks of a BitmapPool inside the object; no memory is asked for, and a static queue is
-/// built by the compiler, as all zero.
+/// way: a producer that is faster than the consumer is told so, and no call ever waits. Messages
+/// are built in blocks of a BitmapPool inside the object; no memory is asked for, and a static
+/// queue is built by the compiler, as all zero.
 ///
 ///     static strata::MessageQueue<Message, 256> queue;
 ///     bool ok = queue.try_emplace(1, "text");             // false: full
@@ -30,7 +30,7 @@ enum class Producers : unsigned char {
 ///   ring_:  [ … | nullptr | message | message | nullptr ]   in theirs: head_ up to tail_
 ///
 /// The order is that of the tickets which producers take once their message is whole. A producer
-/// that is stopped between its ticket and the store that follows holds back the messages behind it:
+/// that is stopped between its ticket and the store that follows holds back the messages after it:
 /// the consumer finds the queue empty until the producer goes on. That is the price of the order;
 /// producers are not held back.
 ///
@@ -80,7 +80,7 @@ class MessageQueue {
   bool try_push(const T& message) { return try_emplace(message); }
   bool try_push(T&& message) { return try_emplace(std::move(message)); }
 
-  /// Lets `visit(T&)` look at the oldest message where it lies; then the message is destroyed, also
+  /// Lets `visit(T&)` look at the oldest message in place; then the message is destroyed, also
   /// if `visit` throws.
   /// \returns  False if the queue is empty, or its oldest message is not whole yet.
   /// \threads  The consumer. `visit` may send messages, if the consumer may be a producer.

@@ -33,7 +33,7 @@ enum class Leftovers : unsigned char {
   kAbort,    ///< ends the program with that line
 };
 
-/// What lies in a free slot.
+/// What a free slot contains.
 enum class FreeSlots : unsigned char {
   kUntouched,  ///< what was there; nothing is written into a free slot
   kPoisoned,   ///< 0xdb, and a write to a destroyed object is found when its slot is used again
@@ -50,7 +50,7 @@ enum class FreeSlots : unsigned char {
 ///   active_:  the chunk that create() takes from; destroy() looks there first
 ///
 /// Slots come back last-freed-first, so a hot object stays in the cache; the list of free slots
-/// lies beside them (9 bytes a slot) and a free slot is never touched. Setting up a pool costs the
+/// is outside them (9 bytes a slot) and a free slot is never touched. Setting up a pool costs the
 /// same for a million slots as for one.
 ///
 /// By default every destroy() of something that is not a live object of this pool ends the program
@@ -182,7 +182,7 @@ class ObjectPool {
     return object;
   }
 
-  /// The same, owned by a handle; an empty handle stands for nullptr.
+  /// The same, owned by a handle; an empty handle means nullptr.
   template <typename... Arguments>
   STRATA_MAY_REFUSE Handle make(Arguments&&... arguments) {
     return Handle(create(std::forward<Arguments>(arguments)...), Deleter(*this));

@@ -24,7 +24,7 @@ class PageSource;
 /// \threads  One at a time.
 class PageArena {
  public:
-  /// Reserves `bytes` in pages of `page_bytes`; 0 stands for the size of an OS page.
+  /// Reserves `bytes` in pages of `page_bytes`; 0 means the size of an OS page.
   /// \errors   std::invalid_argument with a sentence if bytes is 0 or no multiple of the page size,
   ///           or the page size is no power of two of at least an OS page; std::bad_alloc if the
   ///           kernel refuses. Without exceptions the sentence ends the program: use try_create().
@@ -85,7 +85,7 @@ class PageArena {
   std::size_t available_pages() const noexcept { return pages_in(end_ - next_); }
   std::size_t total_pages() const noexcept { return pages_in(end_ - begin_); }
 
-  /// \returns  True if p lies in the region, handed out or not.
+  /// \returns  True if p is in the region, handed out or not.
   bool owns(const void* p) const noexcept {
     return detail::address_of(p) - detail::address_of(begin_) <
            static_cast<std::size_t>(end_ - begin_);

@@ -159,7 +159,7 @@ class BasicSizeClassAllocator {
     deallocate_to(stacks_[run], block);
   }
 
-  /// All blocks are free and fresh again, whoever still holds one.
+  /// All blocks are free and fresh again, even those still in use.
   void reset() noexcept {
     for (std::size_t i = 0; i < class_count_; ++i) stacks_[i].forget_all();
     poison_everything();
@@ -269,8 +269,8 @@ class BasicSizeClassAllocator {
 
   std::optional<PageArena> own_arena_;
   char* begin_ = nullptr;
-  Stack* stacks_ = nullptr;                     // behind the runs
-  const unsigned char* class_table_ = nullptr;  // behind the stacks: size / 8, rounded up, to class
+  Stack* stacks_ = nullptr;                     // after the runs
+  const unsigned char* class_table_ = nullptr;  // after the stacks: size / 8, rounded up, to class
   std::size_t class_count_ = 0;
   std::size_t largest_class_ = 0;
   unsigned run_shift_ = 0;

@@ -42,7 +42,7 @@ class ThreadHeaps {
     /// arenas. And the same for all threads together.
     std::size_t thread_budget_bytes = kUnlimited;
     std::size_t total_budget_bytes = kUnlimited;
-    /// Ascending upper ends of the small-block cache's bins, multiples of 16, 0 behind the last;
+    /// Ascending upper ends of the small-block cache's bins, multiples of 16, 0 after the last;
     /// all 0 is no cache.
     std::size_t small_bins[kMaxSmallBins] = {32, 64, 128, 256};
     /// Requests of this size and more are served from a few heaps that all threads share, under
@@ -110,7 +110,7 @@ class ThreadHeaps {
   ///           that heap, from the oldest on, until one serves; system calls for a new arena.
   void* allocate(std::size_t bytes, std::size_t alignment = 16) noexcept;
 
-  /// Takes a block back, from whichever thread; nullptr is nothing. A double free, a pointer that
+  /// Takes a block back, from any thread; nullptr is ignored. A double free, a pointer that
   /// is not of this instance or an overwritten tag ends the program with its sentence.
   void deallocate(void* block) noexcept;
 
@@ -120,7 +120,7 @@ class ThreadHeaps {
   /// \returns  How many bytes of a live block its user may use.
   std::size_t usable_size(const void* block) const noexcept;
 
-  /// True if the address lies in an arena of this instance, wherever in it.
+  /// True if the address is anywhere in an arena of this instance.
   bool owns(const void* address) const noexcept;
 
   /// allocate() by the name that the adapters call a source by.

@@ -1,4 +1,3 @@
-#include <strata/detail/bits.hpp>
 #include <strata/page_arena.hpp>
 
 #include <utility>

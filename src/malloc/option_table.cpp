@@ -49,63 +49,61 @@ constexpr std::size_t kHour = 3'600'000;  // in milliseconds
 constexpr OptionRow kTable[] = {
     choice<&Options::checks>(
         "CHECKS", "basic|full",
-        "basic: what costs nothing. full: every free is verified at once, freed memory and what "
-        "lies behind every object is filled and verified, freed objects wait, places are random: "
-        "use after free, overflow and mismatched deletes are found, at the price of the thread "
-        "cache."),
+        "basic: checks that cost nothing. full: every free is verified at once; freed memory and "
+        "the bytes after every object are filled and verified; freed objects wait before they are "
+        "used again; places are random. It finds use after free, overflow and mismatched deletes, "
+        "and does without the thread cache."),
     choice<&Options::stats>(
         "STATS", "off|exit|signal|both",
-        "Write statistics at normal exit, whenever the signal STRATA_STATS_SIGNAL arrives, or on "
-        "both occasions."),
+        "Write statistics at normal exit, when the signal STRATA_STATS_SIGNAL arrives, or both."),
     choice<&Options::huge_pages>(
         "HUGE_PAGES", "never|auto|always",
-        "When 2 MiB regions ask for huge pages; auto: once the heap is so large that a region more "
-        "does not show."),
+        "When 2 MiB regions ask for huge pages. auto: once the heap is so large that one more "
+        "region does not matter."),
     number<&Options::cache_bytes>(
         "CACHE_BYTES", Unit::kBytes, 0, kTiB,
-        "What all thread caches together may hold; each thread holds at most its share."),
+        "How much all thread caches together may hold; each thread holds at most its share."),
     number<&Options::release_delay_ms>(
         "RELEASE_DELAY_MS", Unit::kMilliseconds, 0, kHour,
-        "Memory that was not needed for so long goes back to the kernel; 0: never without "
+        "Memory that was not needed for this long goes back to the kernel; 0: only on "
         "malloc_trim."),
     number<&Options::soft_limit>(
         "SOFT_LIMIT", Unit::kLimit, 0, 64 * kTiB,
-        "Above so much memory held, caches shrink and all that is idle goes back to the kernel at "
-        "once; 0: no limit."),
+        "While more memory than this is held, caches shrink and all idle memory goes back to the "
+        "kernel at once; 0: no limit."),
     number<&Options::hard_limit>(
         "HARD_LIMIT", Unit::kLimit, 0, 64 * kTiB,
-        "More memory than this is never held: an allocation that would need it fails with ENOMEM; "
-        "0: no limit."),
+        "Never more memory than this is held: an allocation that would need more fails with "
+        "ENOMEM; 0: no limit."),
     number<&Options::stats_signal>(
         "STATS_SIGNAL", Unit::kNumber, 1, 64,
-        "The signal that asks for statistics where STRATA_STATS says so; 12 is SIGUSR2."),
+        "The signal that asks for statistics if STRATA_STATS is signal or both; 12 is SIGUSR2."),
     text<&Options::stats_file>(
         "STATS_FILE", "Append statistics to this file instead of writing them to standard error."),
     text<&Options::profile>(
         "PROFILE",
         "Sample allocations with their stacks and write a heap profile for pprof to this file at "
-        "normal exit; %p stands for the number of the process."),
+        "normal exit; %p is replaced by the process ID."),
     number<&Options::profile_rate>(
         "PROFILE_RATE", Unit::kBytes, 1, Sampling::kMaxRate,
-        "The mean number of bytes from one sample of STRATA_PROFILE to the next; 1: every "
-        "allocation."),
+        "The mean number of bytes between samples of STRATA_PROFILE; 1: every allocation."),
     number<&Options::profile_signal>(
         "PROFILE_SIGNAL", Unit::kNumber, 0, 64,
-        "A signal on which STRATA_PROFILE writes the file, too; 0: none; 12 is SIGUSR2."),
+        "A signal on which STRATA_PROFILE also writes the file; 0: none; 12 is SIGUSR2."),
     choice<&Options::leaks>(
         "LEAKS", "0|1",
-        "1: note the stack of every allocation, and report to standard error at normal exit what "
+        "1: record the stack of every allocation, and report on standard error at normal exit what "
         "is still live, by the place that allocated it."),
     number<&Options::guard_rate>(
         "GUARD_RATE", Unit::kNumber, 0, Sampling::kMaxRate,
-        "One in so many allocations, at random, stands between inaccessible pages: an overflow or "
-        "a use after free of it is reported with the stacks of its allocation and its free; 0: "
+        "One in this many allocations, chosen at random, is placed between inaccessible pages: its "
+        "overflow or use after free is reported with the stacks of its allocation and its free; 0: "
         "none."),
     choice<&Options::deep_bind>(
         "DEEPBIND", "drop|keep",
         "drop: dlopen ignores RTLD_DEEPBIND, with which a library would get the C library's malloc "
-        "instead of this one. keep: for libraries that bring other versions of what the program "
-        "has, and share no block with it."),
+        "instead of this one. keep: for libraries that bring their own versions of symbols of the "
+        "program and share no block with it."),
 };
 
 static_assert(std::size(kTable) <= 64, "read_options() has a bit for each row");

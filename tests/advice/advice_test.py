@@ -1,6 +1,7 @@
 """From a recording to advice, with the command as a user has it, on programs whose best allocator is known.
 
-What a change saves is printed, never asserted: which patterns are found and what is tried is."""
+What a change saves of time is printed, never asserted: which patterns are found, what is tried, and what is saved of
+memory is."""
 import json
 import os
 import pathlib
@@ -8,6 +9,8 @@ import re
 import subprocess
 import tempfile
 import unittest
+
+import savings
 
 STRATA = os.environ["STRATA"]
 ADVISED = os.environ["ADVISED"]
@@ -45,16 +48,29 @@ class Advice(unittest.TestCase):
     def test_both_ways_of_each_program_do_the_same(self):
         for program in ("parser", "tree", "messages", "growing"):
             answers = {
-                subprocess.run([ADVISED, program, way], capture_output=True, text=True, check=True).stdout
+                savings.run_once(program, way)[0]
                 for way in ("plain", "advised")
             }
             self.assertEqual(len(answers), 1, program)
 
+    def expect_memory_saved(self, program, answer):
+        """The first advice saves memory, and as much as the program saves that takes it, within a third."""
+        self.assertTrue(answer.startswith("1. "), answer)
+        predicted = savings.predicted(answer)[1]
+        applied = savings.applied(program, 3)[1]
+        print(f"memory saved: predicted {predicted[0] - predicted[1]:.0f}, applied {applied[0] - applied[1]}")
+        ratio = (applied[0] - applied[1]) / (predicted[0] - predicted[1])
+        self.assertTrue(2 / 3 <= ratio <= 4 / 3, ratio)
+
     def test_a_parser_gets_an_arena(self):
-        self.advice("parser", "that die together")
+        answer = self.advice("parser", "that die together")
+        self.assertIn("strata::PageArena arena", answer)
+        self.expect_memory_saved("parser", answer)
 
     def test_equal_nodes_get_blocks(self):
-        self.advice("tree", "all in one thread; at most")
+        answer = self.advice("tree", "all in one thread; at most")
+        self.assertIn("strata::BlockAllocator", answer)
+        self.expect_memory_saved("tree", answer)
 
     def test_messages_get_a_bitmap_pool(self):
         self.advice("messages", "are freed by another thread")

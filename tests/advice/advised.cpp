@@ -6,20 +6,26 @@
 //   growing   vectors that are filled without being told how far
 //   nothing   strings of all sizes with no pattern
 //
-// Prints a number that both ways of a program must agree on.
+// Prints a number that both ways of a program must agree on; then the CPU time of the work in
+// seconds, and by how many bytes the process grew meanwhile.
 #include <strata/bitmap_pool.hpp>
+#include <strata/block_allocator.hpp>
 #include <strata/memory_resource.hpp>
-#include <strata/object_pool.hpp>
 #include <strata/page_arena.hpp>
 
-#include <atomic>
+#include <algorithm>
+#include <array>
+#include <condition_variable>
 #include <cstdio>
 #include <cstring>
-#include <memory>
+#include <ctime>
+#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "support/memory.h"
 
 namespace {
 
@@ -29,8 +35,8 @@ struct Node {
   std::size_t bytes = 0;
 };
 
-constexpr int kInputs = 30;
-constexpr int kNodes = 20000;
+constexpr int kInputs = 12;
+constexpr int kNodes = 80000;
 
 std::size_t node_bytes(std::mt19937& random) { return sizeof(Node) + random() % 64; }
 
@@ -84,8 +90,8 @@ struct Leaf {
   Leaf* next = nullptr;
 };
 
-constexpr int kTurns = 1'500'000;
-constexpr std::size_t kBuckets = 4096;
+constexpr int kTurns = 2'000'000;
+constexpr std::size_t kBuckets = 16384;
 
 /// Keys come and go in chains below a table: `make` and `drop` are the only difference.
 template <typename Make, typename Drop>
@@ -120,42 +126,67 @@ unsigned long tree_plain() {
 }
 
 unsigned long tree_advised() {
-  strata::ObjectPool<Leaf> leaves;
-  return turn([&](unsigned long key) { return leaves.create(key); },
-              [&](Leaf* leaf) { leaves.destroy(leaf); });
+  strata::PageArena arena(8 << 20);
+  strata::BlockAllocator leaves(arena, sizeof(Leaf), 200000);
+  return turn([&](unsigned long key) { return new (leaves.allocate()) Leaf(key); },
+              [&](Leaf* leaf) { leaves.deallocate(leaf); });
 }
 
 struct Message {
   unsigned long number = 0;
-  char text[48] = {};
+  char text[184] = {};
 };
 
-constexpr unsigned long kMessages = 1'000'000;
-constexpr std::size_t kOnTheirWay = 1024;
+constexpr unsigned long kMessages = 2'000'000;
+constexpr std::size_t kLetters = 256;  ///< messages that are handed over at once
+
+/// Hands over letters of messages, one at a time: whoever comes too early sleeps.
+class Post {
+ public:
+  using Letter = std::array<Message*, kLetters>;
+
+  void send(const Letter& letter) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !is_full_; });
+    letter_ = letter;
+    is_full_ = true;
+    changed_.notify_one();
+  }
+  Letter receive() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return is_full_; });
+    is_full_ = false;
+    changed_.notify_one();
+    return letter_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Letter letter_{};
+  bool is_full_ = false;
+};
 
 template <typename Make, typename Drop>
 unsigned long send(Make make, Drop drop) {
-  static std::atomic<Message*> ring[kOnTheirWay];
-  std::thread receiver;
+  Post post;
   unsigned long sum = 0;
-  receiver = std::thread([&] {
-    for (unsigned long i = 0; i < kMessages; ++i) {
-      Message* message = nullptr;
-      while ((message = ring[i % kOnTheirWay].exchange(nullptr, std::memory_order_acquire)) ==
-             nullptr) {
-        std::this_thread::yield();
+  std::thread receiver([&] {
+    for (unsigned long i = 0; i < kMessages; i += kLetters) {
+      for (Message* const message : post.receive()) {
+        if (message == nullptr) continue;
+        sum += message->number;
+        drop(message);
       }
-      sum += message->number;
-      drop(message);
     }
   });
-  for (unsigned long i = 0; i < kMessages; ++i) {
-    while (ring[i % kOnTheirWay].load(std::memory_order_relaxed) != nullptr) {
-      std::this_thread::yield();
+  for (unsigned long i = 0; i < kMessages; i += kLetters) {
+    Post::Letter letter{};
+    for (unsigned long at = i; at < std::min(i + kLetters, kMessages); ++at) {
+      letter[at - i] = make();
+      letter[at - i]->number = at;
     }
-    Message* const message = make();
-    message->number = i;
-    ring[i % kOnTheirWay].store(message, std::memory_order_release);
+    post.send(letter);
   }
   receiver.join();
   return sum;
@@ -166,7 +197,7 @@ unsigned long messages_plain() {
 }
 
 unsigned long messages_advised() {
-  static strata::BitmapPool<sizeof(Message), 2 * kOnTheirWay> pool;
+  static strata::BitmapPool<sizeof(Message), 4 * kLetters> pool;
   return send([] { return new (pool.allocate()) Message; },
               [](Message* message) { pool.deallocate(message); });
 }
@@ -195,18 +226,39 @@ unsigned long nothing() {
   return sum;
 }
 
+/// What the libraries add to the process is there before the work is measured.
+void warm_up() {
+  strata::PageArena arena(1 << 20);
+  strata::MemoryResource<strata::PageArena> memory(arena, std::pmr::new_delete_resource());
+  std::memset(memory.allocate(64, alignof(Node)), 0, 64);
+  void* volatile object = ::operator new(64);
+  ::operator delete(object);
+}
+
+double cpu_s() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+unsigned long run(const std::string& program, bool is_advised) {
+  if (program == "parser") return is_advised ? parse_advised() : parse_plain();
+  if (program == "tree") return is_advised ? tree_advised() : tree_plain();
+  if (program == "messages") return is_advised ? messages_advised() : messages_plain();
+  if (program == "growing") return grow(is_advised);
+  if (program == "nothing") return nothing();
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
-  const bool is_advised = std::strcmp(argv[2], "advised") == 0;
-  const std::string program = argv[1];
-  unsigned long sum = 0;
-  if (program == "parser") sum = is_advised ? parse_advised() : parse_plain();
-  if (program == "tree") sum = is_advised ? tree_advised() : tree_plain();
-  if (program == "messages") sum = is_advised ? messages_advised() : messages_plain();
-  if (program == "growing") sum = grow(is_advised);
-  if (program == "nothing") sum = nothing();
-  std::printf("%lu\n", sum);
+  warm_up();
+  const std::size_t resident = resident_bytes();
+  const double began_s = cpu_s();
+  const unsigned long sum = run(argv[1], std::strcmp(argv[2], "advised") == 0);
+  std::printf("%lu\n%.6f %zu\n", sum, cpu_s() - began_s,
+              std::max(resident, peak_resident_bytes()) - resident);
   return sum == 0;
 }

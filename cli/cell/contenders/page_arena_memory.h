@@ -3,6 +3,7 @@
 #include <strata/page_arena.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -17,6 +18,7 @@ class PageArenaMemory {
   static constexpr const char* kName = "page-arena";
   static constexpr const char* kSentence =
       "strata::PageArena: pages in order, all taken back at once, for one thread";
+  static constexpr std::size_t kHugePages = 64 * 1024;
 
   static std::optional<std::string> why_unfit(const Needs& needs) {
     if (!needs.is_freed_at_once) return "takes everything back at once";
@@ -24,45 +26,54 @@ class PageArenaMemory {
     return std::nullopt;
   }
 
-  explicit PageArenaMemory(const Needs& needs) : arena_(region_bytes(needs), kPageBytes) {}
+  /// \param page_bytes  as PageArena has it: 0 is an OS page, more asks for huge pages
+  explicit PageArenaMemory(const Needs& needs, std::size_t page_bytes = kHugePages)
+      : arena_(region_bytes(needs), page_bytes) {}
 
   void* allocate(std::size_t bytes) noexcept {
-    const std::size_t taken = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    if (taken > static_cast<std::size_t>(end_ - next_) && !add_pages(taken)) return nullptr;
+    std::uintptr_t start = aligned(next_, bytes);
+    if (next_ == 0 || start + bytes > end_) {
+      if (!add_pages(bytes)) return nullptr;
+      start = aligned(next_, bytes);
+    }
     ++live_;
-    std::byte* block = next_;
-    next_ += taken;
-    return block;
+    next_ = start + (bytes == 0 ? 1 : bytes);
+    return reinterpret_cast<void*>(start);  // NOLINT: addresses are what is rounded here
   }
 
   void deallocate(void*, std::size_t) noexcept {
     if (--live_ != 0) return;
     arena_.reset();
-    next_ = end_ = nullptr;
+    next_ = end_ = 0;
   }
 
  private:
-  static constexpr std::size_t kPageBytes = 64 * 1024;
-  static constexpr std::size_t kAlignment = alignof(std::max_align_t);
-
   static std::size_t region_bytes(const Needs& needs) {
-    const std::size_t bytes = needs.bytes() + needs.live_blocks * kAlignment;
-    return (2 * bytes / kPageBytes + 2) * kPageBytes;
+    const std::size_t bytes = needs.bytes() + needs.live_blocks * alignof(std::max_align_t);
+    return (2 * bytes / kHugePages + 2) * kHugePages;
+  }
+
+  /// An object's size is a multiple of its alignment, so an odd size needs less.
+  static std::uintptr_t aligned(std::uintptr_t at, std::size_t bytes) noexcept {
+    const std::size_t alignment =
+        bytes % alignof(std::max_align_t) == 0 ? alignof(std::max_align_t) : alignof(void*);
+    return (at + alignment - 1) / alignment * alignment;
   }
 
   /// Where the pages come out side by side, blocks run on from one into the next.
   bool add_pages(std::size_t bytes) noexcept {
-    const std::size_t count = (bytes + kPageBytes - 1) / kPageBytes;
-    auto* pages = static_cast<std::byte*>(arena_.allocate_pages(count));
-    if (pages == nullptr) return false;
+    const std::size_t page = arena_.page_size();
+    const std::size_t count = (bytes + alignof(std::max_align_t) + page - 1) / page;
+    const auto pages = reinterpret_cast<std::uintptr_t>(arena_.allocate_pages(count));
+    if (pages == 0) return false;
     if (pages != end_) next_ = pages;
-    end_ = pages + count * kPageBytes;
+    end_ = pages + count * page;
     return true;
   }
 
   PageArena arena_;
-  std::byte* next_ = nullptr;
-  std::byte* end_ = nullptr;
+  std::uintptr_t next_ = 0;
+  std::uintptr_t end_ = 0;
   std::size_t live_ = 0;
 };
 

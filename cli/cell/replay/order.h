@@ -15,9 +15,27 @@
 
 namespace strata::cell {
 
+/// CPU time of the calling thread, in nanoseconds.
+inline std::uint64_t thread_cpu_ns() noexcept {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
 /// Waits for something that another thread is about to do: a moment on the processor, then off it.
+/// What longer waits cost is the replay's doing, not the allocator's, so it is counted.
 class Patience {
  public:
+  Patience() = default;
+  ~Patience() {
+    if (began_ns_ != 0) {
+      cpu_ns_of_all_.fetch_add(thread_cpu_ns() - began_ns_, std::memory_order_relaxed);
+    }
+  }
+  Patience(const Patience&) = delete;
+  Patience& operator=(const Patience&) = delete;
+
   void wait() noexcept {
     ++rounds_;
     if (rounds_ <= kSpins) {
@@ -26,6 +44,7 @@ class Patience {
 #endif
       return;
     }
+    if (began_ns_ == 0) began_ns_ = thread_cpu_ns();
     if (rounds_ <= kSpins + kYields) {
       ::sched_yield();
       return;
@@ -34,10 +53,17 @@ class Patience {
     ::nanosleep(&nap, nullptr);
   }
 
+  /// CPU time that all threads of the process waited, but for short waits.
+  static std::uint64_t cpu_ns_of_all() noexcept {
+    return cpu_ns_of_all_.load(std::memory_order_relaxed);
+  }
+
  private:
   static constexpr int kSpins = 100;  // about what a line takes from core to core
   static constexpr int kYields = 10;
+  static inline std::atomic<std::uint64_t> cpu_ns_of_all_{0};  // relaxed: a sum, read after join()
   int rounds_ = 0;
+  std::uint64_t began_ns_ = 0;
 };
 
 /// A place for objects that one thread makes and another ends; see shared/replay_plan.h.

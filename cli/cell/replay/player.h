@@ -61,6 +61,7 @@ class Player {
 
   void play() {
     while (!stream_.is_at_end()) {
+      prefetch_slot_of(stream_.soon());
       const std::uint64_t word = stream_.next();
       switch (plan::kind_of(word)) {
         case plan::Kind::kFree:
@@ -78,6 +79,9 @@ class Player {
           break;
         case plan::Kind::kEpoch:
           enter(plan::payload_of(word));
+          break;
+        case plan::Kind::kMove:
+          move_over(word);
           break;
         case plan::Kind::kNone:
           break;
@@ -107,6 +111,15 @@ class Player {
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
   static constexpr std::uint32_t kRoutedStamp = 1u << 31;
   static constexpr std::size_t kWord = sizeof(std::uint64_t);
+
+  /// The replay's own table is in the cache when it is needed: its misses are not the program's. A
+  /// word that is no call leads to any address, which does no harm.
+  void prefetch_slot_of(std::uint64_t word) noexcept {
+    const auto slots = reinterpret_cast<std::uintptr_t>(slots_.data());
+    __builtin_prefetch(reinterpret_cast<const void*>(  // NOLINT: only looked for in the cache
+                           slots + plan::slot_of(word) * sizeof(Block)),
+                       1);
+  }
 
   /// A word and those that follow it.
   struct Call {
@@ -184,6 +197,15 @@ class Player {
     if (address == nullptr) std::free(before);
     check_kept(address, kept, stamp);
     place(call, adopt(address, call.bytes, false));
+  }
+
+  /// What a vector does when it has grown.
+  void move_over(std::uint64_t word) {
+    const Block& from = slots_[plan::slot_of(word)];
+    const Block& to = slots_[plan::slot_of(stream_.next())];
+    if (!from || !to) return;
+    std::memcpy(to.address, from.address, std::min(from.bytes, to.bytes));
+    if constexpr (kTouch != Touch::kNone) write_stamp(to);
   }
 
   void* allocate(const Call& call) {

@@ -37,8 +37,12 @@ class PlanStream {
     if (at_ == end_) read_chunk();
     return chunk_[at_++];
   }
+  /// A word that comes soon, 0 if it is not read yet.
+  std::uint64_t soon() const noexcept { return at_ + kSoon < end_ ? chunk_[at_ + kSoon] : 0; }
 
  private:
+  static constexpr std::size_t kSoon = 16;  // what a miss takes is over by then
+
   void read_chunk() {
     const std::uint64_t count = left_ < plan::kChunkWords - 1 ? left_ : plan::kChunkWords - 1;
     if (count == 0) throw std::runtime_error("the plan of the replay is damaged");

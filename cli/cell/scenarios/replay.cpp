@@ -113,7 +113,7 @@ class Replay final : public Team {
     if (!players_.empty()) players_.front()->play();
     join();
     elapsed_s_ = now_s() - from;
-    cpu_s_ = process_cpu_s() - cpu;
+    cpu_s_ = process_cpu_s() - cpu - 1e-9 * static_cast<double>(Patience::cpu_ns_of_all());
     faults_ = minor_faults() - faults;
     peak_ = peak_rss_bytes();
     cell_.end_load();

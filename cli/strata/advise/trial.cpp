@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <stdexcept>
+#include <utility>
 
 #include "bench/run_cells.h"
 
@@ -14,6 +15,8 @@ namespace {
 // Chosen: what a person would change code for, above what a replay tells apart.
 constexpr double kWorthShare = 0.02;
 constexpr double kHarmlessShare = 0.05;
+/// Some OS pages more or less are nobody's loss, and vary from run to run.
+constexpr double kFewBytes = 128 * 1024;
 
 /// The replays of one plan.
 struct Lane {
@@ -49,14 +52,22 @@ Difference difference(const std::vector<double>& without, const std::vector<doub
   return {summarize(without).median, summarize(with).median, ratio_of(with, without)};
 }
 
+/// What is planned differently; without a candidate the trace as it is.
+struct Change {
+  const Candidate* candidate = nullptr;
+  bool is_made = false;  ///< false: what the change is compared with
+};
+
 Lane make_lane(const TrialPlan& plan, const Catalogue& catalogue, const Explanation& explanation,
-               const Candidate* candidate, const std::string& file) {
+               const Change& change, const std::string& file) {
   PlanOptions what;
   ReplayOptions how;
-  if (candidate != nullptr) {
-    what.routed = explanation.places().stacks_of(candidate->place);
-    what.is_reserved = candidate->is_reserved();
-    how.route = candidate->route();
+  if (change.candidate != nullptr) {
+    what.routed = explanation.places().stacks_of(change.candidate->place);
+    if (change.candidate->is_reserved()) {
+      what.growth = change.is_made ? Growth::kReserved : Growth::kMoved;
+    }
+    how.route = change.candidate->route();
   }
   Planned planned{plan.trace, file, {}};
   planned.summary = write_plan(plan.trace, file, what, [](double) {});
@@ -64,38 +75,57 @@ Lane make_lane(const TrialPlan& plan, const Catalogue& catalogue, const Explanat
   return {replay_cell(catalogue, planned, how), {}, {}, {}};
 }
 
-}  // namespace
+/// All lanes, and which two of them a candidate is judged by.
+struct Lanes {
+  std::vector<Lane> all;
+  std::vector<std::pair<std::size_t, std::size_t>> of_candidates;  ///< without, with
+};
 
-bool Difference::is_less(double share) const noexcept {
-  if (!ratio) return false;
-  return ratio->high.value_or(ratio->ratio) < 1 - share;
+Lanes make_lanes(const TrialPlan& plan, const Catalogue& catalogue, const Explanation& explanation,
+                 const std::vector<Candidate>& candidates, const TemporaryFolder& folder,
+                 const OnTrial& on_trial) {
+  Lanes lanes;
+  const auto add = [&](const Change& change) {
+    const std::string file = folder.file(fmt::format("{}.plan", lanes.all.size()));
+    lanes.all.push_back(make_lane(plan, catalogue, explanation, change, file));
+    return lanes.all.size() - 1;
+  };
+  add({});
+  for (const Candidate& candidate : candidates) {
+    on_trial(fmt::format("planning {} of {}", lanes.of_candidates.size() + 1, candidates.size()));
+    // A vector that grows moves its elements, which is saved, too: both replays make the moves.
+    const std::size_t without = candidate.is_reserved() ? add({&candidate, false}) : 0;
+    lanes.of_candidates.emplace_back(without, add({&candidate, true}));
+  }
+  return lanes;
 }
 
-bool Difference::is_more(double share) const noexcept {
-  if (!ratio) return with > without;
-  return ratio->ratio > 1 + share;
+}  // namespace
+
+bool Difference::is_less(double share, double amount) const noexcept {
+  const double ratio_at_most = ratio ? ratio->high.value_or(ratio->ratio) : with / without;
+  return without - with >= amount && ratio_at_most < 1 - share;
+}
+
+bool Difference::is_more(double share, double amount) const noexcept {
+  return with - without > std::max(amount, share * without);
 }
 
 bool Trial::is_worth_it() const noexcept {
   if (!failure.empty()) return false;
-  return (cpu_s.is_less(kWorthShare) && !peak_bytes.is_more(kHarmlessShare)) ||
-         (peak_bytes.is_less(kWorthShare) && !cpu_s.is_more(kWorthShare));
+  return (cpu_s.is_less(kWorthShare, 0) && !peak_bytes.is_more(kHarmlessShare, kFewBytes)) ||
+         (peak_bytes.is_less(kWorthShare, kFewBytes) && !cpu_s.is_more(kWorthShare, 0));
 }
 
 std::vector<Trial> try_candidates(const TrialPlan& plan, const Catalogue& catalogue,
                                   const Explanation& explanation,
                                   const std::vector<Candidate>& candidates, SignalWatch& signals,
                                   const TemporaryFolder& folder, const OnTrial& on_trial) {
-  std::vector<Lane> lanes;
-  lanes.push_back(make_lane(plan, catalogue, explanation, nullptr, folder.file("as-it-is.plan")));
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    on_trial(fmt::format("planning {} of {}", i + 1, candidates.size()));
-    lanes.push_back(make_lane(plan, catalogue, explanation, &candidates[i],
-                              folder.file(fmt::format("{}.plan", i))));
-  }
+  Lanes made = make_lanes(plan, catalogue, explanation, candidates, folder, on_trial);
+  std::vector<Lane>& lanes = made.all;
   for (int run = 1; run <= plan.runs; ++run) {
     for (std::size_t i = 0; i < lanes.size(); ++i) {
-      // Each round begins with another one, so that nobody is always the first.
+      // Each round begins with another one, so that none is always the first.
       const std::size_t at = (i + static_cast<std::size_t>(run)) % lanes.size();
       if (signals.interruption() != 0) return {};
       on_trial(fmt::format("run {} of {}, {} of {}", run, plan.runs, i + 1, lanes.size()));
@@ -108,9 +138,11 @@ std::vector<Trial> try_candidates(const TrialPlan& plan, const Catalogue& catalo
   }
   std::vector<Trial> trials;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const Lane& lane = lanes[i + 1];
-    trials.push_back({candidates[i], difference(lanes.front().cpu_s, lane.cpu_s),
-                      difference(lanes.front().peak_bytes, lane.peak_bytes), lane.failure});
+    const auto [without, with] = made.of_candidates[i];
+    const std::string& failure =
+        lanes[with].failure.empty() ? lanes[without].failure : lanes[with].failure;
+    trials.push_back({candidates[i], difference(lanes[without].cpu_s, lanes[with].cpu_s),
+                      difference(lanes[without].peak_bytes, lanes[with].peak_bytes), failure});
   }
   return trials;
 }

@@ -22,9 +22,9 @@ struct Difference {
   std::optional<Ratio> ratio;  ///< with to without
 
   double saved() const noexcept { return without - with; }
-  /// Less by this share at least, whatever chance did.
-  bool is_less(double share) const noexcept;
-  bool is_more(double share) const noexcept;
+  /// Less by this share and this amount at least, whatever chance did.
+  bool is_less(double share, double amount) const noexcept;
+  bool is_more(double share, double amount) const noexcept;
 };
 
 /// What a candidate would change, measured by replaying the trace with and without it in turns.

@@ -285,7 +285,7 @@ std::string places_table(const Explanation& explanation, const std::vector<std::
     bytes(place.live_bytes);
     count(place.temporaries);
     count(place.foreign_deaths);
-    count(place.reallocs + place.grown);
+    count(place.grown);
     html += "</tr>\n";
   }
   return html + "</tbody></table></div>\n";

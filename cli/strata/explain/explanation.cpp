@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <optional>
 
 namespace strata::cli {
 namespace {
@@ -38,6 +39,7 @@ Explanation::Explanation(History& history, std::vector<std::string> skipped, con
     if (++events_ % kAdvanceEvents == 0) advance(static_cast<double>(events_));
     if (history_.is_death()) end_object();
     if (history_.is_birth()) begin_object();
+    note_growth();
     if (!history_.is_birth() && trace::begins_object(history_.event().operation)) ++failures_;
     note_moment();
   }
@@ -82,7 +84,6 @@ void Explanation::end_object() {
   last_passing_sums_->bytes += life.size_bytes;
   if (event.operation != trace::Operation::kRealloc) {
     ++chains_[std::min<std::size_t>(life.chain, kMostChain)];
-    note_growth(place, places_.of(life.stack));
   }
 }
 
@@ -105,26 +106,24 @@ void Explanation::begin_object() {
   place.largest_run_bytes = std::max(place.largest_run_bytes, place.run_bytes_);
   place.aligned += event.alignment > alignof(std::max_align_t);
   place.reallocs += event.operation == trace::Operation::kRealloc && history_.is_death();
-  const std::uint32_t number = places_.of(event.stack);
-  if (newest_.size() <= event.thread) newest_.resize(event.thread + 1);
-  std::vector<Newest>& newest = newest_[event.thread];
-  if (newest.size() <= number) newest.resize(number + 1);
-  newest[number] = {event.object, event.size_bytes};
   if (history_.live_bytes() > peak_.bytes) {
     peak_ = {event.time_ns, history_.live_bytes(), history_.live_objects()};
     ++peak_number_;
   }
 }
 
-/// As the survey of a replay sees growth: something larger from here was made, and this goes.
-void Explanation::note_growth(PlaceSums& place, std::uint32_t number) {
-  const trace::Event& event = history_.event();
-  if (newest_.size() <= event.thread || newest_[event.thread].size() <= number) return;
-  Newest& newest = newest_[event.thread][number];
-  if (newest.object == trace::kNoObject || newest.object <= event.ended) return;
-  if (newest.bytes <= history_.ended().size_bytes) return;
-  ++place.grown;
-  newest = {};
+void Explanation::note_growth() {
+  constexpr std::uint32_t kNone = GrowthFinder::kNoPlace;
+  const std::uint32_t born = history_.is_birth() ? places_.of(history_.event().stack) : kNone;
+  const std::uint32_t ended = history_.is_death() ? places_.of(history_.ended().stack) : kNone;
+  const std::optional<GrowthFinder::Step> step = growth_.find(history_, born, ended);
+  if (!step) return;
+  std::uint64_t& grown = sums_[born != kNone ? born : ended].grown;
+  if (step->is_resize || step->number > GrowthFinder::kLeastSteps) {
+    ++grown;
+  } else if (step->number == GrowthFinder::kLeastSteps) {
+    grown += GrowthFinder::kLeastSteps;  // now the first counts, too
+  }
 }
 
 void Explanation::note_moment() {

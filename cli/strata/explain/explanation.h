@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "explain/places.h"
+#include "history/growth.h"
 #include "history/history.h"
 #include "replay/plan_writer.h"
 
@@ -48,7 +49,7 @@ struct PlaceSums {
   std::uint64_t temporaries = 0;
   std::uint64_t reallocs = 0;  ///< of objects of any place, that made one of this
   std::uint64_t resized = 0;   ///< its objects that a realloc ended
-  std::uint64_t grown = 0;     ///< that a larger one from here took the place of
+  std::uint64_t grown = 0;     ///< that took the place of a smaller one, step by step
   std::uint64_t foreign_deaths = 0;
   std::uint64_t aligned = 0;
   std::uint64_t largest_run_bytes = 0;  ///< begun while any of them lived
@@ -114,7 +115,7 @@ class Explanation {
   void keep_peak(PlaceSums& place);
   void end_object();
   void begin_object();
-  void note_growth(PlaceSums& place, std::uint32_t number);
+  void note_growth();
   void note_moment();
   void finish();
 
@@ -135,11 +136,7 @@ class Explanation {
   std::array<std::uint64_t, SizeScale::kBuckets> sizes_{};
   std::array<std::array<std::uint64_t, LifeScale::kBuckets + 1>, SizeScale::kBuckets> heat_{};
   std::vector<std::uint64_t> chains_;
-  struct Newest {
-    std::uint64_t object = trace::kNoObject;
-    std::uint64_t bytes = 0;
-  };
-  std::vector<std::vector<Newest>> newest_;  ///< by thread and place, for what grows
+  GrowthFinder growth_;
 };
 
 }  // namespace strata::cli

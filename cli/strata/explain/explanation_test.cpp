@@ -258,6 +258,34 @@ TEST(Pattern, ReservesWhatGrowsAndReusesWhatIsWantedForAMoment) {
   EXPECT_EQ(other.remedies().front(), Remedy::kReuse);
 }
 
+TEST(Pattern, TakesABufferResizedUpAndDownForNoGrowth) {
+  Told told;
+  const std::uint32_t here = told.place(0x10);
+  std::mt19937 random(trace::test_seed());
+  std::uint64_t buffer = told.make(here, 100);
+  for (int i = 0; i < 2000; ++i) buffer = told.resize(here, buffer, 16 + random() % 500);
+  told.explain();
+  EXPECT_TRUE(told.remedies().empty());
+  EXPECT_GT(told.sums("0x10").reallocs, 1900u);
+}
+
+TEST(Pattern, TakesSlotsWhoseContentsAreReplacedForNoGrowth) {
+  Told told;
+  const std::uint32_t here = told.place(0x10);
+  std::mt19937 random(trace::test_seed());
+  std::vector<std::uint64_t> slots;
+  for (int i = 0; i < 50; ++i) slots.push_back(told.make(here, 16 + random() % 5000));
+  for (int i = 0; i < 20000; ++i) {
+    std::uint64_t& slot = slots[random() % slots.size()];
+    const std::uint64_t next = told.make(here, 16 + random() % 5000);
+    told.end(std::exchange(slot, next));
+  }
+  told.explain();
+  EXPECT_TRUE(told.remedies().empty());
+  // Of random numbers, 7 in 24 continue a rising run that gets three long or longer.
+  EXPECT_NEAR(static_cast<double>(told.sums("0x10").grown) / 20050, 7.0 / 24, 0.05);
+}
+
 TEST(Pattern, HasNothingToSayOfDifferentSizesThatComeAndGo) {
   Told told;
   const std::uint32_t here = told.place(0x10);

@@ -132,16 +132,16 @@ class Writer {
   }
 
   bool is_routed(const Life& life) const {
-    return !options_.is_reserved && life.stack < options_.routed.size() &&
+    return options_.growth == Growth::kIgnored && life.stack < options_.routed.size() &&
            options_.routed[life.stack];
   }
 
   void begin(const History& history, Kind kind) {
     const trace::Event& event = history.event();
     std::uint64_t bytes = event.size_bytes;
-    if (const Survey::Growth* growth = survey_.growth_of(event.object)) {
-      if (growth->first != event.object) return grow(event.object);
-      bytes = growth->bytes;
+    if (const Survey::Chain* chain = reserved(event.object)) {
+      if (chain->first != event.object) return grow(event.object);
+      bytes = chain->bytes;
     }
     const Place place = make_place(event, is_routed(history.born()));
     places_.add(event.object) = place;
@@ -149,11 +149,13 @@ class Writer {
     ++calls_;
   }
 
+  const Survey::Chain* reserved(std::uint64_t object) const {
+    return options_.growth == Growth::kReserved ? survey_.growth_of(object) : nullptr;
+  }
+
   /// The next of a chain of growth, which has the room already.
   void grow(std::uint64_t object) {
-    const Survey::Growth& growth = *survey_.growth_of(object);
-    const auto found = grown_.find(growth.first);
-    places_.add(object) = found->second;
+    places_.add(object) = grown_.find(reserved(object)->first)->second;
   }
 
   void put_begin(const trace::Event& event, Kind kind, std::uint64_t bytes, const Place& place) {
@@ -185,6 +187,7 @@ class Writer {
     const trace::Event& event = history.event();
     const Place place = places_.remove(event.ended);
     if (goes_on(event.ended)) return;
+    put_move(event, place);
     const bool is_delete = event.operation == Operation::kDelete;
     put_end(event.thread, is_delete ? Kind::kDelete : Kind::kFree, place);
     give_back(event.thread, place);
@@ -193,18 +196,31 @@ class Writer {
 
   /// Whether an object that ends is one that something larger grows out of.
   bool goes_on(std::uint64_t object) {
-    const Survey::Growth* growth = survey_.growth_of(object);
-    if (growth == nullptr) return false;
-    if (growth->last != object) return true;
-    grown_.erase(growth->first);
+    const Survey::Chain* chain = reserved(object);
+    if (chain == nullptr) return false;
+    if (chain->last != object) return true;
+    grown_.erase(chain->first);
     return false;
+  }
+
+  /// What grew moves its bytes over before its last place is freed. Between threads it does not.
+  void put_move(const trace::Event& event, const Place& from) {
+    if (options_.growth != Growth::kMoved) return;
+    const Survey::Chain* chain = survey_.growth_of(event.ended);
+    if (chain == nullptr) return;
+    const auto newest = grown_.find(chain->first);
+    if (chain->last != event.ended && !from.is_shared && !newest->second.is_shared) {
+      file_.put(event.thread, word_of(Kind::kMove, from));
+      file_.put(event.thread, word_of(Kind::kNone, newest->second));
+    }
+    if (chain->last == event.ended) grown_.erase(newest);
   }
 
   void resize(const History& history) {
     const trace::Event& event = history.event();
     if (!history.is_death()) return begin(history, Kind::kMalloc);
-    if (const Survey::Growth* growth = survey_.growth_of(event.object);
-        growth != nullptr && growth->first != event.object) {
+    if (const Survey::Chain* chain = reserved(event.object);
+        chain != nullptr && chain->first != event.object) {
       places_.remove(event.ended);
       return grow(event.object);
     }
@@ -230,8 +246,9 @@ class Writer {
     } else {
       place.slot = take_private(threads_[event.thread]);
     }
-    const Survey::Growth* growth = survey_.growth_of(event.object);
-    if (growth != nullptr && growth->first == event.object) grown_[event.object] = place;
+    // Of a chain the newest place; of a reserved one there is only the first.
+    const Survey::Chain* chain = survey_.growth_of(event.object);
+    if (chain != nullptr) grown_[chain->first] = place;
     return place;
   }
 

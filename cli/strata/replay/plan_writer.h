@@ -9,12 +9,19 @@
 
 namespace strata::cli {
 
+/// What is done about objects that take the place of smaller ones.
+enum class Growth {
+  kIgnored,   ///< the calls are made, as all are
+  kMoved,     ///< and the bytes moved over, as the program does
+  kReserved,  ///< what they grow to is allocated at once
+};
+
 /// What of a trace is to be replayed, and how.
 struct PlanOptions {
-  bool keeps_times = false;       ///< for the pace of the recording
-  std::uint64_t until_event = 0;  ///< ends after this event; 0: goes to the end
-  std::vector<bool> routed = {};  ///< by stack: whose objects are not malloc's; empty: of none
-  bool is_reserved = false;       ///< instead, what they grow to is allocated at once
+  bool keeps_times = false;          ///< for the pace of the recording
+  std::uint64_t until_event = 0;     ///< ends after this event; 0: goes to the end
+  std::vector<bool> routed = {};     ///< by stack: whose objects are not malloc's; empty: of none
+  Growth growth = Growth::kIgnored;  ///< of those objects, which are malloc's then
 };
 
 /// What a plan will do.

@@ -148,7 +148,13 @@ TEST_F(Replay, ReservesWhatAVectorGrowsTo) {
   EXPECT_EQ(prepare(made.bytes).summary.calls, 22u);
   PlanOptions plan;
   plan.routed = {false, true};
-  plan.is_reserved = true;
+  plan.growth = Growth::kMoved;
+  EXPECT_EQ(prepare(made.bytes, plan).summary.calls, 22u);
+  ReplayOptions whole;
+  whole.touch = "all";
+  const Row moved = run(prepare(made.bytes, plan), whole);
+  EXPECT_TRUE(moved.ok) << moved.reason;
+  plan.growth = Growth::kReserved;
   const Planned planned = prepare(made.bytes, plan);
   EXPECT_EQ(planned.summary.calls, 2u);
   const Row row = run(planned);

@@ -18,12 +18,12 @@ Survey::Survey(History& history, const PlanOptions& options, const Advance& adva
     if (events_ % kAdvanceEvents == 0) advance(0);
     note_shared(history);
     if (!options.routed.empty()) {
-      options.is_reserved ? note_growth(history) : note_routed(history);
+      options.growth == Growth::kIgnored ? note_routed(history) : note_growth(history);
     }
     if (events_ == options.until_event) break;
   }
-  for (const auto& [object, number] : growth_numbers_) {
-    if (is_shared_[object]) growths_[number].last = growths_[number].first;  // none
+  for (const auto& [object, number] : chain_numbers_) {
+    if (is_shared_[object]) chains_[number].last = chains_[number].first;  // none
   }
   threads_ = history.reader().thread_count();
   peak_bytes_ = history.peak_bytes();
@@ -45,39 +45,30 @@ void Survey::note_routed(const History& history) {
   longest_run_ = std::max(longest_run_, run_);
 }
 
-/// A vector that grows makes its next buffer, moves over, and frees the one before.
 void Survey::note_growth(const History& history) {
-  const trace::Event& event = history.event();
-  if (newest_.size() <= event.thread) newest_.resize(event.thread + 1);
-  Newest& newest = newest_[event.thread];
-  const bool ends_routed = history.is_death() && is_routed(history.ended().stack);
-  if (history.is_birth() && is_routed(history.born().stack)) {
-    if (history.is_death()) link(event.ended, event.object, event.size_bytes);
-    newest = {event.object, event.size_bytes};
-    return;
-  }
-  if (!ends_routed || newest.object == event.ended || newest.object == trace::kNoObject) return;
-  if (newest.object > event.ended && newest.bytes > history.ended().size_bytes) {
-    link(event.ended, newest.object, newest.bytes);
-    newest = {};  // it took the place of one
-  }
+  constexpr std::uint32_t kNone = GrowthFinder::kNoPlace;
+  const bool begins = history.is_birth() && is_routed(history.born().stack);
+  const bool ends = history.is_death() && is_routed(history.ended().stack);
+  const auto step = finder_.find(history, begins ? 0 : kNone, ends ? 0 : kNone);
+  if (step) link(*step);
 }
 
-void Survey::link(std::uint64_t from, std::uint64_t to, std::uint64_t bytes) {
-  const auto [entry, is_new] = growth_numbers_.try_emplace(from, growths_.size());
-  if (is_new) growths_.push_back({from, from, 0});
+void Survey::link(const GrowthFinder::Step& step) {
+  const auto [entry, is_new] = chain_numbers_.try_emplace(step.from, chains_.size());
+  if (is_new) chains_.push_back({step.from, step.from, 0, false});
   const std::size_t number = entry->second;
-  if (growths_[number].last != from || growth_numbers_.count(to) != 0) return;
-  growth_numbers_[to] = number;
-  growths_[number].last = to;
-  growths_[number].bytes = std::max(growths_[number].bytes, bytes);
+  if (chains_[number].last != step.from || chain_numbers_.count(step.to) != 0) return;
+  chain_numbers_[step.to] = number;
+  chains_[number].last = step.to;
+  chains_[number].bytes = std::max(chains_[number].bytes, step.bytes);
+  chains_[number].is_certain |= step.is_resize || step.number >= GrowthFinder::kLeastSteps;
 }
 
-const Survey::Growth* Survey::growth_of(std::uint64_t object) const noexcept {
-  const auto found = growth_numbers_.find(object);
-  if (found == growth_numbers_.end()) return nullptr;
-  const Growth& growth = growths_[found->second];
-  return growth.first == growth.last ? nullptr : &growth;
+const Survey::Chain* Survey::growth_of(std::uint64_t object) const noexcept {
+  const auto found = chain_numbers_.find(object);
+  if (found == chain_numbers_.end()) return nullptr;
+  const Chain& chain = chains_[found->second];
+  return chain.first == chain.last || !chain.is_certain ? nullptr : &chain;
 }
 
 }  // namespace strata::cli

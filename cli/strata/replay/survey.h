@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "history/growth.h"
 #include "history/history.h"
 #include "replay/plan_writer.h"
 
@@ -26,19 +27,20 @@ class Survey {
   std::uint64_t longest_run() const noexcept { return longest_run_; }
 
   /// What grew out of what: the first of a chain of growth has its last size, all others are it.
-  struct Growth {
+  struct Chain {
     std::uint64_t first = 0;
     std::uint64_t last = 0;
     std::uint64_t bytes = 0;
+    bool is_certain = false;  ///< of enough steps, or by realloc
   };
   /// nullptr for what did not grow.
-  const Growth* growth_of(std::uint64_t object) const noexcept;
+  const Chain* growth_of(std::uint64_t object) const noexcept;
 
  private:
   void note_shared(const History& history);
   void note_routed(const History& history);
   void note_growth(const History& history);
-  void link(std::uint64_t from, std::uint64_t to, std::uint64_t bytes);
+  void link(const GrowthFinder::Step& step);
   bool is_routed(std::uint32_t stack) const noexcept {
     return stack < options_.routed.size() && options_.routed[stack];
   }
@@ -55,13 +57,9 @@ class Survey {
   std::uint64_t live_routed_ = 0;
   std::uint64_t run_ = 0;
 
-  struct Newest {
-    std::uint64_t object = trace::kNoObject;
-    std::uint64_t bytes = 0;
-  };
-  std::vector<Newest> newest_;  ///< of the routed objects of each thread
-  std::vector<Growth> growths_;
-  std::unordered_map<std::uint64_t, std::size_t> growth_numbers_;
+  GrowthFinder finder_;
+  std::vector<Chain> chains_;
+  std::unordered_map<std::uint64_t, std::size_t> chain_numbers_;
 };
 
 }  // namespace strata::cli
