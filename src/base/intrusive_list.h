@@ -63,7 +63,7 @@ class IntrusiveList {
     return item;
   }
 
-  /// The element behind `item`, nullptr at the end.
+  /// The element after `item`, nullptr at the end.
   static T* next(const T& item) noexcept {
     return static_cast<T*>(static_cast<const Link&>(item).next);
   }

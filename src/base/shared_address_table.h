@@ -57,7 +57,7 @@ class SharedAddressTable {
  private:
   Lock lock_;
   AddressTable<Value> table_ STRATA_GUARDED_BY(lock_);
-  // Written under lock_. relaxed: whoever asks about an address got it after it was inserted.
+  // Written under lock_. relaxed: a thread gets an address only after it was inserted.
   std::atomic<std::size_t> size_{0};
 };
 

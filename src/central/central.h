@@ -17,10 +17,11 @@ namespace strata {
 ///
 /// It begins as one shard. A thread that has to wait for others in its shard again and again moves
 /// on to the one with the fewest threads, made for it if need be: so only contention pays for
-/// shards. A span belongs to one shard; an object that is freed goes to its span's, whoever frees
-/// it, so that what a producer allocates and a consumer frees comes back to the producer.
+/// shards. A span belongs to one shard; an object that is freed goes to its span's, whichever
+/// thread frees it, so that what a producer allocates and a consumer frees comes back to the
+/// producer.
 ///
-/// Before the heap grows for one shard, what lies free in others serves it: empty spans of any
+/// Before the heap grows for one shard, what is free in others serves it: empty spans of any
 /// class, spans of shards without threads, and what others have more than enough of.
 /// \threads  Any number at once; a lock for each list and each transfer cache.
 class Central {
@@ -63,7 +64,7 @@ class Central {
   /// Moves up to `count` objects of the class to end[-1], end[-2], …
   /// \returns  How many, at least 1 unless out of memory.
   std::size_t claim(Place& place, unsigned size_class, void** end, std::size_t count) noexcept;
-  /// The same for who has no place, from the first shard.
+  /// The same for a thread without a place, from the first shard.
   std::size_t claim(unsigned size_class, void** end, std::size_t count) noexcept;
 
   /// Claims one object past the transfer cache, anywhere in its span.
@@ -80,7 +81,7 @@ class Central {
   /// kept spans that were not needed, and decommits the holes of spans that were not used since.
   /// \returns  bytes decommitted as holes
   std::size_t release_unneeded() noexcept;
-  /// The same for all that lies in transfer caches, all kept spans and all holes.
+  /// The same for everything in transfer caches, all kept spans and all holes.
   std::size_t release_all() noexcept;
 
   /// Moves all of the transfer caches to their spans, of the classes below `end_class`.

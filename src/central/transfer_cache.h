@@ -10,8 +10,8 @@
 namespace strata {
 
 /// A stack of objects of one class on their way from threads that free to threads that allocate:
-/// batches are copied in and out, nobody looks at the objects or at their spans.
-/// Objects in it are free and hold memory, so it is bounded, and what lies there unneeded for an
+/// batches are copied in and out, without a look at the objects or their spans.
+/// Objects in it are free and hold memory, so it is bounded, and what stays there unneeded for an
 /// interval moves on to the spans (take_unneeded).
 /// \threads  Any number at once; one lock.
 class TransferCache {

@@ -14,14 +14,14 @@ struct Allocation {
   std::size_t alignment = 0;  ///< 0: none was asked for
   bool by_aligned_new = false;
 
-  /// The same without the alignment that every object has and nobody asked for.
+  /// The same without an alignment that every object has anyway.
   Allocation as_said() const noexcept {
     const bool is_plain = alignment <= SizeClassMap::kGrain && !by_aligned_new;
     return {bytes, is_plain ? 0 : alignment, by_aligned_new};
   }
 };
 
-/// What the program says when it gives an object back.
+/// What the program says when it frees an object.
 struct FreeCall {
   enum class By : std::uint8_t { kFree, kDelete };
   static constexpr std::size_t kUnsaid = ~std::size_t{0};

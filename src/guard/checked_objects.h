@@ -14,17 +14,17 @@
 namespace strata {
 
 /// The small objects under full checks. Its record in the span says of each object
-///   kUnused       nobody had it since its span was made; its contents are not known
-///   kLive         the program's; what lies behind the bytes it asked for is filled (slack)
+///   kUnused       never handed out since its span was made; its contents are not known
+///   kLive         the program's; what follows the bytes it asked for is filled (slack)
 ///   kQuarantined  freed and filled, and waiting; to Central it is still claimed
 ///   kFree         in its span, filled
 ///
-/// An object is placed anywhere in its span, so that what lies behind it is somebody else's each
+/// An object is placed anywhere in its span, so that what follows it is a different object each
 /// time. A freed one waits in its class's quarantine, the oldest leaves first: a late write finds
 /// it there rather than in the hands of a new owner. Contents are verified
 ///   at free        its slack, and the end of the slack before it: overflow and underflow
 ///   after that     the whole object, when it leaves the quarantine and when it is handed out again
-/// The caller leaves kLeastSlack bytes of every object unused, so that the first byte behind any is
+/// The caller leaves kLeastSlack bytes of every object unused, so that the first byte after any is
 /// watched. Before the first object of a span nothing is.
 /// \errors   What is found is fatal, with its sentence.
 /// \threads  Any number at once; a lock per class, around the CentralList's.

@@ -124,8 +124,8 @@ char* GuardPool::slot_start(std::size_t index) const noexcept {
          index * (slot_bytes() + os::page_bytes());
 }
 
-/// The slot that an address in the pool is most likely about: the one it lies in or, for a guard,
-/// the one of the two beside it whose object is nearer, live ones first. nullptr if none was used.
+/// The slot that an address in the pool is most likely about: the one that contains it or, for a
+/// guard, the neighbour whose object is nearer, live ones first. nullptr if none was used.
 GuardPool::Slot* GuardPool::slot_around(const void* p) const noexcept {
   const auto* const address = static_cast<const char*>(p);
   const std::size_t offset = reinterpret_cast<std::uintptr_t>(p) - start_;

@@ -20,7 +20,7 @@ namespace strata {
 ///
 ///   | guard | slot 0 | guard | slot 1 | guard | …     a slot is kSlotPages OS pages, a guard one
 ///
-/// An object stands at the end of its slot (an overflow runs into the guard) or, in every other
+/// An object is at the end of its slot (an overflow runs into the guard) or, in every other
 /// use, at its start (an underflow does). Only the OS pages that it needs are accessible; of those,
 /// what is not the object's is filled and verified at free. Freed slots wait, inaccessible: the
 /// longest free is used again first, and only while kLeastWaiting others wait. The accessible pages

@@ -50,7 +50,7 @@ void ArenaHeap::die_of_not_live(const HeapArena& arena, const void* block) noexc
 // --- arenas and their blocks --------------------------------------------------------------------
 
 /// A live block out of the oldest arena that has room, so that the youngest empty themselves, or
-/// out of a new one; nullptr if there is none to be had.
+/// out of a new one; nullptr if there is none.
 void* ArenaHeap::carve(std::size_t bytes, std::size_t alignment) noexcept {
   HeapArena** link = &arenas_;
   for (; *link != nullptr; link = &(*link)->next) {

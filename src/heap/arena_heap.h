@@ -50,7 +50,7 @@ struct FreedBlock {
   FreedBlock* next;
   std::uintptr_t inverse;
 
-  /// The block that a freed block's link lies in is the link.
+  /// The link of a freed block, which takes its first bytes.
   static FreedBlock* in(void* block) noexcept { return static_cast<FreedBlock*>(block); }
 
   void set_next(FreedBlock* block) noexcept {
@@ -71,8 +71,8 @@ struct FreedBlock {
 /// kinds: a ThreadHeap, whose lock only reclaiming passes want besides its thread, and a
 /// SharedHeap, whose lock any thread takes.
 ///
-/// A block is of its heap from allocation to the return into it, whoever holds it in between; what
-/// its tag says (live, cached, travelling) is changed only by whoever holds it.
+/// A block is of its heap from allocation to its return, whichever thread holds it in between; what
+/// its tag says (live, cached, travelling) is changed only by its holder.
 class alignas(64) ArenaHeap {
  public:
   bool is_shared() const noexcept { return is_shared_; }
@@ -82,8 +82,8 @@ class alignas(64) ArenaHeap {
 
   /// One reclaiming pass: takes in what other threads freed and returns what is free. Unless it is
   /// forced, only what a pass has found untouched since the one before. Any thread.
-  /// \returns  Bytes of memory given back, counted only when forced; `is_young` says that another
-  ///           pass will find more.
+  /// \returns  Bytes decommitted and unmapped, counted only when forced; `is_young` says that
+  ///           another pass will find more.
   std::size_t sweep(bool is_forced, bool& is_young) noexcept;
 
   bool is_dirty() const noexcept { return is_dirty_.load(std::memory_order_seq_cst); }
@@ -179,7 +179,7 @@ class alignas(64) ArenaHeap {
   std::size_t held_bytes_ STRATA_GUARDED_BY(lock_) = 0;
   Counter taken_in_bytes_;  // freed without the lock and received; written under it, read without
 
-  /// Something was freed into the arenas since the last pass. Set by whoever holds the lock;
+  /// Something was freed into the arenas since the last pass. Set by the holder of the lock;
   /// seq_cst pairs with the reclaimer's going to rest.
   std::atomic<bool> is_dirty_{false};
 

@@ -182,7 +182,7 @@ HeapArena* HeapInstance::map_arena(ArenaHeap& heap, std::size_t min_bytes) noexc
   if (memory != nullptr) {
     // Ordinary pages: a huge page per thread at first touch would be 2 MiB for a small heap.
     pages().advise_small(memory, bytes);
-    // Before anybody can find it. Touches the arena's first page and its last, whatever its size.
+    // Before it can be found. Touches only the arena's first page and its last.
     auto* arena = new (memory) HeapArena(heap, bytes);
     LockGuard guard(lock_);
     if (arenas_.table() == nullptr) {

@@ -52,7 +52,7 @@ class HeapInstance {
   SharedHeap& shared(std::uint32_t number) const noexcept { return shared_[number]; }
 
   /// A pass over all heaps; one at a time.
-  /// \returns  bytes given back.
+  /// \returns  bytes decommitted and unmapped, counted only when forced
   std::size_t sweep(bool is_forced, bool& is_young) noexcept;
   bool has_dirty_heap() const noexcept;
   void note_dirty() noexcept { reclaimer_.wake(); }

@@ -62,7 +62,7 @@ std::size_t CheckedHeap::requested_bytes(const void* p, const char* action) noex
   return engine_.usable_bytes(p, action);  // no live block: does not return
 }
 
-/// How many bytes behind the block's own are watched.
+/// How many bytes after the block's own are watched.
 std::size_t CheckedHeap::watched_slack(const void* block, std::size_t bytes) noexcept {
   return std::min(engine_.usable_bytes(block, "free") - bytes, kMostBlockSlack);
 }

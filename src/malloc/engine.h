@@ -24,7 +24,7 @@ namespace strata {
 ///   huge    beyond         a mapping of its own
 ///
 /// Nothing here is global: a test makes as many engines as it likes over page sources of its own.
-/// The process has one (process.h), and the thread's bins are passed in by whoever knows them.
+/// The process has one (process.h), and the caller passes in the thread's bins.
 /// \threads  Any number at once.
 class Engine {
  public:
@@ -94,7 +94,7 @@ class Engine {
     return bytes <= object_bytes && bytes >= object_bytes / 2;
   }
 
-  /// Resizes a block that is in no size class of the page map where it stands or, if it is huge, by
+  /// Resizes a block that is in no size class of the page map in place or, if it is huge, by
   /// remapping it.
   /// \returns  The block, moved or not; nullptr if the caller has to allocate, copy and free.
   void* resize_large(void* p, std::size_t bytes) noexcept;

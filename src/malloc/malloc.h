@@ -30,7 +30,7 @@ class MallocHost {
   /// \returns  False when out of memory; the next allocation asks again.
   virtual bool start(Malloc&) noexcept { return false; }
   /// The calling thread got a cache: end_thread() is to be called when it ends. May allocate.
-  /// \returns  False if nobody will call it: the cache stays in use for ever.
+  /// \returns  False if it will not be called: the cache then stays in use for ever.
   virtual bool follow_thread(ThreadCache&) noexcept { return false; }
   /// From a slow path with no lock held, once after Malloc::ask_for_attention().
   virtual void attend() noexcept {}
@@ -39,7 +39,7 @@ class MallocHost {
   ~MallocHost() = default;
 };
 
-/// What malloc, realloc, calloc and free mean: an engine, what may stand between it and the program
+/// What malloc, realloc, calloc and free mean: an engine, what may come between it and the program
 /// (full checks, guard pages, a profile), and the ways through them. The hot path is inline; every
 /// other path is a call away.
 ///
@@ -117,8 +117,8 @@ class Malloc {
                          bool by_aligned_new = false) noexcept;
   void* reallocate(ThreadState& thread, void* p, std::size_t bytes) noexcept;
   std::size_t usable_bytes(const void* p) noexcept;
-  /// Everything idle goes back to the kernel, the calling thread's objects included.
-  /// \returns  true if any did
+  /// Releases everything idle, the objects in the calling thread's cache included.
+  /// \returns  true if anything was released
   bool release_memory(ThreadState& thread) noexcept;
 
   /// The thread ends: its cache is parked, and what it allocates and frees after this passes none.

@@ -27,8 +27,8 @@ void* Scavenger::thread_main(void* self) noexcept {
 void Scavenger::run() noexcept {
   do {
     return_memory_until_none_is_left();
-    // Whoever freed after the last round saw kRunning and started nobody: look once more. An
-    // exchange, so that the look stays behind it; its partner is the exchange that unlocked the
+    // A thread that freed after the last round saw kRunning and started no other: look once more.
+    // An exchange, so that the look stays after it; its partner is the exchange that unlocked the
     // page heap between the free and notice()'s look at the state.
     state_.exchange(kAsleep, std::memory_order_seq_cst);
   } while (engine_.idle_bytes() >= kWakeBytes && try_wake());

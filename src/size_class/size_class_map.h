@@ -102,7 +102,7 @@ class SizeClassMap {
  private:
   static constexpr std::size_t kMaxFineBytes = 8 * 1024;
 
-  /// The class behind class `count`, of size `start`, that holds `last` + 1 bytes, `shift` steps a
+  /// The class after class `count`, of size `start`, that holds `last` + 1 bytes, `shift` steps a
   /// doubling.
   static constexpr unsigned step_class(std::size_t last, unsigned count, std::size_t start,
                                        unsigned shift) noexcept {

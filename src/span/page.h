@@ -42,7 +42,7 @@ constexpr PageMask page_range(unsigned first, unsigned count) noexcept {
 /// Always: popcount(free_bits) == free_count <= object_count                   (small, watched)
 /// decommitted_free <= free_count: the objects above it may lie on pages to be decommitted.
 /// fresh_objects is 0 unless the class tracks_fresh().
-/// The record stands in its Region, out of line: no use ever writes into the pages. It has cache
+/// It is part of its Region, out of line: nothing is ever written into its pages. It has cache
 /// lines of its own, since neighbours in a region often belong to different threads.
 struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   // Chosen: the smallest OS page; below it, memory is touched anyway.

@@ -8,7 +8,7 @@
 // other slots this holds:
 //
 //   1. The thief holds the bins' lock. So the owner is on its hot path or nowhere: every slow path
-//      waits, and nobody moves the bins.
+//      waits, and the bins are not moved.
 //   2. It exchanges the slots of a bin, but for the top one, for nullptr; the owner may have moved
 //      the top by then, so that any of them can be above it. An owner that gets down to such a slot
 //      finds the bin empty, takes the slow path, and waits there.

@@ -89,8 +89,8 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   /// Moves to Central what another thread's cache holds, but for the latest object of each bin,
   /// while that thread goes on (take_over.cpp tells how).
   ///   kIdle  only if its owner did nothing with it since the last call
-  ///   kAll   whatever its owner does
-  /// `room` is `room_slots` slots that nobody else uses meanwhile; `barrier` is the kernel's, or
+  ///   kAll   in any case
+  /// `room` is `room_slots` slots that nothing else uses meanwhile; `barrier` is the kernel's, or
   /// that of a test, which plays the owner there.
   /// \returns  bytes moved; 0 where the kernel has no such barrier
   enum class Owners { kIdle, kAll };
@@ -137,8 +137,8 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // Chosen: the share moves with the heap; a bin that gave way each time would flush and fill in
   // turn.
   static constexpr std::size_t kShrinkAbove = 2;
-  // Derived: first slots of every bin and a few growths stand in the cache itself, which then fills
-  // two 4-KiB pages.
+  // Derived: the first slots of every bin and a few growths are in the cache itself, which then
+  // fills two 4-KiB pages.
   static constexpr std::size_t kInlineSlots = 638;
 
   static std::size_t max_capacity(unsigned size_class) noexcept;
