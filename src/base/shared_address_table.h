@@ -46,6 +46,13 @@ class SharedAddressTable {
     return is_removed;
   }
 
+  /// Calls visit(address, value) for every address, with the lock held.
+  template <typename Visit>
+  void for_each(Visit visit) noexcept {
+    LockGuard guard(lock_);
+    table_.for_each(visit);
+  }
+
   std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
   Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
 

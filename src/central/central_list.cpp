@@ -86,10 +86,15 @@ void* CentralList::claim_at_random(std::uint64_t random) noexcept {
   Span* const span = take_span_with_free_objects();
   if (span == nullptr) return nullptr;
   const std::size_t words = span->bitmap_words();
-  std::size_t word = static_cast<std::size_t>(random >> 32) % words;
-  while (span->free_bits[word] == 0) word = word + 1 != words ? word + 1 : 0;
-  const auto turn = static_cast<int>(random % 64);
-  const int bit = (std::countr_zero(std::rotr(span->free_bits[word], turn)) + turn) % 64;
+  const auto first = static_cast<std::uint32_t>((random >> 32) % span->object_count);
+  std::size_t word = first / 64;
+  const auto free_in = [span](std::size_t i) {
+    const bool has_others = span->free_count > 1;
+    return i == 0 && has_others ? span->free_bits[0] & ~std::uint64_t{1} : span->free_bits[i];
+  };
+  while (free_in(word) == 0) word = word + 1 != words ? word + 1 : 0;
+  const auto turn = static_cast<int>(first % 64);
+  const int bit = (std::countr_zero(std::rotr(free_in(word), turn)) + turn) % 64;
   span->free_bits[word] &= ~(std::uint64_t{1} << bit);
   count_taken(*span, 1, pending);
   add_pending(pending);

@@ -15,6 +15,7 @@ enum class State : std::uint64_t { kUnused, kLive, kQuarantined, kFree };
 
 /// What is known of one object, as a word of its span's records.
 ///   bits 0-1 state · 2-19 bytes asked for · 20-24 log2 of the alignment, +1 · 25 by aligned new
+///   26 kUnused, with its edges filled
 class Record {
  public:
   Record(State state, const Allocation& allocation) noexcept
@@ -32,6 +33,14 @@ class Record {
   std::size_t bytes() const noexcept {
     return (word_ >> kBytesShift) % (1u << (kAlignmentShift - kBytesShift));
   }
+  static Record unused_with_edges() noexcept { return Record(std::uint64_t{1} << kEdgesShift); }
+  bool has_edges() const noexcept {
+    return state() == State::kUnused && (word_ >> kEdgesShift & 1) != 0;
+  }
+  /// Nobody may write it.
+  bool is_filled() const noexcept {
+    return state() == State::kQuarantined || state() == State::kFree;
+  }
   Allocation allocation() const noexcept {
     const unsigned width =
         (word_ >> kAlignmentShift) % (1u << (kAlignedNewShift - kAlignmentShift));
@@ -43,6 +52,7 @@ class Record {
   static constexpr unsigned kBytesShift = 2;
   static constexpr unsigned kAlignmentShift = 20;
   static constexpr unsigned kAlignedNewShift = 25;
+  static constexpr unsigned kEdgesShift = 26;
   static_assert(SizeClassMap::kMaxBytes >> (kAlignmentShift - kBytesShift) == 0,
                 "the largest small size fits its bits");
   static_assert(std::bit_width(SizeClassMap::kMaxAlignment) < 32,
@@ -66,25 +76,79 @@ void verify_slack(const char* object, Record record, std::size_t object_bytes) n
                  static_cast<std::ptrdiff_t>(record.bytes() + change));
 }
 
-/// What ends where the object begins. A change that begins at the neighbour's own end is the
-/// neighbour's overflow.
-void verify_before(const char* object, Record record, Record neighbour,
-                   std::size_t object_bytes) noexcept {
-  if (neighbour.state() != State::kLive) return;
-  const std::size_t slack = object_bytes - neighbour.bytes();
-  const char* const start = object - slack;
-  const std::size_t change = find_change(start, slack, kSlackByte);
-  if (change == slack) return;
-  if (change == 0)
-    die_of_write("overflow", object - object_bytes, neighbour.bytes(),
-                 static_cast<std::ptrdiff_t>(neighbour.bytes()));
-  die_of_write("underflow", object, record.bytes(), -static_cast<std::ptrdiff_t>(slack - change));
+// Chosen: what a loop that goes too far or a header before an object writes; in small objects all.
+constexpr std::size_t kMostEdgeBytes = 64;
+std::size_t edge_bytes_of(std::size_t object_bytes) noexcept {
+  return std::min(object_bytes, kMostEdgeBytes);
+}
+
+void fill_edges(char* object, std::size_t object_bytes, unsigned char value) noexcept {
+  const std::size_t edge = edge_bytes_of(object_bytes);
+  std::memset(object, value, edge);
+  std::memset(object + object_bytes - edge, value, edge);
 }
 
 void verify_freed(const char* object, Record record, std::size_t object_bytes) noexcept {
   const std::size_t change = find_change(object, object_bytes, kFreedByte);
   if (change != object_bytes)
     die_of_write("use after free", object, record.bytes(), static_cast<std::ptrdiff_t>(change));
+}
+
+/// What ends where the object begins. A change that begins at a live neighbour's own end is the
+/// neighbour's overflow, one that begins before a freed one's end is a write to that.
+void verify_before(const char* object, Record record, Record neighbour,
+                   std::size_t object_bytes) noexcept {
+  const bool is_live = neighbour.state() == State::kLive;
+  if (!is_live && !neighbour.is_filled() && !neighbour.has_edges()) return;
+  const std::size_t watched =
+      is_live ? object_bytes - neighbour.bytes() : edge_bytes_of(object_bytes);
+  const std::size_t change =
+      find_change(object - watched, watched, is_live ? kSlackByte : kFreedByte);
+  if (change == watched) return;
+  if (change == 0 && is_live)
+    die_of_write("overflow", object - object_bytes, neighbour.bytes(),
+                 static_cast<std::ptrdiff_t>(neighbour.bytes()));
+  if (neighbour.is_filled() && object_bytes - watched + change < neighbour.bytes())
+    verify_freed(object - object_bytes, neighbour, object_bytes);
+  die_of_write("underflow", object, record.bytes(), -static_cast<std::ptrdiff_t>(watched - change));
+}
+
+/// What begins where the object ends, slack included. An overflow that spared the slack is less
+/// likely than a write to what is free.
+void verify_behind(const char* object, Record record, Record neighbour,
+                   std::size_t object_bytes) noexcept {
+  if (!neighbour.is_filled() && !neighbour.has_edges()) return;
+  const std::size_t watched = edge_bytes_of(object_bytes);
+  const std::size_t change = find_change(object + object_bytes, watched, kFreedByte);
+  if (change == watched) return;
+  if (neighbour.is_filled()) verify_freed(object + object_bytes, neighbour, object_bytes);
+  die_of_write("overflow", object, record.bytes(),
+               static_cast<std::ptrdiff_t>(object_bytes + change));
+}
+
+void verify_around(const Span& span, std::uint32_t index) noexcept {
+  const char* const object = span.start + std::size_t{index} * span.object_bytes;
+  const Record record = record_of(span, index);
+  if (index != 0) verify_before(object, record, record_of(span, index - 1), span.object_bytes);
+  if (index + 1 != span.object_count)
+    verify_behind(object, record, record_of(span, index + 1), span.object_bytes);
+}
+
+/// Before anything lives beside them.
+void watch_edges(const Span& span, std::uint32_t index) noexcept {
+  if (index >= span.object_count || record_of(span, index).word() != 0) return;
+  fill_edges(span.start + std::size_t{index} * span.object_bytes, span.object_bytes, kFreedByte);
+  set_record(span, index, Record::unused_with_edges());
+}
+
+/// At the end of the process.
+void verify_object(const Span& span, std::uint32_t index) noexcept {
+  const char* const object = span.start + std::size_t{index} * span.object_bytes;
+  const Record record = record_of(span, index);
+  if (record.state() == State::kUnused) return;
+  if (record.state() == State::kLive) verify_slack(object, record, span.object_bytes);
+  verify_around(span, index);
+  if (record.is_filled()) verify_freed(object, record, span.object_bytes);
 }
 
 }  // namespace
@@ -112,6 +176,10 @@ void* CheckedObjects::allocate(unsigned size_class, const Allocation& allocation
   const std::uint32_t index = span.index_of(object);
   const Record before = record_of(span, index);
   if (before.state() == State::kFree) verify_freed(object, before, object_bytes);
+  // Its edges were another object's surroundings. Zero is what they were in fresh memory.
+  if (before.has_edges()) fill_edges(object, object_bytes, 0);
+  watch_edges(span, index - 1);
+  watch_edges(span, index + 1);
   set_record(span, index, Record(State::kLive, allocation));
   std::memset(object + allocation.bytes, kSlackByte, object_bytes - allocation.bytes);
   return object;
@@ -126,7 +194,7 @@ void CheckedObjects::deallocate(unsigned size_class, void* p, const FreeCall& ca
   if (contradicts(call, record.allocation(), p, sentence)) fatal(sentence.view());
   auto* const object = static_cast<char*>(p);
   verify_slack(object, record, object_bytes);
-  if (index != 0) verify_before(object, record, record_of(*span, index - 1), object_bytes);
+  verify_around(*span, index);
   std::memset(object, kFreedByte, object_bytes);
   set_record(*span, index, record.with(State::kQuarantined));
   put_into_quarantine(size_class, p);
@@ -149,6 +217,15 @@ bool CheckedObjects::flush_quarantine() noexcept {
     }
   }
   return had_any;
+}
+
+void CheckedObjects::verify_all(PageHeap& pages) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
+  for_each_lock(LockVisitor::lock());
+  pages.for_each_span([](const Span& span) {
+    if (span.records == nullptr) return;
+    for (std::uint32_t index = 0; index != span.object_count; ++index) verify_object(span, index);
+  });
+  for_each_lock(LockVisitor::unlock());
 }
 
 std::size_t CheckedObjects::quarantined_objects(unsigned size_class) noexcept {

@@ -9,6 +9,7 @@
 #include "central/central.h"
 #include "guard/allocation.h"
 #include "size_class/size_class_map.h"
+#include "span/page_heap.h"
 #include "span/page_map.h"
 
 namespace strata {
@@ -22,10 +23,13 @@ namespace strata {
 /// An object is placed anywhere in its span, so that what follows it is a different object each
 /// time. A freed one waits in its class's quarantine, the oldest leaves first: a late write finds
 /// it there rather than in the hands of a new owner. Contents are verified
-///   at free        its slack, and the end of the slack before it: overflow and underflow
+///   at free        its slack, and what is on both sides: overflow and underflow
 ///   after that     the whole object, when it leaves the quarantine and when it is handed out again
+///   at the end     all of it, in every state: verify_all()
 /// The caller leaves kLeastSlack bytes of every object unused, so that the first byte after any is
-/// watched. Before the first object of a span nothing is.
+/// watched. On each side that is the slack of a live object, the fill of a freed one, and of one
+/// that was never handed out its edges, which are filled for that. Before the first object of a
+/// span nothing is watched, nor after the last one's slack.
 /// \errors   What is found is fatal, with its sentence.
 /// \threads  Any number at once; a lock per class, around the CentralList's.
 /// \source   The quarantine and the slack: AddressSanitizer (Serebryany et al., 2012); random
@@ -58,6 +62,11 @@ class CheckedObjects {
   /// Sends all that waits to its spans.
   /// \returns  true if anything did
   bool flush_quarantine() noexcept;
+
+  /// Looks at every object of `pages`.
+  /// \errors  What was written where the program has nothing to write is fatal.
+  /// \cost    reads all that is filled
+  void verify_all(PageHeap& pages) noexcept;
 
   std::size_t quarantined_objects(unsigned size_class) noexcept;
 

@@ -215,6 +215,39 @@ TEST_F(CheckedObjectsDeathTest, DiesOfAnUnderflowWhenTheObjectIsFreed) {
                " overflow of 0x[0-9a-f]+: the program wrote at offset 100 of this object of 100");
 }
 
+TEST_F(CheckedObjectsDeathTest, DiesOfWhatIsWrittenBesideTheFirstObjectOfASpan) {
+  char* p = get(100, c);
+  p[-64] = 1;
+  EXPECT_DEATH(put(p, c), "underflow of .*: the program wrote at offset -64 of this object of 100");
+  p[-64] = static_cast<char>(kFreedByte);
+  if ((reinterpret_cast<std::uintptr_t>(p) + 256) % kPageBytes == 0) return;  // the last one
+  p[128 + 63] = 1;
+  EXPECT_DEATH(put(p, c), "overflow of .*: the program wrote at offset 191 of this object of 100");
+}
+
+TEST_F(CheckedObjectsDeathTest, DiesOfWhatIsFoundInTheEnd) {
+  char* p = get(100, c);
+  char* q = get(100, c);
+  objects.verify_all(space.heap);
+  p[100] = 1;
+  EXPECT_DEATH(objects.verify_all(space.heap), " overflow of .* at offset 100 of this object");
+  put(q, c);
+  p[100] = static_cast<char>(kSlackByte);
+  q[50] = 1;
+  EXPECT_DEATH(objects.verify_all(space.heap), "use after free of .* at offset 50 of this object");
+}
+
+TEST_F(CheckedObjectsTest, ReadsAsZeroWhereItsEdgesWereWatched) {
+  const unsigned large = SizeClassMap::class_of(20'000);
+  for (int i = 0; i < 3; ++i) {
+    const char* p = get(10'000, large);
+    const std::size_t bytes = SizeClassMap::bytes_of(large);
+    if (!space.map.span_of(p)->take_fresh(p)) continue;
+    EXPECT_EQ(std::count(p, p + 10'000, 0), 10'000);
+    EXPECT_EQ(p[bytes - 1], static_cast<char>(kSlackByte));
+  }
+}
+
 TEST_F(CheckedObjectsDeathTest, DiesOfAWriteAfterFreeWhenTheQuarantineEnds) {
   char* p = get(100, c);
   put(p, c);

@@ -43,12 +43,7 @@ void CheckedHeap::deallocate(void* p, const FreeCall& call) noexcept {
   if (blocks_.remove(p, allocation)) {
     TextWriter sentence;
     if (contradicts(call, allocation, p, sentence)) fatal(sentence.view());
-    const std::size_t slack = watched_slack(p, allocation.bytes);
-    const std::size_t change =
-        find_change(static_cast<const char*>(p) + allocation.bytes, slack, kSlackByte);
-    if (change != slack)
-      die_of_write("overflow", p, allocation.bytes,
-                   static_cast<std::ptrdiff_t>(allocation.bytes + change));
+    verify_slack(p, allocation.bytes);
   }
   engine_.deallocate_large(p);
   if (engine_.huge().kept_bytes() != 0) engine_.huge().release_all();
@@ -60,6 +55,21 @@ std::size_t CheckedHeap::requested_bytes(const void* p, const char* action) noex
   Allocation allocation;
   if (blocks_.find(p, allocation)) return allocation.bytes;
   return engine_.usable_bytes(p, action);  // no live block: does not return
+}
+
+void CheckedHeap::verify_all() noexcept {
+  objects_.verify_all(engine_.page_heap());
+  blocks_.for_each([this](std::uintptr_t block, const Allocation& allocation) {
+    verify_slack(reinterpret_cast<const void*>(block), allocation.bytes);
+  });
+}
+
+void CheckedHeap::verify_slack(const void* block, std::size_t bytes) noexcept {
+  const std::size_t slack = watched_slack(block, bytes);
+  const std::size_t change =
+      find_change(static_cast<const char*>(block) + bytes, slack, kSlackByte);
+  if (change != slack)
+    die_of_write("overflow", block, bytes, static_cast<std::ptrdiff_t>(bytes + change));
 }
 
 /// How many bytes after the block's own are watched.

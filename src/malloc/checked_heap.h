@@ -42,6 +42,8 @@ class CheckedHeap {
   /// Ends the wait of what is in quarantine.
   /// \returns  true if anything was
   bool flush_quarantine() noexcept { return objects_.flush_quarantine(); }
+  /// Looks at all that is watched, live or not: what is never freed is never looked at otherwise.
+  void verify_all() noexcept;
   CheckedObjects& objects() noexcept { return objects_; }
 
   void for_each_lock(LockVisitor visit) noexcept;
@@ -50,6 +52,7 @@ class CheckedHeap {
   // Chosen: what an overflow writes first; watching all would touch pages that are not used.
   static constexpr std::size_t kMostBlockSlack = 1024;
 
+  void verify_slack(const void* block, std::size_t bytes) noexcept;
   std::size_t watched_slack(const void* block, std::size_t bytes) noexcept;
 
   Engine& engine_;

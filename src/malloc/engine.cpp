@@ -23,6 +23,9 @@ constexpr std::size_t kMapShare = 16;
 // Chosen: how small a part of it a chunk of the heap has to be, so that there is room for the next
 // one, for bookkeeping, stacks and libraries.
 constexpr std::size_t kChunkShare = 16;
+// Chosen: below this a span for each class of more than 16 KiB, together 3 MiB, is too much.
+constexpr std::size_t kTightAddressSpace = std::size_t{64} << 20;
+constexpr std::size_t kMostBytesWhereTight = std::size_t{16} << 10;
 // Chosen: two threads that run are seldom in one shard, even where there are more threads than
 // processors and any of them may be running.
 constexpr unsigned kShardsPerProcessor = 4;
@@ -110,6 +113,8 @@ bool Engine::place_heap(const Options& options, std::uint64_t seed) noexcept {
   huge_.configure(options.huge_pages != HugePages::kNever);
   const std::size_t address_space = os::address_space_limit_bytes();
   const std::size_t most_chunk_bytes = address_space / kChunkShare;
+  if (address_space <= kTightAddressSpace)
+    most_class_.store(SizeClassMap::class_of(kMostBytesWhereTight), std::memory_order_relaxed);
   // The kernel chooses, unless one of the limits below does.
   page_heap_.configure(kWideMapLimit, options.huge_pages, most_chunk_bytes);
   for (const std::uintptr_t limit : kMapLimits) {

@@ -58,6 +58,12 @@ class Engine {
   /// The hot lookup of free. 0 for everything that is no small object.
   std::size_t class_of(const void* p) const noexcept { return map_.class_of(p); }
 
+  /// Whether a size class is worth its spans. Where the address space is tight each class of large
+  /// objects would take more of it than its objects do; they are page runs then.
+  bool has_spans_for(unsigned size_class) const noexcept {
+    return size_class <= most_class_.load(std::memory_order_relaxed);
+  }
+
   /// An object that does not pass a thread cache.
   /// \returns  nullptr when out of memory
   void* allocate_object(unsigned size_class) noexcept;
@@ -188,6 +194,8 @@ class Engine {
   SpanSource watched_spans_;
   Central watched_;
   ThreadRegistry registry_;
+  // The largest class that is served from spans. relaxed: it is written before there are objects.
+  std::atomic<unsigned> most_class_{SizeClassMap::kCount - 1};
   // True while a thread is between begin_relief() and end_relief(): the others go on. acquire and
   // release pair with each other.
   std::atomic<bool> is_relieving_{false};

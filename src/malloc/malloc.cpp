@@ -92,8 +92,9 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
   const Engine::Block watched = serve_watched(thread, size_class, allocation);
   if (watched.address != nullptr) return watched;
   if (is_checked()) return serve_checked(thread, allocation);
-  return size_class != 0 ? serve_object(thread, size_class)
-                         : serve_large(thread, allocation.bytes, allocation.alignment);
+  return size_class != 0 && engine_.has_spans_for(size_class)
+             ? serve_object(thread, size_class)
+             : serve_large(thread, allocation.bytes, allocation.alignment);
 }
 
 Engine::Block Malloc::serve_spare(const Allocation& allocation) noexcept {
@@ -303,6 +304,13 @@ bool Malloc::release_memory(ThreadState& thread) noexcept {
   ThreadCache* cache = cache_of(thread);
   const bool flushed = cache != nullptr ? cache->flush_all() : checked_.flush_quarantine();
   return engine_.release_all() != 0 || flushed;
+}
+
+void Malloc::verify_at_exit(ThreadState& thread) noexcept {
+  if (must_not_wait() || !is_started()) return;
+  if (has_full_checks()) return checked_.verify_all();
+  if (ThreadCache* cache = cache_of(thread)) cache->flush_all();
+  engine_.central().flush_transfer();
 }
 
 // Fork.

@@ -121,6 +121,11 @@ class Malloc {
   /// \returns  true if anything was released
   bool release_memory(ThreadState& thread) noexcept;
 
+  /// The process ends: what lies in caches goes to its spans, where every object is verified; under
+  /// full checks all that is watched is looked at.
+  /// \errors  Misuse is fatal, with its sentence.
+  void verify_at_exit(ThreadState& thread) noexcept;
+
   /// The thread ends: its cache is parked, and what it allocates and frees after this passes none.
   void end_thread(ThreadState& thread) noexcept;
 

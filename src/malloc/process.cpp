@@ -56,6 +56,8 @@ void after_fork_in_child() noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
   reset_features_after_fork(g_malloc);
 }
 
+void on_exit() noexcept { g_malloc.verify_at_exit(t_thread); }
+
 class ProcessHost final : public MallocHost {
  public:
   bool start(Malloc& malloc) noexcept override {
@@ -71,6 +73,8 @@ class ProcessHost final : public MallocHost {
     }
     // These may allocate; the malloc is ready. Without fork handlers fork is as it was.
     os::register_fork_handlers(before_fork, after_fork_in_parent, after_fork_in_child);
+    // Before those of the statistics, which so come to their end before it.
+    os::register_exit_handler(on_exit);
     start_statistics_of_options(malloc);
     return true;
   }

@@ -206,12 +206,17 @@ Region* PageHeap::grow() noexcept {
   return region;
 }
 
+std::size_t PageHeap::next_chunk_regions() const noexcept {
+  if (most_chunk_regions_ == kMaxChunkRegions)
+    return std::clamp(regions_, kFirstChunkRegions, kMaxChunkRegions);
+  return std::clamp(regions_ / kNarrowShare, std::size_t{1}, most_chunk_regions_);
+}
+
 bool PageHeap::map_chunk() noexcept {
   // Addresses that are in use are skipped, some gigabytes at the most. Where there was no chunk the
   // last time, a failure has to be cheap: one region, in two places.
   const int tries = was_refused_ ? 1 : 64;
-  const std::size_t wanted = was_refused_ ? 1 : std::max(regions_, kFirstChunkRegions);
-  std::size_t bytes = std::min(wanted, most_chunk_regions_) * kRegionBytes;
+  std::size_t bytes = was_refused_ ? kRegionBytes : next_chunk_regions() * kRegionBytes;
   was_refused_ = false;
   for (;; bytes = kRegionBytes) {
     std::uintptr_t address = next_address_;

@@ -77,6 +77,20 @@ class PageHeap {
   ///           more.
   bool resize(Span& span, unsigned page_count) noexcept;
 
+  /// Calls visit(const Span&) for each span in use.
+  /// \cost  a look at every page; the lock is held
+  template <typename Visit>
+  void for_each_span(Visit visit) noexcept {
+    LockGuard guard(lock_);
+    for (auto& list : by_run_) {
+      for (Region* region = list.front(); region != nullptr; region = list.next(*region)) {
+        for (unsigned page = 0; page < kPagesPerRegion; ++page) {
+          if (region->head_of_page[page] == page) visit(region->spans[page]);
+        }
+      }
+    }
+  }
+
   /// Decommits up to `max_pages` idle pages, the longest idle first.
   /// \returns  How many.
   /// \cost     one system call per run of pages, outside the lock.
@@ -103,6 +117,7 @@ class PageHeap {
  private:
   Region* take_region(unsigned run, Pages which) noexcept STRATA_REQUIRES(lock_);
   Region* grow() noexcept STRATA_REQUIRES(lock_);
+  std::size_t next_chunk_regions() const noexcept STRATA_REQUIRES(lock_);
   bool map_chunk() noexcept STRATA_REQUIRES(lock_);
   bool begin_chunk(char* start, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
   void list(Region& region) noexcept STRATA_REQUIRES(lock_);
@@ -110,10 +125,11 @@ class PageHeap {
   void mark_used(Region& region, PageMask mask, PageMask touched) noexcept STRATA_REQUIRES(lock_);
   void mark_free(Region& region, PageMask mask) noexcept STRATA_REQUIRES(lock_);
 
-  // Chosen: a chunk is one mapping. The first is small enough for a tight address-space limit; each
-  // next is as large as the heap until then, up to 256 MiB.
+  // Chosen: a chunk is one mapping; each is as large as the heap until then, up to 256 MiB. Where
+  // address space is limited, a fourth of that: what the chunk does not use is of no use to others.
   static constexpr std::size_t kFirstChunkRegions = 8;
   static constexpr std::size_t kMaxChunkRegions = 128;
+  static constexpr std::size_t kNarrowShare = 4;
   // Chosen: from 32 MiB of heap on, a region that is backed whole before it is full (2 MiB at the
   // most, one at a time) costs below 7% and falling.
   static constexpr std::size_t kHugeFromRegions = 16;

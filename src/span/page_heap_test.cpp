@@ -273,7 +273,8 @@ TEST_F(PageHeapTest, MapsNoMoreAtATimeThanItMay) {
     allocate(kPagesPerRegion);
     const PageHeap::Statistics now = heap.statistics();
     EXPECT_EQ(now.regions, regions);
-    EXPECT_EQ(now.reserved_bytes, (30 - regions) % 3 * kRegionBytes);
+    EXPECT_LT(now.reserved_bytes, 3 * kRegionBytes);
+    EXPECT_LE(now.reserved_bytes, regions / 4 * kRegionBytes) << "nor much before it is used";
   }
   heap.configure(free_addresses(), HugePages::kNever, 0);
   allocate(kPagesPerRegion);

@@ -57,10 +57,13 @@ struct Made {
   Maker maker = kMalloc;
 };
 
+std::size_t g_live_bytes;
+
 /// What the machine need not bear becomes what it cannot.
 std::size_t choose_size(Choices& choices, std::size_t usual_most = std::size_t{3} << 20) {
+  constexpr std::size_t kMost = std::size_t{128} << 20;
   const std::size_t bytes = choices.size(usual_most);
-  return bytes <= std::size_t{64} << 20 ? bytes : bytes | std::size_t{1} << 62;
+  return bytes <= kMost - g_live_bytes ? bytes : bytes | std::size_t{1} << 62;
 }
 
 Made make(Choices& choices) {
@@ -194,11 +197,17 @@ class Program {
   void add(const Made& made, std::size_t alignment) {
     blocks_.add(made.address, made.bytes, fuzzed_malloc_usable_size(made.address), alignment);
     made_[made.address] = made;
+    g_live_bytes += made.bytes;
+  }
+  void forget(void* address) {
+    const auto made = made_.find(address);
+    g_live_bytes -= made->second.bytes;
+    made_.erase(made);
   }
   Made take(Choices& choices) {
     const Block block = blocks_.take(choices);
     const Made made = made_.at(block.address);
-    made_.erase(block.address);
+    forget(block.address);
     return made;
   }
 
@@ -214,13 +223,13 @@ class Program {
     const bool overflows = __builtin_mul_overflow(count, bytes, &total);
     if (p == nullptr) {
       if (!overflows && total == 0) {
-        made_.erase(block.address);
+        forget(block.address);
       } else {
         blocks_.put_back(block, fuzzed_malloc_usable_size(block.address));
       }
       return;
     }
-    made_.erase(block.address);
+    forget(block.address);
     Block moved = block;
     moved.address = static_cast<unsigned char*>(p);
     require(has_content(moved, std::min(made.bytes, total)), "realloc keeps the content");

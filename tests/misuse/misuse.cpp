@@ -45,6 +45,18 @@ void double_free_with_others_between() {
   return_all();
 }
 
+/// Both copies lie in the thread's cache when the process ends.
+void double_free_found_at_exit() {
+  char* p = get(100);
+  char* q = get(100);
+  static_cast<void>(get(100));  // keeps the span
+  free(p);
+  free(q);
+  free(opaque(p));
+  CHECK(!g_at_once, "the misuse was not seen at once");
+  exit(0);
+}
+
 /// The second copy comes to its span when all other objects are back and the span is gone.
 void double_free_of_a_spans_last_object() {
   static std::atomic<char*> handed_over{nullptr};
@@ -232,6 +244,7 @@ void usable_size_of_misaligned() { printf("%zu\n", malloc_usable_size(opaque(get
 constexpr Case kCases[] = {
     CASE(double_free),
     CASE(double_free_with_others_between),
+    CASE(double_free_found_at_exit),
     CASE(double_free_of_a_spans_last_object),
     CASE(double_free_far_apart),
     CASE(double_free_after_return),

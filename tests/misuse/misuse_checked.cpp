@@ -97,6 +97,43 @@ void overflow_seen_by_realloc() {
   free(realloc(p, 90));
 }
 
+/// The bytes behind this small object belong to nobody yet.
+void overflow_beyond_its_own_slack() {
+  char* p = get(8);
+  write_to(opaque(p) + 39);
+  free(p);
+}
+
+void underflow_of_the_only_object() {
+  char* p = get(5000);
+  write_to(opaque(p) - 1);
+  free(p);
+}
+
+// What nobody frees is looked at in the end.
+
+void overflow_never_freed() {
+  write_to(opaque(get(100)) + 100);
+  exit(0);
+}
+
+void overflow_of_large_never_freed() {
+  write_to(opaque(get(kLarge)) + kLarge);
+  exit(0);
+}
+
+void underflow_never_freed() {
+  write_to(opaque(get(5000)) - 3);
+  exit(0);
+}
+
+void write_after_free_found_at_exit() {
+  char* p = get(100);
+  free(p);
+  write_to(opaque(p) + 5);
+  exit(0);
+}
+
 /// What is before an object is known where that is another one.
 void underflow_by_one() {
   static char* all[2000];
@@ -168,6 +205,12 @@ constexpr Case kCases[] = {
     CASE(overflow_of_large),
     CASE(overflow_of_huge),
     CASE(overflow_seen_by_realloc),
+    CASE(overflow_beyond_its_own_slack),
+    CASE(underflow_of_the_only_object),
+    CASE(overflow_never_freed),
+    CASE(overflow_of_large_never_freed),
+    CASE(underflow_never_freed),
+    CASE(write_after_free_found_at_exit),
     CASE(underflow_by_one),
     CASE(overflow_by_a_read),
     CASE(underflow_by_a_read),

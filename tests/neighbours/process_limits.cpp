@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -106,6 +107,20 @@ int start() {
   return 0;
 }
 
+/// Where the address space is tight, an object of each size leaves room for a thread's stack.
+int touch_every_size() {
+  const std::size_t before = status_bytes("VmSize");
+  std::size_t asked = 0;
+  for (std::size_t bytes = 16; bytes <= 128 * kKiB; bytes += bytes / 4) {
+    CHECK(opaque(malloc(bytes)) != nullptr, "malloc failed");
+    asked += bytes;
+  }
+  const std::size_t taken = status_bytes("VmSize") - before;
+  if (taken > 5 * kMiB + asked) fprintf(stderr, "%zu KiB for one of each size\n", taken / kKiB);
+  CHECK(taken <= 5 * kMiB + asked, "objects of each size take too much address space");
+  return 0;
+}
+
 void run_on_small_stacks() {
   for (const std::size_t more : {0, 4096}) {
     pthread_attr_t attributes;
@@ -124,6 +139,7 @@ void run_on_small_stacks() {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "starting") == 0) return start();
+  if (argc > 1 && std::strcmp(argv[1], "tight") == 0) return touch_every_size();
   if (argc > 1) {
     CHECK(malloc_usable_size(opaque(malloc(1))) <= 16, "the malloc is not Strata's");
     // The program, its libraries, a thread's stack, guarded slots and records take their part.
@@ -141,6 +157,12 @@ int main(int argc, char** argv) {
   }
   run_on_small_stacks();
   expect_no_gap(argv[0]);
+  expect_in_child("tight address space", [&] {
+    unsetenv("STRATA_CHECKS");  // which take more for each object
+    set_limit(RLIMIT_AS, 40 * kMiB);
+    execl(argv[0], argv[0], "tight", nullptr);
+    _exit(100);
+  });
   // From the start: the limits that people set are far above what the program needs.
   for (const std::size_t mib : {64, 96})
     run_limited(argv[0], RLIMIT_AS, mib * kMiB, "limited address space");

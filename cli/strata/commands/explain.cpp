@@ -7,6 +7,7 @@
 #include "commands/command.h"
 #include "explain/address_map.h"
 #include "explain/explain_page.h"
+#include "explain/explain_plots.h"
 #include "explain/explain_text.h"
 #include "input/usage_error.h"
 #include "measure/result_file.h"
@@ -14,6 +15,7 @@
 #include "output/table.h"
 #include "process/temporary_folder.h"
 #include "replay/replay.h"
+#include "report/gnuplot.h"
 
 namespace strata::cli {
 namespace {
@@ -34,6 +36,7 @@ class ExplainCommand final : public Command {
   explicit ExplainCommand(CLI::App& app) : Command(app, "explain", kDescription, kExamples) {
     add_words(files_, "FILE", "A trace that strata record wrote");
     add_option("-o,--output", output_, "FILE", "Write a page here (- for standard output)");
+    add_option("--png", pictures_, "DIR", "Also write the plots as pictures into this folder");
     add_option("--map", map_, "A,B,...", "Allocators whose pages are shown at the peak");
     add_option("--skip", skip_, "NAME,...", "Functions to look past");
     add_option("--top", top_, "N", "How many places to tell (default 20; 0: all)");
@@ -52,6 +55,9 @@ class ExplainCommand final : public Command {
     }
     const auto top = static_cast<std::size_t>(parse_count("--top", top_, 0, 1'000'000));
     const bool wants_page = is_given("--output");
+    if (is_given("--png") && pictures_.empty()) {
+      throw UsageError("--png names no folder; give a path");
+    }
     if (is_given("--map") && !wants_page) throw UsageError("--map is for the page; give -o FILE");
     std::vector<Contender> contenders;
     if (is_given("--map")) contenders = parse_contenders(map_, library_);
@@ -77,6 +83,9 @@ class ExplainCommand final : public Command {
     }
     for (const std::string& note : explanation.places().notes()) {
       fmt::print(stderr, "strata: warning: {}\n", note);
+    }
+    if (is_given("--png")) {
+      write_pictures(explain_plots(explanation), explain_styles(), pictures_);
     }
     if (page) page->write(explain_page(explanation, maps, page_title()).to_html());
     return 0;
@@ -123,6 +132,7 @@ class ExplainCommand final : public Command {
 
   std::vector<std::string> files_;
   std::string output_;
+  std::string pictures_;
   std::string map_;
   std::string skip_;
   std::string top_ = "20";

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 
+#include "explain/explain_plots.h"
 #include "explain/explain_text.h"
 #include "explain/heat.h"
+#include "explain/places_table.h"
 #include "output/units.h"
 #include "report/gnuplot.h"
 #include "report/page_assets.h"
@@ -20,11 +23,6 @@ constexpr std::size_t kDrawnPlaces = 25;
 constexpr std::size_t kDrawnThreads = 16;
 constexpr std::size_t kMapFields = 8192;
 constexpr std::size_t kMapColumns = 128;
-constexpr std::size_t kMostTableRows = 2000;
-
-std::string count_text(std::uint64_t count) {
-  return brief(Quantity::kCount, static_cast<double>(count));
-}
 
 std::string life_name(std::size_t bucket) {
   return bucket == LifeScale::kNever ? std::string("never")
@@ -35,82 +33,6 @@ std::vector<std::string> life_names() {
   std::vector<std::string> names;
   for (std::size_t i = 0; i <= LifeScale::kBuckets; ++i) names.push_back(life_name(i));
   return names;
-}
-
-Plot course_plot(const Explanation& explanation, bool is_bytes) {
-  Plot plot;
-  const std::vector<Explanation::Moment> course = explanation.course();
-  const Explanation::Moment& peak = explanation.peak();
-  Mark line{Mark::Kind::kLine, 0, {}, is_bytes ? "live bytes" : "live objects"};
-  double most = 1;
-  for (const Explanation::Moment& moment : course) {
-    const auto value = static_cast<double>(is_bytes ? moment.bytes : moment.objects);
-    most = std::max(most, value);
-    line.points.emplace_back(static_cast<double>(moment.time_ns) * 1e-9, value);
-  }
-  const double latest = std::max(1e-6, static_cast<double>(explanation.duration_ns()) * 1e-9);
-  plot.id = is_bytes ? "live-bytes" : "live-objects";
-  plot.x = linear_axis(Quantity::kSeconds, "time since the recording began", latest);
-  plot.x.high = latest;
-  std::erase_if(plot.x.ticks, [&](const Tick& tick) { return tick.at > latest * 1.0001; });
-  plot.y = is_bytes ? linear_axis(Quantity::kBytes, "live", most)
-                    : linear_axis(Quantity::kCount, "live objects", most);
-  plot.marks.push_back(std::move(line));
-  if (is_bytes) {
-    const double at_s = static_cast<double>(peak.time_ns) * 1e-9;
-    plot.marks.push_back({Mark::Kind::kDots,
-                          0,
-                          {{at_s, static_cast<double>(peak.bytes)}},
-                          fmt::format("peak: {}", bytes_text(peak.bytes))});
-    plot.title =
-        fmt::format("At most {} were live, after {}", bytes_text(peak.bytes), time_text(at_s));
-  } else {
-    plot.title = fmt::format("{} objects were live at the peak of bytes", count_text(peak.objects));
-  }
-  plot.note = "What the program asked for and had not freed; of each moment drawn, the most.";
-  plot.place = "the program";
-  plot.alt = plot.title + ".";
-  return plot;
-}
-
-Plot size_plot(const Explanation& explanation) {
-  Plot plot;
-  std::size_t first = SizeScale::kBuckets;
-  std::size_t last = 0;
-  double most = 1;
-  std::size_t favourite = 0;
-  for (std::size_t i = 0; i < SizeScale::kBuckets; ++i) {
-    const auto count = static_cast<double>(explanation.sizes(i));
-    if (count == 0) continue;
-    first = std::min(first, i);
-    last = i;
-    if (count > most) favourite = i;
-    most = std::max(most, count);
-  }
-  if (first > last) return plot;
-  plot.id = "sizes";
-  plot.x.low = static_cast<double>(first);
-  plot.x.high = static_cast<double>(last + 1);
-  plot.x.title = "size asked for";
-  plot.y = linear_axis(Quantity::kCount, "objects", most);
-  for (std::size_t i = first; i <= last; ++i) {
-    const auto at = static_cast<double>(i);
-    plot.x.ticks.push_back({at, bytes_text(SizeScale::lower(i)), (i - first) % 3 == 0 ? 0 : 1});
-    const auto count = static_cast<double>(explanation.sizes(i));
-    plot.marks.push_back(
-        {Mark::Kind::kBox,
-         0,
-         {{at + 0.08, 0}, {at + 0.92, count}},
-         fmt::format("{} up to {}: {} objects", bytes_text(SizeScale::lower(i)),
-                     bytes_text(SizeScale::lower(i + 1) - 1), count_text(explanation.sizes(i)))});
-  }
-  plot.has_x_grid = false;
-  plot.title = fmt::format("Most objects have {} to {}", bytes_text(SizeScale::lower(favourite)),
-                           bytes_text(SizeScale::lower(favourite + 1) - 1));
-  plot.note = "Objects by the size asked for, in powers of two.";
-  plot.place = "the program";
-  plot.alt = plot.title + ".";
-  return plot;
 }
 
 std::string size_life_map(const Explanation& explanation) {
@@ -142,7 +64,7 @@ std::string life_map(const Explanation& explanation, const std::vector<std::size
   for (std::size_t i = 0; i < std::min(kDrawnPlaces, order.size()); ++i) {
     const PlaceSums& place = explanation.sums()[order[i]];
     std::string name = explanation.places().names()[order[i]].text();
-    if (name.size() > 48) name = name.substr(0, 20) + "…" + name.substr(name.size() - 27);
+    if (name.size() > 40) name = name.substr(0, 15) + "…" + name.substr(name.size() - 24);
     map.rows.push_back(name);
     std::vector<double> values;
     std::vector<std::string> tips;
@@ -174,7 +96,7 @@ std::string thread_map(const Explanation& explanation) {
   map.alt = "Objects by the thread that made them and the one that freed them";
   for (const std::uint32_t birth : shown) {
     map.columns.push_back(std::to_string(birth));
-    map.rows.push_back(fmt::format("made in {}", explanation.thread_name(birth)));
+    map.rows.push_back(explanation.thread_name(birth));
     std::vector<double> values;
     std::vector<std::string> tips;
     for (const std::uint32_t death : shown) {
@@ -182,7 +104,7 @@ std::string thread_map(const Explanation& explanation) {
       const Explanation::Passing sums =
           found == explanation.passing().end() ? Explanation::Passing() : found->second;
       values.push_back(static_cast<double>(sums.objects));
-      tips.push_back(fmt::format("{} objects, {}, made in {} and freed in {}",
+      tips.push_back(fmt::format("{} objects, {}, allocated in {} and freed in {}",
                                  count_text(sums.objects), bytes_text(sums.bytes),
                                  explanation.thread_name(birth), explanation.thread_name(death)));
     }
@@ -192,103 +114,55 @@ std::string thread_map(const Explanation& explanation) {
   return map.to_svg();
 }
 
-std::string chain_table(const Explanation& explanation) {
-  std::string html =
-      "<div class=\"scroll\"><table><thead><tr><th>Resized</th><th class=\"n\">Objects</th></tr>"
-      "</thead><tbody>\n";
-  for (std::size_t i = 1; i < explanation.chains().size(); ++i) {
-    if (explanation.chains()[i] == 0) continue;
-    html += fmt::format("<tr><th scope=\"row\">{}{} times</th><td>{}</td></tr>\n", i,
-                        i + 1 == explanation.chains().size() ? " or more" : "",
-                        count_text(explanation.chains()[i]));
-  }
-  return html + "</tbody></table></div>\n";
-}
-
-/// A field is a page, or a few neighbours where there are more than can be drawn.
+/// A field is a page, or a few neighbours where there are more than can be drawn. Fields that are
+/// equally full are one path: thousands of elements would make a page slow.
 std::string address_svg(const AddressMap& map) {
-  const std::size_t count = map.pages().size();
-  const std::size_t each = (count + kMapFields - 1) / kMapFields;
   constexpr int kField = 6;
-  const std::size_t fields = each == 0 ? 0 : (count + each - 1) / each;
-  const std::size_t rows = (fields + kMapColumns - 1) / kMapColumns;
-  std::string svg = fmt::format(
-      "<svg class=\"heat pages\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"OS pages under {} "
-      "by how full they are\">\n",
-      kField * kMapColumns, kField * rows, html_escaped(map.allocator()));
+  constexpr std::size_t kLevels = 8;
+  const std::size_t count = map.pages().size();
+  const std::size_t each = std::max<std::size_t>(1, (count + kMapFields - 1) / kMapFields);
+  const std::size_t fields = (count + each - 1) / each;
+  std::array<std::string, kLevels> paths;
+  std::array<std::size_t, kLevels> pages{};
   for (std::size_t field = 0; field < fields; ++field) {
     double fullness = 0;
     const std::size_t first = field * each;
     const std::size_t last = std::min(count, first + each);
     for (std::size_t i = first; i < last; ++i) fullness += map.pages()[i].fullness;
     fullness /= static_cast<double>(last - first);
+    const auto level = std::min(kLevels - 1, static_cast<std::size_t>(fullness * kLevels));
+    pages[level] += last - first;
+    paths[level] += fmt::format("M{} {}h5v5h-5z", kField * (field % kMapColumns),
+                                kField * (field / kMapColumns));
+  }
+  std::string svg = fmt::format(
+      "<svg class=\"heat pages\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"OS pages under {} "
+      "by how full they are\">\n",
+      kField * kMapColumns, kField * ((fields + kMapColumns - 1) / kMapColumns),
+      html_escaped(map.allocator()));
+  for (std::size_t level = 0; level < kLevels; ++level) {
+    if (paths[level].empty()) continue;
     svg += fmt::format(
-        "<rect x=\"{}\" y=\"{}\" width=\"5\" height=\"5\" fill-opacity=\"{:.2f}\"><title>{:#x}: "
-        "{:.0f}% in use</title></rect>",
-        kField * (field % kMapColumns), kField * (field / kMapColumns),
-        std::clamp(fullness, 0.06, 1.0), map.pages()[first].number * AddressMap::kPageBytes,
-        100 * fullness);
+        "<path fill-opacity=\"{:.2f}\" d=\"{}\"><title>{} pages are {} to {}% "
+        "full</title></path>\n",
+        static_cast<double>(level + 1) / kLevels, paths[level], count_text(pages[level]),
+        100 * level / kLevels, 100 * (level + 1) / kLevels);
   }
   return svg + "</svg>\n";
 }
 
 std::string address_maps(const std::vector<AddressMap>& maps) {
-  std::string html;
+  std::string html = "<div class=\"plots pairs\">\n";
   for (const AddressMap& map : maps) {
     html += fmt::format(
-        "<figure><figcaption><b>Under {}: {} on {} pages, {} of memory for each byte</b>"
-        "<span>{} pages are less than a quarter full. The darker, the fuller; in the order of "
-        "addresses, gaps left out.</span></figcaption>{}</figure>\n",
+        "<figure><figcaption><b>{}: {} on {} pages, {} bytes for each live one</b>"
+        "<span>{} pages are less than a quarter full. The stronger the colour, the fuller the "
+        "page; in the order of addresses, without the gaps.</span></figcaption>{}</figure>\n",
         html_escaped(map.allocator()), bytes_text(map.bytes()), count_text(map.pages().size()),
         three_digits(map.page_bytes_per_live()), count_text(map.pages_below(0.25)),
         address_svg(map));
   }
-  return html;
-}
-
-std::string callers_of(const PlaceName& name) {
-  std::string text = name.line.text();
-  for (const Line& caller : name.callers) text += fmt::format("\nfrom {}", caller.text());
-  return text;
-}
-
-std::string places_table(const Explanation& explanation, const std::vector<std::size_t>& order) {
-  std::string html =
-      "<p class=\"filter\" hidden><input type=\"search\" placeholder=\"Search places\" "
-      "aria-label=\"Search places\"></p>\n<div class=\"scroll\"><table class=\"sortable "
-      "places\"><thead><tr><th><button type=\"button\">Where</button></th>";
-  for (const char* title : {"At the peak", "Objects at the peak", "Allocated", "Calls", "Mean size",
-                            "Own peak", "Never freed", "Temporary", "Freed elsewhere", "Resized"}) {
-    html += fmt::format("<th class=\"n\"><button type=\"button\">{}</button></th>", title);
-  }
-  html += "</tr></thead>\n<tbody>\n";
-  const auto bytes = [&](std::uint64_t value) {
-    html += fmt::format("<td data-v=\"{}\">{}</td>", value, bytes_text(value));
-  };
-  const auto count = [&](std::uint64_t value) {
-    html += fmt::format("<td data-v=\"{}\">{}</td>", value, count_text(value));
-  };
-  for (std::size_t i = 0; i < std::min(order.size(), kMostTableRows); ++i) {
-    const PlaceSums& place = explanation.sums()[order[i]];
-    const PlaceName& name = explanation.places().names()[order[i]];
-    const std::string where = name.line.place(true);
-    html +=
-        fmt::format("<tr><th scope=\"row\" title=\"{}\">{}{}</th>", html_escaped(callers_of(name)),
-                    html_escaped(name.line.function),
-                    where.empty() ? "" : fmt::format(" <small>{}</small>", html_escaped(where)));
-    bytes(place.at_peak_bytes);
-    count(place.at_peak);
-    bytes(place.bytes);
-    count(place.births);
-    bytes(static_cast<std::uint64_t>(place.mean_bytes()));
-    bytes(place.peak_live_bytes);
-    bytes(place.live_bytes);
-    count(place.temporaries);
-    count(place.foreign_deaths);
-    count(place.grown);
-    html += "</tr>\n";
-  }
-  return html + "</tbody></table></div>\n";
+  return html + "</div>\n";
 }
 
 std::string lead(const Explanation& explanation) {
@@ -315,58 +189,46 @@ std::string lead(const Explanation& explanation) {
   return html;
 }
 
-bool has_chains(const Explanation& explanation) {
-  return std::any_of(explanation.chains().begin() + 1, explanation.chains().end(),
-                     [](std::uint64_t count) { return count > 0; });
-}
-
 }  // namespace
 
 Page explain_page(const Explanation& explanation, const std::vector<AddressMap>& maps,
                   const std::string& title) {
-  std::vector<Plot> plots = {course_plot(explanation, true), course_plot(explanation, false),
-                             size_plot(explanation)};
-  std::erase_if(plots, [](const Plot& plot) { return plot.marks.empty(); });
-  SeriesStyle style;
-  style.colour = 5;
-  const Drawings drawings = draw(plots, {style});
+  const std::vector<Plot> plots = explain_plots(explanation);
+  const Drawings drawings = draw(plots, explain_styles());
   Page page;
   page.title = title;
   page.lead = lead(explanation);
   page.shapes = drawings.shapes;
   page.style = kExplainStyle;
   page.script = kExplainScript;
-  std::string course = "<div class=\"plots\">\n";
+  std::string course =
+      plots.size() == 3 ? "<div class=\"plots\">\n" : "<div class=\"plots pairs\">\n";
   for (std::size_t i = 0; i < plots.size(); ++i) course += figure(plots[i], drawings.svgs[i]);
   page.sections.push_back(
       {"course", "What was live, and what was asked for", "", course + "</div>\n"});
   const std::vector<std::size_t> order = places_by_peak(explanation);
   page.sections.push_back({"places", "Where it comes from",
-                           "A place is the innermost line that is not the standard library's; its "
-                           "callers show where a pointer rests on it. Choose a column's title to "
+                           "A place is the innermost line of the stack outside the standard "
+                           "library. Open one to see who called it; choose a column's title to "
                            "sort by it.",
                            places_table(explanation, order)});
   page.sections.push_back({"lives", "How long objects live, by place",
-                           "The places that hold most at the peak. Each row for itself: dark is "
-                           "its most usual time to live.",
+                           "The places that hold the most at the peak. Each row has its own "
+                           "scale: the strongest colour is the place's most common time to live.",
                            life_map(explanation, order)});
   page.sections.push_back({"sizes-lives", "Size against life",
-                           "The darker, the more objects; each shade down is a tenth.",
+                           "Objects by size, in powers of two, and time to live. The stronger the "
+                           "colour, the more objects, on a logarithmic scale.",
                            size_life_map(explanation)});
   if (explanation.history().reader().thread_count() > 1) {
     page.sections.push_back({"threads", "Who frees whose objects",
-                             "Rows are the threads that made them, columns those that freed them.",
+                             "Rows are the threads that allocated, columns those that freed.",
                              thread_map(explanation)});
-  }
-  if (has_chains(explanation)) {
-    page.sections.push_back({"chains", "Objects that were resized",
-                             "By how many calls of realloc led to what was freed in the end.",
-                             chain_table(explanation)});
   }
   if (!maps.empty()) {
     page.sections.push_back({"pages", "Where live objects lie at the peak",
-                             "The calls up to the peak, made again under each allocator. A page "
-                             "with anything in it cannot go back to the system.",
+                             "The calls up to the peak, replayed under each allocator. A page that "
+                             "holds a live object cannot go back to the system.",
                              address_maps(maps)});
   }
   return page;

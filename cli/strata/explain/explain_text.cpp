@@ -11,10 +11,6 @@
 namespace strata::cli {
 namespace {
 
-std::string count_text(std::uint64_t count) {
-  return brief(Quantity::kCount, static_cast<double>(count));
-}
-
 double share_of(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -78,6 +74,10 @@ std::string head(const Explanation& explanation) {
 
 std::string bytes_text(std::uint64_t bytes) {
   return brief(Quantity::kBytes, static_cast<double>(bytes));
+}
+
+std::string count_text(std::uint64_t count) {
+  return brief(Quantity::kCount, static_cast<double>(count));
 }
 
 std::string time_text(double seconds) { return brief(Quantity::kSeconds, seconds); }

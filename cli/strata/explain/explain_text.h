@@ -11,6 +11,8 @@ namespace strata::cli {
 
 /// "12.4 MiB", "640 B".
 std::string bytes_text(std::uint64_t bytes);
+/// "859k"
+std::string count_text(std::uint64_t count);
 /// "3.2 ms"
 std::string time_text(double seconds);
 

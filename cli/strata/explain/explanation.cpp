@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 namespace strata::cli {
@@ -90,19 +91,20 @@ void Explanation::end_object() {
 void Explanation::begin_object() {
   const trace::Event& event = history_.event();
   PlaceSums& place = place_of(event.stack);
+  const std::uint64_t bytes = history_.born().size_bytes;
   keep_peak(place);
   ++births_;
-  allocated_bytes_ += event.size_bytes;
-  ++sizes_[SizeScale::bucket_of(event.size_bytes)];
+  allocated_bytes_ += bytes;
+  ++sizes_[SizeScale::bucket_of(bytes)];
   if (place.births++ == 0) place.first_thread = event.thread;
   place.has_many_threads |= place.first_thread != event.thread;
-  place.bytes += event.size_bytes;
-  place.live_bytes += event.size_bytes;
+  place.bytes += bytes;
+  place.live_bytes += bytes;
   place.peak_live = std::max(place.peak_live, ++place.live);
   place.peak_live_bytes = std::max(place.peak_live_bytes, place.live_bytes);
-  place.smallest = std::min(place.smallest, event.size_bytes);
-  place.largest = std::max(place.largest, event.size_bytes);
-  place.run_bytes_ += event.size_bytes;
+  place.smallest = std::min(place.smallest, bytes);
+  place.largest = std::max(place.largest, bytes);
+  place.run_bytes_ += bytes;
   place.largest_run_bytes = std::max(place.largest_run_bytes, place.run_bytes_);
   place.aligned += event.alignment > alignof(std::max_align_t);
   place.reallocs += event.operation == trace::Operation::kRealloc && history_.is_death();
@@ -155,6 +157,11 @@ void Explanation::finish() {
   for (PlaceSums& place : sums_) {
     keep_peak(place);
     place.lives[LifeScale::kNever] = place.live;
+  }
+  for (std::size_t size = 0; size < SizeScale::kBuckets; ++size) {
+    auto& lives = heat_[size];
+    lives[LifeScale::kNever] =
+        sizes_[size] - std::accumulate(lives.begin(), lives.end(), std::uint64_t{0});
   }
 }
 

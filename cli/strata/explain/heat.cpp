@@ -11,12 +11,13 @@
 namespace strata::cli {
 namespace {
 
-constexpr int kFieldWidth = 30;
+constexpr int kFieldWidth = 40;
 constexpr int kFieldHeight = 18;
 constexpr double kCharacterWidth = 6.6;
 constexpr int kFootHeight = 34;
+constexpr int kRight = 12;  ///< for the half of a column's name
 /// Below this a field of something would look like one of nothing.
-constexpr double kFaintest = 0.08;
+constexpr double kFaintest = 0.14;
 
 double largest_of(const std::vector<double>& values) {
   return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
@@ -28,7 +29,7 @@ std::string HeatMap::to_svg() const {
   std::size_t longest = 0;
   for (const std::string& row : rows) longest = std::max(longest, display_width(row));
   const int left = static_cast<int>(static_cast<double>(longest) * kCharacterWidth) + 10;
-  const int width = left + kFieldWidth * static_cast<int>(columns.size());
+  const int width = left + kFieldWidth * static_cast<int>(columns.size()) + kRight;
   const int height = kFieldHeight * static_cast<int>(rows.size()) + kFootHeight;
   double most = 0;
   for (const std::vector<double>& row : values) most = std::max(most, largest_of(row));

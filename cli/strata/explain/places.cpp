@@ -23,10 +23,18 @@ std::vector<bool> Places::stacks_of(std::uint32_t place) const {
 std::uint32_t Places::find(std::uint32_t stack) {
   if (known_.size() <= stack) known_.resize(stack + 1, kUnknown);
   PlaceName name;
+  Line instead{"no stack was recorded", "", 0};
   for (std::uint32_t node = stack; node != 0; node = reader_.stacks()[node].parent) {
+    const std::string library = standard_library_of(node);
+    if (node == stack && !library.empty()) instead.function = library;
+    if (!library.empty()) continue;
     for (const Line& line : lines_of(node)) {
-      if (is_passed_over(line)) continue;
-      if (name.line.function.empty()) {
+      if (is_passed_over(line)) {
+        // A template of the library's, made for the program, says more than the library's name.
+        if (line.function.starts_with("std::") && !instead.function.starts_with("std::")) {
+          instead = line;
+        }
+      } else if (name.line.function.empty()) {
         name.line = line;
       } else if (name.callers.size() < kMostCallers) {
         name.callers.push_back(line);
@@ -34,11 +42,23 @@ std::uint32_t Places::find(std::uint32_t stack) {
     }
     if (name.callers.size() == kMostCallers) break;
   }
-  if (name.line.function.empty()) name.line.function = "unknown caller";
+  if (name.line.function.empty()) name.line = instead;
   const auto [entry, is_new] =
       numbers_.try_emplace(name.line.text(), static_cast<std::uint32_t>(names_.size()));
   if (is_new) names_.push_back(std::move(name));
   return known_[stack] = entry->second;
+}
+
+/// \returns  The file's name if it is the C or C++ library's or the dynamic linker, else nothing.
+std::string Places::standard_library_of(std::uint32_t node) const {
+  const std::uint32_t module = reader_.module_of(node);
+  if (module == trace::Reader::kNoModule) return {};
+  std::string file = std::filesystem::path(reader_.modules()[module].path).filename().string();
+  for (const std::string_view library : {"libc.so", "libstdc++.so", "libc++.so", "libc++abi.so",
+                                         "ld-linux", "ld-musl", "libpthread.so", "libgcc_s.so"}) {
+    if (file.starts_with(library)) return file;
+  }
+  return {};
 }
 
 bool Places::is_passed_over(const Line& line) const {

@@ -49,6 +49,7 @@ class Places {
   const std::vector<Line>& lines_of(std::uint32_t node);
   std::vector<Line> look_up(std::uint64_t address, std::uint32_t module);
   bool is_passed_over(const Line& line) const;
+  std::string standard_library_of(std::uint32_t node) const;
 
   const trace::Reader& reader_;
   std::vector<std::string> skipped_;

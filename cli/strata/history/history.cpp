@@ -21,7 +21,7 @@ bool History::next() {
 }
 
 void History::end_object() {
-  ended_ = lives_.remove(event_.ended);
+  ended_ = lives_.remove(event_.ended).life();
   live_bytes_ -= ended_.size_bytes;
   --live_objects_;
   is_temporary_ = last_of_thread_[event_.thread] == event_.ended &&
@@ -30,15 +30,15 @@ void History::end_object() {
 
 void History::begin_object() {
   born_ = Life();
-  born_.size_bytes = event_.size_bytes;
+  born_.size_bytes = std::min(event_.size_bytes, Life::kMostBytes);
   born_.birth_ns = event_.time_ns;
   born_.stack = event_.stack;
-  born_.thread = event_.thread & ((1u << 20) - 1);
+  born_.thread = event_.thread;
   if (event_.operation == trace::Operation::kRealloc && is_death()) {
     born_.chain = std::min<std::uint32_t>(ended_.chain + 1u, Life::kMostChain);
   }
-  lives_.add(event_.object) = born_;
-  live_bytes_ += event_.size_bytes;
+  lives_.add(event_.object) = KeptLife(born_);
+  live_bytes_ += born_.size_bytes;
   ++live_objects_;
   last_of_thread_[event_.thread] = event_.object;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -13,16 +14,52 @@ struct Life {
   std::uint64_t size_bytes = 0;
   std::uint64_t birth_ns = 0;
   std::uint32_t stack = 0;
-  std::uint32_t thread : 20 = 0;  ///< that it was born in
-  std::uint32_t chain : 12 = 0;   ///< reallocs that led to it; kMostChain stands for more
+  std::uint32_t thread = 0;  ///< that it was born in
+  std::uint32_t chain = 0;   ///< reallocs that led to it; kMostChain stands for more
+
+  /// Larger objects count as this large: no address space holds one.
+  static constexpr std::uint64_t kMostBytes = (std::uint64_t{1} << 48) - 1;
   static constexpr std::uint32_t kMostChain = (1 << 12) - 1;
 };
-static_assert(sizeof(Life) == 24, "a trace of 10^8 events is explained within 2 GiB");
+
+/// A Life as the table keeps it. Births are kept in steps of 8 ns; 48 bits last for 26 days, and
+/// what is born later counts as born then.
+class KeptLife {
+ public:
+  KeptLife() = default;
+  explicit KeptLife(const Life& life)
+      : size_low_(static_cast<std::uint32_t>(life.size_bytes)),
+        birth_low_(static_cast<std::uint32_t>(step_of(life.birth_ns))),
+        size_high_(static_cast<std::uint16_t>(life.size_bytes >> 32)),
+        birth_high_(static_cast<std::uint16_t>(step_of(life.birth_ns) >> 32)),
+        stack_(life.stack),
+        thread_(life.thread & ((1u << 20) - 1)),
+        chain_(life.chain & Life::kMostChain) {}
+
+  Life life() const {
+    return {std::uint64_t{size_high_} << 32 | size_low_,
+            (std::uint64_t{birth_high_} << 32 | birth_low_) * kStepNs, stack_, thread_, chain_};
+  }
+
+ private:
+  static constexpr std::uint64_t kStepNs = 8;
+  static constexpr std::uint64_t kMostSteps = (std::uint64_t{1} << 48) - 1;
+  static std::uint64_t step_of(std::uint64_t ns) { return std::min(ns / kStepNs, kMostSteps); }
+
+  std::uint32_t size_low_ = 0;
+  std::uint32_t birth_low_ = 0;
+  std::uint16_t size_high_ = 0;
+  std::uint16_t birth_high_ = 0;
+  std::uint32_t stack_ = 0;
+  std::uint32_t thread_ : 20 = 0;
+  std::uint32_t chain_ : 12 = 0;
+};
+static_assert(sizeof(KeptLife) == 20, "10^8 objects that never end are explained within 2 GiB");
 static_assert(trace::kMostThreads <= 1 << 20, "a thread's number fits");
 
 /// A trace as lives of objects: each event with what became of which object. What replay, explain
 /// and advise read.
-/// \cost  Memory for the live objects, 24 bytes each at best.
+/// \cost  Memory for the live objects, 20 bytes each at best; at worst for all that ever were.
 class History {
  public:
   explicit History(trace::Reader& reader) : reader_(reader) {}
@@ -64,7 +101,7 @@ class History {
   Life born_;
   Life ended_;
   bool is_temporary_ = false;
-  ObjectTable<Life> lives_;
+  ObjectTable<KeptLife> lives_;
   std::vector<std::uint64_t> last_of_thread_;  ///< the object that it allocated last
   std::uint64_t live_bytes_ = 0;
   std::uint64_t live_objects_ = 0;

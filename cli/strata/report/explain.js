@@ -2,11 +2,15 @@
 for (const filter of document.querySelectorAll(".filter")) {
   filter.hidden = false;
   const rows = [...document.querySelectorAll("table.places tbody tr")];
+  const say = (count) => { filter.querySelector("output").textContent = `${count} of ${rows.length} places`; };
+  say(rows.length);
   filter.querySelector("input").addEventListener("input", (event) => {
     const wanted = event.target.value.toLowerCase();
+    let shown = 0;
     for (const row of rows) {
-      const head = row.cells[0];
-      row.hidden = !(head.textContent + head.title).toLowerCase().includes(wanted);
+      row.hidden = !row.cells[0].textContent.toLowerCase().includes(wanted);
+      shown += !row.hidden;
     }
+    say(shown);
   });
 }

@@ -1,0 +1,146 @@
+#include "explain/explain_plots.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "explain/explain_text.h"
+
+namespace strata::cli {
+namespace {
+
+Plot course_plot(const Explanation& explanation, bool is_bytes) {
+  Plot plot;
+  const std::vector<Explanation::Moment> course = explanation.course();
+  const Explanation::Moment& peak = explanation.peak();
+  Mark line{Mark::Kind::kLine, 0, {}, is_bytes ? "live bytes" : "live objects"};
+  double most = 1;
+  for (const Explanation::Moment& moment : course) {
+    const auto value = static_cast<double>(is_bytes ? moment.bytes : moment.objects);
+    most = std::max(most, value);
+    line.points.emplace_back(static_cast<double>(moment.time_ns) * 1e-9, value);
+  }
+  const double latest = std::max(1e-6, static_cast<double>(explanation.duration_ns()) * 1e-9);
+  plot.id = is_bytes ? "live-bytes" : "live-objects";
+  plot.x = linear_axis(Quantity::kSeconds, "time since the recording began", latest);
+  plot.x.high = latest;
+  std::erase_if(plot.x.ticks, [&](const Tick& tick) { return tick.at > latest * 1.0001; });
+  plot.y = is_bytes ? linear_axis(Quantity::kBytes, "live", most)
+                    : linear_axis(Quantity::kCount, "live objects", most);
+  plot.marks.push_back(std::move(line));
+  if (is_bytes) {
+    const double at_s = static_cast<double>(peak.time_ns) * 1e-9;
+    plot.marks.push_back({Mark::Kind::kDots,
+                          0,
+                          {{at_s, static_cast<double>(peak.bytes)}},
+                          fmt::format("peak: {}", bytes_text(peak.bytes))});
+    plot.title =
+        fmt::format("At most {} were live, after {}", bytes_text(peak.bytes), time_text(at_s));
+  } else {
+    plot.title = fmt::format("{} objects were live at that moment", count_text(peak.objects));
+  }
+  plot.note =
+      "What the program had asked for and not freed yet; each point is the highest of its time.";
+  plot.place = "the program";
+  plot.alt = plot.title + ".";
+  return plot;
+}
+
+/// Counts side by side, each with its name and its range in words.
+struct Bars {
+  std::vector<std::uint64_t> counts;
+  std::vector<std::string> names;
+  std::vector<std::string> ranges;
+};
+
+/// \param largest  where the largest count stands
+/// \returns        A plot without marks if all counts are zero.
+Plot bar_plot(const Bars& bars, std::size_t ticks_each, std::size_t& largest) {
+  Plot plot;
+  const auto is_counted = [](std::uint64_t count) { return count > 0; };
+  const auto begin = bars.counts.begin();
+  const auto first = std::find_if(begin, bars.counts.end(), is_counted);
+  if (first == bars.counts.end()) return plot;
+  const auto last = std::find_if(bars.counts.rbegin(), bars.counts.rend(), is_counted).base();
+  const auto most = std::max_element(first, last);
+  largest = static_cast<std::size_t>(most - begin);
+  plot.x.low = static_cast<double>(first - begin);
+  plot.x.high = static_cast<double>(last - begin);
+  plot.y = linear_axis(Quantity::kCount, "objects", static_cast<double>(*most));
+  for (auto at = first; at != last; ++at) {
+    const auto i = static_cast<std::size_t>(at - begin);
+    const auto x = static_cast<double>(i);
+    const bool is_named = static_cast<std::size_t>(at - first) % ticks_each == 0;
+    plot.x.ticks.push_back({x, bars.names[i], is_named ? 0 : 1});
+    plot.marks.push_back({Mark::Kind::kBox,
+                          0,
+                          {{x + 0.08, 0}, {x + 0.92, static_cast<double>(*at)}},
+                          fmt::format("{}: {} objects", bars.ranges[i], count_text(*at))});
+  }
+  plot.has_x_grid = false;
+  plot.place = "the program";
+  return plot;
+}
+
+Plot size_plot(const Explanation& explanation) {
+  Bars bars;
+  for (std::size_t i = 0; i < SizeScale::kBuckets; ++i) {
+    const std::uint64_t lower = SizeScale::lower(i);
+    bars.counts.push_back(explanation.sizes(i));
+    bars.names.push_back(bytes_text(lower));
+    bars.ranges.push_back(i < 2 ? bytes_text(lower)
+                                : fmt::format("{} to {}", bytes_text(lower),
+                                              bytes_text(SizeScale::lower(i + 1) - 1)));
+  }
+  std::size_t largest = 0;
+  Plot plot = bar_plot(bars, 3, largest);
+  plot.id = "sizes";
+  plot.title = fmt::format("The most common size is {}", bars.ranges[largest]);
+  plot.note = "Objects by the size asked for, in powers of two.";
+  plot.x.title = "size asked for";
+  plot.alt = plot.title + ".";
+  return plot;
+}
+
+/// Objects that were resized, by how often, in powers of two.
+Plot resize_plot(const Explanation& explanation) {
+  Bars bars;
+  const std::vector<std::uint64_t>& chains = explanation.chains();
+  std::uint64_t all = 0;
+  for (std::size_t low = 1; low < chains.size(); low *= 2) {
+    const std::size_t high = std::min(2 * low, chains.size());
+    bars.counts.push_back(0);
+    for (std::size_t i = low; i < high; ++i) bars.counts.back() += chains[i];
+    all += bars.counts.back();
+    bars.names.push_back(std::to_string(low));
+    bars.ranges.push_back(high == chains.size() ? fmt::format("{} times or more", low)
+                          : low == 1            ? std::string("once")
+                                                : fmt::format("{} to {} times", low, high - 1));
+  }
+  std::size_t largest = 0;
+  Plot plot = bar_plot(bars, 1, largest);
+  plot.id = "resized";
+  plot.title = fmt::format("{} objects were resized, most of them {}", count_text(all),
+                           bars.ranges[largest]);
+  plot.note = "Objects by the calls of realloc they went through before they were freed.";
+  plot.x.title = "times resized, from";
+  plot.alt = plot.title + ".";
+  return plot;
+}
+
+}  // namespace
+
+std::vector<Plot> explain_plots(const Explanation& explanation) {
+  std::vector<Plot> plots = {course_plot(explanation, true), course_plot(explanation, false),
+                             size_plot(explanation), resize_plot(explanation)};
+  std::erase_if(plots, [](const Plot& plot) { return plot.marks.empty(); });
+  return plots;
+}
+
+std::vector<SeriesStyle> explain_styles() {
+  SeriesStyle style;
+  style.colour = 5;
+  return {style};
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,118 @@
+#include "explain/places_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "explain/explain_text.h"
+#include "report/svg.h"
+
+namespace strata::cli {
+namespace {
+
+// Chosen: what a browser sorts at once.
+constexpr std::size_t kMostRows = 2000;
+
+struct Column {
+  const char* title;
+  const char* meaning;
+};
+
+constexpr Column kColumns[] = {
+    {"At the peak", "Bytes that were live when the program's live bytes were at their peak"},
+    {"Objects at the peak", "Objects that were live then"},
+    {"Allocated", "Bytes of all objects from here"},
+    {"Calls", "Objects from here"},
+    {"Mean size", "Bytes of an object, on average"},
+    {"Own peak", "The most bytes from here that were live at once, whenever that was"},
+    {"Never freed", "Bytes that were live at the end of the recording"},
+    {"Temporary", "Objects that were freed before their thread allocated again"},
+    {"Freed by others", "Objects that a thread freed which did not allocate them"},
+    {"Resized",
+     "Objects that a larger one from here took the place of: by realloc, or step by step"},
+};
+
+std::string head() {
+  std::string html =
+      "<thead><tr><th><button type=\"button\" title=\"The function and its "
+      "line\">Where</button></th>";
+  for (const Column& column : kColumns) {
+    html += fmt::format("<th class=\"n\"><button type=\"button\" title=\"{}\">{}</button></th>",
+                        html_escaped(column.meaning), column.title);
+  }
+  return html + "</tr></thead>\n";
+}
+
+std::string line_html(const Line& line) {
+  const std::string where = line.place(true);
+  return html_escaped(line.function) +
+         (where.empty() ? "" : fmt::format(" <small>{}</small>", html_escaped(where)));
+}
+
+/// The place; its callers show when it is opened.
+std::string name_cell(const PlaceName& name) {
+  const std::string key = html_escaped(name.text());
+  if (name.callers.empty()) {
+    return fmt::format("<th scope=\"row\" data-v=\"{}\">{}</th>", key, line_html(name.line));
+  }
+  std::string html =
+      fmt::format("<th scope=\"row\" data-v=\"{}\"><details><summary>{}</summary><ol>", key,
+                  line_html(name.line));
+  for (const Line& caller : name.callers) html += fmt::format("<li>{}</li>", line_html(caller));
+  return html + "</ol></details></th>";
+}
+
+class Row {
+ public:
+  explicit Row(std::string& html) : html_(html) {}
+  void bytes(std::uint64_t value) { cell(value, bytes_text(value)); }
+  void count(std::uint64_t value) { cell(value, count_text(value)); }
+  /// With a bar; the most has one as wide as the cell.
+  void bytes_of(std::uint64_t value, std::uint64_t most) {
+    const double share = most == 0 ? 0 : static_cast<double>(value) / static_cast<double>(most);
+    html_ += fmt::format("<td class=\"bar\" data-v=\"{}\" style=\"--share:{:.1f}%\">{}</td>", value,
+                         100 * share, bytes_text(value));
+  }
+
+ private:
+  void cell(std::uint64_t value, const std::string& text) {
+    html_ += value == 0 ? std::string("<td class=\"zero\" data-v=\"0\">0</td>")
+                        : fmt::format("<td data-v=\"{}\">{}</td>", value, text);
+  }
+  std::string& html_;
+};
+
+}  // namespace
+
+std::string places_table(const Explanation& explanation, const std::vector<std::size_t>& order) {
+  std::string html =
+      "<p class=\"filter\" hidden><input type=\"search\" placeholder=\"Search functions, lines, "
+      "callers\" aria-label=\"Search places\"> <output></output></p>\n"
+      "<div class=\"scroll tall\" tabindex=\"0\"><table class=\"sortable places\">" +
+      head() + "<tbody>\n";
+  for (std::size_t i = 0; i < std::min(order.size(), kMostRows); ++i) {
+    const PlaceSums& place = explanation.sums()[order[i]];
+    html += "<tr>" + name_cell(explanation.places().names()[order[i]]);
+    Row row(html);
+    row.bytes_of(place.at_peak_bytes, explanation.sums()[order.front()].at_peak_bytes);
+    row.count(place.at_peak);
+    row.bytes(place.bytes);
+    row.count(place.births);
+    row.bytes(static_cast<std::uint64_t>(place.mean_bytes()));
+    row.bytes(place.peak_live_bytes);
+    row.bytes(place.live_bytes);
+    row.count(place.temporaries);
+    row.count(place.foreign_deaths);
+    row.count(place.grown);
+    html += "</tr>\n";
+  }
+  html += "</tbody></table></div>\n";
+  if (order.size() > kMostRows) {
+    html +=
+        fmt::format("<p class=\"about\">{} places that hold less at the peak are left out.</p>\n",
+                    order.size() - kMostRows);
+  }
+  return html;
+}
+
+}  // namespace strata::cli

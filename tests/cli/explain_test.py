@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""`strata explain` from end to end, and its page in a browser. The environment is that of end_to_end_test.py; the
+class ExplainInBrowser has STRATA_CHROMIUM, too."""
+import base64
+import html
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+from end_to_end_test import InFolder, strata
+
+# Two threads; a place that holds the peak, one of temporaries, one that grows, one that never frees; names that
+# are as long as templates make them, and hostile ones.
+LONG = "ns::Registry<std::map<std::string, std::vector<ns::Item<int>>>>::Slot<17>::" + "deeply_nested_" * 8 + "insert"
+HOSTILE = "<script>window.hacked = true</script>"
+
+
+def made_csv():
+    lines = ["operation,time_ns,thread,object,size_bytes,stack,ended", f"#process,command,./app {HOSTILE}",
+             "#thread,0,100,main", "#thread,1,101,worker", f"#stack,1,0,0x{0x1000:x}"]
+    lines += [f"#stack,{i},1,0x{0x1000 * i:x}" for i in range(2, 30)]
+    now, number = 0, 0
+
+    def add(operation, thread, size="", stack="", ended=""):
+        nonlocal now, number
+        now += 1000
+        object_name = ""
+        if size != "":
+            number += 1
+            object_name = str(number)
+        lines.append(f"{operation},{now},{thread},{object_name},{size},{stack},{ended}")
+        return object_name
+
+    kept = [add("malloc", 0, 1000 + i, 2) for i in range(300)]
+    for i in range(200):
+        add("free", 0, ended=add("malloc", 0, 64, 3))
+    grown = add("malloc", 0, 100, 4)
+    for i in range(9):
+        grown = add("realloc", 0, 100 << (i + 1), 4, grown)
+    add("free", 0, ended=grown)
+    for stack in range(5, 30):
+        add("malloc", 1, 10 * stack, stack)
+    for name in kept[:150]:
+        add("free", 1, ended=name)
+    for name in kept[150:290]:
+        add("delete", 0, ended=name)
+    lines.append("#end,reason,exit")
+    return "\n".join(lines) + "\n"
+
+
+class Explained(InFolder):
+    def setUp(self):
+        super().setUp()
+        self.trace = self.folder / "app.trace"
+        (self.folder / "app.csv").write_text(made_csv())
+        done = strata("trace", "csv", str(self.folder / "app.csv"), "-o", str(self.trace))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class Explain(Explained):
+    def test_the_text_says_what_there_was_and_which_places_hold_the_peak(self):
+        done = strata("explain", str(self.trace), "--top", "3")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for line in (r"calls of 2 threads in ", r"Peak: 3\d\d\sKiB in 3\d\d objects, after ", r"Resized: 9 times\n",
+                     r"\n0x1fff +\d{3}\sKiB +300 ", r"\n\d+ more places; --top 0 shows all\n"):
+            self.assertRegex(done.stdout, line)
+
+    def test_the_page_is_one_file_that_names_no_other_and_the_plots_are_pictures_too(self):
+        page, pictures = self.folder / "page.html", self.folder / "pictures"
+        done = strata("explain", str(self.trace), "-o", str(page), "--png", str(pictures), "--map", "system")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        text = page.read_text()
+        self.assertNotRegex(text, r"(?i)https?:|url\(|@import|\bsrc=")
+        self.assertIn("default-src 'none'", text)
+        self.assertNotIn(HOSTILE, text)
+        self.assertEqual(sorted(path.name for path in pictures.iterdir()),
+                         ["live-bytes.png", "live-objects.png", "resized.png", "sizes.png"])
+        for path in pictures.iterdir():
+            self.assertEqual(path.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+
+    def test_mistakes_are_named(self):
+        cases = (((), "which trace?"), ((str(self.trace), str(self.trace)), "one trace at a time"),
+                 ((str(self.folder / "app.csv"),), "is no trace"), (("/no/file",), "'/no/file' cannot be read"),
+                 ((str(self.trace), "--map", "system"), "give -o FILE"),
+                 ((str(self.trace), "--png", ""), "--png names no folder"), ((str(self.trace), "--top", "x"), "'x'"),
+                 ((str(self.trace), "-o", "/no/folder/page"), "/no/folder/page"))
+        for words, sentence in cases:
+            done = strata("explain", *words)
+            self.assertNotEqual(done.returncode, 0, words)
+            self.assertIn(sentence, done.stderr)
+        empty = self.folder / "empty"
+        (self.folder / "empty.csv").write_text("operation\n")
+        strata("trace", "csv", str(self.folder / "empty.csv"), "-o", str(empty))
+        self.assertIn("has no events to explain", strata("explain", str(empty)).stderr)
+
+
+# Runs in the page, before its own scripts.
+WATCH = """<script>
+window.faults = [];
+addEventListener("error", (event) => faults.push(String(event.message)));
+addEventListener("securitypolicyviolation", (event) => faults.push("refused " + event.blockedURI));
+</script>"""
+
+# Uses each page as a reader does, and writes down what it saw.
+LOOK = """
+function drawn(element, what) {
+  return [...element.querySelectorAll(what)].filter((mark) => {
+    const {width, height} = mark.getBoundingClientRect();
+    return width + height > 0;
+  }).length;
+}
+function plots_of(page) {
+  return Object.fromEntries([...page.querySelectorAll("svg.plot")].map((svg) => {
+    const box = svg.getBoundingClientRect();
+    return [svg.id, {width: box.width, height: box.height, marks: drawn(svg, ".m path, .m polygon, .m use"),
+      words: svg.querySelectorAll("text").length, broken: /NaN|undefined/.test(svg.outerHTML)}];
+  }));
+}
+function look(frame) {
+  const page = frame.contentDocument, window = frame.contentWindow;
+  const table = page.querySelector("table.places"), rows = () => [...table.tBodies[0].rows];
+  const seen = {plots: plots_of(page), faults: window.faults, hacked: window.hacked === true,
+    fetched: window.performance.getEntriesByType("resource").length,
+    width: window.innerWidth, needed: page.documentElement.scrollWidth, sections: {}};
+  for (const section of page.querySelectorAll("main section")) {
+    seen.sections[section.id] = drawn(section, "svg.heat rect, svg.heat path, svg.plot .m, tbody tr");
+  }
+  seen.titles = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+  seen.sorted = seen.titles.map((_, column) => [0, 1].map(() => {
+    table.tHead.rows[0].cells[column].querySelector("button").click();
+    return rows().map((row) => row.cells[column].dataset.v);
+  }));
+  const shown = () => rows().filter((row) => row.getBoundingClientRect().height > 0).length;
+  const input = page.querySelector(".filter input");
+  seen.found = ["", "0x1fff", "0xFFF", "no such place"].map((wanted) => {
+    input.value = wanted;
+    input.dispatchEvent(new window.Event("input"));
+    return [shown(), page.querySelector(".filter output").textContent];
+  });
+  input.value = "";
+  input.dispatchEvent(new window.Event("input"));
+  const first = table.querySelector("details");
+  const closed = first.getBoundingClientRect().height;
+  first.querySelector("summary").click();
+  seen.callers = [closed, first.getBoundingClientRect().height, first.querySelector("ol").textContent];
+  seen.box = page.querySelector(".scroll.tall").getBoundingClientRect().height;
+  return seen;
+}
+addEventListener("load", () => {
+  const seen = Object.fromEntries([...document.querySelectorAll("iframe")].map((frame) => [frame.id, look(frame)]));
+  document.body.textContent = "SEEN" + btoa(unescape(encodeURIComponent(JSON.stringify(seen)))) + "END";
+});
+"""
+
+
+class ExplainInBrowser(Explained):
+    """One start of the browser shows the page as on a desk and as on a phone, with long names, too."""
+
+    def look(self):
+        page = self.folder / "page.html"
+        done = strata("explain", str(self.trace), "-o", str(page), "--map", "system", "--title", f"</title>{HOSTILE}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        text = page.read_text().replace("<head>", "<head>" + WATCH, 1)
+        long_names = text.replace("0x1fff", html.escape(LONG))
+        frames = "".join(
+            f'<iframe id="{name}" style="width:{width}px;height:900px" srcdoc="{html.escape(source)}"></iframe>'
+            for name, width, source in (("desk", 1200, text), ("phone", 390, text), ("long", 390, long_names)))
+        view = self.folder / "look.html"
+        view.write_text(f'<!doctype html><meta charset="utf-8"><body>{frames}<script>{LOOK}</script></body>')
+        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+        with tempfile.TemporaryDirectory(prefix="strata-browser-") as profile:
+            done = subprocess.run(
+                [os.environ["STRATA_CHROMIUM"], "--headless", *sandbox, "--disable-gpu", "--disable-quic",
+                 "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+                 f"--user-data-dir={profile}", "--window-size=1280,900", "--dump-dom", view.as_uri()],
+                stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
+        found = re.search(rb"SEEN(.*?)END", done.stdout)
+        self.assertTrue(found, done.stdout[-2000:] + done.stderr[-2000:])
+        return json.loads(base64.b64decode(found.group(1)))
+
+    def check_table(self, seen):
+        for title, (ascending, descending) in zip(seen["titles"], seen["sorted"]):
+            with self.subTest(column=title):
+                key = (lambda place: int(place, 16)) if title.startswith("Where") else float
+                values = list(map(key, ascending))
+                self.assertEqual(values, sorted(values))
+                self.assertEqual(list(map(key, descending)), values[::-1])
+        places = len(seen["sorted"][0][0])
+        self.assertEqual(places, 28)
+        self.assertEqual(seen["found"], [[places, f"{places} of {places} places"], [1, f"1 of {places} places"],
+                                         [places, f"{places} of {places} places"], [0, f"0 of {places} places"]])
+        closed, opened, callers = seen["callers"]
+        self.assertGreater(opened, closed + 10)
+        self.assertIn("0xfff", callers)
+
+    def test_every_plot_is_drawn_and_the_table_is_sorted_and_searched(self):
+        pages = self.look()
+        for name, seen in pages.items():
+            with self.subTest(page=name):
+                self.assertEqual((seen["faults"], seen["hacked"], seen["fetched"]), ([], False, 0))
+                self.assertLessEqual(seen["needed"], seen["width"], "the page is wider than the screen")
+                self.assertLess(seen["box"], 700, "the table pushes the rest of the page away")
+                self.assertEqual(set(seen["plots"]), {"live-bytes", "live-objects", "sizes", "resized"})
+                for plot in seen["plots"].values():
+                    self.assertGreater(min(plot["width"] - 250, plot["height"] - 80, plot["marks"], plot["words"] - 3), 0)
+                    self.assertFalse(plot["broken"])
+                self.assertEqual(set(seen["sections"]), {"course", "places", "lives", "sizes-lives", "threads", "pages"})
+                for section, marks in seen["sections"].items():
+                    self.assertGreater(marks, 1, section)
+        self.check_table(pages["desk"])
+
+
+if __name__ == "__main__":
+    unittest.main()
