@@ -74,8 +74,7 @@ class PageArena {
   /// Takes all pages back; their contents stay until written.
   void reset() noexcept { next_ = begin_; }
 
-  /// Decommits every page that is not handed out; the addresses stay
-  /// ours.
+  /// Decommits every page that is not handed out; the addresses stay ours.
   /// \returns  False if the kernel refused.
   /// \cost     One system call.
   bool release_idle() noexcept;

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstring>
 
-
 namespace strata {
 
 static_assert(sizeof(ThreadCache) <= 2 * 4096, "a thread costs two small OS pages of bookkeeping");
