@@ -23,8 +23,9 @@ namespace strata {
 ///   large   up to 1 MiB    a run of pages of the page heap
 ///   huge    beyond         a mapping of its own
 ///
-/// Nothing here is global: there may be any number of engines, each over a page map of its own or one
-/// that several share. The process has one (process.h), and the caller passes in the thread's bins.
+/// Nothing here is global: there may be any number of engines, each over a page map of its own or
+/// one that several share. The process has one (process.h), and the caller passes in the thread's
+/// bins.
 /// \threads  Any number at once.
 class Engine {
  public:
