@@ -86,10 +86,10 @@ class Engine {
   }
   /// Of a live block: whether it is a mapping of its own.
   bool is_huge(const void* p) const noexcept { return !owns_region_of(p); }
-  /// Whether a size class is worth its spans. Where the address space is tight each class of large
-  /// objects would take more of it than its objects do; they are page runs then.
+  /// Whether it is a size class, and worth its spans. Where the address space is tight each class
+  /// of large objects would take more of it than its objects do; they are page runs then.
   bool has_spans_for(unsigned size_class) const noexcept {
-    return size_class <= most_class_.load(std::memory_order_relaxed);
+    return size_class - 1 < most_class_.load(std::memory_order_relaxed);
   }
 
   /// An object that does not pass a thread cache.

@@ -99,7 +99,7 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
   const Engine::Block watched = serve_watched(thread, size_class, allocation);
   if (watched.address != nullptr) return watched;
   if (is_checked()) return serve_checked(thread, allocation);
-  return size_class != 0 && engine_.has_spans_for(size_class)
+  return engine_.has_spans_for(size_class)
              ? serve_object(thread, size_class)
              : serve_large(thread, allocation.bytes, allocation.alignment);
 }
@@ -203,15 +203,22 @@ void* Malloc::allocate_zeroed(ThreadState& thread, std::size_t count, std::size_
 }
 
 void* Malloc::allocate_aligned(ThreadState& thread, std::size_t alignment, std::size_t bytes,
-                               bool by_aligned_new) noexcept {
+                               Allocation::By by) noexcept {
   // A small alignment matters only where it is compared with what a delete says.
+  const bool by_aligned_new = by != Allocation::By::kMalloc;
   const bool is_compared = is_checked() || (by_aligned_new && is_watched());
   if (alignment <= SizeClassMap::kGrain && !is_compared) return allocate(thread, bytes);
   const unsigned size_class = SizeClassMap::class_of_aligned(bytes, alignment);
-  return serve_slowly(thread, size_class, {bytes, alignment, by_aligned_new}).address;
+  return serve_slowly(thread, size_class, {bytes, alignment, by_aligned_new, by}).address;
 }
 
 // Freeing and resizing.
+
+/// The call as it is compared with the allocation.
+FreeCall Malloc::compared(FreeCall call) const noexcept {
+  call.keeps_to_its_kind = options_.mismatches == Options::Mismatches::kAll;
+  return call;
+}
 
 void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept {
   if (p == nullptr) return;
@@ -220,11 +227,11 @@ void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& cal
   const auto size_class = static_cast<unsigned>(engine_.class_of(p));
   if (size_class == 0) {
     if (!engine_.is_started()) fatal_pointer("invalid free of ", p, ": nothing was allocated yet");
-    if (guards_.owns(p)) return guards_.deallocate(p, call);
+    if (guards_.owns(p)) return guards_.deallocate(p, compared(call));
     if (detour_.has_watchers()) detour_.forget(thread, p);
   }
   if (is_checked()) {
-    checked_.deallocate(p, call);
+    checked_.deallocate(p, compared(call));
   } else if (size_class == 0) {
     engine_.deallocate_large(p);
   } else {

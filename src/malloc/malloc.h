@@ -132,10 +132,12 @@ class Malloc {
   }
 
   /// Every other path: any size, any state of the thread and of the malloc, watched or not.
-  [[gnu::always_inline]] void* allocate_slowly(ThreadState& thread, std::size_t bytes) noexcept {
+  [[gnu::always_inline]] void* allocate_slowly(
+      ThreadState& thread, std::size_t bytes,
+      Allocation::By by = Allocation::By::kMalloc) noexcept {
     const unsigned size_class = SizeClassMap::class_of(bytes);
     if (void* const object = thread.pop_watched(size_class)) return FreeObject(object).address();
-    return serve(thread, size_class, {bytes, SizeClassMap::kGrain, false}).address;
+    return serve(thread, size_class, {bytes, SizeClassMap::kGrain, false, by}).address;
   }
   void deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept;
 
@@ -144,7 +146,7 @@ class Malloc {
   void* allocate_zeroed(ThreadState& thread, std::size_t count, std::size_t bytes) noexcept;
   /// \param alignment  a power of two
   void* allocate_aligned(ThreadState& thread, std::size_t alignment, std::size_t bytes,
-                         bool by_aligned_new = false) noexcept;
+                         Allocation::By by = Allocation::By::kMalloc) noexcept;
   void* reallocate(ThreadState& thread, void* p, std::size_t bytes) noexcept {
     return reallocate(thread, engine_.map(), p, bytes);
   }
@@ -213,6 +215,7 @@ class Malloc {
   }
   static void bypass_caches(ThreadState& thread) noexcept;
 
+  FreeCall compared(FreeCall call) const noexcept;
   bool is_ready() noexcept { return is_started() || host_.start(*this); }
   bool is_checked() noexcept { return is_ready() && has_full_checks(); }
   bool is_watched() noexcept;
