@@ -257,6 +257,7 @@ class TraceCommand(Recorded):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"command     {RECORDED} churn 1000\n", done.stdout)
         self.assertRegex(done.stdout, r"events +\d+ in [\d.]+ s, by 1 thread; .* bytes each\n")
+        self.assertRegex(done.stdout, r"recorder +\d+\.\d+ s of CPU time in its own thread\n")
         self.assertRegex(done.stdout, r"ended +with the program\n")
 
     def test_csv_leads_to_the_same_csv_again(self):
