@@ -84,7 +84,7 @@ class Explain(Explained):
 
     def test_mistakes_are_named(self):
         cases = (((), "which trace?"), ((str(self.trace), str(self.trace)), "one trace at a time"),
-                 ((str(self.folder / "app.csv"),), "is no trace"), (("/no/file",), "'/no/file' cannot be read"),
+                 ((str(self.folder / "app.csv"),), "is not a trace"), (("/no/file",), "'/no/file' cannot be read"),
                  ((str(self.trace), "--map", "system"), "give -o FILE"),
                  ((str(self.trace), "--png", ""), "--png names no folder"), ((str(self.trace), "--top", "x"), "'x'"),
                  ((str(self.trace), "-o", "/no/folder/page"), "/no/folder/page"))

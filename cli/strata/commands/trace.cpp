@@ -24,8 +24,8 @@ constexpr const char* kExamples = R"(Examples:
   strata trace csv trace.strata -o trace.csv
   strata trace csv other-tool.csv -o trace.strata
 
-What is cut out begins with its own time; what was live before is unknown to it. CSV has a line for each
-call; docs/trace-format.md describes its columns.)";
+A part that is cut out counts time from its own start, and does not know objects from before. CSV has a
+line for each call; docs/trace-format.md describes its columns.)";
 
 /// A file that takes its place when it is complete.
 class OutputFile {
@@ -90,18 +90,18 @@ class TraceCommand final : public Command {
   explicit TraceCommand(CLI::App& app) : Command(app, "trace", kDescription, kExamples) {
     add_words(words_, "ACTION FILE", "info, cut or csv, and the trace");
     add_option("-o,--output", output_, "FILE", "Write here (csv: standard output if not given)");
-    add_option("--after", after_, "SECONDS", "cut: from so long after the beginning");
-    add_option("--for", for_, "SECONDS", "cut: for so long");
+    add_option("--after", after_, "SECONDS", "cut: start this long after the beginning");
+    add_option("--for", for_, "SECONDS", "cut: keep this much");
   }
 
   const char* synopsis() const override { return "info|cut|csv FILE [options]"; }
 
   int execute(const CommandLine& line) override {
     if (line.has_separator) throw UsageError("'--' has no meaning here: nothing is run");
-    if (words_.empty()) throw UsageError("what shall be done? There are: info, cut, csv");
+    if (words_.empty()) throw UsageError("which action? Give one of: info, cut, csv");
     const std::string& action = words_.front();
     if (action != "info" && action != "cut" && action != "csv") {
-      throw UsageError(fmt::format("unknown action '{}'; there are: info, cut, csv", action));
+      throw UsageError(fmt::format("unknown action '{}'; the actions are: info, cut, csv", action));
     }
     if (words_.size() != 2) {
       throw UsageError(fmt::format("which trace? Give one file, as in: strata trace {} {}", action,

@@ -76,11 +76,11 @@ std::string property(const trace::Properties& properties, const char* name) {
 }
 
 std::string ending_of(const trace::Reader& trace) {
-  if (trace.is_cut()) return "it does not say: the program was killed, or became another";
+  if (trace.is_cut()) return "unknown: the program was killed, or replaced itself by exec";
   const std::string reason = property(trace.ending(), "reason");
   if (reason == "exit") return "with the program";
-  if (reason == "time") return "after the time that was asked for";
-  if (reason == "signal") return "by the signal";
+  if (reason == "time") return "after the time given by --for";
+  if (reason == "signal") return "by the signal given by --on-signal";
   return reason;
 }
 

@@ -177,7 +177,7 @@ std::string lead(const Explanation& explanation) {
                       count_text(explanation.births()), bytes_text(explanation.allocated_bytes()));
   std::vector<std::string> notes = explanation.places().notes();
   if (reader.dropped_events() > 0) {
-    notes.push_back(fmt::format("The recorder dropped {} calls; numbers are too small",
+    notes.push_back(fmt::format("The recorder dropped {} calls; the numbers are too small",
                                 reader.dropped_events()));
   }
   if (reader.is_cut()) notes.push_back("The recording ends before the program did");

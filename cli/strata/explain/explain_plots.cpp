@@ -41,7 +41,6 @@ Plot course_plot(const Explanation& explanation, bool is_bytes) {
   }
   plot.note =
       "What the program had asked for and not freed yet; each point is the highest of its time.";
-  plot.place = "the program";
   plot.alt = plot.title + ".";
   return plot;
 }
@@ -78,7 +77,6 @@ Plot holders_plot(const Explanation& explanation) {
                            100 * static_cast<double>(first.at_peak_bytes) /
                                static_cast<double>(explanation.peak().bytes));
   plot.note = "The places that held the most when the live bytes were at their peak.";
-  plot.place = "the program";
   plot.alt = plot.title + ".";
   return plot;
 }
@@ -115,7 +113,6 @@ Plot bar_plot(const Bars& bars, std::size_t ticks_each, std::size_t& largest) {
                           fmt::format("{}: {} objects", bars.ranges[i], count_text(*at))});
   }
   plot.has_x_grid = false;
-  plot.place = "the program";
   return plot;
 }
 
@@ -165,6 +162,15 @@ Plot resize_plot(const Explanation& explanation) {
   return plot;
 }
 
+/// The recorded program's name, without folders and arguments.
+std::string program_of(const Explanation& explanation) {
+  const trace::Properties& process = explanation.history().reader().process();
+  const auto command = process.find("command");
+  if (command == process.end()) return "The program";
+  const std::string program = command->second.substr(0, command->second.find(' '));
+  return program.substr(program.rfind('/') + 1);
+}
+
 }  // namespace
 
 std::vector<Plot> explain_plots(const Explanation& explanation) {
@@ -172,6 +178,7 @@ std::vector<Plot> explain_plots(const Explanation& explanation) {
                              course_plot(explanation, false), size_plot(explanation),
                              resize_plot(explanation)};
   std::erase_if(plots, [](const Plot& plot) { return plot.marks.empty(); });
+  for (Plot& plot : plots) plot.place = program_of(explanation);
   return plots;
 }
 

@@ -63,7 +63,7 @@ std::string head(const Explanation& explanation) {
     text += fmt::format("Refused: {} allocations\n", explanation.failures());
   }
   if (reader.dropped_events() > 0) {
-    text += fmt::format("The recorder dropped {} calls: numbers are too small\n",
+    text += fmt::format("The recorder dropped {} calls: the numbers are too small\n",
                         reader.dropped_events());
   }
   if (reader.is_cut()) text += "The recording ends before the program did\n";
