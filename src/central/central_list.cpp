@@ -40,21 +40,10 @@ void** take_objects(Span& span, void** end, std::size_t count) noexcept {
   return end;
 }
 
-/// Sets the bit of an object that comes back, in its word of the bitmap.
-void set_bit(std::uint64_t& word, std::size_t index, const void* object) noexcept {
-  const std::uint64_t bit = std::uint64_t{1} << index % 64;
-  if ((word & bit) != 0) fatal_pointer("double free of ", object, ": the object is free already");
-  word |= bit;
-}
-
-bool is_same_page(const void* p, const void* q) noexcept {
-  return (reinterpret_cast<std::uintptr_t>(p) ^ reinterpret_cast<std::uintptr_t>(q)) < kPageBytes;
-}
-
-/// Adds to a sum that is written under a lock and read without it.
-template <typename T>
-void add_to(std::atomic<T>& sum, T amount) noexcept {
-  sum.store(sum.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+/// Marks those of `count` objects that are fresh.
+[[gnu::cold, gnu::noinline]] void mark_fresh(Span& span, void** objects,
+                                             std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; ++i) objects[i] = span.take_fresh(objects[i]);
 }
 
 }  // namespace
@@ -73,6 +62,7 @@ std::size_t CentralList::claim_locked(void** end, std::size_t count) noexcept {
     const std::size_t wanted = count - claimed;
     const std::size_t taken = wanted < span->free_count ? wanted : span->free_count;
     end = take_objects(*span, end, taken);
+    if (span->fresh_objects != 0) mark_fresh(*span, end, taken);
     count_taken(*span, taken, pending);
     claimed += taken;
   }
@@ -98,7 +88,9 @@ void* CentralList::claim_at_random(std::uint64_t random) noexcept {
   span->free_bits[word] &= ~(std::uint64_t{1} << bit);
   count_taken(*span, 1, pending);
   add_pending(pending);
-  return span->start + (word * 64 + static_cast<std::size_t>(bit)) * span->object_bytes;
+  void* const object =
+      span->start + (word * 64 + static_cast<std::size_t>(bit)) * span->object_bytes;
+  return span->fresh_objects != 0 ? span->take_fresh(object) : object;
 }
 
 /// The fullest span that has a free object, unlisted until count_taken().
@@ -138,85 +130,6 @@ void CentralList::tell_tally() noexcept {
   const std::ptrdiff_t unsaid = pending_.load(std::memory_order_relaxed) - said_;
   tally_.pending_bytes.fetch_add(unsaid, std::memory_order_relaxed);
   said_ += unsaid;
-}
-
-std::size_t CentralList::release(void** objects, std::size_t count) noexcept {
-  LockGuard guard(lock_);
-  void** others = objects;
-  void** const first = objects;
-  for (void** const end = objects + count; objects != end;) {
-    Span& span = span_of(*objects);
-    if (span.shard != shard_) {
-      *others++ = *objects++;
-      continue;
-    }
-    const std::uint32_t before = span.free_count;
-    const std::size_t index = index_in(span, *objects);
-    if (index >= span.object_count) {
-      fatal_pointer("invalid free of ", *objects, ": it points into an object, not at its start");
-    }
-    set_bit(span.free_bits[index / 64], index, *objects);
-    span.first_word = std::min(span.first_word, static_cast<std::uint32_t>(index / 64));
-    void** next = objects + 1;
-    if (next != end && is_same_page(*next, *objects)) next = put_neighbours(span, next, end);
-    span.free_count += static_cast<std::uint32_t>(next - objects);
-    objects = next;
-    // What most objects that come back one by one do not change: their span's list.
-    const bool has_other_width = (before ^ span.free_count) > before;
-    if (has_other_width || span.free_count == span.object_count) relist(span, before);
-  }
-  const auto left = static_cast<std::size_t>(others - first);
-  claimed_ -= count - left;
-  add_to(free_, count - left);
-  add_pending(static_cast<std::ptrdiff_t>((count - left) * SizeClassMap::bytes_of(size_class_)));
-  return left;
-}
-
-/// The span of an object that comes back.
-Span& CentralList::span_of(const void* object) const noexcept {
-  Span* span = spans_.map().span_of(object);
-  if (span == nullptr || span->size_class != size_class_) die_of_wrong_class(object);
-  return *span;
-}
-
-void CentralList::die_of_wrong_class(const void* object) noexcept {
-  fatal_pointer("invalid free of ", object,
-                ": the object was freed twice, or deleted with a size that is not its own");
-}
-
-/// Sets the bits of the objects from `objects` on that belong to the span: a word of the bitmap is
-/// written once for all that follow each other in it.
-/// \returns  the first that does not, or `end`
-[[gnu::noinline]] void** CentralList::put_neighbours(Span& span, void** objects,
-                                                     void** end) const noexcept {
-  std::size_t index = index_in(span, *objects);
-  while (index < span.object_count) {
-    const std::size_t first = index & ~std::size_t{63};
-    const std::size_t count = std::min<std::size_t>(span.object_count - first, 64);
-    std::uint64_t word = span.free_bits[first / 64];
-    do {
-      set_bit(word, index, *objects);
-      if (++objects == end) {
-        index = span.object_count;
-        break;
-      }
-      index = index_in(span, *objects);
-    } while (index - first < count);
-    span.free_bits[first / 64] = word;
-    span.first_word = std::min(span.first_word, static_cast<std::uint32_t>(first / 64));
-  }
-  return objects;
-}
-
-/// Moves a span that had `free_before` free objects to the list for those it has now.
-[[gnu::noinline]] void CentralList::relist(Span& span, std::uint32_t free_before) noexcept {
-  if (free_before != 0) unlist(span, free_before);
-  if (span.free_count == span.object_count && span.hole_bytes != 0) {
-    remove(span);  // a part of it is decommitted: the rest is of more use to the page heap
-    spans_.destroy(span);
-  } else {
-    list(span);
-  }
 }
 
 /// Stops counting an unlisted span.

@@ -55,7 +55,7 @@ class CentralList {
   CentralList& operator=(const CentralList&) = delete;
 
   /// Claims up to `count` objects of the spans it has and writes them to end[-1], end[-2], …: a
-  /// stack that ends there pops the lowest addresses first.
+  /// stack that ends there pops the lowest addresses first. What is fresh is marked (FreeObject).
   /// \returns  How many; fewer than asked where no span has a free object left, or the limit
   ///           forbids to touch it.
   /// \cost     One word of a bitmap per up to 64 objects.
@@ -66,10 +66,11 @@ class CentralList {
   Claimed claim(void** end, std::size_t count) noexcept;
 
   /// Claims one object anywhere in a span, by the bits of `random`.
-  /// \returns  nullptr where no span has a free object.
+  /// \returns  The object, marked if it is fresh; nullptr where no span has a free object.
   void* claim_at_random(std::uint64_t random) noexcept;
 
   /// Takes back those of `count` objects that this list's spans hold; the others move to the front.
+  /// What is still fresh, as its mark says, remains so.
   /// \returns  How many others there are: a span can have gone to another shard meanwhile.
   /// \errors   A pointer that is no claimed object of this class is fatal, with its sentence.
   std::size_t release(void** objects, std::size_t count) noexcept;
@@ -132,6 +133,12 @@ class CentralList {
   static_assert((kPageBytes / SizeClassMap::kGrain) >> (kWidths - 1) == 0,
                 "a free count has fewer bits than lists");
 
+  /// Adds to a sum that is written under a lock and read without it.
+  template <typename T>
+  static void add_to(std::atomic<T>& sum, T amount) noexcept {
+    sum.store(sum.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+  }
+
   std::size_t claim_locked(void** end, std::size_t count) noexcept STRATA_REQUIRES(lock_);
   void receive(Span& span) noexcept STRATA_REQUIRES(lock_);
   Span* give(Which which) noexcept STRATA_REQUIRES(lock_);
@@ -139,6 +146,14 @@ class CentralList {
   void count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept
       STRATA_REQUIRES(lock_);
   void add_pending(std::ptrdiff_t bytes) noexcept STRATA_REQUIRES(lock_);
+  /// Objects of a batch that came back to a span and are not counted yet.
+  struct Return {
+    Span* span;
+    std::uint32_t count;
+  };
+  class Returns;
+  void settle(const Return& returned) noexcept STRATA_REQUIRES(lock_);
+  void take_back_marks(void** objects, std::size_t count) noexcept STRATA_REQUIRES(lock_);
   Span& span_of(const void* object) const noexcept;
   /// The object of the span that starts at `p`; no index of one if none does, wherever `p` points.
   std::size_t index_in(const Span& span, const void* p) const noexcept {

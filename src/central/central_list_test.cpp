@@ -42,12 +42,18 @@ struct CentralListTest : ::testing::Test {
   }
 
   /// Claims `count` objects, in the order in which a stack would pop them, of new spans if need be.
-  std::vector<void*> claim(CentralList& list, std::size_t count) {
+  std::vector<void*> claim_marked(CentralList& list, std::size_t count) {
     std::vector<void*> objects(count);
     const std::size_t claimed =
         claim_with_new_spans(list, space.spans, objects.data() + count, count);
     objects.erase(objects.begin(), objects.begin() + static_cast<std::ptrdiff_t>(count - claimed));
     std::reverse(objects.begin(), objects.end());
+    return objects;
+  }
+  /// The same, as a program gets them.
+  std::vector<void*> claim(CentralList& list, std::size_t count) {
+    std::vector<void*> objects = claim_marked(list, count);
+    for (void*& object : objects) object = FreeObject(object).address();
     return objects;
   }
   static void release(CentralList& list, std::vector<void*> objects) {
@@ -124,6 +130,43 @@ TEST_F(CentralListTest, TheFullestSpanServesFirst) {
 
 /// A span whose free objects have stayed the same for a round gives back the OS pages that hold
 /// nothing else, and only those.
+TEST_F(CentralListTest, AnObjectIsMarkedFreshUntilAProgramHadIt) {
+  for (const std::size_t bytes : {4096u, 6144u, 20480u, 131072u}) {
+    const unsigned c = SizeClassMap::class_of(bytes);
+    CentralList list = make(c);
+    const std::size_t in_span = span_pages_of(c) * kPageBytes / bytes;
+    space.heap.decommit(~std::size_t{0});  // what the size before left is clean again
+    std::vector<void*> objects = claim_marked(list, 2 * in_span);
+    std::set<void*> fresh;
+    for (std::size_t i = 0; i < objects.size(); ++i) {
+      ASSERT_TRUE(FreeObject(objects[i]).is_fresh()) << bytes;
+      // A program frees what it was given: without a mark.
+      if (i % 3 == 0) {
+        objects[i] = FreeObject(objects[i]).address();
+      } else {
+        fresh.insert(objects[i]);
+      }
+    }
+    for (void*& object : objects) release(list, object);
+    list.check_invariants();
+    for (void* object : claim_marked(list, objects.size())) {
+      ASSERT_EQ(FreeObject(object).is_fresh(), fresh.count(object) != 0) << bytes;
+      release(list, object);
+    }
+    list.destroy_kept(2);
+  }
+}
+
+TEST_F(CentralListTest, NoObjectOfASmallClassIsMarked) {
+  for (const unsigned c : {1u, 16u, SizeClassMap::class_of(Span::kFreshFromBytes) - 1}) {
+    CentralList list = make(c);
+    const std::vector<void*> objects = claim_marked(list, 10);
+    for (void* object : objects) ASSERT_FALSE(FreeObject(object).is_fresh());
+    release(list, objects);
+    list.destroy_kept(1);
+  }
+}
+
 TEST_F(CentralListTest, HolesOfASpanLeftAloneGoBackAndLiveObjectsKeepTheirContents) {
   for (const std::size_t bytes : {16u, 112u, 1024u, 1280u, 4608u, 20480u}) {
     const unsigned c = SizeClassMap::class_of(bytes);

@@ -30,6 +30,7 @@ struct Fixture {
     std::vector<void*> objects(count);
     const std::size_t claimed = central->claim(size_class, objects.data() + count, count);
     objects.erase(objects.begin(), objects.begin() + static_cast<std::ptrdiff_t>(count - claimed));
+    for (void*& object : objects) object = FreeObject(object).address();
     return objects;
   }
   /// Fewer than asked for may come at once; this asks until it has all.

@@ -170,7 +170,8 @@ void* CheckedObjects::allocate(unsigned size_class, const Allocation& allocation
   const std::size_t object_bytes = SizeClassMap::bytes_of(size_class);
   STRATA_DCHECK(allocation.bytes + kLeastSlack <= object_bytes);
   LockGuard guard(classes_[size_class].lock);
-  auto* const object = static_cast<char*>(central_.claim_at_random(size_class, draw(size_class)));
+  void* const claimed = central_.claim_at_random(size_class, draw(size_class));
+  auto* const object = static_cast<char*>(FreeObject(claimed).address());
   if (object == nullptr) return nullptr;
   const Span& span = *map_.span_of(object);
   const std::uint32_t index = span.index_of(object);
@@ -182,7 +183,7 @@ void* CheckedObjects::allocate(unsigned size_class, const Allocation& allocation
   watch_edges(span, index + 1);
   set_record(span, index, Record(State::kLive, allocation));
   std::memset(object + allocation.bytes, kSlackByte, object_bytes - allocation.bytes);
-  return object;
+  return claimed;
 }
 
 void CheckedObjects::deallocate(unsigned size_class, void* p, const FreeCall& call) noexcept {

@@ -48,7 +48,7 @@ class CheckedObjects {
   void configure(std::uint64_t seed) noexcept { seed_ = seed; }
 
   /// \pre      allocation.bytes + kLeastSlack <= bytes_of(size_class).
-  /// \returns  nullptr when out of memory
+  /// \returns  The object, marked if it was fresh (FreeObject); nullptr when out of memory.
   void* allocate(unsigned size_class, const Allocation& allocation) noexcept;
 
   /// Takes back an object.

@@ -105,7 +105,7 @@ struct CheckedObjectsTest : SeededTest {
   CheckedObjects objects{central, space.map, space.metadata};
 
   char* get(std::size_t bytes, unsigned size_class) {
-    void* p = objects.allocate(size_class, {bytes, 0, false});
+    void* p = FreeObject(objects.allocate(size_class, {bytes, 0, false})).address();
     EXPECT_NE(p, nullptr);
     return static_cast<char*>(p);
   }

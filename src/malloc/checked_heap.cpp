@@ -15,12 +15,7 @@ Engine::Block CheckedHeap::allocate(const Allocation& allocation) noexcept {
   const unsigned size_class = alignment == SizeClassMap::kGrain
                                   ? SizeClassMap::class_of(bytes)
                                   : SizeClassMap::class_of_aligned(bytes, alignment);
-  if (size_class != 0) {
-    void* object = objects_.allocate(size_class, allocation);
-    if (object == nullptr) return {nullptr, false};
-    const bool is_tracked = Span::tracks_fresh(SizeClassMap::bytes_of(size_class));
-    return {object, is_tracked && engine_.take_fresh(object)};
-  }
+  if (size_class != 0) return Engine::as_block(objects_.allocate(size_class, allocation));
   // A block that fits a page run does so with slack, too: where there is none, nothing is watched.
   const bool fits_pages = allocation.bytes <= Engine::kMaxLargeBytes;
   const Engine::Block block = engine_.allocate_large(

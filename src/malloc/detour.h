@@ -74,7 +74,7 @@ class Watcher {
 
 /// How watchers see allocations at no cost for programs that have none, and little for those that
 /// do: while one watches, every thread's malloc finds empty bins and takes the slow way. There an
-/// allocation is counted (ThreadState::pop_own) and served from the thread's cache as always,
+/// allocation is counted (ThreadState::pop_watched) and served from the thread's cache as always,
 /// or it is the chosen one. Free is not touched: a watched block is in no size class, which is the
 /// slow way already.
 ///
@@ -98,7 +98,7 @@ class Detour {
   /// True from the first watch on: there may be watched blocks.
   bool has_watchers() const noexcept { return has_watchers_.load(std::memory_order_relaxed); }
 
-  /// For an allocation that pop_own() did not serve: counts, draws the next interval where one
+  /// For an allocation that pop_watched() did not serve: counts, draws the next interval where one
   /// is over, and asks the watcher.
   /// \returns  nullptr: serve it like any other.
   Engine::Block allocate(ThreadState& thread, unsigned size_class,

@@ -33,12 +33,9 @@ class Notebook : public Watcher {
     deallocate_slowly(strata::allocate(100));
     const unsigned size_class = alignment <= 16 ? SizeClassMap::class_of(bytes)
                                                 : SizeClassMap::class_of_aligned(bytes, alignment);
-    Engine::Block block{nullptr, false};
-    if (size_class != 0) {
-      block.address = g_malloc.engine().allocate_watched(size_class);
-    } else {
-      block = g_malloc.engine().allocate_large(bytes, alignment);
-    }
+    const Engine::Block block = size_class != 0
+                                    ? g_malloc.engine().allocate_watched(size_class)
+                                    : g_malloc.engine().allocate_large(bytes, alignment);
     if (block.address != nullptr) note(block.address, bytes);
     return block;
   }

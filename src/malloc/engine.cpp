@@ -84,13 +84,6 @@ static_assert(kFirstHeapAddress + kLeastPlaces * kRegionBytes < kLeastMapLimit,
   __builtin_unreachable();
 }
 
-/// The classes whose spans are one page, which any other use can have.
-constexpr unsigned kGatheredClasses = [] {
-  unsigned c = 1;
-  while (c < SizeClassMap::kCount && span_pages_of(c) == 1) ++c;
-  return c;
-}();
-
 /// The bytes that a limit of the options stands for; 0: none.
 std::size_t limit_bytes(std::size_t option) noexcept {
   if ((option & OptionRow::kShare) == 0) return option;
@@ -134,16 +127,16 @@ bool Engine::place_heap(const Options& options, std::uint64_t seed) noexcept {
   return map_.cover(kWideMapLimit, pages_);
 }
 
-void* Engine::allocate_object(unsigned size_class) noexcept {
+Engine::Block Engine::allocate_object(unsigned size_class) noexcept {
   void* object = nullptr;
   central_.claim(size_class, &object + 1, 1);
-  return object;
+  return as_block(object);
 }
 
-void* Engine::allocate_watched(unsigned size_class) noexcept {
+Engine::Block Engine::allocate_watched(unsigned size_class) noexcept {
   void* object = nullptr;
   watched_.claim(size_class, &object + 1, 1);
-  return object;
+  return as_block(object);
 }
 
 std::uint64_t* Engine::record_of(const void* p) const noexcept {
@@ -152,8 +145,6 @@ std::uint64_t* Engine::record_of(const void* p) const noexcept {
   const std::uint32_t index = span->index_of(p);
   return index < span->object_count ? &span->records[index] : nullptr;
 }
-
-bool Engine::take_fresh(const void* p) noexcept { return map_.span_of(p)->take_fresh(p); }
 
 Engine::Block Engine::allocate_large(std::size_t bytes, std::size_t alignment) noexcept {
   if (bytes > kMaxBytes) return {nullptr, false};
@@ -199,15 +190,14 @@ void Engine::deallocate_large(void* p) noexcept {
   page_heap_.deallocate(*span);
 }
 
+[[gnu::cold]] void Engine::die_of_no_object(const void* p, const char* action) const noexcept {
+  die_of_pointer(action, p,
+                 map_.span_of(p) == nullptr ? ": it was freed before, or never allocated"
+                                            : ": it points into an object, not at its start");
+}
+
 std::size_t Engine::usable_bytes(const void* p, const char* action) noexcept {
-  if (const std::size_t size_class = map_.class_of(p)) {
-    const Span* span = map_.span_of(p);
-    if (span == nullptr || span->size_class != size_class)
-      die_of_pointer(action, p, ": it was freed before, or never allocated");
-    if (span->index_of(p) == span->object_count)
-      die_of_pointer(action, p, ": it points into an object, not at its start");
-    return span->object_bytes;
-  }
+  if (const std::size_t size_class = map_.class_of(p)) return object_bytes(p, size_class, action);
   if (map_.region_of(p) != nullptr) {
     const Span* span = map_.span_of(p);
     if (span == nullptr) die_of_pointer(action, p, ": it was freed before, or never allocated");
@@ -267,8 +257,9 @@ void Engine::gather(ThreadCache* own) noexcept {
   next_gathering_.store(held + std::max(held / kGatherGrowth, kGatherStep),
                         std::memory_order_relaxed);
   if (central_.idle_bytes() < held / kGatherShare) return;
-  if (own != nullptr) own->flush_all(kGatheredClasses);
-  central_.flush_transfer(kGatheredClasses);
+  // Those whose spans any other use can have.
+  if (own != nullptr) own->flush_all(kOnePageClasses);
+  central_.flush_transfer(kOnePageClasses);
 }
 
 void Engine::check_invariants() noexcept {

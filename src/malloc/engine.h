@@ -65,11 +65,13 @@ class Engine {
   }
 
   /// An object that does not pass a thread cache.
-  /// \returns  nullptr when out of memory
-  void* allocate_object(unsigned size_class) noexcept;
-  /// Says that an object of a class that tracks it is handed out.
-  /// \returns  true if it reads as zero
-  bool take_fresh(const void* p) noexcept;
+  /// \returns  Its address is nullptr when out of memory.
+  Block allocate_object(unsigned size_class) noexcept;
+  /// What a bin or a batch holds, as what it is to a program.
+  static Block as_block(void* object) noexcept {
+    const FreeObject taken(object);
+    return {taken.address(), taken.is_fresh()};
+  }
   /// Takes an object back into its span, verified at once.
   void deallocate_object(unsigned size_class, void* p) noexcept {
     central_.release_to_spans(size_class, &p, 1);
@@ -77,8 +79,8 @@ class Engine {
 
   /// An object of the class that free and realloc take to the slow path, for a watcher; freed by
   /// deallocate_large().
-  /// \returns  nullptr when out of memory
-  void* allocate_watched(unsigned size_class) noexcept;
+  /// \returns  Its address is nullptr when out of memory.
+  Block allocate_watched(unsigned size_class) noexcept;
   /// The record of the object at `p`, 0 at first: that of a watched object or, under full checks,
   /// of any small one. nullptr if no object with a record starts there.
   /// \pre  no other thread frees it meanwhile
@@ -94,6 +96,15 @@ class Engine {
   /// Bytes usable at `p`, a live object or block of any size.
   /// \errors  A pointer that is neither is fatal, with its sentence; `action` is its first word.
   std::size_t usable_bytes(const void* p, const char* action) noexcept;
+
+  /// The same for an object of the class that the page map has for its page.
+  std::size_t object_bytes(const void* p, std::size_t size_class,
+                           const char* action) const noexcept {
+    if (size_class < kOnePageClasses ? !OnePageObjects::starts_at(p, size_class)
+                                     : !map_.is_object(p, size_class)) [[unlikely]]
+      die_of_no_object(p, action);
+    return SizeClassMap::bytes_of(size_class);
+  }
 
   /// Whether realloc leaves an object of a class where it is: unless half of it would lie idle.
   static constexpr bool stays_in_place(std::size_t object_bytes, std::size_t bytes) noexcept {
@@ -175,6 +186,7 @@ class Engine {
   // Chosen: below this share in spans there is nothing to gain that shows.
   static constexpr std::size_t kGatherShare = 8;
 
+  [[noreturn]] void die_of_no_object(const void* p, const char* action) const noexcept;
   std::size_t idle_outside_spans() const noexcept {
     return page_heap_.idle_pages() * kPageBytes + huge_.kept_bytes() + registry_.parked_bytes();
   }

@@ -224,7 +224,7 @@ TEST_F(EngineDeathTest, APointerIntoALargeBlockIsFatal) {
 }
 
 TEST_F(EngineDeathTest, AMisalignedPointerIntoASmallSpanIsFatal) {
-  auto* p = static_cast<char*>(engine.allocate_object(5));
+  auto* p = static_cast<char*>(engine.allocate_object(5).address);
   ASSERT_EQ(engine.class_of(p + 8), 0u);
   EXPECT_DEATH(engine.deallocate_large(p + 8), "it is misaligned, no allocation starts there");
 }

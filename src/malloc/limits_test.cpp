@@ -81,7 +81,7 @@ TEST_F(LimitsTest, HolesCountAgainOnceTheirObjectsAreUsed) {
   start_with(0, 12 * kMiB);
   const unsigned c = SizeClassMap::class_of(4096);
   std::vector<void*> objects;
-  while (void* p = engine.allocate_object(c)) objects.push_back(p);
+  while (void* p = engine.allocate_object(c).address) objects.push_back(p);
   ASSERT_GT(objects.size(), 2000u);
   const std::size_t full = statistics().limit.held;
   for (std::size_t i = 0; i < objects.size(); ++i) {
@@ -96,7 +96,7 @@ TEST_F(LimitsTest, HolesCountAgainOnceTheirObjectsAreUsed) {
   ASSERT_NE(other, nullptr);
   std::size_t again = 0;
   std::vector<void*> more;
-  while (void* p = engine.allocate_object(c)) {
+  while (void* p = engine.allocate_object(c).address) {
     more.push_back(p);
     ++again;
     ASSERT_LE(engine.limit().held_bytes(), 12 * kMiB);

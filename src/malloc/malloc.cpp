@@ -82,7 +82,15 @@ bool Malloc::is_watched() noexcept {
   return detour_.is_on();
 }
 
-/// Every allocation that the thread's bins do not serve.
+/// Every allocation that malloc's bins do not serve.
+/// \pre  the size class is the one for its bytes and alignment
+Engine::Block Malloc::serve_slowly(ThreadState& thread, unsigned size_class,
+                                   const Allocation& allocation) noexcept {
+  if (void* object = thread.pop_watched(size_class)) return Engine::as_block(object);
+  return serve(thread, size_class, allocation);
+}
+
+/// The same, for an allocation that the thread's own bins do not serve either.
 /// \pre  the size class is the one for its bytes and alignment
 Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
                             const Allocation& allocation) noexcept {
@@ -121,31 +129,26 @@ Engine::Block Malloc::serve_checked(ThreadState& thread, const Allocation& alloc
 }
 
 Engine::Block Malloc::serve_object(ThreadState& thread, unsigned size_class) noexcept {
-  void* object = try_serve_object(thread, size_class);
-  if (object == nullptr && make_room(thread)) object = try_serve_object(thread, size_class);
-  if (object == nullptr) {
-    os::set_errno_no_memory();
-    return {nullptr, false};
-  }
-  const bool is_zero =
-      Span::tracks_fresh(SizeClassMap::bytes_of(size_class)) && engine_.take_fresh(object);
-  return {object, is_zero};
+  Engine::Block block = try_serve_object(thread, size_class);
+  if (block.address == nullptr && make_room(thread)) block = try_serve_object(thread, size_class);
+  if (block.address == nullptr) os::set_errno_no_memory();
+  return block;
 }
 
-void* Malloc::try_serve_object(ThreadState& thread, unsigned size_class) noexcept {
-  if (is_fresh(thread) && !start_thread(thread)) return nullptr;
+Engine::Block Malloc::try_serve_object(ThreadState& thread, unsigned size_class) noexcept {
+  if (is_fresh(thread) && !start_thread(thread)) return {nullptr, false};
   ThreadCache* const cache = cache_of(thread);
   if (cache != nullptr) {
     // The watch may have ended while its watcher was asked.
     if (&thread.for_malloc() != cache && !detour_.is_on())
       thread.exchange_malloc_bins(fresh_bins_, *cache);
     // An adopted cache is warm, and on the detour malloc has not looked.
-    if (void* object = cache->pop(size_class)) return object;
+    if (void* object = cache->pop(size_class)) return Engine::as_block(object);
   }
-  void* const object =
-      cache != nullptr ? cache->refill_and_pop(size_class) : engine_.allocate_object(size_class);
+  const Engine::Block block = cache != nullptr ? Engine::as_block(cache->refill_and_pop(size_class))
+                                               : engine_.allocate_object(size_class);
   after_slow_path(thread);
-  return object;
+  return block;
 }
 
 Engine::Block Malloc::serve_large(ThreadState& thread, std::size_t bytes,
@@ -191,7 +194,10 @@ void* Malloc::allocate_zeroed(ThreadState& thread, std::size_t count, std::size_
     return object;
   }
   const unsigned size_class = SizeClassMap::class_of(total);
-  const Engine::Block block = serve(thread, size_class, {total, SizeClassMap::kGrain, false});
+  void* const popped = size_class != 0 ? thread.for_malloc().pop(size_class) : nullptr;
+  const Engine::Block block =
+      popped != nullptr ? Engine::as_block(popped)
+                        : serve_slowly(thread, size_class, {total, SizeClassMap::kGrain, false});
   if (block.address != nullptr && !block.is_zero) std::memset(block.address, 0, total);
   return block.address;
 }
@@ -202,7 +208,7 @@ void* Malloc::allocate_aligned(ThreadState& thread, std::size_t alignment, std::
   const bool is_compared = is_checked() || (by_aligned_new && is_watched());
   if (alignment <= SizeClassMap::kGrain && !is_compared) return allocate(thread, bytes);
   const unsigned size_class = SizeClassMap::class_of_aligned(bytes, alignment);
-  return serve(thread, size_class, {bytes, alignment, by_aligned_new}).address;
+  return serve_slowly(thread, size_class, {bytes, alignment, by_aligned_new}).address;
 }
 
 // Freeing and resizing.
@@ -253,7 +259,7 @@ std::size_t Malloc::usable_bytes(const void* p) noexcept {
   return usable_bytes(p, "malloc_usable_size");
 }
 
-void* Malloc::reallocate(ThreadState& thread, void* p, std::size_t bytes) noexcept {
+void* Malloc::reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes) noexcept {
   if (p == nullptr) return allocate(thread, bytes);
   if (must_not_wait() && !is_known_without_lock(p)) {
     os::set_errno_no_memory();
@@ -264,20 +270,29 @@ void* Malloc::reallocate(ThreadState& thread, void* p, std::size_t bytes) noexce
     deallocate(thread, p);
     return nullptr;
   }
-  if (engine_.class_of(p) != 0) {
-    if (!is_checked() && Engine::stays_in_place(old_bytes, bytes)) return p;
-  } else if (void* resized = resize_large(thread, p, bytes)) {
-    after_slow_path(thread);
-    return resized;
+  if (engine_.class_of(p) == 0) {
+    if (void* resized = resize_large(thread, p, bytes)) {
+      after_slow_path(thread);
+      return resized;
+    }
   }
-  const int error = os::current_errno();
-  void* moved = allocate(thread, bytes);
-  if (moved == nullptr) {
-    // To become smaller is not refused: the block stays as it is, unless somebody knows it by its
-    // exact size.
-    if (bytes > old_bytes || is_checked() || guards_.owns(p)) return nullptr;
-    os::set_errno(error);
-    return p;
+  return move(thread, p, old_bytes, bytes);
+}
+
+/// A new block with the contents of the old one, which is freed.
+void* Malloc::move(ThreadState& thread, void* p, std::size_t old_bytes,
+                   std::size_t bytes) noexcept {
+  void* moved = pop(thread, bytes);
+  if (moved == nullptr) [[unlikely]] {
+    const int error = os::current_errno();
+    moved = allocate(thread, bytes);
+    if (moved == nullptr) {
+      // To become smaller is not refused: the block stays as it is, unless somebody knows it by its
+      // exact size.
+      if (bytes > old_bytes || is_checked() || guards_.owns(p)) return nullptr;
+      os::set_errno(error);
+      return p;
+    }
   }
   std::memcpy(moved, p, bytes < old_bytes ? bytes : old_bytes);
   deallocate(thread, p);

@@ -106,8 +106,23 @@ constinit SpareMemory g_spare;
 constinit Malloc g_malloc{os::kernel_pages(), g_spare, g_host};
 constinit thread_local ThreadState t_thread = Malloc::new_thread();
 
-void* allocate_slowly(std::size_t bytes) noexcept {
+namespace {
+
+/// Apart, so that what is hot of the next one needs no stack.
+[[gnu::noinline]] void* allocate_unpopped(std::size_t bytes) noexcept {
   return g_malloc.allocate_slowly(t_thread, bytes);
+}
+
+}  // namespace
+
+void* allocate_slowly(std::size_t bytes) noexcept {
+  if (void* const object = Malloc::pop_beyond_table(t_thread, bytes)) [[likely]]
+    return FreeObject(object).address();
+  return allocate_unpopped(bytes);
+}
+void* allocate_aligned_slowly(std::size_t alignment, std::size_t bytes,
+                              bool by_aligned_new) noexcept {
+  return g_malloc.allocate_aligned(t_thread, alignment, bytes, by_aligned_new);
 }
 void deallocate_slowly(void* p) noexcept { g_malloc.deallocate_slowly(t_thread, p, {}); }
 void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes,

@@ -18,11 +18,27 @@ extern constinit thread_local ThreadState t_thread;
 
 /// The slow paths: one call in the hot ones, which name nothing.
 void* allocate_slowly(std::size_t bytes) noexcept;
+void* allocate_aligned_slowly(std::size_t alignment, std::size_t bytes,
+                              bool by_aligned_new) noexcept;
 void deallocate_slowly(void* p) noexcept;
 void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t alignment) noexcept;
 
+/// What the thread's bins have at once; nullptr sends the caller to the slow paths.
+[[gnu::always_inline]] inline void* try_allocate(std::size_t bytes) noexcept {
+  return Malloc::pop(t_thread, bytes);
+}
+[[gnu::always_inline]] inline void* try_allocate_aligned(std::size_t alignment,
+                                                         std::size_t bytes) noexcept {
+  void* const object = Malloc::pop_aligned(t_thread, alignment, bytes);
+  if (object == nullptr) [[unlikely]]
+    return nullptr;
+  void* const address = FreeObject(object).address();
+  if (address == nullptr) __builtin_unreachable();
+  return address;
+}
+
 [[gnu::always_inline]] inline void* allocate(std::size_t bytes) noexcept {
-  if (void* object = Malloc::pop(t_thread, bytes)) [[likely]]
+  if (void* const object = try_allocate(bytes)) [[likely]]
     return object;
   return allocate_slowly(bytes);
 }
@@ -41,9 +57,11 @@ void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t 
 inline void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
   return g_malloc.allocate_zeroed(t_thread, count, bytes);
 }
-inline void* allocate_aligned(std::size_t alignment, std::size_t bytes,
-                              bool by_aligned_new = false) noexcept {
-  return g_malloc.allocate_aligned(t_thread, alignment, bytes, by_aligned_new);
+[[gnu::always_inline]] inline void* allocate_aligned(std::size_t alignment, std::size_t bytes,
+                                                     bool by_aligned_new = false) noexcept {
+  if (void* const object = try_allocate_aligned(alignment, bytes)) [[likely]]
+    return object;
+  return allocate_aligned_slowly(alignment, bytes, by_aligned_new);
 }
 inline void* reallocate(void* p, std::size_t bytes) noexcept {
   return g_malloc.reallocate(t_thread, p, bytes);

@@ -144,10 +144,8 @@ Engine::Block Profiler::allocate(const Allocation& allocation) noexcept {
                                   ? SizeClassMap::class_of(bytes)
                                   : SizeClassMap::class_of_aligned(bytes, alignment);
   if (size_class != 0) {
-    block.address = engine_.allocate_watched(size_class);
+    block = engine_.allocate_watched(size_class);
     if (block.address == nullptr) return block;
-    if (Span::tracks_fresh(SizeClassMap::bytes_of(size_class)))
-      block.is_zero = engine_.take_fresh(block.address);
     *engine_.record_of(block.address) = record(site, bytes);
   } else {
     block = engine_.allocate_large(bytes, alignment);

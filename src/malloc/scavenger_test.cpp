@@ -156,7 +156,7 @@ TEST_F(ScavengerTest, HolesAloneWakeItAndGoBack) {
   const unsigned c = SizeClassMap::class_of(kBytes);
   std::vector<void*> objects;
   for (std::size_t i = 0; i < 3 * Scavenger::kWakeBytes / kBytes; ++i) {
-    objects.push_back(engine.allocate_object(c));
+    objects.push_back(engine.allocate_object(c).address);
     ASSERT_NE(objects.back(), nullptr);
   }
   const std::size_t before = engine.spans().decommitted_bytes();

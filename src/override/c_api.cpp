@@ -126,8 +126,8 @@ STRATA_API void* pvalloc(std::size_t bytes) noexcept {
 }
 
 STRATA_API int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) noexcept {
-  if (!is_power_of_two(alignment) || alignment % sizeof(void*) != 0)
-    return strata::os::error_invalid();
+  // A power of two from there on is a multiple of it.
+  if (!is_power_of_two(alignment) || alignment < sizeof(void*)) return strata::os::error_invalid();
   void* block = strata::allocate_aligned(alignment, bytes);
   if (block == nullptr) return strata::os::error_no_memory();
   *out = block;

@@ -59,35 +59,58 @@ template <typename Retry>
   strata::fatal("out of memory in operator new, in a program without the C++ runtime");
 }
 
-inline void* allocate_or_throw(std::size_t bytes) {
-  if (void* p = strata::allocate(bytes)) [[likely]]
-    return p;
-  void* p = retry_with_handler([bytes] { return strata::allocate(bytes); });
+// What the thread's bins do not serve at once. Apart, so that the operators need no stack.
+
+[[gnu::noinline]] void* allocate_slowly_or_throw(std::size_t bytes) {
+  void* p = strata::allocate_slowly(bytes);
+  if (p == nullptr) p = retry_with_handler([bytes] { return strata::allocate(bytes); });
   if (p == nullptr) throw_bad_alloc();
   return p;
+}
+
+[[gnu::noinline]] void* allocate_slowly_or_throw(std::size_t bytes, std::size_t alignment) {
+  void* p = strata::allocate_aligned_slowly(alignment, bytes, true);
+  if (p == nullptr)
+    p = retry_with_handler([=] { return strata::allocate_aligned(alignment, bytes, true); });
+  if (p == nullptr) throw_bad_alloc();
+  return p;
+}
+
+[[gnu::noinline]] void* allocate_slowly_or_null(std::size_t bytes) noexcept {
+  if (void* p = strata::allocate_slowly(bytes)) return p;
+  return retry_with_handler_or_null([bytes] { return strata::allocate(bytes); });
+}
+
+[[gnu::noinline]] void* allocate_slowly_or_null(std::size_t bytes, std::size_t alignment) noexcept {
+  if (void* p = strata::allocate_aligned_slowly(alignment, bytes, true)) return p;
+  return retry_with_handler_or_null(
+      [=] { return strata::allocate_aligned(alignment, bytes, true); });
+}
+
+inline void* allocate_or_throw(std::size_t bytes) {
+  if (void* p = strata::try_allocate(bytes)) [[likely]]
+    return p;
+  return allocate_slowly_or_throw(bytes);
 }
 
 inline void* allocate_or_throw(std::size_t bytes, std::align_val_t alignment) {
   const auto boundary = static_cast<std::size_t>(alignment);
-  if (void* p = strata::allocate_aligned(boundary, bytes, true)) [[likely]]
+  if (void* p = strata::try_allocate_aligned(boundary, bytes)) [[likely]]
     return p;
-  void* p = retry_with_handler([=] { return strata::allocate_aligned(boundary, bytes, true); });
-  if (p == nullptr) throw_bad_alloc();
-  return p;
+  return allocate_slowly_or_throw(bytes, boundary);
 }
 
 inline void* allocate_or_null(std::size_t bytes) noexcept {
-  if (void* p = strata::allocate(bytes)) [[likely]]
+  if (void* p = strata::try_allocate(bytes)) [[likely]]
     return p;
-  return retry_with_handler_or_null([bytes] { return strata::allocate(bytes); });
+  return allocate_slowly_or_null(bytes);
 }
 
 inline void* allocate_or_null(std::size_t bytes, std::align_val_t alignment) noexcept {
   const auto boundary = static_cast<std::size_t>(alignment);
-  if (void* p = strata::allocate_aligned(boundary, bytes, true)) [[likely]]
+  if (void* p = strata::try_allocate_aligned(boundary, bytes)) [[likely]]
     return p;
-  return retry_with_handler_or_null(
-      [=] { return strata::allocate_aligned(boundary, bytes, true); });
+  return allocate_slowly_or_null(bytes, boundary);
 }
 
 constexpr auto kDelete = strata::FreeCall::By::kDelete;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <strata/detail/bits.hpp>
+
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -10,10 +12,8 @@ namespace detail {
 
 inline constexpr std::size_t kSizeGrain = 16;
 inline constexpr unsigned kGrainClasses = 16;  // 16 … 256 in steps of the grain
-inline constexpr unsigned kFineClasses = 56;   // … 8 KiB, 8 steps a doubling
-inline constexpr unsigned kSizeClasses = 73;   // … 128 KiB, 4 steps a doubling
-inline constexpr unsigned kFineShift = 3;
-inline constexpr unsigned kCoarseShift = 2;
+inline constexpr unsigned kSizeClasses = 89;   // … 128 KiB, 8 steps a doubling
+inline constexpr unsigned kStepShift = 3;
 
 /// The sizes, ascending from index 1.
 constexpr std::array<std::uint32_t, kSizeClasses> size_class_bytes() noexcept {
@@ -21,8 +21,7 @@ constexpr std::array<std::uint32_t, kSizeClasses> size_class_bytes() noexcept {
   std::uint32_t size = 0;
   unsigned c = 1;
   for (; c <= kGrainClasses; ++c) bytes[c] = size += kSizeGrain;
-  for (; c <= kFineClasses; ++c) bytes[c] = size += std::bit_floor(size) >> kFineShift;
-  for (; c < kSizeClasses; ++c) bytes[c] = size += std::bit_floor(size) >> kCoarseShift;
+  for (; c < kSizeClasses; ++c) bytes[c] = size += std::bit_floor(size) >> kStepShift;
   return bytes;
 }
 
@@ -44,15 +43,13 @@ constexpr std::array<std::uint8_t, kMax + 1> size_class_of_bytes() noexcept {
 /// Which sizes the malloc cuts spans into, and which of them serves a request.
 ///
 ///   16 … 256    every 16 bytes           classes  1 … 16
-///   … 8 KiB     8 steps a doubling       classes 17 … 56
-///   … 128 KiB   4 steps a doubling       classes 57 … 72
+///   … 128 KiB   8 steps a doubling       classes 17 … 88
 ///
 /// Class 0 means "not small": larger than kMaxBytes, or (in the page map) not an object of a class.
 /// Every size is a multiple of 16, so every object is aligned to 16; an object is moreover aligned
 /// to every power of two up to kMaxAlignment that divides its size: spans start at multiples of it.
-/// Waste: at most 15 bytes up to 256, below 1/8 of the object up to 8 KiB, where buffers of a power
-/// of two and a header are common, and below 1/5 above. docs/size-classes.md has the table,
-/// generated from here.
+/// Waste: at most 15 bytes up to 256, below 1/8 of the object above. docs/size-classes.md has the
+/// table, generated from here.
 class SizeClassMap {
  public:
   // Chosen. The thread cache moves a few of the largest class at a time and a span of it is 1 MiB;
@@ -74,24 +71,37 @@ class SizeClassMap {
   /// \cost     one load
   static constexpr std::size_t class_of_tiny(std::size_t bytes) noexcept { return kTiny[bytes]; }
 
+  /// The same for the sizes beyond the table.
+  /// \pre      256 < bytes <= kMaxBytes
+  /// \cost     7 instructions
+  static constexpr std::size_t class_of_step(std::size_t bytes) noexcept {
+    const std::size_t last = bytes - 1;
+    const unsigned top = detail::log2_floor(last);
+    // The top bit and the three bits below it: 8 … 15 within a doubling.
+    return kStepsPerDoubling * top + (last >> (top - detail::kStepShift)) - kStepsBelow;
+  }
+
   /// The same for any size; 0 if bytes > kMaxBytes.
   static constexpr unsigned class_of(std::size_t bytes) noexcept {
     if (bytes <= kMaxTableBytes) return static_cast<unsigned>(class_of_tiny(bytes));
-    if (bytes <= kMaxFineBytes) {
-      return step_class(bytes - 1, detail::kGrainClasses, 256, detail::kFineShift);
-    }
-    if (bytes > kMaxBytes) return 0;
-    return step_class(bytes - 1, detail::kFineClasses, kMaxFineBytes, detail::kCoarseShift);
+    return bytes <= kMaxBytes ? static_cast<unsigned>(class_of_step(bytes)) : 0;
+  }
+
+  /// What to ask of class_of() instead of `bytes`, so that all objects of the class are aligned to
+  /// `alignment`, a power of two up to kMaxAlignment: the next multiple of it. Where classes are
+  /// closer than that, each multiple is the size of a class; where they are farther apart, all of
+  /// their sizes are multiples. No smaller class is aligned so.
+  /// \pre      bytes != 0
+  /// \returns  0 where no size is that large
+  static constexpr std::size_t aligned_bytes(std::size_t bytes, std::size_t alignment) noexcept {
+    return ((bytes - 1) | (alignment - 1)) + 1;
   }
 
   /// The smallest class that holds `bytes` and whose objects are all aligned to `alignment`, a
   /// power of two; 0 if there is none.
   static constexpr unsigned class_of_aligned(std::size_t bytes, std::size_t alignment) noexcept {
     if (bytes > kMaxBytes || alignment > kMaxAlignment) return 0;
-    for (unsigned c = class_of(bytes > alignment ? bytes : alignment); c < kCount; ++c) {
-      if (kBytes[c] % alignment == 0) return c;
-    }
-    return 0;
+    return class_of(aligned_bytes(bytes != 0 ? bytes : 1, alignment));
   }
 
   /// Bytes of an object of the class; 0 for class 0.
@@ -100,24 +110,17 @@ class SizeClassMap {
   }
 
  private:
-  static constexpr std::size_t kMaxFineBytes = 8 * 1024;
-
-  /// The class behind class `count`, of size `start`, that holds `last` + 1 bytes, `shift` steps a
-  /// doubling.
-  static constexpr unsigned step_class(std::size_t last, unsigned count, std::size_t start,
-                                       unsigned shift) noexcept {
-    const auto top = static_cast<unsigned>(std::bit_width(last)) - 1;
-    const auto doublings = top + 1 - static_cast<unsigned>(std::bit_width(start));
-    const auto step = static_cast<unsigned>(last >> (top - shift)) & ((1u << shift) - 1);
-    return count + (doublings << shift) + step + 1;
-  }
+  static constexpr unsigned kStepsPerDoubling = 1u << detail::kStepShift;
+  // What class_of_step() counts up to the last class before it.
+  static constexpr unsigned kGrainTop = detail::log2_floor(detail::kGrainClasses * kGrain);
+  static constexpr unsigned kStepsBelow =
+      kStepsPerDoubling * (kGrainTop + 1) - detail::kGrainClasses - 1;
 
   static constexpr auto kBytes = detail::size_class_bytes();
   static constexpr auto kTiny = detail::size_class_of_bytes<kMaxTableBytes>();
 
-  static_assert(kBytes[detail::kGrainClasses] == 256, "the fine steps begin at 256");
-  static_assert(kBytes[detail::kFineClasses] == kMaxFineBytes,
-                "the coarse steps begin at kMaxFineBytes");
+  static_assert(kBytes[detail::kGrainClasses] == std::size_t{1} << kGrainTop,
+                "the steps begin at a power of two");
   static_assert(kBytes[kCount - 1] == kMaxBytes, "the last class is the largest small size");
 };
 

@@ -32,6 +32,25 @@ constexpr PageMask page_range(unsigned first, unsigned count) noexcept {
   return (~PageMask{0} >> (kPagesPerRegion - count)) << first;
 }
 
+/// The address of a free object, as bins, transfer caches and batches hold it: its lowest bit is
+/// set while the object is fresh, that is, reads as zero since nobody ever had it. Only classes
+/// that Span::tracks_fresh() have such a mark; no program ever sees it.
+class FreeObject {
+ public:
+  explicit FreeObject(void* marked) noexcept : bits_(reinterpret_cast<std::uintptr_t>(marked)) {}
+
+  static void* mark_fresh(void* object) noexcept {
+    return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(object) | kFreshMark);
+  }
+  bool is_fresh() const noexcept { return (bits_ & kFreshMark) != 0; }
+  void* address() const noexcept { return reinterpret_cast<void*>(bits_ & ~kFreshMark); }
+
+ private:
+  static constexpr std::uintptr_t kFreshMark = 1;
+
+  std::uintptr_t bits_;
+};
+
 /// A run of pages of one region, handed out by the PageHeap, in one of three uses:
 ///   small    cut into `object_count` objects of one class. Bit i of free_bits is set while object
 ///            i is in the span; clear while it is live or in some cache. Owned by its class's
@@ -41,7 +60,7 @@ constexpr PageMask page_range(unsigned first, unsigned count) noexcept {
 ///   large    one object, owned by the user; size_class is 0, free_bits and records are null.
 /// Always: popcount(free_bits) == free_count <= object_count                   (small, watched)
 /// decommitted_free <= free_count: the objects above it may lie on pages to be decommitted.
-/// fresh_objects is 0 unless the class tracks_fresh().
+/// fresh_objects is 0 unless the class tracks_fresh(), and its objects are in the span.
 /// The record stands in its Region, out of line: no use ever writes into the pages. It has cache
 /// lines of its own, since neighbours in a region often belong to different threads.
 struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
@@ -76,15 +95,13 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
     return object_bytes >= kFreshFromBytes;
   }
 
-  /// Says that the object at `p` is handed out.
-  /// \returns  true if it still reads as zero
-  /// \threads  The object's holder; other objects of the span concurrently (relaxed: the bit of an
-  ///           object passes from holder to holder together with the object).
-  bool take_fresh(const void* p) noexcept {
-    std::atomic_ref<std::uint32_t> bits(fresh_objects);
-    if (bits.load(std::memory_order_relaxed) == 0) return false;
+  /// The object at `p` leaves the span: if it is fresh, its mark says so from now on.
+  /// \threads  under the CentralList's lock
+  void* take_fresh(void* p) noexcept {
     const std::uint32_t bit = std::uint32_t{1} << index_of(p);
-    return (bits.fetch_and(~bit, std::memory_order_relaxed) & bit) != 0;
+    if ((fresh_objects & bit) == 0) return p;
+    fresh_objects &= ~bit;
+    return FreeObject::mark_fresh(p);
   }
 
   std::size_t bytes() const noexcept { return page_count * kPageBytes; }

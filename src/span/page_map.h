@@ -83,6 +83,14 @@ class PageMap {
     return head == Region::kNoSpan ? nullptr : &region->spans[head];
   }
 
+  /// Whether an object starts at `p`, on a page of a class.
+  /// \pre  as span_of()
+  bool is_object(const void* p, std::size_t size_class) const noexcept {
+    const Span* const span = span_of(p);
+    return span != nullptr && span->size_class == size_class &&
+           span->index_of(p) != span->object_count;
+  }
+
   /// \pre  for this and the next, open() was called for the addresses
   void set_region(const void* start, Region* region) noexcept {
     std::atomic_ref<Region*>(regions_[reinterpret_cast<std::uintptr_t>(start) >> kRegionShift])

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "base/metadata_arena.h"
 #include "size_class/size_class_map.h"
@@ -20,6 +22,44 @@ constexpr unsigned span_pages_of(unsigned size_class) noexcept {
   while (pages * kPageBytes < kMinObjects * SizeClassMap::bytes_of(size_class)) pages *= 2;
   return pages;
 }
+/// The classes below this one, class 0 included, have spans of one page.
+inline constexpr unsigned kOnePageClasses = [] {
+  unsigned c = 1;
+  while (c < SizeClassMap::kCount && span_pages_of(c) == 1) ++c;
+  return c;
+}();
+
+/// Tells, for spans of one page and without a look at the span, where objects start.
+class OnePageObjects {
+ public:
+  /// \pre   a span of the class contains `p`; size_class < kOnePageClasses
+  /// \cost  8 instructions
+  static bool starts_at(const void* p, std::size_t size_class) noexcept {
+    const auto offset =
+        static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(p) % kPageBytes);
+    const Divisor divisor = kDivisors[size_class];
+    return offset * divisor.reciprocal < divisor.reciprocal && offset <= divisor.last_start;
+  }
+
+ private:
+  /// The product of a multiple and the reciprocal, modulo 2^32, is smaller than the reciprocal, and
+  /// no other number's is.
+  /// \source  Lemire, Kaser, Kurz, "Faster remainder by direct computation" (2019)
+  struct Divisor {
+    std::uint32_t reciprocal;  // ceil(2^32 / object_bytes)
+    std::uint32_t last_start;
+  };
+  static constexpr auto kDivisors = [] {
+    std::array<Divisor, kOnePageClasses> divisors{};
+    for (unsigned c = 1; c < kOnePageClasses; ++c) {
+      const auto bytes = static_cast<std::uint32_t>(SizeClassMap::bytes_of(c));
+      divisors[c] = {UINT32_MAX / bytes + 1,
+                     static_cast<std::uint32_t>((kPageBytes / bytes - 1) * bytes)};
+    }
+    return divisors;
+  }();
+};
+
 static_assert(span_pages_of(SizeClassMap::kCount - 1) <= kPagesPerRegion,
               "the largest class's span fits a region");
 static_assert(kPageBytes % SizeClassMap::kMaxAlignment == 0,

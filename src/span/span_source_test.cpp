@@ -55,22 +55,40 @@ TEST_F(SpanSourceTest, FindsTheIndexOfEveryObjectAndOfNothingElse) {
   }
 }
 
+TEST_F(SpanSourceTest, KnowsWhereObjectsStartInSpansOfOnePageWithoutALookAtThem) {
+  for (unsigned c = 1; c < kOnePageClasses; ++c) {
+    Span* span = space.spans.create(c);
+    for (std::size_t offset = 0; offset < kPageBytes; ++offset) {
+      const char* const p = span->start + offset;
+      ASSERT_EQ(OnePageObjects::starts_at(p, c), span->index_of(p) != span->object_count)
+          << "class " << c << ", " << offset;
+    }
+    space.spans.destroy(*span);
+  }
+}
+
+bool take_fresh(Span& span, char* object) {
+  const FreeObject taken(span.take_fresh(object));
+  EXPECT_EQ(taken.address(), object);
+  return taken.is_fresh();
+}
+
 TEST_F(SpanSourceTest, AnObjectIsFreshOnceAndOnlyInPagesThatNobodyUsed) {
   const unsigned c = SizeClassMap::class_of(8192);
   Span* span = space.spans.create(c);
   for (std::uint32_t i = 0; i < span->object_count; ++i) {
     char* object = span->start + std::size_t{i} * span->object_bytes;
-    EXPECT_TRUE(span->take_fresh(object)) << i;
-    EXPECT_FALSE(span->take_fresh(object)) << i;
+    EXPECT_TRUE(take_fresh(*span, object)) << i;
+    EXPECT_FALSE(take_fresh(*span, object)) << i;
   }
   space.spans.destroy(*span);
   // The same pages again: the page heap prefers what holds memory.
   span = space.spans.create(c);
-  EXPECT_FALSE(span->take_fresh(span->start));
+  EXPECT_FALSE(take_fresh(*span, span->start));
   space.spans.destroy(*span);
   space.heap.decommit(~std::size_t{0});
   span = space.spans.create(c);
-  EXPECT_TRUE(span->take_fresh(span->start)) << "the kernel cleared the pages meanwhile";
+  EXPECT_TRUE(take_fresh(*span, span->start)) << "the kernel cleared the pages meanwhile";
   space.spans.destroy(*span);
 }
 

@@ -23,7 +23,8 @@ struct FakeProcess {
 /// malloc and free of one class, as a thread does them.
 inline void* allocate_from(ThreadCache& cache, unsigned size_class) {
   void* object = cache.pop(size_class);
-  return object != nullptr ? object : cache.refill_and_pop(size_class);
+  if (object == nullptr) object = cache.refill_and_pop(size_class);
+  return FreeObject(object).address();
 }
 inline void deallocate_into(ThreadCache& cache, unsigned size_class, void* object) {
   if (!cache.push(size_class, object)) cache.flush_and_push(size_class, object);

@@ -28,7 +28,8 @@ class ObjectBins {
   ObjectBins(const ObjectBins&) = delete;
   ObjectBins& operator=(const ObjectBins&) = delete;
 
-  /// \returns  An object of the class, or nullptr if the bin is empty.
+  /// \returns  An object of the class, marked if it is fresh (FreeObject), or nullptr if the bin is
+  ///           empty.
   /// \cost     6 instructions
   void* pop(std::size_t size_class) noexcept {
     void*** const bin = &tops_[size_class];

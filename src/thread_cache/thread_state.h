@@ -54,19 +54,18 @@ struct ThreadState {
     return (bytes_after | calls_after) < 0;
   }
 
-  /// The beginning of malloc's slow way: the next object of the thread's own bins, for the classes
-  /// beyond malloc's table and, while a watch is on, for all; then the allocation is counted.
-  /// \returns  nullptr, and nothing is counted, if the bin is empty or a watch chooses the
-  ///           allocation. Who hands the object out has to say so where Span::tracks_fresh.
-  /// \cost     While a watch is on, some 40 instructions a malloc more than without.
-  void* pop_own(unsigned size_class) noexcept {
+  /// The beginning of malloc's slow way while a watch is on: the next object of the thread's own
+  /// bins, and the allocation is counted.
+  /// \returns  As ObjectBins::pop(). nullptr, and nothing is counted, if the bin is empty, a watch
+  ///           chooses the allocation, or none is on.
+  /// \cost     Some 40 instructions a malloc more than without a watch.
+  void* pop_watched(unsigned size_class) noexcept {
+    if (&for_malloc() == free_bins || size_class == 0) return nullptr;
     const std::size_t bytes = SizeClassMap::bytes_of(size_class);
-    if (size_class == 0) return nullptr;
-    const bool is_counted = &for_malloc() != free_bins;
     const auto most = static_cast<std::int64_t>(bytes);
-    if (is_counted && (read(bytes_left) < most || read(calls_left) < 1)) return nullptr;
+    if (read(bytes_left) < most || read(calls_left) < 1) return nullptr;
     void* const object = free_bins->pop(size_class);
-    if (object != nullptr && is_counted) count_down(bytes);
+    if (object != nullptr) count_down(bytes);
     return object;
   }
 

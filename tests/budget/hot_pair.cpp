@@ -1,0 +1,66 @@
+// hot_pair <count> <way> <bytes> <alignment>: so many pairs of an allocation and a free of one kind
+// in pairs(), and nothing else there.
+//   malloc · aligned_alloc · posix_memalign · new    with the alignment, where the way has one
+//   realloc    a block that grows to <bytes> in steps of <alignment> bytes, instead of a pair
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace {
+
+using Pair = void (*)(std::size_t bytes, std::size_t alignment);
+
+void malloc_pair(std::size_t bytes, std::size_t) {
+  void* volatile p = std::malloc(bytes);
+  std::free(p);
+}
+void aligned_alloc_pair(std::size_t bytes, std::size_t alignment) {
+  void* volatile p = std::aligned_alloc(alignment, bytes);
+  std::free(p);
+}
+void posix_memalign_pair(std::size_t bytes, std::size_t alignment) {
+  void* p = nullptr;
+  if (posix_memalign(&p, alignment, bytes) != 0) std::abort();
+  std::free(p);
+}
+void new_pair(std::size_t bytes, std::size_t alignment) {
+  const auto boundary = static_cast<std::align_val_t>(alignment);
+  void* volatile p = ::operator new(bytes, boundary);
+  ::operator delete(p, bytes, boundary);
+}
+void realloc_growth(std::size_t bytes, std::size_t step) {
+  void* volatile p = nullptr;
+  for (std::size_t grown = step; grown <= bytes; grown += step) p = std::realloc(p, grown);
+  std::free(p);
+}
+
+constexpr struct {
+  const char* name;
+  Pair pair;
+} kWays[] = {{"malloc", malloc_pair},
+             {"aligned_alloc", aligned_alloc_pair},
+             {"posix_memalign", posix_memalign_pair},
+             {"new", new_pair},
+             {"realloc", realloc_growth}};
+
+}  // namespace
+
+// What is counted. Never inlined: callgrind begins and ends with it.
+extern "C" [[gnu::noinline]] void pairs(unsigned long count, Pair pair, std::size_t bytes,
+                                        std::size_t alignment) {
+  for (unsigned long i = 0; i < count; ++i) pair(bytes, alignment);
+}
+
+int main(int argc, char** argv) {
+  if (argc != 5) return 2;
+  const unsigned long count = std::strtoul(argv[1], nullptr, 10);
+  const std::size_t bytes = std::strtoul(argv[3], nullptr, 10);
+  const std::size_t alignment = std::strtoul(argv[4], nullptr, 10);
+  for (const auto& way : kWays) {
+    if (std::strcmp(way.name, argv[2]) != 0) continue;
+    for (int i = 0; i < 64; ++i) way.pair(bytes, alignment);  // the bins are there
+    pairs(count, way.pair, bytes, alignment);
+    return 0;
+  }
+  return 2;
+}
