@@ -6,6 +6,7 @@
 namespace strata {
 
 void Central::set_most_shards(unsigned count) noexcept {
+  LockGuard guard(lock_);
   most_ = std::clamp(count, 1u, kMostShards);
 }
 
@@ -132,7 +133,8 @@ CentralShard& Central::owner_of(const void* object) const noexcept {
   const unsigned shard =
       span == nullptr ? 0
                       : std::atomic_ref<std::uint8_t>(span->shard).load(std::memory_order_acquire);
-  return *shards_[shard];
+  // One of another heap may say a shard that there is not here.
+  return *shards_[shard < shard_count() ? shard : 0];
 }
 
 void Central::release(unsigned size_class, void** objects, std::size_t count) noexcept {
@@ -230,7 +232,6 @@ void Central::move_on(Place& place) noexcept {
 }
 
 /// \returns  nullptr if there are as many as may be, or out of memory.
-/// \pre      lock_ is held
 CentralShard* Central::make_shard() noexcept {
   const unsigned count = count_.load(std::memory_order_relaxed);
   if (count >= most_) return nullptr;

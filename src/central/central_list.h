@@ -14,7 +14,8 @@
 
 namespace strata {
 
-/// What all lists say together: a hint, so that nobody adds to one word with every batch.
+/// What all lists say together: a hint, so that threads do not all add to one word with every
+/// batch.
 struct IdleTally {
   /// Bytes that are free in spans, on pages that were not decommitted. relaxed: it guards nothing.
   /// Each list adds what has come together, so it is off by kSaidAbove for each of them.
@@ -25,8 +26,8 @@ struct IdleTally {
 ///
 /// An object in a span is a bit of the span's bitmap. Claiming takes whole words where it can: up
 /// to 64 neighbouring objects for one store. The fullest span serves first, so that nearly empty
-/// ones get the chance to become empty. An empty span is kept until somebody needs its pages or
-/// nobody has needed it for a while: a program that allocates a batch, frees it and begins again
+/// ones get the chance to become empty. An empty span is kept until its pages are needed or
+/// it has not been needed for a while: a program that allocates a batch, frees it and begins again
 /// finds its spans where they were. The objects themselves are never read or written.
 ///
 /// Every object that comes back is verified: an address where no object starts, an object that is
@@ -48,6 +49,7 @@ class CentralList {
                         unsigned shard = 0) noexcept
       : spans_(spans),
         tally_(tally),
+        use_(spans.use_of(size_class)),
         size_class_(size_class),
         shard_(static_cast<std::uint8_t>(shard)),
         divider_(std::max(SizeClassMap::bytes_of(size_class), SizeClassMap::kGrain)) {}
@@ -75,8 +77,9 @@ class CentralList {
   /// \errors   A pointer that is no claimed object of this class is fatal, with its sentence.
   std::size_t release(void** objects, std::size_t count) noexcept;
 
-  /// Ends the process: `object` was freed as one of a class that is not its own.
-  [[noreturn]] static void die_of_wrong_class(const void* object) noexcept;
+  /// Ends the process: `object` was freed as one of a class that is not its own, or in a heap that
+  /// is not.
+  [[noreturn]] static void die_of_wrong_class(const SpanSource& spans, const void* object) noexcept;
 
   /// Takes over a new span.
   void add(Span& span) noexcept;
@@ -98,6 +101,10 @@ class CentralList {
   /// Destroys those that were not needed since the last call.
   /// \returns  how many
   std::size_t destroy_unneeded() noexcept;
+
+  /// Has no spans any more; who calls this gives them back.
+  /// \threads  nobody uses the list meanwhile
+  void forget_spans() noexcept;
 
   /// Lets the tally know exactly what is pending.
   void tell_tally() noexcept;
@@ -124,7 +131,7 @@ class CentralList {
 
   Statistics statistics() noexcept;
   void check_invariants() noexcept;
-  Lock& lock() noexcept { return lock_; }  ///< for fork
+  Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
 
  private:
   // Spans with free objects are listed by the bit width of free_count: width 1 is one object from
@@ -183,6 +190,7 @@ class CentralList {
   Lock lock_{LockRank::kCentral};
   SpanSource& spans_;
   IdleTally& tally_;
+  const std::uint32_t use_;  // what its spans say
   const unsigned size_class_;
   const std::uint8_t shard_;
   const detail::ExactDivider divider_;  // by the class's size; of class 0 nothing is ever released

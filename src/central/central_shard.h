@@ -70,6 +70,15 @@ class CentralShard {
     for_each_class([&](unsigned, Class& each) { function(each.list); });
   }
 
+  /// Has no objects and no spans any more; who calls this gives them back.
+  /// \threads  nobody uses the shard meanwhile
+  void forget_spans() noexcept {
+    for_each_class([](unsigned, Class& each) {
+      each.list.forget_spans();
+      each.transfer.forget_objects();
+    });
+  }
+
   /// Bytes in the transfer caches, and free in spans on pages that were not decommitted: hints.
   std::size_t transfer_bytes() const noexcept;
   std::size_t pending_bytes() const noexcept;
@@ -118,7 +127,7 @@ class CentralShard {
   const std::uint8_t index_;
   const bool has_transfer_;
   std::atomic<std::uint32_t> threads_{0};
-  Lock making_{LockRank::kCentral};
+  Lock making_{LockRank::kCentral};  // held while a class is made
   // release after a class is complete, acquire before it is used
   std::atomic<Class*> classes_[SizeClassMap::kCount] = {};
 };

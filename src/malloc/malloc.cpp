@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/fatal.h"
+#include "base/lock.h"
 #include "os/clock.h"
 #include "os/errors.h"
 
@@ -24,7 +25,6 @@ bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
 
 // Threads.
 
-/// The thread's cache, nullptr if it has none.
 ThreadCache* Malloc::cache_of(const ThreadState& thread) noexcept {
   ObjectBins* const bins = thread.free_bins;
   return is_fresh(thread) || is_direct(thread) ? nullptr : static_cast<ThreadCache*>(bins);
@@ -99,7 +99,7 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
   const Engine::Block watched = serve_watched(thread, size_class, allocation);
   if (watched.address != nullptr) return watched;
   if (is_checked()) return serve_checked(thread, allocation);
-  return size_class != 0 && engine_.has_spans_for(size_class)
+  return engine_.has_spans_for(size_class)
              ? serve_object(thread, size_class)
              : serve_large(thread, allocation.bytes, allocation.alignment);
 }
@@ -110,7 +110,7 @@ Engine::Block Malloc::serve_spare(const Allocation& allocation) noexcept {
   return {p, false};
 }
 
-/// Counts an allocation where somebody wants to know.
+/// Counts an allocation while a watch is on.
 /// \returns  the watcher's block if it was chosen, nullptr if it is to be served like any other
 Engine::Block Malloc::serve_watched(ThreadState& thread, unsigned size_class,
                                     const Allocation& allocation) noexcept {
@@ -203,15 +203,22 @@ void* Malloc::allocate_zeroed(ThreadState& thread, std::size_t count, std::size_
 }
 
 void* Malloc::allocate_aligned(ThreadState& thread, std::size_t alignment, std::size_t bytes,
-                               bool by_aligned_new) noexcept {
-  // A small alignment matters to those alone who compare it with what a delete says.
+                               Allocation::By by) noexcept {
+  // A small alignment matters only where it is compared with what a delete says.
+  const bool by_aligned_new = by != Allocation::By::kMalloc;
   const bool is_compared = is_checked() || (by_aligned_new && is_watched());
   if (alignment <= SizeClassMap::kGrain && !is_compared) return allocate(thread, bytes);
   const unsigned size_class = SizeClassMap::class_of_aligned(bytes, alignment);
-  return serve_slowly(thread, size_class, {bytes, alignment, by_aligned_new}).address;
+  return serve_slowly(thread, size_class, {bytes, alignment, by_aligned_new, by}).address;
 }
 
 // Freeing and resizing.
+
+/// The call as it is compared with the allocation.
+FreeCall Malloc::compared(FreeCall call) const noexcept {
+  call.keeps_to_its_kind = options_.mismatches == Options::Mismatches::kAll;
+  return call;
+}
 
 void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept {
   if (p == nullptr) return;
@@ -220,11 +227,11 @@ void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& cal
   const auto size_class = static_cast<unsigned>(engine_.class_of(p));
   if (size_class == 0) {
     if (!engine_.is_started()) fatal_pointer("invalid free of ", p, ": nothing was allocated yet");
-    if (guards_.owns(p)) return guards_.deallocate(p, call);
+    if (guards_.owns(p)) return guards_.deallocate(p, compared(call));
     if (detour_.has_watchers()) detour_.forget(thread, p);
   }
   if (is_checked()) {
-    checked_.deallocate(p, call);
+    checked_.deallocate(p, compared(call));
   } else if (size_class == 0) {
     engine_.deallocate_large(p);
   } else {
@@ -241,12 +248,12 @@ void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& cal
   after_slow_path(thread);
 }
 
-/// What can be told of a block without a lock: its place, and what the page map says.
+/// Whether a block can be told without a lock: by its address, and by the page map.
 bool Malloc::is_known_without_lock(const void* p) const noexcept {
   return spare_.owns(p) || (engine_.class_of(p) != 0 && !has_full_checks());
 }
 
-/// Bytes usable at `p`, whoever it belongs to.
+/// Bytes usable at `p`, whichever part of the malloc it belongs to.
 std::size_t Malloc::usable_bytes(const void* p, const char* action) noexcept {
   if (spare_.owns(p)) return spare_.usable_bytes(p, action);
   if (guards_.owns(p)) return guards_.requested_bytes(p, action);
@@ -276,26 +283,25 @@ void* Malloc::reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes)
       return resized;
     }
   }
-  return move(thread, p, old_bytes, bytes);
+  return move(thread, static_cast<unsigned>(engine_.class_of(p)), p, old_bytes, bytes);
 }
 
-/// A new block with the contents of the old one, which is freed.
-void* Malloc::move(ThreadState& thread, void* p, std::size_t old_bytes,
+/// A new block with the contents of the old one, which is freed; `size_class` is the page map's.
+void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_t old_bytes,
                    std::size_t bytes) noexcept {
   void* moved = pop(thread, bytes);
   if (moved == nullptr) [[unlikely]] {
     const int error = os::current_errno();
     moved = allocate(thread, bytes);
     if (moved == nullptr) {
-      // To become smaller is not refused: the block stays as it is, unless somebody knows it by its
-      // exact size.
+      // Shrinking is not refused: the block stays as it is, unless its exact size is checked later.
       if (bytes > old_bytes || is_checked() || guards_.owns(p)) return nullptr;
       os::set_errno(error);
       return p;
     }
   }
   std::memcpy(moved, p, bytes < old_bytes ? bytes : old_bytes);
-  deallocate(thread, p);
+  if (!thread.free_bins->push(size_class, p)) deallocate_slowly(thread, p, {});
   return moved;
 }
 
@@ -305,7 +311,7 @@ void* Malloc::resize_large(ThreadState& thread, void* p, std::size_t bytes) noex
   if (guards_.owns(p) || is_checked() || spare_.owns(p)) return nullptr;
   if (!detour_.has_watchers() || engine_.record_of(p) != nullptr)
     return engine_.resize_large(p, bytes);
-  // For a watcher a block that is resized is freed and allocated again, wherever it stands.
+  // For a watcher a block that is resized is freed and allocated again, even in place.
   detour_.forget(thread, p);
   void* const resized = engine_.resize_large(p, bytes);
   if (resized != nullptr && detour_.is_on() && thread.count_down(bytes + 1))
@@ -313,11 +319,28 @@ void* Malloc::resize_large(ThreadState& thread, void* p, std::size_t bytes) noex
   return resized;
 }
 
+bool Malloc::resize_in_place(void* p, std::size_t bytes) noexcept {
+  if (must_not_wait()) return false;
+  const std::size_t old_bytes = usable_bytes(p, "realloc");
+  if (is_checked() || guards_.owns(p)) return bytes == old_bytes;
+  const bool is_large = engine_.class_of(p) == 0 && !spare_.owns(p) && !detour_.has_watchers();
+  if (bytes <= old_bytes) {
+    if (is_large) engine_.resize_large(p, bytes);
+    return true;
+  }
+  return is_large && !engine_.is_huge(p) && engine_.resize_large(p, bytes) == p;
+}
+
 bool Malloc::release_memory(ThreadState& thread) noexcept {
   if (must_not_wait() || !is_started()) return false;
   ThreadCache* cache = cache_of(thread);
   const bool flushed = cache != nullptr ? cache->flush_all() : checked_.flush_quarantine();
   return engine_.release_all() != 0 || flushed;
+}
+
+void Malloc::forget_all() noexcept {
+  checked_.forget_all();
+  engine_.forget_all();
 }
 
 void Malloc::verify_at_exit(ThreadState& thread) noexcept {
@@ -337,8 +360,8 @@ void Malloc::for_each_lock(LockVisitor visit) noexcept {
   engine_.for_each_lock(visit);
 }
 
-void Malloc::reset_after_fork(ThreadState& thread) noexcept {
-  for_each_lock(LockVisitor::reset());
+void Malloc::reset_after_fork(ThreadState& thread, LockVisitor reset) noexcept {
+  for_each_lock(reset);
   engine_.keep_only(cache_of(thread));
   scavenger_.reset_after_fork();
 }

@@ -10,6 +10,7 @@
 
 namespace strata {
 
+extern constinit PageMap g_page_map;
 extern constinit Malloc g_malloc;
 
 /// The calling thread's bins: those of its ThreadCache or, before its first malloc, after its last,
@@ -18,8 +19,8 @@ extern constinit thread_local ThreadState t_thread;
 
 /// The slow paths: one call in the hot ones, which name nothing.
 void* allocate_slowly(std::size_t bytes) noexcept;
-void* allocate_aligned_slowly(std::size_t alignment, std::size_t bytes,
-                              bool by_aligned_new) noexcept;
+void* allocate_slowly(std::size_t bytes, Allocation::By by) noexcept;
+void* allocate_aligned_slowly(std::size_t alignment, std::size_t bytes, Allocation::By by) noexcept;
 void deallocate_slowly(void* p) noexcept;
 void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t alignment) noexcept;
 
@@ -42,29 +43,36 @@ void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t 
     return object;
   return allocate_slowly(bytes);
 }
+/// The same for operator new.
+[[gnu::always_inline]] inline void* allocate(std::size_t bytes, Allocation::By by) noexcept {
+  if (void* const object = try_allocate(bytes)) [[likely]]
+    return object;
+  return allocate_slowly(bytes, by);
+}
 [[gnu::always_inline]] inline void deallocate(void* p) noexcept {
-  if (g_malloc.push(t_thread, p)) [[likely]]
+  if (Malloc::push(t_thread, g_page_map, p)) [[likely]]
     return;
   deallocate_slowly(p);
 }
 [[gnu::always_inline]] inline void deallocate(void* p, FreeCall::By by,
                                               std::size_t bytes = FreeCall::kUnsaid,
                                               std::size_t alignment = FreeCall::kUnsaid) noexcept {
-  if (g_malloc.push(t_thread, p)) [[likely]]
+  if (Malloc::push(t_thread, g_page_map, p)) [[likely]]
     return;
   deallocate_slowly(p, by, bytes, alignment);
 }
 inline void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
   return g_malloc.allocate_zeroed(t_thread, count, bytes);
 }
-[[gnu::always_inline]] inline void* allocate_aligned(std::size_t alignment, std::size_t bytes,
-                                                     bool by_aligned_new = false) noexcept {
+[[gnu::always_inline]] inline void* allocate_aligned(
+    std::size_t alignment, std::size_t bytes,
+    Allocation::By by = Allocation::By::kMalloc) noexcept {
   if (void* const object = try_allocate_aligned(alignment, bytes)) [[likely]]
     return object;
-  return allocate_aligned_slowly(alignment, bytes, by_aligned_new);
+  return allocate_aligned_slowly(alignment, bytes, by);
 }
 inline void* reallocate(void* p, std::size_t bytes) noexcept {
-  return g_malloc.reallocate(t_thread, p, bytes);
+  return g_malloc.reallocate(t_thread, g_page_map, p, bytes);
 }
 inline std::size_t usable_bytes(const void* p) noexcept { return g_malloc.usable_bytes(p); }
 inline bool release_memory() noexcept { return g_malloc.release_memory(t_thread); }

@@ -84,7 +84,7 @@ void* HugeHeap::reallocate(void* p, std::size_t bytes) noexcept {
   const std::size_t more_bytes = rounded > old_bytes ? rounded - old_bytes : 0;
   if (more_bytes != 0) exchange_idle_for(more_bytes);
   if (!page_heap_.limit().try_hold(more_bytes)) return nullptr;
-  // Under the lock: once the block has moved, the kernel may give its old address to somebody else,
+  // Under the lock: once the block has moved, the kernel may map something else at its old address,
   // and the table must not know it any more. There is room in the table for a block that was in it.
   LockGuard guard(lock_);
   void* moved = pages_.remap(p, old_bytes, rounded);
@@ -130,6 +130,24 @@ bool HugeHeap::unmap(Range range) noexcept {
   page_heap_.limit().let_go(range.bytes);
   unmapped_bytes_ += range.bytes;
   return true;
+}
+
+void HugeHeap::discard() noexcept {
+  LockGuard guard(lock_);
+  std::size_t bytes = live_bytes_;
+  live_.for_each([this](std::uintptr_t start, std::size_t of_block) {
+    pages_.unmap(reinterpret_cast<void*>(start), of_block);
+  });
+  while (kept_.count() != 0) {
+    const Range range = kept_.take_oldest(~std::size_t{0});
+    pages_.unmap(reinterpret_cast<void*>(range.address), range.bytes);
+    bytes += range.bytes;
+  }
+  live_.forget_all();
+  live_bytes_ = 0;
+  for (const void*& freed : freed_) freed = nullptr;
+  unmapped_bytes_ += bytes;
+  page_heap_.limit().let_go(bytes);
 }
 
 /// Releases as many idle bytes as are about to be mapped, or all there are.

@@ -2,7 +2,6 @@
 
 #include <strata/detail/cache_line.hpp>
 
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +29,14 @@ static_assert(kPagesPerRegion == 32, "a region's pages are the bits of one word"
 /// \pre  1 <= count, first + count <= kPagesPerRegion
 constexpr PageMask page_range(unsigned first, unsigned count) noexcept {
   return (~PageMask{0} >> (kPagesPerRegion - count)) << first;
+}
+
+/// The number of a heap whose pages are in a page map that it may share with others.
+using HeapNumber = std::uint16_t;
+
+/// What a span is used for, in one word to compare: the heap that it belongs to and its class.
+constexpr std::uint32_t span_use(HeapNumber owner, unsigned size_class) noexcept {
+  return std::uint32_t{owner} << 8 | size_class;
 }
 
 /// The address of a free object, as bins, transfer caches and batches hold it: its lowest bit is
@@ -61,7 +68,7 @@ class FreeObject {
 /// Always: popcount(free_bits) == free_count <= object_count                   (small, watched)
 /// decommitted_free <= free_count: the objects above it may lie on pages to be decommitted.
 /// fresh_objects is 0 unless the class tracks_fresh(), and its objects are in the span.
-/// The record stands in its Region, out of line: no use ever writes into the pages. It has cache
+/// It is part of its Region, out of line: nothing is ever written into its pages. It has cache
 /// lines of its own, since neighbours in a region often belong to different threads.
 struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   // Chosen: the smallest OS page; below it, memory is touched anyway.
@@ -81,6 +88,7 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   std::uint32_t first_word;  ///< no bit is set in the words below it
   /// Bit i: object i reads as zero, since it was never handed out (tracks_fresh).
   std::uint32_t fresh_objects;
+  std::uint32_t use;  ///< span_use() of its heap and class
   std::uint8_t size_class;
   /// The shard of Central that serves its objects. Written under the locks of both lists, the one
   /// that it leaves and the one that it joins.
@@ -137,6 +145,7 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
 
   PageMask free_pages;
   PageMask dirty_pages;
+  std::uint16_t owner;            ///< the number of its page heap
   std::uint8_t longest_free_run;  ///< which of the PageHeap's lists the region is in
   bool is_huge;                   ///< huge pages were asked for
   bool is_split;                  ///< a part was decommitted: the rest is backed by small pages

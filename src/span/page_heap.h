@@ -4,10 +4,10 @@
 #include <cstdint>
 
 #include "base/lock.h"
+#include "base/memory_limit.h"
 #include "base/metadata_arena.h"
 #include "base/thread_annotations.h"
 #include "os/page_source.h"
-#include "span/memory_limit.h"
 #include "span/page.h"
 #include "span/page_map.h"
 
@@ -46,8 +46,9 @@ class PageHeap {
     std::size_t reserved_bytes;  ///< regions of the newest chunk that were not begun yet
   };
 
-  constexpr PageHeap(PageMap& map, MetadataArena& metadata, os::PageSource& pages) noexcept
-      : map_(map), metadata_(metadata), pages_(pages), limit_(metadata) {}
+  constexpr PageHeap(PageMap& map, MetadataArena& metadata, MemoryLimit& limit,
+                     os::PageSource& pages, HeapNumber number = 0) noexcept
+      : map_(map), metadata_(metadata), pages_(pages), limit_(limit), number_(number) {}
   PageHeap(const PageHeap&) = delete;
   PageHeap& operator=(const PageHeap&) = delete;
 
@@ -69,8 +70,9 @@ class PageHeap {
                  Pages which = Pages::kAny) noexcept;
 
   /// Takes back a span; the caller has cleared its class in the page map.
+  /// \param is_clean  its pages went back to the kernel, and are not counted as held
   /// \cost  constant
-  void deallocate(Span& span) noexcept;
+  void deallocate(Span& span, bool is_clean = false) noexcept;
 
   /// Makes a span longer or shorter at its end, in place.
   /// \returns  False, and nothing changes, if the pages after it are in use or the limit forbids
@@ -100,6 +102,22 @@ class PageHeap {
   /// \returns  How many.
   std::size_t decommit_unneeded() noexcept;
 
+  /// Whether the region is this heap's: a page map may know those of several.
+  bool owns(const Region& region) const noexcept { return region.owner == number_; }
+  constexpr HeapNumber number() const noexcept { return number_; }
+
+  /// Calls `free(Span&)` for every span, which deallocates it.
+  /// \threads  nobody uses the heap meanwhile
+  template <typename Free>
+  void free_each_span(Free&& free) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
+
+  /// Unmaps every region, whatever is in it. It can be used again.
+  /// \pre   no region is owned by anything else: map_aligned() of the source gives regions that
+  ///        unmap() takes one by one
+  /// \threads  nobody uses the heap meanwhile
+  /// \cost  A system call for each region.
+  void discard() noexcept;
+
   /// Idle pages now: a hint, read without the lock.
   std::size_t idle_pages() const noexcept { return idle_pages_.load(std::memory_order_relaxed); }
 
@@ -112,7 +130,7 @@ class PageHeap {
 
   Statistics statistics() noexcept;
   void check_invariants() noexcept;
-  Lock& lock() noexcept { return lock_; }  ///< for fork
+  Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
 
  private:
   Region* take_region(unsigned run, Pages which) noexcept STRATA_REQUIRES(lock_);
@@ -138,21 +156,22 @@ class PageHeap {
   PageMap& map_;
   MetadataArena& metadata_;
   os::PageSource& pages_;
-  MemoryLimit limit_;  // holds this heap's dirty pages
+  MemoryLimit& limit_;  // what this heap's dirty pages count in
+  const HeapNumber number_;
 
-  // All below is guarded by lock_.
   std::uint64_t nonempty_ STRATA_GUARDED_BY(lock_) = 0;  // bit r: by_run_[r] has a region
-  IntrusiveList<Region, RunListTag> by_run_[kPagesPerRegion + 1] STRATA_GUARDED_BY(
-      lock_);  // by longest free run
-  IntrusiveList<Region, DirtyListTag> idle_
-      STRATA_GUARDED_BY(lock_);                               // with idle pages, latest first
+  // By longest free run.
+  IntrusiveList<Region, RunListTag> by_run_[kPagesPerRegion + 1] STRATA_GUARDED_BY(lock_);
+  // Those with idle pages, the latest first.
+  IntrusiveList<Region, DirtyListTag> idle_ STRATA_GUARDED_BY(lock_);
   std::uintptr_t next_address_ STRATA_GUARDED_BY(lock_) = 0;  // where the next chunk is tried
-  char* chunk_next_ STRATA_GUARDED_BY(lock_) = nullptr;  // regions of the newest chunk not yet used
+  // Regions of the newest chunk that are not yet used.
+  char* chunk_next_ STRATA_GUARDED_BY(lock_) = nullptr;
   char* chunk_end_ STRATA_GUARDED_BY(lock_) = nullptr;
-  HugePages huge_pages_ = HugePages::kAuto;
-  std::size_t most_chunk_regions_ = kMaxChunkRegions;
-  bool was_refused_ STRATA_GUARDED_BY(lock_) =
-      false;  // the last chunk: the next try is a short one
+  HugePages huge_pages_ STRATA_GUARDED_BY(lock_) = HugePages::kAuto;
+  std::size_t most_chunk_regions_ STRATA_GUARDED_BY(lock_) = kMaxChunkRegions;
+  // The last chunk: the next try is a short one.
+  bool was_refused_ STRATA_GUARDED_BY(lock_) = false;
   std::size_t regions_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t huge_regions_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t decommitted_pages_ STRATA_GUARDED_BY(lock_) = 0;
@@ -160,5 +179,19 @@ class PageHeap {
   std::atomic<std::size_t> idle_pages_{0};               // written under lock_, read anywhere
   std::atomic<std::size_t> used_pages_{0};               // the same
 };
+
+template <typename Free>
+void PageHeap::free_each_span(Free&& free) noexcept {
+  for (unsigned run = 0; run < kPagesPerRegion; ++run) {
+    // A region whose spans are given back moves to another list, behind those looked at.
+    for (Region* region = by_run_[run].front(); region != nullptr;) {
+      Region* const next = by_run_[run].next(*region);
+      for (unsigned page = 0; page < kPagesPerRegion; ++page) {
+        if (region->head_of_page[page] == page) free(region->spans[page]);
+      }
+      region = next;
+    }
+  }
+}
 
 }  // namespace strata

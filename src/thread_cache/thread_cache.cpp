@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <new>
-
-#include "base/fatal.h"
 
 namespace strata {
 
@@ -45,7 +42,7 @@ void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
 
 /// Grows the bin and fills half of it.
 /// \returns  false if it was not less than half full, or nothing came
-/// \pre      bins_lock_ is held and the bin has no gaps
+/// \pre      the bin has no gaps
 bool ThreadCache::top_up(unsigned size_class) noexcept {
   if (capacity(size_class) != max_capacity(size_class)) grow(size_class, budget_->share_bytes());
   const std::size_t wanted = (capacity(size_class) + 1) / 2;
@@ -149,6 +146,15 @@ bool ThreadCache::give_slots(unsigned size_class, std::size_t count) noexcept {
   const bool was_inline = old >= inline_slots_ && old < inline_slots_ + kInlineSlots;
   if (old_count != 0 && !was_inline) metadata_->deallocate(old, old_count * sizeof(void*));
   return true;
+}
+
+void ThreadCache::forget_objects() noexcept {
+  LockGuard guard(bins_lock_);
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    set_top(c, bases_[c]);
+    has_gaps_[c] = false;
+  }
+  seen_ = taken_ = 0;
 }
 
 /// Moves the `count` coldest objects of the bin to Central.

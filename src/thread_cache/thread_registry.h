@@ -45,6 +45,10 @@ class ThreadRegistry {
   /// Flushes all parked caches, and takes over what all threads hold.
   std::size_t flush_all() noexcept;
 
+  /// No cache has objects any more.
+  /// \threads  nobody uses one meanwhile
+  void forget_objects() noexcept;
+
   /// Objects of each class in all caches.
   /// \cost  a visit to every thread's cache
   using Counts = ThreadCache::Counts;
@@ -81,7 +85,6 @@ class ThreadRegistry {
   MetadataArena& metadata_;
   CacheBudget budget_;
 
-  // All below is guarded by lock_.
   ObjectBins* redirected_to_ STRATA_GUARDED_BY(lock_) = nullptr;
   IntrusiveList<ThreadCache> in_use_ STRATA_GUARDED_BY(lock_);
   IntrusiveList<ThreadCache> parked_ STRATA_GUARDED_BY(lock_);  // the latest first

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import statistics
 import subprocess
 import tempfile
 import unittest
@@ -84,8 +85,11 @@ class Advice(unittest.TestCase):
     def test_a_replay_is_a_result_that_report_draws(self):
         results = self.path / "results.json"
         strata("replay", self.record("messages"), "--runs", 2, "--allocators", "system,strata", "--json", results,
-               "--quiet")
-        rows = json.loads(results.read_text())["rows"]
+               "--label", "first", "--quiet")
+        whole = json.loads(results.read_text())
+        self.assertRegex(whole["measured"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        rows = whole["rows"]
+        self.assertEqual({row["label"] for row in rows}, {"first"})
         self.assertEqual([row["contender"] for row in rows], ["system", "strata"])
         for row in rows:
             self.assertTrue(row["ok"], row)
@@ -95,6 +99,24 @@ class Advice(unittest.TestCase):
         strata("report", results, "-o", page)
         self.assertIn("messages.trace", page.read_text())
 
+        live = [point["live_bytes"] for point in rows[0]["timeline"] if "live_bytes" in point]
+        self.assertGreater(len(live), 0)
+        self.assertLessEqual(max(live), rows[0]["metrics"]["peak_live_bytes"]["median"] + 3 * 16384)
+        self.assertIn("live bytes of the program", page.read_text())
+
+    def test_a_replay_takes_as_much_memory_as_the_program(self):
+        results = self.path / "believable.json"
+        for program in ("parser", "tree"):
+            strata("replay", self.record(program), "--runs", 3, "--allocators", "system,strata", "--json", results,
+                   "--quiet")
+            for row in json.loads(results.read_text())["rows"]:
+                prefix = [STRATA, "run", "--"] if row["contender"] == "strata" else []
+                grown = statistics.median(savings.run_once(program, "plain", *prefix)[2] for _ in range(3))
+                replayed = row["metrics"]["peak_gain_bytes"]["median"]
+                print(f"{program} under {row['contender']}: {grown} bytes, replayed {replayed:.0f}")
+                code = 256 * 1024  # of the program and its libraries, touched for the first time
+                self.assertLessEqual(abs(replayed - grown), 0.1 * grown + code)
+
     def test_the_page_has_every_part_and_fetches_nothing(self):
         page = self.path / "page.html"
         text = strata("explain", self.record("messages"), "-o", page, "--map", "system,strata").stdout
@@ -102,7 +124,7 @@ class Advice(unittest.TestCase):
         html = page.read_text()
         for part in ("course", "places", "lives", "sizes-lives", "threads", "pages"):
             self.assertIn(f'<section id="{part}">', html)
-        self.assertIn("Under strata", html)
+        self.assertIn("OS pages under strata ", html)
         self.assertIn("messages_plain", html)  # a place has its function's name
         self.assertFalse(re.findall(r'(?:src|href)="(?!#|data:)', html))
 
