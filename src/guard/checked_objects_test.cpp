@@ -240,9 +240,10 @@ TEST_F(CheckedObjectsDeathTest, DiesOfWhatIsFoundInTheEnd) {
 TEST_F(CheckedObjectsTest, ReadsAsZeroWhereItsEdgesWereWatched) {
   const unsigned large = SizeClassMap::class_of(20'000);
   for (int i = 0; i < 3; ++i) {
-    const char* p = get(10'000, large);
+    const FreeObject object(objects.allocate(large, {10'000, 0, false}));
+    const auto* const p = static_cast<const char*>(object.address());
     const std::size_t bytes = SizeClassMap::bytes_of(large);
-    if (!space.map.span_of(p)->take_fresh(p)) continue;
+    if (!object.is_fresh()) continue;
     EXPECT_EQ(std::count(p, p + 10'000, 0), 10'000);
     EXPECT_EQ(p[bytes - 1], static_cast<char>(kSlackByte));
   }
