@@ -1,11 +1,10 @@
 #pragma once
 
-#include <string>
+#include "shared/scenario.h"
 
 namespace strata::cell {
 
-/// What this program can do, as JSON for `strata`: its scenarios with their options, and the
-/// contenders that live in it.
-std::string describe_everything();
+/// What this program can do: its scenarios with their options, and the contenders that live in it.
+Description describe_everything();
 
 }  // namespace strata::cell

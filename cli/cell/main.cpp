@@ -10,18 +10,16 @@
 
 #include "describe.h"
 #include "harness/cell.h"
-#include "harness/cell_plan.h"
 
 int main(int argc, char** argv) {
   const double entered_s = strata::cell::now_s();
   std::vector<std::string> words(argv + 1, argv + argc);
   try {
     if (!words.empty() && words.front() == "--describe") {
-      std::fputs(strata::cell::describe_everything().c_str(), stdout);
+      std::fputs(strata::cell::describe_everything().to_json().c_str(), stdout);
       return 0;
     }
-    strata::cell::Cell cell(strata::cell::parse_cell_plan(words));
-    cell.metric("entered_s", entered_s);  // of CLOCK_MONOTONIC; `strata` knows when it started us
+    strata::cell::Cell cell(strata::cell::CellPlan::from_words(words), entered_s);
     cell.run();
     return 0;
   } catch (const std::exception& error) {

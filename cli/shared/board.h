@@ -5,7 +5,7 @@
 
 namespace strata::cell {
 
-/// Where a cell stands, in a page that it shares with `strata`, so that telling costs the load a
+/// Where a cell stands, in a page that it shares with `strata`, so that showing it costs the load a
 /// store and no system call. At kReady, kLoaded and kAfter the cell rests until `strata` has
 /// looked.
 enum class Phase : std::uint32_t {

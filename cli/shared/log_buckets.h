@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace strata::cli {
+namespace strata::cell {
 
 /// A logarithmic scale with a linear one inside each power of two: every bucket is narrower than 1%
 /// of the values in it, from picoseconds to minutes, in a few thousand buckets.
@@ -37,4 +37,4 @@ static_assert(LogBuckets::index_of(LogBuckets::kLargest) + 1 == LogBuckets::kCou
               "the largest value lies in the last bucket");
 static_assert(LogBuckets::kPerOctave > 100, "a bucket is narrower than 1% of its values");
 
-}  // namespace strata::cli
+}  // namespace strata::cell

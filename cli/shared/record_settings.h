@@ -7,8 +7,8 @@ namespace strata::record_settings {
 
 inline constexpr const char* kLibrary = "libstrata-record.so";
 
-/// The trace; %p stands for the process's number. Who finds the file there already makes another
-/// with its own number behind the name. Without it nothing is recorded.
+/// The trace; %p stands for the process's number. A process that finds the file there already
+/// makes another, with its own number after the name. Without it nothing is recorded.
 inline constexpr const char* kFile = "STRATA_RECORD";
 inline constexpr const char* kStacks = "STRATA_RECORD_STACKS";  ///< frames at most; 0: no stacks
 inline constexpr const char* kAfterMs = "STRATA_RECORD_AFTER_MS";

@@ -77,7 +77,7 @@ constexpr std::uint64_t slot_of(std::uint64_t word) noexcept {
 constexpr std::uint64_t payload_of(std::uint64_t word) noexcept { return word >> kPayloadShift; }
 
 /// A shared slot's turn goes up by two with each object: even while it is empty, odd while it
-/// holds one. Who needs an object waits for its turn, so any scheduling is right.
+/// holds one. A thread that needs an object waits for its turn, so any scheduling is right.
 ///
 /// An epoch is a stretch of the trace. A thread enters one when all before the last are done, so
 /// that no thread runs far ahead of what the others did at that time.

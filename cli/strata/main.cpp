@@ -63,6 +63,12 @@ int dispatch(CLI::App& app, const Commands& commands, const CommandLine& line) {
   app.parse(std::move(reversed));
   for (const auto& command : commands) {
     if (!app.got_subcommand(&command->parser())) continue;
+    if (line.has_separator && !command->takes_command()) {
+      throw UsageError(
+          fmt::format("'--' is not accepted: strata {} runs no command; strata run, strata compare "
+                      "and strata record do",
+                      command->parser().get_name()));
+    }
     if (!command->judges_leftovers()) refuse_leftovers(*command);
     return command->execute(line);
   }
@@ -90,7 +96,7 @@ int report(const CLI::App& app, std::string_view sentence, int status) {
   return status;
 }
 
-/// What was told is told only when it has arrived.
+/// Output counts as printed only once it was written.
 int with_output_written(const CLI::App& app, int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
   return status != 0 ? status : report(app, "could not write to standard output", 1);

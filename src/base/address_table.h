@@ -61,6 +61,12 @@ class AddressTable {
     }
   }
 
+  /// Nothing is known any more; the table stays as large as it is.
+  void forget_all() noexcept {
+    for (std::size_t i = 0; i < capacity_; ++i) entries_[i] = Entry{};
+    size_ = 0;
+  }
+
   void check_invariants() const noexcept {
     std::size_t found = 0;
     for (std::size_t i = 0; i < capacity_; ++i) {

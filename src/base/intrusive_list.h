@@ -63,6 +63,10 @@ class IntrusiveList {
     return item;
   }
 
+  /// Forgets every element at once. Their links stay as they were: who uses an element again
+  /// resets them.
+  void forget_all() noexcept { front_ = back_ = nullptr; }
+
   /// The element behind `item`, nullptr at the end.
   static T* next(const T& item) noexcept {
     return static_cast<T*>(static_cast<const Link&>(item).next);

@@ -21,7 +21,8 @@ inline bool is_any_lock_held_here() noexcept {
 /// other. fork() takes all of them in this order. Tests and objects of the toolkit that never nest
 /// use kLeaf.
 enum class LockRank : std::uint8_t {
-  kStart,           ///< making the process's malloc ready
+  kHeapTable,       ///< heaps of the user's: which exist, and which threads have caches of them
+  kStart,           ///< making a malloc ready
   kScavenger,       ///< one round of returning memory
   kWatcher,         ///< what a watcher of allocations knows
   kGuardPool,       ///< guard pages: which slot holds what
@@ -33,11 +34,13 @@ enum class LockRank : std::uint8_t {
                     ///< are never held at once, except by fork
   kHuge,            ///< the table of huge blocks and the cache of huge mappings
   kPageHeap,        ///< regions and page runs
+  kRegionPool,      ///< regions that wait for the next heap of the user's
   kHeapRegistry,    ///< thread heaps: which instances exist, and the exit of threads
   kHeapSweep,       ///< thread heaps: one reclaiming pass of an instance at a time
   kThreadHeap,      ///< thread heaps: one thread's arenas
   kHeapArenas,      ///< thread heaps: an instance's arenas, budget and abandoned heaps
   kMetadata,        ///< memory for our own bookkeeping
+  kPageMap,         ///< which entries of a page map may be written
   kLeaf,            ///< nothing else is taken while it is held
 };
 
@@ -57,15 +60,7 @@ class STRATA_CAPABILITY("lock") Lock {
   /// \returns  True if it had to wait.
   bool lock() noexcept STRATA_ACQUIRE() {
     note_rank();
-    count_taken();
-    std::uint32_t expected = kFree;
-    // acquire pairs with the release in unlock(): the next holder sees all that this one wrote.
-    if (state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,
-                                       std::memory_order_relaxed)) {
-      return false;
-    }
-    lock_slowly();
-    return true;
+    return take();
   }
 
   bool try_lock() noexcept STRATA_TRY_ACQUIRE(true) {
@@ -82,8 +77,7 @@ class STRATA_CAPABILITY("lock") Lock {
 
   void unlock() noexcept STRATA_RELEASE() {
     forget_rank();
-    if (state_.exchange(kFree, std::memory_order_release) == kContended) wake_waiter();
-    count_released();
+    release();
   }
 
   /// How often a thread had to wait.
@@ -95,15 +89,38 @@ class STRATA_CAPABILITY("lock") Lock {
   /// In the child of fork(): waiters of the parent do not exist here.
   void reset_after_fork() noexcept STRATA_RELEASE() {
     forget_rank();
-    state_.store(kFree, std::memory_order_relaxed);
-    count_released();
+    reset();
   }
+
+  /// The three for fork() alone, whatever the ranks of the locks that it holds.
+  void lock_beside_others() noexcept STRATA_ACQUIRE() { take(); }
+  void unlock_beside_others() noexcept STRATA_RELEASE() { release(); }
+  void reset_beside_others() noexcept STRATA_RELEASE() { reset(); }
 
  private:
   static constexpr std::uint32_t kFree = 0;
   static constexpr std::uint32_t kHeld = 1;
   static constexpr std::uint32_t kContended = 2;
 
+  bool take() noexcept {
+    count_taken();
+    std::uint32_t expected = kFree;
+    // acquire pairs with the release in unlock(): the next holder sees all that this one wrote.
+    if (state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,
+                                       std::memory_order_relaxed)) {
+      return false;
+    }
+    lock_slowly();
+    return true;
+  }
+  void release() noexcept {
+    if (state_.exchange(kFree, std::memory_order_release) == kContended) wake_waiter();
+    count_released();
+  }
+  void reset() noexcept {
+    state_.store(kFree, std::memory_order_relaxed);
+    count_released();
+  }
   void lock_slowly() noexcept;
   void wake_waiter() noexcept;
   // Counted from before it is taken until after it is released.

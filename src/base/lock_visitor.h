@@ -15,6 +15,9 @@ class LockVisitor {
   static constexpr LockVisitor unlock() noexcept { return LockVisitor(Action::kUnlock); }
   /// In the child: the threads that wait in the parent do not exist there.
   static constexpr LockVisitor reset() noexcept { return LockVisitor(Action::kReset); }
+  /// The same for locks of one object after those of another like it, which are held: ranks order
+  /// the locks of each, and no thread takes those of two but the one that forks.
+  constexpr LockVisitor beside_others() const noexcept { return LockVisitor(action_, true); }
 
   /// Whether it locks. A lock that guards the way to others is visited before those then, and
   /// after them otherwise.
@@ -24,22 +27,24 @@ class LockVisitor {
   void operator()(Lock& lock) const noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
     switch (action_) {
       case Action::kLock:
-        lock.lock();
+        is_beside_others_ ? lock.lock_beside_others() : static_cast<void>(lock.lock());
         break;
       case Action::kUnlock:
-        lock.unlock();
+        is_beside_others_ ? lock.unlock_beside_others() : lock.unlock();
         break;
       case Action::kReset:
-        lock.reset_after_fork();
+        is_beside_others_ ? lock.reset_beside_others() : lock.reset_after_fork();
         break;
     }
   }
 
  private:
   enum class Action : std::uint8_t { kLock, kUnlock, kReset };
-  explicit constexpr LockVisitor(Action action) noexcept : action_(action) {}
+  explicit constexpr LockVisitor(Action action, bool is_beside_others = false) noexcept
+      : action_(action), is_beside_others_(is_beside_others) {}
 
   Action action_;
+  bool is_beside_others_;
 };
 
 }  // namespace strata

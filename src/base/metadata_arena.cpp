@@ -1,6 +1,8 @@
 #include "base/metadata_arena.h"
+#include <strata/detail/bits.hpp>
 
 #include <bit>
+#include <new>
 
 #include "base/fatal.h"
 
@@ -37,18 +39,44 @@ void* MetadataArena::allocate_forever(std::size_t bytes) noexcept {
 /// The next bytes of the newest chunk, or of a new one: never used, so that they read as zero.
 void* MetadataArena::take_fresh(std::size_t bytes) noexcept {
   if (bytes > fresh_bytes_) {
-    const std::size_t chunk = bytes > kChunkBytes ? bytes : kChunkBytes;
-    auto* memory = static_cast<char*>(pages_.map(chunk));
-    if (memory == nullptr) return nullptr;
-    mapped_bytes_.fetch_add(chunk, std::memory_order_relaxed);
-    if (bytes == chunk) return memory;
+    const bool is_usual = bytes < chunk_bytes_ - link_bytes_;
+    char* const memory = map_chunk(
+        is_usual ? chunk_bytes_ : detail::round_up(link_bytes_ + bytes, os::page_bytes()));
+    if (memory == nullptr || !is_usual) return memory;
     fresh_ = memory;  // the old rest is smaller than one request: accepted loss, never touched
-    fresh_bytes_ = chunk;
+    fresh_bytes_ = chunk_bytes_ - link_bytes_;
   }
   void* memory = fresh_;
   fresh_ += bytes;
   fresh_bytes_ -= bytes;
   return memory;
+}
+
+/// \returns  What follows a new chunk's link, nullptr when out of memory.
+char* MetadataArena::map_chunk(std::size_t bytes) noexcept {
+  if (limit_ != nullptr && !limit_->try_hold(bytes)) return nullptr;
+  auto* const memory = static_cast<char*>(pages_.map(bytes));
+  if (memory == nullptr) {
+    if (limit_ != nullptr) limit_->let_go(bytes);
+    return nullptr;
+  }
+  mapped_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  if (link_bytes_ != 0) chunks_ = new (memory) Chunk{chunks_, bytes};
+  return memory + link_bytes_;
+}
+
+void MetadataArena::discard() noexcept {
+  STRATA_DCHECK(link_bytes_ != 0);
+  LockGuard guard(lock_);
+  while (Chunk* const chunk = chunks_) {
+    const std::size_t bytes = chunk->bytes;
+    chunks_ = chunk->next;
+    pages_.unmap(chunk, bytes);
+  }
+  if (limit_ != nullptr) limit_->let_go(mapped_bytes());
+  mapped_bytes_.store(0, std::memory_order_relaxed);
+  fresh_bytes_ = 0;
+  for (FreeBlock*& list : free_) list = nullptr;
 }
 
 /// The first of the smallest free block that is larger; its rest is free in parts.

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "base/lock.h"
+#include "base/memory_limit.h"
 #include "base/thread_annotations.h"
 #include "os/page_source.h"
 
@@ -12,7 +13,8 @@ namespace strata {
 /// Memory for our own bookkeeping: never mixed with the user's, zero when fresh, recycled by size;
 /// a larger block is split only when the kernel gives no more.
 /// Requests are rounded up to a power of two of at least 64 bytes (one cache line, so that two
-/// owners never share one). Nothing goes back to the kernel: bookkeeping is below 1% of the heap.
+/// owners never share one). Nothing goes back to the kernel before discard(): bookkeeping is below
+/// 1% of the heap.
 /// \threads  Any number at once; one lock.
 /// \cost     A list pop, or a bump of a pointer; a system call per kChunkBytes.
 class MetadataArena {
@@ -21,7 +23,19 @@ class MetadataArena {
   static constexpr std::size_t kChunkBytes = 256 * 1024;
   static constexpr std::size_t kMinBytes = 64;
 
-  explicit constexpr MetadataArena(os::PageSource& pages) noexcept : pages_(pages) {}
+  ///   kForever         as long as the process
+  ///   kUntilDiscarded  discard() is called; each chunk begins with a link, in a cache line of its
+  ///                    own, and there are more chunks, of kSmallChunkBytes
+  enum class Life : bool { kForever, kUntilDiscarded };
+  static constexpr std::size_t kSmallChunkBytes = 64 * 1024;
+
+  /// \param limit  counts what is mapped, and may forbid it; nullptr for none
+  explicit constexpr MetadataArena(os::PageSource& pages, MemoryLimit* limit = nullptr,
+                                   Life life = Life::kForever) noexcept
+      : pages_(pages),
+        limit_(limit),
+        chunk_bytes_(life == Life::kForever ? kChunkBytes : kSmallChunkBytes),
+        link_bytes_(life == Life::kForever ? 0 : kMinBytes) {}
   MetadataArena(const MetadataArena&) = delete;
   MetadataArena& operator=(const MetadataArena&) = delete;
 
@@ -36,6 +50,11 @@ class MetadataArena {
   /// Takes back what allocate(bytes) gave, with the same `bytes`.
   void deallocate(void* memory, std::size_t bytes) noexcept;
 
+  /// Unmaps everything, whoever has it. It can be used again.
+  /// \pre   kUntilDiscarded
+  /// \cost  a system call per chunk
+  void discard() noexcept;
+
   /// Bytes mapped for bookkeeping so far, used or not.
   std::size_t mapped_bytes() const noexcept {
     return mapped_bytes_.load(std::memory_order_relaxed);
@@ -47,6 +66,13 @@ class MetadataArena {
   struct FreeBlock {
     FreeBlock* next;
   };
+  struct Chunk {
+    Chunk* next;
+    std::size_t bytes;
+  };
+  static_assert(sizeof(Chunk) <= kMinBytes, "a chunk's link fits the cache line before its blocks");
+
+  char* map_chunk(std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
   void* take_fresh(std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
   void* split_larger(int index) noexcept STRATA_REQUIRES(lock_);
 
@@ -54,6 +80,10 @@ class MetadataArena {
 
   Lock lock_{LockRank::kMetadata};
   os::PageSource& pages_;
+  MemoryLimit* const limit_;
+  const std::size_t chunk_bytes_;
+  const std::size_t link_bytes_;
+  Chunk* chunks_ STRATA_GUARDED_BY(lock_) = nullptr;
   char* fresh_ STRATA_GUARDED_BY(lock_) = nullptr;  // the rest of the newest chunk
   std::size_t fresh_bytes_ STRATA_GUARDED_BY(lock_) = 0;
   /// Written under the lock, read without it. relaxed: a figure, it guards nothing.

@@ -123,6 +123,26 @@ TEST(MetadataArena, AnswersARefusalWithNullAndWorksAgainAfterIt) {
   EXPECT_EQ(n, 11u);  // 40 blocks of 64 KiB are ten chunks
 }
 
+TEST(MetadataArena, DiscardUnmapsEveryChunkOfAnySizeAndItCanBeUsedAgain) {
+  FakePageSource pages;
+  MetadataArena arena(pages, nullptr, MetadataArena::Life::kUntilDiscarded);
+  for (int round = 0; round < 2; ++round) {
+    for (const std::size_t bytes : {std::size_t{64}, std::size_t{5000}, kChunk, 3 * kChunk}) {
+      for (int i = 0; i < 30; ++i) {
+        void* p = arena.allocate(bytes);
+        ASSERT_NE(p, nullptr);
+        EXPECT_EQ(number(p) % 64, 0u);
+        std::memset(p, 0xff, bytes);
+        if (i % 3 == 0) arena.deallocate(p, bytes);
+      }
+    }
+    EXPECT_EQ(arena.mapped_bytes(), pages.mapped_bytes());
+    arena.discard();
+    EXPECT_EQ(arena.mapped_bytes(), 0u);
+    EXPECT_EQ(pages.mapped_bytes(), 0u);
+  }
+}
+
 TEST(MetadataArena, ARefusedChunkLeavesTheFreshRestInUse) {
   FakePageSource pages;
   MetadataArena arena(pages);

@@ -46,6 +46,13 @@ class SharedAddressTable {
     return is_removed;
   }
 
+  /// Nothing is known any more.
+  void forget_all() noexcept {
+    LockGuard guard(lock_);
+    table_.forget_all();
+    size_.store(0, std::memory_order_relaxed);
+  }
+
   /// Calls visit(address, value) for every address, with the lock held.
   template <typename Visit>
   void for_each(Visit visit) noexcept {

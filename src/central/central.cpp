@@ -132,7 +132,8 @@ CentralShard& Central::owner_of(const void* object) const noexcept {
   const unsigned shard =
       span == nullptr ? 0
                       : std::atomic_ref<std::uint8_t>(span->shard).load(std::memory_order_acquire);
-  return *shards_[shard];
+  // One of another heap may say a shard that there is not here.
+  return *shards_[shard < shard_count() ? shard : 0];
 }
 
 void Central::release(unsigned size_class, void** objects, std::size_t count) noexcept {

@@ -90,6 +90,12 @@ class Central {
   /// \returns  bytes
   std::size_t destroy_kept(std::size_t bytes) noexcept;
 
+  /// Has no objects and no spans any more; who calls this gives them back.
+  /// \threads  nobody uses it meanwhile
+  void forget_spans() noexcept {
+    for_each_shard([](CentralShard& shard) { shard.forget_spans(); });
+  }
+
   /// Bytes free in spans on pages that were not decommitted, and in transfer caches.
   /// \cost  a load per class and shard
   std::size_t idle_bytes() const noexcept;

@@ -207,6 +207,20 @@ std::size_t CentralList::destroy_unneeded() noexcept {
   return unneeded != 0 ? destroy_kept(unneeded) : 0;
 }
 
+void CentralList::forget_spans() noexcept {
+  LockGuard guard(lock_);
+  for (auto& list : by_free_) list.forget_all();
+  for (std::size_t& listed : listed_) listed = 0;
+  kept_.forget_all();
+  nonempty_ = 0;
+  least_kept_ = span_count_ = claimed_ = 0;
+  tally_.pending_bytes.fetch_sub(said_, std::memory_order_relaxed);
+  said_ = 0;
+  pending_.store(0, std::memory_order_relaxed);
+  kept_count_.store(0, std::memory_order_relaxed);
+  free_.store(0, std::memory_order_relaxed);
+}
+
 std::size_t CentralList::decommit_holes(Spans which) noexcept {
   std::size_t returned = 0;
   for (unsigned width = 1; width < kWidths; ++width) {

@@ -48,6 +48,7 @@ class CentralList {
                         unsigned shard = 0) noexcept
       : spans_(spans),
         tally_(tally),
+        use_(spans.use_of(size_class)),
         size_class_(size_class),
         shard_(static_cast<std::uint8_t>(shard)),
         divider_(std::max(SizeClassMap::bytes_of(size_class), SizeClassMap::kGrain)) {}
@@ -75,8 +76,9 @@ class CentralList {
   /// \errors   A pointer that is no claimed object of this class is fatal, with its sentence.
   std::size_t release(void** objects, std::size_t count) noexcept;
 
-  /// Ends the process: `object` was freed as one of a class that is not its own.
-  [[noreturn]] static void die_of_wrong_class(const void* object) noexcept;
+  /// Ends the process: `object` was freed as one of a class that is not its own, or in a heap that
+  /// is not.
+  [[noreturn]] static void die_of_wrong_class(const SpanSource& spans, const void* object) noexcept;
 
   /// Takes over a new span.
   void add(Span& span) noexcept;
@@ -98,6 +100,10 @@ class CentralList {
   /// Destroys those that were not needed since the last call.
   /// \returns  how many
   std::size_t destroy_unneeded() noexcept;
+
+  /// Has no spans any more; who calls this gives them back.
+  /// \threads  nobody uses the list meanwhile
+  void forget_spans() noexcept;
 
   /// Lets the tally know exactly what is pending.
   void tell_tally() noexcept;
@@ -183,6 +189,7 @@ class CentralList {
   Lock lock_{LockRank::kCentral};
   SpanSource& spans_;
   IdleTally& tally_;
+  const std::uint32_t use_;  // what its spans say
   const unsigned size_class_;
   const std::uint8_t shard_;
   const detail::ExactDivider divider_;  // by the class's size; of class 0 nothing is ever released

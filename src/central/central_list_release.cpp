@@ -122,11 +122,12 @@ void CentralList::take_back_marks(void** objects, std::size_t count) noexcept {
 /// The span of an object that comes back.
 Span& CentralList::span_of(const void* object) const noexcept {
   Span* span = spans_.map().span_of(object);
-  if (span == nullptr || span->size_class != size_class_) die_of_wrong_class(object);
+  if (span == nullptr || span->use != use_) die_of_wrong_class(spans_, object);
   return *span;
 }
 
-void CentralList::die_of_wrong_class(const void* object) noexcept {
+void CentralList::die_of_wrong_class(const SpanSource& spans, const void* object) noexcept {
+  spans.die_if_of_another_heap("free", object);
   fatal_pointer("invalid free of ", object,
                 ": the object was freed twice, or deleted with a size that is not its own");
 }

@@ -36,7 +36,7 @@ std::size_t transfer_capacity(unsigned size_class) noexcept {
 CentralShard::Class& CentralShard::class_of(unsigned size_class,
                                             const void* object) const noexcept {
   Class* const found = find(size_class);
-  if (found == nullptr) CentralList::die_of_wrong_class(object);
+  if (found == nullptr) CentralList::die_of_wrong_class(spans_, object);
   return *found;
 }
 

@@ -70,6 +70,15 @@ class CentralShard {
     for_each_class([&](unsigned, Class& each) { function(each.list); });
   }
 
+  /// Has no objects and no spans any more; who calls this gives them back.
+  /// \threads  nobody uses the shard meanwhile
+  void forget_spans() noexcept {
+    for_each_class([](unsigned, Class& each) {
+      each.list.forget_spans();
+      each.transfer.forget_objects();
+    });
+  }
+
   /// Bytes in the transfer caches, and free in spans on pages that were not decommitted: hints.
   std::size_t transfer_bytes() const noexcept;
   std::size_t pending_bytes() const noexcept;

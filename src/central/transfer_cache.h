@@ -42,6 +42,14 @@ class TransferCache {
   /// \returns  How many; 0 ends the round.
   std::size_t take_unneeded(void** out, std::size_t count) noexcept;
 
+  /// Has no objects any more.
+  /// \threads  nobody uses it meanwhile
+  void forget_objects() noexcept {
+    LockGuard guard(lock_);
+    size_.store(0, std::memory_order_relaxed);
+    least_size_ = 0;
+  }
+
   /// How many are in it: a hint, without the lock.
   std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
   bool is_full() const noexcept { return size() == capacity_; }

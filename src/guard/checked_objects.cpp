@@ -220,6 +220,13 @@ bool CheckedObjects::flush_quarantine() noexcept {
   return had_any;
 }
 
+void CheckedObjects::forget_objects() noexcept {
+  for (Class& each : classes_) {
+    LockGuard guard(each.lock);
+    each.oldest = each.count = 0;
+  }
+}
+
 void CheckedObjects::verify_all(PageHeap& pages) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
   for_each_lock(LockVisitor::lock());
   pages.for_each_span([](const Span& span) {

@@ -63,6 +63,10 @@ class CheckedObjects {
   /// \returns  true if anything did
   bool flush_quarantine() noexcept;
 
+  /// Nothing waits any more; who calls this gives the spans back.
+  /// \threads  nobody uses it meanwhile
+  void forget_objects() noexcept;
+
   /// Looks at every object of `pages`.
   /// \errors  What was written where the program has nothing to write is fatal.
   /// \cost    reads all that is filled

@@ -5,13 +5,13 @@
 #include <cstdint>
 
 #include "base/lock.h"
+#include "base/memory_limit.h"
 #include "base/metadata_arena.h"
 #include "base/thread_annotations.h"
 #include "guard/allocation.h"
 #include "guard/call_site.h"
 #include "os/faults.h"
 #include "os/page_source.h"
-#include "span/memory_limit.h"
 
 namespace strata {
 

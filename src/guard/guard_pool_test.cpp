@@ -13,12 +13,12 @@
 #include <thread>
 #include <vector>
 
+#include "base/memory_limit.h"
 #include "base/seeded_test.h"
 #include "guard/pattern.h"
 #include "os/emulation.h"
 #include "os/fake_page_source.h"
 #include "os/faults.h"
-#include "span/memory_limit.h"
 
 namespace strata {
 namespace {
@@ -52,8 +52,8 @@ struct GuardPoolTest : SeededTest {
   }
 
   os::FakePageSource pages;
-  MetadataArena metadata{pages};
-  MemoryLimit limit{metadata};
+  MemoryLimit limit;
+  MetadataArena metadata{pages, &limit};
   GuardPool pool{pages, metadata, limit};
   const std::size_t page = os::page_bytes();
 };
@@ -199,8 +199,8 @@ TEST_F(GuardPoolTest, RandomUse) {
 TEST_F(GuardPoolTest, IsNullWhenTheKernelRefusesAndLosesNoSlot) {
   for (std::size_t n = 1;; ++n) {
     os::FakePageSource refusing;
-    MetadataArena arena(refusing);
-    MemoryLimit no_limit(arena);
+    MemoryLimit no_limit;
+    MetadataArena arena(refusing, &no_limit);
     GuardPool other(refusing, arena, no_limit);
     refusing.refuse_from_call(n);
     const bool is_started = other.start();

@@ -31,6 +31,7 @@ Engine::Block CheckedHeap::allocate(const Allocation& allocation) noexcept {
 }
 
 void CheckedHeap::deallocate(void* p, const FreeCall& call) noexcept {
+  engine_.expect_own_region("free", p);
   if (const std::size_t size_class = engine_.class_of(p))
     return objects_.deallocate(static_cast<unsigned>(size_class), p, call);
   Allocation allocation;
@@ -45,6 +46,7 @@ void CheckedHeap::deallocate(void* p, const FreeCall& call) noexcept {
 }
 
 std::size_t CheckedHeap::requested_bytes(const void* p, const char* action) noexcept {
+  engine_.expect_own_region(action, p);
   if (const std::size_t size_class = engine_.class_of(p))
     return objects_.requested_bytes(static_cast<unsigned>(size_class), p, action);
   Allocation allocation;

@@ -42,6 +42,12 @@ class CheckedHeap {
   /// Ends the wait of what is in quarantine.
   /// \returns  true if anything was
   bool flush_quarantine() noexcept { return objects_.flush_quarantine(); }
+  /// Nothing is known of any object or block any more; who calls this gives them back.
+  /// \threads  nobody uses it meanwhile
+  void forget_all() noexcept {
+    objects_.forget_objects();
+    blocks_.forget_all();
+  }
   /// Looks at all that is watched, live or not: what is never freed is never looked at otherwise.
   void verify_all() noexcept;
   CheckedObjects& objects() noexcept { return objects_; }

@@ -7,21 +7,13 @@
 #include "os/control_group.h"
 #include "os/file.h"
 #include "os/resources.h"
-#include "os/symbol.h"
+#include "span/heap_addresses.h"
 
 namespace strata {
 namespace {
 
-constexpr std::uintptr_t kGiB = std::uintptr_t{1} << 30;
-
-// Chosen: how much address space the page map covers. The first is what it should be; the others
-// serve a process whose address space is limited (RLIMIT_AS), at 1/52429 of their size.
-constexpr std::uintptr_t kLeastMapLimit = 16 * kGiB;
-constexpr std::uintptr_t kMapLimits[] = {4096 * kGiB, 128 * kGiB, kLeastMapLimit};
-// Chosen: how small a part of such a process's address space the map has to be.
-constexpr std::size_t kMapShare = 16;
-// Chosen: how small a part of it a chunk of the heap has to be, so that there is room for the next
-// one, for bookkeeping, stacks and libraries.
+// Chosen: how small a part of a process's address space, where that is limited, a chunk of the heap
+// has to be, so that there is room for the next one, for bookkeeping, stacks and libraries.
 constexpr std::size_t kChunkShare = 16;
 // Chosen: below this a span for each class of more than 16 KiB, together 3 MiB, is too much.
 constexpr std::size_t kTightAddressSpace = std::size_t{64} << 20;
@@ -29,17 +21,6 @@ constexpr std::size_t kMostBytesWhereTight = std::size_t{16} << 10;
 // Chosen: two threads that run are seldom in one shard, even where there are more threads than
 // processors and any of them may be running.
 constexpr unsigned kShardsPerProcessor = 4;
-// Where a kernel gives no low addresses, the map covers all that user space can have on x86-64 and
-// arm64 with 48-bit addresses.
-constexpr std::uintptr_t kWideMapLimit = std::uintptr_t{1} << 48;
-// Chosen: above everything that a program linked to fixed addresses, its brk heap and 32-bit-minded
-// mappings use, below every mmap of the kernel's own choice, and inside the 128 GiB that valgrind
-// allows; 15 bits of it are random, 11 where the page map is the least.
-constexpr std::uintptr_t kFirstHeapAddress = 8 * kGiB;
-constexpr std::uint64_t kPlaces = 1u << 15;
-constexpr std::uint64_t kLeastPlaces = 1u << 11;
-static_assert(kFirstHeapAddress + kLeastPlaces * kRegionBytes < kLeastMapLimit,
-              "the least map covers the heap's first regions wherever they are placed");
 
 [[noreturn]] void die_of_pointer(const char* action, const void* p,
                                  std::string_view reason) noexcept {
@@ -71,18 +52,6 @@ static_assert(kFirstHeapAddress + kLeastPlaces * kRegionBytes < kLeastMapLimit,
   die_of_pointer(action, p, reason.view());
 }
 
-[[noreturn, gnu::cold]] void die_of_huge(HugeHeap& huge, const char* action,
-                                         const void* p) noexcept {
-  switch (huge.place_of(p)) {
-    case HugeHeap::Place::kInside:
-      die_of_pointer(action, p, ": it points into an allocation, not at its start");
-    case HugeHeap::Place::kFreed:
-      die_of_pointer(action, p, ": the block is free already");
-    case HugeHeap::Place::kElsewhere:
-      die_of_foreign(action, p);
-  }
-  __builtin_unreachable();
-}
 
 /// The bytes that a limit of the options stands for; 0: none.
 std::size_t limit_bytes(std::size_t option) noexcept {
@@ -93,38 +62,32 @@ std::size_t limit_bytes(std::size_t option) noexcept {
 }  // namespace
 
 bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
-  if (!place_heap(options, seed)) return false;
-  limit().configure(limit_bytes(options.soft_limit), limit_bytes(options.hard_limit));
-  return true;
-}
-
-bool Engine::place_heap(const Options& options, std::uint64_t seed) noexcept {
   registry_.budget().set_most_bytes(options.cache_bytes);
   central_.set_most_shards(
       options.checks == Options::Checks::kFull ? 1 : kShardsPerProcessor * os::processor_count());
   if (options.checks == Options::Checks::kFull) spans_.keep_records();
   huge_.configure(options.huge_pages != HugePages::kNever);
-  const std::size_t address_space = os::address_space_limit_bytes();
-  const std::size_t most_chunk_bytes = address_space / kChunkShare;
-  if (address_space <= kTightAddressSpace)
+  if (os::address_space_limit_bytes() <= kTightAddressSpace)
     most_class_.store(SizeClassMap::class_of(kMostBytesWhereTight), std::memory_order_relaxed);
-  // The kernel chooses, unless one of the limits below does.
-  page_heap_.configure(kWideMapLimit, options.huge_pages, most_chunk_bytes);
-  for (const std::uintptr_t limit : kMapLimits) {
-    if (os::has_shadow_at_low_addresses()) break;
-    if (limit != kLeastMapLimit && limit / kPageBytes > address_space / kMapShare) continue;
-    const std::uint64_t places = limit == kLeastMapLimit ? kLeastPlaces : kPlaces;
-    page_heap_.configure(kFirstHeapAddress + (seed % places) * kRegionBytes, options.huge_pages,
-                         most_chunk_bytes);
-    if (!map_.cover(limit, pages_)) continue;
-    // Allocating one page shows whether the kernel maps addresses below the limit.
-    if (Span* span = page_heap_.allocate(1)) {
-      page_heap_.deallocate(*span);
-      return true;
-    }
-    map_.discard(pages_);
+  if (shares_map_) {
+    page_heap_.configure(HeapAddresses::kNone, options.huge_pages, kRegionBytes);
+  } else if (!place_heap(options, seed)) {
+    return false;
   }
-  return map_.cover(kWideMapLimit, pages_);
+  limit().configure(limit_bytes(options.soft_limit), limit_bytes(options.hard_limit));
+  return true;
+}
+
+bool Engine::place_heap(const Options& options, std::uint64_t seed) noexcept {
+  const std::size_t address_space = os::address_space_limit_bytes();
+  return HeapAddresses::choose(map_, pages_, address_space, seed, [&](std::uintptr_t first) {
+    page_heap_.configure(first, options.huge_pages, address_space / kChunkShare);
+    if (first == HeapAddresses::kNone) return true;  // the kernel chooses
+    // One page, taken and given back, shows whether the kernel gives addresses below the limit.
+    Span* const span = page_heap_.allocate(1);
+    if (span != nullptr) page_heap_.deallocate(*span);
+    return span != nullptr;
+  });
 }
 
 Engine::Block Engine::allocate_object(unsigned size_class) noexcept {
@@ -172,10 +135,9 @@ Span* Engine::allocate_pages(unsigned page_count, unsigned alignment_pages) noex
 }
 
 void Engine::deallocate_large(void* p) noexcept {
-  Region* region = map_.region_of(p);
-  if (region == nullptr) {
+  if (!owns_region_of(p)) {
     if (huge_.deallocate(p)) return;
-    die_of_huge(huge_, "free", p);
+    die_of_huge("free", p);
   }
   Span* span = map_.span_of(p);
   if (span == nullptr) die_of_pointer("free", p, ": it was freed before, or never allocated");
@@ -197,8 +159,9 @@ void Engine::deallocate_large(void* p) noexcept {
 }
 
 std::size_t Engine::usable_bytes(const void* p, const char* action) noexcept {
+  expect_own_region(action, p);
   if (const std::size_t size_class = map_.class_of(p)) return object_bytes(p, size_class, action);
-  if (map_.region_of(p) != nullptr) {
+  if (owns_region_of(p)) {
     const Span* span = map_.span_of(p);
     if (span == nullptr) die_of_pointer(action, p, ": it was freed before, or never allocated");
     if (record_of(p) != nullptr) return span->object_bytes;
@@ -207,7 +170,7 @@ std::size_t Engine::usable_bytes(const void* p, const char* action) noexcept {
     return span->bytes();
   }
   const std::size_t bytes = huge_.usable_bytes(p);
-  if (bytes == 0) die_of_huge(huge_, action, p);
+  if (bytes == 0) die_of_huge(action, p);
   return bytes;
 }
 
@@ -262,6 +225,39 @@ void Engine::gather(ThreadCache* own) noexcept {
   central_.flush_transfer(kOnePageClasses);
 }
 
+/// For a pointer to no region of ours where no huge block starts.
+[[gnu::cold]] void Engine::die_of_huge(const char* action, const void* p) noexcept {
+  switch (huge_.place_of(p)) {
+    case HugeHeap::Place::kInside:
+      die_of_pointer(action, p, ": it points into an allocation, not at its start");
+    case HugeHeap::Place::kFreed:
+      die_of_pointer(action, p, ": the block is free already");
+    case HugeHeap::Place::kElsewhere:
+      spans_.die_if_of_another_heap(action, p);
+      die_of_foreign(action, p);
+  }
+  __builtin_unreachable();
+}
+
+void Engine::forget_all() noexcept {
+  registry_.forget_objects();
+  central_.forget_spans();
+  watched_.forget_spans();
+  page_heap_.free_each_span([this](Span& span) {
+    if (span.free_bits == nullptr) return page_heap_.deallocate(span);
+    static_cast<ListLink<>&>(span) = ListLink<>{};
+    span.free_count = span.object_count;
+    (map_.class_of(span.start) != 0 ? spans_ : watched_spans_).destroy(span);
+  });
+  huge_.discard();
+}
+
+void Engine::discard() noexcept {
+  page_heap_.discard();
+  huge_.discard();
+  metadata_.discard();
+}
+
 void Engine::check_invariants() noexcept {
   central_.check_invariants();
   watched_.check_invariants();
@@ -276,6 +272,7 @@ void Engine::for_each_lock(LockVisitor visit) noexcept {
   visit(huge_.lock());
   visit(page_heap_.lock());
   visit(metadata_.lock());
+  if (!shares_map_) visit(map_.lock());
 }
 
 void Engine::keep_only(ThreadCache* own) noexcept {

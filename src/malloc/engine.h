@@ -23,19 +23,35 @@ namespace strata {
 ///   large   up to 1 MiB    a run of pages of the page heap
 ///   huge    beyond         a mapping of its own
 ///
-/// Nothing here is global: a test makes as many engines as it likes over page sources of its own.
-/// The process has one (process.h), and the thread's bins are passed in by whoever knows them.
+/// Nothing here is global: there are as many engines as somebody makes, each over a page map of its
+/// own or one that several share. The process has one (process.h), and the thread's bins are passed
+/// in by who knows them.
 /// \threads  Any number at once.
 class Engine {
  public:
-  explicit constexpr Engine(os::PageSource& pages) noexcept
-      : pages_(pages),
-        metadata_(pages),
-        page_heap_(map_, metadata_, pages),
-        spans_(map_, page_heap_, metadata_, pages),
-        huge_(page_heap_, metadata_, pages),
+  /// What an engine stands on.
+  struct Ground {
+    os::PageSource& pages;
+    /// Its number among those that share the page map. 0 has the map to itself, reserves it, and
+    /// lives as long as the process; any other ends with discard().
+    HeapNumber number = 0;
+    /// Where regions come from, one by one, at addresses that a shared map covers.
+    os::PageSource* regions = nullptr;
+  };
+
+  constexpr Engine(const Ground& ground, PageMap& map) noexcept
+      : pages_(ground.pages),
+        map_(map),
+        shares_map_(ground.number != 0),
+        metadata_(ground.pages, &limit_,
+                  ground.number == 0 ? MetadataArena::Life::kForever
+                                     : MetadataArena::Life::kUntilDiscarded),
+        page_heap_(map, metadata_, limit_, ground.number == 0 ? ground.pages : *ground.regions,
+                   ground.number),
+        spans_(map, page_heap_, metadata_, pages_),
+        huge_(page_heap_, metadata_, pages_),
         central_(spans_, metadata_),
-        watched_spans_(map_, page_heap_, metadata_, pages, SpanSource::Use::kWatched),
+        watched_spans_(map, page_heap_, metadata_, pages_, SpanSource::Use::kWatched),
         watched_(watched_spans_, metadata_, false),
         registry_(central_, page_heap_, metadata_, Options{}.cache_bytes) {}
   Engine(const Engine&) = delete;
@@ -58,6 +74,18 @@ class Engine {
   /// The hot lookup of free. 0 for everything that is no small object.
   std::size_t class_of(const void* p) const noexcept { return map_.class_of(p); }
 
+  /// Whether `p` points into a region or a huge block of this engine.
+  /// \cost  a look at every huge block, unless it is in a region
+  bool owns(const void* p) noexcept {
+    return owns_region_of(p) || huge_.place_of(p) == HugeHeap::Place::kInside;
+  }
+  /// Dies with a sentence if `p` points into a region of another heap.
+  void expect_own_region(const char* action, const void* p) const noexcept {
+    if (map_.region_of(p) != nullptr && !owns_region_of(p))
+      spans_.die_if_of_another_heap(action, p);
+  }
+  /// Of a live block: whether it is a mapping of its own.
+  bool is_huge(const void* p) const noexcept { return !owns_region_of(p); }
   /// Whether a size class is worth its spans. Where the address space is tight each class of large
   /// objects would take more of it than its objects do; they are page runs then.
   bool has_spans_for(unsigned size_class) const noexcept {
@@ -145,7 +173,7 @@ class Engine {
   /// \param give_up  called first then: the engine's user releases what it can
   template <typename GiveUp>
   void keep_to_soft_limit(GiveUp give_up) noexcept {
-    if (!page_heap_.limit().has_soft_limit() || !begin_relief()) return;
+    if (!limit_.has_soft_limit() || !begin_relief()) return;
     give_up();
     end_relief();
   }
@@ -170,8 +198,17 @@ class Engine {
   HugeHeap& huge() noexcept { return huge_; }
   SpanSource& spans() noexcept { return spans_; }
   SpanSource& watched_spans() noexcept { return watched_spans_; }
-  constexpr MemoryLimit& limit() noexcept { return page_heap_.limit(); }
+  constexpr MemoryLimit& limit() noexcept { return limit_; }
   constexpr MetadataArena& metadata() noexcept { return metadata_; }
+
+  /// Every block is gone, and every thread cache empty; small and large memory stays, idle.
+  /// \threads  nobody uses the engine meanwhile
+  void forget_all() noexcept;
+  /// Everything goes back, caches and bookkeeping included: the end of an engine that shares its
+  /// page map.
+  /// \threads  nobody uses the engine meanwhile, or ever again
+  /// \cost     a system call for each region, huge block and chunk of bookkeeping
+  void discard() noexcept;
 
   void check_invariants() noexcept;
 
@@ -192,12 +229,19 @@ class Engine {
   }
   Span* allocate_pages(unsigned page_count, unsigned alignment_pages) noexcept;
   bool place_heap(const Options& options, std::uint64_t seed) noexcept;
+  bool owns_region_of(const void* p) const noexcept {
+    const Region* const region = map_.region_of(p);
+    return region != nullptr && page_heap_.owns(*region);
+  }
+  [[noreturn]] void die_of_huge(const char* action, const void* p) noexcept;
   bool begin_relief() noexcept;
   void end_relief() noexcept;
   void gather(ThreadCache* own) noexcept;
 
   os::PageSource& pages_;
-  PageMap map_;
+  PageMap& map_;
+  const bool shares_map_;
+  MemoryLimit limit_;
   MetadataArena metadata_;
   PageHeap page_heap_;
   SpanSource spans_;

@@ -24,7 +24,6 @@ bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
 
 // Threads.
 
-/// The thread's cache, nullptr if it has none.
 ThreadCache* Malloc::cache_of(const ThreadState& thread) noexcept {
   ObjectBins* const bins = thread.free_bins;
   return is_fresh(thread) || is_direct(thread) ? nullptr : static_cast<ThreadCache*>(bins);
@@ -276,11 +275,11 @@ void* Malloc::reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes)
       return resized;
     }
   }
-  return move(thread, p, old_bytes, bytes);
+  return move(thread, static_cast<unsigned>(engine_.class_of(p)), p, old_bytes, bytes);
 }
 
-/// A new block with the contents of the old one, which is freed.
-void* Malloc::move(ThreadState& thread, void* p, std::size_t old_bytes,
+/// A new block with the contents of the old one, which is freed; `size_class` is the page map's.
+void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_t old_bytes,
                    std::size_t bytes) noexcept {
   void* moved = pop(thread, bytes);
   if (moved == nullptr) [[unlikely]] {
@@ -295,7 +294,7 @@ void* Malloc::move(ThreadState& thread, void* p, std::size_t old_bytes,
     }
   }
   std::memcpy(moved, p, bytes < old_bytes ? bytes : old_bytes);
-  deallocate(thread, p);
+  if (!thread.free_bins->push(size_class, p)) deallocate_slowly(thread, p, {});
   return moved;
 }
 
@@ -313,11 +312,28 @@ void* Malloc::resize_large(ThreadState& thread, void* p, std::size_t bytes) noex
   return resized;
 }
 
+bool Malloc::resize_in_place(void* p, std::size_t bytes) noexcept {
+  if (must_not_wait()) return false;
+  const std::size_t old_bytes = usable_bytes(p, "realloc");
+  if (is_checked() || guards_.owns(p)) return bytes == old_bytes;
+  const bool is_large = engine_.class_of(p) == 0 && !spare_.owns(p) && !detour_.has_watchers();
+  if (bytes <= old_bytes) {
+    if (is_large) engine_.resize_large(p, bytes);
+    return true;
+  }
+  return is_large && !engine_.is_huge(p) && engine_.resize_large(p, bytes) == p;
+}
+
 bool Malloc::release_memory(ThreadState& thread) noexcept {
   if (must_not_wait() || !is_started()) return false;
   ThreadCache* cache = cache_of(thread);
   const bool flushed = cache != nullptr ? cache->flush_all() : checked_.flush_quarantine();
   return engine_.release_all() != 0 || flushed;
+}
+
+void Malloc::forget_all() noexcept {
+  checked_.forget_all();
+  engine_.forget_all();
 }
 
 void Malloc::verify_at_exit(ThreadState& thread) noexcept {
@@ -337,8 +353,8 @@ void Malloc::for_each_lock(LockVisitor visit) noexcept {
   engine_.for_each_lock(visit);
 }
 
-void Malloc::reset_after_fork(ThreadState& thread) noexcept {
-  for_each_lock(LockVisitor::reset());
+void Malloc::reset_after_fork(ThreadState& thread, LockVisitor reset) noexcept {
+  for_each_lock(reset);
   engine_.keep_only(cache_of(thread));
   scavenger_.reset_after_fork();
 }

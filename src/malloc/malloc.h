@@ -49,10 +49,11 @@ class MallocHost {
 /// \threads  Any number at once, each with its own ThreadState.
 class Malloc {
  public:
-  constexpr Malloc(os::PageSource& pages, SpareMemory& spare, MallocHost& host) noexcept
-      : engine_(pages),
+  constexpr Malloc(const Engine::Ground& ground, PageMap& map, SpareMemory& spare,
+                   MallocHost& host) noexcept
+      : engine_(ground, map),
         checked_(engine_),
-        guards_(pages, engine_.metadata(), engine_.limit()),
+        guards_(ground.pages, engine_.metadata(), engine_.limit()),
         guard_watcher_(guards_),
         detour_(engine_, fresh_bins_),
         profiler_(engine_, detour_),
@@ -64,6 +65,11 @@ class Malloc {
 
   /// A thread that has not called yet.
   static constexpr ThreadState new_thread() noexcept { return {&fresh_bins_, &fresh_bins_}; }
+  /// One that gets no cache: each call of it takes locks.
+  static constexpr ThreadState uncached_thread() noexcept { return {&direct_bins_, &direct_bins_}; }
+
+  /// The thread's cache, nullptr if it has none.
+  static ThreadCache* cache_of(const ThreadState& thread) noexcept;
 
   /// Makes it ready.
   /// \pre      one thread at a time, and not started
@@ -81,7 +87,7 @@ class Malloc {
   /// free, where the program may say more than free does: operator delete, free_sized. What it says
   /// is verified where something knows better, and not used.
   void deallocate(ThreadState& thread, void* p, const FreeCall& call = {}) noexcept {
-    if (!push(thread, p)) deallocate_slowly(thread, p, call);
+    if (!push(thread, engine_.map(), p)) deallocate_slowly(thread, p, call);
   }
 
   /// The hot path of malloc: up to 1 KiB from the thread's bins; nullptr where that does not do.
@@ -95,8 +101,9 @@ class Malloc {
   /// not ours, one a double free of the bin's latest object.
   /// \returns  False where that does not do.
   /// \cost     19 instructions with its caller's return.
-  [[gnu::always_inline]] bool push(ThreadState& thread, void* p) const noexcept {
-    return thread.free_bins->push(engine_.class_of(p), p);
+  [[gnu::always_inline]] static bool push(ThreadState& thread, const PageMap& map,
+                                          void* p) noexcept {
+    return thread.free_bins->push(map.class_of(p), p);
   }
 
   /// The other half of the hot path: the sizes beyond the table, up to 128 KiB.
@@ -140,14 +147,22 @@ class Malloc {
   void* allocate_aligned(ThreadState& thread, std::size_t alignment, std::size_t bytes,
                          bool by_aligned_new = false) noexcept;
   void* reallocate(ThreadState& thread, void* p, std::size_t bytes) noexcept {
-    const auto size_class = static_cast<unsigned>(engine_.class_of(p));
+    return reallocate(thread, engine_.map(), p, bytes);
+  }
+  /// The same, with the map at hand: a load less.
+  void* reallocate(ThreadState& thread, const PageMap& map, void* p, std::size_t bytes) noexcept {
+    const auto size_class = static_cast<unsigned>(map.class_of(p));
     // Full checks move every block.
     if (size_class == 0 || bytes == 0 || has_full_checks()) [[unlikely]]
       return reallocate_slowly(thread, p, bytes);
     const std::size_t old_bytes = engine_.object_bytes(p, size_class, "realloc");
-    return Engine::stays_in_place(old_bytes, bytes) ? p : move(thread, p, old_bytes, bytes);
+    return Engine::stays_in_place(old_bytes, bytes) ? p
+                                                    : move(thread, size_class, p, old_bytes, bytes);
   }
   std::size_t usable_bytes(const void* p) noexcept;
+  /// Makes at least `bytes` bytes usable at `p` where it stands; what shrinks may stay as it is.
+  /// \returns  False, and nothing changes, if it would have to move.
+  bool resize_in_place(void* p, std::size_t bytes) noexcept;
   /// Everything idle goes back to the kernel, the calling thread's objects included.
   /// \returns  true if any did
   bool release_memory(ThreadState& thread) noexcept;
@@ -164,8 +179,13 @@ class Malloc {
   void ask_for_attention() noexcept { needs_attention_.store(true, std::memory_order_relaxed); }
 
   void for_each_lock(LockVisitor visit) noexcept;
-  /// In the child of a fork, whose only thread is `thread`; it holds all locks.
-  void reset_after_fork(ThreadState& thread) noexcept;
+  /// In the child of a fork, whose only thread is `thread`; it holds all locks, which `reset` gives
+  /// back.
+  void reset_after_fork(ThreadState& thread, LockVisitor reset = LockVisitor::reset()) noexcept;
+
+  /// Engine::forget_all() and Engine::discard(), with what stands on the engine.
+  void forget_all() noexcept;
+  void discard() noexcept { engine_.discard(); }
 
   Engine& engine() noexcept { return engine_; }
   CheckedHeap& checked() noexcept { return checked_; }
@@ -192,7 +212,6 @@ class Malloc {
   static bool is_direct(const ThreadState& thread) noexcept {
     return thread.free_bins == &direct_bins_;
   }
-  static ThreadCache* cache_of(const ThreadState& thread) noexcept;
   static void bypass_caches(ThreadState& thread) noexcept;
 
   bool is_ready() noexcept { return is_started() || host_.start(*this); }
@@ -216,7 +235,8 @@ class Malloc {
   Engine::Block serve_large(ThreadState& thread, std::size_t bytes, std::size_t alignment) noexcept;
   Engine::Block try_serve_object(ThreadState& thread, unsigned size_class) noexcept;
   std::size_t usable_bytes(const void* p, const char* action) noexcept;
-  void* move(ThreadState& thread, void* p, std::size_t old_bytes, std::size_t bytes) noexcept;
+  void* move(ThreadState& thread, unsigned size_class, void* p, std::size_t old_bytes,
+             std::size_t bytes) noexcept;
   void* reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes) noexcept;
   void* resize_large(ThreadState& thread, void* p, std::size_t bytes) noexcept;
 

@@ -63,7 +63,9 @@ struct TestMalloc : MallocHost {
   os::FakePageSource pages;
   Options started_with = with_delay({}, 0);
   std::unique_ptr<SpareMemory> spare = std::make_unique<SpareMemory>();
-  std::unique_ptr<Malloc> owned = std::make_unique<Malloc>(pages, *spare, *this);
+  std::unique_ptr<PageMap> map = std::make_unique<PageMap>();
+  std::unique_ptr<Malloc> owned =
+      std::make_unique<Malloc>(Engine::Ground{pages}, *map, *spare, *this);
   Malloc& malloc = *owned;
   Engine& engine = malloc.engine();
 };

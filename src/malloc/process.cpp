@@ -3,10 +3,10 @@
 #include "base/lock.h"
 #include "base/lock_visitor.h"
 #include "malloc/features.h"
+#include "malloc/fork.h"
 #include "os/environment.h"
 #include "os/process.h"
 #include "os/standard_error.h"
-#include "os/stream_list.h"
 #include "os/threads.h"
 
 namespace strata {
@@ -16,45 +16,26 @@ constinit Lock g_start_lock{LockRank::kStart};
 
 void on_thread_exit(void*) noexcept { g_malloc.end_thread(t_thread); }
 
-/// A signal handler that forks, to have a debugger look at what it interrupted, may interrupt the
-/// malloc, or a fork() that holds its locks: the child gets the locks as they are, and does without
-/// them as its parent does. Such forks end before what they interrupted goes on.
-///
-/// The lock of the list of streams comes first: fork() waits for it after this
-/// (docs/decisions/0012).
-void before_fork() noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
-  if (must_not_wait()) {
-    ++t_thread.unlocked_forks;
-    return;
+class ProcessInForks final : public ForkParty {
+ public:
+  // Not analysed: what the first locks, the others unlock.
+  void before_fork() noexcept override STRATA_NO_THREAD_SAFETY_ANALYSIS {
+    g_start_lock.lock();
+    g_malloc.for_each_lock(LockVisitor::lock());
   }
-  os::hold_stream_list();
-  g_start_lock.lock();
-  g_malloc.for_each_lock(LockVisitor::lock());
-}
+  void after_fork_in_parent() noexcept override STRATA_NO_THREAD_SAFETY_ANALYSIS {
+    g_malloc.for_each_lock(LockVisitor::unlock());
+    g_start_lock.unlock();
+  }
+  void after_fork_in_child() noexcept override STRATA_NO_THREAD_SAFETY_ANALYSIS {
+    g_malloc.reset_after_fork(t_thread);
+    g_start_lock.reset_after_fork();
+    os::let_go_of_standard_error();
+    reset_features_after_fork(g_malloc);
+  }
+};
 
-/// \returns  true if this is the end of a fork() that took no lock
-bool ends_unlocked_fork() noexcept {
-  if (t_thread.unlocked_forks == 0) return false;
-  --t_thread.unlocked_forks;
-  return true;
-}
-
-// Not analysed, nor is the next: they give back what before_fork() took.
-void after_fork_in_parent() noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
-  if (ends_unlocked_fork()) return;
-  g_malloc.for_each_lock(LockVisitor::unlock());
-  g_start_lock.unlock();
-  os::let_go_of_stream_list();
-}
-
-void after_fork_in_child() noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
-  if (ends_unlocked_fork()) return;
-  g_malloc.reset_after_fork(t_thread);
-  g_start_lock.reset_after_fork();
-  os::reset_stream_list_in_child();
-  os::let_go_of_standard_error();
-  reset_features_after_fork(g_malloc);
-}
+constinit ProcessInForks g_in_forks;
 
 void on_exit() noexcept { g_malloc.verify_at_exit(t_thread); }
 
@@ -72,7 +53,7 @@ class ProcessHost final : public MallocHost {
       if (!malloc.start(options, os::random_seed())) return false;
     }
     // These may allocate; the malloc is ready. Without fork handlers fork is as it was.
-    os::register_fork_handlers(before_fork, after_fork_in_parent, after_fork_in_child);
+    take_part_in_forks(g_in_forks);
     // Before those of the statistics, which so come to their end before it.
     os::register_exit_handler(on_exit);
     start_statistics_of_options(malloc);
@@ -103,7 +84,8 @@ constinit SpareMemory g_spare;
 
 }  // namespace
 
-constinit Malloc g_malloc{os::kernel_pages(), g_spare, g_host};
+constinit PageMap g_page_map;
+constinit Malloc g_malloc{{os::kernel_pages()}, g_page_map, g_spare, g_host};
 constinit thread_local ThreadState t_thread = Malloc::new_thread();
 
 namespace {

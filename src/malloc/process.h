@@ -10,6 +10,7 @@
 
 namespace strata {
 
+extern constinit PageMap g_page_map;
 extern constinit Malloc g_malloc;
 
 /// The calling thread's bins: those of its ThreadCache or, before its first malloc, after its last,
@@ -43,14 +44,14 @@ void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t 
   return allocate_slowly(bytes);
 }
 [[gnu::always_inline]] inline void deallocate(void* p) noexcept {
-  if (g_malloc.push(t_thread, p)) [[likely]]
+  if (Malloc::push(t_thread, g_page_map, p)) [[likely]]
     return;
   deallocate_slowly(p);
 }
 [[gnu::always_inline]] inline void deallocate(void* p, FreeCall::By by,
                                               std::size_t bytes = FreeCall::kUnsaid,
                                               std::size_t alignment = FreeCall::kUnsaid) noexcept {
-  if (g_malloc.push(t_thread, p)) [[likely]]
+  if (Malloc::push(t_thread, g_page_map, p)) [[likely]]
     return;
   deallocate_slowly(p, by, bytes, alignment);
 }
@@ -64,7 +65,7 @@ inline void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
   return allocate_aligned_slowly(alignment, bytes, by_aligned_new);
 }
 inline void* reallocate(void* p, std::size_t bytes) noexcept {
-  return g_malloc.reallocate(t_thread, p, bytes);
+  return g_malloc.reallocate(t_thread, g_page_map, p, bytes);
 }
 inline std::size_t usable_bytes(const void* p) noexcept { return g_malloc.usable_bytes(p); }
 inline bool release_memory() noexcept { return g_malloc.release_memory(t_thread); }

@@ -29,13 +29,16 @@ inline std::uintptr_t free_addresses(std::size_t bytes = std::size_t{1} << 30) {
 /// the source's counts are those of heap and bookkeeping alone.
 struct FakeAddressSpace {
   explicit FakeAddressSpace(os::PageSource& pages, HugePages huge_pages = HugePages::kNever)
-      : metadata(pages), heap(map, metadata, pages), spans(map, heap, metadata, pages) {
+      : metadata(pages, &limit),
+        heap(map, metadata, limit, pages),
+        spans(map, heap, metadata, pages) {
     EXPECT_TRUE(map.cover(kUserSpaceEnd, os::kernel_pages()));
     heap.configure(free_addresses(), huge_pages);
   }
   ~FakeAddressSpace() { map.discard(os::kernel_pages()); }
 
   PageMap map;
+  MemoryLimit limit;
   MetadataArena metadata;
   PageHeap heap;
   SpanSource spans;

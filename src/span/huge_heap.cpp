@@ -132,6 +132,24 @@ bool HugeHeap::unmap(Range range) noexcept {
   return true;
 }
 
+void HugeHeap::discard() noexcept {
+  LockGuard guard(lock_);
+  std::size_t bytes = live_bytes_;
+  live_.for_each([this](std::uintptr_t start, std::size_t of_block) {
+    pages_.unmap(reinterpret_cast<void*>(start), of_block);
+  });
+  while (kept_.count() != 0) {
+    const Range range = kept_.take_oldest(~std::size_t{0});
+    pages_.unmap(reinterpret_cast<void*>(range.address), range.bytes);
+    bytes += range.bytes;
+  }
+  live_.forget_all();
+  live_bytes_ = 0;
+  for (const void*& freed : freed_) freed = nullptr;
+  unmapped_bytes_ += bytes;
+  page_heap_.limit().let_go(bytes);
+}
+
 /// Releases as many idle bytes as are about to be mapped, or all there are.
 void HugeHeap::exchange_idle_for(std::size_t bytes) noexcept {
   const std::size_t released = kept_bytes() != 0 ? release(bytes) : 0;

@@ -75,6 +75,10 @@ class HugeHeap {
   /// \returns  bytes
   std::size_t release_all() noexcept { return release(~std::size_t{0}); }
 
+  /// Unmaps all that is live or kept. It can be used again.
+  /// \threads  nobody uses it meanwhile
+  void discard() noexcept;
+
   /// Bytes kept now: a hint, read without the lock.
   std::size_t kept_bytes() const noexcept { return kept_.bytes(); }
 

@@ -32,6 +32,14 @@ constexpr PageMask page_range(unsigned first, unsigned count) noexcept {
   return (~PageMask{0} >> (kPagesPerRegion - count)) << first;
 }
 
+/// The number of a heap whose pages are in a page map that it may share with others.
+using HeapNumber = std::uint16_t;
+
+/// What a span is used for, in one word to compare: the heap that it belongs to and its class.
+constexpr std::uint32_t span_use(HeapNumber owner, unsigned size_class) noexcept {
+  return std::uint32_t{owner} << 8 | size_class;
+}
+
 /// The address of a free object, as bins, transfer caches and batches hold it: its lowest bit is
 /// set while the object is fresh, that is, reads as zero since nobody ever had it. Only classes
 /// that Span::tracks_fresh() have such a mark; no program ever sees it.
@@ -81,6 +89,7 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   std::uint32_t first_word;  ///< no bit is set in the words below it
   /// Bit i: object i reads as zero, since it was never handed out (tracks_fresh).
   std::uint32_t fresh_objects;
+  std::uint32_t use;  ///< span_use() of its heap and class
   std::uint8_t size_class;
   /// The shard of Central that serves its objects. Written under the locks of both lists, the one
   /// that it leaves and the one that it joins.
@@ -137,6 +146,7 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
 
   PageMask free_pages;
   PageMask dirty_pages;
+  std::uint16_t owner;            ///< the number of its page heap
   std::uint8_t longest_free_run;  ///< which of the PageHeap's lists the region is in
   bool is_huge;                   ///< huge pages were asked for
   bool is_split;                  ///< a part was decommitted: the rest is backed by small pages

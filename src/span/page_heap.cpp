@@ -99,12 +99,17 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
   return &span;
 }
 
-void PageHeap::deallocate(Span& span) noexcept {
+void PageHeap::deallocate(Span& span, bool is_clean) noexcept {
   LockGuard guard(lock_);
   Region& region = *map_.region_of(span.start);
+  const PageMask mask = page_range(span.first_page, span.page_count);
   std::memset(region.head_of_page + span.first_page, Region::kNoSpan, span.page_count);
   unlist(region);
-  mark_free(region, page_range(span.first_page, span.page_count));
+  if (is_clean) {
+    region.dirty_pages &= ~mask;
+    region.is_split = region.dirty_pages != 0;
+  }
+  mark_free(region, mask);
 }
 
 bool PageHeap::resize(Span& span, unsigned page_count) noexcept {
@@ -192,6 +197,7 @@ Region* PageHeap::grow() noexcept {
   if (memory == nullptr) return nullptr;
   auto* region = static_cast<Region*>(memory);
   region->start = chunk_next_;
+  region->owner = number_;
   region->free_pages = ~PageMask{0};
   std::memset(region->head_of_page, Region::kNoSpan, sizeof region->head_of_page);
   chunk_next_ += kRegionBytes;
@@ -291,6 +297,26 @@ void PageHeap::mark_free(Region& region, PageMask mask) noexcept {
                     std::memory_order_relaxed);
   used_pages_.store(used_pages() - count_pages(mask), std::memory_order_relaxed);
   list(region);
+}
+
+void PageHeap::discard() noexcept {
+  LockGuard guard(lock_);
+  for (auto& regions : by_run_) {
+    while (Region* const region = regions.front()) {
+      unlist(*region);
+      limit_.let_go(count_pages(region->dirty_pages) * kPageBytes);
+      char* const start = region->start;
+      map_.forget_region(start);
+      pages_.unmap(start, kRegionBytes);
+    }
+  }
+  if (chunk_next_ != chunk_end_)
+    pages_.unmap(chunk_next_, static_cast<std::size_t>(chunk_end_ - chunk_next_));
+  chunk_next_ = chunk_end_ = nullptr;
+  was_refused_ = false;
+  regions_ = huge_regions_ = decommitted_pages_ = least_idle_ = 0;
+  idle_pages_.store(0, std::memory_order_relaxed);
+  used_pages_.store(0, std::memory_order_relaxed);
 }
 
 PageHeap::Statistics PageHeap::statistics() noexcept {

@@ -4,10 +4,10 @@
 #include <cstdint>
 
 #include "base/lock.h"
+#include "base/memory_limit.h"
 #include "base/metadata_arena.h"
 #include "base/thread_annotations.h"
 #include "os/page_source.h"
-#include "span/memory_limit.h"
 #include "span/page.h"
 #include "span/page_map.h"
 
@@ -46,8 +46,9 @@ class PageHeap {
     std::size_t reserved_bytes;  ///< regions of the newest chunk that were not begun yet
   };
 
-  constexpr PageHeap(PageMap& map, MetadataArena& metadata, os::PageSource& pages) noexcept
-      : map_(map), metadata_(metadata), pages_(pages), limit_(metadata) {}
+  constexpr PageHeap(PageMap& map, MetadataArena& metadata, MemoryLimit& limit,
+                     os::PageSource& pages, HeapNumber number = 0) noexcept
+      : map_(map), metadata_(metadata), pages_(pages), limit_(limit), number_(number) {}
   PageHeap(const PageHeap&) = delete;
   PageHeap& operator=(const PageHeap&) = delete;
 
@@ -69,8 +70,9 @@ class PageHeap {
                  Pages which = Pages::kAny) noexcept;
 
   /// Takes back a span; the caller has cleared its class in the page map.
+  /// \param is_clean  its pages went back to the kernel, and are not counted as held
   /// \cost  constant
-  void deallocate(Span& span) noexcept;
+  void deallocate(Span& span, bool is_clean = false) noexcept;
 
   /// Makes a span longer or shorter at its end, in place.
   /// \returns  False, and nothing changes, if the pages after it are in use or the limit forbids
@@ -99,6 +101,22 @@ class PageHeap {
   /// Decommits the idle pages that were not needed since the last call.
   /// \returns  How many.
   std::size_t decommit_unneeded() noexcept;
+
+  /// Whether the region is this heap's: a page map may know those of several.
+  bool owns(const Region& region) const noexcept { return region.owner == number_; }
+  constexpr HeapNumber number() const noexcept { return number_; }
+
+  /// Calls `free(Span&)` for every span, which deallocates it.
+  /// \threads  nobody uses the heap meanwhile
+  template <typename Free>
+  void free_each_span(Free&& free) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
+
+  /// Unmaps every region, whatever is in it. It can be used again.
+  /// \pre   no region is owned by anything else: map_aligned() of the source gives regions that
+  ///        unmap() takes one by one
+  /// \threads  nobody uses the heap meanwhile
+  /// \cost  A system call for each region.
+  void discard() noexcept;
 
   /// Idle pages now: a hint, read without the lock.
   std::size_t idle_pages() const noexcept { return idle_pages_.load(std::memory_order_relaxed); }
@@ -138,7 +156,8 @@ class PageHeap {
   PageMap& map_;
   MetadataArena& metadata_;
   os::PageSource& pages_;
-  MemoryLimit limit_;  // holds this heap's dirty pages
+  MemoryLimit& limit_;  // what this heap's dirty pages count in
+  const HeapNumber number_;
 
   // All below is guarded by lock_.
   std::uint64_t nonempty_ STRATA_GUARDED_BY(lock_) = 0;  // bit r: by_run_[r] has a region
@@ -160,5 +179,19 @@ class PageHeap {
   std::atomic<std::size_t> idle_pages_{0};               // written under lock_, read anywhere
   std::atomic<std::size_t> used_pages_{0};               // the same
 };
+
+template <typename Free>
+void PageHeap::free_each_span(Free&& free) noexcept {
+  for (unsigned run = 0; run < kPagesPerRegion; ++run) {
+    // A region whose spans are given back moves to another list, behind those looked at.
+    for (Region* region = by_run_[run].front(); region != nullptr;) {
+      Region* const next = by_run_[run].next(*region);
+      for (unsigned page = 0; page < kPagesPerRegion; ++page) {
+        if (region->head_of_page[page] == page) free(region->spans[page]);
+      }
+      region = next;
+    }
+  }
+}
 
 }  // namespace strata

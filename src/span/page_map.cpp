@@ -57,13 +57,17 @@ void PageMap::discard(os::PageSource& pages) noexcept {
   pages.unmap(classes_, class_table_bytes(page_limit_));
   pages.unmap(regions_, region_table_bytes(page_limit_));
   page_limit_ = 0;
-  opened_end_ = 0;
+  {
+    LockGuard guard(opening_);
+    opened_end_ = 0;
+  }
   classes_ = nullptr;
   regions_ = nullptr;
 }
 
 bool PageMap::open(const void* start, std::size_t bytes) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(start);
+  LockGuard guard(opening_);
   if (address >= opened_ && address + bytes <= opened_end_) return true;
   if (address + bytes > limit()) return false;
   const std::uintptr_t begin = address & ~(kOpenedAtOnce - 1);
@@ -72,8 +76,9 @@ bool PageMap::open(const void* start, std::size_t bytes) noexcept {
   if (!open_entries(classes_, begin >> kPageShift, end >> kPageShift, *pages_) ||
       !open_entries(regions_, begin >> kRegionShift, end >> kRegionShift, *pages_))
     return false;
-  opened_ = begin;
-  opened_end_ = end;
+  const bool touches = opened_end_ != 0 && begin <= opened_end_ && end >= opened_;
+  opened_ = touches ? std::min(begin, opened_) : begin;
+  opened_end_ = touches ? std::max(end, opened_end_) : end;
   return true;
 }
 

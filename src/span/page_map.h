@@ -5,10 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/lock.h"
+#include "base/thread_annotations.h"
 #include "os/page_source.h"
 #include "span/page.h"
 
 namespace strata {
+
+class HeapNames;
 
 /// Answers for any address, without a lock, what is there: the size class of its page, and its
 /// region. "Not mine" is an answer for every address there is, aligned or not, mapped or not.
@@ -39,11 +43,17 @@ class PageMap {
   /// Unmaps the tables; no address is ours then.
   void discard(os::PageSource& pages) noexcept;
 
-  /// Commits the entries of these addresses, for set_region() and set_class(). Called by the owner
-  /// of the pages.
+  /// Commits the entries of these addresses, for set_region() and set_class().
   /// \returns  False when out of memory, or beyond the limit.
-  /// \cost     Two system calls, unless the last call opened them, too.
+  /// \threads  any: several heaps may share the map
+  /// \cost     Two system calls, unless earlier calls opened them, too, and no other addresses.
   bool open(const void* start, std::size_t bytes) noexcept;
+
+  Lock& lock() noexcept { return opening_; }  ///< for fork
+
+  /// Who can tell the heaps by name that share the map, or that beside it exist; nullptr if nobody.
+  HeapNames* names() const noexcept { return names_.load(std::memory_order_acquire); }
+  void set_names(HeapNames* names) noexcept { names_.store(names, std::memory_order_release); }
 
   std::uintptr_t limit() const noexcept {
     return static_cast<std::uintptr_t>(page_limit_) << kPageShift;
@@ -97,6 +107,14 @@ class PageMap {
         .store(region, std::memory_order_relaxed);
   }
 
+  /// The region's addresses are nobody's, whatever was there.
+  void forget_region(const void* start) noexcept {
+    set_region(start, nullptr);
+    const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(start) >> kPageShift;
+    for (unsigned i = 0; i < kPagesPerRegion; ++i)
+      std::atomic_ref<std::uint8_t>(classes_[first + i]).store(0, std::memory_order_relaxed);
+  }
+
   void set_class(const Span& span, unsigned size_class) noexcept {
     const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(span.start) >> kPageShift;
     for (unsigned i = 0; i < span.page_count; ++i) {
@@ -107,11 +125,14 @@ class PageMap {
 
  private:
   std::uintptr_t page_limit_ = 0;
-  std::uint8_t* classes_ = nullptr;  // [page_limit_]
-  Region** regions_ = nullptr;       // [page_limit_ / kPagesPerRegion]
-  os::PageSource* pages_ = nullptr;  // of the tables
-  std::uintptr_t opened_ = 0;        // the addresses opened last
-  std::uintptr_t opened_end_ = 0;
+  std::uint8_t* classes_ = nullptr;         // [page_limit_]
+  Region** regions_ = nullptr;              // [page_limit_ / kPagesPerRegion]
+  os::PageSource* pages_ = nullptr;         // of the tables
+  std::atomic<HeapNames*> names_{nullptr};  // release after it is ready, acquire before its use
+  Lock opening_{LockRank::kPageMap};
+  // The addresses opened last, with those opened before that they touch.
+  std::uintptr_t opened_ STRATA_GUARDED_BY(opening_) = 0;
+  std::uintptr_t opened_end_ STRATA_GUARDED_BY(opening_) = 0;
 };
 
 }  // namespace strata

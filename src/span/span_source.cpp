@@ -50,6 +50,7 @@ Span* SpanSource::create(unsigned size_class, PageHeap::Pages which) noexcept {
   const bool is_fresh = span->is_zero && Span::tracks_fresh(object_bytes);
   span->fresh_objects =
       is_fresh ? static_cast<std::uint32_t>((std::uint64_t{1} << span->object_count) - 1) : 0;
+  span->use = span_use(page_heap_.number(), size_class);
   span->size_class = static_cast<std::uint8_t>(size_class);
   span->shard = 0;
   const std::size_t words = span->bitmap_words();
@@ -80,14 +81,29 @@ Span* SpanSource::create(unsigned size_class, PageHeap::Pages which) noexcept {
 
 void SpanSource::destroy(Span& span) noexcept {
   STRATA_DCHECK(span.free_count == span.object_count);
-  if (span.hole_bytes != 0) {
-    page_heap_.limit().hold(span.hole_bytes);  // as idle pages it is one with the rest
-    forget_holes(span);
-  }
+  const bool is_clean = span.hole_bytes != 0 && !close_holes(span);
   if (use_ == Use::kSmall) map_.set_class(span, 0);
   if (has_records()) metadata_.deallocate(span.records, span.object_count * sizeof(std::uint64_t));
   deallocate_bitmap(span);
-  page_heap_.deallocate(span);
+  page_heap_.deallocate(span, is_clean);
+}
+
+/// The span's pages are about to be idle, holes and all: these are held again. Where the limit
+/// forbids that, the rest is decommitted, too.
+/// \returns  false if it did: the pages hold no memory
+bool SpanSource::close_holes(Span& span) noexcept {
+  MemoryLimit& limit = page_heap_.limit();
+  const std::size_t rest = span.bytes() - span.hole_bytes;
+  bool is_held = limit.try_hold_unasked(span.hole_bytes);
+  if (!is_held && pages_.decommit(span.start, span.bytes())) {
+    limit.let_go(rest);
+    decommitted_bytes_.fetch_add(rest, std::memory_order_relaxed);
+  } else if (!is_held) {
+    limit.hold(span.hole_bytes);  // the kernel refuses; accepted
+    is_held = true;
+  }
+  forget_holes(span);
+  return is_held;
 }
 
 void SpanSource::deallocate_bitmap(Span& span) noexcept {

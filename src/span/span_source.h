@@ -7,6 +7,7 @@
 
 #include "base/metadata_arena.h"
 #include "size_class/size_class_map.h"
+#include "span/heap_names.h"
 #include "span/page.h"
 #include "span/page_heap.h"
 #include "span/page_map.h"
@@ -121,12 +122,21 @@ class SpanSource {
   }
 
   const PageMap& map() const noexcept { return map_; }
+  /// Dies with a sentence if `p` is another heap's.
+  void die_if_of_another_heap(const char* action, const void* p) const noexcept {
+    strata::die_if_of_another_heap(map_, action, p, page_heap_.number());
+  }
+  /// What the spans of a class say that they are used for.
+  constexpr std::uint32_t use_of(unsigned size_class) const noexcept {
+    return span_use(page_heap_.number(), size_class);
+  }
 
  private:
   // Chosen: a hole splits the huge page it lies in, so it has to be worth that. Of an idle GiB,
   // holes of 8 KiB and more are 98%, those of 32 KiB and more 92%.
   static constexpr std::size_t kMinHoleInHugePage = kPageBytes / 8;
 
+  bool close_holes(Span& span) noexcept;
   void deallocate_bitmap(Span& span) noexcept;
   bool has_records() const noexcept { return use_ == Use::kWatched || keeps_records_; }
   void forget_holes(Span& span) noexcept {

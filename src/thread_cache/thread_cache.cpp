@@ -151,6 +151,15 @@ bool ThreadCache::give_slots(unsigned size_class, std::size_t count) noexcept {
   return true;
 }
 
+void ThreadCache::forget_objects() noexcept {
+  LockGuard guard(bins_lock_);
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    set_top(c, bases_[c]);
+    has_gaps_[c] = false;
+  }
+  seen_ = taken_ = 0;
+}
+
 /// Moves the `count` coldest objects of the bin to Central.
 void ThreadCache::flush(unsigned size_class, std::size_t count) noexcept {
   if (count == 0) return;

@@ -86,6 +86,10 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   /// \returns  true if there was anything
   bool flush_all(unsigned end_class = SizeClassMap::kCount) noexcept;
 
+  /// Has no objects any more.
+  /// \threads  nobody uses it meanwhile
+  void forget_objects() noexcept;
+
   /// Moves to Central what another thread's cache holds, but for the latest object of each bin,
   /// while that thread goes on (take_over.cpp tells how).
   ///   kIdle  only if its owner did nothing with it since the last call

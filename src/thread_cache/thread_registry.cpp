@@ -107,6 +107,14 @@ ThreadCache* ThreadRegistry::pop_parked() noexcept {
   return oldest;
 }
 
+void ThreadRegistry::forget_objects() noexcept {
+  LockGuard guard(lock_);
+  for (const auto* list : {&in_use_, &parked_}) {
+    for (ThreadCache* cache = list->front(); cache != nullptr; cache = list->next(*cache))
+      cache->forget_objects();
+  }
+}
+
 void ThreadRegistry::count_objects(Counts& counts) noexcept {
   LockGuard guard(lock_);
   counts = Counts{};

@@ -45,6 +45,10 @@ class ThreadRegistry {
   /// Flushes all parked caches, and takes over what all threads hold.
   std::size_t flush_all() noexcept;
 
+  /// No cache has objects any more.
+  /// \threads  nobody uses one meanwhile
+  void forget_objects() noexcept;
+
   /// Objects of each class in all caches.
   /// \cost  a visit to every thread's cache
   using Counts = ThreadCache::Counts;

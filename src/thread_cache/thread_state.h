@@ -26,8 +26,7 @@ struct ThreadState {
   ObjectBins* free_bins;
   std::int64_t bytes_left = kUndrawn;  ///< below 0: the allocation that took it there is chosen
   std::int64_t calls_left = kUndrawn;
-  bool is_watching = false;          ///< what the watcher itself allocates is not counted
-  std::uint16_t unlocked_forks = 0;  ///< its calls of fork() that took no lock, and did not end yet
+  bool is_watching = false;  ///< what the watcher itself allocates is not counted
 
   ObjectBins& for_malloc() noexcept {
     return *std::atomic_ref<ObjectBins*>(malloc_bins).load(std::memory_order_relaxed);

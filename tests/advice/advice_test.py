@@ -84,8 +84,11 @@ class Advice(unittest.TestCase):
     def test_a_replay_is_a_result_that_report_draws(self):
         results = self.path / "results.json"
         strata("replay", self.record("messages"), "--runs", 2, "--allocators", "system,strata", "--json", results,
-               "--quiet")
-        rows = json.loads(results.read_text())["rows"]
+               "--label", "first", "--quiet")
+        whole = json.loads(results.read_text())
+        self.assertRegex(whole["measured"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        rows = whole["rows"]
+        self.assertEqual({row["label"] for row in rows}, {"first"})
         self.assertEqual([row["contender"] for row in rows], ["system", "strata"])
         for row in rows:
             self.assertTrue(row["ok"], row)
@@ -102,7 +105,7 @@ class Advice(unittest.TestCase):
         html = page.read_text()
         for part in ("course", "places", "lives", "sizes-lives", "threads", "pages"):
             self.assertIn(f'<section id="{part}">', html)
-        self.assertIn("Under strata", html)
+        self.assertIn("OS pages under strata ", html)
         self.assertIn("messages_plain", html)  # a place has its function's name
         self.assertFalse(re.findall(r'(?:src|href)="(?!#|data:)', html))
 

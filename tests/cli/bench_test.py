@@ -84,7 +84,7 @@ class Bench(InFolder):
             self.assertEqual(row["failed_allocations"], 0)
             self.assertEqual(row["metrics"]["ns_per_op"]["n"], 2)
             self.assertGreaterEqual(row["metrics"]["ops"]["min"], 40000)
-        self.assertIn("churn  threads=2 size=16", done.stdout)
+        self.assertIn("churn threads=2 size=16", done.stdout)
 
     def test_a_row_says_what_every_run_gave_and_how_it_compares(self):
         _, rows = self.bench("--runs", "3", allocators=f"system,{library('forwarding_malloc')}")
@@ -487,7 +487,7 @@ class BenchInterruption(InFolder):
         good = [row for row in results["rows"] if row["ok"]]
         self.assertGreater(len(good), 0)
         self.assertLessEqual(len(results["rows"]) - len(good), 1)  # the one that was running
-        self.assertIn("churn  size=8", out)
+        self.assertIn("churn size=8", out)
 
 
 if __name__ == "__main__":

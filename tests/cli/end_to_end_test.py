@@ -342,6 +342,15 @@ class Results(InFolder):
         self.assertEqual(lines[1]["reason"], rows["aborts_at_malloc"]["reason"])
         self.assertEqual(lines[1]["elapsed_s.n"], "")
 
+    def test_a_measurement_has_a_name_if_one_is_given(self):
+        _, rows = self.compare("--runs", "1", "--label", "before", allocators="system")
+        self.assertEqual(rows["system"]["label"], "before")
+
+    def test_a_group_stands_for_all_that_the_machine_has(self):
+        _, named = self.compare("--runs", "1", allocators="general")
+        self.assertEqual(list(named)[:2], ["system", "strata"])
+        self.assertEqual(sorted(named), sorted(set(named)))
+
     def test_a_full_disk_is_an_error_after_the_table(self):
         done = strata("compare", "--allocators", "system", "--runs", "1", "--json", "/dev/full", "--",
                       PROGRAM)

@@ -83,7 +83,7 @@ class Explain(Explained):
             self.assertEqual(path.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
 
     def test_mistakes_are_named(self):
-        cases = (((), "which trace?"), ((str(self.trace), str(self.trace)), "one trace at a time"),
+        cases = (((), "name a trace"), ((str(self.trace), str(self.trace)), "one trace at a time"),
                  ((str(self.folder / "app.csv"),), "is no trace"), (("/no/file",), "'/no/file' cannot be read"),
                  ((str(self.trace), "--map", "system"), "give -o FILE"),
                  ((str(self.trace), "--png", ""), "--png names no folder"), ((str(self.trace), "--top", "x"), "'x'"),

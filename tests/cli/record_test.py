@@ -281,11 +281,11 @@ class TraceCommand(Recorded):
     def test_mistakes_are_named(self):
         foreign = self.folder / "foreign"
         foreign.write_bytes(b"\x89PNG\r\n and so on")
-        cases = ((("trace",), "info, cut, csv"), (("trace", "frob", "x"), "unknown action 'frob'"),
-                 (("trace", "info"), "which trace?"), (("trace", "info", str(foreign)), "is no trace"),
+        cases = ((("trace",), "info, cut or csv"), (("trace", "frob", "x"), "unknown action 'frob'"),
+                 (("trace", "info"), "name one trace"), (("trace", "info", str(foreign)), "is no trace"),
                  (("trace", "info", "/no/file"), "'/no/file' cannot be read: No such file"),
-                 (("trace", "cut", str(foreign), "--for", "1"), "where to?"),
-                 (("trace", "cut", str(foreign), "-o", "x"), "which part?"),
+                 (("trace", "cut", str(foreign), "--for", "1"), "name the new trace"),
+                 (("trace", "cut", str(foreign), "-o", "x"), "name the part"),
                  (("trace", "info", str(foreign), "--for", "1"), "are for 'cut'"))
         for words, sentence in cases:
             done = strata(*words)

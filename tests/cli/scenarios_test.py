@@ -79,8 +79,7 @@ class Scenarios(unittest.TestCase):
     def assert_good(self, report, where):
         self.assertEqual((report.done.returncode, report.verdict, report.is_whole), (0, None, True),
                          f"{where}: {report.done.stdout[-300:]}{report.done.stderr[-300:]}")
-        allocations, frees, failed = report.served
-        self.assertEqual((allocations, failed), (frees, 0), where)
+        self.assertEqual(report.served[1], 0, where)
 
     def contenders(self, scenario):
         return ["", *(c["name"] for c in DESCRIPTION["contenders"])]
@@ -164,9 +163,7 @@ class FaultyAllocators(unittest.TestCase):
             report = run(scenario, *options, fault="refuses", ops=self.OPS.get(scenario, 2000))
             self.assertEqual((report.done.returncode, report.verdict, report.is_whole),
                              (0, None, True), f"{scenario}: {report.done.stderr[-300:]}")
-            allocations, frees, failed = report.served
-            self.assertEqual(allocations, frees, scenario)
-            self.assertGreater(failed, 0, scenario)
+            self.assertGreater(report.served[1], 0, scenario)
 
     def test_whichever_request_is_refused_it_is_none_of_the_harness(self):
         for ops in range(500, 600):  # so that every request after the load is a hundredth once
@@ -205,8 +202,7 @@ class Queue(unittest.TestCase):
         self.assertEqual(m["sent"] + m["dropped"], made)
         self.assertLessEqual(m["received"], m["sent"])
         self.assertEqual(m["left"] + m["received"], m["sent"])
-        allocations, frees, failed = report.served
-        self.assertEqual((allocations, frees, failed), (m["sent"], m["sent"], 0))
+        self.assertEqual(report.served, (m["sent"], 0))
         self.assertEqual(m["samples"],
                          report.latencies.get("enqueue", 0) + report.latencies.get("dequeue", 0))
         return m
@@ -252,7 +248,7 @@ class Options(unittest.TestCase):
         for scenario in ("larson", "large"):
             report = run(scenario, "--smallest=3000", "--largest=2000")
             self.assertEqual(report.done.returncode, 1)
-            self.assertIn("--smallest is above --largest", report.done.stderr)
+            self.assertIn("--smallest 3000 is above --largest 2000", report.done.stderr)
 
     def test_every_way_of_growing_and_of_freeing(self):
         cases = [("realloc", f"--growth={g}") for g in ("half", "double", "step")]

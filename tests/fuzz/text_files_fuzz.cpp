@@ -1,11 +1,14 @@
-// Small texts that people and cells write: sizes files, a cell's report, numbers on the command
-// line.
+// Small texts that people and programs write: sizes files, a cell's plan and its findings, numbers
+// on the command line.
 #include <stdexcept>
+#include <string>
+#include <vector>
 
-#include "bench/cell_report.h"
 #include "input/arguments.h"
 #include "input/usage_error.h"
 #include "input_file.h"
+#include "shared/cell_plan.h"
+#include "shared/findings.h"
 #include "shared/sizes.h"
 
 namespace {
@@ -31,6 +34,21 @@ void read_sizes(std::string_view text) {
   }
 }
 
+/// The text's lines as words.
+void read_plan(std::string_view text) {
+  std::vector<std::string> words;
+  for (std::size_t end = 0; end != std::string_view::npos;) {
+    end = text.find('\n');
+    words.emplace_back(text.substr(0, end));
+    if (end != std::string_view::npos) text.remove_prefix(end + 1);
+  }
+  try {
+    const cell::CellPlan plan = cell::CellPlan::from_words(words);
+    require(cell::CellPlan::from_words(plan.words()) == plan, "a plan comes back from its words");
+  } catch (const std::invalid_argument&) {
+  }
+}
+
 template <typename Parse>
 void refuses_or(Parse parse) {
   try {
@@ -44,13 +62,14 @@ void refuses_or(Parse parse) {
 }  // namespace
 
 STRATA_FUZZ(choices) {
-  const std::size_t kind = choices.below(3);
+  const std::size_t kind = choices.below(4);
   const std::string_view text = choices.rest();
   if (kind == 0) return read_sizes(text);
   if (kind == 1) {
-    cli::parse_cell_report(text);
+    cell::parse_findings(text);
     return;
   }
+  if (kind == 2) return read_plan(text);
   refuses_or([&] {
     const std::int64_t n = cli::parse_count("--it", text, -5, 1'000'000);
     require(n >= -5 && n <= 1'000'000, "a number is in range");

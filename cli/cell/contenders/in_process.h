@@ -69,7 +69,7 @@ void with_contender(const Cell& cell, const Needs& needs, Load load) {
   if constexpr (kFits == Fits::kHeaps || kFits == Fits::kAll) {
     if (detail::run_one_of(HeapMemories(), cell.contender(), needs, load)) return;
   }
-  report_unfit("is none of the contenders of this scenario");
+  report_unfit("does not take part in this scenario");
 }
 
 }  // namespace strata::cell

@@ -89,6 +89,12 @@ BatchTimes run_lane(const Cell& cell, Worker& worker, Lane& lane) {
   return times;
 }
 
+template <typename Lane>
+void drain(Lane& lane, Worker& worker) {
+  Probe<Depth::kPlain> probe(worker);
+  if constexpr (requires { lane.drain(probe); }) lane.drain(probe);
+}
+
 }  // namespace detail
 
 /// Adds up what the threads measured, as metrics: ns_per_op, ops_per_s, cpu_ns_per_op,
@@ -104,16 +110,17 @@ void report_batches(Cell& cell, const std::vector<BatchTimes>& lanes);
 ///
 ///   struct Lane {
 ///     template <class Probe> std::uint64_t batch(Probe& probe);  // some operations; how many
-///     template <class Probe> void drain(Probe& probe);           // frees all that it still holds
-///   };
+///     template <class Probe> void drain(Probe& probe);           // frees all that it still holds,
+///   };                                                           // if a batch leaves anything
 ///
 /// A batch takes about a millisecond (it is timed as a whole) and may leave blocks for the next. In
-/// this order: the first batch, told apart as the cold one; one that writes and checks every byte;
-/// --warmup more, for a quarter of the seconds at most; then plain batches, which the throughput is
-/// taken from, and between them, by --sample-rate, such whose operations are timed one by one.
+/// this order: the first batch, counted apart as the cold one; one that writes and checks every
+/// byte; --warmup more, for a quarter of the seconds at most; then plain batches, which the
+/// throughput is taken from, and between them, by --sample-rate, batches whose operations are timed
+/// one by one.
 ///
-/// "Operation" is the scenario's own word. A drain of one thread runs beside those of the others.
-/// tell_more() may add metrics of the scenario's own, when all threads are done.
+/// "Operation" is the scenario's own word. A drain of one thread runs at the same time as those of
+/// the others. tell_more() may add metrics of the scenario's own, when all threads are done.
 template <typename MakeLane, typename TellMore>
 void run_batches(Cell& cell, MakeLane make_lane, TellMore tell_more) {
   const auto count = static_cast<std::size_t>(cell.threads());
@@ -123,8 +130,7 @@ void run_batches(Cell& cell, MakeLane make_lane, TellMore tell_more) {
     cell.begin_load();
     times[0] = detail::run_lane(cell, cell.worker(0), lane);
     cell.end_load();
-    Probe<Depth::kPlain> probe(cell.worker(0));
-    lane.drain(probe);
+    detail::drain(lane, cell.worker(0));
   } else {
     bool has_begun = false;
     auto between = [&]() noexcept {
@@ -137,8 +143,7 @@ void run_batches(Cell& cell, MakeLane make_lane, TellMore tell_more) {
       gate.arrive_and_wait();
       times[static_cast<std::size_t>(worker.thread)] = detail::run_lane(cell, worker, lane);
       gate.arrive_and_wait();
-      Probe<Depth::kPlain> probe(worker);
-      lane.drain(probe);
+      detail::drain(lane, worker);
     });
   }
   report_batches(cell, times);

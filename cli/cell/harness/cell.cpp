@@ -11,13 +11,13 @@
 
 #include "harness/batches.h"
 #include "harness/own_memory.h"
-#include "harness/report.h"
+#include "shared/findings.h"
 
 namespace strata::cell {
 namespace {
 
 /// Where report_…() write, from whichever thread; set before any thread runs.
-int report_fd = STDOUT_FILENO;
+int findings_fd = STDOUT_FILENO;
 
 Board* map_board(int fd) {
   if (fd < 0) return nullptr;
@@ -26,7 +26,7 @@ Board* map_board(int fd) {
   return static_cast<Board*>(page);
 }
 
-/// The numbers that tell one thread's draws from another's.
+/// A seed for each thread, so that their draws differ.
 std::uint64_t mixed(std::uint64_t seed, std::uint64_t thread) {
   std::uint64_t x = seed + (thread + 1) * 0x9e3779b97f4a7c15;  // splitmix64
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -34,13 +34,33 @@ std::uint64_t mixed(std::uint64_t seed, std::uint64_t thread) {
   return x ^ (x >> 31);
 }
 
-[[noreturn]] void end_with(const char* word, const char* sentence) noexcept {
+[[noreturn]] void end_with(void (FindingsWriter::*verdict)(const char*) noexcept,
+                           const char* sentence) noexcept {
   {
-    Report report(report_fd);
-    report.line("%s %s", word, sentence);
-    report.line("end");
+    FindingsWriter findings(findings_fd);
+    (findings.*verdict)(sentence);
+    findings.end();
   }
   ::_exit(0);  // no destructor: the memory may be in any state
+}
+
+const Load& load_of(const std::string& name) {
+  for (const Load& load : loads()) {
+    if (load.scenario.name == name) return load;
+  }
+  throw std::invalid_argument("unknown scenario '" + name + "'");
+}
+
+/// The plan with every option of the scenario.
+CellPlan completed(const Scenario& scenario, CellPlan plan) {
+  const std::string why = scenario.why_not(plan.options);
+  if (!why.empty()) throw std::invalid_argument(why);
+  if (plan.seconds <= 0 && plan.ops == 0 && scenario.takes_seconds) {
+    throw std::invalid_argument("a load needs --seconds or --ops to end");
+  }
+  if (plan.threads < 1) throw std::invalid_argument("--threads is below 1");
+  plan.options = scenario.values(plan.options);
+  return plan;
 }
 
 }  // namespace
@@ -49,15 +69,23 @@ void report_corruption(const Block& block) noexcept {
   char sentence[96];
   std::snprintf(sentence, sizeof sentence, "a block of %u bytes changed while it was in use",
                 static_cast<unsigned>(block.bytes));
-  end_with("broken", sentence);
+  end_with(&FindingsWriter::broken, sentence);
 }
 
-void report_wrong_work(const std::string& sentence) { end_with("wrong", sentence.c_str()); }
+void report_wrong_work(const std::string& sentence) {
+  end_with(&FindingsWriter::wrong, sentence.c_str());
+}
 
-void report_unfit(const std::string& sentence) { end_with("unfit", sentence.c_str()); }
+void report_unfit(const std::string& sentence) {
+  end_with(&FindingsWriter::unfit, sentence.c_str());
+}
 
-Cell::Cell(CellPlan plan) : plan_(std::move(plan)), board_(map_board(plan_.board_fd)) {
-  report_fd = plan_.report_fd;
+Cell::Cell(CellPlan plan, double entered_s)
+    : load_(load_of(plan.scenario)),
+      plan_(completed(load_.scenario, std::move(plan))),
+      entered_s_(entered_s),
+      board_(map_board(plan_.board_fd)) {
+  findings_fd = plan_.findings_fd;
   if (board_ != nullptr) {
     board_->process.store(::getpid(), std::memory_order_relaxed);
     table_bytes = &board_->table_bytes;
@@ -67,11 +95,10 @@ Cell::Cell(CellPlan plan) : plan_(std::move(plan)), board_(map_board(plan_.board
 }
 
 const std::string& Cell::text(const std::string& option) const {
-  auto found = plan_.options.find(option);
-  if (found == plan_.options.end()) {
-    throw std::logic_error("the scenario declares no option --" + option);
+  for (const auto& [name, value] : plan_.options) {
+    if (name == option) return value;
   }
-  return found->second;
+  throw std::logic_error("the scenario declares no option --" + option);
 }
 
 std::uint64_t Cell::count(const std::string& option) const { return std::stoull(text(option)); }
@@ -118,7 +145,7 @@ void Cell::end_load() {
 void Cell::finish() {
   rest(Phase::kAfter);
   if (board_ != nullptr) board_->phase.store(Phase::kReporting, std::memory_order_release);
-  report();
+  tell_findings();
 }
 
 void Cell::metric(const char* name, double value) {
@@ -126,7 +153,7 @@ void Cell::metric(const char* name, double value) {
   metrics_[metrics_count_++] = {name, value};
 }
 
-void Cell::report() {
+void Cell::tell_findings() {
   std::uint64_t allocations = 0;
   std::uint64_t frees = 0;
   std::uint64_t failed = 0;
@@ -139,15 +166,15 @@ void Cell::report() {
     report_wrong_work(std::to_string(allocations) + " blocks were allocated and " +
                       std::to_string(frees) + " freed");
   }
-  Report report(plan_.report_fd);
+  FindingsWriter findings(plan_.findings_fd);
+  findings.entered(entered_s_);
   for (std::size_t i = 0; i < metrics_count_; ++i) {
-    report.line("metric %s %.9g", metrics_[i].first, metrics_[i].second);
+    findings.metric(metrics_[i].first, metrics_[i].second);
   }
-  report.line("served %llu %llu %llu", static_cast<unsigned long long>(allocations),
-              static_cast<unsigned long long>(frees), static_cast<unsigned long long>(failed));
-  report.line("timer_cost_ns %.3f", Stopwatch::cost_ns());
+  findings.served(allocations, failed);
+  findings.timer_cost(Stopwatch::cost_ns());
   for (std::size_t kind = 0; kind < latency_names_.size(); ++kind) {
-    OwnMemory<std::uint64_t> buckets(cli::LogBuckets::kCount);
+    OwnMemory<std::uint64_t> buckets(LogBuckets::kCount);
     Latencies sum;
     for (Worker& worker : workers_) {
       Latencies& part = worker.latencies[kind];
@@ -157,16 +184,12 @@ void Cell::report() {
       sum.max_ps = std::max(sum.max_ps, part.max_ps);
     }
     if (sum.count == 0) continue;
-    report.line("latency %s %llu %llu %llu", latency_names_[kind].c_str(),
-                static_cast<unsigned long long>(sum.count),
-                static_cast<unsigned long long>(sum.sum_ps),
-                static_cast<unsigned long long>(sum.max_ps));
+    findings.latency(latency_names_[kind].c_str(), sum.count, sum.sum_ps, sum.max_ps);
     for (std::size_t i = 0; i < buckets.size(); ++i) {
-      if (buckets[i] == 0) continue;
-      report.line("bucket %zu %llu", i, static_cast<unsigned long long>(buckets[i]));
+      if (buckets[i] != 0) findings.bucket(i, buckets[i]);
     }
   }
-  report.line("end");
+  findings.end();
 }
 
 void report_batches(Cell& cell, const std::vector<BatchTimes>& lanes) {

@@ -10,18 +10,19 @@
 #include <utility>
 #include <vector>
 
-#include "harness/cell_plan.h"
+#include "harness/scenario.h"
 #include "harness/stopwatch.h"
 #include "harness/worker.h"
 #include "shared/board.h"
+#include "shared/cell_plan.h"
 
 namespace strata::cell {
 
-/// The most numbers that a scenario tells of a run.
+/// The most metrics that a scenario may have.
 inline constexpr std::size_t kMaxMetrics = 32;
 
 /// The cell of the matrix that this process is: one scenario under one contender with one value for
-/// every option. A scenario asks it what to do and tells it what came out.
+/// every option. A scenario asks it what to do and gives it the results.
 ///
 /// In the order of a process's life:
 ///
@@ -30,17 +31,20 @@ inline constexpr std::size_t kMaxMetrics = 32;
 ///   the load
 ///   end_load()                            rests; the blocks of the load still live
 ///   free everything, check
-///   finish()                              rests for the settle time; then the report
+///   finish()                              rests for the settle time; then the findings
 ///
 /// run_batches() (harness/batches.h) does all of this for a load that repeats itself.
 class Cell {
  public:
-  explicit Cell(CellPlan plan);
+  /// `entered_s` is when main() began.
+  /// \errors  std::invalid_argument with a sentence for a plan that no load can follow: `strata`
+  ///          asks for nothing wrong, a person might.
+  Cell(CellPlan plan, double entered_s);
   Cell(const Cell&) = delete;
   Cell& operator=(const Cell&) = delete;
 
   /// Runs the scenario.
-  void run() { plan_.scenario->run(*this); }
+  void run() { load_.run(*this); }
 
   // What every scenario takes.
   int threads() const noexcept { return plan_.threads; }
@@ -62,7 +66,8 @@ class Cell {
   bool flag(const std::string& option) const;
   const std::string& text(const std::string& option) const;
 
-  /// A kind of operation whose latency is told, beside kAlloc and kFree; before any thread runs.
+  /// A kind of operation whose latency is measured, besides kAlloc and kFree; before any thread
+  /// runs.
   LatencyKind add_latency(const std::string& name);
 
   /// Runs body(worker) on `count` threads, which start together, and waits for them; one is the
@@ -96,8 +101,8 @@ class Cell {
   }
   /// Rests, while the load's blocks still live.
   void end_load();
-  /// Rests for the settle time, then reports. What was allocated through probes must have been
-  /// freed through probes.
+  /// Rests for the settle time, then writes the findings. What was allocated through probes must
+  /// have been freed through probes.
   void finish();
 
   /// A number of this run; its name, a literal, ends in its unit (docs/results.md). Asks the
@@ -107,9 +112,11 @@ class Cell {
 
  private:
   void rest(Phase phase);
-  void report();
+  void tell_findings();
 
+  const Load& load_;
   CellPlan plan_;
+  double entered_s_;
   Board* board_ = nullptr;  // nullptr: not watched
   std::vector<std::string> latency_names_ = {"alloc", "free"};
   std::deque<Worker> workers_;

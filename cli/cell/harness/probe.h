@@ -58,8 +58,8 @@ class Probe {
     return stamped(address, bytes, worker_.next_stamp(kIsVerified));
   }
 
-  /// The same with a number of the scenario's, from which it can tell the stamp again; two living
-  /// blocks should not have the same.
+  /// The same with a number of the scenario's, from which it can compute the stamp again; two
+  /// living blocks should not have the same.
   /// \pre  number < 2^31.
   Block adopt(void* address, std::size_t bytes, std::uint32_t number) {
     return stamped(address, bytes, number << 1 | (kIsVerified ? 1u : 0u));

@@ -22,7 +22,7 @@ inline double thread_cpu_s() noexcept {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-/// Times single operations: the processor's time stamp counter where it runs at one rate for ever,
+/// Times single operations: the processor's time stamp counter where it runs at a constant rate,
 /// else the kernel's clock. calibrate() before the first use; after that it only reads.
 class Stopwatch {
  public:

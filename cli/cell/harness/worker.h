@@ -9,7 +9,7 @@
 
 namespace strata::cell {
 
-/// A kind of operation whose latency is told.
+/// A kind of operation whose latency is measured.
 using LatencyKind = std::size_t;
 inline constexpr LatencyKind kAlloc = 0;
 inline constexpr LatencyKind kFree = 1;
@@ -24,9 +24,9 @@ struct Latencies {
 
   void record(std::uint64_t ps) {
     if (count == 0 && buckets.size() == 0) {
-      buckets = OwnMemory<std::uint64_t>(cli::LogBuckets::kCount);
+      buckets = OwnMemory<std::uint64_t>(LogBuckets::kCount);
     }
-    ++buckets[cli::LogBuckets::index_of(ps)];
+    ++buckets[LogBuckets::index_of(ps)];
     ++count;
     sum_ps += ps;
     if (ps > max_ps) max_ps = ps;
@@ -45,7 +45,7 @@ struct alignas(128) Worker {
   std::uint32_t stamps = 0;            ///< numbers given to blocks so far
   std::array<Latencies, kMaxLatencies> latencies;
 
-  /// A stamp that no living block of any thread has, wraps aside; odd for a whole one.
+  /// A stamp that no living block of any thread has, except after a wrap; odd for a whole one.
   std::uint32_t next_stamp(bool is_whole) noexcept {
     std::uint32_t number = ++stamps * 0x2545f491u + static_cast<std::uint32_t>(thread);
     return number << 1 | (is_whole ? 1u : 0u);

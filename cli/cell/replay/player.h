@@ -281,7 +281,7 @@ class Player {
     if (kTouch == Touch::kNone || address == nullptr || kept < kWord) return;
     const std::uint64_t first = detail::word_of(stamp, 0);
     if (std::memcmp(address, &first, kWord) != 0) {
-      report_wrong_work("realloc did not keep what was in the object");
+      report_wrong_work("realloc did not keep the object's contents");
     }
   }
 

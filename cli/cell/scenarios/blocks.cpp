@@ -73,9 +73,6 @@ class Lane {
     return addresses_.size();
   }
 
-  template <typename Probe>
-  void drain(Probe&) {}
-
  private:
   static std::uint32_t number_of(std::size_t index) noexcept {
     return static_cast<std::uint32_t>(index) & 0x7fffffff;
@@ -100,7 +97,7 @@ class Lane {
   std::uint64_t rss_before_;  // of the contender's first page; with our own table
   std::uint64_t first_ = 0;
   std::uint64_t step_ = 1;
-  bool is_cold_ = true;  // the first plain batch is told apart
+  bool is_cold_ = true;  // the first plain batch is counted apart
 };
 
 void blocks(Cell& cell) {
@@ -138,11 +135,10 @@ void blocks(Cell& cell) {
       tell);
 }
 
-const Registration kBlocks({
+const Registration<blocks> kBlocks({
     .name = "blocks",
     .purpose =
         "many blocks of one size, all allocated, then all freed: time, p99, memory per block",
-    .origin = {},
     .fits = kFits,
     .options =
         {
@@ -154,7 +150,6 @@ const Registration kBlocks({
         },
     .shown = {"ns_per_op", "alloc_ns_per_op", "free_ns_per_op", "block_rss_bytes",
               "peak_rss_bytes"},
-    .run = blocks,
 });
 
 }  // namespace

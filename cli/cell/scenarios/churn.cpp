@@ -138,10 +138,9 @@ void churn(Cell& cell) {
                    [&](auto& memory, Worker& worker) { return Lane(plan, memory, worker); });
 }
 
-const Registration kChurn({
+const Registration<churn> kChurn({
     .name = "churn",
     .purpose = "what an allocation and its free cost, by size and by how long blocks live",
-    .origin = {},
     .fits = kFits,
     .options =
         {
@@ -149,14 +148,12 @@ const Registration kChurn({
                            "free at once, in order of age, all together, or in random order"),
             Option::count("size", 64, 1, 1 << 26, "bytes",
                           "size of a block, or scale of the other distributions"),
-            Option::choice_or_file("size-dist", "fixed", {"fixed", "mixed", "pareto"},
-                                   "how sizes are drawn; or a FILE of lines bytes,weight"),
+            Option::sizes("fixed"),
             Option::count("window", 1000, 1, 100'000'000, "blocks",
                           "live blocks per thread (modes window and lifetime)"),
             Option::count("batch", 1000, 1, 100'000'000, "blocks",
                           "blocks per thread that are allocated, then freed (mode batch)"),
         },
-    .run = churn,
 });
 
 }  // namespace

@@ -78,23 +78,22 @@ class Lane {
  public:
   Lane(Memory& memory, Worker& worker, std::size_t elements)
       : elements_(elements),
-        draws_(kDrawn),
+        // Half of the keys are in a map at a time.
+        draws_(worker.seed,
+               [&](std::mt19937_64& random) {
+                 const std::uint32_t key = between(random, 0, 2 * elements - 1);
+                 return Draw{key, between(random, 1, kLongestString)};
+               }),
         characters_(memory, worker),
         map_(std::less<>(), characters_),
         hash_map_(0, std::hash<std::uint32_t>(), std::equal_to<>(), characters_),
         queue_(characters_),
-        text_(characters_) {
-    std::mt19937_64 random(worker.seed);
-    // Half of the keys are in a map at a time.
-    for (Draw& d : draws_) {
-      d = {between(random, 0, 2 * elements - 1), between(random, 1, kLongestString)};
-    }
-  }
+        text_(characters_) {}
 
   template <typename Probe>
   std::uint64_t batch(Probe& probe) {
     for (std::uint64_t i = 0; i < kBatchRounds; ++i) {
-      const Draw& d = draws_[next_++ % kDrawn];
+      const Draw& d = draws_.next();
       toggle(probe, map_, d);
       toggle(probe, hash_map_, d);
       queue(probe, d);
@@ -168,13 +167,12 @@ class Lane {
   }
 
   std::size_t elements_;
-  OwnMemory<Draw> draws_;
+  Drawn<Draw, kDrawn> draws_;
   Allocator<char> characters_;
   Map map_;
   HashMap hash_map_;
   std::list<Draw, Allocator<Draw>> queue_;
   String text_;
-  std::size_t next_ = 0;
 };
 
 void containers(Cell& cell) {
@@ -192,17 +190,15 @@ void containers(Cell& cell) {
                    [&](auto& memory, Worker& worker) { return Lane(memory, worker, elements); });
 }
 
-const Registration kContainers({
+const Registration<containers> kContainers({
     .name = "containers",
     .purpose = "map, unordered_map, list and string at work",
-    .origin = {},
     .fits = kFits,
     .options =
         {
             Option::count("elements", 2000, 1, 10'000'000, "elements",
                           "approximate size of each container; each thread has its own"),
         },
-    .run = containers,
 });
 
 }  // namespace

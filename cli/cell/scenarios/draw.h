@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <random>
+
+#include "harness/own_memory.h"
 
 /// \file  What scenarios draw before their clocks start.
 
@@ -26,5 +29,26 @@ inline double mean_log_between(std::uint64_t low, std::uint64_t high) {
   return static_cast<double>(high - low) /
          std::log(static_cast<double>(high) / static_cast<double>(low));
 }
+
+/// Things that are drawn once and used again and again. Their number is a power of two that is
+/// longer than any pattern a processor learns.
+template <typename T, std::size_t kCount>
+class Drawn {
+  static_assert((kCount & (kCount - 1)) == 0, "its remainder is a mask");
+
+ public:
+  /// draw(random) gives one.
+  template <typename Draw>
+  Drawn(std::uint64_t seed, Draw draw) : things_(kCount) {
+    std::mt19937_64 random(seed);
+    for (T& thing : things_) thing = draw(random);
+  }
+
+  const T& next() noexcept { return things_[next_++ % kCount]; }
+
+ private:
+  OwnMemory<T> things_;
+  std::size_t next_ = 0;
+};
 
 }  // namespace strata::cell

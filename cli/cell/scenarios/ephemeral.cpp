@@ -51,10 +51,7 @@ template <typename Memory>
 class Lane {
  public:
   Lane(Memory& memory, const Worker& worker, std::size_t slots)
-      : memory_(memory), ring_(slots), draws_(kDrawn) {
-    std::mt19937_64 random(worker.seed);
-    for (Draw& d : draws_) d = draw(random);
-  }
+      : memory_(memory), ring_(slots), draws_(worker.seed, draw) {}
 
   template <typename Probe>
   std::uint64_t batch(Probe& probe) {
@@ -64,7 +61,7 @@ class Lane {
       Slot& slot = ring_[at_];
       if (pass_ < slot.expires) continue;
       probe.deallocate(memory_, slot.block);
-      const Draw& d = draws_[next_++ % kDrawn];
+      const Draw& d = draws_.next();
       slot = {probe.allocate(memory_, d.bytes), pass_ + d.passes_to_live};
       ++made;
     }
@@ -84,10 +81,9 @@ class Lane {
 
   Memory& memory_;
   OwnMemory<Slot> ring_;
-  OwnMemory<Draw> draws_;
+  Drawn<Draw, kDrawn> draws_;
   std::uint64_t pass_ = 0;
   std::size_t at_ = 0;
-  std::size_t next_ = 0;
 };
 
 void ephemeral(Cell& cell) {
@@ -102,16 +98,14 @@ void ephemeral(Cell& cell) {
                    [&](auto& memory, Worker& worker) { return Lane(memory, worker, slots); });
 }
 
-const Registration kEphemeral({
+const Registration<ephemeral> kEphemeral({
     .name = "ephemeral",
     .purpose = "many threads with objects of random lives and sizes; try --threads 512",
-    .origin = {},
     .fits = kFits,
     .options =
         {
             Option::count("ring", 256, 1, 1'000'000, "slots", "slots per thread"),
         },
-    .run = ephemeral,
 });
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <atomic>
 #include <thread>
 
+#include "scenarios/draw.h"
 #include "scenarios/run_lanes.h"
 #include "shared/sizes.h"
 
@@ -94,9 +95,8 @@ template <typename Memory>
 class Lane {
  public:
   Lane(Memory& memory, const Worker& worker, Worker& consumer, Sizes sizes)
-      : memory_(memory), sizes_(kDrawn) {
-    std::mt19937_64 random(worker.seed);
-    for (std::uint32_t& size : sizes_) size = sizes.draw(random);
+      : memory_(memory),
+        sizes_(worker.seed, [&](std::mt19937_64& random) { return sizes.draw(random); }) {
     consumer_ = std::thread([this, &consumer] { consume_all(channel_, memory_, consumer); });
   }
 
@@ -104,7 +104,7 @@ class Lane {
   std::uint64_t batch(Probe& probe) {
     say(static_cast<std::uint32_t>(Probe::kLevel));
     for (std::uint64_t i = 0; i < kBatchOps; ++i) {
-      const Block block = probe.allocate(memory_, sizes_[next_++ % kDrawn]);
+      const Block block = probe.allocate(memory_, sizes_.next());
       if (block) channel_.send(block);
     }
     return kBatchOps;
@@ -120,10 +120,9 @@ class Lane {
   void say(std::uint32_t word) noexcept { channel_.send({nullptr, 0, word}); }
 
   Memory& memory_;
-  OwnMemory<std::uint32_t> sizes_;
+  Drawn<std::uint32_t, kDrawn> sizes_;
   Channel channel_;
   std::thread consumer_;
-  std::size_t next_ = 0;
 };
 
 void handover(Cell& cell) {
@@ -142,7 +141,7 @@ void handover(Cell& cell) {
   });
 }
 
-const Registration kHandover({
+const Registration<handover> kHandover({
     .name = "handover",
     .purpose = "one thread only allocates, another only frees; --threads counts such pairs",
     .origin = "Lever and Boreham's producer and consumer (xmalloc-test)",
@@ -151,10 +150,8 @@ const Registration kHandover({
         {
             Option::count("size", 64, 1, 1 << 20, "bytes",
                           "size of a block, or scale of the other distributions"),
-            Option::choice_or_file("size-dist", "fixed", {"fixed", "mixed", "pareto"},
-                                   "how sizes are drawn; or a FILE of lines bytes,weight"),
+            Option::sizes("fixed"),
         },
-    .run = handover,
 });
 
 }  // namespace

@@ -14,7 +14,7 @@
 ///   burst_rss_bytes    what the burst gained over the process before it
 ///   left_rss_bytes     what of that is still there after --watch seconds; back_share the rest
 ///   half_back_s        from the last free on, until half of it was back; most_back_s until nine
-///                      tenths were; not told if that never happened
+///                      tenths were; missing if that never happened
 
 namespace strata::cell {
 namespace {
@@ -97,10 +97,9 @@ void idle(Cell& cell) {
   });
 }
 
-const Registration kIdle({
+const Registration<idle> kIdle({
     .name = "idle",
     .purpose = "a burst, then nothing: how much memory comes back by itself, and when",
-    .origin = {},
     .fits = kFits,
     .options =
         {
@@ -110,7 +109,6 @@ const Registration kIdle({
         },
     .shown = {"left_rss_bytes", "half_back_s", "burst_rss_bytes"},
     .takes_threads = false,
-    .run = idle,
 });
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include <random>
 #include <thread>
 
-#include "scenarios/draw.h"
+#include "scenarios/replaced_blocks.h"
 #include "scenarios/run_lanes.h"
 
 /// \file  A server: each thread replaces random blocks of its table, then ends and leaves the table
@@ -16,36 +16,22 @@ namespace {
 constexpr Fits kFits = Fits::kHeaps;
 constexpr std::size_t kDrawn = std::size_t{1} << 16;
 
-struct Draw {
-  std::uint32_t place;
-  std::uint32_t bytes;
-};
-
 /// A batch is the life of one thread, its start and end included. An operation is the replacement
 /// of a block.
 template <typename Memory>
 class Lane {
  public:
   Lane(const Cell& cell, Memory& memory, const Worker& worker)
-      : memory_(memory),
-        blocks_(cell.count("blocks")),
-        draws_(kDrawn),
-        generation_ops_(cell.count("generation")) {
-    std::mt19937_64 random(worker.seed);
-    for (Draw& d : draws_) {
-      d = {between(random, 0, blocks_.size() - 1),
-           between(random, cell.count("smallest"), cell.count("largest"))};
-    }
-  }
+      : blocks_(memory, cell.count("blocks"), worker.seed,
+                [&](std::mt19937_64& random) {
+                  return between(random, cell.count("smallest"), cell.count("largest"));
+                }),
+        generation_ops_(cell.count("generation")) {}
 
   template <typename Probe>
   std::uint64_t batch(Probe& probe) {
     std::thread([&] {
-      for (std::uint64_t i = 0; i < generation_ops_; ++i) {
-        const Draw& d = draws_[next_++ % kDrawn];
-        probe.deallocate(memory_, blocks_[d.place]);
-        blocks_[d.place] = probe.allocate(memory_, d.bytes);
-      }
+      blocks_.replace(probe, generation_ops_);
       probe.worker().faults_elsewhere += detail::faults_of_thread();
     }).join();
     return generation_ops_;
@@ -53,15 +39,12 @@ class Lane {
 
   template <typename Probe>
   void drain(Probe& probe) {
-    for (Block& block : blocks_) probe.deallocate(memory_, block);
+    blocks_.drain(probe);
   }
 
  private:
-  Memory& memory_;
-  OwnMemory<Block> blocks_;
-  OwnMemory<Draw> draws_;
+  ReplacedBlocks<Memory, kDrawn> blocks_;
   std::uint64_t generation_ops_;
-  std::size_t next_ = 0;
 };
 
 void larson(Cell& cell) {
@@ -74,7 +57,7 @@ void larson(Cell& cell) {
                    [&](auto& memory, Worker& worker) { return Lane(cell, memory, worker); });
 }
 
-const Registration kLarson({
+const Registration<larson> kLarson({
     .name = "larson",
     .purpose = "a server whose objects outlive the threads that made them",
     .origin = "Larson and Krishnan's server",
@@ -88,7 +71,6 @@ const Registration kLarson({
             Option::count("generation", 20'000, 1, 1'000'000'000, "operations",
                           "operations of a thread before the next one takes its place"),
         },
-    .run = larson,
 });
 
 }  // namespace

@@ -66,15 +66,15 @@ class Lane {
         small_(places_for(live_bytes, kSmall)),
         kept_(small_.size()),
         large_(places_for(live_bytes, kLarge)),
-        draws_(kDrawn) {
-    std::mt19937_64 random(worker.seed);
-    for (Draw& d : draws_) {
-      d.small_bytes = between(random, kSmall.from, kSmall.to);
-      d.large_bytes = between(random, kLarge.from, kLarge.to);
-      d.stays = static_cast<double>(random() % 1'000'000) < keep * 1e6;
-    }
-    rss_before_ = resident_bytes();
-  }
+        draws_(worker.seed,
+               [&](std::mt19937_64& random) {
+                 Draw d;
+                 d.small_bytes = between(random, kSmall.from, kSmall.to);
+                 d.large_bytes = between(random, kLarge.from, kLarge.to);
+                 d.stays = static_cast<double>(random() % 1'000'000) < keep * 1e6;
+                 return d;
+               }),
+        rss_before_(resident_bytes()) {}
 
   template <typename Probe>
   std::uint64_t batch(Probe& probe) {
@@ -102,7 +102,7 @@ class Lane {
   std::uint64_t fill(Probe& probe, OwnMemory<Block>& blocks, std::size_t& count,
                      std::uint32_t Draw::*bytes) {
     while (live_bytes_ < target_bytes_ && count < blocks.size()) {
-      Block block = probe.allocate(memory_, draws_[next_++ % kDrawn].*bytes);
+      Block block = probe.allocate(memory_, draws_.next().*bytes);
       if (!block) break;  // counted: the cell has failed
       live_bytes_ += block.bytes;
       blocks[count++] = block;
@@ -116,7 +116,7 @@ class Lane {
   void free_most(Probe& probe) {
     free_all(probe, kept_, kept_count_);
     for (std::size_t i = 0; i < small_count_; ++i) {
-      if (draws_[next_++ % kDrawn].stays) {
+      if (draws_.next().stays) {
         kept_[kept_count_++] = small_[i];
       } else {
         give_back(probe, small_[i]);
@@ -144,13 +144,12 @@ class Lane {
   OwnMemory<Block> small_;
   OwnMemory<Block> kept_;
   OwnMemory<Block> large_;
-  OwnMemory<Draw> draws_;
+  Drawn<Draw, kDrawn> draws_;
+  std::uint64_t rss_before_;
   std::size_t small_count_ = 0;
   std::size_t kept_count_ = 0;
   std::size_t large_count_ = 0;
   std::size_t live_bytes_ = 0;
-  std::uint64_t rss_before_ = 0;
-  std::size_t next_ = 0;
 };
 
 void phases(Cell& cell) {
@@ -172,7 +171,7 @@ void phases(Cell& cell) {
       });
 }
 
-const Registration kPhases({
+const Registration<phases> kPhases({
     .name = "phases",
     .purpose = "fragmentation: small blocks, most of them freed, then large ones",
     .origin = "after Johnstone and Wilson's measure of fragmentation",
@@ -185,7 +184,6 @@ const Registration kPhases({
         },
     .shown = {"rss_per_live", "ns_per_op", "peak_rss_bytes"},
     .takes_threads = false,
-    .run = phases,
 });
 
 }  // namespace

@@ -110,7 +110,7 @@ class Queue {
   Queue(Memory& memory, std::size_t capacity, bool is_shared)
       : memory_(memory), entries_(capacity), is_shared_(is_shared) {}
 
-  /// `tick` travels beside the block: it tells what must be in it.
+  /// `tick` travels with the block: it says what must be in it.
   /// \returns  False if the message is dropped: the queue is full, or (a counted failure) the
   ///           contender has no block although the queue has a place.
   bool send(const unsigned char* message, std::uint32_t tick, Worker& worker) {
@@ -360,10 +360,9 @@ void queue(Cell& cell) {
   with_contender<kFits>(cell, needs, [&](auto& memory) { run_queue(cell, plan, memory); });
 }
 
-const Registration kQueue({
+const Registration<queue> kQueue({
     .name = "queue",
     .purpose = "producers and consumers over a bounded queue of 64-byte blocks under a mutex",
-    .origin = {},
     .fits = kFits,
     .options =
         {
@@ -377,7 +376,6 @@ const Registration kQueue({
     .shown = {"wall_s", "sent", "dropped", "received", "left"},
     .takes_threads = false,
     .takes_seconds = false,
-    .run = queue,
 });
 
 }  // namespace

@@ -7,8 +7,8 @@
 
 /// \file  Buffers that grow: strings, arrays and files being read, each resized until it is as
 /// large as it was to be, then freed. Several grow in turn, so that each stands in the way of the
-/// others. Who extends in place or moves pages instead of bytes wins; what is kept of the contents
-/// is checked at each step.
+/// others. An allocator that extends in place or moves pages instead of bytes wins; what is kept of
+/// the contents is checked at each step.
 
 namespace strata::cell {
 namespace {
@@ -50,19 +50,17 @@ class Lane {
                                                 : Growth::kStep),
         step_(static_cast<std::uint32_t>(cell.count("step"))),
         buffers_(cell.count("buffers")),
-        draws_(kDrawn),
-        realloc_kind_(realloc_kind) {
-    std::mt19937_64 random(worker.seed);
-    for (Draw& d : draws_) {
-      d = {between(random, 0, buffers_.size() - 1),
-           log_between(random, 2 * kFirstBytes, cell.count("largest"))};
-    }
-  }
+        draws_(worker.seed,
+               [&](std::mt19937_64& random) {
+                 const std::uint32_t buffer = between(random, 0, buffers_.size() - 1);
+                 return Draw{buffer, log_between(random, 2 * kFirstBytes, cell.count("largest"))};
+               }),
+        realloc_kind_(realloc_kind) {}
 
   template <typename Probe>
   std::uint64_t batch(Probe& probe) {
     for (std::uint64_t i = 0; i < kBatchOps; ++i) {
-      const Draw& d = draws_[next_++ % kDrawn];
+      const Draw& d = draws_.next();
       Buffer& buffer = buffers_[d.buffer];
       if (!buffer.block || buffer.block.bytes >= buffer.final_bytes) {
         probe.deallocate(memory_, buffer.block);
@@ -115,9 +113,8 @@ class Lane {
   Growth growth_;
   std::uint32_t step_;
   OwnMemory<Buffer> buffers_;
-  OwnMemory<Draw> draws_;
+  Drawn<Draw, kDrawn> draws_;
   LatencyKind realloc_kind_;
-  std::size_t next_ = 0;
 };
 
 template <typename Memory>
@@ -141,23 +138,21 @@ void realloc_buffers(Cell& cell) {
   });
 }
 
-const Registration kRealloc({
+const Registration<realloc_buffers> kRealloc({
     .name = "realloc",
     .purpose = "buffers that grow step by step, in each other's way",
-    .origin = {},
     .fits = kFits,
     .options =
         {
             Option::choice("growth", "half", {"half", "double", "step"},
                            "by half, by as much again, or by --step bytes"),
             Option::count("step", 256, 1, 1 << 30, "bytes", "size of a step, for growth by steps"),
-            Option::count(
-                "largest", 1 << 20, 64, 1 << 30, "bytes",
-                "final size of the largest buffers; every power of two up to it is equally likely"),
+            Option::count("largest", 1 << 20, 64, 1 << 30, "bytes",
+                          "final size of the largest buffers; every power of two up to it is "
+                          "equally likely"),
             Option::count("buffers", 16, 1, 1'000'000, "buffers",
                           "buffers per thread that grow at the same time"),
         },
-    .run = realloc_buffers,
 });
 
 }  // namespace

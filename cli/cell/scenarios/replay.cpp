@@ -19,7 +19,7 @@
 /// where it needs what another thread makes. `strata replay` writes the plan that is read here.
 ///
 /// Everything that the replay keeps for itself is there before the load begins, so peak_gain_bytes
-/// is what the allocator added: the program's objects, and what it holds beside them.
+/// is what the allocator added: the program's objects, and what it holds besides.
 
 namespace strata::cell {
 namespace {
@@ -96,7 +96,7 @@ class Replay final : public Team {
       Worker& worker = cell.worker(static_cast<int>(i));
       const bool is_timed = i < kTimedStreams && interval > 0;
       for (LatencyKind kind = kAlloc; is_timed && kind <= kReallocLatency; ++kind) {
-        worker.latencies[kind].buckets = OwnMemory<std::uint64_t>(cli::LogBuckets::kCount);
+        worker.latencies[kind].buckets = OwnMemory<std::uint64_t>(LogBuckets::kCount);
       }
       players_.push_back(std::make_unique<Performer>(worker, *this, route_, file.fd(),
                                                      file.stream(i), is_timed ? interval : 0));
@@ -189,7 +189,7 @@ class Replay final : public Team {
     double timed = 0;
     for (LatencyKind kind = kAlloc; kind <= kReallocLatency; ++kind) {
       std::uint64_t count = 0;
-      OwnMemory<std::uint64_t> buckets(cli::LogBuckets::kCount);
+      OwnMemory<std::uint64_t> buckets(LogBuckets::kCount);
       for (std::size_t i = 0; i < players_.size(); ++i) {
         Latencies& part = cell_.worker(static_cast<int>(i)).latencies[kind];
         count += part.count;
@@ -199,7 +199,7 @@ class Replay final : public Team {
       double ns = 0;
       for (std::size_t b = 0; left > 0 && b < buckets.size(); ++b) {
         const std::uint64_t taken = std::min(left, buckets[b]);
-        ns += static_cast<double>(taken * cli::LogBuckets::lower_of(b)) / 1000;
+        ns += static_cast<double>(taken * LogBuckets::lower_of(b)) / 1000;
         left -= taken;
       }
       const auto kept = static_cast<double>(count - count / 1000);
@@ -278,26 +278,24 @@ void replay(Cell& cell) {
   replay_through<NoRoute>(cell, file);
 }
 
-const Registration kReplay({
+const Registration<replay> kReplay({
     .name = "replay",
     .purpose = "the calls of a recorded program",
-    .origin = {},
     .fits = Fits::kMalloc,
     .options =
         {
-            Option::choice_or_file("plan", "none", {"none"}, "that strata replay has written"),
+            Option::path("plan", "the plan that strata replay wrote"),
             Option::choice("touch", "written", {"written", "all", "none"},
                            "what is written into each object"),
             Option::choice("route", "none", {"none", "arena", "block", "bitmap", "reuse"},
                            "what the calls of one place go to"),
-            Option::choice_or_file("map", "none", {"none"},
-                                   "where addresses are written at the end"),
+            Option::path("map", "where addresses are written at the end"),
         },
     .shown = {"cpu_ns_per_op", "allocator_s", "elapsed_s", "peak_gain_bytes", "rss_per_live"},
     .takes_threads = false,
     .takes_seconds = false,
     .settle_s = 0.2,
-    .run = replay,
+    .is_listed = false,
 });
 
 }  // namespace

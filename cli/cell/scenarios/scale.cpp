@@ -60,9 +60,6 @@ class Lane {
     return rounds_ * blocks_.size();
   }
 
-  template <typename Probe>
-  void drain(Probe&) {}
-
  private:
   std::size_t bytes_;
   std::size_t rounds_;
@@ -82,10 +79,9 @@ void scale(Cell& cell) {
                    [&](auto& memory, Worker& worker) { return Lane(plan, memory, worker); });
 }
 
-const Registration kScale({
+const Registration<scale> kScale({
     .name = "scale",
     .purpose = "does it scale? threads that share nothing allocate batches and free them",
-    .origin = {},
     .fits = kFits,
     .options =
         {
@@ -96,7 +92,6 @@ const Registration kScale({
                            "the first block is freed first, or last, or they go in random order"),
         },
     .shown = {"core_ns_per_op", "ops_per_s", "peak_rss_bytes"},
-    .run = scale,
 });
 
 }  // namespace

@@ -8,7 +8,7 @@
 /// pieces of a line to different threads makes them slow without ever being called.
 ///
 ///   passive  the first objects come from one thread, side by side; each thread frees the one it
-///            was given and allocates its next: is the line passed on to many threads for ever?
+///            was given and allocates its next: does the line go on being passed to many threads?
 ///   active   every thread allocates its own from the start
 ///
 /// Without sharing, nanoseconds per operation do not grow with the threads, up to the cores.
@@ -76,7 +76,7 @@ void scratch(Cell& cell) {
   });
 }
 
-const Registration kScratch({
+const Registration<scratch> kScratch({
     .name = "scratch",
     .purpose = "do objects of different threads share cache lines? Try --threads 1,2",
     .origin = "Hoard's cache-scratch and cache-thrash",
@@ -88,7 +88,6 @@ const Registration kScratch({
             Option::count("size", 8, 1, 1 << 20, "bytes", "size of an object"),
             Option::count("writes", 1000, 1, 1'000'000'000, "writes", "writes into each object"),
         },
-    .run = scratch,
 });
 
 }  // namespace

@@ -22,7 +22,7 @@ constexpr std::size_t kDrawn = std::size_t{1} << 15;
 ///   63 … 49          48                            47 … 0
 ///   number of draw | every byte is stamped (1) | address
 ///
-/// The number tells the size, and it is the stamp: two owners of one memory disagree about it
+/// The number gives the size, and it is the stamp: two owners of one memory disagree about it
 /// unless they drew the same of 32768 numbers.
 class Parcel {
  public:
@@ -48,7 +48,7 @@ class Parcel {
 };
 static_assert(kDrawn << 1 == std::size_t{1} << (64 - 48), "number and bit fill a parcel's top");
 
-/// What all threads share: the array, and the draws that tell sizes.
+/// What all threads share: the array, and the draws that give sizes.
 struct Shelf {
   Shelf(const Cell& cell, Sizes sizes)
       : slots(cell.count("slots")), sizes_of_draws(kDrawn), places(kDrawn) {
@@ -129,20 +129,17 @@ void slots(Cell& cell) {
   });
 }
 
-const Registration kSlots({
+const Registration<slots> kSlots({
     .name = "slots",
     .purpose = "what it costs to free what other threads allocated, in no order",
-    .origin = {},
     .fits = kFits,
     .options =
         {
             Option::count("slots", 4096, 1, 100'000'000, "blocks", "size of the shared array"),
             Option::count("size", 64, 1, 1 << 20, "bytes",
                           "size of a block, or scale of the other distributions"),
-            Option::choice_or_file("size-dist", "mixed", {"fixed", "mixed", "pareto"},
-                                   "how sizes are drawn; or a FILE of lines bytes,weight"),
+            Option::sizes("mixed"),
         },
-    .run = slots,
 });
 
 }  // namespace

@@ -85,9 +85,6 @@ struct Lane {
     }
     return kBatchStarts;
   }
-
-  template <typename Probe>
-  void drain(Probe&) {}
 };
 
 void startup(Cell& cell) {
@@ -101,14 +98,12 @@ void startup(Cell& cell) {
       [&] { cell.metric("tiny_rss_bytes", starter.rss_bytes()); });
 }
 
-const Registration kStartup({
+const Registration<startup> kStartup({
     .name = "startup",
     .purpose = "a tiny program, started many times",
-    .origin = {},
     .fits = kFits,
     .options = {},
     .shown = {"ns_per_op", "tiny_rss_bytes"},
-    .run = startup,
 });
 
 }  // namespace

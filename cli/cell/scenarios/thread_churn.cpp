@@ -23,10 +23,11 @@ template <typename Memory>
 class Lane {
  public:
   Lane(Memory& memory, const Worker& worker, std::size_t objects, LatencyKind thread_kind)
-      : memory_(memory), blocks_(objects), sizes_(kDrawn), thread_kind_(thread_kind) {
-    std::mt19937_64 random(worker.seed);
-    for (std::uint32_t& size : sizes_) size = between(random, kSmallest, kLargest);
-  }
+      : memory_(memory),
+        blocks_(objects),
+        sizes_(worker.seed,
+               [](std::mt19937_64& random) { return between(random, kSmallest, kLargest); }),
+        thread_kind_(thread_kind) {}
 
   template <typename Probe>
   std::uint64_t batch(Probe& probe) {
@@ -47,7 +48,7 @@ class Lane {
   void live(Probe& probe) {
     for (Block& block : blocks_) {
       probe.deallocate(memory_, block);
-      block = probe.allocate(memory_, sizes_[next_++ % kDrawn]);
+      block = probe.allocate(memory_, sizes_.next());
     }
     for (std::size_t i = 0; i < blocks_.size(); i += 2) probe.deallocate(memory_, blocks_[i]);
     probe.worker().faults_elsewhere += detail::faults_of_thread();
@@ -55,9 +56,8 @@ class Lane {
 
   Memory& memory_;
   OwnMemory<Block> blocks_;
-  OwnMemory<std::uint32_t> sizes_;
+  Drawn<std::uint32_t, kDrawn> sizes_;
   LatencyKind thread_kind_;
-  std::size_t next_ = 0;
 };
 
 void thread_churn(Cell& cell) {
@@ -73,17 +73,15 @@ void thread_churn(Cell& cell) {
   });
 }
 
-const Registration kThreadChurn({
+const Registration<thread_churn> kThreadChurn({
     .name = "thread-churn",
     .purpose = "thousands of threads that allocate a little and end",
-    .origin = {},
     .fits = kFits,
     .options =
         {
             Option::count("objects", 64, 1, 1'000'000, "blocks",
                           "blocks that each thread allocates"),
         },
-    .run = thread_churn,
 });
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t kLastLines = 5;
 
 /// What one contender's runs have given so far.
-struct Lane {
+struct Tally {
   std::vector<ProcessResult> runs;
   std::string failure;
   std::string last_output;
@@ -18,9 +18,7 @@ ProcessPlan process_plan(const ComparisonPlan& plan, const Contender& contender,
   ProcessPlan process;
   process.program = plan.program;
   process.arguments = plan.command;
-  process.environment = Environment::inherited();
-  process.environment.drop_preloaded_allocators();
-  if (!contender.library.empty()) process.environment.preload(contender.library);
+  process.environment = Environment::with_allocator(contender.library);
   for (const auto& [name, value] : plan.settings) process.environment.set(name, value);
   process.output_fd = process.error_fd = output_fd;
   process.timeout_s = plan.timeout_s;
@@ -32,8 +30,7 @@ std::string failure_of(const ProcessResult& result, const Contender& contender,
                        const OutputCapture& output, double timeout_s) {
   if (!result.succeeded()) return describe_end(result, timeout_s);
   // A program of another word size among those that the command starts: it ran on its own malloc.
-  std::string refusal = fmt::format("object '{}' from LD_PRELOAD cannot be", contender.library);
-  if (!contender.library.empty() && output.head().find(refusal) != std::string::npos) {
+  if (was_not_preloaded(contender, output.head())) {
     return "the dynamic linker could not preload it into a program that the command starts";
   }
   return {};
@@ -44,7 +41,7 @@ std::string run_name(const ComparisonPlan& plan, int round) {
   return fmt::format("run {} of {}", round - plan.warmup, plan.runs);
 }
 
-Row make_row(const ComparisonPlan& plan, const Contender& contender, const Lane& lane) {
+Row make_row(const ComparisonPlan& plan, const Contender& contender, const Tally& tally) {
   Row row;
   row.scenario = plan.scenario;
   row.contender = contender.name;
@@ -57,20 +54,20 @@ Row make_row(const ComparisonPlan& plan, const Contender& contender, const Lane&
   for (const auto& [name, value] : plan.settings) row.params[name] = value;
   auto add = [&](const char* name, auto member) {
     std::vector<double> samples;
-    for (const ProcessResult& run : lane.runs) samples.push_back(static_cast<double>(run.*member));
+    for (const ProcessResult& run : tally.runs) samples.push_back(static_cast<double>(run.*member));
     row.metrics.emplace_back(name, summarize(std::move(samples)));
   };
-  if (!lane.runs.empty()) {
+  if (!tally.runs.empty()) {
     add("elapsed_s", &ProcessResult::elapsed_s);
     add("cpu_s", &ProcessResult::cpu_s);
     add("peak_rss_bytes", &ProcessResult::peak_rss_bytes);
     add("minor_faults", &ProcessResult::minor_faults);
     add("major_faults", &ProcessResult::major_faults);
   }
-  row.reason = lane.failure;
-  if (row.reason.empty() && lane.runs.empty()) row.reason = kInterruptedTooEarly;
+  row.reason = tally.failure;
+  if (row.reason.empty() && tally.runs.empty()) row.reason = kInterruptedTooEarly;
   row.ok = row.reason.empty();
-  row.last_output = lane.last_output;
+  row.last_output = tally.last_output;
   return row;
 }
 
@@ -84,13 +81,13 @@ std::vector<std::size_t> rotated_order(std::size_t count, std::size_t round) {
 
 std::vector<Row> run_comparison(const ComparisonPlan& plan, SignalWatch& signals,
                                 const ComparisonEvents& events) {
-  std::vector<Lane> lanes(plan.contenders.size());
+  std::vector<Tally> tallies(plan.contenders.size());
   OutputCapture output;
   for (int round = 1; round <= plan.warmup + plan.runs; ++round) {
-    for (std::size_t index : rotated_order(lanes.size(), static_cast<std::size_t>(round - 1))) {
-      Lane& lane = lanes[index];
+    for (std::size_t index : rotated_order(tallies.size(), static_cast<std::size_t>(round - 1))) {
+      Tally& tally = tallies[index];
       const Contender& contender = plan.contenders[index];
-      if (!lane.failure.empty() || signals.interruption() != 0) continue;
+      if (!tally.failure.empty() || signals.interruption() != 0) continue;
       if (events.on_start) events.on_start(round, contender);
       output.clear();
       ProcessPlan process = process_plan(plan, contender, output.fd());
@@ -99,16 +96,16 @@ std::vector<Row> run_comparison(const ComparisonPlan& plan, SignalWatch& signals
       if (result.end == ProcessResult::End::kInterrupted) continue;
       std::string failure = failure_of(result, contender, output, plan.timeout_s);
       if (!failure.empty()) {
-        lane.failure = fmt::format("{}, in {}", failure, run_name(plan, round));
-        lane.last_output = output.tail(kLastLines);
+        tally.failure = fmt::format("{}, in {}", failure, run_name(plan, round));
+        tally.last_output = output.tail(kLastLines);
       } else if (round > plan.warmup) {
-        lane.runs.push_back(result);
+        tally.runs.push_back(result);
       }
     }
   }
   std::vector<Row> rows;
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
-    rows.push_back(make_row(plan, plan.contenders[i], lanes[i]));
+  for (std::size_t i = 0; i < tallies.size(); ++i) {
+    rows.push_back(make_row(plan, plan.contenders[i], tallies[i]));
   }
   return rows;
 }

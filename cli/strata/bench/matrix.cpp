@@ -10,11 +10,16 @@
 namespace strata::cli {
 namespace {
 
-nlohmann::ordered_json value_of(const ScenarioOption& option, const std::string& text) {
-  if (option.kind == "count") return std::stoll(text);
-  if (option.kind == "real") return std::stod(text);
+nlohmann::ordered_json value_of(const cell::Option& option, const std::string& text) {
+  if (option.kind == cell::Option::Kind::kCount) return std::stoll(text);
+  if (option.kind == cell::Option::Kind::kReal) return std::stod(text);
   if (option.is_flag()) return text == "yes";
   return text;
+}
+
+/// \errors  UsageError with the sentence, if there is one.
+void refuse(const std::string& why) {
+  if (!why.empty()) throw UsageError(why);
 }
 
 /// \errors  UsageError if one value stands twice: its two cells would be the same.
@@ -40,17 +45,17 @@ std::vector<std::string> texts(const std::vector<int>& numbers) {
   return result;
 }
 
-std::vector<Dimension> dimensions_of(const ScenarioInfo& scenario, const std::vector<int>& threads,
-                                     const SweptOptions& options) {
+std::vector<Dimension> dimensions_of(const cell::Scenario& scenario,
+                                     const std::vector<int>& threads, const SweptOptions& options) {
   std::vector<Dimension> dimensions;
   if (scenario.takes_threads) dimensions.push_back({"threads", texts(threads)});
-  for (const ScenarioOption& option : scenario.options) {
+  for (const cell::Option& option : scenario.options) {
     Dimension dimension{option.name, {option.default_value}};
     for (const auto& [name, values] : options) {
       if (name != option.name) continue;
       std::vector<nlohmann::ordered_json> meant;
       for (const std::string& value : values) {
-        option.check(value);
+        refuse(option.why_not(value));
         meant.push_back(value_of(option, value));
       }
       refuse_repeats(name, meant);
@@ -61,21 +66,7 @@ std::vector<Dimension> dimensions_of(const ScenarioInfo& scenario, const std::ve
   return dimensions;
 }
 
-/// \errors  UsageError for an option above the one that it must not exceed.
-void check_ceilings(const BenchCell& cell) {
-  auto count_of = [&](const std::string& option) {
-    auto at = std::find_if(cell.options.begin(), cell.options.end(),
-                           [&](const auto& entry) { return entry.first == option; });
-    return std::stoll(at->second);
-  };
-  for (const ScenarioOption& option : cell.scenario->options) {
-    if (option.ceiling.empty() || count_of(option.name) <= count_of(option.ceiling)) continue;
-    throw UsageError(fmt::format("--{} {} is above --{} {}", option.name, count_of(option.name),
-                                 option.ceiling, count_of(option.ceiling)));
-  }
-}
-
-BenchCell make_cell(const ScenarioInfo& scenario, const std::vector<Dimension>& dimensions,
+BenchCell make_cell(const cell::Scenario& scenario, const std::vector<Dimension>& dimensions,
                     const std::vector<std::size_t>& chosen) {
   BenchCell cell;
   cell.scenario = &scenario;
@@ -91,17 +82,17 @@ BenchCell make_cell(const ScenarioInfo& scenario, const std::vector<Dimension>& 
       cell.options.emplace_back(name, value);
     }
   }
-  check_ceilings(cell);
+  refuse(scenario.why_not(cell.options));
   return cell;
 }
 
 }  // namespace
 
-std::vector<BenchCell> make_cells(const std::vector<const ScenarioInfo*>& scenarios,
+std::vector<BenchCell> make_cells(const std::vector<const cell::Scenario*>& scenarios,
                                   const std::vector<int>& threads, const SweptOptions& options) {
   refuse_repeats("threads", std::vector<nlohmann::ordered_json>(threads.begin(), threads.end()));
   std::vector<BenchCell> cells;
-  for (const ScenarioInfo* scenario : scenarios) {
+  for (const cell::Scenario* scenario : scenarios) {
     const std::vector<Dimension> dimensions = dimensions_of(*scenario, threads, options);
     std::vector<std::size_t> chosen(dimensions.size(), 0);
     for (bool is_done = false; !is_done;) {
@@ -127,11 +118,12 @@ nlohmann::ordered_json params_of(const BenchPlan& plan, const BenchCell& cell) {
     params[key] = value_of(*cell.scenario->option(name), text);
   }
   params["runs"] = plan.runs;
-  if (plan.seconds > 0 && cell.scenario->takes_seconds) params["seconds"] = plan.seconds;
-  if (plan.ops > 0) params["ops"] = plan.ops;
-  params["warmup"] = plan.warmup;
-  params["seed"] = plan.seed;
-  params["sample_rate"] = plan.sample_rate;
+  const cell::CellPlan& load = plan.load;
+  if (load.seconds > 0 && cell.scenario->takes_seconds) params["seconds"] = load.seconds;
+  if (load.ops > 0) params["ops"] = load.ops;
+  params["warmup"] = load.warmup;
+  params["seed"] = load.seed;
+  params["sample_rate"] = load.sample_rate;
   params["settle_s"] = plan.settle_of(*cell.scenario);
   return params;
 }

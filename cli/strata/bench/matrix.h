@@ -8,16 +8,22 @@
 
 #include "bench/catalogue.h"
 #include "contenders/contender.h"
+#include "shared/cell_plan.h"
 
 namespace strata::cli {
 
 /// One set of parameters of one scenario: what all contenders of it do.
 struct BenchCell {
-  const ScenarioInfo* scenario = nullptr;
+  const cell::Scenario* scenario = nullptr;
   int threads = 1;
-  std::vector<std::pair<std::string, std::string>> options;  ///< every one of the scenario
+  cell::OptionValues options;          ///< every one of the scenario
   std::string varying;                 ///< those that the sweep varies: "threads=2 size=64"
   nlohmann::ordered_json params = {};  ///< what results say of it; null: the options
+
+  /// "churn threads=2"
+  std::string title() const {
+    return varying.empty() ? scenario->name : scenario->name + " " + varying;
+  }
 };
 
 /// What `strata bench` is asked to do.
@@ -26,17 +32,12 @@ struct BenchPlan {
   std::vector<Contender> contenders;
   std::vector<BenchCell> cells;
   int runs = 5;
-  double seconds = 0;     ///< 0: ops alone ends a load
-  std::uint64_t ops = 0;  ///< 0: seconds alone
-  int warmup = 0;
-  std::uint64_t seed = 1;
-  double sample_rate = 0;
+  cell::CellPlan load;  ///< what all cells have in common: how long, how often, with which seed
   double timeout_s = 0;
   double settle_s = -1;  ///< below 0: as the scenario says
-  std::string label;
 
   /// How long a process of the scenario is watched after its load.
-  double settle_of(const ScenarioInfo& scenario) const {
+  double settle_of(const cell::Scenario& scenario) const {
     return settle_s >= 0 ? settle_s : scenario.settle_s;
   }
 };
@@ -48,7 +49,7 @@ using SweptOptions = std::vector<std::pair<std::string, std::vector<std::string>
 /// an option that a scenario does not have does not multiply it.
 /// \errors  UsageError for a value out of range, one given twice, and one above another that it
 ///          must not exceed.
-std::vector<BenchCell> make_cells(const std::vector<const ScenarioInfo*>& scenarios,
+std::vector<BenchCell> make_cells(const std::vector<const cell::Scenario*>& scenarios,
                                   const std::vector<int>& threads, const SweptOptions& options);
 
 /// What results say of a cell's parameters, numbers as numbers.

@@ -34,7 +34,7 @@ BenchOutcome run_cells(const BenchPlan& plan, SignalWatch& signals,
                        const std::function<void(const CellStart&)>& on_start);
 
 /// Fills in the ratios of the rows of one cell, to the first of them. A row that is not ok did not
-/// do the same work: it neither gets a ratio nor gives one.
+/// do the same work: it has no ratio, and no other row has one to it.
 void add_ratios(std::vector<Row>& rows);
 
 }  // namespace strata::cli

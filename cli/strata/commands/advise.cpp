@@ -36,10 +36,9 @@ class AdviseCommand final : public Command {
 
   const char* synopsis() const override { return "FILE [options]"; }
 
-  int execute(const CommandLine& line) override {
-    if (line.has_separator) throw UsageError("'--' has no meaning here: nothing is run");
+  int execute(const CommandLine&) override {
     if (files_.size() != 1) {
-      throw UsageError(files_.empty() ? "which trace? strata record makes one"
+      throw UsageError(files_.empty() ? "name a trace; to make one: strata record -- ..."
                                       : "one trace at a time");
     }
     const auto places = static_cast<std::size_t>(parse_count("--places", places_, 1, 1000));

@@ -5,14 +5,9 @@
 
 #include "bench/catalogue.h"
 #include "bench/matrix.h"
-#include "bench/run_cells.h"
-#include "commands/bench_report.h"
-#include "commands/command.h"
+#include "commands/bench_tables.h"
+#include "commands/measuring_command.h"
 #include "input/usage_error.h"
-#include "measure/machine.h"
-#include "measure/result_file.h"
-#include "output/progress.h"
-#include "output/table.h"
 
 namespace strata::cli {
 namespace {
@@ -35,17 +30,14 @@ Examples:
 Exit status: 0 if every allocator completed, 1 if one failed, 2 for bad input.)";
 
 constexpr const char* kAll = "all";
-constexpr std::int64_t kMostRuns = 1'000'000;
 constexpr std::int64_t kMostThreads = 4096;
 constexpr std::int64_t kMostBatches = 1'000'000'000;
 
-class BenchCommand final : public Command {
+class BenchCommand final : public MeasuringCommand {
  public:
-  explicit BenchCommand(CLI::App& app) : Command(app, "bench", kDescription, kExamples) {
-    add_option("--allocators", allocators_, "A,B,...",
-               "Allocators, groups, or name=FILE (default general)");
+  explicit BenchCommand(CLI::App& app)
+      : MeasuringCommand(app, "bench", kDescription, kExamples, "300") {
     add_option("--threads", threads_, "N,N,...", "Number of threads (default 1)");
-    add_option("--runs", runs_, "N", "Runs of each allocator in each cell (default 5)");
     add_option("--seconds", seconds_, "S", "How long a load runs (default 1)");
     add_option("--ops", ops_, "N", "Number of operations, instead of or besides --seconds");
     add_option("--warmup", warmup_, "N", "Batches per thread before measuring (default 10)");
@@ -53,21 +45,12 @@ class BenchCommand final : public Command {
     add_option("--sample-rate", sample_rate_, "SHARE",
                "Share of operations timed individually (default 0.05)");
     add_option("--settle", settle_, "S", "How long memory is watched after the load (default 3)");
-    add_option("--timeout", timeout_, "S", "End a run after this long (default 300; 0: never)");
-    add_option("--label", label_, "TEXT", "Name of this measurement in the results");
-    add_option("--library", library_, "FILE", "Use this libstrata.so as strata");
-    add_option("--json", json_, "FILE", "Write the results as JSON (- for standard output)");
-    add_option("--csv", csv_, "FILE", "Write the results as CSV (- for standard output)");
-    add_flag("--quiet", is_quiet_, "Print neither progress nor tables");
   }
 
   const char* synopsis() const override { return "SCENARIO... [options]"; }
   bool judges_leftovers() const override { return true; }
 
-  int execute(const CommandLine& line) override {
-    if (line.has_separator) {
-      throw UsageError("bench measures scenarios; to measure a command: strata compare -- ...");
-    }
+  int execute(const CommandLine&) override {
     const Catalogue catalogue = read_catalogue();
     SweptOptions options;
     std::vector<std::string> names = take_words(catalogue, options);
@@ -75,28 +58,8 @@ class BenchCommand final : public Command {
       return list(catalogue, {names.begin() + 1, names.end()}, options);
     }
     BenchPlan plan = read_plan(catalogue, names, options);
-    ResultOutputs outputs(if_given("--json", json_), if_given("--csv", csv_));
-    Results results;
-    results.measured = time_of_day();
-    results.machine = describe_machine();
-    int interruption = 0;
-    {
-      SignalWatch signals;
-      BenchOutcome outcome = measure(plan, signals);
-      results.rows = std::move(outcome.rows);
-      outputs.publish(results, [&](std::FILE* stream) {
-        if (!is_quiet_) print_bench(plan, results, outcome.notes, stream);
-      });
-      interruption = signals.interruption();
-    }
-    if (!is_quiet_) outputs.tell_replaced();
-    if (interruption != 0) {
-      fmt::print(stderr, "strata: interrupted; the results cover the runs that were completed\n");
-      die_by_signal(interruption);
-    }
-    bool all_completed = std::all_of(results.rows.begin(), results.rows.end(),
-                                     [](const Row& row) { return row.ok; });
-    return all_completed && !results.rows.empty() ? 0 : 1;
+    ResultOutputs outputs = open_outputs();
+    return finish(measure_plan(outputs, plan));
   }
 
  private:
@@ -112,8 +75,8 @@ class BenchCommand final : public Command {
       std::size_t equals = words[i].find('=');
       const std::string shown = words[i].substr(0, equals);
       const std::string name = shown.starts_with("--") ? shown.substr(2) : std::string();
-      const ScenarioOption* option = nullptr;
-      for (const ScenarioInfo& scenario : catalogue.scenarios) {
+      const cell::Option* option = nullptr;
+      for (const cell::Scenario& scenario : catalogue.scenarios) {
         if (option == nullptr) option = scenario.option(name);
       }
       if (option == nullptr) {
@@ -136,15 +99,15 @@ class BenchCommand final : public Command {
     return names;
   }
 
-  static std::vector<const ScenarioInfo*> find_scenarios(const Catalogue& catalogue,
-                                                         const std::vector<std::string>& names) {
-    std::vector<const ScenarioInfo*> scenarios;
+  static std::vector<const cell::Scenario*> find_scenarios(const Catalogue& catalogue,
+                                                           const std::vector<std::string>& names) {
+    std::vector<const cell::Scenario*> scenarios;
     if (names == std::vector<std::string>{kAll}) {
-      for (const ScenarioInfo& scenario : catalogue.scenarios) scenarios.push_back(&scenario);
+      for (const cell::Scenario& scenario : catalogue.scenarios) scenarios.push_back(&scenario);
       return scenarios;
     }
     for (const std::string& name : names) {
-      const ScenarioInfo& scenario = catalogue.scenario(name);
+      const cell::Scenario& scenario = catalogue.scenario(name);
       if (std::find(scenarios.begin(), scenarios.end(), &scenario) != scenarios.end()) {
         throw UsageError(fmt::format("scenario '{}' is named twice", name));
       }
@@ -167,7 +130,7 @@ class BenchCommand final : public Command {
     if (names.empty())
       throw UsageError(
           "name a scenario, as in: strata bench churn; to list them all: strata bench list");
-    const std::vector<const ScenarioInfo*> scenarios = find_scenarios(catalogue, names);
+    const std::vector<const cell::Scenario*> scenarios = find_scenarios(catalogue, names);
     for (const auto& [name, values] : options) {
       bool is_known = std::any_of(
           scenarios.begin(), scenarios.end(),
@@ -177,40 +140,44 @@ class BenchCommand final : public Command {
                                      fmt::join(names, ", "), names.front()));
       }
     }
-    auto refuse_idle = [&](const char* option, bool ScenarioInfo::*takes) {
+    auto refuse_idle = [&](const char* option, bool cell::Scenario::*takes) {
       bool is_taken = std::any_of(scenarios.begin(), scenarios.end(),
-                                  [&](const ScenarioInfo* scenario) { return scenario->*takes; });
+                                  [&](const cell::Scenario* scenario) { return scenario->*takes; });
       if (is_given(option) && !is_taken) {
         throw UsageError(
             fmt::format("{} has no effect on {}; to list its options: strata bench list {}", option,
                         fmt::join(names, ", "), names.front()));
       }
     };
-    refuse_idle("--threads", &ScenarioInfo::takes_threads);
-    refuse_idle("--seconds", &ScenarioInfo::takes_seconds);
+    refuse_idle("--threads", &cell::Scenario::takes_threads);
+    refuse_idle("--seconds", &cell::Scenario::takes_seconds);
     BenchPlan plan;
     plan.catalogue = &catalogue;
-    plan.runs = static_cast<int>(parse_count("--runs", runs_, 1, kMostRuns));
+    plan.runs = runs();
+    plan.load = read_load();
+    plan.timeout_s = timeout_s();
+    if (is_given("--settle")) plan.settle_s = parse_seconds("--settle", settle_);
+    plan.cells = make_cells(scenarios, read_threads(), options);
+    plan.contenders =
+        checked(parse_bench_contenders(allocators(), catalogue, scenarios, library()));
+    return plan;
+  }
+
+  cell::CellPlan read_load() const {
+    cell::CellPlan load;
     if (is_given("--ops")) {
-      plan.ops = static_cast<std::uint64_t>(parse_count("--ops", ops_, 1, INT64_MAX));
+      load.ops = static_cast<std::uint64_t>(parse_count("--ops", ops_, 1, INT64_MAX));
     }
-    if (plan.ops == 0 || is_given("--seconds")) {
-      plan.seconds = parse_seconds("--seconds", seconds_);
-      if (plan.seconds == 0) {
+    if (load.ops == 0 || is_given("--seconds")) {
+      load.seconds = parse_seconds("--seconds", seconds_);
+      if (load.seconds == 0) {
         throw UsageError(fmt::format("--seconds is '{}'; give more than 0, as in 0.5", seconds_));
       }
     }
-    plan.warmup = static_cast<int>(parse_count("--warmup", warmup_, 0, kMostBatches));
-    plan.seed = static_cast<std::uint64_t>(parse_count("--seed", seed_, 0, INT64_MAX));
-    plan.sample_rate = parse_share("--sample-rate", sample_rate_);
-    plan.timeout_s = parse_seconds("--timeout", timeout_);
-    if (is_given("--settle")) plan.settle_s = parse_seconds("--settle", settle_);
-    plan.label = label_;
-    plan.cells = make_cells(scenarios, read_threads(), options);
-    plan.contenders = parse_bench_contenders(allocators_, catalogue, scenarios, library_);
-    for (const Contender& contender : plan.contenders) check_preload(contender);
-    find_versions(plan.contenders);
-    return plan;
+    load.warmup = static_cast<int>(parse_count("--warmup", warmup_, 0, kMostBatches));
+    load.seed = static_cast<std::uint64_t>(parse_count("--seed", seed_, 0, INT64_MAX));
+    load.sample_rate = parse_share("--sample-rate", sample_rate_);
+    return load;
   }
 
   std::vector<int> read_threads() const {
@@ -221,30 +188,13 @@ class BenchCommand final : public Command {
     return threads;
   }
 
-  BenchOutcome measure(const BenchPlan& plan, SignalWatch& signals) const {
-    Progress progress(stderr, !is_quiet_);
-    return run_cells(plan, signals, [&](const CellStart& start) {
-      progress.step(fmt::format("[{}/{}] {}{}{}: {}, run {} of {} ...", start.number, start.total,
-                                start.cell.scenario->name, start.cell.varying.empty() ? "" : " ",
-                                start.cell.varying, start.contender.name, start.run, plan.runs));
-    });
-  }
-
-  std::string allocators_ = "general";
   std::string threads_ = "1";
-  std::string runs_ = "5";
   std::string seconds_ = "1";
   std::string ops_;
   std::string warmup_ = "10";
   std::string seed_ = "1";
   std::string sample_rate_ = "0.05";
   std::string settle_;
-  std::string timeout_ = "300";
-  std::string label_;
-  std::string library_;
-  std::string json_;
-  std::string csv_;
-  bool is_quiet_ = false;
 };
 
 }  // namespace

@@ -49,7 +49,8 @@ class Command {
   }
 
   /// An option that takes a text, the last one if it is repeated.
-  void add_option(const char* name, std::string& value, const char* unit, const char* description) {
+  void add_option(const char* name, std::string& value, const char* unit,
+                  const std::string& description) {
     parser_->add_option(name, value, description)
         ->type_name(unit)
         ->check(no_option())

@@ -3,14 +3,12 @@
 #include <filesystem>
 
 #include "bench/comparison.h"
-#include "commands/command.h"
-#include "commands/comparison_report.h"
+#include "commands/comparison_tables.h"
+#include "commands/measuring_command.h"
 #include "commands/settings.h"
 #include "contenders/contender.h"
 #include "input/usage_error.h"
 #include "measure/machine.h"
-#include "measure/result_file.h"
-#include "output/progress.h"
 #include "output/table.h"
 #include "process/program.h"
 
@@ -20,7 +18,7 @@ namespace {
 constexpr const char* kDescription = "Run a command under several allocators and compare them";
 constexpr const char* kExamples = R"(Allocators:
   system, strata, jemalloc, mimalloc, tcmalloc, tbbmalloc, or name=/path/to/lib.so.
-  Without --allocators: system, strata and all of the others that this machine has.
+  Group: general (the default: system, strata and all of the others that this machine has).
 
 Examples:
   strata compare -- python3 app.py
@@ -30,61 +28,36 @@ Examples:
 Exit status: 0 if every allocator completed, 1 if one failed, 2 for bad input.
 Each run reads standard input from the start if it is a file, else it has none.)";
 
-constexpr int kMostRuns = 1'000'000;
 constexpr std::size_t kLongestTitle = 90;
 
-class CompareCommand final : public Command {
+class CompareCommand final : public MeasuringCommand {
  public:
-  explicit CompareCommand(CLI::App& app) : Command(app, "compare", kDescription, kExamples) {
-    add_option("--allocators", allocators_, "A,B,...", "Allocators, by name or name=FILE");
-    add_option("--runs", runs_, "N", "Measured runs under each (default 5)");
+  explicit CompareCommand(CLI::App& app)
+      : MeasuringCommand(app, "compare", kDescription, kExamples, "600") {
     add_option("--warmup", warmup_, "N", "Runs under each that are not counted (default 1)");
-    add_option("--timeout", timeout_, "SECONDS",
-               "End a run after this long (default 600; 0: never)");
     add_option("--scenario", scenario_, "NAME",
                "Name in the results (default: that of the program)");
-    add_option("--library", library_, "FILE", "Use this libstrata.so as strata");
     add_list_option("--set", settings_, "NAME=VALUE",
                     "Set an option of Strata's library, STRATA_NAME; may be repeated");
-    add_option("--json", json_, "FILE", "Write the results as JSON (- for standard output)");
-    add_option("--csv", csv_, "FILE", "Write the results as CSV (- for standard output)");
     add_flag("--show-output", shows_output_, "Show what the command prints, on standard error");
-    add_flag("--quiet", is_quiet_, "Print neither progress nor table");
   }
 
   int execute(const CommandLine& line) override {
     ComparisonPlan plan = read_plan(line);
-    ResultOutputs outputs(if_given("--json", json_), if_given("--csv", csv_));
-    Results results;
-    results.measured = time_of_day();
-    results.machine = describe_machine();
-    int interruption = 0;
-    {
-      SignalWatch signals;
-      results.rows = measure(plan, signals);
-      outputs.publish(results, [&](std::FILE* stream) {
-        if (!is_quiet_) print(plan, results, stream);
-      });
-      interruption = signals.interruption();
-    }
-    if (!is_quiet_) outputs.tell_replaced();
-    if (interruption != 0) {
-      fmt::print(stderr, "strata: interrupted; the results cover the runs that were completed\n");
-      die_by_signal(interruption);
-    }
-    for (const Row& row : results.rows) {
-      if (!row.ok) return 1;
-    }
-    return 0;
+    ResultOutputs outputs = open_outputs();
+    return finish(measure_and_publish(
+        outputs,
+        [&](SignalWatch& signals, Progress& progress) { return measure(plan, signals, progress); },
+        [&](const Results& results, std::FILE* stream) { print(plan, results, stream); }));
   }
 
  private:
   ComparisonPlan read_plan(const CommandLine& line) {
     ComparisonPlan plan;
     plan.command = measured_command(line);
-    plan.runs = static_cast<int>(parse_count("--runs", runs_, 1, kMostRuns));
+    plan.runs = runs();
     plan.warmup = static_cast<int>(parse_count("--warmup", warmup_, 0, kMostRuns));
-    plan.timeout_s = parse_seconds("--timeout", timeout_);
+    plan.timeout_s = timeout_s();
     for (const std::string& text : settings_) plan.settings.push_back(parse_setting(text));
     try {
       plan.program = find_program(plan.command.front());
@@ -93,23 +66,20 @@ class CompareCommand final : public Command {
     }
     plan.scenario =
         scenario_.empty() ? std::filesystem::path(plan.program).filename().string() : scenario_;
-    plan.contenders = is_given("--allocators") ? parse_contenders(allocators_, library_)
-                                               : default_contenders(library_);
+    plan.contenders = checked(parse_contenders(allocators(), library()));
     std::string why_not = why_not_preloadable(plan.program);
     for (const Contender& contender : plan.contenders) {
       if (!contender.library.empty() && !why_not.empty()) {
         throw UsageError(fmt::format("{} {}; compare a program that is linked dynamically",
                                      plan.program, why_not));
       }
-      check_preload(contender);
       if (contender.name == kStrata) check_settings(plan.settings, contender.library);
     }
-    find_versions(plan.contenders);
     return plan;
   }
 
-  std::vector<Row> measure(const ComparisonPlan& plan, SignalWatch& signals) const {
-    Progress progress(stderr, !is_quiet_);
+  std::vector<Row> measure(const ComparisonPlan& plan, SignalWatch& signals,
+                           Progress& progress) const {
     int told_round = 0;
     ComparisonEvents events;
     events.on_start = [&](int round, const Contender& contender) {
@@ -153,17 +123,10 @@ class CompareCommand final : public Command {
     std::fflush(stream);
   }
 
-  std::string allocators_;
-  std::string runs_ = "5";
   std::string warmup_ = "1";
-  std::string timeout_ = "600";
   std::string scenario_;
-  std::string library_;
   std::vector<std::string> settings_;
-  std::string json_;
-  std::string csv_;
   bool shows_output_ = false;
-  bool is_quiet_ = false;
 };
 
 }  // namespace

@@ -47,10 +47,9 @@ class ExplainCommand final : public Command {
 
   const char* synopsis() const override { return "FILE [options]"; }
 
-  int execute(const CommandLine& line) override {
-    if (line.has_separator) throw UsageError("'--' has no meaning here: nothing is run");
+  int execute(const CommandLine&) override {
     if (files_.size() != 1) {
-      throw UsageError(files_.empty() ? "which trace? strata record makes one"
+      throw UsageError(files_.empty() ? "name a trace; to make one: strata record -- ..."
                                       : "one trace at a time");
     }
     const auto top = static_cast<std::size_t>(parse_count("--top", top_, 0, 1'000'000));

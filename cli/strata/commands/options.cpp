@@ -84,8 +84,7 @@ class OptionsCommand final : public Command {
 
   const char* synopsis() const override { return "[options]"; }
 
-  int execute(const CommandLine& line) override {
-    if (line.has_separator) throw UsageError("strata options takes no command");
+  int execute(const CommandLine&) override {
     Contender strata = parse_contender(kStrata, library_);
     check_preload(strata);
     const nlohmann::json options = ask_library(strata.library);

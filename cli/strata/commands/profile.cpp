@@ -39,9 +39,7 @@ class ProfileCommand final : public Command {
 
   const char* synopsis() const override { return "FILE [options]"; }
 
-  int execute(const CommandLine& line) override {
-    if (line.has_separator)
-      throw UsageError("'--' is not accepted: strata profile runs no command");
+  int execute(const CommandLine&) override {
     if (files_.size() != 1) {
       throw UsageError(files_.empty() ? "no profile given; name one file"
                                       : "one profile at a time; --diff OLDER compares two");

@@ -21,7 +21,8 @@ constexpr const char* kExamples = R"(Examples:
   strata report heap.pb.gz -o heap.html
 
 The page is one file that needs no network. Rows of several files that did the same are shown side
-by side; their labels, or the files' names, tell them apart. gnuplot draws the plots. A heap profile becomes a flame graph.)";
+by side; their labels, or the files' names, tell them apart. gnuplot draws the plots. A heap profile
+becomes a flame graph.)";
 
 class ReportCommand final : public Command {
  public:
@@ -34,8 +35,7 @@ class ReportCommand final : public Command {
 
   const char* synopsis() const override { return "[options] RESULTS.json..."; }
 
-  int execute(const CommandLine& line) override {
-    if (line.has_separator) throw UsageError("'--' is not accepted: strata report runs no command");
+  int execute(const CommandLine&) override {
     if (files_.empty()) throw UsageError("no results given; name at least one file");
     bool wants_page = is_given("--output");
     bool wants_pictures = is_given("--png");

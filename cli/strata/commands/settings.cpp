@@ -18,8 +18,7 @@ std::string self() { return std::filesystem::read_symlink("/proc/self/exe").stri
 
 void check_settings(const Settings& settings, const std::string& library) {
   if (settings.empty()) return;
-  Environment environment = Environment::inherited();
-  environment.drop_preloaded_allocators();
+  Environment environment = Environment::with_allocator({});
   for (const auto& [name, value] : settings) environment.set(name, value);
   const std::string answer =
       ask_program(self(), {"strata", "options", "--json", "--library", library}, environment);

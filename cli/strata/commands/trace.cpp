@@ -90,22 +90,23 @@ class TraceCommand final : public Command {
   explicit TraceCommand(CLI::App& app) : Command(app, "trace", kDescription, kExamples) {
     add_words(words_, "ACTION FILE", "info, cut or csv, and the trace");
     add_option("-o,--output", output_, "FILE", "Write here (csv: standard output if not given)");
-    add_option("--after", after_, "SECONDS", "cut: from so long after the beginning");
-    add_option("--for", for_, "SECONDS", "cut: for so long");
+    add_option("--after", after_, "SECONDS",
+               "cut: where the part begins, from the start of the trace");
+    add_option("--for", for_, "SECONDS", "cut: how long the part is");
   }
 
   const char* synopsis() const override { return "info|cut|csv FILE [options]"; }
 
-  int execute(const CommandLine& line) override {
-    if (line.has_separator) throw UsageError("'--' has no meaning here: nothing is run");
-    if (words_.empty()) throw UsageError("what shall be done? There are: info, cut, csv");
+  int execute(const CommandLine&) override {
+    if (words_.empty()) throw UsageError("name an action: info, cut or csv");
     const std::string& action = words_.front();
     if (action != "info" && action != "cut" && action != "csv") {
-      throw UsageError(fmt::format("unknown action '{}'; there are: info, cut, csv", action));
+      throw UsageError(
+          fmt::format("unknown action '{}'; the actions are info, cut and csv", action));
     }
     if (words_.size() != 2) {
-      throw UsageError(fmt::format("which trace? Give one file, as in: strata trace {} {}", action,
-                                   "trace.strata"));
+      throw UsageError(
+          fmt::format("name one trace, as in: strata trace {} {}", action, "trace.strata"));
     }
     if (action != "cut" && (is_given("--after") || is_given("--for"))) {
       throw UsageError(fmt::format("--after and --for are for 'cut', not for '{}'", action));
@@ -116,16 +117,16 @@ class TraceCommand final : public Command {
 
  private:
   int info(const std::string& path) const {
-    if (is_given("--output")) throw UsageError("-o has no meaning for 'info'");
+    if (is_given("--output")) throw UsageError("-o has no effect on 'info'");
     trace::Reader reader(path);
     fmt::print("{}", trace_info(reader));
     return 0;
   }
 
   int cut(const std::string& path) const {
-    if (output_.empty()) throw UsageError("where to? Name the new trace with -o FILE");
+    if (output_.empty()) throw UsageError("name the new trace with -o FILE");
     if (!is_given("--after") && !is_given("--for")) {
-      throw UsageError("which part? Give --after SECONDS, --for SECONDS, or both");
+      throw UsageError("name the part: give --after SECONDS, --for SECONDS, or both");
     }
     const double after = is_given("--after") ? parse_seconds("--after", after_) : 0;
     const std::uint64_t from = nanoseconds(after);
@@ -138,7 +139,7 @@ class TraceCommand final : public Command {
 
   int csv(const std::string& path) const {
     if (!begins_as_trace(path)) {
-      if (output_.empty()) throw UsageError("where to? Name the new trace with -o FILE");
+      if (output_.empty()) throw UsageError("name the new trace with -o FILE");
       std::ifstream in(path);
       write_trace(output_, [&](trace::Writer& out) { trace::read_csv(path, in, out); });
       return 0;

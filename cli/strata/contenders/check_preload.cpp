@@ -64,4 +64,10 @@ void check_preload(const Contender& contender) {
   if (!refusal.empty()) refuse(fmt::format("cannot be preloaded: {}", refusal));
 }
 
+bool was_not_preloaded(const Contender& contender, std::string_view output) {
+  return !contender.library.empty() &&
+         output.find(fmt::format("object '{}' from LD_PRELOAD cannot be", contender.library)) !=
+             std::string_view::npos;
+}
+
 }  // namespace strata::cli

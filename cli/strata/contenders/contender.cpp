@@ -25,6 +25,11 @@ std::string absolute(const std::string& path) {
   return std::filesystem::absolute(path).lexically_normal().string();
 }
 
+bool has_name(const std::vector<Contender>& contenders, const std::string& name) {
+  return std::any_of(contenders.begin(), contenders.end(),
+                     [&](const Contender& contender) { return contender.name == name; });
+}
+
 }  // namespace
 
 std::vector<std::string> known_contenders() {
@@ -59,24 +64,36 @@ Contender parse_contender(const std::string& text, const std::string& strata_lib
     }
     return {text, library, {}};
   }
-  throw UsageError(fmt::format("unknown allocator '{}'; known are {}; or give name=/path/to/lib.so",
-                               text, fmt::join(known_contenders(), ", ")));
+  throw UsageError(fmt::format(
+      "unknown allocator '{}'; known are {}; or give name=/path/to/lib.so; pools and heaps "
+      "take part in strata bench alone",
+      text, fmt::join(known_contenders(), ", ")));
+}
+
+void add_named(std::vector<Contender>& contenders, Contender contender) {
+  if (has_name(contenders, contender.name)) {
+    throw UsageError(
+        fmt::format("allocator '{}' is given twice; to compare two libraries, give them two names",
+                    contender.name));
+  }
+  contenders.push_back(std::move(contender));
+}
+
+void add_group(std::vector<Contender>& contenders, std::vector<Contender> group) {
+  for (Contender& contender : group) {
+    if (!has_name(contenders, contender.name)) contenders.push_back(std::move(contender));
+  }
 }
 
 std::vector<Contender> parse_contenders(const std::string& list,
                                         const std::string& strata_library) {
   std::vector<Contender> contenders;
   for (const std::string& text : split_list("--allocators", list)) {
-    Contender contender = parse_contender(text, strata_library);
-    for (const Contender& other : contenders) {
-      if (other.name == contender.name) {
-        throw UsageError(
-            fmt::format("allocator '{}' is given twice; to compare two libraries, "
-                        "give them two names",
-                        contender.name));
-      }
+    if (text == kGeneral) {
+      add_group(contenders, default_contenders(strata_library));
+    } else {
+      add_named(contenders, parse_contender(text, strata_library));
     }
-    contenders.push_back(std::move(contender));
   }
   return contenders;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace strata::cli {
@@ -16,6 +17,8 @@ struct Contender {
 /// The contender of no library.
 inline constexpr const char* kSystem = "system";
 inline constexpr const char* kStrata = "strata";
+/// The group of default_contenders().
+inline constexpr const char* kGeneral = "general";
 
 /// One contender as a person writes it: a known name, or name=/path/to/lib.so. `strata_library`
 /// replaces the libstrata.so beside this program unless it is empty.
@@ -26,8 +29,14 @@ Contender parse_contender(const std::string& text, const std::string& strata_lib
 /// The names that parse_contender() knows, whether their libraries are here or not.
 std::vector<std::string> known_contenders();
 
-/// A list of them, "system,strata,mine=./libmine.so".
-/// \errors  The same, and a name given twice.
+/// Adds one that a person named.
+/// \errors  UsageError if there is one of its name.
+void add_named(std::vector<Contender>& contenders, Contender contender);
+/// Adds those of a group, which leave out what is there already.
+void add_group(std::vector<Contender>& contenders, std::vector<Contender> group);
+
+/// A list of them, "system,strata,mine=./libmine.so"; "general" stands for default_contenders().
+/// \errors  As of parse_contender(), and a name given twice.
 std::vector<Contender> parse_contenders(const std::string& list,
                                         const std::string& strata_library = {});
 
@@ -38,6 +47,9 @@ std::vector<Contender> default_contenders(const std::string& strata_library = {}
 /// otherwise a typing error would measure the system's malloc under another name.
 /// \errors  UsageError: missing, no ELF, another machine's, no malloc in it, refused by the linker.
 void check_preload(const Contender& contender);
+
+/// Whether the dynamic linker says in a program's output that it did not preload the library.
+bool was_not_preloaded(const Contender& contender, std::string_view output);
 
 /// Fills in the versions, all at once, because asking the package database is slow.
 void find_versions(std::vector<Contender>& contenders);

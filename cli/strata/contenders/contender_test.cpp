@@ -49,8 +49,18 @@ TEST(Contenders, KeepTheOrderInWhichTheyAreGiven) {
   EXPECT_EQ(contenders[2].name, "a");
 }
 
+TEST(Contenders, AGroupLeavesOutWhatIsThereAlready) {
+  std::vector<Contender> contenders = {{"b", "/b.so", {}}};
+  add_group(contenders, {{"a", "/a.so", {}}, {"b", "/other.so", {}}});
+  ASSERT_EQ(contenders.size(), 2u);
+  EXPECT_EQ(contenders[0].library, "/b.so");
+  EXPECT_EQ(contenders[1].name, "a");
+  EXPECT_THROW(add_named(contenders, {"a", "/other.so", {}}), UsageError);
+}
+
 TEST(Contenders, WhatIsNotUnderstoodIsNamed) {
   EXPECT_THAT(refusal("system,hoard"), HasSubstr("unknown allocator 'hoard'"));
+  EXPECT_THAT(refusal("bitmap-pool"), HasSubstr("pools and heaps take part in strata bench alone"));
   EXPECT_THAT(refusal("a=/a.so,a=/b.so"), HasSubstr("'a' is given twice"));
   EXPECT_THAT(refusal("=/a.so"), HasSubstr("'=/a.so'"));
   EXPECT_THAT(refusal("a="), HasSubstr("'a='"));

@@ -4,23 +4,15 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
-#include <cmath>
+#include <optional>
 
 #include "input/usage_error.h"
+#include "shared/parse_number.h"
 
 namespace strata::cli {
 namespace {
 
 constexpr double kLongestSeconds = 366.0 * 24 * 3600;
-
-/// The whole text or nothing; from_chars takes no sign +, no space, no locale.
-template <typename Number>
-bool parse_whole(std::string_view text, Number& value) {
-  const char* end = text.data() + text.size();
-  auto [stop, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && stop == end && !text.empty();
-}
 
 bool is_plain(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
@@ -42,12 +34,12 @@ CommandLine split_at_separator(const std::vector<std::string>& arguments) {
 
 std::int64_t parse_count(std::string_view option, std::string_view text, std::int64_t lowest,
                          std::int64_t highest) {
-  std::int64_t value = 0;
-  if (!parse_whole(text, value) || value < lowest || value > highest) {
+  const std::optional<std::int64_t> value = cell::parse_number<std::int64_t>(text);
+  if (!value || *value < lowest || *value > highest) {
     throw UsageError(fmt::format("{} is '{}'; give a whole number from {} to {}", option, text,
                                  lowest, highest));
   }
-  return value;
+  return *value;
 }
 
 std::int64_t parse_size(std::string_view option, std::string_view text, std::int64_t lowest,
@@ -63,31 +55,30 @@ std::int64_t parse_size(std::string_view option, std::string_view text, std::int
       digits.remove_suffix(1);
     }
   }
-  std::int64_t value = 0;
-  if (!parse_whole(digits, value) || value < 0 || value > highest >> shift ||
-      value << shift < lowest) {
+  const std::optional<std::int64_t> value = cell::parse_number<std::int64_t>(digits);
+  if (!value || *value < 0 || *value > highest >> shift || *value << shift < lowest) {
     throw UsageError(fmt::format("{} is '{}'; give bytes from {} to {}; k, m and g are understood",
                                  option, text, lowest, highest));
   }
-  return value << shift;
+  return *value << shift;
 }
 
 double parse_seconds(std::string_view option, std::string_view text) {
-  double value = 0;
-  if (!parse_whole(text, value) || !std::isfinite(value) || value < 0 || value > kLongestSeconds) {
+  const std::optional<double> value = cell::parse_number<double>(text);
+  if (!value || *value < 0 || *value > kLongestSeconds) {
     throw UsageError(fmt::format("{} is '{}'; give seconds as a number from 0 to {:.0f}, as in 2.5",
                                  option, text, kLongestSeconds));
   }
-  return value;
+  return *value;
 }
 
 double parse_share(std::string_view option, std::string_view text) {
-  double value = 0;
-  if (!parse_whole(text, value) || !(value >= 0 && value <= 1)) {
+  const std::optional<double> value = cell::parse_number<double>(text);
+  if (!value || *value < 0 || *value > 1) {
     throw UsageError(
         fmt::format("{} is '{}'; give a number from 0 to 1, as in 0.05", option, text));
   }
-  return value;
+  return *value;
 }
 
 std::vector<std::string> split_list(std::string_view option, std::string_view text) {

@@ -10,15 +10,23 @@ namespace {
 
 double ns(std::uint64_t ps) { return static_cast<double>(ps) / 1000; }
 
-/// The clock tells no more than a picosecond.
+/// The clock resolves no more than a picosecond.
 double rounded(double value) { return std::round(value * 1000) / 1000; }
 
 }  // namespace
 
+Latency::Latency(const cell::CellFindings::Latency& told, double timer_cost)
+    : count(told.count),
+      sum_ns(ns(told.sum_ps)),
+      max_ns(ns(told.max_ps)),
+      timer_cost_ns(timer_cost) {
+  for (const auto& [bucket, samples] : told.buckets) add_bucket(bucket, samples);
+}
+
 void Latency::add_bucket(std::size_t bucket, std::uint64_t samples) {
-  double upper = ns(LogBuckets::lower_of(bucket + 1));
-  buckets.try_emplace(ns(LogBuckets::lower_of(bucket)), Bucket{upper, 0}).first->second.samples +=
-      samples;
+  double upper = ns(cell::LogBuckets::lower_of(bucket + 1));
+  buckets.try_emplace(ns(cell::LogBuckets::lower_of(bucket)), Bucket{upper, 0})
+      .first->second.samples += samples;
 }
 
 void Latency::merge(const Latency& other) {

@@ -6,9 +6,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "shared/findings.h"
+
 namespace strata::cli {
 
-/// The percentiles that are told, by the names that results carry.
+/// The percentiles of results, with their names there.
 struct NamedPercentile {
   const char* name;
   double share;
@@ -30,6 +32,10 @@ struct Latency {
   double sum_ns = 0;
   double max_ns = 0;
   double timer_cost_ns = 0;  ///< of several runs, the largest
+
+  Latency() = default;
+  /// What a cell measured.
+  Latency(const cell::CellFindings::Latency& told, double timer_cost);
 
   /// Adds samples of the bucket of this number (LogBuckets, of picoseconds).
   void add_bucket(std::size_t bucket, std::uint64_t samples);

@@ -15,28 +15,28 @@ namespace {
 
 TEST(LogBuckets, HoldEveryValueAndAreNarrowerThanOnePercentOfIt) {
   for (std::uint64_t value : std::initializer_list<std::uint64_t>{
-           0, 1, 127, 128, 255, 256, 257, 511, 512, 12345, 999999999, LogBuckets::kLargest}) {
-    std::size_t index = LogBuckets::index_of(value);
-    std::uint64_t lower = LogBuckets::lower_of(index);
-    std::uint64_t upper = LogBuckets::lower_of(index + 1);
+           0, 1, 127, 128, 255, 256, 257, 511, 512, 12345, 999999999, cell::LogBuckets::kLargest}) {
+    std::size_t index = cell::LogBuckets::index_of(value);
+    std::uint64_t lower = cell::LogBuckets::lower_of(index);
+    std::uint64_t upper = cell::LogBuckets::lower_of(index + 1);
     EXPECT_LE(lower, value);
     EXPECT_LT(value, upper);
     EXPECT_LE(upper - lower, std::max<std::uint64_t>(1, lower / 100)) << value;
   }
-  EXPECT_EQ(LogBuckets::index_of(~std::uint64_t{0}), LogBuckets::kCount - 1);
+  EXPECT_EQ(cell::LogBuckets::index_of(~std::uint64_t{0}), cell::LogBuckets::kCount - 1);
 }
 
 TEST(LogBuckets, NeverOverlapAndLeaveNoGap) {
-  for (std::size_t index = 0; index < LogBuckets::kCount; ++index) {
-    ASSERT_EQ(LogBuckets::index_of(LogBuckets::lower_of(index)), index);
+  for (std::size_t index = 0; index < cell::LogBuckets::kCount; ++index) {
+    ASSERT_EQ(cell::LogBuckets::index_of(cell::LogBuckets::lower_of(index)), index);
     if (index > 0) {
-      ASSERT_EQ(LogBuckets::index_of(LogBuckets::lower_of(index) - 1), index - 1);
+      ASSERT_EQ(cell::LogBuckets::index_of(cell::LogBuckets::lower_of(index) - 1), index - 1);
     }
   }
 }
 
 void add(Latency& latency, std::uint64_t ps) {
-  latency.add_bucket(LogBuckets::index_of(ps), 1);
+  latency.add_bucket(cell::LogBuckets::index_of(ps), 1);
   ++latency.count;
   latency.sum_ns += static_cast<double>(ps) / 1000;
   latency.max_ns = std::max(latency.max_ns, static_cast<double>(ps) / 1000);

@@ -5,7 +5,7 @@
 
 #include "output/units.h"
 
-/// \file  What a metric's name tells (docs/results.md): it ends in its unit.
+/// \file  What a metric's name says (docs/results.md): it ends in its unit.
 
 namespace strata::cli {
 

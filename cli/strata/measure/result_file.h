@@ -49,9 +49,9 @@ class ResultOutputs {
   ResultOutputs(const std::optional<std::string>& json_path,
                 const std::optional<std::string>& csv_path);
 
-  /// Writes the files, then calls show(stream) with the stream that people read. In this order: who
-  /// closes the pipe after the table ends us. A file that cannot be written keeps nothing else
-  /// from being told.
+  /// Writes the files, then calls show(stream) with the stream that people read. In this order: a
+  /// reader that closes the pipe after the table ends us. A file that cannot be written keeps
+  /// nothing else from being written.
   /// \errors  The first that writing met, when all the rest is done.
   void publish(const Results& results, const std::function<void(std::FILE*)>& show);
 

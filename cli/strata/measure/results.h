@@ -12,7 +12,7 @@
 #include "measure/statistics.h"
 
 /// \file  Results as every command writes them and `strata report` reads them: docs/results.md
-/// tells the format to people, docs/results-schema.json to machines.
+/// describes the format for people, docs/results-schema.json for machines.
 
 namespace strata::cli {
 
@@ -43,9 +43,9 @@ struct Row {
   std::string label;
   nlohmann::ordered_json params = nlohmann::ordered_json::object();
   /// A metric's name ends in its unit: _s, _bytes; without one it is a count. In the order in which
-  /// they shall be read.
+  /// they are read.
   std::vector<std::pair<std::string, Summary>> metrics;
-  /// What single runs gave, for commands that tell it: of some metrics or of none.
+  /// The values of single runs, for some metrics or for none.
   std::vector<std::pair<std::string, std::vector<double>>> values;
   std::vector<std::pair<std::string, RatioTo>> ratios;
   std::vector<std::pair<std::string, Latency>> latencies;  ///< by kind of operation

@@ -6,7 +6,7 @@
 
 namespace strata::cli {
 
-/// What is told of repeated measurements: the middle, and how far they spread.
+/// A summary of repeated measurements: the middle, and how far they spread.
 struct Summary {
   double median = 0;  ///< of an even count, the mean of the two in the middle
   double min = 0;

@@ -70,10 +70,10 @@ std::size_t display_width(std::string_view text) {
 
 Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-void Table::add_row(std::vector<std::string> cells, Style style, std::string remark,
+void Table::add_row(std::vector<std::string> fields, Style style, std::string remark,
                     Style remark_style) {
-  cells.resize(columns_.size());
-  lines_.push_back({std::move(cells), style, std::move(remark), remark_style, false});
+  fields.resize(columns_.size());
+  lines_.push_back({std::move(fields), style, std::move(remark), remark_style, false});
 }
 
 void Table::add_remark(std::string name, std::string remark, Style remark_style) {
@@ -85,7 +85,7 @@ std::string Table::to_text(bool colour, std::optional<std::size_t> width) const 
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     std::size_t widest = display_width(columns_[i].title);
     for (const Line& line : lines_) {
-      if (i < line.cells.size()) widest = std::max(widest, display_width(line.cells[i]));
+      if (i < line.fields.size()) widest = std::max(widest, display_width(line.fields[i]));
     }
     widths.push_back(widest);
   }
@@ -106,13 +106,13 @@ std::string Table::to_text(bool colour, std::optional<std::size_t> width) const 
   std::string titles = joined([&](std::size_t i) { return columns_[i].title; }, shown);
   std::string text = styled(without_trailing_spaces(titles), Style::kDim, colour) + "\n";
   for (const Line& line : lines_) {
-    std::string cells =
-        joined([&](std::size_t i) { return line.cells[i]; }, std::min(shown, line.cells.size()));
+    std::string fields =
+        joined([&](std::size_t i) { return line.fields[i]; }, std::min(shown, line.fields.size()));
     if (line.remark.empty()) {
-      text += styled(without_trailing_spaces(cells), line.style, colour) + "\n";
+      text += styled(without_trailing_spaces(fields), line.style, colour) + "\n";
       continue;
     }
-    text += styled(cells, line.style, colour) + std::string(kGap, ' ');
+    text += styled(fields, line.style, colour) + std::string(kGap, ' ');
     text += styled(line.remark, line.remark_style, colour) + "\n";
   }
   if (shown < columns_.size()) {

@@ -30,9 +30,9 @@ class Table {
   };
   explicit Table(std::vector<Column> columns);
 
-  /// Missing entries are empty. `remark` stands after the last column.
-  void add_row(std::vector<std::string> cells, Style style = Style::kPlain, std::string remark = {},
-               Style remark_style = Style::kPlain);
+  /// Missing fields are empty. `remark` stands after the last column.
+  void add_row(std::vector<std::string> fields, Style style = Style::kPlain,
+               std::string remark = {}, Style remark_style = Style::kPlain);
 
   /// A row of its name and a remark that starts in the second column, as for a failure.
   void add_remark(std::string name, std::string remark, Style remark_style);
@@ -43,7 +43,7 @@ class Table {
 
  private:
   struct Line {
-    std::vector<std::string> cells;
+    std::vector<std::string> fields;
     Style style;
     std::string remark;
     Style remark_style;

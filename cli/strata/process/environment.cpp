@@ -24,6 +24,13 @@ Environment Environment::inherited() {
   return environment;
 }
 
+Environment Environment::with_allocator(const std::string& library) {
+  Environment environment = inherited();
+  environment.drop_preloaded_allocators();
+  if (!library.empty()) environment.preload(library);
+  return environment;
+}
+
 std::string Environment::get(const std::string& name) const {
   auto found = variables_.find(name);
   return found == variables_.end() ? std::string() : found->second;

@@ -11,6 +11,8 @@ namespace strata::cli {
 class Environment {
  public:
   static Environment inherited();
+  /// The inherited one with this allocator in it and no other; with none if `library` is empty.
+  static Environment with_allocator(const std::string& library);
 
   void set(const std::string& name, const std::string& value) { variables_[name] = value; }
   std::string get(const std::string& name) const;

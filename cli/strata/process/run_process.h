@@ -13,11 +13,11 @@ namespace strata::cli {
 /// A program to start: the file, the words it sees, its environment, its streams.
 struct ProcessPlan {
   std::string program;                 ///< a path, as find_program gives it
-  std::vector<std::string> arguments;  ///< the first is the name the program is told
+  std::vector<std::string> arguments;  ///< the first is the name under which the program is started
   Environment environment;
   int output_fd = 1;               ///< standard output goes there
   int error_fd = 2;                ///< and standard error there
-  double timeout_s = 0;            ///< 0: may run for ever
+  double timeout_s = 0;            ///< 0: without limit
   std::vector<int> inherited_fds;  ///< stay open in it under their numbers
   /// Called while it runs; says in how many seconds to be called again. Empty: only waited for.
   std::function<double()> watch;

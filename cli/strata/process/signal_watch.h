@@ -6,9 +6,9 @@
 
 namespace strata::cli {
 
-/// Takes Ctrl-C and its kin as events to be waited for, together with the end of children, so that
-/// no code of ours runs inside a signal handler and nothing measured is lost. While one exists,
-/// SIGINT, SIGTERM, SIGHUP (those not ignored already) and SIGCHLD are blocked.
+/// Takes Ctrl-C and similar signals as events to be waited for, together with the end of children,
+/// so that no code of ours runs inside a signal handler and nothing measured is lost. While one
+/// exists, SIGINT, SIGTERM, SIGHUP (those not ignored already) and SIGCHLD are blocked.
 /// \threads  One object, one thread.
 class SignalWatch {
  public:
@@ -20,7 +20,7 @@ class SignalWatch {
   enum class Event { kChild, kInterrupt, kTimeout };
 
   /// Sleeps until a child changes state, an interrupting signal arrives, or the seconds pass
-  /// (nothing: for ever).
+  /// (nothing: without limit).
   Event wait(std::optional<double> seconds);
 
   /// The interrupting signal that arrived so far, 0 if none. Looks without waiting.

@@ -32,7 +32,7 @@ struct StackSums {
 /// \errors  UsageError if the profile is not of a heap.
 std::vector<StackSums> live_stacks(const Profile& profile);
 
-/// Whether people look past this function for who allocated: operator new, std::, what starts
+/// Whether people skip this function when they ask who allocated: operator new, std::, what starts
 /// main().
 bool is_library_function(std::string_view name);
 

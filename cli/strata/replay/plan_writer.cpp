@@ -96,7 +96,7 @@ class Writer {
   void begin_thread(const trace::Event& event) {
     if (event.thread < threads_.size()) return;
     threads_.resize(event.thread + 1);
-    // Who made the event before did so before this thread's first: it may be what started it.
+    // The event before was made before this thread's first: it may be what started it.
     if (event.thread == 0) return;
     file_.put(last_thread_, static_cast<std::uint64_t>(Kind::kStart) | std::uint64_t{event.thread}
                                                                            << plan::kPayloadShift);

@@ -42,8 +42,8 @@ using Advance = std::function<void(double share)>;
 /// Reads a trace twice and writes what strata-cell replays (shared/replay_plan.h).
 ///
 /// What is not in a plan: calls that failed; the end of objects that were there before the
-/// recording; a realloc of one is an allocation. An object whose end nobody saw is freed where its
-/// address was handed out again.
+/// recording; a realloc of one is an allocation. An object whose end was not recorded is freed
+/// where its address was handed out again.
 /// \errors  trace::TraceError; std::system_error for a file that cannot be written; UsageError for
 ///          a trace that is beyond what can be replayed.
 PlanSummary write_plan(const std::string& trace, const std::string& path,

@@ -14,20 +14,24 @@ constexpr double kMiB = 1024.0 * 1024.0;
 
 }  // namespace
 
-BenchCell replay_cell(const Catalogue& catalogue, const Planned& planned,
-                      const ReplayOptions& options) {
+const cell::Scenario& replay_scenario(const Catalogue& catalogue) {
   const auto found =
       std::find_if(catalogue.unlisted.begin(), catalogue.unlisted.end(),
-                   [](const ScenarioInfo& scenario) { return scenario.name == kScenario; });
+                   [](const cell::Scenario& scenario) { return scenario.name == kScenario; });
   if (found == catalogue.unlisted.end()) {
     throw std::runtime_error("this installation is incomplete: strata-cell cannot replay");
   }
+  return *found;
+}
+
+BenchCell replay_cell(const Catalogue& catalogue, const Planned& planned,
+                      const ReplayOptions& options) {
   BenchCell cell;
-  cell.scenario = &*found;
-  cell.options = {{"plan", planned.plan},
-                  {"touch", options.touch},
-                  {"route", options.route},
-                  {"map", options.map}};
+  cell.scenario = &replay_scenario(catalogue);
+  cell.options = cell.scenario->values({{"plan", planned.plan},
+                                        {"touch", options.touch},
+                                        {"route", options.route},
+                                        {"map", options.map}});
   const std::string name = std::filesystem::path(planned.trace).filename().string();
   cell.varying = name;
   cell.params = {{"trace", name},

@@ -25,6 +25,10 @@ struct Planned {
   PlanSummary summary;
 };
 
+/// The scenario that replays.
+/// \errors  std::runtime_error if strata-cell has none.
+const cell::Scenario& replay_scenario(const Catalogue& catalogue);
+
 /// The cell of a matrix that replays it; the catalogue outlives it.
 BenchCell replay_cell(const Catalogue& catalogue, const Planned& planned,
                       const ReplayOptions& options);

@@ -54,7 +54,7 @@ class Replay : public testing::Test {
     plan.catalogue = &catalogue_;
     plan.contenders = {{"system", {}, {}, false}};
     plan.runs = 1;
-    plan.sample_rate = 0.1;
+    plan.load.sample_rate = 0.1;
     plan.timeout_s = 60;
     plan.cells = {replay_cell(catalogue_, planned, options)};
     SignalWatch signals;

@@ -159,7 +159,7 @@ class Arranger {
   }
 
  private:
-  /// The system first and Strata second, whom everybody looks for; then as they come.
+  /// The system first and Strata second, which everyone looks for; then as they come.
   void name_series() {
     std::vector<std::string> contenders;
     for (const char* first : {kSystem, kStrata}) {
@@ -325,13 +325,14 @@ RatioTo ratio_to_baseline(const Cell& cell, const Entry& entry, const std::vecto
   return ratio;
 }
 
+bool Cell::has(std::string_view metric) const {
+  return std::any_of(entries.begin(), entries.end(),
+                     [&](const Entry& entry) { return entry.row->metric(metric) != nullptr; });
+}
+
 std::string throughput_metric(const Cell& cell) {
-  auto has = [&](std::string_view name) {
-    return std::any_of(cell.entries.begin(), cell.entries.end(),
-                       [&](const Entry& entry) { return entry.row->metric(name) != nullptr; });
-  };
   for (const char* name : {"ops_per_s", "ns_per_op", "elapsed_s"}) {
-    if (has(name)) return name;
+    if (cell.has(name)) return name;
   }
   return {};
 }

@@ -14,7 +14,7 @@ struct Series {
   std::string contender;
   std::string measurement;  ///< empty where there is only one
   std::string name;         ///< both, for people
-  std::string short_name;   ///< fits beside a plot, and is no other's
+  std::string short_name;   ///< fits beside a plot, and is unique
   std::string version;
   SeriesStyle style;
 };
@@ -25,7 +25,7 @@ struct Entry {
   int series;
 };
 
-/// What can be compared: a scenario under one set of parameters, and everybody who did it.
+/// What can be compared: a scenario under one set of parameters, and every contender that ran it.
 struct Cell {
   std::string scenario;
   std::string title;   ///< the parameters in which the scenario's cells differ: "threads 4"
@@ -35,6 +35,8 @@ struct Cell {
 
   /// "churn, threads 4".
   std::string name() const { return title.empty() ? scenario : scenario + ", " + title; }
+  /// Whether any of its rows has the metric.
+  bool has(std::string_view metric) const;
 };
 
 /// Cells that differ in one number only, so that it can be an axis: threads 1, 2, 4.
@@ -46,7 +48,7 @@ struct Sweep {
   std::vector<std::pair<double, std::size_t>>
       points;  ///< its value and the cell's index, ascending
 
-  /// Whether it tells how a load scales: its number is of threads, and it begins with one.
+  /// Whether it shows how a load scales: its number is of threads, and it begins with one.
   bool is_of_threads() const { return parameter == "threads" && points.front().first == 1; }
 };
 
@@ -61,8 +63,8 @@ struct Arrangement {
 };
 
 /// Rows of one scenario with equal parameters come together in one cell, whichever file they are
-/// from; how often something was run and when it was given up do not tell cells apart. Names the
-/// measurements after their files where labels do not tell the files apart.
+/// from; how often something was run and when it was given up do not distinguish cells. Names the
+/// measurements after their files where labels do not distinguish the files.
 Arrangement arrange(ReportData& data);
 
 /// The row that a cell's ratios refer to: of the same measurement as `entry`, the one that its rows

@@ -119,7 +119,7 @@ std::string sites_table(const Profile& profile, std::size_t first_kind) {
     if (kind == first_kind) html += column("with callees");
   }
   html += "</tr></thead>\n<tbody>\n";
-  const auto cell = [&](std::int64_t value, std::size_t kind) {
+  const auto field = [&](std::int64_t value, std::size_t kind) {
     return fmt::format("<td data-v=\"{}\">{}</td>", value, amount(value, profile.kinds[kind].unit));
   };
   for (const Row& row : sorted) {
@@ -129,8 +129,8 @@ std::string sites_table(const Profile& profile, std::size_t first_kind) {
                     html_escaped(row.line.function),
                     place.empty() ? "" : fmt::format(" <small>{}</small>", html_escaped(place)));
     for (std::size_t kind : order) {
-      html += cell(row.flat[kind], kind);
-      if (kind == first_kind) html += cell(row.cumulative, kind);
+      html += field(row.flat[kind], kind);
+      if (kind == first_kind) html += field(row.cumulative, kind);
     }
     html += "</tr>\n";
   }

@@ -182,7 +182,6 @@ Plot percentile_plot(const Arrangement& all, const Cell& cell, const std::string
   plot.y = log_axis(Quantity::kSeconds, "", low * 0.8, high * 1.2);
   plot.left = 58;
   plot.height = 280;
-  for (EndLabel& end : ends) end.y = plot.y.position(end.y);
   label_ends(plot, std::move(ends));
   sort_by(drawn, 0.99);
   plot.title = fmt::format("99% of {} calls take at most: {}", kind,

@@ -68,7 +68,6 @@ Plot memory_plot(const Arrangement& all, const Cell& cell) {
   plot.x.high = latest;
   std::erase_if(plot.x.ticks, [&](const Tick& tick) { return tick.at > latest * 1.0001; });
   plot.y = linear_axis(Quantity::kBytes, "resident memory", highest);
-  for (EndLabel& end : ends) end.y = plot.y.position(end.y);
   label_ends(plot, std::move(ends));
   std::stable_sort(drawn.begin(), drawn.end(), [](const Entry& a, const Entry& b) {
     return a.row->timeline.back().rss_bytes < b.row->timeline.back().rss_bytes;

@@ -43,7 +43,7 @@ const char* superlative(const std::string& metric) {
   return "lowest";
 }
 
-/// Who is best, by how much, and whether the runs can tell.
+/// Which contender is best, by how much, and whether the runs show it.
 std::string ranking_sentence(const Arrangement& all, const Cell& cell, const std::string& metric,
                              const std::vector<Ranked>& rows) {
   const Ranked& best = rows.front();
@@ -269,7 +269,6 @@ Plot sweep_plot(const Arrangement& all, const Sweep& sweep, const std::string& m
   plot.y = linear_axis(quantity_of(metric), spoken_name(metric), high);
   plot.left = 60;
   plot.has_x_grid = false;
-  for (EndLabel& end : ends) end.y = plot.y.position(end.y);
   label_ends(plot, std::move(ends));
   plot.title = fmt::format("With {} {}: {}", brief(Quantity::kCount, last), parameter,
                            best_at_end(all, sweep, metric));

@@ -54,7 +54,7 @@ OverviewRow row_of(const Arrangement& all, const Cell& cell, const std::string& 
   return row;
 }
 
-/// What the overview is about, in words: who is better than the baseline how often.
+/// The overview in words: which contender is better than the baseline, and how often.
 std::string tally(const Arrangement& all, const std::vector<OverviewRow>& rows, bool more,
                   const std::string& better) {
   struct Count {
@@ -71,7 +71,7 @@ std::string tally(const Arrangement& all, const std::vector<OverviewRow>& rows, 
       count.sum += std::log(share.at);
     }
   }
-  // Who took part in most comes first, then who is best on the geometric mean.
+  // The contender of most loads comes first, then the best on the geometric mean.
   std::vector<std::tuple<int, double, std::string>> parts;
   for (const auto& [series, count] : counts) {
     double mean = std::exp(count.sum / count.of);

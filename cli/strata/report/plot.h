@@ -18,7 +18,7 @@ struct SeriesStyle {
   int label = 0;  ///< which of several measurements under the same name
 };
 
-/// Who a mark belongs to: a series of the report, or none.
+/// The owner of a mark: a series of the page, or none.
 inline constexpr int kNobody = -1;
 
 /// Something drawn at values of the axes. Points that are not a number interrupt a line.

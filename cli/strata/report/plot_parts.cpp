@@ -30,17 +30,18 @@ void label_ends(Plot& plot, std::vector<EndLabel> labels) {
   std::vector<double> wanted;
   std::size_t longest = 0;
   for (const EndLabel& label : labels) {
-    wanted.push_back(label.y);
+    wanted.push_back(plot.y.position(label.y));
     longest = std::max(longest, display_width(label.text));
   }
   plot.right = std::max(plot.right, room_for(longest) + static_cast<int>(kLabelStarts) - 6);
   const auto gaps = static_cast<int>(labels.size()) - 1;
   plot.height = std::max(plot.height, kFrame + kLabelHeight * gaps);  // room for all
+  const std::vector<double> ends = wanted;
   wanted = spread_apart(std::move(wanted), kLabelHeight / area_height(plot), 0, 1);
   double unit = 1.0 / (Plot::kWidth - plot.left - plot.right);
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const EndLabel& label = labels[i];
-    plot.leaders.push_back({1 + kLeaderStarts * unit, std::clamp(label.y, 0.0, 1.0),
+    plot.leaders.push_back({1 + kLeaderStarts * unit, std::clamp(ends[i], 0.0, 1.0),
                             1 + kLeaderEnds * unit, wanted[i], label.series});
     plot.texts.push_back(
         {1 + kLabelStarts * unit, wanted[i], label.text, Text::Align::kLeft, label.series, false});

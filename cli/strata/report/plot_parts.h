@@ -23,7 +23,7 @@ double area_height(const Plot& plot);
 /// The name of a line beside the height at which it ends.
 struct EndLabel {
   int series;
-  double y;  ///< share of the plotting area
+  double y;  ///< where its line ends, on the y axis
   std::string text;
 };
 /// Puts the labels right of the plotting area, moved apart so that all can be read, and makes room.

@@ -8,12 +8,8 @@ namespace {
 constexpr const char* kPeak = "peak_rss_bytes";
 
 bool has_metric(const Arrangement& all, const std::string& metric) {
-  for (const Cell& cell : all.cells) {
-    for (const Entry& entry : cell.entries) {
-      if (entry.row->metric(metric) != nullptr) return true;
-    }
-  }
-  return false;
+  return std::any_of(all.cells.begin(), all.cells.end(),
+                     [&](const Cell& cell) { return cell.has(metric); });
 }
 
 void keep(PlotGroup& plots, Plot plot) {

@@ -9,7 +9,7 @@
 
 namespace strata::cli {
 
-/// A number of each contender as bars, the best first, with the single runs on them; who failed
+/// A number of each contender as bars, the best first, with the single runs on them; what failed
 /// stands below, without a bar. For metrics whose values are hundredfold apart: dots on a log axis.
 /// Without marks if no row has the metric.
 Plot metric_plot(const Arrangement& all, const Cell& cell, const std::string& metric);

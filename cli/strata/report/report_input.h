@@ -5,8 +5,8 @@
 
 namespace strata::cli {
 
-/// What a report can be made of, told by what a file contains, never by its name. A new kind is a
-/// value here, a test of its first bytes, and a report of its own that makes a Page.
+/// What a page can be made of, recognized by what a file contains, never by its name. A new kind is
+/// a value here, a test of its first bytes, and a report of its own that makes a Page.
 enum class InputKind { kUnknown, kResults, kProfile };
 
 struct ReportInput {

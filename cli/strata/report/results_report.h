@@ -50,7 +50,7 @@ class ResultsReport {
   void add_scenario(const std::string& scenario);
   /// What varied, as plots, and how it scales.
   Part sweeps_of(const std::string& scenario) const;
-  /// Who failed where, for loads that are too many to be drawn.
+  /// Which contender failed where, for loads that are too many to be drawn.
   Part failures_of(const std::vector<const Cell*>& cells) const;
   std::string lead() const;
 

@@ -26,19 +26,19 @@ std::string head(std::string_view title, bool is_number = true) {
                      is_number ? " class=\"n\"" : "", html_escaped(title));
 }
 
-/// A cell whose number sorts as it is, however it is written.
-std::string number_cell(double value, const std::string& text, bool is_best = false,
-                        const std::string& small = {}) {
+/// A field whose number sorts as it is, however it is written.
+std::string number_field(double value, const std::string& text, bool is_best = false,
+                         const std::string& small = {}) {
   std::string more = small.empty() ? "" : fmt::format(" <small>{}</small>", html_escaped(small));
   return fmt::format("<td data-v=\"{:.9g}\"{}>{}{}</td>", value, is_best ? " class=\"best\"" : "",
                      html_escaped(text), more);
 }
 
-std::string text_cell(std::string_view text) {
+std::string text_field(std::string_view text) {
   return fmt::format("<td class=\"t\">{}</td>", html_escaped(text));
 }
 
-constexpr const char* kNoCell = "<td data-v=\"\"></td>";
+constexpr const char* kNoField = "<td data-v=\"\"></td>";
 
 std::vector<std::string> metrics_of(const Cell& cell) {
   std::vector<std::string> order;
@@ -71,11 +71,11 @@ std::string interval(const RatioTo& ratio) {
   return fmt::format("{:.2f}–{:.2f}", *ratio.low, *ratio.high);
 }
 
-std::string ratio_cell(const Arrangement& all, const Cell& cell, const Entry& entry,
-                       const std::string& metric) {
+std::string ratio_field(const Arrangement& all, const Cell& cell, const Entry& entry,
+                        const std::string& metric) {
   RatioTo ratio = metric.empty() ? RatioTo{} : ratio_to_baseline(cell, entry, all.series, metric);
-  if (metric.empty() || !(ratio.ratio > 0)) return kNoCell;
-  return number_cell(ratio.ratio, brief(Quantity::kRatio, ratio.ratio), false, interval(ratio));
+  if (metric.empty() || !(ratio.ratio > 0)) return kNoField;
+  return number_field(ratio.ratio, brief(Quantity::kRatio, ratio.ratio), false, interval(ratio));
 }
 
 /// Of the kind of operation that comes first.
@@ -94,11 +94,6 @@ struct Columns {
   bool has_ratio(const std::string& metric) const { return rated.contains(metric); }
 };
 
-bool has_metric(const Cell& cell, const std::string& metric) {
-  return std::any_of(cell.entries.begin(), cell.entries.end(),
-                     [&](const Entry& entry) { return entry.row->metric(metric) != nullptr; });
-}
-
 /// What loads are compared by: speed, memory, latency. Everything else is in each cell's own table:
 /// one that is as wide as all metrics fits on no screen and on no paper.
 Columns columns_of(const Arrangement& all) {
@@ -107,7 +102,7 @@ Columns columns_of(const Arrangement& all) {
     bool is_new =
         std::find(columns.metrics.begin(), columns.metrics.end(), metric) == columns.metrics.end();
     bool has_it = std::any_of(all.cells.begin(), all.cells.end(),
-                              [&](const Cell& cell) { return has_metric(cell, metric); });
+                              [&](const Cell& cell) { return cell.has(metric); });
     if (is_new && has_it) columns.metrics.push_back(metric);
   };
   columns.rated.insert(kPeak);
@@ -135,9 +130,9 @@ std::string table_row(const Arrangement& all, const Cell& cell, const Entry& ent
   const Row& row = *entry.row;
   std::string html = fmt::format("<tr data-series=\"{}\"><th scope=\"row\">{}</th>", entry.series,
                                  html_escaped(row.contender));
-  html += text_cell(cell.scenario);
-  if (columns.has_params) html += text_cell(cell.title);
-  if (columns.has_measurements) html += text_cell(row.label);
+  html += text_field(cell.scenario);
+  if (columns.has_params) html += text_field(cell.title);
+  if (columns.has_measurements) html += text_field(row.label);
   if (!row.ok) {
     std::string why = (row.is_broken ? "broken: " : "failed: ") + row.reason;
     return html + fmt::format("<td class=\"why\" data-v=\"\" colspan=\"{}\">{}</td></tr>\n",
@@ -145,16 +140,17 @@ std::string table_row(const Arrangement& all, const Cell& cell, const Entry& ent
   }
   for (const std::string& metric : columns.metrics) {
     const Summary* summary = row.metric(metric);
-    html += summary == nullptr ? kNoCell
-                               : number_cell(summary->median, brief_metric(metric, summary->median),
-                                             is_best(cell, row, metric));
-    if (columns.has_ratio(metric)) html += ratio_cell(all, cell, entry, metric);
+    html += summary == nullptr
+                ? kNoField
+                : number_field(summary->median, brief_metric(metric, summary->median),
+                               is_best(cell, row, metric));
+    if (columns.has_ratio(metric)) html += ratio_field(all, cell, entry, metric);
   }
   if (columns.has_latencies) {
     const Latency* latency = first_latency(row);
     for (const auto& [name, share] : kShownPercentiles) {
       double value = latency != nullptr ? latency->percentile_ns(share) : 0;
-      html += value > 0 ? number_cell(value, brief(Quantity::kSeconds, value * 1e-9)) : kNoCell;
+      html += value > 0 ? number_field(value, brief(Quantity::kSeconds, value * 1e-9)) : kNoField;
     }
   }
   return html + "</tr>\n";
@@ -184,7 +180,7 @@ std::vector<SpeedupRow> speedups(const Arrangement& all, const Sweep& sweep) {
   return rows;
 }
 
-/// Over the loads, for each number of threads; of those only who scaled in every load.
+/// Over the loads, for each number of threads; only contenders that scaled in every load.
 std::vector<SpeedupRow> means_of(const std::vector<SpeedupRow>& rows) {
   struct Sum {
     std::size_t loads = 0;
@@ -294,8 +290,8 @@ std::string cell_table(const Arrangement& all, const Cell& cell) {
       }
       std::string range = fmt::format("{}–{}", brief_metric(metric, summary->min),
                                       brief_metric(metric, summary->max));
-      html += number_cell(summary->median, brief_metric(metric, summary->median),
-                          is_best(cell, *entry.row, metric), summary->n > 1 ? range : "");
+      html += number_field(summary->median, brief_metric(metric, summary->median),
+                           is_best(cell, *entry.row, metric), summary->n > 1 ? range : "");
     }
     html += "</tr>\n";
   }
@@ -327,12 +323,12 @@ std::string speedup_table(const Arrangement& all, const std::string& scenario) {
     for (const auto& [series, factor] : row.of) best = std::max(best, factor);
     html += fmt::format("<tr><th scope=\"row\">{}</th>",
                         html_escaped(row.load.empty() ? scenario : row.load));
-    html += number_cell(row.threads, brief(Quantity::kCount, row.threads));
+    html += number_field(row.threads, brief(Quantity::kCount, row.threads));
     for (int series : who_scaled) {
       auto own = row.of.find(series);
-      html += own == row.of.end() ? kNoCell
-                                  : number_cell(own->second, brief(Quantity::kRatio, own->second),
-                                                own->second == best && row.of.size() > 1);
+      html += own == row.of.end() ? kNoField
+                                  : number_field(own->second, brief(Quantity::kRatio, own->second),
+                                                 own->second == best && row.of.size() > 1);
     }
     html += "</tr>\n";
   }
@@ -377,8 +373,8 @@ std::string machine_html(const Arrangement& all, const ReportData& data) {
       }
     }
     html += fmt::format("<tr><th scope=\"row\">{}</th>{}{}</tr>\n",
-                        html_escaped(all.series[i].name), text_cell(all.series[i].version),
-                        text_cell(first != nullptr ? first->library : ""));
+                        html_escaped(all.series[i].name), text_field(all.series[i].version),
+                        text_field(first != nullptr ? first->library : ""));
   }
   return html + "</tbody></table></div>\n";
 }

@@ -18,7 +18,7 @@ std::string cell_table(const Arrangement& all, const Cell& cell);
 /// Empty if no sweep of the scenario is of threads.
 std::string speedup_table(const Arrangement& all, const std::string& scenario);
 
-/// Who failed in the cell, why, and its last words; empty if none did.
+/// Which contenders failed in the cell, why, and their last output; empty if none did.
 std::string failure_list(const Arrangement& all, const Cell& cell);
 
 /// Machines and versions that made the numbers.

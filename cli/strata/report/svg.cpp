@@ -48,7 +48,7 @@ void name_colours(std::string& text) {
   }
 }
 
-/// gnuplot opens a group for every change of pen, most of them for nothing.
+/// gnuplot opens a group for every change of pen; most of them are empty.
 void drop_empty_groups(std::string& text) {
   std::size_t at = 0;
   while ((at = text.find("<g ", at)) != std::string::npos) {
@@ -65,7 +65,7 @@ void drop_empty_groups(std::string& text) {
 }
 
 /// gnuplot numbers what it plots from 1, and the first is the one that draws nothing. Its titles
-/// are the numbers; ours are what a pointer is told.
+/// are the numbers; ours are what a pointer shows.
 void name_marks(std::string& text, const Plot& plot) {
   for (std::size_t i = 0; i < plot.marks.size(); ++i) {
     const Mark& mark = plot.marks[i];

@@ -1,4 +1,4 @@
-#include "commands/comparison_report.h"
+#include "commands/comparison_tables.h"
 
 #include <fmt/format.h>
 
@@ -41,12 +41,12 @@ const Row* best_of(const std::vector<Row>& rows, const char* metric) {
   return count >= 2 ? best : nullptr;
 }
 
-std::string ratio_cell(const Row& row, const Row* baseline, const char* metric) {
+std::string ratio_text(const Row& row, const Row* baseline, const char* metric) {
   double base = baseline != nullptr ? median_of(*baseline, metric) : 0;
   return base > 0 ? format_ratio(median_of(row, metric) / base) : "";
 }
 
-/// Those whose runs overlap with the best one's: the numbers do not tell them apart.
+/// Those whose runs overlap with the best one's: the numbers do not distinguish them.
 std::string indistinguishable(const std::vector<Row>& rows, const Row& best, const char* metric) {
   const Summary* lead = best.metric(metric);
   std::string names;
@@ -100,10 +100,10 @@ std::string comparison_table(const std::vector<Row>& rows, bool colour,
     if (&row == fastest) marks = "fastest";
     if (&row == leanest) marks += marks.empty() ? "leanest" : ", leanest";
     table.add_row({row.contender, seconds.format(median_of(row, kElapsed)),
-                   ratio_cell(row, baseline, kElapsed),
+                   ratio_text(row, baseline, kElapsed),
                    format_spread(row.metric(kElapsed)->spread(), row.metric(kElapsed)->n),
-                   cpu_seconds.format(median_of(row, kCpu)), ratio_cell(row, baseline, kCpu),
-                   bytes.format(median_of(row, kPeak)), ratio_cell(row, baseline, kPeak)},
+                   cpu_seconds.format(median_of(row, kCpu)), ratio_text(row, baseline, kCpu),
+                   bytes.format(median_of(row, kPeak)), ratio_text(row, baseline, kPeak)},
                   row.contender == kStrata ? Style::kBold : Style::kPlain, marks, Style::kGood);
   }
   return table.to_text(colour, width);

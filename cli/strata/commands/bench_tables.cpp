@@ -1,4 +1,4 @@
-#include "commands/bench_report.h"
+#include "commands/bench_tables.h"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@
 namespace strata::cli {
 namespace {
 
-/// So many kinds of latency fit beside the metrics.
+/// How many kinds of latency fit beside the metrics.
 constexpr std::size_t kShownLatencies = 2;
 constexpr NamedPercentile kShownPercentiles[] = {{"p50", 0.5}, {"p99", 0.99}};
 
@@ -35,7 +35,7 @@ double median_of(const Row& row, const std::string& metric) {
 }
 
 /// "0.55" or, with the interval, "0.55 (0.54-0.57)".
-std::string ratio_cell(const Row& row, const std::string& metric, bool with_interval) {
+std::string ratio_text(const Row& row, const std::string& metric, bool with_interval) {
   const RatioTo* ratio = row.ratio(metric);
   if (ratio == nullptr) return {};
   std::string text = format_ratio(ratio->ratio);
@@ -43,13 +43,13 @@ std::string ratio_cell(const Row& row, const std::string& metric, bool with_inte
   return fmt::format("{} ({}-{})", text, format_ratio(*ratio->low), format_ratio(*ratio->high));
 }
 
-std::string latency_cell(double ns) { return column_unit("_ns", ns).format(ns); }
+std::string latency_text(double ns) { return column_unit("_ns", ns).format(ns); }
 
 /// The rows of one cell, and what is shown of them: one table of metrics and, in a matrix, a few
 /// percentiles; a cell that is the only one has all percentiles in tables of their own.
 class CellTable {
  public:
-  CellTable(const ScenarioInfo& scenario, std::span<const Row> rows, bool is_alone)
+  CellTable(const cell::Scenario& scenario, std::span<const Row> rows, bool is_alone)
       : rows_(rows), is_alone_(is_alone) {
     for (const std::string& metric : scenario.shown) {
       bool has_it = std::any_of(rows.begin(), rows.end(),
@@ -113,13 +113,13 @@ class CellTable {
     for (const Row& row : rows_) {
       const Latency* latency = row.ok ? row.latency(kind) : nullptr;
       if (latency == nullptr) continue;
-      std::vector<std::string> cells = {row.contender, latency_cell(latency->mean_ns())};
+      std::vector<std::string> fields = {row.contender, latency_text(latency->mean_ns())};
       for (const NamedPercentile& percentile : kPercentiles) {
-        cells.push_back(latency_cell(latency->percentile_ns(percentile.share)));
+        fields.push_back(latency_text(latency->percentile_ns(percentile.share)));
       }
-      cells.push_back(latency_cell(latency->max_ns));
-      cells.push_back(std::to_string(latency->count));
-      table.add_row(std::move(cells), style_of(row));
+      fields.push_back(latency_text(latency->max_ns));
+      fields.push_back(std::to_string(latency->count));
+      table.add_row(std::move(fields), style_of(row));
     }
     return table;
   }
@@ -131,26 +131,26 @@ class CellTable {
                        Style::kBad);
       return;
     }
-    std::vector<std::string> cells = {row.contender};
+    std::vector<std::string> fields = {row.contender};
     for (const std::string& metric : metrics_) {
       Unit unit = column_unit(
           metric, largest(rows_, [&](const Row& other) { return median_of(other, metric); }));
       const Summary* summary = row.metric(metric);
-      cells.push_back(summary != nullptr ? unit.format(summary->median) : "");
+      fields.push_back(summary != nullptr ? unit.format(summary->median) : "");
       if (is_first(metric)) {
-        cells.push_back(summary != nullptr ? format_spread(summary->spread(), summary->n) : "");
+        fields.push_back(summary != nullptr ? format_spread(summary->spread(), summary->n) : "");
       }
-      if (has_ratio(metric)) cells.push_back(ratio_cell(row, metric, is_first(metric)));
+      if (has_ratio(metric)) fields.push_back(ratio_text(row, metric, is_first(metric)));
     }
     for (const std::string& kind : kinds_) {
       if (is_alone_) break;
       for (const NamedPercentile& percentile : kShownPercentiles) {
         const Latency* latency = row.latency(kind);
-        cells.push_back(latency != nullptr ? latency_cell(latency->percentile_ns(percentile.share))
-                                           : "");
+        fields.push_back(latency != nullptr ? latency_text(latency->percentile_ns(percentile.share))
+                                            : "");
       }
     }
-    table.add_row(std::move(cells), style_of(row));
+    table.add_row(std::move(fields), style_of(row));
   }
 
   std::span<const Row> rows_;
@@ -163,14 +163,13 @@ class CellTable {
 std::string cell_title(const BenchPlan& plan, const Row& row) {
   for (const BenchCell& cell : plan.cells) {
     if (cell.scenario->name == row.scenario && params_of(plan, cell) == row.params) {
-      return cell.varying.empty() ? row.scenario
-                                  : fmt::format("{}  {}", row.scenario, cell.varying);
+      return cell.title();
     }
   }
   return row.scenario;
 }
 
-const ScenarioInfo& scenario_of(const BenchPlan& plan, const Row& row) {
+const cell::Scenario& scenario_of(const BenchPlan& plan, const Row& row) {
   const auto found = std::find_if(plan.cells.begin(), plan.cells.end(), [&](const BenchCell& cell) {
     return cell.scenario->name == row.scenario;
   });
@@ -181,12 +180,13 @@ std::string method(const BenchPlan& plan) {
   std::string text =
       fmt::format("{} {} each, a process for each", plan.runs, plan.runs == 1 ? "run" : "runs");
   if (plan.contenders.size() > 1) text += ", interleaved";
-  bool takes_seconds = plan.seconds > 0 &&
+  bool takes_seconds = plan.load.seconds > 0 &&
                        std::any_of(plan.cells.begin(), plan.cells.end(), [](const BenchCell& cell) {
                          return cell.scenario->takes_seconds;
                        });
-  if (takes_seconds) text += fmt::format("; {:g} s", plan.seconds);
-  if (plan.ops > 0) text += fmt::format("{} {} operations", takes_seconds ? " or" : ";", plan.ops);
+  if (takes_seconds) text += fmt::format("; {:g} s", plan.load.seconds);
+  if (plan.load.ops > 0)
+    text += fmt::format("{} {} operations", takes_seconds ? " or" : ";", plan.load.ops);
   return text;
 }
 
@@ -220,7 +220,7 @@ void print_bench(const BenchPlan& plan, const Results& results,
       ++end;
     }
     std::span<const Row> cell = rows.subspan(begin, end - begin);
-    const ScenarioInfo& scenario = scenario_of(plan, cell.front());
+    const cell::Scenario& scenario = scenario_of(plan, cell.front());
     fmt::print(stream, "\n{}\n{}", styled(cell_title(plan, cell.front()), Style::kBold, colour),
                CellTable(scenario, cell, plan.cells.size() == 1).to_text(colour, width));
     for (const Row& row : cell) {
@@ -244,17 +244,17 @@ void print_bench(const BenchPlan& plan, const Results& results,
   std::fflush(stream);
 }
 
-void print_catalogue(const Catalogue& catalogue, const std::vector<const ScenarioInfo*>& scenarios,
-                     std::FILE* stream) {
+void print_catalogue(const Catalogue& catalogue,
+                     const std::vector<const cell::Scenario*>& scenarios, std::FILE* stream) {
   const bool colour = wants_colour(stream);
   auto title = [&](std::string_view text) {
     fmt::print(stream, "{}\n", styled(text, Style::kBold, colour));
   };
-  for (const ScenarioInfo* scenario : scenarios) {
+  for (const cell::Scenario* scenario : scenarios) {
     title(scenario->name);
     fmt::print(stream, "  {}\n", scenario->purpose);
     if (!scenario->origin.empty()) fmt::print(stream, "  Origin: {}\n", scenario->origin);
-    for (const ScenarioOption& option : scenario->options) {
+    for (const cell::Option& option : scenario->options) {
       fmt::print(stream, "  --{}{}{}\n      {}{}{}\n", option.name, option.is_flag() ? "" : " ",
                  option.is_flag() ? "" : option.value_name(), option.sentence,
                  option.is_flag() ? "" : "; ", option.range());
@@ -269,7 +269,7 @@ void print_catalogue(const Catalogue& catalogue, const std::vector<const Scenari
     fmt::print(stream, "  {:<{}}{}\n", name, kNameWidth, sentence);
   };
   title("Scenarios");
-  for (const ScenarioInfo& scenario : catalogue.scenarios) entry(scenario.name, scenario.purpose);
+  for (const cell::Scenario& scenario : catalogue.scenarios) entry(scenario.name, scenario.purpose);
   fmt::print(stream, "\n");
   title("Allocators, preloaded, for every scenario");
   entry(kSystem, "the malloc of the C library");
@@ -281,16 +281,18 @@ void print_catalogue(const Catalogue& catalogue, const std::vector<const Scenari
                              : fmt::format("{}; not on this machine: apt install {}", peer.sentence,
                                            peer.debian_package));
   }
-  for (const auto& [kind, text] : {std::pair{"blocks", "Pools, blocks of one size (group: pools)"},
-                                   std::pair{"heaps", "Heaps, any size (group: heaps)"}}) {
+  for (const auto& [kind, text] :
+       {std::pair{cell::Fits::kBlocks, "Pools, blocks of one size (group: pools)"},
+        std::pair{cell::Fits::kHeaps, "Heaps, any size (group: heaps)"}}) {
     fmt::print(stream, "\n");
     title(text);
-    for (const InProcessContender& contender : catalogue.contenders) {
+    for (const cell::InProcessContender& contender : catalogue.contenders) {
       if (contender.kind == kind) entry(contender.name, contender.sentence);
     }
     fmt::print(stream, "  for:");
-    for (const ScenarioInfo& scenario : catalogue.scenarios) {
-      if (scenario.fits == "all" || scenario.fits == kind) fmt::print(stream, " {}", scenario.name);
+    for (const cell::Scenario& scenario : catalogue.scenarios) {
+      if (scenario.fits == cell::Fits::kAll || scenario.fits == kind)
+        fmt::print(stream, " {}", scenario.name);
     }
     fmt::print(stream, "\n");
   }

@@ -8,7 +8,7 @@
 #include "bench/matrix.h"
 #include "measure/results.h"
 
-/// \file  What `strata bench` tells people.
+/// \file  What `strata bench` prints for people.
 
 namespace strata::cli {
 
@@ -18,7 +18,7 @@ void print_bench(const BenchPlan& plan, const Results& results,
                  const std::vector<std::string>& notes, std::FILE* stream);
 
 /// All scenarios and contenders with a line each; of named scenarios, their options.
-void print_catalogue(const Catalogue& catalogue, const std::vector<const ScenarioInfo*>& scenarios,
-                     std::FILE* stream);
+void print_catalogue(const Catalogue& catalogue,
+                     const std::vector<const cell::Scenario*>& scenarios, std::FILE* stream);
 
 }  // namespace strata::cli

@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/metadata_arena.h"
-
 namespace strata {
 
 /// How much memory the heap holds, and how much it may hold.
@@ -20,8 +18,7 @@ namespace strata {
 ///               everything idle is due, so that passes come once per kPassShare of growth and not
 ///               with every call
 ///
-/// Always: held_bytes() <= hard limit, except for bookkeeping that was mapped since, and for holes
-/// of spans that became idle pages as a whole.
+/// Always: held_bytes() <= hard limit, unless hold() took it there.
 /// \threads  Any number at once. All fields are relaxed: they are sums, and order nothing.
 class MemoryLimit {
  public:
@@ -37,7 +34,7 @@ class MemoryLimit {
     std::uint64_t refusals;  ///< by the hard limit
   };
 
-  explicit constexpr MemoryLimit(const MetadataArena& metadata) noexcept : metadata_(metadata) {}
+  constexpr MemoryLimit() noexcept = default;
   MemoryLimit(const MemoryLimit&) = delete;
   MemoryLimit& operator=(const MemoryLimit&) = delete;
 
@@ -51,14 +48,16 @@ class MemoryLimit {
   /// Counts `bytes` more as held.
   /// \returns  False, and counts a refusal, if the hard limit forbids it.
   bool try_hold(std::size_t bytes) noexcept {
+    const bool is_granted = try_hold_unasked(bytes);
+    if (!is_granted) refusals_.fetch_add(1, std::memory_order_relaxed);
+    return is_granted;
+  }
+  /// The same for what nobody asked for: that there is no room is no refusal.
+  bool try_hold_unasked(std::size_t bytes) noexcept {
     if (bytes == 0) return true;
-    const std::size_t most = room_below_hard();
     std::size_t before = held_.load(std::memory_order_relaxed);
     do {
-      if (bytes > most || before > most - bytes) {
-        refusals_.fetch_add(1, std::memory_order_relaxed);
-        return false;
-      }
+      if (bytes > hard_ || before > hard_ - bytes) return false;
     } while (!held_.compare_exchange_weak(before, before + bytes, std::memory_order_relaxed));
     note_peak(before + bytes);
     return true;
@@ -69,9 +68,7 @@ class MemoryLimit {
   }
   void let_go(std::size_t bytes) noexcept { held_.fetch_sub(bytes, std::memory_order_relaxed); }
 
-  std::size_t held_bytes() const noexcept {
-    return held_.load(std::memory_order_relaxed) + metadata_.mapped_bytes();
-  }
+  std::size_t held_bytes() const noexcept { return held_.load(std::memory_order_relaxed); }
   bool is_above_soft() const noexcept { return soft_ != kNone && held_bytes() > soft_; }
 
   /// Whether everything idle, `idle_bytes`, should be released now.
@@ -98,23 +95,15 @@ class MemoryLimit {
   // GiB; once per 3% of growth that is little compared with filling that memory.
   static constexpr std::size_t kPassShare = 32;
 
-  /// Bytes that may be held in addition to bookkeeping.
-  std::size_t room_below_hard() const noexcept {
-    if (hard_ == kNone) return kNone;
-    const std::size_t metadata = metadata_.mapped_bytes();
-    return hard_ > metadata ? hard_ - metadata : 0;
-  }
   void note_peak(std::size_t held) noexcept {
-    held += metadata_.mapped_bytes();
     std::size_t peak = peak_.load(std::memory_order_relaxed);
     while (held > peak && !peak_.compare_exchange_weak(peak, held, std::memory_order_relaxed)) {
     }
   }
 
-  const MetadataArena& metadata_;
   std::size_t soft_ = kNone;
   std::size_t hard_ = kNone;
-  std::atomic<std::size_t> held_{0};  // without bookkeeping
+  std::atomic<std::size_t> held_{0};
   std::atomic<std::size_t> peak_{0};
   std::atomic<std::size_t> next_pass_{kNone};
   std::atomic<std::uint64_t> passes_{0};

@@ -1,4 +1,4 @@
-#include "span/memory_limit.h"
+#include "base/memory_limit.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/metadata_arena.h"
 #include "base/seeded_test.h"
 #include "os/fake_page_source.h"
 
@@ -15,8 +16,8 @@ namespace {
 
 struct MemoryLimitTest : ::testing::Test {
   os::FakePageSource pages;
-  MetadataArena metadata{pages};
-  MemoryLimit limit{metadata};
+  MemoryLimit limit;
+  MetadataArena metadata{pages, &limit, MetadataArena::Life::kUntilDiscarded};
 };
 
 TEST_F(MemoryLimitTest, WithoutLimitsEverythingIsGrantedAndCounted) {
@@ -55,12 +56,25 @@ TEST_F(MemoryLimitTest, WhatIsHeldAnywayMayPassTheLimitAndNothingElseDoesThen) {
   EXPECT_TRUE(limit.try_hold(100));
 }
 
-TEST_F(MemoryLimitTest, BookkeepingCounts) {
-  limit.configure(0, MetadataArena::kChunkBytes + 1000);
+TEST_F(MemoryLimitTest, BookkeepingCountsAndKeepsToTheHardLimit) {
+  constexpr std::size_t kChunk = MetadataArena::kSmallChunkBytes;
+  limit.configure(0, kChunk + 1000);
   ASSERT_NE(metadata.allocate(64), nullptr);
-  EXPECT_EQ(limit.held_bytes(), MetadataArena::kChunkBytes);
+  EXPECT_EQ(limit.held_bytes(), kChunk);
   EXPECT_FALSE(limit.try_hold(1001));
   EXPECT_TRUE(limit.try_hold(1000));
+  EXPECT_EQ(metadata.allocate(kChunk), nullptr) << "a second chunk";
+  EXPECT_EQ(limit.held_bytes(), kChunk + 1000);
+  EXPECT_EQ(metadata.mapped_bytes(), kChunk);
+  metadata.discard();
+  EXPECT_EQ(limit.held_bytes(), 1000u);
+}
+
+TEST_F(MemoryLimitTest, WhatNobodyAskedForIsNotRefused) {
+  limit.configure(0, 1000);
+  EXPECT_TRUE(limit.try_hold_unasked(1000));
+  EXPECT_FALSE(limit.try_hold_unasked(1));
+  EXPECT_EQ(limit.statistics().refusals, 0u);
 }
 
 TEST_F(MemoryLimitTest, PassesComeOncePerSomeGrowth) {

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+/// \file  What a cell found out, line by line: the writer, which strata-cell has, and the reader,
+/// which `strata` has.
+///
+///   entered_s VALUE                        CLOCK_MONOTONIC when main() began
+///   metric NAME VALUE
+///   served ALLOCATIONS FAILED
+///   timer_cost_ns VALUE
+///   latency KIND COUNT SUM_PS MAX_PS
+///   bucket INDEX COUNT                     of the latency above; LogBuckets
+///   broken SENTENCE | wrong SENTENCE | unfit SENTENCE
+///   end                                    the findings are whole
+
+namespace strata::cell {
+
+/// Writes findings without asking any allocator for memory: the one in this process may be broken.
+class FindingsWriter {
+ public:
+  explicit FindingsWriter(int fd) noexcept : fd_(fd) {}
+  ~FindingsWriter() { flush(); }
+  FindingsWriter(const FindingsWriter&) = delete;
+  FindingsWriter& operator=(const FindingsWriter&) = delete;
+
+  void entered(double s) noexcept { line("entered_s %.9f", s); }
+  void metric(const char* name, double value) noexcept { line("metric %s %.9g", name, value); }
+  void served(std::uint64_t allocations, std::uint64_t failed) noexcept {
+    line("served %ju %ju", std::uintmax_t{allocations}, std::uintmax_t{failed});
+  }
+  /// Before any latency.
+  void timer_cost(double ns) noexcept { line("timer_cost_ns %.3f", ns); }
+  void latency(const char* kind, std::uint64_t count, std::uint64_t sum_ps,
+               std::uint64_t max_ps) noexcept {
+    line("latency %s %ju %ju %ju", kind, std::uintmax_t{count}, std::uintmax_t{sum_ps},
+         std::uintmax_t{max_ps});
+  }
+  /// Of the latency before it.
+  void bucket(std::size_t index, std::uint64_t count) noexcept {
+    line("bucket %zu %ju", index, std::uintmax_t{count});
+  }
+  void broken(const char* sentence) noexcept { line("broken %s", sentence); }
+  void wrong(const char* sentence) noexcept { line("wrong %s", sentence); }
+  void unfit(const char* sentence) noexcept { line("unfit %s", sentence); }
+  void end() noexcept { line("end"); }
+
+ private:
+  [[gnu::format(printf, 2, 3)]] void line(const char* format, ...) noexcept;
+  void flush() noexcept;
+
+  int fd_;
+  std::size_t used_ = 0;
+  char buffer_[4096];
+};
+
+/// What a cell found out.
+struct CellFindings {
+  struct Latency {
+    std::string kind;
+    std::uint64_t count = 0;
+    std::uint64_t sum_ps = 0;
+    std::uint64_t max_ps = 0;
+    std::vector<std::pair<std::size_t, std::uint64_t>> buckets;  ///< LogBuckets and their samples
+  };
+
+  double entered_s = 0;  ///< CLOCK_MONOTONIC when its main() began
+  std::vector<std::pair<std::string, double>> metrics;
+  std::vector<Latency> latencies;
+  double timer_cost_ns = 0;
+  std::uint64_t allocations = 0;
+  std::uint64_t failed_allocations = 0;
+  std::string broken;  ///< the sentence, if it found corrupted memory
+  std::string wrong;   ///< the sentence, if the scenario's sums do not come out
+  std::string unfit;   ///< the sentence, if this contender cannot do this
+  bool is_whole = false;
+};
+
+/// Takes in what there is; findings that were cut off are not whole.
+CellFindings parse_findings(std::string_view text);
+
+}  // namespace strata::cell

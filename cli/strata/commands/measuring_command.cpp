@@ -1,0 +1,87 @@
+#include "commands/measuring_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "commands/bench_tables.h"
+#include "measure/machine.h"
+
+namespace strata::cli {
+
+MeasuringCommand::MeasuringCommand(CLI::App& app, const char* name, const char* description,
+                                   const char* examples, const char* timeout)
+    : Command(app, name, description, examples), timeout_(timeout) {
+  add_option("--allocators", allocators_, "A,B,...",
+             "Allocators, groups, or name=FILE (default general)");
+  add_option("--runs", runs_, "N", "Measured runs under each allocator (default 5)");
+  add_option("--timeout", timeout_, "S",
+             fmt::format("End a run after this long (default {}; 0: never)", timeout));
+  add_option("--label", label_, "TEXT", "Name of this measurement in the results");
+  add_option("--library", library_, "FILE", "Use this libstrata.so as strata");
+  add_option("--json", json_, "FILE", "Write the results as JSON (- for standard output)");
+  add_option("--csv", csv_, "FILE", "Write the results as CSV (- for standard output)");
+  add_flag("--quiet", is_quiet_, "Print neither progress nor tables");
+}
+
+std::vector<Contender> MeasuringCommand::checked(std::vector<Contender> contenders) {
+  for (const Contender& contender : contenders) check_preload(contender);
+  find_versions(contenders);
+  return contenders;
+}
+
+ResultOutputs MeasuringCommand::open_outputs() const {
+  return {if_given("--json", json_), if_given("--csv", csv_)};
+}
+
+MeasuringCommand::Outcome MeasuringCommand::measure_and_publish(ResultOutputs& outputs,
+                                                                const Measure& measure,
+                                                                const Show& show) const {
+  Results results;
+  results.measured = time_of_day();
+  results.machine = describe_machine();
+  Outcome outcome;
+  {
+    SignalWatch signals;
+    Progress progress(stderr, !is_quiet_);
+    results.rows = measure(signals, progress);
+    progress.clear();
+    for (Row& row : results.rows) row.label = label_;
+    outputs.publish(results, [&](std::FILE* stream) {
+      if (!is_quiet_) show(results, stream);
+    });
+    outcome.interruption = signals.interruption();
+  }
+  if (!is_quiet_) outputs.tell_replaced();
+  outcome.all_completed =
+      !results.rows.empty() &&
+      std::all_of(results.rows.begin(), results.rows.end(), [](const Row& row) { return row.ok; });
+  return outcome;
+}
+
+int MeasuringCommand::finish(const Outcome& outcome) {
+  if (outcome.interruption != 0) {
+    fmt::print(stderr, "strata: interrupted; the results cover the runs that were completed\n");
+    die_by_signal(outcome.interruption);
+  }
+  return outcome.all_completed ? 0 : 1;
+}
+
+MeasuringCommand::Outcome MeasuringCommand::measure_plan(
+    ResultOutputs& outputs, const BenchPlan& plan, const std::vector<std::string>& about) const {
+  std::vector<std::string> notes;
+  const auto measure = [&](SignalWatch& signals, Progress& progress) {
+    BenchOutcome outcome = run_cells(plan, signals, [&](const CellStart& start) {
+      progress.step(fmt::format("[{}/{}] {}: {}, run {} of {} ...", start.number, start.total,
+                                start.cell.title(), start.contender.name, start.run, plan.runs));
+    });
+    notes = std::move(outcome.notes);
+    return std::move(outcome.rows);
+  };
+  return measure_and_publish(outputs, measure, [&](const Results& results, std::FILE* stream) {
+    for (const std::string& line : about) fmt::print(stream, "{}\n", line);
+    print_bench(plan, results, notes, stream);
+  });
+}
+
+}  // namespace strata::cli

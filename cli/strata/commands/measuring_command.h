@@ -1,0 +1,67 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/run_cells.h"
+#include "commands/command.h"
+#include "contenders/contender.h"
+#include "measure/result_file.h"
+#include "measure/results.h"
+#include "output/progress.h"
+#include "process/signal_watch.h"
+
+namespace strata::cli {
+
+/// What `compare`, `bench` and `replay` have in common: what is measured, how often, and where the
+/// results go.
+class MeasuringCommand : public Command {
+ protected:
+  static constexpr std::int64_t kMostRuns = 1'000'000;
+
+  /// `timeout` is the default of --timeout, as text.
+  MeasuringCommand(CLI::App& app, const char* name, const char* description, const char* examples,
+                   const char* timeout);
+
+  int runs() const { return static_cast<int>(parse_count("--runs", runs_, 1, kMostRuns)); }
+  bool is_quiet() const { return is_quiet_; }
+  double timeout_s() const { return parse_seconds("--timeout", timeout_); }
+  const std::string& allocators() const { return allocators_; }
+  /// The same contenders, known to be preloadable, with their versions.
+  /// \errors  UsageError for one whose library cannot be preloaded.
+  static std::vector<Contender> checked(std::vector<Contender> contenders);
+  const std::string& library() const { return library_; }
+
+  /// The files of --json and --csv, opened: an hour of measuring never ends in "permission denied".
+  ResultOutputs open_outputs() const;
+
+  using Measure = std::function<std::vector<Row>(SignalWatch&, Progress&)>;
+  using Show = std::function<void(const Results&, std::FILE*)>;
+
+  /// What came of a measurement.
+  struct Outcome {
+    bool all_completed = false;
+    int interruption = 0;  ///< the signal, or 0
+  };
+  /// Measures, writes the files, and shows the results to people unless --quiet is given.
+  Outcome measure_and_publish(ResultOutputs& outputs, const Measure& measure,
+                              const Show& show) const;
+  /// The same for the cells of a plan; the lines `about` stand above its tables.
+  Outcome measure_plan(ResultOutputs& outputs, const BenchPlan& plan,
+                       const std::vector<std::string>& about = {}) const;
+  /// \returns  The exit status. After an interruption it ends this process by that signal instead.
+  static int finish(const Outcome& outcome);
+
+ private:
+  std::string allocators_ = "general";
+  std::string runs_ = "5";
+  std::string timeout_;
+  std::string label_;
+  std::string library_;
+  std::string json_;
+  std::string csv_;
+  bool is_quiet_ = false;
+};
+
+}  // namespace strata::cli

@@ -1,0 +1,190 @@
+#pragma once
+
+#include <strata/detail/refuse.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace strata {
+
+class UserHeap;
+
+/// A heap of one's own beside the process's malloc, whatever that is: the same machine with the
+/// same speed, with its own limits, numbers and name, for a subsystem, a tenant or a request. All
+/// its blocks go at once when it is reset or ends.
+///
+/// A block may be freed by any thread, but only into its heap: one that is given to another heap
+/// ends the program with a sentence that names both; where the malloc is Strata's and linked from
+/// the same archive, one that is given to free(), too. A small block is found out when it reaches
+/// its span, as any misuse (docs/design.md has the table), a larger one at once.
+///
+/// A heap that was never used costs some 300 bytes; one that was, 32 KiB beside what it holds,
+/// which begins with 128 KiB, of which some 12 KiB are touched. Up to kMostHeaps may live at once.
+/// Move-only, while no thread is inside a call. A heap may live until the process ends. After
+/// fork() it is usable in both processes, as the malloc is. Not for shared memory: its pages are
+/// the process's own.
+/// \threads  All functions, any number at once, unless said otherwise.
+/// \cost     allocate() and deallocate() of up to 1 KiB from the thread's cache: 40 instructions a
+///           pair, 6 more than the malloc's. The first use by a thread: some microseconds and 12
+///           KiB. Everything else as the malloc.
+/// \source   A thread's own part of a heap that all threads share: mimalloc 3 (Leijen, 2024).
+class Heap {
+ public:
+  static constexpr std::size_t kMostHeaps = 32767;
+  static constexpr std::size_t kMostNameBytes = 31;
+
+  enum class Checks : std::uint8_t {
+    kBasic,  ///< what costs nothing
+    kFull,   ///< as STRATA_CHECKS=full: every block is watched; some 40 times the instructions
+  };
+
+  struct Options {
+    /// For sentences and statistics; what is beyond kMostNameBytes is cut.
+    const char* name = "";
+    /// Bytes that the heap may hold, 0 for no limit: pages of its blocks and idle ones, bookkeeping
+    /// and caches included. Above the soft limit everything idle goes back at once. What would pass
+    /// the hard limit is refused, never by a byte more; below 256 KiB nothing fits.
+    std::size_t soft_limit_bytes = 0;
+    std::size_t hard_limit_bytes = 0;
+    /// A thread that all heaps share returns memory that was idle for half of the delay to the
+    /// whole of it, where a heap has 1 MiB of it or more. Otherwise it stays until
+    /// release_memory().
+    bool reclaims = true;
+    std::uint32_t reclaim_delay_ms = 1000;
+    Checks checks = Checks::kBasic;
+  };
+
+  /// In bytes. At rest: mapped == live + cached + free + metadata + returned, and
+  /// held == mapped - returned.
+  struct Statistics {
+    std::size_t mapped = 0;
+    std::size_t live = 0;      ///< owned by the program, rounded up to size classes or pages
+    std::size_t cached = 0;    ///< free, in thread caches and transfer caches
+    std::size_t free = 0;      ///< free otherwise, and holding memory
+    std::size_t metadata = 0;  ///< bookkeeping
+    std::size_t returned = 0;  ///< address space without memory
+    std::size_t held = 0;      ///< what the limits are about
+    std::size_t peak = 0;      ///< the largest held
+    std::size_t soft_limit = 0;
+    std::size_t hard_limit = 0;
+    std::uint64_t refusals = 0;  ///< by the hard limit
+    std::size_t threads = 0;     ///< with a cache
+  };
+
+  /// \errors  std::bad_alloc if there is no memory for it, or kMostHeaps live;
+  ///          std::invalid_argument if the soft limit is above the hard one. Without exceptions the
+  ///          sentence ends the program: use try_create().
+  /// \cost    Microseconds. Memory is taken at the first allocation.
+  STRATA_MAY_REFUSE explicit Heap(const Options& options)
+      : Heap(detail::made_or_refused(
+            [&](const char** reason) { return try_create(options, reason); }, kNoMemory,
+            kTooMany)) {}
+  STRATA_MAY_REFUSE Heap() : Heap(Options()) {}
+
+  /// The same without exceptions.
+  /// \returns  The heap, or nothing; then *reason is one sentence in static memory.
+  static std::optional<Heap> try_create(const Options& options,
+                                        const char** reason = nullptr) noexcept;
+
+  /// Gives everything back, blocks in use included.
+  /// \threads  No thread may be inside a call or call again. Those that used it may live on.
+  /// \cost     A system call for each 2 MiB of small and large blocks, for each block beyond 1 MiB,
+  ///           and for each 64 KiB of bookkeeping.
+  ~Heap() { end(); }
+  /// `other` has no memory afterwards: it refuses every request.
+  Heap(Heap&& other) noexcept
+      : entry_(std::exchange(other.entry_, kNoEntry)), heap_(std::exchange(other.heap_, nullptr)) {}
+  Heap& operator=(Heap&& other) noexcept {
+    Heap taken(std::move(other));
+    std::swap(entry_, taken.entry_);
+    std::swap(heap_, taken.heap_);
+    return *this;
+  }
+  Heap(const Heap&) = delete;
+  Heap& operator=(const Heap&) = delete;
+
+  /// Allocates `bytes` bytes (0 gives a block of its own), aligned to 16.
+  /// \returns  The block, contents unspecified; nullptr when out of memory, by the limit's word or
+  ///           the kernel's, and beyond PTRDIFF_MAX.
+  [[nodiscard]] void* allocate(std::size_t bytes) noexcept;
+  /// The same with all bytes zero.
+  [[nodiscard]] void* allocate_zeroed(std::size_t bytes) noexcept {
+    return allocate_zeroed(1, bytes);
+  }
+  /// The same for `count` × `bytes` bytes.
+  /// \returns  nullptr if the product overflows, too.
+  [[nodiscard]] void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept;
+  /// Allocates with the start a multiple of `alignment`.
+  /// \returns  nullptr if the alignment is no power of two, too.
+  [[nodiscard]] void* allocate_aligned(std::size_t bytes, std::size_t alignment) noexcept;
+
+  /// Resizes a block, in place where it can; blocks beyond 1 MiB are remapped, not copied.
+  /// \returns  The block, moved or not, its contents kept up to the smaller size; nullptr and the
+  ///           old block untouched when out of memory. `block` nullptr allocates; bytes == 0 frees
+  ///           it and returns nullptr.
+  /// \errors   As deallocate().
+  [[nodiscard]] void* reallocate(void* block, std::size_t bytes) noexcept;
+
+  /// Frees a block; nullptr is fine.
+  /// \errors  What is no live block of this heap is fatal, with a sentence on standard error, where
+  ///          it is seen.
+  void deallocate(void* block) noexcept;
+  /// The same for a block of known size: as it was asked for. Under full checks a wrong size is
+  /// fatal; otherwise it is not used.
+  void deallocate(void* block, std::size_t bytes) noexcept;
+
+  /// \returns  Bytes that may be used at `block`, at least what was asked for; 0 for nullptr.
+  /// \errors   As deallocate().
+  std::size_t usable_size(const void* block) const noexcept;
+  /// Makes at least `bytes` bytes usable at `block` where it stands.
+  /// \returns  False, and nothing changes, if it would have to move.
+  /// \errors   As deallocate().
+  bool resize_in_place(void* block, std::size_t bytes) noexcept;
+  /// \returns  What allocate(bytes) makes usable: asking for as much costs no more. 0 beyond
+  ///           PTRDIFF_MAX.
+  /// \cost     some instructions, no memory
+  static std::size_t good_size(std::size_t bytes) noexcept;
+
+  /// True if the address lies in memory of this heap, wherever in it.
+  bool owns(const void* address) const noexcept;
+
+  /// allocate_aligned() by the name that the adapters call a source by.
+  void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept {
+    return alignment <= kUsualAlignment ? allocate(bytes) : allocate_aligned(bytes, alignment);
+  }
+
+  /// Frees every block at once. Memory of blocks up to 1 MiB stays with the heap, idle; that of
+  /// larger ones goes back.
+  /// \threads  No other thread may be inside a call meanwhile.
+  /// \cost     A visit to each span and each thread's cache; no system call but for blocks beyond 1
+  ///           MiB.
+  void reset() noexcept;
+
+  /// Returns everything idle to the kernel, all threads' caches included.
+  /// \returns  true if anything was
+  bool release_memory() noexcept;
+
+  /// \returns  As it was given, or "".
+  const char* name() const noexcept;
+  /// \cost  a visit to every size class and every thread's cache, each under its lock
+  Statistics statistics() const noexcept;
+
+  /// Dies unless everything is sound. For tests, while no other thread is inside a call.
+  void check_invariants() const noexcept;
+
+ private:
+  static const char kNoMemory[];
+  static const char kTooMany[];
+  static const std::size_t kNoEntry;
+  static constexpr std::size_t kUsualAlignment = 16;
+
+  explicit Heap(UserHeap& heap) noexcept;
+  void end() noexcept;
+
+  std::size_t entry_;  // where the heap's bins are found in a thread's table
+  UserHeap* heap_;     // nullptr: moved from
+};
+
+}  // namespace strata

@@ -1,0 +1,75 @@
+#include "malloc/fork.h"
+
+#include <atomic>
+
+#include "malloc/malloc.h"
+#include "os/process.h"
+#include "os/stream_list.h"
+
+namespace strata {
+
+/// The parties, the last one first.
+class ForkParties {
+ public:
+  static bool add(ForkParty& party) noexcept {
+    party.next_ = g_first.load(std::memory_order_relaxed);
+    g_first.store(&party, std::memory_order_release);
+    if (party.next_ != nullptr) return true;
+    return os::register_fork_handlers(before_fork, after_fork_in_parent, after_fork_in_child);
+  }
+
+ private:
+  /// A signal handler that forks, to have a debugger look at what it interrupted, may interrupt the
+  /// malloc, or a fork() that holds its locks: the child gets the locks as they are, and does
+  /// without them as its parent does. Such forks end before what they interrupted goes on.
+  ///
+  /// The lock of the list of streams comes first: fork() waits for it after this
+  /// (docs/decisions/0012).
+  static void before_fork() noexcept {
+    if (must_not_wait()) {
+      ++t_unlocked_forks;
+      return;
+    }
+    os::hold_stream_list();
+    // One that joins meanwhile has no part in this fork.
+    g_forking = g_first.load(std::memory_order_acquire);
+    for (ForkParty* party = g_forking; party != nullptr; party = party->next_) party->before_fork();
+  }
+  static void after_fork_in_parent() noexcept {
+    if (ends_unlocked_fork()) return;
+    give_back(g_forking, [](ForkParty& party) { party.after_fork_in_parent(); });
+    os::let_go_of_stream_list();
+  }
+  static void after_fork_in_child() noexcept {
+    if (ends_unlocked_fork()) return;
+    give_back(g_forking, [](ForkParty& party) { party.after_fork_in_child(); });
+    os::reset_stream_list_in_child();
+  }
+
+  /// In the other order.
+  template <typename Function>
+  static void give_back(ForkParty* party, Function function) noexcept {
+    if (party == nullptr) return;
+    give_back(party->next_, function);
+    function(*party);
+  }
+
+  /// \returns  true if this is the end of a fork() that took no lock
+  static bool ends_unlocked_fork() noexcept {
+    if (t_unlocked_forks == 0) return false;
+    --t_unlocked_forks;
+    return true;
+  }
+
+  // release after the party is complete, acquire before it is called
+  static inline constinit std::atomic<ForkParty*> g_first{nullptr};
+  static inline constinit ForkParty* g_forking = nullptr;  // guarded by the parties' locks
+  /// The thread's calls of fork() that took no lock, and did not end yet.
+  static constinit thread_local std::uint16_t t_unlocked_forks;
+};
+
+constinit thread_local std::uint16_t ForkParties::t_unlocked_forks = 0;
+
+bool take_part_in_forks(ForkParty& party) noexcept { return ForkParties::add(party); }
+
+}  // namespace strata

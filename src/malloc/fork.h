@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+
+namespace strata {
+
+/// What has locks that a fork() must find free: the process's malloc, and the heaps of the user's.
+/// Functions have bodies instead of = 0, which would need the C++ runtime.
+class ForkParty {
+ public:
+  /// Takes all its locks.
+  virtual void before_fork() noexcept {}
+  /// Gives them back.
+  virtual void after_fork_in_parent() noexcept {}
+  /// Makes them as they were when nobody held one; only the calling thread exists.
+  virtual void after_fork_in_child() noexcept {}
+
+ protected:
+  ~ForkParty() = default;
+  friend bool take_part_in_forks(ForkParty& party) noexcept;
+  friend class ForkParties;
+
+ private:
+  ForkParty* next_ = nullptr;
+};
+
+/// From now on each fork() calls the party, those that came last first. A party whose handlers
+/// were registered before those of the program is called after the program's, which may allocate.
+/// \returns  False if the C library has no room.
+/// \threads  one at a time
+bool take_part_in_forks(ForkParty& party) noexcept;
+
+}  // namespace strata

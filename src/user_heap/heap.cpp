@@ -1,0 +1,154 @@
+#include <strata/heap.hpp>
+
+#include <bit>
+
+#include "base/fatal.h"
+#include "os/page_source.h"
+#include "size_class/size_class_map.h"
+#include "user_heap/heap_table.h"
+#include "user_heap/heap_thread.h"
+#include "user_heap/user_heap.h"
+
+namespace strata {
+namespace {
+
+[[noreturn, gnu::cold]] void die_without_memory(const void* block) noexcept {
+  fatal_pointer("invalid free of ", block, ": its heap was moved from and has no memory");
+}
+
+// What the hot paths do not serve. They call one function and name no other, so that they save no
+// register.
+[[gnu::noinline]] void* allocate_slowly(UserHeap* heap, std::size_t bytes) noexcept {
+  return heap != nullptr ? heap->allocate(bytes) : nullptr;
+}
+[[gnu::noinline]] void deallocate_slowly(UserHeap* heap, void* block) noexcept {
+  if (block == nullptr) return;
+  if (heap == nullptr) die_without_memory(block);
+  heap->deallocate(block, {});
+}
+
+}  // namespace
+
+static_assert(Heap::kMostHeaps == HeapThread::kMostHeaps - 1, "every number but 0 is a heap's");
+
+const char Heap::kNoMemory[] = "Heap: there is no memory for it";
+const char Heap::kTooMany[] = "Heap: 32767 of them live, and that is the most";
+const std::size_t Heap::kNoEntry = HeapThread::offset_of(0);
+
+Heap::Heap(UserHeap& heap) noexcept : entry_(HeapThread::offset_of(heap.number())), heap_(&heap) {}
+
+std::optional<Heap> Heap::try_create(const Options& options, const char** reason) noexcept {
+  const char* sentence = nullptr;
+  UserHeap* heap = nullptr;
+  if (options.hard_limit_bytes != 0 && options.soft_limit_bytes > options.hard_limit_bytes) {
+    sentence = "Heap: the soft limit is above the hard one";
+  } else {
+    HeapTable::Outcome outcome;
+    heap = g_heap_table.create(options, outcome);
+    if (outcome == HeapTable::Outcome::kNoMemory) sentence = kNoMemory;
+    if (outcome == HeapTable::Outcome::kTooMany) sentence = kTooMany;
+  }
+  if (reason != nullptr) *reason = sentence;
+  if (heap == nullptr) return std::nullopt;
+  return Heap(*heap);
+}
+
+void Heap::end() noexcept {
+  if (heap_ != nullptr) g_heap_table.destroy(*heap_);
+}
+
+void* Heap::allocate(std::size_t bytes) noexcept {
+  if (bytes <= SizeClassMap::kMaxTableBytes) [[likely]] {
+    void* const object = HeapThread::bins_at(entry_).pop(SizeClassMap::class_of_tiny(bytes));
+    if (object != nullptr) [[likely]]
+      return object;
+  }
+  return allocate_slowly(heap_, bytes);
+}
+
+void Heap::deallocate(void* block) noexcept {
+  if (HeapThread::bins_at(entry_).push(g_heap_map.class_of(block), block)) [[likely]]
+    return;
+  deallocate_slowly(heap_, block);
+}
+
+void Heap::deallocate(void* block, std::size_t bytes) noexcept {
+  if (HeapThread::bins_at(entry_).push(g_heap_map.class_of(block), block)) [[likely]]
+    return;
+  if (block == nullptr) return;
+  if (heap_ == nullptr) die_without_memory(block);
+  heap_->deallocate(block, {FreeCall::By::kFree, bytes});
+}
+
+void* Heap::allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
+  return heap_ != nullptr ? heap_->allocate_zeroed(count, bytes) : nullptr;
+}
+
+void* Heap::allocate_aligned(std::size_t bytes, std::size_t alignment) noexcept {
+  if (heap_ == nullptr || !std::has_single_bit(alignment)) return nullptr;
+  return heap_->allocate_aligned(alignment, bytes);
+}
+
+void* Heap::reallocate(void* block, std::size_t bytes) noexcept {
+  if (heap_ != nullptr) return heap_->reallocate(block, bytes);
+  if (block != nullptr) die_without_memory(block);
+  return nullptr;
+}
+
+std::size_t Heap::usable_size(const void* block) const noexcept {
+  if (heap_ != nullptr) return heap_->usable_bytes(block);
+  if (block != nullptr) die_without_memory(block);
+  return 0;
+}
+
+bool Heap::resize_in_place(void* block, std::size_t bytes) noexcept {
+  if (heap_ != nullptr) return heap_->resize_in_place(block, bytes);
+  if (block != nullptr) die_without_memory(block);
+  return false;
+}
+
+std::size_t Heap::good_size(std::size_t bytes) noexcept {
+  if (const unsigned size_class = SizeClassMap::class_of(bytes))
+    return SizeClassMap::bytes_of(size_class);
+  if (bytes > Engine::kMaxBytes) return 0;
+  const std::size_t page = bytes <= Engine::kMaxLargeBytes ? kPageBytes : os::page_bytes();
+  return (bytes + page - 1) & ~(page - 1);
+}
+
+bool Heap::owns(const void* address) const noexcept {
+  return heap_ != nullptr && heap_->owns(address);
+}
+
+void Heap::reset() noexcept {
+  if (heap_ != nullptr) heap_->reset();
+}
+
+bool Heap::release_memory() noexcept { return heap_ != nullptr && heap_->release_memory(); }
+
+const char* Heap::name() const noexcept { return heap_ != nullptr ? heap_->name() : ""; }
+
+Heap::Statistics Heap::statistics() const noexcept {
+  if (heap_ == nullptr) return {};
+  strata::Statistics now;
+  heap_->collect_statistics(now);
+  Statistics out;
+  out.mapped = now.mapped;
+  out.live = now.live;
+  out.cached = now.cached;
+  out.free = now.free();
+  out.metadata = now.metadata;
+  out.returned = now.returned();
+  out.held = now.limit.held;
+  out.peak = now.limit.peak;
+  out.soft_limit = now.limit.soft_limit;
+  out.hard_limit = now.limit.hard_limit;
+  out.refusals = now.limit.refusals;
+  out.threads = now.threads;
+  return out;
+}
+
+void Heap::check_invariants() const noexcept {
+  if (heap_ != nullptr) heap_->check_invariants();
+}
+
+}  // namespace strata

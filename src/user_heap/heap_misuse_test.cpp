@@ -1,0 +1,131 @@
+// What becomes of a program that misuses a heap: one sentence, with the names of the heaps.
+
+#include <strata/heap.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "malloc/process.h"
+
+namespace strata {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+Heap::Options named(const char* name) {
+  Heap::Options options;
+  options.name = name;
+  return options;
+}
+
+struct HeapDeathTest : ::testing::Test {
+  HeapDeathTest() { ::testing::FLAGS_gtest_death_test_style = "threadsafe"; }
+  Heap session{named("session")};
+  Heap cache{named("cache")};
+};
+
+TEST_F(HeapDeathTest, AFreeIntoTheWrongHeapOfALargerBlockNamesBothAtOnce) {
+  for (const std::size_t bytes : {std::size_t{300'000}, 4 * kMiB}) {
+    void* p = session.allocate(bytes);
+    EXPECT_DEATH(cache.deallocate(p),
+                 "invalid free of 0x.*: it belongs to the heap 'session', not to the heap 'cache'");
+    (void)cache.allocate(100);
+    EXPECT_DEATH(cache.deallocate(p),
+                 "invalid free of 0x.*: it belongs to the heap 'session', not to the heap 'cache'");
+    EXPECT_DEATH(
+        static_cast<void>(cache.reallocate(p, 10)),
+        "invalid realloc of 0x.*: it belongs to the heap 'session', not to the heap 'cache'");
+  }
+}
+
+TEST_F(HeapDeathTest, AFreeIntoTheWrongHeapOfASmallBlockNamesBothWhenItReachesItsSpan) {
+  void* p = session.allocate(100);
+  EXPECT_DEATH(
+      {
+        (void)cache.allocate(100);
+        cache.deallocate(p);
+        cache.release_memory();
+      },
+      "invalid free of 0x.*: it belongs to the heap 'session', not to the heap 'cache'");
+  EXPECT_DEATH(cache.deallocate(p), "it belongs to the heap 'session', not to the heap 'cache'")
+      << "nothing of the other heap was used yet";
+  (void)cache.allocate(100);
+  EXPECT_DEATH(
+      static_cast<void>(cache.reallocate(p, 1000)),
+      "invalid realloc of 0x.*: it belongs to the heap 'session', not to the heap 'cache'");
+  EXPECT_DEATH(static_cast<void>(cache.usable_size(p)), "it belongs to the heap 'session'");
+}
+
+TEST_F(HeapDeathTest, UnderFullChecksAFreeIntoTheWrongHeapIsFoundAtOnce) {
+  Heap::Options options = named("checked");
+  options.checks = Heap::Checks::kFull;
+  Heap checked(options);
+  (void)checked.allocate(100);
+  for (const std::size_t bytes : {std::size_t{100}, std::size_t{300'000}, 4 * kMiB}) {
+    void* p = session.allocate(bytes);
+    EXPECT_DEATH(checked.deallocate(p),
+                 "it belongs to the heap 'session', not to the heap 'checked'");
+  }
+}
+
+TEST_F(HeapDeathTest, TheMallocAndAHeapTellEachOthersBlocks) {
+  for (const std::size_t bytes : {std::size_t{100}, std::size_t{300'000}, 4 * kMiB}) {
+    void* ours = session.allocate(bytes);
+    EXPECT_DEATH(deallocate(ours), "it belongs to the heap 'session', not to the malloc");
+    void* theirs = allocate(bytes);
+    EXPECT_DEATH(session.deallocate(theirs), "it belongs to the malloc, not to the heap 'session'");
+    session.deallocate(ours);
+    deallocate(theirs);
+  }
+}
+
+TEST_F(HeapDeathTest, AHeapWithoutANameGoesByItsNumber) {
+  Heap nameless;
+  void* p = nameless.allocate(4 * kMiB);
+  EXPECT_DEATH(cache.deallocate(p), "it belongs to heap [0-9]+, not to the heap 'cache'");
+}
+
+TEST_F(HeapDeathTest, ADoubleFreeIsFoundAsInTheMalloc) {
+  void* small = session.allocate(100);
+  session.deallocate(small);
+  EXPECT_DEATH(session.deallocate(small), "double free of 0x");
+  void* large = session.allocate(4 * kMiB);
+  session.deallocate(large);
+  EXPECT_DEATH(session.deallocate(large), "invalid free of 0x.*: the block is free already");
+}
+
+TEST_F(HeapDeathTest, ABlockOfAHeapThatHasEndedIsNobodys) {
+  void* small;
+  void* large;
+  (void)session.allocate(100);
+  {
+    Heap ended(named("ended"));
+    small = ended.allocate(100);
+    large = ended.allocate(300'000);
+  }
+  EXPECT_DEATH(session.deallocate(small), "invalid free of 0x");
+  EXPECT_DEATH(session.deallocate(large), "invalid free of 0x");
+}
+
+TEST_F(HeapDeathTest, FullChecksFindAnOverflow) {
+  Heap::Options options = named("checked");
+  options.checks = Heap::Checks::kFull;
+  Heap checked(options);
+  auto* p = static_cast<char*>(checked.allocate(100));
+  p[100] = 1;
+  EXPECT_DEATH(checked.deallocate(p), "overflow");
+  auto* q = static_cast<char*>(checked.allocate(50));
+  EXPECT_DEATH(checked.deallocate(q, 51), "51");
+}
+
+TEST_F(HeapDeathTest, WhatWasMovedFromHasNothingToFree) {
+  void* p = session.allocate(100);
+  Heap other = std::move(session);
+  EXPECT_DEATH(session.deallocate(p), "invalid free of 0x.*: its heap was moved from");
+}
+
+}  // namespace
+}  // namespace strata

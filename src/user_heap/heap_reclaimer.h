@@ -1,0 +1,52 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace strata {
+
+class HeapTable;
+class UserHeap;
+
+/// Returns idle memory of all heaps that want it, in one thread: of each heap every half of its
+/// delay what its layers did not need since the round before.
+///
+/// No thread exists until some heap has kWakeBytes idle, and it ends when none has anything idle,
+/// or nothing went back for kVainRounds in a row.
+/// \threads  notice(): any.
+class HeapReclaimer {
+ public:
+  // Chosen: a thousand heaps that keep less are a thousand times this.
+  static constexpr std::size_t kWakeBytes = std::size_t{1} << 20;
+
+  explicit constexpr HeapReclaimer(HeapTable& table) noexcept : table_(table) {}
+
+  /// Called on the heap's slow paths with no lock held.
+  /// \cost  six loads
+  void notice(UserHeap& heap) noexcept;
+  /// In the child of a fork the thread does not exist.
+  void reset_after_fork() noexcept { is_running_.store(false, std::memory_order_relaxed); }
+
+ private:
+  // Chosen: what a thread freed reaches the kernel after at most four rounds, as with the malloc's
+  // scavenger.
+  static constexpr int kVainRounds = 5;
+
+  struct Round {
+    std::size_t returned;
+    std::size_t idle;
+    std::uint64_t next_ns;  ///< when the next heap's turn comes
+  };
+
+  void run() noexcept;
+  Round look_at_all() noexcept;
+  static void* thread_main(void* self) noexcept;
+
+  HeapTable& table_;
+  // relaxed: it decides only who starts a thread; the heaps' locks order everything else.
+  std::atomic<bool> is_running_{false};
+  std::atomic<std::uint64_t> retry_ns_{0};  // after the system refused a thread; relaxed: a hint
+};
+
+}  // namespace strata

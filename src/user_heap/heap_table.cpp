@@ -1,0 +1,242 @@
+#include "user_heap/heap_table.h"
+
+#include <new>
+
+#include "base/fatal.h"
+#include "malloc/process.h"
+#include "os/environment.h"
+#include "os/threads.h"
+
+namespace strata {
+
+// Of a program that has the process's malloc from the same archive; nothing of it is linked by
+// naming it here.
+[[gnu::weak]] extern constinit PageMap g_page_map;
+[[gnu::weak]] extern constinit Malloc g_malloc;
+
+constinit PageMap g_heap_map;
+constinit HeapTable g_heap_table{os::kernel_pages()};
+
+namespace {
+
+// Beside the table, so that they take no room in the file. Guarded by its lock, apart from what is
+// read by a thread that is about to die.
+constinit std::atomic<UserHeap*> g_heaps[HeapThread::kMostHeaps];
+constinit HeapNumber g_returned_numbers[HeapThread::kMostHeaps];
+
+bool has_malloc() noexcept { return &g_page_map != nullptr && &g_malloc != nullptr; }
+
+/// This thread's exit hook has run: it gets no table any more.
+constinit thread_local bool t_has_ended = false;
+
+/// The fork handlers are registered before those of the program, so that what these allocate from
+/// heaps finds the locks free.
+[[gnu::constructor(102)]] void take_part_before_the_program() noexcept {
+  take_part_in_forks(g_heap_table);
+}
+
+}  // namespace
+
+// Making and ending heaps.
+
+/// What the first heap needs.
+/// \returns  False when out of memory; it can be tried again.
+bool HeapTable::start() noexcept {
+  if (is_started_) return true;
+  if (!has_map_ && !regions_.start(os::random_seed() * 0x9e3779b97f4a7c15u >> 13)) return false;
+  has_map_ = true;
+  if (!os::create_thread_key(exit_key_, on_thread_exit)) return false;
+  new (g_no_heap_table) HeapThread();
+  g_heap_map.set_names(this);
+  if (has_malloc()) g_page_map.set_names(this);
+  is_started_ = true;
+  return true;
+}
+
+UserHeap* HeapTable::create(const Heap::Options& options, Outcome& outcome) noexcept {
+  LockGuard guard(lock_);
+  outcome = Outcome::kNoMemory;
+  if (!start()) return nullptr;
+  if (returned_count_ == 0 && next_number_ == HeapThread::kMostHeaps) {
+    outcome = Outcome::kTooMany;
+    return nullptr;
+  }
+  void* const memory = metadata_.allocate(sizeof(UserHeap));
+  if (memory == nullptr) return nullptr;
+  const HeapNumber number = returned_count_ != 0 ? g_returned_numbers[--returned_count_]
+                                                 : static_cast<HeapNumber>(next_number_++);
+  auto* const heap = new (memory) UserHeap(number, options);
+  g_heaps[number].store(heap, std::memory_order_release);
+  outcome = Outcome::kMade;
+  return heap;
+}
+
+void HeapTable::destroy(UserHeap& heap) noexcept {
+  const HeapNumber number = heap.number();
+  {
+    LockGuard guard(lock_);
+    while (HeapUse* const use = heap.uses.front()) remove(*use);
+    g_heaps[number].store(nullptr, std::memory_order_relaxed);
+  }
+  heap.discard();
+  heap.~UserHeap();
+  metadata_.deallocate(&heap, sizeof(UserHeap));
+  // Nothing in the page map says the number any more.
+  LockGuard guard(lock_);
+  g_returned_numbers[returned_count_++] = number;
+}
+
+UserHeap* HeapTable::next_made(std::size_t number) noexcept {
+  for (; number < next_number_; ++number) {
+    UserHeap* const heap = g_heaps[number].load(std::memory_order_relaxed);
+    if (heap != nullptr && heap->malloc_if_made() != nullptr) return heap;
+  }
+  return nullptr;
+}
+
+// Threads.
+
+/// \returns  nullptr when out of memory, or if the thread is about to end
+HeapThread* HeapTable::this_thread() noexcept {
+  if (t_heap_table != g_no_heap_table) return reinterpret_cast<HeapThread*>(t_heap_table);
+  if (t_has_ended) return nullptr;
+  void* const memory = pages_.map(HeapThread::kBytes);
+  if (memory == nullptr) return nullptr;
+  auto* const thread = new (memory) HeapThread();
+  // May allocate through the process's malloc: no lock is held.
+  if (!os::set_thread_value(exit_key_, thread)) {
+    pages_.unmap(memory, HeapThread::kBytes);
+    return nullptr;
+  }
+  LockGuard guard(lock_);
+  threads_.push_front(*thread);
+  t_heap_table = static_cast<char*>(memory);
+  return thread;
+}
+
+HeapUse* HeapTable::use_here(UserHeap& heap) noexcept {
+  HeapThread* const thread = this_thread();
+  if (thread == nullptr) return nullptr;
+  if (HeapUse* const use = thread->use_of(heap.number())) return use;
+  void* const memory = heap.malloc_if_made()->engine().metadata().allocate(sizeof(HeapUse));
+  if (memory == nullptr) return nullptr;
+  auto* const use = new (memory) HeapUse{{}, {}, Malloc::new_thread(), &heap, thread};
+  LockGuard guard(lock_);
+  thread->uses().push_front(*use);
+  heap.uses.push_front(*use);
+  thread->set_use(heap.number(), use);
+  return use;
+}
+
+/// Neither the thread nor the heap knows of the use any more.
+void HeapTable::remove(HeapUse& use) noexcept {
+  use.thread->set_bins(use.heap->number(), nullptr);
+  use.thread->set_use(use.heap->number(), nullptr);
+  use.thread->uses().remove(use);
+  use.heap->uses.remove(use);
+}
+
+void HeapTable::on_thread_exit(void* thread) noexcept {
+  g_heap_table.end_thread(*static_cast<HeapThread*>(thread));
+}
+
+/// Its caches wait in their heaps for the next threads; what it allocates from heaps and frees
+/// after this passes none.
+void HeapTable::end_thread(HeapThread& thread) noexcept {
+  t_has_ended = true;
+  t_heap_table = g_no_heap_table;
+  {
+    // A heap may end meanwhile, in another thread: it takes its uses off our list before.
+    LockGuard guard(lock_);
+    while (HeapUse* const use = thread.uses().front()) {
+      Engine& engine = use->heap->malloc_if_made()->engine();
+      if (ThreadCache* const cache = Malloc::cache_of(use->state)) engine.registry().park(*cache);
+      remove(*use);
+      engine.metadata().deallocate(use, sizeof(HeapUse));
+    }
+    threads_.remove(thread);
+  }
+  pages_.unmap(&thread, HeapThread::kBytes);
+}
+
+// Names.
+
+bool HeapTable::find_owner(const void* p, HeapNumber& owner) noexcept {
+  if (const Region* const region = g_heap_map.region_of(p)) {
+    owner = region->owner;
+    return true;
+  }
+  for (const auto& each : g_heaps) {
+    UserHeap* const heap = each.load(std::memory_order_acquire);
+    if (heap == nullptr || !heap->owns(p)) continue;
+    owner = heap->number();
+    return true;
+  }
+  owner = 0;
+  return has_malloc() && g_malloc.engine().owns(p);
+}
+
+void HeapTable::write_name(HeapNumber number, TextWriter& out) noexcept {
+  const UserHeap* const heap = g_heaps[number].load(std::memory_order_acquire);
+  if (number == 0) {
+    out.text("the malloc");
+  } else if (heap == nullptr) {
+    out.text("a heap that has ended");
+  } else if (heap->name()[0] == '\0') {
+    out.text("heap ").decimal(number);
+  } else {
+    out.text("the heap '").text(heap->name()).text("'");
+  }
+}
+
+// Fork. The table's lock comes first, then those of one heap after the other.
+
+void HeapTable::visit_all(LockVisitor visit) noexcept {
+  const LockVisitor each = visit.beside_others();
+  for (const auto& slot : g_heaps) {
+    if (UserHeap* const heap = slot.load(std::memory_order_relaxed)) heap->for_each_lock(each);
+  }
+  regions_.for_each_lock(each);
+  each(metadata_.lock());
+  each(mallocs_.lock());
+  each(g_heap_map.lock());
+}
+
+void HeapTable::before_fork() noexcept {
+  lock_.lock_beside_others();
+  visit_all(LockVisitor::lock());
+}
+
+void HeapTable::after_fork_in_parent() noexcept {
+  visit_all(LockVisitor::unlock());
+  lock_.unlock_beside_others();
+}
+
+void HeapTable::after_fork_in_child() noexcept {
+  const LockVisitor reset = LockVisitor::reset().beside_others();
+  regions_.for_each_lock(reset);
+  reset(metadata_.lock());
+  reset(mallocs_.lock());
+  reset(g_heap_map.lock());
+  // The other threads do not exist; their caches are lost with them, as the malloc's.
+  HeapThread* own =
+      t_heap_table != g_no_heap_table ? reinterpret_cast<HeapThread*>(t_heap_table) : nullptr;
+  for (const auto& slot : g_heaps) {
+    UserHeap* const heap = slot.load(std::memory_order_relaxed);
+    if (heap == nullptr) continue;
+    heap->reset_after_fork(own != nullptr ? own->use_of(heap->number()) : nullptr, reset);
+  }
+  for (HeapThread* thread = threads_.front(); thread != nullptr;) {
+    HeapThread* const next = threads_.next(*thread);
+    if (thread != own) {
+      while (HeapUse* const use = thread->uses().front()) remove(*use);
+      threads_.remove(*thread);
+      pages_.unmap(thread, HeapThread::kBytes);
+    }
+    thread = next;
+  }
+  reclaimer_.reset_after_fork();
+  lock_.reset_beside_others();
+}
+
+}  // namespace strata

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/intrusive_list.h"
+#include "base/lock.h"
+#include "base/metadata_arena.h"
+#include "base/thread_annotations.h"
+#include "malloc/fork.h"
+#include "span/heap_names.h"
+#include "span/page_map.h"
+#include "user_heap/heap_reclaimer.h"
+#include "user_heap/heap_thread.h"
+#include "user_heap/kept_mappings.h"
+#include "user_heap/region_pool.h"
+#include "user_heap/user_heap.h"
+
+namespace strata {
+
+/// The page map of all heaps, which their hot paths read.
+extern constinit PageMap g_heap_map;
+
+/// The heaps that live, by number, and the threads that use them. The process has one.
+/// \threads  Any number at once; one lock, which comes before those of every heap.
+class HeapTable final : public HeapNames, public ForkParty {
+ public:
+  enum class Outcome : std::uint8_t { kMade, kNoMemory, kTooMany };
+
+  explicit constexpr HeapTable(os::PageSource& pages) noexcept
+      : pages_(pages),
+        metadata_(pages),
+        mallocs_(pages, sizeof(Malloc)),
+        regions_(g_heap_map, pages),
+        reclaimer_(*this) {}
+
+  UserHeap* create(const Heap::Options& options, Outcome& outcome) noexcept;
+  /// The end of a heap: in every thread's table, then of its memory, then of its number.
+  /// \threads  no thread is in a call about the heap
+  void destroy(UserHeap& heap) noexcept;
+
+  /// The calling thread's use of the heap, made if need be.
+  /// \returns  nullptr if it has none: out of memory, or the thread is about to end.
+  /// \pre      the heap's malloc is made
+  HeapUse* use_here(UserHeap& heap) noexcept;
+  void forget_caches(UserHeap& heap) noexcept;
+
+  /// The next heap by number, from `number` on, that has made its malloc; nullptr if none has.
+  /// \pre  the lock is held
+  UserHeap* next_made(std::size_t number) noexcept STRATA_REQUIRES(lock_);
+
+  Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }
+  RegionPool& regions() noexcept { return regions_; }
+  KeptMappings& mallocs() noexcept { return mallocs_; }
+  os::PageSource& pages() noexcept { return pages_; }
+  HeapReclaimer& reclaimer() noexcept { return reclaimer_; }
+
+  // HeapNames.
+  bool find_owner(const void* p, HeapNumber& owner) noexcept override;
+  void write_name(HeapNumber heap, TextWriter& out) noexcept override;
+
+  // ForkParty.
+  void before_fork() noexcept override STRATA_NO_THREAD_SAFETY_ANALYSIS;
+  void after_fork_in_parent() noexcept override STRATA_NO_THREAD_SAFETY_ANALYSIS;
+  void after_fork_in_child() noexcept override STRATA_NO_THREAD_SAFETY_ANALYSIS;
+
+ private:
+  bool start() noexcept STRATA_REQUIRES(lock_);
+  HeapThread* this_thread() noexcept;
+  void remove(HeapUse& use) noexcept STRATA_REQUIRES(lock_);
+  void end_thread(HeapThread& thread) noexcept;
+  void visit_all(LockVisitor visit) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
+  static void on_thread_exit(void* thread) noexcept;
+
+  os::PageSource& pages_;
+  Lock lock_{LockRank::kHeapTable};
+  MetadataArena metadata_;  // what the heaps that nobody used yet consist of
+  KeptMappings mallocs_;    // what those that were used consist of beside
+  RegionPool regions_;
+  HeapReclaimer reclaimer_;
+  bool is_started_ STRATA_GUARDED_BY(lock_) = false;
+  bool has_map_ STRATA_GUARDED_BY(lock_) = false;
+  unsigned exit_key_ = 0;
+  IntrusiveList<HeapThread> threads_ STRATA_GUARDED_BY(lock_);
+  // Of the numbers: how many were given back, and the least one that never was given.
+  std::size_t returned_count_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t next_number_ STRATA_GUARDED_BY(lock_) = 1;
+};
+
+extern constinit HeapTable g_heap_table;
+
+}  // namespace strata

@@ -1,0 +1,429 @@
+#include <strata/heap.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/seeded_test.h"
+#include "os/resources.h"
+#include "user_heap/heap_table.h"
+#include "user_heap/user_heap.h"
+
+namespace strata {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+bool reads_as(const void* p, std::size_t bytes, int value) {
+  const auto* at = static_cast<const unsigned char*>(p);
+  return std::all_of(at, at + bytes, [&](unsigned char c) { return c == value; });
+}
+
+Heap::Options named(const char* name) {
+  Heap::Options options;
+  options.name = name;
+  return options;
+}
+
+TEST(Heap, ServesEverySizeAlignedAndOfTheSizeItSays) {
+  Heap heap;
+  for (std::size_t bytes = 0; bytes <= 20 * kMiB; bytes += 1 + bytes / 3) {
+    void* p = heap.allocate(bytes);
+    ASSERT_NE(p, nullptr) << bytes;
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % 16, 0u);
+    EXPECT_GE(heap.usable_size(p), bytes);
+    EXPECT_EQ(heap.usable_size(p), Heap::good_size(bytes)) << bytes;
+    EXPECT_TRUE(heap.owns(p));
+    std::memset(p, 1, bytes);
+    heap.deallocate(p);
+  }
+  heap.deallocate(nullptr);
+  EXPECT_EQ(heap.usable_size(nullptr), 0u);
+  EXPECT_EQ(heap.allocate(SIZE_MAX), nullptr);
+  EXPECT_EQ(Heap::good_size(SIZE_MAX), 0u);
+  heap.check_invariants();
+  EXPECT_EQ(heap.statistics().live, 0u);
+}
+
+TEST(Heap, ZeroedMemoryIsZeroWhenItWasUsedBefore) {
+  Heap heap;
+  for (const std::size_t bytes :
+       {std::size_t{100}, std::size_t{5000}, 200'000 * std::size_t{1}, 3 * kMiB}) {
+    void* used = heap.allocate(bytes);
+    std::memset(used, 0xff, bytes);
+    heap.deallocate(used);
+    void* p = heap.allocate_zeroed(bytes);
+    ASSERT_NE(p, nullptr);
+    EXPECT_TRUE(reads_as(p, bytes, 0)) << bytes;
+    heap.deallocate(p, bytes);
+  }
+  EXPECT_EQ(heap.allocate_zeroed(SIZE_MAX / 2, 3), nullptr);
+}
+
+TEST(Heap, AlignsAsAskedAndRefusesWhatIsNoPowerOfTwo) {
+  Heap heap;
+  for (std::size_t alignment = 1; alignment <= 4 * kMiB; alignment *= 2) {
+    void* p = heap.allocate_aligned(100, alignment);
+    ASSERT_NE(p, nullptr) << alignment;
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % alignment, 0u);
+    heap.deallocate(p);
+  }
+  EXPECT_EQ(heap.allocate_aligned(100, 0), nullptr);
+  EXPECT_EQ(heap.allocate_aligned(100, 48), nullptr);
+}
+
+TEST(Heap, ReallocateKeepsContentsAndNullFreesAndAllocates) {
+  Heap heap;
+  auto* p = static_cast<char*>(heap.reallocate(nullptr, 10));
+  ASSERT_NE(p, nullptr);
+  std::memset(p, 'x', 10);
+  for (const std::size_t bytes : {std::size_t{1000}, std::size_t{100'000}, 3 * kMiB, 30 * kMiB,
+                                  std::size_t{500'000}, std::size_t{50}}) {
+    p = static_cast<char*>(heap.reallocate(p, bytes));
+    ASSERT_NE(p, nullptr);
+    EXPECT_TRUE(reads_as(p, 10, 'x'));
+    std::memset(p, 'x', bytes);
+  }
+  EXPECT_EQ(heap.reallocate(p, 0), nullptr);
+  EXPECT_EQ(heap.statistics().live, 0u);
+}
+
+TEST(Heap, ResizesInPlaceWhereThereIsRoomAndNeverMoves) {
+  Heap heap;
+  void* small = heap.allocate(100);
+  EXPECT_TRUE(heap.resize_in_place(small, 112));
+  EXPECT_FALSE(heap.resize_in_place(small, 113));
+  EXPECT_TRUE(heap.resize_in_place(small, 1));
+  void* large = heap.allocate(200'000);
+  EXPECT_TRUE(heap.resize_in_place(large, 400'000));
+  EXPECT_GE(heap.usable_size(large), 400'000u);
+  std::memset(large, 1, 400'000);
+  EXPECT_TRUE(heap.resize_in_place(large, 150'000));
+  EXPECT_LT(heap.usable_size(large), 400'000u);
+  EXPECT_FALSE(heap.resize_in_place(large, 2 * kMiB));
+  void* huge = heap.allocate(8 * kMiB);
+  EXPECT_TRUE(heap.resize_in_place(huge, 4 * kMiB));
+  EXPECT_EQ(heap.usable_size(huge), 4 * kMiB);
+  EXPECT_FALSE(heap.resize_in_place(huge, 16 * kMiB));
+  heap.check_invariants();
+}
+
+TEST(Heap, TellsItsOwnMemoryFromThatOfOthers) {
+  Heap a;
+  Heap b;
+  for (const std::size_t bytes : {std::size_t{100}, std::size_t{300'000}, 4 * kMiB}) {
+    auto* p = static_cast<char*>(a.allocate(bytes));
+    EXPECT_TRUE(a.owns(p) && a.owns(p + bytes - 1));
+    EXPECT_FALSE(b.owns(p));
+    a.deallocate(p);
+  }
+  EXPECT_FALSE(a.owns(&a));
+  EXPECT_FALSE(a.owns(nullptr));
+}
+
+TEST(Heap, ItsNameIsKeptAndCut) {
+  EXPECT_STREQ(Heap(named("session")).name(), "session");
+  EXPECT_STREQ(Heap().name(), "");
+  EXPECT_EQ(std::string(Heap(named(std::string(100, 'n').c_str())).name()), std::string(31, 'n'));
+}
+
+TEST(Heap, OptionsThatContradictThemselvesAreRefusedWithASentence) {
+  Heap::Options options;
+  options.soft_limit_bytes = 2 * kMiB;
+  options.hard_limit_bytes = kMiB;
+  const char* reason = nullptr;
+  EXPECT_FALSE(Heap::try_create(options, &reason).has_value());
+  EXPECT_STREQ(reason, "Heap: the soft limit is above the hard one");
+  EXPECT_THROW(Heap{options}, std::invalid_argument);
+}
+
+TEST(Heap, MovesWithItsBlocksAndLeavesOneThatRefuses) {
+  Heap a(named("a"));
+  void* p = a.allocate(100);
+  Heap b = std::move(a);
+  EXPECT_STREQ(b.name(), "a");
+  EXPECT_TRUE(b.owns(p));
+  b.deallocate(p);
+  EXPECT_EQ(a.allocate(100), nullptr);  // NOLINT: what a moved-from heap does is promised
+  EXPECT_EQ(a.allocate_zeroed(100), nullptr);
+  EXPECT_EQ(a.allocate_aligned(100, 64), nullptr);
+  EXPECT_EQ(a.reallocate(nullptr, 100), nullptr);
+  a.deallocate(nullptr);
+  a = Heap(named("c"));
+  EXPECT_STREQ(a.name(), "c");
+  a.deallocate(a.allocate(100));
+}
+
+TEST(Heap, EndsWithAllItsBlocksAndGivesTheirMemoryBack) {
+  const auto mapped = [] { return os::resident_bytes(); };
+  {
+    Heap warm;
+    (void)warm.allocate(100);
+  }
+  const std::size_t before = mapped();
+  for (int i = 0; i < 20; ++i) {
+    Heap heap;
+    for (const std::size_t bytes :
+         {std::size_t{100}, std::size_t{3000}, std::size_t{300'000}, 4 * kMiB}) {
+      for (int k = 0; k < 8; ++k) std::memset(heap.allocate(bytes), 1, bytes);
+    }
+    EXPECT_GT(heap.statistics().live, 32 * kMiB);
+  }
+  EXPECT_LT(mapped(), before + 2 * kMiB);
+}
+
+TEST(Heap, ResetFreesEverythingAndKeepsTheMemory) {
+  Heap::Options options;
+  options.reclaims = false;
+  Heap heap(options);
+  for (int round = 0; round < 5; ++round) {
+    std::vector<std::pair<char*, std::size_t>> live;
+    for (std::size_t i = 0; i < 3000; ++i) {
+      const std::size_t bytes = i % 50 == 0 ? 200'000 + i : 1 + i * 7 % 5000;
+      auto* p = static_cast<char*>(i % 2 == 0 ? heap.allocate_zeroed(bytes) : heap.allocate(bytes));
+      ASSERT_NE(p, nullptr);
+      if (i % 2 == 0) {
+        ASSERT_TRUE(reads_as(p, bytes, 0)) << "of a round before";
+      }
+      std::memset(p, 0xee, bytes);
+      live.emplace_back(p, bytes);
+      if (i % 3 == 0) {
+        heap.deallocate(live.front().first);
+        live.erase(live.begin());
+      }
+    }
+    void* huge = heap.allocate(4 * kMiB);
+    ASSERT_NE(huge, nullptr);
+    const std::size_t held = heap.statistics().held;
+    heap.reset();
+    heap.check_invariants();
+    const Heap::Statistics now = heap.statistics();
+    EXPECT_EQ(now.live, 0u);
+    EXPECT_EQ(now.cached, 0u);
+    EXPECT_EQ(now.held, held - 4 * kMiB) << "only the huge block's memory goes back";
+  }
+  EXPECT_TRUE(heap.release_memory());
+  EXPECT_EQ(heap.statistics().free, 0u);
+  heap.check_invariants();
+}
+
+TEST(Heap, AHardLimitIsReachedAndNeverPassed) {
+  Heap::Options options;
+  options.hard_limit_bytes = 8 * kMiB;
+  Heap heap(options);
+  for (const std::size_t bytes :
+       {std::size_t{200}, std::size_t{3000}, std::size_t{70'000}, std::size_t{300'000}, 2 * kMiB}) {
+    std::vector<void*> live;
+    while (void* p = heap.allocate(bytes)) {
+      std::memset(p, 1, bytes);
+      live.push_back(p);
+      ASSERT_LE(heap.statistics().held, 8 * kMiB);
+    }
+    EXPECT_GT(live.size() * bytes, 4 * kMiB) << bytes;
+    EXPECT_EQ(heap.reallocate(live.back(), 9 * kMiB), nullptr);
+    for (void* p : live) heap.deallocate(p);
+    heap.check_invariants();
+  }
+  EXPECT_LE(heap.statistics().peak, 8 * kMiB);
+  EXPECT_GT(heap.statistics().refusals, 0u);
+}
+
+TEST(Heap, ALimitTooSmallForAnythingRefusesEverything) {
+  Heap::Options options;
+  options.hard_limit_bytes = 100;
+  Heap heap(options);
+  EXPECT_EQ(heap.allocate(1), nullptr);
+  EXPECT_EQ(heap.allocate(kMiB), nullptr);
+  EXPECT_EQ(heap.statistics().held, 0u);
+  heap.check_invariants();
+}
+
+TEST(Heap, AboveASoftLimitIdleMemoryGoesBackAtOnce) {
+  Heap::Options options;
+  options.soft_limit_bytes = 4 * kMiB;
+  options.reclaims = false;
+  Heap heap(options);
+  std::vector<void*> live;
+  for (int i = 0; i < 200; ++i) live.push_back(heap.allocate(100'000));
+  for (void* p : live) heap.deallocate(p);
+  EXPECT_LT(heap.statistics().held, 6 * kMiB);
+}
+
+TEST(Heap, FullChecksWatchEveryBlockOfTheirHeapAlone) {
+  Heap::Options options;
+  options.checks = Heap::Checks::kFull;
+  Heap checked(options);
+  Heap usual;
+  auto* p = static_cast<char*>(checked.allocate(100));
+  EXPECT_EQ(checked.usable_size(p), 100u);
+  EXPECT_TRUE(checked.resize_in_place(p, 100));
+  EXPECT_FALSE(checked.resize_in_place(p, 99));
+  EXPECT_EQ(usual.usable_size(usual.allocate(100)), 112u);
+  checked.deallocate(p, 100);
+  void* large = checked.allocate(300'000);
+  EXPECT_EQ(checked.usable_size(large), 300'000u);
+  checked.reset();
+  checked.check_invariants();
+  EXPECT_EQ(checked.statistics().live, 0u);
+  void* again = checked.allocate(300'000);
+  EXPECT_NE(again, nullptr);
+  for (int i = 0; i < 1000; ++i) checked.deallocate(checked.allocate(100));
+}
+
+TEST(Heap, TenThousandIdleOnesAreCheapAndHaveNumbersOfTheirOwn) {
+  { Heap warm; }
+  const std::size_t before = os::resident_bytes();
+  std::vector<Heap> heaps;
+  heaps.reserve(10'000);
+  for (int i = 0; i < 10'000; ++i) heaps.emplace_back();
+  EXPECT_LT((os::resident_bytes() - before) / heaps.size(), 8192u);
+  // Some are used, from the first to the last.
+  std::map<void*, std::size_t> owners;
+  for (std::size_t i = 0; i < heaps.size(); i += 501) owners[heaps[i].allocate(100)] = i;
+  for (const auto& [p, owner] : owners) {
+    ASSERT_NE(p, nullptr);
+    EXPECT_TRUE(heaps[owner].owns(p));
+    EXPECT_FALSE(heaps[owner + 1].owns(p));
+    heaps[owner].deallocate(p);
+  }
+}
+
+TEST(Heap, MadeUsedAndEndedAgainAndAgainTakesNoMoreMemory) {
+  const auto round = [] {
+    for (int i = 0; i < 2000; ++i) {
+      Heap heap;
+      for (std::size_t bytes = 16; bytes < 40'000; bytes *= 2)
+        std::memset(heap.allocate(bytes), 1, bytes);
+    }
+  };
+  round();
+  const std::size_t before = os::resident_bytes();
+  const std::size_t regions = g_heap_table.regions().statistics().regions;
+  for (int i = 0; i < 4; ++i) round();
+  EXPECT_LT(os::resident_bytes(), before + kMiB);
+  EXPECT_EQ(g_heap_table.regions().statistics().regions, regions);
+}
+
+TEST(Heap, ThereIsOneMostAndASentenceForIt) {
+  std::vector<Heap> heaps;
+  const char* reason = nullptr;
+  while (std::optional<Heap> heap = Heap::try_create({}, &reason))
+    heaps.push_back(std::move(*heap));
+  EXPECT_STREQ(reason, "Heap: 32767 of them live, and that is the most");
+  EXPECT_EQ(heaps.size(), Heap::kMostHeaps);
+  EXPECT_THROW(Heap{}, std::bad_alloc);
+  heaps.pop_back();
+  EXPECT_TRUE(Heap::try_create({}).has_value());
+}
+
+/// A model of several heaps: what each block holds, and in which heap it lies.
+class HeapRandomTest : public SeededTest {
+ protected:
+  struct Block {
+    std::size_t heap;
+    std::size_t bytes;
+    unsigned char content;
+  };
+
+  void verify(const std::pair<unsigned char* const, Block>& entry) {
+    const auto& [p, block] = entry;
+    ASSERT_TRUE(reads_as(p, std::min<std::size_t>(block.bytes, 64), block.content));
+    ASSERT_TRUE(block.bytes == 0 || p[block.bytes - 1] == block.content);
+    ASSERT_GE(heaps[block.heap]->usable_size(p), block.bytes);
+  }
+  void put(unsigned char* p, std::size_t heap, std::size_t bytes) {
+    // No block overlaps another, of whichever heap.
+    const auto next = live.lower_bound(p);
+    ASSERT_TRUE(next == live.end() || p + bytes <= next->first);
+    if (next != live.begin()) {
+      const auto& [start, before] = *std::prev(next);
+      ASSERT_LE(start + before.bytes, p);
+    }
+    const auto content = static_cast<unsigned char>(below(256));
+    std::memset(p, content, bytes);
+    live[p] = {heap, bytes, content};
+  }
+  void forget(std::size_t heap) {
+    std::erase_if(live, [&](const auto& entry) { return entry.second.heap == heap; });
+  }
+  std::size_t draw_bytes() { return below(std::size_t{16} << below(below(20) == 0 ? 18 : 11)); }
+
+  std::vector<std::optional<Heap>> heaps{5};
+  std::map<unsigned char*, Block> live;
+};
+
+TEST_F(HeapRandomTest, SeveralKeepWhatTheyWereGivenWhileOthersComeAndGo) {
+  for (auto& heap : heaps) heap.emplace();
+  for (int step = 0; step < 40'000; ++step) {
+    const std::size_t which = below(heaps.size());
+    Heap& heap = *heaps[which];
+    const unsigned what = static_cast<unsigned>(below(1000));
+    if (what < 3) {
+      Heap::Options options;
+      options.hard_limit_bytes = below(2) * 16 * kMiB;
+      options.checks = below(4) == 0 ? Heap::Checks::kFull : Heap::Checks::kBasic;
+      forget(which);
+      heaps[which].reset();
+      heaps[which].emplace(options);
+    } else if (what < 6) {
+      forget(which);
+      heap.reset();
+      heap.check_invariants();
+    } else if (what < 8) {
+      heap.release_memory();
+      heap.check_invariants();
+    } else if (what < 540 || live.empty()) {
+      const std::size_t bytes = draw_bytes();
+      void* p = what % 3 == 0   ? heap.allocate_zeroed(bytes)
+                : what % 3 == 1 ? heap.allocate(bytes)
+                                : heap.allocate_aligned(bytes, std::size_t{1} << below(14));
+      if (p == nullptr) continue;  // by its limit
+      if (what % 3 == 0) {
+        ASSERT_TRUE(reads_as(p, bytes, 0));
+      }
+      ASSERT_NO_FATAL_FAILURE(put(static_cast<unsigned char*>(p), which, bytes));
+    } else {
+      auto entry = live.lower_bound(reinterpret_cast<unsigned char*>(
+          reinterpret_cast<std::uintptr_t>(live.begin()->first) +
+          below(static_cast<std::size_t>(live.rbegin()->first - live.begin()->first) + 1)));
+      if (entry == live.end()) entry = live.begin();
+      ASSERT_NO_FATAL_FAILURE(verify(*entry));
+      auto [p, block] = *entry;
+      Heap& owner = *heaps[block.heap];
+      if (what < 900) {
+        live.erase(entry);
+        what % 2 == 0 ? owner.deallocate(p) : owner.deallocate(p, block.bytes);
+      } else if (what < 960) {
+        const std::size_t bytes = 1 + draw_bytes();
+        void* const moved = owner.reallocate(p, bytes);
+        if (moved == nullptr) continue;
+        ASSERT_TRUE(
+            reads_as(moved, std::min({bytes, block.bytes, std::size_t{64}}), block.content));
+        live.erase(entry);
+        ASSERT_NO_FATAL_FAILURE(put(static_cast<unsigned char*>(moved), block.heap, bytes));
+      } else if (const std::size_t bytes = 1 + draw_bytes(); owner.resize_in_place(p, bytes)) {
+        ASSERT_TRUE(reads_as(p, std::min({bytes, block.bytes, std::size_t{64}}), block.content));
+        live.erase(entry);
+        ASSERT_NO_FATAL_FAILURE(put(p, block.heap, bytes));
+      }
+    }
+    if (step % 500 == 0) heap.check_invariants();
+  }
+  for (const auto& entry : live) ASSERT_NO_FATAL_FAILURE(verify(entry));
+  for (const auto& [p, block] : live) heaps[block.heap]->deallocate(p);
+  for (auto& heap : heaps) {
+    heap->release_memory();
+    heap->check_invariants();
+    EXPECT_EQ(heap->statistics().live, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace strata

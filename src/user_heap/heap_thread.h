@@ -1,0 +1,93 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/intrusive_list.h"
+#include "span/page.h"
+#include "thread_cache/object_bins.h"
+#include "thread_cache/thread_state.h"
+
+namespace strata {
+
+class UserHeap;
+class HeapThread;
+
+struct OfThreadTag;
+struct OfHeapTag;
+
+/// What one thread has of one heap: its state there, with its cache. In the heap's own bookkeeping.
+struct HeapUse : ListLink<OfThreadTag>, ListLink<OfHeapTag> {
+  ThreadState state;
+  UserHeap* heap;
+  HeapThread* thread;
+};
+
+/// What one thread has of all heaps: a table from a heap's number to the thread's bins. So large
+/// that it has room for every number, and touched only where heaps are used; it begins with bins
+/// that are empty for ever, and the table says how far from them a heap's bins lie: what nobody
+/// wrote leads to the empty ones, which send every call the slow way. Hence the hot paths look
+/// without a comparison (docs/decisions/0014).
+///
+/// A heap that ends clears its entries, in the tables of all threads: its number can be given to
+/// another one.
+/// \threads  Its thread. The heap table's lock guards the list, and entries that others clear,
+///           which their thread does not read then: it is not in a call about that heap.
+class HeapThread : public ObjectBins, public ListLink<> {
+ public:
+  // Chosen: 512 KiB of addresses a thread.
+  static constexpr std::size_t kMostHeaps = 32768;  ///< number 0 is none's
+
+  struct Entry {
+    std::ptrdiff_t bins;  ///< from the table's begin; 0: the empty ones
+    HeapUse* use;
+  };
+
+  // Chosen: where the entries begin, behind this object, which begins the table.
+  static constexpr std::size_t kEntries = 2048;
+  static constexpr std::size_t kBytes = kEntries + kMostHeaps * sizeof(Entry);
+
+  /// Where the entry of a heap lies in the table.
+  static constexpr std::size_t offset_of(HeapNumber number) noexcept {
+    return kEntries + number * sizeof(Entry);
+  }
+
+  /// The calling thread's bins of a heap, by its offset_of().
+  /// \cost  3 instructions more than bins that are at hand
+  [[gnu::always_inline]] static ObjectBins& bins_at(std::size_t offset) noexcept;
+
+  HeapUse* use_of(HeapNumber number) noexcept { return entry(number).use; }
+  void set_use(HeapNumber number, HeapUse* use) noexcept { entry(number).use = use; }
+  /// \param bins  nullptr: the empty ones
+  void set_bins(HeapNumber number, ObjectBins* bins) noexcept {
+    const std::ptrdiff_t distance = bins == nullptr ? 0 : reinterpret_cast<char*>(bins) - table();
+    std::atomic_ref<std::ptrdiff_t>(entry(number).bins).store(distance, std::memory_order_relaxed);
+  }
+
+  IntrusiveList<HeapUse, OfThreadTag>& uses() noexcept { return uses_; }
+
+ private:
+  char* table() noexcept { return reinterpret_cast<char*>(this); }
+  Entry& entry(HeapNumber number) noexcept {
+    return *reinterpret_cast<Entry*>(table() + offset_of(number));
+  }
+
+  IntrusiveList<HeapUse, OfThreadTag> uses_;
+};
+static_assert(sizeof(HeapThread) <= HeapThread::kEntries, "the entries lie behind the object");
+
+/// A table without any entry, for threads before their first use of a heap and after their last.
+extern char g_no_heap_table[HeapThread::kBytes];
+/// The calling thread's table.
+extern constinit thread_local char* t_heap_table;
+
+inline ObjectBins& HeapThread::bins_at(std::size_t offset) noexcept {
+  char* const table = t_heap_table;
+  const std::ptrdiff_t bins =
+      std::atomic_ref<std::ptrdiff_t>(*reinterpret_cast<std::ptrdiff_t*>(table + offset))
+          .load(std::memory_order_relaxed);
+  return *reinterpret_cast<ObjectBins*>(table + bins);
+}
+
+}  // namespace strata

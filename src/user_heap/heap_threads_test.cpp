@@ -1,0 +1,316 @@
+// Heaps and threads: blocks that others free, threads that end, heaps that end under them, forks.
+
+#include <strata/heap.hpp>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cstring>
+#include <latch>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "os/resources.h"
+#include "user_heap/heap_table.h"
+
+namespace strata {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+template <typename Body>
+void run_threads(int count, Body body) {
+  std::latch gate(count);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < count; ++t) {
+    threads.emplace_back([&, t] {
+      gate.arrive_and_wait();
+      body(t);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+/// Blocks on their way from one thread to another.
+class Exchange {
+ public:
+  void* swap(std::size_t place, void* p) {
+    return slots_[place % std::size(slots_)].exchange(p, std::memory_order_acq_rel);
+  }
+  template <typename Function>
+  void drain(Function function) {
+    for (auto& slot : slots_) {
+      if (void* p = slot.exchange(nullptr, std::memory_order_acquire)) function(p);
+    }
+  }
+
+ private:
+  std::atomic<void*> slots_[256] = {};
+};
+
+TEST(HeapThreads, EachFreesWhatOthersAllocated) {
+  Heap heap;
+  Exchange exchange;
+  run_threads(4, [&](int t) {
+    std::mt19937 random(static_cast<unsigned>(t));
+    for (int i = 0; i < 30'000; ++i) {
+      const std::size_t bytes = random() % 64 == 0 ? random() % 300'000 : random() % 2000;
+      auto* p = static_cast<unsigned char*>(heap.allocate(bytes + 16));
+      ASSERT_NE(p, nullptr);
+      std::memcpy(p, &bytes, sizeof bytes);
+      p[bytes + 15] = 0x5a;
+      if (void* other = exchange.swap(random(), p)) {
+        std::size_t other_bytes;
+        std::memcpy(&other_bytes, other, sizeof other_bytes);
+        ASSERT_EQ(static_cast<unsigned char*>(other)[other_bytes + 15], 0x5a);
+        heap.deallocate(other);
+      }
+    }
+  });
+  exchange.drain([&](void* p) { heap.deallocate(p); });
+  heap.check_invariants();
+  EXPECT_EQ(heap.statistics().live, 0u);
+  EXPECT_LE(heap.statistics().threads, 1u) << "threads that ended still count";
+}
+
+TEST(HeapThreads, ThreadsThatComeAndGoUseSeveralHeapsAndLeaveNothingBehind) {
+  std::vector<Heap> heaps(7);
+  Exchange exchanges[7];
+  for (int round = 0; round < 12; ++round) {
+    run_threads(6, [&](int t) {
+      std::mt19937 random(static_cast<unsigned>(round * 100 + t));
+      for (int i = 0; i < 800; ++i) {
+        const std::size_t which = random() % heaps.size();
+        void* p = heaps[which].allocate(random() % 3000);
+        ASSERT_NE(p, nullptr);
+        if (void* other = exchanges[which].swap(random(), p)) heaps[which].deallocate(other);
+      }
+    });
+  }
+  for (std::size_t i = 0; i < heaps.size(); ++i) {
+    exchanges[i].drain([&](void* p) { heaps[i].deallocate(p); });
+    heaps[i].check_invariants();
+    EXPECT_EQ(heaps[i].statistics().live, 0u);
+    EXPECT_LE(heaps[i].statistics().threads, 1u) << "only this one has not ended";
+  }
+}
+
+TEST(HeapThreads, AHeapEndsWhileOtherThreadsHoldCachesOfIt) {
+  constexpr int kThreads = 4;
+  std::optional<Heap> heap;
+  std::barrier<> step(kThreads + 1);
+  std::atomic<bool> is_over{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (;;) {
+        step.arrive_and_wait();  // there is a heap
+        if (is_over) return;
+        std::vector<void*> live;
+        for (std::size_t i = 0; i < 400; ++i) live.push_back(heap->allocate(16 + i));
+        for (std::size_t i = 0; i < live.size(); i += 2) heap->deallocate(live[i]);
+        step.arrive_and_wait();  // used
+        step.arrive_and_wait();  // ended
+      }
+    });
+  }
+  for (int round = 0; round < 100; ++round) {
+    heap.emplace();
+    step.arrive_and_wait();
+    step.arrive_and_wait();
+    heap->check_invariants();
+    EXPECT_EQ(heap->statistics().threads, std::size_t{kThreads});
+    heap.reset();
+    step.arrive_and_wait();
+  }
+  is_over = true;
+  step.arrive_and_wait();
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(HeapThreads, HeapsEndWhileThreadsThatUsedThemEnd) {
+  // Each heap is used by a thread that ends at the time when another one ends the heap.
+  for (int round = 0; round < 200; ++round) {
+    auto heap = std::make_unique<Heap>();
+    std::latch used(1);
+    std::thread user([&] {
+      for (std::size_t i = 0; i < 100; ++i) (void)heap->allocate(i * 10);
+      used.count_down();
+    });
+    used.wait();
+    heap.reset();
+    user.join();
+  }
+}
+
+TEST(HeapThreads, OneHeapARequestInManyThreadsTakesNoMoreMemory) {
+  const auto serve = [](int requests) {
+    run_threads(4, [&](int t) {
+      for (int i = 0; i < requests; ++i) {
+        Heap heap;
+        for (std::size_t k = 0; k < 50; ++k) {
+          void* p = heap.allocate(20 + k * 37 % 2000);
+          ASSERT_NE(p, nullptr);
+          std::memset(p, t, 20);
+        }
+      }
+    });
+  };
+  serve(200);
+  const std::size_t before = os::resident_bytes();
+  for (int i = 0; i < 4; ++i) serve(200);
+#ifndef __SANITIZE_THREAD__  // whose own memory grows
+  EXPECT_LT(os::resident_bytes(), before + 4 * kMiB);
+#else
+  (void)before;
+#endif
+}
+
+TEST(HeapThreads, TheHardLimitHoldsUnderContention) {
+  Heap::Options options;
+  options.hard_limit_bytes = 12 * kMiB;
+  options.reclaim_delay_ms = 2;
+  Heap heap(options);
+  std::atomic<std::size_t> refused{0};
+  std::atomic<int> running{4};
+  std::thread watcher([&] {
+    while (running != 0) ASSERT_LE(heap.statistics().held, options.hard_limit_bytes);
+  });
+  run_threads(4, [&](int t) {
+    std::mt19937 random(static_cast<unsigned>(t));
+    std::vector<std::pair<void*, std::size_t>> live;
+    for (int i = 0; i < 8000; ++i) {
+      if (live.empty() || random() % 100 < (i / 2000 % 2 == 0 ? 65u : 35u)) {
+        const std::size_t bytes = random() % (std::size_t{16} << random() % 16);
+        void* p = heap.allocate(bytes);
+        if (p == nullptr) {
+          ++refused;
+          continue;
+        }
+        std::memset(p, 1, bytes);
+        live.emplace_back(p, bytes);
+      } else {
+        std::swap(live[random() % live.size()], live.back());
+        heap.deallocate(live.back().first);
+        live.pop_back();
+      }
+    }
+    for (const auto& [p, bytes] : live) heap.deallocate(p);
+    --running;
+  });
+  watcher.join();
+  heap.check_invariants();
+  EXPECT_GT(refused, 0u);
+  EXPECT_LE(heap.statistics().peak, options.hard_limit_bytes);
+}
+
+TEST(HeapThreads, IdleMemoryOfAHeapThatReclaimsGoesBackWithoutACall) {
+  const auto fill_and_free = [](Heap& heap) {
+    std::vector<void*> live;
+    for (int i = 0; i < 1000; ++i) {
+      live.push_back(heap.allocate(10'000));
+      std::memset(live.back(), 1, 10'000);
+    }
+    for (void* p : live) heap.deallocate(p);
+  };
+  Heap::Options options;
+  options.reclaim_delay_ms = 10;
+  Heap reclaims(options);
+  options.reclaims = false;
+  Heap keeps(options);
+  fill_and_free(keeps);
+  fill_and_free(reclaims);
+  while (reclaims.statistics().held > 2 * kMiB) std::this_thread::yield();
+  EXPECT_GT(keeps.statistics().held, 8 * kMiB);
+}
+
+TEST(HeapThreads, AThreadsLastCallsPassNoCache) {
+  static Heap* g_heap;
+  Heap heap;
+  g_heap = &heap;
+  struct AtExit {
+    ~AtExit() {
+      for (int i = 0; i < 100; ++i) g_heap->deallocate(g_heap->allocate(100));
+    }
+  };
+  std::thread([&] {
+    thread_local AtExit at_exit;
+    (void)&at_exit;
+    heap.deallocate(heap.allocate(100));
+  }).join();
+  heap.check_invariants();
+  EXPECT_EQ(heap.statistics().live, 0u);
+}
+
+TEST(HeapThreads, HeapsWorkOnBothSidesOfAForkUnderLoad) {
+  Heap::Options options;
+#ifdef __SANITIZE_THREAD__  // which ends a child that starts a thread
+  options.reclaims = false;
+#endif
+  std::vector<Heap> heaps;
+  for (int i = 0; i < 3; ++i) heaps.emplace_back(options);
+  Heap mine(options);
+  std::atomic<bool> is_over{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      std::vector<void*> live;
+      while (!is_over) {
+        Heap& heap = heaps[static_cast<std::size_t>(t)];
+        live.push_back(heap.allocate(random() % 100'000));
+        if (live.size() > 50) {
+          for (void* p : live) heap.deallocate(p);
+          live.clear();
+          Heap passing(options);
+          (void)passing.allocate(100);
+        }
+      }
+      for (void* p : live) heaps[static_cast<std::size_t>(t)].deallocate(p);
+    });
+  }
+  for (int i = 0; i < 30; ++i) {
+    void* before = mine.allocate(100);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      mine.deallocate(before);
+      for (Heap& heap : heaps) {
+        for (std::size_t k = 0; k < 100; ++k) {
+          void* p = heap.allocate(k * 1000);
+          if (p == nullptr) _exit(1);
+          heap.deallocate(p);
+        }
+        heap.check_invariants();
+      }
+      {
+        Heap another(options);
+        (void)another.allocate(100);
+      }
+      heaps.clear();
+      _exit(0);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0);
+    mine.deallocate(before);
+  }
+  is_over = true;
+  for (std::thread& thread : threads) thread.join();
+  for (Heap& heap : heaps) {
+    heap.check_invariants();
+    EXPECT_EQ(heap.statistics().live, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,105 @@
+#include "user_heap/region_pool.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/fatal.h"
+#include "os/resources.h"
+#include "span/heap_addresses.h"
+
+namespace strata {
+
+bool RegionPool::start(std::uint64_t seed) noexcept {
+  const std::size_t address_space = os::address_space_limit_bytes();
+  return HeapAddresses::choose(map_, pages_, address_space, seed, [this](std::uintptr_t first) {
+    LockGuard guard(lock_);
+    next_address_ = first;
+    // A window shows whether the kernel gives addresses below the limit.
+    return map_window();
+  });
+}
+
+void* RegionPool::map_aligned(std::size_t bytes, std::size_t alignment) noexcept {
+  STRATA_DCHECK(bytes == kRegionBytes && alignment == kRegionBytes);
+  if (bytes != kRegionBytes || alignment != kRegionBytes) return nullptr;
+  LockGuard guard(lock_);
+  if (waiting_count_ != 0) return waiting_[--waiting_count_];
+  if (next_ == end_ && !map_window()) return nullptr;
+  char* const region = next_;
+  next_ += kRegionBytes;
+  return region;
+}
+
+bool RegionPool::unmap(void* region, std::size_t bytes) noexcept {
+  STRATA_DCHECK(bytes == kRegionBytes);
+  // Where the kernel keeps the memory the next heap must not take it for zeroed: it stays unused.
+  if (!pages_.decommit(region, bytes)) return false;
+  LockGuard guard(lock_);
+  waiting_[waiting_count_++] = region;
+  return true;
+}
+
+void RegionPool::advise_huge(void* address, std::size_t bytes) noexcept {
+  was_huge_.store(true, std::memory_order_relaxed);
+  pages_.advise_huge(address, bytes);
+}
+
+/// A window is advised as a whole: only a region that was huge is told again.
+void RegionPool::advise_small(void* address, std::size_t bytes) noexcept {
+  if (was_huge_.load(std::memory_order_relaxed)) pages_.advise_small(address, bytes);
+}
+
+/// Maps the next regions, below the page map's limit, and makes their entries ready.
+bool RegionPool::map_window() noexcept {
+  std::size_t regions = std::clamp(regions_, kFirstWindowRegions, kMostWindowRegions);
+  for (;; regions = 1) {
+    const std::size_t bytes = regions * kRegionBytes;
+    std::uintptr_t address = next_address_;
+    for (int i = 0; i < kTries && address + bytes <= map_.limit();
+         ++i, address += kMostWindowRegions * kRegionBytes) {
+      auto* const start = reinterpret_cast<char*>(address);
+      if (!pages_.map_at(start, bytes)) continue;
+      next_address_ = address + bytes;
+      return begin_window(start, regions);
+    }
+    void* const start = pages_.map_aligned(bytes, kRegionBytes);
+    if (start != nullptr && reinterpret_cast<std::uintptr_t>(start) + bytes <= map_.limit())
+      return begin_window(start, regions);
+    if (start != nullptr) pages_.unmap(start, bytes);
+    if (regions == 1) return false;
+  }
+}
+
+/// \returns  false, and unmaps the window, when out of memory
+bool RegionPool::begin_window(void* start, std::size_t regions) noexcept {
+  const std::size_t bytes = regions * kRegionBytes;
+  const std::size_t all = regions_ + regions;
+  if (all > room_) {
+    const std::size_t room = std::max(2 * room_, std::max(all, std::size_t{64}));
+    auto* const more = static_cast<void**>(metadata_.allocate(room * sizeof(void*)));
+    if (more == nullptr) {
+      pages_.unmap(start, bytes);
+      return false;
+    }
+    if (waiting_count_ != 0) std::memcpy(more, waiting_, waiting_count_ * sizeof(void*));
+    if (waiting_ != nullptr) metadata_.deallocate(waiting_, room_ * sizeof(void*));
+    waiting_ = more;
+    room_ = room;
+  }
+  if (!map_.open(start, bytes)) {
+    pages_.unmap(start, bytes);
+    return false;
+  }
+  pages_.advise_small(start, bytes);
+  regions_ = all;
+  next_ = static_cast<char*>(start);
+  end_ = next_ + bytes;
+  return true;
+}
+
+RegionPool::Statistics RegionPool::statistics() noexcept {
+  LockGuard guard(lock_);
+  return {regions_, waiting_count_ + static_cast<std::size_t>(end_ - next_) / kRegionBytes};
+}
+
+}  // namespace strata

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/lock.h"
+#include "base/lock_visitor.h"
+#include "base/metadata_arena.h"
+#include "base/thread_annotations.h"
+#include "os/page_source.h"
+#include "span/page_map.h"
+
+namespace strata {
+
+/// Where the page heaps of the user's heaps get their regions: at addresses that one page map
+/// covers. A region that comes back gives its memory to the kernel and waits for the next heap: to
+/// end a heap costs no mapping, and to begin one none either.
+///
+/// As a page source it maps and unmaps nothing but whole regions, one by one.
+/// \threads  Any number at once; one lock, not held while the kernel takes memory back.
+class RegionPool final : public os::PageSource {
+ public:
+  constexpr RegionPool(PageMap& map, os::PageSource& pages) noexcept
+      : map_(map), pages_(pages), metadata_(pages) {}
+
+  /// Reserves the page map. Before anything else.
+  /// \returns  False when out of memory; it can be tried again.
+  bool start(std::uint64_t seed) noexcept;
+
+  void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept override;
+  bool unmap(void* region, std::size_t bytes) noexcept override;
+  bool decommit(void* address, std::size_t bytes) noexcept override {
+    return pages_.decommit(address, bytes);
+  }
+  void advise_huge(void* address, std::size_t bytes) noexcept override;
+  void advise_small(void* address, std::size_t bytes) noexcept override;
+
+  // Nobody asks for these here.
+  void* map(std::size_t) noexcept override { return nullptr; }
+  bool map_at(void*, std::size_t) noexcept override { return false; }
+
+  struct Statistics {
+    std::size_t regions;  ///< mapped so far
+    std::size_t waiting;  ///< of them, in no heap
+  };
+  Statistics statistics() noexcept;
+
+  void for_each_lock(LockVisitor visit) noexcept {
+    visit(lock_);
+    visit(metadata_.lock());
+  }
+
+ private:
+  // Chosen: the first window is what a small heap needs, each next as large as all until then.
+  static constexpr std::size_t kFirstWindowRegions = 4;
+  static constexpr std::size_t kMostWindowRegions = 128;
+  // Chosen: neighbouring addresses that somebody else took are stepped over, 16 GiB at the most.
+  static constexpr int kTries = 64;
+
+  bool map_window() noexcept STRATA_REQUIRES(lock_);
+  bool begin_window(void* start, std::size_t regions) noexcept STRATA_REQUIRES(lock_);
+
+  PageMap& map_;
+  os::PageSource& pages_;
+  MetadataArena metadata_;
+  Lock lock_{LockRank::kRegionPool};
+  std::uintptr_t next_address_ STRATA_GUARDED_BY(lock_) = 0;  // where the next window is tried
+  char* next_ STRATA_GUARDED_BY(lock_) = nullptr;             // of the newest window
+  char* end_ STRATA_GUARDED_BY(lock_) = nullptr;
+  void** waiting_ STRATA_GUARDED_BY(lock_) = nullptr;  // a stack with room for every region
+  std::size_t room_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t waiting_count_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t regions_ STRATA_GUARDED_BY(lock_) = 0;
+  std::atomic<bool> was_huge_{false};  // a region that waits may be; relaxed: it guards nothing
+};
+
+}  // namespace strata

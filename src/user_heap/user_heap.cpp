@@ -1,0 +1,208 @@
+#include "user_heap/user_heap.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "base/fatal.h"
+#include "os/environment.h"
+#include "os/errors.h"
+#include "user_heap/heap_table.h"
+
+namespace strata {
+namespace {
+
+/// Serves calls of signal handlers that interrupted a heap in their own thread; of all heaps.
+constinit SpareMemory g_spare;
+
+}  // namespace
+
+UserHeap::UserHeap(HeapNumber number, const Heap::Options& options) noexcept
+    : number_(number),
+      reclaim_delay_ms_(options.reclaims ? std::max(options.reclaim_delay_ms, 2u) : 0),
+      soft_limit_(options.soft_limit_bytes),
+      hard_limit_(options.hard_limit_bytes),
+      checks_(options.checks) {
+  const char* const name = options.name != nullptr ? options.name : "";
+  const std::size_t length = strnlen(name, Heap::kMostNameBytes);
+  std::memcpy(name_, name, length);
+  name_[length] = '\0';
+}
+
+/// \returns  nullptr when out of memory; the next call tries again.
+Malloc* UserHeap::make_malloc() noexcept {
+  if (Malloc* const made = malloc_if_made()) return made;
+  if (must_not_wait()) return nullptr;
+  LockGuard guard(making_);
+  if (Malloc* const made = malloc_if_made()) return made;  // another thread was first
+  void* const memory = g_heap_table.mallocs().take();
+  if (memory == nullptr) return nullptr;
+  auto* const made = new (memory)
+      Malloc({g_heap_table.pages(), number_, &g_heap_table.regions()}, g_heap_map, g_spare, *this);
+  Options options;
+  options.soft_limit = soft_limit_;
+  options.hard_limit = hard_limit_;
+  options.release_delay_ms = 0;  // the reclaimer of all heaps does it
+  if (checks_ == Heap::Checks::kFull) options.checks = Options::Checks::kFull;
+  if (!made->start(options, os::random_seed() + number_)) {
+    made->discard();
+    g_heap_table.mallocs().give_back(memory);
+    return nullptr;
+  }
+  malloc_.store(made, std::memory_order_release);
+  return made;
+}
+
+/// Calls `function(ThreadState&)` with the calling thread's state, and makes its bins known to the
+/// hot paths if it has got some.
+template <typename Function>
+auto UserHeap::with_thread(Malloc& malloc, Function&& function) noexcept {
+  HeapUse* const use = must_not_wait() ? nullptr : g_heap_table.use_here(*this);
+  if (use == nullptr) {
+    ThreadState uncached = Malloc::uncached_thread();
+    return function(uncached);
+  }
+  struct AtEnd {
+    UserHeap& heap;
+    HeapUse& use;
+    ~AtEnd() {
+      use.thread->set_bins(heap.number_, Malloc::cache_of(use.state));
+      g_heap_table.reclaimer().notice(heap);
+    }
+  } at_end{*this, *use};
+  return function(use->state);
+}
+
+void* UserHeap::allocate(std::size_t bytes) noexcept {
+  Malloc* const malloc = make_malloc();
+  if (malloc == nullptr) {
+    os::set_errno_no_memory();
+    return nullptr;
+  }
+  return with_thread(*malloc, [&](ThreadState& thread) { return malloc->allocate(thread, bytes); });
+}
+
+void* UserHeap::allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
+  Malloc* const malloc = make_malloc();
+  if (malloc == nullptr) {
+    os::set_errno_no_memory();
+    return nullptr;
+  }
+  return with_thread(
+      *malloc, [&](ThreadState& thread) { return malloc->allocate_zeroed(thread, count, bytes); });
+}
+
+void* UserHeap::allocate_aligned(std::size_t alignment, std::size_t bytes) noexcept {
+  Malloc* const malloc = make_malloc();
+  if (malloc == nullptr) {
+    os::set_errno_no_memory();
+    return nullptr;
+  }
+  return with_thread(*malloc, [&](ThreadState& thread) {
+    return malloc->allocate_aligned(thread, alignment, bytes);
+  });
+}
+
+/// For a pointer that is given to a heap from which nothing was allocated.
+void UserHeap::die_unmade(const char* action, const void* p) const noexcept {
+  die_if_of_another_heap(g_heap_map, action, p, number_);
+  TextWriter before;
+  before.text("invalid ").text(action).text(" of ");
+  fatal_pointer(before.view(), p, ": nothing was allocated from its heap yet");
+}
+
+void* UserHeap::reallocate(void* p, std::size_t bytes) noexcept {
+  if (p == nullptr) return allocate(bytes);
+  Malloc* const malloc = malloc_if_made();
+  if (malloc == nullptr) die_unmade("realloc", p);
+  malloc->engine().expect_own_region("realloc", p);
+  return with_thread(*malloc,
+                     [&](ThreadState& thread) { return malloc->reallocate(thread, p, bytes); });
+}
+
+void UserHeap::deallocate(void* p, const FreeCall& call) noexcept {
+  if (p == nullptr) return;
+  Malloc* const malloc = malloc_if_made();
+  if (malloc == nullptr) die_unmade("free", p);
+  with_thread(*malloc, [&](ThreadState& thread) { malloc->deallocate(thread, p, call); });
+}
+
+std::size_t UserHeap::usable_bytes(const void* p) noexcept {
+  if (p == nullptr) return 0;
+  Malloc* const malloc = malloc_if_made();
+  if (malloc == nullptr) die_unmade("usable_size", p);
+  return malloc->usable_bytes(p);
+}
+
+bool UserHeap::resize_in_place(void* p, std::size_t bytes) noexcept {
+  if (p == nullptr) return false;
+  Malloc* const malloc = malloc_if_made();
+  if (malloc == nullptr) die_unmade("realloc", p);
+  return malloc->resize_in_place(p, bytes);
+}
+
+bool UserHeap::owns(const void* p) noexcept {
+  Malloc* const malloc = malloc_if_made();
+  return malloc != nullptr && malloc->engine().owns(p);
+}
+
+bool UserHeap::release_memory() noexcept {
+  Malloc* const malloc = malloc_if_made();
+  if (malloc == nullptr) return false;
+  return with_thread(*malloc, [&](ThreadState& thread) { return malloc->release_memory(thread); });
+}
+
+void UserHeap::collect_statistics(Statistics& out) noexcept {
+  Malloc* const malloc = malloc_if_made();
+  if (malloc != nullptr) return strata::collect_statistics(*malloc, out);
+  out = Statistics{};
+  out.limit.soft_limit = soft_limit_;
+  out.limit.hard_limit = hard_limit_;
+}
+
+void UserHeap::reset() noexcept {
+  Malloc* const malloc = malloc_if_made();
+  if (malloc == nullptr) return;
+  // The reclaimer must not look meanwhile.
+  LockGuard guard(round_lock);
+  malloc->forget_all();
+}
+
+void UserHeap::discard() noexcept {
+  { LockGuard guard(round_lock); }  // the reclaimer's round is over, and it finds the heap no more
+  Malloc* const malloc = malloc_if_made();
+  if (malloc == nullptr) return;
+  malloc->discard();
+  g_heap_table.mallocs().give_back(malloc);
+}
+
+void UserHeap::check_invariants() noexcept {
+  Malloc* const malloc = malloc_if_made();
+  if (malloc == nullptr) return;
+  malloc->engine().check_invariants();
+  Statistics now;
+  strata::collect_statistics(*malloc, now);
+  STRATA_INVARIANT(now.mapped == now.live + now.cached + now.free() + now.metadata + now.returned(),
+                   "the bytes of a heap do not add up");
+  STRATA_INVARIANT(now.limit.held == now.mapped - now.returned(),
+                   "what a heap holds is not what it has mapped");
+  STRATA_INVARIANT(hard_limit_ == 0 || now.limit.peak <= hard_limit_,
+                   "a heap held more than its hard limit");
+}
+
+void UserHeap::for_each_lock(LockVisitor visit) noexcept {
+  if (visit.locks()) visit(round_lock), visit(making_);
+  if (Malloc* const malloc = malloc_if_made()) malloc->for_each_lock(visit);
+  if (!visit.locks()) visit(making_), visit(round_lock);
+}
+
+void UserHeap::reset_after_fork(HeapUse* own, LockVisitor reset) noexcept {
+  if (Malloc* const malloc = malloc_if_made()) {
+    ThreadState none = Malloc::new_thread();
+    malloc->reset_after_fork(own != nullptr ? own->state : none, reset);
+  }
+  reset(making_);
+  reset(round_lock);
+}
+
+}  // namespace strata

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <strata/heap.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/intrusive_list.h"
+#include "base/lock.h"
+#include "base/lock_visitor.h"
+#include "base/text_writer.h"
+#include "malloc/malloc.h"
+#include "malloc/statistics.h"
+#include "user_heap/heap_thread.h"
+
+namespace strata {
+
+/// One heap: a Malloc of its own, made when it is first needed, and the threads that use it.
+/// \threads  Any number at once, unless said otherwise.
+class UserHeap final : public MallocHost {
+ public:
+  UserHeap(HeapNumber number, const Heap::Options& options) noexcept;
+  UserHeap(const UserHeap&) = delete;
+  UserHeap& operator=(const UserHeap&) = delete;
+
+  HeapNumber number() const noexcept { return number_; }
+  const char* name() const noexcept { return name_; }
+
+  // What the hot paths do not serve.
+  void* allocate(std::size_t bytes) noexcept;
+  void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept;
+  void* allocate_aligned(std::size_t alignment, std::size_t bytes) noexcept;
+  void* reallocate(void* p, std::size_t bytes) noexcept;
+  void deallocate(void* p, const FreeCall& call) noexcept;
+  std::size_t usable_bytes(const void* p) noexcept;
+  bool resize_in_place(void* p, std::size_t bytes) noexcept;
+  bool owns(const void* p) noexcept;
+  bool release_memory() noexcept;
+  void collect_statistics(Statistics& out) noexcept;
+
+  /// \threads  no other thread is in a call about this heap meanwhile
+  void reset() noexcept;
+  void discard() noexcept;
+  void check_invariants() noexcept;
+
+  /// nullptr as long as nobody has allocated.
+  Malloc* malloc_if_made() const noexcept { return malloc_.load(std::memory_order_acquire); }
+
+  bool reclaims() const noexcept { return reclaim_delay_ms_ != 0; }
+  std::uint32_t reclaim_delay_ms() const noexcept { return reclaim_delay_ms_; }
+
+  void for_each_lock(LockVisitor visit) noexcept;
+  /// In the child of a fork, whose only thread is in `own` if it has used the heap.
+  void reset_after_fork(HeapUse* own, LockVisitor reset) noexcept;
+
+  // Guarded by the heap table's lock.
+  IntrusiveList<HeapUse, OfHeapTag> uses;
+  std::uint64_t reclaim_at_ns = 0;
+  /// Held by the reclaimer during a round, so that the heap does not end meanwhile; taken under the
+  /// table's lock.
+  Lock round_lock{LockRank::kScavenger};
+
+  // MallocHost. Every thread's cache is parked when it ends.
+  bool follow_thread(ThreadCache&) noexcept override { return true; }
+
+ private:
+  Malloc* make_malloc() noexcept;
+  template <typename Function>
+  auto with_thread(Malloc& malloc, Function&& function) noexcept;
+  [[noreturn]] void die_unmade(const char* action, const void* p) const noexcept;
+
+  std::atomic<Malloc*> malloc_{nullptr};  // release after it has started, acquire before its use
+  Lock making_{LockRank::kStart};
+  const HeapNumber number_;
+  const std::uint32_t reclaim_delay_ms_;  // 0: never
+  const std::size_t soft_limit_;
+  const std::size_t hard_limit_;
+  const Heap::Checks checks_;
+  char name_[Heap::kMostNameBytes + 1];
+};
+
+}  // namespace strata
