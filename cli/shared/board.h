@@ -25,6 +25,8 @@ struct Board {
   std::atomic<Phase> seen;            ///< by `strata`: the resting phase that may end
   /// Resident bytes of the harness's tables, to be subtracted; relaxed, exact where the cell rests.
   std::atomic<std::uint64_t> table_bytes;
+  /// Bytes asked for that live, for loads that tell it; relaxed, in steps of some KiB a thread.
+  std::atomic<std::uint64_t> live_bytes;
 };
 static_assert(std::atomic<Phase>::is_always_lock_free &&
                   std::atomic<std::uint64_t>::is_always_lock_free,

@@ -127,7 +127,7 @@ class CentralShard {
   const std::uint8_t index_;
   const bool has_transfer_;
   std::atomic<std::uint32_t> threads_{0};
-  Lock making_{LockRank::kCentral};
+  Lock making_{LockRank::kCentral};  // held while a class is made
   // release after a class is complete, acquire before it is used
   std::atomic<Class*> classes_[SizeClassMap::kCount] = {};
 };

@@ -6,11 +6,33 @@ namespace {
 bool is_said(std::size_t value) noexcept { return value != FreeCall::kUnsaid; }
 
 bool alignments_differ(const FreeCall& call, const Allocation& allocation) noexcept {
-  if (call.by == FreeCall::By::kDelete && allocation.by_aligned_new)
+  if (call.by != FreeCall::By::kFree && allocation.by_aligned_new)
     return call.alignment != allocation.alignment;
   // A runtime of its own may have raised a small alignment before it asked for it.
   return is_said(call.alignment) && call.alignment > allocation.alignment &&
          call.alignment > alignof(std::max_align_t);
+}
+
+/// Whether the function that frees is not the other half of the one that allocated.
+bool kinds_differ(const FreeCall& call, const Allocation& allocation) noexcept {
+  using By = Allocation::By;
+  const bool is_new = allocation.by != By::kMalloc;
+  const bool is_delete = call.by != FreeCall::By::kFree;
+  if (!is_new || !is_delete) return call.keeps_to_its_kind && is_new != is_delete;
+  if (call.by == FreeCall::By::kDeleteAny) return false;
+  return (allocation.by == By::kNewArray) != (call.by == FreeCall::By::kDeleteArray);
+}
+
+void say_kinds(const FreeCall& call, const Allocation& allocation, const void* p,
+               TextWriter& sentence) noexcept {
+  constexpr std::string_view kMakers[] = {"malloc", "new", "new[]"};
+  constexpr std::string_view kEnders[] = {"free", "delete", "delete[]", "delete"};
+  sentence.text("mismatched ")
+      .text(kEnders[static_cast<int>(call.by)])
+      .text(" of ")
+      .pointer(p)
+      .text(": it was allocated by ")
+      .text(kMakers[static_cast<int>(allocation.by)]);
 }
 
 void say_alignment(TextWriter& sentence, std::size_t alignment) noexcept {
@@ -25,7 +47,11 @@ void say_alignment(TextWriter& sentence, std::size_t alignment) noexcept {
 
 bool contradicts(const FreeCall& call, const Allocation& allocation, const void* p,
                  TextWriter& sentence) noexcept {
-  const bool is_delete = call.by == FreeCall::By::kDelete;
+  const bool is_delete = call.by != FreeCall::By::kFree;
+  if (kinds_differ(call, allocation)) {
+    say_kinds(call, allocation, p, sentence);
+    return true;
+  }
   if (alignments_differ(call, allocation)) {
     sentence.text("mismatched ")
         .text(is_delete ? "aligned delete" : "free_aligned_sized")

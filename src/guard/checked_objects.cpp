@@ -15,14 +15,15 @@ enum class State : std::uint64_t { kUnused, kLive, kQuarantined, kFree };
 
 /// What is known of one object, as a word of its span's records.
 ///   bits 0-1 state · 2-19 bytes asked for · 20-24 log2 of the alignment, +1 · 25 by aligned new
-///   26 kUnused, with its edges filled
+///   26 kUnused, with its edges filled · 27-28 by malloc, new or new[]
 class Record {
  public:
   Record(State state, const Allocation& allocation) noexcept
       : word_(static_cast<std::uint64_t>(state) |
               static_cast<std::uint64_t>(allocation.bytes) << kBytesShift |
               static_cast<std::uint64_t>(std::bit_width(allocation.alignment)) << kAlignmentShift |
-              (allocation.by_aligned_new ? 1u : 0u) << kAlignedNewShift) {}
+              (allocation.by_aligned_new ? 1u : 0u) << kAlignedNewShift |
+              static_cast<std::uint64_t>(allocation.by) << kByShift) {}
   explicit Record(std::uint64_t word) noexcept : word_(word) {}
 
   std::uint64_t word() const noexcept { return word_; }
@@ -45,7 +46,8 @@ class Record {
     const unsigned width =
         (word_ >> kAlignmentShift) % (1u << (kAlignedNewShift - kAlignmentShift));
     return {bytes(), width == 0 ? 0 : std::size_t{1} << (width - 1),
-            (word_ >> kAlignedNewShift & 1) != 0};
+            (word_ >> kAlignedNewShift & 1) != 0,
+            static_cast<Allocation::By>(word_ >> kByShift & 3)};
   }
 
  private:
@@ -53,6 +55,7 @@ class Record {
   static constexpr unsigned kAlignmentShift = 20;
   static constexpr unsigned kAlignedNewShift = 25;
   static constexpr unsigned kEdgesShift = 26;
+  static constexpr unsigned kByShift = 27;
   static_assert(SizeClassMap::kMaxBytes >> (kAlignmentShift - kBytesShift) == 0,
                 "the largest small size fits its bits");
   static_assert(std::bit_width(SizeClassMap::kMaxAlignment) < 32,
@@ -271,23 +274,23 @@ std::uint64_t CheckedObjects::draw(unsigned size_class) noexcept {
 }
 
 void CheckedObjects::put_into_quarantine(unsigned size_class, void* p) noexcept {
-  Class& of_class = classes_[size_class];
   const std::size_t capacity = quarantine_capacity(size_class);
-  if (of_class.waiting == nullptr) {
-    of_class.waiting = static_cast<void**>(metadata_.allocate(capacity * sizeof(void*)));
-    if (of_class.waiting == nullptr) return release(size_class, p);
+  if (classes_[size_class].waiting == nullptr) {
+    classes_[size_class].waiting =
+        static_cast<void**>(metadata_.allocate(capacity * sizeof(void*)));
+    if (classes_[size_class].waiting == nullptr) return release(size_class, p);
   }
-  if (of_class.count == capacity) release_oldest(size_class);
-  of_class.waiting[(of_class.oldest + of_class.count) % capacity] = p;
-  ++of_class.count;
+  if (classes_[size_class].count == capacity) release_oldest(size_class);
+  const std::size_t end = classes_[size_class].oldest + classes_[size_class].count++;
+  classes_[size_class].waiting[end % capacity] = p;
 }
 
 void CheckedObjects::release_oldest(unsigned size_class) noexcept {
-  Class& of_class = classes_[size_class];
-  void* const p = of_class.waiting[of_class.oldest];
-  of_class.oldest =
-      static_cast<std::uint32_t>((of_class.oldest + 1) % quarantine_capacity(size_class));
-  --of_class.count;
+  const std::uint32_t oldest = classes_[size_class].oldest;
+  void* const p = classes_[size_class].waiting[oldest];
+  classes_[size_class].oldest =
+      static_cast<std::uint32_t>((oldest + 1) % quarantine_capacity(size_class));
+  --classes_[size_class].count;
   release(size_class, p);
 }
 

@@ -63,6 +63,32 @@ TEST(Contradiction, NamesBothSizes) {
             "with 99");
 }
 
+TEST(Contradiction, NamesHowItWasAllocated) {
+  using By = FreeCall::By;
+  using Maker = Allocation::By;
+  const Allocation by_malloc{100, 0, false};
+  const Allocation by_new{100, 0, false, Maker::kNew};
+  const Allocation by_new_array{100, 0, false, Maker::kNewArray};
+  EXPECT_EQ(sentence_of({By::kDelete}, by_new), "");
+  EXPECT_EQ(sentence_of({By::kDeleteArray}, by_new_array), "");
+  EXPECT_EQ(sentence_of({By::kDeleteAny}, by_new_array), "");
+  EXPECT_EQ(sentence_of({By::kDelete}, by_new_array),
+            "mismatched delete of 0x1000: it was allocated by new[]");
+  EXPECT_EQ(sentence_of({By::kDeleteArray}, by_new),
+            "mismatched delete[] of 0x1000: it was allocated by new");
+  EXPECT_EQ(sentence_of({By::kFree}, by_new), "") << "a runtime of its own";
+  EXPECT_EQ(sentence_of({By::kDeleteArray}, by_malloc), "") << "a runtime of its own";
+  FreeCall call{By::kFree};
+  call.keeps_to_its_kind = true;
+  EXPECT_EQ(sentence_of(call, by_malloc), "");
+  EXPECT_EQ(sentence_of(call, by_new), "mismatched free of 0x1000: it was allocated by new");
+  call.by = By::kDelete;
+  EXPECT_EQ(sentence_of(call, by_malloc),
+            "mismatched delete of 0x1000: it was allocated by malloc");
+  call.by = By::kDeleteAny;
+  EXPECT_EQ(sentence_of(call, by_new_array), "");
+}
+
 TEST(Contradiction, NamesBothAlignments) {
   using By = FreeCall::By;
   constexpr std::size_t kUnsaid = FreeCall::kUnsaid;
@@ -241,9 +267,9 @@ TEST_F(CheckedObjectsTest, ReadsAsZeroWhereItsEdgesWereWatched) {
   const unsigned large = SizeClassMap::class_of(20'000);
   for (int i = 0; i < 3; ++i) {
     const FreeObject object(objects.allocate(large, {10'000, 0, false}));
-    const auto* const p = static_cast<const char*>(object.address());
+    ASSERT_TRUE(object.is_fresh());
+    const char* p = static_cast<char*>(object.address());
     const std::size_t bytes = SizeClassMap::bytes_of(large);
-    if (!object.is_fresh()) continue;
     EXPECT_EQ(std::count(p, p + 10'000, 0), 10'000);
     EXPECT_EQ(p[bytes - 1], static_cast<char>(kSlackByte));
   }

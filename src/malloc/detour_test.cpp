@@ -28,7 +28,7 @@ class Notebook : public Watcher {
   std::int64_t draw_interval() noexcept override { return interval_; }
 
   Engine::Block allocate(const Allocation& allocation) noexcept override {
-    const auto [bytes, alignment, by_aligned_new] = allocation;
+    const auto [bytes, alignment, by_aligned_new, by] = allocation;
     // What a watcher allocates by itself must not come back to it.
     deallocate_slowly(strata::allocate(100));
     const unsigned size_class = alignment <= 16 ? SizeClassMap::class_of(bytes)

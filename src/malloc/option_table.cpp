@@ -104,6 +104,11 @@ constexpr OptionRow kTable[] = {
         "drop: dlopen ignores RTLD_DEEPBIND, with which a library would get the C library's malloc "
         "instead of this one. keep: for libraries that bring their own versions of symbols of the "
         "program and share no block with it."),
+    choice<&Options::mismatches>(
+        "MISMATCHES", "arrays|all",
+        "What full checks and guard pages compare. arrays: delete of what new[] made, and delete[] "
+        "of what new made, is an error. all: so is free of what new made, and delete of what "
+        "malloc made, which libraries with C++ runtimes of their own do without harm."),
 };
 
 static_assert(std::size(kTable) <= 64, "read_options() has a bit for each row");

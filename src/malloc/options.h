@@ -10,12 +10,13 @@
 
 namespace strata {
 
-/// What a user may set in the environment. Defaults stand here, everything else about an option in
-/// option_table().
+/// What a user may set in the environment. The defaults are here, everything else about an option
+/// in option_table().
 struct Options {
   enum class Checks : std::uint8_t { kBasic, kFull };
   enum class Leaks : std::uint8_t { kOff, kOn };
   enum class DeepBind : std::uint8_t { kDrop, kKeep };
+  enum class Mismatches : std::uint8_t { kArrays, kAll };
   enum class Stats : std::uint8_t { kOff, kExit, kSignal, kBoth };
 
   Checks checks = Checks::kBasic;
@@ -33,6 +34,7 @@ struct Options {
   Leaks leaks = Leaks::kOff;
   std::size_t guard_rate = 0;
   DeepBind deep_bind = DeepBind::kDrop;
+  Mismatches mismatches = Mismatches::kArrays;
 };
 
 /// One row: all that is known about an option. Parser, warnings, `strata options` and

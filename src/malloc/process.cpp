@@ -65,7 +65,7 @@ class ProcessHost final : public MallocHost {
   void attend() noexcept override { attend_to_features(g_malloc); }
 
  private:
-  bool is_exit_registered_ = false;  // guarded by g_start_lock
+  bool is_exit_registered_ STRATA_GUARDED_BY(g_start_lock) = false;
 };
 
 constinit ProcessHost g_host;
@@ -91,8 +91,8 @@ constinit thread_local ThreadState t_thread = Malloc::new_thread();
 namespace {
 
 /// Apart, so that what is hot of the next one needs no stack.
-[[gnu::noinline]] void* allocate_unpopped(std::size_t bytes) noexcept {
-  return g_malloc.allocate_slowly(t_thread, bytes);
+[[gnu::noinline]] void* allocate_unpopped(std::size_t bytes, Allocation::By by) noexcept {
+  return g_malloc.allocate_slowly(t_thread, bytes, by);
 }
 
 }  // namespace
@@ -100,11 +100,16 @@ namespace {
 void* allocate_slowly(std::size_t bytes) noexcept {
   if (void* const object = Malloc::pop_beyond_table(t_thread, bytes)) [[likely]]
     return FreeObject(object).address();
-  return allocate_unpopped(bytes);
+  return allocate_unpopped(bytes, Allocation::By::kMalloc);
+}
+void* allocate_slowly(std::size_t bytes, Allocation::By by) noexcept {
+  if (void* const object = Malloc::pop_beyond_table(t_thread, bytes)) [[likely]]
+    return FreeObject(object).address();
+  return allocate_unpopped(bytes, by);
 }
 void* allocate_aligned_slowly(std::size_t alignment, std::size_t bytes,
-                              bool by_aligned_new) noexcept {
-  return g_malloc.allocate_aligned(t_thread, alignment, bytes, by_aligned_new);
+                              Allocation::By by) noexcept {
+  return g_malloc.allocate_aligned(t_thread, alignment, bytes, by);
 }
 void deallocate_slowly(void* p) noexcept { g_malloc.deallocate_slowly(t_thread, p, {}); }
 void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes,

@@ -19,8 +19,8 @@ extern constinit thread_local ThreadState t_thread;
 
 /// The slow paths: one call in the hot ones, which name nothing.
 void* allocate_slowly(std::size_t bytes) noexcept;
-void* allocate_aligned_slowly(std::size_t alignment, std::size_t bytes,
-                              bool by_aligned_new) noexcept;
+void* allocate_slowly(std::size_t bytes, Allocation::By by) noexcept;
+void* allocate_aligned_slowly(std::size_t alignment, std::size_t bytes, Allocation::By by) noexcept;
 void deallocate_slowly(void* p) noexcept;
 void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t alignment) noexcept;
 
@@ -43,6 +43,12 @@ void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t 
     return object;
   return allocate_slowly(bytes);
 }
+/// The same for operator new.
+[[gnu::always_inline]] inline void* allocate(std::size_t bytes, Allocation::By by) noexcept {
+  if (void* const object = try_allocate(bytes)) [[likely]]
+    return object;
+  return allocate_slowly(bytes, by);
+}
 [[gnu::always_inline]] inline void deallocate(void* p) noexcept {
   if (Malloc::push(t_thread, g_page_map, p)) [[likely]]
     return;
@@ -58,11 +64,12 @@ void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t 
 inline void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
   return g_malloc.allocate_zeroed(t_thread, count, bytes);
 }
-[[gnu::always_inline]] inline void* allocate_aligned(std::size_t alignment, std::size_t bytes,
-                                                     bool by_aligned_new = false) noexcept {
+[[gnu::always_inline]] inline void* allocate_aligned(
+    std::size_t alignment, std::size_t bytes,
+    Allocation::By by = Allocation::By::kMalloc) noexcept {
   if (void* const object = try_allocate_aligned(alignment, bytes)) [[likely]]
     return object;
-  return allocate_aligned_slowly(alignment, bytes, by_aligned_new);
+  return allocate_aligned_slowly(alignment, bytes, by);
 }
 inline void* reallocate(void* p, std::size_t bytes) noexcept {
   return g_malloc.reallocate(t_thread, g_page_map, p, bytes);

@@ -136,7 +136,7 @@ std::int64_t Profiler::draw_interval() noexcept {
 }
 
 Engine::Block Profiler::allocate(const Allocation& allocation) noexcept {
-  const auto [bytes, alignment, by_aligned_new] = allocation;
+  const auto [bytes, alignment, by_aligned_new, by] = allocation;
   Engine::Block block{nullptr, false};
   const std::uint32_t site = site_of_caller();
   if (site == 0) return block;

@@ -2,7 +2,7 @@
 //
 // A C program that preloads the library must not need the C++ runtime, so what only a failing
 // operator new needs (the handler, the exception and its way through the nothrow forms) is referred
-// to weakly: whoever calls operator new has it. This file alone is compiled with exceptions.
+// to weakly: a program that calls operator new has it. This file alone is compiled with exceptions.
 
 #include <cstddef>
 #include <new>
@@ -13,7 +13,7 @@
 /// Weak, so that a program that is linked with the archive may define any of them itself.
 #define STRATA_OPERATOR __attribute__((weak, visibility("default")))
 
-/// The address that the operator has here, whoever else defines one.
+/// The address that the operator has here, even if another file defines one.
 #define STRATA_OWN(name, operator_symbol) \
   __attribute__((alias(operator_symbol), visibility("hidden"))) void name()
 
@@ -59,62 +59,72 @@ template <typename Retry>
   strata::fatal("out of memory in operator new, in a program without the C++ runtime");
 }
 
+using By = strata::Allocation::By;
+constexpr auto kDelete = strata::FreeCall::By::kDelete;
+constexpr auto kDeleteArray = strata::FreeCall::By::kDeleteArray;
+constexpr auto kUnsaid = strata::FreeCall::kUnsaid;
+
 // What the thread's bins do not serve at once. Apart, so that the operators need no stack.
 
+template <By kBy>
 [[gnu::noinline]] void* allocate_slowly_or_throw(std::size_t bytes) {
-  void* p = strata::allocate_slowly(bytes);
-  if (p == nullptr) p = retry_with_handler([bytes] { return strata::allocate(bytes); });
+  void* p = strata::allocate_slowly(bytes, kBy);
+  if (p == nullptr) p = retry_with_handler([bytes] { return strata::allocate(bytes, kBy); });
   if (p == nullptr) throw_bad_alloc();
   return p;
 }
 
+template <By kBy>
 [[gnu::noinline]] void* allocate_slowly_or_throw(std::size_t bytes, std::size_t alignment) {
-  void* p = strata::allocate_aligned_slowly(alignment, bytes, true);
+  void* p = strata::allocate_aligned_slowly(alignment, bytes, kBy);
   if (p == nullptr)
-    p = retry_with_handler([=] { return strata::allocate_aligned(alignment, bytes, true); });
+    p = retry_with_handler([=] { return strata::allocate_aligned(alignment, bytes, kBy); });
   if (p == nullptr) throw_bad_alloc();
   return p;
 }
 
+template <By kBy>
 [[gnu::noinline]] void* allocate_slowly_or_null(std::size_t bytes) noexcept {
-  if (void* p = strata::allocate_slowly(bytes)) return p;
-  return retry_with_handler_or_null([bytes] { return strata::allocate(bytes); });
+  if (void* p = strata::allocate_slowly(bytes, kBy)) return p;
+  return retry_with_handler_or_null([bytes] { return strata::allocate(bytes, kBy); });
 }
 
+template <By kBy>
 [[gnu::noinline]] void* allocate_slowly_or_null(std::size_t bytes, std::size_t alignment) noexcept {
-  if (void* p = strata::allocate_aligned_slowly(alignment, bytes, true)) return p;
+  if (void* p = strata::allocate_aligned_slowly(alignment, bytes, kBy)) return p;
   return retry_with_handler_or_null(
-      [=] { return strata::allocate_aligned(alignment, bytes, true); });
+      [=] { return strata::allocate_aligned(alignment, bytes, kBy); });
 }
 
+template <By kBy>
 inline void* allocate_or_throw(std::size_t bytes) {
   if (void* p = strata::try_allocate(bytes)) [[likely]]
     return p;
-  return allocate_slowly_or_throw(bytes);
+  return allocate_slowly_or_throw<kBy>(bytes);
 }
 
+template <By kBy>
 inline void* allocate_or_throw(std::size_t bytes, std::align_val_t alignment) {
   const auto boundary = static_cast<std::size_t>(alignment);
   if (void* p = strata::try_allocate_aligned(boundary, bytes)) [[likely]]
     return p;
-  return allocate_slowly_or_throw(bytes, boundary);
+  return allocate_slowly_or_throw<kBy>(bytes, boundary);
 }
 
+template <By kBy>
 inline void* allocate_or_null(std::size_t bytes) noexcept {
   if (void* p = strata::try_allocate(bytes)) [[likely]]
     return p;
-  return allocate_slowly_or_null(bytes);
+  return allocate_slowly_or_null<kBy>(bytes);
 }
 
+template <By kBy>
 inline void* allocate_or_null(std::size_t bytes, std::align_val_t alignment) noexcept {
   const auto boundary = static_cast<std::size_t>(alignment);
   if (void* p = strata::try_allocate_aligned(boundary, bytes)) [[likely]]
     return p;
-  return allocate_slowly_or_null(bytes, boundary);
+  return allocate_slowly_or_null<kBy>(bytes, boundary);
 }
-
-constexpr auto kDelete = strata::FreeCall::By::kDelete;
-constexpr auto kUnsaid = strata::FreeCall::kUnsaid;
 
 /// What a replacement throws is a null pointer to the nothrow forms.
 template <typename Call>
@@ -132,8 +142,9 @@ template <typename Call>
 // array form the single one, a nothrow or sized form the plain one. Here all are alike and none
 // calls another, until one turns out to be the program's.
 
-// Addresses to compare, which nobody calls: their types say nothing. All have one, those too that
-// nobody compares: valgrind replaces a malloc in the program only where it finds strong symbols.
+// Addresses to compare, never called: their types say nothing. All operators have one, even those
+// that are not compared: valgrind replaces a malloc in the program only where it finds strong
+// symbols.
 #pragma GCC diagnostic push
 #if !defined(__clang__)  // which knows neither warning
 #pragma GCC diagnostic ignored "-Wattribute-alias"
@@ -201,99 +212,122 @@ inline bool is_aligned_delete_array_replaced() noexcept {
          is_replaced<AlignedDelete>(::operator delete[], strata_own_aligned_delete_array);
 }
 
+/// A program that replaces one array operator alone has arrays made by one kind and freed by the
+/// other: then nothing is compared.
+strata::FreeCall::By known_kind(strata::FreeCall::By by) noexcept {
+  using Kind = strata::FreeCall::By;
+  return is_new_array_replaced() || is_delete_array_replaced() || is_aligned_new_array_replaced() ||
+                 is_aligned_delete_array_replaced()
+             ? Kind::kDeleteAny
+             : by;
+}
+
+[[gnu::noinline]] void give_back_slowly(void* p, strata::FreeCall::By by, std::size_t bytes,
+                                        std::size_t alignment) noexcept {
+  strata::deallocate_slowly(p, known_kind(by), bytes, alignment);
+}
+
+[[gnu::always_inline]] inline void give_back(void* p, strata::FreeCall::By by,
+                                             std::size_t bytes = kUnsaid,
+                                             std::size_t alignment = kUnsaid) noexcept {
+  if (strata::Malloc::push(strata::t_thread, strata::g_page_map, p)) [[likely]]
+    return;
+  give_back_slowly(p, by, bytes, alignment);
+}
+
 }  // namespace
 
-STRATA_OPERATOR void* operator new(std::size_t bytes) { return allocate_or_throw(bytes); }
+STRATA_OPERATOR void* operator new(std::size_t bytes) { return allocate_or_throw<By::kNew>(bytes); }
 STRATA_OPERATOR void* operator new[](std::size_t bytes) {
   if (is_new_replaced()) [[unlikely]]
     return ::operator new(bytes);
-  return allocate_or_throw(bytes);
+  return allocate_or_throw<By::kNewArray>(bytes);
 }
 STRATA_OPERATOR void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   if (is_new_replaced()) [[unlikely]]
     return call_or_null([=] { return ::operator new(bytes); });
-  return allocate_or_null(bytes);
+  return allocate_or_null<By::kNew>(bytes);
 }
 STRATA_OPERATOR void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
   if (is_new_array_replaced()) [[unlikely]]
     return call_or_null([=] { return ::operator new[](bytes); });
-  return allocate_or_null(bytes);
+  return allocate_or_null<By::kNewArray>(bytes);
 }
 
 STRATA_OPERATOR void* operator new(std::size_t bytes, std::align_val_t a) {
-  return allocate_or_throw(bytes, a);
+  return allocate_or_throw<By::kNew>(bytes, a);
 }
 STRATA_OPERATOR void* operator new[](std::size_t bytes, std::align_val_t a) {
   if (is_aligned_new_replaced()) [[unlikely]]
     return ::operator new(bytes, a);
-  return allocate_or_throw(bytes, a);
+  return allocate_or_throw<By::kNewArray>(bytes, a);
 }
 STRATA_OPERATOR void* operator new(std::size_t bytes, std::align_val_t a,
                                    const std::nothrow_t&) noexcept {
   if (is_aligned_new_replaced()) [[unlikely]]
     return call_or_null([=] { return ::operator new(bytes, a); });
-  return allocate_or_null(bytes, a);
+  return allocate_or_null<By::kNew>(bytes, a);
 }
 STRATA_OPERATOR void* operator new[](std::size_t bytes, std::align_val_t a,
                                      const std::nothrow_t&) noexcept {
   if (is_aligned_new_array_replaced()) [[unlikely]]
     return call_or_null([=] { return ::operator new[](bytes, a); });
-  return allocate_or_null(bytes, a);
+  return allocate_or_null<By::kNewArray>(bytes, a);
 }
 
-STRATA_OPERATOR void operator delete(void* p) noexcept { strata::deallocate(p, kDelete); }
+STRATA_OPERATOR void operator delete(void* p) noexcept { give_back(p, kDelete); }
 STRATA_OPERATOR void operator delete[](void* p) noexcept {
   if (is_delete_replaced()) [[unlikely]]
     return ::operator delete(p);
-  strata::deallocate(p, kDelete);
+  give_back(p, kDeleteArray);
 }
 STRATA_OPERATOR void operator delete(void* p, std::size_t bytes) noexcept {
   if (is_delete_replaced()) [[unlikely]]
     return ::operator delete(p);
-  strata::deallocate(p, kDelete, bytes);
+  give_back(p, kDelete, bytes);
 }
 STRATA_OPERATOR void operator delete[](void* p, std::size_t bytes) noexcept {
   if (is_delete_array_replaced()) [[unlikely]]
     return ::operator delete[](p);
-  strata::deallocate(p, kDelete, bytes);
+  give_back(p, kDeleteArray, bytes);
 }
 STRATA_OPERATOR void operator delete(void* p, const std::nothrow_t&) noexcept {
   if (is_delete_replaced()) [[unlikely]]
     return ::operator delete(p);
-  strata::deallocate(p, kDelete);
+  give_back(p, kDelete);
 }
 STRATA_OPERATOR void operator delete[](void* p, const std::nothrow_t&) noexcept {
   if (is_delete_array_replaced()) [[unlikely]]
     return ::operator delete[](p);
-  strata::deallocate(p, kDelete);
+  give_back(p, kDeleteArray);
 }
 
 STRATA_OPERATOR void operator delete(void* p, std::align_val_t a) noexcept {
-  strata::deallocate(p, kDelete, kUnsaid, static_cast<std::size_t>(a));
+  give_back(p, kDelete, kUnsaid, static_cast<std::size_t>(a));
 }
 STRATA_OPERATOR void operator delete[](void* p, std::align_val_t a) noexcept {
   if (is_aligned_delete_replaced()) [[unlikely]]
     return ::operator delete(p, a);
-  strata::deallocate(p, kDelete, kUnsaid, static_cast<std::size_t>(a));
+  give_back(p, kDeleteArray, kUnsaid, static_cast<std::size_t>(a));
 }
 STRATA_OPERATOR void operator delete(void* p, std::size_t bytes, std::align_val_t a) noexcept {
   if (is_aligned_delete_replaced()) [[unlikely]]
     return ::operator delete(p, a);
-  strata::deallocate(p, kDelete, bytes, static_cast<std::size_t>(a));
+  give_back(p, kDelete, bytes, static_cast<std::size_t>(a));
 }
 STRATA_OPERATOR void operator delete[](void* p, std::size_t bytes, std::align_val_t a) noexcept {
   if (is_aligned_delete_array_replaced()) [[unlikely]]
     return ::operator delete[](p, a);
-  strata::deallocate(p, kDelete, bytes, static_cast<std::size_t>(a));
+  give_back(p, kDeleteArray, bytes, static_cast<std::size_t>(a));
 }
 STRATA_OPERATOR void operator delete(void* p, std::align_val_t a, const std::nothrow_t&) noexcept {
   if (is_aligned_delete_replaced()) [[unlikely]]
     return ::operator delete(p, a);
-  strata::deallocate(p, kDelete, kUnsaid, static_cast<std::size_t>(a));
+  give_back(p, kDelete, kUnsaid, static_cast<std::size_t>(a));
 }
 STRATA_OPERATOR void operator delete[](void* p, std::align_val_t a,
                                        const std::nothrow_t&) noexcept {
   if (is_aligned_delete_array_replaced()) [[unlikely]]
     return ::operator delete[](p, a);
-  strata::deallocate(p, kDelete, kUnsaid, static_cast<std::size_t>(a));
+  give_back(p, kDeleteArray, kUnsaid, static_cast<std::size_t>(a));
 }

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import statistics
 import subprocess
 import tempfile
 import unittest
@@ -97,6 +98,24 @@ class Advice(unittest.TestCase):
         page = self.path / "report.html"
         strata("report", results, "-o", page)
         self.assertIn("messages.trace", page.read_text())
+
+        live = [point["live_bytes"] for point in rows[0]["timeline"] if "live_bytes" in point]
+        self.assertGreater(len(live), 0)
+        self.assertLessEqual(max(live), rows[0]["metrics"]["peak_live_bytes"]["median"] + 3 * 16384)
+        self.assertIn("live bytes of the program", page.read_text())
+
+    def test_a_replay_takes_as_much_memory_as_the_program(self):
+        results = self.path / "believable.json"
+        for program in ("parser", "tree"):
+            strata("replay", self.record(program), "--runs", 3, "--allocators", "system,strata", "--json", results,
+                   "--quiet")
+            for row in json.loads(results.read_text())["rows"]:
+                prefix = [STRATA, "run", "--"] if row["contender"] == "strata" else []
+                grown = statistics.median(savings.run_once(program, "plain", *prefix)[2] for _ in range(3))
+                replayed = row["metrics"]["peak_gain_bytes"]["median"]
+                print(f"{program} under {row['contender']}: {grown} bytes, replayed {replayed:.0f}")
+                code = 256 * 1024  # of the program and its libraries, touched for the first time
+                self.assertLessEqual(abs(replayed - grown), 0.1 * grown + code)
 
     def test_the_page_has_every_part_and_fetches_nothing(self):
         page = self.path / "page.html"

@@ -42,9 +42,9 @@ def predicted(answer):
     return (values[0], values[1]), (values[2], values[3])
 
 
-def run_once(program, way):
-    """The program's answer, its CPU time, and what it grew by."""
-    answer, measured = subprocess.run([ADVISED, program, way], check=True, text=True,
+def run_once(program, way, *prefix):
+    """The program's answer, its CPU time, and what it grew by; `prefix` are words before its command."""
+    answer, measured = subprocess.run([*prefix, ADVISED, program, way], check=True, text=True,
                                       capture_output=True).stdout.splitlines()
     cpu_s, grown = measured.split()
     return answer, float(cpu_s), int(grown)

@@ -134,6 +134,19 @@ void write_after_free_found_at_exit() {
   exit(0);
 }
 
+// --- the wrong other half -----------------------------------------------------------------------
+
+void delete_of_an_array() { ::operator delete(opaque(::operator new[](100))); }
+void array_delete_of_an_object() { ::operator delete[](opaque(::operator new(100))); }
+void sized_delete_of_an_array() {
+  ::operator delete (opaque(::operator new[](100)), std::size_t{100});
+}
+void aligned_delete_of_an_array() {
+  ::operator delete (opaque(::operator new[](100, std::align_val_t{64})), std::align_val_t{64});
+}
+void free_of_new() { free(opaque(::operator new(100))); }
+void delete_of_malloc() { ::operator delete(opaque(get(100))); }
+
 /// What is before an object is known where that is another one.
 void underflow_by_one() {
   static char* all[2000];
@@ -211,6 +224,12 @@ constexpr Case kCases[] = {
     CASE(overflow_of_large_never_freed),
     CASE(underflow_never_freed),
     CASE(write_after_free_found_at_exit),
+    CASE(delete_of_an_array),
+    CASE(array_delete_of_an_object),
+    CASE(sized_delete_of_an_array),
+    CASE(aligned_delete_of_an_array),
+    CASE(free_of_new),
+    CASE(delete_of_malloc),
     CASE(underflow_by_one),
     CASE(overflow_by_a_read),
     CASE(underflow_by_a_read),

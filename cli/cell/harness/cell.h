@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <barrier>
 #include <cstddef>
 #include <cstdint>
@@ -105,6 +106,11 @@ class Cell {
   /// have been freed through probes.
   void finish();
 
+  /// Where a load that knows it counts the bytes that live, in steps as large as it likes.
+  std::atomic<std::uint64_t>& live_bytes() noexcept {
+    return board_ == nullptr ? live_without_board_ : board_->live_bytes;
+  }
+
   /// A number of this run; its name, a literal, ends in its unit (docs/results.md). Asks the
   /// contender, which may be one that refuses, for nothing.
   /// \errors  std::logic_error if there are more than kMaxMetrics.
@@ -118,6 +124,7 @@ class Cell {
   CellPlan plan_;
   double entered_s_;
   Board* board_ = nullptr;  // nullptr: not watched
+  std::atomic<std::uint64_t> live_without_board_{0};
   std::vector<std::string> latency_names_ = {"alloc", "free"};
   std::deque<Worker> workers_;
   std::array<std::pair<const char*, double>, kMaxMetrics> metrics_{};

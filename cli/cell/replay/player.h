@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -28,13 +29,15 @@ class Team {
  public:
   virtual void start(std::uint64_t stream) = 0;
 
-  Team(std::size_t slot_count, std::size_t epoch_count) : slots(slot_count), epochs(epoch_count) {}
+  Team(std::size_t slot_count, std::size_t epoch_count, std::atomic<std::uint64_t>& live)
+      : slots(slot_count), epochs(epoch_count), live_bytes(live) {}
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
   OwnMemory<SharedSlot> slots;
   Epochs epochs;
-  std::uint64_t began_ns = 0;  ///< of CLOCK_MONOTONIC
+  std::atomic<std::uint64_t>& live_bytes;  ///< relaxed: a sum that is looked at from outside
+  std::uint64_t began_ns = 0;              ///< of CLOCK_MONOTONIC
 
  protected:
   ~Team() = default;
@@ -90,6 +93,7 @@ class Player {
       }
     }
     if (is_in_epoch_) team_.epochs.leave(epoch_);
+    tell_live();
   }
 
   /// Calls visit(block) for each object that the trace leaves alive in this thread's slots.
@@ -105,6 +109,7 @@ class Player {
     const bool is_routed = (block.stamp & kRoutedStamp) != 0;
     void* const address = take(block);
     is_routed ? route_.deallocate(address, 0) : std::free(address);
+    tell_live();
   }
 
  private:
@@ -253,6 +258,7 @@ class Player {
       return {};
     }
     ++worker_.allocations;
+    add_live(stamped);
     std::uint32_t stamp = worker_.next_stamp(kTouch == Touch::kAll) & ~kRoutedStamp;
     if (is_routed) stamp |= kRoutedStamp;
     const Block block{static_cast<std::byte*>(address), stamped, stamp};
@@ -266,7 +272,18 @@ class Player {
 
   void* take(Block& block) {
     ++worker_.frees;
+    add_live(-std::int64_t{block.bytes});
     return std::exchange(block, Block()).address;
+  }
+
+  void add_live(std::int64_t bytes) noexcept {
+    constexpr std::int64_t kStep = 16 * 1024;  // seldom enough to cost nothing
+    live_bytes_ += bytes;
+    if (live_bytes_ >= kStep || live_bytes_ <= -kStep) tell_live();
+  }
+  void tell_live() noexcept {
+    team_.live_bytes.fetch_add(static_cast<std::uint64_t>(std::exchange(live_bytes_, 0)),
+                               std::memory_order_relaxed);
   }
 
   static void check_zero(const void* address, std::uint64_t bytes) {
@@ -327,6 +344,7 @@ class Player {
   std::uint64_t interval_;
   std::uint64_t until_timed_;
   std::uint64_t random_ = 1;
+  std::int64_t live_bytes_ = 0;  ///< that the team does not know of
   std::uint64_t epoch_ = 0;
   bool is_in_epoch_ = false;
 };

@@ -84,7 +84,7 @@ class Replay final : public Team {
   using Performer = Player<kTouch, Route>;
 
   Replay(Cell& cell, const PlanFile& file)
-      : Team(file.header().shared_slots, file.header().epochs),
+      : Team(file.header().shared_slots, file.header().epochs, cell.live_bytes()),
         cell_(cell),
         file_(file),
         route_(file.header()),

@@ -151,6 +151,9 @@ void CellWatch::let_go_on(Phase phase) noexcept {
 bool CellWatch::read_point(TimelinePoint& point, bool rests) const {
   const int process = board_->process.load(std::memory_order_relaxed);  // after the acquire above
   point.t_s = load_began_s_ > 0 ? now_s() - load_began_s_ : 0;
+  // A thread may tell of an end before another tells of the beginning: less than nothing lives.
+  const std::uint64_t live = board_->live_bytes.load(std::memory_order_relaxed);
+  if (static_cast<std::int64_t>(live) > 0) point.live_bytes = live;
   std::string stat = read_proc(process, "stat");
   std::size_t name_end = stat.rfind(')');  // a name may hold anything
   if (name_end == std::string::npos) return false;

@@ -39,6 +39,7 @@ Json ratio_json(const RatioTo& ratio) {
 Json point_json(const TimelinePoint& point) {
   Json json = {{"t_s", json_number("t_s", point.t_s)}, {"rss_bytes", point.rss_bytes}};
   if (point.pss_bytes) json["pss_bytes"] = *point.pss_bytes;
+  if (point.live_bytes) json["live_bytes"] = *point.live_bytes;
   json["minor_faults"] = point.minor_faults;
   json["major_faults"] = point.major_faults;
   json["phase"] = point.phase;

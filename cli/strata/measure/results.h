@@ -28,7 +28,8 @@ struct RatioTo : Ratio {
 struct TimelinePoint {
   double t_s = 0;  ///< since the load began; 0 before
   std::uint64_t rss_bytes = 0;
-  std::optional<std::uint64_t> pss_bytes;  ///< only where it rests
+  std::optional<std::uint64_t> pss_bytes;   ///< only where it rests
+  std::optional<std::uint64_t> live_bytes;  ///< asked for and not freed; only of replays
   std::uint64_t minor_faults = 0;
   std::uint64_t major_faults = 0;
   std::string phase = "start";  ///< or "load", "freeing", "after"

@@ -136,6 +136,7 @@ TimelinePoint read_point(const Field& field) {
   point.t_s = field.number("t_s");
   point.rss_bytes = whole(field.number("rss_bytes"));
   if (field.has("pss_bytes")) point.pss_bytes = whole(field.number("pss_bytes"));
+  if (field.has("live_bytes")) point.live_bytes = whole(field.number("live_bytes"));
   point.minor_faults = whole(field.number_if_any("minor_faults"));
   point.major_faults = whole(field.number_if_any("major_faults"));
   point.phase = field.text_if_any("phase");

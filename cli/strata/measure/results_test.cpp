@@ -88,8 +88,8 @@ TEST(Results, WhatIsWrittenIsReadAsItWas) {
   latency.sum_ns = 60000;
   latency.max_ns = 900;
   row.latencies.emplace_back("alloc", latency);
-  row.timeline.push_back({0, 4096, 2048, 3, 1, "start"});
-  row.timeline.push_back({0.5, 8192, {}, 5, 1, "load"});
+  row.timeline.push_back({0, 4096, 2048, {}, 3, 1, "start"});
+  row.timeline.push_back({0.5, 8192, {}, 5000, 5, 1, "load"});
   row.failed_allocations = 0;
   Row broken = failed_row();
   broken.is_broken = true;

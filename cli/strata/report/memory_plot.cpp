@@ -23,6 +23,17 @@ double peak(const Row& row) {
   return static_cast<double>(highest);
 }
 
+/// What the program of a replay had alive meanwhile; without points for other loads.
+Mark live_line(const std::string& name, const Row& row) {
+  Mark line{Mark::Kind::kDashed, kNobody, {}, "live bytes of the program, as " + name + " ran it"};
+  for (const TimelinePoint& point : row.timeline) {
+    if (point.live_bytes) {
+      line.points.emplace_back(point.t_s, static_cast<double>(*point.live_bytes));
+    }
+  }
+  return line;
+}
+
 /// "strata 4 of 10 MiB": what is left at the end of what there was at most.
 std::string kept_of_peak(const std::string& name, const Row& row) {
   double most = peak(row);
@@ -83,6 +94,13 @@ Plot memory_plot(const Arrangement& all, const Cell& cell) {
   plot.note =
       "Resident memory of the first run, seen from outside; the mark on each line is the end "
       "of the load. Less is better.";
+  if (Mark live = live_line(who(all, best).name, *best.row); live.points.size() > 1) {
+    plot.note += fmt::format(
+        " The thin line is what the recorded program had alive, as {} ran it: what is above it is "
+        "the process's and the allocator's.",
+        who(all, best).name);
+    plot.marks.push_back(std::move(live));
+  }
   plot.place = cell.name();
   plot.alt = plot.place + ": " + plot.title + ".";
   for (const Entry& entry : drawn) {
