@@ -34,7 +34,7 @@ class CentralShard {
   CentralShard& operator=(const CentralShard&) = delete;
 
   /// Claims up to `count` objects, from the transfer cache or from the spans that the list has.
-  /// \returns  How many, and whether the thread had to wait for a lock.
+  /// \returns  How many, and whether the thread waited for a lock or passed one by.
   CentralList::Claimed claim(unsigned size_class, void** end, std::size_t count) noexcept;
 
   /// Takes back objects, into the transfer cache first. Those whose span is another shard's move to

@@ -29,6 +29,15 @@ class TransferCache {
   /// \returns  how many
   std::size_t remove(void** end, std::size_t count) noexcept;
 
+  /// The same two, without waiting for a thread that is at it: the spans serve as well.
+  /// \returns  How many, and whether another thread was at it; none then.
+  struct Tried {
+    std::size_t count;
+    bool was_busy;
+  };
+  Tried try_insert(void* const* objects, std::size_t count) noexcept;
+  Tried try_remove(void** end, std::size_t count) noexcept;
+
   /// Moves up to `count` of the objects that were not needed since the last round to `out`.
   /// \returns  How many; 0 ends the round.
   std::size_t take_unneeded(void** out, std::size_t count) noexcept;
@@ -47,6 +56,10 @@ class TransferCache {
   Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
 
  private:
+  std::size_t insert_locked(void* const* objects, std::size_t count) noexcept
+      STRATA_REQUIRES(lock_);
+  std::size_t remove_locked(void** end, std::size_t count) noexcept STRATA_REQUIRES(lock_);
+
   Lock lock_{LockRank::kCentral};
   MetadataArena& metadata_;
   const std::size_t capacity_;
