@@ -9,6 +9,7 @@
 #
 #   strata::strata         the shared object: linked or preloaded, it is the program's malloc
 #   strata::strata_static  the archive that overrides malloc at link time
+#   strata::heap           heaps of one's own: only our names, malloc stays
 #   strata::toolkit        the shelf: the public headers and their small archive
 
 include(CMakePackageConfigHelpers)

@@ -32,9 +32,17 @@ target_link_libraries(strata_flags INTERFACE strata_build_flags)
 target_compile_options(
   strata_build_flags
   INTERFACE
-    -Wall -Wextra -Wpedantic -Wshadow -Wno-unused-parameter
+    -Wall
+    -Wextra
+    -Wpedantic
+    -Wshadow
+    -Wno-unused-parameter
+    # Sized operator delete: GCC has it by default.
+    $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
+    $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fsized-deallocation>
     # A sentence that names its place says src/base/lock.cpp, wherever the build was made.
-    -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/= $<$<BOOL:${STRATA_WARNINGS_AS_ERRORS}>:-Werror>)
+    -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
+    $<$<BOOL:${STRATA_WARNINGS_AS_ERRORS}>:-Werror>)
 target_link_libraries(strata_build_flags INTERFACE Threads::Threads)
 if(STRATA_SANITIZER STREQUAL "address")
   # Not vptr: it reads the type information that src/ is built without.

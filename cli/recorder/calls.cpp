@@ -43,7 +43,8 @@ void start_recording() noexcept {
   if (g_recording.settings().stack_frames != 0) g_may_take_stacks = os::prepare_stacks();
   const int signal = g_recording.settings().signal;
   if (signal != 0 && !os::handle_signal(signal, [](int) { g_recording.toggle(); })) {
-    say("strata record: the program handles the signal itself; nothing will be recorded\n");
+    say("strata record: the program has its own handler for the signal; nothing will be "
+        "recorded\n");
   }
   state.is_busy = was_busy;
 }

@@ -38,7 +38,9 @@ void* make_without_operators(std::size_t bytes, std::size_t alignment) noexcept 
 }
 
 [[noreturn]] void end_for_want_of_memory() noexcept {
-  strata::recorder::say("strata record: operator new has no memory, and nobody to throw\n");
+  strata::recorder::say(
+      "strata record: operator new is out of memory and cannot throw: the program has no C++ "
+      "runtime\n");
   strata::os::abort_process();
 }
 

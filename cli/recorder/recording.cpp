@@ -59,7 +59,7 @@ void Recording::start(const char* allocator) noexcept {
   if (start_hidden_thread(run_writer, this)) return;
   has_writer_.store(false, std::memory_order_relaxed);
   mode_.store(Mode::kOff, std::memory_order_relaxed);
-  say("strata record: the kernel starts no thread for the recorder; the program runs without it\n");
+  say("strata record: the kernel refused a thread for the recorder; the program runs unrecorded\n");
 }
 
 /// The file, or the first of FILE.PROCESS, FILE.PROCESS.2, … that nobody has.
@@ -79,8 +79,8 @@ bool Recording::open_file() noexcept {
   if (result >= 0) return true;
   Text sentence;
   sentence.add("strata record: the trace '").value(file_name_.view());
-  sentence.add("' cannot be made: ").add(error_text(-result));
-  say(sentence.add("; the program runs without it\n").view());
+  sentence.add("' cannot be created: ").add(error_text(-result));
+  say(sentence.add("; the program runs unrecorded\n").view());
   return false;
 }
 
@@ -298,7 +298,7 @@ void Recording::give_up() noexcept {
   mode_.store(Mode::kOff, std::memory_order_relaxed);
   Text sentence;
   sentence.add("strata record: the trace '").value(file_name_.view());
-  sentence.add("' ends here, it could not be written: ").add(error_text(error_));
+  sentence.add("' ends here, because it could not be written: ").add(error_text(error_));
   say(sentence.add("; the program goes on\n").view());
   close_file(file_);
   has_writer_.store(false, std::memory_order_release);

@@ -118,7 +118,7 @@ bool operator!=(const Allocator<T, Source>& a, const Allocator<U, Source>& b) no
   return !(a == b);
 }
 
-/// The deleter of make_unique(): destroys and gives back to the source. Does not convert to the
+/// The deleter of make_unique(): destroys and deallocates. Does not convert to the
 /// deleter of a base class, whose address may be another.
 template <typename T, typename Source = Malloc>
 class Deleter : private detail::SourceHandle<Source> {
@@ -153,7 +153,7 @@ class Deleter<T[], Source> : private detail::SourceHandle<Source> {
 
 namespace detail {
 
-/// Gives memory back if what is built in it does not come to be.
+/// Deallocates memory if the constructor in it does not complete.
 template <typename Source>
 struct MemoryGuard {
   Source& source;
@@ -166,8 +166,8 @@ struct MemoryGuard {
 }  // namespace detail
 
 /// An object in memory of `source`, which outlives it.
-/// \errors  std::bad_alloc if the source refuses (ends a program without exceptions), and whatever
-///          the constructor throws; the memory is then given back.
+/// \errors  std::bad_alloc if the source refuses (ends a program without exceptions), and what
+///          the constructor throws; the memory is then deallocated.
 template <typename T, typename Source, typename... Arguments>
 STRATA_MAY_REFUSE std::enable_if_t<!std::is_array_v<T>, std::unique_ptr<T, Deleter<T, Source>>>
 make_unique_from(Source& source, Arguments&&... arguments) {

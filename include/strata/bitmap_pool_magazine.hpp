@@ -58,7 +58,7 @@ class BitmapPoolMagazines {
   std::atomic<std::size_t> registered_{0};
 };
 
-/// One thread's magazine; it registers at construction and gives everything back at destruction.
+/// One thread's magazine; it registers at construction and frees what it holds at destruction.
 /// The thread beyond max_threads gets one of depth 0, which hands every request on to the pool.
 /// \threads  The thread that uses it, and no other.
 template <class Pool>
@@ -104,7 +104,7 @@ class BitmapPoolMagazines<Pool>::Magazine {
  private:
   void* refill() noexcept {
     if (depth_ == 0) return pool_.allocate(cursor_);
-    // Half: a thread that frees next must not have to give back at once.
+    // Half: a thread that frees next must not have to flush at once.
     count_ = pool_.allocate_batch(blocks_, (depth_ + 1) / 2, cursor_);
     return count_ != 0 ? blocks_[--count_] : nullptr;
   }

@@ -9,7 +9,7 @@
 
 namespace strata {
 
-/// How a pool finds out where a thread should look first when the caller gives no cursor, and who
+/// How a pool finds out where a thread should look first when the caller gives no cursor, and what
 /// counts its steps. A policy of your own names two types:
 ///   Starts  cursor(pool, leaf_count, process) -> BitmapPoolCursor& or BitmapPoolCursor
 ///   Steps   load() and rmw(), called once per atomic load and per read-modify-write

@@ -146,7 +146,7 @@ class BitmapPoolView : public detail::BitmapPoolOperations<BitmapPoolView<Policy
   unsigned char* blocks() const noexcept { return blocks_; }
   std::uint32_t process() const noexcept { return process_; }
 
-  /// The bits of views without a pool: no bit is usable, so nobody ever writes it.
+  /// The bits of views without a pool: no bit is usable, so it is never written.
   static inline detail::BitmapNode no_bits_{};
 
   BitmapPoolGeometry geometry_{};
@@ -170,7 +170,7 @@ BitmapPoolView<Policy> BitmapPoolView<Policy>::try_create(void* memory, std::siz
   }
   auto* const base = static_cast<unsigned char*>(memory);
   auto* const description = ::new (memory) Description;
-  // A pool that was here before is gone from now on. relaxed: whoever attaches meanwhile breaks the
+  // A pool that was here before is gone from now on. relaxed: attaching meanwhile breaks the
   // contract above.
   description->magic.store(0, std::memory_order_relaxed);
   description->version = kVersion;

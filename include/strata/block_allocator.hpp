@@ -131,7 +131,7 @@ class BasicBlockAllocator {
     return bytes <= block_bytes_ && alignment <= alignment_ ? allocate() : nullptr;
   }
 
-  /// Takes a block back. The checked form ignores nullptr; the unchecked one must not be given it.
+  /// Frees a block. The checked form ignores nullptr; the unchecked one must not be given it.
   /// \errors  With checks, a pointer that is not a live block of this allocator ends the program
   ///          with a sentence: not its memory, inside a block, never allocated, already free.
   /// \cost    Constant: a multiplication and two branches with checks, one without.

@@ -74,7 +74,7 @@ class CoalescingHeap {
   static std::optional<CoalescingHeap> try_create(void* region, std::size_t bytes,
                                                   const char** reason = nullptr) noexcept;
 
-  /// Gives back what it reserved. Blocks still in use are simply gone.
+  /// Releases what it reserved. Blocks still in use are gone.
   ~CoalescingHeap();
   /// `other` has no region afterwards: it refuses every request.
   CoalescingHeap(CoalescingHeap&& other) noexcept { swap(other); }
@@ -88,7 +88,7 @@ class CoalescingHeap {
   void* allocate(std::size_t bytes) noexcept;
 
   /// The same at a multiple of `alignment`, which must be a power of two. The tag stays directly in
-  /// front of the block, and what lies before it becomes a free block.
+  /// front of the block, and what is before it becomes a free block.
   /// \returns  nullptr also when no free block is large enough for every place of the alignment.
   void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
 
@@ -136,7 +136,7 @@ class CoalescingHeap {
     for (std::uint32_t index = 0; (index = next_block(index, block)) != 0;) visit(block);
   }
 
-  /// Gives the whole OS pages inside free blocks back to the kernel; they read as zero when they
+  /// Decommits the whole OS pages inside free blocks; they read as zero when they
   /// are used again. Only for a region that this heap reserved; else nothing happens.
   /// \returns  How many bytes of memory went back: of the pages that were touched.
   /// \cost     Two system calls per free block that holds a page which has not gone back yet, one
@@ -194,7 +194,7 @@ class CoalescingHeap {
   std::size_t sweep_bin(std::uint32_t bin, os::PageSource& pages, Sweep sweep,
                         bool* is_young = nullptr) noexcept;
 
-  char* base_ = nullptr;  // the tag of block i lies at base_ + 16 * i; the first block is 1
+  char* base_ = nullptr;  // the tag of block i is at base_ + 16 * i; the first block is 1
   // The two counters are not neighbours: a compiler that adds to both at once would wait, at every
   // call, for the two stores of the call before.
   std::uint32_t used_granules_ = 0;
@@ -202,7 +202,7 @@ class CoalescingHeap {
   std::uint32_t live_blocks_ = 0;
   std::uint64_t words_[kWords] = {};  // bit b of word w: bin 64 * w + b is not empty
   std::uint32_t heads_[kBins] = {};   // index of a bin's first block, 0 if there is none
-  os::PageSource* pages_ = nullptr;   // whom to give region_ back to; nullptr if it is the caller's
+  os::PageSource* pages_ = nullptr;   // source of region_; nullptr if it is the caller's
   void* region_ = nullptr;
   std::size_t region_bytes_ = 0;
 };

@@ -57,8 +57,8 @@ STRATA_API STRATA_MALLOC_LIKE void* strata_aligned_alloc(size_t alignment,
 /// Bytes that may be used at `block`, at least what was asked for; 0 for NULL.
 STRATA_API size_t strata_usable_size(const void* block) STRATA_NOEXCEPT;
 
-/// Gives all idle memory back to the kernel now, the calling thread's cache included.
-/// \returns  1 if anything was given back, else 0.
+/// Releases all idle memory to the kernel now, the calling thread's cache included.
+/// \returns  1 if anything was released, else 0.
 /// \cost     system calls in proportion to what is idle
 STRATA_API int strata_release_memory(void) STRATA_NOEXCEPT;
 

@@ -61,7 +61,7 @@ class MemoryResource final : public std::pmr::memory_resource {
   }
 
   detail::SourceHandle<Source> source_;
-  std::pmr::memory_resource* upstream_ = nullptr;  // none: whatever comes back is the source's
+  std::pmr::memory_resource* upstream_ = nullptr;  // none: all blocks are the source's
 };
 
 /// Over a PageArena: memory of any size in order, nothing given back before reset(). Where its
@@ -79,8 +79,8 @@ class MemoryResource<PageArena> final : public std::pmr::memory_resource {
   MemoryResource(const MemoryResource&) = delete;
   MemoryResource& operator=(const MemoryResource&) = delete;
 
-  /// Resets the arena: everything that came from its pages is gone, whoever allocated it. What
-  /// came from upstream is not.
+  /// Resets the arena: everything that came from its pages is gone, also what others allocated.
+  /// What came from upstream is not.
   void reset() noexcept {
     next_ = end_ = 0;
     arena_.reset();
@@ -109,7 +109,7 @@ class MemoryResource<PageArena> final : public std::pmr::memory_resource {
     return reinterpret_cast<void*>(start);  // NOLINT: addresses are what is rounded here
   }
 
-  // Takes the pages that the request lacks behind the rest. They are the new rest, with the old one
+  // Takes the pages that the request lacks, after the rest. They are the new rest, with the old one
   // if they follow it.
   bool add_pages(std::size_t bytes, std::size_t alignment) noexcept {
     const std::size_t start = detail::round_up(next_, alignment);

@@ -58,7 +58,7 @@ class MessageQueue {
   /// \errors   What the constructor throws; nothing is sent then.
   /// \threads  The producers.
   /// \cost     BitmapPool::allocate(), which is bounded, one store, and for many producers one
-  ///           fetch_add. Never waits, whatever the others do.
+  ///           fetch_add. Never waits for another thread.
   template <typename... Arguments>
   bool try_emplace(Arguments&&... arguments) {
     void* block = pool_.allocate();
@@ -128,7 +128,7 @@ class MessageQueue {
   static constexpr std::size_t kPlaces = places_for(Capacity);
   static constexpr std::size_t kMask = kPlaces - 1;
 
-  struct Unsent {  // gives the block back if the constructor does not get to its end
+  struct Unsent {  // frees the block if the constructor does not complete
     Pool& pool;
     void* block;
     ~Unsent() {
@@ -148,7 +148,7 @@ class MessageQueue {
     if constexpr (kProducers == Producers::kMany) {
       return tail_.fetch_add(1, std::memory_order_acq_rel);
     } else {
-      // relaxed: nobody else reads or writes it.
+      // relaxed: no other thread reads or writes it.
       const std::size_t ticket = tail_.load(std::memory_order_relaxed);
       tail_.store(ticket + 1, std::memory_order_relaxed);
       return ticket;

@@ -69,7 +69,7 @@ class ObjectPool {
   using Stack = typename Chunks::Stack;
 
  public:
-  /// Gives an object back to its pool; the deleter of Handle.
+  /// Destroys an object and frees its slot; the deleter of Handle.
   class Deleter {
    public:
     constexpr Deleter() noexcept = default;
@@ -165,7 +165,8 @@ class ObjectPool {
 
   /// Makes an object from the arguments, in braces if T is an aggregate.
   /// \returns  The object; nullptr if no slot is free, under Exhaustion::kReturnNull.
-  /// \errors   std::bad_alloc under the other two. A constructor that throws gives its slot back.
+  /// \errors   std::bad_alloc under the other two. If the constructor throws, its slot is free
+  ///           again.
   /// \cost     Constant, unless the pool grows: then one allocation. No system call otherwise.
   template <typename... Arguments>
   STRATA_MAY_REFUSE T* create(Arguments&&... arguments) {
@@ -195,7 +196,7 @@ class ObjectPool {
   ///          number is the logarithm of the growth.
   void destroy(T* object) noexcept {
     if (detail::unlikely(!chunks_.active().mark_free(object))) return destroy_elsewhere(object);
-    detail::assume(object != nullptr);  // no slot lies there
+    detail::assume(object != nullptr);  // no slot is there
     object->~T();
     if constexpr (std::is_trivially_destructible_v<T>) {
       retire(object, chunks_.active());
@@ -228,7 +229,7 @@ class ObjectPool {
     chunks_.forget_all();
   }
 
-  /// Gives chunks without a live object back to the system; a caller's buffer stays.
+  /// Releases chunks without a live object; a caller's buffer stays.
   /// \returns  The number of slots that went.
   std::size_t release_empty_chunks() noexcept { return chunks_.release_empty(); }
 
@@ -240,7 +241,7 @@ class ObjectPool {
   }
 
   /// Walks the live objects. Creating objects invalidates the iterator; destroying does not, except
-  /// that without checks only the object it stands on may go.
+  /// that without checks only the object it points to may go.
   /// \cost  One byte of bookkeeping read per slot ever used, eight at a time.
   template <typename Object>
   class BasicIterator {
@@ -331,7 +332,7 @@ class ObjectPool {
     return std::nullopt;
   }
 
-  // Gives the slot back if the constructor does not get to its end.
+  // Frees the slot if the constructor does not complete.
   struct SlotGuard {
     ObjectPool* pool;
     void* slot;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <strata/detail/bits.hpp>
 #include <strata/detail/hints.hpp>
 #include <strata/detail/refuse.hpp>
 
@@ -12,7 +11,7 @@ namespace os {
 class PageSource;
 }
 
-/// Pages of one reserved region, handed out in order. There is no way to give one page back;
+/// Pages of one reserved region, handed out in order. A single page cannot be freed;
 /// reset() takes all of them at once.
 ///
 ///   begin_         next_                        end_
@@ -75,8 +74,7 @@ class PageArena {
   /// Takes all pages back; their contents stay until written.
   void reset() noexcept { next_ = begin_; }
 
-  /// Gives the memory of every page that is not handed out back to the kernel; the addresses stay
-  /// ours.
+  /// Decommits every page that is not handed out; the addresses stay ours.
   /// \returns  False if the kernel refused.
   /// \cost     One system call.
   bool release_idle() noexcept;

@@ -137,7 +137,7 @@ class BasicSizeClassAllocator {
     return i < class_count_ ? allocate_from(stacks_[i]) : nullptr;
   }
 
-  /// Takes a block back, whatever its class; nullptr is ignored.
+  /// Frees a block of any class; nullptr is ignored.
   /// \errors  With checks, a pointer that is not a live block of this allocator ends the program
   ///          with a sentence.
   void deallocate(void* block) noexcept {

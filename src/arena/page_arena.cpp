@@ -1,5 +1,6 @@
 #include <strata/page_arena.hpp>
 
+#include <bit>
 #include <utility>
 
 #include "os/page_source.h"
@@ -16,7 +17,7 @@ std::optional<PageArena> PageArena::try_create(std::size_t bytes, std::size_t pa
     return std::nullopt;
   };
   if (page_bytes == 0) page_bytes = os::page_bytes();
-  if (!detail::is_power_of_two(page_bytes) || page_bytes < os::page_bytes()) {
+  if (!std::has_single_bit(page_bytes) || page_bytes < os::page_bytes()) {
     return refuse("PageArena: the page size is not a power of two of at least an OS page");
   }
   if (bytes == 0) return refuse("PageArena: the size is 0");

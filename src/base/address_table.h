@@ -12,7 +12,7 @@ namespace strata {
 
 /// What is known of some addresses: a hash table in metadata memory, which grows and never shrinks.
 /// Always: at most half of the entries are in use, and each is found from its home without a gap.
-/// \threads  One at a time: it stands under its owner's lock.
+/// \threads  One at a time, under its owner's lock.
 /// \source   Donald Knuth, "The Art of Computer Programming" 3, 6.4: linear probing (algorithm L),
 ///           deletion by moving entries up (algorithm R), multiplicative hashing.
 template <typename Value>
@@ -73,7 +73,7 @@ class AddressTable {
       if (entries_[i].address == 0) continue;
       ++found;
       for (std::size_t at = home_of(entries_[i].address); at != i; at = next(at))
-        STRATA_INVARIANT(entries_[at].address != 0, "an address is behind a gap of its table");
+        STRATA_INVARIANT(entries_[at].address != 0, "an address cannot be found from its home");
     }
     STRATA_INVARIANT(found == size_, "the addresses of a table are miscounted");
     STRATA_INVARIANT(2 * found <= capacity_, "a table of addresses is too full");

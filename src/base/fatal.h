@@ -7,10 +7,10 @@ namespace strata {
 /// Writes "strata: <sentence>" to standard error and aborts. Allocates nothing.
 [[noreturn]] void fatal(std::string_view sentence) noexcept;
 
-/// Aborts alone: for whoever has said more than a sentence.
+/// Aborts without a sentence, for callers that have written a report already.
 [[noreturn]] void die() noexcept;
 
-/// Whether a thread said such a sentence while it held a lock: nobody will ever release it. What
+/// Whether a thread said such a sentence while it held a lock: it will never be released. What
 /// still allocates, as the program's handler of SIGABRT, must not wait for locks.
 bool has_died_with_locks() noexcept;
 

@@ -63,11 +63,11 @@ class IntrusiveList {
     return item;
   }
 
-  /// Forgets every element at once. Their links stay as they were: who uses an element again
-  /// resets them.
+  /// Forgets every element at once. Their links stay as they were: an element that is used
+  /// again has to have them reset.
   void forget_all() noexcept { front_ = back_ = nullptr; }
 
-  /// The element behind `item`, nullptr at the end.
+  /// The element after `item`, nullptr at the end.
   static T* next(const T& item) noexcept {
     return static_cast<T*>(static_cast<const Link&>(item).next);
   }

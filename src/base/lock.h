@@ -29,7 +29,7 @@ enum class LockRank : std::uint8_t {
   kCheckedObjects,  ///< full checks: one per size class, around what its CentralList does
   kBlockRecords,    ///< full checks: the table of large and huge blocks
   kThreadRegistry,  ///< the list of thread caches, parked ones included
-  kThreadBins,      ///< one per thread cache: its bins do not move while somebody counts
+  kThreadBins,      ///< one per thread cache: its bins do not move while they are counted
   kCentral,         ///< shards, their lists and transfer caches; two of these
                     ///< are never held at once, except by fork
   kHuge,            ///< the table of huge blocks and the cache of huge mappings
@@ -48,7 +48,7 @@ enum class LockRank : std::uint8_t {
 /// preempted holder is not starved by its waiters. Constant-initialised, trivially destructible,
 /// never allocates, may be held across fork(). Not recursive. Debug builds die when a thread takes
 /// ranks out of order.
-/// \cost    One atomic exchange each way when nobody else wants it.
+/// \cost    One atomic exchange each way when no other thread wants it.
 /// \source  Ulrich Drepper, "Futexes Are Tricky" (2011), mutex 2: 0 free, 1 held, 2 held with
 ///          waiters.
 class STRATA_CAPABILITY("lock") Lock {

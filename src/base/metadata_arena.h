@@ -13,8 +13,8 @@ namespace strata {
 /// Memory for our own bookkeeping: never mixed with the user's, zero when fresh, recycled by size;
 /// a larger block is split only when the kernel gives no more.
 /// Requests are rounded up to a power of two of at least 64 bytes (one cache line, so that two
-/// owners never share one). Nothing goes back to the kernel before discard(): bookkeeping is below
-/// 1% of the heap.
+/// owners never share one). Nothing is decommitted before discard(): bookkeeping is below 1% of the
+/// heap.
 /// \threads  Any number at once; one lock.
 /// \cost     A list pop, or a bump of a pointer; a system call per kChunkBytes.
 class MetadataArena {
@@ -43,7 +43,7 @@ class MetadataArena {
   ///           memory.
   void* allocate(std::size_t bytes) noexcept;
 
-  /// Memory that is never given back, rounded up to cache lines alone.
+  /// Memory that is never deallocated, rounded up to whole cache lines only.
   /// \returns  Zeroed memory aligned to 64; nullptr when out of memory.
   void* allocate_forever(std::size_t bytes) noexcept;
 
@@ -60,7 +60,7 @@ class MetadataArena {
     return mapped_bytes_.load(std::memory_order_relaxed);
   }
 
-  Lock& lock() noexcept { return lock_; }  ///< for fork
+  Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
 
  private:
   struct FreeBlock {

@@ -4,7 +4,7 @@
 
 namespace strata {
 
-/// Word `index` of the sequence that `seed` begins: for whoever wants each draw by its number.
+/// Word `index` of the sequence that `seed` begins: any draw can be had by its number.
 /// \source  The finalizer of SplitMix64 (Steele, Lea and Flood, 2014): good high and low bits.
 constexpr std::uint64_t random_word(std::uint64_t seed, std::uint64_t index) noexcept {
   std::uint64_t word = seed + (index + 1) * 0x9e3779b97f4a7c15u;

@@ -61,7 +61,7 @@ class SharedAddressTable {
   }
 
   std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
-  Lock& lock() noexcept { return lock_; }  ///< for fork
+  Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
 
   void check_invariants() noexcept {
     LockGuard guard(lock_);
@@ -70,8 +70,8 @@ class SharedAddressTable {
 
  private:
   Lock lock_;
-  AddressTable<Value> table_ STRATA_GUARDED_BY(lock_);  // guarded by lock_
-  // Written under lock_. relaxed: whoever asks about an address got it after it was inserted.
+  AddressTable<Value> table_ STRATA_GUARDED_BY(lock_);
+  // Written under lock_. relaxed: a thread gets an address only after it was inserted.
   std::atomic<std::size_t> size_{0};
 };
 

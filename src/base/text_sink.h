@@ -18,7 +18,7 @@ class TextSink {
   ~TextSink() = default;  // never deleted through this type
 };
 
-/// A caller's buffer, as snprintf fills it: what fits, with a 0 behind it, and the count of all.
+/// A caller's buffer, as snprintf fills it: what fits, a 0 after it, and the count of all.
 class BufferSink final : public TextSink {
  public:
   BufferSink(char* buffer, std::size_t size) noexcept : buffer_(buffer), size_(size) {

@@ -23,12 +23,12 @@
 #define STRATA_REQUIRES(...) STRATA_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define STRATA_EXCLUDES(...) STRATA_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 
-/// A function that takes the lock, gives it back, or takes it if it returns `result`.
+/// A function that takes the lock, releases it, or takes it if it returns `result`.
 #define STRATA_ACQUIRE(...) STRATA_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define STRATA_RELEASE(...) STRATA_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
 #define STRATA_TRY_ACQUIRE(result) STRATA_THREAD_ATTRIBUTE(try_acquire_capability(result))
 /// A function that returns the lock.
 #define STRATA_RETURN_CAPABILITY(lock) STRATA_THREAD_ATTRIBUTE(lock_returned(lock))
 
-/// A function that the analysis cannot follow; the reason stands beside it.
+/// A function that the analysis cannot follow; a comment says why.
 #define STRATA_NO_THREAD_SAFETY_ANALYSIS STRATA_THREAD_ATTRIBUTE(no_thread_safety_analysis)

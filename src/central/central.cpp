@@ -6,6 +6,7 @@
 namespace strata {
 
 void Central::set_most_shards(unsigned count) noexcept {
+  LockGuard guard(lock_);
   most_ = std::clamp(count, 1u, kMostShards);
 }
 
@@ -231,7 +232,6 @@ void Central::move_on(Place& place) noexcept {
 }
 
 /// \returns  nullptr if there are as many as may be, or out of memory.
-/// \pre      lock_ is held
 CentralShard* Central::make_shard() noexcept {
   const unsigned count = count_.load(std::memory_order_relaxed);
   if (count >= most_) return nullptr;

@@ -17,10 +17,11 @@ namespace strata {
 ///
 /// It begins as one shard. A thread that has to wait for others in its shard again and again moves
 /// on to the one with the fewest threads, made for it if need be: so only contention pays for
-/// shards. A span belongs to one shard; an object that is freed goes to its span's, whoever frees
-/// it, so that what a producer allocates and a consumer frees comes back to the producer.
+/// shards. A span belongs to one shard; an object that is freed goes to its span's, whichever
+/// thread frees it, so that what a producer allocates and a consumer frees comes back to the
+/// producer.
 ///
-/// Before the heap grows for one shard, what lies free in others serves it: empty spans of any
+/// Before the heap grows for one shard, what is free in others serves it: empty spans of any
 /// class, spans of shards without threads, and what others have more than enough of.
 /// \threads  Any number at once; a lock for each list and each transfer cache.
 class Central {
@@ -63,7 +64,7 @@ class Central {
   /// Moves up to `count` objects of the class to end[-1], end[-2], …
   /// \returns  How many, at least 1 unless out of memory.
   std::size_t claim(Place& place, unsigned size_class, void** end, std::size_t count) noexcept;
-  /// The same for who has no place, from the first shard.
+  /// The same for a thread without a place, from the first shard.
   std::size_t claim(unsigned size_class, void** end, std::size_t count) noexcept;
 
   /// Claims one object past the transfer cache, anywhere in its span.
@@ -80,7 +81,7 @@ class Central {
   /// kept spans that were not needed, and decommits the holes of spans that were not used since.
   /// \returns  bytes decommitted as holes
   std::size_t release_unneeded() noexcept;
-  /// The same for all that lies in transfer caches, all kept spans and all holes.
+  /// The same for everything in transfer caches, all kept spans and all holes.
   std::size_t release_all() noexcept;
 
   /// Moves all of the transfer caches to their spans, of the classes below `end_class`.
@@ -146,16 +147,17 @@ class Central {
                                 Need need) noexcept;
   Span* make_span_of_idle_pages(unsigned size_class) noexcept;
   CentralList* find_kept() const noexcept;
-  CentralShard* make_shard() noexcept;
+  CentralShard* make_shard() noexcept STRATA_REQUIRES(lock_);
 
   SpanSource& spans_;
   MetadataArena& metadata_;
   const bool has_transfer_;
   IdleTally tally_;
   CentralShard first_;
-  Lock lock_{LockRank::kCentral};  // who uses which, and the making of shards
-  unsigned most_ = 1;
-  // release after the shard is complete, acquire before it is used
+  Lock lock_{LockRank::kCentral};
+  unsigned most_ STRATA_GUARDED_BY(lock_) = 1;
+  // The shards there are, and how many. Both change under lock_, and each shard counts its threads
+  // under it. Read without it: release after the shard is complete, acquire before it is used.
   std::atomic<unsigned> count_{1};
   CentralShard* shards_[kMostShards];
 };

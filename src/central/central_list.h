@@ -14,7 +14,8 @@
 
 namespace strata {
 
-/// What all lists say together: a hint, so that nobody adds to one word with every batch.
+/// What all lists say together: a hint, so that threads do not all add to one word with every
+/// batch.
 struct IdleTally {
   /// Bytes that are free in spans, on pages that were not decommitted. relaxed: it guards nothing.
   /// Each list adds what has come together, so it is off by kSaidAbove for each of them.
@@ -25,8 +26,8 @@ struct IdleTally {
 ///
 /// An object in a span is a bit of the span's bitmap. Claiming takes whole words where it can: up
 /// to 64 neighbouring objects for one store. The fullest span serves first, so that nearly empty
-/// ones get the chance to become empty. An empty span is kept until somebody needs its pages or
-/// nobody has needed it for a while: a program that allocates a batch, frees it and begins again
+/// ones get the chance to become empty. An empty span is kept until its pages are needed or
+/// it has not been needed for a while: a program that allocates a batch, frees it and begins again
 /// finds its spans where they were. The objects themselves are never read or written.
 ///
 /// Every object that comes back is verified: an address where no object starts, an object that is
@@ -130,7 +131,7 @@ class CentralList {
 
   Statistics statistics() noexcept;
   void check_invariants() noexcept;
-  Lock& lock() noexcept { return lock_; }  ///< for fork
+  Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
 
  private:
   // Spans with free objects are listed by the bit width of free_count: width 1 is one object from

@@ -45,16 +45,20 @@ CentralList::Claimed CentralShard::claim(unsigned size_class, void** end,
   Class* const from = find_or_make(size_class);
   if (from == nullptr) return {0, false};
   // A hint suffices: what comes a moment later is the next claim's.
-  if (from->transfer.size() != 0) {
-    const std::size_t taken = from->transfer.remove(end, count);
-    if (taken != 0) return {taken, false};
-  }
-  return from->list.claim(end, count);
+  TransferCache::Tried tried{0, false};
+  if (from->transfer.size() != 0) tried = from->transfer.try_remove(end, count);
+  if (tried.count != 0) return {tried.count, false};
+  CentralList::Claimed claimed = from->list.claim(end, count);
+  if (!tried.was_busy) return claimed;
+  // The heap must not grow while objects lie there.
+  if (claimed.count == 0) claimed.count = from->transfer.remove(end, count);
+  return {claimed.count, true};
 }
 
 std::size_t CentralShard::release(unsigned size_class, void** objects, std::size_t count) noexcept {
   Class& into = class_of(size_class, *objects);
-  const std::size_t taken = into.transfer.is_full() ? 0 : into.transfer.insert(objects, count);
+  const std::size_t taken =
+      into.transfer.is_full() ? 0 : into.transfer.try_insert(objects, count).count;
   return taken < count ? into.list.release(objects, count - taken) : 0;
 }
 

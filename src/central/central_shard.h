@@ -34,7 +34,7 @@ class CentralShard {
   CentralShard& operator=(const CentralShard&) = delete;
 
   /// Claims up to `count` objects, from the transfer cache or from the spans that the list has.
-  /// \returns  How many, and whether the thread had to wait for a lock.
+  /// \returns  How many, and whether the thread waited for a lock or passed one by.
   CentralList::Claimed claim(unsigned size_class, void** end, std::size_t count) noexcept;
 
   /// Takes back objects, into the transfer cache first. Those whose span is another shard's move to
@@ -127,7 +127,7 @@ class CentralShard {
   const std::uint8_t index_;
   const bool has_transfer_;
   std::atomic<std::uint32_t> threads_{0};
-  Lock making_{LockRank::kCentral};
+  Lock making_{LockRank::kCentral};  // held while a class is made
   // release after a class is complete, acquire before it is used
   std::atomic<Class*> classes_[SizeClassMap::kCount] = {};
 };

@@ -7,6 +7,29 @@ namespace strata {
 
 std::size_t TransferCache::insert(void* const* objects, std::size_t count) noexcept {
   LockGuard guard(lock_);
+  return insert_locked(objects, count);
+}
+
+std::size_t TransferCache::remove(void** end, std::size_t count) noexcept {
+  LockGuard guard(lock_);
+  return remove_locked(end, count);
+}
+
+TransferCache::Tried TransferCache::try_insert(void* const* objects, std::size_t count) noexcept {
+  if (!lock_.try_lock()) return {0, true};
+  const std::size_t taken = insert_locked(objects, count);
+  lock_.unlock();
+  return {taken, false};
+}
+
+TransferCache::Tried TransferCache::try_remove(void** end, std::size_t count) noexcept {
+  if (!lock_.try_lock()) return {0, true};
+  const std::size_t taken = remove_locked(end, count);
+  lock_.unlock();
+  return {taken, false};
+}
+
+std::size_t TransferCache::insert_locked(void* const* objects, std::size_t count) noexcept {
   if (slots_ == nullptr) {
     slots_ = static_cast<void**>(metadata_.allocate(capacity_ * sizeof(void*)));
     if (slots_ == nullptr) return 0;
@@ -18,8 +41,7 @@ std::size_t TransferCache::insert(void* const* objects, std::size_t count) noexc
   return taken;
 }
 
-std::size_t TransferCache::remove(void** end, std::size_t count) noexcept {
-  LockGuard guard(lock_);
+std::size_t TransferCache::remove_locked(void** end, std::size_t count) noexcept {
   const std::size_t taken = std::min(count, size());
   const std::size_t left = size() - taken;
   size_.store(left, std::memory_order_relaxed);

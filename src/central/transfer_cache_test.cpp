@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <thread>
 #include <vector>
 
 #include "base/metadata_arena.h"
@@ -70,6 +71,28 @@ TEST_F(TransferCacheTest, TakesTheLastOnesWhenNotAllFit) {
   EXPECT_EQ(cache.insert(objects.data(), 5), 2u);
   EXPECT_EQ(cache.insert(objects.data(), 3), 0u);
   EXPECT_EQ(remove(2), std::vector<void*>(objects.begin() + 3, objects.end()));
+}
+
+TEST_F(TransferCacheTest, ATryDoesAsMuchUnlessAnotherThreadIsAtIt) {
+  const std::vector<void*> batch = numbered(1, 10);
+  std::vector<void*> out(10);
+  EXPECT_EQ(cache.try_insert(batch.data(), batch.size()).count, 10u);
+  cache.lock().lock();
+  std::thread([&] {
+    const TransferCache::Tried inserted = cache.try_insert(batch.data(), batch.size());
+    EXPECT_EQ(inserted.count, 0u);
+    EXPECT_TRUE(inserted.was_busy);
+    const TransferCache::Tried removed = cache.try_remove(out.data() + 10, 10);
+    EXPECT_EQ(removed.count, 0u);
+    EXPECT_TRUE(removed.was_busy);
+  }).join();
+  cache.lock().unlock();
+  EXPECT_EQ(cache.size(), 10u);
+  EXPECT_EQ(cache.lock().waits(), 0u);
+  const TransferCache::Tried removed = cache.try_remove(out.data() + 10, 10);
+  EXPECT_EQ(removed.count, 10u);
+  EXPECT_FALSE(removed.was_busy);
+  EXPECT_EQ(out, batch);
 }
 
 TEST_F(TransferCacheTest, TakesNothingWithoutMemoryForItsSlots) {

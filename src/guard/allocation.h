@@ -17,14 +17,14 @@ struct Allocation {
   bool by_aligned_new = false;
   By by = By::kMalloc;
 
-  /// The same without the alignment that every object has and nobody asked for.
+  /// The same without an alignment that every object has anyway.
   Allocation as_said() const noexcept {
     const bool is_plain = alignment <= SizeClassMap::kGrain && !by_aligned_new;
     return {bytes, is_plain ? 0 : alignment, by_aligned_new, by};
   }
 };
 
-/// What the program says when it gives an object back.
+/// What the program says when it frees an object.
 struct FreeCall {
   enum class By : std::uint8_t {
     kFree,

@@ -24,7 +24,7 @@ CallSite CallSite::of_fault(std::uintptr_t code) noexcept {
   // Without it the handler's own frames are shown, too.
   if (first != end) {
     site.count = static_cast<std::uint32_t>(std::copy(first, end, site.frames) - site.frames);
-    ++site.frames[0];  // no call: the instruction itself, where others are what lies behind theirs
+    ++site.frames[0];  // the instruction itself, not a call; the others are return addresses
   }
   return site;
 }
@@ -34,7 +34,7 @@ void CallSite::print(const char* what) const noexcept {
   line.text("strata: ").text(what).text(" by thread ").decimal(thread).text("\n");
   os::write_stderr(line.view());
   for (std::uint32_t i = 0; i < count; ++i) {
-    // What was captured is where a call returns to; the call itself lies before it.
+    // What was captured is where a call returns to; the call itself is before it.
     const auto call = frames[i] - 1;
     os::CodePlace place;
     line.clear();

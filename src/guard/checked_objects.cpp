@@ -274,23 +274,23 @@ std::uint64_t CheckedObjects::draw(unsigned size_class) noexcept {
 }
 
 void CheckedObjects::put_into_quarantine(unsigned size_class, void* p) noexcept {
-  Class& of_class = classes_[size_class];
   const std::size_t capacity = quarantine_capacity(size_class);
-  if (of_class.waiting == nullptr) {
-    of_class.waiting = static_cast<void**>(metadata_.allocate(capacity * sizeof(void*)));
-    if (of_class.waiting == nullptr) return release(size_class, p);
+  if (classes_[size_class].waiting == nullptr) {
+    classes_[size_class].waiting =
+        static_cast<void**>(metadata_.allocate(capacity * sizeof(void*)));
+    if (classes_[size_class].waiting == nullptr) return release(size_class, p);
   }
-  if (of_class.count == capacity) release_oldest(size_class);
-  of_class.waiting[(of_class.oldest + of_class.count) % capacity] = p;
-  ++of_class.count;
+  if (classes_[size_class].count == capacity) release_oldest(size_class);
+  const std::size_t end = classes_[size_class].oldest + classes_[size_class].count++;
+  classes_[size_class].waiting[end % capacity] = p;
 }
 
 void CheckedObjects::release_oldest(unsigned size_class) noexcept {
-  Class& of_class = classes_[size_class];
-  void* const p = of_class.waiting[of_class.oldest];
-  of_class.oldest =
-      static_cast<std::uint32_t>((of_class.oldest + 1) % quarantine_capacity(size_class));
-  --of_class.count;
+  const std::uint32_t oldest = classes_[size_class].oldest;
+  void* const p = classes_[size_class].waiting[oldest];
+  classes_[size_class].oldest =
+      static_cast<std::uint32_t>((oldest + 1) % quarantine_capacity(size_class));
+  --classes_[size_class].count;
   release(size_class, p);
 }
 

@@ -15,21 +15,21 @@
 namespace strata {
 
 /// The small objects under full checks. Its record in the span says of each object
-///   kUnused       nobody had it since its span was made; its contents are not known
-///   kLive         the program's; what lies behind the bytes it asked for is filled (slack)
+///   kUnused       never handed out since its span was made; its contents are not known
+///   kLive         the program's; what follows the bytes it asked for is filled (slack)
 ///   kQuarantined  freed and filled, and waiting; to Central it is still claimed
 ///   kFree         in its span, filled
 ///
-/// An object is placed anywhere in its span, so that what lies behind it is somebody else's each
+/// An object is placed anywhere in its span, so that what follows it is a different object each
 /// time. A freed one waits in its class's quarantine, the oldest leaves first: a late write finds
 /// it there rather than in the hands of a new owner. Contents are verified
-///   at free        its slack, and what lies on both sides: overflow and underflow
+///   at free        its slack, and what is on both sides: overflow and underflow
 ///   after that     the whole object, when it leaves the quarantine and when it is handed out again
-///   at the end     all of it, whatever its state: verify_all()
-/// The caller leaves kLeastSlack bytes of every object unused, so that the first byte behind any is
+///   at the end     all of it, in every state: verify_all()
+/// The caller leaves kLeastSlack bytes of every object unused, so that the first byte after any is
 /// watched. On each side that is the slack of a live object, the fill of a freed one, and of one
-/// that nobody had yet its edges, which are filled for that. Before the first object of a span
-/// nothing is watched, nor behind the last one's slack.
+/// that was never handed out its edges, which are filled for that. Before the first object of a
+/// span nothing is watched, nor after the last one's slack.
 /// \errors   What is found is fatal, with its sentence.
 /// \threads  Any number at once; a lock per class, around the CentralList's.
 /// \source   The quarantine and the slack: AddressSanitizer (Serebryany et al., 2012); random
@@ -82,13 +82,14 @@ class CheckedObjects {
   static constexpr std::size_t kMinQuarantined = 4;
   static constexpr std::size_t kMaxQuarantined = 256;
 
+  /// Its lock also guards the records of the class's spans.
   struct Class {
     Lock lock{LockRank::kCheckedObjects};
-    // All below is guarded by lock, and so are the records of the class's spans.
-    void** waiting = nullptr;  // a ring of quarantine_capacity() slots, made at the first free
-    std::uint32_t oldest = 0;
-    std::uint32_t count = 0;
-    std::uint64_t draws = 0;
+    // A ring of quarantine_capacity() slots, made at the first free.
+    void** waiting STRATA_GUARDED_BY(lock) = nullptr;
+    std::uint32_t oldest STRATA_GUARDED_BY(lock) = 0;
+    std::uint32_t count STRATA_GUARDED_BY(lock) = 0;
+    std::uint64_t draws STRATA_GUARDED_BY(lock) = 0;
   };
   struct Place {
     Span* span;
@@ -97,11 +98,13 @@ class CheckedObjects {
 
   static constexpr std::size_t quarantine_capacity(unsigned size_class) noexcept;
   static constexpr std::size_t most_quarantined_bytes() noexcept;
-  Place find_live(unsigned size_class, const void* p, const char* action) const noexcept;
-  std::uint64_t draw(unsigned size_class) noexcept;
-  void put_into_quarantine(unsigned size_class, void* p) noexcept;
-  void release_oldest(unsigned size_class) noexcept;
-  void release(unsigned size_class, void* p) noexcept;
+  Place find_live(unsigned size_class, const void* p, const char* action) const noexcept
+      STRATA_REQUIRES(classes_[size_class].lock);
+  std::uint64_t draw(unsigned size_class) noexcept STRATA_REQUIRES(classes_[size_class].lock);
+  void put_into_quarantine(unsigned size_class, void* p) noexcept
+      STRATA_REQUIRES(classes_[size_class].lock);
+  void release_oldest(unsigned size_class) noexcept STRATA_REQUIRES(classes_[size_class].lock);
+  void release(unsigned size_class, void* p) noexcept STRATA_REQUIRES(classes_[size_class].lock);
 
   Central& central_;
   const PageMap& map_;

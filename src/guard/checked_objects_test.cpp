@@ -266,7 +266,9 @@ TEST_F(CheckedObjectsDeathTest, DiesOfWhatIsFoundInTheEnd) {
 TEST_F(CheckedObjectsTest, ReadsAsZeroWhereItsEdgesWereWatched) {
   const unsigned large = SizeClassMap::class_of(20'000);
   for (int i = 0; i < 3; ++i) {
-    const char* p = get(10'000, large);
+    const FreeObject object(objects.allocate(large, {10'000, 0, false}));
+    ASSERT_TRUE(object.is_fresh());
+    const char* p = static_cast<char*>(object.address());
     const std::size_t bytes = SizeClassMap::bytes_of(large);
     EXPECT_EQ(std::count(p, p + 10'000, 0), 10'000);
     EXPECT_EQ(p[bytes - 1], static_cast<char>(kSlackByte));

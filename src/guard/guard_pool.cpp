@@ -2,6 +2,7 @@
 #include <strata/detail/bits.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "base/fatal.h"
@@ -23,6 +24,7 @@ void print(const TextWriter& sentence) noexcept {
 bool GuardPool::start() noexcept {
   const std::size_t stride = slot_bytes() + os::page_bytes();
   const std::size_t bytes = kSlots * stride + os::page_bytes();
+  LockGuard guard(lock_);
   slots_ = static_cast<Slot*>(metadata_.allocate(kSlots * sizeof(Slot)));
   waiting_ = static_cast<std::uint16_t*>(metadata_.allocate(kSlots * sizeof(std::uint16_t)));
   if (slots_ == nullptr || waiting_ == nullptr) return false;
@@ -122,8 +124,8 @@ char* GuardPool::slot_start(std::size_t index) const noexcept {
          index * (slot_bytes() + os::page_bytes());
 }
 
-/// The slot that an address in the pool is most likely about: the one it lies in or, for a guard,
-/// the one of the two beside it whose object is nearer, live ones first. nullptr if none was used.
+/// The slot that an address in the pool is most likely about: the one that contains it or, for a
+/// guard, the neighbour whose object is nearer, live ones first. nullptr if none was used.
 GuardPool::Slot* GuardPool::slot_around(const void* p) const noexcept {
   const auto* const address = static_cast<const char*>(p);
   const std::size_t offset = reinterpret_cast<std::uintptr_t>(p) - start_;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -21,7 +20,7 @@ namespace strata {
 ///
 ///   | guard | slot 0 | guard | slot 1 | guard | …     a slot is kSlotPages OS pages, a guard one
 ///
-/// An object stands at the end of its slot (an overflow runs into the guard) or, in every other
+/// An object is at the end of its slot (an overflow runs into the guard) or, in every other
 /// use, at its start (an underflow does). Only the OS pages that it needs are accessible; of those,
 /// what is not the object's is filled and verified at free. Freed slots wait, inaccessible: the
 /// longest free is used again first, and only while kLeastWaiting others wait. The accessible pages
@@ -52,9 +51,9 @@ class GuardPool {
   GuardPool(const GuardPool&) = delete;
   GuardPool& operator=(const GuardPool&) = delete;
 
-  /// Reserves the slots. Once.
+  /// Reserves the slots. Once, before other threads use it.
   /// \returns  False when out of memory.
-  bool start() noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;  // before other threads use it
+  bool start() noexcept;
 
   /// \returns  An object that reads as zero; nullptr if it does not fit a slot, none is left, or
   ///           the limit forbids it.
@@ -74,10 +73,11 @@ class GuardPool {
   /// Says on standard error what is wrong with an access that faulted.
   /// \returns  false if it was not to the pool.
   /// \threads  A fault's handler.
-  bool explain(const os::Fault& fault) const noexcept;
+  // Not analysed: the handler takes no lock, since its thread may hold it.
+  bool explain(const os::Fault& fault) const noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
 
   Statistics statistics() noexcept;
-  Lock& lock() noexcept { return lock_; }  ///< for fork
+  Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
   void check_invariants() noexcept;
 
  private:
@@ -98,12 +98,11 @@ class GuardPool {
 
   char* slot_start(std::size_t index) const noexcept;
   std::size_t slot_bytes() const noexcept { return kSlotPages * os::page_bytes(); }
-  // Not analysed: the handler of a fault has no lock.
-  Slot* slot_around(const void* p) const noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
+  Slot* slot_around(const void* p) const noexcept STRATA_REQUIRES(lock_);
   Slot* take_slot() noexcept STRATA_REQUIRES(lock_);
   void keep_waiting(Slot& slot) noexcept STRATA_REQUIRES(lock_);
-  bool open(Slot& slot) noexcept;
-  void close(Slot& slot) noexcept;
+  bool open(Slot& slot) noexcept STRATA_REQUIRES(lock_);
+  void close(Slot& slot) noexcept STRATA_REQUIRES(lock_);
   Slot& live_slot(const void* p, const char* action) noexcept STRATA_REQUIRES(lock_);
   static void fill_surroundings(const Slot& slot) noexcept;
   static void verify_surroundings(const Slot& slot) noexcept;
@@ -114,15 +113,14 @@ class GuardPool {
   MemoryLimit& limit_;
   std::uintptr_t start_ = 0;  // of the reserved addresses
   std::size_t bytes_ = 0;
-  Slot* slots_ = nullptr;  // [kSlots], of which the first used_ have been in use
-
-  // All below is guarded by lock_, and so are the slots.
+  // [kSlots], of which the first used_ have been in use.
+  Slot* slots_ STRATA_GUARDED_BY(lock_) STRATA_PT_GUARDED_BY(lock_) = nullptr;
   std::size_t used_ STRATA_GUARDED_BY(lock_) = 0;
   std::uint64_t uses_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t live_bytes_ STRATA_GUARDED_BY(lock_) = 0;     // of live objects
   std::size_t waiting_bytes_ STRATA_GUARDED_BY(lock_) = 0;  // held, of freed ones
-  std::uint16_t* waiting_ STRATA_GUARDED_BY(lock_) =
-      nullptr;  // a ring of kSlots indices of freed slots
+  // A ring of kSlots indices of freed slots.
+  std::uint16_t* waiting_ STRATA_GUARDED_BY(lock_) STRATA_PT_GUARDED_BY(lock_) = nullptr;
   std::size_t oldest_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t waiting_count_ STRATA_GUARDED_BY(lock_) = 0;
 };

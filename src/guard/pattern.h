@@ -11,7 +11,7 @@ namespace strata {
 
 // Chosen: no small number, no text, as a pointer in no program's address space, and not each other.
 inline constexpr unsigned char kFreedByte = 0xdf;
-inline constexpr unsigned char kSlackByte = 0xb5;  ///< behind what the program asked for
+inline constexpr unsigned char kSlackByte = 0xb5;  ///< after what the program asked for
 
 /// The offset of the first byte that is not `value`; `bytes` if all are.
 inline std::size_t find_change(const char* at, std::size_t bytes, unsigned char value) noexcept {

@@ -50,7 +50,7 @@ void ArenaHeap::die_of_not_live(const HeapArena& arena, const void* block) noexc
 // --- arenas and their blocks --------------------------------------------------------------------
 
 /// A live block out of the oldest arena that has room, so that the youngest empty themselves, or
-/// out of a new one; nullptr if there is none to be had.
+/// out of a new one; nullptr if there is none.
 void* ArenaHeap::carve(std::size_t bytes, std::size_t alignment) noexcept {
   HeapArena** link = &arenas_;
   for (; *link != nullptr; link = &(*link)->next) {
@@ -74,8 +74,7 @@ std::uint32_t ArenaHeap::carve_several(std::size_t bytes, void** blocks,
   return 1 + arena_under(blocks[0]).blocks.allocate_several(bytes, blocks + 1, count - 1);
 }
 
-/// Into an arena of this heap.
-void ArenaHeap::give_back(HeapArena& arena, void* block) noexcept {
+void ArenaHeap::deallocate_into(HeapArena& arena, void* block) noexcept {
   arena.blocks.deallocate(block);
   note_freed(arena);
 }
@@ -171,13 +170,14 @@ void ArenaHeap::release(HeapArena* arena) noexcept {
 }
 
 void ArenaHeap::unmap_arenas() noexcept {
+  LockGuard guard(lock_);
   while (HeapArena* arena = arenas_) {
     arenas_ = arena->next;
     release(arena);
   }
 }
 
-void ArenaHeap::check_arenas() noexcept {
+std::size_t ArenaHeap::check_arenas() noexcept {
   LockGuard guard(lock_);
   std::size_t held = 0;
   for (HeapArena* arena = arenas_; arena != nullptr; arena = arena->next) {
@@ -186,6 +186,7 @@ void ArenaHeap::check_arenas() noexcept {
     held += arena->bytes;
   }
   STRATA_INVARIANT(held == held_bytes_, "a heap miscounts its arenas");
+  return held;
 }
 
 }  // namespace strata

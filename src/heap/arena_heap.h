@@ -50,7 +50,7 @@ struct FreedBlock {
   FreedBlock* next;
   std::uintptr_t inverse;
 
-  /// The block that a freed block's link lies in is the link.
+  /// The link of a freed block, which takes its first bytes.
   static FreedBlock* in(void* block) noexcept { return static_cast<FreedBlock*>(block); }
 
   void set_next(FreedBlock* block) noexcept {
@@ -71,8 +71,8 @@ struct FreedBlock {
 /// kinds: a ThreadHeap, whose lock only reclaiming passes want besides its thread, and a
 /// SharedHeap, whose lock any thread takes.
 ///
-/// A block is of its heap from allocation to the return into it, whoever holds it in between; what
-/// its tag says (live, cached, travelling) is changed only by whoever holds it.
+/// A block is of its heap from allocation to its return, whichever thread holds it in between; what
+/// its tag says (live, cached, travelling) is changed only by its holder.
 class alignas(64) ArenaHeap {
  public:
   bool is_shared() const noexcept { return is_shared_; }
@@ -82,14 +82,15 @@ class alignas(64) ArenaHeap {
 
   /// One reclaiming pass: takes in what other threads freed and returns what is free. Unless it is
   /// forced, only what a pass has found untouched since the one before. Any thread.
-  /// \returns  Bytes of memory given back, counted only when forced; `is_young` says that another
-  ///           pass will find more.
+  /// \returns  Bytes decommitted and unmapped, counted only when forced; `is_young` says that
+  ///           another pass will find more.
   std::size_t sweep(bool is_forced, bool& is_young) noexcept;
 
   bool is_dirty() const noexcept { return is_dirty_.load(std::memory_order_seq_cst); }
 
   /// While nothing else touches the heap.
-  void check_arenas() noexcept;
+  /// \returns  bytes of its arenas
+  std::size_t check_arenas() noexcept;
   void unmap_arenas() noexcept;
 
   /// Size in granules of a live block of this arena that the user names, or no return.
@@ -122,11 +123,11 @@ class alignas(64) ArenaHeap {
     return granules;
   }
 
-  // Under the lock.
-  void* carve(std::size_t bytes, std::size_t alignment) noexcept;
-  std::uint32_t carve_several(std::size_t bytes, void** blocks, std::uint32_t count) noexcept;
-  void give_back(HeapArena& arena, void* block) noexcept;
-  void note_freed(HeapArena& arena) noexcept;
+  void* carve(std::size_t bytes, std::size_t alignment) noexcept STRATA_REQUIRES(lock_);
+  std::uint32_t carve_several(std::size_t bytes, void** blocks, std::uint32_t count) noexcept
+      STRATA_REQUIRES(lock_);
+  void deallocate_into(HeapArena& arena, void* block) noexcept STRATA_REQUIRES(lock_);
+  void note_freed(HeapArena& arena) noexcept STRATA_REQUIRES(lock_);
 
   /// Blocks that were cached or travelling, on their way back into the arenas: neighbours, which
   /// were often freed together, go as one.
@@ -135,15 +136,16 @@ class alignas(64) ArenaHeap {
     std::size_t bytes = 0;  // of all, tags included
     std::uint32_t count = 0;
   };
-  void put_back(FreedBlock* block, std::uint32_t granules, Joined& joined) noexcept;
-  void put_back(Joined& joined) noexcept;
+  void put_back(FreedBlock* block, std::uint32_t granules, Joined& joined) noexcept
+      STRATA_REQUIRES(lock_);
+  void put_back(Joined& joined) noexcept STRATA_REQUIRES(lock_);
 
-  void take_in() noexcept {
+  void take_in() noexcept STRATA_REQUIRES(lock_) {
     take_in([](FreedBlock*, std::uint32_t) { return false; });
   }
   /// The same; keep(block, granules) may take a block for itself.
   template <typename Keep>
-  void take_in(Keep keep) noexcept;
+  void take_in(Keep keep) noexcept STRATA_REQUIRES(lock_);
   std::size_t bytes_in_use() const noexcept {
     return placed_bytes_.get() - freed_bytes_.get() - taken_in_bytes_.get();
   }
@@ -153,8 +155,8 @@ class alignas(64) ArenaHeap {
   void note_dirty() noexcept {
     if (!is_dirty_.load(std::memory_order_relaxed)) become_dirty();
   }
-  /// Returns the pages of free blocks of 2 * `kept` bytes and more, but the first `kept` bytes.
-  void shed(std::size_t kept) noexcept;
+  /// Decommits the pages of free blocks of 2 * `kept` bytes and more, but the first `kept` bytes.
+  void shed(std::size_t kept) noexcept STRATA_REQUIRES(lock_);
 
   HeapInstance& instance_;
   const std::uint32_t number_;  // counts the instance's heaps; neighbours have an outbox each
@@ -172,13 +174,12 @@ class alignas(64) ArenaHeap {
   static constexpr std::uintptr_t kNoArena = 1;
   std::atomic<std::uintptr_t> recent_arena_{kNoArena};
 
-  // Guarded by the lock.
   alignas(64) Lock lock_{LockRank::kThreadHeap};
-  HeapArena* arenas_ = nullptr;
-  std::size_t held_bytes_ = 0;
-  Counter taken_in_bytes_;  // freed without the lock and received; read by the owner without it
+  HeapArena* arenas_ STRATA_GUARDED_BY(lock_) = nullptr;
+  std::size_t held_bytes_ STRATA_GUARDED_BY(lock_) = 0;
+  Counter taken_in_bytes_;  // freed without the lock and received; written under it, read without
 
-  /// Something was freed into the arenas since the last pass. Set by whoever holds the lock;
+  /// Something was freed into the arenas since the last pass. Set by the holder of the lock;
   /// seq_cst pairs with the reclaimer's going to rest.
   std::atomic<bool> is_dirty_{false};
 
@@ -194,7 +195,7 @@ class alignas(64) ArenaHeap {
            offset - sizeof(HeapArena) < arena.bytes - sizeof(HeapArena);
   }
   [[noreturn]] static void die_of_not_live(const HeapArena& arena, const void* block) noexcept;
-  void release(HeapArena* arena) noexcept;
+  void release(HeapArena* arena) noexcept STRATA_REQUIRES(lock_);
   void become_dirty() noexcept;
 };
 

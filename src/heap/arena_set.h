@@ -8,7 +8,7 @@ namespace strata {
 
 /// Start addresses of arenas, so that a pointer's arena can be known for ours before its memory is
 /// read. A hash table with linear probing; an erased place is marked and used again, and emptied
-/// when no search goes on behind it, so that searches stay short however many arenas come and go.
+/// when no search goes past it, so that searches stay short however many arenas come and go.
 /// \threads  contains(): any number at once, without a lock. insert(), erase(): one at a time.
 class ArenaSet {
  public:
@@ -28,7 +28,7 @@ class ArenaSet {
     const Place* places = places_.load(std::memory_order_acquire);
     if (places == nullptr) return false;
     for (std::size_t i = hash(arena), n = 0; n < kPlaces; i = (i + 1) % kPlaces, ++n) {
-      // acquire pairs with the release in insert(): who finds an arena sees its header.
+      // acquire pairs with the release in insert(): a thread that finds an arena sees its header.
       const std::uintptr_t found = places[i].load(std::memory_order_acquire);
       if (found == 0) return false;  // first, for an address may round down to 0
       if (found == arena) return true;

@@ -26,7 +26,7 @@ constexpr bool is_free(BlockState state) noexcept {
 }
 
 /// The boundary tag: the 8 bytes in front of every block, live or free. It lies at an address
-/// congruent to 8 modulo 16, so that the user's bytes behind it are aligned to 16.
+/// congruent to 8 modulo 16, so that the user's bytes after it are aligned to 16.
 ///
 ///   bytes 0..3  seal: a hash of address and size, with the state xored into its upper 3 bits
 ///   bytes 4..7  size in granules of 16 bytes (tag included), shifted left by one;
@@ -37,7 +37,7 @@ constexpr bool is_free(BlockState state) noexcept {
 /// against accidents, not against an attacker, so it needs no secret.
 ///
 /// Two words, not one, because two threads may write them at once: bit 0 of `size` belongs to
-/// whoever holds the heap, `seal` to whoever holds the block. Both are read and written relaxed:
+/// the holder of the heap, `seal` to the holder of the block. Both are read and written relaxed:
 /// what orders a block's changes of hands is the lock, list or hand-over it travels through.
 struct BlockTag {
   std::uint32_t seal;

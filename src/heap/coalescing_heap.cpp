@@ -68,7 +68,7 @@ inline std::uint32_t CoalescingHeap::find(std::uint32_t bin) const noexcept {
   return kBins;
 }
 
-// Lists have no branches for their ends: index 0 is a block of links that nobody reads, behind the
+// Lists have no branches for their ends: index 0 is a block of links that are never read, after the
 // last. Whether a list is empty is as good as random, and a branch on it would cost more than all
 // the rest. A head does not say that it is one, so that it can be taken without a look at the next.
 
@@ -303,7 +303,7 @@ void CoalescingHeap::deallocate(void* user) noexcept {
 }
 
 /// Frees `count` neighbours, of `granules` together, as one block: they merge at once with each
-/// other. The tags of all but the first stay behind and say what they said.
+/// other. The tags of all but the first stay as they are.
 void CoalescingHeap::deallocate_joined(void* first, std::uint32_t granules,
                                        std::uint32_t count) noexcept {
   auto* block = reinterpret_cast<FreeBlock*>(BlockTag::of(first));
@@ -312,7 +312,8 @@ void CoalescingHeap::deallocate_joined(void* first, std::uint32_t granules,
   deallocate(first);
 }
 
-/// Frees a live block of which a neighbour is free, `behind` granules behind it or one in front.
+/// Frees a live block of which a neighbour is free: `behind` granules after it, or the block
+/// before.
 void CoalescingHeap::merge(std::uint32_t index, std::uint32_t granules,
                            std::uint32_t behind) noexcept {
   FreeBlock* block = at(index);
@@ -327,7 +328,7 @@ void CoalescingHeap::merge(std::uint32_t index, std::uint32_t granules,
       die_of_write_after_free(&previous->tag);
     }
     unlink(index - size, size);
-    // The tag stays behind inside the merged block and says that it was freed, for a second free.
+    // The tag stays inside the merged block and says that it was freed, for a second free.
     block->tag.set_state(granules, BlockState::kFree);
     index -= size;
     granules += size;

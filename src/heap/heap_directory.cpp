@@ -23,10 +23,10 @@ struct Slot {
 /// instance goes away under it.
 struct Registry {
   Lock lock{LockRank::kHeapRegistry};
-  Slot slots[kSlots];
-  std::uint64_t next_generation = 1;
-  bool has_key = false;
-  unsigned key = 0;
+  Slot slots[kSlots] STRATA_GUARDED_BY(lock);
+  std::uint64_t next_generation STRATA_GUARDED_BY(lock) = 1;
+  bool has_key STRATA_GUARDED_BY(lock) = false;
+  unsigned key = 0;  // written before the first instance exists, and read for instances alone
 };
 
 constinit Registry g_registry;

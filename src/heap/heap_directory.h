@@ -50,7 +50,7 @@ bool register_instance(HeapInstance& instance, std::uint32_t& slot,
 /// From here on, no ending thread touches the instance.
 void unregister_instance(std::uint32_t slot) noexcept;
 
-/// Memory for directories, instances and heaps: of the process, recycled, never given back.
+/// Memory for directories, instances and heaps: of the process, recycled, never unmapped.
 MetadataArena& metadata() noexcept;
 
 }  // namespace heap_directory

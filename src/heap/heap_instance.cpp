@@ -5,7 +5,6 @@
 #include <new>
 
 #include "base/fatal.h"
-#include "heap/free_block.h"
 #include "os/resources.h"
 
 namespace strata {
@@ -109,13 +108,12 @@ void HeapInstance::destroy() noexcept {
     heap = next;
   }
   destroy_shared_heaps();
-  if (arenas_.table() != nullptr) pages().unmap(arenas_.table(), kTableBytes);
+  unmap_table();
   this->~HeapInstance();
   heap_directory::metadata().deallocate(this, sizeof(HeapInstance));
 }
 
-// --- heaps and threads
-// ------------------------------------------------------------------------------
+// --- heaps and threads -------------------------------------------------------------------------
 
 ThreadHeap* HeapInstance::attach() noexcept {
   ThreadHeap* heap = nullptr;
@@ -153,15 +151,19 @@ void HeapInstance::free_without_heap(void* block) noexcept {
   homeless_freed_bytes_.fetch_add(bytes, std::memory_order_release);
 }
 
-// --- arenas
-// -------------------------------------------------------------------------------------------
+// --- arenas ------------------------------------------------------------------------------------
 
 HeapArena& HeapInstance::arena_of(const void* block) const noexcept {
   const auto start = reinterpret_cast<std::uintptr_t>(block) & ~arena_mask_;
-  if (!arenas_.contains(start)) {
+  if (!is_arena(start)) {
     fatal_pointer("foreign pointer ", block, ": it lies in no arena of these thread heaps");
   }
   return *reinterpret_cast<HeapArena*>(start);
+}
+
+void HeapInstance::unmap_table() noexcept {
+  LockGuard guard(lock_);
+  if (arenas_.table() != nullptr) pages().unmap(arenas_.table(), kTableBytes);
 }
 
 HeapArena* HeapInstance::map_arena(ArenaHeap& heap, std::size_t min_bytes) noexcept {
@@ -180,7 +182,7 @@ HeapArena* HeapInstance::map_arena(ArenaHeap& heap, std::size_t min_bytes) noexc
   if (memory != nullptr) {
     // Ordinary pages: a huge page per thread at first touch would be 2 MiB for a small heap.
     pages().advise_small(memory, bytes);
-    // Before anybody can find it. Touches the arena's first page and its last, whatever its size.
+    // Before it can be found. Touches only the arena's first page and its last.
     auto* arena = new (memory) HeapArena(heap, bytes);
     LockGuard guard(lock_);
     if (arenas_.table() == nullptr) {
@@ -211,8 +213,7 @@ void HeapInstance::unmap_arena(HeapArena& arena) noexcept {
   pages().unmap(&arena, bytes);
 }
 
-// --- questions
-// ------------------------------------------------------------------------------------------
+// --- questions ---------------------------------------------------------------------------------
 
 bool HeapInstance::has_dirty_heap() const noexcept {
   for (const ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;
@@ -275,13 +276,9 @@ void HeapInstance::check_invariants() noexcept {
   std::size_t held = 0;
   for (ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;
        heap = heap->next_) {
-    heap->check_invariants();
-    held += heap->held_bytes_;
+    held += heap->check_invariants();
   }
-  for (std::uint32_t i = 0; i < shared_count_; ++i) {
-    shared_[i].check_arenas();
-    held += shared_[i].held_bytes_;
-  }
+  for (std::uint32_t i = 0; i < shared_count_; ++i) held += shared_[i].check_arenas();
   STRATA_INVARIANT(held == held_bytes_.load(std::memory_order_relaxed),
                    "thread heaps miscount their arenas");
 }

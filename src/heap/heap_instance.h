@@ -36,7 +36,7 @@ class HeapInstance {
   void abandon(ThreadHeap& heap) noexcept;
 
   bool owns(const void* address) const noexcept {
-    return arenas_.contains(reinterpret_cast<std::uintptr_t>(address) & ~arena_mask_);
+    return is_arena(reinterpret_cast<std::uintptr_t>(address) & ~arena_mask_);
   }
 
   /// The arena of a block, or no return: the address is rounded down and must be a known arena.
@@ -44,7 +44,7 @@ class HeapInstance {
 
   /// A fresh arena of at least `min_bytes` for the heap; nullptr if a budget or the kernel has no
   /// room for that.
-  HeapArena* map_arena(ArenaHeap& heap, std::size_t min_bytes) noexcept;
+  HeapArena* map_arena(ArenaHeap& heap, std::size_t min_bytes) noexcept STRATA_REQUIRES(heap.lock_);
   void unmap_arena(HeapArena& arena) noexcept;
 
   /// The heaps that all threads share; none if a thread has a budget of its own to keep to.
@@ -52,7 +52,7 @@ class HeapInstance {
   SharedHeap& shared(std::uint32_t number) const noexcept { return shared_[number]; }
 
   /// A pass over all heaps; one at a time.
-  /// \returns  bytes given back.
+  /// \returns  bytes decommitted and unmapped, counted only when forced
   std::size_t sweep(bool is_forced, bool& is_young) noexcept;
   bool has_dirty_heap() const noexcept;
   void note_dirty() noexcept { reclaimer_.wake(); }
@@ -71,7 +71,12 @@ class HeapInstance {
 
  private:
   explicit HeapInstance(const ThreadHeaps::Options& options) noexcept;
+  // Not analysed: this question takes no lock (ArenaSet).
+  bool is_arena(std::uintptr_t start) const noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
+    return arenas_.contains(start);
+  }
   ThreadHeap* attach() noexcept;
+  void unmap_table() noexcept;
   bool make_shared_heaps() noexcept;
   void destroy_shared_heaps() noexcept;
 
@@ -80,12 +85,12 @@ class HeapInstance {
   std::uint64_t generation_ = 0;
   std::uintptr_t arena_mask_;  // of the bits that an address within an arena may have
 
-  Lock lock_{LockRank::kHeapArenas};  // guards arenas_, held_bytes_, abandoned_, heap_count_
-  ArenaSet arenas_;
+  Lock lock_{LockRank::kHeapArenas};
+  ArenaSet arenas_ STRATA_GUARDED_BY(lock_);
   std::atomic<std::size_t> held_bytes_{0};   // written under the lock, read by statistics
   std::atomic<std::size_t> arena_count_{0};  // the same
-  ThreadHeap* abandoned_ = nullptr;
-  std::uint32_t heap_count_ = 0;
+  ThreadHeap* abandoned_ STRATA_GUARDED_BY(lock_) = nullptr;
+  std::uint32_t heap_count_ STRATA_GUARDED_BY(lock_) = 0;
 
   /// All heaps, newest first: pushed with release under the lock, walked with acquire without it.
   std::atomic<ThreadHeap*> heaps_{nullptr};
@@ -93,7 +98,7 @@ class HeapInstance {
   SharedHeap* shared_ = nullptr;  // shared_count_ of them; neither changes
   std::uint32_t shared_count_ = 0;
 
-  Lock sweep_lock_{LockRank::kHeapSweep};
+  Lock sweep_lock_{LockRank::kHeapSweep};  // held during a pass: a forced one waits for the other
   HeapReclaimer reclaimer_;
 
   // What threads did for which no heap could be made: rare enough for shared atomics.

@@ -68,8 +68,8 @@ void HeapReclaimer::loop() noexcept {
     }
     wait_while(kResting, 0);
   }
-  // The last touch of this object: whoever waits for it may end its life at once. The wake then
-  // names an address only, and a stray one wakes nobody.
+  // The last touch of this object: a thread that waits for it may destroy it at once. The wake then
+  // names an address only, and a stray one wakes no thread.
   const std::uint32_t* at = word(state_);
   state_.store(kGone, std::memory_order_seq_cst);
   os::wake_all(at);

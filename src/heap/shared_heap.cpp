@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "heap/free_block.h"
-#include "heap/heap_instance.h"
 
 namespace strata {
 
@@ -29,7 +28,7 @@ void SharedHeap::deallocate(HeapArena& arena, void* block, std::uint32_t granule
     return;
   }
   freed_bytes_.add(user_bytes(granules));
-  give_back(arena, block);
+  deallocate_into(arena, block);
   lock_.unlock();
 }
 

@@ -177,7 +177,7 @@ void ThreadHeap::deallocate_elsewhere(void* block) noexcept {
 
 void ThreadHeap::deallocate_uncached(HeapArena& arena, void* block) noexcept {
   LockGuard guard(lock_);
-  give_back(arena, block);
+  deallocate_into(arena, block);
   take_in();
 }
 
@@ -261,8 +261,7 @@ void ThreadHeap::shed() noexcept {
   ArenaHeap::shed(kKept);
 }
 
-void ThreadHeap::check_invariants() noexcept {
-  check_arenas();
+std::size_t ThreadHeap::check_invariants() noexcept {
   const auto count_in = [this](FreedBlock* list) {
     std::uint32_t count = 0;
     for (FreedBlock* block = list; block != nullptr; block = block->checked_next()) {
@@ -278,6 +277,7 @@ void ThreadHeap::check_invariants() noexcept {
     STRATA_INVARIANT(cache.second == nullptr || count_in(cache.second) == kHalf,
                      "the older list of a cache is not full");
   }
+  return check_arenas();
 }
 
 }  // namespace strata

@@ -14,9 +14,9 @@ class SharedHeap;
 
 /// One thread's heap in one instance. Three kinds of state:
 ///   the owner's        caches, outboxes, counters: touched by the thread that has the heap now, or
-///                      by nobody while it waits to be adopted
+///                      by none while it waits to be adopted
 ///   under the lock     the arenas and their blocks: the owner's slow path, and reclaiming passes
-///   anybody's          the list of blocks that other threads freed
+///   any thread's       the list of blocks that other threads freed
 /// The last two are those of an ArenaHeap. Blocks from `shared_bytes` of the options on are not of
 /// this heap but of one of the instance's shared ones.
 class ThreadHeap final : public ArenaHeap {
@@ -50,13 +50,14 @@ class ThreadHeap final : public ArenaHeap {
   void flush() noexcept;
 
   /// For a thread that ends: returns what is free beyond kKept bytes of each free range, so that a
-  /// heap that nobody adopts holds little, and one that is adopted begins warm.
+  /// heap that is not adopted holds little, and one that is adopted begins warm.
   void shed() noexcept;
 
   /// While nothing else touches the heap.
-  void check_invariants() noexcept;
+  /// \returns  bytes of its arenas
+  std::size_t check_invariants() noexcept;
 
-  // --- anybody's -----------------------------------------------------------------------------
+  // --- any thread's --------------------------------------------------------------------------
 
   /// Of a live block that the user names; any thread.
   /// \returns  its usable bytes.
@@ -120,7 +121,7 @@ class ThreadHeap final : public ArenaHeap {
   }
   void deallocate_own(HeapArena& arena, void* block) noexcept {
     const std::uint32_t granules = granules_of_live(arena, block);
-    // release pairs with the acquire in statistics(): who sees this free sees the allocation too.
+    // release pairs with the acquire in statistics(): what sees this free sees the allocation too.
     frees_.add(1, std::memory_order_release);
     freed_bytes_.add(user_bytes(granules), std::memory_order_release);
     const std::uint8_t bin = granules < kMaxSmallGranules ? bin_of_granules_[granules] : kNoBin;

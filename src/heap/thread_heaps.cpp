@@ -1,7 +1,6 @@
 #include <strata/thread_heaps.hpp>
 
 #include "base/fatal.h"
-#include "heap/free_block.h"
 #include "heap/heap_instance.h"
 
 namespace strata {

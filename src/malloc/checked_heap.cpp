@@ -69,7 +69,7 @@ void CheckedHeap::verify_slack(const void* block, std::size_t bytes) noexcept {
     die_of_write("overflow", block, bytes, static_cast<std::ptrdiff_t>(bytes + change));
 }
 
-/// How many bytes behind the block's own are watched.
+/// How many bytes after the block's own are watched.
 std::size_t CheckedHeap::watched_slack(const void* block, std::size_t bytes) noexcept {
   return std::min(engine_.usable_bytes(block, "free") - bytes, kMostBlockSlack);
 }

@@ -13,7 +13,7 @@ namespace strata {
 
 /// The malloc under full checks: every allocation and every free passes here, for any size.
 ///   small          CheckedObjects
-///   large, huge    what was asked for is in a table; the bytes behind it are watched up to
+///   large, huge    what was asked for is in a table; the bytes after it are watched up to
 ///                  kMostBlockSlack. Freed ones are not filled; huge ones are unmapped at once, so
 ///                  that a late access is a fault.
 /// realloc always moves, so that a pointer to the old place is one to freed memory.
@@ -55,7 +55,7 @@ class CheckedHeap {
   void for_each_lock(LockVisitor visit) noexcept;
 
  private:
-  // Chosen: what an overflow writes first; watching all would touch pages that nobody uses.
+  // Chosen: what an overflow writes first; watching all would touch pages that are not used.
   static constexpr std::size_t kMostBlockSlack = 1024;
 
   void verify_slack(const void* block, std::size_t bytes) noexcept;

@@ -57,7 +57,7 @@ class Watcher {
   /// size of its class.
   virtual std::int64_t draw_interval() noexcept { return INT64_MAX / 4; }
 
-  /// The block for a chosen allocation. It lies in no size class of the page map, so that free and
+  /// The block for a chosen allocation. It is in no size class of the page map, so that free and
   /// realloc of it take the slow way by themselves.
   /// \returns  nullptr: this one is served like any other.
   virtual Engine::Block allocate(const Allocation& allocation) noexcept { return {nullptr, false}; }
@@ -65,7 +65,7 @@ class Watcher {
   /// The same for a block that exists already: a large one that realloc resized in place.
   virtual void adopt(void* p, std::size_t bytes) noexcept {}
 
-  /// A block beyond the size classes is about to be freed or resized where it stands.
+  /// A block beyond the size classes is about to be freed or resized in place.
   virtual void forget(void* p) noexcept {}
 
  protected:
@@ -124,7 +124,7 @@ class Detour {
   std::atomic<Watcher*> watchers_[kUnits] = {};
   // Bit u: the watcher by unit u chooses. relaxed: threads may see a beginning or an end late.
   std::atomic<unsigned> active_{0};
-  // relaxed: whoever has a watched block got it from this thread or through synchronization.
+  // relaxed: a thread gets a watched block from this one only through synchronization.
   std::atomic<bool> has_watchers_{false};
 };
 

@@ -52,7 +52,6 @@ constexpr unsigned kShardsPerProcessor = 4;
   die_of_pointer(action, p, reason.view());
 }
 
-
 /// The bytes that a limit of the options stands for; 0: none.
 std::size_t limit_bytes(std::size_t option) noexcept {
   if ((option & OptionRow::kShare) == 0) return option;

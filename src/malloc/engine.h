@@ -23,9 +23,9 @@ namespace strata {
 ///   large   up to 1 MiB    a run of pages of the page heap
 ///   huge    beyond         a mapping of its own
 ///
-/// Nothing here is global: there are as many engines as somebody makes, each over a page map of its
-/// own or one that several share. The process has one (process.h), and the thread's bins are passed
-/// in by who knows them.
+/// Nothing here is global: there may be any number of engines, each over a page map of its own or
+/// one that several share. The process has one (process.h), and the caller passes in the thread's
+/// bins.
 /// \threads  Any number at once.
 class Engine {
  public:
@@ -139,7 +139,7 @@ class Engine {
     return bytes <= object_bytes && bytes >= object_bytes / 2;
   }
 
-  /// Resizes a block that is in no size class of the page map where it stands or, if it is huge, by
+  /// Resizes a block that is in no size class of the page map in place or, if it is huge, by
   /// remapping it.
   /// \returns  The block, moved or not; nullptr if the caller has to allocate, copy and free.
   void* resize_large(void* p, std::size_t bytes) noexcept;

@@ -4,7 +4,7 @@
 
 namespace strata {
 
-/// What options begin beside the malloc itself, once per process: statistics, profiles and leak
+/// What options start in addition to the malloc, once per process: statistics, profiles and leak
 /// reports, at normal exit and when a signal arrives; and sampled guard pages.
 
 /// As part of the malloc's start. May allocate.

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdint>
-
 namespace strata {
 
 /// What has locks that a fork() must find free: the process's malloc, and the heaps of the user's.

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/fatal.h"
+#include "base/lock.h"
 #include "os/clock.h"
 #include "os/errors.h"
 
@@ -109,7 +110,7 @@ Engine::Block Malloc::serve_spare(const Allocation& allocation) noexcept {
   return {p, false};
 }
 
-/// Counts an allocation where somebody wants to know.
+/// Counts an allocation while a watch is on.
 /// \returns  the watcher's block if it was chosen, nullptr if it is to be served like any other
 Engine::Block Malloc::serve_watched(ThreadState& thread, unsigned size_class,
                                     const Allocation& allocation) noexcept {
@@ -203,7 +204,7 @@ void* Malloc::allocate_zeroed(ThreadState& thread, std::size_t count, std::size_
 
 void* Malloc::allocate_aligned(ThreadState& thread, std::size_t alignment, std::size_t bytes,
                                Allocation::By by) noexcept {
-  // A small alignment matters to those alone who compare it with what a delete says.
+  // A small alignment matters only where it is compared with what a delete says.
   const bool by_aligned_new = by != Allocation::By::kMalloc;
   const bool is_compared = is_checked() || (by_aligned_new && is_watched());
   if (alignment <= SizeClassMap::kGrain && !is_compared) return allocate(thread, bytes);
@@ -247,12 +248,12 @@ void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& cal
   after_slow_path(thread);
 }
 
-/// What can be told of a block without a lock: its place, and what the page map says.
+/// Whether a block can be told without a lock: by its address, and by the page map.
 bool Malloc::is_known_without_lock(const void* p) const noexcept {
   return spare_.owns(p) || (engine_.class_of(p) != 0 && !has_full_checks());
 }
 
-/// Bytes usable at `p`, whoever it belongs to.
+/// Bytes usable at `p`, whichever part of the malloc it belongs to.
 std::size_t Malloc::usable_bytes(const void* p, const char* action) noexcept {
   if (spare_.owns(p)) return spare_.usable_bytes(p, action);
   if (guards_.owns(p)) return guards_.requested_bytes(p, action);
@@ -293,8 +294,7 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
     const int error = os::current_errno();
     moved = allocate(thread, bytes);
     if (moved == nullptr) {
-      // To become smaller is not refused: the block stays as it is, unless somebody knows it by its
-      // exact size.
+      // Shrinking is not refused: the block stays as it is, unless its exact size is checked later.
       if (bytes > old_bytes || is_checked() || guards_.owns(p)) return nullptr;
       os::set_errno(error);
       return p;
@@ -311,7 +311,7 @@ void* Malloc::resize_large(ThreadState& thread, void* p, std::size_t bytes) noex
   if (guards_.owns(p) || is_checked() || spare_.owns(p)) return nullptr;
   if (!detour_.has_watchers() || engine_.record_of(p) != nullptr)
     return engine_.resize_large(p, bytes);
-  // For a watcher a block that is resized is freed and allocated again, wherever it stands.
+  // For a watcher a block that is resized is freed and allocated again, even in place.
   detour_.forget(thread, p);
   void* const resized = engine_.resize_large(p, bytes);
   if (resized != nullptr && detour_.is_on() && thread.count_down(bytes + 1))

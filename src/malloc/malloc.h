@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/lock.h"
 #include "base/lock_visitor.h"
 #include "guard/allocation.h"
 #include "guard/guard_pool.h"
@@ -31,7 +30,7 @@ class MallocHost {
   /// \returns  False when out of memory; the next allocation asks again.
   virtual bool start(Malloc&) noexcept { return false; }
   /// The calling thread got a cache: end_thread() is to be called when it ends. May allocate.
-  /// \returns  False if nobody will call it: the cache stays in use for ever.
+  /// \returns  False if it will not be called: the cache then stays in use for ever.
   virtual bool follow_thread(ThreadCache&) noexcept { return false; }
   /// From a slow path with no lock held, once after Malloc::ask_for_attention().
   virtual void attend() noexcept {}
@@ -40,7 +39,7 @@ class MallocHost {
   ~MallocHost() = default;
 };
 
-/// What malloc, realloc, calloc and free mean: an engine, what may stand between it and the program
+/// What malloc, realloc, calloc and free mean: an engine, what may come between it and the program
 /// (full checks, guard pages, a profile), and the ways through them. The hot path is inline; every
 /// other path is a call away.
 ///
@@ -162,11 +161,11 @@ class Malloc {
                                                     : move(thread, size_class, p, old_bytes, bytes);
   }
   std::size_t usable_bytes(const void* p) noexcept;
-  /// Makes at least `bytes` bytes usable at `p` where it stands; what shrinks may stay as it is.
+  /// Makes at least `bytes` bytes usable at `p` in place; what shrinks may stay as it is.
   /// \returns  False, and nothing changes, if it would have to move.
   bool resize_in_place(void* p, std::size_t bytes) noexcept;
-  /// Everything idle goes back to the kernel, the calling thread's objects included.
-  /// \returns  true if any did
+  /// Releases everything idle, the objects in the calling thread's cache included.
+  /// \returns  true if anything was released
   bool release_memory(ThreadState& thread) noexcept;
 
   /// The process ends: what lies in caches goes to its spans, where every object is verified; under

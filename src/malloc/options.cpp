@@ -254,7 +254,7 @@ const char* option_in_environment(const OptionRow& row) noexcept {
 
 void read_options(Options& options) noexcept {
   if (os::has_foreign_rights()) return;
-  // Chosen: who set more than so many wrong had something else in mind.
+  // Chosen: more mistakes than these are no slips of the finger.
   constexpr std::size_t kMostWarnings = 8;
   std::size_t misunderstood = 0;
   std::uint64_t seen = 0;  // bit i: row i of the table

@@ -10,8 +10,8 @@
 
 namespace strata {
 
-/// What a user may set in the environment. Defaults stand here, everything else about an option in
-/// option_table().
+/// What a user may set in the environment. The defaults are here, everything else about an option
+/// in option_table().
 struct Options {
   enum class Checks : std::uint8_t { kBasic, kFull };
   enum class Leaks : std::uint8_t { kOff, kOn };

@@ -65,7 +65,7 @@ class ProcessHost final : public MallocHost {
   void attend() noexcept override { attend_to_features(g_malloc); }
 
  private:
-  bool is_exit_registered_ = false;  // guarded by g_start_lock
+  bool is_exit_registered_ STRATA_GUARDED_BY(g_start_lock) = false;
 };
 
 constinit ProcessHost g_host;

@@ -27,8 +27,8 @@ void* Scavenger::thread_main(void* self) noexcept {
 void Scavenger::run() noexcept {
   do {
     return_memory_until_none_is_left();
-    // Whoever freed after the last round saw kRunning and started nobody: look once more. An
-    // exchange, so that the look stays behind it; its partner is the exchange that unlocked the
+    // A thread that freed after the last round saw kRunning and started no other: look once more.
+    // An exchange, so that the look stays after it; its partner is the exchange that unlocked the
     // page heap between the free and notice()'s look at the state.
     state_.exchange(kAsleep, std::memory_order_seq_cst);
   } while (engine_.idle_bytes() >= kWakeBytes && try_wake());
@@ -39,12 +39,17 @@ void Scavenger::return_memory_until_none_is_left() noexcept {
   for (int vain = 0; vain < kVainRounds || engine_.idle_bytes() >= kWakeBytes;) {
     os::wait_on(&never_changes, 0, delay_ms_ * 500'000);
     LockGuard guard(round_lock_);
-    const std::size_t returned = engine_.release_unneeded();
-    rounds_.fetch_add(1, std::memory_order_relaxed);
-    returned_.fetch_add(returned, std::memory_order_relaxed);
-    vain = returned == 0 ? vain + 1 : 0;
+    vain = run_round() == 0 ? vain + 1 : 0;
     if (engine_.idle_bytes() == 0 && !engine_.registry().has_parked()) return;
   }
+}
+
+/// \returns  bytes released
+std::size_t Scavenger::run_round() noexcept {
+  const std::size_t returned = engine_.release_unneeded();
+  rounds_.fetch_add(1, std::memory_order_relaxed);
+  returned_.fetch_add(returned, std::memory_order_relaxed);
+  return returned;
 }
 
 bool Scavenger::try_wake() noexcept {

@@ -6,7 +6,7 @@
 
 namespace strata {
 
-/// Does something whenever a signal arrives, whatever the interrupted thread was doing.
+/// Does something whenever a signal arrives, even if it interrupts the malloc.
 ///
 /// The handler takes no lock and does nothing itself: it counts the request and wakes a thread that
 /// waits for it. That thread exists from the start, since none can be started in a handler. The

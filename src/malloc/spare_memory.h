@@ -12,13 +12,13 @@ namespace strata {
 ///
 ///   | header block | header block | free …        kBytes, never touched before they are used
 ///
-/// Blocks are cut off one behind the other. The last one can be given back alone; when all are
+/// Blocks are cut off one after the other. The last one can be freed by itself; when all are
 /// back, everything is free again, so handlers that free what they take can go on for ever.
 /// \threads  Any number at once, signal handlers included: lock-free.
 class SpareMemory {
  public:
   // Chosen: enough for a crash handler that resolves and demangles a few hundred frames; address
-  // space only, until somebody needs it.
+  // space only, until it is needed.
   static constexpr std::size_t kBytes = std::size_t{1} << 20;
 
   constexpr SpareMemory() noexcept = default;
@@ -45,10 +45,10 @@ class SpareMemory {
 
   /// Stands in front of its block. Alone it tells a live block from any other address.
   struct Header {
-    const void* block;  // nullptr: given back
+    const void* block;  // nullptr: freed
     std::size_t bytes;
   };
-  static_assert(sizeof(Header) == kGrain, "blocks stay aligned behind their headers");
+  static_assert(sizeof(Header) == kGrain, "blocks stay aligned after their headers");
 
   /// Live blocks in the upper half, bytes in use in the lower one.
   static constexpr unsigned kLiveShift = 32;
@@ -56,7 +56,7 @@ class SpareMemory {
 
   Header& header_of(const void* p, const char* action) const noexcept;
 
-  // acquire when bytes are taken, release when they come back: who takes them next sees that their
+  // acquire when bytes are taken, release when they come back: the next owner sees that their
   // last owner is done.
   std::atomic<std::uint64_t> state_{0};
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a handler may count");

@@ -24,8 +24,8 @@ struct Statistics {
   std::size_t idle;         ///< free pages and kept mappings that hold memory
   std::size_t clean;        ///< free pages that hold none, and regions not yet begun
   std::size_t metadata;     ///< our bookkeeping
-  std::size_t page_map;     ///< address space of the page map, beside mapped
-  std::size_t given_back;   ///< to the kernel since the start, sum over all occasions
+  std::size_t page_map;     ///< address space of the page map, not part of mapped
+  std::size_t given_back;   ///< released to the kernel since the start, in all ways
   std::size_t in_threads;   ///< the part of cached that is in thread caches
   std::size_t quarantined;  ///< the part of cached that waits under full checks
   std::size_t small_spans;  ///< bytes of pages that are cut into objects

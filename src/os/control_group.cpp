@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 #include <string_view>
 
@@ -30,7 +29,7 @@ class Path {
     text_[size_] = '\0';
     return *this;
   }
-  /// Takes off what stands behind the last slash from `least` on. False if there is none.
+  /// Removes what follows the last slash, from `least` on. False if there is none.
   bool cut_last_part(std::size_t least) noexcept {
     const std::size_t slash = view().rfind('/');
     if (slash == std::string_view::npos || slash < least) return false;

@@ -82,7 +82,7 @@ void pass_on(int number, siginfo_t* info, void* context) noexcept {
 void on_signal(int number, siginfo_t* info, void* context) {
   const int saved = errno;
   const auto& at = *static_cast<const ucontext_t*>(context);
-  // A signal that somebody sent has no address.
+  // A signal that was sent, as by kill(), has no address.
   if (info->si_code > 0 && g_is_ours({info->si_addr, access_of(at), code_of(at)})) {
     die_of(number, *info);
   } else {

@@ -2,7 +2,8 @@
 
 #include <cstdint>
 
-/// \file  Accesses that the processor refuses: SIGSEGV, told to whoever forbade the memory.
+/// \file  Accesses that the processor refuses: SIGSEGV, reported to the owner of the protected
+///        memory.
 
 namespace strata::os {
 

@@ -53,7 +53,7 @@ bool read_at(int fd, std::uint64_t offset, void* out, std::size_t bytes) noexcep
   return pread(fd, out, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
 }
 
-/// Reads a hexadecimal number and the one character behind it.
+/// Reads a hexadecimal number and the one character after it.
 bool take_hex(std::string_view& text, std::uint64_t& value, char end) noexcept {
   value = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -144,7 +144,7 @@ bool NewFile::open(const char* path) noexcept {
   return fd_ >= 0;
 }
 
-/// Opens a file that nobody else writes, with the name that temporary_ has then.
+/// Opens a file that no other process writes, and leaves its name in temporary_.
 int NewFile::open_beside() noexcept {
   // relaxed: each file of this process takes another number.
   static constinit std::atomic<std::uint32_t> files{0};

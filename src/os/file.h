@@ -16,7 +16,7 @@ int open_to_append(const char* path) noexcept;
 bool write_file(int file, std::string_view text) noexcept;  ///< all of it, or gives up: false
 void close_file(int file) noexcept;
 
-/// A file that takes the place of another only when it is complete: it is written beside it, under
+/// A file that takes the place of another only when it is complete: it is written next to it, under
 /// a name of its own, and renamed. A path that leads to something else than a regular file (a
 /// device, a pipe, a symbolic link) is written to, and stays what it is.
 /// \threads  One at a time; several of one path do not disturb each other.

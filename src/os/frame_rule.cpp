@@ -52,7 +52,7 @@ class Reader {
   std::uint64_t take_unsigned() noexcept { return take_leb(false); }
   std::int64_t take_signed() noexcept { return static_cast<std::int64_t>(take_leb(true)); }
 
-  /// An address in one of the encodings of exception frames (DW_EH_PE_…), whatever it is.
+  /// An address in one of the encodings of exception frames (DW_EH_PE_…), any of them.
   void skip_pointer(std::uint8_t encoding) noexcept {
     constexpr std::uint8_t kOmitted = 0xff;
     constexpr std::uint8_t kAligned = 0x50;
@@ -144,7 +144,7 @@ class Program {
 
   /// \returns  False if it holds anything that we do not understand.
   bool run(Reader instructions, const Row& initial) noexcept {
-    // What lies behind the call is not true before it.
+    // What is said of instructions after the call is not true before it.
     while (!instructions.is_empty() && at_ < pc_) step(instructions, initial);
     return instructions.is_good();
   }
@@ -317,7 +317,7 @@ Common read_common(Reader& in) noexcept {
   return common;
 }
 
-/// The entry at `entry` behind its length.
+/// The entry at `entry`, after its length.
 /// \returns  an empty one where the length is not 32 bits
 Reader open_entry(const unsigned char* entry) noexcept {
   constexpr std::uint32_t kLongFormat = 0xffffffff;

@@ -1,14 +1,13 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 namespace strata::os {
 
-/// How to come from a frame that stands behind a call to the frame of its caller, in one word.
+/// How to get from a frame that is in a call to the frame of its caller, in one word.
 ///
 /// A frame is known by three registers: where it goes on (pc), the stack pointer as its callee
-/// found it before the call (sp), and the frame pointer's register (fp), whatever is in it. The
+/// found it before the call (sp), and the frame pointer's register (fp), with any content. The
 /// canonical frame address (CFA) is the caller's sp:
 ///   kFromStack    CFA = sp + cfa_words
 ///   kFromFrame    CFA = fp + cfa_words          code with a frame pointer, alloca

@@ -14,10 +14,10 @@ namespace strata::os {
 /// before the return address. Where that has changed (a library went, another came) the rule is
 /// forgotten when it is asked for.
 /// Always: a rule that is found is the one that was noted for this pc, with the code as it is.
-/// \threads  Any number at once, nobody waits: each entry has a version, odd while it is written;
-///           whoever meets that, or a version that has changed when all is read, finds nothing, or
-///           notes nothing. Values are stored with release and loaded with acquire, so that whoever
-///           sees one of a later writer sees its version as well.
+/// \threads  Any number at once, without waiting: each entry has a version, odd while it is
+///           written; a reader that sees it odd, or changed when all is read, finds nothing, and a
+///           writer notes nothing. Values are stored with release and loaded with acquire, so that
+///           whoever sees one of a later writer sees its version as well.
 class FrameRules {
  public:
   constexpr FrameRules() noexcept = default;

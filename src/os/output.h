@@ -17,7 +17,7 @@ class CancellationHeld {
   int before_;
 };
 
-/// Writes all of a text to an open file. A pipe that nobody reads any more is an error here, and no
+/// Writes all of a text to an open file. A pipe without a reader is an error here, and no
 /// SIGPIPE: what we have to say is not worth the program's life.
 /// \returns  0, or the error; errno is not kept
 /// \threads  Not cancelled. Any number at once, signal handlers included.

@@ -81,7 +81,7 @@ class PageSource {
     kernel::advise_huge(address, bytes);
   }
 
-  /// Asks for ordinary pages, whatever the system's default is. A hint; never fails.
+  /// Asks for ordinary pages, even where the system's default is another. A hint; never fails.
   virtual void advise_small(void* address, std::size_t bytes) noexcept {
     kernel::advise_small(address, bytes);
   }

@@ -21,7 +21,7 @@ extern "C" {
 [[gnu::visibility("hidden")]] extern const char etext[];
 }
 
-// Where the function that this stands in returns to.
+// Where the function that uses this returns to.
 #define STRATA_CALLER \
   reinterpret_cast<std::uintptr_t>(__builtin_extract_return_addr(__builtin_return_address(0)))
 
@@ -37,7 +37,7 @@ using FindEntry = const void*(void* instruction, EntryBases* bases);
 
 }  // namespace
 
-/// libgcc's: the entry of the function in which an instruction lies, or nullptr. Weak as above.
+/// libgcc's: the entry of the function that contains an instruction, or nullptr. Weak as above.
 extern "C" [[gnu::weak]] const void* _Unwind_Find_FDE(void* instruction, EntryBases* bases);
 
 namespace strata::os {
@@ -227,7 +227,7 @@ Walk walk(const Frame& frame, std::uintptr_t* all, std::size_t capacity,
   return walked;
 }
 
-/// The unwinder's stack from `caller` on: what stands before it is the caller's callees, ours and,
+/// The unwinder's stack from `caller` on: what comes before it is the caller's callees, ours and,
 /// under a sanitizer, its.
 std::size_t unwind(std::uintptr_t caller, std::uintptr_t* all, std::size_t capacity) noexcept {
   void* found[kMaxFrames + kMaxCallees];
@@ -243,7 +243,7 @@ std::size_t wanted_for(std::size_t capacity) noexcept {
   return std::min(capacity + kMaxOwnFrames, kMaxFrames);
 }
 
-/// \returns  nullptr if there is none to be had: the unwinder takes all stacks then
+/// \returns  nullptr if there is none: the unwinder then takes all stacks
 FindEntry* find_unwinders_search() noexcept {
   if (&_Unwind_Find_FDE != nullptr) return &_Unwind_Find_FDE;
   if (&dlopen == nullptr || &dlsym == nullptr) return nullptr;
@@ -301,7 +301,7 @@ std::size_t walk_or_unwind(const Frame& caller, std::uintptr_t* all, std::size_t
 
 [[gnu::noinline]] std::size_t capture_stack(std::uintptr_t* frames, std::size_t capacity) noexcept {
   if (!g_is_prepared.load(std::memory_order_relaxed)) return 0;
-  // Our caller, as it goes on behind this call. A frame's address is where fp is saved.
+  // Our caller, as it goes on after this call. A frame's address is where fp is saved.
   const Frame caller{
       reinterpret_cast<std::uintptr_t>(__builtin_extract_return_addr(__builtin_return_address(0))),
       reinterpret_cast<std::uintptr_t>(__builtin_dwarf_cfa()),

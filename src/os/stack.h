@@ -32,7 +32,7 @@ std::size_t capture_stack(std::uintptr_t* frames, std::size_t capacity) noexcept
 std::size_t unwind_stack(std::uintptr_t* frames, std::size_t capacity) noexcept;
 
 /// Where a walk begins: the return address of a frame, and the stack pointer and the frame pointer
-/// as they are behind that call.
+/// as they are after that call.
 struct StackPlace {
   std::uintptr_t pc;
   std::uintptr_t sp;

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file  The C library's list of its open streams, whose lock comes before every lock of a malloc:
-///        fflush(nullptr) holds it and waits for a stream, and whoever holds that stream may
+///        fflush(nullptr) holds it and waits for a stream, and the holder of that stream may
 ///        allocate.
 
 namespace strata::os {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 /// \file  Where code comes from, as the dynamic loader knows it.

@@ -30,9 +30,9 @@ bool register_thread_exit(void (*on_exit)(void*)) noexcept;
 /// \returns  False if there was no memory for that, or nothing is registered.
 bool set_thread_exit_value(void* value) noexcept;
 
-/// A value per thread under a key of the caller's own, for those who need more than the one above:
-/// `on_exit(value)` runs when a thread ends whose value is not nullptr, and again if it sets one
-/// while exit hooks run (the system stops after a few rounds).
+/// A value per thread under a key of the caller's own, for callers that need more than the one
+/// above: `on_exit(value)` runs when a thread ends whose value is not nullptr, and again if it sets
+/// one while exit hooks run (the system stops after a few rounds).
 /// \returns  False if the system has no key left.
 bool create_thread_key(unsigned& key, void (*on_exit)(void*)) noexcept;
 /// \returns  False if there was no memory for that; it may need some as set_thread_exit_value().

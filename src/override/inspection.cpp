@@ -75,8 +75,8 @@ void write_total(strata::TextSink& sink, std::string_view type, std::size_t coun
   sink.write(line.decimal(size).text("\"/>\n").view());
 }
 
-/// The totals that stand in each heap and, once more, below all of them: "fast" is what the caches
-/// hold, "rest" what else is free.
+/// The totals that are given in each heap and, once more, below all of them: "fast" is what the
+/// caches hold, "rest" what else is free.
 void write_totals(const strata::Statistics& now, bool is_sum, strata::TextSink& sink) noexcept {
   std::size_t cached = 0;
   std::size_t free = 0;
@@ -187,7 +187,7 @@ STRATA_API int malloc_info(int options, std::FILE* stream) noexcept {
   return sink.has_failed() ? -1 : 0;
 }
 
-/// To standard error, as glibc's, whatever STRATA_STATS_FILE says.
+/// To standard error, like glibc's, even if STRATA_STATS_FILE is set.
 STRATA_API void malloc_stats() noexcept {
   strata::Statistics now;
   strata::collect_statistics(strata::g_malloc, now);

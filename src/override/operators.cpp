@@ -2,7 +2,7 @@
 //
 // A C program that preloads the library must not need the C++ runtime, so what only a failing
 // operator new needs (the handler, the exception and its way through the nothrow forms) is referred
-// to weakly: whoever calls operator new has it. This file alone is compiled with exceptions.
+// to weakly: a program that calls operator new has it. This file alone is compiled with exceptions.
 
 #include <cstddef>
 #include <new>
@@ -13,7 +13,7 @@
 /// Weak, so that a program that is linked with the archive may define any of them itself.
 #define STRATA_OPERATOR __attribute__((weak, visibility("default")))
 
-/// The address that the operator has here, whoever else defines one.
+/// The address that the operator has here, even if another file defines one.
 #define STRATA_OWN(name, operator_symbol) \
   __attribute__((alias(operator_symbol), visibility("hidden"))) void name()
 
@@ -142,8 +142,9 @@ template <typename Call>
 // array form the single one, a nothrow or sized form the plain one. Here all are alike and none
 // calls another, until one turns out to be the program's.
 
-// Addresses to compare, which nobody calls: their types say nothing. All have one, those too that
-// nobody compares: valgrind replaces a malloc in the program only where it finds strong symbols.
+// Addresses to compare, never called: their types say nothing. All operators have one, even those
+// that are not compared: valgrind replaces a malloc in the program only where it finds strong
+// symbols.
 #pragma GCC diagnostic push
 #if !defined(__clang__)  // which knows neither warning
 #pragma GCC diagnostic ignored "-Wattribute-alias"

@@ -78,7 +78,7 @@ void write_message(TextSink& out, unsigned field, std::string_view content) noex
   out.write(content);
 }
 
-/// A frame as pprof wants it: inside the call, not behind it.
+/// A frame as pprof wants it: inside the call, not after it.
 std::uint64_t call_address(std::uintptr_t return_address) noexcept { return return_address - 1; }
 
 /// Memory for the time of one call.
@@ -161,7 +161,7 @@ void PprofWriter::write_samples(SiteTable& sites, std::size_t rate) noexcept {
   }
 }
 
-/// Every address once, each behind the mapping that it lies in.
+/// Every address once, each after the mapping that contains it.
 bool PprofWriter::write_locations(SiteTable& sites, std::size_t rate) noexcept {
   // Sites that came since the samples were written add locations that no sample has: harmless.
   const std::uint32_t last = sites.count();

@@ -30,7 +30,7 @@ TextWriter& append_amount(TextWriter& line, std::uint64_t bytes, std::uint64_t o
 
 void write_frame(unsigned index, std::uintptr_t return_address, TextSink& out) noexcept {
   TextWriter line;
-  const std::uintptr_t address = return_address - 1;  // inside the call, not behind it
+  const std::uintptr_t address = return_address - 1;  // inside the call, not after it
   line.text("    #").decimal(index).text(index < 10 ? "  " : " ");
   os::CodePlace place;
   if (!os::find_code(reinterpret_cast<const void*>(address), place)) {

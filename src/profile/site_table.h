@@ -61,7 +61,7 @@ class SiteTable {
   }
   std::uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
 
-  Lock& lock() noexcept { return lock_; }  ///< for fork
+  Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
   void check_invariants() noexcept;
 
  private:
@@ -73,8 +73,8 @@ class SiteTable {
 
   Lock lock_{LockRank::kWatcher};
   MetadataArena& metadata_;
-  // Guarded by lock_.
-  std::uint32_t* buckets_ STRATA_GUARDED_BY(lock_) = nullptr;  // heads, 0: empty
+  // Heads; 0: empty.
+  std::uint32_t* buckets_ STRATA_GUARDED_BY(lock_) STRATA_PT_GUARDED_BY(lock_) = nullptr;
   std::uint32_t bucket_count_ STRATA_GUARDED_BY(lock_) = 0;
   // Written under lock_, release; acquire by readers: the sites below are complete.
   std::atomic<std::uint32_t> count_{0};

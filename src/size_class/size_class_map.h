@@ -12,7 +12,8 @@ namespace detail {
 
 inline constexpr std::size_t kSizeGrain = 16;
 inline constexpr unsigned kGrainClasses = 16;  // 16 … 256 in steps of the grain
-inline constexpr unsigned kSizeClasses = 89;   // … 128 KiB, 8 steps a doubling
+inline constexpr unsigned kFineClasses = 56;   // … 8 KiB, 8 steps a doubling
+inline constexpr unsigned kSizeClasses = 73;   // … 128 KiB, 4 steps a doubling
 inline constexpr unsigned kStepShift = 3;
 
 /// The sizes, ascending from index 1.
@@ -21,7 +22,8 @@ constexpr std::array<std::uint32_t, kSizeClasses> size_class_bytes() noexcept {
   std::uint32_t size = 0;
   unsigned c = 1;
   for (; c <= kGrainClasses; ++c) bytes[c] = size += kSizeGrain;
-  for (; c < kSizeClasses; ++c) bytes[c] = size += std::bit_floor(size) >> kStepShift;
+  for (; c <= kFineClasses; ++c) bytes[c] = size += std::bit_floor(size) >> kStepShift;
+  for (; c < kSizeClasses; ++c) bytes[c] = size += std::bit_floor(size) >> (kStepShift - 1);
   return bytes;
 }
 
@@ -43,13 +45,16 @@ constexpr std::array<std::uint8_t, kMax + 1> size_class_of_bytes() noexcept {
 /// Which sizes the malloc cuts spans into, and which of them serves a request.
 ///
 ///   16 … 256    every 16 bytes           classes  1 … 16
-///   … 128 KiB   8 steps a doubling       classes 17 … 88
+///   … 8 KiB     8 steps a doubling       classes 17 … 56
+///   … 128 KiB   4 steps a doubling       classes 57 … 72
 ///
 /// Class 0 means "not small": larger than kMaxBytes, or (in the page map) not an object of a class.
 /// Every size is a multiple of 16, so every object is aligned to 16; an object is moreover aligned
 /// to every power of two up to kMaxAlignment that divides its size: spans start at multiples of it.
-/// Waste: at most 15 bytes up to 256, below 1/8 of the object above. docs/size-classes.md has the
-/// table, generated from here.
+/// Waste: at most 15 bytes up to 256, below 1/8 of the object up to 8 KiB, and below 1/5 above:
+/// with 8 steps a doubling there, too, buffers that grow left more classes with free spans, and
+/// their programs became larger by a fourth. docs/size-classes.md has the table, generated from
+/// here.
 class SizeClassMap {
  public:
   // Chosen. The thread cache moves a few of the largest class at a time and a span of it is 1 MiB;
@@ -73,12 +78,15 @@ class SizeClassMap {
 
   /// The same for the sizes beyond the table.
   /// \pre      256 < bytes <= kMaxBytes
-  /// \cost     7 instructions
+  /// \cost     12 instructions
   static constexpr std::size_t class_of_step(std::size_t bytes) noexcept {
     const std::size_t last = bytes - 1;
     const unsigned top = detail::log2_floor(last);
     // The top bit and the three bits below it: 8 … 15 within a doubling.
-    return kStepsPerDoubling * top + (last >> (top - detail::kStepShift)) - kStepsBelow;
+    const std::size_t step =
+        kStepsPerDoubling * top + (last >> (top - detail::kStepShift)) - kStepsBelow;
+    // Above the fine classes two steps are one class.
+    return step <= detail::kFineClasses ? step : (step + detail::kFineClasses + 1) / 2;
   }
 
   /// The same for any size; 0 if bytes > kMaxBytes.

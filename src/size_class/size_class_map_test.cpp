@@ -57,8 +57,10 @@ TEST(SizeClassMap, WasteStaysBelowTheDocumentedBounds) {
     const std::size_t waste = object_bytes - bytes;
     if (bytes <= 256) {
       ASSERT_LT(waste, SizeClassMap::kGrain) << bytes;
-    } else {
+    } else if (bytes <= 8 * 1024) {
       ASSERT_LT(8 * waste, object_bytes) << bytes;
+    } else {
+      ASSERT_LT(5 * waste, object_bytes) << bytes;
     }
   }
 }

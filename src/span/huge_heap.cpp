@@ -84,7 +84,7 @@ void* HugeHeap::reallocate(void* p, std::size_t bytes) noexcept {
   const std::size_t more_bytes = rounded > old_bytes ? rounded - old_bytes : 0;
   if (more_bytes != 0) exchange_idle_for(more_bytes);
   if (!page_heap_.limit().try_hold(more_bytes)) return nullptr;
-  // Under the lock: once the block has moved, the kernel may give its old address to somebody else,
+  // Under the lock: once the block has moved, the kernel may map something else at its old address,
   // and the table must not know it any more. There is room in the table for a block that was in it.
   LockGuard guard(lock_);
   void* moved = pages_.remap(p, old_bytes, rounded);

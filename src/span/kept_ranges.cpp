@@ -1,5 +1,6 @@
 #include "span/kept_ranges.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/fatal.h"

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -20,11 +19,11 @@ class KeptRanges {
   static constexpr std::size_t kMost = 128;
 
   std::size_t count() const noexcept { return count_; }
-  /// A hint to all who do not hold the owner's lock.
+  /// A hint to threads that do not hold the owner's lock.
   std::size_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
   /// Puts a range in its place by address, merged with its neighbours.
-  /// \pre  count() <= kMost; whoever makes it one more takes the oldest off
+  /// \pre  count() <= kMost; a caller that makes it one more takes the oldest off
   void add(Range range) noexcept;
   /// Takes the front of the tightest range that holds an aligned block.
   bool take_fitting(std::size_t bytes, std::size_t alignment, Range& out) noexcept;

@@ -2,7 +2,6 @@
 
 #include <strata/detail/cache_line.hpp>
 
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -69,7 +68,7 @@ class FreeObject {
 /// Always: popcount(free_bits) == free_count <= object_count                   (small, watched)
 /// decommitted_free <= free_count: the objects above it may lie on pages to be decommitted.
 /// fresh_objects is 0 unless the class tracks_fresh(), and its objects are in the span.
-/// The record stands in its Region, out of line: no use ever writes into the pages. It has cache
+/// It is part of its Region, out of line: nothing is ever written into its pages. It has cache
 /// lines of its own, since neighbours in a region often belong to different threads.
 struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   // Chosen: the smallest OS page; below it, memory is touched anyway.

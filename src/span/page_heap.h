@@ -130,7 +130,7 @@ class PageHeap {
 
   Statistics statistics() noexcept;
   void check_invariants() noexcept;
-  Lock& lock() noexcept { return lock_; }  ///< for fork
+  Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
 
  private:
   Region* take_region(unsigned run, Pages which) noexcept STRATA_REQUIRES(lock_);
@@ -159,19 +159,19 @@ class PageHeap {
   MemoryLimit& limit_;  // what this heap's dirty pages count in
   const HeapNumber number_;
 
-  // All below is guarded by lock_.
   std::uint64_t nonempty_ STRATA_GUARDED_BY(lock_) = 0;  // bit r: by_run_[r] has a region
-  IntrusiveList<Region, RunListTag> by_run_[kPagesPerRegion + 1] STRATA_GUARDED_BY(
-      lock_);  // by longest free run
-  IntrusiveList<Region, DirtyListTag> idle_
-      STRATA_GUARDED_BY(lock_);                               // with idle pages, latest first
+  // By longest free run.
+  IntrusiveList<Region, RunListTag> by_run_[kPagesPerRegion + 1] STRATA_GUARDED_BY(lock_);
+  // Those with idle pages, the latest first.
+  IntrusiveList<Region, DirtyListTag> idle_ STRATA_GUARDED_BY(lock_);
   std::uintptr_t next_address_ STRATA_GUARDED_BY(lock_) = 0;  // where the next chunk is tried
-  char* chunk_next_ STRATA_GUARDED_BY(lock_) = nullptr;  // regions of the newest chunk not yet used
+  // Regions of the newest chunk that are not yet used.
+  char* chunk_next_ STRATA_GUARDED_BY(lock_) = nullptr;
   char* chunk_end_ STRATA_GUARDED_BY(lock_) = nullptr;
-  HugePages huge_pages_ = HugePages::kAuto;
-  std::size_t most_chunk_regions_ = kMaxChunkRegions;
-  bool was_refused_ STRATA_GUARDED_BY(lock_) =
-      false;  // the last chunk: the next try is a short one
+  HugePages huge_pages_ STRATA_GUARDED_BY(lock_) = HugePages::kAuto;
+  std::size_t most_chunk_regions_ STRATA_GUARDED_BY(lock_) = kMaxChunkRegions;
+  // The last chunk: the next try is a short one.
+  bool was_refused_ STRATA_GUARDED_BY(lock_) = false;
   std::size_t regions_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t huge_regions_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t decommitted_pages_ STRATA_GUARDED_BY(lock_) = 0;

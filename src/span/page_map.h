@@ -20,7 +20,7 @@ class HeapNames;
 /// One byte per page and one pointer per region, flat over the addresses from 0 to a limit. The
 /// heap keeps to low addresses (PageHeap places its regions), so that the tables stay small: 80 MiB
 /// of address space for 4 TiB of heap, of which a program touches one OS page or two. Where the
-/// kernel gives no low addresses (a sanitizer's shadow lies there) the tables cover everything.
+/// kernel gives no low addresses (a sanitizer's shadow is there) the tables cover everything.
 ///
 /// The tables can be read all over and written only where open() was called: so a kernel that
 /// counts what could be written counts little, and never backs them with huge pages.

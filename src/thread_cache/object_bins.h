@@ -12,7 +12,7 @@ namespace strata {
 ///
 /// A bin is base[0 … capacity]. base[0] holds nullptr for ever, so that popping an empty bin finds
 /// nullptr instead of comparing bounds; `limits_` is the last slot. All bins of an object that was
-/// constructed alone stand on one shared empty slot: it holds nothing and takes nothing, and sends
+/// constructed alone share one empty slot: it holds nothing and takes nothing, and sends
 /// every call the slow way. A thread has such a one before its first malloc and after its last.
 ///
 /// Always: base <= top <= limit, and every slot in (base, top] holds an object of the class that is
@@ -85,7 +85,7 @@ class ObjectBins {
   void** limits_[SizeClassMap::kCount];
 
  private:
-  static void* g_empty_slot;  // nobody ever writes it
+  static void* g_empty_slot;  // never written
 };
 
 inline constinit void* ObjectBins::g_empty_slot = nullptr;

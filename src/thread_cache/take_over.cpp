@@ -8,7 +8,7 @@
 // other slots this holds:
 //
 //   1. The thief holds the bins' lock. So the owner is on its hot path or nowhere: every slow path
-//      waits, and nobody moves the bins.
+//      waits, and the bins are not moved.
 //   2. It exchanges the slots of a bin, but for the top one, for nullptr; the owner may have moved
 //      the top by then, so that any of them can be above it. An owner that gets down to such a slot
 //      finds the bin empty, takes the slow path, and waits there.
@@ -140,7 +140,7 @@ std::size_t ThreadCache::sort_out(unsigned size_class, void** taken, std::size_t
 }
 
 /// Moves the bin's objects together.
-/// \pre  the lock is held, by the owner
+/// \pre  called by the owner
 void ThreadCache::close_gaps(unsigned size_class) noexcept {
   if (!has_gaps_[size_class]) return;
   has_gaps_[size_class] = false;
@@ -152,7 +152,6 @@ void ThreadCache::close_gaps(unsigned size_class) noexcept {
   bin.top = end - 1;
 }
 
-/// \pre  the lock is held
 std::size_t ThreadCache::count_held(unsigned size_class) noexcept {
   void** const top = std::atomic_ref<void**>(tops_[size_class]).load(std::memory_order_relaxed);
   if (!has_gaps_[size_class]) return static_cast<std::size_t>(top - bases_[size_class]);

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <new>
-
-#include "base/fatal.h"
 
 namespace strata {
 
@@ -45,7 +42,7 @@ void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
 
 /// Grows the bin and fills half of it.
 /// \returns  false if it was not less than half full, or nothing came
-/// \pre      bins_lock_ is held and the bin has no gaps
+/// \pre      the bin has no gaps
 bool ThreadCache::top_up(unsigned size_class) noexcept {
   if (capacity(size_class) != max_capacity(size_class)) grow(size_class, budget_->share_bytes());
   const std::size_t wanted = (capacity(size_class) + 1) / 2;

@@ -93,8 +93,8 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   /// Moves to Central what another thread's cache holds, but for the latest object of each bin,
   /// while that thread goes on (take_over.cpp tells how).
   ///   kIdle  only if its owner did nothing with it since the last call
-  ///   kAll   whatever its owner does
-  /// `room` is `room_slots` slots that nobody else uses meanwhile; `barrier` is the kernel's, or
+  ///   kAll   in any case
+  /// `room` is `room_slots` slots that nothing else uses meanwhile; `barrier` is the kernel's, or
   /// that of a test, which plays the owner there.
   /// \returns  bytes moved; 0 where the kernel has no such barrier
   enum class Owners { kIdle, kAll };
@@ -104,7 +104,10 @@ class ThreadCache : public ObjectBins, public ListLink<> {
 
   /// Bytes that the bins have room for.
   /// \threads  its own, and any while it is parked
-  std::size_t capacity_bytes() const noexcept { return capacity_bytes_; }
+  // Not analysed: in those threads it does not change meanwhile.
+  std::size_t capacity_bytes() const noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
+    return capacity_bytes_;
+  }
 
   /// Objects of the class in this cache.
   /// \threads  any; late by what the owner does meanwhile
@@ -115,7 +118,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   void add_objects(Counts& counts) noexcept;
 
   Central::Place& place() noexcept { return place_; }
-  Lock& bins_lock() noexcept { return bins_lock_; }  ///< for fork
+  Lock& bins_lock() noexcept STRATA_RETURN_CAPABILITY(bins_lock_) { return bins_lock_; }
 
  private:
   friend class ThreadRegistry;  // the owner's state
@@ -138,8 +141,8 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // Chosen: the share moves with the heap; a bin that gave way each time would flush and fill in
   // turn.
   static constexpr std::size_t kShrinkAbove = 2;
-  // Derived: first slots of every bin and a few growths stand in the cache itself, which then fills
-  // two 4-KiB pages.
+  // Derived: the first slots of every bin and a few growths are in the cache itself, which then
+  // fills two 4-KiB pages.
   static constexpr std::size_t kInlineSlots = 638;
 
   static std::size_t max_capacity(unsigned size_class) noexcept;
@@ -148,7 +151,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   /// handler can be on: it allocates from elsewhere, and what is being moved stays whole.
   class Repair {
    public:
-    Repair(ThreadCache& cache, unsigned size_class) noexcept
+    Repair(ThreadCache& cache, unsigned size_class) noexcept STRATA_REQUIRES(cache.bins_lock_)
         : top(cache.tops_[size_class]),
           limit(cache.limits_[size_class]),
           cache_(cache),
@@ -174,39 +177,45 @@ class ThreadCache : public ObjectBins, public ListLink<> {
     limits_[size_class] = limit;
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
-  std::size_t capacity(unsigned size_class) const noexcept {
+  std::size_t capacity(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_) {
     return static_cast<std::size_t>(limits_[size_class] - bases_[size_class]);
   }
-  std::size_t held(unsigned size_class) const noexcept {
+  std::size_t held(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_) {
     return static_cast<std::size_t>(tops_[size_class] - bases_[size_class]);
   }
-  bool top_up(unsigned size_class) noexcept;
-  bool grow(unsigned size_class, std::size_t share) noexcept;
-  void shrink(unsigned size_class) noexcept;
-  bool give_slots(unsigned size_class, std::size_t count) noexcept;
-  void flush(unsigned size_class, std::size_t count) noexcept;
-  void close_gaps(unsigned size_class) noexcept;
-  std::size_t count_held(unsigned size_class) noexcept;
-  std::uint64_t fingerprint() noexcept;
-  void take_slots(unsigned size_class, void** taken, std::size_t count) noexcept;
+  bool top_up(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
+  bool grow(unsigned size_class, std::size_t share) noexcept STRATA_REQUIRES(bins_lock_);
+  void shrink(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
+  bool give_slots(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
+  void flush(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
+  void close_gaps(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
+  std::size_t count_held(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
+  std::uint64_t fingerprint() noexcept STRATA_REQUIRES(bins_lock_);
+  void take_slots(unsigned size_class, void** taken, std::size_t count) noexcept
+      STRATA_REQUIRES(bins_lock_);
   std::size_t sort_out(unsigned size_class, void** taken, std::size_t count,
-                       std::size_t top) noexcept;
+                       std::size_t top) noexcept STRATA_REQUIRES(bins_lock_);
 
-  void** bases_[SizeClassMap::kCount];
-  std::uint16_t slot_counts_[SizeClassMap::kCount] = {};  // slots the bin owns, a power of two or 0
+  // The tops and limits of ObjectBins are the owner's on its hot path, which takes no lock; they
+  // change otherwise under bins_lock_ alone.
+  void** bases_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_);
+  // Slots the bin owns, a power of two or 0.
+  std::uint16_t slot_counts_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
   Central* central_;
   Central::Place place_;
   CacheBudget* budget_;
   MetadataArena* metadata_;
-  ThreadState* owner_ = nullptr;    // who can be redirected; guarded by the registry's lock
-  std::size_t capacity_bytes_ = 0;  // capacity x object size over all bins
+  ThreadState* owner_ = nullptr;  // who can be redirected; guarded by the registry's lock
+  // Capacity x object size over all bins.
+  std::size_t capacity_bytes_ STRATA_GUARDED_BY(bins_lock_) = 0;
   Lock bins_lock_{LockRank::kThreadBins};
-  // The next three are guarded by bins_lock_.
-  bool has_gaps_[SizeClassMap::kCount] = {};  // slots below the top may be nullptr
-  std::uint64_t seen_ = 0;                    // fingerprint at the last take_over()
-  std::uint64_t taken_ = 0;                   // fingerprint when there was nothing left to take
-  std::size_t inline_used_ = 0;
-  void* inline_slots_[kInlineSlots];
+  // Slots below the top may be nullptr.
+  bool has_gaps_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
+  // Fingerprints: at the last take_over(), and when there was nothing left to take.
+  std::uint64_t seen_ STRATA_GUARDED_BY(bins_lock_) = 0;
+  std::uint64_t taken_ STRATA_GUARDED_BY(bins_lock_) = 0;
+  std::size_t inline_used_ STRATA_GUARDED_BY(bins_lock_) = 0;
+  void* inline_slots_[kInlineSlots] STRATA_GUARDED_BY(bins_lock_);
 };
 
 }  // namespace strata

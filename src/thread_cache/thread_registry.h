@@ -85,7 +85,6 @@ class ThreadRegistry {
   MetadataArena& metadata_;
   CacheBudget budget_;
 
-  // All below is guarded by lock_.
   ObjectBins* redirected_to_ STRATA_GUARDED_BY(lock_) = nullptr;
   IntrusiveList<ThreadCache> in_use_ STRATA_GUARDED_BY(lock_);
   IntrusiveList<ThreadCache> parked_ STRATA_GUARDED_BY(lock_);  // the latest first

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "span/page.h"
 #include "thread_cache/object_bins.h"
 
 namespace strata {
@@ -15,9 +14,9 @@ namespace strata {
 /// malloc pops from one set of bins and free pushes to another. They are the same, the thread's
 /// ThreadCache, unless a feature watches allocations (the detour): then malloc finds its bins empty
 /// and goes the slow way, which counts and pops from free's.
-/// \threads  Its thread only, apart from malloc_bins and the two counts: whoever begins or ends a
-///           watch sets them for all threads (relaxed: a thread that sees it an allocation later
-///           has begun its watch an allocation later).
+/// \threads  Its thread only, apart from malloc_bins and the two counts: the thread that begins or
+///           ends a watch sets them for all threads (relaxed: a thread that sees it an allocation
+///           later has begun its watch an allocation later).
 struct ThreadState {
   /// What a count is before its first allocation: the next one draws the interval.
   static constexpr std::int64_t kUndrawn = INT64_MIN / 2;
@@ -35,7 +34,7 @@ struct ThreadState {
     std::atomic_ref<ObjectBins*>(malloc_bins).store(&bins, std::memory_order_relaxed);
   }
 
-  /// Where malloc pops from changes only if nobody has changed it since it was `before`.
+  /// Where malloc pops from changes only if it is still `before`.
   void exchange_malloc_bins(ObjectBins& before, ObjectBins& after) noexcept {
     if (&before == &after) return;  // on every slow path, and worth two locked instructions there
     ObjectBins* expected = &before;

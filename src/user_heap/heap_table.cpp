@@ -2,8 +2,6 @@
 
 #include <new>
 
-#include "base/fatal.h"
-#include "malloc/process.h"
 #include "os/environment.h"
 #include "os/threads.h"
 

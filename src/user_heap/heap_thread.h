@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 
 #include "base/intrusive_list.h"
 #include "span/page.h"

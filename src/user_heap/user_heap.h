@@ -9,7 +9,6 @@
 #include "base/intrusive_list.h"
 #include "base/lock.h"
 #include "base/lock_visitor.h"
-#include "base/text_writer.h"
 #include "malloc/malloc.h"
 #include "malloc/statistics.h"
 #include "user_heap/heap_thread.h"

@@ -78,13 +78,13 @@ class Explain(Explained):
         self.assertIn("default-src 'none'", text)
         self.assertNotIn(HOSTILE, text)
         self.assertEqual(sorted(path.name for path in pictures.iterdir()),
-                         ["live-bytes.png", "live-objects.png", "resized.png", "sizes.png"])
+                         ["holders.png", "live-bytes.png", "live-objects.png", "resized.png", "sizes.png"])
         for path in pictures.iterdir():
             self.assertEqual(path.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
 
     def test_mistakes_are_named(self):
         cases = (((), "name a trace"), ((str(self.trace), str(self.trace)), "one trace at a time"),
-                 ((str(self.folder / "app.csv"),), "is no trace"), (("/no/file",), "'/no/file' cannot be read"),
+                 ((str(self.folder / "app.csv"),), "is not a trace"), (("/no/file",), "'/no/file' cannot be read"),
                  ((str(self.trace), "--map", "system"), "give -o FILE"),
                  ((str(self.trace), "--png", ""), "--png names no folder"), ((str(self.trace), "--top", "x"), "'x'"),
                  ((str(self.trace), "-o", "/no/folder/page"), "/no/folder/page"))
@@ -204,7 +204,7 @@ class ExplainInBrowser(Explained):
                 self.assertEqual((seen["faults"], seen["hacked"], seen["fetched"]), ([], False, 0))
                 self.assertLessEqual(seen["needed"], seen["width"], "the page is wider than the screen")
                 self.assertLess(seen["box"], 700, "the table pushes the rest of the page away")
-                self.assertEqual(set(seen["plots"]), {"live-bytes", "live-objects", "sizes", "resized"})
+                self.assertEqual(set(seen["plots"]), {"holders", "live-bytes", "live-objects", "sizes", "resized"})
                 for plot in seen["plots"].values():
                     self.assertGreater(min(plot["width"] - 250, plot["height"] - 80, plot["marks"], plot["words"] - 3), 0)
                     self.assertFalse(plot["broken"])

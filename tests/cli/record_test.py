@@ -184,7 +184,7 @@ class Record(Recorded):
             resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
         done = self.record(RECORDED, "churn", "2000000", options=("--stacks", "off"), preexec_fn=limit)
         self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done.stderr)
-        self.assertRegex(done.stderr, r"strata record: the trace '.*/trace' ends here, it could not be written: "
+        self.assertRegex(done.stderr, r"strata record: the trace '.*/trace' ends here, because it could not be written: "
                                       r"File too large; the program goes on\n")
         self.assertEqual(done.stderr.count("the program goes on"), 1)
         self.assertGreater(len(Trace(self.path).events), 10_000)
@@ -192,12 +192,12 @@ class Record(Recorded):
     def test_a_device_that_is_full_is_named(self):
         done = strata("record", "-o", "/dev/full", "--", RECORDED, "churn", "1000")
         self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done.stderr)
-        self.assertIn("'/dev/full' ends here, it could not be written: No space left on device", done.stderr)
+        self.assertIn("'/dev/full' ends here, because it could not be written: No space left on device", done.stderr)
 
     def test_a_file_that_cannot_be_made_is_named_and_the_program_runs(self):
         done = strata("record", "-o", "/nowhere/trace", "--", RECORDED, "churn", "1000")
         self.assertEqual((done.returncode, done.stdout), (0, "done\n"))
-        self.assertIn("the trace '/nowhere/trace' cannot be made: No such file or directory", done.stderr)
+        self.assertIn("the trace '/nowhere/trace' cannot be created: No such file or directory", done.stderr)
 
     def test_a_part_can_be_recorded(self):
         trace = self.trace_of(RECORDED, "signalled", options=("--on-signal", "USR2"))
@@ -235,7 +235,7 @@ class Record(Recorded):
 
     def test_mistakes_are_named(self):
         cases = (((), "no command to run"), (("--stacks", "0", "--", "true"), "--stacks"),
-                 (("--stacks", "x", "--", "true"), "'x'"), (("--on-signal", "NO", "--", "true"), "'NO' is no signal"),
+                 (("--stacks", "x", "--", "true"), "'x'"), (("--on-signal", "NO", "--", "true"), "'NO' is not a signal"),
                  (("--after", "1", "--on-signal", "USR2", "--", "true"), "give one of them"),
                  (("--for", "0", "--", "true"), "--for"), (("--", STATIC), "cannot be recorded"),
                  (("--allocator", "nobody", "--", "true"), "nobody"), (("-o", "", "--", "true"), "-o names no file"))
@@ -246,7 +246,7 @@ class Record(Recorded):
         kept = self.folder / "letter"
         kept.write_text("dear reader")
         done = strata("record", "-o", str(kept), "--", "true")
-        self.assertIn("is there and is no trace", done.stderr)
+        self.assertIn("exists and is not a trace", done.stderr)
         self.assertEqual(kept.read_text(), "dear reader")
 
 
@@ -257,6 +257,7 @@ class TraceCommand(Recorded):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"command     {RECORDED} churn 1000\n", done.stdout)
         self.assertRegex(done.stdout, r"events +\d+ in [\d.]+ s, by 1 thread; .* bytes each\n")
+        self.assertRegex(done.stdout, r"recorder +\d+\.\d+ s of CPU time in its own thread\n")
         self.assertRegex(done.stdout, r"ended +with the program\n")
 
     def test_csv_leads_to_the_same_csv_again(self):
@@ -282,7 +283,7 @@ class TraceCommand(Recorded):
         foreign = self.folder / "foreign"
         foreign.write_bytes(b"\x89PNG\r\n and so on")
         cases = ((("trace",), "info, cut or csv"), (("trace", "frob", "x"), "unknown action 'frob'"),
-                 (("trace", "info"), "name one trace"), (("trace", "info", str(foreign)), "is no trace"),
+                 (("trace", "info"), "name one trace"), (("trace", "info", str(foreign)), "is not a trace"),
                  (("trace", "info", "/no/file"), "'/no/file' cannot be read: No such file"),
                  (("trace", "cut", str(foreign), "--for", "1"), "name the new trace"),
                  (("trace", "cut", str(foreign), "-o", "x"), "name the part"),

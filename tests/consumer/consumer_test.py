@@ -63,7 +63,8 @@ def build_with_pkg_config(prefix, folder, exports):
         if module not in files:
             sys.exit(f"no {module}.pc among the installed files: {sorted(files)}")
         search = {**os.environ, "PKG_CONFIG_PATH": str(files[module].parent)}
-        compiler, source = ("c++ -std=c++17", "toolkit_program.cpp") if export == "toolkit" else ("cc", "malloc_program.c")
+        is_c = export not in ("toolkit", "heap")
+        compiler, source = ("cc", "malloc_program.c") if is_c else ("c++ -std=c++17", f"{export}_program.cpp")
         program = folder / f"uses_{export}"
         flags = run(["pkg-config", "--cflags", module], env=search).split()
         libraries = run(["pkg-config", "--libs", module], env=search).split()

@@ -1,7 +1,7 @@
 # One program for each of STRATA_EXPORTS, the names behind strata::, in the folder of the build.
 foreach(export IN LISTS STRATA_EXPORTS)
-  if(export STREQUAL "toolkit")
-    add_executable(uses_${export} ${CMAKE_CURRENT_LIST_DIR}/toolkit_program.cpp)
+  if(export STREQUAL "toolkit" OR export STREQUAL "heap")
+    add_executable(uses_${export} ${CMAKE_CURRENT_LIST_DIR}/${export}_program.cpp)
   else()
     add_executable(uses_${export} ${CMAKE_CURRENT_LIST_DIR}/malloc_program.c)
   endif()

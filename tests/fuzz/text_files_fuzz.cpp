@@ -21,7 +21,9 @@ void read_sizes(std::string_view text) {
   try {
     cell::Sizes sizes(file.path(), 64);
     require(sizes.smallest() >= 1 && sizes.smallest() <= sizes.largest(), "sizes have a range");
-    require(sizes.mean() >= sizes.smallest() && sizes.mean() <= sizes.largest(),
+    constexpr double kRounding = 1e-9;
+    require(sizes.mean() >= sizes.smallest() * (1 - kRounding) &&
+                sizes.mean() <= sizes.largest() * (1 + kRounding),
             "the mean lies in it");
     std::mt19937_64 random(1);
     for (int i = 0; i < 20; ++i) {

@@ -73,9 +73,9 @@ void Reader::read_file_header() {
   FileHeader header{};
   const bool is_whole = read_exactly(&header, sizeof header);
   const std::size_t compared = std::min<std::size_t>(position_, sizeof kFileMagic);
-  if (compared == 0) throw TraceError("'" + name_ + "' is no trace: it is empty");
+  if (compared == 0) throw TraceError("'" + name_ + "' is not a trace: it is empty");
   if (std::memcmp(header.magic, kFileMagic, compared) != 0) {
-    throw TraceError("'" + name_ + "' is no trace: it does not begin as one (byte 0)");
+    throw TraceError("'" + name_ + "' is not a trace: it does not begin as one (byte 0)");
   }
   if (!is_whole) {
     throw TraceError("the trace '" + name_ + "' ends in its header, at byte " +

@@ -15,7 +15,7 @@
 
 namespace strata::trace {
 
-/// A file that is no trace, or a damaged one: one sentence that names the file and the place.
+/// A file that is not a trace, or a damaged one: one sentence that names the file and the place.
 class TraceError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -99,7 +99,7 @@ TEST(Trace, CanBeReadUpToItsLastWholeBlockWhereverItIsCut) {
 
 TEST(Trace, RefusesAHeaderThatIsCut) {
   const std::string whole = small_trace();
-  EXPECT_THAT(refusal_of(""), HasSubstr("is no trace: it is empty"));
+  EXPECT_THAT(refusal_of(""), HasSubstr("is not a trace: it is empty"));
   for (std::size_t size = 1; size < sizeof(FileHeader); ++size) {
     EXPECT_THAT(refusal_of(whole.substr(0, size)),
                 HasSubstr("ends in its header, at byte " + std::to_string(size)));
@@ -119,7 +119,7 @@ TEST(Trace, RefusesAnyByteThatIsDamagedAndNamesThePlace) {
 
 TEST(Trace, RefusesFilesOfOthers) {
   EXPECT_EQ(refusal_of("#!/bin/sh\necho this is quite another file\n"),
-            "'made' is no trace: it does not begin as one (byte 0)");
+            "'made' is not a trace: it does not begin as one (byte 0)");
   EXPECT_THROW(Reader("/nowhere/to.be.found"), TraceError);
   EXPECT_THROW(Reader("/"), TraceError);
   EXPECT_THAT(refusal_of(small_trace() + small_trace()), HasSubstr("no block begins there"));

@@ -27,9 +27,9 @@ constexpr const char* kExamples = R"(Examples:
   strata explain app.trace -o app.html --map system,strata
   strata explain app.trace --skip xmalloc,xrealloc
 
-A place is the innermost line of the stack that is not the standard library's; --skip names a program's
-own wrappers of malloc. --map makes the calls up to the peak again under allocators, and shows on the
-page which OS pages the live objects lie on.)";
+A place is the innermost line of the stack outside the C and C++ libraries; --skip names a program's own
+wrappers of malloc. --map replays the calls up to the peak under each allocator, and shows on the page
+how full the OS pages are.)";
 
 class ExplainCommand final : public Command {
  public:
@@ -37,10 +37,11 @@ class ExplainCommand final : public Command {
     add_words(files_, "FILE", "A trace that strata record wrote");
     add_option("-o,--output", output_, "FILE", "Write a page here (- for standard output)");
     add_option("--png", pictures_, "DIR", "Also write the plots as pictures into this folder");
-    add_option("--map", map_, "A,B,...", "Allocators whose pages are shown at the peak");
-    add_option("--skip", skip_, "NAME,...", "Functions to look past");
-    add_option("--top", top_, "N", "How many places to tell (default 20; 0: all)");
-    add_option("--title", title_, "TEXT", "What the page is called");
+    add_option("--map", map_, "A,B,...", "Show the OS pages at the peak under these allocators");
+    add_option("--skip", skip_, "NAME,...",
+               "Functions to look past, such as a program's wrappers of malloc");
+    add_option("--top", top_, "N", "How many places to list (default 20; 0: all)");
+    add_option("--title", title_, "TEXT", "The page's title");
     add_option("--library", library_, "FILE", "Use this libstrata.so as strata");
     add_flag("--quiet", is_quiet_, "No progress");
   }

@@ -29,11 +29,11 @@ constexpr const char* kExamples = R"(Examples:
   strata record -o build.strata -- g++ -c big.cpp     (the programs that it starts: build.strata.PID)
   strata record --stacks off --allocator jemalloc -- ./server
   strata record --after 10 --for 5 -- ./server
-  strata record --on-signal USR2 -- ./server          (kill -USR2 PID begins it, and ends it)
+  strata record --on-signal USR2 -- ./server          (kill -USR2 PID starts it, and a second one ends it)
 
-The command keeps the allocator that it has, or gets the one that --allocator names. Each process writes
-a trace of its own, all but the first to FILE.PID; %p in FILE stands for the process's number.
-Where the disk is slower than the command, the command waits; with --drop it does not.)";
+The command keeps its allocator, or gets the one that --allocator names. Each process writes its own
+trace: the first to FILE, the others to FILE.PID; %p in FILE stands for the process ID.
+If the disk is slower than the command, the command waits; with --drop, calls are lost instead.)";
 
 constexpr const char* kDefaultFile = "trace.strata";
 constexpr const char* kDefaultFrames = "64";
@@ -52,7 +52,7 @@ int parse_signal(const std::string& text) {
     return number;
   }
   throw UsageError(
-      fmt::format("--on-signal: '{}' is no signal; name one, as in --on-signal USR2", text));
+      fmt::format("--on-signal: '{}' is not a signal; name one, as in --on-signal USR2", text));
 }
 
 bool is_trace(const fs::path& path) {
@@ -87,7 +87,7 @@ void clear_way(const fs::path& file) {
       fs::remove(path);
     } else if (path == file) {
       throw UsageError(
-          fmt::format("'{}' is there and is no trace; name another file with -o", file.string()));
+          fmt::format("'{}' exists and is not a trace; name another file with -o", file.string()));
     }
   }
 }
@@ -141,10 +141,11 @@ class RecordCommand final : public Command {
         "Take the innermost N frames of each call's stack (default 64, at most 128), or off");
     add_option("--allocator", allocator_, "NAME[=FILE]",
                "Record above this allocator (default: the command's own)");
-    add_option("--after", after_, "SECONDS", "Begin so long after the start");
-    add_option("--for", for_, "SECONDS", "End so long after the beginning");
-    add_option("--on-signal", signal_, "NAME", "Begin, and end, when this signal arrives");
-    add_flag("--drop", drops_, "Rather lose calls than let the command wait for the disk");
+    add_option("--after", after_, "SECONDS", "Start recording this long after the command starts");
+    add_option("--for", for_, "SECONDS", "Stop recording after this long");
+    add_option("--on-signal", signal_, "NAME",
+               "Start recording at this signal, and stop at the next one");
+    add_flag("--drop", drops_, "Lose calls rather than make the command wait for the disk");
   }
 
   int execute(const CommandLine& line) override {
@@ -179,7 +180,7 @@ class RecordCommand final : public Command {
       throw UsageError("--for: at least a millisecond");
     }
     if (is_given("--on-signal") && is_given("--after")) {
-      throw UsageError("--after and --on-signal both say when to begin; give one of them");
+      throw UsageError("--after and --on-signal both say when to start; give one of them");
     }
     environment.set(settings::kSignal,
                     is_given("--on-signal") ? std::to_string(parse_signal(signal_)) : "0");

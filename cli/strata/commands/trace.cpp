@@ -24,8 +24,8 @@ constexpr const char* kExamples = R"(Examples:
   strata trace csv trace.strata -o trace.csv
   strata trace csv other-tool.csv -o trace.strata
 
-What is cut out begins with its own time; what was live before is unknown to it. CSV has a line for each
-call; docs/trace-format.md describes its columns.)";
+A part that is cut out counts time from its own start, and does not know objects from before. CSV has a
+line for each call; docs/trace-format.md describes its columns.)";
 
 /// A file that takes its place when it is complete.
 class OutputFile {

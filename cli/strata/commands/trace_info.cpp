@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <unordered_map>
 
 #include "output/units.h"
@@ -75,11 +76,11 @@ std::string property(const trace::Properties& properties, const char* name) {
 }
 
 std::string ending_of(const trace::Reader& trace) {
-  if (trace.is_cut()) return "it does not say: the program was killed, or became another";
+  if (trace.is_cut()) return "unknown: the program was killed, or replaced itself by exec";
   const std::string reason = property(trace.ending(), "reason");
   if (reason == "exit") return "with the program";
-  if (reason == "time") return "after the time that was asked for";
-  if (reason == "signal") return "by the signal";
+  if (reason == "time") return "after the time given by --for";
+  if (reason == "signal") return "by the signal given by --on-signal";
   return reason;
 }
 
@@ -129,9 +130,13 @@ std::string trace_info(trace::Reader& trace) {
   const auto count_line = [&](const char* name, std::uint64_t count, const char* meaning) {
     if (count != 0) line(name, fmt::format("{} {}", count, meaning));
   };
-  count_line("failed", counts.failed, "calls had no memory");
+  count_line("failed", counts.failed, "calls that found no memory");
   count_line("unknown", counts.unknown, "frees of objects whose allocation was not recorded");
   count_line("dropped", trace.dropped_events(), "calls are missing: the disk was slower");
+  if (const std::string cpu_ns = property(trace.ending(), "writer_cpu_ns"); !cpu_ns.empty()) {
+    line("recorder", fmt::format("{:.3f} s of CPU time in its own thread",
+                                 std::strtod(cpu_ns.c_str(), nullptr) * 1e-9));
+  }
   line("ended", ending_of(trace));
   return text;
 }

@@ -63,9 +63,7 @@ std::string life_map(const Explanation& explanation, const std::vector<std::size
   map.alt = "Time to live by place";
   for (std::size_t i = 0; i < std::min(kDrawnPlaces, order.size()); ++i) {
     const PlaceSums& place = explanation.sums()[order[i]];
-    std::string name = explanation.places().names()[order[i]].text();
-    if (name.size() > 40) name = name.substr(0, 15) + "…" + name.substr(name.size() - 24);
-    map.rows.push_back(name);
+    map.rows.push_back(shortened(explanation.places().names()[order[i]].text(), 40));
     std::vector<double> values;
     std::vector<std::string> tips;
     for (std::size_t life = 0; life < place.lives.size(); ++life) {
@@ -179,7 +177,7 @@ std::string lead(const Explanation& explanation) {
                       count_text(explanation.births()), bytes_text(explanation.allocated_bytes()));
   std::vector<std::string> notes = explanation.places().notes();
   if (reader.dropped_events() > 0) {
-    notes.push_back(fmt::format("The recorder dropped {} calls; numbers are too small",
+    notes.push_back(fmt::format("The recorder dropped {} calls; the numbers are too small",
                                 reader.dropped_events()));
   }
   if (reader.is_cut()) notes.push_back("The recording ends before the program did");
@@ -201,8 +199,7 @@ Page explain_page(const Explanation& explanation, const std::vector<AddressMap>&
   page.shapes = drawings.shapes;
   page.style = kExplainStyle;
   page.script = kExplainScript;
-  std::string course =
-      plots.size() == 3 ? "<div class=\"plots\">\n" : "<div class=\"plots pairs\">\n";
+  std::string course = "<div class=\"plots\">\n";
   for (std::size_t i = 0; i < plots.size(); ++i) course += figure(plots[i], drawings.svgs[i]);
   page.sections.push_back(
       {"course", "What was live, and what was asked for", "", course + "</div>\n"});

@@ -41,7 +41,42 @@ Plot course_plot(const Explanation& explanation, bool is_bytes) {
   }
   plot.note =
       "What the program had asked for and not freed yet; each point is the highest of its time.";
-  plot.place = "the program";
+  plot.alt = plot.title + ".";
+  return plot;
+}
+
+/// The places that hold most at the peak, the largest above.
+Plot holders_plot(const Explanation& explanation) {
+  constexpr std::size_t kMostHolders = 8;
+  Plot plot;
+  std::vector<std::size_t> order = places_by_peak(explanation);
+  if (order.size() > kMostHolders) order.resize(kMostHolders);
+  std::erase_if(order, [&](std::size_t i) { return explanation.sums()[i].at_peak_bytes == 0; });
+  if (order.empty()) return plot;
+  const PlaceSums& first = explanation.sums()[order.front()];
+  const auto rows = static_cast<double>(order.size());
+  plot.id = "holders";
+  plot.left = 150;
+  plot.x = linear_axis(Quantity::kBytes, "live at the peak",
+                       static_cast<double>(first.at_peak_bytes), 4);
+  plot.y.high = rows;
+  plot.has_y_grid = false;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const double y = rows - static_cast<double>(i);
+    const PlaceSums& place = explanation.sums()[order[i]];
+    const std::string name = explanation.places().names()[order[i]].line.function;
+    plot.y.ticks.push_back({y - 0.5, shortened(name, 22), 0});
+    plot.marks.push_back({Mark::Kind::kBox,
+                          0,
+                          {{0, y - 0.85}, {static_cast<double>(place.at_peak_bytes), y - 0.15}},
+                          fmt::format("{}: {} in {} objects", name, bytes_text(place.at_peak_bytes),
+                                      count_text(place.at_peak))});
+  }
+  plot.title = fmt::format("{} holds {:.0f}% of the peak",
+                           shortened(explanation.places().names()[order.front()].line.function, 40),
+                           100 * static_cast<double>(first.at_peak_bytes) /
+                               static_cast<double>(explanation.peak().bytes));
+  plot.note = "The places that held the most when the live bytes were at their peak.";
   plot.alt = plot.title + ".";
   return plot;
 }
@@ -78,7 +113,6 @@ Plot bar_plot(const Bars& bars, std::size_t ticks_each, std::size_t& largest) {
                           fmt::format("{}: {} objects", bars.ranges[i], count_text(*at))});
   }
   plot.has_x_grid = false;
-  plot.place = "the program";
   return plot;
 }
 
@@ -128,12 +162,23 @@ Plot resize_plot(const Explanation& explanation) {
   return plot;
 }
 
+/// The recorded program's name, without folders and arguments.
+std::string program_of(const Explanation& explanation) {
+  const trace::Properties& process = explanation.history().reader().process();
+  const auto command = process.find("command");
+  if (command == process.end()) return "The program";
+  const std::string program = command->second.substr(0, command->second.find(' '));
+  return program.substr(program.rfind('/') + 1);
+}
+
 }  // namespace
 
 std::vector<Plot> explain_plots(const Explanation& explanation) {
-  std::vector<Plot> plots = {course_plot(explanation, true), course_plot(explanation, false),
-                             size_plot(explanation), resize_plot(explanation)};
+  std::vector<Plot> plots = {course_plot(explanation, true), holders_plot(explanation),
+                             course_plot(explanation, false), size_plot(explanation),
+                             resize_plot(explanation)};
   std::erase_if(plots, [](const Plot& plot) { return plot.marks.empty(); });
+  for (Plot& plot : plots) plot.place = program_of(explanation);
   return plots;
 }
 

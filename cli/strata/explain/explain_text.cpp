@@ -63,7 +63,7 @@ std::string head(const Explanation& explanation) {
     text += fmt::format("Refused: {} allocations\n", explanation.failures());
   }
   if (reader.dropped_events() > 0) {
-    text += fmt::format("The recorder dropped {} calls: numbers are too small\n",
+    text += fmt::format("The recorder dropped {} calls: the numbers are too small\n",
                         reader.dropped_events());
   }
   if (reader.is_cut()) text += "The recording ends before the program did\n";
@@ -91,6 +91,12 @@ std::string typical_life(const LifeCounts& lives) {
     if (2 * below >= all) return fmt::format("<{}", time_text(LifeScale::upper_s(i)));
   }
   return "never";
+}
+
+std::string shortened(const std::string& name, std::size_t most_bytes) {
+  if (name.size() <= most_bytes) return name;
+  const std::size_t head = most_bytes * 2 / 5;
+  return name.substr(0, head) + "…" + name.substr(name.size() - (most_bytes - head - 1));
 }
 
 std::vector<std::size_t> places_by_peak(const Explanation& explanation) {

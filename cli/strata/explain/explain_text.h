@@ -20,6 +20,9 @@ std::string time_text(double seconds);
 /// none ended: "10 us", "never".
 std::string typical_life(const LifeCounts& lives);
 
+/// The name without its middle if it has more bytes than this.
+std::string shortened(const std::string& name, std::size_t most_bytes);
+
 /// Places by what they hold at the peak, the largest first; then by what they allocated.
 std::vector<std::size_t> places_by_peak(const Explanation& explanation);
 

@@ -8,10 +8,10 @@
 #include <cstdint>
 
 /// \file  What threads do to one word of an atomic bitmap: take bits, give bits back. 0 is free and
-/// 1 is taken, so that fresh zero memory is an all-free bitmap and nobody has to write it first.
+/// 1 is taken, so that fresh zero memory is an all-free bitmap and need not be written first.
 ///
 /// One function, one number of steps: none of these loops until it wins. Where a compare-exchange
-/// is the fast road it is tried once, and behind it stand single-bit operations that cannot fail
+/// is the fast road it is tried once, and after it come single-bit operations that cannot fail
 /// because of a neighbour's bit. These are one instruction where the machine has one (x86-64 `lock
 /// bts`, AArch64 LSE `ldset`, RISC-V `amoor`). GCC 12 recognises exactly the form in set_bit() and
 /// clear_bit(), one mask computed once; other spellings silently become a compare-exchange loop, so
@@ -30,7 +30,7 @@ struct alignas(kCacheLineBytes) BitmapNode {
 };
 static_assert(sizeof(BitmapNode) == kCacheLineBytes, "nodes are one cache line apart");
 
-/// Policy of whoever counts steps: one call per load and per read-modify-write. This one does not.
+/// A policy that counts steps: one call per load and per read-modify-write. This one does not.
 struct UncountedSteps {
   static constexpr void load() noexcept {}
   static constexpr void rmw() noexcept {}
@@ -84,7 +84,7 @@ claim_one_of(std::atomic<BitWord>& word, BitWord free) noexcept {
 /// \returns  The bit, or kNoBit if each usable bit was seen taken at some instant of this call.
 ///           `lost_race` becomes true if another thread changed the word meanwhile.
 /// \cost     1 + u read-modify-writes and as many loads at most, u usable bits; one of each as a
-///           rule: the compare-exchange is a quarter cheaper than `lock bts` when nobody
+///           rule: the compare-exchange is a quarter cheaper than `lock bts` if no one
 ///           interferes.
 template <class Steps>
 unsigned claim_one(std::atomic<BitWord>& word, BitWord usable, bool& lost_race) noexcept {
@@ -94,7 +94,7 @@ unsigned claim_one(std::atomic<BitWord>& word, BitWord usable, bool& lost_race) 
   const unsigned bit = count_trailing_zeros(free);
   Steps::rmw();
   // acquire pairs with the release in the clear_bit or clear_bits that gave the bit back: what the
-  // last owner wrote into the block is behind us.
+  // last owner wrote into the block happened before.
   if (word.compare_exchange_strong(taken, taken | (BitWord{1} << bit), std::memory_order_acquire,
                                    std::memory_order_relaxed)) {
     return bit;

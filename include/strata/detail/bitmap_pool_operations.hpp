@@ -44,7 +44,7 @@ class BitmapPoolOperations {
     return bytes <= block_bytes() && alignment <= block_alignment() ? allocate() : nullptr;
   }
 
-  /// Gives a block back.
+  /// Frees a block.
   /// \returns  True if it is free now. False, and nothing has changed, if `p` is not the address of
   ///           a block of this pool (foreign, inside a block, nullptr), or if the block was free:
   ///           of two threads that free the same block, one is told false.
@@ -67,7 +67,7 @@ class BitmapPoolOperations {
                              [&](std::size_t index) noexcept { *blocks++ = block(index); });
   }
 
-  /// Gives `count` blocks back. Neighbours in the array that share a word go in one step, so a
+  /// Frees `count` blocks. Neighbours in the array that share a word go in one step, so a
   /// batch goes back best in the order in which it came.
   /// \returns  How many were accepted; the rest were no taken blocks of this pool.
   std::size_t deallocate_batch(void* const* blocks, std::size_t count) noexcept {
@@ -111,8 +111,8 @@ class BitmapPoolOperations {
                                        reinterpret_cast<std::uintptr_t>(self().blocks()));
   }
 
-  /// Blocks taken: exact while nobody allocates or frees, otherwise a sum of words that were each
-  /// right at their instant.
+  /// Blocks taken: exact while no thread allocates or frees, otherwise a sum of words that were
+  /// each right at their instant.
   /// \cost  One load per leaf.
   std::size_t in_use() const noexcept {
     std::size_t sum = 0;
@@ -134,7 +134,7 @@ class BitmapPoolOperations {
     }
   }
 
-  /// Gives back the taken blocks for which is_orphan(block) is true, such as those of a process
+  /// Frees the taken blocks for which is_orphan(block) is true, such as those of a process
   /// that was killed. The predicate must be false for what others hold or are just being handed.
   /// \returns  How many came back.
   template <class IsOrphan>
@@ -147,7 +147,7 @@ class BitmapPoolOperations {
   /// Mends what a killed process may have left half done above the leaves. Nobody needs to call it:
   /// searches are right without it, only longer; and the one block that process was giving back may
   /// stay hidden until a neighbour comes back.
-  /// \threads  Alone: nobody else may be in this pool.
+  /// \threads  Alone: no other thread may be in this pool.
   void repair() noexcept { tree().forget_markers(); }
 
   /// Looks at the whole structure. For tests.

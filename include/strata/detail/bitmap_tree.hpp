@@ -9,8 +9,8 @@
 namespace strata::detail {
 
 /// Claims and releases indices in a tree of atomic words (BitmapPoolGeometry draws it). The leaves
-/// are the truth; the levels above only spare a search the full ones. A view of somebody's nodes,
-/// made anew for each operation.
+/// are the truth; the levels above only spare a search the full ones. A view of nodes that it does
+/// not own, made anew for each operation.
 ///
 /// A word above the leaves:   | marking in progress (count) | full? (one bit per child) |
 ///
@@ -33,7 +33,7 @@ namespace strata::detail {
 /// which is why a search may trust that word, and why nullptr is strict. While count != 0 a search
 /// looks at every child. A process that dies there leaves the count behind: slower, never wrong.
 /// \source  Searching by summary words with a two-sided recheck: Linux's lib/sbitmap.c. The count
-///          beside the bits, which makes the summary exact without a lock, is our own.
+///          in the same word as the bits, which makes the summary exact without a lock, is our own.
 template <class Steps>
 class BitmapTree {
  public:
@@ -51,7 +51,7 @@ class BitmapTree {
     const unsigned bit =
         claim_one<Steps>(nodes_[home].word, geometry_.usable_bits(home), lost_race);
     if (bit == kNoBit) return claim_elsewhere(geometry_, nodes_, home, leaf);
-    // Who lost a race shares the word with someone; the next one may be nobody's.
+    // A thread that lost a race shares this word with another; the next word may be free.
     if (lost_race) leaf = home + 1 < geometry_.leaf_count() ? home + 1 : 0;
     return (home << geometry_.leaf_shift) + bit;
   }
@@ -100,14 +100,14 @@ class BitmapTree {
            geometry_.usable_bits(leaf);
   }
 
-  /// Forgets all markers and counts, as if no leaf were full. Only while nobody else is here.
+  /// Forgets all markers and counts, as if no leaf were full. Only while no other thread is here.
   void forget_markers() noexcept {
     for (std::size_t i = geometry_.leaf_count(); i < geometry_.node_count; ++i) {
       nodes_[i].word.store(0, std::memory_order_relaxed);
     }
   }
 
-  /// \returns  nullptr, or a sentence about what does not hold. Only while nobody else is here.
+  /// \returns  nullptr, or a sentence about what does not hold. Only while no other thread is here.
   const char* broken_invariant() const noexcept {
     for (std::size_t leaf = 0; leaf < geometry_.leaf_count(); ++leaf) {
       const BitWord taken = nodes_[leaf].word.load(std::memory_order_relaxed);
@@ -214,7 +214,7 @@ class BitmapTree {
     Steps::rmw();
     if (!word.compare_exchange_strong(value, (value | mark) + kOneMarking,
                                       std::memory_order_seq_cst, std::memory_order_relaxed)) {
-      return;  // somebody else is at work in this word; the marker can wait
+      return;  // another thread is at work in this word; the marker can wait
     }
     if (!is_full(level - 1, (node << BitmapPoolGeometry::kFanoutLog2) + child)) {
       clear_bit<Steps>(word, child, std::memory_order_seq_cst);

@@ -88,7 +88,7 @@ constexpr Unsigned rotate_right(Unsigned x, unsigned count) noexcept {
 }
 
 /// The bits of `x` in opposite order: 0, 1, 2, 3 … become starts that halve what is left between
-/// them, whatever their number.
+/// them, however many.
 /// \source  J. G. van der Corput's sequence (1935).
 constexpr std::uint32_t reverse_bits(std::uint32_t x) noexcept {
   x = ((x >> 1) & 0x55555555u) | ((x & 0x55555555u) << 1);
@@ -98,7 +98,7 @@ constexpr std::uint32_t reverse_bits(std::uint32_t x) noexcept {
 }
 
 /// `x` up or down to a multiple of `alignment`, a power of two. round_up wraps to 0 at the end of
-/// the address space; whoever takes sizes from outside checks before.
+/// the address space; callers that take sizes from outside check before.
 template <class Unsigned>
 constexpr Unsigned round_up(Unsigned x, Unsigned alignment) noexcept {
   return static_cast<Unsigned>((x + (alignment - 1)) & ~(alignment - 1));
@@ -121,7 +121,7 @@ inline bool is_aligned(const void* p, std::size_t alignment) noexcept {
 /// Divides by a constant known only at run time and checks, in one multiplication, that the
 /// division leaves nothing: quotient(i * divisor) == i, and every other word becomes something
 /// that is no such i. So `quotient(x) < n` says exactly "x is one of 0, d, 2d … (n-1)d", provided
-/// n * d does not overflow. That one comparison refuses whatever is below, above, between, or 2^32
+/// n * d does not overflow. That one comparison refuses what is below, above, between, or 2^32
 /// divisors away.
 ///
 /// Why: with d = odd * 2^k, x -> rotate_right(x * inverse(odd), k) is a bijection of the words (a

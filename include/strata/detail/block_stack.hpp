@@ -76,7 +76,7 @@ enum class BadPointer { kForeign, kInside, kNeverAllocated, kAlreadyFree };
   misuse(act, p, ": it is already free");
 }
 
-/// Equal blocks side by side, and a stack of the free ones beside them, never in them.
+/// Equal blocks side by side, and a stack of the free ones, outside of them.
 ///
 ///   blocks:  [ handed out at least once | fresh, never touched ]      fresh_ is the border
 ///   stack:   [ bottom_ .. top_ ) the free blocks left of the border, last freed on top
@@ -97,7 +97,7 @@ class BlockStack {
   constexpr BlockStack() noexcept = default;
 
   /// `metadata` is aligned to a pointer and has metadata_bytes() bytes. With more than one cell to
-  /// a block it is zero: nobody writes the states of cells in which no block starts.
+  /// a block it is zero: nothing writes the states of cells in which no block starts.
   BlockStack(Stride stride, void* blocks, std::size_t capacity, void* metadata) noexcept
       : blocks_(static_cast<char*>(blocks)),
         bottom_(static_cast<FreeBlock*>(metadata)),
@@ -183,7 +183,7 @@ class BlockStack {
     return index < fresh_ && states_[index] == CellState::kLive;
   }
 
-  /// \returns  The first live block at or behind `index`; fresh_end() if there is none.
+  /// \returns  The first live block at or after `index`; fresh_end() if there is none.
   /// \cost     Eight cells a step.
   std::size_t next_live(std::size_t index) const noexcept {
     while (index < fresh_) {
@@ -252,7 +252,7 @@ class BlockStack {
 };
 
 /// Where the blocks and the bookkeeping of one BlockStack lie in one run of memory: blocks first,
-/// the bookkeeping behind them on a cache line of its own.
+/// the bookkeeping after them on a cache line of its own.
 struct BlockLayout {
   std::size_t stride = 0;           ///< 0 if there is no such layout
   std::size_t metadata_offset = 0;  ///< from the first block
@@ -267,7 +267,7 @@ struct BlockLayout {
       return {};
     BlockLayout layout;
     layout.stride = stride;
-    // A whole line of distance, whatever the alignment of the first block.
+    // A whole line of distance, for any alignment of the first block.
     layout.metadata_offset = round_up(stride * capacity, sizeof(void*)) + kCacheLineBytes;
     layout.bytes = layout.metadata_offset + capacity * per_block;
     return layout;

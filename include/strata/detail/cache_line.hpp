@@ -8,7 +8,7 @@ namespace strata::detail {
 /// threads write is kept this far apart. The whole program must agree on it: it is part of layouts.
 ///   64   x86-64 and most AArch64
 ///   128  Apple's cores and POWER
-///   8    microcontrollers of the Cortex-M family: one core, nobody to share a line with
+///   8    microcontrollers of the Cortex-M family: one core, so no line is shared
 /// Not std::hardware_destructive_interference_size: that one may change with -mtune.
 #if defined(STRATA_CACHE_LINE_BYTES)
 inline constexpr std::size_t kCacheLineBytes = STRATA_CACHE_LINE_BYTES;

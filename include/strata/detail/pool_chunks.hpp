@@ -146,7 +146,7 @@ class PoolChunks {
   };
 
   // From operator new a cache line at least, so that small objects share as few lines as they can;
-  // in a caller's buffer no more than the slots and the bookkeeping behind them need.
+  // in a caller's buffer no more than the slots and the bookkeeping after them need.
   static constexpr std::size_t kBufferAlignment =
       kSlotAlignment < alignof(void*) ? alignof(void*) : kSlotAlignment;
   static constexpr std::align_val_t kNewAlignment{

@@ -10,7 +10,7 @@
 
 /// \file  Saying no: an exception where the program has them, a last sentence where it does not.
 
-/// Stands before every inline function that may come to one of those below, by whatever way. Files
+/// Marks every inline function that may call one of those below, directly or not. Files
 /// with and without exceptions can be linked into one program, and a linker keeps one body of each
 /// name: here each kind of file has a name of its own, so that none gets the other's answer.
 #if defined(__cpp_exceptions)
