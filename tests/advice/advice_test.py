@@ -117,6 +117,19 @@ class Advice(unittest.TestCase):
                 code = 256 * 1024  # of the program and its libraries, touched for the first time
                 self.assertLessEqual(abs(replayed - grown), 0.1 * grown + code)
 
+    def test_a_trace_is_a_scenario_of_bench(self):
+        rows = {}
+        for command, options in (("bench", ["--sample-rate", "0.02"]), ("replay", [])):
+            results = self.path / f"{command}.json"
+            strata(command, self.record("tree"), "--runs", 2, "--allocators", "system", "--json", results, "--quiet",
+                   *options)
+            rows[command] = json.loads(results.read_text())["rows"][0]
+        for part in ("scenario", "params"):
+            self.assertEqual(rows["bench"][part], rows["replay"][part])
+        self.assertEqual(set(rows["bench"]["metrics"]), set(rows["replay"]["metrics"]))
+        refused = strata("bench", self.record("tree"), "--threads", 2, status=2)
+        self.assertIn("--threads has no effect on", refused.stderr)
+
     def test_the_page_has_every_part_and_fetches_nothing(self):
         page = self.path / "page.html"
         text = strata("explain", self.record("messages"), "-o", page, "--map", "system,strata").stdout

@@ -2,11 +2,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "bench/catalogue.h"
 #include "bench/matrix.h"
 #include "commands/bench_tables.h"
 #include "commands/measuring_command.h"
+#include "commands/trace_cells.h"
 #include "input/usage_error.h"
 
 namespace strata::cli {
@@ -16,6 +18,7 @@ constexpr const char* kDescription = "Run loads under several allocators and mea
 constexpr const char* kExamples =
     R"(Scenarios and their own options: strata bench list [SCENARIO...]
 A list of values makes a matrix: --threads 1,2,4 --size 16,64 are six cells.
+The file of a trace is a scenario, too: its calls are replayed. strata replay has more options for it.
 
 Allocators:
   system, strata, jemalloc, mimalloc, tcmalloc, tbbmalloc, or name=/path/to/lib.so; for scenarios
@@ -26,6 +29,7 @@ Examples:
   strata bench churn
   strata bench churn --threads 1,2,4 --mode window,lifetime --json results.json
   strata bench churn --allocators system,mine=./libmine.so --ops 1000000 --size 16,64,256
+  strata bench churn app.trace
 
 Exit status: 0 if every allocator completed, 1 if one failed, 2 for bad input.)";
 
@@ -47,7 +51,7 @@ class BenchCommand final : public MeasuringCommand {
     add_option("--settle", settle_, "S", "How long memory is watched after the load (default 3)");
   }
 
-  const char* synopsis() const override { return "SCENARIO... [options]"; }
+  const char* synopsis() const override { return "SCENARIO|TRACE... [options]"; }
   bool judges_leftovers() const override { return true; }
 
   int execute(const CommandLine&) override {
@@ -57,9 +61,18 @@ class BenchCommand final : public MeasuringCommand {
     if (!names.empty() && names.front() == "list") {
       return list(catalogue, {names.begin() + 1, names.end()}, options);
     }
-    BenchPlan plan = read_plan(catalogue, names, options);
+    const std::vector<std::string> traces = take_traces(catalogue, names);
+    BenchPlan plan = read_plan(catalogue, names, traces, options);
     ResultOutputs outputs = open_outputs();
-    return finish(measure_plan(outputs, plan));
+    TemporaryFolder folder("strata-bench");
+    ReplayOptions replay;
+    replay.runs = plan.runs;
+    replay.sample_rate = plan.load.sample_rate;
+    const std::vector<std::string> about =
+        add_trace_cells(plan, traces, replay, folder, is_quiet());
+    const Outcome outcome = measure_plan(outputs, plan, about);
+    folder.remove();  // an interruption ends this process in finish()
+    return finish(outcome);
   }
 
  private:
@@ -99,6 +112,21 @@ class BenchCommand final : public MeasuringCommand {
     return names;
   }
 
+  /// Takes out of the names those of files, unless a scenario has that name.
+  static std::vector<std::string> take_traces(const Catalogue& catalogue,
+                                              std::vector<std::string>& names) {
+    std::vector<std::string> traces;
+    std::erase_if(names, [&](const std::string& name) {
+      const bool is_scenario =
+          std::any_of(catalogue.scenarios.begin(), catalogue.scenarios.end(),
+                      [&](const cell::Scenario& scenario) { return scenario.name == name; });
+      if (is_scenario || name == kAll || !std::filesystem::is_regular_file(name)) return false;
+      traces.push_back(name);
+      return true;
+    });
+    return traces;
+  }
+
   static std::vector<const cell::Scenario*> find_scenarios(const Catalogue& catalogue,
                                                            const std::vector<std::string>& names) {
     std::vector<const cell::Scenario*> scenarios;
@@ -126,27 +154,32 @@ class BenchCommand final : public MeasuringCommand {
   }
 
   BenchPlan read_plan(const Catalogue& catalogue, const std::vector<std::string>& names,
-                      const SweptOptions& options) const {
-    if (names.empty())
+                      const std::vector<std::string>& traces, const SweptOptions& options) const {
+    if (names.empty() && traces.empty())
       throw UsageError(
           "name a scenario, as in: strata bench churn; to list them all: strata bench list");
     const std::vector<const cell::Scenario*> scenarios = find_scenarios(catalogue, names);
+    std::vector<const cell::Scenario*> loads = scenarios;  // and that of the traces
+    if (!traces.empty()) loads.push_back(&replay_scenario(catalogue));
+    std::vector<std::string> words = names;
+    words.insert(words.end(), traces.begin(), traces.end());
+    const std::string help =
+        names.empty() ? "strata replay --help" : fmt::format("strata bench list {}", names.front());
     for (const auto& [name, values] : options) {
       bool is_known = std::any_of(
           scenarios.begin(), scenarios.end(),
           [&, option = name](const auto* scenario) { return scenario->option(option) != nullptr; });
       if (!is_known) {
-        throw UsageError(fmt::format("--{} is not an option of {}; see: strata bench list {}", name,
-                                     fmt::join(names, ", "), names.front()));
+        throw UsageError(fmt::format("--{} is not an option of {}; see: {}", name,
+                                     fmt::join(words, ", "), help));
       }
     }
     auto refuse_idle = [&](const char* option, bool cell::Scenario::*takes) {
-      bool is_taken = std::any_of(scenarios.begin(), scenarios.end(),
+      bool is_taken = std::any_of(loads.begin(), loads.end(),
                                   [&](const cell::Scenario* scenario) { return scenario->*takes; });
       if (is_given(option) && !is_taken) {
-        throw UsageError(
-            fmt::format("{} has no effect on {}; to list its options: strata bench list {}", option,
-                        fmt::join(names, ", "), names.front()));
+        throw UsageError(fmt::format("{} has no effect on {}; to list its options: {}", option,
+                                     fmt::join(words, ", "), help));
       }
     };
     refuse_idle("--threads", &cell::Scenario::takes_threads);
@@ -158,8 +191,7 @@ class BenchCommand final : public MeasuringCommand {
     plan.timeout_s = timeout_s();
     if (is_given("--settle")) plan.settle_s = parse_seconds("--settle", settle_);
     plan.cells = make_cells(scenarios, read_threads(), options);
-    plan.contenders =
-        checked(parse_bench_contenders(allocators(), catalogue, scenarios, library()));
+    plan.contenders = checked(parse_bench_contenders(allocators(), catalogue, loads, library()));
     return plan;
   }
 

@@ -4,6 +4,7 @@
 
 #include "bench/catalogue.h"
 #include "commands/measuring_command.h"
+#include "commands/trace_cells.h"
 #include "input/usage_error.h"
 #include "process/temporary_folder.h"
 
@@ -45,12 +46,8 @@ class ReplayCommand final : public MeasuringCommand {
     BenchPlan plan = read_plan(catalogue, options);
     ResultOutputs outputs = open_outputs();
     TemporaryFolder folder("strata-replay");
-    std::vector<std::string> about;
-    for (const std::string& file : files_) {
-      const Planned planned = prepare(file, folder, options, about.size());
-      about.push_back(describe(planned));
-      plan.cells.push_back(replay_cell(catalogue, planned, options));
-    }
+    const std::vector<std::string> about =
+        add_trace_cells(plan, files_, options, folder, is_quiet());
     const Outcome outcome = measure_plan(outputs, plan, about);
     folder.remove();  // an interruption ends this process in finish()
     return finish(outcome);
@@ -81,20 +78,6 @@ class ReplayCommand final : public MeasuringCommand {
     plan.timeout_s = timeout_s();
     plan.contenders = checked(parse_contenders(allocators(), library()));
     return plan;
-  }
-
-  Planned prepare(const std::string& file, const TemporaryFolder& folder,
-                  const ReplayOptions& options, std::size_t number) const {
-    Progress progress(stderr, !is_quiet());
-    Planned planned;
-    planned.trace = file;
-    planned.plan = folder.file(fmt::format("{}.plan", number));
-    PlanOptions what;
-    what.keeps_times = options.keeps_pace;
-    planned.summary = write_plan(file, planned.plan, what, [&](double share) {
-      progress.step(fmt::format("reading {}: {:.0f}% ...", file, 100 * share));
-    });
-    return planned;
   }
 
   std::vector<std::string> files_;
