@@ -23,7 +23,9 @@ std::size_t transfer_capacity(unsigned size_class) noexcept {
 [[gnu::noinline]] CentralShard::Class* CentralShard::make(unsigned size_class) noexcept {
   LockGuard guard(making_);
   if (Class* const found = find(size_class)) return found;  // another thread was first
-  void* const memory = metadata_.allocate_forever(sizeof(Class));
+  void* memory = metadata_.allocate_forever(sizeof(Class));
+  // Where the kernel gives no more, other bookkeeping that came back makes room.
+  if (memory == nullptr) memory = metadata_.allocate(sizeof(Class));
   if (memory == nullptr) return nullptr;
   const std::size_t capacity = has_transfer_ ? transfer_capacity(size_class) : 0;
   auto* const made =

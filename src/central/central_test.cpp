@@ -138,6 +138,20 @@ TEST_F(CentralTest, AClassTakesNoMemoryUntilItIsNeeded) {
   EXPECT_EQ(space.metadata.mapped_bytes(), 0u);
 }
 
+TEST_F(CentralTest, AClassIsMadeOfBookkeepingThatCameBackWhereTheKernelGivesNoMore) {
+  const std::vector<void*> first = claim_all(1, 1);
+  void* const recycled = space.metadata.allocate(4096);
+  pages.refuse_from_call(1);
+  while (space.metadata.allocate_forever(4096) != nullptr) {
+  }
+  while (space.metadata.allocate_forever(64) != nullptr) {
+  }
+  space.metadata.deallocate(recycled, 4096);
+  const std::vector<void*> second = claim(2, 1);
+  EXPECT_EQ(second.size(), 1u);
+  pages.refuse_nothing();
+}
+
 TEST(CentralDeathTest, AnObjectOfAClassThatHandedOutNoneIsFatal) {
   EXPECT_DEATH(
       {

@@ -232,8 +232,9 @@ void CheckedObjects::forget_objects() noexcept {
 
 void CheckedObjects::verify_all(PageHeap& pages) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
   for_each_lock(LockVisitor::lock());
-  pages.for_each_span([](const Span& span) {
-    if (span.records == nullptr) return;
+  pages.for_each_span([this](const Span& span) {
+    // What a profile watches has records of its own, and is in no class.
+    if (span.records == nullptr || map_.class_of(span.start) == 0) return;
     for (std::uint32_t index = 0; index != span.object_count; ++index) verify_object(span, index);
   });
   for_each_lock(LockVisitor::unlock());
