@@ -459,7 +459,7 @@ class BenchRefusals(unittest.TestCase):
     def test_help_tells_the_usage(self):
         done = strata("bench", "--help")
         self.assertEqual(done.returncode, 0)
-        self.assertIn("Usage: strata bench SCENARIO... [options]", done.stdout)
+        self.assertIn("Usage: strata bench SCENARIO|TRACE... [options]", done.stdout)
 
 
 class BenchInterruption(InFolder):
