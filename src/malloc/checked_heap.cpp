@@ -21,13 +21,13 @@ Engine::Block CheckedHeap::allocate(const Allocation& allocation) noexcept {
   const Engine::Block block = engine_.allocate_large(
       fits_pages ? std::min(bytes, Engine::kMaxLargeBytes) : bytes, alignment);
   if (block.address == nullptr) return block;
-  if (!blocks_.insert(block.address, allocation)) {
-    engine_.deallocate_large(block.address);
-    return {nullptr, false};
-  }
+  // Filled before it is in the table: a process that ends meanwhile, or the child of a fork, looks
+  // at all that is there.
   std::memset(static_cast<char*>(block.address) + allocation.bytes, kSlackByte,
               watched_slack(block.address, allocation.bytes));
-  return block;
+  if (blocks_.insert(block.address, allocation)) return block;
+  engine_.deallocate_large(block.address);
+  return {nullptr, false};
 }
 
 void CheckedHeap::deallocate(void* p, const FreeCall& call) noexcept {
