@@ -179,6 +179,8 @@ void UserHeap::discard() noexcept {
 void UserHeap::check_invariants() noexcept {
   Malloc* const malloc = malloc_if_made();
   if (malloc == nullptr) return;
+  // The reclaimer must not move bytes from one sum to another meanwhile.
+  LockGuard guard(round_lock);
   malloc->engine().check_invariants();
   Statistics now;
   strata::collect_statistics(*malloc, now);
