@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -50,6 +51,21 @@ class Blocks {
   void put_back(const Block& block, std::size_t usable) {
     shadow_.add(block.address, usable);
     blocks_.push_back(block);
+  }
+
+  /// One live block to `bytes`, by a realloc whose blocks are aligned to 16 bytes.
+  /// \param reallocate   `void*(void* address)`; nullptr: the block stays as it is
+  /// \param usable_size  `std::size_t(void* address)`
+  template <typename Reallocate, typename UsableSize>
+  void reallocate(Choices& choices, std::size_t bytes, Reallocate&& reallocate,
+                  UsableSize&& usable_size) {
+    const Block block = take(choices);
+    void* const p = reallocate(block.address);
+    if (p == nullptr) return put_back(block, usable_size(block.address));
+    Block moved = block;
+    moved.address = static_cast<unsigned char*>(p);
+    require(has_content(moved, std::min(block.bytes, bytes)), "realloc keeps the content");
+    add(p, bytes, usable_size(p), 16);
   }
 
   void forget_all() {

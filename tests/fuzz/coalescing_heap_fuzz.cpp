@@ -58,14 +58,10 @@ struct Shelf {
 
   void reallocate(fuzz::Choices& choices, fuzz::Blocks& model) {
     if (model.is_empty()) return;
-    const Block block = model.take(choices);
     const std::size_t bytes = choices.size(heap.capacity_bytes() + 64);
-    void* const p = heap.reallocate(block.address, bytes);
-    if (p == nullptr) return model.put_back(block, heap.usable_size(block.address));
-    Block moved = block;
-    moved.address = static_cast<unsigned char*>(p);
-    require(has_content(moved, std::min(block.bytes, bytes)), "realloc keeps the content");
-    model.add(p, bytes, heap.usable_size(p), 16);
+    model.reallocate(
+        choices, bytes, [&](void* p) { return heap.reallocate(p, bytes); },
+        [&](void* p) { return heap.usable_size(p); });
   }
 };
 

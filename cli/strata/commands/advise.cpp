@@ -2,7 +2,7 @@
 
 #include "advise/pattern.h"
 #include "advise/trial.h"
-#include "commands/command.h"
+#include "commands/explaining_command.h"
 #include "explain/explain_text.h"
 #include "input/usage_error.h"
 #include "output/progress.h"
@@ -21,44 +21,30 @@ For each place whose pattern fits an allocator of the toolkit, the trace is repl
 that place's calls going there, in turns. What is told saves at least 2% of the replay's CPU time or of
 the memory that it adds, and costs nothing of the other. The program's own work is in neither.)";
 
-class AdviseCommand final : public Command {
+class AdviseCommand final : public ExplainingCommand {
  public:
-  explicit AdviseCommand(CLI::App& app) : Command(app, "advise", kDescription, kExamples) {
-    add_words(files_, "FILE", "A trace that strata record wrote");
+  explicit AdviseCommand(CLI::App& app)
+      : ExplainingCommand(app, "advise", kDescription, kExamples) {
     add_option("--allocator", allocator_, "NAME", "Where all other calls go (default system)");
     add_option("--places", places_, "N", "How many places are tried (default 8)");
     add_option("--runs", runs_, "N", "Replays with and without each change (default 7)");
-    add_option("--skip", skip_, "NAME,...", "Functions to look past");
-    add_option("--library", library_, "FILE", "Use this libstrata.so as strata");
     add_flag("--all", is_all_, "Tell what was tried and is not worth it, too");
-    add_flag("--quiet", is_quiet_, "No progress");
+    add_reading_options();
   }
 
-  const char* synopsis() const override { return "FILE [options]"; }
-
   int execute(const CommandLine&) override {
-    if (files_.size() != 1) {
-      throw UsageError(files_.empty() ? "name a trace; to make one: strata record -- ..."
-                                      : "one trace at a time");
-    }
+    const std::string& file = trace_file();
     const auto places = static_cast<std::size_t>(parse_count("--places", places_, 1, 1000));
     TrialPlan plan;
-    plan.trace = files_.front();
+    plan.trace = file;
     plan.runs = static_cast<int>(parse_count("--runs", runs_, 3, 1000));
-    plan.allocator = parse_contender(allocator_, library_);
+    plan.allocator = parse_contender(allocator_, library());
     check_preload(plan.allocator);
 
-    Progress progress(stderr, !is_quiet_);
-    trace::Reader reader(files_.front());
-    History history(reader);
-    const Explanation explanation(
-        history, is_given("--skip") ? split_list("--skip", skip_) : std::vector<std::string>(),
-        [&](double events) {
-          progress.step(fmt::format("reading: {:.0f} million calls ...", events / 1e6));
-        });
-    if (explanation.events() == 0) {
-      throw UsageError(fmt::format("'{}' has no events to advise on", files_.front()));
-    }
+    Progress progress(stderr, !is_quiet());
+    const Explained explained = read_trace(progress);
+    const Explanation& explanation = explained.explanation;
+    expect_events(explanation, "advise on");
     const std::vector<Candidate> candidates = find_candidates(explanation, places);
     const Catalogue catalogue = read_catalogue();
     TemporaryFolder folder("strata-advise");
@@ -148,14 +134,10 @@ class AdviseCommand final : public Command {
     return explanation.places().names()[trial.candidate.place].text();
   }
 
-  std::vector<std::string> files_;
   std::string allocator_ = "system";
   std::string places_ = "8";
   std::string runs_ = "7";
-  std::string skip_;
-  std::string library_;
   bool is_all_ = false;
-  bool is_quiet_ = false;
 };
 
 }  // namespace

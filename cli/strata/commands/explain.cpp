@@ -4,7 +4,7 @@
 
 #include "bench/catalogue.h"
 #include "bench/run_cells.h"
-#include "commands/command.h"
+#include "commands/explaining_command.h"
 #include "explain/address_map.h"
 #include "explain/explain_page.h"
 #include "explain/explain_plots.h"
@@ -31,28 +31,20 @@ A place is the innermost line of the stack outside the C and C++ libraries; --sk
 wrappers of malloc. --map replays the calls up to the peak under each allocator, and shows on the page
 how full the OS pages are.)";
 
-class ExplainCommand final : public Command {
+class ExplainCommand final : public ExplainingCommand {
  public:
-  explicit ExplainCommand(CLI::App& app) : Command(app, "explain", kDescription, kExamples) {
-    add_words(files_, "FILE", "A trace that strata record wrote");
+  explicit ExplainCommand(CLI::App& app)
+      : ExplainingCommand(app, "explain", kDescription, kExamples) {
     add_option("-o,--output", output_, "FILE", "Write a page here (- for standard output)");
     add_option("--png", pictures_, "DIR", "Also write the plots as pictures into this folder");
     add_option("--map", map_, "A,B,...", "Show the OS pages at the peak under these allocators");
-    add_option("--skip", skip_, "NAME,...",
-               "Functions to look past, such as a program's wrappers of malloc");
     add_option("--top", top_, "N", "How many places to list (default 20; 0: all)");
     add_option("--title", title_, "TEXT", "The page's title");
-    add_option("--library", library_, "FILE", "Use this libstrata.so as strata");
-    add_flag("--quiet", is_quiet_, "No progress");
+    add_reading_options();
   }
 
-  const char* synopsis() const override { return "FILE [options]"; }
-
   int execute(const CommandLine&) override {
-    if (files_.size() != 1) {
-      throw UsageError(files_.empty() ? "name a trace; to make one: strata record -- ..."
-                                      : "one trace at a time");
-    }
+    trace_file();  // refused before anything is read or written
     const auto top = static_cast<std::size_t>(parse_count("--top", top_, 0, 1'000'000));
     const bool wants_page = is_given("--output");
     if (is_given("--png") && pictures_.empty()) {
@@ -60,22 +52,15 @@ class ExplainCommand final : public Command {
     }
     if (is_given("--map") && !wants_page) throw UsageError("--map is for the page; give -o FILE");
     std::vector<Contender> contenders;
-    if (is_given("--map")) contenders = parse_contenders(map_, library_);
+    if (is_given("--map")) contenders = parse_contenders(map_, library());
     for (const Contender& contender : contenders) check_preload(contender);
     std::optional<ResultFile> page;
     if (wants_page) page.emplace("-o", output_);
 
-    Progress progress(stderr, !is_quiet_);
-    trace::Reader reader(files_.front());
-    History history(reader);
-    const Explanation explanation(
-        history, is_given("--skip") ? split_list("--skip", skip_) : std::vector<std::string>(),
-        [&](double events) {
-          progress.step(fmt::format("reading: {:.0f} million calls ...", events / 1e6));
-        });
-    if (explanation.events() == 0) {
-      throw UsageError(fmt::format("'{}' has no events to explain", files_.front()));
-    }
+    Progress progress(stderr, !is_quiet());
+    const Explained explained = read_trace(progress);
+    const Explanation& explanation = explained.explanation;
+    expect_events(explanation, "explain");
     const std::vector<AddressMap> maps = make_maps(contenders, explanation, progress);
     progress.clear();
     if (!page || !page->is_standard_output()) {
@@ -92,7 +77,7 @@ class ExplainCommand final : public Command {
   }
 
  private:
-  std::string page_title() const { return title_.empty() ? "Memory of " + files_.front() : title_; }
+  std::string page_title() const { return title_.empty() ? "Memory of " + trace_file() : title_; }
 
   std::vector<AddressMap> make_maps(const std::vector<Contender>& contenders,
                                     const Explanation& explanation, Progress& progress) const {
@@ -102,7 +87,7 @@ class ExplainCommand final : public Command {
     TemporaryFolder folder("strata-explain");
     PlanOptions until_peak;
     until_peak.until_event = explanation.history().peak_event();
-    Planned planned{files_.front(), folder.file("plan"), {}};
+    Planned planned{trace_file(), folder.file("plan"), {}};
     planned.summary = write_plan(planned.trace, planned.plan, until_peak, [&](double share) {
       progress.step(fmt::format("planning: {:.0f}% ...", 100 * share));
     });
@@ -130,15 +115,11 @@ class ExplainCommand final : public Command {
     return maps;
   }
 
-  std::vector<std::string> files_;
   std::string output_;
   std::string pictures_;
   std::string map_;
-  std::string skip_;
   std::string top_ = "20";
   std::string title_;
-  std::string library_;
-  bool is_quiet_ = false;
 };
 
 }  // namespace
