@@ -61,11 +61,14 @@ class CentralList {
   /// \returns  How many; fewer than asked where no span has a free object left, or the limit
   ///           forbids to touch it.
   /// \cost     One word of a bitmap per up to 64 objects.
+  std::size_t claim(void** end, std::size_t count) noexcept;
+
+  /// The same, unless another thread is at the list.
   struct Claimed {
     std::size_t count;
-    bool has_waited;
+    bool was_busy;
   };
-  Claimed claim(void** end, std::size_t count) noexcept;
+  Claimed try_claim(void** end, std::size_t count) noexcept;
 
   /// Claims one object anywhere in a span, by the bits of `random`.
   /// \returns  The object, marked if it is fresh; nullptr where no span has a free object.
@@ -73,9 +76,14 @@ class CentralList {
 
   /// Takes back those of `count` objects that this list's spans hold; the others move to the front.
   /// What is still fresh, as its mark says, remains so.
-  /// \returns  How many others there are: a span can have gone to another shard meanwhile.
+  /// \returns  How many others there are: a span can have gone to another shard meanwhile. And
+  ///           whether it waited for another thread.
   /// \errors   A pointer that is no claimed object of this class is fatal, with its sentence.
-  std::size_t release(void** objects, std::size_t count) noexcept;
+  struct Released {
+    std::size_t left;
+    bool has_waited;
+  };
+  Released release(void** objects, std::size_t count) noexcept;
 
   /// Ends the process: `object` was freed as one of a class that is not its own, or in a heap that
   /// is not.
@@ -86,9 +94,10 @@ class CentralList {
   /// The same, and claims of what the list has then; at least one.
   std::size_t add_and_claim(Span& span, void** end, std::size_t count) noexcept;
 
-  /// Takes over a span of another shard's list, one without a claimed object or, if `which` says
-  /// so, the emptiest, and claims of what it has then. Both locks are held: at no time is a span in
-  /// no list, where its objects could not come back.
+  /// Takes over spans of another shard's list, those without a claimed object until there are
+  /// `count` objects, or, if it has none and `which` says so, the emptiest; and claims of what it has
+  /// then. Both locks are held: at no time is a span in no list, where its objects could not come
+  /// back.
   /// \returns  How many objects; 0 if the other has no such span.
   enum class Which { kKept, kEmptiest };
   // Not analysed: which of the two locks is taken first is known at run time.
@@ -110,6 +119,7 @@ class CentralList {
   void tell_tally() noexcept;
 
   unsigned size_class() const noexcept { return size_class_; }
+  unsigned shard() const noexcept { return shard_; }
   std::size_t span_bytes() const noexcept { return span_pages_of(size_class_) * kPageBytes; }
 
   /// Spans without a claimed object, and free objects of all: hints, without the lock.

@@ -42,30 +42,38 @@ CentralShard::Class& CentralShard::class_of(unsigned size_class,
   return *found;
 }
 
-CentralList::Claimed CentralShard::claim(unsigned size_class, void** end,
-                                         std::size_t count) noexcept {
+std::size_t CentralShard::claim(unsigned size_class, void** end, std::size_t count) noexcept {
+  const CentralList::Claimed tried = try_claim(size_class, end, count);
+  if (tried.count != 0 || !tried.was_busy) return tried.count;
+  return find(size_class)->list.claim(end, count);
+}
+
+CentralList::Claimed CentralShard::try_claim(unsigned size_class, void** end,
+                                             std::size_t count) noexcept {
   Class* const from = find_or_make(size_class);
   if (from == nullptr) return {0, false};
   // A hint suffices: what comes a moment later is the next claim's.
   TransferCache::Tried tried{0, false};
   if (from->transfer.size() != 0) tried = from->transfer.try_remove(end, count);
   if (tried.count != 0) return {tried.count, false};
-  CentralList::Claimed claimed = from->list.claim(end, count);
+  CentralList::Claimed claimed = from->list.try_claim(end, count);
   if (!tried.was_busy) return claimed;
   // The heap must not grow while objects lie there.
   if (claimed.count == 0) claimed.count = from->transfer.remove(end, count);
   return {claimed.count, true};
 }
 
-std::size_t CentralShard::release(unsigned size_class, void** objects, std::size_t count) noexcept {
+CentralList::Released CentralShard::release(unsigned size_class, void** objects,
+                                            std::size_t count) noexcept {
   Class& into = class_of(size_class, *objects);
   const std::size_t taken =
       into.transfer.is_full() ? 0 : into.transfer.try_insert(objects, count).count;
-  return taken < count ? into.list.release(objects, count - taken) : 0;
+  if (taken == count) return {0, false};
+  return into.list.release(objects, count - taken);
 }
 
-std::size_t CentralShard::release_to_spans(unsigned size_class, void** objects,
-                                           std::size_t count) noexcept {
+CentralList::Released CentralShard::release_to_spans(unsigned size_class, void** objects,
+                                                     std::size_t count) noexcept {
   return class_of(size_class, *objects).list.release(objects, count);
 }
 

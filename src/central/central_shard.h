@@ -34,16 +34,19 @@ class CentralShard {
   CentralShard& operator=(const CentralShard&) = delete;
 
   /// Claims up to `count` objects, from the transfer cache or from the spans that the list has.
-  /// \returns  How many, and whether the thread waited for a lock or passed one by.
-  CentralList::Claimed claim(unsigned size_class, void** end, std::size_t count) noexcept;
+  /// \returns  how many
+  std::size_t claim(unsigned size_class, void** end, std::size_t count) noexcept;
+  /// The same, but what another thread is at is passed by.
+  CentralList::Claimed try_claim(unsigned size_class, void** end, std::size_t count) noexcept;
 
   /// Takes back objects, into the transfer cache first. Those whose span is another shard's move to
   /// the front.
-  /// \returns  how many these are
+  /// \returns  how many these are, and whether it waited for another thread
   /// \errors   An object of a class that the shard has never handed out is fatal.
-  std::size_t release(unsigned size_class, void** objects, std::size_t count) noexcept;
+  CentralList::Released release(unsigned size_class, void** objects, std::size_t count) noexcept;
   /// The same, past the transfer cache: verified at once.
-  std::size_t release_to_spans(unsigned size_class, void** objects, std::size_t count) noexcept;
+  CentralList::Released release_to_spans(unsigned size_class, void** objects,
+                                         std::size_t count) noexcept;
 
   /// Moves what lay in the transfer caches unneeded since the last call to `flush(size_class,
   /// objects, count)`.
@@ -82,6 +85,8 @@ class CentralShard {
   /// Bytes in the transfer caches, and free in spans on pages that were not decommitted: hints.
   std::size_t transfer_bytes() const noexcept;
   std::size_t pending_bytes() const noexcept;
+
+  unsigned index() const noexcept { return index_; }
 
   /// How many threads it serves. Written under Central's lock, read anywhere as a hint (relaxed).
   std::uint32_t threads() const noexcept { return threads_.load(std::memory_order_relaxed); }
