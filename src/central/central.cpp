@@ -46,19 +46,19 @@ void Central::note_met(Place& place, unsigned size_class) noexcept {
   if (place.met_ >= place.patience_) move_on(place, size_class);
 }
 
-/// Claims from another shard that nobody is at; where there is none, waits for the busy one.
-std::size_t Central::claim_past(const CentralShard& busy, unsigned size_class, void** end,
+/// Claims from another shard that nobody is at; where there is none, waits for the busy one: the
+/// heap must not grow while it has free objects.
+std::size_t Central::claim_past(CentralShard& busy, unsigned size_class, void** end,
                                 std::size_t count) noexcept {
   const unsigned shards = shard_count();
   unsigned i = busy.index();
   for (unsigned left = shards - 1; left != 0; --left) {
     i = i + 1 < shards ? i + 1 : 0;
-    CentralList* const list = shards_[i]->list(size_class);
-    if (list == nullptr || list->free_objects() == 0) continue;
-    const std::size_t claimed = list->try_claim(end, count).count;
+    if (!shards_[i]->may_have_free(size_class)) continue;
+    const std::size_t claimed = shards_[i]->try_claim(size_class, end, count).count;
     if (claimed != 0) return claimed;
   }
-  return busy.list(size_class)->claim(end, count);
+  return busy.claim(size_class, end, count);
 }
 
 /// Claims where the shard has nothing left: from what is idle first, so that the heap grows last.
@@ -75,6 +75,11 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
   if (span == nullptr && !is_alone) {
     const std::size_t claimed = claim_from_others(*list, end, count, Need::kUrgent);
     if (claimed != 0) return claimed;
+  }
+  if (span == nullptr && empty_grown_transfer()) {
+    const std::size_t claimed = list->claim(end, count);
+    if (claimed != 0) return claimed;
+    span = make_span_of_idle_pages(size_class);
   }
   if (span == nullptr) span = spans_.create(size_class);
   return span != nullptr ? list->add_and_claim(*span, end, count) : 0;
@@ -120,8 +125,7 @@ std::size_t Central::claim_from_others(CentralList& list, void** end, std::size_
     const bool may_take_any =
         other.threads() == 0 || (need == Need::kUrgent && others->free_objects() >= enough);
     if (!may_take_any && others->kept_spans() == 0) continue;
-    const auto which =
-        may_take_any ? CentralList::Which::kEmptiest : CentralList::Which::kKept;
+    const auto which = may_take_any ? CentralList::Which::kEmptiest : CentralList::Which::kKept;
     const std::size_t claimed = list.claim_from(*others, which, end, count);
     if (claimed != 0) return claimed;
   }
@@ -144,7 +148,10 @@ std::size_t Central::destroy_kept(std::size_t bytes) noexcept {
   std::size_t destroyed = 0;
   while (destroyed < bytes) {
     CentralList* const keeper = find_kept();
-    if (keeper == nullptr) break;
+    if (keeper == nullptr) {
+      if (empty_grown_transfer()) continue;
+      break;
+    }
     const std::size_t span_bytes = keeper->span_bytes();
     destroyed +=
         keeper->destroy_kept((bytes - destroyed + span_bytes - 1) / span_bytes) * span_bytes;
@@ -263,6 +270,19 @@ void Central::flush_transfer(unsigned end_class) noexcept {
   });
 }
 
+/// Moves to their spans what lies in transfer caches that have grown, if it is worth it.
+bool Central::empty_grown_transfer() noexcept {
+  std::size_t grown = 0;
+  for_each_shard([&](const CentralShard& shard) { grown += shard.grown_transfer_bytes(); });
+  if (grown < kGrownTransferBytes) return false;
+  for_each_shard([&](CentralShard& shard) {
+    shard.take_grown([this](unsigned size_class, void** objects, std::size_t count) {
+      release_to_spans(size_class, objects, count);
+    });
+  });
+  return true;
+}
+
 std::size_t Central::idle_bytes() const noexcept {
   std::size_t bytes = 0;
   const unsigned count = shard_count();
@@ -272,9 +292,7 @@ std::size_t Central::idle_bytes() const noexcept {
 }
 
 std::size_t Central::settle_pending_hint() noexcept {
-  for_each_shard([](CentralShard& shard) {
-    shard.for_each_list([](CentralList& list) { list.tell_tally(); });
-  });
+  for_each_shard([](CentralShard& shard) { shard.tell_tally(); });
   return pending_hint();
 }
 

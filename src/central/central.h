@@ -142,6 +142,8 @@ class Central {
   static constexpr std::uint32_t kMostPatience = kFirstPatience << 12;
   // Chosen: what a shard with threads keeps of a class before another may have a span of it.
   static constexpr std::size_t kSpansToSpare = 2;
+  // Chosen: what transfer caches that have grown may hold while the heap grows.
+  static constexpr std::size_t kGrownTransferBytes = 1024 * 1024;
 
   template <typename Function>
   void for_each_shard(Function&& function) noexcept {
@@ -150,7 +152,7 @@ class Central {
   }
   class Owners;
   void note_met(Place& place, unsigned size_class) noexcept;
-  std::size_t claim_past(const CentralShard& busy, unsigned size_class, void** end,
+  std::size_t claim_past(CentralShard& busy, unsigned size_class, void** end,
                          std::size_t count) noexcept;
   void move_thread(Place& place) noexcept;
   bool release_and_tell(const CentralShard* shard, unsigned size_class, void** objects,
@@ -162,6 +164,7 @@ class Central {
                                 Need need) noexcept;
   Span* make_span_of_idle_pages(unsigned size_class) noexcept;
   CentralList* find_kept() const noexcept;
+  bool empty_grown_transfer() noexcept;
   CentralShard* make_shard() noexcept STRATA_REQUIRES(lock_);
 
   SpanSource& spans_;

@@ -126,17 +126,12 @@ void CentralList::add_pending(std::ptrdiff_t bytes) noexcept {
   const auto object_bytes = static_cast<std::ptrdiff_t>(SizeClassMap::bytes_of(size_class_));
   const std::ptrdiff_t step =
       std::clamp(kSaidAboveObjects * object_bytes, kSaidAbove, kSaidAboveAtMost);
-  const std::ptrdiff_t unsaid = pending_.load(std::memory_order_relaxed) - said_;
-  if (unsaid > -step && unsaid < step) return;
-  tally_.pending_bytes.fetch_add(unsaid, std::memory_order_relaxed);
-  said_ += unsaid;
+  tally_.tell(pending_.load(std::memory_order_relaxed), said_, step);
 }
 
 void CentralList::tell_tally() noexcept {
   LockGuard guard(lock_);
-  const std::ptrdiff_t unsaid = pending_.load(std::memory_order_relaxed) - said_;
-  tally_.pending_bytes.fetch_add(unsaid, std::memory_order_relaxed);
-  said_ += unsaid;
+  tally_.tell(pending_.load(std::memory_order_relaxed), said_, 0);
 }
 
 /// Stops counting an unlisted span.

@@ -9,18 +9,11 @@
 
 #include "base/lock.h"
 #include "base/thread_annotations.h"
+#include "central/idle_tally.h"
 #include "span/page.h"
 #include "span/span_source.h"
 
 namespace strata {
-
-/// What all lists say together: a hint, so that threads do not all add to one word with every
-/// batch.
-struct IdleTally {
-  /// Bytes that are free in spans, on pages that were not decommitted. relaxed: it guards nothing.
-  /// Each list adds what has come together, so it is off by kSaidAbove for each of them.
-  std::atomic<std::ptrdiff_t> pending_bytes{0};
-};
 
 /// The spans of one size class and one shard; hands out their objects and takes them back.
 ///

@@ -37,7 +37,14 @@ class CentralShard {
   /// \returns  how many
   std::size_t claim(unsigned size_class, void** end, std::size_t count) noexcept;
   /// The same, but what another thread is at is passed by.
+  /// \returns  how many, and whether another thread was at something that may have had more
   CentralList::Claimed try_claim(unsigned size_class, void** end, std::size_t count) noexcept;
+
+  /// Whether a claim may find something: a hint.
+  bool may_have_free(unsigned size_class) const noexcept {
+    Class* const found = find(size_class);
+    return found != nullptr && (found->transfer.size() != 0 || found->list.free_objects() != 0);
+  }
 
   /// Takes back objects, into the transfer cache first. Those whose span is another shard's move to
   /// the front.
@@ -55,6 +62,9 @@ class CentralShard {
   /// The same for all that lies there, of the classes below `end_class`.
   template <typename Flush>
   void take_all(unsigned end_class, Flush&& flush) noexcept;
+  /// The same for those that have grown; they may hold what they might at first.
+  template <typename Flush>
+  void take_grown(Flush&& flush) noexcept;
 
   /// The list of a class.
   /// \returns  nullptr if the shard never needed it
@@ -85,6 +95,11 @@ class CentralShard {
   /// Bytes in the transfer caches, and free in spans on pages that were not decommitted: hints.
   std::size_t transfer_bytes() const noexcept;
   std::size_t pending_bytes() const noexcept;
+  /// The part of the first that lies in transfer caches which have grown, beyond what they might
+  /// hold at first.
+  std::size_t grown_transfer_bytes() const noexcept;
+  /// Lets the tally know exactly what they are.
+  void tell_tally() noexcept;
 
   unsigned index() const noexcept { return index_; }
 
@@ -125,6 +140,8 @@ class CentralShard {
   Class& class_of(unsigned size_class, const void* object) const noexcept;
   template <typename Function>
   void for_each_class(Function&& function) const noexcept;
+  template <typename Flush>
+  static void empty(unsigned size_class, TransferCache& transfer, Flush&& flush) noexcept;
 
   SpanSource& spans_;
   MetadataArena& metadata_;
@@ -155,19 +172,31 @@ void CentralShard::take_unneeded(Flush&& flush) noexcept {
 
 template <typename Flush>
 void CentralShard::take_all(unsigned end_class, Flush&& flush) noexcept {
+  for_each_class([&](unsigned size_class, Class& each) {
+    if (size_class < end_class) empty(size_class, each.transfer, flush);
+  });
+}
+
+template <typename Flush>
+void CentralShard::take_grown(Flush&& flush) noexcept {
+  for_each_class([&](unsigned size_class, Class& each) {
+    if (each.transfer.grown_bytes() == 0) return;
+    each.transfer.shrink();
+    empty(size_class, each.transfer, flush);
+  });
+}
+
+template <typename Flush>
+void CentralShard::empty(unsigned size_class, TransferCache& transfer, Flush&& flush) noexcept {
   void* batch[kFlushObjects];
   void** const end = batch + kFlushObjects;
-  for_each_class([&](unsigned size_class, Class& each) {
-    if (size_class >= end_class) return;
-    // No more than was there: others may go on filling it.
-    for (std::size_t left = each.transfer.size(); left != 0;) {
-      const std::size_t count =
-          each.transfer.remove(end, left < kFlushObjects ? left : kFlushObjects);
-      if (count == 0) break;
-      flush(size_class, end - count, count);
-      left -= count;
-    }
-  });
+  // No more than was there: others may go on filling it.
+  for (std::size_t left = transfer.size(); left != 0;) {
+    const std::size_t count = transfer.remove(end, left < kFlushObjects ? left : kFlushObjects);
+    if (count == 0) break;
+    flush(size_class, end - count, count);
+    left -= count;
+  }
 }
 
 }  // namespace strata
