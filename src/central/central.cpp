@@ -110,7 +110,7 @@ Span* Central::make_span_of_idle_pages(unsigned size_class) noexcept {
 }
 
 /// Claims of spans that another shard has of the class: those without a claimed object; any of a
-/// shard without threads; if the heap would grow otherwise, one of a shard that has enough to spare.
+/// shard without threads; if the heap would grow otherwise, one of a shard that has enough.
 std::size_t Central::claim_from_others(CentralList& list, void** end, std::size_t count,
                                        Need need) noexcept {
   const std::size_t object_bytes = SizeClassMap::bytes_of(list.size_class());

@@ -119,8 +119,8 @@ class Central {
   /// \cost  a lock per class and shard
   std::size_t settle_pending_hint() noexcept;
 
-  /// Takes the class of the thread to the thread's own shard; if it is there, takes the thread to the
-  /// shard with the fewest threads, or to a new one, if it is better off.
+  /// Takes the class of the thread to the thread's own shard; if it is there, takes the thread to
+  /// the shard with the fewest threads, or to a new one, if it is better off.
   void move_on(Place& place, unsigned size_class) noexcept;
 
   unsigned shard_count() const noexcept { return count_.load(std::memory_order_acquire); }

@@ -88,14 +88,12 @@ class CentralList {
   std::size_t add_and_claim(Span& span, void** end, std::size_t count) noexcept;
 
   /// Takes over spans of another shard's list, those without a claimed object until there are
-  /// `count` objects, or, if it has none and `which` says so, the emptiest; and claims of what it has
-  /// then. Both locks are held: at no time is a span in no list, where its objects could not come
-  /// back.
-  /// \returns  How many objects; 0 if the other has no such span.
+  /// `count` objects and half of them at least, or, if it has none and `which` says so, the
+  /// emptiest; and claims of what it has then. Both locks are held: at no time is a span in no
+  /// list, where its objects could not come back.
+  /// \returns  How many objects; 0 if the other has no such span, or another thread is at it.
   enum class Which { kKept, kEmptiest };
-  // Not analysed: which of the two locks is taken first is known at run time.
-  std::size_t claim_from(CentralList& other, Which which, void** end,
-                         std::size_t count) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
+  std::size_t claim_from(CentralList& other, Which which, void** end, std::size_t count) noexcept;
 
   /// Destroys up to `count` spans that have no claimed object.
   /// \returns  how many
