@@ -27,9 +27,7 @@ bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
 
 // Threads.
 
-ThreadCache* Malloc::cache_of(const ThreadState& thread) noexcept {
-  return thread.cache;
-}
+ThreadCache* Malloc::cache_of(const ThreadState& thread) noexcept { return thread.cache; }
 
 void Malloc::bypass_caches(ThreadState& thread) noexcept {
   thread.cache = nullptr;

@@ -252,9 +252,8 @@ class Malloc {
   }
   /// \pre  frees are verified
   void hand_out(void* object, unsigned size_class) noexcept {
-    engine_.map()
-        .states_of(object)[ObjectStates::slot_of(object, size_class)]
-        .store(ObjectStates::live_at(object), std::memory_order_relaxed);
+    engine_.map().states_of(object)[ObjectStates::slot_of(object, size_class)].store(
+        ObjectStates::live_at(object), std::memory_order_relaxed);
   }
   Engine::Block handed_out(Engine::Block block, unsigned size_class) noexcept {
     if (verifies_frees() && block.address != nullptr) hand_out(block.address, size_class);

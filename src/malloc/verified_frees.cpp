@@ -1,5 +1,6 @@
-// Malloc under STRATA_CHECKS=frees: every small object has a state (ObjectStates), which says whether
-// it is live. malloc sets it when it hands the object out; free, realloc and malloc_usable_size look.
+// Malloc under STRATA_CHECKS=frees: every small object has a state (ObjectStates), which says
+// whether it is live. malloc sets it as it hands the object out; free, realloc and
+// malloc_usable_size look.
 
 #include <string_view>
 
@@ -22,9 +23,9 @@ bool fits(const FreeCall& call, unsigned size_class) noexcept {
                                          const FreeCall& call) noexcept {
   TextWriter before;
   before.text("mismatched ")
-      .text(call.by != FreeCall::By::kFree                ? "sized delete"
+      .text(call.by != FreeCall::By::kFree        ? "sized delete"
             : call.alignment != FreeCall::kUnsaid ? "free_aligned_sized"
-                                                          : "free_sized")
+                                                  : "free_sized")
       .text(" of ");
   TextWriter after;
   after.text(": it is an object of ")
@@ -61,9 +62,8 @@ void Malloc::expect_live(const void* p, unsigned size_class, const char* action)
 void Malloc::take_back(void* p, unsigned size_class, const FreeCall& call) noexcept {
   expect_live(p, size_class, "free");
   if (!fits(call, size_class)) die_of_size(p, size_class, call);
-  engine_.map()
-      .states_of(p)[ObjectStates::slot_of(p, size_class)]
-      .store(ObjectStates::kFreed, std::memory_order_relaxed);
+  engine_.map().states_of(p)[ObjectStates::slot_of(p, size_class)].store(ObjectStates::kFreed,
+                                                                         std::memory_order_relaxed);
 }
 
 }  // namespace strata

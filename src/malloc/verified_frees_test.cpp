@@ -41,7 +41,8 @@ constexpr FreeCall freeing(std::size_t bytes, std::size_t alignment = FreeCall::
 constexpr const char* kIsFree = "strata: double free of 0x[0-9a-f]+: the object is free already";
 constexpr const char* kInside = "strata: invalid free of 0x[0-9a-f]+: it points into an object";
 constexpr const char* kNever = "strata: invalid free of 0x[0-9a-f]+: it was freed before, or never";
-constexpr const char* kWrongSize = "strata: mismatched sized delete of 0x[0-9a-f]+: it is an object";
+constexpr const char* kWrongSize =
+    "strata: mismatched sized delete of 0x[0-9a-f]+: it is an object";
 
 TEST_F(VerifiedFrees, AThreadHasACacheAndEveryCallPassesTheChecks) {
   thread.deallocate(thread.allocate(100));

@@ -34,8 +34,8 @@ class ObjectStates {
 
   /// The state of the object at `p` while it is live.
   static std::uint8_t live_at(const void* p) noexcept {
-    return static_cast<std::uint8_t>(
-        reinterpret_cast<std::uintptr_t>(p) / SizeClassMap::kGrain | kLiveMark);
+    return static_cast<std::uint8_t>(reinterpret_cast<std::uintptr_t>(p) / SizeClassMap::kGrain |
+                                     kLiveMark);
   }
 
   /// Which of its page's states is that of the object at `p`.

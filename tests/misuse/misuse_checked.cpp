@@ -186,7 +186,8 @@ void sized_delete_of_another_class() {
   ::operator delete (opaque(::operator new(100)), std::size_t{96});
 }
 void aligned_delete_of_another_class() {
-  ::operator delete (opaque(::operator new(100, std::align_val_t{512})), std::size_t{100}, kAlign64);
+  ::operator delete (opaque(::operator new (100, std::align_val_t{512})), std::size_t{100},
+                     kAlign64);
 }
 void sized_delete_of_large() { ::operator delete(opaque(::operator new(kLarge)), kLarge - 1); }
 /// The C library has no free_sized yet: it is the linked malloc's, or a preloaded one's.
