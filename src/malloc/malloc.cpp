@@ -226,7 +226,7 @@ void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& cal
   if (must_not_wait()) return;  // lost
   const auto size_class = static_cast<unsigned>(engine_.class_of(p));
   if (size_class == 0) {
-    if (!is_ready()) fatal_pointer("invalid free of ", p, ": nothing was allocated yet");
+    if (!engine_.is_started()) fatal_pointer("invalid free of ", p, ": nothing was allocated yet");
     if (guards_.owns(p)) return guards_.deallocate(p, compared(call));
     if (detour_.has_watchers()) detour_.forget(thread, p);
   }

@@ -253,9 +253,8 @@ const char* option_in_environment(const OptionRow& row) noexcept {
 }
 
 bool is_any_option_set() noexcept {
-  if (os::has_foreign_rights()) return false;
   for (std::size_t i = 0; const char* entry = os::environment_entry(i); ++i) {
-    if (std::string_view(entry).starts_with(kOptionPrefix)) return true;
+    if (std::string_view(entry).starts_with(kOptionPrefix)) return !os::has_foreign_rights();
   }
   return false;
 }

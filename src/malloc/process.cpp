@@ -87,7 +87,8 @@ constinit SpareMemory g_spare;
 /// The malloc's fork handlers lock it last and unlock it first if they are the first registered:
 /// then those of the program may allocate. So they are registered before any constructor of the
 /// program. The malloc itself starts with the first allocation, which some programs never make,
-/// unless an option asks for more. This file is in every program that has the malloc from an archive.
+/// unless an option asks for more. This file is in every program that has the malloc from an
+/// archive.
 [[gnu::constructor(101)]] void start_before_the_program() noexcept {
   g_host.register_handlers();
   if (!is_any_option_set()) return;
