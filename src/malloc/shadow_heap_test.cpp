@@ -188,7 +188,7 @@ TEST_F(ShadowHeap, ThreadsThatHandBlocksToEachOther) {
   constexpr int kSteps = 2500;
   start();
   Shadow shadow;
-  // What a thread leaves here, whoever comes next frees.
+  // What a thread leaves here, the next one that comes frees.
   struct Shelf {
     std::mutex mutex;
     std::optional<Block> block;
