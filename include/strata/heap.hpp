@@ -168,7 +168,8 @@ class Heap {
 
   /// \returns  As it was given, or "".
   const char* name() const noexcept;
-  /// \cost  a visit to every size class and every thread's cache, each under its lock
+  /// \cost  A visit to every size class and every thread's cache, each under its lock; waits while
+  ///        the thread that reclaims is at this heap.
   Statistics statistics() const noexcept;
 
   /// Dies unless everything is sound. For tests, while no other thread is inside a call.

@@ -27,6 +27,8 @@ struct Cached {
 void collect_statistics(Malloc& malloc, Statistics& out) noexcept {
   out = Statistics{};
   if (must_not_wait()) return;  // nothing can be counted now
+  // Bytes must not move from one sum to another meanwhile.
+  LockGuard guard(malloc.round_lock());
   Engine& engine = malloc.engine();
   ThreadRegistry::Counts in_threads;
   engine.registry().count_objects(in_threads);

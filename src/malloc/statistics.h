@@ -76,8 +76,10 @@ struct Statistics {
   }
 };
 
+/// All zero where it must not wait for a lock.
 /// \threads  any
-/// \cost     a visit to every class and every thread's cache, each under its lock
+/// \cost     a visit to every class and every thread's cache, each under its lock; waits while
+///           memory is being returned
 void collect_statistics(Malloc& malloc, Statistics& out) noexcept;
 
 /// Writes them for a person, or as the JSON of docs/stats-schema.json. Allocates nothing.

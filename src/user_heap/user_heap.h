@@ -56,9 +56,6 @@ class UserHeap final : public MallocHost {
   // Guarded by the heap table's lock.
   IntrusiveList<HeapUse, OfHeapTag> uses;
   std::uint64_t reclaim_at_ns = 0;
-  /// Held by the reclaimer during a round, so that the heap does not end meanwhile; taken under the
-  /// table's lock.
-  Lock round_lock{LockRank::kScavenger};
 
   // MallocHost. Every thread's cache is parked when it ends.
   bool follow_thread(ThreadCache&) noexcept override { return true; }
