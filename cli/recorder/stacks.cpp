@@ -14,7 +14,7 @@ std::size_t hash(std::uint64_t a, std::uint64_t b) noexcept {
 
 /// Whether all words are as they were. They lie in the part of the stack that is in use, if the
 /// ones before them were the same.
-[[gnu::no_sanitize("address"), gnu::no_sanitize("thread")]] bool are_unchanged(
+__attribute__((no_sanitize("address", "thread"))) bool are_unchanged(
     const os::StackTrail::Word* words, std::uint32_t count) noexcept {
   for (std::uint32_t i = 0; i < count; ++i) {
     if (*reinterpret_cast<const std::uintptr_t*>(words[i].address) != words[i].value) return false;

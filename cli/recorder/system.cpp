@@ -147,8 +147,8 @@ bool start_hidden_thread(int (*body)(void*), void* argument) noexcept {
 #if defined(__x86_64__)
   // The ABI's: the pointer points at itself, and the stack protector's word is beside it.
   memcpy(own + 0x28, reinterpret_cast<const char*>(pointer) + 0x28, 16);
-  memcpy(own, &own, sizeof own);
-  memcpy(own + 0x10, &own, sizeof own);
+  memcpy(own, &own, sizeof(char*));
+  memcpy(own + 0x10, &own, sizeof(char*));
 #endif
   sigset_t all;
   sigset_t before;

@@ -209,7 +209,7 @@ TEST_F(CentralListTest, ASpanThatChangesEachRoundKeepsItsMemory) {
   CentralList list = make(SizeClassMap::class_of(1024));
   std::vector<void*> objects = claim(list, 64);
   for (int round = 0; round < 20; ++round) {
-    release(list, {objects.back()});
+    release(list, objects.back());
     objects.pop_back();
     EXPECT_EQ(list.decommit_holes(CentralList::Spans::kQuiet), 0u);
   }

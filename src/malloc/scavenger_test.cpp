@@ -6,9 +6,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <latch>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -39,12 +39,12 @@ bool eventually(Condition condition) {
 
 struct ScavengerTest : ::testing::Test {
   // Kept where a leak check sees them.
-  static std::vector<std::unique_ptr<TestMalloc>>& all() {
-    static auto* mallocs = new std::vector<std::unique_ptr<TestMalloc>>;
+  static std::deque<TestMalloc>& all() {
+    static auto* mallocs = new std::deque<TestMalloc>;
     return *mallocs;
   }
-  // Left behind at the end: the scavenger's thread is detached.
-  TestMalloc& program = *all().emplace_back(std::make_unique<TestMalloc>());
+  // Never destroyed: the scavenger's thread is detached.
+  TestMalloc& program = all().emplace_back();
   Malloc& malloc = program.malloc;
   Engine& engine = program.engine;
   Scavenger& scavenger = malloc.scavenger();

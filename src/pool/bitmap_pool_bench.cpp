@@ -5,6 +5,7 @@
 #include <chrono>
 #include <random>
 #include <string>
+#include <type_traits>
 
 #include "pool/bitmap_pool_contenders_bench.h"
 #if defined(__x86_64__)
@@ -235,20 +236,20 @@ void add_modes() {
   const auto hold_tenth = [](benchmark::State& state) {
     hold<Contender, Capacity>(state, Capacity / 10);
   };
-  constexpr bool kBounded = Contender::kName != SystemMalloc<Capacity>::kName &&
-                            Contender::kName != EmptyOperation<Capacity>::kName;
+  constexpr bool kIsEmpty = std::is_same_v<Contender, EmptyOperation<Capacity>>;
+  constexpr bool kIsBounded = !kIsEmpty && !std::is_same_v<Contender, SystemMalloc<Capacity>>;
   add("hold", hold_all, set_up<Contender>)->ThreadRange(1, 8);
   if constexpr (Capacity <= 4096) {
     add("latency", latency<Contender, Capacity>, set_up<Contender>)->ThreadRange(1, 4);
   }
-  if constexpr (kBounded) {
+  if constexpr (kIsBounded) {
     if constexpr (Capacity >= 512) {
       add("full90", hold_tenth, set_up_full90<Contender, Capacity>)->ThreadRange(1, 8);
     }
     add("onefree", one_free<Contender, Capacity>, set_up_full<Contender, Capacity>);
     add("exhausted", exhausted<Contender, Capacity>, set_up_full<Contender, Capacity>);
   }
-  if constexpr (Contender::kName != EmptyOperation<Capacity>::kName) {
+  if constexpr (!kIsEmpty) {
     add("prodcons", produce_and_consume<Contender, Capacity>, set_up<Contender>)->ThreadRange(2, 8);
   }
 }

@@ -171,10 +171,9 @@ TYPED_TEST(BitmapPoolSteps, ABlockFreedBeforeAMarkIsFoundBeforeItsRecheck) {
     for (std::size_t gap = 1; gap <= 6; gap += kGapStride) {
       for (std::size_t n = 1;; ++n) {
         pool.repair();
-        void* outer = nullptr;
         bool overlooked = false;
         const bool interrupted = WatchedSteps::run_interrupted(
-            n, [&] { outer = this->allocate_looking_last_at(index); },
+            n, [&] { this->allocate_looking_last_at(index); },
             [&] {
               ASSERT_TRUE(pool.deallocate(pool.block(index)));
               WatchedSteps::interrupt = [&] {
