@@ -26,6 +26,7 @@ struct Cached {
 
 void collect_statistics(Malloc& malloc, Statistics& out) noexcept {
   out = Statistics{};
+  out.name = "malloc";
   if (must_not_wait()) return;  // nothing can be counted now
   // Bytes must not move from one sum to another meanwhile.
   LockGuard guard(malloc.round_lock());

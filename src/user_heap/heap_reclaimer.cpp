@@ -63,25 +63,30 @@ HeapReclaimer::Round HeapReclaimer::look_at_all() noexcept {
   const std::uint64_t now = os::monotonic_ns();
   std::size_t number = 0;
   for (;;) {
-    UserHeap* heap;
+    Malloc* malloc;
     {
       LockGuard guard(table_.lock());
-      heap = table_.next_made(number);
+      UserHeap* const heap = table_.next_made(number);
       if (heap == nullptr) return round;
       number = std::size_t{heap->number()} + 1;
       if (!heap->reclaims()) continue;
+      malloc = heap->malloc_if_made();
       // What this round returns is still counted: only the next one can be the last.
-      round.idle += heap->malloc_if_made()->engine().idle_bytes();
-      // A heap that is being reset or counted has its turn soon.
-      const bool has_turn =
-          now >= heap->reclaim_at_ns && heap->malloc_if_made()->round_lock().try_lock();
-      if (has_turn) heap->reclaim_at_ns = now + heap->reclaim_delay_ms() * kMillisecond / 2;
-      round.next_ns = std::min(round.next_ns, heap->reclaim_at_ns);
-      if (!has_turn) continue;
+      round.idle += malloc->engine().idle_bytes();
+      if (now < heap->reclaim_at_ns) {
+        round.next_ns = std::min(round.next_ns, heap->reclaim_at_ns);
+        continue;
+      }
+      if (!malloc->round_lock().try_lock()) {
+        round.next_ns = now;  // it is being reset or counted: soon again
+        continue;
+      }
       // From here on it cannot end.
+      heap->reclaim_at_ns = now + heap->reclaim_delay_ms() * kMillisecond / 2;
+      round.next_ns = std::min(round.next_ns, heap->reclaim_at_ns);
     }
-    round.returned += heap->malloc_if_made()->engine().release_unneeded();
-    heap->malloc_if_made()->round_lock().unlock();
+    round.returned += malloc->engine().release_unneeded();
+    malloc->round_lock().unlock();
   }
 }
 

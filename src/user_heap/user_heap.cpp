@@ -154,8 +154,9 @@ bool UserHeap::release_memory() noexcept {
 
 void UserHeap::collect_statistics(Statistics& out) noexcept {
   Malloc* const malloc = malloc_if_made();
-  if (malloc != nullptr) return strata::collect_statistics(*malloc, out);
-  out = Statistics{};
+  if (malloc != nullptr) strata::collect_statistics(*malloc, out);
+  out.name = name_;
+  if (malloc != nullptr) return;
   out.limit.soft_limit = soft_limit_;
   out.limit.hard_limit = hard_limit_;
 }
@@ -184,8 +185,8 @@ void UserHeap::check_invariants() noexcept {
     LockGuard guard(malloc->round_lock());
     malloc->engine().check_invariants();
   }
-  Statistics now;
-  strata::collect_statistics(*malloc, now);
+  Statistics now{};
+  collect_statistics(now);
   STRATA_INVARIANT(now.mapped != 0, "a heap that was used has nothing mapped");
   STRATA_INVARIANT(now.mapped == now.live + now.cached + now.free() + now.metadata + now.returned(),
                    "the bytes of a heap do not add up");
