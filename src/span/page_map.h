@@ -8,6 +8,7 @@
 #include "base/lock.h"
 #include "base/thread_annotations.h"
 #include "os/page_source.h"
+#include "span/object_states.h"
 #include "span/page.h"
 
 namespace strata {
@@ -93,6 +94,16 @@ class PageMap {
     return head == Region::kNoSpan ? nullptr : &region->spans[head];
   }
 
+  /// The states of the page that `p` points into; nullptr if it has none.
+  /// \pre   class_of(p) is not 0
+  ObjectStates::State* states_of(const void* p) const noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(p);
+    return std::atomic_ref<Region*>(regions_[address >> kRegionShift])
+        .load(std::memory_order_relaxed)
+        ->states[(address >> kPageShift) % kPagesPerRegion]
+        .load(std::memory_order_relaxed);
+  }
+
   /// Whether an object starts at `p`, on a page of a class.
   /// \pre  as span_of()
   bool is_object(const void* p, std::size_t size_class) const noexcept {
@@ -113,6 +124,15 @@ class PageMap {
     const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(start) >> kPageShift;
     for (unsigned i = 0; i < kPagesPerRegion; ++i)
       std::atomic_ref<std::uint8_t>(classes_[first + i]).store(0, std::memory_order_relaxed);
+  }
+
+  /// The pages of the span have these states, in this order; nullptr: none any more.
+  void set_states(const Span& span, ObjectStates::State* states) noexcept {
+    Region& region = *region_of(span.start);
+    for (unsigned i = 0; i < span.page_count; ++i) {
+      region.states[span.first_page + i].store(states, std::memory_order_relaxed);
+      if (states != nullptr) states += ObjectStates::slots_of_page(span.size_class);
+    }
   }
 
   void set_class(const Span& span, unsigned size_class) noexcept {
