@@ -43,7 +43,7 @@ class TransferCache {
   std::size_t take_unneeded(void** out, std::size_t count) noexcept;
 
   /// Has no objects any more.
-  /// \threads  nobody uses it meanwhile
+  /// \threads  no other thread uses it at the same time
   void forget_objects() noexcept {
     LockGuard guard(lock_);
     size_.store(0, std::memory_order_relaxed);
