@@ -100,7 +100,7 @@ class Central {
   std::size_t destroy_kept(std::size_t bytes) noexcept;
 
   /// Has no objects and no spans any more; who calls this gives them back.
-  /// \threads  nobody uses it meanwhile
+  /// \threads  no other thread uses it at the same time
   void forget_spans() noexcept {
     for_each_shard([](CentralShard& shard) { shard.forget_spans(); });
   }

@@ -103,7 +103,7 @@ class CentralList {
   std::size_t destroy_unneeded() noexcept;
 
   /// Has no spans any more; who calls this gives them back.
-  /// \threads  nobody uses the list meanwhile
+  /// \threads  no other thread uses the list at the same time
   void forget_spans() noexcept;
 
   /// Lets the tally know exactly what is pending.

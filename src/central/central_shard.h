@@ -84,7 +84,7 @@ class CentralShard {
   }
 
   /// Has no objects and no spans any more; who calls this gives them back.
-  /// \threads  nobody uses the shard meanwhile
+  /// \threads  no other thread uses the shard at the same time
   void forget_spans() noexcept {
     for_each_class([](unsigned, Class& each) {
       each.list.forget_spans();

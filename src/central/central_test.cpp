@@ -382,7 +382,7 @@ TEST_F(ShardedCentralTest, ThreadsThatMoveFreeEachOthersObjectsAndLoseNone) {
           *static_cast<int*>(object) = t;
           mine.push_back(object);
         }
-        // Some go to whoever comes next, and whatever lay there is freed here.
+        // Some are left for another thread; what lay there is freed here.
         for (std::size_t k = 0; k < 20 && k < mine.size(); ++k) {
           void*& object = mine[mine.size() - 1 - k];
           if (void* other = exchange[(i * 20 + k) % kExchange].exchange(object)) {

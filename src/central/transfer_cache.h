@@ -56,7 +56,7 @@ class TransferCache {
   void shrink() noexcept;
 
   /// Has no objects any more.
-  /// \threads  nobody uses it meanwhile
+  /// \threads  no other thread uses it at the same time
   void forget_objects() noexcept;
 
   /// Lets the tally know exactly what is in it.

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kCapacity = 32;
 constexpr TransferCache::Bounds kFixed{kCapacity, kCapacity, 16};
 
-/// Pointers to tell apart; nobody looks at what they point to.
+/// Pointers to tell apart; what they point to is never read.
 std::vector<void*> numbered(std::size_t first, std::size_t count) {
   std::vector<void*> objects;
   for (std::size_t i = 0; i < count; ++i)

@@ -39,6 +39,15 @@ struct FreeCall {
   std::size_t alignment = kUnsaid;
   /// What malloc made goes back through free, and what new made does not.
   bool keeps_to_its_kind = false;
+
+  bool says_bytes() const noexcept { return bytes != kUnsaid; }
+  /// The class that an allocation of what is said gets.
+  /// \pre  says_bytes()
+  unsigned size_class() const noexcept {
+    return alignment == kUnsaid || alignment == 0
+               ? SizeClassMap::class_of(bytes)
+               : SizeClassMap::class_of_aligned(bytes, alignment);
+  }
 };
 
 /// Whether a call contradicts the allocation; if so, writes the sentence that says how.

@@ -65,6 +65,7 @@ bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
   central_.set_most_shards(
       options.checks == Options::Checks::kFull ? 1 : kShardsPerProcessor * os::processor_count());
   if (options.checks == Options::Checks::kFull) spans_.keep_records();
+  if (options.checks == Options::Checks::kFrees) spans_.keep_states();
   huge_.configure(options.huge_pages != HugePages::kNever);
   if (os::address_space_limit_bytes() <= kTightAddressSpace)
     most_class_.store(SizeClassMap::class_of(kMostBytesWhereTight), std::memory_order_relaxed);

@@ -11,12 +11,14 @@ namespace strata {
 
 constinit ObjectBins Malloc::fresh_bins_;
 constinit ObjectBins Malloc::direct_bins_;
+constinit ObjectBins Malloc::verifying_bins_;
 
 bool must_not_wait() noexcept { return is_any_lock_held_here() || has_died_with_locks(); }
 
 bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
   if (!engine_.start(options, seed)) return false;
   options_ = options;
+  if (verifies_frees()) engine_.registry().put_before_caches(verifying_bins_);
   checked_.configure(seed);
   scavenger_.set_delay_ms(options.release_delay_ms);
   is_started_.store(true, std::memory_order_release);
@@ -25,12 +27,10 @@ bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
 
 // Threads.
 
-ThreadCache* Malloc::cache_of(const ThreadState& thread) noexcept {
-  ObjectBins* const bins = thread.free_bins;
-  return is_fresh(thread) || is_direct(thread) ? nullptr : static_cast<ThreadCache*>(bins);
-}
+ThreadCache* Malloc::cache_of(const ThreadState& thread) noexcept { return thread.cache; }
 
 void Malloc::bypass_caches(ThreadState& thread) noexcept {
+  thread.cache = nullptr;
   thread.free_bins = &direct_bins_;
   thread.set_malloc_bins(direct_bins_);
 }
@@ -86,7 +86,7 @@ bool Malloc::is_watched() noexcept {
 /// \pre  the size class is the one for its bytes and alignment
 Engine::Block Malloc::serve_slowly(ThreadState& thread, unsigned size_class,
                                    const Allocation& allocation) noexcept {
-  if (void* object = thread.pop_watched(size_class)) return Engine::as_block(object);
+  if (void* object = pop_slowly(thread, size_class)) return Engine::as_block(object);
   return serve(thread, size_class, allocation);
 }
 
@@ -140,15 +140,16 @@ Engine::Block Malloc::try_serve_object(ThreadState& thread, unsigned size_class)
   ThreadCache* const cache = cache_of(thread);
   if (cache != nullptr) {
     // The watch may have ended while its watcher was asked.
-    if (&thread.for_malloc() != cache && !detour_.is_on())
-      thread.exchange_malloc_bins(fresh_bins_, *cache);
+    if (&thread.for_malloc() != thread.free_bins && !detour_.is_on())
+      thread.exchange_malloc_bins(fresh_bins_, *thread.free_bins);
     // An adopted cache is warm, and on the detour malloc has not looked.
-    if (void* object = cache->pop(size_class)) return Engine::as_block(object);
+    if (void* object = cache->pop(size_class))
+      return handed_out(Engine::as_block(object), size_class);
   }
   const Engine::Block block = cache != nullptr ? Engine::as_block(cache->refill_and_pop(size_class))
                                                : engine_.allocate_object(size_class);
   after_slow_path(thread);
-  return block;
+  return handed_out(block, size_class);
 }
 
 Engine::Block Malloc::serve_large(ThreadState& thread, std::size_t bytes,
@@ -223,8 +224,9 @@ FreeCall Malloc::compared(FreeCall call) const noexcept {
 void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept {
   if (p == nullptr) return;
   if (spare_.owns(p)) return spare_.deallocate(p);
-  if (must_not_wait()) return;  // lost
   const auto size_class = static_cast<unsigned>(engine_.class_of(p));
+  if (verifies_frees() && size_class != 0) take_back(p, size_class, call);
+  if (must_not_wait()) return;  // lost
   if (size_class == 0) {
     if (!engine_.is_started()) fatal_pointer("invalid free of ", p, ": nothing was allocated yet");
     if (guards_.owns(p)) return guards_.deallocate(p, compared(call));
@@ -258,6 +260,7 @@ std::size_t Malloc::usable_bytes(const void* p, const char* action) noexcept {
   if (spare_.owns(p)) return spare_.usable_bytes(p, action);
   if (guards_.owns(p)) return guards_.requested_bytes(p, action);
   if (is_checked()) return checked_.requested_bytes(p, action);
+  if (verifies_frees()) expect_live(p, static_cast<unsigned>(engine_.class_of(p)), action);
   return engine_.usable_bytes(p, action);
 }
 
@@ -277,13 +280,16 @@ void* Malloc::reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes)
     deallocate(thread, p);
     return nullptr;
   }
-  if (engine_.class_of(p) == 0) {
+  const auto size_class = static_cast<unsigned>(engine_.class_of(p));
+  if (size_class == 0) {
     if (void* resized = resize_large(thread, p, bytes)) {
       after_slow_path(thread);
       return resized;
     }
+  } else if (verifies_frees() && Engine::stays_in_place(old_bytes, bytes)) {
+    return p;
   }
-  return move(thread, static_cast<unsigned>(engine_.class_of(p)), p, old_bytes, bytes);
+  return move(thread, size_class, p, old_bytes, bytes);
 }
 
 /// A new block with the contents of the old one, which is freed; `size_class` is the page map's.
@@ -301,7 +307,8 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
     }
   }
   std::memcpy(moved, p, bytes < old_bytes ? bytes : old_bytes);
-  if (!thread.free_bins->push(size_class, p)) deallocate_slowly(thread, p, {});
+  if (!thread.free_bins->push(size_class, p) && !push_verified(thread, engine_.map(), p, {}))
+    deallocate_slowly(thread, p, {});
   return moved;
 }
 

@@ -131,12 +131,33 @@ class Malloc {
     return thread.for_malloc().pop(size_class);
   }
 
+  /// free where every free is verified (STRATA_CHECKS=frees): as push(), and the object is live
+  /// until now.
+  /// \returns  False where that does not do, or something is wrong: deallocate_slowly() says what.
+  [[gnu::always_inline]] static bool push_verified(ThreadState& thread, const PageMap& map, void* p,
+                                                   const FreeCall& call) noexcept {
+    if (thread.free_bins != &verifying_bins_) return false;
+    const std::size_t size_class = map.class_of(p);
+    if (size_class == 0 || (call.says_bytes() && call.size_class() != size_class)) return false;
+    ObjectStates::State* const states = map.states_of(p);
+    const std::uint8_t live = ObjectStates::live_at(p);
+    if (states == nullptr) return false;
+    ObjectStates::State& state = states[ObjectStates::slot_of(p, size_class)];
+    if (state.load(std::memory_order_relaxed) != live) return false;
+    // Before the push: a signal handler may pop it from then on.
+    state.store(ObjectStates::kFreed, std::memory_order_relaxed);
+    if (thread.cache->push(size_class, p)) [[likely]]
+      return true;
+    state.store(live, std::memory_order_relaxed);
+    return false;
+  }
+
   /// Every other path: any size, any state of the thread and of the malloc, watched or not.
   [[gnu::always_inline]] void* allocate_slowly(
       ThreadState& thread, std::size_t bytes,
       Allocation::By by = Allocation::By::kMalloc) noexcept {
     const unsigned size_class = SizeClassMap::class_of(bytes);
-    if (void* const object = thread.pop_watched(size_class)) return FreeObject(object).address();
+    if (void* const object = pop_slowly(thread, size_class)) return FreeObject(object).address();
     return serve(thread, size_class, {bytes, SizeClassMap::kGrain, false, by}).address;
   }
   void deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept;
@@ -153,8 +174,7 @@ class Malloc {
   /// The same, with the map at hand: a load less.
   void* reallocate(ThreadState& thread, const PageMap& map, void* p, std::size_t bytes) noexcept {
     const auto size_class = static_cast<unsigned>(map.class_of(p));
-    // Full checks move every block.
-    if (size_class == 0 || bytes == 0 || has_full_checks()) [[unlikely]]
+    if (size_class == 0 || bytes == 0 || options_.checks != Options::Checks::kBasic) [[unlikely]]
       return reallocate_slowly(thread, p, bytes);
     const std::size_t old_bytes = engine_.object_bytes(p, size_class, "realloc");
     return Engine::stays_in_place(old_bytes, bytes) ? p
@@ -197,6 +217,8 @@ class Malloc {
   Scavenger& scavenger() noexcept { return scavenger_; }
   const Options& options() const noexcept { return options_; }
   bool has_full_checks() const noexcept { return options_.checks == Options::Checks::kFull; }
+  /// Whether every free is verified, with thread caches.
+  bool verifies_frees() const noexcept { return options_.checks == Options::Checks::kFrees; }
 
  private:
   // Chosen: long enough that a program which goes on asking pays nothing, too short to notice.
@@ -206,6 +228,8 @@ class Malloc {
   static constinit ObjectBins fresh_bins_;
   /// The same for threads without a cache: they have ended, or every free is to be checked at once.
   static constinit ObjectBins direct_bins_;
+  /// The same for threads whose cache is used after every free was verified.
+  static constinit ObjectBins verifying_bins_;
 
   static bool is_fresh(const ThreadState& thread) noexcept {
     return thread.free_bins == &fresh_bins_;
@@ -214,6 +238,29 @@ class Malloc {
     return thread.free_bins == &direct_bins_;
   }
   static void bypass_caches(ThreadState& thread) noexcept;
+
+  /// What the thread's own cache has for an allocation that malloc's bins do not serve.
+  /// \returns  as ObjectBins::pop()
+  void* pop_slowly(ThreadState& thread, unsigned size_class) noexcept {
+    if (&thread.for_malloc() != thread.free_bins) return thread.pop_watched(size_class);
+    return thread.free_bins == &verifying_bins_ ? pop_verified(thread, size_class) : nullptr;
+  }
+  void* pop_verified(ThreadState& thread, unsigned size_class) noexcept {
+    void* const object = thread.cache->pop(size_class);
+    if (object != nullptr) hand_out(object, size_class);
+    return object;
+  }
+  /// \pre  frees are verified
+  void hand_out(void* object, unsigned size_class) noexcept {
+    engine_.map().states_of(object)[ObjectStates::slot_of(object, size_class)].store(
+        ObjectStates::live_at(object), std::memory_order_relaxed);
+  }
+  Engine::Block handed_out(Engine::Block block, unsigned size_class) noexcept {
+    if (verifies_frees() && block.address != nullptr) hand_out(block.address, size_class);
+    return block;
+  }
+  void expect_live(const void* p, unsigned size_class, const char* action) const noexcept;
+  void take_back(void* p, unsigned size_class, const FreeCall& call) noexcept;
 
   FreeCall compared(FreeCall call) const noexcept;
   bool is_ready() noexcept { return is_started() || host_.start(*this); }

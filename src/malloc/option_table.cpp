@@ -48,8 +48,10 @@ constexpr std::size_t kHour = 3'600'000;  // in milliseconds
 
 constexpr OptionRow kTable[] = {
     choice<&Options::checks>(
-        "CHECKS", "basic|full",
-        "basic: checks that cost nothing. full: every free is verified at once; freed memory and "
+        "CHECKS", "basic|frees|full",
+        "basic: checks that cost nothing. frees: every free and realloc is verified at once, "
+        "thread caches stay; a double free, a pointer into an object and a delete with a wrong "
+        "size are found. full: every free is verified at once; freed memory and "
         "the bytes after every object are filled and verified; freed objects wait before they are "
         "used again; places are random. It finds use after free, overflow and mismatched deletes, "
         "and does without the thread cache."),

@@ -13,7 +13,7 @@ namespace strata {
 /// What a user may set in the environment. The defaults are here, everything else about an option
 /// in option_table().
 struct Options {
-  enum class Checks : std::uint8_t { kBasic, kFull };
+  enum class Checks : std::uint8_t { kBasic, kFrees, kFull };
   enum class Leaks : std::uint8_t { kOff, kOn };
   enum class DeepBind : std::uint8_t { kDrop, kKeep };
   enum class Mismatches : std::uint8_t { kArrays, kAll };

@@ -231,7 +231,7 @@ TEST(Options, WhatDoesNotFitIsRefusedAndChangesNothing) {
                                   "1kk",
                                   "1t",
                                   "none",
-                                  "basic|full",
+                                  "basic|frees|full",
                                   "|",
                                   "Full",
                                   "FULL",

@@ -161,6 +161,12 @@ TEST_F(ShadowHeap, OneThreadUnderFullChecks) {
   check_nothing_is_left();
 }
 
+TEST_F(ShadowHeap, OneThreadWhoseFreesAreVerified) {
+  Options options;
+  options.checks = Options::Checks::kFrees;
+  run_alone(options, 6000);
+}
+
 TEST_F(ShadowHeap, ThreadsUnderFullChecks) {
   Options options;
   options.checks = Options::Checks::kFull;
@@ -183,12 +189,19 @@ TEST_F(ShadowHeap, ThreadsUnderFullChecks) {
   check_nothing_is_left();
 }
 
-TEST_F(ShadowHeap, ThreadsThatHandBlocksToEachOther) {
+class ShadowHeapOfThreads : public ShadowHeap,
+                            public ::testing::WithParamInterface<Options::Checks> {};
+INSTANTIATE_TEST_SUITE_P(Checks, ShadowHeapOfThreads,
+                         ::testing::Values(Options::Checks::kBasic, Options::Checks::kFrees));
+
+TEST_P(ShadowHeapOfThreads, HandBlocksToEachOther) {
   constexpr std::size_t kThreads = 4;
   constexpr int kSteps = 2500;
-  start();
+  Options options;
+  options.checks = GetParam();
+  start(options);
   Shadow shadow;
-  // What a thread leaves here, whoever comes next frees.
+  // What a thread leaves here, the next one that comes frees.
   struct Shelf {
     std::mutex mutex;
     std::optional<Block> block;

@@ -2,6 +2,7 @@
 
 #include <strata/detail/cache_line.hpp>
 
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -40,8 +41,8 @@ constexpr std::uint32_t span_use(HeapNumber owner, unsigned size_class) noexcept
 }
 
 /// The address of a free object, as bins, transfer caches and batches hold it: its lowest bit is
-/// set while the object is fresh, that is, reads as zero since nobody ever had it. Only classes
-/// that Span::tracks_fresh() have such a mark; no program ever sees it.
+/// set while the object is fresh, that is, reads as zero because it was never handed out. Only
+/// classes that Span::tracks_fresh() have such a mark; no program ever sees it.
 class FreeObject {
  public:
   explicit FreeObject(void* marked) noexcept : bits_(reinterpret_cast<std::uintptr_t>(marked)) {}
@@ -151,6 +152,9 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   bool is_split;                  ///< a part was decommitted: the rest is backed by small pages
   alignas(detail::kCacheLineBytes) char* start;
   std::uint8_t head_of_page[kPagesPerRegion];
+  /// The states of the objects on each page (ObjectStates), nullptr if nobody asked for them.
+  /// Written by the owner of the span; relaxed, as the page map's entries are.
+  std::atomic<std::atomic<std::uint8_t>*> states[kPagesPerRegion];
   Span spans[kPagesPerRegion];  ///< spans[i] is in use while head_of_page[i] == i
 
   PageMask idle_pages() const noexcept { return free_pages & dirty_pages; }

@@ -8,6 +8,7 @@
 #include "base/lock.h"
 #include "base/thread_annotations.h"
 #include "os/page_source.h"
+#include "span/object_states.h"
 #include "span/page.h"
 
 namespace strata {
@@ -51,7 +52,7 @@ class PageMap {
 
   Lock& lock() noexcept { return opening_; }  ///< for fork
 
-  /// Who can tell the heaps by name that share the map, or that beside it exist; nullptr if nobody.
+  /// What names the heaps that share the map, or exist beside it; nullptr if nothing does.
   HeapNames* names() const noexcept { return names_.load(std::memory_order_acquire); }
   void set_names(HeapNames* names) noexcept { names_.store(names, std::memory_order_release); }
 
@@ -93,6 +94,16 @@ class PageMap {
     return head == Region::kNoSpan ? nullptr : &region->spans[head];
   }
 
+  /// The states of the page that `p` points into; nullptr if it has none.
+  /// \pre   class_of(p) is not 0
+  ObjectStates::State* states_of(const void* p) const noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(p);
+    return std::atomic_ref<Region*>(regions_[address >> kRegionShift])
+        .load(std::memory_order_relaxed)
+        ->states[(address >> kPageShift) % kPagesPerRegion]
+        .load(std::memory_order_relaxed);
+  }
+
   /// Whether an object starts at `p`, on a page of a class.
   /// \pre  as span_of()
   bool is_object(const void* p, std::size_t size_class) const noexcept {
@@ -107,12 +118,21 @@ class PageMap {
         .store(region, std::memory_order_relaxed);
   }
 
-  /// The region's addresses are nobody's, whatever was there.
+  /// The region's addresses belong to no heap from now on.
   void forget_region(const void* start) noexcept {
     set_region(start, nullptr);
     const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(start) >> kPageShift;
     for (unsigned i = 0; i < kPagesPerRegion; ++i)
       std::atomic_ref<std::uint8_t>(classes_[first + i]).store(0, std::memory_order_relaxed);
+  }
+
+  /// The pages of the span have these states, in this order; nullptr: none any more.
+  void set_states(const Span& span, ObjectStates::State* states) noexcept {
+    Region& region = *region_of(span.start);
+    for (unsigned i = 0; i < span.page_count; ++i) {
+      region.states[span.first_page + i].store(states, std::memory_order_relaxed);
+      if (states != nullptr) states += ObjectStates::slots_of_page(span.size_class);
+    }
   }
 
   void set_class(const Span& span, unsigned size_class) noexcept {

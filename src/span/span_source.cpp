@@ -75,6 +75,11 @@ Span* SpanSource::create(unsigned size_class, PageHeap::Pages which) noexcept {
     }
     std::memset(span->records, 0, record_bytes);
   }
+  if (keeps_states_ && !give_states(*span)) {
+    deallocate_bitmap(*span);
+    page_heap_.deallocate(*span);
+    return nullptr;
+  }
   if (use_ == Use::kSmall) map_.set_class(*span, size_class);
   return span;
 }
@@ -83,6 +88,7 @@ void SpanSource::destroy(Span& span) noexcept {
   STRATA_DCHECK(span.free_count == span.object_count);
   const bool is_clean = span.hole_bytes != 0 && !close_holes(span);
   if (use_ == Use::kSmall) map_.set_class(span, 0);
+  if (keeps_states_) take_states(span);
   if (has_records()) metadata_.deallocate(span.records, span.object_count * sizeof(std::uint64_t));
   deallocate_bitmap(span);
   page_heap_.deallocate(span, is_clean);
@@ -109,6 +115,29 @@ bool SpanSource::close_holes(Span& span) noexcept {
 void SpanSource::deallocate_bitmap(Span& span) noexcept {
   if (span.free_bits != &span.bitmap_word)
     metadata_.deallocate(span.free_bits, span.bitmap_words() * sizeof(std::uint64_t));
+}
+
+namespace {
+
+std::size_t bytes_of_states(const Span& span) noexcept {
+  return span.page_count * ObjectStates::slots_of_page(span.size_class);
+}
+
+}  // namespace
+
+/// \returns  False when out of memory.
+bool SpanSource::give_states(Span& span) noexcept {
+  void* const memory = metadata_.allocate(bytes_of_states(span));
+  if (memory == nullptr) return false;
+  std::memset(memory, ObjectStates::kNever, bytes_of_states(span));
+  map_.set_states(span, static_cast<ObjectStates::State*>(memory));
+  return true;
+}
+
+void SpanSource::take_states(Span& span) noexcept {
+  ObjectStates::State* const states = map_.states_of(span.start);
+  map_.set_states(span, nullptr);
+  metadata_.deallocate(states, bytes_of_states(span));
 }
 
 std::size_t SpanSource::decommit_holes(Span& span) noexcept {

@@ -91,6 +91,8 @@ class SpanSource {
   /// From now on small objects have records, too, for full checks, and holes stay committed: what a
   /// record says of an object's contents stays true. Before the first span.
   void keep_records() noexcept { keeps_records_ = true; }
+  /// From now on small objects have states (ObjectStates). Before the first span.
+  void keep_states() noexcept { keeps_states_ = true; }
 
   /// \returns  A span of the class with every object in it, of shard 0; nullptr when out of memory.
   Span* create(unsigned size_class, PageHeap::Pages which = PageHeap::Pages::kAny) noexcept;
@@ -138,6 +140,8 @@ class SpanSource {
 
   bool close_holes(Span& span) noexcept;
   void deallocate_bitmap(Span& span) noexcept;
+  bool give_states(Span& span) noexcept;
+  void take_states(Span& span) noexcept;
   bool has_records() const noexcept { return use_ == Use::kWatched || keeps_records_; }
   void forget_holes(Span& span) noexcept {
     hole_bytes_.fetch_sub(span.hole_bytes, std::memory_order_relaxed);
@@ -150,6 +154,7 @@ class SpanSource {
   os::PageSource& pages_;
   const Use use_;
   bool keeps_records_ = false;
+  bool keeps_states_ = false;
   // relaxed, both: sums that guard nothing.
   std::atomic<std::size_t> hole_bytes_{0};
   std::atomic<std::size_t> decommitted_bytes_{0};

@@ -31,8 +31,10 @@ ThreadCache* ThreadRegistry::adopt() noexcept {
 void ThreadRegistry::enroll(ThreadCache& cache, ThreadState& thread,
                             bool is_told_of_exit) noexcept {
   LockGuard guard(lock_);
-  thread.free_bins = &cache;
-  thread.set_malloc_bins(redirected_to_ != nullptr ? *redirected_to_ : cache);
+  ObjectBins& bins = gate_ != nullptr ? *gate_ : cache;
+  thread.cache = &cache;
+  thread.free_bins = &bins;
+  thread.set_malloc_bins(redirected_to_ != nullptr ? *redirected_to_ : bins);
   if (is_told_of_exit) cache.owner_ = &thread;
 }
 
@@ -41,7 +43,7 @@ void ThreadRegistry::redirect_malloc(ObjectBins* bins) noexcept {
   redirected_to_ = bins;
   for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache)) {
     if (cache->owner_ == nullptr) continue;
-    cache->owner_->set_malloc_bins(bins != nullptr ? *bins : *cache);
+    cache->owner_->set_malloc_bins(bins != nullptr ? *bins : *cache->owner_->free_bins);
     ThreadState::write(cache->owner_->bytes_left, ThreadState::kUndrawn);
     ThreadState::write(cache->owner_->calls_left, ThreadState::kUndrawn);
   }

@@ -32,6 +32,12 @@ class ThreadRegistry {
   /// Makes the cache the bins of `thread`, for malloc where nothing redirects it.
   /// \param is_told_of_exit  park() will be called before the thread's state is gone
   void enroll(ThreadCache& cache, ThreadState& thread, bool is_told_of_exit) noexcept;
+  /// From now on threads get `gate` as their bins, which sends every call the slow way, and
+  /// their cache beside it. Before the first thread.
+  void put_before_caches(ObjectBins& gate) noexcept {
+    LockGuard guard(lock_);
+    gate_ = &gate;
+  }
   /// Lets malloc of every enrolled thread, and of those to come, pop from `bins`, or from its own
   /// cache again if nullptr; the threads' counts begin anew.
   void redirect_malloc(ObjectBins* bins) noexcept;
@@ -46,7 +52,7 @@ class ThreadRegistry {
   std::size_t flush_all() noexcept;
 
   /// No cache has objects any more.
-  /// \threads  nobody uses one meanwhile
+  /// \threads  no other thread uses one at the same time
   void forget_objects() noexcept;
 
   /// Objects of each class in all caches.
@@ -86,6 +92,7 @@ class ThreadRegistry {
   CacheBudget budget_;
 
   ObjectBins* redirected_to_ STRATA_GUARDED_BY(lock_) = nullptr;
+  ObjectBins* gate_ STRATA_GUARDED_BY(lock_) = nullptr;
   IntrusiveList<ThreadCache> in_use_ STRATA_GUARDED_BY(lock_);
   IntrusiveList<ThreadCache> parked_ STRATA_GUARDED_BY(lock_);  // the latest first
   IntrusiveList<ThreadCache> empty_ STRATA_GUARDED_BY(lock_);

@@ -8,12 +8,15 @@
 
 namespace strata {
 
-/// What a thread has in thread-local storage: 40 bytes of static TLS, so that the library can be
+class ThreadCache;
+
+/// What a thread has in thread-local storage: 48 bytes of static TLS, so that the library can be
 /// loaded with dlopen.
 ///
 /// malloc pops from one set of bins and free pushes to another. They are the same, the thread's
 /// ThreadCache, unless a feature watches allocations (the detour): then malloc finds its bins empty
-/// and goes the slow way, which counts and pops from free's.
+/// and goes the slow way, which counts and pops from free's. Where every free is verified, both
+/// sets are empty and full for ever, and the slow ways go to `cache` after they have looked.
 /// \threads  Its thread only, apart from malloc_bins and the two counts: the thread that begins or
 ///           ends a watch sets them for all threads (relaxed: a thread that sees it an allocation
 ///           later has begun its watch an allocation later).
@@ -23,6 +26,7 @@ struct ThreadState {
 
   ObjectBins* malloc_bins;
   ObjectBins* free_bins;
+  ThreadCache* cache = nullptr;        ///< its own, if it has one
   std::int64_t bytes_left = kUndrawn;  ///< below 0: the allocation that took it there is chosen
   std::int64_t calls_left = kUndrawn;
   bool is_watching = false;  ///< what the watcher itself allocates is not counted

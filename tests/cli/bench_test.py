@@ -192,7 +192,7 @@ class Bench(InFolder):
                              allocators=f"system,{library('lies_fails')},{library('forwarding_malloc')}")
         lines = list(csv.DictReader(io.StringIO(path.read_text())))
         self.assertEqual([line["contender"] for line in lines], [row["contender"] for row in rows])
-        columns = ["scenario", "contender", "version", "library", "ok", "reason", "label", "broken",
+        columns = ["scenario", "contender", "version", "library", "ok", "reason", "measured", "label", "broken",
                    "failed_allocations"]
         columns += [f"params.{name}" for name in rows[0]["params"]]
         columns += [f"{name}.{part}" for name in rows[0]["metrics"] for part in ("median", "min", "max", "n")]

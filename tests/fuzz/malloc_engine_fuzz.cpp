@@ -13,7 +13,9 @@ using fuzz::require;
 
 Options choose_options(Choices& choices) {
   Options options;
-  if (choices.byte() % 4 == 3) options.checks = Options::Checks::kFull;
+  constexpr Options::Checks kChecks[] = {Options::Checks::kBasic, Options::Checks::kBasic,
+                                         Options::Checks::kFrees, Options::Checks::kFull};
+  options.checks = kChecks[choices.below(std::size(kChecks))];
   options.huge_pages = static_cast<HugePages>(choices.below(3));
   options.cache_bytes = choices.flag() ? choices.below(1 << 20) : options.cache_bytes;
   if (choices.flag()) options.soft_limit = choices.below(64 * kMiB);

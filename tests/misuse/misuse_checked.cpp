@@ -97,7 +97,7 @@ void overflow_seen_by_realloc() {
   free(realloc(p, 90));
 }
 
-/// The bytes behind this small object belong to nobody yet.
+/// The bytes after this small object belong to no object yet.
 void overflow_beyond_its_own_slack() {
   char* p = get(8);
   write_to(opaque(p) + 39);
@@ -182,6 +182,13 @@ constexpr auto kAlign128 = std::align_val_t{128};
 
 void sized_delete_smaller() { ::operator delete (opaque(::operator new(100)), std::size_t{99}); }
 void sized_delete_larger() { ::operator delete (opaque(::operator new(100)), std::size_t{4000}); }
+void sized_delete_of_another_class() {
+  ::operator delete (opaque(::operator new(100)), std::size_t{96});
+}
+void aligned_delete_of_another_class() {
+  ::operator delete (opaque(::operator new (100, std::align_val_t{512})), std::size_t{100},
+                     kAlign64);
+}
 void sized_delete_of_large() { ::operator delete(opaque(::operator new(kLarge)), kLarge - 1); }
 /// The C library has no free_sized yet: it is the linked malloc's, or a preloaded one's.
 template <typename Function>
@@ -191,6 +198,7 @@ Function* find(Function* linked, const char* name) {
   return linked;
 }
 void free_sized_wrong() { find(free_sized, "free_sized")(opaque(get(100)), 101); }
+void free_sized_too_large() { find(free_sized, "free_sized")(opaque(get(100)), 113); }
 void free_aligned_sized_wrong() {
   find(free_aligned_sized, "free_aligned_sized")(opaque(aligned_alloc(64, 100)), 64, 104);
 }
@@ -235,8 +243,11 @@ constexpr Case kCases[] = {
     CASE(underflow_by_a_read),
     CASE(sized_delete_smaller),
     CASE(sized_delete_larger),
+    CASE(sized_delete_of_another_class),
+    CASE(aligned_delete_of_another_class),
     CASE(sized_delete_of_large),
     CASE(free_sized_wrong),
+    CASE(free_sized_too_large),
     CASE(free_aligned_sized_wrong),
     CASE(aligned_delete_of_plain_new),
     CASE(plain_delete_of_aligned_new),

@@ -1,0 +1,286 @@
+// STRATA_CHECKS=frees: every misuse of small objects is found by the call that commits it, and
+// nothing else is.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/seeded_test.h"
+#include "malloc/malloc_in_test.h"
+
+namespace strata {
+namespace {
+
+Options with_frees() {
+  Options options;
+  options.checks = Options::Checks::kFrees;
+  return options;
+}
+
+struct VerifiedFrees : TestMalloc, ::testing::Test {
+  VerifiedFrees() { TestMalloc::start(with_frees()); }
+  using TestMalloc::check;
+
+  char* get(std::size_t bytes) { return static_cast<char*>(thread.allocate(bytes)); }
+  /// Frees as operator delete or free_sized do.
+  void deallocate(void* p, const FreeCall& call) { malloc.deallocate(thread.state, p, call); }
+
+  TestThread thread{malloc};
+};
+
+constexpr FreeCall deleting(std::size_t bytes, std::size_t alignment = FreeCall::kUnsaid) {
+  return {FreeCall::By::kDelete, bytes, alignment};
+}
+constexpr FreeCall freeing(std::size_t bytes, std::size_t alignment = FreeCall::kUnsaid) {
+  return {FreeCall::By::kFree, bytes, alignment};
+}
+
+constexpr const char* kIsFree = "strata: double free of 0x[0-9a-f]+: the object is free already";
+constexpr const char* kInside = "strata: invalid free of 0x[0-9a-f]+: it points into an object";
+constexpr const char* kNever = "strata: invalid free of 0x[0-9a-f]+: it was freed before, or never";
+constexpr const char* kWrongSize =
+    "strata: mismatched sized delete of 0x[0-9a-f]+: it is an object";
+
+TEST_F(VerifiedFrees, AThreadHasACacheAndEveryCallPassesTheChecks) {
+  thread.deallocate(thread.allocate(100));
+  ASSERT_NE(Malloc::cache_of(thread.state), nullptr);
+  EXPECT_EQ(&thread.state.for_malloc(), thread.state.free_bins);
+  EXPECT_NE(thread.state.free_bins, thread.state.cache);
+  EXPECT_NE(thread.state.cache->count_objects(SizeClassMap::class_of(100)), 0u);
+}
+
+TEST_F(VerifiedFrees, ASecondFreeIsFoundWhereverTheFirstCopyIs) {
+  char* const p = get(100);
+  char* const other = get(100);
+  thread.deallocate(p);
+  EXPECT_DEATH(thread.deallocate(p), kIsFree) << "the bin's latest";
+  thread.deallocate(other);
+  EXPECT_DEATH(thread.deallocate(p), kIsFree) << "deeper in the bin";
+  thread.state.cache->flush_all();
+  EXPECT_DEATH(thread.deallocate(p), kIsFree) << "between threads";
+  engine.central().flush_transfer();
+  EXPECT_DEATH(thread.deallocate(other), kIsFree) << "in its span";
+}
+
+TEST_F(VerifiedFrees, ASecondFreeByAnotherThreadOrOneWithoutACacheIsFound) {
+  char* const p = get(100);
+  thread.deallocate(p);
+  TestThread second(malloc);
+  EXPECT_DEATH(second.deallocate(p), kIsFree);
+  TestThread ended(malloc);
+  ended.end();
+  EXPECT_DEATH(ended.deallocate(p), kIsFree);
+  char* const again = static_cast<char*>(ended.allocate(100));
+  EXPECT_DEATH(ended.deallocate(again + 16), kInside);
+  ended.deallocate(again);
+  EXPECT_DEATH(ended.deallocate(again), kIsFree);
+}
+
+TEST_F(VerifiedFrees, APointerIntoAnObjectIsRefusedInEveryClass) {
+  for (unsigned c = 2; c < SizeClassMap::kCount; ++c) {
+    const std::size_t bytes = SizeClassMap::bytes_of(c);
+    char* const p = get(bytes);
+    for (const std::size_t inside : {std::size_t{16}, bytes / 32 * 16, bytes - 16}) {
+      EXPECT_FALSE(Malloc::push_verified(thread.state, engine.map(), p + inside, {}))
+          << "class " << c;
+    }
+    thread.deallocate(p);
+  }
+  EXPECT_DEATH(thread.deallocate(get(8192) + 4096), kInside);
+  EXPECT_DEATH(thread.deallocate(get(100'000) + kPageBytes), kInside);
+}
+
+TEST_F(VerifiedFrees, AnObjectThatNobodyHasHadIsNoneToFree) {
+  char* const p = get(40'000);  // the first of a few: the last one of the span is not handed out
+  Span* const span = engine.map().span_of(p);
+  char* const last = span->start + std::size_t{span->object_count - 1} * span->object_bytes;
+  EXPECT_DEATH(thread.deallocate(last == p ? span->start : last), kNever);
+  // What is left behind the last object is none.
+  char* const tail = last + span->object_bytes;
+  ASSERT_LT(tail, span->start + span->bytes());
+  EXPECT_DEATH(thread.deallocate(tail), kInside);
+}
+
+TEST_F(VerifiedFrees, ReallocAndUsableSizeOfAFreedObjectAreRefused) {
+  char* const p = get(100);
+  char* const other = get(100);
+  thread.deallocate(p);
+  thread.deallocate(other);
+  EXPECT_DEATH(thread.reallocate(p, 90), "invalid realloc of 0x[0-9a-f]+: the object is free");
+  EXPECT_DEATH(thread.reallocate(p, 9000), "invalid realloc of 0x[0-9a-f]+: the object is free");
+  EXPECT_DEATH(thread.reallocate(p, 0), "invalid realloc of 0x[0-9a-f]+: the object is free");
+  EXPECT_DEATH(thread.usable_bytes(p),
+               "invalid malloc_usable_size of 0x[0-9a-f]+: the object is free");
+  EXPECT_DEATH(thread.usable_bytes(p + 16), "it points into an object, not at its start");
+}
+
+TEST_F(VerifiedFrees, ADeleteSaysTheSizeOfItsClass) {
+  deallocate(get(100), deleting(100));
+  deallocate(get(100), deleting(97));  // what the class says, and no more, is known
+  deallocate(get(0), deleting(0));
+  deallocate(thread.allocate(100, 64), deleting(100, 64));
+  deallocate(thread.allocate(100, 8), deleting(100, 8));
+  EXPECT_DEATH(deallocate(get(100), deleting(96)), kWrongSize);
+  EXPECT_DEATH(deallocate(get(100), deleting(113)), kWrongSize);
+  EXPECT_DEATH(deallocate(get(100), deleting(1'000'000)), kWrongSize);
+  EXPECT_DEATH(deallocate(thread.allocate(100, 256), deleting(100)), kWrongSize);
+}
+
+TEST_F(VerifiedFrees, FreeSizedKnowsWhatReallocLeavesInPlace) {
+  char* p = get(1000);
+  p = static_cast<char*>(thread.reallocate(p, 600));
+  deallocate(p, freeing(600));
+  deallocate(thread.allocate(100, 64), freeing(100, 64));
+  EXPECT_DEATH(deallocate(get(1000), freeing(400)), "mismatched free_sized of .* of 1024 bytes");
+  EXPECT_DEATH(deallocate(get(1000), freeing(1025)), "mismatched free_sized of .* with 1025");
+  EXPECT_DEATH(deallocate(thread.allocate(100, 256), freeing(100, 64)),
+               "mismatched free_aligned_sized of .* of 256 bytes and was freed with 100");
+}
+
+TEST_F(VerifiedFrees, ReallocStaysInPlaceOrMovesAsWithoutChecks) {
+  char* const p = get(1000);
+  p[0] = 'a';
+  EXPECT_EQ(thread.reallocate(p, 900), p);
+  char* const moved = static_cast<char*>(thread.reallocate(p, 5000));
+  EXPECT_NE(moved, p);
+  EXPECT_EQ(moved[0], 'a');
+  EXPECT_DEATH(thread.deallocate(p), kIsFree);
+  char* const large = static_cast<char*>(thread.reallocate(moved, 400'000));
+  EXPECT_EQ(large[0], 'a');
+  char* const small = static_cast<char*>(thread.reallocate(large, 50));
+  EXPECT_EQ(small[0], 'a');
+  thread.deallocate(small);
+}
+
+TEST_F(VerifiedFrees, WhatAWatcherHasTakenIsFoundWhenTheWatchIsOver) {
+  struct Choosing : Watcher {
+    std::int64_t draw_interval() noexcept override { return 0; }
+    Engine::Block allocate(const Allocation&) noexcept override { return {nullptr, false}; }
+  } watcher;
+  thread.deallocate(thread.allocate(100));
+  malloc.detour().begin(Detour::kByCalls, watcher);
+  char* const p = get(100);
+  EXPECT_NE(&thread.state.for_malloc(), thread.state.free_bins);
+  malloc.detour().end(Detour::kByCalls);
+  EXPECT_EQ(&thread.state.for_malloc(), thread.state.free_bins);
+  thread.deallocate(p);
+  EXPECT_DEATH(thread.deallocate(p), kIsFree);
+}
+
+TEST_F(VerifiedFrees, OutOfMemoryForStatesIsOutOfMemory) {
+  char* const first = get(16);
+  ASSERT_NE(first, nullptr);
+  pages.refuse_from_call(1);
+  while (get(16) != nullptr) {
+  }
+  thread.deallocate(first);
+  pages.refuse_nothing();
+  EXPECT_NE(get(16), nullptr);
+  EXPECT_NE(get(100), nullptr);
+  engine.check_invariants();
+}
+
+/// Objects by size, at random, against what the model knows of each; now and then a misuse is made
+/// in a child process, which has to die of the sentence that the model expects.
+class ModelOfFrees : public SeededTest, protected TestMalloc {
+ protected:
+  struct Object {
+    char* address;
+    std::size_t bytes;
+  };
+
+  TestThread& any_thread() { return threads_[below(2)]; }
+
+  void step() {
+    if (live_.empty() || (live_.size() < 200 && below(2) == 0)) return allocate();
+    const std::size_t index = below(live_.size());
+    if (below(8) == 0) return reallocate(live_[index]);
+    const Object object = live_[index];
+    live_[index] = live_.back();
+    live_.pop_back();
+    free(object);
+  }
+
+  void allocate() {
+    const std::size_t bytes = below(4) == 0 ? 1 + below(120'000) : 1 + below(600);
+    auto* const p = static_cast<char*>(any_thread().allocate(bytes));
+    ASSERT_NE(p, nullptr);
+    came_back(p);
+    live_.push_back({p, bytes});
+  }
+  void free(const Object& object) {
+    freed_.push_back(object);
+    malloc.deallocate(any_thread().state, object.address,
+                      below(2) == 0 ? FreeCall{} : freeing(object.bytes));
+  }
+  void reallocate(Object& object) {
+    const Object before = object;
+    object.bytes = 1 + below(2000);
+    object.address = static_cast<char*>(any_thread().reallocate(before.address, object.bytes));
+    if (object.address == before.address) return;
+    freed_.push_back(before);
+    came_back(object.address);
+  }
+  /// It was a freed object's place, or part of one: that one is none any more.
+  void came_back(const char* p) {
+    const std::size_t bytes = malloc.usable_bytes(p);
+    std::erase_if(freed_, [&](const Object& freed) {
+      return freed.address < p + bytes && p < freed.address + freed.bytes;
+    });
+  }
+
+  void misuse() {
+    Object object{};
+    const std::size_t kind = below(4);
+    const bool is_of_freed = kind < 2;
+    const std::vector<Object>& from = is_of_freed ? freed_ : live_;
+    if (from.empty()) return;
+    object = from[below(from.size())];
+    const std::string why =
+        "(the object is free already|it was freed before, or never allocated|nothing is mapped"
+        "|it points into an (object|allocation), not at its start)";
+    switch (kind) {
+      case 0:
+        EXPECT_DEATH(any_thread().deallocate(object.address),
+                     "strata: (double|invalid) free of 0x[0-9a-f]+: " + why);
+        break;
+      case 1:
+        EXPECT_DEATH(any_thread().reallocate(object.address, 1 + below(3000)),
+                     "strata: invalid realloc of 0x[0-9a-f]+: " + why);
+        break;
+      case 2: {
+        const std::size_t grains = malloc.usable_bytes(object.address) / 16;
+        if (grains < 2) return;
+        EXPECT_DEATH(any_thread().deallocate(object.address + 16 * (1 + below(grains - 1))),
+                     "strata: invalid free of 0x[0-9a-f]+: it points into an object, not at its");
+        break;
+      }
+      default:
+        EXPECT_DEATH(malloc.deallocate(any_thread().state, object.address,
+                                       deleting(malloc.usable_bytes(object.address) + 1)),
+                     "strata: mismatched sized delete of 0x[0-9a-f]+: it is an object of");
+    }
+  }
+
+  std::vector<Object> live_;
+  std::vector<Object> freed_;
+  TestThread threads_[2] = {TestThread(malloc), TestThread(malloc)};
+};
+
+TEST_F(ModelOfFrees, EveryMisuseIsFoundByItsCallAndNothingElseIs) {
+  start(with_frees());
+  for (int misuses = 0; misuses < 60 && !HasFailure(); ++misuses) {
+    for (int i = 0; i < 400 && !HasFatalFailure(); ++i) step();
+    if (below(4) == 0) engine.release_all();
+    misuse();
+  }
+  for (const Object& object : live_) any_thread().deallocate(object.address);
+  for (TestThread& thread : threads_) thread.end();
+  check_nothing_is_left();
+}
+
+}  // namespace
+}  // namespace strata
