@@ -159,6 +159,17 @@ std::size_t Central::destroy_kept(std::size_t bytes) noexcept {
   return destroyed;
 }
 
+[[gnu::noinline]] CentralShard& Central::owner_of(const void* object) const noexcept {
+  Span* const span = spans_.map().span_of(object);
+  // What has no span is freed wrongly, and the first shard says so. acquire: the shard's list is
+  // seen; the span may move to another shard meanwhile, and the list looks again.
+  const unsigned shard =
+      span == nullptr ? 0
+                      : std::atomic_ref<std::uint8_t>(span->shard).load(std::memory_order_acquire);
+  // One of another heap may say a shard that there is not here.
+  return *shards_[shard < shard_count() ? shard : 0];
+}
+
 /// The shards that objects belong to: looked up per page, since a batch comes from few of them.
 class Central::Owners {
  public:
@@ -169,25 +180,13 @@ class Central::Owners {
     const std::size_t place = page % kPlaces;
     if (pages_[place] != page) [[unlikely]] {
       pages_[place] = page;
-      shards_[place] = look_up(object);
+      shards_[place] = &central_.owner_of(object);
     }
     return shards_[place];
   }
 
  private:
   static constexpr std::size_t kPlaces = 8;
-
-  [[gnu::noinline]] CentralShard* look_up(const void* object) const noexcept {
-    Span* const span = central_.spans_.map().span_of(object);
-    // What has no span is freed wrongly, and the first shard says so. acquire: the shard's list is
-    // seen; the span may move to another shard meanwhile, and the list looks again.
-    const unsigned shard =
-        span == nullptr
-            ? 0
-            : std::atomic_ref<std::uint8_t>(span->shard).load(std::memory_order_acquire);
-    // One of another heap may say a shard that there is not here.
-    return central_.shards_[shard < central_.shard_count() ? shard : 0];
-  }
 
   const Central& central_;
   std::uintptr_t pages_[kPlaces] = {};  // no object is on page 0
@@ -230,10 +229,7 @@ bool Central::release_and_tell(const CentralShard* shard, unsigned size_class, v
 }
 
 void Central::release_to_spans(unsigned size_class, void** objects, std::size_t count) noexcept {
-  while (count != 0) {
-    Owners owners(*this);
-    count = owners.of(*objects)->release_to_spans(size_class, objects, count).left;
-  }
+  while (count != 0) count = owner_of(*objects).release_to_spans(size_class, objects, count).left;
 }
 
 std::size_t Central::release_unneeded() noexcept {

@@ -151,6 +151,7 @@ class Central {
     for (unsigned i = 0; i < count; ++i) function(*shards_[i]);
   }
   class Owners;
+  CentralShard& owner_of(const void* object) const noexcept;
   void note_met(Place& place, unsigned size_class) noexcept;
   std::size_t claim_past(CentralShard& busy, unsigned size_class, void** end,
                          std::size_t count) noexcept;
