@@ -47,7 +47,7 @@ class UserHeap final : public MallocHost {
   /// Room for the handle that C has of this heap.
   void* handle_in_c() noexcept { return handle_in_c_; }
 
-  /// nullptr as long as nobody has allocated.
+  /// nullptr before the first allocation.
   Malloc* malloc_if_made() const noexcept { return malloc_.load(std::memory_order_acquire); }
 
   bool reclaims() const noexcept { return reclaim_delay_ms_ != 0; }

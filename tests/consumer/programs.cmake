@@ -1,4 +1,4 @@
-# One program for each of STRATA_EXPORTS, the names behind strata::, in the folder of the build, and
+# One program for each of STRATA_EXPORTS, the names after strata::, in the folder of the build, and
 # one each for heaps in C and for heaps beside Strata's malloc.
 function(add_consumer name source)
   add_executable(uses_${name} ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${source})
