@@ -69,7 +69,7 @@ void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
       flush(size_class, (capacity(size_class) + 1) / 2);
     }
   }
-  if (!push(size_class, object)) central_->release(size_class, &object, 1);
+  if (!push(size_class, object)) central_->release(place_, size_class, &object, 1);
 }
 
 bool ThreadCache::flush_all(unsigned end_class) noexcept {
@@ -163,7 +163,7 @@ void ThreadCache::flush(unsigned size_class, std::size_t count) noexcept {
   Repair bin(*this, size_class);
   void** const first = bases_[size_class] + 1;
   for (std::size_t done = 0; done < count; done += kFlushObjects)
-    central_->release(size_class, first + done, std::min(count - done, kFlushObjects));
+    central_->release(place_, size_class, first + done, std::min(count - done, kFlushObjects));
   bin.top -= count;
   std::memmove(first, first + count, static_cast<std::size_t>(bin.top + 1 - first) * sizeof(void*));
 }
