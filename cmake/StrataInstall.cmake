@@ -7,7 +7,8 @@
 # target may be called anything; its consumers say strata::<EXPORT_NAME>, whether they use
 # find_package, add_subdirectory or FetchContent:
 #
-#   strata::strata         the shared object: linked or preloaded, it is the program's malloc
+#   strata::malloc         the shared object: linked or preloaded, it is the program's malloc
+#   strata::strata         the same by its file's name
 #   strata::strata_static  the archive that overrides malloc at link time
 #   strata::heap           heaps of one's own: only our names, malloc stays
 #   strata::toolkit        the shelf: the public headers and their small archive
@@ -28,6 +29,9 @@ function(strata_install_library target)
   add_dependencies(strata_product ${target})
   if(NOT TARGET strata::${arg_EXPORT_NAME})
     add_library(strata::${arg_EXPORT_NAME} ALIAS ${target})
+  endif()
+  if(arg_EXPORT_NAME STREQUAL "strata" AND NOT TARGET strata::malloc)
+    add_library(strata::malloc ALIAS ${target})
   endif()
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${arg_EXPORT_NAME})
   # The public headers are C++17, whatever the sources need.

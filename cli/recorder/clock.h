@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "recorder/system.h"
@@ -11,8 +12,7 @@
 
 namespace strata::recorder {
 
-/// A counter that all processors agree on: what one thread reads after another has told it to is
-/// not less. Where the processor has none, the kernel's clock.
+/// A counter that all processors agree on. Where the processor has none, the kernel's clock.
 class Clock {
  public:
   void prepare() noexcept {
@@ -23,7 +23,7 @@ class Clock {
 #endif
     first_ns_ = monotonic_ns();
     first_count_ = count();
-    ns_per_count_ = has_counter_ ? 0 : 1;
+    ns_per_count_ = has_counter_ ? 0 : kOne;
   }
 
   /// Not before what the program did so far: otherwise a processor reads its counter while it still
@@ -38,11 +38,21 @@ class Clock {
     return monotonic_ns();
   }
 
+  /// A processor may read it while it still waits for what stands before it: too early by less than
+  /// kSkewNs, and for half the time of the above.
   std::uint64_t count() const noexcept {
 #if defined(__x86_64__)
     if (has_counter_) return __rdtsc();
 #endif
     return monotonic_ns();
+  }
+
+  // Chosen: far more than a processor has instructions under way for.
+  static constexpr std::uint64_t kSkewNs = 5'000;
+  std::uint64_t skew() const noexcept {
+    constexpr std::uint64_t kMostCountsPerNs = 8;  // where little was measured yet
+    return static_cast<std::uint64_t>(static_cast<Wide>(kSkewNs) * kOne /
+                                      std::max(ns_per_count_, kOne / kMostCountsPerNs));
   }
 
   /// Takes the measure of the counter again.
@@ -51,20 +61,27 @@ class Clock {
     if (!has_counter_) return;
     const std::uint64_t counted = count() - first_count_;
     if (counted == 0) return;
-    ns_per_count_ = static_cast<double>(monotonic_ns() - first_ns_) / static_cast<double>(counted);
+    const double ratio =
+        static_cast<double>(monotonic_ns() - first_ns_) / static_cast<double>(counted);
+    ns_per_count_ = static_cast<std::uint64_t>(ratio * static_cast<double>(kOne));
   }
 
   /// Since prepare().
   std::uint64_t ns_at(std::uint64_t count) const noexcept {
     if (count <= first_count_) return 0;
-    return static_cast<std::uint64_t>(static_cast<double>(count - first_count_) * ns_per_count_);
+    return static_cast<std::uint64_t>(static_cast<Wide>(count - first_count_) * ns_per_count_ >>
+                                      kFractionBits);
   }
 
  private:
+  __extension__ using Wide = unsigned __int128;
+  static constexpr unsigned kFractionBits = 40;
+  static constexpr std::uint64_t kOne = std::uint64_t{1} << kFractionBits;
+
   bool has_counter_ = false;
   std::uint64_t first_count_ = 0;
   std::uint64_t first_ns_ = 0;
-  double ns_per_count_ = 1;
+  std::uint64_t ns_per_count_ = kOne;  ///< with kFractionBits of a fraction
 };
 
 }  // namespace strata::recorder

@@ -1,4 +1,4 @@
-#include <cstring>
+#include <algorithm>
 
 #include "recorder/recording.h"
 
@@ -10,9 +10,10 @@ using trace::Event;
 using trace::Operation;
 
 std::size_t Recording::drain() noexcept {
-  const std::uint64_t until = clock_.count_in_order();
-  std::atomic_thread_fence(std::memory_order_seq_cst);
   clock_.measure();
+  const std::uint64_t until = clock_.count() - clock_.skew();
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  origin_ns_ = clock_.ns_at(origin_);
   return merge(until);
 }
 
@@ -45,13 +46,15 @@ std::size_t Recording::merge(std::uint64_t until) noexcept {
       Stream& stream = streams_.stream(i);
       if (stream.state.load(std::memory_order_acquire) != Stream::kUsed) continue;
       const Record* const record = head(stream);
-      if (record == nullptr || record->time > until) continue;
-      if (first == nullptr || record->time < first_time) {
+      if (record == nullptr) continue;
+      const std::uint64_t time = std::max(record->time, stream.held_until);
+      if (time > until) continue;
+      if (first == nullptr || time < first_time) {
         if (first != nullptr) second_time = first_time;
         first = &stream;
-        first_time = record->time;
-      } else if (record->time < second_time) {
-        second_time = record->time;
+        first_time = time;
+      } else if (time < second_time) {
+        second_time = time;
       }
     }
     if (first == nullptr || writer_->has_failed()) return taken;
@@ -61,7 +64,8 @@ std::size_t Recording::merge(std::uint64_t until) noexcept {
 }
 
 std::size_t Recording::take_run(Stream& stream, std::uint64_t until) noexcept {
-  constexpr std::uint32_t kAhead = 8;
+  constexpr std::uint32_t kAhead = 8;      // what a place of the table takes to come
+  constexpr std::uint32_t kFarAhead = 40;  // and a record from another processor's cache
   Chunk& chunk = *stream.reading;
   const std::uint32_t published = chunk.published.load(std::memory_order_acquire);
   const std::uint32_t begin = chunk.read;
@@ -69,57 +73,95 @@ std::size_t Recording::take_run(Stream& stream, std::uint64_t until) noexcept {
   while (chunk.read < published) {
     const Record& record = chunk.records[chunk.read];
     if (record.time > until) break;
+    __builtin_prefetch(&record + kFarAhead);
     if (chunk.read + kAhead < published) {
       objects_.prefetch(chunk.records[chunk.read + kAhead].address());
     }
-    std::uint64_t size = record.size;
-    ++chunk.read;
-    if (record.size == Record::kSizeFollows) size = chunk.records[chunk.read++].time;
-    take(stream, record, size);
+    const bool has_wide_size = record.size == Record::kSizeFollows;
+    if (!take(stream, record, has_wide_size ? (&record)[1].time : record.size)) break;
+    chunk.read += has_wide_size ? 2 : 1;
+    if (stream.holds != 0) stream.holds = stream.held_until = 0;
   }
   return chunk.read - begin;
 }
 
-void Recording::take(Stream& stream, const Record& record, std::uint64_t size) noexcept {
+/// When a stream's next records end an object at an address; 0 if none does up to `until`.
+std::uint64_t Recording::time_of_end(Stream& stream, std::uint64_t address,
+                                     std::uint64_t until) noexcept {
+  const Chunk* chunk = head(stream) == nullptr ? nullptr : stream.reading;
+  for (; chunk != nullptr; chunk = chunk->next.load(std::memory_order_acquire)) {
+    const std::uint32_t published = chunk->published.load(std::memory_order_acquire);
+    for (std::uint32_t i = chunk->read; i < published; ++i) {
+      const Record& record = chunk->records[i];
+      if (record.time > until) return 0;
+      if (record.address() == address && record.ends_object()) return record.time;
+      i += record.size == Record::kSizeFollows;
+    }
+  }
+  return 0;
+}
+
+/// An address is given out that is live: the clock was read early, if another stream frees it at a
+/// time within the skew. Then the stream waits until that one is there.
+bool Recording::hold_back(Stream& stream, std::uint64_t address) noexcept {
+  if (stream.holds == kMostHolds) return false;
+  const std::uint64_t until = head(stream)->time + clock_.skew();
+  const std::size_t count = streams_.stream_count();
+  for (std::size_t i = 0; i < count; ++i) {
+    Stream& other = streams_.stream(i);
+    if (&other == &stream || other.state.load(std::memory_order_acquire) != Stream::kUsed) continue;
+    const std::uint64_t time = time_of_end(other, address, until);
+    if (time == 0) continue;
+    stream.held_until = std::max(time, other.held_until) + 1;
+    ++stream.holds;
+    return true;
+  }
+  return false;
+}
+
+/// \returns  False if the record is to be held back, and nothing happened.
+bool Recording::take(Stream& stream, const Record& record, std::uint64_t size) noexcept {
   const std::uint64_t address = record.address();
   if (record.kind() == RecordKind::kReallocBegin) {
     stream.has_pending = true;
     stream.pending_address = address;
     stream.pending = trace::kNoObject;
-    if (address == 0) return;
+    if (address == 0) return true;
     stream.pending = objects_.take(address);
     if (stream.pending == ObjectMap::kNone) stream.pending = trace::kUnknownObject;
-    return;
+    return true;
+  }
+  Event event;
+  event.operation = record.operation();
+  event.thread = stream.has_number ? stream.number : next_thread_;
+  event.stack = record.stack;
+  const std::uint64_t time_ns = clock_.ns_at(record.time);
+  event.time_ns = time_ns < origin_ns_ ? 0 : time_ns - origin_ns_;
+  event.size_bytes = size;
+  const unsigned alignment = record.alignment_log2();
+  if (alignment != 0) event.alignment = std::uint64_t{1} << alignment;
+  const bool is_realloc = record.kind() == RecordKind::kReallocEnd;
+  if (address != 0 && trace::begins_object(event.operation) &&
+      !begin_object(stream, event, address)) {
+    return false;
   }
   if (!stream.has_number) {
     stream.has_number = true;
     stream.number = next_thread_++;
   }
-  Event event;
-  event.operation = record.operation();
-  event.thread = stream.number;
-  event.stack = record.stack;
-  event.time_ns = clock_.ns_at(record.time) - clock_.ns_at(origin_);
-  if (record.time < origin_) event.time_ns = 0;
-  event.size_bytes = size;
-  const unsigned alignment = record.alignment_log2();
-  if (alignment != 0) event.alignment = std::uint64_t{1} << alignment;
-  if (record.kind() == RecordKind::kReallocEnd) {
+  if (is_realloc) {
     end_realloc(stream, event, address);
   } else {
-    take_call(event, address);
+    if (!trace::begins_object(event.operation)) end_object(event, address);
+    writer_->add(event);
   }
+  return true;
 }
 
-void Recording::take_call(Event& event, std::uint64_t address) noexcept {
-  if (!trace::begins_object(event.operation)) {
-    event.ended = objects_.take(address);
-    if (event.ended == ObjectMap::kNone) event.ended = trace::kUnknownObject;
-    event.size_bytes = 0;
-  } else if (address != 0) {
-    begin_object(event, address);
-  }
-  writer_->add(event);
+void Recording::end_object(Event& event, std::uint64_t address) noexcept {
+  event.ended = objects_.take(address);
+  if (event.ended == ObjectMap::kNone) event.ended = trace::kUnknownObject;
+  event.size_bytes = 0;
 }
 
 /// Of a realloc that failed the object is what it was; one of nothing may have freed it.
@@ -127,24 +169,27 @@ void Recording::end_realloc(Stream& stream, Event& event, std::uint64_t address)
   const std::uint64_t before = stream.has_pending ? stream.pending : trace::kUnknownObject;
   stream.has_pending = false;
   if (event.operation == Operation::kFree) {
-    event.ended = before;
     event.size_bytes = 0;
     if (before == trace::kNoObject) return;
-  } else if (address != 0) {
-    event.ended = before;
-    begin_object(event, address);
-  } else if (before < trace::kUnknownObject) {
-    objects_.insert(stream.pending_address, before);
+  } else if (address == 0) {
+    if (before < trace::kUnknownObject) objects_.insert(stream.pending_address, before);
+    writer_->add(event);
+    return;
   }
+  event.ended = before;
   writer_->add(event);
 }
 
 /// What lived at the address has ended, and nobody saw how: it was freed where we do not look, or
 /// dropped.
-void Recording::begin_object(Event& event, std::uint64_t address) noexcept {
+bool Recording::begin_object(Stream& stream, Event& event, std::uint64_t address) noexcept {
   const std::uint64_t object = writer_->next_object();
   const std::uint64_t before = objects_.insert(address, object);
   if (before != ObjectMap::kNone) {
+    if (hold_back(stream, address)) {
+      objects_.insert(address, before);
+      return false;
+    }
     Event lost;
     lost.operation = Operation::kLost;
     lost.thread = event.thread;
@@ -153,6 +198,7 @@ void Recording::begin_object(Event& event, std::uint64_t address) noexcept {
     writer_->add(lost);
   }
   event.object = object;
+  return true;
 }
 
 void Recording::write_stacks() noexcept {

@@ -9,7 +9,7 @@ namespace strata::recorder {
 
 /// Which object lives at an address. Open addressing; when an entry goes, those after it move
 /// up, so that no marks of removed entries are needed.
-/// Always: at most three quarters of the places are taken.
+/// Always: at most half of the places are taken.
 /// \threads  One at a time.
 class ObjectMap {
  public:
@@ -21,7 +21,7 @@ class ObjectMap {
 
   /// \returns  The object that was there, kNone if there was none.
   std::uint64_t insert(std::uint64_t address, std::uint64_t object) noexcept {
-    if ((count_ + 1) * 4 > capacity_ * 3 && !grow()) return kNone;
+    if ((count_ + 1) * 2 > capacity_ && !grow()) return kNone;
     std::size_t at = place_of(address);
     for (; entries_[at].address != 0; at = next(at)) {
       if (entries_[at].address != address) continue;
@@ -61,8 +61,8 @@ class ObjectMap {
     std::uint64_t object;
   };
   static constexpr std::size_t kFirstCapacity = 1 << 12;
-  // Chosen: 1 GiB for 50 million live objects. What is beyond is unknown when it ends.
-  static constexpr std::size_t kMostCapacity = std::size_t{1} << 26;
+  // Chosen: 2 GiB for 67 million live objects. What is beyond is unknown when it ends.
+  static constexpr std::size_t kMostCapacity = std::size_t{1} << 27;
 
   std::size_t place_of(std::uint64_t address) const noexcept {
     return static_cast<std::size_t>((address >> 4) * 0x9e3779b97f4a7c15u >> 32) & (capacity_ - 1);

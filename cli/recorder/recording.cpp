@@ -160,7 +160,7 @@ bool Recording::make_room(Stream& stream) noexcept {
   for (;;) {
     const std::uint32_t seen = streams_.returns().load(std::memory_order_acquire);
     if (streams_.add_chunk(stream)) {
-      ring();
+      if (streams_.has_much()) ring();
       return true;
     }
     if (settings_.drops || !is_on()) {
@@ -173,7 +173,7 @@ bool Recording::make_room(Stream& stream) noexcept {
 
 void Recording::wait_for_return(std::uint32_t seen) noexcept {
   ring();
-  wait_on(&streams_.returns(), seen, kSleepNs);
+  wait_on(&streams_.returns(), seen, kMs);
 }
 
 void Recording::before_fork() noexcept {
@@ -241,6 +241,12 @@ std::uint64_t Recording::sleep_ns() const noexcept {
   return kSleepNs;
 }
 
+/// Waits until all that was noted so far is old enough to be taken, held back or not.
+void Recording::settle() noexcept {
+  const std::uint64_t now = clock_.count();
+  while (clock_.count() - now <= 8 * clock_.skew()) os::relax_processor();
+}
+
 /// \returns  False when the recording is over.
 bool Recording::work() noexcept {
   const std::uint32_t toggles = toggles_.load(std::memory_order_relaxed);
@@ -254,6 +260,7 @@ bool Recording::work() noexcept {
   const std::uint32_t asked = asked_.load(std::memory_order_acquire);
   const std::uint32_t requests = requests_.exchange(kNone, std::memory_order_relaxed);
   const bool is_end = (requests & kEnd) != 0;
+  if ((requests & kFlush) != 0) settle();
   drain();
   if ((requests & kNameStacks) != 0) write_stacks();
   const std::uint64_t now = monotonic_ns();
@@ -279,6 +286,7 @@ bool Recording::work() noexcept {
 
 void Recording::finish(const char* reason) noexcept {
   mode_.store(Mode::kOff, std::memory_order_relaxed);
+  settle();
   drain();
   write_names();
   report_drops();

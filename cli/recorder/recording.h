@@ -18,9 +18,11 @@ namespace strata::recorder {
 /// A process's recording: threads note their calls (calls.h), a hidden thread of ours makes a trace
 /// of them.
 ///
-/// The order. Every so often the writer takes the time T and merges what all streams hold up to T
-/// by time. A free is noted before it happens and an allocation before its caller has it: so
-/// whatever could have been known to a call at or before T was published before T, and is seen.
+/// The order. Every so often the writer takes a time T, a skew of the clock ago, and merges what
+/// all streams hold up to T by time. A free is noted before it happens and an allocation before its
+/// caller has it: so whatever could have been known to a call at or before T was published, and is
+/// seen. An allocation's time may be early, so that an address seems to be given out before another
+/// thread freed it. Then that free comes within the skew, and the allocation waits for it.
 class Recording {
  public:
   enum class Mode : std::uint32_t { kOff, kOn, kNotStarted };
@@ -54,6 +56,8 @@ class Recording {
   bool make_room(Stream& stream) noexcept;
 
  private:
+  // Chosen: that other record may have to wait for a third stream's, and so on.
+  static constexpr unsigned kMostHolds = 64;
   enum Request : std::uint32_t { kNone = 0, kFlush = 1, kEnd = 2, kNameStacks = 4 };
 
   static int run_writer(void* self) noexcept;
@@ -69,6 +73,7 @@ class Recording {
   // The writer's thread.
   bool work() noexcept;
   void turn_on() noexcept;
+  void settle() noexcept;
   bool is_time_over() const noexcept;
   std::uint64_t sleep_ns() const noexcept;
   void finish(const char* reason) noexcept;
@@ -81,10 +86,12 @@ class Recording {
   void report_drops() noexcept;
   void collect_ended_threads() noexcept;
   const Record* head(Stream& stream) noexcept;
-  void take(Stream& stream, const Record& record, std::uint64_t size) noexcept;
-  void take_call(trace::Event& event, std::uint64_t address) noexcept;
+  bool take(Stream& stream, const Record& record, std::uint64_t size) noexcept;
+  void end_object(trace::Event& event, std::uint64_t address) noexcept;
   void end_realloc(Stream& stream, trace::Event& event, std::uint64_t address) noexcept;
-  void begin_object(trace::Event& event, std::uint64_t address) noexcept;
+  bool begin_object(Stream& stream, trace::Event& event, std::uint64_t address) noexcept;
+  bool hold_back(Stream& stream, std::uint64_t address) noexcept;
+  std::uint64_t time_of_end(Stream& stream, std::uint64_t address, std::uint64_t until) noexcept;
 
   // Written at the start, before the mode says that it has happened.
   Settings settings_;
@@ -117,7 +124,8 @@ class Recording {
   std::uint32_t written_stacks_ = 0;
   std::uint32_t last_old_stack_ = 0;  ///< StackTree::last_old() that modules_ is from after
   std::uint32_t next_thread_ = 0;
-  std::uint64_t origin_ = 0;  ///< Clock::count() when the recording began
+  std::uint64_t origin_ = 0;     ///< Clock::count() when the recording began
+  std::uint64_t origin_ns_ = 0;  ///< what it is by the clock's last measure
   std::uint64_t started_ns_ = 0;
   std::uint64_t begun_ns_ = 0;
   std::uint64_t flushed_ns_ = 0;

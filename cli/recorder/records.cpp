@@ -36,6 +36,7 @@ bool StreamTable::add_chunk(Stream& stream) noexcept {
   if (chunk == nullptr) return false;
   stream.current->next.store(chunk, std::memory_order_release);
   stream.current = chunk;
+  full_chunks_.store(full_chunks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return true;
 }
 
@@ -65,6 +66,7 @@ void StreamTable::give_back_chunk(Chunk* chunk) noexcept {
   {
     const SpinGuard guard(lock_);
     put_chunk(chunk);
+    full_chunks_.store(full_chunks_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   }
   wake_all(&returns_);
 }
@@ -92,6 +94,7 @@ void StreamTable::forget_all() noexcept {
     stream.state.store(Stream::kFree, std::memory_order_relaxed);
   }
   used_.store(0, std::memory_order_relaxed);
+  full_chunks_.store(0, std::memory_order_relaxed);
   used_streams_ = 0;
 }
 

@@ -18,8 +18,8 @@ enum class RecordKind : std::uint8_t {
   kSize,          ///< more of the record before: `time` is its size
 };
 
-/// A free is stamped before it happens, an allocation after: in the order of time no address is
-/// given out that is live.
+/// A free is noted before it happens, an allocation after it. Its time is what the thread's
+/// processor read, up to Clock::kSkewNs early.
 struct Record {
   std::uint64_t what;  ///< address, operation, kind, alignment
   std::uint64_t time;  ///< Clock::count()
@@ -40,6 +40,10 @@ struct Record {
     return static_cast<trace::Operation>(what >> 52 & 7);
   }
   RecordKind kind() const noexcept { return static_cast<RecordKind>(what >> 55 & 3); }
+  bool ends_object() const noexcept {
+    return kind() == RecordKind::kReallocBegin ||
+           (kind() == RecordKind::kCall && !trace::begins_object(operation()));
+  }
   unsigned alignment_log2() const noexcept { return static_cast<unsigned>(what >> 57 & 63); }
 };
 static_assert(sizeof(Record) == 24);
@@ -76,6 +80,8 @@ struct Stream {
   bool has_pending = false;   ///< between kReallocBegin and kReallocEnd
   std::uint64_t pending = 0;  ///< the object that ends then
   std::uint64_t pending_address = 0;
+  std::uint64_t held_until = 0;  ///< the next record has to wait for those of other streams
+  std::uint64_t holds = 0;       ///< how often it did
 };
 
 /// All streams and all chunks: a bounded number of both.
@@ -98,6 +104,11 @@ class StreamTable {
   std::size_t stream_count() const noexcept { return used_.load(std::memory_order_acquire); }
   Stream& stream(std::size_t index) noexcept { return streams_[index]; }
 
+  /// Whether the writer should not wait for its next round: waking it takes longer than a chunk.
+  bool has_much() const noexcept {
+    return full_chunks_.load(std::memory_order_relaxed) >= kMostChunks / 32;
+  }
+
   /// In the child of fork: nobody is there but the caller. All is given back.
   void forget_all() noexcept;
   SpinLock& lock() noexcept { return lock_; }  ///< for fork
@@ -114,7 +125,8 @@ class StreamTable {
   Chunk* free_chunks_ = nullptr;
   std::size_t chunk_count_ = 0;
   std::size_t used_streams_ = 0;
-  std::atomic<std::uint32_t> returns_{0};  ///< release: what was given back is to be had
+  std::atomic<std::size_t> full_chunks_{0};  ///< changed under the lock: that wait for the writer
+  std::atomic<std::uint32_t> returns_{0};    ///< release: what was given back is to be had
 };
 
 }  // namespace strata::recorder

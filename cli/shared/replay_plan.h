@@ -25,9 +25,10 @@ struct Header {
   std::uint64_t end;  ///< bytes of the whole file
 
   // What a place's calls go to instead of malloc, if any do.
-  std::uint64_t routed_bytes;      ///< of the largest object
-  std::uint64_t routed_peak;       ///< objects that live at once
-  std::uint64_t routed_run_bytes;  ///< begun while any of them lived, at most
+  std::uint64_t routed_bytes;       ///< of the largest object
+  std::uint64_t routed_peak;        ///< objects that live at once
+  std::uint64_t routed_live_bytes;  ///< of those that live at once, at most
+  std::uint64_t routed_run_bytes;   ///< begun while any of them lived, at most
 };
 
 struct Stream {

@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+struct strata_heap;  // of C: strata/heap.h
+
 namespace strata {
 
 class UserHeap;
@@ -168,8 +170,17 @@ class Heap {
 
   /// \returns  As it was given, or "".
   const char* name() const noexcept;
-  /// \cost  a visit to every size class and every thread's cache, each under its lock
+  /// \cost  A visit to every size class and every thread's cache, each under its lock; waits while
+  ///        the thread that reclaims is at this heap.
   Statistics statistics() const noexcept;
+
+  /// Writes all figures as text for a person, or as one JSON document, described by
+  /// docs/stats-schema.json, as snprintf writes: what fits into `size` bytes, with a 0 after it.
+  /// `buffer` may be nullptr if `size` is 0. 16 KiB hold either. Allocates nothing.
+  /// \returns  Characters of the whole, the 0 not counted: below `size` if all of it is there.
+  /// \cost     as statistics()
+  std::size_t write_statistics(char* buffer, std::size_t size) const noexcept;
+  std::size_t write_statistics_json(char* buffer, std::size_t size) const noexcept;
 
   /// Dies unless everything is sound. For tests, while no other thread is inside a call.
   void check_invariants() const noexcept;
@@ -180,6 +191,7 @@ class Heap {
   static const std::size_t kNoEntry;
   static constexpr std::size_t kUsualAlignment = 16;
 
+  friend struct ::strata_heap;
   explicit Heap(UserHeap& heap) noexcept;
   void end() noexcept;
 

@@ -220,6 +220,10 @@ class Malloc {
   Detour& detour() noexcept { return detour_; }
   Profiler& profiler() noexcept { return profiler_; }
   Scavenger& scavenger() noexcept { return scavenger_; }
+  /// Held during a round of returning memory.
+  Lock& round_lock() noexcept STRATA_RETURN_CAPABILITY(scavenger_.round_lock()) {
+    return scavenger_.round_lock();
+  }
   const Options& options() const noexcept { return options_; }
   bool has_full_checks() const noexcept { return options_.checks == Options::Checks::kFull; }
   /// Whether every free is verified, with thread caches.

@@ -45,6 +45,8 @@ class Scavenger {
   }
 
   void for_each_lock(LockVisitor visit) noexcept { visit(round_lock_); }
+  /// For what must not run during a round, or must not end.
+  Lock& round_lock() noexcept STRATA_RETURN_CAPABILITY(round_lock_) { return round_lock_; }
   /// In the child the thread does not exist.
   void reset_after_fork() noexcept { state_.store(kAsleep, std::memory_order_relaxed); }
 

@@ -26,7 +26,10 @@ struct Cached {
 
 void collect_statistics(Malloc& malloc, Statistics& out) noexcept {
   out = Statistics{};
+  out.name = "malloc";
   if (must_not_wait()) return;  // nothing can be counted now
+  // Bytes must not move from one sum to another meanwhile.
+  LockGuard guard(malloc.round_lock());
   Engine& engine = malloc.engine();
   ThreadRegistry::Counts in_threads;
   engine.registry().count_objects(in_threads);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "base/text_sink.h"
 #include "guard/guard_pool.h"
@@ -15,6 +16,7 @@ namespace strata {
 /// Always: mapped == live + cached + free() + metadata + returned(). At rest what is held (the
 /// figure the limits are about) is all of it but returned().
 struct Statistics {
+  std::string_view name;    ///< "malloc", or that of the user's heap
   std::size_t mapped;       ///< all that was mapped from the kernel, without the page map's tables
   std::size_t live;         ///< owned by the program, rounded up to size classes, pages or OS pages
   std::size_t cached;       ///< free, in thread caches, transfer caches and the quarantine
@@ -78,8 +80,10 @@ struct Statistics {
   }
 };
 
+/// All zero where it must not wait for a lock.
 /// \threads  any
-/// \cost     a visit to every class and every thread's cache, each under its lock
+/// \cost     a visit to every class and every thread's cache, each under its lock; waits while
+///           memory is being returned
 void collect_statistics(Malloc& malloc, Statistics& out) noexcept;
 
 /// Writes them for a person, or as the JSON of docs/stats-schema.json. Allocates nothing.

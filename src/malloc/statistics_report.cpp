@@ -17,6 +17,7 @@ class Report {
   explicit Report(TextSink& sink) noexcept : sink_(sink) {}
 
   TextWriter& line() noexcept { return line_.text("strata: "); }
+  TextWriter& line_so_far() noexcept { return line_; }
   void end_line() noexcept {
     sink_.write(line_.text("\n").view());
     line_.clear();
@@ -156,7 +157,10 @@ void write_classes(const Statistics& now, Report& report) noexcept {
 
 void write_statistics(const Statistics& now, TextSink& sink) noexcept {
   Report report(sink);
-  report.line().text("statistics, in bytes");
+  report.line().text("statistics");
+  if (!now.name.empty() && now.name != "malloc")
+    report.line_so_far().text(" of the heap '").text(now.name).text("'");
+  report.line_so_far().text(", in bytes");
   report.end_line();
   for_each_figure(now, [&](const Figure& figure) {
     if (!figure.name.empty()) report.figure(figure.name, figure.value, figure.meaning);
@@ -166,7 +170,7 @@ void write_statistics(const Statistics& now, TextSink& sink) noexcept {
 
 void write_statistics_json(const Statistics& now, TextSink& sink) noexcept {
   JsonWriter json(sink);
-  json.begin_object().text("schema", "strata-stats/1");
+  json.begin_object().text("schema", "strata-stats/1").text("name", now.name);
   std::string_view open;
   const auto close = [&] {
     if (!open.empty()) json.end_object();

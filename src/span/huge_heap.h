@@ -65,7 +65,8 @@ class HugeHeap {
 
   /// Resizes by remapping: contents move without being copied.
   /// \pre      p is live
-  /// \returns  The new address; nullptr when out of memory, with the block as it was.
+  /// \returns  The new address; nullptr, with the block as it was, when out of memory and where the
+  ///           kernel keeps it as two mappings, which it does not move.
   void* reallocate(void* p, std::size_t bytes) noexcept;
 
   /// Unmaps what was kept and not needed since the last call.

@@ -3,6 +3,8 @@
 #include <bit>
 
 #include "base/fatal.h"
+#include "base/text_sink.h"
+#include "malloc/statistics.h"
 #include "os/page_source.h"
 #include "size_class/size_class_map.h"
 #include "user_heap/heap_table.h"
@@ -25,6 +27,15 @@ namespace {
   if (block == nullptr) return;
   if (heap == nullptr) die_without_memory(block);
   heap->deallocate(block, {});
+}
+
+std::size_t write_as(void (*write)(const Statistics&, TextSink&) noexcept, UserHeap* heap,
+                     char* buffer, std::size_t size) noexcept {
+  Statistics now{};
+  if (heap != nullptr) heap->collect_statistics(now);
+  BufferSink sink(buffer, size);
+  write(now, sink);
+  return sink.length();
 }
 
 }  // namespace
@@ -129,7 +140,7 @@ const char* Heap::name() const noexcept { return heap_ != nullptr ? heap_->name(
 
 Heap::Statistics Heap::statistics() const noexcept {
   if (heap_ == nullptr) return {};
-  strata::Statistics now;
+  strata::Statistics now{};
   heap_->collect_statistics(now);
   Statistics out;
   out.mapped = now.mapped;
@@ -145,6 +156,14 @@ Heap::Statistics Heap::statistics() const noexcept {
   out.refusals = now.limit.refusals;
   out.threads = now.threads;
   return out;
+}
+
+std::size_t Heap::write_statistics(char* buffer, std::size_t size) const noexcept {
+  return write_as(strata::write_statistics, heap_, buffer, size);
+}
+
+std::size_t Heap::write_statistics_json(char* buffer, std::size_t size) const noexcept {
+  return write_as(strata::write_statistics_json, heap_, buffer, size);
 }
 
 void Heap::check_invariants() const noexcept {

@@ -36,18 +36,25 @@ void* HeapReclaimer::thread_main(void* self) noexcept {
 }
 
 void HeapReclaimer::run() noexcept {
+  do {
+    return_memory_until_none_is_left();
+    // A thread that freed after the last look saw that this runs and started no other: look once
+    // more. An exchange, so that the look stays after it; its partner is the exchange that unlocked
+    // the page heap between the free and notice()'s look.
+    is_running_.exchange(false, std::memory_order_seq_cst);
+  } while (idle_bytes() >= kWakeBytes && !is_running_.exchange(true, std::memory_order_relaxed));
+}
+
+void HeapReclaimer::return_memory_until_none_is_left() noexcept {
   const std::uint32_t never_changes = 0;
-  int vain = 0;
-  for (;;) {
+  for (int vain = 0;;) {
     const Round round = look_at_all();
     vain = round.returned == 0 ? vain + 1 : 0;
-    if (round.idle == 0 || (vain >= kVainRounds && round.idle < kWakeBytes)) break;
+    if (round.idle == 0 || (vain >= kVainRounds && round.idle < kWakeBytes)) return;
     const std::uint64_t now = os::monotonic_ns();
     const std::uint64_t sleep = round.next_ns > now ? round.next_ns - now : kMillisecond;
     os::wait_on(&never_changes, 0, std::clamp(sleep, kMillisecond, kMostSleepNs));
   }
-  // Who freed after the last look saw that this runs: its next slow path starts another one.
-  is_running_.store(false, std::memory_order_relaxed);
 }
 
 /// Gives each heap whose turn it is a round.
@@ -56,25 +63,42 @@ HeapReclaimer::Round HeapReclaimer::look_at_all() noexcept {
   const std::uint64_t now = os::monotonic_ns();
   std::size_t number = 0;
   for (;;) {
-    UserHeap* heap;
-    bool is_due;
+    Malloc* malloc;
     {
       LockGuard guard(table_.lock());
-      heap = table_.next_made(number);
+      UserHeap* const heap = table_.next_made(number);
       if (heap == nullptr) return round;
       number = std::size_t{heap->number()} + 1;
       if (!heap->reclaims()) continue;
-      is_due = now >= heap->reclaim_at_ns;
-      if (is_due) heap->reclaim_at_ns = now + heap->reclaim_delay_ms() * kMillisecond / 2;
-      round.next_ns = std::min(round.next_ns, heap->reclaim_at_ns);
-      if (!heap->round_lock.try_lock()) continue;  // it is being reset
+      malloc = heap->malloc_if_made();
+      // What this round returns is still counted: only the next one can be the last.
+      round.idle += malloc->engine().idle_bytes();
+      if (now < heap->reclaim_at_ns) {
+        round.next_ns = std::min(round.next_ns, heap->reclaim_at_ns);
+        continue;
+      }
+      if (!malloc->round_lock().try_lock()) {
+        round.next_ns = now;  // it is being reset or counted: soon again
+        continue;
+      }
       // From here on it cannot end.
+      heap->reclaim_at_ns = now + heap->reclaim_delay_ms() * kMillisecond / 2;
+      round.next_ns = std::min(round.next_ns, heap->reclaim_at_ns);
     }
-    Engine& engine = heap->malloc_if_made()->engine();
-    if (is_due) round.returned += engine.release_unneeded();
-    round.idle += engine.idle_bytes();
-    heap->round_lock.unlock();
+    round.returned += malloc->engine().release_unneeded();
+    malloc->round_lock().unlock();
   }
+}
+
+/// Of all heaps that want to be looked at.
+std::size_t HeapReclaimer::idle_bytes() noexcept {
+  std::size_t bytes = 0;
+  LockGuard guard(table_.lock());
+  for (UserHeap* heap = table_.next_made(0); heap != nullptr;
+       heap = table_.next_made(std::size_t{heap->number()} + 1)) {
+    if (heap->reclaims()) bytes += heap->malloc_if_made()->engine().idle_bytes();
+  }
+  return bytes;
 }
 
 }  // namespace strata

@@ -35,12 +35,14 @@ class HeapReclaimer {
 
   struct Round {
     std::size_t returned;
-    std::size_t idle;
+    std::size_t idle;       ///< as the round began
     std::uint64_t next_ns;  ///< when the next heap's turn comes
   };
 
   void run() noexcept;
+  void return_memory_until_none_is_left() noexcept;
   Round look_at_all() noexcept;
+  std::size_t idle_bytes() noexcept;
   static void* thread_main(void* self) noexcept;
 
   HeapTable& table_;

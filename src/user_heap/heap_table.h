@@ -43,7 +43,6 @@ class HeapTable final : public HeapNames, public ForkParty {
   /// \returns  nullptr if it has none: out of memory, or the thread is about to end.
   /// \pre      the heap's malloc is made
   HeapUse* use_here(UserHeap& heap) noexcept;
-  void forget_caches(UserHeap& heap) noexcept;
 
   /// The next heap by number, from `number` on, that has made its malloc; nullptr if none has.
   /// \pre  the lock is held

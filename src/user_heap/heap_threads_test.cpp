@@ -233,6 +233,22 @@ TEST(HeapThreads, IdleMemoryOfAHeapThatReclaimsGoesBackWithoutACall) {
   EXPECT_GT(keeps.statistics().held, 8 * kMiB);
 }
 
+TEST(HeapThreads, WhatIsFreedAsTheReclaimerEndsGoesBackToo) {
+  Heap::Options options;
+  options.reclaim_delay_ms = 2;
+  Heap heap(options);
+  constexpr std::size_t kBlocks = 16;
+  for (int round = 0; round < 40; ++round) {
+    void* live[kBlocks];
+    for (void*& p : live) p = heap.allocate(kMiB);
+    for (std::size_t i = 0; i < kBlocks / 2; ++i) heap.deallocate(live[i]);
+    // Now that nothing is idle its thread is about to end, or has.
+    while (heap.statistics().free != 0) std::this_thread::yield();
+    for (std::size_t i = kBlocks / 2; i < kBlocks; ++i) heap.deallocate(live[i]);
+    while (heap.statistics().free != 0) std::this_thread::yield();
+  }
+}
+
 TEST(HeapThreads, AThreadsLastCallsPassNoCache) {
   static Heap* g_heap;
   Heap heap;
@@ -256,26 +272,24 @@ TEST(HeapThreads, HeapsWorkOnBothSidesOfAForkUnderLoad) {
 #ifdef __SANITIZE_THREAD__  // which ends a child that starts a thread
   options.reclaims = false;
 #endif
-  std::vector<Heap> heaps;
-  for (int i = 0; i < 3; ++i) heaps.emplace_back(options);
+  // Neither the threads nor the child use the process's malloc, which may be a sanitizer's: such a
+  // one may be locked in the child for ever.
+  std::optional<Heap> heaps[3];
+  for (auto& heap : heaps) heap.emplace(options);
   Heap mine(options);
   std::atomic<bool> is_over{false};
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&, t] {
       std::mt19937 random(static_cast<unsigned>(t));
-      std::vector<void*> live;
+      Heap& heap = *heaps[t];
       while (!is_over) {
-        Heap& heap = heaps[static_cast<std::size_t>(t)];
-        live.push_back(heap.allocate(random() % 100'000));
-        if (live.size() > 50) {
-          for (void* p : live) heap.deallocate(p);
-          live.clear();
-          Heap passing(options);
-          (void)passing.allocate(100);
-        }
+        void* live[50];
+        for (void*& p : live) p = heap.allocate(random() % 100'000);
+        for (void* p : live) heap.deallocate(p);
+        Heap passing(options);
+        (void)passing.allocate(100);
       }
-      for (void* p : live) heaps[static_cast<std::size_t>(t)].deallocate(p);
     });
   }
   for (int i = 0; i < 30; ++i) {
@@ -284,19 +298,19 @@ TEST(HeapThreads, HeapsWorkOnBothSidesOfAForkUnderLoad) {
     ASSERT_GE(child, 0);
     if (child == 0) {
       mine.deallocate(before);
-      for (Heap& heap : heaps) {
+      for (auto& heap : heaps) {
         for (std::size_t k = 0; k < 100; ++k) {
-          void* p = heap.allocate(k * 1000);
+          void* p = heap->allocate(k * 1000);
           if (p == nullptr) _exit(1);
-          heap.deallocate(p);
+          heap->deallocate(p);
         }
-        heap.check_invariants();
+        heap->check_invariants();
       }
       {
         Heap another(options);
         (void)another.allocate(100);
       }
-      heaps.clear();
+      for (auto& heap : heaps) heap.reset();
       _exit(0);
     }
     int status = -1;
@@ -306,9 +320,9 @@ TEST(HeapThreads, HeapsWorkOnBothSidesOfAForkUnderLoad) {
   }
   is_over = true;
   for (std::thread& thread : threads) thread.join();
-  for (Heap& heap : heaps) {
-    heap.check_invariants();
-    EXPECT_EQ(heap.statistics().live, 0u);
+  for (auto& heap : heaps) {
+    heap->check_invariants();
+    EXPECT_EQ(heap->statistics().live, 0u);
   }
 }
 

@@ -154,8 +154,9 @@ bool UserHeap::release_memory() noexcept {
 
 void UserHeap::collect_statistics(Statistics& out) noexcept {
   Malloc* const malloc = malloc_if_made();
-  if (malloc != nullptr) return strata::collect_statistics(*malloc, out);
-  out = Statistics{};
+  if (malloc != nullptr) strata::collect_statistics(*malloc, out);
+  out.name = name_;
+  if (malloc != nullptr) return;
   out.limit.soft_limit = soft_limit_;
   out.limit.hard_limit = hard_limit_;
 }
@@ -164,14 +165,15 @@ void UserHeap::reset() noexcept {
   Malloc* const malloc = malloc_if_made();
   if (malloc == nullptr) return;
   // The reclaimer must not look meanwhile.
-  LockGuard guard(round_lock);
+  LockGuard guard(malloc->round_lock());
   malloc->forget_all();
 }
 
 void UserHeap::discard() noexcept {
-  { LockGuard guard(round_lock); }  // the reclaimer's round is over, and it finds the heap no more
   Malloc* const malloc = malloc_if_made();
   if (malloc == nullptr) return;
+  // The reclaimer's round is over, and it finds the heap no more.
+  { LockGuard guard(malloc->round_lock()); }
   malloc->discard();
   g_heap_table.mallocs().give_back(malloc);
 }
@@ -179,11 +181,13 @@ void UserHeap::discard() noexcept {
 void UserHeap::check_invariants() noexcept {
   Malloc* const malloc = malloc_if_made();
   if (malloc == nullptr) return;
-  // The reclaimer must not move bytes from one sum to another meanwhile.
-  LockGuard guard(round_lock);
-  malloc->engine().check_invariants();
-  Statistics now;
-  strata::collect_statistics(*malloc, now);
+  {
+    LockGuard guard(malloc->round_lock());
+    malloc->engine().check_invariants();
+  }
+  Statistics now{};
+  collect_statistics(now);
+  STRATA_INVARIANT(now.mapped != 0, "a heap that was used has nothing mapped");
   STRATA_INVARIANT(now.mapped == now.live + now.cached + now.free() + now.metadata + now.returned(),
                    "the bytes of a heap do not add up");
   STRATA_INVARIANT(now.limit.held == now.mapped - now.returned(),
@@ -193,9 +197,9 @@ void UserHeap::check_invariants() noexcept {
 }
 
 void UserHeap::for_each_lock(LockVisitor visit) noexcept {
-  if (visit.locks()) visit(round_lock), visit(making_);
+  if (visit.locks()) visit(making_);
   if (Malloc* const malloc = malloc_if_made()) malloc->for_each_lock(visit);
-  if (!visit.locks()) visit(making_), visit(round_lock);
+  if (!visit.locks()) visit(making_);
 }
 
 void UserHeap::reset_after_fork(HeapUse* own, LockVisitor reset) noexcept {
@@ -204,7 +208,6 @@ void UserHeap::reset_after_fork(HeapUse* own, LockVisitor reset) noexcept {
     malloc->reset_after_fork(own != nullptr ? own->state : none, reset);
   }
   reset(making_);
-  reset(round_lock);
 }
 
 }  // namespace strata

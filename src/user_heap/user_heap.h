@@ -36,12 +36,16 @@ class UserHeap final : public MallocHost {
   bool resize_in_place(void* p, std::size_t bytes) noexcept;
   bool owns(const void* p) noexcept;
   bool release_memory() noexcept;
+  /// \param out  all zero before
   void collect_statistics(Statistics& out) noexcept;
 
   /// \threads  no other thread is in a call about this heap meanwhile
   void reset() noexcept;
   void discard() noexcept;
   void check_invariants() noexcept;
+
+  /// Room for the handle that C has of this heap.
+  void* handle_in_c() noexcept { return handle_in_c_; }
 
   /// nullptr before the first allocation.
   Malloc* malloc_if_made() const noexcept { return malloc_.load(std::memory_order_acquire); }
@@ -56,9 +60,6 @@ class UserHeap final : public MallocHost {
   // Guarded by the heap table's lock.
   IntrusiveList<HeapUse, OfHeapTag> uses;
   std::uint64_t reclaim_at_ns = 0;
-  /// Held by the reclaimer during a round, so that the heap does not end meanwhile; taken under the
-  /// table's lock.
-  Lock round_lock{LockRank::kScavenger};
 
   // MallocHost. Every thread's cache is parked when it ends.
   bool follow_thread(ThreadCache&) noexcept override { return true; }
@@ -77,6 +78,7 @@ class UserHeap final : public MallocHost {
   const std::size_t hard_limit_;
   const Heap::Checks checks_;
   char name_[Heap::kMostNameBytes + 1];
+  alignas(Heap) char handle_in_c_[sizeof(Heap)];
 };
 
 }  // namespace strata

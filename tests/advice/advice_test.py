@@ -47,7 +47,7 @@ class Advice(unittest.TestCase):
         return answer
 
     def test_both_ways_of_each_program_do_the_same(self):
-        for program in ("parser", "tree", "messages", "growing"):
+        for program in ("parser", "tree", "messages", "growing", "buffers", "pieces"):
             answers = {
                 savings.run_once(program, way)[0]
                 for way in ("plain", "advised")
@@ -75,6 +75,14 @@ class Advice(unittest.TestCase):
 
     def test_messages_get_a_bitmap_pool(self):
         self.advice("messages", "are freed by another thread")
+
+    def test_buffers_of_many_sizes_get_a_heap(self):
+        answer = self.advice("buffers", "all in one thread; 31")
+        self.assertNotIn("could not be tried", answer)
+
+    def test_pieces_that_threads_replace_get_heaps(self):
+        answer = self.advice("pieces", "of several threads, of which")
+        self.assertNotIn("could not be tried", answer)
 
     def test_a_growing_vector_is_told_to_reserve(self):
         self.advice("growing", "take the place of a smaller one")

@@ -4,17 +4,22 @@
 //   tree      a sorted tree of equal nodes that come and go
 //   messages  one thread makes messages, another frees them
 //   growing   vectors that are filled without being told how far
-//   nothing   strings of all sizes with no pattern
+//   buffers   one thread replaces buffers of 1 to 64 KiB at random
+//   pieces    threads replace each other's pieces of 64 bytes to 8 KiB
+//   nothing   texts that are resized at random
 //
 // Prints a number that both ways of a program must agree on; then the CPU time of the work in
 // seconds, and by how many bytes the process grew meanwhile.
 #include <strata/bitmap_pool.hpp>
 #include <strata/block_allocator.hpp>
+#include <strata/coalescing_heap.hpp>
 #include <strata/memory_resource.hpp>
 #include <strata/page_arena.hpp>
+#include <strata/thread_heaps.hpp>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
@@ -214,15 +219,98 @@ unsigned long grow(bool is_told) {
   return sum;
 }
 
-unsigned long nothing() {
-  std::mt19937 random(3);
-  std::vector<std::string> words(5000);
+/// What a program surely writes: both ends, and a byte of each page.
+unsigned char* written(void* memory, std::size_t bytes, unsigned char value) {
+  auto* const block = static_cast<unsigned char*>(memory);
+  for (std::size_t at = 0; at < bytes; at += 4096) block[at] = value;
+  block[bytes - 1] = value;
+  return block;
+}
+
+constexpr std::size_t kBuffers = 400;
+
+template <typename Make, typename Drop>
+unsigned long replace_buffers(Make make, Drop drop) {
+  std::mt19937 random(4);
+  std::vector<unsigned char*> buffers(kBuffers);
   unsigned long sum = 0;
   for (int i = 0; i < 1'000'000; ++i) {
-    std::string& word = words[random() % words.size()];
-    word = std::string(20 + random() % 400, 'x');
-    sum += word.size();
+    unsigned char*& buffer = buffers[random() % kBuffers];
+    if (buffer != nullptr) {
+      sum += *buffer;
+      drop(buffer);
+    }
+    const std::size_t bytes = 1024 + random() % (63 * 1024);
+    buffer = written(make(bytes), bytes, static_cast<unsigned char>(i));
   }
+  for (unsigned char* const buffer : buffers) {
+    if (buffer != nullptr) drop(buffer);
+  }
+  return sum;
+}
+
+unsigned long buffers_plain() {
+  return replace_buffers([](std::size_t bytes) { return std::malloc(bytes); },
+                         [](void* buffer) { std::free(buffer); });
+}
+
+unsigned long buffers_advised() {
+  strata::CoalescingHeap heap(64 << 20);
+  return replace_buffers([&](std::size_t bytes) { return heap.allocate(bytes); },
+                         [&](void* buffer) { heap.deallocate(buffer); });
+}
+
+constexpr int kPieceThreads = 3;
+
+/// Each thread draws which pieces it replaces: what it frees another one has mostly made.
+template <typename Make, typename Drop>
+unsigned long replace_pieces(Make make, Drop drop) {
+  std::vector<std::atomic<unsigned char*>> pieces(2000);
+  std::atomic<unsigned long> made{0};
+  std::vector<std::thread> threads;
+  for (int number = 0; number < kPieceThreads; ++number) {
+    threads.emplace_back([&, number] {
+      std::mt19937 random(static_cast<unsigned>(number) + 5);
+      for (int i = 0; i < 400'000; ++i) {
+        const std::size_t bytes = 64 + random() % (8 * 1024);
+        unsigned char* const piece = written(make(bytes), bytes, 1);
+        // acq_rel: what was written is there for the thread that takes it
+        unsigned char* const old = pieces[random() % pieces.size()].exchange(piece);
+        if (old != nullptr) drop(old);
+        ++made;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (auto& piece : pieces) {
+    if (unsigned char* const old = piece.load()) drop(old);
+  }
+  return made;
+}
+
+unsigned long pieces_plain() {
+  return replace_pieces([](std::size_t bytes) { return std::malloc(bytes); },
+                        [](void* piece) { std::free(piece); });
+}
+
+unsigned long pieces_advised() {
+  static strata::ThreadHeaps heaps;
+  return replace_pieces([](std::size_t bytes) { return heaps.allocate(bytes); },
+                        [](void* piece) { heaps.deallocate(piece); });
+}
+
+/// Resized to any size: nothing of the toolkit does that better than malloc.
+unsigned long nothing() {
+  std::mt19937 random(3);
+  std::vector<unsigned char*> words(5000);
+  unsigned long sum = 0;
+  for (int i = 0; i < 1'000'000; ++i) {
+    unsigned char*& word = words[random() % words.size()];
+    const std::size_t bytes = 20 + random() % 400;
+    word = written(std::realloc(word, bytes), bytes, static_cast<unsigned char>(i));
+    sum += bytes;
+  }
+  for (unsigned char* const word : words) std::free(word);
   return sum;
 }
 
@@ -246,6 +334,8 @@ unsigned long run(const std::string& program, bool is_advised) {
   if (program == "tree") return is_advised ? tree_advised() : tree_plain();
   if (program == "messages") return is_advised ? messages_advised() : messages_plain();
   if (program == "growing") return grow(is_advised);
+  if (program == "buffers") return is_advised ? buffers_advised() : buffers_plain();
+  if (program == "pieces") return is_advised ? pieces_advised() : pieces_plain();
   if (program == "nothing") return nothing();
   return 0;
 }

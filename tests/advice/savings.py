@@ -15,7 +15,7 @@ import tempfile
 
 STRATA = os.environ["STRATA"]
 ADVISED = os.environ["ADVISED"]
-PROGRAMS = ("parser", "tree", "messages", "growing", "nothing")
+PROGRAMS = ("parser", "tree", "messages", "growing", "buffers", "pieces", "nothing")
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1}
 AMOUNT = r"([\d.]+)\s(\S+?)"  # the space between number and unit does not break
 

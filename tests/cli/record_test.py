@@ -150,6 +150,12 @@ class Record(Recorded):
         own = [event for event in trace.events if event["operation"] == "malloc" and event["thread"] != "0"]
         self.assertGreaterEqual(len(own), 64 * 3000)
 
+    def test_an_address_that_threads_hand_to_each_other_has_one_object_at_a_time(self):
+        # One arena without caches: what one thread frees another gets at once, and clocks are read early.
+        shared = "GLIBC_TUNABLES=glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1"
+        trace = self.trace_of("/usr/bin/env", shared, RECORDED, "threads", "8", "20000", options=("--stacks", "off"))
+        self.assertEqual((trace.unknown(), trace.count("lost"), trace.dropped), (0, 0, 0))
+
     def test_short_lived_threads_are_forgotten(self):
         trace = self.trace_of(RECORDED, "short-threads", "2000", options=("--stacks", "off"))
         self.assertEqual(len(trace.of_size(4001)), 2000)

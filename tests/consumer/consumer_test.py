@@ -52,13 +52,16 @@ def build_with_cmake(way, folder, exports, *settings):
     run(["cmake", "-G", "Ninja", "-S", HERE / way, "-B", folder / "build", "-DCMAKE_BUILD_TYPE=Release",
          f"-DSTRATA_EXPORTS={';'.join(exports)}", *settings])
     run(["cmake", "--build", folder / "build"])
-    for export in exports:
-        expect_ok(folder / "build" / f"uses_{export}")
+    names = [*exports, "heap_in_c", "heap_beside_malloc", "heap_beside_strata_static"]
+    for name in names if "heap" in exports else exports:
+        expect_ok(folder / "build" / f"uses_{name}")
 
 
 def build_with_pkg_config(prefix, folder, exports):
     files = {path.stem: path for path in prefix.rglob("pkgconfig/*.pc")}
     for export in exports:
+        if export == "malloc":  # another name of strata::strata
+            continue
         module = export if export == "strata" else "strata-" + export.removeprefix("strata_")
         if module not in files:
             sys.exit(f"no {module}.pc among the installed files: {sorted(files)}")
@@ -70,6 +73,10 @@ def build_with_pkg_config(prefix, folder, exports):
         libraries = run(["pkg-config", "--libs", module], env=search).split()
         run([*compiler.split(), *flags, HERE / source, "-o", program, *libraries])
         expect_ok(program, {"LD_LIBRARY_PATH": str(files[module].parent.parent)})
+        if export == "heap":
+            in_c = folder / "uses_heap_in_c"
+            run(["cc", "-std=c11", *flags, HERE / "heap_program.c", "-o", in_c, *libraries])
+            expect_ok(in_c)
 
 
 def main():

@@ -1,6 +1,9 @@
-// Linked against the heaps alone: they serve, and malloc is not theirs.
+// Linked against the heaps: they serve, and malloc is not theirs; beside Strata's malloc, too.
 #include <strata/allocator.hpp>
 #include <strata/heap.hpp>
+#ifdef BESIDE_STRATA
+#include <strata/malloc.h>
+#endif
 #include <strata/memory_resource.hpp>
 
 #include <cstdio>
@@ -19,6 +22,10 @@ int main() {
   std::memset(p, 'x', 100);
   void* theirs = std::malloc(100);
   const bool is_apart = heap.owns(p) && !heap.owns(theirs);
+#ifdef BESIDE_STRATA
+  // Dies with a sentence if plain malloc is still the C library's.
+  if (strata_usable_size(theirs) < 100) return 2;
+#endif
   std::free(theirs);
   std::vector<int, strata::Allocator<int, strata::Heap>> numbers(1000, 7, heap);
   strata::MemoryResource<strata::Heap> resource(heap);

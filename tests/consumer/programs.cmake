@@ -1,9 +1,23 @@
-# One program for each of STRATA_EXPORTS, the names after strata::, in the folder of the build.
+# One program for each of STRATA_EXPORTS, the names after strata::, in the folder of the build, and
+# one each for heaps in C and for heaps beside Strata's malloc.
+function(add_consumer name source)
+  add_executable(uses_${name} ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${source})
+  target_link_libraries(uses_${name} PRIVATE ${ARGN})
+endfunction()
+
 foreach(export IN LISTS STRATA_EXPORTS)
   if(export STREQUAL "toolkit" OR export STREQUAL "heap")
-    add_executable(uses_${export} ${CMAKE_CURRENT_LIST_DIR}/${export}_program.cpp)
+    add_consumer(${export} ${export}_program.cpp strata::${export})
   else()
-    add_executable(uses_${export} ${CMAKE_CURRENT_LIST_DIR}/malloc_program.c)
+    add_consumer(${export} malloc_program.c strata::${export})
   endif()
-  target_link_libraries(uses_${export} PRIVATE strata::${export})
 endforeach()
+if("heap" IN_LIST STRATA_EXPORTS)
+  add_consumer(heap_in_c heap_program.c strata::heap)
+  foreach(malloc IN ITEMS malloc strata_static)
+    if(malloc IN_LIST STRATA_EXPORTS)
+      add_consumer(heap_beside_${malloc} heap_program.cpp strata::heap strata::${malloc})
+      target_compile_definitions(uses_heap_beside_${malloc} PRIVATE BESIDE_STRATA)
+    endif()
+  endforeach()
+endif()

@@ -58,6 +58,8 @@ def main():
     documents = {state: json.loads(text) for state, text in states.items()}
     for state, stats in documents.items():
         breaches += [f"{state}: {breach}" for breach in schema.check(stats, rules) + sums_that_fail(stats)]
+        if stats["name"] != "malloc":
+            breaches.append(f"{state}: the process's malloc has the name {stats['name']}")
         broken = dict(stats, mapped=1)
         if not schema.check(broken, rules):
             breaches.append(f"{state}: the schema allows what it should not")

@@ -5,8 +5,10 @@
 
 #include "contenders/bitmap_pool_memory.h"
 #include "contenders/block_allocator_memory.h"
+#include "contenders/coalescing_heap_memory.h"
 #include "contenders/needs.h"
 #include "contenders/page_arena_memory.h"
+#include "contenders/thread_heaps_memory.h"
 #include "shared/replay_plan.h"
 
 /// \file  What the calls of one place of the program go to instead of malloc, so that the
@@ -58,6 +60,24 @@ struct BitmapRoute : BitmapPoolMemory {
     needs.live_blocks += needs.live_blocks / 4;
     return needs;
   }
+};
+
+/// Any sizes in a region of their own, of one thread.
+struct HeapRoute : CoalescingHeapMemory {
+  explicit HeapRoute(const plan::Header& header) : CoalescingHeapMemory(needs(header)) {}
+
+ private:
+  static Needs needs(const plan::Header& header) noexcept {
+    Needs needs = needs_of_routed(header);
+    needs.live_bytes = static_cast<std::size_t>(header.routed_live_bytes);
+    return needs;
+  }
+};
+
+/// Any sizes, a heap for each thread.
+struct HeapsRoute : ThreadHeapsMemory<false> {
+  explicit HeapsRoute(const plan::Header& header)
+      : ThreadHeapsMemory<false>(needs_of_routed(header)) {}
 };
 
 /// A buffer that each thread keeps for the next time, and makes larger where it must.

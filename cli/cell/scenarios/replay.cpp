@@ -274,6 +274,8 @@ void replay(Cell& cell) {
   if (route == "arena") return replay_through<ArenaRoute>(cell, file);
   if (route == "block") return replay_through<BlockRoute>(cell, file);
   if (route == "bitmap") return replay_through<BitmapRoute>(cell, file);
+  if (route == "heap") return replay_through<HeapRoute>(cell, file);
+  if (route == "heaps") return replay_through<HeapsRoute>(cell, file);
   if (route == "reuse") return replay_through<ReuseRoute>(cell, file);
   replay_through<NoRoute>(cell, file);
 }
@@ -287,7 +289,8 @@ const Registration<replay> kReplay({
             Option::path("plan", "the plan that strata replay wrote"),
             Option::choice("touch", "written", {"written", "all", "none"},
                            "what is written into each object"),
-            Option::choice("route", "none", {"none", "arena", "block", "bitmap", "reuse"},
+            Option::choice("route", "none",
+                           {"none", "arena", "block", "bitmap", "heap", "heaps", "reuse"},
                            "what the calls of one place go to"),
             Option::path("map", "where addresses are written at the end"),
         },

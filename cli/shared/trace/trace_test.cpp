@@ -36,6 +36,12 @@ TEST(Trace, GivesBackRandomEvents) {
   }
 }
 
+TEST(Trace, HasTheChecksumOfItsFormat) {
+  EXPECT_EQ(checksum("123456789", 9), 0xe3069283u);  // the check value of CRC-32C
+  EXPECT_EQ(checksum("", 0), 0u);
+  EXPECT_EQ(checksum("12345678901234567890", 20), 0xa8b4a6b9u);
+}
+
 TEST(Trace, GivesBackEveryKindOfBlock) {
   const auto reader = reader_of(small_trace());
   const std::vector<Event> events = events_of(*reader);

@@ -8,8 +8,9 @@
 namespace strata::trace {
 namespace {
 
-// Chosen: the fastest, for a program waits for us where we are slower than it.
-constexpr int kLevel = 1;
+// Chosen: a program waits for us where we are slower than it. Level 1 takes a sixth fewer bytes and
+// twice the time.
+constexpr int kLevel = -1;
 
 unsigned logarithm(std::uint64_t power_of_two) noexcept {
   return static_cast<unsigned>(__builtin_ctzll(power_of_two));
@@ -18,7 +19,10 @@ unsigned logarithm(std::uint64_t power_of_two) noexcept {
 }  // namespace
 
 bool Writer::begin(std::uint64_t tick_ns) noexcept {
-  tick_ns_ = tick_ns;
+  tick_ns_ = next_tick_ns_ = tick_ns;
+  auto* bytes = column_bytes_;
+  for (Column& column : columns_) column.begin_at(*bytes++);
+  for (Column& column : stack_columns_) column.begin_at(*bytes++);
   compressor_ = ZSTD_initStaticCCtx(compressor_memory_, sizeof compressor_memory_);
   has_failed_ = compressor_ == nullptr;
   FileHeader header{};
@@ -43,9 +47,14 @@ bool Writer::add(const Event& event) noexcept {
   columns_[kTags].put_byte(static_cast<unsigned char>(tag));
   ++event_count_;
   ++next_event_;
+  return is_full() ? flush_events() : !has_failed_;
+}
+
+bool Writer::is_full() const noexcept {
+  if (event_count_ < kSurelyFit) return false;
   bool is_full = event_count_ == kMostEvents;
   for (const Column& column : columns_) is_full |= column.is_full();
-  return is_full ? flush_events() : !has_failed_;
+  return is_full;
 }
 
 void Writer::put_times(const Event& event, unsigned& tag) noexcept {
@@ -54,12 +63,13 @@ void Writer::put_times(const Event& event, unsigned& tag) noexcept {
     columns_[kThreads].put(event.thread);
     expected_.thread = event.thread;
   }
+  if (event.time_ns < next_tick_ns_) return;  // which saves most events a division
   const std::uint64_t tick = event.time_ns / tick_ns_;
-  if (tick > tick_) {
-    tag |= kLaterTime;
-    columns_[kTimes].put(tick - tick_);
-    tick_ = tick;
-  }
+  if (tick <= tick_) return;
+  tag |= kLaterTime;
+  columns_[kTimes].put(tick - tick_);
+  tick_ = tick;
+  next_tick_ns_ = (tick + 1) * tick_ns_;
 }
 
 void Writer::put_end(const Event& event) noexcept {

@@ -54,21 +54,25 @@ class Writer {
  private:
   class Column {
    public:
-    void put_byte(unsigned char byte) noexcept { bytes_[size_++] = byte; }
+    void begin_at(unsigned char* bytes) noexcept { bytes_ = end_ = bytes; }
+    void put_byte(unsigned char byte) noexcept { *end_++ = byte; }
     void put(std::uint64_t number) noexcept {
       for (; number >= 0x80; number >>= 7) put_byte(static_cast<unsigned char>(number | 0x80));
       put_byte(static_cast<unsigned char>(number));
     }
-    bool is_full() const noexcept { return size_ + kMostOfOne > kColumnBytes; }
+    bool is_full() const noexcept { return size() + kMostOfOne > kColumnBytes; }
     const unsigned char* bytes() const noexcept { return bytes_; }
-    std::size_t size() const noexcept { return size_; }
-    void clear() noexcept { size_ = 0; }
+    std::size_t size() const noexcept { return static_cast<std::size_t>(end_ - bytes_); }
+    void clear() noexcept { end_ = bytes_; }
+
+    static constexpr std::size_t kMostOfOne = 10;
 
    private:
-    static constexpr std::size_t kMostOfOne = 10;
-    std::size_t size_ = 0;
-    unsigned char bytes_[kColumnBytes];
+    unsigned char* bytes_ = nullptr;
+    unsigned char* end_ = nullptr;
   };
+  /// So many events fit, however large their numbers are.
+  static constexpr std::uint32_t kSurelyFit = kColumnBytes / Column::kMostOfOne;
   // Derived: ZSTD_estimateCCtxSize of the level, with room; a static context that is refused ends
   // the writing, and a test has one made.
   static constexpr std::size_t kCompressorBytes = 1 << 20;
@@ -78,6 +82,7 @@ class Writer {
   void put_times(const Event& event, unsigned& tag) noexcept;
   void put_end(const Event& event) noexcept;
   void put_beginning(const Event& event, unsigned& tag) noexcept;
+  bool is_full() const noexcept;
   bool flush_events() noexcept;
   bool flush_stacks() noexcept;
   struct Bytes {
@@ -99,6 +104,7 @@ class Writer {
   std::uint64_t next_object_ = 0;
   std::uint32_t next_node_ = 1;
   std::uint64_t tick_ = 0;
+  std::uint64_t next_tick_ns_ = kTickNs;
 
   // The block that is being filled.
   std::uint32_t event_count_ = 0;
@@ -107,8 +113,9 @@ class Writer {
   std::uint32_t node_count_ = 0;
   std::uint64_t last_address_ = 0;
   Expectation expected_;
-  Column columns_[kEventColumns];
+  Column columns_[kEventColumns];  // side by side: each event adds to most of them
   Column stack_columns_[kStackColumns];
+  unsigned char column_bytes_[kEventColumns + kStackColumns][kColumnBytes];
   unsigned char body_[kBodyBytes];
   alignas(16) unsigned char compressor_memory_[kCompressorBytes];
 };

@@ -16,6 +16,8 @@ constexpr double kLeastShareOfPeak = 0.05;
 constexpr std::uint64_t kLeastBirths = 100;
 /// An arena may hold so much more than what lives at once.
 constexpr double kMostArenaWaste = 1.25;
+/// What is allocated in all is so many times what lives at once: a heap of a fixed size serves it.
+constexpr std::uint64_t kTurnover = 4;
 constexpr double kMostly = 0.9;
 /// Of slots whose contents are replaced by any size, 0.29 looks like growth (explanation_test).
 constexpr double kOften = 0.65;
@@ -59,6 +61,10 @@ std::vector<Remedy> remedies_of(const PlaceSums& sums) {
   if (is_one_size(sums) && sums.largest > 0) {
     remedies.push_back(is_local ? Remedy::kBlocks : Remedy::kBitmap);
   }
+  const bool is_bounded = sums.bytes / kTurnover >= sums.peak_live_bytes;
+  if (!is_one_size(sums) && is_bounded && sums.peak_live >= kLeastBirths) {
+    remedies.push_back(is_local ? Remedy::kHeap : Remedy::kHeaps);
+  }
   return remedies;
 }
 
@@ -72,6 +78,10 @@ const char* Candidate::route() const noexcept {
       return "block";
     case Remedy::kBitmap:
       return "bitmap";
+    case Remedy::kHeap:
+      return "heap";
+    case Remedy::kHeaps:
+      return "heaps";
     case Remedy::kReuse:
       return "reuse";
     case Remedy::kReserve:
@@ -93,6 +103,14 @@ std::string Candidate::pattern(const PlaceSums& sums) const {
     case Remedy::kBitmap:
       return fmt::format("{}, of which {} are freed by another thread; at most {} live at once",
                          objects, sums.foreign_deaths, sums.peak_live);
+    case Remedy::kHeap:
+      return fmt::format("{}, all in one thread; {} in all, at most {} live at once", objects,
+                         bytes_text(sums.bytes), bytes_text(sums.peak_live_bytes));
+    case Remedy::kHeaps:
+      return fmt::format(
+          "{}, of several threads, of which {} are freed by another; {} in all, at most {} live at "
+          "once",
+          objects, sums.foreign_deaths, bytes_text(sums.bytes), bytes_text(sums.peak_live_bytes));
     case Remedy::kReserve:
       return fmt::format("{}, of which {} take the place of a smaller one", objects, sums.grown);
     case Remedy::kReuse:
@@ -128,6 +146,16 @@ std::string Candidate::change(const PlaceSums& sums) const {
           "void* block = messages.allocate();  // any thread; nullptr: all are out\n"
           "messages.deallocate(block);         // any other thread",
           sums.largest, with_room(sums.peak_live));
+    case Remedy::kHeap:
+      return fmt::format(
+          "strata::CoalescingHeap heap({});  // addresses; memory as it is touched\n"
+          "void* buffer = heap.allocate(bytes);  // nullptr: no free block is large enough\n"
+          "heap.deallocate(buffer);",
+          whole_pages(2 * sums.peak_live_bytes + (1 << 20)));
+    case Remedy::kHeaps:
+      return "static strata::ThreadHeaps heaps;  // ThreadHeaps::Options bounds what they take\n"
+             "void* buffer = heaps.allocate(bytes);  // any thread\n"
+             "heaps.deallocate(buffer);              // any other thread";
     case Remedy::kReserve:
       return fmt::format(
           "values.reserve(count);  // before it is filled; here up to {} were needed",

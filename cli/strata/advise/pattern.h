@@ -13,6 +13,8 @@ enum class Remedy {
   kArena,    ///< it dies together
   kBlocks,   ///< one size, one thread
   kBitmap,   ///< one size, many threads
+  kHeap,     ///< many sizes whose memory serves again and again, one thread
+  kHeaps,    ///< the same, many threads
   kReserve,  ///< it grows by steps
   kReuse,    ///< wanted for a moment, again and again
 };

@@ -15,8 +15,8 @@ namespace {
 // Chosen: what a person would change code for, above what a replay tells apart.
 constexpr double kWorthShare = 0.02;
 constexpr double kHarmlessShare = 0.05;
-/// Some OS pages more or less are no loss, and vary from run to run.
-constexpr double kFewBytes = 128 * 1024;
+/// Chosen: the kernel counts a process's pages by processor, and is wrong by 128 KiB for each.
+constexpr double kFewBytes = 256 * 1024;
 
 /// The replays of one plan.
 struct Replays {

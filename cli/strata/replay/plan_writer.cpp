@@ -56,6 +56,7 @@ class Writer {
     header.peak_live_bytes = survey_.peak_bytes();
     header.routed_bytes = survey_.largest_routed();
     header.routed_peak = survey_.most_routed();
+    header.routed_live_bytes = survey_.most_routed_bytes();
     header.routed_run_bytes = survey_.longest_run();
     for (std::size_t i = 0; i < threads_.size(); ++i) {
       file_.need_stream(i);

@@ -37,9 +37,14 @@ void Survey::note_shared(const History& history) {
 }
 
 void Survey::note_routed(const History& history) {
-  if (history.is_death() && is_routed(history.ended().stack) && --live_routed_ == 0) run_ = 0;
+  if (history.is_death() && is_routed(history.ended().stack)) {
+    live_routed_bytes_ -= history.ended().size_bytes;
+    if (--live_routed_ == 0) run_ = 0;
+  }
   if (!history.is_birth() || !is_routed(history.born().stack)) return;
   most_routed_ = std::max(most_routed_, ++live_routed_);
+  live_routed_bytes_ += history.born().size_bytes;
+  most_routed_bytes_ = std::max(most_routed_bytes_, live_routed_bytes_);
   largest_routed_ = std::max(largest_routed_, history.born().size_bytes);
   run_ += history.born().size_bytes + kArenaRounding;
   longest_run_ = std::max(longest_run_, run_);

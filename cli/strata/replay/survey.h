@@ -24,6 +24,7 @@ class Survey {
   // Of the routed objects.
   std::uint64_t largest_routed() const noexcept { return largest_routed_; }
   std::uint64_t most_routed() const noexcept { return most_routed_; }
+  std::uint64_t most_routed_bytes() const noexcept { return most_routed_bytes_; }
   std::uint64_t longest_run() const noexcept { return longest_run_; }
 
   /// What grew out of what: the first of a chain of growth has its last size, all others are it.
@@ -53,8 +54,10 @@ class Survey {
 
   std::uint64_t largest_routed_ = 0;
   std::uint64_t most_routed_ = 0;
+  std::uint64_t most_routed_bytes_ = 0;
   std::uint64_t longest_run_ = 0;
   std::uint64_t live_routed_ = 0;
+  std::uint64_t live_routed_bytes_ = 0;
   std::uint64_t run_ = 0;
 
   GrowthFinder finder_;
