@@ -26,6 +26,7 @@ enum class LockRank : std::uint8_t {
   kScavenger,       ///< one round of returning memory
   kWatcher,         ///< what a watcher of allocations knows
   kGuardPool,       ///< guard pages: which slot holds what
+  kEmptyBlocks,     ///< checks: which blocks of 0 bytes are live
   kCheckedObjects,  ///< full checks: one per size class, around what its CentralList does
   kBlockRecords,    ///< full checks: the table of large and huge blocks
   kThreadRegistry,  ///< the list of thread caches, parked ones included

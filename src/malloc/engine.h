@@ -86,6 +86,8 @@ class Engine {
   }
   /// Of a live block: whether it is a mapping of its own.
   bool is_huge(const void* p) const noexcept { return !owns_region_of(p); }
+  /// Whether it has the page map to itself, and no end before the process.
+  bool lives_for_ever() const noexcept { return !shares_map_; }
   /// Whether it is a size class, and worth its spans. Where the address space is tight each class
   /// of large objects would take more of it than its objects do; they are page runs then.
   bool has_spans_for(unsigned size_class) const noexcept {

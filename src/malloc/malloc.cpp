@@ -96,12 +96,24 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
                             const Allocation& allocation) noexcept {
   if (must_not_wait()) [[unlikely]]
     return serve_spare(allocation);
+  if (allocation.bytes == 0) {
+    if (void* const empty = allocate_empty(allocation)) return {empty, true};
+  }
   const Engine::Block watched = serve_watched(thread, size_class, allocation);
   if (watched.address != nullptr) return watched;
   if (is_checked()) return serve_checked(thread, allocation);
   return engine_.has_spans_for(size_class)
              ? serve_object(thread, size_class)
              : serve_large(thread, allocation.bytes, allocation.alignment);
+}
+
+/// A block of 0 bytes that can only be freed. No watcher is told of it.
+/// \returns  nullptr where it is served like any other
+void* Malloc::allocate_empty(const Allocation& allocation) noexcept {
+  // A heap that can end, or be emptied, has to find all its blocks.
+  const bool is_apt = allocation.alignment <= EmptyBlocks::kBlockBytes && is_ready() &&
+                      options_.checks != Options::Checks::kBasic && engine_.lives_for_ever();
+  return is_apt ? empties_.allocate() : nullptr;
 }
 
 Engine::Block Malloc::serve_spare(const Allocation& allocation) noexcept {
@@ -229,6 +241,7 @@ void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& cal
   if (must_not_wait()) return;  // lost
   if (size_class == 0) {
     if (!engine_.is_started()) fatal_pointer("invalid free of ", p, ": nothing was allocated yet");
+    if (empties_.owns(p)) return empties_.deallocate(p, call);
     if (guards_.owns(p)) return guards_.deallocate(p, compared(call));
     if (detour_.has_watchers()) detour_.forget(thread, p);
   }
@@ -258,6 +271,7 @@ bool Malloc::is_known_without_lock(const void* p) const noexcept {
 /// Bytes usable at `p`, whichever part of the malloc it belongs to.
 std::size_t Malloc::usable_bytes(const void* p, const char* action) noexcept {
   if (spare_.owns(p)) return spare_.usable_bytes(p, action);
+  if (empties_.owns(p)) return empties_.expect_live(p, action), 0;
   if (guards_.owns(p)) return guards_.requested_bytes(p, action);
   if (is_checked()) return checked_.requested_bytes(p, action);
   if (verifies_frees()) expect_live(p, static_cast<unsigned>(engine_.class_of(p)), action);
@@ -315,7 +329,7 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
 /// realloc of a block that is in no size class of the page map, without copying.
 /// \returns  nullptr if it has to be moved.
 void* Malloc::resize_large(ThreadState& thread, void* p, std::size_t bytes) noexcept {
-  if (guards_.owns(p) || is_checked() || spare_.owns(p)) return nullptr;
+  if (guards_.owns(p) || is_checked() || spare_.owns(p) || empties_.owns(p)) return nullptr;
   if (!detour_.has_watchers() || engine_.record_of(p) != nullptr)
     return engine_.resize_large(p, bytes);
   // For a watcher a block that is resized is freed and allocated again, even in place.
@@ -329,7 +343,7 @@ void* Malloc::resize_large(ThreadState& thread, void* p, std::size_t bytes) noex
 bool Malloc::resize_in_place(void* p, std::size_t bytes) noexcept {
   if (must_not_wait()) return false;
   const std::size_t old_bytes = usable_bytes(p, "realloc");
-  if (is_checked() || guards_.owns(p)) return bytes == old_bytes;
+  if (is_checked() || guards_.owns(p) || empties_.owns(p)) return bytes == old_bytes;
   const bool is_large = engine_.class_of(p) == 0 && !spare_.owns(p) && !detour_.has_watchers();
   if (bytes <= old_bytes) {
     if (is_large) engine_.resize_large(p, bytes);
@@ -363,6 +377,7 @@ void Malloc::for_each_lock(LockVisitor visit) noexcept {
   scavenger_.for_each_lock(visit);
   profiler_.for_each_lock(visit);
   visit(guards_.lock());
+  visit(empties_.lock());
   checked_.for_each_lock(visit);
   engine_.for_each_lock(visit);
 }

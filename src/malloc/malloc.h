@@ -6,6 +6,7 @@
 
 #include "base/lock_visitor.h"
 #include "guard/allocation.h"
+#include "guard/empty_blocks.h"
 #include "guard/guard_pool.h"
 #include "malloc/checked_heap.h"
 #include "malloc/detour.h"
@@ -51,6 +52,7 @@ class Malloc {
   constexpr Malloc(const Engine::Ground& ground, PageMap& map, SpareMemory& spare,
                    MallocHost& host) noexcept
       : engine_(ground, map),
+        empties_(ground.pages, engine_.metadata()),
         checked_(engine_),
         guards_(ground.pages, engine_.metadata(), engine_.limit()),
         guard_watcher_(guards_),
@@ -157,7 +159,9 @@ class Malloc {
       ThreadState& thread, std::size_t bytes,
       Allocation::By by = Allocation::By::kMalloc) noexcept {
     const unsigned size_class = SizeClassMap::class_of(bytes);
-    if (void* const object = pop_slowly(thread, size_class)) return FreeObject(object).address();
+    if (bytes != 0) [[likely]] {
+      if (void* const object = pop_slowly(thread, size_class)) return FreeObject(object).address();
+    }
     return serve(thread, size_class, {bytes, SizeClassMap::kGrain, false, by}).address;
   }
   void deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept;
@@ -210,6 +214,7 @@ class Malloc {
 
   Engine& engine() noexcept { return engine_; }
   CheckedHeap& checked() noexcept { return checked_; }
+  const EmptyBlocks& empties() const noexcept { return empties_; }
   GuardPool& guards() noexcept { return guards_; }
   GuardWatcher& guard_watcher() noexcept { return guard_watcher_; }
   Detour& detour() noexcept { return detour_; }
@@ -266,6 +271,8 @@ class Malloc {
   void expect_live(const void* p, unsigned size_class, const char* action) const noexcept;
   void take_back(void* p, unsigned size_class, const FreeCall& call) noexcept;
 
+  void* allocate_empty(const Allocation& allocation) noexcept;
+
   FreeCall compared(FreeCall call) const noexcept;
   bool is_ready() noexcept { return is_started() || host_.start(*this); }
   bool is_checked() noexcept { return is_ready() && has_full_checks(); }
@@ -294,6 +301,7 @@ class Malloc {
   void* resize_large(ThreadState& thread, void* p, std::size_t bytes) noexcept;
 
   Engine engine_;
+  EmptyBlocks empties_;  // what malloc(0) gets where checks are asked for
   CheckedHeap checked_;  // what serves every call under STRATA_CHECKS=full
   GuardPool guards_;
   GuardWatcher guard_watcher_;

@@ -170,6 +170,21 @@ TEST_F(VerifiedFrees, WhatAWatcherHasTakenIsFoundWhenTheWatchIsOver) {
   EXPECT_DEATH(thread.deallocate(p), kIsFree);
 }
 
+TEST_F(VerifiedFrees, ABlockOfNoBytesIsOneAsAnyOther) {
+  char* p = get(0);
+  char* const other = get(0);
+  EXPECT_NE(p, other);
+  EXPECT_EQ(thread.usable_bytes(p), 0u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(thread.allocate(0, 4096)) % 4096, 0u);
+  p = static_cast<char*>(thread.reallocate(p, 100));
+  p[99] = 'a';
+  EXPECT_EQ(thread.allocate_zeroed(0) == nullptr, false);
+  thread.deallocate(p);
+  deallocate(other, deleting(0));
+  EXPECT_DEATH(thread.deallocate(other), "double free of .*: the block of 0 bytes is free already");
+  check();
+}
+
 TEST_F(VerifiedFrees, OutOfMemoryForStatesIsOutOfMemory) {
   char* const first = get(16);
   ASSERT_NE(first, nullptr);

@@ -88,6 +88,11 @@ void overflow_of(std::size_t bytes) {
 void overflow_by_one() { overflow_of(100); }
 void overflow_of_a_full_class() { overflow_of(112); }
 void overflow_of_nothing() { overflow_of(0); }
+void double_free_of_nothing() {
+  char* p = get(0);
+  free(p);
+  free(opaque(p));
+}
 void overflow_of_large() { overflow_of(kLarge); }
 void overflow_of_huge() { overflow_of(kHuge); }
 
@@ -223,6 +228,7 @@ constexpr Case kCases[] = {
     CASE(overflow_by_one),
     CASE(overflow_of_a_full_class),
     CASE(overflow_of_nothing),
+    CASE(double_free_of_nothing),
     CASE(overflow_of_large),
     CASE(overflow_of_huge),
     CASE(overflow_seen_by_realloc),

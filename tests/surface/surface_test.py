@@ -93,6 +93,25 @@ class SharedObject(unittest.TestCase):
         self.assertNotIn("TEXTREL", dynamic)
         self.assertIn("NOW", dynamic)
         self.assertIn("NODELETE", dynamic)
+
+    def test_can_write_no_code_and_no_table_after_its_start(self):
+        segments = output_of("readelf", "--segments", "--wide", LIBRARY)
+        self.assertEqual(re.findall(r"^ +LOAD .* RWE .*$", segments, re.M), [])
+        relro = re.search(r"^ +GNU_RELRO +\S+ +(0x[0-9a-f]+) +\S+ +\S+ +(0x[0-9a-f]+)", segments, re.M)
+        start, size = int(relro[1], 16), int(relro[2], 16)
+        # What the loader fills in, functions that others may replace included, is read-only then.
+        sections = output_of("readelf", "--sections", "--wide", LIBRARY)
+        for name in (".got", ".data.rel.ro", ".dynamic"):
+            found = re.search(rf"\] \{name} +\S+ +([0-9a-f]+) +[0-9a-f]+ +([0-9a-f]+)", sections)
+            if found:
+                self.assertLessEqual(start, int(found[1], 16), name)
+                self.assertLessEqual(int(found[1], 16) + int(found[2], 16), start + size, name)
+
+    def test_maps_nothing_that_can_be_written_and_executed(self):
+        for checks in "basic", "frees", "full":
+            maps = run(["cat", "/proc/self/maps"], STRATA_CHECKS=checks, STRATA_GUARD_RATE="10").stdout
+            self.assertIn("libstrata", maps)
+            self.assertEqual([line for line in maps.splitlines() if re.search(r" .w.*x", line.split("/")[0])], [])
         stack = re.search(r"GNU_STACK.*", output_of("readelf", "--segments", "--wide", LIBRARY)).group()
         self.assertNotIn("RWE", stack)
 

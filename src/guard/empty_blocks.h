@@ -1,0 +1,72 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/lock.h"
+#include "base/metadata_arena.h"
+#include "base/thread_annotations.h"
+#include "guard/allocation.h"
+#include "os/page_source.h"
+
+namespace strata {
+
+/// Blocks of 0 bytes, where checks are asked for: an address each, in a range where every access is
+/// a fault. The address that was freed longest ago, or never used, is given next, so a late
+/// access or a second free is seen for long.
+/// \threads  Any number at once; one lock.
+/// \cost     1 MiB of addresses and 64 KiB of bookkeeping from the first block on, of which only
+///           what was used holds memory.
+class EmptyBlocks {
+ public:
+  // Chosen: programs have few; one that has more gets usual blocks.
+  static constexpr std::size_t kBlocks = 65'536;
+  static constexpr std::size_t kBlockBytes = 16;  // aligned as every block is
+  static constexpr std::size_t kReservedBytes = kBlocks * kBlockBytes;
+
+  constexpr EmptyBlocks(os::PageSource& pages, MetadataArena& metadata) noexcept
+      : pages_(pages), metadata_(metadata) {}
+  EmptyBlocks(const EmptyBlocks&) = delete;
+  EmptyBlocks& operator=(const EmptyBlocks&) = delete;
+
+  /// \returns  nullptr if all are live, or out of memory.
+  void* allocate() noexcept;
+
+  bool owns(const void* p) const noexcept {
+    const std::uintptr_t start = start_.load(std::memory_order_relaxed);
+    return start != 0 && reinterpret_cast<std::uintptr_t>(p) - start < kReservedBytes;
+  }
+
+  /// Takes back a block.
+  /// \pre      owns(p)
+  /// \errors   A pointer that is no live block is fatal, and so is a call that says a size.
+  void deallocate(const void* p, const FreeCall& call) noexcept;
+  /// Dies with a sentence if `p` is no live block; `action` is its first word.
+  /// \pre  owns(p)
+  void expect_live(const void* p, const char* action) noexcept;
+
+  /// Of addresses.
+  std::size_t reserved_bytes() const noexcept {
+    return start_.load(std::memory_order_relaxed) != 0 ? kReservedBytes : 0;
+  }
+  Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
+
+ private:
+  enum class State : std::uint8_t { kNever, kLive, kFreed };
+
+  bool start() noexcept STRATA_REQUIRES(lock_);
+  State& state_of(const void* p, const char* action) noexcept STRATA_REQUIRES(lock_);
+
+  Lock lock_{LockRank::kEmptyBlocks};
+  os::PageSource& pages_;
+  MetadataArena& metadata_;
+  // Written once, under the lock. relaxed: a thread has a block's address only from the thread that
+  // wrote it, through synchronization of the program's.
+  std::atomic<std::uintptr_t> start_{0};
+  State* states_ STRATA_GUARDED_BY(lock_) STRATA_PT_GUARDED_BY(lock_) = nullptr;  // [kBlocks]
+  std::size_t next_ STRATA_GUARDED_BY(lock_) = 0;  // the search goes on here, round and round
+  std::size_t live_ STRATA_GUARDED_BY(lock_) = 0;
+};
+
+}  // namespace strata
