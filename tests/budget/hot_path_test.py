@@ -37,7 +37,7 @@ MOST_INSTRUCTIONS_A_STEP = {
 # The same for malloc(100) and its free where a feature is on: a mean, because what features choose is random.
 # docs/design.md states what was measured.
 MOST_INSTRUCTIONS_WITH = {
-    ("STRATA_CHECKS", "frees"): 120,
+    ("STRATA_CHECKS", "frees"): 123,
     ("STRATA_CHECKS", "full"): 1640,
     ("STRATA_GUARD_RATE", "10000"): 80,  # 73, and a few thousand for each object that is guarded
 }

@@ -173,7 +173,7 @@ class FaultyAllocators(unittest.TestCase):
     def test_containers_that_are_refused_memory_end_with_a_sentence(self):
         report = run("containers", fault="refuses", ops=2000)
         self.assertEqual(report.done.returncode, 1)
-        self.assertIn("bad_alloc", report.done.stderr)
+        self.assertIn("strata-cell: out of memory: ", report.done.stderr)
         self.assertFalse(report.is_whole)
 
     def test_the_same_seed_asks_for_the_same_and_another_for_something_else(self):
