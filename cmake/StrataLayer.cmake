@@ -12,7 +12,7 @@
 
 find_package(Threads REQUIRED)
 
-# Whoever names no build type means the one that users run.
+# Without a build type, the one that users run.
 if(PROJECT_IS_TOP_LEVEL
    AND NOT CMAKE_BUILD_TYPE
    AND NOT CMAKE_CONFIGURATION_TYPES)

@@ -5,6 +5,7 @@
 // malloc of its own: that is the C library's or what was preloaded.
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ int main(int argc, char** argv) {
     strata::cell::Cell cell(strata::cell::CellPlan::from_words(words), entered_s);
     cell.run();
     return 0;
+  } catch (const std::bad_alloc&) {
+    std::fputs("strata-cell: out of memory: there is no room for the load or its tables\n", stderr);
+    return 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "strata-cell: %s\n", error.what());
     return 1;

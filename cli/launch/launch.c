@@ -1,9 +1,9 @@
-/* strata-launch REPORT_FD SIGNAL_MASK ENTRIES NAME=VALUE... PROGRAM WORD...
+/* strata-launch OUTCOME_FD SIGNAL_MASK ENTRIES NAME=VALUE... PROGRAM WORD...
 
-   Starts a program for `strata` and reports what it used. It exists because the kernel counts what
+   Starts a program for `strata` and tells what it used. It exists because the kernel counts what
    a process was before execve into its peak memory: a child of `strata` itself would never seem
    smaller than `strata`, some 1.3 MiB, more than a small C program needs. This parent is as small
-   as a program with a C library can be, so what it reports is the command's own.
+   as a program with a C library can be, so what it tells is the command's own.
 
    The environment of the command comes as arguments, so that a preloaded allocator is loaded into
    the command and not into this program. */
@@ -17,9 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "launch/launch_report.h"
+#include "launch/launch_outcome.h"
 
-enum { kReportFd = 1, kSignalMask, kEntries, kFirstEntry };
+enum { kOutcomeFd = 1, kSignalMask, kEntries, kFirstEntry };
 
 static double now_s(void) {
   struct timespec now;
@@ -39,30 +39,30 @@ static sigset_t mask_of(unsigned long long bits) {
 
 int main(int argc, char** argv) {
   if (argc <= kFirstEntry) return 2;
-  int report_fd = atoi(argv[kReportFd]);
+  int outcome_fd = atoi(argv[kOutcomeFd]);
   int entries = atoi(argv[kEntries]);
   char** environment = argv + kFirstEntry;
   char** program = environment + entries + 1; /* after an empty word that ends the entries */
   if (entries < 0 || argc <= kFirstEntry + entries + 2) return 2;
   environment[entries] = NULL;
-  fcntl(report_fd, F_SETFD, FD_CLOEXEC);
+  fcntl(outcome_fd, F_SETFD, FD_CLOEXEC);
 
-  /* The child's side of the report; shared, because nothing else survives execve. */
-  struct strata_launch_report* report =
-      mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (report == MAP_FAILED) return 2;
+  /* What the child knows of the outcome; shared, because nothing else survives execve. */
+  struct strata_launch_outcome* outcome =
+      mmap(NULL, sizeof *outcome, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (outcome == MAP_FAILED) return 2;
   sigset_t mask = mask_of(strtoull(argv[kSignalMask], NULL, 16));
   pid_t child = fork();
   if (child < 0) return 2;
   if (child == 0) {
     sigprocmask(SIG_SETMASK, &mask, NULL);
-    report->started_s = now_s();
+    outcome->started_s = now_s();
     execvpe(program[0], program + 1, environment);
-    report->exec_error = errno;
+    outcome->exec_error = errno;
     _exit(127);
   }
-  while (wait4(child, &report->status, 0, &report->usage) < 0 && errno == EINTR) {
+  while (wait4(child, &outcome->status, 0, &outcome->usage) < 0 && errno == EINTR) {
   }
-  report->ended_s = now_s();
-  return write(report_fd, report, sizeof *report) == sizeof *report ? 0 : 2;
+  outcome->ended_s = now_s();
+  return write(outcome_fd, outcome, sizeof *outcome) == sizeof *outcome ? 0 : 2;
 }

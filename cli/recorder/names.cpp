@@ -36,8 +36,8 @@ void note_aligned(ThreadState& state, const void* p, std::size_t alignment, std:
 /// What lies in the first memory goes to the next malloc's.
 void* move_from_first(void* p, std::size_t bytes) noexcept {
   void* const moved = malloc(bytes);
-  const std::size_t behind = strata::recorder::first_bytes_behind(p);
-  if (moved != nullptr) std::memcpy(moved, p, bytes < behind ? bytes : behind);
+  const std::size_t most = strata::recorder::first_bytes_from(p);
+  if (moved != nullptr) std::memcpy(moved, p, bytes < most ? bytes : most);
   return moved;
 }
 

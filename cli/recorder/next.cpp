@@ -34,10 +34,10 @@ void look_up(Function& out, const char* name) noexcept {
 bool find_next() noexcept {
   // acquire pairs with the release below: all of g_next is there.
   if (g_is_found.load(std::memory_order_acquire)) return true;
-  std::uint32_t nobody = 0;
+  std::uint32_t finder = 0;
   const std::uint32_t self = thread_number();
-  if (!g_finder.compare_exchange_strong(nobody, self, std::memory_order_acq_rel)) {
-    if (nobody == self) return false;
+  if (!g_finder.compare_exchange_strong(finder, self, std::memory_order_acq_rel)) {
+    if (finder == self) return false;
     // Before main there is seldom a second thread.
     while (!g_is_found.load(std::memory_order_acquire)) os::relax_processor();
     return true;
@@ -113,7 +113,7 @@ bool is_first_memory(const void* p) noexcept {
          sizeof g_first_memory;
 }
 
-std::size_t first_bytes_behind(const void* p) noexcept {
+std::size_t first_bytes_from(const void* p) noexcept {
   return static_cast<std::size_t>(g_first_memory + sizeof g_first_memory -
                                   static_cast<const char*>(p));
 }

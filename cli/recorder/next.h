@@ -56,6 +56,6 @@ const char* next_library() noexcept;  ///< the file that malloc comes from
 void* allocate_first(std::size_t bytes, std::size_t alignment) noexcept;
 bool is_first_memory(const void* p) noexcept;
 /// How much may be copied from there.
-std::size_t first_bytes_behind(const void* p) noexcept;
+std::size_t first_bytes_from(const void* p) noexcept;
 
 }  // namespace strata::recorder

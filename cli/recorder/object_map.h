@@ -7,8 +7,8 @@
 
 namespace strata::recorder {
 
-/// Which object lives at an address. Open addressing; an entry that goes lets those behind it move
-/// up, so that there are no graves.
+/// Which object lives at an address. Open addressing; when an entry goes, those after it move
+/// up, so that no marks of removed entries are needed.
 /// Always: at most three quarters of the places are taken.
 /// \threads  One at a time.
 class ObjectMap {

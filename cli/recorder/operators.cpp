@@ -1,8 +1,9 @@
 // Every replaceable operator new and delete, by the names that the linker has for them: a C program
 // that is recorded has no C++ runtime, and neither have we.
 //
-// An operator that throws cannot be called with the thread marked as busy: nobody would unmark it.
-// So the one that does not throw is tried first, and where it fails the other one, unmarked.
+// An operator that throws cannot be called with the thread marked as busy: its exception would
+// leave it marked. So the one that does not throw is tried first, and where it fails the other one,
+// unmarked.
 
 #include <cstddef>
 #include <cstdint>

@@ -42,7 +42,7 @@ class Recording {
 
   void before_fork() noexcept;
   void after_fork_in_parent() noexcept;
-  /// The child's recording begins with its next call; streams of before are nobody's.
+  /// The child's recording begins with its next call; streams from before belong to the parent.
   void after_fork_in_child() noexcept;
 
   const Settings& settings() const noexcept { return settings_; }

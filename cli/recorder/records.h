@@ -88,7 +88,7 @@ class StreamTable {
 
   /// A stream with a chunk, nullptr if there is none left now.
   Stream* take_stream(std::uint32_t thread) noexcept;
-  /// Another chunk behind the stream's current one.
+  /// Another chunk after the stream's current one.
   /// \returns  False if there is none now.
   bool add_chunk(Stream& stream) noexcept;
 

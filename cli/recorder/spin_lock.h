@@ -23,7 +23,7 @@ class SpinLock {
  private:
   static constexpr std::uint64_t kPauseNs = 50'000;
   std::atomic<std::uint32_t> held_{0};
-  std::uint32_t word_ = 0;  // nobody changes it: a pause
+  std::uint32_t word_ = 0;  // never changes: waiting for it is a pause
 };
 
 class SpinGuard {

@@ -21,7 +21,7 @@ namespace {
 
 constinit Lock g_constant_initialised{LockRank::kLeaf};
 static_assert(std::is_trivially_destructible_v<Lock>,
-              "a lock in static storage outlives everybody");
+              "a lock in static storage outlives all its users");
 
 /// Runs body(index) on each of `count` threads, which all start together.
 template <typename Body>

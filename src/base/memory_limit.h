@@ -52,7 +52,7 @@ class MemoryLimit {
     if (!is_granted) refusals_.fetch_add(1, std::memory_order_relaxed);
     return is_granted;
   }
-  /// The same for what nobody asked for: that there is no room is no refusal.
+  /// The same for memory that the program did not ask for: no refusal is counted.
   bool try_hold_unasked(std::size_t bytes) noexcept {
     if (bytes == 0) return true;
     std::size_t before = held_.load(std::memory_order_relaxed);

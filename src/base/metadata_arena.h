@@ -50,7 +50,7 @@ class MetadataArena {
   /// Takes back what allocate(bytes) gave, with the same `bytes`.
   void deallocate(void* memory, std::size_t bytes) noexcept;
 
-  /// Unmaps everything, whoever has it. It can be used again.
+  /// Unmaps everything, what is in use included. It can be used again.
   /// \pre   kUntilDiscarded
   /// \cost  a system call per chunk
   void discard() noexcept;

@@ -18,26 +18,47 @@ void Central::enter(Place& place) noexcept {
 void Central::leave(Place& place) noexcept {
   LockGuard guard(lock_);
   place.shard_->add_threads(~std::uint32_t{0});
-  place.waited_ = 0;
+  place.met_ = 0;
 }
 
 std::size_t Central::claim(Place& place, unsigned size_class, void** end,
                            std::size_t count) noexcept {
-  CentralShard& shard = *place.shard_;
-  const CentralList::Claimed claimed = shard.claim(size_class, end, count);
-  if (claimed.has_waited) [[unlikely]] {
-    place.waited_ += kClaimsPerWait;
-    if (place.waited_ >= place.patience_) move_on(place);
-  } else if (place.waited_ != 0) {
-    --place.waited_;
+  CentralShard& shard = place.shard_of(size_class);
+  CentralList::Claimed claimed = shard.try_claim(size_class, end, count);
+  if (claimed.was_busy) [[unlikely]] {
+    if (claimed.count == 0) claimed.count = claim_past(shard, size_class, end, count);
+    note_met(place, size_class);
+  } else if (place.met_ != 0) {
+    --place.met_;
   }
   if (claimed.count != 0) return claimed.count;
   return claim_elsewhere(shard, size_class, end, count);
 }
 
 std::size_t Central::claim(unsigned size_class, void** end, std::size_t count) noexcept {
-  const std::size_t claimed = first_.claim(size_class, end, count).count;
+  const std::size_t claimed = first_.claim(size_class, end, count);
   return claimed != 0 ? claimed : claim_elsewhere(first_, size_class, end, count);
+}
+
+/// Another thread was at what the thread needed.
+void Central::note_met(Place& place, unsigned size_class) noexcept {
+  place.met_ += kClaimsPerWait;
+  if (place.met_ >= place.patience_) move_on(place, size_class);
+}
+
+/// Claims from another shard that nobody is at; where there is none, waits for the busy one: the
+/// heap must not grow while it has free objects.
+std::size_t Central::claim_past(CentralShard& busy, unsigned size_class, void** end,
+                                std::size_t count) noexcept {
+  const unsigned shards = shard_count();
+  unsigned i = busy.index();
+  for (unsigned left = shards - 1; left != 0; --left) {
+    i = i + 1 < shards ? i + 1 : 0;
+    if (!shards_[i]->may_have_free(size_class)) continue;
+    const std::size_t claimed = shards_[i]->try_claim(size_class, end, count).count;
+    if (claimed != 0) return claimed;
+  }
+  return busy.claim(size_class, end, count);
 }
 
 /// Claims where the shard has nothing left: from what is idle first, so that the heap grows last.
@@ -54,6 +75,11 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
   if (span == nullptr && !is_alone) {
     const std::size_t claimed = claim_from_others(*list, end, count, Need::kUrgent);
     if (claimed != 0) return claimed;
+  }
+  if (span == nullptr && empty_grown_transfer()) {
+    const std::size_t claimed = list->claim(end, count);
+    if (claimed != 0) return claimed;
+    span = make_span_of_idle_pages(size_class);
   }
   if (span == nullptr) span = spans_.create(size_class);
   return span != nullptr ? list->add_and_claim(*span, end, count) : 0;
@@ -83,20 +109,24 @@ Span* Central::make_span_of_idle_pages(unsigned size_class) noexcept {
   return nullptr;
 }
 
-/// Claims of a span that another shard has of the class: any of a shard without threads; if the
-/// heap would grow otherwise, one of a shard that has enough to spare.
+/// Claims of spans that another shard has of the class: those without a claimed object; any of a
+/// shard without threads; if the heap would grow otherwise, one of a shard that has enough.
 std::size_t Central::claim_from_others(CentralList& list, void** end, std::size_t count,
                                        Need need) noexcept {
   const std::size_t object_bytes = SizeClassMap::bytes_of(list.size_class());
   const std::size_t enough = kSpansToSpare * list.span_bytes() / object_bytes;
   const unsigned shards = shard_count();
-  for (unsigned i = 0; i < shards; ++i) {
+  unsigned i = list.shard();
+  for (unsigned left = shards - 1; left != 0; --left) {
+    i = i + 1 < shards ? i + 1 : 0;
     CentralShard& other = *shards_[i];
     CentralList* const others = other.list(list.size_class());
     if (others == nullptr || others == &list || others->free_objects() == 0) continue;
-    const bool has_enough = others->free_objects() >= enough;
-    if (other.threads() != 0 && (need == Need::kUsual || !has_enough)) continue;
-    const std::size_t claimed = list.claim_from(*others, CentralList::Which::kEmptiest, end, count);
+    const bool may_take_any =
+        other.threads() == 0 || (need == Need::kUrgent && others->free_objects() >= enough);
+    if (!may_take_any && others->kept_spans() == 0) continue;
+    const auto which = may_take_any ? CentralList::Which::kEmptiest : CentralList::Which::kKept;
+    const std::size_t claimed = list.claim_from(*others, which, end, count);
     if (claimed != 0) return claimed;
   }
   return 0;
@@ -118,7 +148,10 @@ std::size_t Central::destroy_kept(std::size_t bytes) noexcept {
   std::size_t destroyed = 0;
   while (destroyed < bytes) {
     CentralList* const keeper = find_kept();
-    if (keeper == nullptr) break;
+    if (keeper == nullptr) {
+      if (empty_grown_transfer()) continue;
+      break;
+    }
     const std::size_t span_bytes = keeper->span_bytes();
     destroyed +=
         keeper->destroy_kept((bytes - destroyed + span_bytes - 1) / span_bytes) * span_bytes;
@@ -126,7 +159,7 @@ std::size_t Central::destroy_kept(std::size_t bytes) noexcept {
   return destroyed;
 }
 
-CentralShard& Central::owner_of(const void* object) const noexcept {
+[[gnu::noinline]] CentralShard& Central::owner_of(const void* object) const noexcept {
   Span* const span = spans_.map().span_of(object);
   // What has no span is freed wrongly, and the first shard says so. acquire: the shard's list is
   // seen; the span may move to another shard meanwhile, and the list looks again.
@@ -137,29 +170,66 @@ CentralShard& Central::owner_of(const void* object) const noexcept {
   return *shards_[shard < shard_count() ? shard : 0];
 }
 
-void Central::release(unsigned size_class, void** objects, std::size_t count) noexcept {
-  if (shard_count() == 1) {
-    first_.release(size_class, objects, count);
-    return;
+/// The shards that objects belong to: looked up per page, since a batch comes from few of them.
+class Central::Owners {
+ public:
+  explicit Owners(const Central& central) noexcept : central_(central) {}
+
+  CentralShard* of(const void* object) noexcept {
+    const std::uintptr_t page = reinterpret_cast<std::uintptr_t>(object) >> kPageShift;
+    const std::size_t place = page % kPlaces;
+    if (pages_[place] != page) [[unlikely]] {
+      pages_[place] = page;
+      shards_[place] = &central_.owner_of(object);
+    }
+    return shards_[place];
   }
+
+ private:
+  static constexpr std::size_t kPlaces = 8;
+
+  const Central& central_;
+  std::uintptr_t pages_[kPlaces] = {};  // no object is on page 0
+  CentralShard* shards_[kPlaces] = {};
+};
+
+void Central::release(Place& place, unsigned size_class, void** objects,
+                      std::size_t count) noexcept {
+  if (release_and_tell(&place.shard_of(size_class), size_class, objects, count)) [[unlikely]]
+    note_met(place, size_class);
+}
+
+void Central::release(unsigned size_class, void** objects, std::size_t count) noexcept {
+  release_and_tell(nullptr, size_class, objects, count);
+}
+
+/// \returns  whether it waited for another thread in `shard`
+bool Central::release_and_tell(const CentralShard* shard, unsigned size_class, void** objects,
+                               std::size_t count) noexcept {
+  if (shard_count() == 1) return first_.release(size_class, objects, count).has_waited;
+  bool has_waited = false;
   while (count != 0) {
     // Those of one shard move to the end, and go together.
-    CentralShard& owner = owner_of(objects[count - 1]);
+    Owners owners(*this);
+    CentralShard* const owner = owners.of(objects[count - 1]);
     std::size_t others = 0;
-    for (std::size_t i = 0, mine = count; i < mine;) {
-      if (&owner_of(objects[i]) == &owner) {
+    for (std::size_t i = 0, mine = count - 1; i < mine;) {
+      if (owners.of(objects[i]) == owner) {
         std::swap(objects[i], objects[--mine]);
       } else {
         others = ++i;
       }
     }
-    const std::size_t left = owner.release(size_class, objects + others, count - others);
-    count = others + left;
+    const CentralList::Released released =
+        owner->release(size_class, objects + others, count - others);
+    has_waited |= released.has_waited && owner == shard;
+    count = others + released.left;
   }
+  return has_waited;
 }
 
 void Central::release_to_spans(unsigned size_class, void** objects, std::size_t count) noexcept {
-  while (count != 0) count = owner_of(*objects).release_to_spans(size_class, objects, count);
+  while (count != 0) count = owner_of(*objects).release_to_spans(size_class, objects, count).left;
 }
 
 std::size_t Central::release_unneeded() noexcept {
@@ -196,6 +266,19 @@ void Central::flush_transfer(unsigned end_class) noexcept {
   });
 }
 
+/// Moves to their spans what lies in transfer caches that have grown, if it is worth it.
+bool Central::empty_grown_transfer() noexcept {
+  std::size_t grown = 0;
+  for_each_shard([&](const CentralShard& shard) { grown += shard.grown_transfer_bytes(); });
+  if (grown < kGrownTransferBytes) return false;
+  for_each_shard([&](CentralShard& shard) {
+    shard.take_grown([this](unsigned size_class, void** objects, std::size_t count) {
+      release_to_spans(size_class, objects, count);
+    });
+  });
+  return true;
+}
+
 std::size_t Central::idle_bytes() const noexcept {
   std::size_t bytes = 0;
   const unsigned count = shard_count();
@@ -205,14 +288,19 @@ std::size_t Central::idle_bytes() const noexcept {
 }
 
 std::size_t Central::settle_pending_hint() noexcept {
-  for_each_shard([](CentralShard& shard) {
-    shard.for_each_list([](CentralList& list) { list.tell_tally(); });
-  });
+  for_each_shard([](CentralShard& shard) { shard.tell_tally(); });
   return pending_hint();
 }
 
-void Central::move_on(Place& place) noexcept {
-  place.waited_ = 0;
+void Central::move_on(Place& place, unsigned size_class) noexcept {
+  place.met_ = 0;
+  std::uint64_t& moved = place.moved_[size_class / 64];
+  const std::uint64_t bit = std::uint64_t{1} << size_class % 64;
+  if ((moved & bit) != 0 || place.shard_ == &first_) move_thread(place);
+  moved |= bit;
+}
+
+void Central::move_thread(Place& place) noexcept {
   place.patience_ = std::min(2 * place.patience_, kMostPatience);
   LockGuard guard(lock_);
   CentralShard* best = place.shard_;

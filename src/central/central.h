@@ -34,12 +34,18 @@ class Central {
   /// \threads  Its thread only.
   class Place {
    public:
-    explicit Place(Central& central) noexcept : shard_(&central.first_) {}
+    explicit Place(Central& central) noexcept : first_(&central.first_), shard_(&central.first_) {}
 
    private:
     friend class Central;
-    CentralShard* shard_;
-    std::uint32_t waited_ = 0;  // goes up with each wait, and down with each claim without one
+    CentralShard& shard_of(unsigned size_class) const noexcept {
+      return (moved_[size_class / 64] >> size_class % 64 & 1) != 0 ? *shard_ : *first_;
+    }
+
+    CentralShard* const first_;
+    CentralShard* shard_;  // its own: for the classes that have moved there
+    std::uint64_t moved_[(SizeClassMap::kCount + 63) / 64] = {};
+    std::uint32_t met_ = 0;  // goes up with each lock that was taken, down with each that was not
     std::uint32_t patience_ = kFirstPatience;
   };
 
@@ -72,6 +78,8 @@ class Central {
   void* claim_at_random(unsigned size_class, std::uint64_t random) noexcept;
 
   /// Takes back objects of the class, the transfer caches first. Their order changes.
+  void release(Place& place, unsigned size_class, void** objects, std::size_t count) noexcept;
+  /// The same for a thread without a place.
   void release(unsigned size_class, void** objects, std::size_t count) noexcept;
 
   /// Takes back objects into their spans at once, verified: what is wrong with them is fatal here.
@@ -92,7 +100,7 @@ class Central {
   std::size_t destroy_kept(std::size_t bytes) noexcept;
 
   /// Has no objects and no spans any more; who calls this gives them back.
-  /// \threads  nobody uses it meanwhile
+  /// \threads  no other thread uses it at the same time
   void forget_spans() noexcept {
     for_each_shard([](CentralShard& shard) { shard.forget_spans(); });
   }
@@ -111,8 +119,9 @@ class Central {
   /// \cost  a lock per class and shard
   std::size_t settle_pending_hint() noexcept;
 
-  /// Takes the thread to the shard with the fewest threads, or to a new one, if it is better off.
-  void move_on(Place& place) noexcept;
+  /// Takes the class of the thread to the thread's own shard; if it is there, takes the thread to
+  /// the shard with the fewest threads, or to a new one, if it is better off.
+  void move_on(Place& place, unsigned size_class) noexcept;
 
   unsigned shard_count() const noexcept { return count_.load(std::memory_order_acquire); }
   ClassStatistics statistics(unsigned size_class) noexcept;
@@ -125,21 +134,30 @@ class Central {
   }
 
  private:
-  // Chosen: a wait counts as much as so many claims without one, and a thread moves on when it has
-  // this many waits more than those make good. Each move doubles that, so that threads whose waits
-  // come from handing objects to each other soon stay where they are.
+  // Chosen: a lock that another thread has counts as much as so many claims without one, and a
+  // thread moves on when it has met this many more than those make good. Each move doubles that, so
+  // that threads that meet because they hand objects to each other soon stay where they are.
   static constexpr std::uint32_t kClaimsPerWait = 64;
-  static constexpr std::uint32_t kFirstPatience = 4 * kClaimsPerWait;
+  static constexpr std::uint32_t kFirstPatience = 2 * kClaimsPerWait;
   static constexpr std::uint32_t kMostPatience = kFirstPatience << 12;
   // Chosen: what a shard with threads keeps of a class before another may have a span of it.
   static constexpr std::size_t kSpansToSpare = 2;
+  // Chosen: what transfer caches that have grown may hold while the heap grows.
+  static constexpr std::size_t kGrownTransferBytes = 1024 * 1024;
 
   template <typename Function>
   void for_each_shard(Function&& function) noexcept {
     const unsigned count = shard_count();
     for (unsigned i = 0; i < count; ++i) function(*shards_[i]);
   }
+  class Owners;
   CentralShard& owner_of(const void* object) const noexcept;
+  void note_met(Place& place, unsigned size_class) noexcept;
+  std::size_t claim_past(CentralShard& busy, unsigned size_class, void** end,
+                         std::size_t count) noexcept;
+  void move_thread(Place& place) noexcept;
+  bool release_and_tell(const CentralShard* shard, unsigned size_class, void** objects,
+                        std::size_t count) noexcept;
   std::size_t claim_elsewhere(CentralShard& shard, unsigned size_class, void** end,
                               std::size_t count) noexcept;
   enum class Need { kUsual, kUrgent };
@@ -147,6 +165,7 @@ class Central {
                                 Need need) noexcept;
   Span* make_span_of_idle_pages(unsigned size_class) noexcept;
   CentralList* find_kept() const noexcept;
+  bool empty_grown_transfer() noexcept;
   CentralShard* make_shard() noexcept STRATA_REQUIRES(lock_);
 
   SpanSource& spans_;

@@ -48,9 +48,16 @@ void** take_objects(Span& span, void** end, std::size_t count) noexcept {
 
 }  // namespace
 
-CentralList::Claimed CentralList::claim(void** end, std::size_t count) noexcept {
+std::size_t CentralList::claim(void** end, std::size_t count) noexcept {
   LockGuard guard(lock_);
-  return {claim_locked(end, count), guard.has_waited()};
+  return claim_locked(end, count);
+}
+
+CentralList::Claimed CentralList::try_claim(void** end, std::size_t count) noexcept {
+  if (!lock_.try_lock()) return {0, true};
+  const std::size_t claimed = claim_locked(end, count);
+  lock_.unlock();
+  return {claimed, false};
 }
 
 std::size_t CentralList::claim_locked(void** end, std::size_t count) noexcept {
@@ -119,17 +126,12 @@ void CentralList::add_pending(std::ptrdiff_t bytes) noexcept {
   const auto object_bytes = static_cast<std::ptrdiff_t>(SizeClassMap::bytes_of(size_class_));
   const std::ptrdiff_t step =
       std::clamp(kSaidAboveObjects * object_bytes, kSaidAbove, kSaidAboveAtMost);
-  const std::ptrdiff_t unsaid = pending_.load(std::memory_order_relaxed) - said_;
-  if (unsaid > -step && unsaid < step) return;
-  tally_.pending_bytes.fetch_add(unsaid, std::memory_order_relaxed);
-  said_ += unsaid;
+  tally_.tell(pending_.load(std::memory_order_relaxed), said_, step);
 }
 
 void CentralList::tell_tally() noexcept {
   LockGuard guard(lock_);
-  const std::ptrdiff_t unsaid = pending_.load(std::memory_order_relaxed) - said_;
-  tally_.pending_bytes.fetch_add(unsaid, std::memory_order_relaxed);
-  said_ += unsaid;
+  tally_.tell(pending_.load(std::memory_order_relaxed), said_, 0);
 }
 
 /// Stops counting an unlisted span.
@@ -153,12 +155,18 @@ std::size_t CentralList::add_and_claim(Span& span, void** end, std::size_t count
 
 std::size_t CentralList::claim_from(CentralList& other, Which which, void** end,
                                     std::size_t count) noexcept {
-  // By address, so that two lists that take from each other do not wait for each other.
-  LockGuard first(this < &other ? lock_ : other.lock_);
-  LockGuard second(this < &other ? other.lock_ : lock_);
-  Span* const span = other.give(which);
-  if (span == nullptr) return 0;
-  receive(*span);
+  // The second lock is not waited for, so that two lists that take from each other do not wait for
+  // each other.
+  LockGuard guard(lock_);
+  if (!other.lock_.try_lock()) return 0;
+  std::size_t spans = (other.kept_spans() + 1) / 2;
+  Span* span = other.give(which);
+  while (span != nullptr) {
+    receive(*span);
+    span = spans > 1 || free_objects() < count ? other.give(Which::kKept) : nullptr;
+    if (spans != 0) --spans;
+  }
+  other.lock_.unlock();
   return claim_locked(end, count);
 }
 

@@ -9,18 +9,11 @@
 
 #include "base/lock.h"
 #include "base/thread_annotations.h"
+#include "central/idle_tally.h"
 #include "span/page.h"
 #include "span/span_source.h"
 
 namespace strata {
-
-/// What all lists say together: a hint, so that threads do not all add to one word with every
-/// batch.
-struct IdleTally {
-  /// Bytes that are free in spans, on pages that were not decommitted. relaxed: it guards nothing.
-  /// Each list adds what has come together, so it is off by kSaidAbove for each of them.
-  std::atomic<std::ptrdiff_t> pending_bytes{0};
-};
 
 /// The spans of one size class and one shard; hands out their objects and takes them back.
 ///
@@ -61,11 +54,14 @@ class CentralList {
   /// \returns  How many; fewer than asked where no span has a free object left, or the limit
   ///           forbids to touch it.
   /// \cost     One word of a bitmap per up to 64 objects.
+  std::size_t claim(void** end, std::size_t count) noexcept;
+
+  /// The same, unless another thread is at the list.
   struct Claimed {
     std::size_t count;
-    bool has_waited;
+    bool was_busy;
   };
-  Claimed claim(void** end, std::size_t count) noexcept;
+  Claimed try_claim(void** end, std::size_t count) noexcept;
 
   /// Claims one object anywhere in a span, by the bits of `random`.
   /// \returns  The object, marked if it is fresh; nullptr where no span has a free object.
@@ -73,9 +69,14 @@ class CentralList {
 
   /// Takes back those of `count` objects that this list's spans hold; the others move to the front.
   /// What is still fresh, as its mark says, remains so.
-  /// \returns  How many others there are: a span can have gone to another shard meanwhile.
+  /// \returns  How many others there are: a span can have gone to another shard meanwhile. And
+  ///           whether it waited for another thread.
   /// \errors   A pointer that is no claimed object of this class is fatal, with its sentence.
-  std::size_t release(void** objects, std::size_t count) noexcept;
+  struct Released {
+    std::size_t left;
+    bool has_waited;
+  };
+  Released release(void** objects, std::size_t count) noexcept;
 
   /// Ends the process: `object` was freed as one of a class that is not its own, or in a heap that
   /// is not.
@@ -86,14 +87,13 @@ class CentralList {
   /// The same, and claims of what the list has then; at least one.
   std::size_t add_and_claim(Span& span, void** end, std::size_t count) noexcept;
 
-  /// Takes over a span of another shard's list, one without a claimed object or, if `which` says
-  /// so, the emptiest, and claims of what it has then. Both locks are held: at no time is a span in
-  /// no list, where its objects could not come back.
-  /// \returns  How many objects; 0 if the other has no such span.
+  /// Takes over spans of another shard's list, those without a claimed object until there are
+  /// `count` objects and half of them at least, or, if it has none and `which` says so, the
+  /// emptiest; and claims of what it has then. Both locks are held: at no time is a span in no
+  /// list, where its objects could not come back.
+  /// \returns  How many objects; 0 if the other has no such span, or another thread is at it.
   enum class Which { kKept, kEmptiest };
-  // Not analysed: which of the two locks is taken first is known at run time.
-  std::size_t claim_from(CentralList& other, Which which, void** end,
-                         std::size_t count) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
+  std::size_t claim_from(CentralList& other, Which which, void** end, std::size_t count) noexcept;
 
   /// Destroys up to `count` spans that have no claimed object.
   /// \returns  how many
@@ -103,13 +103,14 @@ class CentralList {
   std::size_t destroy_unneeded() noexcept;
 
   /// Has no spans any more; who calls this gives them back.
-  /// \threads  nobody uses the list meanwhile
+  /// \threads  no other thread uses the list at the same time
   void forget_spans() noexcept;
 
   /// Lets the tally know exactly what is pending.
   void tell_tally() noexcept;
 
   unsigned size_class() const noexcept { return size_class_; }
+  unsigned shard() const noexcept { return shard_; }
   std::size_t span_bytes() const noexcept { return span_pages_of(size_class_) * kPageBytes; }
 
   /// Spans without a claimed object, and free objects of all: hints, without the lock.

@@ -66,7 +66,7 @@ class CentralList::Returns {
   Return returns_[kPlaces];
 };
 
-std::size_t CentralList::release(void** objects, std::size_t count) noexcept {
+CentralList::Released CentralList::release(void** objects, std::size_t count) noexcept {
   LockGuard guard(lock_);
   if (Span::tracks_fresh(SizeClassMap::bytes_of(size_class_))) take_back_marks(objects, count);
   Returns returns(*this);
@@ -95,7 +95,7 @@ std::size_t CentralList::release(void** objects, std::size_t count) noexcept {
   claimed_ -= count - left;
   add_to(free_, count - left);
   add_pending(static_cast<std::ptrdiff_t>((count - left) * SizeClassMap::bytes_of(size_class_)));
-  return left;
+  return {left, guard.has_waited()};
 }
 
 /// Counts objects whose bits were set, and lists their span by what it has now.

@@ -7,14 +7,19 @@ namespace strata {
 namespace {
 
 // Chosen: two batches of the small classes pass without a span being touched, and what lies here
-// stays below 64 KiB a class, 4 objects of the largest ones.
+// stays below 64 KiB a class, 4 objects of the largest ones, until more than that comes and goes.
 constexpr std::size_t kTransferBytes = 64 * 1024;
 constexpr std::size_t kMinTransferObjects = 4;
 constexpr std::size_t kMaxTransferObjects = 2048;
+// Chosen: batches of a thousand objects of most classes pass, and of ten thousand small ones
+// (docs/decisions/0013). It is given back before the heap grows.
+constexpr std::size_t kMostTransferBytes = 16 * 1024 * 1024;
+constexpr std::size_t kMostTransferObjects = 16 * 1024;
 
-std::size_t transfer_capacity(unsigned size_class) noexcept {
-  return std::clamp(kTransferBytes / SizeClassMap::bytes_of(size_class), kMinTransferObjects,
-                    kMaxTransferObjects);
+TransferCache::Bounds transfer_bounds(unsigned size_class) noexcept {
+  const std::size_t bytes = SizeClassMap::bytes_of(size_class);
+  return {std::clamp(kTransferBytes / bytes, kMinTransferObjects, kMaxTransferObjects),
+          std::min(kMostTransferBytes / bytes, kMostTransferObjects), bytes};
 }
 
 }  // namespace
@@ -27,9 +32,10 @@ std::size_t transfer_capacity(unsigned size_class) noexcept {
   // Where the kernel gives no more, other bookkeeping that came back makes room.
   if (memory == nullptr) memory = metadata_.allocate(sizeof(Class));
   if (memory == nullptr) return nullptr;
-  const std::size_t capacity = has_transfer_ ? transfer_capacity(size_class) : 0;
+  const TransferCache::Bounds bounds =
+      has_transfer_ ? transfer_bounds(size_class) : TransferCache::Bounds{};
   auto* const made =
-      new (memory) Class{{size_class, spans_, tally_, index_}, {capacity, metadata_}};
+      new (memory) Class{{size_class, spans_, tally_, index_}, {bounds, tally_, metadata_}};
   classes_[size_class].store(made, std::memory_order_release);
   return made;
 }
@@ -42,30 +48,36 @@ CentralShard::Class& CentralShard::class_of(unsigned size_class,
   return *found;
 }
 
-CentralList::Claimed CentralShard::claim(unsigned size_class, void** end,
-                                         std::size_t count) noexcept {
+std::size_t CentralShard::claim(unsigned size_class, void** end, std::size_t count) noexcept {
+  Class* const from = find_or_make(size_class);
+  if (from == nullptr) return 0;
+  const std::size_t claimed = from->transfer.size() != 0 ? from->transfer.remove(end, count) : 0;
+  return claimed != 0 ? claimed : from->list.claim(end, count);
+}
+
+CentralList::Claimed CentralShard::try_claim(unsigned size_class, void** end,
+                                             std::size_t count) noexcept {
   Class* const from = find_or_make(size_class);
   if (from == nullptr) return {0, false};
   // A hint suffices: what comes a moment later is the next claim's.
   TransferCache::Tried tried{0, false};
   if (from->transfer.size() != 0) tried = from->transfer.try_remove(end, count);
   if (tried.count != 0) return {tried.count, false};
-  CentralList::Claimed claimed = from->list.claim(end, count);
-  if (!tried.was_busy) return claimed;
-  // The heap must not grow while objects lie there.
-  if (claimed.count == 0) claimed.count = from->transfer.remove(end, count);
-  return {claimed.count, true};
+  const CentralList::Claimed claimed = from->list.try_claim(end, count);
+  return {claimed.count, claimed.was_busy || tried.was_busy};
 }
 
-std::size_t CentralShard::release(unsigned size_class, void** objects, std::size_t count) noexcept {
+CentralList::Released CentralShard::release(unsigned size_class, void** objects,
+                                            std::size_t count) noexcept {
   Class& into = class_of(size_class, *objects);
   const std::size_t taken =
       into.transfer.is_full() ? 0 : into.transfer.try_insert(objects, count).count;
-  return taken < count ? into.list.release(objects, count - taken) : 0;
+  if (taken == count) return {0, false};
+  return into.list.release(objects, count - taken);
 }
 
-std::size_t CentralShard::release_to_spans(unsigned size_class, void** objects,
-                                           std::size_t count) noexcept {
+CentralList::Released CentralShard::release_to_spans(unsigned size_class, void** objects,
+                                                     std::size_t count) noexcept {
   return class_of(size_class, *objects).list.release(objects, count);
 }
 
@@ -75,6 +87,19 @@ std::size_t CentralShard::transfer_bytes() const noexcept {
     bytes += each.transfer.size() * SizeClassMap::bytes_of(size_class);
   });
   return bytes;
+}
+
+std::size_t CentralShard::grown_transfer_bytes() const noexcept {
+  std::size_t bytes = 0;
+  for_each_class([&](unsigned, const Class& each) { bytes += each.transfer.grown_bytes(); });
+  return bytes;
+}
+
+void CentralShard::tell_tally() noexcept {
+  for_each_class([](unsigned, Class& each) {
+    each.list.tell_tally();
+    each.transfer.tell_tally();
+  });
 }
 
 std::size_t CentralShard::pending_bytes() const noexcept {

@@ -34,16 +34,26 @@ class CentralShard {
   CentralShard& operator=(const CentralShard&) = delete;
 
   /// Claims up to `count` objects, from the transfer cache or from the spans that the list has.
-  /// \returns  How many, and whether the thread waited for a lock or passed one by.
-  CentralList::Claimed claim(unsigned size_class, void** end, std::size_t count) noexcept;
+  /// \returns  how many
+  std::size_t claim(unsigned size_class, void** end, std::size_t count) noexcept;
+  /// The same, but what another thread is at is passed by.
+  /// \returns  how many, and whether another thread was at something that may have had more
+  CentralList::Claimed try_claim(unsigned size_class, void** end, std::size_t count) noexcept;
+
+  /// Whether a claim may find something: a hint.
+  bool may_have_free(unsigned size_class) const noexcept {
+    Class* const found = find(size_class);
+    return found != nullptr && (found->transfer.size() != 0 || found->list.free_objects() != 0);
+  }
 
   /// Takes back objects, into the transfer cache first. Those whose span is another shard's move to
   /// the front.
-  /// \returns  how many these are
+  /// \returns  how many these are, and whether it waited for another thread
   /// \errors   An object of a class that the shard has never handed out is fatal.
-  std::size_t release(unsigned size_class, void** objects, std::size_t count) noexcept;
+  CentralList::Released release(unsigned size_class, void** objects, std::size_t count) noexcept;
   /// The same, past the transfer cache: verified at once.
-  std::size_t release_to_spans(unsigned size_class, void** objects, std::size_t count) noexcept;
+  CentralList::Released release_to_spans(unsigned size_class, void** objects,
+                                         std::size_t count) noexcept;
 
   /// Moves what lay in the transfer caches unneeded since the last call to `flush(size_class,
   /// objects, count)`.
@@ -52,6 +62,9 @@ class CentralShard {
   /// The same for all that lies there, of the classes below `end_class`.
   template <typename Flush>
   void take_all(unsigned end_class, Flush&& flush) noexcept;
+  /// The same for those that have grown; they may hold what they might at first.
+  template <typename Flush>
+  void take_grown(Flush&& flush) noexcept;
 
   /// The list of a class.
   /// \returns  nullptr if the shard never needed it
@@ -71,7 +84,7 @@ class CentralShard {
   }
 
   /// Has no objects and no spans any more; who calls this gives them back.
-  /// \threads  nobody uses the shard meanwhile
+  /// \threads  no other thread uses the shard at the same time
   void forget_spans() noexcept {
     for_each_class([](unsigned, Class& each) {
       each.list.forget_spans();
@@ -82,6 +95,13 @@ class CentralShard {
   /// Bytes in the transfer caches, and free in spans on pages that were not decommitted: hints.
   std::size_t transfer_bytes() const noexcept;
   std::size_t pending_bytes() const noexcept;
+  /// The part of the first that lies in transfer caches which have grown, beyond what they might
+  /// hold at first.
+  std::size_t grown_transfer_bytes() const noexcept;
+  /// Lets the tally know exactly what they are.
+  void tell_tally() noexcept;
+
+  unsigned index() const noexcept { return index_; }
 
   /// How many threads it serves. Written under Central's lock, read anywhere as a hint (relaxed).
   std::uint32_t threads() const noexcept { return threads_.load(std::memory_order_relaxed); }
@@ -120,6 +140,8 @@ class CentralShard {
   Class& class_of(unsigned size_class, const void* object) const noexcept;
   template <typename Function>
   void for_each_class(Function&& function) const noexcept;
+  template <typename Flush>
+  static void empty(unsigned size_class, TransferCache& transfer, Flush&& flush) noexcept;
 
   SpanSource& spans_;
   MetadataArena& metadata_;
@@ -150,19 +172,31 @@ void CentralShard::take_unneeded(Flush&& flush) noexcept {
 
 template <typename Flush>
 void CentralShard::take_all(unsigned end_class, Flush&& flush) noexcept {
+  for_each_class([&](unsigned size_class, Class& each) {
+    if (size_class < end_class) empty(size_class, each.transfer, flush);
+  });
+}
+
+template <typename Flush>
+void CentralShard::take_grown(Flush&& flush) noexcept {
+  for_each_class([&](unsigned size_class, Class& each) {
+    if (each.transfer.grown_bytes() == 0) return;
+    each.transfer.shrink();
+    empty(size_class, each.transfer, flush);
+  });
+}
+
+template <typename Flush>
+void CentralShard::empty(unsigned size_class, TransferCache& transfer, Flush&& flush) noexcept {
   void* batch[kFlushObjects];
   void** const end = batch + kFlushObjects;
-  for_each_class([&](unsigned size_class, Class& each) {
-    if (size_class >= end_class) return;
-    // No more than was there: others may go on filling it.
-    for (std::size_t left = each.transfer.size(); left != 0;) {
-      const std::size_t count =
-          each.transfer.remove(end, left < kFlushObjects ? left : kFlushObjects);
-      if (count == 0) break;
-      flush(size_class, end - count, count);
-      left -= count;
-    }
-  });
+  // No more than was there: others may go on filling it.
+  for (std::size_t left = transfer.size(); left != 0;) {
+    const std::size_t count = transfer.remove(end, left < kFlushObjects ? left : kFlushObjects);
+    if (count == 0) break;
+    flush(size_class, end - count, count);
+    left -= count;
+  }
 }
 
 }  // namespace strata

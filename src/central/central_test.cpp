@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <iterator>
 #include <latch>
 #include <memory>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/lock_visitor.h"
@@ -70,6 +72,49 @@ TEST_F(CentralTest, WhatTheTransferCacheCannotTakeGoesToTheSpans) {
   central->check_invariants();
   central->release_all();
   EXPECT_EQ(central->statistics(c).spans.spans, 0u);
+}
+
+/// Batches of `count` objects come and go until they pass without the spans.
+void grow_transfer(Central& central, unsigned size_class, std::size_t count) {
+  Central::Place place(central);
+  central.enter(place);
+  for (std::size_t passing = 0; passing < count;) {
+    std::vector<void*> batch(count);
+    for (std::size_t left = count; left != 0;)
+      left -= central.claim(place, size_class, batch.data() + left, left);
+    for (std::size_t i = 0; i < count; i += 100)
+      central.release(place, size_class, batch.data() + i, std::min<std::size_t>(100, count - i));
+    passing = central.statistics(size_class).in_transfer;
+  }
+  central.leave(place);
+}
+
+TEST_F(CentralTest, ATransferCacheGrowsWithTheBatchesThatComeAndGo) {
+  const unsigned c = SizeClassMap::class_of(1024);
+  grow_transfer(*central, c, 2000);
+  EXPECT_EQ(central->statistics(c).in_transfer, 2000u);
+  EXPECT_GE(central->pending_hint(), 1000u * 1024) << "what waits there would never be given back";
+  for (int round = 0; round < 3; ++round) central->release_unneeded();
+  EXPECT_EQ(space.heap.statistics().used_pages, 0u);
+  EXPECT_EQ(central->settle_pending_hint(), 0u);
+}
+
+TEST_F(CentralTest, ATransferCacheThatHasGrownIsEmptiedBeforeTheHeapGrows) {
+  const unsigned c = SizeClassMap::class_of(1024);
+  grow_transfer(*central, c, 4000);
+  const std::size_t held = space.heap.limit().held_bytes();
+  const unsigned other = SizeClassMap::class_of(4096);
+  std::vector<void*> objects = claim_all(other, 3'000'000 / 4096);
+  EXPECT_EQ(space.heap.limit().held_bytes(), held);
+  EXPECT_EQ(central->statistics(c).in_transfer, 0u);
+  central->release_to_spans(other, objects.data(), objects.size());
+  central->check_invariants();
+}
+
+TEST_F(CentralTest, ATransferCacheThatHasGrownIsEmptiedForLargeBlocks) {
+  const unsigned c = SizeClassMap::class_of(1024);
+  grow_transfer(*central, c, 4000);
+  EXPECT_GE(central->destroy_kept(1'000'000), 1'000'000u);
 }
 
 TEST_F(CentralTest, WithoutMemoryForTheTransferCacheObjectsGoToTheirSpans) {
@@ -206,11 +251,11 @@ struct ShardedCentralTest : CentralTest {
 
 TEST_F(ShardedCentralTest, AThreadMovesOnToTheShardWithTheFewestThreads) {
   EXPECT_EQ(central->shard_count(), 1u);
-  central->move_on(places[1]);
+  central->move_on(places[1], 7);
   EXPECT_EQ(central->shard_count(), 2u);
-  central->move_on(places[2]);
+  central->move_on(places[2], 7);
   EXPECT_EQ(central->shard_count(), 3u);
-  for (int again = 0; again < 3; ++again) central->move_on(places[2]);
+  for (int again = 0; again < 3; ++again) central->move_on(places[2], 7);
   EXPECT_EQ(central->shard_count(), 3u) << "it is alone already";
   for (unsigned i = 0; i < 3; ++i) {
     std::vector<void*> object = claim_at(places[i], 7, 1);
@@ -219,8 +264,38 @@ TEST_F(ShardedCentralTest, AThreadMovesOnToTheShardWithTheFewestThreads) {
   }
 }
 
+TEST_F(ShardedCentralTest, OtherClassesOfAThreadStayWhereTheyWere) {
+  central->move_on(places[1], 7);
+  std::vector<void*> of_moved = claim_at(places[1], 7, 1);
+  std::vector<void*> of_other = claim_at(places[1], 8, 1);
+  EXPECT_EQ(shard_of(of_moved[0]), 1u);
+  EXPECT_EQ(shard_of(of_other[0]), 0u);
+  central->move_on(places[1], 8);
+  EXPECT_EQ(central->shard_count(), 2u) << "the thread has a shard";
+  EXPECT_EQ(shard_of(claim_at(places[1], 8, 1)[0]), 1u);
+  central->release_to_spans(7, of_moved.data(), 1);
+  central->release_to_spans(8, of_other.data(), 1);
+}
+
+TEST_F(ShardedCentralTest, EmptySpansOfTheClassMoveInsteadOfBeingMadeAgain) {
+  central->move_on(places[1], 20);
+  const std::size_t in_span = kPageBytes / SizeClassMap::bytes_of(20);
+  std::vector<void*> objects = claim_at(places[1], 20, 8 * in_span);
+  Span* const first = space.map.span_of(objects[0]);
+  central->release_to_spans(20, objects.data(), objects.size());
+  const std::vector<void*> taken = claim_at(places[0], 20, 1);
+  EXPECT_EQ(central->statistics(20).spans.spans, 8u);
+  EXPECT_EQ(central->statistics(20).spans.kept_spans, 7u);
+  EXPECT_NE(shard_of(taken[0]),
+            shard_of(first == space.map.span_of(taken[0]) ? objects[4 * in_span]
+                                                          : static_cast<void*>(first->start)))
+      << "half of them stay";
+  void* object = taken[0];
+  central->release_to_spans(20, &object, 1);
+}
+
 TEST_F(ShardedCentralTest, WhatAConsumerFreesComesBackToItsProducer) {
-  central->move_on(places[1]);
+  central->move_on(places[1], 5);
   std::vector<void*> objects = claim_at(places[1], 5, 50);
   const std::set<void*> sent(objects.begin(), objects.end());
   central->release(5, objects.data(), objects.size());  // by whatever thread
@@ -230,8 +305,8 @@ TEST_F(ShardedCentralTest, WhatAConsumerFreesComesBackToItsProducer) {
 }
 
 TEST_F(ShardedCentralTest, ObjectsOfSeveralShardsInOneBatchFindTheirSpans) {
-  central->move_on(places[1]);
-  central->move_on(places[2]);
+  central->move_on(places[1], 5);
+  central->move_on(places[2], 5);
   std::vector<void*> batch;
   for (std::size_t i = 0; i < 60; ++i) batch.push_back(claim_at(places[i % 3], 5, 1)[0]);
   std::reverse(batch.begin() + 7, batch.begin() + 40);
@@ -242,7 +317,7 @@ TEST_F(ShardedCentralTest, ObjectsOfSeveralShardsInOneBatchFindTheirSpans) {
 }
 
 TEST_F(ShardedCentralTest, SpansOfAShardWithoutThreadsServeTheOthers) {
-  central->move_on(places[1]);
+  central->move_on(places[1], 5);
   std::vector<void*> objects = claim_at(places[1], 5, 100);
   void* const live = objects.back();
   central->release_to_spans(5, objects.data(), objects.size() - 1);
@@ -258,7 +333,7 @@ TEST_F(ShardedCentralTest, SpansOfAShardWithoutThreadsServeTheOthers) {
 }
 
 TEST_F(ShardedCentralTest, EmptySpansOfAnyClassAndShardAreUsedBeforeTheHeapGrows) {
-  central->move_on(places[1]);
+  central->move_on(places[1], 20);
   const std::size_t in_page = kPageBytes / SizeClassMap::bytes_of(20);
   std::vector<void*> objects = claim_at(places[1], 20, 6 * in_page);
   central->release_to_spans(20, objects.data(), objects.size());
@@ -269,7 +344,7 @@ TEST_F(ShardedCentralTest, EmptySpansOfAnyClassAndShardAreUsedBeforeTheHeapGrows
 }
 
 TEST_F(ShardedCentralTest, AShardInUseKeepsWhatItNeedsUntilItHasMoreThanEnough) {
-  central->move_on(places[1]);
+  central->move_on(places[1], 20);
   const std::size_t in_span = kPageBytes / SizeClassMap::bytes_of(20);
   std::vector<void*> objects = claim_at(places[1], 20, 3 * in_span);
   // One object of each span stays, so that none is empty.
@@ -302,12 +377,12 @@ TEST_F(ShardedCentralTest, ThreadsThatMoveFreeEachOthersObjectsAndLoseNone) {
       gate.arrive_and_wait();
       std::vector<void*> mine;
       for (std::size_t i = 0; i < 400; ++i) {
-        if (i % 40 == 0) central->move_on(place);
+        if (i % 40 == 0) central->move_on(place, kClass);
         for (void* object : claim_at(place, kClass, 1 + i % 70)) {
           *static_cast<int*>(object) = t;
           mine.push_back(object);
         }
-        // Some go to whoever comes next, and whatever lay there is freed here.
+        // Some are left for another thread; what lay there is freed here.
         for (std::size_t k = 0; k < 20 && k < mine.size(); ++k) {
           void*& object = mine[mine.size() - 1 - k];
           if (void* other = exchange[(i * 20 + k) % kExchange].exchange(object)) {
@@ -341,6 +416,47 @@ TEST_F(ShardedCentralTest, ThreadsThatMoveFreeEachOthersObjectsAndLoseNone) {
   central->check_invariants();
   EXPECT_EQ(central->statistics(kClass).spans.spans, 0u);
   EXPECT_EQ(space.heap.statistics().used_pages, 0u);
+}
+
+/// Runs `on_decommit` while the list that decommits a hole holds its lock.
+struct BusyPages : os::FakePageSource {
+  std::function<void()> on_decommit;
+  bool decommit(void* address, std::size_t bytes) noexcept override {
+    if (on_decommit) std::exchange(on_decommit, nullptr)();
+    return os::FakePageSource::decommit(address, bytes);
+  }
+};
+
+TEST(BusyCentralTest, AThreadPassesByAListThatAnotherIsAt) {
+  BusyPages pages;
+  FakeAddressSpace space{pages};
+  Central central(space.spans, space.metadata);
+  central.set_most_shards(2);
+  Central::Place places[] = {Central::Place(central), Central::Place(central)};
+  for (Central::Place& place : places) central.enter(place);
+  const unsigned c = SizeClassMap::class_of(1024);
+  central.move_on(places[1], c);
+  void* elsewhere[2];
+  ASSERT_EQ(central.claim(places[1], c, elsewhere + 2, 2), 2u);
+  std::vector<void*> objects(64);
+  ASSERT_EQ(central.claim(places[0], c, objects.data() + 64, 64), 64u);
+  central.release_to_spans(c, objects.data(), 40);
+
+  void* passed = nullptr;
+  pages.on_decommit = [&] {
+    std::thread([&] { EXPECT_EQ(central.claim(places[0], c, &passed + 1, 1), 1u); }).join();
+  };
+  central.release_all();
+  ASSERT_FALSE(pages.on_decommit) << "there was no hole";
+  ASSERT_NE(passed, nullptr);
+  EXPECT_EQ(space.map.span_of(passed)->shard, 1u);
+  EXPECT_EQ(central.statistics(c).spans.waits, 0u);
+
+  central.release_to_spans(c, &passed, 1);
+  central.release_to_spans(c, elsewhere, 2);
+  central.release_to_spans(c, objects.data() + 40, 24);
+  for (Central::Place& place : places) central.leave(place);
+  central.check_invariants();
 }
 
 class CentralRandomTest : public SeededTest, protected Fixture {};

@@ -1,6 +1,7 @@
 #include "central/transfer_cache.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace strata {
@@ -25,28 +26,47 @@ TransferCache::Tried TransferCache::try_insert(void* const* objects, std::size_t
 TransferCache::Tried TransferCache::try_remove(void** end, std::size_t count) noexcept {
   if (!lock_.try_lock()) return {0, true};
   const std::size_t taken = remove_locked(end, count);
+  if (size() == 0 && has_run_over_) {
+    has_run_over_ = false;
+    capacity_.store(std::min(2 * capacity(), bounds_.most), std::memory_order_relaxed);
+  }
   lock_.unlock();
   return {taken, false};
 }
 
 std::size_t TransferCache::insert_locked(void* const* objects, std::size_t count) noexcept {
-  if (slots_ == nullptr) {
-    slots_ = static_cast<void**>(metadata_.allocate(capacity_ * sizeof(void*)));
-    if (slots_ == nullptr) return 0;
-  }
   const std::size_t before = size();
-  const std::size_t taken = std::min(count, capacity_ - before);
+  const std::size_t room = capacity() > before ? capacity() - before : 0;
+  if (count >= room) has_run_over_ = true;
+  std::size_t taken = std::min(count, room);
+  if (before + taken > slot_count_ && !make_slots(before + taken)) taken = slot_count_ - before;
+  if (taken == 0) return 0;
   std::memcpy(slots_ + before, objects + (count - taken), taken * sizeof(void*));
-  size_.store(before + taken, std::memory_order_relaxed);
+  set_size(before + taken);
   return taken;
+}
+
+/// Makes room for `count` objects at least.
+/// \returns  false when out of memory
+[[gnu::noinline]] bool TransferCache::make_slots(std::size_t count) noexcept {
+  const std::size_t wanted = std::max(std::bit_ceil(count), std::min(bounds_.first, kFirstSlots));
+  auto** const slots = static_cast<void**>(metadata_.allocate(wanted * sizeof(void*)));
+  if (slots == nullptr) return false;
+  if (slots_ != nullptr) {
+    std::memcpy(slots, slots_, size() * sizeof(void*));
+    metadata_.deallocate(slots_, slot_count_ * sizeof(void*));
+  }
+  slots_ = slots;
+  slot_count_ = wanted;
+  return true;
 }
 
 std::size_t TransferCache::remove_locked(void** end, std::size_t count) noexcept {
   const std::size_t taken = std::min(count, size());
   const std::size_t left = size() - taken;
-  size_.store(left, std::memory_order_relaxed);
-  least_size_ = std::min(least_size_, left);
   if (taken != 0) std::memcpy(end - taken, slots_ + left, taken * sizeof(void*));
+  set_size(left);
+  least_size_ = std::min(least_size_, left);
   return taken;
 }
 
@@ -60,10 +80,35 @@ std::size_t TransferCache::take_unneeded(void** out, std::size_t count) noexcept
   // From the bottom: what has waited longest.
   std::memcpy(out, slots_, taken * sizeof(void*));
   const std::size_t left = size() - taken;
-  size_.store(left, std::memory_order_relaxed);
-  least_size_ -= taken;
   std::memmove(slots_, slots_ + taken, left * sizeof(void*));
+  set_size(left);
+  least_size_ -= taken;
+  capacity_.store(std::max(capacity() - std::min(taken, capacity()), bounds_.first),
+                  std::memory_order_relaxed);
   return taken;
+}
+
+void TransferCache::shrink() noexcept {
+  LockGuard guard(lock_);
+  capacity_.store(bounds_.first, std::memory_order_relaxed);
+  has_run_over_ = false;
+}
+
+void TransferCache::forget_objects() noexcept {
+  LockGuard guard(lock_);
+  set_size(0);
+  tally_.tell(0, said_, 0);
+  least_size_ = 0;
+}
+
+void TransferCache::tell_tally() noexcept {
+  LockGuard guard(lock_);
+  tally_.tell(static_cast<std::ptrdiff_t>(size() * bounds_.object_bytes), said_, 0);
+}
+
+void TransferCache::set_size(std::size_t size) noexcept {
+  size_.store(size, std::memory_order_relaxed);
+  tally_.tell(static_cast<std::ptrdiff_t>(size * bounds_.object_bytes), said_, kSaidAbove);
 }
 
 }  // namespace strata

@@ -6,18 +6,27 @@
 #include "base/lock.h"
 #include "base/metadata_arena.h"
 #include "base/thread_annotations.h"
+#include "central/idle_tally.h"
 
 namespace strata {
 
 /// A stack of objects of one class on their way from threads that free to threads that allocate:
 /// batches are copied in and out, without a look at the objects or their spans.
 /// Objects in it are free and hold memory, so it is bounded, and what stays there unneeded for an
-/// interval moves on to the spans (take_unneeded).
+/// interval moves on to the spans (take_unneeded). It begins small. One that ran over, and then ran
+/// dry, was too small for what comes and goes: it may hold twice as much from then on.
 /// \threads  Any number at once; one lock.
 class TransferCache {
  public:
-  constexpr TransferCache(std::size_t capacity, MetadataArena& metadata) noexcept
-      : metadata_(metadata), capacity_(capacity) {}
+  /// How many objects it may hold at first and at the most, and the bytes of each.
+  struct Bounds {
+    std::size_t first;
+    std::size_t most;
+    std::size_t object_bytes;
+  };
+
+  constexpr TransferCache(const Bounds& bounds, IdleTally& tally, MetadataArena& metadata) noexcept
+      : metadata_(metadata), tally_(tally), bounds_(bounds), capacity_(bounds.first) {}
   TransferCache(const TransferCache&) = delete;
   TransferCache& operator=(const TransferCache&) = delete;
 
@@ -38,37 +47,58 @@ class TransferCache {
   Tried try_insert(void* const* objects, std::size_t count) noexcept;
   Tried try_remove(void** end, std::size_t count) noexcept;
 
-  /// Moves up to `count` of the objects that were not needed since the last round to `out`.
+  /// Moves up to `count` of the objects that were not needed since the last round to `out`. It may
+  /// hold so many fewer.
   /// \returns  How many; 0 ends the round.
   std::size_t take_unneeded(void** out, std::size_t count) noexcept;
 
+  /// It may hold what it might at first.
+  void shrink() noexcept;
+
   /// Has no objects any more.
-  /// \threads  nobody uses it meanwhile
-  void forget_objects() noexcept {
-    LockGuard guard(lock_);
-    size_.store(0, std::memory_order_relaxed);
-    least_size_ = 0;
-  }
+  /// \threads  no other thread uses it at the same time
+  void forget_objects() noexcept;
+
+  /// Lets the tally know exactly what is in it.
+  void tell_tally() noexcept;
 
   /// How many are in it: a hint, without the lock.
   std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
-  bool is_full() const noexcept { return size() == capacity_; }
+  bool is_full() const noexcept { return size() >= capacity(); }
+  /// Bytes in it beyond what it might hold at first: a hint, without the lock.
+  std::size_t grown_bytes() const noexcept {
+    const std::size_t now = size();
+    return now > bounds_.first ? (now - bounds_.first) * bounds_.object_bytes : 0;
+  }
   Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
 
  private:
   std::size_t insert_locked(void* const* objects, std::size_t count) noexcept
       STRATA_REQUIRES(lock_);
   std::size_t remove_locked(void** end, std::size_t count) noexcept STRATA_REQUIRES(lock_);
+  bool make_slots(std::size_t count) noexcept STRATA_REQUIRES(lock_);
+  void set_size(std::size_t size) noexcept STRATA_REQUIRES(lock_);
+  std::size_t capacity() const noexcept { return capacity_.load(std::memory_order_relaxed); }
+
+  // Chosen: what small ones hold is not worth a word that all threads share.
+  static constexpr std::ptrdiff_t kSaidAbove = 512 * 1024;
+  // Chosen: a page of the kernel's, as far as it may hold so many.
+  static constexpr std::size_t kFirstSlots = 512;
 
   Lock lock_{LockRank::kCentral};
   MetadataArena& metadata_;
-  const std::size_t capacity_;
+  IdleTally& tally_;
+  const Bounds bounds_;
 
-  // [capacity_], made at the first insert.
-  void** slots_ STRATA_GUARDED_BY(lock_) STRATA_PT_GUARDED_BY(lock_) = nullptr;
-  // Written under lock_; read without it as a hint (relaxed).
+  // Written under lock_; read without it as hints (relaxed).
+  std::atomic<std::size_t> capacity_;
   std::atomic<std::size_t> size_{0};
+  // [slot_count_], made as they are needed.
+  void** slots_ STRATA_GUARDED_BY(lock_) STRATA_PT_GUARDED_BY(lock_) = nullptr;
+  std::size_t slot_count_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t least_size_ STRATA_GUARDED_BY(lock_) = 0;  // since the last round of take_unneeded
+  bool has_run_over_ STRATA_GUARDED_BY(lock_) = false;   // since it grew
+  std::ptrdiff_t said_ STRATA_GUARDED_BY(lock_) = 0;     // bytes that the tally knows
 };
 
 }  // namespace strata

@@ -16,8 +16,9 @@ namespace strata {
 namespace {
 
 constexpr std::size_t kCapacity = 32;
+constexpr TransferCache::Bounds kFixed{kCapacity, kCapacity, 16};
 
-/// Pointers to tell apart; nobody looks at what they point to.
+/// Pointers to tell apart; what they point to is never read.
 std::vector<void*> numbered(std::size_t first, std::size_t count) {
   std::vector<void*> objects;
   for (std::size_t i = 0; i < count; ++i)
@@ -28,7 +29,8 @@ std::vector<void*> numbered(std::size_t first, std::size_t count) {
 struct TransferCacheTest : ::testing::Test {
   os::FakePageSource pages;
   MetadataArena metadata{pages};
-  TransferCache cache{kCapacity, metadata};
+  IdleTally tally;
+  TransferCache cache{kFixed, tally, metadata};
 
   std::vector<void*> remove(std::size_t count) {
     std::vector<void*> objects(count);
@@ -121,12 +123,102 @@ TEST_F(TransferCacheTest, ABatchThatPassesInEveryRoundStays) {
   }
 }
 
+struct GrowingTransferCacheTest : ::testing::Test {
+  os::FakePageSource pages;
+  MetadataArena metadata{pages};
+  IdleTally tally;
+  static constexpr std::size_t kObjectBytes = 16 * 1024;
+  TransferCache cache{{8, 100, kObjectBytes}, tally, metadata};
+
+  /// How many of 1000 objects it takes; they are removed again as claims do.
+  std::size_t pass() {
+    const std::vector<void*> objects = numbered(1, 1000);
+    const std::size_t taken = cache.insert(objects.data(), objects.size());
+    std::vector<void*> out(1000);
+    EXPECT_EQ(cache.try_remove(out.data() + 1000, 1000).count, taken);
+    EXPECT_TRUE(std::equal(out.end() - static_cast<std::ptrdiff_t>(taken), out.end(),
+                           objects.end() - static_cast<std::ptrdiff_t>(taken)));
+    return taken;
+  }
+};
+
+TEST_F(GrowingTransferCacheTest, OneThatRanOverAndThenDryMayHoldTwiceAsMuch) {
+  EXPECT_EQ(pass(), 8u);
+  EXPECT_EQ(pass(), 16u);
+  EXPECT_EQ(pass(), 32u);
+  EXPECT_EQ(pass(), 64u);
+  EXPECT_EQ(pass(), 100u);
+  EXPECT_EQ(pass(), 100u);
+}
+
+TEST_F(GrowingTransferCacheTest, OneThatOnlyRunsOverStaysSmall) {
+  for (int i = 0; i < 5; ++i) {
+    cache.insert(numbered(1, 20).data(), 20);
+    std::vector<void*> out(4);
+    cache.try_remove(out.data() + 4, 4);
+  }
+  EXPECT_EQ(cache.size(), 4u);
+  EXPECT_EQ(cache.grown_bytes(), 0u);
+}
+
+TEST_F(GrowingTransferCacheTest, WhatIsUnneededLeavesItSmallerAgain) {
+  while (pass() < 100) {
+  }
+  cache.insert(numbered(1, 100).data(), 100);
+  EXPECT_EQ(cache.grown_bytes(), 92 * kObjectBytes);
+  void* out[50];
+  EXPECT_EQ(cache.take_unneeded(out, 50), 0u);
+  EXPECT_EQ(cache.take_unneeded(out, 50), 50u);
+  EXPECT_EQ(cache.take_unneeded(out, 50), 50u);
+  EXPECT_EQ(cache.take_unneeded(out, 50), 0u);
+  EXPECT_EQ(cache.insert(numbered(1, 100).data(), 100), 8u);
+}
+
+TEST_F(GrowingTransferCacheTest, ItCanBeMadeSmallWithObjectsInIt) {
+  while (pass() < 100) {
+  }
+  cache.insert(numbered(1, 50).data(), 50);
+  cache.shrink();
+  EXPECT_TRUE(cache.is_full());
+  EXPECT_EQ(cache.insert(numbered(1, 10).data(), 10), 0u);
+  std::vector<void*> out(50);
+  EXPECT_EQ(cache.remove(out.data() + 50, 50), 50u);
+  EXPECT_EQ(out, numbered(1, 50));
+}
+
+TEST_F(GrowingTransferCacheTest, TheTallyKnowsWhatLiesInALargeOne) {
+  cache.insert(numbered(1, 8).data(), 8);
+  EXPECT_EQ(tally.pending_bytes.load(), 0) << "too little to say";
+  std::vector<void*> out(100);
+  cache.remove(out.data() + 8, 8);
+  while (pass() < 100) {
+  }
+  cache.insert(numbered(1, 100).data(), 100);
+  EXPECT_EQ(tally.pending_bytes.load(), 100 * std::ptrdiff_t{kObjectBytes});
+  cache.remove(out.data() + 99, 99);
+  cache.tell_tally();
+  EXPECT_EQ(tally.pending_bytes.load(), std::ptrdiff_t{kObjectBytes});
+  cache.forget_objects();
+  EXPECT_EQ(tally.pending_bytes.load(), 0);
+}
+
+TEST_F(GrowingTransferCacheTest, ItTakesWhatItsSlotsHoldWhereThereIsNoMemoryForMore) {
+  while (pass() < 32) {
+  }
+  pages.refuse_from_call(1);
+  while (metadata.allocate(64) != nullptr) {
+  }
+  EXPECT_EQ(pass(), 32u);
+  EXPECT_EQ(pass(), 32u);
+}
+
 class TransferCacheRandomTest : public SeededTest {};
 
 TEST_F(TransferCacheRandomTest, IsAStackThatLosesItsBottom) {
   os::FakePageSource pages;
   MetadataArena metadata(pages);
-  TransferCache cache(kCapacity, metadata);
+  IdleTally tally;
+  TransferCache cache(kFixed, tally, metadata);
   std::vector<void*> model;
   std::size_t least = 0;  // of the model's size since the round began
   std::size_t next = 1;

@@ -38,7 +38,7 @@ class Record {
   bool has_edges() const noexcept {
     return state() == State::kUnused && (word_ >> kEdgesShift & 1) != 0;
   }
-  /// Nobody may write it.
+  /// Filled with the pattern: no write to it is legal.
   bool is_filled() const noexcept {
     return state() == State::kQuarantined || state() == State::kFree;
   }

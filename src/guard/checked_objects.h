@@ -64,7 +64,7 @@ class CheckedObjects {
   bool flush_quarantine() noexcept;
 
   /// Nothing waits any more; who calls this gives the spans back.
-  /// \threads  nobody uses it meanwhile
+  /// \threads  no other thread uses it at the same time
   void forget_objects() noexcept;
 
   /// Looks at every object of `pages`.

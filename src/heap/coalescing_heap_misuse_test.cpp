@@ -50,7 +50,7 @@ TEST(CoalescingHeapDeathTest, DiesOfAnOverflowWhenTheBlockOrItsNeighbourIsFreed)
   Region region(4096);
   char* a = static_cast<char*>(region.heap.allocate(100));
   char* b = static_cast<char*>(region.heap.allocate(100));
-  a[region.heap.usable_size(a)] ^= 1;  // one bit of one byte behind the end
+  a[region.heap.usable_size(a)] ^= 1;  // one bit of the first byte after the end
   EXPECT_DEATH(region.heap.deallocate(a), "overwritten tag in front of 0x.*beyond its end");
   EXPECT_DEATH(region.heap.deallocate(b), "overwritten tag");
   EXPECT_DEATH(static_cast<void>(region.heap.reallocate(a, 500)), "overwritten tag");

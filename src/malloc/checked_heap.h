@@ -43,7 +43,7 @@ class CheckedHeap {
   /// \returns  true if anything was
   bool flush_quarantine() noexcept { return objects_.flush_quarantine(); }
   /// Nothing is known of any object or block any more; who calls this gives them back.
-  /// \threads  nobody uses it meanwhile
+  /// \threads  no other thread uses it at the same time
   void forget_all() noexcept {
     objects_.forget_objects();
     blocks_.forget_all();

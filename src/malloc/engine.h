@@ -202,11 +202,11 @@ class Engine {
   constexpr MetadataArena& metadata() noexcept { return metadata_; }
 
   /// Every block is gone, and every thread cache empty; small and large memory stays, idle.
-  /// \threads  nobody uses the engine meanwhile
+  /// \threads  no other thread uses the engine at the same time
   void forget_all() noexcept;
   /// Everything goes back, caches and bookkeeping included: the end of an engine that shares its
   /// page map.
-  /// \threads  nobody uses the engine meanwhile, or ever again
+  /// \threads  no other thread uses the engine at the same time, or ever again
   /// \cost     a system call for each region, huge block and chunk of bookkeeping
   void discard() noexcept;
 

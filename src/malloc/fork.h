@@ -10,7 +10,7 @@ class ForkParty {
   virtual void before_fork() noexcept {}
   /// Gives them back.
   virtual void after_fork_in_parent() noexcept {}
-  /// Makes them as they were when nobody held one; only the calling thread exists.
+  /// Makes them as they were when none was held; only the calling thread exists.
   virtual void after_fork_in_child() noexcept {}
 
  protected:

@@ -10,7 +10,7 @@
 namespace strata {
 
 /// Hands one in `rate` allocations to the GuardPool, each with the same chance.
-/// Whoever frees asks the pool itself (GuardPool::owns), which wants to know how it is freed.
+/// A free asks the pool itself (GuardPool::owns), which has to know how the object is freed.
 class GuardWatcher final : public Watcher {
  public:
   explicit constexpr GuardWatcher(GuardPool& pool) noexcept : pool_(pool) {}

@@ -201,7 +201,7 @@ TEST_P(ShadowHeapOfThreads, HandBlocksToEachOther) {
   options.checks = GetParam();
   start(options);
   Shadow shadow;
-  // What a thread leaves here, whoever comes next frees.
+  // What a thread leaves here, the next one that comes frees.
   struct Shelf {
     std::mutex mutex;
     std::optional<Block> block;

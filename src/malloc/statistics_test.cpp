@@ -258,7 +258,7 @@ TEST_F(StatisticsTest, TextAndJsonAreWrittenWhateverTheBufferHolds) {
     BufferSink sink(part.data(), size);
     write_statistics_json(now, sink);
     EXPECT_NEAR(static_cast<double>(sink.length()), static_cast<double>(text.size()), 8);
-    EXPECT_EQ(part[size], '?') << "written behind the buffer";
+    EXPECT_EQ(part[size], '?') << "written after the end of the buffer";
     EXPECT_TRUE(size == 0 || part[size - 1] == '\0');
   }
   BufferSink table(whole, sizeof whole);

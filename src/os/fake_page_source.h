@@ -21,7 +21,7 @@ namespace strata::os {
 /// EXPECT_EQ(pages.mapped_bytes(), 0).
 ///
 ///   FakePageSource pages;
-///   PageHeap heap(pages);                   // declared behind it, so that it dies first
+///   PageHeap heap(pages);                   // declared after it, so that it is destroyed first
 ///   pages.refuse_call(3);                   // the third call from here on, and only that one
 ///
 /// Fallible calls are map, map_at, map_aligned, decommit, remap, reserve, commit and protect; only

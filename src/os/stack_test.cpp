@@ -352,7 +352,7 @@ class MadeCode {
     std::memcpy(code_ + call_end_ - 2, tail, sizeof tail);
     const unsigned char common[] = {20,   0,    0, 0, 0,    0, 0, 0, 1, 0, 1, 0x78,
                                     0x10, 0x0c, 7, 8, 0x90, 1, 0, 0, 0, 0, 0, 0};
-    // From the first byte on as behind the pushes: nobody looks while they run.
+    // From the first byte on as after the pushes: no stack is taken while they run.
     unsigned char own[] = {
         28, 0, 0, 0, 28, 0, 0, 0, 0, 0, 0, 0,    0,
         0,  0, 0, 0, 1,  0, 0, 0, 0, 0, 0, 0x0e, static_cast<unsigned char>(8 + 8 * pushes),

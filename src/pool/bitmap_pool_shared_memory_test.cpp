@@ -58,7 +58,7 @@ class SharedMemory {
   std::vector<void*> mapped_;
 };
 
-/// What the processes write at the start of each block that they hold: whose it is, 0 for nobody's.
+/// What the processes write at the start of each block that they hold: its owner, 0 for none.
 struct Stamp {
   std::atomic<std::uint32_t> owner;
 };
@@ -215,11 +215,11 @@ TEST(BitmapPoolSharedMemory, TheOthersWorkOnWhenAProcessIsKilledMidRun) {
               kHold);
     EXPECT_EQ(wrong.load(), 0);
     // What is left is ours, and one block per kill that was between the bit and the stamp.
-    const std::size_t nobodys = pool.in_use() - held.size();
-    EXPECT_LE(nobodys, 2u);
-    // Alone now: whatever is not ours is nobody's.
+    const std::size_t ownerless = pool.in_use() - held.size();
+    EXPECT_LE(ownerless, 2u);
+    // Alone now: what is not ours has no owner.
     const std::set<void*> ours(held.begin(), held.end());
-    EXPECT_EQ(pool.deallocate_if([&](void* p) { return ours.count(p) == 0; }), nobodys);
+    EXPECT_EQ(pool.deallocate_if([&](void* p) { return ours.count(p) == 0; }), ownerless);
     pool.repair();
     EXPECT_EQ(pool.in_use(), held.size());
     EXPECT_EQ(pool.broken_invariant(), nullptr);

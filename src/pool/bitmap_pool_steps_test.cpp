@@ -236,7 +236,7 @@ TYPED_TEST(BitmapPoolSteps, ABlockIsNeverHandedOutTwiceWhateverInterrupts) {
   std::vector<bool> held(pool.capacity(), true);
   std::size_t held_count = pool.capacity();
   // Random operations, interrupted at random steps by random operations, and those again. The model
-  // changes when an operation has returned; a block that is on its way out or in belongs to nobody.
+  // changes when an operation has returned; a block that is on its way out or in has no owner.
   std::function<void(int)> operate = [&](int depth) {
     const auto interrupted = [&](const std::function<void()>& operation) {
       if (depth == 0) return operation();
@@ -323,8 +323,8 @@ TYPED_TEST(BitmapPoolSteps, AQuietPoolTakesTheStepsThatTheManualStates) {
   EXPECT_EQ(rmws, 1u);
 }
 
-/// Whoever loses a race for a word goes to the next word from then on, so threads that meet move
-/// apart.
+/// A thread that loses a race for a word starts at the next word from then on, so threads that meet
+/// move apart.
 TEST(BitmapPoolRaces, WhoLosesARaceStartsAtTheNextWordFromThenOn) {
   using EightLeaves = BitmapPool<8, 64, 8, 8, WatchedPolicy>;
   EightLeaves pool;

@@ -183,7 +183,7 @@ TYPED_TEST(BitmapPoolShapes, RefusesEveryAddressThatIsNoBlock) {
   const std::vector<void*> blocks = drain(pool);
   auto* const first = static_cast<unsigned char*>(pool.block(0));
   auto* const end = first + TypeParam::kGeometry.stride * pool.capacity();
-  // Every address from before the pool to behind it: exactly the blocks are accepted, once.
+  // Every address from before the pool to after it: exactly the blocks are accepted, once.
   std::size_t accepted = 0;
   for (auto p = reinterpret_cast<std::uintptr_t>(&pool) - 64;
        p < reinterpret_cast<std::uintptr_t>(end) + 64; ++p) {

@@ -25,8 +25,8 @@
 //   free_seq    n objects are destroyed in the order they were created
 //   free_rnd    n objects are destroyed in random order
 //
-// "life" is the creation and the destruction of a pool that nobody uses, up to a million objects; a
-// pool that touches its slots beforehand shows there.
+// "life" is the creation and the destruction of a pool that is never used, of up to a million
+// objects; a pool that touches its slots beforehand shows there.
 //
 // And the single numbers: "pair" is one create and one destroy of the same 64-byte object,
 // "pair_rnd" the same over 32768 objects that are destroyed in random order. Between two operations

@@ -64,7 +64,7 @@ class SizeClassMap {
   // programs are smaller.
   static constexpr std::size_t kMaxTableBytes = 1024;
   static constexpr std::size_t kGrain = detail::kSizeGrain;
-  // Chosen with the page of span/page.h: objects lie at multiples of their size behind a multiple
+  // Chosen with the page of span/page.h: objects lie at multiples of their size after a multiple
   // of this.
   static constexpr std::size_t kMaxAlignment = 64 * 1024;
 

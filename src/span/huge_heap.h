@@ -76,7 +76,7 @@ class HugeHeap {
   std::size_t release_all() noexcept { return release(~std::size_t{0}); }
 
   /// Unmaps all that is live or kept. It can be used again.
-  /// \threads  nobody uses it meanwhile
+  /// \threads  no other thread uses it at the same time
   void discard() noexcept;
 
   /// Bytes kept now: a hint, read without the lock.

@@ -41,8 +41,8 @@ constexpr std::uint32_t span_use(HeapNumber owner, unsigned size_class) noexcept
 }
 
 /// The address of a free object, as bins, transfer caches and batches hold it: its lowest bit is
-/// set while the object is fresh, that is, reads as zero since nobody ever had it. Only classes
-/// that Span::tracks_fresh() have such a mark; no program ever sees it.
+/// set while the object is fresh, that is, reads as zero because it was never handed out. Only
+/// classes that Span::tracks_fresh() have such a mark; no program ever sees it.
 class FreeObject {
  public:
   explicit FreeObject(void* marked) noexcept : bits_(reinterpret_cast<std::uintptr_t>(marked)) {}

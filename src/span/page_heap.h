@@ -107,14 +107,14 @@ class PageHeap {
   constexpr HeapNumber number() const noexcept { return number_; }
 
   /// Calls `free(Span&)` for every span, which deallocates it.
-  /// \threads  nobody uses the heap meanwhile
+  /// \threads  no other thread uses the heap at the same time
   template <typename Free>
   void free_each_span(Free&& free) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
 
   /// Unmaps every region, whatever is in it. It can be used again.
   /// \pre   no region is owned by anything else: map_aligned() of the source gives regions that
   ///        unmap() takes one by one
-  /// \threads  nobody uses the heap meanwhile
+  /// \threads  no other thread uses the heap at the same time
   /// \cost  A system call for each region.
   void discard() noexcept;
 
@@ -183,7 +183,7 @@ class PageHeap {
 template <typename Free>
 void PageHeap::free_each_span(Free&& free) noexcept {
   for (unsigned run = 0; run < kPagesPerRegion; ++run) {
-    // A region whose spans are given back moves to another list, behind those looked at.
+    // A region whose spans are given back moves to another list, after those looked at.
     for (Region* region = by_run_[run].front(); region != nullptr;) {
       Region* const next = by_run_[run].next(*region);
       for (unsigned page = 0; page < kPagesPerRegion; ++page) {

@@ -52,7 +52,7 @@ class PageMap {
 
   Lock& lock() noexcept { return opening_; }  ///< for fork
 
-  /// Who can tell the heaps by name that share the map, or that beside it exist; nullptr if nobody.
+  /// What names the heaps that share the map, or exist beside it; nullptr if nothing does.
   HeapNames* names() const noexcept { return names_.load(std::memory_order_acquire); }
   void set_names(HeapNames* names) noexcept { names_.store(names, std::memory_order_release); }
 
@@ -118,7 +118,7 @@ class PageMap {
         .store(region, std::memory_order_relaxed);
   }
 
-  /// The region's addresses are nobody's, whatever was there.
+  /// The region's addresses belong to no heap from now on.
   void forget_region(const void* start) noexcept {
     set_region(start, nullptr);
     const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(start) >> kPageShift;

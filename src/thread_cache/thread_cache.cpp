@@ -70,7 +70,7 @@ void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
       flush(size_class, (capacity(size_class) + 1) / 2);
     }
   }
-  if (!push(size_class, object)) central_->release(size_class, &object, 1);
+  if (!push(size_class, object)) central_->release(place_, size_class, &object, 1);
 }
 
 /// The first object of a class comes from a thread that did not allocate it: this one has had none.
@@ -181,7 +181,7 @@ void ThreadCache::flush(unsigned size_class, std::size_t count) noexcept {
   Repair bin(*this, size_class);
   void** const first = bases_[size_class] + 1;
   for (std::size_t done = 0; done < count; done += kFlushObjects)
-    central_->release(size_class, first + done, std::min(count - done, kFlushObjects));
+    central_->release(place_, size_class, first + done, std::min(count - done, kFlushObjects));
   bin.top -= count;
   std::memmove(first, first + count, static_cast<std::size_t>(bin.top + 1 - first) * sizeof(void*));
 }

@@ -87,7 +87,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   bool flush_all(unsigned end_class = SizeClassMap::kCount) noexcept;
 
   /// Has no objects any more.
-  /// \threads  nobody uses it meanwhile
+  /// \threads  no other thread uses it at the same time
   void forget_objects() noexcept;
 
   /// Moves to Central what another thread's cache holds, but for the latest object of each bin,

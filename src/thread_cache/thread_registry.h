@@ -52,7 +52,7 @@ class ThreadRegistry {
   std::size_t flush_all() noexcept;
 
   /// No cache has objects any more.
-  /// \threads  nobody uses one meanwhile
+  /// \threads  no other thread uses one at the same time
   void forget_objects() noexcept;
 
   /// Objects of each class in all caches.

@@ -74,8 +74,8 @@ class HeapTable final : public HeapNames, public ForkParty {
 
   os::PageSource& pages_;
   Lock lock_{LockRank::kHeapTable};
-  MetadataArena metadata_;  // what the heaps that nobody used yet consist of
-  KeptMappings mallocs_;    // what those that were used consist of beside
+  MetadataArena metadata_;  // what heaps consist of that were never used
+  KeptMappings mallocs_;    // what those that were used have besides
   RegionPool regions_;
   HeapReclaimer reclaimer_;
   bool is_started_ STRATA_GUARDED_BY(lock_) = false;

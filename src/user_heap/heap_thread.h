@@ -25,9 +25,9 @@ struct HeapUse : ListLink<OfThreadTag>, ListLink<OfHeapTag> {
 
 /// What one thread has of all heaps: a table from a heap's number to the thread's bins. So large
 /// that it has room for every number, and touched only where heaps are used; it begins with bins
-/// that are empty for ever, and the table says how far from them a heap's bins lie: what nobody
-/// wrote leads to the empty ones, which send every call the slow way. Hence the hot paths look
-/// without a comparison (docs/decisions/0014).
+/// that are empty for ever, and the table says how far from them a heap's bins lie: an
+/// entry that was never written leads to the empty ones, which send every call the slow way. So the
+/// hot paths need no comparison (docs/decisions/0014).
 ///
 /// A heap that ends clears its entries, in the tables of all threads: its number can be given to
 /// another one.
@@ -36,14 +36,14 @@ struct HeapUse : ListLink<OfThreadTag>, ListLink<OfHeapTag> {
 class HeapThread : public ObjectBins, public ListLink<> {
  public:
   // Chosen: 512 KiB of addresses a thread.
-  static constexpr std::size_t kMostHeaps = 32768;  ///< number 0 is none's
+  static constexpr std::size_t kMostHeaps = 32768;  ///< number 0 belongs to none
 
   struct Entry {
     std::ptrdiff_t bins;  ///< from the table's begin; 0: the empty ones
     HeapUse* use;
   };
 
-  // Chosen: where the entries begin, behind this object, which begins the table.
+  // Chosen: where the entries begin, after this object, which begins the table.
   static constexpr std::size_t kEntries = 2048;
   static constexpr std::size_t kBytes = kEntries + kMostHeaps * sizeof(Entry);
 
@@ -74,7 +74,7 @@ class HeapThread : public ObjectBins, public ListLink<> {
 
   IntrusiveList<HeapUse, OfThreadTag> uses_;
 };
-static_assert(sizeof(HeapThread) <= HeapThread::kEntries, "the entries lie behind the object");
+static_assert(sizeof(HeapThread) <= HeapThread::kEntries, "the entries lie after the object");
 
 /// A table without any entry, for threads before their first use of a heap and after their last.
 extern char g_no_heap_table[HeapThread::kBytes];

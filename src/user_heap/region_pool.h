@@ -36,7 +36,7 @@ class RegionPool final : public os::PageSource {
   void advise_huge(void* address, std::size_t bytes) noexcept override;
   void advise_small(void* address, std::size_t bytes) noexcept override;
 
-  // Nobody asks for these here.
+  // No heap asks a pool of regions for these.
   void* map(std::size_t) noexcept override { return nullptr; }
   bool map_at(void*, std::size_t) noexcept override { return false; }
 

@@ -43,7 +43,7 @@ class UserHeap final : public MallocHost {
   void discard() noexcept;
   void check_invariants() noexcept;
 
-  /// nullptr as long as nobody has allocated.
+  /// nullptr before the first allocation.
   Malloc* malloc_if_made() const noexcept { return malloc_.load(std::memory_order_acquire); }
 
   bool reclaims() const noexcept { return reclaim_delay_ms_ != 0; }

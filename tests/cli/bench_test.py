@@ -13,6 +13,7 @@ import os
 import pathlib
 import pty
 import re
+import resource
 import shutil
 import signal
 import struct
@@ -192,7 +193,7 @@ class Bench(InFolder):
                              allocators=f"system,{library('lies_fails')},{library('forwarding_malloc')}")
         lines = list(csv.DictReader(io.StringIO(path.read_text())))
         self.assertEqual([line["contender"] for line in lines], [row["contender"] for row in rows])
-        columns = ["scenario", "contender", "version", "library", "ok", "reason", "label", "broken",
+        columns = ["scenario", "contender", "version", "library", "ok", "reason", "measured", "label", "broken",
                    "failed_allocations"]
         columns += [f"params.{name}" for name in rows[0]["params"]]
         columns += [f"{name}.{part}" for name in rows[0]["metrics"] for part in ("median", "min", "max", "n")]
@@ -331,6 +332,15 @@ class Bench(InFolder):
 
 @unittest.skipIf(INSTRUMENTED, "a sanitizer wants to be first in the measured process")
 class BrokenContenders(InFolder):
+    def test_a_load_that_does_not_fit_into_memory_says_so(self):
+        room = 256 << 20
+        done = subprocess.run([STRATA, "bench", "blocks", "--count", "100000000", "--allocators", "system", *QUICK],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (room, room)))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("strata-cell: out of memory: there is no room for the load or its tables\n",
+                      done.stdout + done.stderr)
+
     def rows_of(self, *arguments, names):
         allocators = ",".join(["system", *map(library, names), library("forwarding_malloc")])
         done, rows = self.bench(*MARKED, *arguments, allocators=allocators)

@@ -50,7 +50,7 @@ class Leaks(unittest.TestCase):
         process = subprocess.Popen([STRATA, "run", "--leaks", "--", LEAKY, "wait"], text=True, env=PLAIN,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertEqual(process.stdout.readline(), "waiting\n")
-        # The handler is set right behind the line; whichever comes first ends it.
+        # The handler is set right after the line; whichever comes first ends it.
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=300)
         self.assertIn(process.returncode, (5, -signal.SIGTERM), err)

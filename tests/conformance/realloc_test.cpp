@@ -120,7 +120,7 @@ TEST(Realloc, GrowsHugeBlocksWithoutCopyingThem) {
   reset_peak_resident_bytes();
   const std::size_t before = resident_bytes();
   for (int i = 0; i < 4; ++i) {
-    // A neighbour behind the block, so that it cannot merely be lengthened.
+    // A neighbour after the block, so that it cannot merely be lengthened.
     void* in_the_way = malloc(2 * kMiB);
     bytes *= 2;
     p = static_cast<char*>(realloc(p, bytes));

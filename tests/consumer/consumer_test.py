@@ -4,7 +4,7 @@
 usage: consumer_test.py find_package|add_subdirectory|pkg-config --source DIR --build DIR
                         --exports NAME[,NAME]
 
-NAMEs are those behind strata::. The first and the last way install the build into an empty tree and
+NAMEs are those after strata::. The first and the last way install the build into an empty tree and
 then move the tree, so that a path which only holds on the machine of the build is found.
 """
 import argparse

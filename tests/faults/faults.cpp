@@ -86,7 +86,7 @@ std::string complaint(const Run& run) {
                     : "signal " + std::to_string(WTERMSIG(run.status));
 }
 
-/// The number behind a word of the program's last line.
+/// The number after a word of the program's last line.
 std::size_t figure(const Run& run, const char* word) {
   const std::size_t line = run.output.rfind("refused ");
   if (line == std::string::npos) return 0;

@@ -4,8 +4,8 @@
 usage: expect_death.py [--signal NAME] [--then PATTERN] SENTENCE PROGRAM [ARGUMENT...]
 
 SENTENCE is what follows "strata: " on standard error, with P for each address; "" for no word at all.
-PATTERN is a regular expression for all the lines behind it, where there are any. NAME is ABRT unless
-it is said.
+PATTERN is a regular expression for all the lines after it, if there are any. NAME is ABRT unless
+it is given.
 """
 import argparse
 import re
@@ -34,7 +34,7 @@ def main():
         print(f"expected exactly: {sentence}")
         return 1
     if not re.fullmatch(arguments.then, said.removeprefix(sentence), re.S):
-        print(f"expected behind it: {arguments.then!r}")
+        print(f"expected after it: {arguments.then!r}")
         return 1
     return 0
 

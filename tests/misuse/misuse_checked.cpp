@@ -97,7 +97,7 @@ void overflow_seen_by_realloc() {
   free(realloc(p, 90));
 }
 
-/// The bytes behind this small object belong to nobody yet.
+/// The bytes after this small object belong to no object yet.
 void overflow_beyond_its_own_slack() {
   char* p = get(8);
   write_to(opaque(p) + 39);

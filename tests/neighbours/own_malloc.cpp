@@ -22,7 +22,7 @@
 
 namespace {
 
-/// The program's malloc: one block behind the other, each with its size in front; freed ones are
+/// The program's malloc: one block after the other, each with its size in front; freed ones are
 /// only marked.
 constexpr std::size_t kArenaBytes = std::size_t{128} << 20;
 alignas(4096) char g_arena[kArenaBytes];

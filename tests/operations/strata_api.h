@@ -28,7 +28,7 @@ inline const char* stats_json() {
   return buffer;
 }
 
-/// The number behind the first `"name":` of the statistics.
+/// The number after the first `"name":` of the statistics.
 inline std::size_t stats_number(const char* name, const char* statistics = stats_json()) {
   char key[64];
   std::snprintf(key, sizeof key, "\"%s\":", name);

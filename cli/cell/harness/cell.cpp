@@ -72,7 +72,7 @@ void report_corruption(const Block& block) noexcept {
   end_with(&FindingsWriter::broken, sentence);
 }
 
-void report_wrong_work(const std::string& sentence) {
+void fail_wrong_work(const std::string& sentence) {
   end_with(&FindingsWriter::wrong, sentence.c_str());
 }
 
@@ -163,8 +163,8 @@ void Cell::tell_findings() {
     failed += worker.failed_allocations;
   }
   if (allocations != frees) {
-    report_wrong_work(std::to_string(allocations) + " blocks were allocated and " +
-                      std::to_string(frees) + " freed");
+    fail_wrong_work(std::to_string(allocations) + " blocks were allocated and " +
+                    std::to_string(frees) + " freed");
   }
   FindingsWriter findings(plan_.findings_fd);
   findings.entered(entered_s_);

@@ -135,7 +135,7 @@ class Cell {
 /// The scenario's own sums do not come out (sent + dropped is not what was produced): nothing of
 /// this run counts. Ends the process.
 /// \threads  Any.
-[[noreturn]] void report_wrong_work(const std::string& sentence);
+[[noreturn]] void fail_wrong_work(const std::string& sentence);
 
 /// The contender cannot do what these options ask, as in "has blocks of one size": the cell is left
 /// out, which is no failure. Before begin_load().

@@ -291,14 +291,14 @@ class Player {
     std::uint64_t ends[2];
     std::memcpy(&ends[0], address, kWord);
     std::memcpy(&ends[1], static_cast<const std::byte*>(address) + bytes - kWord, kWord);
-    if ((ends[0] | ends[1]) != 0) report_wrong_work("calloc gave memory that is not zero");
+    if ((ends[0] | ends[1]) != 0) fail_wrong_work("calloc gave memory that is not zero");
   }
 
   static void check_kept(const void* address, std::size_t kept, std::uint32_t stamp) {
     if (kTouch == Touch::kNone || address == nullptr || kept < kWord) return;
     const std::uint64_t first = detail::word_of(stamp, 0);
     if (std::memcmp(address, &first, kWord) != 0) {
-      report_wrong_work("realloc did not keep the object's contents");
+      fail_wrong_work("realloc did not keep the object's contents");
     }
   }
 

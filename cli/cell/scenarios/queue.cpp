@@ -292,9 +292,8 @@ void check_sums(const Plan& plan, const Tally& sum, std::uint64_t left) {
   const std::uint64_t made = static_cast<std::uint64_t>(plan.producers) * plan.ticks;
   if (sum.sent + sum.dropped != made || sum.received > sum.sent ||
       left + sum.received != sum.sent) {
-    report_wrong_work(
-        fmt::format("of {} messages {} were sent, {} dropped, {} received and {} left", made,
-                    sum.sent, sum.dropped, sum.received, left));
+    fail_wrong_work(fmt::format("of {} messages {} were sent, {} dropped, {} received and {} left",
+                                made, sum.sent, sum.dropped, sum.received, left));
   }
 }
 

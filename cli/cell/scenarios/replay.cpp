@@ -147,7 +147,7 @@ class Replay final : public Team {
     thread.replay = this;
     thread.number = stream;
     if (::pthread_create(&thread.handle, nullptr, &Replay::run_thread, &thread) != 0) {
-      report_wrong_work("a thread of the trace could not be started");
+      fail_wrong_work("a thread of the trace could not be started");
     }
     // release: with join(), the handle
     std::atomic_ref(thread.is_started).store(1, std::memory_order_release);
@@ -166,7 +166,7 @@ class Replay final : public Team {
     try {
       thread.replay->players_[thread.number]->play();
     } catch (const std::exception& error) {
-      report_wrong_work(error.what());
+      fail_wrong_work(error.what());
     }
     return nullptr;
   }

@@ -94,7 +94,7 @@ class Lane {
   Block allocate(Probe& probe, std::size_t draw) {
     const std::uint32_t bytes = shelf_.sizes_of_draws[draw];
     void* address = probe.time(kAlloc, [&] { return memory_.allocate(bytes); });
-    if (!Parcel::fits(address)) report_wrong_work("an address has more than 48 bits");
+    if (!Parcel::fits(address)) fail_wrong_work("an address has more than 48 bits");
     return probe.adopt(address, bytes, static_cast<std::uint32_t>(draw));
   }
 

@@ -43,17 +43,17 @@ class Starter {
     if (const int error =
             ::posix_spawn(&child, program_.c_str(), nullptr, nullptr, arguments, environ);
         error != 0) {
-      report_wrong_work(fmt::format("strata-tiny did not start: {}", std::strerror(error)));
+      fail_wrong_work(fmt::format("strata-tiny did not start: {}", std::strerror(error)));
     }
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
     if (!WIFEXITED(status)) {
-      report_wrong_work(fmt::format("strata-tiny was killed by signal {}", WTERMSIG(status)));
+      fail_wrong_work(fmt::format("strata-tiny was killed by signal {}", WTERMSIG(status)));
     }
     if (WEXITSTATUS(status) == STRATA_TINY_CORRUPTED) report_corruption({nullptr, 100, 0});
     if (WEXITSTATUS(status) != 0) {
-      report_wrong_work(fmt::format("strata-tiny ended with {}", WEXITSTATUS(status)));
+      fail_wrong_work(fmt::format("strata-tiny ended with {}", WEXITSTATUS(status)));
     }
   }
 

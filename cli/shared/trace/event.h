@@ -14,7 +14,7 @@ enum class Operation : std::uint8_t {
   kFree,     ///< free in all its forms
   kDelete,   ///< operator delete in all its forms
   kRealloc,  ///< realloc, reallocarray; ends one object and begins another, perhaps in its place
-  kLost,     ///< nobody saw how the object ended: its address was handed out again
+  kLost,     ///< the object's end was not recorded: its address was handed out again
 };
 constexpr unsigned kOperations = 8;
 

@@ -119,7 +119,7 @@ class Expectation {
   std::uint64_t size_[kSlots] = {};
 };
 
-/// The end of an object, as a number: none, unknown, or how far it lies behind the next object or
+/// The end of an object, as a number: none, unknown, or how far it lies before the next object or
 /// from the one that ended last, whichever is nearer.
 constexpr std::uint64_t kEndOfNone = 0;
 constexpr std::uint64_t kEndOfUnknown = 1;

@@ -15,11 +15,11 @@ namespace {
 // Chosen: what a person would change code for, above what a replay tells apart.
 constexpr double kWorthShare = 0.02;
 constexpr double kHarmlessShare = 0.05;
-/// Some OS pages more or less are nobody's loss, and vary from run to run.
+/// Some OS pages more or less are no loss, and vary from run to run.
 constexpr double kFewBytes = 128 * 1024;
 
 /// The replays of one plan.
-struct Lane {
+struct Replays {
   BenchCell cell;
   std::vector<double> cpu_s;
   std::vector<double> peak_bytes;
@@ -31,21 +31,22 @@ double value_of(const Row& row, const char* metric) {
   return summary == nullptr ? 0 : summary->median;
 }
 
-void run_once(const TrialPlan& plan, const Catalogue& catalogue, Lane& lane, SignalWatch& signals) {
+void run_once(const TrialPlan& plan, const Catalogue& catalogue, Replays& replays,
+              SignalWatch& signals) {
   BenchPlan bench;
   bench.catalogue = &catalogue;
   bench.contenders = {plan.allocator};
   bench.runs = 1;
   bench.settle_s = 0;
-  bench.cells = {lane.cell};
+  bench.cells = {replays.cell};
   const BenchOutcome outcome = run_cells(bench, signals, {});
   if (signals.interruption() != 0) return;
   if (outcome.rows.empty() || !outcome.rows.front().ok) {
-    lane.failure = outcome.rows.empty() ? "it was left out" : outcome.rows.front().reason;
+    replays.failure = outcome.rows.empty() ? "it was left out" : outcome.rows.front().reason;
     return;
   }
-  lane.cpu_s.push_back(value_of(outcome.rows.front(), "cpu_s"));
-  lane.peak_bytes.push_back(value_of(outcome.rows.front(), "peak_gain_bytes"));
+  replays.cpu_s.push_back(value_of(outcome.rows.front(), "cpu_s"));
+  replays.peak_bytes.push_back(value_of(outcome.rows.front(), "peak_gain_bytes"));
 }
 
 Difference difference(const std::vector<double>& without, const std::vector<double>& with) {
@@ -58,8 +59,9 @@ struct Change {
   bool is_made = false;  ///< false: what the change is compared with
 };
 
-Lane make_lane(const TrialPlan& plan, const Catalogue& catalogue, const Explanation& explanation,
-               const Change& change, const std::string& file) {
+Replays plan_replays(const TrialPlan& plan, const Catalogue& catalogue,
+                     const Explanation& explanation, const Change& change,
+                     const std::string& file) {
   PlanOptions what;
   ReplayOptions how;
   if (change.candidate != nullptr) {
@@ -75,29 +77,29 @@ Lane make_lane(const TrialPlan& plan, const Catalogue& catalogue, const Explanat
   return {replay_cell(catalogue, planned, how), {}, {}, {}};
 }
 
-/// All lanes, and which two of them a candidate is judged by.
-struct Lanes {
-  std::vector<Lane> all;
+/// The replays of all plans, and which two of them a candidate is judged by.
+struct AllReplays {
+  std::vector<Replays> of_plans;
   std::vector<std::pair<std::size_t, std::size_t>> of_candidates;  ///< without, with
 };
 
-Lanes make_lanes(const TrialPlan& plan, const Catalogue& catalogue, const Explanation& explanation,
-                 const std::vector<Candidate>& candidates, const TemporaryFolder& folder,
-                 const OnTrial& on_trial) {
-  Lanes lanes;
+AllReplays plan_all(const TrialPlan& plan, const Catalogue& catalogue,
+                    const Explanation& explanation, const std::vector<Candidate>& candidates,
+                    const TemporaryFolder& folder, const OnTrial& on_trial) {
+  AllReplays all;
   const auto add = [&](const Change& change) {
-    const std::string file = folder.file(fmt::format("{}.plan", lanes.all.size()));
-    lanes.all.push_back(make_lane(plan, catalogue, explanation, change, file));
-    return lanes.all.size() - 1;
+    const std::string file = folder.file(fmt::format("{}.plan", all.of_plans.size()));
+    all.of_plans.push_back(plan_replays(plan, catalogue, explanation, change, file));
+    return all.of_plans.size() - 1;
   };
   add({});
   for (const Candidate& candidate : candidates) {
-    on_trial(fmt::format("planning {} of {}", lanes.of_candidates.size() + 1, candidates.size()));
+    on_trial(fmt::format("planning {} of {}", all.of_candidates.size() + 1, candidates.size()));
     // A vector that grows moves its elements, which is saved, too: both replays make the moves.
     const std::size_t without = candidate.is_reserved() ? add({&candidate, false}) : 0;
-    lanes.of_candidates.emplace_back(without, add({&candidate, true}));
+    all.of_candidates.emplace_back(without, add({&candidate, true}));
   }
-  return lanes;
+  return all;
 }
 
 }  // namespace
@@ -121,28 +123,28 @@ std::vector<Trial> try_candidates(const TrialPlan& plan, const Catalogue& catalo
                                   const Explanation& explanation,
                                   const std::vector<Candidate>& candidates, SignalWatch& signals,
                                   const TemporaryFolder& folder, const OnTrial& on_trial) {
-  Lanes made = make_lanes(plan, catalogue, explanation, candidates, folder, on_trial);
-  std::vector<Lane>& lanes = made.all;
+  AllReplays planned = plan_all(plan, catalogue, explanation, candidates, folder, on_trial);
+  std::vector<Replays>& all = planned.of_plans;
   for (int run = 1; run <= plan.runs; ++run) {
-    for (std::size_t i = 0; i < lanes.size(); ++i) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
       // Each round begins with another one, so that none is always the first.
-      const std::size_t at = (i + static_cast<std::size_t>(run)) % lanes.size();
+      const std::size_t at = (i + static_cast<std::size_t>(run)) % all.size();
       if (signals.interruption() != 0) return {};
-      on_trial(fmt::format("run {} of {}, {} of {}", run, plan.runs, i + 1, lanes.size()));
-      if (lanes[at].failure.empty()) run_once(plan, catalogue, lanes[at], signals);
+      on_trial(fmt::format("run {} of {}, {} of {}", run, plan.runs, i + 1, all.size()));
+      if (all[at].failure.empty()) run_once(plan, catalogue, all[at], signals);
     }
-    if (!lanes.front().failure.empty()) {
+    if (!all.front().failure.empty()) {
       throw std::runtime_error(
-          fmt::format("the trace cannot be replayed: {}", lanes.front().failure));
+          fmt::format("the trace cannot be replayed: {}", all.front().failure));
     }
   }
   std::vector<Trial> trials;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const auto [without, with] = made.of_candidates[i];
+    const auto [without, with] = planned.of_candidates[i];
     const std::string& failure =
-        lanes[with].failure.empty() ? lanes[without].failure : lanes[with].failure;
-    trials.push_back({candidates[i], difference(lanes[without].cpu_s, lanes[with].cpu_s),
-                      difference(lanes[without].peak_bytes, lanes[with].peak_bytes), failure});
+        all[with].failure.empty() ? all[without].failure : all[with].failure;
+    trials.push_back({candidates[i], difference(all[without].cpu_s, all[with].cpu_s),
+                      difference(all[without].peak_bytes, all[with].peak_bytes), failure});
   }
   return trials;
 }

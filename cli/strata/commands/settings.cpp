@@ -25,8 +25,9 @@ void check_settings(const Settings& settings, const std::string& library) {
   const nlohmann::json options = nlohmann::json::parse(answer, nullptr, false);
   if (!options.is_array()) return;
   for (const auto& [name, value] : settings) {
-    auto found = std::find_if(options.begin(), options.end(),
-                              [&](const nlohmann::json& option) { return option["name"] == name; });
+    auto found = std::find_if(
+        options.begin(), options.end(),
+        [&wanted = name](const nlohmann::json& option) { return option["name"] == wanted; });
     if (found == options.end()) {
       throw UsageError(
           fmt::format("--set: {} is not an option; to list the options: strata options", name));

@@ -77,7 +77,8 @@ struct Columns {
 
 std::string titles(const Columns& columns) {
   Line line;
-  for (const char* name : {"scenario", "contender", "version", "library", "ok", "reason"}) {
+  for (const char* name :
+       {"scenario", "contender", "version", "library", "ok", "reason", "measured"}) {
     line.add(name);
   }
   auto add = [&](std::string_view prefix, const std::string& name,
@@ -132,13 +133,14 @@ void add_latency(Line& line, const Latency* latency) {
   }
 }
 
-std::string line_of(const Row& row, const Columns& columns) {
+std::string line_of(const Row& row, const std::string& measured, const Columns& columns) {
   Line line;
   for (const std::string& text : {row.scenario, row.contender, row.version, row.library}) {
     line.add(text);
   }
   line.add(row.ok ? "true" : "false");
   line.add(row.reason);
+  line.add(measured);
   if (columns.has_details) {
     line.add(row.label);
     line.add(row.is_broken ? "true" : "false");
@@ -158,7 +160,7 @@ std::string line_of(const Row& row, const Columns& columns) {
 std::string Results::to_csv() const {
   Columns columns(rows);
   std::string text = titles(columns);
-  for (const Row& row : rows) text += line_of(row, columns);
+  for (const Row& row : rows) text += line_of(row, measured, columns);
   return text;
 }
 

@@ -103,6 +103,7 @@ TEST(Results, WhatIsWrittenIsReadAsItWas) {
 
 TEST(Results, CsvHasAColumnForWhateverAnyRowHas) {
   Results results;
+  results.measured = "2026-01-31T12:00:00Z";
   results.rows = {good_row(), failed_row()};
   std::istringstream text(results.to_csv());
   std::string titles, first, second, rest;
@@ -111,13 +112,15 @@ TEST(Results, CsvHasAColumnForWhateverAnyRowHas) {
   std::getline(text, second);
   EXPECT_FALSE(std::getline(text, rest));
   EXPECT_EQ(titles,
-            "scenario,contender,version,library,ok,reason,params.runs,params.mode,"
+            "scenario,contender,version,library,ok,reason,measured,params.runs,params.mode,"
             "elapsed_s.median,elapsed_s.min,elapsed_s.max,elapsed_s.n,"
             "peak_rss_bytes.median,peak_rss_bytes.min,peak_rss_bytes.max,peak_rss_bytes.n");
-  EXPECT_EQ(first, "app,system,glibc 2.36,,true,,3,,0.2,0.1,0.3,3,8192,4096,12288,3");
-  EXPECT_EQ(second,
-            "app,mine,,/lib/mine.so,false,\"killed by SIGSEGV, in run 1 of 3\",,"
-            "\"a,\"\"b\"\"\",,,,,,,,");
+  EXPECT_EQ(first,
+            "app,system,glibc 2.36,,true,,2026-01-31T12:00:00Z,3,,0.2,0.1,0.3,3,8192,4096,12288,3");
+  EXPECT_EQ(
+      second,
+      "app,mine,,/lib/mine.so,false,\"killed by SIGSEGV, in run 1 of 3\",2026-01-31T12:00:00Z,,"
+      "\"a,\"\"b\"\"\",,,,,,,,");
 }
 
 }  // namespace

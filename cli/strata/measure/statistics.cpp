@@ -1,7 +1,6 @@
 #include "measure/statistics.h"
 
 #include <algorithm>
-#include <cmath>
 #include <random>
 
 namespace strata::cli {
@@ -24,13 +23,6 @@ Summary summarize(std::vector<double> samples) {
   summary.median =
       samples.size() % 2 == 1 ? samples[middle] : (samples[middle - 1] + samples[middle]) / 2;
   return summary;
-}
-
-double geometric_mean(const std::vector<double>& values) {
-  if (values.empty()) return 0;
-  double logarithms = 0;
-  for (double value : values) logarithms += std::log(value);
-  return std::exp(logarithms / static_cast<double>(values.size()));
 }
 
 std::optional<Ratio> ratio_of(const std::vector<double>& values, const std::vector<double>& bases) {

@@ -20,9 +20,6 @@ struct Summary {
 /// \returns  All zero for no samples.
 Summary summarize(std::vector<double> samples);
 
-/// The n-th root of the product; 0 for none. Every value must be positive.
-double geometric_mean(const std::vector<double>& values);
-
 /// How many times as much one series is as another, run by run.
 struct Ratio {
   double ratio = 0;  ///< the median of the ratios

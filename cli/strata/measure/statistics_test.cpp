@@ -35,12 +35,6 @@ TEST(Statistics, SpreadIsTheRangeAsAShareOfTheMedian) {
   EXPECT_DOUBLE_EQ(summary.spread(), 0.4);
 }
 
-TEST(Statistics, GeometricMeanTreatsHalfAndDoubleAlike) {
-  EXPECT_DOUBLE_EQ(geometric_mean({0.5, 2}), 1);
-  EXPECT_DOUBLE_EQ(geometric_mean({8}), 8);
-  EXPECT_EQ(geometric_mean({}), 0);
-}
-
 TEST(Statistics, ARatioIsTakenWithinEachRound) {
   // The machine was three times slower in the second round: it falls out.
   std::optional<Ratio> ratio = ratio_of({10, 30, 12}, {20, 60, 24});

@@ -15,7 +15,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "launch/launch_report.h"
+#include "launch/launch_outcome.h"
 
 namespace strata::cli {
 namespace {
@@ -54,9 +54,9 @@ unsigned long long mask_bits(const sigset_t& mask) {
 
 /// The words for strata-launch; launch.c says what they mean.
 std::vector<std::string> launch_words(const ProcessPlan& plan, const sigset_t& mask,
-                                      int report_fd) {
+                                      int outcome_fd) {
   std::vector<std::string> entries = plan.environment.entries();
-  std::vector<std::string> words = {"strata-launch", std::to_string(report_fd),
+  std::vector<std::string> words = {"strata-launch", std::to_string(outcome_fd),
                                     fmt::format("{:x}", mask_bits(mask)),
                                     std::to_string(entries.size())};
   words.insert(words.end(), entries.begin(), entries.end());
@@ -80,13 +80,13 @@ void replace_standard_input() {
 
 /// Between fork and execve: system calls only.
 [[noreturn]] void become_launcher(const ProcessPlan& plan, const char* launcher, char* const* words,
-                                  int report_fd) {
+                                  int outcome_fd) {
   char* const no_environment[] = {nullptr};
   ::setpgid(0, 0);
   replace_standard_input();
   if (plan.output_fd != STDOUT_FILENO) ::dup2(plan.output_fd, STDOUT_FILENO);
   if (plan.error_fd != STDERR_FILENO) ::dup2(plan.error_fd, STDERR_FILENO);
-  ::fcntl(report_fd, F_SETFD, 0);
+  ::fcntl(outcome_fd, F_SETFD, 0);
   for (int fd : plan.inherited_fds) ::fcntl(fd, F_SETFD, 0);
   ::execve(launcher, words, no_environment);
   ::_exit(127);
@@ -127,24 +127,24 @@ std::optional<ProcessResult::End> wait_for_launcher(pid_t launcher, const Proces
   return ended_by_us;
 }
 
-ProcessResult result_of(const strata_launch_report& report) {
+ProcessResult result_of(const strata_launch_outcome& outcome) {
   ProcessResult result;
-  if (report.exec_error != 0) {
+  if (outcome.exec_error != 0) {
     result.end = ProcessResult::End::kNotStarted;
-    result.code = report.exec_error;
-  } else if (WIFSIGNALED(report.status)) {
+    result.code = outcome.exec_error;
+  } else if (WIFSIGNALED(outcome.status)) {
     result.end = ProcessResult::End::kKilled;
-    result.code = WTERMSIG(report.status);
+    result.code = WTERMSIG(outcome.status);
   } else {
     result.end = ProcessResult::End::kExited;
-    result.code = WEXITSTATUS(report.status);
+    result.code = WEXITSTATUS(outcome.status);
   }
-  result.started_s = report.started_s;
-  result.elapsed_s = report.ended_s - report.started_s;
-  result.cpu_s = to_seconds(report.usage.ru_utime) + to_seconds(report.usage.ru_stime);
-  result.peak_rss_bytes = static_cast<std::uint64_t>(report.usage.ru_maxrss) * 1024;
-  result.minor_faults = static_cast<std::uint64_t>(report.usage.ru_minflt);
-  result.major_faults = static_cast<std::uint64_t>(report.usage.ru_majflt);
+  result.started_s = outcome.started_s;
+  result.elapsed_s = outcome.ended_s - outcome.started_s;
+  result.cpu_s = to_seconds(outcome.usage.ru_utime) + to_seconds(outcome.usage.ru_stime);
+  result.peak_rss_bytes = static_cast<std::uint64_t>(outcome.usage.ru_maxrss) * 1024;
+  result.minor_faults = static_cast<std::uint64_t>(outcome.usage.ru_minflt);
+  result.major_faults = static_cast<std::uint64_t>(outcome.usage.ru_majflt);
   return result;
 }
 
@@ -163,30 +163,30 @@ std::string helper_path(const std::string& name) {
 
 ProcessResult run_process(const ProcessPlan& plan, SignalWatch& signals) {
   std::string launcher = launcher_path();
-  int report_pipe[2];
-  if (::pipe2(report_pipe, O_CLOEXEC) != 0) throw_errno("pipe");
-  std::vector<std::string> words = launch_words(plan, signals.original_mask(), report_pipe[1]);
+  int outcome_pipe[2];
+  if (::pipe2(outcome_pipe, O_CLOEXEC) != 0) throw_errno("pipe");
+  std::vector<std::string> words = launch_words(plan, signals.original_mask(), outcome_pipe[1]);
   std::vector<char*> word_pointers = pointers(words);
   pid_t child = ::fork();
   if (child == 0) {
-    become_launcher(plan, launcher.c_str(), word_pointers.data(), report_pipe[1]);
+    become_launcher(plan, launcher.c_str(), word_pointers.data(), outcome_pipe[1]);
   }
   int fork_error = errno;
-  ::close(report_pipe[1]);
+  ::close(outcome_pipe[1]);
   if (child < 0) {
-    ::close(report_pipe[0]);
+    ::close(outcome_pipe[0]);
     throw std::system_error(fork_error, std::generic_category(), "fork");
   }
   ::setpgid(child, child);  // both sides do, so that it is done before either goes on
   std::optional<ProcessResult::End> ended_by_us = wait_for_launcher(child, plan, signals);
-  strata_launch_report report{};
-  bool is_reported = ::read(report_pipe[0], &report, sizeof report) == sizeof report;
-  ::close(report_pipe[0]);
-  if (!is_reported && !ended_by_us) {
-    throw std::runtime_error(
-        fmt::format("{} ended without a report; are its arguments too long?", launcher));
+  strata_launch_outcome outcome{};
+  const bool is_told = ::read(outcome_pipe[0], &outcome, sizeof outcome) == sizeof outcome;
+  ::close(outcome_pipe[0]);
+  if (!is_told && !ended_by_us) {
+    throw std::runtime_error(fmt::format(
+        "{} ended without saying how the command went; are its arguments too long?", launcher));
   }
-  ProcessResult result = result_of(report);
+  ProcessResult result = result_of(outcome);
   if (ended_by_us) result.end = *ended_by_us;
   return result;
 }

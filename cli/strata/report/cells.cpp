@@ -72,7 +72,8 @@ Varied varied_params(const std::vector<Row>& rows) {
     }
   }
   for (auto& [scenario, names] : order) {
-    std::erase_if(names, [&](const std::string& name) { return seen[scenario][name].size() < 2; });
+    auto& values = seen[scenario];
+    std::erase_if(names, [&](const std::string& name) { return values[name].size() < 2; });
   }
   return order;
 }

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <ranges>
 
 #include "profile/sites.h"
 #include "report/palette.h"
@@ -43,14 +42,14 @@ FlameGraph::FlameGraph(const Profile& profile)
       }
     };
     add();
-    for (std::size_t location : std::views::reverse(sample.locations)) {
-      const Profile::Location& place = profile.locations[location];
+    for (auto at = sample.locations.rbegin(); at != sample.locations.rend(); ++at) {
+      const Profile::Location& place = profile.locations[*at];
       const std::string module =
           place.mapping == Profile::kNone
               ? std::string()
               : std::filesystem::path(profile.mappings[place.mapping].file).filename().string();
-      for (const Line& line : std::views::reverse(place.lines)) {
-        node = child_of(node, frame_of(line, module));
+      for (auto line = place.lines.rbegin(); line != place.lines.rend(); ++line) {
+        node = child_of(node, frame_of(*line, module));
         add();
       }
     }

@@ -207,7 +207,7 @@ class Script {
                         : words.align == Text::Align::kCentre ? "center"
                                                               : "right";
     std::string tint = words.is_faint ? colour(ColourRole::kMuted)
-                       : words.series == kNobody
+                       : words.series == kNoSeries
                            ? colour(ColourRole::kInk)
                            : colour(ColourRole::kText, style(words.series).colour);
     line("set label {} at graph {:.5f}, graph {:.5f} {} front textcolor {}",
@@ -234,7 +234,7 @@ class Script {
   }
 
   std::string mark_colour(const Mark& mark) const {
-    if (mark.series == kNobody) return colour(ColourRole::kMuted);
+    if (mark.series == kNoSeries) return colour(ColourRole::kMuted);
     return colour(ColourRole::kSeries, style(mark.series).colour);
   }
 
@@ -267,7 +267,7 @@ class Script {
         return fmt::format("with lines linewidth 1 dashtype 2 linecolor {}", tint);
       case Mark::Kind::kWhisk:
         return fmt::format("with lines linewidth 1.2 dashtype 1 linecolor {}",
-                           mark.series == kNobody ? tint : colour(ColourRole::kInk));
+                           mark.series == kNoSeries ? tint : colour(ColourRole::kInk));
       case Mark::Kind::kDots:
         return fmt::format("with points pointtype {} pointsize 0.9 linewidth 1.2 linecolor {}",
                            shapes[look.shape], tint);

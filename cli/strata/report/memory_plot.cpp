@@ -25,7 +25,8 @@ double peak(const Row& row) {
 
 /// What the program of a replay had alive meanwhile; without points for other loads.
 Mark live_line(const std::string& name, const Row& row) {
-  Mark line{Mark::Kind::kDashed, kNobody, {}, "live bytes of the program, as " + name + " ran it"};
+  Mark line{
+      Mark::Kind::kDashed, kNoSeries, {}, "live bytes of the program, as " + name + " ran it"};
   for (const TimelinePoint& point : row.timeline) {
     if (point.live_bytes) {
       line.points.emplace_back(point.t_s, static_cast<double>(*point.live_bytes));

@@ -111,7 +111,7 @@ void add_bar(Plot& plot, const Arrangement& all, const Cell& cell, const std::st
   }
   double indent = 6.0 / (Plot::kWidth - plot.left - plot.right);
   plot.texts.push_back({plot.x.position(end) + indent, plot.y.position(y), words,
-                        Text::Align::kLeft, kNobody, false});
+                        Text::Align::kLeft, kNoSeries, false});
 }
 
 std::string runs_note(const std::vector<Ranked>& rows) {
@@ -130,7 +130,7 @@ std::string runs_note(const std::vector<Ranked>& rows) {
 /// What threads would do that cost each other nothing: the best throughput with one thread, times
 /// the threads, up to the cores. Without points if the sweep is none of throughput over threads.
 Mark ideal_line(const Arrangement& all, const Sweep& sweep, const std::string& metric) {
-  Mark line{Mark::Kind::kDashed, kNobody, {}, "the best with one thread, times the threads"};
+  Mark line{Mark::Kind::kDashed, kNoSeries, {}, "the best with one thread, times the threads"};
   if (!sweep.is_of_threads() || quantity_of(metric) != Quantity::kPerSecond) return line;
   std::vector<Ranked> alone = ranked(all.cells[sweep.points.front().second], metric);
   if (alone.empty()) return line;
@@ -212,7 +212,7 @@ Plot metric_plot(const Arrangement& all, const Cell& cell, const std::string& me
   for (const Entry& entry : failed) {
     put_name(entry);
     const char* how = entry.row->is_broken ? "broken" : "failed";
-    plot.texts.push_back({-indent, plot.y.position(y), how, Text::Align::kLeft, kNobody, true});
+    plot.texts.push_back({-indent, plot.y.position(y), how, Text::Align::kLeft, kNoSeries, true});
     plot.alt += fmt::format(" {}: {}.", who(all, entry).name, how);
   }
   return plot;

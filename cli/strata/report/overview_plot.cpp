@@ -134,7 +134,7 @@ Plot overview_plot(const Arrangement& all, const std::string& metric) {
   plot.y.high = count - 0.5;
   for (double y = 0; y < count; y += 1) plot.y.ticks.push_back({y, "", 0});
   plot.marks.push_back(
-      {Mark::Kind::kDashed, kNobody, {{1, -0.5}, {1, count - 0.5}}, base + " is 1"});
+      {Mark::Kind::kDashed, kNoSeries, {{1, -0.5}, {1, count - 0.5}}, base + " is 1"});
   double indent = -7.0 / (Plot::kWidth - plot.left - plot.right);
   std::map<int, Mark> dots;
   double y = count;
@@ -142,7 +142,7 @@ Plot overview_plot(const Arrangement& all, const std::string& metric) {
     y -= 1;
     plot.texts.push_back({indent, plot.y.position(y),
                           names[static_cast<std::size_t>(&row - rows.data())], Text::Align::kRight,
-                          kNobody, false});
+                          kNoSeries, false});
     plot.alt += fmt::format(" {}:", row.cell->name());
     for (const Share& share : row.shares) {
       const std::string& name = all.series[static_cast<std::size_t>(share.series)].name;

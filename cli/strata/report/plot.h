@@ -19,7 +19,7 @@ struct SeriesStyle {
 };
 
 /// The owner of a mark: a series of the page, or none.
-inline constexpr int kNobody = -1;
+inline constexpr int kNoSeries = -1;
 
 /// Something drawn at values of the axes. Points that are not a number interrupt a line.
 struct Mark {
@@ -33,7 +33,7 @@ struct Mark {
     kArea,   ///< a closed outline, filled
   };
   Kind kind;
-  int series = kNobody;
+  int series = kNoSeries;
   std::vector<std::pair<double, double>> points;
   std::string tip;  ///< what it is and its number; shown where a pointer rests on it
 };
@@ -45,7 +45,7 @@ struct Text {
   double y;
   std::string text;
   Align align = Align::kLeft;
-  int series = kNobody;  ///< whose colour it has
+  int series = kNoSeries;  ///< whose colour it has
   bool is_faint = false;
 };
 

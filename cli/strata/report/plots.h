@@ -14,10 +14,10 @@ namespace strata::cli {
 /// Without marks if no row has the metric.
 Plot metric_plot(const Arrangement& all, const Cell& cell, const std::string& metric);
 
-/// Everybody's latency from the median out to the tail, both axes so that tails have room.
+/// Each contender's latency from the median out to the tail, on axes that give tails room.
 Plot percentile_plot(const Arrangement& all, const Cell& cell, const std::string& kind);
 
-/// Everybody's latencies as hills above one axis, each as high as the others.
+/// Each contender's latencies as hills above one axis, each as high as the others.
 Plot histogram_plot(const Arrangement& all, const Cell& cell, const std::string& kind);
 
 /// Memory from the start of the load until after it.

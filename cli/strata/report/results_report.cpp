@@ -17,7 +17,7 @@ namespace {
 
 /// As many cells of a scenario are shown open; of more, only one.
 constexpr std::size_t kOpenCells = 2;
-/// Of more loads than this none has plots of its own: nobody reads as many.
+/// Of more loads than this none has plots of its own: they would not be read.
 constexpr std::size_t kDrawnCells = 40;
 /// Of more sweeps than this, those over the first parameter that varies are drawn.
 constexpr std::size_t kDrawnSweeps = 12;

@@ -70,7 +70,7 @@ void name_marks(std::string& text, const Plot& plot) {
   for (std::size_t i = 0; i < plot.marks.size(); ++i) {
     const Mark& mark = plot.marks[i];
     std::string open = fmt::format("<g id=\"p_plot_{0}\" ><title>p_plot_{0}</title>", i + 2);
-    std::string named = mark.series == kNobody
+    std::string named = mark.series == kNoSeries
                             ? std::string("<g class=\"m\">")
                             : fmt::format("<g class=\"m\" data-series=\"{}\">", mark.series);
     if (!mark.tip.empty()) named += fmt::format("<title>{}</title>", html_escaped(mark.tip));
