@@ -163,8 +163,9 @@ function(strata_layer layer)
     target_link_libraries(strata_${layer} PRIVATE strata_flags)
     # A few words of static TLS, no exceptions, nothing exported unless it is marked.
     target_compile_options(
-      strata_${layer} PRIVATE -fno-exceptions -fno-rtti -fvisibility=hidden
-                              -fvisibility-inlines-hidden -ftls-model=initial-exec)
+      strata_${layer}
+      PRIVATE -fno-exceptions -fno-rtti -fvisibility=hidden -fvisibility-inlines-hidden
+              -ftls-model=initial-exec -ffunction-sections -fdata-sections)
     set_target_properties(strata_${layer} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     list(PREPEND objects $<TARGET_OBJECTS:strata_${layer}>)
   endif()

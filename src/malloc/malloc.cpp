@@ -240,7 +240,6 @@ void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& cal
   if (verifies_frees() && size_class != 0) take_back(p, size_class, call);
   if (must_not_wait()) return;  // lost
   if (size_class == 0) {
-    if (!engine_.is_started()) fatal_pointer("invalid free of ", p, ": nothing was allocated yet");
     if (empties_.owns(p)) return empties_.deallocate(p, call);
     if (guards_.owns(p)) return guards_.deallocate(p, compared(call));
     if (detour_.has_watchers()) detour_.forget(thread, p);

@@ -131,7 +131,7 @@ TEST_F(MallocDeathTest, AFreeBeforeAnyAllocationIsFatal) {
   TestThread thread(malloc);
   int on_the_stack = 0;
   EXPECT_DEATH(thread.deallocate(&on_the_stack),
-               "strata: invalid free of 0x[0-9a-f]+: nothing was allocated yet");
+               "strata: invalid free of 0x[0-9a-f]+: Strata did not allocate it: it lies in ");
 }
 
 }  // namespace

@@ -252,6 +252,13 @@ const char* option_in_environment(const OptionRow& row) noexcept {
   return nullptr;
 }
 
+bool is_any_option_set() noexcept {
+  for (std::size_t i = 0; const char* entry = os::environment_entry(i); ++i) {
+    if (std::string_view(entry).starts_with(kOptionPrefix)) return !os::has_foreign_rights();
+  }
+  return false;
+}
+
 void read_options(Options& options) noexcept {
   if (os::has_foreign_rights()) return;
   // Chosen: more mistakes than these are no slips of the finger.

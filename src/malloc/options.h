@@ -72,6 +72,9 @@ inline constexpr std::string_view kOptionPrefix = "STRATA_";
 /// caller lacks (set-user-ID) reads nothing: options name files to write.
 void read_options(Options& options) noexcept;
 
+/// Whether read_options() has anything to read, an option or a name that is none.
+bool is_any_option_set() noexcept;
+
 /// The row's text in the environment as it is now; nullptr if it is not set.
 const char* option_in_environment(const OptionRow& row) noexcept;
 

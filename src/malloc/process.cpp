@@ -52,10 +52,7 @@ class ProcessHost final : public MallocHost {
       read_options(options);
       if (!malloc.start(options, os::random_seed())) return false;
     }
-    // These may allocate; the malloc is ready. Without fork handlers fork is as it was.
-    take_part_in_forks(g_in_forks);
-    // Before those of the statistics, which so come to their end before it.
-    os::register_exit_handler(on_exit);
+    register_handlers();
     start_statistics_of_options(malloc);
     return true;
   }
@@ -64,8 +61,21 @@ class ProcessHost final : public MallocHost {
   }
   void attend() noexcept override { attend_to_features(g_malloc); }
 
+  /// May allocate; no lock is held. Without fork handlers fork is as it was.
+  void register_handlers() noexcept {
+    {
+      LockGuard guard(g_start_lock);
+      if (are_handlers_registered_) return;
+      are_handlers_registered_ = true;
+    }
+    take_part_in_forks(g_in_forks);
+    // Before those of the statistics, which so come to their end before it.
+    os::register_exit_handler(on_exit);
+  }
+
  private:
   bool is_exit_registered_ STRATA_GUARDED_BY(g_start_lock) = false;
+  bool are_handlers_registered_ STRATA_GUARDED_BY(g_start_lock) = false;
 };
 
 constinit ProcessHost g_host;
@@ -75,9 +85,13 @@ constinit ProcessHost g_host;
 constinit SpareMemory g_spare;
 
 /// The malloc's fork handlers lock it last and unlock it first if they are the first registered:
-/// then those of the program may allocate. So it is made ready before any constructor of the
-/// program. This file is in every program that has the malloc from an archive.
+/// then those of the program may allocate. So they are registered before any constructor of the
+/// program. The malloc itself starts with the first allocation, which some programs never make,
+/// unless an option asks for more. This file is in every program that has the malloc from an
+/// archive.
 [[gnu::constructor(101)]] void start_before_the_program() noexcept {
+  g_host.register_handlers();
+  if (!is_any_option_set()) return;
   deallocate(allocate(1));
   start_watchers_of_options(g_malloc);
 }

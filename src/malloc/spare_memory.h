@@ -60,7 +60,7 @@ class SpareMemory {
   // last owner is done.
   std::atomic<std::uint64_t> state_{0};
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a handler may count");
-  alignas(4096) unsigned char bytes_[kBytes] = {};
+  alignas(64) unsigned char bytes_[kBytes] = {};
 };
 
 }  // namespace strata

@@ -1,6 +1,7 @@
 #include "os/page_source.h"
 
 #include <errno.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -38,7 +39,8 @@ std::size_t page_bytes() noexcept {
   // relaxed: every thread computes the same value.
   std::size_t bytes = cached.load(std::memory_order_relaxed);
   if (bytes == 0) {
-    bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    // Not sysconf: it lies in a part of the C library that a small program needs for nothing else.
+    bytes = static_cast<std::size_t>(getauxval(AT_PAGESZ));
     cached.store(bytes, std::memory_order_relaxed);
   }
   return bytes;

@@ -60,6 +60,7 @@ bool ThreadCache::top_up(unsigned size_class) noexcept {
 void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
   LockGuard guard(bins_lock_);
   close_gaps(size_class);
+  if (capacity(size_class) == 0 && take_as_last(size_class, object)) return;
   // Unless gaps have made room; that the object is the latest one the caller has excluded.
   if (tops_[size_class] == limits_[size_class]) {
     const std::size_t share = budget_->share_bytes();
@@ -70,6 +71,23 @@ void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
     }
   }
   if (!push(size_class, object)) central_->release(place_, size_class, &object, 1);
+}
+
+/// The first object of a class comes from a thread that did not allocate it: this one has had none.
+/// Where objects share cache lines, its neighbours may be another thread's; so the bin gets objects
+/// of its own first, and this one is used after them.
+/// \returns  false if objects are lines apart, or no others are to be had
+bool ThreadCache::take_as_last(unsigned size_class, void* object) noexcept {
+  if (SizeClassMap::bytes_of(size_class) >= kSharedLineBytes || !top_up(size_class) ||
+      tops_[size_class] == limits_[size_class]) {
+    return false;
+  }
+  Repair bin(*this, size_class);
+  void** const first = bases_[size_class] + 1;
+  std::memmove(first + 1, first, static_cast<std::size_t>(bin.top + 1 - first) * sizeof(void*));
+  *first = object;
+  ++bin.top;
+  return true;
 }
 
 bool ThreadCache::flush_all(unsigned end_class) noexcept {

@@ -126,6 +126,8 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // Chosen. A bin has 2^n - 1 objects, so that its slots with the empty one are a power of two.
   static constexpr std::size_t kFirstCapacity = 7;
   static constexpr std::size_t kMaxCapacity = 2047;
+  // Chosen: from two cache lines on, two objects share a line only at their edges.
+  static constexpr std::size_t kSharedLineBytes = 2 * detail::kCacheLineBytes;
   // Chosen: what one class of one thread may hold; half of it travels as a batch. A batch of large
   // objects is few objects, so they get more (docs/decisions/0013).
   static constexpr std::size_t kMaxBinBytes = 96 * 1024;
@@ -184,6 +186,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
     return static_cast<std::size_t>(tops_[size_class] - bases_[size_class]);
   }
   bool top_up(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
+  bool take_as_last(unsigned size_class, void* object) noexcept STRATA_REQUIRES(bins_lock_);
   bool grow(unsigned size_class, std::size_t share) noexcept STRATA_REQUIRES(bins_lock_);
   void shrink(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   bool give_slots(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);

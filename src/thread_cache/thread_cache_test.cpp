@@ -35,6 +35,33 @@ struct Fixture : FakeProcess {
 
 struct ThreadCacheTest : ::testing::Test, Fixture {};
 
+/// Two threads got neighbours from a third one, frees and allocates each: the line of those
+/// neighbours must not go on travelling between them.
+TEST_F(ThreadCacheTest, TheFirstObjectOfAnotherThreadIsUsedAfterLinesOfItsOwn) {
+  const auto giver = make_cache();
+  for (unsigned size_class = 1; SizeClassMap::bytes_of(size_class) < 128; ++size_class) {
+    void* const given[] = {giver->refill_and_pop(size_class), giver->pop(size_class)};
+    std::set<std::uintptr_t> lines_in_use;
+    std::vector<std::unique_ptr<ThreadCache>> threads;
+    for (void* const object : given) {
+      threads.push_back(make_cache());
+      ThreadCache& thread = *threads.back();
+      ASSERT_FALSE(thread.push(size_class, object));
+      thread.flush_and_push(size_class, object);
+      void* const own = thread.pop(size_class);
+      ASSERT_NE(own, nullptr);
+      const auto line = reinterpret_cast<std::uintptr_t>(own) / 64;
+      const auto given_line = [](void* p) { return reinterpret_cast<std::uintptr_t>(p) / 64; };
+      EXPECT_NE(line, given_line(given[0])) << SizeClassMap::bytes_of(size_class) << " bytes";
+      EXPECT_NE(line, given_line(given[1])) << SizeClassMap::bytes_of(size_class) << " bytes";
+      EXPECT_TRUE(lines_in_use.insert(line).second) << "two threads share a line";
+      void* last = nullptr;
+      while (void* const next = thread.pop(size_class)) last = next;
+      EXPECT_EQ(last, object) << "it is lost, or not the last";
+    }
+  }
+}
+
 /// Many threads over a small heap have small shares. A bin that gave way each time, because the
 /// thread is above a share that moves, would go to Central with nearly every object.
 TEST_F(ThreadCacheTest, ManyThreadsOverASmallHeapSeldomGoToCentral) {

@@ -86,6 +86,9 @@ std::size_t ThreadRegistry::flush_all() noexcept {
 }
 
 std::size_t ThreadRegistry::take_over(ThreadCache::Owners which) noexcept {
+  if (room_ == nullptr)
+    room_ = static_cast<void**>(metadata_.allocate_forever(kRoomSlots * sizeof(void*)));
+  if (room_ == nullptr) return 0;
   std::size_t moved = 0;
   for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache)) {
     // What does not fit the room is taken in turns.

@@ -103,8 +103,8 @@ class ThreadRegistry {
   // Chosen: all objects of a usual cache; one that holds more is taken over in parts.
   static constexpr std::size_t kRoomSlots = 2048;
   static constexpr unsigned kMostTurns = 8;
-  void* room_[kRoomSlots] STRATA_GUARDED_BY(lock_) = {};  // for take_over()
-  std::atomic<std::size_t> parked_bytes_{0};              // written under lock_, read anywhere
+  void** room_ STRATA_GUARDED_BY(lock_) = nullptr;  // for take_over(), made when first needed
+  std::atomic<std::size_t> parked_bytes_{0};        // written under lock_, read anywhere
 };
 
 }  // namespace strata
