@@ -22,7 +22,8 @@ ThreadCache* ThreadRegistry::adopt() noexcept {
     cache = new (memory) ThreadCache(central_, budget_, metadata_);
   }
   in_use_.push_front(*cache);
-  ++in_use_count_;
+  // What others cache is taken over when memory is out: too late to ask for room.
+  if (++in_use_count_ > 1) make_room();
   budget_.add_thread();
   central_.enter(cache->place());
   return cache;
@@ -85,10 +86,15 @@ std::size_t ThreadRegistry::flush_all() noexcept {
   return take_over(ThreadCache::Owners::kAll);
 }
 
-std::size_t ThreadRegistry::take_over(ThreadCache::Owners which) noexcept {
+/// \returns  False when out of memory.
+bool ThreadRegistry::make_room() noexcept {
   if (room_ == nullptr)
     room_ = static_cast<void**>(metadata_.allocate_forever(kRoomSlots * sizeof(void*)));
-  if (room_ == nullptr) return 0;
+  return room_ != nullptr;
+}
+
+std::size_t ThreadRegistry::take_over(ThreadCache::Owners which) noexcept {
+  if (!make_room()) return 0;
   std::size_t moved = 0;
   for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache)) {
     // What does not fit the room is taken in turns.
@@ -168,7 +174,8 @@ void ThreadRegistry::keep_only(ThreadCache* own) noexcept {
   in_use_count_ = 0;
   if (own == nullptr) return;
   in_use_.push_front(*own);
-  ++in_use_count_;
+  // What others cache is taken over when memory is out: too late to ask for room.
+  if (++in_use_count_ > 1) make_room();
   budget_.add_thread();
   central_.enter(own->place());
 }

@@ -83,6 +83,7 @@ class ThreadRegistry {
   static constexpr std::size_t kMaxParked = 16;
 
   ThreadCache* pop_parked() noexcept STRATA_REQUIRES(lock_);
+  bool make_room() noexcept STRATA_REQUIRES(lock_);
   std::size_t take_over(ThreadCache::Owners which) noexcept STRATA_REQUIRES(lock_);
   void count_parked(const ThreadCache& cache, bool is_parked) noexcept STRATA_REQUIRES(lock_);
 
@@ -103,7 +104,7 @@ class ThreadRegistry {
   // Chosen: all objects of a usual cache; one that holds more is taken over in parts.
   static constexpr std::size_t kRoomSlots = 2048;
   static constexpr unsigned kMostTurns = 8;
-  void** room_ STRATA_GUARDED_BY(lock_) = nullptr;  // for take_over(), made when first needed
+  void** room_ STRATA_GUARDED_BY(lock_) = nullptr;  // for take_over(), made with the second thread
   std::atomic<std::size_t> parked_bytes_{0};        // written under lock_, read anywhere
 };
 

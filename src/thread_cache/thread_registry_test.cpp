@@ -169,6 +169,17 @@ TEST_F(ThreadRegistryTest, AFullCacheIsTakenOverInOneRoundHoweverMuchItHolds) {
   registry.park(cache);
 }
 
+TEST_F(ThreadRegistryTest, WhatTwoThreadsCacheIsTakenOverWhenThereIsNoMemoryForBookkeeping) {
+  warm(*registry.adopt(), 4, 5);
+  warm(*registry.adopt(), 5, 5);
+  pages.refuse_from_call(1);
+  while (space.metadata.allocate_forever(64) != nullptr) continue;
+  registry.flush_all();
+  EXPECT_EQ(registry.count_objects(4), 1u) << "the latest one stays";
+  EXPECT_EQ(registry.count_objects(5), 1u);
+  pages.refuse_nothing();
+}
+
 TEST_F(ThreadRegistryTest, IsNullWhenOutOfMemoryAndServesTheNext) {
   pages.refuse_call(1);
   EXPECT_EQ(registry.adopt(), nullptr);
