@@ -236,6 +236,34 @@ TEST(Pattern, SendsMessagesBetweenThreadsToABitmapPool) {
   EXPECT_EQ(told.remedies(), std::vector{Remedy::kBitmap});
 }
 
+TEST(Pattern, SendsManySizesWhoseMemoryServesAgainToAHeapOfAsManyThreads) {
+  const auto remedies = [](std::uint32_t ending_thread) {
+    Told told;
+    const std::uint32_t here = told.place(0x10);
+    std::vector<std::uint64_t> buffers;
+    for (unsigned i = 0; i < 2000; ++i) {
+      buffers.push_back(told.make(here, 1000 + i % 7 * 100));
+      if (buffers.size() < 150) continue;
+      told.end(buffers.front(), ending_thread);
+      buffers.erase(buffers.begin());
+    }
+    told.explain();
+    return told.remedies();
+  };
+  EXPECT_EQ(remedies(0), std::vector{Remedy::kHeap});
+  EXPECT_EQ(remedies(1), std::vector{Remedy::kHeaps});
+}
+
+TEST(Pattern, HasNoHeapForWhatIsAllocatedOnce) {
+  Told told;
+  const std::uint32_t here = told.place(0x10);
+  std::vector<std::uint64_t> buffers;
+  for (unsigned i = 0; i < 500; ++i) buffers.push_back(told.make(here, 1000 + i % 7 * 100));
+  for (const std::uint64_t buffer : buffers) told.end(buffer, 1);
+  told.explain();
+  EXPECT_TRUE(told.remedies().empty());
+}
+
 TEST(Pattern, ReservesWhatGrowsAndReusesWhatIsWantedForAMoment) {
   Told told;
   const std::uint32_t vector = told.place(0x10);
@@ -284,23 +312,6 @@ TEST(Pattern, TakesSlotsWhoseContentsAreReplacedForNoGrowth) {
   EXPECT_TRUE(told.remedies().empty());
   // Of random numbers, 7 in 24 continue a rising run that gets three long or longer.
   EXPECT_NEAR(static_cast<double>(told.sums("0x10").grown) / 20050, 7.0 / 24, 0.05);
-}
-
-TEST(Pattern, HasNothingToSayOfDifferentSizesThatComeAndGo) {
-  Told told;
-  const std::uint32_t here = told.place(0x10);
-  std::mt19937 random(trace::test_seed());
-  std::vector<std::uint64_t> live;
-  for (int i = 0; i < 20000; ++i) {
-    live.push_back(told.make(here, 16 + random() % 500));
-    if (live.size() < 200) continue;
-    const std::size_t at = random() % (live.size() - 1);
-    told.end(live[at]);
-    live[at] = live.back();
-    live.pop_back();
-  }
-  told.explain();
-  EXPECT_TRUE(told.remedies().empty());
 }
 
 }  // namespace
