@@ -99,6 +99,13 @@ void* MetadataArena::split_larger(int index) noexcept {
 void MetadataArena::deallocate(void* memory, std::size_t bytes) noexcept {
   const int index = size_index(bytes);
   STRATA_DCHECK(memory != nullptr && index < kSizes);
+  if (bytes >= kLargeBytes) {
+    // All but its first OS page, where its link will be. If the kernel refuses, it stays.
+    const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(memory);
+    const std::uintptr_t first = detail::round_up(start + sizeof(FreeBlock), os::page_bytes());
+    const std::uintptr_t end = (start + (kMinBytes << index)) & ~(os::page_bytes() - 1);
+    if (first < end) pages_.decommit(reinterpret_cast<void*>(first), end - first);
+  }
   LockGuard guard(lock_);
   auto* block = static_cast<FreeBlock*>(memory);
   block->next = free_[index];

@@ -13,8 +13,8 @@ namespace strata {
 /// Memory for our own bookkeeping: never mixed with the user's, zero when fresh, recycled by size;
 /// a larger block is split only when the kernel gives no more.
 /// Requests are rounded up to a power of two of at least 64 bytes (one cache line, so that two
-/// owners never share one). Nothing is decommitted before discard(): bookkeeping is below 1% of the
-/// heap.
+/// owners never share one). What comes back is decommitted if it is large, and small blocks are not
+/// before discard(): bookkeeping is below 1% of the heap.
 /// \threads  Any number at once; one lock.
 /// \cost     A list pop, or a bump of a pointer; a system call per kChunkBytes.
 class MetadataArena {
@@ -22,6 +22,8 @@ class MetadataArena {
   /// Small enough that a tiny program maps one, touched only as it is used.
   static constexpr std::size_t kChunkBytes = 256 * 1024;
   static constexpr std::size_t kMinBytes = 64;
+  /// Chosen: tables that have grown and are let go, which is too seldom for the call to matter.
+  static constexpr std::size_t kLargeBytes = 64 * 1024;
 
   ///   kForever         as long as the process
   ///   kUntilDiscarded  discard() is called; each chunk begins with a link, in a cache line of its
@@ -48,6 +50,7 @@ class MetadataArena {
   void* allocate_forever(std::size_t bytes) noexcept;
 
   /// Takes back what allocate(bytes) gave, with the same `bytes`.
+  /// \cost  a system call from kLargeBytes on
   void deallocate(void* memory, std::size_t bytes) noexcept;
 
   /// Unmaps everything, what is in use included. It can be used again.
@@ -55,7 +58,7 @@ class MetadataArena {
   /// \cost  a system call per chunk
   void discard() noexcept;
 
-  /// Bytes mapped for bookkeeping so far, used or not.
+  /// Bytes mapped for bookkeeping so far, used, decommitted or not.
   std::size_t mapped_bytes() const noexcept {
     return mapped_bytes_.load(std::memory_order_relaxed);
   }

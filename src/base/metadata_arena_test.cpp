@@ -90,6 +90,23 @@ TEST(MetadataArena, RecyclesMemoryAmongRequestsThatRoundToTheSameSize) {
   EXPECT_EQ(arena.allocate(128), p);
 }
 
+TEST(MetadataArena, ALargeBlockThatComesBackIsDecommittedButForItsLink) {
+  FakePageSource pages;
+  MetadataArena arena(pages);
+  constexpr std::size_t kBytes = 4 * MetadataArena::kLargeBytes;
+  void* const first = arena.allocate(kBytes);
+  void* const second = arena.allocate(kBytes);
+  std::memset(first, 1, kBytes);
+  std::memset(second, 1, kBytes);
+  arena.deallocate(first, kBytes);
+  EXPECT_GE(pages.decommitted_bytes(), kBytes - 2 * os::page_bytes());
+  pages.refuse_from_call(1);
+  arena.deallocate(second, kBytes);
+  pages.refuse_nothing();
+  EXPECT_EQ(arena.allocate(kBytes), second) << "it is lost";
+  EXPECT_EQ(arena.allocate(kBytes), first);
+}
+
 TEST(MetadataArena, RefusesWhatIsLargerThanItsLargestSize) {
   FakePageSource pages;
   MetadataArena arena(pages);

@@ -59,10 +59,11 @@ class CentralShard {
   /// objects, count)`.
   template <typename Flush>
   void take_unneeded(Flush&& flush) noexcept;
-  /// The same for all that lies there, of the classes below `end_class`.
+  /// The same for all that lies there, of the classes below `end_class`; they may hold what they
+  /// might at first.
   template <typename Flush>
   void take_all(unsigned end_class, Flush&& flush) noexcept;
-  /// The same for those that have grown; they may hold what they might at first.
+  /// The same for those that have grown.
   template <typename Flush>
   void take_grown(Flush&& flush) noexcept;
 
@@ -180,9 +181,7 @@ void CentralShard::take_all(unsigned end_class, Flush&& flush) noexcept {
 template <typename Flush>
 void CentralShard::take_grown(Flush&& flush) noexcept {
   for_each_class([&](unsigned size_class, Class& each) {
-    if (each.transfer.grown_bytes() == 0) return;
-    each.transfer.shrink();
-    empty(size_class, each.transfer, flush);
+    if (each.transfer.grown_bytes() != 0) empty(size_class, each.transfer, flush);
   });
 }
 
@@ -190,6 +189,7 @@ template <typename Flush>
 void CentralShard::empty(unsigned size_class, TransferCache& transfer, Flush&& flush) noexcept {
   void* batch[kFlushObjects];
   void** const end = batch + kFlushObjects;
+  transfer.shrink();
   // No more than was there: others may go on filling it.
   for (std::size_t left = transfer.size(); left != 0;) {
     const std::size_t count = transfer.remove(end, left < kFlushObjects ? left : kFlushObjects);

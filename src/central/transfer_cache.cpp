@@ -13,7 +13,9 @@ std::size_t TransferCache::insert(void* const* objects, std::size_t count) noexc
 
 std::size_t TransferCache::remove(void** end, std::size_t count) noexcept {
   LockGuard guard(lock_);
-  return remove_locked(end, count);
+  const std::size_t taken = remove_locked(end, count);
+  drop_slots();
+  return taken;
 }
 
 TransferCache::Tried TransferCache::try_insert(void* const* objects, std::size_t count) noexcept {
@@ -75,6 +77,7 @@ std::size_t TransferCache::take_unneeded(void** out, std::size_t count) noexcept
   const std::size_t taken = std::min(count, least_size_);
   if (taken == 0) {
     least_size_ = size();  // the next round begins
+    drop_slots();
     return 0;
   }
   // From the bottom: what has waited longest.
@@ -92,6 +95,16 @@ void TransferCache::shrink() noexcept {
   LockGuard guard(lock_);
   capacity_.store(bounds_.first, std::memory_order_relaxed);
   has_run_over_ = false;
+  drop_slots();
+}
+
+/// Gives back the slots of one that had grown, as soon as it is empty.
+void TransferCache::drop_slots() noexcept {
+  if (size() != 0 || capacity() != bounds_.first || slot_count_ <= std::bit_ceil(bounds_.first))
+    return;
+  metadata_.deallocate(slots_, slot_count_ * sizeof(void*));
+  slots_ = nullptr;
+  slot_count_ = 0;
 }
 
 void TransferCache::forget_objects() noexcept {

@@ -77,6 +77,7 @@ class TransferCache {
       STRATA_REQUIRES(lock_);
   std::size_t remove_locked(void** end, std::size_t count) noexcept STRATA_REQUIRES(lock_);
   bool make_slots(std::size_t count) noexcept STRATA_REQUIRES(lock_);
+  void drop_slots() noexcept STRATA_REQUIRES(lock_);
   void set_size(std::size_t size) noexcept STRATA_REQUIRES(lock_);
   std::size_t capacity() const noexcept { return capacity_.load(std::memory_order_relaxed); }
 

@@ -186,6 +186,34 @@ TEST_F(GrowingTransferCacheTest, ItCanBeMadeSmallWithObjectsInIt) {
   EXPECT_EQ(out, numbered(1, 50));
 }
 
+TEST_F(GrowingTransferCacheTest, TheSlotsOfOneThatWasMadeSmallServeOthers) {
+  const TransferCache::Bounds bounds{8, 16 * 1024, 16};
+  const auto grow = [](TransferCache& grown) {
+    const std::vector<void*> objects = numbered(1, 16 * 1024);
+    std::vector<void*> out(objects.size());
+    while (grown.insert(objects.data(), objects.size()) < objects.size())
+      grown.try_remove(out.data() + out.size(), out.size());
+    return grown.remove(out.data() + out.size(), out.size());
+  };
+  TransferCache first(bounds, tally, metadata);
+  ASSERT_EQ(grow(first), 16u * 1024);
+  const std::size_t mapped = metadata.mapped_bytes();
+  first.shrink();
+  TransferCache second(bounds, tally, metadata);
+  ASSERT_EQ(grow(second), 16u * 1024);
+  EXPECT_EQ(metadata.mapped_bytes(), mapped);
+  // One that shrinks as it is not needed gives them back, too.
+  void* out[64];
+  while (second.insert(numbered(1, 16 * 1024).data(), 16 * 1024) > 8) {
+    while (second.take_unneeded(out, 64) != 0) continue;
+    while (second.take_unneeded(out, 64) != 0) continue;
+  }
+  while (second.remove(out + 64, 64) != 0) continue;
+  TransferCache third(bounds, tally, metadata);
+  ASSERT_EQ(grow(third), 16u * 1024);
+  EXPECT_EQ(metadata.mapped_bytes(), mapped);
+}
+
 TEST_F(GrowingTransferCacheTest, TheTallyKnowsWhatLiesInALargeOne) {
   cache.insert(numbered(1, 8).data(), 8);
   EXPECT_EQ(tally.pending_bytes.load(), 0) << "too little to say";
