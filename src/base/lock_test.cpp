@@ -6,10 +6,10 @@
 
 #include <cerrno>
 #include <chrono>
-#include <latch>
 #include <thread>
 #include <type_traits>
-#include <vector>
+
+#include "base/run_together_test.h"
 
 // Some of these tests break on purpose the rules by which Clang checks locks.
 #if defined(__clang__)
@@ -22,20 +22,6 @@ namespace {
 constinit Lock g_constant_initialised{LockRank::kLeaf};
 static_assert(std::is_trivially_destructible_v<Lock>,
               "a lock in static storage outlives all its users");
-
-/// Runs body(index) on each of `count` threads, which all start together.
-template <typename Body>
-void run_together(int count, Body body) {
-  std::latch gate(count);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < count; ++i) {
-    threads.emplace_back([&, i] {
-      gate.arrive_and_wait();
-      body(i);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
 
 int more_threads_than_cores() { return 4 * static_cast<int>(std::thread::hardware_concurrency()); }
 

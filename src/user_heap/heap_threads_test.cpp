@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "os/resources.h"
 #include "user_heap/heap_table.h"
 
@@ -26,19 +27,6 @@ namespace strata {
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-
-template <typename Body>
-void run_threads(int count, Body body) {
-  std::latch gate(count);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < count; ++t) {
-    threads.emplace_back([&, t] {
-      gate.arrive_and_wait();
-      body(t);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
 
 /// Blocks on their way from one thread to another.
 class Exchange {
@@ -60,7 +48,7 @@ class Exchange {
 TEST(HeapThreads, EachFreesWhatOthersAllocated) {
   Heap heap;
   Exchange exchange;
-  run_threads(4, [&](int t) {
+  run_together(4, [&](int t) {
     std::mt19937 random(static_cast<unsigned>(t));
     for (int i = 0; i < 30'000; ++i) {
       const std::size_t bytes = random() % 64 == 0 ? random() % 300'000 : random() % 2000;
@@ -86,7 +74,7 @@ TEST(HeapThreads, ThreadsThatComeAndGoUseSeveralHeapsAndLeaveNothingBehind) {
   std::vector<Heap> heaps(7);
   Exchange exchanges[7];
   for (int round = 0; round < 12; ++round) {
-    run_threads(6, [&](int t) {
+    run_together(6, [&](int t) {
       std::mt19937 random(static_cast<unsigned>(round * 100 + t));
       for (int i = 0; i < 800; ++i) {
         const std::size_t which = random() % heaps.size();
@@ -154,7 +142,7 @@ TEST(HeapThreads, HeapsEndWhileThreadsThatUsedThemEnd) {
 
 TEST(HeapThreads, OneHeapARequestInManyThreadsTakesNoMoreMemory) {
   const auto serve = [](int requests) {
-    run_threads(4, [&](int t) {
+    run_together(4, [&](int t) {
       for (int i = 0; i < requests; ++i) {
         Heap heap;
         for (std::size_t k = 0; k < 50; ++k) {
@@ -185,7 +173,7 @@ TEST(HeapThreads, TheHardLimitHoldsUnderContention) {
   std::thread watcher([&] {
     while (running != 0) ASSERT_LE(heap.statistics().held, options.hard_limit_bytes);
   });
-  run_threads(4, [&](int t) {
+  run_together(4, [&](int t) {
     std::mt19937 random(static_cast<unsigned>(t));
     std::vector<std::pair<void*, std::size_t>> live;
     for (int i = 0; i < 8000; ++i) {

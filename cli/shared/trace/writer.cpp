@@ -9,7 +9,7 @@ namespace strata::trace {
 namespace {
 
 // Chosen: a program waits for us where we are slower than it. Level 1 takes a sixth fewer bytes and
-// twice the time.
+// more time.
 constexpr int kLevel = -1;
 
 unsigned logarithm(std::uint64_t power_of_two) noexcept {
