@@ -1,9 +1,9 @@
 // Malloc's guard pages in every program, at no cost to the hot path.
 //
-// Each object that a thread's cache gets from the spans counts, and so does each slow path. When a
-// drawn number of them has passed (GuardWatcher) a window opens: malloc in this thread pops from
-// empty bins, as on the detour, for some allocations of any size. The last of them is guarded: it
-// is a call of the program, so its stack is known.
+// Each object that a thread's cache gets from the spans counts, and so does each allocation on the
+// slow path. When a drawn number of them has passed (GuardWatcher) a window opens: malloc in this
+// thread pops from empty bins, as on the detour, for some allocations of any size. The last of them
+// is guarded: it is a call of the program, so its stack is known.
 
 #include "malloc/malloc.h"
 

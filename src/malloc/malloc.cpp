@@ -64,9 +64,6 @@ void Malloc::end_thread(ThreadState& thread) noexcept {
 
 /// What is looked after now and then, with no lock held.
 void Malloc::after_slow_path(ThreadState& thread) noexcept {
-  // What comes from the spans counts in it, too (guard_windows.cpp).
-  if (thread.cache != nullptr && --thread.cache->countdown() < 0) [[unlikely]]
-    open_window(thread, thread.cache->countdown());
   WatchPause pause(thread);
   engine_.gather_if_growing(cache_of(thread));
   engine_.keep_to_soft_limit([this] { checked_.flush_quarantine(); });
@@ -169,6 +166,7 @@ Engine::Block Malloc::try_serve_object(ThreadState& thread, unsigned size_class)
   }
   const Engine::Block block = cache != nullptr ? Engine::as_block(cache->refill_and_pop(size_class))
                                                : engine_.allocate_object(size_class);
+  count_towards_window(thread);
   after_slow_path(thread);
   return handed_out(block, size_class);
 }
@@ -182,6 +180,7 @@ Engine::Block Malloc::serve_large(ThreadState& thread, std::size_t bytes,
       block = engine_.allocate_large(bytes, alignment);
   }
   if (block.address == nullptr) os::set_errno_no_memory();
+  count_towards_window(thread);
   after_slow_path(thread);
   return block;
 }

@@ -283,6 +283,11 @@ class Malloc {
   bool start_thread(ThreadState& thread) noexcept;
   void after_slow_path(ThreadState& thread) noexcept;
   void attend() noexcept;
+  /// A slow path of an allocation; what came from the spans was counted by the cache.
+  void count_towards_window(ThreadState& thread) noexcept {
+    if (thread.cache != nullptr && --thread.cache->countdown() < 0) [[unlikely]]
+      open_window(thread, thread.cache->countdown());
+  }
   void open_window(ThreadState& thread, std::int64_t& countdown) noexcept;
   bool ends_window(ThreadState& thread) noexcept;
   Engine::Block serve_guarded(ThreadState& thread, const Allocation& allocation) noexcept;
