@@ -21,15 +21,17 @@ class ObjectMap {
 
   /// \returns  The object that was there, kNone if there was none.
   std::uint64_t insert(std::uint64_t address, std::uint64_t object) noexcept {
-    if ((count_ + 1) * 2 > capacity_ && !grow()) return kNone;
+    if (count_ >= most_ && !grow()) return kNone;
+    Entry* const entries = entries_;
+    const std::size_t mask = mask_;
     std::size_t at = place_of(address);
-    for (; entries_[at].address != 0; at = next(at)) {
-      if (entries_[at].address != address) continue;
-      const std::uint64_t before = entries_[at].object;
-      entries_[at].object = object;
+    for (; entries[at].address != 0; at = (at + 1) & mask) {
+      if (entries[at].address != address) continue;
+      const std::uint64_t before = entries[at].object;
+      entries[at].object = object;
       return before;
     }
-    entries_[at] = {address, object};
+    entries[at] = {address, object};
     ++count_;
     return kNone;
   }
@@ -37,21 +39,21 @@ class ObjectMap {
   /// \returns  The object that was there, kNone if there was none.
   std::uint64_t take(std::uint64_t address) noexcept {
     if (entries_ == nullptr) return kNone;
+    const Entry* const entries = entries_;
+    const std::size_t mask = mask_;
     std::size_t at = place_of(address);
-    while (entries_[at].address != address) {
-      if (entries_[at].address == 0) return kNone;
-      at = next(at);
+    for (; entries[at].address != address; at = (at + 1) & mask) {
+      if (entries[at].address == 0) return kNone;
     }
-    const std::uint64_t object = entries_[at].object;
+    const std::uint64_t object = entries[at].object;
     close_gap(at);
     --count_;
     return object;
   }
 
   void clear() noexcept {
-    if (entries_ != nullptr) unmap_memory(entries_, capacity_ * sizeof(Entry));
-    entries_ = nullptr;
-    capacity_ = count_ = 0;
+    if (entries_ != nullptr) unmap_memory(entries_, (mask_ + 1) * sizeof(Entry));
+    *this = ObjectMap();
   }
   std::size_t count() const noexcept { return count_; }
 
@@ -60,48 +62,56 @@ class ObjectMap {
     std::uint64_t address;  // 0: none
     std::uint64_t object;
   };
-  static constexpr std::size_t kFirstCapacity = 1 << 12;
+  static constexpr unsigned kFirstBits = 12;
   // Chosen: 2 GiB for 67 million live objects. What is beyond is unknown when it ends.
-  static constexpr std::size_t kMostCapacity = std::size_t{1} << 27;
+  static constexpr unsigned kMostBits = 27;
 
+  /// The product's upper bits: on them all bits of the address have a say.
   std::size_t place_of(std::uint64_t address) const noexcept {
-    return static_cast<std::size_t>((address >> 4) * 0x9e3779b97f4a7c15u >> 32) & (capacity_ - 1);
+    return static_cast<std::size_t>(address * 0x9e3779b97f4a7c15u >> shift_);
   }
-  std::size_t next(std::size_t at) const noexcept { return (at + 1) & (capacity_ - 1); }
 
   void close_gap(std::size_t gap) noexcept {
-    for (std::size_t at = next(gap); entries_[at].address != 0; at = next(at)) {
-      const std::size_t home = place_of(entries_[at].address);
+    Entry* const entries = entries_;
+    const std::size_t mask = mask_;
+    for (std::size_t at = (gap + 1) & mask; entries[at].address != 0; at = (at + 1) & mask) {
+      const std::size_t home = place_of(entries[at].address);
       // It may move up to the gap if that lies between its home and where it is.
-      if (((at - home) & (capacity_ - 1)) < ((at - gap) & (capacity_ - 1))) continue;
-      entries_[gap] = entries_[at];
+      if (((at - home) & mask) < ((at - gap) & mask)) continue;
+      entries[gap] = entries[at];
       gap = at;
     }
-    entries_[gap] = {};
+    entries[gap].address = 0;
   }
 
   bool grow() noexcept {
-    const std::size_t capacity = capacity_ == 0 ? kFirstCapacity : capacity_ * 2;
-    if (capacity > kMostCapacity) return false;
+    const unsigned bits = entries_ == nullptr ? kFirstBits : 64 - shift_ + 1;
+    if (bits > kMostBits) return false;
+    const std::size_t capacity = std::size_t{1} << bits;
     auto* const entries = static_cast<Entry*>(map_memory(capacity * sizeof(Entry)));
     if (entries == nullptr) return false;
-    Entry* const before = entries_;
-    const std::size_t before_capacity = capacity_;
+    const ObjectMap before = *this;
     entries_ = entries;
-    capacity_ = capacity;
-    for (std::size_t i = 0; i < before_capacity; ++i) {
-      if (before[i].address == 0) continue;
-      std::size_t at = place_of(before[i].address);
-      while (entries_[at].address != 0) at = next(at);
-      entries_[at] = before[i];
+    mask_ = capacity - 1;
+    shift_ = 64 - bits;
+    most_ = capacity / 2;
+    if (before.entries_ == nullptr) return true;
+    for (std::size_t i = 0; i <= before.mask_; ++i) {
+      const Entry& entry = before.entries_[i];
+      if (entry.address == 0) continue;
+      std::size_t at = place_of(entry.address);
+      while (entries[at].address != 0) at = (at + 1) & mask_;
+      entries[at] = entry;
     }
-    if (before != nullptr) unmap_memory(before, before_capacity * sizeof(Entry));
+    unmap_memory(before.entries_, (before.mask_ + 1) * sizeof(Entry));
     return true;
   }
 
   Entry* entries_ = nullptr;
-  std::size_t capacity_ = 0;
+  std::size_t mask_ = 0;
   std::size_t count_ = 0;
+  std::size_t most_ = 0;  ///< entries before it grows
+  unsigned shift_ = 0;
 };
 
 }  // namespace strata::recorder
