@@ -14,6 +14,7 @@ std::size_t Recording::drain() noexcept {
   const std::uint64_t until = clock_.count() - clock_.skew();
   std::atomic_thread_fence(std::memory_order_seq_cst);
   origin_ns_ = clock_.ns_at(origin_);
+  same_tick_ = 0;
   return merge(until);
 }
 
@@ -119,85 +120,113 @@ bool Recording::hold_back(Stream& stream, std::uint64_t address) noexcept {
   return false;
 }
 
-/// \returns  False if the record is to be held back, and nothing happened.
-bool Recording::take(Stream& stream, const Record& record, std::uint64_t size) noexcept {
-  const std::uint64_t address = record.address();
-  if (record.kind() == RecordKind::kReallocBegin) {
-    stream.has_pending = true;
-    stream.pending_address = address;
-    stream.pending = trace::kNoObject;
-    if (address == 0) return true;
-    stream.pending = objects_.take(address);
-    if (stream.pending == ObjectMap::kNone) stream.pending = trace::kUnknownObject;
-    return true;
-  }
-  Event event;
-  event.operation = record.operation();
-  event.thread = stream.has_number ? stream.number : next_thread_;
-  event.stack = record.stack;
-  const std::uint64_t time_ns = clock_.ns_at(record.time);
-  event.time_ns = time_ns < origin_ns_ ? 0 : time_ns - origin_ns_;
-  event.size_bytes = size;
-  const unsigned alignment = record.alignment_log2();
-  if (alignment != 0) event.alignment = std::uint64_t{1} << alignment;
-  const bool is_realloc = record.kind() == RecordKind::kReallocEnd;
-  if (address != 0 && trace::begins_object(event.operation) &&
-      !begin_object(stream, event, address)) {
-    return false;
-  }
+/// The first event of a stream gives it its number.
+[[gnu::always_inline]] inline std::uint32_t Recording::number_of(Stream& stream) noexcept {
   if (!stream.has_number) {
     stream.has_number = true;
     stream.number = next_thread_++;
   }
-  if (is_realloc) {
-    end_realloc(stream, event, address);
-  } else {
-    if (!trace::begins_object(event.operation)) end_object(event, address);
-    writer_->add(event);
+  return stream.number;
+}
+
+/// Most events have the tick of the one before them, and then any time that is not later will do.
+[[gnu::always_inline]] inline void Recording::add(Event& event, std::uint64_t count) noexcept {
+  if (count > same_tick_) {
+    const std::uint64_t ns = std::max(clock_.ns_at(count), origin_ns_);
+    event.time_ns = ns - origin_ns_;
+    same_tick_ = clock_.count_before(ns - event.time_ns % trace::Writer::kTickNs +
+                                         trace::Writer::kTickNs,
+                                     count);
   }
+  writer_->add(event);
+}
+
+/// \returns  False if the record is to be held back, and nothing happened.
+[[gnu::always_inline]] inline bool Recording::take(Stream& stream, const Record& record,
+                                                   std::uint64_t size) noexcept {
+  if (record.kind() != RecordKind::kCall) return take_realloc(stream, record, size);
+  Event event;
+  event.operation = record.operation();
+  if (trace::begins_object(event.operation)) {
+    event.size_bytes = size;
+    event.stack = record.stack;
+    const unsigned alignment = record.alignment_log2();
+    if (alignment != 0) event.alignment = std::uint64_t{1} << alignment;
+    if (!begin_object(stream, event, record)) return false;
+  } else {
+    event.ended = end_object(record.address());
+  }
+  event.thread = number_of(stream);
+  add(event, record.time);
   return true;
 }
 
-void Recording::end_object(Event& event, std::uint64_t address) noexcept {
-  event.ended = objects_.take(address);
-  if (event.ended == ObjectMap::kNone) event.ended = trace::kUnknownObject;
-  event.size_bytes = 0;
+/// One half of a realloc.
+bool Recording::take_realloc(Stream& stream, const Record& record, std::uint64_t size) noexcept {
+  const std::uint64_t address = record.address();
+  if (record.kind() == RecordKind::kReallocBegin) {
+    stream.has_pending = true;
+    stream.pending_address = address;
+    stream.pending = address == 0 ? trace::kNoObject : end_object(address);
+    return true;
+  }
+  Event event;
+  event.operation = record.operation();
+  if (trace::begins_object(event.operation)) {
+    event.size_bytes = size;
+    event.stack = record.stack;
+    if (!begin_object(stream, event, record)) return false;
+  }
+  event.thread = number_of(stream);
+  end_realloc(stream, event, record);
+  return true;
 }
 
 /// Of a realloc that failed the object is what it was; one of nothing may have freed it.
-void Recording::end_realloc(Stream& stream, Event& event, std::uint64_t address) noexcept {
+void Recording::end_realloc(Stream& stream, Event& event, const Record& record) noexcept {
   const std::uint64_t before = stream.has_pending ? stream.pending : trace::kUnknownObject;
   stream.has_pending = false;
   if (event.operation == Operation::kFree) {
-    event.size_bytes = 0;
     if (before == trace::kNoObject) return;
-  } else if (address == 0) {
-    if (before < trace::kUnknownObject) objects_.insert(stream.pending_address, before);
-    writer_->add(event);
-    return;
+    event.ended = before;
+  } else if (record.address() != 0) {
+    event.ended = before;
+  } else if (before < trace::kUnknownObject) {
+    objects_.insert(stream.pending_address, before);
   }
-  event.ended = before;
-  writer_->add(event);
+  add(event, record.time);
+}
+
+[[gnu::always_inline]] inline std::uint64_t Recording::end_object(std::uint64_t address) noexcept {
+  const std::uint64_t object = objects_.take(address);
+  return object == ObjectMap::kNone ? trace::kUnknownObject : object;
+}
+
+[[gnu::always_inline]] inline bool Recording::begin_object(Stream& stream, Event& event,
+                                                           const Record& record) noexcept {
+  const std::uint64_t address = record.address();
+  if (address == 0) return true;  // it failed
+  const std::uint64_t object = writer_->next_object();
+  const std::uint64_t before = objects_.insert(address, object);
+  if (before != ObjectMap::kNone && !lose_object(stream, record, before)) return false;
+  event.object = object;
+  return true;
 }
 
 /// What lived at the address has ended, and nobody saw how: it was freed where we do not look, or
 /// dropped.
-bool Recording::begin_object(Stream& stream, Event& event, std::uint64_t address) noexcept {
-  const std::uint64_t object = writer_->next_object();
-  const std::uint64_t before = objects_.insert(address, object);
-  if (before != ObjectMap::kNone) {
-    if (hold_back(stream, address)) {
-      objects_.insert(address, before);
-      return false;
-    }
-    Event lost;
-    lost.operation = Operation::kLost;
-    lost.thread = event.thread;
-    lost.time_ns = event.time_ns;
-    lost.ended = before;
-    writer_->add(lost);
+/// \returns  False if another stream is about to free it, and nothing happened.
+bool Recording::lose_object(Stream& stream, const Record& record, std::uint64_t before) noexcept {
+  const std::uint64_t address = record.address();
+  if (hold_back(stream, address)) {
+    objects_.insert(address, before);
+    return false;
   }
-  event.object = object;
+  Event lost;
+  lost.operation = Operation::kLost;
+  lost.thread = number_of(stream);
+  lost.ended = before;
+  add(lost, record.time);
   return true;
 }
 
