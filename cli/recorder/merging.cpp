@@ -71,19 +71,20 @@ std::size_t Recording::take_run(Stream& stream, std::uint64_t until) noexcept {
   const std::uint32_t published = chunk.published.load(std::memory_order_acquire);
   const std::uint32_t begin = chunk.read;
   if (written_stacks_ != stacks_.count()) write_stacks();
-  while (chunk.read < published) {
-    const Record& record = chunk.records[chunk.read];
+  bool was_held = stream.holds != 0;
+  std::uint32_t at = begin;
+  while (at < published) {
+    const Record& record = chunk.records[at];
     if (record.time > until) break;
     __builtin_prefetch(&record + kFarAhead);
-    if (chunk.read + kAhead < published) {
-      objects_.prefetch(chunk.records[chunk.read + kAhead].address());
-    }
+    objects_.prefetch(chunk.records[std::min(at + kAhead, published - 1)].address());
     const bool has_wide_size = record.size == Record::kSizeFollows;
     if (!take(stream, record, has_wide_size ? (&record)[1].time : record.size)) break;
-    chunk.read += has_wide_size ? 2 : 1;
-    if (stream.holds != 0) stream.holds = stream.held_until = 0;
+    at += has_wide_size ? 2 : 1;
+    if (was_held) was_held = stream.holds = stream.held_until = 0;
   }
-  return chunk.read - begin;
+  chunk.read = at;
+  return at - begin;
 }
 
 /// When a stream's next records end an object at an address; 0 if none does up to `until`.
@@ -104,14 +105,14 @@ std::uint64_t Recording::time_of_end(Stream& stream, std::uint64_t address,
 
 /// An address is given out that is live: the clock was read early, if another stream frees it at a
 /// time within the skew. Then the stream waits until that one is there.
-bool Recording::hold_back(Stream& stream, std::uint64_t address) noexcept {
+bool Recording::hold_back(Stream& stream, const Record& record) noexcept {
   if (stream.holds == kMostHolds) return false;
-  const std::uint64_t until = head(stream)->time + clock_.skew();
+  const std::uint64_t until = record.time + clock_.skew();
   const std::size_t count = streams_.stream_count();
   for (std::size_t i = 0; i < count; ++i) {
     Stream& other = streams_.stream(i);
     if (&other == &stream || other.state.load(std::memory_order_acquire) != Stream::kUsed) continue;
-    const std::uint64_t time = time_of_end(other, address, until);
+    const std::uint64_t time = time_of_end(other, record.address(), until);
     if (time == 0) continue;
     stream.held_until = std::max(time, other.held_until) + 1;
     ++stream.holds;
@@ -217,9 +218,8 @@ void Recording::end_realloc(Stream& stream, Event& event, const Record& record) 
 /// dropped.
 /// \returns  False if another stream is about to free it, and nothing happened.
 bool Recording::lose_object(Stream& stream, const Record& record, std::uint64_t before) noexcept {
-  const std::uint64_t address = record.address();
-  if (hold_back(stream, address)) {
-    objects_.insert(address, before);
+  if (hold_back(stream, record)) {
+    objects_.insert(record.address(), before);
     return false;
   }
   Event lost;

@@ -94,7 +94,7 @@ class Recording {
   bool begin_object(Stream& stream, trace::Event& event, const Record& record) noexcept;
   bool lose_object(Stream& stream, const Record& record, std::uint64_t before) noexcept;
   void add(trace::Event& event, std::uint64_t count) noexcept;
-  bool hold_back(Stream& stream, std::uint64_t address) noexcept;
+  bool hold_back(Stream& stream, const Record& record) noexcept;
   std::uint64_t time_of_end(Stream& stream, std::uint64_t address, std::uint64_t until) noexcept;
 
   // Written at the start, before the mode says that it has happened.

@@ -20,6 +20,7 @@ bool Writer::begin(std::uint64_t tick_ns) noexcept {
   auto* bytes = column_bytes_;
   for (Column& column : columns_) column.begin_at(*bytes++);
   for (Column& column : stack_columns_) column.begin_at(*bytes++);
+  begin_block();
   compressor_ = ZSTD_initStaticCCtx(compressor_memory_, sizeof compressor_memory_);
   has_failed_ = compressor_ == nullptr;
   FileHeader header{};
@@ -32,6 +33,9 @@ bool Writer::begin(std::uint64_t tick_ns) noexcept {
 }
 
 void Writer::begin_block() noexcept {
+  for (Column& column : columns_) column.clear();
+  first_event_ = events();
+  event_count_ = 0;
   block_object_ = next_object_;
   block_tick_ = tick_;
   expected_.begin(block_object_, block_tick_);
@@ -70,7 +74,7 @@ bool Writer::add_text(BlockKind kind, std::string_view text) noexcept {
   if (!flush()) return false;
   BlockHeader header{};
   header.kind = static_cast<std::uint32_t>(kind);
-  header.first_number = next_event_;
+  header.first_number = events();
   const Bytes column{text.data(), text.size()};
   return write_block(header, &column, kTextColumns);
 }
@@ -97,7 +101,7 @@ bool Writer::flush_events() noexcept {
   BlockHeader header{};
   header.kind = static_cast<std::uint32_t>(BlockKind::kEvents);
   header.count = event_count_;
-  header.first_number = next_event_ - event_count_;
+  header.first_number = first_event_;
   header.first_object = block_object_;
   header.first_tick = block_tick_;
   header.last_tick = tick_;
@@ -105,8 +109,7 @@ bool Writer::flush_events() noexcept {
   for (unsigned i = 0; i < kEventColumns; ++i)
     columns[i] = {columns_[i].bytes(), columns_[i].size()};
   const bool is_written = flush_stacks() && write_block(header, columns, kEventColumns);
-  event_count_ = 0;
-  for (Column& column : columns_) column.clear();
+  begin_block();
   return is_written;
 }
 

@@ -32,13 +32,11 @@ class Writer {
   /// \pre  the event is as event.h says, its stack was defined, and `object` is next_object() if
   ///       one begins; a time before the last one's counts as the last one's
   [[gnu::always_inline]] bool add(const Event& event) noexcept {
-    if (event_count_ == 0) begin_block();
     auto tag = static_cast<unsigned>(event.operation);
     put_times(event, tag);
     if (ends_object(event.operation)) put_end(event);
     if (begins_object(event.operation)) put_beginning(event, tag);
     columns_[kTags].put_byte(static_cast<unsigned char>(tag));
-    ++next_event_;
     return ++event_count_ < surely_fit_ ? !has_failed_ : make_room();
   }
   /// An event before it has the same time as the last one.
@@ -58,7 +56,7 @@ class Writer {
   bool end(std::string_view text) noexcept;
 
   std::uint64_t next_object() const noexcept { return next_object_; }
-  std::uint64_t events() const noexcept { return next_event_; }
+  std::uint64_t events() const noexcept { return first_event_ + event_count_; }
   std::uint64_t written_bytes() const noexcept { return written_bytes_; }
   bool has_failed() const noexcept { return has_failed_; }
 
@@ -117,13 +115,13 @@ class Writer {
   std::uint64_t tick_ns_ = kTickNs;
   std::uint64_t written_bytes_ = 0;
 
-  std::uint64_t next_event_ = 0;
   std::uint64_t next_object_ = 0;
   std::uint32_t next_node_ = 1;
   std::uint64_t tick_ = 0;
   std::uint64_t next_tick_ns_ = kTickNs;
 
   // The block that is being filled.
+  std::uint64_t first_event_ = 0;
   std::uint32_t event_count_ = 0;
   std::uint32_t surely_fit_ = 0;  ///< so many do, however large their numbers are
   std::uint64_t block_object_ = 0;
