@@ -81,7 +81,8 @@ std::size_t Recording::take_run(Stream& stream, std::uint64_t until) noexcept {
     const bool has_wide_size = record.size == Record::kSizeFollows;
     if (!take(stream, record, has_wide_size ? (&record)[1].time : record.size)) break;
     at += has_wide_size ? 2 : 1;
-    if (was_held) was_held = stream.holds = stream.held_until = 0;
+    if (was_held) stream.holds = stream.held_until = 0;
+    was_held = false;
   }
   chunk.read = at;
   return at - begin;
@@ -135,9 +136,8 @@ bool Recording::hold_back(Stream& stream, const Record& record) noexcept {
   if (count > same_tick_) {
     const std::uint64_t ns = std::max(clock_.ns_at(count), origin_ns_);
     event.time_ns = ns - origin_ns_;
-    same_tick_ = clock_.count_before(ns - event.time_ns % trace::Writer::kTickNs +
-                                         trace::Writer::kTickNs,
-                                     count);
+    same_tick_ = clock_.count_before(
+        ns - event.time_ns % trace::Writer::kTickNs + trace::Writer::kTickNs, count);
   }
   writer_->add(event);
 }

@@ -50,6 +50,7 @@ class Recording {
   const Settings& settings() const noexcept { return settings_; }
   const Clock& clock() const noexcept { return clock_; }
   StackTree& stacks() noexcept { return stacks_; }
+  bool had_several_streams() const noexcept { return streams_.had_several(); }
   /// \returns  nullptr if there is none now. May wait.
   Stream* take_stream() noexcept;
   /// \returns  False if the calls are to be dropped. May wait.

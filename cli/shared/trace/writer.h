@@ -172,8 +172,7 @@ class Writer {
   expected_.note(event.stack, event.size_bytes);
   if (event.alignment != 0) {
     tag |= kHasAlignment;
-    columns_[kAlignments].put_byte(
-        static_cast<unsigned char>(__builtin_ctzll(event.alignment)));
+    columns_[kAlignments].put_byte(static_cast<unsigned char>(__builtin_ctzll(event.alignment)));
   }
   if (event.object == kNoObject) {
     tag |= kFailed;
