@@ -13,16 +13,16 @@
 #include "harness/resident.h"
 #include "scenarios/draw.h"
 
-/// \file  The long life of a server. Each thread serves requests: it allocates temporaries, stores an
-/// entry (a node and its value) in a cache that is full, which evicts its oldest entries, and frees the
-/// temporaries. Some entries are used again and outlive those that came with them. A day ends when its
-/// requests have replaced --turnover of the cache; at night the oldest entries expire and nothing is
-/// called; at dawn the memory is weighed. From day to day the sizes of values drift, so what yesterday
-/// freed is not what today needs, and each thread takes over the cache of its neighbour, so that it frees
-/// what others allocated.
+/// \file  The long life of a server. Each thread serves requests: it allocates temporaries,
+/// stores an entry (a node and its value) in a cache that is full, which evicts its oldest
+/// entries, and frees the temporaries. Some entries are used again and outlive those that came
+/// with them. A day ends when its requests have replaced --turnover of the cache; at night the
+/// oldest entries expire and nothing is called; at dawn the memory is weighed. From day to day
+/// the sizes of values drift, so what yesterday freed is not what today needs, and each thread
+/// takes over the cache of its neighbour, so that it frees what others allocated.
 ///
 ///   first_dawn_rss_per_live   what the process gained over what lives, after the first night
-///   dawn_rss_per_live         the same after the last; a service that lives for months needs it flat
+///   dawn_rss_per_live         the same after the last; it is flat where a service lives for months
 ///   worst_dawn_rss_per_live   of all dawns
 ///
 /// Latency of kind `request`: of every request, except those whose calls are timed one by one.
@@ -33,7 +33,8 @@ namespace {
 constexpr Fits kFits = Fits::kHeaps;
 constexpr std::size_t kDrawn = std::size_t{1} << 14;
 constexpr std::uint32_t kNodeBytes = 56;
-/// Values are drawn from half to twice the day's middle, which moves up from the lowest and down again.
+/// Values are drawn from half to twice the day's middle, which moves up from the lowest and down
+/// again.
 constexpr double kLowestMiddle = 192;
 constexpr double kLowestMean = 207;  ///< log-uniform from half to twice of it
 constexpr double kOctaves = 4;
@@ -41,7 +42,7 @@ constexpr std::size_t kMostTemporaries = 64;
 constexpr std::uint32_t kLargestTemporary = 256 * 1024;
 constexpr std::uint64_t kTellLiveEvery = 256;  // requests
 
-/// After so many octaves up and down. \returns Bytes.
+/// The middle after so many octaves up and down, in bytes.
 double middle_after(double octaves) noexcept {
   const double turn = std::fmod(octaves, 2 * kOctaves);
   return kLowestMiddle * std::exp2(turn <= kOctaves ? turn : 2 * kOctaves - turn);
@@ -149,8 +150,9 @@ class Server {
     });
   }
 
-  /// The first request writes every byte of its blocks and checks them; of the others, --sample-rate
-  /// have their calls timed. `extra` is what to store beside the turnover, as a share of the cache.
+  /// The first request writes every byte of its blocks and checks them; of the others,
+  /// --sample-rate have their calls timed. `extra` is what to store beside the turnover, as a share
+  /// of the cache.
   void serve_day(Cache& cache, double extra) {
     told_bytes_ = cache.bytes();  // by the thread that had it before
     Probe<Depth::kPlain> plain(worker_);

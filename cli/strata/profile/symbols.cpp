@@ -79,8 +79,9 @@ Scopes functions_at(Dwarf_Die* unit, Dwarf_Addr address) {
   return {};
 }
 
-/// The compilation units of a module by address. libdw looks units up by the section .debug_aranges,
-/// which GCC writes and Clang does not; this reads the units themselves, when it is first asked.
+/// The compilation units of a module by address. libdw looks units up by the section
+/// .debug_aranges, which GCC writes and Clang does not; this reads the units themselves, when an
+/// address is not found there.
 class Units {
  public:
   struct Unit {
