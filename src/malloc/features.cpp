@@ -41,7 +41,7 @@ void start_waiter(SignalWaiter& waiter, std::size_t signal, void (*handler)(int)
 bool explain_fault(const os::Fault& fault) noexcept { return g_featured->guards().explain(fault); }
 
 void start_guards(Malloc& malloc) noexcept {
-  if (malloc.options().guard_rate == 0 || malloc.guard_watcher().is_free()) return;
+  if (malloc.options().guard_rate == 0 || malloc.guard_watcher().opens_windows()) return;
   if (!malloc.guards().start()) return;
   os::prepare_stacks();
   os::install_fault_handler(explain_fault);

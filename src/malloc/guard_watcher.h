@@ -22,11 +22,14 @@ class GuardWatcher final : public Watcher {
 
   /// Before the watch, and before a second thread.
   void configure(std::size_t rate, std::uint64_t seed) noexcept {
+    configure(rate, seed, rate >= kLeastFreeRate);
+  }
+  void configure(std::size_t rate, std::uint64_t seed, bool by_windows) noexcept {
     rate_ = rate;
+    by_windows_ = by_windows;
     sampling_.seed(seed);
   }
-  /// Whether windows are to be opened.
-  bool is_free() const noexcept { return rate_ >= kLeastFreeRate; }
+  bool opens_windows() const noexcept { return by_windows_; }
 
   std::int64_t draw_interval() noexcept override { return sampling_.draw_interval(rate_); }
   /// How many allocations a window goes on for until one is chosen.
@@ -42,6 +45,7 @@ class GuardWatcher final : public Watcher {
 
   GuardPool& pool_;
   std::size_t rate_ = 0;
+  bool by_windows_ = false;
   Sampling sampling_{0};  // of calls, where a profile has bytes
 };
 

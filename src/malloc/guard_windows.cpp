@@ -11,7 +11,7 @@ namespace strata {
 
 /// A thread's count has run out.
 [[gnu::cold]] void Malloc::open_window(ThreadState& thread, std::int64_t& countdown) noexcept {
-  if (!guard_watcher_.is_free()) {
+  if (!guard_watcher_.opens_windows()) {
     countdown = INT64_MAX;
     return;
   }

@@ -12,7 +12,8 @@
 namespace strata {
 namespace {
 
-constexpr std::size_t kRate = GuardWatcher::kLeastFreeRate;
+// So many guards that a test is short, so few that a refill seldom stands for two.
+constexpr std::size_t kRate = 1 << 14;
 
 Options with_rate(std::size_t rate, Options::Checks checks = Options::Checks::kBasic) {
   Options options;
@@ -25,6 +26,11 @@ Options with_rate(std::size_t rate, Options::Checks checks = Options::Checks::kB
 struct GuardWindows : TestMalloc, ::testing::Test {
   void begin_guards(Malloc& which) noexcept override {
     which.guards().start(GuardPool::kForAllPrograms);
+  }
+
+  void start(Options::Checks checks = Options::Checks::kBasic) {
+    TestMalloc::start(with_rate(GuardWatcher::kLeastFreeRate, checks));
+    malloc.guard_watcher().configure(kRate, 1, true);
   }
 
   /// Allocates `count` objects, none of which was freed into the bins, and frees them by batches.
@@ -68,7 +74,7 @@ struct GuardWindows : TestMalloc, ::testing::Test {
 };
 
 TEST_F(GuardWindows, EveryClassHasTheSameChancePerObjectThatComesFromItsSpans) {
-  start(with_rate(kRate));
+  start();
   for (const std::size_t bytes : {16, 100, 512, 1024}) {
     // Slow paths count, too: one in 48 objects and less.
     const double expected = 30;
@@ -81,7 +87,7 @@ TEST_F(GuardWindows, EveryClassHasTheSameChancePerObjectThatComesFromItsSpans) {
 }
 
 TEST_F(GuardWindows, APlaceThatNeverRefillsIsReachedByAnothersSlowPaths) {
-  start(with_rate(kRate));
+  start();
   std::map<std::size_t, std::size_t> guarded;
   std::vector<void*> batch(8'000);
   for (std::size_t done = 0; done < 12 * kRate; done += batch.size()) {
@@ -102,7 +108,7 @@ TEST_F(GuardWindows, APlaceThatNeverRefillsIsReachedByAnothersSlowPaths) {
 }
 
 TEST_F(GuardWindows, WhatIsChosenIsAGuardedObjectToEveryCall) {
-  start(with_rate(kRate));
+  start();
   char* p = static_cast<char*>(get_guarded(100));
   EXPECT_FALSE(thread.state.is_in_window);
   EXPECT_EQ(&thread.state.for_malloc(), thread.state.free_bins);
@@ -115,7 +121,7 @@ TEST_F(GuardWindows, WhatIsChosenIsAGuardedObjectToEveryCall) {
 }
 
 TEST_F(GuardWindows, WhatIsTooLargeIsServedAndEndsTheWindow) {
-  start(with_rate(kRate));
+  start();
   open_window();
   while (thread.state.is_in_window) thread.deallocate(thread.allocate(100'000));
   EXPECT_EQ(malloc.guards().statistics().allocations, 0u);
@@ -123,11 +129,11 @@ TEST_F(GuardWindows, WhatIsTooLargeIsServedAndEndsTheWindow) {
 }
 
 TEST_F(GuardWindows, ThereAreNoneWhereNobodyWantsThemOrTheDetourGuards) {
-  for (const std::size_t rate : {std::size_t{0}, kRate - 1}) {
+  for (const std::size_t rate : {std::size_t{0}, GuardWatcher::kLeastFreeRate - 1}) {
     TestMalloc other;
     other.start(with_rate(rate));
     TestThread one(other.malloc);
-    for (std::size_t i = 0; i < 8 * kRate; ++i) {
+    for (std::size_t i = 0; i < 8 * GuardWatcher::kLeastFreeRate; ++i) {
       ASSERT_NE(one.allocate(16), nullptr);
       ASSERT_FALSE(one.state.is_in_window);
     }
@@ -136,9 +142,9 @@ TEST_F(GuardWindows, ThereAreNoneWhereNobodyWantsThemOrTheDetourGuards) {
 
 TEST_F(GuardWindows, ThereAreNoneWhereTheHostHasNoGuards) {
   TestMalloc other;
-  other.start(with_rate(kRate));
+  other.start(with_rate(GuardWatcher::kLeastFreeRate));
   TestThread one(other.malloc);
-  for (std::size_t i = 0; i < 8 * kRate; ++i) {
+  for (std::size_t i = 0; i < 8 * GuardWatcher::kLeastFreeRate; ++i) {
     ASSERT_NE(one.allocate(16), nullptr);
     ASSERT_FALSE(one.state.is_in_window);
   }
@@ -154,7 +160,7 @@ TEST_F(GuardWindows, AWatchThatBeginsEndsTheWindow) {
     int offered = 0;
   };
   static All watcher;
-  start(with_rate(kRate));
+  start();
   open_window();
   malloc.detour().begin(Detour::kByBytes, watcher);
   thread.deallocate(thread.allocate(100));
@@ -169,7 +175,7 @@ TEST_F(GuardWindows, AWatchThatBeginsEndsTheWindow) {
 }
 
 TEST_F(GuardWindows, AThreadThatEndsInAWindowLeavesIt) {
-  start(with_rate(kRate));
+  start();
   open_window();
   thread.end();
   EXPECT_FALSE(thread.state.is_in_window);
@@ -178,7 +184,7 @@ TEST_F(GuardWindows, AThreadThatEndsInAWindowLeavesIt) {
 }
 
 TEST_F(GuardWindows, VerifiedFreesHaveThem) {
-  start(with_rate(kRate, Options::Checks::kFrees));
+  start(Options::Checks::kFrees);
   void* const p = get_guarded(100);
   EXPECT_EQ(&thread.state.for_malloc(), thread.state.free_bins);
   thread.deallocate(p);
