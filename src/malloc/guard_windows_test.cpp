@@ -28,7 +28,7 @@ struct GuardWindows : TestMalloc, ::testing::Test {
     which.guards().start(GuardPool::kForAllPrograms);
   }
 
-  void start(Options::Checks checks = Options::Checks::kBasic) {
+  void start_at_rate(Options::Checks checks = Options::Checks::kBasic) {
     TestMalloc::start(with_rate(GuardWatcher::kLeastFreeRate, checks));
     malloc.guard_watcher().configure(kRate, 1, true);
   }
@@ -74,7 +74,7 @@ struct GuardWindows : TestMalloc, ::testing::Test {
 };
 
 TEST_F(GuardWindows, EveryClassHasTheSameChancePerObjectThatComesFromItsSpans) {
-  start();
+  start_at_rate();
   for (const std::size_t bytes : {16, 100, 512, 1024}) {
     // Slow paths count, too: one in 48 objects and less.
     const double expected = 30;
@@ -87,7 +87,7 @@ TEST_F(GuardWindows, EveryClassHasTheSameChancePerObjectThatComesFromItsSpans) {
 }
 
 TEST_F(GuardWindows, APlaceThatNeverRefillsIsReachedByAnothersSlowPaths) {
-  start();
+  start_at_rate();
   std::map<std::size_t, std::size_t> guarded;
   std::vector<void*> batch(8'000);
   for (std::size_t done = 0; done < 12 * kRate; done += batch.size()) {
@@ -108,7 +108,7 @@ TEST_F(GuardWindows, APlaceThatNeverRefillsIsReachedByAnothersSlowPaths) {
 }
 
 TEST_F(GuardWindows, WhatIsChosenIsAGuardedObjectToEveryCall) {
-  start();
+  start_at_rate();
   char* p = static_cast<char*>(get_guarded(100));
   EXPECT_FALSE(thread.state.is_in_window);
   EXPECT_EQ(&thread.state.for_malloc(), thread.state.free_bins);
@@ -121,7 +121,7 @@ TEST_F(GuardWindows, WhatIsChosenIsAGuardedObjectToEveryCall) {
 }
 
 TEST_F(GuardWindows, WhatIsTooLargeIsServedAndEndsTheWindow) {
-  start();
+  start_at_rate();
   open_window();
   while (thread.state.is_in_window) thread.deallocate(thread.allocate(100'000));
   EXPECT_EQ(malloc.guards().statistics().allocations, 0u);
@@ -160,7 +160,7 @@ TEST_F(GuardWindows, AWatchThatBeginsEndsTheWindow) {
     int offered = 0;
   };
   static All watcher;
-  start();
+  start_at_rate();
   open_window();
   malloc.detour().begin(Detour::kByBytes, watcher);
   thread.deallocate(thread.allocate(100));
@@ -175,7 +175,7 @@ TEST_F(GuardWindows, AWatchThatBeginsEndsTheWindow) {
 }
 
 TEST_F(GuardWindows, AThreadThatEndsInAWindowLeavesIt) {
-  start();
+  start_at_rate();
   open_window();
   thread.end();
   EXPECT_FALSE(thread.state.is_in_window);
@@ -184,7 +184,7 @@ TEST_F(GuardWindows, AThreadThatEndsInAWindowLeavesIt) {
 }
 
 TEST_F(GuardWindows, VerifiedFreesHaveThem) {
-  start(Options::Checks::kFrees);
+  start_at_rate(Options::Checks::kFrees);
   void* const p = get_guarded(100);
   EXPECT_EQ(&thread.state.for_malloc(), thread.state.free_bins);
   thread.deallocate(p);
