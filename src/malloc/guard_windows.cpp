@@ -8,6 +8,13 @@
 #include "malloc/malloc.h"
 
 namespace strata {
+namespace {
+
+// Chosen: a cache's first objects count for nothing, so that small programs take no memory for
+// guards and have no handler of faults.
+constexpr std::int64_t kUnguardedObjects = 16 * 1024;
+
+}  // namespace
 
 /// A thread's count has run out.
 [[gnu::cold]] void Malloc::open_window(ThreadState& thread, std::int64_t& countdown) noexcept {
@@ -17,7 +24,7 @@ namespace strata {
   }
   if (countdown < ThreadState::kUndrawn / 2) {
     // The first interval began with the cache's first object.
-    countdown += guard_watcher_.draw_interval() - ThreadState::kUndrawn;
+    countdown += kUnguardedObjects + guard_watcher_.draw_interval() - ThreadState::kUndrawn;
     if (countdown >= 0) return;
   }
   countdown = guard_watcher_.draw_interval();

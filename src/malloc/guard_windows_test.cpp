@@ -77,20 +77,32 @@ TEST_F(GuardWindows, EveryClassHasTheSameChancePerObjectThatComesFromItsSpans) {
   start_at_rate();
   for (const std::size_t bytes : {16, 100, 512, 1024}) {
     // Slow paths count, too: one in 48 objects and less.
-    const double expected = 30;
-    const auto guarded = static_cast<double>(count_guards(bytes, 30 * kRate));
-    EXPECT_GT(guarded, 0.5 * expected) << bytes;
-    EXPECT_LT(guarded, 1.6 * expected) << bytes;
+    const double expected = 12;
+    const auto guarded = static_cast<double>(count_guards(bytes, 12 * kRate));
+    EXPECT_GT(guarded, 0.4 * expected) << bytes;
+    EXPECT_LT(guarded, 1.8 * expected) << bytes;
   }
   thread.end();
   check_nothing_is_left();
+}
+
+TEST_F(GuardWindows, SmallProgramsHaveNone) {
+  start_at_rate();
+  malloc.guard_watcher().configure(100, 1, true);
+  for (int i = 0; i < 10'000; ++i) {
+    ASSERT_NE(thread.allocate(64), nullptr);
+    ASSERT_FALSE(thread.state.is_in_window);
+  }
+  EXPECT_FALSE(malloc.guards().is_started());
+  open_window();
+  EXPECT_TRUE(malloc.guards().is_started());
 }
 
 TEST_F(GuardWindows, APlaceThatNeverRefillsIsReachedByAnothersSlowPaths) {
   start_at_rate();
   std::map<std::size_t, std::size_t> guarded;
   std::vector<void*> batch(8'000);
-  for (std::size_t done = 0; done < 12 * kRate; done += batch.size()) {
+  for (std::size_t done = 0; done < 8 * kRate; done += batch.size()) {
     for (void*& p : batch) {
       p = thread.allocate(32);
       if (malloc.guards().owns(p)) ++guarded[32];
