@@ -35,7 +35,7 @@ ThreadHeaps::Options in_whole_pages(ThreadHeaps::Options options) noexcept {
   options.arena_bytes = (options.arena_bytes + page - 1) / page * page;
   if (options.arena_bytes > budget) options.arena_bytes = budget / page * page;
   // What waits in caches is a small part of every budget.
-  options.cached_bytes = std::min({options.cached_bytes, options.thread_budget_bytes / 16,
+  options.cached_bytes = std::min({options.cached_bytes, options.thread_budget_bytes / 32,
                                    options.total_budget_bytes / 64});
   if (options.pages == nullptr) options.pages = &os::kernel_pages();
   return options;

@@ -19,13 +19,13 @@ constexpr std::int32_t granules_in(std::size_t bytes) noexcept {
 }  // namespace
 
 ThreadHeap::ThreadHeap(HeapInstance& instance, ArenaHeap& home) noexcept
-    : room_(granules_in(std::min(instance.cached_bytes(), kLeastCachedBytes))),
-      is_shared_(instance.is_shared()),
+    : is_shared_(instance.is_shared()),
       home_(home),
       instance_(instance),
-      full_room_(room_),
-      least_room_(room_),
-      most_room_(granules_in(instance.cached_bytes())) {}
+      least_room_(granules_in(std::min(instance.cached_bytes(), kLeastCachedBytes))),
+      most_room_(granules_in(instance.cached_bytes())) {
+  set_full_room(least_room_);
+}
 
 // --- allocation ---------------------------------------------------------------------------------
 
@@ -67,6 +67,7 @@ void* ThreadHeap::take_from_lists(std::size_t bytes) noexcept {
 std::uint32_t ThreadHeap::refill_of(std::size_t bytes) const noexcept {
   if (bytes > kMaxRefillBytes / 2) return 1;
   const std::size_t granules = tagged_granules(bytes);
+  if (granules > most_granules_) return 1;
   const std::size_t room = static_cast<std::size_t>(std::max(room_, 0)) / 2;
   const std::size_t most = kMaxRefillBytes / BlockTag::kGranuleBytes;
   return std::clamp(static_cast<std::uint32_t>(std::min(room, most) / granules), 1u, kMaxRefill);
@@ -76,7 +77,7 @@ std::uint32_t ThreadHeap::refill_of(std::size_t bytes) const noexcept {
 void* ThreadHeap::carve_from(ArenaHeap& heap, std::size_t bytes, std::size_t alignment) noexcept {
   LockGuard guard(heap.lock());
   heap.take_in([this](FreedBlock* block, std::uint32_t granules) {
-    if (granules >= kCachedGranules) return false;
+    if (granules > most_granules_) return false;
     if (room_ - static_cast<std::int32_t>(granules) < full_room_ / 2) return false;
     push(block, granules);
     return true;
@@ -104,15 +105,19 @@ void* ThreadHeap::carve_anywhere(std::size_t bytes, std::size_t alignment) noexc
 
 // --- the cache ----------------------------------------------------------------------------------
 
+void ThreadHeap::set_full_room(std::int32_t full) noexcept {
+  room_ += full - full_room_;
+  full_room_ = full;
+  most_granules_ = std::min(static_cast<std::uint32_t>(full) / kCachedPart, kMostGranules);
+}
+
 /// A full cache grows to its share of what the thread has in use. If it has that, the next lists
 /// are emptied until an eighth of it is free: a few at a time, in turns.
 void ThreadHeap::shrink() noexcept {
   const auto in_use = static_cast<std::int64_t>(placed_bytes_.get() - freed_bytes_.get());
   const std::int64_t share = in_use / kCachedShare / std::int64_t{BlockTag::kGranuleBytes};
-  const auto full = static_cast<std::int32_t>(
-      std::clamp(share, std::int64_t{least_room_}, std::int64_t{most_room_}));
-  room_ += full - full_room_;
-  full_room_ = full;
+  set_full_room(static_cast<std::int32_t>(
+      std::clamp(share, std::int64_t{least_room_}, std::int64_t{most_room_})));
   while (room_ < full_room_ / 8) {
     spill(std::exchange(lists_[next_to_empty_], nullptr));
     next_to_empty_ = (next_to_empty_ + 1) % kLists;

@@ -37,7 +37,7 @@ class ThreadHeap {
     // release pairs with the acquire in statistics(): what sees this free sees the allocation too.
     frees_.add(1, std::memory_order_release);
     freed_bytes_.add(user_bytes(granules), std::memory_order_release);
-    if (granules >= kCachedGranules || !is_for_cache(arena.heap)) [[unlikely]]
+    if (granules > most_granules_ || !is_for_cache(arena.heap)) [[unlikely]]
       return deallocate_uncached(arena, block, granules);
     push(block, granules);
     if (room_ < 0) [[unlikely]]
@@ -63,9 +63,11 @@ class ThreadHeap {
  private:
   friend class HeapInstance;
 
-  /// Larger blocks go back at once: their user's work with them is worth many splits.
-  static constexpr std::uint32_t kCachedGranules = size_bins::kRequests.size();
-  static constexpr std::size_t kLists = size_bins::bin_for(kCachedGranules - 1) + 1;
+  /// Blocks up to here are cached, if they are a small part of the cache; larger ones go back at
+  /// once: their user's work with them is worth many splits.
+  static constexpr std::uint32_t kMostGranules = size_bins::kRequests.size() - 1;
+  static constexpr std::uint32_t kCachedPart = 16;
+  static constexpr std::size_t kLists = size_bins::bin_for(kMostGranules) + 1;
 
   /// What the cache may hold: this part of what the thread has in use, but at least so much.
   static constexpr std::int64_t kCachedShare = 8;
@@ -119,6 +121,7 @@ class ThreadHeap {
   void* carve_from(ArenaHeap& heap, std::size_t bytes, std::size_t alignment) noexcept;
   void* carve_anywhere(std::size_t bytes, std::size_t alignment) noexcept;
   void deallocate_uncached(HeapArena& arena, void* block, std::uint32_t granules) noexcept;
+  void set_full_room(std::int32_t full) noexcept;
   void shrink() noexcept;
   void spill(FreedBlock* list) noexcept;
   bool resize(HeapArena& arena, void* block, std::size_t held, std::size_t bytes) noexcept;
@@ -129,11 +132,12 @@ class ThreadHeap {
   }
 
   FreedBlock* lists_[kLists] = {};
-  std::int32_t room_;  // for more cached blocks, in granules; below 0 until shrink()
+  std::int32_t room_ = 0;            // for more cached blocks, in granules; below 0 until shrink()
+  std::uint32_t most_granules_ = 0;  // of a block that is cached
   const bool is_shared_;
   ArenaHeap& home_;
   HeapInstance& instance_;
-  std::int32_t full_room_;
+  std::int32_t full_room_ = 0;
   const std::int32_t least_room_;
   const std::int32_t most_room_;
   std::size_t next_to_empty_ = 0;  // of the lists
