@@ -16,12 +16,12 @@ class HeapInstance;
 
 /// Coalescing heaps for many threads, inside memory that the user bounds.
 ///
-/// Each thread has a cache of free blocks, which it uses without lock or atomic, in front of arenas.
+/// Each thread has a cache of free blocks, which it uses without lock or atomic, before arenas.
 /// With a budget for each thread, a thread has arenas of its own, and a block that another thread
 /// frees travels back to them in a batch; when the thread ends, its heap waits, blocks and all, to
-/// be adopted by the next thread that needs one. Without such a budget all threads share the arenas,
-/// and a block is for the thread that frees it. A request that does not fit the budget is refused,
-/// never served from elsewhere.
+/// be adopted by the next thread that needs one. Without such a budget all threads share the
+/// arenas, and a block is for the thread that frees it. A request that does not fit the budget is
+/// refused, never served from elsewhere.
 ///
 /// Any number of instances up to kMaxInstances may live at once; they share nothing. One instance
 /// must not be used in the child of a fork(). Move-only, while no thread is inside a call.
@@ -41,11 +41,13 @@ class ThreadHeaps {
     /// arenas. And the same for all threads together.
     std::size_t thread_budget_bytes = kUnlimited;
     std::size_t total_budget_bytes = kUnlimited;
-    /// Free blocks that each thread keeps for itself, in bytes; of blocks up to 8 KiB. 0 is no
-    /// cache. Never more than 1/16 of a thread's budget and 1/64 of the total one.
+    /// Free blocks that a thread may keep for itself, in bytes; of blocks up to 8 KiB. 0 is no
+    /// cache. It keeps no more than 1/8 of what a thread has in use on average, or 32 KiB, and
+    /// never more than 1/32 of a thread's budget or 1/64 of the total one.
     std::size_t cached_bytes = 256 * 1024;
     /// A background thread returns idle memory to the kernel; else only reclaim_now() does, and
-    /// each ending thread what its arenas, or shared ones of which less than half is used, have free.
+    /// each ending thread what is free in its arenas, or in shared ones that are less than half
+    /// used.
     bool reclaims = false;
     /// How long memory is left alone before it goes back; it may take twice as long.
     std::uint32_t reclaim_delay_ms = 1000;
@@ -99,8 +101,8 @@ class ThreadHeaps {
 
   /// \returns  At least `bytes` bytes, contents unspecified, aligned to `alignment`, a power of
   ///           two; nullptr if the budget or the kernel has no memory left.
-  /// \cost     Cached: no lock, no atomic read-modify-write. Else the lock of a heap, for which only
-  ///           a reclaiming pass contends if it is the thread's own; and the constant cost of
+  /// \cost     Cached: no lock, no atomic read-modify-write. Else the lock of a heap, for which
+  ///           only a reclaiming pass contends if it is the thread's own; and the constant cost of
   ///           CoalescingHeap for each arena of that heap, from the oldest on, until one serves;
   ///           system calls for a new arena. Small blocks are carved several at a time.
   void* allocate(std::size_t bytes, std::size_t alignment = 16) noexcept;

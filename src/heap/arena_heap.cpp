@@ -74,7 +74,8 @@ std::uint32_t ArenaHeap::carve_several(std::size_t bytes, void** blocks,
                                        std::uint32_t count) noexcept {
   blocks[0] = carve(bytes, BlockTag::kGranuleBytes);
   if (blocks[0] == nullptr) return 0;
-  count = 1 + instance_.arena_under(blocks[0]).blocks.allocate_several(bytes, blocks + 1, count - 1);
+  count =
+      1 + instance_.arena_under(blocks[0]).blocks.allocate_several(bytes, blocks + 1, count - 1);
   for (std::uint32_t i = 1; i < count; ++i) count_out(blocks[i]);
   return count;
 }

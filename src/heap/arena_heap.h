@@ -67,8 +67,8 @@ struct FreedBlock {
   [[noreturn]] void die() const noexcept;
 };
 
-/// Arenas behind one lock, and the list in which blocks that were freed without it come back. With a
-/// budget for each thread a thread has one of its own; otherwise all threads share a few.
+/// Arenas behind one lock, and the list in which blocks that were freed without it come back. With
+/// a budget for each thread a thread has one of its own; otherwise all threads share a few.
 ///
 /// A block is of its heap from the moment it is carved to its return, whichever thread holds it in
 /// between; what its tag says (live, cached, travelling) is changed only by its holder.
@@ -118,8 +118,8 @@ class alignas(64) ArenaHeap {
   /// Takes a chain of blocks of this heap, travelling ones, that were freed without its lock.
   void receive(FreedBlock* first, FreedBlock* last) noexcept;
 
-  /// When the thread whose heap it is ends: returns what is free beyond the first bytes of each free
-  /// range, so that a heap that is not adopted holds little, and one that is adopted begins warm.
+  /// When the thread whose heap it is ends: returns what is free beyond the first bytes of each
+  /// free range, so that a heap that is not adopted holds little, and one that is begins warm.
   void shed() noexcept;
   /// When one of the threads that share it ends: the same, if half of what was used is free.
   void shed_half() noexcept;
@@ -129,6 +129,16 @@ class alignas(64) ArenaHeap {
   /// \returns  Bytes decommitted and unmapped, counted only when forced; `is_young` says that
   ///           another pass will find more.
   std::size_t sweep(bool is_forced, bool& is_young) noexcept;
+
+  /// A thread more has this heap for its home.
+  void add_thread() noexcept {
+    LockGuard guard(lock_);
+    ++threads_;
+  }
+  std::size_t bytes_out_per_thread() noexcept {
+    LockGuard guard(lock_);
+    return out_bytes_ / threads_;
+  }
 
   bool is_dirty() const noexcept { return is_dirty_.load(std::memory_order_seq_cst); }
   std::size_t peak_bytes() const noexcept { return peak_bytes_.get(); }
@@ -164,8 +174,8 @@ class alignas(64) ArenaHeap {
  private:
   friend class HeapInstance;
 
-  /// What an ending thread leaves of each free range: as much as a short thread touches; below it,
-  /// the system call costs more than the memory.
+  /// What an ending thread leaves of each free range: as much as a short thread touches; below
+  /// it, the system call costs more than the memory.
   static constexpr std::size_t kKept = 64 * 1024;
   static constexpr std::size_t kKeptOfShared = 16 * 1024;
   static constexpr std::size_t kWorthShedding = std::size_t{1} << 20;
@@ -194,6 +204,7 @@ class alignas(64) ArenaHeap {
 
   alignas(64) Lock lock_{LockRank::kThreadHeap};
   HeapArena* arenas_ STRATA_GUARDED_BY(lock_) = nullptr;
+  std::size_t threads_ STRATA_GUARDED_BY(lock_) = 0;  // that have it for their home, ended ones too
   std::size_t held_bytes_ STRATA_GUARDED_BY(lock_) = 0;
   // Of blocks that are out of the arenas, tags included: now, at most, and at most since the last
   // shedding. The peak is written under the lock and read without it.

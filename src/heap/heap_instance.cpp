@@ -35,8 +35,8 @@ ThreadHeaps::Options in_whole_pages(ThreadHeaps::Options options) noexcept {
   options.arena_bytes = (options.arena_bytes + page - 1) / page * page;
   if (options.arena_bytes > budget) options.arena_bytes = budget / page * page;
   // What waits in caches is a small part of every budget.
-  options.cached_bytes = std::min({options.cached_bytes, options.thread_budget_bytes / 32,
-                                   options.total_budget_bytes / 64});
+  options.cached_bytes = std::min(
+      {options.cached_bytes, options.thread_budget_bytes / 32, options.total_budget_bytes / 64});
   if (options.pages == nullptr) options.pages = &os::kernel_pages();
   return options;
 }
@@ -106,14 +106,19 @@ ThreadHeap* HeapInstance::attach() noexcept {
 ThreadHeap* HeapInstance::make_heap() noexcept {
   void* memory = heap_directory::metadata().allocate(sizeof(ThreadHeap));
   if (memory == nullptr) return nullptr;
-  LockGuard guard(lock_);
-  ArenaHeap* home = home_for(heap_count_);
+  ArenaHeap* home;
+  {
+    LockGuard guard(lock_);
+    home = home_for(heap_count_);
+    if (home != nullptr) ++heap_count_;
+  }
   if (home == nullptr) {
     heap_directory::metadata().deallocate(memory, sizeof(ThreadHeap));
     return nullptr;
   }
-  ++heap_count_;
+  home->add_thread();  // its lock comes before ours
   auto* heap = new (memory) ThreadHeap(*this, *home);
+  LockGuard guard(lock_);
   heap->next_ = heaps_.load(std::memory_order_relaxed);
   // release pairs with the acquire of those who walk the list: they see a whole heap.
   heaps_.store(heap, std::memory_order_release);

@@ -19,8 +19,8 @@ namespace strata {
 /// lives as long as the instance; between two threads it waits in the list of abandoned ones.
 ///
 /// With a budget for each thread, each has arenas of its own: what it holds can then be bounded.
-/// Without one, all threads carve from a few heaps of arenas. What threads hold fluctuates; heaps of
-/// their own must hold the sum of all peaks, a heap of many threads holds about the sum of the
+/// Without one, all threads carve from a few heaps of arenas. What threads hold fluctuates: heaps
+/// of their own must hold the sum of all peaks, a heap of many threads holds about the sum of the
 /// averages. Each thread has one of them for its home, even if its lock is taken: to take what is
 /// free at the moment would spread the blocks unevenly, and each heap would grow to its own peak.
 class HeapInstance {

@@ -1,5 +1,4 @@
 #include "heap/thread_heap.h"
-
 #include <strata/detail/bits.hpp>
 
 #include <algorithm>
@@ -66,11 +65,11 @@ void* ThreadHeap::take_from_lists(std::size_t bytes) noexcept {
 /// How many blocks of this size are carved at once; the cache stays half empty.
 std::uint32_t ThreadHeap::refill_of(std::size_t bytes) const noexcept {
   if (bytes > kMaxRefillBytes / 2) return 1;
-  const std::size_t granules = tagged_granules(bytes);
+  const std::uint32_t granules = granules_for(bytes);
   if (granules > most_granules_) return 1;
-  const std::size_t room = static_cast<std::size_t>(std::max(room_, 0)) / 2;
-  const std::size_t most = kMaxRefillBytes / BlockTag::kGranuleBytes;
-  return std::clamp(static_cast<std::uint32_t>(std::min(room, most) / granules), 1u, kMaxRefill);
+  const std::uint32_t room = static_cast<std::uint32_t>(room_) / 2;
+  const std::uint32_t most = kMaxRefillBytes / BlockTag::kGranuleBytes;
+  return std::clamp(std::min(room, most) / granules, 1u, kMaxRefill);
 }
 
 /// A live block that is not counted; small ones come several at a time, the others for the cache.
@@ -111,11 +110,11 @@ void ThreadHeap::set_full_room(std::int32_t full) noexcept {
   most_granules_ = std::min(static_cast<std::uint32_t>(full) / kCachedPart, kMostGranules);
 }
 
-/// A full cache grows to its share of what the thread has in use. If it has that, the next lists
-/// are emptied until an eighth of it is free: a few at a time, in turns.
+/// A full cache grows to its share of what a thread has in use, on average: blocks change hands.
+/// If it has that, the next lists are emptied, a few at a time, until an eighth of it is free.
 void ThreadHeap::shrink() noexcept {
-  const auto in_use = static_cast<std::int64_t>(placed_bytes_.get() - freed_bytes_.get());
-  const std::int64_t share = in_use / kCachedShare / std::int64_t{BlockTag::kGranuleBytes};
+  const auto share = static_cast<std::int64_t>(home_.bytes_out_per_thread() / kCachedShare /
+                                               BlockTag::kGranuleBytes);
   set_full_room(static_cast<std::int32_t>(
       std::clamp(share, std::int64_t{least_room_}, std::int64_t{most_room_})));
   while (room_ < full_room_ / 8) {

@@ -69,8 +69,8 @@ class ThreadHeap {
   static constexpr std::uint32_t kCachedPart = 16;
   static constexpr std::size_t kLists = size_bins::bin_for(kMostGranules) + 1;
 
-  /// What the cache may hold: this part of what the thread has in use, but at least so much.
-  static constexpr std::int64_t kCachedShare = 8;
+  /// What the cache may hold: this part of what a thread has in use, but at least so much.
+  static constexpr std::size_t kCachedShare = 8;
   static constexpr std::size_t kLeastCachedBytes = 32 * 1024;
 
   /// Of one refill: as many blocks as make the lock cheap, and no more bytes than a page.
