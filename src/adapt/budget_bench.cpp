@@ -21,7 +21,7 @@
 ///        (`heaps`) or one for all (`heap`).
 ///
 /// Each thread allocates blocks of 16 bytes to `largest`, evenly by their logarithm, until one is
-/// refused or it has its share; then it frees half of its bytes at random; eight times.
+/// refused or it has its share. When all have, it frees half of its bytes at random; nine times.
 
 namespace {
 
@@ -55,7 +55,8 @@ struct Memory {
 };
 
 /// \returns  the mean of what was live at the end of each round but the first, in bytes
-double live_of(Memory& memory, std::size_t thread, std::size_t share, double largest) {
+double live_of(Memory& memory, std::size_t thread, std::size_t share, double largest,
+               std::barrier<>& all_full) {
   constexpr int kRounds = 8;
   std::mt19937_64 random(thread + 1);
   std::vector<std::pair<void*, std::size_t>> blocks;
@@ -71,6 +72,7 @@ double live_of(Memory& memory, std::size_t thread, std::size_t share, double lar
       blocks.emplace_back(block, bytes);
       live += bytes;
     }
+    all_full.arrive_and_wait();
     if (round > 0) sum += static_cast<double>(live);
     for (const std::size_t kept = live / 2; live > kept;) {
       auto& block = blocks[random() % blocks.size()];
@@ -95,13 +97,12 @@ int main(int argc, char** argv) {
   const std::size_t count = std::strtoul(argv[2], nullptr, 10);
   const std::size_t share = std::strtoul(argv[3], nullptr, 10) * 1024;
   Memory memory(kind, count, share);
-  std::barrier start(static_cast<std::ptrdiff_t>(count));
+  std::barrier<> all_full(static_cast<std::ptrdiff_t>(count));
   std::atomic<double> live{0};
   std::vector<std::thread> threads;
   for (std::size_t thread = 0; thread < count; ++thread) {
     threads.emplace_back([&, thread] {
-      start.arrive_and_wait();
-      live += live_of(memory, thread, share, std::strtod(argv[4], nullptr));
+      live += live_of(memory, thread, share, std::strtod(argv[4], nullptr), all_full);
     });
   }
   for (std::thread& thread : threads) thread.join();
