@@ -36,6 +36,8 @@ typedef struct strata_heap_options {
   uint32_t reclaim_delay_ms;  ///< what was idle for so long goes back; 0: 1000
   bool keeps_idle_memory;     ///< it stays until strata_heap_release_memory() instead
   bool checks_fully;          ///< as STRATA_CHECKS=full: every block is watched
+  bool checks_frees;          ///< as STRATA_CHECKS=frees, where checks_fully is false
+  uint32_t guard_rate;        ///< as STRATA_GUARD_RATE: one in so many blocks is guarded; 0: none
 } strata_heap_options;
 
 /// In bytes. At rest: mapped == live + cached + free + metadata + returned, and
@@ -135,6 +137,16 @@ size_t strata_heap_stats_json(const strata_heap* heap, char* buffer,
                               size_t size) STRATA_HEAP_NOEXCEPT;
 size_t strata_heap_stats_text(const strata_heap* heap, char* buffer,
                               size_t size) STRATA_HEAP_NOEXCEPT;
+
+/// A profile of all heaps, as Heap::start_profile() and its neighbours in strata/heap.hpp.
+/// \param rate  mean bytes between samples; 1 takes everything
+/// \returns     false if the rate is 0 or above 1 GiB, or there is no memory for it
+/// \threads     start and stop: one at a time
+bool strata_heap_profile_start(size_t rate) STRATA_HEAP_NOEXCEPT;
+void strata_heap_profile_stop(void) STRATA_HEAP_NOEXCEPT;
+/// \param path  %p stands for the number of the process
+/// \returns     false after one sentence on standard error that says why
+bool strata_heap_profile_write(const char* path) STRATA_HEAP_NOEXCEPT;
 
 #ifdef __cplusplus
 }  // extern "C"
