@@ -28,6 +28,13 @@ extern "C" {
 /// A heap; known by its address.
 typedef struct strata_heap strata_heap;
 
+/// When a heap's 2 MiB regions ask the kernel for huge pages.
+enum {
+  STRATA_HEAP_HUGE_PAGES_AUTO = 0,    ///< once one region more does not matter
+  STRATA_HEAP_HUGE_PAGES_ALWAYS = 1,  ///< at their first touch
+  STRATA_HEAP_HUGE_PAGES_NEVER = 2
+};
+
 /// All zero, as {0} makes them, they are the usual ones.
 typedef struct strata_heap_options {
   const char* name;           ///< for sentences and statistics: 31 bytes of it; NULL: none
@@ -38,6 +45,7 @@ typedef struct strata_heap_options {
   bool checks_fully;          ///< as STRATA_CHECKS=full: every block is watched
   bool checks_frees;          ///< as STRATA_CHECKS=frees, where checks_fully is false
   uint32_t guard_rate;        ///< as STRATA_GUARD_RATE: one in so many blocks is guarded; 0: none
+  uint8_t huge_pages;         ///< STRATA_HEAP_HUGE_PAGES_…
 } strata_heap_options;
 
 /// In bytes. At rest: mapped == live + cached + free + metadata + returned, and
@@ -60,7 +68,7 @@ typedef struct strata_heap_statistics {
 /// Makes a heap.
 /// \param options  NULL: the usual ones
 /// \param reason   If not NULL, gets NULL or, on failure, a sentence in static memory.
-/// \returns  NULL if the options contradict themselves, there is no memory for it, or 32767 heaps
+/// \returns  NULL if the options contradict themselves or huge_pages is none of its values, there is no memory for it, or 32767 heaps
 ///           live.
 /// \cost     Microseconds. Memory is taken at the first allocation.
 strata_heap* strata_heap_create(const strata_heap_options* options,

@@ -43,6 +43,13 @@ class Heap {
     kFrees,  ///< as STRATA_CHECKS=frees: every free is verified at once; 240 instructions a pair
   };
 
+  /// When the heap's 2 MiB regions ask the kernel for huge pages.
+  enum class HugePages : std::uint8_t {
+    kAuto,    ///< once the heap is so large that one region more does not matter
+    kAlways,  ///< at their first touch; a heap of few pages then holds 2 MiB
+    kNever,
+  };
+
   struct Options {
     /// For sentences and statistics; what is beyond kMostNameBytes is cut.
     const char* name = "";
@@ -62,6 +69,7 @@ class Heap {
     /// stacks of the access, the allocation and the free. 0: none. A pair of calls takes some
     /// 190 instructions then.
     std::uint32_t guard_rate = 0;
+    HugePages huge_pages = HugePages::kAuto;
   };
 
   /// In bytes. At rest: mapped == live + cached + free + metadata + returned, and

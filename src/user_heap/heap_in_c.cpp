@@ -34,6 +34,7 @@ strata::Heap::Options options_of(const strata_heap_options& from) noexcept {
   if (from.checks_frees) options.checks = strata::Heap::Checks::kFrees;
   if (from.checks_fully) options.checks = strata::Heap::Checks::kFull;
   options.guard_rate = from.guard_rate;
+  options.huge_pages = static_cast<strata::Heap::HugePages>(from.huge_pages);
   return options;
 }
 

@@ -23,7 +23,8 @@ UserHeap::UserHeap(HeapNumber number, const Heap::Options& options) noexcept
       soft_limit_(options.soft_limit_bytes),
       hard_limit_(options.hard_limit_bytes),
       checks_(options.checks),
-      guard_rate_(options.guard_rate) {
+      guard_rate_(options.guard_rate),
+      huge_pages_(options.huge_pages) {
   const char* const name = options.name != nullptr ? options.name : "";
   const std::size_t length = strnlen(name, Heap::kMostNameBytes);
   std::memcpy(name_, name, length);
@@ -52,6 +53,8 @@ Malloc* UserHeap::make_malloc_alone() noexcept {
   options.release_delay_ms = 0;  // the reclaimer of all heaps does it
   if (checks_ == Heap::Checks::kFull) options.checks = Options::Checks::kFull;
   if (checks_ == Heap::Checks::kFrees) options.checks = Options::Checks::kFrees;
+  if (huge_pages_ == Heap::HugePages::kAlways) options.huge_pages = HugePages::kAlways;
+  if (huge_pages_ == Heap::HugePages::kNever) options.huge_pages = HugePages::kNever;
   made->profiler().join(g_heap_table.profile(), name_);
   const std::uint64_t seed = os::random_seed() + number_;
   if (!made->start(options, seed) || (guard_rate_ != 0 && !made->begin_guards(guard_rate_, seed))) {

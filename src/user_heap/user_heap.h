@@ -81,6 +81,7 @@ class UserHeap final : public MallocHost {
   const std::size_t hard_limit_;
   const Heap::Checks checks_;
   const std::uint32_t guard_rate_;
+  const Heap::HugePages huge_pages_;
   char name_[Heap::kMostNameBytes + 1];
   alignas(Heap) char handle_in_c_[sizeof(Heap)];
 };

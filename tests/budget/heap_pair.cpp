@@ -8,8 +8,8 @@
 #include <cstring>
 #include <optional>
 
-// What is counted. Never inlined: callgrind begins and ends with it, and the test leaves out its own
-// instructions.
+// What is counted. Never inlined: callgrind begins and ends with it, and the test leaves out its
+// own instructions.
 extern "C" [[gnu::noinline]] void pairs(unsigned long count, strata::Heap& heap,
                                         std::size_t bytes) {
   for (unsigned long i = 0; i < count; ++i) {
