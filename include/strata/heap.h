@@ -68,8 +68,8 @@ typedef struct strata_heap_statistics {
 /// Makes a heap.
 /// \param options  NULL: the usual ones
 /// \param reason   If not NULL, gets NULL or, on failure, a sentence in static memory.
-/// \returns  NULL if the options contradict themselves or huge_pages is none of its values, there is no memory for it, or 32767 heaps
-///           live.
+/// \returns  NULL if the options contradict themselves, huge_pages is none of its values, there is
+///           no memory for it, or 32767 heaps live.
 /// \cost     Microseconds. Memory is taken at the first allocation.
 strata_heap* strata_heap_create(const strata_heap_options* options,
                                 const char** reason) STRATA_HEAP_NOEXCEPT;
