@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/single_threaded.h>
-
 #include <cstddef>
 #include <cstdint>
 
@@ -72,12 +70,12 @@ inline unsigned log2_of(std::size_t alignment) noexcept {
   }
   Record* const record = &state.chunk->records[state.used];
   record->what = Record::pack(call.kind, call.operation, address, call.alignment_log2);
-  // A program of one thread has one order, whatever the clock says; an allocation that seems too
-  // early is put right (merging.cpp).
+  // One stream has one order, whatever the clock says; an allocation that seems too early is put
+  // right (merging.cpp).
   const bool is_end = call.kind == RecordKind::kReallocBegin ||
                       (call.kind == RecordKind::kCall && trace::ends_object(call.operation));
-  record->time = is_end && __libc_single_threaded == 0 ? g_recording.clock().count_in_order()
-                                                       : g_recording.clock().count();
+  record->time = is_end && g_recording.had_several_streams() ? g_recording.clock().count_in_order()
+                                                             : g_recording.clock().count();
   record->size = static_cast<std::uint32_t>(size);
   record->stack = stack;
   ++state.used;
