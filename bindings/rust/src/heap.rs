@@ -76,6 +76,7 @@ pub(crate) fn create(options: &Options) -> Result<NonNull<strata_heap>, &'static
         checks_frees: options.checks_frees,
         guard_rate: options.guard_rate,
         huge_pages: 0, // when they are worth it
+        later: [0; 128],
     };
     let mut reason: *const c_char = ptr::null();
     // SAFETY: both pointers are good for the call; the name is copied.

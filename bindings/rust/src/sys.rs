@@ -15,6 +15,7 @@ mod heap {
         opaque: [u8; 0],
     }
 
+    /// All zero is the usual in C, also for options that a later version appends.
     #[repr(C)]
     pub struct strata_heap_options {
         pub name: *const c_char,
@@ -26,6 +27,7 @@ mod heap {
         pub checks_frees: bool,
         pub guard_rate: u32,
         pub huge_pages: u8,
+        pub later: [u8; 128],
     }
 
     /// The sums of a heap, in bytes. At rest `mapped == live + cached + free + metadata + returned`
