@@ -18,7 +18,7 @@
 ///   void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept;  // nullptr: refused
 ///   void deallocate(void* p) noexcept;          // or bool: false says that nothing was freed
 ///   bool owns(const void* p) const noexcept;    // where a MemoryResource has an upstream
-///   static std::size_t good_size(std::size_t bytes) noexcept;  // what it makes usable, if it knows
+///   static std::size_t good_size(std::size_t bytes) noexcept;  // if it knows
 
 namespace strata {
 
