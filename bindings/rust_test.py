@@ -70,6 +70,12 @@ class Crate(unittest.TestCase):
         passed = sum(map(int, re.findall(r"(\d+) passed", done.stdout)))
         self.assertGreaterEqual(passed, 19, done.stdout)
 
+    def test_its_malloc_passes_under_every_level_of_checks(self):
+        for checks in ("frees", "full"):
+            done = cargo(["test", "--locked", "--all-features", "--test", "global_malloc"], CRATE, BUILD / "bindings/rust",
+                         LIBSTRATA_DIR=str(BUILD / "lib"), STRATA_CHECKS=checks)
+            self.assertEqual(done.returncode, 0, done.stdout)
+
     def test_its_example_shows_what_it_says(self):
         done = cargo(["run", "--locked", "--example", "tenants"], CRATE, BUILD / "bindings/rust",
                      LIBSTRATA_DIR=str(BUILD / "lib"))

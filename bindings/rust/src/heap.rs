@@ -110,6 +110,10 @@ unsafe impl InC for HeapInC {
         unsafe { strata_heap_realloc(self.0, block, bytes) }
     }
     #[inline]
+    unsafe fn free(&self, block: *mut c_void) {
+        unsafe { strata_heap_free(self.0, block) }
+    }
+    #[inline]
     unsafe fn free_sized(&self, block: *mut c_void, bytes: usize) {
         unsafe { strata_heap_free_sized(self.0, block, bytes) }
     }
