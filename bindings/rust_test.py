@@ -26,8 +26,8 @@ fn main() {
 }
 """
 # What a type of C is in Rust.
-TYPES = {"const char*": "*const c_char", "char*": "*mut c_char", "size_t": "usize", "uint32_t": "u32", "uint64_t": "u64",
-         "bool": "bool", "int": "c_int", "void*": "*mut c_void", "const void*": "*const c_void",
+TYPES = {"const char*": "*const c_char", "char*": "*mut c_char", "size_t": "usize", "uint8_t": "u8", "uint32_t": "u32",
+         "uint64_t": "u64", "bool": "bool", "int": "c_int", "void*": "*mut c_void", "const void*": "*const c_void",
          "strata_heap*": "*mut strata_heap", "const strata_heap*": "*const strata_heap",
          "const strata_heap_options*": "*const strata_heap_options",
          "strata_heap_statistics*": "*mut strata_heap_statistics", "const char**": "*mut *const c_char"}

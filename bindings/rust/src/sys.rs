@@ -24,6 +24,9 @@ mod heap {
         pub reclaim_delay_ms: u32,
         pub keeps_idle_memory: bool,
         pub checks_fully: bool,
+        pub checks_frees: bool,
+        pub guard_rate: u32,
+        pub huge_pages: u8,
         pub later: [u8; 128],
     }
 
