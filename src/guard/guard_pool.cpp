@@ -78,7 +78,12 @@ void GuardPool::deallocate(void* p, const FreeCall& call) noexcept {
     die();
   }
   verify_surroundings(slot);
-  slot.freed = here;
+  retire(slot, here);
+}
+
+/// A live object's slot waits from now on.
+void GuardPool::retire(Slot& slot, const CallSite& freed) noexcept {
+  slot.freed = freed;
   live_bytes_ -= slot.accessible_bytes;
   // Where the kernel refuses, late accesses are not seen; the slot still waits.
   close(slot);
@@ -87,6 +92,19 @@ void GuardPool::deallocate(void* p, const FreeCall& call) noexcept {
     waiting_bytes_ += slot.accessible_bytes;
   }
   keep_waiting(slot);
+}
+
+void GuardPool::forget_all() noexcept {
+  LockGuard guard(lock_);
+  for (std::size_t i = 0; i < used_; ++i) {
+    if (slots_[i].state == State::kLive) retire(slots_[i], CallSite{});
+  }
+}
+
+void GuardPool::discard() noexcept {
+  const std::size_t bytes = bytes_.exchange(0, std::memory_order_relaxed);
+  const std::uintptr_t start = start_.exchange(0, std::memory_order_relaxed);
+  if (bytes != 0) pages_.unmap(reinterpret_cast<void*>(start), bytes);
 }
 
 std::size_t GuardPool::requested_bytes(const void* p, const char* action) noexcept {
@@ -144,6 +162,7 @@ GuardPool::Slot* GuardPool::slot_around(const void* p) const noexcept {
 }
 
 GuardPool::Slot* GuardPool::take_slot() noexcept {
+  if (!is_started()) return nullptr;
   if (used_ < size_.slots) return &slots_[used_++];
   if (waiting_count_ <= size_.least_waiting) return nullptr;
   Slot& slot = slots_[waiting_[oldest_]];

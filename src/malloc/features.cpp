@@ -22,11 +22,12 @@ constinit char g_profile_path[4096];
 void print_on_exit() noexcept { print_statistics(*g_featured); }
 
 void write_profile() noexcept {
-  if (g_profile_path[0] != '\0') g_featured->profiler().write(g_profile_path);
+  if (g_profile_path[0] != '\0') g_featured->profiler().profile().write(g_profile_path);
 }
 
 void write_profile_on_exit() noexcept {
-  if (g_featured->options().leaks == Options::Leaks::kOn) g_featured->profiler().report_live();
+  if (g_featured->options().leaks == Options::Leaks::kOn)
+    g_featured->profiler().profile().report_live();
   write_profile();
 }
 
@@ -42,10 +43,9 @@ bool explain_fault(const os::Fault& fault) noexcept { return g_featured->guards(
 
 void start_guards(Malloc& malloc) noexcept {
   if (malloc.options().guard_rate == 0 || malloc.guard_watcher().opens_windows()) return;
-  if (!malloc.guards().start()) return;
   os::prepare_stacks();
   os::install_fault_handler(explain_fault);
-  malloc.detour().begin(Detour::kByCalls, malloc.guard_watcher());
+  malloc.begin_guards(malloc.options().guard_rate, os::random_seed());
 }
 
 void start_profile(Malloc& malloc) noexcept {

@@ -17,7 +17,7 @@ struct Fault {
   std::uintptr_t fp = 0;
 };
 
-/// Whether the program, or anything in it, handles SIGSEGV.
+/// Whether the program, or anything in it but ourselves, handles SIGSEGV.
 bool has_fault_handler() noexcept;
 
 /// Calls `is_ours` for each fault from now on, on the stack of the thread that made it, or on its
@@ -26,7 +26,8 @@ bool has_fault_handler() noexcept;
 /// call takes the signal, as if it alone had been installed.
 /// A program that installs a handler later replaces this one, and works as it did without it; where
 /// its handler passes faults on to the one before, they arrive here.
-/// Once per process.
+/// A second owner of memory is asked after the first; there is room for no third.
+/// \threads  one at a time
 /// \returns  False if the system refuses.
 bool install_fault_handler(bool (*is_ours)(const Fault&)) noexcept;
 
