@@ -37,7 +37,7 @@ void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
 /// \returns  false if it was not less than half full, or nothing came
 /// \pre      the bin has no gaps
 bool ThreadCache::top_up(unsigned size_class) noexcept {
-  if (may_grow(size_class)) grow(size_class, budget_->share_bytes());
+  if (may_grow(size_class, Slow::kDry)) grow(size_class, budget_->share_bytes());
   const std::size_t wanted = (capacity(size_class) + 1) / 2;
   const std::size_t before = held(size_class);
   if (before >= wanted) return false;
@@ -59,7 +59,7 @@ void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
     const std::size_t share = budget_->share_bytes();
     if (capacity_bytes_ > kShrinkAbove * share) {
       shrink(size_class);
-    } else if (!may_grow(size_class) || !grow(size_class, share)) {
+    } else if (!may_grow(size_class, Slow::kOver) || !grow(size_class, share)) {
       flush(size_class, (capacity(size_class) + 1) / 2);
     }
   }
@@ -106,18 +106,26 @@ void ThreadCache::add_objects(Counts& counts) noexcept {
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) counts[c] += count_held(c);
 }
 
-/// Counts that the bin ran dry or over.
+/// Counts that the bin ran dry, or over, once more. What comes and goes a little at a time seldom
+/// does the same twice in a row; batches that are much larger than the bin do.
 /// \returns  whether it is worth it to ask for room
-bool ThreadCache::may_grow(unsigned size_class) noexcept {
-  was_slow_[size_class] = true;
+bool ThreadCache::may_grow(unsigned size_class, Slow slow) noexcept {
   std::uint8_t& refused = refused_[size_class];
-  return refused == 0 || ++refused > kLastingCalls;
+  const bool is_again = latest_[size_class] == slow;
+  latest_[size_class] = slow;
+  if (refused != 0 && is_again) {
+    ++refused;
+  } else if (refused > 1) {
+    --refused;
+  }
+  return refused == 0 || refused > kLastingCalls;
 }
 
 /// Doubles the bin, as far as its load, its class and the thread's share allow.
 /// \returns  false if they do not
 bool ThreadCache::grow(unsigned size_class, std::size_t share) noexcept {
-  const bool is_lasting = refused_[size_class] > kLastingCalls;
+  const bool is_lasting = refused_[size_class] > kLastingCalls &&
+                          SizeClassMap::bytes_of(size_class) >= kLastingFromBytes;
   const bool has_grown =
       grow_under(Load::kUsual, size_class, share) ||
       (is_lasting && (grow_under(Load::kLasting, size_class, share) ||
@@ -132,8 +140,8 @@ bool ThreadCache::grow(unsigned size_class, std::size_t share) noexcept {
 bool ThreadCache::shrink_idle() noexcept {
   const std::size_t before = capacity_bytes_;
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-    if (!was_slow_[c] && capacity(c) * SizeClassMap::bytes_of(c) > kSmallBinBytes) shrink(c);
-    was_slow_[c] = false;
+    if (latest_[c] == Slow::kNeither && capacity(c) * SizeClassMap::bytes_of(c) > kSmallBinBytes) shrink(c);
+    latest_[c] = Slow::kNeither;
   }
   return capacity_bytes_ != before;
 }
