@@ -2,6 +2,7 @@
 #
 #   strata_install_library(strata_shared EXPORT_NAME strata)   # strata::strata, and its package files
 #   strata_install_program(strata)                             # into bin/, or DESTINATION
+#   strata_install_manuals()                                   # strata(1) and libstrata(3)
 #
 # Each also joins the target `strata_product`: everything that gets installed and nothing else. A library
 # target may be called anything; its consumers say strata::<EXPORT_NAME>, whether they use
@@ -60,6 +61,34 @@ function(strata_install_program target)
   endif()
   add_dependencies(strata_product ${target})
   install(TARGETS ${target} RUNTIME DESTINATION ${arg_DESTINATION} COMPONENT tools)
+endfunction()
+
+# The manual pages strata(1) and libstrata(3), written from what the command and the library say.
+function(strata_install_manuals)
+  find_package(Python3 QUIET COMPONENTS Interpreter)
+  if(NOT Python3_FOUND OR CMAKE_CROSSCOMPILING)
+    message(STATUS "Manual pages: no (need python3, and a command that runs here)")
+    return()
+  endif()
+  set(folder ${PROJECT_BINARY_DIR}/man)
+  add_custom_command(
+    OUTPUT ${folder}/strata.1 ${folder}/libstrata.3
+    COMMAND
+      Python3::Interpreter ${PROJECT_SOURCE_DIR}/tools/manual_pages --strata $<TARGET_FILE:strata>
+      --library $<TARGET_FILE:strata_shared> --version ${PROJECT_VERSION} -o ${folder}
+    DEPENDS strata strata_shared ${PROJECT_SOURCE_DIR}/tools/manual_pages
+            ${PROJECT_SOURCE_DIR}/include/strata/malloc.h
+    VERBATIM)
+  add_custom_target(strata_manuals ALL DEPENDS ${folder}/strata.1 ${folder}/libstrata.3)
+  add_dependencies(strata_product strata_manuals)
+  install(
+    FILES ${folder}/strata.1
+    DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
+    COMPONENT tools)
+  install(
+    FILES ${folder}/libstrata.3
+    DESTINATION ${CMAKE_INSTALL_MANDIR}/man3
+    COMPONENT development)
 endfunction()
 
 # Once, after the last strata_install_library(): the headers, the CMake package and the pkg-config

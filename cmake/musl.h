@@ -9,6 +9,8 @@
 #define __GLIBC_PREREQ(major, minor) 0
 #define __locale_t locale_t
 
+#define _GLIBCXX_GTHREAD_USE_WEAK 0  // with weak names a static program may lose its locks
+
 #include <bits/c++config.h>
 
 #undef _GLIBCXX_USE_PTHREAD_COND_CLOCKWAIT

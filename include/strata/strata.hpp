@@ -16,7 +16,9 @@
 #include <strata/heap.hpp>
 #include <strata/malloc.h>
 #include <strata/malloc_source.hpp>
+#if __has_include(<memory_resource>)  // libc++ has it from 16 on
 #include <strata/memory_resource.hpp>
+#endif
 #include <strata/message_queue.hpp>
 #include <strata/object_pool.hpp>
 #include <strata/page_arena.hpp>

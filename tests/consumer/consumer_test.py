@@ -52,7 +52,7 @@ def build_with_cmake(way, folder, exports, *settings):
     run(["cmake", "-G", "Ninja", "-S", HERE / way, "-B", folder / "build", "-DCMAKE_BUILD_TYPE=Release",
          f"-DSTRATA_EXPORTS={';'.join(exports)}", *settings])
     run(["cmake", "--build", folder / "build"])
-    names = [*exports, "heap_in_c", "heap_beside_malloc", "heap_beside_strata_static"]
+    names = [*exports, "heap_in_c", "heap_and_toolkit", "heap_beside_malloc", "heap_beside_strata_static"]
     for name in names if "heap" in exports else exports:
         expect_ok(folder / "build" / f"uses_{name}")
 

@@ -1,5 +1,5 @@
 # One program for each of STRATA_EXPORTS, the names after strata::, in the folder of the build, and
-# one each for heaps in C and for heaps beside Strata's malloc.
+# one each for heaps in C, for heaps and the shelf together and for heaps beside Strata's malloc.
 function(add_consumer name source)
   add_executable(uses_${name} ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${source})
   target_link_libraries(uses_${name} PRIVATE ${ARGN})
@@ -14,6 +14,7 @@ foreach(export IN LISTS STRATA_EXPORTS)
 endforeach()
 if("heap" IN_LIST STRATA_EXPORTS)
   add_consumer(heap_in_c heap_program.c strata::heap)
+  add_consumer(heap_and_toolkit dialects_program.cpp strata::heap strata::toolkit)
   foreach(malloc IN ITEMS malloc strata_static)
     if(malloc IN_LIST STRATA_EXPORTS)
       add_consumer(heap_beside_${malloc} heap_program.cpp strata::heap strata::${malloc})

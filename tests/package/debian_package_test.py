@@ -123,8 +123,10 @@ def main():
                "42\n", "strata: live")
         expect(root.run("strata", "compare", "--runs", "2", "--", "perl", "-e", "1"), "system", "strata")
         install("libstrata-dev")
-        if not (root.folder / "usr/lib/libstrata.so").exists():
-            sys.exit("libstrata-dev brings no libstrata.so to link")
+        for needed in ("lib/libstrata.so", "share/man/man1/strata.1", "share/man/man3/libstrata.3",
+                       "share/strata/rust/Cargo.toml"):
+            if not (root.folder / "usr" / needed).exists():
+                sys.exit(f"the packages bring no /usr/{needed}")
 
         refused = root.run("dpkg", "--remove", "libstrata0", status=None)
         expect(refused, "depends on libstrata0")

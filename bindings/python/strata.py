@@ -1,0 +1,87 @@
+"""Strata's malloc, seen and steered from the Python program that runs on it.
+
+    $ strata run -- python3 program.py          # or LD_PRELOAD=libstrata.so
+
+    import strata
+    before = strata.statistics()["bytes"]["live"]
+    with strata.profile("parse.pprof"):
+        parse(document)
+    print(strata.statistics()["bytes"]["live"] - before, "bytes more")
+
+Python serves objects of up to 512 bytes from arenas of its own; PYTHONMALLOC=malloc in the environment gives every
+object to the malloc, and the figures and profiles show each of them.
+"""
+import contextlib
+import ctypes
+import json
+
+_FUNCTIONS = {  # of strata/malloc.h
+    "strata_stats_json": (ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]),
+    "strata_options_json": (ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]),
+    "strata_release_memory": (ctypes.c_int, []),
+    "strata_usable_size": (ctypes.c_size_t, [ctypes.c_void_p]),
+    "strata_profile_start": (ctypes.c_int, [ctypes.c_size_t]),
+    "strata_profile_stop": (None, []),
+    "strata_profile_write": (ctypes.c_int, [ctypes.c_char_p]),
+}
+
+
+def _bind():
+    """The functions of the malloc that this process has, by their names in C."""
+    program = ctypes.CDLL(None)
+    bound = {}
+    for name, (result, arguments) in _FUNCTIONS.items():
+        try:
+            function = program[name]
+        except AttributeError:
+            raise ImportError("this process does not run on Strata; start it with: strata run -- python3 …") from None
+        function.restype, function.argtypes = result, arguments
+        bound[name] = function
+    return bound
+
+
+_c = _bind()
+
+
+def _document(write):
+    """The JSON document of a function that writes as snprintf does."""
+    size = 16 << 10
+    while True:
+        buffer = ctypes.create_string_buffer(size)
+        length = write(buffer, size)
+        if length < size:
+            return json.loads(buffer.value)
+        size = length + 1
+
+
+def statistics():
+    """Where the process's memory is; docs/stats-schema.json describes the document."""
+    return _document(_c["strata_stats_json"])
+
+
+def options():
+    """The options of the malloc: of each its name, value, default and state."""
+    return _document(_c["strata_options_json"])
+
+
+def release_memory():
+    """Returns everything idle to the kernel now; True if anything was idle."""
+    return _c["strata_release_memory"]() != 0
+
+
+def usable_size(address):
+    """Bytes usable in the block at an address that the malloc has given out."""
+    return _c["strata_usable_size"](address)
+
+
+@contextlib.contextmanager
+def profile(path, rate=512 << 10):
+    """Writes what the block allocates to `path` in pprof's format: one sample in `rate` bytes, 1 takes every one."""
+    if not _c["strata_profile_start"](rate):
+        raise ValueError(f"a rate of {rate} bytes is none; use 1 to {1 << 30}")
+    try:
+        yield
+    finally:
+        _c["strata_profile_stop"]()
+        if not _c["strata_profile_write"](str(path).encode()):
+            raise OSError(f"the profile could not be written to {path}")

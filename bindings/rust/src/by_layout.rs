@@ -1,0 +1,83 @@
+//! What a `Layout` asks for, in terms of C: an alignment up to 16 needs no word of its own.
+
+use std::alloc::Layout;
+use std::os::raw::{c_char, c_void};
+use std::ptr;
+
+/// What malloc, calloc and realloc align to.
+const PLAIN_ALIGNMENT: usize = 16;
+
+/// The functions of C over one heap or over the malloc.
+///
+/// # Safety
+/// Each is what its counterpart in C is; `free_sized` and `realloc` get live blocks of `self`.
+pub(crate) unsafe trait InC {
+    unsafe fn malloc(&self, bytes: usize) -> *mut c_void;
+    unsafe fn calloc(&self, bytes: usize) -> *mut c_void;
+    unsafe fn aligned_alloc(&self, alignment: usize, bytes: usize) -> *mut c_void;
+    unsafe fn realloc(&self, block: *mut c_void, bytes: usize) -> *mut c_void;
+    unsafe fn free_sized(&self, block: *mut c_void, bytes: usize);
+}
+
+#[inline]
+pub(crate) unsafe fn alloc(c: &impl InC, layout: Layout) -> *mut u8 {
+    unsafe {
+        if layout.align() <= PLAIN_ALIGNMENT {
+            c.malloc(layout.size()).cast()
+        } else {
+            c.aligned_alloc(layout.align(), layout.size()).cast()
+        }
+    }
+}
+
+#[inline]
+pub(crate) unsafe fn alloc_zeroed(c: &impl InC, layout: Layout) -> *mut u8 {
+    unsafe {
+        if layout.align() <= PLAIN_ALIGNMENT {
+            return c.calloc(layout.size()).cast();
+        }
+        let block: *mut u8 = c.aligned_alloc(layout.align(), layout.size()).cast();
+        if !block.is_null() {
+            ptr::write_bytes(block, 0, layout.size());
+        }
+        block
+    }
+}
+
+#[inline]
+pub(crate) unsafe fn realloc(
+    c: &impl InC,
+    block: *mut u8,
+    layout: Layout,
+    bytes: usize,
+) -> *mut u8 {
+    unsafe {
+        if layout.align() <= PLAIN_ALIGNMENT {
+            return c.realloc(block.cast(), bytes).cast();
+        }
+        let moved: *mut u8 = c.aligned_alloc(layout.align(), bytes).cast();
+        if !moved.is_null() {
+            ptr::copy_nonoverlapping(block, moved, layout.size().min(bytes));
+            c.free_sized(block.cast(), layout.size());
+        }
+        moved
+    }
+}
+
+#[inline]
+pub(crate) unsafe fn dealloc(c: &impl InC, block: *mut u8, layout: Layout) {
+    unsafe { c.free_sized(block.cast(), layout.size()) }
+}
+
+/// The whole of what `write`, which is like snprintf, has to say.
+pub(crate) fn text_of(write: impl Fn(*mut c_char, usize) -> usize) -> String {
+    let mut buffer = vec![0u8; 16 << 10];
+    loop {
+        let length = write(buffer.as_mut_ptr().cast(), buffer.len());
+        if length < buffer.len() {
+            buffer.truncate(length);
+            return String::from_utf8_lossy(&buffer).into_owned();
+        }
+        buffer.resize(length + 1, 0);
+    }
+}

@@ -1,0 +1,63 @@
+//! A program whose malloc is Strata's: that of Rust and that of C.
+
+use std::os::raw::{c_char, c_void};
+use std::thread;
+
+#[global_allocator]
+static GLOBAL: strata::Malloc = strata::Malloc;
+
+extern "C" {
+    fn strata_usable_size(block: *const c_void) -> usize;
+    fn strdup(text: *const c_char) -> *mut c_char;
+    fn free(block: *mut c_void);
+}
+
+#[repr(align(4096))]
+struct Page([u8; 4096]);
+
+#[test]
+fn collections_are_in_it() {
+    let mut numbers: Vec<u64> = Vec::new();
+    for number in 0..100_000 {
+        numbers.push(number);
+    }
+    assert_eq!(numbers[99_999], 99_999);
+    assert!(unsafe { strata_usable_size(numbers.as_ptr().cast()) } >= 800_000);
+    let zeroed = vec![0u8; 1 << 20];
+    assert!(zeroed.iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn over_aligned_types_are_aligned_and_grow() {
+    let mut pages = Vec::new();
+    for mark in 0..100 {
+        pages.push(Page([mark; 4096]));
+    }
+    assert_eq!(pages.as_ptr() as usize % 4096, 0);
+    assert!(pages.iter().enumerate().all(|(i, page)| page.0 == [i as u8; 4096]));
+}
+
+/// strata_usable_size ends the program for a block of another malloc.
+#[test]
+fn what_the_c_library_allocates_is_in_it() {
+    unsafe {
+        let copied = strdup(b"a word of C\0".as_ptr().cast());
+        assert!(strata_usable_size(copied.cast()) >= 12);
+        free(copied.cast());
+    }
+}
+
+#[test]
+fn threads_come_and_go() {
+    let threads: Vec<_> =
+        (0..8).map(|i| thread::spawn(move || vec![i; 10_000].into_boxed_slice())).collect();
+    for (i, thread) in threads.into_iter().enumerate() {
+        assert_eq!(thread.join().unwrap()[9_999], i);
+    }
+}
+
+#[test]
+fn statistics_are_those_of_the_malloc() {
+    assert!(strata::Malloc::statistics_json().contains("\"malloc\""));
+    strata::Malloc::release_memory();
+}
