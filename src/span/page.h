@@ -137,8 +137,8 @@ struct DirtyListTag;
 ///                or backed together with such a page by one huge page. A page outside it reads as
 ///                zero and costs nothing.
 /// Always: head_of_page[i] is the first page of the span that page i belongs to, kNoSpan if free.
-/// What the page heap writes, what every batch that comes back reads, and the spans have cache lines
-/// of their own.
+/// What the page heap writes, what every batch that comes back reads, and the spans have cache
+/// lines of their own.
 struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   static constexpr std::uint8_t kNoSpan = 0xff;
 

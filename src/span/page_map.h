@@ -100,8 +100,8 @@ class PageMap {
   unsigned shard_of(const void* p) const noexcept {
     Region* const region = region_of(p);
     if (region == nullptr) return 0;
-    return region->shard_of_page[(reinterpret_cast<std::uintptr_t>(p) >> kPageShift) %
-                                 kPagesPerRegion]
+    return region
+        ->shard_of_page[(reinterpret_cast<std::uintptr_t>(p) >> kPageShift) % kPagesPerRegion]
         .load(std::memory_order_acquire);
   }
   void set_shard(const Span& span, unsigned shard) const noexcept {

@@ -140,7 +140,8 @@ bool ThreadCache::grow(unsigned size_class, std::size_t share) noexcept {
 bool ThreadCache::shrink_idle() noexcept {
   const std::size_t before = capacity_bytes_;
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-    if (latest_[c] == Slow::kNeither && capacity(c) * SizeClassMap::bytes_of(c) > kSmallBinBytes) shrink(c);
+    if (latest_[c] == Slow::kNeither && capacity(c) * SizeClassMap::bytes_of(c) > kSmallBinBytes)
+      shrink(c);
     latest_[c] = Slow::kNeither;
   }
   return capacity_bytes_ != before;
