@@ -159,24 +159,65 @@ std::size_t Central::destroy_kept(std::size_t bytes) noexcept {
   return destroyed;
 }
 
-/// The shard that an object comes back to.
-CentralShard& Central::owner_of(const void* object) const noexcept {
-  const unsigned shard = spans_.map().shard_of(object);
-  // What was freed wrongly may say a shard that there is not here: the first one says so.
+[[gnu::noinline]] CentralShard& Central::owner_of(const void* object) const noexcept {
+  Span* const span = spans_.map().span_of(object);
+  // What has no span is freed wrongly, and the first shard says so. acquire: the shard's list is
+  // seen; the span may move to another shard meanwhile, and the list looks again.
+  const unsigned shard =
+      span == nullptr ? 0
+                      : std::atomic_ref<std::uint8_t>(span->shard).load(std::memory_order_acquire);
+  // One of another heap may say a shard that there is not here.
   return *shards_[shard < shard_count() ? shard : 0];
 }
 
-/// Whether the objects that are looked at belong to the same shard: every seventh, so that it costs
-/// next to nothing. One of another shard that is missed goes through this one's transfer cache once
-/// more.
-bool Central::seem_of(unsigned shard, void* const* objects, std::size_t count) const noexcept {
-  // Chosen: no divisor of the lengths that batches and patterns in them have.
-  constexpr std::size_t kLookAtEvery = 7;
-  for (std::size_t i = 0; i < count; i += kLookAtEvery) {
-    if (spans_.map().shard_of(objects[i]) != shard) return false;
+/// The shards that objects belong to: looked up per page, since a batch comes from few of them.
+class Central::Owners {
+ public:
+  explicit Owners(const Central& central) noexcept : central_(central) {}
+
+  CentralShard* of(const void* object) noexcept {
+    const std::uintptr_t page = reinterpret_cast<std::uintptr_t>(object) >> kPageShift;
+    const std::size_t place = page % kPlaces;
+    if (pages_[place] != page) [[unlikely]] {
+      pages_[place] = page;
+      shards_[place] = &central_.owner_of(object);
+    }
+    return shards_[place];
   }
-  return true;
-}
+
+  /// Whether all belong to `owner`, as far as every seventh tells. To look at all would cost batches
+  /// of large objects as much as the rest of their way: each is on a page of its own. One of
+  /// another shard that is missed goes through the owner's transfer cache once more.
+  bool seem_to_be(const CentralShard* owner, void* const* objects, std::size_t count) noexcept {
+    for (std::size_t i = 0; i < count; i += kLookAtEvery) {
+      if (of(objects[i]) != owner) return false;
+    }
+    return true;
+  }
+
+  /// Moves the others to the front.
+  /// \returns  how many they are
+  std::size_t sort(const CentralShard* owner, void** objects, std::size_t count) noexcept {
+    std::size_t others = 0;
+    for (std::size_t i = 0, mine = count; i < mine;) {
+      if (of(objects[i]) == owner) {
+        std::swap(objects[i], objects[--mine]);
+      } else {
+        others = ++i;
+      }
+    }
+    return others;
+  }
+
+ private:
+  static constexpr std::size_t kPlaces = 8;
+  // Chosen: no divisor of the lengths that batches, and patterns in them, have.
+  static constexpr std::size_t kLookAtEvery = 7;
+
+  const Central& central_;
+  std::uintptr_t pages_[kPlaces] = {};  // no object is on page 0
+  CentralShard* shards_[kPlaces] = {};
+};
 
 void Central::release(Place& place, unsigned size_class, void** objects,
                       std::size_t count) noexcept {
@@ -194,23 +235,14 @@ bool Central::release_and_tell(const CentralShard* shard, unsigned size_class, v
   if (shard_count() == 1) return first_.release(size_class, objects, count).has_waited;
   bool has_waited = false;
   while (count != 0) {
-    // Those of one shard move to the end, and go together.
-    const PageMap& map = spans_.map();
-    const unsigned number = map.shard_of(objects[count - 1]);
-    std::size_t others = 0;
-    if (!seem_of(number, objects, count - 1)) {
-      for (std::size_t i = 0, mine = count - 1; i < mine;) {
-        if (map.shard_of(objects[i]) == number) {
-          std::swap(objects[i], objects[--mine]);
-        } else {
-          others = ++i;
-        }
-      }
-    }
-    CentralShard& owner = owner_of(objects[count - 1]);
+    // Those of one shard go together.
+    Owners owners(*this);
+    CentralShard* const owner = owners.of(objects[count - 1]);
+    const std::size_t others =
+        owners.seem_to_be(owner, objects, count - 1) ? 0 : owners.sort(owner, objects, count - 1);
     const CentralList::Released released =
-        owner.release(size_class, objects + others, count - others);
-    has_waited |= released.has_waited && &owner == shard;
+        owner->release(size_class, objects + others, count - others);
+    has_waited |= released.has_waited && owner == shard;
     count = others + released.left;
   }
   return has_waited;

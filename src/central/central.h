@@ -150,8 +150,8 @@ class Central {
     const unsigned count = shard_count();
     for (unsigned i = 0; i < count; ++i) function(*shards_[i]);
   }
+  class Owners;
   CentralShard& owner_of(const void* object) const noexcept;
-  bool seem_of(unsigned shard, void* const* objects, std::size_t count) const noexcept;
   void note_met(Place& place, unsigned size_class) noexcept;
   std::size_t claim_past(CentralShard& busy, unsigned size_class, void** end,
                          std::size_t count) noexcept;

@@ -172,7 +172,9 @@ std::size_t CentralList::claim_from(CentralList& other, Which which, void** end,
 
 /// Counts and lists a span that is in no list.
 void CentralList::receive(Span& span) noexcept {
-  spans_.map().set_shard(span, shard_);
+  // release: anyone who frees an object reads it without the lock, and finds this list there; what
+  // was read is checked under the lock.
+  std::atomic_ref<std::uint8_t>(span.shard).store(shard_, std::memory_order_release);
   ++span_count_;
   claimed_ += span.object_count - span.free_count;
   add_to(free_, std::size_t{span.free_count});
@@ -312,7 +314,7 @@ void CentralList::check_invariants() noexcept {
       STRATA_INVARIANT(bits == span->free_count, "a span's bitmap does not match its count");
       STRATA_INVARIANT(width_of(*span) == width, "a span is in the wrong list");
       STRATA_INVARIANT(bits != span->object_count, "a span without a claimed object is not kept");
-      STRATA_INVARIANT(is_mine(*span), "a span of another shard is in the list");
+      STRATA_INVARIANT(span->shard == shard_, "a span of another shard is in the list");
       STRATA_INVARIANT(span->size_class == size_class_, "a span of another class is in the list");
       STRATA_INVARIANT(span->decommitted_free <= span->free_count,
                        "more objects lie in a span's holes than are free");
@@ -329,7 +331,7 @@ void CentralList::check_invariants() noexcept {
   for (Span* span = kept_.front(); span != nullptr; span = kept_.next(*span)) {
     STRATA_INVARIANT(span->free_count == span->object_count && span->hole_bytes == 0,
                      "a span is kept that is in use, or not held");
-    STRATA_INVARIANT(span->size_class == size_class_ && is_mine(*span),
+    STRATA_INVARIANT(span->size_class == size_class_ && span->shard == shard_,
                      "a span of another list is kept");
     free += span->free_count;
     ++kept;

@@ -52,7 +52,7 @@ class CentralList::Returns {
   [[gnu::noinline]] Return* look_up(const void* object, std::uintptr_t page,
                                     std::size_t place) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
     Span& span = list_.span_of(object);
-    if (!list_.is_mine(span)) return nullptr;
+    if (span.shard != list_.shard_) return nullptr;
     if ((used_ >> place & 1) != 0) list_.settle(returns_[place]);
     used_ |= 1u << place;
     pages_[place] = page;
@@ -113,7 +113,7 @@ void CentralList::take_back_marks(void** objects, std::size_t count) noexcept {
     const FreeObject object(objects[i]);
     if (!object.is_fresh()) continue;
     Span& span = span_of(object.address());
-    if (!is_mine(span)) continue;
+    if (span.shard != shard_) continue;
     span.fresh_objects |= std::uint32_t{1} << span.index_of(object.address());
     objects[i] = object.address();
   }

@@ -246,7 +246,7 @@ struct ShardedCentralTest : CentralTest {
     }
     return all;
   }
-  unsigned shard_of(const void* object) { return space.map.shard_of(object); }
+  unsigned shard_of(const void* object) { return space.map.span_of(object)->shard; }
 };
 
 TEST_F(ShardedCentralTest, AThreadMovesOnToTheShardWithTheFewestThreads) {
@@ -463,7 +463,7 @@ TEST(BusyCentralTest, AThreadPassesByAListThatAnotherIsAt) {
   central.release_all();
   ASSERT_FALSE(pages.on_decommit) << "there was no hole";
   ASSERT_NE(passed, nullptr);
-  EXPECT_EQ(space.map.shard_of(passed), 1u);
+  EXPECT_EQ(space.map.span_of(passed)->shard, 1u);
   EXPECT_EQ(central.statistics(c).spans.waits, 0u);
 
   central.release_to_spans(c, &passed, 1);

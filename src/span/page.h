@@ -91,6 +91,9 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   std::uint32_t fresh_objects;
   std::uint32_t use;  ///< span_use() of its heap and class
   std::uint8_t size_class;
+  /// The shard of Central that serves its objects. Written under the locks of both lists, the one
+  /// that it leaves and the one that it joins.
+  std::uint8_t shard;
   std::uint8_t first_page;  ///< within the region
   std::uint8_t page_count;
   bool is_zero;               ///< the pages had never been used since the kernel cleared them
@@ -137,8 +140,7 @@ struct DirtyListTag;
 ///                or backed together with such a page by one huge page. A page outside it reads as
 ///                zero and costs nothing.
 /// Always: head_of_page[i] is the first page of the span that page i belongs to, kNoSpan if free.
-/// What the page heap writes, what every batch that comes back reads, and the spans have cache
-/// lines of their own.
+/// What the page heap writes, what every free reads and the spans have cache lines of their own.
 struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   static constexpr std::uint8_t kNoSpan = 0xff;
 
@@ -148,12 +150,8 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   std::uint8_t longest_free_run;  ///< which of the PageHeap's lists the region is in
   bool is_huge;                   ///< huge pages were asked for
   bool is_split;                  ///< a part was decommitted: the rest is backed by small pages
-  char* start;
-  alignas(detail::kCacheLineBytes) std::uint8_t head_of_page[kPagesPerRegion];
-  /// The shard of Central that serves the objects on each page; means nothing on others. Written
-  /// under the locks of both lists, the one that the span leaves and the one that it joins, and
-  /// read without them: release after the list is complete, acquire before it is used.
-  std::atomic<std::uint8_t> shard_of_page[kPagesPerRegion];
+  alignas(detail::kCacheLineBytes) char* start;
+  std::uint8_t head_of_page[kPagesPerRegion];
   /// The states of the objects on each page (ObjectStates), nullptr if nobody asked for them.
   /// Written by the owner of the span; relaxed, as the page map's entries are.
   std::atomic<std::atomic<std::uint8_t>*> states[kPagesPerRegion];

@@ -94,24 +94,6 @@ class PageMap {
     return head == Region::kNoSpan ? nullptr : &region->spans[head];
   }
 
-  /// The shard of Central that serves the object at `p`; any answer if it is no object of ours.
-  /// Without the lock of that shard's list the span can have gone to another one meanwhile.
-  /// \cost  8 instructions and two loads
-  unsigned shard_of(const void* p) const noexcept {
-    Region* const region = region_of(p);
-    if (region == nullptr) return 0;
-    return region
-        ->shard_of_page[(reinterpret_cast<std::uintptr_t>(p) >> kPageShift) % kPagesPerRegion]
-        .load(std::memory_order_acquire);
-  }
-  void set_shard(const Span& span, unsigned shard) const noexcept {
-    Region& region = *region_of(span.start);
-    for (unsigned i = 0; i < span.page_count; ++i) {
-      region.shard_of_page[span.first_page + i].store(static_cast<std::uint8_t>(shard),
-                                                      std::memory_order_release);
-    }
-  }
-
   /// The states of the page that `p` points into; nullptr if it has none.
   /// \pre   class_of(p) is not 0
   ObjectStates::State* states_of(const void* p) const noexcept {

@@ -52,6 +52,7 @@ Span* SpanSource::create(unsigned size_class, PageHeap::Pages which) noexcept {
       is_fresh ? static_cast<std::uint32_t>((std::uint64_t{1} << span->object_count) - 1) : 0;
   span->use = span_use(page_heap_.number(), size_class);
   span->size_class = static_cast<std::uint8_t>(size_class);
+  span->shard = 0;
   const std::size_t words = span->bitmap_words();
   span->free_bits =
       words == 1 ? &span->bitmap_word

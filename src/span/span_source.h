@@ -94,8 +94,7 @@ class SpanSource {
   /// From now on small objects have states (ObjectStates). Before the first span.
   void keep_states() noexcept { keeps_states_ = true; }
 
-  /// \returns  A span of the class with every object in it, of no shard yet; nullptr when out of
-  ///           memory.
+  /// \returns  A span of the class with every object in it, of shard 0; nullptr when out of memory.
   Span* create(unsigned size_class, PageHeap::Pages which = PageHeap::Pages::kAny) noexcept;
 
   /// \pre  every object is back: free_count == object_count
