@@ -37,8 +37,8 @@ target_compile_options(
     -Wpedantic
     -Wshadow
     -Wno-unused-parameter
-    # Sized operator delete: GCC has it by default.
     $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
+    # Sized operator delete: GCC has it by default.
     $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fsized-deallocation>
     # A sentence that names its place says src/base/lock.cpp, wherever the build was made.
     -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=

@@ -13,8 +13,7 @@ extern "C" int __cxa_atexit(void (*handler)(void*), void* argument, void* librar
 
 namespace strata::recorder {
 
-thread_local ThreadState t_state;
-std::uint64_t g_epoch = 1;
+constinit thread_local ThreadState t_state{};
 
 namespace {
 
@@ -60,22 +59,21 @@ bool begin_slowly(ThreadState& state) noexcept {
 }
 
 bool make_room(ThreadState& state) noexcept {
-  if (state.stream == nullptr || state.process_epoch != g_epoch) {
-    state.chunk = nullptr;
+  if (state.stream == nullptr) {
     state.stream = g_recording.take_stream();
     if (state.stream == nullptr) return false;
-    state.process_epoch = g_epoch;
   } else if (!g_recording.make_room(*state.stream)) {
     return false;
   }
   state.chunk = state.stream->current;
   state.used = 0;
+  state.most = Chunk::kRecords;
   return true;
 }
 
 std::uint32_t take_stack(ThreadState& state, const os::StackPlace& place) noexcept {
   if (!g_may_take_stacks) return 0;
-  if ((state.stream == nullptr || state.process_epoch != g_epoch) && !make_room(state)) return 0;
+  if (state.stream == nullptr && !make_room(state)) return 0;
   Stream& stream = *state.stream;
   if (stream.stacks == nullptr) {
     stream.stacks = static_cast<StackCache*>(map_memory(sizeof(StackCache)));  // zero is empty

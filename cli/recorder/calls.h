@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/single_threaded.h>
-
 #include <cstddef>
 #include <cstdint>
 
@@ -24,15 +22,13 @@ namespace strata::recorder {
 struct ThreadState {
   std::uint32_t is_busy;  ///< in one of our functions: calls from there are not the program's
   std::uint32_t used;     ///< of the chunk
+  std::uint32_t most;     ///< to be used; 0: there is no chunk
   Chunk* chunk;
   Stream* stream;
-  std::uint64_t process_epoch;  ///< of which process the two are: fork makes another
 };
 /// Zero in a new thread. Small, and in the memory that the dynamic linker sets aside: no call, no
 /// allocation.
-extern thread_local ThreadState t_state;
-/// Counts the forks that this process comes from.
-extern std::uint64_t g_epoch;
+extern constinit thread_local ThreadState t_state;
 
 /// Starts what has not been started.
 /// \returns  Whether this call is to be noted.
@@ -60,34 +56,36 @@ inline unsigned log2_of(std::size_t alignment) noexcept {
   return alignment == 0 ? 0 : static_cast<unsigned>(__builtin_ctzll(alignment));
 }
 
-/// \pre  entered
-[[gnu::always_inline]] inline void note(ThreadState& state, Call call, const void* address,
+/// \pre      entered
+/// \returns  False if there is no room for it: then a realloc's other half is not noted either
+[[gnu::always_inline]] inline bool note(ThreadState& state, Call call, const void* address,
                                         std::size_t size, std::uint32_t stack) noexcept {
   // A realloc's two halves and their sizes: all or nothing.
   constexpr std::uint32_t kMost = 4;
-  if (state.used + kMost > Chunk::kRecords || state.chunk == nullptr ||
-      state.process_epoch != g_epoch) {
-    if (call.kind != RecordKind::kReallocEnd && !make_room(state)) return;
-    if (state.chunk == nullptr) return;
-  }
-  Record* const record = &state.chunk->records[state.used];
+  const bool has_room = call.kind == RecordKind::kReallocEnd || state.used + kMost <= state.most;
+  if (!has_room && !make_room(state)) return false;
+  const std::uint32_t used = state.used;
+  Chunk& chunk = *state.chunk;
+  Record* const record = &chunk.records[used];
   record->what = Record::pack(call.kind, call.operation, address, call.alignment_log2);
-  // A program of one thread has one order, whatever the clock says; an allocation that seems too
-  // early is put right (merging.cpp).
+  // One stream has one order, whatever the clock says; an allocation that seems too early is put
+  // right (merging.cpp).
   const bool is_end = call.kind == RecordKind::kReallocBegin ||
                       (call.kind == RecordKind::kCall && trace::ends_object(call.operation));
-  record->time = is_end && __libc_single_threaded == 0 ? g_recording.clock().count_in_order()
-                                                       : g_recording.clock().count();
+  record->time = is_end && g_recording.had_several_streams() ? g_recording.clock().count_in_order()
+                                                             : g_recording.clock().count();
   record->size = static_cast<std::uint32_t>(size);
   record->stack = stack;
-  ++state.used;
+  std::uint32_t count = 1;
   if (__builtin_expect(size >= Record::kSizeFollows, 0)) {
     record->size = Record::kSizeFollows;
     record[1].what = Record::pack(RecordKind::kSize, call.operation, nullptr, 0);
     record[1].time = size;
-    ++state.used;
+    count = 2;
   }
-  state.chunk->published.store(state.used, std::memory_order_release);
+  state.used = used + count;
+  chunk.published.store(used + count, std::memory_order_release);
+  return true;
 }
 
 }  // namespace strata::recorder

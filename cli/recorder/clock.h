@@ -66,6 +66,13 @@ class Clock {
     ns_per_count_ = static_cast<std::uint64_t>(ratio * static_cast<double>(kOne));
   }
 
+  /// \returns  A count that is not yet `ns` after prepare().
+  /// \pre      not more than 2^23 ns after `count`
+  std::uint64_t count_before(std::uint64_t ns, std::uint64_t count) const noexcept {
+    const std::uint64_t now = ns_at(count);
+    return now >= ns ? count : count + ((ns - now) << kFractionBits) / (ns_per_count_ + 1);
+  }
+
   /// Since prepare().
   std::uint64_t ns_at(std::uint64_t count) const noexcept {
     if (count <= first_count_) return 0;

@@ -14,6 +14,7 @@ std::size_t Recording::drain() noexcept {
   const std::uint64_t until = clock_.count() - clock_.skew();
   std::atomic_thread_fence(std::memory_order_seq_cst);
   origin_ns_ = clock_.ns_at(origin_);
+  same_tick_ = 0;
   return merge(until);
 }
 
@@ -70,19 +71,21 @@ std::size_t Recording::take_run(Stream& stream, std::uint64_t until) noexcept {
   const std::uint32_t published = chunk.published.load(std::memory_order_acquire);
   const std::uint32_t begin = chunk.read;
   if (written_stacks_ != stacks_.count()) write_stacks();
-  while (chunk.read < published) {
-    const Record& record = chunk.records[chunk.read];
+  bool was_held = stream.holds != 0;
+  std::uint32_t at = begin;
+  while (at < published) {
+    const Record& record = chunk.records[at];
     if (record.time > until) break;
     __builtin_prefetch(&record + kFarAhead);
-    if (chunk.read + kAhead < published) {
-      objects_.prefetch(chunk.records[chunk.read + kAhead].address());
-    }
+    objects_.prefetch(chunk.records[std::min(at + kAhead, published - 1)].address());
     const bool has_wide_size = record.size == Record::kSizeFollows;
     if (!take(stream, record, has_wide_size ? (&record)[1].time : record.size)) break;
-    chunk.read += has_wide_size ? 2 : 1;
-    if (stream.holds != 0) stream.holds = stream.held_until = 0;
+    at += has_wide_size ? 2 : 1;
+    if (was_held) stream.holds = stream.held_until = 0;
+    was_held = false;
   }
-  return chunk.read - begin;
+  chunk.read = at;
+  return at - begin;
 }
 
 /// When a stream's next records end an object at an address; 0 if none does up to `until`.
@@ -103,14 +106,14 @@ std::uint64_t Recording::time_of_end(Stream& stream, std::uint64_t address,
 
 /// An address is given out that is live: the clock was read early, if another stream frees it at a
 /// time within the skew. Then the stream waits until that one is there.
-bool Recording::hold_back(Stream& stream, std::uint64_t address) noexcept {
+bool Recording::hold_back(Stream& stream, const Record& record) noexcept {
   if (stream.holds == kMostHolds) return false;
-  const std::uint64_t until = head(stream)->time + clock_.skew();
+  const std::uint64_t until = record.time + clock_.skew();
   const std::size_t count = streams_.stream_count();
   for (std::size_t i = 0; i < count; ++i) {
     Stream& other = streams_.stream(i);
     if (&other == &stream || other.state.load(std::memory_order_acquire) != Stream::kUsed) continue;
-    const std::uint64_t time = time_of_end(other, address, until);
+    const std::uint64_t time = time_of_end(other, record.address(), until);
     if (time == 0) continue;
     stream.held_until = std::max(time, other.held_until) + 1;
     ++stream.holds;
@@ -119,85 +122,111 @@ bool Recording::hold_back(Stream& stream, std::uint64_t address) noexcept {
   return false;
 }
 
-/// \returns  False if the record is to be held back, and nothing happened.
-bool Recording::take(Stream& stream, const Record& record, std::uint64_t size) noexcept {
-  const std::uint64_t address = record.address();
-  if (record.kind() == RecordKind::kReallocBegin) {
-    stream.has_pending = true;
-    stream.pending_address = address;
-    stream.pending = trace::kNoObject;
-    if (address == 0) return true;
-    stream.pending = objects_.take(address);
-    if (stream.pending == ObjectMap::kNone) stream.pending = trace::kUnknownObject;
-    return true;
-  }
-  Event event;
-  event.operation = record.operation();
-  event.thread = stream.has_number ? stream.number : next_thread_;
-  event.stack = record.stack;
-  const std::uint64_t time_ns = clock_.ns_at(record.time);
-  event.time_ns = time_ns < origin_ns_ ? 0 : time_ns - origin_ns_;
-  event.size_bytes = size;
-  const unsigned alignment = record.alignment_log2();
-  if (alignment != 0) event.alignment = std::uint64_t{1} << alignment;
-  const bool is_realloc = record.kind() == RecordKind::kReallocEnd;
-  if (address != 0 && trace::begins_object(event.operation) &&
-      !begin_object(stream, event, address)) {
-    return false;
-  }
+/// The first event of a stream gives it its number.
+[[gnu::always_inline]] inline std::uint32_t Recording::number_of(Stream& stream) noexcept {
   if (!stream.has_number) {
     stream.has_number = true;
     stream.number = next_thread_++;
   }
-  if (is_realloc) {
-    end_realloc(stream, event, address);
-  } else {
-    if (!trace::begins_object(event.operation)) end_object(event, address);
-    writer_->add(event);
+  return stream.number;
+}
+
+/// Most events have the tick of the one before them, and then any time that is not later will do.
+[[gnu::always_inline]] inline void Recording::add(Event& event, std::uint64_t count) noexcept {
+  if (count > same_tick_) {
+    const std::uint64_t ns = std::max(clock_.ns_at(count), origin_ns_);
+    event.time_ns = ns - origin_ns_;
+    same_tick_ = clock_.count_before(
+        ns - event.time_ns % trace::Writer::kTickNs + trace::Writer::kTickNs, count);
   }
+  writer_->add(event);
+}
+
+/// \returns  False if the record is to be held back, and nothing happened.
+[[gnu::always_inline]] inline bool Recording::take(Stream& stream, const Record& record,
+                                                   std::uint64_t size) noexcept {
+  if (record.kind() != RecordKind::kCall) return take_realloc(stream, record, size);
+  Event event;
+  event.operation = record.operation();
+  if (trace::begins_object(event.operation)) {
+    event.size_bytes = size;
+    event.stack = record.stack;
+    const unsigned alignment = record.alignment_log2();
+    if (alignment != 0) event.alignment = std::uint64_t{1} << alignment;
+    if (!begin_object(stream, event, record)) return false;
+  } else {
+    event.ended = end_object(record.address());
+  }
+  event.thread = number_of(stream);
+  add(event, record.time);
   return true;
 }
 
-void Recording::end_object(Event& event, std::uint64_t address) noexcept {
-  event.ended = objects_.take(address);
-  if (event.ended == ObjectMap::kNone) event.ended = trace::kUnknownObject;
-  event.size_bytes = 0;
+/// One half of a realloc.
+bool Recording::take_realloc(Stream& stream, const Record& record, std::uint64_t size) noexcept {
+  const std::uint64_t address = record.address();
+  if (record.kind() == RecordKind::kReallocBegin) {
+    stream.has_pending = true;
+    stream.pending_address = address;
+    stream.pending = address == 0 ? trace::kNoObject : end_object(address);
+    return true;
+  }
+  Event event;
+  event.operation = record.operation();
+  if (trace::begins_object(event.operation)) {
+    event.size_bytes = size;
+    event.stack = record.stack;
+    if (!begin_object(stream, event, record)) return false;
+  }
+  event.thread = number_of(stream);
+  end_realloc(stream, event, record);
+  return true;
 }
 
 /// Of a realloc that failed the object is what it was; one of nothing may have freed it.
-void Recording::end_realloc(Stream& stream, Event& event, std::uint64_t address) noexcept {
+void Recording::end_realloc(Stream& stream, Event& event, const Record& record) noexcept {
   const std::uint64_t before = stream.has_pending ? stream.pending : trace::kUnknownObject;
   stream.has_pending = false;
   if (event.operation == Operation::kFree) {
-    event.size_bytes = 0;
     if (before == trace::kNoObject) return;
-  } else if (address == 0) {
-    if (before < trace::kUnknownObject) objects_.insert(stream.pending_address, before);
-    writer_->add(event);
-    return;
+    event.ended = before;
+  } else if (record.address() != 0) {
+    event.ended = before;
+  } else if (before < trace::kUnknownObject) {
+    objects_.insert(stream.pending_address, before);
   }
-  event.ended = before;
-  writer_->add(event);
+  add(event, record.time);
+}
+
+[[gnu::always_inline]] inline std::uint64_t Recording::end_object(std::uint64_t address) noexcept {
+  const std::uint64_t object = objects_.take(address);
+  return object == ObjectMap::kNone ? trace::kUnknownObject : object;
+}
+
+[[gnu::always_inline]] inline bool Recording::begin_object(Stream& stream, Event& event,
+                                                           const Record& record) noexcept {
+  const std::uint64_t address = record.address();
+  if (address == 0) return true;  // it failed
+  const std::uint64_t object = writer_->next_object();
+  const std::uint64_t before = objects_.insert(address, object);
+  if (before != ObjectMap::kNone && !lose_object(stream, record, before)) return false;
+  event.object = object;
+  return true;
 }
 
 /// What lived at the address has ended, and nobody saw how: it was freed where we do not look, or
 /// dropped.
-bool Recording::begin_object(Stream& stream, Event& event, std::uint64_t address) noexcept {
-  const std::uint64_t object = writer_->next_object();
-  const std::uint64_t before = objects_.insert(address, object);
-  if (before != ObjectMap::kNone) {
-    if (hold_back(stream, address)) {
-      objects_.insert(address, before);
-      return false;
-    }
-    Event lost;
-    lost.operation = Operation::kLost;
-    lost.thread = event.thread;
-    lost.time_ns = event.time_ns;
-    lost.ended = before;
-    writer_->add(lost);
+/// \returns  False if another stream is about to free it, and nothing happened.
+bool Recording::lose_object(Stream& stream, const Record& record, std::uint64_t before) noexcept {
+  if (hold_back(stream, record)) {
+    objects_.insert(record.address(), before);
+    return false;
   }
-  event.object = object;
+  Event lost;
+  lost.operation = Operation::kLost;
+  lost.thread = number_of(stream);
+  lost.ended = before;
+  add(lost, record.time);
   return true;
 }
 

@@ -104,11 +104,11 @@ template <typename Reallocate>
 [[gnu::always_inline]] inline void* note_realloc(ThreadState& state, void* p, std::size_t bytes,
                                                  std::uint32_t stack,
                                                  Reallocate reallocate) noexcept {
-  note(state, {Operation::kRealloc, RecordKind::kReallocBegin}, p, 0, 0);
+  const bool is_noted = note(state, {Operation::kRealloc, RecordKind::kReallocBegin}, p, 0, 0);
   void* const q = reallocate();
   const bool is_freed = q == nullptr && bytes == 0 && p != nullptr;
-  note(state, {is_freed ? Operation::kFree : Operation::kRealloc, RecordKind::kReallocEnd}, q,
-       bytes, stack);
+  const Operation operation = is_freed ? Operation::kFree : Operation::kRealloc;
+  if (is_noted) note(state, {operation, RecordKind::kReallocEnd}, q, bytes, stack);
   leave(state);
   return q;
 }

@@ -15,12 +15,11 @@ namespace strata::recorder {
 Next g_next;
 NextOperators g_next_operators;
 
+alignas(64) char g_first_memory[kFirstMemory];
+
 namespace {
 
-// Chosen: the dynamic linker takes some hundred bytes; this is for libraries that start early.
-alignas(64) char g_first_memory[64 * 1024];
 std::atomic<std::size_t> g_first_used{0};
-
 std::atomic<bool> g_is_found{false};
 std::atomic<std::uint32_t> g_finder{0};
 
@@ -106,11 +105,6 @@ void* allocate_first(std::size_t bytes, std::size_t alignment) noexcept {
   if (at + taken > sizeof g_first_memory) return nullptr;
   const auto address = reinterpret_cast<std::uintptr_t>(g_first_memory + at);
   return reinterpret_cast<void*>((address + alignment - 1) & ~(alignment - 1));
-}
-
-bool is_first_memory(const void* p) noexcept {
-  return reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(g_first_memory) <
-         sizeof g_first_memory;
 }
 
 std::size_t first_bytes_from(const void* p) noexcept {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace strata::recorder {
 
@@ -52,9 +53,16 @@ bool find_next() noexcept;
 bool find_next_operators() noexcept;  ///< again and again, until there are some
 const char* next_library() noexcept;  ///< the file that malloc comes from
 
-/// Memory for who allocates before the next malloc is found; it is never given back.
+// Chosen: the dynamic linker takes some hundred bytes; this is for libraries that start early.
+constexpr std::size_t kFirstMemory = 64 * 1024;
+extern char g_first_memory[kFirstMemory];
+
+/// Memory for those who allocate before the next malloc is found; it is never given back.
 void* allocate_first(std::size_t bytes, std::size_t alignment) noexcept;
-bool is_first_memory(const void* p) noexcept;
+inline bool is_first_memory(const void* p) noexcept {
+  return reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(g_first_memory) <
+         kFirstMemory;
+}
 /// How much may be copied from there.
 std::size_t first_bytes_from(const void* p) noexcept;
 

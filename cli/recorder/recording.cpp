@@ -193,7 +193,8 @@ void Recording::after_fork_in_child() noexcept {
   if (!has_writer_.load(std::memory_order_relaxed)) return;
   close_file(file_);
   streams_.forget_all();
-  ++g_epoch;
+  t_state.stream = nullptr;
+  t_state.used = t_state.most = 0;
   objects_.clear();
   modules_.forget_all();
   written_stacks_ = next_thread_ = 0;

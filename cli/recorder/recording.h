@@ -50,6 +50,7 @@ class Recording {
   const Settings& settings() const noexcept { return settings_; }
   const Clock& clock() const noexcept { return clock_; }
   StackTree& stacks() noexcept { return stacks_; }
+  bool had_several_streams() const noexcept { return streams_.had_several(); }
   /// \returns  nullptr if there is none now. May wait.
   Stream* take_stream() noexcept;
   /// \returns  False if the calls are to be dropped. May wait.
@@ -87,10 +88,14 @@ class Recording {
   void collect_ended_threads() noexcept;
   const Record* head(Stream& stream) noexcept;
   bool take(Stream& stream, const Record& record, std::uint64_t size) noexcept;
-  void end_object(trace::Event& event, std::uint64_t address) noexcept;
-  void end_realloc(Stream& stream, trace::Event& event, std::uint64_t address) noexcept;
-  bool begin_object(Stream& stream, trace::Event& event, std::uint64_t address) noexcept;
-  bool hold_back(Stream& stream, std::uint64_t address) noexcept;
+  bool take_realloc(Stream& stream, const Record& record, std::uint64_t size) noexcept;
+  void end_realloc(Stream& stream, trace::Event& event, const Record& record) noexcept;
+  std::uint32_t number_of(Stream& stream) noexcept;
+  std::uint64_t end_object(std::uint64_t address) noexcept;
+  bool begin_object(Stream& stream, trace::Event& event, const Record& record) noexcept;
+  bool lose_object(Stream& stream, const Record& record, std::uint64_t before) noexcept;
+  void add(trace::Event& event, std::uint64_t count) noexcept;
+  bool hold_back(Stream& stream, const Record& record) noexcept;
   std::uint64_t time_of_end(Stream& stream, std::uint64_t address, std::uint64_t until) noexcept;
 
   // Written at the start, before the mode says that it has happened.
@@ -126,6 +131,7 @@ class Recording {
   std::uint32_t next_thread_ = 0;
   std::uint64_t origin_ = 0;     ///< Clock::count() when the recording began
   std::uint64_t origin_ns_ = 0;  ///< what it is by the clock's last measure
+  std::uint64_t same_tick_ = 0;  ///< up to this count it is still the last event's tick
   std::uint64_t started_ns_ = 0;
   std::uint64_t begun_ns_ = 0;
   std::uint64_t flushed_ns_ = 0;

@@ -23,7 +23,7 @@ Stream* StreamTable::take_stream(std::uint32_t thread) noexcept {
   stream->stacks = stacks;
   stream->thread = thread;
   stream->current = stream->reading = chunk;
-  ++used_streams_;
+  if (++used_streams_ > 1) had_several_.store(true, std::memory_order_relaxed);
   // release: the writer finds a whole stream below the count.
   stream->state.store(Stream::kUsed, std::memory_order_release);
   if (at == used) used_.store(used + 1, std::memory_order_release);
@@ -95,6 +95,7 @@ void StreamTable::forget_all() noexcept {
   }
   used_.store(0, std::memory_order_relaxed);
   full_chunks_.store(0, std::memory_order_relaxed);
+  had_several_.store(false, std::memory_order_relaxed);
   used_streams_ = 0;
 }
 

@@ -109,6 +109,9 @@ class StreamTable {
     return full_chunks_.load(std::memory_order_relaxed) >= kMostChunks / 32;
   }
 
+  /// Whether threads may know of each other's objects. They learn it no later than of the objects.
+  bool had_several() const noexcept { return had_several_.load(std::memory_order_relaxed); }
+
   /// In the child of fork: nobody is there but the caller. All is given back.
   void forget_all() noexcept;
   SpinLock& lock() noexcept { return lock_; }  ///< for fork
@@ -125,6 +128,7 @@ class StreamTable {
   Chunk* free_chunks_ = nullptr;
   std::size_t chunk_count_ = 0;
   std::size_t used_streams_ = 0;
+  std::atomic<bool> had_several_{false};     ///< streams at a time
   std::atomic<std::size_t> full_chunks_{0};  ///< changed under the lock: that wait for the writer
   std::atomic<std::uint32_t> returns_{0};    ///< release: what was given back is to be had
 };

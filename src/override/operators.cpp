@@ -22,11 +22,14 @@ __attribute__((weak, visibility("default"))) new_handler get_new_handler() noexc
 __attribute__((weak, noreturn, visibility("default"))) void __throw_bad_alloc();
 }  // namespace std
 
-// What the compiler refers to for the one try block below.
+// What the compiler refers to for the one try block below, and Clang for what must not throw.
 asm(".weak __gxx_personality_v0");
 asm(".weak __cxa_begin_catch");
 asm(".weak __cxa_end_catch");
 asm(".weak _Unwind_Resume");
+#if defined(__clang__)
+asm(".weak _ZSt9terminatev");
+#endif
 
 namespace {
 
@@ -179,6 +182,8 @@ namespace {
 /// \cost  Three instructions. The address of the operator in use is a word that the loader wrote.
 template <typename Operator>
 [[gnu::always_inline]] inline bool is_replaced(Operator* in_use, void (*own)()) noexcept {
+  // Two names of one definition: Clang would say that they are equal before the program is linked.
+  asm("" : "+r"(own));
   return reinterpret_cast<void (*)()>(in_use) != own;
 }
 

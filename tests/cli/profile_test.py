@@ -125,6 +125,13 @@ class Profiles(InFolder):
         self.assertIn("app::churn", [frame[0] for frame in data["frames"]])
         self.assertIsNone(re.search(r"(src|href)=\"(https?:)?//", text), "it needs a network")
 
+    def test_lines_are_found_without_the_table_of_addresses_that_clang_leaves_out(self):
+        clangs = self.folder / "clangs"
+        subprocess.run(["objcopy", "--remove-section=.debug_aranges", LEAKY, clangs], check=True)
+        path = self.folder / "clangs.pb.gz"
+        strata("run", "--profile", str(path), "--profile-rate", "1", "--", str(clangs))
+        self.assertRegex(strata("profile", str(path)).stdout, r"app::keep_buffers  leaky\.cpp:15 +48\.8 KiB")
+
     def test_a_file_without_symbols_shows_module_and_offset(self):
         stripped = self.folder / "bare"
         subprocess.run(["strip", "-o", stripped, LEAKY], check=True)

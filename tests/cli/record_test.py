@@ -218,11 +218,11 @@ class Record(Recorded):
         self.assertEqual(trace.ending["reason"], "time")
 
     def test_a_disk_that_is_slower_makes_the_program_wait_or_drops_with_a_count(self):
-        for options, drops in (((), False), (("--drop",), True)):
+        for options, drops, load in (((), False, "churn"), (("--drop",), True, "churn"), (("--drop",), True, "resize")):
             pipe = self.folder / "pipe"
             os.mkfifo(pipe)
             process = subprocess.Popen([STRATA, "record", "--stacks", "off", "-o", str(pipe), *options, "--",
-                                        RECORDED, "churn", "3000000"], stdout=subprocess.PIPE,
+                                        RECORDED, load, "3000000"], stdout=subprocess.PIPE,
                                        stderr=subprocess.DEVNULL, text=True)
             with open(pipe, "rb") as reader:
                 if drops:  # it comes to its end though nobody reads

@@ -27,6 +27,7 @@ TINY = {
     "phases": ["--live=1"],
     "queue": ["--ticks=500"],
     "realloc": ["--largest=20000"],
+    "service": ["--live=1", "--days=2", "--night=0"],
 }
 WITHOUT_THREADS = {"idle", "phases", "queue"}
 ONE_THREAD = {"block-allocator", "object-pool", "page-arena", "boost-pool", "size-classes",

@@ -38,7 +38,9 @@ void* operator new(std::size_t bytes) {
   return g_arena + at;
 }
 // As programs from before C++14 do.
+#if !defined(__clang__)  // which has no such warning
 #pragma GCC diagnostic ignored "-Wsized-deallocation"
+#endif
 void operator delete(void* p) noexcept {
   if (p == nullptr) return;
   CHECK(is_own(p), "the program's operator delete got what its operator new never gave");

@@ -195,7 +195,7 @@ TEST(Trace, RefusesEndsOfWhatIsNotLive) {
 }
 
 TEST(TraceWriter, StopsForGoodWhereItsBytesCannotBeKept) {
-  std::size_t room = 300;
+  std::size_t room = 64;
   const auto write = [](void* context, const void*, std::size_t count) {
     auto& left = *static_cast<std::size_t*>(context);
     if (count > left) return false;
@@ -204,7 +204,8 @@ TEST(TraceWriter, StopsForGoodWhereItsBytesCannotBeKept) {
   };
   const auto writer = std::make_unique<Writer>(+write, &room);
   ASSERT_TRUE(writer->begin());
-  for (std::uint64_t i = 0; i < 2 * kMostEvents; ++i)
+  ASSERT_NE(writer->add_stack({0, 1}), 0u);             // waits for the events, and fails with them
+  for (std::uint64_t i = 0; i < 40 * kMostEvents; ++i)  // more than there is memory for
     writer->add({.object = i, .size_bytes = i * i});
   EXPECT_TRUE(writer->has_failed());
   EXPECT_FALSE(writer->flush());

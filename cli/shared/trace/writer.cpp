@@ -1,5 +1,6 @@
 #include "shared/trace/writer.h"
 
+#include <algorithm>
 #include <cstring>
 
 #define ZSTD_STATIC_LINKING_ONLY
@@ -12,10 +13,6 @@ namespace {
 // more time.
 constexpr int kLevel = -1;
 
-unsigned logarithm(std::uint64_t power_of_two) noexcept {
-  return static_cast<unsigned>(__builtin_ctzll(power_of_two));
-}
-
 }  // namespace
 
 bool Writer::begin(std::uint64_t tick_ns) noexcept {
@@ -23,6 +20,7 @@ bool Writer::begin(std::uint64_t tick_ns) noexcept {
   auto* bytes = column_bytes_;
   for (Column& column : columns_) column.begin_at(*bytes++);
   for (Column& column : stack_columns_) column.begin_at(*bytes++);
+  begin_block();
   compressor_ = ZSTD_initStaticCCtx(compressor_memory_, sizeof compressor_memory_);
   has_failed_ = compressor_ == nullptr;
   FileHeader header{};
@@ -34,76 +32,31 @@ bool Writer::begin(std::uint64_t tick_ns) noexcept {
   return put_out(&header, sizeof header);
 }
 
-bool Writer::add(const Event& event) noexcept {
-  if (event_count_ == 0) {
-    block_object_ = next_object_;
-    block_tick_ = tick_;
-    expected_.begin(block_object_, block_tick_);
-  }
-  auto tag = static_cast<unsigned>(event.operation);
-  put_times(event, tag);
-  if (ends_object(event.operation)) put_end(event);
-  if (begins_object(event.operation)) put_beginning(event, tag);
-  columns_[kTags].put_byte(static_cast<unsigned char>(tag));
-  ++event_count_;
-  ++next_event_;
-  return is_full() ? flush_events() : !has_failed_;
+void Writer::begin_block() noexcept {
+  for (Column& column : columns_) column.clear();
+  first_event_ = events();
+  event_count_ = 0;
+  block_object_ = next_object_;
+  block_tick_ = tick_;
+  expected_.begin(block_object_, block_tick_);
+  surely_fit_ = kColumnBytes / Column::kMostOfOne;
 }
 
-bool Writer::is_full() const noexcept {
-  if (event_count_ < kSurelyFit) return false;
-  bool is_full = event_count_ == kMostEvents;
-  for (const Column& column : columns_) is_full |= column.is_full();
-  return is_full;
-}
-
-void Writer::put_times(const Event& event, unsigned& tag) noexcept {
-  if (event.thread != expected_.thread) {
-    tag |= kOtherThread;
-    columns_[kThreads].put(event.thread);
-    expected_.thread = event.thread;
-  }
-  if (event.time_ns < next_tick_ns_) return;  // which saves most events a division
-  const std::uint64_t tick = event.time_ns / tick_ns_;
-  if (tick <= tick_) return;
-  tag |= kLaterTime;
+unsigned Writer::put_tick(std::uint64_t time_ns) noexcept {
+  const std::uint64_t tick = time_ns / tick_ns_;
+  if (tick <= tick_) return 0;
   columns_[kTimes].put(tick - tick_);
   tick_ = tick;
   next_tick_ns_ = (tick + 1) * tick_ns_;
+  return kLaterTime;
 }
 
-void Writer::put_end(const Event& event) noexcept {
-  Column& column = columns_[kEnds];
-  if (event.ended == kNoObject) return column.put(kEndOfNone);
-  if (event.ended == kUnknownObject) return column.put(kEndOfUnknown);
-  const std::uint64_t behind = next_object_ - event.ended;
-  const std::uint64_t step = zigzag(static_cast<std::int64_t>(event.ended - expected_.last_ended));
-  expected_.last_ended = event.ended;
-  // A step of 0 would look like an unknown object: the one that ended last ends again only if a
-  // block begins with it.
-  column.put(step != 0 && step < behind ? step << 1 | 1 : behind << 1);
-}
-
-void Writer::put_beginning(const Event& event, unsigned& tag) noexcept {
-  if (event.stack == expected_.stack()) {
-    tag |= kExpectedStack;
-  } else {
-    columns_[kStacks].put(event.stack);
-  }
-  const bool is_expected = event.size_bytes == expected_.size_at(event.stack);
-  // Sizes go up to 2^64 - 1 where calls fail: that one counts as one less.
-  columns_[kSizes].put(is_expected ? 0
-                                   : event.size_bytes + (event.size_bytes != ~std::uint64_t{0}));
-  expected_.note(event.stack, event.size_bytes);
-  if (event.alignment != 0) {
-    tag |= kHasAlignment;
-    columns_[kAlignments].put(logarithm(event.alignment));
-  }
-  if (event.object == kNoObject) {
-    tag |= kFailed;
-  } else {
-    ++next_object_;
-  }
+/// For events beyond those that surely fit.
+bool Writer::make_room() noexcept {
+  std::uint32_t room = kMostEvents - event_count_;
+  for (const Column& column : columns_) room = std::min(room, column.room());
+  surely_fit_ = event_count_ + room;
+  return room == 0 ? flush_events() : !has_failed_;
 }
 
 std::uint32_t Writer::add_stack(StackNode node) noexcept {
@@ -113,7 +66,7 @@ std::uint32_t Writer::add_stack(StackNode node) noexcept {
   last_address_ = node.return_address;
   ++node_count_;
   const std::uint32_t number = next_node_++;
-  if (node_count_ == kMostNodes || stack_columns_[1].is_full()) flush_stacks();
+  if (node_count_ == kMostNodes || stack_columns_[1].room() == 0) flush_stacks();
   return has_failed_ ? 0 : number;
 }
 
@@ -121,7 +74,7 @@ bool Writer::add_text(BlockKind kind, std::string_view text) noexcept {
   if (!flush()) return false;
   BlockHeader header{};
   header.kind = static_cast<std::uint32_t>(kind);
-  header.first_number = next_event_;
+  header.first_number = events();
   const Bytes column{text.data(), text.size()};
   return write_block(header, &column, kTextColumns);
 }
@@ -144,21 +97,19 @@ bool Writer::end(std::string_view text) noexcept { return add_text(BlockKind::kE
 
 /// Stacks go out first: events speak of them.
 bool Writer::flush_events() noexcept {
-  if (!flush_stacks()) return false;
-  if (event_count_ == 0) return true;
+  if (event_count_ == 0) return flush_stacks();
   BlockHeader header{};
   header.kind = static_cast<std::uint32_t>(BlockKind::kEvents);
   header.count = event_count_;
-  header.first_number = next_event_ - event_count_;
+  header.first_number = first_event_;
   header.first_object = block_object_;
   header.first_tick = block_tick_;
   header.last_tick = tick_;
   Bytes columns[kEventColumns];
   for (unsigned i = 0; i < kEventColumns; ++i)
     columns[i] = {columns_[i].bytes(), columns_[i].size()};
-  const bool is_written = write_block(header, columns, kEventColumns);
-  event_count_ = 0;
-  for (Column& column : columns_) column.clear();
+  const bool is_written = flush_stacks() && write_block(header, columns, kEventColumns);
+  begin_block();
   return is_written;
 }
 

@@ -13,7 +13,7 @@ namespace strata::trace {
 /// allocator: all of its memory is in the object, some 3 MiB, touched as it is used.
 /// A whole block goes out at a time: what has been given out can be read, whatever happens next.
 /// \threads  One at a time.
-/// \cost     add(): some 20 ns; once in kMostEvents the compression of a block.
+/// \cost     add(): some 10 ns; once in kMostEvents the compression of a block.
 class Writer {
  public:
   /// Takes bytes of the file, in order.
@@ -31,7 +31,16 @@ class Writer {
 
   /// \pre  the event is as event.h says, its stack was defined, and `object` is next_object() if
   ///       one begins; a time before the last one's counts as the last one's
-  bool add(const Event& event) noexcept;
+  [[gnu::always_inline]] bool add(const Event& event) noexcept {
+    auto tag = static_cast<unsigned>(event.operation);
+    put_times(event, tag);
+    if (ends_object(event.operation)) put_end(event);
+    if (begins_object(event.operation)) put_beginning(event, tag);
+    columns_[kTags].put_byte(static_cast<unsigned char>(tag));
+    return ++event_count_ < surely_fit_ ? !has_failed_ : make_room();
+  }
+  /// An event before it has the same time as the last one.
+  std::uint64_t next_tick_ns() const noexcept { return next_tick_ns_; }
   /// \returns  The new node's number, 0 if it could not be written or there is no number left.
   /// \pre      the parent was defined
   std::uint32_t add_stack(StackNode node) noexcept;
@@ -47,7 +56,7 @@ class Writer {
   bool end(std::string_view text) noexcept;
 
   std::uint64_t next_object() const noexcept { return next_object_; }
-  std::uint64_t events() const noexcept { return next_event_; }
+  std::uint64_t events() const noexcept { return first_event_ + event_count_; }
   std::uint64_t written_bytes() const noexcept { return written_bytes_; }
   bool has_failed() const noexcept { return has_failed_; }
 
@@ -57,10 +66,15 @@ class Writer {
     void begin_at(unsigned char* bytes) noexcept { bytes_ = end_ = bytes; }
     void put_byte(unsigned char byte) noexcept { *end_++ = byte; }
     void put(std::uint64_t number) noexcept {
-      for (; number >= 0x80; number >>= 7) put_byte(static_cast<unsigned char>(number | 0x80));
-      put_byte(static_cast<unsigned char>(number));
+      unsigned char* at = end_;
+      for (; number >= 0x80; number >>= 7) *at++ = static_cast<unsigned char>(number | 0x80);
+      *at++ = static_cast<unsigned char>(number);
+      end_ = at;
     }
-    bool is_full() const noexcept { return size() + kMostOfOne > kColumnBytes; }
+    /// So many more fit, however large they are.
+    std::uint32_t room() const noexcept {
+      return static_cast<std::uint32_t>((kColumnBytes - size()) / kMostOfOne);
+    }
     const unsigned char* bytes() const noexcept { return bytes_; }
     std::size_t size() const noexcept { return static_cast<std::size_t>(end_ - bytes_); }
     void clear() noexcept { end_ = bytes_; }
@@ -71,18 +85,19 @@ class Writer {
     unsigned char* bytes_ = nullptr;
     unsigned char* end_ = nullptr;
   };
-  /// So many events fit, however large their numbers are.
-  static constexpr std::uint32_t kSurelyFit = kColumnBytes / Column::kMostOfOne;
   // Derived: ZSTD_estimateCCtxSize of the level, with room; a static context that is refused ends
   // the writing, and a test has one made.
   static constexpr std::size_t kCompressorBytes = 1 << 20;
   static constexpr std::size_t kBodyBytes =
       kEventColumns * (kColumnBytes + kColumnBytes / 128 + 64);
 
+  // Of add(), in line: a recorder's program waits for it.
   void put_times(const Event& event, unsigned& tag) noexcept;
   void put_end(const Event& event) noexcept;
   void put_beginning(const Event& event, unsigned& tag) noexcept;
-  bool is_full() const noexcept;
+  void begin_block() noexcept;
+  unsigned put_tick(std::uint64_t time_ns) noexcept;
+  bool make_room() noexcept;
   bool flush_events() noexcept;
   bool flush_stacks() noexcept;
   struct Bytes {
@@ -100,14 +115,15 @@ class Writer {
   std::uint64_t tick_ns_ = kTickNs;
   std::uint64_t written_bytes_ = 0;
 
-  std::uint64_t next_event_ = 0;
   std::uint64_t next_object_ = 0;
   std::uint32_t next_node_ = 1;
   std::uint64_t tick_ = 0;
   std::uint64_t next_tick_ns_ = kTickNs;
 
   // The block that is being filled.
+  std::uint64_t first_event_ = 0;
   std::uint32_t event_count_ = 0;
+  std::uint32_t surely_fit_ = 0;  ///< so many do, however large their numbers are
   std::uint64_t block_object_ = 0;
   std::uint64_t block_tick_ = 0;
   std::uint32_t node_count_ = 0;
@@ -119,5 +135,50 @@ class Writer {
   unsigned char body_[kBodyBytes];
   alignas(16) unsigned char compressor_memory_[kCompressorBytes];
 };
+
+[[gnu::always_inline]] inline void Writer::put_times(const Event& event, unsigned& tag) noexcept {
+  if (event.thread != expected_.thread) {
+    tag |= kOtherThread;
+    columns_[kThreads].put(event.thread);
+    expected_.thread = event.thread;
+  }
+  if (event.time_ns >= next_tick_ns_) tag |= put_tick(event.time_ns);
+}
+
+[[gnu::always_inline]] inline void Writer::put_end(const Event& event) noexcept {
+  Column& column = columns_[kEnds];
+  if (event.ended >= kUnknownObject) {
+    return column.put_byte(event.ended == kNoObject ? kEndOfNone : kEndOfUnknown);
+  }
+  const std::uint64_t behind = next_object_ - event.ended;
+  const std::uint64_t step = zigzag(static_cast<std::int64_t>(event.ended - expected_.last_ended));
+  expected_.last_ended = event.ended;
+  // A step of 0 would look like an unknown object: the one that ended last ends again only if a
+  // block begins with it.
+  column.put(step != 0 && step < behind ? step << 1 | 1 : behind << 1);
+}
+
+[[gnu::always_inline]] inline void Writer::put_beginning(const Event& event,
+                                                         unsigned& tag) noexcept {
+  if (event.stack == expected_.stack()) {
+    tag |= kExpectedStack;
+  } else {
+    columns_[kStacks].put(event.stack);
+  }
+  const bool is_expected = event.size_bytes == expected_.size_at(event.stack);
+  // Sizes go up to 2^64 - 1 where calls fail: that one counts as one less.
+  columns_[kSizes].put(is_expected ? 0
+                                   : event.size_bytes + (event.size_bytes != ~std::uint64_t{0}));
+  expected_.note(event.stack, event.size_bytes);
+  if (event.alignment != 0) {
+    tag |= kHasAlignment;
+    columns_[kAlignments].put_byte(static_cast<unsigned char>(__builtin_ctzll(event.alignment)));
+  }
+  if (event.object == kNoObject) {
+    tag |= kFailed;
+  } else {
+    ++next_object_;
+  }
+}
 
 }  // namespace strata::trace

@@ -6,7 +6,10 @@
 #include <fmt/format.h>
 #include <gelf.h>
 
+#include <cstddef>
 #include <cstdlib>
+#include <iterator>
+#include <map>
 
 // Else libiberty.h declares a basename() that <string.h> declares otherwise.
 #define HAVE_DECL_BASENAME 1
@@ -76,6 +79,50 @@ Scopes functions_at(Dwarf_Die* unit, Dwarf_Addr address) {
   return {};
 }
 
+/// The compilation units of a module by address. libdw looks units up by the section
+/// .debug_aranges, which GCC writes and Clang does not; this reads the units themselves, when an
+/// address is not found there.
+class Units {
+ public:
+  struct Unit {
+    Dwarf_Die* die;  ///< nullptr: none
+    Dwarf_Addr bias;
+  };
+
+  Unit at(Dwfl_Module* module, Dwarf_Addr address) {
+    Unit unit{};
+    unit.die = ::dwfl_module_addrdie(module, address, &unit.bias);
+    if (unit.die != nullptr) return unit;
+    if (!is_read_) read(module);
+    const auto after = by_start_.upper_bound(address);
+    if (after == by_start_.begin()) return {};
+    const Range& range = std::prev(after)->second;
+    return address < range.end ? range.unit : Unit{};
+  }
+
+ private:
+  struct Range {
+    Dwarf_Addr end;
+    Unit unit;
+  };
+
+  void read(Dwfl_Module* module) {
+    is_read_ = true;
+    Dwarf_Addr bias = 0;
+    for (Dwarf_Die* die = nullptr; (die = ::dwfl_module_nextcu(module, die, &bias)) != nullptr;) {
+      Dwarf_Addr base = 0;
+      Dwarf_Addr start = 0;
+      Dwarf_Addr end = 0;
+      for (std::ptrdiff_t at = 0; (at = ::dwarf_ranges(die, at, &base, &start, &end)) > 0;) {
+        by_start_[start + bias] = {end + bias, {die, bias}};
+      }
+    }
+  }
+
+  std::map<Dwarf_Addr, Range> by_start_;
+  bool is_read_ = false;
+};
+
 }  // namespace
 
 struct Symbols::Module {
@@ -115,18 +162,17 @@ struct Symbols::Module {
     return 0;
   }
 
-  std::vector<Line> lines_of(Dwarf_Addr address) const {
+  std::vector<Line> lines_of(Dwarf_Addr address) {
     Line innermost;
-    if (Dwfl_Line* source = ::dwfl_module_getsrc(module, address)) {
-      int line = 0;
-      if (const char* file = ::dwfl_lineinfo(source, nullptr, &line, nullptr, nullptr, nullptr)) {
-        innermost.file = file;
+    if (const auto [unit, unit_bias] = units.at(module, address); unit != nullptr) {
+      if (Dwarf_Line* source = ::dwarf_getsrc_die(unit, address - unit_bias)) {
+        int line = 0;
+        ::dwarf_lineno(source, &line);
+        const char* file = ::dwarf_linesrc(source, nullptr, nullptr);
+        if (file != nullptr) innermost.file = file;
         innermost.line = static_cast<std::uint64_t>(line);
       }
-    }
-    Dwarf_Addr debug_bias = 0;
-    if (Dwarf_Die* unit = ::dwfl_module_addrdie(module, address, &debug_bias)) {
-      std::vector<Line> lines = inlined_lines(unit, address - debug_bias, innermost);
+      std::vector<Line> lines = inlined_lines(unit, address - unit_bias, innermost);
       if (!lines.empty()) return lines;
     }
     GElf_Off offset = 0;
@@ -164,6 +210,7 @@ struct Symbols::Module {
   Dwfl* session = nullptr;
   Dwfl_Module* module = nullptr;
   GElf_Addr bias = 0;
+  Units units;
 };
 
 Symbols::Symbols(const std::string& file, const std::string& build_id) {
