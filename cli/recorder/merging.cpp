@@ -148,17 +148,19 @@ bool Recording::hold_back(Stream& stream, const Record& record) noexcept {
   if (record.kind() != RecordKind::kCall) return take_realloc(stream, record, size);
   Event event;
   event.operation = record.operation();
-  if (trace::begins_object(event.operation)) {
+  if (event.operation <= Operation::kNew) {
     event.size_bytes = size;
     event.stack = record.stack;
     const unsigned alignment = record.alignment_log2();
     if (alignment != 0) event.alignment = std::uint64_t{1} << alignment;
     if (!begin_object(stream, event, record)) return false;
+    event.thread = number_of(stream);
+    add(event, record.time);
   } else {
     event.ended = end_object(record.address());
+    event.thread = number_of(stream);
+    add(event, record.time);
   }
-  event.thread = number_of(stream);
-  add(event, record.time);
   return true;
 }
 

@@ -69,9 +69,9 @@ class ObjectMap {
     std::uint64_t objects[kWays];    ///< the first with passed() in its upper bits
 
     unsigned find(std::uint64_t address) const noexcept {
-      unsigned way = kWays;
-      for (unsigned i = kWays; i-- > 0;) way = addresses[i] == address ? i : way;
-      return way;
+      unsigned found = 1u << kWays;
+      for (unsigned i = 0; i < kWays; ++i) found |= unsigned{addresses[i] == address} << i;
+      return static_cast<unsigned>(__builtin_ctz(found));
     }
     std::uint64_t object(unsigned way) const noexcept { return objects[way] & kObjectMask; }
     void put(unsigned way, std::uint64_t address, std::uint64_t object) noexcept {

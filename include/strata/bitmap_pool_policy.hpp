@@ -1,11 +1,15 @@
 #pragma once
 
+#include <strata/bitmap_pool_cursor.hpp>
 #include <strata/detail/atomic_bitmap.hpp>
 #if __STDC_HOSTED__
 #include <strata/detail/thread_starts.hpp>
 #else
 #include <strata/detail/stack_starts.hpp>
 #endif
+
+#include <cstddef>
+#include <cstdint>
 
 namespace strata {
 
@@ -29,5 +33,25 @@ struct FreestandingBitmapPoolPolicy {
 };
 using BitmapPoolPolicy = FreestandingBitmapPoolPolicy;
 #endif
+
+/// The free block with the lowest number comes first, whichever thread asks: blocks in use stay
+/// close together at the start of the pool, memory behind them is never touched, and their numbers
+/// stay small. A block is handed out when each one before it was taken at some instant of the call;
+/// while no other thread is in the pool, it is the lowest of all that are free.
+///
+///     strata::BitmapPool<64, 4096, 0, 1, strata::LowestFreeFirst> pool;
+///
+/// The price: all threads meet in the words where the lowest free blocks are. So this is for one
+/// thread at a time, or few; the usual policy keeps threads apart. With one thread a full word at
+/// the start costs a search each time: a load for each level, or for each word of a pool that has
+/// no levels (up to 15 words).
+struct LowestFreeFirst {
+  struct Starts {
+    static constexpr BitmapPoolCursor cursor(const void*, std::size_t, std::uint32_t) noexcept {
+      return {};
+    }
+  };
+  using Steps = detail::UncountedSteps;
+};
 
 }  // namespace strata

@@ -14,8 +14,6 @@ class PageSource;
 enum class BlockState : std::uint32_t;
 class ArenaHeap;
 struct HeapArena;
-class SharedHeap;
-class ThreadHeap;
 
 /// Blocks of any size inside one contiguous region that never grows: a two-level segregated fit
 /// over boundary tags. Every free block is merged with its free neighbours at once, bins by size
@@ -150,8 +148,6 @@ class CoalescingHeap {
  private:
   friend class ArenaHeap;
   friend struct HeapArena;
-  friend class ThreadHeap;
-  friend class SharedHeap;
   struct FreeBlock;
 
   /// Enough for every size of a region of kMaxRegionBytes.

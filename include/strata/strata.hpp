@@ -12,6 +12,7 @@
 #include <strata/block_allocator.hpp>
 #include <strata/checks.hpp>
 #include <strata/coalescing_heap.hpp>
+#include <strata/growing_block_allocator.hpp>
 #include <strata/heap.h>
 #include <strata/heap.hpp>
 #include <strata/malloc.h>

@@ -14,14 +14,14 @@ class PageSource;
 }
 class HeapInstance;
 
-/// A coalescing heap for each thread that asks, inside memory that the user bounds.
+/// Coalescing heaps for many threads, inside memory that the user bounds.
 ///
-/// A thread's heap is created on its first use, out of arenas of its own; small sizes come from a
-/// cache in front of it without lock or atomic. Larger ones come from a few heaps that all threads
-/// share, unless the options say otherwise. A block may be freed by any thread: it travels back
-/// to its heap in a batch. When a thread ends, its heap waits, blocks and all, to be adopted by the
-/// next thread that needs one. A request that does not fit the budget is refused, never served from
-/// elsewhere.
+/// Each thread has a cache of free blocks, which it uses without lock or atomic, before arenas.
+/// With a budget for each thread, a thread has arenas of its own, and a block that another thread
+/// frees travels back to them in a batch; when the thread ends, its heap waits, blocks and all, to
+/// be adopted by the next thread that needs one. Without such a budget all threads share the
+/// arenas, and a block is for the thread that frees it. A request that does not fit the budget is
+/// refused, never served from elsewhere.
 ///
 /// Any number of instances up to kMaxInstances may live at once; they share nothing. One instance
 /// must not be used in the child of a fork(). Move-only, while no thread is inside a call.
@@ -29,10 +29,9 @@ class HeapInstance;
 class ThreadHeaps {
  public:
   static constexpr std::size_t kMaxInstances = 64;
-  static constexpr std::size_t kMaxSmallBins = 8;
-  static constexpr std::size_t kMaxSmallBytes = 1024;
   static constexpr std::size_t kUnlimited = SIZE_MAX;
   static constexpr std::size_t kMinArenaBytes = 64 * 1024;
+  static constexpr std::size_t kMaxCachedBytes = std::size_t{1} << 30;
 
   struct Options {
     /// Address space that a heap takes at a time, rounded up to OS pages; only what is touched
@@ -42,15 +41,13 @@ class ThreadHeaps {
     /// arenas. And the same for all threads together.
     std::size_t thread_budget_bytes = kUnlimited;
     std::size_t total_budget_bytes = kUnlimited;
-    /// Ascending upper ends of the small-block cache's bins, multiples of 16, 0 after the last;
-    /// all 0 is no cache.
-    std::size_t small_bins[kMaxSmallBins] = {32, 64, 128, 256};
-    /// Requests of this size and more are served from a few heaps that all threads share, under
-    /// their locks: such blocks are few, but most of the bytes, and what one thread frees another
-    /// can use. kUnlimited shares nothing; nor does an instance with a budget for each thread.
-    std::size_t shared_bytes = 1024;
+    /// Free blocks that a thread may keep for itself, in bytes; of blocks up to 8 KiB. 0 is no
+    /// cache. It keeps no more than 1/8 of what a thread has in use on average, or 32 KiB, and
+    /// never more than 1/32 of a thread's budget or 1/64 of the total one.
+    std::size_t cached_bytes = 256 * 1024;
     /// A background thread returns idle memory to the kernel; else only reclaim_now() does, and
-    /// each ending thread what its heap, or shared ones of which less than half is used, have free.
+    /// each ending thread what is free in its arenas, or in shared ones that are less than half
+    /// used.
     bool reclaims = false;
     /// How long memory is left alone before it goes back; it may take twice as long.
     std::uint32_t reclaim_delay_ms = 1000;
@@ -67,8 +64,8 @@ class ThreadHeaps {
     std::uint64_t remote_frees = 0;        ///< of them, by another thread than the heap's owner
     std::uint64_t failed_allocations = 0;  ///< calls that returned nullptr
     std::size_t bytes_in_use = 0;          ///< usable bytes of live blocks
-    /// Sum of each heap's own peak, shared heaps included: never below the peak of the sum, and
-    /// equal to it for one thread that shares nothing.
+    /// The most that was out of the arenas: blocks with their tags, in use, cached or on their way.
+    /// The sum of each heap's own peak, so never below the peak of bytes_in_use.
     std::size_t peak_bytes = 0;
     std::size_t held_bytes = 0;  ///< address space of all arenas, what the budgets count
     std::size_t arenas = 0;
@@ -104,10 +101,10 @@ class ThreadHeaps {
 
   /// \returns  At least `bytes` bytes, contents unspecified, aligned to `alignment`, a power of
   ///           two; nullptr if the budget or the kernel has no memory left.
-  /// \cost     Small and cached: no lock, no atomic read-modify-write. Else the lock of the
-  ///           thread's heap, which only a reclaiming pass contends for, or from shared_bytes on
-  ///           that of a shared heap; and the constant cost of CoalescingHeap for each arena of
-  ///           that heap, from the oldest on, until one serves; system calls for a new arena.
+  /// \cost     Cached: no lock, no atomic read-modify-write. Else the lock of a heap, for which
+  ///           only a reclaiming pass contends if it is the thread's own; and the constant cost of
+  ///           CoalescingHeap for each arena of that heap, from the oldest on, until one serves;
+  ///           system calls for a new arena. Small blocks are carved several at a time.
   void* allocate(std::size_t bytes, std::size_t alignment = 16) noexcept;
 
   /// Takes a block back, from any thread; nullptr is ignored. A double free, a pointer that

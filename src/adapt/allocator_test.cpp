@@ -3,6 +3,7 @@
 #include <strata/bitmap_pool_view.hpp>
 #include <strata/block_allocator.hpp>
 #include <strata/coalescing_heap.hpp>
+#include <strata/growing_block_allocator.hpp>
 #include <strata/size_class_allocator.hpp>
 #include <strata/thread_heaps.hpp>
 
@@ -70,6 +71,16 @@ TEST(Allocator, ServesTheNodesOfAListFromEqualBlocks) {
     EXPECT_EQ(list.front(), 999);
   }
   EXPECT_EQ(blocks.in_use(), 0u);
+}
+
+TEST(Allocator, ServesAsManyNodesAsTheArenaHasPagesFor) {
+  PageArena arena(1 << 20, 64 << 10);
+  GrowingBlockAllocator blocks(arena, 32);
+  std::list<int, Allocator<int, GrowingBlockAllocator>> list(blocks);
+  while (blocks.pages() < arena.total_pages() || blocks.in_use() % blocks.blocks_per_page() != 0)
+    list.push_back(7);
+  EXPECT_EQ(list.size(), arena.total_pages() * blocks.blocks_per_page());
+  EXPECT_THROW(list.push_back(0), std::bad_alloc);
 }
 
 TEST(Allocator, ServesNodesFromABitmapPoolAndFromAViewOfOne) {

@@ -104,9 +104,11 @@ int add() {
 }
 
 [[maybe_unused]] const int kAdded[] = {
-    add<Bump<kBytes>>(),          add<IntrusiveStack<kBytes>>(), add<IndexStack<kBytes>>(),
-    add<Unchecked<kBytes>>(),     add<Checked<kBytes>>(),        add<BoostPool<kBytes>>(),
-    add<BoostLockfree<kBytes>>(), add<PmrPool<kBytes>>(),        add<PmrSynchronizedPool<kBytes>>(),
+    add<Bump<kBytes>>(),       add<IntrusiveStack<kBytes>>(),
+    add<IndexStack<kBytes>>(), add<Unchecked<kBytes>>(),
+    add<Checked<kBytes>>(),    add<Growing<kBytes>>(),
+    add<BoostPool<kBytes>>(),  add<BoostLockfree<kBytes>>(),
+    add<PmrPool<kBytes>>(),    add<PmrSynchronizedPool<kBytes>>(),
     add<NewDelete<kBytes>>()};
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <strata/block_allocator.hpp>
+#include <strata/growing_block_allocator.hpp>
 
 #include <benchmark/benchmark.h>
 
@@ -197,6 +198,21 @@ template <std::size_t kBytes>
 struct Unchecked : BlocksInBuffer<kBytes, UncheckedBlockAllocator> {
   static constexpr const char* kName = "UncheckedBlockAllocator";
   using BlocksInBuffer<kBytes, UncheckedBlockAllocator>::BlocksInBuffer;
+};
+
+/// Page by page, from an arena with as many pages as n blocks take.
+template <std::size_t kBytes>
+class Growing {
+ public:
+  static constexpr const char* kName = "GrowingBlockAllocator";
+  explicit Growing(std::size_t n) : arena_((n * kBytes * 2 / kPage + 1) * kPage, kPage) {}
+  void* allocate() noexcept { return blocks_.allocate(); }
+  void deallocate(void* p) noexcept { blocks_.deallocate(p); }
+
+ private:
+  static constexpr std::size_t kPage = 64 << 10;
+  PageArena arena_;
+  GrowingBlockAllocator blocks_{arena_, kBytes};
 };
 
 /// Lets the compiler assume nothing about an object from here on.

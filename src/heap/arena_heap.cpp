@@ -1,5 +1,7 @@
 #include "heap/arena_heap.h"
 
+#include <algorithm>
+
 #include "base/fatal.h"
 #include "heap/free_block.h"
 #include "heap/heap_instance.h"
@@ -7,8 +9,6 @@
 
 namespace strata {
 namespace {
-
-std::uintptr_t address_of(const void* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
 
 /// The smallest arena that serves the request while it is empty.
 std::size_t arena_bytes_for(std::size_t bytes, std::size_t alignment) noexcept {
@@ -29,11 +29,8 @@ void FreedBlock::die() const noexcept {
   fatal_pointer("write after free: the link in the freed block ", this, " was overwritten");
 }
 
-ArenaHeap::ArenaHeap(HeapInstance& instance, std::uint32_t number, bool is_shared) noexcept
-    : instance_(instance),
-      number_(number),
-      is_shared_(is_shared),
-      arena_mask_(instance.arena_mask()) {}
+ArenaHeap::ArenaHeap(HeapInstance& instance, std::uint32_t number) noexcept
+    : instance_(instance), number_(number) {}
 
 void ArenaHeap::die_of_not_live(const HeapArena& arena, const void* block) noexcept {
   if (!may_start_in(arena, block)) {
@@ -49,42 +46,66 @@ void ArenaHeap::die_of_not_live(const HeapArena& arena, const void* block) noexc
 
 // --- arenas and their blocks --------------------------------------------------------------------
 
-/// A live block out of the oldest arena that has room, so that the youngest empty themselves, or
-/// out of a new one; nullptr if there is none.
+/// Of a block that was just carved; passes it on.
+void* ArenaHeap::count_out(void* block) noexcept {
+  if (block == nullptr) return nullptr;
+  out_bytes_ += std::size_t{BlockTag::of(block)->load_size() >> 1} * BlockTag::kGranuleBytes;
+  touched_bytes_ = std::max(touched_bytes_, out_bytes_);
+  if (out_bytes_ > peak_bytes_.get()) peak_bytes_.set(out_bytes_);
+  return block;
+}
+
 void* ArenaHeap::carve(std::size_t bytes, std::size_t alignment) noexcept {
   HeapArena** link = &arenas_;
   for (; *link != nullptr; link = &(*link)->next) {
     HeapArena* arena = *link;
     if (bytes >= arena->refused_bytes) continue;
-    if (void* block = arena->blocks.allocate(bytes, alignment)) return block;
+    if (void* block = arena->blocks.allocate(bytes, alignment)) return count_out(block);
     if (alignment <= BlockTag::kGranuleBytes) arena->refused_bytes = bytes;
   }
   HeapArena* arena = instance_.map_arena(*this, arena_bytes_for(bytes, alignment));
   if (arena == nullptr) return nullptr;
   *link = arena;
   held_bytes_ += arena->bytes;
-  return arena->blocks.allocate(bytes, alignment);
+  return count_out(arena->blocks.allocate(bytes, alignment));
 }
 
-/// As many as `count`, out of one arena; bytes as for CoalescingHeap::allocate_several().
 std::uint32_t ArenaHeap::carve_several(std::size_t bytes, void** blocks,
                                        std::uint32_t count) noexcept {
   blocks[0] = carve(bytes, BlockTag::kGranuleBytes);
   if (blocks[0] == nullptr) return 0;
-  return 1 + arena_under(blocks[0]).blocks.allocate_several(bytes, blocks + 1, count - 1);
+  count =
+      1 + instance_.arena_under(blocks[0]).blocks.allocate_several(bytes, blocks + 1, count - 1);
+  for (std::uint32_t i = 1; i < count; ++i) count_out(blocks[i]);
+  return count;
 }
 
-void ArenaHeap::deallocate_into(HeapArena& arena, void* block) noexcept {
+void ArenaHeap::deallocate(HeapArena& arena, void* block, std::uint32_t granules) noexcept {
+  if (!lock_.try_lock()) {
+    BlockTag::of(block)->set_state(granules, BlockState::kTravelling);
+    receive(FreedBlock::in(block), FreedBlock::in(block));
+    return;
+  }
   arena.blocks.deallocate(block);
-  note_freed(arena);
+  note_freed(arena, std::size_t{granules} * BlockTag::kGranuleBytes);
+  lock_.unlock();
 }
 
-void ArenaHeap::note_freed(HeapArena& arena) noexcept {
+bool ArenaHeap::resize(HeapArena& arena, void* block, std::size_t bytes) noexcept {
+  LockGuard guard(lock_);
+  const std::size_t held = std::size_t{granules_of_live(arena, block)} * BlockTag::kGranuleBytes;
+  if (!arena.blocks.resize_in_place(block, bytes)) return false;
+  note_freed(arena, held);
+  count_out(block);
+  return true;
+}
+
+void ArenaHeap::note_freed(HeapArena& arena, std::size_t bytes) noexcept {
+  out_bytes_ -= bytes;
   arena.refused_bytes = SIZE_MAX;
   note_dirty();
 }
 
-/// The block joins those before it if it is a neighbour, or sends them off and begins anew.
 void ArenaHeap::put_back(FreedBlock* block, std::uint32_t granules, Joined& joined) noexcept {
   auto* first = reinterpret_cast<char*>(block);
   const std::size_t bytes = std::size_t{granules} * BlockTag::kGranuleBytes;
@@ -100,11 +121,11 @@ void ArenaHeap::put_back(FreedBlock* block, std::uint32_t granules, Joined& join
 
 void ArenaHeap::put_back(Joined& joined) noexcept {
   if (joined.count == 0) return;
-  HeapArena& arena = arena_under(joined.first);
+  HeapArena& arena = instance_.arena_under(joined.first);
   arena.blocks.deallocate_joined(joined.first,
                                  static_cast<std::uint32_t>(joined.bytes / BlockTag::kGranuleBytes),
                                  joined.count);
-  note_freed(arena);
+  note_freed(arena, joined.bytes);
   joined = {};
 }
 
@@ -112,7 +133,7 @@ void ArenaHeap::receive(FreedBlock* first, FreedBlock* last) noexcept {
   FreedBlock* head = received_.load(std::memory_order_relaxed);
   do {
     last->set_next(head);
-    // release pairs with the acquire in take_in(): the owner sees the links and the tags.
+    // release pairs with the acquire in take_in(), which sees the links and the tags.
   } while (!received_.compare_exchange_weak(head, first, std::memory_order_release,
                                             std::memory_order_relaxed));
   note_dirty();
@@ -150,6 +171,24 @@ std::size_t ArenaHeap::sweep(bool is_forced, bool& is_young) noexcept {
   return returned;
 }
 
+void ArenaHeap::shed() noexcept {
+  LockGuard guard(lock_);
+  shed(kKept);
+}
+
+void ArenaHeap::shed_half() noexcept {
+  LockGuard guard(lock_);
+  take_in();
+  if (out_bytes_ == 0) {
+    shed(kKept);
+  } else if (touched_bytes_ >= kWorthShedding && out_bytes_ <= touched_bytes_ / 2) {
+    shed(kKeptOfShared);
+  } else {
+    return;
+  }
+  touched_bytes_ = out_bytes_;
+}
+
 void ArenaHeap::shed(std::size_t kept) noexcept {
   const auto first =
       size_bins::bin_for(static_cast<std::uint32_t>(2 * kept / BlockTag::kGranuleBytes));
@@ -163,9 +202,6 @@ void ArenaHeap::shed(std::size_t kept) noexcept {
 /// No block of the arena is in use, cached or travelling.
 void ArenaHeap::release(HeapArena* arena) noexcept {
   held_bytes_ -= arena->bytes;
-  if (recent_arena_.load(std::memory_order_relaxed) == address_of(arena)) {
-    recent_arena_.store(kNoArena, std::memory_order_relaxed);
-  }
   instance_.unmap_arena(*arena);
 }
 
@@ -177,14 +213,17 @@ void ArenaHeap::unmap_arenas() noexcept {
   }
 }
 
-std::size_t ArenaHeap::check_arenas() noexcept {
+std::size_t ArenaHeap::check_invariants() noexcept {
   LockGuard guard(lock_);
   std::size_t held = 0;
+  std::size_t out = 0;
   for (HeapArena* arena = arenas_; arena != nullptr; arena = arena->next) {
     STRATA_INVARIANT(&arena->heap == this, "an arena is listed by another heap");
     arena->blocks.check_invariants();
     held += arena->bytes;
+    out += arena->blocks.used_bytes();
   }
+  STRATA_INVARIANT(out == out_bytes_, "a heap miscounts what is out of its arenas");
   STRATA_INVARIANT(held == held_bytes_, "a heap miscounts its arenas");
   return held;
 }

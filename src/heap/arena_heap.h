@@ -67,31 +67,88 @@ struct FreedBlock {
   [[noreturn]] void die() const noexcept;
 };
 
-/// Arenas behind one lock, and the list in which blocks that were freed without it come back. Two
-/// kinds: a ThreadHeap, whose lock only reclaiming passes want besides its thread, and a
-/// SharedHeap, whose lock any thread takes.
+/// Arenas behind one lock, and the list in which blocks that were freed without it come back. With
+/// a budget for each thread a thread has one of its own; otherwise all threads share a few.
 ///
-/// A block is of its heap from allocation to its return, whichever thread holds it in between; what
-/// its tag says (live, cached, travelling) is changed only by its holder.
+/// A block is of its heap from the moment it is carved to its return, whichever thread holds it in
+/// between; what its tag says (live, cached, travelling) is changed only by its holder.
 class alignas(64) ArenaHeap {
  public:
-  bool is_shared() const noexcept { return is_shared_; }
+  ArenaHeap(HeapInstance& instance, std::uint32_t number) noexcept;
 
-  /// Takes a chain of blocks of this heap that were freed without its lock. Any thread.
+  std::uint32_t number() const noexcept { return number_; }
+  Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }
+
+  // --- under the lock --------------------------------------------------------------------------
+
+  /// A live block out of the oldest arena that has room, so that the youngest empty themselves, or
+  /// out of a new one; nullptr if there is none.
+  void* carve(std::size_t bytes, std::size_t alignment) noexcept STRATA_REQUIRES(lock_);
+  /// As many as `count`, out of one arena; bytes as for CoalescingHeap::allocate_several().
+  std::uint32_t carve_several(std::size_t bytes, void** blocks, std::uint32_t count) noexcept
+      STRATA_REQUIRES(lock_);
+
+  /// Blocks that were cached or travelling, on their way back into the arenas: neighbours, which
+  /// were often freed together, go as one.
+  struct Joined {
+    char* first = nullptr;  // the user's bytes of the lowest
+    std::size_t bytes = 0;  // of all, tags included
+    std::uint32_t count = 0;
+  };
+  /// The block joins those before it if it is a neighbour, or sends them off and begins anew.
+  void put_back(FreedBlock* block, std::uint32_t granules, Joined& joined) noexcept
+      STRATA_REQUIRES(lock_);
+  void put_back(Joined& joined) noexcept STRATA_REQUIRES(lock_);
+
+  /// Puts back what was freed without the lock; keep(block, granules) may take a block for itself.
+  template <typename Keep>
+  void take_in(Keep keep) noexcept STRATA_REQUIRES(lock_);
+  void take_in() noexcept STRATA_REQUIRES(lock_) {
+    take_in([](FreedBlock*, std::uint32_t) { return false; });
+  }
+
+  // --- any thread ------------------------------------------------------------------------------
+
+  /// Takes a live block back. Never waits: while the lock is taken, the block is left in the list.
+  void deallocate(HeapArena& arena, void* block, std::uint32_t granules) noexcept;
+
+  /// Resizes a live block where it is; false if it can not.
+  bool resize(HeapArena& arena, void* block, std::size_t bytes) noexcept;
+
+  /// Takes a chain of blocks of this heap, travelling ones, that were freed without its lock.
   void receive(FreedBlock* first, FreedBlock* last) noexcept;
 
+  /// When the thread whose heap it is ends: returns what is free beyond the first bytes of each
+  /// free range, so that a heap that is not adopted holds little, and one that is begins warm.
+  void shed() noexcept;
+  /// When one of the threads that share it ends: the same, if half of what was used is free.
+  void shed_half() noexcept;
+
   /// One reclaiming pass: takes in what other threads freed and returns what is free. Unless it is
-  /// forced, only what a pass has found untouched since the one before. Any thread.
+  /// forced, only what a pass has found untouched since the one before.
   /// \returns  Bytes decommitted and unmapped, counted only when forced; `is_young` says that
   ///           another pass will find more.
   std::size_t sweep(bool is_forced, bool& is_young) noexcept;
 
+  /// A thread more has this heap for its home.
+  void add_thread() noexcept {
+    LockGuard guard(lock_);
+    ++threads_;
+  }
+  std::size_t bytes_out_per_thread() noexcept {
+    LockGuard guard(lock_);
+    return out_bytes_ / threads_;
+  }
+
   bool is_dirty() const noexcept { return is_dirty_.load(std::memory_order_seq_cst); }
+  std::size_t peak_bytes() const noexcept { return peak_bytes_.get(); }
 
   /// While nothing else touches the heap.
   /// \returns  bytes of its arenas
-  std::size_t check_arenas() noexcept;
+  std::size_t check_invariants() noexcept;
   void unmap_arenas() noexcept;
+
+  // --- blocks ----------------------------------------------------------------------------------
 
   /// Size in granules of a live block of this arena that the user names, or no return.
   static std::uint32_t granules_of_live(const HeapArena& arena, const void* block) noexcept {
@@ -105,15 +162,6 @@ class alignas(64) ArenaHeap {
     return granules;
   }
 
- protected:
-  /// The arena of a block that is known to be of some arena.
-  HeapArena& arena_under(const void* block) const noexcept {
-    return *reinterpret_cast<HeapArena*>(reinterpret_cast<std::uintptr_t>(block) & ~arena_mask_);
-  }
-  friend class HeapInstance;
-  ArenaHeap(HeapInstance& instance, std::uint32_t number, bool is_shared) noexcept;
-  ~ArenaHeap() = default;
-
   /// Size of a block in the state that its holder left it in, or no return.
   static std::uint32_t granules_in_state(const void* block, BlockState state) noexcept {
     const BlockTag* tag = BlockTag::of(block);
@@ -123,61 +171,46 @@ class alignas(64) ArenaHeap {
     return granules;
   }
 
-  void* carve(std::size_t bytes, std::size_t alignment) noexcept STRATA_REQUIRES(lock_);
-  std::uint32_t carve_several(std::size_t bytes, void** blocks, std::uint32_t count) noexcept
-      STRATA_REQUIRES(lock_);
-  void deallocate_into(HeapArena& arena, void* block) noexcept STRATA_REQUIRES(lock_);
-  void note_freed(HeapArena& arena) noexcept STRATA_REQUIRES(lock_);
+ private:
+  friend class HeapInstance;
 
-  /// Blocks that were cached or travelling, on their way back into the arenas: neighbours, which
-  /// were often freed together, go as one.
-  struct Joined {
-    char* first = nullptr;  // the user's bytes of the lowest
-    std::size_t bytes = 0;  // of all, tags included
-    std::uint32_t count = 0;
-  };
-  void put_back(FreedBlock* block, std::uint32_t granules, Joined& joined) noexcept
-      STRATA_REQUIRES(lock_);
-  void put_back(Joined& joined) noexcept STRATA_REQUIRES(lock_);
+  /// What an ending thread leaves of each free range: as much as a short thread touches; below
+  /// it, the system call costs more than the memory.
+  static constexpr std::size_t kKept = 64 * 1024;
+  static constexpr std::size_t kKeptOfShared = 16 * 1024;
+  static constexpr std::size_t kWorthShedding = std::size_t{1} << 20;
 
-  void take_in() noexcept STRATA_REQUIRES(lock_) {
-    take_in([](FreedBlock*, std::uint32_t) { return false; });
+  static bool may_start_in(const HeapArena& arena, const void* block) noexcept {
+    const std::uintptr_t offset =
+        reinterpret_cast<std::uintptr_t>(block) - reinterpret_cast<std::uintptr_t>(&arena);
+    return offset % BlockTag::kGranuleBytes == 0 &&
+           offset - sizeof(HeapArena) < arena.bytes - sizeof(HeapArena);
   }
-  /// The same; keep(block, granules) may take a block for itself.
-  template <typename Keep>
-  void take_in(Keep keep) noexcept STRATA_REQUIRES(lock_);
-  std::size_t bytes_in_use() const noexcept {
-    return placed_bytes_.get() - freed_bytes_.get() - taken_in_bytes_.get();
-  }
-  void note_peak() noexcept {
-    if (bytes_in_use() > peak_bytes_.get()) peak_bytes_.set(bytes_in_use());
-  }
+  [[noreturn]] static void die_of_not_live(const HeapArena& arena, const void* block) noexcept;
+
+  void* count_out(void* block) noexcept STRATA_REQUIRES(lock_);
+  void note_freed(HeapArena& arena, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
+  /// Decommits the pages of free blocks of 2 * `kept` bytes and more, but the first `kept` bytes.
+  void shed(std::size_t kept) noexcept STRATA_REQUIRES(lock_);
+  void release(HeapArena* arena) noexcept STRATA_REQUIRES(lock_);
   void note_dirty() noexcept {
     if (!is_dirty_.load(std::memory_order_relaxed)) become_dirty();
   }
-  /// Decommits the pages of free blocks of 2 * `kept` bytes and more, but the first `kept` bytes.
-  void shed(std::size_t kept) noexcept STRATA_REQUIRES(lock_);
+  void become_dirty() noexcept;
 
   HeapInstance& instance_;
   const std::uint32_t number_;  // counts the instance's heaps; neighbours have an outbox each
-  const bool is_shared_;
-  const std::uintptr_t arena_mask_;
-
-  // Read by statistics(); written by the thread of a ThreadHeap, of a SharedHeap under the lock.
-  Counter placed_bytes_;  // given out of this heap
-  Counter freed_bytes_;   // freed into it directly
-  Counter peak_bytes_;
-
-  /// The arena that the owner used last: a block in it needs no search. Cleared by the pass that
-  /// unmaps it; relaxed, because it only answers "is this address an arena of this heap", which
-  /// holds for every address that was stored and not cleared. No address rounds down to kNoArena.
-  static constexpr std::uintptr_t kNoArena = 1;
-  std::atomic<std::uintptr_t> recent_arena_{kNoArena};
+  ArenaHeap* next_ = nullptr;   // of all heaps of the instance; never changes
 
   alignas(64) Lock lock_{LockRank::kThreadHeap};
   HeapArena* arenas_ STRATA_GUARDED_BY(lock_) = nullptr;
+  std::size_t threads_ STRATA_GUARDED_BY(lock_) = 0;  // that have it for their home, ended ones too
   std::size_t held_bytes_ STRATA_GUARDED_BY(lock_) = 0;
-  Counter taken_in_bytes_;  // freed without the lock and received; written under it, read without
+  // Of blocks that are out of the arenas, tags included: now, at most, and at most since the last
+  // shedding. The peak is written under the lock and read without it.
+  std::size_t out_bytes_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t touched_bytes_ STRATA_GUARDED_BY(lock_) = 0;
+  Counter peak_bytes_;
 
   /// Something was freed into the arenas since the last pass. Set by the holder of the lock;
   /// seq_cst pairs with the reclaimer's going to rest.
@@ -186,17 +219,6 @@ class alignas(64) ArenaHeap {
   /// Blocks that were freed without the lock, last in first out: push with release, taken whole
   /// with acquire, so it has no ABA.
   alignas(64) std::atomic<FreedBlock*> received_{nullptr};
-
- private:
-  static bool may_start_in(const HeapArena& arena, const void* block) noexcept {
-    const std::uintptr_t offset =
-        reinterpret_cast<std::uintptr_t>(block) - reinterpret_cast<std::uintptr_t>(&arena);
-    return offset % BlockTag::kGranuleBytes == 0 &&
-           offset - sizeof(HeapArena) < arena.bytes - sizeof(HeapArena);
-  }
-  [[noreturn]] static void die_of_not_live(const HeapArena& arena, const void* block) noexcept;
-  void release(HeapArena* arena) noexcept STRATA_REQUIRES(lock_);
-  void become_dirty() noexcept;
 };
 
 template <typename Keep>
@@ -207,7 +229,6 @@ void ArenaHeap::take_in(Keep keep) noexcept {
   while (block != nullptr) {
     FreedBlock* next = block->checked_next();
     const std::uint32_t granules = granules_in_state(block, BlockState::kTravelling);
-    taken_in_bytes_.add(std::size_t{granules} * BlockTag::kGranuleBytes - BlockTag::kBytes);
     if (!keep(block, granules)) put_back(block, granules, joined);
     block = next;
   }

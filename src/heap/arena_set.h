@@ -30,8 +30,9 @@ class ArenaSet {
     for (std::size_t i = hash(arena), n = 0; n < kPlaces; i = (i + 1) % kPlaces, ++n) {
       // acquire pairs with the release in insert(): a thread that finds an arena sees its header.
       const std::uintptr_t found = places[i].load(std::memory_order_acquire);
-      if (found == 0) return false;  // first, for an address may round down to 0
-      if (found == arena) return true;
+      if (found == arena) [[likely]]
+        return arena != 0;  // an address may round down to 0, as an empty place
+      if (found == 0) return false;
     }
     return false;
   }

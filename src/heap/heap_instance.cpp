@@ -16,19 +16,14 @@ std::size_t smaller_budget(const ThreadHeaps::Options& options) noexcept {
 
 /// The sentence against these options, nullptr if there is none.
 const char* reason_against(const ThreadHeaps::Options& options) noexcept {
-  std::size_t previous = 0;
-  for (std::size_t bytes : options.small_bins) {
-    if (bytes == 0) break;
-    if (bytes <= previous || bytes % 16 != 0 || bytes > ThreadHeaps::kMaxSmallBytes) {
-      return "ThreadHeaps: the small bins do not ascend in multiples of 16 up to 1024";
-    }
-    previous = bytes;
-  }
   if (std::min(options.arena_bytes, smaller_budget(options)) < ThreadHeaps::kMinArenaBytes) {
     return "ThreadHeaps: an arena or a budget is below 64 KiB";
   }
   if (options.arena_bytes > CoalescingHeap::kMaxRegionBytes) {
     return "ThreadHeaps: an arena is above 16 GiB";
+  }
+  if (options.cached_bytes > ThreadHeaps::kMaxCachedBytes) {
+    return "ThreadHeaps: a cache is above 1 GiB";
   }
   return nullptr;
 }
@@ -39,6 +34,9 @@ ThreadHeaps::Options in_whole_pages(ThreadHeaps::Options options) noexcept {
   const std::size_t budget = smaller_budget(options);
   options.arena_bytes = (options.arena_bytes + page - 1) / page * page;
   if (options.arena_bytes > budget) options.arena_bytes = budget / page * page;
+  // What waits in caches is a small part of every budget.
+  options.cached_bytes = std::min(
+      {options.cached_bytes, options.thread_budget_bytes / 32, options.total_budget_bytes / 64});
   if (options.pages == nullptr) options.pages = &os::kernel_pages();
   return options;
 }
@@ -59,42 +57,14 @@ HeapInstance* HeapInstance::create(const ThreadHeaps::Options& options,
   void* memory = heap_directory::metadata().allocate(sizeof(HeapInstance));
   if (memory == nullptr) return nullptr;
   auto* instance = new (memory) HeapInstance(in_whole_pages(options));
-  const bool is_whole = instance->make_shared_heaps();
-  if (is_whole &&
-      heap_directory::register_instance(*instance, instance->slot_, instance->generation_)) {
+  if (heap_directory::register_instance(*instance, instance->slot_, instance->generation_)) {
     reason = nullptr;
     return instance;
   }
-  if (is_whole) reason = ThreadHeaps::kTooMany;
-  instance->destroy_shared_heaps();
+  reason = ThreadHeaps::kTooMany;
   instance->~HeapInstance();
   heap_directory::metadata().deallocate(memory, sizeof(HeapInstance));
   return nullptr;
-}
-
-/// Two per processor, so that not all threads wait for a preempted holder; more would share less. A
-/// bound on what a thread holds can not be kept in a heap that it shares.
-bool HeapInstance::make_shared_heaps() noexcept {
-  if (options_.thread_budget_bytes != ThreadHeaps::kUnlimited) return true;
-  if (options_.shared_bytes == ThreadHeaps::kUnlimited) return true;
-  const std::uint32_t count = std::min(2 * os::processor_count(), kMaxSharedHeaps);
-  void* memory = heap_directory::metadata().allocate(count * sizeof(SharedHeap));
-  if (memory == nullptr) return false;
-  shared_ = static_cast<SharedHeap*>(memory);
-  for (; shared_count_ < count; ++shared_count_) {
-    new (&shared_[shared_count_]) SharedHeap(*this, shared_count_);
-  }
-  return true;
-}
-
-void HeapInstance::destroy_shared_heaps() noexcept {
-  for (std::uint32_t i = 0; i < shared_count_; ++i) {
-    shared_[i].unmap_arenas();
-    shared_[i].~SharedHeap();
-  }
-  if (shared_ != nullptr) {
-    heap_directory::metadata().deallocate(shared_, shared_count_ * sizeof(SharedHeap));
-  }
 }
 
 void HeapInstance::destroy() noexcept {
@@ -102,12 +72,17 @@ void HeapInstance::destroy() noexcept {
   reclaimer_.stop();
   for (ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;) {
     ThreadHeap* next = heap->next_;
-    heap->unmap_arenas();
     heap->~ThreadHeap();
     heap_directory::metadata().deallocate(heap, sizeof(ThreadHeap));
     heap = next;
   }
-  destroy_shared_heaps();
+  for (ArenaHeap* heap = first_heap(); heap != nullptr;) {
+    ArenaHeap* next = heap->next_;
+    heap->unmap_arenas();
+    heap->~ArenaHeap();
+    heap_directory::metadata().deallocate(heap, sizeof(ArenaHeap));
+    heap = next;
+  }
   unmap_table();
   this->~HeapInstance();
   heap_directory::metadata().deallocate(this, sizeof(HeapInstance));
@@ -122,24 +97,56 @@ ThreadHeap* HeapInstance::attach() noexcept {
     heap = abandoned_;
     if (heap != nullptr) abandoned_ = heap->next_abandoned_;
   }
-  if (heap == nullptr) {
-    void* memory = heap_directory::metadata().allocate(sizeof(ThreadHeap));
-    if (memory == nullptr) return nullptr;
-    LockGuard guard(lock_);
-    heap = new (memory) ThreadHeap(*this, heap_count_++);
-    heap->next_ = heaps_.load(std::memory_order_relaxed);
-    // release pairs with the acquire of those who walk the list: they see a whole heap.
-    heaps_.store(heap, std::memory_order_release);
-  }
-  if (heap_directory::remember(slot_, generation_, heap)) return heap;
+  if (heap == nullptr) heap = make_heap();
+  if (heap == nullptr || heap_directory::remember(slot_, generation_, heap)) return heap;
   abandon(*heap);
   return nullptr;
 }
 
+ThreadHeap* HeapInstance::make_heap() noexcept {
+  void* memory = heap_directory::metadata().allocate(sizeof(ThreadHeap));
+  if (memory == nullptr) return nullptr;
+  ArenaHeap* home;
+  {
+    LockGuard guard(lock_);
+    home = home_for(heap_count_);
+    if (home != nullptr) ++heap_count_;
+  }
+  if (home == nullptr) {
+    heap_directory::metadata().deallocate(memory, sizeof(ThreadHeap));
+    return nullptr;
+  }
+  home->add_thread();  // its lock comes before ours
+  auto* heap = new (memory) ThreadHeap(*this, *home);
+  LockGuard guard(lock_);
+  heap->next_ = heaps_.load(std::memory_order_relaxed);
+  // release pairs with the acquire of those who walk the list: they see a whole heap.
+  heaps_.store(heap, std::memory_order_release);
+  return heap;
+}
+
+/// Its own, or one of those that are shared: two per processor, so that not all threads wait for a
+/// preempted holder; more would share less.
+ArenaHeap* HeapInstance::home_for(std::uint32_t number) noexcept {
+  if (is_shared()) number %= std::min(2 * os::processor_count(), kMaxSharedHeaps);
+  for (ArenaHeap* heap = first_heap(); heap != nullptr; heap = heap->next_) {
+    if (is_shared() && heap->number() == number) return heap;
+  }
+  void* memory = heap_directory::metadata().allocate(sizeof(ArenaHeap));
+  if (memory == nullptr) return nullptr;
+  auto* heap = new (memory) ArenaHeap(*this, number);
+  heap->next_ = arena_heaps_.load(std::memory_order_relaxed);
+  arena_heaps_.store(heap, std::memory_order_release);  // as with heaps_
+  return heap;
+}
+
 void HeapInstance::abandon(ThreadHeap& heap) noexcept {
   heap.flush();
-  heap.shed();
-  for (std::uint32_t i = 0; i < shared_count_; ++i) shared_[i].shed_half();
+  if (is_shared()) {
+    for (ArenaHeap* each = first_heap(); each != nullptr; each = each->next_) each->shed_half();
+  } else {
+    heap.home_.shed();
+  }
   LockGuard guard(lock_);
   heap.next_abandoned_ = abandoned_;
   abandoned_ = &heap;
@@ -153,12 +160,8 @@ void HeapInstance::free_without_heap(void* block) noexcept {
 
 // --- arenas ------------------------------------------------------------------------------------
 
-HeapArena& HeapInstance::arena_of(const void* block) const noexcept {
-  const auto start = reinterpret_cast<std::uintptr_t>(block) & ~arena_mask_;
-  if (!is_arena(start)) {
-    fatal_pointer("foreign pointer ", block, ": it lies in no arena of these thread heaps");
-  }
-  return *reinterpret_cast<HeapArena*>(start);
+void HeapInstance::die_of_no_arena(const void* block) noexcept {
+  fatal_pointer("foreign pointer ", block, ": it lies in no arena of these thread heaps");
 }
 
 void HeapInstance::unmap_table() noexcept {
@@ -216,12 +219,8 @@ void HeapInstance::unmap_arena(HeapArena& arena) noexcept {
 // --- questions ---------------------------------------------------------------------------------
 
 bool HeapInstance::has_dirty_heap() const noexcept {
-  for (const ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;
-       heap = heap->next_) {
+  for (ArenaHeap* heap = first_heap(); heap != nullptr; heap = heap->next_) {
     if (heap->is_dirty()) return true;
-  }
-  for (std::uint32_t i = 0; i < shared_count_; ++i) {
-    if (shared_[i].is_dirty()) return true;
   }
   return false;
 }
@@ -229,56 +228,51 @@ bool HeapInstance::has_dirty_heap() const noexcept {
 std::size_t HeapInstance::sweep(bool is_forced, bool& is_young) noexcept {
   LockGuard guard(sweep_lock_);
   std::size_t returned = 0;
-  for (ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;
-       heap = heap->next_) {
+  for (ArenaHeap* heap = first_heap(); heap != nullptr; heap = heap->next_) {
     returned += heap->sweep(is_forced, is_young);
-  }
-  for (std::uint32_t i = 0; i < shared_count_; ++i) {
-    returned += shared_[i].sweep(is_forced, is_young);
   }
   return returned;
 }
 
 ThreadHeaps::Statistics HeapInstance::statistics() const noexcept {
   ThreadHeaps::Statistics sum;
-  const ThreadHeap* const heaps = heaps_.load(std::memory_order_acquire);
   std::uint64_t freed_bytes = homeless_freed_bytes_.load(std::memory_order_acquire);
   sum.frees = homeless_frees_.load(std::memory_order_acquire);
   // All frees before all allocations, with acquire: every block whose free is counted here was
   // allocated before, so its allocation is counted below.
-  for (const ThreadHeap* heap = heaps; heap != nullptr; heap = heap->next_) {
-    freed_bytes += heap->freed_elsewhere_bytes_.get(std::memory_order_acquire);
+  for (const ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;
+       heap = heap->next_) {
     freed_bytes += heap->freed_bytes_.get(std::memory_order_acquire);
     sum.frees += heap->frees_.get(std::memory_order_acquire);
     sum.remote_frees += heap->remote_frees_.get();
   }
   sum.failed_allocations = homeless_failures_.load(std::memory_order_relaxed);
-  std::uint64_t allocated_bytes = 0;
+  std::uint64_t placed_bytes = 0;
   for (const ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;
        heap = heap->next_) {
     sum.allocations += heap->allocations_.get();
-    allocated_bytes += heap->placed_bytes_.get();
+    placed_bytes += heap->placed_bytes_.get();
     sum.failed_allocations += heap->failures_.get();
-    sum.peak_bytes += heap->peak_bytes_.get();
     ++sum.heaps;
   }
-  for (std::uint32_t i = 0; i < shared_count_; ++i) {
-    allocated_bytes += shared_[i].placed_bytes_.get();
-    sum.peak_bytes += shared_[i].peak_bytes_.get();
+  for (const ArenaHeap* heap = first_heap(); heap != nullptr; heap = heap->next_) {
+    sum.peak_bytes += heap->peak_bytes();
   }
-  sum.bytes_in_use = allocated_bytes - freed_bytes;
+  sum.bytes_in_use = placed_bytes - freed_bytes;
   sum.held_bytes = held_bytes_.load(std::memory_order_relaxed);
   sum.arenas = arena_count_.load(std::memory_order_relaxed);
   return sum;
 }
 
 void HeapInstance::check_invariants() noexcept {
-  std::size_t held = 0;
   for (ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;
        heap = heap->next_) {
+    heap->check_invariants();
+  }
+  std::size_t held = 0;
+  for (ArenaHeap* heap = first_heap(); heap != nullptr; heap = heap->next_) {
     held += heap->check_invariants();
   }
-  for (std::uint32_t i = 0; i < shared_count_; ++i) held += shared_[i].check_arenas();
   STRATA_INVARIANT(held == held_bytes_.load(std::memory_order_relaxed),
                    "thread heaps miscount their arenas");
 }

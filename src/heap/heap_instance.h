@@ -10,14 +10,19 @@
 #include "heap/arena_set.h"
 #include "heap/heap_directory.h"
 #include "heap/heap_reclaimer.h"
-#include "heap/shared_heap.h"
 #include "heap/thread_heap.h"
 #include "os/page_source.h"
 
 namespace strata {
 
-/// What a ThreadHeaps is made of: its heaps, its arenas and its budget. A heap once made lives as
-/// long as the instance; between two threads it waits in the list of abandoned ones.
+/// What a ThreadHeaps is made of: its heaps, their arenas and the budget. A thread's heap once made
+/// lives as long as the instance; between two threads it waits in the list of abandoned ones.
+///
+/// With a budget for each thread, each has arenas of its own: what it holds can then be bounded.
+/// Without one, all threads carve from a few heaps of arenas. What threads hold fluctuates: heaps
+/// of their own must hold the sum of all peaks, a heap of many threads holds about the sum of the
+/// averages. Each thread has one of them for its home, even if its lock is taken: to take what is
+/// free at the moment would spread the blocks unevenly, and each heap would grow to its own peak.
 class HeapInstance {
  public:
   /// \returns  The instance, or nullptr and the reason, one sentence in static memory.
@@ -40,16 +45,30 @@ class HeapInstance {
   }
 
   /// The arena of a block, or no return: the address is rounded down and must be a known arena.
-  HeapArena& arena_of(const void* block) const noexcept;
+  HeapArena& arena_of(const void* block) const noexcept {
+    const auto start = reinterpret_cast<std::uintptr_t>(block) & ~arena_mask_;
+    if (!is_arena(start)) [[unlikely]]
+      die_of_no_arena(block);
+    return *reinterpret_cast<HeapArena*>(start);
+  }
 
   /// A fresh arena of at least `min_bytes` for the heap; nullptr if a budget or the kernel has no
   /// room for that.
   HeapArena* map_arena(ArenaHeap& heap, std::size_t min_bytes) noexcept STRATA_REQUIRES(heap.lock_);
   void unmap_arena(HeapArena& arena) noexcept;
 
-  /// The heaps that all threads share; none if a thread has a budget of its own to keep to.
-  std::uint32_t shared_count() const noexcept { return shared_count_; }
-  SharedHeap& shared(std::uint32_t number) const noexcept { return shared_[number]; }
+  /// Whether threads share the heaps of arenas.
+  bool is_shared() const noexcept {
+    return options_.thread_budget_bytes == ThreadHeaps::kUnlimited;
+  }
+  /// The heaps of arenas, one after the other; nullptr after the last.
+  ArenaHeap* first_heap() const noexcept { return arena_heaps_.load(std::memory_order_acquire); }
+  static ArenaHeap* heap_after(const ArenaHeap& heap) noexcept { return heap.next_; }
+
+  /// The arena of a block that is known to be of some arena of this instance.
+  HeapArena& arena_under(const void* block) const noexcept {
+    return *reinterpret_cast<HeapArena*>(reinterpret_cast<std::uintptr_t>(block) & ~arena_mask_);
+  }
 
   /// A pass over all heaps; one at a time.
   /// \returns  bytes decommitted and unmapped, counted only when forced
@@ -61,6 +80,7 @@ class HeapInstance {
   void free_without_heap(void* block) noexcept;
   void count_failure() noexcept { homeless_failures_.fetch_add(1, std::memory_order_relaxed); }
 
+  std::size_t cached_bytes() const noexcept { return options_.cached_bytes; }
   ThreadHeaps::Statistics statistics() const noexcept;
   void check_invariants() noexcept;
 
@@ -77,8 +97,9 @@ class HeapInstance {
   }
   ThreadHeap* attach() noexcept;
   void unmap_table() noexcept;
-  bool make_shared_heaps() noexcept;
-  void destroy_shared_heaps() noexcept;
+  ThreadHeap* make_heap() noexcept;
+  ArenaHeap* home_for(std::uint32_t number) noexcept STRATA_REQUIRES(lock_);
+  [[noreturn]] static void die_of_no_arena(const void* block) noexcept;
 
   ThreadHeaps::Options options_;
   std::uint32_t slot_ = 0;
@@ -94,9 +115,7 @@ class HeapInstance {
 
   /// All heaps, newest first: pushed with release under the lock, walked with acquire without it.
   std::atomic<ThreadHeap*> heaps_{nullptr};
-
-  SharedHeap* shared_ = nullptr;  // shared_count_ of them; neither changes
-  std::uint32_t shared_count_ = 0;
+  std::atomic<ArenaHeap*> arena_heaps_{nullptr};
 
   Lock sweep_lock_{LockRank::kHeapSweep};  // held during a pass: a forced one waits for the other
   HeapReclaimer reclaimer_;

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "heap/heap_support_test.h"
+
 namespace strata {
 namespace {
 
@@ -28,7 +30,7 @@ TEST(HeapMemoryResource, CarriesContainersOverACoalescingHeap) {
 }
 
 TEST(HeapMemoryResource, LetsAnotherThreadDestroyWhatThreadHeapsAllocated) {
-  ThreadHeaps heaps;
+  ThreadHeaps heaps(own_arenas());
   MemoryResource<ThreadHeaps> resource(heaps);
   std::pmr::vector<std::pmr::string> words(&resource);
   for (int i = 0; i < 500; ++i) words.emplace_back(100, 'x');

@@ -46,6 +46,13 @@ inline ThreadHeaps::Options small_arenas(os::PageSource* pages = nullptr) {
   return options;
 }
 
+/// The same with arenas of each thread's own: a budget that no test uses up.
+inline ThreadHeaps::Options own_arenas(os::PageSource* pages = nullptr) {
+  ThreadHeaps::Options options = small_arenas(pages);
+  options.thread_budget_bytes = 1024 * kMiB;
+  return options;
+}
+
 template <typename Body>
 void in_thread(Body body) {
   std::thread(body).join();

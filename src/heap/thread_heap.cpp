@@ -1,4 +1,5 @@
 #include "heap/thread_heap.h"
+#include <strata/detail/bits.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -6,104 +7,26 @@
 
 #include "base/fatal.h"
 #include "heap/heap_instance.h"
-#include "heap/shared_heap.h"
-#include "heap/size_bins.h"
 
 namespace strata {
 namespace {
 
-std::uintptr_t address_of(const void* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
-
-FreedBlock* freed(void* block) noexcept { return FreedBlock::in(block); }
+constexpr std::int32_t granules_in(std::size_t bytes) noexcept {
+  return static_cast<std::int32_t>(bytes / BlockTag::kGranuleBytes);
+}
 
 }  // namespace
 
-ThreadHeap::ThreadHeap(HeapInstance& instance, std::uint32_t number) noexcept
-    : ArenaHeap(instance, number, /*is_shared=*/false),
-      shared_bytes_(instance.shared_count() != 0 ? instance.options().shared_bytes
-                                                 : ThreadHeaps::kUnlimited) {
-  static_assert(ThreadHeaps::kMaxSmallBins == kBins);
-  static_assert(
-      size_bins::smallest_of(size_bins::last_whole(size_bins::bin_for(granules_for(1024))) + 1) <
-          kMaxSmallGranules,
-      "every block that serves a small request has a place in the table");
-  std::fill_n(bin_of_request_, sizeof bin_of_request_, kNoBin);
-  std::fill_n(bin_of_granules_, sizeof bin_of_granules_, kNoBin);
-  const auto& bins = instance.options().small_bins;
-  std::size_t size = 0;
-  for (std::uint8_t bin = 0; bin < kBins && bins[bin] != 0; ++bin) {
-    caches_[bin].bytes = static_cast<std::uint32_t>(bins[bin]);
-    for (; size <= bins[bin]; size += 16) bin_of_request_[size / 16] = bin;
-    // The last bin also takes the blocks that were not worth splitting for it.
-    std::uint32_t granules = granules_for(bins[bin]);
-    const std::uint32_t end =
-        size_bins::smallest_of(size_bins::last_whole(size_bins::bin_for(granules)) + 1);
-    const bool is_last = bin + 1u == kBins || bins[bin + 1] == 0;
-    for (; is_last ? granules < end : granules < kMaxSmallGranules; ++granules) {
-      bin_of_granules_[granules] = bin;
-    }
-    if (is_last) std::fill(bin_of_granules_ + end, std::end(bin_of_granules_), kNoBin);
-    small_end_ = bins[bin] + 1;
-  }
+ThreadHeap::ThreadHeap(HeapInstance& instance, ArenaHeap& home) noexcept
+    : is_shared_(instance.is_shared()),
+      home_(home),
+      instance_(instance),
+      least_room_(granules_in(std::min(instance.cached_bytes(), kLeastCachedBytes))),
+      most_room_(granules_in(instance.cached_bytes())) {
+  set_full_room(least_room_);
 }
 
-// --- the cache of small blocks ------------------------------------------------------------------
-
-/// \returns  False if the arenas have nothing left for this bin.
-bool ThreadHeap::refill(Cache& cache) noexcept {
-  if (cache.second != nullptr) {
-    cache.head = std::exchange(cache.second, nullptr);
-    cache.count = kHalf;
-    return true;
-  }
-  LockGuard guard(lock_);
-  take_in([this](FreedBlock* block, std::uint32_t granules) {
-    const std::uint8_t bin = granules < kMaxSmallGranules ? bin_of_granules_[granules] : kNoBin;
-    if (bin == kNoBin || caches_[bin].count == kHalf) return false;
-    push(caches_[bin], block, granules);
-    return true;
-  });
-  if (cache.head != nullptr) return true;
-  void* blocks[kRefill];
-  std::uint32_t count = carve_several(cache.bytes, blocks, kRefill);
-  // The lowest is used first.
-  while (count-- > 0) push(cache, blocks[count], BlockTag::of(blocks[count])->load_size() >> 1);
-  return cache.head != nullptr;
-}
-
-/// The newer list becomes the older one.
-void ThreadHeap::push_into_full(Cache& cache, void* block, std::uint32_t granules) noexcept {
-  spill(std::exchange(cache.second, std::exchange(cache.head, nullptr)));
-  cache.count = 0;
-  push(cache, block, granules);
-}
-
-/// Back into the arenas.
-void ThreadHeap::spill(FreedBlock* list) noexcept {
-  if (list == nullptr) return;
-  LockGuard guard(lock_);
-  Joined joined;
-  while (list != nullptr) {
-    FreedBlock* block = std::exchange(list, list->checked_next());
-    put_back(block, granules_in_state(block, BlockState::kCached), joined);
-  }
-  put_back(joined);
-}
-
-void ThreadHeap::empty(Cache& cache) noexcept {
-  spill(std::exchange(cache.head, nullptr));
-  spill(std::exchange(cache.second, nullptr));
-  cache.count = 0;
-}
-
-// --- the owner's operations ----------------------------------------------------------------------
-
-/// Perhaps a peak; passes the block on, so that its caller has nothing to keep.
-void* ThreadHeap::note_own_peak(void* block) noexcept {
-  note_peak();
-  peak_line_ = peak_bytes_.get() + taken_in_bytes_.get();
-  return block;
-}
+// --- allocation ---------------------------------------------------------------------------------
 
 void* ThreadHeap::allocate_slowly(std::size_t bytes, std::size_t alignment) noexcept {
   if (!detail::is_power_of_two(alignment)) {
@@ -116,74 +39,127 @@ void* ThreadHeap::allocate_slowly(std::size_t bytes, std::size_t alignment) noex
 }
 
 void* ThreadHeap::place(std::size_t bytes, std::size_t alignment) noexcept {
-  if (alignment <= BlockTag::kGranuleBytes && bytes < small_end_) {
-    Cache& cache = caches_[bin_of_request_[(bytes + 15) / 16]];
-    if (cache.head != nullptr || refill(cache)) return pop(cache);
+  if (alignment <= BlockTag::kGranuleBytes && bytes <= size_bins::kMaxTabledBytes) {
+    if (void* block = take_from_lists(bytes)) return block;
   }
-  if (is_for_shared(bytes)) {
-    if (void* block = allocate_shared(bytes, alignment)) return block;
+  void* block = carve_anywhere(bytes, alignment);
+  if (block == nullptr) [[unlikely]] {
+    // The budget is used up: what the cache holds back may make room.
+    flush();
+    block = carve_anywhere(bytes, alignment);
+    if (block == nullptr) return nullptr;
   }
-  return allocate_from_arenas(bytes, alignment);
+  return count_allocation(block, BlockTag::of(block)->load_size() >> 1);
 }
 
-/// From this thread's home among the shared heaps; the others are asked only when that has no more.
-void* ThreadHeap::allocate_shared(std::size_t bytes, std::size_t alignment) noexcept {
-  const std::uint32_t count = instance_.shared_count();
-  void* block = nullptr;
-  for (std::uint32_t i = 0; i < count && block == nullptr; ++i) {
-    block = instance_.shared((number_ + i) % count).allocate(bytes, alignment);
+/// A cached block that is not worth splitting for this request, as the arenas would give it.
+void* ThreadHeap::take_from_lists(std::size_t bytes) noexcept {
+  const auto request = size_bins::kRequests[tagged_granules(bytes)];
+  const std::size_t end = std::min(std::size_t{request.last} + 1, kLists);
+  for (std::size_t list = request.bin; list < end; ++list) {
+    if (lists_[list] != nullptr) return pop(lists_[list]);
   }
-  if (block != nullptr) allocations_.add(1);
+  return nullptr;
+}
+
+/// How many blocks of this size are carved at once; the cache stays half empty.
+std::uint32_t ThreadHeap::refill_of(std::size_t bytes) const noexcept {
+  if (bytes > kMaxRefillBytes / 2) return 1;
+  const std::uint32_t granules = granules_for(bytes);
+  if (granules > most_granules_) return 1;
+  const std::uint32_t room = static_cast<std::uint32_t>(room_) / 2;
+  const std::uint32_t most = kMaxRefillBytes / BlockTag::kGranuleBytes;
+  return std::clamp(std::min(room, most) / granules, 1u, kMaxRefill);
+}
+
+/// A live block that is not counted; small ones come several at a time, the others for the cache.
+void* ThreadHeap::carve_from(ArenaHeap& heap, std::size_t bytes, std::size_t alignment) noexcept {
+  LockGuard guard(heap.lock());
+  heap.take_in([this](FreedBlock* block, std::uint32_t granules) {
+    if (granules > most_granules_) return false;
+    if (room_ - static_cast<std::int32_t>(granules) < full_room_ / 2) return false;
+    push(block, granules);
+    return true;
+  });
+  const std::uint32_t several = alignment <= BlockTag::kGranuleBytes ? refill_of(bytes) : 1;
+  if (several == 1) return heap.carve(bytes, alignment);
+  void* blocks[kMaxRefill];
+  std::uint32_t count = heap.carve_several(bytes, blocks, several);
+  if (count == 0) return nullptr;
+  // The lowest is used first.
+  while (--count > 0) push(blocks[count], BlockTag::of(blocks[count])->load_size() >> 1);
+  return blocks[0];
+}
+
+/// From the home, and if that has no more, from the other heaps that threads share.
+void* ThreadHeap::carve_anywhere(std::size_t bytes, std::size_t alignment) noexcept {
+  void* block = carve_from(home_, bytes, alignment);
+  if (!is_shared_) return block;
+  for (ArenaHeap* heap = instance_.first_heap(); block == nullptr && heap != nullptr;
+       heap = instance_.heap_after(*heap)) {
+    if (heap != &home_) block = carve_from(*heap, bytes, alignment);
+  }
   return block;
 }
 
-void* ThreadHeap::allocate_from_arenas(std::size_t bytes, std::size_t alignment) noexcept {
-  lock_.lock();
-  take_in();
-  void* block = carve(bytes, alignment);
-  lock_.unlock();
-  if (block == nullptr) [[unlikely]] {
-    // The budget is used up: what the cache holds back may make room.
-    for (Cache& cache : caches_) empty(cache);
-    LockGuard guard(lock_);
-    block = carve(bytes, alignment);
-  }
-  if (block == nullptr) [[unlikely]] {
-    // Or the shared heaps have room in the arenas that used it up.
-    return allocate_shared(bytes, alignment);
-  }
-  recent_arena_.store(address_of(block) & ~arena_mask_, std::memory_order_relaxed);
-  count_allocation(user_bytes(BlockTag::of(block)->load_size() >> 1));
-  return note_own_peak(block);
+// --- the cache ----------------------------------------------------------------------------------
+
+void ThreadHeap::set_full_room(std::int32_t full) noexcept {
+  room_ += full - full_room_;
+  full_room_ = full;
+  most_granules_ = std::min(static_cast<std::uint32_t>(full) / kCachedPart, kMostGranules);
 }
 
-void ThreadHeap::deallocate_elsewhere(void* block) noexcept {
-  HeapArena& arena = instance_.arena_of(block);
-  if (&arena.heap == this) {
-    // Before the block, which keeps the arena, is given back.
-    recent_arena_.store(address_of(&arena), std::memory_order_relaxed);
-    return deallocate_own(arena, block);
+/// A full cache grows to its share of what a thread has in use, on average: blocks change hands.
+/// If it has that, the next lists are emptied, a few at a time, until an eighth of it is free.
+void ThreadHeap::shrink() noexcept {
+  const auto share = static_cast<std::int64_t>(home_.bytes_out_per_thread() / kCachedShare /
+                                               BlockTag::kGranuleBytes);
+  set_full_room(static_cast<std::int32_t>(
+      std::clamp(share, std::int64_t{least_room_}, std::int64_t{most_room_})));
+  while (room_ < full_room_ / 8) {
+    spill(std::exchange(lists_[next_to_empty_], nullptr));
+    next_to_empty_ = (next_to_empty_ + 1) % kLists;
   }
-  const std::uint32_t granules = granules_of_live(arena, block);
-  // release as in deallocate_own().
-  frees_.add(1, std::memory_order_release);
-  freed_elsewhere_bytes_.add(user_bytes(granules), std::memory_order_release);
-  if (arena.heap.is_shared()) {
-    static_cast<SharedHeap&>(arena.heap).deallocate(arena, block, granules);
-  } else {
-    send(granules, arena.heap, block);
-  }
+  // What threads share is not held back from the others.
+  if (is_shared_) send_off_all();
 }
 
-void ThreadHeap::deallocate_uncached(HeapArena& arena, void* block) noexcept {
-  LockGuard guard(lock_);
-  deallocate_into(arena, block);
-  take_in();
+/// Back into the arenas, or on the way there.
+void ThreadHeap::spill(FreedBlock* list) noexcept {
+  if (list == nullptr) return;
+  LockGuard guard(home_.lock());
+  ArenaHeap::Joined joined;
+  while (list != nullptr) {
+    FreedBlock* block = std::exchange(list, list->checked_next());
+    const std::uint32_t granules = ArenaHeap::granules_in_state(block, BlockState::kCached);
+    room_ += static_cast<std::int32_t>(granules);
+    ArenaHeap& heap = instance_.arena_under(block).heap;
+    if (&heap == &home_) {
+      home_.put_back(block, granules, joined);
+    } else {
+      send(granules, heap, block);
+    }
+  }
+  home_.put_back(joined);
 }
 
-void* ThreadHeap::reallocate(void* block, std::size_t bytes) noexcept {
-  HeapArena& arena = instance_.arena_of(block);
-  const std::size_t held = user_bytes(granules_of_live(arena, block));
+void ThreadHeap::flush() noexcept {
+  for (FreedBlock*& list : lists_) spill(std::exchange(list, nullptr));
+  send_off_all();
+}
+
+// --- blocks that are not cached -----------------------------------------------------------------
+
+void ThreadHeap::deallocate_uncached(HeapArena& arena, void* block,
+                                     std::uint32_t granules) noexcept {
+  if (is_for_cache(arena.heap)) return arena.heap.deallocate(arena, block, granules);
+  remote_frees_.add(1);
+  send(granules, arena.heap, block);
+}
+
+void* ThreadHeap::reallocate(HeapArena& arena, void* block, std::size_t bytes) noexcept {
+  const std::size_t held = user_bytes(ArenaHeap::granules_of_live(arena, block));
   if (bytes <= held && held <= 2 * bytes + 64) return block;
   if (resize(arena, block, held, bytes)) return block;
   void* moved = place(bytes, BlockTag::kGranuleBytes);
@@ -193,59 +169,43 @@ void* ThreadHeap::reallocate(void* block, std::size_t bytes) noexcept {
     return nullptr;
   }
   std::memcpy(moved, block, std::min(held, bytes));
-  deallocate(block);
+  deallocate(arena, block);
   return moved;
 }
 
-/// In place, if the block stays of the kind of heap that it is in.
+/// In place, unless the block is small or belongs to another thread's heap.
 bool ThreadHeap::resize(HeapArena& arena, void* block, std::size_t held,
                         std::size_t bytes) noexcept {
-  if (arena.heap.is_shared()) {
-    if (!is_for_shared(bytes)) return false;
-    if (!static_cast<SharedHeap&>(arena.heap).resize(arena, block, bytes)) return false;
-    freed_elsewhere_bytes_.add(held, std::memory_order_release);
-    return true;
-  }
-  if (&arena.heap != this || bytes < small_end_ || is_for_shared(bytes)) return false;
-  LockGuard guard(lock_);
-  if (held < small_end_ || !arena.blocks.resize_in_place(block, bytes)) return false;
+  if (std::min(held, bytes) < kResizedBytes || !is_for_cache(arena.heap)) return false;
+  if (!arena.heap.resize(arena, block, bytes)) return false;
   freed_bytes_.add(held, std::memory_order_release);
   placed_bytes_.add(user_bytes(BlockTag::of(block)->load_size() >> 1));
-  note_own_peak(block);
-  note_dirty();
   return true;
 }
 
 std::size_t ThreadHeap::usable_size(const HeapArena& arena, const void* block) noexcept {
-  return user_bytes(granules_of_live(arena, block));
+  return user_bytes(ArenaHeap::granules_of_live(arena, block));
 }
 
 std::size_t ThreadHeap::free_for_nobody(HeapArena& arena, void* block) noexcept {
-  const std::uint32_t granules = granules_of_live(arena, block);
+  const std::uint32_t granules = ArenaHeap::granules_of_live(arena, block);
   BlockTag::of(block)->set_state(granules, BlockState::kTravelling);
-  arena.heap.receive(freed(block), freed(block));
+  arena.heap.receive(FreedBlock::in(block), FreedBlock::in(block));
   return user_bytes(granules);
 }
 
-void ThreadHeap::flush() noexcept {
-  for (Outbox& outbox : outboxes_) send_off(outbox);
-  for (Cache& cache : caches_) empty(cache);
-}
-
-// --- blocks between threads
-// ------------------------------------------------------------------------
+// --- blocks between heaps -----------------------------------------------------------------------
 
 void ThreadHeap::send(std::uint32_t granules, ArenaHeap& to, void* block) noexcept {
-  remote_frees_.add(1);
   BlockTag::of(block)->set_state(granules, BlockState::kTravelling);
-  Outbox& outbox = outboxes_[static_cast<ThreadHeap&>(to).number_ % kOutboxes];
+  Outbox& outbox = outboxes_[to.number() % kOutboxes];
   if (outbox.to != &to) {
     send_off(outbox);
     outbox.to = &to;
   }
-  freed(block)->set_next(outbox.first);
-  if (outbox.first == nullptr) outbox.last = freed(block);
-  outbox.first = freed(block);
+  FreedBlock::in(block)->set_next(outbox.first);
+  if (outbox.first == nullptr) outbox.last = FreedBlock::in(block);
+  outbox.first = FreedBlock::in(block);
   ++outbox.count;
   outbox.bytes += user_bytes(granules);
   if (outbox.count >= kMaxSent || outbox.bytes >= kMaxSentBytes) send_off(outbox);
@@ -256,28 +216,18 @@ void ThreadHeap::send_off(Outbox& outbox) noexcept {
   outbox = {};
 }
 
-void ThreadHeap::shed() noexcept {
-  LockGuard guard(lock_);
-  ArenaHeap::shed(kKept);
-}
-
-std::size_t ThreadHeap::check_invariants() noexcept {
-  const auto count_in = [this](FreedBlock* list) {
-    std::uint32_t count = 0;
-    for (FreedBlock* block = list; block != nullptr; block = block->checked_next()) {
-      granules_in_state(block, BlockState::kCached);
-      STRATA_INVARIANT(&instance_.arena_of(block).heap == this, "a cache holds another's block");
-      ++count;
+void ThreadHeap::check_invariants() const noexcept {
+  std::int32_t room = full_room_;
+  for (std::size_t list = 0; list < kLists; ++list) {
+    for (FreedBlock* block = lists_[list]; block != nullptr; block = block->checked_next()) {
+      const std::uint32_t granules = ArenaHeap::granules_in_state(block, BlockState::kCached);
+      STRATA_INVARIANT(is_for_cache(instance_.arena_of(block).heap),
+                       "a cache holds another's block");
+      STRATA_INVARIANT(size_bins::bin_of(granules) == list, "a cached block is in the wrong list");
+      room -= static_cast<std::int32_t>(granules);
     }
-    return count;
-  };
-  for (Cache& cache : caches_) {
-    STRATA_INVARIANT(count_in(cache.head) == cache.count && cache.count <= kHalf,
-                     "a cache miscounts its blocks");
-    STRATA_INVARIANT(cache.second == nullptr || count_in(cache.second) == kHalf,
-                     "the older list of a cache is not full");
   }
-  return check_arenas();
+  STRATA_INVARIANT(room == room_ && room_ >= 0, "a cache miscounts its blocks");
 }
 
 }  // namespace strata

@@ -18,7 +18,7 @@ namespace {
 }
 
 [[gnu::noinline]] void deallocate_at_first(HeapInstance& instance, void* block) noexcept {
-  if (ThreadHeap* heap = instance.heap()) return heap->deallocate(block);
+  if (ThreadHeap* heap = instance.heap()) return heap->deallocate(instance.arena_of(block), block);
   instance.free_without_heap(block);
 }
 
@@ -60,14 +60,14 @@ void ThreadHeaps::deallocate(void* block) noexcept {
   ThreadHeap* heap = instance_->heap_if_any();
   if (heap == nullptr) [[unlikely]]
     return deallocate_at_first(*instance_, block);
-  heap->deallocate(block);
+  heap->deallocate(instance_->arena_of(block), block);
 }
 
 void* ThreadHeaps::reallocate(void* block, std::size_t bytes) noexcept {
   if (block == nullptr) return allocate(bytes);
   if (instance_ == nullptr) die_without_memory(block);
   ThreadHeap* heap = instance_->heap();
-  return heap != nullptr ? heap->reallocate(block, bytes) : nullptr;
+  return heap != nullptr ? heap->reallocate(instance_->arena_of(block), block, bytes) : nullptr;
 }
 
 std::size_t ThreadHeaps::usable_size(const void* block) const noexcept {

@@ -29,7 +29,7 @@ TEST_F(ThreadHeapsDeathTest, DiesOfADoubleFreeOfALargeBlock) {
 }
 
 TEST_F(ThreadHeapsDeathTest, DiesOfADoubleFreeOfABlockThatIsOnItsWayHome) {
-  ThreadHeaps heaps(small_arenas());
+  ThreadHeaps heaps(own_arenas());
   void* block = heaps.allocate(100);
   EXPECT_DEATH(in_thread([&] {
                  heaps.deallocate(block);
@@ -124,7 +124,7 @@ TEST_F(ThreadHeapsDeathTest, DiesOfAnOverflowIntoTheTagBehindALargeBlock) {
 }
 
 TEST_F(ThreadHeapsDeathTest, DiesOfAWriteAfterFreeIntoABlockThatIsOnItsWayHome) {
-  ThreadHeaps heaps(small_arenas());
+  ThreadHeaps heaps(own_arenas());
   char* block = static_cast<char*>(heaps.allocate(100));
   void* cached[80];
   for (void*& one : cached) one = heaps.allocate(100);

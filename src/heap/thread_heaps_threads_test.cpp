@@ -23,7 +23,7 @@ namespace strata {
 namespace {
 
 TEST(ThreadHeaps, BlocksFreedByAnotherThreadReturnToTheirOwnHeap) {
-  ThreadHeaps heaps(small_arenas());
+  ThreadHeaps heaps(own_arenas());
   std::vector<void*> blocks;
   for (std::size_t i = 0; i < 300; ++i) blocks.push_back(heaps.allocate(16 + i * 7 % 500));
   const std::size_t mine = heaps.statistics().arenas;
@@ -86,7 +86,7 @@ TEST(ThreadHeaps, AProducerAndAConsumerRunForLongInBoundedMemory) {
 }
 
 TEST(ThreadHeaps, AnEndedThreadsHeapIsAdoptedWithItsBlocks) {
-  ThreadHeaps heaps(small_arenas());
+  ThreadHeaps heaps(own_arenas());
   unsigned char* left = nullptr;
   in_thread([&] {
     left = static_cast<unsigned char*>(heaps.allocate(5000));
@@ -127,7 +127,7 @@ TEST(ThreadHeaps, TenThousandShortThreadsUseTheMemoryOfAFew) {
 }
 
 TEST(ThreadHeaps, ThreadsThatComeAndGoFreeEachOthersBlocksWhileTheirHeapsAreAdopted) {
-  ThreadHeaps::Options options = small_arenas();
+  ThreadHeaps::Options options = own_arenas();
   options.reclaims = true;
   options.reclaim_delay_ms = 0;
   ThreadHeaps heaps(options);
@@ -170,7 +170,7 @@ TEST(ThreadHeaps, ThreadsThatComeAndGoFreeEachOthersBlocksWhileTheirHeapsAreAdop
 }
 
 TEST(ThreadHeaps, NothingStaysInTheCacheOrOutboxOfAnEndedThread) {
-  ThreadHeaps heaps(small_arenas());
+  ThreadHeaps heaps(own_arenas());
   void* mine = heaps.allocate(100);
   in_thread([&] {
     std::vector<void*> blocks;

@@ -265,6 +265,7 @@ void add_contender() {
 [[maybe_unused]] const bool added = [] {
   add_contender<EmptyOperation>();
   add_contender<StrataPool>();
+  add_contender<StrataLowest>();
   add_contender<StrataView>();
   add_contender<StrataMagazine>();
   add_contender<OneBitmap>();

@@ -46,6 +46,16 @@ struct StrataPool {
   BitmapPool<kBlockBytes, Capacity> pool;
 };
 
+/// The same, the lowest free block first.
+template <std::size_t Capacity>
+struct StrataLowest {
+  static constexpr const char* kName = "strata_lowest";
+  using Thread = PlainThread<StrataLowest>;
+  void* allocate() { return pool.allocate(); }
+  void deallocate(void* p) { pool.deallocate(p); }
+  BitmapPool<kBlockBytes, Capacity, 0, 1, LowestFreeFirst> pool;
+};
+
 /// The same through a handle, its sizes known at run time only.
 template <std::size_t Capacity>
 struct StrataView {

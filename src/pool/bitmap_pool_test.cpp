@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <random>
 #include <set>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -269,6 +270,60 @@ TEST(BitmapPool, TwoPoolsUsedInTurnKeepTheirOwnStarts) {
   EXPECT_EQ(second.allocate(), nullptr);
   expect_clean(first, 64);
   expect_clean(second, 64);
+}
+
+template <class Pool>
+class LowestFreeFirstShapes : public testing::Test {};
+using LowestShapes = testing::Types<
+    BitmapPool<64, 1, 0, 8, LowestFreeFirst>, BitmapPool<64, 64, 0, 8, LowestFreeFirst>,
+    BitmapPool<64, 100, 0, 1, LowestFreeFirst>, BitmapPool<8, 40, 8, 40, LowestFreeFirst>,
+    BitmapPool<8, 520, 8, 520, LowestFreeFirst>, BitmapPool<16, 4096, 0, 1, LowestFreeFirst>>;
+TYPED_TEST_SUITE(LowestFreeFirstShapes, LowestShapes);
+
+TYPED_TEST(LowestFreeFirstShapes, TheLowestFreeBlocksComeFirstByOneAndByBatch) {
+  static TypeParam pool;
+  std::set<std::size_t> free;
+  for (std::size_t i = 0; i < pool.capacity(); ++i) free.insert(free.end(), i);
+  std::vector<std::size_t> taken;
+  std::mt19937 random(seed_of_this_run());
+  const auto expect_lowest = [&](void* p) {
+    ASSERT_EQ(pool.index_of(p), *free.begin());
+    taken.push_back(*free.begin());
+    free.erase(free.begin());
+  };
+  // How much is in use drifts up to all and down to nothing.
+  for (int step = 0; step < 20000; ++step) {
+    const bool grows = step / 2000 % 2 == 0;
+    if (random() % 4 < (grows ? 3u : 1u)) {
+      if (random() % 8 != 0) {
+        void* p = pool.allocate();
+        ASSERT_EQ(p == nullptr, free.empty());
+        if (p != nullptr) expect_lowest(p);
+        continue;
+      }
+      void* batch[8];
+      const std::size_t got = pool.allocate_batch(batch, std::size(batch));
+      ASSERT_EQ(got, std::min(std::size(batch), free.size()));
+      for (std::size_t i = 0; i < got; ++i) expect_lowest(batch[i]);
+    } else if (!taken.empty()) {
+      std::swap(taken[random() % taken.size()], taken.back());
+      ASSERT_TRUE(pool.deallocate(pool.block(taken.back())));
+      free.insert(taken.back());
+      taken.pop_back();
+    }
+  }
+  for (const std::size_t index : taken) EXPECT_TRUE(pool.deallocate(pool.block(index)));
+  expect_clean(pool, 0);
+}
+
+TEST(LowestFreeFirst, EveryThreadIsServedFromTheStart) {
+  static BitmapPool<64, 4096, 0, 8, LowestFreeFirst> pool;
+  for (std::size_t i = 0; i < 4; ++i) {
+    void* p = nullptr;
+    std::thread([&] { p = pool.allocate(); }).join();
+    EXPECT_EQ(pool.index_of(p), i);
+  }
+  EXPECT_EQ(pool.deallocate_if([](void*) { return true; }), 4u);
 }
 
 TEST(BitmapPool, PoolInAutomaticStorageStartsAllFree) {

@@ -28,6 +28,11 @@ struct CountedPolicy {
   using Steps = CountedSteps;
 };
 
+struct CountedLowestFirst {
+  using Starts = LowestFreeFirst::Starts;
+  using Steps = CountedSteps;
+};
+
 struct Worst {
   std::size_t loads = 0;
   std::size_t rmws = 0;
@@ -199,6 +204,10 @@ TEST(BitmapPoolThreads, TwoLevelsOfMarkersStayRightAtTheBrink) {
 }
 TEST(BitmapPoolThreads, TwoLevelsOfMarkersAreNeverEmptyWhileHalfIsFree) {
   torture<BitmapPool<8, 520, 8, 520, CountedPolicy>>(50, 20000);
+}
+TEST(BitmapPoolThreads, LowestFirstStaysRightWhereAllThreadsMeet) {
+  torture<BitmapPool<64, 64, 0, 8, CountedLowestFirst>>(110, 5000);
+  torture<BitmapPool<8, 520, 8, 520, CountedLowestFirst>>(110, 5000);
 }
 TEST(BitmapPoolThreads, ManyBlocksStayRight) {
   torture<BitmapPool<24, 4096, 0, 8, CountedPolicy>>(90, 20000);

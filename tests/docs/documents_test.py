@@ -11,7 +11,7 @@ import unittest
 
 ROOT = BUILD = COMPILER = None
 # A path in backticks that begins with one of these is a file or folder of the checkout.
-FOLDERS = "bindings|cli|cmake|demo|docs|examples|include|scripts|src|tests|tools"
+FOLDERS = "bindings|cli|cmake|demo|docs|examples|include|packaging|scripts|src|tests|tools"
 
 
 def documents():

@@ -117,10 +117,7 @@ STRATA_FUZZ(choices) {
   options.arena_bytes = choices.flag() ? choices.size(1 << 22) : std::size_t{1} << 20;
   if (choices.flag()) options.thread_budget_bytes = choices.size(1 << 22);
   if (choices.flag()) options.total_budget_bytes = choices.size(1 << 23);
-  if (choices.flag()) {
-    for (std::size_t& bin : options.small_bins) bin = choices.below(80) * 16;
-  }
-  if (choices.flag()) options.shared_bytes = choices.size(5000);
+  if (choices.flag()) options.cached_bytes = choices.size(1 << 20);
   const char* reason = nullptr;
   auto made = ThreadHeaps::try_create(options, &reason);
   require(made.has_value() == (reason == nullptr), "no heaps have a reason");

@@ -67,6 +67,7 @@ pub(crate) fn create(options: &Options) -> Result<NonNull<strata_heap>, &'static
         reclaim_delay_ms: options.reclaim_delay_ms,
         keeps_idle_memory: options.keeps_idle_memory,
         checks_fully: options.checks_fully,
+        later: [0; 128],
     };
     let mut reason: *const c_char = ptr::null();
     // SAFETY: both pointers are good for the call; the name is copied.

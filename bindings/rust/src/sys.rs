@@ -15,6 +15,7 @@ mod heap {
         opaque: [u8; 0],
     }
 
+    /// All zero is the usual in C, also for options that a later version appends.
     #[repr(C)]
     pub struct strata_heap_options {
         pub name: *const c_char,
@@ -23,6 +24,7 @@ mod heap {
         pub reclaim_delay_ms: u32,
         pub keeps_idle_memory: bool,
         pub checks_fully: bool,
+        pub later: [u8; 128],
     }
 
     /// The sums of a heap, in bytes. At rest `mapped == live + cached + free + metadata + returned`

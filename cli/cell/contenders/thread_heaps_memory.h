@@ -18,7 +18,7 @@ class ThreadHeapsMemory {
   static constexpr const char* kName = kReclaims ? "reclaiming-heaps" : "thread-heaps";
   static constexpr const char* kSentence =
       kReclaims ? "strata::ThreadHeaps that return idle memory to the kernel"
-                : "strata::ThreadHeaps: a coalescing heap for each thread";
+                : "strata::ThreadHeaps: coalescing heaps for many threads";
 
   static std::optional<std::string> why_unfit(const Needs&) { return std::nullopt; }
 

@@ -1,4 +1,4 @@
-#include "heap/shared_heap.h"
+#include <strata/thread_heaps.hpp>
 
 #include <gtest/gtest.h>
 
@@ -15,14 +15,14 @@
 #include "os/fake_page_source.h"
 #include "os/resources.h"
 
-/// \file  Blocks that live in the heaps which the threads of a ThreadHeaps share.
+/// \file  Blocks in the arenas that the threads of a ThreadHeaps share.
 
 namespace strata {
 namespace {
 
 std::size_t shared_heaps() { return std::min(2 * os::processor_count(), 16u); }
 
-TEST(SharedHeap, LargeBlocksOfManyThreadsLieInAFewArenas) {
+TEST(SharedArenas, LargeBlocksOfManyThreadsLieInAFewArenas) {
   ThreadHeaps heaps;
   constexpr int kThreads = 40;
   std::barrier all_have_one(kThreads);
@@ -40,7 +40,7 @@ TEST(SharedHeap, LargeBlocksOfManyThreadsLieInAFewArenas) {
   EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
 }
 
-TEST(SharedHeap, ABlockFreedByAnyThreadIsAtOnceFreeForItsHeap) {
+TEST(SharedArenas, ABlockFreedByAnyThreadIsAtOnceFreeForItsHeap) {
   ThreadHeaps heaps(small_arenas());
   void* block = heaps.allocate(900'000);
   in_thread([&] { heaps.deallocate(block); });
@@ -48,7 +48,7 @@ TEST(SharedHeap, ABlockFreedByAnyThreadIsAtOnceFreeForItsHeap) {
   EXPECT_EQ(heaps.allocate(900'000), block);
 }
 
-TEST(SharedHeap, ABudgetOfEachThreadLeavesNothingToShare) {
+TEST(SharedArenas, ABudgetOfEachThreadLeavesNothingToShare) {
   ThreadHeaps::Options options = small_arenas();
   options.thread_budget_bytes = 2 * kMiB;
   ThreadHeaps heaps(options);
@@ -57,22 +57,7 @@ TEST(SharedHeap, ABudgetOfEachThreadLeavesNothingToShare) {
   EXPECT_EQ(heaps.statistics().remote_frees, 1u);
 }
 
-TEST(SharedHeap, SharesFromTheSizeThatTheOptionsSay) {
-  for (std::size_t bytes : {std::size_t{64}, std::size_t{5000}, ThreadHeaps::kUnlimited}) {
-    ThreadHeaps::Options options = small_arenas();
-    options.shared_bytes = bytes;
-    options.small_bins[0] = 0;
-    ThreadHeaps heaps(options);
-    for (std::size_t size : {63, 64, 4999, 5000, 100'000}) {
-      const std::uint64_t remote = heaps.statistics().remote_frees;
-      void* block = heaps.allocate(size);
-      in_thread([&] { heaps.deallocate(block); });
-      EXPECT_EQ(heaps.statistics().remote_frees - remote, size < bytes ? 1u : 0u) << size;
-    }
-  }
-}
-
-TEST(SharedHeap, UnderATotalBudgetEachKindUsesWhatTheOtherLeft) {
+TEST(SharedArenas, UnderATotalBudgetEachKindUsesWhatTheOtherLeft) {
   ThreadHeaps::Options options = small_arenas();
   options.total_budget_bytes = kMiB;
   {
@@ -97,7 +82,7 @@ TEST(SharedHeap, UnderATotalBudgetEachKindUsesWhatTheOtherLeft) {
   heaps.check_invariants();
 }
 
-TEST(SharedHeap, TheOldestArenaIsUsedFirstSoThatTheYoungestEmptyThemselves) {
+TEST(SharedArenas, TheOldestArenaIsUsedFirstSoThatTheYoungestEmptyThemselves) {
   ThreadHeaps heaps(small_arenas());
   std::vector<void*> blocks;
   while (heaps.statistics().arenas < 4) blocks.push_back(heaps.allocate(100'000));
@@ -112,7 +97,7 @@ TEST(SharedHeap, TheOldestArenaIsUsedFirstSoThatTheYoungestEmptyThemselves) {
   }
 }
 
-TEST(SharedHeap, ResizesInPlaceFromAnyThreadAndKeepsTheContents) {
+TEST(SharedArenas, ResizesInPlaceFromAnyThreadAndKeepsTheContents) {
   ThreadHeaps heaps(small_arenas());
   auto* block = static_cast<unsigned char*>(heaps.allocate(10'000));
   std::memset(block, 7, 10'000);
@@ -131,7 +116,7 @@ TEST(SharedHeap, ResizesInPlaceFromAnyThreadAndKeepsTheContents) {
   heaps.check_invariants();
 }
 
-TEST(SharedHeap, ReturnsWhatIsFreeWhenThreadsEndAndHalfIsNotUsed) {
+TEST(SharedArenas, ReturnsWhatIsFreeWhenThreadsEndAndHalfIsNotUsed) {
   os::FakePageSource pages;
   ThreadHeaps heaps(small_arenas(&pages));
   std::vector<char*> blocks;
@@ -150,7 +135,7 @@ TEST(SharedHeap, ReturnsWhatIsFreeWhenThreadsEndAndHalfIsNotUsed) {
   heaps.check_invariants();
 }
 
-TEST(SharedHeap, NothingIsLostThatIsFreedWhileItsHeapIsLocked) {
+TEST(SharedArenas, NothingIsLostThatIsFreedWhileItsHeapIsLocked) {
   ThreadHeaps heaps(small_arenas());
   constexpr std::size_t kThreads = 4;
   std::vector<std::atomic<unsigned char*>> slots(64);

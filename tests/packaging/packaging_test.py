@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""The Conan recipe and the vcpkg port, without their tools: what they export is enough to configure the project, the
+options that they set exist, and what they install serves a consumer.
+
+usage: packaging_test.py --source DIR --build DIR [unittest arguments]
+"""
+import argparse
+import importlib.util
+import json
+import pathlib
+import re
+import subprocess
+import tempfile
+import types
+import unittest
+
+import conan_stand_in
+
+SOURCE = BUILD = None
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def run(*command):
+    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        raise AssertionError(f"{done.args}\n{done.stdout}\nended with status {done.returncode}")
+    return done.stdout
+
+
+def version():
+    return re.search(r"^  VERSION ([\d.]+)", (SOURCE / "CMakeLists.txt").read_text(), re.M)[1]
+
+
+def options():
+    return re.findall(r"^option\((\w+)", (SOURCE / "CMakeLists.txt").read_text(), re.M)
+
+
+class Packaging(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="strata_packaging.")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def recipe(self):
+        conan_stand_in.put_into_place()
+        path = SOURCE / "packaging/conan/conanfile.py"
+        spec = importlib.util.spec_from_file_location("recipe", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        recipe = module.StrataRecipe()
+        recipe.recipe_folder = str(path.parent)
+        recipe.source_folder = recipe.export_sources_folder = str(self.folder / "sources")
+        recipe.build_folder, recipe.package_folder = str(BUILD), str(self.folder / "package")
+        recipe.set_version()
+        return recipe
+
+    def expect_a_consumer_is_served(self, prefix):
+        """The test package of Conan, which is a consumer like any other."""
+        run("cmake", "-G", "Ninja", "-S", SOURCE / "packaging/conan/test_package", "-B", self.folder / "consumer",
+            f"-DCMAKE_PREFIX_PATH={prefix}")
+        run("cmake", "--build", self.folder / "consumer")
+        self.assertEqual(run(self.folder / "consumer/program"), "consumer ok\n")
+
+    def test_what_conan_exports_is_enough_to_configure_the_project(self):
+        recipe = self.recipe()
+        recipe.export_sources()
+        recipe.generate()
+        self.assertEqual(recipe.version, version())
+        chosen = {name for name in recipe.cache_variables if name.startswith("STRATA_")}
+        self.assertTrue(chosen and chosen <= set(options()), chosen)
+        said = run("cmake", "-S", recipe.source_folder, "-B", self.folder / "configured",
+                   *(f"-D{name}={value}" for name, value in recipe.cache_variables.items()))
+        self.assertIn("Build files have been written", said)
+        headers = [path.relative_to(SOURCE) for path in SOURCE.glob("include/strata/**/*.h*")]
+        self.assertEqual([name for name in headers if not (self.folder / "sources" / name).is_file()], [])
+
+    def test_the_conan_package_serves_a_consumer(self):
+        recipe = self.recipe()
+        recipe.export_sources()
+        recipe.package()
+        recipe.cpp_info = types.SimpleNamespace(set_property=lambda name, value: None)
+        recipe.package_info()
+        package = pathlib.Path(recipe.package_folder)
+        self.assertTrue((package / "licenses/LICENSE").is_file())
+        for folder in recipe.cpp_info.builddirs:
+            self.assertTrue((package / folder / "strataConfig.cmake").is_file(), folder)
+        self.expect_a_consumer_is_served(package)
+
+    def test_conan_refuses_other_systems(self):
+        recipe = self.recipe()
+        recipe.settings = types.SimpleNamespace(os="Windows", arch="x86_64")
+        with self.assertRaises(conan_stand_in.ConanInvalidConfiguration):
+            recipe.validate()
+        recipe.settings = types.SimpleNamespace(os="Linux", arch="armv8")
+        recipe.validate()
+
+    def test_the_vcpkg_manifest_has_our_version(self):
+        manifest = json.loads((SOURCE / "packaging/vcpkg/strata/vcpkg.json").read_text())
+        self.assertEqual((manifest["name"], manifest["version"]), ("strata", version()))
+
+    def test_the_vcpkg_port_installs_what_serves_a_consumer(self):
+        package = self.folder / "packages/strata"
+        run("cmake", f"-DBUILD={BUILD}", f"-DCURRENT_PACKAGES_DIR={package}", f"-DOPTIONS={';'.join(options())}",
+            f"-DPORTFILE={SOURCE / 'packaging/vcpkg/strata/portfile.cmake'}", "-P", HERE / "vcpkg_stand_in.cmake")
+        self.assertTrue((package / "share/strata/copyright").is_file())
+        self.assertFalse((package / "debug/include").exists())
+        self.expect_a_consumer_is_served(package)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--source", type=pathlib.Path, required=True)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    arguments, rest = parser.parse_known_args()
+    SOURCE, BUILD = arguments.source.resolve(), arguments.build.resolve()
+    unittest.main(argv=[__file__, *rest])
