@@ -185,9 +185,9 @@ class Central::Owners {
     return shards_[place];
   }
 
-  /// Whether all belong to `owner`, as far as every seventh tells. To look at all would cost batches
-  /// of large objects as much as the rest of their way: each is on a page of its own. One of
-  /// another shard that is missed goes through the owner's transfer cache once more.
+  /// Whether all belong to `owner`, as far as every seventh tells: large objects are each on a page
+  /// of its own, and to look at all of them took a fifth of their time. One of another shard that is
+  /// missed goes through the owner's transfer cache once more.
   bool seem_to_be(const CentralShard* owner, void* const* objects, std::size_t count) noexcept {
     for (std::size_t i = 0; i < count; i += kLookAtEvery) {
       if (of(objects[i]) != owner) return false;
