@@ -26,8 +26,8 @@ fn main() {
 }
 """
 # What a type of C is in Rust.
-TYPES = {"const char*": "*const c_char", "char*": "*mut c_char", "size_t": "usize", "uint32_t": "u32", "uint64_t": "u64",
-         "bool": "bool", "int": "c_int", "void*": "*mut c_void", "const void*": "*const c_void",
+TYPES = {"const char*": "*const c_char", "char*": "*mut c_char", "size_t": "usize", "uint8_t": "u8", "uint32_t": "u32",
+         "uint64_t": "u64", "bool": "bool", "int": "c_int", "void*": "*mut c_void", "const void*": "*const c_void",
          "strata_heap*": "*mut strata_heap", "const strata_heap*": "*const strata_heap",
          "const strata_heap_options*": "*const strata_heap_options",
          "strata_heap_statistics*": "*mut strata_heap_statistics", "const char**": "*mut *const c_char"}
@@ -69,6 +69,12 @@ class Crate(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         passed = sum(map(int, re.findall(r"(\d+) passed", done.stdout)))
         self.assertGreaterEqual(passed, 19, done.stdout)
+
+    def test_its_malloc_passes_under_every_level_of_checks(self):
+        for checks in ("frees", "full"):
+            done = cargo(["test", "--locked", "--all-features", "--test", "global_malloc"], CRATE, BUILD / "bindings/rust",
+                         LIBSTRATA_DIR=str(BUILD / "lib"), STRATA_CHECKS=checks)
+            self.assertEqual(done.returncode, 0, done.stdout)
 
     def test_its_example_shows_what_it_says(self):
         done = cargo(["run", "--locked", "--example", "tenants"], CRATE, BUILD / "bindings/rust",

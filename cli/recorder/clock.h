@@ -66,10 +66,10 @@ class Clock {
     ns_per_count_ = static_cast<std::uint64_t>(ratio * static_cast<double>(kOne));
   }
 
-  /// \returns  A count that is not yet `ns` after prepare().
-  /// \pre      not more than 2^23 ns after `count`
+  /// \returns  A count not before the one given, at which it is not yet `ns`, if it is not by then.
+  /// \pre      `ns` is at most 2^23 after `count`
   std::uint64_t count_before(std::uint64_t ns, std::uint64_t count) const noexcept {
-    const std::uint64_t now = ns_at(count);
+    const std::uint64_t now = ns_at(count) + 1;  // which it is at most
     return now >= ns ? count : count + ((ns - now) << kFractionBits) / (ns_per_count_ + 1);
   }
 

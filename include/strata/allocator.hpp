@@ -18,8 +18,22 @@
 ///   void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept;  // nullptr: refused
 ///   void deallocate(void* p) noexcept;          // or bool: false says that nothing was freed
 ///   bool owns(const void* p) const noexcept;    // where a MemoryResource has an upstream
+///   static std::size_t good_size(std::size_t bytes) noexcept;  // if it knows
 
 namespace strata {
+
+/// What Allocator::allocate_at_least() gives: the standard's type where the library has it.
+#if defined(__cpp_lib_allocate_at_least)
+template <typename Pointer>
+using AllocationResult = std::allocation_result<Pointer>;
+#else
+template <typename Pointer>
+struct AllocationResult {
+  Pointer ptr;
+  std::size_t count;
+};
+#endif
+
 namespace detail {
 
 /// Frees; what a pool refuses ends the program, for no container asks.
@@ -38,6 +52,12 @@ inline constexpr bool kKnowsItsOwn = false;
 template <typename Source>
 inline constexpr bool
     kKnowsItsOwn<Source, std::void_t<decltype(std::declval<const Source&>().owns(nullptr))>> = true;
+
+/// True if the source can tell what a request makes usable, without allocating.
+template <typename Source, typename = void>
+inline constexpr bool kKnowsGoodSizes = false;
+template <typename Source>
+inline constexpr bool kKnowsGoodSizes<Source, std::void_t<decltype(Source::good_size(1))>> = true;
 
 /// How an adapter finds its source: by address, or not at all if the source has no state.
 template <typename Source, bool = std::is_empty_v<Source>>
@@ -99,6 +119,21 @@ class Allocator : private detail::SourceHandle<Source> {
     void* p = this->get().try_allocate(count * sizeof(T), alignof(T));
     if (p == nullptr) detail::refuse_memory(kRefused);
     return static_cast<T*>(p);
+  }
+  /// At least `count` elements: as many as the source makes usable by itself, where it knows.
+  /// C++23's containers call it; what it gives is deallocated as what allocate() gives.
+  /// \errors  as allocate()
+  /// \cost    some instructions more than allocate()
+  [[nodiscard]] STRATA_MAY_REFUSE AllocationResult<T*> allocate_at_least(std::size_t count) {
+    if constexpr (detail::kKnowsGoodSizes<Source>) {
+      // A larger alignment has size classes of its own.
+      if (alignof(T) <= alignof(std::max_align_t) && count != 0 &&
+          count <= std::numeric_limits<std::size_t>::max() / sizeof(T)) {
+        const std::size_t usable = Source::good_size(count * sizeof(T)) / sizeof(T);
+        if (usable > count) count = usable;
+      }
+    }
+    return {allocate(count), count};
   }
   void deallocate(T* p, std::size_t) noexcept { detail::give_back(this->get(), p); }
 

@@ -28,6 +28,13 @@ extern "C" {
 /// A heap; known by its address.
 typedef struct strata_heap strata_heap;
 
+/// When a heap's 2 MiB regions ask the kernel for huge pages.
+enum {
+  STRATA_HEAP_HUGE_PAGES_AUTO = 0,    ///< once one region more does not matter
+  STRATA_HEAP_HUGE_PAGES_ALWAYS = 1,  ///< at their first touch
+  STRATA_HEAP_HUGE_PAGES_NEVER = 2
+};
+
 /// All zero, as {0} makes them, they are the usual ones.
 typedef struct strata_heap_options {
   const char* name;           ///< for sentences and statistics: 31 bytes of it; NULL: none
@@ -36,6 +43,9 @@ typedef struct strata_heap_options {
   uint32_t reclaim_delay_ms;  ///< what was idle for so long goes back; 0: 1000
   bool keeps_idle_memory;     ///< it stays until strata_heap_release_memory() instead
   bool checks_fully;          ///< as STRATA_CHECKS=full: every block is watched
+  bool checks_frees;          ///< as STRATA_CHECKS=frees, where checks_fully is false
+  uint32_t guard_rate;        ///< as STRATA_GUARD_RATE: one in so many blocks is guarded; 0: none
+  uint8_t huge_pages;         ///< STRATA_HEAP_HUGE_PAGES_…
 } strata_heap_options;
 
 /// In bytes. At rest: mapped == live + cached + free + metadata + returned, and
@@ -58,8 +68,8 @@ typedef struct strata_heap_statistics {
 /// Makes a heap.
 /// \param options  NULL: the usual ones
 /// \param reason   If not NULL, gets NULL or, on failure, a sentence in static memory.
-/// \returns  NULL if the options contradict themselves, there is no memory for it, or 32767 heaps
-///           live.
+/// \returns  NULL if the options contradict themselves, huge_pages is none of its values, there is
+///           no memory for it, or 32767 heaps live.
 /// \cost     Microseconds. Memory is taken at the first allocation.
 strata_heap* strata_heap_create(const strata_heap_options* options,
                                 const char** reason) STRATA_HEAP_NOEXCEPT;
@@ -135,6 +145,16 @@ size_t strata_heap_stats_json(const strata_heap* heap, char* buffer,
                               size_t size) STRATA_HEAP_NOEXCEPT;
 size_t strata_heap_stats_text(const strata_heap* heap, char* buffer,
                               size_t size) STRATA_HEAP_NOEXCEPT;
+
+/// A profile of all heaps, as Heap::start_profile() and its neighbours in strata/heap.hpp.
+/// \param rate  mean bytes between samples; 1 takes everything
+/// \returns     false if the rate is 0 or above 1 GiB, or there is no memory for it
+/// \threads     start and stop: one at a time
+bool strata_heap_profile_start(size_t rate) STRATA_HEAP_NOEXCEPT;
+void strata_heap_profile_stop(void) STRATA_HEAP_NOEXCEPT;
+/// \param path  %p stands for the number of the process
+/// \returns     false after one sentence on standard error that says why
+bool strata_heap_profile_write(const char* path) STRATA_HEAP_NOEXCEPT;
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -40,6 +40,14 @@ class Heap {
   enum class Checks : std::uint8_t {
     kBasic,  ///< what costs nothing
     kFull,   ///< as STRATA_CHECKS=full: every block is watched; some 40 times the instructions
+    kFrees,  ///< as STRATA_CHECKS=frees: every free is verified at once; 240 instructions a pair
+  };
+
+  /// When the heap's 2 MiB regions ask the kernel for huge pages.
+  enum class HugePages : std::uint8_t {
+    kAuto,    ///< once the heap is so large that one region more does not matter
+    kAlways,  ///< at their first touch; a heap of few pages then holds 2 MiB
+    kNever,
   };
 
   struct Options {
@@ -56,6 +64,12 @@ class Heap {
     bool reclaims = true;
     std::uint32_t reclaim_delay_ms = 1000;
     Checks checks = Checks::kBasic;
+    /// As STRATA_GUARD_RATE: one in so many blocks of up to four OS pages stands between
+    /// inaccessible pages. The first access beyond it, or after its free, ends the program with the
+    /// stacks of the access, the allocation and the free. 0: none. A pair of calls takes some
+    /// 190 instructions then.
+    std::uint32_t guard_rate = 0;
+    HugePages huge_pages = HugePages::kAuto;
   };
 
   /// In bytes. At rest: mapped == live + cached + free + metadata + returned, and
@@ -181,6 +195,27 @@ class Heap {
   /// \cost     as statistics()
   std::size_t write_statistics(char* buffer, std::size_t size) const noexcept;
   std::size_t write_statistics_json(char* buffer, std::size_t size) const noexcept;
+
+  /// A profile of all heaps, those too that are made later: which code allocates, and how much of
+  /// it is live, in samples with the name of their heap as the label `heap`. What is left when a
+  /// heap ends or is reset counts as freed.
+  ///
+  /// Where the program's malloc is Strata's, linked from the archive beside this one, its profile
+  /// and this one are the same: strata_profile_start() begins both, and so do STRATA_PROFILE and
+  /// STRATA_LEAKS. In other programs STRATA_PROFILE=app.pb.gz writes app.heaps.pb.gz at exit.
+  /// \param rate  mean bytes between samples; 1 takes everything
+  /// \returns     False if the rate is 0 or above 1 GiB, or there is no memory for it.
+  /// \threads     start and stop: one at a time
+  /// \cost        Start and stop visit each heap and each thread's use of it. While it is on, a
+  ///              pair of calls takes some 190 instructions, and a sample some 5000 more.
+  static bool start_profile(std::size_t rate = std::size_t{512} << 10) noexcept;
+  /// Samples no more; what was sampled stays known.
+  static void stop_profile() noexcept;
+  /// Writes what was sampled at the latest rate to a file in pprof's format. A regular file is
+  /// replaced when all is written.
+  /// \param path  %p stands for the number of the process
+  /// \returns     False after one sentence on standard error that says why.
+  static bool write_profile(const char* path) noexcept;
 
   /// Dies unless everything is sound. For tests, while no other thread is inside a call.
   void check_invariants() const noexcept;

@@ -75,7 +75,12 @@ void GuardPool::deallocate(void* p, const FreeCall& call) noexcept {
     die();
   }
   verify_surroundings(slot);
-  slot.freed = here;
+  retire(slot, here);
+}
+
+/// A live object's slot waits from now on.
+void GuardPool::retire(Slot& slot, const CallSite& freed) noexcept {
+  slot.freed = freed;
   live_bytes_ -= slot.accessible_bytes;
   // Where the kernel refuses, late accesses are not seen; the slot still waits.
   close(slot);
@@ -84,6 +89,18 @@ void GuardPool::deallocate(void* p, const FreeCall& call) noexcept {
     waiting_bytes_ += slot.accessible_bytes;
   }
   keep_waiting(slot);
+}
+
+void GuardPool::forget_all() noexcept {
+  LockGuard guard(lock_);
+  for (std::size_t i = 0; i < used_; ++i) {
+    if (slots_[i].state == State::kLive) retire(slots_[i], CallSite{});
+  }
+}
+
+void GuardPool::discard() noexcept {
+  if (start_ != 0) pages_.unmap(reinterpret_cast<void*>(start_), bytes_);
+  start_ = bytes_ = 0;
 }
 
 std::size_t GuardPool::requested_bytes(const void* p, const char* action) noexcept {

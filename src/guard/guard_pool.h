@@ -70,6 +70,12 @@ class GuardPool {
   /// \errors  The same; `action` is the sentence's first word.
   std::size_t requested_bytes(const void* p, const char* action) noexcept;
 
+  /// Every object is freed, unverified, and its slot waits.
+  void forget_all() noexcept;
+  /// Unmaps all slots: the end of the pool.
+  /// \threads  no other thread uses the pool at the same time, or ever again
+  void discard() noexcept;
+
   /// Says on standard error what is wrong with an access that faulted.
   /// \returns  false if it was not to the pool.
   /// \threads  A fault's handler.
@@ -103,6 +109,7 @@ class GuardPool {
   void keep_waiting(Slot& slot) noexcept STRATA_REQUIRES(lock_);
   bool open(Slot& slot) noexcept STRATA_REQUIRES(lock_);
   void close(Slot& slot) noexcept STRATA_REQUIRES(lock_);
+  void retire(Slot& slot, const CallSite& freed) noexcept STRATA_REQUIRES(lock_);
   Slot& live_slot(const void* p, const char* action) noexcept STRATA_REQUIRES(lock_);
   static void fill_surroundings(const Slot& slot) noexcept;
   static void verify_surroundings(const Slot& slot) noexcept;

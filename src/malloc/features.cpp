@@ -21,11 +21,12 @@ constinit char g_profile_path[4096];
 void print_on_exit() noexcept { print_statistics(*g_featured); }
 
 void write_profile() noexcept {
-  if (g_profile_path[0] != '\0') g_featured->profiler().write(g_profile_path);
+  if (g_profile_path[0] != '\0') g_featured->profiler().profile().write(g_profile_path);
 }
 
 void write_profile_on_exit() noexcept {
-  if (g_featured->options().leaks == Options::Leaks::kOn) g_featured->profiler().report_live();
+  if (g_featured->options().leaks == Options::Leaks::kOn)
+    g_featured->profiler().profile().report_live();
   write_profile();
 }
 
@@ -39,12 +40,11 @@ void start_waiter(SignalWaiter& waiter, std::size_t signal, void (*handler)(int)
 
 void start_guards(Malloc& malloc) noexcept {
   const std::size_t rate = malloc.options().guard_rate;
-  if (rate == 0 || !malloc.guards().start()) return;
+  if (rate == 0) return;
   os::prepare_stacks();
   os::install_fault_handler(
       [](const os::Fault& fault) { return g_featured->guards().explain(fault); });
-  malloc.guard_watcher().configure(rate, os::random_seed());
-  malloc.detour().begin(Detour::kByCalls, malloc.guard_watcher());
+  malloc.begin_guards(rate, os::random_seed());
 }
 
 void start_profile(Malloc& malloc) noexcept {

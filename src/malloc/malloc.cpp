@@ -29,6 +29,11 @@ bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
 
 ThreadCache* Malloc::cache_of(const ThreadState& thread) noexcept { return thread.cache; }
 
+ObjectBins* Malloc::bins_of(ThreadState& thread) noexcept {
+  ObjectBins* const bins = thread.cache;
+  return bins == thread.free_bins && bins == &thread.for_malloc() ? bins : nullptr;
+}
+
 void Malloc::bypass_caches(ThreadState& thread) noexcept {
   thread.cache = nullptr;
   thread.free_bins = &direct_bins_;
@@ -358,9 +363,24 @@ bool Malloc::release_memory(ThreadState& thread) noexcept {
   return engine_.release_all() != 0 || flushed;
 }
 
+bool Malloc::begin_guards(std::size_t rate, std::uint64_t seed) noexcept {
+  if (!guards_.start()) return false;
+  guard_watcher_.configure(rate, seed);
+  detour_.begin(Detour::kByCalls, guard_watcher_);
+  return true;
+}
+
 void Malloc::forget_all() noexcept {
+  profiler_.forget_all();
+  guards_.forget_all();
   checked_.forget_all();
   engine_.forget_all();
+}
+
+void Malloc::discard() noexcept {
+  profiler_.forget_all();
+  guards_.discard();
+  engine_.discard();
 }
 
 void Malloc::verify_at_exit(ThreadState& thread) noexcept {

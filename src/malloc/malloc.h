@@ -71,6 +71,8 @@ class Malloc {
 
   /// The thread's cache, nullptr if it has none.
   static ThreadCache* cache_of(const ThreadState& thread) noexcept;
+  /// Its bins, if allocating and freeing may both use them without a look at anything else.
+  static ObjectBins* bins_of(ThreadState& thread) noexcept;
 
   /// Makes it ready.
   /// \pre      one thread at a time, and not started
@@ -112,10 +114,21 @@ class Malloc {
   /// \cost  10 instructions more
   [[gnu::always_inline]] static void* pop_beyond_table(ThreadState& thread,
                                                        std::size_t bytes) noexcept {
-    if (bytes - (SizeClassMap::kMaxTableBytes + 1) >=
-        SizeClassMap::kMaxBytes - SizeClassMap::kMaxTableBytes)
-      return nullptr;
+    if (!is_beyond_table(bytes)) return nullptr;
     return thread.for_malloc().pop(SizeClassMap::class_of_step(bytes));
+  }
+  [[gnu::always_inline]] static bool is_beyond_table(std::size_t bytes) noexcept {
+    return bytes - (SizeClassMap::kMaxTableBytes + 1) <
+           SizeClassMap::kMaxBytes - SizeClassMap::kMaxTableBytes;
+  }
+
+  /// What the bins of a thread have that is watched, or whose frees are verified: for an allocation
+  /// that pop() and pop_beyond_table() did not serve.
+  /// \returns  nullptr where that does not do
+  void* pop_looked_at(ThreadState& thread, std::size_t bytes) noexcept {
+    if (bytes == 0) return nullptr;
+    void* const object = pop_slowly(thread, SizeClassMap::class_of(bytes));
+    return object != nullptr ? FreeObject(object).address() : nullptr;
   }
 
   /// The hot path of the aligned forms: any alignment of a class, from the thread's bins.
@@ -197,6 +210,16 @@ class Malloc {
   /// \errors  Misuse is fatal, with its sentence.
   void verify_at_exit(ThreadState& thread) noexcept;
 
+  /// One in `rate` allocations is guarded from now on. Once, with stacks prepared.
+  /// \returns  False when out of memory.
+  bool begin_guards(std::size_t rate, std::uint64_t seed) noexcept;
+
+  /// Whether `p` points into memory of this malloc.
+  /// \cost  as Engine::owns()
+  bool owns(const void* p) noexcept {
+    return guards_.owns(p) || empties_.owns(p) || engine_.owns(p);
+  }
+
   /// The thread ends: its cache is parked, and what it allocates and frees after this passes none.
   void end_thread(ThreadState& thread) noexcept;
 
@@ -210,7 +233,7 @@ class Malloc {
 
   /// Engine::forget_all() and Engine::discard(), with what stands on the engine.
   void forget_all() noexcept;
-  void discard() noexcept { engine_.discard(); }
+  void discard() noexcept;
 
   Engine& engine() noexcept { return engine_; }
   CheckedHeap& checked() noexcept { return checked_; }

@@ -8,17 +8,17 @@
 #include "base/shared_address_table.h"
 #include "malloc/detour.h"
 #include "malloc/engine.h"
-#include "profile/sampling.h"
+#include "malloc/heap_profile.h"
 #include "profile/site_table.h"
 
 namespace strata {
 
-/// The heap profile: a watcher of one choice per so many bytes, which notes the stack of every
-/// allocation it is handed.
+/// What takes samples of one malloc into a profile: a watcher of one choice per so many bytes,
+/// which notes the stack of every allocation it is handed. The profile is the malloc's own, or one
+/// that it shares with others.
 ///
 /// A sampled object of a size class is a watched one, whose record names the site and the bytes
-/// asked for; a larger block is in a table by address. Sums are kept per site, so that writing a
-/// profile looks at no object. What was sampled stays known when the profile stops.
+/// asked for; a larger block is in a table by address.
 ///
 /// No lock of ours is held during unwinding, which may wait for the dynamic loader's lock, whose
 /// holder may be in malloc.
@@ -28,31 +28,34 @@ class Profiler final : public Watcher {
   constexpr Profiler(Engine& engine, Detour& detour) noexcept
       : engine_(engine),
         detour_(detour),
-        sampling_(0),
-        sites_(engine.metadata()),
+        own_(engine.metadata()),
         live_(engine.metadata(), LockRank::kWatcher) {}
 
-  /// Begins to sample, or goes on at another rate: a profile holds what was sampled at one rate.
-  /// May call dlopen, so never from inside the dynamic loader.
-  /// \param rate  mean bytes between samples; 1 takes everything. Out of range: false
+  /// Before the first watch: samples go into another profile, under the name of a heap.
+  /// \param heap_name  stays as it is while this lives
+  void join(HeapProfile& profile, const char* heap_name) noexcept {
+    profile_ = &profile;
+    heap_name_ = heap_name;
+  }
+
+  /// Starts and stops the profile, with this watch and those of the heaps that joined.
   bool start(std::size_t rate, std::uint64_t seed) noexcept;
   void stop() noexcept;
-  bool is_on() const noexcept { return is_on_.load(std::memory_order_relaxed); }
-
-  /// Writes what was sampled at the latest rate to a file, which is replaced when all is written.
-  /// \param path  %p stands for the number of the process
-  /// \returns     False after one sentence on standard error that says why.
-  bool write(const char* path) noexcept;
-  /// Writes what is live of it to standard error.
-  void report_live() noexcept;
+  /// This watch alone.
+  void watch() noexcept;
+  void unwatch() noexcept { detour_.end(Detour::kByBytes); }
 
   std::int64_t draw_interval() noexcept override;
   Engine::Block allocate(const Allocation& allocation) noexcept override;
   void adopt(void* p, std::size_t bytes) noexcept override;
   void forget(void* p) noexcept override;
+  /// All that is live counts as freed.
+  /// \threads  no other thread uses the malloc at the same time
+  void forget_all() noexcept;
   void for_each_lock(LockVisitor visit) noexcept;
 
-  SiteTable& sites() noexcept { return sites_; }
+  HeapProfile& profile() noexcept { return *profile_; }
+  SiteTable& sites() noexcept { return profile_->sites(); }
   void check_invariants() noexcept;
 
  private:
@@ -66,13 +69,11 @@ class Profiler final : public Watcher {
 
   Engine& engine_;
   Detour& detour_;
-  Sampling sampling_;
-  SiteTable sites_;
+  HeapProfile own_;
+  HeapProfile* profile_ = &own_;
+  const char* heap_name_ = nullptr;               // nullptr: the malloc
+  std::atomic<const HeapLabel*> label_{nullptr};  // its own; relaxed: a label never changes
   SharedAddressTable<LargeBlock> live_;
-  // relaxed, all three: samples taken while they change are those of either rate.
-  std::atomic<std::size_t> rate_{1};
-  std::atomic<std::uint64_t> started_ns_{0};
-  std::atomic<bool> is_on_{false};
 };
 
 }  // namespace strata

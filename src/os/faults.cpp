@@ -6,10 +6,14 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <atomic>
+
 namespace strata::os {
 namespace {
 
-bool (*g_is_ours)(const Fault&) = nullptr;
+constexpr unsigned kMostOwners = 2;
+// release when one is added, acquire by handlers: the first stays until the process ends.
+std::atomic<bool (*)(const Fault&)> g_owners[kMostOwners] = {};
 struct sigaction g_before;
 
 Fault::Access access_of(const ucontext_t& context) noexcept {
@@ -79,11 +83,19 @@ void pass_on(int number, siginfo_t* info, void* context) noexcept {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+bool is_ours(const Fault& fault) noexcept {
+  for (const auto& owner : g_owners) {
+    const auto ask = owner.load(std::memory_order_acquire);
+    if (ask != nullptr && ask(fault)) return true;
+  }
+  return false;
+}
+
 void on_signal(int number, siginfo_t* info, void* context) {
   const int saved = errno;
   const auto& at = *static_cast<const ucontext_t*>(context);
   // A signal that was sent, as by kill(), has no address.
-  if (info->si_code > 0 && g_is_ours({info->si_addr, access_of(at), code_of(at)})) {
+  if (info->si_code > 0 && is_ours({info->si_addr, access_of(at), code_of(at)})) {
     die_of(number, *info);
   } else {
     pass_on(number, info, context);
@@ -94,8 +106,14 @@ void on_signal(int number, siginfo_t* info, void* context) {
 }  // namespace
 
 bool install_fault_handler(bool (*is_ours)(const Fault&)) noexcept {
+  if (g_owners[0].load(std::memory_order_relaxed) != nullptr) {
+    // Our handler is there, or the program replaced it.
+    if (g_owners[1].load(std::memory_order_relaxed) != nullptr) return false;
+    g_owners[1].store(is_ours, std::memory_order_release);
+    return true;
+  }
   const int saved = errno;
-  g_is_ours = is_ours;
+  g_owners[0].store(is_ours, std::memory_order_release);
   struct sigaction ours = {};
   ours.sa_sigaction = on_signal;
   // No mask and no deferral: the handler before chooses its own.

@@ -21,7 +21,8 @@ struct Fault {
 /// call takes the signal, as if it alone had been installed.
 /// A program that installs a handler later replaces this one, and works as it did without it; where
 /// its handler passes faults on to the one before, they arrive here.
-/// Once per process.
+/// A second owner of memory is asked after the first; there is room for no third.
+/// \threads  one at a time
 /// \returns  False if the system refuses.
 bool install_fault_handler(bool (*is_ours)(const Fault&)) noexcept;
 

@@ -64,7 +64,7 @@ void strata_profile_stop() noexcept { strata::g_malloc.profiler().stop(); }
 
 int strata_profile_write(const char* path) noexcept {
   if (strata::must_not_wait()) return 0;
-  return strata::g_malloc.profiler().write(path) ? 1 : 0;
+  return strata::g_malloc.profiler().profile().write(path) ? 1 : 0;
 }
 
 // The C library's names.

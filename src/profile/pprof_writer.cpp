@@ -29,7 +29,10 @@ namespace value_type {
 enum : unsigned { kType = 1, kUnit = 2 };
 }
 namespace sample {
-enum : unsigned { kLocationIds = 1, kValues = 2 };
+enum : unsigned { kLocationIds = 1, kValues = 2, kLabel = 3 };
+}
+namespace label {
+enum : unsigned { kKey = 1, kText = 2 };
 }
 namespace mapping {
 enum : unsigned { kId = 1, kStart = 2, kLimit = 3, kOffset = 4, kFile = 5, kBuildId = 6 };
@@ -144,7 +147,13 @@ void PprofWriter::write_types() noexcept {
 }
 
 void PprofWriter::write_samples(SiteTable& sites, std::size_t rate) noexcept {
-  for (std::uint32_t id = 1, last = sites.count(); id <= last; ++id) {
+  const std::uint32_t last = sites.count();
+  // All that these sites have, and the latest first.
+  const HeapLabel* const labels = sites.labels();
+  const std::uint64_t heap_key = labels != nullptr ? add_string("heap") : 0;
+  const std::uint64_t first_label = strings_;
+  for (const HeapLabel* each = labels; each != nullptr; each = each->next) add_string(each->text);
+  for (std::uint32_t id = 1; id <= last; ++id) {
     const Site& site = sites.site(id);
     if (site.rate != rate) continue;
     const Site::Sums sums = site.sums();
@@ -157,6 +166,12 @@ void PprofWriter::write_samples(SiteTable& sites, std::size_t rate) noexcept {
         .varint(sums.live_bytes);
     Message message;
     message.packed(sample::kLocationIds, locations).packed(sample::kValues, values);
+    if (site.heap != nullptr) {
+      Message heap;
+      heap.number(label::kKey, heap_key)
+          .number(label::kText, first_label + labels->number - site.heap->number);
+      message.packed(sample::kLabel, heap);
+    }
     write_message(out_, profile::kSample, message.view());
   }
 }

@@ -11,8 +11,9 @@
 namespace strata {
 
 /// Writes the sites of one rate as a heap profile in pprof's format (profile.proto, not yet
-/// wrapped in gzip): objects and bytes, allocated and live, by stack; the mapped files with their
-/// build ids, so that pprof and `strata report` find names and lines.
+/// wrapped in gzip): objects and bytes, allocated and live, by stack, where it is a heap of
+/// the user's with the label `heap`; the mapped files with their build ids, so that pprof and
+/// `strata report` find names and lines.
 ///
 /// A location's number is its address, so that no table of them is needed; memory for sorting them
 /// comes from the page source and goes back. Nothing is allocated otherwise.

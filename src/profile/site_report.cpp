@@ -1,4 +1,5 @@
 #include "profile/site_report.h"
+#include <strata/detail/bits.hpp>
 
 #include <algorithm>
 
@@ -9,11 +10,20 @@
 namespace strata {
 namespace {
 
-struct LiveSite {
+/// What is live of one site, or of one heap: then the id is 0.
+struct Live {
   std::uint64_t bytes;
   std::uint64_t objects;
+  const HeapLabel* heap;
   std::uint32_t id;
 };
+
+void sort_by_size(Live* first, Live* end) noexcept {
+  std::sort(first, end, [](const Live& a, const Live& b) {
+    if (a.bytes != b.bytes) return a.bytes > b.bytes;
+    return a.objects != b.objects ? a.objects > b.objects : a.id < b.id;
+  });
+}
 
 void end_line(TextWriter& line, TextSink& out) noexcept {
   out.write(line.text("\n").view());
@@ -26,6 +36,11 @@ TextWriter& append_amount(TextWriter& line, std::uint64_t bytes, std::uint64_t o
       .text(bytes == 1 ? " byte in " : " bytes in ")
       .decimal(objects)
       .text(objects == 1 ? " allocation" : " allocations");
+}
+
+TextWriter& append_heap(TextWriter& line, const HeapLabel* heap) noexcept {
+  return heap == nullptr ? line.text("the malloc")
+                         : line.text("the heap '").text(heap->text).text("'");
 }
 
 void write_frame(unsigned index, std::uintptr_t return_address, TextSink& out) noexcept {
@@ -43,12 +58,39 @@ void write_frame(unsigned index, std::uintptr_t return_address, TextSink& out) n
   end_line(line, out);
 }
 
-void write_site(const Site& site, const LiveSite& live, TextSink& out) noexcept {
+void write_site(const Site& site, const Live& live, TextSink& out) noexcept {
   TextWriter line;
-  append_amount(line.text("strata: "), live.bytes, live.objects).text(" by");
+  append_amount(line.text("strata: "), live.bytes, live.objects);
+  if (site.heap != nullptr) append_heap(line.text(" in "), site.heap);
+  line.text(" by");
   end_line(line, out);
   for (std::uint32_t i = 0; i < site.depth; ++i) write_frame(i, site.frames[i], out);
   if (site.depth == 0) end_line(line.text("    an unknown caller"), out);
+}
+
+/// What each heap has of it, the largest first; nothing if all is the malloc's.
+/// \param heaps  room for as many as there are sites
+void write_heaps(const Live* first, const Live* end, std::size_t most, Live* heaps,
+                 TextSink& out) noexcept {
+  Live* heaps_end = heaps;
+  for (const Live* site = first; site != end; ++site) {
+    Live* const known =
+        std::find_if(heaps, heaps_end, [&](const Live& each) { return each.heap == site->heap; });
+    if (known == heaps_end) *heaps_end++ = {0, 0, site->heap, 0};
+    known->bytes += site->bytes;
+    known->objects += site->objects;
+  }
+  if (heaps_end - heaps == 0 || (heaps_end - heaps == 1 && heaps->heap == nullptr)) return;
+  sort_by_size(heaps, heaps_end);
+  const auto count = static_cast<std::size_t>(heaps_end - heaps);
+  TextWriter line;
+  for (std::size_t i = 0; i < std::min(count, most); ++i) {
+    append_amount(line.text("strata: of these "), heaps[i].bytes, heaps[i].objects).text(" in ");
+    append_heap(line, heaps[i].heap);
+    end_line(line, out);
+  }
+  if (count > most)
+    end_line(line.text("strata: and the rest in ").decimal(count - most).text(" other heaps"), out);
 }
 
 }  // namespace
@@ -57,21 +99,20 @@ void write_live_sites(SiteTable& sites, std::size_t rate, std::size_t most_sites
                       os::PageSource& pages) noexcept {
   TextWriter line;
   const std::uint32_t last = sites.count();
-  const std::size_t bytes =
-      ((last + 1) * sizeof(LiveSite) + os::page_bytes() - 1) & ~(os::page_bytes() - 1);
-  auto* const first = static_cast<LiveSite*>(pages.map(bytes));
+  const std::size_t bytes = detail::round_up((last + 1) * 2 * sizeof(Live), os::page_bytes());
+  auto* const first = static_cast<Live*>(pages.map(bytes));
   if (first == nullptr) {
     end_line(line.text("strata: no memory is left to report what is live"), out);
     return;
   }
-  LiveSite* end = first;
-  LiveSite total{};
+  Live* end = first;
+  Live total{};
   for (std::uint32_t id = 1; id <= last; ++id) {
     const Site& site = sites.site(id);
     if (site.rate != rate) continue;
     const Site::Sums sums = site.sums();
     if (sums.live_objects == 0) continue;
-    *end++ = {sums.live_bytes, sums.live_objects, id};
+    *end++ = {sums.live_bytes, sums.live_objects, site.heap, id};
     total.bytes += sums.live_bytes;
     total.objects += sums.live_objects;
   }
@@ -83,15 +124,13 @@ void write_live_sites(SiteTable& sites, std::size_t rate, std::size_t most_sites
       .decimal(count)
       .text(count == 1 ? " place" : " places");
   end_line(line, out);
-  std::sort(first, end, [](const LiveSite& a, const LiveSite& b) {
-    if (a.bytes != b.bytes) return a.bytes > b.bytes;
-    return a.objects != b.objects ? a.objects > b.objects : a.id < b.id;
-  });
+  write_heaps(first, end, most_sites, first + last + 1, out);
+  sort_by_size(first, end);
   const std::size_t written = std::min(count, most_sites);
   for (std::size_t i = 0; i < written; ++i) write_site(sites.site(first[i].id), first[i], out);
   if (written < count) {
-    LiveSite rest{};
-    for (const LiveSite* site = first + written; site != end; ++site) {
+    Live rest{};
+    for (const Live* site = first + written; site != end; ++site) {
       rest.bytes += site->bytes;
       rest.objects += site->objects;
     }

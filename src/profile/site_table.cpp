@@ -10,8 +10,9 @@
 namespace strata {
 namespace {
 
-std::uint64_t hash_of(const std::uintptr_t* frames, std::size_t depth, std::size_t rate) noexcept {
-  std::uint64_t hash = rate;
+std::uint64_t hash_of(const std::uintptr_t* frames, std::size_t depth, std::size_t rate,
+                      const HeapLabel* heap) noexcept {
+  std::uint64_t hash = rate ^ (heap != nullptr ? std::uint64_t{heap->number} << 32 : 0);
   for (std::size_t i = 0; i < depth; ++i) {
     hash = (hash ^ frames[i]) * 0x9e3779b97f4a7c15u;
     hash ^= hash >> 32;
@@ -43,17 +44,17 @@ Site::Sums Site::sums() const noexcept {
           bytes > bytes_gone ? whole(bytes - bytes_gone) : 0};
 }
 
-std::uint32_t SiteTable::intern(const std::uintptr_t* frames, std::size_t depth,
-                                std::size_t rate) noexcept {
+std::uint32_t SiteTable::intern(const std::uintptr_t* frames, std::size_t depth, std::size_t rate,
+                                const HeapLabel* heap) noexcept {
   if (depth > kMaxDepth) depth = kMaxDepth;
-  const std::uint64_t hash = hash_of(frames, depth, rate);
+  const std::uint64_t hash = hash_of(frames, depth, rate, heap);
   LockGuard guard(lock_);
   const std::uint32_t count = count_.load(std::memory_order_relaxed);
   if (count >= bucket_count_ && !grow() && bucket_count_ == 0) return 0;
   std::uint32_t& head = buckets_[hash & (bucket_count_ - 1)];
   for (std::uint32_t id = head; id != 0; id = site(id).next) {
     const Site& known = site(id);
-    if (known.hash == hash && known.rate == rate && known.depth == depth &&
+    if (known.hash == hash && known.rate == rate && known.heap == heap && known.depth == depth &&
         std::equal(frames, frames + depth, known.frames)) {
       return id;
     }
@@ -63,6 +64,7 @@ std::uint32_t SiteTable::intern(const std::uintptr_t* frames, std::size_t depth,
   if (made == nullptr) return 0;
   made->hash = hash;
   made->rate = rate;
+  made->heap = heap;
   made->next = head;
   head = count + 1;
   count_.store(count + 1, std::memory_order_release);
@@ -72,10 +74,10 @@ std::uint32_t SiteTable::intern(const std::uintptr_t* frames, std::size_t depth,
 /// The next site of the newest chunk, with its frames.
 /// \returns  nullptr when out of memory
 Site* SiteTable::make_site(const std::uintptr_t* frames, std::size_t depth) noexcept {
-  const std::uint32_t count = count_.load(std::memory_order_relaxed);
-  std::atomic<Site*>& chunk = chunks_[count / kChunkSites];
+  const Place place(count_.load(std::memory_order_relaxed));
+  std::atomic<Site*>& chunk = chunks_[place.chunk];
   if (chunk.load(std::memory_order_relaxed) == nullptr) {
-    void* memory = metadata_.allocate(kChunkSites * sizeof(Site));
+    void* memory = metadata_.allocate(Place::sites_in(place.chunk) * sizeof(Site));
     if (memory == nullptr) return nullptr;
     chunk.store(static_cast<Site*>(memory), std::memory_order_release);
   }
@@ -85,9 +87,31 @@ Site* SiteTable::make_site(const std::uintptr_t* frames, std::size_t depth) noex
     if (kept == nullptr) return nullptr;
     std::memcpy(kept, frames, depth * sizeof *frames);
   }
-  Site* made = new (chunk.load(std::memory_order_relaxed) + count % kChunkSites) Site{};
+  Site* made = new (chunk.load(std::memory_order_relaxed) + place.index) Site{};
   made->frames = kept;
   made->depth = static_cast<std::uint32_t>(depth);
+  return made;
+}
+
+const HeapLabel* SiteTable::find_label(std::string_view name) const noexcept {
+  const HeapLabel* known = labels();
+  while (known != nullptr && name != known->text) known = known->next;
+  return known;
+}
+
+const HeapLabel* SiteTable::label(std::string_view name) noexcept {
+  name = name.empty() ? "unnamed" : name.substr(0, HeapLabel::kMostBytes);
+  LockGuard guard(lock_);
+  if (const HeapLabel* const known = find_label(name)) return known;
+  const HeapLabel* const latest = labels_.load(std::memory_order_relaxed);
+  const std::uint32_t number = latest != nullptr ? latest->number + 1 : 1;
+  if (number >= kMostLabels) name = "others";
+  if (number > kMostLabels) return find_label(name);
+  void* const memory = metadata_.allocate(sizeof(HeapLabel));
+  if (memory == nullptr) return nullptr;
+  auto* const made = new (memory) HeapLabel{latest, number, {}};
+  std::memcpy(made->text, name.data(), name.size());
+  labels_.store(made, std::memory_order_release);
   return made;
 }
 
@@ -117,7 +141,7 @@ void SiteTable::check_invariants() noexcept {
     for (std::uint32_t id = buckets_[bucket]; id != 0; id = site(id).next) {
       const Site& known = site(id);
       STRATA_INVARIANT((known.hash & (bucket_count_ - 1)) == bucket, "a site is in a wrong bucket");
-      STRATA_INVARIANT(known.hash == hash_of(known.frames, known.depth, known.rate),
+      STRATA_INVARIANT(known.hash == hash_of(known.frames, known.depth, known.rate, known.heap),
                        "a site's frames have changed");
       ++found;
     }

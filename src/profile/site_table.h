@@ -1,8 +1,10 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "base/lock.h"
 #include "base/metadata_arena.h"
@@ -10,14 +12,23 @@
 
 namespace strata {
 
-/// One stack of return addresses that allocates, and what it has allocated and freed so far, as
-/// estimates in 1/Sampling::kOne.
+/// The name of a heap of the user's own, in a profile.
+struct HeapLabel {
+  static constexpr std::size_t kMostBytes = 31;
+  const HeapLabel* next;
+  std::uint32_t number;  ///< from 1 in the order of their coming
+  char text[kMostBytes + 1];
+};
+
+/// One stack of return addresses that allocates from one heap, and what it has allocated and freed
+/// so far, as estimates in 1/Sampling::kOne.
 /// \threads  The sums: any; each is exact, together they are late by what others do. What is freed
 ///           is added with release and read with acquire, before what is allocated: the allocation
 ///           of a free that is seen is seen, too. The rest never changes once the site has an id.
 struct Site {
   std::uint64_t hash;
   std::size_t rate;  ///< the mean bytes between samples; sites of different rates are different
+  const HeapLabel* heap;         ///< the same holds of heaps; nullptr: the malloc
   const std::uintptr_t* frames;  ///< the innermost first
   std::uint32_t depth;
   std::uint32_t next;  ///< in its bucket; guarded by the table's lock
@@ -47,17 +58,30 @@ class SiteTable {
   // Chosen: a program has some thousand sites; this bounds one that makes up code as it goes.
   static constexpr std::uint32_t kMaxSites = 1u << 20;
 
+  // Chosen: what a person tells apart; a program may name a heap after each of its requests.
+  static constexpr std::uint32_t kMostLabels = 1024;
+
   explicit constexpr SiteTable(MetadataArena& metadata) noexcept : metadata_(metadata) {}
   SiteTable(const SiteTable&) = delete;
   SiteTable& operator=(const SiteTable&) = delete;
 
-  /// The id of this stack at this rate, new or known; 0 when out of memory or of ids.
+  /// The id of this stack at this rate in this heap, new or known; 0 when out of memory or of ids.
   /// \cost  a hash of the frames, and a short walk under the lock
-  std::uint32_t intern(const std::uintptr_t* frames, std::size_t depth, std::size_t rate) noexcept;
+  std::uint32_t intern(const std::uintptr_t* frames, std::size_t depth, std::size_t rate,
+                       const HeapLabel* heap = nullptr) noexcept;
+
+  /// The label of heaps of this name, new or known: that of heaps without one if it is empty, and
+  /// one for all others after the first kMostLabels.
+  /// \returns  nullptr when out of memory
+  /// \cost     a look at every label
+  const HeapLabel* label(std::string_view name) noexcept;
+  /// The latest label; nullptr if there is none.
+  const HeapLabel* labels() const noexcept { return labels_.load(std::memory_order_acquire); }
 
   /// \pre  1 <= id <= count()
   Site& site(std::uint32_t id) noexcept {
-    return chunks_[(id - 1) / kChunkSites].load(std::memory_order_acquire)[(id - 1) % kChunkSites];
+    const Place place(id - 1);
+    return chunks_[place.chunk].load(std::memory_order_acquire)[place.index];
   }
   std::uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
 
@@ -65,11 +89,26 @@ class SiteTable {
   void check_invariants() noexcept;
 
  private:
-  static constexpr std::uint32_t kChunkSites = 4096;
   static constexpr std::uint32_t kFirstBuckets = 1024;
+  static constexpr std::uint32_t kFirstChunkSites = 1024;
+
+  /// Where a site lies: the first chunk holds kFirstChunkSites, each next one twice as many.
+  struct Place {
+    explicit constexpr Place(std::uint32_t site) noexcept
+        : chunk(static_cast<unsigned>(std::bit_width(site / kFirstChunkSites + 1)) - 1),
+          index(site - ((1u << chunk) - 1) * kFirstChunkSites) {}
+    static constexpr std::size_t sites_in(unsigned chunk) noexcept {
+      return std::size_t{kFirstChunkSites} << chunk;
+    }
+    unsigned chunk;
+    std::uint32_t index;
+  };
+  static constexpr unsigned kChunks =
+      static_cast<unsigned>(std::bit_width((kMaxSites - 1) / kFirstChunkSites + 1));
 
   Site* make_site(const std::uintptr_t* frames, std::size_t depth) noexcept STRATA_REQUIRES(lock_);
   bool grow() noexcept STRATA_REQUIRES(lock_);
+  const HeapLabel* find_label(std::string_view name) const noexcept;
 
   Lock lock_{LockRank::kWatcher};
   MetadataArena& metadata_;
@@ -78,7 +117,9 @@ class SiteTable {
   std::uint32_t bucket_count_ STRATA_GUARDED_BY(lock_) = 0;
   // Written under lock_, release; acquire by readers: the sites below are complete.
   std::atomic<std::uint32_t> count_{0};
-  std::atomic<Site*> chunks_[kMaxSites / kChunkSites] = {};
+  std::atomic<Site*> chunks_[kChunks] = {};
+  // Written under lock_, release; acquire by readers.
+  std::atomic<const HeapLabel*> labels_{nullptr};
 };
 
 }  // namespace strata

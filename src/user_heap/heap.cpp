@@ -20,7 +20,13 @@ namespace {
 
 // What the hot paths do not serve. They call one function and name no other, so that they save no
 // register.
-[[gnu::noinline]] void* allocate_slowly(UserHeap* heap, std::size_t bytes) noexcept {
+[[gnu::noinline]] void* allocate_slowly(UserHeap* heap, std::size_t bytes,
+                                        std::size_t entry) noexcept {
+  if (Malloc::is_beyond_table(bytes)) [[likely]] {
+    void* const object = HeapThread::bins_at(entry).pop(SizeClassMap::class_of_step(bytes));
+    if (object != nullptr) [[likely]]
+      return FreeObject(object).address();
+  }
   return heap != nullptr ? heap->allocate(bytes) : nullptr;
 }
 [[gnu::noinline]] void deallocate_slowly(UserHeap* heap, void* block) noexcept {
@@ -53,6 +59,8 @@ std::optional<Heap> Heap::try_create(const Options& options, const char** reason
   UserHeap* heap = nullptr;
   if (options.hard_limit_bytes != 0 && options.soft_limit_bytes > options.hard_limit_bytes) {
     sentence = "Heap: the soft limit is above the hard one";
+  } else if (options.huge_pages > HugePages::kNever) {
+    sentence = "Heap: there is no such choice of huge pages";
   } else {
     HeapTable::Outcome outcome;
     heap = g_heap_table.create(options, outcome);
@@ -74,7 +82,7 @@ void* Heap::allocate(std::size_t bytes) noexcept {
     if (object != nullptr) [[likely]]
       return object;
   }
-  return allocate_slowly(heap_, bytes);
+  return allocate_slowly(heap_, bytes, entry_);
 }
 
 void Heap::deallocate(void* block) noexcept {
@@ -164,6 +172,14 @@ std::size_t Heap::write_statistics(char* buffer, std::size_t size) const noexcep
 
 std::size_t Heap::write_statistics_json(char* buffer, std::size_t size) const noexcept {
   return write_as(strata::write_statistics_json, heap_, buffer, size);
+}
+
+bool Heap::start_profile(std::size_t rate) noexcept { return g_heap_table.start_profile(rate); }
+
+void Heap::stop_profile() noexcept { g_heap_table.stop_profile(); }
+
+bool Heap::write_profile(const char* path) noexcept {
+  return !must_not_wait() && g_heap_table.profile().write(path);
 }
 
 void Heap::check_invariants() const noexcept {

@@ -31,7 +31,10 @@ strata::Heap::Options options_of(const strata_heap_options& from) noexcept {
   options.hard_limit_bytes = from.hard_limit_bytes;
   options.reclaims = !from.keeps_idle_memory;
   if (from.reclaim_delay_ms != 0) options.reclaim_delay_ms = from.reclaim_delay_ms;
+  if (from.checks_frees) options.checks = strata::Heap::Checks::kFrees;
   if (from.checks_fully) options.checks = strata::Heap::Checks::kFull;
+  options.guard_rate = from.guard_rate;
+  options.huge_pages = static_cast<strata::Heap::HugePages>(from.huge_pages);
   return options;
 }
 
@@ -114,6 +117,16 @@ std::size_t strata_heap_stats_json(const strata_heap* heap, char* buffer,
 std::size_t strata_heap_stats_text(const strata_heap* heap, char* buffer,
                                    std::size_t size) noexcept {
   return heap->heap.write_statistics(buffer, size);
+}
+
+bool strata_heap_profile_start(std::size_t rate) noexcept {
+  return strata::Heap::start_profile(rate);
+}
+
+void strata_heap_profile_stop() noexcept { strata::Heap::stop_profile(); }
+
+bool strata_heap_profile_write(const char* path) noexcept {
+  return strata::Heap::write_profile(path);
 }
 
 }  // extern "C"

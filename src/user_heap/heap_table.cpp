@@ -3,7 +3,9 @@
 #include <new>
 
 #include "os/environment.h"
+#include "os/stack.h"
 #include "os/threads.h"
+#include "user_heap/heap_environment.h"
 
 namespace strata {
 
@@ -47,11 +49,35 @@ bool HeapTable::start() noexcept {
   new (g_no_heap_table) HeapThread();
   g_heap_map.set_names(this);
   if (has_malloc()) g_page_map.set_names(this);
+  profile().set_heaps(*this);
   is_started_ = true;
   return true;
 }
 
+/// Guarded blocks report faults, and stacks. May call dlopen: no lock is held.
+void HeapTable::prepare_guards() noexcept {
+  {
+    LockGuard guard(lock_);
+    if (has_guards_) return;
+    has_guards_ = true;
+  }
+  os::prepare_stacks();
+  os::install_fault_handler(explain);
+}
+
+bool HeapTable::explain(const os::Fault& fault) noexcept {
+  for (const auto& each : g_heaps) {
+    UserHeap* const heap = each.load(std::memory_order_acquire);
+    Malloc* const malloc = heap != nullptr ? heap->malloc_if_made() : nullptr;
+    if (malloc != nullptr && malloc->guards().explain(fault)) return true;
+  }
+  return false;
+}
+
 UserHeap* HeapTable::create(const Heap::Options& options, Outcome& outcome) noexcept {
+  if (options.guard_rate != 0) prepare_guards();
+  if (!has_read_environment_.exchange(true, std::memory_order_relaxed) && !has_malloc())
+    start_profile_of_environment(own_profile_);
   LockGuard guard(lock_);
   outcome = Outcome::kNoMemory;
   if (!start()) return nullptr;
@@ -171,7 +197,7 @@ bool HeapTable::find_owner(const void* p, HeapNumber& owner) noexcept {
     return true;
   }
   owner = 0;
-  return has_malloc() && g_malloc.engine().owns(p);
+  return has_malloc() && g_malloc.owns(p);
 }
 
 void HeapTable::write_name(HeapNumber number, TextWriter& out) noexcept {
@@ -187,6 +213,49 @@ void HeapTable::write_name(HeapNumber number, TextWriter& out) noexcept {
   }
 }
 
+// The profile.
+
+HeapProfile& HeapTable::profile() noexcept {
+  return has_malloc() ? g_malloc.profiler().profile() : own_profile_;
+}
+
+bool HeapTable::start_profile(std::size_t rate) noexcept {
+  {
+    LockGuard guard(lock_);
+    if (!start()) return false;
+  }
+  const std::uint64_t seed = os::random_seed();
+  return has_malloc() ? g_malloc.profiler().start(rate, seed) : profile().start(rate, seed);
+}
+
+void HeapTable::stop_profile() noexcept {
+  if (has_malloc()) return g_malloc.profiler().stop();
+  profile().stop();
+}
+
+void HeapTable::watch_if_profiled(Malloc& malloc) noexcept {
+  LockGuard guard(lock_);
+  if (profile().is_on()) malloc.profiler().watch();
+}
+
+void HeapTable::begin_watches() noexcept {
+  LockGuard guard(lock_);
+  for (UserHeap* heap = next_made(0); heap != nullptr;
+       heap = next_made(std::size_t{heap->number()} + 1)) {
+    heap->malloc_if_made()->profiler().watch();
+    // The hot paths would pass the watch by. A thread that is in a call may still, once.
+    for (HeapUse* use = heap->uses.front(); use != nullptr; use = heap->uses.next(*use))
+      use->thread->set_bins(heap->number(), nullptr);
+  }
+}
+
+void HeapTable::end_watches() noexcept {
+  LockGuard guard(lock_);
+  for (UserHeap* heap = next_made(0); heap != nullptr;
+       heap = next_made(std::size_t{heap->number()} + 1))
+    heap->malloc_if_made()->profiler().unwatch();
+}
+
 // Fork. The table's lock comes first, then those of one heap after the other.
 
 void HeapTable::visit_all(LockVisitor visit) noexcept {
@@ -194,6 +263,7 @@ void HeapTable::visit_all(LockVisitor visit) noexcept {
   for (const auto& slot : g_heaps) {
     if (UserHeap* const heap = slot.load(std::memory_order_relaxed)) heap->for_each_lock(each);
   }
+  each(own_profile_.sites().lock());
   regions_.for_each_lock(each);
   each(metadata_.lock());
   each(mallocs_.lock());
@@ -212,6 +282,7 @@ void HeapTable::after_fork_in_parent() noexcept {
 
 void HeapTable::after_fork_in_child() noexcept {
   const LockVisitor reset = LockVisitor::reset().beside_others();
+  reset(own_profile_.sites().lock());
   regions_.for_each_lock(reset);
   reset(metadata_.lock());
   reset(mallocs_.lock());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -8,6 +9,8 @@
 #include "base/metadata_arena.h"
 #include "base/thread_annotations.h"
 #include "malloc/fork.h"
+#include "malloc/heap_profile.h"
+#include "os/faults.h"
 #include "span/heap_names.h"
 #include "span/page_map.h"
 #include "user_heap/heap_reclaimer.h"
@@ -23,7 +26,7 @@ extern constinit PageMap g_heap_map;
 
 /// The heaps that live, by number, and the threads that use them. The process has one.
 /// \threads  Any number at once; one lock, which comes before those of every heap.
-class HeapTable final : public HeapNames, public ForkParty {
+class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::Heaps {
  public:
   enum class Outcome : std::uint8_t { kMade, kNoMemory, kTooMany };
 
@@ -32,7 +35,8 @@ class HeapTable final : public HeapNames, public ForkParty {
         metadata_(pages),
         mallocs_(pages, sizeof(Malloc)),
         regions_(g_heap_map, pages),
-        reclaimer_(*this) {}
+        reclaimer_(*this),
+        own_profile_(metadata_) {}
 
   UserHeap* create(const Heap::Options& options, Outcome& outcome) noexcept;
   /// The end of a heap: in every thread's table, then of its memory, then of its number.
@@ -54,6 +58,17 @@ class HeapTable final : public HeapNames, public ForkParty {
   os::PageSource& pages() noexcept { return pages_; }
   HeapReclaimer& reclaimer() noexcept { return reclaimer_; }
 
+  /// That of the process's malloc, or our own where it is another's.
+  HeapProfile& profile() noexcept;
+  bool start_profile(std::size_t rate) noexcept;
+  void stop_profile() noexcept;
+  /// For a heap that has made its malloc just now.
+  void watch_if_profiled(Malloc& malloc) noexcept;
+
+  // HeapProfile::Heaps.
+  void begin_watches() noexcept override;
+  void end_watches() noexcept override;
+
   // HeapNames.
   bool find_owner(const void* p, HeapNumber& owner) noexcept override;
   void write_name(HeapNumber heap, TextWriter& out) noexcept override;
@@ -65,6 +80,8 @@ class HeapTable final : public HeapNames, public ForkParty {
 
  private:
   bool start() noexcept STRATA_REQUIRES(lock_);
+  void prepare_guards() noexcept;
+  static bool explain(const os::Fault& fault) noexcept;
   HeapThread* this_thread() noexcept;
   void remove(HeapUse& use) noexcept STRATA_REQUIRES(lock_);
   void end_thread(HeapThread& thread) noexcept;
@@ -77,8 +94,11 @@ class HeapTable final : public HeapNames, public ForkParty {
   KeptMappings mallocs_;    // what those that were used have besides
   RegionPool regions_;
   HeapReclaimer reclaimer_;
+  HeapProfile own_profile_;
+  std::atomic<bool> has_read_environment_{false};  // relaxed: who sets it reads
   bool is_started_ STRATA_GUARDED_BY(lock_) = false;
   bool has_map_ STRATA_GUARDED_BY(lock_) = false;
+  bool has_guards_ STRATA_GUARDED_BY(lock_) = false;
   unsigned exit_key_ = 0;
   IntrusiveList<HeapThread> threads_ STRATA_GUARDED_BY(lock_);
   // Of the numbers: how many were given back, and the least one that never was given.

@@ -144,6 +144,27 @@ TEST(Heap, OptionsThatContradictThemselvesAreRefusedWithASentence) {
   EXPECT_THROW(Heap{options}, std::invalid_argument);
 }
 
+TEST(Heap, AsksForHugePagesAsItsOptionsSay) {
+  const auto asks = [](Heap::HugePages choice) {
+    Heap::Options options;
+    options.huge_pages = choice;
+    Heap heap(options);
+    for (int i = 0; i < 40; ++i) (void)heap.allocate(100'000);
+    heap.check_invariants();
+    char json[16'384];
+    heap.write_statistics_json(json, sizeof json);
+    return std::string(json).find("\"huge_regions\":0,") == std::string::npos;
+  };
+  EXPECT_TRUE(asks(Heap::HugePages::kAlways));
+  EXPECT_FALSE(asks(Heap::HugePages::kNever));
+  EXPECT_FALSE(asks(Heap::HugePages::kAuto)) << "the heap is small";
+  Heap::Options options;
+  options.huge_pages = static_cast<Heap::HugePages>(3);
+  const char* reason = nullptr;
+  EXPECT_FALSE(Heap::try_create(options, &reason).has_value());
+  EXPECT_STREQ(reason, "Heap: there is no such choice of huge pages");
+}
+
 TEST(Heap, MovesWithItsBlocksAndLeavesOneThatRefuses) {
   Heap a(named("a"));
   void* p = a.allocate(100);

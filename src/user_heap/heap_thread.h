@@ -23,6 +23,9 @@ struct HeapUse : ListLink<OfThreadTag>, ListLink<OfHeapTag> {
   HeapThread* thread;
 };
 
+/// The calling thread's table.
+extern constinit thread_local char* t_heap_table;
+
 /// What one thread has of all heaps: a table from a heap's number to the thread's bins. So large
 /// that it has room for every number, and touched only where heaps are used; it begins with bins
 /// that are empty for ever, and the table says how far from them a heap's bins lie: an
@@ -56,6 +59,11 @@ class HeapThread : public ObjectBins, public ListLink<> {
   /// \cost  3 instructions more than bins that are at hand
   [[gnu::always_inline]] static ObjectBins& bins_at(std::size_t offset) noexcept;
 
+  /// The calling thread's use of a heap, nullptr if it has none.
+  [[gnu::always_inline]] static HeapUse* use_here(HeapNumber number) noexcept {
+    return reinterpret_cast<Entry*>(t_heap_table + offset_of(number))->use;
+  }
+
   HeapUse* use_of(HeapNumber number) noexcept { return entry(number).use; }
   void set_use(HeapNumber number, HeapUse* use) noexcept { entry(number).use = use; }
   /// \param bins  nullptr: the empty ones
@@ -78,8 +86,6 @@ static_assert(sizeof(HeapThread) <= HeapThread::kEntries, "the entries lie after
 
 /// A table without any entry, for threads before their first use of a heap and after their last.
 extern char g_no_heap_table[HeapThread::kBytes];
-/// The calling thread's table.
-extern constinit thread_local char* t_heap_table;
 
 inline ObjectBins& HeapThread::bins_at(std::size_t offset) noexcept {
   char* const table = t_heap_table;

@@ -22,7 +22,9 @@ UserHeap::UserHeap(HeapNumber number, const Heap::Options& options) noexcept
       reclaim_delay_ms_(options.reclaims ? std::max(options.reclaim_delay_ms, 2u) : 0),
       soft_limit_(options.soft_limit_bytes),
       hard_limit_(options.hard_limit_bytes),
-      checks_(options.checks) {
+      checks_(options.checks),
+      guard_rate_(options.guard_rate),
+      huge_pages_(options.huge_pages) {
   const char* const name = options.name != nullptr ? options.name : "";
   const std::size_t length = strnlen(name, Heap::kMostNameBytes);
   std::memcpy(name_, name, length);
@@ -33,6 +35,12 @@ UserHeap::UserHeap(HeapNumber number, const Heap::Options& options) noexcept
 Malloc* UserHeap::make_malloc() noexcept {
   if (Malloc* const made = malloc_if_made()) return made;
   if (must_not_wait()) return nullptr;
+  Malloc* const made = make_malloc_alone();
+  if (made != nullptr) g_heap_table.watch_if_profiled(*made);
+  return made;
+}
+
+Malloc* UserHeap::make_malloc_alone() noexcept {
   LockGuard guard(making_);
   if (Malloc* const made = malloc_if_made()) return made;  // another thread was first
   void* const memory = g_heap_table.mallocs().take();
@@ -44,7 +52,12 @@ Malloc* UserHeap::make_malloc() noexcept {
   options.hard_limit = hard_limit_;
   options.release_delay_ms = 0;  // the reclaimer of all heaps does it
   if (checks_ == Heap::Checks::kFull) options.checks = Options::Checks::kFull;
-  if (!made->start(options, os::random_seed() + number_)) {
+  if (checks_ == Heap::Checks::kFrees) options.checks = Options::Checks::kFrees;
+  if (huge_pages_ == Heap::HugePages::kAlways) options.huge_pages = HugePages::kAlways;
+  if (huge_pages_ == Heap::HugePages::kNever) options.huge_pages = HugePages::kNever;
+  made->profiler().join(g_heap_table.profile(), name_);
+  const std::uint64_t seed = os::random_seed() + number_;
+  if (!made->start(options, seed) || (guard_rate_ != 0 && !made->begin_guards(guard_rate_, seed))) {
     made->discard();
     g_heap_table.mallocs().give_back(memory);
     return nullptr;
@@ -66,14 +79,34 @@ auto UserHeap::with_thread(Malloc& malloc, Function&& function) noexcept {
     UserHeap& heap;
     HeapUse& use;
     ~AtEnd() {
-      use.thread->set_bins(heap.number_, Malloc::cache_of(use.state));
+      use.thread->set_bins(heap.number_, Malloc::bins_of(use.state));
       g_heap_table.reclaimer().notice(heap);
     }
   } at_end{*this, *use};
   return function(use->state);
 }
 
+/// What the calling thread's cache has where a feature looks at allocations.
+void* UserHeap::allocate_cached(std::size_t bytes) noexcept {
+  HeapUse* const use = HeapThread::use_here(number_);
+  if (use == nullptr) return nullptr;
+  return malloc_if_made()->pop_looked_at(use->state, bytes);
+}
+
+/// \returns  false where the cache does not do, or something is wrong: deallocate() says what
+bool UserHeap::deallocate_cached(void* p, const FreeCall& call) noexcept {
+  HeapUse* const use = HeapThread::use_here(number_);
+  if (use == nullptr) return false;
+  const PageMap& map = g_heap_map;
+  if (checks_ != Heap::Checks::kFrees) return Malloc::push(use->state, map, p);
+  // The state of another heap's object would say that it is live.
+  const Region* const region = map.region_of(p);
+  return region != nullptr && region->owner == number_ &&
+         Malloc::push_verified(use->state, map, p, call);
+}
+
 void* UserHeap::allocate(std::size_t bytes) noexcept {
+  if (void* const object = allocate_cached(bytes)) return object;
   Malloc* const malloc = make_malloc();
   if (malloc == nullptr) {
     os::set_errno_no_memory();
@@ -121,9 +154,10 @@ void* UserHeap::reallocate(void* p, std::size_t bytes) noexcept {
 }
 
 void UserHeap::deallocate(void* p, const FreeCall& call) noexcept {
-  if (p == nullptr) return;
+  if (p == nullptr || deallocate_cached(p, call)) return;
   Malloc* const malloc = malloc_if_made();
   if (malloc == nullptr) die_unmade("free", p);
+  if (malloc->verifies_frees()) malloc->engine().expect_own_region("free", p);
   with_thread(*malloc, [&](ThreadState& thread) { malloc->deallocate(thread, p, call); });
 }
 
@@ -131,6 +165,7 @@ std::size_t UserHeap::usable_bytes(const void* p) noexcept {
   if (p == nullptr) return 0;
   Malloc* const malloc = malloc_if_made();
   if (malloc == nullptr) die_unmade("usable_size", p);
+  malloc->engine().expect_own_region("usable_size", p);
   return malloc->usable_bytes(p);
 }
 
@@ -138,12 +173,13 @@ bool UserHeap::resize_in_place(void* p, std::size_t bytes) noexcept {
   if (p == nullptr) return false;
   Malloc* const malloc = malloc_if_made();
   if (malloc == nullptr) die_unmade("realloc", p);
+  malloc->engine().expect_own_region("realloc", p);
   return malloc->resize_in_place(p, bytes);
 }
 
 bool UserHeap::owns(const void* p) noexcept {
   Malloc* const malloc = malloc_if_made();
-  return malloc != nullptr && malloc->engine().owns(p);
+  return malloc != nullptr && malloc->owns(p);
 }
 
 bool UserHeap::release_memory() noexcept {

@@ -66,6 +66,9 @@ class UserHeap final : public MallocHost {
 
  private:
   Malloc* make_malloc() noexcept;
+  Malloc* make_malloc_alone() noexcept;
+  void* allocate_cached(std::size_t bytes) noexcept;
+  bool deallocate_cached(void* p, const FreeCall& call) noexcept;
   template <typename Function>
   auto with_thread(Malloc& malloc, Function&& function) noexcept;
   [[noreturn]] void die_unmade(const char* action, const void* p) const noexcept;
@@ -77,6 +80,8 @@ class UserHeap final : public MallocHost {
   const std::size_t soft_limit_;
   const std::size_t hard_limit_;
   const Heap::Checks checks_;
+  const std::uint32_t guard_rate_;
+  const Heap::HugePages huge_pages_;
   char name_[Heap::kMostNameBytes + 1];
   alignas(Heap) char handle_in_c_[sizeof(Heap)];
 };

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Heap profiles and leak reports, as their readers get them.
 
-usage: profile_test.py --program profiled --plugin libprofiled_plugin.so [unittest arguments]
+usage: profile_test.py --program profiled --plugin libprofiled_plugin.so Profile|Leaks|Pprof
+       profile_test.py --program profiled_heaps --with-malloc profiled_heaps_and_malloc --library libstrata.so
+                       --command strata Heaps
 """
 import argparse
 import gzip
@@ -14,7 +16,7 @@ import sys
 import tempfile
 import unittest
 
-PROGRAM = PLUGIN = None
+PROGRAM = PLUGIN = WITH_MALLOC = LIBRARY = COMMAND = None
 
 
 def varint(data, at):
@@ -57,6 +59,7 @@ class Profile:
 
     def __init__(self, path):
         self.samples, self.mappings, self.locations, self.types = [], {}, {}, []
+        labels = []
         strings, numbers = [], {}
         for number, value in fields(gzip.decompress(pathlib.Path(path).read_bytes())):
             if number == 1:
@@ -64,6 +67,7 @@ class Profile:
             elif number == 2:
                 message = dict(fields(value))
                 self.samples.append((packed(message[1]), packed(message[2])))
+                labels.append(dict(fields(message[3])) if 3 in message else None)
             elif number == 3:
                 message = dict(fields(value))
                 self.mappings[message[1]] = message
@@ -77,6 +81,14 @@ class Profile:
                 numbers[number] = value
         self.types = [(strings[t[1]], strings[t[2]]) for t in self.types]
         self.strings, self.numbers = strings, numbers
+        self.heaps = [(strings[label[1]], strings[label[2]]) if label else None for label in labels]
+
+    def by_heap(self):
+        """{name: the sums of its samples}"""
+        sums = {}
+        for heap, (_, values) in zip(self.heaps, self.samples):
+            sums[heap] = [a + b for a, b in zip(sums.get(heap, [0] * 4), values)]
+        return sums
 
     def mapping_of(self, address):
         message = self.mappings[self.locations[address][2]]
@@ -211,6 +223,60 @@ class LeaksTest(TestCase):
         self.assertIn("530007 bytes in 32 allocations", self.report("leak", STRATA_CHECKS="full"))
 
 
+class HeapsTest(TestCase):
+    HEAPS = {("heap", "session"): [10, 10_000, 10, 10_000], ("heap", "cache"): [2, 3_000_100, 1, 3_000_000],
+             ("heap", "request"): [10, 5_000, 0, 0]}
+    LEAKS = ["of these 3000000 bytes in 1 allocation in the heap 'cache'",
+             "of these 10000 bytes in 10 allocations in the heap 'session'"]
+
+    def run_with(self, program, preload="", **environment):
+        env = {name: value for name, value in os.environ.items() if not name.startswith("STRATA_")}
+        ran = subprocess.run([program], env={**env, "LD_PRELOAD": preload, **environment}, capture_output=True, text=True,
+                             timeout=300)
+        self.assertEqual((ran.returncode, ran.stdout), (0, ""))
+        return ran.stderr
+
+    def profiles(self, program, preload=""):
+        said = self.run_with(program, preload, STRATA_PROFILE=str(self.folder / "out.pb.gz"), STRATA_PROFILE_RATE="1")
+        self.assertEqual(said, "")
+        return {path.name: Profile(path).by_heap() for path in self.folder.iterdir()}
+
+    def test_beside_anothers_malloc_they_have_a_profile_of_their_own(self):
+        self.assertEqual(self.profiles(PROGRAM), {"out.heaps.pb.gz": self.HEAPS})
+
+    def test_the_malloc_that_is_preloaded_writes_the_other(self):
+        files = self.profiles(PROGRAM, LIBRARY)
+        self.assertEqual(files["out.heaps.pb.gz"], self.HEAPS)
+        self.assertEqual(list(files["out.pb.gz"]), [None])
+        self.assertGreaterEqual(files["out.pb.gz"][None][3], 77_777)
+
+    def test_beside_the_malloc_of_the_same_archive_there_is_one_profile(self):
+        files = self.profiles(WITH_MALLOC)
+        self.assertEqual(list(files), ["out.pb.gz"])
+        malloc = files["out.pb.gz"].pop(None)
+        self.assertEqual(files["out.pb.gz"], self.HEAPS)
+        self.assertGreaterEqual(malloc[3], 77_777)
+
+    def test_the_report_of_leaks_names_them(self):
+        heads = re.findall(r"^strata: (.*)$", self.run_with(PROGRAM, STRATA_LEAKS="1"), re.M)
+        self.assertRegex(heads[0], r"^3010000 bytes in 11 allocations of process \d+ are live at exit, from 2 places$")
+        self.assertEqual(heads[1:], [*self.LEAKS, "3000000 bytes in 1 allocation in the heap 'cache' by",
+                                     "10000 bytes in 10 allocations in the heap 'session' by"])
+        both = self.run_with(WITH_MALLOC, STRATA_LEAKS="1")
+        for line in [*self.LEAKS, *heads[3:]]:
+            self.assertIn(f"strata: {line}\n", both)
+        self.assertRegex(both, r"(?m)^strata: of these \d+ bytes in \d+ allocations? in the malloc$")
+
+    def test_the_command_shows_them_as_the_outermost_call(self):
+        ran = subprocess.run([COMMAND, "run", "--leaks", "--", PROGRAM], capture_output=True, text=True, timeout=300)
+        self.assertEqual((ran.returncode, ran.stdout), (0, ""))
+        stacks = re.split(r"(?m)^strata: ", ran.stderr)
+        self.assertRegex(stacks[1], r"\A3010000 bytes in 11 allocations are live at exit of profiled_heaps "
+                         r"\(process \d+, its heaps\), from 2 places$")
+        self.assertRegex(stacks[2], r"\A3000000 bytes in 1 allocation by\n +#0  main  .*heaps\.cpp:\d+\n"
+                         r"(?s:.*)#\d+  \[the heap 'cache'\]\n\Z")
+
+
 @unittest.skipUnless(shutil.which("go"), "go is not installed: `go tool pprof` cannot read the profile")
 class PprofTest(TestCase):
     def top(self, index):
@@ -233,7 +299,9 @@ class PprofTest(TestCase):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", required=True)
-    parser.add_argument("--plugin", required=True)
+    for name in "plugin", "with-malloc", "library", "command":
+        parser.add_argument(f"--{name}")
     known, rest = parser.parse_known_args()
-    PROGRAM, PLUGIN = known.program, known.plugin
+    PROGRAM, PLUGIN, WITH_MALLOC, LIBRARY, COMMAND = (known.program, known.plugin, known.with_malloc, known.library,
+                                                      known.command)
     unittest.main(argv=[sys.argv[0], *(f"{name}Test" for name in rest)], verbosity=2)

@@ -10,12 +10,14 @@ const PLAIN_ALIGNMENT: usize = 16;
 /// The functions of C over one heap or over the malloc.
 ///
 /// # Safety
-/// Each is what its counterpart in C is; `free_sized` and `realloc` get live blocks of `self`.
+/// Each is what its counterpart in C is; `free`, `free_sized` and `realloc` get live blocks of `self`.
 pub(crate) unsafe trait InC {
     unsafe fn malloc(&self, bytes: usize) -> *mut c_void;
     unsafe fn calloc(&self, bytes: usize) -> *mut c_void;
     unsafe fn aligned_alloc(&self, alignment: usize, bytes: usize) -> *mut c_void;
     unsafe fn realloc(&self, block: *mut c_void, bytes: usize) -> *mut c_void;
+    unsafe fn free(&self, block: *mut c_void);
+    /// Not for blocks of `aligned_alloc`, whose size class their size does not tell.
     unsafe fn free_sized(&self, block: *mut c_void, bytes: usize);
 }
 
@@ -58,7 +60,7 @@ pub(crate) unsafe fn realloc(
         let moved: *mut u8 = c.aligned_alloc(layout.align(), bytes).cast();
         if !moved.is_null() {
             ptr::copy_nonoverlapping(block, moved, layout.size().min(bytes));
-            c.free_sized(block.cast(), layout.size());
+            c.free(block.cast());
         }
         moved
     }
@@ -66,7 +68,13 @@ pub(crate) unsafe fn realloc(
 
 #[inline]
 pub(crate) unsafe fn dealloc(c: &impl InC, block: *mut u8, layout: Layout) {
-    unsafe { c.free_sized(block.cast(), layout.size()) }
+    unsafe {
+        if layout.align() <= PLAIN_ALIGNMENT {
+            c.free_sized(block.cast(), layout.size())
+        } else {
+            c.free(block.cast())
+        }
+    }
 }
 
 /// The whole of what `write`, which is like snprintf, has to say.

@@ -21,6 +21,22 @@ pub struct Options<'a> {
     pub keeps_idle_memory: bool,
     /// As `STRATA_CHECKS=full`: every block is watched.
     pub checks_fully: bool,
+    /// As `STRATA_CHECKS=frees`: every free is verified, where `checks_fully` is false.
+    pub checks_frees: bool,
+    /// As `STRATA_GUARD_RATE`: one in so many blocks stands between inaccessible pages. 0: none.
+    pub guard_rate: u32,
+    /// When regions of 2 MiB ask the kernel for huge pages.
+    pub huge_pages: HugePages,
+}
+
+/// As `STRATA_HUGE_PAGES`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HugePages {
+    /// Once the heap is so large that one region more does not matter.
+    Auto = 0,
+    /// At their first touch.
+    Always = 1,
+    Never = 2,
 }
 
 impl<'a> Options<'a> {
@@ -32,6 +48,9 @@ impl<'a> Options<'a> {
             reclaim_delay_ms: 0,
             keeps_idle_memory: false,
             checks_fully: false,
+            checks_frees: false,
+            guard_rate: 0,
+            huge_pages: HugePages::Auto,
         }
     }
 
@@ -67,6 +86,9 @@ pub(crate) fn create(options: &Options) -> Result<NonNull<strata_heap>, &'static
         reclaim_delay_ms: options.reclaim_delay_ms,
         keeps_idle_memory: options.keeps_idle_memory,
         checks_fully: options.checks_fully,
+        checks_frees: options.checks_frees,
+        guard_rate: options.guard_rate,
+        huge_pages: options.huge_pages as u8,
         later: [0; 128],
     };
     let mut reason: *const c_char = ptr::null();
@@ -99,6 +121,10 @@ unsafe impl InC for HeapInC {
     #[inline]
     unsafe fn realloc(&self, block: *mut c_void, bytes: usize) -> *mut c_void {
         unsafe { strata_heap_realloc(self.0, block, bytes) }
+    }
+    #[inline]
+    unsafe fn free(&self, block: *mut c_void) {
+        unsafe { strata_heap_free(self.0, block) }
     }
     #[inline]
     unsafe fn free_sized(&self, block: *mut c_void, bytes: usize) {

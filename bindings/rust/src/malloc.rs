@@ -49,6 +49,10 @@ unsafe impl InC for Malloc {
         unsafe { strata_realloc(block, bytes) }
     }
     #[inline]
+    unsafe fn free(&self, block: *mut c_void) {
+        unsafe { strata_free(block) }
+    }
+    #[inline]
     unsafe fn free_sized(&self, block: *mut c_void, bytes: usize) {
         unsafe { strata_free_sized(block, bytes) }
     }

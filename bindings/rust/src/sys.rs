@@ -24,6 +24,9 @@ mod heap {
         pub reclaim_delay_ms: u32,
         pub keeps_idle_memory: bool,
         pub checks_fully: bool,
+        pub checks_frees: bool,
+        pub guard_rate: u32,
+        pub huge_pages: u8,
         pub later: [u8; 128],
     }
 
@@ -77,6 +80,7 @@ mod heap {
             block: *mut c_void,
             bytes: usize,
         ) -> *mut c_void;
+        pub fn strata_heap_free(heap: *mut strata_heap, block: *mut c_void);
         pub fn strata_heap_free_sized(heap: *mut strata_heap, block: *mut c_void, bytes: usize);
         pub fn strata_heap_owns(heap: *const strata_heap, address: *const c_void) -> bool;
         pub fn strata_heap_reset(heap: *mut strata_heap);
@@ -102,6 +106,7 @@ mod malloc {
         pub fn strata_calloc(count: usize, bytes: usize) -> *mut c_void;
         pub fn strata_aligned_alloc(alignment: usize, bytes: usize) -> *mut c_void;
         pub fn strata_realloc(block: *mut c_void, bytes: usize) -> *mut c_void;
+        pub fn strata_free(block: *mut c_void);
         pub fn strata_free_sized(block: *mut c_void, bytes: usize);
         pub fn strata_release_memory() -> c_int;
         pub fn strata_stats_json(buffer: *mut c_char, size: usize) -> usize;

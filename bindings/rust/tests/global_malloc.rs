@@ -37,6 +37,20 @@ fn over_aligned_types_are_aligned_and_grow() {
     assert!(pages.iter().enumerate().all(|(i, page)| page.0 == [i as u8; 4096]));
 }
 
+#[test]
+fn over_aligned_blocks_of_any_size_are_freed_as_they_were_made() {
+    use std::alloc::{alloc, dealloc, realloc, Layout};
+    for size in [1, 100, 1112, 5000] {
+        for alignment in [32, 512, 4096] {
+            let layout = Layout::from_size_align(size, alignment).unwrap();
+            unsafe {
+                let block = realloc(alloc(layout), layout, size + 1);
+                dealloc(block, Layout::from_size_align(size + 1, alignment).unwrap());
+            }
+        }
+    }
+}
+
 /// strata_usable_size ends the program for a block of another malloc.
 #[test]
 fn what_the_c_library_allocates_is_in_it() {

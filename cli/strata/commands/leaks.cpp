@@ -25,9 +25,13 @@ void report_file(const std::filesystem::path& file) {
     for (const std::string& note : symbolise(profile)) {
       fmt::print(stderr, "strata: warning: {}\n", note);
     }
+    // What has heaps beside another's malloc writes their profile apart.
+    const bool is_of_heaps = file.stem().extension() == ".heaps";
+    const std::string process = (is_of_heaps ? file.stem().stem() : file.stem()).string();
     fmt::print(stderr, "{}",
                leak_report(profile,
-                           fmt::format("{} (process {})", profile.program(), file.stem().string()),
+                           fmt::format("{} (process {}{})", profile.program(), process,
+                                       is_of_heaps ? ", its heaps" : ""),
                            kMostStacks));
   } catch (const UsageError& error) {
     fmt::print(stderr, "strata: warning: {}\n", error.what());

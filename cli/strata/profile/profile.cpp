@@ -100,7 +100,30 @@ class Reader {
           sample.values.push_back(static_cast<std::int64_t>(value));
         });
       }
+      if (in.field() == 3) add_label(sample, in.bytes());
     }
+  }
+
+  /// The heap that the sample is from becomes its outermost call, so that each view has it.
+  void add_label(const Profile::Sample& sample, std::string_view message) {
+    std::uint64_t key = 0;
+    std::uint64_t text = 0;
+    for (WireReader in(message); in.next();) {
+      if (in.field() == 1) key = in.number();
+      if (in.field() == 2) text = in.number();
+    }
+    if (string(key) == "heap") heap_of_[index_of(sample)] = string(text);
+  }
+  std::size_t index_of(const Profile::Sample& sample) const {
+    return static_cast<std::size_t>(&sample - profile_.samples.data());
+  }
+  std::size_t location_of_heap(const std::string& name) {
+    const auto [entry, is_new] = heap_locations_.try_emplace(name, profile_.locations.size());
+    if (is_new) {
+      Profile::Location& location = profile_.locations.emplace_back();
+      location.lines.push_back({fmt::format("[the heap '{}']", name), "", 0});
+    }
+    return entry->second;
   }
 
   void add_mapping(std::string_view message) {
@@ -175,6 +198,8 @@ class Reader {
     if (profile_.kinds.empty()) throw DamagedProfile("it does not say what it counts");
     for (Profile::Sample& sample : profile_.samples) {
       for (std::size_t& location : sample.locations) location = index_in(location_of, location);
+      const auto heap = heap_of_.find(index_of(sample));
+      if (heap != heap_of_.end()) sample.locations.push_back(location_of_heap(heap->second));
       if (sample.values.size() != profile_.kinds.size()) {
         throw DamagedProfile("a sample has more or fewer values than there are kinds");
       }
@@ -198,6 +223,8 @@ class Reader {
   std::vector<RawLocation> locations_;
   std::unordered_map<std::uint64_t, std::size_t> mapping_of_;
   std::unordered_map<std::uint64_t, RawFunction> functions_;
+  std::unordered_map<std::size_t, std::string> heap_of_;  ///< of samples that say it
+  std::unordered_map<std::string, std::size_t> heap_locations_;
   std::string default_kind_;
 };
 

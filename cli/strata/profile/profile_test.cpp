@@ -122,6 +122,30 @@ TEST(HeapProfile, IsReadPlainAndCompressed) {
   }
 }
 
+TEST(HeapProfile, TheHeapThatASampleIsFromIsItsOutermostCall) {
+  std::string bytes = profile_of({{kKeep, 100}});  // which has ten texts and two places
+  const Message values = Message().varint(1).varint(60).varint(1).varint(30);
+  const Message label = Message().number(1, 10).number(2, 11);
+  const Message sample =
+      Message().text(1, Message().varint(1).bytes).text(2, values.bytes).text(3, label.bytes);
+  bytes += Message().text(2, sample.bytes).text(2, sample.bytes).bytes;
+  bytes += Message().text(6, "heap").text(6, "tenant 7").bytes;
+  const Profile profile = parse_profile("heap.pb.gz", bytes);
+  ASSERT_EQ(profile.samples.size(), 3u);
+  EXPECT_EQ(profile.samples[0].locations.size(), 2u);
+  EXPECT_EQ(profile.samples[1].locations, profile.samples[2].locations);
+  const std::vector<SiteSums> sites =
+      sum_sites(profile, profile.find_kind("inuse_space"), nullptr, 0);
+  EXPECT_EQ(flat_of(sites, "keep"), 160);
+  for (const SiteSums& site : sites) {
+    if (site.line.function == "[the heap 'tenant 7']") {
+      EXPECT_EQ(site.cumulative, 60);
+      return;
+    }
+  }
+  FAIL() << "the heap is not shown";
+}
+
 TEST(HeapProfile, BadFilesAreOneSentenceThatNamesThem) {
   const std::string good = profile_of({{kKeep, 100}});
   const std::string packed = gzipped(good);

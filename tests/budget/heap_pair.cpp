@@ -1,0 +1,34 @@
+// heap_pair <count> <way> <bytes>: so many pairs of Heap::allocate() and its free in pairs(), in a
+// heap
+//   plain · frees · full · guards    as its options say
+//   profile                          while a profile is taken of all heaps
+#include <strata/heap.hpp>
+
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+// What is counted. Never inlined: callgrind begins and ends with it, and the test leaves out its
+// own instructions.
+extern "C" [[gnu::noinline]] void pairs(unsigned long count, strata::Heap& heap,
+                                        std::size_t bytes) {
+  for (unsigned long i = 0; i < count; ++i) {
+    void* volatile p = heap.allocate(bytes);
+    heap.deallocate(p);
+  }
+}
+
+int main(int argc, char** argv) {
+  if (argc != 4) return 2;
+  const auto is = [&](const char* way) { return std::strcmp(argv[2], way) == 0; };
+  strata::Heap::Options options;
+  if (is("frees")) options.checks = strata::Heap::Checks::kFrees;
+  if (is("full")) options.checks = strata::Heap::Checks::kFull;
+  if (is("guards")) options.guard_rate = 10'000;
+  if (is("profile") && !strata::Heap::start_profile()) return 1;
+  std::optional<strata::Heap> heap = strata::Heap::try_create(options);
+  if (!heap) return 1;
+  const std::size_t bytes = std::strtoul(argv[3], nullptr, 10);
+  for (int i = 0; i < 64; ++i) heap->deallocate(heap->allocate(bytes));  // the bins are there
+  pairs(std::strtoul(argv[1], nullptr, 10), *heap, bytes);
+}

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Counts what a pair of an allocation and a free costs in a heap of one's own.
+
+usage: heap_pair_test.py --program heap_pair
+
+As hot_path_test.py, whose counting this uses; the heaps are an archive, so the program holds them, and the
+instructions of its own loop are left out.
+"""
+import argparse
+import re
+import subprocess
+import sys
+
+import hot_path_test
+
+# By way and bytes: instructions of a pair. malloc's takes 34, and 47 from 1 KiB on; what is on takes a mean,
+# because chance is in it.
+MOST_INSTRUCTIONS = {
+    ("plain", 100): 40,
+    ("plain", 1024): 40,
+    ("plain", 4096): 60,
+    ("plain", 40000): 60,
+    ("frees", 100): 240,
+    ("full", 100): 2000,
+    ("guards", 100): 200,
+    ("profile", 100): 200,
+}
+PAIRS = 20000
+
+
+def own_addresses(program):
+    """Where the instructions of pairs() are."""
+    symbols = subprocess.run(["nm", "--print-size", program], check=True, capture_output=True, text=True).stdout
+    start, size = re.search(r"^(\w+) (\w+) T pairs$", symbols, re.M).groups()
+    return range(int(start, 16), int(start, 16) + int(size, 16))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--program", required=True)
+    program = parser.parse_args().program
+    own = own_addresses(program)
+    failed = False
+    for (way, size), most in MOST_INSTRUCTIONS.items():
+        once, twice = (sum(times for address, times in
+                           hot_path_test.executions(program, program, count, [way, size]).items() if address not in own)
+                       for count in (PAIRS, 2 * PAIRS))
+        pair = (twice - once) / PAIRS
+        print(f"{way}, {size} bytes: {pair:.2f} instructions a pair, at most {most}")
+        failed |= not 0 < pair <= most
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
