@@ -186,8 +186,8 @@ class Central::Owners {
   }
 
   /// Whether all belong to `owner`, as far as every seventh tells: large objects are each on a page
-  /// of its own, and to look at all of them took a fifth of their time. One of another shard that is
-  /// missed goes through the owner's transfer cache once more.
+  /// of its own, and to look at all of them took a fifth of their time. One of another shard that
+  /// is missed goes through the owner's transfer cache once more.
   bool seem_to_be(const CentralShard* owner, void* const* objects, std::size_t count) noexcept {
     for (std::size_t i = 0; i < count; i += kLookAtEvery) {
       if (of(objects[i]) != owner) return false;
