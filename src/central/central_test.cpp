@@ -316,6 +316,20 @@ TEST_F(ShardedCentralTest, ObjectsOfSeveralShardsInOneBatchFindTheirSpans) {
   EXPECT_EQ(central->statistics(5).spans.claimed_objects, 0u);
 }
 
+TEST_F(ShardedCentralTest, AFewObjectsOfAnotherShardInABatchGoHomeAfterSomeRounds) {
+  central->move_on(places[1], 5);
+  std::vector<void*> mine = claim_at(places[0], 5, 200);
+  const std::vector<void*> others = claim_at(places[1], 5, 3);
+  mine.insert(mine.begin() + 100, others.begin(), others.end());
+  for (int round = 0; round < 50; ++round) {
+    central->release(places[0], 5, mine.data(), mine.size());
+    mine = claim_at(places[0], 5, 203);
+    std::rotate(mine.begin(), mine.begin() + 10 + round, mine.end());
+  }
+  for (void* object : mine) EXPECT_EQ(shard_of(object), 0u);
+  central->release_to_spans(5, mine.data(), mine.size());
+}
+
 TEST_F(ShardedCentralTest, SpansOfAShardWithoutThreadsServeTheOthers) {
   central->move_on(places[1], 5);
   std::vector<void*> objects = claim_at(places[1], 5, 100);

@@ -8,18 +8,11 @@ namespace strata {
 
 static_assert(sizeof(ThreadCache) <= 2 * 4096, "a thread costs two small OS pages of bookkeeping");
 
-std::size_t ThreadCache::max_capacity(unsigned size_class) noexcept {
-  static constexpr auto kCapacities = [] {
-    std::array<std::uint16_t, SizeClassMap::kCount> capacities{};
-    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-      const std::size_t bytes = SizeClassMap::bytes_of(c);
-      const std::size_t objects =
-          (bytes < kLargeFromBytes ? kMaxBinBytes : kMaxBinBytesOfLarge) / bytes;
-      capacities[c] = static_cast<std::uint16_t>(std::clamp<std::size_t>(objects, 1, kMaxCapacity));
-    }
-    return capacities;
-  }();
-  return kCapacities[size_class];
+std::size_t ThreadCache::max_capacity(unsigned size_class, Load load) noexcept {
+  const std::size_t bytes = SizeClassMap::bytes_of(size_class);
+  const std::size_t usual = bytes < kLargeFromBytes ? kMaxBinBytes : kMaxBinBytesOfLarge;
+  const std::size_t most = load == Load::kLasting ? kLastingTimes * usual : usual;
+  return std::clamp<std::size_t>(most / bytes, 1, kMaxCapacity);
 }
 
 ThreadCache::ThreadCache(Central& central, CacheBudget& budget, MetadataArena& metadata) noexcept
@@ -44,7 +37,7 @@ void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
 /// \returns  false if it was not less than half full, or nothing came
 /// \pre      the bin has no gaps
 bool ThreadCache::top_up(unsigned size_class) noexcept {
-  if (capacity(size_class) != max_capacity(size_class)) grow(size_class, budget_->share_bytes());
+  if (may_grow(size_class, Slow::kDry)) grow(size_class, budget_->share_bytes());
   const std::size_t wanted = (capacity(size_class) + 1) / 2;
   const std::size_t before = held(size_class);
   if (before >= wanted) return false;
@@ -67,7 +60,7 @@ void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
     const std::size_t share = budget_->share_bytes();
     if (capacity_bytes_ > kShrinkAbove * share) {
       shrink(size_class);
-    } else if (!grow(size_class, share)) {
+    } else if (!may_grow(size_class, Slow::kOver) || !grow(size_class, share)) {
       flush(size_class, (capacity(size_class) + 1) / 2);
     }
   }
@@ -114,16 +107,57 @@ void ThreadCache::add_objects(Counts& counts) noexcept {
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) counts[c] += count_held(c);
 }
 
-/// Doubles the bin, as far as its class and the thread's share allow.
+/// Counts that the bin ran dry, or over, once more. What comes and goes a little at a time seldom
+/// does the same twice in a row; batches that are much larger than the bin do.
+/// \returns  whether it is worth it to ask for room
+bool ThreadCache::may_grow(unsigned size_class, Slow slow) noexcept {
+  std::uint8_t& refused = refused_[size_class];
+  const bool is_again = latest_[size_class] == slow;
+  latest_[size_class] = slow;
+  if (refused != 0 && is_again) {
+    ++refused;
+  } else if (refused > 1) {
+    --refused;
+  }
+  return refused == 0 || refused > kLastingCalls;
+}
+
+/// Doubles the bin, as far as its load, its class and the thread's share allow.
 /// \returns  false if they do not
 bool ThreadCache::grow(unsigned size_class, std::size_t share) noexcept {
+  const bool is_lasting = refused_[size_class] > kLastingCalls &&
+                          SizeClassMap::bytes_of(size_class) >= kLastingFromBytes;
+  const bool has_grown =
+      grow_under(Load::kUsual, size_class, share) ||
+      (is_lasting && (grow_under(Load::kLasting, size_class, share) ||
+                      (capacity(size_class) < max_capacity(size_class, Load::kLasting) &&
+                       shrink_idle() && grow_under(Load::kLasting, size_class, share))));
+  refused_[size_class] = has_grown ? 0 : 1;
+  return has_grown;
+}
+
+/// Halves the bins that did not run dry or over since the last call.
+/// \returns  whether there were any
+bool ThreadCache::shrink_idle() noexcept {
+  const std::size_t before = capacity_bytes_;
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    if (latest_[c] == Slow::kNeither && capacity(c) * SizeClassMap::bytes_of(c) > kSmallBinBytes)
+      shrink(c);
+    latest_[c] = Slow::kNeither;
+  }
+  return capacity_bytes_ != before;
+}
+
+bool ThreadCache::grow_under(Load load, unsigned size_class, std::size_t share) noexcept {
   const std::size_t now = capacity(size_class);
-  const std::size_t most = max_capacity(size_class);
+  const std::size_t most = max_capacity(size_class, load);
+  if (now >= most) return false;
+  if (load == Load::kLasting) share -= share / kReservePart;
   const auto left =
       static_cast<std::uint32_t>(share > capacity_bytes_ ? share - capacity_bytes_ : 0);
   const auto object_bytes = static_cast<std::uint32_t>(SizeClassMap::bytes_of(size_class));
-  const std::size_t affordable =
-      std::max(left / kBinPart, std::min(left, kSmallBinBytes)) / object_bytes;
+  const std::uint32_t part = load == Load::kLasting ? left : left / kBinPart;
+  const std::size_t affordable = std::max(part, std::min(left, kSmallBinBytes)) / object_bytes;
   const std::size_t wanted = std::min({now == 0 ? kFirstCapacity : 2 * now + 1, most, affordable});
   if (wanted <= now) return false;
   if (wanted >= slot_counts_[size_class] && !give_slots(size_class, std::bit_ceil(wanted + 1)))
@@ -133,11 +167,13 @@ bool ThreadCache::grow(unsigned size_class, std::size_t share) noexcept {
   return true;
 }
 
-/// Halves the bin: threads have come, and the share has become smaller.
+/// Halves the bin, and leaves it half full at the most.
 void ThreadCache::shrink(unsigned size_class) noexcept {
+  close_gaps(size_class);
   const std::size_t now = capacity(size_class);
   const std::size_t kept = now / 2;
-  flush(size_class, now - kept / 2);
+  if (held(size_class) > kept / 2) flush(size_class, held(size_class) - kept / 2);
+  refused_[size_class] = 0;
   limits_[size_class] = bases_[size_class] + kept;
   capacity_bytes_ -= (now - kept) * SizeClassMap::bytes_of(size_class);
 }

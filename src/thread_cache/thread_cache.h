@@ -65,7 +65,8 @@ class CacheBudget {
 /// One thread's free objects, and how its bins are filled, flushed and sized.
 ///
 /// A bin has no slots until its class is first used, starts with a few, and doubles whenever it
-/// runs dry or over, up to kMaxBinBytes and as far as the thread's share of the budget goes. When
+/// runs dry or over, up to kMaxBinBytes and as far as the thread's share of the budget goes. One
+/// that then goes on to run dry and over may grow further, at the cost of bins that do not. When
 /// threads have come and the thread holds more than twice its share, bins that run over give up
 /// half of themselves.
 /// \threads  Its thread only, apart from counting and take_over(), which any thread may do:
@@ -137,6 +138,15 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   static constexpr std::size_t kMaxBinBytes = 96 * 1024;
   static constexpr std::size_t kMaxBinBytesOfLarge = 256 * 1024;
   static constexpr std::size_t kLargeFromBytes = 1024;
+  // Chosen: a bin that did the same twice in a row, run dry or over, so many times more often than
+  // not since it could not grow carries a lasting load of batches that do not fit. It may have so
+  // many times the bytes, of all that the share has left but for this part of it.
+  static constexpr unsigned kLastingCalls = 100;
+  static constexpr std::size_t kLastingTimes = 4;
+  static constexpr std::size_t kReservePart = 4;
+  // Chosen: a slot is at most a thirty-second of the object in it. For smaller ones a bin that
+  // spares some calls of the slow way takes more memory than it is worth.
+  static constexpr std::size_t kLastingFromBytes = 256;
   // Chosen: others who need the same list wait for so many objects at most, some 5 µs.
   static constexpr std::size_t kFlushObjects = 256;
   // Chosen: a bin grows to this part of what its thread's share has left, or to this size as long
@@ -149,9 +159,11 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   static constexpr std::size_t kShrinkAbove = 2;
   // Derived: the first slots of every bin and a few growths are in the cache itself, which then
   // fills two 4-KiB pages.
-  static constexpr std::size_t kInlineSlots = 638;
+  static constexpr std::size_t kInlineSlots = 620;
 
-  static std::size_t max_capacity(unsigned size_class) noexcept;
+  enum class Slow : std::uint8_t { kNeither, kDry, kOver };
+  enum class Load : bool { kUsual, kLasting };
+  static std::size_t max_capacity(unsigned size_class, Load load) noexcept;
 
   /// While it lives, the bin looks empty and full to the thread's hot path, which only a signal
   /// handler can be on: it allocates from elsewhere, and what is being moved stays whole.
@@ -191,7 +203,11 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   }
   bool top_up(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   bool take_as_last(unsigned size_class, void* object) noexcept STRATA_REQUIRES(bins_lock_);
+  bool may_grow(unsigned size_class, Slow slow) noexcept STRATA_REQUIRES(bins_lock_);
   bool grow(unsigned size_class, std::size_t share) noexcept STRATA_REQUIRES(bins_lock_);
+  bool grow_under(Load load, unsigned size_class, std::size_t share) noexcept
+      STRATA_REQUIRES(bins_lock_);
+  bool shrink_idle() noexcept STRATA_REQUIRES(bins_lock_);
   void shrink(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   bool give_slots(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
   void flush(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
@@ -217,6 +233,11 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // Capacity x object size over all bins.
   std::size_t capacity_bytes_ STRATA_GUARDED_BY(bins_lock_) = 0;
   Lock bins_lock_{LockRank::kThreadBins};
+  // How much more often than not the bin did the same twice in a row since it could not grow, and
+  // 1; 0 if it may be able to.
+  std::uint8_t refused_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
+  // What it did last, since the last look for idle ones.
+  Slow latest_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
   // Slots below the top may be nullptr.
   bool has_gaps_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
   // Fingerprints: at the last take_over(), and when there was nothing left to take.

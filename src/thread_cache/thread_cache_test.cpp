@@ -278,6 +278,58 @@ TEST_F(ThreadCacheTest, BinsOfLargeObjectsLeaveShareForThoseOfSmallOnes) {
   cache.flush_all();
 }
 
+/// Allocates a batch of the class and frees it, so many times.
+struct BatchedCacheTest : ThreadCacheTest {
+  CacheBudget share{space.heap, 1 * kMiB};
+  std::unique_ptr<ThreadCache> cache = [this] {
+    share.add_thread();
+    return std::make_unique<ThreadCache>(*central, share, space.metadata);
+  }();
+  const unsigned large = SizeClassMap::class_of(8192);
+
+  void churn(unsigned size_class, std::size_t objects, int times) {
+    std::vector<void*> batch(objects);
+    while (times-- > 0) {
+      for (void*& object : batch) object = allocate_from(*cache, size_class);
+      for (void* object : batch) deallocate_into(*cache, size_class, object);
+    }
+  }
+};
+
+TEST_F(BatchedCacheTest, ABinGrowsFurtherWhileBatchesDoNotFit) {
+  churn(large, 200, 2);
+  const std::size_t usual = cache->capacity_bytes();
+  EXPECT_LE(usual, 256u * 1024);
+  churn(large, 200, 50);
+  EXPECT_GE(cache->capacity_bytes(), 2 * usual);
+  EXPECT_LE(cache->capacity_bytes(), 1 * kMiB);
+  EXPECT_TRUE(nothing_is_lost(large, cache->count_objects(large)));
+  cache->flush_all();
+}
+
+TEST_F(BatchedCacheTest, ABinStaysAsItIsWhereObjectsComeAndGoALittleAtATime) {
+  churn(large, 200, 2);
+  const std::size_t usual = cache->capacity_bytes();
+  const std::size_t most = usual / SizeClassMap::bytes_of(large);
+  churn(large, most, 500);
+  EXPECT_EQ(cache->capacity_bytes(), usual);
+  cache->flush_all();
+}
+
+TEST_F(BatchedCacheTest, IdleBinsGiveWayToOneWithALastingLoad) {
+  const unsigned other = SizeClassMap::class_of(16384);
+  churn(other, 100, 100);
+  churn(large, 8, 1);
+  churn(large, 200, 200);
+  EXPECT_GE(cache->count_objects(large) * SizeClassMap::bytes_of(large), 128u * 1024);
+  EXPECT_LE(cache->capacity_bytes(), 1 * kMiB);
+  for (const unsigned c : {large, other})
+    EXPECT_TRUE(nothing_is_lost(c, cache->count_objects(c))) << "class " << c;
+  churn(other, 100, 200);
+  EXPECT_GE(cache->count_objects(other) * SizeClassMap::bytes_of(other), 128u * 1024);
+  cache->flush_all();
+}
+
 TEST_F(ThreadCacheTest, WorksWithoutAnyBudget) {
   CacheBudget none(space.heap, 0);
   none.add_thread();

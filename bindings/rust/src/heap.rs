@@ -25,6 +25,18 @@ pub struct Options<'a> {
     pub checks_frees: bool,
     /// As `STRATA_GUARD_RATE`: one in so many blocks stands between inaccessible pages. 0: none.
     pub guard_rate: u32,
+    /// When regions of 2 MiB ask the kernel for huge pages.
+    pub huge_pages: HugePages,
+}
+
+/// As `STRATA_HUGE_PAGES`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HugePages {
+    /// Once the heap is so large that one region more does not matter.
+    Auto = 0,
+    /// At their first touch.
+    Always = 1,
+    Never = 2,
 }
 
 impl<'a> Options<'a> {
@@ -38,6 +50,7 @@ impl<'a> Options<'a> {
             checks_fully: false,
             checks_frees: false,
             guard_rate: 0,
+            huge_pages: HugePages::Auto,
         }
     }
 
@@ -75,7 +88,7 @@ pub(crate) fn create(options: &Options) -> Result<NonNull<strata_heap>, &'static
         checks_fully: options.checks_fully,
         checks_frees: options.checks_frees,
         guard_rate: options.guard_rate,
-        huge_pages: 0, // when they are worth it
+        huge_pages: options.huge_pages as u8,
         later: [0; 128],
     };
     let mut reason: *const c_char = ptr::null();

@@ -26,7 +26,7 @@ mod sys;
 #[cfg(feature = "heap")]
 pub use global_heap::GlobalHeap;
 #[cfg(feature = "heap")]
-pub use heap::{Heap, Options};
+pub use heap::{Heap, HugePages, Options};
 #[cfg(feature = "malloc")]
 pub use malloc::Malloc;
 #[cfg(feature = "heap")]

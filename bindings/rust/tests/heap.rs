@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;
 use std::sync::mpsc;
 use std::thread;
-use strata::{Heap, Options};
+use strata::{Heap, HugePages, Options};
 
 fn heap() -> Heap {
     Heap::new(&Options::new().name("tests")).expect("a heap")
@@ -51,8 +51,13 @@ impl Random {
 
 #[test]
 fn blocks_of_any_layout_are_aligned_and_keep_what_is_in_them() {
-    for checks_fully in [false, true] {
-        let options = Options { checks_fully, ..Options::new() };
+    let usual = Options::new();
+    for options in [
+        usual,
+        Options { checks_fully: true, ..usual },
+        Options { checks_frees: true, huge_pages: HugePages::Never, ..usual },
+        Options { guard_rate: 50, huge_pages: HugePages::Always, ..usual },
+    ] {
         let heap = Heap::new(&options).expect("a heap");
         let mut random = Random::seeded();
         let mut blocks: Vec<Block> = Vec::new();
