@@ -1,7 +1,5 @@
 #include "guard/call_site.h"
 
-#include <algorithm>
-
 #include "base/text_writer.h"
 #include "os/output.h"
 #include "os/stack.h"
@@ -17,15 +15,11 @@ CallSite CallSite::here() noexcept {
   return site;
 }
 
-CallSite CallSite::of_fault(std::uintptr_t code) noexcept {
-  CallSite site = here();
-  std::uintptr_t* const end = site.frames + site.count;
-  std::uintptr_t* const first = std::find(site.frames, end, code);
-  // Without it the handler's own frames are shown, too.
-  if (first != end) {
-    site.count = static_cast<std::uint32_t>(std::copy(first, end, site.frames) - site.frames);
-    ++site.frames[0];  // the instruction itself, not a call; the others are return addresses
-  }
+CallSite CallSite::of_fault(const os::Fault& fault) noexcept {
+  CallSite site;
+  site.thread = os::thread_id();
+  site.count = static_cast<std::uint32_t>(
+      os::capture_stack_at({fault.code, fault.sp, fault.fp}, site.frames, kMaxFrames));
   return site;
 }
 

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "os/faults.h"
+
 namespace strata {
 
 /// Who did something: the thread, and what was called, the innermost first.
@@ -19,7 +21,7 @@ struct CallSite {
   /// \cost  a walk over the stack
   static CallSite here() noexcept;
   /// The instruction that made the fault that this thread is handling, and its callers.
-  static CallSite of_fault(std::uintptr_t code) noexcept;
+  static CallSite of_fault(const os::Fault& fault) noexcept;
 
   /// Writes "strata: <what> by thread <n>:" and a line for each frame to standard error.
   void print(const char* what) const noexcept;

@@ -21,17 +21,18 @@ void print(const TextWriter& sentence) noexcept {
 
 }  // namespace
 
-bool GuardPool::start() noexcept {
+bool GuardPool::start(const Size& size) noexcept {
   const std::size_t stride = slot_bytes() + os::page_bytes();
-  const std::size_t bytes = kSlots * stride + os::page_bytes();
+  const std::size_t bytes = size.slots * stride + os::page_bytes();
   LockGuard guard(lock_);
-  slots_ = static_cast<Slot*>(metadata_.allocate(kSlots * sizeof(Slot)));
-  waiting_ = static_cast<std::uint16_t*>(metadata_.allocate(kSlots * sizeof(std::uint16_t)));
+  slots_ = static_cast<Slot*>(metadata_.allocate(size.slots * sizeof(Slot)));
+  waiting_ = static_cast<std::uint16_t*>(metadata_.allocate(size.slots * sizeof(std::uint16_t)));
   if (slots_ == nullptr || waiting_ == nullptr) return false;
   void* const start = pages_.reserve(bytes);
   if (start == nullptr) return false;
-  start_ = reinterpret_cast<std::uintptr_t>(start);
-  bytes_ = bytes;
+  size_ = size;
+  start_.store(reinterpret_cast<std::uintptr_t>(start), std::memory_order_relaxed);
+  bytes_.store(bytes, std::memory_order_relaxed);
   return true;
 }
 
@@ -41,12 +42,14 @@ void* GuardPool::allocate(const Allocation& allocation) noexcept {
   if (allocation.bytes > slot_bytes() || bytes > slot_bytes() || alignment > os::page_bytes())
     return nullptr;
   const CallSite here = CallSite::here();
+  const std::size_t accessible_bytes = detail::round_up(bytes, os::page_bytes());
   LockGuard guard(lock_);
+  if (accessible_bytes > size_.most_live_bytes - live_bytes_) return nullptr;
   Slot* const slot = take_slot();
   if (slot == nullptr) return nullptr;
   char* const start = slot_start(static_cast<std::size_t>(slot - slots_));
   const bool at_end = uses_ % 2 != 0;
-  slot->accessible_bytes = detail::round_up(bytes, os::page_bytes());
+  slot->accessible_bytes = accessible_bytes;
   slot->accessible = at_end ? start + slot_bytes() - slot->accessible_bytes : start;
   slot->object = at_end ? start + slot_bytes() - bytes : start;
   slot->allocation = allocation;
@@ -99,8 +102,9 @@ void GuardPool::forget_all() noexcept {
 }
 
 void GuardPool::discard() noexcept {
-  if (start_ != 0) pages_.unmap(reinterpret_cast<void*>(start_), bytes_);
-  start_ = bytes_ = 0;
+  const std::size_t bytes = bytes_.exchange(0, std::memory_order_relaxed);
+  const std::uintptr_t start = start_.exchange(0, std::memory_order_relaxed);
+  if (bytes != 0) pages_.unmap(reinterpret_cast<void*>(start), bytes);
 }
 
 std::size_t GuardPool::requested_bytes(const void* p, const char* action) noexcept {
@@ -122,7 +126,7 @@ bool GuardPool::explain(const os::Fault& fault) const noexcept {
   if (slot == nullptr) {
     sentence.text("wild access to ").pointer(address).text(": no object was ever there");
     print(sentence);
-    CallSite::of_fault(fault.code).print("accessed");
+    CallSite::of_fault(fault).print("accessed");
     return true;
   }
   const char* const mistake = slot->state == State::kFreed ? "use after free"
@@ -130,14 +134,14 @@ bool GuardPool::explain(const os::Fault& fault) const noexcept {
                                                            : "overflow";
   say_access(sentence, mistake, slot->object, slot->allocation.bytes, verb, address - slot->object);
   print(sentence);
-  CallSite::of_fault(fault.code).print("accessed");
+  CallSite::of_fault(fault).print("accessed");
   slot->allocated.print("allocated");
   if (slot->state == State::kFreed) slot->freed.print("freed");
   return true;
 }
 
 char* GuardPool::slot_start(std::size_t index) const noexcept {
-  return reinterpret_cast<char*>(start_) + os::page_bytes() +
+  return reinterpret_cast<char*>(start_.load(std::memory_order_relaxed)) + os::page_bytes() +
          index * (slot_bytes() + os::page_bytes());
 }
 
@@ -145,7 +149,8 @@ char* GuardPool::slot_start(std::size_t index) const noexcept {
 /// guard, the neighbour whose object is nearer, live ones first. nullptr if none was used.
 GuardPool::Slot* GuardPool::slot_around(const void* p) const noexcept {
   const auto* const address = static_cast<const char*>(p);
-  const std::size_t offset = reinterpret_cast<std::uintptr_t>(p) - start_;
+  const std::size_t offset =
+      reinterpret_cast<std::uintptr_t>(p) - start_.load(std::memory_order_relaxed);
   const std::size_t stride = slot_bytes() + os::page_bytes();
   const std::size_t index = offset / stride;
   Slot* const at = index < used_ ? &slots_[index] : nullptr;
@@ -157,11 +162,11 @@ GuardPool::Slot* GuardPool::slot_around(const void* p) const noexcept {
 }
 
 GuardPool::Slot* GuardPool::take_slot() noexcept {
-  if (start_ == 0) return nullptr;
-  if (used_ < kSlots) return &slots_[used_++];
-  if (waiting_count_ <= kLeastWaiting) return nullptr;
+  if (!is_started()) return nullptr;
+  if (used_ < size_.slots) return &slots_[used_++];
+  if (waiting_count_ <= size_.least_waiting) return nullptr;
   Slot& slot = slots_[waiting_[oldest_]];
-  oldest_ = (oldest_ + 1) % kSlots;
+  oldest_ = (oldest_ + 1) % size_.slots;
   --waiting_count_;
   if (!slot.is_open) return &slot;
   // The kernel refused to close it: the next object may need other pages of the slot.
@@ -194,7 +199,7 @@ void GuardPool::close(Slot& slot) noexcept {
 
 void GuardPool::keep_waiting(Slot& slot) noexcept {
   slot.state = State::kFreed;
-  waiting_[(oldest_ + waiting_count_) % kSlots] = static_cast<std::uint16_t>(&slot - slots_);
+  waiting_[(oldest_ + waiting_count_) % size_.slots] = static_cast<std::uint16_t>(&slot - slots_);
   ++waiting_count_;
 }
 
@@ -251,7 +256,12 @@ void GuardPool::verify_surroundings(const Slot& slot) noexcept {
 
 GuardPool::Statistics GuardPool::statistics() noexcept {
   LockGuard guard(lock_);
-  return {bytes_, used_ - waiting_count_, live_bytes_, waiting_count_, waiting_bytes_, uses_};
+  return {bytes_.load(std::memory_order_relaxed),
+          used_ - waiting_count_,
+          live_bytes_,
+          waiting_count_,
+          waiting_bytes_,
+          uses_};
 }
 
 void GuardPool::check_invariants() noexcept {

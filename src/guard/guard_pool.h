@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -23,19 +24,25 @@ namespace strata {
 /// An object is at the end of its slot (an overflow runs into the guard) or, in every other
 /// use, at its start (an underflow does). Only the OS pages that it needs are accessible; of those,
 /// what is not the object's is filled and verified at free. Freed slots wait, inaccessible: the
-/// longest free is used again first, and only while kLeastWaiting others wait. The accessible pages
-/// are held, as MemoryLimit counts; all else of the reserved addresses has no memory.
+/// longest free is used again first, and only while Size::least_waiting others wait. The accessible
+/// pages are held, as MemoryLimit counts; all else of the reserved addresses has no memory.
 /// \threads  Any number at once; one lock, held during system calls. explain() takes none: it reads
 ///           what a thread in the middle of allocating or freeing that very slot may have half
 ///           written, which costs a wrong word in the report of a process that dies.
 /// \source   GWP-ASan (LLVM; Serebryany et al., 2023), and Electric Fence (Perens, 1987) before it.
 class GuardPool {
  public:
+  struct Size {
+    std::size_t slots;
+    std::size_t least_waiting;
+    std::size_t most_live_bytes;  ///< what goes beyond is not guarded
+  };
   // Chosen: live objects of up to an OS page take 4 MiB at most (of 4 KiB each), and 2 of the 65530
   // mappings that the kernel allows a process each.
-  static constexpr std::size_t kSlots = 1024;
+  static constexpr Size kForSamples{1024, 128, SIZE_MAX};
+  // Chosen: with what is kept of each slot, below 256 KiB.
+  static constexpr Size kForAllPrograms{64, 24, std::size_t{128} << 10};
   static constexpr std::size_t kSlotPages = 4;
-  static constexpr std::size_t kLeastWaiting = 128;
 
   struct Statistics {
     std::size_t reserved_bytes;  ///< of addresses: slots and guards
@@ -51,16 +58,18 @@ class GuardPool {
   GuardPool(const GuardPool&) = delete;
   GuardPool& operator=(const GuardPool&) = delete;
 
-  /// Reserves the slots. Once, before other threads use it.
+  /// Reserves the slots. Until then it owns nothing, and has no room.
   /// \returns  False when out of memory.
-  bool start() noexcept;
+  bool start(const Size& size = kForSamples) noexcept;
 
   /// \returns  An object that reads as zero; nullptr if it does not fit a slot, none is left, or
   ///           the limit forbids it.
   void* allocate(const Allocation& allocation) noexcept;
 
+  bool is_started() const noexcept { return bytes_.load(std::memory_order_relaxed) != 0; }
   bool owns(const void* p) const noexcept {
-    return reinterpret_cast<std::uintptr_t>(p) - start_ < bytes_;
+    return reinterpret_cast<std::uintptr_t>(p) - start_.load(std::memory_order_relaxed) <
+           bytes_.load(std::memory_order_relaxed);
   }
 
   /// Takes back an object.
@@ -118,15 +127,17 @@ class GuardPool {
   os::PageSource& pages_;
   MetadataArena& metadata_;
   MemoryLimit& limit_;
-  std::uintptr_t start_ = 0;  // of the reserved addresses
-  std::size_t bytes_ = 0;
-  // [kSlots], of which the first used_ have been in use.
+  // The reserved addresses. relaxed: a thread gets one of them only through synchronization.
+  std::atomic<std::uintptr_t> start_{0};
+  std::atomic<std::size_t> bytes_{0};
+  Size size_ STRATA_GUARDED_BY(lock_) = {};
+  // [size_.slots], of which the first used_ have been in use.
   Slot* slots_ STRATA_GUARDED_BY(lock_) STRATA_PT_GUARDED_BY(lock_) = nullptr;
   std::size_t used_ STRATA_GUARDED_BY(lock_) = 0;
   std::uint64_t uses_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t live_bytes_ STRATA_GUARDED_BY(lock_) = 0;     // of live objects
   std::size_t waiting_bytes_ STRATA_GUARDED_BY(lock_) = 0;  // held, of freed ones
-  // A ring of kSlots indices of freed slots.
+  // A ring of size_.slots indices of freed slots.
   std::uint16_t* waiting_ STRATA_GUARDED_BY(lock_) STRATA_PT_GUARDED_BY(lock_) = nullptr;
   std::size_t oldest_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t waiting_count_ STRATA_GUARDED_BY(lock_) = 0;

@@ -91,12 +91,12 @@ TEST_F(GuardPoolTest, OwnsItsAddressesAndNoOthers) {
 TEST_F(GuardPoolTest, AFreedSlotWaitsForTheOthers) {
   std::set<char*> live;
   while (char* p = get(100)) ASSERT_TRUE(live.insert(p).second);
-  EXPECT_EQ(live.size(), GuardPool::kSlots);
+  EXPECT_EQ(live.size(), GuardPool::kForSamples.slots);
   std::deque<char*> freed(live.begin(), live.end());
   std::shuffle(freed.begin(), freed.end(), random);
-  for (std::size_t i = 0; i < GuardPool::kLeastWaiting; ++i) put(freed[i]);
+  for (std::size_t i = 0; i < GuardPool::kForSamples.least_waiting; ++i) put(freed[i]);
   EXPECT_EQ(get(100), nullptr);
-  put(freed[GuardPool::kLeastWaiting]);
+  put(freed[GuardPool::kForSamples.least_waiting]);
   char* again = get(100);
   ASSERT_NE(again, nullptr);
   EXPECT_LT(std::max(again, freed.front()) - std::min(again, freed.front()),
@@ -126,12 +126,28 @@ TEST_F(GuardPoolTest, HoldsThePagesOfLiveObjectsAndNothingElse) {
   EXPECT_EQ(limit.held_bytes(), metadata.mapped_bytes());
 }
 
+TEST_F(GuardPoolTest, WhatAllProgramsHaveStaysBelow256KiB) {
+  MemoryLimit own_limit;
+  MetadataArena own_metadata{pages, &own_limit};
+  GuardPool own(pages, own_metadata, own_limit);
+  ASSERT_TRUE(own.start(GuardPool::kForAllPrograms));
+  std::vector<void*> live;
+  while (void* p = own.allocate({100, 0, false})) live.push_back(p);
+  EXPECT_GE(live.size(), 2u);
+  EXPECT_LE(own.statistics().live_bytes + GuardPool::kForAllPrograms.slots * 512,
+            std::size_t{192} << 10);
+  own.deallocate(live.back(), {});
+  EXPECT_EQ(own.allocate({page + 1, 0, false}), nullptr);
+  EXPECT_NE(own.allocate({page, 0, false}), nullptr);
+  own.check_invariants();
+}
+
 TEST_F(GuardPoolTest, KeepsToTheHardLimitAndLosesNoSlot) {
   limit.configure(0, metadata.mapped_bytes() + 3 * page);
   char* two_pages = get(2 * page);
   char* one_page = get(1);
   ASSERT_TRUE(two_pages != nullptr && one_page != nullptr);
-  for (std::size_t i = 0; i < 2 * GuardPool::kSlots; ++i) ASSERT_EQ(get(1), nullptr);
+  for (std::size_t i = 0; i < 2 * GuardPool::kForSamples.slots; ++i) ASSERT_EQ(get(1), nullptr);
   EXPECT_EQ(pool.statistics().live_objects, 2u);
   put(two_pages);
   EXPECT_NE(get(2 * page), nullptr);

@@ -1,5 +1,6 @@
 #include "malloc/features.h"
 
+#include <atomic>
 #include <cstring>
 
 #include "malloc/signal_waiter.h"
@@ -38,13 +39,13 @@ void start_waiter(SignalWaiter& waiter, std::size_t signal, void (*handler)(int)
   if (waiter.is_missing()) g_featured->ask_for_attention();
 }
 
+bool explain_fault(const os::Fault& fault) noexcept { return g_featured->guards().explain(fault); }
+
 void start_guards(Malloc& malloc) noexcept {
-  const std::size_t rate = malloc.options().guard_rate;
-  if (rate == 0) return;
+  if (malloc.options().guard_rate == 0 || malloc.guard_watcher().opens_windows()) return;
   os::prepare_stacks();
-  os::install_fault_handler(
-      [](const os::Fault& fault) { return g_featured->guards().explain(fault); });
-  malloc.begin_guards(rate, os::random_seed());
+  os::install_fault_handler(explain_fault);
+  malloc.begin_guards(malloc.options().guard_rate, os::random_seed());
 }
 
 void start_profile(Malloc& malloc) noexcept {
@@ -82,6 +83,16 @@ void start_watchers_of_options(Malloc& malloc) noexcept {
   g_featured = &malloc;
   start_guards(malloc);
   start_profile(malloc);
+}
+
+void begin_guards(Malloc& malloc) noexcept {
+  static std::atomic<bool> has_begun{false};
+  if (has_begun.exchange(true, std::memory_order_relaxed)) return;
+  g_featured = &malloc;
+  os::prepare_walks();
+  // Who has a handler of faults lives by them, or reports them.
+  if (!os::has_fault_handler()) os::install_fault_handler(explain_fault);
+  malloc.guards().start(GuardPool::kForAllPrograms);
 }
 
 void reset_features_after_fork(Malloc& malloc) noexcept {

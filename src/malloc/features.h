@@ -14,6 +14,10 @@ void start_statistics_of_options(Malloc& malloc) noexcept;
 /// \pre  no other thread
 void start_watchers_of_options(Malloc& malloc) noexcept;
 
+/// The guard pages of a program that did not ask for any: MallocHost::begin_guards(). Loads nothing
+/// and allocates nothing of the program's.
+void begin_guards(Malloc& malloc) noexcept;
+
 /// In the child of a fork, which lacks the threads that wait for signals.
 void reset_features_after_fork(Malloc& malloc) noexcept;
 /// MallocHost::attend(): starts the threads that are missing.

@@ -19,6 +19,7 @@ bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
   if (!engine_.start(options, seed)) return false;
   options_ = options;
   if (verifies_frees()) engine_.registry().put_before_caches(verifying_bins_);
+  guard_watcher_.configure(options.guard_rate, seed);
   checked_.configure(seed);
   scavenger_.set_delay_ms(options.release_delay_ms);
   is_started_.store(true, std::memory_order_release);
@@ -36,6 +37,7 @@ ObjectBins* Malloc::bins_of(ThreadState& thread) noexcept {
 
 void Malloc::bypass_caches(ThreadState& thread) noexcept {
   thread.cache = nullptr;
+  thread.is_in_window = false;
   thread.free_bins = &direct_bins_;
   thread.set_malloc_bins(direct_bins_);
 }
@@ -104,6 +106,10 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
   if (allocation.bytes == 0) {
     if (void* const empty = allocate_empty(allocation)) return {empty, true};
   }
+  if (thread.is_in_window && ends_window(thread)) {
+    const Engine::Block guarded = serve_guarded(thread, allocation);
+    if (guarded.address != nullptr) return guarded;
+  }
   const Engine::Block watched = serve_watched(thread, size_class, allocation);
   if (watched.address != nullptr) return watched;
   if (is_checked()) return serve_checked(thread, allocation);
@@ -157,7 +163,7 @@ Engine::Block Malloc::try_serve_object(ThreadState& thread, unsigned size_class)
   ThreadCache* const cache = cache_of(thread);
   if (cache != nullptr) {
     // The watch may have ended while its watcher was asked.
-    if (&thread.for_malloc() != thread.free_bins && !detour_.is_on())
+    if (&thread.for_malloc() != thread.free_bins && !detour_.is_on() && !thread.is_in_window)
       thread.exchange_malloc_bins(fresh_bins_, *thread.free_bins);
     // An adopted cache is warm, and on the detour malloc has not looked.
     if (void* object = cache->pop(size_class))
@@ -165,6 +171,7 @@ Engine::Block Malloc::try_serve_object(ThreadState& thread, unsigned size_class)
   }
   const Engine::Block block = cache != nullptr ? Engine::as_block(cache->refill_and_pop(size_class))
                                                : engine_.allocate_object(size_class);
+  count_towards_window(thread);
   after_slow_path(thread);
   return handed_out(block, size_class);
 }
@@ -178,6 +185,7 @@ Engine::Block Malloc::serve_large(ThreadState& thread, std::size_t bytes,
       block = engine_.allocate_large(bytes, alignment);
   }
   if (block.address == nullptr) os::set_errno_no_memory();
+  count_towards_window(thread);
   after_slow_path(thread);
   return block;
 }
@@ -224,7 +232,8 @@ void* Malloc::allocate_aligned(ThreadState& thread, std::size_t alignment, std::
                                Allocation::By by) noexcept {
   // A small alignment matters only where it is compared with what a delete says.
   const bool by_aligned_new = by != Allocation::By::kMalloc;
-  const bool is_compared = is_checked() || (by_aligned_new && is_watched());
+  const bool is_compared =
+      is_checked() || (by_aligned_new && (is_watched() || thread.is_in_window));
   if (alignment <= SizeClassMap::kGrain && !is_compared) return allocate(thread, bytes);
   const unsigned size_class = SizeClassMap::class_of_aligned(bytes, alignment);
   return serve_slowly(thread, size_class, {bytes, alignment, by_aligned_new, by}).address;

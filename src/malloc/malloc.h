@@ -35,6 +35,9 @@ class MallocHost {
   virtual bool follow_thread(ThreadCache&) noexcept { return false; }
   /// From a slow path with no lock held, once after Malloc::ask_for_attention().
   virtual void attend() noexcept {}
+  /// The first object of a program is about to be guarded, although it did not ask for that: the
+  /// GuardPool is to be started. From a slow path of any thread, with no lock held.
+  virtual void begin_guards(Malloc&) noexcept {}
 
  protected:
   ~MallocHost() = default;
@@ -303,6 +306,14 @@ class Malloc {
   bool start_thread(ThreadState& thread) noexcept;
   void after_slow_path(ThreadState& thread) noexcept;
   void attend() noexcept;
+  /// A slow path of an allocation; what came from the spans was counted by the cache.
+  void count_towards_window(ThreadState& thread) noexcept {
+    if (thread.cache != nullptr && --thread.cache->countdown() < 0) [[unlikely]]
+      open_window(thread, thread.cache->countdown());
+  }
+  void open_window(ThreadState& thread, std::int64_t& countdown) noexcept;
+  bool ends_window(ThreadState& thread) noexcept;
+  Engine::Block serve_guarded(ThreadState& thread, const Allocation& allocation) noexcept;
   bool is_known_without_lock(const void* p) const noexcept;
   bool make_room(ThreadState& thread) noexcept;
 

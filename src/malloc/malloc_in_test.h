@@ -55,7 +55,7 @@ struct TestMalloc : MallocHost {
     ASSERT_EQ(now.cached, 0u);
     ASSERT_EQ(now.in_spans, 0u);
     ASSERT_EQ(now.idle, 0u);
-    ASSERT_EQ(now.mapped, now.metadata + now.clean + now.empties);
+    ASSERT_EQ(now.mapped, now.metadata + now.clean + now.empties + now.guards.reserved_bytes);
     ASSERT_EQ(now.huge_blocks, 0u);
     ASSERT_EQ(now.threads, 0u);
   }

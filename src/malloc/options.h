@@ -32,7 +32,7 @@ struct Options {
   std::size_t profile_rate = std::size_t{512} << 10;
   std::size_t profile_signal = 0;
   Leaks leaks = Leaks::kOff;
-  std::size_t guard_rate = 0;
+  std::size_t guard_rate = std::size_t{1} << 17;
   DeepBind deep_bind = DeepBind::kDrop;
   Mismatches mismatches = Mismatches::kArrays;
 };

@@ -37,14 +37,19 @@ Fault::Access access_of(const ucontext_t& context) noexcept {
 #endif
 }
 
-std::uintptr_t code_of(const ucontext_t& context) noexcept {
+Fault fault_of(const siginfo_t& info, const ucontext_t& context) noexcept {
+  Fault fault{info.si_addr, access_of(context), 0, 0, 0};
 #if defined(__x86_64__)
-  return static_cast<std::uintptr_t>(context.uc_mcontext.gregs[REG_RIP]);
+  const auto& registers = context.uc_mcontext.gregs;
+  fault.code = static_cast<std::uintptr_t>(registers[REG_RIP]);
+  fault.sp = static_cast<std::uintptr_t>(registers[REG_RSP]);
+  fault.fp = static_cast<std::uintptr_t>(registers[REG_RBP]);
 #elif defined(__aarch64__)
-  return context.uc_mcontext.pc;
-#else
-  return 0;
+  fault.code = context.uc_mcontext.pc;
+  fault.sp = context.uc_mcontext.sp;
+  fault.fp = context.uc_mcontext.regs[29];
 #endif
+  return fault;
 }
 
 /// The default action, taken when the handler returns: the instruction faults again or, if somebody
@@ -95,7 +100,7 @@ void on_signal(int number, siginfo_t* info, void* context) {
   const int saved = errno;
   const auto& at = *static_cast<const ucontext_t*>(context);
   // A signal that was sent, as by kill(), has no address.
-  if (info->si_code > 0 && is_ours({info->si_addr, access_of(at), code_of(at)})) {
+  if (info->si_code > 0 && is_ours(fault_of(*info, at))) {
     die_of(number, *info);
   } else {
     pass_on(number, info, context);
@@ -104,6 +109,15 @@ void on_signal(int number, siginfo_t* info, void* context) {
 }
 
 }  // namespace
+
+bool has_fault_handler() noexcept {
+  const int saved = errno;
+  struct sigaction now = {};
+  const bool is_known = sigaction(SIGSEGV, nullptr, &now) == 0;
+  errno = saved;
+  if ((now.sa_flags & SA_SIGINFO) != 0) return now.sa_sigaction != on_signal;
+  return !is_known || now.sa_handler != SIG_DFL;
+}
 
 bool install_fault_handler(bool (*is_ours)(const Fault&)) noexcept {
   if (g_owners[0].load(std::memory_order_relaxed) != nullptr) {

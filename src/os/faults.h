@@ -12,8 +12,13 @@ struct Fault {
 
   const void* address;  ///< what was accessed
   Access access;
-  std::uintptr_t code;  ///< the instruction; 0 where it is not known
+  std::uintptr_t code;    ///< the instruction; 0 where it is not known
+  std::uintptr_t sp = 0;  ///< the stack pointer and the frame pointer at it, the same
+  std::uintptr_t fp = 0;
 };
+
+/// Whether the program, or anything in it but ourselves, handles SIGSEGV.
+bool has_fault_handler() noexcept;
 
 /// Calls `is_ours` for each fault from now on, on the stack of the thread that made it, or on its
 /// alternate one if it has one. Where it returns true the process dies of the signal, at the

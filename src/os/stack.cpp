@@ -9,6 +9,7 @@
 #include <atomic>
 
 #include "os/frame_rules.h"
+#include "os/table_entry.h"
 
 // Weak: a static program does not pull these in for us, and has no stacks without them.
 #pragma weak backtrace
@@ -55,6 +56,7 @@ constexpr std::uint64_t kStacksPerComparison = 1024;
 
 // relaxed, all: written before the first stack is wanted.
 std::atomic<bool> g_is_prepared{false};
+std::atomic<bool> g_has_unwinder{false};
 std::atomic<bool> g_is_alone{false};  // our code has a range of its own
 std::atomic<FindEntry*> g_find_entry{nullptr};
 
@@ -110,16 +112,22 @@ std::uintptr_t without_signature(std::uintptr_t pc) noexcept {
 #endif
 }
 
+/// By the unwinder's search, which also knows code made at run time; else by our own.
+TableEntry find_entry(std::uintptr_t instruction) noexcept {
+  FindEntry* const find = g_find_entry.load(std::memory_order_relaxed);
+  if (find == nullptr) return find_table_entry(instruction);
+  EntryBases bases{};
+  const void* const entry = find(reinterpret_cast<void*>(instruction), &bases);
+  return {entry, reinterpret_cast<std::uintptr_t>(bases.function)};
+}
+
 /// The rule for a return address of this stack, known or read from the unwind table.
 FrameRule rule_for(std::uintptr_t pc) noexcept {
   const FrameRule known = g_rules.find(pc);
   if (known.kind != FrameRule::Kind::kUnknown) return known;
-  EntryBases bases{};
-  const void* const entry =
-      g_find_entry.load(std::memory_order_relaxed)(reinterpret_cast<void*>(pc - 1), &bases);
-  if (entry == nullptr) return {};
-  const auto function = reinterpret_cast<std::uintptr_t>(bases.function);
-  const FrameRule read = read_frame_rule(entry, function, pc);
+  const TableEntry found = find_entry(pc - 1);
+  if (found.entry == nullptr) return {};
+  const FrameRule read = read_frame_rule(found.entry, found.function, pc);
   if (read.kind != FrameRule::Kind::kUnknown) g_rules.note(pc, read);
   return read;
 }
@@ -202,7 +210,6 @@ struct Walk {
 /// Follows rules as far as there are any.
 Walk walk_noting(Frame frame, std::uintptr_t* all, std::size_t capacity,
                  TrailKeeper& trail) noexcept {
-  if (g_find_entry.load(std::memory_order_relaxed) == nullptr) return {0, false};
   for (std::size_t count = 0;;) {
     if (frame.pc == 0) return {count, true};
     all[count++] = frame.pc;
@@ -243,7 +250,7 @@ std::size_t wanted_for(std::size_t capacity) noexcept {
   return std::min(capacity + kMaxOwnFrames, kMaxFrames);
 }
 
-/// \returns  nullptr if there is none: the unwinder then takes all stacks
+/// \returns  nullptr if there is none
 FindEntry* find_unwinders_search() noexcept {
   if (&_Unwind_Find_FDE != nullptr) return &_Unwind_Find_FDE;
   if (&dlopen == nullptr || &dlsym == nullptr) return nullptr;
@@ -261,12 +268,20 @@ bool prepare_stacks() noexcept {
   const bool works = &backtrace != nullptr && backtrace(&frame, 1) == 1;
   if (works) g_find_entry.store(find_unwinders_search(), std::memory_order_relaxed);
   g_is_alone.store(!is_part_of_the_program(), std::memory_order_relaxed);
+  g_has_unwinder.store(works, std::memory_order_relaxed);
   g_is_prepared.store(works, std::memory_order_relaxed);
   return works;
 }
 
+bool prepare_walks() noexcept {
+  if (!can_find_table_entries()) return g_has_unwinder.load(std::memory_order_relaxed);
+  g_is_alone.store(!is_part_of_the_program(), std::memory_order_relaxed);
+  g_is_prepared.store(true, std::memory_order_relaxed);
+  return true;
+}
+
 [[gnu::noinline]] std::size_t unwind_stack(std::uintptr_t* frames, std::size_t capacity) noexcept {
-  if (!g_is_prepared.load(std::memory_order_relaxed)) return 0;
+  if (!g_has_unwinder.load(std::memory_order_relaxed)) return 0;
   std::uintptr_t all[kMaxFrames];
   const std::size_t unwound = unwind(STRATA_CALLER, all, wanted_for(capacity));
   return keep_callers(all, unwound, frames, capacity);
@@ -279,6 +294,7 @@ namespace {
 std::size_t walk_or_unwind(const Frame& caller, std::uintptr_t* all, std::size_t wanted,
                            StackTrail* trail) noexcept {
   const Walk walked = walk(caller, all, wanted, trail);
+  if (!g_has_unwinder.load(std::memory_order_relaxed)) return walked.count;
   if (!walked.is_complete) {
     count(g_by_unwinder);
   } else if (count(g_by_rules) % kStacksPerComparison != 0) {
@@ -322,6 +338,22 @@ std::size_t capture_stack_from(const StackPlace& place, std::uintptr_t* frames,
   return found;
 }
 
+std::size_t capture_stack_at(const StackPlace& instruction, std::uintptr_t* frames,
+                             std::size_t capacity) noexcept {
+  if (!g_is_prepared.load(std::memory_order_relaxed)) return 0;
+  // A rule is that of the call before a return address.
+  const Walk walked =
+      walk({instruction.pc + 1, instruction.sp, instruction.fp}, frames, capacity, nullptr);
+  if (walked.is_complete || !g_has_unwinder.load(std::memory_order_relaxed)) return walked.count;
+  std::uintptr_t truth[kMaxFrames];
+  const std::size_t unwound = unwind(instruction.pc, truth, wanted_for(capacity));
+  if (unwound == 0) return walked.count;
+  ++truth[0];
+  const std::size_t kept = std::min(unwound, capacity);
+  std::copy(truth, truth + kept, frames);
+  return kept;
+}
+
 StackCounts stack_counts() noexcept {
   return {g_by_rules.load(std::memory_order_relaxed), g_by_unwinder.load(std::memory_order_relaxed),
           g_differences.load(std::memory_order_relaxed)};
@@ -334,6 +366,8 @@ StackCounts stack_counts() noexcept {
 namespace strata::os {
 
 bool prepare_stacks() noexcept { return false; }
+bool prepare_walks() noexcept { return false; }
+std::size_t capture_stack_at(const StackPlace&, std::uintptr_t*, std::size_t) noexcept { return 0; }
 std::size_t unwind_stack(std::uintptr_t*, std::size_t) noexcept { return 0; }
 std::size_t capture_stack(std::uintptr_t*, std::size_t) noexcept { return 0; }
 std::size_t capture_stack_from(const StackPlace&, std::uintptr_t*, std::size_t,

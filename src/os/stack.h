@@ -20,6 +20,12 @@ namespace strata::os {
 /// \returns  False if there is none: stacks are empty then.
 bool prepare_stacks() noexcept;
 
+/// As far as it goes without an unwinder: from now on stacks are taken by rules alone, and end
+/// where a frame has none. Nothing is loaded or allocated. After prepare_stacks() it does nothing.
+/// \returns  False if the system has nothing to find tables by: stacks are empty then.
+/// \threads  Any, also inside the dynamic loader.
+bool prepare_walks() noexcept;
+
 /// Return addresses, the innermost first; those in this library are left out where it is one.
 /// \returns  How many, at most `capacity`; 0 before prepare_stacks().
 /// \threads  Any, without waiting for each other.
@@ -46,6 +52,12 @@ struct StackPlace {
       reinterpret_cast<std::uintptr_t>(__builtin_dwarf_cfa()),
       *static_cast<const std::uintptr_t*>(__builtin_frame_address(0))};
 }
+
+/// The stack at an instruction that was interrupted, as by a fault in this thread, and has not gone
+/// on since: the address after its first byte, then return addresses.
+/// \returns  as capture_stack()
+std::size_t capture_stack_at(const StackPlace& instruction, std::uintptr_t* frames,
+                             std::size_t capacity) noexcept;
 
 /// What a walk has read. From the same pc and sp (and fp, where it depends on that) another walk
 /// takes the same way as long as these words are what they were, and the code is.

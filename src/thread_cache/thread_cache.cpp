@@ -47,6 +47,7 @@ bool ThreadCache::top_up(unsigned size_class) noexcept {
   const std::size_t count = central_->claim(place_, size_class, first + missing, missing);
   if (count < missing) std::memmove(first, first + (missing - count), count * sizeof(void*));
   bin.top += count;
+  countdown_ -= static_cast<std::int64_t>(count);
   return count != 0;
 }
 

@@ -118,6 +118,10 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   using Counts = std::array<std::size_t, SizeClassMap::kCount>;
   void add_objects(Counts& counts) noexcept;
 
+  /// Falls by one with each object that comes from Central; for the cache's user.
+  /// \threads  its own
+  std::int64_t& countdown() noexcept { return countdown_; }
+
   Central::Place& place() noexcept { return place_; }
   Lock& bins_lock() noexcept STRATA_RETURN_CAPABILITY(bins_lock_) { return bins_lock_; }
 
@@ -225,6 +229,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   CacheBudget* budget_;
   MetadataArena* metadata_;
   ThreadState* owner_ = nullptr;  // who can be redirected; guarded by the registry's lock
+  std::int64_t countdown_ = ThreadState::kUndrawn;
   // Capacity x object size over all bins.
   std::size_t capacity_bytes_ STRATA_GUARDED_BY(bins_lock_) = 0;
   Lock bins_lock_{LockRank::kThreadBins};

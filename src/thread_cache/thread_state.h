@@ -29,7 +29,8 @@ struct ThreadState {
   ThreadCache* cache = nullptr;        ///< its own, if it has one
   std::int64_t bytes_left = kUndrawn;  ///< below 0: the allocation that took it there is chosen
   std::int64_t calls_left = kUndrawn;
-  bool is_watching = false;  ///< what the watcher itself allocates is not counted
+  bool is_watching = false;   ///< what the watcher itself allocates is not counted
+  bool is_in_window = false;  ///< calls_left says which of the next allocations is guarded
 
   ObjectBins& for_malloc() noexcept {
     return *std::atomic_ref<ObjectBins*>(malloc_bins).load(std::memory_order_relaxed);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <new>
 #include <thread>
+#include <vector>
 
 #include "misuse/misuse.h"
 #include "support/check.h"
@@ -27,6 +28,47 @@ void read_after_free() {
   char* p = get(100);
   free(p);
   read_from(opaque(p) + 5);
+}
+
+/// An object that is guarded although nobody asked: it has no byte more than was asked for, where
+/// its class would have. Of 131,072 that come from the spans one leads to a guarded one.
+char* get_guarded_by_chance(std::size_t bytes) {
+  std::vector<char*> batch(10'000);
+  for (int round = 0; round < 1000; ++round) {
+    for (char*& p : batch) p = get(bytes);
+    for (char* p : batch) {
+      if (malloc_usable_size(p) == bytes) return p;
+    }
+    for (char* p : batch) free(p);
+  }
+  return nullptr;
+}
+
+void read_after_free_by_chance() {
+  char* p = get_guarded_by_chance(100);
+  free(p);
+  read_from(opaque(p) + 5);
+}
+
+void write_after_free_in_a_thread_by_chance() {
+  char* p = get_guarded_by_chance(100);
+  std::thread([p] { free(opaque(p)); }).join();
+  write_to(opaque(p));
+}
+
+void overflow_by_chance() {
+  for (;;) {
+    char* p = get_guarded_by_chance(272);
+    // At its slot's end, or at its start.
+    if (reinterpret_cast<std::uintptr_t>(p + 272) % 4096 == 0) write_to(opaque(p) + 272);
+    free(p);
+  }
+}
+
+void double_free_by_chance() {
+  char* p = get_guarded_by_chance(100);
+  free(p);
+  free(opaque(p));
 }
 
 void write_after_free() {
@@ -218,6 +260,10 @@ void aligned_delete_with_another() {
 
 constexpr Case kCases[] = {
     CASE(read_after_free),
+    CASE(read_after_free_by_chance),
+    CASE(write_after_free_in_a_thread_by_chance),
+    CASE(overflow_by_chance),
+    CASE(double_free_by_chance),
     CASE(write_after_free),
     CASE(write_after_free_found_by_use),
     CASE(write_after_realloc),

@@ -78,7 +78,7 @@ def main():
     if quarantine["released"] != 0 or max(quarantine.values()) > 10 * mib:
         breaches.append(f"the quarantine has no bounds: {quarantine}")
     guards = {state: stats["guards"] for state, stats in documents.items()}
-    if "STRATA_GUARD_RATE" in os.environ:
+    if os.environ["STRATA_GUARD_RATE"] != "0":
         if guards["allocated"]["objects"] <= guards["freed"]["objects"]:
             breaches.append(f"guarded objects are not counted: {guards}")
         if not guards["freed"]["live_bytes"] < guards["allocated"]["live_bytes"] <= 16 * mib:

@@ -1,0 +1,58 @@
+// Malloc's guard pages in every program, at no cost to the hot path.
+//
+// Each object that a thread's cache gets from the spans counts, and so does each allocation on the
+// slow path. When a drawn number of them has passed (GuardWatcher) a window opens: malloc in this
+// thread pops from empty bins, as on the detour, for some allocations of any size. The last of them
+// is guarded: it is a call of the program, so its stack is known.
+
+#include "malloc/malloc.h"
+
+namespace strata {
+namespace {
+
+// Chosen: a cache's first objects count for nothing, so that small programs take no memory for
+// guards and have no handler of faults.
+constexpr std::int64_t kUnguardedObjects = 16 * 1024;
+
+}  // namespace
+
+/// A thread's count has run out.
+[[gnu::cold]] void Malloc::open_window(ThreadState& thread, std::int64_t& countdown) noexcept {
+  if (!guard_watcher_.opens_windows()) {
+    countdown = INT64_MAX;
+    return;
+  }
+  if (countdown < ThreadState::kUndrawn / 2) {
+    // The first interval began with the cache's first object.
+    countdown += kUnguardedObjects + guard_watcher_.draw_interval() - ThreadState::kUndrawn;
+    if (countdown >= 0) return;
+  }
+  countdown = guard_watcher_.draw_interval();
+  if (thread.is_in_window || thread.is_watching || detour_.is_on()) return;
+  if (!guards_.is_started()) host_.begin_guards(*this);
+  if (!guards_.is_started()) return;
+  ThreadState::write(thread.calls_left, guard_watcher_.draw_window());
+  ThreadState::write(thread.bytes_left, INT64_MAX / 2);
+  thread.is_in_window = true;
+  thread.exchange_malloc_bins(*thread.free_bins, fresh_bins_);
+}
+
+/// Counts an allocation of a window that the thread's cache did not serve at once.
+/// \returns  true if it is the one to be guarded; the window is closed then
+bool Malloc::ends_window(ThreadState& thread) noexcept {
+  const bool is_detour_on = detour_.is_on();
+  if (!is_detour_on && !thread.count_down(0)) return false;
+  thread.is_in_window = false;
+  ThreadState::write(thread.calls_left, ThreadState::kUndrawn);
+  ThreadState::write(thread.bytes_left, ThreadState::kUndrawn);
+  if (!is_detour_on) thread.exchange_malloc_bins(fresh_bins_, *thread.free_bins);
+  return !is_detour_on;
+}
+
+/// \returns  Its address is nullptr if the allocation is to be served like any other.
+Engine::Block Malloc::serve_guarded(ThreadState& thread, const Allocation& allocation) noexcept {
+  WatchPause pause(thread);
+  return guard_watcher_.allocate(allocation);
+}
+
+}  // namespace strata

@@ -1,0 +1,207 @@
+// Guard pages in every program: which allocations they choose, and how they go together with what
+// else may happen to a thread.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "malloc/malloc_in_test.h"
+
+namespace strata {
+namespace {
+
+// So many guards that a test is short, so few that a refill seldom stands for two.
+constexpr std::size_t kRate = 1 << 14;
+
+Options with_rate(std::size_t rate, Options::Checks checks = Options::Checks::kBasic) {
+  Options options;
+  options.guard_rate = rate;
+  options.checks = checks;
+  return options;
+}
+
+/// Numbers are drawn from a fixed seed (TestMalloc): what happens once happens always.
+struct GuardWindows : TestMalloc, ::testing::Test {
+  void begin_guards(Malloc& which) noexcept override {
+    which.guards().start(GuardPool::kForAllPrograms);
+  }
+
+  void start_at_rate(Options::Checks checks = Options::Checks::kBasic) {
+    TestMalloc::start(with_rate(GuardWatcher::kLeastFreeRate, checks));
+    malloc.guard_watcher().configure(kRate, 1, true);
+  }
+
+  /// Allocates `count` objects, none of which was freed into the bins, and frees them by batches.
+  /// \returns  how many were guarded
+  std::size_t count_guards(std::size_t bytes, std::size_t count) {
+    std::size_t guarded = 0;
+    std::vector<void*> batch(std::min<std::size_t>(60'000, (std::size_t{32} << 20) / bytes));
+    for (std::size_t done = 0; done < count; done += batch.size()) {
+      for (void*& p : batch) {
+        p = thread.allocate(bytes);
+        if (malloc.guards().owns(p)) ++guarded;
+      }
+      for (void* p : batch) thread.deallocate(p);
+      thread.state.cache->flush_all();
+    }
+    return guarded;
+  }
+
+  /// Allocates until a window is open.
+  void open_window() {
+    std::vector<void*> taken;
+    while (!thread.state.is_in_window) {
+      taken.push_back(thread.allocate(48));
+      ASSERT_LT(taken.size(), 100 * kRate);
+    }
+    for (void* p : taken) thread.deallocate(p);
+    ASSERT_TRUE(thread.state.is_in_window);
+  }
+  void* get_guarded(std::size_t bytes) {
+    for (;;) {
+      open_window();
+      while (thread.state.is_in_window) {
+        void* const p = thread.allocate(bytes);
+        if (malloc.guards().owns(p)) return p;
+        thread.deallocate(p);
+      }
+    }
+  }
+
+  TestThread thread{malloc};
+};
+
+TEST_F(GuardWindows, EveryClassHasTheSameChancePerObjectThatComesFromItsSpans) {
+  start_at_rate();
+  for (const std::size_t bytes : {16, 100, 512, 1024}) {
+    // Slow paths count, too: one in 48 objects and less.
+    const double expected = 12;
+    const auto guarded = static_cast<double>(count_guards(bytes, 12 * kRate));
+    EXPECT_GT(guarded, 0.4 * expected) << bytes;
+    EXPECT_LT(guarded, 1.8 * expected) << bytes;
+  }
+  thread.end();
+  check_nothing_is_left();
+}
+
+TEST_F(GuardWindows, SmallProgramsHaveNone) {
+  start_at_rate();
+  malloc.guard_watcher().configure(100, 1, true);
+  for (int i = 0; i < 10'000; ++i) {
+    ASSERT_NE(thread.allocate(64), nullptr);
+    ASSERT_FALSE(thread.state.is_in_window);
+  }
+  EXPECT_FALSE(malloc.guards().is_started());
+  open_window();
+  EXPECT_TRUE(malloc.guards().is_started());
+}
+
+TEST_F(GuardWindows, APlaceThatNeverRefillsIsReachedByAnothersSlowPaths) {
+  start_at_rate();
+  std::map<std::size_t, std::size_t> guarded;
+  std::vector<void*> batch(8'000);
+  for (std::size_t done = 0; done < 8 * kRate; done += batch.size()) {
+    for (void*& p : batch) {
+      p = thread.allocate(32);
+      if (malloc.guards().owns(p)) ++guarded[32];
+      for (int i = 0; i < 9; ++i) {
+        void* const hot = thread.allocate(200);
+        if (malloc.guards().owns(hot)) ++guarded[200];
+        thread.deallocate(hot);
+      }
+    }
+    for (void* p : batch) thread.deallocate(p);
+    thread.state.cache->flush_all();
+  }
+  EXPECT_GT(guarded[32], 0u);
+  EXPECT_GT(guarded[200], 3 * guarded[32]) << "nine of ten allocations are of this size";
+}
+
+TEST_F(GuardWindows, WhatIsChosenIsAGuardedObjectToEveryCall) {
+  start_at_rate();
+  char* p = static_cast<char*>(get_guarded(100));
+  EXPECT_FALSE(thread.state.is_in_window);
+  EXPECT_EQ(&thread.state.for_malloc(), thread.state.free_bins);
+  EXPECT_EQ(thread.usable_bytes(p), 100u);
+  std::memset(p, 7, 100);
+  p = static_cast<char*>(thread.reallocate(p, 3000));
+  EXPECT_EQ(p[99], 7);
+  thread.deallocate(p);
+  EXPECT_EQ(malloc.guards().statistics().live_objects, 0u);
+}
+
+TEST_F(GuardWindows, WhatIsTooLargeIsServedAndEndsTheWindow) {
+  start_at_rate();
+  open_window();
+  while (thread.state.is_in_window) thread.deallocate(thread.allocate(100'000));
+  EXPECT_EQ(malloc.guards().statistics().allocations, 0u);
+  EXPECT_EQ(&thread.state.for_malloc(), thread.state.free_bins);
+}
+
+TEST_F(GuardWindows, ThereAreNoneWhereNobodyWantsThemOrTheDetourGuards) {
+  for (const std::size_t rate : {std::size_t{0}, GuardWatcher::kLeastFreeRate - 1}) {
+    TestMalloc other;
+    other.start(with_rate(rate));
+    TestThread one(other.malloc);
+    for (std::size_t i = 0; i < 8 * GuardWatcher::kLeastFreeRate; ++i) {
+      ASSERT_NE(one.allocate(16), nullptr);
+      ASSERT_FALSE(one.state.is_in_window);
+    }
+  }
+}
+
+TEST_F(GuardWindows, ThereAreNoneWhereTheHostHasNoGuards) {
+  TestMalloc other;
+  other.start(with_rate(GuardWatcher::kLeastFreeRate));
+  TestThread one(other.malloc);
+  for (std::size_t i = 0; i < 8 * GuardWatcher::kLeastFreeRate; ++i) {
+    ASSERT_NE(one.allocate(16), nullptr);
+    ASSERT_FALSE(one.state.is_in_window);
+  }
+}
+
+TEST_F(GuardWindows, AWatchThatBeginsEndsTheWindow) {
+  struct All : Watcher {
+    std::int64_t draw_interval() noexcept override { return 0; }
+    Engine::Block allocate(const Allocation&) noexcept override {
+      ++offered;
+      return {nullptr, false};
+    }
+    int offered = 0;
+  };
+  static All watcher;
+  start_at_rate();
+  open_window();
+  malloc.detour().begin(Detour::kByBytes, watcher);
+  thread.deallocate(thread.allocate(100));
+  EXPECT_FALSE(thread.state.is_in_window);
+  EXPECT_EQ(watcher.offered, 1);
+  thread.deallocate(thread.allocate(100));
+  EXPECT_EQ(watcher.offered, 2);
+  malloc.detour().end(Detour::kByBytes);
+  thread.deallocate(thread.allocate(100));
+  EXPECT_EQ(&thread.state.for_malloc(), thread.state.free_bins);
+  EXPECT_EQ(malloc.guards().statistics().allocations, 0u);
+}
+
+TEST_F(GuardWindows, AThreadThatEndsInAWindowLeavesIt) {
+  start_at_rate();
+  open_window();
+  thread.end();
+  EXPECT_FALSE(thread.state.is_in_window);
+  thread.deallocate(thread.allocate(100));
+  check_nothing_is_left();
+}
+
+TEST_F(GuardWindows, VerifiedFreesHaveThem) {
+  start_at_rate(Options::Checks::kFrees);
+  void* const p = get_guarded(100);
+  EXPECT_EQ(&thread.state.for_malloc(), thread.state.free_bins);
+  thread.deallocate(p);
+  EXPECT_DEATH(thread.deallocate(p), "double free of 0x[0-9a-f]+: the object is free already");
+}
+
+}  // namespace
+}  // namespace strata

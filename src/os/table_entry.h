@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+
+namespace strata::os {
+
+/// A function's entry (FDE) in the unwind table of the file that it is in, and where it begins.
+struct TableEntry {
+  const void* entry = nullptr;
+  std::uintptr_t function = 0;
+};
+
+/// Whether this system has what find_table_entry() needs (glibc from 2.35 on).
+bool can_find_table_entries() noexcept;
+
+/// The entry of the function that contains an instruction, found by the loader's list of files and
+/// the file's own index: no unwinder is needed, and none is loaded.
+/// \returns  No entry for code without a table, and where the index is of another kind than all
+///           linkers make today.
+/// \pre      the code stays loaded meanwhile
+/// \threads  Any; takes no lock, also in handlers of signals.
+/// \source   Linux Standard Base, "Exception Frames" and ".eh_frame_hdr"
+TableEntry find_table_entry(std::uintptr_t instruction) noexcept;
+
+}  // namespace strata::os
