@@ -105,7 +105,8 @@ void* strata_heap_realloc(strata_heap* heap, void* block, size_t bytes) STRATA_H
 ///          it is seen.
 void strata_heap_free(strata_heap* heap, void* block) STRATA_HEAP_NOEXCEPT;
 
-/// The same for a block of known size: as it was asked for. Used by full checks only.
+/// The same for a block of known size: as malloc, calloc or realloc was asked, not aligned_alloc.
+/// Checks of frees and full checks compare it.
 void strata_heap_free_sized(strata_heap* heap, void* block, size_t bytes) STRATA_HEAP_NOEXCEPT;
 
 /// \returns  Bytes that may be used at `block`, at least what was asked for; 0 for NULL.

@@ -120,14 +120,14 @@ bool has_fault_handler() noexcept {
 }
 
 bool install_fault_handler(bool (*is_ours)(const Fault&)) noexcept {
-  if (g_owners[0].load(std::memory_order_relaxed) != nullptr) {
-    // Our handler is there, or the program replaced it.
-    if (g_owners[1].load(std::memory_order_relaxed) != nullptr) return false;
-    g_owners[1].store(is_ours, std::memory_order_release);
-    return true;
-  }
+  const auto take = [is_ours](auto& owner) {
+    bool (*none)(const Fault&) = nullptr;
+    return owner.compare_exchange_strong(none, is_ours, std::memory_order_release,
+                                         std::memory_order_relaxed);
+  };
+  // The second finds our handler there, or on its way, or replaced by the program.
+  if (!take(g_owners[0])) return take(g_owners[1]);
   const int saved = errno;
-  g_owners[0].store(is_ours, std::memory_order_release);
   struct sigaction ours = {};
   ours.sa_sigaction = on_signal;
   // No mask and no deferral: the handler before chooses its own.

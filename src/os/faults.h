@@ -27,7 +27,7 @@ bool has_fault_handler() noexcept;
 /// A program that installs a handler later replaces this one, and works as it did without it; where
 /// its handler passes faults on to the one before, they arrive here.
 /// A second owner of memory is asked after the first; there is room for no third.
-/// \threads  one at a time
+/// \threads  Any number at once.
 /// \returns  False if the system refuses.
 bool install_fault_handler(bool (*is_ours)(const Fault&)) noexcept;
 

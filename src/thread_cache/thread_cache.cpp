@@ -198,9 +198,19 @@ bool ThreadCache::give_slots(unsigned size_class, std::size_t count) noexcept {
     bin.limit = slots + (bin.limit - old);
   }
   slot_counts_[size_class] = static_cast<std::uint16_t>(count);
-  const bool was_inline = old >= inline_slots_ && old < inline_slots_ + kInlineSlots;
-  if (old_count != 0 && !was_inline) metadata_->deallocate(old, old_count * sizeof(void*));
+  take_slots_back(old, old_count);
   return true;
+}
+
+/// What is in the cache itself stays unused.
+void ThreadCache::take_slots_back(void** slots, std::size_t count) noexcept {
+  const bool is_inline = slots >= inline_slots_ && slots < inline_slots_ + kInlineSlots;
+  if (count != 0 && !is_inline) metadata_->deallocate(slots, count * sizeof(void*));
+}
+
+void ThreadCache::give_back_slots() noexcept {
+  LockGuard guard(bins_lock_);
+  for (unsigned c = 0; c < SizeClassMap::kCount; ++c) take_slots_back(bases_[c], slot_counts_[c]);
 }
 
 void ThreadCache::forget_objects() noexcept {

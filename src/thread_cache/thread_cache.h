@@ -91,6 +91,10 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   /// \threads  no other thread uses it at the same time
   void forget_objects() noexcept;
 
+  /// Gives back the slots of its bins: the end of a cache without objects.
+  /// \threads  no other thread uses it at the same time, or ever again
+  void give_back_slots() noexcept;
+
   /// Moves to Central what another thread's cache holds, but for the latest object of each bin,
   /// while that thread goes on (take_over.cpp tells how).
   ///   kIdle  only if its owner did nothing with it since the last call
@@ -210,6 +214,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   bool shrink_idle() noexcept STRATA_REQUIRES(bins_lock_);
   void shrink(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   bool give_slots(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
+  void take_slots_back(void** slots, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
   void flush(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
   void close_gaps(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   std::size_t count_held(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);

@@ -70,8 +70,7 @@ std::size_t ThreadRegistry::flush_unneeded() noexcept {
   LockGuard guard(lock_);
   while (parked_long_ != 0) {
     ThreadCache& oldest = *pop_parked();
-    oldest.flush_all();
-    empty_.push_front(oldest);
+    retire(oldest);
   }
   parked_long_ = parked_count_;
   return take_over(ThreadCache::Owners::kIdle);
@@ -79,11 +78,17 @@ std::size_t ThreadRegistry::flush_unneeded() noexcept {
 
 std::size_t ThreadRegistry::flush_all() noexcept {
   LockGuard guard(lock_);
-  while (ThreadCache* cache = pop_parked()) {
-    cache->flush_all();
-    empty_.push_front(*cache);
-  }
+  while (ThreadCache* cache = pop_parked()) retire(*cache);
   return take_over(ThreadCache::Owners::kAll);
+}
+
+/// Nobody needed the cache for a while: what its bins took for slots is for other bookkeeping, and
+/// the next thread begins with a small one.
+void ThreadRegistry::retire(ThreadCache& cache) noexcept {
+  cache.flush_all();
+  cache.give_back_slots();
+  cache.~ThreadCache();
+  empty_.push_front(*new (&cache) ThreadCache(central_, budget_, metadata_));
 }
 
 /// \returns  False when out of memory.

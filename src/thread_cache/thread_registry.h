@@ -83,6 +83,7 @@ class ThreadRegistry {
   static constexpr std::size_t kMaxParked = 16;
 
   ThreadCache* pop_parked() noexcept STRATA_REQUIRES(lock_);
+  void retire(ThreadCache& cache) noexcept STRATA_REQUIRES(lock_);
   bool make_room() noexcept STRATA_REQUIRES(lock_);
   std::size_t take_over(ThreadCache::Owners which) noexcept STRATA_REQUIRES(lock_);
   void count_parked(const ThreadCache& cache, bool is_parked) noexcept STRATA_REQUIRES(lock_);

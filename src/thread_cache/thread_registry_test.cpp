@@ -86,6 +86,22 @@ TEST_F(ThreadRegistryTest, ManyThreadsThatEndLeaveABoundedNumberOfWarmCaches) {
   EXPECT_EQ(registry.count_objects(2) + central->statistics(2).in_transfer, claimed(2));
 }
 
+TEST_F(ThreadRegistryTest, BookkeepingOfThreadsThatEndedServesThoseThatUseOtherSizes) {
+  const auto live_through = [this](unsigned size_class) {
+    std::vector<ThreadCache*> caches;
+    for (int i = 0; i < 16; ++i) {
+      caches.push_back(registry.adopt());
+      warm(*caches.back(), size_class, 2000);
+    }
+    for (ThreadCache* cache : caches) registry.park(*cache);
+    registry.flush_all();
+  };
+  live_through(1);
+  const std::size_t before = space.metadata.mapped_bytes();
+  for (unsigned c = 2; c <= 12; ++c) live_through(c);
+  EXPECT_LE(space.metadata.mapped_bytes() - before, MetadataArena::kChunkBytes);
+}
+
 TEST_F(ThreadRegistryTest, ShortThreadsOneAfterTheOtherNeedNoMoreMemoryThanOne) {
   ThreadCache* first = registry.adopt();
   warm(*first, 2, 100);
