@@ -109,20 +109,16 @@ endfunction()
 function(strata_discover_tests name)
   cmake_parse_arguments(arg "" "TIMEOUT;TEST_PREFIX" "ENVIRONMENT" ${ARGN})
   if(NOT CMAKE_CROSSCOMPILING_EMULATOR)
-    set(properties TIMEOUT ${arg_TIMEOUT})
-    # Two variables at the most, each a property's only one: a list does not pass.
-    list(POP_FRONT arg_ENVIRONMENT first second)
-    if(first)
-      list(APPEND properties ENVIRONMENT "${first}")
-    endif()
-    if(second)
-      string(REPLACE "=" "=set:" second "${second}")
-      list(APPEND properties ENVIRONMENT_MODIFICATION "${second}")
+    # A list does not pass as a property: `env` sets the variables. Read by the call, not kept.
+    if(arg_ENVIRONMENT)
+      set_target_properties(${name} PROPERTIES CROSSCOMPILING_EMULATOR "env;${arg_ENVIRONMENT}")
     endif()
     gtest_discover_tests(
       ${name}
       TEST_PREFIX "${arg_TEST_PREFIX}" DISCOVERY_MODE PRE_TEST
-      PROPERTIES ${properties})
+      PROPERTIES
+      TIMEOUT ${arg_TIMEOUT})
+    set_target_properties(${name} PROPERTIES CROSSCOMPILING_EMULATOR "")
     return()
   endif()
   foreach(page_kib IN ITEMS 4 16 64)
