@@ -9,17 +9,10 @@
 #include <vector>
 
 #include "malloc/process.h"
+#include "user_heap/named_heap_test.h"
 
 namespace strata {
 namespace {
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-
-Heap::Options named(const char* name) {
-  Heap::Options options;
-  options.name = name;
-  return options;
-}
 
 struct HeapDeathTest : ::testing::Test {
   HeapDeathTest() { ::testing::FLAGS_gtest_death_test_style = "threadsafe"; }

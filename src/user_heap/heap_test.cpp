@@ -14,22 +14,15 @@
 #include "base/seeded_test.h"
 #include "os/resources.h"
 #include "user_heap/heap_table.h"
+#include "user_heap/named_heap_test.h"
 #include "user_heap/user_heap.h"
 
 namespace strata {
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-
 bool reads_as(const void* p, std::size_t bytes, int value) {
   const auto* at = static_cast<const unsigned char*>(p);
   return std::all_of(at, at + bytes, [&](unsigned char c) { return c == value; });
-}
-
-Heap::Options named(const char* name) {
-  Heap::Options options;
-  options.name = name;
-  return options;
 }
 
 TEST(Heap, ServesEverySizeAlignedAndOfTheSizeItSays) {

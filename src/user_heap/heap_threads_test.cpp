@@ -22,11 +22,10 @@
 #include "base/run_together_test.h"
 #include "os/resources.h"
 #include "user_heap/heap_table.h"
+#include "user_heap/named_heap_test.h"
 
 namespace strata {
 namespace {
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 /// Blocks on their way from one thread to another.
 class Exchange {

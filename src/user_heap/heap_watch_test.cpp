@@ -18,17 +18,10 @@
 #include "profile/site_report.h"
 #include "user_heap/heap_environment.h"
 #include "user_heap/heap_table.h"
+#include "user_heap/named_heap_test.h"
 
 namespace strata {
 namespace {
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-
-Heap::Options named(const char* name) {
-  Heap::Options options;
-  options.name = name;
-  return options;
-}
 
 /// What the profile says of heaps with one name.
 Site::Sums sums_of(const char* name) {
