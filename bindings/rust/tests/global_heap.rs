@@ -1,5 +1,7 @@
 //! A program whose global allocator is a heap.
 
+mod common;
+
 use std::collections::{BTreeMap, HashMap};
 use std::thread;
 use strata::{GlobalHeap, Options};
@@ -8,9 +10,6 @@ const LIMIT: usize = 256 << 20;
 
 #[global_allocator]
 static GLOBAL: GlobalHeap = GlobalHeap::new(Options::new().name("rust").hard_limit(LIMIT));
-
-#[repr(align(4096))]
-struct Page([u8; 4096]);
 
 #[test]
 fn collections_live_in_the_heap() {
@@ -21,16 +20,6 @@ fn collections_live_in_the_heap() {
     assert_eq!(sorted["999"], 999);
     assert!(GLOBAL.owns(numbers.as_ptr()) && GLOBAL.owns(words[&7].as_ptr()));
     assert!(GLOBAL.statistics().live >= 800_000);
-}
-
-#[test]
-fn over_aligned_types_are_aligned_and_grow() {
-    let mut pages = Vec::new();
-    for mark in 0..100 {
-        pages.push(Page([mark; 4096]));
-    }
-    assert_eq!(pages.as_ptr() as usize % 4096, 0);
-    assert!(pages.iter().enumerate().all(|(i, page)| page.0 == [i as u8; 4096]));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! A program whose malloc is Strata's: that of Rust and that of C.
 
+mod common;
+
 use std::os::raw::{c_char, c_void};
 use std::thread;
 
@@ -12,9 +14,6 @@ extern "C" {
     fn free(block: *mut c_void);
 }
 
-#[repr(align(4096))]
-struct Page([u8; 4096]);
-
 #[test]
 fn collections_are_in_it() {
     let mut numbers: Vec<u64> = Vec::new();
@@ -25,16 +24,6 @@ fn collections_are_in_it() {
     assert!(unsafe { strata_usable_size(numbers.as_ptr().cast()) } >= 800_000);
     let zeroed = vec![0u8; 1 << 20];
     assert!(zeroed.iter().all(|byte| *byte == 0));
-}
-
-#[test]
-fn over_aligned_types_are_aligned_and_grow() {
-    let mut pages = Vec::new();
-    for mark in 0..100 {
-        pages.push(Page([mark; 4096]));
-    }
-    assert_eq!(pages.as_ptr() as usize % 4096, 0);
-    assert!(pages.iter().enumerate().all(|(i, page)| page.0 == [i as u8; 4096]));
 }
 
 #[test]
