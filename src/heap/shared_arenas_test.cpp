@@ -82,6 +82,22 @@ TEST(SharedArenas, UnderATotalBudgetEachKindUsesWhatTheOtherLeft) {
   heaps.check_invariants();
 }
 
+TEST(SharedArenas, TheFirstThreadDoesNotTakeTheBudgetOfAll) {
+  ThreadHeaps::Options options;
+  options.total_budget_bytes = 8 * kMiB;
+  ThreadHeaps heaps(options);
+  void* first = heaps.allocate(100);
+  ASSERT_NE(first, nullptr);
+  in_thread([&] {
+    std::vector<void*> blocks;
+    for (std::size_t i = 0; i < 4 * kKiB; ++i) blocks.push_back(heaps.allocate(1000));
+    EXPECT_EQ(std::count(blocks.begin(), blocks.end(), nullptr), 0);
+    for (void* p : blocks) heaps.deallocate(p);
+  });
+  heaps.deallocate(first);
+  heaps.check_invariants();
+}
+
 TEST(SharedArenas, TheOldestArenaIsUsedFirstSoThatTheYoungestEmptyThemselves) {
   ThreadHeaps heaps(small_arenas());
   std::vector<void*> blocks;
