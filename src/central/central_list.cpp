@@ -118,6 +118,8 @@ void CentralList::count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pen
   pending += static_cast<std::ptrdiff_t>(span.pending_bytes());
   claimed_ += taken;
   add_to(free_, std::size_t{0} - taken);
+  least_free_ = std::min(least_free_, free_in_use());
+  follow(span);
   if (span.free_count != 0) list(span);
 }
 
@@ -179,6 +181,7 @@ void CentralList::receive(Span& span) noexcept {
   claimed_ += span.object_count - span.free_count;
   add_to(free_, std::size_t{span.free_count});
   add_pending(static_cast<std::ptrdiff_t>(span.pending_bytes()));
+  follow(span);
   list(span);
 }
 
@@ -221,7 +224,8 @@ void CentralList::forget_spans() noexcept {
   for (std::size_t& listed : listed_) listed = 0;
   kept_.forget_all();
   nonempty_ = 0;
-  least_kept_ = span_count_ = claimed_ = 0;
+  least_kept_ = span_count_ = claimed_ = least_free_ = 0;
+  is_compacting_.store(false, std::memory_order_relaxed);
   tally_.pending_bytes.fetch_sub(said_, std::memory_order_relaxed);
   said_ = 0;
   pending_.store(0, std::memory_order_relaxed);

@@ -45,6 +45,9 @@ class CentralList {
         use_(spans.use_of(size_class)),
         size_class_(size_class),
         shard_(static_cast<std::uint8_t>(shard)),
+        objects_per_span_(static_cast<std::uint32_t>(
+            span_pages_of(size_class) * kPageBytes /
+            std::max(SizeClassMap::bytes_of(size_class), SizeClassMap::kGrain))),
         divider_(std::max(SizeClassMap::bytes_of(size_class), SizeClassMap::kGrain)) {}
   CentralList(const CentralList&) = delete;
   CentralList& operator=(const CentralList&) = delete;
@@ -101,6 +104,15 @@ class CentralList {
   /// Destroys those that were not needed since the last call.
   /// \returns  how many
   std::size_t destroy_unneeded() noexcept;
+
+  /// Looks whether much of what the list's spans hold was in vain since the last call: at least
+  /// `worth_bytes`, and a fourth of the spans' objects, were free all the time. If so the list
+  /// compacts until that is no longer so: what is freed passes by the bins of its class
+  /// (central_list_compact.cpp tells why).
+  /// \returns  whether it compacts or may soon, and is in use
+  bool look(std::size_t worth_bytes) noexcept;
+  /// A hint, without the lock.
+  bool is_compacting() const noexcept { return is_compacting_.load(std::memory_order_relaxed); }
 
   /// Has no spans any more; who calls this gives them back.
   /// \threads  no other thread uses the list at the same time
@@ -171,6 +183,9 @@ class CentralList {
   void** put_neighbours(Span& span, void** objects, void** end) const noexcept;
   void relist(Span& span, std::uint32_t free_before) noexcept STRATA_REQUIRES(lock_);
   bool is_due(Span& span, Spans which) noexcept STRATA_REQUIRES(lock_);
+  std::size_t free_in_use() const noexcept;
+  void compact(bool is_on) noexcept STRATA_REQUIRES(lock_);
+  void follow(Span& span) noexcept STRATA_REQUIRES(lock_);
   void list(Span& span) noexcept STRATA_REQUIRES(lock_);
   void unlist(Span& span, std::uint32_t free_count) noexcept STRATA_REQUIRES(lock_);
   void remove(Span& span) noexcept STRATA_REQUIRES(lock_);
@@ -194,6 +209,7 @@ class CentralList {
   const std::uint32_t use_;  // what its spans say
   const unsigned size_class_;
   const std::uint8_t shard_;
+  const std::uint32_t objects_per_span_;
   const detail::ExactDivider divider_;  // by the class's size; of class 0 nothing is ever released
 
   // All below is written under lock_; the atomic ones are read anywhere, as hints (relaxed).
@@ -203,12 +219,15 @@ class CentralList {
   IntrusiveList<Span> kept_
       STRATA_GUARDED_BY(lock_);  // every object is free, and all of it is held; latest first
   std::size_t least_kept_ STRATA_GUARDED_BY(lock_) = 0;  // since the last destroy_unneeded()
+  std::size_t least_free_ STRATA_GUARDED_BY(lock_) = 0;  // in spans in use, since the last look()
+  std::size_t seen_free_ STRATA_GUARDED_BY(lock_) = 0;   // at the last look()
   std::size_t span_count_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t claimed_ STRATA_GUARDED_BY(lock_) = 0;
   std::ptrdiff_t said_ STRATA_GUARDED_BY(lock_) = 0;  // of pending_, what the tally knows
   std::atomic<std::ptrdiff_t> pending_{0};
   std::atomic<std::size_t> kept_count_{0};
   std::atomic<std::size_t> free_{0};
+  std::atomic<bool> is_compacting_{false};
 };
 
 }  // namespace strata

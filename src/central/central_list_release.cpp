@@ -163,6 +163,7 @@ void CentralList::die_of_wrong_class(const SpanSource& spans, const void* object
     remove(span);  // a part of it is decommitted: the rest is of more use to the page heap
     spans_.destroy(span);
   } else {
+    follow(span);
     list(span);
   }
 }

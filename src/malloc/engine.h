@@ -104,7 +104,11 @@ class Engine {
   }
   /// Takes an object back into its span, verified at once.
   void deallocate_object(unsigned size_class, void* p) noexcept {
-    central_.release_to_spans(size_class, &p, 1);
+    if (size_class == SizeClassMap::kHomeward) {
+      central_.release_homeward(&p, 1);
+    } else {
+      central_.release_to_spans(size_class, &p, 1);
+    }
   }
 
   /// An object of the class that free and realloc take to the slow path, for a watcher; freed by
@@ -152,6 +156,10 @@ class Engine {
   /// Releases what was not needed since the last call, by the layers' own counts.
   /// \returns  bytes
   std::size_t release_unneeded() noexcept;
+  /// Looks for memory that size classes hold in vain, a part of release_unneeded().
+  /// \returns  whether another look is worth it soon
+  /// \cost     a load per class and shard; a lock for those that hold much
+  bool look_for_waste() noexcept { return central_.look_for_waste(); }
   /// Free bytes that release_unneeded() might release, of which a part may turn out to be needed.
   /// \cost  some loads per class and shard, no lock
   std::size_t idle_bytes() const noexcept {
