@@ -284,16 +284,6 @@ std::size_t Central::release_homeward(void** objects, std::size_t count) noexcep
   return bytes;
 }
 
-bool Central::look_for_waste() noexcept {
-  const std::size_t worth_bytes = std::max(kWasteBytes, spans_.used_bytes() / kWasteShare);
-  bool is_worth_it = false;
-  for_each_shard([&](CentralShard& shard) {
-    shard.for_each_list(
-        [&](CentralList& list) { is_worth_it |= list.look(worth_bytes); });
-  });
-  return is_worth_it;
-}
-
 std::size_t Central::release_unneeded() noexcept {
   std::size_t returned = 0;
   for_each_shard([&](CentralShard& shard) {
@@ -301,6 +291,7 @@ std::size_t Central::release_unneeded() noexcept {
       release_to_spans(size_class, objects, count);
     });
     shard.for_each_list([&](CentralList& list) {
+      list.look();
       list.destroy_unneeded();
       returned += list.decommit_holes(CentralList::Spans::kQuiet);
     });

@@ -94,11 +94,6 @@ class Central {
     return spans_.map().span_of(object)->size_class;
   }
 
-  /// Looks which classes hold much that nobody needs in spans that are in use, and lets these
-  /// become empty (CentralList::look).
-  /// \returns  whether another look is worth it soon
-  bool look_for_waste() noexcept;
-
   /// Moves what lay in the transfer caches unneeded since the last call to its spans, destroys the
   /// kept spans that were not needed, and decommits the holes of spans that were not used since.
   /// \returns  bytes decommitted as holes
@@ -158,9 +153,6 @@ class Central {
   static constexpr std::size_t kSpansToSpare = 2;
   // Chosen: what transfer caches that have grown may hold while the heap grows.
   static constexpr std::size_t kGrownTransferBytes = 1024 * 1024;
-  // Chosen: what a class has to hold in vain before its spans are closed, and which part of the heap.
-  static constexpr std::size_t kWasteBytes = 1024 * 1024;
-  static constexpr std::size_t kWasteShare = 256;
   static constexpr std::size_t kHomewardBatch = 128;
 
   template <typename Function>

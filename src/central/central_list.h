@@ -105,12 +105,10 @@ class CentralList {
   /// \returns  how many
   std::size_t destroy_unneeded() noexcept;
 
-  /// Looks whether much of what the list's spans hold was in vain since the last call: at least
-  /// `worth_bytes`, and a fourth of the spans' objects, were free all the time. If so the list
-  /// compacts until that is no longer so: what is freed passes by the bins of its class
-  /// (central_list_compact.cpp tells why).
-  /// \returns  whether it compacts or may soon, and is in use
-  bool look(std::size_t worth_bytes) noexcept;
+  /// Begins to compact if much was free since the last call all the time: what is freed passes by
+  /// the bins of its class then (central_list_compact.cpp tells why). release() begins it, too, and
+  /// either ends it.
+  void look() noexcept;
   /// A hint, without the lock.
   bool is_compacting() const noexcept { return is_compacting_.load(std::memory_order_relaxed); }
 
@@ -147,9 +145,10 @@ class CentralList {
   Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
 
  private:
-  // Spans with free objects are listed by the bit width of free_count: width 1 is one object from
-  // full, the widest (4096 objects, 13 bits) is nearly empty. Full spans are in no list.
+  // Spans in use are listed by the bit width of free_count: width 0 is full, 1 is one object from
+  // full, the widest (4096 objects, 13 bits) is nearly empty.
   static constexpr unsigned kWidths = 14;
+  static constexpr std::uint32_t kNonempty = ~std::uint32_t{1};  // widths with free objects
   static_assert((kPageBytes / SizeClassMap::kGrain) >> (kWidths - 1) == 0,
                 "a free count has fewer bits than lists");
 
@@ -184,6 +183,10 @@ class CentralList {
   void relist(Span& span, std::uint32_t free_before) noexcept STRATA_REQUIRES(lock_);
   bool is_due(Span& span, Spans which) noexcept STRATA_REQUIRES(lock_);
   std::size_t free_in_use() const noexcept;
+  std::size_t objects_in_use() const noexcept STRATA_REQUIRES(lock_);
+  bool has_much_free() const noexcept STRATA_REQUIRES(lock_);
+  bool has_little_free() const noexcept STRATA_REQUIRES(lock_);
+  void count_returned(std::size_t count) noexcept STRATA_REQUIRES(lock_);
   void compact(bool is_on) noexcept STRATA_REQUIRES(lock_);
   void follow(Span& span) noexcept STRATA_REQUIRES(lock_);
   void list(Span& span) noexcept STRATA_REQUIRES(lock_);
@@ -213,14 +216,15 @@ class CentralList {
   const detail::ExactDivider divider_;  // by the class's size; of class 0 nothing is ever released
 
   // All below is written under lock_; the atomic ones are read anywhere, as hints (relaxed).
-  std::uint32_t nonempty_ STRATA_GUARDED_BY(lock_) = 0;  // bit w: by_free_[w] has a span
+  // Bit w of kNonempty: by_free_[w] has a span.
+  std::uint32_t nonempty_ STRATA_GUARDED_BY(lock_) = 0;
   IntrusiveList<Span> by_free_[kWidths] STRATA_GUARDED_BY(lock_);
   std::size_t listed_[kWidths] STRATA_GUARDED_BY(lock_) = {};  // how many spans by_free_[w] has
   IntrusiveList<Span> kept_
       STRATA_GUARDED_BY(lock_);  // every object is free, and all of it is held; latest first
   std::size_t least_kept_ STRATA_GUARDED_BY(lock_) = 0;  // since the last destroy_unneeded()
-  std::size_t least_free_ STRATA_GUARDED_BY(lock_) = 0;  // in spans in use, since the last look()
-  std::size_t seen_free_ STRATA_GUARDED_BY(lock_) = 0;   // at the last look()
+  bool has_had_little_ STRATA_GUARDED_BY(lock_) = true;       // !has_much_free() since the last look()
+  std::size_t returned_ STRATA_GUARDED_BY(lock_) = 0;  // objects, since there is much free
   std::size_t span_count_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t claimed_ STRATA_GUARDED_BY(lock_) = 0;
   std::ptrdiff_t said_ STRATA_GUARDED_BY(lock_) = 0;  // of pending_, what the tally knows

@@ -7,11 +7,6 @@
 // to a bin that malloc never pops from, and from there it goes to its span. The bins of the class
 // run dry, and what they get comes from the fullest spans; those that are nearly empty become empty
 // as their objects are replaced. The hot path is what it was.
-//
-// Full spans become homeward when the first of their objects is back: as long as they are full, it
-// makes no difference.
-
-#include <algorithm>
 
 #include "central/central_list.h"
 
@@ -21,6 +16,12 @@ namespace {
 // Chosen: it begins where a fourth of the objects are free, and ends where an eighth are.
 constexpr std::size_t kBeginShare = 4;
 constexpr std::size_t kEndShare = 8;
+// Chosen: it begins when so much has come back meanwhile, a share of the objects, or a round of the
+// scavenger has passed. What a batch leaves free for a moment the transfer cache has.
+constexpr std::size_t kReturnedShare = 16;
+// Chosen: less is not worth it, nor is a smaller part of the heap.
+constexpr std::size_t kWasteBytes = std::size_t{1} << 20;
+constexpr std::size_t kWasteShare = 256;
 
 }  // namespace
 
@@ -29,31 +30,58 @@ std::size_t CentralList::free_in_use() const noexcept {
   return free_objects() - kept_spans() * objects_per_span_;
 }
 
-bool CentralList::look(std::size_t worth_bytes) noexcept {
-  const std::size_t object_bytes = SizeClassMap::bytes_of(size_class_);
-  // Free objects that are larger leave holes.
-  if (Span::tracks_fresh(object_bytes) || !spans_.has_homeward()) return false;
-  if (free_objects() * object_bytes < worth_bytes && !is_compacting()) return false;
-  LockGuard guard(lock_);
+/// All objects of these spans.
+std::size_t CentralList::objects_in_use() const noexcept {
+  return (span_count_ - kept_spans()) * objects_per_span_;
+}
+
+bool CentralList::has_much_free() const noexcept {
   const std::size_t free = free_in_use();
-  const std::size_t least = std::min(least_free_, free);
-  const std::size_t objects = (span_count_ - kept_spans()) * objects_per_span_;
-  const bool is_in_use = free_objects() != seen_free_;
-  least_free_ = free;
-  seen_free_ = free_objects();
+  if (free * kBeginShare < objects_in_use()) return false;
+  const std::size_t bytes = free * SizeClassMap::bytes_of(size_class_);
+  return bytes >= kWasteBytes && bytes >= spans_.used_bytes() / kWasteShare;
+}
+
+bool CentralList::has_little_free() const noexcept {
+  const std::size_t free = free_in_use();
+  return free * kEndShare < objects_in_use() ||
+         free * SizeClassMap::bytes_of(size_class_) < kWasteBytes / 2;
+}
+
+/// Begins to compact, or ends it, after so many objects came back.
+void CentralList::count_returned(std::size_t count) noexcept {
   if (is_compacting()) {
-    if (free * kEndShare < objects || free * object_bytes < worth_bytes / 2) compact(false);
-  } else if (least * object_bytes >= worth_bytes && least * kBeginShare >= objects) {
+    if (has_little_free()) compact(false);
+  } else if (!has_much_free()) {
+    returned_ = 0;
+    has_had_little_ = true;
+  } else {
+    returned_ += count;
+    if (returned_ * kReturnedShare >= objects_in_use()) compact(true);
+  }
+}
+
+void CentralList::look() noexcept {
+  LockGuard guard(lock_);
+  const bool has_much = has_much_free();
+  if (is_compacting()) {
+    if (has_little_free()) compact(false);
+  } else if (has_much && !has_had_little_) {
     compact(true);
   }
-  return is_in_use && (is_compacting() || free * object_bytes >= worth_bytes);
+  has_had_little_ = !has_much;
 }
 
 void CentralList::compact(bool is_on) noexcept {
+  // The pages of larger objects that are free are holes.
+  if (Span::tracks_fresh(SizeClassMap::bytes_of(size_class_)) || !spans_.has_homeward()) return;
   is_compacting_.store(is_on, std::memory_order_relaxed);
-  for (IntrusiveList<Span>& spans : by_free_) {
+  returned_ = 0;
+  const auto follow_all = [this](const IntrusiveList<Span>& spans) {
     for (Span* span = spans.front(); span != nullptr; span = spans.next(*span)) follow(*span);
-  }
+  };
+  for (const IntrusiveList<Span>& spans : by_free_) follow_all(spans);
+  follow_all(kept_);
 }
 
 /// The span becomes homeward, or no longer is, as the list does.

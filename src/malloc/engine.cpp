@@ -211,7 +211,6 @@ void Engine::end_relief() noexcept {
 
 std::size_t Engine::release_unneeded() noexcept {
   registry_.flush_unneeded();
-  look_for_waste();
   std::size_t returned = central_.release_unneeded();
   returned += watched_.release_unneeded();
   returned += page_heap_.decommit_unneeded() * kPageBytes;

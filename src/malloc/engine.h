@@ -156,10 +156,6 @@ class Engine {
   /// Releases what was not needed since the last call, by the layers' own counts.
   /// \returns  bytes
   std::size_t release_unneeded() noexcept;
-  /// Looks for memory that size classes hold in vain, a part of release_unneeded().
-  /// \returns  whether another look is worth it soon
-  /// \cost     a load per class and shard; a lock for those that hold much
-  bool look_for_waste() noexcept { return central_.look_for_waste(); }
   /// Free bytes that release_unneeded() might release, of which a part may turn out to be needed.
   /// \cost  some loads per class and shard, no lock
   std::size_t idle_bytes() const noexcept {

@@ -1,7 +1,5 @@
 #include "malloc/scavenger.h"
 
-#include <algorithm>
-
 #include "os/clock.h"
 #include "os/threads.h"
 #include "os/wait.h"
@@ -37,25 +35,12 @@ void Scavenger::run() noexcept {
 }
 
 void Scavenger::return_memory_until_none_is_left() noexcept {
+  const std::uint32_t never_changes = 0;
   for (int vain = 0; vain < kVainRounds || engine_.idle_bytes() >= kWakeBytes;) {
-    wait_for_round();
+    os::wait_on(&never_changes, 0, delay_ms_ * 500'000);
     LockGuard guard(round_lock_);
     vain = run_round() == 0 ? vain + 1 : 0;
     if (engine_.idle_bytes() == 0 && !engine_.registry().has_parked()) return;
-  }
-}
-
-/// While a class may be worth it, looks at it again and again.
-void Scavenger::wait_for_round() noexcept {
-  const std::uint32_t never_changes = 0;
-  const std::uint64_t round_ns = delay_ms_ * 500'000;
-  std::uint64_t left_ns = round_ns;
-  for (bool is_worth_it = true; left_ns != 0;) {
-    const std::uint64_t wait_ns = is_worth_it ? std::min(round_ns / kLooksPerRound, left_ns) : left_ns;
-    os::wait_on(&never_changes, 0, wait_ns);
-    left_ns -= wait_ns;
-    LockGuard guard(round_lock_);
-    if (left_ns != 0) is_worth_it = engine_.look_for_waste();
   }
 }
 

@@ -56,14 +56,11 @@ class Scavenger {
   // Chosen: what a thread freed reaches the kernel after at most four rounds: parked cache,
   // transfer cache, span, and a look at the span. Fewer would end before it is there.
   static constexpr int kVainRounds = 4;
-  // Chosen: a class that a program leaves half empty in a second or two is compacted meanwhile.
-  static constexpr std::uint64_t kLooksPerRound = 8;
 
   void start() noexcept;
   bool try_wake() noexcept;
   void run() noexcept;
   void return_memory_until_none_is_left() noexcept;
-  void wait_for_round() noexcept;
   std::size_t run_round() noexcept STRATA_REQUIRES(round_lock_);
   static void* thread_main(void* self) noexcept;
 
