@@ -18,8 +18,8 @@ std::size_t Recording::drain() noexcept {
   return merge(until);
 }
 
-/// The next record of a stream, nullptr if it has none. What is published is looked up only when all
-/// that was known of is read: the thread has that cache line.
+/// The next record of a stream, nullptr if it has none. What is published is read only when all of
+/// what was known of is taken: the thread has that cache line.
 const Record* Recording::head(Stream& stream) noexcept {
   while (stream.read == stream.readable) {
     Chunk& chunk = *stream.reading;

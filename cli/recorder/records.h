@@ -74,7 +74,7 @@ struct Stream {
   alignas(64) Chunk* reading = nullptr;
   std::uint32_t read = 0;      ///< records of the chunk
   std::uint32_t readable = 0;  ///< of them are known to be published
-  std::uint32_t number = 0;  ///< in the trace
+  std::uint32_t number = 0;    ///< in the trace
   bool has_number = false;
   bool is_named = false;
   bool has_pending = false;   ///< between kReallocBegin and kReallocEnd
