@@ -224,6 +224,8 @@ void CentralList::forget_spans() noexcept {
   nonempty_ = 0;
   least_kept_ = span_count_ = claimed_ = returned_ = 0;
   is_compacting_.store(false, std::memory_order_relaxed);
+  watched_from_ = worth_compacting(size_class_);
+  had_much_free_ = false;
   tally_.pending_bytes.fetch_sub(said_, std::memory_order_relaxed);
   said_ = 0;
   pending_.store(0, std::memory_order_relaxed);

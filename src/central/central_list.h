@@ -48,7 +48,8 @@ class CentralList {
         objects_per_span_(static_cast<std::uint32_t>(
             span_pages_of(size_class) * kPageBytes /
             std::max(SizeClassMap::bytes_of(size_class), SizeClassMap::kGrain))),
-        divider_(std::max(SizeClassMap::bytes_of(size_class), SizeClassMap::kGrain)) {}
+        divider_(std::max(SizeClassMap::bytes_of(size_class), SizeClassMap::kGrain)),
+        watched_from_(worth_compacting(size_class)) {}
   CentralList(const CentralList&) = delete;
   CentralList& operator=(const CentralList&) = delete;
 
@@ -188,7 +189,10 @@ class CentralList {
   bool has_little_free() const noexcept STRATA_REQUIRES(lock_);
   void count_returned(std::size_t count) noexcept STRATA_REQUIRES(lock_);
   void compact(bool is_on) noexcept STRATA_REQUIRES(lock_);
-  void follow(Span& span) noexcept STRATA_REQUIRES(lock_);
+  /// The span becomes homeward, or no longer is, as the list does.
+  void follow(Span& span) noexcept STRATA_REQUIRES(lock_) {
+    if (span.is_homeward != is_compacting()) spans_.set_homeward(span, is_compacting());
+  }
   void list(Span& span) noexcept STRATA_REQUIRES(lock_);
   void unlist(Span& span, std::uint32_t free_count) noexcept STRATA_REQUIRES(lock_);
   void remove(Span& span) noexcept STRATA_REQUIRES(lock_);
@@ -199,6 +203,14 @@ class CentralList {
   static constexpr unsigned kLooksPerHold = 256;
   /// seen_free of a span that objects were taken from: equal to no count of free objects.
   static constexpr std::uint32_t kNotSeen = ~std::uint32_t{0};
+  // Chosen: a class that holds less in vain is not worth it, nor is a smaller part of the heap.
+  static constexpr std::size_t kWasteBytes = std::size_t{1} << 20;
+  static constexpr std::size_t kWasteShare = 256;
+  /// How many free objects are; none of those whose own pages become holes.
+  static constexpr std::size_t worth_compacting(unsigned size_class) noexcept {
+    const std::size_t bytes = SizeClassMap::bytes_of(size_class);
+    return bytes == 0 || Span::tracks_fresh(bytes) ? ~std::size_t{0} : kWasteBytes / bytes;
+  }
 
   // Chosen: what a list may have gathered before it says so. Shards and classes times this is what
   // the tally may be wrong by; a batch of objects that goes to and fro stays below it.
@@ -223,8 +235,10 @@ class CentralList {
   IntrusiveList<Span> kept_
       STRATA_GUARDED_BY(lock_);  // every object is free, and all of it is held; latest first
   std::size_t least_kept_ STRATA_GUARDED_BY(lock_) = 0;  // since the last destroy_unneeded()
-  bool has_had_little_ STRATA_GUARDED_BY(lock_) = true;       // !has_much_free() since the last look()
-  std::size_t returned_ STRATA_GUARDED_BY(lock_) = 0;  // objects, since there is much free
+  // How many have to be free before what comes back is counted; 0 while the list compacts.
+  std::size_t watched_from_ STRATA_GUARDED_BY(lock_);
+  std::size_t returned_ STRATA_GUARDED_BY(lock_) = 0;  // objects, while there was much free
+  bool had_much_free_ STRATA_GUARDED_BY(lock_) = false;  // at the last look()
   std::size_t span_count_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t claimed_ STRATA_GUARDED_BY(lock_) = 0;
   std::ptrdiff_t said_ STRATA_GUARDED_BY(lock_) = 0;  // of pending_, what the tally knows

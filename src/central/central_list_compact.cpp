@@ -19,9 +19,6 @@ constexpr std::size_t kEndShare = 8;
 // Chosen: it begins when so much has come back meanwhile, a share of the objects, or a round of the
 // scavenger has passed. What a batch leaves free for a moment the transfer cache has.
 constexpr std::size_t kReturnedShare = 16;
-// Chosen: less is not worth it, nor is a smaller part of the heap.
-constexpr std::size_t kWasteBytes = std::size_t{1} << 20;
-constexpr std::size_t kWasteShare = 256;
 
 }  // namespace
 
@@ -37,15 +34,14 @@ std::size_t CentralList::objects_in_use() const noexcept {
 
 bool CentralList::has_much_free() const noexcept {
   const std::size_t free = free_in_use();
+  if (free < worth_compacting(size_class_)) return false;
   if (free * kBeginShare < objects_in_use()) return false;
-  const std::size_t bytes = free * SizeClassMap::bytes_of(size_class_);
-  return bytes >= kWasteBytes && bytes >= spans_.used_bytes() / kWasteShare;
+  return free * SizeClassMap::bytes_of(size_class_) >= spans_.used_bytes() / kWasteShare;
 }
 
 bool CentralList::has_little_free() const noexcept {
   const std::size_t free = free_in_use();
-  return free * kEndShare < objects_in_use() ||
-         free * SizeClassMap::bytes_of(size_class_) < kWasteBytes / 2;
+  return free * kEndShare < objects_in_use() || free < worth_compacting(size_class_) / 2;
 }
 
 /// Begins to compact, or ends it, after so many objects came back.
@@ -54,7 +50,6 @@ void CentralList::count_returned(std::size_t count) noexcept {
     if (has_little_free()) compact(false);
   } else if (!has_much_free()) {
     returned_ = 0;
-    has_had_little_ = true;
   } else {
     returned_ += count;
     if (returned_ * kReturnedShare >= objects_in_use()) compact(true);
@@ -66,27 +61,22 @@ void CentralList::look() noexcept {
   const bool has_much = has_much_free();
   if (is_compacting()) {
     if (has_little_free()) compact(false);
-  } else if (has_much && !has_had_little_) {
+  } else if (has_much && had_much_free_) {
     compact(true);
   }
-  has_had_little_ = !has_much;
+  had_much_free_ = has_much;
 }
 
 void CentralList::compact(bool is_on) noexcept {
-  // The pages of larger objects that are free are holes.
-  if (Span::tracks_fresh(SizeClassMap::bytes_of(size_class_)) || !spans_.has_homeward()) return;
+  if (!spans_.has_homeward()) return;
   is_compacting_.store(is_on, std::memory_order_relaxed);
+  watched_from_ = is_on ? 0 : worth_compacting(size_class_);
   returned_ = 0;
   const auto follow_all = [this](const IntrusiveList<Span>& spans) {
     for (Span* span = spans.front(); span != nullptr; span = spans.next(*span)) follow(*span);
   };
   for (const IntrusiveList<Span>& spans : by_free_) follow_all(spans);
   follow_all(kept_);
-}
-
-/// The span becomes homeward, or no longer is, as the list does.
-void CentralList::follow(Span& span) noexcept {
-  if (span.is_homeward != is_compacting()) spans_.set_homeward(span, is_compacting());
 }
 
 }  // namespace strata

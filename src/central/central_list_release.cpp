@@ -95,7 +95,8 @@ CentralList::Released CentralList::release(void** objects, std::size_t count) no
   claimed_ -= count - left;
   add_to(free_, count - left);
   add_pending(static_cast<std::ptrdiff_t>((count - left) * SizeClassMap::bytes_of(size_class_)));
-  count_returned(count - left);
+  if (free_objects() >= watched_from_) [[unlikely]]
+    count_returned(count - left);
   return {left, guard.has_waited()};
 }
 
