@@ -61,6 +61,9 @@ std::optional<Heap> Heap::try_create(const Options& options, const char** reason
     sentence = "Heap: the soft limit is above the hard one";
   } else if (options.huge_pages > HugePages::kNever) {
     sentence = "Heap: there is no such choice of huge pages";
+  } else if (options.pages != nullptr &&
+             (options.pages->map == nullptr || options.pages->unmap == nullptr)) {
+    sentence = "Heap: its page source lacks map or unmap";
   } else {
     HeapTable::Outcome outcome;
     heap = g_heap_table.create(options, outcome);
