@@ -123,6 +123,18 @@ void strata_heap_free(strata_heap* heap, void* block) STRATA_HEAP_NOEXCEPT;
 /// Checks of frees and full checks compare it.
 void strata_heap_free_sized(strata_heap* heap, void* block, size_t bytes) STRATA_HEAP_NOEXCEPT;
 
+/// The size class of a request, to be found once: 0 beyond 128 KiB, which has none.
+size_t strata_heap_size_class(size_t bytes) STRATA_HEAP_NOEXCEPT;
+
+/// Allocates the largest size of a class that strata_heap_size_class() gave; NULL for class 0.
+/// \cost  as Heap::allocate_raw() and Heap::deallocate_raw(), with an instruction more each
+STRATA_HEAP_MALLOC_LIKE void* strata_heap_malloc_raw(strata_heap* heap,
+                                                     size_t size_class) STRATA_HEAP_NOEXCEPT;
+
+/// Frees a block that strata_heap_malloc_raw() gave for this class, which is believed; not NULL.
+/// \errors  as strata_heap_free(); a block of another class is seen when it reaches its span
+void strata_heap_free_raw(strata_heap* heap, void* block, size_t size_class) STRATA_HEAP_NOEXCEPT;
+
 /// \returns  Bytes that may be used at `block`, at least what was asked for; 0 for NULL.
 size_t strata_heap_usable_size(const strata_heap* heap, const void* block) STRATA_HEAP_NOEXCEPT;
 

@@ -181,6 +181,22 @@ class Heap {
   /// Checks of frees and full checks compare it; otherwise it is not used.
   void deallocate(void* block, std::size_t bytes) noexcept;
 
+  /// A size class: what allocate() finds for a size in each call, to be found once.
+  enum class SizeClass : std::size_t {
+    kNone  ///< of sizes beyond 128 KiB
+  };
+  static SizeClass size_class_of(std::size_t bytes) noexcept;
+  /// allocate() of the largest size of the class, which good_size() has for each of its sizes.
+  /// \returns  nullptr for kNone, too.
+  /// \pre      size_class_of() gave the class
+  /// \cost     a pair with deallocate_raw(): 28 instructions
+  [[nodiscard]] void* allocate_raw(SizeClass size_class) noexcept;
+  /// deallocate() of a block from allocate_raw() of this class, which is believed.
+  /// \pre      `block` is not nullptr
+  /// \errors   As deallocate(); a block of another class is seen when it reaches its span, or at
+  ///           once under checks of frees and full checks.
+  void deallocate_raw(void* block, SizeClass size_class) noexcept;
+
   /// \returns  Bytes that may be used at `block`, at least what was asked for; 0 for nullptr.
   /// \errors   As deallocate().
   std::size_t usable_size(const void* block) const noexcept;
@@ -251,6 +267,9 @@ class Heap {
   void check_invariants() const noexcept;
 
  private:
+  void* allocate_beyond_table(std::size_t bytes) noexcept;
+  void* allocate_uncached(std::size_t bytes) noexcept;
+
   static const char kNoMemory[];
   static const char kTooMany[];
   static const std::size_t kNoEntry;

@@ -87,6 +87,18 @@ void strata_heap_free_sized(strata_heap* heap, void* block, std::size_t bytes) n
   heap->heap.deallocate(block, bytes);
 }
 
+std::size_t strata_heap_size_class(std::size_t bytes) noexcept {
+  return static_cast<std::size_t>(strata::Heap::size_class_of(bytes));
+}
+
+void* strata_heap_malloc_raw(strata_heap* heap, std::size_t size_class) noexcept {
+  return heap->heap.allocate_raw(strata::Heap::SizeClass{size_class});
+}
+
+void strata_heap_free_raw(strata_heap* heap, void* block, std::size_t size_class) noexcept {
+  heap->heap.deallocate_raw(block, strata::Heap::SizeClass{size_class});
+}
+
 std::size_t strata_heap_usable_size(const strata_heap* heap, const void* block) noexcept {
   return heap->heap.usable_size(block);
 }

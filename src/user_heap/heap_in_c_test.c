@@ -67,6 +67,12 @@ const char* use_a_heap_in_c(void) {
   errno = 0;
   EXPECT(strata_heap_calloc(heap, SIZE_MAX / 2, 3) == NULL && errno == ENOMEM);
 
+  const size_t size_class = strata_heap_size_class(100);
+  void* raw = strata_heap_malloc_raw(heap, size_class);
+  EXPECT(strata_heap_usable_size(heap, raw) == 112);
+  strata_heap_free_raw(heap, raw, size_class);
+  EXPECT(strata_heap_size_class(200000) == 0 && strata_heap_malloc_raw(heap, 0) == NULL);
+
   void* aligned = strata_heap_aligned_alloc(heap, 4096, 100);
   EXPECT(aligned != NULL && (uintptr_t)aligned % 4096 == 0);
   strata_heap_free(heap, aligned);

@@ -107,6 +107,38 @@ TEST(Heap, ResizesInPlaceWhereThereIsRoomAndNeverMoves) {
   heap.check_invariants();
 }
 
+TEST(Heap, RawCallsServeAClassThatWasFoundOnce) {
+  for (const Heap::Checks checks :
+       {Heap::Checks::kBasic, Heap::Checks::kFull, Heap::Checks::kFrees}) {
+    Heap::Options options;
+    options.checks = checks;
+    Heap heap(options);
+    for (std::size_t bytes = 0; bytes <= 128 * 1024; bytes += 1 + bytes / 5) {
+      const Heap::SizeClass size_class = Heap::size_class_of(bytes);
+      ASSERT_NE(size_class, Heap::SizeClass::kNone);
+      void* blocks[100];
+      for (void*& p : blocks) {
+        p = heap.allocate_raw(size_class);
+        ASSERT_NE(p, nullptr);
+        ASSERT_EQ(reinterpret_cast<std::uintptr_t>(p) % 16, 0u);
+        ASSERT_EQ(heap.usable_size(p), Heap::good_size(bytes));
+        std::memset(p, 1, Heap::good_size(bytes));
+      }
+      for (void* p : blocks) heap.deallocate_raw(p, size_class);
+      // Both kinds of calls may be mixed.
+      heap.deallocate_raw(heap.allocate(Heap::good_size(bytes)), size_class);
+      heap.deallocate(heap.allocate_raw(size_class));
+    }
+    heap.check_invariants();
+    EXPECT_EQ(heap.statistics().live, 0u);
+    EXPECT_EQ(Heap::size_class_of(128 * 1024 + 1), Heap::SizeClass::kNone);
+    EXPECT_EQ(heap.allocate_raw(Heap::SizeClass::kNone), nullptr);
+  }
+  Heap a;
+  Heap b = std::move(a);
+  EXPECT_EQ(a.allocate_raw(Heap::size_class_of(1)), nullptr);  // NOLINT: as promised
+}
+
 TEST(Heap, TellsItsOwnMemoryFromThatOfOthers) {
   Heap a;
   Heap b;
