@@ -18,15 +18,23 @@ struct HeapAddresses {
   // and arm64 with 48-bit addresses. No region can be asked for at this one.
   static constexpr std::uintptr_t kNone = std::uintptr_t{1} << 48;
 
+  // Chosen: how many addresses a map covers. The usual ones are what a heap needs that is asked
+  // where to lie; all of them take 5 GiB of addresses, and serve heaps whose pages the program
+  // places (docs/decisions/0014).
+  static constexpr std::uintptr_t kUsual = 4096 * kGiB;
+  static constexpr std::uintptr_t kAll = kNone;
+
   /// Reserves a map's tables for as many addresses as the process has room for.
+  /// \param most       kUsual or kAll
   /// \param try_first  called with the address of a first region, or with kNone: whether there is
   ///                   one, or the kernel gives one below the map's limit
   /// \returns  False when out of memory.
   template <typename TryFirst>
-  static bool choose(PageMap& map, os::PageSource& pages, std::size_t address_space,
-                     std::uint64_t seed, TryFirst&& try_first) noexcept {
+  static bool choose(PageMap& map, os::PageSource& pages, std::uintptr_t most,
+                     std::size_t address_space, std::uint64_t seed, TryFirst&& try_first) noexcept {
     for (const std::uintptr_t limit : kMapLimits) {
       if (os::has_shadow_at_low_addresses()) break;
+      if (limit > most) continue;
       if (limit != kLeastMapLimit && limit / kPageBytes > address_space / kMapShare) continue;
       const std::uint64_t places = limit == kLeastMapLimit ? kLeastPlaces : kPlaces;
       if (!map.cover(limit, pages)) continue;
@@ -37,10 +45,10 @@ struct HeapAddresses {
   }
 
  private:
-  // Chosen: how much address space the page map covers. The first is what it should be; the others
-  // serve a process whose address space is limited (RLIMIT_AS), at 1/52429 of their size.
+  // The others serve a process whose address space is limited (RLIMIT_AS), at 1/52429 of their
+  // size.
   static constexpr std::uintptr_t kLeastMapLimit = 16 * kGiB;
-  static constexpr std::uintptr_t kMapLimits[] = {4096 * kGiB, 128 * kGiB, kLeastMapLimit};
+  static constexpr std::uintptr_t kMapLimits[] = {kAll, kUsual, 128 * kGiB, kLeastMapLimit};
   // Chosen: how small a part of such a process's address space the map has to be.
   static constexpr std::size_t kMapShare = 16;
   // Chosen: inside the 128 GiB that valgrind allows; 15 bits of it are random, 11 where the page
