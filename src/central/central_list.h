@@ -237,7 +237,7 @@ class CentralList {
   std::size_t least_kept_ STRATA_GUARDED_BY(lock_) = 0;  // since the last destroy_unneeded()
   // How many have to be free before what comes back is counted; 0 while the list compacts.
   std::size_t watched_from_ STRATA_GUARDED_BY(lock_);
-  std::size_t returned_ STRATA_GUARDED_BY(lock_) = 0;  // objects, while there was much free
+  std::size_t returned_ STRATA_GUARDED_BY(lock_) = 0;    // objects, while there was much free
   bool had_much_free_ STRATA_GUARDED_BY(lock_) = false;  // at the last look()
   std::size_t span_count_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t claimed_ STRATA_GUARDED_BY(lock_) = 0;
