@@ -38,7 +38,7 @@ void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
 /// \pre      the bin has no gaps
 bool ThreadCache::top_up(unsigned size_class) noexcept {
   if (may_grow(size_class, Slow::kDry)) grow(size_class, budget_->share_bytes());
-  const std::size_t wanted = (capacity(size_class) + 1) / 2;
+  const std::size_t wanted = batch(size_class);
   const std::size_t before = held(size_class);
   if (before >= wanted) return false;
   Repair bin(*this, size_class);
@@ -61,7 +61,7 @@ void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
     if (capacity_bytes_ > kShrinkAbove * share) {
       shrink(size_class);
     } else if (!may_grow(size_class, Slow::kOver) || !grow(size_class, share)) {
-      flush(size_class, (capacity(size_class) + 1) / 2);
+      flush(size_class, batch(size_class));
     }
   }
   if (!push(size_class, object)) central_->release(place_, size_class, &object, 1);
@@ -115,24 +115,27 @@ bool ThreadCache::may_grow(unsigned size_class, Slow slow) noexcept {
   const bool is_again = latest_[size_class] == slow;
   latest_[size_class] = slow;
   if (refused != 0 && is_again) {
-    ++refused;
+    if (refused != kAskAgainCalls) ++refused;
   } else if (refused > 1) {
     --refused;
   }
-  return refused == 0 || refused > kLastingCalls;
+  return refused == 0 || refused == kAskAgainCalls;
 }
 
 /// Doubles the bin, as far as its load, its class and the thread's share allow.
 /// \returns  false if they do not
 bool ThreadCache::grow(unsigned size_class, std::size_t share) noexcept {
-  const bool is_lasting = refused_[size_class] > kLastingCalls &&
-                          SizeClassMap::bytes_of(size_class) >= kLastingFromBytes;
+  const bool was_lasting = is_lasting(size_class);
   const bool has_grown =
       grow_under(Load::kUsual, size_class, share) ||
-      (is_lasting && (grow_under(Load::kLasting, size_class, share) ||
+      (was_lasting && (grow_under(Load::kLasting, size_class, share) ||
                       (capacity(size_class) < max_capacity(size_class, Load::kLasting) &&
                        shrink_idle() && grow_under(Load::kLasting, size_class, share))));
-  refused_[size_class] = has_grown ? 0 : 1;
+  if (was_lasting) {
+    refused_[size_class] = has_grown ? kAskAgainCalls : kLastingCalls + 1;
+  } else {
+    refused_[size_class] = has_grown ? 0 : 1;
+  }
   return has_grown;
 }
 

@@ -143,9 +143,11 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   static constexpr std::size_t kMaxBinBytesOfLarge = 256 * 1024;
   static constexpr std::size_t kLargeFromBytes = 1024;
   // Chosen: a bin that did the same twice in a row, run dry or over, so many times more often than
-  // not since it could not grow carries a lasting load of batches that do not fit. It may have so
-  // many times the bytes, of all that the share has left but for this part of it.
-  static constexpr unsigned kLastingCalls = 100;
+  // not since it could not grow carries a lasting load of batches that do not fit. It is filled and
+  // emptied as a whole from then on, and asks for room when the load has lasted longer still. It may
+  // have so many times the bytes, of all that the share has left but for this part of it.
+  static constexpr std::uint8_t kLastingCalls = 100;
+  static constexpr std::uint8_t kAskAgainCalls = 255;
   static constexpr std::size_t kLastingTimes = 4;
   static constexpr std::size_t kReservePart = 4;
   // Chosen: a slot is at most a thirty-second of the object in it. For smaller ones a bin that
@@ -208,6 +210,16 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   bool top_up(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   bool take_as_last(unsigned size_class, void* object) noexcept STRATA_REQUIRES(bins_lock_);
   bool may_grow(unsigned size_class, Slow slow) noexcept STRATA_REQUIRES(bins_lock_);
+  bool is_lasting(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_) {
+    return refused_[size_class] > kLastingCalls &&
+           SizeClassMap::bytes_of(size_class) >= kLastingFromBytes;
+  }
+  /// How many objects a refill or a flush moves: half of the bin, or all of it where what comes and
+  /// goes at once is more than it can hold.
+  std::size_t batch(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_) {
+    const std::size_t all = capacity(size_class);
+    return is_lasting(size_class) ? all : (all + 1) / 2;
+  }
   bool grow(unsigned size_class, std::size_t share) noexcept STRATA_REQUIRES(bins_lock_);
   bool grow_under(Load load, unsigned size_class, std::size_t share) noexcept
       STRATA_REQUIRES(bins_lock_);
