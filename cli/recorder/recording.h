@@ -80,14 +80,28 @@ class Recording {
   void finish(const char* reason) noexcept;
   void give_up() noexcept;
   std::size_t drain() noexcept;
+  /// A stream that has a record, and when its turn is.
+  struct Head {
+    std::uint64_t time;
+    Stream* stream;
+  };
+  struct Turn {
+    std::size_t head;
+    std::uint64_t until;  ///< when the next stream's turn is
+  };
   std::size_t merge(std::uint64_t until) noexcept;
+  std::size_t find_heads(std::uint64_t until) noexcept;
+  Turn next_turn(std::size_t heads, std::uint64_t until) const noexcept;
   std::size_t take_run(Stream& stream, std::uint64_t until) noexcept;
   void write_stacks() noexcept;
   void write_names() noexcept;
   void report_drops() noexcept;
   void collect_ended_threads() noexcept;
   const Record* head(Stream& stream) noexcept;
-  bool take(Stream& stream, const Record& record, std::uint64_t size) noexcept;
+  unsigned take(Stream& stream, const Record& record) noexcept;
+  unsigned take_slowly(Stream& stream, const Record& record) noexcept;
+  bool take_beginning(Stream& stream, const Record& record, std::uint64_t size) noexcept;
+  bool take_end(Stream& stream, const Record& record) noexcept;
   bool take_realloc(Stream& stream, const Record& record, std::uint64_t size) noexcept;
   void end_realloc(Stream& stream, trace::Event& event, const Record& record) noexcept;
   std::uint32_t number_of(Stream& stream) noexcept;
@@ -124,6 +138,7 @@ class Recording {
   trace::Writer* writer_ = nullptr;
   int error_ = 0;
   Text file_name_;
+  Head* heads_ = nullptr;  ///< room for one of each stream
   ObjectMap objects_;
   Modules modules_;
   std::uint32_t written_stacks_ = 0;
