@@ -154,10 +154,10 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   static constexpr std::size_t kLargeFromBytes = 1024;
   // Chosen: a bin that did the same twice in a row, run dry or over, so many times more often than
   // not since it could not grow carries a lasting load of batches that do not fit. It is filled and
-  // emptied as a whole from then on, and asks for room when the load has lasted longer still. It may
+  // emptied as a whole from then on, and asks for room when that has gone on for longer. It may
   // have so many times the bytes, of all that the lasting share has left but for this part of it.
-  static constexpr std::uint8_t kLastingCalls = 100;
-  static constexpr std::uint8_t kAskAgainCalls = 255;
+  static constexpr std::uint8_t kLastingCalls = 50;
+  static constexpr std::uint8_t kAskAgainCalls = 100;
   static constexpr std::size_t kLastingTimes = 16;
   static constexpr std::size_t kReservePart = 4;
   // Chosen: when the heap has grown by this part of itself, and so much at least, what such bins
