@@ -42,8 +42,8 @@ void* MetadataArena::take_fresh(std::size_t bytes) noexcept {
   if (bytes > fresh_bytes_) {
     const std::size_t chunk_bytes = next_chunk_bytes();
     const bool is_usual = bytes < chunk_bytes - link_bytes_;
-    char* const memory = map_chunk(
-        is_usual ? chunk_bytes : detail::round_up(link_bytes_ + bytes, os::page_bytes()));
+    char* const memory =
+        map_chunk(is_usual ? chunk_bytes : detail::round_up(link_bytes_ + bytes, os::page_bytes()));
     if (memory == nullptr || !is_usual) return memory;
     fresh_ = memory;  // the old rest is smaller than one request: accepted loss, never touched
     fresh_bytes_ = chunk_bytes - link_bytes_;

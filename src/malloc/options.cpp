@@ -289,7 +289,8 @@ std::size_t random_of_environment() noexcept {
   Options options;
   if (os::has_foreign_rights()) return options.random;
   for (const OptionRow& row : option_table()) {
-    const char* const text = row.unit == OptionRow::Unit::kSeed ? option_in_environment(row) : nullptr;
+    const char* const text =
+        row.unit == OptionRow::Unit::kSeed ? option_in_environment(row) : nullptr;
     if (text != nullptr) set_option(row, text, options);
   }
   return options.random;

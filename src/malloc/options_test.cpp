@@ -308,6 +308,7 @@ TEST(ReadOptions, ABadValueIsNamedInOneWarningAndTheDefaultStands) {
     range += is_number(each) || each.unit == OptionRow::Unit::kText
                  ? std::to_string(each.least) + " to " + most_of(each)
                  : std::string(each.choices);
+    if (each.unit == OptionRow::Unit::kSeed) range = "on, off or " + range;
     if (each.unit == OptionRow::Unit::kText) range += " characters";
     if (each.unit == OptionRow::Unit::kMilliseconds) range += " milliseconds";
     if (each.unit == OptionRow::Unit::kBytes || each.unit == OptionRow::Unit::kLimit)

@@ -324,8 +324,7 @@ void PageHeap::discard() noexcept {
 
 PageHeap::Statistics PageHeap::statistics() noexcept {
   LockGuard guard(lock_);
-  return {regions_,           used_pages(),  idle_pages(),
-          decommitted_pages_, huge_regions_, fresh_.bytes()};
+  return {regions_, used_pages(), idle_pages(), decommitted_pages_, huge_regions_, fresh_.bytes()};
 }
 
 void PageHeap::check_invariants() noexcept {

@@ -96,7 +96,9 @@ std::uint32_t SpanSource::choose_first(const Span& span) noexcept {
   const std::size_t os_page = os::page_bytes();
   if (span.object_bytes >= os_page) return chance % span.object_count;
   const std::size_t page = chance % (span.bytes() / os_page);
-  return std::min(static_cast<std::uint32_t>((page * os_page + span.object_bytes - 1) / span.object_bytes), span.object_count - 1);
+  return std::min(
+      static_cast<std::uint32_t>((page * os_page + span.object_bytes - 1) / span.object_bytes),
+      span.object_count - 1);
 }
 
 void SpanSource::destroy(Span& span) noexcept {

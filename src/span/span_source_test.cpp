@@ -44,7 +44,8 @@ TEST_F(SpanSourceTest, EverySpanHoldsAsManyObjectsAsFitAndAllOfThemAreFree) {
 }
 
 TEST_F(SpanSourceTest, WithoutASeedEachSpanBeginsWithItsFirstObject) {
-  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) EXPECT_EQ(space.spans.create(c)->first_object, 0u);
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c)
+    EXPECT_EQ(space.spans.create(c)->first_object, 0u);
 }
 
 TEST_F(SpanSourceTest, ASeedChoosesTheObjectThatASpanBeginsWith) {
@@ -58,12 +59,14 @@ TEST_F(SpanSourceTest, ASeedChoosesTheObjectThatASpanBeginsWith) {
       ASSERT_LT(span->first_object, span->object_count);
       EXPECT_EQ(span->first_word, span->first_object / 64u);
       const std::size_t offset = span->first_object * std::size_t{span->object_bytes};
-      if (span->object_bytes < os_page && span->first_object + 1u != span->object_count)
+      if (span->object_bytes < os_page && span->first_object + 1u != span->object_count) {
         EXPECT_LT(offset % os_page, span->object_bytes) << "no object before it on its OS page";
+      }
       chosen.insert(span->first_object);
       space.spans.destroy(*span);
     }
-    EXPECT_GE(chosen.size(), std::min<std::size_t>(span_pages_of(c) * kPageBytes / os_page, 8)) << c;
+    EXPECT_GE(chosen.size(), std::min<std::size_t>(span_pages_of(c) * kPageBytes / os_page, 8))
+        << c;
   }
 }
 

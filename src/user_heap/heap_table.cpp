@@ -44,7 +44,8 @@ constinit thread_local bool t_has_ended = false;
 bool HeapTable::start() noexcept {
   if (is_started_) return true;
   random_ = random_of_environment();
-  if (!has_map_ && !regions_.start(random_ != Options::kRandomOff ? random_word(seed_of(random_), 0) : 0))
+  if (!has_map_ &&
+      !regions_.start(random_ != Options::kRandomOff ? random_word(seed_of(random_), 0) : 0))
     return false;
   has_map_ = true;
   if (!os::create_thread_key(exit_key_, on_thread_exit)) return false;
