@@ -236,7 +236,7 @@ bool PageHeap::map_chunk() noexcept {
       next_address_ = address + bytes;
       return true;
     }
-    // Anywhere below the limit will do. Where the kernel has chosen so once, it chooses from now on.
+    // Anywhere below the limit will do. A kernel that has chosen so once chooses from now on.
     auto* start = static_cast<char*>(pages_.map_aligned(bytes, kRegionBytes));
     if (start != nullptr && begin_chunk(start, bytes)) {
       next_address_ = map_.limit();

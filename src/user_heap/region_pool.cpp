@@ -17,7 +17,7 @@ bool RegionPool::start(std::uint64_t seed) noexcept {
                                  LockGuard guard(lock_);
                                  next_address_ = first;
                                  seed_ = seed;
-                                 // A window shows whether the kernel gives addresses below the limit.
+                                 // Whether the kernel gives addresses below the limit.
                                  return map_window();
                                });
 }
