@@ -46,7 +46,7 @@ struct HeapAddresses {
   };
   // Chosen: how much address space the page map covers. The first is what it should be; the others
   // serve a process whose address space is limited (RLIMIT_AS), at 1/52429 of their size. Half of
-  // what lies above the first place is for chance, 20 bits, 15 and 11; the heap grows into the rest.
+  // what lies above the first place is for chance (20 bits, 15, 11); the heap grows into the rest.
   // Where user space ends earlier (512 GiB on some arm64 kernels, 128 GiB under valgrind) the
   // kernel chooses.
   static constexpr std::uintptr_t kLeastLimit = 16 * kGiB;
