@@ -45,13 +45,13 @@ struct HeapAddresses {
     std::uint64_t places;  // a power of two
   };
   // Chosen: how much address space the page map covers. The first is what it should be; the others
-  // serve a process whose address space is limited (RLIMIT_AS), at 1/52429 of their size. Half of
-  // what lies above the first place is for chance (20 bits, 15, 11); the heap grows into the rest.
-  // Where user space ends earlier (512 GiB on some arm64 kernels, 128 GiB under valgrind) the
-  // kernel chooses.
+  // serve a process whose address space is limited (RLIMIT_AS), at 1/52429 of their size. 17 bits of
+  // the place are random, 15 or 11, and the heap grows upwards from there. No place is beyond 264
+  // GiB: some arm64 kernels, and ThreadSanitizer, allow 512 GiB. Valgrind allows 128 GiB, and
+  // chooses where the place is beyond.
   static constexpr std::uintptr_t kLeastLimit = 16 * kGiB;
   static constexpr Map kMaps[] = {
-      {4096 * kGiB, 1u << 20}, {128 * kGiB, 1u << 15}, {kLeastLimit, 1u << 11}};
+      {4096 * kGiB, 1u << 17}, {128 * kGiB, 1u << 15}, {kLeastLimit, 1u << 11}};
   // Chosen: how small a part of such a process's address space the map has to be.
   static constexpr std::size_t kMapShare = 16;
   static constexpr std::uintptr_t kFirst = 8 * kGiB;

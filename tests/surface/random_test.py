@@ -35,7 +35,7 @@ class Random(unittest.TestCase):
         cls.starts = [start() for _ in range(STARTS)]
 
     def test_the_heap_lies_elsewhere_in_each_process(self):
-        # 20 bits: each pair of starts meets with a chance of 2^-20. That five of the 2016 pairs do: below 2^-45.
+        # 17 bits: each pair of starts meets with a chance of 2^-17. That five of the 2016 pairs do: below 2^-36.
         self.assertGreaterEqual(len({addresses[0] // REGION for addresses in self.starts}), STARTS - 4)
 
     def test_the_first_object_of_a_span_lies_on_any_of_its_os_pages(self):
