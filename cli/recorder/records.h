@@ -40,6 +40,10 @@ struct Record {
     return static_cast<trace::Operation>(what >> 52 & 7);
   }
   RecordKind kind() const noexcept { return static_cast<RecordKind>(what >> 55 & 3); }
+  /// A call that is one record.
+  bool is_plain() const noexcept { return kind() == RecordKind::kCall && size != kSizeFollows; }
+  /// \pre  kCall
+  bool begins_object() const noexcept { return trace::begins_object(operation()); }
   bool ends_object() const noexcept {
     return kind() == RecordKind::kReallocBegin ||
            (kind() == RecordKind::kCall && !trace::begins_object(operation()));

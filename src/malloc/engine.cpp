@@ -83,15 +83,16 @@ bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
 
 bool Engine::place_heap(const Options& options, std::uint64_t seed) noexcept {
   const std::size_t address_space = os::address_space_limit_bytes();
-  return HeapAddresses::choose(map_, pages_, address_space, seed, [&](std::uintptr_t first) {
-    page_heap_.configure(first, options.huge_pages, address_space / kChunkShare,
-                         seed != 0 ? random_word(seed, 2) : 0);
-    if (first == HeapAddresses::kNone) return true;  // the kernel chooses
-    // One page, taken and given back, shows whether the kernel gives addresses below the limit.
-    Span* const span = page_heap_.allocate(1);
-    if (span != nullptr) page_heap_.deallocate(*span);
-    return span != nullptr;
-  });
+  return HeapAddresses::choose(
+      map_, pages_, HeapAddresses::kUsual, address_space, seed, [&](std::uintptr_t first) {
+        page_heap_.configure(first, options.huge_pages, address_space / kChunkShare,
+                             seed != 0 ? random_word(seed, 2) : 0);
+        if (first == HeapAddresses::kNone) return true;  // the kernel chooses
+        // One page, taken and given back, shows whether the kernel gives addresses below the limit.
+        Span* const span = page_heap_.allocate(1);
+        if (span != nullptr) page_heap_.deallocate(*span);
+        return span != nullptr;
+      });
 }
 
 Engine::Block Engine::allocate_object(unsigned size_class) noexcept {

@@ -131,6 +131,11 @@ class PageSource {
     return kernel::protect(address, bytes);
   }
 
+  /// Whether unmap() takes parts of what one call mapped, and neighbours at once. Otherwise it
+  /// takes what map() or map_aligned() gave, as a whole.
+  /// \cost  no system call
+  virtual bool is_divisible() const noexcept { return true; }
+
   /// Not virtual on purpose: sources live in static storage or on a test's stack and are never
   /// deleted through this type.
  protected:

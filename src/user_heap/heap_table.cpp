@@ -90,9 +90,15 @@ UserHeap* HeapTable::create(const Heap::Options& options, Outcome& outcome) noex
   }
   void* const memory = metadata_.allocate(sizeof(UserHeap));
   if (memory == nullptr) return nullptr;
+  void* const pages = options.pages != nullptr ? metadata_.allocate(sizeof(UserPages)) : nullptr;
+  if (options.pages != nullptr && pages == nullptr) {
+    metadata_.deallocate(memory, sizeof(UserHeap));
+    return nullptr;
+  }
   const HeapNumber number = returned_count_ != 0 ? g_returned_numbers[--returned_count_]
                                                  : static_cast<HeapNumber>(next_number_++);
-  auto* const heap = new (memory) UserHeap(number, options);
+  auto* const heap = new (memory) UserHeap(
+      number, options, pages != nullptr ? new (pages) UserPages(*options.pages, number) : nullptr);
   g_heaps[number].store(heap, std::memory_order_release);
   outcome = Outcome::kMade;
   return heap;
@@ -106,6 +112,7 @@ void HeapTable::destroy(UserHeap& heap) noexcept {
     g_heaps[number].store(nullptr, std::memory_order_relaxed);
   }
   heap.discard();
+  if (heap.pages() != nullptr) metadata_.deallocate(heap.pages(), sizeof(UserPages));
   heap.~UserHeap();
   metadata_.deallocate(&heap, sizeof(UserHeap));
   // Nothing in the page map says the number any more.

@@ -12,14 +12,14 @@ namespace strata {
 
 bool RegionPool::start(std::uint64_t seed) noexcept {
   const std::size_t address_space = os::address_space_limit_bytes();
-  return HeapAddresses::choose(map_, pages_, address_space, seed,
-                               [this, seed](std::uintptr_t first) {
-                                 LockGuard guard(lock_);
-                                 next_address_ = first;
-                                 seed_ = seed;
-                                 // Whether the kernel gives addresses below the limit.
-                                 return map_window();
-                               });
+  const auto begin_at = [this, seed](std::uintptr_t first) {
+    LockGuard guard(lock_);
+    next_address_ = first;
+    seed_ = seed;
+    // A window shows whether the kernel gives addresses below the limit.
+    return map_window();
+  };
+  return HeapAddresses::choose(map_, pages_, HeapAddresses::kAll, address_space, seed, begin_at);
 }
 
 void* RegionPool::map_aligned(std::size_t bytes, std::size_t alignment) noexcept {
