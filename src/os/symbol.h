@@ -22,7 +22,7 @@ bool find_code(const void* address, CodePlace& out) noexcept;
 /// start on, which may be after ours. It ends the process where it finds anything there.
 bool has_shadow_at_low_addresses() noexcept;
 
-/// Whether this code is part of the program itself, not of a shared library: then it has no range of
+/// Whether this code is part of the program itself, not of a library: then it has no range of
 /// its own.
 bool is_part_of_the_program() noexcept;
 
