@@ -9,6 +9,7 @@
 #include "os/process.h"
 #include "os/stack.h"
 #include "os/standard_error.h"
+#include "os/symbol.h"
 
 namespace strata {
 namespace {
@@ -20,12 +21,21 @@ constinit char g_profile_path[4096];
 
 void print_on_exit() noexcept { print_statistics(*g_featured); }
 
+/// Whether the program has another malloc. That may be Strata's, too, linked into it: it writes the
+/// same file.
+bool serves_nobody() noexcept {
+  return g_featured->profiler().profile().sites().count() == 0 && os::is_malloc_of_another_file();
+}
+
 void write_profile() noexcept {
-  if (g_profile_path[0] != '\0') g_featured->profiler().profile().write(g_profile_path);
+  if (g_profile_path[0] == '\0') return;
+  HeapProfile& profile = g_featured->profiler().profile();
+  if (serves_nobody()) return profile.explain_absence(g_profile_path);
+  profile.write(g_profile_path);
 }
 
 void write_profile_on_exit() noexcept {
-  if (g_featured->options().leaks == Options::Leaks::kOn)
+  if (g_featured->options().leaks == Options::Leaks::kOn && !serves_nobody())
     g_featured->profiler().profile().report_live();
   write_profile();
 }
