@@ -5,7 +5,6 @@
 
 #include "malloc/signal_waiter.h"
 #include "malloc/statistics.h"
-#include "os/environment.h"
 #include "os/faults.h"
 #include "os/process.h"
 #include "os/stack.h"
@@ -55,7 +54,7 @@ void start_guards(Malloc& malloc) noexcept {
   if (malloc.options().guard_rate == 0 || malloc.guard_watcher().opens_windows()) return;
   os::prepare_stacks();
   os::install_fault_handler(explain_fault);
-  malloc.begin_guards(malloc.options().guard_rate, os::random_seed());
+  malloc.begin_guards(malloc.options().guard_rate, seed_of(malloc.options().random));
 }
 
 void start_profile(Malloc& malloc) noexcept {
@@ -71,7 +70,7 @@ void start_profile(Malloc& malloc) noexcept {
   if (options.profile_signal != 0 && g_profile_path[0] != '\0')
     start_waiter(g_profile_waiter, options.profile_signal, [](int) { g_profile_waiter.request(); });
   // Leaks are counted, not estimated.
-  malloc.profiler().start(is_leaks ? 1 : options.profile_rate, os::random_seed());
+  malloc.profiler().start(is_leaks ? 1 : options.profile_rate, seed_of(options.random));
 }
 
 }  // namespace
