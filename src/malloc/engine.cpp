@@ -80,14 +80,18 @@ bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
 
 bool Engine::place_heap(const Options& options, std::uint64_t seed) noexcept {
   const std::size_t address_space = os::address_space_limit_bytes();
-  return HeapAddresses::choose(map_, pages_, address_space, seed, [&](std::uintptr_t first) {
-    page_heap_.configure(first, options.huge_pages, address_space / kChunkShare);
-    if (first == HeapAddresses::kNone) return true;  // the kernel chooses
-    // One page, taken and given back, shows whether the kernel gives addresses below the limit.
-    Span* const span = page_heap_.allocate(1);
-    if (span != nullptr) page_heap_.deallocate(*span);
-    return span != nullptr;
-  });
+  // A table of states is so many times as large as the others.
+  const std::size_t share =
+      options.checks == Options::Checks::kFrees ? sizeof(ObjectStates::Place) : 1;
+  return HeapAddresses::choose(
+      map_, pages_, address_space / share, seed, [&](std::uintptr_t first) {
+        page_heap_.configure(first, options.huge_pages, address_space / kChunkShare);
+        if (first == HeapAddresses::kNone) return true;  // the kernel chooses
+        // One page, taken and given back, shows whether the kernel gives addresses below the limit.
+        Span* const span = page_heap_.allocate(1);
+        if (span != nullptr) page_heap_.deallocate(*span);
+        return span != nullptr;
+      });
 }
 
 Engine::Block Engine::allocate_object(unsigned size_class) noexcept {

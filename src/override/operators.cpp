@@ -232,8 +232,12 @@ strata::FreeCall::By known_kind(strata::FreeCall::By by) noexcept {
   strata::deallocate_slowly(p, known_kind(by), bytes, alignment);
 }
 
-[[gnu::always_inline]] inline void give_back(void* p, strata::FreeCall::By by,
-                                             std::size_t bytes = kUnsaid,
+[[gnu::always_inline]] inline void give_back(void* p, strata::FreeCall::By by) noexcept {
+  if (strata::Malloc::push_or_verify(strata::t_thread, strata::g_page_map, p)) [[likely]]
+    return;
+  give_back_slowly(p, by, kUnsaid, kUnsaid);
+}
+[[gnu::always_inline]] inline void give_back(void* p, strata::FreeCall::By by, std::size_t bytes,
                                              std::size_t alignment = kUnsaid) noexcept {
   if (strata::Malloc::push(strata::t_thread, strata::g_page_map, p)) [[likely]]
     return;

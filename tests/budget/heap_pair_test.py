@@ -21,7 +21,7 @@ MOST_INSTRUCTIONS = {
     ("plain", 4096): 60,
     ("plain", 40000): 60,
     ("frees", 100): 240,
-    ("full", 100): 2000,
+    ("full", 100): 2010,
     ("guards", 100): 200,
     ("profile", 100): 200,
 }
