@@ -229,6 +229,10 @@ strata::FreeCall::By known_kind(strata::FreeCall::By by) noexcept {
 
 [[gnu::noinline]] void give_back_slowly(void* p, strata::FreeCall::By by, std::size_t bytes,
                                         std::size_t alignment) noexcept {
+  // Before it is asked for what only a sentence needs.
+  if (strata::Malloc::push_verified(strata::t_thread, strata::g_page_map, p,
+                                    {by, bytes, alignment}))
+    return;
   strata::deallocate_slowly(p, known_kind(by), bytes, alignment);
 }
 
