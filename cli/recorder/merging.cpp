@@ -18,74 +18,100 @@ std::size_t Recording::drain() noexcept {
   return merge(until);
 }
 
-/// The next record of a stream, with its chunk; nullptr if it has none.
+/// The next record of a stream, nullptr if it has none. What is published is read only when all of
+/// what was known of is taken: the thread has that cache line.
 const Record* Recording::head(Stream& stream) noexcept {
-  for (;;) {
+  while (stream.read == stream.readable) {
     Chunk& chunk = *stream.reading;
-    if (chunk.read < chunk.published.load(std::memory_order_acquire)) {
-      return &chunk.records[chunk.read];
-    }
+    stream.readable = chunk.published.load(std::memory_order_acquire);
+    if (stream.read != stream.readable) break;
     Chunk* const next = chunk.next.load(std::memory_order_acquire);
     if (next == nullptr) return nullptr;
     // What was published before the thread went on.
-    if (chunk.read < chunk.published.load(std::memory_order_acquire)) continue;
+    stream.readable = chunk.published.load(std::memory_order_acquire);
+    if (stream.read != stream.readable) break;
     stream.reading = next;
+    stream.read = stream.readable = 0;
     streams_.give_back_chunk(&chunk);
   }
+  return &stream.reading->records[stream.read];
 }
 
 /// In the order of time: from the stream with the earliest record as many as are earlier than those
 /// of all others.
 std::size_t Recording::merge(std::uint64_t until) noexcept {
   std::size_t taken = 0;
-  for (;;) {
-    Stream* first = nullptr;
-    std::uint64_t first_time = until;
-    std::uint64_t second_time = until;
-    const std::size_t count = streams_.stream_count();
-    for (std::size_t i = 0; i < count; ++i) {
-      Stream& stream = streams_.stream(i);
-      if (stream.state.load(std::memory_order_acquire) != Stream::kUsed) continue;
-      const Record* const record = head(stream);
-      if (record == nullptr) continue;
-      const std::uint64_t time = std::max(record->time, stream.held_until);
-      if (time > until) continue;
-      if (first == nullptr || time < first_time) {
-        if (first != nullptr) second_time = first_time;
-        first = &stream;
-        first_time = time;
-      } else if (time < second_time) {
-        second_time = time;
-      }
+  std::size_t heads = find_heads(until);
+  while (heads > 0 && !writer_->has_failed()) {
+    const Turn turn = next_turn(heads, until);
+    Head& first = heads_[turn.head];
+    Stream& stream = *first.stream;
+    taken += take_run(stream, turn.until);
+    if (stream.holds != 0) {
+      heads = find_heads(until);  // it may wait for one that had nothing before
+      continue;
     }
-    if (first == nullptr || writer_->has_failed()) return taken;
-    write_stacks();
-    taken += take_run(*first, second_time);
+    const Record* const next = head(stream);
+    if (next != nullptr && next->time <= until) {
+      first.time = next->time;
+    } else {
+      first = heads_[--heads];
+    }
   }
+  return taken;
+}
+
+/// \returns  How many streams have a record up to `until`. One that is published later, at such a
+///           time, can wait: nobody knew of it by then.
+std::size_t Recording::find_heads(std::uint64_t until) noexcept {
+  std::size_t heads = 0;
+  const std::size_t count = streams_.stream_count();
+  for (std::size_t i = 0; i < count; ++i) {
+    Stream& stream = streams_.stream(i);
+    if (stream.state.load(std::memory_order_acquire) != Stream::kUsed) continue;
+    const Record* const record = head(stream);
+    if (record == nullptr) continue;
+    const std::uint64_t time = std::max(record->time, stream.held_until);
+    if (time <= until) heads_[heads++] = {time, &stream};
+  }
+  return heads;
+}
+
+/// No branch depends on which stream is the first: threads take turns as they like.
+Recording::Turn Recording::next_turn(std::size_t heads, std::uint64_t until) const noexcept {
+  Turn turn{0, until};
+  std::uint64_t first = heads_[0].time;
+  for (std::size_t i = 1; i < heads; ++i) {
+    const std::uint64_t time = heads_[i].time;
+    turn.until = std::min(turn.until, std::max(first, time));
+    turn.head = time < first ? i : turn.head;
+    first = std::min(first, time);
+  }
+  return turn;
 }
 
 std::size_t Recording::take_run(Stream& stream, std::uint64_t until) noexcept {
   // Chosen: half of these leave a program with a large table waiting, twice as many gain nothing.
   constexpr std::uint32_t kAhead = 16;     // what a place of the table takes to come
   constexpr std::uint32_t kFarAhead = 72;  // and a record from another processor's cache
-  Chunk& chunk = *stream.reading;
-  const std::uint32_t published = chunk.published.load(std::memory_order_acquire);
-  const std::uint32_t begin = chunk.read;
+  const Record* const records = stream.reading->records;
+  const std::uint32_t readable = stream.readable;
+  const std::uint32_t begin = stream.read;
   if (written_stacks_ != stacks_.count()) write_stacks();
   bool was_held = stream.holds != 0;
   std::uint32_t at = begin;
-  while (at < published) {
-    const Record& record = chunk.records[at];
+  while (at < readable) {
+    const Record& record = records[at];
     if (record.time > until) break;
     __builtin_prefetch(&record + kFarAhead);
-    objects_.prefetch(chunk.records[std::min(at + kAhead, published - 1)].address());
+    objects_.prefetch(records[std::min(at + kAhead, readable - 1)].address());
     const bool has_wide_size = record.size == Record::kSizeFollows;
     if (!take(stream, record, has_wide_size ? (&record)[1].time : record.size)) break;
     at += has_wide_size ? 2 : 1;
     if (was_held) stream.holds = stream.held_until = 0;
     was_held = false;
   }
-  chunk.read = at;
+  stream.read = at;
   return at - begin;
 }
 
@@ -93,9 +119,10 @@ std::size_t Recording::take_run(Stream& stream, std::uint64_t until) noexcept {
 std::uint64_t Recording::time_of_end(Stream& stream, std::uint64_t address,
                                      std::uint64_t until) noexcept {
   const Chunk* chunk = head(stream) == nullptr ? nullptr : stream.reading;
-  for (; chunk != nullptr; chunk = chunk->next.load(std::memory_order_acquire)) {
+  std::uint32_t i = stream.read;
+  for (; chunk != nullptr; chunk = chunk->next.load(std::memory_order_acquire), i = 0) {
     const std::uint32_t published = chunk->published.load(std::memory_order_acquire);
-    for (std::uint32_t i = chunk->read; i < published; ++i) {
+    for (; i < published; ++i) {
       const Record& record = chunk->records[i];
       if (record.time > until) return 0;
       if (record.address() == address && record.ends_object()) return record.time;

@@ -118,7 +118,7 @@ class ObjectMap {
     const unsigned bits = buckets_ == nullptr ? kFirstBits : 64 - shift_ + 1;
     if (bits > kMostBits) return false;
     const std::size_t buckets = std::size_t{1} << bits;
-    auto* const memory = static_cast<Bucket*>(map_memory(buckets * sizeof(Bucket)));
+    auto* const memory = static_cast<Bucket*>(map_table(buckets * sizeof(Bucket)));
     if (memory == nullptr) return false;
     ObjectMap before = *this;
     buckets_ = memory;

@@ -86,7 +86,10 @@ bool Recording::open_file() noexcept {
 
 bool Recording::open_writer(const char* allocator) noexcept {
   if (writer_ == nullptr) writer_ = static_cast<trace::Writer*>(map_memory(sizeof(trace::Writer)));
-  if (writer_ == nullptr) return false;
+  if (heads_ == nullptr) {
+    heads_ = static_cast<Head*>(map_memory(StreamTable::kMostStreams * sizeof(Head)));
+  }
+  if (writer_ == nullptr || heads_ == nullptr) return false;
   error_ = 0;
   clock_.prepare();
   ::new (writer_) trace::Writer(write_bytes, this);

@@ -80,7 +80,18 @@ class Recording {
   void finish(const char* reason) noexcept;
   void give_up() noexcept;
   std::size_t drain() noexcept;
+  /// A stream that has a record, and when its turn is.
+  struct Head {
+    std::uint64_t time;
+    Stream* stream;
+  };
+  struct Turn {
+    std::size_t head;
+    std::uint64_t until;  ///< when the next stream's turn is
+  };
   std::size_t merge(std::uint64_t until) noexcept;
+  std::size_t find_heads(std::uint64_t until) noexcept;
+  Turn next_turn(std::size_t heads, std::uint64_t until) const noexcept;
   std::size_t take_run(Stream& stream, std::uint64_t until) noexcept;
   void write_stacks() noexcept;
   void write_names() noexcept;
@@ -124,6 +135,7 @@ class Recording {
   trace::Writer* writer_ = nullptr;
   int error_ = 0;
   Text file_name_;
+  Head* heads_ = nullptr;  ///< room for one of each stream
   ObjectMap objects_;
   Modules modules_;
   std::uint32_t written_stacks_ = 0;

@@ -50,7 +50,6 @@ Chunk* StreamTable::take_chunk(std::size_t most) noexcept {
     if (chunk == nullptr) return nullptr;
     ++chunk_count_;
   }
-  chunk->read = 0;
   chunk->published.store(0, std::memory_order_relaxed);
   chunk->next.store(nullptr, std::memory_order_relaxed);
   return chunk;

@@ -57,7 +57,6 @@ struct Chunk {
 
   /// release by the thread, acquire by the writer: the records before it are whole.
   std::atomic<std::uint32_t> published{0};
-  std::uint32_t read = 0;             ///< the writer's
   std::atomic<Chunk*> next{nullptr};  ///< as published: where the thread goes on
   alignas(64) Record records[kRecords];
 };
@@ -71,10 +70,11 @@ struct Stream {
   std::atomic<std::uint64_t> dropped{0};    ///< relaxed: a count, by the thread alone
   Chunk* current = nullptr;                 ///< the thread's
   StackCache* stacks = nullptr;             ///< the thread's; stays for the next one
-  // The writer's.
-  Chunk* reading = nullptr;
-  std::uint64_t reported_drops = 0;
-  std::uint32_t number = 0;  ///< in the trace
+  // The writer's. Apart from what the thread writes: neither waits for the other's cache line.
+  alignas(64) Chunk* reading = nullptr;
+  std::uint32_t read = 0;      ///< records of the chunk
+  std::uint32_t readable = 0;  ///< of them are known to be published
+  std::uint32_t number = 0;    ///< in the trace
   bool has_number = false;
   bool is_named = false;
   bool has_pending = false;   ///< between kReallocBegin and kReallocEnd

@@ -45,6 +45,19 @@ void* map_memory(std::size_t bytes) noexcept {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
+void* map_table(std::size_t bytes) noexcept {
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  if (bytes < kHugePage) return map_memory(bytes);
+  auto* const memory = static_cast<char*>(map_memory(bytes + kHugePage));
+  if (memory == nullptr) return nullptr;
+  const std::size_t before = -reinterpret_cast<std::uintptr_t>(memory) % kHugePage;
+  if (before != 0) unmap_memory(memory, before);
+  unmap_memory(memory + before + bytes, kHugePage - before);
+  const KeptErrno kept;
+  madvise(memory + before, bytes, MADV_HUGEPAGE);
+  return memory + before;
+}
+
 void unmap_memory(void* memory, std::size_t bytes) noexcept {
   const KeptErrno kept;
   munmap(memory, bytes);

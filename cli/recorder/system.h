@@ -11,6 +11,8 @@ namespace strata::recorder {
 /// Zero pages, not reserved: memory is used as it is touched.
 /// \returns  nullptr if there are none.
 void* map_memory(std::size_t bytes) noexcept;
+/// The same for a table that is used all over: in huge pages where the system has them.
+void* map_table(std::size_t bytes) noexcept;
 void unmap_memory(void* memory, std::size_t bytes) noexcept;
 
 /// A new file, closed across exec, under a high number so that programs that count on low ones find
