@@ -66,7 +66,10 @@ bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
       options.checks == Options::Checks::kFull ? 1 : kShardsPerProcessor * os::processor_count());
   if (options.checks == Options::Checks::kFull) spans_.keep_records();
   if (options.checks == Options::Checks::kFrees) spans_.keep_states();
-  huge_.configure(options.huge_pages != HugePages::kNever);
+  // Where address space is limited, fences would take what the program needs.
+  huge_.configure(
+      options.huge_pages != HugePages::kNever,
+      options.checks == Options::Checks::kFull && os::address_space_limit_bytes() == SIZE_MAX);
   if (os::address_space_limit_bytes() <= kTightAddressSpace)
     most_class_.store(SizeClassMap::class_of(kMostBytesWhereTight), std::memory_order_relaxed);
   if (shares_map_) {
@@ -116,7 +119,7 @@ std::uint64_t* Engine::record_of(const void* p) const noexcept {
 Engine::Block Engine::allocate_large(std::size_t bytes, std::size_t alignment) noexcept {
   if (bytes > kMaxBytes) return {nullptr, false};
   if (bytes == 0) bytes = 1;  // a block of its own, like any other
-  if (bytes <= kMaxLargeBytes && alignment <= kRegionBytes) {
+  if (bytes <= kMaxLargeBytes && alignment <= kRegionBytes && !huge_.fences(bytes)) {
     const std::size_t pages = (bytes + kPageBytes - 1) / kPageBytes;
     const std::size_t alignment_pages = alignment <= kPageBytes ? 1 : alignment / kPageBytes;
     Span* span =

@@ -11,6 +11,7 @@ namespace strata {
 HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noexcept {
   const std::size_t rounded = detail::round_up(bytes != 0 ? bytes : 1, os::page_bytes());
   if (rounded < bytes) return {nullptr, false};
+  if (has_fences_) return allocate_fenced(rounded, alignment);
   Range range{};
   {
     LockGuard guard(lock_);
@@ -51,6 +52,12 @@ bool HugeHeap::deallocate(void* p) noexcept {
     LockGuard guard(lock_);
     const std::size_t bytes = remove(p);
     if (bytes == 0) return false;
+    if (has_fences_) {
+      guard.unlock();
+      wait({reinterpret_cast<std::uintptr_t>(p), bytes});
+      guard.lock();
+      return true;
+    }
     kept_.add({reinterpret_cast<std::uintptr_t>(p), bytes});
     if (kept_.count() > KeptRanges::kMost) evicted = kept_.take_oldest(~std::size_t{0});
   }
@@ -133,10 +140,12 @@ bool HugeHeap::unmap(Range range) noexcept {
 }
 
 void HugeHeap::discard() noexcept {
+  forget_waiting();
   LockGuard guard(lock_);
   std::size_t bytes = live_bytes_;
   live_.for_each([this](std::uintptr_t start, std::size_t of_block) {
-    pages_.unmap(reinterpret_cast<void*>(start), of_block);
+    has_fences_ ? unmap_fenced({start, of_block})
+                : void(pages_.unmap(reinterpret_cast<void*>(start), of_block));
   });
   while (kept_.count() != 0) {
     const Range range = kept_.take_oldest(~std::size_t{0});
@@ -192,7 +201,10 @@ std::size_t HugeHeap::remove(const void* p) noexcept {
 
 HugeHeap::Statistics HugeHeap::statistics() noexcept {
   LockGuard guard(lock_);
-  return {live_.size(), live_bytes_, kept_bytes(), unmapped_bytes_};
+  std::size_t fenced = has_fences_ ? live_.size() : 0;
+  for (const Range& range : waiting_) fenced += range.address != 0;
+  return {live_.size(), live_bytes_, kept_bytes(), unmapped_bytes_,
+          waiting_bytes_ + fenced * 2 * kFenceBytes};
 }
 
 void HugeHeap::check_invariants() noexcept {

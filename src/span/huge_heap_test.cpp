@@ -433,5 +433,82 @@ TEST_F(HugeHeapRandomTest, NothingIsLostWhenTheTableOfBlocksCannotGrow) {
   finish();
 }
 
+/// As under full checks.
+struct FencedHugeHeap : HugeHeapTest {
+  FencedHugeHeap() { heap.configure(true, true); }
+  void write_at(char* p) { *static_cast<volatile char*>(p) = 1; }
+};
+
+TEST_F(FencedHugeHeap, ABlockLiesBetweenAddressesThatCannotBeAccessed) {
+  for (const std::size_t alignment : {std::size_t{16}, kMiB / 2, 4 * kMiB}) {
+    char* const p = static_cast<char*>(allocate(300'000, alignment));
+    const std::size_t bytes = heap.usable_bytes(p);
+    write_content(p, bytes, 1);
+    EXPECT_DEATH(write_at(p - 1), "") << alignment;
+    EXPECT_DEATH(write_at(p - kMiB), "") << alignment;
+    EXPECT_DEATH(write_at(p + bytes), "") << alignment;
+    EXPECT_DEATH(write_at(p + bytes + kMiB - 1), "") << alignment;
+    EXPECT_TRUE(has_content(p, bytes, 1));
+    EXPECT_EQ(heap.statistics().fence_bytes, 2 * kMiB);
+    EXPECT_EQ(bytes_of_blocks(), bytes + 2 * kMiB) << "what alignment took was given back";
+    EXPECT_TRUE(heap.deallocate(p));
+    heap.release_all();
+    EXPECT_EQ(bytes_of_blocks(), 0u);
+  }
+}
+
+TEST_F(FencedHugeHeap, AFreedBlockCannotBeAccessedAndItsAddressesWait) {
+  heap.deallocate(allocate(300'000));
+  heap.release_all();
+  const std::size_t held = space.heap.limit().statistics().held;
+  char* const p = static_cast<char*>(allocate(300'000));
+  const std::size_t bytes = heap.usable_bytes(p);
+  EXPECT_TRUE(heap.deallocate(p));
+  EXPECT_FALSE(heap.deallocate(p));
+  EXPECT_EQ(heap.place_of(p), HugeHeap::Place::kFreed);
+  EXPECT_DEATH(write_at(p), "");
+  EXPECT_EQ(space.heap.limit().statistics().held, held) << "it holds no memory";
+  EXPECT_EQ(heap.statistics().fence_bytes, bytes + 2 * kMiB);
+  std::size_t most = 0;
+  for (int i = 0; i < 200; ++i) {
+    void* const other = allocate(300'000);
+    if (i < 60) {
+      ASSERT_NE(other, p);
+    }
+    heap.deallocate(other);
+    most = std::max(most, heap.statistics().fence_bytes);
+  }
+  EXPECT_EQ(most, 64 * (bytes + 2 * kMiB)) << "so many wait";
+  heap.release_all();
+  EXPECT_EQ(heap.statistics().fence_bytes, 0u);
+  EXPECT_EQ(bytes_of_blocks(), 0u);
+}
+
+TEST_F(FencedHugeHeap, FencesSoManyBlocksOfAPageRunsSizeAndAllLargerOnes) {
+  EXPECT_TRUE(heap.fences(200'000));
+  EXPECT_TRUE(heap.fences(8 * kMiB));
+  std::vector<void*> live;
+  while (heap.fences(200'000)) live.push_back(allocate(64));
+  EXPECT_EQ(live.size(), 8192u);
+  EXPECT_TRUE(heap.fences(8 * kMiB));
+  for (void* p : live) heap.deallocate(p);
+  EXPECT_TRUE(heap.fences(200'000));
+}
+
+TEST_F(FencedHugeHeap, OutOfMemoryLeavesNothing) {
+  heap.deallocate(allocate(kMiB));
+  heap.release_all();
+  const std::size_t held = space.heap.limit().statistics().held;
+  for (std::size_t n = 1; n <= 4; ++n) {
+    pages.refuse_from_call(n);
+    const HugeHeap::Block block = heap.allocate(kMiB, 2 * kMiB);
+    pages.refuse_nothing();
+    if (block.address != nullptr) heap.deallocate(block.address);
+    heap.release_all();
+    EXPECT_EQ(bytes_of_blocks(), 0u) << "refused from call " << n;
+    EXPECT_EQ(space.heap.limit().statistics().held, held);
+  }
+}
+
 }  // namespace
 }  // namespace strata

@@ -2,7 +2,6 @@
 
 #include <strata/detail/cache_line.hpp>
 
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
