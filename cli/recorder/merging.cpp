@@ -92,27 +92,25 @@ Recording::Turn Recording::next_turn(std::size_t heads, std::uint64_t until) con
 
 std::size_t Recording::take_run(Stream& stream, std::uint64_t until) noexcept {
   // Chosen: half of these leave a program with a large table waiting, twice as many gain nothing.
-  constexpr std::uint32_t kAhead = 16;     // what a place of the table takes to come
-  constexpr std::uint32_t kFarAhead = 72;  // and a record from another processor's cache
+  constexpr std::ptrdiff_t kAhead = 16;     // what a place of the table takes to come
+  constexpr std::ptrdiff_t kFarAhead = 72;  // and a record from another processor's cache
   const Record* const records = stream.reading->records;
-  const std::uint32_t readable = stream.readable;
-  const std::uint32_t begin = stream.read;
+  const Record* const begin = records + stream.read;
+  const Record* const last = records + stream.readable - 1;
   if (written_stacks_ != stacks_.count()) write_stacks();
   bool was_held = stream.holds != 0;
-  std::uint32_t at = begin;
-  while (at < readable) {
-    const Record& record = records[at];
-    if (record.time > until) break;
-    __builtin_prefetch(&record + kFarAhead);
-    objects_.prefetch(records[std::min(at + kAhead, readable - 1)].address());
-    const bool has_wide_size = record.size == Record::kSizeFollows;
-    if (!take(stream, record, has_wide_size ? (&record)[1].time : record.size)) break;
-    at += has_wide_size ? 2 : 1;
+  const Record* at = begin;
+  while (at <= last && at->time <= until) {
+    __builtin_prefetch(at + kFarAhead);
+    objects_.prefetch(at[std::min(kAhead, last - at)].address());
+    const unsigned taken = take(stream, *at);
+    if (taken == 0) break;
+    at += taken;
     if (was_held) stream.holds = stream.held_until = 0;
     was_held = false;
   }
-  stream.read = at;
-  return at - begin;
+  stream.read = static_cast<std::uint32_t>(at - records);
+  return static_cast<std::size_t>(at - begin);
 }
 
 /// When a stream's next records end an object at an address; 0 if none does up to `until`.
@@ -170,25 +168,45 @@ bool Recording::hold_back(Stream& stream, const Record& record) noexcept {
   writer_->add(event);
 }
 
-/// \returns  False if the record is to be held back, and nothing happened.
-[[gnu::always_inline]] inline bool Recording::take(Stream& stream, const Record& record,
-                                                   std::uint64_t size) noexcept {
-  if (record.kind() != RecordKind::kCall) return take_realloc(stream, record, size);
+/// \returns  How many records were taken; 0 if the first is to be held back, and nothing happened.
+[[gnu::always_inline]] inline unsigned Recording::take(Stream& stream,
+                                                       const Record& record) noexcept {
+  if (!record.is_plain()) return take_slowly(stream, record);
+  const bool is_taken = record.begins_object() ? take_beginning(stream, record, record.size)
+                                               : take_end(stream, record);
+  return is_taken ? 1 : 0;
+}
+
+/// A half of a realloc, or a call with a wide size.
+unsigned Recording::take_slowly(Stream& stream, const Record& record) noexcept {
+  const bool has_wide_size = record.size == Record::kSizeFollows;
+  const std::uint64_t size = has_wide_size ? (&record)[1].time : record.size;
+  const bool is_taken = record.kind() == RecordKind::kCall ? take_beginning(stream, record, size)
+                                                           : take_realloc(stream, record, size);
+  return is_taken ? 1 + has_wide_size : 0;
+}
+
+[[gnu::always_inline]] inline bool Recording::take_beginning(Stream& stream, const Record& record,
+                                                             std::uint64_t size) noexcept {
   Event event;
   event.operation = record.operation();
-  if (event.operation <= Operation::kNew) {
-    event.size_bytes = size;
-    event.stack = record.stack;
-    const unsigned alignment = record.alignment_log2();
-    if (alignment != 0) event.alignment = std::uint64_t{1} << alignment;
-    if (!begin_object(stream, event, record)) return false;
-    event.thread = number_of(stream);
-    add(event, record.time);
-  } else {
-    event.ended = end_object(record.address());
-    event.thread = number_of(stream);
-    add(event, record.time);
-  }
+  event.size_bytes = size;
+  event.stack = record.stack;
+  const unsigned alignment = record.alignment_log2();
+  if (alignment != 0) event.alignment = std::uint64_t{1} << alignment;
+  if (!begin_object(stream, event, record)) return false;
+  event.thread = number_of(stream);
+  add(event, record.time);
+  return true;
+}
+
+[[gnu::always_inline]] inline bool Recording::take_end(Stream& stream,
+                                                       const Record& record) noexcept {
+  Event event;
+  event.operation = record.operation();
+  event.ended = end_object(record.address());
+  event.thread = number_of(stream);
+  add(event, record.time);
   return true;
 }
 

@@ -5,13 +5,17 @@
 
 #include "recorder/system.h"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 namespace strata::recorder {
 
-/// Which object lives at an address. A bucket is a cache line of four entries; what does not fit
+/// Which object lives at an address. A bucket is a cache line of five entries; what does not fit
 /// goes into the next one that has room. No branch depends on where in a bucket an entry is, and
 /// few entries are anywhere but in their own bucket: a processor predicts all of it.
-/// Always: at most half of the places are taken; each bucket counts the entries that lie beyond it
-/// because it was full, so that no search goes further than it must.
+/// Always: at most two fifths of the places are taken; each bucket counts the entries that lie
+/// beyond it because it was full, so that no search goes further than it must.
 /// \threads  One at a time.
 class ObjectMap {
  public:
@@ -21,16 +25,15 @@ class ObjectMap {
     __builtin_prefetch(&buckets_[place_of(address)]);
   }
 
-  /// \pre      neither is 0, object < 2^48
+  /// \pre      0 < address < 2^52, object < 2^44
   /// \returns  The object that was there, kNone if there was none.
   std::uint64_t insert(std::uint64_t address, std::uint64_t object) noexcept {
     if (count_ >= most_ && !grow()) return kNone;
     Bucket& bucket = buckets_[place_of(address)];
-    const unsigned way = bucket.find(0);
-    if (way == kWays || bucket.find(address) != kWays || bucket.passed() != 0) {
+    if (bucket.is_full() || bucket.alike(address) != 0 || bucket.passed() != 0) {
       return insert_slowly(address, object);
     }
-    bucket.put(way, address, object);
+    bucket.put(bucket.first_free(), address, object);
     ++count_;
     return kNone;
   }
@@ -47,7 +50,7 @@ class ObjectMap {
       way = buckets_[at].find(address);
     }
     for (std::size_t passed = home; passed != at; passed = next(passed)) buckets_[passed].pass(-1);
-    buckets_[at].addresses[way] = 0;
+    buckets_[at].clear(way);
     --count_;
     return buckets_[at].object(way);
   }
@@ -59,39 +62,72 @@ class ObjectMap {
   std::size_t count() const noexcept { return count_; }
 
  private:
-  static constexpr unsigned kWays = 4;
+  static constexpr unsigned kWays = 5;
 
-  struct alignas(64) Bucket {
-    static constexpr unsigned kObjectBits = 48;
+  class alignas(64) Bucket {
+   public:
+    /// The way of an address, kWays if it has none.
+    unsigned find(std::uint64_t address) const noexcept {
+      unsigned candidates = alike(address);
+      while (candidates != 0) {
+        const auto way = static_cast<unsigned>(__builtin_ctz(candidates));
+        if (address_of(way) == address) return way;
+        candidates &= candidates - 1;
+      }
+      return kWays;
+    }
+    /// The ways, one bit each, whose addresses have the same low half: hardly ever another address.
+    unsigned alike(std::uint64_t address) const noexcept {
+      const auto low = static_cast<std::uint32_t>(address);
+      return (first_four_alike(low) | unsigned{lows_[4] == low} << 4) & state_;
+    }
+    bool is_full() const noexcept { return (state_ & kAll) == kAll; }
+    bool has(unsigned way) const noexcept { return (state_ >> way & 1) != 0; }
+    /// \pre  it is not full
+    unsigned first_free() const noexcept { return static_cast<unsigned>(__builtin_ctz(~state_)); }
+    std::uint64_t address_of(unsigned way) const noexcept {
+      return rests_[way] >> kObjectBits << 32 | lows_[way];
+    }
+    std::uint64_t object(unsigned way) const noexcept { return rests_[way] & kObjectMask; }
+    void put(unsigned way, std::uint64_t address, std::uint64_t object) noexcept {
+      lows_[way] = static_cast<std::uint32_t>(address);
+      rests_[way] = address >> 32 << kObjectBits | object;
+      state_ |= 1u << way;
+    }
+    void clear(unsigned way) noexcept { state_ &= ~(1u << way); }
+    std::uint32_t passed() const noexcept { return state_ >> kWays; }
+    void pass(int entries) noexcept { state_ += static_cast<std::uint32_t>(entries) << kWays; }
+
+   private:
+    static constexpr unsigned kAll = (1u << kWays) - 1;
+    static constexpr unsigned kObjectBits = 44;
     static constexpr std::uint64_t kObjectMask = (std::uint64_t{1} << kObjectBits) - 1;
 
-    std::uint64_t addresses[kWays];  ///< 0: none
-    std::uint64_t objects[kWays];    ///< the first with passed() in its upper bits
+    unsigned first_four_alike(std::uint32_t low) const noexcept {
+#if defined(__SSE2__)
+      const __m128i lows = _mm_load_si128(reinterpret_cast<const __m128i*>(lows_));
+      const __m128i alike = _mm_cmpeq_epi32(lows, _mm_set1_epi32(static_cast<int>(low)));
+      return static_cast<unsigned>(_mm_movemask_ps(_mm_castsi128_ps(alike)));
+#else
+      unsigned found = 0;
+      for (unsigned i = 0; i < 4; ++i) found |= unsigned{lows_[i] == low} << i;
+      return found;
+#endif
+    }
 
-    unsigned find(std::uint64_t address) const noexcept {
-      unsigned found = 1u << kWays;
-      for (unsigned i = 0; i < kWays; ++i) found |= unsigned{addresses[i] == address} << i;
-      return static_cast<unsigned>(__builtin_ctz(found));
-    }
-    std::uint64_t object(unsigned way) const noexcept { return objects[way] & kObjectMask; }
-    void put(unsigned way, std::uint64_t address, std::uint64_t object) noexcept {
-      addresses[way] = address;
-      objects[way] = (objects[way] & ~kObjectMask) | object;
-    }
-    std::uint64_t passed() const noexcept { return objects[0] >> kObjectBits; }
-    void pass(int entries) noexcept {
-      objects[0] += static_cast<std::uint64_t>(entries) << kObjectBits;
-    }
+    std::uint32_t lows_[kWays];   ///< of the addresses
+    std::uint32_t state_;         ///< which ways are taken, and above those bits passed()
+    std::uint64_t rests_[kWays];  ///< the address's other 20 bits, the object
   };
   static_assert(sizeof(Bucket) == 64);
 
-  static constexpr unsigned kFirstBits = 10;
+  static constexpr std::size_t kFirst = 1 << 10;
   // Chosen: 2 GiB for 67 million live objects. What is beyond is unknown when it ends.
-  static constexpr unsigned kMostBits = 25;
+  static constexpr std::size_t kMost = 1 << 25;
 
-  /// The product's upper bits: on them all bits of the address have a say.
+  /// From the product's upper half, on which all lower bits of the address have a say.
   std::size_t place_of(std::uint64_t address) const noexcept {
-    return static_cast<std::size_t>(address * 0x9e3779b97f4a7c15u >> shift_);
+    return static_cast<std::size_t>(address * 0x9e3779b97f4a7c15u >> 32) & mask_;
   }
   std::size_t next(std::size_t at) const noexcept { return (at + 1) & mask_; }
 
@@ -100,7 +136,7 @@ class ObjectMap {
     for (std::size_t at = place_of(address);; at = next(at)) {
       Bucket& bucket = buckets_[at];
       const unsigned way = bucket.find(address);
-      if (way != kWays) {
+      if (way < kWays) {
         const std::uint64_t before = bucket.object(way);
         bucket.put(way, address, object);
         return before;
@@ -108,28 +144,26 @@ class ObjectMap {
       if (bucket.passed() == 0) break;
     }
     std::size_t at = place_of(address);
-    for (; buckets_[at].find(0) == kWays; at = next(at)) buckets_[at].pass(1);
-    buckets_[at].put(buckets_[at].find(0), address, object);
+    for (; buckets_[at].is_full(); at = next(at)) buckets_[at].pass(1);
+    buckets_[at].put(buckets_[at].first_free(), address, object);
     ++count_;
     return kNone;
   }
 
   [[gnu::noinline]] bool grow() noexcept {
-    const unsigned bits = buckets_ == nullptr ? kFirstBits : 64 - shift_ + 1;
-    if (bits > kMostBits) return false;
-    const std::size_t buckets = std::size_t{1} << bits;
+    const std::size_t buckets = buckets_ == nullptr ? kFirst : 2 * (mask_ + 1);
+    if (buckets > kMost) return false;
     auto* const memory = static_cast<Bucket*>(map_table(buckets * sizeof(Bucket)));
     if (memory == nullptr) return false;
     ObjectMap before = *this;
     buckets_ = memory;
     mask_ = buckets - 1;
-    shift_ = 64 - bits;
     count_ = 0;
-    most_ = buckets * kWays / 2;
+    most_ = 2 * buckets;
     for (std::size_t i = 0; i <= before.mask_ && before.buckets_ != nullptr; ++i) {
       const Bucket& bucket = before.buckets_[i];
       for (unsigned way = 0; way < kWays; ++way) {
-        if (bucket.addresses[way] != 0) insert(bucket.addresses[way], bucket.object(way));
+        if (bucket.has(way)) insert(bucket.address_of(way), bucket.object(way));
       }
     }
     before.clear();
@@ -140,7 +174,6 @@ class ObjectMap {
   std::size_t mask_ = 0;
   std::size_t count_ = 0;
   std::size_t most_ = 0;  ///< entries before it grows
-  unsigned shift_ = 0;
 };
 
 }  // namespace strata::recorder

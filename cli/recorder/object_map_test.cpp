@@ -22,17 +22,20 @@ TEST(ObjectMap, TellsWhichObjectLivedAtAnAddress) {
   map.clear();
 }
 
-/// The smallest addresses that lie in the same bucket of a table of `bits` bits.
-std::vector<std::uint64_t> addresses_of_one_bucket(std::size_t count, unsigned bits) {
+/// In the first table.
+std::uint64_t place_of(std::uint64_t address) { return address * 0x9e3779b97f4a7c15u >> 32 & 1023; }
+
+/// The smallest addresses that lie in the same bucket.
+std::vector<std::uint64_t> addresses_of_one_bucket(std::size_t count) {
   std::vector<std::uint64_t> found;
   for (std::uint64_t address = 1; found.size() < count; ++address) {
-    if (address * 0x9e3779b97f4a7c15u >> (64 - bits) == 5) found.push_back(address);
+    if (place_of(address) == 5) found.push_back(address);
   }
   return found;
 }
 
 TEST(ObjectMap, FindsWhatDidNotFitIntoItsBucketInWhateverOrderTheyGo) {
-  std::vector<std::uint64_t> addresses = addresses_of_one_bucket(100, 10);
+  std::vector<std::uint64_t> addresses = addresses_of_one_bucket(100);
   std::mt19937 random(1);
   ObjectMap map;
   for (int round = 0; round < 20; ++round) {
@@ -46,6 +49,29 @@ TEST(ObjectMap, FindsWhatDidNotFitIntoItsBucketInWhateverOrderTheyGo) {
   }
   EXPECT_EQ(map.count(), 0u);
   map.clear();
+}
+
+TEST(ObjectMap, TellsAddressesOfABucketApartThatHaveTheSameLowHalf) {
+  unsigned pairs = 0;
+  for (std::uint64_t low = 0; low < 64; low += 16) {
+    const std::uint64_t first = std::uint64_t{1} << 32 | low;
+    for (std::uint64_t high = 2; high < 1 << 20; ++high) {
+      const std::uint64_t second = high << 32 | low;
+      if (place_of(first) != place_of(second)) continue;
+      ++pairs;
+      ObjectMap map;
+      EXPECT_EQ(map.insert(first, 1), ObjectMap::kNone);
+      EXPECT_EQ(map.take(second), ObjectMap::kNone);
+      EXPECT_EQ(map.insert(second, 2), ObjectMap::kNone);
+      EXPECT_EQ(map.insert(second, 3), 2u);
+      EXPECT_EQ(map.take(first), 1u);
+      EXPECT_EQ(map.take(second), 3u);
+      EXPECT_EQ(map.count(), 0u);
+      map.clear();
+      break;
+    }
+  }
+  EXPECT_GT(pairs, 0u);
 }
 
 TEST(ObjectMap, IsAMapWhileItGrowsAndShrinks) {

@@ -98,7 +98,10 @@ class Recording {
   void report_drops() noexcept;
   void collect_ended_threads() noexcept;
   const Record* head(Stream& stream) noexcept;
-  bool take(Stream& stream, const Record& record, std::uint64_t size) noexcept;
+  unsigned take(Stream& stream, const Record& record) noexcept;
+  unsigned take_slowly(Stream& stream, const Record& record) noexcept;
+  bool take_beginning(Stream& stream, const Record& record, std::uint64_t size) noexcept;
+  bool take_end(Stream& stream, const Record& record) noexcept;
   bool take_realloc(Stream& stream, const Record& record, std::uint64_t size) noexcept;
   void end_realloc(Stream& stream, trace::Event& event, const Record& record) noexcept;
   std::uint32_t number_of(Stream& stream) noexcept;

@@ -35,6 +35,19 @@ enum {
   STRATA_HEAP_HUGE_PAGES_NEVER = 2
 };
 
+/// Where a heap's blocks lie, if not where the kernel maps them, as Heap::PageSource in
+/// strata/heap.hpp, which says when each is called and what it may not do.
+typedef struct strata_page_source {
+  void* context;  ///< passed to each call
+  /// \returns  `bytes` bytes aligned to `alignment`, all zero; NULL: the allocation is refused
+  void* (*map)(void* context, size_t bytes, size_t alignment);
+  /// Takes back a range as map gave it.
+  void (*unmap)(void* context, void* address, size_t bytes);
+  /// Gives up the memory of some OS pages that stay mapped; NULL: it stays.
+  /// \returns  whether they read as zero from now on
+  bool (*purge)(void* context, void* address, size_t bytes);
+} strata_page_source;
+
 /// All zero, as {0} makes them, they are the usual ones.
 typedef struct strata_heap_options {
   const char* name;           ///< for sentences and statistics: 31 bytes of it; NULL: none
@@ -46,6 +59,7 @@ typedef struct strata_heap_options {
   bool checks_frees;          ///< as STRATA_CHECKS=frees, where checks_fully is false
   uint32_t guard_rate;        ///< as STRATA_GUARD_RATE: one in so many blocks is guarded; 0: none
   uint8_t huge_pages;         ///< STRATA_HEAP_HUGE_PAGES_…
+  const strata_page_source* pages;  ///< copied; NULL: the kernel
 } strata_heap_options;
 
 /// In bytes. At rest: mapped == live + cached + free + metadata + returned, and
@@ -68,8 +82,8 @@ typedef struct strata_heap_statistics {
 /// Makes a heap.
 /// \param options  NULL: the usual ones
 /// \param reason   If not NULL, gets NULL or, on failure, a sentence in static memory.
-/// \returns  NULL if the options contradict themselves, huge_pages is none of its values, there is
-///           no memory for it, or 32767 heaps live.
+/// \returns  NULL if the options contradict themselves, huge_pages is none of its values, pages
+///           lacks map or unmap, there is no memory for it, or 32767 heaps live.
 /// \cost     Microseconds. Memory is taken at the first allocation.
 strata_heap* strata_heap_create(const strata_heap_options* options,
                                 const char** reason) STRATA_HEAP_NOEXCEPT;
@@ -108,6 +122,18 @@ void strata_heap_free(strata_heap* heap, void* block) STRATA_HEAP_NOEXCEPT;
 /// The same for a block of known size: as malloc, calloc or realloc was asked, not aligned_alloc.
 /// Checks of frees and full checks compare it.
 void strata_heap_free_sized(strata_heap* heap, void* block, size_t bytes) STRATA_HEAP_NOEXCEPT;
+
+/// The size class of a request, to be found once: 0 beyond 128 KiB, which has none.
+size_t strata_heap_size_class(size_t bytes) STRATA_HEAP_NOEXCEPT;
+
+/// Allocates the largest size of a class that strata_heap_size_class() gave; NULL for class 0.
+/// \cost  as Heap::allocate_raw() and Heap::deallocate_raw(), with an instruction more each
+STRATA_HEAP_MALLOC_LIKE void* strata_heap_malloc_raw(strata_heap* heap,
+                                                     size_t size_class) STRATA_HEAP_NOEXCEPT;
+
+/// Frees a block that strata_heap_malloc_raw() gave for this class, which is believed; not NULL.
+/// \errors  as strata_heap_free(); a block of another class is seen when it reaches its span
+void strata_heap_free_raw(strata_heap* heap, void* block, size_t size_class) STRATA_HEAP_NOEXCEPT;
 
 /// \returns  Bytes that may be used at `block`, at least what was asked for; 0 for NULL.
 size_t strata_heap_usable_size(const strata_heap* heap, const void* block) STRATA_HEAP_NOEXCEPT;

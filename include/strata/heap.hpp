@@ -25,8 +25,8 @@ class UserHeap;
 /// A heap that was never used costs some 300 bytes; one that was, 32 KiB beside what it holds,
 /// which begins with 128 KiB, of which some 12 KiB are touched. Up to kMostHeaps may live at once.
 /// Move-only, while no thread is inside a call. A heap may live until the process ends. After
-/// fork() it is usable in both processes, as the malloc is. Not for shared memory: its pages are
-/// the process's own.
+/// fork() it is usable in both processes, as the malloc is. Not for shared memory: its bookkeeping
+/// is the process's own, also where its pages are not (PageSource).
 /// \threads  All functions, any number at once, unless said otherwise.
 /// \cost     allocate() and deallocate() of up to 1 KiB from the thread's cache: 40 instructions a
 ///           pair, 6 more than the malloc's. The first use by a thread: some microseconds and 12
@@ -50,6 +50,34 @@ class Heap {
     kNever,
   };
 
+  /// Where a heap's blocks lie, if not where the kernel maps them: in a buffer, a pool of huge
+  /// pages, a file, the memory of one node. A heap asks for 2 MiB aligned to 2 MiB, in which its
+  /// blocks up to 1 MiB lie, and for each larger block by itself. Blocks up to 1 MiB leave their
+  /// range with the heap until it ends; a larger block is given back as soon as it is freed.
+  /// Bookkeeping and guarded blocks lie in memory of the process's own, so a range that processes
+  /// share serves the blocks of one of them alone.
+  ///
+  /// `context` is passed to each call and outlives the heap, as does what the calls need.
+  /// \threads  Any number of calls at once, with locks of the heap held: they may neither call a
+  ///           heap or Strata's malloc, nor wait for a thread that does, nor throw. In the child of
+  ///           a fork, purge() of another thread may never have returned.
+  struct PageSource {
+    void* context = nullptr;
+    /// \param bytes      a multiple of an OS page
+    /// \param alignment  a power of two, at least an OS page
+    /// \returns  The range, readable and writable, which reads as zero and is nobody else's;
+    ///           nullptr when there is none: then the allocation is refused.
+    /// \errors   What is not aligned, or lies where a heap has blocks up to 1 MiB, is fatal, with
+    ///           its sentence.
+    void* (*map)(void* context, std::size_t bytes, std::size_t alignment) = nullptr;
+    /// Takes back a range as map() gave it, whatever is in it.
+    void (*unmap)(void* context, void* address, std::size_t bytes) = nullptr;
+    /// Gives the memory of some OS pages up and keeps them mapped. nullptr: it stays, and neither
+    /// the thread that reclaims nor release_memory() has anything to return but larger blocks.
+    /// \returns  True if they read as zero from now on; false if their memory stays.
+    bool (*purge)(void* context, void* address, std::size_t bytes) = nullptr;
+  };
+
   struct Options {
     /// For sentences and statistics; what is beyond kMostNameBytes is cut.
     const char* name = "";
@@ -70,6 +98,8 @@ class Heap {
     /// 190 instructions then.
     std::uint32_t guard_rate = 0;
     HugePages huge_pages = HugePages::kAuto;
+    /// Copied; nullptr: the kernel. With one, huge_pages has no effect.
+    const PageSource* pages = nullptr;
   };
 
   /// In bytes. At rest: mapped == live + cached + free + metadata + returned, and
@@ -147,9 +177,25 @@ class Heap {
   /// \errors  What is no live block of this heap is fatal, with a sentence on standard error, where
   ///          it is seen.
   void deallocate(void* block) noexcept;
-  /// The same for a block of known size: as it was asked for. Under full checks a wrong size is
-  /// fatal; otherwise it is not used.
+  /// The same for a block of known size: as it was asked for, but not with allocate_aligned().
+  /// Checks of frees and full checks compare it; otherwise it is not used.
   void deallocate(void* block, std::size_t bytes) noexcept;
+
+  /// A size class: what allocate() finds for a size in each call, to be found once.
+  enum class SizeClass : std::size_t {
+    kNone  ///< of sizes beyond 128 KiB
+  };
+  static SizeClass size_class_of(std::size_t bytes) noexcept;
+  /// allocate() of the largest size of the class, which good_size() has for each of its sizes.
+  /// \returns  nullptr for kNone, too.
+  /// \pre      size_class_of() gave the class
+  /// \cost     a pair with deallocate_raw(): 28 instructions
+  [[nodiscard]] void* allocate_raw(SizeClass size_class) noexcept;
+  /// deallocate() of a block from allocate_raw() of this class, which is believed.
+  /// \pre      `block` is not nullptr
+  /// \errors   As deallocate(); a block of another class is seen when it reaches its span, or at
+  ///           once under checks of frees and full checks.
+  void deallocate_raw(void* block, SizeClass size_class) noexcept;
 
   /// \returns  Bytes that may be used at `block`, at least what was asked for; 0 for nullptr.
   /// \errors   As deallocate().
@@ -221,6 +267,9 @@ class Heap {
   void check_invariants() const noexcept;
 
  private:
+  void* allocate_beyond_table(std::size_t bytes) noexcept;
+  void* allocate_uncached(std::size_t bytes) noexcept;
+
   static const char kNoMemory[];
   static const char kTooMany[];
   static const std::size_t kNoEntry;

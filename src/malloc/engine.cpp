@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fatal.h"
+#include "base/random.h"
 #include "base/text_writer.h"
 #include "os/control_group.h"
 #include "os/file.h"
@@ -72,9 +73,11 @@ bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
       options.checks == Options::Checks::kFull && os::address_space_limit_bytes() == SIZE_MAX);
   if (os::address_space_limit_bytes() <= kTightAddressSpace)
     most_class_.store(SizeClassMap::class_of(kMostBytesWhereTight), std::memory_order_relaxed);
+  const std::uint64_t place_seed = options.random == Options::kRandomOff ? 0 : seed;
+  spans_.set_seed(place_seed != 0 ? random_word(place_seed, 1) : 0);
   if (shares_map_) {
     page_heap_.configure(HeapAddresses::kNone, options.huge_pages, kRegionBytes);
-  } else if (!place_heap(options, seed)) {
+  } else if (!place_heap(options, place_seed)) {
     return false;
   }
   limit().configure(limit_bytes(options.soft_limit), limit_bytes(options.hard_limit));
@@ -87,8 +90,9 @@ bool Engine::place_heap(const Options& options, std::uint64_t seed) noexcept {
   const std::size_t share =
       options.checks == Options::Checks::kFrees ? sizeof(ObjectStates::Place) : 1;
   return HeapAddresses::choose(
-      map_, pages_, address_space / share, seed, [&](std::uintptr_t first) {
-        page_heap_.configure(first, options.huge_pages, address_space / kChunkShare);
+      map_, pages_, HeapAddresses::kUsual, address_space / share, seed, [&](std::uintptr_t first) {
+        page_heap_.configure(first, options.huge_pages, address_space / kChunkShare,
+                             seed != 0 ? random_word(seed, 2) : 0);
         if (first == HeapAddresses::kNone) return true;  // the kernel chooses
         // One page, taken and given back, shows whether the kernel gives addresses below the limit.
         Span* const span = page_heap_.allocate(1);

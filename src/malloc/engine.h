@@ -37,6 +37,13 @@ class Engine {
     HeapNumber number = 0;
     /// Where regions come from, one by one, at addresses that a shared map covers.
     os::PageSource* regions = nullptr;
+    /// Where huge blocks come from, if not from `pages`.
+    os::PageSource* blocks = nullptr;
+
+    constexpr os::PageSource& of_regions() const noexcept { return number == 0 ? pages : *regions; }
+    constexpr os::PageSource& of_blocks() const noexcept {
+      return blocks == nullptr ? pages : *blocks;
+    }
   };
 
   constexpr Engine(const Ground& ground, PageMap& map) noexcept
@@ -46,12 +53,11 @@ class Engine {
         metadata_(ground.pages, &limit_,
                   ground.number == 0 ? MetadataArena::Life::kForever
                                      : MetadataArena::Life::kUntilDiscarded),
-        page_heap_(map, metadata_, limit_, ground.number == 0 ? ground.pages : *ground.regions,
-                   ground.number),
-        spans_(map, page_heap_, metadata_, pages_),
-        huge_(page_heap_, metadata_, pages_),
+        page_heap_(map, metadata_, limit_, ground.of_regions(), ground.number),
+        spans_(map, page_heap_, metadata_, ground.of_regions()),
+        huge_(page_heap_, metadata_, ground.of_blocks()),
         central_(spans_, metadata_),
-        watched_spans_(map, page_heap_, metadata_, pages_, SpanSource::Use::kWatched),
+        watched_spans_(map, page_heap_, metadata_, ground.of_regions(), SpanSource::Use::kWatched),
         watched_(watched_spans_, metadata_, false),
         registry_(central_, page_heap_, metadata_, Options{}.cache_bytes) {}
   Engine(const Engine&) = delete;

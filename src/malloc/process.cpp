@@ -4,7 +4,6 @@
 #include "base/lock_visitor.h"
 #include "malloc/features.h"
 #include "malloc/fork.h"
-#include "os/environment.h"
 #include "os/process.h"
 #include "os/standard_error.h"
 #include "os/threads.h"
@@ -50,7 +49,7 @@ class ProcessHost final : public MallocHost {
       if (!is_exit_registered_) is_exit_registered_ = os::register_thread_exit(on_thread_exit);
       Options options;
       read_options(options);
-      if (!malloc.start(options, os::random_seed())) return false;
+      if (!malloc.start(options, seed_of(options.random))) return false;
     }
     register_handlers();
     start_statistics_of_options(malloc);

@@ -58,8 +58,13 @@ bool HugeHeap::deallocate(void* p) noexcept {
       guard.lock();
       return true;
     }
-    kept_.add({reinterpret_cast<std::uintptr_t>(p), bytes});
-    if (kept_.count() > KeptRanges::kMost) evicted = kept_.take_oldest(~std::size_t{0});
+    const Range freed{reinterpret_cast<std::uintptr_t>(p), bytes};
+    if (pages_.is_divisible()) {
+      kept_.add(freed);
+      if (kept_.count() > KeptRanges::kMost) evicted = kept_.take_oldest(~std::size_t{0});
+    } else {
+      evicted = freed;
+    }
   }
   if (evicted.address != 0) unmap(evicted);
   return true;

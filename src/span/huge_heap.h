@@ -18,8 +18,9 @@ namespace strata {
 /// Asking the kernel costs a page fault per OS page, so what is freed is kept for a while. Kept
 /// ranges merge with their neighbours and are split again; a request that none of them can hold has
 /// the largest one extended, which moves its pages and faults only what was missing. What was not
-/// needed during an interval is unmapped (release_unneeded). Live blocks and kept ranges are held,
-/// by the page heap's limit. A range that the kernel has no mapping left to cut out stays kept,
+/// needed during an interval is unmapped (release_unneeded). A source that is not divisible gets
+/// each block back as soon as it is freed. Live blocks and kept ranges are held, by the page heap's
+/// limit. A range that the kernel has no mapping left to cut out stays kept,
 /// decommitted but held, until it can be unmapped.
 ///
 /// Under full checks each block lies between inaccessible addresses (fences), and nothing is kept:
@@ -49,7 +50,8 @@ class HugeHeap {
   /// Whether large blocks ask for huge pages. Before the first allocation.
   void configure(bool huge_pages, bool has_fences) noexcept {
     huge_pages_ = huge_pages;
-    has_fences_ = has_fences;
+    // Pages of the program's own come as they are.
+    has_fences_ = has_fences && pages_.is_divisible();
   }
   /// Whether blocks lie between fences, of whichever size: in smaller numbers than the kernel has
   /// mappings.

@@ -40,16 +40,12 @@ std::size_t state_table_bytes(std::uintptr_t page_limit) noexcept {
 bool PageMap::cover(std::uintptr_t limit, os::PageSource& pages) noexcept {
   STRATA_DCHECK(page_limit_ == 0);
   const std::uintptr_t page_limit = limit >> kPageShift;
-  auto* classes = static_cast<std::uint8_t*>(pages.reserve_readable(class_table_bytes(page_limit)));
-  if (classes == nullptr) return false;
-  auto* regions = static_cast<Region**>(pages.reserve_readable(region_table_bytes(page_limit)));
-  if (regions == nullptr) {
-    pages.unmap(classes, class_table_bytes(page_limit));
-    return false;
-  }
+  const std::size_t class_bytes = class_table_bytes(page_limit);
+  void* const tables = pages.reserve_readable(class_bytes + region_table_bytes(page_limit));
+  if (tables == nullptr) return false;
   pages_ = &pages;
-  classes_ = classes;
-  regions_ = regions;
+  classes_ = static_cast<std::uint8_t*>(tables);
+  regions_ = reinterpret_cast<Region**>(classes_ + class_bytes);
   page_limit_ = page_limit;
   return true;
 }
@@ -63,9 +59,8 @@ std::size_t PageMap::reserved_bytes() const noexcept {
 
 void PageMap::discard(os::PageSource& pages) noexcept {
   if (page_limit_ == 0) return;
-  pages.unmap(classes_, class_table_bytes(page_limit_));
-  pages.unmap(regions_, region_table_bytes(page_limit_));
-  if (states_ != nullptr) pages.unmap(states_, state_table_bytes(page_limit_));
+  pages.unmap_apart(classes_, class_table_bytes(page_limit_) + region_table_bytes(page_limit_));
+  if (states_ != nullptr) pages.unmap_apart(states_, state_table_bytes(page_limit_));
   page_limit_ = 0;
   {
     LockGuard guard(opening_);

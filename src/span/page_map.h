@@ -25,7 +25,8 @@ class HeapNames;
 /// kernel gives no low addresses (a sanitizer's shadow is there) the tables cover everything.
 ///
 /// The tables can be read all over and written only where open() was called: so a kernel that
-/// counts what could be written counts little, and never backs them with huge pages.
+/// counts what could be written counts little, and never backs them with huge pages. They lie one
+/// after the other, between inaccessible pages.
 ///
 /// \threads  Lookups at any time. set_… are calls of the owner of the pages, under its lock;
 ///           another thread gets an address only through the program's own synchronization, which

@@ -18,21 +18,17 @@ namespace {
   fatal_pointer("invalid free of ", block, ": its heap was moved from and has no memory");
 }
 
-// What the hot paths do not serve. They call one function and name no other, so that they save no
-// register.
-[[gnu::noinline]] void* allocate_slowly(UserHeap* heap, std::size_t bytes,
-                                        std::size_t entry) noexcept {
-  if (Malloc::is_beyond_table(bytes)) [[likely]] {
-    void* const object = HeapThread::bins_at(entry).pop(SizeClassMap::class_of_step(bytes));
-    if (object != nullptr) [[likely]]
-      return FreeObject(object).address();
-  }
-  return heap != nullptr ? heap->allocate(bytes) : nullptr;
-}
+// What the hot paths do not serve. They end with a call of a function that is not inlined, so that
+// they save no register.
 [[gnu::noinline]] void deallocate_slowly(UserHeap* heap, void* block) noexcept {
   if (block == nullptr) return;
   if (heap == nullptr) die_without_memory(block);
   heap->deallocate(block, {});
+}
+[[gnu::noinline]] void deallocate_slowly(UserHeap* heap, void* block,
+                                         std::size_t size_class) noexcept {
+  if (heap == nullptr) die_without_memory(block);
+  heap->deallocate(block, {FreeCall::By::kFree, SizeClassMap::bytes_of(size_class)});
 }
 
 std::size_t write_as(void (*write)(const Statistics&, TextSink&) noexcept, UserHeap* heap,
@@ -61,6 +57,9 @@ std::optional<Heap> Heap::try_create(const Options& options, const char** reason
     sentence = "Heap: the soft limit is above the hard one";
   } else if (options.huge_pages > HugePages::kNever) {
     sentence = "Heap: there is no such choice of huge pages";
+  } else if (options.pages != nullptr &&
+             (options.pages->map == nullptr || options.pages->unmap == nullptr)) {
+    sentence = "Heap: its page source lacks map or unmap";
   } else {
     HeapTable::Outcome outcome;
     heap = g_heap_table.create(options, outcome);
@@ -81,8 +80,22 @@ void* Heap::allocate(std::size_t bytes) noexcept {
     void* const object = HeapThread::bins_at(entry_).pop(SizeClassMap::class_of_tiny(bytes));
     if (object != nullptr) [[likely]]
       return object;
+    return allocate_uncached(bytes);
   }
-  return allocate_slowly(heap_, bytes, entry_);
+  return allocate_beyond_table(bytes);
+}
+
+[[gnu::noinline]] void* Heap::allocate_beyond_table(std::size_t bytes) noexcept {
+  if (bytes <= SizeClassMap::kMaxBytes) [[likely]] {
+    void* const object = HeapThread::bins_at(entry_).pop(SizeClassMap::class_of_step(bytes));
+    if (object != nullptr) [[likely]]
+      return FreeObject(object).address();
+  }
+  return allocate_uncached(bytes);
+}
+
+[[gnu::noinline]] void* Heap::allocate_uncached(std::size_t bytes) noexcept {
+  return heap_ != nullptr ? heap_->allocate(bytes) : nullptr;
 }
 
 void Heap::deallocate(void* block) noexcept {
@@ -97,6 +110,24 @@ void Heap::deallocate(void* block, std::size_t bytes) noexcept {
   if (block == nullptr) return;
   if (heap_ == nullptr) die_without_memory(block);
   heap_->deallocate(block, {FreeCall::By::kFree, bytes});
+}
+
+Heap::SizeClass Heap::size_class_of(std::size_t bytes) noexcept {
+  return SizeClass{SizeClassMap::class_of(bytes)};
+}
+
+void* Heap::allocate_raw(SizeClass size_class) noexcept {
+  void* const object = HeapThread::bins_at(entry_).pop(static_cast<std::size_t>(size_class));
+  if (object != nullptr) [[likely]]
+    return FreeObject(object).address();
+  const std::size_t bytes = SizeClassMap::bytes_of(static_cast<std::size_t>(size_class));
+  return bytes != 0 ? allocate_uncached(bytes) : nullptr;
+}
+
+void Heap::deallocate_raw(void* block, SizeClass size_class) noexcept {
+  if (HeapThread::bins_at(entry_).push(static_cast<std::size_t>(size_class), block)) [[likely]]
+    return;
+  deallocate_slowly(heap_, block, static_cast<std::size_t>(size_class));
 }
 
 void* Heap::allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {

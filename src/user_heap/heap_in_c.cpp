@@ -24,7 +24,9 @@ static_assert(sizeof(strata_heap) == sizeof(strata::Heap), "the record has room 
 
 namespace {
 
-strata::Heap::Options options_of(const strata_heap_options& from) noexcept {
+/// \param pages  gets the source that the options lead to
+strata::Heap::Options options_of(const strata_heap_options& from,
+                                 strata::Heap::PageSource& pages) noexcept {
   strata::Heap::Options options;
   options.name = from.name;
   options.soft_limit_bytes = from.soft_limit_bytes;
@@ -35,6 +37,10 @@ strata::Heap::Options options_of(const strata_heap_options& from) noexcept {
   if (from.checks_fully) options.checks = strata::Heap::Checks::kFull;
   options.guard_rate = from.guard_rate;
   options.huge_pages = static_cast<strata::Heap::HugePages>(from.huge_pages);
+  if (from.pages != nullptr) {
+    pages = {from.pages->context, from.pages->map, from.pages->unmap, from.pages->purge};
+    options.pages = &pages;
+  }
   return options;
 }
 
@@ -43,8 +49,9 @@ strata::Heap::Options options_of(const strata_heap_options& from) noexcept {
 extern "C" {
 
 strata_heap* strata_heap_create(const strata_heap_options* options, const char** reason) noexcept {
+  strata::Heap::PageSource pages;
   std::optional<strata::Heap> made = strata::Heap::try_create(
-      options != nullptr ? options_of(*options) : strata::Heap::Options(), reason);
+      options != nullptr ? options_of(*options, pages) : strata::Heap::Options(), reason);
   return made.has_value() ? strata_heap::keep(std::move(*made)) : nullptr;
 }
 
@@ -78,6 +85,18 @@ void strata_heap_free(strata_heap* heap, void* block) noexcept { heap->heap.deal
 
 void strata_heap_free_sized(strata_heap* heap, void* block, std::size_t bytes) noexcept {
   heap->heap.deallocate(block, bytes);
+}
+
+std::size_t strata_heap_size_class(std::size_t bytes) noexcept {
+  return static_cast<std::size_t>(strata::Heap::size_class_of(bytes));
+}
+
+void* strata_heap_malloc_raw(strata_heap* heap, std::size_t size_class) noexcept {
+  return heap->heap.allocate_raw(strata::Heap::SizeClass{size_class});
+}
+
+void strata_heap_free_raw(strata_heap* heap, void* block, std::size_t size_class) noexcept {
+  heap->heap.deallocate_raw(block, strata::Heap::SizeClass{size_class});
 }
 
 std::size_t strata_heap_usable_size(const strata_heap* heap, const void* block) noexcept {

@@ -11,6 +11,7 @@
 
 const char* use_a_heap_in_c(void);
 const char* make_heaps_in_c(void);
+const char* place_a_heap_in_c(void);
 
 static const char* fill_a_limited_heap(strata_heap* heap) {
   size_t blocks = 0;
@@ -66,6 +67,12 @@ const char* use_a_heap_in_c(void) {
   errno = 0;
   EXPECT(strata_heap_calloc(heap, SIZE_MAX / 2, 3) == NULL && errno == ENOMEM);
 
+  const size_t size_class = strata_heap_size_class(100);
+  void* raw = strata_heap_malloc_raw(heap, size_class);
+  EXPECT(strata_heap_usable_size(heap, raw) == 112);
+  strata_heap_free_raw(heap, raw, size_class);
+  EXPECT(strata_heap_size_class(200000) == 0 && strata_heap_malloc_raw(heap, 0) == NULL);
+
   void* aligned = strata_heap_aligned_alloc(heap, 4096, 100);
   EXPECT(aligned != NULL && (uintptr_t)aligned % 4096 == 0);
   strata_heap_free(heap, aligned);
@@ -76,6 +83,44 @@ const char* use_a_heap_in_c(void) {
   strata_heap_destroy(heap);
   strata_heap_destroy(NULL);
   return failed;
+}
+
+/* A source of one range, in a static buffer. */
+enum { kRangeBytes = 2 << 20 };
+static char buffer[2 * kRangeBytes];
+static int maps, unmaps;
+
+static void* map_range(void* context, size_t bytes, size_t alignment) {
+  if (context != buffer || bytes > kRangeBytes || maps != unmaps) return NULL;
+  ++maps;
+  return buffer + (-(uintptr_t)buffer & (alignment - 1));
+}
+
+static void unmap_range(void* context, void* address, size_t bytes) {
+  (void)address;
+  if (context == buffer && bytes == kRangeBytes) ++unmaps;
+}
+
+const char* place_a_heap_in_c(void) {
+  strata_page_source source = {0};
+  source.context = buffer;
+  source.map = map_range;
+  strata_heap_options options = {0};
+  options.pages = &source;
+  const char* reason = NULL;
+  EXPECT(strata_heap_create(&options, &reason) == NULL);
+  EXPECT(strcmp(reason, "Heap: its page source lacks map or unmap") == 0);
+  source.unmap = unmap_range;
+  strata_heap* heap = strata_heap_create(&options, NULL);
+  EXPECT(heap != NULL);
+  source.map = NULL; /* it was copied */
+  char* block = strata_heap_malloc(heap, 100);
+  EXPECT(block >= buffer && block < buffer + sizeof buffer);
+  EXPECT(maps == 1 && unmaps == 0);
+  EXPECT(strata_heap_malloc(heap, 2000000) == NULL && errno == ENOMEM);
+  strata_heap_destroy(heap);
+  EXPECT(maps == 1 && unmaps == 1);
+  return NULL;
 }
 
 const char* make_heaps_in_c(void) {

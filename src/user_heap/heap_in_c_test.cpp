@@ -6,6 +6,7 @@
 extern "C" {
 const char* use_a_heap_in_c(void);
 const char* make_heaps_in_c(void);
+const char* place_a_heap_in_c(void);
 }
 
 namespace {
@@ -13,6 +14,8 @@ namespace {
 TEST(HeapInC, DoesWhatItsHeaderSays) { EXPECT_STREQ(use_a_heap_in_c(), nullptr); }
 
 TEST(HeapInC, IsMadeWithItsOptions) { EXPECT_STREQ(make_heaps_in_c(), nullptr); }
+
+TEST(HeapInC, LiesWhereAPageSourceSays) { EXPECT_STREQ(place_a_heap_in_c(), nullptr); }
 
 TEST(HeapInC, DiesOfAFreeThatIsNotItsOwn) {
   strata_heap* heap = strata_heap_create(nullptr, nullptr);

@@ -52,6 +52,23 @@ TEST_F(HeapDeathTest, AFreeIntoTheWrongHeapOfASmallBlockNamesBothWhenItReachesIt
   EXPECT_DEATH(static_cast<void>(cache.usable_size(p)), "it belongs to the heap 'session'");
 }
 
+TEST_F(HeapDeathTest, ARawFreeOfAnotherClassIsSeenAtTheSpanOrAtOnceWhereFreesAreVerified) {
+  EXPECT_DEATH(
+      {
+        session.deallocate_raw(session.allocate(16), Heap::size_class_of(16));
+        session.deallocate_raw(session.allocate(100), Heap::size_class_of(16));
+        session.release_memory();
+      },
+      "invalid free of 0x");
+  for (const Heap::Checks checks : {Heap::Checks::kFull, Heap::Checks::kFrees}) {
+    Heap::Options options = named("checked");
+    options.checks = checks;
+    Heap checked(options);
+    void* p = checked.allocate_raw(Heap::size_class_of(100));
+    EXPECT_DEATH(checked.deallocate_raw(p, Heap::size_class_of(1000)), "mismatched free_sized of");
+  }
+}
+
 TEST_F(HeapDeathTest, UnderFullChecksAFreeIntoTheWrongHeapIsFoundAtOnce) {
   Heap::Options options = named("checked");
   options.checks = Heap::Checks::kFull;

@@ -162,6 +162,102 @@ TEST(HeapThreads, OneHeapARequestInManyThreadsTakesNoMoreMemory) {
 #endif
 }
 
+/// Heaps that go from thread to thread: each frees some blocks of those before, leaves some of its
+/// own, and the last one ends the heap with what is left in it.
+class Relay {
+ public:
+  void make_pass_and_end(int heaps) {
+    left_to_make_ = heaps;
+    run_together(kThreads, [this](int t) {
+      std::mt19937 random(static_cast<unsigned>(t));
+      while (Leg* const leg = take(random)) {
+        run(*leg, random);
+        hand_over(*leg);
+      }
+    });
+  }
+
+ private:
+  static constexpr int kThreads = 4;
+  static constexpr int kHops = 4;
+  static constexpr std::size_t kMostLive = 24;
+
+  struct Leg {
+    std::optional<Heap> heap;
+    void* blocks[64] = {};
+    int hops = 0;
+  };
+
+  /// \returns  nullptr when all are made and none waits
+  Leg* take(std::mt19937& random) {
+    std::lock_guard guard(mutex_);
+    if (left_to_make_ != 0 && live_ < kMostLive && (waiting_.empty() || random() % 4 == 0)) {
+      --left_to_make_;
+      return &legs_[free_.empty() ? live_++ : (++live_, take_last(free_))];
+    }
+    return waiting_.empty() ? nullptr : &legs_[take_last(waiting_)];
+  }
+
+  static void run(Leg& leg, std::mt19937& random) {
+    if (!leg.heap) leg.heap.emplace();
+    for (void*& block : leg.blocks) {
+      if (random() % 2 == 0) continue;
+      leg.heap->deallocate(block);
+      const std::size_t bytes = random() % 100 == 0 ? 200'000 : 16 + random() % 3000;
+      block = leg.heap->allocate(bytes);
+      ASSERT_NE(block, nullptr);
+      std::memset(block, 1, 16);
+    }
+    if (++leg.hops < kHops) return;
+    leg.heap.reset();
+    leg.hops = 0;
+    for (void*& block : leg.blocks) block = nullptr;
+  }
+
+  void hand_over(Leg& leg) {
+    std::lock_guard guard(mutex_);
+    const auto number = static_cast<std::size_t>(&leg - legs_);
+    (leg.heap ? waiting_ : free_).push_back(number);
+    if (!leg.heap) --live_;
+  }
+
+  static std::size_t take_last(std::vector<std::size_t>& numbers) {
+    const std::size_t last = numbers.back();
+    numbers.pop_back();
+    return last;
+  }
+
+  std::mutex mutex_;
+  int left_to_make_ = 0;
+  std::size_t live_ = 0;
+  std::vector<std::size_t> waiting_, free_;
+  Leg legs_[kMostLive + 1];
+};
+
+TEST(HeapThreads, TenThousandMadeUsedAndEndedBesideTenThousandIdleOnesTakeNoMoreMemory) {
+#ifdef __SANITIZE_THREAD__  // some thirty times as slow, and its own memory grows
+  constexpr int kHeaps = 1000;
+#else
+  constexpr int kHeaps = 10'000;
+#endif
+  static Relay relay;
+  relay.make_pass_and_end(kHeaps / 4);
+  const std::size_t before = os::resident_bytes();
+  std::vector<Heap> idle;
+  idle.reserve(10'000);
+  for (int i = 0; i < 10'000; ++i) idle.emplace_back();
+  const std::size_t with_idle = os::resident_bytes();
+  for (int i = 0; i < 3; ++i) relay.make_pass_and_end(kHeaps / 4);
+  const std::size_t after = os::resident_bytes();
+  idle.clear();
+#ifndef __SANITIZE_THREAD__
+  EXPECT_LT((with_idle - before) / 10'000, 8192u);
+  EXPECT_LT(after, with_idle + 4 * kMiB);
+#else
+  (void)(before + with_idle + after);
+#endif
+}
+
 TEST(HeapThreads, TheHardLimitHoldsUnderContention) {
   Heap::Options options;
   options.hard_limit_bytes = 12 * kMiB;

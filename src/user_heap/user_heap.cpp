@@ -5,7 +5,7 @@
 #include <new>
 
 #include "base/fatal.h"
-#include "os/environment.h"
+#include "base/random.h"
 #include "os/errors.h"
 #include "user_heap/heap_table.h"
 
@@ -17,14 +17,17 @@ constinit SpareMemory g_spare;
 
 }  // namespace
 
-UserHeap::UserHeap(HeapNumber number, const Heap::Options& options) noexcept
+UserHeap::UserHeap(HeapNumber number, const Heap::Options& options, UserPages* pages) noexcept
     : number_(number),
-      reclaim_delay_ms_(options.reclaims ? std::max(options.reclaim_delay_ms, 2u) : 0),
+      reclaim_delay_ms_(options.reclaims && (pages == nullptr || pages->can_purge())
+                            ? std::max(options.reclaim_delay_ms, 2u)
+                            : 0),
       soft_limit_(options.soft_limit_bytes),
       hard_limit_(options.hard_limit_bytes),
       checks_(options.checks),
       guard_rate_(options.guard_rate),
-      huge_pages_(options.huge_pages) {
+      huge_pages_(pages == nullptr ? options.huge_pages : Heap::HugePages::kNever),
+      pages_(pages) {
   const char* const name = options.name != nullptr ? options.name : "";
   const std::size_t length = strnlen(name, Heap::kMostNameBytes);
   std::memcpy(name_, name, length);
@@ -45,8 +48,9 @@ Malloc* UserHeap::make_malloc_alone() noexcept {
   if (Malloc* const made = malloc_if_made()) return made;  // another thread was first
   void* const memory = g_heap_table.mallocs().take();
   if (memory == nullptr) return nullptr;
-  auto* const made = new (memory)
-      Malloc({g_heap_table.pages(), number_, &g_heap_table.regions()}, g_heap_map, g_spare, *this);
+  Engine::Ground ground{g_heap_table.pages(), number_, &g_heap_table.regions()};
+  if (pages_ != nullptr) ground.regions = ground.blocks = pages_;
+  auto* const made = new (memory) Malloc(ground, g_heap_map, g_spare, *this);
   Options options;
   options.soft_limit = soft_limit_;
   options.hard_limit = hard_limit_;
@@ -56,7 +60,8 @@ Malloc* UserHeap::make_malloc_alone() noexcept {
   if (huge_pages_ == Heap::HugePages::kAlways) options.huge_pages = HugePages::kAlways;
   if (huge_pages_ == Heap::HugePages::kNever) options.huge_pages = HugePages::kNever;
   made->profiler().join(g_heap_table.profile(), name_);
-  const std::uint64_t seed = os::random_seed() + number_;
+  options.random = g_heap_table.random();
+  const std::uint64_t seed = random_word(seed_of(options.random), number_);
   if (!made->start(options, seed) || (guard_rate_ != 0 && !made->begin_guards(guard_rate_, seed))) {
     made->discard();
     g_heap_table.mallocs().give_back(memory);

@@ -12,6 +12,7 @@
 #include "malloc/malloc.h"
 #include "malloc/statistics.h"
 #include "user_heap/heap_thread.h"
+#include "user_heap/user_pages.h"
 
 namespace strata {
 
@@ -19,7 +20,8 @@ namespace strata {
 /// \threads  Any number at once, unless said otherwise.
 class UserHeap final : public MallocHost {
  public:
-  UserHeap(HeapNumber number, const Heap::Options& options) noexcept;
+  /// \param pages  where its blocks lie; nullptr: where all heaps' do
+  UserHeap(HeapNumber number, const Heap::Options& options, UserPages* pages) noexcept;
   UserHeap(const UserHeap&) = delete;
   UserHeap& operator=(const UserHeap&) = delete;
 
@@ -43,6 +45,8 @@ class UserHeap final : public MallocHost {
   void reset() noexcept;
   void discard() noexcept;
   void check_invariants() noexcept;
+
+  UserPages* pages() const noexcept { return pages_; }
 
   /// Room for the handle that C has of this heap.
   void* handle_in_c() noexcept { return handle_in_c_; }
@@ -82,6 +86,7 @@ class UserHeap final : public MallocHost {
   const Heap::Checks checks_;
   const std::uint32_t guard_rate_;
   const Heap::HugePages huge_pages_;
+  UserPages* const pages_;
   char name_[Heap::kMostNameBytes + 1];
   alignas(Heap) char handle_in_c_[sizeof(Heap)];
 };

@@ -2,6 +2,7 @@
 // heap
 //   plain · frees · full · guards    as its options say
 //   profile                          while a profile is taken of all heaps
+//   raw                              by Heap::allocate_raw() and its free
 #include <strata/heap.hpp>
 
 #include <cstdlib>
@@ -10,11 +11,17 @@
 
 // What is counted. Never inlined: callgrind begins and ends with it, and the test leaves out its
 // own instructions.
-extern "C" [[gnu::noinline]] void pairs(unsigned long count, strata::Heap& heap,
-                                        std::size_t bytes) {
+extern "C" [[gnu::noinline]] void pairs(unsigned long count, strata::Heap& heap, std::size_t bytes,
+                                        bool is_raw) {
+  const strata::Heap::SizeClass size_class = strata::Heap::size_class_of(bytes);
   for (unsigned long i = 0; i < count; ++i) {
-    void* volatile p = heap.allocate(bytes);
-    heap.deallocate(p);
+    if (is_raw) {
+      void* volatile p = heap.allocate_raw(size_class);
+      heap.deallocate_raw(p, size_class);
+    } else {
+      void* volatile p = heap.allocate(bytes);
+      heap.deallocate(p);
+    }
   }
 }
 
@@ -30,5 +37,5 @@ int main(int argc, char** argv) {
   if (!heap) return 1;
   const std::size_t bytes = std::strtoul(argv[3], nullptr, 10);
   for (int i = 0; i < 64; ++i) heap->deallocate(heap->allocate(bytes));  // the bins are there
-  pairs(std::strtoul(argv[1], nullptr, 10), *heap, bytes);
+  pairs(std::strtoul(argv[1], nullptr, 10), *heap, bytes, is("raw"));
 }

@@ -45,14 +45,19 @@ PAIRS = 2000
 
 
 def executions(library, program, pairs, way, **options):
-    """How often each instruction of the library, which is preloaded unless it is the program itself, ran for
-    the pairs: {offset in the library: times}."""
+    """How often each instruction of the library ran for the pairs: {offset in the library: times}."""
+    return executions_of(library, [program, pairs, *way], "--toggle-collect=pairs", **options)
+
+
+def executions_of(library, command, *counting, **options):
+    """How often each instruction of the library, which is preloaded unless it is the program itself, ran while
+    callgrind counted, as its options say: {offset in the library: times}."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "out"
         subprocess.run(
             ["valgrind", "--quiet", "--tool=callgrind", "--dump-instr=yes", "--compress-strings=no", "--compress-pos=no",
-             "--toggle-collect=pairs", f"--callgrind-out-file={out}", program, str(pairs), *(str(word) for word in way)],
-            env={**os.environ, **options, "LD_PRELOAD": "" if library == program else library}, check=True, stdout=subprocess.DEVNULL)
+             f"--callgrind-out-file={out}", *counting, *(str(word) for word in command)],
+            env={**os.environ, **options, "LD_PRELOAD": "" if library == command[0] else library}, check=True, stdout=subprocess.DEVNULL)
         text = out.read_text()
     counts = collections.Counter()
     ours = after_calls = False

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Every state of a process has statistics that are valid by docs/stats-schema.json and that add up.
+"""Every state of a process, or of a heap, has statistics that are valid by docs/stats-schema.json and that add up.
 
 usage: statistics_json_test.py --program states      (the program prints "<state> <json>" per line)
+       statistics_json_test.py --heaps heap_states   (it prints "<heap>.<state> <json>" per line)
 """
 import argparse
 import json
@@ -16,6 +17,8 @@ import schema  # noqa: E402
 
 STATES = """started allocated half_freed half_released freed released threads_wait threads_wait_released
     threads_ended all_released""".split()
+HEAPS = "basic frees full guarded limited soft huge_pages placed profiled".split()
+HEAP_STATES = """unused allocated half_freed half_released freed released threads_wait threads_ended reset""".split()
 
 
 def sums_that_fail(stats):
@@ -46,23 +49,49 @@ def sums_that_fail(stats):
     return [f"{name}: {left} is not {right}" for name, (left, right) in sums.items() if left != right]
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--program", required=True)
-    program = parser.parse_args().program
+def documents_of(program, states):
+    """What it prints, by state, in their order; and all that is wrong with each by itself."""
     rules = json.loads((ROOT / "docs" / "stats-schema.json").read_text())
     out = subprocess.run([program], check=True, stdout=subprocess.PIPE, text=True, timeout=300).stdout
-    states = dict(line.split(" ", 1) for line in out.splitlines())
-    assert list(states) == STATES, list(states)
+    documents = {state: json.loads(text) for state, text in (line.split(" ", 1) for line in out.splitlines())}
+    assert list(documents) == states, list(documents)
     breaches = []
-    documents = {state: json.loads(text) for state, text in states.items()}
     for state, stats in documents.items():
         breaches += [f"{state}: {breach}" for breach in schema.check(stats, rules) + sums_that_fail(stats)]
-        if stats["name"] != "malloc":
-            breaches.append(f"{state}: the process's malloc has the name {stats['name']}")
+        name = state.split(".")[0] if "." in state else "malloc"
+        if stats["name"] != name:
+            breaches.append(f"{state}: the name is {stats['name']}")
         broken = dict(stats, mapped=1)
         if not schema.check(broken, rules):
             breaches.append(f"{state}: the schema allows what it should not")
+    return documents, breaches
+
+
+def breaches_of_heaps(program):
+    documents, breaches = documents_of(program, [f"{heap}.{state}" for heap in HEAPS for state in HEAP_STATES])
+    for heap in HEAPS:
+        live, mapped = ({state: documents[f"{heap}.{state}"]["bytes"][figure] for state in HEAP_STATES}
+                        for figure in ("live", "mapped"))
+        if mapped["unused"] != 0 or any(live[state] for state in ("freed", "released", "threads_ended", "reset")):
+            breaches.append(f"{heap}: without a block there are live {live}, mapped {mapped}")
+        least = 4 if heap == "limited" else 20
+        if not live["allocated"] > max(least * 2**20, live["half_freed"]) or live["threads_wait"] < 3 * 100 * 300:
+            breaches.append(f"{heap}: live are {live}")
+        caches = documents[f"{heap}.threads_wait"]["thread_caches"]["threads"]
+        if caches != (0 if heap == "full" else 4):
+            breaches.append(f"{heap}: {caches} threads have caches")
+    for heap, figure in {"guarded": "guards", "full": "quarantine", "huge_pages": "page_heap"}.items():
+        changed = documents[f"{heap}.half_freed"][figure]
+        usual = documents["basic.half_freed"][figure]
+        if changed == usual:
+            breaches.append(f"{heap}: {figure} is that of any heap")
+    if documents["limited.allocated"]["limits"]["hard_refusals"] == 0:
+        breaches.append("limited: nothing was refused")
+    return breaches
+
+
+def breaches_of_malloc(program):
+    documents, breaches = documents_of(program, STATES)
     live = {state: stats["bytes"]["live"] for state, stats in documents.items()}
     mib = 2**20
     for more, less, by in [("allocated", "started", 25 * mib), ("allocated", "half_freed", 7 * mib),
@@ -88,6 +117,16 @@ def main():
     for state in ("half_released", "released", "all_released"):
         if documents[state]["given_back_bytes"] <= documents["started"]["given_back_bytes"]:
             breaches.append(f"{state}: nothing was given back")
+    return breaches
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--program")
+    which.add_argument("--heaps")
+    arguments = parser.parse_args()
+    breaches = breaches_of_heaps(arguments.heaps) if arguments.heaps else breaches_of_malloc(arguments.program)
     print("\n".join(breaches))
     return 1 if breaches else 0
 

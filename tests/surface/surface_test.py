@@ -26,7 +26,7 @@ OPERATORS = [f"_Z{op}{form}" for op in ("nw", "na") for form in NEW_FORMS]
 OPERATORS += [f"_Z{op}{form}" for op in ("dl", "da") for form in DELETE_FORMS]
 OPTIONS = ["CHECKS", "STATS", "HUGE_PAGES", "CACHE_BYTES", "RELEASE_DELAY_MS", "SOFT_LIMIT", "HARD_LIMIT",
            "STATS_SIGNAL", "STATS_FILE", "PROFILE", "PROFILE_RATE", "PROFILE_SIGNAL", "LEAKS", "GUARD_RATE",
-           "DEEPBIND"]
+           "DEEPBIND", "MISMATCHES", "RANDOM"]
 
 
 def output_of(*command):

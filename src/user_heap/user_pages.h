@@ -1,0 +1,40 @@
+#pragma once
+
+#include <strata/heap.hpp>
+
+#include <cstddef>
+
+#include "os/page_source.h"
+#include "span/page.h"
+
+namespace strata {
+
+/// A page source of the user's, as the layers below ask for pages. What it cannot do is refused.
+/// \threads  as the user's calls
+class UserPages final : public os::PageSource {
+ public:
+  UserPages(const Heap::PageSource& source, HeapNumber heap) noexcept
+      : source_(source), heap_(heap) {}
+
+  bool can_purge() const noexcept { return source_.purge != nullptr; }
+
+  void* map(std::size_t bytes) noexcept override;
+  void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept override;
+  bool unmap(void* address, std::size_t bytes) noexcept override;
+  bool decommit(void* address, std::size_t bytes) noexcept override;
+  bool is_divisible() const noexcept override { return false; }
+
+  // How its pages are backed is its own business, where they lie, too.
+  void advise_huge(void*, std::size_t) noexcept override {}
+  void advise_small(void*, std::size_t) noexcept override {}
+  bool map_at(void*, std::size_t) noexcept override { return false; }
+  void* remap(void*, std::size_t, std::size_t) noexcept override { return nullptr; }
+
+ private:
+  void expect_apt(const void* address, std::size_t bytes, std::size_t alignment) const noexcept;
+
+  const Heap::PageSource source_;
+  const HeapNumber heap_;
+};
+
+}  // namespace strata
