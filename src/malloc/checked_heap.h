@@ -14,8 +14,8 @@ namespace strata {
 /// The malloc under full checks: every allocation and every free passes here, for any size.
 ///   small          CheckedObjects
 ///   large, huge    what was asked for is in a table; the bytes after it are watched up to
-///                  kMostBlockSlack. Each lies between inaccessible addresses, and is inaccessible
-///                  itself once it is freed, as long as there are few of them (HugeHeap).
+///                  kMostBlockSlack. Freed ones are not filled; huge ones are unmapped at once, so
+///                  that a late access is a fault.
 /// realloc always moves, so that a pointer to the old place is one to freed memory.
 /// \errors   Misuse is fatal, with its sentence.
 /// \threads  Any number at once.

@@ -67,10 +67,7 @@ bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
       options.checks == Options::Checks::kFull ? 1 : kShardsPerProcessor * os::processor_count());
   if (options.checks == Options::Checks::kFull) spans_.keep_records();
   if (options.checks == Options::Checks::kFrees) spans_.keep_states();
-  // Where address space is limited, fences would take what the program needs.
-  huge_.configure(
-      options.huge_pages != HugePages::kNever,
-      options.checks == Options::Checks::kFull && os::address_space_limit_bytes() == SIZE_MAX);
+  huge_.configure(options.huge_pages != HugePages::kNever);
   if (os::address_space_limit_bytes() <= kTightAddressSpace)
     most_class_.store(SizeClassMap::class_of(kMostBytesWhereTight), std::memory_order_relaxed);
   const std::uint64_t place_seed = options.random == Options::kRandomOff ? 0 : seed;
@@ -123,7 +120,7 @@ std::uint64_t* Engine::record_of(const void* p) const noexcept {
 Engine::Block Engine::allocate_large(std::size_t bytes, std::size_t alignment) noexcept {
   if (bytes > kMaxBytes) return {nullptr, false};
   if (bytes == 0) bytes = 1;  // a block of its own, like any other
-  if (bytes <= kMaxLargeBytes && alignment <= kRegionBytes && !huge_.fences(bytes)) {
+  if (bytes <= kMaxLargeBytes && alignment <= kRegionBytes) {
     const std::size_t pages = (bytes + kPageBytes - 1) / kPageBytes;
     const std::size_t alignment_pages = alignment <= kPageBytes ? 1 : alignment / kPageBytes;
     Span* span =

@@ -78,7 +78,6 @@ void collect_statistics(Malloc& malloc, Statistics& out) noexcept {
   out.huge_live = huge.live_bytes;
   out.huge_kept = huge.kept_bytes;
   out.guards = malloc.guards().statistics();
-  out.fences = huge.fence_bytes;
   out.empties = malloc.empties().reserved_bytes();
   out.live += out.large_blocks + huge.live_bytes + out.guards.live_bytes;
   const std::size_t free_in_spans = out.in_spans + out.tails;
@@ -90,8 +89,7 @@ void collect_statistics(Malloc& malloc, Statistics& out) noexcept {
   out.metadata = engine.metadata().mapped_bytes();
   out.page_map = engine.map().reserved_bytes();
   out.mapped = pages.regions * kRegionBytes + pages.reserved_bytes + huge.live_bytes +
-               huge.kept_bytes + huge.fence_bytes + out.metadata + out.empties +
-               out.guards.reserved_bytes;
+               huge.kept_bytes + out.metadata + out.empties + out.guards.reserved_bytes;
   out.given_back = pages.decommitted_pages * kPageBytes + huge.unmapped_bytes +
                    engine.spans().decommitted_bytes() + engine.watched_spans().decommitted_bytes();
   out.threads = engine.registry().live_threads();

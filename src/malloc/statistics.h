@@ -42,7 +42,6 @@ struct Statistics {
   std::size_t huge_blocks;
   std::size_t shards;            ///< of central
   std::size_t empties;           ///< addresses of blocks of 0 bytes, in returned()
-  std::size_t fences;            ///< addresses around huge blocks under full checks, in returned()
   GuardPool::Statistics guards;  ///< their pages are in live, free() and returned()
   MemoryLimit::Statistics limit;
   Scavenger::Statistics scavenger;
@@ -76,7 +75,7 @@ struct Statistics {
   }
   /// Address space without memory: it went back to the kernel, or was never touched.
   std::size_t returned() const noexcept {
-    return clean + holes + empties + fences + guards.reserved_bytes - guards.live_bytes -
+    return clean + holes + empties + guards.reserved_bytes - guards.live_bytes -
            guards.waiting_bytes;
   }
 };

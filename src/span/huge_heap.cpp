@@ -11,7 +11,6 @@ namespace strata {
 HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noexcept {
   const std::size_t rounded = detail::round_up(bytes != 0 ? bytes : 1, os::page_bytes());
   if (rounded < bytes) return {nullptr, false};
-  if (has_fences_) return allocate_fenced(rounded, alignment);
   Range range{};
   {
     LockGuard guard(lock_);
@@ -52,12 +51,6 @@ bool HugeHeap::deallocate(void* p) noexcept {
     LockGuard guard(lock_);
     const std::size_t bytes = remove(p);
     if (bytes == 0) return false;
-    if (has_fences_) {
-      guard.unlock();
-      wait({reinterpret_cast<std::uintptr_t>(p), bytes});
-      guard.lock();
-      return true;
-    }
     const Range freed{reinterpret_cast<std::uintptr_t>(p), bytes};
     if (pages_.is_divisible()) {
       kept_.add(freed);
@@ -145,12 +138,10 @@ bool HugeHeap::unmap(Range range) noexcept {
 }
 
 void HugeHeap::discard() noexcept {
-  forget_waiting();
   LockGuard guard(lock_);
   std::size_t bytes = live_bytes_;
   live_.for_each([this](std::uintptr_t start, std::size_t of_block) {
-    has_fences_ ? unmap_fenced({start, of_block})
-                : void(pages_.unmap(reinterpret_cast<void*>(start), of_block));
+    pages_.unmap(reinterpret_cast<void*>(start), of_block);
   });
   while (kept_.count() != 0) {
     const Range range = kept_.take_oldest(~std::size_t{0});
@@ -206,10 +197,7 @@ std::size_t HugeHeap::remove(const void* p) noexcept {
 
 HugeHeap::Statistics HugeHeap::statistics() noexcept {
   LockGuard guard(lock_);
-  std::size_t fenced = has_fences_ ? live_.size() : 0;
-  for (const Range& range : waiting_) fenced += range.address != 0;
-  return {live_.size(), live_bytes_, kept_bytes(), unmapped_bytes_,
-          waiting_bytes_ + fenced * 2 * kFenceBytes};
+  return {live_.size(), live_bytes_, kept_bytes(), unmapped_bytes_};
 }
 
 void HugeHeap::check_invariants() noexcept {

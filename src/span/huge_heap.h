@@ -23,9 +23,6 @@ namespace strata {
 /// limit. A range that the kernel has no mapping left to cut out stays kept,
 /// decommitted but held, until it can be unmapped.
 ///
-/// Under full checks each block lies between inaccessible addresses (fences), and nothing is kept:
-/// what is freed is inaccessible itself, and its addresses wait until others have been freed.
-///
 /// Always: live_bytes is the sum of the live blocks in the table. (check_invariants)
 /// \threads  Any number at once; one lock, not held during system calls.
 class HugeHeap {
@@ -35,7 +32,6 @@ class HugeHeap {
     std::size_t live_bytes;
     std::size_t kept_bytes;
     std::size_t unmapped_bytes;  ///< since the start
-    std::size_t fence_bytes;     ///< addresses without memory, of fences and of what waits
   };
   struct Block {
     void* address;  ///< nullptr: out of memory
@@ -48,14 +44,7 @@ class HugeHeap {
   HugeHeap& operator=(const HugeHeap&) = delete;
 
   /// Whether large blocks ask for huge pages. Before the first allocation.
-  void configure(bool huge_pages, bool has_fences) noexcept {
-    huge_pages_ = huge_pages;
-    // Pages of the program's own come as they are.
-    has_fences_ = has_fences && pages_.is_divisible();
-  }
-  /// Whether blocks lie between fences, of whichever size: in smaller numbers than the kernel has
-  /// mappings.
-  bool fences(std::size_t bytes) noexcept;
+  void configure(bool huge_pages) noexcept { huge_pages_ = huge_pages; }
 
   /// \param alignment  a power of two.
   /// \cost  system calls, unless a kept mapping fits.
@@ -86,10 +75,7 @@ class HugeHeap {
   std::size_t release_unneeded() noexcept;
   /// Unmaps all that is kept.
   /// \returns  bytes
-  std::size_t release_all() noexcept {
-    forget_waiting();
-    return release(~std::size_t{0});
-  }
+  std::size_t release_all() noexcept { return release(~std::size_t{0}); }
 
   /// Unmaps all that is live or kept. It can be used again.
   /// \threads  no other thread uses it at the same time
@@ -113,25 +99,6 @@ class HugeHeap {
   // Chosen: a second free mostly follows soon.
   static constexpr std::size_t kRemembered = 64;
 
-  // Chosen: what is written a MiB beside a block is as wild as it gets in misuse programs.
-  static constexpr std::size_t kFenceBytes = std::size_t{1} << 20;
-  // Chosen: a kernel allows 65,530 mappings by default, of which a block takes two or three. Larger
-  // blocks than those of a page run have no other place.
-  static constexpr std::size_t kMostFenced = 8192;
-  static constexpr std::size_t kAlwaysFencedBytes = kRegionBytes / 2;
-  // Chosen: a late access mostly follows soon.
-  static constexpr std::size_t kMostWaiting = 64;
-
-  Block allocate_fenced(std::size_t bytes, std::size_t alignment) noexcept;
-  void* map_fenced(std::size_t bytes, std::size_t alignment) noexcept;
-  void wait(Range range) noexcept;
-  void unmap_fenced(Range range) noexcept {
-    if (range.address != 0) {
-      pages_.unmap(reinterpret_cast<char*>(range.address) - kFenceBytes,
-                   range.bytes + 2 * kFenceBytes);
-    }
-  }
-  void forget_waiting() noexcept;
   void* map(std::size_t bytes, std::size_t alignment) noexcept;
   bool unmap(Range range) noexcept;
   void exchange_idle_for(std::size_t bytes) noexcept;
@@ -143,7 +110,6 @@ class HugeHeap {
   PageHeap& page_heap_;
   os::PageSource& pages_;
   bool huge_pages_ = true;
-  bool has_fences_ = false;
 
   AddressTable<std::size_t> live_ STRATA_GUARDED_BY(lock_);  // bytes by first address
   std::size_t live_bytes_ STRATA_GUARDED_BY(lock_) = 0;
@@ -152,10 +118,6 @@ class HugeHeap {
   // Where the blocks that were freed last began, in a ring.
   const void* freed_[kRemembered] STRATA_GUARDED_BY(lock_) = {};
   std::size_t frees_ STRATA_GUARDED_BY(lock_) = 0;
-  // Freed blocks between fences, inaccessible, in a ring.
-  Range waiting_[kMostWaiting] STRATA_GUARDED_BY(lock_) = {};
-  std::size_t waits_ STRATA_GUARDED_BY(lock_) = 0;
-  std::size_t waiting_bytes_ STRATA_GUARDED_BY(lock_) = 0;
 };
 
 }  // namespace strata

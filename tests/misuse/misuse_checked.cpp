@@ -106,14 +106,6 @@ void write_after_free_of_huge() {
   write_to(opaque(p) + 5);
 }
 
-void write_after_free_of_large() {
-  char* p = get(kLarge);
-  free(p);
-  write_to(opaque(p) + 5);
-}
-void underflow_of_large() { write_to(opaque(get(kLarge)) - 1); }
-void write_far_beyond_large() { write_to(opaque(get(kLarge)) + kLarge + 1'000'000); }
-
 void realloc_of_freed() {
   char* p = get(100);
   free(p);
@@ -277,9 +269,6 @@ constexpr Case kCases[] = {
     CASE(write_after_realloc),
     CASE(read_after_free_by_another_thread),
     CASE(write_after_free_of_huge),
-    CASE(write_after_free_of_large),
-    CASE(underflow_of_large),
-    CASE(write_far_beyond_large),
     CASE(realloc_of_freed),
     CASE(usable_size_of_freed),
     CASE(overflow_by_one),
