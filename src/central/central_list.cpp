@@ -145,7 +145,7 @@ void CentralList::add_pending(std::ptrdiff_t bytes) noexcept {
 
 void CentralList::tell_tally() noexcept {
   LockGuard guard(lock_);
-  tally_.tell(pending_.load(std::memory_order_relaxed), said_, 0);
+  tally_.settle(pending_.load(std::memory_order_relaxed), said_);
 }
 
 /// Stops counting an unlisted span.
@@ -236,9 +236,8 @@ void CentralList::forget_spans() noexcept {
   kept_.forget_all();
   nonempty_ = 0;
   least_kept_ = span_count_ = claimed_ = 0;
-  tally_.pending_bytes.fetch_sub(said_, std::memory_order_relaxed);
-  said_ = 0;
   pending_.store(0, std::memory_order_relaxed);
+  tally_.settle(0, said_);
   kept_count_.store(0, std::memory_order_relaxed);
   free_.store(0, std::memory_order_relaxed);
 }

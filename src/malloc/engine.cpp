@@ -5,6 +5,7 @@
 #include "base/fatal.h"
 #include "base/random.h"
 #include "base/text_writer.h"
+#include "os/clock.h"
 #include "os/control_group.h"
 #include "os/file.h"
 #include "os/resources.h"
@@ -209,8 +210,17 @@ bool Engine::begin_relief() noexcept {
          !is_relieving_.exchange(true, std::memory_order_acquire);
 }
 
+bool Engine::has_idle(std::size_t bytes) noexcept {
+  // Chosen: a look costs some microseconds.
+  constexpr std::uint64_t kOftenNs = 1'000'000;
+  if (settle_idle_hint() >= bytes) return true;
+  const std::uint64_t now = os::monotonic_ns();
+  return now - vain_look_ns_.exchange(now, std::memory_order_relaxed) < kOftenNs;
+}
+
 void Engine::end_relief() noexcept {
   limit().note_pass(release_all());
+  settle_idle_hint();
   is_relieving_.store(false, std::memory_order_release);
 }
 

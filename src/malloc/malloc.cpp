@@ -9,9 +9,10 @@
 
 namespace strata {
 
-constinit ObjectBins Malloc::fresh_bins_;
-constinit ObjectBins Malloc::direct_bins_;
-constinit ObjectBins Malloc::verifying_bins_;
+// Nothing is ever pushed to them or popped: the loader makes them read-only.
+[[gnu::section(".data.rel.ro.bins")]] constinit ObjectBins Malloc::fresh_bins_;
+[[gnu::section(".data.rel.ro.bins")]] constinit ObjectBins Malloc::direct_bins_;
+[[gnu::section(".data.rel.ro.bins")]] constinit ObjectBins Malloc::verifying_bins_;
 
 bool must_not_wait() noexcept { return is_any_lock_held_here() || has_died_with_locks(); }
 

@@ -44,7 +44,8 @@ void* map_between_guards(std::size_t bytes, int protection) noexcept {
 
 }  // namespace
 
-constinit KernelPages detail::g_kernel_pages;
+// It has nothing but its table of functions, which the loader makes read-only.
+[[gnu::section(".data.rel.ro.pages")]] constinit KernelPages detail::g_kernel_pages;
 
 std::size_t page_bytes() noexcept {
   static constinit std::atomic<std::size_t> cached{0};
