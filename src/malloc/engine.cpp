@@ -84,8 +84,11 @@ bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
 
 bool Engine::place_heap(const Options& options, std::uint64_t seed) noexcept {
   const std::size_t address_space = os::address_space_limit_bytes();
+  // A table of states is so many times as large as the others.
+  const std::size_t share =
+      options.checks == Options::Checks::kFrees ? sizeof(ObjectStates::Place) : 1;
   return HeapAddresses::choose(
-      map_, pages_, HeapAddresses::kUsual, address_space, seed, [&](std::uintptr_t first) {
+      map_, pages_, HeapAddresses::kUsual, address_space / share, seed, [&](std::uintptr_t first) {
         page_heap_.configure(first, options.huge_pages, address_space / kChunkShare,
                              seed != 0 ? random_word(seed, 2) : 0);
         if (first == HeapAddresses::kNone) return true;  // the kernel chooses

@@ -125,10 +125,7 @@ void* allocate_aligned_slowly(std::size_t alignment, std::size_t bytes,
                               Allocation::By by) noexcept {
   return g_malloc.allocate_aligned(t_thread, alignment, bytes, by);
 }
-void deallocate_slowly(void* p) noexcept {
-  if (Malloc::push_verified(t_thread, g_page_map, p, {})) return;
-  g_malloc.deallocate_slowly(t_thread, p, {});
-}
+void deallocate_slowly(void* p) noexcept { g_malloc.deallocate_slowly(t_thread, p, {}); }
 void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes,
                        std::size_t alignment) noexcept {
   const FreeCall call{by, bytes, alignment};

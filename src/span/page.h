@@ -2,7 +2,6 @@
 
 #include <strata/detail/cache_line.hpp>
 
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -161,9 +160,6 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   bool is_split;                  ///< a part was decommitted: the rest is backed by small pages
   alignas(detail::kCacheLineBytes) char* start;
   std::uint8_t head_of_page[kPagesPerRegion];
-  /// The states of the objects on each page (ObjectStates), nullptr if nobody asked for them.
-  /// Written by the owner of the span; relaxed, as the page map's entries are.
-  std::atomic<std::atomic<std::uint8_t>*> states[kPagesPerRegion];
   Span spans[kPagesPerRegion];  ///< spans[i] is in use while head_of_page[i] == i
 
   PageMask idle_pages() const noexcept { return free_pages & dirty_pages; }

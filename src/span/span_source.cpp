@@ -144,17 +144,19 @@ std::size_t bytes_of_states(const Span& span) noexcept {
 
 /// \returns  False when out of memory.
 bool SpanSource::give_states(Span& span) noexcept {
+  if (!map_.open_states(span.start, span.bytes())) return false;
   void* const memory = metadata_.allocate(bytes_of_states(span));
   if (memory == nullptr) return false;
   std::memset(memory, ObjectStates::kNever, bytes_of_states(span));
-  map_.set_states(span, static_cast<ObjectStates::State*>(memory));
+  auto* const states = static_cast<ObjectStates::State*>(memory);
+  map_.set_states(span, ObjectStates::place(states, span.start, span.size_class));
   return true;
 }
 
 void SpanSource::take_states(Span& span) noexcept {
-  ObjectStates::State* const states = map_.states_of(span.start);
-  map_.set_states(span, nullptr);
-  metadata_.deallocate(states, bytes_of_states(span));
+  const ObjectStates::Place place = map_.states_of(span.start);
+  map_.set_states(span, ObjectStates::kNoPlace);
+  metadata_.deallocate(&ObjectStates::at(place, span.start), bytes_of_states(span));
 }
 
 std::size_t SpanSource::decommit_holes(Span& span) noexcept {
