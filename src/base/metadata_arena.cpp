@@ -1,6 +1,7 @@
 #include "base/metadata_arena.h"
 #include <strata/detail/bits.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <new>
 
@@ -39,12 +40,13 @@ void* MetadataArena::allocate_forever(std::size_t bytes) noexcept {
 /// The next bytes of the newest chunk, or of a new one: never used, so that they read as zero.
 void* MetadataArena::take_fresh(std::size_t bytes) noexcept {
   if (bytes > fresh_bytes_) {
-    const bool is_usual = bytes < chunk_bytes_ - link_bytes_;
-    char* const memory = map_chunk(
-        is_usual ? chunk_bytes_ : detail::round_up(link_bytes_ + bytes, os::page_bytes()));
+    const std::size_t chunk_bytes = next_chunk_bytes();
+    const bool is_usual = bytes < chunk_bytes - link_bytes_;
+    char* const memory =
+        map_chunk(is_usual ? chunk_bytes : detail::round_up(link_bytes_ + bytes, os::page_bytes()));
     if (memory == nullptr || !is_usual) return memory;
     fresh_ = memory;  // the old rest is smaller than one request: accepted loss, never touched
-    fresh_bytes_ = chunk_bytes_ - link_bytes_;
+    fresh_bytes_ = chunk_bytes - link_bytes_;
   }
   void* memory = fresh_;
   fresh_ += bytes;
@@ -52,10 +54,17 @@ void* MetadataArena::take_fresh(std::size_t bytes) noexcept {
   return memory;
 }
 
+std::size_t MetadataArena::next_chunk_bytes() const noexcept {
+  if (link_bytes_ != 0) return chunk_bytes_;
+  return std::clamp(mapped_bytes() / kGrowthShare / chunk_bytes_ * chunk_bytes_, chunk_bytes_,
+                    kMostChunkBytes);
+}
+
 /// \returns  What follows a new chunk's link, nullptr when out of memory.
 char* MetadataArena::map_chunk(std::size_t bytes) noexcept {
   if (limit_ != nullptr && !limit_->try_hold(bytes)) return nullptr;
-  auto* const memory = static_cast<char*>(pages_.map(bytes));
+  void* const mapped = link_bytes_ == 0 ? pages_.map_apart(bytes) : pages_.map(bytes);
+  auto* const memory = static_cast<char*>(mapped);
   if (memory == nullptr) {
     if (limit_ != nullptr) limit_->let_go(bytes);
     return nullptr;

@@ -11,12 +11,13 @@
 namespace strata {
 
 /// Memory for our own bookkeeping: never mixed with the user's, zero when fresh, recycled by size;
-/// a larger block is split only when the kernel gives no more.
+/// a larger block is split only when the kernel gives no more. Chunks that are kept for ever lie
+/// between inaccessible pages: no overflow of a mapping of the program's reaches them.
 /// Requests are rounded up to a power of two of at least 64 bytes (one cache line, so that two
 /// owners never share one). What comes back is decommitted if it is large, and small blocks are not
 /// before discard(): bookkeeping is below 1% of the heap.
 /// \threads  Any number at once; one lock.
-/// \cost     A list pop, or a bump of a pointer; a system call per kChunkBytes.
+/// \cost     A list pop, or a bump of a pointer; two system calls per chunk.
 class MetadataArena {
  public:
   /// Small enough that a tiny program maps one, touched only as it is used.
@@ -25,9 +26,10 @@ class MetadataArena {
   /// Chosen: tables that have grown and are let go, which is too seldom for the call to matter.
   static constexpr std::size_t kLargeBytes = 64 * 1024;
 
-  ///   kForever         as long as the process
+  ///   kForever         as long as the process; chunks grow with what is mapped
   ///   kUntilDiscarded  discard() is called; each chunk begins with a link, in a cache line of its
-  ///                    own, and there are more chunks, of kSmallChunkBytes
+  ///                    own, and there are more chunks, of kSmallChunkBytes. There may be
+  ///                    thousands of such arenas, too many for inaccessible pages around each chunk
   enum class Life : bool { kForever, kUntilDiscarded };
   static constexpr std::size_t kSmallChunkBytes = 64 * 1024;
 
@@ -75,11 +77,16 @@ class MetadataArena {
   };
   static_assert(sizeof(Chunk) <= kMinBytes, "a chunk's link fits the cache line before its blocks");
 
+  std::size_t next_chunk_bytes() const noexcept;
   char* map_chunk(std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
   void* take_fresh(std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
   void* split_larger(int index) noexcept STRATA_REQUIRES(lock_);
 
   static constexpr int kSizes = 20;  // 64 bytes to 32 MiB
+  // Chosen: a chunk takes two of the mappings that a process may have, some 65,000, and 6% of all
+  // bookkeeping may be mapped before it is used. A heap of a TiB has some 3000 chunks.
+  static constexpr std::size_t kGrowthShare = 16;
+  static constexpr std::size_t kMostChunkBytes = std::size_t{4} << 20;
 
   Lock lock_{LockRank::kMetadata};
   os::PageSource& pages_;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/seeded_test.h"
+#include "os/access_test.h"
 #include "os/fake_page_source.h"
 
 namespace strata {
@@ -51,6 +52,27 @@ TEST(MetadataArena, FreshMemoryIsZeroAndAlignedToACacheLine) {
     EXPECT_TRUE(pages.is_mapped(p, bytes));
   }
   EXPECT_EQ(arena.mapped_bytes(), pages.mapped_bytes());
+}
+
+TEST(MetadataArena, NothingElseLiesNextToAChunkThatIsKeptForEver) {
+  FakePageSource pages;
+  MetadataArena arena(pages);
+  for (int i = 0; i < 20; ++i) {
+    char* const p = static_cast<char*>(arena.allocate(kChunk));
+    ASSERT_NE(p, nullptr);
+    ASSERT_NE(pages.map(kChunk), nullptr) << "which the kernel likes to put next to it";
+    EXPECT_TRUE(os::lies_apart(p, kChunk, "rw-p"));
+  }
+  char* const small = static_cast<char*>(arena.allocate(64));
+  EXPECT_TRUE(os::lies_apart(small, kChunk, "rw-p")) << "the first of its chunk";
+}
+
+TEST(MetadataArena, ChunksGrowWithWhatIsMapped) {
+  FakePageSource pages;
+  MetadataArena arena(pages);
+  for (int i = 0; i < 16; ++i) ASSERT_NE(arena.allocate(4 * kChunk), nullptr);
+  ASSERT_NE(arena.allocate(64), nullptr);
+  EXPECT_EQ(arena.mapped_bytes(), 64 * kChunk + 4 * kChunk);
 }
 
 TEST(MetadataArena, TwoOwnersNeverShareACacheLine) {

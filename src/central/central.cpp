@@ -232,8 +232,13 @@ void Central::release(unsigned size_class, void** objects, std::size_t count) no
 /// \returns  whether it waited for another thread in `shard`
 bool Central::release_and_tell(const CentralShard* shard, unsigned size_class, void** objects,
                                std::size_t count) noexcept {
-  if (shard_count() == 1) return first_.release(size_class, objects, count).has_waited;
   bool has_waited = false;
+  if (shard_count() == 1) {
+    const CentralList::Released released = first_.release(size_class, objects, count);
+    // There may be more shards by now, and spans that have moved to them.
+    count = released.left;
+    has_waited = released.has_waited;
+  }
   while (count != 0) {
     // Those of one shard go together.
     Owners owners(*this);

@@ -12,14 +12,28 @@ unsigned width_of(const Span& span) noexcept {
   return static_cast<unsigned>(std::bit_width(span.free_count));
 }
 
+/// The next word with objects to claim, from `word` on. After the last one comes the first, and
+/// what lies below the span's first object is like any other from then on.
+std::uint32_t next_claimable(Span& span, std::uint32_t word) noexcept {
+  while (span.claimable(word) == 0) {
+    if (++word != span.bitmap_words()) continue;
+    STRATA_DCHECK(span.first_object != 0);
+    span.first_object = 0;
+    word = 0;
+  }
+  return word;
+}
+
 /// Takes up to `count` objects of the span, the lowest first.
+/// \pre      it has so many
 /// \returns  the new end
 void** take_objects(Span& span, void** end, std::size_t count) noexcept {
   std::uint32_t word_index = span.first_word;
   const std::size_t object_bytes = span.object_bytes;
   while (count != 0) {
-    while (span.free_bits[word_index] == 0) ++word_index;
-    std::uint64_t word = span.free_bits[word_index];
+    word_index = next_claimable(span, word_index);
+    const std::uint64_t below = span.free_bits[word_index] ^ span.claimable(word_index);
+    std::uint64_t word = span.claimable(word_index);
     char* const base = span.start + std::size_t{word_index} * 64 * object_bytes;
     do {
       // A run of neighbours, of which there is often the whole word, takes an addition each.
@@ -34,7 +48,7 @@ void** take_objects(Span& span, void** end, std::size_t count) noexcept {
       word &= ~(detail::low_bits<std::uint64_t>(static_cast<unsigned>(run)) << first);
       count -= run;
     } while (word != 0 && count != 0);
-    span.free_bits[word_index] = word;
+    span.free_bits[word_index] = word | below;
   }
   span.first_word = word_index;
   return end;
@@ -131,7 +145,7 @@ void CentralList::add_pending(std::ptrdiff_t bytes) noexcept {
 
 void CentralList::tell_tally() noexcept {
   LockGuard guard(lock_);
-  tally_.tell(pending_.load(std::memory_order_relaxed), said_, 0);
+  tally_.settle(pending_.load(std::memory_order_relaxed), said_);
 }
 
 /// Stops counting an unlisted span.
@@ -226,9 +240,8 @@ void CentralList::forget_spans() noexcept {
   is_compacting_.store(false, std::memory_order_relaxed);
   watched_from_ = worth_compacting(size_class_);
   had_much_free_ = false;
-  tally_.pending_bytes.fetch_sub(said_, std::memory_order_relaxed);
-  said_ = 0;
   pending_.store(0, std::memory_order_relaxed);
+  tally_.settle(0, said_);
   kept_count_.store(0, std::memory_order_relaxed);
   free_.store(0, std::memory_order_relaxed);
 }
@@ -311,7 +324,8 @@ void CentralList::check_invariants() noexcept {
          span = by_free_[width].next(*span)) {
       std::size_t bits = 0;
       for (std::size_t word = 0; word < span->bitmap_words(); ++word) {
-        STRATA_INVARIANT(word >= span->first_word || span->free_bits[word] == 0,
+        STRATA_INVARIANT(word >= span->first_word || word < span->first_object / 64u ||
+                             span->claimable(static_cast<std::uint32_t>(word)) == 0,
                          "a free object stands below a span's first word");
         bits += static_cast<std::size_t>(std::popcount(span->free_bits[word]));
       }

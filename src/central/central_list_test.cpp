@@ -96,6 +96,57 @@ TEST_F(CentralListTest, LowAddressesArePoppedFirst) {
   release(list, objects);
 }
 
+TEST_F(CentralListTest, TheObjectsBelowTheFirstOneOfASpanComeLast) {
+  space.spans.set_seed(1);
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    CentralList list = make(c);
+    const std::size_t in_span = span_pages_of(c) * kPageBytes / SizeClassMap::bytes_of(c);
+    std::vector<void*> objects = claim(list, 1);
+    const Span& span = *space.map.span_of(objects[0]);
+    const std::size_t first = span.index_of(objects[0]);
+    EXPECT_EQ(first, span.first_object);
+    for (std::size_t batch = 1; objects.size() < in_span; batch += 7) {
+      const auto more = claim(list, std::min(batch, in_span - objects.size()));
+      objects.insert(objects.end(), more.begin(), more.end());
+      list.check_invariants();
+    }
+    for (std::size_t i = 0; i < in_span; ++i)
+      ASSERT_EQ(span.index_of(objects[i]), (first + i) % in_span) << "class " << c;
+    EXPECT_EQ(list.statistics().spans, 1u);
+    release(list, objects);
+    list.check_invariants();
+    EXPECT_EQ(claim(list, 1)[0], span.start) << "now all are alike: the lowest is first";
+    list.destroy_kept(~std::size_t{0});
+  }
+}
+
+TEST_F(CentralListTest, WhatComesBackToASpanIsClaimedBeforeTheObjectsBelowItsFirstOne) {
+  space.spans.set_seed(1);
+  CentralList list = make(1);
+  std::vector<void*> objects = claim(list, 300);
+  const Span& span = *space.map.span_of(objects[0]);
+  if (os::page_bytes() != kPageBytes) {
+    ASSERT_NE(span.first_object, 0u);
+  }
+  std::reverse(objects.begin(), objects.end());
+  release(list, std::vector<void*>(objects.begin() + 100, objects.begin() + 200));
+  list.check_invariants();
+  const std::vector<void*> again = claim(list, 100);
+  EXPECT_EQ(again, std::vector<void*>(objects.rbegin() + 100, objects.rbegin() + 200));
+}
+
+TEST_F(CentralListTest, WhatLiesBelowTheFirstObjectIsDecommittedAsAHoleLikeTheRest) {
+  if (os::page_bytes() == kPageBytes) GTEST_SKIP() << "a span is one OS page";
+  space.spans.set_seed(1);
+  CentralList list = make(1);
+  const std::vector<void*> objects = claim(list, 1);
+  Span& span = *space.map.span_of(objects[0]);
+  ASSERT_GE(span.first_object * std::size_t{span.object_bytes}, os::page_bytes());
+  span.decommitted_free = 0;  // as if its pages had been used before
+  EXPECT_EQ(list.decommit_holes(CentralList::Spans::kAll), span.bytes() - os::page_bytes());
+  EXPECT_EQ(static_cast<char*>(objects[0])[0], 0);
+}
+
 TEST_F(CentralListTest, AnEmptySpanIsKeptUntilItIsAskedFor) {
   CentralList list = make(5);
   const std::vector<void*> objects = claim(list, 10);
@@ -305,6 +356,7 @@ class CentralListRandomTest : public SeededTest {
     IdleTally tally;
     CentralList list(size_class, space.spans, tally);
     const std::size_t bytes = SizeClassMap::bytes_of(size_class);
+    if (below(2) == 0) space.spans.set_seed(random());
     std::set<char*> claimed;
     for (int step = 0; step < steps; ++step) {
       const std::size_t count = 1 + below(below(3) == 0 ? 500 : 20);

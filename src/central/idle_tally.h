@@ -1,23 +1,30 @@
 #pragma once
 
+#include <strata/detail/cache_line.hpp>
+
 #include <atomic>
 #include <cstddef>
 
 namespace strata {
 
 /// What all lists and transfer caches say together: a hint, so that threads do not all add to one
-/// word with every batch.
-struct IdleTally {
+/// word with every batch. Every slow path reads it: it has a cache line of its own.
+struct alignas(detail::kCacheLineBytes) IdleTally {
   /// Bytes that are free in spans, on pages that were not decommitted, and in large transfer
-  /// caches. relaxed: it guards nothing. Each adds what has come together, so it is off by that for
-  /// each of them.
+  /// caches. relaxed: it guards nothing. At least what is there, but for what each of them has not
+  /// said yet.
   std::atomic<std::ptrdiff_t> pending_bytes{0};
 
-  /// Adds what `now` has become since the last call for `said`, if it is at least `step`.
+  /// Adds what `now` is above `said`, if it is at least `step`. What is less is not said before
+  /// settle(): batches that come and go would have all threads write here for each of them.
   void tell(std::ptrdiff_t now, std::ptrdiff_t& said, std::ptrdiff_t step) noexcept {
-    const std::ptrdiff_t unsaid = now - said;
-    if (unsaid > -step && unsaid < step) return;
-    pending_bytes.fetch_add(unsaid, std::memory_order_relaxed);
+    if (now - said >= step) settle(now, said);
+  }
+
+  /// Says exactly what there is.
+  void settle(std::ptrdiff_t now, std::ptrdiff_t& said) noexcept {
+    if (now == said) return;
+    pending_bytes.fetch_add(now - said, std::memory_order_relaxed);
     said = now;
   }
 };

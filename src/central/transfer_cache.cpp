@@ -110,13 +110,13 @@ void TransferCache::drop_slots() noexcept {
 void TransferCache::forget_objects() noexcept {
   LockGuard guard(lock_);
   set_size(0);
-  tally_.tell(0, said_, 0);
+  tally_.settle(0, said_);
   least_size_ = 0;
 }
 
 void TransferCache::tell_tally() noexcept {
   LockGuard guard(lock_);
-  tally_.tell(static_cast<std::ptrdiff_t>(size() * bounds_.object_bytes), said_, 0);
+  tally_.settle(static_cast<std::ptrdiff_t>(size() * bounds_.object_bytes), said_);
 }
 
 void TransferCache::set_size(std::size_t size) noexcept {

@@ -224,6 +224,8 @@ TEST_F(GrowingTransferCacheTest, TheTallyKnowsWhatLiesInALargeOne) {
   cache.insert(numbered(1, 100).data(), 100);
   EXPECT_EQ(tally.pending_bytes.load(), 100 * std::ptrdiff_t{kObjectBytes});
   cache.remove(out.data() + 99, 99);
+  EXPECT_EQ(tally.pending_bytes.load(), 100 * std::ptrdiff_t{kObjectBytes})
+      << "each batch that comes and goes would be told";
   cache.tell_tally();
   EXPECT_EQ(tally.pending_bytes.load(), std::ptrdiff_t{kObjectBytes});
   cache.forget_objects();

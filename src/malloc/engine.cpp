@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "base/fatal.h"
+#include "base/random.h"
 #include "base/text_writer.h"
+#include "os/clock.h"
 #include "os/control_group.h"
 #include "os/file.h"
 #include "os/resources.h"
@@ -69,9 +71,11 @@ bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
   huge_.configure(options.huge_pages != HugePages::kNever);
   if (os::address_space_limit_bytes() <= kTightAddressSpace)
     most_class_.store(SizeClassMap::class_of(kMostBytesWhereTight), std::memory_order_relaxed);
+  const std::uint64_t place_seed = options.random == Options::kRandomOff ? 0 : seed;
+  spans_.set_seed(place_seed != 0 ? random_word(place_seed, 1) : 0);
   if (shares_map_) {
     page_heap_.configure(HeapAddresses::kNone, options.huge_pages, kRegionBytes);
-  } else if (!place_heap(options, seed)) {
+  } else if (!place_heap(options, place_seed)) {
     return false;
   }
   limit().configure(limit_bytes(options.soft_limit), limit_bytes(options.hard_limit));
@@ -80,9 +84,13 @@ bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
 
 bool Engine::place_heap(const Options& options, std::uint64_t seed) noexcept {
   const std::size_t address_space = os::address_space_limit_bytes();
+  // A table of states is so many times as large as the others.
+  const std::size_t share =
+      options.checks == Options::Checks::kFrees ? sizeof(ObjectStates::Place) : 1;
   return HeapAddresses::choose(
-      map_, pages_, HeapAddresses::kUsual, address_space, seed, [&](std::uintptr_t first) {
-        page_heap_.configure(first, options.huge_pages, address_space / kChunkShare);
+      map_, pages_, HeapAddresses::kUsual, address_space / share, seed, [&](std::uintptr_t first) {
+        page_heap_.configure(first, options.huge_pages, address_space / kChunkShare,
+                             seed != 0 ? random_word(seed, 2) : 0);
         if (first == HeapAddresses::kNone) return true;  // the kernel chooses
         // One page, taken and given back, shows whether the kernel gives addresses below the limit.
         Span* const span = page_heap_.allocate(1);
@@ -205,8 +213,17 @@ bool Engine::begin_relief() noexcept {
          !is_relieving_.exchange(true, std::memory_order_acquire);
 }
 
+bool Engine::has_idle(std::size_t bytes) noexcept {
+  // Chosen: a look costs some microseconds.
+  constexpr std::uint64_t kOftenNs = 1'000'000;
+  if (settle_idle_hint() >= bytes) return true;
+  const std::uint64_t now = os::monotonic_ns();
+  return now - vain_look_ns_.exchange(now, std::memory_order_relaxed) < kOftenNs;
+}
+
 void Engine::end_relief() noexcept {
   limit().note_pass(release_all());
+  settle_idle_hint();
   is_relieving_.store(false, std::memory_order_release);
 }
 

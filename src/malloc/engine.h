@@ -167,7 +167,7 @@ class Engine {
   std::size_t idle_bytes() const noexcept {
     return idle_outside_spans() + central_.idle_bytes() + watched_.idle_bytes();
   }
-  /// The same, off by some for each class and shard.
+  /// At least that, off by some for each class and shard.
   /// \cost  five loads
   std::size_t idle_hint() const noexcept {
     return idle_outside_spans() + central_.pending_hint() + watched_.pending_hint();
@@ -178,6 +178,12 @@ class Engine {
   std::size_t settle_idle_hint() noexcept {
     return idle_outside_spans() + central_.settle_pending_hint() + watched_.settle_pending_hint();
   }
+
+  /// Whether so much is idle that somebody must return it, after idle_hint() has said so. Where as
+  /// much comes and goes all the time, the hint is that high again at once; then this is true as
+  /// well, and who returns memory looks later.
+  /// \cost  as settle_idle_hint()
+  bool has_idle(std::size_t bytes) noexcept;
 
   /// Called on slow paths with no lock held: above the soft limit, caches shrink and everything
   /// idle is released, once per some growth.
@@ -267,6 +273,8 @@ class Engine {
   // True while a thread is between begin_relief() and end_relief(): the others go on. acquire and
   // release pair with each other.
   std::atomic<bool> is_relieving_{false};
+  // When has_idle() last looked in vain. relaxed: a hint.
+  std::atomic<std::uint64_t> vain_look_ns_{0};
   // How much is held when the next growth is looked at. relaxed: two threads may gather at once.
   std::atomic<std::size_t> next_gathering_{2 * kGatherStep};
 };

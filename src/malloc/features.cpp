@@ -5,11 +5,11 @@
 
 #include "malloc/signal_waiter.h"
 #include "malloc/statistics.h"
-#include "os/environment.h"
 #include "os/faults.h"
 #include "os/process.h"
 #include "os/stack.h"
 #include "os/standard_error.h"
+#include "os/symbol.h"
 
 namespace strata {
 namespace {
@@ -21,12 +21,21 @@ constinit char g_profile_path[4096];
 
 void print_on_exit() noexcept { print_statistics(*g_featured); }
 
+/// Whether the program has another malloc. That may be Strata's, too, linked into it: it writes the
+/// same file.
+bool serves_nobody() noexcept {
+  return g_featured->profiler().profile().sites().count() == 0 && os::is_malloc_of_another_file();
+}
+
 void write_profile() noexcept {
-  if (g_profile_path[0] != '\0') g_featured->profiler().profile().write(g_profile_path);
+  if (g_profile_path[0] == '\0') return;
+  HeapProfile& profile = g_featured->profiler().profile();
+  if (serves_nobody()) return profile.explain_absence(g_profile_path);
+  profile.write(g_profile_path);
 }
 
 void write_profile_on_exit() noexcept {
-  if (g_featured->options().leaks == Options::Leaks::kOn)
+  if (g_featured->options().leaks == Options::Leaks::kOn && !serves_nobody())
     g_featured->profiler().profile().report_live();
   write_profile();
 }
@@ -45,7 +54,7 @@ void start_guards(Malloc& malloc) noexcept {
   if (malloc.options().guard_rate == 0 || malloc.guard_watcher().opens_windows()) return;
   os::prepare_stacks();
   os::install_fault_handler(explain_fault);
-  malloc.begin_guards(malloc.options().guard_rate, os::random_seed());
+  malloc.begin_guards(malloc.options().guard_rate, seed_of(malloc.options().random));
 }
 
 void start_profile(Malloc& malloc) noexcept {
@@ -61,7 +70,7 @@ void start_profile(Malloc& malloc) noexcept {
   if (options.profile_signal != 0 && g_profile_path[0] != '\0')
     start_waiter(g_profile_waiter, options.profile_signal, [](int) { g_profile_waiter.request(); });
   // Leaks are counted, not estimated.
-  malloc.profiler().start(is_leaks ? 1 : options.profile_rate, os::random_seed());
+  malloc.profiler().start(is_leaks ? 1 : options.profile_rate, seed_of(options.random));
 }
 
 }  // namespace

@@ -109,6 +109,12 @@ bool HeapProfile::write(const char* path) noexcept {
   return true;
 }
 
+void HeapProfile::explain_absence(const char* path) noexcept {
+  char expanded[4096];
+  if (!expand(path, expanded, sizeof expanded) || !os::LineReader(expanded).has_failed()) return;
+  say_not_written(expanded, "the program's malloc is not this library's");
+}
+
 void HeapProfile::report_live() noexcept {
   // Chosen: what a person reads.
   constexpr std::size_t kMostSites = 50;

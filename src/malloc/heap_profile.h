@@ -48,6 +48,9 @@ class HeapProfile {
   /// \param path  %p stands for the number of the process
   /// \returns     False after one sentence on standard error that says why.
   bool write(const char* path) noexcept;
+  /// Of a malloc that the program does not use: one sentence on standard error, unless the file is
+  /// there, from the one that it uses.
+  void explain_absence(const char* path) noexcept;
   /// Writes what is live of it to standard error.
   void report_live() noexcept;
 

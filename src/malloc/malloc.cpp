@@ -9,9 +9,10 @@
 
 namespace strata {
 
-constinit ObjectBins Malloc::fresh_bins_;
-constinit ObjectBins Malloc::direct_bins_;
-constinit ObjectBins Malloc::verifying_bins_;
+// Nothing is ever pushed to them or popped: the loader makes them read-only.
+[[gnu::section(".data.rel.ro.bins")]] constinit ObjectBins Malloc::fresh_bins_;
+[[gnu::section(".data.rel.ro.bins")]] constinit ObjectBins Malloc::direct_bins_;
+[[gnu::section(".data.rel.ro.bins")]] constinit ObjectBins Malloc::verifying_bins_;
 
 bool must_not_wait() noexcept { return is_any_lock_held_here() || has_died_with_locks(); }
 
@@ -38,7 +39,7 @@ ObjectBins* Malloc::bins_of(ThreadState& thread) noexcept {
 void Malloc::bypass_caches(ThreadState& thread) noexcept {
   thread.cache = nullptr;
   thread.is_in_window = false;
-  thread.free_bins = &direct_bins_;
+  thread.free_bins = thread.verified_bins = &direct_bins_;
   thread.set_malloc_bins(direct_bins_);
 }
 
@@ -166,14 +167,13 @@ Engine::Block Malloc::try_serve_object(ThreadState& thread, unsigned size_class)
     if (&thread.for_malloc() != thread.free_bins && !detour_.is_on() && !thread.is_in_window)
       thread.exchange_malloc_bins(fresh_bins_, *thread.free_bins);
     // An adopted cache is warm, and on the detour malloc has not looked.
-    if (void* object = cache->pop(size_class))
-      return handed_out(Engine::as_block(object), size_class);
+    if (void* object = cache->pop(size_class)) return handed_out(Engine::as_block(object));
   }
   const Engine::Block block = cache != nullptr ? Engine::as_block(cache->refill_and_pop(size_class))
                                                : engine_.allocate_object(size_class);
   count_towards_window(thread);
   after_slow_path(thread);
-  return handed_out(block, size_class);
+  return handed_out(block);
 }
 
 Engine::Block Malloc::serve_large(ThreadState& thread, std::size_t bytes,

@@ -51,13 +51,13 @@ struct TestMalloc : MallocHost {
     engine.release_all();
     check();
     const Statistics now = statistics();
-    ASSERT_EQ(now.live, 0u);
-    ASSERT_EQ(now.cached, 0u);
-    ASSERT_EQ(now.in_spans, 0u);
-    ASSERT_EQ(now.idle, 0u);
-    ASSERT_EQ(now.mapped, now.metadata + now.clean + now.empties + now.guards.reserved_bytes);
-    ASSERT_EQ(now.huge_blocks, 0u);
-    ASSERT_EQ(now.threads, 0u);
+    EXPECT_EQ(now.live, 0u);
+    EXPECT_EQ(now.cached, 0u);
+    EXPECT_EQ(now.in_spans, 0u);
+    EXPECT_EQ(now.idle, 0u);
+    EXPECT_EQ(now.mapped, now.metadata + now.clean + now.empties + now.guards.reserved_bytes);
+    EXPECT_EQ(now.huge_blocks, 0u);
+    EXPECT_EQ(now.threads, 0u);
   }
 
   os::FakePageSource pages;

@@ -113,6 +113,12 @@ constexpr OptionRow kTable[] = {
         "What full checks and guard pages compare. arrays: delete of what new[] made, and delete[] "
         "of what new made, is an error. all: so is free of what new made, and delete of what "
         "malloc made, which libraries with C++ runtimes of their own do without harm."),
+    number<&Options::random>(
+        "RANDOM", Unit::kSeed, 1, UINT32_MAX,
+        "on: where the heap lies, in which order its parts come into use, and what is sampled or "
+        "guarded differ from process to process. off: the heap lies at the same place in every "
+        "process, and is used upwards. A number: as on, but the same in every process with that "
+        "number, for runs that can be repeated."),
 };
 
 static_assert(std::size(kTable) <= 64, "read_options() has a bit for each row");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/random.h"
 #include "os/environment.h"
 #include "os/output.h"
 
@@ -63,6 +64,24 @@ bool parse_limit(std::string_view text, std::size_t& value) noexcept {
   if (!parse_number(text, false, value) || value < 1 || value > 100) return false;
   value |= OptionRow::kShare;
   return true;
+}
+
+/// A number, of which those that stand for on and off are out of range.
+bool parse_seed(std::string_view text, std::size_t& value) noexcept {
+  const bool is_on = text == "on";
+  if (!is_on && text != "off")
+    return parse_number(text, false, value) && value != Options::kRandomOn &&
+           value != Options::kRandomOff;
+  value = is_on ? Options::kRandomOn : Options::kRandomOff;
+  return true;
+}
+
+void write_seed(std::size_t value, TextWriter& out) noexcept {
+  if (value != Options::kRandomOn && value != Options::kRandomOff) {
+    out.decimal(value);
+  } else {
+    out.text(value == Options::kRandomOn ? "on" : "off");
+  }
 }
 
 void write_bytes(std::size_t bytes, TextWriter& out) noexcept {
@@ -171,11 +190,17 @@ bool set_option(const OptionRow& row, std::string_view text, Options& options) n
     case OptionRow::Unit::kBytes:
       if (!parse_number(text, true, value)) return false;
       break;
+    case OptionRow::Unit::kSeed:
+      if (!parse_seed(text, value)) return false;
+      break;
     default:
       if (!parse_number(text, false, value)) return false;
   }
   const bool is_share = row.unit == OptionRow::Unit::kLimit && (value & OptionRow::kShare) != 0;
-  const bool has_range = row.unit != OptionRow::Unit::kChoice && !is_share;
+  const bool is_word = row.unit == OptionRow::Unit::kChoice ||
+                       (row.unit == OptionRow::Unit::kSeed &&
+                        (value == Options::kRandomOn || value == Options::kRandomOff));
+  const bool has_range = !is_word && !is_share;
   if (has_range && (value < row.least || value > row.most)) return false;
   row.set(options, value);
   return true;
@@ -203,6 +228,9 @@ void write_value(const OptionRow& row, const Options& options, TextWriter& out) 
     case OptionRow::Unit::kBytes:
       write_bytes(value, out);
       break;
+    case OptionRow::Unit::kSeed:
+      write_seed(value, out);
+      break;
     default:
       out.decimal(value);
   }
@@ -217,6 +245,7 @@ void write_range(const OptionRow& row, TextWriter& out) noexcept {
     out.text("a text of ").decimal(row.least).text(" to ").decimal(row.most).text(" characters");
     return;
   }
+  if (row.unit == OptionRow::Unit::kSeed) out.text("on, off or ");
   const bool is_bytes = row.unit == OptionRow::Unit::kBytes || row.unit == OptionRow::Unit::kLimit;
   out.text("a number from ").decimal(row.least).text(" to ");
   if (is_bytes) {
@@ -250,6 +279,21 @@ const char* option_in_environment(const OptionRow& row) noexcept {
       return entry + equals + 1;
   }
   return nullptr;
+}
+
+std::uint64_t seed_of(std::size_t random) noexcept {
+  return random == Options::kRandomOn ? os::random_seed() : random_word(random, 0);
+}
+
+std::size_t random_of_environment() noexcept {
+  Options options;
+  if (os::has_foreign_rights()) return options.random;
+  for (const OptionRow& row : option_table()) {
+    const char* const text =
+        row.unit == OptionRow::Unit::kSeed ? option_in_environment(row) : nullptr;
+    if (text != nullptr) set_option(row, text, options);
+  }
+  return options.random;
 }
 
 bool is_any_option_set() noexcept {

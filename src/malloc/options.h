@@ -35,6 +35,9 @@ struct Options {
   std::size_t guard_rate = std::size_t{1} << 17;
   DeepBind deep_bind = DeepBind::kDrop;
   Mismatches mismatches = Mismatches::kArrays;
+  static constexpr std::size_t kRandomOff = 0;
+  static constexpr std::size_t kRandomOn = SIZE_MAX;
+  std::size_t random = kRandomOn;  ///< one of these two, or a seed
 };
 
 /// One row: all that is known about an option. Parser, warnings, `strata options` and
@@ -46,6 +49,7 @@ struct OptionRow {
     kBytes,         ///< k, m and g understood
     kMilliseconds,  ///< a time
     kLimit,         ///< bytes, or a share of the memory of the container or the machine: 80%
+    kSeed,          ///< on, off, or a number
     kText,          ///< any text that is not empty, as the name of a file
   };
   /// A value of unit kLimit with this bit is a share in percent.
@@ -71,6 +75,11 @@ inline constexpr std::string_view kOptionPrefix = "STRATA_";
 /// default stands. Texts stay where the environment has them. A program that has rights which its
 /// caller lacks (set-user-ID) reads nothing: options name files to write.
 void read_options(Options& options) noexcept;
+
+/// What the random numbers of the process follow from: its own chance, or the option.
+std::uint64_t seed_of(std::size_t random) noexcept;
+/// The option alone, without a warning, for heaps of which no malloc has read the options.
+std::size_t random_of_environment() noexcept;
 
 /// Whether read_options() has anything to read, an option or a name that is none.
 bool is_any_option_set() noexcept;

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "os/environment.h"
+
 namespace strata {
 namespace {
 
@@ -97,7 +99,7 @@ TEST(Options, EveryRowHasANameASentenceAndARangeThatHoldsItsDefault) {
     const std::size_t value = each.get(Options{});
     if (each.unit == OptionRow::Unit::kChoice) {
       EXPECT_LT(value, choices_of(each).size()) << each.name;
-    } else {
+    } else if (each.unit != OptionRow::Unit::kSeed) {
       EXPECT_LE(each.least, value) << each.name;
       EXPECT_LE(value, each.most) << each.name;
     }
@@ -135,6 +137,30 @@ TEST(Options, WhatIsWrittenIsUnderstoodAgain) {
       EXPECT_TRUE(equal(options, again)) << each.name << "=" << written;
     }
   }
+}
+
+TEST(Options, ASeedIsOnOffOrANumber) {
+  Options options;
+  EXPECT_EQ(value_of(row("RANDOM"), options), "on");
+  for (const char* text : {"off", "1", "4294967295", "on"}) {
+    EXPECT_TRUE(set_option(row("RANDOM"), text, options)) << text;
+    EXPECT_EQ(value_of(row("RANDOM"), options), text);
+  }
+  for (const char* text : {"", "0", "-1", "4294967296", "18446744073709551615", "On", "1k", "yes"})
+    EXPECT_FALSE(set_option(row("RANDOM"), text, options)) << text;
+  EXPECT_EQ(options.random, Options::kRandomOn);
+  const Environment random("STRATA_RANDOM", "0");
+  EXPECT_EQ(read_and_capture(options),
+            "strata: warning: STRATA_RANDOM=0 is not understood; it is on, off or a number from 1 "
+            "to 4294967295; the default is used\n");
+}
+
+TEST(Options, ASeedGivesTheSameRandomNumbersEachTimeAndChanceItsOwn) {
+  EXPECT_EQ(seed_of(7), seed_of(7));
+  EXPECT_NE(seed_of(7), seed_of(8));
+  EXPECT_EQ(seed_of(Options::kRandomOn), os::random_seed());
+  const Environment random("STRATA_RANDOM", "7");
+  EXPECT_EQ(random_of_environment(), 7u);
 }
 
 TEST(Options, EveryWordOfAChoiceIsUnderstood) {
@@ -282,6 +308,7 @@ TEST(ReadOptions, ABadValueIsNamedInOneWarningAndTheDefaultStands) {
     range += is_number(each) || each.unit == OptionRow::Unit::kText
                  ? std::to_string(each.least) + " to " + most_of(each)
                  : std::string(each.choices);
+    if (each.unit == OptionRow::Unit::kSeed) range = "on, off or " + range;
     if (each.unit == OptionRow::Unit::kText) range += " characters";
     if (each.unit == OptionRow::Unit::kMilliseconds) range += " milliseconds";
     if (each.unit == OptionRow::Unit::kBytes || each.unit == OptionRow::Unit::kLimit)

@@ -4,7 +4,6 @@
 #include "base/lock_visitor.h"
 #include "malloc/features.h"
 #include "malloc/fork.h"
-#include "os/environment.h"
 #include "os/process.h"
 #include "os/standard_error.h"
 #include "os/threads.h"
@@ -50,7 +49,7 @@ class ProcessHost final : public MallocHost {
       if (!is_exit_registered_) is_exit_registered_ = os::register_thread_exit(on_thread_exit);
       Options options;
       read_options(options);
-      if (!malloc.start(options, os::random_seed())) return false;
+      if (!malloc.start(options, seed_of(options.random))) return false;
     }
     register_handlers();
     start_statistics_of_options(malloc);
@@ -126,10 +125,7 @@ void* allocate_aligned_slowly(std::size_t alignment, std::size_t bytes,
                               Allocation::By by) noexcept {
   return g_malloc.allocate_aligned(t_thread, alignment, bytes, by);
 }
-void deallocate_slowly(void* p) noexcept {
-  if (Malloc::push_verified(t_thread, g_page_map, p, {})) return;
-  g_malloc.deallocate_slowly(t_thread, p, {});
-}
+void deallocate_slowly(void* p) noexcept { g_malloc.deallocate_slowly(t_thread, p, {}); }
 void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes,
                        std::size_t alignment) noexcept {
   const FreeCall call{by, bytes, alignment};

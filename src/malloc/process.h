@@ -26,7 +26,7 @@ void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t 
 
 /// What the thread's bins have at once; nullptr sends the caller to the slow paths.
 [[gnu::always_inline]] inline void* try_allocate(std::size_t bytes) noexcept {
-  return Malloc::pop(t_thread, bytes);
+  return Malloc::pop_or_verify(t_thread, g_page_map, bytes);
 }
 [[gnu::always_inline]] inline void* try_allocate_aligned(std::size_t alignment,
                                                          std::size_t bytes) noexcept {
@@ -50,12 +50,12 @@ void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t 
   return allocate_slowly(bytes, by);
 }
 [[gnu::always_inline]] inline void deallocate(void* p) noexcept {
-  if (Malloc::push(t_thread, g_page_map, p)) [[likely]]
+  if (Malloc::push_or_verify(t_thread, g_page_map, p)) [[likely]]
     return;
   deallocate_slowly(p);
 }
-[[gnu::always_inline]] inline void deallocate(void* p, FreeCall::By by,
-                                              std::size_t bytes = FreeCall::kUnsaid,
+/// The same for a call that says how large the object is, or how it is aligned.
+[[gnu::always_inline]] inline void deallocate(void* p, FreeCall::By by, std::size_t bytes,
                                               std::size_t alignment = FreeCall::kUnsaid) noexcept {
   if (Malloc::push(t_thread, g_page_map, p)) [[likely]]
     return;

@@ -8,8 +8,7 @@ namespace strata {
 
 void Scavenger::start() noexcept {
   if (delay_ms_ == 0 || os::monotonic_ns() < retry_ns_.load(std::memory_order_relaxed)) return;
-  // The hint is off by some in each class; here it is set right.
-  if (engine_.settle_idle_hint() < kWakeBytes || !try_wake()) return;
+  if (!engine_.has_idle(kWakeBytes) || !try_wake()) return;
   // Starting a thread allocates: that calls notice() again, which sees kRunning.
   if (os::start_thread(thread_main, this)) {
     threads_.fetch_add(1, std::memory_order_relaxed);

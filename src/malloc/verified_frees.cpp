@@ -42,11 +42,10 @@ bool fits(const FreeCall& call, unsigned size_class) noexcept {
 ///       engine looks.
 void Malloc::expect_live(const void* p, unsigned size_class, const char* action) const noexcept {
   if (size_class == 0) return;
-  const ObjectStates::State* const states = engine_.map().states_of(p);
-  const std::uint8_t now =
-      states != nullptr
-          ? states[ObjectStates::slot_of(p, size_class)].load(std::memory_order_relaxed)
-          : ObjectStates::kNever;
+  const ObjectStates::Place place = engine_.map().states_of(p);
+  const std::uint8_t now = place != ObjectStates::kNoPlace
+                               ? ObjectStates::at(place, p).load(std::memory_order_relaxed)
+                               : ObjectStates::kNever;
   if (now == ObjectStates::live_at(p)) [[likely]]
     return;
   engine_.object_bytes(p, size_class, action);  // dies if no object starts there
@@ -62,8 +61,8 @@ void Malloc::expect_live(const void* p, unsigned size_class, const char* action)
 void Malloc::take_back(void* p, unsigned size_class, const FreeCall& call) noexcept {
   expect_live(p, size_class, "free");
   if (!fits(call, size_class)) die_of_size(p, size_class, call);
-  engine_.map().states_of(p)[ObjectStates::slot_of(p, size_class)].store(ObjectStates::kFreed,
-                                                                         std::memory_order_relaxed);
+  ObjectStates::at(engine_.map().states_of(p), p)
+      .store(ObjectStates::kFreed, std::memory_order_relaxed);
 }
 
 }  // namespace strata

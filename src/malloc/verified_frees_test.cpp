@@ -49,6 +49,7 @@ TEST_F(VerifiedFrees, AThreadHasACacheAndEveryCallPassesTheChecks) {
   ASSERT_NE(Malloc::cache_of(thread.state), nullptr);
   EXPECT_EQ(&thread.state.for_malloc(), thread.state.free_bins);
   EXPECT_NE(thread.state.free_bins, thread.state.cache);
+  EXPECT_EQ(thread.state.verified_bins, thread.state.cache);
   EXPECT_NE(thread.state.cache->count_objects(SizeClassMap::class_of(100)), 0u);
 }
 

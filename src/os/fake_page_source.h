@@ -94,10 +94,20 @@ class FakePageSource : public PageSource {
     return covers(address, bytes);
   }
 
+  /// The lowest address that is mapped.
+  /// \pre  mapped_bytes() is not 0
+  const void* first_mapped() const {
+    std::lock_guard guard(mutex_);
+    return pointer(ranges_.begin()->first);
+  }
+
   // --- what the code under test calls --------------------------------------------------------
 
   void* map(std::size_t bytes) noexcept override {
     return map_with(kMap, bytes, [&] { return kernel_pages().map(bytes); });
+  }
+  void* map_apart(std::size_t bytes) noexcept override {
+    return map_with(kMap, bytes, [&] { return kernel_pages().map_apart(bytes); });
   }
   bool map_at(void* address, std::size_t bytes) noexcept override {
     return map_with(kMapAt, bytes, [&] {
@@ -112,14 +122,12 @@ class FakePageSource : public PageSource {
   }
 
   bool unmap(void* address, std::size_t bytes) noexcept override {
-    std::lock_guard guard(mutex_);
-    if (!begin_call_about(kUnmap, "unmap", address, bytes)) return false;
-    if (refuses_unmaps_) {
-      kernel_pages().decommit(address, bytes);
-      return false;
-    }
-    forget(address, bytes);
-    return kernel_pages().unmap(address, bytes);
+    return unmap_with("unmap", address, bytes,
+                      [&] { return kernel_pages().unmap(address, bytes); });
+  }
+  bool unmap_apart(void* address, std::size_t bytes) noexcept override {
+    return unmap_with("unmap_apart", address, bytes,
+                      [&] { return kernel_pages().unmap_apart(address, bytes); });
   }
 
   bool decommit(void* address, std::size_t bytes) noexcept override {
@@ -190,6 +198,18 @@ class FakePageSource : public PageSource {
     void* p = mapper();
     if (p != nullptr) remember(p, bytes);
     return p;
+  }
+
+  template <typename Unmapper>
+  bool unmap_with(const char* name, void* address, std::size_t bytes, Unmapper unmapper) {
+    std::lock_guard guard(mutex_);
+    if (!begin_call_about(kUnmap, name, address, bytes)) return false;
+    if (refuses_unmaps_) {
+      kernel_pages().decommit(address, bytes);
+      return false;
+    }
+    forget(address, bytes);
+    return unmapper();
   }
 
   /// Counts the call; false, and the test has failed, if it breaks the contract of PageSource.

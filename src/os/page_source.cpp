@@ -30,9 +30,22 @@ class ErrnoKeeper {
 constexpr int kProtection = PROT_READ | PROT_WRITE;
 constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
+/// Maps a range with this access between two inaccessible pages.
+void* map_between_guards(std::size_t bytes, int protection) noexcept {
+  const std::size_t page = page_bytes();
+  if (bytes > SIZE_MAX - 2 * page) return nullptr;
+  void* const all = mmap(nullptr, bytes + 2 * page, PROT_NONE, kFlags, -1, 0);
+  if (all == MAP_FAILED) return nullptr;
+  void* const inside = static_cast<char*>(all) + page;
+  if (mprotect(inside, bytes, protection) == 0) return inside;
+  munmap(all, bytes + 2 * page);
+  return nullptr;
+}
+
 }  // namespace
 
-constinit KernelPages detail::g_kernel_pages;
+// It has nothing but its table of functions, which the loader makes read-only.
+[[gnu::section(".data.rel.ro.pages")]] constinit KernelPages detail::g_kernel_pages;
 
 std::size_t page_bytes() noexcept {
   static constinit std::atomic<std::size_t> cached{0};
@@ -69,6 +82,16 @@ void* map(std::size_t bytes) noexcept {
   ErrnoKeeper keep;
   void* p = mmap(nullptr, bytes, kProtection, kFlags, -1, 0);
   return p == MAP_FAILED ? nullptr : p;
+}
+
+void* map_apart(std::size_t bytes) noexcept {
+  ErrnoKeeper keep;
+  return map_between_guards(bytes, kProtection);
+}
+
+bool unmap_apart(void* address, std::size_t bytes) noexcept {
+  const std::size_t page = page_bytes();
+  return unmap(static_cast<char*>(address) - page, bytes + 2 * page);
 }
 
 bool map_at(void* address, std::size_t bytes) noexcept {
@@ -118,8 +141,7 @@ void* reserve(std::size_t bytes) noexcept {
 
 void* reserve_readable(std::size_t bytes) noexcept {
   ErrnoKeeper keep;
-  void* p = mmap(nullptr, bytes, PROT_READ, kFlags, -1, 0);
-  return p == MAP_FAILED ? nullptr : p;
+  return map_between_guards(bytes, PROT_READ);
 }
 
 bool commit(void* address, std::size_t bytes) noexcept {

@@ -12,6 +12,8 @@ std::size_t page_bytes() noexcept;
 /// The system calls themselves, as PageSource describes them.
 namespace kernel {
 void* map(std::size_t bytes) noexcept;
+void* map_apart(std::size_t bytes) noexcept;
+bool unmap_apart(void* address, std::size_t bytes) noexcept;
 bool map_at(void* address, std::size_t bytes) noexcept;
 bool unmap(void* address, std::size_t bytes) noexcept;
 bool decommit(void* address, std::size_t bytes) noexcept;
@@ -49,6 +51,18 @@ class PageSource {
   /// Maps readable and writable zero pages; memory is used only as it is touched.
   /// \returns  The range, or nullptr if the kernel refuses.
   virtual void* map(std::size_t bytes) noexcept { return kernel::map(bytes); }
+
+  /// Maps as map() does, between two inaccessible pages: an overflow into the range, or out of it,
+  /// is a fault. The two pages hold no memory, and `bytes` does not count them.
+  /// \returns  The range, or nullptr if the kernel refuses.
+  /// \cost  Two system calls.
+  virtual void* map_apart(std::size_t bytes) noexcept { return kernel::map_apart(bytes); }
+
+  /// Releases a whole range of map_apart() or reserve_readable(), and its inaccessible pages.
+  /// \returns  As unmap().
+  virtual bool unmap_apart(void* address, std::size_t bytes) noexcept {
+    return kernel::unmap_apart(address, bytes);
+  }
 
   /// Maps at exactly this address, never over anything that is there.
   /// \returns  True if the range is now ours; false if it is taken or refused.
@@ -96,9 +110,11 @@ class PageSource {
   /// \returns  The range, or nullptr if the kernel refuses.
   virtual void* reserve(std::size_t bytes) noexcept { return kernel::reserve(bytes); }
 
-  /// The same, but it can be read, as zero. Neither counts where the kernel commits itself to
-  /// all that could be written (vm.overcommit_memory=2, RLIMIT_DATA).
+  /// The same, but it can be read, as zero, and lies between two inaccessible pages, as the ranges
+  /// of map_apart() do. Neither counts where the kernel commits itself to all that could be written
+  /// (vm.overcommit_memory=2, RLIMIT_DATA).
   /// \returns  The range, or nullptr if the kernel refuses.
+  /// \cost  Two system calls.
   virtual void* reserve_readable(std::size_t bytes) noexcept {
     return kernel::reserve_readable(bytes);
   }

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <limits>
 
+#include "os/access_test.h"
+
 namespace strata::os {
 namespace {
 
@@ -52,6 +54,27 @@ TEST(PageSource, MapsZeroPagesThatKeepWhatIsWritten) {
   std::memset(p, 'x', pages(3));
   EXPECT_TRUE(is_filled_with(p, pages(3), 'x'));
   source.unmap(p, pages(3));
+}
+
+TEST(PageSource, WhatIsMappedApartLiesBetweenInaccessiblePages) {
+  PageSource& source = kernel_pages();
+  char* const p = static_cast<char*>(source.map_apart(pages(3)));
+  ASSERT_NE(p, nullptr);
+  EXPECT_TRUE(is_filled_with(p, pages(3), 0));
+  std::memset(p, 'x', pages(3));
+  EXPECT_TRUE(lies_apart(p, pages(3), "rw-p"));
+  char* const table = static_cast<char*>(source.reserve_readable(pages(3)));
+  ASSERT_NE(table, nullptr);
+  EXPECT_TRUE(lies_apart(table, pages(3), "r--p"));
+  EXPECT_TRUE(source.unmap_apart(table, pages(3)));
+  EXPECT_TRUE(source.unmap_apart(p, pages(3)));
+  for (const char* edge : {p - 1, p + pages(3), table - 1, table + pages(3)})
+    EXPECT_EQ(access_at(edge), "") << "what lies beside it goes with it";
+}
+
+TEST(PageSource, MapsNothingApartThatIsTooLarge) {
+  EXPECT_EQ(kernel_pages().map_apart(kTooMuch), nullptr);
+  EXPECT_EQ(kernel_pages().map_apart(SIZE_MAX & ~(page_bytes() - 1)), nullptr);
 }
 
 TEST(PageSource, MapAtTakesAFreeAddress) {

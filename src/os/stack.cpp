@@ -3,12 +3,12 @@
 #if __has_include(<execinfo.h>)
 #include <dlfcn.h>
 #include <execinfo.h>
-#include <sys/auxv.h>
 
 #include <algorithm>
 #include <atomic>
 
 #include "os/frame_rules.h"
+#include "os/symbol.h"
 #include "os/table_entry.h"
 
 // Weak: a static program does not pull these in for us, and has no stacks without them.
@@ -70,12 +70,6 @@ std::uint64_t count(std::atomic<std::uint64_t>& counter) noexcept {
   const std::uint64_t counted = counter.load(std::memory_order_relaxed) + 1;
   counter.store(counted, std::memory_order_relaxed);
   return counted;
-}
-
-/// True if the program itself begins where our file does: then our code has no range of its own.
-bool is_part_of_the_program() noexcept {
-  const auto program = reinterpret_cast<const char*>(getauxval(AT_PHDR));
-  return program >= __ehdr_start && program < etext;
 }
 
 /// Leaves out the frames of our own code, where they can be told.

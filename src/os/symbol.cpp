@@ -1,10 +1,21 @@
 #include "os/symbol.h"
 
 #include <dlfcn.h>
+#include <sys/auxv.h>
 
-extern "C" [[gnu::weak]] void __asan_init();
+extern "C" {
+[[gnu::weak]] void __asan_init();
+// The linker's: where the file that this code is part of begins, and where its code ends.
+[[gnu::visibility("hidden")]] extern const char __ehdr_start[];
+[[gnu::visibility("hidden")]] extern const char etext[];
+}
 
 namespace strata::os {
+namespace {
+
+bool is_here(const char* address) noexcept { return address >= __ehdr_start && address < etext; }
+
+}  // namespace
 
 bool find_code(const void* address, CodePlace& out) noexcept {
   Dl_info info;
@@ -19,6 +30,16 @@ bool find_code(const void* address, CodePlace& out) noexcept {
 }
 
 bool has_shadow_at_low_addresses() noexcept { return __asan_init != nullptr; }
+
+bool is_part_of_the_program() noexcept {
+  return is_here(reinterpret_cast<const char*>(getauxval(AT_PHDR)));
+}
+
+bool is_malloc_of_another_file() noexcept {
+  if (is_part_of_the_program()) return false;
+  const void* const found = dlsym(RTLD_DEFAULT, "malloc");
+  return found != nullptr && !is_here(static_cast<const char*>(found));
+}
 
 OpenLibrary next_open_library() noexcept {
   return reinterpret_cast<OpenLibrary>(dlsym(RTLD_NEXT, "dlopen"));

@@ -22,6 +22,14 @@ bool find_code(const void* address, CodePlace& out) noexcept;
 /// start on, which may be after ours. It ends the process where it finds anything there.
 bool has_shadow_at_low_addresses() noexcept;
 
+/// Whether this code is part of the program itself, not of a library: then it has no range of
+/// its own.
+bool is_part_of_the_program() noexcept;
+
+/// Whether this code is a shared library's in a process whose malloc another file defines: the
+/// program itself, or a library before this one.
+bool is_malloc_of_another_file() noexcept;
+
 /// dlopen.
 using OpenLibrary = void* (*)(const char* file, int flags);
 /// The dlopen that a program would call without ours; nullptr if there is none.

@@ -229,11 +229,19 @@ strata::FreeCall::By known_kind(strata::FreeCall::By by) noexcept {
 
 [[gnu::noinline]] void give_back_slowly(void* p, strata::FreeCall::By by, std::size_t bytes,
                                         std::size_t alignment) noexcept {
+  // Before it is asked for what only a sentence needs.
+  if (strata::Malloc::push_verified(strata::t_thread, strata::g_page_map, p,
+                                    {by, bytes, alignment}))
+    return;
   strata::deallocate_slowly(p, known_kind(by), bytes, alignment);
 }
 
-[[gnu::always_inline]] inline void give_back(void* p, strata::FreeCall::By by,
-                                             std::size_t bytes = kUnsaid,
+[[gnu::always_inline]] inline void give_back(void* p, strata::FreeCall::By by) noexcept {
+  if (strata::Malloc::push_or_verify(strata::t_thread, strata::g_page_map, p)) [[likely]]
+    return;
+  give_back_slowly(p, by, kUnsaid, kUnsaid);
+}
+[[gnu::always_inline]] inline void give_back(void* p, strata::FreeCall::By by, std::size_t bytes,
                                              std::size_t alignment = kUnsaid) noexcept {
   if (strata::Malloc::push(strata::t_thread, strata::g_page_map, p)) [[likely]]
     return;

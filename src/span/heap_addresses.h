@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/random.h"
 #include "os/page_source.h"
 #include "os/symbol.h"
 #include "span/page_map.h"
@@ -26,38 +27,51 @@ struct HeapAddresses {
 
   /// Reserves a map's tables for as many addresses as the process has room for.
   /// \param most       kUsual or kAll
+  /// \param seed       decides the place; 0: the first one
   /// \param try_first  called with the address of a first region, or with kNone: whether there is
   ///                   one, or the kernel gives one below the map's limit
   /// \returns  False when out of memory.
   template <typename TryFirst>
   static bool choose(PageMap& map, os::PageSource& pages, std::uintptr_t most,
                      std::size_t address_space, std::uint64_t seed, TryFirst&& try_first) noexcept {
-    for (const std::uintptr_t limit : kMapLimits) {
+    const std::uint64_t place = seed != 0 ? random_word(seed, 0) : 0;
+    for (const Map& each : kMaps) {
       if (os::has_shadow_at_low_addresses()) break;
-      if (limit > most) continue;
-      if (limit != kLeastMapLimit && limit / kPageBytes > address_space / kMapShare) continue;
-      const std::uint64_t places = limit == kLeastMapLimit ? kLeastPlaces : kPlaces;
-      if (!map.cover(limit, pages)) continue;
-      if (try_first(kFirst + (seed % places) * kRegionBytes)) return true;
+      if (each.limit > most) continue;
+      if (each.limit != kLeastLimit && each.limit / kPageBytes > address_space / kMapShare)
+        continue;
+      if (!map.cover(each.limit, pages)) continue;
+      if (try_first(kFirst + place % each.places * kRegionBytes)) return true;
       map.discard(pages);
     }
     return map.cover(kNone, pages) && try_first(kNone);
   }
 
  private:
-  // The others serve a process whose address space is limited (RLIMIT_AS), at 1/52429 of their
+  struct Map {
+    std::uintptr_t limit;
+    std::uint64_t places;  // a power of two
+  };
+  // The last two serve a process whose address space is limited (RLIMIT_AS), at 1/52429 of their
   // size.
-  static constexpr std::uintptr_t kLeastMapLimit = 16 * kGiB;
-  static constexpr std::uintptr_t kMapLimits[] = {kAll, kUsual, 128 * kGiB, kLeastMapLimit};
+  static constexpr std::uintptr_t kLeastLimit = 16 * kGiB;
+  // Chosen: 17 bits of the place are random, 15 or 11 where addresses are limited, and the heap
+  // grows upwards from there. No place is beyond 264 GiB: some arm64 kernels, and ThreadSanitizer,
+  // allow 512 GiB. Valgrind allows 128 GiB, and chooses where the place is beyond.
+  static constexpr Map kMaps[] = {
+      {kAll, 1u << 17}, {kUsual, 1u << 17}, {128 * kGiB, 1u << 15}, {kLeastLimit, 1u << 11}};
   // Chosen: how small a part of such a process's address space the map has to be.
   static constexpr std::size_t kMapShare = 16;
-  // Chosen: inside the 128 GiB that valgrind allows; 15 bits of it are random, 11 where the page
-  // map is the least.
   static constexpr std::uintptr_t kFirst = 8 * kGiB;
-  static constexpr std::uint64_t kPlaces = 1u << 15;
-  static constexpr std::uint64_t kLeastPlaces = 1u << 11;
-  static_assert(kFirst + kLeastPlaces * kRegionBytes < kLeastMapLimit,
-                "the least map covers the heap's first regions wherever they are placed");
+  static_assert(
+      [] {
+        for (const Map& each : kMaps) {
+          if (kFirst + each.places * kRegionBytes > kFirst + (each.limit - kFirst) / 4 * 3)
+            return false;
+        }
+        return true;
+      }(),
+      "wherever the heap begins, the map has room for it to grow");
 };
 
 }  // namespace strata

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/metadata_arena.h"
 #include "size_class/size_class_map.h"
 #include "span/page.h"
 
@@ -14,10 +15,10 @@ namespace strata {
 /// What is known of a small object at any time, for frees that are verified at once: one byte.
 ///   kNever  not handed out since its span was made
 ///   kFreed  the program has freed it: it is in a cache, or back in its span
-///   live    any other value; which one follows from the object's address
+///   live    a multiple of 16; which one follows from the object's address
 ///
-/// Each page of a span has its bytes in the bookkeeping, one for every slot of 2^n bytes, where 2^n
-/// is the largest power of two that is no larger than an object, and at most kMostSlotBytes: no two
+/// A span has its bytes in the bookkeeping, one for every slot of 2^n bytes, where 2^n is the
+/// largest power of two that is no larger than an object, and at most kMostSlotBytes: no two
 /// objects begin in the same slot. The value of a live object names the place in its slot where it
 /// begins, so one comparison refuses an object that is not live and a pointer that is not its
 /// start, without a division.
@@ -29,27 +30,56 @@ class ObjectStates {
   using State = std::atomic<std::uint8_t>;
   static_assert(sizeof(State) == 1 && State::is_always_lock_free, "a state is a byte");
 
-  static constexpr std::uint8_t kNever = 0;
   static constexpr std::uint8_t kFreed = 1;
+  static constexpr std::uint8_t kNever = 2;
 
   /// The state of the object at `p` while it is live.
+  /// \pre  p is aligned to 16
   static std::uint8_t live_at(const void* p) noexcept {
-    return static_cast<std::uint8_t>(reinterpret_cast<std::uintptr_t>(p) / SizeClassMap::kGrain |
-                                     kLiveMark);
+    return static_cast<std::uint8_t>(reinterpret_cast<std::uintptr_t>(p));
   }
 
-  /// Which of its page's states is that of the object at `p`.
-  static std::size_t slot_of(const void* p, std::size_t size_class) noexcept {
-    return reinterpret_cast<std::uintptr_t>(p) % kPageBytes >> kSlotShifts[size_class];
+  /// A tolerated race, as the class says. A plain load is one instruction with the comparison, an
+  /// atomic one is two.
+  static bool is_live(const State& state, const void* p) noexcept {
+#ifdef __SANITIZE_THREAD__
+    return state.load(std::memory_order_relaxed) == live_at(p);
+#else
+    return *reinterpret_cast<const std::uint8_t*>(&state) == live_at(p);
+#endif
   }
+
+  /// Where the states of a page's objects are, in one word for all pages of a span: the byte that
+  /// the slot at address 0 would have, and in the low bits by how much an address is shifted to be
+  /// the number of its slot.
+  using Place = std::uintptr_t;
+  static constexpr Place kNoPlace = 0;
+
+  static Place place(State* states, const void* start, std::size_t size_class) noexcept {
+    const unsigned shift = kSlotShifts[size_class];
+    return (reinterpret_cast<std::uintptr_t>(states) -
+            (reinterpret_cast<std::uintptr_t>(start) >> shift)) |
+           shift;
+  }
+  /// The state of the object at `p`.
+  /// \cost  4 instructions
+  static State& at(Place place, const void* p) noexcept {
+    return *reinterpret_cast<State*>((place & ~kShiftBits) +
+                                     (reinterpret_cast<std::uintptr_t>(p) >> (place & kShiftBits)));
+  }
+
   static constexpr std::size_t slots_of_page(std::size_t size_class) noexcept {
     return kPageBytes >> kSlotShifts[size_class];
   }
 
  private:
-  static constexpr std::uint8_t kLiveMark = 0x80;
-  // The most that the bits of a state beside the mark tell apart.
-  static constexpr std::size_t kMostSlotBytes = kLiveMark * SizeClassMap::kGrain;
+  // The most that the values of a byte that are multiples of 16 tell apart.
+  static constexpr std::size_t kMostSlotBytes = 256;
+  static constexpr Place kShiftBits = 63;  // by more no word is shifted
+  static_assert(kPageBytes / kMostSlotBytes % (kShiftBits + 1) == 0 &&
+                    MetadataArena::kMinBytes % (kShiftBits + 1) == 0,
+                "the low bits of a place are free for the shift");
+  static_assert(SizeClassMap::kGrain > kNever, "no live object has the state of one that is not");
 
   static constexpr auto kSlotShifts = [] {
     std::array<std::uint8_t, SizeClassMap::kCount> shifts{};

@@ -14,15 +14,23 @@ namespace {
 
 const void* at(std::uintptr_t address) { return reinterpret_cast<const void*>(address); }
 
-TEST(ObjectStates, NoTwoObjectsOfAPageShareAState) {
+alignas(64) ObjectStates::State g_states[kRegionBytes / SizeClassMap::kGrain];
+
+/// The number of the state of the object that begins so far from the start of its span.
+std::size_t slot_of(std::size_t offset, unsigned size_class) {
+  const ObjectStates::Place place = ObjectStates::place(g_states, at(kRegionBytes), size_class);
+  return static_cast<std::size_t>(&ObjectStates::at(place, at(kRegionBytes + offset)) - g_states);
+}
+
+TEST(ObjectStates, NoTwoObjectsOfASpanShareAState) {
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
     const std::size_t bytes = SizeClassMap::bytes_of(c);
-    std::size_t slot = 0;
+    std::size_t before = SIZE_MAX;
     for (std::size_t start = 0; start < span_pages_of(c) * kPageBytes; start += bytes) {
-      if (start % kPageBytes < bytes) slot = ObjectStates::slots_of_page(c);  // a page's first one
-      ASSERT_NE(ObjectStates::slot_of(at(start), c), slot) << "class " << c << ", offset " << start;
-      slot = ObjectStates::slot_of(at(start), c);
-      ASSERT_LT(slot, ObjectStates::slots_of_page(c));
+      const std::size_t slot = slot_of(start, c);
+      ASSERT_TRUE(before == SIZE_MAX || slot > before) << "class " << c << ", offset " << start;
+      ASSERT_LT(slot, span_pages_of(c) * ObjectStates::slots_of_page(c));
+      before = slot;
     }
   }
 }
@@ -42,10 +50,11 @@ TEST(ObjectStates, TheStateOfALiveObjectIsThatOfNoOtherPlaceInItsSlot) {
   }
 }
 
-TEST(ObjectStates, TakeAtMostASixteenthOfASpanAndASixtyFourthFrom64BytesOn) {
+TEST(ObjectStates, TakeAtMostASixteenthOfASpanASixtyFourthFrom64BytesOnAndAThirdPercentAtLast) {
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-    const std::size_t most = SizeClassMap::bytes_of(c) < 64 ? kPageBytes / 16 : kPageBytes / 64;
-    EXPECT_LE(ObjectStates::slots_of_page(c), most) << "class " << c;
+    const std::size_t bytes = SizeClassMap::bytes_of(c);
+    const std::size_t share = bytes < 64 ? 16 : bytes < 256 ? 64 : 256;
+    EXPECT_LE(ObjectStates::slots_of_page(c), kPageBytes / share) << "class " << c;
   }
 }
 
@@ -54,24 +63,25 @@ TEST(ObjectStates, AreThereWhileASpanIsAndOnlyIfAskedFor) {
   FakeAddressSpace space{pages};
   Span* const before = space.spans.create(7);
   ASSERT_NE(before, nullptr);
-  EXPECT_EQ(space.map.states_of(before->start), nullptr);
+  const std::size_t tables = space.map.reserved_bytes();
   space.spans.destroy(*before);
 
   space.spans.keep_states();
   for (const unsigned c : {1u, 7u, 40u, SizeClassMap::kCount - 1}) {
     Span* const span = space.spans.create(c);
     ASSERT_NE(span, nullptr);
+    EXPECT_GT(space.map.reserved_bytes(), tables) << "the first span with states has a table made";
     for (std::uint32_t i = 0; i < span->object_count; ++i) {
       const char* const object = span->start + std::size_t{i} * span->object_bytes;
-      ObjectStates::State* const states = space.map.states_of(object);
-      ASSERT_NE(states, nullptr);
-      ObjectStates::State& state = states[ObjectStates::slot_of(object, c)];
+      const ObjectStates::Place place = space.map.states_of(object);
+      ASSERT_NE(place, ObjectStates::kNoPlace);
+      ObjectStates::State& state = ObjectStates::at(place, object);
       ASSERT_EQ(state.load(), ObjectStates::kNever) << "class " << c << ", object " << i;
       state.store(ObjectStates::live_at(object));
     }
     const char* const start = span->start;
     space.spans.destroy(*span);
-    EXPECT_EQ(space.map.states_of(start), nullptr);
+    EXPECT_EQ(space.map.states_of(start), ObjectStates::kNoPlace);
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <strata/detail/cache_line.hpp>
 
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -86,10 +85,14 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   /// Objects that were free when its holes were decommitted, and have been free since.
   std::uint32_t decommitted_free;
   std::uint32_t hole_bytes;  ///< decommitted, and certainly not touched since
-  std::uint32_t first_word;  ///< no bit is set in the words below it
+  /// No bit is set in the words below it, but for those below first_object.
+  std::uint32_t first_word;
   /// Bit i: object i reads as zero, since it was never handed out (tracks_fresh).
   std::uint32_t fresh_objects;
   std::uint32_t use;  ///< span_use() of its heap and class
+  /// Where the first claim began: the objects below it come last. 0 once they have, and where no
+  /// chance decides.
+  std::uint16_t first_object;
   std::uint8_t size_class;
   /// The shard of Central that serves its objects. Written under the locks of both lists, the one
   /// that it leaves and the one that it joins.
@@ -120,6 +123,11 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
     return std::size_t{free_count - decommitted_free} * object_bytes;
   }
   std::size_t bitmap_words() const noexcept { return (object_count + 63) / 64; }
+  /// The free objects of a word that claims may take, as long as they have not come to its end.
+  std::uint64_t claimable(std::uint32_t word) const noexcept {
+    const std::uint64_t below = (std::uint64_t{1} << first_object % 64) - 1;
+    return word == first_object / 64u ? free_bits[word] & ~below : free_bits[word];
+  }
 
   /// The object that starts at `p`, or object_count if none does.
   /// The product is exact for multiples of object_bytes; for any other offset it may be off by one,
@@ -153,9 +161,6 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   bool is_split;                  ///< a part was decommitted: the rest is backed by small pages
   alignas(detail::kCacheLineBytes) char* start;
   std::uint8_t head_of_page[kPagesPerRegion];
-  /// The states of the objects on each page (ObjectStates), nullptr if nobody asked for them.
-  /// Written by the owner of the span; relaxed, as the page map's entries are.
-  std::atomic<std::atomic<std::uint8_t>*> states[kPagesPerRegion];
   Span spans[kPagesPerRegion];  ///< spans[i] is in use while head_of_page[i] == i
 
   PageMask idle_pages() const noexcept { return free_pages & dirty_pages; }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/fatal.h"
+#include "base/random.h"
 
 namespace strata {
 namespace {
@@ -52,8 +53,9 @@ PageMask pages_touched_with(const Region& region, PageMask mask) noexcept {
 }  // namespace
 
 void PageHeap::configure(std::uintptr_t first_region, HugePages huge_pages,
-                         std::size_t most_chunk_bytes) noexcept {
+                         std::size_t most_chunk_bytes, std::uint64_t seed) noexcept {
   LockGuard guard(lock_);
+  seed_ = seed;
   most_chunk_regions_ =
       std::clamp(most_chunk_bytes / kRegionBytes, std::size_t{1}, kMaxChunkRegions);
   next_address_ = first_region;
@@ -190,17 +192,18 @@ Region* PageHeap::take_region(unsigned run, Pages which) noexcept {
 }
 
 Region* PageHeap::grow() noexcept {
-  if (chunk_next_ == chunk_end_ && !map_chunk()) return nullptr;
-  if (!map_.open(chunk_next_, kRegionBytes)) return nullptr;
+  if (fresh_.is_empty() && !map_chunk()) return nullptr;
+  char* const start = fresh_.choose(seed_ != 0 ? random_word(seed_, regions_) : 0);
+  if (!map_.open(start, kRegionBytes)) return nullptr;
   // Zeroed, and touched only where it is used: most programs are small.
   void* memory = metadata_.allocate_forever(sizeof(Region));
   if (memory == nullptr) return nullptr;
   auto* region = static_cast<Region*>(memory);
-  region->start = chunk_next_;
+  region->start = start;
   region->owner = number_;
   region->free_pages = ~PageMask{0};
   std::memset(region->head_of_page, Region::kNoSpan, sizeof region->head_of_page);
-  chunk_next_ += kRegionBytes;
+  fresh_.remove(start);
   const bool is_worth_it = regions_ >= kHugeFromRegions && !limit_.is_above_soft();
   if (huge_pages_ == HugePages::kAlways || (huge_pages_ == HugePages::kAuto && is_worth_it)) {
     pages_.advise_huge(region->start, kRegionBytes);
@@ -233,9 +236,12 @@ bool PageHeap::map_chunk() noexcept {
       next_address_ = address + bytes;
       return true;
     }
-    // Anywhere below the limit will do.
+    // Anywhere below the limit will do. A kernel that has chosen so once chooses from now on.
     auto* start = static_cast<char*>(pages_.map_aligned(bytes, kRegionBytes));
-    if (start != nullptr && begin_chunk(start, bytes)) return true;
+    if (start != nullptr && begin_chunk(start, bytes)) {
+      next_address_ = map_.limit();
+      return true;
+    }
     if (bytes == kRegionBytes) break;
   }
   was_refused_ = true;
@@ -250,8 +256,7 @@ bool PageHeap::begin_chunk(char* start, std::size_t bytes) noexcept {
     return false;
   }
   pages_.advise_small(start, bytes);
-  chunk_next_ = start;
-  chunk_end_ = start + bytes;
+  fresh_.begin(start, bytes / kRegionBytes);
   return true;
 }
 
@@ -310,9 +315,7 @@ void PageHeap::discard() noexcept {
       pages_.unmap(start, kRegionBytes);
     }
   }
-  if (chunk_next_ != chunk_end_)
-    pages_.unmap(chunk_next_, static_cast<std::size_t>(chunk_end_ - chunk_next_));
-  chunk_next_ = chunk_end_ = nullptr;
+  fresh_.give_up([this](char* region) { pages_.unmap(region, kRegionBytes); });
   was_refused_ = false;
   regions_ = huge_regions_ = decommitted_pages_ = least_idle_ = 0;
   idle_pages_.store(0, std::memory_order_relaxed);
@@ -321,8 +324,7 @@ void PageHeap::discard() noexcept {
 
 PageHeap::Statistics PageHeap::statistics() noexcept {
   LockGuard guard(lock_);
-  return {regions_,           used_pages(),  idle_pages(),
-          decommitted_pages_, huge_regions_, static_cast<std::size_t>(chunk_end_ - chunk_next_)};
+  return {regions_, used_pages(), idle_pages(), decommitted_pages_, huge_regions_, fresh_.bytes()};
 }
 
 void PageHeap::check_invariants() noexcept {

@@ -8,6 +8,7 @@
 #include "base/metadata_arena.h"
 #include "base/thread_annotations.h"
 #include "os/page_source.h"
+#include "span/fresh_regions.h"
 #include "span/page.h"
 #include "span/page_map.h"
 
@@ -55,8 +56,9 @@ class PageHeap {
   /// Where regions are placed from now on, and how they are backed. `first_region` is a multiple of
   /// kRegionBytes; the search goes upwards from there.
   /// \param most_chunk_bytes  how much is mapped at a time, at least one region
+  /// \param seed  decides in which order the regions of a chunk come into use; 0: upwards
   void configure(std::uintptr_t first_region, HugePages huge_pages,
-                 std::size_t most_chunk_bytes = SIZE_MAX) noexcept;
+                 std::size_t most_chunk_bytes = SIZE_MAX, std::uint64_t seed = 0) noexcept;
 
   /// \param alignment_pages  a power of two up to kPagesPerRegion: the start is a multiple of it.
   /// \returns  A span of that many pages, its class 0 and in no list; nullptr if the kernel or the
@@ -146,7 +148,7 @@ class PageHeap {
   // Chosen: a chunk is one mapping; each is as large as the heap until then, up to 256 MiB. Where
   // address space is limited, a fourth of that: what the chunk does not use is of no use to others.
   static constexpr std::size_t kFirstChunkRegions = 8;
-  static constexpr std::size_t kMaxChunkRegions = 128;
+  static constexpr std::size_t kMaxChunkRegions = FreshRegions::kMost;
   static constexpr std::size_t kNarrowShare = 4;
   // Chosen: from 32 MiB of heap on, a region that is backed whole before it is full (2 MiB at the
   // most, one at a time) costs below 7% and falling.
@@ -165,9 +167,8 @@ class PageHeap {
   // Those with idle pages, the latest first.
   IntrusiveList<Region, DirtyListTag> idle_ STRATA_GUARDED_BY(lock_);
   std::uintptr_t next_address_ STRATA_GUARDED_BY(lock_) = 0;  // where the next chunk is tried
-  // Regions of the newest chunk that are not yet used.
-  char* chunk_next_ STRATA_GUARDED_BY(lock_) = nullptr;
-  char* chunk_end_ STRATA_GUARDED_BY(lock_) = nullptr;
+  FreshRegions fresh_ STRATA_GUARDED_BY(lock_);               // of the newest chunk
+  std::uint64_t seed_ STRATA_GUARDED_BY(lock_) = 0;
   HugePages huge_pages_ STRATA_GUARDED_BY(lock_) = HugePages::kAuto;
   std::size_t most_chunk_regions_ STRATA_GUARDED_BY(lock_) = kMaxChunkRegions;
   // The last chunk: the next try is a short one.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "base/seeded_test.h"
@@ -265,6 +266,46 @@ TEST_F(PageHeapTest, StepsOverAddressesThatSomebodyElseUses) {
   }
   for (std::size_t i = 0; i < kRegionBytes; ++i) ASSERT_EQ(static_cast<char*>(taken)[i], 0x5a);
   os::kernel_pages().unmap(taken, kRegionBytes);
+}
+
+/// The regions of a chunk in the order in which they come into use.
+std::vector<std::size_t> order_of_regions(std::uint64_t seed, std::size_t count) {
+  FakePageSource pages;
+  FakeAddressSpace space(pages);
+  const std::uintptr_t first = free_addresses();
+  space.heap.configure(first, HugePages::kNever, SIZE_MAX, seed);
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < count; ++i) {
+    Span* const span = space.heap.allocate(kPagesPerRegion);
+    if (span == nullptr) break;
+    order.push_back((reinterpret_cast<std::uintptr_t>(span->start) - first) / kRegionBytes);
+  }
+  space.heap.check_invariants();
+  return order;
+}
+
+TEST_F(PageHeapTest, RegionsComeIntoUseUpwardsWithoutASeed) {
+  EXPECT_EQ(order_of_regions(0, 8), (std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST_F(PageHeapTest, ASeedDecidesInWhichOrderEachRegionOfAChunkComesIntoUse) {
+  std::set<std::vector<std::size_t>> orders;
+  for (std::uint64_t seed = 1; seed <= 64; ++seed) {
+    std::vector<std::size_t> order = order_of_regions(seed, 8);
+    EXPECT_EQ(order, order_of_regions(seed, 8)) << "the same each time";
+    orders.insert(order);
+    std::sort(order.begin(), order.end());
+    EXPECT_EQ(order, (std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6, 7})) << "seed " << seed;
+  }
+  EXPECT_GE(orders.size(), 60u);
+}
+
+TEST_F(PageHeapTest, UnmapsWhatItNeverUsedInWhateverOrderItUsedTheRest) {
+  heap.configure(free_addresses(), HugePages::kNever, SIZE_MAX, 1);
+  const std::size_t before = pages.mapped_bytes() - space.metadata.mapped_bytes();
+  for (int i = 0; i < 11; ++i) allocate(kPagesPerRegion);
+  heap.discard();
+  EXPECT_EQ(pages.mapped_bytes() - space.metadata.mapped_bytes(), before);
 }
 
 TEST_F(PageHeapTest, MapsNoMoreAtATimeThanItMay) {

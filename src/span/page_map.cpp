@@ -11,6 +11,8 @@ namespace {
 // Chosen: entries are opened for so many addresses at once, 64 KiB of one table and 16 KiB of the
 // other: most heaps need no second call.
 constexpr std::uintptr_t kOpenedAtOnce = std::uintptr_t{4} << 30;
+// Chosen: 64 KiB of the table of states.
+constexpr std::uintptr_t kStatesOpenedAtOnce = std::uintptr_t{512} << 20;
 
 /// Commits the OS pages of table[first] to table[last - 1]. `table` starts an OS page.
 template <typename Entry>
@@ -29,57 +31,84 @@ std::size_t region_table_bytes(std::uintptr_t page_limit) noexcept {
   return detail::round_up(page_limit / kPagesPerRegion * sizeof(Region*), os::page_bytes());
 }
 
+std::size_t state_table_bytes(std::uintptr_t page_limit) noexcept {
+  return detail::round_up(page_limit * sizeof(ObjectStates::Place), os::page_bytes());
+}
+
 }  // namespace
 
 bool PageMap::cover(std::uintptr_t limit, os::PageSource& pages) noexcept {
   STRATA_DCHECK(page_limit_ == 0);
   const std::uintptr_t page_limit = limit >> kPageShift;
-  auto* classes = static_cast<std::uint8_t*>(pages.reserve_readable(class_table_bytes(page_limit)));
-  if (classes == nullptr) return false;
-  auto* regions = static_cast<Region**>(pages.reserve_readable(region_table_bytes(page_limit)));
-  if (regions == nullptr) {
-    pages.unmap(classes, class_table_bytes(page_limit));
-    return false;
-  }
+  const std::size_t class_bytes = class_table_bytes(page_limit);
+  void* const tables = pages.reserve_readable(class_bytes + region_table_bytes(page_limit));
+  if (tables == nullptr) return false;
   pages_ = &pages;
-  classes_ = classes;
-  regions_ = regions;
+  classes_ = static_cast<std::uint8_t*>(tables);
+  regions_ = reinterpret_cast<Region**>(classes_ + class_bytes);
   page_limit_ = page_limit;
   return true;
 }
 
 std::size_t PageMap::reserved_bytes() const noexcept {
-  return page_limit_ == 0 ? 0 : class_table_bytes(page_limit_) + region_table_bytes(page_limit_);
+  if (page_limit_ == 0) return 0;
+  LockGuard guard(opening_);
+  return class_table_bytes(page_limit_) + region_table_bytes(page_limit_) +
+         (states_ != nullptr ? state_table_bytes(page_limit_) : 0);
 }
 
 void PageMap::discard(os::PageSource& pages) noexcept {
   if (page_limit_ == 0) return;
-  pages.unmap(classes_, class_table_bytes(page_limit_));
-  pages.unmap(regions_, region_table_bytes(page_limit_));
+  pages.unmap_apart(classes_, class_table_bytes(page_limit_) + region_table_bytes(page_limit_));
+  if (states_ != nullptr) pages.unmap_apart(states_, state_table_bytes(page_limit_));
   page_limit_ = 0;
   {
     LockGuard guard(opening_);
-    opened_end_ = 0;
+    opened_ = opened_states_ = {};
   }
   classes_ = nullptr;
   regions_ = nullptr;
+  states_ = nullptr;
+}
+
+/// Opens tables for the addresses and those around them, if they are not open.
+/// \param tables  opens them from `begin` to `end`: returns whether it could
+template <typename Tables>
+bool PageMap::open_around(Opened& opened, std::uintptr_t address, std::size_t bytes,
+                          std::uintptr_t at_once, Tables&& tables) noexcept {
+  if (address >= opened.begin && address + bytes <= opened.end) return true;
+  if (address + bytes > limit()) return false;
+  const std::uintptr_t begin = address & ~(at_once - 1);
+  const std::uintptr_t end = std::min((address + bytes + at_once - 1) & ~(at_once - 1), limit());
+  if (!tables(begin, end)) return false;
+  const bool touches = opened.end != 0 && begin <= opened.end && end >= opened.begin;
+  opened = {touches ? std::min(begin, opened.begin) : begin,
+            touches ? std::max(end, opened.end) : end};
+  return true;
 }
 
 bool PageMap::open(const void* start, std::size_t bytes) noexcept {
-  const auto address = reinterpret_cast<std::uintptr_t>(start);
   LockGuard guard(opening_);
-  if (address >= opened_ && address + bytes <= opened_end_) return true;
-  if (address + bytes > limit()) return false;
-  const std::uintptr_t begin = address & ~(kOpenedAtOnce - 1);
-  const std::uintptr_t end =
-      std::min((address + bytes + kOpenedAtOnce - 1) & ~(kOpenedAtOnce - 1), limit());
-  if (!open_entries(classes_, begin >> kPageShift, end >> kPageShift, *pages_) ||
-      !open_entries(regions_, begin >> kRegionShift, end >> kRegionShift, *pages_))
-    return false;
-  const bool touches = opened_end_ != 0 && begin <= opened_end_ && end >= opened_;
-  opened_ = touches ? std::min(begin, opened_) : begin;
-  opened_end_ = touches ? std::max(end, opened_end_) : end;
-  return true;
+  return open_around(
+      opened_, reinterpret_cast<std::uintptr_t>(start), bytes, kOpenedAtOnce,
+      [this](std::uintptr_t begin, std::uintptr_t end) {
+        return open_entries(classes_, begin >> kPageShift, end >> kPageShift, *pages_) &&
+               open_entries(regions_, begin >> kRegionShift, end >> kRegionShift, *pages_);
+      });
+}
+
+bool PageMap::open_states(const void* start, std::size_t bytes) noexcept {
+  LockGuard guard(opening_);
+  if (states_ == nullptr) {
+    void* const table = pages_->reserve_readable(state_table_bytes(page_limit_));
+    if (table == nullptr) return false;
+    states_ = static_cast<ObjectStates::Place*>(table);
+  }
+  return open_around(opened_states_, reinterpret_cast<std::uintptr_t>(start), bytes,
+                     kStatesOpenedAtOnce, [this](std::uintptr_t begin, std::uintptr_t end) {
+                       return open_entries(states_, begin >> kPageShift, end >> kPageShift,
+                                           *pages_);
+                     });
 }
 
 }  // namespace strata

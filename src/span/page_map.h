@@ -18,13 +18,15 @@ class HeapNames;
 /// Answers for any address, without a lock, what is there: the size class of its page, and its
 /// region. "Not mine" is an answer for every address there is, aligned or not, mapped or not.
 ///
-/// One byte per page and one pointer per region, flat over the addresses from 0 to a limit. The
+/// One byte per page and one pointer per region, flat over the addresses from 0 to a limit; where
+/// frees are verified, one word per page, too. The
 /// heap keeps to low addresses (PageHeap places its regions), so that the tables stay small: 80 MiB
 /// of address space for 4 TiB of heap, of which a program touches one OS page or two. Where the
 /// kernel gives no low addresses (a sanitizer's shadow is there) the tables cover everything.
 ///
 /// The tables can be read all over and written only where open() was called: so a kernel that
-/// counts what could be written counts little, and never backs them with huge pages.
+/// counts what could be written counts little, and never backs them with huge pages. They lie one
+/// after the other, between inaccessible pages.
 ///
 /// \threads  Lookups at any time. set_… are calls of the owner of the pages, under its lock;
 ///           another thread gets an address only through the program's own synchronization, which
@@ -50,6 +52,10 @@ class PageMap {
   /// \cost     Two system calls, unless earlier calls opened them, too, and no other addresses.
   bool open(const void* start, std::size_t bytes) noexcept;
 
+  /// The same for set_states(). The first call reserves a table for them.
+  /// \returns  False when out of memory.
+  bool open_states(const void* start, std::size_t bytes) noexcept;
+
   Lock& lock() noexcept { return opening_; }  ///< for fork
 
   /// What names the heaps that share the map, or exist beside it; nullptr if nothing does.
@@ -65,11 +71,15 @@ class PageMap {
 
   /// The size class of the span that `p` points into; 0 if p is not aligned to 16, not in a small
   /// span, or not ours.
-  /// \cost  5 instructions and a load. The rotation carries misalignment to the top of the index,
-  ///        where the one comparison refuses it together with addresses beyond the limit.
-  std::size_t class_of(const void* p) const noexcept {
-    const std::uintptr_t index =
-        std::rotr(reinterpret_cast<std::uintptr_t>(p), 4) >> (kPageShift - 4);
+  /// \cost  5 instructions and a load
+  std::size_t class_of(const void* p) const noexcept { return class_at(index_of(p)); }
+
+  /// The number of the page of `p`; beyond any limit if p is not aligned to 16: the rotation
+  /// carries misalignment to the top, where one comparison refuses both.
+  static std::uintptr_t index_of(const void* p) noexcept {
+    return std::rotr(reinterpret_cast<std::uintptr_t>(p), 4) >> (kPageShift - 4);
+  }
+  std::size_t class_at(std::uintptr_t index) const noexcept {
     if (index >= page_limit_) [[unlikely]]
       return 0;
     return std::atomic_ref<std::uint8_t>(classes_[index]).load(std::memory_order_relaxed);
@@ -94,14 +104,14 @@ class PageMap {
     return head == Region::kNoSpan ? nullptr : &region->spans[head];
   }
 
-  /// The states of the page that `p` points into; nullptr if it has none.
-  /// \pre   class_of(p) is not 0
-  ObjectStates::State* states_of(const void* p) const noexcept {
-    const auto address = reinterpret_cast<std::uintptr_t>(p);
-    return std::atomic_ref<Region*>(regions_[address >> kRegionShift])
-        .load(std::memory_order_relaxed)
-        ->states[(address >> kPageShift) % kPagesPerRegion]
-        .load(std::memory_order_relaxed);
+  /// Where the states of the objects on the page of `p` are, kNoPlace if it has none.
+  /// \pre  p is below the limit, and open_states() was called, for whichever addresses
+  ObjectStates::Place states_of(const void* p) const noexcept {
+    return states_at(reinterpret_cast<std::uintptr_t>(p) >> kPageShift);
+  }
+  /// The same for a page's number.
+  ObjectStates::Place states_at(std::uintptr_t index) const noexcept {
+    return std::atomic_ref<ObjectStates::Place>(states_[index]).load(std::memory_order_relaxed);
   }
 
   /// Whether an object starts at `p`, on a page of a class.
@@ -126,12 +136,13 @@ class PageMap {
       std::atomic_ref<std::uint8_t>(classes_[first + i]).store(0, std::memory_order_relaxed);
   }
 
-  /// The pages of the span have these states, in this order; nullptr: none any more.
-  void set_states(const Span& span, ObjectStates::State* states) noexcept {
-    Region& region = *region_of(span.start);
+  /// The states of the span's objects are there.
+  /// \pre  open_states() was called for its addresses
+  void set_states(const Span& span, ObjectStates::Place place) noexcept {
+    const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(span.start) >> kPageShift;
     for (unsigned i = 0; i < span.page_count; ++i) {
-      region.states[span.first_page + i].store(states, std::memory_order_relaxed);
-      if (states != nullptr) states += ObjectStates::slots_of_page(span.size_class);
+      std::atomic_ref<ObjectStates::Place>(states_[first + i])
+          .store(place, std::memory_order_relaxed);
     }
   }
 
@@ -144,15 +155,26 @@ class PageMap {
   }
 
  private:
+  /// The addresses opened last, with those opened before that they touch.
+  struct Opened {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+  };
+  template <typename Tables>
+  bool open_around(Opened& opened, std::uintptr_t address, std::size_t bytes,
+                   std::uintptr_t at_once, Tables&& tables) noexcept;
+
   std::uintptr_t page_limit_ = 0;
-  std::uint8_t* classes_ = nullptr;         // [page_limit_]
-  Region** regions_ = nullptr;              // [page_limit_ / kPagesPerRegion]
+  std::uint8_t* classes_ = nullptr;  // [page_limit_]
+  Region** regions_ = nullptr;       // [page_limit_ / kPagesPerRegion]
+  // [page_limit_], from the first open_states() on. Written under opening_, and read without it by
+  // those who have an object of a span with states: they got it later.
+  ObjectStates::Place* states_ = nullptr;
   os::PageSource* pages_ = nullptr;         // of the tables
   std::atomic<HeapNames*> names_{nullptr};  // release after it is ready, acquire before its use
-  Lock opening_{LockRank::kPageMap};
-  // The addresses opened last, with those opened before that they touch.
-  std::uintptr_t opened_ STRATA_GUARDED_BY(opening_) = 0;
-  std::uintptr_t opened_end_ STRATA_GUARDED_BY(opening_) = 0;
+  mutable Lock opening_{LockRank::kPageMap};
+  Opened opened_ STRATA_GUARDED_BY(opening_);
+  Opened opened_states_ STRATA_GUARDED_BY(opening_);
 };
 
 }  // namespace strata

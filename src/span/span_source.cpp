@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/fatal.h"
+#include "base/random.h"
 
 namespace strata {
 namespace {
@@ -46,7 +47,8 @@ Span* SpanSource::create(unsigned size_class, PageHeap::Pages which) noexcept {
   // What the kernel has just cleared holds no memory: nothing is pending.
   span->decommitted_free = span->is_zero ? span->object_count : 0;
   span->hole_bytes = 0;
-  span->first_word = 0;
+  span->first_object = static_cast<std::uint16_t>(choose_first(*span));
+  span->first_word = span->first_object / 64u;
   const bool is_fresh = span->is_zero && Span::tracks_fresh(object_bytes);
   span->fresh_objects =
       is_fresh ? static_cast<std::uint32_t>((std::uint64_t{1} << span->object_count) - 1) : 0;
@@ -83,6 +85,21 @@ Span* SpanSource::create(unsigned size_class, PageHeap::Pages which) noexcept {
   }
   if (use_ == Use::kSmall) map_.set_class(*span, size_class);
   return span;
+}
+
+/// The object that is handed out first. It is the first on its OS page, since a span of which a
+/// little is used would otherwise take a page more.
+std::uint32_t SpanSource::choose_first(const Span& span) noexcept {
+  if (seed_ == 0 || has_records()) return 0;
+  const std::uint64_t draw = draws_.load(std::memory_order_relaxed);
+  draws_.store(draw + 1, std::memory_order_relaxed);
+  const std::uint64_t chance = random_word(seed_, draw);
+  const std::size_t os_page = os::page_bytes();
+  if (span.object_bytes >= os_page) return chance % span.object_count;
+  const std::size_t page = chance % (span.bytes() / os_page);
+  return std::min(
+      static_cast<std::uint32_t>((page * os_page + span.object_bytes - 1) / span.object_bytes),
+      span.object_count - 1);
 }
 
 void SpanSource::destroy(Span& span) noexcept {
@@ -128,17 +145,19 @@ std::size_t bytes_of_states(const Span& span) noexcept {
 
 /// \returns  False when out of memory.
 bool SpanSource::give_states(Span& span) noexcept {
+  if (!map_.open_states(span.start, span.bytes())) return false;
   void* const memory = metadata_.allocate(bytes_of_states(span));
   if (memory == nullptr) return false;
   std::memset(memory, ObjectStates::kNever, bytes_of_states(span));
-  map_.set_states(span, static_cast<ObjectStates::State*>(memory));
+  auto* const states = static_cast<ObjectStates::State*>(memory);
+  map_.set_states(span, ObjectStates::place(states, span.start, span.size_class));
   return true;
 }
 
 void SpanSource::take_states(Span& span) noexcept {
-  ObjectStates::State* const states = map_.states_of(span.start);
-  map_.set_states(span, nullptr);
-  metadata_.deallocate(states, bytes_of_states(span));
+  const ObjectStates::Place place = map_.states_of(span.start);
+  map_.set_states(span, ObjectStates::kNoPlace);
+  metadata_.deallocate(&ObjectStates::at(place, span.start), bytes_of_states(span));
 }
 
 std::size_t SpanSource::decommit_holes(Span& span) noexcept {
@@ -147,7 +166,8 @@ std::size_t SpanSource::decommit_holes(Span& span) noexcept {
   const std::size_t min_hole =
       map_.region_of(span.start)->is_huge ? std::max(kMinHoleInHugePage, os_page) : os_page;
   std::size_t holes = 0;
-  for (std::uint32_t index = span.first_word * 64; index < span.object_count;) {
+  const std::uint32_t lowest = span.first_object != 0 ? 0 : span.first_word * 64;
+  for (std::uint32_t index = lowest; index < span.object_count;) {
     const std::uint32_t first = next_free(span, index);
     const std::uint32_t last = next_taken(span, first);
     // The tail after the last object is a hole, too.

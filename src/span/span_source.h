@@ -94,6 +94,9 @@ class SpanSource {
   /// From now on small objects have states (ObjectStates). Before the first span.
   void keep_states() noexcept { keeps_states_ = true; }
 
+  /// From now on chance decides which object of a span is handed out first; 0: the lowest.
+  void set_seed(std::uint64_t seed) noexcept { seed_ = seed; }
+
   /// \returns  A span of the class with every object in it, of shard 0; nullptr when out of memory.
   Span* create(unsigned size_class, PageHeap::Pages which = PageHeap::Pages::kAny) noexcept;
 
@@ -152,6 +155,7 @@ class SpanSource {
   // holes of 8 KiB and more are 98%, those of 32 KiB and more 92%.
   static constexpr std::size_t kMinHoleInHugePage = kPageBytes / 8;
 
+  std::uint32_t choose_first(const Span& span) noexcept;
   bool close_holes(Span& span) noexcept;
   void deallocate_bitmap(Span& span) noexcept;
   bool give_states(Span& span) noexcept;
@@ -169,6 +173,8 @@ class SpanSource {
   const Use use_;
   bool keeps_records_ = false;
   bool keeps_states_ = false;
+  std::uint64_t seed_ = 0;
+  std::atomic<std::uint64_t> draws_{0};  // relaxed: two spans may share a draw
   // relaxed, both: sums that guard nothing.
   std::atomic<std::size_t> hole_bytes_{0};
   std::atomic<std::size_t> decommitted_bytes_{0};

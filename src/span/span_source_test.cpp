@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "os/fake_page_source.h"
@@ -39,6 +41,33 @@ TEST_F(SpanSourceTest, EverySpanHoldsAsManyObjectsAsFitAndAllOfThemAreFree) {
     EXPECT_EQ(space.map.class_of(span->start), c);
   }
   space.heap.check_invariants();
+}
+
+TEST_F(SpanSourceTest, WithoutASeedEachSpanBeginsWithItsFirstObject) {
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c)
+    EXPECT_EQ(space.spans.create(c)->first_object, 0u);
+}
+
+TEST_F(SpanSourceTest, ASeedChoosesTheObjectThatASpanBeginsWith) {
+  space.spans.set_seed(1);
+  const std::size_t os_page = os::page_bytes();
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    std::set<std::size_t> chosen;
+    for (int i = 0; i < 200; ++i) {
+      Span* const span = space.spans.create(c);
+      ASSERT_NE(span, nullptr);
+      ASSERT_LT(span->first_object, span->object_count);
+      EXPECT_EQ(span->first_word, span->first_object / 64u);
+      const std::size_t offset = span->first_object * std::size_t{span->object_bytes};
+      if (span->object_bytes < os_page && span->first_object + 1u != span->object_count) {
+        EXPECT_LT(offset % os_page, span->object_bytes) << "no object before it on its OS page";
+      }
+      chosen.insert(span->first_object);
+      space.spans.destroy(*span);
+    }
+    EXPECT_GE(chosen.size(), std::min<std::size_t>(span_pages_of(c) * kPageBytes / os_page, 8))
+        << c;
+  }
 }
 
 TEST_F(SpanSourceTest, FindsTheIndexOfEveryObjectAndOfNothingElse) {

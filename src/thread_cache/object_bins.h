@@ -46,9 +46,19 @@ class ObjectBins {
     void** const top = tops_[size_class];
     if (top == limits_[size_class] || is_at(top, object)) [[unlikely]]
       return false;
+    push_on(top, size_class, object);
+    return true;
+  }
+
+  void** top(std::size_t size_class) const noexcept { return tops_[size_class]; }
+  bool is_limit(void* const* slot, std::size_t size_class) const noexcept {
+    return slot == limits_[size_class];
+  }
+  /// push() for an object that lies in no bin.
+  /// \pre  top(), and no limit
+  void push_on(void** top, std::size_t size_class, void* object) noexcept {
     std::atomic_ref<void*>(top[1]).store(object, /* memory_order */ kPushOrder);
     set_top(&tops_[size_class], top + 1);
-    return true;
   }
 
   bool is_latest(unsigned size_class, const void* object) const noexcept {

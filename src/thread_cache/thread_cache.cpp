@@ -37,8 +37,9 @@ void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
 /// \returns  false if it was not less than half full, or nothing came
 /// \pre      the bin has no gaps
 bool ThreadCache::top_up(unsigned size_class) noexcept {
+  shrink_if_heap_grew();
   if (may_grow(size_class, Slow::kDry)) grow(size_class, budget_->share_bytes());
-  const std::size_t wanted = (capacity(size_class) + 1) / 2;
+  const std::size_t wanted = batch(size_class);
   const std::size_t before = held(size_class);
   if (before >= wanted) return false;
   Repair bin(*this, size_class);
@@ -56,18 +57,23 @@ void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
   close_gaps(size_class);
   if (size_class == SizeClassMap::kHomeward) {
     make_room_homeward();
-  } else if (capacity(size_class) == 0 && take_as_last(size_class, object)) {
-    return;
-  } else if (tops_[size_class] == limits_[size_class]) {
-    // Unless gaps have made room; that the object is the latest one the caller has excluded.
-    const std::size_t share = budget_->share_bytes();
-    if (capacity_bytes_ > kShrinkAbove * share) {
-      shrink(size_class);
-    } else if (!may_grow(size_class, Slow::kOver) || !grow(size_class, share)) {
-      flush(size_class, (capacity(size_class) + 1) / 2);
-    }
+  } else {
+    if (capacity(size_class) == 0 && take_as_last(size_class, object)) return;
+    shrink_if_heap_grew();
+    // Unless there is room now; that the object is the latest one the caller has excluded.
+    if (tops_[size_class] == limits_[size_class]) make_room(size_class);
   }
   if (!push(size_class, object)) release(size_class, &object, 1);
+}
+
+/// The full bin gives up half of itself, grows, or is emptied.
+void ThreadCache::make_room(unsigned size_class) noexcept {
+  const std::size_t share = budget_->share_bytes();
+  if (holds_too_much(size_class, share)) {
+    shrink(size_class);
+  } else if (!may_grow(size_class, Slow::kOver) || !grow(size_class, share)) {
+    flush(size_class, batch(size_class));
+  }
 }
 
 /// Objects of a bin, or one for it, go to Central.
@@ -143,25 +149,46 @@ bool ThreadCache::may_grow(unsigned size_class, Slow slow) noexcept {
   const bool is_again = latest_[size_class] == slow;
   latest_[size_class] = slow;
   if (refused != 0 && is_again) {
-    ++refused;
+    if (refused != kAskAgainCalls) ++refused;
   } else if (refused > 1) {
     --refused;
   }
-  return refused == 0 || refused > kLastingCalls;
+  return refused == 0 || refused == kAskAgainCalls;
 }
 
 /// Doubles the bin, as far as its load, its class and the thread's share allow.
 /// \returns  false if they do not
 bool ThreadCache::grow(unsigned size_class, std::size_t share) noexcept {
-  const bool is_lasting = refused_[size_class] > kLastingCalls &&
-                          SizeClassMap::bytes_of(size_class) >= kLastingFromBytes;
+  const bool was_lasting = is_lasting(size_class);
   const bool has_grown =
       grow_under(Load::kUsual, size_class, share) ||
-      (is_lasting && (grow_under(Load::kLasting, size_class, share) ||
-                      (capacity(size_class) < max_capacity(size_class, Load::kLasting) &&
-                       shrink_idle() && grow_under(Load::kLasting, size_class, share))));
-  refused_[size_class] = has_grown ? 0 : 1;
+      (was_lasting && (grow_under(Load::kLasting, size_class, share) ||
+                       (capacity(size_class) < max_capacity(size_class, Load::kLasting) &&
+                        shrink_idle() && grow_under(Load::kLasting, size_class, share))));
+  if (was_lasting) {
+    refused_[size_class] = has_grown ? kAskAgainCalls : kLastingCalls + 1;
+  } else {
+    refused_[size_class] = has_grown ? 0 : 1;
+  }
   return has_grown;
+}
+
+/// When the heap has grown, what lasting loads have made grow may stand in its way. It grows again
+/// where the load goes on.
+void ThreadCache::shrink_if_heap_grew() noexcept {
+  if (lasting_bytes_ == 0) return;
+  const std::size_t pages = budget_->heap_pages();
+  if (pages < heap_pages_ + std::max(heap_pages_ / kHeapGrowthPart, kHeapGrowthPages)) return;
+  heap_pages_ = pages;
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    if (has_lasting_[c]) shrink(c);
+  }
+}
+
+bool ThreadCache::holds_too_much(unsigned size_class, std::size_t share) const noexcept {
+  if (has_lasting_[size_class])
+    return capacity_bytes_ > kShrinkAbove * budget_->lasting_share_bytes();
+  return capacity_bytes_ - lasting_bytes_ > kShrinkAbove * share;
 }
 
 /// Halves the bins that did not run dry or over since the last call.
@@ -180,11 +207,11 @@ bool ThreadCache::grow_under(Load load, unsigned size_class, std::size_t share) 
   const std::size_t now = capacity(size_class);
   const std::size_t most = max_capacity(size_class, load);
   if (now >= most) return false;
-  if (load == Load::kLasting) share -= share / kReservePart;
-  const auto left =
-      static_cast<std::uint32_t>(share > capacity_bytes_ ? share - capacity_bytes_ : 0);
+  const auto left = static_cast<std::uint32_t>(left_of_share(load, share));
   const auto object_bytes = static_cast<std::uint32_t>(SizeClassMap::bytes_of(size_class));
-  const std::uint32_t part = load == Load::kLasting ? left : left / kBinPart;
+  const std::uint32_t part = load == Load::kLasting
+                                 ? left + static_cast<std::uint32_t>(now) * object_bytes
+                                 : left / kBinPart;
   const std::size_t affordable = std::max(part, std::min(left, kSmallBinBytes)) / object_bytes;
   const std::size_t wanted = std::min({now == 0 ? kFirstCapacity : 2 * now + 1, most, affordable});
   if (wanted <= now) return false;
@@ -192,7 +219,22 @@ bool ThreadCache::grow_under(Load load, unsigned size_class, std::size_t share) 
     return false;
   limits_[size_class] = bases_[size_class] + wanted;
   capacity_bytes_ += (wanted - now) * object_bytes;
+  if (load == Load::kLasting && !has_lasting_[size_class]) {
+    if (lasting_bytes_ == 0) heap_pages_ = budget_->heap_pages();
+    has_lasting_[size_class] = true;
+    lasting_bytes_ += now * object_bytes;
+  }
+  if (has_lasting_[size_class]) lasting_bytes_ += (wanted - now) * object_bytes;
   return true;
+}
+
+/// What bins may grow by: of the thread's share, or of what lasting loads may have beside it.
+std::size_t ThreadCache::left_of_share(Load load, std::size_t share) const noexcept {
+  const auto left = [](std::size_t most, std::size_t now) { return most > now ? most - now : 0; };
+  if (load == Load::kUsual && lasting_bytes_ == 0) return left(share, capacity_bytes_);
+  const std::size_t lasting = budget_->lasting_share_bytes();
+  if (load == Load::kLasting) return left(lasting - lasting / kReservePart, capacity_bytes_);
+  return std::min(left(share, capacity_bytes_ - lasting_bytes_), left(lasting, capacity_bytes_));
 }
 
 /// Halves the bin, and leaves it half full at the most.
@@ -204,6 +246,8 @@ void ThreadCache::shrink(unsigned size_class) noexcept {
   refused_[size_class] = 0;
   limits_[size_class] = bases_[size_class] + kept;
   capacity_bytes_ -= (now - kept) * SizeClassMap::bytes_of(size_class);
+  if (has_lasting_[size_class]) lasting_bytes_ -= now * SizeClassMap::bytes_of(size_class);
+  has_lasting_[size_class] = false;
 }
 
 /// Moves the bin to `count` slots, a power of two.

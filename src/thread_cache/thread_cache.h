@@ -35,25 +35,35 @@ class CacheBudget {
   void add_thread() noexcept { threads_.fetch_add(1, std::memory_order_relaxed); }
   void remove_thread() noexcept { threads_.fetch_sub(1, std::memory_order_relaxed); }
 
+  /// What a thread may hold, and with the bins that lasting loads have made grow.
   /// \returns  Below 4 GiB.
-  std::size_t share_bytes() const noexcept {
-    const std::size_t heap_share =
-        is_pressed_.load(std::memory_order_relaxed)
-            ? kPressedBytes
-            : std::max(heap_.used_pages() * kPageBytes / kHeapShare, kLeastBytes);
-    // In 32 bits it takes a third of the time: all caches together get 4 GiB at the most.
-    const auto bytes =
-        static_cast<std::uint32_t>(std::min<std::size_t>({heap_share, most_bytes_, UINT32_MAX}));
-    return bytes / std::max(threads_.load(std::memory_order_relaxed), std::uint32_t{1});
-  }
+  std::size_t share_bytes() const noexcept { return part_of(kLeastBytes); }
+  std::size_t lasting_share_bytes() const noexcept { return part_of(kLeastLastingBytes); }
+
+  /// Pages of the heap that are in use: a hint.
+  std::size_t heap_pages() const noexcept { return heap_.used_pages(); }
 
  private:
   // Chosen: an eighth and 512 KiB made servers with many small threads twice as slow (larson: 1.8
   // against 0.5 of glibc's time) and no program's RSS smaller by more than a twentieth.
   static constexpr std::size_t kHeapShare = 2;
   static constexpr std::size_t kLeastBytes = std::size_t{2} << 20;
+  // Chosen: for eight threads on two processors that allocate 100 objects of 32 KiB and free them,
+  // a bin of some twenty (docs/decisions/0013).
+  static constexpr std::size_t kLeastLastingBytes = std::size_t{8} << 20;
   // Chosen: still a batch of the usual classes for some threads.
   static constexpr std::size_t kPressedBytes = std::size_t{256} << 10;
+
+  std::size_t part_of(std::size_t least_bytes) const noexcept {
+    const std::size_t heap_share =
+        is_pressed_.load(std::memory_order_relaxed)
+            ? kPressedBytes
+            : std::max(heap_.used_pages() * kPageBytes / kHeapShare, least_bytes);
+    // In 32 bits it takes a third of the time: all caches together get 4 GiB at the most.
+    const auto bytes =
+        static_cast<std::uint32_t>(std::min<std::size_t>({heap_share, most_bytes_, UINT32_MAX}));
+    return bytes / std::max(threads_.load(std::memory_order_relaxed), std::uint32_t{1});
+  }
 
   const PageHeap& heap_;
   std::size_t most_bytes_;
@@ -146,11 +156,17 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   static constexpr std::size_t kMaxBinBytesOfLarge = 256 * 1024;
   static constexpr std::size_t kLargeFromBytes = 1024;
   // Chosen: a bin that did the same twice in a row, run dry or over, so many times more often than
-  // not since it could not grow carries a lasting load of batches that do not fit. It may have so
-  // many times the bytes, of all that the share has left but for this part of it.
-  static constexpr unsigned kLastingCalls = 100;
-  static constexpr std::size_t kLastingTimes = 4;
+  // not since it could not grow carries a lasting load of batches that do not fit. It is filled and
+  // emptied as a whole from then on, and asks for room when that has gone on for longer. It may
+  // have so many times the bytes, of all that the lasting share has left but for this part of it.
+  static constexpr std::uint8_t kLastingCalls = 50;
+  static constexpr std::uint8_t kAskAgainCalls = 100;
+  static constexpr std::size_t kLastingTimes = 16;
   static constexpr std::size_t kReservePart = 4;
+  // Chosen: when the heap has grown by this part of itself, and so much at least, what such bins
+  // hold may be of more use elsewhere.
+  static constexpr std::size_t kHeapGrowthPart = 8;
+  static constexpr std::size_t kHeapGrowthPages = (std::size_t{2} << 20) / kPageBytes;
   // Chosen: a slot is at most a thirty-second of the object in it. For smaller ones a bin that
   // spares some calls of the slow way takes more memory than it is worth.
   static constexpr std::size_t kLastingFromBytes = 256;
@@ -166,7 +182,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   static constexpr std::size_t kShrinkAbove = 2;
   // Derived: the first slots of every bin and a few growths are in the cache itself, which then
   // fills two 4-KiB pages.
-  static constexpr std::size_t kInlineSlots = 616;
+  static constexpr std::size_t kInlineSlots = 600;
 
   // Chosen: a batch; below half a MiB where all of them are of the largest class that is closed.
   static constexpr std::size_t kHomewardSlots = 128;
@@ -212,13 +228,29 @@ class ThreadCache : public ObjectBins, public ListLink<> {
     return static_cast<std::size_t>(tops_[size_class] - bases_[size_class]);
   }
   bool top_up(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
+  void make_room(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   void make_room_homeward() noexcept STRATA_REQUIRES(bins_lock_);
   bool take_as_last(unsigned size_class, void* object) noexcept STRATA_REQUIRES(bins_lock_);
   bool may_grow(unsigned size_class, Slow slow) noexcept STRATA_REQUIRES(bins_lock_);
+  bool is_lasting(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_) {
+    return refused_[size_class] > kLastingCalls &&
+           SizeClassMap::bytes_of(size_class) >= kLastingFromBytes;
+  }
+  /// How many objects a refill or a flush moves: half of the bin, or all of it where what comes and
+  /// goes at once is more than it can hold.
+  std::size_t batch(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_) {
+    const std::size_t all = capacity(size_class);
+    return is_lasting(size_class) ? all : (all + 1) / 2;
+  }
   bool grow(unsigned size_class, std::size_t share) noexcept STRATA_REQUIRES(bins_lock_);
   bool grow_under(Load load, unsigned size_class, std::size_t share) noexcept
       STRATA_REQUIRES(bins_lock_);
+  std::size_t left_of_share(Load load, std::size_t share) const noexcept
+      STRATA_REQUIRES(bins_lock_);
   bool shrink_idle() noexcept STRATA_REQUIRES(bins_lock_);
+  void shrink_if_heap_grew() noexcept STRATA_REQUIRES(bins_lock_);
+  bool holds_too_much(unsigned size_class, std::size_t share) const noexcept
+      STRATA_REQUIRES(bins_lock_);
   void shrink(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   bool give_slots(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
   void take_slots_back(void** slots, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
@@ -245,12 +277,17 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   std::int64_t countdown_ = ThreadState::kUndrawn;
   // Capacity x object size over all bins.
   std::size_t capacity_bytes_ STRATA_GUARDED_BY(bins_lock_) = 0;
+  // The part of it in bins that a lasting load has made grow, and the heap's pages then.
+  std::size_t lasting_bytes_ STRATA_GUARDED_BY(bins_lock_) = 0;
+  std::size_t heap_pages_ STRATA_GUARDED_BY(bins_lock_) = 0;
   Lock bins_lock_{LockRank::kThreadBins};
   // How much more often than not the bin did the same twice in a row since it could not grow, and
   // 1; 0 if it may be able to.
   std::uint8_t refused_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
   // What it did last, since the last look for idle ones.
   Slow latest_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
+  // A lasting load has made it grow.
+  bool has_lasting_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
   // Slots below the top may be nullptr.
   bool has_gaps_[SizeClassMap::kBins] STRATA_GUARDED_BY(bins_lock_) = {};
   // Fingerprints: at the last take_over(), and when there was nothing left to take.

@@ -35,6 +35,7 @@ void ThreadRegistry::enroll(ThreadCache& cache, ThreadState& thread,
   ObjectBins& bins = gate_ != nullptr ? *gate_ : cache;
   thread.cache = &cache;
   thread.free_bins = &bins;
+  if (gate_ != nullptr) thread.verified_bins = &cache;
   thread.set_malloc_bins(redirected_to_ != nullptr ? *redirected_to_ : bins);
   if (is_told_of_exit) cache.owner_ = &thread;
 }

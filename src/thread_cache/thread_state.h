@@ -10,13 +10,14 @@ namespace strata {
 
 class ThreadCache;
 
-/// What a thread has in thread-local storage: 48 bytes of static TLS, so that the library can be
+/// What a thread has in thread-local storage: 56 bytes of static TLS, so that the library can be
 /// loaded with dlopen.
 ///
 /// malloc pops from one set of bins and free pushes to another. They are the same, the thread's
 /// ThreadCache, unless a feature watches allocations (the detour): then malloc finds its bins empty
 /// and goes the slow way, which counts and pops from free's. Where every free is verified, both
-/// sets are empty and full for ever, and the slow ways go to `cache` after they have looked.
+/// sets are empty and full for ever, and `verified_bins` are those of the cache, which are used
+/// after a look at the object's state.
 /// \threads  Its thread only, apart from malloc_bins and the two counts: the thread that begins or
 ///           ends a watch sets them for all threads (relaxed: a thread that sees it an allocation
 ///           later has begun its watch an allocation later).
@@ -26,6 +27,7 @@ struct ThreadState {
 
   ObjectBins* malloc_bins;
   ObjectBins* free_bins;
+  ObjectBins* verified_bins;           ///< empty and full for ever, unless frees are verified
   ThreadCache* cache = nullptr;        ///< its own, if it has one
   std::int64_t bytes_left = kUndrawn;  ///< below 0: the allocation that took it there is chosen
   std::int64_t calls_left = kUndrawn;

@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "malloc/options.h"
-#include "os/environment.h"
 #include "os/process.h"
 #include "os/standard_error.h"
 
@@ -34,7 +33,7 @@ void start_profile_of_environment(HeapProfile& profile) noexcept {
   if (!g_reports_leaks && !has_path) return;
   os::keep_standard_error();
   os::register_exit_handler(write_at_exit);
-  profile.start(g_reports_leaks ? 1 : options.profile_rate, os::random_seed());
+  profile.start(g_reports_leaks ? 1 : options.profile_rate, seed_of(options.random));
 }
 
 bool write_name_of_heaps(const char* path, char* out, std::size_t capacity) noexcept {

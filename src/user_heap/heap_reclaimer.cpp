@@ -23,6 +23,7 @@ void HeapReclaimer::notice(UserHeap& heap) noexcept {
     return;
   const std::uint64_t now = os::monotonic_ns();
   if (now < retry_ns_.load(std::memory_order_relaxed) ||
+      !heap.malloc_if_made()->engine().has_idle(kWakeBytes) ||
       is_running_.exchange(true, std::memory_order_relaxed))
     return;
   if (os::start_thread(thread_main, this)) return;

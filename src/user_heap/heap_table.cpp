@@ -2,7 +2,7 @@
 
 #include <new>
 
-#include "os/environment.h"
+#include "base/random.h"
 #include "os/stack.h"
 #include "os/threads.h"
 #include "user_heap/heap_environment.h"
@@ -43,7 +43,10 @@ constinit thread_local bool t_has_ended = false;
 /// \returns  False when out of memory; it can be tried again.
 bool HeapTable::start() noexcept {
   if (is_started_) return true;
-  if (!has_map_ && !regions_.start(os::random_seed() * 0x9e3779b97f4a7c15u >> 13)) return false;
+  random_ = random_of_environment();
+  if (!has_map_ &&
+      !regions_.start(random_ != Options::kRandomOff ? random_word(seed_of(random_), 0) : 0))
+    return false;
   has_map_ = true;
   if (!os::create_thread_key(exit_key_, on_thread_exit)) return false;
   new (g_no_heap_table) HeapThread();
@@ -131,12 +134,12 @@ UserHeap* HeapTable::next_made(std::size_t number) noexcept {
 HeapThread* HeapTable::this_thread() noexcept {
   if (t_heap_table != g_no_heap_table) return reinterpret_cast<HeapThread*>(t_heap_table);
   if (t_has_ended) return nullptr;
-  void* const memory = pages_.map(HeapThread::kBytes);
+  void* const memory = pages_.map_apart(HeapThread::kBytes);
   if (memory == nullptr) return nullptr;
   auto* const thread = new (memory) HeapThread();
   // May allocate through the process's malloc: no lock is held.
   if (!os::set_thread_value(exit_key_, thread)) {
-    pages_.unmap(memory, HeapThread::kBytes);
+    pages_.unmap_apart(memory, HeapThread::kBytes);
     return nullptr;
   }
   LockGuard guard(lock_);
@@ -187,7 +190,7 @@ void HeapTable::end_thread(HeapThread& thread) noexcept {
     }
     threads_.remove(thread);
   }
-  pages_.unmap(&thread, HeapThread::kBytes);
+  pages_.unmap_apart(&thread, HeapThread::kBytes);
 }
 
 // Names.
@@ -231,7 +234,7 @@ bool HeapTable::start_profile(std::size_t rate) noexcept {
     LockGuard guard(lock_);
     if (!start()) return false;
   }
-  const std::uint64_t seed = os::random_seed();
+  const std::uint64_t seed = seed_of(random_);
   return has_malloc() ? g_malloc.profiler().start(rate, seed) : profile().start(rate, seed);
 }
 
@@ -307,7 +310,7 @@ void HeapTable::after_fork_in_child() noexcept {
     if (thread != own) {
       while (HeapUse* const use = thread->uses().front()) remove(*use);
       threads_.remove(*thread);
-      pages_.unmap(thread, HeapThread::kBytes);
+      pages_.unmap_apart(thread, HeapThread::kBytes);
     }
     thread = next;
   }

@@ -10,6 +10,7 @@
 #include "base/thread_annotations.h"
 #include "malloc/fork.h"
 #include "malloc/heap_profile.h"
+#include "malloc/options.h"
 #include "os/faults.h"
 #include "span/heap_names.h"
 #include "span/page_map.h"
@@ -57,6 +58,8 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
   KeptMappings& mallocs() noexcept { return mallocs_; }
   os::PageSource& pages() noexcept { return pages_; }
   HeapReclaimer& reclaimer() noexcept { return reclaimer_; }
+  /// What the environment says of chance.
+  std::size_t random() const noexcept { return random_; }
 
   /// That of the process's malloc, or our own where it is another's.
   HeapProfile& profile() noexcept;
@@ -100,6 +103,7 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
   bool has_map_ STRATA_GUARDED_BY(lock_) = false;
   bool has_guards_ STRATA_GUARDED_BY(lock_) = false;
   unsigned exit_key_ = 0;
+  std::size_t random_ = Options::kRandomOn;  // written before there is a heap
   IntrusiveList<HeapThread> threads_ STRATA_GUARDED_BY(lock_);
   // Of the numbers: how many were given back, and the least one that never was given.
   std::size_t returned_count_ STRATA_GUARDED_BY(lock_) = 0;

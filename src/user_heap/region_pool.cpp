@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/fatal.h"
+#include "base/random.h"
 #include "os/resources.h"
 #include "span/heap_addresses.h"
 
@@ -11,9 +12,10 @@ namespace strata {
 
 bool RegionPool::start(std::uint64_t seed) noexcept {
   const std::size_t address_space = os::address_space_limit_bytes();
-  const auto begin_at = [this](std::uintptr_t first) {
+  const auto begin_at = [this, seed](std::uintptr_t first) {
     LockGuard guard(lock_);
     next_address_ = first;
+    seed_ = seed;
     // A window shows whether the kernel gives addresses below the limit.
     return map_window();
   };
@@ -25,9 +27,10 @@ void* RegionPool::map_aligned(std::size_t bytes, std::size_t alignment) noexcept
   if (bytes != kRegionBytes || alignment != kRegionBytes) return nullptr;
   LockGuard guard(lock_);
   if (waiting_count_ != 0) return waiting_[--waiting_count_];
-  if (next_ == end_ && !map_window()) return nullptr;
-  char* const region = next_;
-  next_ += kRegionBytes;
+  if (fresh_.is_empty() && !map_window()) return nullptr;
+  const std::size_t given = regions_ - fresh_.bytes() / kRegionBytes;
+  char* const region = fresh_.choose(seed_ != 0 ? random_word(seed_, given) : 0);
+  fresh_.remove(region);
   return region;
 }
 
@@ -64,8 +67,10 @@ bool RegionPool::map_window() noexcept {
       return begin_window(start, regions);
     }
     void* const start = pages_.map_aligned(bytes, kRegionBytes);
-    if (start != nullptr && reinterpret_cast<std::uintptr_t>(start) + bytes <= map_.limit())
+    if (start != nullptr && reinterpret_cast<std::uintptr_t>(start) + bytes <= map_.limit()) {
+      next_address_ = map_.limit();  // from now on the kernel chooses
       return begin_window(start, regions);
+    }
     if (start != nullptr) pages_.unmap(start, bytes);
     if (regions == 1) return false;
   }
@@ -93,14 +98,13 @@ bool RegionPool::begin_window(void* start, std::size_t regions) noexcept {
   }
   pages_.advise_small(start, bytes);
   regions_ = all;
-  next_ = static_cast<char*>(start);
-  end_ = next_ + bytes;
+  fresh_.begin(static_cast<char*>(start), regions);
   return true;
 }
 
 RegionPool::Statistics RegionPool::statistics() noexcept {
   LockGuard guard(lock_);
-  return {regions_, waiting_count_ + static_cast<std::size_t>(end_ - next_) / kRegionBytes};
+  return {regions_, waiting_count_ + fresh_.bytes() / kRegionBytes};
 }
 
 }  // namespace strata

@@ -9,6 +9,7 @@
 #include "base/metadata_arena.h"
 #include "base/thread_annotations.h"
 #include "os/page_source.h"
+#include "span/fresh_regions.h"
 #include "span/page_map.h"
 
 namespace strata {
@@ -25,6 +26,8 @@ class RegionPool final : public os::PageSource {
       : map_(map), pages_(pages), metadata_(pages) {}
 
   /// Reserves the page map. Before anything else.
+  /// \param seed  decides where the regions lie, and in which order they come into use; 0: always
+  ///              at the same place, upwards
   /// \returns  False when out of memory; it can be tried again.
   bool start(std::uint64_t seed) noexcept;
 
@@ -54,7 +57,7 @@ class RegionPool final : public os::PageSource {
  private:
   // Chosen: the first window is what a small heap needs, each next as large as all until then.
   static constexpr std::size_t kFirstWindowRegions = 4;
-  static constexpr std::size_t kMostWindowRegions = 128;
+  static constexpr std::size_t kMostWindowRegions = FreshRegions::kMost;
   // Chosen: neighbouring addresses that somebody else took are stepped over, 16 GiB at the most.
   static constexpr int kTries = 64;
 
@@ -66,8 +69,8 @@ class RegionPool final : public os::PageSource {
   MetadataArena metadata_;
   Lock lock_{LockRank::kRegionPool};
   std::uintptr_t next_address_ STRATA_GUARDED_BY(lock_) = 0;  // where the next window is tried
-  char* next_ STRATA_GUARDED_BY(lock_) = nullptr;             // of the newest window
-  char* end_ STRATA_GUARDED_BY(lock_) = nullptr;
+  FreshRegions fresh_ STRATA_GUARDED_BY(lock_);               // of the newest window
+  std::uint64_t seed_ STRATA_GUARDED_BY(lock_) = 0;
   void** waiting_ STRATA_GUARDED_BY(lock_) = nullptr;  // a stack with room for every region
   std::size_t room_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t waiting_count_ STRATA_GUARDED_BY(lock_) = 0;

@@ -5,7 +5,7 @@
 #include <new>
 
 #include "base/fatal.h"
-#include "os/environment.h"
+#include "base/random.h"
 #include "os/errors.h"
 #include "user_heap/heap_table.h"
 
@@ -60,7 +60,8 @@ Malloc* UserHeap::make_malloc_alone() noexcept {
   if (huge_pages_ == Heap::HugePages::kAlways) options.huge_pages = HugePages::kAlways;
   if (huge_pages_ == Heap::HugePages::kNever) options.huge_pages = HugePages::kNever;
   made->profiler().join(g_heap_table.profile(), name_);
-  const std::uint64_t seed = os::random_seed() + number_;
+  options.random = g_heap_table.random();
+  const std::uint64_t seed = random_word(seed_of(options.random), number_);
   if (!made->start(options, seed) || (guard_rate_ != 0 && !made->begin_guards(guard_rate_, seed))) {
     made->discard();
     g_heap_table.mallocs().give_back(memory);

@@ -1,7 +1,7 @@
 """What `strata advise` predicts, beside what the advice saves when it is applied by hand.
 
 usage: STRATA=build/release/bin/strata ADVISED=build/release/tests/advice/strata_advised \\
-       python3 tests/advice/savings.py [RUNS]
+       python3 tests/advice/savings.py [RUNS [PROGRAM…]]
 
 Records each program of advised.cpp, asks for advice, and runs the program without and with it, in turns. Prints a
 table of medians: CPU time and peak memory, each without, with, and the saving; predicted by advise, and applied."""
@@ -67,9 +67,13 @@ def row(program, who, pairs):
 
 def main():
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+    programs = sys.argv[2:] or PROGRAMS
+    unknown = [name for name in programs if name not in PROGRAMS]
+    if unknown:
+        sys.exit(f"savings: no program '{unknown[0]}'; there are {', '.join(PROGRAMS)}")
     print("| program | | CPU, ms | with it | saved | memory, KiB | with it | saved |\n|---|---|--:|--:|--:|--:|--:|--:|")
     with tempfile.TemporaryDirectory(prefix="strata-savings-") as folder:
-        for program in PROGRAMS:
+        for program in programs:
             prediction = predicted(advise(record(program, folder), runs))
             if prediction is None:
                 print(f"| `{program}` | nothing is advised | | | | | | |", flush=True)

@@ -257,6 +257,25 @@ class HeapsTest(TestCase):
         self.assertEqual(files["out.pb.gz"], self.HEAPS)
         self.assertGreaterEqual(malloc[3], 77_777)
 
+    def test_of_two_copies_of_strata_the_one_that_serves_the_program_writes(self):
+        self.assertEqual(self.profiles(WITH_MALLOC, LIBRARY)["out.pb.gz"].keys(), self.HEAPS.keys() | {None})
+        both = self.run_with(WITH_MALLOC, LIBRARY, STRATA_LEAKS="1")
+        self.assertEqual(len(re.findall("are live at exit", both)), 1, both)
+        ran = subprocess.run([COMMAND, "run", "--leaks", "--", WITH_MALLOC], capture_output=True, text=True, timeout=300)
+        self.assertEqual((ran.returncode, ran.stdout), (0, ""))
+        self.assertRegex(ran.stderr, r"\Astrata: \d{7,} bytes in \d+ allocations are live at exit of "
+                         r"profiled_heaps_and_malloc \(process \d+\), from \d+ places\n")
+        self.assertIn("strata: 3000000 bytes in 1 allocation by\n", ran.stderr)
+        self.assertEqual(len(re.findall("are live at exit", ran.stderr)), 1)
+
+    @unittest.skipUnless(any(pathlib.Path("/usr/lib").glob("*/libjemalloc.so.2")), "jemalloc is not installed")
+    def test_beside_anothers_malloc_the_library_says_that_it_has_nothing_to_write(self):
+        path = self.folder / "out.pb.gz"
+        said = self.run_with("/bin/true", f"libjemalloc.so.2:{LIBRARY}", STRATA_PROFILE=str(path), STRATA_LEAKS="1")
+        self.assertEqual(said, f"strata: warning: the profile {path} is not written: the program's malloc is not this "
+                               "library's\n")
+        self.assertFalse(path.exists())
+
     def test_the_report_of_leaks_names_them(self):
         heads = re.findall(r"^strata: (.*)$", self.run_with(PROGRAM, STRATA_LEAKS="1"), re.M)
         self.assertRegex(heads[0], r"^3010000 bytes in 11 allocations of process \d+ are live at exit, from 2 places$")

@@ -26,7 +26,7 @@ OPERATORS = [f"_Z{op}{form}" for op in ("nw", "na") for form in NEW_FORMS]
 OPERATORS += [f"_Z{op}{form}" for op in ("dl", "da") for form in DELETE_FORMS]
 OPTIONS = ["CHECKS", "STATS", "HUGE_PAGES", "CACHE_BYTES", "RELEASE_DELAY_MS", "SOFT_LIMIT", "HARD_LIMIT",
            "STATS_SIGNAL", "STATS_FILE", "PROFILE", "PROFILE_RATE", "PROFILE_SIGNAL", "LEAKS", "GUARD_RATE",
-           "DEEPBIND"]
+           "DEEPBIND", "MISMATCHES", "RANDOM"]
 
 
 def output_of(*command):
@@ -106,6 +106,11 @@ class SharedObject(unittest.TestCase):
             if found:
                 self.assertLessEqual(start, int(found[1], 16), name)
                 self.assertLessEqual(int(found[1], 16) + int(found[2], 16), start + size, name)
+        # So is what is never written: bins that are empty for ever, and how the kernel is asked for pages.
+        symbols = dict(line.split(maxsplit=2)[::2] for line in output_of("nm", "-C", LIBRARY).splitlines() if line[0] != " ")
+        places = {name: int(address, 16) for address, name in symbols.items()}
+        for name in ("Malloc::fresh_bins_", "Malloc::direct_bins_", "Malloc::verifying_bins_", "os::detail::g_kernel_pages"):
+            self.assertTrue(start <= places["strata::" + name] < start + size, name)
 
     def test_maps_nothing_that_can_be_written_and_executed(self):
         for checks in "basic", "frees", "full":

@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <random>
+
 #include "shared/trace/made_trace_test.h"
 
 namespace strata::trace {
@@ -34,6 +37,35 @@ TEST(Trace, GivesBackRandomEvents) {
     EXPECT_FALSE(reader->is_cut());
     EXPECT_EQ(reader->bytes(), made.bytes.size());
   }
+}
+
+/// The bytes that so many blocks take, with sizes as they are drawn.
+std::size_t bytes_of_blocks(MadeTrace& made, unsigned blocks,
+                            const std::function<std::uint64_t()>& draw_size) {
+  const std::size_t before = made.bytes.size();
+  Event event;
+  for (unsigned i = 0; i < blocks * kMostEvents; ++i) {
+    event.object = made.writer->next_object();
+    event.size_bytes = draw_size();
+    made.writer->add(event);
+  }
+  made.writer->flush();
+  return made.bytes.size() - before;
+}
+
+TEST(Trace, CompressesAColumnAgainThatWasRandomForAWhile) {
+  MadeTrace made;
+  std::mt19937 random(test_seed());
+  const std::size_t regular = bytes_of_blocks(made, 20, [] { return 100; });
+  const std::size_t irregular = bytes_of_blocks(made, 20, [&] { return random() % 128; });
+  unsigned i = 0;
+  const std::size_t in_turns = bytes_of_blocks(made, 20, [&] { return ++i / 1000 % 128; });
+  EXPECT_GT(irregular, 20 * regular);
+  // At most seven blocks are as they were before.
+  EXPECT_LT(in_turns, irregular / 2);
+  made.writer->end("reason=exit\n");
+  const auto reader = reader_of(made.bytes);
+  EXPECT_EQ(events_of(*reader).size(), 60 * kMostEvents);
 }
 
 TEST(Trace, HasTheChecksumOfItsFormat) {

@@ -106,8 +106,9 @@ bool Writer::flush_events() noexcept {
   header.first_tick = block_tick_;
   header.last_tick = tick_;
   Bytes columns[kEventColumns];
-  for (unsigned i = 0; i < kEventColumns; ++i)
-    columns[i] = {columns_[i].bytes(), columns_[i].size()};
+  for (unsigned i = 0; i < kEventColumns; ++i) {
+    columns[i] = {columns_[i].bytes(), columns_[i].size(), &rests_[i]};
+  }
   const bool is_written = flush_stacks() && write_block(header, columns, kEventColumns);
   begin_block();
   return is_written;
@@ -155,9 +156,18 @@ bool Writer::write_block(BlockHeader header, const Bytes* columns, unsigned colu
 ///           help.
 std::size_t Writer::store(Bytes column, unsigned char* out, std::size_t room) noexcept {
   if (column.count == 0) return 0;
-  const std::size_t stored = ZSTD_compressCCtx(static_cast<ZSTD_CCtx*>(compressor_), out, room,
-                                               column.at, column.count, kLevel);
-  if (ZSTD_isError(stored) == 0 && stored < column.count) return stored;
+  if (column.rests == nullptr || *column.rests == 0) {
+    const std::size_t stored = ZSTD_compressCCtx(static_cast<ZSTD_CCtx*>(compressor_), out, room,
+                                                 column.at, column.count, kLevel);
+    const bool is_stored = ZSTD_isError(stored) == 0 && stored < column.count;
+    const bool is_random = !is_stored || stored > column.count - column.count / 8;
+    if (is_random && column.rests != nullptr && column.count >= kWorthARest) {
+      *column.rests = kRests;
+    }
+    if (is_stored) return stored;
+  } else {
+    --*column.rests;
+  }
   std::memcpy(out, column.at, column.count);
   return column.count;
 }

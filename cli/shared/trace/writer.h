@@ -103,7 +103,12 @@ class Writer {
   struct Bytes {
     const void* at;
     std::size_t count;
+    unsigned char* rests = nullptr;  ///< so often no more try to compress it
   };
+  // Chosen: a column that is random stays so for a while, and each try costs. A small one says
+  // nothing of those to come.
+  static constexpr unsigned char kRests = 7;
+  static constexpr std::size_t kWorthARest = 4096;
   bool write_block(BlockHeader header, const Bytes* columns, unsigned column_count) noexcept;
   std::size_t store(Bytes column, unsigned char* out, std::size_t room) noexcept;
   bool put_out(const void* bytes, std::size_t count) noexcept;
@@ -128,6 +133,7 @@ class Writer {
   std::uint64_t block_tick_ = 0;
   std::uint32_t node_count_ = 0;
   std::uint64_t last_address_ = 0;
+  unsigned char rests_[kEventColumns] = {};
   Expectation expected_;
   Column columns_[kEventColumns];  // side by side: each event adds to most of them
   Column stack_columns_[kStackColumns];

@@ -332,7 +332,7 @@ bool Cell::has(std::string_view metric) const {
 }
 
 std::string throughput_metric(const Cell& cell) {
-  for (const char* name : {"ops_per_s", "ns_per_op", "elapsed_s"}) {
+  for (const char* name : {"ops_per_s", "ns_per_op", "cpu_ns_per_op", "elapsed_s"}) {
     if (cell.has(name)) return name;
   }
   return {};

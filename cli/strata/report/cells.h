@@ -76,7 +76,8 @@ const Row* baseline_of(const Cell& cell, const Entry& entry, const std::vector<S
 RatioTo ratio_to_baseline(const Cell& cell, const Entry& entry, const std::vector<Series>& series,
                           std::string_view metric);
 
-/// How fast work was done, where a cell says so: ops_per_s, ns_per_op or elapsed_s; else empty.
+/// How fast work was done, where a cell says so: ops_per_s, ns_per_op, cpu_ns_per_op (of a replay,
+/// which may have slept as the program did) or elapsed_s; else empty.
 std::string throughput_metric(const Cell& cell);
 
 /// What a cell's contenders are ordered by: its throughput, or whatever comes first and is a rate

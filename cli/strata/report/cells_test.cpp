@@ -127,8 +127,11 @@ TEST(Cells, AreRankedByWhatSaysHowFastWorkWasDone) {
   per_op["metrics"] = {{"startup_s", summary(1)}, {"ns_per_op", summary(7)}};
   Json memory = row("strata", 20, 4);
   memory["metrics"] = {{"peak_rss_bytes", summary(1e6)}};
-  ReportData data = read(results({plain, per_op, memory}));
+  Json paced_replay = row("strata", 20, 8);
+  paced_replay["metrics"] = {{"elapsed_s", summary(1)}, {"cpu_ns_per_op", summary(40)}};
+  ReportData data = read(results({plain, per_op, memory, paced_replay}));
   Arrangement all = arrange(data);
+  EXPECT_EQ(speed_metric(all.cells[3]), "cpu_ns_per_op");
   EXPECT_EQ(throughput_metric(all.cells[0]), "ops_per_s");
   EXPECT_EQ(throughput_metric(all.cells[1]), "ns_per_op");
   EXPECT_EQ(throughput_metric(all.cells[2]), "");
