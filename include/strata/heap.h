@@ -139,7 +139,8 @@ void strata_heap_free_raw(strata_heap* heap, void* block, size_t size_class) STR
 size_t strata_heap_usable_size(const strata_heap* heap, const void* block) STRATA_HEAP_NOEXCEPT;
 
 /// Makes at least `bytes` bytes usable at `block` where it stands.
-/// \returns  False, and nothing changes, if it would have to move.
+/// \returns  False, and nothing changes, if it would have to move; under full checks for any other
+///           size, under checks of frees for less than half of what is usable.
 bool strata_heap_resize_in_place(strata_heap* heap, void* block, size_t bytes) STRATA_HEAP_NOEXCEPT;
 
 /// \returns  What a request of `bytes` makes usable, in any heap; 0 beyond PTRDIFF_MAX.

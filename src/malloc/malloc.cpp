@@ -360,7 +360,8 @@ bool Malloc::resize_in_place(void* p, std::size_t bytes) noexcept {
   const bool is_large = engine_.class_of(p) == 0 && !spare_.owns(p) && !detour_.has_watchers();
   if (bytes <= old_bytes) {
     if (is_large) engine_.resize_large(p, bytes);
-    return true;
+    // Verified frees compare the size that a caller says with the object's.
+    return is_large || !verifies_frees() || Engine::stays_in_place(old_bytes, bytes);
   }
   return is_large && !engine_.is_huge(p) && engine_.resize_large(p, bytes) == p;
 }

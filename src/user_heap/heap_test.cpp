@@ -304,6 +304,20 @@ TEST(Heap, AboveASoftLimitIdleMemoryGoesBackAtOnce) {
   EXPECT_LT(heap.statistics().held, 6 * kMiB);
 }
 
+TEST(Heap, ABlockResizedInPlaceIsFreedByItsNewSizeUnderVerifiedFrees) {
+  Heap::Options options;
+  options.checks = Heap::Checks::kFrees;
+  Heap heap(options);
+  for (const std::size_t bytes : {1, 55, 56, 100, 112}) {
+    void* const block = heap.allocate(112);
+    heap.deallocate(block, heap.resize_in_place(block, bytes) ? bytes : 112);
+  }
+  void* const block = heap.allocate(112);
+  EXPECT_TRUE(heap.resize_in_place(block, 56));
+  EXPECT_FALSE(heap.resize_in_place(block, 55)) << "reallocate() would move it";
+  heap.deallocate(block);
+}
+
 TEST(Heap, FullChecksWatchEveryBlockOfTheirHeapAlone) {
   Heap::Options options;
   options.checks = Heap::Checks::kFull;
