@@ -193,6 +193,7 @@ class CentralList {
   void follow(Span& span) noexcept STRATA_REQUIRES(lock_) {
     if (span.is_homeward != is_compacting()) spans_.set_homeward(span, is_compacting());
   }
+  void follow_all(const IntrusiveList<Span>& spans) noexcept STRATA_REQUIRES(lock_);
   void list(Span& span) noexcept STRATA_REQUIRES(lock_);
   void unlist(Span& span, std::uint32_t free_count) noexcept STRATA_REQUIRES(lock_);
   void remove(Span& span) noexcept STRATA_REQUIRES(lock_);

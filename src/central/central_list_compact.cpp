@@ -72,11 +72,12 @@ void CentralList::compact(bool is_on) noexcept {
   is_compacting_.store(is_on, std::memory_order_relaxed);
   watched_from_ = is_on ? 0 : worth_compacting(size_class_);
   returned_ = 0;
-  const auto follow_all = [this](const IntrusiveList<Span>& spans) {
-    for (Span* span = spans.front(); span != nullptr; span = spans.next(*span)) follow(*span);
-  };
   for (const IntrusiveList<Span>& spans : by_free_) follow_all(spans);
   follow_all(kept_);
+}
+
+void CentralList::follow_all(const IntrusiveList<Span>& spans) noexcept {
+  for (Span* span = spans.front(); span != nullptr; span = spans.next(*span)) follow(*span);
 }
 
 }  // namespace strata
