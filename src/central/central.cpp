@@ -257,6 +257,38 @@ void Central::release_to_spans(unsigned size_class, void** objects, std::size_t 
   while (count != 0) count = owner_of(*objects).release_to_spans(size_class, objects, count).left;
 }
 
+std::size_t Central::release_homeward(void** objects, std::size_t count) noexcept {
+  std::size_t bytes = 0;
+  // What is left over of a batch is looked up again: a span can have gone to another shard.
+  for (std::size_t left = 0; count != 0; objects += left, count -= left) {
+    left = std::min(count, kHomewardBatch);
+    std::uint16_t lists[kHomewardBatch];
+    for (std::size_t i = 0; i < left; ++i) {
+      const Span* const span = spans_.map().span_of(objects[i]);
+      if (span == nullptr || span->free_bits == nullptr)
+        CentralList::die_of_wrong_class(spans_, objects[i]);
+      const std::uint8_t shard =
+          std::atomic_ref<const std::uint8_t>(span->shard).load(std::memory_order_acquire);
+      lists[i] = static_cast<std::uint16_t>(span->size_class << 8 | shard);
+      bytes += span->object_bytes;
+    }
+    void** batch = objects;
+    for (std::size_t of_batch = left; of_batch != 0;) {
+      // Those of one list go together, at the end.
+      const std::uint16_t list = lists[of_batch - 1];
+      std::size_t others = 0;
+      for (std::size_t i = 0; i < of_batch; ++i) {
+        if (lists[i] == list) continue;
+        std::swap(lists[i], lists[others]);
+        std::swap(batch[i], batch[others++]);
+      }
+      release_to_spans(list >> 8, batch + others, of_batch - others);
+      of_batch = others;
+    }
+  }
+  return bytes;
+}
+
 std::size_t Central::release_unneeded() noexcept {
   std::size_t returned = 0;
   for_each_shard([&](CentralShard& shard) {
@@ -264,6 +296,7 @@ std::size_t Central::release_unneeded() noexcept {
       release_to_spans(size_class, objects, count);
     });
     shard.for_each_list([&](CentralList& list) {
+      list.look();
       list.destroy_unneeded();
       returned += list.decommit_holes(CentralList::Spans::kQuiet);
     });

@@ -85,6 +85,15 @@ class Central {
   /// Takes back objects into their spans at once, verified: what is wrong with them is fatal here.
   void release_to_spans(unsigned size_class, void** objects, std::size_t count) noexcept;
 
+  /// The same for homeward objects, which may be of any class. Their order changes.
+  /// \returns  their bytes
+  std::size_t release_homeward(void** objects, std::size_t count) noexcept;
+  /// The class of a homeward object.
+  /// \pre  it is on its way: in no span yet
+  unsigned class_of(const void* object) const noexcept {
+    return spans_.map().span_of(object)->size_class;
+  }
+
   /// Moves what lay in the transfer caches unneeded since the last call to its spans, destroys the
   /// kept spans that were not needed, and decommits the holes of spans that were not used since.
   /// \returns  bytes decommitted as holes
@@ -144,6 +153,7 @@ class Central {
   static constexpr std::size_t kSpansToSpare = 2;
   // Chosen: what transfer caches that have grown may hold while the heap grows.
   static constexpr std::size_t kGrownTransferBytes = 1024 * 1024;
+  static constexpr std::size_t kHomewardBatch = 128;
 
   template <typename Function>
   void for_each_shard(Function&& function) noexcept {

@@ -132,7 +132,7 @@ void CentralList::count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pen
   pending += static_cast<std::ptrdiff_t>(span.pending_bytes());
   claimed_ += taken;
   add_to(free_, std::size_t{0} - taken);
-  if (span.free_count != 0) list(span);
+  list(span);
 }
 
 void CentralList::add_pending(std::ptrdiff_t bytes) noexcept {
@@ -193,6 +193,7 @@ void CentralList::receive(Span& span) noexcept {
   claimed_ += span.object_count - span.free_count;
   add_to(free_, std::size_t{span.free_count});
   add_pending(static_cast<std::ptrdiff_t>(span.pending_bytes()));
+  follow(span);
   list(span);
 }
 
@@ -235,7 +236,10 @@ void CentralList::forget_spans() noexcept {
   for (std::size_t& listed : listed_) listed = 0;
   kept_.forget_all();
   nonempty_ = 0;
-  least_kept_ = span_count_ = claimed_ = 0;
+  least_kept_ = span_count_ = claimed_ = returned_ = 0;
+  is_compacting_.store(false, std::memory_order_relaxed);
+  watched_from_ = worth_compacting(size_class_);
+  had_much_free_ = false;
   pending_.store(0, std::memory_order_relaxed);
   tally_.settle(0, said_);
   kept_count_.store(0, std::memory_order_relaxed);
@@ -286,7 +290,7 @@ void CentralList::list(Span& span) noexcept {
   const unsigned width = width_of(span);
   by_free_[width].push_front(span);
   ++listed_[width];
-  nonempty_ |= 1u << width;
+  nonempty_ |= kNonempty & 1u << width;
 }
 
 /// Unlists a span that was listed when it had `free_count` free objects.
@@ -330,6 +334,7 @@ void CentralList::check_invariants() noexcept {
       STRATA_INVARIANT(bits != span->object_count, "a span without a claimed object is not kept");
       STRATA_INVARIANT(span->shard == shard_, "a span of another shard is in the list");
       STRATA_INVARIANT(span->size_class == size_class_, "a span of another class is in the list");
+      STRATA_INVARIANT(span->is_homeward == is_compacting(), "a span does not do as its list");
       STRATA_INVARIANT(span->decommitted_free <= span->free_count,
                        "more objects lie in a span's holes than are free");
       STRATA_INVARIANT(span->hole_bytes <= span->bytes(), "a span's holes are larger than itself");
@@ -338,7 +343,7 @@ void CentralList::check_invariants() noexcept {
     }
     listed += of_width;
     STRATA_INVARIANT(of_width == listed_[width], "the spans of a list are miscounted");
-    STRATA_INVARIANT(by_free_[width].is_empty() == ((nonempty_ >> width & 1) == 0),
+    STRATA_INVARIANT((width != 0 && !by_free_[width].is_empty()) == ((nonempty_ >> width & 1) != 0),
                      "the summary of the span lists is wrong");
   }
   std::size_t kept = 0;
@@ -352,7 +357,7 @@ void CentralList::check_invariants() noexcept {
   }
   STRATA_INVARIANT(kept == kept_spans() && least_kept_ <= kept, "kept spans are miscounted");
   STRATA_INVARIANT(free == free_objects(), "free objects are miscounted");
-  STRATA_INVARIANT(listed + kept <= span_count_, "a span is listed that is not counted");
+  STRATA_INVARIANT(listed + kept == span_count_, "a span is listed twice, or not at all");
 }
 
 }  // namespace strata

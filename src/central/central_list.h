@@ -45,7 +45,11 @@ class CentralList {
         use_(spans.use_of(size_class)),
         size_class_(size_class),
         shard_(static_cast<std::uint8_t>(shard)),
-        divider_(std::max(SizeClassMap::bytes_of(size_class), SizeClassMap::kGrain)) {}
+        objects_per_span_(static_cast<std::uint32_t>(
+            span_pages_of(size_class) * kPageBytes /
+            std::max(SizeClassMap::bytes_of(size_class), SizeClassMap::kGrain))),
+        divider_(std::max(SizeClassMap::bytes_of(size_class), SizeClassMap::kGrain)),
+        watched_from_(worth_compacting(size_class)) {}
   CentralList(const CentralList&) = delete;
   CentralList& operator=(const CentralList&) = delete;
 
@@ -102,6 +106,13 @@ class CentralList {
   /// \returns  how many
   std::size_t destroy_unneeded() noexcept;
 
+  /// Begins to compact if much was free since the last call all the time: what is freed passes by
+  /// the bins of its class then (central_list_compact.cpp tells why). release() begins it, too, and
+  /// either ends it.
+  void look() noexcept;
+  /// A hint, without the lock.
+  bool is_compacting() const noexcept { return is_compacting_.load(std::memory_order_relaxed); }
+
   /// Has no spans any more; who calls this gives them back.
   /// \threads  no other thread uses the list at the same time
   void forget_spans() noexcept;
@@ -135,9 +146,10 @@ class CentralList {
   Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
 
  private:
-  // Spans with free objects are listed by the bit width of free_count: width 1 is one object from
-  // full, the widest (4096 objects, 13 bits) is nearly empty. Full spans are in no list.
+  // Spans in use are listed by the bit width of free_count: width 0 is full, 1 is one object from
+  // full, the widest (4096 objects, 13 bits) is nearly empty.
   static constexpr unsigned kWidths = 14;
+  static constexpr std::uint32_t kNonempty = ~std::uint32_t{1};  // widths with free objects
   static_assert((kPageBytes / SizeClassMap::kGrain) >> (kWidths - 1) == 0,
                 "a free count has fewer bits than lists");
 
@@ -171,6 +183,17 @@ class CentralList {
   void** put_neighbours(Span& span, void** objects, void** end) const noexcept;
   void relist(Span& span, std::uint32_t free_before) noexcept STRATA_REQUIRES(lock_);
   bool is_due(Span& span, Spans which) noexcept STRATA_REQUIRES(lock_);
+  std::size_t free_in_use() const noexcept;
+  std::size_t objects_in_use() const noexcept STRATA_REQUIRES(lock_);
+  bool has_much_free() const noexcept STRATA_REQUIRES(lock_);
+  bool has_little_free() const noexcept STRATA_REQUIRES(lock_);
+  void count_returned(std::size_t count) noexcept STRATA_REQUIRES(lock_);
+  void compact(bool is_on) noexcept STRATA_REQUIRES(lock_);
+  /// The span becomes homeward, or no longer is, as the list does.
+  void follow(Span& span) noexcept STRATA_REQUIRES(lock_) {
+    if (span.is_homeward != is_compacting()) spans_.set_homeward(span, is_compacting());
+  }
+  void follow_all(const IntrusiveList<Span>& spans) noexcept STRATA_REQUIRES(lock_);
   void list(Span& span) noexcept STRATA_REQUIRES(lock_);
   void unlist(Span& span, std::uint32_t free_count) noexcept STRATA_REQUIRES(lock_);
   void remove(Span& span) noexcept STRATA_REQUIRES(lock_);
@@ -181,6 +204,14 @@ class CentralList {
   static constexpr unsigned kLooksPerHold = 256;
   /// seen_free of a span that objects were taken from: equal to no count of free objects.
   static constexpr std::uint32_t kNotSeen = ~std::uint32_t{0};
+  // Chosen: a class that holds less in vain is not worth it, nor is a smaller part of the heap.
+  static constexpr std::size_t kWasteBytes = std::size_t{1} << 20;
+  static constexpr std::size_t kWasteShare = 256;
+  /// How many free objects are; none of those whose own pages become holes.
+  static constexpr std::size_t worth_compacting(unsigned size_class) noexcept {
+    const std::size_t bytes = SizeClassMap::bytes_of(size_class);
+    return bytes == 0 || Span::tracks_fresh(bytes) ? ~std::size_t{0} : kWasteBytes / bytes;
+  }
 
   // Chosen: what a list may have gathered before it says so. Shards and classes times this is what
   // the tally may be wrong by; a batch of objects that goes to and fro stays below it.
@@ -194,21 +225,28 @@ class CentralList {
   const std::uint32_t use_;  // what its spans say
   const unsigned size_class_;
   const std::uint8_t shard_;
+  const std::uint32_t objects_per_span_;
   const detail::ExactDivider divider_;  // by the class's size; of class 0 nothing is ever released
 
   // All below is written under lock_; the atomic ones are read anywhere, as hints (relaxed).
-  std::uint32_t nonempty_ STRATA_GUARDED_BY(lock_) = 0;  // bit w: by_free_[w] has a span
+  // Bit w of kNonempty: by_free_[w] has a span.
+  std::uint32_t nonempty_ STRATA_GUARDED_BY(lock_) = 0;
   IntrusiveList<Span> by_free_[kWidths] STRATA_GUARDED_BY(lock_);
   std::size_t listed_[kWidths] STRATA_GUARDED_BY(lock_) = {};  // how many spans by_free_[w] has
   IntrusiveList<Span> kept_
       STRATA_GUARDED_BY(lock_);  // every object is free, and all of it is held; latest first
   std::size_t least_kept_ STRATA_GUARDED_BY(lock_) = 0;  // since the last destroy_unneeded()
+  // How many have to be free before what comes back is counted; 0 while the list compacts.
+  std::size_t watched_from_ STRATA_GUARDED_BY(lock_);
+  std::size_t returned_ STRATA_GUARDED_BY(lock_) = 0;    // objects, while there was much free
+  bool had_much_free_ STRATA_GUARDED_BY(lock_) = false;  // at the last look()
   std::size_t span_count_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t claimed_ STRATA_GUARDED_BY(lock_) = 0;
   std::ptrdiff_t said_ STRATA_GUARDED_BY(lock_) = 0;  // of pending_, what the tally knows
   std::atomic<std::ptrdiff_t> pending_{0};
   std::atomic<std::size_t> kept_count_{0};
   std::atomic<std::size_t> free_{0};
+  std::atomic<bool> is_compacting_{false};
 };
 
 }  // namespace strata

@@ -95,6 +95,8 @@ CentralList::Released CentralList::release(void** objects, std::size_t count) no
   claimed_ -= count - left;
   add_to(free_, count - left);
   add_pending(static_cast<std::ptrdiff_t>((count - left) * SizeClassMap::bytes_of(size_class_)));
+  if (free_objects() >= watched_from_) [[unlikely]]
+    count_returned(count - left);
   return {left, guard.has_waited()};
 }
 
@@ -158,7 +160,7 @@ void CentralList::die_of_wrong_class(const SpanSource& spans, const void* object
 
 /// Moves a span that had `free_before` free objects to the list for those it has now.
 [[gnu::noinline]] void CentralList::relist(Span& span, std::uint32_t free_before) noexcept {
-  if (free_before != 0) unlist(span, free_before);
+  unlist(span, free_before);
   if (span.free_count == span.object_count && span.hole_bytes != 0) {
     remove(span);  // a part of it is decommitted: the rest is of more use to the page heap
     spans_.destroy(span);

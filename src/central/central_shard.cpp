@@ -70,8 +70,9 @@ CentralList::Claimed CentralShard::try_claim(unsigned size_class, void** end,
 CentralList::Released CentralShard::release(unsigned size_class, void** objects,
                                             std::size_t count) noexcept {
   Class& into = class_of(size_class, *objects);
-  const std::size_t taken =
-      into.transfer.is_full() ? 0 : into.transfer.try_insert(objects, count).count;
+  const std::size_t taken = into.transfer.is_full() || into.list.is_compacting()
+                                ? 0
+                                : into.transfer.try_insert(objects, count).count;
   if (taken == count) return {0, false};
   return into.list.release(objects, count - taken);
 }

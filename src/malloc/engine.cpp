@@ -169,7 +169,10 @@ void Engine::deallocate_large(void* p) noexcept {
 
 std::size_t Engine::usable_bytes(const void* p, const char* action) noexcept {
   expect_own_region(action, p);
-  if (const std::size_t size_class = map_.class_of(p)) return object_bytes(p, size_class, action);
+  if (std::size_t size_class = map_.class_of(p)) {
+    if (size_class == SizeClassMap::kHomeward) size_class = map_.span_of(p)->size_class;
+    return object_bytes(p, size_class, action);
+  }
   if (owns_region_of(p)) {
     const Span* span = map_.span_of(p);
     if (span == nullptr) die_of_pointer(action, p, ": it was freed before, or never allocated");

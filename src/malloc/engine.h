@@ -110,7 +110,11 @@ class Engine {
   }
   /// Takes an object back into its span, verified at once.
   void deallocate_object(unsigned size_class, void* p) noexcept {
-    central_.release_to_spans(size_class, &p, 1);
+    if (size_class == SizeClassMap::kHomeward) {
+      central_.release_homeward(&p, 1);
+    } else {
+      central_.release_to_spans(size_class, &p, 1);
+    }
   }
 
   /// An object of the class that free and realloc take to the slow path, for a watcher; freed by

@@ -313,7 +313,7 @@ void* Malloc::reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes)
       after_slow_path(thread);
       return resized;
     }
-  } else if (verifies_frees() && Engine::stays_in_place(old_bytes, bytes)) {
+  } else if (!is_checked() && Engine::stays_in_place(old_bytes, bytes)) {
     return p;
   }
   return move(thread, size_class, p, old_bytes, bytes);

@@ -232,7 +232,8 @@ class Malloc {
   /// The same, with the map at hand: a load less.
   void* reallocate(ThreadState& thread, const PageMap& map, void* p, std::size_t bytes) noexcept {
     const auto size_class = static_cast<unsigned>(map.class_of(p));
-    if (size_class == 0 || bytes == 0 || options_.checks != Options::Checks::kBasic) [[unlikely]]
+    if (size_class - 1 >= SizeClassMap::kCount - 1 || bytes == 0 ||
+        options_.checks != Options::Checks::kBasic) [[unlikely]]
       return reallocate_slowly(thread, p, bytes);
     const std::size_t old_bytes = engine_.object_bytes(p, size_class, "realloc");
     return Engine::stays_in_place(old_bytes, bytes) ? p

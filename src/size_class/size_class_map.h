@@ -70,6 +70,10 @@ class SizeClassMap {
 
   // Derived.
   static constexpr unsigned kCount = detail::kSizeClasses;  ///< class 0 included
+  /// No class: what the page map says of objects, of any class, that go straight back to their span
+  /// when they are freed. Bins have a place for them.
+  static constexpr unsigned kHomeward = kCount;
+  static constexpr unsigned kBins = kCount + 1;
 
   /// The class of the smallest size that holds `bytes`.
   /// \pre      bytes <= kMaxTableBytes

@@ -55,6 +55,7 @@ Span* SpanSource::create(unsigned size_class, PageHeap::Pages which) noexcept {
   span->use = span_use(page_heap_.number(), size_class);
   span->size_class = static_cast<std::uint8_t>(size_class);
   span->shard = 0;
+  span->is_homeward = false;
   const std::size_t words = span->bitmap_words();
   span->free_bits =
       words == 1 ? &span->bitmap_word

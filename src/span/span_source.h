@@ -118,6 +118,20 @@ class SpanSource {
     return true;
   }
 
+  /// Whether objects can be homeward: where free goes by the page map alone.
+  bool has_homeward() const noexcept {
+    return use_ == Use::kSmall && !keeps_records_ && !keeps_states_;
+  }
+  /// From now on what is freed of the span goes to the bin of homeward objects, or to that of its
+  /// class.
+  /// \threads  Under the lock of the span's list. A thread that frees meanwhile does either.
+  void set_homeward(Span& span, bool is_homeward) noexcept {
+    span.is_homeward = is_homeward;
+    map_.set_class(span, is_homeward ? SizeClassMap::kHomeward : span.size_class);
+  }
+
+  /// Bytes of all pages in use.
+  std::size_t used_bytes() const noexcept { return page_heap_.used_pages() * kPageBytes; }
   /// Bytes in holes of all spans.
   /// \threads  any; a hint
   std::size_t hole_bytes() const noexcept { return hole_bytes_.load(std::memory_order_relaxed); }

@@ -23,7 +23,7 @@ namespace strata {
 class ObjectBins {
  public:
   constexpr ObjectBins() noexcept : tops_{}, limits_{} {
-    for (unsigned c = 0; c < SizeClassMap::kCount; ++c) tops_[c] = limits_[c] = &g_empty_slot;
+    for (unsigned c = 0; c < SizeClassMap::kBins; ++c) tops_[c] = limits_[c] = &g_empty_slot;
   }
   ObjectBins(const ObjectBins&) = delete;
   ObjectBins& operator=(const ObjectBins&) = delete;
@@ -91,8 +91,8 @@ class ObjectBins {
   }
   void set_top(unsigned size_class, void** top) noexcept { set_top(&tops_[size_class], top); }
 
-  void** tops_[SizeClassMap::kCount];
-  void** limits_[SizeClassMap::kCount];
+  void** tops_[SizeClassMap::kBins];
+  void** limits_[SizeClassMap::kBins];
 
  private:
   static void* g_empty_slot;  // never written

@@ -36,7 +36,7 @@ namespace strata {
 /// taken.
 std::uint64_t ThreadCache::fingerprint() noexcept {
   std::uint64_t mixed = 1;
-  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+  for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
     void** const top = std::atomic_ref<void**>(tops_[c]).load(std::memory_order_relaxed);
     mixed = (mixed ^ reinterpret_cast<std::uintptr_t>(top)) * 0x9e3779b97f4a7c15u;
     mixed = (mixed ^ reinterpret_cast<std::uintptr_t>(load(top))) * 0x9e3779b97f4a7c15u;
@@ -50,7 +50,7 @@ std::size_t ThreadCache::take_over(Owners which, void** room, std::size_t room_s
     std::size_t count;
     std::size_t top;
   };
-  Taken taken[SizeClassMap::kCount] = {};
+  Taken taken[SizeClassMap::kBins] = {};
   bool has_taken_all = true;
   {
     LockGuard guard(bins_lock_);
@@ -59,7 +59,7 @@ std::size_t ThreadCache::take_over(Owners which, void** room, std::size_t room_s
     seen_ = now;
     if ((which == Owners::kIdle && !is_idle) || now == taken_) return 0;
     std::size_t used = 0;
-    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
       void** const top = std::atomic_ref<void**>(tops_[c]).load(std::memory_order_relaxed);
       const auto held = static_cast<std::size_t>(top - bases_[c]);
       if (held < 2 || (has_gaps_[c] && count_held(c) < 2)) continue;
@@ -77,19 +77,19 @@ std::size_t ThreadCache::take_over(Owners which, void** room, std::size_t room_s
     // Orders nothing; shows that there is a barrier, before anything depends on one.
     if (!barrier()) return 0;
     used = 0;
-    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
       if (taken[c].count == 0) continue;
       take_slots(c, room + used, taken[c].count);
       used += taken[c].count;
     }
     barrier();
-    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
       void** const top = std::atomic_ref<void**>(tops_[c]).load(std::memory_order_relaxed);
       taken[c].top = static_cast<std::size_t>(top - bases_[c]);
     }
     barrier();
     used = 0;
-    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
       void** const objects = room + used;
       used += taken[c].count;
       taken[c].count = sort_out(c, objects, taken[c].count, taken[c].top);
@@ -99,10 +99,15 @@ std::size_t ThreadCache::take_over(Owners which, void** room, std::size_t room_s
     if (has_taken_all) taken_ = now;
   }
   std::size_t bytes = 0;
-  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+  for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
     if (taken[c].count == 0) continue;
-    central_->release(c, room + taken[c].top, taken[c].count);
-    bytes += taken[c].count * SizeClassMap::bytes_of(c);
+    void** const objects = room + taken[c].top;
+    if (c == SizeClassMap::kHomeward) {
+      bytes += central_->release_homeward(objects, taken[c].count);
+    } else {
+      central_->release(c, objects, taken[c].count);
+      bytes += taken[c].count * SizeClassMap::bytes_of(c);
+    }
   }
   return bytes;
 }

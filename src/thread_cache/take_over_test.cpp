@@ -201,7 +201,7 @@ TakeOverSteps* TakeOverSteps::g_playing = nullptr;
 
 TEST_F(TakeOverSteps, TheOwnerMayBeInTheMiddleOfAnything) {
   g_playing = this;
-  std::vector<void*> room(256);
+  std::vector<void*> room(1024);  // a full bin
   std::size_t moved = 0;
   for (int round = 0; round < 20'000; ++round) {
     bias = 1 + below(3);
@@ -222,7 +222,7 @@ TEST_F(TakeOverSteps, TheOwnerMayBeInTheMiddleOfAnything) {
     check();
     if (HasFatalFailure()) return;
   }
-  EXPECT_GT(moved, 100'000u);
+  EXPECT_GT(moved, 1'000'000u);
   for (void* object : cache.owned) deallocate_into(cache, kClass, object);
   cache.flush_all();
   central->release_all();

@@ -17,7 +17,7 @@ std::size_t ThreadCache::max_capacity(unsigned size_class, Load load) noexcept {
 
 ThreadCache::ThreadCache(Central& central, CacheBudget& budget, MetadataArena& metadata) noexcept
     : central_(&central), place_(central), budget_(&budget), metadata_(&metadata) {
-  for (unsigned c = 0; c < SizeClassMap::kCount; ++c) {
+  for (unsigned c = 0; c < SizeClassMap::kBins; ++c) {
     bases_[c] = tops_[c];
   }
 }
@@ -55,18 +55,44 @@ bool ThreadCache::top_up(unsigned size_class) noexcept {
 void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
   LockGuard guard(bins_lock_);
   close_gaps(size_class);
-  if (capacity(size_class) == 0 && take_as_last(size_class, object)) return;
-  shrink_if_heap_grew();
-  // Unless there is room now; that the object is the latest one the caller has excluded.
-  if (tops_[size_class] == limits_[size_class]) {
-    const std::size_t share = budget_->share_bytes();
-    if (holds_too_much(size_class, share)) {
-      shrink(size_class);
-    } else if (!may_grow(size_class, Slow::kOver) || !grow(size_class, share)) {
-      flush(size_class, batch(size_class));
-    }
+  if (size_class == SizeClassMap::kHomeward) {
+    make_room_homeward();
+  } else {
+    if (capacity(size_class) == 0 && take_as_last(size_class, object)) return;
+    shrink_if_heap_grew();
+    // Unless there is room now; that the object is the latest one the caller has excluded.
+    if (tops_[size_class] == limits_[size_class]) make_room(size_class);
   }
-  if (!push(size_class, object)) central_->release(place_, size_class, &object, 1);
+  if (!push(size_class, object)) release(size_class, &object, 1);
+}
+
+/// The full bin gives up half of itself, grows, or is emptied.
+void ThreadCache::make_room(unsigned size_class) noexcept {
+  const std::size_t share = budget_->share_bytes();
+  if (holds_too_much(size_class, share)) {
+    shrink(size_class);
+  } else if (!may_grow(size_class, Slow::kOver) || !grow(size_class, share)) {
+    flush(size_class, batch(size_class));
+  }
+}
+
+/// Objects of a bin, or one for it, go to Central.
+void ThreadCache::release(unsigned size_class, void** objects, std::size_t count) noexcept {
+  if (size_class == SizeClassMap::kHomeward) {
+    central_->release_homeward(objects, count);
+  } else {
+    central_->release(place_, size_class, objects, count);
+  }
+}
+
+/// Gives the bin of homeward objects its slots, or empties it if it is full.
+void ThreadCache::make_room_homeward() noexcept {
+  constexpr unsigned kBin = SizeClassMap::kHomeward;
+  if (capacity(kBin) == 0) {
+    if (give_slots(kBin, kHomewardSlots)) limits_[kBin] = bases_[kBin] + kHomewardSlots - 1;
+  } else if (tops_[kBin] == limits_[kBin]) {
+    flush(kBin, held(kBin));
+  }
 }
 
 /// The first object of a class comes from a thread that did not allocate it: this one has had none.
@@ -89,7 +115,8 @@ bool ThreadCache::take_as_last(unsigned size_class, void* object) noexcept {
 bool ThreadCache::flush_all(unsigned end_class) noexcept {
   LockGuard guard(bins_lock_);
   bool had_any = false;
-  for (unsigned c = 1; c < end_class; ++c) {
+  for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
+    if (c >= end_class && c != SizeClassMap::kHomeward) continue;
     close_gaps(c);
     const auto held = static_cast<std::size_t>(tops_[c] - bases_[c]);
     if (held == 0) continue;
@@ -107,6 +134,11 @@ std::size_t ThreadCache::count_objects(unsigned size_class) noexcept {
 void ThreadCache::add_objects(Counts& counts) noexcept {
   LockGuard guard(bins_lock_);
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) counts[c] += count_held(c);
+  constexpr unsigned kBin = SizeClassMap::kHomeward;
+  void** const top = std::atomic_ref<void**>(tops_[kBin]).load(std::memory_order_relaxed);
+  for (void** slot = bases_[kBin] + 1; slot <= top; ++slot) {
+    if (const void* const object = load(slot)) ++counts[central_->class_of(object)];
+  }
 }
 
 /// Counts that the bin ran dry, or over, once more. What comes and goes a little at a time seldom
@@ -250,12 +282,12 @@ void ThreadCache::take_slots_back(void** slots, std::size_t count) noexcept {
 
 void ThreadCache::give_back_slots() noexcept {
   LockGuard guard(bins_lock_);
-  for (unsigned c = 0; c < SizeClassMap::kCount; ++c) take_slots_back(bases_[c], slot_counts_[c]);
+  for (unsigned c = 0; c < SizeClassMap::kBins; ++c) take_slots_back(bases_[c], slot_counts_[c]);
 }
 
 void ThreadCache::forget_objects() noexcept {
   LockGuard guard(bins_lock_);
-  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+  for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
     set_top(c, bases_[c]);
     has_gaps_[c] = false;
   }
@@ -268,7 +300,7 @@ void ThreadCache::flush(unsigned size_class, std::size_t count) noexcept {
   Repair bin(*this, size_class);
   void** const first = bases_[size_class] + 1;
   for (std::size_t done = 0; done < count; done += kFlushObjects)
-    central_->release(place_, size_class, first + done, std::min(count - done, kFlushObjects));
+    release(size_class, first + done, std::min(count - done, kFlushObjects));
   bin.top -= count;
   std::memmove(first, first + count, static_cast<std::size_t>(bin.top + 1 - first) * sizeof(void*));
 }

@@ -79,6 +79,9 @@ class CacheBudget {
 /// that then goes on to run dry and over may grow further, at the cost of bins that do not. When
 /// threads have come and the thread holds more than twice its share, bins that run over give up
 /// half of themselves.
+///
+/// Beside the classes there is a bin of objects whose spans are closed: malloc never pops from it,
+/// and when it is full all of it goes to the spans.
 /// \threads  Its thread only, apart from counting and take_over(), which any thread may do:
 ///           bins_lock_ keeps a bin's slots where they are meanwhile. All slow paths hold it.
 class ThreadCache : public ObjectBins, public ListLink<> {
@@ -179,7 +182,10 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   static constexpr std::size_t kShrinkAbove = 2;
   // Derived: the first slots of every bin and a few growths are in the cache itself, which then
   // fills two 4-KiB pages.
-  static constexpr std::size_t kInlineSlots = 608;
+  static constexpr std::size_t kInlineSlots = 600;
+
+  // Chosen: a batch; below half a MiB where all of them are of the largest class that is closed.
+  static constexpr std::size_t kHomewardSlots = 128;
 
   enum class Slow : std::uint8_t { kNeither, kDry, kOver };
   enum class Load : bool { kUsual, kLasting };
@@ -222,6 +228,8 @@ class ThreadCache : public ObjectBins, public ListLink<> {
     return static_cast<std::size_t>(tops_[size_class] - bases_[size_class]);
   }
   bool top_up(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
+  void make_room(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
+  void make_room_homeward() noexcept STRATA_REQUIRES(bins_lock_);
   bool take_as_last(unsigned size_class, void* object) noexcept STRATA_REQUIRES(bins_lock_);
   bool may_grow(unsigned size_class, Slow slow) noexcept STRATA_REQUIRES(bins_lock_);
   bool is_lasting(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_) {
@@ -247,6 +255,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   bool give_slots(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
   void take_slots_back(void** slots, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
   void flush(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
+  void release(unsigned size_class, void** objects, std::size_t count) noexcept;
   void close_gaps(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   std::size_t count_held(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   std::uint64_t fingerprint() noexcept STRATA_REQUIRES(bins_lock_);
@@ -257,9 +266,9 @@ class ThreadCache : public ObjectBins, public ListLink<> {
 
   // The tops and limits of ObjectBins are the owner's on its hot path, which takes no lock; they
   // change otherwise under bins_lock_ alone.
-  void** bases_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_);
+  void** bases_[SizeClassMap::kBins] STRATA_GUARDED_BY(bins_lock_);
   // Slots the bin owns, a power of two or 0.
-  std::uint16_t slot_counts_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
+  std::uint16_t slot_counts_[SizeClassMap::kBins] STRATA_GUARDED_BY(bins_lock_) = {};
   Central* central_;
   Central::Place place_;
   CacheBudget* budget_;
@@ -280,7 +289,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // A lasting load has made it grow.
   bool has_lasting_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
   // Slots below the top may be nullptr.
-  bool has_gaps_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
+  bool has_gaps_[SizeClassMap::kBins] STRATA_GUARDED_BY(bins_lock_) = {};
   // Fingerprints: at the last take_over(), and when there was nothing left to take.
   std::uint64_t seen_ STRATA_GUARDED_BY(bins_lock_) = 0;
   std::uint64_t taken_ STRATA_GUARDED_BY(bins_lock_) = 0;

@@ -1,0 +1,262 @@
+// Size classes whose spans were left half empty, as a program sees them.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <latch>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/seeded_test.h"
+#include "malloc/malloc_in_test.h"
+
+namespace strata {
+namespace {
+
+constexpr std::size_t kBytes = 64;
+constexpr std::size_t kObjects = 120'000;
+const unsigned kClass = SizeClassMap::class_of(kBytes);
+
+struct CompactingTest : ::testing::Test, TestMalloc {
+  std::deque<void*> live;
+
+  void SetUp() override { start(); }
+
+  /// Frees the oldest and allocates one instead.
+  void replace(TestThread& thread, std::size_t count) {
+    for (; count != 0; --count) {
+      thread.deallocate(live.front());
+      live.pop_front();
+      live.push_back(thread.allocate(kBytes));
+    }
+  }
+  /// Allocates kObjects; then the oldest go two by two, and one comes for them, until a fourth is
+  /// left.
+  void leave_half_empty(TestThread& thread) {
+    while (live.size() < kObjects) live.push_back(thread.allocate(kBytes));
+    while (live.size() > kObjects / 4) {
+      thread.deallocate(live.front());
+      live.pop_front();
+      replace(thread, 1);
+    }
+  }
+  /// Bytes of the class's spans in use for each that is live.
+  double span_bytes_per_live() {
+    const CentralList::Statistics now = engine.central().statistics(kClass).spans;
+    return static_cast<double>((now.spans - now.kept_spans) * kPageBytes) /
+           static_cast<double>(live.size() * kBytes);
+  }
+  bool is_homeward(const void* p) const { return engine.class_of(p) == SizeClassMap::kHomeward; }
+  void free_all(TestThread& thread) {
+    for (void* p : live) thread.deallocate(p);
+    live.clear();
+  }
+};
+
+TEST_F(CompactingTest, TurnoverGivesAClassItsSpansBackWhileAsMuchLives) {
+  TestThread thread(malloc);
+  leave_half_empty(thread);
+  replace(thread, 2 * live.size());
+  EXPECT_LT(span_bytes_per_live(), 1.4);
+  check();
+  free_all(thread);
+  thread.end();
+  check_nothing_is_left();
+}
+
+TEST_F(CompactingTest, WhatIsFreedPassesByTheBinsOnlyAsLongAsMuchIsFree) {
+  TestThread thread(malloc);
+  while (live.size() < kObjects) live.push_back(thread.allocate(kBytes));
+  EXPECT_FALSE(is_homeward(live.front()));
+  std::deque<void*> kept;
+  for (std::size_t i = 0; i < live.size(); ++i) {
+    if (i % 2 != 0) {
+      kept.push_back(live[i]);
+    } else {
+      thread.deallocate(live[i]);
+    }
+  }
+  live = std::move(kept);
+  EXPECT_TRUE(is_homeward(live.front()));
+  EXPECT_TRUE(is_homeward(live.back()));
+  engine.check_invariants();
+  while (live.size() < kObjects) live.push_back(thread.allocate(kBytes));
+  engine.release_unneeded();  // looks, too
+  EXPECT_FALSE(is_homeward(live.front()));
+  EXPECT_FALSE(is_homeward(live.back()));
+  check();
+  free_all(thread);
+}
+
+TEST_F(CompactingTest, AClassThatBinsAloneServeIsFoundByTheScavenger) {
+  TestThread thread(malloc);
+  while (live.size() < kObjects) live.push_back(thread.allocate(kBytes));
+  // Three of ten, some of which lie in bins: a little more than a fourth is free.
+  for (std::size_t i = 0; i < kObjects; ++i) {
+    if (i % 10 < 3) {
+      thread.deallocate(live.front());
+    } else {
+      live.push_back(live.front());
+    }
+    live.pop_front();
+  }
+  EXPECT_FALSE(is_homeward(live.front()));
+  engine.release_unneeded();
+  engine.release_unneeded();
+  EXPECT_TRUE(is_homeward(live.front()));
+  replace(thread, 2 * live.size());
+  EXPECT_LT(span_bytes_per_live(), 1.3);
+  free_all(thread);
+}
+
+TEST_F(CompactingTest, LittleMemoryIsNotWorthIt) {
+  TestThread thread(malloc);
+  while (live.size() < 8'000) live.push_back(thread.allocate(kBytes));
+  while (live.size() > 1'000) {
+    thread.deallocate(live.front());
+    live.pop_front();
+  }
+  engine.release_unneeded();
+  engine.release_unneeded();
+  EXPECT_FALSE(is_homeward(live.front()));
+  free_all(thread);
+}
+
+TEST_F(CompactingTest, HomewardObjectsAreResizedAndMeasuredLikeAnyOther) {
+  TestThread thread(malloc);
+  leave_half_empty(thread);
+  ASSERT_TRUE(is_homeward(live.front()));
+  auto* const p = static_cast<char*>(live.front());
+  live.pop_front();
+  EXPECT_EQ(thread.usable_bytes(p), kBytes);
+  std::memset(p, 7, kBytes);
+  EXPECT_EQ(thread.reallocate(p, 40), p);
+  EXPECT_FALSE(malloc.resize_in_place(p, 2 * kBytes));
+  auto* const moved = static_cast<char*>(thread.reallocate(p, 300));
+  ASSERT_NE(moved, nullptr);
+  EXPECT_NE(moved, p);
+  for (std::size_t i = 0; i < kBytes; ++i) ASSERT_EQ(moved[i], 7);
+  thread.deallocate(moved);
+  free_all(thread);
+  thread.end();
+  check_nothing_is_left();
+}
+
+TEST_F(CompactingTest, HomewardObjectsInBinsAreCountedAsTheirClass) {
+  TestThread thread(malloc);
+  leave_half_empty(thread);
+  const std::size_t before = engine.registry().count_objects(kClass);
+  ASSERT_TRUE(is_homeward(live.front()));
+  thread.deallocate(live.front());
+  live.pop_front();
+  const std::size_t after = engine.registry().count_objects(kClass);
+  // The bin was full, and all of it went, or there is one more.
+  EXPECT_TRUE(after == before + 1 || after < before) << before << " " << after;
+  check();
+  free_all(thread);
+}
+
+using CompactingDeathTest = CompactingTest;
+
+TEST_F(CompactingDeathTest, HomewardObjectsAreVerifiedAsTheyReturn) {
+  TestThread thread(malloc);
+  leave_half_empty(thread);
+  void* const first = live[0];
+  void* const second = live[1];
+  ASSERT_TRUE(is_homeward(first) && is_homeward(second));
+  EXPECT_DEATH(
+      {
+        thread.deallocate(first);
+        thread.deallocate(first);
+      },
+      "double free of 0x[0-9a-f]+: it was freed just before");
+  EXPECT_DEATH(
+      {
+        thread.deallocate(first);
+        thread.deallocate(second);
+        thread.deallocate(first);
+        malloc.release_memory(thread.state);
+      },
+      "double free of 0x[0-9a-f]+: the object is free already");
+  EXPECT_DEATH(
+      {
+        thread.deallocate(static_cast<char*>(first) + 16);
+        malloc.release_memory(thread.state);
+      },
+      "invalid free of 0x[0-9a-f]+: it points into an object, not at its start");
+  free_all(thread);
+}
+
+class CompactingThreads : public SeededTest, protected TestMalloc {};
+
+/// Each thread frees what its neighbour allocated, in turns in which much is free and little is,
+/// while another takes over caches and returns memory.
+TEST_F(CompactingThreads, ObjectsStayWholeWhileClassesBeginToCompactAndEnd) {
+  start();
+  constexpr int kThreads = 3;
+  constexpr std::size_t kMost = 24'000;
+  const std::uint64_t drawn = random();
+  std::vector<std::vector<std::uint64_t*>> sets(kThreads);
+  std::atomic<bool> is_over{false};
+  std::thread scavenger([&] {
+    while (!is_over.load()) {
+      engine.release_unneeded();
+      std::this_thread::yield();
+    }
+  });
+  for (unsigned round = 0; round < 4; ++round) {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        TestThread thread(malloc);
+        std::vector<std::uint64_t*>& set = sets[(static_cast<unsigned>(t) + round) % kThreads];
+        std::uint64_t state = drawn + round * kThreads + static_cast<std::uint64_t>(t) + 1;
+        const auto store = [&] {
+          auto* const p = static_cast<std::uint64_t*>(thread.allocate(kBytes));
+          ASSERT_NE(p, nullptr);
+          p[0] = reinterpret_cast<std::uintptr_t>(p);
+          p[7] = ~p[0];
+          set.push_back(p);
+        };
+        const auto drop = [&] {
+          state = state * 6364136223846793005u + 1442695040888963407u;
+          std::swap(set[(state >> 33) % set.size()], set.back());
+          std::uint64_t* const p = set.back();
+          set.pop_back();
+          ASSERT_EQ(p[0], reinterpret_cast<std::uintptr_t>(p));
+          ASSERT_EQ(p[7], ~p[0]);
+          p[0] = p[7] = 0;
+          thread.deallocate(p);
+        };
+        while (set.size() < kMost) store();
+        while (set.size() > kMost / 4) {
+          drop();
+          drop();
+          store();
+        }
+        for (std::size_t i = 0; i < kMost / 2; ++i) {
+          drop();
+          store();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  is_over = true;
+  scavenger.join();
+  check();
+  TestThread last(malloc);
+  for (auto& set : sets) {
+    for (std::uint64_t* p : set) last.deallocate(p);
+  }
+  last.end();
+  check_nothing_is_left();
+}
+
+}  // namespace
+}  // namespace strata
