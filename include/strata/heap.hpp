@@ -201,8 +201,8 @@ class Heap {
   /// \errors   As deallocate().
   std::size_t usable_size(const void* block) const noexcept;
   /// Makes at least `bytes` bytes usable at `block` where it stands.
-  /// \returns  False, and nothing changes, if it would have to move; under full checks for any other
-  ///           size, under checks of frees for less than half of what is usable.
+  /// \returns  False, and nothing changes, if it would have to move; under full checks for any
+  ///           other size, under checks of frees for less than half of what is usable.
   /// \errors   As deallocate().
   bool resize_in_place(void* block, std::size_t bytes) noexcept;
   /// \returns  What allocate(bytes) makes usable: asking for as much costs no more. 0 beyond
