@@ -251,6 +251,10 @@ class Malloc {
   /// full checks all that is watched is looked at.
   /// \errors  Misuse is fatal, with its sentence.
   void verify_at_exit(ThreadState& thread) noexcept;
+  /// Under full checks, verifies what lies around and in all objects, live and freed.
+  void verify_objects() noexcept {
+    if (has_full_checks()) checked_.verify_all();
+  }
 
   /// One in `rate` allocations is guarded from now on. Once, with stacks prepared.
   /// \returns  False when out of memory.

@@ -81,6 +81,27 @@ TEST_F(HeapDeathTest, UnderFullChecksAFreeIntoTheWrongHeapIsFoundAtOnce) {
   }
 }
 
+TEST_F(HeapDeathTest, UnderFullChecksWhatWasWrittenWhereNobodyMayIsFoundWhenTheHeapEndsOrIsReset) {
+  for (const bool is_freed : {false, true}) {
+    for (const bool resets : {false, true}) {
+      EXPECT_DEATH(
+          {
+            Heap::Options options = named("checked");
+            options.checks = Heap::Checks::kFull;
+            Heap checked(options);
+            auto* const p = static_cast<volatile char*>(checked.allocate(100));
+            if (is_freed) checked.deallocate(const_cast<char*>(p));
+            p[is_freed ? 50 : 100] = 1;
+            if (resets) {
+              checked.reset();
+              std::_Exit(0);
+            }
+          },
+          is_freed ? "use after free of 0x" : "overflow of 0x");
+    }
+  }
+}
+
 TEST_F(HeapDeathTest, TheMallocAndAHeapTellEachOthersBlocks) {
   for (const std::size_t bytes : {std::size_t{100}, std::size_t{300'000}, 4 * kMiB}) {
     void* ours = session.allocate(bytes);
@@ -125,8 +146,12 @@ TEST_F(HeapDeathTest, FullChecksFindAnOverflow) {
   options.checks = Heap::Checks::kFull;
   Heap checked(options);
   auto* p = static_cast<char*>(checked.allocate(100));
-  p[100] = 1;
-  EXPECT_DEATH(checked.deallocate(p), "overflow");
+  EXPECT_DEATH(
+      {
+        p[100] = 1;
+        checked.deallocate(p);
+      },
+      "overflow");
   auto* q = static_cast<char*>(checked.allocate(50));
   EXPECT_DEATH(checked.deallocate(q, 51), "51");
 }

@@ -207,6 +207,7 @@ void UserHeap::reset() noexcept {
   if (malloc == nullptr) return;
   // The reclaimer must not look meanwhile.
   LockGuard guard(malloc->round_lock());
+  malloc->verify_objects();
   malloc->forget_all();
 }
 
@@ -215,6 +216,7 @@ void UserHeap::discard() noexcept {
   if (malloc == nullptr) return;
   // The reclaimer's round is over, and it finds the heap no more.
   { LockGuard guard(malloc->round_lock()); }
+  malloc->verify_objects();
   malloc->discard();
   g_heap_table.mallocs().give_back(malloc);
 }
