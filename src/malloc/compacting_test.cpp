@@ -195,7 +195,8 @@ TEST_F(CompactingDeathTest, HomewardObjectsAreVerifiedAsTheyReturn) {
 class CompactingThreads : public SeededTest, protected TestMalloc {};
 
 /// Each thread frees what its neighbour allocated, in turns in which much is free and little is,
-/// while another takes over caches and returns memory.
+/// while another takes over caches and returns memory all the time. (It also showed objects that
+/// were lost as the process got its second shard.)
 TEST_F(CompactingThreads, ObjectsStayWholeWhileClassesBeginToCompactAndEnd) {
   start();
   constexpr int kThreads = 3;
