@@ -5,7 +5,7 @@ usage: batches_test.py --library libstrata.so --program batches
 
 The program allocates a batch and frees it, again and again; callgrind counts the instructions for N and for 2N
 batches, enough for the transfer caches to have grown. What is over the hot pair and the program's own loop is
-refilling and flushing. The budgets are what was measured when they were set, and a little: they may only become smaller.
+refilling and flushing. Chance has no part in where objects lie. The budgets are what was measured when they were set, and a little: they may only become smaller.
 """
 import argparse
 import os
@@ -31,7 +31,7 @@ def instructions(arguments, batches, load):
         run = subprocess.run(
             ["valgrind", "--tool=callgrind", "--toggle-collect=batches", f"--callgrind-out-file={folder}/out",
              arguments.program, str(batches), *(str(word) for word in load)],
-            env={**os.environ, "LD_PRELOAD": arguments.library}, check=True, capture_output=True, text=True)
+            env={**os.environ, "LD_PRELOAD": arguments.library, "STRATA_RANDOM": "off"}, check=True, capture_output=True, text=True)
     return int(re.search(r"Collected : (\d+)", run.stderr)[1])
 
 

@@ -46,7 +46,7 @@ PAIRS = 2000
 
 def executions(library, program, pairs, way, **options):
     """How often each instruction of the library ran for the pairs: {offset in the library: times}."""
-    return executions_of(library, [program, pairs, *way], "--toggle-collect=pairs", **options)
+    return executions_of(library, [program, pairs, *way], "--toggle-collect=pairs", **{"STRATA_RANDOM": "off", **options})
 
 
 def executions_of(library, command, *counting, **options):
