@@ -52,7 +52,8 @@ typedef struct strata_page_source {
 typedef struct strata_heap_options {
   const char* name;           ///< for sentences and statistics: 31 bytes of it; NULL: none
   size_t soft_limit_bytes;    ///< above it everything idle goes back at once; 0: none
-  size_t hard_limit_bytes;    ///< what would pass it is refused; 0: none
+  size_t hard_limit_bytes;    ///< what would pass it is refused; 0: none. STRATA_HARD_LIMIT is
+                              ///< about all heaps and the malloc together
   uint32_t reclaim_delay_ms;  ///< what was idle for so long goes back; 0: 1000
   bool keeps_idle_memory;     ///< it stays until strata_heap_release_memory() instead
   bool checks_fully;          ///< as STRATA_CHECKS=full: every block is watched
@@ -75,7 +76,7 @@ typedef struct strata_heap_statistics {
   size_t peak;      ///< the largest held
   size_t soft_limit;
   size_t hard_limit;
-  uint64_t refusals;  ///< by the hard limit
+  uint64_t refusals;  ///< by the hard limit, the heap's or the process's
   size_t threads;     ///< with a cache
 } strata_heap_statistics;
 

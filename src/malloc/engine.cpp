@@ -6,7 +6,6 @@
 #include "base/random.h"
 #include "base/text_writer.h"
 #include "os/clock.h"
-#include "os/control_group.h"
 #include "os/file.h"
 #include "os/resources.h"
 #include "span/heap_addresses.h"
@@ -52,12 +51,6 @@ constexpr unsigned kShardsPerProcessor = 4;
       break;
   }
   die_of_pointer(action, p, reason.view());
-}
-
-/// The bytes that a limit of the options stands for; 0: none.
-std::size_t limit_bytes(std::size_t option) noexcept {
-  if ((option & OptionRow::kShare) == 0) return option;
-  return os::allowed_memory_bytes() / 100 * (option & ~OptionRow::kShare);
 }
 
 }  // namespace

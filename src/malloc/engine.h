@@ -186,14 +186,17 @@ class Engine {
   bool has_idle(std::size_t bytes) noexcept;
 
   /// Called on slow paths with no lock held: above the soft limit, caches shrink and everything
-  /// idle is released, once per some growth.
+  /// idle is released, once per some growth; above a shared one, that of others too.
   /// \cost  a load where there is no limit
   /// \param give_up  called first then: the engine's user releases what it can
   template <typename GiveUp>
   void keep_to_soft_limit(GiveUp give_up) noexcept {
-    if (!limit_.has_soft_limit() || !begin_relief()) return;
-    give_up();
-    end_relief();
+    if (!limit_.has_soft_limit()) return;
+    if (begin_relief()) {
+      give_up();
+      end_relief();
+    }
+    if (SharedLimit* const shared = limit_.shared()) shared->keep_to_soft_limit(idle_hint());
   }
   void keep_to_soft_limit() noexcept {
     keep_to_soft_limit([] {});

@@ -145,18 +145,15 @@ Engine::Block Malloc::serve_watched(ThreadState& thread, unsigned size_class,
 Engine::Block Malloc::serve_checked(ThreadState& thread, const Allocation& allocation) noexcept {
   if (is_fresh(thread)) start_thread(thread);
   const Allocation said = allocation.as_said();
-  Engine::Block block = checked_.allocate(said);
-  if (block.address == nullptr && make_room(thread)) block = checked_.allocate(said);
-  if (block.address == nullptr) os::set_errno_no_memory();
+  const Engine::Block block =
+      serve_or_make_room(thread, said.bytes, [&] { return checked_.allocate(said); });
   after_slow_path(thread);
   return block;
 }
 
 Engine::Block Malloc::serve_object(ThreadState& thread, unsigned size_class) noexcept {
-  Engine::Block block = try_serve_object(thread, size_class);
-  if (block.address == nullptr && make_room(thread)) block = try_serve_object(thread, size_class);
-  if (block.address == nullptr) os::set_errno_no_memory();
-  return block;
+  return serve_or_make_room(thread, SizeClassMap::bytes_of(size_class),
+                            [&] { return try_serve_object(thread, size_class); });
 }
 
 Engine::Block Malloc::try_serve_object(ThreadState& thread, unsigned size_class) noexcept {
@@ -180,11 +177,11 @@ Engine::Block Malloc::serve_large(ThreadState& thread, std::size_t bytes,
                                   std::size_t alignment) noexcept {
   Engine::Block block{nullptr, false};
   if (bytes <= Engine::kMaxBytes && is_ready()) {
-    block = engine_.allocate_large(bytes, alignment);
-    if (block.address == nullptr && make_room(thread))
-      block = engine_.allocate_large(bytes, alignment);
+    block = serve_or_make_room(thread, bytes,
+                               [&] { return engine_.allocate_large(bytes, alignment); });
+  } else {
+    os::set_errno_no_memory();
   }
-  if (block.address == nullptr) os::set_errno_no_memory();
   count_towards_window(thread);
   after_slow_path(thread);
   return block;
@@ -206,6 +203,23 @@ bool Malloc::make_room(ThreadState& thread) noexcept {
   vain_idle_bytes_.store(engine_.idle_bytes(), std::memory_order_relaxed);
   vain_until_ns_.store(now + kVainNs, std::memory_order_relaxed);
   return false;
+}
+
+/// Tries again once our own idle memory is back with the kernel and, where a limit is shared, that
+/// of others. Between those and a new try another thread may take it: a few times it is tried.
+template <typename Try>
+Engine::Block Malloc::serve_or_make_room(ThreadState& thread, std::size_t bytes,
+                                         Try attempt) noexcept {
+  constexpr int kMostTries = 4;
+  Engine::Block block = attempt();
+  if (block.address == nullptr && make_room(thread)) block = attempt();
+  SharedLimit* const shared = engine_.limit().shared();
+  for (int i = 0; block.address == nullptr && shared != nullptr && i < kMostTries; ++i) {
+    if (!engine_.limit().has_room(bytes) || !shared->make_room(bytes)) break;
+    block = attempt();
+  }
+  if (block.address == nullptr) os::set_errno_no_memory();
+  return block;
 }
 
 void* Malloc::allocate_zeroed(ThreadState& thread, std::size_t count, std::size_t bytes) noexcept {
@@ -373,6 +387,12 @@ bool Malloc::release_memory(ThreadState& thread) noexcept {
   return engine_.release_all() != 0 || flushed;
 }
 
+void Malloc::release_memory_for_others() noexcept {
+  if (!is_started()) return;
+  checked_.flush_quarantine();
+  engine_.release_all();
+}
+
 bool Malloc::begin_guards(std::size_t rate, std::uint64_t seed) noexcept {
   if (!guards_.start()) return false;
   guard_watcher_.configure(rate, seed);
@@ -389,12 +409,15 @@ void Malloc::forget_all() noexcept {
 
 void Malloc::discard() noexcept {
   profiler_.forget_all();
+  const std::size_t held = engine_.limit().held_bytes();
+  SharedLimit* const shared = engine_.limit().stop_sharing();
   guards_.discard();
   engine_.discard();
+  if (shared != nullptr) shared->let_go(held);
 }
 
 void Malloc::verify_at_exit(ThreadState& thread) noexcept {
-  if (must_not_wait() || !is_started()) return;
+  if (!is_started()) return;
   if (has_full_checks()) return checked_.verify_all();
   if (ThreadCache* cache = cache_of(thread)) cache->flush_all();
   engine_.central().flush_transfer();

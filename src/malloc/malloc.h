@@ -246,9 +246,13 @@ class Malloc {
   /// Releases everything idle, the objects in the calling thread's cache included.
   /// \returns  true if anything was released
   bool release_memory(ThreadState& thread) noexcept;
+  /// The same for a thread that is in no call of it: another malloc needs memory.
+  /// \pre  !must_not_wait()
+  void release_memory_for_others() noexcept;
 
   /// The process ends: what lies in caches goes to its spans, where every object is verified; under
   /// full checks all that is watched is looked at.
+  /// \pre     !must_not_wait()
   /// \errors  Misuse is fatal, with its sentence.
   void verify_at_exit(ThreadState& thread) noexcept;
   /// Under full checks, verifies what lies around and in all objects, live and freed.
@@ -376,6 +380,8 @@ class Malloc {
   Engine::Block serve_guarded(ThreadState& thread, const Allocation& allocation) noexcept;
   bool is_known_without_lock(const void* p) const noexcept;
   bool make_room(ThreadState& thread) noexcept;
+  template <typename Try>
+  Engine::Block serve_or_make_room(ThreadState& thread, std::size_t bytes, Try attempt) noexcept;
 
   Engine::Block serve_slowly(ThreadState& thread, unsigned size_class,
                              const Allocation& allocation) noexcept;

@@ -1,0 +1,196 @@
+// Heaps and the malloc under the limits of the process: each test is a process of its own, which
+// begins with the limit in its environment. tests/operations has whole programs.
+
+#include <strata/heap.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "malloc/process.h"
+#include "user_heap/buffer_pages_test.h"
+#include "user_heap/heap_table.h"
+#include "user_heap/named_heap_test.h"
+
+namespace strata {
+namespace {
+
+/// One that gives nothing back by itself.
+Heap::Options keeping(Heap::Checks checks = Heap::Checks::kBasic) {
+  Heap::Options options;
+  options.reclaims = false;
+  options.checks = checks;
+  return options;
+}
+
+SharedLimit::Statistics of_process() { return g_heap_table.limit()->statistics(); }
+
+/// Touches so many bytes of a heap, in blocks of a size.
+bool fill(Heap& heap, std::size_t total, std::size_t bytes, std::vector<void*>& blocks) {
+  for (std::size_t got = 0; got < total; got += bytes) {
+    void* const p = heap.allocate(bytes);
+    if (p == nullptr) return false;
+    std::memset(p, 1, bytes);
+    blocks.push_back(p);
+  }
+  return true;
+}
+void free_all(Heap& heap, std::vector<void*>& blocks) {
+  for (void* p : blocks) heap.deallocate(p);
+  blocks.clear();
+}
+
+/// What a condition of a process is called that ends because it does not hold.
+[[noreturn]] void fail(const char* what) {
+  std::fprintf(stderr, "%s\n", what);
+  std::_Exit(1);
+}
+#define MUST(condition) \
+  if (!(condition)) fail(#condition)
+
+struct HeapsUnderALimit : ::testing::Test {
+  HeapsUnderALimit() { ::testing::FLAGS_gtest_death_test_style = "threadsafe"; }
+  ~HeapsUnderALimit() override {
+    unsetenv("STRATA_HARD_LIMIT");
+    unsetenv("STRATA_SOFT_LIMIT");
+  }
+
+  template <typename Body>
+  static void run(const char* option, const char* value, Body body) {
+    setenv(option, value, 1);
+    EXPECT_EXIT(
+        {
+          body();
+          std::_Exit(0);
+        },
+        ::testing::ExitedWithCode(0), "");
+  }
+};
+
+TEST_F(HeapsUnderALimit, WhatOneHeapHasIdleServesTheOthersAndTheMalloc) {
+  run("STRATA_HARD_LIMIT", "64m", [] {
+    Heap first(keeping());
+    Heap second(keeping(Heap::Checks::kFull));
+    std::vector<void*> blocks;
+    for (const std::size_t bytes : {200u, 5000u, 100'000u, 300'000u, 3'000'000u}) {
+      MUST(fill(first, 40 * kMiB, bytes, blocks));
+      free_all(first, blocks);
+      MUST(fill(second, 30 * kMiB, bytes, blocks));
+      free_all(second, blocks);
+      for (std::size_t got = 0; got < 40 * kMiB; got += bytes) {
+        blocks.push_back(allocate(bytes));
+        MUST(blocks.back() != nullptr);
+      }
+      for (void* p : blocks) deallocate(p);
+      blocks.clear();
+      MUST(of_process().peak <= 64 * kMiB);
+      MUST(of_process().peak > 60 * kMiB);
+    }
+    first.check_invariants();
+    second.check_invariants();
+  });
+}
+
+TEST_F(HeapsUnderALimit, WhatALiveHeapHoldsIsRefusedToTheOthersUntilItEnds) {
+  run("STRATA_HARD_LIMIT", "64m", [] {
+    std::optional<Heap> first(keeping());
+    Heap second(keeping());
+    std::vector<void*> blocks, of_first;
+    MUST(second.allocate(1) != nullptr);
+    const std::size_t before = of_process().held;
+    MUST(fill(*first, 40 * kMiB, 300'000, of_first));
+    MUST(!fill(second, 40 * kMiB, 300'000, blocks));
+    MUST(second.statistics().refusals != 0);
+    MUST(of_process().held <= 64 * kMiB && of_process().peak <= 64 * kMiB);
+    MUST(of_process().held == first->statistics().held + second.statistics().held +
+                                  g_malloc.engine().limit().held_bytes());
+    free_all(second, blocks);
+    first.reset();
+    MUST(second.release_memory());
+    MUST(of_process().held <= before + kMiB);
+    MUST(fill(second, 50 * kMiB, 300'000, blocks));
+  });
+}
+
+TEST_F(HeapsUnderALimit, AboveTheSoftLimitTheHeapWithMostIdleGivesItBack) {
+  run("STRATA_SOFT_LIMIT", "48m", [] {
+    Heap large(keeping());
+    Heap small(keeping());
+    Heap busy(keeping());
+    std::vector<void*> blocks;
+    MUST(fill(large, 24 * kMiB, 300'000, blocks));
+    free_all(large, blocks);
+    MUST(fill(small, 8 * kMiB, 300'000, blocks));
+    free_all(small, blocks);
+    MUST(large.statistics().free >= 24 * kMiB && small.statistics().free >= 8 * kMiB);
+    MUST(fill(busy, 20 * kMiB, 300'000, blocks));
+    MUST(large.statistics().free == 0 && small.statistics().free >= 8 * kMiB);
+    MUST(fill(busy, 20 * kMiB, 300'000, blocks));
+    MUST(small.statistics().free == 0);
+    MUST(of_process().held <= 48 * kMiB);
+  });
+}
+
+TEST_F(HeapsUnderALimit, AHeapAtItsOwnLimitTakesNothingFromOthers) {
+  run("STRATA_HARD_LIMIT", "64m", [] {
+    Heap idle(keeping());
+    Heap::Options options = keeping();
+    options.hard_limit_bytes = 8 * kMiB;
+    Heap small(options);
+    std::vector<void*> blocks;
+    MUST(fill(idle, 40 * kMiB, 300'000, blocks));
+    free_all(idle, blocks);
+    MUST(!fill(small, 8 * kMiB, 300'000, blocks));
+    MUST(idle.statistics().free >= 40 * kMiB);
+  });
+}
+
+TEST_F(HeapsUnderALimit, APageSourceThatCannotPurgeKeepsItsPagesAndCountsThem) {
+  run("STRATA_HARD_LIMIT", "32m", [] {
+    BufferPages pages(BufferPages::Purges::kNo);
+    Heap::Options options = keeping();
+    options.pages = pages.source();
+    std::optional<Heap> own(options);
+    Heap other(keeping());
+    std::vector<void*> blocks;
+    MUST(fill(*own, 16 * kMiB, 300'000, blocks));
+    free_all(*own, blocks);
+    MUST(!fill(other, 20 * kMiB, 300'000, blocks));
+    MUST(of_process().held <= 32 * kMiB);
+    own.reset();
+    MUST(fill(other, 8 * kMiB, 300'000, blocks));
+  });
+}
+
+TEST_F(HeapsUnderALimit, AShareIsOneOfWhatTheSystemAllowsAndTheStatisticsSaySo) {
+  run("STRATA_HARD_LIMIT", "50%", [] {
+    Heap heap(named("heap"));
+    MUST(heap.allocate(100) != nullptr);
+    char text[16 << 10];
+    heap.write_statistics_json(text, sizeof text);
+    const std::string json(text);
+    const std::size_t hard = of_process().hard_limit;
+    MUST(hard == g_malloc.engine().limit().statistics().hard_limit && hard != 0);
+    MUST(json.find("\"process_hard_bytes\":" + std::to_string(hard)) != json.npos);
+    MUST(json.find("\"process_held_bytes\":" + std::to_string(of_process().held)) != json.npos);
+    MUST(heap.statistics().hard_limit == 0);
+    heap.write_statistics(text, sizeof text);
+    MUST(std::string(text).find("process holds") != std::string::npos);
+  });
+}
+
+TEST(HeapsWithoutALimit, CountNothingTogether) {
+  Heap heap;
+  ASSERT_NE(heap.allocate(100), nullptr);
+  EXPECT_EQ(g_heap_table.limit(), nullptr);
+  char text[16 << 10];
+  heap.write_statistics(text, sizeof text);
+  EXPECT_EQ(std::string(text).find("process holds"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace strata
