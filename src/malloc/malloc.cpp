@@ -177,8 +177,8 @@ Engine::Block Malloc::serve_large(ThreadState& thread, std::size_t bytes,
                                   std::size_t alignment) noexcept {
   Engine::Block block{nullptr, false};
   if (bytes <= Engine::kMaxBytes && is_ready()) {
-    block = serve_or_make_room(thread, bytes,
-                               [&] { return engine_.allocate_large(bytes, alignment); });
+    block =
+        serve_or_make_room(thread, bytes, [&] { return engine_.allocate_large(bytes, alignment); });
   } else {
     os::set_errno_no_memory();
   }

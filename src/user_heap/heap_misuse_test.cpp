@@ -104,7 +104,14 @@ TEST_F(HeapDeathTest, UnderFullChecksWhatWasWrittenWhereNobodyMayIsFoundWhenTheH
 
 /// Heaps that live when the process ends.
 struct HeapsAtExit : HeapDeathTest {
-  enum class Mistake { kNone, kOverflow, kUseAfterFree, kLargeOverflow, kHugeOverflow, kDoubleFree };
+  enum class Mistake {
+    kNone,
+    kOverflow,
+    kUseAfterFree,
+    kLargeOverflow,
+    kHugeOverflow,
+    kDoubleFree
+  };
 
   /// Makes a heap that nobody ends, in which the mistake is, and exits.
   [[noreturn]] static void exit_after(Mistake mistake, Heap::Checks checks) {

@@ -46,7 +46,8 @@ class Memory {
   }
   std::size_t figure(const char* name) const {
     static thread_local char buffer[32 << 10];
-    CHECK(heap_.write_statistics_json(buffer, sizeof buffer) < sizeof buffer, "32 KiB were too few");
+    CHECK(heap_.write_statistics_json(buffer, sizeof buffer) < sizeof buffer,
+          "32 KiB were too few");
     return kind_ == Kind::kMalloc ? stats_number(name) : stats_number(name, buffer);
   }
 
@@ -89,7 +90,8 @@ void share() {
   blocks.reserve(400'000);
   for (const std::size_t bytes : {200u, 3000u, 70'000u, 300'000u, 2'000'000u}) {
     for (Memory& memory : memories) {
-      CHECK(fill(memory, kLimit * 5 / 8, bytes, blocks), "what others have idle was not given back");
+      CHECK(fill(memory, kLimit * 5 / 8, bytes, blocks),
+            "what others have idle was not given back");
       CHECK(memory.figure("process_held_bytes") <= kLimit, "more is held than the limit");
       CHECK(!fill(memory, kLimit, bytes, blocks), "there is no limit");
       free_all(memory, blocks);
