@@ -4,13 +4,20 @@
 #include <strata/heap.hpp>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <random>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "malloc/process.h"
 #include "user_heap/buffer_pages_test.h"
 #include "user_heap/heap_table.h"
@@ -180,6 +187,70 @@ TEST_F(HeapsUnderALimit, AShareIsOneOfWhatTheSystemAllowsAndTheStatisticsSaySo) 
     MUST(heap.statistics().hard_limit == 0);
     heap.write_statistics(text, sizeof text);
     MUST(std::string(text).find("process holds") != std::string::npos);
+  });
+}
+
+TEST_F(HeapsUnderALimit, ThreadsWhoseHeapsComeAndGoMakeRoomForEachOtherAndNobodyIsRefused) {
+  run("STRATA_HARD_LIMIT", "64m", [] {
+    // Beside what is live, at most 20 MiB: spans of all classes in each heap, and bookkeeping.
+    constexpr std::size_t kLive = 4 * kMiB;
+    constexpr int kThreads = 4;
+    std::atomic<int> running{kThreads};
+    Heap first;  // with which the limit is read
+    std::thread watch([&running] {
+      while (running != 0) MUST(of_process().held <= 64 * kMiB);
+    });
+    run_together(kThreads, [&](int t) {
+      std::optional<Heap> heap;
+      std::vector<std::pair<void*, std::size_t>> blocks;
+      std::mt19937 random(static_cast<unsigned>(t));
+      for (int round = 0; round < 12; ++round) {
+        if (!heap || round % 5 == 4) heap.emplace(keeping());
+        const bool is_malloc = t == 0 && round % 2 == 0;
+        const std::size_t largest = std::size_t{1024} << random() % 12;
+        for (std::size_t live = 0; live < kLive; live += blocks.back().second) {
+          const std::size_t bytes = random() % largest + 64;
+          blocks.emplace_back(is_malloc ? allocate(bytes) : heap->allocate(bytes), bytes);
+          MUST(blocks.back().first != nullptr);
+        }
+        for (const auto& [p, bytes] : blocks) is_malloc ? deallocate(p) : heap->deallocate(p);
+        blocks.clear();
+      }
+      heap->check_invariants();
+      --running;
+    });
+    watch.join();
+    MUST(of_process().peak <= 64 * kMiB);
+  });
+}
+
+TEST_F(HeapsUnderALimit, AForkInTheMiddleOfItLeavesAChildThatWorks) {
+  run("STRATA_HARD_LIMIT", "48m", [] {
+    Heap heap(keeping());
+    std::atomic<bool> ends{false};
+    std::thread other([&ends] {
+      Heap own(keeping());
+      std::vector<void*> blocks;
+      while (!ends) {
+        (void)fill(own, 60 * kMiB, 200'000, blocks);  // until it is refused, again and again
+        free_all(own, blocks);
+      }
+    });
+    for (int i = 0; i < 20; ++i) {
+      const pid_t child = fork();
+      if (child == 0) {
+        // What the other thread had is the child's, too, and live for ever: little may be left.
+        Heap another(keeping());
+        std::vector<void*> blocks;
+        (void)fill(another, 60 * kMiB, 100'000, blocks);
+        free_all(another, blocks);
+        std::_Exit(of_process().held <= 48 * kMiB ? 0 : 1);
+      }
+      int status = -1;
+      MUST(waitpid(child, &status, 0) == child && status == 0);
+    }
+    ends = true;
+    other.join();
   });
 }
 
