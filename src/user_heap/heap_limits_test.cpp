@@ -79,23 +79,23 @@ struct HeapsUnderALimit : ::testing::Test {
 };
 
 TEST_F(HeapsUnderALimit, WhatOneHeapHasIdleServesTheOthersAndTheMalloc) {
-  run("STRATA_HARD_LIMIT", "64m", [] {
+  run("STRATA_HARD_LIMIT", "32m", [] {
     Heap first(keeping());
     Heap second(keeping(Heap::Checks::kFull));
     std::vector<void*> blocks;
-    for (const std::size_t bytes : {200u, 5000u, 100'000u, 300'000u, 3'000'000u}) {
-      MUST(fill(first, 40 * kMiB, bytes, blocks));
+    for (const std::size_t bytes : {200u, 5000u, 100'000u, 3'000'000u}) {
+      MUST(fill(first, 20 * kMiB, bytes, blocks));
       free_all(first, blocks);
-      MUST(fill(second, 30 * kMiB, bytes, blocks));
+      MUST(fill(second, 15 * kMiB, bytes, blocks));
       free_all(second, blocks);
-      for (std::size_t got = 0; got < 40 * kMiB; got += bytes) {
+      for (std::size_t got = 0; got < 20 * kMiB; got += bytes) {
         blocks.push_back(allocate(bytes));
         MUST(blocks.back() != nullptr);
       }
       for (void* p : blocks) deallocate(p);
       blocks.clear();
-      MUST(of_process().peak <= 64 * kMiB);
-      MUST(of_process().peak > 60 * kMiB);
+      MUST(of_process().peak <= 32 * kMiB);
+      MUST(of_process().peak > 28 * kMiB);
     }
     first.check_invariants();
     second.check_invariants();
@@ -225,26 +225,26 @@ TEST_F(HeapsUnderALimit, ThreadsWhoseHeapsComeAndGoMakeRoomForEachOtherAndNobody
 }
 
 TEST_F(HeapsUnderALimit, AForkInTheMiddleOfItLeavesAChildThatWorks) {
-  run("STRATA_HARD_LIMIT", "48m", [] {
+  run("STRATA_HARD_LIMIT", "24m", [] {
     Heap heap(keeping());
     std::atomic<bool> ends{false};
     std::thread other([&ends] {
       Heap own(keeping());
       std::vector<void*> blocks;
       while (!ends) {
-        (void)fill(own, 60 * kMiB, 200'000, blocks);  // until it is refused, again and again
+        (void)fill(own, 32 * kMiB, 200'000, blocks);  // until it is refused, again and again
         free_all(own, blocks);
       }
     });
-    for (int i = 0; i < 20; ++i) {
+    for (int i = 0; i < 6; ++i) {
       const pid_t child = fork();
       if (child == 0) {
         // What the other thread had is the child's, too, and live for ever: little may be left.
         Heap another(keeping());
         std::vector<void*> blocks;
-        (void)fill(another, 60 * kMiB, 100'000, blocks);
+        (void)fill(another, 32 * kMiB, 100'000, blocks);
         free_all(another, blocks);
-        std::_Exit(of_process().held <= 48 * kMiB ? 0 : 1);
+        std::_Exit(of_process().held <= 24 * kMiB ? 0 : 1);
       }
       int status = -1;
       MUST(waitpid(child, &status, 0) == child && status == 0);
