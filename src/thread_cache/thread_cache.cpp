@@ -162,6 +162,7 @@ bool ThreadCache::grow(unsigned size_class, std::size_t share) noexcept {
   const bool was_lasting = is_lasting(size_class);
   const bool has_grown =
       grow_under(Load::kUsual, size_class, share) ||
+      (take_from_largest(size_class) && grow_under(Load::kUsual, size_class, share)) ||
       (was_lasting && (grow_under(Load::kLasting, size_class, share) ||
                        (capacity(size_class) < max_capacity(size_class, Load::kLasting) &&
                         shrink_idle() && grow_under(Load::kLasting, size_class, share))));
@@ -201,6 +202,25 @@ bool ThreadCache::shrink_idle() noexcept {
     latest_[c] = Slow::kNeither;
   }
   return capacity_bytes_ != before;
+}
+
+/// Halves the largest bin for one that has next to nothing, where the share is used up. It stays
+/// the larger of the two, so that bins do not take turns.
+/// \returns  false if none is large enough, or the bin is not small
+bool ThreadCache::take_from_largest(unsigned size_class) noexcept {
+  const std::size_t now = capacity(size_class);
+  if (now >= kFirstCapacity) return false;
+  unsigned largest = 0;
+  std::size_t most = 2 * (2 * now + 1) * SizeClassMap::bytes_of(size_class) - 1;
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    const std::size_t bytes = capacity(c) * SizeClassMap::bytes_of(c);
+    if (bytes <= most || has_lasting_[c]) continue;
+    most = bytes;
+    largest = c;
+  }
+  if (largest == 0) return false;
+  shrink(largest);
+  return true;
 }
 
 bool ThreadCache::grow_under(Load load, unsigned size_class, std::size_t share) noexcept {

@@ -247,6 +247,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
       STRATA_REQUIRES(bins_lock_);
   std::size_t left_of_share(Load load, std::size_t share) const noexcept
       STRATA_REQUIRES(bins_lock_);
+  bool take_from_largest(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   bool shrink_idle() noexcept STRATA_REQUIRES(bins_lock_);
   void shrink_if_heap_grew() noexcept STRATA_REQUIRES(bins_lock_);
   bool holds_too_much(unsigned size_class, std::size_t share) const noexcept
