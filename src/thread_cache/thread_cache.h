@@ -161,6 +161,8 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // have so many times the bytes, of all that the lasting share has left but for this part of it.
   static constexpr std::uint8_t kLastingCalls = 50;
   static constexpr std::uint8_t kAskAgainCalls = 100;
+  // Chosen: a class without a bin asks so often whether there is room by now.
+  static constexpr std::uint8_t kAskForFirst = 8;
   static constexpr std::size_t kLastingTimes = 16;
   static constexpr std::size_t kReservePart = 4;
   // Chosen: when the heap has grown by this part of itself, and so much at least, what such bins
