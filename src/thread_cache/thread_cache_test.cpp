@@ -278,8 +278,8 @@ TEST_F(ThreadCacheTest, BinsOfLargeObjectsLeaveShareForThoseOfSmallOnes) {
   cache.flush_all();
 }
 
-/// Where a few classes have taken the share, each malloc and free of another one would take the slow
-/// way for ever: a class that comes later takes room from the largest bin.
+/// Where a few classes have taken the share, each malloc and free of another one would take the
+/// slow way for ever: a class that comes later takes room from the largest bin.
 TEST_F(ThreadCacheTest, AClassThatComesWhenTheShareIsUsedUpHasABin) {
   CacheBudget small(space.heap, 96 * 1024);
   small.add_thread();
