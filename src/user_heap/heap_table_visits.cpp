@@ -1,6 +1,5 @@
 // What goes from heap to heap: making room for others, and the end of the process.
 
-#include "base/fatal.h"
 #include "user_heap/heap_table.h"
 
 namespace strata {
