@@ -153,9 +153,9 @@ void HeapInstance::abandon(ThreadHeap& heap) noexcept {
 }
 
 void HeapInstance::free_without_heap(void* block) noexcept {
-  const std::size_t bytes = ThreadHeap::free_for_nobody(arena_of(block), block);
+  const std::uint32_t granules = ThreadHeap::free_for_nobody(arena_of(block), block);
   homeless_frees_.fetch_add(1, std::memory_order_release);
-  homeless_freed_bytes_.fetch_add(bytes, std::memory_order_release);
+  homeless_freed_granules_.fetch_add(granules, std::memory_order_relaxed);
 }
 
 // --- arenas ------------------------------------------------------------------------------------
@@ -205,6 +205,10 @@ HeapArena* HeapInstance::map_arena(ArenaHeap& heap, std::size_t min_bytes) noexc
 
 void HeapInstance::unmap_arena(HeapArena& arena) noexcept {
   const std::size_t bytes = arena.bytes;
+  for (ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;
+       heap = heap->next_) {
+    heap->forget(arena);
+  }
   {
     LockGuard guard(lock_);
     arenas_.erase(reinterpret_cast<std::uintptr_t>(&arena));
@@ -236,29 +240,30 @@ std::size_t HeapInstance::sweep(bool is_forced, bool& is_young) noexcept {
 
 ThreadHeaps::Statistics HeapInstance::statistics() const noexcept {
   ThreadHeaps::Statistics sum;
-  std::uint64_t freed_bytes = homeless_freed_bytes_.load(std::memory_order_acquire);
   sum.frees = homeless_frees_.load(std::memory_order_acquire);
   // All frees before all allocations, with acquire: every block whose free is counted here was
   // allocated before, so its allocation is counted below.
   for (const ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;
        heap = heap->next_) {
-    freed_bytes += heap->freed_bytes_.get(std::memory_order_acquire);
     sum.frees += heap->frees_.get(std::memory_order_acquire);
     sum.remote_frees += heap->remote_frees_.get();
   }
   sum.failed_allocations = homeless_failures_.load(std::memory_order_relaxed);
-  std::uint64_t placed_bytes = 0;
+  std::int64_t granules = -homeless_freed_granules_.load(std::memory_order_relaxed);
   for (const ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;
        heap = heap->next_) {
     sum.allocations += heap->allocations_.get();
-    placed_bytes += heap->placed_bytes_.get();
+    granules += heap->granules_in_use();
     sum.failed_allocations += heap->failures_.get();
     ++sum.heaps;
   }
+  const std::int64_t bytes =
+      granules * static_cast<std::int64_t>(BlockTag::kGranuleBytes) -
+      static_cast<std::int64_t>((sum.allocations - sum.frees) * BlockTag::kBytes);
+  sum.bytes_in_use = static_cast<std::size_t>(std::max(bytes, std::int64_t{0}));
   for (const ArenaHeap* heap = first_heap(); heap != nullptr; heap = heap->next_) {
     sum.peak_bytes += heap->peak_bytes();
   }
-  sum.bytes_in_use = placed_bytes - freed_bytes;
   sum.held_bytes = held_bytes_.load(std::memory_order_relaxed);
   sum.arenas = arena_count_.load(std::memory_order_relaxed);
   return sum;
