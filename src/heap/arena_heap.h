@@ -38,8 +38,11 @@ struct HeapArena {
 template <typename Number>
 class Published {
  public:
-  void add(Number n, std::memory_order order = std::memory_order_relaxed) noexcept {
-    value_.store(static_cast<Number>(value_.load(std::memory_order_relaxed) + n), order);
+  /// \returns  What it is now.
+  Number add(Number n, std::memory_order order = std::memory_order_relaxed) noexcept {
+    const auto sum = static_cast<Number>(value_.load(std::memory_order_relaxed) + n);
+    value_.store(sum, order);
+    return sum;
   }
   Number get(std::memory_order order = std::memory_order_relaxed) const noexcept {
     return value_.load(order);
@@ -63,8 +66,9 @@ struct FreedBlock {
     next = block;
     inverse = ~reinterpret_cast<std::uintptr_t>(block);
   }
+  FreedBlock* next_by_inverse() const noexcept { return reinterpret_cast<FreedBlock*>(~inverse); }
   FreedBlock* checked_next() const noexcept {
-    if (reinterpret_cast<std::uintptr_t>(next) != ~inverse) [[unlikely]]
+    if (next != next_by_inverse()) [[unlikely]]
       die();
     return next;
   }
@@ -162,6 +166,7 @@ class alignas(64) ArenaHeap {
       die_of_no_block(block);
     return granules_of_live(block);
   }
+  [[noreturn]] static void die_of_not_live(const void* block) noexcept;
   /// The same, where it may start in an arena, or be the end of one.
   static std::uint32_t granules_of_live(const void* block) noexcept {
     const BlockTag* tag = BlockTag::of(block);
@@ -198,7 +203,6 @@ class alignas(64) ArenaHeap {
            offset - sizeof(HeapArena) < arena.bytes - sizeof(HeapArena);
   }
   [[noreturn]] static void die_of_no_block(const void* block) noexcept;
-  [[noreturn]] static void die_of_not_live(const void* block) noexcept;
 
   void* count_out(HeapArena& arena, void* block) noexcept STRATA_REQUIRES(lock_);
   void reach(HeapArena& arena, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);

@@ -41,7 +41,7 @@ void* ThreadHeap::allocate_slowly(std::size_t bytes, std::size_t alignment) noex
 }
 
 void* ThreadHeap::place(std::size_t bytes, std::size_t alignment) noexcept {
-  if (alignment <= BlockTag::kGranuleBytes && bytes <= size_bins::kMaxTabledBytes) {
+  if (alignment <= BlockTag::kGranuleBytes && bytes <= user_bytes(most_granules_)) {
     if (void* block = take_from_lists(bytes)) return block;
   }
   void* block = carve_anywhere(bytes, alignment);
@@ -58,12 +58,17 @@ void* ThreadHeap::place(std::size_t bytes, std::size_t alignment) noexcept {
 
 /// A cached block that is not worth splitting for this request, as the arenas would give it.
 void* ThreadHeap::take_from_lists(std::size_t bytes) noexcept {
-  const auto request = size_bins::kRequests[tagged_granules(bytes)];
+  const auto request = size_bins::request_for(granules_for(bytes));
   const std::size_t end = std::min(std::size_t{request.last} + 1, kLists);
-  for (std::size_t list = request.bin; list < end; ++list) {
-    if (lists_[list] != nullptr) return pop(lists_[list]);
+  for (std::size_t bin = request.bin; bin < end; ++bin) {
+    if (lists_[bin] != nullptr) return pop(bin);
   }
   return nullptr;
+}
+
+[[gnu::noinline]] void* ThreadHeap::die_of_broken(FreedBlock* block) noexcept {
+  ArenaHeap::granules_in_state(block, BlockState::kCached);
+  return block->checked_next();
 }
 
 /// How many blocks of this size are carved at once; the cache stays half empty.
@@ -113,6 +118,7 @@ void ThreadHeap::set_full_room(std::int64_t full) noexcept {
   elsewhere_.add(full_room_ - full);
   full_room_ = full;
   most_granules_ = std::min(static_cast<std::uint32_t>(full) / kCachedPart, kMostGranules);
+  most_tabled_ = std::min(most_granules_, size_bins::kLargestTabled);
 }
 
 /// A full cache grows to its share of what a thread has in use, on average: blocks change hands.
@@ -170,8 +176,15 @@ void ThreadHeap::flush() noexcept {
   send(granules, arena.heap, block);
 }
 
-[[gnu::noinline]] void ThreadHeap::deallocate_uncached(void* block,
-                                                       std::uint32_t granules) noexcept {
+/// The same as take_back(), of a block that may be too large for the cache.
+[[gnu::noinline]] void ThreadHeap::take_back_large(void* block) noexcept {
+  const std::uint32_t granules = ArenaHeap::granules_of_live(block);
+  frees_.add(1, std::memory_order_release);
+  if (granules <= most_granules_) {
+    push(block, granules);
+    if (room_.get() < 0) shrink();
+    return;
+  }
   elsewhere_.add(-std::int64_t{granules});
   HeapArena& arena = instance_.arena_under(block);
   arena.heap.deallocate(arena, block, granules);

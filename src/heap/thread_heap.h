@@ -24,9 +24,9 @@ class ThreadHeap {
 
   void* allocate(std::size_t bytes) noexcept {
     if (bytes <= size_bins::kMaxTabledBytes) [[likely]] {
-      FreedBlock*& list = lists_[size_bins::kRequests[tagged_granules(bytes)].bin];
-      if (list != nullptr) [[likely]]
-        return pop(list);
+      const std::size_t bin = size_bins::kRequests[tagged_granules(bytes)].bin;
+      if (lists_[bin] != nullptr) [[likely]]
+        return pop(bin);
     }
     return allocate_slowly(bytes, BlockTag::kGranuleBytes);
   }
@@ -71,8 +71,8 @@ class ThreadHeap {
 
   /// Blocks up to here are cached, if they are a small part of the cache; larger ones go back at
   /// once: their user's work with them is worth many splits.
-  static constexpr std::uint32_t kMostGranules = size_bins::kRequests.size() - 1;
-  static constexpr std::uint32_t kCachedPart = 16;
+  static constexpr std::uint32_t kMostGranules = 32 * 1024 / BlockTag::kGranuleBytes;
+  static constexpr std::uint32_t kCachedPart = 4;
   static constexpr std::size_t kLists = size_bins::bin_for(kMostGranules) + 1;
 
   /// What the cache may hold: this part of what a thread has in use, but at least so much.
@@ -100,31 +100,44 @@ class ThreadHeap {
   static constexpr std::uintptr_t kNoArena = UINTPTR_MAX;  // the place of no block
 
   bool is_for_cache(const ArenaHeap& heap) const noexcept { return is_shared_ || &heap == &home_; }
-  void* pop(FreedBlock*& list) noexcept {
-    FreedBlock* block = list;
-    const std::uint32_t granules = ArenaHeap::granules_in_state(block, BlockState::kCached);
-    list = block->checked_next();
+  // Whatever ends the program is called last, so that the common path needs no stack.
+  void* pop(std::size_t bin) noexcept {
+    FreedBlock* block = lists_[bin];
+    BlockTag* tag = BlockTag::of(block);
+    const std::uint32_t granules = tag->load_size() >> 1;
+    FreedBlock* next = block->next_by_inverse();
+    if (next != block->next) [[unlikely]]
+      return die_of_broken(block);
+    if (!tag->change_state(granules, BlockState::kCached, BlockState::kLive)) [[unlikely]]
+      return die_of_broken(block);
+    lists_[bin] = next;
     room_.add(granules);
-    BlockTag::of(block)->set_state(granules, BlockState::kLive);
     allocations_.add(1);
     return block;
   }
+  static void* die_of_broken(FreedBlock* block) noexcept;
   void push(void* block, std::uint32_t granules) noexcept {
-    FreedBlock*& list = lists_[size_bins::bin_of(granules)];
     BlockTag::of(block)->set_state(granules, BlockState::kCached);
-    FreedBlock::in(block)->set_next(list);
-    list = FreedBlock::in(block);
-    room_.add(-std::int64_t{granules});
+    link(block, granules, size_bins::bin_of(granules));
+  }
+  /// Of a block that says it is cached.
+  /// \returns  The room that is left; below 0 the cache must shrink.
+  std::int64_t link(void* block, std::uint32_t granules, std::size_t bin) noexcept {
+    FreedBlock::in(block)->set_next(lists_[bin]);
+    lists_[bin] = FreedBlock::in(block);
+    return room_.add(-std::int64_t{granules});
   }
   /// Of a live block in an arena whose blocks this cache may hold.
   void take_back(void* block) noexcept {
-    const std::uint32_t granules = ArenaHeap::granules_of_live(block);
+    BlockTag* tag = BlockTag::of(block);
+    const std::uint32_t granules = tag->load_size() >> 1;
+    if (granules > most_tabled_) [[unlikely]]
+      return take_back_large(block);
+    if (!tag->change_state(granules, BlockState::kLive, BlockState::kCached)) [[unlikely]]
+      ArenaHeap::die_of_not_live(block);
     // release pairs with the acquire in statistics(): what sees this free sees the allocation too.
     frees_.add(1, std::memory_order_release);
-    if (granules > most_granules_) [[unlikely]]
-      return deallocate_uncached(block, granules);
-    push(block, granules);
-    if (room_.get() < 0) [[unlikely]]
+    if (link(block, granules, size_bins::tabled_bin_of(granules)) < 0) [[unlikely]]
       shrink();
   }
   std::int64_t granules_in_use() const noexcept { return elsewhere_.get() + room_.get(); }
@@ -141,7 +154,7 @@ class ThreadHeap {
   void* carve_from(ArenaHeap& heap, std::size_t bytes, std::size_t alignment) noexcept;
   void* carve_anywhere(std::size_t bytes, std::size_t alignment) noexcept;
   void deallocate_elsewhere(void* block) noexcept;
-  void deallocate_uncached(void* block, std::uint32_t granules) noexcept;
+  void take_back_large(void* block) noexcept;
   void set_full_room(std::int64_t full) noexcept;
   void shrink() noexcept;
   void spill(FreedBlock* list) noexcept;
@@ -152,18 +165,19 @@ class ThreadHeap {
     for (Outbox& outbox : outboxes_) send_off(outbox);
   }
 
-  // What the hot paths read and write comes first.
+  FreedBlock* lists_[kLists] = {};  // first: an index less to add
+  // What the hot paths read and write.
   const std::uintptr_t place_mask_;       // what two places in one arena have in common
   Published<std::uintptr_t> last_arena_;  // of a block that was freed here and is for the cache
   Published<std::int64_t> room_;  // for more cached blocks, in granules; below 0 until shrink()
   Counter allocations_;
   Counter frees_;
-  std::uint32_t most_granules_ = 0;  // of a block that is cached
+  std::uint32_t most_tabled_ = 0;  // of a cached block whose bin is in the table
   const bool is_shared_;
-  FreedBlock* lists_[kLists] = {};
 
   ArenaHeap& home_;
   HeapInstance& instance_;
+  std::uint32_t most_granules_ = 0;  // of a block that is cached
   std::int64_t full_room_ = 0;
   const std::int64_t least_room_;
   const std::int64_t most_room_;

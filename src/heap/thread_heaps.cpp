@@ -52,10 +52,9 @@ ThreadHeaps::ThreadHeaps(HeapInstance& instance) noexcept
 // saves no register.
 
 void* ThreadHeaps::allocate(std::size_t bytes) noexcept {
-  const heap_directory::Entry& last = heap_directory::t_last;
-  if (last.generation != generation_) [[unlikely]]
+  if (heap_directory::t_last.generation != generation_) [[unlikely]]
     return allocate_elsewhere(instance_, bytes, BlockTag::kGranuleBytes);
-  return last.heap->allocate(bytes);
+  return heap_directory::t_last.heap->allocate(bytes);
 }
 
 void* ThreadHeaps::allocate(std::size_t bytes, std::size_t alignment) noexcept {
@@ -64,10 +63,9 @@ void* ThreadHeaps::allocate(std::size_t bytes, std::size_t alignment) noexcept {
 }
 
 void ThreadHeaps::deallocate(void* block) noexcept {
-  const heap_directory::Entry& last = heap_directory::t_last;
-  if (last.generation != generation_) [[unlikely]]
+  if (heap_directory::t_last.generation != generation_) [[unlikely]]
     return deallocate_elsewhere(instance_, block);
-  last.heap->deallocate(block);
+  heap_directory::t_last.heap->deallocate(block);
 }
 
 void* ThreadHeaps::reallocate(void* block, std::size_t bytes) noexcept {
