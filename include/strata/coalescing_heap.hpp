@@ -190,6 +190,7 @@ class CoalescingHeap {
     bool has_returned = false;
     std::size_t returned_bytes = 0;
   };
+  const char* last_used() const noexcept;
   void sweep_from(std::uint32_t bin, os::PageSource& pages, Sweep& sweep) noexcept;
   void sweep_bin(std::uint32_t bin, os::PageSource& pages, Sweep& sweep) noexcept;
 

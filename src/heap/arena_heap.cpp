@@ -10,6 +10,10 @@
 namespace strata {
 namespace {
 
+constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) noexcept {
+  return (bytes + unit - 1) / unit * unit;
+}
+
 /// The smallest arena that serves the request while it is empty.
 std::size_t arena_bytes_for(std::size_t bytes, std::size_t alignment) noexcept {
   if (bytes >= CoalescingHeap::kMaxRegionBytes || alignment >= CoalescingHeap::kMaxRegionBytes) {
@@ -57,7 +61,7 @@ void* ArenaHeap::count_out(HeapArena& arena, void* block) noexcept {
   out_bytes_ += bytes;
   const std::size_t end =
       static_cast<std::size_t>(static_cast<char*>(block) + bytes - reinterpret_cast<char*>(&arena));
-  if (end > arena.reached_bytes) [[unlikely]]
+  if (end + kHugeAhead > arena.reached_bytes) [[unlikely]]
     reach(arena, end);
   touched_bytes_ = std::max(touched_bytes_, out_bytes_);
   if (out_bytes_ > peak_bytes_.get()) peak_bytes_.set(out_bytes_);
@@ -208,21 +212,32 @@ void ArenaHeap::shed(std::size_t kept) noexcept {
 void ArenaHeap::sweep(HeapArena& arena, std::uint32_t first_bin,
                       CoalescingHeap::Sweep& pass) noexcept {
   arena.blocks.sweep_from(first_bin, instance_.pages(), pass);
-  if (!pass.has_returned || !arena.has_huge_pages) return;
-  // Else the kernel would fill the holes again to make the pages huge.
-  instance_.pages().advise_small(&arena, arena.reached_bytes);
-  arena.has_huge_pages = false;
+  if (!pass.has_returned) return;
+  if (arena.has_huge_pages) {
+    // Else the kernel would fill the holes again to make the pages huge.
+    instance_.pages().advise_small(&arena, std::min(arena.reached_bytes, arena.bytes));
+    arena.has_huge_pages = false;
+  }
+  // What is free at the end is reached anew.
+  const auto used =
+      static_cast<std::size_t>(arena.blocks.last_used() - reinterpret_cast<const char*>(&arena));
+  arena.reached_bytes = std::max(round_up(used, kHugePage), kHugePage);
 }
 
-/// A block reaches beyond what was used of its arena. Where shared arenas hold so much that a huge
-/// page more is little, they grow by huge pages: a page fault for each 4 KiB costs more than all
-/// that allocators do. What one large block takes at once is left as it is; it may be a reserve.
+/// A block ends so many bytes from the arena's begin, near what was reached, or beyond it. Where
+/// shared arenas hold so much that a huge page more is little, they grow by huge pages: a page
+/// fault for each 4 KiB costs more than all that allocators do. Ahead of the blocks, for one touch
+/// decides about the whole page. What one large block takes at once is left as it is; it may be a
+/// reserve.
 void ArenaHeap::reach(HeapArena& arena, std::size_t bytes) noexcept {
   const std::size_t start = arena.reached_bytes;
-  arena.reached_bytes = std::min((bytes + kHugePage - 1) / kHugePage * kHugePage, arena.bytes);
-  if (!instance_.is_shared() || out_bytes_ < kHugeFrom || bytes - start >= kHugePage) return;
+  const std::size_t reached = round_up(bytes + kHugeAhead, kHugePage);
+  arena.reached_bytes = reached < arena.bytes ? reached : SIZE_MAX;
+  if (!instance_.is_shared() || out_bytes_ < kHugeFrom || bytes > start || start >= arena.bytes) {
+    return;
+  }
   instance_.pages().advise_huge(reinterpret_cast<char*>(&arena) + start,
-                                arena.reached_bytes - start);
+                                std::min(reached, arena.bytes) - start);
   arena.has_huge_pages = true;
 }
 

@@ -195,6 +195,7 @@ class alignas(64) ArenaHeap {
   static constexpr std::size_t kWorthShedding = std::size_t{1} << 20;
   /// A heap that has so much in use grows by huge pages: at most a part in 16 is not used yet.
   static constexpr std::size_t kHugeFrom = 16 * kHugePage;
+  static constexpr std::size_t kHugeAhead = kHugePage / 8;
 
   static bool may_start_in(const HeapArena& arena, const void* block) noexcept {
     const std::uintptr_t offset =

@@ -64,6 +64,14 @@ void CoalescingHeap::sweep_bin(std::uint32_t bin, os::PageSource& pages, Sweep& 
   }
 }
 
+/// Where the free block at the end of the region begins, or the end.
+const char* CoalescingHeap::last_used() const noexcept {
+  FreeBlock* end = at(end_);
+  const std::uint32_t free = end->has_free_previous() ? end->size_of_previous() : 0;
+  if (free >= end_) die_of_write_after_free(&end->tag);
+  return reinterpret_cast<const char*>(at(end_ - free));
+}
+
 void CoalescingHeap::check_invariants() const noexcept {
   std::size_t used = 0;
   std::size_t live = 0;

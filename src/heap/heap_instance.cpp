@@ -47,7 +47,10 @@ constexpr std::size_t kTableBytes = ArenaSet::kPlaces * sizeof(ArenaSet::Place);
 }  // namespace
 
 HeapInstance::HeapInstance(const ThreadHeaps::Options& options) noexcept
-    : options_(options), arena_mask_(std::bit_ceil(options.arena_bytes) - 1), reclaimer_(*this) {}
+    : options_(options),
+      shared_heaps_(std::min(2 * os::processor_count(), kMaxSharedHeaps)),
+      arena_mask_(std::bit_ceil(options.arena_bytes) - 1),
+      reclaimer_(*this) {}
 
 HeapInstance* HeapInstance::create(const ThreadHeaps::Options& options,
                                    const char*& reason) noexcept {
@@ -128,7 +131,7 @@ ThreadHeap* HeapInstance::make_heap() noexcept {
 /// Its own, or one of those that are shared: two per processor, so that not all threads wait for a
 /// preempted holder; more would share less.
 ArenaHeap* HeapInstance::home_for(std::uint32_t number) noexcept {
-  if (is_shared()) number %= std::min(2 * os::processor_count(), kMaxSharedHeaps);
+  if (is_shared()) number %= shared_heaps_;
   for (ArenaHeap* heap = first_heap(); heap != nullptr; heap = heap->next_) {
     if (is_shared() && heap->number() == number) return heap;
   }

@@ -105,7 +105,8 @@ class HeapInstance {
   ThreadHeaps::Options options_;
   std::uint32_t slot_ = 0;
   std::uint64_t generation_ = 0;
-  std::uintptr_t arena_mask_;  // of the bits that an address within an arena may have
+  const std::uint32_t shared_heaps_;  // asked once: the answer is in a file of the kernel's
+  std::uintptr_t arena_mask_;         // of the bits that an address within an arena may have
 
   Lock lock_{LockRank::kHeapArenas};
   ArenaSet arenas_ STRATA_GUARDED_BY(lock_);
