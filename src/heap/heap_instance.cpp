@@ -73,17 +73,18 @@ HeapInstance* HeapInstance::create(const ThreadHeaps::Options& options,
 void HeapInstance::destroy() noexcept {
   heap_directory::unregister_instance(slot_);
   reclaimer_.stop();
-  for (ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;) {
-    ThreadHeap* next = heap->next_;
-    heap->~ThreadHeap();
-    heap_directory::metadata().deallocate(heap, sizeof(ThreadHeap));
-    heap = next;
-  }
+  // Arenas first: the threads' heaps are told of each that goes.
   for (ArenaHeap* heap = first_heap(); heap != nullptr;) {
     ArenaHeap* next = heap->next_;
     heap->unmap_arenas();
     heap->~ArenaHeap();
     heap_directory::metadata().deallocate(heap, sizeof(ArenaHeap));
+    heap = next;
+  }
+  for (ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;) {
+    ThreadHeap* next = heap->next_;
+    heap->~ThreadHeap();
+    heap_directory::metadata().deallocate(heap, sizeof(ThreadHeap));
     heap = next;
   }
   unmap_table();
