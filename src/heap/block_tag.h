@@ -28,7 +28,8 @@ constexpr bool is_free(BlockState state) noexcept {
 /// The boundary tag: the 8 bytes in front of every block, live or free. It lies at an address
 /// congruent to 8 modulo 16, so that the user's bytes after it are aligned to 16.
 ///
-///   bytes 0..3  seal: a hash of the block's address and size, with the state xored into its upper 3 bits
+///   bytes 0..3  seal: a hash of the block's address and size, with the state xored into its
+///               upper 3 bits
 ///   bytes 4..7  size in granules of 16 bytes (tag included), shifted left by one;
 ///               bit 0 says that the block in front is free
 ///
