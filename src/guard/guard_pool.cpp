@@ -8,7 +8,6 @@
 #include "base/fatal.h"
 #include "guard/pattern.h"
 #include "os/output.h"
-#include "os/resources.h"
 #include "os/wait.h"
 #include "size_class/size_class_map.h"
 
@@ -23,8 +22,6 @@ void print(const TextWriter& sentence) noexcept {
 }  // namespace
 
 bool GuardPool::start(const Size& size) noexcept {
-  // Where the address space is limited the program needs it for itself.
-  if (size.guard_bytes != 0 && os::address_space_limit_bytes() != SIZE_MAX) return false;
   const std::size_t in_slot = std::max(size.slot_bytes, kLeastSlotPages * os::page_bytes());
   const std::size_t in_guard = std::max(size.guard_bytes, os::page_bytes());
   const std::size_t bytes = size.slots * (in_slot + in_guard) + in_guard;

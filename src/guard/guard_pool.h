@@ -37,8 +37,8 @@ class GuardPool {
     std::size_t slots;
     std::size_t least_waiting;
     std::size_t most_live_bytes;  ///< what goes beyond is not guarded
-    std::size_t slot_bytes;   ///< kLeastSlotPages at the least
-    std::size_t guard_bytes;  ///< an OS page at the least
+    std::size_t slot_bytes;       ///< kLeastSlotPages at the least
+    std::size_t guard_bytes;      ///< an OS page at the least
   };
   // Chosen: live objects of up to an OS page take 4 MiB at most (of 4 KiB each), and 2 of the 65530
   // mappings that the kernel allows a process each.
@@ -67,7 +67,7 @@ class GuardPool {
   GuardPool& operator=(const GuardPool&) = delete;
 
   /// Reserves the slots. Until then it owns nothing, and has no room.
-  /// \returns  False when out of memory; and for large slots where the address space is limited.
+  /// \returns  False when out of memory.
   bool start(const Size& size = kForSamples) noexcept;
   /// For pools that start when they are first needed, by whichever thread comes first.
   /// \returns  True once.

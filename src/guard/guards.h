@@ -19,17 +19,18 @@ class Guards {
   GuardPool& objects() noexcept { return objects_; }
   GuardPool& blocks() noexcept { return blocks_; }
 
-  /// Where the program asks for guards. The second pool starts with the first object for it.
+  /// Where the program asks for guards. The second pool starts with the first object for it, if it
+  /// may.
   /// \returns  False when out of memory.
-  bool start() noexcept {
-    are_asked_for_.store(true, std::memory_order_relaxed);
+  bool start(bool with_blocks) noexcept {
+    may_have_blocks_.store(with_blocks, std::memory_order_relaxed);
     return objects_.start();
   }
 
   /// \returns  An object that reads as zero; nullptr if neither pool has room for it.
   void* allocate(const Allocation& allocation) noexcept {
     if (allocation.bytes <= objects_.slot_bytes()) return objects_.allocate(allocation);
-    if (are_asked_for_.load(std::memory_order_relaxed) && blocks_.must_start())
+    if (may_have_blocks_.load(std::memory_order_relaxed) && blocks_.must_start())
       blocks_.start(GuardPool::kForBlocks);
     return blocks_.allocate(allocation);
   }
@@ -84,7 +85,7 @@ class Guards {
 
   GuardPool objects_;
   GuardPool blocks_;
-  std::atomic<bool> are_asked_for_{false};  // relaxed: a thread that is late has fewer guards
+  std::atomic<bool> may_have_blocks_{false};  // relaxed: a thread that is late has fewer guards
 };
 
 }  // namespace strata

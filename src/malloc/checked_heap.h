@@ -33,8 +33,10 @@ class CheckedHeap {
   /// \pre  the engine started with full checks
   void configure(std::uint64_t seed) noexcept { objects_.configure(seed); }
 
-  /// The size class that serves an allocation and its slack; 0 beyond them.
-  static unsigned class_of(const Allocation& allocation) noexcept;
+  /// Whether so many bytes and their slack are more than any object has.
+  static constexpr bool is_block(std::size_t bytes) noexcept {
+    return bytes > SizeClassMap::kMaxBytes - CheckedObjects::kLeastSlack;
+  }
 
   /// \returns  Its address is nullptr when out of memory.
   Engine::Block allocate(const Allocation& allocation) noexcept;

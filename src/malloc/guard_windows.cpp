@@ -62,13 +62,14 @@ Engine::Block Malloc::serve_guarded(ThreadState& thread, const Allocation& alloc
 /// The same for a block beyond the size classes that was chosen, or where all are.
 [[gnu::cold]] Engine::Block Malloc::serve_guarded_block(ThreadState& thread,
                                                         const Allocation& allocation) noexcept {
-  if (thread.is_watching) return {nullptr, false};
+  // Where the address space is limited the program needs it for itself.
+  if (thread.is_watching || !engine_.has_all_addresses()) return {nullptr, false};
   WatchPause pause(thread);
   GuardPool& blocks = guards_.blocks();
   if (!blocks.is_started()) {
-    host_.begin_guards(*this, blocks,
-                       has_full_checks() ? GuardPool::kForBlocks
-                                         : GuardPool::kForBlocksOfAllPrograms);
+    host_.begin_guards(
+        *this, blocks,
+        has_full_checks() ? GuardPool::kForBlocks : GuardPool::kForBlocksOfAllPrograms);
   }
   return {blocks.allocate(allocation.as_said()), true};
 }

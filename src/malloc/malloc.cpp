@@ -114,9 +114,8 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
   const Engine::Block watched = serve_watched(thread, size_class, allocation);
   if (watched.address != nullptr) return watched;
   if (is_checked()) return serve_checked(thread, allocation);
-  return engine_.has_spans_for(size_class)
-             ? serve_object(thread, size_class)
-             : serve_large(thread, allocation);
+  return engine_.has_spans_for(size_class) ? serve_object(thread, size_class)
+                                           : serve_large(thread, allocation);
 }
 
 /// A block of 0 bytes that can only be freed. No watcher is told of it.
@@ -145,7 +144,7 @@ Engine::Block Malloc::serve_watched(ThreadState& thread, unsigned size_class,
 Engine::Block Malloc::serve_checked(ThreadState& thread, const Allocation& allocation) noexcept {
   if (is_fresh(thread)) start_thread(thread);
   const Allocation said = allocation.as_said();
-  const bool is_block = CheckedHeap::class_of(said) == 0;
+  const bool is_block = CheckedHeap::is_block(said.bytes);
   Engine::Block block{nullptr, false};
   if (is_block) block = serve_guarded_block(thread, said);
   if (block.address == nullptr) block = checked_.allocate(said);
@@ -380,7 +379,7 @@ bool Malloc::release_memory(ThreadState& thread) noexcept {
 }
 
 bool Malloc::begin_guards(std::size_t rate, std::uint64_t seed) noexcept {
-  if (!guards_.start()) return false;
+  if (!guards_.start(engine_.has_all_addresses())) return false;
   guard_watcher_.configure(rate, seed);
   detour_.begin(Detour::kByCalls, guard_watcher_);
   return true;
