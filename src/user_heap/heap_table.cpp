@@ -138,7 +138,7 @@ void HeapTable::read_environment() noexcept {
 }
 
 UserHeap* HeapTable::create(const Heap::Options& options, Outcome& outcome) noexcept {
-  if (options.guard_rate != 0) prepare_guards();
+  if (options.guard_rate != 0 || options.checks == Heap::Checks::kFull) prepare_guards();
   read_environment_once();
   LockGuard guard(lock_);
   outcome = Outcome::kNoMemory;
