@@ -397,12 +397,6 @@ bool Malloc::release_memory(ThreadState& thread) noexcept {
   return engine_.release_all() != 0 || flushed;
 }
 
-void Malloc::release_memory_for_others() noexcept {
-  if (!is_started()) return;
-  checked_.flush_quarantine();
-  engine_.release_all();
-}
-
 bool Malloc::begin_guards(std::size_t rate, std::uint64_t seed) noexcept {
   if (!guards_.start(engine_.has_all_addresses())) return false;
   guard_watcher_.configure(rate, seed);

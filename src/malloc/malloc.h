@@ -248,7 +248,11 @@ class Malloc {
   bool release_memory(ThreadState& thread) noexcept;
   /// The same for a thread that is in no call of it: another malloc needs memory.
   /// \pre  !must_not_wait()
-  void release_memory_for_others() noexcept;
+  void release_memory_for_others() noexcept {
+    if (!is_started()) return;
+    checked_.flush_quarantine();
+    engine_.release_all();
+  }
 
   /// The process ends: what lies in caches goes to its spans, where every object is verified; under
   /// full checks all that is watched is looked at.
