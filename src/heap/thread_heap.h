@@ -72,8 +72,8 @@ class ThreadHeap {
   /// Blocks up to here are cached, if they are a small part of the cache; larger ones go back at
   /// once: their user's work with them is worth many splits.
   static constexpr std::uint32_t kMostGranules = size_bins::kLargestTabled;
-  // Chosen: the least that has room for 4 KiB in the smallest cache. A fourth, and blocks to 32 KiB,
-  // made mixed sizes take 1.4 times as long: large blocks drove the small ones out.
+  // Chosen: has room for 4 KiB in the smallest cache. A fourth, and blocks to 32 KiB, made mixed
+  // sizes take 1.4 times as long: large blocks drove the small ones out.
   static constexpr std::uint32_t kCachedPart = 7;
   static constexpr std::size_t kLists = size_bins::bin_for(kMostGranules) + 1;
 
