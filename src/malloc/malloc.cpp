@@ -148,20 +148,20 @@ Engine::Block Malloc::serve_checked(ThreadState& thread, const Allocation& alloc
   Engine::Block block{nullptr, false};
   if (is_block) block = serve_guarded_block(thread, said);
   if (block.address == nullptr) {
-    const int error = os::current_errno();
     block = serve_or_make_room(thread, said.bytes, [&] { return checked_.allocate(said); });
-    if (block.address == nullptr && is_block) {
-      block = {guards_.blocks().allocate(said, true), true};
-      if (block.address != nullptr) os::set_errno(error);
-    }
+    if (block.address == nullptr && is_block) block = {guards_.blocks().allocate(said, true), true};
+    if (block.address == nullptr) os::set_errno_no_memory();
   }
   after_slow_path(thread);
   return block;
 }
 
 Engine::Block Malloc::serve_object(ThreadState& thread, unsigned size_class) noexcept {
-  return serve_or_make_room(thread, SizeClassMap::bytes_of(size_class),
-                            [&] { return try_serve_object(thread, size_class); });
+  const Engine::Block block = serve_or_make_room(thread, SizeClassMap::bytes_of(size_class), [&] {
+    return try_serve_object(thread, size_class);
+  });
+  if (block.address == nullptr) os::set_errno_no_memory();
+  return block;
 }
 
 Engine::Block Malloc::try_serve_object(ThreadState& thread, unsigned size_class) noexcept {
@@ -189,9 +189,8 @@ Engine::Block Malloc::serve_large(ThreadState& thread, const Allocation& allocat
       block = serve_or_make_room(thread, allocation.bytes, [&] {
         return engine_.allocate_large(allocation.bytes, allocation.alignment);
       });
-  } else {
-    os::set_errno_no_memory();
   }
+  if (block.address == nullptr) os::set_errno_no_memory();
   count_towards_window(thread);
   after_slow_path(thread);
   return block;
@@ -228,7 +227,6 @@ Engine::Block Malloc::serve_or_make_room(ThreadState& thread, std::size_t bytes,
     if (!engine_.limit().has_room(bytes) || !shared->make_room(bytes)) break;
     block = attempt();
   }
-  if (block.address == nullptr) os::set_errno_no_memory();
   return block;
 }
 
