@@ -140,7 +140,9 @@ Span* Engine::allocate_pages(unsigned page_count, unsigned alignment_pages) noex
     Span* const span = page_heap_.allocate(page_count, alignment_pages, PageHeap::Pages::kIdle);
     if (span != nullptr) return span;
   } while (central_.destroy_kept(page_count * kPageBytes) != 0);
-  return page_heap_.allocate(page_count, alignment_pages);
+  Span* const span = page_heap_.allocate(page_count, alignment_pages);
+  central_.decommit_holes_for(page_heap_.take_growth());
+  return span;
 }
 
 void Engine::deallocate_large(void* p) noexcept {
