@@ -366,6 +366,14 @@ std::size_t Central::idle_bytes() const noexcept {
   return bytes;
 }
 
+std::size_t Central::free_bytes() const noexcept {
+  std::size_t bytes = 0;
+  const unsigned count = shard_count();
+  for (unsigned i = 0; i < count; ++i)
+    bytes += shards_[i]->free_bytes() + shards_[i]->transfer_bytes();
+  return bytes;
+}
+
 std::size_t Central::settle_pending_hint() noexcept {
   for_each_shard([](CentralShard& shard) { shard.tell_tally(); });
   return pending_hint();

@@ -122,7 +122,10 @@ class Central {
   /// Bytes free in spans on pages that were not decommitted, and in transfer caches.
   /// \cost  a load per class and shard
   std::size_t idle_bytes() const noexcept;
-  /// The first of them, as far as the shards have said: at least that, off by some per class.
+  /// Bytes free in spans, holes included, and in transfer caches.
+  /// \cost  the same
+  std::size_t free_bytes() const noexcept;
+  /// The first of the former, as far as the shards have said: at least that, off by some per class.
   /// \cost  a load
   std::size_t pending_hint() const noexcept {
     const std::ptrdiff_t bytes = tally_.pending_bytes.load(std::memory_order_relaxed);

@@ -284,14 +284,14 @@ std::size_t CentralList::decommit_holes_of_emptiest(std::size_t bytes) noexcept 
   std::size_t returned = 0;
   const auto widest = static_cast<unsigned>(std::bit_width(objects_per_span_));
   unsigned looks = kLooksForRoom;
-  for (unsigned width = widest; width != 0 && width + 1 >= widest; --width) {
+  for (unsigned width = widest; width != 0 && width + 2 >= widest; --width) {
     // From the back: what was used longest ago.
     for (std::size_t left = listed_[width]; left != 0 && looks != 0 && returned < bytes; --left) {
       Span& span = *by_free_[width].back();
       by_free_[width].remove(span);
       by_free_[width].push_front(span);
       --looks;
-      if (2 * span.free_count >= span.object_count && span.pending_bytes() >= span.bytes() / 4)
+      if (span.pending_bytes() >= span.bytes() / 4)
         returned += decommit_holes_of(span);
     }
   }

@@ -207,7 +207,7 @@ class CentralList {
   static constexpr unsigned kSpansPerHold = 16;
   static constexpr unsigned kLooksPerHold = 256;
   // Chosen: what a span that is made may cost on top.
-  static constexpr unsigned kLooksForRoom = 8;
+  static constexpr unsigned kLooksForRoom = 32;
   /// seen_free of a span that objects were taken from: equal to no count of free objects.
   static constexpr std::uint32_t kNotSeen = ~std::uint32_t{0};
   // Chosen: a class that holds less in vain is not worth it, nor is a smaller part of the heap.

@@ -130,6 +130,30 @@ TEST_F(CompactingTest, AClassThatBinsAloneServeIsFoundByTheScavenger) {
   free_all(thread);
 }
 
+TEST_F(CompactingTest, AHeapThatGrowsGivesBackAsMuchOfSpansThatAreNearlyEmpty) {
+  TestThread thread(malloc);
+  bytes = 1000;
+  while (live.size() < 40'000) live.push_back(thread.allocate(bytes));
+  for (std::size_t i = 0; i < 40'000; ++i) {
+    if (i % 64 != 0) {
+      thread.deallocate(live.front());
+    } else {
+      live.push_back(live.front());
+    }
+    live.pop_front();
+  }
+  const std::size_t held = engine.limit().held_bytes();
+  for (int i = 0; i < 8'000; ++i) live.push_back(thread.allocate(2500));
+  EXPECT_LT(engine.limit().held_bytes(), held + 4 * kMiB);
+  check();
+  for (int i = 0; i < 20; ++i) live.push_back(thread.allocate(500'000));
+  EXPECT_LT(engine.limit().held_bytes(), held + 8 * kMiB);
+  check();
+  free_all(thread);
+  thread.end();
+  check_nothing_is_left();
+}
+
 TEST_F(CompactingTest, LittleMemoryIsNotWorthIt) {
   TestThread thread(malloc);
   while (live.size() < 8'000) live.push_back(thread.allocate(kBytes));

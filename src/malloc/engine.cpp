@@ -239,10 +239,10 @@ std::size_t Engine::release_unneeded() noexcept {
 }
 
 void Engine::gather(ThreadCache* own) noexcept {
-  const std::size_t held = limit().held_bytes();
-  next_gathering_.store(held + std::max(held / kGatherGrowth, kGatherStep),
+  const std::size_t taken = taken_bytes();
+  next_gathering_.store(taken + std::max(taken / kGatherGrowth, kGatherStep),
                         std::memory_order_relaxed);
-  if (central_.idle_bytes() < held / kGatherShare) return;
+  if (central_.free_bytes() < taken / kGatherShare) return;
   // Those whose spans any other use can have.
   if (own != nullptr) own->flush_all(kOnePageClasses);
   central_.flush_transfer(kOnePageClasses);
