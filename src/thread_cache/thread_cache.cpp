@@ -92,8 +92,8 @@ void ThreadCache::make_room_homeward() noexcept {
   } else if (tops_[kBin] == limits_[kBin]) {
     const std::size_t count = held(kBin);
     const std::size_t object_bytes = flush(kBin, count) / count;
-    limits_[kBin] = bases_[kBin] + std::clamp(kHomewardBytes / object_bytes, kLeastHomeward,
-                                              kHomewardSlots - 1);
+    limits_[kBin] = bases_[kBin] +
+                    std::clamp(kHomewardBytes / object_bytes, kLeastHomeward, kHomewardSlots - 1);
   }
 }
 
