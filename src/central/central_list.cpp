@@ -283,7 +283,7 @@ std::size_t CentralList::decommit_holes_of_emptiest(std::size_t bytes) noexcept 
   LockGuard guard(lock_);
   std::size_t returned = 0;
   const auto widest = static_cast<unsigned>(std::bit_width(objects_per_span_));
-  unsigned looks = kLooksForRoom;
+  unsigned looks = kSpansPerHold;
   for (unsigned width = widest; width != 0 && width + 2 >= widest; --width) {
     // From the back: what was used longest ago.
     for (std::size_t left = listed_[width]; left != 0 && looks != 0 && returned < bytes; --left) {

@@ -141,7 +141,7 @@ class CentralList {
   enum class Spans { kQuiet, kAll };
   std::size_t decommit_holes(Spans which) noexcept;
   /// The same for some of the emptiest spans, until `bytes` or more are decommitted: those of which
-  /// half is free, and a quarter became free since it was last looked at.
+  /// a fourth became free since they were last looked at.
   std::size_t decommit_holes_of_emptiest(std::size_t bytes) noexcept;
 
   Statistics statistics() noexcept;
@@ -206,8 +206,6 @@ class CentralList {
   // at spans, some 50 µs either way.
   static constexpr unsigned kSpansPerHold = 16;
   static constexpr unsigned kLooksPerHold = 256;
-  // Chosen: what a span that is made may cost on top.
-  static constexpr unsigned kLooksForRoom = 32;
   /// seen_free of a span that objects were taken from: equal to no count of free objects.
   static constexpr std::uint32_t kNotSeen = ~std::uint32_t{0};
   // Chosen: a class that holds less in vain is not worth it, nor is a smaller part of the heap.
