@@ -99,9 +99,13 @@ void Central::decommit_holes_for(std::size_t bytes) noexcept {
     at = at < lists ? at : 0;
     CentralList* const list = shards_[at / SizeClassMap::kCount]->list(at % SizeClassMap::kCount);
     if (list == nullptr || list->pending_bytes() < 2 * list->span_bytes()) continue;
-    const std::size_t returned = list->decommit_holes_of_emptiest(bytes);
-    if (returned >= bytes) break;
-    bytes -= returned;
+    // Some spans at a time, since others may wait for the list.
+    std::size_t returned;
+    do {
+      returned = std::min(list->decommit_holes_of_emptiest(bytes), bytes);
+      bytes -= returned;
+    } while (returned != 0 && bytes != 0);
+    if (bytes == 0) break;
   }
   next_for_holes_.store(at, std::memory_order_relaxed);
 }
