@@ -92,10 +92,10 @@ class Heap {
     bool reclaims = true;
     std::uint32_t reclaim_delay_ms = 1000;
     Checks checks = Checks::kBasic;
-    /// As STRATA_GUARD_RATE: one in so many blocks of up to four OS pages stands between
-    /// inaccessible pages. The first access beyond it, or after its free, ends the program with the
-    /// stacks of the access, the allocation and the free. 0: none. A pair of calls takes some
-    /// 180 instructions then.
+    /// As STRATA_GUARD_RATE: one in so many blocks of up to 1 MiB stands between inaccessible
+    /// pages. The first access beyond it, or after its free, ends the program with the stacks of
+    /// the access, the allocation and the free. 0: none. A pair of calls takes some 180
+    /// instructions then.
     std::uint32_t guard_rate = 0;
     HugePages huge_pages = HugePages::kAuto;
     /// Copied; nullptr: the kernel. With one, huge_pages has no effect.

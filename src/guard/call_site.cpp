@@ -15,7 +15,13 @@ CallSite CallSite::here() noexcept {
   return site;
 }
 
+CallSite CallSite::of_report() noexcept {
+  os::prepare_walks();
+  return here();
+}
+
 CallSite CallSite::of_fault(const os::Fault& fault) noexcept {
+  os::prepare_walks();
   CallSite site;
   site.thread = os::thread_id();
   site.count = static_cast<std::uint32_t>(

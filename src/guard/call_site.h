@@ -20,7 +20,9 @@ struct CallSite {
   /// The caller of the malloc in this thread.
   /// \cost  a walk over the stack
   static CallSite here() noexcept;
-  /// The instruction that made the fault that this thread is handling, and its callers.
+  /// The same for a report, also where no stacks have been taken so far.
+  static CallSite of_report() noexcept;
+  /// The instruction that made the fault that this thread is handling, and its callers; as above.
   static CallSite of_fault(const os::Fault& fault) noexcept;
 
   /// Writes "strata: <what> by thread <n>:" and a line for each frame to standard error.

@@ -22,8 +22,9 @@ void print(const TextWriter& sentence) noexcept {
 }  // namespace
 
 bool GuardPool::start(const Size& size) noexcept {
-  const std::size_t stride = slot_bytes() + os::page_bytes();
-  const std::size_t bytes = size.slots * stride + os::page_bytes();
+  const std::size_t in_slot = std::max(size.slot_bytes, kLeastSlotPages * os::page_bytes());
+  const std::size_t in_guard = std::max(size.guard_bytes, os::page_bytes());
+  const std::size_t bytes = size.slots * (in_slot + in_guard) + in_guard;
   LockGuard guard(lock_);
   slots_ = static_cast<Slot*>(metadata_.allocate(size.slots * sizeof(Slot)));
   waiting_ = static_cast<std::uint16_t*>(metadata_.allocate(size.slots * sizeof(std::uint16_t)));
@@ -31,12 +32,14 @@ bool GuardPool::start(const Size& size) noexcept {
   void* const start = pages_.reserve(bytes);
   if (start == nullptr) return false;
   size_ = size;
+  slot_bytes_.store(in_slot, std::memory_order_relaxed);
+  guard_bytes_.store(in_guard, std::memory_order_relaxed);
   start_.store(reinterpret_cast<std::uintptr_t>(start), std::memory_order_relaxed);
   bytes_.store(bytes, std::memory_order_relaxed);
   return true;
 }
 
-void* GuardPool::allocate(const Allocation& allocation) noexcept {
+void* GuardPool::allocate(const Allocation& allocation, bool is_short) noexcept {
   const std::size_t alignment = std::max(allocation.alignment, SizeClassMap::kGrain);
   const std::size_t bytes = detail::round_up(std::max<std::size_t>(allocation.bytes, 1), alignment);
   if (allocation.bytes > slot_bytes() || bytes > slot_bytes() || alignment > os::page_bytes())
@@ -45,7 +48,7 @@ void* GuardPool::allocate(const Allocation& allocation) noexcept {
   const std::size_t accessible_bytes = detail::round_up(bytes, os::page_bytes());
   LockGuard guard(lock_);
   if (accessible_bytes > size_.most_live_bytes - live_bytes_) return nullptr;
-  Slot* const slot = take_slot();
+  Slot* const slot = take_slot(is_short ? 0 : size_.least_waiting);
   if (slot == nullptr) return nullptr;
   char* const start = slot_start(static_cast<std::size_t>(slot - slots_));
   const bool at_end = uses_ % 2 != 0;
@@ -74,7 +77,7 @@ void GuardPool::deallocate(void* p, const FreeCall& call) noexcept {
   if (contradicts(call, slot.allocation, p, sentence)) {
     print(sentence);
     slot.allocated.print("allocated");
-    here.print("this call");
+    CallSite::of_report().print("this call");
     die();
   }
   verify_surroundings(slot);
@@ -92,6 +95,13 @@ void GuardPool::retire(Slot& slot, const CallSite& freed) noexcept {
     waiting_bytes_ += slot.accessible_bytes;
   }
   keep_waiting(slot);
+}
+
+void GuardPool::verify_all() noexcept {
+  LockGuard guard(lock_);
+  for (std::size_t i = 0; i < used_; ++i) {
+    if (slots_[i].state == State::kLive) verify_surroundings(slots_[i]);
+  }
 }
 
 void GuardPool::forget_all() noexcept {
@@ -141,8 +151,8 @@ bool GuardPool::explain(const os::Fault& fault) const noexcept {
 }
 
 char* GuardPool::slot_start(std::size_t index) const noexcept {
-  return reinterpret_cast<char*>(start_.load(std::memory_order_relaxed)) + os::page_bytes() +
-         index * (slot_bytes() + os::page_bytes());
+  return reinterpret_cast<char*>(start_.load(std::memory_order_relaxed)) + guard_bytes() +
+         index * (slot_bytes() + guard_bytes());
 }
 
 /// The slot that an address in the pool is most likely about: the one that contains it or, for a
@@ -151,20 +161,20 @@ GuardPool::Slot* GuardPool::slot_around(const void* p) const noexcept {
   const auto* const address = static_cast<const char*>(p);
   const std::size_t offset =
       reinterpret_cast<std::uintptr_t>(p) - start_.load(std::memory_order_relaxed);
-  const std::size_t stride = slot_bytes() + os::page_bytes();
+  const std::size_t stride = slot_bytes() + guard_bytes();
   const std::size_t index = offset / stride;
   Slot* const at = index < used_ ? &slots_[index] : nullptr;
-  if (offset % stride >= os::page_bytes() || index == 0) return at;
+  if (offset % stride >= guard_bytes() || index == 0) return at;
   Slot* const before = index - 1 < used_ ? &slots_[index - 1] : nullptr;
   if (at == nullptr || before == nullptr) return at != nullptr ? at : before;
   if (at->state != before->state) return at->state == State::kLive ? at : before;
   return at->object - address < address - before->end() ? at : before;
 }
 
-GuardPool::Slot* GuardPool::take_slot() noexcept {
+GuardPool::Slot* GuardPool::take_slot(std::size_t least_waiting) noexcept {
   if (!is_started()) return nullptr;
   if (used_ < size_.slots) return &slots_[used_++];
-  if (waiting_count_ <= size_.least_waiting) return nullptr;
+  if (waiting_count_ <= least_waiting) return nullptr;
   Slot& slot = slots_[waiting_[oldest_]];
   oldest_ = (oldest_ + 1) % size_.slots;
   --waiting_count_;
@@ -218,7 +228,7 @@ GuardPool::Slot& GuardPool::live_slot(const void* p, const char* action) noexcep
                                     : ": it was never allocated");
   }
   print(sentence);
-  CallSite::here().print("this call");
+  CallSite::of_report().print("this call");
   if (slot != nullptr) {
     slot->allocated.print("allocated");
     if (slot->state == State::kFreed) slot->freed.print("freed");
@@ -250,7 +260,7 @@ void GuardPool::verify_surroundings(const Slot& slot) noexcept {
                  : slot.end() + change_behind - slot.object);
   print(sentence);
   slot.allocated.print("allocated");
-  CallSite::here().print("this call");
+  CallSite::of_report().print("this call");
   die();
 }
 

@@ -19,12 +19,13 @@ namespace strata {
 /// access to a freed one. For a sample of a program's allocations, since each costs OS pages and
 /// system calls.
 ///
-///   | guard | slot 0 | guard | slot 1 | guard | …     a slot is kSlotPages OS pages, a guard one
+///   | guard | slot 0 | guard | slot 1 | guard | …     sizes of both: Size
 ///
 /// An object is at the end of its slot (an overflow runs into the guard) or, in every other
 /// use, at its start (an underflow does). Only the OS pages that it needs are accessible; of those,
 /// what is not the object's is filled and verified at free. Freed slots wait, inaccessible: the
-/// longest free is used again first, and only while Size::least_waiting others wait. The accessible
+/// longest free is used again first, and only while Size::least_waiting others wait, or where
+/// memory is short. The accessible
 /// pages are held, as MemoryLimit counts; all else of the reserved addresses has no memory.
 /// \threads  Any number at once; one lock, held during system calls. explain() takes none: it reads
 ///           what a thread in the middle of allocating or freeing that very slot may have half
@@ -36,13 +37,20 @@ class GuardPool {
     std::size_t slots;
     std::size_t least_waiting;
     std::size_t most_live_bytes;  ///< what goes beyond is not guarded
+    std::size_t slot_bytes;       ///< kLeastSlotPages at the least
+    std::size_t guard_bytes;      ///< an OS page at the least
   };
   // Chosen: live objects of up to an OS page take 4 MiB at most (of 4 KiB each), and 2 of the 65530
   // mappings that the kernel allows a process each.
-  static constexpr Size kForSamples{1024, 128, SIZE_MAX};
+  static constexpr Size kForSamples{1024, 128, SIZE_MAX, 0, 0};
   // Chosen: with what is kept of each slot, below 256 KiB.
-  static constexpr Size kForAllPrograms{64, 24, std::size_t{128} << 10};
-  static constexpr std::size_t kSlotPages = 4;
+  static constexpr Size kForAllPrograms{64, 24, std::size_t{128} << 10, 0, 0};
+  // Chosen: 2 GiB of addresses, and 350 KiB of bookkeeping, which a slot needs at its first use.
+  static constexpr Size kForBlocks{1024, 128, SIZE_MAX, std::size_t{1} << 20, std::size_t{1} << 20};
+  // Chosen: 33 MiB of addresses; live blocks hold what they would hold elsewhere.
+  static constexpr Size kForBlocksOfAllPrograms{16, 8, std::size_t{8} << 20, std::size_t{1} << 20,
+                                                std::size_t{1} << 20};
+  static constexpr std::size_t kLeastSlotPages = 4;
 
   struct Statistics {
     std::size_t reserved_bytes;  ///< of addresses: slots and guards
@@ -61,11 +69,17 @@ class GuardPool {
   /// Reserves the slots. Until then it owns nothing, and has no room.
   /// \returns  False when out of memory.
   bool start(const Size& size = kForSamples) noexcept;
+  /// For pools that start when they are first needed, by whichever thread comes first.
+  /// \returns  True once.
+  bool must_start() noexcept { return !was_asked_.exchange(true, std::memory_order_relaxed); }
 
   /// \returns  An object that reads as zero; nullptr if it does not fit a slot, none is left, or
   ///           the limit forbids it.
-  void* allocate(const Allocation& allocation) noexcept;
+  /// \param is_short  of memory: no other slot needs to wait
+  void* allocate(const Allocation& allocation, bool is_short = false) noexcept;
 
+  /// Of the largest object; 0 before the start.
+  std::size_t slot_bytes() const noexcept { return slot_bytes_.load(std::memory_order_relaxed); }
   bool is_started() const noexcept { return bytes_.load(std::memory_order_relaxed) != 0; }
   bool owns(const void* p) const noexcept {
     return reinterpret_cast<std::uintptr_t>(p) - start_.load(std::memory_order_relaxed) <
@@ -78,6 +92,10 @@ class GuardPool {
   void deallocate(void* p, const FreeCall& call) noexcept;
   /// \errors  The same; `action` is the sentence's first word.
   std::size_t requested_bytes(const void* p, const char* action) noexcept;
+
+  /// Verifies what lies around every live object, in its OS pages.
+  /// \errors  What was written there is fatal, as when it is freed.
+  void verify_all() noexcept;
 
   /// Every object is freed, unverified, and its slot waits.
   void forget_all() noexcept;
@@ -112,9 +130,9 @@ class GuardPool {
   };
 
   char* slot_start(std::size_t index) const noexcept;
-  std::size_t slot_bytes() const noexcept { return kSlotPages * os::page_bytes(); }
+  std::size_t guard_bytes() const noexcept { return guard_bytes_.load(std::memory_order_relaxed); }
   Slot* slot_around(const void* p) const noexcept STRATA_REQUIRES(lock_);
-  Slot* take_slot() noexcept STRATA_REQUIRES(lock_);
+  Slot* take_slot(std::size_t least_waiting) noexcept STRATA_REQUIRES(lock_);
   void keep_waiting(Slot& slot) noexcept STRATA_REQUIRES(lock_);
   bool open(Slot& slot) noexcept STRATA_REQUIRES(lock_);
   void close(Slot& slot) noexcept STRATA_REQUIRES(lock_);
@@ -124,12 +142,16 @@ class GuardPool {
   static void verify_surroundings(const Slot& slot) noexcept;
 
   Lock lock_{LockRank::kGuardPool};
+  std::atomic<bool> was_asked_{false};  // relaxed: a thread that comes second has no guards yet
   os::PageSource& pages_;
   MetadataArena& metadata_;
   MemoryLimit& limit_;
   // The reserved addresses. relaxed: a thread gets one of them only through synchronization.
   std::atomic<std::uintptr_t> start_{0};
   std::atomic<std::size_t> bytes_{0};
+  // 0 before the start: nothing fits. relaxed: as above.
+  std::atomic<std::size_t> slot_bytes_{0};
+  std::atomic<std::size_t> guard_bytes_{0};
   Size size_ STRATA_GUARDED_BY(lock_) = {};
   // [size_.slots], of which the first used_ have been in use.
   Slot* slots_ STRATA_GUARDED_BY(lock_) STRATA_PT_GUARDED_BY(lock_) = nullptr;

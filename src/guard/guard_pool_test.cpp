@@ -47,6 +47,8 @@ struct GuardPoolTest : SeededTest {
     return reinterpret_cast<std::uintptr_t>(p) % os::page_bytes() == 0 ? p : get(bytes);
   }
 
+  static void put_back(char& slack) { slack = static_cast<char>(kSlackByte); }
+
   static void watch_faults() {
     os::install_fault_handler([](const os::Fault& fault) { return g_pool->explain(fault); });
   }
@@ -184,6 +186,44 @@ TEST_F(GuardPoolTest, WhatCannotBeClosedIsEmptiedAndNotHeld) {
   pool.check_invariants();
 }
 
+struct GuardedBlocks : GuardPoolTest {
+  GuardedBlocks() {
+    EXPECT_TRUE(blocks.start(GuardPool::kForBlocks));
+    g_pool = &blocks;
+  }
+  ~GuardedBlocks() override { blocks.check_invariants(); }
+  char* get_block(std::size_t bytes) { return static_cast<char*>(blocks.allocate({bytes})); }
+
+  static constexpr std::size_t kMiB = std::size_t{1} << 20;
+  MemoryLimit block_limit;
+  MetadataArena block_metadata{pages, &block_limit};
+  GuardPool blocks{pages, block_metadata, block_limit};
+};
+
+TEST_F(GuardedBlocks, HaveSlotsOfTheirSizeWithGuardsAsLarge) {
+  char* const small = get_block(1);
+  char* const large = get_block(kMiB);
+  ASSERT_TRUE(small != nullptr && large != nullptr);
+  EXPECT_GE(large - small, static_cast<std::ptrdiff_t>(kMiB));
+  std::memset(large, 1, kMiB);
+  EXPECT_EQ(get_block(kMiB + 1), nullptr);
+  EXPECT_EQ(blocks.statistics().live_bytes, page + kMiB);
+  blocks.deallocate(large, {});
+  EXPECT_EQ(block_limit.held_bytes(), block_metadata.mapped_bytes() + page);
+  blocks.deallocate(small, {});
+}
+
+TEST_F(GuardedBlocks, OfAllProgramsHoldNoMoreThanTheyWouldElsewhere) {
+  GuardPool few(pages, block_metadata, block_limit);
+  ASSERT_TRUE(few.start(GuardPool::kForBlocksOfAllPrograms));
+  std::vector<void*> live;
+  while (void* p = few.allocate({300'000})) live.push_back(p);
+  EXPECT_EQ(live.size(), GuardPool::kForBlocksOfAllPrograms.slots);
+  EXPECT_EQ(few.statistics().live_bytes, live.size() * ((300'000 + page - 1) / page * page));
+  for (void* p : live) few.deallocate(p, {});
+  EXPECT_EQ(few.statistics().live_bytes + few.statistics().waiting_bytes, 0u);
+}
+
 TEST_F(GuardPoolTest, RandomUse) {
   struct Object {
     char* at;
@@ -286,6 +326,20 @@ TEST_F(GuardPoolDeathTest, DiesAtFreeOfAWriteThatNoGuardStopped) {
   p[100] = q[-5] = static_cast<char>(kSlackByte);
 }
 
+TEST_F(GuardPoolDeathTest, VerifiesLiveObjectsWhenAsked) {
+  char* p = get_at_start(100);
+  char* q = get_at_end(96);
+  pool.verify_all();
+  p[100] = 1;
+  EXPECT_DEATH(pool.verify_all(), "overflow of .*: the program wrote at offset 100 of this object");
+  put_back(p[100]);
+  q[-5] = 1;
+  EXPECT_DEATH(pool.verify_all(), "underflow of .*: the program wrote at offset -5 of this object");
+  put_back(q[-5]);
+  put(p);
+  pool.verify_all();
+}
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they own the signal
 void read_from(const char* p) { static_cast<void>(*const_cast<const volatile char*>(p)); }
 void write_to(char* p) { *const_cast<volatile char*>(p) = 1; }
@@ -312,6 +366,23 @@ TEST_F(GuardPoolDeathTest, AFaultIsExplainedAndKillsByItsSignal) {
                   "(.*\n)*.*allocated by thread [0-9]+\n(.*\n)*.*freed by thread");
   EXPECT_EXIT((watch_faults(), read_from(p + (5 * page * 500))), is_segv,
               "wild access to .*: no object was ever there");
+}
+
+using GuardedBlocksDeathTest = GuardedBlocks;
+
+TEST_F(GuardedBlocksDeathTest, AnAccessFarBesideABlockIsExplained) {
+  const auto is_segv = ::testing::KilledBySignal(11);
+  char* const p = get_block(300'000);
+  char* const q = get_block(300'000);
+  EXPECT_EXIT((watch_faults(), write_to(p - 1'000'000)), is_segv,
+              "underflow of .* at offset -1000000 of this object of 300000 bytes");
+  EXPECT_EXIT((watch_faults(), write_to(p + 1'000'000)), is_segv,
+              "overflow of .* at offset 1000000 of this object of 300000 bytes");
+  EXPECT_EXIT((watch_faults(), write_to(q + 1'000'000)), is_segv,
+              "overflow of .* at offset 1000000 of this object of 300000 bytes");
+  blocks.deallocate(p, {});
+  EXPECT_EXIT((watch_faults(), read_from(p + 299'999)), is_segv,
+              "use after free of .* at offset 299999 of this object of 300000 bytes");
 }
 #endif
 

@@ -118,7 +118,6 @@ void ThreadHeap::set_full_room(std::int64_t full) noexcept {
   elsewhere_.add(full_room_ - full);
   full_room_ = full;
   most_granules_ = std::min(static_cast<std::uint32_t>(full) / kCachedPart, kMostGranules);
-  most_tabled_ = std::min(most_granules_, size_bins::kLargestTabled);
 }
 
 /// A full cache grows to its share of what a thread has in use, on average: blocks change hands.
@@ -176,15 +175,10 @@ void ThreadHeap::flush() noexcept {
   send(granules, arena.heap, block);
 }
 
-/// The same as take_back(), of a block that may be too large for the cache.
+/// The same as take_back(), of a block that is too large for the cache.
 [[gnu::noinline]] void ThreadHeap::take_back_large(void* block) noexcept {
   const std::uint32_t granules = ArenaHeap::granules_of_live(block);
   frees_.add(1, std::memory_order_release);
-  if (granules <= most_granules_) {
-    push(block, granules);
-    if (room_.get() < 0) shrink();
-    return;
-  }
   elsewhere_.add(-std::int64_t{granules});
   HeapArena& arena = instance_.arena_under(block);
   arena.heap.deallocate(arena, block, granules);

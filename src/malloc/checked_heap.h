@@ -13,9 +13,10 @@ namespace strata {
 
 /// The malloc under full checks: every allocation and every free passes here, for any size.
 ///   small          CheckedObjects
-///   large, huge    what was asked for is in a table; the bytes after it are watched up to
-///                  kMostBlockSlack. Freed ones are not filled; huge ones are unmapped at once, so
-///                  that a late access is a fault.
+///   large, huge    those that find no place between guards (Guards::blocks): what was asked for
+///                  is in a table; the bytes after it are watched up to kMostBlockSlack. Freed
+///                  ones are not filled; huge ones are unmapped at once, so that a late access is
+///                  a fault.
 /// realloc always moves, so that a pointer to the old place is one to freed memory.
 /// \errors   Misuse is fatal, with its sentence.
 /// \threads  Any number at once.
@@ -31,6 +32,11 @@ class CheckedHeap {
   /// Before the first allocation.
   /// \pre  the engine started with full checks
   void configure(std::uint64_t seed) noexcept { objects_.configure(seed); }
+
+  /// Whether so many bytes and their slack are more than any object has.
+  static constexpr bool is_block(std::size_t bytes) noexcept {
+    return bytes > SizeClassMap::kMaxBytes - CheckedObjects::kLeastSlack;
+  }
 
   /// \returns  Its address is nullptr when out of memory.
   Engine::Block allocate(const Allocation& allocation) noexcept;

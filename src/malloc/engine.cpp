@@ -69,7 +69,9 @@ bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
   if (options.checks == Options::Checks::kFull) spans_.keep_records();
   if (options.checks == Options::Checks::kFrees) spans_.keep_states();
   huge_.configure(options.huge_pages != HugePages::kNever);
-  if (os::address_space_limit_bytes() <= kTightAddressSpace)
+  const std::size_t address_space = os::address_space_limit_bytes();
+  has_all_addresses_.store(address_space == SIZE_MAX, std::memory_order_relaxed);
+  if (address_space <= kTightAddressSpace)
     most_class_.store(SizeClassMap::class_of(kMostBytesWhereTight), std::memory_order_relaxed);
   const std::uint64_t place_seed = options.random == Options::kRandomOff ? 0 : seed;
   spans_.set_seed(place_seed != 0 ? random_word(place_seed, 1) : 0);

@@ -76,6 +76,10 @@ class Engine {
   /// \returns  False when out of memory; the next call tries again.
   bool start(const Options& options, std::uint64_t seed) noexcept;
   bool is_started() const noexcept { return map_.limit() != 0; }
+  /// Whether nothing limited the address space of the process (RLIMIT_AS) when the engine started.
+  bool has_all_addresses() const noexcept {
+    return has_all_addresses_.load(std::memory_order_relaxed);
+  }
 
   /// The hot lookup of free. 0 for everything that is no small object.
   std::size_t class_of(const void* p) const noexcept { return map_.class_of(p); }
@@ -270,8 +274,9 @@ class Engine {
   SpanSource watched_spans_;
   Central watched_;
   ThreadRegistry registry_;
-  // The largest class that is served from spans. relaxed: it is written before there are objects.
+  // The largest class that is served from spans. relaxed, both: written before there are objects.
   std::atomic<unsigned> most_class_{SizeClassMap::kCount - 1};
+  std::atomic<bool> has_all_addresses_{false};
   // True while a thread is between begin_relief() and end_relief(): the others go on. acquire and
   // release pair with each other.
   std::atomic<bool> is_relieving_{false};

@@ -94,14 +94,17 @@ void start_watchers_of_options(Malloc& malloc) noexcept {
   start_profile(malloc);
 }
 
-void begin_guards(Malloc& malloc) noexcept {
+void begin_guards(Malloc& malloc, GuardPool& pool, const GuardPool::Size& size) noexcept {
+  if (!pool.must_start()) return;
+  // Stacks take a small program 0.1 ms and some 200 KiB: one guarded block is not worth that.
+  if (&pool == &malloc.guards().objects() || malloc.has_full_checks()) os::prepare_walks();
   static std::atomic<bool> has_begun{false};
-  if (has_begun.exchange(true, std::memory_order_relaxed)) return;
-  g_featured = &malloc;
-  os::prepare_walks();
-  // Who has a handler of faults lives by them, or reports them.
-  if (!os::has_fault_handler()) os::install_fault_handler(explain_fault);
-  malloc.guards().start(GuardPool::kForAllPrograms);
+  if (!has_begun.exchange(true, std::memory_order_relaxed)) {
+    g_featured = &malloc;
+    // A program that has a handler of faults lives by them, or reports them.
+    if (!os::has_fault_handler()) os::install_fault_handler(explain_fault);
+  }
+  pool.start(size);
 }
 
 void reset_features_after_fork(Malloc& malloc) noexcept {

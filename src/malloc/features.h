@@ -16,7 +16,7 @@ void start_watchers_of_options(Malloc& malloc) noexcept;
 
 /// The guard pages of a program that did not ask for any: MallocHost::begin_guards(). Loads nothing
 /// and allocates nothing of the program's.
-void begin_guards(Malloc& malloc) noexcept;
+void begin_guards(Malloc& malloc, GuardPool& pool, const GuardPool::Size& size) noexcept;
 
 /// In the child of a fork, which lacks the threads that wait for signals.
 void reset_features_after_fork(Malloc& malloc) noexcept;

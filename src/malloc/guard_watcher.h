@@ -1,24 +1,26 @@
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
-#include "guard/guard_pool.h"
+#include "guard/guards.h"
 #include "malloc/detour.h"
 #include "profile/sampling.h"
 
 namespace strata {
 
-/// Hands one in `rate` allocations to the GuardPool. Rates below kLeastFreeRate choose among all
+/// Hands one in `rate` allocations to the guards. Rates below kLeastFreeRate choose among all
 /// allocations, each with the same chance, by the detour; from there on the hot path goes without,
 /// and Malloc opens windows (guard_windows.cpp).
-/// A free asks the pool itself (GuardPool::owns), which has to know how the object is freed.
+/// A free asks the guards themselves (Guards::owns), which have to know how the object is freed.
 class GuardWatcher final : public Watcher {
  public:
   // Chosen: guards then take no time that shows, wherever the allocations are chosen.
   static constexpr std::size_t kLeastFreeRate = std::size_t{1} << 16;
 
-  explicit constexpr GuardWatcher(GuardPool& pool) noexcept : pool_(pool) {}
+  explicit constexpr GuardWatcher(Guards& guards) noexcept : guards_(guards) {}
 
   /// Before the watch, and before a second thread.
   void configure(std::size_t rate, std::uint64_t seed) noexcept {
@@ -35,7 +37,20 @@ class GuardWatcher final : public Watcher {
   /// How many allocations a window goes on for until one is chosen.
   std::int64_t draw_window() noexcept { return sampling_.draw_interval(kWindow); }
   Engine::Block allocate(const Allocation& allocation) noexcept override {
-    return {pool_.allocate(allocation.as_said()), true};
+    return {guards_.allocate(allocation.as_said()), true};
+  }
+
+  /// Counts a block beyond the size classes, in a program that did not ask for guards.
+  /// \returns  True if it is to be guarded: the first one, and after n of them one in 16 n, but at
+  ///           least one in kBlockInterval.
+  bool chooses_block() noexcept {
+    const std::uint64_t count = 1 + blocks_.load(std::memory_order_relaxed);
+    blocks_.store(count, std::memory_order_relaxed);
+    if (count < next_block_.load(std::memory_order_relaxed) || !by_windows_) return false;
+    const std::uint64_t interval = std::min<std::uint64_t>(16 * count, kBlockInterval);
+    next_block_.store(count + 1 + static_cast<std::uint64_t>(sampling_.draw_interval(interval)),
+                      std::memory_order_relaxed);
+    return true;
   }
 
  private:
@@ -43,10 +58,16 @@ class GuardWatcher final : public Watcher {
   // it takes 40 instructions more.
   static constexpr std::size_t kWindow = 32;
 
-  GuardPool& pool_;
+  // Chosen: a guarded block costs some system calls and a fault for each page that is touched.
+  static constexpr std::uint64_t kBlockInterval = 1u << 14;
+
+  Guards& guards_;
   std::size_t rate_ = 0;
   bool by_windows_ = false;
   Sampling sampling_{0};  // of calls, where a profile has bytes
+  // relaxed: threads that count at once may count one, choose two, or none.
+  std::atomic<std::uint64_t> blocks_{0};
+  std::atomic<std::uint64_t> next_block_{1};
 };
 
 }  // namespace strata

@@ -4,6 +4,9 @@
 // slow path. When a drawn number of them has passed (GuardWatcher) a window opens: malloc in this
 // thread pops from empty bins, as on the detour, for some allocations of any size. The last of them
 // is guarded: it is a call of the program, so its stack is known.
+//
+// Blocks beyond the size classes, which all take the slow path, are chosen one by one: the first of
+// a process, and of those after it fewer and fewer.
 
 #include "malloc/malloc.h"
 
@@ -29,8 +32,9 @@ constexpr std::int64_t kUnguardedObjects = 16 * 1024;
   }
   countdown = guard_watcher_.draw_interval();
   if (thread.is_in_window || thread.is_watching || detour_.is_on()) return;
-  if (!guards_.is_started()) host_.begin_guards(*this);
-  if (!guards_.is_started()) return;
+  GuardPool& objects = guards_.objects();
+  if (!objects.is_started()) host_.begin_guards(*this, objects, GuardPool::kForAllPrograms);
+  if (!objects.is_started()) return;
   ThreadState::write(thread.calls_left, guard_watcher_.draw_window());
   ThreadState::write(thread.bytes_left, INT64_MAX / 2);
   thread.is_in_window = true;
@@ -53,6 +57,21 @@ bool Malloc::ends_window(ThreadState& thread) noexcept {
 Engine::Block Malloc::serve_guarded(ThreadState& thread, const Allocation& allocation) noexcept {
   WatchPause pause(thread);
   return guard_watcher_.allocate(allocation);
+}
+
+/// The same for a block beyond the size classes that was chosen, or where all are.
+[[gnu::cold]] Engine::Block Malloc::serve_guarded_block(ThreadState& thread,
+                                                        const Allocation& allocation) noexcept {
+  // Where the address space is limited the program needs it for itself.
+  if (thread.is_watching || !engine_.has_all_addresses()) return {nullptr, false};
+  WatchPause pause(thread);
+  GuardPool& blocks = guards_.blocks();
+  if (!blocks.is_started()) {
+    host_.begin_guards(
+        *this, blocks,
+        has_full_checks() ? GuardPool::kForBlocks : GuardPool::kForBlocksOfAllPrograms);
+  }
+  return {blocks.allocate(allocation.as_said()), true};
 }
 
 }  // namespace strata

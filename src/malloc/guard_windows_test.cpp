@@ -24,8 +24,9 @@ Options with_rate(std::size_t rate, Options::Checks checks = Options::Checks::kB
 
 /// Numbers are drawn from a fixed seed (TestMalloc): what happens once happens always.
 struct GuardWindows : TestMalloc, ::testing::Test {
-  void begin_guards(Malloc& which) noexcept override {
-    which.guards().start(GuardPool::kForAllPrograms);
+  void begin_guards(Malloc&, GuardPool& pool, const GuardPool::Size& size) noexcept override {
+    if (!pool.must_start()) return;
+    ASSERT_TRUE(pool.start(size));
   }
 
   void start_at_rate(Options::Checks checks = Options::Checks::kBasic) {
@@ -93,9 +94,9 @@ TEST_F(GuardWindows, SmallProgramsHaveNone) {
     ASSERT_NE(thread.allocate(64), nullptr);
     ASSERT_FALSE(thread.state.is_in_window);
   }
-  EXPECT_FALSE(malloc.guards().is_started());
+  EXPECT_FALSE(malloc.guards().objects().is_started());
   open_window();
-  EXPECT_TRUE(malloc.guards().is_started());
+  EXPECT_TRUE(malloc.guards().objects().is_started());
 }
 
 TEST_F(GuardWindows, APlaceThatNeverRefillsIsReachedByAnothersSlowPaths) {
@@ -201,6 +202,82 @@ TEST_F(GuardWindows, VerifiedFreesHaveThem) {
   EXPECT_EQ(&thread.state.for_malloc(), thread.state.free_bins);
   thread.deallocate(p);
   EXPECT_DEATH(thread.deallocate(p), "double free of 0x[0-9a-f]+: the object is free already");
+}
+
+/// Blocks beyond the size classes, each freed before the next.
+/// \returns  how many of `count` were guarded
+std::size_t count_guarded_blocks(Malloc& malloc, TestThread& thread, std::size_t count) {
+  std::size_t guarded = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    void* const p = thread.allocate(300'000);
+    guarded += malloc.guards().owns(p) ? 1 : 0;
+    thread.deallocate(p);
+  }
+  return guarded;
+}
+
+TEST_F(GuardWindows, GuardTheFirstBlockBeyondTheSizeClassesAndSomeLaterOnes) {
+  start_at_rate();
+  EXPECT_EQ(count_guarded_blocks(malloc, thread, 1), 1u);
+  const std::size_t guarded = count_guarded_blocks(malloc, thread, 10'000);
+  EXPECT_GE(guarded, 1u);
+  EXPECT_LE(guarded, 10u);
+  const std::size_t later = count_guarded_blocks(malloc, thread, 200'000);
+  EXPECT_GE(later, 4u) << "12 are expected";
+  EXPECT_LE(later, 30u);
+  EXPECT_FALSE(malloc.guards().objects().is_started()) << "small programs have no others";
+  thread.end();
+  check_nothing_is_left();
+}
+
+TEST_F(GuardWindows, AGuardedBlockIsOneToEveryCall) {
+  start_at_rate();
+  auto* const p = static_cast<char*>(thread.allocate_zeroed(200'000));
+  ASSERT_TRUE(malloc.guards().owns(p));
+  EXPECT_EQ(thread.usable_bytes(p), 200'000u);
+  EXPECT_FALSE(malloc.resize_in_place(p, 200'001));
+  std::memset(p, 7, 200'000);
+  auto* const q = static_cast<char*>(thread.reallocate(p, 5'000'000));
+  ASSERT_NE(q, nullptr);
+  EXPECT_FALSE(malloc.guards().owns(q)) << "there are no slots of its size";
+  EXPECT_EQ(q[199'999], 7);
+  EXPECT_DEATH(thread.deallocate(p), "double free of 0x[0-9a-f]+: the object is free already");
+  thread.deallocate(q);
+  thread.end();
+  check_nothing_is_left();
+}
+
+TEST_F(GuardWindows, NoBlockIsGuardedWhereNobodyWantsThat) {
+  TestMalloc::start(with_rate(0));
+  EXPECT_EQ(count_guarded_blocks(malloc, thread, 1000), 0u);
+  EXPECT_FALSE(malloc.guards().blocks().is_started());
+}
+
+TEST_F(GuardWindows, FullChecksGuardAllBlocksThatFindRoom) {
+  start_at_rate(Options::Checks::kFull);
+  std::vector<void*> live(1100);
+  for (void*& p : live) p = thread.allocate(135'000);
+  std::size_t guarded = 0;
+  for (void* p : live) guarded += malloc.guards().owns(p) ? 1 : 0;
+  EXPECT_EQ(guarded, GuardPool::kForBlocks.slots);
+  // The others are checked as they are without guards.
+  EXPECT_EQ(thread.usable_bytes(live.back()), 135'000u);
+  static_cast<char*>(live.back())[135'000] ^= 1;
+  EXPECT_DEATH(thread.deallocate(live.back()), "overflow of 0x[0-9a-f]+: the program wrote");
+  static_cast<char*>(live.back())[135'000] ^= 1;
+  for (void* p : live) thread.deallocate(p);
+  check_nothing_is_left();
+}
+
+TEST_F(GuardWindows, AtTheEndOfTheProcessWhatIsAroundLiveObjectsIsVerified) {
+  start_at_rate();
+  auto* const p = static_cast<char*>(thread.allocate(200'000));
+  ASSERT_TRUE(malloc.guards().owns(p));
+  malloc.verify_at_exit(thread.state);
+  p[200'000] ^= 1;
+  EXPECT_DEATH(malloc.verify_at_exit(thread.state), "overflow of 0x[0-9a-f]+: the program wrote");
+  p[200'000] ^= 1;
+  thread.deallocate(p);
 }
 
 }  // namespace

@@ -114,9 +114,8 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
   const Engine::Block watched = serve_watched(thread, size_class, allocation);
   if (watched.address != nullptr) return watched;
   if (is_checked()) return serve_checked(thread, allocation);
-  return engine_.has_spans_for(size_class)
-             ? serve_object(thread, size_class)
-             : serve_large(thread, allocation.bytes, allocation.alignment);
+  return engine_.has_spans_for(size_class) ? serve_object(thread, size_class)
+                                           : serve_large(thread, allocation);
 }
 
 /// A block of 0 bytes that can only be freed. No watcher is told of it.
@@ -145,8 +144,12 @@ Engine::Block Malloc::serve_watched(ThreadState& thread, unsigned size_class,
 Engine::Block Malloc::serve_checked(ThreadState& thread, const Allocation& allocation) noexcept {
   if (is_fresh(thread)) start_thread(thread);
   const Allocation said = allocation.as_said();
-  Engine::Block block = checked_.allocate(said);
+  const bool is_block = CheckedHeap::is_block(said.bytes);
+  Engine::Block block{nullptr, false};
+  if (is_block) block = serve_guarded_block(thread, said);
+  if (block.address == nullptr) block = checked_.allocate(said);
   if (block.address == nullptr && make_room(thread)) block = checked_.allocate(said);
+  if (block.address == nullptr && is_block) block = {guards_.blocks().allocate(said, true), true};
   if (block.address == nullptr) os::set_errno_no_memory();
   after_slow_path(thread);
   return block;
@@ -176,13 +179,15 @@ Engine::Block Malloc::try_serve_object(ThreadState& thread, unsigned size_class)
   return handed_out(block);
 }
 
-Engine::Block Malloc::serve_large(ThreadState& thread, std::size_t bytes,
-                                  std::size_t alignment) noexcept {
+Engine::Block Malloc::serve_large(ThreadState& thread, const Allocation& allocation) noexcept {
   Engine::Block block{nullptr, false};
-  if (bytes <= Engine::kMaxBytes && is_ready()) {
-    block = engine_.allocate_large(bytes, alignment);
-    if (block.address == nullptr && make_room(thread))
-      block = engine_.allocate_large(bytes, alignment);
+  if (allocation.bytes <= Engine::kMaxBytes && is_ready()) {
+    const auto allocate = [&] {
+      return engine_.allocate_large(allocation.bytes, allocation.alignment);
+    };
+    if (guard_watcher_.chooses_block()) block = serve_guarded_block(thread, allocation);
+    if (block.address == nullptr) block = allocate();
+    if (block.address == nullptr && make_room(thread)) block = allocate();
   }
   if (block.address == nullptr) os::set_errno_no_memory();
   count_towards_window(thread);
@@ -374,7 +379,7 @@ bool Malloc::release_memory(ThreadState& thread) noexcept {
 }
 
 bool Malloc::begin_guards(std::size_t rate, std::uint64_t seed) noexcept {
-  if (!guards_.start()) return false;
+  if (!guards_.start(engine_.has_all_addresses())) return false;
   guard_watcher_.configure(rate, seed);
   detour_.begin(Detour::kByCalls, guard_watcher_);
   return true;
@@ -395,6 +400,7 @@ void Malloc::discard() noexcept {
 
 void Malloc::verify_at_exit(ThreadState& thread) noexcept {
   if (must_not_wait() || !is_started()) return;
+  guards_.verify_all();
   if (has_full_checks()) return checked_.verify_all();
   if (ThreadCache* cache = cache_of(thread)) cache->flush_all();
   engine_.central().flush_transfer();
@@ -405,7 +411,7 @@ void Malloc::verify_at_exit(ThreadState& thread) noexcept {
 void Malloc::for_each_lock(LockVisitor visit) noexcept {
   scavenger_.for_each_lock(visit);
   profiler_.for_each_lock(visit);
-  visit(guards_.lock());
+  guards_.for_each_lock(visit);
   visit(empties_.lock());
   checked_.for_each_lock(visit);
   engine_.for_each_lock(visit);

@@ -7,7 +7,7 @@
 #include "base/lock_visitor.h"
 #include "guard/allocation.h"
 #include "guard/empty_blocks.h"
-#include "guard/guard_pool.h"
+#include "guard/guards.h"
 #include "malloc/checked_heap.h"
 #include "malloc/detour.h"
 #include "malloc/engine.h"
@@ -35,9 +35,9 @@ class MallocHost {
   virtual bool follow_thread(ThreadCache&) noexcept { return false; }
   /// From a slow path with no lock held, once after Malloc::ask_for_attention().
   virtual void attend() noexcept {}
-  /// The first object of a program is about to be guarded, although it did not ask for that: the
-  /// GuardPool is to be started. From a slow path of any thread, with no lock held.
-  virtual void begin_guards(Malloc&) noexcept {}
+  /// An object or a block is about to be guarded, although the program did not ask for that: the
+  /// pool is to be started, if it must_start(). From a slow path of any thread, with no lock held.
+  virtual void begin_guards(Malloc&, GuardPool&, const GuardPool::Size&) noexcept {}
 
  protected:
   ~MallocHost() = default;
@@ -253,7 +253,9 @@ class Malloc {
   void verify_at_exit(ThreadState& thread) noexcept;
   /// Under full checks, verifies what lies around and in all objects, live and freed.
   void verify_objects() noexcept {
-    if (has_full_checks()) checked_.verify_all();
+    if (!has_full_checks()) return;
+    guards_.verify_all();
+    checked_.verify_all();
   }
 
   /// One in `rate` allocations is guarded from now on. Once, with stacks prepared.
@@ -284,7 +286,7 @@ class Malloc {
   Engine& engine() noexcept { return engine_; }
   CheckedHeap& checked() noexcept { return checked_; }
   const EmptyBlocks& empties() const noexcept { return empties_; }
-  GuardPool& guards() noexcept { return guards_; }
+  Guards& guards() noexcept { return guards_; }
   GuardWatcher& guard_watcher() noexcept { return guard_watcher_; }
   Detour& detour() noexcept { return detour_; }
   Profiler& profiler() noexcept { return profiler_; }
@@ -374,6 +376,7 @@ class Malloc {
   void open_window(ThreadState& thread, std::int64_t& countdown) noexcept;
   bool ends_window(ThreadState& thread) noexcept;
   Engine::Block serve_guarded(ThreadState& thread, const Allocation& allocation) noexcept;
+  Engine::Block serve_guarded_block(ThreadState& thread, const Allocation& allocation) noexcept;
   bool is_known_without_lock(const void* p) const noexcept;
   bool make_room(ThreadState& thread) noexcept;
 
@@ -386,7 +389,7 @@ class Malloc {
                               const Allocation& allocation) noexcept;
   Engine::Block serve_checked(ThreadState& thread, const Allocation& allocation) noexcept;
   Engine::Block serve_object(ThreadState& thread, unsigned size_class) noexcept;
-  Engine::Block serve_large(ThreadState& thread, std::size_t bytes, std::size_t alignment) noexcept;
+  Engine::Block serve_large(ThreadState& thread, const Allocation& allocation) noexcept;
   Engine::Block try_serve_object(ThreadState& thread, unsigned size_class) noexcept;
   std::size_t usable_bytes(const void* p, const char* action) noexcept;
   void* move(ThreadState& thread, unsigned size_class, void* p, std::size_t old_bytes,
@@ -397,7 +400,7 @@ class Malloc {
   Engine engine_;
   EmptyBlocks empties_;  // what malloc(0) gets where checks are asked for
   CheckedHeap checked_;  // what serves every call under STRATA_CHECKS=full
-  GuardPool guards_;
+  Guards guards_;
   GuardWatcher guard_watcher_;
   Detour detour_;
   Profiler profiler_;

@@ -59,7 +59,10 @@ class ProcessHost final : public MallocHost {
     return os::set_thread_exit_value(&cache);
   }
   void attend() noexcept override { attend_to_features(g_malloc); }
-  void begin_guards(Malloc& malloc) noexcept override { strata::begin_guards(malloc); }
+  void begin_guards(Malloc& malloc, GuardPool& pool,
+                    const GuardPool::Size& size) noexcept override {
+    strata::begin_guards(malloc, pool, size);
+  }
 
   /// May allocate; no lock is held. Without fork handlers fork is as it was.
   void register_handlers() noexcept {

@@ -163,8 +163,8 @@ TEST_F(StatisticsTest, EveryByteIsInOnePlaceWhileThreadsWait) {
 }
 
 TEST_F(StatisticsTest, GuardedObjectsAndTheirGuardsAreCounted) {
-  GuardPool& guards = malloc.guards();
-  ASSERT_TRUE(guards.start());
+  Guards& guards = malloc.guards();
+  ASSERT_TRUE(guards.objects().start());
   const auto look = [&] {
     const Statistics now = statistics();
     EXPECT_EQ(pages.mapped_bytes(), now.mapped + now.page_map);

@@ -78,7 +78,7 @@ bool HeapTable::explain(const os::Fault& fault) noexcept {
 }
 
 UserHeap* HeapTable::create(const Heap::Options& options, Outcome& outcome) noexcept {
-  if (options.guard_rate != 0) prepare_guards();
+  if (options.guard_rate != 0 || options.checks == Heap::Checks::kFull) prepare_guards();
   if (!has_read_environment_.exchange(true, std::memory_order_relaxed) && !has_malloc())
     start_profile_of_environment(own_profile_);
   LockGuard guard(lock_);

@@ -67,6 +67,10 @@ class UserHeap final : public MallocHost {
 
   // MallocHost. Every thread's cache is parked when it ends.
   bool follow_thread(ThreadCache&) noexcept override { return true; }
+  /// Under full checks, for blocks that may lie elsewhere than the program says.
+  void begin_guards(Malloc&, GuardPool& pool, const GuardPool::Size& size) noexcept override {
+    if (checks_ == Heap::Checks::kFull && pages_ == nullptr && pool.must_start()) pool.start(size);
+  }
 
  private:
   Malloc* make_malloc() noexcept;

@@ -189,7 +189,7 @@ void interior_small() {
 }
 
 void interior_small_in_another_page() {
-  char* p = get(131'072);
+  char* p = get(120'000);
   free(opaque(p + 65'536));
   return_all();
 }

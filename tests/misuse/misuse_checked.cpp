@@ -106,6 +106,14 @@ void write_after_free_of_huge() {
   write_to(opaque(p) + 5);
 }
 
+void write_after_free_of_large() {
+  char* p = get(kLarge);
+  free(p);
+  write_to(opaque(p) + 5);
+}
+void underflow_of_large() { write_to(opaque(get(kLarge)) - 1); }
+void write_far_beyond_large() { write_to(opaque(get(kLarge)) + kLarge + 1'000'000); }
+
 void realloc_of_freed() {
   char* p = get(100);
   free(p);
@@ -136,6 +144,10 @@ void double_free_of_nothing() {
   free(opaque(p));
 }
 void overflow_of_large() { overflow_of(kLarge); }
+void overflow_of_a_later_large_block() {
+  for (int i = 0; i < 100; ++i) get(kLarge);
+  overflow_of(kLarge);
+}
 void overflow_of_huge() { overflow_of(kHuge); }
 
 void overflow_seen_by_realloc() {
@@ -269,6 +281,10 @@ constexpr Case kCases[] = {
     CASE(write_after_realloc),
     CASE(read_after_free_by_another_thread),
     CASE(write_after_free_of_huge),
+    CASE(write_after_free_of_large),
+    CASE(underflow_of_large),
+    CASE(write_far_beyond_large),
+    CASE(overflow_of_a_later_large_block),
     CASE(realloc_of_freed),
     CASE(usable_size_of_freed),
     CASE(overflow_by_one),
