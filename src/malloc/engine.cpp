@@ -135,7 +135,9 @@ Span* Engine::allocate_pages(unsigned page_count, unsigned alignment_pages) noex
     Span* const span = page_heap_.allocate(page_count, alignment_pages, PageHeap::Pages::kIdle);
     if (span != nullptr) return span;
   } while (central_.destroy_kept(page_count * kPageBytes) != 0);
-  return page_heap_.allocate(page_count, alignment_pages);
+  Span* const span = page_heap_.allocate(page_count, alignment_pages);
+  central_.decommit_holes_for(page_heap_.take_growth());
+  return span;
 }
 
 void Engine::deallocate_large(void* p) noexcept {
@@ -232,10 +234,10 @@ std::size_t Engine::release_unneeded() noexcept {
 }
 
 void Engine::gather(ThreadCache* own) noexcept {
-  const std::size_t held = limit().held_bytes();
-  next_gathering_.store(held + std::max(held / kGatherGrowth, kGatherStep),
+  const std::size_t taken = taken_bytes();
+  next_gathering_.store(taken + std::max(taken / kGatherGrowth, kGatherStep),
                         std::memory_order_relaxed);
-  if (central_.idle_bytes() < held / kGatherShare) return;
+  if (central_.free_bytes() < taken / kGatherShare) return;
   // Those whose spans any other use can have.
   if (own != nullptr) own->flush_all(kOnePageClasses);
   central_.flush_transfer(kOnePageClasses);

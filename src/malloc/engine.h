@@ -210,9 +210,9 @@ class Engine {
   /// spans, the objects of the calling thread's cache (`own`, nullptr if it has none) and of the
   /// transfer caches go to their spans. Those without a live object become pages again, and the
   /// heap grows by these instead of new ones.
-  /// \cost  two loads, unless it has grown by kGatherStep
+  /// \cost  three loads, unless it has grown by kGatherStep
   void gather_if_growing(ThreadCache* own) noexcept {
-    if (limit().held_bytes() >= next_gathering_.load(std::memory_order_relaxed)) gather(own);
+    if (taken_bytes() >= next_gathering_.load(std::memory_order_relaxed)) gather(own);
   }
 
   ThreadRegistry& registry() noexcept { return registry_; }
@@ -252,6 +252,8 @@ class Engine {
   std::size_t idle_outside_spans() const noexcept {
     return page_heap_.idle_pages() * kPageBytes + huge_.kept_bytes() + registry_.parked_bytes();
   }
+  /// What is held, and what would be without holes.
+  std::size_t taken_bytes() noexcept { return limit().held_bytes() + spans_.hole_bytes(); }
   Span* allocate_pages(unsigned page_count, unsigned alignment_pages) noexcept;
   bool place_heap(const Options& options, std::uint64_t seed) noexcept;
   bool owns_region_of(const void* p) const noexcept {
@@ -283,7 +285,7 @@ class Engine {
   std::atomic<bool> is_relieving_{false};
   // When has_idle() last looked in vain. relaxed: a hint.
   std::atomic<std::uint64_t> vain_look_ns_{0};
-  // How much is held when the next growth is looked at. relaxed: two threads may gather at once.
+  // What is taken when the next growth is looked at. relaxed: two threads may gather at once.
   std::atomic<std::size_t> next_gathering_{2 * kGatherStep};
 };
 

@@ -130,6 +130,8 @@ class SpanSource {
     map_.set_class(span, is_homeward ? SizeClassMap::kHomeward : span.size_class);
   }
 
+  /// As PageHeap::take_growth().
+  std::size_t take_growth() noexcept { return page_heap_.take_growth(); }
   /// Bytes of all pages in use.
   std::size_t used_bytes() const noexcept { return page_heap_.used_pages() * kPageBytes; }
   /// Bytes in holes of all spans.
@@ -151,9 +153,8 @@ class SpanSource {
   }
 
  private:
-  // Chosen: a hole splits the huge page it lies in, so it has to be worth that. Of an idle GiB,
-  // holes of 8 KiB and more are 98%, those of 32 KiB and more 92%.
-  static constexpr std::size_t kMinHoleInHugePage = kPageBytes / 8;
+  // Chosen: holes split the huge page they lie in, so those of a span have to be worth that.
+  static constexpr std::size_t kLeastHolesInHugePage = kPageBytes / 8;
 
   std::uint32_t choose_first(const Span& span) noexcept;
   bool close_holes(Span& span) noexcept;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -136,6 +137,31 @@ TEST_F(SpanSourceTest, GivesEverythingBackWhenASpanIsDestroyed) {
   for (Span* span : spans) space.spans.destroy(*span);
   EXPECT_EQ(space.heap.statistics().used_pages, 0u);
   space.heap.check_invariants();
+}
+
+TEST_F(SpanSourceTest, HolesSplitAHugePageWhereTogetherTheyAreWorthIt) {
+  os::FakePageSource huge_pages;
+  FakeAddressSpace huge(huge_pages, HugePages::kAlways);
+  const std::size_t os_page = os::page_bytes();
+  if (os_page > 4096) GTEST_SKIP() << "one OS page is worth it";
+  Span& span = *huge.spans.create(SizeClassMap::class_of(2048));
+  const auto set_free = [&](std::uint64_t objects) {
+    span.free_bits[0] = objects;
+    span.free_count = static_cast<std::uint32_t>(std::popcount(objects));
+  };
+  const std::size_t small = huge_pages.calls(os::FakePageSource::kAdviseSmall);
+  set_free(0b0110'0110'1100);  // one OS page, and halves of others
+  EXPECT_EQ(huge.spans.decommit_holes(span), 0u);
+  EXPECT_EQ(huge_pages.calls(os::FakePageSource::kAdviseSmall), small);
+  set_free(0b1100'0011'1100'0110'1100);
+  EXPECT_EQ(huge.spans.decommit_holes(span), 4 * os_page);
+  EXPECT_EQ(huge_pages.calls(os::FakePageSource::kAdviseSmall), small + 1)
+      << "huge pages would fill them again";
+  EXPECT_EQ(span.hole_bytes, 4 * os_page);
+  set_free(~std::uint64_t{0} >> 32);
+  huge.spans.destroy(span);
+  EXPECT_EQ(huge.spans.hole_bytes(), 0u);
+  huge.heap.check_invariants();
 }
 
 TEST_F(SpanSourceTest, IsNullWhenOutOfMemoryAndLosesNoPage) {
