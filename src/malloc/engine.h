@@ -64,6 +64,9 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   static constexpr std::size_t kMaxLargeBytes = kRegionBytes / 2;
+  // Chosen: a page is at most twice as large as what realloc puts there; copying 32 KiB takes longer
+  // than finding one.
+  static constexpr std::size_t kPagesForGrownFrom = kPageBytes / 2;
   /// No object is larger: differences of pointers into it fit ptrdiff_t.
   static constexpr std::size_t kMaxBytes = PTRDIFF_MAX;
 
@@ -129,6 +132,9 @@ class Engine {
   /// A block beyond the size classes: larger, or aligned to more than they can be.
   /// \param alignment  a power of two
   Block allocate_large(std::size_t bytes, std::size_t alignment) noexcept;
+  /// Whether blocks that grow get pages of their own before their size asks for it: as long as what
+  /// they do not touch of these takes no memory.
+  bool has_pages_for_grown() const noexcept { return page_heap_.is_small(); }
   /// Takes back a block that is in no size class of the page map.
   /// \errors  A pointer that is no live block is fatal, with its sentence.
   void deallocate_large(void* p) noexcept;

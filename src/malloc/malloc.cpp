@@ -325,7 +325,7 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
   void* moved = pop(thread, bytes);
   if (moved == nullptr) [[unlikely]] {
     const int error = os::current_errno();
-    moved = allocate(thread, bytes);
+    moved = bytes > old_bytes ? allocate_grown(thread, bytes) : allocate(thread, bytes);
     if (moved == nullptr) {
       // Shrinking is not refused: the block stays as it is, unless its exact size is checked later.
       if (bytes > old_bytes || is_checked() || guards_.owns(p)) return nullptr;
@@ -337,6 +337,15 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
   if (!thread.free_bins->push(size_class, p) && !push_verified(thread, engine_.map(), p, {}))
     deallocate_slowly(thread, p, {});
   return moved;
+}
+
+/// A new place for a block that grows. What grows mostly goes on to grow: from some size on it gets
+/// pages of its own, behind whose end it finds more, and which fit any other use when it has left
+/// them. In a size class each step would leave an object that only a block of its size can use.
+void* Malloc::allocate_grown(ThreadState& thread, std::size_t bytes) noexcept {
+  if (bytes <= Engine::kPagesForGrownFrom || !engine_.has_pages_for_grown())
+    return allocate(thread, bytes);
+  return serve(thread, 0, {bytes, SizeClassMap::kGrain, false}).address;
 }
 
 /// realloc of a block that is in no size class of the page map, without copying.

@@ -391,6 +391,7 @@ class Malloc {
   std::size_t usable_bytes(const void* p, const char* action) noexcept;
   void* move(ThreadState& thread, unsigned size_class, void* p, std::size_t old_bytes,
              std::size_t bytes) noexcept;
+  void* allocate_grown(ThreadState& thread, std::size_t bytes) noexcept;
   void* reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes) noexcept;
   void* resize_large(ThreadState& thread, void* p, std::size_t bytes) noexcept;
 
