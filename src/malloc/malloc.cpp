@@ -199,11 +199,11 @@ bool Malloc::make_room(ThreadState& thread) noexcept {
   const bool has_flushed = cache != nullptr ? cache->flush_all() : checked_.flush_quarantine();
   const std::uint64_t now = os::monotonic_ns();
   if (!has_flushed && now < vain_until_ns_.load(std::memory_order_relaxed) &&
-      engine_.idle_bytes() == vain_idle_bytes_.load(std::memory_order_relaxed)) {
+      engine_.idle_hint() == vain_idle_bytes_.load(std::memory_order_relaxed)) {
     return false;
   }
   if (release_memory(thread) || has_flushed) return true;
-  vain_idle_bytes_.store(engine_.idle_bytes(), std::memory_order_relaxed);
+  vain_idle_bytes_.store(engine_.idle_hint(), std::memory_order_relaxed);
   vain_until_ns_.store(now + kVainNs, std::memory_order_relaxed);
   return false;
 }
@@ -340,11 +340,12 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
 }
 
 /// A new place for a block that grows. What grows mostly goes on to grow: from some size on it gets
-/// pages of its own, behind whose end it finds more, and which fit any other use when it has left
-/// them. In a size class each step would leave an object that only a block of its size can use.
+/// pages of its own, into which it can grow, and which fit any other use when it has left them. In a
+/// size class each step would leave an object that only a block of its size can use.
 void* Malloc::allocate_grown(ThreadState& thread, std::size_t bytes) noexcept {
   if (bytes <= Engine::kPagesForGrownFrom || !engine_.has_pages_for_grown())
     return allocate(thread, bytes);
+  engine_.exchange_idle_for_grown(bytes);
   return serve(thread, 0, {bytes, SizeClassMap::kGrain, false}).address;
 }
 

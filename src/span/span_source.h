@@ -18,13 +18,15 @@ namespace strata {
 /// are room for them and leave a tail below 1/kTailShare of the span.
 constexpr unsigned span_pages_of(unsigned size_class) noexcept {
   // Chosen: fewer objects would make the page heap the common path, more would keep large spans
-  // alive for one of them.
+  // alive for one of them. A span takes half a region at the most.
   constexpr std::size_t kMinObjects = 8;
+  constexpr std::size_t kMostMinBytes = kRegionBytes / 2;
   // Chosen: a page or two more than kMinObjects need is room for a whole number of objects.
   constexpr std::size_t kTailShare = 32;
   const std::size_t bytes = SizeClassMap::bytes_of(size_class);
   if (kMinObjects * bytes <= kPageBytes) return 1;
-  std::size_t pages = (kMinObjects * bytes + kPageBytes - 1) / kPageBytes;
+  const std::size_t objects = kMinObjects * bytes <= kMostMinBytes ? kMinObjects : kMinObjects / 2;
+  std::size_t pages = (objects * bytes + kPageBytes - 1) / kPageBytes;
   while (pages * kPageBytes % bytes > pages * kPageBytes / kTailShare) ++pages;
   return static_cast<unsigned>(pages);
 }
