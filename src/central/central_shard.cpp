@@ -11,9 +11,10 @@ namespace {
 constexpr std::size_t kTransferBytes = 64 * 1024;
 constexpr std::size_t kMinTransferObjects = 4;
 constexpr std::size_t kMaxTransferObjects = 2048;
-// Chosen: batches of a thousand objects of most classes pass, and of ten thousand small ones
-// (docs/decisions/0013). It is given back before the heap grows.
-constexpr std::size_t kMostTransferBytes = 16 * 1024 * 1024;
+// Chosen: batches of ten thousand objects pass, up to 32 KiB each: past the transfer cache, each of
+// them takes two or three times as long (docs/decisions/0013). It is given back before the heap
+// grows.
+constexpr std::size_t kMostTransferBytes = std::size_t{512} << 20;
 constexpr std::size_t kMostTransferObjects = 16 * 1024;
 
 TransferCache::Bounds transfer_bounds(unsigned size_class) noexcept {

@@ -99,6 +99,26 @@ TEST_F(CentralTest, ATransferCacheGrowsWithTheBatchesThatComeAndGo) {
   EXPECT_EQ(central->settle_pending_hint(), 0u);
 }
 
+/// Their spans are many, and each of their records is a cache line that is far away by the time.
+TEST_F(CentralTest, BatchesOfTenThousandObjectsPassWithoutTheirSpansWhateverTheirSize) {
+  for (const std::size_t bytes : {16u, 256u, 4096u, 32768u}) {
+    const unsigned c = SizeClassMap::class_of(bytes);
+    Central::Place place(*central);
+    central->enter(place);
+    std::vector<void*> batch(10'000);
+    for (int round = 0; round < 16; ++round) {
+      for (std::size_t left = batch.size(); left != 0;)
+        left -= central->claim(place, c, batch.data() + left, left);
+      for (std::size_t i = 0; i < batch.size(); i += 100)
+        central->release(place, c, batch.data() + i, 100);
+    }
+    EXPECT_EQ(central->statistics(c).in_transfer, batch.size()) << bytes << " bytes";
+    central->leave(place);
+    central->release_all();
+  }
+  EXPECT_EQ(space.heap.statistics().used_pages, 0u);
+}
+
 TEST_F(CentralTest, ATransferCacheThatHasGrownIsEmptiedBeforeTheHeapGrows) {
   const unsigned c = SizeClassMap::class_of(1024);
   grow_transfer(*central, c, 4000);

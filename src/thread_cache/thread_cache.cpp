@@ -143,33 +143,42 @@ void ThreadCache::add_objects(Counts& counts) noexcept {
 }
 
 /// Counts that the bin ran dry, or over, once more. What comes and goes a little at a time seldom
-/// does the same twice in a row; batches that are much larger than the bin do.
+/// does the same twice in a row; batches that are much larger than the bin do, and a class without
+/// a bin is always as badly off.
 /// \returns  whether it is worth it to ask for room
 bool ThreadCache::may_grow(unsigned size_class, Slow slow) noexcept {
   std::uint8_t& refused = refused_[size_class];
-  const bool is_again = latest_[size_class] == slow;
+  const bool has_bin = capacity(size_class) != 0;
+  const bool is_again = latest_[size_class] == slow || !has_bin;
   latest_[size_class] = slow;
   if (refused != 0 && is_again) {
     if (refused != kAskAgainCalls) ++refused;
   } else if (refused > 1) {
     --refused;
   }
-  return refused == 0 || refused == kAskAgainCalls;
+  return refused == 0 || refused == kAskAgainCalls || (!has_bin && refused % kAskForFirst == 0);
 }
 
 /// Doubles the bin, as far as its load, its class and the thread's share allow.
 /// \returns  false if they do not
 bool ThreadCache::grow(unsigned size_class, std::size_t share) noexcept {
+  std::uint8_t& refused = refused_[size_class];
+  if (grow_under(Load::kUsual, size_class, share)) {
+    refused = is_lasting(size_class) ? kAskAgainCalls : 0;
+    return true;
+  }
+  // Where there is no bin at all, each call asks; not each looks at all the other bins.
+  if (refused != 0 && refused != kAskAgainCalls) return false;
   const bool was_lasting = is_lasting(size_class);
   const bool has_grown =
-      grow_under(Load::kUsual, size_class, share) ||
+      (take_from_largest(size_class) && grow_under(Load::kUsual, size_class, share)) ||
       (was_lasting && (grow_under(Load::kLasting, size_class, share) ||
                        (capacity(size_class) < max_capacity(size_class, Load::kLasting) &&
                         shrink_idle() && grow_under(Load::kLasting, size_class, share))));
   if (was_lasting) {
-    refused_[size_class] = has_grown ? kAskAgainCalls : kLastingCalls + 1;
+    refused = has_grown ? kAskAgainCalls : kLastingCalls + 1;
   } else {
-    refused_[size_class] = has_grown ? 0 : 1;
+    refused = has_grown ? 0 : 1;
   }
   return has_grown;
 }
@@ -204,6 +213,25 @@ bool ThreadCache::shrink_idle() noexcept {
   return capacity_bytes_ != before;
 }
 
+/// Halves the largest bin for one that has next to nothing, where the share is used up. It stays
+/// the larger of the two, so that bins do not take turns.
+/// \returns  false if none is large enough, or the bin is not small
+bool ThreadCache::take_from_largest(unsigned size_class) noexcept {
+  const std::size_t now = capacity(size_class);
+  if (now >= kFirstCapacity) return false;
+  unsigned largest = 0;
+  std::size_t most = 2 * (2 * now + 1) * SizeClassMap::bytes_of(size_class) - 1;
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    const std::size_t bytes = capacity(c) * SizeClassMap::bytes_of(c);
+    if (bytes <= most || has_lasting_[c]) continue;
+    most = bytes;
+    largest = c;
+  }
+  if (largest == 0) return false;
+  shrink(largest);
+  return true;
+}
+
 bool ThreadCache::grow_under(Load load, unsigned size_class, std::size_t share) noexcept {
   const std::size_t now = capacity(size_class);
   const std::size_t most = max_capacity(size_class, load);
@@ -213,7 +241,9 @@ bool ThreadCache::grow_under(Load load, unsigned size_class, std::size_t share) 
   const std::uint32_t part = load == Load::kLasting
                                  ? left + static_cast<std::uint32_t>(now) * object_bytes
                                  : left / kBinPart;
-  const std::size_t affordable = std::max(part, std::min(left, kSmallBinBytes)) / object_bytes;
+  // A first object, if it fits at all.
+  const std::uint32_t least = now == 0 ? std::max(kSmallBinBytes, object_bytes) : kSmallBinBytes;
+  const std::size_t affordable = std::max(part, std::min(left, least)) / object_bytes;
   const std::size_t wanted = std::min({now == 0 ? kFirstCapacity : 2 * now + 1, most, affordable});
   if (wanted <= now) return false;
   if (wanted >= slot_counts_[size_class] && !give_slots(size_class, std::bit_ceil(wanted + 1)))

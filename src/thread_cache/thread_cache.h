@@ -161,6 +161,8 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // have so many times the bytes, of all that the lasting share has left but for this part of it.
   static constexpr std::uint8_t kLastingCalls = 50;
   static constexpr std::uint8_t kAskAgainCalls = 100;
+  // Chosen: a class without a bin asks so often whether there is room by now.
+  static constexpr std::uint8_t kAskForFirst = 8;
   static constexpr std::size_t kLastingTimes = 16;
   static constexpr std::size_t kReservePart = 4;
   // Chosen: when the heap has grown by this part of itself, and so much at least, what such bins
@@ -247,6 +249,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
       STRATA_REQUIRES(bins_lock_);
   std::size_t left_of_share(Load load, std::size_t share) const noexcept
       STRATA_REQUIRES(bins_lock_);
+  bool take_from_largest(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   bool shrink_idle() noexcept STRATA_REQUIRES(bins_lock_);
   void shrink_if_heap_grew() noexcept STRATA_REQUIRES(bins_lock_);
   bool holds_too_much(unsigned size_class, std::size_t share) const noexcept

@@ -278,6 +278,40 @@ TEST_F(ThreadCacheTest, BinsOfLargeObjectsLeaveShareForThoseOfSmallOnes) {
   cache.flush_all();
 }
 
+/// Where a few classes have taken the share, each malloc and free of another one would take the
+/// slow way for ever: a class that comes later takes room from the largest bin.
+TEST_F(ThreadCacheTest, AClassThatComesWhenTheShareIsUsedUpHasABin) {
+  CacheBudget small(space.heap, 96 * 1024);
+  small.add_thread();
+  ThreadCache cache(*central, small, space.metadata);
+  std::vector<void*> objects(100);
+  const auto use = [&](unsigned c, std::size_t count) {
+    std::size_t slow = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      objects[i] = cache.pop(c);
+      if (objects[i] != nullptr) continue;
+      ++slow;
+      objects[i] = FreeObject(cache.refill_and_pop(c)).address();
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      if (cache.push(c, objects[i])) continue;
+      ++slow;
+      cache.flush_and_push(c, objects[i]);
+    }
+    return slow;
+  };
+  for (const std::size_t bytes : {1024u, 1152u, 1280u, 1408u, 1536u, 1792u, 1920u, 2048u})
+    for (int round = 0; round < 8; ++round) use(SizeClassMap::class_of(bytes), objects.size());
+  for (int round = 0; round < 20; ++round)
+    for (unsigned c = 1; SizeClassMap::bytes_of(c) <= 2048; ++c) use(c, 1);
+  std::size_t slow = 0;
+  for (int round = 0; round < 10; ++round)
+    for (unsigned c = 1; SizeClassMap::bytes_of(c) <= 2048; ++c) slow += use(c, 1);
+  EXPECT_EQ(slow, 0u);
+  EXPECT_LE(cache.capacity_bytes(), 96u * 1024);
+  cache.flush_all();
+}
+
 /// Allocates a batch of the class and frees it, so many times.
 struct BatchedCacheTest : ThreadCacheTest {
   CacheBudget share{space.heap, 1 * kMiB};

@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   /* A stride without a common divisor visits all of them. */
   for (unsigned long k = 0; k < n; ++k)
     order[k] = *argv[4] == 'f' ? k : *argv[4] == 'r' ? n - 1 - k : k * 7919 % n;
-  for (int warm_up = 0; warm_up < 8; ++warm_up) {
+  for (int warm_up = 0; warm_up < 16; ++warm_up) {
     for (unsigned long k = 0; k < n; ++k) objects[k] = malloc(bytes);
     for (unsigned long k = 0; k < n; ++k) free(objects[order[k]]);
   }
