@@ -197,13 +197,11 @@ std::size_t Engine::usable_bytes(const void* p, const char* action) noexcept {
 void* Engine::resize_large(void* p, std::size_t bytes) noexcept {
   if (record_of(p) != nullptr)
     return stays_in_place(map_.span_of(p)->object_bytes, bytes) ? p : nullptr;
-  if (bytes > kMaxBytes) return nullptr;
+  if (bytes > kMaxBytes || bytes <= kPagesForGrownFrom) return nullptr;
   if (map_.region_of(p) != nullptr) {
     if (bytes > kMaxLargeBytes) return nullptr;
-    Span& span = *map_.span_of(p);
-    if (bytes <= SizeClassMap::kMaxBytes && bytes < span.bytes() / 2) return nullptr;
     const auto pages = static_cast<unsigned>((bytes + kPageBytes - 1) / kPageBytes);
-    return page_heap_.resize(span, pages) ? p : nullptr;
+    return page_heap_.resize(*map_.span_of(p), pages) ? p : nullptr;
   }
   return bytes > kMaxLargeBytes ? huge_.reallocate(p, bytes) : nullptr;
 }
