@@ -340,8 +340,8 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
 }
 
 /// A new place for a block that grows. What grows mostly goes on to grow: from some size on it gets
-/// pages of its own, into which it can grow, and which fit any other use when it has left them. In a
-/// size class each step would leave an object that only a block of its size can use.
+/// pages of its own, into which it can grow, and which fit any other use when it has left them. In
+/// a size class each step would leave an object that only a block of its size can use.
 void* Malloc::allocate_grown(ThreadState& thread, std::size_t bytes) noexcept {
   // A watcher counts what it is asked for by its size class.
   if (bytes <= Engine::kPagesForGrownFrom || !engine_.has_pages_for_grown() || detour_.is_on())

@@ -51,10 +51,10 @@ constexpr std::array<std::uint8_t, kMax + 1> size_class_of_bytes() noexcept {
 /// Class 0 means "not small": larger than kMaxBytes, or (in the page map) not an object of a class.
 /// Every size is a multiple of 16, so every object is aligned to 16; an object is moreover aligned
 /// to every power of two up to kMaxAlignment that divides its size: spans start at multiples of it.
-/// Waste: at most 15 bytes up to 256, below 1/8 of the object up to 8 KiB, and below 1/5 above, half
-/// of that in the mean: with 8 steps a doubling there, too, objects that are free spread over more
-/// classes, and programs became larger by a twentieth. docs/size-classes.md has the table, generated
-/// from here.
+/// Waste: at most 15 bytes up to 256, below 1/8 of the object up to 8 KiB, and below 1/5 above,
+/// half of that in the mean: with 8 steps a doubling there, too, objects that are free spread over
+/// more classes, and programs became larger by a twentieth. docs/size-classes.md has the table,
+/// generated from here.
 class SizeClassMap {
  public:
   // Chosen. The thread cache moves a few of the largest class at a time; from there on page runs

@@ -76,8 +76,8 @@ TEST_F(SpanSourceTest, ASeedChoosesTheObjectThatASpanBeginsWith) {
       space.spans.destroy(*span);
     }
     const std::size_t span_bytes = span_pages_of(c) * kPageBytes;
-    EXPECT_GE(chosen.size(),
-              std::min({span_bytes / os_page, span_bytes / SizeClassMap::bytes_of(c), std::size_t{8}}))
+    EXPECT_GE(chosen.size(), std::min({span_bytes / os_page, span_bytes / SizeClassMap::bytes_of(c),
+                                       std::size_t{8}}))
         << c;
   }
 }
