@@ -181,20 +181,24 @@ class CoalescingHeap {
   std::uint32_t next_block(std::uint32_t index, Block& block) const noexcept;
   static std::uint32_t first_paged_bin() noexcept;
 
-  /// How pages are returned.
+  /// How pages are returned, and what came of it.
   struct Sweep {
     bool ages_first = false;  // a block goes back at its second visit, if untouched since the first
     std::size_t kept_bytes = 0;  // at the start of each block
     bool counts_memory = false;  // else what goes back is not counted
+    bool is_young = false;       // a block aged
+    bool has_returned = false;
+    std::size_t returned_bytes = 0;
   };
-  std::size_t sweep_bin(std::uint32_t bin, os::PageSource& pages, Sweep sweep,
-                        bool* is_young = nullptr) noexcept;
+  const char* last_used() const noexcept;
+  void sweep_from(std::uint32_t bin, os::PageSource& pages, Sweep& sweep) noexcept;
+  void sweep_bin(std::uint32_t bin, os::PageSource& pages, Sweep& sweep) noexcept;
 
   char* base_ = nullptr;  // the tag of block i is at base_ + 16 * i; the first block is 1
   // The two counters are not neighbours: a compiler that adds to both at once would wait, at every
   // call, for the two stores of the call before.
   std::uint32_t used_granules_ = 0;
-  std::uint32_t end_ = 1;  // index of the end tag, which is live for ever
+  std::uint32_t end_ = 1;  // index of the end tag, which is never free
   std::uint32_t live_blocks_ = 0;
   std::uint64_t words_[kWords] = {};  // bit b of word w: bin 64 * w + b is not empty
   std::uint32_t heads_[kBins] = {};   // index of a bin's first block, 0 if there is none

@@ -56,8 +56,8 @@ class ThreadHeaps {
   };
 
   /// The numbers of one moment. Frees are read before allocations and none is ever counted before
-  /// its allocation, so no difference wraps below zero; while threads work, each may have one call
-  /// in flight that is counted but not its bytes. When they rest, the numbers are exact.
+  /// its allocation; while threads work, each may have one call in flight, and bytes_in_use is off
+  /// by what that moves. No difference wraps below zero. When they rest, the numbers are exact.
   struct Statistics {
     std::uint64_t allocations = 0;  ///< calls that returned a block
     std::uint64_t frees = 0;
@@ -90,22 +90,27 @@ class ThreadHeaps {
   /// Threads that used the instance may live on, and may have ended without freeing their blocks.
   ~ThreadHeaps();
   /// `other` has no heaps afterwards: it refuses every request.
-  ThreadHeaps(ThreadHeaps&& other) noexcept : instance_(std::exchange(other.instance_, nullptr)) {}
+  ThreadHeaps(ThreadHeaps&& other) noexcept
+      : instance_(std::exchange(other.instance_, nullptr)),
+        generation_(std::exchange(other.generation_, 0)) {}
   ThreadHeaps& operator=(ThreadHeaps&& other) noexcept {
     ThreadHeaps taken(std::move(other));
     std::swap(instance_, taken.instance_);
+    std::swap(generation_, taken.generation_);
     return *this;
   }
   ThreadHeaps(const ThreadHeaps&) = delete;
   ThreadHeaps& operator=(const ThreadHeaps&) = delete;
 
-  /// \returns  At least `bytes` bytes, contents unspecified, aligned to `alignment`, a power of
-  ///           two; nullptr if the budget or the kernel has no memory left.
+  /// \returns  At least `bytes` bytes, contents unspecified, aligned to 16; nullptr if the budget
+  ///           or the kernel has no memory left.
   /// \cost     Cached: no lock, no atomic read-modify-write. Else the lock of a heap, for which
   ///           only a reclaiming pass contends if it is the thread's own; and the constant cost of
   ///           CoalescingHeap for each arena of that heap, from the oldest on, until one serves;
   ///           system calls for a new arena. Small blocks are carved several at a time.
-  void* allocate(std::size_t bytes, std::size_t alignment = 16) noexcept;
+  void* allocate(std::size_t bytes) noexcept;
+  /// The same, aligned to `alignment`, a power of two.
+  void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
 
   /// Takes a block back, from any thread; nullptr is ignored. A double free, a pointer that
   /// is not of this instance or an overwritten tag ends the program with its sentence.
@@ -144,9 +149,10 @@ class ThreadHeaps {
   static const char kNoMemory[];
   static const char kTooMany[];
 
-  explicit ThreadHeaps(HeapInstance* instance) noexcept : instance_(instance) {}
+  explicit ThreadHeaps(HeapInstance& instance) noexcept;
 
   HeapInstance* instance_ = nullptr;
+  std::uint64_t generation_ = 0;  // its number; never repeats, and is 0 for none
 };
 
 }  // namespace strata

@@ -142,7 +142,7 @@ class CentralShard {
   template <typename Function>
   void for_each_class(Function&& function) const noexcept;
   template <typename Flush>
-  static void empty(unsigned size_class, TransferCache& transfer, Flush&& flush) noexcept;
+  static std::size_t empty(unsigned size_class, TransferCache& transfer, Flush&& flush) noexcept;
 
   SpanSource& spans_;
   MetadataArena& metadata_;
@@ -181,15 +181,19 @@ void CentralShard::take_all(unsigned end_class, Flush&& flush) noexcept {
 template <typename Flush>
 void CentralShard::take_grown(Flush&& flush) noexcept {
   for_each_class([&](unsigned size_class, Class& each) {
-    if (each.transfer.grown_bytes() != 0) empty(size_class, each.transfer, flush);
+    if (each.transfer.grown_bytes() == 0) return;
+    // What comes and goes would have to make it grow from the start again.
+    each.transfer.grow_again(empty(size_class, each.transfer, flush) / 2);
   });
 }
 
+/// \returns  how many objects it might hold until then
 template <typename Flush>
-void CentralShard::empty(unsigned size_class, TransferCache& transfer, Flush&& flush) noexcept {
+std::size_t CentralShard::empty(unsigned size_class, TransferCache& transfer,
+                                Flush&& flush) noexcept {
   void* batch[kFlushObjects];
   void** const end = batch + kFlushObjects;
-  transfer.shrink();
+  const std::size_t capacity = transfer.shrink();
   // No more than was there: others may go on filling it.
   for (std::size_t left = transfer.size(); left != 0;) {
     const std::size_t count = transfer.remove(end, left < kFlushObjects ? left : kFlushObjects);
@@ -197,6 +201,7 @@ void CentralShard::empty(unsigned size_class, TransferCache& transfer, Flush&& f
     flush(size_class, end - count, count);
     left -= count;
   }
+  return capacity;
 }
 
 }  // namespace strata

@@ -131,6 +131,19 @@ TEST_F(CentralTest, ATransferCacheThatHasGrownIsEmptiedBeforeTheHeapGrows) {
   central->check_invariants();
 }
 
+TEST_F(CentralTest, OneThatWasEmptiedForTheHeapMayHoldHalfOfWhatItMight) {
+  const unsigned c = SizeClassMap::class_of(1024);
+  grow_transfer(*central, c, 4000);
+  const unsigned other = SizeClassMap::class_of(4096);
+  std::vector<void*> objects = claim_all(other, 3'000'000 / 4096);
+  ASSERT_EQ(central->statistics(c).in_transfer, 0u);
+  std::vector<void*> batch = claim_all(c, 2000);
+  for (std::size_t i = 0; i < batch.size(); i += 100) central->release(c, batch.data() + i, 100);
+  EXPECT_EQ(central->statistics(c).in_transfer, 2000u);
+  central->release_to_spans(other, objects.data(), objects.size());
+  central->check_invariants();
+}
+
 TEST_F(CentralTest, ATransferCacheThatHasGrownIsEmptiedForLargeBlocks) {
   const unsigned c = SizeClassMap::class_of(1024);
   grow_transfer(*central, c, 4000);

@@ -91,11 +91,18 @@ std::size_t TransferCache::take_unneeded(void** out, std::size_t count) noexcept
   return taken;
 }
 
-void TransferCache::shrink() noexcept {
+std::size_t TransferCache::shrink() noexcept {
   LockGuard guard(lock_);
+  const std::size_t before = capacity();
   capacity_.store(bounds_.first, std::memory_order_relaxed);
   has_run_over_ = false;
   drop_slots();
+  return before;
+}
+
+void TransferCache::grow_again(std::size_t capacity) noexcept {
+  LockGuard guard(lock_);
+  capacity_.store(std::max(capacity, bounds_.first), std::memory_order_relaxed);
 }
 
 /// Gives back the slots of one that had grown, as soon as it is empty.

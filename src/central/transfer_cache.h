@@ -53,7 +53,10 @@ class TransferCache {
   std::size_t take_unneeded(void** out, std::size_t count) noexcept;
 
   /// It may hold what it might at first.
-  void shrink() noexcept;
+  /// \returns  how many objects it might hold until then
+  std::size_t shrink() noexcept;
+  /// It may hold so many again.
+  void grow_again(std::size_t capacity) noexcept;
 
   /// Has no objects any more.
   /// \threads  no other thread uses it at the same time

@@ -10,6 +10,10 @@
 namespace strata {
 namespace {
 
+constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) noexcept {
+  return (bytes + unit - 1) / unit * unit;
+}
+
 /// The smallest arena that serves the request while it is empty.
 std::size_t arena_bytes_for(std::size_t bytes, std::size_t alignment) noexcept {
   if (bytes >= CoalescingHeap::kMaxRegionBytes || alignment >= CoalescingHeap::kMaxRegionBytes) {
@@ -32,12 +36,15 @@ void FreedBlock::die() const noexcept {
 ArenaHeap::ArenaHeap(HeapInstance& instance, std::uint32_t number) noexcept
     : instance_(instance), number_(number) {}
 
-void ArenaHeap::die_of_not_live(const HeapArena& arena, const void* block) noexcept {
-  if (!may_start_in(arena, block)) {
-    fatal_pointer("foreign pointer ", block, ": no block of these thread heaps starts there");
-  }
+void ArenaHeap::die_of_no_block(const void* block) noexcept {
+  fatal_pointer("foreign pointer ", block, ": no block of these thread heaps starts there");
+}
+
+void ArenaHeap::die_of_not_live(const void* block) noexcept {
   const BlockTag* tag = BlockTag::of(block);
-  if (is_state(tag->state_in(tag->load_seal(), tag->load_size() >> 1))) {
+  const std::uint32_t granules = tag->load_size() >> 1;
+  if (is_state(tag->state_in(tag->load_seal(), granules))) {
+    if (granules == 0) die_of_no_block(block);  // the end of an arena
     fatal_pointer("double free of ", block, ": the block is already free");
   }
   fatal_pointer("overwritten tag in front of ", block,
@@ -47,9 +54,15 @@ void ArenaHeap::die_of_not_live(const HeapArena& arena, const void* block) noexc
 // --- arenas and their blocks --------------------------------------------------------------------
 
 /// Of a block that was just carved; passes it on.
-void* ArenaHeap::count_out(void* block) noexcept {
+void* ArenaHeap::count_out(HeapArena& arena, void* block) noexcept {
   if (block == nullptr) return nullptr;
-  out_bytes_ += std::size_t{BlockTag::of(block)->load_size() >> 1} * BlockTag::kGranuleBytes;
+  const std::size_t bytes =
+      std::size_t{BlockTag::of(block)->load_size() >> 1} * BlockTag::kGranuleBytes;
+  out_bytes_ += bytes;
+  const std::size_t end =
+      static_cast<std::size_t>(static_cast<char*>(block) + bytes - reinterpret_cast<char*>(&arena));
+  if (end + kHugeAhead > arena.reached_bytes) [[unlikely]]
+    reach(arena, end);
   touched_bytes_ = std::max(touched_bytes_, out_bytes_);
   if (out_bytes_ > peak_bytes_.get()) peak_bytes_.set(out_bytes_);
   return block;
@@ -60,23 +73,23 @@ void* ArenaHeap::carve(std::size_t bytes, std::size_t alignment) noexcept {
   for (; *link != nullptr; link = &(*link)->next) {
     HeapArena* arena = *link;
     if (bytes >= arena->refused_bytes) continue;
-    if (void* block = arena->blocks.allocate(bytes, alignment)) return count_out(block);
+    if (void* block = arena->blocks.allocate(bytes, alignment)) return count_out(*arena, block);
     if (alignment <= BlockTag::kGranuleBytes) arena->refused_bytes = bytes;
   }
   HeapArena* arena = instance_.map_arena(*this, arena_bytes_for(bytes, alignment));
   if (arena == nullptr) return nullptr;
   *link = arena;
   held_bytes_ += arena->bytes;
-  return count_out(arena->blocks.allocate(bytes, alignment));
+  return count_out(*arena, arena->blocks.allocate(bytes, alignment));
 }
 
 std::uint32_t ArenaHeap::carve_several(std::size_t bytes, void** blocks,
                                        std::uint32_t count) noexcept {
   blocks[0] = carve(bytes, BlockTag::kGranuleBytes);
   if (blocks[0] == nullptr) return 0;
-  count =
-      1 + instance_.arena_under(blocks[0]).blocks.allocate_several(bytes, blocks + 1, count - 1);
-  for (std::uint32_t i = 1; i < count; ++i) count_out(blocks[i]);
+  HeapArena& arena = instance_.arena_under(blocks[0]);
+  count = 1 + arena.blocks.allocate_several(bytes, blocks + 1, count - 1);
+  for (std::uint32_t i = 1; i < count; ++i) count_out(arena, blocks[i]);
   return count;
 }
 
@@ -96,7 +109,7 @@ bool ArenaHeap::resize(HeapArena& arena, void* block, std::size_t bytes) noexcep
   const std::size_t held = std::size_t{granules_of_live(arena, block)} * BlockTag::kGranuleBytes;
   if (!arena.blocks.resize_in_place(block, bytes)) return false;
   note_freed(arena, held);
-  count_out(block);
+  count_out(arena, block);
   return true;
 }
 
@@ -160,12 +173,10 @@ std::size_t ArenaHeap::sweep(bool is_forced, bool& is_young) noexcept {
       release(arena);
       continue;
     }
-    for (std::uint32_t bin = CoalescingHeap::first_paged_bin(); bin < CoalescingHeap::kBins;
-         ++bin) {
-      returned +=
-          blocks.sweep_bin(bin, instance_.pages(),
-                           {.ages_first = !is_forced, .counts_memory = is_forced}, &is_young);
-    }
+    CoalescingHeap::Sweep pass{.ages_first = !is_forced, .counts_memory = is_forced};
+    sweep(*arena, CoalescingHeap::first_paged_bin(), pass);
+    returned += pass.returned_bytes;
+    is_young |= pass.is_young;
     link = &arena->next;
   }
   return returned;
@@ -193,10 +204,41 @@ void ArenaHeap::shed(std::size_t kept) noexcept {
   const auto first =
       size_bins::bin_for(static_cast<std::uint32_t>(2 * kept / BlockTag::kGranuleBytes));
   for (HeapArena* arena = arenas_; arena != nullptr; arena = arena->next) {
-    for (std::uint32_t bin = first; bin < CoalescingHeap::kBins; ++bin) {
-      arena->blocks.sweep_bin(bin, instance_.pages(), {.kept_bytes = kept});
-    }
+    CoalescingHeap::Sweep pass{.kept_bytes = kept};
+    sweep(*arena, first, pass);
   }
+}
+
+void ArenaHeap::sweep(HeapArena& arena, std::uint32_t first_bin,
+                      CoalescingHeap::Sweep& pass) noexcept {
+  arena.blocks.sweep_from(first_bin, instance_.pages(), pass);
+  if (!pass.has_returned) return;
+  if (arena.has_huge_pages) {
+    // Else the kernel would fill the holes again to make the pages huge.
+    instance_.pages().advise_small(&arena, std::min(arena.reached_bytes, arena.bytes));
+    arena.has_huge_pages = false;
+  }
+  // What is free at the end is reached anew.
+  const auto used =
+      static_cast<std::size_t>(arena.blocks.last_used() - reinterpret_cast<const char*>(&arena));
+  arena.reached_bytes = std::max(round_up(used, kHugePage), kHugePage);
+}
+
+/// A block ends so many bytes from the arena's begin, near what was reached, or beyond it. Where
+/// shared arenas hold so much that a huge page more is little, they grow by huge pages: a page
+/// fault for each 4 KiB costs more than all that allocators do. Ahead of the blocks, for one touch
+/// decides about the whole page. What one large block takes at once is left as it is; it may be a
+/// reserve.
+void ArenaHeap::reach(HeapArena& arena, std::size_t bytes) noexcept {
+  const std::size_t start = arena.reached_bytes;
+  const std::size_t reached = round_up(bytes + kHugeAhead, kHugePage);
+  arena.reached_bytes = reached < arena.bytes ? reached : SIZE_MAX;
+  if (!instance_.is_shared() || out_bytes_ < kHugeFrom || bytes > start || start >= arena.bytes) {
+    return;
+  }
+  instance_.pages().advise_huge(reinterpret_cast<char*>(&arena) + start,
+                                std::min(reached, arena.bytes) - start);
+  arena.has_huge_pages = true;
 }
 
 /// No block of the arena is in use, cached or travelling.

@@ -15,6 +15,8 @@ namespace strata {
 class ArenaHeap;
 class HeapInstance;
 
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
 /// The head of an arena, at its start; arenas are aligned so that a block's address, rounded down,
 /// is its arena's. The rest of the arena is the region of `blocks`.
 struct HeapArena {
@@ -27,23 +29,30 @@ struct HeapArena {
   HeapArena* next = nullptr;  // of the same heap, the next younger one; guarded by its lock
   /// A request of this size was refused, and nothing was freed since; guarded by the lock.
   std::size_t refused_bytes = SIZE_MAX;
-  CoalescingHeap blocks;  // guarded by the heap's lock
+  std::size_t reached_bytes = kHugePage;  // no block has reached beyond it; guarded by the lock
+  bool has_huge_pages = false;            // guarded by the lock
+  CoalescingHeap blocks;                  // guarded by the heap's lock
 };
 
-/// A counter that one thread writes and others read: no atomic read-modify-write.
-class Counter {
+/// A number that one thread writes and others read: no atomic read-modify-write.
+template <typename Number>
+class Published {
  public:
-  void add(std::uint64_t n, std::memory_order order = std::memory_order_relaxed) noexcept {
-    value_.store(value_.load(std::memory_order_relaxed) + n, order);
+  /// \returns  What it is now.
+  Number add(Number n, std::memory_order order = std::memory_order_relaxed) noexcept {
+    const auto sum = static_cast<Number>(value_.load(std::memory_order_relaxed) + n);
+    value_.store(sum, order);
+    return sum;
   }
-  std::uint64_t get(std::memory_order order = std::memory_order_relaxed) const noexcept {
+  Number get(std::memory_order order = std::memory_order_relaxed) const noexcept {
     return value_.load(order);
   }
-  void set(std::uint64_t n) noexcept { value_.store(n, std::memory_order_relaxed); }
+  void set(Number n) noexcept { value_.store(n, std::memory_order_relaxed); }
 
  private:
-  std::atomic<std::uint64_t> value_{0};
+  std::atomic<Number> value_{0};
 };
+using Counter = Published<std::uint64_t>;
 
 /// The link through a freed block's bytes, doubled and inverted so that a write after free shows.
 struct FreedBlock {
@@ -57,8 +66,9 @@ struct FreedBlock {
     next = block;
     inverse = ~reinterpret_cast<std::uintptr_t>(block);
   }
+  FreedBlock* next_by_inverse() const noexcept { return reinterpret_cast<FreedBlock*>(~inverse); }
   FreedBlock* checked_next() const noexcept {
-    if (reinterpret_cast<std::uintptr_t>(next) != ~inverse) [[unlikely]]
+    if (next != next_by_inverse()) [[unlikely]]
       die();
     return next;
   }
@@ -153,12 +163,16 @@ class alignas(64) ArenaHeap {
   /// Size in granules of a live block of this arena that the user names, or no return.
   static std::uint32_t granules_of_live(const HeapArena& arena, const void* block) noexcept {
     if (!may_start_in(arena, block)) [[unlikely]]
-      die_of_not_live(arena, block);
+      die_of_no_block(block);
+    return granules_of_live(block);
+  }
+  [[noreturn]] static void die_of_not_live(const void* block) noexcept;
+  /// The same, where it may start in an arena, or be the end of one.
+  static std::uint32_t granules_of_live(const void* block) noexcept {
     const BlockTag* tag = BlockTag::of(block);
     const std::uint32_t granules = tag->load_size() >> 1;
-    if (tag->load_seal() != tag->seal_for(granules, BlockState::kLive)) [[unlikely]] {
-      die_of_not_live(arena, block);
-    }
+    if (tag->load_seal() != tag->seal_for(granules, BlockState::kLive)) [[unlikely]]
+      die_of_not_live(block);
     return granules;
   }
 
@@ -179,6 +193,9 @@ class alignas(64) ArenaHeap {
   static constexpr std::size_t kKept = 64 * 1024;
   static constexpr std::size_t kKeptOfShared = 16 * 1024;
   static constexpr std::size_t kWorthShedding = std::size_t{1} << 20;
+  /// A heap that has so much in use grows by huge pages: at most a part in 16 is not used yet.
+  static constexpr std::size_t kHugeFrom = 16 * kHugePage;
+  static constexpr std::size_t kHugeAhead = kHugePage / 8;
 
   static bool may_start_in(const HeapArena& arena, const void* block) noexcept {
     const std::uintptr_t offset =
@@ -186,12 +203,15 @@ class alignas(64) ArenaHeap {
     return offset % BlockTag::kGranuleBytes == 0 &&
            offset - sizeof(HeapArena) < arena.bytes - sizeof(HeapArena);
   }
-  [[noreturn]] static void die_of_not_live(const HeapArena& arena, const void* block) noexcept;
+  [[noreturn]] static void die_of_no_block(const void* block) noexcept;
 
-  void* count_out(void* block) noexcept STRATA_REQUIRES(lock_);
+  void* count_out(HeapArena& arena, void* block) noexcept STRATA_REQUIRES(lock_);
+  void reach(HeapArena& arena, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
   void note_freed(HeapArena& arena, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
   /// Decommits the pages of free blocks of 2 * `kept` bytes and more, but the first `kept` bytes.
   void shed(std::size_t kept) noexcept STRATA_REQUIRES(lock_);
+  void sweep(HeapArena& arena, std::uint32_t first_bin, CoalescingHeap::Sweep& pass) noexcept
+      STRATA_REQUIRES(lock_);
   void release(HeapArena* arena) noexcept STRATA_REQUIRES(lock_);
   void note_dirty() noexcept {
     if (!is_dirty_.load(std::memory_order_relaxed)) become_dirty();

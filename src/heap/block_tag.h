@@ -28,7 +28,8 @@ constexpr bool is_free(BlockState state) noexcept {
 /// The boundary tag: the 8 bytes in front of every block, live or free. It lies at an address
 /// congruent to 8 modulo 16, so that the user's bytes after it are aligned to 16.
 ///
-///   bytes 0..3  seal: a hash of address and size, with the state xored into its upper 3 bits
+///   bytes 0..3  seal: a hash of the block's address and size, with the state xored into its
+///               upper 3 bits
 ///   bytes 4..7  size in granules of 16 bytes (tag included), shifted left by one;
 ///               bit 0 says that the block in front is free
 ///
@@ -63,6 +64,16 @@ struct BlockTag {
   void set_state(std::uint32_t granules, BlockState state) noexcept {
     store(seal, seal_for(granules, state));
   }
+  /// \returns  False, and nothing has changed, if the tag does not say so.
+  bool change_state(std::uint32_t granules, BlockState from, BlockState to) noexcept {
+    const std::uint32_t seal_read = load(seal);
+    if ((seal_read ^ hash(granules)) != static_cast<std::uint32_t>(from) << kStateShift)
+        [[unlikely]]
+      return false;
+    const auto change = static_cast<std::uint32_t>(from) ^ static_cast<std::uint32_t>(to);
+    store(seal, seal_read ^ change << kStateShift);
+    return true;
+  }
   void note_free_previous() noexcept { store(size, load(size) | 1u); }
   void note_live_previous() noexcept { store(size, load(size) & ~1u); }
 
@@ -85,7 +96,7 @@ struct BlockTag {
 
   std::uint32_t hash(std::uint32_t granules) const noexcept {
     return granules * kMultiplier ^
-           static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(this));
+           static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(this + 1));
   }
 
   static std::uint32_t load(const std::uint32_t& word) noexcept {

@@ -42,7 +42,7 @@ bool CoalescingHeap::adopt_region(void* region, std::size_t bytes) noexcept {
   base_ = static_cast<char*>(region) + skip;
   *at(0) = {};
   end_ = 1 + granules;
-  at(end_)->tag.set(0, false, BlockState::kLive);
+  at(end_)->tag.set(0, false, kEndState);
   make_free(1, granules, BlockState::kDecommitted);  // never touched
   return true;
 }

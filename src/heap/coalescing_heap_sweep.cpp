@@ -22,23 +22,22 @@ std::uint32_t CoalescingHeap::next_block(std::uint32_t index, Block& block) cons
 
 std::size_t CoalescingHeap::trim() noexcept {
   if (pages_ == nullptr) return 0;
-  std::size_t returned = 0;
-  for (std::uint32_t bin = first_paged_bin(); bin < kBins; ++bin) {
-    returned += sweep_bin(bin, *pages_, {.counts_memory = true});
-  }
-  return returned;
+  Sweep sweep{.counts_memory = true};
+  sweep_from(first_paged_bin(), *pages_, sweep);
+  return sweep.returned_bytes;
 }
 
 std::uint32_t CoalescingHeap::first_paged_bin() noexcept {
   return size_bins::bin_of(static_cast<std::uint32_t>(os::page_bytes() / kGranuleBytes));
 }
 
-/// Returns the whole OS pages inside the free blocks of one bin. `is_young` hears that a block
-/// aged.
-std::size_t CoalescingHeap::sweep_bin(std::uint32_t bin, os::PageSource& pages, Sweep sweep,
-                                      bool* is_young) noexcept {
+/// Returns the whole OS pages inside the free blocks of a bin and of all above it.
+void CoalescingHeap::sweep_from(std::uint32_t bin, os::PageSource& pages, Sweep& sweep) noexcept {
+  for (; bin < kBins; ++bin) sweep_bin(bin, pages, sweep);
+}
+
+void CoalescingHeap::sweep_bin(std::uint32_t bin, os::PageSource& pages, Sweep& sweep) noexcept {
   const std::size_t page = os::page_bytes();
-  std::size_t returned = 0;
   for (std::uint32_t index = heads_[bin]; index != 0; index = at(index)->next) {
     FreeBlock* block = at(index);
     const std::uint32_t granules = block->granules();
@@ -53,16 +52,24 @@ std::size_t CoalescingHeap::sweep_bin(std::uint32_t bin, os::PageSource& pages, 
     if (first >= last) continue;
     if (sweep.ages_first && state == BlockState::kFree) {
       block->tag.set_state(granules, BlockState::kAged);
-      *is_young = true;
+      sweep.is_young = true;
       continue;
     }
     auto* start = reinterpret_cast<void*>(first);
     const std::size_t held = sweep.counts_memory ? os::resident_bytes_in(start, last - first) : 0;
     if (!pages.decommit(start, last - first)) continue;
     if (sweep.kept_bytes == 0) block->tag.set_state(granules, BlockState::kDecommitted);
-    returned += held;
+    sweep.has_returned = true;
+    sweep.returned_bytes += held;
   }
-  return returned;
+}
+
+/// Where the free block at the end of the region begins, or the end.
+const char* CoalescingHeap::last_used() const noexcept {
+  FreeBlock* end = at(end_);
+  const std::uint32_t free = end->has_free_previous() ? end->size_of_previous() : 0;
+  if (free >= end_) die_of_write_after_free(&end->tag);
+  return reinterpret_cast<const char*>(at(end_ - free));
 }
 
 void CoalescingHeap::check_invariants() const noexcept {
@@ -95,7 +102,7 @@ void CoalescingHeap::check_invariants() const noexcept {
   STRATA_INVARIANT(used == used_granules_, "a heap miscounts its used bytes");
   STRATA_INVARIANT(live == live_blocks_, "a heap miscounts its live blocks");
   if (end_ > 1) {
-    STRATA_INVARIANT(at(end_)->state() == BlockState::kLive && at(end_)->granules() == 0,
+    STRATA_INVARIANT(at(end_)->state() == kEndState && at(end_)->granules() == 0,
                      "a heap's end tag is broken");
     STRATA_INVARIANT(at(end_)->has_free_previous() == previous_is_free,
                      "a heap's end tag is wrong about the block in front");

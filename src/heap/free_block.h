@@ -37,6 +37,10 @@ inline CoalescingHeap::FreeBlock* CoalescingHeap::at(std::uint32_t index) const 
   return reinterpret_cast<FreeBlock*>(base_ + std::size_t{index} * kGranuleBytes);
 }
 
+/// Of the tag at the end of a region: never free, so that nothing merges with it, and not the
+/// user's.
+constexpr BlockState kEndState = BlockState::kTravelling;
+
 /// Misuse that shows in a free block, and in any tag.
 [[noreturn]] void die_of_write_after_free(const BlockTag* tag) noexcept;
 [[noreturn]] void die_of_overflow(const BlockTag* tag) noexcept;

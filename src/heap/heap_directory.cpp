@@ -11,6 +11,7 @@ namespace strata::heap_directory {
 
 constinit Directory g_none{};
 constinit thread_local Directory* t_directory = &g_none;
+constinit thread_local Entry t_last = kNoEntry;
 
 namespace {
 
@@ -40,6 +41,7 @@ void on_thread_exit(void* value) noexcept {
   // From here on this thread has no heaps; a block that a later hook frees makes it begin anew, and
   // the hook runs again.
   t_directory = &g_none;
+  t_last = kNoEntry;
   {
     LockGuard guard(g_registry.lock);
     for (std::uint32_t i = 0; i < kSlots; ++i) {
@@ -67,7 +69,7 @@ bool remember(std::uint32_t slot, std::uint64_t generation, ThreadHeap* heap) no
     }
     t_directory = new (memory) Directory{};
   }
-  t_directory->entries[slot] = {generation, heap};
+  t_directory->entries[slot] = t_last = {generation, heap};
   return true;
 }
 

@@ -14,8 +14,7 @@ class ThreadHeap;
 /// which never repeats: an entry of an instance that is gone can not be taken for one of its
 /// successor.
 ///
-/// The lookup is the one thing here that the hot path does: a thread-local pointer, which is never
-/// null, an index and a comparison.
+/// The hot path only compares with the instance that the thread used last.
 namespace heap_directory {
 
 constexpr std::uint32_t kSlots = 64;
@@ -24,6 +23,10 @@ struct Entry {
   std::uint64_t generation;  // 0 never belongs to an instance
   ThreadHeap* heap;
 };
+
+/// The entry that the calling thread used last; before its first use no instance's.
+constexpr Entry kNoEntry{UINT64_MAX, nullptr};
+extern constinit thread_local Entry t_last;
 
 struct Directory {
   Entry entries[kSlots];
@@ -36,7 +39,9 @@ extern constinit thread_local Directory* t_directory;
 /// The calling thread's heap in the instance, nullptr if it has none yet.
 inline ThreadHeap* find(std::uint32_t slot, std::uint64_t generation) noexcept {
   const Entry& entry = t_directory->entries[slot];
-  return entry.generation == generation ? entry.heap : nullptr;
+  if (entry.generation != generation) return nullptr;
+  t_last = entry;
+  return entry.heap;
 }
 
 /// Remembers the calling thread's heap, and to hand it over when the thread ends.

@@ -47,7 +47,10 @@ constexpr std::size_t kTableBytes = ArenaSet::kPlaces * sizeof(ArenaSet::Place);
 }  // namespace
 
 HeapInstance::HeapInstance(const ThreadHeaps::Options& options) noexcept
-    : options_(options), arena_mask_(std::bit_ceil(options.arena_bytes) - 1), reclaimer_(*this) {}
+    : options_(options),
+      shared_heaps_(std::min(2 * os::processor_count(), kMaxSharedHeaps)),
+      arena_mask_(std::bit_ceil(options.arena_bytes) - 1),
+      reclaimer_(*this) {}
 
 HeapInstance* HeapInstance::create(const ThreadHeaps::Options& options,
                                    const char*& reason) noexcept {
@@ -70,17 +73,18 @@ HeapInstance* HeapInstance::create(const ThreadHeaps::Options& options,
 void HeapInstance::destroy() noexcept {
   heap_directory::unregister_instance(slot_);
   reclaimer_.stop();
-  for (ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;) {
-    ThreadHeap* next = heap->next_;
-    heap->~ThreadHeap();
-    heap_directory::metadata().deallocate(heap, sizeof(ThreadHeap));
-    heap = next;
-  }
+  // Arenas first: the threads' heaps are told of each that goes.
   for (ArenaHeap* heap = first_heap(); heap != nullptr;) {
     ArenaHeap* next = heap->next_;
     heap->unmap_arenas();
     heap->~ArenaHeap();
     heap_directory::metadata().deallocate(heap, sizeof(ArenaHeap));
+    heap = next;
+  }
+  for (ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;) {
+    ThreadHeap* next = heap->next_;
+    heap->~ThreadHeap();
+    heap_directory::metadata().deallocate(heap, sizeof(ThreadHeap));
     heap = next;
   }
   unmap_table();
@@ -128,7 +132,7 @@ ThreadHeap* HeapInstance::make_heap() noexcept {
 /// Its own, or one of those that are shared: two per processor, so that not all threads wait for a
 /// preempted holder; more would share less.
 ArenaHeap* HeapInstance::home_for(std::uint32_t number) noexcept {
-  if (is_shared()) number %= std::min(2 * os::processor_count(), kMaxSharedHeaps);
+  if (is_shared()) number %= shared_heaps_;
   for (ArenaHeap* heap = first_heap(); heap != nullptr; heap = heap->next_) {
     if (is_shared() && heap->number() == number) return heap;
   }
@@ -153,9 +157,9 @@ void HeapInstance::abandon(ThreadHeap& heap) noexcept {
 }
 
 void HeapInstance::free_without_heap(void* block) noexcept {
-  const std::size_t bytes = ThreadHeap::free_for_nobody(arena_of(block), block);
+  const std::uint32_t granules = ThreadHeap::free_for_nobody(arena_of(block), block);
   homeless_frees_.fetch_add(1, std::memory_order_release);
-  homeless_freed_bytes_.fetch_add(bytes, std::memory_order_release);
+  homeless_freed_granules_.fetch_add(granules, std::memory_order_relaxed);
 }
 
 // --- arenas ------------------------------------------------------------------------------------
@@ -205,6 +209,10 @@ HeapArena* HeapInstance::map_arena(ArenaHeap& heap, std::size_t min_bytes) noexc
 
 void HeapInstance::unmap_arena(HeapArena& arena) noexcept {
   const std::size_t bytes = arena.bytes;
+  for (ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;
+       heap = heap->next_) {
+    heap->forget(arena);
+  }
   {
     LockGuard guard(lock_);
     arenas_.erase(reinterpret_cast<std::uintptr_t>(&arena));
@@ -236,29 +244,30 @@ std::size_t HeapInstance::sweep(bool is_forced, bool& is_young) noexcept {
 
 ThreadHeaps::Statistics HeapInstance::statistics() const noexcept {
   ThreadHeaps::Statistics sum;
-  std::uint64_t freed_bytes = homeless_freed_bytes_.load(std::memory_order_acquire);
   sum.frees = homeless_frees_.load(std::memory_order_acquire);
   // All frees before all allocations, with acquire: every block whose free is counted here was
   // allocated before, so its allocation is counted below.
   for (const ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;
        heap = heap->next_) {
-    freed_bytes += heap->freed_bytes_.get(std::memory_order_acquire);
     sum.frees += heap->frees_.get(std::memory_order_acquire);
     sum.remote_frees += heap->remote_frees_.get();
   }
   sum.failed_allocations = homeless_failures_.load(std::memory_order_relaxed);
-  std::uint64_t placed_bytes = 0;
+  std::int64_t granules = -homeless_freed_granules_.load(std::memory_order_relaxed);
   for (const ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;
        heap = heap->next_) {
     sum.allocations += heap->allocations_.get();
-    placed_bytes += heap->placed_bytes_.get();
+    granules += heap->granules_in_use();
     sum.failed_allocations += heap->failures_.get();
     ++sum.heaps;
   }
+  const std::int64_t bytes =
+      granules * static_cast<std::int64_t>(BlockTag::kGranuleBytes) -
+      static_cast<std::int64_t>((sum.allocations - sum.frees) * BlockTag::kBytes);
+  sum.bytes_in_use = static_cast<std::size_t>(std::max(bytes, std::int64_t{0}));
   for (const ArenaHeap* heap = first_heap(); heap != nullptr; heap = heap->next_) {
     sum.peak_bytes += heap->peak_bytes();
   }
-  sum.bytes_in_use = placed_bytes - freed_bytes;
   sum.held_bytes = held_bytes_.load(std::memory_order_relaxed);
   sum.arenas = arena_count_.load(std::memory_order_relaxed);
   return sum;

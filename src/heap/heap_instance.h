@@ -84,6 +84,7 @@ class HeapInstance {
   ThreadHeaps::Statistics statistics() const noexcept;
   void check_invariants() noexcept;
 
+  std::uint64_t generation() const noexcept { return generation_; }
   const ThreadHeaps::Options& options() const noexcept { return options_; }
   os::PageSource& pages() const noexcept { return *options_.pages; }
   std::uintptr_t arena_mask() const noexcept { return arena_mask_; }
@@ -104,7 +105,8 @@ class HeapInstance {
   ThreadHeaps::Options options_;
   std::uint32_t slot_ = 0;
   std::uint64_t generation_ = 0;
-  std::uintptr_t arena_mask_;  // of the bits that an address within an arena may have
+  const std::uint32_t shared_heaps_;  // asked once: the answer is in a file of the kernel's
+  std::uintptr_t arena_mask_;         // of the bits that an address within an arena may have
 
   Lock lock_{LockRank::kHeapArenas};
   ArenaSet arenas_ STRATA_GUARDED_BY(lock_);
@@ -123,7 +125,7 @@ class HeapInstance {
   // What threads did for which no heap could be made: rare enough for shared atomics.
   std::atomic<std::uint64_t> homeless_failures_{0};
   std::atomic<std::uint64_t> homeless_frees_{0};
-  std::atomic<std::uint64_t> homeless_freed_bytes_{0};
+  std::atomic<std::int64_t> homeless_freed_granules_{0};
 };
 
 }  // namespace strata

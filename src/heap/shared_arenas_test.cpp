@@ -151,6 +151,58 @@ TEST(SharedArenas, ReturnsWhatIsFreeWhenThreadsEndAndHalfIsNotUsed) {
   heaps.check_invariants();
 }
 
+TEST(SharedArenas, GrowByHugePagesOnceMuchIsInUse) {
+  os::FakePageSource pages;
+  ThreadHeaps::Options options;  // arenas of 64 MiB
+  options.pages = &pages;
+  ThreadHeaps heaps(options);
+  const auto grow_to = [&](std::size_t bytes) {
+    while (heaps.statistics().bytes_in_use < bytes) ASSERT_NE(heaps.allocate(30'000), nullptr);
+  };
+  grow_to(30 * kMiB);
+  EXPECT_EQ(pages.calls(os::FakePageSource::kAdviseHuge), 0u) << "little is in use";
+  grow_to(50 * kMiB);
+  const std::size_t first = pages.calls(os::FakePageSource::kAdviseHuge);
+  EXPECT_GE(first, 8u);
+  EXPECT_LE(first, 10u) << "one for each 2 MiB";
+  grow_to(300 * kMiB);
+  EXPECT_GT(pages.calls(os::FakePageSource::kAdviseHuge), first + 100);
+  heaps.check_invariants();
+}
+
+TEST(SharedArenas, WhatGoesBackToTheKernelIsNotFilledUpAgainToMakeAPageHuge) {
+  os::FakePageSource pages;
+  ThreadHeaps::Options options;
+  options.pages = &pages;
+  ThreadHeaps heaps(options);
+  std::vector<char*> blocks;
+  while (heaps.statistics().bytes_in_use < 60 * kMiB) {
+    blocks.push_back(static_cast<char*>(heaps.allocate(30'000)));
+    std::memset(blocks.back(), 1, 30'000);
+  }
+  const std::size_t huge = pages.calls(os::FakePageSource::kAdviseHuge);
+  const std::size_t small = pages.calls(os::FakePageSource::kAdviseSmall);
+  ASSERT_GT(huge, 0u);
+  for (std::size_t i = blocks.size() / 4; i < blocks.size(); ++i) heaps.deallocate(blocks[i]);
+  EXPECT_GE(heaps.reclaim_now(), 40 * kMiB);
+  EXPECT_EQ(pages.calls(os::FakePageSource::kAdviseSmall), small + 1);
+  EXPECT_EQ(blocks[0][29'999], 1);
+  // And what grows there again is as large as before.
+  while (heaps.statistics().bytes_in_use < 60 * kMiB) ASSERT_NE(heaps.allocate(30'000), nullptr);
+  EXPECT_GT(pages.calls(os::FakePageSource::kAdviseHuge), huge);
+  heaps.check_invariants();
+}
+
+TEST(SharedArenas, ABudgetForEachThreadKeepsOrdinaryPages) {
+  os::FakePageSource pages;
+  ThreadHeaps::Options options;
+  options.pages = &pages;
+  options.thread_budget_bytes = 256 * kMiB;
+  ThreadHeaps heaps(options);
+  while (heaps.statistics().bytes_in_use < 60 * kMiB) ASSERT_NE(heaps.allocate(30'000), nullptr);
+  EXPECT_EQ(pages.calls(os::FakePageSource::kAdviseHuge), 0u);
+}
+
 TEST(SharedArenas, NothingIsLostThatIsFreedWhileItsHeapIsLocked) {
   ThreadHeaps heaps(small_arenas());
   constexpr std::size_t kThreads = 4;

@@ -47,9 +47,16 @@ inline constexpr std::array<std::uint8_t, kTableSizes> kBinOf = [] {
 }();
 }  // namespace detail
 
+constexpr std::uint32_t kLargestTabled = detail::kTableSizes - 1;
+
 /// The bin that holds free blocks of this size.
 constexpr std::uint32_t bin_of(std::uint32_t granules) noexcept {
   return granules < detail::kTableSizes ? detail::kBinOf[granules] : detail::compute_bin(granules);
+}
+
+/// The same of a size that is in the table.
+constexpr std::uint32_t tabled_bin_of(std::uint32_t granules) noexcept {
+  return detail::kBinOf[granules];
 }
 
 /// The lowest bin whose blocks are all at least this large.

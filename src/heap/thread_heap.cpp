@@ -11,18 +11,20 @@
 namespace strata {
 namespace {
 
-constexpr std::int32_t granules_in(std::size_t bytes) noexcept {
-  return static_cast<std::int32_t>(bytes / BlockTag::kGranuleBytes);
+constexpr std::int64_t granules_in(std::size_t bytes) noexcept {
+  return static_cast<std::int64_t>(bytes / BlockTag::kGranuleBytes);
 }
 
 }  // namespace
 
 ThreadHeap::ThreadHeap(HeapInstance& instance, ArenaHeap& home) noexcept
-    : is_shared_(instance.is_shared()),
+    : place_mask_(~instance.arena_mask() | (BlockTag::kGranuleBytes - 1)),
+      is_shared_(instance.is_shared()),
       home_(home),
       instance_(instance),
       least_room_(granules_in(std::min(instance.cached_bytes(), kLeastCachedBytes))),
       most_room_(granules_in(instance.cached_bytes())) {
+  last_arena_.set(kNoArena);
   set_full_room(least_room_);
 }
 
@@ -39,7 +41,7 @@ void* ThreadHeap::allocate_slowly(std::size_t bytes, std::size_t alignment) noex
 }
 
 void* ThreadHeap::place(std::size_t bytes, std::size_t alignment) noexcept {
-  if (alignment <= BlockTag::kGranuleBytes && bytes <= size_bins::kMaxTabledBytes) {
+  if (alignment <= BlockTag::kGranuleBytes && bytes <= user_bytes(most_granules_)) {
     if (void* block = take_from_lists(bytes)) return block;
   }
   void* block = carve_anywhere(bytes, alignment);
@@ -49,17 +51,24 @@ void* ThreadHeap::place(std::size_t bytes, std::size_t alignment) noexcept {
     block = carve_anywhere(bytes, alignment);
     if (block == nullptr) return nullptr;
   }
-  return count_allocation(block, BlockTag::of(block)->load_size() >> 1);
+  elsewhere_.add(BlockTag::of(block)->load_size() >> 1);
+  allocations_.add(1);
+  return block;
 }
 
 /// A cached block that is not worth splitting for this request, as the arenas would give it.
 void* ThreadHeap::take_from_lists(std::size_t bytes) noexcept {
-  const auto request = size_bins::kRequests[tagged_granules(bytes)];
+  const auto request = size_bins::request_for(granules_for(bytes));
   const std::size_t end = std::min(std::size_t{request.last} + 1, kLists);
-  for (std::size_t list = request.bin; list < end; ++list) {
-    if (lists_[list] != nullptr) return pop(lists_[list]);
+  for (std::size_t bin = request.bin; bin < end; ++bin) {
+    if (lists_[bin] != nullptr) return pop(bin);
   }
   return nullptr;
+}
+
+[[gnu::noinline]] void* ThreadHeap::die_of_broken(FreedBlock* block) noexcept {
+  ArenaHeap::granules_in_state(block, BlockState::kCached);
+  return block->checked_next();
 }
 
 /// How many blocks of this size are carved at once; the cache stays half empty.
@@ -67,7 +76,7 @@ std::uint32_t ThreadHeap::refill_of(std::size_t bytes) const noexcept {
   if (bytes > kMaxRefillBytes / 2) return 1;
   const std::uint32_t granules = granules_for(bytes);
   if (granules > most_granules_) return 1;
-  const std::uint32_t room = static_cast<std::uint32_t>(room_) / 2;
+  const auto room = static_cast<std::uint32_t>(room_.get()) / 2;
   const std::uint32_t most = kMaxRefillBytes / BlockTag::kGranuleBytes;
   return std::clamp(std::min(room, most) / granules, 1u, kMaxRefill);
 }
@@ -77,8 +86,8 @@ void* ThreadHeap::carve_from(ArenaHeap& heap, std::size_t bytes, std::size_t ali
   LockGuard guard(heap.lock());
   heap.take_in([this](FreedBlock* block, std::uint32_t granules) {
     if (granules > most_granules_) return false;
-    if (room_ - static_cast<std::int32_t>(granules) < full_room_ / 2) return false;
-    push(block, granules);
+    if (room_.get() - granules < full_room_ / 2) return false;
+    fill(block, granules);
     return true;
   });
   const std::uint32_t several = alignment <= BlockTag::kGranuleBytes ? refill_of(bytes) : 1;
@@ -87,7 +96,7 @@ void* ThreadHeap::carve_from(ArenaHeap& heap, std::size_t bytes, std::size_t ali
   std::uint32_t count = heap.carve_several(bytes, blocks, several);
   if (count == 0) return nullptr;
   // The lowest is used first.
-  while (--count > 0) push(blocks[count], BlockTag::of(blocks[count])->load_size() >> 1);
+  while (--count > 0) fill(blocks[count], BlockTag::of(blocks[count])->load_size() >> 1);
   return blocks[0];
 }
 
@@ -104,20 +113,20 @@ void* ThreadHeap::carve_anywhere(std::size_t bytes, std::size_t alignment) noexc
 
 // --- the cache ----------------------------------------------------------------------------------
 
-void ThreadHeap::set_full_room(std::int32_t full) noexcept {
-  room_ += full - full_room_;
+void ThreadHeap::set_full_room(std::int64_t full) noexcept {
+  room_.add(full - full_room_);
+  elsewhere_.add(full_room_ - full);
   full_room_ = full;
   most_granules_ = std::min(static_cast<std::uint32_t>(full) / kCachedPart, kMostGranules);
+  most_tabled_ = std::min(most_granules_, size_bins::kLargestTabled);
 }
 
 /// A full cache grows to its share of what a thread has in use, on average: blocks change hands.
 /// If it has that, the next lists are emptied, a few at a time, until an eighth of it is free.
 void ThreadHeap::shrink() noexcept {
-  const auto share = static_cast<std::int64_t>(home_.bytes_out_per_thread() / kCachedShare /
-                                               BlockTag::kGranuleBytes);
-  set_full_room(static_cast<std::int32_t>(
-      std::clamp(share, std::int64_t{least_room_}, std::int64_t{most_room_})));
-  while (room_ < full_room_ / 8) {
+  const std::int64_t share = granules_in(home_.bytes_out_per_thread() / kCachedShare);
+  set_full_room(std::clamp(share, least_room_, most_room_));
+  while (room_.get() < full_room_ / 8) {
     spill(std::exchange(lists_[next_to_empty_], nullptr));
     next_to_empty_ = (next_to_empty_ + 1) % kLists;
   }
@@ -133,7 +142,8 @@ void ThreadHeap::spill(FreedBlock* list) noexcept {
   while (list != nullptr) {
     FreedBlock* block = std::exchange(list, list->checked_next());
     const std::uint32_t granules = ArenaHeap::granules_in_state(block, BlockState::kCached);
-    room_ += static_cast<std::int32_t>(granules);
+    room_.add(granules);
+    elsewhere_.add(-std::int64_t{granules});
     ArenaHeap& heap = instance_.arena_under(block).heap;
     if (&heap == &home_) {
       home_.put_back(block, granules, joined);
@@ -151,14 +161,37 @@ void ThreadHeap::flush() noexcept {
 
 // --- blocks that are not cached -----------------------------------------------------------------
 
-void ThreadHeap::deallocate_uncached(HeapArena& arena, void* block,
-                                     std::uint32_t granules) noexcept {
-  if (is_for_cache(arena.heap)) return arena.heap.deallocate(arena, block, granules);
+/// Of a block in another arena than the last one, or of nothing, or of what is no block.
+[[gnu::noinline]] void ThreadHeap::deallocate_elsewhere(void* block) noexcept {
+  if (block == nullptr) return;
+  HeapArena& arena = instance_.arena_of(block);
+  const std::uint32_t granules = ArenaHeap::granules_of_live(arena, block);
+  if (is_for_cache(arena.heap)) {
+    last_arena_.set(reinterpret_cast<std::uintptr_t>(&arena));
+    return take_back(block);
+  }
+  frees_.add(1, std::memory_order_release);  // as in take_back()
+  elsewhere_.add(-std::int64_t{granules});
   remote_frees_.add(1);
   send(granules, arena.heap, block);
 }
 
-void* ThreadHeap::reallocate(HeapArena& arena, void* block, std::size_t bytes) noexcept {
+/// The same as take_back(), of a block that may be too large for the cache.
+[[gnu::noinline]] void ThreadHeap::take_back_large(void* block) noexcept {
+  const std::uint32_t granules = ArenaHeap::granules_of_live(block);
+  frees_.add(1, std::memory_order_release);
+  if (granules <= most_granules_) {
+    push(block, granules);
+    if (room_.get() < 0) shrink();
+    return;
+  }
+  elsewhere_.add(-std::int64_t{granules});
+  HeapArena& arena = instance_.arena_under(block);
+  arena.heap.deallocate(arena, block, granules);
+}
+
+void* ThreadHeap::reallocate(void* block, std::size_t bytes) noexcept {
+  HeapArena& arena = instance_.arena_of(block);
   const std::size_t held = user_bytes(ArenaHeap::granules_of_live(arena, block));
   if (bytes <= held && held <= 2 * bytes + 64) return block;
   if (resize(arena, block, held, bytes)) return block;
@@ -169,7 +202,7 @@ void* ThreadHeap::reallocate(HeapArena& arena, void* block, std::size_t bytes) n
     return nullptr;
   }
   std::memcpy(moved, block, std::min(held, bytes));
-  deallocate(arena, block);
+  deallocate(block);
   return moved;
 }
 
@@ -178,8 +211,8 @@ bool ThreadHeap::resize(HeapArena& arena, void* block, std::size_t held,
                         std::size_t bytes) noexcept {
   if (std::min(held, bytes) < kResizedBytes || !is_for_cache(arena.heap)) return false;
   if (!arena.heap.resize(arena, block, bytes)) return false;
-  freed_bytes_.add(held, std::memory_order_release);
-  placed_bytes_.add(user_bytes(BlockTag::of(block)->load_size() >> 1));
+  elsewhere_.add(granules_in(usable_size(arena, block) + BlockTag::kBytes) -
+                 granules_in(held + BlockTag::kBytes));
   return true;
 }
 
@@ -187,11 +220,11 @@ std::size_t ThreadHeap::usable_size(const HeapArena& arena, const void* block) n
   return user_bytes(ArenaHeap::granules_of_live(arena, block));
 }
 
-std::size_t ThreadHeap::free_for_nobody(HeapArena& arena, void* block) noexcept {
+std::uint32_t ThreadHeap::free_for_nobody(HeapArena& arena, void* block) noexcept {
   const std::uint32_t granules = ArenaHeap::granules_of_live(arena, block);
   BlockTag::of(block)->set_state(granules, BlockState::kTravelling);
   arena.heap.receive(FreedBlock::in(block), FreedBlock::in(block));
-  return user_bytes(granules);
+  return granules;
 }
 
 // --- blocks between heaps -----------------------------------------------------------------------
@@ -217,17 +250,17 @@ void ThreadHeap::send_off(Outbox& outbox) noexcept {
 }
 
 void ThreadHeap::check_invariants() const noexcept {
-  std::int32_t room = full_room_;
+  std::int64_t room = full_room_;
   for (std::size_t list = 0; list < kLists; ++list) {
     for (FreedBlock* block = lists_[list]; block != nullptr; block = block->checked_next()) {
       const std::uint32_t granules = ArenaHeap::granules_in_state(block, BlockState::kCached);
       STRATA_INVARIANT(is_for_cache(instance_.arena_of(block).heap),
                        "a cache holds another's block");
       STRATA_INVARIANT(size_bins::bin_of(granules) == list, "a cached block is in the wrong list");
-      room -= static_cast<std::int32_t>(granules);
+      room -= granules;
     }
   }
-  STRATA_INVARIANT(room == room_ && room_ >= 0, "a cache miscounts its blocks");
+  STRATA_INVARIANT(room == room_.get() && room >= 0, "a cache miscounts its blocks");
 }
 
 }  // namespace strata

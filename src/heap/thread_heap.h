@@ -22,29 +22,34 @@ class ThreadHeap {
   ThreadHeap(const ThreadHeap&) = delete;
   ThreadHeap& operator=(const ThreadHeap&) = delete;
 
-  void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
-    if (bytes <= size_bins::kMaxTabledBytes && alignment == BlockTag::kGranuleBytes) [[likely]] {
-      FreedBlock*& list = lists_[size_bins::kRequests[tagged_granules(bytes)].bin];
-      if (list != nullptr) [[likely]]
-        return pop(list);
+  void* allocate(std::size_t bytes) noexcept {
+    if (bytes <= size_bins::kMaxTabledBytes) [[likely]] {
+      const std::size_t bin = size_bins::kRequests[tagged_granules(bytes)].bin;
+      if (lists_[bin] != nullptr) [[likely]]
+        return pop(bin);
     }
-    return allocate_slowly(bytes, alignment);
+    return allocate_slowly(bytes, BlockTag::kGranuleBytes);
+  }
+  void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
+    return alignment == BlockTag::kGranuleBytes ? allocate(bytes)
+                                                : allocate_slowly(bytes, alignment);
   }
 
-  /// Of a block in this arena of the instance.
-  void deallocate(HeapArena& arena, void* block) noexcept {
-    const std::uint32_t granules = ArenaHeap::granules_of_live(arena, block);
-    // release pairs with the acquire in statistics(): what sees this free sees the allocation too.
-    frees_.add(1, std::memory_order_release);
-    freed_bytes_.add(user_bytes(granules), std::memory_order_release);
-    if (granules > most_granules_ || !is_for_cache(arena.heap)) [[unlikely]]
-      return deallocate_uncached(arena, block, granules);
-    push(block, granules);
-    if (room_ < 0) [[unlikely]]
-      shrink();
+  void deallocate(void* block) noexcept {
+    // One comparison for "in the arena of the last free" and "on a granule", and one that nullptr
+    // fails. From 16 bytes before it: the first address of an arena is no block of it.
+    const std::uintptr_t place = reinterpret_cast<std::uintptr_t>(block) - BlockTag::kGranuleBytes;
+    if ((place & place_mask_) != last_arena_.get()) [[unlikely]]
+      return deallocate_elsewhere(block);
+    take_back(block);
   }
 
-  void* reallocate(HeapArena& arena, void* block, std::size_t bytes) noexcept;
+  void* reallocate(void* block, std::size_t bytes) noexcept;
+
+  /// Before that arena is unmapped: any thread may call it, none has a block of the arena.
+  void forget(const HeapArena& arena) noexcept {
+    if (last_arena_.get() == reinterpret_cast<std::uintptr_t>(&arena)) last_arena_.set(kNoArena);
+  }
 
   /// Sends away what the outboxes hold and puts the cached blocks back into the arenas.
   void flush() noexcept;
@@ -58,15 +63,16 @@ class ThreadHeap {
   /// \returns  its usable bytes.
   static std::size_t usable_size(const HeapArena& arena, const void* block) noexcept;
   /// Frees it without a heap of the caller's own.
-  static std::size_t free_for_nobody(HeapArena& arena, void* block) noexcept;
+  /// \returns  its size.
+  static std::uint32_t free_for_nobody(HeapArena& arena, void* block) noexcept;
 
  private:
   friend class HeapInstance;
 
   /// Blocks up to here are cached, if they are a small part of the cache; larger ones go back at
   /// once: their user's work with them is worth many splits.
-  static constexpr std::uint32_t kMostGranules = size_bins::kRequests.size() - 1;
-  static constexpr std::uint32_t kCachedPart = 16;
+  static constexpr std::uint32_t kMostGranules = 32 * 1024 / BlockTag::kGranuleBytes;
+  static constexpr std::uint32_t kCachedPart = 4;
   static constexpr std::size_t kLists = size_bins::bin_for(kMostGranules) + 1;
 
   /// What the cache may hold: this part of what a thread has in use, but at least so much.
@@ -91,37 +97,65 @@ class ThreadHeap {
   static constexpr std::uint32_t kMaxSent = 32;
   static constexpr std::size_t kMaxSentBytes = 16 * 1024;
   static constexpr std::size_t kOutboxes = 8;
+  static constexpr std::uintptr_t kNoArena = UINTPTR_MAX;  // the place of no block
 
   bool is_for_cache(const ArenaHeap& heap) const noexcept { return is_shared_ || &heap == &home_; }
-  void* pop(FreedBlock*& list) noexcept {
-    FreedBlock* block = list;
-    const std::uint32_t granules = ArenaHeap::granules_in_state(block, BlockState::kCached);
-    list = block->checked_next();
-    room_ += static_cast<std::int32_t>(granules);
-    BlockTag::of(block)->set_state(granules, BlockState::kLive);
-    return count_allocation(block, granules);
-  }
-  void push(void* block, std::uint32_t granules) noexcept {
-    FreedBlock*& list = lists_[size_bins::bin_of(granules)];
-    BlockTag::of(block)->set_state(granules, BlockState::kCached);
-    FreedBlock::in(block)->set_next(list);
-    list = FreedBlock::in(block);
-    room_ -= static_cast<std::int32_t>(granules);
-  }
-  void* count_allocation(void* block, std::uint32_t granules) noexcept {
+  // Whatever ends the program is called last, so that the common path needs no stack.
+  void* pop(std::size_t bin) noexcept {
+    FreedBlock* block = lists_[bin];
+    BlockTag* tag = BlockTag::of(block);
+    const std::uint32_t granules = tag->load_size() >> 1;
+    FreedBlock* next = block->next_by_inverse();
+    if (next != block->next) [[unlikely]]
+      return die_of_broken(block);
+    if (!tag->change_state(granules, BlockState::kCached, BlockState::kLive)) [[unlikely]]
+      return die_of_broken(block);
+    lists_[bin] = next;
+    room_.add(granules);
     allocations_.add(1);
-    placed_bytes_.add(user_bytes(granules));
     return block;
   }
+  static void* die_of_broken(FreedBlock* block) noexcept;
+  void push(void* block, std::uint32_t granules) noexcept {
+    BlockTag::of(block)->set_state(granules, BlockState::kCached);
+    link(block, granules, size_bins::bin_of(granules));
+  }
+  /// Of a block that says it is cached.
+  /// \returns  The room that is left; below 0 the cache must shrink.
+  std::int64_t link(void* block, std::uint32_t granules, std::size_t bin) noexcept {
+    FreedBlock::in(block)->set_next(lists_[bin]);
+    lists_[bin] = FreedBlock::in(block);
+    return room_.add(-std::int64_t{granules});
+  }
+  /// Of a live block in an arena whose blocks this cache may hold.
+  void take_back(void* block) noexcept {
+    BlockTag* tag = BlockTag::of(block);
+    const std::uint32_t granules = tag->load_size() >> 1;
+    if (granules > most_tabled_) [[unlikely]]
+      return take_back_large(block);
+    if (!tag->change_state(granules, BlockState::kLive, BlockState::kCached)) [[unlikely]]
+      ArenaHeap::die_of_not_live(block);
+    // release pairs with the acquire in statistics(): what sees this free sees the allocation too.
+    frees_.add(1, std::memory_order_release);
+    if (link(block, granules, size_bins::tabled_bin_of(granules)) < 0) [[unlikely]]
+      shrink();
+  }
+  std::int64_t granules_in_use() const noexcept { return elsewhere_.get() + room_.get(); }
 
+  /// Of a block that comes out of an arena.
+  void fill(void* block, std::uint32_t granules) noexcept {
+    elsewhere_.add(granules);
+    push(block, granules);
+  }
   void* allocate_slowly(std::size_t bytes, std::size_t alignment) noexcept;
   void* place(std::size_t bytes, std::size_t alignment) noexcept;
   void* take_from_lists(std::size_t bytes) noexcept;
   std::uint32_t refill_of(std::size_t bytes) const noexcept;
   void* carve_from(ArenaHeap& heap, std::size_t bytes, std::size_t alignment) noexcept;
   void* carve_anywhere(std::size_t bytes, std::size_t alignment) noexcept;
-  void deallocate_uncached(HeapArena& arena, void* block, std::uint32_t granules) noexcept;
-  void set_full_room(std::int32_t full) noexcept;
+  void deallocate_elsewhere(void* block) noexcept;
+  void take_back_large(void* block) noexcept;
+  void set_full_room(std::int64_t full) noexcept;
   void shrink() noexcept;
   void spill(FreedBlock* list) noexcept;
   bool resize(HeapArena& arena, void* block, std::size_t held, std::size_t bytes) noexcept;
@@ -131,22 +165,27 @@ class ThreadHeap {
     for (Outbox& outbox : outboxes_) send_off(outbox);
   }
 
-  FreedBlock* lists_[kLists] = {};
-  std::int32_t room_ = 0;            // for more cached blocks, in granules; below 0 until shrink()
-  std::uint32_t most_granules_ = 0;  // of a block that is cached
+  FreedBlock* lists_[kLists] = {};  // first: an index less to add
+  // What the hot paths read and write.
+  const std::uintptr_t place_mask_;       // what two places in one arena have in common
+  Published<std::uintptr_t> last_arena_;  // of a block that was freed here and is for the cache
+  Published<std::int64_t> room_;  // for more cached blocks, in granules; below 0 until shrink()
+  Counter allocations_;
+  Counter frees_;
+  std::uint32_t most_tabled_ = 0;  // of a cached block whose bin is in the table
   const bool is_shared_;
+
   ArenaHeap& home_;
   HeapInstance& instance_;
-  std::int32_t full_room_ = 0;
-  const std::int32_t least_room_;
-  const std::int32_t most_room_;
+  std::uint32_t most_granules_ = 0;  // of a block that is cached
+  std::int64_t full_room_ = 0;
+  const std::int64_t least_room_;
+  const std::int64_t most_room_;
   std::size_t next_to_empty_ = 0;  // of the lists
-
-  // Written by the owner, read by statistics().
-  Counter allocations_;
-  Counter placed_bytes_;
-  Counter frees_;
-  Counter freed_bytes_;
+  /// In granules. Together with the room: what this thread has allocated, less what it has freed.
+  /// So calls that the cache serves have no bytes to count, and all others count here what they
+  /// change of both.
+  Published<std::int64_t> elsewhere_;
   Counter remote_frees_;
   Counter failures_;
 

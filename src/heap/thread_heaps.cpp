@@ -10,16 +10,20 @@ namespace {
   fatal_pointer("foreign pointer ", block, ": these thread heaps have no memory");
 }
 
-[[gnu::noinline]] void* allocate_at_first(HeapInstance& instance, std::size_t bytes,
-                                          std::size_t alignment) noexcept {
-  if (ThreadHeap* heap = instance.heap()) return heap->allocate(bytes, alignment);
-  instance.count_failure();
+/// By the calling thread's heap, in an instance that it did not use last.
+[[gnu::noinline]] void* allocate_elsewhere(HeapInstance* instance, std::size_t bytes,
+                                           std::size_t alignment) noexcept {
+  if (instance == nullptr) return nullptr;
+  if (ThreadHeap* heap = instance->heap()) return heap->allocate(bytes, alignment);
+  instance->count_failure();
   return nullptr;
 }
 
-[[gnu::noinline]] void deallocate_at_first(HeapInstance& instance, void* block) noexcept {
-  if (ThreadHeap* heap = instance.heap()) return heap->deallocate(instance.arena_of(block), block);
-  instance.free_without_heap(block);
+[[gnu::noinline]] void deallocate_elsewhere(HeapInstance* instance, void* block) noexcept {
+  if (block == nullptr) return;
+  if (instance == nullptr) die_without_memory(block);
+  if (ThreadHeap* heap = instance->heap()) return heap->deallocate(block);
+  instance->free_without_heap(block);
 }
 
 }  // namespace
@@ -34,40 +38,41 @@ std::optional<ThreadHeaps> ThreadHeaps::try_create(const Options& options,
   HeapInstance* instance = HeapInstance::create(options, sentence);
   if (reason != nullptr) *reason = sentence;
   if (instance == nullptr) return std::nullopt;
-  return ThreadHeaps(instance);
+  return ThreadHeaps(*instance);
 }
 
 ThreadHeaps::~ThreadHeaps() {
   if (instance_ != nullptr) instance_->destroy();
 }
 
+ThreadHeaps::ThreadHeaps(HeapInstance& instance) noexcept
+    : instance_(&instance), generation_(instance.generation()) {}
+
 // What a thread does once is kept out of what it does always: the common path calls nothing and so
 // saves no register.
 
+void* ThreadHeaps::allocate(std::size_t bytes) noexcept {
+  if (heap_directory::t_last.generation != generation_) [[unlikely]]
+    return allocate_elsewhere(instance_, bytes, BlockTag::kGranuleBytes);
+  return heap_directory::t_last.heap->allocate(bytes);
+}
+
 void* ThreadHeaps::allocate(std::size_t bytes, std::size_t alignment) noexcept {
-  if (instance_ == nullptr) [[unlikely]]
-    return nullptr;
-  ThreadHeap* heap = instance_->heap_if_any();
-  if (heap == nullptr) [[unlikely]]
-    return allocate_at_first(*instance_, bytes, alignment);
-  return heap->allocate(bytes, alignment);
+  if (alignment == BlockTag::kGranuleBytes) return allocate(bytes);
+  return allocate_elsewhere(instance_, bytes, alignment);
 }
 
 void ThreadHeaps::deallocate(void* block) noexcept {
-  if (block == nullptr) return;
-  if (instance_ == nullptr) [[unlikely]]
-    die_without_memory(block);
-  ThreadHeap* heap = instance_->heap_if_any();
-  if (heap == nullptr) [[unlikely]]
-    return deallocate_at_first(*instance_, block);
-  heap->deallocate(instance_->arena_of(block), block);
+  if (heap_directory::t_last.generation != generation_) [[unlikely]]
+    return deallocate_elsewhere(instance_, block);
+  heap_directory::t_last.heap->deallocate(block);
 }
 
 void* ThreadHeaps::reallocate(void* block, std::size_t bytes) noexcept {
   if (block == nullptr) return allocate(bytes);
   if (instance_ == nullptr) die_without_memory(block);
   ThreadHeap* heap = instance_->heap();
-  return heap != nullptr ? heap->reallocate(instance_->arena_of(block), block, bytes) : nullptr;
+  return heap != nullptr ? heap->reallocate(block, bytes) : nullptr;
 }
 
 std::size_t ThreadHeaps::usable_size(const void* block) const noexcept {

@@ -48,6 +48,14 @@ TEST_F(ThreadHeapsDeathTest, DiesOfAPointerFromElsewhere) {
   EXPECT_DEATH(heaps.deallocate(others), "foreign pointer");
   EXPECT_DEATH(heaps.deallocate(block + 8), "foreign pointer.*no block");
   EXPECT_DEATH(heaps.deallocate(block + 16), "no block starts there");
+  char* const arena = block - reinterpret_cast<std::uintptr_t>(block) % kMiB;
+  void* const last = heaps.allocate(100);
+  for (int freed = 0; freed < 2; ++freed) {
+    EXPECT_DEATH(heaps.deallocate(arena), "foreign pointer");
+    EXPECT_DEATH(heaps.deallocate(arena + 64), "no block.* starts there");
+    EXPECT_DEATH(heaps.deallocate(arena + kMiB), "foreign pointer");
+    if (freed == 0) heaps.deallocate(last);  // from now on the arena is the one of the last free
+  }
   EXPECT_DEATH(static_cast<void>(heaps.usable_size(others)), "foreign pointer");
 }
 

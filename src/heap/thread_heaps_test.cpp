@@ -50,6 +50,13 @@ TEST(ThreadHeaps, ReusesASmallBlockAtOnceWithoutTouchingTheArena) {
   EXPECT_EQ(heaps.allocate(57), block);
   heaps.deallocate(block);
   EXPECT_NE(heaps.allocate(20), block) << "of another size";
+  void* large = heaps.allocate(8000);
+  const std::size_t peak = heaps.statistics().peak_bytes;
+  for (int i = 0; i < 10; ++i) {
+    heaps.deallocate(large);
+    EXPECT_EQ(heaps.allocate(8000), large);
+  }
+  EXPECT_EQ(heaps.statistics().peak_bytes, peak);
 }
 
 TEST(ThreadHeaps, WorksWithACacheOfAnySizeAndWithNone) {

@@ -1,5 +1,6 @@
 #include <strata/bitmap_pool.hpp>
 #include <strata/bitmap_pool_magazine.hpp>
+#include <strata/bitmap_pool_view.hpp>
 
 #include <gtest/gtest.h>
 
@@ -7,6 +8,7 @@
 #include <barrier>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace strata {
@@ -43,6 +45,37 @@ TEST(BitmapPoolMagazines, AllMagazinesTogetherKeepAQuarterOfThePoolAtMost) {
   std::size_t got = 0;
   while (pool.allocate() != nullptr) ++got;
   EXPECT_EQ(got, 48u);
+}
+
+TEST(BitmapPoolMagazines, OneOfItsOwnNeedsNoRegistrationAndKeepsAQuarterAtMost) {
+  for (const auto& capacity_and_depth : {std::pair{std::size_t{64}, 8u}, {16, 4u}, {3, 0u}}) {
+    const BitmapPoolShape shape{64, capacity_and_depth.first};
+    const std::size_t bytes = BitmapPoolView<>::required_bytes(shape);
+    std::vector<char> memory(bytes + 64);
+    char* const start = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64);
+    auto pool = BitmapPoolView<>::try_create(start, bytes, shape);
+    ASSERT_TRUE(pool);
+    {
+      BitmapPoolMagazine mine(pool);
+      EXPECT_EQ(mine.depth(), capacity_and_depth.second);
+      std::vector<void*> all;
+      while (void* p = mine.allocate()) all.push_back(p);
+      EXPECT_EQ(all.size(), shape.capacity) << "alone, it gets every block";
+      for (void* p : all) {
+        EXPECT_TRUE(mine.deallocate(p));
+        EXPECT_FALSE(mine.deallocate(p));
+        EXPECT_LE(mine.held(), mine.depth());
+      }
+      EXPECT_EQ(pool.in_use(), mine.held());
+    }
+    EXPECT_EQ(pool.in_use(), 0u);
+  }
+}
+
+TEST(BitmapPoolMagazines, NoDepthIsAboveTheMost) {
+  Pool pool;
+  BitmapPoolMagazine mine(pool, 1000);
+  EXPECT_EQ(mine.depth(), decltype(mine)::kMaxDepth);
 }
 
 TEST(BitmapPoolMagazines, RefusesWrongFreesAsThePoolDoes) {

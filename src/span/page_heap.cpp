@@ -64,6 +64,8 @@ void PageHeap::configure(std::uintptr_t first_region, HugePages huge_pages,
 
 Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages which) noexcept {
   STRATA_DCHECK(page_count >= 1 && page_count <= kPagesPerRegion);
+  // A heap that grows asks for idle pages first: where there are none, without the lock.
+  if (which == Pages::kIdle && idle_pages() < page_count) return nullptr;
   LockGuard guard(lock_);
   // A run this long holds an aligned one wherever it begins; a whole region is aligned itself.
   const unsigned sufficient = std::min(page_count + alignment_pages - 1, kPagesPerRegion);

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "base/seeded_test.h"
@@ -131,6 +133,21 @@ TEST_F(PageHeapTest, UsesIdlePagesBeforeCleanOnes) {
   EXPECT_EQ(again.start, high_start);
   EXPECT_FALSE(again.is_zero);
   EXPECT_TRUE(allocate(1).is_zero);
+}
+
+/// Threads of a heap that grows ask for idle pages before each span.
+TEST_F(PageHeapTest, AsksForIdlePagesWithoutTheLockWhereThereAreNone) {
+  allocate(1);
+  std::atomic<bool> is_over{false};
+  heap.lock().lock();
+  std::thread other([&] {
+    EXPECT_EQ(heap.allocate(1, 1, PageHeap::Pages::kIdle), nullptr);
+    is_over.store(true);
+  });
+  while (!is_over.load() && heap.lock().waits() == 0) std::this_thread::yield();
+  EXPECT_EQ(heap.lock().waits(), 0u);
+  heap.lock().unlock();
+  other.join();
 }
 
 TEST_F(PageHeapTest, KnowsWhichPagesReadAsZero) {

@@ -215,10 +215,11 @@ bool ThreadCache::shrink_idle() noexcept {
 
 /// Halves the largest bin for one that has next to nothing, where the share is used up. It stays
 /// the larger of the two, so that bins do not take turns.
-/// \returns  false if none is large enough, or the bin is not small
+/// \returns  false if none is large enough, the bin is not small, or the objects are not
 bool ThreadCache::take_from_largest(unsigned size_class) noexcept {
   const std::size_t now = capacity(size_class);
-  if (now >= kFirstCapacity) return false;
+  if (now >= kFirstCapacity || SizeClassMap::bytes_of(size_class) > kSurelyCachedBytes)
+    return false;
   unsigned largest = 0;
   std::size_t most = 2 * (2 * now + 1) * SizeClassMap::bytes_of(size_class) - 1;
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
@@ -242,7 +243,8 @@ bool ThreadCache::grow_under(Load load, unsigned size_class, std::size_t share) 
                                  ? left + static_cast<std::uint32_t>(now) * object_bytes
                                  : left / kBinPart;
   // A first object, if it fits at all.
-  const std::uint32_t least = now == 0 ? std::max(kSmallBinBytes, object_bytes) : kSmallBinBytes;
+  const bool is_sure = now == 0 && object_bytes <= kSurelyCachedBytes;
+  const std::uint32_t least = is_sure ? std::max(kSmallBinBytes, object_bytes) : kSmallBinBytes;
   const std::size_t affordable = std::max(part, std::min(left, least)) / object_bytes;
   const std::size_t wanted = std::min({now == 0 ? kFirstCapacity : 2 * now + 1, most, affordable});
   if (wanted <= now) return false;

@@ -1,9 +1,11 @@
-// heap_pair <count> <way> <bytes>: so many pairs of Heap::allocate() and its free in pairs(), in a
-// heap
+// heap_pair <count> <way> <bytes>: so many pairs of allocate() and its free in pairs(), in a Heap
 //   plain · frees · full · guards    as its options say
 //   profile                          while a profile is taken of all heaps
 //   raw                              by Heap::allocate_raw() and its free
+// or in ThreadHeaps
+//   shared · own                     whose arenas threads share, or have each for itself
 #include <strata/heap.hpp>
+#include <strata/thread_heaps.hpp>
 
 #include <cstdlib>
 #include <cstring>
@@ -11,16 +13,20 @@
 
 // What is counted. Never inlined: callgrind begins and ends with it, and the test leaves out its
 // own instructions.
-extern "C" [[gnu::noinline]] void pairs(unsigned long count, strata::Heap& heap, std::size_t bytes,
+extern "C" [[gnu::noinline]] void pairs(unsigned long count, strata::Heap* heap,
+                                        strata::ThreadHeaps* heaps, std::size_t bytes,
                                         bool is_raw) {
   const strata::Heap::SizeClass size_class = strata::Heap::size_class_of(bytes);
   for (unsigned long i = 0; i < count; ++i) {
-    if (is_raw) {
-      void* volatile p = heap.allocate_raw(size_class);
-      heap.deallocate_raw(p, size_class);
+    if (heaps != nullptr) {
+      void* volatile p = heaps->allocate(bytes);
+      heaps->deallocate(p);
+    } else if (is_raw) {
+      void* volatile p = heap->allocate_raw(size_class);
+      heap->deallocate_raw(p, size_class);
     } else {
-      void* volatile p = heap.allocate(bytes);
-      heap.deallocate(p);
+      void* volatile p = heap->allocate(bytes);
+      heap->deallocate(p);
     }
   }
 }
@@ -28,6 +34,16 @@ extern "C" [[gnu::noinline]] void pairs(unsigned long count, strata::Heap& heap,
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
   const auto is = [&](const char* way) { return std::strcmp(argv[2], way) == 0; };
+  const unsigned long count = std::strtoul(argv[1], nullptr, 10);
+  const std::size_t bytes = std::strtoul(argv[3], nullptr, 10);
+  if (is("shared") || is("own")) {
+    strata::ThreadHeaps::Options options;
+    if (is("own")) options.thread_budget_bytes = std::size_t{16} << 20;
+    strata::ThreadHeaps heaps(options);
+    heaps.deallocate(heaps.allocate(bytes));
+    pairs(count, nullptr, &heaps, bytes, false);
+    return 0;
+  }
   strata::Heap::Options options;
   if (is("frees")) options.checks = strata::Heap::Checks::kFrees;
   if (is("full")) options.checks = strata::Heap::Checks::kFull;
@@ -35,7 +51,6 @@ int main(int argc, char** argv) {
   if (is("profile") && !strata::Heap::start_profile()) return 1;
   std::optional<strata::Heap> heap = strata::Heap::try_create(options);
   if (!heap) return 1;
-  const std::size_t bytes = std::strtoul(argv[3], nullptr, 10);
   for (int i = 0; i < 64; ++i) heap->deallocate(heap->allocate(bytes));  // the bins are there
-  pairs(std::strtoul(argv[1], nullptr, 10), *heap, bytes, is("raw"));
+  pairs(count, &*heap, nullptr, bytes, is("raw"));
 }
