@@ -325,7 +325,8 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
   void* moved = pop(thread, bytes);
   if (moved == nullptr) [[unlikely]] {
     const int error = os::current_errno();
-    moved = bytes > old_bytes ? allocate_grown(thread, bytes) : allocate(thread, bytes);
+    moved = bytes > Engine::kPagesForGrownFrom && bytes > old_bytes ? allocate_grown(thread, bytes)
+                                                                    : allocate(thread, bytes);
     if (moved == nullptr) {
       // Shrinking is not refused: the block stays as it is, unless its exact size is checked later.
       if (bytes > old_bytes || is_checked() || guards_.owns(p)) return nullptr;
@@ -344,8 +345,7 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
 /// a size class each step would leave an object that only a block of its size can use.
 void* Malloc::allocate_grown(ThreadState& thread, std::size_t bytes) noexcept {
   // A watcher counts what it is asked for by its size class.
-  if (bytes <= Engine::kPagesForGrownFrom || !engine_.has_pages_for_grown() || detour_.is_on())
-    return allocate(thread, bytes);
+  if (!engine_.has_pages_for_grown() || detour_.is_on()) return allocate(thread, bytes);
   engine_.exchange_idle_for_grown(bytes);
   return serve(thread, 0, {bytes, SizeClassMap::kGrain, false}).address;
 }
