@@ -124,7 +124,7 @@ void strata_heap_free(strata_heap* heap, void* block) STRATA_HEAP_NOEXCEPT;
 /// Checks of frees and full checks compare it.
 void strata_heap_free_sized(strata_heap* heap, void* block, size_t bytes) STRATA_HEAP_NOEXCEPT;
 
-/// The size class of a request, to be found once: 0 beyond 128 KiB, which has none.
+/// The size class of a request, to be found once: 0 beyond 160 KiB, which has none.
 size_t strata_heap_size_class(size_t bytes) STRATA_HEAP_NOEXCEPT;
 
 /// Allocates the largest size of a class that strata_heap_size_class() gave; NULL for class 0.

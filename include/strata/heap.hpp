@@ -188,7 +188,7 @@ class Heap {
 
   /// A size class: what allocate() finds for a size in each call, to be found once.
   enum class SizeClass : std::size_t {
-    kNone  ///< of sizes beyond 128 KiB
+    kNone  ///< of sizes beyond 160 KiB
   };
   static SizeClass size_class_of(std::size_t bytes) noexcept;
   /// allocate() of the largest size of the class, which good_size() has for each of its sizes.

@@ -19,7 +19,7 @@ namespace strata {
 
 /// The layers of one malloc, put together, and what they do for any size:
 ///
-///   small   up to 128 KiB  objects of a size class, through a thread cache
+///   small   up to 160 KiB  objects of a size class, through a thread cache
 ///   large   up to 1 MiB    a run of pages of the page heap
 ///   huge    beyond         a mapping of its own
 ///
@@ -64,6 +64,12 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   static constexpr std::size_t kMaxLargeBytes = kRegionBytes / 2;
+  // Chosen: a page is at most twice as large as what realloc puts there; copying 32 KiB takes
+  // longer than finding one.
+  static constexpr std::size_t kPagesForGrownFrom = kPageBytes / 2;
+  // Chosen: what idle pages cost to be returned and touched again is then little, compared with
+  // copying the block.
+  static constexpr std::size_t kExchangedForGrownFrom = 4 * kPageBytes;
   /// No object is larger: differences of pointers into it fit ptrdiff_t.
   static constexpr std::size_t kMaxBytes = PTRDIFF_MAX;
 
@@ -133,6 +139,12 @@ class Engine {
   /// A block beyond the size classes: larger, or aligned to more than they can be.
   /// \param alignment  a power of two
   Block allocate_large(std::size_t bytes, std::size_t alignment) noexcept;
+  /// Whether blocks that grow get pages of their own before their size asks for it: as long as what
+  /// they do not touch of these takes no memory.
+  bool has_pages_for_grown() const noexcept { return page_heap_.is_small(); }
+  /// Before a block of this size that grows gets its pages: where no idle run holds it, as many
+  /// idle pages are decommitted as it is about to touch.
+  void exchange_idle_for_grown(std::size_t bytes) noexcept;
   /// Takes back a block that is in no size class of the page map.
   /// \errors  A pointer that is no live block is fatal, with its sentence.
   void deallocate_large(void* p) noexcept;

@@ -205,11 +205,11 @@ bool Malloc::make_room(ThreadState& thread) noexcept {
   const bool has_flushed = cache != nullptr ? cache->flush_all() : checked_.flush_quarantine();
   const std::uint64_t now = os::monotonic_ns();
   if (!has_flushed && now < vain_until_ns_.load(std::memory_order_relaxed) &&
-      engine_.idle_bytes() == vain_idle_bytes_.load(std::memory_order_relaxed)) {
+      engine_.idle_hint() == vain_idle_bytes_.load(std::memory_order_relaxed)) {
     return false;
   }
   if (release_memory(thread) || has_flushed) return true;
-  vain_idle_bytes_.store(engine_.idle_bytes(), std::memory_order_relaxed);
+  vain_idle_bytes_.store(engine_.idle_hint(), std::memory_order_relaxed);
   vain_until_ns_.store(now + kVainNs, std::memory_order_relaxed);
   return false;
 }
@@ -347,7 +347,8 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
   void* moved = pop(thread, bytes);
   if (moved == nullptr) [[unlikely]] {
     const int error = os::current_errno();
-    moved = allocate(thread, bytes);
+    moved = bytes > Engine::kPagesForGrownFrom && bytes > old_bytes ? allocate_grown(thread, bytes)
+                                                                    : allocate(thread, bytes);
     if (moved == nullptr) {
       // Shrinking is not refused: the block stays as it is, unless its exact size is checked later.
       if (bytes > old_bytes || is_checked() || guards_.owns(p)) return nullptr;
@@ -359,6 +360,16 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
   if (!thread.free_bins->push(size_class, p) && !push_verified(thread, engine_.map(), p, {}))
     deallocate_slowly(thread, p, {});
   return moved;
+}
+
+/// A new place for a block that grows. What grows mostly goes on to grow: from some size on it gets
+/// pages of its own, into which it can grow, and which fit any other use when it has left them. In
+/// a size class each step would leave an object that only a block of its size can use.
+void* Malloc::allocate_grown(ThreadState& thread, std::size_t bytes) noexcept {
+  // A watcher counts what it is asked for by its size class.
+  if (!engine_.has_pages_for_grown() || detour_.is_on()) return allocate(thread, bytes);
+  engine_.exchange_idle_for_grown(bytes);
+  return serve(thread, 0, {bytes, SizeClassMap::kGrain, false}).address;
 }
 
 /// realloc of a block that is in no size class of the page map, without copying.

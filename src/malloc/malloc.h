@@ -146,7 +146,7 @@ class Malloc {
     return push_verified(thread, map, p, out_of_sight(index), out_of_sight(size_class));
   }
 
-  /// The other half of the hot path: the sizes beyond the table, up to 128 KiB.
+  /// The other half of the hot path: the sizes beyond the table, up to 160 KiB.
   /// \returns  The object, marked if it is fresh.
   /// \cost  10 instructions more
   [[gnu::always_inline]] static void* pop_beyond_table(ThreadState& thread,
@@ -404,6 +404,7 @@ class Malloc {
   std::size_t usable_bytes(const void* p, const char* action) noexcept;
   void* move(ThreadState& thread, unsigned size_class, void* p, std::size_t old_bytes,
              std::size_t bytes) noexcept;
+  void* allocate_grown(ThreadState& thread, std::size_t bytes) noexcept;
   void* reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes) noexcept;
   void* resize_large(ThreadState& thread, void* p, std::size_t bytes) noexcept;
 

@@ -241,6 +241,8 @@ Region* PageHeap::grow() noexcept {
     ++huge_regions_;
   }
   ++regions_;
+  if (region->is_huge || regions_ >= kHugeFromRegions)
+    is_small_.store(false, std::memory_order_relaxed);
   map_.set_region(region->start, region);
   return region;
 }
@@ -348,6 +350,7 @@ void PageHeap::discard() noexcept {
   fresh_.give_up([this](char* region) { pages_.unmap(region, kRegionBytes); });
   was_refused_ = false;
   regions_ = huge_regions_ = decommitted_pages_ = least_idle_ = 0;
+  is_small_.store(true, std::memory_order_relaxed);
   idle_pages_.store(0, std::memory_order_relaxed);
   used_pages_.store(0, std::memory_order_relaxed);
 }

@@ -139,6 +139,10 @@ class PageHeap {
   /// Pages in spans now: a hint, read without the lock.
   std::size_t used_pages() const noexcept { return used_pages_.load(std::memory_order_relaxed); }
 
+  /// Whether no region asks for huge pages, or would if it were to begin now: a hint, read without
+  /// the lock. What is not touched of a page that was clean holds no memory then.
+  bool is_small() const noexcept { return is_small_.load(std::memory_order_relaxed); }
+
   /// What this heap and its users hold together, and may hold.
   constexpr MemoryLimit& limit() noexcept { return limit_; }
   const MemoryLimit& limit() const noexcept { return limit_; }
@@ -191,7 +195,8 @@ class PageHeap {
   std::size_t huge_regions_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t decommitted_pages_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t least_idle_ STRATA_GUARDED_BY(lock_) = 0;  // since the last decommit_unneeded()
-  std::atomic<std::size_t> idle_pages_{0};               // written under lock_, read anywhere
+  std::atomic<bool> is_small_{true};                     // written under lock_, read anywhere
+  std::atomic<std::size_t> idle_pages_{0};               // the same
   std::atomic<std::size_t> used_pages_{0};               // the same
   // What take_growth() takes. relaxed: nothing is ordered by it.
   std::atomic<std::size_t> growth_bytes_{0};

@@ -14,14 +14,21 @@
 
 namespace strata {
 
-/// Pages a span of the class has: a power of two, and at least kMinObjects objects fit.
+/// Pages a span of the class has: one if that is room for kMinObjects objects; otherwise as few as
+/// are room for them and leave a tail below 1/kTailShare of the span.
 constexpr unsigned span_pages_of(unsigned size_class) noexcept {
   // Chosen: fewer objects would make the page heap the common path, more would keep large spans
-  // alive for one of them.
+  // alive for one of them. A span takes half a region at the most.
   constexpr std::size_t kMinObjects = 8;
-  unsigned pages = 1;
-  while (pages * kPageBytes < kMinObjects * SizeClassMap::bytes_of(size_class)) pages *= 2;
-  return pages;
+  constexpr std::size_t kMostMinBytes = kRegionBytes / 2;
+  // Chosen: a page or two more than kMinObjects need is room for a whole number of objects.
+  constexpr std::size_t kTailShare = 32;
+  const std::size_t bytes = SizeClassMap::bytes_of(size_class);
+  if (kMinObjects * bytes <= kPageBytes) return 1;
+  const std::size_t objects = kMinObjects * bytes <= kMostMinBytes ? kMinObjects : kMinObjects / 2;
+  std::size_t pages = (objects * bytes + kPageBytes - 1) / kPageBytes;
+  while (pages * kPageBytes % bytes > pages * kPageBytes / kTailShare) ++pages;
+  return static_cast<unsigned>(pages);
 }
 /// The classes below this one, class 0 included, have spans of one page.
 inline constexpr unsigned kOnePageClasses = [] {

@@ -37,11 +37,21 @@ TEST_F(SpanSourceTest, EverySpanHoldsAsManyObjectsAsFitAndAllOfThemAreFree) {
     EXPECT_EQ(span->object_count, span->bytes() / bytes);
     EXPECT_EQ(span->free_count, span->object_count);
     EXPECT_EQ(free_bit_count(*span), span->object_count);
-    EXPECT_GE(span->object_count, 8u);
+    EXPECT_GE(span->object_count, bytes <= 128 * 1024 ? 8u : 4u);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(span->start) % kPageBytes, 0u);
     EXPECT_EQ(space.map.class_of(span->start), c);
   }
   space.heap.check_invariants();
+}
+
+TEST_F(SpanSourceTest, NoClassAbove8KiBWastesMoreThanAnEighthInTheMean) {
+  for (unsigned c = SizeClassMap::class_of(8193); c < SizeClassMap::kCount; ++c) {
+    const std::size_t bytes = SizeClassMap::bytes_of(c);
+    const std::size_t of_span = span_pages_of(c) * kPageBytes;
+    const std::size_t mean_request = (SizeClassMap::bytes_of(c - 1) + 1 + bytes) / 2;
+    // The tail of the span is waste, too.
+    EXPECT_LE(8 * (of_span - of_span / bytes * mean_request), of_span) << bytes;
+  }
 }
 
 TEST_F(SpanSourceTest, WithoutASeedEachSpanBeginsWithItsFirstObject) {
@@ -66,7 +76,9 @@ TEST_F(SpanSourceTest, ASeedChoosesTheObjectThatASpanBeginsWith) {
       chosen.insert(span->first_object);
       space.spans.destroy(*span);
     }
-    EXPECT_GE(chosen.size(), std::min<std::size_t>(span_pages_of(c) * kPageBytes / os_page, 8))
+    const std::size_t span_bytes = span_pages_of(c) * kPageBytes;
+    EXPECT_GE(chosen.size(), std::min({span_bytes / os_page, span_bytes / SizeClassMap::bytes_of(c),
+                                       std::size_t{8}}))
         << c;
   }
 }

@@ -119,6 +119,7 @@ bool ThreadCache::flush_all(unsigned end_class) noexcept {
   bool had_any = false;
   for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
     if (c >= end_class && c != SizeClassMap::kHomeward) continue;
+    if (tops_[c] == bases_[c]) continue;
     close_gaps(c);
     const auto held = static_cast<std::size_t>(tops_[c] - bases_[c]);
     if (held == 0) continue;
