@@ -140,14 +140,6 @@ Span* Engine::allocate_pages(unsigned page_count, unsigned alignment_pages) noex
   return span;
 }
 
-void Engine::exchange_idle_for_grown(std::size_t bytes) noexcept {
-  if (bytes < kExchangedForGrownFrom || bytes > kMaxLargeBytes) return;
-  const auto pages = static_cast<unsigned>((bytes + kPageBytes - 1) / kPageBytes);
-  if (Span* const fitting = page_heap_.allocate(pages, 1, PageHeap::Pages::kIdle))
-    return page_heap_.deallocate(*fitting);
-  if (page_heap_.idle_pages() >= pages) page_heap_.decommit(pages);
-}
-
 void Engine::deallocate_large(void* p) noexcept {
   if (!owns_region_of(p)) {
     if (huge_.deallocate(p)) return;

@@ -67,9 +67,6 @@ class Engine {
   // Chosen: a page is at most twice as large as what realloc puts there; copying 32 KiB takes
   // longer than finding one.
   static constexpr std::size_t kPagesForGrownFrom = kPageBytes / 2;
-  // Chosen: what idle pages cost to be returned and touched again is then little, compared with
-  // copying the block.
-  static constexpr std::size_t kExchangedForGrownFrom = 4 * kPageBytes;
   /// No object is larger: differences of pointers into it fit ptrdiff_t.
   static constexpr std::size_t kMaxBytes = PTRDIFF_MAX;
 
@@ -142,9 +139,6 @@ class Engine {
   /// Whether blocks that grow get pages of their own before their size asks for it: as long as what
   /// they do not touch of these takes no memory.
   bool has_pages_for_grown() const noexcept { return page_heap_.is_small(); }
-  /// Before a block of this size that grows gets its pages: where no idle run holds it, as many
-  /// idle pages are decommitted as it is about to touch.
-  void exchange_idle_for_grown(std::size_t bytes) noexcept;
   /// Takes back a block that is in no size class of the page map.
   /// \errors  A pointer that is no live block is fatal, with its sentence.
   void deallocate_large(void* p) noexcept;

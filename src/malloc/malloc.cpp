@@ -368,7 +368,6 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
 void* Malloc::allocate_grown(ThreadState& thread, std::size_t bytes) noexcept {
   // A watcher counts what it is asked for by its size class.
   if (!engine_.has_pages_for_grown() || detour_.is_on()) return allocate(thread, bytes);
-  engine_.exchange_idle_for_grown(bytes);
   return serve(thread, 0, {bytes, SizeClassMap::kGrain, false}).address;
 }
 
