@@ -52,7 +52,8 @@ typedef struct strata_page_source {
 typedef struct strata_heap_options {
   const char* name;           ///< for sentences and statistics: 31 bytes of it; NULL: none
   size_t soft_limit_bytes;    ///< above it everything idle goes back at once; 0: none
-  size_t hard_limit_bytes;    ///< what would pass it is refused; 0: none
+  size_t hard_limit_bytes;    ///< what would pass it is refused; 0: none. STRATA_HARD_LIMIT is
+                              ///< about all heaps and the malloc together
   uint32_t reclaim_delay_ms;  ///< what was idle for so long goes back; 0: 1000
   bool keeps_idle_memory;     ///< it stays until strata_heap_release_memory() instead
   bool checks_fully;          ///< as STRATA_CHECKS=full: every block is watched
@@ -75,7 +76,7 @@ typedef struct strata_heap_statistics {
   size_t peak;      ///< the largest held
   size_t soft_limit;
   size_t hard_limit;
-  uint64_t refusals;  ///< by the hard limit
+  uint64_t refusals;  ///< by the hard limit, the heap's or the process's
   size_t threads;     ///< with a cache
 } strata_heap_statistics;
 
@@ -123,7 +124,7 @@ void strata_heap_free(strata_heap* heap, void* block) STRATA_HEAP_NOEXCEPT;
 /// Checks of frees and full checks compare it.
 void strata_heap_free_sized(strata_heap* heap, void* block, size_t bytes) STRATA_HEAP_NOEXCEPT;
 
-/// The size class of a request, to be found once: 0 beyond 128 KiB, which has none.
+/// The size class of a request, to be found once: 0 beyond 160 KiB, which has none.
 size_t strata_heap_size_class(size_t bytes) STRATA_HEAP_NOEXCEPT;
 
 /// Allocates the largest size of a class that strata_heap_size_class() gave; NULL for class 0.

@@ -26,7 +26,8 @@ class UserHeap;
 /// which begins with 128 KiB, of which some 12 KiB are touched. Up to kMostHeaps may live at once.
 /// Move-only, while no thread is inside a call. A heap may live until the process ends. After
 /// fork() it is usable in both processes, as the malloc is. Not for shared memory: its bookkeeping
-/// is the process's own, also where its pages are not (PageSource).
+/// is the process's own, also where its pages are not (PageSource). Heaps that live when exit() is
+/// called are verified as the malloc is: what the checks of each can find is found then.
 /// \threads  All functions, any number at once, unless said otherwise.
 /// \cost     allocate() and deallocate() of up to 1 KiB from the thread's cache: 40 instructions a
 ///           pair, 6 more than the malloc's. The first use by a thread: some microseconds and 12
@@ -84,6 +85,10 @@ class Heap {
     /// Bytes that the heap may hold, 0 for no limit: pages of its blocks and idle ones, bookkeeping
     /// and caches included. Above the soft limit everything idle goes back at once. What would pass
     /// the hard limit is refused, never by a byte more; below 256 KiB nothing fits.
+    ///
+    /// Beside these, STRATA_SOFT_LIMIT and STRATA_HARD_LIMIT limit what all heaps of the process
+    /// and the malloc, if it is Strata's, hold together. Before that hard limit refuses, every heap
+    /// gives back what it has idle, the one with most first.
     std::size_t soft_limit_bytes = 0;
     std::size_t hard_limit_bytes = 0;
     /// A thread that all heaps share returns memory that was idle for half of the delay to the
@@ -115,7 +120,7 @@ class Heap {
     std::size_t peak = 0;      ///< the largest held
     std::size_t soft_limit = 0;
     std::size_t hard_limit = 0;
-    std::uint64_t refusals = 0;  ///< by the hard limit
+    std::uint64_t refusals = 0;  ///< by the hard limit, the heap's or the process's
     std::size_t threads = 0;     ///< with a cache
   };
 
@@ -183,7 +188,7 @@ class Heap {
 
   /// A size class: what allocate() finds for a size in each call, to be found once.
   enum class SizeClass : std::size_t {
-    kNone  ///< of sizes beyond 128 KiB
+    kNone  ///< of sizes beyond 160 KiB
   };
   static SizeClass size_class_of(std::size_t bytes) noexcept;
   /// allocate() of the largest size of the class, which good_size() has for each of its sizes.

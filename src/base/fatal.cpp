@@ -3,7 +3,6 @@
 #include <atomic>
 
 #include "base/lock.h"
-#include "base/text_writer.h"
 #include "os/output.h"
 #include "os/process.h"
 
@@ -12,6 +11,8 @@ namespace {
 
 // relaxed: a thread that sees it late waits for a lock as it would have a moment before.
 std::atomic<bool> g_has_died_with_locks{false};
+// relaxed: it is a function, and what that reads is ordered by its own means.
+std::atomic<AboutAddress> g_about_address{nullptr};
 
 [[noreturn]] void die_saying(const TextWriter& line) noexcept {
   os::write_stderr(line.view());
@@ -36,9 +37,20 @@ void fatal(std::string_view sentence) noexcept {
 }
 
 void fatal_pointer(std::string_view before, const void* address, std::string_view after) noexcept {
+  TextWriter sentence;
+  fatal_about(address, sentence.text(before).pointer(address).text(after).view());
+}
+
+void set_about_address(AboutAddress about) noexcept {
+  g_about_address.store(about, std::memory_order_relaxed);
+}
+
+void fatal_about(const void* address, std::string_view sentence) noexcept {
   TextWriter line;
-  line.text("strata: ").text(before).pointer(address).text(after).text("\n");
-  die_saying(line);
+  line.text("strata: ").text(sentence);
+  if (const AboutAddress about = g_about_address.load(std::memory_order_relaxed))
+    about(address, line);
+  die_saying(line.text("\n"));
 }
 
 }  // namespace strata

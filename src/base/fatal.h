@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "base/text_writer.h"
+
 namespace strata {
 
 /// Writes "strata: <sentence>" to standard error and aborts. Allocates nothing.
@@ -18,6 +20,14 @@ bool has_died_with_locks() noexcept;
 /// fatal_pointer("double free of ", p, ": it is already free").
 [[noreturn]] void fatal_pointer(std::string_view before, const void* address,
                                 std::string_view after) noexcept;
+
+/// Adds to a sentence about an address what else is known of it: which heap it belongs to. Any
+/// lock may be held.
+using AboutAddress = void (*)(const void* address, TextWriter& sentence) noexcept;
+/// From now on fatal_pointer() and fatal_about() call it. Once.
+void set_about_address(AboutAddress about) noexcept;
+/// fatal() with a sentence about the address.
+[[noreturn]] void fatal_about(const void* address, std::string_view sentence) noexcept;
 
 }  // namespace strata
 

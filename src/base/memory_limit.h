@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/shared_limit.h"
+
 namespace strata {
 
 /// How much memory the heap holds, and how much it may hold.
@@ -17,6 +19,9 @@ namespace strata {
 ///   soft limit  above it, idle memory is released at once: wants_release() says when a pass over
 ///               everything idle is due, so that passes come once per kPassShare of growth and not
 ///               with every call
+///
+/// It may share another limit with others, whose sum that one is about; what either refuses is
+/// refused.
 ///
 /// Always: held_bytes() <= hard limit, unless hold() took it there.
 /// \threads  Any number at once. All fields are relaxed: they are sums, and order nothing.
@@ -31,7 +36,8 @@ class MemoryLimit {
     std::size_t peak;        ///< the largest held, bookkeeping of that time included
     std::uint64_t passes;    ///< above the soft limit: how often everything idle was released
     std::uint64_t returned;  ///< bytes that those passes released
-    std::uint64_t refusals;  ///< by the hard limit
+    std::uint64_t refusals;  ///< by the hard limit, this one or the shared one
+    SharedLimit::Statistics shared;  ///< all zero where none is shared
   };
 
   constexpr MemoryLimit() noexcept = default;
@@ -43,6 +49,24 @@ class MemoryLimit {
     soft_ = soft != 0 ? soft : kNone;
     hard_ = hard != 0 ? hard : kNone;
     next_pass_.store(soft_, std::memory_order_relaxed);
+  }
+  /// What is held counts in `shared` as well. Once, and before a second thread.
+  void share(SharedLimit& shared) noexcept {
+    shared_ = &shared;
+    shared.hold(held_bytes());
+  }
+  SharedLimit* shared() const noexcept { return shared_; }
+  /// What comes and goes from now on counts here alone: the caller lets go of all that is held now
+  /// in what was shared, once it is gone.
+  SharedLimit* stop_sharing() noexcept {
+    SharedLimit* const shared = shared_;
+    shared_ = nullptr;
+    return shared;
+  }
+  /// Whether so many bytes fit below the hard limit, whatever the shared one says.
+  bool has_room(std::size_t bytes) const noexcept {
+    const std::size_t held = held_bytes();
+    return held <= hard_ && bytes <= hard_ - held;
   }
 
   /// Counts `bytes` more as held.
@@ -59,17 +83,27 @@ class MemoryLimit {
     do {
       if (bytes > hard_ || before > hard_ - bytes) return false;
     } while (!held_.compare_exchange_weak(before, before + bytes, std::memory_order_relaxed));
+    if (shared_ != nullptr && !shared_->try_hold(bytes)) {
+      held_.fetch_sub(bytes, std::memory_order_relaxed);
+      return false;
+    }
     note_peak(before + bytes);
     return true;
   }
   /// Counts `bytes` more as held, even above the limit.
   void hold(std::size_t bytes) noexcept {
+    if (shared_ != nullptr) shared_->hold(bytes);
     note_peak(held_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
   }
-  void let_go(std::size_t bytes) noexcept { held_.fetch_sub(bytes, std::memory_order_relaxed); }
+  void let_go(std::size_t bytes) noexcept {
+    held_.fetch_sub(bytes, std::memory_order_relaxed);
+    if (shared_ != nullptr) shared_->let_go(bytes);
+  }
 
   std::size_t held_bytes() const noexcept { return held_.load(std::memory_order_relaxed); }
-  bool is_above_soft() const noexcept { return soft_ != kNone && held_bytes() > soft_; }
+  bool is_above_soft() const noexcept {
+    return held_bytes() > soft_ || (shared_ != nullptr && shared_->is_above_soft());
+  }
 
   /// Whether everything idle, `idle_bytes`, should be released now.
   /// \cost  one load where there is no soft limit
@@ -86,7 +120,9 @@ class MemoryLimit {
     next_pass_.store(std::max(soft_, held_bytes() + soft_ / kPassShare + 1),
                      std::memory_order_relaxed);
   }
-  bool has_soft_limit() const noexcept { return soft_ != kNone; }
+  bool has_soft_limit() const noexcept {
+    return soft_ != kNone || (shared_ != nullptr && shared_->has_soft_limit());
+  }
 
   Statistics statistics() const noexcept;
 
@@ -101,6 +137,7 @@ class MemoryLimit {
     }
   }
 
+  SharedLimit* shared_ = nullptr;
   std::size_t soft_ = kNone;
   std::size_t hard_ = kNone;
   std::atomic<std::size_t> held_{0};
@@ -118,7 +155,8 @@ inline MemoryLimit::Statistics MemoryLimit::statistics() const noexcept {
           std::max(peak_.load(std::memory_order_relaxed), held_bytes()),
           passes_.load(std::memory_order_relaxed),
           returned_.load(std::memory_order_relaxed),
-          refusals_.load(std::memory_order_relaxed)};
+          refusals_.load(std::memory_order_relaxed),
+          shared_ != nullptr ? shared_->statistics() : SharedLimit::Statistics{}};
 }
 
 }  // namespace strata

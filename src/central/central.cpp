@@ -82,7 +82,32 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
     span = make_span_of_idle_pages(size_class);
   }
   if (span == nullptr) span = spans_.create(size_class);
-  return span != nullptr ? list->add_and_claim(*span, end, count) : 0;
+  if (span == nullptr) return 0;
+  const std::size_t claimed = list->add_and_claim(*span, end, count);
+  decommit_holes_for(spans_.take_growth());
+  return claimed;
+}
+
+void Central::decommit_holes_for(std::size_t bytes) noexcept {
+  if (bytes == 0 ||
+      pending_hint() < std::max(kHolesFromBytes, spans_.used_bytes() / kHolesFromPart)) {
+    return;
+  }
+  const unsigned lists = shard_count() * SizeClassMap::kCount;
+  unsigned at = next_for_holes_.load(std::memory_order_relaxed);
+  for (unsigned left = lists; left != 0; --left, ++at) {
+    at = at < lists ? at : 0;
+    CentralList* const list = shards_[at / SizeClassMap::kCount]->list(at % SizeClassMap::kCount);
+    if (list == nullptr || list->pending_bytes() < 2 * list->span_bytes()) continue;
+    // Some spans at a time, since others may wait for the list.
+    std::size_t returned;
+    do {
+      returned = std::min(list->decommit_holes_of_emptiest(bytes), bytes);
+      bytes -= returned;
+    } while (returned != 0 && bytes != 0);
+    if (bytes == 0) break;
+  }
+  next_for_holes_.store(at, std::memory_order_relaxed);
 }
 
 void* Central::claim_at_random(unsigned size_class, std::uint64_t random) noexcept {
@@ -342,6 +367,14 @@ std::size_t Central::idle_bytes() const noexcept {
   const unsigned count = shard_count();
   for (unsigned i = 0; i < count; ++i)
     bytes += shards_[i]->pending_bytes() + shards_[i]->transfer_bytes();
+  return bytes;
+}
+
+std::size_t Central::free_bytes() const noexcept {
+  std::size_t bytes = 0;
+  const unsigned count = shard_count();
+  for (unsigned i = 0; i < count; ++i)
+    bytes += shards_[i]->free_bytes() + shards_[i]->transfer_bytes();
   return bytes;
 }
 

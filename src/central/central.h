@@ -108,6 +108,11 @@ class Central {
   /// \returns  bytes
   std::size_t destroy_kept(std::size_t bytes) noexcept;
 
+  /// Called when the heap has grown by `bytes`: as much goes back to the kernel of spans that are
+  /// nearly empty, as far as there are some.
+  /// \cost  a load where little is free in spans
+  void decommit_holes_for(std::size_t bytes) noexcept;
+
   /// Has no objects and no spans any more; who calls this gives them back.
   /// \threads  no other thread uses it at the same time
   void forget_spans() noexcept {
@@ -117,7 +122,10 @@ class Central {
   /// Bytes free in spans on pages that were not decommitted, and in transfer caches.
   /// \cost  a load per class and shard
   std::size_t idle_bytes() const noexcept;
-  /// The first of them, as far as the shards have said: at least that, off by some per class.
+  /// Bytes free in spans, holes included, and in transfer caches.
+  /// \cost  the same
+  std::size_t free_bytes() const noexcept;
+  /// The first of the former, as far as the shards have said: at least that, off by some per class.
   /// \cost  a load
   std::size_t pending_hint() const noexcept {
     const std::ptrdiff_t bytes = tally_.pending_bytes.load(std::memory_order_relaxed);
@@ -154,6 +162,9 @@ class Central {
   // Chosen: what transfer caches that have grown may hold while the heap grows.
   static constexpr std::size_t kGrownTransferBytes = 1024 * 1024;
   static constexpr std::size_t kHomewardBatch = 128;
+  // Chosen: what may be free in spans, and as a part of the heap, before holes are looked for.
+  static constexpr std::size_t kHolesFromBytes = std::size_t{4} << 20;
+  static constexpr std::size_t kHolesFromPart = 8;
 
   template <typename Function>
   void for_each_shard(Function&& function) noexcept {
@@ -189,6 +200,8 @@ class Central {
   // under it. Read without it: release after the shard is complete, acquire before it is used.
   std::atomic<unsigned> count_{1};
   CentralShard* shards_[kMostShards];
+  // Where the next search for holes begins: a class of a shard. relaxed: two may search at once.
+  std::atomic<unsigned> next_for_holes_{0};
 };
 
 }  // namespace strata

@@ -261,15 +261,37 @@ std::size_t CentralList::decommit_holes(Spans which) noexcept {
       ++looks;
       if (is_due(span, which)) {
         ++due;
-        add_pending(-static_cast<std::ptrdiff_t>(span.pending_bytes()));
-        returned += spans_.decommit_holes(span);
-        span.decommitted_free = span.free_count;
+        returned += decommit_holes_of(span);
       }
       if (due == kSpansPerHold || looks == kLooksPerHold) {
         looks = due = 0;
         guard.unlock();
         guard.lock();
       }
+    }
+  }
+  return returned;
+}
+
+std::size_t CentralList::decommit_holes_of(Span& span) noexcept {
+  add_pending(-static_cast<std::ptrdiff_t>(span.pending_bytes()));
+  span.decommitted_free = span.free_count;
+  return spans_.decommit_holes(span);
+}
+
+std::size_t CentralList::decommit_holes_of_emptiest(std::size_t bytes) noexcept {
+  LockGuard guard(lock_);
+  std::size_t returned = 0;
+  const auto widest = static_cast<unsigned>(std::bit_width(objects_per_span_));
+  unsigned looks = kSpansPerHold;
+  for (unsigned width = widest; width != 0 && width + 2 >= widest; --width) {
+    // From the back: what was used longest ago.
+    for (std::size_t left = listed_[width]; left != 0 && looks != 0 && returned < bytes; --left) {
+      Span& span = *by_free_[width].back();
+      by_free_[width].remove(span);
+      by_free_[width].push_front(span);
+      --looks;
+      if (span.pending_bytes() >= span.bytes() / 4) returned += decommit_holes_of(span);
     }
   }
   return returned;

@@ -140,6 +140,9 @@ class CentralList {
   /// \cost     a system call per hole, under the lock for a few spans at a time
   enum class Spans { kQuiet, kAll };
   std::size_t decommit_holes(Spans which) noexcept;
+  /// The same for some of the emptiest spans, until `bytes` or more are decommitted: those of which
+  /// a fourth became free since they were last looked at.
+  std::size_t decommit_holes_of_emptiest(std::size_t bytes) noexcept;
 
   Statistics statistics() noexcept;
   void check_invariants() noexcept;
@@ -183,6 +186,7 @@ class CentralList {
   void** put_neighbours(Span& span, void** objects, void** end) const noexcept;
   void relist(Span& span, std::uint32_t free_before) noexcept STRATA_REQUIRES(lock_);
   bool is_due(Span& span, Spans which) noexcept STRATA_REQUIRES(lock_);
+  std::size_t decommit_holes_of(Span& span) noexcept STRATA_REQUIRES(lock_);
   std::size_t free_in_use() const noexcept;
   std::size_t objects_in_use() const noexcept STRATA_REQUIRES(lock_);
   bool has_much_free() const noexcept STRATA_REQUIRES(lock_);
@@ -207,10 +211,13 @@ class CentralList {
   // Chosen: a class that holds less in vain is not worth it, nor is a smaller part of the heap.
   static constexpr std::size_t kWasteBytes = std::size_t{1} << 20;
   static constexpr std::size_t kWasteShare = 256;
-  /// How many free objects are; none of those whose own pages become holes.
+  // Chosen: of a free object as large as this the kernel gets back most. Of one of 4.5 KiB it is
+  // an eighth.
+  static constexpr std::size_t kCompactsBelowBytes = 8192;
+  /// How many free objects are.
   static constexpr std::size_t worth_compacting(unsigned size_class) noexcept {
     const std::size_t bytes = SizeClassMap::bytes_of(size_class);
-    return bytes == 0 || Span::tracks_fresh(bytes) ? ~std::size_t{0} : kWasteBytes / bytes;
+    return bytes == 0 || bytes >= kCompactsBelowBytes ? ~std::size_t{0} : kWasteBytes / bytes;
   }
 
   // Chosen: what a list may have gathered before it says so. Shards and classes times this is what

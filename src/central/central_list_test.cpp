@@ -350,6 +350,8 @@ TEST_F(CentralListDeathTest, AnObjectOfAnotherClassIsFatal) {
 
 class CentralListRandomTest : public SeededTest {
  protected:
+  static char* unmarked(char* object) { return static_cast<char*>(FreeObject(object).address()); }
+
   void run(unsigned size_class, int steps) {
     os::FakePageSource pages;
     FakeAddressSpace space(pages);
@@ -368,10 +370,10 @@ class CentralListRandomTest : public SeededTest {
           const auto [it, is_new] = claimed.insert(p);
           ASSERT_TRUE(is_new) << "handed out twice";
           if (it != claimed.begin()) {
-            ASSERT_LE(*std::prev(it) + bytes, p);
+            ASSERT_LE(unmarked(*std::prev(it)) + bytes, unmarked(p));
           }
           if (std::next(it) != claimed.end()) {
-            ASSERT_LE(p + bytes, *std::next(it));
+            ASSERT_LE(unmarked(p) + bytes, unmarked(*std::next(it)));
           }
         }
       } else {

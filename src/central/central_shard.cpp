@@ -110,6 +110,14 @@ std::size_t CentralShard::pending_bytes() const noexcept {
   return bytes;
 }
 
+std::size_t CentralShard::free_bytes() const noexcept {
+  std::size_t bytes = 0;
+  for_each_list([&](const CentralList& list) {
+    bytes += list.free_objects() * SizeClassMap::bytes_of(list.size_class());
+  });
+  return bytes;
+}
+
 CentralShard::ClassStatistics CentralShard::statistics(unsigned size_class) const noexcept {
   Class* const found = find(size_class);
   if (found == nullptr) return {};

@@ -96,6 +96,8 @@ class CentralShard {
   /// Bytes in the transfer caches, and free in spans on pages that were not decommitted: hints.
   std::size_t transfer_bytes() const noexcept;
   std::size_t pending_bytes() const noexcept;
+  /// Bytes free in spans, decommitted or not: a hint.
+  std::size_t free_bytes() const noexcept;
   /// The part of the first that lies in transfer caches which have grown, beyond what they might
   /// hold at first.
   std::size_t grown_transfer_bytes() const noexcept;

@@ -195,7 +195,7 @@ void CheckedObjects::deallocate(unsigned size_class, void* p, const FreeCall& ca
   const auto [span, index] = find_live(size_class, p, "free");
   const Record record = record_of(*span, index);
   TextWriter sentence;
-  if (contradicts(call, record.allocation(), p, sentence)) fatal(sentence.view());
+  if (contradicts(call, record.allocation(), p, sentence)) fatal_about(p, sentence.view());
   auto* const object = static_cast<char*>(p);
   verify_slack(object, record, object_bytes);
   verify_around(*span, index);

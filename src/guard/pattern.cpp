@@ -16,7 +16,7 @@ void die_of_write(const char* mistake, const void* object, std::size_t bytes,
                   std::ptrdiff_t offset) noexcept {
   TextWriter sentence;
   say_access(sentence, mistake, object, bytes, "wrote", offset);
-  fatal(sentence.view());
+  fatal_about(object, sentence.view());
 }
 
 }  // namespace strata

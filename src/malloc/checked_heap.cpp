@@ -38,7 +38,7 @@ void CheckedHeap::deallocate(void* p, const FreeCall& call) noexcept {
   // What the table does not know is not live: the engine has the sentence for it.
   if (blocks_.remove(p, allocation)) {
     TextWriter sentence;
-    if (contradicts(call, allocation, p, sentence)) fatal(sentence.view());
+    if (contradicts(call, allocation, p, sentence)) fatal_about(p, sentence.view());
     verify_slack(p, allocation.bytes);
   }
   engine_.deallocate_large(p);

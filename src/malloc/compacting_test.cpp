@@ -23,6 +23,8 @@ constexpr std::size_t kObjects = 120'000;
 const unsigned kClass = SizeClassMap::class_of(kBytes);
 
 struct CompactingTest : ::testing::Test, TestMalloc {
+  std::size_t bytes = kBytes;
+  std::size_t objects = kObjects;
   std::deque<void*> live;
 
   void SetUp() override { start(); }
@@ -32,14 +34,14 @@ struct CompactingTest : ::testing::Test, TestMalloc {
     for (; count != 0; --count) {
       thread.deallocate(live.front());
       live.pop_front();
-      live.push_back(thread.allocate(kBytes));
+      live.push_back(thread.allocate(bytes));
     }
   }
-  /// Allocates kObjects; then the oldest go two by two, and one comes for them, until a fourth is
+  /// Allocates `objects`; then the oldest go two by two, and one comes for them, until a fourth is
   /// left.
   void leave_half_empty(TestThread& thread) {
-    while (live.size() < kObjects) live.push_back(thread.allocate(kBytes));
-    while (live.size() > kObjects / 4) {
+    while (live.size() < objects) live.push_back(thread.allocate(bytes));
+    while (live.size() > objects / 4) {
       thread.deallocate(live.front());
       live.pop_front();
       replace(thread, 1);
@@ -47,9 +49,10 @@ struct CompactingTest : ::testing::Test, TestMalloc {
   }
   /// Bytes of the class's spans in use for each that is live.
   double span_bytes_per_live() {
-    const CentralList::Statistics now = engine.central().statistics(kClass).spans;
+    const unsigned size_class = SizeClassMap::class_of(bytes);
+    const CentralList::Statistics now = engine.central().statistics(size_class).spans;
     return static_cast<double>((now.spans - now.kept_spans) * kPageBytes) /
-           static_cast<double>(live.size() * kBytes);
+           static_cast<double>(live.size() * bytes);
   }
   bool is_homeward(const void* p) const { return engine.class_of(p) == SizeClassMap::kHomeward; }
   void free_all(TestThread& thread) {
@@ -63,6 +66,19 @@ TEST_F(CompactingTest, TurnoverGivesAClassItsSpansBackWhileAsMuchLives) {
   leave_half_empty(thread);
   replace(thread, 2 * live.size());
   EXPECT_LT(span_bytes_per_live(), 1.4);
+  check();
+  free_all(thread);
+  thread.end();
+  check_nothing_is_left();
+}
+
+TEST_F(CompactingTest, SoDoClassesOfMoreThanAnOsPageWhoseFreeObjectsAreHardlyHoles) {
+  TestThread thread(malloc);
+  bytes = 5 * 1024;
+  objects = 8000;
+  leave_half_empty(thread);
+  replace(thread, 2 * live.size());
+  EXPECT_LT(span_bytes_per_live(), 1.6);
   check();
   free_all(thread);
   thread.end();
@@ -112,6 +128,30 @@ TEST_F(CompactingTest, AClassThatBinsAloneServeIsFoundByTheScavenger) {
   replace(thread, 2 * live.size());
   EXPECT_LT(span_bytes_per_live(), 1.3);
   free_all(thread);
+}
+
+TEST_F(CompactingTest, AHeapThatGrowsGivesBackAsMuchOfSpansThatAreNearlyEmpty) {
+  TestThread thread(malloc);
+  bytes = 1000;
+  while (live.size() < 40'000) live.push_back(thread.allocate(bytes));
+  for (std::size_t i = 0; i < 40'000; ++i) {
+    if (i % 64 != 0) {
+      thread.deallocate(live.front());
+    } else {
+      live.push_back(live.front());
+    }
+    live.pop_front();
+  }
+  const std::size_t held = engine.limit().held_bytes();
+  for (int i = 0; i < 8'000; ++i) live.push_back(thread.allocate(2500));
+  EXPECT_LT(engine.limit().held_bytes(), held + 4 * kMiB);
+  check();
+  for (int i = 0; i < 20; ++i) live.push_back(thread.allocate(500'000));
+  EXPECT_LT(engine.limit().held_bytes(), held + 8 * kMiB);
+  check();
+  free_all(thread);
+  thread.end();
+  check_nothing_is_left();
 }
 
 TEST_F(CompactingTest, LittleMemoryIsNotWorthIt) {

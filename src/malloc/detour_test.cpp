@@ -99,7 +99,8 @@ TEST(Detour, EveryAllocationOfEveryKindReachesAWatcherOfAll) {
     std::memset(p, 0x5a, bytes);
   };
   std::vector<void*> blocks;
-  for (std::size_t bytes : {0, 1, 100, 1024, 1025, 5000, 131'072, 131'073, 700'000, 3'000'000}) {
+  for (std::size_t bytes :
+       {0, 1, 100, 1024, 1025, 5000, 131'072, 131'073, 163'840, 163'841, 700'000, 3'000'000}) {
     blocks.push_back(allocate(bytes));
     expect_watched(blocks.back(), bytes);
     blocks.push_back(allocate_zeroed(1, bytes));

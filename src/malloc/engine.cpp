@@ -6,7 +6,6 @@
 #include "base/random.h"
 #include "base/text_writer.h"
 #include "os/clock.h"
-#include "os/control_group.h"
 #include "os/file.h"
 #include "os/resources.h"
 #include "span/heap_addresses.h"
@@ -52,12 +51,6 @@ constexpr unsigned kShardsPerProcessor = 4;
       break;
   }
   die_of_pointer(action, p, reason.view());
-}
-
-/// The bytes that a limit of the options stands for; 0: none.
-std::size_t limit_bytes(std::size_t option) noexcept {
-  if ((option & OptionRow::kShare) == 0) return option;
-  return os::allowed_memory_bytes() / 100 * (option & ~OptionRow::kShare);
 }
 
 }  // namespace
@@ -142,7 +135,9 @@ Span* Engine::allocate_pages(unsigned page_count, unsigned alignment_pages) noex
     Span* const span = page_heap_.allocate(page_count, alignment_pages, PageHeap::Pages::kIdle);
     if (span != nullptr) return span;
   } while (central_.destroy_kept(page_count * kPageBytes) != 0);
-  return page_heap_.allocate(page_count, alignment_pages);
+  Span* const span = page_heap_.allocate(page_count, alignment_pages);
+  central_.decommit_holes_for(page_heap_.take_growth());
+  return span;
 }
 
 void Engine::deallocate_large(void* p) noexcept {
@@ -191,7 +186,7 @@ std::size_t Engine::usable_bytes(const void* p, const char* action) noexcept {
 void* Engine::resize_large(void* p, std::size_t bytes) noexcept {
   if (record_of(p) != nullptr)
     return stays_in_place(map_.span_of(p)->object_bytes, bytes) ? p : nullptr;
-  if (bytes > kMaxBytes || bytes <= SizeClassMap::kMaxBytes) return nullptr;
+  if (bytes > kMaxBytes || bytes <= kPagesForGrownFrom) return nullptr;
   if (map_.region_of(p) != nullptr) {
     if (bytes > kMaxLargeBytes) return nullptr;
     const auto pages = static_cast<unsigned>((bytes + kPageBytes - 1) / kPageBytes);
@@ -239,10 +234,10 @@ std::size_t Engine::release_unneeded() noexcept {
 }
 
 void Engine::gather(ThreadCache* own) noexcept {
-  const std::size_t held = limit().held_bytes();
-  next_gathering_.store(held + std::max(held / kGatherGrowth, kGatherStep),
+  const std::size_t taken = taken_bytes();
+  next_gathering_.store(taken + std::max(taken / kGatherGrowth, kGatherStep),
                         std::memory_order_relaxed);
-  if (central_.idle_bytes() < held / kGatherShare) return;
+  if (central_.free_bytes() < taken / kGatherShare) return;
   // Those whose spans any other use can have.
   if (own != nullptr) own->flush_all(kOnePageClasses);
   central_.flush_transfer(kOnePageClasses);

@@ -19,7 +19,7 @@ namespace strata {
 
 /// The layers of one malloc, put together, and what they do for any size:
 ///
-///   small   up to 128 KiB  objects of a size class, through a thread cache
+///   small   up to 160 KiB  objects of a size class, through a thread cache
 ///   large   up to 1 MiB    a run of pages of the page heap
 ///   huge    beyond         a mapping of its own
 ///
@@ -64,6 +64,9 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   static constexpr std::size_t kMaxLargeBytes = kRegionBytes / 2;
+  // Chosen: a page is at most twice as large as what realloc puts there; copying 32 KiB takes
+  // longer than finding one.
+  static constexpr std::size_t kPagesForGrownFrom = kPageBytes / 2;
   /// No object is larger: differences of pointers into it fit ptrdiff_t.
   static constexpr std::size_t kMaxBytes = PTRDIFF_MAX;
 
@@ -133,6 +136,9 @@ class Engine {
   /// A block beyond the size classes: larger, or aligned to more than they can be.
   /// \param alignment  a power of two
   Block allocate_large(std::size_t bytes, std::size_t alignment) noexcept;
+  /// Whether blocks that grow get pages of their own before their size asks for it: as long as what
+  /// they do not touch of these takes no memory.
+  bool has_pages_for_grown() const noexcept { return page_heap_.is_small(); }
   /// Takes back a block that is in no size class of the page map.
   /// \errors  A pointer that is no live block is fatal, with its sentence.
   void deallocate_large(void* p) noexcept;
@@ -190,14 +196,17 @@ class Engine {
   bool has_idle(std::size_t bytes) noexcept;
 
   /// Called on slow paths with no lock held: above the soft limit, caches shrink and everything
-  /// idle is released, once per some growth.
+  /// idle is released, once per some growth; above a shared one, that of others too.
   /// \cost  a load where there is no limit
   /// \param give_up  called first then: the engine's user releases what it can
   template <typename GiveUp>
   void keep_to_soft_limit(GiveUp give_up) noexcept {
-    if (!limit_.has_soft_limit() || !begin_relief()) return;
-    give_up();
-    end_relief();
+    if (!limit_.has_soft_limit()) return;
+    if (begin_relief()) {
+      give_up();
+      end_relief();
+    }
+    if (SharedLimit* const shared = limit_.shared()) shared->keep_to_soft_limit(idle_hint());
   }
   void keep_to_soft_limit() noexcept {
     keep_to_soft_limit([] {});
@@ -207,9 +216,9 @@ class Engine {
   /// spans, the objects of the calling thread's cache (`own`, nullptr if it has none) and of the
   /// transfer caches go to their spans. Those without a live object become pages again, and the
   /// heap grows by these instead of new ones.
-  /// \cost  two loads, unless it has grown by kGatherStep
+  /// \cost  three loads, unless it has grown by kGatherStep
   void gather_if_growing(ThreadCache* own) noexcept {
-    if (limit().held_bytes() >= next_gathering_.load(std::memory_order_relaxed)) gather(own);
+    if (taken_bytes() >= next_gathering_.load(std::memory_order_relaxed)) gather(own);
   }
 
   ThreadRegistry& registry() noexcept { return registry_; }
@@ -249,6 +258,8 @@ class Engine {
   std::size_t idle_outside_spans() const noexcept {
     return page_heap_.idle_pages() * kPageBytes + huge_.kept_bytes() + registry_.parked_bytes();
   }
+  /// What is held, and what would be without holes.
+  std::size_t taken_bytes() noexcept { return limit().held_bytes() + spans_.hole_bytes(); }
   Span* allocate_pages(unsigned page_count, unsigned alignment_pages) noexcept;
   bool place_heap(const Options& options, std::uint64_t seed) noexcept;
   bool owns_region_of(const void* p) const noexcept {
@@ -280,7 +291,7 @@ class Engine {
   std::atomic<bool> is_relieving_{false};
   // When has_idle() last looked in vain. relaxed: a hint.
   std::atomic<std::uint64_t> vain_look_ns_{0};
-  // How much is held when the next growth is looked at. relaxed: two threads may gather at once.
+  // What is taken when the next growth is looked at. relaxed: two threads may gather at once.
   std::atomic<std::size_t> next_gathering_{2 * kGatherStep};
 };
 

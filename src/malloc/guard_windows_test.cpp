@@ -256,15 +256,15 @@ TEST_F(GuardWindows, NoBlockIsGuardedWhereNobodyWantsThat) {
 TEST_F(GuardWindows, FullChecksGuardAllBlocksThatFindRoom) {
   start_at_rate(Options::Checks::kFull);
   std::vector<void*> live(1100);
-  for (void*& p : live) p = thread.allocate(135'000);
+  for (void*& p : live) p = thread.allocate(170'000);
   std::size_t guarded = 0;
   for (void* p : live) guarded += malloc.guards().owns(p) ? 1 : 0;
   EXPECT_EQ(guarded, GuardPool::kForBlocks.slots);
   // The others are checked as they are without guards.
-  EXPECT_EQ(thread.usable_bytes(live.back()), 135'000u);
-  static_cast<char*>(live.back())[135'000] ^= 1;
+  EXPECT_EQ(thread.usable_bytes(live.back()), 170'000u);
+  static_cast<char*>(live.back())[170'000] ^= 1;
   EXPECT_DEATH(thread.deallocate(live.back()), "overflow of 0x[0-9a-f]+: the program wrote");
-  static_cast<char*>(live.back())[135'000] ^= 1;
+  static_cast<char*>(live.back())[170'000] ^= 1;
   for (void* p : live) thread.deallocate(p);
   check_nothing_is_left();
 }

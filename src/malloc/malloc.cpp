@@ -147,17 +147,19 @@ Engine::Block Malloc::serve_checked(ThreadState& thread, const Allocation& alloc
   const bool is_block = CheckedHeap::is_block(said.bytes);
   Engine::Block block{nullptr, false};
   if (is_block) block = serve_guarded_block(thread, said);
-  if (block.address == nullptr) block = checked_.allocate(said);
-  if (block.address == nullptr && make_room(thread)) block = checked_.allocate(said);
-  if (block.address == nullptr && is_block) block = {guards_.blocks().allocate(said, true), true};
-  if (block.address == nullptr) os::set_errno_no_memory();
+  if (block.address == nullptr) {
+    block = serve_or_make_room(thread, said.bytes, [&] { return checked_.allocate(said); });
+    if (block.address == nullptr && is_block) block = {guards_.blocks().allocate(said, true), true};
+    if (block.address == nullptr) os::set_errno_no_memory();
+  }
   after_slow_path(thread);
   return block;
 }
 
 Engine::Block Malloc::serve_object(ThreadState& thread, unsigned size_class) noexcept {
-  Engine::Block block = try_serve_object(thread, size_class);
-  if (block.address == nullptr && make_room(thread)) block = try_serve_object(thread, size_class);
+  const Engine::Block block = serve_or_make_room(thread, SizeClassMap::bytes_of(size_class), [&] {
+    return try_serve_object(thread, size_class);
+  });
   if (block.address == nullptr) os::set_errno_no_memory();
   return block;
 }
@@ -182,12 +184,11 @@ Engine::Block Malloc::try_serve_object(ThreadState& thread, unsigned size_class)
 Engine::Block Malloc::serve_large(ThreadState& thread, const Allocation& allocation) noexcept {
   Engine::Block block{nullptr, false};
   if (allocation.bytes <= Engine::kMaxBytes && is_ready()) {
-    const auto allocate = [&] {
-      return engine_.allocate_large(allocation.bytes, allocation.alignment);
-    };
     if (guard_watcher_.chooses_block()) block = serve_guarded_block(thread, allocation);
-    if (block.address == nullptr) block = allocate();
-    if (block.address == nullptr && make_room(thread)) block = allocate();
+    if (block.address == nullptr)
+      block = serve_or_make_room(thread, allocation.bytes, [&] {
+        return engine_.allocate_large(allocation.bytes, allocation.alignment);
+      });
   }
   if (block.address == nullptr) os::set_errno_no_memory();
   count_towards_window(thread);
@@ -204,13 +205,29 @@ bool Malloc::make_room(ThreadState& thread) noexcept {
   const bool has_flushed = cache != nullptr ? cache->flush_all() : checked_.flush_quarantine();
   const std::uint64_t now = os::monotonic_ns();
   if (!has_flushed && now < vain_until_ns_.load(std::memory_order_relaxed) &&
-      engine_.idle_bytes() == vain_idle_bytes_.load(std::memory_order_relaxed)) {
+      engine_.idle_hint() == vain_idle_bytes_.load(std::memory_order_relaxed)) {
     return false;
   }
   if (release_memory(thread) || has_flushed) return true;
-  vain_idle_bytes_.store(engine_.idle_bytes(), std::memory_order_relaxed);
+  vain_idle_bytes_.store(engine_.idle_hint(), std::memory_order_relaxed);
   vain_until_ns_.store(now + kVainNs, std::memory_order_relaxed);
   return false;
+}
+
+/// Tries again once our own idle memory is back with the kernel and, where a limit is shared, that
+/// of others. Between those and a new try another thread may take it: a few times it is tried.
+template <typename Try>
+Engine::Block Malloc::serve_or_make_room(ThreadState& thread, std::size_t bytes,
+                                         Try attempt) noexcept {
+  constexpr int kMostTries = 4;
+  Engine::Block block = attempt();
+  if (block.address == nullptr && make_room(thread)) block = attempt();
+  SharedLimit* const shared = engine_.limit().shared();
+  for (int i = 0; block.address == nullptr && shared != nullptr && i < kMostTries; ++i) {
+    if (!engine_.limit().has_room(bytes) || !shared->make_room(bytes)) break;
+    block = attempt();
+  }
+  return block;
 }
 
 void* Malloc::allocate_zeroed(ThreadState& thread, std::size_t count, std::size_t bytes) noexcept {
@@ -301,76 +318,6 @@ std::size_t Malloc::usable_bytes(const void* p) noexcept {
   return usable_bytes(p, "malloc_usable_size");
 }
 
-void* Malloc::reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes) noexcept {
-  if (p == nullptr) return allocate(thread, bytes);
-  if (must_not_wait() && !is_known_without_lock(p)) {
-    os::set_errno_no_memory();
-    return nullptr;
-  }
-  const std::size_t old_bytes = usable_bytes(p, "realloc");
-  if (bytes == 0) {
-    deallocate(thread, p);
-    return nullptr;
-  }
-  const auto size_class = static_cast<unsigned>(engine_.class_of(p));
-  if (size_class == 0) {
-    if (void* resized = resize_large(thread, p, bytes)) {
-      after_slow_path(thread);
-      return resized;
-    }
-  } else if (!is_checked() && Engine::stays_in_place(old_bytes, bytes)) {
-    return p;
-  }
-  return move(thread, size_class, p, old_bytes, bytes);
-}
-
-/// A new block with the contents of the old one, which is freed; `size_class` is the page map's.
-void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_t old_bytes,
-                   std::size_t bytes) noexcept {
-  void* moved = pop(thread, bytes);
-  if (moved == nullptr) [[unlikely]] {
-    const int error = os::current_errno();
-    moved = allocate(thread, bytes);
-    if (moved == nullptr) {
-      // Shrinking is not refused: the block stays as it is, unless its exact size is checked later.
-      if (bytes > old_bytes || is_checked() || guards_.owns(p)) return nullptr;
-      os::set_errno(error);
-      return p;
-    }
-  }
-  std::memcpy(moved, p, bytes < old_bytes ? bytes : old_bytes);
-  if (!thread.free_bins->push(size_class, p) && !push_verified(thread, engine_.map(), p, {}))
-    deallocate_slowly(thread, p, {});
-  return moved;
-}
-
-/// realloc of a block that is in no size class of the page map, without copying.
-/// \returns  nullptr if it has to be moved.
-void* Malloc::resize_large(ThreadState& thread, void* p, std::size_t bytes) noexcept {
-  if (guards_.owns(p) || is_checked() || spare_.owns(p) || empties_.owns(p)) return nullptr;
-  if (!detour_.has_watchers() || engine_.record_of(p) != nullptr)
-    return engine_.resize_large(p, bytes);
-  // For a watcher a block that is resized is freed and allocated again, even in place.
-  detour_.forget(thread, p);
-  void* const resized = engine_.resize_large(p, bytes);
-  if (resized != nullptr && detour_.is_on() && thread.count_down(bytes + 1))
-    detour_.adopt(thread, resized, bytes);
-  return resized;
-}
-
-bool Malloc::resize_in_place(void* p, std::size_t bytes) noexcept {
-  if (must_not_wait()) return false;
-  const std::size_t old_bytes = usable_bytes(p, "realloc");
-  if (is_checked() || guards_.owns(p) || empties_.owns(p)) return bytes == old_bytes;
-  const bool is_large = engine_.class_of(p) == 0 && !spare_.owns(p) && !detour_.has_watchers();
-  if (bytes <= old_bytes) {
-    if (is_large) engine_.resize_large(p, bytes);
-    // Verified frees compare the size that a caller says with the object's.
-    return is_large || !verifies_frees() || Engine::stays_in_place(old_bytes, bytes);
-  }
-  return is_large && !engine_.is_huge(p) && engine_.resize_large(p, bytes) == p;
-}
-
 bool Malloc::release_memory(ThreadState& thread) noexcept {
   if (must_not_wait() || !is_started()) return false;
   ThreadCache* cache = cache_of(thread);
@@ -394,12 +341,15 @@ void Malloc::forget_all() noexcept {
 
 void Malloc::discard() noexcept {
   profiler_.forget_all();
+  const std::size_t held = engine_.limit().held_bytes();
+  SharedLimit* const shared = engine_.limit().stop_sharing();
   guards_.discard();
   engine_.discard();
+  if (shared != nullptr) shared->let_go(held);
 }
 
 void Malloc::verify_at_exit(ThreadState& thread) noexcept {
-  if (must_not_wait() || !is_started()) return;
+  if (!is_started()) return;
   guards_.verify_all();
   if (has_full_checks()) return checked_.verify_all();
   if (ThreadCache* cache = cache_of(thread)) cache->flush_all();

@@ -146,7 +146,7 @@ class Malloc {
     return push_verified(thread, map, p, out_of_sight(index), out_of_sight(size_class));
   }
 
-  /// The other half of the hot path: the sizes beyond the table, up to 128 KiB.
+  /// The other half of the hot path: the sizes beyond the table, up to 160 KiB.
   /// \returns  The object, marked if it is fresh.
   /// \cost  10 instructions more
   [[gnu::always_inline]] static void* pop_beyond_table(ThreadState& thread,
@@ -246,9 +246,17 @@ class Malloc {
   /// Releases everything idle, the objects in the calling thread's cache included.
   /// \returns  true if anything was released
   bool release_memory(ThreadState& thread) noexcept;
+  /// The same for a thread that is in no call of it: another malloc needs memory.
+  /// \pre  !must_not_wait()
+  void release_memory_for_others() noexcept {
+    if (!is_started()) return;
+    checked_.flush_quarantine();
+    engine_.release_all();
+  }
 
   /// The process ends: what lies in caches goes to its spans, where every object is verified; under
   /// full checks all that is watched is looked at.
+  /// \pre     !must_not_wait()
   /// \errors  Misuse is fatal, with its sentence.
   void verify_at_exit(ThreadState& thread) noexcept;
   /// Under full checks, verifies what lies around and in all objects, live and freed.
@@ -379,6 +387,8 @@ class Malloc {
   Engine::Block serve_guarded_block(ThreadState& thread, const Allocation& allocation) noexcept;
   bool is_known_without_lock(const void* p) const noexcept;
   bool make_room(ThreadState& thread) noexcept;
+  template <typename Try>
+  Engine::Block serve_or_make_room(ThreadState& thread, std::size_t bytes, Try attempt) noexcept;
 
   Engine::Block serve_slowly(ThreadState& thread, unsigned size_class,
                              const Allocation& allocation) noexcept;
@@ -394,6 +404,7 @@ class Malloc {
   std::size_t usable_bytes(const void* p, const char* action) noexcept;
   void* move(ThreadState& thread, unsigned size_class, void* p, std::size_t old_bytes,
              std::size_t bytes) noexcept;
+  void* allocate_grown(ThreadState& thread, std::size_t bytes) noexcept;
   void* reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes) noexcept;
   void* resize_large(ThreadState& thread, void* p, std::size_t bytes) noexcept;
 

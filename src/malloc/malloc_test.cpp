@@ -85,6 +85,49 @@ struct AttentiveMalloc : TestMalloc {
   int attended = 0;
 };
 
+TEST_F(MallocTest, ABlockThatGrowsHasPagesOfItsOwnAndGrowsIntoThem) {
+  TestThread thread(malloc);
+  void* const small = thread.reallocate(thread.allocate(10'000), 30'000);
+  EXPECT_NE(engine.class_of(small), 0u);
+  auto* const p = static_cast<char*>(thread.reallocate(small, 40'000));
+  ASSERT_NE(p, nullptr);
+  EXPECT_EQ(engine.class_of(p), 0u);
+  std::memset(p, 7, 40'000);
+  EXPECT_EQ(thread.reallocate(p, 60'000), p);
+  EXPECT_EQ(thread.reallocate(p, 200'000), p) << "nothing lies behind it";
+  EXPECT_EQ(thread.reallocate(p, 100'000), p);
+  EXPECT_EQ(thread.reallocate(p, 39'000), p);
+  auto* const shrunk = static_cast<char*>(thread.reallocate(p, 30'000));
+  ASSERT_NE(shrunk, nullptr);
+  EXPECT_NE(engine.class_of(shrunk), 0u) << "it is an object of its class again";
+  for (std::size_t i = 0; i < 30'000; ++i) ASSERT_EQ(shrunk[i], 7);
+  thread.deallocate(shrunk);
+}
+
+TEST_F(MallocTest, WhatABlockLeavesThatGrowsServesTheNextOne) {
+  TestThread thread(malloc);
+  const auto grow = [&] {
+    void* p = nullptr;
+    for (std::size_t bytes = 64; bytes < 900'000; bytes += bytes / 2)
+      p = thread.reallocate(p, bytes);
+    return p;
+  };
+  thread.deallocate(grow());
+  const std::size_t held = engine.limit().held_bytes();
+  for (int i = 0; i < 10; ++i) thread.deallocate(grow());
+  EXPECT_LE(engine.limit().held_bytes(), held);
+}
+
+TEST_F(MallocTest, InALargeHeapABlockThatGrowsStaysInItsSizeClass) {
+  TestThread thread(malloc);
+  std::vector<void*> blocks;
+  while (engine.page_heap().is_small()) blocks.push_back(thread.allocate(kMiB));
+  void* const p = thread.reallocate(thread.allocate(10'000), 40'000);
+  EXPECT_NE(engine.class_of(p), 0u);
+  thread.deallocate(p);
+  for (void* block : blocks) thread.deallocate(block);
+}
+
 TEST(MallocHost, IsCalledOnceByASlowPathAfterItAsked) {
   AttentiveMalloc program;
   program.start();

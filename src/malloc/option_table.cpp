@@ -71,12 +71,12 @@ constexpr OptionRow kTable[] = {
         "malloc_trim."),
     number<&Options::soft_limit>(
         "SOFT_LIMIT", Unit::kLimit, 0, 64 * kTiB,
-        "While more memory than this is held, caches shrink and all idle memory goes back to the "
-        "kernel at once; 0: no limit."),
+        "While the malloc and all heaps hold more memory than this, caches shrink and all idle "
+        "memory goes back to the kernel at once; 0: no limit."),
     number<&Options::hard_limit>(
         "HARD_LIMIT", Unit::kLimit, 0, 64 * kTiB,
-        "Never more memory than this is held: an allocation that would need more fails with "
-        "ENOMEM; 0: no limit."),
+        "The malloc and all heaps never hold more memory than this: an allocation that would need "
+        "more fails with ENOMEM; 0: no limit."),
     number<&Options::stats_signal>(
         "STATS_SIGNAL", Unit::kNumber, 1, 64,
         "The signal that asks for statistics if STRATA_STATS is signal or both; 12 is SIGUSR2."),
@@ -102,7 +102,7 @@ constexpr OptionRow kTable[] = {
         "overflow or use after free is reported with the stacks of its allocation and its free. "
         "Below 65536 every allocation has that chance, and takes 40 instructions more; from there "
         "on only objects that a thread gets from the heap count, not those that it has freed and "
-        "gets again, and guards take no time that shows; the first block from 128 KiB to 1 MiB is "
+        "gets again, and guards take no time that shows; the first block from 160 KiB to 1 MiB is "
         "guarded, too, and some later ones. 0: none."),
     choice<&Options::deep_bind>(
         "DEEPBIND", "drop|keep",

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/random.h"
+#include "os/control_group.h"
 #include "os/environment.h"
 #include "os/output.h"
 
@@ -279,6 +280,11 @@ const char* option_in_environment(const OptionRow& row) noexcept {
       return entry + equals + 1;
   }
   return nullptr;
+}
+
+std::size_t limit_bytes(std::size_t option) noexcept {
+  if ((option & OptionRow::kShare) == 0) return option;
+  return os::allowed_memory_bytes() / 100 * (option & ~OptionRow::kShare);
 }
 
 std::uint64_t seed_of(std::size_t random) noexcept {

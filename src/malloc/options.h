@@ -76,6 +76,10 @@ inline constexpr std::string_view kOptionPrefix = "STRATA_";
 /// caller lacks (set-user-ID) reads nothing: options name files to write.
 void read_options(Options& options) noexcept;
 
+/// The bytes that a limit of the options stands for; 0: none.
+/// \cost  for a share, some ten system calls
+std::size_t limit_bytes(std::size_t option) noexcept;
+
 /// What the random numbers of the process follow from: its own chance, or the option.
 std::uint64_t seed_of(std::size_t random) noexcept;
 /// The option alone, without a warning, for heaps of which no malloc has read the options.

@@ -1,7 +1,10 @@
 #include "malloc/process.h"
 
+#include <atomic>
+
 #include "base/lock.h"
 #include "base/lock_visitor.h"
+#include "base/shared_limit.h"
 #include "malloc/features.h"
 #include "malloc/fork.h"
 #include "os/process.h"
@@ -12,6 +15,21 @@ namespace strata {
 namespace {
 
 constinit Lock g_start_lock{LockRank::kStart};
+
+/// The limits of the options, for the malloc and the heaps of the user's.
+constinit SharedLimit g_limit;
+
+/// The malloc as one of those that hold memory under them.
+constinit SharedLimit::Holders g_holder{
+    .next_idle = [](SharedLimit::Idle last) noexcept -> SharedLimit::Idle {
+      const std::size_t idle = g_malloc.engine().idle_hint();
+      return {idle < last.bytes ? idle : 0, 0};
+    },
+    .next = [](std::size_t from) noexcept { return from == 0 ? from : SharedLimit::kNone; },
+    .give_back =
+        [](std::size_t) noexcept {
+          if (!must_not_wait()) g_malloc.release_memory_for_others();
+        }};
 
 void on_thread_exit(void*) noexcept { g_malloc.end_thread(t_thread); }
 
@@ -30,13 +48,16 @@ class ProcessInForks final : public ForkParty {
     g_malloc.reset_after_fork(t_thread);
     g_start_lock.reset_after_fork();
     os::let_go_of_standard_error();
+    g_limit.reset_after_fork();
     reset_features_after_fork(g_malloc);
   }
 };
 
 constinit ProcessInForks g_in_forks;
 
-void on_exit() noexcept { g_malloc.verify_at_exit(t_thread); }
+void on_exit() noexcept {
+  if (!must_not_wait()) g_malloc.verify_at_exit(t_thread);
+}
 
 class ProcessHost final : public MallocHost {
  public:
@@ -49,6 +70,7 @@ class ProcessHost final : public MallocHost {
       if (!is_exit_registered_) is_exit_registered_ = os::register_thread_exit(on_thread_exit);
       Options options;
       read_options(options);
+      share_limit(malloc, options);
       if (!malloc.start(options, seed_of(options.random))) return false;
     }
     register_handlers();
@@ -77,6 +99,15 @@ class ProcessHost final : public MallocHost {
   }
 
  private:
+  /// What the options say of limits is about the malloc and all heaps of the user's.
+  static void share_limit(Malloc& malloc, Options& options) noexcept {
+    options.soft_limit = limit_bytes(options.soft_limit);
+    options.hard_limit = limit_bytes(options.hard_limit);
+    g_limit.configure(options.soft_limit, options.hard_limit);
+    if (g_limit.is_any() && malloc.engine().limit().shared() == nullptr)
+      malloc.engine().limit().share(g_limit);
+  }
+
   bool is_exit_registered_ STRATA_GUARDED_BY(g_start_lock) = false;
   bool are_handlers_registered_ STRATA_GUARDED_BY(g_start_lock) = false;
 };
@@ -137,3 +168,12 @@ void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes,
 }
 
 }  // namespace strata
+
+strata::SharedLimit* strata_shared_limit_1() noexcept {
+  using namespace strata;
+  if (!g_malloc.is_started()) deallocate(allocate(1));
+  if (!g_limit.is_any()) return nullptr;
+  static std::atomic<bool> is_added{false};
+  if (!is_added.exchange(true, std::memory_order_relaxed)) g_limit.add(g_holder);
+  return &g_limit;
+}

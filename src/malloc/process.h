@@ -78,3 +78,8 @@ inline std::size_t usable_bytes(const void* p) noexcept { return g_malloc.usable
 inline bool release_memory() noexcept { return g_malloc.release_memory(t_thread); }
 
 }  // namespace strata
+
+/// What the malloc and the heaps of the user's may hold together, by the options; nullptr if there
+/// is no limit. Starts the malloc. For heaps, which may be linked from another copy of this code:
+/// the number is that of SharedLimit's layout.
+extern "C" [[gnu::visibility("default")]] strata::SharedLimit* strata_shared_limit_1() noexcept;

@@ -162,8 +162,8 @@ TEST(Process, ZeroBytesIsABlockAndNullIsNone) {
 
 TEST(Process, ZeroedMemoryIsZeroThoughItWasUsedBefore) {
   for (int round = 0; round < 3; ++round) {
-    for (std::size_t bytes :
-         {1ul, 16ul, 100ul, 1024ul, 5000ul, 131'072ul, 131'073ul, 700'000ul, 3'000'000ul}) {
+    for (std::size_t bytes : {1ul, 16ul, 100ul, 1024ul, 5000ul, 131'072ul, 163'840ul, 163'841ul,
+                              700'000ul, 3'000'000ul}) {
       auto* p = static_cast<unsigned char*>(allocate_zeroed(bytes, 1));
       ASSERT_NE(p, nullptr);
       ASSERT_EQ(std::count(p, p + bytes, 0), static_cast<std::ptrdiff_t>(bytes)) << bytes;

@@ -114,6 +114,16 @@ void for_each_figure(const Statistics& now, Visit visit) noexcept {
   row_if(has_hard, "hard limit", "limits", "hard_bytes", now.limit.hard_limit, "of what is held");
   row_if(has_hard, "  refusals", "limits", "hard_refusals", now.limit.refusals,
          "times that it was out of memory");
+  const SharedLimit::Statistics& process = now.limit.shared;
+  const bool has_process = process.soft_limit != 0 || process.hard_limit != 0;
+  row_if(has_process, "process holds", "limits", "process_held_bytes", process.held,
+         "the malloc and all heaps: what STRATA_…_LIMIT is about");
+  row_if(has_process, "process held at most", "limits", "process_peak_bytes", process.peak,
+         "since the start");
+  row_if(has_process, "  its soft limit", "limits", "process_soft_bytes", process.soft_limit,
+         "0: none");
+  row_if(has_process, "  its hard limit", "limits", "process_hard_bytes", process.hard_limit,
+         "0: none");
 
   row("scavenger threads", "scavenger", "threads_started", now.scavenger.threads,
       "since the start");

@@ -41,6 +41,8 @@ bool is_malloc_of_another_file() noexcept {
   return found != nullptr && !is_here(static_cast<const char*>(found));
 }
 
+void* find_function(const char* name) noexcept { return dlsym(RTLD_DEFAULT, name); }
+
 OpenLibrary next_open_library() noexcept {
   return reinterpret_cast<OpenLibrary>(dlsym(RTLD_NEXT, "dlopen"));
 }

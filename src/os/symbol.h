@@ -30,6 +30,10 @@ bool is_part_of_the_program() noexcept;
 /// program itself, or a library before this one.
 bool is_malloc_of_another_file() noexcept;
 
+/// A function by its name, of the program or a library that it was started with; nullptr if there
+/// is none. May allocate through the process's malloc.
+void* find_function(const char* name) noexcept;
+
 /// dlopen.
 using OpenLibrary = void* (*)(const char* file, int flags);
 /// The dlopen that a program would call without ours; nullptr if there is none.

@@ -13,7 +13,7 @@ namespace detail {
 inline constexpr std::size_t kSizeGrain = 16;
 inline constexpr unsigned kGrainClasses = 16;  // 16 … 256 in steps of the grain
 inline constexpr unsigned kFineClasses = 56;   // … 8 KiB, 8 steps a doubling
-inline constexpr unsigned kSizeClasses = 73;   // … 128 KiB, 4 steps a doubling
+inline constexpr unsigned kSizeClasses = 74;   // … 160 KiB, 4 steps a doubling
 inline constexpr unsigned kStepShift = 3;
 
 /// The sizes, ascending from index 1.
@@ -46,20 +46,20 @@ constexpr std::array<std::uint8_t, kMax + 1> size_class_of_bytes() noexcept {
 ///
 ///   16 … 256    every 16 bytes           classes  1 … 16
 ///   … 8 KiB     8 steps a doubling       classes 17 … 56
-///   … 128 KiB   4 steps a doubling       classes 57 … 72
+///   … 160 KiB   4 steps a doubling       classes 57 … 73
 ///
 /// Class 0 means "not small": larger than kMaxBytes, or (in the page map) not an object of a class.
 /// Every size is a multiple of 16, so every object is aligned to 16; an object is moreover aligned
 /// to every power of two up to kMaxAlignment that divides its size: spans start at multiples of it.
-/// Waste: at most 15 bytes up to 256, below 1/8 of the object up to 8 KiB, and below 1/5 above:
-/// with 8 steps a doubling there, too, buffers that grow left more classes with free spans, and
-/// their programs became larger by a fourth. docs/size-classes.md has the table, generated from
-/// here.
+/// Waste: at most 15 bytes up to 256, below 1/8 of the object up to 8 KiB, and below 1/5 above,
+/// half of that in the mean: with 8 steps a doubling there, too, objects that are free spread over
+/// more classes, and programs became larger by a twentieth. docs/size-classes.md has the table,
+/// generated from here.
 class SizeClassMap {
  public:
-  // Chosen. The thread cache moves a few of the largest class at a time and a span of it is 1 MiB;
-  // from there on page runs waste less than a fifth anyway.
-  static constexpr std::size_t kMaxBytes = 128 * 1024;
+  // Chosen. The thread cache moves a few of the largest class at a time; from there on page runs
+  // waste an eighth at the most in the mean.
+  static constexpr std::size_t kMaxBytes = 160 * 1024;
   // Chosen. Up to here the class comes from one table load; 95% and more of all requests of real
   // programs are smaller.
   static constexpr std::size_t kMaxTableBytes = 1024;

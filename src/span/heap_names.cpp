@@ -10,14 +10,12 @@ void die_if_of_another_heap(const PageMap& map, const char* action, const void* 
   HeapNames* const names = map.names();
   HeapNumber owner;
   if (names == nullptr || !names->find_owner(p, owner) || owner == own) return;
-  TextWriter before;
-  before.text("invalid ").text(action).text(" of ");
-  TextWriter after;
-  after.text(": it belongs to ");
-  names->write_name(owner, after);
-  after.text(", not to ");
-  names->write_name(own, after);
-  fatal_pointer(before.view(), p, after.view());
+  TextWriter sentence;
+  sentence.text("invalid ").text(action).text(" of ").pointer(p).text(": it belongs to ");
+  names->write_name(owner, sentence);
+  sentence.text(", not to ");
+  names->write_name(own, sentence);
+  fatal(sentence.view());
 }
 
 }  // namespace strata

@@ -158,7 +158,8 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   std::uint16_t owner;            ///< the number of its page heap
   std::uint8_t longest_free_run;  ///< which of the PageHeap's lists the region is in
   bool is_huge;                   ///< huge pages were asked for
-  bool is_split;                  ///< a part was decommitted: the rest is backed by small pages
+  /// A part of a huge one was decommitted: the kernel was asked for small pages again.
+  bool is_split;
   alignas(detail::kCacheLineBytes) char* start;
   std::uint8_t head_of_page[kPagesPerRegion];
   Span spans[kPagesPerRegion];  ///< spans[i] is in use while head_of_page[i] == i

@@ -84,11 +84,17 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
   STRATA_DCHECK(starts != 0);
   const auto first = static_cast<unsigned>(std::countr_zero(starts));
   const PageMask mask = page_range(first, page_count);
+  if (region->is_split && region->dirty_pages == 0) {
+    region->is_split = false;
+    pages_.advise_huge(region->start, kRegionBytes);
+  }
   const PageMask touched = pages_touched_with(*region, mask);
-  if (!limit_.try_hold(count_pages(touched & ~region->dirty_pages) * kPageBytes)) {
+  const std::size_t growth = count_pages(touched & ~region->dirty_pages) * kPageBytes;
+  if (!limit_.try_hold(growth)) {
     list(*region);
     return nullptr;
   }
+  if (growth != 0) growth_bytes_.fetch_add(growth, std::memory_order_relaxed);
 
   Span& span = region->spans[first];
   span.start = region->start + first * kPageBytes;
@@ -110,10 +116,28 @@ void PageHeap::deallocate(Span& span, bool is_clean) noexcept {
   std::memset(region.head_of_page + span.first_page, Region::kNoSpan, span.page_count);
   unlist(region);
   if (is_clean) {
+    STRATA_DCHECK(region.is_split || !region.is_huge);
     region.dirty_pages &= ~mask;
-    region.is_split = region.dirty_pages != 0;
   }
   mark_free(region, mask);
+}
+
+void PageHeap::split_region_of(const Span& span) noexcept {
+  Region& region = *map_.region_of(span.start);
+  if (!region.is_huge) return;
+  bool is_first;
+  {
+    LockGuard guard(lock_);
+    is_first = begin_split(region);
+  }
+  if (is_first) pages_.advise_small(region.start, kRegionBytes);
+}
+
+/// \returns  whether the kernel has to be told
+bool PageHeap::begin_split(Region& region) noexcept {
+  if (!region.is_huge || region.is_split) return false;
+  region.is_split = true;
+  return true;
 }
 
 bool PageHeap::resize(Span& span, unsigned page_count) noexcept {
@@ -153,8 +177,10 @@ std::size_t PageHeap::decommit(std::size_t max_pages) noexcept {
     while (count_pages(mask) > max_pages - decommitted) mask &= mask - 1;
     // During the system calls the pages count as used, and the lock is free.
     unlist(region);
+    const bool is_first_split = mask != region.dirty_pages && begin_split(region);
     mark_used(region, mask, 0);
     guard.unlock();
+    if (is_first_split) pages_.advise_small(region.start, kRegionBytes);
     PageMask kept = 0;
     for_each_run(mask, [&](unsigned first, unsigned count) {
       if (!pages_.decommit(region.start + first * kPageBytes, count * kPageBytes))
@@ -163,7 +189,9 @@ std::size_t PageHeap::decommit(std::size_t max_pages) noexcept {
     guard.lock();
     unlist(region);
     region.dirty_pages &= ~(mask & ~kept);
-    region.is_split = region.dirty_pages != 0;
+    // Others may have taken pages of it meanwhile, or the kernel has refused some.
+    if (region.dirty_pages != 0 && begin_split(region))
+      pages_.advise_small(region.start, kRegionBytes);
     mark_free(region, mask);
     limit_.let_go(count_pages(mask & ~kept) * kPageBytes);
     decommitted += count_pages(mask & ~kept);
@@ -213,6 +241,8 @@ Region* PageHeap::grow() noexcept {
     ++huge_regions_;
   }
   ++regions_;
+  if (region->is_huge || regions_ >= kHugeFromRegions)
+    is_small_.store(false, std::memory_order_relaxed);
   map_.set_region(region->start, region);
   return region;
 }
@@ -320,6 +350,7 @@ void PageHeap::discard() noexcept {
   fresh_.give_up([this](char* region) { pages_.unmap(region, kRegionBytes); });
   was_refused_ = false;
   regions_ = huge_regions_ = decommitted_pages_ = least_idle_ = 0;
+  is_small_.store(true, std::memory_order_relaxed);
   idle_pages_.store(0, std::memory_order_relaxed);
   used_pages_.store(0, std::memory_order_relaxed);
 }

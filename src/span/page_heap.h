@@ -76,6 +76,19 @@ class PageHeap {
   /// \cost  constant
   void deallocate(Span& span, bool is_clean = false) noexcept;
 
+  /// How much more was held for allocations since the last call, in bytes: for one of the callers.
+  /// \cost  a load where it is nothing
+  std::size_t take_growth() noexcept {
+    if (growth_bytes_.load(std::memory_order_relaxed) == 0) return 0;
+    return growth_bytes_.exchange(0, std::memory_order_relaxed);
+  }
+
+  /// A part of the span is about to be decommitted: small pages back its region from now on, until
+  /// all of it was decommitted. The kernel would otherwise make huge pages of it again, some
+  /// minutes later, and back the part with them.
+  /// \cost  a system call for the first such span of a region
+  void split_region_of(const Span& span) noexcept;
+
   /// Makes a span longer or shorter at its end, in place.
   /// \returns  False, and nothing changes, if the pages after it are in use or the limit forbids
   ///           more.
@@ -126,6 +139,10 @@ class PageHeap {
   /// Pages in spans now: a hint, read without the lock.
   std::size_t used_pages() const noexcept { return used_pages_.load(std::memory_order_relaxed); }
 
+  /// Whether no region asks for huge pages, or would if it were to begin now: a hint, read without
+  /// the lock. What is not touched of a page that was clean holds no memory then.
+  bool is_small() const noexcept { return is_small_.load(std::memory_order_relaxed); }
+
   /// What this heap and its users hold together, and may hold.
   constexpr MemoryLimit& limit() noexcept { return limit_; }
   const MemoryLimit& limit() const noexcept { return limit_; }
@@ -144,6 +161,7 @@ class PageHeap {
   void unlist(Region& region) noexcept STRATA_REQUIRES(lock_);
   void mark_used(Region& region, PageMask mask, PageMask touched) noexcept STRATA_REQUIRES(lock_);
   void mark_free(Region& region, PageMask mask) noexcept STRATA_REQUIRES(lock_);
+  static bool begin_split(Region& region) noexcept;
 
   // Chosen: a chunk is one mapping; each is as large as the heap until then, up to 256 MiB. Where
   // address space is limited, a fourth of that: what the chunk does not use is of no use to others.
@@ -177,8 +195,11 @@ class PageHeap {
   std::size_t huge_regions_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t decommitted_pages_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t least_idle_ STRATA_GUARDED_BY(lock_) = 0;  // since the last decommit_unneeded()
-  std::atomic<std::size_t> idle_pages_{0};               // written under lock_, read anywhere
+  std::atomic<bool> is_small_{true};                     // written under lock_, read anywhere
+  std::atomic<std::size_t> idle_pages_{0};               // the same
   std::atomic<std::size_t> used_pages_{0};               // the same
+  // What take_growth() takes. relaxed: nothing is ordered by it.
+  std::atomic<std::size_t> growth_bytes_{0};
 };
 
 template <typename Free>

@@ -162,6 +162,33 @@ TEST_F(PageHeapRelease, CleanPagesOfAHugeRegionStayCleanWhileOthersGoBack) {
   huge.heap.check_invariants();
 }
 
+TEST_F(PageHeapRelease, ARegionThatWentBackInPartIsSmallPagesUntilAllOfItHas) {
+  RecordingPageSource huge_pages;
+  FakeAddressSpace huge(huge_pages, HugePages::kAlways);
+  const auto advised = [&](FakePageSource::Call call) { return huge_pages.calls(call); };
+  Span* first = huge.heap.allocate(1);
+  Span* second = huge.heap.allocate(1);
+  Span* rest = huge.heap.allocate(kPagesPerRegion - 2);
+  const std::size_t small = advised(FakePageSource::kAdviseSmall);
+  const std::size_t asked = advised(FakePageSource::kAdviseHuge);
+  huge.heap.deallocate(*rest);
+  huge.heap.decommit(kAll);
+  EXPECT_EQ(advised(FakePageSource::kAdviseSmall), small + 1) << "huge pages would fill it again";
+  huge.heap.deallocate(*second);
+  huge.heap.decommit(kAll);
+  EXPECT_EQ(advised(FakePageSource::kAdviseSmall), small + 1) << "it is known already";
+  huge.heap.deallocate(*first);
+  huge.heap.decommit(kAll);
+  EXPECT_EQ(advised(FakePageSource::kAdviseHuge), asked);
+  first = huge.heap.allocate(1);
+  EXPECT_EQ(advised(FakePageSource::kAdviseHuge), asked + 1) << "it begins anew";
+  huge.heap.deallocate(*first);
+  EXPECT_EQ(huge.heap.idle_pages(), kPagesPerRegion) << "the kernel may have backed all of it";
+  huge.heap.decommit(kAll);
+  EXPECT_EQ(advised(FakePageSource::kAdviseSmall), small + 1) << "all of it went at once";
+  huge.heap.check_invariants();
+}
+
 TEST_F(PageHeapRelease, GoesOnWhileOthersAllocateAndFree) {
   constexpr int kThreads = 3;
   std::latch gate(kThreads + 1);

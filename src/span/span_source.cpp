@@ -160,27 +160,39 @@ void SpanSource::take_states(Span& span) noexcept {
   metadata_.deallocate(&ObjectStates::at(place, span.start), bytes_of_states(span));
 }
 
-std::size_t SpanSource::decommit_holes(Span& span) noexcept {
-  if (keeps_records_) return 0;
-  const std::size_t os_page = os::page_bytes();
-  const std::size_t min_hole =
-      map_.region_of(span.start)->is_huge ? std::max(kMinHoleInHugePage, os_page) : os_page;
-  std::size_t holes = 0;
+namespace {
+
+/// Calls function(begin, end), offsets in the span, for each run of OS pages that hold nothing but
+/// free objects. The tail after the last object belongs to it.
+template <typename Function>
+void for_each_hole(const Span& span, std::size_t os_page, Function&& function) noexcept {
   const std::uint32_t lowest = span.first_object != 0 ? 0 : span.first_word * 64;
   for (std::uint32_t index = lowest; index < span.object_count;) {
     const std::uint32_t first = next_free(span, index);
     const std::uint32_t last = next_taken(span, first);
-    // The tail after the last object is a hole, too.
     const std::size_t begin = detail::round_up(std::size_t{first} * span.object_bytes, os_page);
     const std::size_t end = last == span.object_count
                                 ? span.bytes()
                                 : std::size_t{last} * span.object_bytes / os_page * os_page;
-    if (first < last && begin < end && end - begin >= min_hole &&
-        pages_.decommit(span.start + begin, end - begin)) {
-      holes += end - begin;
-    }
+    if (first < last && begin < end) function(begin, end);
     index = last;
   }
+}
+
+}  // namespace
+
+std::size_t SpanSource::decommit_holes(Span& span) noexcept {
+  if (keeps_records_) return 0;
+  const std::size_t os_page = os::page_bytes();
+  std::size_t found = 0;
+  for_each_hole(span, os_page, [&](std::size_t begin, std::size_t end) { found += end - begin; });
+  if (found == 0) return 0;
+  if (map_.region_of(span.start)->is_huge && found < kLeastHolesInHugePage) return 0;
+  page_heap_.split_region_of(span);
+  std::size_t holes = 0;
+  for_each_hole(span, os_page, [&](std::size_t begin, std::size_t end) {
+    if (pages_.decommit(span.start + begin, end - begin)) holes += end - begin;
+  });
   if (holes <= span.hole_bytes) return 0;
   const std::size_t decommitted = holes - span.hole_bytes;
   span.hole_bytes = static_cast<std::uint32_t>(holes);

@@ -14,14 +14,21 @@
 
 namespace strata {
 
-/// Pages a span of the class has: a power of two, and at least kMinObjects objects fit.
+/// Pages a span of the class has: one if that is room for kMinObjects objects; otherwise as few as
+/// are room for them and leave a tail below 1/kTailShare of the span.
 constexpr unsigned span_pages_of(unsigned size_class) noexcept {
   // Chosen: fewer objects would make the page heap the common path, more would keep large spans
-  // alive for one of them.
+  // alive for one of them. A span takes half a region at the most.
   constexpr std::size_t kMinObjects = 8;
-  unsigned pages = 1;
-  while (pages * kPageBytes < kMinObjects * SizeClassMap::bytes_of(size_class)) pages *= 2;
-  return pages;
+  constexpr std::size_t kMostMinBytes = kRegionBytes / 2;
+  // Chosen: a page or two more than kMinObjects need is room for a whole number of objects.
+  constexpr std::size_t kTailShare = 32;
+  const std::size_t bytes = SizeClassMap::bytes_of(size_class);
+  if (kMinObjects * bytes <= kPageBytes) return 1;
+  const std::size_t objects = kMinObjects * bytes <= kMostMinBytes ? kMinObjects : kMinObjects / 2;
+  std::size_t pages = (objects * bytes + kPageBytes - 1) / kPageBytes;
+  while (pages * kPageBytes % bytes > pages * kPageBytes / kTailShare) ++pages;
+  return static_cast<unsigned>(pages);
 }
 /// The classes below this one, class 0 included, have spans of one page.
 inline constexpr unsigned kOnePageClasses = [] {
@@ -130,6 +137,8 @@ class SpanSource {
     map_.set_class(span, is_homeward ? SizeClassMap::kHomeward : span.size_class);
   }
 
+  /// As PageHeap::take_growth().
+  std::size_t take_growth() noexcept { return page_heap_.take_growth(); }
   /// Bytes of all pages in use.
   std::size_t used_bytes() const noexcept { return page_heap_.used_pages() * kPageBytes; }
   /// Bytes in holes of all spans.
@@ -151,9 +160,8 @@ class SpanSource {
   }
 
  private:
-  // Chosen: a hole splits the huge page it lies in, so it has to be worth that. Of an idle GiB,
-  // holes of 8 KiB and more are 98%, those of 32 KiB and more 92%.
-  static constexpr std::size_t kMinHoleInHugePage = kPageBytes / 8;
+  // Chosen: holes split the huge page they lie in, so those of a span have to be worth that.
+  static constexpr std::size_t kLeastHolesInHugePage = kPageBytes / 8;
 
   std::uint32_t choose_first(const Span& span) noexcept;
   bool close_holes(Span& span) noexcept;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -36,11 +37,21 @@ TEST_F(SpanSourceTest, EverySpanHoldsAsManyObjectsAsFitAndAllOfThemAreFree) {
     EXPECT_EQ(span->object_count, span->bytes() / bytes);
     EXPECT_EQ(span->free_count, span->object_count);
     EXPECT_EQ(free_bit_count(*span), span->object_count);
-    EXPECT_GE(span->object_count, 8u);
+    EXPECT_GE(span->object_count, bytes <= 128 * 1024 ? 8u : 4u);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(span->start) % kPageBytes, 0u);
     EXPECT_EQ(space.map.class_of(span->start), c);
   }
   space.heap.check_invariants();
+}
+
+TEST_F(SpanSourceTest, NoClassAbove8KiBWastesMoreThanAnEighthInTheMean) {
+  for (unsigned c = SizeClassMap::class_of(8193); c < SizeClassMap::kCount; ++c) {
+    const std::size_t bytes = SizeClassMap::bytes_of(c);
+    const std::size_t of_span = span_pages_of(c) * kPageBytes;
+    const std::size_t mean_request = (SizeClassMap::bytes_of(c - 1) + 1 + bytes) / 2;
+    // The tail of the span is waste, too.
+    EXPECT_LE(8 * (of_span - of_span / bytes * mean_request), of_span) << bytes;
+  }
 }
 
 TEST_F(SpanSourceTest, WithoutASeedEachSpanBeginsWithItsFirstObject) {
@@ -65,7 +76,9 @@ TEST_F(SpanSourceTest, ASeedChoosesTheObjectThatASpanBeginsWith) {
       chosen.insert(span->first_object);
       space.spans.destroy(*span);
     }
-    EXPECT_GE(chosen.size(), std::min<std::size_t>(span_pages_of(c) * kPageBytes / os_page, 8))
+    const std::size_t span_bytes = span_pages_of(c) * kPageBytes;
+    EXPECT_GE(chosen.size(), std::min({span_bytes / os_page, span_bytes / SizeClassMap::bytes_of(c),
+                                       std::size_t{8}}))
         << c;
   }
 }
@@ -136,6 +149,31 @@ TEST_F(SpanSourceTest, GivesEverythingBackWhenASpanIsDestroyed) {
   for (Span* span : spans) space.spans.destroy(*span);
   EXPECT_EQ(space.heap.statistics().used_pages, 0u);
   space.heap.check_invariants();
+}
+
+TEST_F(SpanSourceTest, HolesSplitAHugePageWhereTogetherTheyAreWorthIt) {
+  os::FakePageSource huge_pages;
+  FakeAddressSpace huge(huge_pages, HugePages::kAlways);
+  const std::size_t os_page = os::page_bytes();
+  if (os_page > 4096) GTEST_SKIP() << "one OS page is worth it";
+  Span& span = *huge.spans.create(SizeClassMap::class_of(2048));
+  const auto set_free = [&](std::uint64_t objects) {
+    span.free_bits[0] = objects;
+    span.free_count = static_cast<std::uint32_t>(std::popcount(objects));
+  };
+  const std::size_t small = huge_pages.calls(os::FakePageSource::kAdviseSmall);
+  set_free(0b0110'0110'1100);  // one OS page, and halves of others
+  EXPECT_EQ(huge.spans.decommit_holes(span), 0u);
+  EXPECT_EQ(huge_pages.calls(os::FakePageSource::kAdviseSmall), small);
+  set_free(0b1100'0011'1100'0110'1100);
+  EXPECT_EQ(huge.spans.decommit_holes(span), 4 * os_page);
+  EXPECT_EQ(huge_pages.calls(os::FakePageSource::kAdviseSmall), small + 1)
+      << "huge pages would fill them again";
+  EXPECT_EQ(span.hole_bytes, 4 * os_page);
+  set_free(~std::uint64_t{0} >> 32);
+  huge.spans.destroy(span);
+  EXPECT_EQ(huge.spans.hole_bytes(), 0u);
+  huge.heap.check_invariants();
 }
 
 TEST_F(SpanSourceTest, IsNullWhenOutOfMemoryAndLosesNoPage) {

@@ -77,12 +77,11 @@ void ThreadCache::make_room(unsigned size_class) noexcept {
 }
 
 /// Objects of a bin, or one for it, go to Central.
-void ThreadCache::release(unsigned size_class, void** objects, std::size_t count) noexcept {
-  if (size_class == SizeClassMap::kHomeward) {
-    central_->release_homeward(objects, count);
-  } else {
-    central_->release(place_, size_class, objects, count);
-  }
+/// \returns  the bytes of those that were homeward
+std::size_t ThreadCache::release(unsigned size_class, void** objects, std::size_t count) noexcept {
+  if (size_class == SizeClassMap::kHomeward) return central_->release_homeward(objects, count);
+  central_->release(place_, size_class, objects, count);
+  return 0;
 }
 
 /// Gives the bin of homeward objects its slots, or empties it if it is full.
@@ -91,7 +90,10 @@ void ThreadCache::make_room_homeward() noexcept {
   if (capacity(kBin) == 0) {
     if (give_slots(kBin, kHomewardSlots)) limits_[kBin] = bases_[kBin] + kHomewardSlots - 1;
   } else if (tops_[kBin] == limits_[kBin]) {
-    flush(kBin, held(kBin));
+    const std::size_t count = held(kBin);
+    const std::size_t object_bytes = flush(kBin, count) / count;
+    limits_[kBin] = bases_[kBin] +
+                    std::clamp(kHomewardBytes / object_bytes, kLeastHomeward, kHomewardSlots - 1);
   }
 }
 
@@ -117,6 +119,7 @@ bool ThreadCache::flush_all(unsigned end_class) noexcept {
   bool had_any = false;
   for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
     if (c >= end_class && c != SizeClassMap::kHomeward) continue;
+    if (tops_[c] == bases_[c]) continue;
     close_gaps(c);
     const auto held = static_cast<std::size_t>(tops_[c] - bases_[c]);
     if (held == 0) continue;
@@ -327,14 +330,17 @@ void ThreadCache::forget_objects() noexcept {
 }
 
 /// Moves the `count` coldest objects of the bin to Central.
-void ThreadCache::flush(unsigned size_class, std::size_t count) noexcept {
-  if (count == 0) return;
+/// \returns  the bytes of those that were homeward
+std::size_t ThreadCache::flush(unsigned size_class, std::size_t count) noexcept {
+  if (count == 0) return 0;
   Repair bin(*this, size_class);
   void** const first = bases_[size_class] + 1;
+  std::size_t bytes = 0;
   for (std::size_t done = 0; done < count; done += kFlushObjects)
-    release(size_class, first + done, std::min(count - done, kFlushObjects));
+    bytes += release(size_class, first + done, std::min(count - done, kFlushObjects));
   bin.top -= count;
   std::memmove(first, first + count, static_cast<std::size_t>(bin.top + 1 - first) * sizeof(void*));
+  return bytes;
 }
 
 }  // namespace strata

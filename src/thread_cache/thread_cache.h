@@ -189,8 +189,10 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // fills two 4-KiB pages.
   static constexpr std::size_t kInlineSlots = 600;
 
-  // Chosen: a batch; below half a MiB where all of them are of the largest class that is closed.
+  // Chosen: a batch, and what it may hold for nobody's use.
   static constexpr std::size_t kHomewardSlots = 128;
+  static constexpr std::size_t kLeastHomeward = 16;
+  static constexpr std::size_t kHomewardBytes = std::size_t{128} << 10;
 
   enum class Slow : std::uint8_t { kNeither, kDry, kOver };
   enum class Load : bool { kUsual, kLasting };
@@ -260,8 +262,8 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   void shrink(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   bool give_slots(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
   void take_slots_back(void** slots, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
-  void flush(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
-  void release(unsigned size_class, void** objects, std::size_t count) noexcept;
+  std::size_t flush(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
+  std::size_t release(unsigned size_class, void** objects, std::size_t count) noexcept;
   void close_gaps(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   std::size_t count_held(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   std::uint64_t fingerprint() noexcept STRATA_REQUIRES(bins_lock_);

@@ -3,7 +3,6 @@
 #include <cstring>
 #include <string_view>
 
-#include "malloc/options.h"
 #include "os/process.h"
 #include "os/standard_error.h"
 
@@ -22,10 +21,7 @@ void write_at_exit() noexcept {
 
 }  // namespace
 
-void start_profile_of_environment(HeapProfile& profile) noexcept {
-  if (!is_any_option_set()) return;
-  Options options;
-  read_options(options);
+void start_profile_of_environment(HeapProfile& profile, const Options& options) noexcept {
   g_profile = &profile;
   g_reports_leaks = options.leaks == Options::Leaks::kOn;
   const bool has_path =

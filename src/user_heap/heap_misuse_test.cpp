@@ -102,6 +102,96 @@ TEST_F(HeapDeathTest, UnderFullChecksWhatWasWrittenWhereNobodyMayIsFoundWhenTheH
   }
 }
 
+/// Heaps that live when the process ends.
+struct HeapsAtExit : HeapDeathTest {
+  enum class Mistake {
+    kNone,
+    kOverflow,
+    kUseAfterFree,
+    kLargeOverflow,
+    kHugeOverflow,
+    kDoubleFree
+  };
+
+  /// Makes a heap that nobody ends, in which the mistake is, and exits.
+  [[noreturn]] static void exit_after(Mistake mistake, Heap::Checks checks) {
+    Heap::Options options = named("at exit");
+    options.checks = checks;
+    Heap& heap = *new Heap(options);
+    const std::size_t bytes = mistake == Mistake::kHugeOverflow    ? 4 * kMiB + 100
+                              : mistake == Mistake::kLargeOverflow ? 300'000
+                                                                   : 100;
+    auto* const p = static_cast<volatile char*>(heap.allocate(bytes));
+    auto* const q = heap.allocate(100);
+    const auto free = [&heap](volatile char* block) { heap.deallocate(const_cast<char*>(block)); };
+    switch (mistake) {
+      case Mistake::kNone:
+        free(p);
+        break;
+      case Mistake::kUseAfterFree:
+        free(p);
+        p[50] = 1;
+        break;
+      case Mistake::kDoubleFree:
+        free(p);
+        heap.deallocate(q);
+        free(p);
+        break;
+      default:
+        p[bytes] = 1;
+    }
+    std::exit(0);
+  }
+};
+
+TEST_F(HeapsAtExit, UnderFullChecksAllThatIsLiveOrWaitsIsVerifiedAndTheHeapNamed) {
+  const auto dies = [](Mistake mistake, const char* sentence) {
+    EXPECT_DEATH(exit_after(mistake, Heap::Checks::kFull), sentence);
+  };
+  dies(Mistake::kOverflow, "overflow of 0x.*offset 100 .*of 100 bytes \\(in the heap 'at exit'\\)");
+  dies(Mistake::kUseAfterFree, "use after free of 0x.*offset 50 .*\\(in the heap 'at exit'\\)");
+  dies(Mistake::kLargeOverflow, "overflow of 0x.*of 300000 bytes");  // guarded
+  dies(Mistake::kHugeOverflow, "overflow of 0x.*of 4194404 bytes \\(in the heap 'at exit'\\)");
+}
+
+TEST_F(HeapsAtExit, WhatWaitsInCachesReachesItsSpansWhereDoubleFreesShow) {
+  EXPECT_DEATH(exit_after(Mistake::kDoubleFree, Heap::Checks::kBasic),
+               "double free of 0x.*: the object is free already \\(in the heap 'at exit'\\)");
+}
+
+TEST_F(HeapsAtExit, WithoutAMistakeNothingIsSaid) {
+  for (const Heap::Checks checks :
+       {Heap::Checks::kBasic, Heap::Checks::kFrees, Heap::Checks::kFull})
+    EXPECT_EXIT(exit_after(Mistake::kNone, checks), ::testing::ExitedWithCode(0), "^$");
+}
+
+TEST_F(HeapsAtExit, AHeapThatHasEndedBeforeIsNotLookedAt) {
+  EXPECT_EXIT(
+      {
+        static Heap heap(named("static"));
+        (void)heap.allocate(100);
+        std::exit(0);
+      },
+      ::testing::ExitedWithCode(0), "^$");
+}
+
+TEST_F(HeapDeathTest, WhatIsFoundInAHeapNamesIt) {
+  Heap::Options options = named("checked");
+  options.checks = Heap::Checks::kFull;
+  Heap checked(options);
+  void* p = checked.allocate(100);
+  EXPECT_DEATH(checked.deallocate(p, 99), "freed with 99 \\(in the heap 'checked'\\)");
+  void* q = session.allocate(100);
+  EXPECT_DEATH(
+      {
+        session.deallocate(static_cast<char*>(q) + 16);
+        session.release_memory();
+      },
+      "invalid free of 0x.*it points into an object.* \\(in the heap 'session'\\)");
+  session.deallocate(q);
+  EXPECT_DEATH(session.deallocate(q), "it was freed just before \\(in the heap 'session'\\)");
+}
+
 TEST_F(HeapDeathTest, TheMallocAndAHeapTellEachOthersBlocks) {
   for (const std::size_t bytes : {std::size_t{100}, std::size_t{300'000}, 4 * kMiB}) {
     void* ours = session.allocate(bytes);

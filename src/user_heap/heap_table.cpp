@@ -2,9 +2,14 @@
 
 #include <new>
 
+#include "base/fatal.h"
 #include "base/random.h"
+#include "malloc/options.h"
+#include "os/process.h"
 #include "os/stack.h"
+#include "os/symbol.h"
 #include "os/threads.h"
+#include "os/wait.h"
 #include "user_heap/heap_environment.h"
 
 namespace strata {
@@ -13,6 +18,13 @@ namespace strata {
 // naming it here.
 [[gnu::weak]] extern constinit PageMap g_page_map;
 [[gnu::weak]] extern constinit Malloc g_malloc;
+
+}  // namespace strata
+
+/// The malloc's, from the same archive.
+extern "C" [[gnu::weak]] strata::SharedLimit* strata_shared_limit_1() noexcept;
+
+namespace strata {
 
 constinit PageMap g_heap_map;
 constinit HeapTable g_heap_table{os::kernel_pages()};
@@ -24,15 +36,26 @@ namespace {
 constinit std::atomic<UserHeap*> g_heaps[HeapThread::kMostHeaps];
 constinit HeapNumber g_returned_numbers[HeapThread::kMostHeaps];
 
+// Functions of another copy of Strata's malloc, by the layout of what they return.
+using FindLimit = SharedLimit* (*)() noexcept;
+constexpr char kFindLimit[] = "strata_shared_limit_1";
+
+/// This thread is reading the environment, which may allocate: from heaps, if they are the
+/// program's malloc.
+constinit thread_local bool t_reads_environment = false;
+
 bool has_malloc() noexcept { return &g_page_map != nullptr && &g_malloc != nullptr; }
 
 /// This thread's exit hook has run: it gets no table any more.
 constinit thread_local bool t_has_ended = false;
 
+void on_exit() noexcept { g_heap_table.verify_at_exit(); }
+
 /// The fork handlers are registered before those of the program, so that what these allocate from
-/// heaps finds the locks free.
+/// heaps finds the locks free; and that of exit, so that it runs after the program's.
 [[gnu::constructor(102)]] void take_part_before_the_program() noexcept {
   take_part_in_forks(g_heap_table);
+  os::register_exit_handler(on_exit);
 }
 
 }  // namespace
@@ -53,6 +76,7 @@ bool HeapTable::start() noexcept {
   g_heap_map.set_names(this);
   if (has_malloc()) g_page_map.set_names(this);
   profile().set_heaps(*this);
+  set_about_address(name_heap_of);
   is_started_ = true;
   return true;
 }
@@ -77,10 +101,45 @@ bool HeapTable::explain(const os::Fault& fault) noexcept {
   return false;
 }
 
+/// No heap is made before, but by what reading calls.
+void HeapTable::read_environment_once() noexcept {
+  std::uint32_t state = environment_.load(std::memory_order_acquire);
+  if (state == kUnread &&
+      environment_.compare_exchange_strong(state, kReading, std::memory_order_acquire)) {
+    t_reads_environment = true;
+    read_environment();
+    t_reads_environment = false;
+    environment_.store(kRead, std::memory_order_release);
+  }
+  constexpr std::uint64_t kNapNs = 1'000'000;
+  const auto* const word = reinterpret_cast<const std::uint32_t*>(&environment_);
+  while (environment_.load(std::memory_order_acquire) == kReading && !t_reads_environment)
+    os::wait_on(word, kReading, kNapNs);
+}
+
+/// What it asks of the profile and of limits. May allocate and call dlopen: no lock is held.
+void HeapTable::read_environment() noexcept {
+  if (!is_any_option_set()) return;
+  Options options;
+  if (!has_malloc()) {
+    read_options(options);
+    start_profile_of_environment(own_profile_, options);
+  }
+  FindLimit find = strata_shared_limit_1;
+  if (find == nullptr && (options.soft_limit != 0 || options.hard_limit != 0))
+    find = reinterpret_cast<FindLimit>(os::find_function(kFindLimit));
+  if (find != nullptr) {
+    limit_ = find();
+  } else {
+    own_limit_.configure(limit_bytes(options.soft_limit), limit_bytes(options.hard_limit));
+    if (own_limit_.is_any()) limit_ = &own_limit_;
+  }
+  if (limit_ != nullptr) limit_->add(holders_);
+}
+
 UserHeap* HeapTable::create(const Heap::Options& options, Outcome& outcome) noexcept {
   if (options.guard_rate != 0 || options.checks == Heap::Checks::kFull) prepare_guards();
-  if (!has_read_environment_.exchange(true, std::memory_order_relaxed) && !has_malloc())
-    start_profile_of_environment(own_profile_);
+  read_environment_once();
   LockGuard guard(lock_);
   outcome = Outcome::kNoMemory;
   if (!start()) return nullptr;
@@ -315,6 +374,9 @@ void HeapTable::after_fork_in_child() noexcept {
     thread = next;
   }
   reclaimer_.reset_after_fork();
+  own_limit_.reset_after_fork();
+  std::uint32_t reading = kReading;  // by a thread that does not exist here
+  environment_.compare_exchange_strong(reading, kUnread, std::memory_order_relaxed);
   lock_.reset_beside_others();
 }
 

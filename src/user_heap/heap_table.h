@@ -7,6 +7,7 @@
 #include "base/intrusive_list.h"
 #include "base/lock.h"
 #include "base/metadata_arena.h"
+#include "base/shared_limit.h"
 #include "base/thread_annotations.h"
 #include "malloc/fork.h"
 #include "malloc/heap_profile.h"
@@ -44,6 +45,10 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
   /// \threads  no thread is in a call about the heap
   void destroy(UserHeap& heap) noexcept;
 
+  /// The process ends: what every heap can find is found now.
+  /// \errors  Misuse is fatal, with its sentence, which names the heap.
+  void verify_at_exit() noexcept;
+
   /// The calling thread's use of the heap, made if need be.
   /// \returns  nullptr if it has none: out of memory, or the thread is about to end.
   /// \pre      the heap's malloc is made
@@ -58,6 +63,8 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
   KeptMappings& mallocs() noexcept { return mallocs_; }
   os::PageSource& pages() noexcept { return pages_; }
   HeapReclaimer& reclaimer() noexcept { return reclaimer_; }
+  /// The limit of the process, nullptr if there is none.
+  SharedLimit* limit() const noexcept { return limit_; }
   /// What the environment says of chance.
   std::size_t random() const noexcept { return random_; }
 
@@ -67,6 +74,11 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
   void stop_profile() noexcept;
   /// For a heap that has made its malloc just now.
   void watch_if_profiled(Malloc& malloc) noexcept;
+
+  // SharedLimit::Holders: heaps by number.
+  SharedLimit::Idle next_idle(SharedLimit::Idle last) noexcept;
+  std::size_t next_number(std::size_t from) noexcept;
+  void give_back(std::size_t number) noexcept;
 
   // HeapProfile::Heaps.
   void begin_watches() noexcept override;
@@ -83,13 +95,21 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
 
  private:
   bool start() noexcept STRATA_REQUIRES(lock_);
+  void read_environment_once() noexcept;
+  void read_environment() noexcept;
   void prepare_guards() noexcept;
+  // Not analysed: the heap's lock is taken under ours and given back after it.
+  template <typename Function>
+  void with_heap(std::size_t number, Function function) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
   static bool explain(const os::Fault& fault) noexcept;
+  static void name_heap_of(const void* p, TextWriter& sentence) noexcept;
   HeapThread* this_thread() noexcept;
   void remove(HeapUse& use) noexcept STRATA_REQUIRES(lock_);
   void end_thread(HeapThread& thread) noexcept;
   void visit_all(LockVisitor visit) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
   static void on_thread_exit(void* thread) noexcept;
+
+  static SharedLimit::Holders holders_;
 
   os::PageSource& pages_;
   Lock lock_{LockRank::kHeapTable};
@@ -98,7 +118,14 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
   RegionPool regions_;
   HeapReclaimer reclaimer_;
   HeapProfile own_profile_;
-  std::atomic<bool> has_read_environment_{false};  // relaxed: who sets it reads
+  SharedLimit own_limit_;  // where the malloc is not Strata's
+  // Written before there is a heap.
+  SharedLimit* limit_ = nullptr;
+  // What the environment says. release by the thread that has read it, acquire by the others.
+  static constexpr std::uint32_t kUnread = 0;
+  static constexpr std::uint32_t kReading = 1;
+  static constexpr std::uint32_t kRead = 2;
+  std::atomic<std::uint32_t> environment_{kUnread};
   bool is_started_ STRATA_GUARDED_BY(lock_) = false;
   bool has_map_ STRATA_GUARDED_BY(lock_) = false;
   bool has_guards_ STRATA_GUARDED_BY(lock_) = false;

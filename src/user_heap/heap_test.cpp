@@ -113,7 +113,7 @@ TEST(Heap, RawCallsServeAClassThatWasFoundOnce) {
     Heap::Options options;
     options.checks = checks;
     Heap heap(options);
-    for (std::size_t bytes = 0; bytes <= 128 * 1024; bytes += 1 + bytes / 5) {
+    for (std::size_t bytes = 0; bytes <= 160 * 1024; bytes += 1 + bytes / 5) {
       const Heap::SizeClass size_class = Heap::size_class_of(bytes);
       ASSERT_NE(size_class, Heap::SizeClass::kNone);
       void* blocks[100];
@@ -131,7 +131,7 @@ TEST(Heap, RawCallsServeAClassThatWasFoundOnce) {
     }
     heap.check_invariants();
     EXPECT_EQ(heap.statistics().live, 0u);
-    EXPECT_EQ(Heap::size_class_of(128 * 1024 + 1), Heap::SizeClass::kNone);
+    EXPECT_EQ(Heap::size_class_of(160 * 1024 + 1), Heap::SizeClass::kNone);
     EXPECT_EQ(heap.allocate_raw(Heap::SizeClass::kNone), nullptr);
   }
   Heap a;

@@ -61,6 +61,7 @@ Malloc* UserHeap::make_malloc_alone() noexcept {
   if (huge_pages_ == Heap::HugePages::kNever) options.huge_pages = HugePages::kNever;
   made->profiler().join(g_heap_table.profile(), name_);
   options.random = g_heap_table.random();
+  if (g_heap_table.limit() != nullptr) made->engine().limit().share(*g_heap_table.limit());
   const std::uint64_t seed = random_word(seed_of(options.random), number_);
   if (!made->start(options, seed) || (guard_rate_ != 0 && !made->begin_guards(guard_rate_, seed))) {
     made->discard();

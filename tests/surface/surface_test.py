@@ -79,7 +79,8 @@ class SharedObject(unittest.TestCase):
         declared = set(re.findall(r"\b(strata_\w+)\(", header.read_text()))
         exported = set(re.findall(r"\b(strata_\w+)", output_of("nm", "--dynamic", "--defined-only", LIBRARY)))
         self.assertGreater(len(declared), 5)
-        self.assertEqual(declared, exported)
+        # Heaps that are linked from the archive ask the library for the limit that they share with it.
+        self.assertEqual(declared | {"strata_shared_limit_1"}, exported)
 
     def test_takes_less_than_seven_words_of_static_tls(self):
         sizes = re.findall(r"^ +TLS +\S+ +\S+ +\S+ +\S+ +(0x[0-9a-f]+)",

@@ -1,0 +1,110 @@
+#include "base/shared_limit.h"
+
+#include <algorithm>
+
+#include "os/clock.h"
+#include "os/wait.h"
+
+namespace strata {
+namespace {
+
+// Chosen: an object needs a span of its class, of up to a MiB, and both a chunk of bookkeeping.
+constexpr std::size_t kBesideABlock = std::size_t{2} << 20;
+// Chosen: who asks finds enough with the first few, or it is spread over many and all are asked.
+constexpr int kMostOfTheLargest = 16;
+// Chosen: so long nobody is asked again who had nothing, at least and as a multiple of what asking
+// took.
+constexpr std::uint64_t kVainNs = 1'000'000;
+constexpr std::uint64_t kVainTimes = 8;
+// Chosen: how long a thread sleeps at a time while another makes room.
+constexpr std::uint64_t kNapNs = 1'000'000;
+
+bool is_before(SharedLimit::Idle a, SharedLimit::Idle b) noexcept {
+  return a.bytes != b.bytes ? a.bytes > b.bytes : a.which < b.which;
+}
+
+}  // namespace
+
+void SharedLimit::add(Holders& holders) noexcept {
+  holders.following = holders_.load(std::memory_order_relaxed);
+  while (!holders_.compare_exchange_weak(holders.following, &holders, std::memory_order_release,
+                                         std::memory_order_relaxed)) {
+  }
+}
+
+/// \returns  False if another thread was at it, and has finished.
+bool SharedLimit::begin() noexcept {
+  if (is_at_it_.exchange(1, std::memory_order_acquire) == 0) return true;
+  const auto* const word = reinterpret_cast<const std::uint32_t*>(&is_at_it_);
+  while (is_at_it_.load(std::memory_order_acquire) != 0) os::wait_on(word, 1, kNapNs);
+  return false;
+}
+
+void SharedLimit::end() noexcept {
+  is_at_it_.store(0, std::memory_order_release);
+  os::wake_all(reinterpret_cast<const std::uint32_t*>(&is_at_it_));
+}
+
+/// Those with most idle, one after the other.
+template <typename IsEnough>
+bool SharedLimit::give_back_the_most(IsEnough is_enough) noexcept {
+  Idle last{kNone, 0};
+  for (int i = 0; i < kMostOfTheLargest && !is_enough(); ++i) {
+    Idle first{0, 0};
+    Holders* of_first = nullptr;
+    for (Holders* each = holders_.load(std::memory_order_acquire); each != nullptr;
+         each = each->following) {
+      const Idle next = each->next_idle(last);
+      if (next.bytes == 0 || (of_first != nullptr && !is_before(next, first))) continue;
+      first = next;
+      of_first = each;
+    }
+    if (of_first == nullptr) break;
+    of_first->give_back(first.which);
+    last = first;
+  }
+  return is_enough();
+}
+
+/// All, since much may be idle in caches, which no figure has.
+template <typename IsEnough>
+bool SharedLimit::give_back_all(IsEnough is_enough) noexcept {
+  for (Holders* each = holders_.load(std::memory_order_acquire); each != nullptr;
+       each = each->following) {
+    for (std::size_t which = each->next(0); which != kNone && !is_enough();
+         which = each->next(which + 1))
+      each->give_back(which);
+  }
+  return is_enough();
+}
+
+bool SharedLimit::make_room(std::size_t bytes) noexcept {
+  const std::size_t wanted = bytes < hard_ ? bytes + kBesideABlock : bytes;
+  const auto is_enough = [&]() noexcept { return has_room(wanted); };
+  if (is_enough() || !begin()) return true;
+  const std::size_t before = held_bytes();
+  bool has_found = give_back_the_most(is_enough);
+  const std::uint64_t began = os::monotonic_ns();
+  if (!has_found && began >= vain_until_ns_.load(std::memory_order_relaxed)) {
+    has_found = give_back_all(is_enough);
+    const std::uint64_t now = os::monotonic_ns();
+    if (!has_found)
+      vain_until_ns_.store(now + std::max(kVainNs, kVainTimes * (now - began)),
+                           std::memory_order_relaxed);
+  }
+  end();
+  return has_found || held_bytes() < before;
+}
+
+void SharedLimit::give_back_above_soft(std::size_t idle_bytes) noexcept {
+  const std::size_t share = soft_ / kPassShare + 1;
+  const bool is_due =
+      held_bytes() >= next_pass_.load(std::memory_order_relaxed) || idle_bytes >= share;
+  if (!is_due || is_at_it_.exchange(1, std::memory_order_acquire) != 0) return;
+  const auto is_enough = [this]() noexcept { return !is_above_soft(); };
+  if (!give_back_the_most(is_enough)) give_back_all(is_enough);
+  next_pass_.store(std::max(soft_, held_bytes() + share), std::memory_order_relaxed);
+  end();
+}
+
+}  // namespace strata

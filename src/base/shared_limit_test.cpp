@@ -1,0 +1,203 @@
+#include "base/shared_limit.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+#include <random>
+#include <vector>
+
+#include "base/memory_limit.h"
+#include "base/run_together_test.h"
+#include "base/seeded_test.h"
+
+namespace strata {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+/// Some that hold memory, in figures only.
+struct Holder {
+  std::size_t idle = 0;    ///< as they say
+  std::size_t hidden = 0;  ///< in caches, which no figure has
+};
+
+class SharedLimitTest : public SeededTest {
+ protected:
+  SharedLimitTest() {
+    g_test = this;
+    limit.add(of_test_);
+  }
+
+  /// Each holds what it has idle.
+  void hold_all() {
+    for (const Holder& each : holders) limit.hold(each.idle + each.hidden);
+  }
+
+  SharedLimit limit;
+  std::vector<Holder> holders;
+  std::vector<std::size_t> asked;  // in this order
+  std::mutex mutex;
+
+ private:
+  static SharedLimit::Idle next_idle(SharedLimit::Idle last) noexcept {
+    std::lock_guard guard(g_test->mutex);
+    SharedLimit::Idle first{0, 0};
+    for (std::size_t i = 0; i < g_test->holders.size(); ++i) {
+      const std::size_t idle = g_test->holders[i].idle;
+      const bool is_after = idle != last.bytes ? idle < last.bytes : i > last.which;
+      if (is_after && idle > first.bytes) first = {idle, i};
+    }
+    return first;
+  }
+  static std::size_t next(std::size_t from) noexcept {
+    return from < g_test->holders.size() ? from : SharedLimit::kNone;
+  }
+  static void give_back(std::size_t which) noexcept {
+    std::lock_guard guard(g_test->mutex);
+    Holder& holder = g_test->holders[which];
+    g_test->asked.push_back(which);
+    g_test->limit.let_go(holder.idle + holder.hidden);
+    holder = {};
+  }
+
+  static inline SharedLimitTest* g_test;
+  SharedLimit::Holders of_test_{next_idle, next, give_back};
+};
+
+TEST_F(SharedLimitTest, WithoutLimitsItOnlyCounts) {
+  EXPECT_FALSE(limit.is_any());
+  EXPECT_TRUE(limit.try_hold(std::size_t{1} << 60));
+  EXPECT_FALSE(limit.is_above_soft());
+  EXPECT_EQ(limit.statistics().held, std::size_t{1} << 60);
+  EXPECT_EQ(limit.statistics().hard_limit, 0u);
+}
+
+TEST_F(SharedLimitTest, TheSumReachesTheHardLimitAndDoesNotPassIt) {
+  limit.configure(0, 1000);
+  MemoryLimit malloc, heap;
+  malloc.hold(300);
+  malloc.share(limit);
+  heap.share(limit);
+  EXPECT_EQ(limit.held_bytes(), 300u) << "what was held before counts";
+  EXPECT_TRUE(heap.try_hold(600));
+  EXPECT_FALSE(malloc.try_hold(101));
+  EXPECT_FALSE(heap.try_hold_unasked(101));
+  EXPECT_TRUE(malloc.try_hold(100));
+  EXPECT_FALSE(heap.try_hold(1));
+  EXPECT_EQ(malloc.held_bytes(), 400u) << "what was refused counts nowhere";
+  EXPECT_EQ(heap.held_bytes(), 600u);
+  EXPECT_EQ(malloc.statistics().refusals, 1u);
+  EXPECT_EQ(heap.statistics().refusals, 1u);
+  heap.let_go(600);
+  EXPECT_EQ(limit.held_bytes(), 400u);
+  EXPECT_EQ(limit.statistics().peak, 1000u);
+}
+
+TEST_F(SharedLimitTest, WhatAHeapMayNotHoldItselfIsNotCountedForAll) {
+  limit.configure(0, 1000);
+  MemoryLimit heap;
+  heap.configure(0, 500);
+  heap.share(limit);
+  EXPECT_FALSE(heap.try_hold(501));
+  EXPECT_EQ(limit.held_bytes(), 0u);
+  EXPECT_TRUE(heap.try_hold(500));
+  EXPECT_EQ(heap.stop_sharing(), &limit);
+  heap.let_go(500);
+  EXPECT_EQ(limit.held_bytes(), 500u) << "who stops sharing lets go of it";
+}
+
+TEST_F(SharedLimitTest, WhoHasMostIdleGivesItBackFirstAndNoMoreAreAskedThanItTakes) {
+  holders = {{2 * kMiB}, {7 * kMiB}, {kMiB}, {4 * kMiB}, {0}};
+  limit.configure(0, 14 * kMiB);
+  hold_all();
+  EXPECT_TRUE(limit.make_room(5 * kMiB)) << "and two beside it";
+  EXPECT_EQ(asked, (std::vector<std::size_t>{1}));
+  ASSERT_TRUE(limit.try_hold(5 * kMiB));
+  EXPECT_TRUE(limit.make_room(4 * kMiB));
+  EXPECT_EQ(asked, (std::vector<std::size_t>{1, 3}));
+}
+
+TEST_F(SharedLimitTest, EqualHoldersAreAskedOneAfterTheOther) {
+  holders.assign(5, {2 * kMiB});
+  limit.configure(0, 10 * kMiB);
+  hold_all();
+  EXPECT_TRUE(limit.make_room(4 * kMiB));
+  EXPECT_EQ(asked, (std::vector<std::size_t>{0, 1, 2}));
+}
+
+TEST_F(SharedLimitTest, WhatNoFigureHasIsFoundLast) {
+  holders = {{0, kMiB}, {2 * kMiB}, {0, 4 * kMiB}};
+  limit.configure(0, 7 * kMiB);
+  hold_all();
+  EXPECT_TRUE(limit.make_room(5 * kMiB));
+  EXPECT_EQ(asked, (std::vector<std::size_t>{1, 0, 1, 2}));
+}
+
+TEST_F(SharedLimitTest, WhereNothingIsIdleTheAnswerIsNo) {
+  holders = {{0}, {0}};
+  limit.configure(0, 4 * kMiB);
+  ASSERT_TRUE(limit.try_hold(4 * kMiB));
+  EXPECT_FALSE(limit.make_room(kMiB));
+  EXPECT_EQ(asked.size(), 2u);
+  EXPECT_FALSE(limit.make_room(~std::size_t{0}));
+  // What says that it is idle is asked for at once, however vain the last time was.
+  holders[1].idle = 3 * kMiB;
+  EXPECT_TRUE(limit.make_room(kMiB));
+}
+
+TEST_F(SharedLimitTest, AboveTheSoftLimitIdleMemoryGoesBackUntilItIsKept) {
+  holders = {{kMiB}, {3 * kMiB}, {2 * kMiB}};
+  limit.configure(8 * kMiB, 0);
+  hold_all();
+  ASSERT_TRUE(limit.try_hold(2 * kMiB));
+  limit.keep_to_soft_limit(0);
+  EXPECT_TRUE(asked.empty()) << "it is reached, and not passed";
+  ASSERT_TRUE(limit.try_hold(4 * kMiB));
+  limit.keep_to_soft_limit(0);
+  EXPECT_EQ(asked, (std::vector<std::size_t>{1, 2})) << "the most first";
+  ASSERT_TRUE(limit.try_hold(2 * kMiB));
+  limit.keep_to_soft_limit(0);
+  EXPECT_EQ(asked.back(), 0u);
+  asked.clear();
+  holders[0].idle = kMiB / 8;
+  limit.hold(kMiB / 8);
+  limit.keep_to_soft_limit(0);
+  EXPECT_TRUE(asked.empty()) << "hardly anything has grown since";
+  limit.keep_to_soft_limit(kMiB);
+  EXPECT_EQ(asked, (std::vector<std::size_t>{0})) << "much is idle";
+}
+
+TEST_F(SharedLimitTest, ThreadsThatMakeRoomForEachOtherNeverPassTheHardLimit) {
+  constexpr std::size_t kHard = 16 * kMiB;
+  constexpr int kThreads = 4;
+  limit.configure(0, kHard);
+  holders.resize(kThreads);
+  std::atomic<bool> has_passed{false};
+  std::atomic<int> served{0};
+  const auto chance = static_cast<unsigned>(random());
+  run_together(kThreads, [&](int t) {
+    std::mt19937 own(chance + static_cast<unsigned>(t));
+    for (int i = 0; i < 2000; ++i) {
+      const std::size_t bytes = own() % (3 * kMiB) + 1;
+      bool is_held = limit.try_hold(bytes);
+      for (int tries = 0; !is_held && tries < 4 && limit.make_room(bytes); ++tries)
+        is_held = limit.try_hold(bytes);
+      if (limit.held_bytes() > kHard) has_passed = true;
+      if (!is_held) continue;
+      ++served;
+      std::lock_guard guard(mutex);
+      holders[static_cast<std::size_t>(t)].idle += bytes;  // freed, and kept
+    }
+  });
+  EXPECT_FALSE(has_passed);
+  EXPECT_LE(limit.statistics().peak, kHard);
+  EXPECT_GT(served, 1000);
+  std::size_t idle = 0;
+  for (const Holder& each : holders) idle += each.idle;
+  EXPECT_EQ(limit.held_bytes(), idle);
+}
+
+}  // namespace
+}  // namespace strata

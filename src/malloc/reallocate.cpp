@@ -1,0 +1,90 @@
+// The realloc of Malloc, beyond the hot path: in place where possible, by a copy where not.
+
+#include <cstring>
+
+#include "malloc/malloc.h"
+#include "os/errors.h"
+
+namespace strata {
+
+void* Malloc::reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes) noexcept {
+  if (p == nullptr) return allocate(thread, bytes);
+  if (must_not_wait() && !is_known_without_lock(p)) {
+    os::set_errno_no_memory();
+    return nullptr;
+  }
+  const std::size_t old_bytes = usable_bytes(p, "realloc");
+  if (bytes == 0) {
+    deallocate(thread, p);
+    return nullptr;
+  }
+  const auto size_class = static_cast<unsigned>(engine_.class_of(p));
+  if (size_class == 0) {
+    if (void* resized = resize_large(thread, p, bytes)) {
+      after_slow_path(thread);
+      return resized;
+    }
+  } else if (!is_checked() && Engine::stays_in_place(old_bytes, bytes)) {
+    return p;
+  }
+  return move(thread, size_class, p, old_bytes, bytes);
+}
+
+/// A new block with the contents of the old one, which is freed; `size_class` is the page map's.
+void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_t old_bytes,
+                   std::size_t bytes) noexcept {
+  void* moved = pop(thread, bytes);
+  if (moved == nullptr) [[unlikely]] {
+    const int error = os::current_errno();
+    moved = bytes > Engine::kPagesForGrownFrom && bytes > old_bytes ? allocate_grown(thread, bytes)
+                                                                    : allocate(thread, bytes);
+    if (moved == nullptr) {
+      // Shrinking is not refused: the block stays as it is, unless its exact size is checked later.
+      if (bytes > old_bytes || is_checked() || guards_.owns(p)) return nullptr;
+      os::set_errno(error);
+      return p;
+    }
+  }
+  std::memcpy(moved, p, bytes < old_bytes ? bytes : old_bytes);
+  if (!thread.free_bins->push(size_class, p) && !push_verified(thread, engine_.map(), p, {}))
+    deallocate_slowly(thread, p, {});
+  return moved;
+}
+
+/// A new place for a block that grows. What grows mostly goes on to grow: from some size on it gets
+/// pages of its own, into which it can grow, and which fit any other use when it has left them. In
+/// a size class each step would leave an object that only a block of its size can use.
+void* Malloc::allocate_grown(ThreadState& thread, std::size_t bytes) noexcept {
+  // A watcher counts what it is asked for by its size class.
+  if (!engine_.has_pages_for_grown() || detour_.is_on()) return allocate(thread, bytes);
+  return serve(thread, 0, {bytes, SizeClassMap::kGrain, false}).address;
+}
+
+/// realloc of a block that is in no size class of the page map, without copying.
+/// \returns  nullptr if it has to be moved.
+void* Malloc::resize_large(ThreadState& thread, void* p, std::size_t bytes) noexcept {
+  if (guards_.owns(p) || is_checked() || spare_.owns(p) || empties_.owns(p)) return nullptr;
+  if (!detour_.has_watchers() || engine_.record_of(p) != nullptr)
+    return engine_.resize_large(p, bytes);
+  // For a watcher a block that is resized is freed and allocated again, even in place.
+  detour_.forget(thread, p);
+  void* const resized = engine_.resize_large(p, bytes);
+  if (resized != nullptr && detour_.is_on() && thread.count_down(bytes + 1))
+    detour_.adopt(thread, resized, bytes);
+  return resized;
+}
+
+bool Malloc::resize_in_place(void* p, std::size_t bytes) noexcept {
+  if (must_not_wait()) return false;
+  const std::size_t old_bytes = usable_bytes(p, "realloc");
+  if (is_checked() || guards_.owns(p) || empties_.owns(p)) return bytes == old_bytes;
+  const bool is_large = engine_.class_of(p) == 0 && !spare_.owns(p) && !detour_.has_watchers();
+  if (bytes <= old_bytes) {
+    if (is_large) engine_.resize_large(p, bytes);
+    // Verified frees compare the size that a caller says with the object's.
+    return is_large || !verifies_frees() || Engine::stays_in_place(old_bytes, bytes);
+  }
+  return is_large && !engine_.is_huge(p) && engine_.resize_large(p, bytes) == p;
+}
+
+}  // namespace strata

@@ -1,0 +1,267 @@
+// Heaps and the malloc under the limits of the process: each test is a process of its own, which
+// begins with the limit in its environment. tests/operations has whole programs.
+
+#include <strata/heap.hpp>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/run_together_test.h"
+#include "malloc/process.h"
+#include "user_heap/buffer_pages_test.h"
+#include "user_heap/heap_table.h"
+#include "user_heap/named_heap_test.h"
+
+namespace strata {
+namespace {
+
+/// One that gives nothing back by itself.
+Heap::Options keeping(Heap::Checks checks = Heap::Checks::kBasic) {
+  Heap::Options options;
+  options.reclaims = false;
+  options.checks = checks;
+  return options;
+}
+
+SharedLimit::Statistics of_process() { return g_heap_table.limit()->statistics(); }
+
+/// Touches so many bytes of a heap, in blocks of a size.
+bool fill(Heap& heap, std::size_t total, std::size_t bytes, std::vector<void*>& blocks) {
+  for (std::size_t got = 0; got < total; got += bytes) {
+    void* const p = heap.allocate(bytes);
+    if (p == nullptr) return false;
+    std::memset(p, 1, bytes);
+    blocks.push_back(p);
+  }
+  return true;
+}
+void free_all(Heap& heap, std::vector<void*>& blocks) {
+  for (void* p : blocks) heap.deallocate(p);
+  blocks.clear();
+}
+
+/// What a condition of a process is called that ends because it does not hold.
+[[noreturn]] void fail(const char* what) {
+  std::fprintf(stderr, "%s\n", what);
+  std::_Exit(1);
+}
+#define MUST(condition) \
+  if (!(condition)) fail(#condition)
+
+struct HeapsUnderALimit : ::testing::Test {
+  HeapsUnderALimit() { ::testing::FLAGS_gtest_death_test_style = "threadsafe"; }
+  ~HeapsUnderALimit() override {
+    unsetenv("STRATA_HARD_LIMIT");
+    unsetenv("STRATA_SOFT_LIMIT");
+  }
+
+  template <typename Body>
+  static void run(const char* option, const char* value, Body body) {
+    setenv(option, value, 1);
+    EXPECT_EXIT(
+        {
+          body();
+          std::_Exit(0);
+        },
+        ::testing::ExitedWithCode(0), "");
+  }
+};
+
+TEST_F(HeapsUnderALimit, WhatOneHeapHasIdleServesTheOthersAndTheMalloc) {
+  run("STRATA_HARD_LIMIT", "32m", [] {
+    Heap first(keeping());
+    Heap second(keeping(Heap::Checks::kFull));
+    std::vector<void*> blocks;
+    for (const std::size_t bytes : {200u, 5000u, 100'000u, 3'000'000u}) {
+      MUST(fill(first, 20 * kMiB, bytes, blocks));
+      free_all(first, blocks);
+      MUST(fill(second, 15 * kMiB, bytes, blocks));
+      free_all(second, blocks);
+      for (std::size_t got = 0; got < 20 * kMiB; got += bytes) {
+        blocks.push_back(allocate(bytes));
+        MUST(blocks.back() != nullptr);
+      }
+      for (void* p : blocks) deallocate(p);
+      blocks.clear();
+      MUST(of_process().peak <= 32 * kMiB);
+      MUST(of_process().peak > 28 * kMiB);
+    }
+    first.check_invariants();
+    second.check_invariants();
+  });
+}
+
+TEST_F(HeapsUnderALimit, WhatALiveHeapHoldsIsRefusedToTheOthersUntilItEnds) {
+  run("STRATA_HARD_LIMIT", "64m", [] {
+    std::optional<Heap> first(keeping());
+    Heap second(keeping());
+    std::vector<void*> blocks, of_first;
+    MUST(second.allocate(1) != nullptr);
+    const std::size_t before = of_process().held;
+    MUST(fill(*first, 40 * kMiB, 300'000, of_first));
+    MUST(!fill(second, 40 * kMiB, 300'000, blocks));
+    MUST(second.statistics().refusals != 0);
+    MUST(of_process().held <= 64 * kMiB && of_process().peak <= 64 * kMiB);
+    MUST(of_process().held == first->statistics().held + second.statistics().held +
+                                  g_malloc.engine().limit().held_bytes());
+    free_all(second, blocks);
+    first.reset();
+    MUST(second.release_memory());
+    MUST(of_process().held <= before + kMiB);
+    MUST(fill(second, 50 * kMiB, 300'000, blocks));
+  });
+}
+
+TEST_F(HeapsUnderALimit, AboveTheSoftLimitTheHeapWithMostIdleGivesItBack) {
+  run("STRATA_SOFT_LIMIT", "48m", [] {
+    Heap large(keeping());
+    Heap small(keeping());
+    Heap busy(keeping());
+    std::vector<void*> blocks;
+    MUST(fill(large, 24 * kMiB, 300'000, blocks));
+    free_all(large, blocks);
+    MUST(fill(small, 8 * kMiB, 300'000, blocks));
+    free_all(small, blocks);
+    MUST(large.statistics().free >= 24 * kMiB && small.statistics().free >= 8 * kMiB);
+    MUST(fill(busy, 20 * kMiB, 300'000, blocks));
+    MUST(large.statistics().free == 0 && small.statistics().free >= 8 * kMiB);
+    MUST(fill(busy, 20 * kMiB, 300'000, blocks));
+    MUST(small.statistics().free == 0);
+    MUST(of_process().held <= 48 * kMiB);
+  });
+}
+
+TEST_F(HeapsUnderALimit, AHeapAtItsOwnLimitTakesNothingFromOthers) {
+  run("STRATA_HARD_LIMIT", "64m", [] {
+    Heap idle(keeping());
+    Heap::Options options = keeping();
+    options.hard_limit_bytes = 8 * kMiB;
+    Heap small(options);
+    std::vector<void*> blocks;
+    MUST(fill(idle, 40 * kMiB, 300'000, blocks));
+    free_all(idle, blocks);
+    MUST(!fill(small, 8 * kMiB, 300'000, blocks));
+    MUST(idle.statistics().free >= 40 * kMiB);
+  });
+}
+
+TEST_F(HeapsUnderALimit, APageSourceThatCannotPurgeKeepsItsPagesAndCountsThem) {
+  run("STRATA_HARD_LIMIT", "32m", [] {
+    BufferPages pages(BufferPages::Purges::kNo);
+    Heap::Options options = keeping();
+    options.pages = pages.source();
+    std::optional<Heap> own(options);
+    Heap other(keeping());
+    std::vector<void*> blocks;
+    MUST(fill(*own, 16 * kMiB, 300'000, blocks));
+    free_all(*own, blocks);
+    MUST(!fill(other, 20 * kMiB, 300'000, blocks));
+    MUST(of_process().held <= 32 * kMiB);
+    own.reset();
+    MUST(fill(other, 8 * kMiB, 300'000, blocks));
+  });
+}
+
+TEST_F(HeapsUnderALimit, AShareIsOneOfWhatTheSystemAllowsAndTheStatisticsSaySo) {
+  run("STRATA_HARD_LIMIT", "50%", [] {
+    Heap heap(named("heap"));
+    MUST(heap.allocate(100) != nullptr);
+    char text[16 << 10];
+    heap.write_statistics_json(text, sizeof text);
+    const std::string json(text);
+    const std::size_t hard = of_process().hard_limit;
+    MUST(hard == g_malloc.engine().limit().statistics().hard_limit && hard != 0);
+    MUST(json.find("\"process_hard_bytes\":" + std::to_string(hard)) != json.npos);
+    MUST(json.find("\"process_held_bytes\":" + std::to_string(of_process().held)) != json.npos);
+    MUST(heap.statistics().hard_limit == 0);
+    heap.write_statistics(text, sizeof text);
+    MUST(std::string(text).find("process holds") != std::string::npos);
+  });
+}
+
+TEST_F(HeapsUnderALimit, ThreadsWhoseHeapsComeAndGoMakeRoomForEachOtherAndNobodyIsRefused) {
+  run("STRATA_HARD_LIMIT", "64m", [] {
+    // Beside what is live, at most 20 MiB: spans of all classes in each heap, and bookkeeping.
+    constexpr std::size_t kLive = 4 * kMiB;
+    constexpr int kThreads = 4;
+    std::atomic<int> running{kThreads};
+    Heap first;  // with which the limit is read
+    std::thread watch([&running] {
+      while (running != 0) MUST(of_process().held <= 64 * kMiB);
+    });
+    run_together(kThreads, [&](int t) {
+      std::optional<Heap> heap;
+      std::vector<std::pair<void*, std::size_t>> blocks;
+      std::mt19937 random(static_cast<unsigned>(t));
+      for (int round = 0; round < 12; ++round) {
+        if (!heap || round % 5 == 4) heap.emplace(keeping());
+        const bool is_malloc = t == 0 && round % 2 == 0;
+        const std::size_t largest = std::size_t{1024} << random() % 12;
+        for (std::size_t live = 0; live < kLive; live += blocks.back().second) {
+          const std::size_t bytes = random() % largest + 64;
+          blocks.emplace_back(is_malloc ? allocate(bytes) : heap->allocate(bytes), bytes);
+          MUST(blocks.back().first != nullptr);
+        }
+        for (const auto& [p, bytes] : blocks) is_malloc ? deallocate(p) : heap->deallocate(p);
+        blocks.clear();
+      }
+      heap->check_invariants();
+      --running;
+    });
+    watch.join();
+    MUST(of_process().peak <= 64 * kMiB);
+  });
+}
+
+TEST_F(HeapsUnderALimit, AForkInTheMiddleOfItLeavesAChildThatWorks) {
+  run("STRATA_HARD_LIMIT", "24m", [] {
+    Heap heap(keeping());
+    std::atomic<bool> ends{false};
+    std::thread other([&ends] {
+      Heap own(keeping());
+      std::vector<void*> blocks;
+      while (!ends) {
+        (void)fill(own, 32 * kMiB, 200'000, blocks);  // until it is refused, again and again
+        free_all(own, blocks);
+      }
+    });
+    for (int i = 0; i < 6; ++i) {
+      const pid_t child = fork();
+      if (child == 0) {
+        // What the other thread had is the child's, too, and live for ever: little may be left.
+        Heap another(keeping());
+        std::vector<void*> blocks;
+        (void)fill(another, 32 * kMiB, 100'000, blocks);
+        free_all(another, blocks);
+        std::_Exit(of_process().held <= 24 * kMiB ? 0 : 1);
+      }
+      int status = -1;
+      MUST(waitpid(child, &status, 0) == child && status == 0);
+    }
+    ends = true;
+    other.join();
+  });
+}
+
+TEST(HeapsWithoutALimit, CountNothingTogether) {
+  Heap heap;
+  ASSERT_NE(heap.allocate(100), nullptr);
+  EXPECT_EQ(g_heap_table.limit(), nullptr);
+  char text[16 << 10];
+  heap.write_statistics(text, sizeof text);
+  EXPECT_EQ(std::string(text).find("process holds"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,88 @@
+// What goes from heap to heap: making room for others, and the end of the process.
+
+#include "user_heap/heap_table.h"
+
+namespace strata {
+namespace {
+
+/// The heap whose objects this thread verifies, 0 for none: what is found in a block that lies in
+/// no region is of this one.
+constinit thread_local HeapNumber t_verified_heap = 0;
+
+}  // namespace
+
+/// For sentences about an address.
+void HeapTable::name_heap_of(const void* p, TextWriter& sentence) noexcept {
+  const Region* const region = g_heap_map.region_of(p);
+  const HeapNumber heap = region != nullptr ? region->owner : t_verified_heap;
+  if (heap == 0) return;
+  sentence.text(" (in ");
+  g_heap_table.write_name(heap, sentence);
+  sentence.text(")");
+}
+
+std::size_t HeapTable::next_number(std::size_t from) noexcept {
+  LockGuard guard(lock_);
+  UserHeap* const heap = next_made(from);
+  return heap != nullptr ? heap->number() : SharedLimit::kNone;
+}
+
+/// Calls `function(Malloc&)` unless the heap has ended or was never used. It cannot end, be reset,
+/// or be counted meanwhile.
+template <typename Function>
+void HeapTable::with_heap(std::size_t number, Function function) noexcept {
+  Malloc* malloc;
+  {
+    LockGuard guard(lock_);
+    UserHeap* const heap = next_made(number);
+    if (heap == nullptr || heap->number() != number) return;
+    malloc = heap->malloc_if_made();
+    malloc->round_lock().lock();
+  }
+  function(*malloc);
+  malloc->round_lock().unlock();
+}
+
+/// As Malloc::verify_at_exit(), of each heap that lives. Other threads may go on using them.
+void HeapTable::verify_at_exit() noexcept {
+  if (must_not_wait()) return;
+  for (std::size_t number = next_number(0); number != SharedLimit::kNone;
+       number = next_number(number + 1)) {
+    with_heap(number, [number](Malloc& malloc) {
+      t_verified_heap = static_cast<HeapNumber>(number);
+      HeapUse* const use = HeapThread::use_here(t_verified_heap);
+      ThreadState none = Malloc::new_thread();
+      malloc.verify_at_exit(use != nullptr ? use->state : none);
+      t_verified_heap = 0;
+    });
+  }
+}
+
+// Memory for others.
+
+/// The first in order of idle memory after `last`. One that cannot return pages has none.
+SharedLimit::Idle HeapTable::next_idle(SharedLimit::Idle last) noexcept {
+  SharedLimit::Idle first{0, 0};
+  LockGuard guard(lock_);
+  for (UserHeap* heap = next_made(0); heap != nullptr;
+       heap = next_made(std::size_t{heap->number()} + 1)) {
+    if (heap->pages() != nullptr && !heap->pages()->can_purge()) continue;
+    const std::size_t idle = heap->malloc_if_made()->engine().idle_hint();
+    const std::size_t number = heap->number();
+    const bool is_after = idle != last.bytes ? idle < last.bytes : number > last.which;
+    if (is_after && idle > first.bytes) first = {idle, number};
+  }
+  return first;
+}
+
+void HeapTable::give_back(std::size_t number) noexcept {
+  if (must_not_wait()) return;
+  with_heap(number, [](Malloc& malloc) { malloc.release_memory_for_others(); });
+}
+
+constinit SharedLimit::Holders HeapTable::holders_{
+    .next_idle = [](SharedLimit::Idle last) noexcept { return g_heap_table.next_idle(last); },
+    .next = [](std::size_t from) noexcept { return g_heap_table.next_number(from); },
+    .give_back = [](std::size_t which) noexcept { g_heap_table.give_back(which); }};
+
+}  // namespace strata
