@@ -97,7 +97,9 @@ void Central::decommit_holes_for(std::size_t bytes) noexcept {
   unsigned at = next_for_holes_.load(std::memory_order_relaxed);
   for (unsigned left = lists; left != 0; --left, ++at) {
     at = at < lists ? at : 0;
-    CentralList* const list = shards_[at / SizeClassMap::kCount]->list(at % SizeClassMap::kCount);
+    const unsigned size_class = at % SizeClassMap::kCount;
+    if (SizeClassMap::bytes_of(size_class) > kMostBytesForHoles) continue;
+    CentralList* const list = shards_[at / SizeClassMap::kCount]->list(size_class);
     if (list == nullptr || list->pending_bytes() < 2 * list->span_bytes()) continue;
     // Some spans at a time, since others may wait for the list.
     std::size_t returned;

@@ -165,6 +165,8 @@ class Central {
   // Chosen: what may be free in spans, and as a part of the heap, before holes are looked for.
   static constexpr std::size_t kHolesFromBytes = std::size_t{4} << 20;
   static constexpr std::size_t kHolesFromPart = 8;
+  // Chosen: a single free object of more bytes is a hole, and may well be the next to be handed out.
+  static constexpr std::size_t kMostBytesForHoles = 2048;
 
   template <typename Function>
   void for_each_shard(Function&& function) noexcept {
