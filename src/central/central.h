@@ -165,7 +165,7 @@ class Central {
   // Chosen: what may be free in spans, and as a part of the heap, before holes are looked for.
   static constexpr std::size_t kHolesFromBytes = std::size_t{4} << 20;
   static constexpr std::size_t kHolesFromPart = 8;
-  // Chosen: a single free object of more bytes is a hole, and may well be the next to be handed out.
+  // Chosen: a free object of more bytes is a hole by itself, and may be the next one handed out.
   static constexpr std::size_t kMostBytesForHoles = 2048;
 
   template <typename Function>
