@@ -140,9 +140,26 @@ TEST_F(AutoChecks, EndWhereStatesTakeMoreThanTheirShareOfTheHeap) {
   EXPECT_FALSE(malloc.verifies_frees()) << "a 16th of these";
   for (void* const p : objects) thread.deallocate(p);
   EXPECT_FALSE(has_gate(thread));
-  EXPECT_EQ(engine.state_bytes(), 0u) << "they go with their spans";
   thread.end();
   check_nothing_is_left();
+  EXPECT_EQ(engine.state_bytes(), 0u) << "they go with their spans";
+}
+
+TEST_F(AutoChecks, StatisticsSayHowManyFreesWereVerifiedAndWhetherTheyAre) {
+  TestThread thread(malloc);
+  for (int i = 0; i < 5000; ++i) thread.deallocate(thread.allocate(100));
+  Statistics now = statistics();
+  EXPECT_TRUE(now.verifies_frees);
+  EXPECT_EQ(now.verified_frees, 4097u) << "the rest as the thread ends";
+  EXPECT_EQ(now.state_bytes, kPageBytes / 64) << "of one span of objects of 112 bytes";
+  thread.end();
+  EXPECT_EQ(statistics().verified_frees, 5000u);
+  TestThread other(malloc);
+  free_often(other);
+  now = statistics();
+  EXPECT_FALSE(now.verifies_frees);
+  EXPECT_GT(now.verified_frees, 262'144u);
+  EXPECT_LT(now.verified_frees, 262'144u + 2 * 4096);
 }
 
 TEST_F(AutoChecks, ThreadsThatFreeLittleCountTogether) {

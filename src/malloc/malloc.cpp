@@ -19,7 +19,7 @@ bool must_not_wait() noexcept { return is_any_lock_held_here() || has_died_with_
 
 bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
   options_ = options;
-  // The table of states takes 4 GiB of addresses: not where these are limited.
+  // The table of states takes 512 MiB of addresses: not where these are limited.
   if (options.checks == Options::Checks::kAuto && os::address_space_limit_bytes() != SIZE_MAX)
     options_.checks = Options::Checks::kBasic;
   if (!engine_.start(options_, seed)) return false;
@@ -61,7 +61,7 @@ bool Malloc::start_thread(ThreadState& thread) noexcept {
   ThreadRegistry& registry = engine_.registry();
   ThreadCache* cache = registry.adopt();
   if (cache == nullptr) return false;
-  if (options_.checks == Options::Checks::kAuto) thread.frees_left = kFreesAtOnce;
+  if (verifies_frees()) thread.frees_left = kFreesAtOnce;
   registry.enroll(*cache, thread, false);
   // May allocate: the cache is in place.
   if (host_.follow_thread(*cache)) registry.enroll(*cache, thread, true);

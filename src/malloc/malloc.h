@@ -12,6 +12,7 @@
 #include "malloc/detour.h"
 #include "malloc/engine.h"
 #include "malloc/guard_watcher.h"
+#include "malloc/malloc_host.h"
 #include "malloc/options.h"
 #include "malloc/profiler.h"
 #include "malloc/scavenger.h"
@@ -20,31 +21,6 @@
 #include "thread_cache/thread_state.h"
 
 namespace strata {
-
-class Malloc;
-
-/// What a Malloc asks of the process that it serves. Functions have bodies instead of = 0, which
-/// would need the C++ runtime.
-class MallocHost {
- public:
-  /// Before the first allocation, from any thread, without a lock: calls Malloc::start().
-  /// \returns  False when out of memory; the next allocation asks again.
-  virtual bool start(Malloc&) noexcept { return false; }
-  /// The calling thread got a cache: end_thread() is to be called when it ends. May allocate.
-  /// \returns  False if it will not be called: the cache then stays in use for ever.
-  virtual bool follow_thread(ThreadCache&) noexcept { return false; }
-  /// From a slow path with no lock held, once after Malloc::ask_for_attention().
-  virtual void attend() noexcept {}
-  /// An object or a block is about to be guarded, although the program did not ask for that: the
-  /// pool is to be started, if it must_start(). From a slow path of any thread, with no lock held.
-  virtual void begin_guards(Malloc&, GuardPool&, const GuardPool::Size&) noexcept {}
-  /// CPU time that the process has used: what verified frees may take is a share of it, where the
-  /// option says so. From a slow path of any thread, with no lock held.
-  virtual std::uint64_t cpu_ns() noexcept { return 0; }
-
- protected:
-  ~MallocHost() = default;
-};
 
 /// What malloc, realloc, calloc and free mean: an engine, what may come between it and the program
 /// (full checks, guard pages, a profile), and the ways through them. The hot path is inline; every
@@ -315,6 +291,11 @@ class Malloc {
   }
   const Options& options() const noexcept { return options_; }
   bool has_full_checks() const noexcept { return options_.checks == Options::Checks::kFull; }
+  /// Frees and calls of realloc that were verified, with thread caches, since the process began:
+  /// each thread adds them some thousands at a time, and the rest as it ends.
+  std::uint64_t verified_frees() const noexcept {
+    return verified_.load(std::memory_order_relaxed);
+  }
   /// Whether every free is verified, with thread caches.
   bool verifies_frees() const noexcept { return checks() == Options::Checks::kFrees; }
 
@@ -444,7 +425,7 @@ class Malloc {
   // Under kAuto it changes once. A thread that sees it leaves the states of objects as they are;
   // those to whom it hands the objects see it, too (verified_frees.cpp).
   std::atomic<Options::Checks> checks_now_{Options::Checks::kBasic};
-  std::atomic<std::uint64_t> verified_{0};  // frees, counted under kAuto; relaxed: a sum
+  std::atomic<std::uint64_t> verified_{0};  // relaxed: a sum
   SpareMemory& spare_;
   MallocHost& host_;
   // release after the engine is ready, acquire before its first use.

@@ -47,13 +47,12 @@ bool fits(const FreeCall& call, unsigned size_class) noexcept {
 
 }  // namespace
 
-/// Counts what the thread has verified since it was here, under STRATA_CHECKS=auto.
+/// Counts what the thread has verified since it was here; under STRATA_CHECKS=auto it may be enough.
 [[gnu::cold, gnu::noinline]] void Malloc::count_verified(ThreadState& thread) noexcept {
   const auto more = static_cast<std::uint64_t>(std::int64_t{kFreesAtOnce} - thread.frees_left);
   thread.frees_left = kFreesAtOnce;
-  if (options_.checks != Options::Checks::kAuto) return;
   const std::uint64_t verified = verified_.fetch_add(more, std::memory_order_relaxed) + more;
-  if (must_not_wait()) return;  // next time
+  if (options_.checks != Options::Checks::kAuto || must_not_wait()) return;
   if (verified > kFreesForNothing && verified - kFreesForNothing > host_.cpu_ns() / kNsForAFree)
     stop_verifying();
   if (!verifies_frees()) open_gate(thread);
