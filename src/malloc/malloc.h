@@ -202,7 +202,9 @@ class Malloc {
       Allocation::By by = Allocation::By::kMalloc) noexcept {
     const std::size_t bin = SizeClassMap::bin_of(bytes);
     if (void* const object = pop_slowly(thread, bin)) return FreeObject(object).address();
-    return serve(thread, bytes != 0 ? static_cast<unsigned>(bin) : 1, {bytes, SizeClassMap::kGrain, false, by}).address;
+    return serve(thread, bytes != 0 ? static_cast<unsigned>(bin) : 1,
+                 {bytes, SizeClassMap::kGrain, false, by})
+        .address;
   }
   void deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept;
 

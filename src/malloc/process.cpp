@@ -148,12 +148,14 @@ namespace {
 }  // namespace
 
 void* allocate_slowly(std::size_t bytes) noexcept {
-  if (void* const object = Malloc::pop_beyond_table_or_verify(t_thread, g_page_map, bytes)) [[likely]]
+  if (void* const object = Malloc::pop_beyond_table_or_verify(t_thread, g_page_map, bytes))
+      [[likely]]
     return FreeObject(object).address();
   return allocate_unpopped(bytes, Allocation::By::kMalloc);
 }
 void* allocate_slowly(std::size_t bytes, Allocation::By by) noexcept {
-  if (void* const object = Malloc::pop_beyond_table_or_verify(t_thread, g_page_map, bytes)) [[likely]]
+  if (void* const object = Malloc::pop_beyond_table_or_verify(t_thread, g_page_map, bytes))
+      [[likely]]
     return FreeObject(object).address();
   return allocate_unpopped(bytes, by);
 }

@@ -47,7 +47,7 @@ bool fits(const FreeCall& call, unsigned size_class) noexcept {
 
 }  // namespace
 
-/// Counts what the thread has verified since it was here; under STRATA_CHECKS=auto it may be enough.
+/// Counts what the thread has verified since it was here. Under kAuto it may be enough.
 [[gnu::cold, gnu::noinline]] void Malloc::count_verified(ThreadState& thread) noexcept {
   const auto more = static_cast<std::uint64_t>(std::int64_t{kFreesAtOnce} - thread.frees_left);
   thread.frees_left = kFreesAtOnce;
