@@ -26,8 +26,9 @@ Options choose_options(Choices& choices) {
 class Program : TestMalloc {
  public:
   explicit Program(Choices& choices) : choices_(choices) {
-    pages.limit_mapped_bytes(512 * kMiB);
     start(choose_options(choices));
+    // What the page map reserves at the start is addresses only.
+    pages.limit_mapped_bytes(pages.mapped_bytes() + 512 * kMiB);
     for (auto& thread : threads_) thread.emplace(malloc);
   }
 
