@@ -1,6 +1,6 @@
 // What pthread_atfork calls, in the shared library alone: the malloc's fork handlers are registered
-// before the first ones of another file. So programs that neither fork with handlers nor allocate do
-// without them, and without the pages of the C library that registering takes.
+// before the first ones of another file, or with the first allocation. A program with neither does
+// without them, and without the pages of the C library that registering touches.
 
 #include <strata/malloc.h>
 
