@@ -54,7 +54,6 @@ class ObjectStates {
   /// the number of its slot.
   using Place = std::uintptr_t;
   static constexpr Place kNoPlace = 0;
-  static constexpr std::size_t kPlaceAlignment = 64;  ///< of states, for the low bits
 
   /// The place of objects that have no states while some threads still look: one byte for them all,
   /// whatever their addresses, which says nothing.
@@ -82,15 +81,14 @@ class ObjectStates {
  private:
   // The most that the values of a byte that are multiples of 16 tell apart.
   static constexpr std::size_t kMostSlotBytes = 256;
-  static constexpr Place kShiftBits = kPlaceAlignment - 1;
-  static_assert(kShiftBits >= 63, "by more no word is shifted");
+  static constexpr Place kShiftBits = 63;  // by more no word is shifted
   static_assert(kPageBytes / kMostSlotBytes % (kShiftBits + 1) == 0 &&
                     MetadataArena::kMinBytes % (kShiftBits + 1) == 0,
                 "the low bits of a place are free for the shift");
   static_assert(SizeClassMap::kGrain > kNever, "no live object has the state of one that is not");
 
   // A cache line of its own: threads that still look may write it.
-  alignas(kPlaceAlignment) static State g_nowhere;
+  alignas(kShiftBits + 1) static State g_nowhere;
 
   static constexpr auto kSlotShifts = [] {
     std::array<std::uint8_t, SizeClassMap::kCount> shifts{};
@@ -103,7 +101,7 @@ class ObjectStates {
   }();
 };
 
-alignas(ObjectStates::kPlaceAlignment) inline constinit ObjectStates::State ObjectStates::g_nowhere{
-    ObjectStates::kFreed};
+inline constinit ObjectStates::State ObjectStates::g_nowhere alignas(ObjectStates::kShiftBits +
+                                                                     1){kFreed};
 
 }  // namespace strata
