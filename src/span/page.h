@@ -159,7 +159,7 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   std::uint16_t owner;            ///< the number of its page heap
   std::uint8_t longest_free_run;  ///< which of the PageHeap's lists the region is in
   bool is_huge;                   ///< huge pages were asked for
-  /// They were asked for after it had filled up. Decommitted whole, it begins with small ones again.
+  /// They were asked for after it had filled up: decommitted whole, it begins with small ones.
   bool is_collapsed;
   /// A part of a huge one was decommitted: the kernel was asked for small pages again.
   bool is_split;

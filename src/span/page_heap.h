@@ -85,8 +85,8 @@ class PageHeap {
     return growth_bytes_.exchange(0, std::memory_order_relaxed);
   }
 
-  /// A first part of the span is about to be decommitted: small pages back its region from now on, until
-  /// all of it was decommitted. The kernel would otherwise make huge pages of it again, some
+  /// A first part of the span is about to be decommitted: small pages back its region from now on,
+  /// until all of it was decommitted. The kernel would otherwise make huge pages of it again, some
   /// minutes later, and back the part with them.
   /// \cost  a system call for the first such span of a huge region
   void begin_holes(const Span& span) noexcept;
@@ -236,8 +236,8 @@ class PageHeap {
   std::atomic<bool> is_small_{true};                     // written under lock_, read anywhere
   std::atomic<std::size_t> idle_pages_{0};               // the same
   std::atomic<std::size_t> used_pages_{0};               // the same
-  std::uint16_t round_ STRATA_GUARDED_BY(lock_) = 1;  // of looks at full regions
-  std::atomic<unsigned> rounds_left_{0};              // written under lock_, read anywhere
+  std::uint16_t round_ STRATA_GUARDED_BY(lock_) = 1;     // of looks at full regions
+  std::atomic<unsigned> rounds_left_{0};                 // written under lock_, read anywhere
   // No region is collapsed before; UINT64_MAX while one is. relaxed: it guards no memory.
   std::atomic<std::uint64_t> next_collapse_ns_{0};
   // The kernel has not refused. relaxed: a hint.

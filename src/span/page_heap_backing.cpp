@@ -53,8 +53,8 @@ void PageHeap::begin_anew(Region& region) noexcept {
 void PageHeap::collapse_next() noexcept {
   std::uint64_t due = next_collapse_ns_.load(std::memory_order_relaxed);
   const std::uint64_t start = os::monotonic_ns();
-  if (start < due || !next_collapse_ns_.compare_exchange_strong(due, UINT64_MAX,
-                                                                std::memory_order_relaxed))
+  if (start < due ||
+      !next_collapse_ns_.compare_exchange_strong(due, UINT64_MAX, std::memory_order_relaxed))
     return;
   // Regions are unmapped by discard() alone, so it can be looked at without the lock.
   Region* const region = choose_filled();
@@ -94,8 +94,7 @@ void PageHeap::collapse(Region& region) noexcept {
   }
   pages_.advise_huge(region.start, kRegionBytes);
   // Where the kernel cannot do it now, it does it by and by.
-  if (can_collapse_.load(std::memory_order_relaxed) &&
-      !pages_.collapse(region.start, kRegionBytes))
+  if (can_collapse_.load(std::memory_order_relaxed) && !pages_.collapse(region.start, kRegionBytes))
     can_collapse_.store(false, std::memory_order_relaxed);
   bool is_small;
   {

@@ -163,8 +163,7 @@ TEST_F(PageHeapBacking, ARegionThatGaveAllBackBeginsWithSmallPages) {
   EXPECT_EQ(huge(), kEnough - 1);
   EXPECT_EQ(pages.calls(FakePageSource::kAdviseSmall), advice + 1);
   // One page is held, not the region.
-  EXPECT_EQ(heap.used_pages() * kPageBytes,
-            (kEnough - 1) * kRegionBytes + kPageBytes);
+  EXPECT_EQ(heap.used_pages() * kPageBytes, (kEnough - 1) * kRegionBytes + kPageBytes);
 }
 
 TEST_F(PageHeapBacking, AKernelThatRefusesIsAskedOnceAndLeftTheRest) {
