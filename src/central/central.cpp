@@ -163,10 +163,7 @@ std::size_t Central::claim_from_others(CentralList& list, void** end, std::size_
 CentralList* Central::find_kept() const noexcept {
   const unsigned count = shard_count();
   for (unsigned i = 0; i < count; ++i) {
-    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-      CentralList* const list = shards_[i]->list(c);
-      if (list != nullptr && list->kept_spans() != 0) return list;
-    }
+    if (CentralList* const keeper = shards_[i]->find_kept()) return keeper;
   }
   return nullptr;
 }
@@ -353,6 +350,7 @@ void Central::flush_transfer(unsigned end_class) noexcept {
 
 /// Moves to their spans what lies in transfer caches that have grown, if it is worth it.
 bool Central::empty_grown_transfer() noexcept {
+  if (spans_.used_bytes() < kGrownTransferBytes) return false;
   std::size_t grown = 0;
   for_each_shard([&](const CentralShard& shard) { grown += shard.grown_transfer_bytes(); });
   if (grown < kGrownTransferBytes) return false;

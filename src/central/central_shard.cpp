@@ -38,6 +38,7 @@ TransferCache::Bounds transfer_bounds(unsigned size_class) noexcept {
   auto* const made =
       new (memory) Class{{size_class, spans_, tally_, index_}, {bounds, tally_, metadata_}};
   classes_[size_class].store(made, std::memory_order_release);
+  made_[size_class / 64].fetch_or(std::uint64_t{1} << size_class % 64, std::memory_order_release);
   return made;
 }
 

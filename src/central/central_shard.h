@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -84,6 +85,14 @@ class CentralShard {
     for_each_class([&](unsigned, Class& each) { function(each.list); });
   }
 
+  /// A list that keeps spans without a claimed object; nullptr if there is none: a hint.
+  CentralList* find_kept() const noexcept {
+    for (unsigned c = next_made(1); c < SizeClassMap::kCount; c = next_made(c + 1)) {
+      if (list(c)->kept_spans() != 0) return list(c);
+    }
+    return nullptr;
+  }
+
   /// Has no objects and no spans any more; who calls this gives them back.
   /// \threads  no other thread uses the shard at the same time
   void forget_spans() noexcept {
@@ -135,6 +144,14 @@ class CentralShard {
   Class* find(unsigned size_class) const noexcept {
     return classes_[size_class].load(std::memory_order_acquire);
   }
+  /// The first class from this one on that is made; kCount if there is none.
+  unsigned next_made(unsigned size_class) const noexcept {
+    for (unsigned c = size_class; c < SizeClassMap::kCount; c = (c | 63) + 1) {
+      const std::uint64_t made = made_[c / 64].load(std::memory_order_acquire) >> c % 64;
+      if (made != 0) return c + static_cast<unsigned>(std::countr_zero(made));
+    }
+    return SizeClassMap::kCount;
+  }
   Class* find_or_make(unsigned size_class) noexcept {
     Class* const found = find(size_class);
     return found != nullptr ? found : make(size_class);
@@ -155,13 +172,15 @@ class CentralShard {
   Lock making_{LockRank::kCentral};  // held while a class is made
   // release after a class is complete, acquire before it is used
   std::atomic<Class*> classes_[SizeClassMap::kCount] = {};
+  /// A bit for each of them that is made: small programs make few, and all are visited for each new
+  /// span. The same order.
+  std::atomic<std::uint64_t> made_[(SizeClassMap::kCount + 63) / 64] = {};
 };
 
 template <typename Function>
 void CentralShard::for_each_class(Function&& function) const noexcept {
-  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-    if (Class* const each = find(c)) function(c, *each);
-  }
+  for (unsigned c = next_made(1); c < SizeClassMap::kCount; c = next_made(c + 1))
+    function(c, *find(c));
 }
 
 template <typename Flush>
