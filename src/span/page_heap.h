@@ -174,7 +174,8 @@ class PageHeap {
   Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
 
  private:
-  Region* take_region(unsigned run, Pages which) noexcept STRATA_REQUIRES(lock_);
+  Region* take_region(unsigned run) noexcept STRATA_REQUIRES(lock_);
+  Region* take_idle_region(unsigned count, PageMask positions) noexcept STRATA_REQUIRES(lock_);
   Region* grow() noexcept STRATA_REQUIRES(lock_);
   std::size_t next_chunk_regions() const noexcept STRATA_REQUIRES(lock_);
   bool map_chunk() noexcept STRATA_REQUIRES(lock_);
@@ -209,6 +210,8 @@ class PageHeap {
   // regions are looked at some times after that.
   static constexpr unsigned kRounds = 8;
   static constexpr std::uint64_t kRoundPauseNs = 10'000'000;
+  // Chosen: others wait for so many looks at regions, below a microsecond.
+  static constexpr unsigned kIdleLooks = 16;
 
   Lock lock_{LockRank::kPageHeap};
   PageMap& map_;
