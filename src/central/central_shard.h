@@ -41,6 +41,16 @@ class CentralShard {
   /// \returns  how many, and whether another thread was at something that may have had more
   CentralList::Claimed try_claim(unsigned size_class, void** end, std::size_t count) noexcept;
 
+  /// The same, of the transfer cache alone, for a thread of another shard.
+  /// \returns  how many
+  std::size_t try_lend(unsigned size_class, void** end, std::size_t count) noexcept;
+  /// Its threads have got so many, wherever from.
+  void note_claimed(unsigned size_class, std::size_t count) noexcept;
+  /// Takes back objects into the transfer cache, whosever their spans are, as long as its threads
+  /// have got as many: they are needed here again, and nobody has to look them up.
+  /// \returns  how many, the last ones
+  std::size_t keep(unsigned size_class, void* const* objects, std::size_t count) noexcept;
+
   /// Whether a claim may find something: a hint.
   bool may_have_free(unsigned size_class) const noexcept {
     Class* const found = find(size_class);
@@ -137,6 +147,8 @@ class CentralShard {
   struct Class {
     CentralList list;
     TransferCache transfer;
+    // Objects that its threads have got and not brought back. relaxed: a hint that may miss some.
+    std::atomic<std::size_t> claimed{0};
   };
 
   static constexpr std::size_t kFlushObjects = 64;

@@ -69,25 +69,17 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
   LockGuard guard(lock_);
   // A run this long holds an aligned one wherever it begins; a whole region is aligned itself.
   const unsigned sufficient = std::min(page_count + alignment_pages - 1, kPagesPerRegion);
-  Region* region = take_region(sufficient, which);
+  const PageMask positions = aligned_positions(alignment_pages);
+  Region* region =
+      which == Pages::kAny ? take_region(sufficient) : take_idle_region(page_count, positions);
   if (region == nullptr) return nullptr;
 
-  const PageMask positions = aligned_positions(alignment_pages);
   PageMask starts = run_starts(region->idle_pages(), page_count) & positions;
-  if (starts == 0) {
-    if (which == Pages::kIdle) {
-      list(*region);
-      return nullptr;
-    }
-    starts = run_starts(region->free_pages, page_count) & positions;
-  }
+  if (starts == 0) starts = run_starts(region->free_pages, page_count) & positions;
   STRATA_DCHECK(starts != 0);
   const auto first = static_cast<unsigned>(std::countr_zero(starts));
   const PageMask mask = page_range(first, page_count);
-  if (region->is_split && region->dirty_pages == 0) {
-    region->is_split = false;
-    pages_.advise_huge(region->start, kRegionBytes);
-  }
+  if (region->dirty_pages == 0 && (region->is_split || region->is_collapsed)) begin_anew(*region);
   const PageMask touched = pages_touched_with(*region, mask);
   const std::size_t growth = count_pages(touched & ~region->dirty_pages) * kPageBytes;
   if (!limit_.try_hold(growth)) {
@@ -120,24 +112,6 @@ void PageHeap::deallocate(Span& span, bool is_clean) noexcept {
     region.dirty_pages &= ~mask;
   }
   mark_free(region, mask);
-}
-
-void PageHeap::split_region_of(const Span& span) noexcept {
-  Region& region = *map_.region_of(span.start);
-  if (!region.is_huge) return;
-  bool is_first;
-  {
-    LockGuard guard(lock_);
-    is_first = begin_split(region);
-  }
-  if (is_first) pages_.advise_small(region.start, kRegionBytes);
-}
-
-/// \returns  whether the kernel has to be told
-bool PageHeap::begin_split(Region& region) noexcept {
-  if (!region.is_huge || region.is_split) return false;
-  region.is_split = true;
-  return true;
 }
 
 bool PageHeap::resize(Span& span, unsigned page_count) noexcept {
@@ -211,14 +185,27 @@ std::size_t PageHeap::decommit_unneeded() noexcept {
   return decommit(unneeded);
 }
 
-/// Unlists a region with a free run of at least `run` pages; makes a new one if there is none and
-/// `which` allows it.
-Region* PageHeap::take_region(unsigned run, Pages which) noexcept {
+/// Unlists a region with a free run of at least `run` pages, a new one if there is none.
+Region* PageHeap::take_region(unsigned run) noexcept {
   const std::uint64_t fitting = nonempty_ >> run << run;
-  if (fitting == 0) return which == Pages::kAny ? grow() : nullptr;
+  if (fitting == 0) return grow();
   Region* region = by_run_[std::countr_zero(fitting)].front();
   unlist(*region);
   return region;
+}
+
+/// Unlists a region with a run of `count` idle pages that begins at one of `positions`: one of the
+/// latest, where what was just given back lies. The tightest free run may be of clean pages.
+Region* PageHeap::take_idle_region(unsigned count, PageMask positions) noexcept {
+  Region* region = idle_.front();
+  for (unsigned looks = 0; region != nullptr && looks < kIdleLooks; ++looks) {
+    if ((run_starts(region->idle_pages(), count) & positions) != 0) {
+      unlist(*region);
+      return region;
+    }
+    region = idle_.next(*region);
+  }
+  return nullptr;
 }
 
 Region* PageHeap::grow() noexcept {
@@ -243,6 +230,9 @@ Region* PageHeap::grow() noexcept {
   ++regions_;
   if (region->is_huge || regions_ >= kHugeFromRegions)
     is_small_.store(false, std::memory_order_relaxed);
+  if (huge_pages_ == HugePages::kAuto && regions_ > kCollapseFromRegions &&
+      regions_ <= kCollapseToRegions)
+    rounds_left_.store(kRounds, std::memory_order_relaxed);
   map_.set_region(region->start, region);
   return region;
 }
@@ -351,6 +341,7 @@ void PageHeap::discard() noexcept {
   was_refused_ = false;
   regions_ = huge_regions_ = decommitted_pages_ = least_idle_ = 0;
   is_small_.store(true, std::memory_order_relaxed);
+  rounds_left_.store(0, std::memory_order_relaxed);
   idle_pages_.store(0, std::memory_order_relaxed);
   used_pages_.store(0, std::memory_order_relaxed);
 }
@@ -365,12 +356,16 @@ void PageHeap::check_invariants() noexcept {
   std::size_t regions = 0;
   std::size_t used = 0;
   std::size_t idle = 0;
+  std::size_t huge = 0;
   for (unsigned run = 0; run <= kPagesPerRegion; ++run) {
     for (Region* region = by_run_[run].front(); region != nullptr;
          region = by_run_[run].next(*region)) {
       ++regions;
       used += kPagesPerRegion - count_pages(region->free_pages);
       idle += count_pages(region->idle_pages());
+      huge += region->is_huge ? 1 : 0;
+      STRATA_INVARIANT(region->is_huge || !region->is_collapsed,
+                       "a collapsed region does not count as a huge one");
       STRATA_INVARIANT(longest_run(region->free_pages) == run, "a region is in the wrong list");
       STRATA_INVARIANT(map_.region_of(region->start) == region,
                        "the page map does not know a region");
@@ -397,6 +392,7 @@ void PageHeap::check_invariants() noexcept {
                      "the summary of the region lists is wrong");
   }
   STRATA_INVARIANT(regions == regions_, "a region is lost");
+  STRATA_INVARIANT(huge == huge_regions_, "huge regions are miscounted");
   STRATA_INVARIANT(used == used_pages(), "used pages are miscounted");
   STRATA_INVARIANT(idle == idle_pages(), "idle pages are miscounted");
   STRATA_INVARIANT(least_idle_ <= idle, "the least idle pages exceed the idle pages");
