@@ -27,7 +27,13 @@ struct CompactingTest : ::testing::Test, TestMalloc {
   std::size_t objects = kObjects;
   std::deque<void*> live;
 
-  void SetUp() override { start(); }
+  void SetUp() override { start_with(Options::Checks::kBasic); }
+  void start_with(Options::Checks checks) {
+    Options options;
+    options.checks = checks;
+    options.guard_rate = 0;
+    start(options);
+  }
 
   /// Frees the oldest and allocates one instead.
   void replace(TestThread& thread, std::size_t count) {
@@ -203,12 +209,7 @@ TEST_F(CompactingTest, HomewardObjectsInBinsAreCountedAsTheirClass) {
 
 /// The same where frees are verified: the state of an object does not ask for its class.
 struct CompactingVerified : CompactingTest {
-  void SetUp() override {
-    Options options;
-    options.checks = Options::Checks::kFrees;
-    options.guard_rate = 0;
-    start(options);
-  }
+  void SetUp() override { start_with(Options::Checks::kFrees); }
 };
 
 TEST_F(CompactingVerified, TurnoverGivesAClassItsSpansBack) {

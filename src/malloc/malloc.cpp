@@ -113,8 +113,11 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
                             const Allocation& allocation) noexcept {
   if (must_not_wait()) [[unlikely]]
     return serve_spare(allocation);
-  if (allocation.bytes == 0) {
+  if (allocation.bytes == 0 && size_class != 0) {
     if (void* const empty = allocate_empty(allocation)) return {empty, true};
+    void* object = thread.for_malloc().pop(size_class);
+    if (object == nullptr) object = pop_slowly(thread, size_class);
+    if (object != nullptr) return Engine::as_block(object);
   }
   if (thread.is_in_window && ends_window(thread)) {
     const Engine::Block guarded = serve_guarded(thread, allocation);
@@ -132,7 +135,7 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
 void* Malloc::allocate_empty(const Allocation& allocation) noexcept {
   // A heap that can end, or be emptied, has to find all its blocks.
   const bool is_apt = allocation.alignment <= EmptyBlocks::kBlockBytes && is_ready() &&
-                      checks() != Options::Checks::kBasic && engine_.lives_for_ever();
+                      has_empty_blocks() && engine_.lives_for_ever();
   return is_apt ? empties_.allocate() : nullptr;
 }
 

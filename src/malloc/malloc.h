@@ -374,6 +374,10 @@ class Malloc {
   void expect_live(const void* p, unsigned size_class, const char* action) noexcept;
   void take_back(void* p, unsigned size_class, const FreeCall& call) noexcept;
 
+  /// Under basic and auto programs may write into blocks of 0 bytes.
+  bool has_empty_blocks() const noexcept {
+    return options_.checks == Options::Checks::kFrees || has_full_checks();
+  }
   void* allocate_empty(const Allocation& allocation) noexcept;
 
   FreeCall compared(FreeCall call) const noexcept;

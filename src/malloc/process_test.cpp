@@ -59,9 +59,10 @@ TEST(Process, AThreadThatAdoptsAWarmCacheUsesWhatItHolds) {
     deallocate(p);
   });
   EXPECT_EQ(live_objects(kBytes), live_before);
+  void* p = nullptr;
+  in_a_thread([&] { p = allocate(kBytes); });
   in_a_thread([&] {
     // The same when the first call is a free: there may be an object on top already.
-    void* p = g_malloc.engine().allocate_object(SizeClassMap::class_of(kBytes)).address;
     EXPECT_EQ(live_objects(kBytes), live_before + 1);
     deallocate(p);
     EXPECT_EQ(live_objects(kBytes), live_before);

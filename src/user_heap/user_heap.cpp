@@ -55,8 +55,9 @@ Malloc* UserHeap::make_malloc_alone() noexcept {
   options.soft_limit = soft_limit_;
   options.hard_limit = hard_limit_;
   options.release_delay_ms = 0;  // the reclaimer of all heaps does it
-  if (checks_ == Heap::Checks::kFull) options.checks = Options::Checks::kFull;
-  if (checks_ == Heap::Checks::kFrees) options.checks = Options::Checks::kFrees;
+  options.checks = checks_ == Heap::Checks::kFull    ? Options::Checks::kFull
+                   : checks_ == Heap::Checks::kFrees ? Options::Checks::kFrees
+                                                     : Options::Checks::kBasic;
   if (huge_pages_ == Heap::HugePages::kAlways) options.huge_pages = HugePages::kAlways;
   if (huge_pages_ == Heap::HugePages::kNever) options.huge_pages = HugePages::kNever;
   made->profiler().join(g_heap_table.profile(), name_);

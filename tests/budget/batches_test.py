@@ -33,7 +33,7 @@ def instructions(arguments, batches, load):
         run = subprocess.run(
             ["valgrind", "--tool=callgrind", "--toggle-collect=batches", f"--callgrind-out-file={folder}/out",
              arguments.program, str(batches), *(str(word) for word in load)],
-            env={**os.environ, "LD_PRELOAD": arguments.library, "STRATA_RANDOM": "off"}, check=True, capture_output=True, text=True)
+            env={**os.environ, "LD_PRELOAD": arguments.library, "STRATA_RANDOM": "off", "STRATA_CHECKS": "basic"}, check=True, capture_output=True, text=True)
     return int(re.search(r"Collected : (\d+)", run.stderr)[1])
 
 

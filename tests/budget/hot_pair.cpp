@@ -1,5 +1,5 @@
-// hot_pair <count> <way> <bytes> <alignment>: so many pairs of an allocation and a free of one kind
-// in pairs(), and nothing else there.
+// hot_pair <count> <way> <bytes> <alignment> [<kept>]: so many pairs of an allocation and a free of
+// one kind in pairs(), and nothing else there; before them so many objects of 16 bytes, which stay.
 //   malloc · aligned_alloc · posix_memalign · new    with the alignment, where the way has one
 //   realloc    a block that grows to <bytes> in steps of <alignment> bytes, instead of a pair
 #include <cstdlib>
@@ -52,7 +52,9 @@ extern "C" [[gnu::noinline]] void pairs(unsigned long count, Pair pair, std::siz
 }
 
 int main(int argc, char** argv) {
-  if (argc != 5) return 2;
+  if (argc != 5 && argc != 6) return 2;
+  for (unsigned long kept = argc == 6 ? std::strtoul(argv[5], nullptr, 10) : 0; kept != 0; --kept)
+    if (std::malloc(16) == nullptr) return 1;
   const unsigned long count = std::strtoul(argv[1], nullptr, 10);
   const std::size_t bytes = std::strtoul(argv[3], nullptr, 10);
   const std::size_t alignment = std::strtoul(argv[4], nullptr, 10);
