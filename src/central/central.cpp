@@ -31,8 +31,10 @@ std::size_t Central::claim(Place& place, unsigned size_class, void** end,
   } else if (place.met_ != 0) {
     --place.met_;
   }
-  if (claimed.count != 0) return claimed.count;
-  return claim_elsewhere(shard, size_class, end, count);
+  if (claimed.count == 0) return claim_elsewhere(shard, size_class, end, count);
+  if (spans_.growth_bytes() >= kHolesFilled) [[unlikely]]
+    decommit_holes_for(spans_.take_growth());
+  return claimed.count;
 }
 
 std::size_t Central::claim(unsigned size_class, void** end, std::size_t count) noexcept {

@@ -8,10 +8,6 @@
 namespace strata {
 namespace {
 
-unsigned width_of(const Span& span) noexcept {
-  return static_cast<unsigned>(std::bit_width(span.free_count));
-}
-
 /// The next word with objects to claim, from `word` on. After the last one comes the first, and
 /// what lies below the span's first object is like any other from then on.
 std::uint32_t next_claimable(Span& span, std::uint32_t word) noexcept {
@@ -114,7 +110,7 @@ void* CentralList::claim_at_random(std::uint64_t random) noexcept {
   return span->fresh_objects != 0 ? span->take_fresh(object) : object;
 }
 
-/// The fullest span that has a free object, unlisted until count_taken().
+/// The fullest span that has a free object, or the first by address, unlisted until count_taken().
 Span* CentralList::take_span_with_free_objects() noexcept {
   Span* span = nonempty_ != 0 ? by_free_[std::countr_zero(nonempty_)].front() : nullptr;
   if (span == nullptr || !spans_.fill_holes(*span)) span = kept_.front();
@@ -282,9 +278,11 @@ std::size_t CentralList::decommit_holes_of(Span& span) noexcept {
 std::size_t CentralList::decommit_holes_of_emptiest(std::size_t bytes) noexcept {
   LockGuard guard(lock_);
   std::size_t returned = 0;
-  const auto widest = static_cast<unsigned>(std::bit_width(objects_per_span_));
+  const auto widest =
+      is_compacting() ? kNearlyEmpty : static_cast<unsigned>(std::bit_width(objects_per_span_));
+  const unsigned narrowest = is_compacting() ? kNearlyEmpty : std::max(widest, 3u) - 2;
   unsigned looks = kSpansPerHold;
-  for (unsigned width = widest; width != 0 && width + 2 >= widest; --width) {
+  for (unsigned width = widest; width >= narrowest; --width) {
     // From the back: what was used longest ago.
     for (std::size_t left = listed_[width]; left != 0 && looks != 0 && returned < bytes; --left) {
       Span& span = *by_free_[width].back();
@@ -309,10 +307,9 @@ void CentralList::list(Span& span) noexcept {
     kept_.push_front(span);
     return add_to(kept_count_, std::size_t{1});
   }
-  const unsigned width = width_of(span);
-  by_free_[width].push_front(span);
-  ++listed_[width];
-  nonempty_ |= kNonempty & 1u << width;
+  if (is_compacting()) [[unlikely]]
+    return list_in_order(span);
+  list_at(static_cast<unsigned>(std::bit_width(span.free_count)), span);
 }
 
 /// Unlists a span that was listed when it had `free_count` free objects.
@@ -323,7 +320,7 @@ void CentralList::unlist(Span& span, std::uint32_t free_count) noexcept {
     least_kept_ = std::min(least_kept_, kept_spans());
     return;
   }
-  const auto width = static_cast<unsigned>(std::bit_width(free_count));
+  const unsigned width = span.place;
   by_free_[width].remove(span);
   --listed_[width];
   if (by_free_[width].is_empty()) nonempty_ &= ~(1u << width);
@@ -352,7 +349,8 @@ void CentralList::check_invariants() noexcept {
         bits += static_cast<std::size_t>(std::popcount(span->free_bits[word]));
       }
       STRATA_INVARIANT(bits == span->free_count, "a span's bitmap does not match its count");
-      STRATA_INVARIANT(width_of(*span) == width, "a span is in the wrong list");
+      STRATA_INVARIANT(place_of(*span) == width && span->place == width,
+                       "a span is in the wrong list");
       STRATA_INVARIANT(bits != span->object_count, "a span without a claimed object is not kept");
       STRATA_INVARIANT(span->shard == shard_, "a span of another shard is in the list");
       STRATA_INVARIANT(span->size_class == size_class_, "a span of another class is in the list");

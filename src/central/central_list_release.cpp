@@ -105,6 +105,8 @@ void CentralList::settle(const Return& returned) noexcept {
   Span& span = *returned.span;
   const std::uint32_t before = span.free_count;
   span.free_count += returned.count;
+  if (span.is_homeward) [[unlikely]]
+    return settle_in_order(span, before);
   const bool has_other_width = (before ^ span.free_count) > before;
   if (has_other_width || span.free_count == span.object_count) relist(span, before);
 }
