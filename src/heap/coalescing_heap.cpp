@@ -1,6 +1,7 @@
 #include <strata/coalescing_heap.hpp>
 #include <strata/detail/bits.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -350,7 +351,7 @@ void* CoalescingHeap::reallocate(void* user, std::size_t bytes) noexcept {
 bool CoalescingHeap::resize_in_place(void* user, std::size_t bytes) noexcept {
   const std::uint32_t index = index_of_live(user);
   if (bytes >= kMaxRegionBytes) return false;
-  const std::uint32_t wanted = size_bins::smallest_of(size_bins::bin_for(granules_for(bytes)));
+  const std::uint32_t least = granules_for(bytes);
   FreeBlock* block = at(index);
   const std::uint32_t held = block->granules();
   FreeBlock* behind = at(index + held);
@@ -361,7 +362,11 @@ bool CoalescingHeap::resize_in_place(void* user, std::size_t bytes) noexcept {
     die_of_overflow(&behind->tag);
   const bool may_grow = is_free(state);
   const std::uint32_t reachable = held + (may_grow ? behind_granules : 0);
-  if (wanted > reachable) return false;
+  if (least > reachable) return false;
+  // As allocate() would round it up, if there is so much. What has room does not move: it could
+  // come to a block that is smaller than it was.
+  const std::uint32_t wanted =
+      std::min(size_bins::smallest_of(size_bins::bin_for(least)), reachable);
   if (wanted > held || (may_grow && wanted < held) || held - wanted >= kMinGranules) {
     if (may_grow) unlink(index + held, behind_granules);
     used_granules_ -= held;

@@ -170,6 +170,24 @@ TEST(CoalescingHeap, ShrinksInPlaceAndFreesTheRest) {
   EXPECT_EQ(free_blocks(region.heap), 1u);
 }
 
+/// In a full heap a block of the size that is asked for may be smaller than the one that shrinks.
+TEST(CoalescingHeap, WhatShrinksStaysWhereItIsThoughABinIsLarger) {
+  Region region(16384);
+  CoalescingHeap& heap = region.heap;
+  void* a = heap.allocate(3000, 32);  // as large as asked for: an alignment is not rounded up
+  auto* behind = static_cast<char*>(heap.allocate(64));
+  void* b = heap.allocate(3040, 32);
+  while (heap.largest_free_block() != 0) {
+    ASSERT_NE(heap.allocate(heap.largest_free_block()), nullptr);
+  }
+  std::memset(b, 3, 3040);
+  std::memset(behind, 5, 64);
+  heap.deallocate(a);
+  EXPECT_EQ(heap.reallocate(b, 2990), b);
+  EXPECT_EQ(behind[0], 5);
+  heap.check_invariants();
+}
+
 TEST(CoalescingHeap, MovesABlockThatCannotGrowAndKeepsItsContents) {
   Region region(4096);
   char* a = static_cast<char*>(region.heap.allocate(64));

@@ -228,6 +228,72 @@ TEST_F(CompactingTest, HomewardObjectsInBinsAreCountedAsTheirClass) {
   free_all(thread);
 }
 
+/// The same where frees are verified: the state of an object does not ask for its class.
+struct CompactingVerified : CompactingTest {
+  void SetUp() override {
+    Options options;
+    options.checks = Options::Checks::kFrees;
+    options.guard_rate = 0;
+    start(options);
+  }
+};
+
+TEST_F(CompactingVerified, TurnoverGivesAClassItsSpansBack) {
+  TestThread thread(malloc);
+  leave_half_empty(thread);
+  ASSERT_TRUE(is_homeward(live.front()));
+  replace(thread, 2 * live.size());
+  EXPECT_LT(span_bytes_per_live(), 1.4);
+  check();
+  free_all(thread);
+  thread.end();
+  check_nothing_is_left();
+}
+
+TEST_F(CompactingVerified, HomewardObjectsAreFreedAndResizedByEveryCall) {
+  TestThread thread(malloc);
+  leave_half_empty(thread);
+  const auto take = [this] {
+    void* const p = live.front();
+    EXPECT_TRUE(is_homeward(p));
+    live.pop_front();
+    return p;
+  };
+  malloc.deallocate(thread.state, take(), {FreeCall::By::kDelete, kBytes, FreeCall::kUnsaid});
+  malloc.deallocate(thread.state, take(), {FreeCall::By::kFree, kBytes / 2, FreeCall::kUnsaid});
+  void* const p = take();
+  EXPECT_EQ(thread.usable_bytes(p), kBytes);
+  EXPECT_EQ(thread.reallocate(p, kBytes - 4), p);
+  thread.deallocate(thread.reallocate(p, 4 * kBytes));
+  TestThread other(malloc);
+  other.deallocate(take());
+  check();
+  free_all(thread);
+  thread.end();
+  other.end();
+  check_nothing_is_left();
+}
+
+using CompactingVerifiedDeathTest = CompactingVerified;
+
+TEST_F(CompactingVerifiedDeathTest, HomewardObjectsAreVerifiedAtOnce) {
+  TestThread thread(malloc);
+  leave_half_empty(thread);
+  char* const p = static_cast<char*>(live.front());
+  ASSERT_TRUE(is_homeward(p));
+  constexpr FreeCall kWrong{FreeCall::By::kDelete, 4 * kBytes, FreeCall::kUnsaid};
+  EXPECT_DEATH(malloc.deallocate(thread.state, p, kWrong),
+               "mismatched sized delete of 0x[0-9a-f]+: it is an object of 64 bytes");
+  EXPECT_DEATH(thread.deallocate(p + 16), "invalid free of 0x[0-9a-f]+: it points into an object");
+  thread.deallocate(live[1]);
+  thread.deallocate(p);
+  EXPECT_DEATH(thread.deallocate(live[1]),
+               "double free of 0x[0-9a-f]+: the object is free already");
+  EXPECT_DEATH(thread.reallocate(p, 60), "invalid realloc of 0x[0-9a-f]+: the object is free");
+  live.erase(live.begin(), live.begin() + 2);
+  free_all(thread);
+}
+
 using CompactingDeathTest = CompactingTest;
 
 TEST_F(CompactingDeathTest, HomewardObjectsAreVerifiedAsTheyReturn) {

@@ -60,7 +60,7 @@ bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
   central_.set_most_shards(
       options.checks == Options::Checks::kFull ? 1 : kShardsPerProcessor * os::processor_count());
   if (options.checks == Options::Checks::kFull) spans_.keep_records();
-  if (options.checks == Options::Checks::kFrees) spans_.keep_states();
+  spans_.keep_states(options.verifies_frees());
   huge_.configure(options.huge_pages != HugePages::kNever);
   const std::size_t address_space = os::address_space_limit_bytes();
   has_all_addresses_.store(address_space == SIZE_MAX, std::memory_order_relaxed);
@@ -80,8 +80,7 @@ bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
 bool Engine::place_heap(const Options& options, std::uint64_t seed) noexcept {
   const std::size_t address_space = os::address_space_limit_bytes();
   // A table of states is so many times as large as the others.
-  const std::size_t share =
-      options.checks == Options::Checks::kFrees ? sizeof(ObjectStates::Place) : 1;
+  const std::size_t share = options.verifies_frees() ? sizeof(ObjectStates::Place) : 1;
   return HeapAddresses::choose(
       map_, pages_, HeapAddresses::kUsual, address_space / share, seed, [&](std::uintptr_t first) {
         page_heap_.configure(first, options.huge_pages, address_space / kChunkShare,

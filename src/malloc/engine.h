@@ -78,6 +78,9 @@ class Engine {
   /// Reserves the page map and decides where the heap lives. Once, before anything else.
   /// \returns  False when out of memory; the next call tries again.
   bool start(const Options& options, std::uint64_t seed) noexcept;
+  /// Spans made from now on have no states (ObjectStates).
+  void keep_no_states() noexcept { spans_.keep_states(false); }
+  std::size_t state_bytes() const noexcept { return spans_.state_bytes(); }
   bool is_started() const noexcept { return map_.limit() != 0; }
   /// Whether nothing limited the address space of the process (RLIMIT_AS) when the engine started.
   bool has_all_addresses() const noexcept {

@@ -6,6 +6,7 @@
 #include "base/lock.h"
 #include "os/clock.h"
 #include "os/errors.h"
+#include "os/resources.h"
 
 namespace strata {
 
@@ -17,8 +18,13 @@ namespace strata {
 bool must_not_wait() noexcept { return is_any_lock_held_here() || has_died_with_locks(); }
 
 bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
-  if (!engine_.start(options, seed)) return false;
   options_ = options;
+  // The table of states takes 512 MiB of addresses: not where these are limited.
+  if (options.checks == Options::Checks::kAuto && os::address_space_limit_bytes() != SIZE_MAX)
+    options_.checks = Options::Checks::kBasic;
+  if (!engine_.start(options_, seed)) return false;
+  checks_now_.store(options_.verifies_frees() ? Options::Checks::kFrees : options_.checks,
+                    std::memory_order_relaxed);
   if (verifies_frees()) engine_.registry().put_before_caches(verifying_bins_);
   guard_watcher_.configure(options.guard_rate, seed);
   checked_.configure(seed);
@@ -55,6 +61,7 @@ bool Malloc::start_thread(ThreadState& thread) noexcept {
   ThreadRegistry& registry = engine_.registry();
   ThreadCache* cache = registry.adopt();
   if (cache == nullptr) return false;
+  if (verifies_frees()) thread.frees_left = kFreesAtOnce;
   registry.enroll(*cache, thread, false);
   // May allocate: the cache is in place.
   if (host_.follow_thread(*cache)) registry.enroll(*cache, thread, true);
@@ -62,6 +69,7 @@ bool Malloc::start_thread(ThreadState& thread) noexcept {
 }
 
 void Malloc::end_thread(ThreadState& thread) noexcept {
+  if (is_gated(thread)) count_verified(thread);
   if (ThreadCache* cache = cache_of(thread)) engine_.registry().park(*cache);
   // What the C library itself frees after this goes the direct way.
   bypass_caches(thread);
@@ -123,7 +131,7 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
 void* Malloc::allocate_empty(const Allocation& allocation) noexcept {
   // A heap that can end, or be emptied, has to find all its blocks.
   const bool is_apt = allocation.alignment <= EmptyBlocks::kBlockBytes && is_ready() &&
-                      options_.checks != Options::Checks::kBasic && engine_.lives_for_ever();
+                      checks() != Options::Checks::kBasic && engine_.lives_for_ever();
   return is_apt ? empties_.allocate() : nullptr;
 }
 
@@ -168,6 +176,8 @@ Engine::Block Malloc::try_serve_object(ThreadState& thread, unsigned size_class)
   if (is_fresh(thread) && !start_thread(thread)) return {nullptr, false};
   ThreadCache* const cache = cache_of(thread);
   if (cache != nullptr) {
+    if (is_gated(thread) && !verifies_frees()) [[unlikely]]
+      open_gate(thread);
     // The watch may have ended while its watcher was asked.
     if (&thread.for_malloc() != thread.free_bins && !detour_.is_on() && !thread.is_in_window)
       thread.exchange_malloc_bins(fresh_bins_, *thread.free_bins);
@@ -176,6 +186,7 @@ Engine::Block Malloc::try_serve_object(ThreadState& thread, unsigned size_class)
   }
   const Engine::Block block = cache != nullptr ? Engine::as_block(cache->refill_and_pop(size_class))
                                                : engine_.allocate_object(size_class);
+  if (options_.checks == Options::Checks::kAuto && verifies_frees()) bound_states();
   count_towards_window(thread);
   after_slow_path(thread);
   return handed_out(block);
@@ -272,8 +283,13 @@ FreeCall Malloc::compared(FreeCall call) const noexcept {
 void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept {
   if (p == nullptr) return;
   if (spare_.owns(p)) return spare_.deallocate(p);
+  if (thread.frees_left < 0) [[unlikely]]
+    count_verified(thread);
   const auto size_class = static_cast<unsigned>(engine_.class_of(p));
-  if (verifies_frees() && size_class != 0) take_back(p, size_class, call);
+  if (verifies_frees() && size_class != 0) {
+    --thread.frees_left;
+    take_back(p, size_class, call);
+  }
   if (must_not_wait()) return;  // lost
   if (size_class == 0) {
     if (empties_.owns(p)) return empties_.deallocate(p, call);
@@ -371,6 +387,7 @@ void Malloc::reset_after_fork(ThreadState& thread, LockVisitor reset) noexcept {
   for_each_lock(reset);
   engine_.keep_only(cache_of(thread));
   scavenger_.reset_after_fork();
+  verified_.store(0, std::memory_order_relaxed);  // as the child's CPU time begins at 0
 }
 
 }  // namespace strata

@@ -12,6 +12,7 @@
 #include "malloc/detour.h"
 #include "malloc/engine.h"
 #include "malloc/guard_watcher.h"
+#include "malloc/malloc_host.h"
 #include "malloc/options.h"
 #include "malloc/profiler.h"
 #include "malloc/scavenger.h"
@@ -20,28 +21,6 @@
 #include "thread_cache/thread_state.h"
 
 namespace strata {
-
-class Malloc;
-
-/// What a Malloc asks of the process that it serves. Functions have bodies instead of = 0, which
-/// would need the C++ runtime.
-class MallocHost {
- public:
-  /// Before the first allocation, from any thread, without a lock: calls Malloc::start().
-  /// \returns  False when out of memory; the next allocation asks again.
-  virtual bool start(Malloc&) noexcept { return false; }
-  /// The calling thread got a cache: end_thread() is to be called when it ends. May allocate.
-  /// \returns  False if it will not be called: the cache then stays in use for ever.
-  virtual bool follow_thread(ThreadCache&) noexcept { return false; }
-  /// From a slow path with no lock held, once after Malloc::ask_for_attention().
-  virtual void attend() noexcept {}
-  /// An object or a block is about to be guarded, although the program did not ask for that: the
-  /// pool is to be started, if it must_start(). From a slow path of any thread, with no lock held.
-  virtual void begin_guards(Malloc&, GuardPool&, const GuardPool::Size&) noexcept {}
-
- protected:
-  ~MallocHost() = default;
-};
 
 /// What malloc, realloc, calloc and free mean: an engine, what may come between it and the program
 /// (full checks, guard pages, a profile), and the ways through them. The hot path is inline; every
@@ -117,7 +96,6 @@ class Malloc {
     ObjectBins& bins = thread.for_malloc();
     if (void* const object = bins.pop(size_class)) [[likely]]
       return object;
-    if (bytes == 0) return nullptr;  // allocate_empty()
     void* object = pop_behind(thread, bins, out_of_sight(size_class));
     if (object == nullptr) return nullptr;
     hand_out(map, object);
@@ -154,6 +132,17 @@ class Malloc {
     if (!is_beyond_table(bytes)) return nullptr;
     return thread.for_malloc().pop(SizeClassMap::class_of_step(bytes));
   }
+  /// The same and, where frees are verified, what the thread's cache has.
+  [[gnu::always_inline]] static void* pop_beyond_table_or_verify(ThreadState& thread,
+                                                                 const PageMap& map,
+                                                                 std::size_t bytes) noexcept {
+    if (!is_beyond_table(bytes)) return nullptr;
+    const std::size_t size_class = SizeClassMap::class_of_step(bytes);
+    ObjectBins& bins = thread.for_malloc();
+    if (void* const object = bins.pop(size_class)) [[likely]]
+      return object;
+    return pop_verified(thread, bins, map, out_of_sight(size_class));
+  }
   [[gnu::always_inline]] static bool is_beyond_table(std::size_t bytes) noexcept {
     return bytes - (SizeClassMap::kMaxTableBytes + 1) <
            SizeClassMap::kMaxBytes - SizeClassMap::kMaxTableBytes;
@@ -163,8 +152,7 @@ class Malloc {
   /// that pop() and pop_beyond_table() did not serve.
   /// \returns  nullptr where that does not do
   void* pop_looked_at(ThreadState& thread, std::size_t bytes) noexcept {
-    if (bytes == 0) return nullptr;
-    void* const object = pop_slowly(thread, SizeClassMap::class_of(bytes));
+    void* const object = pop_slowly(thread, SizeClassMap::bin_of(bytes));
     return object != nullptr ? FreeObject(object).address() : nullptr;
   }
 
@@ -199,7 +187,7 @@ class Malloc {
                                                    std::size_t size_class) noexcept {
     ObjectBins& bins = *thread.verified_bins;
     void** const top = bins.top(size_class);
-    if (bins.is_limit(top, size_class)) return false;
+    if (bins.is_limit(top, size_class) || --thread.frees_left < 0) return false;
     ObjectStates::State& state = ObjectStates::at(map.states_at(index), p);
     if (!ObjectStates::is_live(state, p)) return false;
     // Before the push: a signal handler may pop it from then on.
@@ -212,11 +200,11 @@ class Malloc {
   [[gnu::always_inline]] void* allocate_slowly(
       ThreadState& thread, std::size_t bytes,
       Allocation::By by = Allocation::By::kMalloc) noexcept {
-    const unsigned size_class = SizeClassMap::class_of(bytes);
-    if (bytes != 0) [[likely]] {
-      if (void* const object = pop_slowly(thread, size_class)) return FreeObject(object).address();
-    }
-    return serve(thread, size_class, {bytes, SizeClassMap::kGrain, false, by}).address;
+    const std::size_t bin = SizeClassMap::bin_of(bytes);
+    if (void* const object = pop_slowly(thread, bin)) return FreeObject(object).address();
+    return serve(thread, bytes != 0 ? static_cast<unsigned>(bin) : 1,
+                 {bytes, SizeClassMap::kGrain, false, by})
+        .address;
   }
   void deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept;
 
@@ -233,7 +221,7 @@ class Malloc {
   void* reallocate(ThreadState& thread, const PageMap& map, void* p, std::size_t bytes) noexcept {
     const auto size_class = static_cast<unsigned>(map.class_of(p));
     if (size_class - 1 >= SizeClassMap::kCount - 1 || bytes == 0 ||
-        options_.checks != Options::Checks::kBasic) [[unlikely]]
+        checks() != Options::Checks::kBasic) [[unlikely]]
       return reallocate_slowly(thread, p, bytes);
     const std::size_t old_bytes = engine_.object_bytes(p, size_class, "realloc");
     return Engine::stays_in_place(old_bytes, bytes) ? p
@@ -305,12 +293,23 @@ class Malloc {
   }
   const Options& options() const noexcept { return options_; }
   bool has_full_checks() const noexcept { return options_.checks == Options::Checks::kFull; }
+  /// Frees and calls of realloc that were verified, with thread caches, since the process began:
+  /// each thread adds them some thousands at a time, and the rest as it ends.
+  std::uint64_t verified_frees() const noexcept {
+    return verified_.load(std::memory_order_relaxed);
+  }
   /// Whether every free is verified, with thread caches.
-  bool verifies_frees() const noexcept { return options_.checks == Options::Checks::kFrees; }
+  bool verifies_frees() const noexcept { return checks() == Options::Checks::kFrees; }
 
  private:
+  /// What is checked now: kFrees under kAuto, and kBasic once that has ended.
+  Options::Checks checks() const noexcept { return checks_now_.load(std::memory_order_relaxed); }
+
   // Chosen: long enough that a program which goes on asking pays nothing, too short to notice.
   static constexpr std::uint64_t kVainNs = 1'000'000;
+  // Chosen: a thread counts so many frees that it verified by itself. To look at the clock then
+  // costs each of them a tenth of a nanosecond.
+  static constexpr std::int32_t kFreesAtOnce = 4096;
 
   /// The value, of which the compiler forgets what it knows: so it computes nothing of it on a hot
   /// path that is for another one.
@@ -333,12 +332,16 @@ class Malloc {
   static bool is_direct(const ThreadState& thread) noexcept {
     return thread.free_bins == &direct_bins_;
   }
+  static bool is_gated(const ThreadState& thread) noexcept {
+    return thread.free_bins == &verifying_bins_;
+  }
   static void bypass_caches(ThreadState& thread) noexcept;
 
   /// What the thread's own cache has for an allocation that malloc's bins do not serve.
   /// \returns  as ObjectBins::pop()
-  void* pop_slowly(ThreadState& thread, unsigned size_class) noexcept {
-    if (&thread.for_malloc() != thread.free_bins) return thread.pop_watched(size_class);
+  void* pop_slowly(ThreadState& thread, std::size_t size_class) noexcept {
+    if (&thread.for_malloc() != thread.free_bins)
+      return thread.pop_watched(static_cast<unsigned>(size_class));
     return pop_verified(thread, *thread.free_bins, engine_.map(), size_class);
   }
   /// malloc where every free is verified, after `bins` were empty: the object is to be handed out.
@@ -364,7 +367,11 @@ class Malloc {
     if (verifies_frees() && block.address != nullptr) hand_out(engine_.map(), block.address);
     return block;
   }
-  void expect_live(const void* p, unsigned size_class, const char* action) const noexcept;
+  void count_verified(ThreadState& thread) noexcept;
+  void bound_states() noexcept;
+  void stop_verifying() noexcept;
+  void open_gate(ThreadState& thread) noexcept;
+  void expect_live(const void* p, unsigned size_class, const char* action) noexcept;
   void take_back(void* p, unsigned size_class, const FreeCall& call) noexcept;
 
   void* allocate_empty(const Allocation& allocation) noexcept;
@@ -417,6 +424,10 @@ class Malloc {
   Profiler profiler_;
   Scavenger scavenger_;
   Options options_;
+  // Under kAuto it changes once. A thread that sees it leaves the states of objects as they are;
+  // those to whom it hands the objects see it, too (verified_frees.cpp).
+  std::atomic<Options::Checks> checks_now_{Options::Checks::kBasic};
+  std::atomic<std::uint64_t> verified_{0};  // relaxed: a sum
   SpareMemory& spare_;
   MallocHost& host_;
   // release after the engine is ready, acquire before its first use.

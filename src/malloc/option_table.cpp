@@ -48,13 +48,15 @@ constexpr std::size_t kHour = 3'600'000;  // in milliseconds
 
 constexpr OptionRow kTable[] = {
     choice<&Options::checks>(
-        "CHECKS", "basic|frees|full",
+        "CHECKS", "basic|frees|full|auto",
         "basic: checks that cost nothing. frees: every free and realloc is verified at once, "
         "thread caches stay; a double free, a pointer into an object and a delete with a wrong "
         "size are found. full: every free is verified at once; freed memory and "
         "the bytes after every object are filled and verified; freed objects wait before they are "
         "used again; places are random. It finds use after free, overflow and mismatched deletes, "
-        "and does without the thread cache."),
+        "and does without the thread cache. auto: frees as long as that takes about 1% of the "
+        "program's CPU time and of its memory or less; basic from then on, and where the address "
+        "space is limited."),
     choice<&Options::stats>(
         "STATS", "off|exit|signal|both",
         "Write statistics at normal exit, when the signal STRATA_STATS_SIGNAL arrives, or both."),

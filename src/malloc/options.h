@@ -13,7 +13,7 @@ namespace strata {
 /// What a user may set in the environment. The defaults are here, everything else about an option
 /// in option_table().
 struct Options {
-  enum class Checks : std::uint8_t { kBasic, kFrees, kFull };
+  enum class Checks : std::uint8_t { kBasic, kFrees, kFull, kAuto };
   enum class Leaks : std::uint8_t { kOff, kOn };
   enum class DeepBind : std::uint8_t { kDrop, kKeep };
   enum class Mismatches : std::uint8_t { kArrays, kAll };
@@ -38,6 +38,11 @@ struct Options {
   static constexpr std::size_t kRandomOff = 0;
   static constexpr std::size_t kRandomOn = SIZE_MAX;
   std::size_t random = kRandomOn;  ///< one of these two, or a seed
+
+  /// Whether every free is verified with thread caches, at least for a while.
+  bool verifies_frees() const noexcept {
+    return checks == Checks::kFrees || checks == Checks::kAuto;
+  }
 };
 
 /// One row: all that is known about an option. Parser, warnings, `strata options` and

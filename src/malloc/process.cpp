@@ -7,6 +7,7 @@
 #include "base/shared_limit.h"
 #include "malloc/features.h"
 #include "malloc/fork.h"
+#include "os/clock.h"
 #include "os/process.h"
 #include "os/standard_error.h"
 #include "os/threads.h"
@@ -85,6 +86,7 @@ class ProcessHost final : public MallocHost {
                     const GuardPool::Size& size) noexcept override {
     strata::begin_guards(malloc, pool, size);
   }
+  std::uint64_t cpu_ns() noexcept override { return os::process_cpu_ns(); }
 
   /// May allocate; no lock is held. Without fork handlers fork is as it was.
   void register_handlers() noexcept {
@@ -146,12 +148,14 @@ namespace {
 }  // namespace
 
 void* allocate_slowly(std::size_t bytes) noexcept {
-  if (void* const object = Malloc::pop_beyond_table(t_thread, bytes)) [[likely]]
+  if (void* const object = Malloc::pop_beyond_table_or_verify(t_thread, g_page_map, bytes))
+      [[likely]]
     return FreeObject(object).address();
   return allocate_unpopped(bytes, Allocation::By::kMalloc);
 }
 void* allocate_slowly(std::size_t bytes, Allocation::By by) noexcept {
-  if (void* const object = Malloc::pop_beyond_table(t_thread, bytes)) [[likely]]
+  if (void* const object = Malloc::pop_beyond_table_or_verify(t_thread, g_page_map, bytes))
+      [[likely]]
     return FreeObject(object).address();
   return allocate_unpopped(bytes, by);
 }

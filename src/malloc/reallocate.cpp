@@ -13,6 +13,7 @@ void* Malloc::reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes)
     os::set_errno_no_memory();
     return nullptr;
   }
+  if (verifies_frees() && --thread.frees_left < 0) count_verified(thread);
   const std::size_t old_bytes = usable_bytes(p, "realloc");
   if (bytes == 0) {
     deallocate(thread, p);

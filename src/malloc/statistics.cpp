@@ -97,6 +97,9 @@ void collect_statistics(Malloc& malloc, Statistics& out) noexcept {
   out.huge_regions = pages.huge_regions;
   out.huge_blocks = huge.live_blocks;
   out.shards = engine.central().shard_count();
+  out.verifies_frees = malloc.verifies_frees();
+  out.verified_frees = malloc.verified_frees();
+  out.state_bytes = engine.state_bytes();
   out.waits.thread_registry = engine.registry().lock_waits();
   out.waits.huge_heap = engine.huge().lock().waits();
   out.waits.page_heap = engine.page_heap().lock().waits();

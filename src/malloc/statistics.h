@@ -41,6 +41,9 @@ struct Statistics {
   std::size_t huge_regions;
   std::size_t huge_blocks;
   std::size_t shards;            ///< of central
+  bool verifies_frees;           ///< all of them, with thread caches: now
+  std::size_t verified_frees;    ///< Malloc::verified_frees()
+  std::size_t state_bytes;       ///< of objects, for that; part of metadata
   std::size_t empties;           ///< addresses of blocks of 0 bytes, in returned()
   GuardPool::Statistics guards;  ///< their pages are in live, free() and returned()
   MemoryLimit::Statistics limit;

@@ -82,6 +82,14 @@ void for_each_figure(const Statistics& now, Visit visit) noexcept {
   row("  kept spans", "spans", "kept_bytes", now.kept_spans, "spans without an object in use");
   row("shards", "central", "shards", now.shards, "of the spans and transfer caches");
 
+  row("", "verified_frees", "is_on", now.verifies_frees);
+  row_if(now.verifies_frees || now.verified_frees != 0, "frees verified", "verified_frees", "frees",
+         now.verified_frees,
+         now.verifies_frees ? "some thousands late; every one is"
+                            : "then it took more than about 1%, and ended");
+  row_if(now.state_bytes != 0, "  states of objects", "verified_frees", "state_bytes",
+         now.state_bytes, "part of metadata");
+
   row("regions", "page_heap", "regions", now.regions, "of 2 MiB; not bytes");
   row("  with huge pages", "page_heap", "huge_regions", now.huge_regions, "not bytes");
   row("  large blocks", "page_heap", "large_bytes", now.large_blocks, "part of live");

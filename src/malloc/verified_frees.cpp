@@ -1,6 +1,6 @@
 // Malloc under STRATA_CHECKS=frees: every small object has a state (ObjectStates), which says
 // whether it is live. malloc sets it as it hands the object out; free, realloc and
-// malloc_usable_size look.
+// malloc_usable_size look. Under STRATA_CHECKS=auto all of this ends when it costs too much.
 
 #include <string_view>
 
@@ -10,6 +10,16 @@
 
 namespace strata {
 namespace {
+
+// Chosen, for STRATA_CHECKS=auto. What a program verifies before anything is asked: 1 to 3 ms.
+constexpr std::uint64_t kFreesForNothing = 1u << 18;
+// Chosen: a pair takes some 5 ns more where frees are verified (docs/decisions/0015): one in so
+// much CPU time is 1%.
+constexpr std::uint64_t kNsForAFree = 500;
+
+// Chosen: what states may take of all that the heap holds, and so much besides.
+constexpr std::size_t kStatesShare = 64;
+constexpr std::size_t kStatesForNothing = std::size_t{128} << 10;
 
 /// An object of a class, freed by a call that says how large it is, or how it is aligned.
 bool fits(const FreeCall& call, unsigned size_class) noexcept {
@@ -37,10 +47,44 @@ bool fits(const FreeCall& call, unsigned size_class) noexcept {
 
 }  // namespace
 
+/// Counts what the thread has verified since it was here. Under kAuto it may be enough.
+[[gnu::cold, gnu::noinline]] void Malloc::count_verified(ThreadState& thread) noexcept {
+  const auto more = static_cast<std::uint64_t>(std::int64_t{kFreesAtOnce} - thread.frees_left);
+  thread.frees_left = kFreesAtOnce;
+  const std::uint64_t verified = verified_.fetch_add(more, std::memory_order_relaxed) + more;
+  if (options_.checks != Options::Checks::kAuto || must_not_wait()) return;
+  if (verified > kFreesForNothing && verified - kFreesForNothing > host_.cpu_ns() / kNsForAFree)
+    stop_verifying();
+  if (!verifies_frees()) open_gate(thread);
+}
+
+/// Ends it, too, where the states take more of the memory than they may.
+void Malloc::bound_states() noexcept {
+  const std::size_t bytes = engine_.state_bytes();
+  if (bytes > kStatesForNothing &&
+      bytes - kStatesForNothing > engine_.limit().held_bytes() / kStatesShare)
+    stop_verifying();
+}
+
+/// Each thread goes on with its cache alone once it notices, and leaves the states as they are. So
+/// one that has not noticed may find an object that another has handed out in a wrong state. Before
+/// it says so, it looks whether frees are verified still: the program's own synchronization, by
+/// which it got the object, lets it see that they are not.
+void Malloc::stop_verifying() noexcept {
+  checks_now_.store(Options::Checks::kBasic, std::memory_order_relaxed);
+  engine_.keep_no_states();
+  engine_.registry().put_nothing_before_caches();
+}
+
+void Malloc::open_gate(ThreadState& thread) noexcept {
+  if (ThreadCache* const cache = cache_of(thread))
+    engine_.registry().open_gate(*cache, thread, fresh_bins_);
+}
+
 /// Dies with a sentence if no live object starts at `p`.
 /// \pre  frees are verified, and the page map has `size_class` for `p`; where it has none, the
-///       engine looks.
-void Malloc::expect_live(const void* p, unsigned size_class, const char* action) const noexcept {
+///       engine looks
+void Malloc::expect_live(const void* p, unsigned size_class, const char* action) noexcept {
   if (size_class == 0) return;
   const ObjectStates::Place place = engine_.map().states_of(p);
   const std::uint8_t now = place != ObjectStates::kNoPlace
@@ -48,7 +92,7 @@ void Malloc::expect_live(const void* p, unsigned size_class, const char* action)
                                : ObjectStates::kNever;
   if (now == ObjectStates::live_at(p)) [[likely]]
     return;
-  engine_.object_bytes(p, size_class, action);  // dies if no object starts there
+  engine_.usable_bytes(p, action);  // dies if no object starts there
   const bool is_double = now == ObjectStates::kFreed && std::string_view(action) == "free";
   TextWriter before;
   before.text(is_double ? "double " : "invalid ").text(action).text(" of ");
@@ -60,6 +104,7 @@ void Malloc::expect_live(const void* p, unsigned size_class, const char* action)
 /// The program frees the object: it has to be live, and of the size that the call says.
 void Malloc::take_back(void* p, unsigned size_class, const FreeCall& call) noexcept {
   expect_live(p, size_class, "free");
+  if (size_class == SizeClassMap::kHomeward) size_class = engine_.central().class_of(p);
   if (!fits(call, size_class)) die_of_size(p, size_class, call);
   ObjectStates::at(engine_.map().states_of(p), p)
       .store(ObjectStates::kFreed, std::memory_order_relaxed);

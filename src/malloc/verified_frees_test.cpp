@@ -4,11 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <string>
-#include <thread>
-#include <vector>
 
-#include "base/seeded_test.h"
 #include "malloc/malloc_in_test.h"
 
 namespace strata {
@@ -197,105 +193,6 @@ TEST_F(VerifiedFrees, OutOfMemoryForStatesIsOutOfMemory) {
   EXPECT_NE(get(16), nullptr);
   EXPECT_NE(get(100), nullptr);
   engine.check_invariants();
-}
-
-/// Objects by size, at random, against what the model knows of each; now and then a misuse is made
-/// in a child process, which has to die of the sentence that the model expects.
-class ModelOfFrees : public SeededTest, protected TestMalloc {
- protected:
-  struct Object {
-    char* address;
-    std::size_t bytes;
-  };
-
-  TestThread& any_thread() { return threads_[below(2)]; }
-
-  void step() {
-    if (live_.empty() || (live_.size() < 200 && below(2) == 0)) return allocate();
-    const std::size_t index = below(live_.size());
-    if (below(8) == 0) return reallocate(live_[index]);
-    const Object object = live_[index];
-    live_[index] = live_.back();
-    live_.pop_back();
-    free(object);
-  }
-
-  void allocate() {
-    const std::size_t bytes = below(4) == 0 ? 1 + below(120'000) : 1 + below(600);
-    auto* const p = static_cast<char*>(any_thread().allocate(bytes));
-    ASSERT_NE(p, nullptr);
-    came_back(p);
-    live_.push_back({p, bytes});
-  }
-  void free(const Object& object) {
-    freed_.push_back(object);
-    malloc.deallocate(any_thread().state, object.address,
-                      below(2) == 0 ? FreeCall{} : freeing(object.bytes));
-  }
-  void reallocate(Object& object) {
-    const Object before = object;
-    object.bytes = 1 + below(2000);
-    object.address = static_cast<char*>(any_thread().reallocate(before.address, object.bytes));
-    if (object.address == before.address) return;
-    freed_.push_back(before);
-    came_back(object.address);
-  }
-  /// It was a freed object's place, or part of one: that one is none any more.
-  void came_back(const char* p) {
-    const std::size_t bytes = malloc.usable_bytes(p);
-    std::erase_if(freed_, [&](const Object& freed) {
-      return freed.address < p + bytes && p < freed.address + freed.bytes;
-    });
-  }
-
-  void misuse() {
-    Object object{};
-    const std::size_t kind = below(4);
-    const bool is_of_freed = kind < 2;
-    const std::vector<Object>& from = is_of_freed ? freed_ : live_;
-    if (from.empty()) return;
-    object = from[below(from.size())];
-    const std::string why =
-        "(the object is free already|it was freed before, or never allocated|nothing is mapped"
-        "|it points into an (object|allocation), not at its start)";
-    switch (kind) {
-      case 0:
-        EXPECT_DEATH(any_thread().deallocate(object.address),
-                     "strata: (double|invalid) free of 0x[0-9a-f]+: " + why);
-        break;
-      case 1:
-        EXPECT_DEATH(any_thread().reallocate(object.address, 1 + below(3000)),
-                     "strata: invalid realloc of 0x[0-9a-f]+: " + why);
-        break;
-      case 2: {
-        const std::size_t grains = malloc.usable_bytes(object.address) / 16;
-        if (grains < 2) return;
-        EXPECT_DEATH(any_thread().deallocate(object.address + 16 * (1 + below(grains - 1))),
-                     "strata: invalid free of 0x[0-9a-f]+: it points into an object, not at its");
-        break;
-      }
-      default:
-        EXPECT_DEATH(malloc.deallocate(any_thread().state, object.address,
-                                       deleting(malloc.usable_bytes(object.address) + 1)),
-                     "strata: mismatched sized delete of 0x[0-9a-f]+: it is an object of");
-    }
-  }
-
-  std::vector<Object> live_;
-  std::vector<Object> freed_;
-  TestThread threads_[2] = {TestThread(malloc), TestThread(malloc)};
-};
-
-TEST_F(ModelOfFrees, EveryMisuseIsFoundByItsCallAndNothingElseIs) {
-  start(with_frees());
-  for (int misuses = 0; misuses < 60 && !HasFailure(); ++misuses) {
-    for (int i = 0; i < 400 && !HasFatalFailure(); ++i) step();
-    if (below(4) == 0) engine.release_all();
-    misuse();
-  }
-  for (const Object& object : live_) any_thread().deallocate(object.address);
-  for (TestThread& thread : threads_) thread.end();
-  check_nothing_is_left();
 }
 
 }  // namespace

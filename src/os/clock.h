@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-/// \file  Time, of two clocks.
+/// \file  Time, of three clocks.
 
 namespace strata::os {
 
@@ -13,5 +13,9 @@ std::uint64_t monotonic_ns() noexcept;
 /// Nanoseconds since the beginning of 1970; as right as the machine's clock.
 /// \cost  one vDSO call.
 std::uint64_t wall_clock_ns() noexcept;
+
+/// Nanoseconds that the threads of this process have had a processor.
+/// \cost  a system call
+std::uint64_t process_cpu_ns() noexcept;
 
 }  // namespace strata::os

@@ -15,5 +15,15 @@ TEST(Clock, NeverGoesBackAndMoves) {
   }
 }
 
+TEST(Clock, OfTheProcessMovesWhileItWorks) {
+  const std::uint64_t start = process_cpu_ns();
+  std::uint64_t before = start;
+  while (before == start) {  // for ever, if it stands still
+    const std::uint64_t now = process_cpu_ns();
+    ASSERT_GE(now, before);
+    before = now;
+  }
+}
+
 }  // namespace
 }  // namespace strata::os

@@ -27,13 +27,13 @@ constexpr std::array<std::uint32_t, kSizeClasses> size_class_bytes() noexcept {
   return bytes;
 }
 
-/// The smallest class that holds a size, for every size up to kMax.
+/// The smallest class that holds a size, for every size up to kMax; 0 for no bytes.
 template <std::size_t kMax>
 constexpr std::array<std::uint8_t, kMax + 1> size_class_of_bytes() noexcept {
   std::array<std::uint8_t, kMax + 1> classes{};
   const auto bytes = size_class_bytes();
   std::uint8_t c = 1;
-  for (std::size_t size = 0; size <= kMax; ++size) {
+  for (std::size_t size = 1; size <= kMax; ++size) {
     if (size > bytes[c]) ++c;
     classes[size] = c;
   }
@@ -75,7 +75,8 @@ class SizeClassMap {
   static constexpr unsigned kHomeward = kCount;
   static constexpr unsigned kBins = kCount + 1;
 
-  /// The class of the smallest size that holds `bytes`.
+  /// The class of the smallest size that holds `bytes`; 0 if bytes == 0: its bin has no object, so
+  /// malloc(0) takes the slow path, which knows what it means.
   /// \pre      bytes <= kMaxTableBytes
   /// \cost     one load
   static constexpr std::size_t class_of_tiny(std::size_t bytes) noexcept { return kTiny[bytes]; }
@@ -93,10 +94,14 @@ class SizeClassMap {
     return step <= detail::kFineClasses ? step : (step + detail::kFineClasses + 1) / 2;
   }
 
-  /// The same for any size; 0 if bytes > kMaxBytes.
+  /// The same for any size, the first class for 0; 0 if bytes > kMaxBytes.
   static constexpr unsigned class_of(std::size_t bytes) noexcept {
-    if (bytes <= kMaxTableBytes) return static_cast<unsigned>(class_of_tiny(bytes));
-    return bytes <= kMaxBytes ? static_cast<unsigned>(class_of_step(bytes)) : 0;
+    return bytes != 0 ? static_cast<unsigned>(bin_of(bytes)) : 1;
+  }
+  /// The same; 0 for 0, too, as class_of_tiny() says.
+  static constexpr std::size_t bin_of(std::size_t bytes) noexcept {
+    if (bytes <= kMaxTableBytes) return class_of_tiny(bytes);
+    return bytes <= kMaxBytes ? class_of_step(bytes) : 0;
   }
 
   /// What to ask of class_of() instead of `bytes`, so that all objects of the class are aligned to

@@ -32,9 +32,10 @@ TEST(SizeClassMap, EverySizeUpToTheLargestGetsTheSmallestClassThatHoldsIt) {
 }
 
 TEST(SizeClassMap, TheTableAnswersAsTheWholeMapDoes) {
-  for (std::size_t bytes = 0; bytes <= SizeClassMap::kMaxTableBytes; ++bytes) {
+  for (std::size_t bytes = 1; bytes <= SizeClassMap::kMaxTableBytes; ++bytes) {
     ASSERT_EQ(SizeClassMap::class_of_tiny(bytes), SizeClassMap::class_of(bytes)) << bytes;
   }
+  EXPECT_EQ(SizeClassMap::class_of_tiny(0), 0u) << "no bin has what malloc(0) asks for";
 }
 
 TEST(SizeClassMap, TheFormulaAnswersAsTheTableDoesWhereBothDo) {

@@ -55,6 +55,12 @@ class ObjectStates {
   using Place = std::uintptr_t;
   static constexpr Place kNoPlace = 0;
 
+  /// The place of objects that have no states while some threads still look: one byte for them all,
+  /// whatever their addresses, which says nothing.
+  static Place nowhere() noexcept {
+    return reinterpret_cast<std::uintptr_t>(&g_nowhere) | kShiftBits;
+  }
+
   static Place place(State* states, const void* start, std::size_t size_class) noexcept {
     const unsigned shift = kSlotShifts[size_class];
     return (reinterpret_cast<std::uintptr_t>(states) -
@@ -81,6 +87,9 @@ class ObjectStates {
                 "the low bits of a place are free for the shift");
   static_assert(SizeClassMap::kGrain > kNever, "no live object has the state of one that is not");
 
+  // A cache line of its own: threads that still look may write it.
+  alignas(kShiftBits + 1) static State g_nowhere;
+
   static constexpr auto kSlotShifts = [] {
     std::array<std::uint8_t, SizeClassMap::kCount> shifts{};
     for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
@@ -91,5 +100,8 @@ class ObjectStates {
     return shifts;
   }();
 };
+
+alignas(ObjectStates::kShiftBits +
+        1) inline constinit ObjectStates::State ObjectStates::g_nowhere{ObjectStates::kFreed};
 
 }  // namespace strata

@@ -66,7 +66,7 @@ TEST(ObjectStates, AreThereWhileASpanIsAndOnlyIfAskedFor) {
   const std::size_t tables = space.map.reserved_bytes();
   space.spans.destroy(*before);
 
-  space.spans.keep_states();
+  space.spans.keep_states(true);
   for (const unsigned c : {1u, 7u, 40u, SizeClassMap::kCount - 1}) {
     Span* const span = space.spans.create(c);
     ASSERT_NE(span, nullptr);

@@ -78,7 +78,7 @@ Span* SpanSource::create(unsigned size_class, PageHeap::Pages which) noexcept {
     }
     std::memset(span->records, 0, record_bytes);
   }
-  if (keeps_states_ && !give_states(*span)) {
+  if (has_state_places_ && !give_states(*span)) {
     deallocate_bitmap(*span);
     page_heap_.deallocate(*span);
     return nullptr;
@@ -106,7 +106,7 @@ void SpanSource::destroy(Span& span) noexcept {
   STRATA_DCHECK(span.free_count == span.object_count);
   const bool is_clean = span.hole_bytes != 0 && !close_holes(span);
   if (use_ == Use::kSmall) map_.set_class(span, 0);
-  if (keeps_states_) take_states(span);
+  if (has_state_places_) take_states(span);
   if (has_records()) metadata_.deallocate(span.records, span.object_count * sizeof(std::uint64_t));
   deallocate_bitmap(span);
   page_heap_.deallocate(span, is_clean);
@@ -153,9 +153,14 @@ std::size_t bytes_of_states(const Span& span) noexcept {
 /// \returns  False when out of memory.
 bool SpanSource::give_states(Span& span) noexcept {
   if (!map_.open_states(span.start, span.bytes())) return false;
+  if (!keeps_states()) {
+    map_.set_states(span, ObjectStates::nowhere());
+    return true;
+  }
   void* const memory = metadata_.allocate(bytes_of_states(span));
   if (memory == nullptr) return false;
   std::memset(memory, ObjectStates::kNever, bytes_of_states(span));
+  state_bytes_.fetch_add(bytes_of_states(span), std::memory_order_relaxed);
   auto* const states = static_cast<ObjectStates::State*>(memory);
   map_.set_states(span, ObjectStates::place(states, span.start, span.size_class));
   return true;
@@ -164,6 +169,8 @@ bool SpanSource::give_states(Span& span) noexcept {
 void SpanSource::take_states(Span& span) noexcept {
   const ObjectStates::Place place = map_.states_of(span.start);
   map_.set_states(span, ObjectStates::kNoPlace);
+  if (place == ObjectStates::nowhere()) return;
+  state_bytes_.fetch_sub(bytes_of_states(span), std::memory_order_relaxed);
   metadata_.deallocate(&ObjectStates::at(place, span.start), bytes_of_states(span));
 }
 

@@ -98,8 +98,17 @@ class SpanSource {
   /// From now on small objects have records, too, for full checks, and holes stay committed: what a
   /// record says of an object's contents stays true. Before the first span.
   void keep_records() noexcept { keeps_records_ = true; }
-  /// From now on small objects have states (ObjectStates). Before the first span.
-  void keep_states() noexcept { keeps_states_ = true; }
+  /// From now on spans of small objects have states (ObjectStates), or ObjectStates::nowhere()
+  /// instead once they had. What was made before stays as it is.
+  /// \pre  to begin with: no span was made so far
+  void keep_states(bool keeps) noexcept {
+    if (keeps) has_state_places_ = true;
+    keeps_states_.store(keeps, std::memory_order_relaxed);
+  }
+
+  /// Bytes of all states.
+  /// \threads  any; a hint
+  std::size_t state_bytes() const noexcept { return state_bytes_.load(std::memory_order_relaxed); }
 
   /// From now on chance decides which object of a span is handed out first; 0: the lowest.
   void set_seed(std::uint64_t seed) noexcept { seed_ = seed; }
@@ -123,9 +132,7 @@ class SpanSource {
   }
 
   /// Whether objects can be homeward: where free goes by the page map alone.
-  bool has_homeward() const noexcept {
-    return use_ == Use::kSmall && !keeps_records_ && !keeps_states_;
-  }
+  bool has_homeward() const noexcept { return use_ == Use::kSmall && !keeps_records_; }
   /// From now on what is freed of the span goes to the bin of homeward objects, or to that of its
   /// class.
   /// \threads  Under the lock of the span's list. A thread that frees meanwhile does either.
@@ -167,6 +174,7 @@ class SpanSource {
   void deallocate_bitmap(Span& span) noexcept;
   bool give_states(Span& span) noexcept;
   void take_states(Span& span) noexcept;
+  bool keeps_states() const noexcept { return keeps_states_.load(std::memory_order_relaxed); }
   bool has_records() const noexcept { return use_ == Use::kWatched || keeps_records_; }
   void forget_holes(Span& span) noexcept {
     hole_bytes_.fetch_sub(span.hole_bytes, std::memory_order_relaxed);
@@ -179,12 +187,14 @@ class SpanSource {
   os::PageSource& pages_;
   const Use use_;
   bool keeps_records_ = false;
-  bool keeps_states_ = false;
+  bool has_state_places_ = false;          // the page map has a place for each span
+  std::atomic<bool> keeps_states_{false};  // relaxed: a span made meanwhile may go either way
   std::uint64_t seed_ = 0;
   std::atomic<std::uint64_t> draws_{0};  // relaxed: two spans may share a draw
-  // relaxed, both: sums that guard nothing.
+  // relaxed, all: sums that guard nothing.
   std::atomic<std::size_t> hole_bytes_{0};
   std::atomic<std::size_t> decommitted_bytes_{0};
+  std::atomic<std::size_t> state_bytes_{0};
 };
 
 }  // namespace strata

@@ -40,6 +40,13 @@ void ThreadRegistry::enroll(ThreadCache& cache, ThreadState& thread,
   if (is_told_of_exit) cache.owner_ = &thread;
 }
 
+void ThreadRegistry::open_gate(ThreadCache& cache, ThreadState& thread, ObjectBins& none) noexcept {
+  LockGuard guard(lock_);
+  thread.exchange_malloc_bins(*thread.free_bins, cache);  // unless malloc is redirected
+  thread.free_bins = &cache;
+  thread.verified_bins = &none;
+}
+
 void ThreadRegistry::redirect_malloc(ObjectBins* bins) noexcept {
   LockGuard guard(lock_);
   redirected_to_ = bins;

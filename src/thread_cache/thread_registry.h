@@ -38,6 +38,15 @@ class ThreadRegistry {
     LockGuard guard(lock_);
     gate_ = &gate;
   }
+  /// From now on threads get their cache as their bins. Those that have the gate keep it until they
+  /// call open_gate().
+  void put_nothing_before_caches() noexcept {
+    LockGuard guard(lock_);
+    gate_ = nullptr;
+  }
+  /// The cache is the thread's bins, and `none` is beside it.
+  /// \threads  that of the cache
+  void open_gate(ThreadCache& cache, ThreadState& thread, ObjectBins& none) noexcept;
   /// Lets malloc of every enrolled thread, and of those to come, pop from `bins`, or from its own
   /// cache again if nullptr; the threads' counts begin anew.
   void redirect_malloc(ObjectBins* bins) noexcept;

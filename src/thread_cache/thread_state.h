@@ -33,6 +33,7 @@ struct ThreadState {
   std::int64_t calls_left = kUndrawn;
   bool is_watching = false;   ///< what the watcher itself allocates is not counted
   bool is_in_window = false;  ///< calls_left says which of the next allocations is guarded
+  std::int32_t frees_left = INT32_MAX;  ///< below 0: so many were verified, to be counted
 
   ObjectBins& for_malloc() noexcept {
     return *std::atomic_ref<ObjectBins*>(malloc_bins).load(std::memory_order_relaxed);

@@ -14,16 +14,19 @@
 
 namespace strata::fuzz {
 
-/// From now on a failed EXPECT or ASSERT stops the target where it stands.
-inline const bool kStopsAtFailures = [] {
+/// A failed EXPECT or ASSERT stops the target where it stands. libFuzzer calls this as it starts: a
+/// static initializer may run before that of the flag, which would clear it again.
+extern "C" [[gnu::used]] inline int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
   GTEST_FLAG_SET(break_on_failure, true);
-  return true;
-}();
+  return 0;
+}
 
 /// Live blocks of one allocator. Whatever it hands out must be aligned and overlap nothing, and
 /// must still hold what was written when it is taken back.
 class Blocks {
  public:
+  Blocks() { require(GTEST_FLAG_GET(break_on_failure), "a failed expectation stops the target"); }
+
   bool is_empty() const { return blocks_.empty(); }
   std::size_t count() const { return blocks_.size(); }
   const std::vector<Block>& all() const { return blocks_; }

@@ -14,7 +14,8 @@ using fuzz::require;
 Options choose_options(Choices& choices) {
   Options options;
   constexpr Options::Checks kChecks[] = {Options::Checks::kBasic, Options::Checks::kBasic,
-                                         Options::Checks::kFrees, Options::Checks::kFull};
+                                         Options::Checks::kFrees, Options::Checks::kFull,
+                                         Options::Checks::kAuto};
   options.checks = kChecks[choices.below(std::size(kChecks))];
   options.huge_pages = static_cast<HugePages>(choices.below(3));
   options.cache_bytes = choices.flag() ? choices.below(1 << 20) : options.cache_bytes;
@@ -26,8 +27,9 @@ Options choose_options(Choices& choices) {
 class Program : TestMalloc {
  public:
   explicit Program(Choices& choices) : choices_(choices) {
-    pages.limit_mapped_bytes(512 * kMiB);
     start(choose_options(choices));
+    // What the page map reserves at the start is addresses only.
+    pages.limit_mapped_bytes(pages.mapped_bytes() + 512 * kMiB);
     for (auto& thread : threads_) thread.emplace(malloc);
   }
 

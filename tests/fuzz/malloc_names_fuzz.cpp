@@ -60,20 +60,23 @@ struct Made {
 std::size_t g_live_bytes;
 
 /// What the machine need not bear becomes what it cannot.
-std::size_t choose_size(Choices& choices, std::size_t usual_most = std::size_t{3} << 20) {
+std::size_t choose_size(Choices& choices, std::size_t count = 1) {
   constexpr std::size_t kMost = std::size_t{128} << 20;
-  const std::size_t bytes = choices.size(usual_most);
-  return bytes <= kMost - g_live_bytes ? bytes : bytes | std::size_t{1} << 62;
+  const std::size_t bytes = choices.size(std::size_t{3} << 20);
+  std::size_t total;
+  const bool is_bearable =
+      !__builtin_mul_overflow(count, bytes, &total) && total <= kMost - g_live_bytes;
+  return is_bearable ? bytes : bytes | std::size_t{1} << 62;
 }
 
 Made make(Choices& choices) {
   const std::uint8_t how = choices.byte() % 16;
-  std::size_t bytes = choose_size(choices);
+  const std::size_t count = how != 0 ? 1 : choices.flag() ? choices.below(9) : choices.size(20);
+  std::size_t bytes = choose_size(choices, count);
   const auto power = [&] { return choices.alignment(20); };
   void* p = nullptr;
   switch (how) {
     case 0: {
-      const std::size_t count = choices.flag() ? choices.below(9) : choose_size(choices, 20);
       p = fuzzed_calloc(count, bytes);
       const bool overflows = __builtin_mul_overflow(count, bytes, &bytes);
       require(p == nullptr || !overflows, "calloc refuses what overflows");
@@ -215,8 +218,8 @@ class Program {
     if (blocks_.is_empty()) return;
     const Block block = blocks_.take(choices_);
     const Made made = made_.at(block.address);
-    const std::size_t bytes = choose_size(choices_);
     const std::size_t count = choices_.flag() ? 1 : choices_.below(5);
+    const std::size_t bytes = choose_size(choices_, count);
     void* const p = count == 1 ? fuzzed_realloc(block.address, bytes)
                                : fuzzed_reallocarray(block.address, count, bytes);
     std::size_t total;

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -49,6 +50,7 @@ struct Random {
 struct Block {
   char* start = nullptr;
   std::size_t bytes = 0;
+  bool is_by_new = false;
 };
 
 std::uint64_t stamp_of(const Block& block) {
@@ -88,6 +90,9 @@ Block make(std::size_t bytes, Random& random) {
     block.start = static_cast<char*>(calloc(1, bytes));
   } else if (random.one_in(16)) {
     block.start = static_cast<char*>(aligned_alloc(std::size_t{32} << random.below(8), bytes));
+  } else if (random.one_in(8)) {
+    block.start = static_cast<char*>(::operator new(bytes, std::nothrow));
+    block.is_by_new = true;
   } else {
     block.start = static_cast<char*>(malloc(bytes));
   }
@@ -99,7 +104,11 @@ Block make(std::size_t bytes, Random& random) {
 void drop(Block& block) {
   if (block.start == nullptr) return;
   check(block);
-  free(block.start);
+  if (block.is_by_new) {
+    ::operator delete(block.start, block.bytes);
+  } else {
+    free(block.start);
+  }
   block.start = nullptr;
 }
 
@@ -111,7 +120,7 @@ void resize(Block& block, std::size_t bytes) {
   std::uint64_t kept;
   std::memcpy(&kept, moved, sizeof kept);
   CHECK(kept == before, "realloc lost the contents");
-  block = {moved, bytes};
+  block = {moved, bytes, false};
   stamp(block);
 }
 
@@ -151,7 +160,7 @@ void work(const Load& load, std::uint64_t seed, Exchange& exchange, Clock::time_
   do {
     for (int i = 0; i < 2000; ++i) {
       Block& block = blocks[random.below(blocks.size())];
-      if (block.start != nullptr && random.one_in(8)) {
+      if (block.start != nullptr && !block.is_by_new && random.one_in(8)) {
         resize(block, load.sizes.draw(random));
       } else if (block.start != nullptr && load.is_shared && random.one_in(8)) {
         Block* wandering = exchange.swap(random, new Block(block));

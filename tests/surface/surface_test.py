@@ -114,7 +114,7 @@ class SharedObject(unittest.TestCase):
             self.assertTrue(start <= places["strata::" + name] < start + size, name)
 
     def test_maps_nothing_that_can_be_written_and_executed(self):
-        for checks in "basic", "frees", "full":
+        for checks in "basic", "frees", "full", "auto":
             maps = run(["cat", "/proc/self/maps"], STRATA_CHECKS=checks, STRATA_GUARD_RATE="10").stdout
             self.assertIn("libstrata", maps)
             self.assertEqual([line for line in maps.splitlines() if re.search(r" .w.*x", line.split("/")[0])], [])
@@ -130,7 +130,7 @@ class Options(unittest.TestCase):
         self.assertRegex(ran.stderr, "^strata: warning: " + sentence)
 
     def test_known_values_are_silent(self):
-        for name, values in {"CHECKS": ["basic", "frees", "full"], "STATS": ["off"], "HUGE_PAGES": ["never", "auto", "always"],
+        for name, values in {"CHECKS": ["basic", "frees", "full", "auto"], "STATS": ["off"], "HUGE_PAGES": ["never", "auto", "always"],
                              "CACHE_BYTES": ["0", "4096", "64k", "16M", "1g"],
                              "RELEASE_DELAY_MS": ["0", "50", "3600000"]}.items():
             for value in values:

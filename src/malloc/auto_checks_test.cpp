@@ -1,0 +1,231 @@
+// STRATA_CHECKS=auto: as frees while that takes little of the CPU time, and as basic from then on.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <latch>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "base/seeded_test.h"
+#include "malloc/malloc_in_test.h"
+
+namespace strata {
+namespace {
+
+/// A malloc under `auto`, whose process uses CPU time as the test says.
+struct AutoMalloc : TestMalloc {
+  AutoMalloc() {
+    Options options;
+    options.checks = Options::Checks::kAuto;
+    options.guard_rate = 0;
+    TestMalloc::start(options);
+  }
+  std::uint64_t cpu_ns() noexcept override { return cpu_ns_now; }
+  bool has_gate(const TestThread& thread) const {
+    return thread.state.free_bins != thread.state.cache;
+  }
+  /// More frees than are verified for nothing: where no time passes, verifying ends.
+  void free_often(TestThread& thread) {
+    for (int i = 0; i < 300'000; ++i) thread.deallocate(thread.allocate(100));
+  }
+
+  std::atomic<std::uint64_t> cpu_ns_now{0};
+};
+
+struct AutoChecks : AutoMalloc, ::testing::Test {};
+
+constexpr const char* kIsFree = "strata: double free of 0x[0-9a-f]+: the object is free already";
+
+TEST_F(AutoChecks, VerifyFromTheFirstFreeOn) {
+  TestThread thread(malloc);
+  void* const p = thread.allocate(100);
+  void* const other = thread.allocate(100);
+  thread.deallocate(p);
+  thread.deallocate(other);
+  EXPECT_DEATH(thread.deallocate(p), kIsFree);
+  EXPECT_DEATH(thread.reallocate(p, 90), "invalid realloc of 0x[0-9a-f]+: the object is free");
+  EXPECT_EQ(thread.usable_bytes(thread.allocate(0)), 0u);
+}
+
+TEST_F(AutoChecks, VerifyOnWhileTheProcessHasUsedEnoughTime) {
+  cpu_ns_now = 1'000'000'000;  // 1% of it is worth two million frees
+  TestThread thread(malloc);
+  for (int i = 0; i < 4; ++i) free_often(thread);
+  EXPECT_TRUE(malloc.verifies_frees());
+  EXPECT_TRUE(has_gate(thread));
+  void* const p = thread.allocate(100);
+  void* const other = thread.allocate(100);
+  thread.deallocate(p);
+  thread.deallocate(other);
+  EXPECT_DEATH(thread.deallocate(p), kIsFree);
+  for (int i = 0; i < 4; ++i) free_often(thread);
+  EXPECT_FALSE(malloc.verifies_frees());
+}
+
+TEST_F(AutoChecks, EndWhereFreesComeFasterThanTimePasses) {
+  TestThread thread(malloc);
+  void* const empty = thread.allocate(0);
+  free_often(thread);
+  EXPECT_FALSE(malloc.verifies_frees());
+  EXPECT_FALSE(has_gate(thread));
+  ASSERT_NE(thread.state.cache, nullptr);
+  EXPECT_EQ(&thread.state.for_malloc(), thread.state.cache);
+  EXPECT_EQ(thread.usable_bytes(thread.allocate(0)), 16u) << "as by default";
+  thread.deallocate(empty);
+  // What is seen by default is seen still.
+  void* const p = thread.allocate(100);
+  thread.deallocate(p);
+  EXPECT_DEATH(thread.deallocate(p), "double free of 0x[0-9a-f]+: it was freed just before");
+  EXPECT_DEATH(thread.usable_bytes(static_cast<char*>(p) + 16), "it points into an object");
+  TestThread later(malloc);
+  later.deallocate(later.allocate(100));
+  EXPECT_FALSE(has_gate(later));
+}
+
+TEST_F(AutoChecks, AThreadThatHasNotNoticedTheEndTakesWhatOthersHandIt) {
+  TestThread first(malloc);
+  TestThread second(malloc);
+  second.deallocate(second.allocate(100));
+  char* const early = static_cast<char*>(second.allocate(100));
+  free_often(first);
+  ASSERT_TRUE(has_gate(second));
+  first.deallocate(early);
+  // Freed under verification and handed out without: its state is that of a freed object.
+  for (const std::size_t bytes : {100u, 100u, 1000u, 5000u, 100'000u}) {
+    char* const p = static_cast<char*>(first.allocate(bytes));
+    EXPECT_GE(second.usable_bytes(p), bytes);
+    second.deallocate(p);
+  }
+  ASSERT_TRUE(has_gate(second));
+  // It notices as its cache runs dry.
+  void* const grown = second.reallocate(first.allocate(100), 3000);
+  EXPECT_FALSE(has_gate(second));
+  first.deallocate(grown);
+  first.end();
+  second.end();
+  check_nothing_is_left();
+}
+
+TEST_F(AutoChecks, SpansMadeAfterTheEndTakeNoMemoryForStates) {
+  TestThread thread(malloc);
+  free_often(thread);
+  TestThread late(malloc);
+  std::vector<void*> objects;
+  const std::size_t before = statistics().metadata;
+  // 16 bytes: the states would take a sixteenth.
+  while (objects.size() < 16 * kMiB / 16) objects.push_back(late.allocate(16));
+  EXPECT_LT(statistics().metadata - before, kMiB)
+      << "bitmaps take 128 KiB, states would take 1 MiB";
+  for (void* const p : objects) thread.deallocate(p);
+  thread.end();
+  late.end();
+  check_nothing_is_left();
+}
+
+TEST_F(AutoChecks, EndWhereStatesTakeMoreThanTheirShareOfTheHeap) {
+  TestThread thread(malloc);
+  std::vector<void*> objects;
+  const auto fill = [&](std::size_t bytes, std::size_t sum) {
+    for (; sum >= bytes; sum -= bytes) objects.push_back(thread.allocate(bytes));
+  };
+  fill(16, kMiB);  // 64 KiB of states
+  EXPECT_TRUE(malloc.verifies_frees()) << "so little is not counted";
+  fill(200, 16 * kMiB);
+  EXPECT_TRUE(malloc.verifies_frees()) << "a 128th";
+  fill(16, 8 * kMiB);
+  EXPECT_FALSE(malloc.verifies_frees()) << "a 16th of these";
+  for (void* const p : objects) thread.deallocate(p);
+  EXPECT_FALSE(has_gate(thread));
+  thread.end();
+  check_nothing_is_left();
+  EXPECT_EQ(engine.state_bytes(), 0u) << "they go with their spans";
+}
+
+TEST_F(AutoChecks, StatisticsSayHowManyFreesWereVerifiedAndWhetherTheyAre) {
+  TestThread thread(malloc);
+  for (int i = 0; i < 5000; ++i) thread.deallocate(thread.allocate(100));
+  Statistics now = statistics();
+  EXPECT_TRUE(now.verifies_frees);
+  EXPECT_EQ(now.verified_frees, 4097u) << "the rest as the thread ends";
+  EXPECT_EQ(now.state_bytes, kPageBytes / 64) << "of one span of objects of 112 bytes";
+  thread.end();
+  EXPECT_EQ(statistics().verified_frees, 5000u);
+  TestThread other(malloc);
+  free_often(other);
+  now = statistics();
+  EXPECT_FALSE(now.verifies_frees);
+  EXPECT_GT(now.verified_frees, 262'144u);
+  EXPECT_LT(now.verified_frees, 262'144u + 2 * 4096);
+}
+
+TEST_F(AutoChecks, ThreadsThatFreeLittleCountTogether) {
+  for (int i = 0; i < 3000 && malloc.verifies_frees(); ++i) {
+    TestThread thread(malloc);
+    for (int j = 0; j < 100; ++j) thread.deallocate(thread.allocate(100));
+  }
+  EXPECT_FALSE(malloc.verifies_frees());
+  check_nothing_is_left();
+}
+
+TEST_F(AutoChecks, ReallocCountsAsAFree) {
+  TestThread thread(malloc);
+  void* p = thread.allocate(100);
+  for (int i = 0; i < 300'000; ++i) p = thread.reallocate(p, 90);
+  EXPECT_FALSE(malloc.verifies_frees());
+  thread.deallocate(p);
+}
+
+TEST_F(AutoChecks, AForkedChildCountsAnew) {
+  cpu_ns_now = 500'000'000;
+  TestThread thread(malloc);
+  for (int i = 0; i < 3; ++i) free_often(thread);
+  ASSERT_TRUE(malloc.verifies_frees());
+  malloc.for_each_lock(LockVisitor::lock());
+  malloc.reset_after_fork(thread.state);
+  cpu_ns_now = 0;  // as the child's begins
+  for (int i = 0; i < 100'000; ++i) thread.deallocate(thread.allocate(100));
+  EXPECT_TRUE(malloc.verifies_frees());
+  free_often(thread);
+  EXPECT_FALSE(malloc.verifies_frees());
+}
+
+struct AutoChecksOfThreads : AutoMalloc, SeededTest {};
+
+/// Threads pass objects to each other through a table, all through the end of verified frees, which
+/// they notice one after the other. Nothing they do is wrong, so nobody dies.
+TEST_F(AutoChecksOfThreads, EndWhileThreadsPassEachOtherObjects) {
+  constexpr unsigned kThreads = 4;
+  constexpr int kSteps = 100'000;
+  std::vector<std::atomic<char*>> table(256);
+  std::latch gate(kThreads);
+  std::vector<std::thread> threads;
+  std::vector<std::unique_ptr<TestThread>> used(kThreads);
+  for (unsigned t = 0; t < kThreads; ++t) {
+    used[t] = std::make_unique<TestThread>(malloc);
+    threads.emplace_back([&table, &gate, &thread = *used[t], start = random()] {
+      std::mt19937_64 draw(start);
+      gate.arrive_and_wait();
+      for (int i = 0; i < kSteps; ++i) {
+        const std::size_t bytes = 1 + draw() % 600;
+        auto* p = static_cast<char*>(thread.allocate(bytes));
+        if (i % 8 == 0) p = static_cast<char*>(thread.reallocate(p, bytes + 700));
+        p[0] = static_cast<char>(i);
+        // release what was written, acquire what the other thread wrote
+        p = table[draw() % table.size()].exchange(p, std::memory_order_acq_rel);
+        if (p != nullptr) thread.deallocate(p);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_FALSE(malloc.verifies_frees());
+  for (std::atomic<char*>& object : table) used[0]->deallocate(object.load());
+  for (std::unique_ptr<TestThread>& thread : used) thread->end();
+  check_nothing_is_left();
+}
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+
+#include "guard/guard_pool.h"
+
+namespace strata {
+
+class Malloc;
+class ThreadCache;
+
+/// What a Malloc asks of the process that it serves. Functions have bodies instead of = 0, which
+/// would need the C++ runtime.
+class MallocHost {
+ public:
+  /// Before the first allocation, from any thread, without a lock: calls Malloc::start().
+  /// \returns  False when out of memory; the next allocation asks again.
+  virtual bool start(Malloc&) noexcept { return false; }
+  /// The calling thread got a cache: end_thread() is to be called when it ends. May allocate.
+  /// \returns  False if it will not be called: the cache then stays in use for ever.
+  virtual bool follow_thread(ThreadCache&) noexcept { return false; }
+  /// From a slow path with no lock held, once after Malloc::ask_for_attention().
+  virtual void attend() noexcept {}
+  /// An object or a block is about to be guarded, although the program did not ask for that: the
+  /// pool is to be started, if it must_start(). From a slow path of any thread, with no lock held.
+  virtual void begin_guards(Malloc&, GuardPool&, const GuardPool::Size&) noexcept {}
+  /// CPU time that the process has used: what verified frees may take is a share of it, where the
+  /// option says so. From a slow path of any thread, with no lock held.
+  virtual std::uint64_t cpu_ns() noexcept { return 0; }
+
+ protected:
+  ~MallocHost() = default;
+};
+
+}  // namespace strata
