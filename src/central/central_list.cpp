@@ -121,12 +121,12 @@ Span* CentralList::take_span_with_free_objects() noexcept {
 
 /// Counts objects whose bits were cleared, and lists the span again.
 void CentralList::count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept {
-  pending -= static_cast<std::ptrdiff_t>(span.pending_bytes());
+  const std::uint32_t pending_before = span.free_count - span.decommitted_free;
   span.free_count -= static_cast<std::uint32_t>(taken);
   span.decommitted_free = std::min(span.decommitted_free, span.free_count);
   span.seen_free = kNotSeen;
-  pending += static_cast<std::ptrdiff_t>(span.pending_bytes());
-  claimed_ += taken;
+  const std::uint32_t gone = pending_before - (span.free_count - span.decommitted_free);
+  pending -= static_cast<std::ptrdiff_t>(std::size_t{gone} * span.object_bytes);
   add_to(free_, std::size_t{0} - taken);
   list(span);
 }
@@ -148,7 +148,6 @@ void CentralList::tell_tally() noexcept {
 void CentralList::remove(Span& span) noexcept {
   add_pending(-static_cast<std::ptrdiff_t>(span.pending_bytes()));
   --span_count_;
-  claimed_ -= span.object_count - span.free_count;
   add_to(free_, std::size_t{0} - span.free_count);
 }
 
@@ -186,7 +185,6 @@ void CentralList::receive(Span& span) noexcept {
   // was read is checked under the lock.
   std::atomic_ref<std::uint8_t>(span.shard).store(shard_, std::memory_order_release);
   ++span_count_;
-  claimed_ += span.object_count - span.free_count;
   add_to(free_, std::size_t{span.free_count});
   add_pending(static_cast<std::ptrdiff_t>(span.pending_bytes()));
   follow(span);
@@ -232,7 +230,7 @@ void CentralList::forget_spans() noexcept {
   for (std::size_t& listed : listed_) listed = 0;
   kept_.forget_all();
   nonempty_ = 0;
-  least_kept_ = span_count_ = claimed_ = returned_ = 0;
+  least_kept_ = span_count_ = returned_ = 0;
   is_compacting_.store(false, std::memory_order_relaxed);
   watched_from_ = worth_compacting(size_class_);
   had_much_free_ = false;
@@ -328,9 +326,12 @@ void CentralList::unlist(Span& span, std::uint32_t free_count) noexcept {
 
 CentralList::Statistics CentralList::statistics() noexcept {
   LockGuard guard(lock_);
-  return {span_count_,  span_count_ * span_pages_of(size_class_),
-          claimed_,     free_objects(),
-          kept_spans(), lock_.waits()};
+  return {span_count_,
+          span_count_ * span_pages_of(size_class_),
+          span_count_ * objects_per_span_ - free_objects(),
+          free_objects(),
+          kept_spans(),
+          lock_.waits()};
 }
 
 void CentralList::check_invariants() noexcept {

@@ -271,7 +271,6 @@ class CentralList {
   std::size_t returned_ STRATA_GUARDED_BY(lock_) = 0;    // objects, while there was much free
   bool had_much_free_ STRATA_GUARDED_BY(lock_) = false;  // at the last look()
   std::size_t span_count_ STRATA_GUARDED_BY(lock_) = 0;
-  std::size_t claimed_ STRATA_GUARDED_BY(lock_) = 0;
   std::ptrdiff_t said_ STRATA_GUARDED_BY(lock_) = 0;  // of pending_, what the tally knows
   std::atomic<std::ptrdiff_t> pending_{0};
   std::atomic<std::size_t> kept_count_{0};

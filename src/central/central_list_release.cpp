@@ -92,7 +92,6 @@ CentralList::Released CentralList::release(void** objects, std::size_t count) no
   }
   returns.settle();
   const auto left = static_cast<std::size_t>(others - first);
-  claimed_ -= count - left;
   add_to(free_, count - left);
   add_pending(static_cast<std::ptrdiff_t>((count - left) * SizeClassMap::bytes_of(size_class_)));
   if (free_objects() >= watched_from_) [[unlikely]]

@@ -127,9 +127,7 @@ class SpanSource {
 
   /// Objects of the span are about to be handed out: its holes are held again.
   /// \returns  False if the limit forbids it.
-  bool fill_holes(Span& span) noexcept {
-    return span.hole_bytes == 0 || take_back_holes(span);
-  }
+  bool fill_holes(Span& span) noexcept { return span.hole_bytes == 0 || take_back_holes(span); }
 
   /// Whether objects can be homeward: where free goes by the page map alone.
   bool has_homeward() const noexcept { return use_ == Use::kSmall && !keeps_records_; }
