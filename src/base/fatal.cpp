@@ -45,11 +45,15 @@ void set_about_address(AboutAddress about) noexcept {
   g_about_address.store(about, std::memory_order_relaxed);
 }
 
+void add_about(const void* address, TextWriter& sentence) noexcept {
+  if (const AboutAddress about = g_about_address.load(std::memory_order_relaxed))
+    about(address, sentence);
+}
+
 void fatal_about(const void* address, std::string_view sentence) noexcept {
   TextWriter line;
   line.text("strata: ").text(sentence);
-  if (const AboutAddress about = g_about_address.load(std::memory_order_relaxed))
-    about(address, line);
+  add_about(address, line);
   die_saying(line.text("\n"));
 }
 

@@ -31,9 +31,12 @@ std::size_t Central::claim(Place& place, unsigned size_class, void** end,
   } else if (place.met_ != 0) {
     --place.met_;
   }
-  if (claimed.count == 0) return claim_elsewhere(shard, size_class, end, count);
-  if (spans_.growth_bytes() >= kHolesFilled) [[unlikely]]
+  if (claimed.count == 0) {
+    claimed.count = claim_elsewhere(shard, size_class, end, count);
+  } else if (spans_.growth_bytes() >= kHolesFilled) [[unlikely]] {
     decommit_holes_for(spans_.take_growth());
+  }
+  if (claimed.count != 0 && shard_count() != 1) shard.note_claimed(size_class, claimed.count);
   return claimed.count;
 }
 
@@ -70,7 +73,8 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
   if (list == nullptr) return 0;
   const bool is_alone = shard_count() == 1;
   if (!is_alone) {
-    const std::size_t claimed = claim_from_others(*list, end, count, Need::kUsual);
+    std::size_t claimed = claim_from_others(*list, end, count, Need::kUsual);
+    if (claimed == 0) claimed = borrow(shard, size_class, end, count);
     if (claimed != 0) return claimed;
   }
   Span* span = make_span_of_idle_pages(size_class);
@@ -161,14 +165,24 @@ std::size_t Central::claim_from_others(CentralList& list, void** end, std::size_
   return 0;
 }
 
+/// Claims what lies in the transfer cache of another shard.
+std::size_t Central::borrow(const CentralShard& shard, unsigned size_class, void** end,
+                            std::size_t count) noexcept {
+  const unsigned shards = shard_count();
+  unsigned i = shard.index();
+  for (unsigned left = shards - 1; left != 0; --left) {
+    i = i + 1 < shards ? i + 1 : 0;
+    const std::size_t claimed = shards_[i]->try_lend(size_class, end, count);
+    if (claimed != 0) return claimed;
+  }
+  return 0;
+}
+
 /// A list that keeps spans without a claimed object; nullptr if there is none.
 CentralList* Central::find_kept() const noexcept {
   const unsigned count = shard_count();
   for (unsigned i = 0; i < count; ++i) {
-    for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-      CentralList* const list = shards_[i]->list(c);
-      if (list != nullptr && list->kept_spans() != 0) return list;
-    }
+    if (CentralList* const keeper = shards_[i]->find_kept()) return keeper;
   }
   return nullptr;
 }
@@ -186,136 +200,6 @@ std::size_t Central::destroy_kept(std::size_t bytes) noexcept {
         keeper->destroy_kept((bytes - destroyed + span_bytes - 1) / span_bytes) * span_bytes;
   }
   return destroyed;
-}
-
-[[gnu::noinline]] CentralShard& Central::owner_of(const void* object) const noexcept {
-  Span* const span = spans_.map().span_of(object);
-  // What has no span is freed wrongly, and the first shard says so. acquire: the shard's list is
-  // seen; the span may move to another shard meanwhile, and the list looks again.
-  const unsigned shard =
-      span == nullptr ? 0
-                      : std::atomic_ref<std::uint8_t>(span->shard).load(std::memory_order_acquire);
-  // One of another heap may say a shard that there is not here.
-  return *shards_[shard < shard_count() ? shard : 0];
-}
-
-/// The shards that objects belong to: looked up per page, since a batch comes from few of them.
-class Central::Owners {
- public:
-  explicit Owners(const Central& central) noexcept : central_(central) {}
-
-  CentralShard* of(const void* object) noexcept {
-    const std::uintptr_t page = reinterpret_cast<std::uintptr_t>(object) >> kPageShift;
-    const std::size_t place = page % kPlaces;
-    if (pages_[place] != page) [[unlikely]] {
-      pages_[place] = page;
-      shards_[place] = &central_.owner_of(object);
-    }
-    return shards_[place];
-  }
-
-  /// Whether all belong to `owner`, as far as every seventh tells: large objects are each on a page
-  /// of its own, and to look at all of them took a fifth of their time. One of another shard that
-  /// is missed goes through the owner's transfer cache once more.
-  bool seem_to_be(const CentralShard* owner, void* const* objects, std::size_t count) noexcept {
-    for (std::size_t i = 0; i < count; i += kLookAtEvery) {
-      if (of(objects[i]) != owner) return false;
-    }
-    return true;
-  }
-
-  /// Moves the others to the front.
-  /// \returns  how many they are
-  std::size_t sort(const CentralShard* owner, void** objects, std::size_t count) noexcept {
-    std::size_t others = 0;
-    for (std::size_t i = 0, mine = count; i < mine;) {
-      if (of(objects[i]) == owner) {
-        std::swap(objects[i], objects[--mine]);
-      } else {
-        others = ++i;
-      }
-    }
-    return others;
-  }
-
- private:
-  static constexpr std::size_t kPlaces = 8;
-  // Chosen: no divisor of the lengths that batches, and patterns in them, have.
-  static constexpr std::size_t kLookAtEvery = 7;
-
-  const Central& central_;
-  std::uintptr_t pages_[kPlaces] = {};  // no object is on page 0
-  CentralShard* shards_[kPlaces] = {};
-};
-
-void Central::release(Place& place, unsigned size_class, void** objects,
-                      std::size_t count) noexcept {
-  if (release_and_tell(&place.shard_of(size_class), size_class, objects, count)) [[unlikely]]
-    note_met(place, size_class);
-}
-
-void Central::release(unsigned size_class, void** objects, std::size_t count) noexcept {
-  release_and_tell(nullptr, size_class, objects, count);
-}
-
-/// \returns  whether it waited for another thread in `shard`
-bool Central::release_and_tell(const CentralShard* shard, unsigned size_class, void** objects,
-                               std::size_t count) noexcept {
-  bool has_waited = false;
-  if (shard_count() == 1) {
-    const CentralList::Released released = first_.release(size_class, objects, count);
-    // There may be more shards by now, and spans that have moved to them.
-    count = released.left;
-    has_waited = released.has_waited;
-  }
-  while (count != 0) {
-    // Those of one shard go together.
-    Owners owners(*this);
-    CentralShard* const owner = owners.of(objects[count - 1]);
-    const std::size_t others =
-        owners.seem_to_be(owner, objects, count - 1) ? 0 : owners.sort(owner, objects, count - 1);
-    const CentralList::Released released =
-        owner->release(size_class, objects + others, count - others);
-    has_waited |= released.has_waited && owner == shard;
-    count = others + released.left;
-  }
-  return has_waited;
-}
-
-void Central::release_to_spans(unsigned size_class, void** objects, std::size_t count) noexcept {
-  while (count != 0) count = owner_of(*objects).release_to_spans(size_class, objects, count).left;
-}
-
-std::size_t Central::release_homeward(void** objects, std::size_t count) noexcept {
-  std::size_t bytes = 0;
-  // What is left over of a batch is looked up again: a span can have gone to another shard.
-  for (std::size_t left = 0; count != 0; objects += left, count -= left) {
-    left = std::min(count, kHomewardBatch);
-    std::uint16_t lists[kHomewardBatch];
-    for (std::size_t i = 0; i < left; ++i) {
-      const Span* const span = spans_.map().span_of(objects[i]);
-      if (span == nullptr || span->free_bits == nullptr)
-        CentralList::die_of_wrong_class(spans_, objects[i]);
-      const std::uint8_t shard =
-          std::atomic_ref<const std::uint8_t>(span->shard).load(std::memory_order_acquire);
-      lists[i] = static_cast<std::uint16_t>(span->size_class << 8 | shard);
-      bytes += span->object_bytes;
-    }
-    void** batch = objects;
-    for (std::size_t of_batch = left; of_batch != 0;) {
-      // Those of one list go together, at the end.
-      const std::uint16_t list = lists[of_batch - 1];
-      std::size_t others = 0;
-      for (std::size_t i = 0; i < of_batch; ++i) {
-        if (lists[i] == list) continue;
-        std::swap(lists[i], lists[others]);
-        std::swap(batch[i], batch[others++]);
-      }
-      release_to_spans(list >> 8, batch + others, of_batch - others);
-      of_batch = others;
-    }
-  }
-  return bytes;
 }
 
 std::size_t Central::release_unneeded() noexcept {
@@ -355,6 +239,7 @@ void Central::flush_transfer(unsigned end_class) noexcept {
 
 /// Moves to their spans what lies in transfer caches that have grown, if it is worth it.
 bool Central::empty_grown_transfer() noexcept {
+  if (spans_.used_bytes() < kGrownTransferBytes) return false;
   std::size_t grown = 0;
   for_each_shard([&](const CentralShard& shard) { grown += shard.grown_transfer_bytes(); });
   if (grown < kGrownTransferBytes) return false;

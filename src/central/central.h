@@ -17,12 +17,13 @@ namespace strata {
 ///
 /// It begins as one shard. A thread that has to wait for others in its shard again and again moves
 /// on to the one with the fewest threads, made for it if need be: so only contention pays for
-/// shards. A span belongs to one shard; an object that is freed goes to its span's, whichever
-/// thread frees it, so that what a producer allocates and a consumer frees comes back to the
-/// producer.
+/// shards. A span belongs to one shard. What a shard's threads free they get again, as long as they
+/// free no more than they got; the rest goes to the shards of its spans, so that what a producer
+/// allocates and a consumer frees comes back to the producer.
 ///
-/// Before the heap grows for one shard, what is free in others serves it: empty spans of any
-/// class, spans of shards without threads, and what others have more than enough of.
+/// Before the heap grows for one shard, what is free in others serves it: what lies in their
+/// transfer caches, empty spans of any class, spans of shards without threads, and what others have
+/// more than enough of.
 /// \threads  Any number at once; a lock for each list and each transfer cache.
 class Central {
  public:
@@ -181,13 +182,15 @@ class Central {
   std::size_t claim_past(CentralShard& busy, unsigned size_class, void** end,
                          std::size_t count) noexcept;
   void move_thread(Place& place) noexcept;
-  bool release_and_tell(const CentralShard* shard, unsigned size_class, void** objects,
+  bool release_and_tell(CentralShard* shard, unsigned size_class, void** objects,
                         std::size_t count) noexcept;
   std::size_t claim_elsewhere(CentralShard& shard, unsigned size_class, void** end,
                               std::size_t count) noexcept;
   enum class Need { kUsual, kUrgent };
   std::size_t claim_from_others(CentralList& list, void** end, std::size_t count,
                                 Need need) noexcept;
+  std::size_t borrow(const CentralShard& shard, unsigned size_class, void** end,
+                     std::size_t count) noexcept;
   Span* make_span_of_idle_pages(unsigned size_class) noexcept;
   CentralList* find_kept() const noexcept;
   bool empty_grown_transfer() noexcept;

@@ -38,6 +38,7 @@ TransferCache::Bounds transfer_bounds(unsigned size_class) noexcept {
   auto* const made =
       new (memory) Class{{size_class, spans_, tally_, index_}, {bounds, tally_, metadata_}};
   classes_[size_class].store(made, std::memory_order_release);
+  made_[size_class / 64].fetch_or(std::uint64_t{1} << size_class % 64, std::memory_order_release);
   return made;
 }
 
@@ -66,6 +67,26 @@ CentralList::Claimed CentralShard::try_claim(unsigned size_class, void** end,
   if (tried.count != 0) return {tried.count, false};
   const CentralList::Claimed claimed = from->list.try_claim(end, count);
   return {claimed.count, claimed.was_busy || tried.was_busy};
+}
+
+std::size_t CentralShard::try_lend(unsigned size_class, void** end, std::size_t count) noexcept {
+  Class* const from = find(size_class);
+  return from != nullptr && from->transfer.size() != 0 ? from->transfer.try_take(end, count) : 0;
+}
+
+void CentralShard::note_claimed(unsigned size_class, std::size_t count) noexcept {
+  std::atomic<std::size_t>& claimed = find(size_class)->claimed;
+  claimed.store(claimed.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+}
+
+std::size_t CentralShard::keep(unsigned size_class, void* const* objects,
+                               std::size_t count) noexcept {
+  Class* const into = find(size_class);
+  if (into == nullptr) return 0;
+  const std::size_t claimed = into->claimed.load(std::memory_order_relaxed);
+  into->claimed.store(claimed - std::min(claimed, count), std::memory_order_relaxed);
+  if (claimed < count || into->transfer.is_full() || into->list.is_compacting()) return 0;
+  return into->transfer.try_insert(objects, count).count;
 }
 
 CentralList::Released CentralShard::release(unsigned size_class, void** objects,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -39,6 +40,16 @@ class CentralShard {
   /// The same, but what another thread is at is passed by.
   /// \returns  how many, and whether another thread was at something that may have had more
   CentralList::Claimed try_claim(unsigned size_class, void** end, std::size_t count) noexcept;
+
+  /// The same, of the transfer cache alone, for a thread of another shard.
+  /// \returns  how many
+  std::size_t try_lend(unsigned size_class, void** end, std::size_t count) noexcept;
+  /// Its threads have got so many, wherever from.
+  void note_claimed(unsigned size_class, std::size_t count) noexcept;
+  /// Takes back objects into the transfer cache, whosever their spans are, as long as its threads
+  /// have got as many: they are needed here again, and nobody has to look them up.
+  /// \returns  how many, the last ones
+  std::size_t keep(unsigned size_class, void* const* objects, std::size_t count) noexcept;
 
   /// Whether a claim may find something: a hint.
   bool may_have_free(unsigned size_class) const noexcept {
@@ -82,6 +93,14 @@ class CentralShard {
   template <typename Function>
   void for_each_list(Function&& function) const noexcept {
     for_each_class([&](unsigned, Class& each) { function(each.list); });
+  }
+
+  /// A list that keeps spans without a claimed object; nullptr if there is none: a hint.
+  CentralList* find_kept() const noexcept {
+    for (unsigned c = next_made(1); c < SizeClassMap::kCount; c = next_made(c + 1)) {
+      if (list(c)->kept_spans() != 0) return list(c);
+    }
+    return nullptr;
   }
 
   /// Has no objects and no spans any more; who calls this gives them back.
@@ -128,12 +147,22 @@ class CentralShard {
   struct Class {
     CentralList list;
     TransferCache transfer;
+    // Objects that its threads have got and not brought back. relaxed: a hint that may miss some.
+    std::atomic<std::size_t> claimed{0};
   };
 
   static constexpr std::size_t kFlushObjects = 64;
 
   Class* find(unsigned size_class) const noexcept {
     return classes_[size_class].load(std::memory_order_acquire);
+  }
+  /// The first class from this one on that is made; kCount if there is none.
+  unsigned next_made(unsigned size_class) const noexcept {
+    for (unsigned c = size_class; c < SizeClassMap::kCount; c = (c | 63) + 1) {
+      const std::uint64_t made = made_[c / 64].load(std::memory_order_acquire) >> c % 64;
+      if (made != 0) return c + static_cast<unsigned>(std::countr_zero(made));
+    }
+    return SizeClassMap::kCount;
   }
   Class* find_or_make(unsigned size_class) noexcept {
     Class* const found = find(size_class);
@@ -155,13 +184,15 @@ class CentralShard {
   Lock making_{LockRank::kCentral};  // held while a class is made
   // release after a class is complete, acquire before it is used
   std::atomic<Class*> classes_[SizeClassMap::kCount] = {};
+  /// A bit for each of them that is made: small programs make few, and all are visited for each new
+  /// span. The same order.
+  std::atomic<std::uint64_t> made_[(SizeClassMap::kCount + 63) / 64] = {};
 };
 
 template <typename Function>
 void CentralShard::for_each_class(Function&& function) const noexcept {
-  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-    if (Class* const each = find(c)) function(c, *each);
-  }
+  for (unsigned c = next_made(1); c < SizeClassMap::kCount; c = next_made(c + 1))
+    function(c, *find(c));
 }
 
 template <typename Flush>

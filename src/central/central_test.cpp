@@ -349,18 +349,35 @@ TEST_F(ShardedCentralTest, ObjectsOfSeveralShardsInOneBatchFindTheirSpans) {
   EXPECT_EQ(central->statistics(5).spans.claimed_objects, 0u);
 }
 
-TEST_F(ShardedCentralTest, AFewObjectsOfAnotherShardInABatchGoHomeAfterSomeRounds) {
+TEST_F(ShardedCentralTest, WhatAThreadGotStaysInItsShardWhoseverTheSpansAre) {
   central->move_on(places[1], 5);
-  std::vector<void*> mine = claim_at(places[0], 5, 200);
-  const std::vector<void*> others = claim_at(places[1], 5, 3);
-  mine.insert(mine.begin() + 100, others.begin(), others.end());
-  for (int round = 0; round < 50; ++round) {
-    central->release(places[0], 5, mine.data(), mine.size());
-    mine = claim_at(places[0], 5, 203);
-    std::rotate(mine.begin(), mine.begin() + 10 + round, mine.end());
-  }
-  for (void* object : mine) EXPECT_EQ(shard_of(object), 0u);
+  std::vector<void*> lent = claim_at(places[1], 5, 64);
+  central->release(places[1], 5, lent.data(), lent.size());
+  const std::set<void*> of_other(lent.begin(), lent.end());
+  const std::size_t used = space.heap.used_pages();
+  std::vector<void*> mine = claim_at(places[0], 5, 64);
+  EXPECT_EQ(std::set<void*>(mine.begin(), mine.end()), of_other) << "the heap grows last";
+  EXPECT_EQ(space.heap.used_pages(), used);
+  central->release(places[0], 5, mine.data(), mine.size());
+  mine = claim_at(places[0], 5, 64);
+  EXPECT_EQ(std::set<void*>(mine.begin(), mine.end()), of_other) << "they went to the other shard";
   central->release_to_spans(5, mine.data(), mine.size());
+  central->check_invariants();
+}
+
+TEST_F(ShardedCentralTest, WhatAThreadFreesBeyondWhatItGotGoesHome) {
+  central->move_on(places[1], 5);
+  std::vector<void*> mine = claim_at(places[0], 5, 10);
+  std::vector<void*> others = claim_at(places[1], 5, 200);
+  const std::set<void*> of_other(others.begin(), others.end());
+  central->release(places[0], 5, others.data(), 150);
+  central->release(places[0], 5, mine.data(), mine.size());
+  central->release(places[0], 5, others.data() + 150, 50);
+  for (void* object : claim_at(places[1], 5, 200)) EXPECT_TRUE(of_other.contains(object));
+  central->flush_transfer();
+  for (void* object : of_other) central->release_to_spans(5, &object, 1);
+  central->check_invariants();
+  EXPECT_EQ(central->statistics(5).spans.claimed_objects, 0u);
 }
 
 TEST_F(ShardedCentralTest, SpansOfAShardWithoutThreadsServeTheOthers) {

@@ -36,6 +36,13 @@ TransferCache::Tried TransferCache::try_remove(void** end, std::size_t count) no
   return {taken, false};
 }
 
+std::size_t TransferCache::try_take(void** end, std::size_t count) noexcept {
+  if (!lock_.try_lock()) return 0;
+  const std::size_t taken = remove_locked(end, count);
+  lock_.unlock();
+  return taken;
+}
+
 std::size_t TransferCache::insert_locked(void* const* objects, std::size_t count) noexcept {
   const std::size_t before = size();
   const std::size_t room = capacity() > before ? capacity() - before : 0;

@@ -47,6 +47,10 @@ class TransferCache {
   Tried try_insert(void* const* objects, std::size_t count) noexcept;
   Tried try_remove(void** end, std::size_t count) noexcept;
 
+  /// The same for one that does not need it: that it runs dry so says nothing of its size.
+  /// \returns  how many
+  std::size_t try_take(void** end, std::size_t count) noexcept;
+
   /// Moves up to `count` of the objects that were not needed since the last round to `out`. It may
   /// hold so many fewer.
   /// \returns  How many; 0 ends the round.

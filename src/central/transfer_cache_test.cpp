@@ -97,6 +97,18 @@ TEST_F(TransferCacheTest, ATryDoesAsMuchUnlessAnotherThreadIsAtIt) {
   EXPECT_EQ(out, batch);
 }
 
+TEST_F(TransferCacheTest, AnotherShardTakesFromItUnlessAThreadIsAtIt) {
+  const std::vector<void*> batch = numbered(1, 10);
+  std::vector<void*> out(10);
+  cache.insert(batch.data(), batch.size());
+  cache.lock().lock();
+  std::thread([&] { EXPECT_EQ(cache.try_take(out.data() + 10, 10), 0u); }).join();
+  cache.lock().unlock();
+  EXPECT_EQ(cache.lock().waits(), 0u);
+  EXPECT_EQ(cache.try_take(out.data() + 10, 10), 10u);
+  EXPECT_EQ(out, batch);
+}
+
 TEST_F(TransferCacheTest, TakesNothingWithoutMemoryForItsSlots) {
   pages.refuse_call(1);
   EXPECT_EQ(cache.insert(numbered(1, 4).data(), 4), 0u);
@@ -159,6 +171,14 @@ TEST_F(GrowingTransferCacheTest, OneThatOnlyRunsOverStaysSmall) {
   }
   EXPECT_EQ(cache.size(), 4u);
   EXPECT_EQ(cache.grown_bytes(), 0u);
+}
+
+TEST_F(GrowingTransferCacheTest, OneThatRunsDrySinceOthersTookFromItStaysSmall) {
+  for (int i = 0; i < 5; ++i) {
+    cache.insert(numbered(1, 20).data(), 20);
+    std::vector<void*> out(8);
+    EXPECT_EQ(cache.try_take(out.data() + 8, 8), 8u);
+  }
 }
 
 TEST_F(GrowingTransferCacheTest, WhatIsUnneededLeavesItSmallerAgain) {

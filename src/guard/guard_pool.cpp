@@ -14,9 +14,12 @@
 namespace strata {
 namespace {
 
-void print(const TextWriter& sentence) noexcept {
+/// \param address  what the sentence is about
+void print(const TextWriter& sentence, const void* address) noexcept {
   TextWriter line;
-  os::write_stderr(line.text("strata: ").text(sentence.view()).text("\n").view());
+  line.text("strata: ").text(sentence.view());
+  add_about(address, line);
+  os::write_stderr(line.text("\n").view());
 }
 
 }  // namespace
@@ -75,7 +78,7 @@ void GuardPool::deallocate(void* p, const FreeCall& call) noexcept {
   Slot& slot = live_slot(p, "free");
   TextWriter sentence;
   if (contradicts(call, slot.allocation, p, sentence)) {
-    print(sentence);
+    print(sentence, p);
     slot.allocated.print("allocated");
     CallSite::of_report().print("this call");
     die();
@@ -135,7 +138,7 @@ bool GuardPool::explain(const os::Fault& fault) const noexcept {
   TextWriter sentence;
   if (slot == nullptr) {
     sentence.text("wild access to ").pointer(address).text(": no object was ever there");
-    print(sentence);
+    print(sentence, address);
     CallSite::of_fault(fault).print("accessed");
     return true;
   }
@@ -143,7 +146,7 @@ bool GuardPool::explain(const os::Fault& fault) const noexcept {
                               : address < slot->object     ? "underflow"
                                                            : "overflow";
   say_access(sentence, mistake, slot->object, slot->allocation.bytes, verb, address - slot->object);
-  print(sentence);
+  print(sentence, address);
   CallSite::of_fault(fault).print("accessed");
   slot->allocated.print("allocated");
   if (slot->state == State::kFreed) slot->freed.print("freed");
@@ -227,7 +230,7 @@ GuardPool::Slot& GuardPool::live_slot(const void* p, const char* action) noexcep
                   : slot != nullptr ? ": it points into an object, not at its start"
                                     : ": it was never allocated");
   }
-  print(sentence);
+  print(sentence, p);
   CallSite::of_report().print("this call");
   if (slot != nullptr) {
     slot->allocated.print("allocated");
@@ -258,7 +261,7 @@ void GuardPool::verify_surroundings(const Slot& slot) noexcept {
              is_underflow
                  ? static_cast<std::ptrdiff_t>(change_before) - static_cast<std::ptrdiff_t>(before)
                  : slot.end() + change_behind - slot.object);
-  print(sentence);
+  print(sentence, slot.object);
   slot.allocated.print("allocated");
   CallSite::of_report().print("this call");
   die();

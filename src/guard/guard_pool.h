@@ -47,9 +47,10 @@ class GuardPool {
   static constexpr Size kForAllPrograms{64, 24, std::size_t{128} << 10, 0, 0};
   // Chosen: 2 GiB of addresses, and 350 KiB of bookkeeping, which a slot needs at its first use.
   static constexpr Size kForBlocks{1024, 128, SIZE_MAX, std::size_t{1} << 20, std::size_t{1} << 20};
-  // Chosen: 33 MiB of addresses; live blocks hold what they would hold elsewhere.
-  static constexpr Size kForBlocksOfAllPrograms{16, 8, std::size_t{8} << 20, std::size_t{1} << 20,
-                                                std::size_t{1} << 20};
+  // Chosen: 21 MiB of addresses. Live blocks hold what they would hold elsewhere, but freed ones
+  // are not there for the next: a larger block could cost a program more than 256 KiB.
+  static constexpr Size kForBlocksOfAllPrograms{16, 8, std::size_t{256} << 10,
+                                                std::size_t{256} << 10, std::size_t{1} << 20};
   static constexpr std::size_t kLeastSlotPages = 4;
 
   struct Statistics {

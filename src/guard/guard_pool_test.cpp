@@ -213,15 +213,22 @@ TEST_F(GuardedBlocks, HaveSlotsOfTheirSizeWithGuardsAsLarge) {
   blocks.deallocate(small, {});
 }
 
-TEST_F(GuardedBlocks, OfAllProgramsHoldNoMoreThanTheyWouldElsewhere) {
+TEST_F(GuardedBlocks, OfAllProgramsHoldAQuarterOfAMiBAtMost) {
+  constexpr std::size_t kMost = kMiB / 4;
   GuardPool few(pages, block_metadata, block_limit);
   ASSERT_TRUE(few.start(GuardPool::kForBlocksOfAllPrograms));
-  std::vector<void*> live;
-  while (void* p = few.allocate({300'000})) live.push_back(p);
-  EXPECT_EQ(live.size(), GuardPool::kForBlocksOfAllPrograms.slots);
-  EXPECT_EQ(few.statistics().live_bytes, live.size() * ((300'000 + page - 1) / page * page));
-  for (void* p : live) few.deallocate(p, {});
-  EXPECT_EQ(few.statistics().live_bytes + few.statistics().waiting_bytes, 0u);
+  const std::size_t before = block_limit.held_bytes();
+  EXPECT_EQ(few.allocate({kMost + 1}), nullptr);
+  for (int i = 0; i < 10; ++i) {
+    void* const largest = few.allocate({kMost});
+    ASSERT_NE(largest, nullptr);
+    EXPECT_EQ(few.allocate({1}), nullptr);
+    EXPECT_EQ(block_limit.held_bytes(), before + kMost);
+    few.deallocate(largest, {});
+    EXPECT_EQ(block_limit.held_bytes(), before) << "a freed one holds nothing";
+  }
+  while (few.allocate({170'000}) != nullptr) continue;
+  EXPECT_LE(few.statistics().live_bytes, kMost);
 }
 
 TEST_F(GuardPoolTest, RandomUse) {

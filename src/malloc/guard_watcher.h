@@ -40,10 +40,12 @@ class GuardWatcher final : public Watcher {
     return {guards_.allocate(allocation.as_said()), true};
   }
 
-  /// Counts a block beyond the size classes, in a program that did not ask for guards.
+  /// Counts a block beyond the size classes that fits a slot, in a program that did not ask for
+  /// guards.
   /// \returns  True if it is to be guarded: the first one, and after n of them one in 16 n, but at
   ///           least one in kBlockInterval.
-  bool chooses_block() noexcept {
+  bool chooses_block(std::size_t bytes) noexcept {
+    if (bytes > GuardPool::kForBlocksOfAllPrograms.slot_bytes) return false;
     const std::uint64_t count = 1 + blocks_.load(std::memory_order_relaxed);
     blocks_.store(count, std::memory_order_relaxed);
     if (count < next_block_.load(std::memory_order_relaxed) || !by_windows_) return false;

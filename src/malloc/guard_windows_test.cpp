@@ -209,7 +209,7 @@ TEST_F(GuardWindows, VerifiedFreesHaveThem) {
 std::size_t count_guarded_blocks(Malloc& malloc, TestThread& thread, std::size_t count) {
   std::size_t guarded = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    void* const p = thread.allocate(300'000);
+    void* const p = thread.allocate(250'000);
     guarded += malloc.guards().owns(p) ? 1 : 0;
     thread.deallocate(p);
   }
@@ -226,6 +226,27 @@ TEST_F(GuardWindows, GuardTheFirstBlockBeyondTheSizeClassesAndSomeLaterOnes) {
   EXPECT_GE(later, 4u) << "12 are expected";
   EXPECT_LE(later, 30u);
   EXPECT_FALSE(malloc.guards().objects().is_started()) << "small programs have no others";
+  thread.end();
+  check_nothing_is_left();
+}
+
+TEST_F(GuardWindows, BlocksThatAreGuardedUnaskedTakeAQuarterOfAMiBAtMost) {
+  constexpr std::size_t kMost = std::size_t{256} << 10;
+  start_at_rate();
+  thread.deallocate(thread.allocate(640'000));
+  EXPECT_EQ(statistics().guards.allocations, 0u) << "its memory would be missed when it is freed";
+  std::vector<void*> live;
+  for (std::size_t i = 0; i < 300; ++i) {
+    live.push_back(thread.allocate(170'000 + 1000 * (i % 90)));
+    ASSERT_LE(statistics().guards.live_bytes, kMost);
+  }
+  void* const first = live.front();
+  EXPECT_TRUE(malloc.guards().owns(first)) << "larger ones before it do not count";
+  const std::size_t held = engine.limit().held_bytes();
+  const std::size_t pages_of_it = statistics().guards.live_bytes;
+  thread.deallocate(first);
+  EXPECT_EQ(engine.limit().held_bytes(), held - pages_of_it) << "freed ones take nothing";
+  for (std::size_t i = 1; i < live.size(); ++i) thread.deallocate(live[i]);
   thread.end();
   check_nothing_is_left();
 }

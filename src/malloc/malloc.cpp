@@ -195,7 +195,8 @@ Engine::Block Malloc::try_serve_object(ThreadState& thread, unsigned size_class)
 Engine::Block Malloc::serve_large(ThreadState& thread, const Allocation& allocation) noexcept {
   Engine::Block block{nullptr, false};
   if (allocation.bytes <= Engine::kMaxBytes && is_ready()) {
-    if (guard_watcher_.chooses_block()) block = serve_guarded_block(thread, allocation);
+    if (guard_watcher_.chooses_block(allocation.bytes))
+      block = serve_guarded_block(thread, allocation);
     if (block.address == nullptr)
       block = serve_or_make_room(thread, allocation.bytes, [&] {
         return engine_.allocate_large(allocation.bytes, allocation.alignment);

@@ -104,7 +104,7 @@ constexpr OptionRow kTable[] = {
         "overflow or use after free is reported with the stacks of its allocation and its free. "
         "Below 65536 every allocation has that chance, and takes 40 instructions more; from there "
         "on only objects that a thread gets from the heap count, not those that it has freed and "
-        "gets again, and guards take no time that shows; the first block from 160 KiB to 1 MiB is "
+        "gets again, and guards take no time that shows; the first block from 160 to 256 KiB is "
         "guarded, too, and some later ones. 0: none."),
     choice<&Options::deep_bind>(
         "DEEPBIND", "drop|keep",

@@ -302,9 +302,17 @@ std::size_t random_of_environment() noexcept {
   return options.random;
 }
 
+/// Looks no farther than the prefix: every program's variables pass here before main.
+static bool is_option(const char* entry) noexcept {
+  for (const char character : kOptionPrefix) {
+    if (*entry++ != character) return false;
+  }
+  return true;
+}
+
 bool is_any_option_set() noexcept {
   for (std::size_t i = 0; const char* entry = os::environment_entry(i); ++i) {
-    if (std::string_view(entry).starts_with(kOptionPrefix)) return !os::has_foreign_rights();
+    if (is_option(entry)) return !os::has_foreign_rights();
   }
   return false;
 }

@@ -74,7 +74,8 @@ class ProcessHost final : public MallocHost {
       share_limit(malloc, options);
       if (!malloc.start(options, seed_of(options.random))) return false;
     }
-    register_handlers();
+    follow_forks();
+    follow_exit();
     start_statistics_of_options(malloc);
     return true;
   }
@@ -89,15 +90,13 @@ class ProcessHost final : public MallocHost {
   std::uint64_t cpu_ns() noexcept override { return os::process_cpu_ns(); }
 
   /// May allocate; no lock is held. Without fork handlers fork is as it was.
-  void register_handlers() noexcept {
-    {
-      LockGuard guard(g_start_lock);
-      if (are_handlers_registered_) return;
-      are_handlers_registered_ = true;
-    }
-    take_part_in_forks(g_in_forks);
-    // Before those of the statistics, which so come to their end before it.
-    os::register_exit_handler(on_exit);
+  void follow_forks() noexcept {
+    if (!follows_forks_.exchange(true, std::memory_order_relaxed)) take_part_in_forks(g_in_forks);
+  }
+  /// The same. Before the statistics follow it, which so come to their end first.
+  void follow_exit() noexcept {
+    if (!follows_exit_.exchange(true, std::memory_order_relaxed))
+      os::register_exit_handler(on_exit);
   }
 
  private:
@@ -111,7 +110,9 @@ class ProcessHost final : public MallocHost {
   }
 
   bool is_exit_registered_ STRATA_GUARDED_BY(g_start_lock) = false;
-  bool are_handlers_registered_ STRATA_GUARDED_BY(g_start_lock) = false;
+  // relaxed: whoever sets one does what it stands for, and nobody waits for it.
+  std::atomic<bool> follows_forks_{false};
+  std::atomic<bool> follows_exit_{false};
 };
 
 constinit ProcessHost g_host;
@@ -121,12 +122,13 @@ constinit ProcessHost g_host;
 constinit SpareMemory g_spare;
 
 /// The malloc's fork handlers lock it last and unlock it first if they are the first registered:
-/// then those of the program may allocate. So they are registered before any constructor of the
-/// program. The malloc itself starts with the first allocation, which some programs never make,
-/// unless an option asks for more. This file is in every program that has the malloc from an
-/// archive.
+/// then those of the program may allocate. The shared library sees when the program registers its
+/// own; an archive registers the malloc's before any constructor of the program. The malloc itself
+/// starts with the first allocation, which some programs never make, unless an option asks for
+/// more. This file is in every program that has the malloc from an archive.
 [[gnu::constructor(101)]] void start_before_the_program() noexcept {
-  g_host.register_handlers();
+  if (&kSeesForkHandlers == nullptr) follow_forks();
+  g_host.follow_exit();
   if (!is_any_option_set()) return;
   deallocate(allocate(1));
   start_watchers_of_options(g_malloc);
@@ -137,6 +139,8 @@ constinit SpareMemory g_spare;
 constinit PageMap g_page_map;
 constinit Malloc g_malloc{{os::kernel_pages()}, g_page_map, g_spare, g_host};
 constinit thread_local ThreadState t_thread = Malloc::new_thread();
+
+void follow_forks() noexcept { g_host.follow_forks(); }
 
 namespace {
 

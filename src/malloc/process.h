@@ -77,6 +77,15 @@ inline void* reallocate(void* p, std::size_t bytes) noexcept {
 inline std::size_t usable_bytes(const void* p) noexcept { return g_malloc.usable_bytes(p); }
 inline bool release_memory() noexcept { return g_malloc.release_memory(t_thread); }
 
+/// The malloc's fork handlers are registered, if they are not. Those that are registered after them
+/// find it unlocked.
+/// \pre  no lock of ours is held
+void follow_forks() noexcept;
+
+/// Is there in the shared library alone: there follow_forks() is called before any file registers
+/// fork handlers.
+[[gnu::weak, gnu::visibility("hidden")]] extern const bool kSeesForkHandlers;
+
 }  // namespace strata
 
 /// What the malloc and the heaps of the user's may hold together, by the options; nullptr if there

@@ -47,6 +47,10 @@ OpenLibrary next_open_library() noexcept {
   return reinterpret_cast<OpenLibrary>(dlsym(RTLD_NEXT, "dlopen"));
 }
 
+RegisterForkHandlers next_register_fork_handlers() noexcept {
+  return reinterpret_cast<RegisterForkHandlers>(dlsym(RTLD_NEXT, "__register_atfork"));
+}
+
 int without_deep_binding(int flags) noexcept {
 #ifdef RTLD_DEEPBIND
   return flags & ~RTLD_DEEPBIND;

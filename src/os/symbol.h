@@ -42,4 +42,10 @@ OpenLibrary next_open_library() noexcept;
 /// what it needs, the C library included, to those of libraries that were there before.
 int without_deep_binding(int flags) noexcept;
 
+/// What pthread_atfork calls in glibc.
+using RegisterForkHandlers = int (*)(void (*before)(), void (*in_parent)(), void (*in_child)(),
+                                     void* file);
+/// The C library's own; nullptr if there is none.
+RegisterForkHandlers next_register_fork_handlers() noexcept;
+
 }  // namespace strata::os

@@ -101,7 +101,7 @@ class ObjectStates {
   }();
 };
 
-alignas(ObjectStates::kShiftBits +
-        1) inline constinit ObjectStates::State ObjectStates::g_nowhere{ObjectStates::kFreed};
+inline constinit ObjectStates::State ObjectStates::g_nowhere alignas(ObjectStates::kShiftBits +
+                                                                     1){kFreed};
 
 }  // namespace strata

@@ -69,18 +69,13 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
   LockGuard guard(lock_);
   // A run this long holds an aligned one wherever it begins; a whole region is aligned itself.
   const unsigned sufficient = std::min(page_count + alignment_pages - 1, kPagesPerRegion);
-  Region* region = take_region(sufficient, which);
+  const PageMask positions = aligned_positions(alignment_pages);
+  Region* region =
+      which == Pages::kAny ? take_region(sufficient) : take_idle_region(page_count, positions);
   if (region == nullptr) return nullptr;
 
-  const PageMask positions = aligned_positions(alignment_pages);
   PageMask starts = run_starts(region->idle_pages(), page_count) & positions;
-  if (starts == 0) {
-    if (which == Pages::kIdle) {
-      list(*region);
-      return nullptr;
-    }
-    starts = run_starts(region->free_pages, page_count) & positions;
-  }
+  if (starts == 0) starts = run_starts(region->free_pages, page_count) & positions;
   STRATA_DCHECK(starts != 0);
   const auto first = static_cast<unsigned>(std::countr_zero(starts));
   const PageMask mask = page_range(first, page_count);
@@ -211,14 +206,27 @@ std::size_t PageHeap::decommit_unneeded() noexcept {
   return decommit(unneeded);
 }
 
-/// Unlists a region with a free run of at least `run` pages; makes a new one if there is none and
-/// `which` allows it.
-Region* PageHeap::take_region(unsigned run, Pages which) noexcept {
+/// Unlists a region with a free run of at least `run` pages, a new one if there is none.
+Region* PageHeap::take_region(unsigned run) noexcept {
   const std::uint64_t fitting = nonempty_ >> run << run;
-  if (fitting == 0) return which == Pages::kAny ? grow() : nullptr;
+  if (fitting == 0) return grow();
   Region* region = by_run_[std::countr_zero(fitting)].front();
   unlist(*region);
   return region;
+}
+
+/// Unlists a region with a run of `count` idle pages that begins at one of `positions`: one of the
+/// latest, where what was just given back lies. The tightest free run may be of clean pages.
+Region* PageHeap::take_idle_region(unsigned count, PageMask positions) noexcept {
+  Region* region = idle_.front();
+  for (unsigned looks = 0; region != nullptr && looks < kIdleLooks; ++looks) {
+    if ((run_starts(region->idle_pages(), count) & positions) != 0) {
+      unlist(*region);
+      return region;
+    }
+    region = idle_.next(*region);
+  }
+  return nullptr;
 }
 
 Region* PageHeap::grow() noexcept {

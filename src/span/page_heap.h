@@ -161,7 +161,8 @@ class PageHeap {
   Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
 
  private:
-  Region* take_region(unsigned run, Pages which) noexcept STRATA_REQUIRES(lock_);
+  Region* take_region(unsigned run) noexcept STRATA_REQUIRES(lock_);
+  Region* take_idle_region(unsigned count, PageMask positions) noexcept STRATA_REQUIRES(lock_);
   Region* grow() noexcept STRATA_REQUIRES(lock_);
   std::size_t next_chunk_regions() const noexcept STRATA_REQUIRES(lock_);
   bool map_chunk() noexcept STRATA_REQUIRES(lock_);
@@ -180,6 +181,8 @@ class PageHeap {
   // Chosen: from 32 MiB of heap on, a region that is backed whole before it is full (2 MiB at the
   // most, one at a time) costs below 7% and falling.
   static constexpr std::size_t kHugeFromRegions = 16;
+  // Chosen: others wait for so many looks at regions, below a microsecond.
+  static constexpr unsigned kIdleLooks = 16;
 
   Lock lock_{LockRank::kPageHeap};
   PageMap& map_;

@@ -135,6 +135,19 @@ TEST_F(PageHeapTest, UsesIdlePagesBeforeCleanOnes) {
   EXPECT_TRUE(allocate(1).is_zero);
 }
 
+TEST_F(PageHeapTest, FindsIdlePagesWhereAnotherRegionHasATighterRunOfCleanOnes) {
+  allocate(30);  // leaves 2 clean pages
+  Span& idle = allocate(32);
+  char* const start = idle.start;
+  heap.deallocate(idle);
+  Span* const found = heap.allocate(2, 1, PageHeap::Pages::kIdle);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->start, start);
+  EXPECT_FALSE(found->is_zero);
+  EXPECT_EQ(heap.allocate(31, 1, PageHeap::Pages::kIdle), nullptr) << "30 are left";
+  heap.check_invariants();
+}
+
 /// Threads of a heap that grows ask for idle pages before each span.
 TEST_F(PageHeapTest, AsksForIdlePagesWithoutTheLockWhereThereAreNone) {
   allocate(1);

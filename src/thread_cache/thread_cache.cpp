@@ -78,9 +78,14 @@ void ThreadCache::make_room(unsigned size_class) noexcept {
 
 /// Objects of a bin, or one for it, go to Central.
 /// \returns  the bytes of those that were homeward
-std::size_t ThreadCache::release(unsigned size_class, void** objects, std::size_t count) noexcept {
+std::size_t ThreadCache::release(unsigned size_class, void** objects, std::size_t count,
+                                 Way way) noexcept {
   if (size_class == SizeClassMap::kHomeward) return central_->release_homeward(objects, count);
-  central_->release(place_, size_class, objects, count);
+  if (way == Way::kToSpans) {
+    central_->release_to_spans(size_class, objects, count);
+  } else {
+    central_->release(place_, size_class, objects, count);
+  }
   return 0;
 }
 
@@ -114,7 +119,7 @@ bool ThreadCache::take_as_last(unsigned size_class, void* object) noexcept {
   return true;
 }
 
-bool ThreadCache::flush_all(unsigned end_class) noexcept {
+bool ThreadCache::flush_all(unsigned end_class, Way way) noexcept {
   LockGuard guard(bins_lock_);
   bool had_any = false;
   for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
@@ -124,7 +129,7 @@ bool ThreadCache::flush_all(unsigned end_class) noexcept {
     const auto held = static_cast<std::size_t>(tops_[c] - bases_[c]);
     if (held == 0) continue;
     had_any = true;
-    flush(c, held);
+    flush(c, held, way);
   }
   return had_any;
 }
@@ -331,13 +336,13 @@ void ThreadCache::forget_objects() noexcept {
 
 /// Moves the `count` coldest objects of the bin to Central.
 /// \returns  the bytes of those that were homeward
-std::size_t ThreadCache::flush(unsigned size_class, std::size_t count) noexcept {
+std::size_t ThreadCache::flush(unsigned size_class, std::size_t count, Way way) noexcept {
   if (count == 0) return 0;
   Repair bin(*this, size_class);
   void** const first = bases_[size_class] + 1;
   std::size_t bytes = 0;
   for (std::size_t done = 0; done < count; done += kFlushObjects)
-    bytes += release(size_class, first + done, std::min(count - done, kFlushObjects));
+    bytes += release(size_class, first + done, std::min(count - done, kFlushObjects), way);
   bin.top -= count;
   std::memmove(first, first + count, static_cast<std::size_t>(bin.top + 1 - first) * sizeof(void*));
   return bytes;

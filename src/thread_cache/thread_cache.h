@@ -96,9 +96,13 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   /// Makes room in the full bin, by growing it or by moving its colder half to Central, and pushes.
   void flush_and_push(unsigned size_class, void* object) noexcept;
 
+  ///   kToSpans  past the transfer caches, which would get memory for what leaves them at once
+  ///   kUsual    to where other threads find it first
+  enum class Way : bool { kToSpans, kUsual };
+
   /// Moves everything to Central, of the classes below `end_class`.
   /// \returns  true if there was anything
-  bool flush_all(unsigned end_class = SizeClassMap::kCount) noexcept;
+  bool flush_all(unsigned end_class = SizeClassMap::kCount, Way way = Way::kToSpans) noexcept;
 
   /// Has no objects any more.
   /// \threads  no other thread uses it at the same time
@@ -262,8 +266,10 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   void shrink(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   bool give_slots(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
   void take_slots_back(void** slots, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
-  std::size_t flush(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
-  std::size_t release(unsigned size_class, void** objects, std::size_t count) noexcept;
+  std::size_t flush(unsigned size_class, std::size_t count, Way way = Way::kUsual) noexcept
+      STRATA_REQUIRES(bins_lock_);
+  std::size_t release(unsigned size_class, void** objects, std::size_t count,
+                      Way way = Way::kUsual) noexcept;
   void close_gaps(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   std::size_t count_held(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   std::uint64_t fingerprint() noexcept STRATA_REQUIRES(bins_lock_);

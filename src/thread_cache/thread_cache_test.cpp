@@ -218,6 +218,18 @@ TEST_F(ThreadCacheTest, AFreedObjectIsNotWritten) {
   cache->flush_all();
 }
 
+TEST_F(ThreadCacheTest, WhatIsFlushedGoesPastTheTransferCaches) {
+  auto cache = make_cache();
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c)
+    deallocate_into(*cache, c, allocate_from(*cache, c));
+  cache->flush_all();
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    const Central::ClassStatistics now = central->statistics(c);
+    ASSERT_EQ(now.in_transfer, 0u) << "class " << c;
+    ASSERT_EQ(now.spans.claimed_objects, 0u) << "class " << c;
+  }
+}
+
 TEST_F(ThreadCacheTest, AWorkingSetThatPassesStaysInTheCache) {
   auto cache = make_cache();
   const unsigned c = SizeClassMap::class_of(64);

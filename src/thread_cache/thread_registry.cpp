@@ -67,7 +67,7 @@ void ThreadRegistry::park(ThreadCache& cache) noexcept {
   central_.leave(cache.place());
   if (parked_count_ == kMaxParked) {
     ThreadCache& oldest = *pop_parked();
-    oldest.flush_all();
+    oldest.flush_all(SizeClassMap::kCount, ThreadCache::Way::kUsual);
     empty_.push_front(oldest);
   }
   parked_.push_front(cache);

@@ -150,7 +150,7 @@ TEST_F(HeapsAtExit, UnderFullChecksAllThatIsLiveOrWaitsIsVerifiedAndTheHeapNamed
   };
   dies(Mistake::kOverflow, "overflow of 0x.*offset 100 .*of 100 bytes \\(in the heap 'at exit'\\)");
   dies(Mistake::kUseAfterFree, "use after free of 0x.*offset 50 .*\\(in the heap 'at exit'\\)");
-  dies(Mistake::kLargeOverflow, "overflow of 0x.*of 300000 bytes");  // guarded
+  dies(Mistake::kLargeOverflow, "overflow of 0x.*of 300000 bytes \\(in the heap 'at exit'\\)");
   dies(Mistake::kHugeOverflow, "overflow of 0x.*of 4194404 bytes \\(in the heap 'at exit'\\)");
 }
 

@@ -92,13 +92,19 @@ void HeapTable::prepare_guards() noexcept {
   os::install_fault_handler(explain);
 }
 
-bool HeapTable::explain(const os::Fault& fault) noexcept {
+/// The heap that has `p` among its guarded objects, nullptr if none does. Takes no lock.
+UserHeap* HeapTable::guarding_heap(const void* p) noexcept {
   for (const auto& each : g_heaps) {
     UserHeap* const heap = each.load(std::memory_order_acquire);
     Malloc* const malloc = heap != nullptr ? heap->malloc_if_made() : nullptr;
-    if (malloc != nullptr && malloc->guards().explain(fault)) return true;
+    if (malloc != nullptr && malloc->guards().owns(p)) return heap;
   }
-  return false;
+  return nullptr;
+}
+
+bool HeapTable::explain(const os::Fault& fault) noexcept {
+  UserHeap* const heap = g_heap_table.guarding_heap(fault.address);
+  return heap != nullptr && heap->malloc_if_made()->guards().explain(fault);
 }
 
 /// No heap is made before, but by what reading calls.

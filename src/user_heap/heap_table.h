@@ -101,6 +101,7 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
   // Not analysed: the heap's lock is taken under ours and given back after it.
   template <typename Function>
   void with_heap(std::size_t number, Function function) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
+  UserHeap* guarding_heap(const void* p) noexcept;
   static bool explain(const os::Fault& fault) noexcept;
   static void name_heap_of(const void* p, TextWriter& sentence) noexcept;
   HeapThread* this_thread() noexcept;

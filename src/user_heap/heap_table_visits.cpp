@@ -14,7 +14,9 @@ constinit thread_local HeapNumber t_verified_heap = 0;
 /// For sentences about an address.
 void HeapTable::name_heap_of(const void* p, TextWriter& sentence) noexcept {
   const Region* const region = g_heap_map.region_of(p);
-  const HeapNumber heap = region != nullptr ? region->owner : t_verified_heap;
+  HeapNumber heap = region != nullptr ? region->owner : t_verified_heap;
+  if (UserHeap* const guarding = heap == 0 ? g_heap_table.guarding_heap(p) : nullptr)
+    heap = guarding->number();
   if (heap == 0) return;
   sentence.text(" (in ");
   g_heap_table.write_name(heap, sentence);

@@ -258,11 +258,15 @@ struct HeapWatchDeathTest : ::testing::Test {
 TEST_F(HeapWatchDeathTest, AnAccessToAFreedOneOrBeyondItEndsTheProgram) {
   const std::size_t bytes = os::page_bytes();
   auto* const p = static_cast<volatile char*>(session.allocate(bytes));
-  EXPECT_DEATH(p[bytes] = 1;
-               p[-1] = 1, "(overflow|underflow) of 0x.*: the program wrote at offset");
+  EXPECT_DEATH(p[bytes] = 1; p[-1] = 1,
+                             "(overflow|underflow) of 0x.*: the program wrote at offset "
+                             ".*\\(in the heap 'session'\\)");
+  EXPECT_DEATH(session.deallocate(const_cast<char*>(p), bytes - 1),
+               "mismatched free_sized of 0x.*\\(in the heap 'session'\\)");
   session.deallocate(const_cast<char*>(p));
-  EXPECT_DEATH(p[7] = 1, "use after free of 0x");
-  EXPECT_DEATH(session.deallocate(const_cast<char*>(p)), "double free of 0x");
+  EXPECT_DEATH(p[7] = 1, "use after free of 0x.*\\(in the heap 'session'\\)");
+  EXPECT_DEATH(session.deallocate(const_cast<char*>(p)),
+               "double free of 0x.*\\(in the heap 'session'\\)");
 }
 
 TEST_F(HeapWatchDeathTest, AGuardedBlockFreedElsewhereNamesBoth) {

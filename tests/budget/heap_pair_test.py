@@ -28,7 +28,7 @@ MOST_INSTRUCTIONS = {
     ("shared", 4096): 73,
     ("own", 1000): 73,
     ("frees", 100): 240,
-    ("full", 100): 2010,
+    ("full", 100): 2011,
     ("guards", 100): 200,
     ("profile", 100): 200,
 }

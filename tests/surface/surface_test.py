@@ -16,7 +16,7 @@ LIBRARY = HELLO = None
 
 C_FUNCTIONS = """malloc free calloc realloc reallocarray memalign aligned_alloc posix_memalign valloc pvalloc
     malloc_usable_size malloc_trim malloc_info malloc_stats mallinfo mallinfo2 mallopt free_sized free_aligned_sized
-    dlopen""".split()
+    dlopen __register_atfork""".split()
 # Itanium names: operator new, new[], delete, delete[], each plain, nothrow, aligned, aligned nothrow,
 # delete sized and sized aligned as well.
 NEW_FORMS = ["m", "mRKSt9nothrow_t", "mSt11align_val_t", "mSt11align_val_tRKSt9nothrow_t"]
@@ -183,8 +183,15 @@ class Footprint(unittest.TestCase):
             child.returncode = 0
         return min(peaks)
 
-    def test_a_tiny_program_stays_within_1_mib_of_glibc(self):
-        self.assertLess(self.least_peak_bytes(True), self.least_peak_bytes(False) + 1024 * 1024)
+    def test_a_tiny_program_stays_within_512_kib_of_glibc(self):
+        self.assertLess(self.least_peak_bytes(True), self.least_peak_bytes(False) + 512 * 1024)
+
+    def test_the_dynamic_linker_looks_up_few_names_at_each_start(self):
+        relocations = subprocess.run(["readelf", "--relocs", "--wide", LIBRARY], capture_output=True, text=True, check=True).stdout
+        names = re.findall(r" R_\w+_(?:JUMP_SLOT?|GLOB_DAT|64|ABS64) ", relocations)
+        self.assertGreater(len(names), 20)
+        if not is_debug_build():  # some 700 instructions each
+            self.assertLessEqual(len(names), 90)
 
     def test_the_library_has_few_pages_that_the_dynamic_linker_writes(self):
         sections = subprocess.run(["readelf", "-SW", LIBRARY], capture_output=True, text=True,

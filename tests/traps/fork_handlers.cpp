@@ -15,7 +15,11 @@ int g_calls = 0;
 
 void allocate_in_handler() {
   ++g_calls;
-  for (const std::size_t bytes : {10, 3000, 200'000, 3'000'000}) free(opaque(malloc(bytes)));
+  for (const std::size_t bytes : {10, 3000, 200'000, 3'000'000}) {
+    void* const block = opaque(malloc(bytes));
+    CHECK(block != nullptr, "the malloc is locked");
+    free(block);
+  }
 }
 
 /// Before every other constructor of the program: 101 is the first that is not reserved, and ours.

@@ -1,8 +1,8 @@
 // A signal handler that forks while it interrupts fork(), which holds every lock of the malloc:
 // both forks end, and afterwards the malloc is as it was, in the parent and in both children.
 
+#include <dlfcn.h>
 #include <malloc.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -47,12 +47,22 @@ void interrupt() {
   raise(SIGUSR1);
 }
 
-/// Handlers that were registered before the malloc's run while it is locked.
-void register_handlers(int, char**, char**) { pthread_atfork(interrupt, nullptr, nullptr); }
-[[gnu::section(".preinit_array"), gnu::used]] void (*g_first)(int, char**,
-                                                              char**) = register_handlers;
-
 }  // namespace
+
+/// What pthread_atfork calls. Handlers that were registered before the malloc's run while it is
+/// locked, and the malloc takes care to be the first: so this one lets another one in before it.
+extern "C" int __register_atfork(void (*before)(), void (*in_parent)(), void (*in_child)(),
+                                 void* file) {
+  static bool is_first = true;
+  const auto next =
+      reinterpret_cast<decltype(&__register_atfork)>(dlsym(RTLD_NEXT, "__register_atfork"));
+  CHECK(next != nullptr, "the C library has no fork handlers");
+  if (is_first) {
+    is_first = false;
+    CHECK(next(interrupt, nullptr, nullptr, file) == 0, "no handler");
+  }
+  return next(before, in_parent, in_child, file);
+}
 
 int main() {
   alarm(kPatienceSeconds);

@@ -1,0 +1,143 @@
+// How objects come back to the shards: to that of the threads which use them, or of their spans.
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "central/central.h"
+
+namespace strata {
+
+[[gnu::noinline]] CentralShard& Central::owner_of(const void* object) const noexcept {
+  Span* const span = spans_.map().span_of(object);
+  // What has no span is freed wrongly, and the first shard says so. acquire: the shard's list is
+  // seen; the span may move to another shard meanwhile, and the list looks again.
+  const unsigned shard =
+      span == nullptr ? 0
+                      : std::atomic_ref<std::uint8_t>(span->shard).load(std::memory_order_acquire);
+  // One of another heap may say a shard that there is not here.
+  return *shards_[shard < shard_count() ? shard : 0];
+}
+
+/// The shards that objects belong to: looked up per page, since a batch comes from few of them.
+class Central::Owners {
+ public:
+  explicit Owners(const Central& central) noexcept : central_(central) {}
+
+  CentralShard* of(const void* object) noexcept {
+    const std::uintptr_t page = reinterpret_cast<std::uintptr_t>(object) >> kPageShift;
+    const std::size_t place = page % kPlaces;
+    if (pages_[place] != page) [[unlikely]] {
+      pages_[place] = page;
+      shards_[place] = &central_.owner_of(object);
+    }
+    return shards_[place];
+  }
+
+  /// Whether all belong to `owner`, as far as every seventh tells: large objects are each on a page
+  /// of its own, and to look at all of them took a fifth of their time. One of another shard that
+  /// is missed goes through the owner's transfer cache once more.
+  bool seem_to_be(const CentralShard* owner, void* const* objects, std::size_t count) noexcept {
+    for (std::size_t i = 0; i < count; i += kLookAtEvery) {
+      if (of(objects[i]) != owner) return false;
+    }
+    return true;
+  }
+
+  /// Moves the others to the front.
+  /// \returns  how many they are
+  std::size_t sort(const CentralShard* owner, void** objects, std::size_t count) noexcept {
+    std::size_t others = 0;
+    for (std::size_t i = 0, mine = count; i < mine;) {
+      if (of(objects[i]) == owner) {
+        std::swap(objects[i], objects[--mine]);
+      } else {
+        others = ++i;
+      }
+    }
+    return others;
+  }
+
+ private:
+  static constexpr std::size_t kPlaces = 8;
+  // Chosen: no divisor of the lengths that batches, and patterns in them, have.
+  static constexpr std::size_t kLookAtEvery = 7;
+
+  const Central& central_;
+  std::uintptr_t pages_[kPlaces] = {};  // no object is on page 0
+  CentralShard* shards_[kPlaces] = {};
+};
+
+void Central::release(Place& place, unsigned size_class, void** objects,
+                      std::size_t count) noexcept {
+  if (release_and_tell(&place.shard_of(size_class), size_class, objects, count)) [[unlikely]]
+    note_met(place, size_class);
+}
+
+void Central::release(unsigned size_class, void** objects, std::size_t count) noexcept {
+  release_and_tell(nullptr, size_class, objects, count);
+}
+
+/// \returns  whether it waited for another thread in `shard`
+bool Central::release_and_tell(CentralShard* shard, unsigned size_class, void** objects,
+                               std::size_t count) noexcept {
+  bool has_waited = false;
+  if (shard_count() == 1) {
+    const CentralList::Released released = first_.release(size_class, objects, count);
+    // There may be more shards by now, and spans that have moved to them.
+    count = released.left;
+    has_waited = released.has_waited;
+  } else if (shard != nullptr) {
+    count -= shard->keep(size_class, objects, count);
+  }
+  while (count != 0) {
+    // Those of one shard go together.
+    Owners owners(*this);
+    CentralShard* const owner = owners.of(objects[count - 1]);
+    const std::size_t others =
+        owners.seem_to_be(owner, objects, count - 1) ? 0 : owners.sort(owner, objects, count - 1);
+    const CentralList::Released released =
+        owner->release(size_class, objects + others, count - others);
+    has_waited |= released.has_waited && owner == shard;
+    count = others + released.left;
+  }
+  return has_waited;
+}
+
+void Central::release_to_spans(unsigned size_class, void** objects, std::size_t count) noexcept {
+  while (count != 0) count = owner_of(*objects).release_to_spans(size_class, objects, count).left;
+}
+
+std::size_t Central::release_homeward(void** objects, std::size_t count) noexcept {
+  std::size_t bytes = 0;
+  // What is left over of a batch is looked up again: a span can have gone to another shard.
+  for (std::size_t left = 0; count != 0; objects += left, count -= left) {
+    left = std::min(count, kHomewardBatch);
+    std::uint16_t lists[kHomewardBatch];
+    for (std::size_t i = 0; i < left; ++i) {
+      const Span* const span = spans_.map().span_of(objects[i]);
+      if (span == nullptr || span->free_bits == nullptr)
+        CentralList::die_of_wrong_class(spans_, objects[i]);
+      const std::uint8_t shard =
+          std::atomic_ref<const std::uint8_t>(span->shard).load(std::memory_order_acquire);
+      lists[i] = static_cast<std::uint16_t>(span->size_class << 8 | shard);
+      bytes += span->object_bytes;
+    }
+    void** batch = objects;
+    for (std::size_t of_batch = left; of_batch != 0;) {
+      // Those of one list go together, at the end.
+      const std::uint16_t list = lists[of_batch - 1];
+      std::size_t others = 0;
+      for (std::size_t i = 0; i < of_batch; ++i) {
+        if (lists[i] == list) continue;
+        std::swap(lists[i], lists[others]);
+        std::swap(batch[i], batch[others++]);
+      }
+      release_to_spans(list >> 8, batch + others, of_batch - others);
+      of_batch = others;
+    }
+  }
+  return bytes;
+}
+
+}  // namespace strata

@@ -1,0 +1,27 @@
+// What pthread_atfork calls, in the shared library alone: the malloc's fork handlers are registered
+// before the first ones of another file, or with the first allocation. A program with neither does
+// without them, and without the pages of the C library that registering touches.
+
+#include <strata/malloc.h>
+
+#include "malloc/process.h"
+#include "os/symbol.h"
+
+#ifdef __GLIBC__
+
+namespace strata {
+
+const bool kSeesForkHandlers = true;
+
+}  // namespace strata
+
+/// The C library has a part of pthread_atfork in every file, which names the file's handle here.
+extern "C" STRATA_API int __register_atfork(void (*before)(), void (*in_parent)(),
+                                            void (*in_child)(), void* file) noexcept {
+  strata::follow_forks();  // comes here itself, with the malloc's handlers
+  const strata::os::RegisterForkHandlers next = strata::os::next_register_fork_handlers();
+  constexpr int kNoMemory = 12;  // ENOMEM
+  return next != nullptr ? next(before, in_parent, in_child, file) : kNoMemory;
+}
+
+#endif
