@@ -16,7 +16,7 @@ struct Case {
 #define CASE(name) \
   { #name, name }
 
-inline constexpr std::size_t kLarge = 300'000;
+inline constexpr std::size_t kLarge = 250'000;
 inline constexpr std::size_t kHuge = std::size_t{5} << 20;
 
 inline char* get(std::size_t bytes) { return static_cast<char*>(opaque(malloc(bytes))); }
