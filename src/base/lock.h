@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/fatal.h"
 #include "base/thread_annotations.h"
 
 namespace strata {
@@ -115,6 +116,7 @@ class STRATA_CAPABILITY("lock") Lock {
     return true;
   }
   void release() noexcept {
+    STRATA_DCHECK(is_held());
     if (state_.exchange(kFree, std::memory_order_release) == kContended) wake_waiter();
     count_released();
   }

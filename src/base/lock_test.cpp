@@ -184,6 +184,19 @@ void try_downwards(Lock& high, Lock& low) {
   low.try_lock();
 }
 
+TEST(LockDeathTest, DiesOfAGuardThatUnlocksWhatItHasUnlocked) {
+#ifdef NDEBUG
+  GTEST_SKIP() << "checked in builds without NDEBUG: those with sanitizers";
+#endif
+  Lock lock(LockRank::kCentral);
+  EXPECT_DEATH(
+      {
+        LockGuard guard(lock);
+        guard.unlock();
+      },
+      "is_held\\(\\) does not hold");
+}
+
 TEST(LockDeathTest, DiesOnALockOfALowerRank) {
 #ifdef NDEBUG
   GTEST_SKIP() << "ranks are checked in builds without NDEBUG: those with sanitizers";
