@@ -215,9 +215,6 @@ class Engine {
     keep_to_soft_limit([] {});
   }
 
-  /// As PageHeap::collapse_filled().
-  void collapse_filled_regions() noexcept { page_heap_.collapse_filled(); }
-
   /// Called on slow paths with no lock held: where the heap has grown while much of it lay free in
   /// spans, the objects of the calling thread's cache (`own`, nullptr if it has none) and of the
   /// transfer caches go to their spans. Those without a live object become pages again, and the

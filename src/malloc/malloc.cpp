@@ -80,7 +80,6 @@ void Malloc::end_thread(ThreadState& thread) noexcept {
 void Malloc::after_slow_path(ThreadState& thread) noexcept {
   WatchPause pause(thread);
   engine_.gather_if_growing(cache_of(thread));
-  engine_.collapse_filled_regions();
   engine_.keep_to_soft_limit([this] { checked_.flush_quarantine(); });
   scavenger_.notice();
   if (needs_attention_.load(std::memory_order_relaxed)) [[unlikely]]

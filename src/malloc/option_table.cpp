@@ -63,7 +63,7 @@ constexpr OptionRow kTable[] = {
     choice<&Options::huge_pages>(
         "HUGE_PAGES", "never|auto|always",
         "When 2 MiB regions ask for huge pages. auto: once the heap is so large that one more "
-        "region does not matter, and in a heap above 8 MiB when they have filled up."),
+        "region does not matter."),
     number<&Options::cache_bytes>(
         "CACHE_BYTES", Unit::kBytes, 0, kTiB,
         "How much all thread caches together may hold; each thread holds at most its share."),

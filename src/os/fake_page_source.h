@@ -24,8 +24,7 @@ namespace strata::os {
 ///   PageHeap heap(pages);                   // declared after it, so that it is destroyed first
 ///   pages.refuse_call(3);                   // the third call from here on, and only that one
 ///
-/// Fallible calls are map, map_at, map_aligned, decommit, collapse, remap, reserve, commit and
-/// protect; only
+/// Fallible calls are map, map_at, map_aligned, decommit, remap, reserve, commit and protect; only
 /// they are refused, and the n of refuse_call counts only them. To refuse at every point in turn,
 /// raise n until a run ends with refused_calls() == 0.
 /// \threads  Any number at once; one mutex.
@@ -39,7 +38,6 @@ class FakePageSource : public PageSource {
     kDecommit,
     kAdviseHuge,
     kAdviseSmall,
-    kCollapse,
     kRemap,
     kReserve,
     kCommit,
@@ -149,11 +147,6 @@ class FakePageSource : public PageSource {
     std::lock_guard guard(mutex_);
     if (!begin_call_about(kAdviseSmall, "advise_small", address, bytes)) return;
     kernel_pages().advise_small(address, bytes);
-  }
-  bool collapse(void* address, std::size_t bytes) noexcept override {
-    std::lock_guard guard(mutex_);
-    if (!begin_call_about(kCollapse, "collapse", address, bytes) || is_refused(0)) return false;
-    return kernel_pages().collapse(address, bytes);
   }
 
   void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept override {

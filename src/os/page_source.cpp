@@ -7,15 +7,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <string_view>
-
-#include "os/file.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
-#endif
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
 #endif
 
 namespace strata::os {
@@ -46,13 +40,6 @@ void* map_between_guards(std::size_t bytes, int protection) noexcept {
   if (mprotect(inside, bytes, protection) == 0) return inside;
   munmap(all, bytes + 2 * page);
   return nullptr;
-}
-
-/// Whether the system is set to make no huge pages: MADV_COLLAPSE by itself does not ask.
-bool has_huge_pages_off() noexcept {
-  LineReader lines("/sys/kernel/mm/transparent_hugepage/enabled");
-  std::string_view line;
-  return lines.next(line) && line.find("[never]") != std::string_view::npos;
 }
 
 }  // namespace
@@ -138,11 +125,6 @@ void advise_huge(void* address, std::size_t bytes) noexcept {
 void advise_small(void* address, std::size_t bytes) noexcept {
   ErrnoKeeper keep;
   madvise(address, bytes, MADV_NOHUGEPAGE);
-}
-
-bool collapse(void* address, std::size_t bytes) noexcept {
-  ErrnoKeeper keep;
-  return !has_huge_pages_off() && madvise(address, bytes, MADV_COLLAPSE) == 0;
 }
 
 void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept {

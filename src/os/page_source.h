@@ -19,7 +19,6 @@ bool unmap(void* address, std::size_t bytes) noexcept;
 bool decommit(void* address, std::size_t bytes) noexcept;
 void advise_huge(void* address, std::size_t bytes) noexcept;
 void advise_small(void* address, std::size_t bytes) noexcept;
-bool collapse(void* address, std::size_t bytes) noexcept;
 void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept;
 void* reserve(std::size_t bytes) noexcept;
 void* reserve_readable(std::size_t bytes) noexcept;
@@ -99,16 +98,6 @@ class PageSource {
   /// Asks for ordinary pages, even where the system's default is another. A hint; never fails.
   virtual void advise_small(void* address, std::size_t bytes) noexcept {
     kernel::advise_small(address, bytes);
-  }
-
-  /// Makes huge pages of the small ones that back a range of whole huge pages, for which
-  /// advise_huge() was called; pages that hold no memory become zeros that do.
-  /// \returns  False, and nothing changes, if the kernel has no such call (before 6.1), has no
-  ///           huge page to spare, or is set to make none.
-  /// \cost  Copies the range: some tenths of a millisecond for 2 MiB. Other threads that change the
-  ///        process's mappings meanwhile wait.
-  virtual bool collapse(void* address, std::size_t bytes) noexcept {
-    return kernel::collapse(address, bytes);
   }
 
   /// Resizes a mapping and keeps its contents, moving it if it must; a new tail is zero.

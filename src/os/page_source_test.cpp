@@ -137,8 +137,6 @@ TEST(PageSource, AdviceKeepsTheContents) {
   ASSERT_NE(p, nullptr);
   std::memset(p, 'x', bytes);
   source.advise_huge(p, bytes);
-  source.collapse(p, bytes);  // where the kernel can
-  EXPECT_TRUE(is_filled_with(p, bytes, 'x'));
   source.advise_small(p, bytes);
   EXPECT_TRUE(is_filled_with(p, bytes, 'x'));
   source.unmap(p, bytes);
@@ -181,7 +179,6 @@ TEST(PageSource, LeavesErrnoAloneWhateverTheKernelAnswers) {
   EXPECT_EQ(source.remap(p, pages(2), kTooMuch), nullptr);
   source.advise_huge(p + 1, page_bytes());
   source.advise_small(p + 1, page_bytes());
-  EXPECT_FALSE(source.collapse(p + 1, page_bytes()));
   source.unmap(p + 1, page_bytes());
   EXPECT_EQ(errno, EDOM);
   source.unmap(p, pages(2));

@@ -2,7 +2,6 @@
 
 #include <strata/detail/cache_line.hpp>
 
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -160,13 +159,8 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   std::uint16_t owner;            ///< the number of its page heap
   std::uint8_t longest_free_run;  ///< which of the PageHeap's lists the region is in
   bool is_huge;                   ///< huge pages were asked for
-  /// They were asked for after it had filled up: decommitted whole, it begins with small ones.
-  bool is_collapsed;
   /// A part of a huge one was decommitted: the kernel was asked for small pages again.
   bool is_split;
-  std::uint16_t looked_at;  ///< in which of the rounds for that it was last looked at
-  /// Spans with decommitted parts. relaxed: whoever raises it holds the page heap's lock.
-  std::atomic<std::uint16_t> spans_with_holes;
   alignas(detail::kCacheLineBytes) char* start;
   std::uint8_t head_of_page[kPagesPerRegion];
   Span spans[kPagesPerRegion];  ///< spans[i] is in use while head_of_page[i] == i

@@ -79,7 +79,10 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
   STRATA_DCHECK(starts != 0);
   const auto first = static_cast<unsigned>(std::countr_zero(starts));
   const PageMask mask = page_range(first, page_count);
-  if (region->dirty_pages == 0 && (region->is_split || region->is_collapsed)) begin_anew(*region);
+  if (region->is_split && region->dirty_pages == 0) {
+    region->is_split = false;
+    pages_.advise_huge(region->start, kRegionBytes);
+  }
   const PageMask touched = pages_touched_with(*region, mask);
   const std::size_t growth = count_pages(touched & ~region->dirty_pages) * kPageBytes;
   if (!limit_.try_hold(growth)) {
@@ -112,6 +115,24 @@ void PageHeap::deallocate(Span& span, bool is_clean) noexcept {
     region.dirty_pages &= ~mask;
   }
   mark_free(region, mask);
+}
+
+void PageHeap::split_region_of(const Span& span) noexcept {
+  Region& region = *map_.region_of(span.start);
+  if (!region.is_huge) return;
+  bool is_first;
+  {
+    LockGuard guard(lock_);
+    is_first = begin_split(region);
+  }
+  if (is_first) pages_.advise_small(region.start, kRegionBytes);
+}
+
+/// \returns  whether the kernel has to be told
+bool PageHeap::begin_split(Region& region) noexcept {
+  if (!region.is_huge || region.is_split) return false;
+  region.is_split = true;
+  return true;
 }
 
 bool PageHeap::resize(Span& span, unsigned page_count) noexcept {
@@ -230,9 +251,6 @@ Region* PageHeap::grow() noexcept {
   ++regions_;
   if (region->is_huge || regions_ >= kHugeFromRegions)
     is_small_.store(false, std::memory_order_relaxed);
-  if (huge_pages_ == HugePages::kAuto && regions_ > kCollapseFromRegions &&
-      regions_ <= kCollapseToRegions)
-    rounds_left_.store(kRounds, std::memory_order_relaxed);
   map_.set_region(region->start, region);
   return region;
 }
@@ -341,7 +359,6 @@ void PageHeap::discard() noexcept {
   was_refused_ = false;
   regions_ = huge_regions_ = decommitted_pages_ = least_idle_ = 0;
   is_small_.store(true, std::memory_order_relaxed);
-  rounds_left_.store(0, std::memory_order_relaxed);
   idle_pages_.store(0, std::memory_order_relaxed);
   used_pages_.store(0, std::memory_order_relaxed);
 }
@@ -356,16 +373,12 @@ void PageHeap::check_invariants() noexcept {
   std::size_t regions = 0;
   std::size_t used = 0;
   std::size_t idle = 0;
-  std::size_t huge = 0;
   for (unsigned run = 0; run <= kPagesPerRegion; ++run) {
     for (Region* region = by_run_[run].front(); region != nullptr;
          region = by_run_[run].next(*region)) {
       ++regions;
       used += kPagesPerRegion - count_pages(region->free_pages);
       idle += count_pages(region->idle_pages());
-      huge += region->is_huge ? 1 : 0;
-      STRATA_INVARIANT(region->is_huge || !region->is_collapsed,
-                       "a collapsed region does not count as a huge one");
       STRATA_INVARIANT(longest_run(region->free_pages) == run, "a region is in the wrong list");
       STRATA_INVARIANT(map_.region_of(region->start) == region,
                        "the page map does not know a region");
@@ -392,7 +405,6 @@ void PageHeap::check_invariants() noexcept {
                      "the summary of the region lists is wrong");
   }
   STRATA_INVARIANT(regions == regions_, "a region is lost");
-  STRATA_INVARIANT(huge == huge_regions_, "huge regions are miscounted");
   STRATA_INVARIANT(used == used_pages(), "used pages are miscounted");
   STRATA_INVARIANT(idle == idle_pages(), "idle pages are miscounted");
   STRATA_INVARIANT(least_idle_ <= idle, "the least idle pages exceed the idle pages");

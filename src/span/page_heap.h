@@ -17,9 +17,7 @@ namespace strata {
 /// When a region is backed by huge pages.
 enum class HugePages : std::uint8_t {
   kNever,
-  /// Once the heap is so large that one region more or less does not show in its RSS, and before
-  /// that for regions that have filled up.
-  kAuto,
+  kAuto,  ///< once the heap is so large that one region more or less does not show in its RSS
   kAlways,
 };
 
@@ -94,31 +92,11 @@ class PageHeap {
     growth_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   }
 
-  /// A first part of the span is about to be decommitted: small pages back its region from now on,
-  /// until all of it was decommitted. The kernel would otherwise make huge pages of it again, some
+  /// A part of the span is about to be decommitted: small pages back its region from now on, until
+  /// all of it was decommitted. The kernel would otherwise make huge pages of it again, some
   /// minutes later, and back the part with them.
-  /// \cost  a system call for the first such span of a huge region
-  void begin_holes(const Span& span) noexcept;
-  /// The span has no decommitted part any more.
-  void end_holes(const Span& span) noexcept {
-    map_.region_of(span.start)->spans_with_holes.fetch_sub(1, std::memory_order_relaxed);
-  }
-
-  bool is_huge(const Span& span) noexcept;
-
-  /// Where the heap has grown some time ago: makes a huge page of a region that has filled up, so
-  /// that the processor translates its addresses by one entry instead of 512. It takes no more
-  /// memory than kMostHoles of the region. Called on slow paths with no lock held.
-  /// \cost  A load, if the heap has not grown. Otherwise it looks at the time, and then by a system
-  ///        call at a region, and may copy it: some tenths of a millisecond. That takes at most one
-  ///        part in kPauseShare of the process's time.
-  void collapse_filled() noexcept {
-    if (may_have_filled()) collapse_next();
-  }
-  /// Whether it looks at regions still: a hint, read without the lock.
-  bool may_have_filled() const noexcept {
-    return rounds_left_.load(std::memory_order_relaxed) != 0;
-  }
+  /// \cost  a system call for the first such span of a region
+  void split_region_of(const Span& span) noexcept;
 
   /// Makes a span longer or shorter at its end, in place.
   /// \returns  False, and nothing changes, if the pages after it are in use or the limit forbids
@@ -194,10 +172,6 @@ class PageHeap {
   void mark_used(Region& region, PageMask mask, PageMask touched) noexcept STRATA_REQUIRES(lock_);
   void mark_free(Region& region, PageMask mask) noexcept STRATA_REQUIRES(lock_);
   static bool begin_split(Region& region) noexcept;
-  void begin_anew(Region& region) noexcept STRATA_REQUIRES(lock_);
-  void collapse_next() noexcept;
-  Region* choose_filled() noexcept;
-  void collapse(Region& region) noexcept;
 
   // Chosen: a chunk is one mapping; each is as large as the heap until then, up to 256 MiB. Where
   // address space is limited, a fourth of that: what the chunk does not use is of no use to others.
@@ -207,18 +181,6 @@ class PageHeap {
   // Chosen: from 32 MiB of heap on, a region that is backed whole before it is full (2 MiB at the
   // most, one at a time) costs below 7% and falling.
   static constexpr std::size_t kHugeFromRegions = 16;
-  // Chosen: processors translate some 8 MiB at a time without huge pages. From twice the number of
-  // regions on that begin with small pages, what is not full by then is left as it is.
-  static constexpr std::size_t kCollapseFromRegions = 4;
-  static constexpr std::size_t kCollapseToRegions = 2 * kHugeFromRegions;
-  // Chosen: what a region may have free, and how much of it the program may not have touched.
-  static constexpr unsigned kMostFreePages = 2;
-  static constexpr std::size_t kMostHoles = kRegionBytes / 20;
-  static constexpr std::uint64_t kPauseShare = 50;
-  // Chosen: when the heap grows, the program has not touched all of the memory yet. So all full
-  // regions are looked at some times after that.
-  static constexpr unsigned kRounds = 8;
-  static constexpr std::uint64_t kRoundPauseNs = 10'000'000;
   // Chosen: others wait for so many looks at regions, below a microsecond.
   static constexpr unsigned kIdleLooks = 16;
 
@@ -248,12 +210,6 @@ class PageHeap {
   std::atomic<bool> is_small_{true};                     // written under lock_, read anywhere
   std::atomic<std::size_t> idle_pages_{0};               // the same
   std::atomic<std::size_t> used_pages_{0};               // the same
-  std::uint16_t round_ STRATA_GUARDED_BY(lock_) = 1;     // of looks at full regions
-  std::atomic<unsigned> rounds_left_{0};                 // written under lock_, read anywhere
-  // No region is collapsed before; UINT64_MAX while one is. relaxed: it guards no memory.
-  std::atomic<std::uint64_t> next_collapse_ns_{0};
-  // The kernel has not refused. relaxed: a hint.
-  std::atomic<bool> can_collapse_{true};
   // What take_growth() takes. relaxed: nothing is ordered by it.
   std::atomic<std::size_t> growth_bytes_{0};
 };

@@ -201,13 +201,12 @@ std::size_t SpanSource::decommit_holes(Span& span) noexcept {
   std::size_t found = 0;
   for_each_hole(span, os_page, [&](std::size_t begin, std::size_t end) { found += end - begin; });
   if (found == 0) return 0;
-  if (found < kLeastHolesInHugePage && page_heap_.is_huge(span)) return 0;
-  if (span.hole_bytes == 0) page_heap_.begin_holes(span);
+  if (map_.region_of(span.start)->is_huge && found < kLeastHolesInHugePage) return 0;
+  page_heap_.split_region_of(span);
   std::size_t holes = 0;
   for_each_hole(span, os_page, [&](std::size_t begin, std::size_t end) {
     if (pages_.decommit(span.start + begin, end - begin)) holes += end - begin;
   });
-  if (holes == 0 && span.hole_bytes == 0) page_heap_.end_holes(span);  // the kernel refuses
   if (holes <= span.hole_bytes) return 0;
   const std::size_t decommitted = holes - span.hole_bytes;
   span.hole_bytes = static_cast<std::uint32_t>(holes);

@@ -177,7 +177,6 @@ class SpanSource {
   void forget_holes(Span& span) noexcept {
     hole_bytes_.fetch_sub(span.hole_bytes, std::memory_order_relaxed);
     span.hole_bytes = 0;
-    page_heap_.end_holes(span);
   }
 
   PageMap& map_;

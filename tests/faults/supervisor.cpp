@@ -146,7 +146,6 @@ const std::vector<CallKind>& call_kinds() {
       {"mmap", SYS_mmap, nullptr, {ENOMEM}},
       {"munmap", SYS_munmap, nullptr, {ENOMEM}},
       {"mremap", SYS_mremap, nullptr, {ENOMEM}},
-      {"mincore", SYS_mincore, nullptr, {ENOMEM}},
       {"mprotect", SYS_mprotect, nullptr, {ENOMEM}},
       {"madvise(DONTNEED)", SYS_madvise, gives_memory_back, {ENOMEM, EINVAL, EAGAIN}},
       {"madvise", SYS_madvise, nullptr, {EINVAL, ENOMEM, EAGAIN}},
