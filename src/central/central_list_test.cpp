@@ -183,43 +183,6 @@ TEST_F(CentralListTest, TheFullestSpanServesFirst) {
 
 /// A span whose free objects have stayed the same for a round gives back the OS pages that hold
 /// nothing else, and only those.
-TEST_F(CentralListTest, WhileItCompactsSpansServeByAddressAndThoseThatAreNearlyEmptyLast) {
-  constexpr std::size_t kSpans = 60;
-  CentralList list = make(SizeClassMap::class_of(1024));
-  const std::size_t in_span = kPageBytes / 1024;
-  std::vector<void*> objects = claim(list, kSpans * in_span);
-  std::sort(objects.begin(), objects.end());
-  // By the fullest first, the highest span would serve first, and the lowest one last, too.
-  std::size_t free = 0;
-  for (std::size_t span = 0; span < kSpans; ++span) {
-    const std::size_t count = span == 0 ? 60 : span == kSpans - 1 ? 4 : in_span / 2;
-    const auto first = objects.begin() + static_cast<std::ptrdiff_t>(span * in_span);
-    release(list, {first, first + static_cast<std::ptrdiff_t>(count)});
-    free += count;
-  }
-  list.look();
-  list.look();
-  ASSERT_TRUE(list.is_compacting());
-  list.check_invariants();
-  const auto page_of = [](const void* p) {
-    return reinterpret_cast<std::uintptr_t>(p) / kPageBytes;
-  };
-  const std::uintptr_t lowest = page_of(objects.front());
-  const std::uintptr_t part = (page_of(objects.back()) - lowest) / 12 + 1;
-  const std::vector<void*> claimed = claim(list, free);
-  std::uintptr_t latest = 0;
-  for (std::size_t i = 0; i < free - 60; ++i) {
-    const std::uintptr_t page = page_of(claimed[i]) - lowest;
-    ASSERT_NE(page, 0u) << i;
-    EXPECT_GE(page / part + 1, latest) << i;
-    latest = page / part;
-  }
-  for (std::size_t i = free - 60; i < free; ++i) EXPECT_EQ(page_of(claimed[i]), lowest) << i;
-  release(list, objects);
-  list.check_invariants();
-  EXPECT_EQ(list.destroy_kept(kSpans), kSpans);
-}
-
 TEST_F(CentralListTest, AnObjectIsMarkedFreshUntilAProgramHadIt) {
   for (const std::size_t bytes : {4096u, 6144u, 20480u, 131072u}) {
     const unsigned c = SizeClassMap::class_of(bytes);

@@ -135,13 +135,6 @@ void SpanSource::deallocate_bitmap(Span& span) noexcept {
     metadata_.deallocate(span.free_bits, span.bitmap_words() * sizeof(std::uint64_t));
 }
 
-bool SpanSource::take_back_holes(Span& span) noexcept {
-  if (!page_heap_.limit().try_hold(span.hole_bytes)) return false;
-  page_heap_.count_growth(span.hole_bytes);
-  forget_holes(span);
-  return true;
-}
-
 namespace {
 
 std::size_t bytes_of_states(const Span& span) noexcept {
