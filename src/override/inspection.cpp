@@ -153,7 +153,7 @@ std::size_t strata_options_json(char* buffer, std::size_t size) noexcept {
   strata::BufferSink sink(buffer, size);
   strata::JsonWriter json(sink);
   json.begin_array();
-  for (const strata::OptionRow& row : strata::option_table()) write_option(row, json);
+  for (const strata::OptionRow row : strata::option_table()) write_option(row, json);
   json.end_array();
   return sink.length();
 }
