@@ -86,7 +86,7 @@ std::string most_of(const OptionRow& of) {
 /// A value that the option does not have by default.
 std::string other_value(const OptionRow& of) {
   if (of.unit == OptionRow::Unit::kText) return "elsewhere";
-  const std::size_t now = of.get(Options{});
+  const std::size_t now = of.value_of(Options{});
   if (of.unit == OptionRow::Unit::kChoice) return choices_of(of)[now == 1 ? 0 : 1];
   return std::to_string(now == of.least ? of.least + 1 : of.least);
 }
@@ -96,7 +96,7 @@ TEST(Options, EveryRowHasANameASentenceAndARangeThatHoldsItsDefault) {
     EXPECT_FALSE(each.name.empty());
     EXPECT_FALSE(each.sentence.empty());
     if (each.unit == OptionRow::Unit::kText) continue;
-    const std::size_t value = each.get(Options{});
+    const std::size_t value = each.value_of(Options{});
     if (each.unit == OptionRow::Unit::kChoice) {
       EXPECT_LT(value, choices_of(each).size()) << each.name;
     } else if (each.unit != OptionRow::Unit::kSeed) {
@@ -170,7 +170,7 @@ TEST(Options, EveryWordOfAChoiceIsUnderstood) {
     for (const std::string& word : choices_of(each)) {
       Options options;
       EXPECT_TRUE(set_option(each, word, options)) << word;
-      EXPECT_EQ(each.get(options), index++);
+      EXPECT_EQ(each.value_of(options), index++);
     }
   }
 }
@@ -193,14 +193,14 @@ TEST(Options, NumbersAreUnderstoodToTheEndsOfTheirRange) {
     Options options;
     for (std::size_t value : {each.least, each.most}) {
       EXPECT_TRUE(set_option(each, std::to_string(value), options)) << each.name;
-      EXPECT_EQ(each.get(options), value);
+      EXPECT_EQ(each.value_of(options), value);
     }
-    const std::size_t before = each.get(options);
+    const std::size_t before = each.value_of(options);
     EXPECT_FALSE(set_option(each, std::to_string(each.most + 1), options)) << each.name;
     if (each.least > 0) {
       EXPECT_FALSE(set_option(each, std::to_string(each.least - 1), options)) << each.name;
     }
-    EXPECT_EQ(each.get(options), before);
+    EXPECT_EQ(each.value_of(options), before);
   }
 }
 

@@ -1,5 +1,6 @@
-// What the compiler calls for texts, in the shared library alone: the C library's would have to be
-// looked up at the start of every program, and no text here is long.
+// What libraries get from the compiler's start files, as far as this one needs it, and what the
+// compiler calls for texts, in the shared library alone. The start files' and the C library's would
+// have to be looked up at the start of every program. No text here is long.
 
 #include <cstddef>
 
@@ -14,6 +15,11 @@ template <typename Pointer>
 }
 
 }  // namespace
+
+/// What the C library's part of this file (atexit, pthread_atfork) tells the file apart by. It stays
+/// loaded, so what it registers is the process's.
+extern "C" void* const __dso_handle;
+[[gnu::used]] void* const __dso_handle = nullptr;
 
 // Hidden, as everything here that says nothing else: each file keeps its own.
 std::size_t length_of(const char* text) noexcept asm("strlen");
