@@ -16,7 +16,7 @@ template <typename Pointer>
 
 }  // namespace
 
-/// What the C library's part of this file (atexit, pthread_atfork) tells the file apart by. It stays
+/// What the C library's part of this file (atexit, pthread_atfork) knows the file by. It stays
 /// loaded, so what it registers is the process's.
 extern "C" void* const __dso_handle;
 [[gnu::used]] void* const __dso_handle = nullptr;
