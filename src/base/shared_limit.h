@@ -72,13 +72,9 @@ class SharedLimit {
     return true;
   }
   /// As MemoryLimit::take_back().
-  void take_back(std::size_t bytes) noexcept {
-    held_.fetch_sub(bytes, std::memory_order_relaxed);
-  }
+  void take_back(std::size_t bytes) noexcept { held_.fetch_sub(bytes, std::memory_order_relaxed); }
   /// The same, even above the limit.
-  void hold(std::size_t bytes) noexcept {
-    held_.fetch_add(bytes, std::memory_order_relaxed);
-  }
+  void hold(std::size_t bytes) noexcept { held_.fetch_add(bytes, std::memory_order_relaxed); }
   void let_go(std::size_t bytes) noexcept {
     note_peak(held_.fetch_sub(bytes, std::memory_order_relaxed));
   }
