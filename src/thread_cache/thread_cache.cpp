@@ -149,22 +149,23 @@ void ThreadCache::add_objects(Counts& counts) noexcept {
   }
 }
 
-/// Counts that the bin ran dry, or over, once more. With batches that do not fit it does the same
-/// twice in a row at least, before it does the other; with objects that come and go at random, every
-/// other time only once. A class without a bin is always as badly off.
+/// Counts that the bin ran dry, or over, once more. Batches that are much larger than the bin have it
+/// do the same many times in a row; those that are a little larger, twice, by turns; what comes and
+/// goes at random, every other time only once. A class without a bin is always as badly off.
 /// \returns  whether it is worth it to ask for room
 bool ThreadCache::may_grow(unsigned size_class, Slow slow) noexcept {
   std::uint8_t& refused = refused_[size_class];
   const bool has_bin = capacity(size_class) != 0;
-  const Latest before = latest_[size_class];
-  const bool is_again = before.slow == slow || !has_bin;
-  latest_[size_class] = {slow, is_again};
+  Latest& latest = latest_[size_class];
+  const bool is_again = latest.slow == slow || !has_bin;
+  const std::uint8_t run = is_again ? std::min<std::uint8_t>(latest.run + 1, kLongRun) : 1;
   if (refused != 0 && is_again) {
     if (refused != kAskAgainCalls) ++refused;
-  } else if (refused > 1 && !before.is_again) {
-    refused = refused > kOnceCounts ? refused - kOnceCounts : 1;
+  } else if (refused > 1) {
+    refused = std::max(refused - kEndOfRunCounts[latest.run], 1);
   }
-  return refused == 0 || (is_again && refused == kLastingCalls + 1) || refused == kAskAgainCalls ||
+  latest = {slow, run};
+  return refused == 0 || (run == 2 && refused == kLastingCalls + 1) || refused == kAskAgainCalls ||
          (!has_bin && refused % kAskForFirst == 0);
 }
 

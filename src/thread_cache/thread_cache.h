@@ -160,13 +160,15 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   static constexpr std::size_t kMaxBinBytesOfLarge = 256 * 1024;
   static constexpr std::size_t kLargeFromBytes = 1024;
   // Chosen: a bin that could not grow counts how often it did the same as the time before, run dry
-  // or over; what it did once only takes so much away. Above the first count its load is a lasting
-  // one, of batches that do not fit: it is filled and emptied as a whole, and asks for room; at the
-  // second it asks again, and idle bins give way. It may have so many times the bytes, of all that
-  // the lasting share has left but for this part of it.
+  // or over; the end of a run takes so much away, by its length: most where it did so only once.
+  // Above the first count its load is a lasting one, of batches that do not fit: it is filled and
+  // emptied as a whole. It asks for room there if the batches are a little larger, and at the second
+  // count, where idle bins give way. It may have so many times the bytes, of all that the lasting
+  // share has left but for this part of it.
   static constexpr std::uint8_t kLastingCalls = 50;
   static constexpr std::uint8_t kAskAgainCalls = 100;
-  static constexpr std::uint8_t kOnceCounts = 3;
+  static constexpr std::uint8_t kLongRun = 3;
+  static constexpr std::uint8_t kEndOfRunCounts[kLongRun + 1] = {1, 3, 0, 1};
   // Chosen: a class without a bin asks so often whether there is room by now.
   static constexpr std::uint8_t kAskForFirst = 8;
   static constexpr std::size_t kLastingTimes = 16;
@@ -203,7 +205,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   enum class Slow : std::uint8_t { kNeither, kDry, kOver };
   struct Latest {
     Slow slow;
-    bool is_again;  ///< and before that, too
+    std::uint8_t run;  ///< how often in a row, up to kLongRun
   };
   enum class Load : bool { kUsual, kLasting };
   static std::size_t max_capacity(unsigned size_class, Load load) noexcept;

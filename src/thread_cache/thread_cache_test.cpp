@@ -364,7 +364,7 @@ TEST_F(BatchedCacheTest, ABinGrowsUntilABatchThatIsALittleLargerFits) {
   churn(c, 100, 2);
   EXPECT_LT(most_held, 100u);
   churn(c, 100, 60);
-  EXPECT_EQ(most_held, 100u);
+  EXPECT_GE(most_held, 100u);
   EXPECT_TRUE(nothing_is_lost(c, cache->count_objects(c)));
   cache->flush_all();
 }
