@@ -215,8 +215,8 @@ Region* PageHeap::take_region(unsigned run) noexcept {
   return region;
 }
 
-/// Unlists a region with a run of `count` idle pages that begins at one of `positions`, the one with
-/// the tightest free run, so that others become whole.
+/// Unlists a region with a run of `count` idle pages that begins at one of `positions`: the one
+/// with the tightest free run, so that others become whole.
 Region* PageHeap::take_idle_region(unsigned count, PageMask positions) noexcept {
   unsigned looks = 0;
   for (std::uint64_t runs = nonempty_ >> count << count; runs != 0; runs &= runs - 1) {
@@ -324,7 +324,7 @@ bool PageHeap::begin_chunk(char* start, std::size_t bytes) noexcept {
     pages_.unmap(start, bytes);
     return false;
   }
-  // Once for all of it, since others wait meanwhile. What is not touched takes no memory either way.
+  // Once for all of it, since others wait meanwhile. What is not touched takes no memory.
   is_chunk_huge_ = is_huge_worth_it();
   advise(start, bytes, is_chunk_huge_);
   fresh_.begin(start, bytes / kRegionBytes);

@@ -149,9 +149,9 @@ void ThreadCache::add_objects(Counts& counts) noexcept {
   }
 }
 
-/// Counts that the bin ran dry, or over, once more. Batches that are much larger than the bin have it
-/// do the same many times in a row; those that are a little larger, twice, by turns; what comes and
-/// goes at random, every other time only once. A class without a bin is always as badly off.
+/// Counts that the bin ran dry, or over, once more. Batches that are much larger than the bin have
+/// it do the same many times in a row; those that are a little larger, twice, by turns; what comes
+/// and goes at random, every other time only once. A class without a bin is always as badly off.
 /// \returns  whether it is worth it to ask for room
 bool ThreadCache::may_grow(unsigned size_class, Slow slow) noexcept {
   std::uint8_t& refused = refused_[size_class];

@@ -162,7 +162,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // Chosen: a bin that could not grow counts how often it did the same as the time before, run dry
   // or over; the end of a run takes so much away, by its length: most where it did so only once.
   // Above the first count its load is a lasting one, of batches that do not fit: it is filled and
-  // emptied as a whole. It asks for room there if the batches are a little larger, and at the second
+  // emptied as a whole. It asks for room there if batches are a little larger, and at the second
   // count, where idle bins give way. It may have so many times the bytes, of all that the lasting
   // share has left but for this part of it.
   static constexpr std::uint8_t kLastingCalls = 50;
