@@ -27,7 +27,6 @@ extern "C" [[gnu::weak]] strata::SharedLimit* strata_shared_limit_1() noexcept;
 namespace strata {
 
 constinit PageMap g_heap_map;
-constinit HeapTable g_heap_table{os::kernel_pages()};
 
 namespace {
 
@@ -35,6 +34,13 @@ namespace {
 // read by a thread that is about to die.
 constinit std::atomic<UserHeap*> g_heaps[HeapThread::kMostHeaps];
 constinit HeapNumber g_returned_numbers[HeapThread::kMostHeaps];
+constinit BookkeepingPages::FreeUnits g_free_units;  // guarded by that of their owner
+
+}  // namespace
+
+constinit HeapTable g_heap_table{os::kernel_pages(), g_free_units};
+
+namespace {
 
 // Functions of another copy of Strata's malloc, by the layout of what they return.
 using FindLimit = SharedLimit* (*)() noexcept;
@@ -341,6 +347,7 @@ void HeapTable::visit_all(LockVisitor visit) noexcept {
   each(own_profile_.sites().lock());
   regions_.for_each_lock(each);
   each(metadata_.lock());
+  each(bookkeeping_.lock());
   each(mallocs_.lock());
   each(g_heap_map.lock());
 }
@@ -360,6 +367,7 @@ void HeapTable::after_fork_in_child() noexcept {
   reset(own_profile_.sites().lock());
   regions_.for_each_lock(reset);
   reset(metadata_.lock());
+  reset(bookkeeping_.lock());
   reset(mallocs_.lock());
   reset(g_heap_map.lock());
   // The other threads do not exist; their caches are lost with them, as the malloc's.
