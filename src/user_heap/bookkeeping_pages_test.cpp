@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
@@ -33,8 +32,7 @@ bool is_filled_with(const void* memory, std::size_t bytes, char value) {
 /// Its windows count as mapped when they are reserved.
 struct Bookkeeping {
   FakePageSource kernel;
-  std::unique_ptr<BookkeepingPages::FreeUnits[]> free{new BookkeepingPages::FreeUnits[1]()};
-  BookkeepingPages pages{kernel, free[0]};
+  BookkeepingPages pages{kernel};
 
   char* map(std::size_t bytes) { return static_cast<char*>(pages.map(bytes)); }
 };
@@ -122,17 +120,6 @@ TEST(BookkeepingPages, WithoutAddressesForAWindowEachRangeHasInaccessiblePagesOf
     EXPECT_TRUE(all.pages.unmap(p, kUnit));
   }
   EXPECT_EQ(all.kernel.mapped_bytes(), 0u);
-}
-
-TEST(BookkeepingPages, BeyondItsMostUnitsEachRangeHasInaccessiblePagesOfItsOwn) {
-  Bookkeeping all;
-  constexpr std::size_t kLargest = BookkeepingPages::kLargestBytes;
-  const std::size_t most = BookkeepingPages::kMostUnits * kUnit / kLargest;
-  for (std::size_t i = 0; i < most; ++i) ASSERT_NE(all.map(kLargest), nullptr);
-  EXPECT_EQ(all.kernel.calls(FakePageSource::kMap), 0u);
-  char* const p = all.map(kUnit);
-  EXPECT_TRUE(os::lies_apart(p, kUnit, "rw-p"));
-  EXPECT_EQ(all.kernel.calls(FakePageSource::kMap), 1u);
 }
 
 TEST(BookkeepingPages, ARefusalIsAnAnswerAndNothingIsLost) {

@@ -27,6 +27,7 @@ extern "C" [[gnu::weak]] strata::SharedLimit* strata_shared_limit_1() noexcept;
 namespace strata {
 
 constinit PageMap g_heap_map;
+constinit HeapTable g_heap_table{os::kernel_pages()};
 
 namespace {
 
@@ -34,13 +35,6 @@ namespace {
 // read by a thread that is about to die.
 constinit std::atomic<UserHeap*> g_heaps[HeapThread::kMostHeaps];
 constinit HeapNumber g_returned_numbers[HeapThread::kMostHeaps];
-constinit BookkeepingPages::FreeUnits g_free_units;  // guarded by that of their owner
-
-}  // namespace
-
-constinit HeapTable g_heap_table{os::kernel_pages(), g_free_units};
-
-namespace {
 
 // Functions of another copy of Strata's malloc, by the layout of what they return.
 using FindLimit = SharedLimit* (*)() noexcept;

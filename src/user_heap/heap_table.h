@@ -34,10 +34,10 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
  public:
   enum class Outcome : std::uint8_t { kMade, kNoMemory, kTooMany };
 
-  constexpr HeapTable(os::PageSource& pages, BookkeepingPages::FreeUnits& free_units) noexcept
+  explicit constexpr HeapTable(os::PageSource& pages) noexcept
       : pages_(pages),
         metadata_(pages),
-        bookkeeping_(pages, free_units),
+        bookkeeping_(pages),
         mallocs_(bookkeeping_, sizeof(Malloc)),
         regions_(g_heap_map, pages),
         reclaimer_(*this),
