@@ -77,9 +77,9 @@ TEST_F(AutoChecks, EndWhereFreesComeFasterThanTimePasses) {
   EXPECT_FALSE(has_gate(thread));
   ASSERT_NE(thread.state.cache, nullptr);
   EXPECT_EQ(&thread.state.for_malloc(), thread.state.cache);
-  EXPECT_EQ(thread.usable_bytes(thread.allocate(0)), 16u) << "as by default";
+  EXPECT_EQ(thread.usable_bytes(thread.allocate(0)), 16u) << "as under basic";
   thread.deallocate(empty);
-  // What is seen by default is seen still.
+  // What basic sees is seen still.
   void* const p = thread.allocate(100);
   thread.deallocate(p);
   EXPECT_DEATH(thread.deallocate(p), "double free of 0x[0-9a-f]+: it was freed just before");

@@ -19,7 +19,7 @@ bool must_not_wait() noexcept { return is_any_lock_held_here() || has_died_with_
 
 bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
   options_ = options;
-  // The table of states takes 512 MiB of addresses: not where these are limited.
+  // Tables of states take 16 MiB of addresses and more: not where these are limited.
   if (options.checks == Options::Checks::kAuto && os::address_space_limit_bytes() != SIZE_MAX)
     options_.checks = Options::Checks::kBasic;
   if (!engine_.start(options_, seed)) return false;

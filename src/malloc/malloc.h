@@ -148,6 +148,11 @@ class Malloc {
            SizeClassMap::kMaxBytes - SizeClassMap::kMaxTableBytes;
   }
 
+  /// The hot path of malloc(0), where a block of 0 bytes is an object like any other.
+  void* pop_for_nothing(ThreadState& thread) const noexcept {
+    return has_empty_blocks() ? nullptr : thread.for_malloc().pop(SizeClassMap::class_of(0));
+  }
+
   /// What the bins of a thread have that is watched, or whose frees are verified: for an allocation
   /// that pop() and pop_beyond_table() did not serve.
   /// \returns  nullptr where that does not do

@@ -249,7 +249,7 @@ TEST(ProcessDeathTest, MisuseHasItsSentences) {
         deallocate(small);
         deallocate(small);
       },
-      "strata: double free of 0x[0-9a-f]+: it was freed just before");
+      "strata: double free of 0x[0-9a-f]+: the object is free already");
   EXPECT_DEATH(deallocate(static_cast<char*>(small) + 8),
                "strata: invalid free of 0x[0-9a-f]+: it is misaligned, no allocation starts there");
   int on_the_stack = 0;
