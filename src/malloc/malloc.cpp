@@ -25,6 +25,8 @@ bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
   if (!engine_.start(options_, seed)) return false;
   checks_now_.store(options_.verifies_frees() ? Options::Checks::kFrees : options_.checks,
                     std::memory_order_relaxed);
+  // Under auto programs may write into blocks of 0 bytes.
+  has_empty_blocks_ = options_.checks == Options::Checks::kFrees || has_full_checks();
   if (verifies_frees()) engine_.registry().put_before_caches(verifying_bins_);
   guard_watcher_.configure(options.guard_rate, seed);
   checked_.configure(seed);
@@ -134,8 +136,10 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
 void* Malloc::allocate_empty(const Allocation& allocation) noexcept {
   // A heap that can end, or be emptied, has to find all its blocks.
   const bool is_apt = allocation.alignment <= EmptyBlocks::kBlockBytes && is_ready() &&
-                      has_empty_blocks() && engine_.lives_for_ever();
-  return is_apt ? empties_.allocate() : nullptr;
+                      has_empty_blocks_ && engine_.lives_for_ever();
+  if (!is_apt) return nullptr;
+  if (empties_.reserved_bytes() == 0) host_.begin_empty_blocks(*this);
+  return empties_.allocate();
 }
 
 Engine::Block Malloc::serve_spare(const Allocation& allocation) noexcept {
@@ -366,6 +370,12 @@ void Malloc::discard() noexcept {
   guards_.discard();
   engine_.discard();
   if (shared != nullptr) shared->let_go(held);
+}
+
+void Malloc::verify_objects() noexcept {
+  if (!has_full_checks()) return;
+  guards_.verify_all();
+  checked_.verify_all();
 }
 
 void Malloc::verify_at_exit(ThreadState& thread) noexcept {

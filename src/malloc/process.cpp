@@ -87,6 +87,7 @@ class ProcessHost final : public MallocHost {
                     const GuardPool::Size& size) noexcept override {
     strata::begin_guards(malloc, pool, size);
   }
+  void begin_empty_blocks(Malloc& malloc) noexcept override { strata::begin_empty_blocks(malloc); }
   std::uint64_t cpu_ns() noexcept override { return os::process_cpu_ns(); }
 
   /// May allocate; no lock is held. Without fork handlers fork is as it was.

@@ -158,8 +158,8 @@ bool PageMap::reserve_all_states() noexcept {
 }
 
 void PageMap::publish(const StateTable& table) noexcept {
-  const std::uintptr_t of_page_0 = reinterpret_cast<std::uintptr_t>(table.places) -
-                                   table.begin * sizeof(ObjectStates::Place);
+  const std::uintptr_t of_page_0 =
+      reinterpret_cast<std::uintptr_t>(table.places) - table.begin * sizeof(ObjectStates::Place);
   states_.store(reinterpret_cast<ObjectStates::Place*>(of_page_0), std::memory_order_release);
 }
 
@@ -184,8 +184,7 @@ void PageMap::set_states(const Span& span, ObjectStates::Place place) noexcept {
   ObjectStates::Place* const states = states_.load(std::memory_order_relaxed);
   const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(span.start) >> kPageShift;
   for (unsigned i = 0; i < span.page_count; ++i) {
-    std::atomic_ref<ObjectStates::Place>(states[first + i])
-        .store(place, std::memory_order_relaxed);
+    std::atomic_ref<ObjectStates::Place>(states[first + i]).store(place, std::memory_order_relaxed);
   }
 }
 

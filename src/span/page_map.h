@@ -18,8 +18,8 @@ class HeapNames;
 /// Answers for any address, without a lock, what is there: the size class of its page, and its
 /// region. "Not mine" is an answer for every address there is, aligned or not, mapped or not.
 ///
-/// One byte per page and one pointer per region, flat over the addresses from 0 to a limit. The heap
-/// keeps to low addresses (PageHeap places its regions), so that the tables stay small: 80 MiB
+/// One byte per page and one pointer per region, flat over the addresses from 0 to a limit. The
+/// heap keeps to low addresses (PageHeap places its regions), so that the tables stay small: 80 MiB
 /// of address space for 4 TiB of heap, of which a program touches one OS page or two. Where the
 /// kernel gives no low addresses (a sanitizer's shadow is there) the tables cover everything.
 ///
