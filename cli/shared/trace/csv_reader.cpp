@@ -171,6 +171,7 @@ class CsvReader {
           "' is no operation; there are malloc, calloc, aligned, new, free, delete, realloc, lost");
     }
     if (!field(kTime).empty()) time_ns_ = std::max(time_ns_, number(field(kTime), "time_ns"));
+    if (time_ns_ > kMostNanoseconds) fail("the time is later than a trace can be, 2^62 ns");
     event.time_ns = time_ns_;
     event.thread = thread();
     if (begins_object(event.operation)) read_beginning(event);

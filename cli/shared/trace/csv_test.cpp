@@ -127,6 +127,8 @@ TEST(TraceCsv, IsRefusedByTheLine) {
               HasSubstr("line 1 of 'made.csv': no column is named 'operation'"));
   EXPECT_EQ(refusal_of(columns + "malloc,1x\n"),
             "line 2 of 'made.csv': '1x' is no number of 'time_ns'");
+  EXPECT_THAT(refusal_of(columns + "malloc,4611686018427387905\n"),
+              HasSubstr("later than a trace can be"));
   EXPECT_THAT(refusal_of(columns + "sbrk\n"), HasSubstr("'sbrk' is no operation"));
   EXPECT_THAT(refusal_of(columns + "malloc,,,1,8,3\n"), HasSubstr("no power of two"));
   EXPECT_THAT(refusal_of(columns + "malloc,,,1,8,,7\n"), HasSubstr("the stack is not defined"));

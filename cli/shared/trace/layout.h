@@ -77,6 +77,7 @@ constexpr std::uint32_t kMostEvents = 32768;
 constexpr std::uint32_t kMostNodes = 32768;
 constexpr std::size_t kColumnBytes = 256 * 1024;
 constexpr std::uint32_t kMostThreads = 1 << 20;
+constexpr std::uint64_t kMostNanoseconds = std::uint64_t{1} << 62;  ///< a trace of 146 years
 
 /// A tag: the operation in the low bits, and what is as expected.
 constexpr unsigned kOperationMask = 7;

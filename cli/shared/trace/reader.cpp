@@ -13,9 +13,6 @@
 namespace strata::trace {
 namespace {
 
-// Chosen: no trace lasts longer than 100 years.
-constexpr std::uint64_t kMostNanoseconds = std::uint64_t{1} << 62;
-
 std::unique_ptr<std::istream> open(const std::string& path) {
   auto file = std::make_unique<std::ifstream>(path, std::ios::binary);
   // A folder opens and cannot be read.
