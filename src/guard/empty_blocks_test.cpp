@@ -56,15 +56,32 @@ TEST_F(EmptyBlocksTest, AnAccessIsReportedWithTheBlockItIsTo) {
     os::install_fault_handler([](const os::Fault& fault) { return explaining->explain(fault); });
   };
   auto* const p = static_cast<volatile char*>(blocks.allocate());
-  EXPECT_DEATH((report(), p[0] = 1),
-               "overflow of 0x[0-9a-f]+: the program wrote at offset 0 of this object of 0 bytes"
-               "\nstrata: accessed by thread");
-  EXPECT_DEATH((report(), static_cast<void>(p[15])),
-               "overflow of 0x.* at offset 15 of this object");
-  EXPECT_DEATH((report(), p[16] = 1), "wild access to 0x[0-9a-f]+: no object was ever there");
+  EXPECT_DEATH(
+      {
+        report();
+        p[0] = 1;
+      },
+      "overflow of 0x[0-9a-f]+: the program wrote at offset 0 of this object of 0 bytes"
+      "\nstrata: accessed by thread");
+  EXPECT_DEATH(
+      {
+        report();
+        static_cast<void>(p[15]);
+      },
+      "overflow of 0x.* at offset 15 of this object");
+  EXPECT_DEATH(
+      {
+        report();
+        p[16] = 1;
+      },
+      "wild access to 0x[0-9a-f]+: no object was ever there");
   blocks.deallocate(const_cast<char*>(p), {});
-  EXPECT_DEATH((report(), p[1] = 1),
-               "use after free of 0x.*: the program wrote at offset 1 of this");
+  EXPECT_DEATH(
+      {
+        report();
+        p[1] = 1;
+      },
+      "use after free of 0x.*: the program wrote at offset 1 of this");
   int elsewhere = 0;
   EXPECT_FALSE(blocks.explain({&elsewhere, os::Fault::Access::kWrite, 0}));
 }
