@@ -22,7 +22,8 @@ extern "C" {
 #define STRATA_MALLOC_LIKE
 #endif
 
-/// Allocates `bytes` bytes (0 gives a block of its own), aligned to 16.
+/// Allocates `bytes` bytes (0 gives a block of its own, where every access may be a fault), aligned
+/// to 16.
 /// \returns  The block, contents unspecified; NULL with errno ENOMEM when out of memory or beyond
 ///           PTRDIFF_MAX.
 /// \cost     For up to 1 KiB from the thread's cache 15 instructions; 35 where frees are verified,
@@ -38,7 +39,7 @@ STRATA_API STRATA_MALLOC_LIKE void* strata_malloc(size_t bytes) STRATA_NOEXCEPT;
 STRATA_API void strata_free(void* block) STRATA_NOEXCEPT;
 
 /// The same for a block of known size: as malloc, calloc, realloc were asked. The size is not used;
-/// where frees are verified, a wrong one is fatal.
+/// a wrong one is fatal under STRATA_CHECKS=frees and full.
 STRATA_API void strata_free_sized(void* block, size_t bytes) STRATA_NOEXCEPT;
 
 /// Allocates `count` × `bytes` bytes, all zero.

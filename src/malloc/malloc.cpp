@@ -25,8 +25,7 @@ bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
   if (!engine_.start(options_, seed)) return false;
   checks_now_.store(options_.verifies_frees() ? Options::Checks::kFrees : options_.checks,
                     std::memory_order_relaxed);
-  // Under auto programs may write into blocks of 0 bytes.
-  has_empty_blocks_ = options_.checks == Options::Checks::kFrees || has_full_checks();
+  has_empty_blocks_ = options_.checks != Options::Checks::kBasic;  // under auto to the end
   if (verifies_frees()) engine_.registry().put_before_caches(verifying_bins_);
   guard_watcher_.configure(options.guard_rate, seed);
   checked_.configure(seed);
@@ -300,7 +299,7 @@ void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& cal
   }
   if (must_not_wait()) return;  // lost
   if (size_class == 0) {
-    if (empties_.owns(p)) return empties_.deallocate(p, call);
+    if (empties_.owns(p)) return empties_.deallocate(p, compares_sizes() ? call : FreeCall{});
     if (guards_.owns(p)) return guards_.deallocate(p, compared(call));
     if (detour_.has_watchers()) detour_.forget(thread, p);
   }

@@ -374,6 +374,8 @@ class Malloc {
   void open_gate(ThreadState& thread) noexcept;
   void expect_live(const void* p, unsigned size_class, const char* action) noexcept;
   void take_back(void* p, unsigned size_class, const FreeCall& call) noexcept;
+  /// Not under auto: programs delete with wrong sizes, which other allocators do not look at.
+  bool compares_sizes() const noexcept { return options_.checks != Options::Checks::kAuto; }
 
   void* allocate_empty(const Allocation& allocation) noexcept;
 
