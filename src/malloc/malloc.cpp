@@ -113,8 +113,8 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
                             const Allocation& allocation) noexcept {
   if (must_not_wait()) [[unlikely]]
     return serve_spare(allocation);
-  if (allocation.bytes == 0 && size_class != 0) {
-    if (void* const empty = allocate_empty(allocation)) return {empty, true};
+  // Nobody has looked into a bin for them so far.
+  if (allocation.bytes == 0 && size_class != 0 && !has_empty_blocks_) {
     void* object = thread.for_malloc().pop(size_class);
     if (object == nullptr) object = pop_slowly(thread, size_class);
     if (object != nullptr) return Engine::as_block(object);
@@ -125,12 +125,15 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
   }
   const Engine::Block watched = serve_watched(thread, size_class, allocation);
   if (watched.address != nullptr) return watched;
+  if (allocation.bytes == 0) {
+    if (void* const empty = allocate_empty(allocation)) return {empty, true};
+  }
   if (is_checked()) return serve_checked(thread, allocation);
   return engine_.has_spans_for(size_class) ? serve_object(thread, size_class)
                                            : serve_large(thread, allocation);
 }
 
-/// A block of 0 bytes that can only be freed. No watcher is told of it.
+/// A block of 0 bytes that can only be freed, which no watcher has chosen.
 /// \returns  nullptr where it is served like any other
 void* Malloc::allocate_empty(const Allocation& allocation) noexcept {
   // A heap that can end, or be emptied, has to find all its blocks.
