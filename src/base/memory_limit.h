@@ -87,16 +87,20 @@ class MemoryLimit {
       held_.fetch_sub(bytes, std::memory_order_relaxed);
       return false;
     }
-    note_peak(before + bytes);
     return true;
+  }
+  /// What was granted just now could not be had: as if nobody had asked for it.
+  void take_back(std::size_t bytes) noexcept {
+    held_.fetch_sub(bytes, std::memory_order_relaxed);
+    if (shared_ != nullptr) shared_->take_back(bytes);
   }
   /// Counts `bytes` more as held, even above the limit.
   void hold(std::size_t bytes) noexcept {
     if (shared_ != nullptr) shared_->hold(bytes);
-    note_peak(held_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
+    held_.fetch_add(bytes, std::memory_order_relaxed);
   }
   void let_go(std::size_t bytes) noexcept {
-    held_.fetch_sub(bytes, std::memory_order_relaxed);
+    note_peak(held_.fetch_sub(bytes, std::memory_order_relaxed));
     if (shared_ != nullptr) shared_->let_go(bytes);
   }
 
@@ -131,6 +135,7 @@ class MemoryLimit {
   // GiB; once per 3% of growth that is little compared with filling that memory.
   static constexpr std::size_t kPassShare = 32;
 
+  /// Before less is held: the sum was never larger since the last time.
   void note_peak(std::size_t held) noexcept {
     std::size_t peak = peak_.load(std::memory_order_relaxed);
     while (held > peak && !peak_.compare_exchange_weak(peak, held, std::memory_order_relaxed)) {

@@ -66,7 +66,7 @@ char* MetadataArena::map_chunk(std::size_t bytes) noexcept {
   void* const mapped = link_bytes_ == 0 ? pages_.map_apart(bytes) : pages_.map(bytes);
   auto* const memory = static_cast<char*>(mapped);
   if (memory == nullptr) {
-    if (limit_ != nullptr) limit_->let_go(bytes);
+    if (limit_ != nullptr) limit_->take_back(bytes);
     return nullptr;
   }
   mapped_bytes_.fetch_add(bytes, std::memory_order_relaxed);

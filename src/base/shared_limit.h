@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -68,14 +69,15 @@ class SharedLimit {
     do {
       if (bytes > hard_ || before > hard_ - bytes) return false;
     } while (!held_.compare_exchange_weak(before, before + bytes, std::memory_order_relaxed));
-    note_peak(before + bytes);
     return true;
   }
+  /// As MemoryLimit::take_back().
+  void take_back(std::size_t bytes) noexcept { held_.fetch_sub(bytes, std::memory_order_relaxed); }
   /// The same, even above the limit.
-  void hold(std::size_t bytes) noexcept {
-    note_peak(held_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
+  void hold(std::size_t bytes) noexcept { held_.fetch_add(bytes, std::memory_order_relaxed); }
+  void let_go(std::size_t bytes) noexcept {
+    note_peak(held_.fetch_sub(bytes, std::memory_order_relaxed));
   }
-  void let_go(std::size_t bytes) noexcept { held_.fetch_sub(bytes, std::memory_order_relaxed); }
 
   std::size_t held_bytes() const noexcept { return held_.load(std::memory_order_relaxed); }
   bool has_soft_limit() const noexcept { return soft_ != kNone; }
@@ -99,13 +101,14 @@ class SharedLimit {
 
   Statistics statistics() const noexcept {
     return {soft_ != kNone ? soft_ : 0, hard_ != kNone ? hard_ : 0, held_bytes(),
-            peak_.load(std::memory_order_relaxed)};
+            std::max(peak_.load(std::memory_order_relaxed), held_bytes())};
   }
 
  private:
   // Chosen: as MemoryLimit's.
   static constexpr std::size_t kPassShare = 32;
 
+  /// Before less is held.
   void note_peak(std::size_t held) noexcept {
     std::size_t peak = peak_.load(std::memory_order_relaxed);
     while (held > peak && !peak_.compare_exchange_weak(peak, held, std::memory_order_relaxed)) {

@@ -179,7 +179,7 @@ bool GuardPool::open(Slot& slot) noexcept {
   if (!limit_.try_hold(slot.accessible_bytes)) return false;
   slot.is_open = pages_.commit(slot.accessible, slot.accessible_bytes);
   slot.is_held = slot.is_open;
-  if (!slot.is_held) limit_.let_go(slot.accessible_bytes);
+  if (!slot.is_held) limit_.take_back(slot.accessible_bytes);
   return slot.is_open;
 }
 

@@ -25,6 +25,10 @@ struct AutoMalloc : TestMalloc {
     TestMalloc::start(options);
   }
   std::uint64_t cpu_ns() noexcept override { return cpu_ns_now; }
+  /// What starts a thread on a slow path allocates, too.
+  void attend() noexcept override {
+    if (attending != nullptr) attending->deallocate(attending->allocate(3000));
+  }
   bool has_gate(const TestThread& thread) const {
     return thread.state.free_bins != thread.state.cache;
   }
@@ -34,6 +38,7 @@ struct AutoMalloc : TestMalloc {
   }
 
   std::atomic<std::uint64_t> cpu_ns_now{0};
+  TestThread* attending = nullptr;
 };
 
 struct AutoChecks : AutoMalloc, ::testing::Test {};
@@ -145,6 +150,21 @@ TEST_F(AutoChecks, AThreadThatHasNotNoticedTheEndTakesWhatOthersHandIt) {
   first.end();
   second.end();
   check_nothing_is_left();
+}
+
+TEST_F(AutoChecks, AThreadThatNoticesTheEndInTheMiddleOfASlowPathIsAsFastAsAnyOtherAfterIt) {
+  TestThread first(malloc);
+  TestThread second(malloc);
+  void* const large = second.allocate(500'000);
+  second.deallocate(second.allocate(100));
+  free_often(first);
+  ASSERT_TRUE(has_gate(second));
+  attending = &second;
+  malloc.ask_for_attention();
+  second.deallocate(large);
+  attending = nullptr;
+  EXPECT_FALSE(has_gate(second));
+  EXPECT_EQ(&second.state.for_malloc(), second.state.cache);
 }
 
 TEST_F(AutoChecks, SpansMadeAfterTheEndTakeNoMemoryForStates) {

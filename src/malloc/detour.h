@@ -20,12 +20,14 @@ class WatchPause {
         calls_left(ThreadState::read(thread.calls_left)),
         thread_(thread),
         malloc_bins_(thread.for_malloc()),
+        is_redirected_(&malloc_bins_ != thread.free_bins),
         was_watching_(thread.is_watching) {
     thread.is_watching = true;
     thread.exchange_malloc_bins(malloc_bins_, *thread.free_bins);
   }
   ~WatchPause() {
-    thread_.exchange_malloc_bins(*thread_.free_bins, malloc_bins_);
+    // Otherwise the thread may have got other bins meanwhile, which are for both.
+    if (is_redirected_) thread_.exchange_malloc_bins(*thread_.free_bins, malloc_bins_);
     ThreadState::write(thread_.bytes_left, bytes_left);
     ThreadState::write(thread_.calls_left, calls_left);
     thread_.is_watching = was_watching_;
@@ -39,6 +41,7 @@ class WatchPause {
  private:
   ThreadState& thread_;
   ObjectBins& malloc_bins_;
+  const bool is_redirected_;
   const bool was_watching_;
 };
 

@@ -62,8 +62,8 @@ bool Malloc::start_thread(ThreadState& thread) noexcept {
   ThreadRegistry& registry = engine_.registry();
   ThreadCache* cache = registry.adopt();
   if (cache == nullptr) return false;
-  if (verifies_frees()) thread.frees_left = kFreesAtOnce;
   registry.enroll(*cache, thread, false);
+  if (is_gated(thread)) thread.frees_left = kFreesAtOnce;
   // May allocate: the cache is in place.
   if (host_.follow_thread(*cache)) registry.enroll(*cache, thread, true);
   return true;

@@ -29,7 +29,7 @@ HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noe
     if (page_heap_.limit().try_hold(more_bytes)) {
       address = pages_.remap(reinterpret_cast<void*>(range.address), range.bytes, rounded);
       // The kernel does not move what it keeps as two mappings.
-      if (address == nullptr) page_heap_.limit().let_go(more_bytes);
+      if (address == nullptr) page_heap_.limit().take_back(more_bytes);
     }
     if (address == nullptr) unmap(range);
   }
@@ -94,7 +94,7 @@ void* HugeHeap::reallocate(void* p, std::size_t bytes) noexcept {
   LockGuard guard(lock_);
   void* moved = pages_.remap(p, old_bytes, rounded);
   if (moved == nullptr) {
-    page_heap_.limit().let_go(more_bytes);
+    page_heap_.limit().take_back(more_bytes);
     return nullptr;
   }
   if (rounded < old_bytes) page_heap_.limit().let_go(old_bytes - rounded);
@@ -118,7 +118,7 @@ void* HugeHeap::map(std::size_t bytes, std::size_t alignment) noexcept {
   const bool is_huge = huge_pages_ && bytes >= kHugePageFromBytes;
   void* address =
       pages_.map_aligned(bytes, is_huge ? std::max(alignment, kHugePageBytes) : alignment);
-  if (address == nullptr) page_heap_.limit().let_go(bytes);
+  if (address == nullptr) page_heap_.limit().take_back(bytes);
   if (address != nullptr && is_huge) pages_.advise_huge(address, bytes);
   return address;
 }

@@ -149,6 +149,23 @@ TEST_F(HugeHeapTest, SizesThatNoMappingCanHaveAreNull) {
   EXPECT_EQ(heap.usable_bytes(p), 2 * kMiB);
 }
 
+TEST_F(HugeHeapTest, WhatTheKernelRefusesIsNotInThePeak) {
+  MemoryLimit& limit = space.heap.limit();
+  SharedLimit shared;
+  limit.share(shared);
+  void* const p = allocate(2 * kMiB);
+  heap.deallocate(allocate(kMiB));  // can be extended
+  heap.release_all();
+  const std::size_t peak = limit.statistics().peak;
+  heap.deallocate(allocate(kMiB));
+  EXPECT_EQ(heap.allocate(PTRDIFF_MAX / 4, 16).address, nullptr);
+  EXPECT_EQ(heap.allocate(PTRDIFF_MAX / 4, kMiB).address, nullptr);
+  EXPECT_EQ(heap.reallocate(p, PTRDIFF_MAX / 4), nullptr);
+  EXPECT_EQ(limit.statistics().peak, peak);
+  EXPECT_EQ(shared.statistics().peak, peak);
+  EXPECT_EQ(shared.held_bytes(), limit.held_bytes());
+}
+
 TEST_F(HugeHeapTest, AFreedBlockIsUsedAgainWithoutAskingTheKernel) {
   allocate(kMiB);  // the table of blocks is there
   heap.deallocate(allocate(4 * kMiB));

@@ -103,7 +103,7 @@ class SpanSource {
   /// \pre  to begin with: no span was made so far
   void keep_states(bool keeps) noexcept {
     if (keeps) has_state_places_ = true;
-    keeps_states_.store(keeps, std::memory_order_relaxed);
+    keeps_states_.store(keeps, std::memory_order_release);
   }
 
   /// Bytes of all states.
@@ -175,7 +175,7 @@ class SpanSource {
   void deallocate_bitmap(Span& span) noexcept;
   bool give_states(Span& span) noexcept;
   void take_states(Span& span) noexcept;
-  bool keeps_states() const noexcept { return keeps_states_.load(std::memory_order_relaxed); }
+  bool keeps_states() const noexcept { return keeps_states_.load(std::memory_order_acquire); }
   bool has_records() const noexcept { return use_ == Use::kWatched || keeps_records_; }
   void forget_holes(Span& span) noexcept {
     hole_bytes_.fetch_sub(span.hole_bytes, std::memory_order_relaxed);
@@ -188,8 +188,10 @@ class SpanSource {
   os::PageSource& pages_;
   const Use use_;
   bool keeps_records_ = false;
-  bool has_state_places_ = false;          // the page map has a place for each span
-  std::atomic<bool> keeps_states_{false};  // relaxed: a span made meanwhile may go either way
+  bool has_state_places_ = false;  // the page map has a place for each span
+  // A span made meanwhile may go either way. release after it is written that frees are verified no
+  // more, acquire before a span has no states: who finds an object without one sees that, too.
+  std::atomic<bool> keeps_states_{false};
   std::uint64_t seed_ = 0;
   std::atomic<std::uint64_t> draws_{0};  // relaxed: two spans may share a draw
   // relaxed, all: sums that guard nothing.
