@@ -38,7 +38,7 @@ TEST_F(EngineTest, TwoEnginesStandSideBySide) {
 TEST_F(EngineTest, EverySizeHasItsUsableBytesAndItsAlignment) {
   TestThread thread(malloc);
   std::vector<void*> blocks;
-  for (std::size_t bytes = 0; bytes < 5 * kMiB; bytes += 1 + bytes / 7) {
+  for (std::size_t bytes = 1; bytes < 5 * kMiB; bytes += 1 + bytes / 7) {
     void* p = thread.allocate(bytes);
     ASSERT_NE(p, nullptr) << bytes;
     ASSERT_EQ(reinterpret_cast<std::uintptr_t>(p) % 16, 0u) << bytes;
