@@ -41,7 +41,7 @@ int main() {
       "options.\n\n"
       "| option | default | accepts | what it does |\n"
       "|---|---|---|---|");
-  for (const strata::OptionRow& row : strata::option_table()) {
+  for (const strata::OptionRow row : strata::option_table()) {
     std::printf("| `STRATA_%.*s` | %s | %s | %.*s |\n", static_cast<int>(row.name.size()),
                 row.name.data(), default_of(row).c_str(), accepted_by(row).c_str(),
                 static_cast<int>(row.sentence.size()), row.sentence.data());

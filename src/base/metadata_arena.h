@@ -11,8 +11,8 @@
 namespace strata {
 
 /// Memory for our own bookkeeping: never mixed with the user's, zero when fresh, recycled by size;
-/// a larger block is split only when the kernel gives no more. Chunks that are kept for ever lie
-/// between inaccessible pages: no overflow of a mapping of the program's reaches them.
+/// a larger block is split only when the kernel gives no more. Chunks lie between inaccessible
+/// pages: no overflow of a mapping of the program's reaches them.
 /// Requests are rounded up to a power of two of at least 64 bytes (one cache line, so that two
 /// owners never share one). What comes back is decommitted if it is large, and small blocks are not
 /// before discard(): bookkeeping is below 1% of the heap.
@@ -29,7 +29,8 @@ class MetadataArena {
   ///   kForever         as long as the process; chunks grow with what is mapped
   ///   kUntilDiscarded  discard() is called; each chunk begins with a link, in a cache line of its
   ///                    own, and there are more chunks, of kSmallChunkBytes. There may be
-  ///                    thousands of such arenas, too many for inaccessible pages around each chunk
+  ///                    thousands of such arenas: that only bookkeeping lies beside a chunk is the
+  ///                    business of the page source, by map(), which they share
   enum class Life : bool { kForever, kUntilDiscarded };
   static constexpr std::size_t kSmallChunkBytes = 64 * 1024;
 

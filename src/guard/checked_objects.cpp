@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <string_view>
 
 #include "base/fatal.h"
 #include "base/random.h"
@@ -258,7 +259,7 @@ CheckedObjects::Place CheckedObjects::find_live(unsigned size_class, const void*
       reason = ": it points into an object, not at its start";
     } else if (record_of(*span, index).state() == State::kLive) {
       return {span, index};
-    } else if (std::strcmp(action, "free") == 0) {
+    } else if (std::string_view(action) == "free") {
       fatal_pointer("double free of ", p, ": the object is free already");
     } else {
       reason = ": the object is free";

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <string_view>
 
 #include "base/fatal.h"
 #include "guard/fault_report.h"
@@ -205,7 +206,7 @@ GuardPool::Slot& GuardPool::live_slot(const void* p, const char* action) noexcep
   const bool is_start = slot != nullptr && slot->object == p;
   if (is_start && slot->state == State::kLive) return *slot;
   TextWriter sentence;
-  if (is_start && std::strcmp(action, "free") == 0) {
+  if (is_start && std::string_view(action) == "free") {
     sentence.text("double free of ").pointer(p).text(": the object is free already");
   } else {
     sentence.text("invalid ").text(action).text(" of ").pointer(p);

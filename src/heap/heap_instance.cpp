@@ -170,7 +170,7 @@ void HeapInstance::die_of_no_arena(const void* block) noexcept {
 
 void HeapInstance::unmap_table() noexcept {
   LockGuard guard(lock_);
-  if (arenas_.table() != nullptr) pages().unmap(arenas_.table(), kTableBytes);
+  if (arenas_.table() != nullptr) pages().unmap_apart(arenas_.table(), kTableBytes);
 }
 
 HeapArena* HeapInstance::map_arena(ArenaHeap& heap, std::size_t min_bytes) noexcept {
@@ -193,7 +193,7 @@ HeapArena* HeapInstance::map_arena(ArenaHeap& heap, std::size_t min_bytes) noexc
     auto* arena = new (memory) HeapArena(heap, bytes);
     LockGuard guard(lock_);
     if (arenas_.table() == nullptr) {
-      void* table = pages().map(kTableBytes);
+      void* table = pages().map_apart(kTableBytes);
       if (table != nullptr) arenas_.adopt_table(table);
     }
     if (arenas_.table() != nullptr && arenas_.insert(reinterpret_cast<std::uintptr_t>(memory))) {

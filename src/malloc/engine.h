@@ -39,10 +39,16 @@ class Engine {
     os::PageSource* regions = nullptr;
     /// Where huge blocks come from, if not from `pages`.
     os::PageSource* blocks = nullptr;
+    /// Where bookkeeping comes from, if not from `pages`: the program's memory is never beside what
+    /// this maps.
+    os::PageSource* bookkeeping = nullptr;
 
     constexpr os::PageSource& of_regions() const noexcept { return number == 0 ? pages : *regions; }
     constexpr os::PageSource& of_blocks() const noexcept {
       return blocks == nullptr ? pages : *blocks;
+    }
+    constexpr os::PageSource& of_bookkeeping() const noexcept {
+      return bookkeeping == nullptr ? pages : *bookkeeping;
     }
   };
 
@@ -50,7 +56,7 @@ class Engine {
       : pages_(ground.pages),
         map_(map),
         shares_map_(ground.number != 0),
-        metadata_(ground.pages, &limit_,
+        metadata_(ground.of_bookkeeping(), &limit_,
                   ground.number == 0 ? MetadataArena::Life::kForever
                                      : MetadataArena::Life::kUntilDiscarded),
         page_heap_(map, metadata_, limit_, ground.of_regions(), ground.number),

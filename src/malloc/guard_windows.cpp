@@ -38,7 +38,7 @@ constexpr std::int64_t kUnguardedObjects = 16 * 1024;
   ThreadState::write(thread.calls_left, guard_watcher_.draw_window());
   ThreadState::write(thread.bytes_left, INT64_MAX / 2);
   thread.is_in_window = true;
-  thread.exchange_malloc_bins(*thread.free_bins, fresh_bins_);
+  thread.exchange_malloc_bins(*thread.free_bins, fresh_bins());
 }
 
 /// Counts an allocation of a window that the thread's cache did not serve at once.
@@ -49,7 +49,7 @@ bool Malloc::ends_window(ThreadState& thread) noexcept {
   thread.is_in_window = false;
   ThreadState::write(thread.calls_left, ThreadState::kUndrawn);
   ThreadState::write(thread.bytes_left, ThreadState::kUndrawn);
-  if (!is_detour_on) thread.exchange_malloc_bins(fresh_bins_, *thread.free_bins);
+  if (!is_detour_on) thread.exchange_malloc_bins(fresh_bins(), *thread.free_bins);
   return !is_detour_on;
 }
 

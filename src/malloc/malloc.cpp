@@ -11,9 +11,7 @@
 namespace strata {
 
 // Nothing is ever pushed to them or popped: the loader makes them read-only.
-[[gnu::section(".data.rel.ro.bins")]] constinit ObjectBins Malloc::fresh_bins_;
-[[gnu::section(".data.rel.ro.bins")]] constinit ObjectBins Malloc::direct_bins_;
-[[gnu::section(".data.rel.ro.bins")]] constinit ObjectBins Malloc::verifying_bins_;
+[[gnu::section(".data.rel.ro.bins")]] constinit EmptyBins Malloc::empty_bins_;
 
 bool must_not_wait() noexcept { return is_any_lock_held_here() || has_died_with_locks(); }
 
@@ -26,7 +24,7 @@ bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
   checks_now_.store(options_.verifies_frees() ? Options::Checks::kFrees : options_.checks,
                     std::memory_order_relaxed);
   has_empty_blocks_ = options_.checks != Options::Checks::kBasic;  // under auto to the end
-  if (verifies_frees()) engine_.registry().put_before_caches(verifying_bins_);
+  if (verifies_frees()) engine_.registry().put_before_caches(verifying_bins());
   guard_watcher_.configure(options.guard_rate, seed);
   checked_.configure(seed);
   scavenger_.set_delay_ms(options.release_delay_ms);
@@ -46,8 +44,8 @@ ObjectBins* Malloc::bins_of(ThreadState& thread) noexcept {
 void Malloc::bypass_caches(ThreadState& thread) noexcept {
   thread.cache = nullptr;
   thread.is_in_window = false;
-  thread.free_bins = thread.verified_bins = &direct_bins_;
-  thread.set_malloc_bins(direct_bins_);
+  thread.free_bins = thread.verified_bins = &direct_bins();
+  thread.set_malloc_bins(direct_bins());
 }
 
 /// Leaves the fresh state: the thread gets a cache, or goes the direct way.
@@ -189,7 +187,7 @@ Engine::Block Malloc::try_serve_object(ThreadState& thread, unsigned size_class)
       open_gate(thread);
     // The watch may have ended while its watcher was asked.
     if (&thread.for_malloc() != thread.free_bins && !detour_.is_on() && !thread.is_in_window)
-      thread.exchange_malloc_bins(fresh_bins_, *thread.free_bins);
+      thread.exchange_malloc_bins(fresh_bins(), *thread.free_bins);
     // An adopted cache is warm, and on the detour malloc has not looked.
     if (void* object = cache->pop(size_class)) return handed_out(Engine::as_block(object));
   }

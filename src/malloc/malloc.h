@@ -38,7 +38,7 @@ class Malloc {
         checked_(engine_),
         guards_(ground.pages, engine_.metadata(), engine_.limit()),
         guard_watcher_(guards_),
-        detour_(engine_, fresh_bins_),
+        detour_(engine_, fresh_bins()),
         profiler_(engine_, detour_),
         scavenger_(engine_),
         spare_(spare),
@@ -48,11 +48,11 @@ class Malloc {
 
   /// A thread that has not called yet.
   static constexpr ThreadState new_thread() noexcept {
-    return {&fresh_bins_, &fresh_bins_, &fresh_bins_};
+    return {&fresh_bins(), &fresh_bins(), &fresh_bins()};
   }
   /// One that gets no cache: each call of it takes locks.
-  static constexpr ThreadState uncached_thread() noexcept {
-    return {&direct_bins_, &direct_bins_, &direct_bins_};
+  static ThreadState uncached_thread() noexcept {
+    return {&direct_bins(), &direct_bins(), &direct_bins()};
   }
 
   /// The thread's cache, nullptr if it has none.
@@ -320,21 +320,19 @@ class Malloc {
     return value;
   }
 
-  /// Empty for ever: what malloc pops from before a thread's first call, and while a watcher looks.
-  static constinit ObjectBins fresh_bins_;
-  /// The same for threads without a cache: they have ended, or every free is to be checked at once.
-  static constinit ObjectBins direct_bins_;
-  /// The same for threads whose cache is used after every free was verified.
-  static constinit ObjectBins verifying_bins_;
+  static constinit EmptyBins empty_bins_;
+  /// What malloc pops from before a thread's first call, and while a watcher looks.
+  static constexpr ObjectBins& fresh_bins() noexcept { return empty_bins_.first(); }
+  /// Those of threads without a cache: they have ended, or every free is to be checked at once.
+  static ObjectBins& direct_bins() noexcept { return empty_bins_[1]; }
+  /// Those of threads whose cache is used after every free was verified.
+  static ObjectBins& verifying_bins() noexcept { return empty_bins_[2]; }
 
   static bool is_fresh(const ThreadState& thread) noexcept {
-    return thread.free_bins == &fresh_bins_;
-  }
-  static bool is_direct(const ThreadState& thread) noexcept {
-    return thread.free_bins == &direct_bins_;
+    return thread.free_bins == &fresh_bins();
   }
   static bool is_gated(const ThreadState& thread) noexcept {
-    return thread.free_bins == &verifying_bins_;
+    return thread.free_bins == &verifying_bins();
   }
   static void bypass_caches(ThreadState& thread) noexcept;
 

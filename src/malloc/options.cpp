@@ -1,6 +1,7 @@
 #include "malloc/options.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/random.h"
 #include "os/control_group.h"
@@ -121,17 +122,17 @@ std::size_t distance(std::string_view a, std::string_view b) noexcept {
   return row[b.size()];
 }
 
-/// The option that a misspelt name may mean, nullptr if it is like none.
-const OptionRow* nearest_option(std::string_view name) noexcept {
+/// The option that a misspelt name may mean, nothing if it is like none.
+std::string_view nearest_option(std::string_view name) noexcept {
   // Chosen: two slips of the finger.
   std::size_t least = 3;
-  const OptionRow* nearest = nullptr;
+  std::string_view nearest;
   name.remove_prefix(kOptionPrefix.size());
-  for (const OptionRow& row : option_table()) {
+  for (const OptionRow row : option_table()) {
     const std::size_t away = distance(name, row.name);
     if (away >= least) continue;
     least = away;
-    nearest = &row;
+    nearest = row.name;
   }
   return nearest;
 }
@@ -151,11 +152,11 @@ void warn_of_name(std::string_view name) noexcept {
   TextWriter line;
   line.text("strata: warning: ");
   write_foreign(name, line);
-  if (const OptionRow* meant = nearest_option(name)) {
-    line.text(" is not an option; did you mean ").text(kOptionPrefix).text(meant->name).text("?");
+  if (const std::string_view meant = nearest_option(name); !meant.empty()) {
+    line.text(" is not an option; did you mean ").text(kOptionPrefix).text(meant).text("?");
   } else {
     line.text(" is not an option; the options are");
-    for (const OptionRow& row : option_table()) line.text(" ").text(kOptionPrefix).text(row.name);
+    for (const OptionRow row : option_table()) line.text(" ").text(kOptionPrefix).text(row.name);
   }
   os::write_stderr(line.text("\n").view());
 }
@@ -179,7 +180,7 @@ bool set_option(const OptionRow& row, std::string_view text, Options& options) n
   switch (row.unit) {
     case OptionRow::Unit::kText:
       if (text.size() < row.least || text.size() > row.most) return false;
-      options.*row.text = text.data();
+      row.set_value(options, reinterpret_cast<std::uintptr_t>(text.data()));
       return true;
     case OptionRow::Unit::kChoice:
       value = find_choice(row.choices, text);
@@ -203,16 +204,16 @@ bool set_option(const OptionRow& row, std::string_view text, Options& options) n
                         (value == Options::kRandomOn || value == Options::kRandomOff));
   const bool has_range = !is_word && !is_share;
   if (has_range && (value < row.least || value > row.most)) return false;
-  row.set(options, value);
+  row.set_value(options, value);
   return true;
 }
 
 void write_value(const OptionRow& row, const Options& options, TextWriter& out) noexcept {
   if (row.unit == OptionRow::Unit::kText) {
-    out.text(options.*row.text);
+    out.text(reinterpret_cast<const char*>(row.value_of(options)));
     return;
   }
-  const std::size_t value = row.get(options);
+  const std::size_t value = row.value_of(options);
   switch (row.unit) {
     case OptionRow::Unit::kChoice: {
       std::string_view words = row.choices;
@@ -294,7 +295,7 @@ std::uint64_t seed_of(std::size_t random) noexcept {
 std::size_t random_of_environment() noexcept {
   Options options;
   if (os::has_foreign_rights()) return options.random;
-  for (const OptionRow& row : option_table()) {
+  for (const OptionRow row : option_table()) {
     const char* const text =
         row.unit == OptionRow::Unit::kSeed ? option_in_environment(row) : nullptr;
     if (text != nullptr) set_option(row, text, options);
@@ -302,9 +303,16 @@ std::size_t random_of_environment() noexcept {
   return options.random;
 }
 
-/// Looks no farther than the prefix: every program's variables pass here before main.
+/// Not a text, which lies among those of reports: every program's variables pass here before main.
+static constexpr auto kPrefix = [] {
+  std::array<char, kOptionPrefix.size()> prefix{};
+  std::copy(kOptionPrefix.begin(), kOptionPrefix.end(), prefix.begin());
+  return prefix;
+}();
+
+/// Looks no farther than the prefix.
 static bool is_option(const char* entry) noexcept {
-  for (const char character : kOptionPrefix) {
+  for (const char character : kPrefix) {
     if (*entry++ != character) return false;
   }
   return true;
@@ -329,21 +337,20 @@ void read_options(Options& options) noexcept {
     if (!text.starts_with(kOptionPrefix) || equals == std::string_view::npos) continue;
     const std::string_view name = text.substr(0, equals);
     const std::string_view value(entry + equals + 1);
-    const OptionRow* row = nullptr;
-    for (const OptionRow& candidate : option_table()) {
-      if (is_name_of(candidate, name)) row = &candidate;
-    }
-    if (row != nullptr) {
-      const std::uint64_t bit = std::uint64_t{1} << (row - option_table().data());
+    std::size_t index = 0;
+    while (index < OptionTable::size() && !is_name_of(option_table()[index], name)) ++index;
+    const bool is_known = index < OptionTable::size();
+    if (is_known) {
+      const std::uint64_t bit = std::uint64_t{1} << index;
       if ((seen & bit) != 0) continue;
       seen |= bit;
-      if (set_option(*row, value, options)) continue;
+      if (set_option(option_table()[index], value, options)) continue;
     }
     if (++misunderstood > kMostWarnings) continue;
-    if (row == nullptr) {
-      warn_of_name(name);
+    if (is_known) {
+      warn_of_value(option_table()[index], value);
     } else {
-      warn_of_value(*row, value);
+      warn_of_name(name);
     }
   }
   if (misunderstood > kMostWarnings) warn_of_more(misunderstood - kMostWarnings);

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 
 #include "base/text_writer.h"
@@ -66,12 +65,34 @@ struct OptionRow {
   std::size_t least;         ///< the range of a number or of a text's length, both ends included
   std::size_t most;
   std::string_view sentence;
-  std::size_t (*get)(const Options&);  ///< nullptr for kText
-  void (*set)(Options&, std::size_t);
-  const char* Options::*text;  ///< for kText alone
+  /// Where Options has it.
+  struct Field {
+    std::uint16_t offset;
+    std::uint8_t bytes;
+  } field;
+
+  /// An address for kText.
+  std::size_t value_of(const Options& options) const noexcept;
+  void set_value(Options& options, std::size_t value) const noexcept;
 };
 
-std::span<const OptionRow> option_table() noexcept;
+/// The rows, each made as it is asked for.
+class OptionTable {
+ public:
+  static constexpr std::size_t size() noexcept { return 17; }
+  OptionRow operator[](std::size_t index) const noexcept;
+
+  struct Iterator {
+    std::size_t index;
+    OptionRow operator*() const noexcept { return OptionTable{}[index]; }
+    Iterator& operator++() noexcept { return ++index, *this; }
+    bool operator==(const Iterator&) const noexcept = default;
+  };
+  Iterator begin() const noexcept { return {0}; }
+  Iterator end() const noexcept { return {size()}; }
+};
+
+inline OptionTable option_table() noexcept { return {}; }
 
 inline constexpr std::string_view kOptionPrefix = "STRATA_";
 

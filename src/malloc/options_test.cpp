@@ -15,8 +15,8 @@
 namespace strata {
 namespace {
 
-const OptionRow& row(std::string_view name) {
-  for (const OptionRow& candidate : option_table()) {
+OptionRow row(std::string_view name) {
+  for (const OptionRow candidate : option_table()) {
     if (candidate.name == name) return candidate;
   }
   ADD_FAILURE() << "no option " << name;
@@ -63,7 +63,7 @@ std::string value_of(const OptionRow& of, const Options& options) {
 }
 
 bool equal(const Options& a, const Options& b) {
-  for (const OptionRow& each : option_table()) {
+  for (const OptionRow each : option_table()) {
     if (value_of(each, a) != value_of(each, b)) return false;
   }
   return true;
@@ -86,17 +86,17 @@ std::string most_of(const OptionRow& of) {
 /// A value that the option does not have by default.
 std::string other_value(const OptionRow& of) {
   if (of.unit == OptionRow::Unit::kText) return "elsewhere";
-  const std::size_t now = of.get(Options{});
+  const std::size_t now = of.value_of(Options{});
   if (of.unit == OptionRow::Unit::kChoice) return choices_of(of)[now == 1 ? 0 : 1];
   return std::to_string(now == of.least ? of.least + 1 : of.least);
 }
 
 TEST(Options, EveryRowHasANameASentenceAndARangeThatHoldsItsDefault) {
-  for (const OptionRow& each : option_table()) {
+  for (const OptionRow each : option_table()) {
     EXPECT_FALSE(each.name.empty());
     EXPECT_FALSE(each.sentence.empty());
     if (each.unit == OptionRow::Unit::kText) continue;
-    const std::size_t value = each.get(Options{});
+    const std::size_t value = each.value_of(Options{});
     if (each.unit == OptionRow::Unit::kChoice) {
       EXPECT_LT(value, choices_of(each).size()) << each.name;
     } else if (each.unit != OptionRow::Unit::kSeed) {
@@ -107,12 +107,12 @@ TEST(Options, EveryRowHasANameASentenceAndARangeThatHoldsItsDefault) {
 }
 
 TEST(Options, EveryRowSetsItsOwnFieldAndNoOther) {
-  for (const OptionRow& each : option_table()) {
+  for (const OptionRow each : option_table()) {
     const std::string other = other_value(each);
     Options options;
     ASSERT_TRUE(set_option(each, other, options)) << each.name;
     EXPECT_EQ(value_of(each, options), other) << each.name;
-    for (const OptionRow& another : option_table()) {
+    for (const OptionRow another : option_table()) {
       if (another.name != each.name) {
         EXPECT_EQ(value_of(another, options), value_of(another, Options{})) << another.name;
       }
@@ -121,7 +121,7 @@ TEST(Options, EveryRowSetsItsOwnFieldAndNoOther) {
 }
 
 TEST(Options, WhatIsWrittenIsUnderstoodAgain) {
-  for (const OptionRow& each : option_table()) {
+  for (const OptionRow each : option_table()) {
     std::vector<std::string> texts{other_value(each)};
     if (is_number(each)) {
       texts.push_back(std::to_string(each.most));
@@ -164,13 +164,13 @@ TEST(Options, ASeedGivesTheSameRandomNumbersEachTimeAndChanceItsOwn) {
 }
 
 TEST(Options, EveryWordOfAChoiceIsUnderstood) {
-  for (const OptionRow& each : option_table()) {
+  for (const OptionRow each : option_table()) {
     if (each.unit != OptionRow::Unit::kChoice) continue;
     std::size_t index = 0;
     for (const std::string& word : choices_of(each)) {
       Options options;
       EXPECT_TRUE(set_option(each, word, options)) << word;
-      EXPECT_EQ(each.get(options), index++);
+      EXPECT_EQ(each.value_of(options), index++);
     }
   }
 }
@@ -188,19 +188,19 @@ TEST(Options, WordsMeanWhatTheySay) {
 }
 
 TEST(Options, NumbersAreUnderstoodToTheEndsOfTheirRange) {
-  for (const OptionRow& each : option_table()) {
+  for (const OptionRow each : option_table()) {
     if (!is_number(each)) continue;
     Options options;
     for (std::size_t value : {each.least, each.most}) {
       EXPECT_TRUE(set_option(each, std::to_string(value), options)) << each.name;
-      EXPECT_EQ(each.get(options), value);
+      EXPECT_EQ(each.value_of(options), value);
     }
-    const std::size_t before = each.get(options);
+    const std::size_t before = each.value_of(options);
     EXPECT_FALSE(set_option(each, std::to_string(each.most + 1), options)) << each.name;
     if (each.least > 0) {
       EXPECT_FALSE(set_option(each, std::to_string(each.least - 1), options)) << each.name;
     }
-    EXPECT_EQ(each.get(options), before);
+    EXPECT_EQ(each.value_of(options), before);
   }
 }
 
@@ -241,7 +241,7 @@ TEST(Options, ATextIsAnythingThatIsNotEmpty) {
 }
 
 TEST(Options, WhatDoesNotFitIsRefusedAndChangesNothing) {
-  for (const OptionRow& each : option_table()) {
+  for (const OptionRow each : option_table()) {
     if (each.unit == OptionRow::Unit::kText) continue;
     for (std::string_view text : {"",
                                   " ",
@@ -296,7 +296,7 @@ TEST(ReadOptions, SetsWhatIsThere) {
 }
 
 TEST(ReadOptions, ABadValueIsNamedInOneWarningAndTheDefaultStands) {
-  for (const OptionRow& each : option_table()) {
+  for (const OptionRow each : option_table()) {
     const std::string name = "STRATA_" + std::string(each.name);
     const std::string value = each.unit == OptionRow::Unit::kText ? "" : "banana";
     const Environment bad(name, value);
@@ -332,7 +332,7 @@ TEST(ReadOptions, AnUnknownNameIsNamedTogetherWithTheNamesThereAre) {
         said.find("strata: warning: " + std::string(name) + " is not an option; the options are"),
         0u)
         << said;
-    for (const OptionRow& each : option_table())
+    for (const OptionRow each : option_table())
       EXPECT_NE(said.find(" STRATA_" + std::string(each.name)), std::string::npos) << each.name;
     EXPECT_TRUE(equal(options, Options{}));
   }

@@ -78,7 +78,7 @@ void Malloc::stop_verifying() noexcept {
 
 void Malloc::open_gate(ThreadState& thread) noexcept {
   if (ThreadCache* const cache = cache_of(thread))
-    engine_.registry().open_gate(*cache, thread, fresh_bins_);
+    engine_.registry().open_gate(*cache, thread, fresh_bins());
 }
 
 /// Dies with a sentence if no live object starts at `p`.

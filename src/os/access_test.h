@@ -6,21 +6,42 @@
 #include <cstdio>
 #include <fstream>
 #include <string>
+#include <vector>
 
 namespace strata::os {
 
-/// What the process may do at an address, as /proc/self/maps says: "rw-p"; "" if nothing is mapped.
-inline std::string access_at(const void* p) {
-  const auto address = reinterpret_cast<std::uintptr_t>(p);
+/// A line of /proc/self/maps: what the process may do where, as "rw-p".
+struct Mapping {
+  std::uintptr_t start;
+  std::uintptr_t end;
+  std::string access;
+
+  bool holds(const void* p) const {
+    const auto address = reinterpret_cast<std::uintptr_t>(p);
+    return address >= start && address < end;
+  }
+};
+
+/// All mappings of the process, in the order of their addresses.
+inline std::vector<Mapping> mappings() {
+  std::vector<Mapping> all;
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
-    std::uintptr_t start = 0;
-    std::uintptr_t end = 0;
+    Mapping mapping{};
     char access[5] = "";
-    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %4s", &start, &end, access) == 3 &&
-        address >= start && address < end) {
-      return access;
-    }
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %4s", &mapping.start, &mapping.end,
+                    access) != 3)
+      continue;
+    mapping.access = access;
+    all.push_back(mapping);
+  }
+  return all;
+}
+
+/// What the process may do at an address; "" if nothing is mapped.
+inline std::string access_at(const void* p) {
+  for (const Mapping& mapping : mappings()) {
+    if (mapping.holds(p)) return mapping.access;
   }
   return "";
 }

@@ -1,14 +1,13 @@
 #include "os/control_group.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <unistd.h>
+#include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <cstring>
 #include <string_view>
 
-#include "os/output.h"
+#include "os/system_call.h"
 
 namespace strata::os {
 namespace {
@@ -49,9 +48,9 @@ class Path {
 /// The lines of a file, one after the other; those that are longer than the buffer are skipped.
 class Lines {
  public:
-  explicit Lines(const char* path) noexcept : fd_(open(path, O_RDONLY | O_CLOEXEC)) {}
+  explicit Lines(const char* path) noexcept : fd_(system_call::open(path, O_RDONLY | O_CLOEXEC)) {}
   ~Lines() {
-    if (fd_ >= 0) close(fd_);
+    if (fd_ >= 0) system_call::close(fd_);
   }
   Lines(const Lines&) = delete;
   Lines& operator=(const Lines&) = delete;
@@ -73,7 +72,8 @@ class Lines {
       std::memmove(buffer_, buffer_ + begin_, end_ - begin_);
       end_ -= begin_;
       begin_ = 0;
-      const ssize_t n = fd_ >= 0 ? read(fd_, buffer_ + end_, sizeof buffer_ - end_) : 0;
+      const ssize_t n =
+          fd_ >= 0 ? system_call::read(fd_, buffer_ + end_, sizeof buffer_ - end_) : 0;
       if (n < 0 && errno == EINTR) continue;
       if (n > 0) {
         end_ += static_cast<std::size_t>(n);
@@ -87,7 +87,6 @@ class Lines {
   }
 
  private:
-  CancellationHeld not_now_;
   int fd_;
   char buffer_[4096];
   std::size_t begin_ = 0;
@@ -195,10 +194,9 @@ std::size_t limit_in(const char* root, const Hierarchy& hierarchy) noexcept {
 }
 
 std::size_t machine_memory_bytes() noexcept {
-  const long pages = sysconf(_SC_PHYS_PAGES);
-  const long bytes = sysconf(_SC_PAGESIZE);
-  if (pages <= 0 || bytes <= 0) return kNoLimit;
-  return static_cast<std::size_t>(pages) * static_cast<std::size_t>(bytes);
+  struct sysinfo machine;
+  if (syscall(SYS_sysinfo, &machine) != 0) return kNoLimit;
+  return std::size_t{machine.totalram} * machine.mem_unit;
 }
 
 }  // namespace

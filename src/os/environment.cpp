@@ -10,9 +10,10 @@ namespace strata::os {
 
 const char* environment_variable(const char* name) noexcept {
   // Not getenv: this runs before the C library may be ready and must not lock.
-  const std::size_t length = std::strlen(name);
   for (std::size_t i = 0; const char* entry = environment_entry(i); ++i) {
-    if (std::strncmp(entry, name, length) == 0 && entry[length] == '=') return entry + length + 1;
+    const char* at = name;
+    while (*at != '\0' && *at == *entry) ++at, ++entry;
+    if (*at == '\0' && *entry == '=') return entry + 1;
   }
   return nullptr;
 }

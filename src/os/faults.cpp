@@ -2,11 +2,12 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <sys/syscall.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 #include <atomic>
+#include <cstring>
+
+#include "os/system_call.h"
 
 namespace strata::os {
 namespace {
@@ -58,7 +59,8 @@ void die_of(int number, const siginfo_t& info) noexcept {
   struct sigaction standard = {};
   standard.sa_handler = SIG_DFL;
   sigaction(number, &standard, nullptr);
-  if (info.si_code <= 0) syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), number);
+  if (info.si_code <= 0)
+    syscall(SYS_tgkill, system_call::process_id(), syscall(SYS_gettid), number);
 }
 
 /// As the kernel would have called the handler before, whose mask is added to ours.
@@ -71,10 +73,10 @@ void pass_on(int number, siginfo_t* info, void* context) noexcept {
       return;
     }
   }
-  sigset_t mask = g_before.sa_mask;
-  sigset_t before;
-  if ((g_before.sa_flags & SA_NODEFER) == 0) sigaddset(&mask, number);
-  pthread_sigmask(SIG_BLOCK, &mask, &before);
+  system_call::Signals mask;
+  std::memcpy(&mask, &g_before.sa_mask, sizeof mask);
+  if ((g_before.sa_flags & SA_NODEFER) == 0) mask |= system_call::only(number);
+  const auto before = system_call::block_signals(SIG_BLOCK, mask);
   const struct sigaction handler = g_before;
   if ((g_before.sa_flags & static_cast<int>(SA_RESETHAND)) != 0) {
     g_before = {};
@@ -85,7 +87,7 @@ void pass_on(int number, siginfo_t* info, void* context) noexcept {
   } else {
     handler.sa_handler(number);
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  system_call::block_signals(SIG_SETMASK, before);
 }
 
 bool is_ours(const Fault& fault) noexcept {
@@ -132,7 +134,6 @@ bool install_fault_handler(bool (*is_ours)(const Fault&)) noexcept {
   ours.sa_sigaction = on_signal;
   // No mask and no deferral: the handler before chooses its own.
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-  sigemptyset(&ours.sa_mask);
   const bool is_known = sigaction(SIGSEGV, nullptr, &g_before) == 0;
   const bool is_installed = is_known && sigaction(SIGSEGV, &ours, nullptr) == 0;
   errno = saved;

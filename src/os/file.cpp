@@ -2,10 +2,7 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <link.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -14,6 +11,7 @@
 
 #include "os/output.h"
 #include "os/process.h"
+#include "os/system_call.h"
 
 namespace strata::os {
 namespace {
@@ -50,7 +48,8 @@ bool append_number(char* out, std::size_t capacity, std::uint64_t value) noexcep
 }
 
 bool read_at(int fd, std::uint64_t offset, void* out, std::size_t bytes) noexcept {
-  return pread(fd, out, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
+  return system_call::read_at(fd, out, bytes, static_cast<off_t>(offset)) ==
+         static_cast<ssize_t>(bytes);
 }
 
 /// Reads a hexadecimal number and the one character after it.
@@ -116,9 +115,8 @@ std::size_t read_build_id(int fd, char* out, std::size_t capacity) noexcept {
 }  // namespace
 
 int open_to_append(const char* path) noexcept {
-  const CancellationHeld not_now;
   const SavedErrno saved;
-  return ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  return system_call::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 }
 
 bool write_file(int file, std::string_view text) noexcept {
@@ -127,9 +125,8 @@ bool write_file(int file, std::string_view text) noexcept {
 }
 
 void close_file(int file) noexcept {
-  const CancellationHeld not_now;
   const SavedErrno saved;
-  ::close(file);
+  system_call::close(file);
 }
 
 bool NewFile::open(const char* path) noexcept {
@@ -138,8 +135,9 @@ bool NewFile::open(const char* path) noexcept {
   error_ = append(path_, kMaxPath, path) ? 0 : ENAMETOOLONG;
   if (error_ != 0) return false;
   struct stat there;
-  const bool is_in_the_way = ::lstat(path, &there) == 0 && !S_ISREG(there.st_mode);
-  fd_ = is_in_the_way ? ::open(path, O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC) : open_beside();
+  const bool is_in_the_way = system_call::look_at(path, there) == 0 && !S_ISREG(there.st_mode);
+  fd_ = is_in_the_way ? system_call::open(path, O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC)
+                      : open_beside();
   if (fd_ < 0 && error_ == 0) error_ = errno;
   return fd_ >= 0;
 }
@@ -157,7 +155,7 @@ int NewFile::open_beside() noexcept {
       error_ = ENAMETOOLONG;
       return -1;
     }
-    const int fd = ::open(temporary_, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    const int fd = system_call::open(temporary_, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     // What is there was left by a process that had our number and came to a sudden end.
     if (fd >= 0 || errno != EEXIST) return fd;
   }
@@ -166,8 +164,8 @@ int NewFile::open_beside() noexcept {
 NewFile::~NewFile() {
   if (fd_ < 0) return;
   SavedErrno saved;
-  ::close(fd_);
-  if (temporary_[0] != '\0') ::unlink(temporary_);
+  system_call::close(fd_);
+  if (temporary_[0] != '\0') system_call::remove(temporary_);
 }
 
 void NewFile::write(std::string_view bytes) noexcept {
@@ -178,12 +176,12 @@ void NewFile::write(std::string_view bytes) noexcept {
 bool NewFile::commit() noexcept {
   if (fd_ < 0) return false;
   SavedErrno saved;
-  if (::close(fd_) != 0 && error_ == 0) error_ = errno;
+  if (system_call::close(fd_) != 0 && error_ == 0) error_ = errno;
   fd_ = -1;
   if (temporary_[0] == '\0') return error_ == 0;
-  if (error_ == 0 && ::rename(temporary_, path_) == 0) return true;
+  if (error_ == 0 && system_call::rename(temporary_, path_) == 0) return true;
   if (error_ == 0) error_ = errno;
-  ::unlink(temporary_);
+  system_call::remove(temporary_);
   return false;
 }
 
@@ -191,13 +189,13 @@ const char* NewFile::reason() const noexcept { return std::strerror(error_); }
 
 LineReader::LineReader(const char* path) noexcept {
   SavedErrno saved;
-  fd_ = ::open(path, O_RDONLY | O_CLOEXEC);
+  fd_ = system_call::open(path, O_RDONLY | O_CLOEXEC);
   has_failed_ = fd_ < 0;
 }
 
 LineReader::~LineReader() {
   SavedErrno saved;
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ >= 0) system_call::close(fd_);
 }
 
 bool LineReader::next(std::string_view& line) noexcept {
@@ -215,7 +213,8 @@ bool LineReader::next(std::string_view& line) noexcept {
     std::memmove(buffer_, held.data(), held.size());
     begin_ = 0;
     end_ = held.size();
-    const ssize_t count = fd_ < 0 ? 0 : read(fd_, buffer_ + end_, sizeof buffer_ - end_);
+    const ssize_t count =
+        fd_ < 0 ? 0 : system_call::read(fd_, buffer_ + end_, sizeof buffer_ - end_);
     if (count < 0 && errno == EINTR) continue;
     has_failed_ |= count < 0;
     if (count <= 0) {
@@ -265,10 +264,10 @@ bool parse_code_mapping(std::string_view line, CodeMapping& out) noexcept {
 
 std::size_t read_build_id(const char* path, char* out, std::size_t capacity) noexcept {
   SavedErrno saved;
-  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = system_call::open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
   const std::size_t digits = read_build_id(fd, out, capacity);
-  ::close(fd);
+  system_call::close(fd);
   return digits;
 }
 

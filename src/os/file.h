@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "os/output.h"
-
 /// \file  Files, without stdio or allocation. errno is left as it was.
 
 namespace strata::os {
@@ -39,7 +37,6 @@ class NewFile {
 
   int open_beside() noexcept;
 
-  CancellationHeld not_now_;
   int fd_ = -1;
   int error_ = 0;
   char path_[kMaxPath];
@@ -61,7 +58,6 @@ class LineReader {
   bool has_failed() const noexcept { return has_failed_; }
 
  private:
-  CancellationHeld not_now_;
   int fd_;
   bool has_failed_;
   std::size_t begin_ = 0;

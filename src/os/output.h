@@ -4,19 +4,6 @@
 
 namespace strata::os {
 
-/// While it lives this thread is not cancelled where it opens, reads or writes a file: no call of
-/// the malloc ends half done, nor does its last sentence.
-class CancellationHeld {
- public:
-  CancellationHeld() noexcept;
-  ~CancellationHeld();
-  CancellationHeld(const CancellationHeld&) = delete;
-  CancellationHeld& operator=(const CancellationHeld&) = delete;
-
- private:
-  int before_;
-};
-
 /// Writes all of a text to an open file. A pipe without a reader is an error here, and no
 /// SIGPIPE: what we have to say is not worth the program's life.
 /// \returns  0, or the error; errno is not kept

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -68,7 +69,7 @@ std::size_t resident_bytes_in(const void* address, std::size_t bytes) noexcept {
   auto* at = static_cast<char*>(const_cast<void*>(address));
   for (std::size_t left = bytes; left != 0;) {
     const std::size_t part = left < step ? left : step;
-    if (mincore(at, part, states) != 0) return bytes;
+    if (syscall(SYS_mincore, at, part, states) != 0) return bytes;
     for (std::size_t i = 0; i < part / page; ++i) resident += (states[i] & 1) * page;
     at += part;
     left -= part;

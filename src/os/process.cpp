@@ -4,11 +4,14 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <unistd.h>
+
+#include "os/system_call.h"
 
 namespace strata::os {
 
-std::uint64_t process_id() noexcept { return static_cast<std::uint64_t>(getpid()); }
+std::uint64_t process_id() noexcept {
+  return static_cast<std::uint64_t>(system_call::process_id());
+}
 void abort_process() noexcept { abort(); }
 
 bool register_fork_handlers(void (*before)(), void (*in_parent)(), void (*in_child)()) noexcept {

@@ -2,33 +2,29 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <bit>
 #include <cstdint>
-#include <cstring>
 
-#include "os/output.h"
 #include "os/page_source.h"
+#include "os/system_call.h"
 
 namespace strata::os {
 
 std::size_t resident_bytes() noexcept {
-  const CancellationHeld not_now;
   const int saved = errno;
   std::size_t pages = 0;
-  const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  const int fd = system_call::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   if (fd >= 0) {
     char text[128];
-    const ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
+    const ssize_t n = system_call::read(fd, text, sizeof text - 1);
+    system_call::close(fd);
     if (n > 0) {
       text[n] = '\0';
       // The second number is the resident set, in OS pages.
-      const char* at = std::strchr(text, ' ');
-      for (at = at != nullptr ? at + 1 : text; *at >= '0' && *at <= '9'; ++at) {
+      const char* at = text;
+      while (*at != '\0' && *at != ' ') ++at;
+      for (at += *at == ' ' ? 1 : 0; *at >= '0' && *at <= '9'; ++at) {
         pages = pages * 10 + static_cast<std::size_t>(*at - '0');
       }
     }
@@ -53,7 +49,8 @@ unsigned processor_count() noexcept {
 std::size_t address_space_limit_bytes() noexcept {
   const int saved = errno;
   rlimit limit;
-  const bool is_limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  const bool is_limited =
+      system_call::read_limit(RLIMIT_AS, limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   errno = saved;
   return is_limited ? static_cast<std::size_t>(limit.rlim_cur) : SIZE_MAX;
 }

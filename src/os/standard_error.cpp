@@ -1,12 +1,10 @@
 #include "os/standard_error.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
+
+#include "os/system_call.h"
 
 namespace strata::os {
 namespace {
@@ -24,14 +22,15 @@ ino_t g_inode;
 /// A number from which to look for a free one.
 int first_number() noexcept {
   rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return STDERR_FILENO + 1;
+  if (system_call::read_limit(RLIMIT_NOFILE, limit) != 0) return STDERR_FILENO + 1;
   const rlim_t numbers = std::min(limit.rlim_cur, kHighest);
   return static_cast<int>(numbers > 2 * kSpare ? numbers - kSpare : STDERR_FILENO + 1);
 }
 
 bool is_kept() noexcept {
   struct stat now;
-  return g_kept >= 0 && fstat(g_kept, &now) == 0 && now.st_dev == g_device && now.st_ino == g_inode;
+  return g_kept >= 0 && system_call::look_at(g_kept, now) == 0 && now.st_dev == g_device &&
+         now.st_ino == g_inode;
 }
 
 }  // namespace
@@ -40,24 +39,24 @@ void keep_standard_error() noexcept {
   if (g_kept >= 0) return;
   const int saved = errno;
   struct stat now;
-  if (fstat(STDERR_FILENO, &now) == 0) {
+  if (system_call::look_at(STDERR_FILENO, now) == 0) {
     g_device = now.st_dev;
     g_inode = now.st_ino;
-    g_kept = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, first_number());
+    g_kept = system_call::control(STDERR_FILENO, F_DUPFD_CLOEXEC, first_number());
   }
   errno = saved;
 }
 
 void let_go_of_standard_error() noexcept {
   const int saved = errno;
-  if (is_kept()) close(g_kept);
+  if (is_kept()) system_call::close(g_kept);
   g_kept = -1;
   errno = saved;
 }
 
 int standard_error() noexcept {
   const int saved = errno;
-  const bool is_open = fcntl(STDERR_FILENO, F_GETFD) >= 0;
+  const bool is_open = system_call::control(STDERR_FILENO, F_GETFD) >= 0;
   const int where = !is_open && is_kept() ? g_kept : STDERR_FILENO;
   errno = saved;
   return where;

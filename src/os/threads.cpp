@@ -3,9 +3,8 @@
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
-#include <signal.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+
+#include "os/system_call.h"
 
 namespace strata::os {
 namespace {
@@ -30,19 +29,11 @@ bool barrier_in_all_threads() noexcept {
 
 bool start_thread(void* (*body)(void*), void* argument) noexcept {
   const int saved = errno;
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_attr_t attributes;
-  bool started = false;
-  if (pthread_attr_init(&attributes) == 0) {
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_t thread;
-    started = pthread_create(&thread, &attributes, body, argument) == 0;
-    pthread_attr_destroy(&attributes);
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const auto before = system_call::block_signals(SIG_SETMASK, system_call::kAllSignals);
+  pthread_t thread;
+  const bool started = pthread_create(&thread, nullptr, body, argument) == 0;
+  if (started) pthread_detach(thread);
+  system_call::block_signals(SIG_SETMASK, before);
   errno = saved;
   return started;
 }

@@ -91,16 +91,19 @@ std::size_t malloc_usable_size(void* block) noexcept { return strata::usable_byt
 // What others may leave out who bring a malloc of their own (a program, valgrind): each goes by the
 // name of the function that they do define.
 
+/// The address that free has here, even if another file defines it.
+__attribute__((alias("strata_free"), visibility("hidden"))) void strata_own_free(void*) noexcept;
+
 /// Two names of one definition: Clang would say that they differ before the program is linked.
 static bool is_free_ours() noexcept {
-  void (*own)(void*) = strata_free;
+  void (*own)(void*) = strata_own_free;
   asm("" : "+r"(own));
   return own == free;
 }
 
 STRATA_API void free_sized(void* block, std::size_t bytes) noexcept {
   if (!is_free_ours()) return free(block);
-  strata_free_sized(block, bytes);
+  strata::deallocate(block, strata::FreeCall::By::kFree, bytes);
 }
 
 STRATA_API void free_aligned_sized(void* block, std::size_t alignment, std::size_t bytes) noexcept {

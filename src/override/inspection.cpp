@@ -153,7 +153,7 @@ std::size_t strata_options_json(char* buffer, std::size_t size) noexcept {
   strata::BufferSink sink(buffer, size);
   strata::JsonWriter json(sink);
   json.begin_array();
-  for (const strata::OptionRow& row : strata::option_table()) write_option(row, json);
+  for (const strata::OptionRow row : strata::option_table()) write_option(row, json);
   json.end_array();
   return sink.length();
 }
@@ -161,7 +161,7 @@ std::size_t strata_options_json(char* buffer, std::size_t size) noexcept {
 int strata_release_memory() noexcept { return strata::release_memory() ? 1 : 0; }
 
 /// `pad` is a number of bytes to keep at the heap's end: this heap has none.
-STRATA_API int malloc_trim(std::size_t) noexcept { return strata_release_memory(); }
+STRATA_API int malloc_trim(std::size_t) noexcept { return strata::release_memory() ? 1 : 0; }
 
 STRATA_API Mallinfo<std::size_t> mallinfo2() noexcept { return collect_mallinfo(); }
 

@@ -90,9 +90,9 @@ class Scratch {
   Scratch(os::PageSource& pages, std::size_t bytes) noexcept
       : pages_(pages),
         bytes_((bytes + os::page_bytes()) & ~(os::page_bytes() - 1)),
-        memory_(pages.map(bytes_)) {}
+        memory_(pages.map_apart(bytes_)) {}
   ~Scratch() {
-    if (memory_ != nullptr) pages_.unmap(memory_, bytes_);
+    if (memory_ != nullptr) pages_.unmap_apart(memory_, bytes_);
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;

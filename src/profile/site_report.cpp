@@ -100,7 +100,7 @@ void write_live_sites(SiteTable& sites, std::size_t rate, std::size_t most_sites
   TextWriter line;
   const std::uint32_t last = sites.count();
   const std::size_t bytes = detail::round_up((last + 1) * 2 * sizeof(Live), os::page_bytes());
-  auto* const first = static_cast<Live*>(pages.map(bytes));
+  auto* const first = static_cast<Live*>(pages.map_apart(bytes));
   if (first == nullptr) {
     end_line(line.text("strata: no memory is left to report what is live"), out);
     return;
@@ -140,7 +140,7 @@ void write_live_sites(SiteTable& sites, std::size_t rate, std::size_t most_sites
         .text(" other places; the profile has them all");
     end_line(line, out);
   }
-  pages.unmap(first, bytes);
+  pages.unmap_apart(first, bytes);
 }
 
 }  // namespace strata

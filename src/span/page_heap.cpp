@@ -215,9 +215,27 @@ Region* PageHeap::take_region(unsigned run) noexcept {
   return region;
 }
 
-/// Unlists a region with a run of `count` idle pages that begins at one of `positions`: one of the
-/// latest, where what was just given back lies. The tightest free run may be of clean pages.
+/// Unlists a region with a run of `count` idle pages that begins at one of `positions`: the one
+/// with the tightest free run, so that others become whole.
 Region* PageHeap::take_idle_region(unsigned count, PageMask positions) noexcept {
+  unsigned looks = 0;
+  for (std::uint64_t runs = nonempty_ >> count << count; runs != 0; runs &= runs - 1) {
+    auto& regions = by_run_[std::countr_zero(runs)];
+    // Those with idle pages come first. The free run may be of clean ones all the same.
+    for (Region* region = regions.front(); region != nullptr && region->idle_pages() != 0;
+         region = regions.next(*region)) {
+      if ((run_starts(region->idle_pages(), count) & positions) != 0) {
+        unlist(*region);
+        return region;
+      }
+      if (++looks == kIdleLooks) return take_latest_idle_region(count, positions);
+    }
+  }
+  return nullptr;
+}
+
+/// The same, but one of the latest, where what was just given back lies.
+Region* PageHeap::take_latest_idle_region(unsigned count, PageMask positions) noexcept {
   Region* region = idle_.front();
   for (unsigned looks = 0; region != nullptr && looks < kIdleLooks; ++looks) {
     if ((run_starts(region->idle_pages(), count) & positions) != 0) {
@@ -242,17 +260,28 @@ Region* PageHeap::grow() noexcept {
   region->free_pages = ~PageMask{0};
   std::memset(region->head_of_page, Region::kNoSpan, sizeof region->head_of_page);
   fresh_.remove(start);
-  const bool is_worth_it = regions_ >= kHugeFromRegions && !limit_.is_above_soft();
-  if (huge_pages_ == HugePages::kAlways || (huge_pages_ == HugePages::kAuto && is_worth_it)) {
-    pages_.advise_huge(region->start, kRegionBytes);
-    region->is_huge = true;
-    ++huge_regions_;
-  }
+  region->is_huge = is_huge_worth_it();
+  if (region->is_huge != is_chunk_huge_) advise(region->start, kRegionBytes, region->is_huge);
+  if (region->is_huge) ++huge_regions_;
   ++regions_;
   if (region->is_huge || regions_ >= kHugeFromRegions)
     is_small_.store(false, std::memory_order_relaxed);
   map_.set_region(region->start, region);
   return region;
+}
+
+/// Whether huge pages are to back a region that begins now.
+bool PageHeap::is_huge_worth_it() const noexcept {
+  if (huge_pages_ != HugePages::kAuto) return huge_pages_ == HugePages::kAlways;
+  return regions_ >= kHugeFromRegions && !limit_.is_above_soft();
+}
+
+void PageHeap::advise(char* start, std::size_t bytes, bool is_huge) noexcept {
+  if (is_huge) {
+    pages_.advise_huge(start, bytes);
+  } else {
+    pages_.advise_small(start, bytes);
+  }
 }
 
 std::size_t PageHeap::next_chunk_regions() const noexcept {
@@ -295,7 +324,9 @@ bool PageHeap::begin_chunk(char* start, std::size_t bytes) noexcept {
     pages_.unmap(start, bytes);
     return false;
   }
-  pages_.advise_small(start, bytes);
+  // Once for all of it, since others wait meanwhile. What is not touched takes no memory.
+  is_chunk_huge_ = is_huge_worth_it();
+  advise(start, bytes, is_chunk_huge_);
   fresh_.begin(start, bytes / kRegionBytes);
   return true;
 }

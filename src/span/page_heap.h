@@ -154,8 +154,12 @@ class PageHeap {
  private:
   Region* take_region(unsigned run) noexcept STRATA_REQUIRES(lock_);
   Region* take_idle_region(unsigned count, PageMask positions) noexcept STRATA_REQUIRES(lock_);
+  Region* take_latest_idle_region(unsigned count, PageMask positions) noexcept
+      STRATA_REQUIRES(lock_);
   Region* grow() noexcept STRATA_REQUIRES(lock_);
   std::size_t next_chunk_regions() const noexcept STRATA_REQUIRES(lock_);
+  bool is_huge_worth_it() const noexcept STRATA_REQUIRES(lock_);
+  void advise(char* start, std::size_t bytes, bool is_huge) noexcept;
   bool map_chunk() noexcept STRATA_REQUIRES(lock_);
   bool begin_chunk(char* start, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
   void list(Region& region) noexcept STRATA_REQUIRES(lock_);
@@ -189,6 +193,7 @@ class PageHeap {
   IntrusiveList<Region, DirtyListTag> idle_ STRATA_GUARDED_BY(lock_);
   std::uintptr_t next_address_ STRATA_GUARDED_BY(lock_) = 0;  // where the next chunk is tried
   FreshRegions fresh_ STRATA_GUARDED_BY(lock_);               // of the newest chunk
+  bool is_chunk_huge_ STRATA_GUARDED_BY(lock_) = false;       // what was said of that chunk
   std::uint64_t seed_ STRATA_GUARDED_BY(lock_) = 0;
   HugePages huge_pages_ STRATA_GUARDED_BY(lock_) = HugePages::kAuto;
   std::size_t most_chunk_regions_ STRATA_GUARDED_BY(lock_) = kMaxChunkRegions;

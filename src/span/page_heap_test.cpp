@@ -148,6 +148,32 @@ TEST_F(PageHeapTest, FindsIdlePagesWhereAnotherRegionHasATighterRunOfCleanOnes) 
   heap.check_invariants();
 }
 
+TEST_F(PageHeapTest, TakesIdlePagesOfTheTightestRunSoThatOtherRegionsStayWhole) {
+  Span& tight = allocate(2);
+  char* const start = tight.start;
+  allocate(30);
+  Span& whole = allocate(32);
+  heap.deallocate(tight);
+  heap.deallocate(whole);
+  Span* const found = heap.allocate(2, 1, PageHeap::Pages::kIdle);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->start, start);
+  EXPECT_NE(heap.allocate(32, 1, PageHeap::Pages::kIdle), nullptr);
+  heap.check_invariants();
+}
+
+TEST_F(PageHeapTest, FindsIdlePagesWhereManyRegionsHaveTighterRunsOfCleanOnes) {
+  // A free run of two pages each, of which one is idle.
+  for (int region = 0; region < 40; ++region) ASSERT_TRUE(heap.resize(allocate(31), 30));
+  Span& idle = allocate(32);
+  char* const start = idle.start;
+  heap.deallocate(idle);
+  Span* const found = heap.allocate(2, 1, PageHeap::Pages::kIdle);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->start, start);
+  heap.check_invariants();
+}
+
 /// Threads of a heap that grows ask for idle pages before each span.
 TEST_F(PageHeapTest, AsksForIdlePagesWithoutTheLockWhereThereAreNone) {
   allocate(1);
@@ -229,6 +255,40 @@ TEST_F(PageHeapTest, AsksForHugePagesAndCountsTheWholeRegionAsBacked) {
   EXPECT_EQ(other.heap.decommit(~std::size_t{0}), kPagesPerRegion);
   EXPECT_EQ(other.heap.statistics().idle_pages, 0u);
   EXPECT_TRUE(other.heap.allocate(kPagesPerRegion)->is_zero);
+  other.heap.check_invariants();
+}
+
+/// Others wait for the heap meanwhile, and the kernel lets no other thread map.
+TEST_F(PageHeapTest, AsksForHugePagesOnceForAllRegionsOfAChunk) {
+  FakePageSource other_pages;
+  FakeAddressSpace other(other_pages, HugePages::kAlways);
+  for (int i = 0; i < 8; ++i) ASSERT_NE(other.heap.allocate(kPagesPerRegion), nullptr);
+  EXPECT_EQ(other_pages.calls(FakePageSource::kAdviseHuge), 1u);
+  EXPECT_EQ(other_pages.calls(FakePageSource::kAdviseSmall), 0u);
+  EXPECT_EQ(other.heap.statistics().huge_regions, 8u);
+}
+
+/// The heap's limit may change its mind within a chunk.
+TEST_F(PageHeapTest, ARegionThatIsNotLikeItsChunkIsAdvisedByItself) {
+  FakePageSource other_pages;
+  FakeAddressSpace other(other_pages, HugePages::kAuto);
+  const auto advised = [&](FakePageSource::Call call) { return other_pages.calls(call); };
+  std::size_t asked = 0;
+  for (int i = 0; i < 24; ++i) {
+    ASSERT_NE(other.heap.allocate(kPagesPerRegion), nullptr);
+    if (i == 15) {
+      EXPECT_EQ(advised(FakePageSource::kAdviseHuge), 0u);
+    }
+  }
+  asked = advised(FakePageSource::kAdviseHuge);
+  EXPECT_GE(asked, 1u);
+  const std::size_t small = advised(FakePageSource::kAdviseSmall);
+  const std::size_t huge_regions = other.heap.statistics().huge_regions;
+  ASSERT_EQ(huge_regions, 8u);
+  other.heap.limit().configure(1, 0);
+  ASSERT_NE(other.heap.allocate(kPagesPerRegion), nullptr);
+  EXPECT_EQ(advised(FakePageSource::kAdviseSmall), small + 1);
+  EXPECT_EQ(other.heap.statistics().huge_regions, huge_regions);
   other.heap.check_invariants();
 }
 

@@ -95,9 +95,33 @@ class ObjectBins {
   void** limits_[SizeClassMap::kBins];
 
  private:
+  friend class EmptyBins;
   static void* g_empty_slot;  // never written
 };
 
 inline constinit void* ObjectBins::g_empty_slot = nullptr;
+
+/// Some bins that are empty for ever, told apart by their addresses. Each of their words is the
+/// same, so each begins one word after the one before: a program's start writes every word.
+class EmptyBins {
+ public:
+  static constexpr std::size_t kCount = 3;
+
+  constexpr EmptyBins() noexcept : first_{}, more_{} {
+    for (void**& word : more_) word = &ObjectBins::g_empty_slot;
+  }
+
+  constexpr ObjectBins& first() noexcept { return first_; }
+  /// \pre  index < kCount
+  ObjectBins& operator[](std::size_t index) noexcept {
+    static_assert(sizeof(ObjectBins) == 2 * SizeClassMap::kBins * sizeof(void**),
+                  "all of it is such words");
+    return *reinterpret_cast<ObjectBins*>(reinterpret_cast<void***>(&first_) + index);
+  }
+
+ private:
+  ObjectBins first_;
+  void** more_[kCount - 1];
+};
 
 }  // namespace strata

@@ -149,21 +149,24 @@ void ThreadCache::add_objects(Counts& counts) noexcept {
   }
 }
 
-/// Counts that the bin ran dry, or over, once more. What comes and goes a little at a time seldom
-/// does the same twice in a row; batches that are much larger than the bin do, and a class without
-/// a bin is always as badly off.
+/// Counts that the bin ran dry, or over, once more. Batches that are much larger than the bin have
+/// it do the same many times in a row; those that are a little larger, twice, by turns; what comes
+/// and goes at random, every other time only once. A class without a bin is always as badly off.
 /// \returns  whether it is worth it to ask for room
 bool ThreadCache::may_grow(unsigned size_class, Slow slow) noexcept {
   std::uint8_t& refused = refused_[size_class];
   const bool has_bin = capacity(size_class) != 0;
-  const bool is_again = latest_[size_class] == slow || !has_bin;
-  latest_[size_class] = slow;
+  Latest& latest = latest_[size_class];
+  const bool is_again = latest.slow == slow || !has_bin;
+  const std::uint8_t run = is_again ? std::min<std::uint8_t>(latest.run + 1, kLongRun) : 1;
   if (refused != 0 && is_again) {
     if (refused != kAskAgainCalls) ++refused;
   } else if (refused > 1) {
-    --refused;
+    refused = std::max(refused - kEndOfRunCounts[latest.run], 1);
   }
-  return refused == 0 || refused == kAskAgainCalls || (!has_bin && refused % kAskForFirst == 0);
+  latest = {slow, run};
+  return refused == 0 || (run == 2 && refused == kLastingCalls + 1) || refused == kAskAgainCalls ||
+         (!has_bin && refused % kAskForFirst == 0);
 }
 
 /// Doubles the bin, as far as its load, its class and the thread's share allow.
@@ -175,12 +178,13 @@ bool ThreadCache::grow(unsigned size_class, std::size_t share) noexcept {
     return true;
   }
   // Where there is no bin at all, each call asks; not each looks at all the other bins.
-  if (refused != 0 && refused != kAskAgainCalls) return false;
+  if (refused != 0 && refused <= kLastingCalls) return false;
   const bool was_lasting = is_lasting(size_class);
   const bool has_grown =
       (take_from_largest(size_class) && grow_under(Load::kUsual, size_class, share)) ||
       (was_lasting && (grow_under(Load::kLasting, size_class, share) ||
-                       (capacity(size_class) < max_capacity(size_class, Load::kLasting) &&
+                       (refused == kAskAgainCalls &&
+                        capacity(size_class) < max_capacity(size_class, Load::kLasting) &&
                         shrink_idle() && grow_under(Load::kLasting, size_class, share))));
   if (was_lasting) {
     refused = has_grown ? kAskAgainCalls : kLastingCalls + 1;
@@ -213,9 +217,9 @@ bool ThreadCache::holds_too_much(unsigned size_class, std::size_t share) const n
 bool ThreadCache::shrink_idle() noexcept {
   const std::size_t before = capacity_bytes_;
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-    if (latest_[c] == Slow::kNeither && capacity(c) * SizeClassMap::bytes_of(c) > kSmallBinBytes)
-      shrink(c);
-    latest_[c] = Slow::kNeither;
+    const bool is_idle = latest_[c].slow == Slow::kNeither;
+    if (is_idle && capacity(c) * SizeClassMap::bytes_of(c) > kSmallBinBytes) shrink(c);
+    latest_[c] = {};
   }
   return capacity_bytes_ != before;
 }

@@ -159,12 +159,16 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   static constexpr std::size_t kMaxBinBytes = 96 * 1024;
   static constexpr std::size_t kMaxBinBytesOfLarge = 256 * 1024;
   static constexpr std::size_t kLargeFromBytes = 1024;
-  // Chosen: a bin that did the same twice in a row, run dry or over, so many times more often than
-  // not since it could not grow carries a lasting load of batches that do not fit. It is filled and
-  // emptied as a whole from then on, and asks for room when that has gone on for longer. It may
-  // have so many times the bytes, of all that the lasting share has left but for this part of it.
+  // Chosen: a bin that could not grow counts how often it did the same as the time before, run dry
+  // or over; the end of a run takes so much away, by its length: most where it did so only once.
+  // Above the first count its load is a lasting one, of batches that do not fit: it is filled and
+  // emptied as a whole. It asks for room there if batches are a little larger, and at the second
+  // count, where idle bins give way. It may have so many times the bytes, of all that the lasting
+  // share has left but for this part of it.
   static constexpr std::uint8_t kLastingCalls = 50;
   static constexpr std::uint8_t kAskAgainCalls = 100;
+  static constexpr std::uint8_t kLongRun = 3;
+  static constexpr std::uint8_t kEndOfRunCounts[kLongRun + 1] = {1, 3, 0, 1};
   // Chosen: a class without a bin asks so often whether there is room by now.
   static constexpr std::uint8_t kAskForFirst = 8;
   static constexpr std::size_t kLastingTimes = 16;
@@ -199,6 +203,10 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   static constexpr std::size_t kHomewardBytes = std::size_t{128} << 10;
 
   enum class Slow : std::uint8_t { kNeither, kDry, kOver };
+  struct Latest {
+    Slow slow;
+    std::uint8_t run;  ///< how often in a row, up to kLongRun
+  };
   enum class Load : bool { kUsual, kLasting };
   static std::size_t max_capacity(unsigned size_class, Load load) noexcept;
 
@@ -295,11 +303,10 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   std::size_t lasting_bytes_ STRATA_GUARDED_BY(bins_lock_) = 0;
   std::size_t heap_pages_ STRATA_GUARDED_BY(bins_lock_) = 0;
   Lock bins_lock_{LockRank::kThreadBins};
-  // How much more often than not the bin did the same twice in a row since it could not grow, and
-  // 1; 0 if it may be able to.
+  // The count of a bin that could not grow, and 1; 0 if it may be able to.
   std::uint8_t refused_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
   // What it did last, since the last look for idle ones.
-  Slow latest_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
+  Latest latest_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
   // A lasting load has made it grow.
   bool has_lasting_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
   // Slots below the top may be nullptr.

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <random>
 #include <set>
 #include <thread>
 #include <vector>
@@ -353,6 +354,36 @@ TEST_F(BatchedCacheTest, ABinGrowsFurtherWhileBatchesDoNotFit) {
   churn(large, 200, 50);
   EXPECT_GE(cache->capacity_bytes(), 2 * usual);
   EXPECT_LE(cache->capacity_bytes(), 1 * kMiB);
+  EXPECT_TRUE(nothing_is_lost(large, cache->count_objects(large)));
+  cache->flush_all();
+}
+
+/// A batch of less than twice the bin has it run dry twice and over twice, by turns.
+TEST_F(BatchedCacheTest, ABinGrowsUntilABatchThatIsALittleLargerFits) {
+  const unsigned c = SizeClassMap::class_of(4096);
+  churn(c, 100, 2);
+  EXPECT_LT(most_held, 100u);
+  churn(c, 100, 60);
+  EXPECT_GE(most_held, 100u);
+  EXPECT_TRUE(nothing_is_lost(c, cache->count_objects(c)));
+  cache->flush_all();
+}
+
+TEST_F(BatchedCacheTest, ABinDoesNotGrowFurtherWhereObjectsComeAndGoAtRandom) {
+  churn(large, 200, 2);
+  const std::size_t usual = cache->capacity_bytes();
+  std::mt19937_64 random(1);
+  std::vector<void*> live;
+  for (int i = 0; i < 200'000; ++i) {
+    if (live.empty() || (live.size() < 1000 && random() % 2 == 0)) {
+      live.push_back(allocate_from(*cache, large));
+    } else {
+      deallocate_into(*cache, large, live.back());
+      live.pop_back();
+    }
+  }
+  EXPECT_EQ(cache->capacity_bytes(), usual);
+  for (void* object : live) deallocate_into(*cache, large, object);
   EXPECT_TRUE(nothing_is_lost(large, cache->count_objects(large)));
   cache->flush_all();
 }

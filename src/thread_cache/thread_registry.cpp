@@ -17,9 +17,13 @@ ThreadCache* ThreadRegistry::adopt() noexcept {
     cache = empty_.pop_front();
   }
   if (cache == nullptr) {
-    void* memory = metadata_.allocate(sizeof(ThreadCache));
-    if (memory == nullptr) return nullptr;
-    cache = new (memory) ThreadCache(central_, budget_, metadata_);
+    // The kernel clears its pages as they are touched: threads that begin at once do not wait for
+    // each other's.
+    guard.unlock();
+    void* const memory = metadata_.allocate(sizeof(ThreadCache));
+    if (memory != nullptr) cache = new (memory) ThreadCache(central_, budget_, metadata_);
+    guard.lock();
+    if (cache == nullptr) return nullptr;
   }
   in_use_.push_front(*cache);
   // What others cache is taken over when memory is out: too late to ask for room.
@@ -65,13 +69,16 @@ void ThreadRegistry::park(ThreadCache& cache) noexcept {
   --in_use_count_;
   budget_.remove_thread();
   central_.leave(cache.place());
-  if (parked_count_ == kMaxParked) {
-    ThreadCache& oldest = *pop_parked();
-    oldest.flush_all(SizeClassMap::kCount, ThreadCache::Way::kUsual);
-    empty_.push_front(oldest);
-  }
+  ThreadCache* const oldest = parked_count_ == kMaxParked ? pop_parked() : nullptr;
   parked_.push_front(cache);
   count_parked(cache, true);
+  if (oldest == nullptr) return;
+  // Threads that end at once do not wait for each other's objects. Who counts them meanwhile misses
+  // what is on its way.
+  guard.unlock();
+  oldest->flush_all(SizeClassMap::kCount, ThreadCache::Way::kUsual);
+  guard.lock();
+  empty_.push_front(*oldest);
 }
 
 std::size_t ThreadRegistry::flush_unneeded() noexcept {

@@ -341,6 +341,7 @@ void HeapTable::visit_all(LockVisitor visit) noexcept {
   each(own_profile_.sites().lock());
   regions_.for_each_lock(each);
   each(metadata_.lock());
+  each(bookkeeping_.lock());
   each(mallocs_.lock());
   each(g_heap_map.lock());
 }
@@ -360,6 +361,7 @@ void HeapTable::after_fork_in_child() noexcept {
   reset(own_profile_.sites().lock());
   regions_.for_each_lock(reset);
   reset(metadata_.lock());
+  reset(bookkeeping_.lock());
   reset(mallocs_.lock());
   reset(g_heap_map.lock());
   // The other threads do not exist; their caches are lost with them, as the malloc's.

@@ -13,8 +13,10 @@
 #include "malloc/heap_profile.h"
 #include "malloc/options.h"
 #include "os/faults.h"
+#include "os/page_source.h"
 #include "span/heap_names.h"
 #include "span/page_map.h"
+#include "user_heap/bookkeeping_pages.h"
 #include "user_heap/heap_reclaimer.h"
 #include "user_heap/heap_thread.h"
 #include "user_heap/kept_mappings.h"
@@ -35,7 +37,8 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
   explicit constexpr HeapTable(os::PageSource& pages) noexcept
       : pages_(pages),
         metadata_(pages),
-        mallocs_(pages, sizeof(Malloc)),
+        bookkeeping_(pages),
+        mallocs_(bookkeeping_, sizeof(Malloc)),
         regions_(g_heap_map, pages),
         reclaimer_(*this),
         own_profile_(metadata_) {}
@@ -60,6 +63,7 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
 
   Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }
   RegionPool& regions() noexcept { return regions_; }
+  BookkeepingPages& bookkeeping() noexcept { return bookkeeping_; }
   KeptMappings& mallocs() noexcept { return mallocs_; }
   os::PageSource& pages() noexcept { return pages_; }
   HeapReclaimer& reclaimer() noexcept { return reclaimer_; }
@@ -114,8 +118,9 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
 
   os::PageSource& pages_;
   Lock lock_{LockRank::kHeapTable};
-  MetadataArena metadata_;  // what heaps consist of that were never used
-  KeptMappings mallocs_;    // what those that were used have besides
+  MetadataArena metadata_;        // what heaps consist of that were never used
+  BookkeepingPages bookkeeping_;  // what those that were used have besides,
+  KeptMappings mallocs_;          // of which this keeps some
   RegionPool regions_;
   HeapReclaimer reclaimer_;
   HeapProfile own_profile_;

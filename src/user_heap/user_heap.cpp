@@ -49,6 +49,7 @@ Malloc* UserHeap::make_malloc_alone() noexcept {
   void* const memory = g_heap_table.mallocs().take();
   if (memory == nullptr) return nullptr;
   Engine::Ground ground{g_heap_table.pages(), number_, &g_heap_table.regions()};
+  ground.bookkeeping = &g_heap_table.bookkeeping();
   if (pages_ != nullptr) ground.regions = ground.blocks = pages_;
   auto* const made = new (memory) Malloc(ground, g_heap_map, g_spare, *this);
   Options options;

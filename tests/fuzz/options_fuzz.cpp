@@ -44,7 +44,7 @@ std::string written(const OptionRow& row, const Options& options) {
 
 /// Options say the same when they are read back from what they say.
 void check(const Options& options) {
-  for (const OptionRow& row : option_table()) {
+  for (const OptionRow row : option_table()) {
     const std::string text = written(row, options);
     Options again;
     // A text may be cut where the writer ends, and an empty one is a default alone.
@@ -83,7 +83,7 @@ STRATA_FUZZ(choices) {
     read_options(options);
   }
   check(options);
-  for (const OptionRow& row : option_table()) {
+  for (const OptionRow row : option_table()) {
     Options one;
     const char* const text = option_in_environment(row);
     const std::string unset = written(row, one);

@@ -110,7 +110,7 @@ class SharedObject(unittest.TestCase):
         # So is what is never written: bins that are empty for ever, and how the kernel is asked for pages.
         symbols = dict(line.split(maxsplit=2)[::2] for line in output_of("nm", "-C", LIBRARY).splitlines() if line[0] != " ")
         places = {name: int(address, 16) for address, name in symbols.items()}
-        for name in ("Malloc::fresh_bins_", "Malloc::direct_bins_", "Malloc::verifying_bins_", "os::detail::g_kernel_pages"):
+        for name in ("Malloc::empty_bins_", "os::detail::g_kernel_pages"):
             self.assertTrue(start <= places["strata::" + name] < start + size, name)
 
     def test_maps_nothing_that_can_be_written_and_executed(self):

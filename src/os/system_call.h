@@ -1,0 +1,75 @@
+#pragma once
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+
+/// \file  System calls, for this layer alone, that do without a function of the C library. Every
+/// function of another file that a library names is looked up when a program starts, called or not:
+/// some 700 instructions each. And a thread cannot be cancelled in one of these, so no call of the
+/// malloc ends half done, nor does its last sentence.
+/// \returns  as the C library's functions do, errno included
+
+namespace strata::os::system_call {
+
+inline int open(const char* path, int flags, unsigned mode = 0) noexcept {
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
+inline int close(int file) noexcept { return static_cast<int>(syscall(SYS_close, file)); }
+inline ssize_t read(int file, void* out, std::size_t bytes) noexcept {
+  return syscall(SYS_read, file, out, bytes);
+}
+inline ssize_t read_at(int file, void* out, std::size_t bytes, off_t offset) noexcept {
+  return syscall(SYS_pread64, file, out, bytes, offset);
+}
+inline ssize_t write(int file, const void* data, std::size_t bytes) noexcept {
+  return syscall(SYS_write, file, data, bytes);
+}
+inline int control(int file, int command, long argument = 0) noexcept {
+  return static_cast<int>(syscall(SYS_fcntl, file, command, argument));
+}
+/// What is at the path itself, not where a symbolic link leads.
+inline int look_at(const char* path, struct stat& out) noexcept {
+  return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, &out, AT_SYMLINK_NOFOLLOW));
+}
+inline int look_at(int file, struct stat& out) noexcept {
+  return static_cast<int>(syscall(SYS_newfstatat, file, "", &out, AT_EMPTY_PATH));
+}
+inline int rename(const char* from, const char* to) noexcept {
+  return static_cast<int>(syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to));
+}
+inline int remove(const char* path) noexcept {
+  return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0));
+}
+inline int process_id() noexcept { return static_cast<int>(syscall(SYS_getpid)); }
+inline int read_limit(int resource, rlimit& out) noexcept {
+  return static_cast<int>(syscall(SYS_prlimit64, 0, resource, nullptr, &out));
+}
+
+/// Signals as the kernel has them: bit n - 1 is signal n.
+using Signals = std::uint64_t;
+constexpr Signals only(int signal) noexcept { return Signals{1} << (signal - 1); }
+/// All but the three that C libraries keep for themselves.
+inline constexpr Signals kAllSignals = ~(only(32) | only(33) | only(34));
+
+/// \param how  SIG_BLOCK or SIG_SETMASK
+/// \returns    what this thread blocked before
+inline Signals block_signals(int how, Signals signals) noexcept {
+  Signals before = 0;
+  syscall(SYS_rt_sigprocmask, how, &signals, &before, sizeof signals);
+  return before;
+}
+inline Signals pending_signals() noexcept {
+  Signals pending = 0;
+  syscall(SYS_rt_sigpending, &pending, sizeof pending);
+  return pending;
+}
+
+}  // namespace strata::os::system_call

@@ -1,0 +1,42 @@
+// What libraries get from the compiler's start files, as far as this one needs it, and what the
+// compiler calls for texts, in the shared library alone. The start files' and the C library's would
+// have to be looked up at the start of every program. No text here is long.
+
+#include <cstddef>
+
+namespace strata {
+namespace {
+
+/// Keeps the compiler from making a call of what a loop does.
+template <typename Pointer>
+[[gnu::always_inline]] inline Pointer opaque(Pointer at) noexcept {
+  asm("" : "+r"(at));
+  return at;
+}
+
+}  // namespace
+
+/// What the C library's part of this file (atexit, pthread_atfork) knows the file by. It stays
+/// loaded, so what it registers is the process's.
+extern "C" void* const __dso_handle;
+[[gnu::used]] void* const __dso_handle = nullptr;
+
+// Hidden, as everything here that says nothing else: each file keeps its own.
+std::size_t length_of(const char* text) noexcept asm("strlen");
+void* find_byte(const void* bytes, int wanted, std::size_t count) noexcept asm("memchr");
+
+[[gnu::used]] std::size_t length_of(const char* text) noexcept {
+  const char* end = text;
+  while (*end != '\0') end = opaque(end + 1);
+  return static_cast<std::size_t>(end - text);
+}
+
+[[gnu::used]] void* find_byte(const void* bytes, int wanted, std::size_t count) noexcept {
+  const auto* at = static_cast<const unsigned char*>(bytes);
+  for (; count != 0; --count, at = opaque(at + 1)) {
+    if (*at == static_cast<unsigned char>(wanted)) return const_cast<unsigned char*>(at);
+  }
+  return nullptr;
+}
+
+}  // namespace strata
