@@ -4,6 +4,9 @@
 
 #include "base/fatal.h"
 #include "base/text_writer.h"
+#include "guard/call_site.h"
+#include "guard/fault_report.h"
+#include "guard/pattern.h"
 
 namespace strata {
 
@@ -19,7 +22,9 @@ bool EmptyBlocks::start() noexcept {
 void* EmptyBlocks::allocate() noexcept {
   LockGuard guard(lock_);
   if (live_ == kBlocks || (start_.load(std::memory_order_relaxed) == 0 && !start())) return nullptr;
-  while (states_[next_] == State::kLive) next_ = (next_ + 1) % kBlocks;
+  for (std::size_t i = 0; i < kMostPassed && states_[next_] == State::kLive; ++i)
+    next_ = (next_ + 1) % kBlocks;
+  if (states_[next_] == State::kLive) return nullptr;
   const std::size_t block = next_;
   states_[block] = State::kLive;
   next_ = (block + 1) % kBlocks;
@@ -52,6 +57,27 @@ void EmptyBlocks::deallocate(const void* p, const FreeCall& call) noexcept {
   }
   state = State::kFreed;
   --live_;
+}
+
+bool EmptyBlocks::explain(const os::Fault& fault) const noexcept {
+  if (!owns(fault.address)) return false;
+  begin_fault_report();
+  const auto* const address = static_cast<const char*>(fault.address);
+  const std::ptrdiff_t offset = reinterpret_cast<std::intptr_t>(address) % kBlockBytes;
+  const char* const block = address - offset;
+  const State state =
+      states_[(reinterpret_cast<std::uintptr_t>(block) - start_.load(std::memory_order_relaxed)) /
+              kBlockBytes];
+  TextWriter sentence;
+  if (state == State::kNever) {
+    sentence.text("wild access to ").pointer(address).text(": no object was ever there");
+  } else {
+    say_access(sentence, state == State::kLive ? "overflow" : "use after free", block, 0,
+               verb_of(fault), offset);
+  }
+  print_about(address, sentence);
+  CallSite::of_fault(fault).print("accessed");
+  return true;
 }
 
 void EmptyBlocks::expect_live(const void* p, const char* action) noexcept {

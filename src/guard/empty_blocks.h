@@ -8,11 +8,12 @@
 #include "base/metadata_arena.h"
 #include "base/thread_annotations.h"
 #include "guard/allocation.h"
+#include "os/faults.h"
 #include "os/page_source.h"
 
 namespace strata {
 
-/// Blocks of 0 bytes, where checks are asked for: an address each, in a range where every access is
+/// Blocks of 0 bytes, unless nothing is checked: an address each, in a range where every access is
 /// a fault. The address that was freed longest ago, or never used, is given next, so a late
 /// access or a second free is seen for long.
 /// \threads  Any number at once; one lock.
@@ -22,6 +23,8 @@ class EmptyBlocks {
  public:
   // Chosen: programs have few; one that has more gets usual blocks.
   static constexpr std::size_t kBlocks = 65'536;
+  // Chosen: so many live ones are passed by for one that is not, in some 0.1 us.
+  static constexpr std::size_t kMostPassed = 128;
   static constexpr std::size_t kBlockBytes = 16;  // aligned as every block is
   static constexpr std::size_t kReservedBytes = kBlocks * kBlockBytes;
 
@@ -30,7 +33,7 @@ class EmptyBlocks {
   EmptyBlocks(const EmptyBlocks&) = delete;
   EmptyBlocks& operator=(const EmptyBlocks&) = delete;
 
-  /// \returns  nullptr if all are live, or out of memory.
+  /// \returns  nullptr if all are live, or too many of those after the last one; or out of memory.
   void* allocate() noexcept;
 
   bool owns(const void* p) const noexcept {
@@ -46,7 +49,13 @@ class EmptyBlocks {
   /// \pre  owns(p)
   void expect_live(const void* p, const char* action) noexcept;
 
-  /// Of addresses.
+  /// Says on standard error what is wrong with an access that faulted.
+  /// \returns  false if it was not to a block.
+  /// \threads  A fault's handler.
+  // Not analysed: the handler takes no lock, since its thread may hold it.
+  bool explain(const os::Fault& fault) const noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
+
+  /// Of addresses; 0 before the first block.
   std::size_t reserved_bytes() const noexcept {
     return start_.load(std::memory_order_relaxed) != 0 ? kReservedBytes : 0;
   }

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <set>
+#include <vector>
 
 #include "os/fake_page_source.h"
+#include "os/faults.h"
 
 namespace strata {
 namespace {
@@ -45,6 +47,53 @@ TEST_F(EmptyBlocksTest, AnyAccessIsAFault) {
   auto* const p = static_cast<volatile char*>(blocks.allocate());
   EXPECT_DEATH(static_cast<void>(*p), "");
   EXPECT_DEATH(*p = 1, "");
+}
+
+TEST_F(EmptyBlocksTest, AnAccessIsReportedWithTheBlockItIsTo) {
+  static EmptyBlocks* explaining;
+  explaining = &blocks;
+  const auto report = [] {
+    os::install_fault_handler([](const os::Fault& fault) { return explaining->explain(fault); });
+  };
+  auto* const p = static_cast<volatile char*>(blocks.allocate());
+  EXPECT_DEATH(
+      {
+        report();
+        p[0] = 1;
+      },
+      "overflow of 0x[0-9a-f]+: the program wrote at offset 0 of this object of 0 bytes"
+      "\nstrata: accessed by thread");
+  EXPECT_DEATH(
+      {
+        report();
+        static_cast<void>(p[15]);
+      },
+      "overflow of 0x.* at offset 15 of this object");
+  EXPECT_DEATH(
+      {
+        report();
+        p[16] = 1;
+      },
+      "wild access to 0x[0-9a-f]+: no object was ever there");
+  blocks.deallocate(const_cast<char*>(p), {});
+  EXPECT_DEATH(
+      {
+        report();
+        p[1] = 1;
+      },
+      "use after free of 0x.*: the program wrote at offset 1 of this");
+  int elsewhere = 0;
+  EXPECT_FALSE(blocks.explain({&elsewhere, os::Fault::Access::kWrite, 0}));
+}
+
+TEST_F(EmptyBlocksTest, LooksForAFreeOneAmongAFewOnly) {
+  std::vector<void*> all(EmptyBlocks::kBlocks);
+  for (void*& p : all) p = blocks.allocate();
+  void* const far = all[2 * EmptyBlocks::kMostPassed + 1];
+  blocks.deallocate(far, {});
+  EXPECT_EQ(blocks.allocate(), nullptr);
+  EXPECT_EQ(blocks.allocate(), nullptr);
+  EXPECT_EQ(blocks.allocate(), far);
 }
 
 TEST_F(EmptyBlocksTest, MisuseIsFatal) {

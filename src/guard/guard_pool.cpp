@@ -7,24 +7,11 @@
 #include <string_view>
 
 #include "base/fatal.h"
+#include "guard/fault_report.h"
 #include "guard/pattern.h"
-#include "os/output.h"
-#include "os/wait.h"
 #include "size_class/size_class_map.h"
 
 namespace strata {
-namespace {
-
-/// \param address  what the sentence is about
-void print(const TextWriter& sentence, const void* address) noexcept {
-  TextWriter line;
-  line.text("strata: ").text(sentence.view());
-  add_about(address, line);
-  os::write_stderr(line.text("\n").view());
-}
-
-}  // namespace
-
 bool GuardPool::start(const Size& size) noexcept {
   const std::size_t in_slot = std::max(size.slot_bytes, kLeastSlotPages * os::page_bytes());
   const std::size_t in_guard = std::max(size.guard_bytes, os::page_bytes());
@@ -79,7 +66,7 @@ void GuardPool::deallocate(void* p, const FreeCall& call) noexcept {
   Slot& slot = live_slot(p, "free");
   TextWriter sentence;
   if (contradicts(call, slot.allocation, p, sentence)) {
-    print(sentence, p);
+    print_about(p, sentence);
     slot.allocated.print("allocated");
     CallSite::of_report().print("this call");
     die();
@@ -128,26 +115,22 @@ std::size_t GuardPool::requested_bytes(const void* p, const char* action) noexce
 
 bool GuardPool::explain(const os::Fault& fault) const noexcept {
   if (!owns(fault.address)) return false;
-  // The first thread reports and dies; others wait for that.
-  static std::atomic<bool> is_reporting{false};
-  while (is_reporting.exchange(true, std::memory_order_relaxed)) os::relax_processor();
+  begin_fault_report();
   const auto* const address = static_cast<const char*>(fault.address);
   const Slot* const slot = slot_around(address);
-  const char* const verb = fault.access == os::Fault::Access::kRead    ? "read"
-                           : fault.access == os::Fault::Access::kWrite ? "wrote"
-                                                                       : "accessed memory";
   TextWriter sentence;
   if (slot == nullptr) {
     sentence.text("wild access to ").pointer(address).text(": no object was ever there");
-    print(sentence, address);
+    print_about(address, sentence);
     CallSite::of_fault(fault).print("accessed");
     return true;
   }
   const char* const mistake = slot->state == State::kFreed ? "use after free"
                               : address < slot->object     ? "underflow"
                                                            : "overflow";
-  say_access(sentence, mistake, slot->object, slot->allocation.bytes, verb, address - slot->object);
-  print(sentence, address);
+  say_access(sentence, mistake, slot->object, slot->allocation.bytes, verb_of(fault),
+             address - slot->object);
+  print_about(address, sentence);
   CallSite::of_fault(fault).print("accessed");
   slot->allocated.print("allocated");
   if (slot->state == State::kFreed) slot->freed.print("freed");
@@ -231,7 +214,7 @@ GuardPool::Slot& GuardPool::live_slot(const void* p, const char* action) noexcep
                   : slot != nullptr ? ": it points into an object, not at its start"
                                     : ": it was never allocated");
   }
-  print(sentence, p);
+  print_about(p, sentence);
   CallSite::of_report().print("this call");
   if (slot != nullptr) {
     slot->allocated.print("allocated");
@@ -262,7 +245,7 @@ void GuardPool::verify_surroundings(const Slot& slot) noexcept {
              is_underflow
                  ? static_cast<std::ptrdiff_t>(change_before) - static_cast<std::ptrdiff_t>(before)
                  : slot.end() + change_behind - slot.object);
-  print(sentence, slot.object);
+  print_about(slot.object, sentence);
   slot.allocated.print("allocated");
   CallSite::of_report().print("this call");
   die();

@@ -53,10 +53,47 @@ TEST_F(AutoChecks, VerifyFromTheFirstFreeOn) {
   thread.deallocate(other);
   EXPECT_DEATH(thread.deallocate(p), kIsFree);
   EXPECT_DEATH(thread.reallocate(p, 90), "invalid realloc of 0x[0-9a-f]+: the object is free");
-  void* const empty = thread.allocate(0);
-  EXPECT_EQ(thread.usable_bytes(empty), 16u) << "as under basic";
-  thread.deallocate(empty);
-  EXPECT_DEATH(thread.deallocate(empty), kIsFree);
+}
+
+TEST_F(AutoChecks, AWrongSizeIsNotUsed) {
+  TestThread thread(malloc);
+  const auto free_as = [&](void* p, std::size_t bytes) {
+    malloc.deallocate(thread.state, p, {FreeCall::By::kDelete, bytes, FreeCall::kUnsaid});
+  };
+  for (int round = 0; round < 2; ++round) {
+    for (const std::size_t bytes : {0u, 16u, 32u, 4096u, 100'000u, 200'000u, 2'000'000u}) {
+      free_as(thread.allocate(bytes), 1);
+      free_as(thread.allocate(bytes), 3'000'000);
+    }
+    free_often(thread);  // and after the end
+  }
+  EXPECT_FALSE(malloc.verifies_frees());
+  void* const p = thread.allocate(32);
+  free_as(p, 16);
+  thread.end();
+  check_nothing_is_left();
+}
+
+TEST_F(AutoChecks, ABlockOfNoBytesHasNoneToTheEnd) {
+  TestThread thread(malloc);
+  std::vector<char*> blocks;
+  for (int i = 0; i < 3; ++i) {
+    auto* const p = static_cast<char*>(thread.allocate(0));
+    EXPECT_EQ(thread.usable_bytes(p), 0u);
+    EXPECT_DEATH(p[0] = 1, "");
+    blocks.push_back(p);
+    if (i == 0) free_often(thread);  // what was verified was for nothing
+  }
+  EXPECT_FALSE(malloc.verifies_frees());
+  char* const grown = static_cast<char*>(thread.reallocate(blocks[0], 100));
+  grown[99] = 1;
+  EXPECT_EQ(thread.reallocate(blocks[1], 0), nullptr);
+  EXPECT_DEATH(thread.deallocate(blocks[1]), "double free of .*: the block of 0 bytes is free");
+  EXPECT_DEATH(thread.reallocate(blocks[0], 1), "invalid realloc of .*: the block of 0 bytes is");
+  thread.deallocate(grown);
+  thread.deallocate(blocks[2]);
+  thread.end();
+  check_nothing_is_left();
 }
 
 TEST_F(AutoChecks, VerifyOnWhileTheProcessHasUsedEnoughTime) {
@@ -76,15 +113,12 @@ TEST_F(AutoChecks, VerifyOnWhileTheProcessHasUsedEnoughTime) {
 
 TEST_F(AutoChecks, EndWhereFreesComeFasterThanTimePasses) {
   TestThread thread(malloc);
-  void* const empty = thread.allocate(0);
   free_often(thread);
   EXPECT_FALSE(malloc.verifies_frees());
   EXPECT_FALSE(has_gate(thread));
   ASSERT_NE(thread.state.cache, nullptr);
   EXPECT_EQ(&thread.state.for_malloc(), thread.state.cache);
-  EXPECT_EQ(thread.usable_bytes(thread.allocate(0)), 16u) << "as by default";
-  thread.deallocate(empty);
-  // What is seen by default is seen still.
+  // What basic sees is seen still.
   void* const p = thread.allocate(100);
   thread.deallocate(p);
   EXPECT_DEATH(thread.deallocate(p), "double free of 0x[0-9a-f]+: it was freed just before");

@@ -304,7 +304,7 @@ TEST(Detour, WatchesBeginAndEndWhileThreadsAllocate) {
       std::vector<void*> mine;
       for (std::size_t i = 0; i < 20'000; ++i) {
         if (mine.size() < 50 || i % 3 != 0) {
-          mine.push_back(allocate(i * 31 % 900));
+          mine.push_back(allocate(sizeof(int) + i * 31 % 900));
           *static_cast<int*>(mine.back()) = t;
         }
         if (mine.size() > 100) {

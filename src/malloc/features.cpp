@@ -48,12 +48,25 @@ void start_waiter(SignalWaiter& waiter, std::size_t signal, void (*handler)(int)
   if (waiter.is_missing()) g_featured->ask_for_attention();
 }
 
-bool explain_fault(const os::Fault& fault) noexcept { return g_featured->guards().explain(fault); }
+bool explain_fault(const os::Fault& fault) noexcept {
+  return g_featured->guards().explain(fault) || g_featured->empties().explain(fault);
+}
+
+enum class Asked : bool { kNo, kYes };
+
+/// Faults are explained from now on. A program that has a handler of them lives by them, or reports
+/// them: it has to ask for ours.
+void follow_faults(Malloc& malloc, Asked asked) noexcept {
+  g_featured = &malloc;
+  if (asked == Asked::kNo && os::has_fault_handler()) return;
+  static std::atomic<bool> follows{false};
+  if (!follows.exchange(true, std::memory_order_relaxed)) os::install_fault_handler(explain_fault);
+}
 
 void start_guards(Malloc& malloc) noexcept {
   if (malloc.options().guard_rate == 0 || malloc.guard_watcher().opens_windows()) return;
   os::prepare_stacks();
-  os::install_fault_handler(explain_fault);
+  follow_faults(malloc, Asked::kYes);
   malloc.begin_guards(malloc.options().guard_rate, seed_of(malloc.options().random));
 }
 
@@ -98,14 +111,11 @@ void begin_guards(Malloc& malloc, GuardPool& pool, const GuardPool::Size& size) 
   if (!pool.must_start()) return;
   // Stacks take a small program 0.1 ms and some 200 KiB: one guarded block is not worth that.
   if (&pool == &malloc.guards().objects() || malloc.has_full_checks()) os::prepare_walks();
-  static std::atomic<bool> has_begun{false};
-  if (!has_begun.exchange(true, std::memory_order_relaxed)) {
-    g_featured = &malloc;
-    // A program that has a handler of faults lives by them, or reports them.
-    if (!os::has_fault_handler()) os::install_fault_handler(explain_fault);
-  }
+  follow_faults(malloc, Asked::kNo);
   pool.start(size);
 }
+
+void begin_empty_blocks(Malloc& malloc) noexcept { follow_faults(malloc, Asked::kNo); }
 
 void reset_features_after_fork(Malloc& malloc) noexcept {
   g_statistics_waiter.reset_after_fork();

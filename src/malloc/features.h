@@ -18,6 +18,9 @@ void start_watchers_of_options(Malloc& malloc) noexcept;
 /// and allocates nothing of the program's.
 void begin_guards(Malloc& malloc, GuardPool& pool, const GuardPool::Size& size) noexcept;
 
+/// The same for MallocHost::begin_empty_blocks().
+void begin_empty_blocks(Malloc& malloc) noexcept;
+
 /// In the child of a fork, which lacks the threads that wait for signals.
 void reset_features_after_fork(Malloc& malloc) noexcept;
 /// MallocHost::attend(): starts the threads that are missing.

@@ -17,12 +17,13 @@ bool must_not_wait() noexcept { return is_any_lock_held_here() || has_died_with_
 
 bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
   options_ = options;
-  // The table of states takes 512 MiB of addresses: not where these are limited.
+  // Tables of states take 16 MiB of addresses and more: not where these are limited.
   if (options.checks == Options::Checks::kAuto && os::address_space_limit_bytes() != SIZE_MAX)
     options_.checks = Options::Checks::kBasic;
   if (!engine_.start(options_, seed)) return false;
   checks_now_.store(options_.verifies_frees() ? Options::Checks::kFrees : options_.checks,
                     std::memory_order_relaxed);
+  has_empty_blocks_ = options_.checks != Options::Checks::kBasic;  // under auto to the end
   if (verifies_frees()) engine_.registry().put_before_caches(verifying_bins());
   guard_watcher_.configure(options.guard_rate, seed);
   checked_.configure(seed);
@@ -110,8 +111,8 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
                             const Allocation& allocation) noexcept {
   if (must_not_wait()) [[unlikely]]
     return serve_spare(allocation);
-  if (allocation.bytes == 0 && size_class != 0) {
-    if (void* const empty = allocate_empty(allocation)) return {empty, true};
+  // Nobody has looked into a bin for them so far.
+  if (allocation.bytes == 0 && size_class != 0 && !has_empty_blocks_) {
     void* object = thread.for_malloc().pop(size_class);
     if (object == nullptr) object = pop_slowly(thread, size_class);
     if (object != nullptr) return Engine::as_block(object);
@@ -122,18 +123,23 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
   }
   const Engine::Block watched = serve_watched(thread, size_class, allocation);
   if (watched.address != nullptr) return watched;
+  if (allocation.bytes == 0) {
+    if (void* const empty = allocate_empty(allocation)) return {empty, true};
+  }
   if (is_checked()) return serve_checked(thread, allocation);
   return engine_.has_spans_for(size_class) ? serve_object(thread, size_class)
                                            : serve_large(thread, allocation);
 }
 
-/// A block of 0 bytes that can only be freed. No watcher is told of it.
+/// A block of 0 bytes that can only be freed, which no watcher has chosen.
 /// \returns  nullptr where it is served like any other
 void* Malloc::allocate_empty(const Allocation& allocation) noexcept {
   // A heap that can end, or be emptied, has to find all its blocks.
   const bool is_apt = allocation.alignment <= EmptyBlocks::kBlockBytes && is_ready() &&
-                      has_empty_blocks() && engine_.lives_for_ever();
-  return is_apt ? empties_.allocate() : nullptr;
+                      has_empty_blocks_ && engine_.lives_for_ever();
+  if (!is_apt) return nullptr;
+  if (empties_.reserved_bytes() == 0) host_.begin_empty_blocks(*this);
+  return empties_.allocate();
 }
 
 Engine::Block Malloc::serve_spare(const Allocation& allocation) noexcept {
@@ -294,7 +300,7 @@ void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& cal
   }
   if (must_not_wait()) return;  // lost
   if (size_class == 0) {
-    if (empties_.owns(p)) return empties_.deallocate(p, call);
+    if (empties_.owns(p)) return empties_.deallocate(p, compares_sizes() ? call : FreeCall{});
     if (guards_.owns(p)) return guards_.deallocate(p, compared(call));
     if (detour_.has_watchers()) detour_.forget(thread, p);
   }
@@ -364,6 +370,12 @@ void Malloc::discard() noexcept {
   guards_.discard();
   engine_.discard();
   if (shared != nullptr) shared->let_go(held);
+}
+
+void Malloc::verify_objects() noexcept {
+  if (!has_full_checks()) return;
+  guards_.verify_all();
+  checked_.verify_all();
 }
 
 void Malloc::verify_at_exit(ThreadState& thread) noexcept {

@@ -148,6 +148,11 @@ class Malloc {
            SizeClassMap::kMaxBytes - SizeClassMap::kMaxTableBytes;
   }
 
+  /// The hot path of malloc(0), where a block of 0 bytes is an object like any other.
+  void* pop_for_nothing(ThreadState& thread) const noexcept {
+    return has_empty_blocks_ ? nullptr : thread.for_malloc().pop(SizeClassMap::class_of(0));
+  }
+
   /// What the bins of a thread have that is watched, or whose frees are verified: for an allocation
   /// that pop() and pop_beyond_table() did not serve.
   /// \returns  nullptr where that does not do
@@ -248,11 +253,7 @@ class Malloc {
   /// \errors  Misuse is fatal, with its sentence.
   void verify_at_exit(ThreadState& thread) noexcept;
   /// Under full checks, verifies what lies around and in all objects, live and freed.
-  void verify_objects() noexcept {
-    if (!has_full_checks()) return;
-    guards_.verify_all();
-    checked_.verify_all();
-  }
+  void verify_objects() noexcept;
 
   /// One in `rate` allocations is guarded from now on. Once, with stacks prepared.
   /// \returns  False when out of memory.
@@ -371,11 +372,9 @@ class Malloc {
   void open_gate(ThreadState& thread) noexcept;
   void expect_live(const void* p, unsigned size_class, const char* action) noexcept;
   void take_back(void* p, unsigned size_class, const FreeCall& call) noexcept;
+  /// Not under auto: programs delete with wrong sizes, which other allocators do not look at.
+  bool compares_sizes() const noexcept { return options_.checks != Options::Checks::kAuto; }
 
-  /// Under basic and auto programs may write into blocks of 0 bytes.
-  bool has_empty_blocks() const noexcept {
-    return options_.checks == Options::Checks::kFrees || has_full_checks();
-  }
   void* allocate_empty(const Allocation& allocation) noexcept;
 
   FreeCall compared(FreeCall call) const noexcept;
@@ -418,7 +417,7 @@ class Malloc {
   void* resize_large(ThreadState& thread, void* p, std::size_t bytes) noexcept;
 
   Engine engine_;
-  EmptyBlocks empties_;  // what malloc(0) gets where checks are asked for
+  EmptyBlocks empties_;  // what malloc(0) gets, unless nothing is checked
   CheckedHeap checked_;  // what serves every call under STRATA_CHECKS=full
   Guards guards_;
   GuardWatcher guard_watcher_;
@@ -430,6 +429,7 @@ class Malloc {
   // those to whom it hands the objects see it, too (verified_frees.cpp).
   std::atomic<Options::Checks> checks_now_{Options::Checks::kBasic};
   std::atomic<std::uint64_t> verified_{0};  // relaxed: a sum
+  bool has_empty_blocks_ = false;           // an access to a block of 0 bytes is a fault
   SpareMemory& spare_;
   MallocHost& host_;
   // release after the engine is ready, acquire before its first use.

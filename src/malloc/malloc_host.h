@@ -24,6 +24,8 @@ class MallocHost {
   /// An object or a block is about to be guarded, although the program did not ask for that: the
   /// pool is to be started, if it must_start(). From a slow path of any thread, with no lock held.
   virtual void begin_guards(Malloc&, GuardPool&, const GuardPool::Size&) noexcept {}
+  /// The first block of 0 bytes is about to be made, where an access to it is a fault: the same.
+  virtual void begin_empty_blocks(Malloc&) noexcept {}
   /// CPU time that the process has used: what verified frees may take is a share of it, where the
   /// option says so. From a slow path of any thread, with no lock held.
   virtual std::uint64_t cpu_ns() noexcept { return 0; }

@@ -18,7 +18,7 @@ struct Options {
   enum class Mismatches : std::uint8_t { kArrays, kAll };
   enum class Stats : std::uint8_t { kOff, kExit, kSignal, kBoth };
 
-  Checks checks = Checks::kBasic;
+  Checks checks = Checks::kAuto;
   Stats stats = Stats::kOff;
   HugePages huge_pages = HugePages::kAuto;
   std::size_t cache_bytes = std::size_t{32} << 20;

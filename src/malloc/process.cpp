@@ -87,6 +87,7 @@ class ProcessHost final : public MallocHost {
                     const GuardPool::Size& size) noexcept override {
     strata::begin_guards(malloc, pool, size);
   }
+  void begin_empty_blocks(Malloc& malloc) noexcept override { strata::begin_empty_blocks(malloc); }
   std::uint64_t cpu_ns() noexcept override { return os::process_cpu_ns(); }
 
   /// May allocate; no lock is held. Without fork handlers fork is as it was.
@@ -149,19 +150,23 @@ namespace {
   return g_malloc.allocate_slowly(t_thread, bytes, by);
 }
 
+/// The sizes that no table of classes has: those beyond it, and 0.
+[[gnu::always_inline]] inline void* allocate_untabled(std::size_t bytes,
+                                                      Allocation::By by) noexcept {
+  if (void* const object = Malloc::pop_beyond_table_or_verify(t_thread, g_page_map, bytes))
+      [[likely]]
+    return FreeObject(object).address();
+  if (void* const object = bytes == 0 ? g_malloc.pop_for_nothing(t_thread) : nullptr) return object;
+  return allocate_unpopped(bytes, by);
+}
+
 }  // namespace
 
 void* allocate_slowly(std::size_t bytes) noexcept {
-  if (void* const object = Malloc::pop_beyond_table_or_verify(t_thread, g_page_map, bytes))
-      [[likely]]
-    return FreeObject(object).address();
-  return allocate_unpopped(bytes, Allocation::By::kMalloc);
+  return allocate_untabled(bytes, Allocation::By::kMalloc);
 }
 void* allocate_slowly(std::size_t bytes, Allocation::By by) noexcept {
-  if (void* const object = Malloc::pop_beyond_table_or_verify(t_thread, g_page_map, bytes))
-      [[likely]]
-    return FreeObject(object).address();
-  return allocate_unpopped(bytes, by);
+  return allocate_untabled(bytes, by);
 }
 void* allocate_aligned_slowly(std::size_t alignment, std::size_t bytes,
                               Allocation::By by) noexcept {

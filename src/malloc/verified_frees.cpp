@@ -101,11 +101,12 @@ void Malloc::expect_live(const void* p, unsigned size_class, const char* action)
                                             : ": it was freed before, or never allocated");
 }
 
-/// The program frees the object: it has to be live, and of the size that the call says.
+/// The program frees the object: it has to be live and, where sizes are compared, of that which the
+/// call says.
 void Malloc::take_back(void* p, unsigned size_class, const FreeCall& call) noexcept {
   expect_live(p, size_class, "free");
   if (size_class == SizeClassMap::kHomeward) size_class = engine_.central().class_of(p);
-  if (!fits(call, size_class)) die_of_size(p, size_class, call);
+  if (compares_sizes() && !fits(call, size_class)) die_of_size(p, size_class, call);
   ObjectStates::at(engine_.map().states_of(p), p)
       .store(ObjectStates::kFreed, std::memory_order_relaxed);
 }

@@ -11,8 +11,14 @@ namespace {
 // Chosen: entries are opened for so many addresses at once, 64 KiB of one table and 16 KiB of the
 // other: most heaps need no second call.
 constexpr std::uintptr_t kOpenedAtOnce = std::uintptr_t{4} << 30;
-// Chosen: 64 KiB of the table of states.
+// Chosen: 64 KiB of a table of states.
 constexpr std::uintptr_t kStatesOpenedAtOnce = std::uintptr_t{512} << 20;
+constexpr std::uintptr_t kPagesOpenedAtOnce = kStatesOpenedAtOnce >> kPageShift;
+// Chosen: the first table of states has 16 MiB of addresses, where one for all has 512 MiB, and a
+// program may limit its addresses later. Hardly a heap goes 64 GiB up or down from its first page.
+constexpr std::uintptr_t kNearPages = std::uintptr_t{128} << 30 >> kPageShift;
+static_assert(kPagesOpenedAtOnce * sizeof(ObjectStates::Place) % kPageBytes == 0,
+              "what is opened at once is whole OS pages, of whichever size");
 
 /// Commits the OS pages of table[first] to table[last - 1]. `table` starts an OS page.
 template <typename Entry>
@@ -29,10 +35,6 @@ std::size_t class_table_bytes(std::uintptr_t page_limit) noexcept {
 
 std::size_t region_table_bytes(std::uintptr_t page_limit) noexcept {
   return detail::round_up(page_limit / kPagesPerRegion * sizeof(Region*), os::page_bytes());
-}
-
-std::size_t state_table_bytes(std::uintptr_t page_limit) noexcept {
-  return detail::round_up(page_limit * sizeof(ObjectStates::Place), os::page_bytes());
 }
 
 }  // namespace
@@ -53,22 +55,23 @@ bool PageMap::cover(std::uintptr_t limit, os::PageSource& pages) noexcept {
 std::size_t PageMap::reserved_bytes() const noexcept {
   if (page_limit_ == 0) return 0;
   LockGuard guard(opening_);
-  return class_table_bytes(page_limit_) + region_table_bytes(page_limit_) +
-         (states_ != nullptr ? state_table_bytes(page_limit_) : 0);
+  return class_table_bytes(page_limit_) + region_table_bytes(page_limit_) + near_states_.bytes() +
+         all_states_.bytes();
 }
 
 void PageMap::discard(os::PageSource& pages) noexcept {
   if (page_limit_ == 0) return;
   pages.unmap_apart(classes_, class_table_bytes(page_limit_) + region_table_bytes(page_limit_));
-  if (states_ != nullptr) pages.unmap_apart(states_, state_table_bytes(page_limit_));
   page_limit_ = 0;
   {
     LockGuard guard(opening_);
+    near_states_.discard(pages);
+    all_states_.discard(pages);
     opened_ = opened_states_ = {};
   }
   classes_ = nullptr;
   regions_ = nullptr;
-  states_ = nullptr;
+  states_.store(nullptr, std::memory_order_relaxed);
 }
 
 /// Opens tables for the addresses and those around them, if they are not open.
@@ -97,18 +100,92 @@ bool PageMap::open(const void* start, std::size_t bytes) noexcept {
       });
 }
 
+std::size_t PageMap::StateTable::bytes() const noexcept {
+  return detail::round_up((end - begin) * sizeof(ObjectStates::Place), os::page_bytes());
+}
+
+/// \returns  False when out of memory; the table is as before: none.
+bool PageMap::StateTable::reserve(std::uintptr_t first, std::uintptr_t last,
+                                  os::PageSource& pages) noexcept {
+  const StateTable reserved{first, last, nullptr};
+  places = static_cast<ObjectStates::Place*>(pages.reserve_readable(reserved.bytes()));
+  if (places == nullptr) return false;
+  begin = first;
+  end = last;
+  return true;
+}
+
+bool PageMap::StateTable::open(std::uintptr_t first, std::uintptr_t last,
+                               os::PageSource& pages) const noexcept {
+  return open_entries(places, first - begin, last - begin, pages);
+}
+
+void PageMap::StateTable::discard(os::PageSource& pages) noexcept {
+  if (places != nullptr) pages.unmap_apart(places, bytes());
+  *this = {};
+}
+
+/// A table for the addresses around that of the page. It begins where 64 KiB of it are opened.
+bool PageMap::reserve_near_states(std::uintptr_t page) noexcept {
+  const std::uintptr_t below = page - std::min(page, kNearPages / 2);
+  const std::uintptr_t begin = below - below % kPagesOpenedAtOnce;
+  if (!near_states_.reserve(begin, std::min(begin + kNearPages, page_limit_), *pages_))
+    return false;
+  publish(near_states_);
+  return true;
+}
+
+/// A table for all addresses, with what the first one has.
+bool PageMap::reserve_all_states() noexcept {
+  StateTable all;
+  if (!all.reserve(0, page_limit_, *pages_)) return false;
+  for (std::uintptr_t page = near_states_.begin; page < near_states_.end;
+       page += kPagesOpenedAtOnce) {
+    const std::uintptr_t last = std::min(page + kPagesOpenedAtOnce, near_states_.end);
+    const ObjectStates::Place* const from = near_states_.places + (page - near_states_.begin);
+    const ObjectStates::Place* const to = from + (last - page);
+    if (std::all_of(from, to, [](auto place) { return place == ObjectStates::kNoPlace; })) continue;
+    if (!all.open(page, last, *pages_)) {
+      all.discard(*pages_);
+      return false;
+    }
+    std::copy(from, to, all.places + page);
+  }
+  all_states_ = all;
+  opened_states_ = {};
+  publish(all_states_);
+  return true;
+}
+
+void PageMap::publish(const StateTable& table) noexcept {
+  const std::uintptr_t of_page_0 =
+      reinterpret_cast<std::uintptr_t>(table.places) - table.begin * sizeof(ObjectStates::Place);
+  states_.store(reinterpret_cast<ObjectStates::Place*>(of_page_0), std::memory_order_release);
+}
+
 bool PageMap::open_states(const void* start, std::size_t bytes) noexcept {
   LockGuard guard(opening_);
-  if (states_ == nullptr) {
-    void* const table = pages_->reserve_readable(state_table_bytes(page_limit_));
-    if (table == nullptr) return false;
-    states_ = static_cast<ObjectStates::Place*>(table);
-  }
-  return open_around(opened_states_, reinterpret_cast<std::uintptr_t>(start), bytes,
-                     kStatesOpenedAtOnce, [this](std::uintptr_t begin, std::uintptr_t end) {
-                       return open_entries(states_, begin >> kPageShift, end >> kPageShift,
-                                           *pages_);
+  const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(start);
+  const std::uintptr_t first = address >> kPageShift;
+  const std::uintptr_t last = (address + bytes) >> kPageShift;
+  if (last > page_limit_) return false;
+  if (near_states_.places == nullptr && !reserve_near_states(first)) return false;
+  const bool is_near = first >= near_states_.begin && last <= near_states_.end;
+  if (!is_near && all_states_.places == nullptr && !reserve_all_states()) return false;
+  const StateTable& table = all_states_.places != nullptr ? all_states_ : near_states_;
+  return open_around(opened_states_, address, bytes, kStatesOpenedAtOnce,
+                     [&](std::uintptr_t begin, std::uintptr_t end) {
+                       return table.open(begin >> kPageShift, end >> kPageShift, *pages_);
                      });
+}
+
+void PageMap::set_states(const Span& span, ObjectStates::Place place) noexcept {
+  LockGuard guard(opening_);  // the table is not replaced meanwhile
+  ObjectStates::Place* const states = states_.load(std::memory_order_relaxed);
+  const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(span.start) >> kPageShift;
+  for (unsigned i = 0; i < span.page_count; ++i) {
+    std::atomic_ref<ObjectStates::Place>(states[first + i]).store(place, std::memory_order_relaxed);
+  }
 }
 
 }  // namespace strata

@@ -18,11 +18,13 @@ class HeapNames;
 /// Answers for any address, without a lock, what is there: the size class of its page, and its
 /// region. "Not mine" is an answer for every address there is, aligned or not, mapped or not.
 ///
-/// One byte per page and one pointer per region, flat over the addresses from 0 to a limit; where
-/// frees are verified, one word per page, too. The
+/// One byte per page and one pointer per region, flat over the addresses from 0 to a limit. The
 /// heap keeps to low addresses (PageHeap places its regions), so that the tables stay small: 80 MiB
 /// of address space for 4 TiB of heap, of which a program touches one OS page or two. Where the
 /// kernel gives no low addresses (a sanitizer's shadow is there) the tables cover everything.
+///
+/// Where frees are verified, there is one word per page, too, for the addresses around the first
+/// that has it; a heap that goes beyond gets a table for all.
 ///
 /// The tables can be read all over and written only where open() was called: so a kernel that
 /// counts what could be written counts little, and never backs them with huge pages. They lie one
@@ -52,7 +54,8 @@ class PageMap {
   /// \cost     Two system calls, unless earlier calls opened them, too, and no other addresses.
   bool open(const void* start, std::size_t bytes) noexcept;
 
-  /// The same for set_states(). The first call reserves a table for them.
+  /// The same for set_states(). The first call reserves a table for them, one far away a larger
+  /// one.
   /// \returns  False when out of memory.
   bool open_states(const void* start, std::size_t bytes) noexcept;
 
@@ -111,7 +114,8 @@ class PageMap {
   }
   /// The same for a page's number.
   ObjectStates::Place states_at(std::uintptr_t index) const noexcept {
-    return std::atomic_ref<ObjectStates::Place>(states_[index]).load(std::memory_order_relaxed);
+    ObjectStates::Place* const states = states_.load(std::memory_order_acquire);
+    return std::atomic_ref<ObjectStates::Place>(states[index]).load(std::memory_order_relaxed);
   }
 
   /// Whether an object starts at `p`, on a page of a class.
@@ -138,13 +142,7 @@ class PageMap {
 
   /// The states of the span's objects are there.
   /// \pre  open_states() was called for its addresses
-  void set_states(const Span& span, ObjectStates::Place place) noexcept {
-    const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(span.start) >> kPageShift;
-    for (unsigned i = 0; i < span.page_count; ++i) {
-      std::atomic_ref<ObjectStates::Place>(states_[first + i])
-          .store(place, std::memory_order_relaxed);
-    }
-  }
+  void set_states(const Span& span, ObjectStates::Place place) noexcept;
 
   void set_class(const Span& span, unsigned size_class) noexcept {
     const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(span.start) >> kPageShift;
@@ -160,6 +158,21 @@ class PageMap {
     std::uintptr_t begin = 0;
     std::uintptr_t end = 0;
   };
+  /// Places of states for the pages from `begin` up to `end`.
+  struct StateTable {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    ObjectStates::Place* places = nullptr;  // [end - begin]; nullptr: there is no table
+
+    std::size_t bytes() const noexcept;
+    bool reserve(std::uintptr_t first, std::uintptr_t last, os::PageSource& pages) noexcept;
+    bool open(std::uintptr_t first, std::uintptr_t last, os::PageSource& pages) const noexcept;
+    void discard(os::PageSource& pages) noexcept;
+  };
+  bool reserve_near_states(std::uintptr_t page) noexcept STRATA_REQUIRES(opening_);
+  bool reserve_all_states() noexcept STRATA_REQUIRES(opening_);
+  void publish(const StateTable& table) noexcept;
+
   template <typename Tables>
   bool open_around(Opened& opened, std::uintptr_t address, std::size_t bytes,
                    std::uintptr_t at_once, Tables&& tables) noexcept;
@@ -167,14 +180,18 @@ class PageMap {
   std::uintptr_t page_limit_ = 0;
   std::uint8_t* classes_ = nullptr;  // [page_limit_]
   Region** regions_ = nullptr;       // [page_limit_ / kPagesPerRegion]
-  // [page_limit_], from the first open_states() on. Written under opening_, and read without it by
-  // those who have an object of a span with states: they got it later.
-  ObjectStates::Place* states_ = nullptr;
+  // Where the last table has page 0, or would have it. Written under opening_: release after the
+  // table is filled, acquire by those who read it. They have an object of a span with states, so
+  // they find its place in the table that was the last one when they got it, and in later ones.
+  std::atomic<ObjectStates::Place*> states_{nullptr};
   os::PageSource* pages_ = nullptr;         // of the tables
   std::atomic<HeapNames*> names_{nullptr};  // release after it is ready, acquire before its use
   mutable Lock opening_{LockRank::kPageMap};
   Opened opened_ STRATA_GUARDED_BY(opening_);
   Opened opened_states_ STRATA_GUARDED_BY(opening_);
+  // Of the first addresses, and of all. The first stays: a thread may be about to read it.
+  StateTable near_states_ STRATA_GUARDED_BY(opening_);
+  StateTable all_states_ STRATA_GUARDED_BY(opening_);
 };
 
 }  // namespace strata

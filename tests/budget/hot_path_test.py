@@ -29,6 +29,7 @@ MOST_INSTRUCTIONS = {
     ("aligned_alloc", 100, 4096): 51,
     ("posix_memalign", 64, 64): 55,
     ("new", 64, 64): 43,
+    ("malloc", 0, 0): 55,
     # Under auto, after so many small objects that it has ended: their states would take too much.
     ("malloc", 100, 0, 1 << 19): 34,
 }

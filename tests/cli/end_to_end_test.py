@@ -479,7 +479,7 @@ class WithStrata(InFolder):
         self.assertRegex(lines["STATS_FILE"], r"^\* +STRATA_STATS_FILE +/tmp/x ")
         status, lines = self.options(STRATA_CHECKS='ba"na\\na\n', STRATA_CHEKS="full")
         self.assertEqual(status, 1)
-        self.assertRegex(lines["CHECKS"], r"^! +STRATA_CHECKS +basic +basic")
+        self.assertRegex(lines["CHECKS"], r"^! +STRATA_CHECKS +auto +auto")
         self.assertRegex(lines["CHEKS"], "is not an option")
 
     def test_options_stand_in_one_line_each_whatever_bytes_they_hold(self):

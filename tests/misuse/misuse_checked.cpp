@@ -138,6 +138,12 @@ void overflow_of(std::size_t bytes) {
 void overflow_by_one() { overflow_of(100); }
 void overflow_of_a_full_class() { overflow_of(112); }
 void overflow_of_nothing() { overflow_of(0); }
+void read_beyond_nothing() { read_from(opaque(get(0)) + 15); }
+void write_after_free_of_nothing() {
+  char* p = get(0);
+  free(p);
+  write_to(opaque(p));
+}
 void double_free_of_nothing() {
   char* p = get(0);
   free(p);
@@ -290,6 +296,8 @@ constexpr Case kCases[] = {
     CASE(overflow_by_one),
     CASE(overflow_of_a_full_class),
     CASE(overflow_of_nothing),
+    CASE(read_beyond_nothing),
+    CASE(write_after_free_of_nothing),
     CASE(double_free_of_nothing),
     CASE(overflow_of_large),
     CASE(overflow_of_huge),

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "base/text_writer.h"
+#include "os/faults.h"
+
+/// \file  How an access to memory of ours that faulted is reported.
+
+namespace strata {
+
+/// The first thread that faults reports and dies; others wait here for that.
+void begin_fault_report() noexcept;
+
+/// What the program did: "read", "wrote", or less where the system does not say.
+const char* verb_of(const os::Fault& fault) noexcept;
+
+/// Writes "strata: <sentence>" to standard error, and what else is known of the address, which the
+/// sentence is about.
+void print_about(const void* address, const TextWriter& sentence) noexcept;
+
+}  // namespace strata
