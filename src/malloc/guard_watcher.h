@@ -36,7 +36,10 @@ class GuardWatcher final : public Watcher {
   std::int64_t draw_interval() noexcept override { return sampling_.draw_interval(rate_); }
   /// How many allocations a window goes on for until one is chosen.
   std::int64_t draw_window() noexcept { return sampling_.draw_interval(kWindow); }
+  /// Where every access to a block of 0 bytes is a fault, a guard would see less.
+  void leave_empty_blocks() noexcept { leaves_empty_blocks_ = true; }
   Engine::Block allocate(const Allocation& allocation) noexcept override {
+    if (leaves_empty_blocks_ && allocation.bytes == 0) return {nullptr, false};
     return {guards_.allocate(allocation.as_said()), true};
   }
 
@@ -66,6 +69,7 @@ class GuardWatcher final : public Watcher {
   Guards& guards_;
   std::size_t rate_ = 0;
   bool by_windows_ = false;
+  bool leaves_empty_blocks_ = false;
   Sampling sampling_{0};  // of calls, where a profile has bytes
   // relaxed: threads that count at once may count one, choose two, or none.
   std::atomic<std::uint64_t> blocks_{0};

@@ -26,6 +26,7 @@ bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
   has_empty_blocks_ = options_.checks != Options::Checks::kBasic;  // under auto to the end
   if (verifies_frees()) engine_.registry().put_before_caches(verifying_bins());
   guard_watcher_.configure(options.guard_rate, seed);
+  if (has_empty_blocks_ && engine_.lives_for_ever()) guard_watcher_.leave_empty_blocks();
   checked_.configure(seed);
   scavenger_.set_delay_ms(options.release_delay_ms);
   is_started_.store(true, std::memory_order_release);

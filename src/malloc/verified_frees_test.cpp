@@ -182,6 +182,17 @@ TEST_F(VerifiedFrees, ABlockOfNoBytesIsOneAsAnyOther) {
   check();
 }
 
+TEST_F(VerifiedFrees, ABlockOfNoBytesNeedsNoGuard) {
+  ASSERT_TRUE(malloc.begin_guards(1, 1));
+  char* const empty = get(0);
+  char* const guarded = get(1);
+  EXPECT_TRUE(malloc.empties().owns(empty));
+  EXPECT_TRUE(malloc.guards().owns(guarded));
+  thread.deallocate(empty);
+  thread.deallocate(guarded);
+  EXPECT_DEATH(thread.deallocate(empty), "double free of .*: the block of 0 bytes is free already");
+}
+
 TEST_F(VerifiedFrees, OutOfMemoryForStatesIsOutOfMemory) {
   char* const first = get(16);
   ASSERT_NE(first, nullptr);
