@@ -268,6 +268,14 @@ TEST_F(GuardWindows, AGuardedBlockIsOneToEveryCall) {
   check_nothing_is_left();
 }
 
+TEST_F(GuardWindows, AGuardNobodyAskedForDoesNotLookAtHowABlockIsFreed) {
+  start_at_rate(Options::Checks::kAuto);
+  void* const p = malloc.allocate_slowly(thread.state, 200'000, Allocation::By::kNewArray);
+  ASSERT_TRUE(malloc.guards().owns(p));
+  malloc.deallocate(thread.state, p, {FreeCall::By::kDelete, 1});
+  EXPECT_DEATH(thread.deallocate(p), "double free of 0x[0-9a-f]+: the object is free already");
+}
+
 TEST_F(GuardWindows, NoBlockIsGuardedWhereNobodyWantsThat) {
   TestMalloc::start(with_rate(0));
   EXPECT_EQ(count_guarded_blocks(malloc, thread, 1000), 0u);
