@@ -372,8 +372,7 @@ class Malloc {
   void open_gate(ThreadState& thread) noexcept;
   void expect_live(const void* p, unsigned size_class, const char* action) noexcept;
   void take_back(void* p, unsigned size_class, const FreeCall& call) noexcept;
-  /// Whether what a free says besides the address is compared: where checks are asked for. Programs
-  /// delete with wrong sizes and operators, which other allocators do not look at.
+  /// What a free says besides the address: programs say it wrongly, and live with other allocators.
   bool compares_frees() const noexcept {
     return options_.checks == Options::Checks::kFrees || options_.checks == Options::Checks::kFull;
   }
