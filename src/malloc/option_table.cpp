@@ -1,7 +1,6 @@
 // Every option there is. A new one is a field of Options and a row at the end of the table;
 // docs/options.md and `strata options` follow.
 
-#include <bit>
 #include <cstddef>
 #include <cstring>
 

@@ -81,11 +81,7 @@ TEST(Malloc, GivesEveryCallOfSizeZeroABlockOfItsOwn) {
                   memalign(std::size_t{4} << 20, opaque<std::size_t>(0)),
                   valloc(opaque<std::size_t>(0)), pvalloc(opaque<std::size_t>(0))}) {
     ASSERT_NE(p, nullptr);
-    // Where frees are verified, any access to it is a fault.
-    if (getenv("STRATA_CHECKS") == nullptr) {
-      ASSERT_GT(malloc_usable_size(p), 0u);
-    }
-    free(p);
+    free(p);  // untouched: unless the level is basic, an access to it may be a fault
   }
 }
 
