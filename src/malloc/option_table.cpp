@@ -94,9 +94,10 @@ constexpr OptionRow kRows[] = {
         "program and share no block with it."),
     choice(
         STRATA_FIELD(mismatches), "MISMATCHES", "arrays|all",
-        "What full checks and guard pages compare. arrays: delete of what new[] made, and delete[] "
-        "of what new made, is an error. all: so is free of what new made, and delete of what "
-        "malloc made, which libraries with C++ runtimes of their own do without harm."),
+        "What full checks, and guard pages that were asked for, compare. arrays: delete of what "
+        "new[] made, and delete[] of what new made, is an error. all: so is free of what new made, "
+        "and delete of what malloc made, which libraries with C++ runtimes of their own do without "
+        "harm."),
     number(
         STRATA_FIELD(random), "RANDOM", Unit::kSeed, 1, UINT32_MAX,
         "on: where the heap lies, in which order its parts come into use, and what is sampled or "
