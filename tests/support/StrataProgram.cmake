@@ -20,9 +20,11 @@ target_compile_options(
 
 function(strata_program name)
   cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_library(${name}.objects OBJECT ${arg_SOURCES})
+  target_link_libraries(${name}.objects PRIVATE strata_program_flags ${arg_LIBRARIES})
   foreach(way IN ITEMS linked preloaded)
-    add_executable(${name}.${way} ${arg_SOURCES})
-    target_link_libraries(${name}.${way} PRIVATE strata_program_flags ${arg_LIBRARIES})
+    add_executable(${name}.${way})
+    target_link_libraries(${name}.${way} PRIVATE ${name}.objects strata_program_flags ${arg_LIBRARIES})
   endforeach()
   target_link_libraries(${name}.linked PRIVATE strata_static)
   add_dependencies(${name}.preloaded strata_shared)

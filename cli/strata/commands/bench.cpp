@@ -79,7 +79,7 @@ class BenchCommand final : public MeasuringCommand {
   /// What the parser left over: names of scenarios, and options of scenarios with their values.
   std::vector<std::string> take_words(const Catalogue& catalogue, SweptOptions& options) const {
     std::vector<std::string> names;
-    std::vector<std::string> words = parser().remaining();
+    std::vector<std::string> words = leftovers();
     for (std::size_t i = 0; i < words.size(); ++i) {
       if (!words[i].starts_with('-')) {
         names.push_back(words[i]);

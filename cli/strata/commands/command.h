@@ -1,6 +1,5 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,6 +7,10 @@
 #include <vector>
 
 #include "input/arguments.h"
+
+namespace CLI {
+class App;
+}
 
 namespace strata::cli {
 
@@ -35,61 +38,42 @@ class Command {
 
  protected:
   /// `examples` stand at the end of the help.
-  Command(CLI::App& app, const char* name, const char* description, const char* examples)
-      : parser_(app.add_subcommand(name, description)) {
-    parser_->footer(examples);
-    parser_->allow_extras();  // refused by main() in a sentence of ours
-  }
+  Command(CLI::App& app, const char* name, const char* description, const char* examples);
 
   /// What follows the command's name in its usage, where no measured command does.
   void set_usage(std::string words);
 
-  void add_flag(const char* name, bool& value, const char* description) {
-    parser_->add_flag(name, value, description);
-  }
+  void add_flag(const char* name, bool& value, const char* description);
 
   /// An option that takes a text, the last one if it is repeated.
   void add_option(const char* name, std::string& value, const char* unit,
-                  const std::string& description) {
-    parser_->add_option(name, value, description)
-        ->type_name(unit)
-        ->check(no_option())
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  }
+                  const std::string& description);
 
   /// An option that may be given many times.
   void add_list_option(const char* name, std::vector<std::string>& values, const char* unit,
-                       const char* description) {
-    parser_->add_option(name, values, description)
-        ->type_name(unit)
-        ->check(no_option())
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  }
+                       const char* description);
 
   /// Words that are no options, in order: files, names.
-  void add_words(std::vector<std::string>& values, const char* unit, const char* description) {
-    parser_->add_option(unit, values, description)->type_name("")->expected(0, -1);
-  }
+  void add_words(std::vector<std::string>& values, const char* unit, const char* description);
 
-  bool is_given(const char* option) const { return parser_->count(option) > 0; }
+  bool is_given(const char* option) const;
   /// Its text, if it was given.
   std::optional<std::string> if_given(const char* option, const std::string& text) const {
     return is_given(option) ? std::optional(text) : std::nullopt;
   }
+
+  /// The words that the parser does not know.
+  std::vector<std::string> leftovers() const;
 
   /// The words after "--".
   /// \errors  UsageError if there are none.
   const std::vector<std::string>& measured_command(const CommandLine& line) const;
 
  private:
-  /// The parser takes the next word for a value, whatever it is.
-  static CLI::Validator no_option();
-
   CLI::App* parser_;
 };
 
-/// In the order in which the help lists them; a new command is a new line in commands.cpp.
+/// In the order in which the help lists them; a new command is a new line in command.cpp.
 std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app);
 
 std::unique_ptr<Command> make_run_command(CLI::App& app);

@@ -48,7 +48,7 @@ class ProfileCommand final : public Command {
     Profile profile = load(files_.front());
     const std::size_t kind = chosen_kind(profile);
     std::optional<Profile> older;
-    if (parser().count("--diff") > 0) older = load(older_);
+    if (is_given("--diff")) older = load(older_);
     print(profile, kind, older ? &*older : nullptr, top);
     return 0;
   }

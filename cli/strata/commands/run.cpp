@@ -69,8 +69,8 @@ class RunCommand final : public Command {
 
  private:
   void set_profile(Environment& environment) const {
-    const bool has_rate = parser().count("--profile-rate") > 0;
-    if (parser().count("--profile") > 0 && profile_.empty()) {
+    const bool has_rate = is_given("--profile-rate");
+    if (is_given("--profile") && profile_.empty()) {
       throw UsageError("--profile names no file");
     }
     if (has_rate && profile_.empty()) throw UsageError("--profile-rate needs --profile FILE");

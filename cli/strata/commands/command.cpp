@@ -1,0 +1,101 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <utility>
+
+#include "commands/command.h"
+#include "input/usage_error.h"
+
+namespace strata::cli {
+namespace {
+
+class UsageFormatter final : public CLI::Formatter {
+ public:
+  explicit UsageFormatter(std::string words) : words_(std::move(words)) { column_width(28); }
+  std::string make_usage(const CLI::App* app, std::string) const override {
+    return fmt::format("Usage: strata {} {}\n", app->get_name(), words_);
+  }
+
+ private:
+  std::string words_;
+};
+
+/// The parser takes the next word for a value, whatever it is.
+CLI::Validator no_option() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        return text.starts_with("--") ? fmt::format("needs a value; '{}' is an option", text)
+                                      : std::string();
+      },
+      "");
+}
+
+}  // namespace
+
+Command::Command(CLI::App& app, const char* name, const char* description, const char* examples)
+    : parser_(app.add_subcommand(name, description)) {
+  parser_->footer(examples);
+  parser_->allow_extras();  // refused by main() in a sentence of ours
+}
+
+void Command::set_usage(std::string words) {
+  parser_->formatter(std::make_shared<UsageFormatter>(std::move(words)));
+}
+
+void Command::add_flag(const char* name, bool& value, const char* description) {
+  parser_->add_flag(name, value, description);
+}
+
+void Command::add_option(const char* name, std::string& value, const char* unit,
+                         const std::string& description) {
+  parser_->add_option(name, value, description)
+      ->type_name(unit)
+      ->check(no_option())
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
+
+void Command::add_list_option(const char* name, std::vector<std::string>& values, const char* unit,
+                              const char* description) {
+  parser_->add_option(name, values, description)
+      ->type_name(unit)
+      ->check(no_option())
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void Command::add_words(std::vector<std::string>& values, const char* unit,
+                        const char* description) {
+  parser_->add_option(unit, values, description)->type_name("")->expected(0, -1);
+}
+
+bool Command::is_given(const char* option) const { return parser_->count(option) > 0; }
+
+std::vector<std::string> Command::leftovers() const { return parser_->remaining(); }
+
+const std::vector<std::string>& Command::measured_command(const CommandLine& line) const {
+  if (line.command.empty()) {
+    throw UsageError(
+        fmt::format("no command to run; put it after --, as in: strata {} -- python3 app.py",
+                    parser_->get_name()));
+  }
+  return line.command;
+}
+
+std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app) {
+  std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(make_run_command(app));
+  commands.push_back(make_compare_command(app));
+  commands.push_back(make_bench_command(app));
+  commands.push_back(make_replay_command(app));
+  commands.push_back(make_explain_command(app));
+  commands.push_back(make_advise_command(app));
+  commands.push_back(make_report_command(app));
+  commands.push_back(make_profile_command(app));
+  commands.push_back(make_record_command(app));
+  commands.push_back(make_trace_command(app));
+  commands.push_back(make_options_command(app));
+  return commands;
+}
+
+}  // namespace strata::cli
