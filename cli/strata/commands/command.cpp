@@ -1,10 +1,11 @@
+#include "commands/command.h"
+
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <utility>
 
-#include "commands/command.h"
 #include "input/usage_error.h"
 
 namespace strata::cli {
