@@ -68,13 +68,13 @@ bool EmptyBlocks::explain(const os::Fault& fault) const noexcept {
   const State state =
       states_[(reinterpret_cast<std::uintptr_t>(block) - start_.load(std::memory_order_relaxed)) /
               kBlockBytes];
-  TextWriter sentence;
   if (state == State::kNever) {
-    sentence.text("wild access to ").pointer(address).text(": no object was ever there");
-  } else {
-    say_access(sentence, state == State::kLive ? "overflow" : "use after free", block, 0,
-               verb_of(fault), offset);
+    report_wild_access(fault);
+    return true;
   }
+  TextWriter sentence;
+  say_access(sentence, state == State::kLive ? "overflow" : "use after free", block, 0,
+             verb_of(fault), offset);
   print_about(address, sentence);
   CallSite::of_fault(fault).print("accessed");
   return true;

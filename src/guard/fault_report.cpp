@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "base/fatal.h"
+#include "guard/call_site.h"
 #include "os/output.h"
 #include "os/wait.h"
 
@@ -29,6 +30,13 @@ void print_about(const void* address, const TextWriter& sentence) noexcept {
   line.text("strata: ").text(sentence.view());
   add_about(address, line);
   os::write_stderr(line.text("\n").view());
+}
+
+void report_wild_access(const os::Fault& fault) noexcept {
+  TextWriter sentence;
+  sentence.text("wild access to ").pointer(fault.address).text(": no object was ever there");
+  print_about(fault.address, sentence);
+  CallSite::of_fault(fault).print("accessed");
 }
 
 }  // namespace strata

@@ -17,4 +17,7 @@ const char* verb_of(const os::Fault& fault) noexcept;
 /// sentence is about.
 void print_about(const void* address, const TextWriter& sentence) noexcept;
 
+/// All that is said of an access to where no object was ever.
+void report_wild_access(const os::Fault& fault) noexcept;
+
 }  // namespace strata

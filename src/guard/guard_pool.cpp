@@ -118,16 +118,14 @@ bool GuardPool::explain(const os::Fault& fault) const noexcept {
   begin_fault_report();
   const auto* const address = static_cast<const char*>(fault.address);
   const Slot* const slot = slot_around(address);
-  TextWriter sentence;
   if (slot == nullptr) {
-    sentence.text("wild access to ").pointer(address).text(": no object was ever there");
-    print_about(address, sentence);
-    CallSite::of_fault(fault).print("accessed");
+    report_wild_access(fault);
     return true;
   }
   const char* const mistake = slot->state == State::kFreed ? "use after free"
                               : address < slot->object     ? "underflow"
                                                            : "overflow";
+  TextWriter sentence;
   say_access(sentence, mistake, slot->object, slot->allocation.bytes, verb_of(fault),
              address - slot->object);
   print_about(address, sentence);
