@@ -46,11 +46,12 @@ inline std::string access_at(const void* p) {
   return "";
 }
 
-/// Whether a range is mapped with this access, and the pages before and after it with none.
-inline bool lies_apart(const void* p, std::size_t bytes, const std::string& access) {
+/// Whether a range is mapped with this access, and the pages before and after it with another one.
+inline bool lies_apart(const void* p, std::size_t bytes, const std::string& access,
+                       const std::string& beside = "---p") {
   const char* const start = static_cast<const char*>(p);
   return access_at(start) == access && access_at(start + bytes - 1) == access &&
-         access_at(start - 1) == "---p" && access_at(start + bytes) == "---p";
+         access_at(start - 1) == beside && access_at(start + bytes) == beside;
 }
 
 }  // namespace strata::os

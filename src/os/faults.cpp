@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "os/signal_action.h"
 #include "os/system_call.h"
 
 namespace strata::os {
@@ -58,7 +59,7 @@ Fault fault_of(const siginfo_t& info, const ucontext_t& context) noexcept {
 void die_of(int number, const siginfo_t& info) noexcept {
   struct sigaction standard = {};
   standard.sa_handler = SIG_DFL;
-  sigaction(number, &standard, nullptr);
+  exchange_signal_action(number, &standard, nullptr);
   if (info.si_code <= 0)
     syscall(SYS_tgkill, system_call::process_id(), syscall(SYS_gettid), number);
 }
@@ -115,7 +116,7 @@ void on_signal(int number, siginfo_t* info, void* context) {
 bool has_fault_handler() noexcept {
   const int saved = errno;
   struct sigaction now = {};
-  const bool is_known = sigaction(SIGSEGV, nullptr, &now) == 0;
+  const bool is_known = exchange_signal_action(SIGSEGV, nullptr, &now);
   errno = saved;
   if ((now.sa_flags & SA_SIGINFO) != 0) return now.sa_sigaction != on_signal;
   return !is_known || now.sa_handler != SIG_DFL;
@@ -134,8 +135,8 @@ bool install_fault_handler(bool (*is_ours)(const Fault&)) noexcept {
   ours.sa_sigaction = on_signal;
   // No mask and no deferral: the handler before chooses its own.
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-  const bool is_known = sigaction(SIGSEGV, nullptr, &g_before) == 0;
-  const bool is_installed = is_known && sigaction(SIGSEGV, &ours, nullptr) == 0;
+  const bool is_installed = exchange_signal_action(SIGSEGV, nullptr, &g_before) &&
+                            exchange_signal_action(SIGSEGV, &ours, nullptr);
   errno = saved;
   return is_installed;
 }

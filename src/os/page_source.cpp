@@ -9,6 +9,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "os/system_call.h"
+
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
@@ -31,16 +33,13 @@ class ErrnoKeeper {
 constexpr int kProtection = PROT_READ | PROT_WRITE;
 constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-/// Maps a range with this access between two inaccessible pages.
-void* map_between_guards(std::size_t bytes, int protection) noexcept {
+/// Maps a range that has this access, with an OS page more on both sides.
+/// \returns  The range between these two.
+void* map_with_edges(std::size_t bytes, int protection) noexcept {
   const std::size_t page = page_bytes();
   if (bytes > SIZE_MAX - 2 * page) return nullptr;
-  void* const all = mmap(nullptr, bytes + 2 * page, PROT_NONE, kFlags, -1, 0);
-  if (all == MAP_FAILED) return nullptr;
-  void* const inside = static_cast<char*>(all) + page;
-  if (mprotect(inside, bytes, protection) == 0) return inside;
-  munmap(all, bytes + 2 * page);
-  return nullptr;
+  void* const all = system_call::map(nullptr, bytes + 2 * page, protection, kFlags);
+  return all == MAP_FAILED ? nullptr : static_cast<char*>(all) + page;
 }
 
 }  // namespace
@@ -81,13 +80,17 @@ namespace kernel {
 
 void* map(std::size_t bytes) noexcept {
   ErrnoKeeper keep;
-  void* p = mmap(nullptr, bytes, kProtection, kFlags, -1, 0);
+  void* p = system_call::map(nullptr, bytes, kProtection, kFlags);
   return p == MAP_FAILED ? nullptr : p;
 }
 
 void* map_apart(std::size_t bytes) noexcept {
   ErrnoKeeper keep;
-  return map_between_guards(bytes, kProtection);
+  void* const inside = map_with_edges(bytes, PROT_NONE);
+  if (inside == nullptr || system_call::protect(inside, bytes, kProtection) == 0) return inside;
+  const std::size_t page = page_bytes();
+  system_call::unmap(static_cast<char*>(inside) - page, bytes + 2 * page);
+  return nullptr;
 }
 
 bool unmap_apart(void* address, std::size_t bytes) noexcept {
@@ -97,10 +100,10 @@ bool unmap_apart(void* address, std::size_t bytes) noexcept {
 
 bool map_at(void* address, std::size_t bytes) noexcept {
   ErrnoKeeper keep;
-  void* p = mmap(address, bytes, kProtection, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
+  void* p = system_call::map(address, bytes, kProtection, kFlags | MAP_FIXED_NOREPLACE);
   if (p == MAP_FAILED) return false;
   if (p == address) return true;
-  munmap(p, bytes);  // a kernel before 4.17 takes the address for a hint
+  system_call::unmap(p, bytes);  // a kernel before 4.17 takes the address for a hint
   return false;
 }
 
@@ -108,52 +111,52 @@ bool unmap(void* address, std::size_t bytes) noexcept {
   ErrnoKeeper keep;
   // Neighbouring mappings of ours are one to the kernel, and cutting a piece out of it fails at
   // vm.max_map_count. Then the range is decommitted at least; only its addresses are lost.
-  if (munmap(address, bytes) == 0) return true;
-  madvise(address, bytes, MADV_DONTNEED);
+  if (system_call::unmap(address, bytes) == 0) return true;
+  system_call::advise(address, bytes, MADV_DONTNEED);
   return false;
 }
 
 bool decommit(void* address, std::size_t bytes) noexcept {
   ErrnoKeeper keep;
-  return madvise(address, bytes, MADV_DONTNEED) == 0;
+  return system_call::advise(address, bytes, MADV_DONTNEED) == 0;
 }
 
 void advise_huge(void* address, std::size_t bytes) noexcept {
   ErrnoKeeper keep;
-  madvise(address, bytes, MADV_HUGEPAGE);
+  system_call::advise(address, bytes, MADV_HUGEPAGE);
 }
 
 void advise_small(void* address, std::size_t bytes) noexcept {
   ErrnoKeeper keep;
-  madvise(address, bytes, MADV_NOHUGEPAGE);
+  system_call::advise(address, bytes, MADV_NOHUGEPAGE);
 }
 
 void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept {
   ErrnoKeeper keep;
-  void* p = mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
+  void* p = system_call::remap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
   return p == MAP_FAILED ? nullptr : p;
 }
 
 void* reserve(std::size_t bytes) noexcept {
   ErrnoKeeper keep;
-  void* p = mmap(nullptr, bytes, PROT_NONE, kFlags, -1, 0);
+  void* p = system_call::map(nullptr, bytes, PROT_NONE, kFlags);
   return p == MAP_FAILED ? nullptr : p;
 }
 
 void* reserve_readable(std::size_t bytes) noexcept {
   ErrnoKeeper keep;
-  return map_between_guards(bytes, PROT_READ);
+  return map_with_edges(bytes, PROT_READ);
 }
 
 bool commit(void* address, std::size_t bytes) noexcept {
   ErrnoKeeper keep;
-  return mprotect(address, bytes, kProtection) == 0;
+  return system_call::protect(address, bytes, kProtection) == 0;
 }
 
 bool protect(void* address, std::size_t bytes) noexcept {
   ErrnoKeeper keep;
   // A new mapping over the old one: takes the memory and the access away in one call.
-  return mmap(address, bytes, PROT_NONE, kFlags | MAP_FIXED, -1, 0) != MAP_FAILED;
+  return system_call::map(address, bytes, PROT_NONE, kFlags | MAP_FIXED) != MAP_FAILED;
 }
 
 }  // namespace kernel

@@ -58,7 +58,7 @@ class PageSource {
   /// \cost  Two system calls.
   virtual void* map_apart(std::size_t bytes) noexcept { return kernel::map_apart(bytes); }
 
-  /// Releases a whole range of map_apart() or reserve_readable(), and its inaccessible pages.
+  /// Releases a whole range of map_apart() or reserve_readable(), and the two pages beside it.
   /// \returns  As unmap().
   virtual bool unmap_apart(void* address, std::size_t bytes) noexcept {
     return kernel::unmap_apart(address, bytes);
@@ -110,11 +110,10 @@ class PageSource {
   /// \returns  The range, or nullptr if the kernel refuses.
   virtual void* reserve(std::size_t bytes) noexcept { return kernel::reserve(bytes); }
 
-  /// The same, but it can be read, as zero, and lies between two inaccessible pages, as the ranges
-  /// of map_apart() do. Neither counts where the kernel commits itself to all that could be written
-  /// (vm.overcommit_memory=2, RLIMIT_DATA).
+  /// The same, but it can be read, as zero, and so can the two pages beside it, which nobody can
+  /// write: an overflow into the range is a fault. Neither counts where the kernel commits itself
+  /// to all that could be written (vm.overcommit_memory=2, RLIMIT_DATA).
   /// \returns  The range, or nullptr if the kernel refuses.
-  /// \cost  Two system calls.
   virtual void* reserve_readable(std::size_t bytes) noexcept {
     return kernel::reserve_readable(bytes);
   }

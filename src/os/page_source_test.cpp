@@ -56,7 +56,7 @@ TEST(PageSource, MapsZeroPagesThatKeepWhatIsWritten) {
   source.unmap(p, pages(3));
 }
 
-TEST(PageSource, WhatIsMappedApartLiesBetweenInaccessiblePages) {
+TEST(PageSource, WhatIsMappedApartLiesBetweenPagesThatNobodyCanWrite) {
   PageSource& source = kernel_pages();
   char* const p = static_cast<char*>(source.map_apart(pages(3)));
   ASSERT_NE(p, nullptr);
@@ -65,7 +65,8 @@ TEST(PageSource, WhatIsMappedApartLiesBetweenInaccessiblePages) {
   EXPECT_TRUE(lies_apart(p, pages(3), "rw-p"));
   char* const table = static_cast<char*>(source.reserve_readable(pages(3)));
   ASSERT_NE(table, nullptr);
-  EXPECT_TRUE(lies_apart(table, pages(3), "r--p"));
+  EXPECT_TRUE(source.commit(table, pages(3)));
+  EXPECT_TRUE(lies_apart(table, pages(3), "rw-p", "r--p")) << "all of it open";
   EXPECT_TRUE(source.unmap_apart(table, pages(3)));
   EXPECT_TRUE(source.unmap_apart(p, pages(3)));
   for (const char* edge : {p - 1, p + pages(3), table - 1, table + pages(3)})

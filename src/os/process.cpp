@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "os/signal_action.h"
 #include "os/system_call.h"
 
 namespace strata::os {
@@ -24,10 +25,10 @@ bool handle_signal(int signal, void (*handler)(int)) noexcept {
   struct sigaction ours {};
   ours.sa_handler = handler;
   ours.sa_flags = SA_RESTART | SA_ONSTACK;
-  const bool is_free = sigaction(signal, nullptr, &now) == 0 &&
+  const bool is_free = exchange_signal_action(signal, nullptr, &now) &&
                        ((now.sa_flags & SA_SIGINFO) == 0 &&
                         (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN));
-  const bool is_ours = is_free && sigaction(signal, &ours, nullptr) == 0;
+  const bool is_ours = is_free && exchange_signal_action(signal, &ours, nullptr);
   errno = saved;
   return is_ours;
 }

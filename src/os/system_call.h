@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -18,6 +19,35 @@
 /// \returns  as the C library's functions do, errno included
 
 namespace strata::os::system_call {
+
+/// A sanitizer follows what memory and signals do by the C library's functions.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kIsFollowed = true;
+#else
+inline constexpr bool kIsFollowed = false;
+#endif
+
+/// Memory without a file.
+inline void* map(void* at, std::size_t bytes, int protection, int flags) noexcept {
+  if constexpr (kIsFollowed) return mmap(at, bytes, protection, flags, -1, 0);
+  return reinterpret_cast<void*>(syscall(SYS_mmap, at, bytes, protection, flags, -1L, 0L));
+}
+inline int unmap(void* at, std::size_t bytes) noexcept {
+  if constexpr (kIsFollowed) return munmap(at, bytes);
+  return static_cast<int>(syscall(SYS_munmap, at, bytes));
+}
+inline void* remap(void* at, std::size_t old_bytes, std::size_t new_bytes, int flags) noexcept {
+  if constexpr (kIsFollowed) return mremap(at, old_bytes, new_bytes, flags);
+  return reinterpret_cast<void*>(syscall(SYS_mremap, at, old_bytes, new_bytes, flags));
+}
+inline int protect(void* at, std::size_t bytes, int protection) noexcept {
+  if constexpr (kIsFollowed) return mprotect(at, bytes, protection);
+  return static_cast<int>(syscall(SYS_mprotect, at, bytes, protection));
+}
+inline int advise(void* at, std::size_t bytes, int advice) noexcept {
+  if constexpr (kIsFollowed) return madvise(at, bytes, advice);
+  return static_cast<int>(syscall(SYS_madvise, at, bytes, advice));
+}
 
 inline int open(const char* path, int flags, unsigned mode = 0) noexcept {
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));

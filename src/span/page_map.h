@@ -28,7 +28,7 @@ class HeapNames;
 ///
 /// The tables can be read all over and written only where open() was called: so a kernel that
 /// counts what could be written counts little, and never backs them with huge pages. They lie one
-/// after the other, between inaccessible pages.
+/// after the other, between pages that nobody can write.
 ///
 /// \threads  Lookups at any time. set_… are calls of the owner of the pages, under its lock;
 ///           another thread gets an address only through the program's own synchronization, which
