@@ -55,14 +55,13 @@ constexpr unsigned kShardsPerProcessor = 4;
 
 }  // namespace
 
-bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
+bool Engine::start(const Options& options, std::uint64_t seed, std::size_t address_space) noexcept {
   registry_.budget().set_most_bytes(options.cache_bytes);
   central_.set_most_shards(
       options.checks == Options::Checks::kFull ? 1 : kShardsPerProcessor * os::processor_count());
   if (options.checks == Options::Checks::kFull) spans_.keep_records();
   spans_.keep_states(options.verifies_frees());
   huge_.configure(options.huge_pages != HugePages::kNever);
-  const std::size_t address_space = os::address_space_limit_bytes();
   has_all_addresses_.store(address_space == SIZE_MAX, std::memory_order_relaxed);
   if (address_space <= kTightAddressSpace)
     most_class_.store(SizeClassMap::class_of(kMostBytesWhereTight), std::memory_order_relaxed);
@@ -70,15 +69,15 @@ bool Engine::start(const Options& options, std::uint64_t seed) noexcept {
   spans_.set_seed(place_seed != 0 ? random_word(place_seed, 1) : 0);
   if (shares_map_) {
     page_heap_.configure(HeapAddresses::kNone, options.huge_pages, kRegionBytes);
-  } else if (!place_heap(options, place_seed)) {
+  } else if (!place_heap(options, place_seed, address_space)) {
     return false;
   }
   limit().configure(limit_bytes(options.soft_limit), limit_bytes(options.hard_limit));
   return true;
 }
 
-bool Engine::place_heap(const Options& options, std::uint64_t seed) noexcept {
-  const std::size_t address_space = os::address_space_limit_bytes();
+bool Engine::place_heap(const Options& options, std::uint64_t seed,
+                        std::size_t address_space) noexcept {
   // A table of states is so many times as large as the others.
   const std::size_t share = options.verifies_frees() ? sizeof(ObjectStates::Place) : 1;
   return HeapAddresses::choose(

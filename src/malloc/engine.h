@@ -9,6 +9,7 @@
 #include "central/central.h"
 #include "malloc/options.h"
 #include "os/page_source.h"
+#include "os/resources.h"
 #include "span/huge_heap.h"
 #include "span/page_heap.h"
 #include "span/page_map.h"
@@ -82,8 +83,10 @@ class Engine {
   };
 
   /// Reserves the page map and decides where the heap lives. Once, before anything else.
+  /// \param address_space  the most that the process may have
   /// \returns  False when out of memory; the next call tries again.
-  bool start(const Options& options, std::uint64_t seed) noexcept;
+  bool start(const Options& options, std::uint64_t seed,
+             std::size_t address_space = os::address_space_limit_bytes()) noexcept;
   /// Spans made from now on have no states (ObjectStates).
   void keep_no_states() noexcept { spans_.keep_states(false); }
   std::size_t state_bytes() const noexcept { return spans_.state_bytes(); }
@@ -270,7 +273,7 @@ class Engine {
   /// What is held, and what would be without holes.
   std::size_t taken_bytes() noexcept { return limit().held_bytes() + spans_.hole_bytes(); }
   Span* allocate_pages(unsigned page_count, unsigned alignment_pages) noexcept;
-  bool place_heap(const Options& options, std::uint64_t seed) noexcept;
+  bool place_heap(const Options& options, std::uint64_t seed, std::size_t address_space) noexcept;
   bool owns_region_of(const void* p) const noexcept {
     const Region* const region = map_.region_of(p);
     return region != nullptr && page_heap_.owns(*region);

@@ -17,10 +17,11 @@ bool must_not_wait() noexcept { return is_any_lock_held_here() || has_died_with_
 
 bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
   options_ = options;
+  const std::size_t address_space = os::address_space_limit_bytes();
   // Tables of states take 16 MiB of addresses and more: not where these are limited.
-  if (options.checks == Options::Checks::kAuto && os::address_space_limit_bytes() != SIZE_MAX)
+  if (options.checks == Options::Checks::kAuto && address_space != SIZE_MAX)
     options_.checks = Options::Checks::kBasic;
-  if (!engine_.start(options_, seed)) return false;
+  if (!engine_.start(options_, seed, address_space)) return false;
   checks_now_.store(options_.verifies_frees() ? Options::Checks::kFrees : options_.checks,
                     std::memory_order_relaxed);
   has_empty_blocks_ = options_.checks != Options::Checks::kBasic;  // under auto to the end
