@@ -122,6 +122,21 @@ constinit ProcessHost g_host;
 /// room in the file.
 constinit SpareMemory g_spare;
 
+/// The kernel's, but for the first chunk, which is there already.
+class BookkeepingPages final : public os::PageSource {
+ public:
+  void* map_apart(std::size_t bytes) noexcept override {
+    static constinit bool is_given = false;  // guarded by the lock of the one arena that asks
+    if (g_first_chunk == nullptr || is_given || bytes != sizeof g_first_chunk)
+      return os::kernel::map_apart(bytes);
+    is_given = true;
+    return g_first_chunk;
+  }
+};
+
+// It has nothing but its table of functions, which the loader makes read-only.
+[[gnu::section(".data.rel.ro.bookkeeping")]] constinit BookkeepingPages g_bookkeeping;
+
 /// The malloc's fork handlers lock it last and unlock it first if they are the first registered:
 /// then those of the program may allocate. The shared library sees when the program registers its
 /// own; an archive registers the malloc's before any constructor of the program. The malloc itself
@@ -138,7 +153,8 @@ constinit SpareMemory g_spare;
 }  // namespace
 
 constinit PageMap g_page_map;
-constinit Malloc g_malloc{{os::kernel_pages()}, g_page_map, g_spare, g_host};
+constinit Malloc g_malloc{
+    {.pages = os::kernel_pages(), .bookkeeping = &g_bookkeeping}, g_page_map, g_spare, g_host};
 constinit thread_local ThreadState t_thread = Malloc::new_thread();
 
 void follow_forks() noexcept { g_host.follow_forks(); }

@@ -17,6 +17,10 @@ extern constinit Malloc g_malloc;
 /// and under STRATA_CHECKS=full, empty ones that send every call the slow way.
 extern constinit thread_local ThreadState t_thread;
 
+/// The malloc's first chunk of bookkeeping, in the shared library alone, whose variables lie apart
+/// from the program's: a small program needs no more, and no system call for it.
+[[gnu::weak, gnu::visibility("hidden")]] extern char g_first_chunk[MetadataArena::kChunkBytes];
+
 /// The slow paths: one call in the hot ones, which name nothing.
 void* allocate_slowly(std::size_t bytes) noexcept;
 void* allocate_slowly(std::size_t bytes, Allocation::By by) noexcept;

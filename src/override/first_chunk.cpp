@@ -1,0 +1,10 @@
+// The malloc's first chunk of bookkeeping, in the shared library alone. layout.ld puts larger
+// variables behind it.
+
+#include "malloc/process.h"
+
+namespace strata {
+
+alignas(MetadataArena::kMinBytes) constinit char g_first_chunk[MetadataArena::kChunkBytes] = {};
+
+}  // namespace strata
