@@ -19,6 +19,9 @@ class MallocHost {
   /// The calling thread got a cache: end_thread() is to be called when it ends. May allocate.
   /// \returns  False if it will not be called: the cache then stays in use for ever.
   virtual bool follow_thread(ThreadCache&) noexcept { return false; }
+  /// A child of fork() has to be told that it is one, by Malloc::reset_after_fork(). From a slow
+  /// path with no lock held.
+  virtual void follow_forks() noexcept {}
   /// From a slow path with no lock held, once after Malloc::ask_for_attention().
   virtual void attend() noexcept {}
   /// An object or a block is about to be guarded, although the program did not ask for that: the

@@ -17,6 +17,8 @@ namespace {
 
 constinit Lock g_start_lock{LockRank::kStart};
 
+constexpr char kNotAsked = 1;  // for g_alone
+
 /// The limits of the options, for the malloc and the heaps of the user's.
 constinit SharedLimit g_limit;
 
@@ -63,6 +65,7 @@ void on_exit() noexcept {
 class ProcessHost final : public MallocHost {
  public:
   bool start(Malloc& malloc) noexcept override {
+    const bool has_options = is_any_option_set();
     {
       LockGuard guard(g_start_lock);
       if (malloc.is_started()) return true;
@@ -70,16 +73,17 @@ class ProcessHost final : public MallocHost {
       // the cache of a thread that ends stays in use.
       if (!is_exit_registered_) is_exit_registered_ = os::register_thread_exit(on_thread_exit);
       Options options;
-      if (is_any_option_set()) read_options(options);
+      if (has_options) read_options(options);
       share_limit(malloc, options);
       if (!malloc.start(options, seed_of(options.random))) return false;
     }
-    follow_forks();
+    follow_forks_in_time(has_options);
     follow_exit();
     start_statistics_of_options(malloc);
     return true;
   }
   bool follow_thread(ThreadCache& cache) noexcept override {
+    if (*g_alone.load(std::memory_order_relaxed) == 0) follow_forks();
     return os::set_thread_exit_value(&cache);
   }
   void attend() noexcept override { attend_to_features(g_malloc); }
@@ -91,8 +95,10 @@ class ProcessHost final : public MallocHost {
   std::uint64_t cpu_ns() noexcept override { return os::process_cpu_ns(); }
 
   /// May allocate; no lock is held. Without fork handlers fork is as it was.
-  void follow_forks() noexcept {
-    if (!follows_forks_.exchange(true, std::memory_order_relaxed)) take_part_in_forks(g_in_forks);
+  void follow_forks() noexcept override {
+    if (follows_forks_.exchange(true, std::memory_order_relaxed)) return;
+    g_alone.store(&kNotAsked, std::memory_order_relaxed);
+    take_part_in_forks(g_in_forks);
   }
   /// The same. Before the statistics follow it, which so come to their end first.
   void follow_exit() noexcept {
@@ -101,6 +107,16 @@ class ProcessHost final : public MallocHost {
   }
 
  private:
+  /// Now, or with the second thread: registering touches 200 KiB of the C library that a small
+  /// program needs for nothing else. What options ask for may need it at once.
+  void follow_forks_in_time(bool has_options) noexcept {
+    const char* const note = os::single_threaded_note();
+    if (has_options || note == nullptr || learns_of_forks == nullptr || !learns_of_forks())
+      return follow_forks();
+    if (!follows_forks_.load(std::memory_order_relaxed))
+      g_alone.store(note, std::memory_order_relaxed);
+  }
+
   /// What the options say of limits is about the malloc and all heaps of the user's.
   static void share_limit(Malloc& malloc, Options& options) noexcept {
     options.soft_limit = limit_bytes(options.soft_limit);
@@ -143,7 +159,7 @@ class BookkeepingPages final : public os::PageSource {
 /// starts with the first allocation, which some programs never make, unless an option asks for
 /// more. This file is in every program that has the malloc from an archive.
 [[gnu::constructor(101)]] void start_before_the_program() noexcept {
-  if (&kSeesForkHandlers == nullptr) follow_forks();
+  if (learns_of_forks == nullptr) follow_forks();
   g_host.follow_exit();
   if (!is_any_option_set()) return;
   deallocate(allocate(1));
@@ -152,6 +168,7 @@ class BookkeepingPages final : public os::PageSource {
 
 }  // namespace
 
+constinit std::atomic<const char*> g_alone{&kNotAsked};
 constinit PageMap g_page_map;
 constinit Malloc g_malloc{
     {.pages = os::kernel_pages(), .bookkeeping = &g_bookkeeping}, g_page_map, g_spare, g_host};

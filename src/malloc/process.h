@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 
 #include "malloc/malloc.h"
@@ -17,9 +18,24 @@ extern constinit Malloc g_malloc;
 /// and under STRATA_CHECKS=full, empty ones that send every call the slow way.
 extern constinit thread_local ThreadState t_thread;
 
+/// The malloc's fork handlers are registered, if they are not. Those that are registered after them
+/// find it unlocked.
+/// \pre  no lock of ours is held
+void follow_forks() noexcept;
+
+/// Is there in the shared library alone: whether it learns in time that fork handlers matter. It
+/// calls follow_forks() before any file registers its own; and a process with one thread needs
+/// none, for it does not fork while it holds a lock. glibc makes the vector of each new thread's
+/// thread-local storage by calloc(), after it has noted that there will be two threads.
+[[gnu::weak, gnu::visibility("hidden")]] bool learns_of_forks() noexcept;
+
 /// The malloc's first chunk of bookkeeping, in the shared library alone, whose variables lie apart
 /// from the program's: a small program needs no more, and no system call for it.
 [[gnu::weak, gnu::visibility("hidden")]] extern char g_first_chunk[MetadataArena::kChunkBytes];
+
+/// Where the C library notes whether this is the only thread, as long as that matters here; else a
+/// character that is not 0.
+extern constinit std::atomic<const char*> g_alone;
 
 /// The slow paths: one call in the hot ones, which name nothing.
 void* allocate_slowly(std::size_t bytes) noexcept;
@@ -66,6 +82,8 @@ void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t 
   deallocate_slowly(p, by, bytes, alignment);
 }
 inline void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
+  if (*g_alone.load(std::memory_order_relaxed) == 0) [[unlikely]]
+    follow_forks();
   return g_malloc.allocate_zeroed(t_thread, count, bytes);
 }
 [[gnu::always_inline]] inline void* allocate_aligned(
@@ -80,15 +98,6 @@ inline void* reallocate(void* p, std::size_t bytes) noexcept {
 }
 inline std::size_t usable_bytes(const void* p) noexcept { return g_malloc.usable_bytes(p); }
 inline bool release_memory() noexcept { return g_malloc.release_memory(t_thread); }
-
-/// The malloc's fork handlers are registered, if they are not. Those that are registered after them
-/// find it unlocked.
-/// \pre  no lock of ours is held
-void follow_forks() noexcept;
-
-/// Is there in the shared library alone: there follow_forks() is called before any file registers
-/// fork handlers.
-[[gnu::weak, gnu::visibility("hidden")]] extern const bool kSeesForkHandlers;
 
 }  // namespace strata
 

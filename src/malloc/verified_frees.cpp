@@ -52,7 +52,9 @@ bool fits(const FreeCall& call, unsigned size_class) noexcept {
   const auto more = static_cast<std::uint64_t>(std::int64_t{kFreesAtOnce} - thread.frees_left);
   thread.frees_left = kFreesAtOnce;
   const std::uint64_t verified = verified_.fetch_add(more, std::memory_order_relaxed) + more;
-  if (options_.checks != Options::Checks::kAuto || must_not_wait()) return;
+  if (must_not_wait()) return;
+  host_.follow_forks();  // a child's CPU time begins at 0
+  if (options_.checks != Options::Checks::kAuto) return;
   if (verified > kFreesForNothing && verified - kFreesForNothing > host_.cpu_ns() / kNsForAFree)
     stop_verifying();
   if (!verifies_frees()) open_gate(thread);

@@ -1,11 +1,12 @@
 #include "os/stream_list.h"
 
+#include "os/threads.h"
+
 // glibc exports these for libraries that fork; the lock is recursive.
 extern "C" {
 [[gnu::weak]] void _IO_list_lock();
 [[gnu::weak]] void _IO_list_unlock();
 [[gnu::weak]] void _IO_list_resetlock();
-[[gnu::weak]] extern char __libc_single_threaded;
 }
 
 namespace strata::os {
@@ -14,14 +15,10 @@ namespace {
 // How often this holds the lock, which guards it: a signal handler may fork in between.
 unsigned g_holds = 0;
 
-/// A process with one thread does without, as glibc's fork: it may fork in a signal handler.
-bool is_single_threaded() noexcept {
-  return &__libc_single_threaded != nullptr && __libc_single_threaded != 0;
-}
-
 }  // namespace
 
 void hold_stream_list() noexcept {
+  // A process with one thread does without, as glibc's fork: it may fork in a signal handler.
   if (_IO_list_lock == nullptr || is_single_threaded()) return;
   _IO_list_lock();
   ++g_holds;

@@ -6,6 +6,10 @@
 
 #include "os/system_call.h"
 
+extern "C" {
+[[gnu::weak]] extern char __libc_single_threaded;
+}
+
 namespace strata::os {
 namespace {
 
@@ -13,6 +17,13 @@ pthread_key_t g_exit_key;
 bool g_has_exit_key = false;
 
 }  // namespace
+
+bool is_single_threaded() noexcept {
+  const char* const note = single_threaded_note();
+  return note != nullptr && *note != 0;
+}
+
+const char* single_threaded_note() noexcept { return &__libc_single_threaded; }
 
 std::uint32_t thread_id() noexcept { return static_cast<std::uint32_t>(syscall(SYS_gettid)); }
 

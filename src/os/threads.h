@@ -6,6 +6,11 @@
 
 namespace strata::os {
 
+/// Whether this is the process's only thread. False where the C library does not say.
+bool is_single_threaded() noexcept;
+/// Where the C library notes it: 0 from before the second thread begins; nullptr if nowhere.
+const char* single_threaded_note() noexcept;
+
 /// The calling thread's number, as /proc and debuggers show it.
 /// \cost  one system call.
 std::uint32_t thread_id() noexcept;

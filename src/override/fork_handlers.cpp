@@ -1,5 +1,5 @@
 // What pthread_atfork calls, in the shared library alone: the malloc's fork handlers are registered
-// before the first ones of another file, or with the first allocation. A program with neither does
+// before the first ones of another file, or with the second thread. A program with neither does
 // without them, and without the pages of the C library that registering touches.
 
 #include <strata/malloc.h>
@@ -9,12 +9,6 @@
 
 #ifdef __GLIBC__
 
-namespace strata {
-
-const bool kSeesForkHandlers = true;
-
-}  // namespace strata
-
 /// The C library has a part of pthread_atfork in every file, which names the file's handle here.
 extern "C" STRATA_API int __register_atfork(void (*before)(), void (*in_parent)(),
                                             void (*in_child)(), void* file) noexcept {
@@ -23,5 +17,19 @@ extern "C" STRATA_API int __register_atfork(void (*before)(), void (*in_parent)(
   constexpr int kNoMemory = 12;  // ENOMEM
   return next != nullptr ? next(before, in_parent, in_child, file) : kNoMemory;
 }
+
+/// The same, even if another file's comes before it.
+extern "C" __attribute__((alias("__register_atfork"), visibility("hidden"))) int
+strata_own_register_atfork(void (*)(), void (*)(), void (*)(), void*) noexcept;
+
+namespace strata {
+
+bool learns_of_forks() noexcept {
+  auto* own = strata_own_register_atfork;
+  asm("" : "+r"(own));
+  return own == __register_atfork;
+}
+
+}  // namespace strata
 
 #endif
