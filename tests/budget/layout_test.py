@@ -19,9 +19,12 @@ WINDOW = 1 << 16
 SMALL_PROGRAMS = {
     ("true",): WINDOW,
     ("PROGRAM", "20", "malloc", "100", "0"): WINDOW,
+    ("PROGRAM", "20", "malloc", "0", "0"): WINDOW,
 }
-# The C library's part of registering fork handlers lies apart from what else small programs touch of it: 64 KiB.
-NOT_BEFORE_ALLOCATING = re.compile("register_atfork|register_fork_handlers|take_part_in_forks")
+# With a second thread, however it begins, fork handlers are registered.
+PROGRAMS_WITH_THREADS = [("THREADS", "posix"), ("THREADS", "c11")]
+# The C library's part of registering fork handlers lies apart from what else small programs touch of it: 200 KiB.
+WITH_THREADS = re.compile("take_part_in_forks")
 
 
 def functions(library):
@@ -36,21 +39,30 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--library", required=True)
     parser.add_argument("--program", required=True)
+    parser.add_argument("--threads", required=True, help="second_thread")
     arguments = parser.parse_args()
     addresses, names = functions(arguments.library)
     failed = False
+    paths = {"PROGRAM": arguments.program, "THREADS": arguments.threads}
+
+    def run(command):
+        executed = hot_path_test.executions_of(arguments.library, [paths.get(word, word) for word in command])
+        return {address: names[bisect.bisect_right(addresses, address) - 1] for address in executed}
+
     for command, end in SMALL_PROGRAMS.items():
-        command = [arguments.program if word == "PROGRAM" else word for word in command]
-        executed = hot_path_test.executions_of(arguments.library, command)
-        far = {names[bisect.bisect_right(addresses, address) - 1] for address in executed if address >= end}
-        print(f"{command[0]}: {len(executed)} instructions of the library run, in {max(executed, default=0):#x} bytes of at most {end:#x}")
+        ran = run(command)
+        print(f"{command}: {len(ran)} instructions of the library run, in {max(ran, default=0):#x} bytes of at most {end:#x}")
+        far = {name for address, name in ran.items() if address >= end}
         for name in sorted(far):
             print(f"  lies farther: {name}")
-        ran = {names[bisect.bisect_right(addresses, address) - 1] for address in executed}
-        idle = sorted(name for name in ran if command[0] == "true" and NOT_BEFORE_ALLOCATING.search(name))
-        for name in idle:
-            print(f"  runs although the program allocates nothing: {name}")
-        failed |= not executed or bool(far) or bool(idle)
+        idle = {name for name in ran.values() if WITH_THREADS.search(name)}
+        for name in sorted(idle):
+            print(f"  runs although the program has one thread: {name}")
+        failed |= not ran or bool(far) or bool(idle)
+    for command in PROGRAMS_WITH_THREADS:
+        if not any(WITH_THREADS.search(name) for name in run(command).values()):
+            print(f"{command}: no fork handlers are registered")
+            failed = True
     return 1 if failed else 0
 
 
