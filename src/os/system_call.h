@@ -30,7 +30,8 @@ inline constexpr bool kIsFollowed = false;
 /// Memory without a file.
 inline void* map(void* at, std::size_t bytes, int protection, int flags) noexcept {
   if constexpr (kIsFollowed) return mmap(at, bytes, protection, flags, -1, 0);
-  return reinterpret_cast<void*>(syscall(SYS_mmap, at, bytes, protection, flags, -1L, 0L));
+  return reinterpret_cast<void*>(
+      syscall(SYS_mmap, at, bytes, long{protection}, long{flags}, -1L, 0L));
 }
 inline int unmap(void* at, std::size_t bytes) noexcept {
   if constexpr (kIsFollowed) return munmap(at, bytes);
@@ -38,15 +39,15 @@ inline int unmap(void* at, std::size_t bytes) noexcept {
 }
 inline void* remap(void* at, std::size_t old_bytes, std::size_t new_bytes, int flags) noexcept {
   if constexpr (kIsFollowed) return mremap(at, old_bytes, new_bytes, flags);
-  return reinterpret_cast<void*>(syscall(SYS_mremap, at, old_bytes, new_bytes, flags));
+  return reinterpret_cast<void*>(syscall(SYS_mremap, at, old_bytes, new_bytes, long{flags}));
 }
 inline int protect(void* at, std::size_t bytes, int protection) noexcept {
   if constexpr (kIsFollowed) return mprotect(at, bytes, protection);
-  return static_cast<int>(syscall(SYS_mprotect, at, bytes, protection));
+  return static_cast<int>(syscall(SYS_mprotect, at, bytes, long{protection}));
 }
 inline int advise(void* at, std::size_t bytes, int advice) noexcept {
   if constexpr (kIsFollowed) return madvise(at, bytes, advice);
-  return static_cast<int>(syscall(SYS_madvise, at, bytes, advice));
+  return static_cast<int>(syscall(SYS_madvise, at, bytes, long{advice}));
 }
 
 inline int open(const char* path, int flags, unsigned mode = 0) noexcept {
