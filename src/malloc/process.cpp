@@ -139,7 +139,7 @@ constinit ProcessHost g_host;
 constinit SpareMemory g_spare;
 
 /// The kernel's, but for the first chunk, which is there already.
-class BookkeepingPages final : public os::PageSource {
+class FirstChunkPages final : public os::PageSource {
  public:
   void* map_apart(std::size_t bytes) noexcept override {
     static constinit bool is_given = false;  // guarded by the lock of the one arena that asks
@@ -151,7 +151,7 @@ class BookkeepingPages final : public os::PageSource {
 };
 
 // It has nothing but its table of functions, which the loader makes read-only.
-[[gnu::section(".data.rel.ro.bookkeeping")]] constinit BookkeepingPages g_bookkeeping;
+[[gnu::section(".data.rel.ro.bookkeeping")]] constinit FirstChunkPages g_bookkeeping;
 
 /// The malloc's fork handlers lock it last and unlock it first if they are the first registered:
 /// then those of the program may allocate. The shared library sees when the program registers its

@@ -1,7 +1,7 @@
 // The malloc's first chunk of bookkeeping, in the shared library alone. layout.ld puts larger
 // variables behind it.
 
-#include "malloc/process.h"
+#include "base/metadata_arena.h"
 
 namespace strata {
 
