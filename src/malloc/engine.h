@@ -170,6 +170,17 @@ class Engine {
     return bytes <= object_bytes && bytes >= object_bytes / 2;
   }
 
+  /// Whether a live block has pages of its own, and would have as many with that many bytes.
+  /// \cost  12 instructions, no lock
+  bool fits_its_pages(const void* p, std::size_t bytes) const noexcept {
+    const Region* const region = map_.region_of(p);
+    if (region == nullptr || !page_heap_.owns(*region)) return false;
+    const std::size_t page = (reinterpret_cast<std::uintptr_t>(p) >> kPageShift) % kPagesPerRegion;
+    const Span& span = region->spans[page];
+    return region->head_of_page[page] == page && span.start == p && span.size_class == 0 &&
+           bytes > kPagesForGrownFrom && (bytes - 1) >> kPageShift == span.page_count - 1u;
+  }
+
   /// Resizes a block that is in no size class of the page map in place or, if it is huge, by
   /// remapping it.
   /// \returns  The block, moved or not; nullptr if the caller has to allocate, copy and free.

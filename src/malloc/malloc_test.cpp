@@ -104,6 +104,46 @@ TEST_F(MallocTest, ABlockThatGrowsHasPagesOfItsOwnAndGrowsIntoThem) {
   thread.deallocate(shrunk);
 }
 
+TEST_F(MallocTest, ABlockThatMovesAgainGetsRoomToGrow) {
+  start();
+  TestThread thread(malloc);
+  const auto count_moves = [&](std::size_t step) {
+    int moves = 0;
+    void* p = nullptr;
+    for (std::size_t bytes = step; bytes <= 16'384; bytes += step) {
+      void* const before = p;
+      p = thread.reallocate(p, bytes);
+      std::memset(p, static_cast<int>(bytes / step), bytes);
+      moves += p != before ? 1 : 0;
+      EXPECT_GE(thread.usable_bytes(p), bytes);
+      EXPECT_LE(thread.usable_bytes(p), bytes + bytes / 2);
+    }
+    thread.deallocate(p);
+    return moves;
+  };
+  const int first = count_moves(64);
+  EXPECT_LE(first, 60) << "four classes of the grain, and eight a doubling";
+  EXPECT_LE(count_moves(64), 30) << "the classes have objects at hand";
+  EXPECT_LE(count_moves(1024), 13);
+}
+
+TEST_F(MallocTest, OnlyTheBlockThatMovedLastGetsRoomToGrow) {
+  start();
+  TestThread thread(malloc);
+  for (int round = 0; round < 2; ++round) {
+    void* a = thread.allocate(320);
+    void* b = thread.allocate(320);
+    for (const std::size_t bytes : {400u, 500u, 600u}) {
+      a = thread.reallocate(a, bytes);
+      b = thread.reallocate(b, bytes);
+      EXPECT_EQ(thread.usable_bytes(a), SizeClassMap::bytes_of(SizeClassMap::class_of(bytes)));
+      EXPECT_EQ(thread.usable_bytes(b), SizeClassMap::bytes_of(SizeClassMap::class_of(bytes)));
+    }
+    thread.deallocate(a);
+    thread.deallocate(b);
+  }
+}
+
 TEST_F(MallocTest, WhatABlockLeavesThatGrowsServesTheNextOne) {
   TestThread thread(malloc);
   const auto grow = [&] {
