@@ -232,13 +232,14 @@ class Engine {
     keep_to_soft_limit([] {});
   }
 
-  /// Called on slow paths with no lock held: where the heap has grown while much of it lay free in
-  /// spans, the objects of the calling thread's cache (`own`, nullptr if it has none) and of the
-  /// transfer caches go to their spans. Those without a live object become pages again, and the
-  /// heap grows by these instead of new ones.
-  /// \cost  three loads, unless it has grown by kGatherStep
-  void gather_if_growing(ThreadCache* own) noexcept {
-    if (taken_bytes() >= next_gathering_.load(std::memory_order_relaxed)) gather(own);
+  /// Called on slow paths with no lock held: where the heap has grown beyond its peak, as much idle
+  /// memory goes back. Where it has grown by more while much of it lay free in spans, the objects
+  /// of the calling thread's cache (`own`, nullptr if it has none) and of the transfer caches go to
+  /// their spans first. Those without a live object become pages again, and the heap grows by these
+  /// instead of new ones.
+  /// \cost  four loads, unless it has grown by kLookStep
+  void follow_growth(ThreadCache* own) noexcept {
+    if (taken_bytes() >= next_look_.load(std::memory_order_relaxed)) look_at_growth(own);
   }
 
   ThreadRegistry& registry() noexcept { return registry_; }
@@ -268,6 +269,10 @@ class Engine {
   void keep_only(ThreadCache* own) noexcept;
 
  private:
+  // Chosen: idle memory adds a small part to a heap that grows, and there are some system calls per
+  // 128 page faults or more.
+  static constexpr std::size_t kLookStep = std::size_t{512} << 10;
+  static constexpr std::size_t kLookGrowth = 32;  // of the heap, as a share of it
   // Chosen: some hundred objects are moved per 512 page faults or more.
   static constexpr std::size_t kGatherStep = kRegionBytes;
   static constexpr std::size_t kGatherGrowth = 8;  // of the heap, as a share of it
@@ -289,6 +294,7 @@ class Engine {
   [[noreturn]] void die_of_huge(const char* action, const void* p) noexcept;
   bool begin_relief() noexcept;
   void end_relief() noexcept;
+  void look_at_growth(ThreadCache* own) noexcept;
   void gather(ThreadCache* own) noexcept;
 
   os::PageSource& pages_;
@@ -311,7 +317,10 @@ class Engine {
   std::atomic<bool> is_relieving_{false};
   // When has_idle() last looked in vain. relaxed: a hint.
   std::atomic<std::uint64_t> vain_look_ns_{0};
-  // What is taken when the next growth is looked at. relaxed: two threads may gather at once.
+  // What was taken after the last look at growth, what is when the next one is due, and when
+  // objects are gathered. relaxed: two threads may look at once.
+  std::atomic<std::size_t> seen_taken_{0};
+  std::atomic<std::size_t> next_look_{2 * kGatherStep};
   std::atomic<std::size_t> next_gathering_{2 * kGatherStep};
 };
 
