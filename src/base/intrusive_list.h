@@ -67,6 +67,10 @@ class IntrusiveList {
   /// again has to have them reset.
   void forget_all() noexcept { front_ = back_ = nullptr; }
 
+  /// The element before `item`, nullptr at the beginning.
+  static T* previous(const T& item) noexcept {
+    return static_cast<T*>(static_cast<const Link&>(item).previous);
+  }
   /// The element after `item`, nullptr at the end.
   static T* next(const T& item) noexcept {
     return static_cast<T*>(static_cast<const Link&>(item).next);

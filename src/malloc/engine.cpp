@@ -231,12 +231,24 @@ std::size_t Engine::release_unneeded() noexcept {
   return returned;
 }
 
-void Engine::gather(ThreadCache* own) noexcept {
+/// As much goes back as the heap grew by since the last look. The next one is at more than what is
+/// taken now: a heap that rises and falls below its peak keeps what is idle.
+void Engine::look_at_growth(ThreadCache* own) noexcept {
   const std::size_t taken = taken_bytes();
-  next_gathering_.store(taken + std::max(taken / kGatherGrowth, kGatherStep),
-                        std::memory_order_relaxed);
-  if (central_.free_bytes() < taken / kGatherShare) return;
-  // Those whose spans any other use can have.
+  const std::size_t next = taken + std::max(taken / kLookGrowth, kLookStep);
+  if (next_look_.exchange(next, std::memory_order_relaxed) > taken) return;  // another was here
+  if (taken >= next_gathering_.load(std::memory_order_relaxed)) {
+    next_gathering_.store(taken + std::max(taken / kGatherGrowth, kGatherStep),
+                          std::memory_order_relaxed);
+    if (central_.free_bytes() >= taken / kGatherShare) gather(own);
+  }
+  const std::size_t before = seen_taken_.load(std::memory_order_relaxed);
+  if (taken > before) huge_.exchange_idle_for(taken - before, PageHeap::From::kNotWhole);
+  seen_taken_.store(taken_bytes(), std::memory_order_relaxed);
+}
+
+/// Those whose spans any other use can have.
+void Engine::gather(ThreadCache* own) noexcept {
   if (own != nullptr) own->flush_all(kOnePageClasses);
   central_.flush_transfer(kOnePageClasses);
 }

@@ -173,6 +173,17 @@ class Engine {
     return bytes <= object_bytes && bytes >= object_bytes / 2;
   }
 
+  /// Whether a live block has pages of its own, and would have as many with that many bytes.
+  /// \cost  12 instructions, no lock
+  bool fits_its_pages(const void* p, std::size_t bytes) const noexcept {
+    const Region* const region = map_.region_of(p);
+    if (region == nullptr || !page_heap_.owns(*region)) return false;
+    const std::size_t page = (reinterpret_cast<std::uintptr_t>(p) >> kPageShift) % kPagesPerRegion;
+    const Span& span = region->spans[page];
+    return region->head_of_page[page] == page && span.start == p && span.size_class == 0 &&
+           bytes > kPagesForGrownFrom && (bytes - 1) >> kPageShift == span.page_count - 1u;
+  }
+
   /// Resizes a block that is in no size class of the page map in place or, if it is huge, by
   /// remapping it.
   /// \returns  The block, moved or not; nullptr if the caller has to allocate, copy and free.
@@ -224,13 +235,14 @@ class Engine {
     keep_to_soft_limit([] {});
   }
 
-  /// Called on slow paths with no lock held: where the heap has grown while much of it lay free in
-  /// spans, the objects of the calling thread's cache (`own`, nullptr if it has none) and of the
-  /// transfer caches go to their spans. Those without a live object become pages again, and the
-  /// heap grows by these instead of new ones.
-  /// \cost  three loads, unless it has grown by kGatherStep
-  void gather_if_growing(ThreadCache* own) noexcept {
-    if (taken_bytes() >= next_gathering_.load(std::memory_order_relaxed)) gather(own);
+  /// Called on slow paths with no lock held: where the heap has grown beyond its peak, as much idle
+  /// memory goes back. Where it has grown by more while much of it lay free in spans, the objects
+  /// of the calling thread's cache (`own`, nullptr if it has none) and of the transfer caches go to
+  /// their spans first. Those without a live object become pages again, and the heap grows by these
+  /// instead of new ones.
+  /// \cost  four loads, unless it has grown by kLookStep
+  void follow_growth(ThreadCache* own) noexcept {
+    if (taken_bytes() >= next_look_.load(std::memory_order_relaxed)) look_at_growth(own);
   }
 
   ThreadRegistry& registry() noexcept { return registry_; }
@@ -260,6 +272,10 @@ class Engine {
   void keep_only(ThreadCache* own) noexcept;
 
  private:
+  // Chosen: idle memory adds a small part to a heap that grows, and there are some system calls per
+  // 128 page faults or more.
+  static constexpr std::size_t kLookStep = std::size_t{512} << 10;
+  static constexpr std::size_t kLookGrowth = 32;  // of the heap, as a share of it
   // Chosen: some hundred objects are moved per 512 page faults or more.
   static constexpr std::size_t kGatherStep = kRegionBytes;
   static constexpr std::size_t kGatherGrowth = 8;  // of the heap, as a share of it
@@ -281,6 +297,7 @@ class Engine {
   [[noreturn]] void die_of_huge(const char* action, const void* p) noexcept;
   bool begin_relief() noexcept;
   void end_relief() noexcept;
+  void look_at_growth(ThreadCache* own) noexcept;
   void gather(ThreadCache* own) noexcept;
 
   os::PageSource& pages_;
@@ -303,7 +320,10 @@ class Engine {
   std::atomic<bool> is_relieving_{false};
   // When has_idle() last looked in vain. relaxed: a hint.
   std::atomic<std::uint64_t> vain_look_ns_{0};
-  // What is taken when the next growth is looked at. relaxed: two threads may gather at once.
+  // What was taken after the last look at growth, what is when the next one is due, and when
+  // objects are gathered. relaxed: two threads may look at once.
+  std::atomic<std::size_t> seen_taken_{0};
+  std::atomic<std::size_t> next_look_{2 * kGatherStep};
   std::atomic<std::size_t> next_gathering_{2 * kGatherStep};
 };
 

@@ -116,6 +116,25 @@ TEST_F(EngineTest, FreshMemoryIsZeroAndSaysSo) {
   }
 }
 
+TEST_F(EngineTest, ALargeBlockIsKnownToFitItsPagesWithoutALock) {
+  auto* const large = static_cast<char*>(engine.allocate_large(300'000, 16).address);
+  EXPECT_TRUE(engine.fits_its_pages(large, 262'145));
+  EXPECT_TRUE(engine.fits_its_pages(large, 5 * kPageBytes));
+  EXPECT_FALSE(engine.fits_its_pages(large, 5 * kPageBytes + 1)) << "it needs another page";
+  EXPECT_FALSE(engine.fits_its_pages(large, 4 * kPageBytes)) << "it has a page to give back";
+  EXPECT_FALSE(engine.fits_its_pages(large, 0));
+  EXPECT_FALSE(engine.fits_its_pages(large, SIZE_MAX));
+  EXPECT_FALSE(engine.fits_its_pages(large + 16, 300'000));
+  EXPECT_FALSE(engine.fits_its_pages(large + kPageBytes, 300'000));
+  engine.deallocate_large(large);
+  EXPECT_FALSE(engine.fits_its_pages(large, 300'000)) << "it is free";
+  void* const object = engine.allocate_object(SizeClassMap::class_of(40'000)).address;
+  EXPECT_FALSE(engine.fits_its_pages(object, 40'000)) << "it is an object of a class";
+  void* const huge = engine.allocate_large(4 * kMiB, 16).address;
+  EXPECT_FALSE(engine.fits_its_pages(huge, 4 * kMiB));
+  EXPECT_FALSE(engine.fits_its_pages(nullptr, 100'000));
+}
+
 TEST_F(EngineTest, ALargeBlockGrowsInPlaceAndAHugeOneMovesWithoutACopy) {
   void* large = engine.allocate_large(300'000, 16).address;
   EXPECT_EQ(engine.resize_large(large, 600'000), large);

@@ -80,7 +80,7 @@ void Malloc::end_thread(ThreadState& thread) noexcept {
 /// What is looked after now and then, with no lock held.
 void Malloc::after_slow_path(ThreadState& thread) noexcept {
   WatchPause pause(thread);
-  engine_.gather_if_growing(cache_of(thread));
+  engine_.follow_growth(cache_of(thread));
   engine_.keep_to_soft_limit([this] { checked_.flush_quarantine(); });
   scavenger_.notice();
   if (needs_attention_.load(std::memory_order_relaxed)) [[unlikely]]

@@ -104,6 +104,82 @@ TEST_F(MallocTest, ABlockThatGrowsHasPagesOfItsOwnAndGrowsIntoThem) {
   thread.deallocate(shrunk);
 }
 
+TEST_F(MallocTest, ABlockThatMovesAgainGetsRoomToGrow) {
+  Options options;
+  options.checks = Options::Checks::kBasic;
+  options.guard_rate = 0;
+  start(options);
+  TestThread thread(malloc);
+  const auto count_moves = [&](std::size_t step) {
+    int moves = 0;
+    void* p = nullptr;
+    for (std::size_t bytes = step; bytes <= 16'384; bytes += step) {
+      void* const before = p;
+      p = thread.reallocate(p, bytes);
+      std::memset(p, static_cast<int>(bytes / step), bytes);
+      moves += p != before ? 1 : 0;
+      EXPECT_GE(thread.usable_bytes(p), bytes);
+      EXPECT_LE(thread.usable_bytes(p), bytes + bytes * 3 / 5);
+    }
+    thread.deallocate(p);
+    return moves;
+  };
+  const int first = count_moves(64);
+  EXPECT_LE(first, 60) << "four classes of the grain, and eight a doubling";
+  EXPECT_LE(count_moves(64), 30) << "the classes have objects at hand";
+  EXPECT_LE(count_moves(1024), 13);
+}
+
+TEST_F(MallocTest, OnlyTheBlockThatMovedLastGetsRoomToGrow) {
+  start();
+  TestThread thread(malloc);
+  for (int round = 0; round < 2; ++round) {
+    void* a = thread.allocate(320);
+    void* b = thread.allocate(320);
+    for (const std::size_t bytes : {400u, 500u, 600u}) {
+      a = thread.reallocate(a, bytes);
+      b = thread.reallocate(b, bytes);
+      EXPECT_EQ(thread.usable_bytes(a), SizeClassMap::bytes_of(SizeClassMap::class_of(bytes)));
+      EXPECT_EQ(thread.usable_bytes(b), SizeClassMap::bytes_of(SizeClassMap::class_of(bytes)));
+    }
+    thread.deallocate(a);
+    thread.deallocate(b);
+  }
+}
+
+TEST_F(MallocTest, AHeapThatGrowsBeyondItsPeakGivesIdleMemoryBackForIt) {
+  start();
+  TestThread thread(malloc);
+  thread.deallocate(thread.allocate(10 * kMiB));
+  std::vector<void*> passing;
+  for (int i = 0; i < 40; ++i) passing.push_back(thread.allocate(200'000));
+  const std::size_t held = engine.limit().held_bytes();
+  EXPECT_LT(held, 14 * kMiB) << "a huge block was kept, and has gone for the others";
+  for (int i = 0; i < 40; i += 2) thread.deallocate(passing[i]);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(thread.allocate(kMiB));
+  EXPECT_LT(engine.limit().held_bytes(), held + 5 * kMiB) << "holes of 200 KiB were idle";
+  check();
+  for (int i = 1; i < 40; i += 2) thread.deallocate(passing[i]);
+  for (void* block : blocks) thread.deallocate(block);
+  thread.end();
+  check_nothing_is_left();
+}
+
+TEST_F(MallocTest, BelowItsPeakAHeapKeepsWhatIsIdle) {
+  start();
+  TestThread thread(malloc);
+  const auto rise_and_fall = [&](int most) {
+    std::vector<void*> blocks;
+    for (int i = 0; i < most; ++i) blocks.push_back(thread.allocate(200'000 + i % 3 * 100'000));
+    for (void* block : blocks) thread.deallocate(block);
+  };
+  for (int i = 0; i < 5; ++i) rise_and_fall(60);
+  const std::size_t returned = statistics().returned() + pages.decommitted_bytes();
+  for (int i = 0; i < 50; ++i) rise_and_fall(50 + i % 10);
+  EXPECT_EQ(statistics().returned() + pages.decommitted_bytes(), returned);
+}
+
 TEST_F(MallocTest, WhatABlockLeavesThatGrowsServesTheNextOne) {
   TestThread thread(malloc);
   const auto grow = [&] {

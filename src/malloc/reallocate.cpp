@@ -1,14 +1,37 @@
 // The realloc of Malloc, beyond the hot path: in place where possible, by a copy where not.
 
+#include <algorithm>
 #include <cstring>
 
 #include "malloc/malloc.h"
 #include "os/errors.h"
 
 namespace strata {
+namespace {
+
+// Chosen: what a block that grows in small steps gets beyond its size, as a share of it, where the
+// thread has such an object at hand. It moves half as often, and no program that was measured took
+// more memory by 1%.
+constexpr std::size_t kHeadroomShare = 4;
+
+/// What the thread has at hand for a block that moves. One that has to move again, and was moved
+/// just before, grows step by step: it gets some room for that.
+void* pop_with_headroom(ThreadState& thread, const void* p, std::size_t old_bytes,
+                        std::size_t bytes) noexcept {
+  if (bytes > Engine::kPagesForGrownFrom) return nullptr;
+  std::size_t wanted = bytes;
+  if (p == thread.moved && bytes > old_bytes)
+    wanted = std::clamp(old_bytes + old_bytes / kHeadroomShare, bytes, Engine::kPagesForGrownFrom);
+  if (void* const object = Malloc::pop(thread, wanted)) return object;
+  return FreeObject(Malloc::pop_beyond_table(thread, wanted)).address();
+}
+
+}  // namespace
 
 void* Malloc::reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes) noexcept {
   if (p == nullptr) return allocate(thread, bytes);
+  const bool is_seen = has_full_checks() || detour_.has_watchers();
+  if (!is_seen && engine_.fits_its_pages(p, bytes)) return p;
   if (must_not_wait() && !is_known_without_lock(p)) {
     os::set_errno_no_memory();
     return nullptr;
@@ -34,7 +57,7 @@ void* Malloc::reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes)
 /// A new block with the contents of the old one, which is freed; `size_class` is the page map's.
 void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_t old_bytes,
                    std::size_t bytes) noexcept {
-  void* moved = pop(thread, bytes);
+  void* moved = pop_with_headroom(thread, p, old_bytes, bytes);
   if (moved == nullptr) [[unlikely]] {
     const int error = os::current_errno();
     moved = bytes > Engine::kPagesForGrownFrom && bytes > old_bytes ? allocate_grown(thread, bytes)
@@ -46,6 +69,7 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
       return p;
     }
   }
+  thread.moved = moved;
   std::memcpy(moved, p, bytes < old_bytes ? bytes : old_bytes);
   if (!thread.free_bins->push(size_class, p) && !push_verified(thread, engine_.map(), p, {}))
     deallocate_slowly(thread, p, {});

@@ -22,7 +22,7 @@ HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noe
     }
     if (alignment <= os::page_bytes()) kept_.take_extendable(rounded, range);
   }
-  exchange_idle_for(rounded - range.bytes);
+  exchange_idle_for(rounded - range.bytes, PageHeap::From::kAny);
   void* address = nullptr;
   if (range.address != 0) {
     const std::size_t more_bytes = rounded - range.bytes;
@@ -87,7 +87,7 @@ void* HugeHeap::reallocate(void* p, std::size_t bytes) noexcept {
   STRATA_DCHECK(old_bytes != 0);
   if (old_bytes == rounded) return p;
   const std::size_t more_bytes = rounded > old_bytes ? rounded - old_bytes : 0;
-  if (more_bytes != 0) exchange_idle_for(more_bytes);
+  if (more_bytes != 0) exchange_idle_for(more_bytes, PageHeap::From::kAny);
   if (!page_heap_.limit().try_hold(more_bytes)) return nullptr;
   // Under the lock: once the block has moved, the kernel may map something else at its old address,
   // and the table must not know it any more. There is room in the table for a block that was in it.
@@ -155,11 +155,10 @@ void HugeHeap::discard() noexcept {
   page_heap_.limit().let_go(bytes);
 }
 
-/// Releases as many idle bytes as are about to be mapped, or all there are.
-void HugeHeap::exchange_idle_for(std::size_t bytes) noexcept {
+void HugeHeap::exchange_idle_for(std::size_t bytes, PageHeap::From from) noexcept {
   const std::size_t released = kept_bytes() != 0 ? release(bytes) : 0;
   if (released < bytes && page_heap_.idle_pages() != 0)
-    page_heap_.decommit((bytes - released) / kPageBytes);
+    page_heap_.decommit((bytes - released) / kPageBytes, from);
 }
 
 /// Unmaps kept ranges, those that waited longest first, until `max_bytes` are gone.

@@ -77,6 +77,11 @@ class HugeHeap {
   /// \returns  bytes
   std::size_t release_all() noexcept { return release(~std::size_t{0}); }
 
+  /// Releases as many idle bytes as are held more than before, or are about to be, or all there
+  /// are: what is kept, then pages of the page heap.
+  /// \cost  two loads where nothing is idle; a system call for each range and run of pages
+  void exchange_idle_for(std::size_t bytes, PageHeap::From from) noexcept;
+
   /// Unmaps all that is live or kept. It can be used again.
   /// \threads  no other thread uses it at the same time
   void discard() noexcept;
@@ -101,7 +106,6 @@ class HugeHeap {
 
   void* map(std::size_t bytes, std::size_t alignment) noexcept;
   bool unmap(Range range) noexcept;
-  void exchange_idle_for(std::size_t bytes) noexcept;
   std::size_t release(std::size_t max_bytes) noexcept;
   bool insert(const void* p, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
   std::size_t remove(const void* p) noexcept STRATA_REQUIRES(lock_);

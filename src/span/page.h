@@ -166,6 +166,8 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
 
   PageMask idle_pages() const noexcept { return free_pages & dirty_pages; }
   bool is_free() const noexcept { return free_pages == ~PageMask{0}; }
+  /// Where one page of it holds memory, all of them do.
+  bool is_backed_whole() const noexcept { return is_huge && !is_split; }
   unsigned free_page_count() const noexcept {
     return static_cast<unsigned>(std::popcount(free_pages));
   }

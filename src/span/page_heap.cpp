@@ -47,7 +47,7 @@ unsigned count_pages(PageMask mask) noexcept { return static_cast<unsigned>(std:
 
 /// The pages that hold memory once the program touches `mask`.
 PageMask pages_touched_with(const Region& region, PageMask mask) noexcept {
-  return region.is_huge && !region.is_split ? ~PageMask{0} : mask;
+  return region.is_backed_whole() ? ~PageMask{0} : mask;
 }
 
 }  // namespace
@@ -130,7 +130,7 @@ void PageHeap::split_region_of(const Span& span) noexcept {
 
 /// \returns  whether the kernel has to be told
 bool PageHeap::begin_split(Region& region) noexcept {
-  if (!region.is_huge || region.is_split) return false;
+  if (!region.is_backed_whole()) return false;
   region.is_split = true;
   return true;
 }
@@ -163,11 +163,11 @@ bool PageHeap::resize(Span& span, unsigned page_count) noexcept {
   return true;
 }
 
-std::size_t PageHeap::decommit(std::size_t max_pages) noexcept {
+std::size_t PageHeap::decommit(std::size_t max_pages, From from) noexcept {
   std::size_t decommitted = 0;
   LockGuard guard(lock_);
-  while (decommitted < max_pages && !idle_.is_empty()) {
-    Region& region = *idle_.back();
+  while (Region* const idle = decommitted < max_pages ? longest_idle(from) : nullptr) {
+    Region& region = *idle;
     PageMask mask = region.idle_pages();
     while (count_pages(mask) > max_pages - decommitted) mask &= mask - 1;
     // During the system calls the pages count as used, and the lock is free.

@@ -109,9 +109,12 @@ class PageHeap {
   }
 
   /// Decommits up to `max_pages` idle pages, the longest idle first.
+  ///   kAny       of any region
+  ///   kNotWhole  not where a huge page would have to be split for it
   /// \returns  How many.
   /// \cost     one system call per run of pages, outside the lock.
-  std::size_t decommit(std::size_t max_pages) noexcept;
+  enum class From : bool { kAny, kNotWhole };
+  std::size_t decommit(std::size_t max_pages, From from = From::kAny) noexcept;
 
   /// Decommits the idle pages that were not needed since the last call.
   /// \returns  How many.
@@ -156,6 +159,13 @@ class PageHeap {
   Region* take_idle_region(unsigned count, PageMask positions) noexcept STRATA_REQUIRES(lock_);
   Region* take_latest_idle_region(unsigned count, PageMask positions) noexcept
       STRATA_REQUIRES(lock_);
+  Region* longest_idle(From from) noexcept STRATA_REQUIRES(lock_) {
+    Region* region = idle_.back();
+    if (from == From::kAny) return region;
+    for (unsigned looks = 0; region != nullptr && region->is_backed_whole(); ++looks)
+      region = looks != kIdleLooks ? idle_.previous(*region) : nullptr;
+    return region;
+  }
   Region* grow() noexcept STRATA_REQUIRES(lock_);
   std::size_t next_chunk_regions() const noexcept STRATA_REQUIRES(lock_);
   bool is_huge_worth_it() const noexcept STRATA_REQUIRES(lock_);

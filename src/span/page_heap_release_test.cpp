@@ -189,6 +189,28 @@ TEST_F(PageHeapRelease, ARegionThatWentBackInPartIsSmallPagesUntilAllOfItHas) {
   huge.heap.check_invariants();
 }
 
+TEST_F(PageHeapRelease, WhatAHugePageWouldBeSplitForCanStay) {
+  RecordingPageSource huge_pages;
+  FakeAddressSpace huge(huge_pages, HugePages::kAlways);
+  using From = PageHeap::From;
+  Span* const first = huge.heap.allocate(1);
+  huge.heap.deallocate(*huge.heap.allocate(kPagesPerRegion - 1));
+  EXPECT_EQ(huge.heap.decommit(kAll, From::kNotWhole), 0u);
+  EXPECT_EQ(huge.heap.decommit(5), 5u) << "small pages back this region now";
+  Span* const second = huge.heap.allocate(kPagesPerRegion);
+  EXPECT_TRUE(huge.heap.resize(*second, 2));
+  EXPECT_EQ(huge.heap.decommit(3, From::kNotWhole), 3u);
+  EXPECT_EQ(huge.heap.decommit(kAll, From::kNotWhole), kPagesPerRegion - 9);
+  EXPECT_EQ(huge.heap.idle_pages(), kPagesPerRegion - 2) << "of the second region";
+  EXPECT_EQ(huge.heap.decommit(kAll, From::kNotWhole), 0u);
+  EXPECT_EQ(huge.heap.decommit(kAll), kPagesPerRegion - 2);
+  huge.heap.deallocate(*first);
+  huge.heap.deallocate(*second);
+  huge.heap.check_invariants();
+  make_idle(20);
+  EXPECT_EQ(heap.decommit(kAll, From::kNotWhole), 20u);
+}
+
 TEST_F(PageHeapRelease, GoesOnWhileOthersAllocateAndFree) {
   constexpr int kThreads = 3;
   std::latch gate(kThreads + 1);

@@ -10,7 +10,7 @@ namespace strata {
 
 class ThreadCache;
 
-/// What a thread has in thread-local storage: 56 bytes of static TLS, so that the library can be
+/// What a thread has in thread-local storage: 64 bytes of static TLS, so that the library can be
 /// loaded with dlopen.
 ///
 /// malloc pops from one set of bins and free pushes to another. They are the same, the thread's
@@ -29,6 +29,7 @@ struct ThreadState {
   ObjectBins* free_bins;
   ObjectBins* verified_bins;           ///< empty and full for ever, unless frees are verified
   ThreadCache* cache = nullptr;        ///< its own, if it has one
+  const void* moved = nullptr;         ///< where realloc moved a block the last time
   std::int64_t bytes_left = kUndrawn;  ///< below 0: the allocation that took it there is chosen
   std::int64_t calls_left = kUndrawn;
   bool is_watching = false;   ///< what the watcher itself allocates is not counted
