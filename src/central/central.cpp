@@ -31,7 +31,11 @@ std::size_t Central::claim(Place& place, unsigned size_class, void** end,
   } else if (place.met_ != 0) {
     --place.met_;
   }
-  if (claimed.count == 0) claimed.count = claim_elsewhere(shard, size_class, end, count);
+  if (claimed.count == 0) {
+    claimed.count = claim_elsewhere(shard, size_class, end, count);
+  } else if (spans_.growth_bytes() >= kHolesFilled) [[unlikely]] {
+    decommit_holes_for(spans_.take_growth());
+  }
   if (claimed.count != 0 && shard_count() != 1) shard.note_claimed(size_class, claimed.count);
   return claimed.count;
 }

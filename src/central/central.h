@@ -166,6 +166,8 @@ class Central {
   // Chosen: what may be free in spans, and as a part of the heap, before holes are looked for.
   static constexpr std::size_t kHolesFromBytes = std::size_t{4} << 20;
   static constexpr std::size_t kHolesFromPart = 8;
+  // Chosen: so much of filled holes is exchanged for others at a time.
+  static constexpr std::size_t kHolesFilled = std::size_t{256} << 10;
   // Chosen: a free object of more bytes is a hole by itself, and may be the next one handed out.
   static constexpr std::size_t kMostBytesForHoles = 2048;
 

@@ -8,10 +8,6 @@
 namespace strata {
 namespace {
 
-unsigned width_of(const Span& span) noexcept {
-  return static_cast<unsigned>(std::bit_width(span.free_count));
-}
-
 /// The next word with objects to claim, from `word` on. After the last one comes the first, and
 /// what lies below the span's first object is like any other from then on.
 std::uint32_t next_claimable(Span& span, std::uint32_t word) noexcept {
@@ -114,7 +110,7 @@ void* CentralList::claim_at_random(std::uint64_t random) noexcept {
   return span->fresh_objects != 0 ? span->take_fresh(object) : object;
 }
 
-/// The fullest span that has a free object, unlisted until count_taken().
+/// The fullest span that has a free object, or the first by address, unlisted until count_taken().
 Span* CentralList::take_span_with_free_objects() noexcept {
   Span* span = nonempty_ != 0 ? by_free_[std::countr_zero(nonempty_)].front() : nullptr;
   if (span == nullptr || !spans_.fill_holes(*span)) span = kept_.front();
@@ -125,12 +121,12 @@ Span* CentralList::take_span_with_free_objects() noexcept {
 
 /// Counts objects whose bits were cleared, and lists the span again.
 void CentralList::count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept {
-  pending -= static_cast<std::ptrdiff_t>(span.pending_bytes());
+  const std::uint32_t pending_before = span.free_count - span.decommitted_free;
   span.free_count -= static_cast<std::uint32_t>(taken);
   span.decommitted_free = std::min(span.decommitted_free, span.free_count);
   span.seen_free = kNotSeen;
-  pending += static_cast<std::ptrdiff_t>(span.pending_bytes());
-  claimed_ += taken;
+  const std::uint32_t gone = pending_before - (span.free_count - span.decommitted_free);
+  pending -= static_cast<std::ptrdiff_t>(std::size_t{gone} * span.object_bytes);
   add_to(free_, std::size_t{0} - taken);
   list(span);
 }
@@ -152,7 +148,6 @@ void CentralList::tell_tally() noexcept {
 void CentralList::remove(Span& span) noexcept {
   add_pending(-static_cast<std::ptrdiff_t>(span.pending_bytes()));
   --span_count_;
-  claimed_ -= span.object_count - span.free_count;
   add_to(free_, std::size_t{0} - span.free_count);
 }
 
@@ -190,7 +185,6 @@ void CentralList::receive(Span& span) noexcept {
   // was read is checked under the lock.
   std::atomic_ref<std::uint8_t>(span.shard).store(shard_, std::memory_order_release);
   ++span_count_;
-  claimed_ += span.object_count - span.free_count;
   add_to(free_, std::size_t{span.free_count});
   add_pending(static_cast<std::ptrdiff_t>(span.pending_bytes()));
   follow(span);
@@ -236,10 +230,10 @@ void CentralList::forget_spans() noexcept {
   for (std::size_t& listed : listed_) listed = 0;
   kept_.forget_all();
   nonempty_ = 0;
-  least_kept_ = span_count_ = claimed_ = returned_ = 0;
+  least_kept_ = span_count_ = returned_ = 0;
   is_compacting_.store(false, std::memory_order_relaxed);
   watched_from_ = worth_compacting(size_class_);
-  had_much_free_ = false;
+  patience_ = 1;
   pending_.store(0, std::memory_order_relaxed);
   tally_.settle(0, said_);
   kept_count_.store(0, std::memory_order_relaxed);
@@ -282,7 +276,8 @@ std::size_t CentralList::decommit_holes_of(Span& span) noexcept {
 std::size_t CentralList::decommit_holes_of_emptiest(std::size_t bytes) noexcept {
   LockGuard guard(lock_);
   std::size_t returned = 0;
-  const auto widest = static_cast<unsigned>(std::bit_width(objects_per_span_));
+  const unsigned widest =
+      is_compacting() ? kNearlyEmpty : static_cast<unsigned>(std::bit_width(objects_per_span_));
   unsigned looks = kSpansPerHold;
   for (unsigned width = widest; width != 0 && width + 2 >= widest; --width) {
     // From the back: what was used longest ago.
@@ -309,10 +304,9 @@ void CentralList::list(Span& span) noexcept {
     kept_.push_front(span);
     return add_to(kept_count_, std::size_t{1});
   }
-  const unsigned width = width_of(span);
-  by_free_[width].push_front(span);
-  ++listed_[width];
-  nonempty_ |= kNonempty & 1u << width;
+  if (is_compacting()) [[unlikely]]
+    return list_in_order(span);
+  list_at(static_cast<unsigned>(std::bit_width(span.free_count)), span);
 }
 
 /// Unlists a span that was listed when it had `free_count` free objects.
@@ -323,7 +317,7 @@ void CentralList::unlist(Span& span, std::uint32_t free_count) noexcept {
     least_kept_ = std::min(least_kept_, kept_spans());
     return;
   }
-  const auto width = static_cast<unsigned>(std::bit_width(free_count));
+  const unsigned width = span.place;
   by_free_[width].remove(span);
   --listed_[width];
   if (by_free_[width].is_empty()) nonempty_ &= ~(1u << width);
@@ -331,9 +325,12 @@ void CentralList::unlist(Span& span, std::uint32_t free_count) noexcept {
 
 CentralList::Statistics CentralList::statistics() noexcept {
   LockGuard guard(lock_);
-  return {span_count_,  span_count_ * span_pages_of(size_class_),
-          claimed_,     free_objects(),
-          kept_spans(), lock_.waits()};
+  return {span_count_,
+          span_count_ * span_pages_of(size_class_),
+          span_count_ * objects_per_span_ - free_objects(),
+          free_objects(),
+          kept_spans(),
+          lock_.waits()};
 }
 
 void CentralList::check_invariants() noexcept {
@@ -352,7 +349,8 @@ void CentralList::check_invariants() noexcept {
         bits += static_cast<std::size_t>(std::popcount(span->free_bits[word]));
       }
       STRATA_INVARIANT(bits == span->free_count, "a span's bitmap does not match its count");
-      STRATA_INVARIANT(width_of(*span) == width, "a span is in the wrong list");
+      STRATA_INVARIANT(place_of(*span) == width && span->place == width,
+                       "a span is in the wrong list");
       STRATA_INVARIANT(bits != span->object_count, "a span without a claimed object is not kept");
       STRATA_INVARIANT(span->shard == shard_, "a span of another shard is in the list");
       STRATA_INVARIANT(span->size_class == size_class_, "a span of another class is in the list");

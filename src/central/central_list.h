@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -19,9 +20,10 @@ namespace strata {
 ///
 /// An object in a span is a bit of the span's bitmap. Claiming takes whole words where it can: up
 /// to 64 neighbouring objects for one store. The fullest span serves first, so that nearly empty
-/// ones get the chance to become empty. An empty span is kept until its pages are needed or
-/// it has not been needed for a while: a program that allocates a batch, frees it and begins again
-/// finds its spans where they were. The objects themselves are never read or written.
+/// ones get the chance to become empty; while the list compacts, one at a low address. An empty
+/// span is kept until its pages are needed or it has not been needed for a while: a program that
+/// allocates a batch, frees it and begins again finds its spans where they were. The objects
+/// themselves are never read or written.
 ///
 /// Every object that comes back is verified: an address where no object starts, an object that is
 /// in its span already (a double free), an object of another class (a wrong sized delete) are
@@ -150,8 +152,11 @@ class CentralList {
 
  private:
   // Spans in use are listed by the bit width of free_count: width 0 is full, 1 is one object from
-  // full, the widest (4096 objects, 13 bits) is nearly empty.
+  // full, the widest (4096 objects, 13 bits) is nearly empty. While the list compacts, those with
+  // free objects are listed by address: 1 is the lowest part of the addresses, the last list has
+  // those that are nearly empty.
   static constexpr unsigned kWidths = 14;
+  static constexpr unsigned kNearlyEmpty = kWidths - 1;
   static constexpr std::uint32_t kNonempty = ~std::uint32_t{1};  // widths with free objects
   static_assert((kPageBytes / SizeClassMap::kGrain) >> (kWidths - 1) == 0,
                 "a free count has fewer bits than lists");
@@ -189,15 +194,34 @@ class CentralList {
   std::size_t decommit_holes_of(Span& span) noexcept STRATA_REQUIRES(lock_);
   std::size_t free_in_use() const noexcept;
   std::size_t objects_in_use() const noexcept STRATA_REQUIRES(lock_);
+  bool has_free(std::size_t share) const noexcept STRATA_REQUIRES(lock_);
   bool has_much_free() const noexcept STRATA_REQUIRES(lock_);
   bool has_little_free() const noexcept STRATA_REQUIRES(lock_);
   void count_returned(std::size_t count) noexcept STRATA_REQUIRES(lock_);
+  std::size_t used_spans() const noexcept STRATA_REQUIRES(lock_);
+  void judge() noexcept STRATA_REQUIRES(lock_);
+  void begin_turn() noexcept STRATA_REQUIRES(lock_);
   void compact(bool is_on) noexcept STRATA_REQUIRES(lock_);
   /// The span becomes homeward, or no longer is, as the list does.
   void follow(Span& span) noexcept STRATA_REQUIRES(lock_) {
     if (span.is_homeward != is_compacting()) spans_.set_homeward(span, is_compacting());
   }
-  void follow_all(const IntrusiveList<Span>& spans) noexcept STRATA_REQUIRES(lock_);
+  void list_as_compacting(bool is_on) noexcept STRATA_REQUIRES(lock_);
+  /// Which list a span in use is in, in general and while the list compacts.
+  unsigned place_of(const Span& span) const noexcept STRATA_REQUIRES(lock_) {
+    return is_compacting() ? place_in_order(span)
+                           : static_cast<unsigned>(std::bit_width(span.free_count));
+  }
+  unsigned place_in_order(const Span& span) const noexcept STRATA_REQUIRES(lock_);
+  [[gnu::cold]] void list_in_order(Span& span) noexcept STRATA_REQUIRES(lock_);
+  [[gnu::cold]] void settle_in_order(Span& span, std::uint32_t free_before) noexcept
+      STRATA_REQUIRES(lock_);
+  void list_at(unsigned place, Span& span) noexcept STRATA_REQUIRES(lock_) {
+    span.place = static_cast<std::uint8_t>(place);
+    by_free_[place].push_front(span);
+    ++listed_[place];
+    nonempty_ |= kNonempty & 1u << place;
+  }
   void list(Span& span) noexcept STRATA_REQUIRES(lock_);
   void unlist(Span& span, std::uint32_t free_count) noexcept STRATA_REQUIRES(lock_);
   void remove(Span& span) noexcept STRATA_REQUIRES(lock_);
@@ -245,10 +269,15 @@ class CentralList {
   std::size_t least_kept_ STRATA_GUARDED_BY(lock_) = 0;  // since the last destroy_unneeded()
   // How many have to be free before what comes back is counted; 0 while the list compacts.
   std::size_t watched_from_ STRATA_GUARDED_BY(lock_);
-  std::size_t returned_ STRATA_GUARDED_BY(lock_) = 0;    // objects, while there was much free
-  bool had_much_free_ STRATA_GUARDED_BY(lock_) = false;  // at the last look()
+  // While it compacts: where its spans lay when it began, and a part of that.
+  std::uintptr_t lowest_ STRATA_GUARDED_BY(lock_) = 0;
+  std::uintptr_t address_step_ STRATA_GUARDED_BY(lock_) = 1;
+  // Objects that came back: while there was much free, or since compacting began or was judged.
+  std::size_t returned_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t began_ STRATA_GUARDED_BY(lock_) = 0;  // used_spans() then
+  std::size_t began_claimed_ STRATA_GUARDED_BY(lock_) = 0;
+  std::uint32_t patience_ STRATA_GUARDED_BY(lock_) = 1;  // grows where it was not worth it
   std::size_t span_count_ STRATA_GUARDED_BY(lock_) = 0;
-  std::size_t claimed_ STRATA_GUARDED_BY(lock_) = 0;
   std::ptrdiff_t said_ STRATA_GUARDED_BY(lock_) = 0;  // of pending_, what the tally knows
   std::atomic<std::ptrdiff_t> pending_{0};
   std::atomic<std::size_t> kept_count_{0};

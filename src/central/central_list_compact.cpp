@@ -5,20 +5,43 @@
 // to the fullest span; and as long as it frees and allocates by turns, every span stays as empty as
 // it is. So while a list compacts, its spans are homeward: the page map sends what is freed of them
 // to a bin that malloc never pops from, and from there it goes to its span. The bins of the class
-// run dry, and what they get comes from the fullest spans; those that are nearly empty become empty
-// as their objects are replaced. The hot path is what it was.
+// run dry, and what they get comes from the spans. The hot path is what it was.
+//
+// Meanwhile the span at the lowest address serves first, roughly, and those that are nearly empty
+// last: where what lives longest ends up does not change then, and the spans at the other end
+// become empty. The fullest one is often one that has just begun to become empty, and would go on
+// with objects of another age.
+//
+// The slow way is worth it where spans become empty for it, or the class shrinks. One that is about
+// to grow again fills what it has free by itself. So a list is judged by turns, and one that has
+// gained nothing waits longer before it begins again: a program that always has much free takes the
+// slow way for a small part of what it frees.
+
+#include <algorithm>
 
 #include "central/central_list.h"
 
 namespace strata {
 namespace {
 
-// Chosen: it begins where a fourth of the objects are free, and ends where an eighth are.
-constexpr std::size_t kBeginShare = 4;
-constexpr std::size_t kEndShare = 8;
-// Chosen: it begins when so much has come back meanwhile, a share of the objects, or a round of the
-// scavenger has passed. What a batch leaves free for a moment the transfer cache has.
-constexpr std::size_t kReturnedShare = 16;
+// Chosen: it begins where a sixteenth of the objects are free, and ends where half as much are.
+constexpr std::size_t kBeginShare = 16;
+constexpr std::size_t kEndShare = 32;
+// Chosen: where so much is free, it goes on in any case.
+constexpr std::size_t kAlwaysShare = 3;
+// Chosen: it begins when so much has come back meanwhile, a share of the objects; two rounds of the
+// scavenger count as much. What a batch leaves free for a moment the transfer cache has.
+constexpr std::size_t kReturnedShare = 64;
+// Chosen: a turn is this share of the objects that come back. It was worth it if for so many of
+// them there is one in a span that became nearly empty or, half of that, empty. If not, and the
+// class did not shrink, so many times as much has to come back before it begins again, up to the
+// most.
+constexpr std::size_t kTurnShare = 8;
+constexpr std::size_t kWorth = 8;
+constexpr std::uint32_t kPatience = 8;
+constexpr std::uint32_t kMostPatience = 512;
+// Chosen: a span with fewer objects than this share serves last.
+constexpr std::uint32_t kNearlyEmptyShare = 8;
 
 }  // namespace
 
@@ -32,52 +55,121 @@ std::size_t CentralList::objects_in_use() const noexcept {
   return (span_count_ - kept_spans()) * objects_per_span_;
 }
 
+bool CentralList::has_free(std::size_t share) const noexcept {
+  return free_in_use() * share >= objects_in_use();
+}
+
 bool CentralList::has_much_free() const noexcept {
   const std::size_t free = free_in_use();
-  if (free < worth_compacting(size_class_)) return false;
-  if (free * kBeginShare < objects_in_use()) return false;
-  return free * SizeClassMap::bytes_of(size_class_) >= spans_.used_bytes() / kWasteShare;
+  return free >= worth_compacting(size_class_) && has_free(kBeginShare) &&
+         free * SizeClassMap::bytes_of(size_class_) >= spans_.used_bytes() / kWasteShare;
 }
 
 bool CentralList::has_little_free() const noexcept {
-  const std::size_t free = free_in_use();
-  return free * kEndShare < objects_in_use() || free < worth_compacting(size_class_) / 2;
+  return !has_free(kEndShare) || free_in_use() < worth_compacting(size_class_) / 2;
+}
+
+/// Twice the spans in use, less those that are nearly empty while the list compacts.
+std::size_t CentralList::used_spans() const noexcept {
+  return 2 * (span_count_ - kept_spans()) - listed_[kNearlyEmpty];
 }
 
 /// Begins to compact, or ends it, after so many objects came back.
 void CentralList::count_returned(std::size_t count) noexcept {
   if (is_compacting()) {
-    if (has_little_free()) compact(false);
-  } else if (!has_much_free()) {
-    returned_ = 0;
-  } else {
     returned_ += count;
-    if (returned_ * kReturnedShare >= objects_in_use()) compact(true);
+    if (has_little_free() || returned_ * kTurnShare >= objects_in_use()) judge();
+  } else if (has_much_free()) {
+    returned_ += count;
+    const std::size_t patience = has_free(kAlwaysShare) ? 1 : patience_;
+    if (returned_ * kReturnedShare >= objects_in_use() * patience) compact(true);
   }
+}
+
+/// Ends to compact where little is free, or where it is not worth it.
+void CentralList::judge() noexcept {
+  const std::size_t used = used_spans();
+  const bool has_gained =
+      used < began_ && (began_ - used) * objects_per_span_ * kWorth >= returned_;
+  const bool has_shrunk = objects_in_use() - free_in_use() < began_claimed_;
+  if (has_gained) {
+    patience_ = 1;
+  } else if (!has_shrunk) {
+    patience_ = std::min(patience_ * kPatience, kMostPatience);
+  }
+  const bool is_worth_it = has_gained || has_shrunk || has_free(kAlwaysShare);
+  if (!is_worth_it || has_little_free()) return compact(false);
+  begin_turn();
+}
+
+void CentralList::begin_turn() noexcept {
+  began_ = used_spans();
+  began_claimed_ = objects_in_use() - free_in_use();
+  returned_ = 0;
 }
 
 void CentralList::look() noexcept {
   LockGuard guard(lock_);
-  const bool has_much = has_much_free();
-  if (is_compacting()) {
-    if (has_little_free()) compact(false);
-  } else if (has_much && had_much_free_) {
-    compact(true);
+  if (!is_compacting()) {
+    count_returned(objects_in_use() / (2 * kReturnedShare) + 1);
+  } else if (has_little_free()) {
+    judge();
   }
-  had_much_free_ = has_much;
 }
 
 void CentralList::compact(bool is_on) noexcept {
   if (!spans_.has_homeward()) return;
-  is_compacting_.store(is_on, std::memory_order_relaxed);
+  list_as_compacting(is_on);
   watched_from_ = is_on ? 0 : worth_compacting(size_class_);
-  returned_ = 0;
-  for (const IntrusiveList<Span>& spans : by_free_) follow_all(spans);
-  follow_all(kept_);
+  begin_turn();
+  for (Span* span = kept_.front(); span != nullptr; span = kept_.next(*span)) follow(*span);
 }
 
-void CentralList::follow_all(const IntrusiveList<Span>& spans) noexcept {
-  for (Span* span = spans.front(); span != nullptr; span = spans.next(*span)) follow(*span);
+/// Lists all spans in use as they are listed from now on, those used last still at the front.
+void CentralList::list_as_compacting(bool is_on) noexcept {
+  IntrusiveList<Span> all;  // those used last at the back
+  std::uintptr_t lowest = ~std::uintptr_t{0};
+  std::uintptr_t highest = 0;
+  for (unsigned width = 0; width < kWidths; ++width) {
+    while (Span* const span = by_free_[width].back()) {
+      by_free_[width].remove(*span);
+      all.push_back(*span);
+      const auto start = reinterpret_cast<std::uintptr_t>(span->start);
+      lowest = std::min(lowest, start);
+      highest = std::max(highest, start);
+    }
+    listed_[width] = 0;
+  }
+  nonempty_ = 0;
+  is_compacting_.store(is_on, std::memory_order_relaxed);
+  if (lowest <= highest) {
+    lowest_ = lowest;
+    address_step_ = (highest - lowest) / (kNearlyEmpty - 1) + 1;
+  }
+  while (Span* const span = all.pop_front()) {
+    follow(*span);
+    list(*span);
+  }
+}
+
+/// Which list a span in use is in while the list compacts: the one for its part of the addresses,
+/// unless it is full or nearly empty. Spans that came since it began may lie beyond those that it
+/// had.
+unsigned CentralList::place_in_order(const Span& span) const noexcept {
+  if (span.free_count == 0) return 0;
+  const std::uint32_t claimed = objects_per_span_ - span.free_count;
+  if (claimed <= objects_per_span_ / kNearlyEmptyShare) return kNearlyEmpty;
+  const auto start = reinterpret_cast<std::uintptr_t>(span.start);
+  const std::uintptr_t part = start > lowest_ ? (start - lowest_) / address_step_ : 0;
+  return 1 + static_cast<unsigned>(std::min<std::uintptr_t>(part, kNearlyEmpty - 2));
+}
+
+void CentralList::list_in_order(Span& span) noexcept { list_at(place_in_order(span), span); }
+
+/// Lists a span, to which objects came back, where it belongs now.
+void CentralList::settle_in_order(Span& span, std::uint32_t free_before) noexcept {
+  if (span.free_count == span.object_count || place_in_order(span) != span.place)
+    relist(span, free_before);
 }
 
 }  // namespace strata

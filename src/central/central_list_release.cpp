@@ -92,7 +92,6 @@ CentralList::Released CentralList::release(void** objects, std::size_t count) no
   }
   returns.settle();
   const auto left = static_cast<std::size_t>(others - first);
-  claimed_ -= count - left;
   add_to(free_, count - left);
   add_pending(static_cast<std::ptrdiff_t>((count - left) * SizeClassMap::bytes_of(size_class_)));
   if (free_objects() >= watched_from_) [[unlikely]]
@@ -105,6 +104,8 @@ void CentralList::settle(const Return& returned) noexcept {
   Span& span = *returned.span;
   const std::uint32_t before = span.free_count;
   span.free_count += returned.count;
+  if (span.is_homeward) [[unlikely]]
+    return settle_in_order(span, before);
   const bool has_other_width = (before ^ span.free_count) > before;
   if (has_other_width || span.free_count == span.object_count) relist(span, before);
 }

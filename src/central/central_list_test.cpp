@@ -181,6 +181,94 @@ TEST_F(CentralListTest, TheFullestSpanServesFirst) {
   EXPECT_EQ(space.map.span_of(again[0]), fuller);
 }
 
+TEST_F(CentralListTest, WhileItCompactsSpansServeByAddressAndThoseThatAreNearlyEmptyLast) {
+  constexpr std::size_t kSpans = 60;
+  CentralList list = make(SizeClassMap::class_of(1024));
+  const std::size_t in_span = kPageBytes / 1024;
+  std::vector<void*> objects = claim(list, kSpans * in_span);
+  std::sort(objects.begin(), objects.end());
+  // By the fullest first, the highest span would serve first, and the lowest one last, too.
+  std::size_t free = 0;
+  for (std::size_t span = 0; span < kSpans; ++span) {
+    const std::size_t count = span == 0 ? 60 : span == kSpans - 1 ? 4 : in_span / 2;
+    const auto first = objects.begin() + static_cast<std::ptrdiff_t>(span * in_span);
+    release(list, {first, first + static_cast<std::ptrdiff_t>(count)});
+    free += count;
+  }
+  list.look();
+  list.look();
+  ASSERT_TRUE(list.is_compacting());
+  list.check_invariants();
+  const auto page_of = [](const void* p) {
+    return reinterpret_cast<std::uintptr_t>(p) / kPageBytes;
+  };
+  const std::uintptr_t lowest = page_of(objects.front());
+  const std::uintptr_t part = (page_of(objects.back()) - lowest) / 12 + 1;
+  const std::vector<void*> claimed = claim(list, free);
+  std::uintptr_t latest = 0;
+  for (std::size_t i = 0; i < free - 60; ++i) {
+    const std::uintptr_t page = page_of(claimed[i]) - lowest;
+    ASSERT_NE(page, 0u) << i;
+    EXPECT_GE(page / part + 1, latest) << i;
+    latest = page / part;
+  }
+  for (std::size_t i = free - 60; i < free; ++i) EXPECT_EQ(page_of(claimed[i]), lowest) << i;
+  release(list, objects);
+  list.check_invariants();
+  EXPECT_EQ(list.destroy_kept(kSpans), kSpans);
+}
+
+/// What it frees and claims again by turns takes the slow way less and less.
+TEST_F(CentralListTest, AListThatGainsNothingByItCompactsLessAndLess) {
+  CentralList list = make(SizeClassMap::class_of(64));
+  constexpr std::size_t kCount = 200'000;
+  std::vector<void*> live = claim(list, kCount);
+  std::size_t slow = 0;
+  std::size_t first = 0;
+  constexpr std::size_t kRounds = 64;
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    // Every eighth goes, from all spans, and as many come.
+    std::vector<void*> freed;
+    std::vector<void*> kept;
+    for (std::size_t i = 0; i < live.size(); ++i)
+      (i % 8 == round % 8 ? freed : kept).push_back(live[i]);
+    for (std::size_t i = 0; i < freed.size(); i += 100) {
+      const std::size_t count = std::min<std::size_t>(100, freed.size() - i);
+      if (list.is_compacting()) slow += count;
+      ASSERT_EQ(list.release(freed.data() + i, count).left, 0u);
+    }
+    if (round == 7) first = slow;
+    live = std::move(kept);
+    const std::vector<void*> more = claim(list, kCount - live.size());
+    live.insert(live.end(), more.begin(), more.end());
+    if (round % 16 == 0) list.check_invariants();
+  }
+  EXPECT_GT(slow, 0u);
+  EXPECT_LT(slow, kCount);
+  EXPECT_LT(slow - first, kCount / 2);
+  release(list, live);
+}
+
+/// One that shrinks goes on, although no span becomes empty at first.
+TEST_F(CentralListTest, AListThatShrinksGoesOnCompacting) {
+  CentralList list = make(SizeClassMap::class_of(64));
+  std::vector<void*> live = claim(list, 200'000);
+  while (live.size() > 60'000) {
+    std::vector<void*> kept;
+    for (std::size_t i = 0; i < live.size(); ++i) {
+      if (i % 8 == 0) {
+        release(list, live[i]);
+      } else {
+        kept.push_back(live[i]);
+      }
+    }
+    live = std::move(kept);
+    ASSERT_TRUE(live.size() >= 160'000 || list.is_compacting()) << live.size();
+  }
+  list.check_invariants();
+  release(list, live);
+}
+
 /// A span whose free objects have stayed the same for a round gives back the OS pages that hold
 /// nothing else, and only those.
 TEST_F(CentralListTest, AnObjectIsMarkedFreshUntilAProgramHadIt) {

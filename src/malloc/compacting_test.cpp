@@ -118,9 +118,9 @@ TEST_F(CompactingTest, WhatIsFreedPassesByTheBinsOnlyAsLongAsMuchIsFree) {
 TEST_F(CompactingTest, AClassThatBinsAloneServeIsFoundByTheScavenger) {
   TestThread thread(malloc);
   while (live.size() < kObjects) live.push_back(thread.allocate(kBytes));
-  // Three of ten, some of which lie in bins: a little more than a fourth is free.
+  // Three of twenty, some of which lie in bins: a little more than an eighth is free.
   for (std::size_t i = 0; i < kObjects; ++i) {
-    if (i % 10 < 3) {
+    if (i % 20 < 3) {
       thread.deallocate(live.front());
     } else {
       live.push_back(live.front());
@@ -154,6 +154,33 @@ TEST_F(CompactingTest, AHeapThatGrowsGivesBackAsMuchOfSpansThatAreNearlyEmpty) {
   check();
   for (int i = 0; i < 20; ++i) live.push_back(thread.allocate(500'000));
   EXPECT_LT(engine.limit().held_bytes(), held + 8 * kMiB);
+  check();
+  free_all(thread);
+  thread.end();
+  check_nothing_is_left();
+}
+
+TEST_F(CompactingTest, HolesThatAreUsedAgainAreExchangedForOthers) {
+  TestThread thread(malloc);
+  const auto leave_one_in_64 = [&](std::size_t object_bytes, std::size_t count) {
+    std::vector<void*> blocks;
+    while (blocks.size() < count) blocks.push_back(thread.allocate(object_bytes));
+    for (std::size_t i = 0; i < count; ++i) {
+      if (i % 64 != 0) {
+        thread.deallocate(blocks[i]);
+      } else {
+        live.push_back(blocks[i]);
+      }
+    }
+  };
+  leave_one_in_64(1000, 20'000);
+  engine.release_all();
+  const std::size_t held = engine.limit().held_bytes();
+  leave_one_in_64(500, 40'000);
+  const std::size_t grown = engine.limit().held_bytes();
+  ASSERT_GT(grown, held + 16 * kMiB);
+  for (int i = 0; i < 15'000; ++i) live.push_back(thread.allocate(1000));
+  EXPECT_LT(engine.limit().held_bytes(), grown + 4 * kMiB);
   check();
   free_all(thread);
   thread.end();

@@ -89,7 +89,7 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
     list(*region);
     return nullptr;
   }
-  if (growth != 0) growth_bytes_.fetch_add(growth, std::memory_order_relaxed);
+  if (growth != 0) count_growth(growth);
 
   Span& span = region->spans[first];
   span.start = region->start + first * kPageBytes;

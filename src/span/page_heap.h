@@ -83,6 +83,15 @@ class PageHeap {
     return growth_bytes_.exchange(0, std::memory_order_relaxed);
   }
 
+  /// The same, for one who only looks.
+  std::size_t growth_bytes() const noexcept {
+    return growth_bytes_.load(std::memory_order_relaxed);
+  }
+  /// Of a span in use so many bytes more are held.
+  void count_growth(std::size_t bytes) noexcept {
+    growth_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+
   /// A part of the span is about to be decommitted: small pages back its region from now on, until
   /// all of it was decommitted. The kernel would otherwise make huge pages of it again, some
   /// minutes later, and back the part with them.

@@ -126,6 +126,7 @@ bool SpanSource::close_holes(Span& span) noexcept {
     limit.hold(span.hole_bytes);  // the kernel refuses; accepted
     is_held = true;
   }
+  if (is_held) page_heap_.count_growth(span.hole_bytes);
   forget_holes(span);
   return is_held;
 }
@@ -133,6 +134,13 @@ bool SpanSource::close_holes(Span& span) noexcept {
 void SpanSource::deallocate_bitmap(Span& span) noexcept {
   if (span.free_bits != &span.bitmap_word)
     metadata_.deallocate(span.free_bits, span.bitmap_words() * sizeof(std::uint64_t));
+}
+
+bool SpanSource::take_back_holes(Span& span) noexcept {
+  if (!page_heap_.limit().try_hold(span.hole_bytes)) return false;
+  page_heap_.count_growth(span.hole_bytes);
+  forget_holes(span);
+  return true;
 }
 
 namespace {

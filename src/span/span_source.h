@@ -127,12 +127,7 @@ class SpanSource {
 
   /// Objects of the span are about to be handed out: its holes are held again.
   /// \returns  False if the limit forbids it.
-  bool fill_holes(Span& span) noexcept {
-    if (span.hole_bytes == 0) return true;
-    if (!page_heap_.limit().try_hold(span.hole_bytes)) return false;
-    forget_holes(span);
-    return true;
-  }
+  bool fill_holes(Span& span) noexcept { return span.hole_bytes == 0 || take_back_holes(span); }
 
   /// Whether objects can be homeward: where free goes by the page map alone.
   bool has_homeward() const noexcept { return use_ == Use::kSmall && !keeps_records_; }
@@ -144,8 +139,9 @@ class SpanSource {
     map_.set_class(span, is_homeward ? SizeClassMap::kHomeward : span.size_class);
   }
 
-  /// As PageHeap::take_growth().
+  /// As PageHeap's.
   std::size_t take_growth() noexcept { return page_heap_.take_growth(); }
+  std::size_t growth_bytes() const noexcept { return page_heap_.growth_bytes(); }
   /// Bytes of all pages in use.
   std::size_t used_bytes() const noexcept { return page_heap_.used_pages() * kPageBytes; }
   /// Bytes in holes of all spans.
@@ -172,6 +168,7 @@ class SpanSource {
 
   std::uint32_t choose_first(const Span& span) noexcept;
   bool close_holes(Span& span) noexcept;
+  [[gnu::cold]] bool take_back_holes(Span& span) noexcept;
   void deallocate_bitmap(Span& span) noexcept;
   bool give_states(Span& span) noexcept;
   void take_states(Span& span) noexcept;
