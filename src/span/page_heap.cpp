@@ -302,7 +302,7 @@ bool PageHeap::map_chunk() noexcept {
          ++i, address += kMaxChunkRegions * kRegionBytes) {
       auto* start = reinterpret_cast<char*>(address);
       if (!pages_.map_at(start, bytes) || !begin_chunk(start, bytes)) continue;
-      next_address_ = address + bytes;
+      next_address_ = address + bytes + kBetweenChunks;
       return true;
     }
     // Anywhere below the limit will do. A kernel that has chosen so once chooses from now on.

@@ -173,6 +173,9 @@ class PageHeap {
   static constexpr std::size_t kFirstChunkRegions = 8;
   static constexpr std::size_t kMaxChunkRegions = FreshRegions::kMost;
   static constexpr std::size_t kNarrowShare = 4;
+  // Chosen: so much is free between two chunks. The kernel makes one mapping of two that touch, and
+  // waits for the page faults in the first one; threads that grow the heap wait with it.
+  static constexpr std::size_t kBetweenChunks = kRegionBytes;
   // Chosen: from 32 MiB of heap on, a region that is backed whole before it is full (2 MiB at the
   // most, one at a time) costs below 7% and falling.
   static constexpr std::size_t kHugeFromRegions = 16;
