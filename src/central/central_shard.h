@@ -74,7 +74,8 @@ class CentralShard {
   /// might at first.
   template <typename Flush>
   void take_all(unsigned end_class, Flush&& flush) noexcept;
-  /// The same for those that have grown.
+  /// The same for those that have grown, but they may hold half as much, and what another thread is
+  /// at is passed by.
   template <typename Flush>
   void take_grown(Flush&& flush) noexcept;
 
@@ -172,8 +173,9 @@ class CentralShard {
   Class& class_of(unsigned size_class, const void* object) const noexcept;
   template <typename Function>
   void for_each_class(Function&& function) const noexcept;
-  template <typename Flush>
-  static std::size_t empty(unsigned size_class, TransferCache& transfer, Flush&& flush) noexcept;
+  template <typename Flush, typename Take>
+  static void move_all(unsigned size_class, TransferCache& transfer, Flush&& flush,
+                       Take take) noexcept;
 
   SpanSource& spans_;
   MetadataArena& metadata_;
@@ -207,34 +209,34 @@ void CentralShard::take_unneeded(Flush&& flush) noexcept {
 template <typename Flush>
 void CentralShard::take_all(unsigned end_class, Flush&& flush) noexcept {
   for_each_class([&](unsigned size_class, Class& each) {
-    if (size_class < end_class) empty(size_class, each.transfer, flush);
+    if (size_class >= end_class) return;
+    each.transfer.shrink();
+    move_all(size_class, each.transfer, flush, &TransferCache::remove);
   });
 }
 
 template <typename Flush>
 void CentralShard::take_grown(Flush&& flush) noexcept {
+  // Where another thread is at it, or comes meanwhile, its objects are in demand.
   for_each_class([&](unsigned size_class, Class& each) {
-    if (each.transfer.grown_bytes() == 0) return;
-    // What comes and goes would have to make it grow from the start again.
-    each.transfer.grow_again(empty(size_class, each.transfer, flush) / 2);
+    if (each.transfer.grown_bytes() == 0 || !each.transfer.try_halve()) return;
+    move_all(size_class, each.transfer, flush, &TransferCache::try_take);
   });
 }
 
-/// \returns  how many objects it might hold until then
-template <typename Flush>
-std::size_t CentralShard::empty(unsigned size_class, TransferCache& transfer,
-                                Flush&& flush) noexcept {
+/// Takes what is there by `take`, as remove() does it.
+template <typename Flush, typename Take>
+void CentralShard::move_all(unsigned size_class, TransferCache& transfer, Flush&& flush,
+                            Take take) noexcept {
   void* batch[kFlushObjects];
   void** const end = batch + kFlushObjects;
-  const std::size_t capacity = transfer.shrink();
   // No more than was there: others may go on filling it.
   for (std::size_t left = transfer.size(); left != 0;) {
-    const std::size_t count = transfer.remove(end, left < kFlushObjects ? left : kFlushObjects);
+    const std::size_t count = (transfer.*take)(end, left < kFlushObjects ? left : kFlushObjects);
     if (count == 0) break;
     flush(size_class, end - count, count);
     left -= count;
   }
-  return capacity;
 }
 
 }  // namespace strata
