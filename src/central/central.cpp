@@ -23,16 +23,19 @@ void Central::leave(Place& place) noexcept {
 
 std::size_t Central::claim(Place& place, unsigned size_class, void** end,
                            std::size_t count) noexcept {
-  CentralShard& shard = place.shard_of(size_class);
-  CentralList::Claimed claimed = shard.try_claim(size_class, end, count);
+  CentralShard* shard = &place.shard_of(size_class);
+  CentralList::Claimed claimed = shard->try_claim(size_class, end, count);
   if (claimed.was_busy) [[unlikely]] {
-    if (claimed.count == 0) claimed.count = claim_past(shard, size_class, end, count);
+    CentralShard& busy = *shard;
     note_met(place, size_class);
+    shard = &place.shard_of(size_class);
+    if (claimed.count == 0)
+      claimed.count = claim_past(busy, shard == &busy, size_class, end, count);
   } else if (place.met_ != 0) {
     --place.met_;
   }
-  if (claimed.count == 0) claimed.count = claim_elsewhere(shard, size_class, end, count);
-  if (claimed.count != 0 && shard_count() != 1) shard.note_claimed(size_class, claimed.count);
+  if (claimed.count == 0) claimed.count = claim_elsewhere(*shard, size_class, end, count);
+  if (claimed.count != 0 && shard_count() != 1) shard->note_claimed(size_class, claimed.count);
   return claimed.count;
 }
 
@@ -47,19 +50,21 @@ void Central::note_met(Place& place, unsigned size_class) noexcept {
   if (place.met_ >= place.patience_) move_on(place, size_class);
 }
 
-/// Claims from another shard that nobody is at; where there is none, waits for the busy one: the
-/// heap must not grow while it has free objects.
-std::size_t Central::claim_past(CentralShard& busy, unsigned size_class, void** end,
+/// Claims from another shard that nobody is at. Where there is none, waits for the busy one if it is
+/// the thread's and has more than a little: the heap must not grow beside free objects.
+std::size_t Central::claim_past(CentralShard& busy, bool may_wait, unsigned size_class, void** end,
                                 std::size_t count) noexcept {
   const unsigned shards = shard_count();
   unsigned i = busy.index();
   for (unsigned left = shards - 1; left != 0; --left) {
     i = i + 1 < shards ? i + 1 : 0;
-    if (!shards_[i]->may_have_free(size_class)) continue;
+    if (shards_[i]->free_objects(size_class) == 0) continue;
     const std::size_t claimed = shards_[i]->try_claim(size_class, end, count).count;
     if (claimed != 0) return claimed;
   }
-  return busy.claim(size_class, end, count);
+  const std::size_t little = kSpansToSpare * span_pages_of(size_class) * kPageBytes;
+  const std::size_t free_bytes = busy.free_objects(size_class) * SizeClassMap::bytes_of(size_class);
+  return may_wait && free_bytes > little ? busy.claim(size_class, end, count) : 0;
 }
 
 /// Claims where the shard has nothing left: from what is idle first, so that the heap grows last.
@@ -85,9 +90,25 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
   }
   if (span == nullptr) span = spans_.create(size_class);
   if (span == nullptr) return 0;
-  const std::size_t claimed = list->add_and_claim(*span, end, count);
+  const std::size_t claimed = add_and_claim(*list, *span, end, count);
   decommit_holes_for(spans_.take_growth());
   return claimed;
+}
+
+/// The list takes over a new span, or another shard's if another thread is at it.
+std::size_t Central::add_and_claim(CentralList& list, Span& span, void** end,
+                                   std::size_t count) noexcept {
+  const unsigned shards = shard_count();
+  unsigned i = list.shard();
+  for (unsigned left = shards; left != 0; --left) {
+    CentralList* const into = shards_[i]->list(list.size_class());
+    if (into != nullptr) {
+      const CentralList::Claimed claimed = into->try_add_and_claim(span, end, count);
+      if (!claimed.was_busy) return claimed.count;
+    }
+    i = i + 1 < shards ? i + 1 : 0;
+  }
+  return list.add_and_claim(span, end, count);
 }
 
 void Central::decommit_holes_for(std::size_t bytes) noexcept {

@@ -177,8 +177,11 @@ class Central {
   class Owners;
   CentralShard& owner_of(const void* object) const noexcept;
   void note_met(Place& place, unsigned size_class) noexcept;
-  std::size_t claim_past(CentralShard& busy, unsigned size_class, void** end,
+  std::size_t claim_past(CentralShard& busy, bool may_wait, unsigned size_class, void** end,
                          std::size_t count) noexcept;
+  std::size_t release_past(CentralShard& busy, unsigned size_class, void** objects,
+                           std::size_t count) noexcept;
+  std::size_t add_and_claim(CentralList& list, Span& span, void** end, std::size_t count) noexcept;
   void move_thread(Place& place) noexcept;
   bool release_and_tell(CentralShard* shard, unsigned size_class, void** objects,
                         std::size_t count) noexcept;

@@ -167,6 +167,15 @@ std::size_t CentralList::add_and_claim(Span& span, void** end, std::size_t count
   return claim_locked(end, count);
 }
 
+CentralList::Claimed CentralList::try_add_and_claim(Span& span, void** end,
+                                                    std::size_t count) noexcept {
+  if (!lock_.try_lock()) return {0, true};
+  receive(span);
+  const std::size_t claimed = claim_locked(end, count);
+  lock_.unlock();
+  return {claimed, false};
+}
+
 std::size_t CentralList::claim_from(CentralList& other, Which which, void** end,
                                     std::size_t count) noexcept {
   // The second lock is not waited for, so that two lists that take from each other do not wait for

@@ -82,6 +82,13 @@ class CentralList {
   };
   Released release(void** objects, std::size_t count) noexcept;
 
+  /// The same, unless another thread is at the list: then all are left.
+  struct Tried {
+    std::size_t left;
+    bool was_busy;
+  };
+  Tried try_release(void** objects, std::size_t count) noexcept;
+
   /// Ends the process: `object` was freed as one of a class that is not its own, or in a heap that
   /// is not.
   [[noreturn]] static void die_of_wrong_class(const SpanSource& spans, const void* object) noexcept;
@@ -90,6 +97,8 @@ class CentralList {
   void add(Span& span) noexcept;
   /// The same, and claims of what the list has then; at least one.
   std::size_t add_and_claim(Span& span, void** end, std::size_t count) noexcept;
+  /// The same, unless another thread is at the list.
+  Claimed try_add_and_claim(Span& span, void** end, std::size_t count) noexcept;
 
   /// Takes over spans of another shard's list, those without a claimed object until there are
   /// `count` objects and half of them at least, or, if it has none and `which` says so, the
@@ -163,6 +172,7 @@ class CentralList {
   }
 
   std::size_t claim_locked(void** end, std::size_t count) noexcept STRATA_REQUIRES(lock_);
+  std::size_t release_locked(void** objects, std::size_t count) noexcept STRATA_REQUIRES(lock_);
   void receive(Span& span) noexcept STRATA_REQUIRES(lock_);
   Span* give(Which which) noexcept STRATA_REQUIRES(lock_);
   Span* take_span_with_free_objects() noexcept STRATA_REQUIRES(lock_);

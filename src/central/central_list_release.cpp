@@ -68,6 +68,17 @@ class CentralList::Returns {
 
 CentralList::Released CentralList::release(void** objects, std::size_t count) noexcept {
   LockGuard guard(lock_);
+  return {release_locked(objects, count), guard.has_waited()};
+}
+
+CentralList::Tried CentralList::try_release(void** objects, std::size_t count) noexcept {
+  if (!lock_.try_lock()) return {count, true};
+  const std::size_t left = release_locked(objects, count);
+  lock_.unlock();
+  return {left, false};
+}
+
+std::size_t CentralList::release_locked(void** objects, std::size_t count) noexcept {
   if (Span::tracks_fresh(SizeClassMap::bytes_of(size_class_))) take_back_marks(objects, count);
   Returns returns(*this);
   void** others = objects;
@@ -97,7 +108,7 @@ CentralList::Released CentralList::release(void** objects, std::size_t count) no
   add_pending(static_cast<std::ptrdiff_t>((count - left) * SizeClassMap::bytes_of(size_class_)));
   if (free_objects() >= watched_from_) [[unlikely]]
     count_returned(count - left);
-  return {left, guard.has_waited()};
+  return left;
 }
 
 /// Counts objects whose bits were set, and lists their span by what it has now.

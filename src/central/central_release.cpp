@@ -96,12 +96,28 @@ bool Central::release_and_tell(CentralShard* shard, unsigned size_class, void** 
     CentralShard* const owner = owners.of(objects[count - 1]);
     const std::size_t others =
         owners.seem_to_be(owner, objects, count - 1) ? 0 : owners.sort(owner, objects, count - 1);
-    const CentralList::Released released =
-        owner->release(size_class, objects + others, count - others);
-    has_waited |= released.has_waited && owner == shard;
-    count = others + released.left;
+    CentralList::Tried tried = owner->try_release(size_class, objects + others, count - others);
+    if (tried.was_busy) [[unlikely]] {
+      has_waited |= owner == shard;
+      tried.left = release_past(*owner, size_class, objects + others, tried.left);
+    }
+    count = others + tried.left;
   }
   return has_waited;
+}
+
+/// Has another shard's transfer cache store what a list that another thread is at has spans for;
+/// where none has room, waits for the list.
+/// \returns  how many are left to be looked up again, at the front
+[[gnu::noinline]] std::size_t Central::release_past(CentralShard& busy, unsigned size_class,
+                                                    void** objects, std::size_t count) noexcept {
+  const unsigned shards = shard_count();
+  unsigned i = busy.index();
+  for (unsigned left = shards - 1; left != 0 && count != 0; --left) {
+    i = i + 1 < shards ? i + 1 : 0;
+    count -= shards_[i]->try_store(size_class, objects, count);
+  }
+  return count != 0 ? busy.release_to_spans(size_class, objects, count).left : 0;
 }
 
 void Central::release_to_spans(unsigned size_class, void** objects, std::size_t count) noexcept {

@@ -51,10 +51,10 @@ class CentralShard {
   /// \returns  how many, the last ones
   std::size_t keep(unsigned size_class, void* const* objects, std::size_t count) noexcept;
 
-  /// Whether a claim may find something: a hint.
-  bool may_have_free(unsigned size_class) const noexcept {
+  /// How many objects a claim may find: a hint.
+  std::size_t free_objects(unsigned size_class) const noexcept {
     Class* const found = find(size_class);
-    return found != nullptr && (found->transfer.size() != 0 || found->list.free_objects() != 0);
+    return found != nullptr ? found->transfer.size() + found->list.free_objects() : 0;
   }
 
   /// Takes back objects, into the transfer cache first. Those whose span is another shard's move to
@@ -62,6 +62,12 @@ class CentralShard {
   /// \returns  how many these are, and whether it waited for another thread
   /// \errors   An object of a class that the shard has never handed out is fatal.
   CentralList::Released release(unsigned size_class, void** objects, std::size_t count) noexcept;
+  /// The same, but a list that another thread is at is passed by: what is for its spans is left.
+  CentralList::Tried try_release(unsigned size_class, void** objects, std::size_t count) noexcept;
+  /// Takes objects of other shards' into the transfer cache, as far as it has room and nobody is at
+  /// it.
+  /// \returns  how many, the last ones
+  std::size_t try_store(unsigned size_class, void* const* objects, std::size_t count) noexcept;
   /// The same, past the transfer cache: verified at once.
   CentralList::Released release_to_spans(unsigned size_class, void** objects,
                                          std::size_t count) noexcept;
@@ -171,6 +177,7 @@ class CentralShard {
   }
   Class* make(unsigned size_class) noexcept;
   Class& class_of(unsigned size_class, const void* object) const noexcept;
+  static std::size_t insert(Class& into, void* const* objects, std::size_t count) noexcept;
   template <typename Function>
   void for_each_class(Function&& function) const noexcept;
   template <typename Flush, typename Take>
