@@ -5,6 +5,9 @@
 
 namespace strata {
 
+static_assert(CentralList::kMostAhead <= PageHeap::kMostAtOnce,
+              "what a list takes at once the page heap gives at once");
+
 void Central::set_most_shards(unsigned count) noexcept {
   LockGuard guard(lock_);
   most_ = std::clamp(count, 1u, kMostShards);
@@ -84,31 +87,34 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
     if (claimed != 0) return claimed;
   }
   if (span == nullptr && empty_grown_transfer()) {
-    const std::size_t claimed = list->claim(end, count);
+    const std::size_t claimed = list->try_claim(end, count).count;
     if (claimed != 0) return claimed;
     span = make_span_of_idle_pages(size_class);
   }
-  if (span == nullptr) span = spans_.create(size_class);
-  if (span == nullptr) return 0;
-  const std::size_t claimed = add_and_claim(*list, *span, end, count);
+  Span* spans[CentralList::kMostAhead];
+  spans[0] = span;
+  std::size_t made = 1;
+  if (span == nullptr) made = spans_.create(size_class, spans, is_alone ? 1 : list->next_growth());
+  if (made == 0) return 0;
+  const std::size_t claimed = add_and_claim(*list, spans, made, end, count);
   decommit_holes_for(spans_.take_growth());
   return claimed;
 }
 
-/// The list takes over a new span, or another shard's if another thread is at it.
-std::size_t Central::add_and_claim(CentralList& list, Span& span, void** end,
-                                   std::size_t count) noexcept {
+/// The list takes over new spans, or another shard's if another thread is at it.
+std::size_t Central::add_and_claim(CentralList& list, Span* const* spans, std::size_t span_count,
+                                   void** end, std::size_t count) noexcept {
   const unsigned shards = shard_count();
   unsigned i = list.shard();
   for (unsigned left = shards; left != 0; --left) {
     CentralList* const into = shards_[i]->list(list.size_class());
     if (into != nullptr) {
-      const CentralList::Claimed claimed = into->try_add_and_claim(span, end, count);
+      const CentralList::Claimed claimed = into->try_add_and_claim(spans, span_count, end, count);
       if (!claimed.was_busy) return claimed.count;
     }
     i = i + 1 < shards ? i + 1 : 0;
   }
-  return list.add_and_claim(span, end, count);
+  return list.add_and_claim(spans, span_count, end, count);
 }
 
 void Central::decommit_holes_for(std::size_t bytes) noexcept {
@@ -254,17 +260,21 @@ void Central::flush_transfer(unsigned end_class) noexcept {
   });
 }
 
-/// Moves to their spans what lies in transfer caches that have grown, if it is worth it.
+/// Moves to their spans what lies in transfer caches that have grown, if it is worth it, and no
+/// other thread does so just now.
 bool Central::empty_grown_transfer() noexcept {
   if (spans_.used_bytes() < kGrownTransferBytes) return false;
   std::size_t grown = 0;
   for_each_shard([&](const CentralShard& shard) { grown += shard.grown_transfer_bytes(); });
   if (grown < kGrownTransferBytes) return false;
+  // Two at once would wait for each other at the same lists.
+  if (!emptying_.try_lock()) return false;
   for_each_shard([&](CentralShard& shard) {
     shard.take_grown([this](unsigned size_class, void** objects, std::size_t count) {
       release_to_spans(size_class, objects, count);
     });
   });
+  emptying_.unlock();
   return true;
 }
 

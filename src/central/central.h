@@ -146,9 +146,14 @@ class Central {
   void check_invariants() noexcept;
 
   void for_each_lock(LockVisitor visit) noexcept {
-    if (visit.locks()) visit(lock_);
+    if (visit.locks()) {
+      visit(emptying_);
+      visit(lock_);
+    }
     for_each_shard([&](CentralShard& shard) { shard.for_each_lock(visit); });
-    if (!visit.locks()) visit(lock_);
+    if (visit.locks()) return;
+    visit(lock_);
+    visit(emptying_);
   }
 
  private:
@@ -181,7 +186,8 @@ class Central {
                          std::size_t count) noexcept;
   std::size_t release_past(CentralShard& busy, unsigned size_class, void** objects,
                            std::size_t count) noexcept;
-  std::size_t add_and_claim(CentralList& list, Span& span, void** end, std::size_t count) noexcept;
+  std::size_t add_and_claim(CentralList& list, Span* const* spans, std::size_t span_count,
+                            void** end, std::size_t count) noexcept;
   void move_thread(Place& place) noexcept;
   bool release_and_tell(CentralShard* shard, unsigned size_class, void** objects,
                         std::size_t count) noexcept;
@@ -202,6 +208,7 @@ class Central {
   const bool has_transfer_;
   IdleTally tally_;
   CentralShard first_;
+  Lock emptying_{LockRank::kEmptying};  // of transfer caches that have grown: only ever tried
   Lock lock_{LockRank::kCentral};
   unsigned most_ STRATA_GUARDED_BY(lock_) = 1;
   // The shards there are, and how many. Both change under lock_, and each shard counts its threads

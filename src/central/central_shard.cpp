@@ -95,16 +95,8 @@ std::size_t CentralShard::insert(Class& into, void* const* objects, std::size_t 
   return into.transfer.try_insert(objects, count).count;
 }
 
-CentralList::Released CentralShard::release(unsigned size_class, void** objects,
-                                            std::size_t count) noexcept {
-  Class& into = class_of(size_class, *objects);
-  const std::size_t taken = insert(into, objects, count);
-  if (taken == count) return {0, false};
-  return into.list.release(objects, count - taken);
-}
-
-CentralList::Tried CentralShard::try_release(unsigned size_class, void** objects,
-                                             std::size_t count) noexcept {
+CentralList::Released CentralShard::try_release(unsigned size_class, void** objects,
+                                                std::size_t count) noexcept {
   Class& into = class_of(size_class, *objects);
   const std::size_t taken = insert(into, objects, count);
   if (taken == count) return {0, false};
@@ -117,8 +109,8 @@ std::size_t CentralShard::try_store(unsigned size_class, void* const* objects,
   return into != nullptr ? insert(*into, objects, count) : 0;
 }
 
-CentralList::Released CentralShard::release_to_spans(unsigned size_class, void** objects,
-                                                     std::size_t count) noexcept {
+std::size_t CentralShard::release_to_spans(unsigned size_class, void** objects,
+                                           std::size_t count) noexcept {
   return class_of(size_class, *objects).list.release(objects, count);
 }
 

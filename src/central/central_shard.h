@@ -57,20 +57,20 @@ class CentralShard {
     return found != nullptr ? found->transfer.size() + found->list.free_objects() : 0;
   }
 
-  /// Takes back objects, into the transfer cache first. Those whose span is another shard's move to
-  /// the front.
-  /// \returns  how many these are, and whether it waited for another thread
+  /// Takes back objects, into the transfer cache first, then into the spans unless another thread is
+  /// at their list. What is left moves to the front: those whose span is another shard's, or, if
+  /// the list was busy, all that the transfer cache did not take.
+  /// \returns  how many these are
   /// \errors   An object of a class that the shard has never handed out is fatal.
-  CentralList::Released release(unsigned size_class, void** objects, std::size_t count) noexcept;
-  /// The same, but a list that another thread is at is passed by: what is for its spans is left.
-  CentralList::Tried try_release(unsigned size_class, void** objects, std::size_t count) noexcept;
+  CentralList::Released try_release(unsigned size_class, void** objects,
+                                    std::size_t count) noexcept;
   /// Takes objects of other shards' into the transfer cache, as far as it has room and nobody is at
   /// it.
   /// \returns  how many, the last ones
   std::size_t try_store(unsigned size_class, void* const* objects, std::size_t count) noexcept;
-  /// The same, past the transfer cache: verified at once.
-  CentralList::Released release_to_spans(unsigned size_class, void** objects,
-                                         std::size_t count) noexcept;
+  /// Takes back objects into the spans: verified at once. Those of another shard's move to the front.
+  /// \returns  how many these are
+  std::size_t release_to_spans(unsigned size_class, void** objects, std::size_t count) noexcept;
 
   /// Moves what lay in the transfer caches unneeded since the last call to `flush(size_class,
   /// objects, count)`.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/fatal.h"
 #include "base/random.h"
@@ -72,35 +73,75 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
   const PageMask positions = aligned_positions(alignment_pages);
   Region* region =
       which == Pages::kAny ? take_region(sufficient) : take_idle_region(page_count, positions);
-  if (region == nullptr) return nullptr;
+  return region != nullptr ? take_span(*region, page_count, positions) : nullptr;
+}
 
-  PageMask starts = run_starts(region->idle_pages(), page_count) & positions;
-  if (starts == 0) starts = run_starts(region->free_pages, page_count) & positions;
+std::size_t PageHeap::allocate_several(unsigned page_count, Span** spans,
+                                       std::size_t count) noexcept {
+  std::size_t taken = 0;
+  bool prepares;
+  {
+    LockGuard guard(lock_);
+    const std::size_t regions_before = regions_;
+    for (; taken < count; ++taken) {
+      Region* const region = take_region(page_count);
+      if (region == nullptr) break;
+      spans[taken] = take_span(*region, page_count, ~PageMask{0});
+      if (spans[taken] == nullptr) break;
+    }
+    prepares =
+        regions_ != regions_before && lock_.waits() != 0 && prepared_ == nullptr && !is_preparing_;
+    if (prepares) is_preparing_ = true;
+  }
+  if (prepares) prepare_region();
+  return taken;
+}
+
+/// Threads that contend wait for whoever is interrupted under the lock, and the kernel interrupts
+/// at page faults: those of the next region come before.
+[[gnu::noinline]] void PageHeap::prepare_region() noexcept {
+  void* const memory = metadata_.allocate_forever(sizeof(Region));
+  if (memory != nullptr) {
+    for (std::size_t at = 0; at < sizeof(Region); at += kTouchedBytes)
+      static_cast<volatile char*>(memory)[at] = 0;
+    static_cast<volatile char*>(memory)[sizeof(Region) - 1] = 0;
+  }
+  LockGuard guard(lock_);
+  prepared_ = memory;
+  is_preparing_ = false;
+}
+
+/// Takes pages of an unlisted region, and lists it.
+/// \pre      it has a run of so many that begins at one of `positions`
+/// \returns  nullptr if the limit forbids it
+Span* PageHeap::take_span(Region& region, unsigned page_count, PageMask positions) noexcept {
+  PageMask starts = run_starts(region.idle_pages(), page_count) & positions;
+  if (starts == 0) starts = run_starts(region.free_pages, page_count) & positions;
   STRATA_DCHECK(starts != 0);
   const auto first = static_cast<unsigned>(std::countr_zero(starts));
   const PageMask mask = page_range(first, page_count);
-  if (region->is_split && region->dirty_pages == 0) {
-    region->is_split = false;
-    pages_.advise_huge(region->start, kRegionBytes);
+  if (region.is_split && region.dirty_pages == 0) {
+    region.is_split = false;
+    pages_.advise_huge(region.start, kRegionBytes);
   }
-  const PageMask touched = pages_touched_with(*region, mask);
-  const std::size_t growth = count_pages(touched & ~region->dirty_pages) * kPageBytes;
+  const PageMask touched = pages_touched_with(region, mask);
+  const std::size_t growth = count_pages(touched & ~region.dirty_pages) * kPageBytes;
   if (!limit_.try_hold(growth)) {
-    list(*region);
+    list(region);
     return nullptr;
   }
   if (growth != 0) growth_bytes_.fetch_add(growth, std::memory_order_relaxed);
 
-  Span& span = region->spans[first];
-  span.start = region->start + first * kPageBytes;
+  Span& span = region.spans[first];
+  span.start = region.start + first * kPageBytes;
   span.free_bits = nullptr;
   span.records = nullptr;
   span.size_class = 0;
   span.first_page = static_cast<std::uint8_t>(first);
   span.page_count = static_cast<std::uint8_t>(page_count);
-  span.is_zero = (region->dirty_pages & mask) == 0;
-  mark_used(*region, mask, touched);
-  std::memset(region->head_of_page + first, static_cast<int>(first), page_count);
+  span.is_zero = (region.dirty_pages & mask) == 0;
+  mark_used(region, mask, touched);
+  std::memset(region.head_of_page + first, static_cast<int>(first), page_count);
   return &span;
 }
 
@@ -252,7 +293,8 @@ Region* PageHeap::grow() noexcept {
   char* const start = fresh_.choose(seed_ != 0 ? random_word(seed_, regions_) : 0);
   if (!map_.open(start, kRegionBytes)) return nullptr;
   // Zeroed, and touched only where it is used: most programs are small.
-  void* memory = metadata_.allocate_forever(sizeof(Region));
+  void* const memory = prepared_ != nullptr ? std::exchange(prepared_, nullptr)
+                                            : metadata_.allocate_forever(sizeof(Region));
   if (memory == nullptr) return nullptr;
   auto* region = static_cast<Region*>(memory);
   region->start = start;
@@ -388,6 +430,7 @@ void PageHeap::discard() noexcept {
   }
   fresh_.give_up([this](char* region) { pages_.unmap(region, kRegionBytes); });
   was_refused_ = false;
+  prepared_ = nullptr;
   regions_ = huge_regions_ = decommitted_pages_ = least_idle_ = 0;
   is_small_.store(true, std::memory_order_relaxed);
   idle_pages_.store(0, std::memory_order_relaxed);
