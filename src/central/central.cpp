@@ -65,9 +65,10 @@ std::size_t Central::claim_past(CentralShard& busy, bool may_wait, unsigned size
     const std::size_t claimed = shards_[i]->try_claim(size_class, end, count).count;
     if (claimed != 0) return claimed;
   }
-  const std::size_t little = kSpansToSpare * span_pages_of(size_class) * kPageBytes;
+  const std::size_t little =
+      is_large() ? kSpansToSpare * span_pages_of(size_class) * kPageBytes : 0;
   const std::size_t free_bytes = busy.free_objects(size_class) * SizeClassMap::bytes_of(size_class);
-  return may_wait && free_bytes > little ? busy.claim(size_class, end, count) : 0;
+  return (may_wait || !is_large()) && free_bytes > little ? busy.claim(size_class, end, count) : 0;
 }
 
 /// Claims where the shard has nothing left: from what is idle first, so that the heap grows last.
@@ -106,7 +107,7 @@ std::size_t Central::add_and_claim(CentralList& list, Span* const* spans, std::s
                                    void** end, std::size_t count) noexcept {
   const unsigned shards = shard_count();
   unsigned i = list.shard();
-  for (unsigned left = shards; left != 0; --left) {
+  for (unsigned left = is_large() ? shards : 0; left != 0; --left) {
     CentralList* const into = shards_[i]->list(list.size_class());
     if (into != nullptr) {
       const CentralList::Claimed claimed = into->try_add_and_claim(spans, span_count, end, count);

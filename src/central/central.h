@@ -167,6 +167,9 @@ class Central {
   static constexpr std::size_t kSpansToSpare = 2;
   // Chosen: what transfer caches that have grown may hold while the heap grows.
   static constexpr std::size_t kGrownTransferBytes = 1024 * 1024;
+  // Chosen: in a heap as large as this some spans and some objects more in transfer caches do not
+  // show, and less is waited for. In a small one they are some percent.
+  static constexpr std::size_t kLargeBytes = std::size_t{32} << 20;
   static constexpr std::size_t kHomewardBatch = 128;
   // Chosen: what may be free in spans, and as a part of the heap, before holes are looked for.
   static constexpr std::size_t kHolesFromBytes = std::size_t{4} << 20;
@@ -182,6 +185,7 @@ class Central {
   class Owners;
   CentralShard& owner_of(const void* object) const noexcept;
   void note_met(Place& place, unsigned size_class) noexcept;
+  bool is_large() const noexcept { return spans_.used_bytes() >= kLargeBytes; }
   std::size_t claim_past(CentralShard& busy, bool may_wait, unsigned size_class, void** end,
                          std::size_t count) noexcept;
   std::size_t release_past(CentralShard& busy, unsigned size_class, void** objects,

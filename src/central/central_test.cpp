@@ -523,9 +523,10 @@ TEST(BusyCentralTest, AThreadPassesByAListThatAnotherIsAt) {
   central.check_invariants();
 }
 
-TEST(BusyCentralTest, WhatAListThatAnotherThreadIsAtHasSpansForIsStoredElsewhere) {
+TEST(BusyCentralTest, InALargeHeapWhatABusyListHasSpansForIsStoredElsewhere) {
   BusyPages pages;
   FakeAddressSpace space{pages};
+  for (int i = 0; i < 16; ++i) ASSERT_NE(space.heap.allocate(kPagesPerRegion), nullptr);
   Central central(space.spans, space.metadata);
   central.set_most_shards(2);
   Central::Place places[] = {Central::Place(central), Central::Place(central)};

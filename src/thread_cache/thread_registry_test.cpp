@@ -173,8 +173,10 @@ TEST_F(ThreadRegistryTest, ThreadsBeginAndEndWhileAFlushWaitsForAThread) {
   busy.bins_lock().lock();  // as in a slow path
   std::thread flush([this] { registry.flush_all(); });
   while (busy.bins_lock().waits() == 0) std::this_thread::yield();
-  std::thread([this] { registry.park(*registry.adopt()); }).join();
-  EXPECT_TRUE(registry.has_parked());
+  std::thread([this] {
+    registry.park(*registry.adopt());
+    EXPECT_TRUE(registry.has_parked());
+  }).join();
   busy.bins_lock().unlock();
   flush.join();
   EXPECT_EQ(registry.live_threads(), 2u);
