@@ -53,8 +53,8 @@ void Central::note_met(Place& place, unsigned size_class) noexcept {
   if (place.met_ >= place.patience_) move_on(place, size_class);
 }
 
-/// Claims from another shard that nobody is at. Where there is none, waits for the busy one if it is
-/// the thread's and has more than a little: the heap must not grow beside free objects.
+/// Claims from another shard that nobody is at. Where there is none, waits for the busy one if it
+/// is the thread's and has more than a little: the heap must not grow beside free objects.
 std::size_t Central::claim_past(CentralShard& busy, bool may_wait, unsigned size_class, void** end,
                                 std::size_t count) noexcept {
   const unsigned shards = shard_count();

@@ -57,8 +57,8 @@ class CentralShard {
     return found != nullptr ? found->transfer.size() + found->list.free_objects() : 0;
   }
 
-  /// Takes back objects, into the transfer cache first, then into the spans unless another thread is
-  /// at their list. What is left moves to the front: those whose span is another shard's, or, if
+  /// Takes back objects, into the transfer cache first, then into the spans unless another thread
+  /// is at their list. What is left moves to the front: those whose span is another shard's, or, if
   /// the list was busy, all that the transfer cache did not take.
   /// \returns  how many these are
   /// \errors   An object of a class that the shard has never handed out is fatal.
@@ -68,7 +68,8 @@ class CentralShard {
   /// it.
   /// \returns  how many, the last ones
   std::size_t try_store(unsigned size_class, void* const* objects, std::size_t count) noexcept;
-  /// Takes back objects into the spans: verified at once. Those of another shard's move to the front.
+  /// Takes back objects into the spans: verified at once. Those of another shard's move to the
+  /// front.
   /// \returns  how many these are
   std::size_t release_to_spans(unsigned size_class, void** objects, std::size_t count) noexcept;
 
