@@ -5,6 +5,9 @@
 
 namespace strata {
 
+static_assert(CentralList::kMostAhead <= PageHeap::kMostAtOnce,
+              "what a list takes at once the page heap gives at once");
+
 void Central::set_most_shards(unsigned count) noexcept {
   LockGuard guard(lock_);
   most_ = std::clamp(count, 1u, kMostShards);
@@ -23,20 +26,23 @@ void Central::leave(Place& place) noexcept {
 
 std::size_t Central::claim(Place& place, unsigned size_class, void** end,
                            std::size_t count) noexcept {
-  CentralShard& shard = place.shard_of(size_class);
-  CentralList::Claimed claimed = shard.try_claim(size_class, end, count);
+  CentralShard* shard = &place.shard_of(size_class);
+  CentralList::Claimed claimed = shard->try_claim(size_class, end, count);
   if (claimed.was_busy) [[unlikely]] {
-    if (claimed.count == 0) claimed.count = claim_past(shard, size_class, end, count);
+    CentralShard& busy = *shard;
     note_met(place, size_class);
+    shard = &place.shard_of(size_class);
+    if (claimed.count == 0)
+      claimed.count = claim_past(busy, shard == &busy, size_class, end, count);
   } else if (place.met_ != 0) {
     --place.met_;
   }
   if (claimed.count == 0) {
-    claimed.count = claim_elsewhere(shard, size_class, end, count);
+    claimed.count = claim_elsewhere(*shard, size_class, end, count);
   } else if (spans_.growth_bytes() >= kHolesFilled) [[unlikely]] {
     decommit_holes_for(spans_.take_growth());
   }
-  if (claimed.count != 0 && shard_count() != 1) shard.note_claimed(size_class, claimed.count);
+  if (claimed.count != 0 && shard_count() != 1) shard->note_claimed(size_class, claimed.count);
   return claimed.count;
 }
 
@@ -51,19 +57,22 @@ void Central::note_met(Place& place, unsigned size_class) noexcept {
   if (place.met_ >= place.patience_) move_on(place, size_class);
 }
 
-/// Claims from another shard that nobody is at; where there is none, waits for the busy one: the
-/// heap must not grow while it has free objects.
-std::size_t Central::claim_past(CentralShard& busy, unsigned size_class, void** end,
+/// Claims from another shard that nobody is at. Where there is none, waits for the busy one if it
+/// is the thread's and has more than a little: the heap must not grow beside free objects.
+std::size_t Central::claim_past(CentralShard& busy, bool may_wait, unsigned size_class, void** end,
                                 std::size_t count) noexcept {
   const unsigned shards = shard_count();
   unsigned i = busy.index();
   for (unsigned left = shards - 1; left != 0; --left) {
     i = i + 1 < shards ? i + 1 : 0;
-    if (!shards_[i]->may_have_free(size_class)) continue;
+    if (shards_[i]->free_objects(size_class) == 0) continue;
     const std::size_t claimed = shards_[i]->try_claim(size_class, end, count).count;
     if (claimed != 0) return claimed;
   }
-  return busy.claim(size_class, end, count);
+  const std::size_t little =
+      is_large() ? kSpansToSpare * span_pages_of(size_class) * kPageBytes : 0;
+  const std::size_t free_bytes = busy.free_objects(size_class) * SizeClassMap::bytes_of(size_class);
+  return (may_wait || !is_large()) && free_bytes > little ? busy.claim(size_class, end, count) : 0;
 }
 
 /// Claims where the shard has nothing left: from what is idle first, so that the heap grows last.
@@ -83,15 +92,34 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
     if (claimed != 0) return claimed;
   }
   if (span == nullptr && empty_grown_transfer()) {
-    const std::size_t claimed = list->claim(end, count);
+    const std::size_t claimed = list->try_claim(end, count).count;
     if (claimed != 0) return claimed;
     span = make_span_of_idle_pages(size_class);
   }
-  if (span == nullptr) span = spans_.create(size_class);
-  if (span == nullptr) return 0;
-  const std::size_t claimed = list->add_and_claim(*span, end, count);
+  Span* spans[CentralList::kMostAhead];
+  spans[0] = span;
+  std::size_t made = 1;
+  if (span == nullptr) made = spans_.create(size_class, spans, is_alone ? 1 : list->next_growth());
+  if (made == 0) return 0;
+  const std::size_t claimed = add_and_claim(*list, spans, made, end, count);
   decommit_holes_for(spans_.take_growth());
   return claimed;
+}
+
+/// The list takes over new spans, or another shard's if another thread is at it.
+std::size_t Central::add_and_claim(CentralList& list, Span* const* spans, std::size_t span_count,
+                                   void** end, std::size_t count) noexcept {
+  const unsigned shards = shard_count();
+  unsigned i = list.shard();
+  for (unsigned left = is_large() ? shards : 0; left != 0; --left) {
+    CentralList* const into = shards_[i]->list(list.size_class());
+    if (into != nullptr) {
+      const CentralList::Claimed claimed = into->try_add_and_claim(spans, span_count, end, count);
+      if (!claimed.was_busy) return claimed.count;
+    }
+    i = i + 1 < shards ? i + 1 : 0;
+  }
+  return list.add_and_claim(spans, span_count, end, count);
 }
 
 void Central::decommit_holes_for(std::size_t bytes) noexcept {
@@ -237,17 +265,21 @@ void Central::flush_transfer(unsigned end_class) noexcept {
   });
 }
 
-/// Moves to their spans what lies in transfer caches that have grown, if it is worth it.
+/// Moves to their spans what lies in transfer caches that have grown, if it is worth it, and no
+/// other thread does so just now.
 bool Central::empty_grown_transfer() noexcept {
   if (spans_.used_bytes() < kGrownTransferBytes) return false;
   std::size_t grown = 0;
   for_each_shard([&](const CentralShard& shard) { grown += shard.grown_transfer_bytes(); });
   if (grown < kGrownTransferBytes) return false;
+  // Two at once would wait for each other at the same lists.
+  if (!emptying_.try_lock()) return false;
   for_each_shard([&](CentralShard& shard) {
     shard.take_grown([this](unsigned size_class, void** objects, std::size_t count) {
       release_to_spans(size_class, objects, count);
     });
   });
+  emptying_.unlock();
   return true;
 }
 

@@ -146,9 +146,14 @@ class Central {
   void check_invariants() noexcept;
 
   void for_each_lock(LockVisitor visit) noexcept {
-    if (visit.locks()) visit(lock_);
+    if (visit.locks()) {
+      visit(emptying_);
+      visit(lock_);
+    }
     for_each_shard([&](CentralShard& shard) { shard.for_each_lock(visit); });
-    if (!visit.locks()) visit(lock_);
+    if (visit.locks()) return;
+    visit(lock_);
+    visit(emptying_);
   }
 
  private:
@@ -162,6 +167,9 @@ class Central {
   static constexpr std::size_t kSpansToSpare = 2;
   // Chosen: what transfer caches that have grown may hold while the heap grows.
   static constexpr std::size_t kGrownTransferBytes = 1024 * 1024;
+  // Chosen: in a heap as large as this some spans and some objects more in transfer caches do not
+  // show, and less is waited for. In a small one they are some percent.
+  static constexpr std::size_t kLargeBytes = std::size_t{32} << 20;
   static constexpr std::size_t kHomewardBatch = 128;
   // Chosen: what may be free in spans, and as a part of the heap, before holes are looked for.
   static constexpr std::size_t kHolesFromBytes = std::size_t{4} << 20;
@@ -179,8 +187,13 @@ class Central {
   class Owners;
   CentralShard& owner_of(const void* object) const noexcept;
   void note_met(Place& place, unsigned size_class) noexcept;
-  std::size_t claim_past(CentralShard& busy, unsigned size_class, void** end,
+  bool is_large() const noexcept { return spans_.used_bytes() >= kLargeBytes; }
+  std::size_t claim_past(CentralShard& busy, bool may_wait, unsigned size_class, void** end,
                          std::size_t count) noexcept;
+  std::size_t release_past(CentralShard& busy, unsigned size_class, void** objects,
+                           std::size_t count) noexcept;
+  std::size_t add_and_claim(CentralList& list, Span* const* spans, std::size_t span_count,
+                            void** end, std::size_t count) noexcept;
   void move_thread(Place& place) noexcept;
   bool release_and_tell(CentralShard* shard, unsigned size_class, void** objects,
                         std::size_t count) noexcept;
@@ -201,6 +214,7 @@ class Central {
   const bool has_transfer_;
   IdleTally tally_;
   CentralShard first_;
+  Lock emptying_{LockRank::kEmptying};  // of transfer caches that have grown: only ever tried
   Lock lock_{LockRank::kCentral};
   unsigned most_ STRATA_GUARDED_BY(lock_) = 1;
   // The shards there are, and how many. Both change under lock_, and each shard counts its threads

@@ -75,14 +75,16 @@ class CentralList {
 
   /// Takes back those of `count` objects that this list's spans hold; the others move to the front.
   /// What is still fresh, as its mark says, remains so.
-  /// \returns  How many others there are: a span can have gone to another shard meanwhile. And
-  ///           whether it waited for another thread.
+  /// \returns  How many others there are: a span can have gone to another shard meanwhile.
   /// \errors   A pointer that is no claimed object of this class is fatal, with its sentence.
+  std::size_t release(void** objects, std::size_t count) noexcept;
+
+  /// The same, unless another thread is at the list: then all are left.
   struct Released {
     std::size_t left;
-    bool has_waited;
+    bool was_busy;
   };
-  Released release(void** objects, std::size_t count) noexcept;
+  Released try_release(void** objects, std::size_t count) noexcept;
 
   /// Ends the process: `object` was freed as one of a class that is not its own, or in a heap that
   /// is not.
@@ -90,8 +92,20 @@ class CentralList {
 
   /// Takes over a new span.
   void add(Span& span) noexcept;
-  /// The same, and claims of what the list has then; at least one.
-  std::size_t add_and_claim(Span& span, void** end, std::size_t count) noexcept;
+  /// The same for some, and claims of what the list has then; at least one.
+  std::size_t add_and_claim(Span* const* spans, std::size_t span_count, void** end,
+                            std::size_t count) noexcept;
+  /// The same, unless another thread is at the list.
+  Claimed try_add_and_claim(Span* const* spans, std::size_t span_count, void** end,
+                            std::size_t count) noexcept;
+
+  // Chosen: a list that grows takes so many spans at once at the most, and no more than this part
+  // of those it has: it needs them soon, and nobody touches them until then.
+  static constexpr std::size_t kMostAhead = 8;
+  static constexpr std::size_t kAheadPart = 16;
+  /// How many new spans it should get when it needs one where threads contend: a hint, without the
+  /// lock. Twice as many as the last time, unless one of these was of more use to another list.
+  std::size_t next_growth() const noexcept { return next_growth_.load(std::memory_order_relaxed); }
 
   /// Takes over spans of another shard's list, those without a claimed object until there are
   /// `count` objects and half of them at least, or, if it has none and `which` says so, the
@@ -168,7 +182,9 @@ class CentralList {
   }
 
   std::size_t claim_locked(void** end, std::size_t count) noexcept STRATA_REQUIRES(lock_);
+  std::size_t release_locked(void** objects, std::size_t count) noexcept STRATA_REQUIRES(lock_);
   void receive(Span& span) noexcept STRATA_REQUIRES(lock_);
+  void receive_new(Span* const* spans, std::size_t span_count) noexcept STRATA_REQUIRES(lock_);
   Span* give(Which which) noexcept STRATA_REQUIRES(lock_);
   Span* take_span_with_free_objects() noexcept STRATA_REQUIRES(lock_);
   void count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept
@@ -282,6 +298,7 @@ class CentralList {
   std::atomic<std::ptrdiff_t> pending_{0};
   std::atomic<std::size_t> kept_count_{0};
   std::atomic<std::size_t> free_{0};
+  std::atomic<std::size_t> next_growth_{1};
   std::atomic<bool> is_compacting_{false};
 };
 

@@ -66,8 +66,10 @@ class CentralList::Returns {
   Return returns_[kPlaces];
 };
 
-CentralList::Released CentralList::release(void** objects, std::size_t count) noexcept {
-  LockGuard guard(lock_);
+/// In both of its callers: without caches every free comes here.
+/// \returns  how many are another shard's
+[[gnu::always_inline]] inline std::size_t CentralList::release_locked(void** objects,
+                                                                      std::size_t count) noexcept {
   if (Span::tracks_fresh(SizeClassMap::bytes_of(size_class_))) take_back_marks(objects, count);
   Returns returns(*this);
   void** others = objects;
@@ -96,7 +98,19 @@ CentralList::Released CentralList::release(void** objects, std::size_t count) no
   add_pending(static_cast<std::ptrdiff_t>((count - left) * SizeClassMap::bytes_of(size_class_)));
   if (free_objects() >= watched_from_) [[unlikely]]
     count_returned(count - left);
-  return {left, guard.has_waited()};
+  return left;
+}
+
+std::size_t CentralList::release(void** objects, std::size_t count) noexcept {
+  LockGuard guard(lock_);
+  return release_locked(objects, count);
+}
+
+CentralList::Released CentralList::try_release(void** objects, std::size_t count) noexcept {
+  if (!lock_.try_lock()) return {count, true};
+  const std::size_t left = release_locked(objects, count);
+  lock_.unlock();
+  return {left, false};
 }
 
 /// Counts objects whose bits were set, and lists their span by what it has now.

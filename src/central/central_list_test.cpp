@@ -57,11 +57,9 @@ struct CentralListTest : ::testing::Test {
     return objects;
   }
   static void release(CentralList& list, std::vector<void*> objects) {
-    ASSERT_EQ(list.release(objects.data(), objects.size()).left, 0u);
+    ASSERT_EQ(list.release(objects.data(), objects.size()), 0u);
   }
-  static void release(CentralList& list, void* object) {
-    ASSERT_EQ(list.release(&object, 1).left, 0u);
-  }
+  static void release(CentralList& list, void* object) { ASSERT_EQ(list.release(&object, 1), 0u); }
 };
 
 TEST_F(CentralListTest, HandsOutEveryObjectOfASpanOnceAndThenMakesAnother) {
@@ -571,9 +569,9 @@ TEST_F(CentralListTest, ASpanMovesToAnotherShardWithItsLiveObjects) {
   to.check_invariants();
   EXPECT_EQ(to.statistics().claimed_objects, 4u);
   std::vector<void*> batch{live, taken[0], taken[1], taken[2]};
-  EXPECT_EQ(from.release(batch.data(), 4).left, 4u) << "they are the other list's";
+  EXPECT_EQ(from.release(batch.data(), 4), 4u) << "they are the other list's";
   EXPECT_EQ(batch[0], live);
-  EXPECT_EQ(to.release(batch.data(), 4).left, 0u);
+  EXPECT_EQ(to.release(batch.data(), 4), 0u);
   EXPECT_EQ(to.kept_spans(), 1u);
 }
 
@@ -605,7 +603,7 @@ TEST_F(CentralListTest, ObjectsComeBackWhileTheirSpansMove) {
         for (void* object : objects) *static_cast<int*>(object) = t;
         std::size_t left = objects.size();
         for (unsigned turn = 0; left != 0; ++turn)
-          left = lists[turn % 2]->release(objects.data(), left).left;
+          left = lists[turn % 2]->release(objects.data(), left);
       }
     });
   }
@@ -623,7 +621,7 @@ TEST_F(CentralListTest, ObjectsOfAnotherShardComeBackToTheCaller) {
   const std::vector<void*> foreign = claim(others, 5);
   for (std::size_t i = 0; i < foreign.size(); ++i)
     batch.insert(batch.begin() + static_cast<std::ptrdiff_t>(3 * i), foreign[i]);
-  ASSERT_EQ(mine.release(batch.data(), batch.size()).left, foreign.size());
+  ASSERT_EQ(mine.release(batch.data(), batch.size()), foreign.size());
   EXPECT_EQ(std::vector<void*>(batch.begin(), batch.begin() + 5), foreign);
   EXPECT_EQ(mine.statistics().claimed_objects, 0u);
   release(others, foreign);

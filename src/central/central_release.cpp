@@ -78,15 +78,20 @@ void Central::release(unsigned size_class, void** objects, std::size_t count) no
   release_and_tell(nullptr, size_class, objects, count);
 }
 
-/// \returns  whether it waited for another thread in `shard`
+/// \returns  whether another thread was at the list of `shard`
 bool Central::release_and_tell(CentralShard* shard, unsigned size_class, void** objects,
                                std::size_t count) noexcept {
-  bool has_waited = false;
+  bool was_busy = false;
+  const auto release_to = [&](CentralShard& owner, void** of_owner, std::size_t owned) {
+    const CentralList::Released released = owner.try_release(size_class, of_owner, owned);
+    if (!released.was_busy) [[likely]]
+      return released.left;
+    was_busy |= &owner == shard;
+    return release_past(owner, size_class, of_owner, released.left);
+  };
   if (shard_count() == 1) {
-    const CentralList::Released released = first_.release(size_class, objects, count);
     // There may be more shards by now, and spans that have moved to them.
-    count = released.left;
-    has_waited = released.has_waited;
+    count = release_to(first_, objects, count);
   } else if (shard != nullptr) {
     count -= shard->keep(size_class, objects, count);
   }
@@ -96,16 +101,27 @@ bool Central::release_and_tell(CentralShard* shard, unsigned size_class, void** 
     CentralShard* const owner = owners.of(objects[count - 1]);
     const std::size_t others =
         owners.seem_to_be(owner, objects, count - 1) ? 0 : owners.sort(owner, objects, count - 1);
-    const CentralList::Released released =
-        owner->release(size_class, objects + others, count - others);
-    has_waited |= released.has_waited && owner == shard;
-    count = others + released.left;
+    count = others + release_to(*owner, objects + others, count - others);
   }
-  return has_waited;
+  return was_busy;
+}
+
+/// Has another shard's transfer cache store what a list that another thread is at has spans for;
+/// where none has room, waits for the list.
+/// \returns  how many are left to be looked up again, at the front
+[[gnu::noinline]] std::size_t Central::release_past(CentralShard& busy, unsigned size_class,
+                                                    void** objects, std::size_t count) noexcept {
+  const unsigned shards = shard_count();
+  unsigned i = busy.index();
+  for (unsigned left = is_large() ? shards - 1 : 0; left != 0 && count != 0; --left) {
+    i = i + 1 < shards ? i + 1 : 0;
+    count -= shards_[i]->try_store(size_class, objects, count);
+  }
+  return count != 0 ? busy.release_to_spans(size_class, objects, count) : 0;
 }
 
 void Central::release_to_spans(unsigned size_class, void** objects, std::size_t count) noexcept {
-  while (count != 0) count = owner_of(*objects).release_to_spans(size_class, objects, count).left;
+  while (count != 0) count = owner_of(*objects).release_to_spans(size_class, objects, count);
 }
 
 std::size_t Central::release_homeward(void** objects, std::size_t count) noexcept {

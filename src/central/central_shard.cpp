@@ -75,7 +75,9 @@ std::size_t CentralShard::try_lend(unsigned size_class, void** end, std::size_t 
 }
 
 void CentralShard::note_claimed(unsigned size_class, std::size_t count) noexcept {
-  std::atomic<std::size_t>& claimed = find(size_class)->claimed;
+  Class* const by = find(size_class);
+  if (by == nullptr) return;  // all that they got was others'
+  std::atomic<std::size_t>& claimed = by->claimed;
   claimed.store(claimed.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
 }
 
@@ -85,22 +87,30 @@ std::size_t CentralShard::keep(unsigned size_class, void* const* objects,
   if (into == nullptr) return 0;
   const std::size_t claimed = into->claimed.load(std::memory_order_relaxed);
   into->claimed.store(claimed - std::min(claimed, count), std::memory_order_relaxed);
-  if (claimed < count || into->transfer.is_full() || into->list.is_compacting()) return 0;
-  return into->transfer.try_insert(objects, count).count;
+  return claimed < count ? 0 : insert(*into, objects, count);
 }
 
-CentralList::Released CentralShard::release(unsigned size_class, void** objects,
-                                            std::size_t count) noexcept {
+std::size_t CentralShard::insert(Class& into, void* const* objects, std::size_t count) noexcept {
+  if (into.transfer.is_full() || into.list.is_compacting()) return 0;
+  return into.transfer.try_insert(objects, count).count;
+}
+
+CentralList::Released CentralShard::try_release(unsigned size_class, void** objects,
+                                                std::size_t count) noexcept {
   Class& into = class_of(size_class, *objects);
-  const std::size_t taken = into.transfer.is_full() || into.list.is_compacting()
-                                ? 0
-                                : into.transfer.try_insert(objects, count).count;
+  const std::size_t taken = insert(into, objects, count);
   if (taken == count) return {0, false};
-  return into.list.release(objects, count - taken);
+  return into.list.try_release(objects, count - taken);
 }
 
-CentralList::Released CentralShard::release_to_spans(unsigned size_class, void** objects,
-                                                     std::size_t count) noexcept {
+std::size_t CentralShard::try_store(unsigned size_class, void* const* objects,
+                                    std::size_t count) noexcept {
+  Class* const into = find(size_class);
+  return into != nullptr ? insert(*into, objects, count) : 0;
+}
+
+std::size_t CentralShard::release_to_spans(unsigned size_class, void** objects,
+                                           std::size_t count) noexcept {
   return class_of(size_class, *objects).list.release(objects, count);
 }
 

@@ -51,20 +51,27 @@ class CentralShard {
   /// \returns  how many, the last ones
   std::size_t keep(unsigned size_class, void* const* objects, std::size_t count) noexcept;
 
-  /// Whether a claim may find something: a hint.
-  bool may_have_free(unsigned size_class) const noexcept {
+  /// How many objects a claim may find: a hint.
+  std::size_t free_objects(unsigned size_class) const noexcept {
     Class* const found = find(size_class);
-    return found != nullptr && (found->transfer.size() != 0 || found->list.free_objects() != 0);
+    return found != nullptr ? found->transfer.size() + found->list.free_objects() : 0;
   }
 
-  /// Takes back objects, into the transfer cache first. Those whose span is another shard's move to
-  /// the front.
-  /// \returns  how many these are, and whether it waited for another thread
+  /// Takes back objects, into the transfer cache first, then into the spans unless another thread
+  /// is at their list. What is left moves to the front: those whose span is another shard's, or, if
+  /// the list was busy, all that the transfer cache did not take.
+  /// \returns  how many these are
   /// \errors   An object of a class that the shard has never handed out is fatal.
-  CentralList::Released release(unsigned size_class, void** objects, std::size_t count) noexcept;
-  /// The same, past the transfer cache: verified at once.
-  CentralList::Released release_to_spans(unsigned size_class, void** objects,
-                                         std::size_t count) noexcept;
+  CentralList::Released try_release(unsigned size_class, void** objects,
+                                    std::size_t count) noexcept;
+  /// Takes objects of other shards' into the transfer cache, as far as it has room and nobody is at
+  /// it.
+  /// \returns  how many, the last ones
+  std::size_t try_store(unsigned size_class, void* const* objects, std::size_t count) noexcept;
+  /// Takes back objects into the spans: verified at once. Those of another shard's move to the
+  /// front.
+  /// \returns  how many these are
+  std::size_t release_to_spans(unsigned size_class, void** objects, std::size_t count) noexcept;
 
   /// Moves what lay in the transfer caches unneeded since the last call to `flush(size_class,
   /// objects, count)`.
@@ -74,7 +81,8 @@ class CentralShard {
   /// might at first.
   template <typename Flush>
   void take_all(unsigned end_class, Flush&& flush) noexcept;
-  /// The same for those that have grown.
+  /// The same for those that have grown, but they may hold half as much, and what another thread is
+  /// at is passed by.
   template <typename Flush>
   void take_grown(Flush&& flush) noexcept;
 
@@ -170,10 +178,12 @@ class CentralShard {
   }
   Class* make(unsigned size_class) noexcept;
   Class& class_of(unsigned size_class, const void* object) const noexcept;
+  static std::size_t insert(Class& into, void* const* objects, std::size_t count) noexcept;
   template <typename Function>
   void for_each_class(Function&& function) const noexcept;
-  template <typename Flush>
-  static std::size_t empty(unsigned size_class, TransferCache& transfer, Flush&& flush) noexcept;
+  template <typename Flush, typename Take>
+  static void move_all(unsigned size_class, TransferCache& transfer, Flush&& flush,
+                       Take take) noexcept;
 
   SpanSource& spans_;
   MetadataArena& metadata_;
@@ -207,34 +217,34 @@ void CentralShard::take_unneeded(Flush&& flush) noexcept {
 template <typename Flush>
 void CentralShard::take_all(unsigned end_class, Flush&& flush) noexcept {
   for_each_class([&](unsigned size_class, Class& each) {
-    if (size_class < end_class) empty(size_class, each.transfer, flush);
+    if (size_class >= end_class) return;
+    each.transfer.shrink();
+    move_all(size_class, each.transfer, flush, &TransferCache::remove);
   });
 }
 
 template <typename Flush>
 void CentralShard::take_grown(Flush&& flush) noexcept {
+  // Where another thread is at it, or comes meanwhile, its objects are in demand.
   for_each_class([&](unsigned size_class, Class& each) {
-    if (each.transfer.grown_bytes() == 0) return;
-    // What comes and goes would have to make it grow from the start again.
-    each.transfer.grow_again(empty(size_class, each.transfer, flush) / 2);
+    if (each.transfer.grown_bytes() == 0 || !each.transfer.try_halve()) return;
+    move_all(size_class, each.transfer, flush, &TransferCache::try_take);
   });
 }
 
-/// \returns  how many objects it might hold until then
-template <typename Flush>
-std::size_t CentralShard::empty(unsigned size_class, TransferCache& transfer,
-                                Flush&& flush) noexcept {
+/// Takes what is there by `take`, as remove() does it.
+template <typename Flush, typename Take>
+void CentralShard::move_all(unsigned size_class, TransferCache& transfer, Flush&& flush,
+                            Take take) noexcept {
   void* batch[kFlushObjects];
   void** const end = batch + kFlushObjects;
-  const std::size_t capacity = transfer.shrink();
   // No more than was there: others may go on filling it.
   for (std::size_t left = transfer.size(); left != 0;) {
-    const std::size_t count = transfer.remove(end, left < kFlushObjects ? left : kFlushObjects);
+    const std::size_t count = (transfer.*take)(end, left < kFlushObjects ? left : kFlushObjects);
     if (count == 0) break;
     flush(size_class, end - count, count);
     left -= count;
   }
-  return capacity;
 }
 
 }  // namespace strata

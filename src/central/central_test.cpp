@@ -523,6 +523,64 @@ TEST(BusyCentralTest, AThreadPassesByAListThatAnotherIsAt) {
   central.check_invariants();
 }
 
+TEST(BusyCentralTest, InALargeHeapWhatABusyListHasSpansForIsStoredElsewhere) {
+  BusyPages pages;
+  FakeAddressSpace space{pages};
+  for (int i = 0; i < 16; ++i) ASSERT_NE(space.heap.allocate(kPagesPerRegion), nullptr);
+  Central central(space.spans, space.metadata);
+  central.set_most_shards(2);
+  Central::Place places[] = {Central::Place(central), Central::Place(central)};
+  for (Central::Place& place : places) central.enter(place);
+  const unsigned c = SizeClassMap::class_of(1024);
+  central.move_on(places[1], c);
+  void* elsewhere[2];
+  ASSERT_EQ(central.claim(places[1], c, elsewhere + 2, 2), 2u);
+  std::vector<void*> objects(128);
+  for (int i : {64, 128}) ASSERT_EQ(central.claim(places[0], c, objects.data() + i, 64), 64u);
+  central.release_to_spans(c, objects.data(), 40);
+
+  pages.on_decommit = [&] {
+    // More than the first shard's transfer cache has room for, which nobody is at.
+    std::thread([&] { central.release(c, objects.data() + 40, 88); }).join();
+  };
+  central.release_all();
+  ASSERT_FALSE(pages.on_decommit) << "there was no hole";
+  EXPECT_EQ(central.statistics(c).spans.waits, 0u);
+  EXPECT_EQ(central.statistics(c).in_transfer, 88u);
+
+  central.release_to_spans(c, elsewhere, 2);
+  central.release_all();
+  EXPECT_EQ(central.statistics(c).spans.claimed_objects, 0u);
+  for (Central::Place& place : places) central.leave(place);
+  central.check_invariants();
+}
+
+TEST_F(ShardedCentralTest, AClassThatGrowsWhereThreadsContendTakesSomeSpansAtOnce) {
+  central->move_on(places[1], 20);
+  const std::size_t in_span = kPageBytes / SizeClassMap::bytes_of(20);
+  std::vector<void*> objects = claim_at(places[1], 20, 15 * in_span + 1);
+  EXPECT_EQ(central->statistics(20).spans.spans, 16u) << "one by one";
+  for (std::size_t in_use = 17; in_use < 300; ++in_use) {
+    const std::vector<void*> more = claim_at(places[1], 20, in_span);
+    objects.insert(objects.end(), more.begin(), more.end());
+    EXPECT_LE(central->statistics(20).spans.spans, in_use + in_use / 16 + 1) << "it holds a few";
+  }
+  const std::size_t kept = central->statistics(20).spans.kept_spans;
+  while (central->statistics(20).spans.kept_spans <= kept) {
+    const std::vector<void*> more = claim_at(places[1], 20, in_span);
+    objects.insert(objects.end(), more.begin(), more.end());
+  }
+  // They serve whoever else needs pages, and then it takes one again.
+  central->destroy_kept(std::size_t{64} << 20);
+  EXPECT_EQ(central->statistics(20).spans.kept_spans, 0u);
+  const std::size_t spans = central->statistics(20).spans.spans;
+  const std::vector<void*> more = claim_at(places[1], 20, in_span);
+  objects.insert(objects.end(), more.begin(), more.end());
+  EXPECT_LE(central->statistics(20).spans.spans, spans + 1);
+  central->release_to_spans(20, objects.data(), objects.size());
+  central->check_invariants();
+}
+
 class CentralRandomTest : public SeededTest, protected Fixture {};
 
 TEST_F(CentralRandomTest, NoObjectIsHandedOutTwiceAndAllComeBack) {

@@ -98,18 +98,19 @@ std::size_t TransferCache::take_unneeded(void** out, std::size_t count) noexcept
   return taken;
 }
 
-std::size_t TransferCache::shrink() noexcept {
+void TransferCache::shrink() noexcept {
   LockGuard guard(lock_);
-  const std::size_t before = capacity();
   capacity_.store(bounds_.first, std::memory_order_relaxed);
   has_run_over_ = false;
   drop_slots();
-  return before;
 }
 
-void TransferCache::grow_again(std::size_t capacity) noexcept {
-  LockGuard guard(lock_);
-  capacity_.store(std::max(capacity, bounds_.first), std::memory_order_relaxed);
+bool TransferCache::try_halve() noexcept {
+  if (!lock_.try_lock()) return false;
+  capacity_.store(std::max(capacity() / 2, bounds_.first), std::memory_order_relaxed);
+  has_run_over_ = false;
+  lock_.unlock();
+  return true;
 }
 
 /// Gives back the slots of one that had grown, as soon as it is empty.

@@ -57,10 +57,10 @@ class TransferCache {
   std::size_t take_unneeded(void** out, std::size_t count) noexcept;
 
   /// It may hold what it might at first.
-  /// \returns  how many objects it might hold until then
-  std::size_t shrink() noexcept;
-  /// It may hold so many again.
-  void grow_again(std::size_t capacity) noexcept;
+  void shrink() noexcept;
+  /// It may hold half as many as it might until then, without waiting for a thread that is at it.
+  /// \returns  false if one is: it is in use
+  bool try_halve() noexcept;
 
   /// Has no objects any more.
   /// \threads  no other thread uses it at the same time

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "base/fatal.h"
-#include "base/random.h"
 
 namespace strata {
 namespace {
@@ -72,35 +71,61 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
   const PageMask positions = aligned_positions(alignment_pages);
   Region* region =
       which == Pages::kAny ? take_region(sufficient) : take_idle_region(page_count, positions);
-  if (region == nullptr) return nullptr;
+  return region != nullptr ? take_span(*region, page_count, positions) : nullptr;
+}
 
-  PageMask starts = run_starts(region->idle_pages(), page_count) & positions;
-  if (starts == 0) starts = run_starts(region->free_pages, page_count) & positions;
+std::size_t PageHeap::allocate_several(unsigned page_count, Span** spans,
+                                       std::size_t count) noexcept {
+  std::size_t taken = 0;
+  bool prepares;
+  {
+    LockGuard guard(lock_);
+    const std::size_t regions_before = regions_;
+    for (; taken < count; ++taken) {
+      Region* const region = take_region(page_count);
+      if (region == nullptr) break;
+      spans[taken] = take_span(*region, page_count, ~PageMask{0});
+      if (spans[taken] == nullptr) break;
+    }
+    prepares =
+        regions_ != regions_before && lock_.waits() != 0 && prepared_ == nullptr && !is_preparing_;
+    if (prepares) is_preparing_ = true;
+  }
+  if (prepares) prepare_region();
+  return taken;
+}
+
+/// Takes pages of an unlisted region, and lists it.
+/// \pre      it has a run of so many that begins at one of `positions`
+/// \returns  nullptr if the limit forbids it
+Span* PageHeap::take_span(Region& region, unsigned page_count, PageMask positions) noexcept {
+  PageMask starts = run_starts(region.idle_pages(), page_count) & positions;
+  if (starts == 0) starts = run_starts(region.free_pages, page_count) & positions;
   STRATA_DCHECK(starts != 0);
   const auto first = static_cast<unsigned>(std::countr_zero(starts));
   const PageMask mask = page_range(first, page_count);
-  if (region->is_split && region->dirty_pages == 0) {
-    region->is_split = false;
-    pages_.advise_huge(region->start, kRegionBytes);
+  if (region.is_split && region.dirty_pages == 0) {
+    region.is_split = false;
+    pages_.advise_huge(region.start, kRegionBytes);
   }
-  const PageMask touched = pages_touched_with(*region, mask);
-  const std::size_t growth = count_pages(touched & ~region->dirty_pages) * kPageBytes;
+  const PageMask touched = pages_touched_with(region, mask);
+  const std::size_t growth = count_pages(touched & ~region.dirty_pages) * kPageBytes;
   if (!limit_.try_hold(growth)) {
-    list(*region);
+    list(region);
     return nullptr;
   }
   if (growth != 0) count_growth(growth);
 
-  Span& span = region->spans[first];
-  span.start = region->start + first * kPageBytes;
+  Span& span = region.spans[first];
+  span.start = region.start + first * kPageBytes;
   span.free_bits = nullptr;
   span.records = nullptr;
   span.size_class = 0;
   span.first_page = static_cast<std::uint8_t>(first);
   span.page_count = static_cast<std::uint8_t>(page_count);
-  span.is_zero = (region->dirty_pages & mask) == 0;
-  mark_used(*region, mask, touched);
-  std::memset(region->head_of_page + first, static_cast<int>(first), page_count);
+  span.is_zero = (region.dirty_pages & mask) == 0;
+  mark_used(region, mask, touched);
+  std::memset(region.head_of_page + first, static_cast<int>(first), page_count);
   return &span;
 }
 
@@ -247,90 +272,6 @@ Region* PageHeap::take_latest_idle_region(unsigned count, PageMask positions) no
   return nullptr;
 }
 
-Region* PageHeap::grow() noexcept {
-  if (fresh_.is_empty() && !map_chunk()) return nullptr;
-  char* const start = fresh_.choose(seed_ != 0 ? random_word(seed_, regions_) : 0);
-  if (!map_.open(start, kRegionBytes)) return nullptr;
-  // Zeroed, and touched only where it is used: most programs are small.
-  void* memory = metadata_.allocate_forever(sizeof(Region));
-  if (memory == nullptr) return nullptr;
-  auto* region = static_cast<Region*>(memory);
-  region->start = start;
-  region->owner = number_;
-  region->free_pages = ~PageMask{0};
-  std::memset(region->head_of_page, Region::kNoSpan, sizeof region->head_of_page);
-  fresh_.remove(start);
-  region->is_huge = is_huge_worth_it();
-  if (region->is_huge != is_chunk_huge_) advise(region->start, kRegionBytes, region->is_huge);
-  if (region->is_huge) ++huge_regions_;
-  ++regions_;
-  if (region->is_huge || regions_ >= kHugeFromRegions)
-    is_small_.store(false, std::memory_order_relaxed);
-  map_.set_region(region->start, region);
-  return region;
-}
-
-/// Whether huge pages are to back a region that begins now.
-bool PageHeap::is_huge_worth_it() const noexcept {
-  if (huge_pages_ != HugePages::kAuto) return huge_pages_ == HugePages::kAlways;
-  return regions_ >= kHugeFromRegions && !limit_.is_above_soft();
-}
-
-void PageHeap::advise(char* start, std::size_t bytes, bool is_huge) noexcept {
-  if (is_huge) {
-    pages_.advise_huge(start, bytes);
-  } else {
-    pages_.advise_small(start, bytes);
-  }
-}
-
-std::size_t PageHeap::next_chunk_regions() const noexcept {
-  if (most_chunk_regions_ == kMaxChunkRegions)
-    return std::clamp(regions_, kFirstChunkRegions, kMaxChunkRegions);
-  return std::clamp(regions_ / kNarrowShare, std::size_t{1}, most_chunk_regions_);
-}
-
-bool PageHeap::map_chunk() noexcept {
-  // Addresses that are in use are skipped, some gigabytes at the most. Where there was no chunk the
-  // last time, a failure has to be cheap: one region, in two places.
-  const int tries = was_refused_ ? 1 : 64;
-  std::size_t bytes = was_refused_ ? kRegionBytes : next_chunk_regions() * kRegionBytes;
-  was_refused_ = false;
-  for (;; bytes = kRegionBytes) {
-    std::uintptr_t address = next_address_;
-    for (int i = 0; i < tries && address + bytes <= map_.limit();
-         ++i, address += kMaxChunkRegions * kRegionBytes) {
-      auto* start = reinterpret_cast<char*>(address);
-      if (!pages_.map_at(start, bytes) || !begin_chunk(start, bytes)) continue;
-      next_address_ = address + bytes;
-      return true;
-    }
-    // Anywhere below the limit will do. A kernel that has chosen so once chooses from now on.
-    auto* start = static_cast<char*>(pages_.map_aligned(bytes, kRegionBytes));
-    if (start != nullptr && begin_chunk(start, bytes)) {
-      next_address_ = map_.limit();
-      return true;
-    }
-    if (bytes == kRegionBytes) break;
-  }
-  was_refused_ = true;
-  return false;
-}
-
-/// Takes a mapping for the next regions.
-/// \returns  false, and unmaps it, if it is beyond the page map
-bool PageHeap::begin_chunk(char* start, std::size_t bytes) noexcept {
-  if (reinterpret_cast<std::uintptr_t>(start) + bytes > map_.limit()) {
-    pages_.unmap(start, bytes);
-    return false;
-  }
-  // Once for all of it, since others wait meanwhile. What is not touched takes no memory.
-  is_chunk_huge_ = is_huge_worth_it();
-  advise(start, bytes, is_chunk_huge_);
-  fresh_.begin(start, bytes / kRegionBytes);
-  return true;
-}
-
 void PageHeap::list(Region& region) noexcept {
   const unsigned run = longest_run(region.free_pages);
   region.longest_free_run = static_cast<std::uint8_t>(run);
@@ -388,6 +329,7 @@ void PageHeap::discard() noexcept {
   }
   fresh_.give_up([this](char* region) { pages_.unmap(region, kRegionBytes); });
   was_refused_ = false;
+  prepared_ = nullptr;
   regions_ = huge_regions_ = decommitted_pages_ = least_idle_ = 0;
   is_small_.store(true, std::memory_order_relaxed);
   idle_pages_.store(0, std::memory_order_relaxed);

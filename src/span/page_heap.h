@@ -71,6 +71,11 @@ class PageHeap {
   Span* allocate(unsigned page_count, unsigned alignment_pages = 1,
                  Pages which = Pages::kAny) noexcept;
 
+  /// Up to `count` such spans, of any pages, each aligned to a page.
+  /// \returns  how many
+  static constexpr std::size_t kMostAtOnce = 8;
+  std::size_t allocate_several(unsigned page_count, Span** spans, std::size_t count) noexcept;
+
   /// Takes back a span; the caller has cleared its class in the page map.
   /// \param is_clean  its pages went back to the kernel, and are not counted as held
   /// \cost  constant
@@ -164,7 +169,10 @@ class PageHeap {
   Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
 
  private:
+  Span* take_span(Region& region, unsigned page_count, PageMask positions) noexcept
+      STRATA_REQUIRES(lock_);
   Region* take_region(unsigned run) noexcept STRATA_REQUIRES(lock_);
+  void prepare_region() noexcept;
   Region* take_idle_region(unsigned count, PageMask positions) noexcept STRATA_REQUIRES(lock_);
   Region* take_latest_idle_region(unsigned count, PageMask positions) noexcept
       STRATA_REQUIRES(lock_);
@@ -192,11 +200,16 @@ class PageHeap {
   static constexpr std::size_t kFirstChunkRegions = 8;
   static constexpr std::size_t kMaxChunkRegions = FreshRegions::kMost;
   static constexpr std::size_t kNarrowShare = 4;
+  // Chosen: so much is free between two chunks. The kernel makes one mapping of two that touch, and
+  // waits for the page faults in the first one; threads that grow the heap wait with it.
+  static constexpr std::size_t kBetweenChunks = kRegionBytes;
   // Chosen: from 32 MiB of heap on, a region that is backed whole before it is full (2 MiB at the
   // most, one at a time) costs below 7% and falling.
   static constexpr std::size_t kHugeFromRegions = 16;
   // Chosen: others wait for so many looks at regions, below a microsecond.
   static constexpr unsigned kIdleLooks = 16;
+  // Chosen: the smallest OS page.
+  static constexpr std::size_t kTouchedBytes = 4096;
 
   Lock lock_{LockRank::kPageHeap};
   PageMap& map_;
@@ -216,6 +229,10 @@ class PageHeap {
   std::uint64_t seed_ STRATA_GUARDED_BY(lock_) = 0;
   HugePages huge_pages_ STRATA_GUARDED_BY(lock_) = HugePages::kAuto;
   std::size_t most_chunk_regions_ STRATA_GUARDED_BY(lock_) = kMaxChunkRegions;
+  // What the next region is described by, where threads contend: its memory is touched before the
+  // lock is taken. And whether a thread prepares it.
+  void* prepared_ STRATA_GUARDED_BY(lock_) = nullptr;
+  bool is_preparing_ STRATA_GUARDED_BY(lock_) = false;
   // The last chunk: the next try is a short one.
   bool was_refused_ STRATA_GUARDED_BY(lock_) = false;
   std::size_t regions_ STRATA_GUARDED_BY(lock_) = 0;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <set>
 #include <thread>
@@ -83,6 +84,35 @@ TEST_F(PageHeapTest, SplitsARegionIntoSinglePagesBeforeItTakesAnother) {
             static_cast<std::ptrdiff_t>(kRegionBytes - kPageBytes));
   allocate(1);
   EXPECT_EQ(regions(), 2u);
+}
+
+TEST_F(PageHeapTest, GivesSeveralSpansAtOnce) {
+  Span* spans[PageHeap::kMostAtOnce];
+  std::set<Span*> all;
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(heap.allocate_several(3, spans, 8), 8u);
+    for (Span* span : spans) {
+      EXPECT_EQ(span->page_count, 3u);
+      EXPECT_TRUE(all.insert(span).second);
+    }
+    heap.check_invariants();
+  }
+  EXPECT_EQ(heap.used_pages(), 3u * all.size());
+  pages.refuse_from_call(1);
+  std::size_t left = 0;
+  while (const std::size_t given = heap.allocate_several(3, spans, 8)) left += given;
+  EXPECT_EQ(heap.used_pages(), 3 * (all.size() + left)) << "as many as there are";
+  pages.refuse_nothing();
+}
+
+/// The kernel makes one mapping of two that touch, and waits for the page faults in the first one.
+TEST_F(PageHeapTest, NoChunkTouchesAnother) {
+  std::set<char*> regions;
+  for (int i = 0; i < 40; ++i) regions.insert(allocate(kPagesPerRegion).start);
+  unsigned chunks = 1;
+  for (auto next = std::next(regions.begin()); next != regions.end(); ++next)
+    chunks += *next != *std::prev(next) + kRegionBytes;
+  EXPECT_EQ(chunks, 4u) << "of 8, 8, 16 and 32 regions";
 }
 
 TEST_F(PageHeapTest, MergesWithBothNeighboursWhenReleased) {

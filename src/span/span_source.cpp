@@ -35,56 +35,71 @@ std::uint32_t next_taken(const Span& span, std::uint32_t index) noexcept {
 }  // namespace
 
 Span* SpanSource::create(unsigned size_class, PageHeap::Pages which) noexcept {
-  Span* span = page_heap_.allocate(span_pages_of(size_class), 1, which);
-  if (span == nullptr) return nullptr;
-  const auto object_bytes = static_cast<std::uint32_t>(SizeClassMap::bytes_of(size_class));
-  span->object_bytes = object_bytes;
-  span->reciprocal =
-      static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + object_bytes - 1) / object_bytes);
-  span->object_count = static_cast<std::uint32_t>(span->bytes() / object_bytes);
-  span->free_count = span->object_count;
-  span->seen_free = 0;
-  // What the kernel has just cleared holds no memory: nothing is pending.
-  span->decommitted_free = span->is_zero ? span->object_count : 0;
-  span->hole_bytes = 0;
-  span->first_object = static_cast<std::uint16_t>(choose_first(*span));
-  span->first_word = span->first_object / 64u;
-  const bool is_fresh = span->is_zero && Span::tracks_fresh(object_bytes);
-  span->fresh_objects =
-      is_fresh ? static_cast<std::uint32_t>((std::uint64_t{1} << span->object_count) - 1) : 0;
-  span->use = span_use(page_heap_.number(), size_class);
-  span->size_class = static_cast<std::uint8_t>(size_class);
-  span->shard = 0;
-  span->is_homeward = false;
-  const std::size_t words = span->bitmap_words();
-  span->free_bits =
-      words == 1 ? &span->bitmap_word
-                 : static_cast<std::uint64_t*>(metadata_.allocate(words * sizeof(std::uint64_t)));
-  if (span->free_bits == nullptr) {
-    page_heap_.deallocate(*span);
-    return nullptr;
+  Span* const span = page_heap_.allocate(span_pages_of(size_class), 1, which);
+  return span != nullptr && begin(*span, size_class) ? span : nullptr;
+}
+
+std::size_t SpanSource::create(unsigned size_class, Span** spans, std::size_t count) noexcept {
+  const std::size_t allocated =
+      page_heap_.allocate_several(span_pages_of(size_class), spans, count);
+  std::size_t created = 0;
+  for (std::size_t i = 0; i < allocated; ++i) {
+    if (begin(*spans[i], size_class)) spans[created++] = spans[i];
   }
-  std::memset(span->free_bits, 0xff, words * sizeof(std::uint64_t));
-  if (span->object_count % 64 != 0) {
-    span->free_bits[words - 1] = (std::uint64_t{1} << span->object_count % 64) - 1;
+  return created;
+}
+
+/// Cuts new pages into objects.
+/// \returns  false when out of memory: the pages went back
+bool SpanSource::begin(Span& span, unsigned size_class) noexcept {
+  const auto object_bytes = static_cast<std::uint32_t>(SizeClassMap::bytes_of(size_class));
+  span.object_bytes = object_bytes;
+  span.reciprocal =
+      static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + object_bytes - 1) / object_bytes);
+  span.object_count = static_cast<std::uint32_t>(span.bytes() / object_bytes);
+  span.free_count = span.object_count;
+  span.seen_free = 0;
+  // What the kernel has just cleared holds no memory: nothing is pending.
+  span.decommitted_free = span.is_zero ? span.object_count : 0;
+  span.hole_bytes = 0;
+  span.first_object = static_cast<std::uint16_t>(choose_first(span));
+  span.first_word = span.first_object / 64u;
+  const bool is_fresh = span.is_zero && Span::tracks_fresh(object_bytes);
+  span.fresh_objects =
+      is_fresh ? static_cast<std::uint32_t>((std::uint64_t{1} << span.object_count) - 1) : 0;
+  span.use = span_use(page_heap_.number(), size_class);
+  span.size_class = static_cast<std::uint8_t>(size_class);
+  span.shard = 0;
+  span.is_homeward = false;
+  const std::size_t words = span.bitmap_words();
+  span.free_bits =
+      words == 1 ? &span.bitmap_word
+                 : static_cast<std::uint64_t*>(metadata_.allocate(words * sizeof(std::uint64_t)));
+  if (span.free_bits == nullptr) {
+    page_heap_.deallocate(span);
+    return false;
+  }
+  std::memset(span.free_bits, 0xff, words * sizeof(std::uint64_t));
+  if (span.object_count % 64 != 0) {
+    span.free_bits[words - 1] = (std::uint64_t{1} << span.object_count % 64) - 1;
   }
   if (has_records()) {
-    const std::size_t record_bytes = span->object_count * sizeof(std::uint64_t);
-    span->records = static_cast<std::uint64_t*>(metadata_.allocate(record_bytes));
-    if (span->records == nullptr) {
-      deallocate_bitmap(*span);
-      page_heap_.deallocate(*span);
-      return nullptr;
+    const std::size_t record_bytes = span.object_count * sizeof(std::uint64_t);
+    span.records = static_cast<std::uint64_t*>(metadata_.allocate(record_bytes));
+    if (span.records == nullptr) {
+      deallocate_bitmap(span);
+      page_heap_.deallocate(span);
+      return false;
     }
-    std::memset(span->records, 0, record_bytes);
+    std::memset(span.records, 0, record_bytes);
   }
-  if (has_state_places_ && !give_states(*span)) {
-    deallocate_bitmap(*span);
-    page_heap_.deallocate(*span);
-    return nullptr;
+  if (has_state_places_ && !give_states(span)) {
+    deallocate_bitmap(span);
+    page_heap_.deallocate(span);
+    return false;
   }
-  if (use_ == Use::kSmall) map_.set_class(*span, size_class);
-  return span;
+  if (use_ == Use::kSmall) map_.set_class(span, size_class);
+  return true;
 }
 
 /// The object that is handed out first. It is the first on its OS page, since a span of which a

@@ -115,6 +115,10 @@ class SpanSource {
 
   /// \returns  A span of the class with every object in it, of shard 0; nullptr when out of memory.
   Span* create(unsigned size_class, PageHeap::Pages which = PageHeap::Pages::kAny) noexcept;
+  /// The same for up to `count`, of any pages.
+  /// \returns  how many
+  /// \pre      count <= PageHeap::kMostAtOnce
+  std::size_t create(unsigned size_class, Span** spans, std::size_t count) noexcept;
 
   /// \pre  every object is back: free_count == object_count
   void destroy(Span& span) noexcept;
@@ -166,6 +170,7 @@ class SpanSource {
   // Chosen: holes split the huge page they lie in, so those of a span have to be worth that.
   static constexpr std::size_t kLeastHolesInHugePage = kPageBytes / 8;
 
+  bool begin(Span& span, unsigned size_class) noexcept;
   std::uint32_t choose_first(const Span& span) noexcept;
   bool close_holes(Span& span) noexcept;
   [[gnu::cold]] bool take_back_holes(Span& span) noexcept;

@@ -82,18 +82,31 @@ void ThreadRegistry::park(ThreadCache& cache) noexcept {
 }
 
 std::size_t ThreadRegistry::flush_unneeded() noexcept {
-  LockGuard guard(lock_);
-  while (parked_long_ != 0) {
-    ThreadCache& oldest = *pop_parked();
-    retire(oldest);
+  LockGuard sweep(sweeping_);
+  for (;;) {
+    ThreadCache* oldest;
+    {
+      LockGuard guard(lock_);
+      oldest = parked_long_ != 0 ? pop_parked() : nullptr;
+      if (oldest == nullptr) parked_long_ = parked_count_;
+    }
+    if (oldest == nullptr) break;
+    retire(*oldest);
   }
-  parked_long_ = parked_count_;
   return take_over(ThreadCache::Owners::kIdle);
 }
 
 std::size_t ThreadRegistry::flush_all() noexcept {
-  LockGuard guard(lock_);
-  while (ThreadCache* cache = pop_parked()) retire(*cache);
+  LockGuard sweep(sweeping_);
+  for (;;) {
+    ThreadCache* oldest;
+    {
+      LockGuard guard(lock_);
+      oldest = pop_parked();
+    }
+    if (oldest == nullptr) break;
+    retire(*oldest);
+  }
   return take_over(ThreadCache::Owners::kAll);
 }
 
@@ -103,7 +116,9 @@ void ThreadRegistry::retire(ThreadCache& cache) noexcept {
   cache.flush_all();
   cache.give_back_slots();
   cache.~ThreadCache();
-  empty_.push_front(*new (&cache) ThreadCache(central_, budget_, metadata_));
+  auto* const empty = new (&cache) ThreadCache(central_, budget_, metadata_);
+  LockGuard guard(lock_);
+  empty_.push_front(*empty);
 }
 
 /// \returns  False when out of memory.
@@ -114,13 +129,31 @@ bool ThreadRegistry::make_room() noexcept {
 }
 
 std::size_t ThreadRegistry::take_over(ThreadCache::Owners which) noexcept {
-  if (!make_room()) return 0;
+  void** room;
+  std::size_t left;
+  {
+    LockGuard guard(lock_);
+    if (!make_room()) return 0;
+    room = room_;
+    left = in_use_count_;
+  }
   std::size_t moved = 0;
-  for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache)) {
-    // What does not fit the room is taken in turns.
+  for (; left != 0; --left) {
+    // Each goes to the front, where those of new threads are: when as many as there were are done,
+    // all of these have had their turn.
+    ThreadCache* cache;
+    {
+      LockGuard guard(lock_);
+      cache = in_use_.back();
+      if (cache == nullptr) break;
+      in_use_.remove(*cache);
+      in_use_.push_front(*cache);
+    }
+    // Its thread may end meanwhile, and another begin with it. What does not fit the room is taken
+    // in turns.
     for (unsigned turn = 0; turn < kMostTurns; ++turn) {
       const std::size_t bytes =
-          cache->take_over(which, room_, kRoomSlots, os::barrier_in_all_threads);
+          cache->take_over(which, room, kRoomSlots, os::barrier_in_all_threads);
       moved += bytes;
       if (bytes == 0) break;
     }
@@ -147,6 +180,7 @@ void ThreadRegistry::forget_objects() noexcept {
 }
 
 void ThreadRegistry::count_objects(Counts& counts) noexcept {
+  LockGuard sweep(sweeping_);
   LockGuard guard(lock_);
   counts = Counts{};
   for (const auto* list : {&in_use_, &parked_}) {
@@ -179,10 +213,15 @@ void ThreadRegistry::count_parked(const ThreadCache& cache, bool is_parked) noex
 }
 
 void ThreadRegistry::for_each_lock(LockVisitor visit) noexcept {
-  if (visit.locks()) visit(lock_);
+  if (visit.locks()) {
+    visit(sweeping_);
+    visit(lock_);
+  }
   for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache))
     visit(cache->bins_lock());
-  if (!visit.locks()) visit(lock_);
+  if (visit.locks()) return;
+  visit(lock_);
+  visit(sweeping_);
 }
 
 void ThreadRegistry::keep_only(ThreadCache* own) noexcept {

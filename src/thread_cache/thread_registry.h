@@ -16,7 +16,8 @@ namespace strata {
 /// The cache of a thread that ends is parked with what it holds, and the next thread adopts it
 /// warm: short threads pay neither for filling nor for flushing. A parked cache that waits longer
 /// than a round of flush_unneeded() is flushed; so is the oldest when more than kMaxParked wait.
-/// \threads  Any number at once; one lock.
+/// \threads  Any number at once; one lock, and one for those who flush or count all caches: threads
+///           that begin or end do not wait for them.
 class ThreadRegistry {
  public:
   constexpr ThreadRegistry(Central& central, const PageHeap& heap, MetadataArena& metadata,
@@ -70,7 +71,8 @@ class ThreadRegistry {
   void count_objects(Counts& counts) noexcept;
   std::size_t count_objects(unsigned size_class) noexcept;
   std::size_t live_threads() noexcept;
-  std::size_t lock_waits() const noexcept { return lock_.waits(); }  ///< since the start
+  /// Since the start.
+  std::size_t lock_waits() const noexcept { return lock_.waits() + sweeping_.waits(); }
   bool has_parked() noexcept;
   /// At most so many bytes are in parked caches: a hint, without the lock.
   std::size_t parked_bytes() const noexcept {
@@ -92,11 +94,13 @@ class ThreadRegistry {
   static constexpr std::size_t kMaxParked = 16;
 
   ThreadCache* pop_parked() noexcept STRATA_REQUIRES(lock_);
-  void retire(ThreadCache& cache) noexcept STRATA_REQUIRES(lock_);
+  void retire(ThreadCache& cache) noexcept STRATA_REQUIRES(sweeping_);
   bool make_room() noexcept STRATA_REQUIRES(lock_);
-  std::size_t take_over(ThreadCache::Owners which) noexcept STRATA_REQUIRES(lock_);
+  std::size_t take_over(ThreadCache::Owners which) noexcept STRATA_REQUIRES(sweeping_);
   void count_parked(const ThreadCache& cache, bool is_parked) noexcept STRATA_REQUIRES(lock_);
 
+  // Taken before lock_. As long as it is held no cache ends, whatever list it moves to.
+  Lock sweeping_{LockRank::kThreadSweep};
   Lock lock_{LockRank::kThreadRegistry};
   Central& central_;
   MetadataArena& metadata_;
@@ -114,8 +118,9 @@ class ThreadRegistry {
   // Chosen: all objects of a usual cache; one that holds more is taken over in parts.
   static constexpr std::size_t kRoomSlots = 2048;
   static constexpr unsigned kMostTurns = 8;
-  void** room_ STRATA_GUARDED_BY(lock_) = nullptr;  // for take_over(), made with the second thread
-  std::atomic<std::size_t> parked_bytes_{0};        // written under lock_, read anywhere
+  // For take_over(), made with the second thread; used under sweeping_.
+  void** room_ STRATA_GUARDED_BY(lock_) = nullptr;
+  std::atomic<std::size_t> parked_bytes_{0};  // written under lock_, read anywhere
 };
 
 }  // namespace strata

@@ -166,6 +166,22 @@ TEST_F(ThreadRegistryTest, FlushAllEmptiesParkedCachesAndLeavesTheLatestObjectsO
   EXPECT_FALSE(registry.has_parked());
 }
 
+TEST_F(ThreadRegistryTest, ThreadsBeginAndEndWhileAFlushWaitsForAThread) {
+  ThreadCache& busy = *registry.adopt();
+  warm(busy, 4, 5);
+  warm(*registry.adopt(), 5, 5);
+  busy.bins_lock().lock();  // as in a slow path
+  std::thread flush([this] { registry.flush_all(); });
+  while (busy.bins_lock().waits() == 0) std::this_thread::yield();
+  std::thread([this] {
+    registry.park(*registry.adopt());
+    EXPECT_TRUE(registry.has_parked());
+  }).join();
+  busy.bins_lock().unlock();
+  flush.join();
+  EXPECT_EQ(registry.live_threads(), 2u);
+}
+
 TEST_F(ThreadRegistryTest, AFullCacheIsTakenOverInOneRoundHoweverMuchItHolds) {
   // So that there is a share of the heap that lets bins become large.
   std::vector<void*> heap;
