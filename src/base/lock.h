@@ -33,7 +33,6 @@ enum class LockRank : std::uint8_t {
   kThreadSweep,     ///< one look at all thread caches at a time
   kThreadRegistry,  ///< the list of thread caches, parked ones included
   kThreadBins,      ///< one per thread cache: its bins do not move while they are counted
-  kEmptying,        ///< one thread at a time empties transfer caches that have grown
   kCentral,         ///< shards, their lists and transfer caches; two of these
                     ///< are never held at once, except by fork
   kHuge,            ///< the table of huge blocks and the cache of huge mappings

@@ -214,7 +214,8 @@ class Central {
   const bool has_transfer_;
   IdleTally tally_;
   CentralShard first_;
-  Lock emptying_{LockRank::kEmptying};  // of transfer caches that have grown: only ever tried
+  // One thread at a time empties transfer caches that have grown. Only fork() waits for it.
+  Lock emptying_{LockRank::kCentral};
   Lock lock_{LockRank::kCentral};
   unsigned most_ STRATA_GUARDED_BY(lock_) = 1;
   // The shards there are, and how many. Both change under lock_, and each shard counts its threads
