@@ -10,9 +10,6 @@
 
 namespace strata {
 
-// Nothing is ever pushed to them or popped: the loader makes them read-only.
-[[gnu::section(".data.rel.ro.bins")]] constinit EmptyBins Malloc::empty_bins_;
-
 bool must_not_wait() noexcept { return is_any_lock_held_here() || has_died_with_locks(); }
 
 bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {

@@ -320,13 +320,12 @@ class Malloc {
     return value;
   }
 
-  static constinit EmptyBins empty_bins_;
   /// What malloc pops from before a thread's first call, and while a watcher looks.
-  static constexpr ObjectBins& fresh_bins() noexcept { return empty_bins_.first(); }
+  static constexpr ObjectBins& fresh_bins() noexcept { return EmptyBins::g_all.first(); }
   /// Those of threads without a cache: they have ended, or every free is to be checked at once.
-  static ObjectBins& direct_bins() noexcept { return empty_bins_[1]; }
+  static ObjectBins& direct_bins() noexcept { return EmptyBins::g_all[1]; }
   /// Those of threads whose cache is used after every free was verified.
-  static ObjectBins& verifying_bins() noexcept { return empty_bins_[2]; }
+  static ObjectBins& verifying_bins() noexcept { return EmptyBins::g_all[2]; }
 
   static bool is_fresh(const ThreadState& thread) noexcept {
     return thread.free_bins == &fresh_bins();

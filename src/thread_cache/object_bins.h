@@ -105,7 +105,10 @@ inline constinit void* ObjectBins::g_empty_slot = nullptr;
 /// same, so each begins one word after the one before: a program's start writes every word.
 class EmptyBins {
  public:
-  static constexpr std::size_t kCount = 3;
+  static EmptyBins g_all;  ///< never written
+
+  static constexpr std::size_t kCount = 4;
+  static constexpr std::size_t kHidden = 3;  ///< who uses a cache, while its bins are moved
 
   constexpr EmptyBins() noexcept : first_{}, more_{} {
     for (void**& word : more_) word = &ObjectBins::g_empty_slot;

@@ -149,12 +149,11 @@ std::size_t ThreadCache::sort_out(unsigned size_class, void** taken, std::size_t
 void ThreadCache::close_gaps(unsigned size_class) noexcept {
   if (!has_gaps_[size_class]) return;
   has_gaps_[size_class] = false;
-  Repair bin(*this, size_class);
   void** end = bases_[size_class] + 1;
-  for (void** slot = end; slot <= bin.top; ++slot) {
+  for (void** slot = end; slot <= tops_[size_class]; ++slot) {
     if (*slot != nullptr) *end++ = *slot;
   }
-  bin.top = end - 1;
+  set_top(size_class, end - 1);
 }
 
 std::size_t ThreadCache::count_held(unsigned size_class) noexcept {

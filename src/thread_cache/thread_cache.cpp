@@ -8,6 +8,9 @@ namespace strata {
 
 static_assert(sizeof(ThreadCache) <= 2 * 4096, "a thread costs two small OS pages of bookkeeping");
 
+// Nothing is ever pushed to them or popped: the loader makes them read-only.
+[[gnu::section(".data.rel.ro.bins")]] constinit EmptyBins EmptyBins::g_all;
+
 std::size_t ThreadCache::max_capacity(unsigned size_class, Load load) noexcept {
   const std::size_t bytes = SizeClassMap::bytes_of(size_class);
   const std::size_t usual = bytes < kLargeFromBytes ? kMaxBinBytes : kMaxBinBytesOfLarge;
@@ -22,8 +25,29 @@ ThreadCache::ThreadCache(Central& central, CacheBudget& budget, MetadataArena& m
   }
 }
 
+ThreadCache::Hidden::Hidden(ThreadCache& cache) noexcept : owner_(cache.owner_) {
+  if (owner_ == nullptr) return;
+  before_ = {&owner_->for_malloc(), owner_->free_bins, owner_->verified_bins};
+  ObjectBins* const none = &EmptyBins::g_all[EmptyBins::kHidden];
+  show({none, none, none});
+}
+
+ThreadCache::Hidden::~Hidden() {
+  if (owner_ != nullptr) show(before_);
+}
+
+/// The fences are the compiler's: what is done while the bins are hidden stays there.
+void ThreadCache::Hidden::show(const Seen& seen) noexcept {
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  owner_->set_malloc_bins(*seen.malloc_bins);
+  owner_->free_bins = seen.free_bins;
+  owner_->verified_bins = seen.verified_bins;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
 void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
   LockGuard guard(bins_lock_);
+  Hidden hidden(*this);
   close_gaps(size_class);
   if (void* object = pop(size_class)) return object;
   if (top_up(size_class)) return pop(size_class);
@@ -42,18 +66,18 @@ bool ThreadCache::top_up(unsigned size_class) noexcept {
   const std::size_t wanted = batch(size_class);
   const std::size_t before = held(size_class);
   if (before >= wanted) return false;
-  Repair bin(*this, size_class);
-  void** const first = bin.top + 1;
+  void** const first = tops_[size_class] + 1;
   const std::size_t missing = wanted - before;
   const std::size_t count = central_->claim(place_, size_class, first + missing, missing);
   if (count < missing) std::memmove(first, first + (missing - count), count * sizeof(void*));
-  bin.top += count;
+  set_top(size_class, tops_[size_class] + count);
   countdown_ -= static_cast<std::int64_t>(count);
   return count != 0;
 }
 
 void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
   LockGuard guard(bins_lock_);
+  Hidden hidden(*this);
   close_gaps(size_class);
   if (size_class == SizeClassMap::kHomeward) {
     make_room_homeward();
@@ -111,25 +135,24 @@ bool ThreadCache::take_as_last(unsigned size_class, void* object) noexcept {
       tops_[size_class] == limits_[size_class]) {
     return false;
   }
-  Repair bin(*this, size_class);
   void** const first = bases_[size_class] + 1;
-  std::memmove(first + 1, first, static_cast<std::size_t>(bin.top + 1 - first) * sizeof(void*));
+  std::memmove(first + 1, first, held(size_class) * sizeof(void*));
   *first = object;
-  ++bin.top;
+  set_top(size_class, tops_[size_class] + 1);
   return true;
 }
 
 bool ThreadCache::flush_all(unsigned end_class, Way way) noexcept {
   LockGuard guard(bins_lock_);
+  Hidden hidden(*this);
   bool had_any = false;
   for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
     if (c >= end_class && c != SizeClassMap::kHomeward) continue;
     if (tops_[c] == bases_[c]) continue;
     close_gaps(c);
-    const auto held = static_cast<std::size_t>(tops_[c] - bases_[c]);
-    if (held == 0) continue;
+    if (held(c) == 0) continue;
     had_any = true;
-    flush(c, held, way);
+    flush(c, held(c), way);
   }
   return had_any;
 }
@@ -306,13 +329,10 @@ bool ThreadCache::give_slots(unsigned size_class, std::size_t count) noexcept {
   }
   void** const old = bases_[size_class];
   const std::size_t old_count = slot_counts_[size_class];
-  {
-    Repair bin(*this, size_class);
-    std::memcpy(slots, old, static_cast<std::size_t>(bin.top + 1 - old) * sizeof(void*));
-    bases_[size_class] = slots;
-    bin.top = slots + (bin.top - old);
-    bin.limit = slots + (bin.limit - old);
-  }
+  std::memcpy(slots, old, (held(size_class) + 1) * sizeof(void*));
+  bases_[size_class] = slots;
+  set_top(size_class, slots + (tops_[size_class] - old));
+  limits_[size_class] = slots + (limits_[size_class] - old);
   slot_counts_[size_class] = static_cast<std::uint16_t>(count);
   take_slots_back(old, old_count);
   return true;
@@ -342,13 +362,12 @@ void ThreadCache::forget_objects() noexcept {
 /// \returns  the bytes of those that were homeward
 std::size_t ThreadCache::flush(unsigned size_class, std::size_t count, Way way) noexcept {
   if (count == 0) return 0;
-  Repair bin(*this, size_class);
   void** const first = bases_[size_class] + 1;
   std::size_t bytes = 0;
   for (std::size_t done = 0; done < count; done += kFlushObjects)
     bytes += release(size_class, first + done, std::min(count - done, kFlushObjects), way);
-  bin.top -= count;
-  std::memmove(first, first + count, static_cast<std::size_t>(bin.top + 1 - first) * sizeof(void*));
+  set_top(size_class, tops_[size_class] - count);
+  std::memmove(first, first + count, held(size_class) * sizeof(void*));
   return bytes;
 }
 

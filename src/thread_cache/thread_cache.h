@@ -83,7 +83,8 @@ class CacheBudget {
 /// Beside the classes there is a bin of objects whose spans are closed: malloc never pops from it,
 /// and when it is full all of it goes to the spans.
 /// \threads  Its thread only, apart from counting and take_over(), which any thread may do:
-///           bins_lock_ keeps a bin's slots where they are meanwhile. All slow paths hold it.
+///           bins_lock_ keeps a bin's slots where they are meanwhile. All slow paths hold it, and
+///           hide the bins from signal handlers of the thread.
 class ThreadCache : public ObjectBins, public ListLink<> {
  public:
   ThreadCache(Central& central, CacheBudget& budget, MetadataArena& metadata) noexcept;
@@ -210,36 +211,29 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   enum class Load : bool { kUsual, kLasting };
   static std::size_t max_capacity(unsigned size_class, Load load) noexcept;
 
-  /// While it lives, the bin looks empty and full to the thread's hot path, which only a signal
-  /// handler can be on: it allocates from elsewhere, and what is being moved stays whole.
-  class Repair {
+  /// While it lives, malloc and free of the owner find no bins. Only a signal handler can call them
+  /// now; it is served like any that finds a lock held. A bin's top and limit are two words, and a
+  /// handler between their stores would find neither what was nor what will be. Here one store ends
+  /// all pops, and another all pushes.
+  class Hidden {
    public:
-    Repair(ThreadCache& cache, unsigned size_class) noexcept STRATA_REQUIRES(cache.bins_lock_)
-        : top(cache.tops_[size_class]),
-          limit(cache.limits_[size_class]),
-          cache_(cache),
-          size_class_(size_class) {
-      cache.set_bin(size_class, cache.bases_[size_class], cache.bases_[size_class]);
-    }
-    ~Repair() { cache_.set_bin(size_class_, top, limit); }
-    Repair(const Repair&) = delete;
-    Repair& operator=(const Repair&) = delete;
-
-    void** top;    ///< what it will be
-    void** limit;  ///< the same
+    explicit Hidden(ThreadCache& cache) noexcept STRATA_REQUIRES(cache.bins_lock_);
+    ~Hidden();
+    Hidden(const Hidden&) = delete;
+    Hidden& operator=(const Hidden&) = delete;
 
    private:
-    ThreadCache& cache_;
-    const unsigned size_class_;
+    struct Seen {
+      ObjectBins* malloc_bins;
+      ObjectBins* free_bins;
+      ObjectBins* verified_bins;
+    };
+    void show(const Seen& seen) noexcept;
+
+    ThreadState* const owner_;
+    Seen before_{};
   };
 
-  /// The fences are the compiler's: a handler of this thread sees all before, or nothing.
-  void set_bin(unsigned size_class, void** top, void** limit) noexcept {
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    set_top(size_class, top);
-    limits_[size_class] = limit;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-  }
   std::size_t capacity(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_) {
     return static_cast<std::size_t>(limits_[size_class] - bases_[size_class]);
   }
@@ -295,7 +289,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   Central::Place place_;
   CacheBudget* budget_;
   MetadataArena* metadata_;
-  ThreadState* owner_ = nullptr;  // who can be redirected; guarded by the registry's lock
+  ThreadState* owner_ = nullptr;  // who uses it; written by itself, with the registry's lock
   std::int64_t countdown_ = ThreadState::kUndrawn;
   // Capacity x object size over all bins.
   std::size_t capacity_bytes_ STRATA_GUARDED_BY(bins_lock_) = 0;
@@ -303,6 +297,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   std::size_t lasting_bytes_ STRATA_GUARDED_BY(bins_lock_) = 0;
   std::size_t heap_pages_ STRATA_GUARDED_BY(bins_lock_) = 0;
   Lock bins_lock_{LockRank::kThreadBins};
+  bool is_told_of_exit_ = false;  // others may reach its owner; guarded by the registry's lock
   // The count of a bin that could not grow, and 1; 0 if it may be able to.
   std::uint8_t refused_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
   // What it did last, since the last look for idle ones.

@@ -100,54 +100,6 @@ TEST_F(ThreadCacheTest, ManyThreadsOverASmallHeapSeldomGoToCentral) {
   for (auto& cache : caches) cache->flush_all();
 }
 
-/// Memory that takes so long to come that a signal handler of the thread runs meanwhile.
-struct InterruptedPages : os::FakePageSource {
-  void (*handler)(ThreadCache&) = nullptr;
-  ThreadCache* cache = nullptr;
-  int interruptions = 0;
-
-  void interrupt() {
-    if (handler == nullptr) return;
-    ++interruptions;
-    handler(*cache);
-  }
-  bool map_at(void* address, std::size_t bytes) noexcept override {
-    interrupt();
-    return FakePageSource::map_at(address, bytes);
-  }
-  void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept override {
-    interrupt();
-    return FakePageSource::map_aligned(bytes, alignment);
-  }
-};
-
-TEST(ThreadCache, ABinThatIsBeingFilledLooksEmptyAndFullToASignalHandler) {
-  InterruptedPages pages;
-  FakeAddressSpace space{pages};
-  const auto central = std::make_unique<Central>(space.spans, space.metadata);
-  CacheBudget budget{space.heap, 32 * kMiB};
-  budget.add_thread();
-  const auto cache = std::make_unique<ThreadCache>(*central, budget, space.metadata);
-  pages.cache = cache.get();
-  pages.handler = [](ThreadCache& interrupted) {
-    static int object;
-    EXPECT_TRUE(is_any_lock_held_here());
-    EXPECT_EQ(interrupted.pop(4), nullptr);
-    EXPECT_FALSE(interrupted.push(4, &object));
-  };
-  std::set<void*> objects;
-  while (pages.interruptions == 0) {
-    ASSERT_TRUE(objects.insert(allocate_from(*cache, 4)).second) << "handed out twice";
-  }
-  pages.handler = nullptr;
-  EXPECT_FALSE(is_any_lock_held_here());
-  while (void* object = cache->pop(4)) {
-    EXPECT_TRUE(objects.insert(object).second) << "handed out twice";
-  }
-  for (void* object : objects) deallocate_into(*cache, 4, object);
-  cache->flush_all();
-}
-
 TEST_F(ThreadCacheTest, UnderPressureCachesShrink) {
   auto cache = make_cache();
   std::vector<void*> objects;

@@ -41,7 +41,8 @@ void ThreadRegistry::enroll(ThreadCache& cache, ThreadState& thread,
   thread.free_bins = &bins;
   if (gate_ != nullptr) thread.verified_bins = &cache;
   thread.set_malloc_bins(redirected_to_ != nullptr ? *redirected_to_ : bins);
-  if (is_told_of_exit) cache.owner_ = &thread;
+  cache.owner_ = &thread;
+  cache.is_told_of_exit_ = is_told_of_exit;
 }
 
 void ThreadRegistry::open_gate(ThreadCache& cache, ThreadState& thread, ObjectBins& none) noexcept {
@@ -55,7 +56,8 @@ void ThreadRegistry::redirect_malloc(ObjectBins* bins) noexcept {
   LockGuard guard(lock_);
   redirected_to_ = bins;
   for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache)) {
-    if (cache->owner_ == nullptr) continue;
+    if (!cache->is_told_of_exit_) continue;
+    LockGuard bins_guard(cache->bins_lock_);  // its owner has them, and hides none
     cache->owner_->set_malloc_bins(bins != nullptr ? *bins : *cache->owner_->free_bins);
     ThreadState::write(cache->owner_->bytes_left, ThreadState::kUndrawn);
     ThreadState::write(cache->owner_->calls_left, ThreadState::kUndrawn);
@@ -65,6 +67,7 @@ void ThreadRegistry::redirect_malloc(ObjectBins* bins) noexcept {
 void ThreadRegistry::park(ThreadCache& cache) noexcept {
   LockGuard guard(lock_);
   cache.owner_ = nullptr;
+  cache.is_told_of_exit_ = false;
   in_use_.remove(cache);
   --in_use_count_;
   budget_.remove_thread();

@@ -66,7 +66,7 @@ int main() {
     unsigned char* blocks[12];
     std::size_t bytes[12];
     for (unsigned i = 0; i < 12; ++i) {
-      bytes[i] = 140'000 + i * i * 20'000 + round % 64 * 4096;
+      bytes[i] = 170'000 + i * i * 20'000 + round % 64 * 4096;
       blocks[i] = static_cast<unsigned char*>(malloc(bytes[i]));
       CHECK(blocks[i] != nullptr, "malloc failed");
       blocks[i][0] = blocks[i][bytes[i] - 1] = static_cast<unsigned char>(0x80 | i);

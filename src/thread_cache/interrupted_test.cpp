@@ -1,0 +1,137 @@
+// Signal handlers that allocate and free in the middle of a cache's slow paths.
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "base/lock.h"
+#include "thread_cache/fake_thread.h"
+
+namespace strata {
+namespace {
+
+constexpr std::size_t kBudget = std::size_t{32} << 20;
+constexpr unsigned kClass = 4;
+
+/// Page source that calls a function in the middle of a refill, as a signal handler may be.
+struct InterruptedPages : os::FakePageSource {
+  void (*handler)() = nullptr;
+  int interruptions = 0;
+
+  void interrupt() {
+    if (handler == nullptr) return;
+    ++interruptions;
+    handler();
+  }
+  bool map_at(void* address, std::size_t bytes) noexcept override {
+    interrupt();
+    return FakePageSource::map_at(address, bytes);
+  }
+  void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept override {
+    interrupt();
+    return FakePageSource::map_aligned(bytes, alignment);
+  }
+};
+
+/// What malloc and free of the thread find at once.
+ThreadState g_thread{};
+void* pop_at_once() { return g_thread.for_malloc().pop(kClass); }
+bool push_at_once(void* object) { return g_thread.free_bins->push(kClass, object); }
+
+struct InterruptedTest : ::testing::Test {
+  InterruptedPages pages;
+  FakeAddressSpace space{pages};
+  std::unique_ptr<Central> central = std::make_unique<Central>(space.spans, space.metadata);
+  ThreadRegistry registry{*central, space.heap, space.metadata, kBudget};
+  ThreadCache& cache = *registry.adopt();
+
+  InterruptedTest() {
+    g_thread.verified_bins = &EmptyBins::g_all.first();
+    registry.enroll(cache, g_thread, true);
+  }
+  std::size_t claimed() { return central->statistics(kClass).spans.claimed_objects; }
+};
+
+TEST_F(InterruptedTest, ABinThatIsBeingFilledLooksEmptyAndFull) {
+  pages.handler = [] {
+    static int object;
+    EXPECT_TRUE(is_any_lock_held_here());
+    EXPECT_EQ(pop_at_once(), nullptr);
+    EXPECT_FALSE(push_at_once(&object));
+    EXPECT_EQ(g_thread.verified_bins->pop(kClass), nullptr);
+  };
+  std::set<void*> objects;
+  while (pages.interruptions == 0) {
+    ASSERT_TRUE(objects.insert(allocate_from(cache, kClass)).second) << "handed out twice";
+  }
+  pages.handler = nullptr;
+  EXPECT_FALSE(is_any_lock_held_here());
+  while (void* object = pop_at_once()) {
+    EXPECT_TRUE(objects.insert(object).second) << "handed out twice";
+  }
+  for (void* object : objects) deallocate_into(cache, kClass, object);
+  cache.flush_all();
+  EXPECT_EQ(claimed(), 0u);
+}
+
+#ifdef __x86_64__
+
+// One step of the processor is between two calls of the handler, which uses the bins at one step of
+// many. What it has popped and could not push again it keeps.
+constexpr int kEvery = 11;
+int g_steps_left = 0;
+std::vector<void*> g_kept;
+
+void on_step(int) {
+  if (--g_steps_left >= 0) return;
+  g_steps_left = kEvery - 1;
+  if (!g_kept.empty() && push_at_once(g_kept.back())) {
+    g_kept.pop_back();
+  } else if (void* const object = pop_at_once()) {
+    g_kept.push_back(FreeObject(object).address());
+  }
+}
+
+/// Each instruction of `work` is followed by a signal (the trap flag).
+template <typename Work>
+void run_in_steps(int first, Work work) {
+  g_steps_left = first;
+  struct sigaction action {};
+  struct sigaction before {};
+  action.sa_handler = on_step;
+  ASSERT_EQ(sigaction(SIGTRAP, &action, &before), 0);
+  constexpr std::uintptr_t kTrapFlag = 0x100;
+  __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() | kTrapFlag);
+  work();
+  __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() & ~kTrapFlag);
+  sigaction(SIGTRAP, &before, nullptr);
+}
+
+TEST_F(InterruptedTest, NothingIsFreedTwiceAtWhicheverInstructionItIs) {
+  g_kept.reserve(1000);
+  for (int first = 0; first < kEvery; ++first) {
+    std::set<void*> objects;
+    for (int i = 0; i < 30; ++i) objects.insert(allocate_from(cache, kClass));
+    for (void* object : objects) deallocate_into(cache, kClass, object);
+    objects.clear();
+    run_in_steps(first, [&] { cache.flush_all(); });
+    // What the handler has kept is its own: nobody else gets it.
+    for (void* object : g_kept) ASSERT_TRUE(objects.insert(object).second) << "popped twice";
+    for (int i = 0; i < 100; ++i)
+      ASSERT_TRUE(objects.insert(allocate_from(cache, kClass)).second) << "handed out twice";
+    for (void* object : objects) deallocate_into(cache, kClass, object);
+    g_kept.clear();
+    cache.flush_all();
+    ASSERT_EQ(claimed(), 0u) << "lost";
+  }
+}
+
+#endif
+
+}  // namespace
+}  // namespace strata
