@@ -1,7 +1,6 @@
 // How the page heap gets new regions: chunks of them from the kernel, and what describes each.
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <utility>
