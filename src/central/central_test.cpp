@@ -491,17 +491,28 @@ struct BusyPages : os::FakePageSource {
   }
 };
 
-TEST(BusyCentralTest, AThreadPassesByAListThatAnotherIsAt) {
+/// Two threads in shards of their own, and two objects of the second.
+struct BusyCentralTest : ::testing::Test {
   BusyPages pages;
   FakeAddressSpace space{pages};
-  Central central(space.spans, space.metadata);
-  central.set_most_shards(2);
-  Central::Place places[] = {Central::Place(central), Central::Place(central)};
-  for (Central::Place& place : places) central.enter(place);
+  Central central{space.spans, space.metadata};
+  Central::Place places[2] = {Central::Place(central), Central::Place(central)};
   const unsigned c = SizeClassMap::class_of(1024);
-  central.move_on(places[1], c);
   void* elsewhere[2];
-  ASSERT_EQ(central.claim(places[1], c, elsewhere + 2, 2), 2u);
+
+  void SetUp() override {
+    central.set_most_shards(2);
+    for (Central::Place& place : places) central.enter(place);
+    central.move_on(places[1], c);
+    ASSERT_EQ(central.claim(places[1], c, elsewhere + 2, 2), 2u);
+  }
+  void TearDown() override {
+    for (Central::Place& place : places) central.leave(place);
+    central.check_invariants();
+  }
+};
+
+TEST_F(BusyCentralTest, AThreadPassesByAListThatAnotherIsAt) {
   std::vector<void*> objects(64);
   ASSERT_EQ(central.claim(places[0], c, objects.data() + 64, 64), 64u);
   central.release_to_spans(c, objects.data(), 40);
@@ -519,22 +530,10 @@ TEST(BusyCentralTest, AThreadPassesByAListThatAnotherIsAt) {
   central.release_to_spans(c, &passed, 1);
   central.release_to_spans(c, elsewhere, 2);
   central.release_to_spans(c, objects.data() + 40, 24);
-  for (Central::Place& place : places) central.leave(place);
-  central.check_invariants();
 }
 
-TEST(BusyCentralTest, InALargeHeapWhatABusyListHasSpansForIsStoredElsewhere) {
-  BusyPages pages;
-  FakeAddressSpace space{pages};
+TEST_F(BusyCentralTest, InALargeHeapWhatABusyListHasSpansForIsStoredElsewhere) {
   for (int i = 0; i < 16; ++i) ASSERT_NE(space.heap.allocate(kPagesPerRegion), nullptr);
-  Central central(space.spans, space.metadata);
-  central.set_most_shards(2);
-  Central::Place places[] = {Central::Place(central), Central::Place(central)};
-  for (Central::Place& place : places) central.enter(place);
-  const unsigned c = SizeClassMap::class_of(1024);
-  central.move_on(places[1], c);
-  void* elsewhere[2];
-  ASSERT_EQ(central.claim(places[1], c, elsewhere + 2, 2), 2u);
   std::vector<void*> objects(128);
   for (int i : {64, 128}) ASSERT_EQ(central.claim(places[0], c, objects.data() + i, 64), 64u);
   central.release_to_spans(c, objects.data(), 40);
@@ -551,8 +550,6 @@ TEST(BusyCentralTest, InALargeHeapWhatABusyListHasSpansForIsStoredElsewhere) {
   central.release_to_spans(c, elsewhere, 2);
   central.release_all();
   EXPECT_EQ(central.statistics(c).spans.claimed_objects, 0u);
-  for (Central::Place& place : places) central.leave(place);
-  central.check_invariants();
 }
 
 TEST_F(ShardedCentralTest, AClassThatGrowsWhereThreadsContendTakesSomeSpansAtOnce) {
