@@ -338,7 +338,7 @@ std::size_t Malloc::usable_bytes(const void* p, const char* action) noexcept {
   return engine_.usable_bytes(p, action);
 }
 
-std::size_t Malloc::usable_bytes(const void* p) noexcept {
+std::size_t Malloc::usable_bytes_slowly(const void* p) noexcept {
   if (p == nullptr || (must_not_wait() && !is_known_without_lock(p))) return 0;
   return usable_bytes(p, "malloc_usable_size");
 }

@@ -12,6 +12,7 @@
 #include "malloc/detour.h"
 #include "malloc/engine.h"
 #include "malloc/guard_watcher.h"
+#include "malloc/hot_path.h"
 #include "malloc/malloc_host.h"
 #include "malloc/options.h"
 #include "malloc/profiler.h"
@@ -69,83 +70,15 @@ class Malloc {
   /// malloc.
   /// \returns  nullptr with errno ENOMEM when out of memory
   void* allocate(ThreadState& thread, std::size_t bytes) noexcept {
-    if (void* const object = pop(thread, bytes)) return object;
-    if (void* const object = pop_beyond_table(thread, bytes)) return FreeObject(object).address();
+    if (void* const object = HotPath::pop(thread, bytes)) return object;
+    if (void* const object = HotPath::pop_beyond_table(thread, bytes))
+      return FreeObject(object).address();
     return allocate_slowly(thread, bytes);
   }
   /// free, where the program may say more than free does: operator delete, free_sized. What it says
   /// is verified where something knows better, and not used.
   void deallocate(ThreadState& thread, void* p, const FreeCall& call = {}) noexcept {
-    if (!push(thread, engine_.map(), p)) deallocate_slowly(thread, p, call);
-  }
-
-  /// The hot path of malloc: up to 1 KiB from the thread's bins; nullptr where that does not do.
-  /// \cost  15 instructions with its caller's return.
-  [[gnu::always_inline]] static void* pop(ThreadState& thread, std::size_t bytes) noexcept {
-    if (bytes > SizeClassMap::kMaxTableBytes) [[unlikely]]
-      return nullptr;
-    return thread.for_malloc().pop(SizeClassMap::class_of_tiny(bytes));
-  }
-  /// The same and, where frees are verified, what the thread's cache has.
-  /// \cost  the same; 35 where frees are verified
-  [[gnu::always_inline]] static void* pop_or_verify(ThreadState& thread, const PageMap& map,
-                                                    std::size_t bytes) noexcept {
-    if (bytes > SizeClassMap::kMaxTableBytes) [[unlikely]]
-      return nullptr;
-    const std::size_t size_class = SizeClassMap::class_of_tiny(bytes);
-    ObjectBins& bins = thread.for_malloc();
-    if (void* const object = bins.pop(size_class)) [[likely]]
-      return object;
-    void* object = pop_behind(thread, bins, out_of_sight(size_class));
-    if (object == nullptr) return nullptr;
-    hand_out(map, object);
-    object = out_of_sight(object);
-    if (object == nullptr) __builtin_unreachable();
-    return object;
-  }
-  /// The hot path of free, for small objects. One comparison sees a pointer that is misaligned or
-  /// not ours, one a double free of the bin's latest object.
-  /// \returns  False where that does not do.
-  /// \cost     19 instructions with its caller's return.
-  [[gnu::always_inline]] static bool push(ThreadState& thread, const PageMap& map,
-                                          void* p) noexcept {
-    return thread.free_bins->push(map.class_of(p), p);
-  }
-  /// The same and, where frees are verified, into the thread's cache if the object is live until
-  /// now.
-  /// \returns  False where that does not do, or something is wrong: deallocate_slowly() says what.
-  /// \cost     the same; 30 where frees are verified
-  [[gnu::always_inline]] static bool push_or_verify(ThreadState& thread, const PageMap& map,
-                                                    void* p) noexcept {
-    const std::uintptr_t index = PageMap::index_of(p);
-    const std::size_t size_class = map.class_at(index);
-    if (thread.free_bins->push(size_class, p)) [[likely]]
-      return true;
-    return push_verified(thread, map, p, out_of_sight(index), out_of_sight(size_class));
-  }
-
-  /// The other half of the hot path: the sizes beyond the table, up to 160 KiB.
-  /// \returns  The object, marked if it is fresh.
-  /// \cost  10 instructions more
-  [[gnu::always_inline]] static void* pop_beyond_table(ThreadState& thread,
-                                                       std::size_t bytes) noexcept {
-    if (!is_beyond_table(bytes)) return nullptr;
-    return thread.for_malloc().pop(SizeClassMap::class_of_step(bytes));
-  }
-  /// The same and, where frees are verified, what the thread's cache has.
-  [[gnu::always_inline]] static void* pop_beyond_table_or_verify(ThreadState& thread,
-                                                                 const PageMap& map,
-                                                                 std::size_t bytes) noexcept {
-    if (!is_beyond_table(bytes)) return nullptr;
-    const std::size_t size_class = SizeClassMap::class_of_step(bytes);
-    ObjectBins& bins = thread.for_malloc();
-    if (void* const object = bins.pop(size_class)) [[likely]]
-      return object;
-    return pop_verified(thread, bins, map, out_of_sight(size_class));
-  }
-  [[gnu::always_inline]] static bool is_beyond_table(std::size_t bytes) noexcept {
-    return bytes - (SizeClassMap::kMaxTableBytes + 1) <
-           SizeClassMap::kMaxBytes - SizeClassMap::kMaxTableBytes;
+    if (!HotPath::push(thread, engine_.map(), p)) deallocate_slowly(thread, p, call);
   }
 
   /// The hot path of malloc(0), where a block of 0 bytes is an object like any other.
@@ -154,51 +87,11 @@ class Malloc {
   }
 
   /// What the bins of a thread have that is watched, or whose frees are verified: for an allocation
-  /// that pop() and pop_beyond_table() did not serve.
+  /// that HotPath did not serve.
   /// \returns  nullptr where that does not do
   void* pop_looked_at(ThreadState& thread, std::size_t bytes) noexcept {
     void* const object = pop_slowly(thread, SizeClassMap::bin_of(bytes));
     return object != nullptr ? FreeObject(object).address() : nullptr;
-  }
-
-  /// The hot path of the aligned forms: any alignment of a class, from the thread's bins.
-  /// \pre      the alignment is a power of two
-  /// \returns  The object, marked if it is fresh; nullptr where that does not do.
-  [[gnu::always_inline]] static void* pop_aligned(ThreadState& thread, std::size_t alignment,
-                                                  std::size_t bytes) noexcept {
-    // Nothing that is asked for becomes the largest number, and takes the slow path.
-    const std::size_t last = SizeClassMap::aligned_bytes(bytes, alignment) - 1;
-    if (last >= SizeClassMap::kMaxAlignment) [[unlikely]]
-      return nullptr;
-    const std::size_t size_class = last < SizeClassMap::kMaxTableBytes
-                                       ? SizeClassMap::class_of_tiny(last + 1)
-                                       : SizeClassMap::class_of_step(last + 1);
-    return thread.for_malloc().pop(size_class);
-  }
-
-  /// free where every free is verified (STRATA_CHECKS=frees), by a call that says more than free.
-  /// \returns  False where that does not do, or something is wrong: deallocate_slowly() says what.
-  [[gnu::always_inline]] static bool push_verified(ThreadState& thread, const PageMap& map, void* p,
-                                                   const FreeCall& call) noexcept {
-    const std::uintptr_t index = PageMap::index_of(p);
-    const std::size_t size_class = map.class_at(index);
-    if (call.says_bytes() && call.size_class() != size_class) return false;
-    return push_verified(thread, map, p, index, size_class);
-  }
-  /// \param index       of its page
-  /// \param size_class  the page map's; the bin of 0 has no room
-  [[gnu::always_inline]] static bool push_verified(ThreadState& thread, const PageMap& map, void* p,
-                                                   std::uintptr_t index,
-                                                   std::size_t size_class) noexcept {
-    ObjectBins& bins = *thread.verified_bins;
-    void** const top = bins.top(size_class);
-    if (bins.is_limit(top, size_class) || --thread.frees_left < 0) return false;
-    ObjectStates::State& state = ObjectStates::at(map.states_at(index), p);
-    if (!ObjectStates::is_live(state, p)) return false;
-    // Before the push: a signal handler may pop it from then on.
-    state.store(ObjectStates::kFreed, std::memory_order_relaxed);
-    bins.push_on(top, size_class, p);
-    return true;
   }
 
   /// Every other path: any size, any state of the thread and of the malloc, watched or not.
@@ -225,14 +118,28 @@ class Malloc {
   /// The same, with the map at hand: a load less.
   void* reallocate(ThreadState& thread, const PageMap& map, void* p, std::size_t bytes) noexcept {
     const auto size_class = static_cast<unsigned>(map.class_of(p));
-    if (size_class - 1 >= SizeClassMap::kCount - 1 || bytes == 0 ||
-        checks() != Options::Checks::kBasic) [[unlikely]]
+    if (!is_small(size_class)) [[unlikely]]
       return reallocate_slowly(thread, p, bytes);
-    const std::size_t old_bytes = engine_.object_bytes(p, size_class, "realloc");
+    const std::size_t old_bytes = bytes_at_once(map, p, size_class, "realloc", thread.frees_left);
+    if (old_bytes == 0) [[unlikely]]
+      return reallocate_slowly(thread, p, bytes);
     return Engine::stays_in_place(old_bytes, bytes) ? p
                                                     : move(thread, size_class, p, old_bytes, bytes);
   }
-  std::size_t usable_bytes(const void* p) noexcept;
+  /// malloc_usable_size.
+  std::size_t usable_bytes(const void* p) noexcept { return usable_bytes(engine_.map(), p); }
+  /// The same, with the map at hand: a load less.
+  std::size_t usable_bytes(const PageMap& map, const void* p) noexcept {
+    const std::size_t size_class = map.class_of(p);
+    // Another heap may have objects of a class, too.
+    if (is_small(size_class) && map.names() == nullptr) [[likely]] {
+      std::int32_t uncounted = INT32_MAX;
+      const std::size_t bytes = bytes_at_once(map, p, size_class, "malloc_usable_size", uncounted);
+      if (bytes != 0) [[likely]]
+        return bytes;
+    }
+    return usable_bytes_slowly(p);
+  }
   /// Makes at least `bytes` bytes usable at `p` in place; what shrinks may stay as it is.
   /// \returns  False, and nothing changes, if it would have to move.
   bool resize_in_place(void* p, std::size_t bytes) noexcept;
@@ -312,12 +219,28 @@ class Malloc {
   // costs each of them a tenth of a nanosecond.
   static constexpr std::int32_t kFreesAtOnce = 4096;
 
-  /// The value, of which the compiler forgets what it knows: so it computes nothing of it on a hot
-  /// path that is for another one.
-  template <typename Value>
-  [[gnu::always_inline]] static Value out_of_sight(Value value) noexcept {
-    asm("" : "+r"(value));
-    return value;
+  /// Whether the page map has a class for a pointer, so that it is a small object.
+  static constexpr bool is_small(std::size_t size_class) noexcept {
+    return size_class - 1 < SizeClassMap::kCount - 1;
+  }
+  /// Bytes of the small object at `p`.
+  /// \param frees_left  the thread's: what is verified counts as a free
+  /// \returns  0 if it takes the slow path to know, or to say what is wrong: under full checks, and
+  ///           where frees are verified and no live object starts there
+  [[gnu::always_inline]] std::size_t bytes_at_once(const PageMap& map, const void* p,
+                                                   std::size_t size_class, const char* action,
+                                                   std::int32_t& frees_left) const noexcept {
+    const Options::Checks now = checks();
+    if (now == Options::Checks::kBasic) [[likely]] {
+      const std::size_t bytes = engine_.object_bytes(p, size_class, action);
+      if (bytes == 0) __builtin_unreachable();
+      return bytes;
+    }
+    if (now != Options::Checks::kFrees || --frees_left < 0) return 0;
+    const ObjectStates::Place place = map.states_of(p);
+    const bool is_live =
+        place != ObjectStates::kNoPlace && ObjectStates::is_live(ObjectStates::at(place, p), p);
+    return is_live ? SizeClassMap::bytes_of(size_class) : 0;
   }
 
   /// What malloc pops from before a thread's first call, and while a watcher looks.
@@ -340,29 +263,11 @@ class Malloc {
   void* pop_slowly(ThreadState& thread, std::size_t size_class) noexcept {
     if (&thread.for_malloc() != thread.free_bins)
       return thread.pop_watched(static_cast<unsigned>(size_class));
-    return pop_verified(thread, *thread.free_bins, engine_.map(), size_class);
-  }
-  /// malloc where every free is verified, after `bins` were empty: the object is to be handed out.
-  /// \returns  as ObjectBins::pop(); nullptr where frees are not verified, or a watcher looks
-  [[gnu::always_inline]] static void* pop_behind(ThreadState& thread, const ObjectBins& bins,
-                                                 std::size_t size_class) noexcept {
-    return &bins == thread.free_bins ? thread.verified_bins->pop(size_class) : nullptr;
-  }
-  /// The same, and it is handed out.
-  static void* pop_verified(ThreadState& thread, const ObjectBins& bins, const PageMap& map,
-                            std::size_t size_class) noexcept {
-    void* const object = pop_behind(thread, bins, size_class);
-    if (object != nullptr) [[likely]]
-      hand_out(map, FreeObject(object).address());
-    return object;
-  }
-  /// \pre  frees are verified
-  static void hand_out(const PageMap& map, void* object) noexcept {
-    ObjectStates::at(map.states_of(object), object)
-        .store(ObjectStates::live_at(object), std::memory_order_relaxed);
+    return HotPath::pop_verified(thread, *thread.free_bins, engine_.map(), size_class);
   }
   Engine::Block handed_out(Engine::Block block) noexcept {
-    if (verifies_frees() && block.address != nullptr) hand_out(engine_.map(), block.address);
+    if (verifies_frees() && block.address != nullptr)
+      HotPath::hand_out(engine_.map(), block.address);
     return block;
   }
   void count_verified(ThreadState& thread) noexcept;
@@ -411,8 +316,11 @@ class Malloc {
   Engine::Block serve_large(ThreadState& thread, const Allocation& allocation) noexcept;
   Engine::Block try_serve_object(ThreadState& thread, unsigned size_class) noexcept;
   std::size_t usable_bytes(const void* p, const char* action) noexcept;
+  std::size_t usable_bytes_slowly(const void* p) noexcept;
   void* move(ThreadState& thread, unsigned size_class, void* p, std::size_t old_bytes,
              std::size_t bytes) noexcept;
+  void* pop_verified_to_move(ThreadState& thread, const void* p, std::size_t old_bytes,
+                             std::size_t bytes) noexcept;
   void* allocate_grown(ThreadState& thread, std::size_t bytes) noexcept;
   void* reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes) noexcept;
   void* resize_large(ThreadState& thread, void* p, std::size_t bytes) noexcept;

@@ -186,7 +186,7 @@ namespace {
 /// The sizes that no table of classes has: those beyond it, and 0.
 [[gnu::always_inline]] inline void* allocate_untabled(std::size_t bytes,
                                                       Allocation::By by) noexcept {
-  if (void* const object = Malloc::pop_beyond_table_or_verify(t_thread, g_page_map, bytes))
+  if (void* const object = HotPath::pop_beyond_table_or_verify(t_thread, g_page_map, bytes))
       [[likely]]
     return FreeObject(object).address();
   if (void* const object = bytes == 0 ? g_malloc.pop_for_nothing(t_thread) : nullptr) return object;
@@ -203,13 +203,21 @@ void* allocate_slowly(std::size_t bytes, Allocation::By by) noexcept {
 }
 void* allocate_aligned_slowly(std::size_t alignment, std::size_t bytes,
                               Allocation::By by) noexcept {
+  if (void* const object = HotPath::pop_aligned_verified(t_thread, g_page_map, alignment, bytes))
+      [[likely]]
+    return FreeObject(object).address();
   return g_malloc.allocate_aligned(t_thread, alignment, bytes, by);
+}
+void* allocate_zeroed_slowly(std::size_t count, std::size_t bytes) noexcept {
+  if (*g_alone.load(std::memory_order_relaxed) == 0) [[unlikely]]
+    follow_forks();
+  return g_malloc.allocate_zeroed(t_thread, count, bytes);
 }
 void deallocate_slowly(void* p) noexcept { g_malloc.deallocate_slowly(t_thread, p, {}); }
 void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes,
                        std::size_t alignment) noexcept {
   const FreeCall call{by, bytes, alignment};
-  if (Malloc::push_verified(t_thread, g_page_map, p, call)) return;
+  if (HotPath::push_verified(t_thread, g_page_map, p, call)) return;
   g_malloc.deallocate_slowly(t_thread, p, call);
 }
 

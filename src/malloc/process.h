@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstring>
 
 #include "malloc/malloc.h"
 
@@ -41,16 +42,17 @@ extern constinit std::atomic<const char*> g_alone;
 void* allocate_slowly(std::size_t bytes) noexcept;
 void* allocate_slowly(std::size_t bytes, Allocation::By by) noexcept;
 void* allocate_aligned_slowly(std::size_t alignment, std::size_t bytes, Allocation::By by) noexcept;
+void* allocate_zeroed_slowly(std::size_t count, std::size_t bytes) noexcept;
 void deallocate_slowly(void* p) noexcept;
 void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t alignment) noexcept;
 
 /// What the thread's bins have at once; nullptr sends the caller to the slow paths.
 [[gnu::always_inline]] inline void* try_allocate(std::size_t bytes) noexcept {
-  return Malloc::pop_or_verify(t_thread, g_page_map, bytes);
+  return HotPath::pop_or_verify(t_thread, g_page_map, bytes);
 }
 [[gnu::always_inline]] inline void* try_allocate_aligned(std::size_t alignment,
                                                          std::size_t bytes) noexcept {
-  void* const object = Malloc::pop_aligned(t_thread, alignment, bytes);
+  void* const object = HotPath::pop_aligned(t_thread, alignment, bytes);
   if (object == nullptr) [[unlikely]]
     return nullptr;
   void* const address = FreeObject(object).address();
@@ -70,21 +72,25 @@ void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t 
   return allocate_slowly(bytes, by);
 }
 [[gnu::always_inline]] inline void deallocate(void* p) noexcept {
-  if (Malloc::push_or_verify(t_thread, g_page_map, p)) [[likely]]
+  if (HotPath::push_or_verify(t_thread, g_page_map, p)) [[likely]]
     return;
-  deallocate_slowly(p);
+  if (p != nullptr) deallocate_slowly(p);
 }
 /// The same for a call that says how large the object is, or how it is aligned.
 [[gnu::always_inline]] inline void deallocate(void* p, FreeCall::By by, std::size_t bytes,
                                               std::size_t alignment = FreeCall::kUnsaid) noexcept {
-  if (Malloc::push(t_thread, g_page_map, p)) [[likely]]
+  if (HotPath::push(t_thread, g_page_map, p)) [[likely]]
     return;
-  deallocate_slowly(p, by, bytes, alignment);
+  if (p != nullptr) deallocate_slowly(p, by, bytes, alignment);
 }
-inline void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
-  if (*g_alone.load(std::memory_order_relaxed) == 0) [[unlikely]]
-    follow_forks();
-  return g_malloc.allocate_zeroed(t_thread, count, bytes);
+[[gnu::always_inline]] inline void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
+  std::size_t total;
+  if (*g_alone.load(std::memory_order_relaxed) != 0 &&
+      !__builtin_mul_overflow(count, bytes, &total)) [[likely]] {
+    if (void* const object = try_allocate(total)) [[likely]]
+      return std::memset(object, 0, total);
+  }
+  return allocate_zeroed_slowly(count, bytes);
 }
 [[gnu::always_inline]] inline void* allocate_aligned(
     std::size_t alignment, std::size_t bytes,
@@ -96,7 +102,9 @@ inline void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
 inline void* reallocate(void* p, std::size_t bytes) noexcept {
   return g_malloc.reallocate(t_thread, g_page_map, p, bytes);
 }
-inline std::size_t usable_bytes(const void* p) noexcept { return g_malloc.usable_bytes(p); }
+inline std::size_t usable_bytes(const void* p) noexcept {
+  return g_malloc.usable_bytes(g_page_map, p);
+}
 inline bool release_memory() noexcept { return g_malloc.release_memory(t_thread); }
 
 }  // namespace strata

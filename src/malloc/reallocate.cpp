@@ -14,16 +14,21 @@ namespace {
 // more memory by 1%.
 constexpr std::size_t kHeadroomShare = 4;
 
-/// What the thread has at hand for a block that moves. One that has to move again, and was moved
-/// just before, grows step by step: it gets some room for that.
-void* pop_with_headroom(ThreadState& thread, const void* p, std::size_t old_bytes,
-                        std::size_t bytes) noexcept {
+/// What is asked for a block that moves. One that has to move again, and was moved just before,
+/// grows step by step: it gets some room for that, where that is at hand.
+/// \pre  bytes <= Engine::kPagesForGrownFrom
+std::size_t with_headroom(const ThreadState& thread, const void* p, std::size_t old_bytes,
+                          std::size_t bytes) noexcept {
+  if (p != thread.moved || bytes <= old_bytes) return bytes;
+  return std::clamp(old_bytes + old_bytes / kHeadroomShare, bytes, Engine::kPagesForGrownFrom);
+}
+
+void* pop_to_move(ThreadState& thread, const void* p, std::size_t old_bytes,
+                  std::size_t bytes) noexcept {
   if (bytes > Engine::kPagesForGrownFrom) return nullptr;
-  std::size_t wanted = bytes;
-  if (p == thread.moved && bytes > old_bytes)
-    wanted = std::clamp(old_bytes + old_bytes / kHeadroomShare, bytes, Engine::kPagesForGrownFrom);
-  if (void* const object = Malloc::pop(thread, wanted)) return object;
-  return FreeObject(Malloc::pop_beyond_table(thread, wanted)).address();
+  const std::size_t wanted = with_headroom(thread, p, old_bytes, bytes);
+  if (void* const object = HotPath::pop(thread, wanted)) return object;
+  return FreeObject(HotPath::pop_beyond_table(thread, wanted)).address();
 }
 
 }  // namespace
@@ -38,10 +43,7 @@ void* Malloc::reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes)
   }
   if (verifies_frees() && --thread.frees_left < 0) count_verified(thread);
   const std::size_t old_bytes = usable_bytes(p, "realloc");
-  if (bytes == 0) {
-    deallocate(thread, p);
-    return nullptr;
-  }
+  if (bytes == 0) return move(thread, 0, p, old_bytes, 0);
   const auto size_class = static_cast<unsigned>(engine_.class_of(p));
   if (size_class == 0) {
     if (void* resized = resize_large(thread, p, bytes)) {
@@ -55,11 +57,18 @@ void* Malloc::reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes)
 }
 
 /// A new block with the contents of the old one, which is freed; `size_class` is the page map's.
+/// \returns  nullptr if there is none, and the old one stays; or if none was asked for
 void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_t old_bytes,
                    std::size_t bytes) noexcept {
-  void* moved = pop_with_headroom(thread, p, old_bytes, bytes);
+  if (bytes == 0) [[unlikely]] {
+    deallocate(thread, p);
+    return nullptr;
+  }
+  void* moved = pop_to_move(thread, p, old_bytes, bytes);
+  if (moved == nullptr && verifies_frees())
+    moved = pop_verified_to_move(thread, p, old_bytes, bytes);
   if (moved == nullptr) [[unlikely]] {
-    const int error = os::current_errno();
+    const int error = bytes > old_bytes ? 0 : os::current_errno();
     moved = bytes > Engine::kPagesForGrownFrom && bytes > old_bytes ? allocate_grown(thread, bytes)
                                                                     : allocate(thread, bytes);
     if (moved == nullptr) {
@@ -71,9 +80,18 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
   }
   thread.moved = moved;
   std::memcpy(moved, p, bytes < old_bytes ? bytes : old_bytes);
-  if (!thread.free_bins->push(size_class, p) && !push_verified(thread, engine_.map(), p, {}))
+  if (!thread.free_bins->push(size_class, p) &&
+      !HotPath::push_verified(thread, engine_.map(), p, {}))
     deallocate_slowly(thread, p, {});
   return moved;
+}
+
+/// The same as pop_to_move() where frees are verified. Apart: it needs a stack.
+[[gnu::noinline]] void* Malloc::pop_verified_to_move(ThreadState& thread, const void* p,
+                                                     std::size_t old_bytes,
+                                                     std::size_t bytes) noexcept {
+  if (bytes > Engine::kPagesForGrownFrom) return nullptr;
+  return pop_looked_at(thread, with_headroom(thread, p, old_bytes, bytes));
 }
 
 /// A new place for a block that grows. What grows mostly goes on to grow: from some size on it gets

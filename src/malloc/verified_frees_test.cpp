@@ -81,7 +81,7 @@ TEST_F(VerifiedFrees, APointerIntoAnObjectIsRefusedInEveryClass) {
     const std::size_t bytes = SizeClassMap::bytes_of(c);
     char* const p = get(bytes);
     for (const std::size_t inside : {std::size_t{16}, bytes / 32 * 16, bytes - 16}) {
-      EXPECT_FALSE(Malloc::push_verified(thread.state, engine.map(), p + inside, {}))
+      EXPECT_FALSE(HotPath::push_verified(thread.state, engine.map(), p + inside, {}))
           << "class " << c;
     }
     thread.deallocate(p);

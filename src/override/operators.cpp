@@ -230,22 +230,28 @@ strata::FreeCall::By known_kind(strata::FreeCall::By by) noexcept {
 [[gnu::noinline]] void give_back_slowly(void* p, strata::FreeCall::By by, std::size_t bytes,
                                         std::size_t alignment) noexcept {
   // Before it is asked for what only a sentence needs.
-  if (strata::Malloc::push_verified(strata::t_thread, strata::g_page_map, p,
-                                    {by, bytes, alignment}))
+  if (strata::HotPath::push_verified(strata::t_thread, strata::g_page_map, p,
+                                     {by, bytes, alignment}))
     return;
   strata::deallocate_slowly(p, known_kind(by), bytes, alignment);
 }
 
 [[gnu::always_inline]] inline void give_back(void* p, strata::FreeCall::By by) noexcept {
-  if (strata::Malloc::push_or_verify(strata::t_thread, strata::g_page_map, p)) [[likely]]
+  if (strata::HotPath::push_or_verify(strata::t_thread, strata::g_page_map, p)) [[likely]]
     return;
-  give_back_slowly(p, by, kUnsaid, kUnsaid);
+  if (p != nullptr) give_back_slowly(p, by, kUnsaid, kUnsaid);
+}
+[[gnu::always_inline]] inline void give_back(void* p, strata::FreeCall::By by,
+                                             std::size_t bytes) noexcept {
+  if (strata::HotPath::push_or_verify(strata::t_thread, strata::g_page_map, p, bytes)) [[likely]]
+    return;
+  if (p != nullptr) give_back_slowly(p, by, bytes, kUnsaid);
 }
 [[gnu::always_inline]] inline void give_back(void* p, strata::FreeCall::By by, std::size_t bytes,
-                                             std::size_t alignment = kUnsaid) noexcept {
-  if (strata::Malloc::push(strata::t_thread, strata::g_page_map, p)) [[likely]]
+                                             std::size_t alignment) noexcept {
+  if (strata::HotPath::push(strata::t_thread, strata::g_page_map, p)) [[likely]]
     return;
-  give_back_slowly(p, by, bytes, alignment);
+  if (p != nullptr) give_back_slowly(p, by, bytes, alignment);
 }
 
 }  // namespace

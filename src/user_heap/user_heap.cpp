@@ -106,11 +106,11 @@ bool UserHeap::deallocate_cached(void* p, const FreeCall& call) noexcept {
   HeapUse* const use = HeapThread::use_here(number_);
   if (use == nullptr) return false;
   const PageMap& map = g_heap_map;
-  if (checks_ != Heap::Checks::kFrees) return Malloc::push(use->state, map, p);
+  if (checks_ != Heap::Checks::kFrees) return HotPath::push(use->state, map, p);
   // The state of another heap's object would say that it is live.
   const Region* const region = map.region_of(p);
   return region != nullptr && region->owner == number_ &&
-         Malloc::push_verified(use->state, map, p, call);
+         HotPath::push_verified(use->state, map, p, call);
 }
 
 void* UserHeap::allocate(std::size_t bytes) noexcept {

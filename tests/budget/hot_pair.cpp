@@ -1,7 +1,13 @@
 // hot_pair <count> <way> <bytes> <alignment> [<kept>]: so many pairs of an allocation and a free of
 // one kind in pairs(), and nothing else there; before them so many objects of 16 bytes, which stay.
-//   malloc · aligned_alloc · posix_memalign · new    with the alignment, where the way has one
+//   malloc · calloc · aligned_alloc · posix_memalign · new    with the alignment, where the way has one
+//   sized      new and a delete that says the size
+//   usable     a look at the usable size, too
+//   nothing    a null pointer is freed, too
+//   in_place   a realloc that leaves the object where it is, too
 //   realloc    a block that grows to <bytes> in steps of <alignment> bytes, instead of a pair
+#include <malloc.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -12,6 +18,30 @@ using Pair = void (*)(std::size_t bytes, std::size_t alignment);
 
 void malloc_pair(std::size_t bytes, std::size_t) {
   void* volatile p = std::malloc(bytes);
+  std::free(p);
+}
+void calloc_pair(std::size_t bytes, std::size_t) {
+  void* volatile p = std::calloc(1, bytes);
+  std::free(p);
+}
+void sized_pair(std::size_t bytes, std::size_t) {
+  void* volatile p = ::operator new(bytes);
+  ::operator delete(p, bytes);
+}
+void usable_pair(std::size_t bytes, std::size_t) {
+  void* volatile p = std::malloc(bytes);
+  if (malloc_usable_size(p) < bytes) std::abort();
+  std::free(p);
+}
+void nothing_pair(std::size_t bytes, std::size_t) {
+  void* volatile p = nullptr;
+  std::free(p);
+  p = std::malloc(bytes);
+  std::free(p);
+}
+void in_place_pair(std::size_t bytes, std::size_t) {
+  void* volatile p = std::malloc(bytes);
+  p = std::realloc(p, bytes - bytes / 4);
   std::free(p);
 }
 void aligned_alloc_pair(std::size_t bytes, std::size_t alignment) {
@@ -38,6 +68,11 @@ constexpr struct {
   const char* name;
   Pair pair;
 } kWays[] = {{"malloc", malloc_pair},
+             {"calloc", calloc_pair},
+             {"sized", sized_pair},
+             {"usable", usable_pair},
+             {"nothing", nothing_pair},
+             {"in_place", in_place_pair},
              {"aligned_alloc", aligned_alloc_pair},
              {"posix_memalign", posix_memalign_pair},
              {"new", new_pair},
