@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs real programs under glibc, Strata and every other allocator of this machine; prints one table.
 
-usage: demo/run_demo.py [--build DIR] [--runs N] [--only NAME,...] [--allocators NAME[=FILE],...] [--library FILE]
+usage: demo/run_demo.py [--build DIR] [--runs N] [--more] [--only NAME,...] [--allocators NAME[=FILE],...] [--library FILE]
 
 Each workload is one `strata compare`; this script only chooses them and joins their results, which it
 also leaves in build/demo/results.json. Standard library only.
@@ -48,6 +48,24 @@ def workloads(build):
                  needs="redis-server", own_malloc=True),
         Workload("threads", "eight threads that hand objects to each other",
                  [build / "demo" / "threads_handover"]),
+    ]
+
+
+def more_workloads(build):
+    """Programs that bootstrap does not install: those that are there are measured."""
+    return [
+        Workload("phases", "CPython: twelve short phases, each with other sizes (PYTHONMALLOC=malloc)",
+                 [sys.executable, WORKLOADS / "phases.py"], environment={"PYTHONMALLOC": "malloc"}),
+        Workload("jq", "jq: groups of 60,000 objects", ["jq", "-n", "-f", WORKLOADS / "groups.jq"]),
+        Workload("gawk", "gawk: counts a million words", ["gawk", "-f", WORKLOADS / "counts.awk"]),
+        Workload("tcl", "Tcl: dictionaries of lists", ["tclsh", WORKLOADS / "lists.tcl"]),
+        Workload("php", "PHP: arrays, serialized and read (USE_ZEND_ALLOC=0)", ["php", WORKLOADS / "arrays.php"],
+                 environment={"USE_ZEND_ALLOC": "0"}),
+        Workload("git", "git: what 600 commits changed", ["git", "-C", ROOT, "log", "--stat", "-600"]),
+        Workload("clang", "Clang: compiles the file full of templates",
+                 ["clang++", "-std=c++20", "-O1", "-c", "-o", "/dev/null", WORKLOADS / "templates.cpp"]),
+        Workload("rustc", "rustc: compiles a small library",
+                 ["rustc", "-O", "--crate-type", "lib", "--emit", "obj", "-o", build / "demo" / "types.o", WORKLOADS / "types.rs"]),
     ]
 
 
@@ -202,6 +220,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release",
                         help="the build tree (default: build/release)")
     parser.add_argument("--runs", type=int, default=3, help="runs of each program under each allocator")
+    parser.add_argument("--more", action="store_true", help="other programs, too: those of eight that are installed")
     parser.add_argument("--only", default="", help="names of workloads, separated by commas")
     parser.add_argument("--allocators", help="allocators to compare, as for strata compare (default: all that are found)")
     parser.add_argument("--library", help="use this libstrata.so")
@@ -211,7 +230,7 @@ def main():
     strata = build / "bin" / "strata"
     if not strata.exists():
         parser.error(f"there is no {strata}; build it first: cmake --preset release && cmake --build --preset release")
-    chosen = workloads(build)
+    chosen = workloads(build) + (more_workloads(build) if arguments.more or arguments.only else [])
     if arguments.only:
         names = arguments.only.split(",")
         unknown = set(names) - {workload.name for workload in chosen}
