@@ -1,6 +1,7 @@
 // hot_pair <count> <way> <bytes> <alignment> [<kept>]: so many pairs of an allocation and a free of
 // one kind in pairs(), and nothing else there; before them so many objects of 16 bytes, which stay.
-//   malloc · calloc · aligned_alloc · posix_memalign · new    with the alignment, where the way has one
+//   malloc · calloc
+//   aligned_alloc · posix_memalign · new    with the alignment
 //   sized      new and a delete that says the size
 //   usable     a look at the usable size, too
 //   nothing    a null pointer is freed, too
