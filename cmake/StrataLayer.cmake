@@ -42,6 +42,8 @@ target_compile_options(
     $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fsized-deallocation>
     # A sentence that names its place says src/base/lock.cpp, wherever the build was made.
     -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
+    # GCC collects its own garbage seldom: a twentieth of the time, for a fifth more memory.
+    $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1000000>
     $<$<BOOL:${STRATA_WARNINGS_AS_ERRORS}>:-Werror>)
 target_link_libraries(strata_build_flags INTERFACE Threads::Threads)
 if(STRATA_SANITIZER STREQUAL "address")
@@ -79,7 +81,7 @@ if(STRATA_BUILD_TESTS)
   target_compile_definitions(strata_test_flags
                              INTERFACE $<$<BOOL:${CMAKE_CROSSCOMPILING_EMULATOR}>:STRATA_EMULATED>)
   # What is tested is optimised as it ships; the tests themselves are compiled faster than they run.
-  target_compile_options(strata_test_flags INTERFACE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(strata_test_flags INTERFACE $<$<CONFIG:Release>:-Og>)
   # GoogleTest is half of what a test costs to compile, so it is compiled once.
   add_library(strata_test_headers OBJECT)
   target_link_libraries(strata_test_headers PRIVATE strata_test_flags)
@@ -132,16 +134,21 @@ function(strata_discover_tests name)
   endforeach()
 endfunction()
 
-# A GoogleTest binary over the given layers; TIMEOUT in seconds.
+# A GoogleTest binary over the given layers; TIMEOUT in seconds. PRECOMPILED are headers that most of
+# its files include, beside GoogleTest's.
 function(strata_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LAYERS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LAYERS;LIBRARIES;PRECOMPILED" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 600)
   endif()
   strata_closure(objects ${arg_LAYERS})
   add_executable(${name} ${arg_SOURCES} ${objects})
   target_link_libraries(${name} PRIVATE strata_test_flags GTest::gtest_main ${arg_LIBRARIES})
-  target_precompile_headers(${name} REUSE_FROM strata_test_headers)
+  if(arg_PRECOMPILED)
+    target_precompile_headers(${name} PRIVATE <gmock/gmock.h> <gtest/gtest.h> ${arg_PRECOMPILED})
+  else()
+    target_precompile_headers(${name} REUSE_FROM strata_test_headers)
+  endif()
   strata_discover_tests(${name} TIMEOUT ${arg_TIMEOUT})
 endfunction()
 
