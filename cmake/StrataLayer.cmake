@@ -127,10 +127,10 @@ function(strata_discover_tests name)
   endif()
   foreach(page_kib IN ITEMS 4 16 64)
     math(EXPR page_bytes "${page_kib} * 1024")
-    add_test(NAME ${name}.with_pages_of_${page_kib}_KiB COMMAND ${name} --gtest_brief=1)
+    set(test ${arg_TEST_PREFIX}${name}.with_pages_of_${page_kib}_KiB)
+    add_test(NAME ${test} COMMAND ${name} --gtest_brief=1)
     set_tests_properties(
-      ${name}.with_pages_of_${page_kib}_KiB
-      PROPERTIES TIMEOUT 600 ENVIRONMENT "QEMU_PAGESIZE=${page_bytes};${arg_ENVIRONMENT}")
+      ${test} PROPERTIES TIMEOUT 600 ENVIRONMENT "QEMU_PAGESIZE=${page_bytes};${arg_ENVIRONMENT}")
   endforeach()
 endfunction()
 

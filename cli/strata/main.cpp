@@ -70,7 +70,7 @@ int dispatch(CLI::App& app, const Commands& commands, const CommandLine& line) {
                       command->parser().get_name()));
     }
     if (!command->judges_leftovers()) refuse_leftovers(*command);
-    return command->execute(line);
+    return command->act(line);
   }
   std::vector<std::string> rest = app.remaining();
   std::string known;

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <set>
+#include <string>
 #include <vector>
 
+#include "os/emulation.h"
 #include "os/fake_page_source.h"
 #include "os/faults.h"
 
@@ -61,8 +63,8 @@ TEST_F(EmptyBlocksTest, AnAccessIsReportedWithTheBlockItIsTo) {
         report();
         p[0] = 1;
       },
-      "overflow of 0x[0-9a-f]+: the program wrote at offset 0 of this object of 0 bytes"
-      "\nstrata: accessed by thread");
+      std::string("overflow of 0x[0-9a-f]+: the program ") + os::kWrote +
+          " at offset 0 of this object of 0 bytes\nstrata: accessed by thread");
   EXPECT_DEATH(
       {
         report();
@@ -81,7 +83,7 @@ TEST_F(EmptyBlocksTest, AnAccessIsReportedWithTheBlockItIsTo) {
         report();
         p[1] = 1;
       },
-      "use after free of 0x.*: the program wrote at offset 1 of this");
+      std::string("use after free of 0x.*: the program ") + os::kWrote + " at offset 1 of this");
   int elsewhere = 0;
   EXPECT_FALSE(blocks.explain({&elsewhere, os::Fault::Access::kWrite, 0}));
 }

@@ -353,9 +353,8 @@ void write_to(char* p) { *const_cast<volatile char*>(p) = 1; }
 
 TEST_F(GuardPoolDeathTest, AFaultIsExplainedAndKillsByItsSignal) {
   const auto is_segv = ::testing::KilledBySignal(11);
-  // An emulator may not say what the access was.
-  const std::string read = os::kIsEmulated ? "(read|accessed memory)" : "read";
-  const std::string wrote = os::kIsEmulated ? "(wrote|accessed memory)" : "wrote";
+  const std::string read = os::kRead;
+  const std::string wrote = os::kWrote;
   char* p = get_at_end(96);
   char* q = get_at_start(96);
   EXPECT_EXIT((watch_faults(), read_from(p + (96))), is_segv,

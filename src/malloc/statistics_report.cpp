@@ -85,7 +85,7 @@ void for_each_figure(const Statistics& now, Visit visit) noexcept {
   row("", "verified_frees", "is_on", now.verifies_frees);
   row_if(now.verifies_frees || now.verified_frees != 0, "frees verified", "verified_frees", "frees",
          now.verified_frees,
-         now.verifies_frees ? "some thousands late; every one is"
+         now.verifies_frees ? "every one is; counted some thousands late"
                             : "then it took more than about 1%, and ended");
   row_if(now.state_bytes != 0, "  states of objects", "verified_frees", "state_bytes",
          now.state_bytes, "part of metadata");
@@ -152,14 +152,14 @@ void for_each_figure(const Statistics& now, Visit visit) noexcept {
 
 void write_classes(const Statistics& now, Report& report) noexcept {
   report.line().text(
-      "    class bytes    spans     kept        live      cached        free    waits transfer");
+      "   class  bytes    spans     kept        live      cached        free    waits transfer");
   report.end_line();
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
     const Statistics::Class& entry = now.classes[c];
     if (entry.spans == 0) continue;
     report.line()
-        .decimal(c, 9)
-        .decimal(SizeClassMap::bytes_of(c), 6)
+        .decimal(c, 8)
+        .decimal(SizeClassMap::bytes_of(c), 7)
         .decimal(entry.spans, 9)
         .decimal(entry.kept_spans, 9)
         .decimal(entry.live_objects, 12)

@@ -267,6 +267,17 @@ TEST_F(StatisticsTest, TextAndJsonAreWrittenWhateverTheBufferHolds) {
   thread.deallocate(p);
 }
 
+TEST_F(StatisticsTest, ColumnsOfTheLargestClassStandApart) {
+  TestThread thread(malloc);
+  const std::size_t bytes = SizeClassMap::bytes_of(SizeClassMap::kCount - 1);
+  void* p = thread.allocate(bytes);
+  char whole[16'384];
+  BufferSink table(whole, sizeof whole);
+  write_statistics(statistics(), table);
+  EXPECT_NE(std::string(whole).find(" " + std::to_string(bytes) + " "), std::string::npos) << whole;
+  thread.deallocate(p);
+}
+
 class StatisticsRandomTest : public SeededTest, protected TestMalloc {};
 
 TEST_F(StatisticsRandomTest, AtRestEveryByteIsInExactlyOnePlace) {

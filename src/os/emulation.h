@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "os/page_source.h"
+
 /// \file  What a test has to know where an emulator of user programs runs it: qemu's shares the
 /// process with the program.
 
@@ -16,6 +18,15 @@ inline constexpr bool kIsEmulated = true;
 #else
 inline constexpr bool kIsEmulated = false;
 #endif
+
+/// Whether the kernel can be asked about our OS pages. An emulator of larger ones knows its host's,
+/// and tells neither which of ours occupy memory nor which mapping is the stack.
+inline bool knows_pages() { return !kIsEmulated || page_bytes() == 4096; }
+
+/// What a report says of an access, as a regular expression: an emulator may not tell reads from
+/// writes.
+inline constexpr const char* kRead = kIsEmulated ? "(read|accessed memory)" : "read";
+inline constexpr const char* kWrote = kIsEmulated ? "(wrote|accessed memory)" : "wrote";
 
 /// How a death test runs the code that dies: in a fresh process where one can be had.
 inline constexpr const char* kSafestDeathTests = kIsEmulated ? "fast" : "threadsafe";

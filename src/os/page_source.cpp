@@ -63,7 +63,8 @@ std::size_t resident_bytes_in(const void* address, std::size_t bytes) noexcept {
   ErrnoKeeper keep;
   const std::size_t page = page_bytes();
   unsigned char states[4096];
-  const std::size_t step = sizeof states * page;
+  // Room for an answer for each 4 KiB: an emulator of larger pages answers for those of its host.
+  const std::size_t step = sizeof states * 4096;
   std::size_t resident = 0;
   auto* at = static_cast<char*>(const_cast<void*>(address));
   for (std::size_t left = bytes; left != 0;) {

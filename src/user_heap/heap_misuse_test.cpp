@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "malloc/process.h"
+#include "os/emulation.h"
 #include "user_heap/named_heap_test.h"
 
 namespace strata {
 namespace {
 
 struct HeapDeathTest : ::testing::Test {
-  HeapDeathTest() { ::testing::FLAGS_gtest_death_test_style = "threadsafe"; }
+  HeapDeathTest() { ::testing::FLAGS_gtest_death_test_style = os::kSafestDeathTests; }
   Heap session{named("session")};
   Heap cache{named("cache")};
 };

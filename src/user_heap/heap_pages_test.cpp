@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/run_together_test.h"
+#include "os/emulation.h"
 #include "user_heap/buffer_pages_test.h"
 #include "user_heap/named_heap_test.h"
 
@@ -252,7 +253,7 @@ TEST(HeapPages, ASourceThatCannotMapOrUnmapIsRefusedWithASentence) {
 }
 
 TEST(HeapPagesDeathTest, ARangeThatIsNotAlignedOrInUseIsNamed) {
-  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  ::testing::FLAGS_gtest_death_test_style = os::kSafestDeathTests;
   static char* g_begin;
   BufferPages pages;
   Heap first(over(pages));

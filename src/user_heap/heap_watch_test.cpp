@@ -13,6 +13,7 @@
 
 #include "base/run_together_test.h"
 #include "malloc/process.h"
+#include "os/emulation.h"
 #include "os/file.h"
 #include "os/page_source.h"
 #include "profile/site_report.h"
@@ -250,7 +251,7 @@ TEST(HeapGuards, OneInSoManyIsGuardedInEachThread) {
 }
 
 struct HeapWatchDeathTest : ::testing::Test {
-  HeapWatchDeathTest() { ::testing::FLAGS_gtest_death_test_style = "threadsafe"; }
+  HeapWatchDeathTest() { ::testing::FLAGS_gtest_death_test_style = os::kSafestDeathTests; }
   Heap session{guarded("session")};
   Heap cache{named("cache")};
 };
@@ -258,9 +259,9 @@ struct HeapWatchDeathTest : ::testing::Test {
 TEST_F(HeapWatchDeathTest, AnAccessToAFreedOneOrBeyondItEndsTheProgram) {
   const std::size_t bytes = os::page_bytes();
   auto* const p = static_cast<volatile char*>(session.allocate(bytes));
-  EXPECT_DEATH(p[bytes] = 1; p[-1] = 1,
-                             "(overflow|underflow) of 0x.*: the program wrote at offset "
-                             ".*\\(in the heap 'session'\\)");
+  EXPECT_DEATH(p[bytes] = 1; p[-1] = 1, std::string("(overflow|underflow) of 0x.*: the program ") +
+                                            os::kWrote +
+                                            " at offset .*\\(in the heap 'session'\\)");
   EXPECT_DEATH(session.deallocate(const_cast<char*>(p), bytes - 1),
                "mismatched free_sized of 0x.*\\(in the heap 'session'\\)");
   session.deallocate(const_cast<char*>(p));

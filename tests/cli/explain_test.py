@@ -90,12 +90,13 @@ class Explain(Explained):
                  ((str(self.trace), "-o", "/no/folder/page"), "/no/folder/page"))
         for words, sentence in cases:
             done = strata("explain", *words)
-            self.assertNotEqual(done.returncode, 0, words)
+            self.assertEqual(done.returncode, 2, words)
             self.assertIn(sentence, done.stderr)
         empty = self.folder / "empty"
         (self.folder / "empty.csv").write_text("operation\n")
         strata("trace", "csv", str(self.folder / "empty.csv"), "-o", str(empty))
         self.assertIn("has no events to explain", strata("explain", str(empty)).stderr)
+        self.assertRegex(strata("trace", "info", str(empty)).stdout, r"events +0 in .* in the file\n")
 
 
 # Runs in the page, before its own scripts.

@@ -235,6 +235,10 @@ class Record(Recorded):
             info = strata("trace", "info", str(self.folder / "taken")).stdout
             self.assertEqual("calls are missing" in info, drops, info)
 
+    def test_the_trace_is_told_as_it_was_named(self):
+        done = strata("record", "-o", "named", "--", "true", cwd=self.folder)
+        self.assertRegex(done.stderr, r"^strata record: \d.* in 'named'\n$")
+
     def test_the_end_is_the_commands_own(self):
         self.assertEqual(self.record("sh", "-c", "exit 7").returncode, 7)
         self.assertEqual(self.record("sh", "-c", "kill -TERM $$").returncode, -signal.SIGTERM)
@@ -244,6 +248,7 @@ class Record(Recorded):
                  (("--stacks", "x", "--", "true"), "'x'"), (("--on-signal", "NO", "--", "true"), "'NO' is not a signal"),
                  (("--after", "1", "--on-signal", "USR2", "--", "true"), "give one of them"),
                  (("--for", "0", "--", "true"), "--for"), (("--", STATIC), "cannot be recorded"),
+                 (("--stacks", "999", "--", "true"), "from 1 to 128, or off"),
                  (("--allocator", "nobody", "--", "true"), "nobody"), (("-o", "", "--", "true"), "-o names no file"))
         for words, sentence in cases:
             done = strata("record", *words, cwd=self.folder)
@@ -284,6 +289,10 @@ class TraceCommand(Recorded):
         done = strata("trace", "cut", str(whole), "-o", str(part), "--after", "0.02", "--for", "0.03")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([event["size_bytes"] for event in Trace(part).events], [str(i) for i in range(21, 51)])
+        done = strata("trace", "cut", str(whole), "-o", str(part), "--after", "9")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("has no events", done.stderr)
+        self.assertEqual(len(Trace(part).events), 30, "the part from before is still there")
 
     def test_mistakes_are_named(self):
         foreign = self.folder / "foreign"
@@ -296,7 +305,7 @@ class TraceCommand(Recorded):
                  (("trace", "info", str(foreign), "--for", "1"), "are for 'cut'"))
         for words, sentence in cases:
             done = strata(*words)
-            self.assertNotEqual(done.returncode, 0, words)
+            self.assertEqual(done.returncode, 2, words)
             self.assertIn(sentence, done.stderr)
 
     def test_a_damaged_trace_is_refused_with_the_place(self):
@@ -305,7 +314,7 @@ class TraceCommand(Recorded):
         damaged[200] ^= 1
         self.path.write_bytes(damaged)
         done = strata("trace", "info", str(self.path))
-        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(done.returncode, 2)
         self.assertRegex(done.stderr, r"damaged in the block at byte \d+: the checksum of its contents does not match\n")
 
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "input/usage_error.h"
+#include "shared/trace/reader.h"
 
 namespace strata::cli {
 namespace {
@@ -33,6 +34,14 @@ CLI::Validator no_option() {
 }
 
 }  // namespace
+
+int Command::act(const CommandLine& line) {
+  try {
+    return execute(line);
+  } catch (const trace::TraceError& error) {
+    throw UsageError(error.what());
+  }
+}
 
 Command::Command(CLI::App& app, const char* name, const char* description, const char* examples)
     : parser_(app.add_subcommand(name, description)) {

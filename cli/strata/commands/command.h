@@ -23,6 +23,10 @@ class Command {
 
   /// \returns  The exit status.
   /// \errors   UsageError for bad input.
+  int act(const CommandLine& line);
+
+  /// What act() does.
+  /// \errors   UsageError for bad input, TraceError for a bad trace.
   virtual int execute(const CommandLine& line) = 0;
 
   /// What comes after "strata NAME" in the line of the usage.

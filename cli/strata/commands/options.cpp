@@ -115,7 +115,7 @@ class OptionsCommand final : public Command {
                         : std::string(option["sentence"]),
                     is_invalid ? Style::kBad : Style::kDim);
     }
-    fmt::print("{}", table.to_text(wants_colour(stdout)));
+    fmt::print("{}", table.to_text(wants_colour(stdout), terminal_columns(stdout)));
     for (const std::string& entry : Environment::inherited().entries()) {
       const std::string name = entry.substr(0, entry.find('='));
       if (!name.starts_with(kPrefix) || known.contains(name)) continue;

@@ -114,7 +114,8 @@ class ProfileCommand final : public Command {
     }
     if (count > 0) fmt::print("{}", table.to_text(colour));
     if (count < sites.size()) {
-      fmt::print("{} more places; --top 0 shows all\n", sites.size() - count);
+      fmt::print("{} more place{}; --top 0 shows all\n", sites.size() - count,
+                 sites.size() - count == 1 ? "" : "s");
     }
   }
 

@@ -109,7 +109,8 @@ std::string command_of(const fs::path& path) {
   }
 }
 
-void tell(const fs::path& file, const std::string& command) {
+/// \param given  the file as it was named to us
+void tell(const fs::path& file, const fs::path& given, const std::string& command) {
   const std::vector<fs::path> files = traces_of(file);
   std::error_code error;
   if (fs::exists(file, error) && !fs::is_regular_file(file, error)) return;  // a device, a pipe
@@ -124,12 +125,13 @@ void tell(const fs::path& file, const std::string& command) {
     if (fs::file_size(path, error) > fs::file_size(*largest, error)) largest = &path;
   }
   const std::string size = brief(Quantity::kBytes, static_cast<double>(bytes));
+  const std::string name = (given.parent_path() / largest->filename()).string();
   if (files.size() == 1) {
-    fmt::print(stderr, "strata record: {} in '{}'\n", size, largest->string());
+    fmt::print(stderr, "strata record: {} in '{}'\n", size, name);
     return;
   }
   fmt::print(stderr, "strata record: {} in {} traces, one for each process; most in '{}'{}\n", size,
-             files.size(), largest->string(), command_of(*largest));
+             files.size(), name, command_of(*largest));
 }
 
 class RecordCommand final : public Command {
@@ -151,7 +153,8 @@ class RecordCommand final : public Command {
   int execute(const CommandLine& line) override {
     const std::vector<std::string>& command = measured_command(line);
     if (is_given("--output") && output_.empty()) throw UsageError("-o names no file");
-    const fs::path file = fs::absolute(output_.empty() ? kDefaultFile : output_);
+    const std::string given = output_.empty() ? kDefaultFile : output_;
+    const fs::path file = fs::absolute(given);
     ProcessPlan plan;
     plan.environment = Environment::inherited();
     plan.program = find_program(command.front());
@@ -162,7 +165,7 @@ class RecordCommand final : public Command {
     set_settings(plan.environment, file);
     set_libraries(plan.environment);
     clear_way(file);
-    return run(plan, file);
+    return run(plan, file, given);
   }
 
  private:
@@ -188,8 +191,12 @@ class RecordCommand final : public Command {
   }
 
   std::string frames() const {
-    const std::string& text = stacks_.empty() ? kDefaultFrames : stacks_;
-    return std::to_string(parse_count("--stacks", text, 1, settings::kMostFrames));
+    try {
+      const std::string& text = stacks_.empty() ? kDefaultFrames : stacks_;
+      return std::to_string(parse_count("--stacks", text, 1, settings::kMostFrames));
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("{}, or off", error.what()));
+    }
   }
 
   void set_libraries(Environment& environment) const {
@@ -204,13 +211,15 @@ class RecordCommand final : public Command {
     environment.preload(helper_path(settings::kLibrary));
   }
 
-  int run(const ProcessPlan& plan, const fs::path& file) const {
+  int run(const ProcessPlan& plan, const fs::path& file, const fs::path& given) const {
     const BesideResult result = run_beside(plan);
     if (result.end == ProcessResult::End::kNotStarted) {
       throw UsageError(
           fmt::format("could not start '{}': {}", plan.program, ::strerror(result.code)), 126);
     }
-    if (file.string().find("%p") == std::string::npos) tell(file, plan.arguments.front());
+    if (file.string().find("%p") == std::string::npos) {
+      tell(file, given, plan.arguments.front());
+    }
     if (result.end == ProcessResult::End::kKilled) die_by_signal(result.code);
     return result.code;
   }

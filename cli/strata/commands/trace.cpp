@@ -133,7 +133,12 @@ class TraceCommand final : public Command {
     const std::uint64_t until =
         is_given("--for") ? nanoseconds(after + parse_seconds("--for", for_)) : trace::kNoObject;
     trace::Reader reader(path);
-    write_trace(output_, [&](trace::Writer& out) { trace::cut(reader, out, from, until); });
+    write_trace(output_, [&](trace::Writer& out) {
+      trace::cut(reader, out, from, until);
+      if (out.events() == 0) {
+        throw UsageError(fmt::format("that part of '{}' has no events", path));
+      }
+    });
     return 0;
   }
 

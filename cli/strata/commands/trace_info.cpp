@@ -101,12 +101,15 @@ std::string trace_info(trace::Reader& trace) {
   line("command", property(trace.process(), "command"));
   line("process", property(trace.process(), "pid"));
   line("allocator", property(trace.process(), "allocator"));
-  const auto events = static_cast<double>(std::max<std::uint64_t>(trace.events(), 1));
-  line("events", fmt::format("{} in {:.3f} s, by {} thread{}; {} in the file, {:.2f} bytes each",
-                             trace.events(), static_cast<double>(trace.time_ns()) * 1e-9,
-                             trace.thread_count(), trace.thread_count() == 1 ? "" : "s",
-                             bytes(static_cast<double>(trace.bytes())),
-                             static_cast<double>(trace.bytes()) / events));
+  const auto file_bytes = static_cast<double>(trace.bytes());
+  std::string events =
+      fmt::format("{} in {:.3f} s, by {} thread{}; {} in the file", trace.events(),
+                  static_cast<double>(trace.time_ns()) * 1e-9, trace.thread_count(),
+                  trace.thread_count() == 1 ? "" : "s", bytes(file_bytes));
+  if (trace.events() != 0) {
+    events += fmt::format(", {:.2f} bytes each", file_bytes / static_cast<double>(trace.events()));
+  }
+  line("events", events);
   std::string calls;
   for (unsigned i = 0; i < trace::kOperations; ++i) {
     if (counts.by_operation[i] == 0) continue;
@@ -120,13 +123,12 @@ std::string trace_info(trace::Reader& trace) {
   line("peak",
        fmt::format("{} live, {:.3f} s from the start", bytes(static_cast<double>(live.peak())),
                    static_cast<double>(live.peak_time_ns()) * 1e-9));
-  line("stacks",
-       trace.stacks().size() == 1
-           ? "none"
-           : fmt::format("for {:.1f}% of the allocations; {} different frames",
-                         100 * static_cast<double>(counts.with_stack) /
-                             static_cast<double>(std::max<std::uint64_t>(counts.begins, 1)),
-                         trace.stacks().size() - 1));
+  line("stacks", trace.stacks().size() == 1 || counts.begins == 0
+                     ? "none"
+                     : fmt::format("for {:.1f}% of the allocations; {} different frames",
+                                   100 * static_cast<double>(counts.with_stack) /
+                                       static_cast<double>(counts.begins),
+                                   trace.stacks().size() - 1));
   const auto count_line = [&](const char* name, std::uint64_t count, const char* meaning) {
     if (count != 0) line(name, fmt::format("{} {}", count, meaning));
   };

@@ -37,7 +37,7 @@ Plot course_plot(const Explanation& explanation, bool is_bytes) {
     plot.title =
         fmt::format("At most {} were live, after {}", bytes_text(peak.bytes), time_text(at_s));
   } else {
-    plot.title = fmt::format("{} objects were live at that moment", count_text(peak.objects));
+    plot.title = fmt::format("{} objects were live at the peak of bytes", count_text(peak.objects));
   }
   plot.note =
       "What the program had asked for and not freed yet; each point is the highest of its time.";
@@ -88,9 +88,10 @@ struct Bars {
   std::vector<std::string> ranges;
 };
 
-/// \param largest  where the largest count stands
-/// \returns        A plot without marks if all counts are zero.
-Plot bar_plot(const Bars& bars, std::size_t ticks_each, std::size_t& largest) {
+/// \param most_names  how many of the names there is room for, at even distances
+/// \param largest     where the largest count stands
+/// \returns           A plot without marks if all counts are zero.
+Plot bar_plot(const Bars& bars, std::size_t most_names, std::size_t& largest) {
   Plot plot;
   const auto is_counted = [](std::uint64_t count) { return count > 0; };
   const auto begin = bars.counts.begin();
@@ -102,11 +103,13 @@ Plot bar_plot(const Bars& bars, std::size_t ticks_each, std::size_t& largest) {
   plot.x.low = static_cast<double>(first - begin);
   plot.x.high = static_cast<double>(last - begin);
   plot.y = linear_axis(Quantity::kCount, "objects", static_cast<double>(*most));
+  const auto shown = static_cast<std::size_t>(last - first);
+  const std::size_t step = (shown + most_names - 1) / most_names;
   for (auto at = first; at != last; ++at) {
     const auto i = static_cast<std::size_t>(at - begin);
     const auto x = static_cast<double>(i);
-    const bool is_named = static_cast<std::size_t>(at - first) % ticks_each == 0;
-    plot.x.ticks.push_back({x, bars.names[i], is_named ? 0 : 1});
+    const bool is_named = static_cast<std::size_t>(at - first) % step == 0;
+    if (is_named) plot.x.ticks.push_back({x, bars.names[i], 0});
     plot.marks.push_back({Mark::Kind::kBox,
                           0,
                           {{x + 0.08, 0}, {x + 0.92, static_cast<double>(*at)}},
@@ -127,7 +130,7 @@ Plot size_plot(const Explanation& explanation) {
                                               bytes_text(SizeScale::lower(i + 1) - 1)));
   }
   std::size_t largest = 0;
-  Plot plot = bar_plot(bars, 3, largest);
+  Plot plot = bar_plot(bars, 6, largest);
   plot.id = "sizes";
   plot.title = fmt::format("The most common size is {}", bars.ranges[largest]);
   plot.note = "Objects by the size asked for, in powers of two.";
@@ -152,7 +155,7 @@ Plot resize_plot(const Explanation& explanation) {
                                                 : fmt::format("{} to {} times", low, high - 1));
   }
   std::size_t largest = 0;
-  Plot plot = bar_plot(bars, 1, largest);
+  Plot plot = bar_plot(bars, 12, largest);
   plot.id = "resized";
   plot.title = fmt::format("{} objects were resized, most of them {}", count_text(all),
                            bars.ranges[largest]);

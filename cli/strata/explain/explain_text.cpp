@@ -139,7 +139,8 @@ std::string explain_text(const Explanation& explanation, std::size_t most_places
   }
   text += fmt::format("\n{}", table.to_text(colour));
   if (count < order.size()) {
-    text += fmt::format("{} more places; --top 0 shows all\n", order.size() - count);
+    text += fmt::format("{} more place{}; --top 0 shows all\n", order.size() - count,
+                        order.size() - count == 1 ? "" : "s");
   }
   return text;
 }

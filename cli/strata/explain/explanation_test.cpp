@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <numeric>
 
 #include "advise/pattern.h"
 #include "explain/address_map.h"
+#include "explain/explain_plots.h"
 #include "explain/explain_text.h"
 #include "explain/heat.h"
 #include "process/temporary_folder.h"
@@ -103,7 +105,20 @@ TEST(Explanation, SaysWhatEachPlaceHoldsAtThePeak) {
   EXPECT_EQ(told.sums("0x10").live, 1u);
   const std::string text = explain_text(explanation, 1, false);
   EXPECT_NE(text.find("0x20"), std::string::npos) << text;
-  EXPECT_NE(text.find("1 more places"), std::string::npos) << text;
+  EXPECT_NE(text.find("1 more place;"), std::string::npos) << text;
+}
+
+TEST(Explanation, NamesSizesAtEvenDistances) {
+  Told told;
+  const std::uint32_t place = told.place(0x10);
+  for (std::uint64_t bytes = 1; bytes <= 1 << 20; bytes *= 2) told.make(place, bytes);
+  const std::vector<Plot> plots = explain_plots(told.explain());
+  const auto sizes =
+      std::find_if(plots.begin(), plots.end(), [](const Plot& plot) { return plot.id == "sizes"; });
+  ASSERT_NE(sizes, plots.end());
+  const std::vector<Tick> ticks = ticks_apart(sizes->x, 50);
+  ASSERT_EQ(ticks.size(), 6u);
+  for (std::size_t i = 1; i < ticks.size(); ++i) EXPECT_EQ(ticks[i].at - ticks[i - 1].at, 4);
 }
 
 TEST(Explanation, AddsUpOverARandomTrace) {

@@ -1,6 +1,7 @@
 #include "measure/statistics.h"
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 namespace strata::cli {
@@ -9,6 +10,12 @@ namespace {
 constexpr std::size_t kFewestForInterval = 3;
 constexpr int kResamples = 4000;  // the ends of the interval are known to about 0.3% of probability
 constexpr double kOutside = 0.025;  // on each side of a 95% interval
+
+double median_ratio(std::vector<double> ratios) {
+  std::sort(ratios.begin(), ratios.end());
+  const std::size_t middle = ratios.size() / 2;
+  return ratios.size() % 2 == 1 ? ratios[middle] : std::sqrt(ratios[middle - 1] * ratios[middle]);
+}
 
 }  // namespace
 
@@ -33,7 +40,7 @@ std::optional<Ratio> ratio_of(const std::vector<double>& values, const std::vect
   }
   if (ratios.empty()) return std::nullopt;
   Ratio result;
-  result.ratio = summarize(ratios).median;
+  result.ratio = median_ratio(ratios);
   result.n = ratios.size();
   if (ratios.size() < kFewestForInterval) return result;
   std::mt19937_64 random(ratios.size());
@@ -41,7 +48,7 @@ std::optional<Ratio> ratio_of(const std::vector<double>& values, const std::vect
   std::vector<double> drawn(ratios.size());
   for (int i = 0; i < kResamples; ++i) {
     for (double& ratio : drawn) ratio = ratios[random() % ratios.size()];
-    medians.push_back(summarize(drawn).median);
+    medians.push_back(median_ratio(drawn));
   }
   std::sort(medians.begin(), medians.end());
   const auto outside = static_cast<std::size_t>(kOutside * kResamples);

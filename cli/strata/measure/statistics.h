@@ -22,7 +22,9 @@ Summary summarize(std::vector<double> samples);
 
 /// How many times as much one series is as another, run by run.
 struct Ratio {
-  double ratio = 0;  ///< the median of the ratios
+  /// The median of the ratios; of an even count, the geometric mean of the two in the middle, so
+  /// that turning the series round turns the ratio round.
+  double ratio = 0;
   /// What a bootstrap says of it, 95%; nothing for fewer than three runs.
   std::optional<double> low;
   std::optional<double> high;

@@ -45,6 +45,16 @@ TEST(Statistics, ARatioIsTakenWithinEachRound) {
   EXPECT_EQ(ratio->n, 3u);
 }
 
+TEST(Statistics, ARatioTurnsRoundWithItsSeries) {
+  // Each was disturbed in one of two rounds: neither is twice as fast.
+  EXPECT_DOUBLE_EQ(ratio_of({10, 40}, {40, 10})->ratio, 1);
+  const std::vector<double> values = {3, 8, 5, 13};
+  const std::vector<double> bases = {7, 2, 6, 4};
+  const Ratio there = ratio_of(values, bases).value();
+  const Ratio back = ratio_of(bases, values).value();
+  EXPECT_DOUBLE_EQ(there.ratio * back.ratio, 1);
+}
+
 TEST(Statistics, ARatioOfFewRoundsHasNoInterval) {
   EXPECT_FALSE(ratio_of({1, 2}, {1, 2})->low.has_value());
   EXPECT_FALSE(ratio_of({}, {}).has_value());

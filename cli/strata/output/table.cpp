@@ -13,6 +13,9 @@ namespace {
 constexpr std::size_t kGap = 2;
 /// A name and a number.
 constexpr std::size_t kFewestColumns = 2;
+/// Of a remark beside its row; with less room it stands below.
+constexpr std::size_t kNarrowestRemark = 30;
+constexpr std::size_t kIndent = 4;
 
 const char* escape_of(Style style) {
   switch (style) {
@@ -39,6 +42,24 @@ std::string padded(std::string_view text, std::size_t width, bool to_the_right) 
 std::string without_trailing_spaces(std::string line) {
   line.erase(line.find_last_not_of(' ') + 1);
   return line;
+}
+
+/// Lines of whole words, of at most `room` characters where the words allow it.
+std::vector<std::string> wrapped(std::string_view text, std::size_t room) {
+  std::vector<std::string> lines(1);
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (lines.back().empty()) {
+      lines.back() = word;
+    } else if (display_width(lines.back()) + 1 + display_width(word) <= room) {
+      lines.back().append(" ").append(word);
+    } else {
+      lines.emplace_back(word);
+    }
+  }
+  return lines;
 }
 
 }  // namespace
@@ -112,8 +133,22 @@ std::string Table::to_text(bool colour, std::optional<std::size_t> width) const 
       text += styled(without_trailing_spaces(fields), line.style, colour) + "\n";
       continue;
     }
-    text += styled(fields, line.style, colour) + std::string(kGap, ' ');
-    text += styled(line.remark, line.remark_style, colour) + "\n";
+    const std::size_t room = width ? std::max(*width, kNarrowestRemark) : std::string::npos;
+    const std::size_t beside = display_width(fields) + kGap;
+    if (beside + display_width(line.remark) <= room) {
+      text += styled(fields, line.style, colour) + std::string(kGap, ' ');
+      text += styled(line.remark, line.remark_style, colour) + "\n";
+      continue;
+    }
+    const bool is_below = beside + kNarrowestRemark > room;
+    const std::string indent(is_below ? kIndent : beside, ' ');
+    text += is_below ? styled(without_trailing_spaces(fields), line.style, colour) + "\n" + indent
+                     : styled(fields, line.style, colour) + std::string(kGap, ' ');
+    std::string next;
+    for (const std::string& part : wrapped(line.remark, room - indent.size())) {
+      text += next + styled(part, line.remark_style, colour) + "\n";
+      next = indent;
+    }
   }
   if (shown < columns_.size()) {
     std::string note = fmt::format("({} more in a wider terminal)", columns_.size() - shown);

@@ -38,7 +38,7 @@ class Table {
   void add_remark(std::string name, std::string remark, Style remark_style);
 
   /// All lines, titles first, none with spaces at its end. What does not fit into `width` goes, the
-  /// last column first, and a line says so: wrapped lines are no table.
+  /// last column first, and a line says so: wrapped lines are no table. Remarks take several lines.
   std::string to_text(bool colour, std::optional<std::size_t> width = {}) const;
 
  private:

@@ -44,6 +44,27 @@ TEST(Table, LeavesOutTheLastColumnsWhereThereIsNoRoomAndSaysSo) {
             "(2 more in a wider terminal)\n");
 }
 
+TEST(Table, ARemarkThatIsTooLongTakesSeveralLines) {
+  Table table({{"name", false}, {"time"}});
+  table.add_row({"a", "1.0 s"}, Style::kPlain, "what there is to say of it, with many words");
+  EXPECT_EQ(table.to_text(false, 43),
+            "name   time\n"
+            "a     1.0 s  what there is to say of it,\n"
+            "             with many words\n");
+  EXPECT_EQ(table.to_text(false, 42),  // too narrow beside the row
+            "name   time\n"
+            "a     1.0 s\n"
+            "    what there is to say of it, with many\n"
+            "    words\n");
+  Table failures({{"name", false}, {"time"}});
+  failures.add_remark("b", "failed: a word-that-is-longer-than-the-line", Style::kBad);
+  EXPECT_EQ(failures.to_text(false, 20),
+            "name  time\n"
+            "b\n"
+            "    failed: a\n"
+            "    word-that-is-longer-than-the-line\n");
+}
+
 TEST(Table, CountsCharactersNotBytes) {
   EXPECT_EQ(display_width("größe"), 5u);
   Table table({{"n", false}, {"x"}});

@@ -59,17 +59,36 @@ double quantile(const Latency& latency, double below) {
   return latency.percentile_ns(below) * kNanosecond;
 }
 
-/// "strata 41 ns, system 155 ns": the first, and the baseline if that is another.
+/// The largest of some shares whose quantiles are drawn of all.
+double share_told(const std::vector<Drawn>& drawn) {
+  for (double share : {0.99, 0.9}) {
+    if (std::all_of(drawn.begin(), drawn.end(), [&](const Drawn& one) {
+          return static_cast<double>(one.latency->count) * (1 - share) >= kFewestBeyond;
+        })) {
+      return share;
+    }
+  }
+  return 0.5;
+}
+
+/// "strata 41 ns, system 155 ns": the first with how many are as good, and the baseline if that is
+/// another.
 std::string first_and_baseline(const Arrangement& all, const Cell& cell,
                                const std::vector<Drawn>& sorted, double share) {
   const Drawn& best = sorted.front();
-  std::string text = fmt::format("{} {}", who(all, best.entry).name,
-                                 brief(Quantity::kSeconds, quantile(*best.latency, share)));
+  const auto value = [&](const Drawn& one) {
+    return brief(Quantity::kSeconds, quantile(*one.latency, share));
+  };
+  const auto equal = std::count_if(sorted.begin() + 1, sorted.end(),
+                                   [&](const Drawn& other) { return value(other) == value(best); });
+  std::string text = who(all, best.entry).name;
+  if (equal > 0) text += fmt::format(" and {} other{}", equal, equal == 1 ? "" : "s");
+  text += " " + value(best);
   const Row* base = baseline_of(cell, best.entry, all.series);
   for (const Drawn& other : sorted) {
     if (other.entry.row != base || base == best.entry.row) continue;
-    text += fmt::format(", {} {}", who(all, other.entry).name,
-                        brief(Quantity::kSeconds, quantile(*other.latency, share)));
+    if (value(other) == value(best)) continue;  // one of those that are as good
+    text += fmt::format(", {} {}", who(all, other.entry).name, value(other));
   }
   return text;
 }
@@ -183,9 +202,10 @@ Plot percentile_plot(const Arrangement& all, const Cell& cell, const std::string
   plot.left = 58;
   plot.height = 280;
   label_ends(plot, std::move(ends));
-  sort_by(drawn, 0.99);
-  plot.title = fmt::format("99% of {} calls take at most: {}", kind,
-                           first_and_baseline(all, cell, drawn, 0.99));
+  const double share = share_told(drawn);
+  sort_by(drawn, share);
+  plot.title = fmt::format("{:.0f}% of {} calls take at most: {}", 100 * share, kind,
+                           first_and_baseline(all, cell, drawn, share));
   plot.note = fmt::format(
       "Latency of {} by percentile; both axes give the slowest calls room. "
       "Less is better; {}.",

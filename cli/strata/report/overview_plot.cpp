@@ -74,6 +74,7 @@ std::string tally(const Arrangement& all, const std::vector<OverviewRow>& rows, 
   // The contender of most loads comes first, then the best on the geometric mean.
   std::vector<std::tuple<int, double, std::string>> parts;
   for (const auto& [series, count] : counts) {
+    if (count.better == 0) continue;
     double mean = std::exp(count.sum / count.of);
     parts.emplace_back(
         -count.of, more ? -mean : mean,
@@ -85,7 +86,7 @@ std::string tally(const Arrangement& all, const std::vector<OverviewRow>& rows, 
   for (std::size_t i = 0; i < parts.size() && i < 3; ++i) {
     text += (i > 0 ? ", " : "") + std::get<2>(parts[i]);
   }
-  return fmt::format("{}: {}", better, text);
+  return fmt::format("{}: {}", better, text.empty() ? "none" : text);
 }
 
 /// What the rows that lie on the good side of the baseline have in common.

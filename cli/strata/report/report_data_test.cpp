@@ -205,6 +205,39 @@ TEST(Plots, ACurveOfPercentilesRisesAndStaysWithinTheMeasured) {
   EXPECT_LE(points.back().second, all_ns[995] * 1.01e-9);
 }
 
+TEST(Plots, ATitleNamesAPercentileThatIsDrawn) {
+  std::vector<double> all_ns;
+  for (int i = 1; i <= 60; ++i) all_ns.push_back(10.0 * i);
+  Json json = row("strata", 20);
+  json["latencies"]["alloc"] = latency(all_ns);
+  ReportData data = read(results({json}));
+  Arrangement all = arrange(data);
+  // Of 60, five take longer than the 90% do, and none longer than the 99%.
+  EXPECT_THAT(percentile_plot(all, all.cells[0], "alloc").title, HasSubstr("90% of alloc calls"));
+}
+
+TEST(Plots, ATitleTellsHowManyAreAsGoodAsTheFirst) {
+  std::vector<Json> rows;
+  for (const char* name : {"system", "a", "b", "slow"}) {
+    rows.push_back(row(name, 20));
+    const double ns = rows.size() == 4 ? 50 : 30;
+    rows.back()["latencies"]["alloc"] = latency(std::vector<double>(1, ns));
+  }
+  ReportData data = read(results(rows));
+  Arrangement all = arrange(data);
+  EXPECT_THAT(histogram_plot(all, all.cells[0], "alloc").title,
+              HasSubstr(": system and 2 others 30"));
+}
+
+TEST(Plots, WhoIsNowhereBetterIsNotCounted) {
+  std::vector<Json> rows = {row("system", 4e6),    row("slow", 1e6),    row("some", 5e6),
+                            row("system", 4e6, 2), row("slow", 1e6, 2), row("some", 3e6, 2)};
+  ReportData data = read(results(rows));
+  Arrangement all = arrange(data);
+  EXPECT_EQ(overview_plot(all, "").title, "Faster than system: some in 1 of 2");
+  EXPECT_EQ(overview_plot(all, "peak_rss_bytes").title, "Leaner than system: none");
+}
+
 TEST(Plots, AHillStandsOnTheGroundOnBothSides) {
   Json json = row("strata", 20);
   json["latencies"]["alloc"] = latency({20, 21, 22, 40, 41});
