@@ -129,8 +129,8 @@ function(strata_discover_tests name)
     math(EXPR page_bytes "${page_kib} * 1024")
     set(test ${arg_TEST_PREFIX}${name}.with_pages_of_${page_kib}_KiB)
     add_test(NAME ${test} COMMAND ${name} --gtest_brief=1)
-    set_tests_properties(
-      ${test} PROPERTIES TIMEOUT 600 ENVIRONMENT "QEMU_PAGESIZE=${page_bytes};${arg_ENVIRONMENT}")
+    set_tests_properties(${test} PROPERTIES TIMEOUT 600 ENVIRONMENT
+                                            "QEMU_PAGESIZE=${page_bytes};${arg_ENVIRONMENT}")
   endforeach()
 endfunction()
 
