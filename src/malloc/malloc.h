@@ -127,12 +127,12 @@ class Malloc {
                                                     : move(thread, size_class, p, old_bytes, bytes);
   }
   /// malloc_usable_size.
+  /// \pre  `p` is in no other heap that shares the page map
   std::size_t usable_bytes(const void* p) noexcept { return usable_bytes(engine_.map(), p); }
   /// The same, with the map at hand: a load less.
   std::size_t usable_bytes(const PageMap& map, const void* p) noexcept {
     const std::size_t size_class = map.class_of(p);
-    // Another heap may have objects of a class, too.
-    if (is_small(size_class) && map.names() == nullptr) [[likely]] {
+    if (is_small(size_class)) [[likely]] {
       std::int32_t uncounted = INT32_MAX;
       const std::size_t bytes = bytes_at_once(map, p, size_class, "malloc_usable_size", uncounted);
       if (bytes != 0) [[likely]]
