@@ -59,7 +59,7 @@ def more_workloads(build):
         Workload("jq", "jq: groups of 60,000 objects", ["jq", "-n", "-f", WORKLOADS / "groups.jq"]),
         Workload("gawk", "gawk: counts a million words", ["gawk", "-f", WORKLOADS / "counts.awk"]),
         Workload("tcl", "Tcl: dictionaries of lists", ["tclsh", WORKLOADS / "lists.tcl"]),
-        Workload("php", "PHP: arrays, serialized and read (USE_ZEND_ALLOC=0)", ["php", WORKLOADS / "arrays.php"],
+        Workload("php", "PHP: arrays, serialized and read (USE_ZEND_ALLOC=0)", ["php", "-n", WORKLOADS / "arrays.php"],
                  environment={"USE_ZEND_ALLOC": "0"}),
         Workload("git", "git: what 600 commits changed", ["git", "-C", ROOT, "log", "--stat", "-600"]),
         Workload("clang", "Clang: compiles the file full of templates",
