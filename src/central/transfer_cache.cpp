@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
+
+#include "base/move_words.h"
 
 namespace strata {
 
@@ -50,7 +51,7 @@ std::size_t TransferCache::insert_locked(void* const* objects, std::size_t count
   std::size_t taken = std::min(count, room);
   if (before + taken > slot_count_ && !make_slots(before + taken)) taken = slot_count_ - before;
   if (taken == 0) return 0;
-  std::memcpy(slots_ + before, objects + (count - taken), taken * sizeof(void*));
+  move_words(slots_ + before, objects + (count - taken), taken);
   set_size(before + taken);
   return taken;
 }
@@ -62,7 +63,7 @@ std::size_t TransferCache::insert_locked(void* const* objects, std::size_t count
   auto** const slots = static_cast<void**>(metadata_.allocate(wanted * sizeof(void*)));
   if (slots == nullptr) return false;
   if (slots_ != nullptr) {
-    std::memcpy(slots, slots_, size() * sizeof(void*));
+    move_words(slots, slots_, size());
     metadata_.deallocate(slots_, slot_count_ * sizeof(void*));
   }
   slots_ = slots;
@@ -73,7 +74,7 @@ std::size_t TransferCache::insert_locked(void* const* objects, std::size_t count
 std::size_t TransferCache::remove_locked(void** end, std::size_t count) noexcept {
   const std::size_t taken = std::min(count, size());
   const std::size_t left = size() - taken;
-  if (taken != 0) std::memcpy(end - taken, slots_ + left, taken * sizeof(void*));
+  if (taken != 0) move_words(end - taken, slots_ + left, taken);
   set_size(left);
   least_size_ = std::min(least_size_, left);
   return taken;
@@ -88,9 +89,9 @@ std::size_t TransferCache::take_unneeded(void** out, std::size_t count) noexcept
     return 0;
   }
   // From the bottom: what has waited longest.
-  std::memcpy(out, slots_, taken * sizeof(void*));
+  move_words(out, slots_, taken);
   const std::size_t left = size() - taken;
-  std::memmove(slots_, slots_ + taken, left * sizeof(void*));
+  move_words(slots_, slots_ + taken, left);
   set_size(left);
   least_size_ -= taken;
   capacity_.store(std::max(capacity() - std::min(taken, capacity()), bounds_.first),

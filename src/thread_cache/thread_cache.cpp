@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/move_words.h"
+
 namespace strata {
 
 static_assert(sizeof(ThreadCache) <= 2 * 4096, "a thread costs two small OS pages of bookkeeping");
@@ -69,7 +71,7 @@ bool ThreadCache::top_up(unsigned size_class) noexcept {
   void** const first = tops_[size_class] + 1;
   const std::size_t missing = wanted - before;
   const std::size_t count = central_->claim(place_, size_class, first + missing, missing);
-  if (count < missing) std::memmove(first, first + (missing - count), count * sizeof(void*));
+  if (count < missing) move_words(first, first + (missing - count), count);
   set_top(size_class, tops_[size_class] + count);
   countdown_ -= static_cast<std::int64_t>(count);
   return count != 0;
@@ -329,7 +331,7 @@ bool ThreadCache::give_slots(unsigned size_class, std::size_t count) noexcept {
   }
   void** const old = bases_[size_class];
   const std::size_t old_count = slot_counts_[size_class];
-  std::memcpy(slots, old, (held(size_class) + 1) * sizeof(void*));
+  move_words(slots, old, held(size_class) + 1);
   bases_[size_class] = slots;
   set_top(size_class, slots + (tops_[size_class] - old));
   limits_[size_class] = slots + (limits_[size_class] - old);
@@ -367,7 +369,7 @@ std::size_t ThreadCache::flush(unsigned size_class, std::size_t count, Way way) 
   for (std::size_t done = 0; done < count; done += kFlushObjects)
     bytes += release(size_class, first + done, std::min(count - done, kFlushObjects), way);
   set_top(size_class, tops_[size_class] - count);
-  std::memmove(first, first + count, held(size_class) * sizeof(void*));
+  move_words(first, first + count, held(size_class));
   return bytes;
 }
 
