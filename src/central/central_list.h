@@ -171,6 +171,8 @@ class CentralList {
   // those that are nearly empty.
   static constexpr unsigned kWidths = 14;
   static constexpr unsigned kNearlyEmpty = kWidths - 1;
+  // Chosen: a span with fewer objects than this share serves last.
+  static constexpr std::uint32_t kNearlyEmptyShare = 8;
   static constexpr std::uint32_t kNonempty = ~std::uint32_t{1};  // widths with free objects
   static_assert((kPageBytes / SizeClassMap::kGrain) >> (kWidths - 1) == 0,
                 "a free count has fewer bits than lists");
@@ -190,13 +192,7 @@ class CentralList {
   void count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept
       STRATA_REQUIRES(lock_);
   void add_pending(std::ptrdiff_t bytes) noexcept STRATA_REQUIRES(lock_);
-  /// Objects of a batch that came back to a span and are not counted yet.
-  struct Return {
-    Span* span;
-    std::uint32_t count;
-  };
   class Returns;
-  void settle(const Return& returned) noexcept STRATA_REQUIRES(lock_);
   void take_back_marks(void** objects, std::size_t count) noexcept STRATA_REQUIRES(lock_);
   Span& span_of(const void* object) const noexcept;
   /// The object of the span that starts at `p`; no index of one if none does, wherever `p` points.
@@ -229,9 +225,18 @@ class CentralList {
                            : static_cast<unsigned>(std::bit_width(span.free_count));
   }
   unsigned place_in_order(const Span& span) const noexcept STRATA_REQUIRES(lock_);
+  bool is_nearly_empty(const Span& span) const noexcept {
+    return objects_per_span_ - span.free_count <= objects_per_span_ / kNearlyEmptyShare;
+  }
   [[gnu::cold]] void list_in_order(Span& span) noexcept STRATA_REQUIRES(lock_);
-  [[gnu::cold]] void settle_in_order(Span& span, std::uint32_t free_before) noexcept
-      STRATA_REQUIRES(lock_);
+  /// Whether a span to which objects came back belongs to another list now.
+  bool is_to_be_relisted(const Span& span, std::uint32_t free_before) const noexcept
+      STRATA_REQUIRES(lock_) {
+    if (span.free_count == span.object_count) return true;
+    if (span.is_homeward) [[unlikely]]
+      return span.place == 0 || (span.place != kNearlyEmpty && is_nearly_empty(span));
+    return (free_before ^ span.free_count) > free_before;  // another width
+  }
   void list_at(unsigned place, Span& span) noexcept STRATA_REQUIRES(lock_) {
     span.place = static_cast<std::uint8_t>(place);
     by_free_[place].push_front(span);

@@ -40,8 +40,6 @@ constexpr std::size_t kTurnShare = 8;
 constexpr std::size_t kWorth = 8;
 constexpr std::uint32_t kPatience = 8;
 constexpr std::uint32_t kMostPatience = 512;
-// Chosen: a span with fewer objects than this share serves last.
-constexpr std::uint32_t kNearlyEmptyShare = 8;
 
 }  // namespace
 
@@ -157,19 +155,12 @@ void CentralList::list_as_compacting(bool is_on) noexcept {
 /// had.
 unsigned CentralList::place_in_order(const Span& span) const noexcept {
   if (span.free_count == 0) return 0;
-  const std::uint32_t claimed = objects_per_span_ - span.free_count;
-  if (claimed <= objects_per_span_ / kNearlyEmptyShare) return kNearlyEmpty;
+  if (is_nearly_empty(span)) return kNearlyEmpty;
   const auto start = reinterpret_cast<std::uintptr_t>(span.start);
   const std::uintptr_t part = start > lowest_ ? (start - lowest_) / address_step_ : 0;
   return 1 + static_cast<unsigned>(std::min<std::uintptr_t>(part, kNearlyEmpty - 2));
 }
 
 void CentralList::list_in_order(Span& span) noexcept { list_at(place_in_order(span), span); }
-
-/// Lists a span, to which objects came back, where it belongs now.
-void CentralList::settle_in_order(Span& span, std::uint32_t free_before) noexcept {
-  if (span.free_count == span.object_count || place_in_order(span) != span.place)
-    relist(span, free_before);
-}
 
 }  // namespace strata

@@ -22,48 +22,36 @@ bool is_same_page(const void* p, const void* q) noexcept {
 
 }  // namespace
 
-/// The spans that a batch comes back to, by the pages of its objects. What is freed in no order
-/// comes back to few spans again and again: each is looked up and listed once for many objects.
-/// \threads  Under the list's lock. Not analysed: whose lock it is the analysis cannot see.
+/// The spans that a batch comes back to, by the pages of its objects: what is freed in no order comes
+/// back to few spans again and again, or to so many that none is met twice.
+/// \threads  Under the list's lock.
 class CentralList::Returns {
  public:
-  explicit Returns(CentralList& list) noexcept : list_(list) {}
+  explicit Returns(const CentralList& list) noexcept : list_(list) {}
 
-  /// Where to count what comes back to the span that `object` belongs to.
+  /// The span that `object` belongs to.
   /// \returns  nullptr if it is another shard's
-  Return* find(const void* object) noexcept {
+  Span* find(const void* object) noexcept {
     const std::uintptr_t page = reinterpret_cast<std::uintptr_t>(object) >> kPageShift;
     const std::size_t place = page % kPlaces;
     if (pages_[place] == page) [[likely]]
-      return &returns_[place];
-    return look_up(object, page, place);
+      return spans_[place];
+    Span& span = list_.span_of(object);
+    if (span.shard != list_.shard_) return nullptr;
+    pages_[place] = page;
+    return spans_[place] = &span;
   }
 
-  /// Counts what came back, and lists the spans as they are now.
-  void settle() noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
-    for (std::uint32_t left = used_; left != 0; left &= left - 1)
-      list_.settle(returns_[std::countr_zero(left)]);
-  }
+  /// A span may be gone.
+  void forget() noexcept { std::fill_n(pages_, kPlaces, 0); }
 
  private:
   // Chosen: half a MiB of pages in a row. More would take longer to clear than a small batch does.
   static constexpr std::size_t kPlaces = 8;
 
-  [[gnu::noinline]] Return* look_up(const void* object, std::uintptr_t page,
-                                    std::size_t place) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
-    Span& span = list_.span_of(object);
-    if (span.shard != list_.shard_) return nullptr;
-    if ((used_ >> place & 1) != 0) list_.settle(returns_[place]);
-    used_ |= 1u << place;
-    pages_[place] = page;
-    returns_[place] = {&span, 0};
-    return &returns_[place];
-  }
-
-  CentralList& list_;
-  std::uint32_t used_ = 0;
+  const CentralList& list_;
   std::uintptr_t pages_[kPlaces] = {};  // no object is on page 0
-  Return returns_[kPlaces];
+  Span* spans_[kPlaces];
 };
 
 /// In both of its callers: without caches every free comes here.
@@ -75,24 +63,27 @@ class CentralList::Returns {
   void** others = objects;
   void** const first = objects;
   for (void** const end = objects + count; objects != end;) {
-    Return* const place = returns.find(*objects);
-    if (place == nullptr) {
+    Span* const span = returns.find(*objects);
+    if (span == nullptr) {
       *others++ = *objects++;
       continue;
     }
-    Span& span = *place->span;
-    const std::size_t index = index_in(span, *objects);
-    if (index >= span.object_count) {
+    const std::size_t index = index_in(*span, *objects);
+    if (index >= span->object_count) {
       fatal_pointer("invalid free of ", *objects, ": it points into an object, not at its start");
     }
-    set_bit(span.free_bits[index / 64], index, *objects);
-    span.first_word = std::min(span.first_word, static_cast<std::uint32_t>(index / 64));
+    set_bit(span->free_bits[index / 64], index, *objects);
+    span->first_word = std::min(span->first_word, static_cast<std::uint32_t>(index / 64));
     void** next = objects + 1;
-    if (next != end && is_same_page(*next, *objects)) next = put_neighbours(span, next, end);
-    place->count += static_cast<std::uint32_t>(next - objects);
+    if (next != end && is_same_page(*next, *objects)) next = put_neighbours(*span, next, end);
+    const std::uint32_t before = span->free_count;
+    span->free_count += static_cast<std::uint32_t>(next - objects);
+    if (is_to_be_relisted(*span, before)) [[unlikely]] {
+      if (span->free_count == span->object_count) returns.forget();
+      relist(*span, before);
+    }
     objects = next;
   }
-  returns.settle();
   const auto left = static_cast<std::size_t>(others - first);
   add_to(free_, count - left);
   add_pending(static_cast<std::ptrdiff_t>((count - left) * SizeClassMap::bytes_of(size_class_)));
@@ -111,17 +102,6 @@ CentralList::Released CentralList::try_release(void** objects, std::size_t count
   const std::size_t left = release_locked(objects, count);
   lock_.unlock();
   return {left, false};
-}
-
-/// Counts objects whose bits were set, and lists their span by what it has now.
-void CentralList::settle(const Return& returned) noexcept {
-  Span& span = *returned.span;
-  const std::uint32_t before = span.free_count;
-  span.free_count += returned.count;
-  if (span.is_homeward) [[unlikely]]
-    return settle_in_order(span, before);
-  const bool has_other_width = (before ^ span.free_count) > before;
-  if (has_other_width || span.free_count == span.object_count) relist(span, before);
 }
 
 /// Moves the marks of fresh objects to the spans that they come back to.
