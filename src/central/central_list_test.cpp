@@ -404,6 +404,23 @@ TEST_F(CentralListDeathTest, AnObjectWhoseSpanIsGoneIsFatal) {
                "twice, or deleted with a size that is not its own");
 }
 
+/// A span with holes is destroyed as its last object comes back.
+TEST_F(CentralListDeathTest, AnObjectWhoseSpanWentWithItsOwnBatchIsFatal) {
+  if (os::page_bytes() == kPageBytes) GTEST_SKIP() << "a span is one OS page, and no hole";
+  CentralList list = make(SizeClassMap::class_of(1024));
+  std::vector<void*> objects = claim(list, kPageBytes / 1024);
+  void* const of_another = claim(list, 1).front();
+  std::vector<void*> last(objects.end() - 2, objects.end());
+  objects.resize(objects.size() - 2);
+  release(list, objects);
+  ASSERT_NE(list.decommit_holes(CentralList::Spans::kAll), 0u);
+  void* twice[] = {last[0], last[1], of_another, last[0]};
+  EXPECT_DEATH(list.release(twice, 4), "the object was freed twice, or deleted with a size");
+  release(list, last);
+  EXPECT_EQ(list.statistics().spans, 1u);
+  release(list, of_another);
+}
+
 TEST_F(CentralListDeathTest, APointerIntoAnObjectIsFatal) {
   CentralList list = make(3);
   const std::vector<void*> objects = claim(list, 2);
@@ -436,6 +453,9 @@ TEST_F(CentralListDeathTest, AnObjectOfAnotherClassIsFatal) {
 
 class CentralListRandomTest : public SeededTest {
  protected:
+  int compacting_steps = 0;
+  int other_steps = 0;
+
   static char* unmarked(char* object) { return static_cast<char*>(FreeObject(object).address()); }
 
   void run(unsigned size_class, int steps) {
@@ -476,6 +496,9 @@ class CentralListRandomTest : public SeededTest {
       }
       if (below(10) == 0) list.destroy_kept(below(3));
       if (below(10) == 0) list.destroy_unneeded();
+      if (below(10) == 0) list.decommit_holes(CentralList::Spans::kAll);
+      if (below(4) == 0) list.look();
+      (list.is_compacting() ? compacting_steps : other_steps) += 1;
       list.check_invariants();
       const CentralList::Statistics now = list.statistics();
       ASSERT_EQ(now.claimed_objects, claimed.size());
@@ -497,6 +520,11 @@ class CentralListRandomTest : public SeededTest {
 
 TEST_F(CentralListRandomTest, NoTinyObjectIsHandedOutTwiceAndAllComeBack) { run(1, 600); }
 TEST_F(CentralListRandomTest, NoObjectOfOddSizeIsHandedOutTwiceAndAllComeBack) { run(11, 600); }
+TEST_F(CentralListRandomTest, NoObjectOfAClassThatCompactsIsHandedOutTwiceAndAllComeBack) {
+  run(SizeClassMap::class_of(4096), 600);
+  EXPECT_GT(compacting_steps, 0);
+  EXPECT_GT(other_steps, 0);
+}
 TEST_F(CentralListRandomTest, NoLargeObjectIsHandedOutTwiceAndAllComeBack) {
   run(SizeClassMap::class_of(40'000), 200);
 }
