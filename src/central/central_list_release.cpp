@@ -1,7 +1,6 @@
 // How the objects of a batch come back to their spans.
 
 #include <algorithm>
-#include <bit>
 
 #include "base/fatal.h"
 #include "central/central_list.h"
@@ -22,8 +21,8 @@ bool is_same_page(const void* p, const void* q) noexcept {
 
 }  // namespace
 
-/// The spans that a batch comes back to, by the pages of its objects: what is freed in no order comes
-/// back to few spans again and again, or to so many that none is met twice.
+/// The spans that a batch comes back to, by the pages of its objects: what is freed in no order
+/// comes back to few spans again and again, or to so many that hardly any is met twice.
 /// \threads  Under the list's lock.
 class CentralList::Returns {
  public:
