@@ -1,4 +1,5 @@
 #include "span/page_heap.h"
+#include <strata/detail/bits.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -20,8 +21,21 @@ PageMask run_starts(PageMask mask, unsigned count) noexcept {
 }
 
 unsigned longest_run(PageMask mask) noexcept {
-  unsigned length = 0;
-  for (; mask != 0; mask &= mask >> 1) ++length;
+  if (mask == 0) return 0;
+  // Where runs of 1, 2, 4, … begin, as long as there are any; then each length once more, downward.
+  PageMask starts[std::bit_width(kPagesPerRegion)] = {mask};
+  unsigned power = 0;
+  while (const PageMask twice = starts[power] & starts[power] >> (1u << power)) {
+    starts[++power] = twice;
+    if (1u << power == kPagesPerRegion) return kPagesPerRegion;
+  }
+  unsigned length = 1u << power;
+  for (PageMask longest = starts[power]; power-- != 0;) {
+    const PageMask longer = longest & starts[power] >> length;
+    if (longer == 0) continue;
+    longest = longer;
+    length += 1u << power;
+  }
   return length;
 }
 
@@ -42,7 +56,8 @@ void for_each_run(PageMask mask, Function&& function) noexcept {
   }
 }
 
-unsigned count_pages(PageMask mask) noexcept { return static_cast<unsigned>(std::popcount(mask)); }
+// std::popcount() is a call where the processor is not known to have an instruction for it.
+unsigned count_pages(PageMask mask) noexcept { return detail::popcount(mask); }
 
 /// The pages that hold memory once the program touches `mask`.
 PageMask pages_touched_with(const Region& region, PageMask mask) noexcept {
