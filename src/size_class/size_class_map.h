@@ -12,8 +12,9 @@ namespace detail {
 
 inline constexpr std::size_t kSizeGrain = 16;
 inline constexpr unsigned kGrainClasses = 16;  // 16 … 256 in steps of the grain
-inline constexpr unsigned kFineClasses = 56;   // … 8 KiB, 8 steps a doubling
-inline constexpr unsigned kSizeClasses = 74;   // … 160 KiB, 4 steps a doubling
+inline constexpr unsigned kHeaderClass = 33;   // 1 KiB and a grain
+inline constexpr unsigned kFineClasses = 57;   // … 8 KiB, 8 steps a doubling
+inline constexpr unsigned kSizeClasses = 75;   // … 160 KiB, 4 steps a doubling
 inline constexpr unsigned kStepShift = 3;
 
 /// The sizes, ascending from index 1.
@@ -22,6 +23,8 @@ constexpr std::array<std::uint32_t, kSizeClasses> size_class_bytes() noexcept {
   std::uint32_t size = 0;
   unsigned c = 1;
   for (; c <= kGrainClasses; ++c) bytes[c] = size += kSizeGrain;
+  for (; c < kHeaderClass; ++c) bytes[c] = size += std::bit_floor(size) >> kStepShift;
+  bytes[c++] = size + kSizeGrain;
   for (; c <= kFineClasses; ++c) bytes[c] = size += std::bit_floor(size) >> kStepShift;
   for (; c < kSizeClasses; ++c) bytes[c] = size += std::bit_floor(size) >> (kStepShift - 1);
   return bytes;
@@ -45,15 +48,16 @@ constexpr std::array<std::uint8_t, kMax + 1> size_class_of_bytes() noexcept {
 /// Which sizes the malloc cuts spans into, and which of them serves a request.
 ///
 ///   16 … 256    every 16 bytes           classes  1 … 16
-///   … 8 KiB     8 steps a doubling       classes 17 … 56
-///   … 160 KiB   4 steps a doubling       classes 57 … 73
+///   … 8 KiB     8 steps a doubling       classes 17 … 57, with one of 1040 bytes between steps
+///   … 160 KiB   4 steps a doubling       classes 58 … 74
 ///
 /// Class 0 means "not small": larger than kMaxBytes, or (in the page map) not an object of a class.
 /// Every size is a multiple of 16, so every object is aligned to 16; an object is moreover aligned
 /// to every power of two up to kMaxAlignment that divides its size: spans start at multiples of it.
 /// Waste: at most 15 bytes up to 256, below 1/8 of the object up to 8 KiB, and below 1/5 above,
 /// half of that in the mean: with 8 steps a doubling there, too, objects that are free spread over
-/// more classes, and programs became larger by a twentieth. docs/size-classes.md has the table,
+/// more classes, and programs became larger by a twentieth. A program that puts a word before each
+/// KiB would waste a ninth otherwise (docs/decisions/0003). docs/size-classes.md has the table,
 /// generated from here.
 class SizeClassMap {
  public:
@@ -61,8 +65,8 @@ class SizeClassMap {
   // waste an eighth at the most in the mean.
   static constexpr std::size_t kMaxBytes = 160 * 1024;
   // Chosen. Up to here the class comes from one table load; 95% and more of all requests of real
-  // programs are smaller.
-  static constexpr std::size_t kMaxTableBytes = 1024;
+  // programs are smaller. The last class of the table is in no step.
+  static constexpr std::size_t kMaxTableBytes = 1024 + detail::kSizeGrain;
   static constexpr std::size_t kGrain = detail::kSizeGrain;
   // Chosen with the page of span/page.h: objects lie at multiples of their size after a multiple
   // of this.
@@ -82,7 +86,7 @@ class SizeClassMap {
   static constexpr std::size_t class_of_tiny(std::size_t bytes) noexcept { return kTiny[bytes]; }
 
   /// The same for the sizes beyond the table.
-  /// \pre      256 < bytes <= kMaxBytes
+  /// \pre      kMaxTableBytes < bytes <= kMaxBytes
   /// \cost     12 instructions
   static constexpr std::size_t class_of_step(std::size_t bytes) noexcept {
     const std::size_t last = bytes - 1;
@@ -128,16 +132,17 @@ class SizeClassMap {
 
  private:
   static constexpr unsigned kStepsPerDoubling = 1u << detail::kStepShift;
-  // What class_of_step() counts up to the last class before it.
+  // What class_of_step() counts up to the last class before it, but for the one in no step.
   static constexpr unsigned kGrainTop = detail::log2_floor(detail::kGrainClasses * kGrain);
   static constexpr unsigned kStepsBelow =
-      kStepsPerDoubling * (kGrainTop + 1) - detail::kGrainClasses - 1;
+      kStepsPerDoubling * (kGrainTop + 1) - detail::kGrainClasses - 2;
 
   static constexpr auto kBytes = detail::size_class_bytes();
   static constexpr auto kTiny = detail::size_class_of_bytes<kMaxTableBytes>();
 
   static_assert(kBytes[detail::kGrainClasses] == std::size_t{1} << kGrainTop,
                 "the steps begin at a power of two");
+  static_assert(kBytes[detail::kHeaderClass] == kMaxTableBytes, "the steps go on after the table");
   static_assert(kBytes[kCount - 1] == kMaxBytes, "the last class is the largest small size");
 };
 

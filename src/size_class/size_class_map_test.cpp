@@ -38,10 +38,10 @@ TEST(SizeClassMap, TheTableAnswersAsTheWholeMapDoes) {
   EXPECT_EQ(SizeClassMap::class_of_tiny(0), 0u) << "no bin has what malloc(0) asks for";
 }
 
-TEST(SizeClassMap, TheFormulaAnswersAsTheTableDoesWhereBothDo) {
-  for (std::size_t bytes = 257; bytes <= SizeClassMap::kMaxTableBytes; ++bytes) {
-    ASSERT_EQ(SizeClassMap::class_of_step(bytes), SizeClassMap::class_of_tiny(bytes)) << bytes;
-  }
+TEST(SizeClassMap, AKibibyteWithAHeaderBeforeItWastesLittle) {
+  EXPECT_EQ(SizeClassMap::bytes_of(SizeClassMap::class_of(1024 + 8)), 1040u);
+  EXPECT_EQ(SizeClassMap::bytes_of(SizeClassMap::class_of(1024)), 1024u);
+  EXPECT_EQ(SizeClassMap::bytes_of(SizeClassMap::class_of(1041)), 1152u);
 }
 
 TEST(SizeClassMap, LargerSizesAreNotSmall) {
