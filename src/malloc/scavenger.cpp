@@ -1,5 +1,7 @@
 #include "malloc/scavenger.h"
 
+#include <algorithm>
+
 #include "os/clock.h"
 #include "os/threads.h"
 #include "os/wait.h"
@@ -35,8 +37,15 @@ void Scavenger::run() noexcept {
 
 void Scavenger::return_memory_until_none_is_left() noexcept {
   const std::uint32_t never_changes = 0;
+  const std::uint64_t delay_ns = delay_ms_ * 1'000'000;
+  {
+    LockGuard guard(round_lock_);
+    run_round();  // the first interval begins
+  }
+  std::uint64_t wait_ns = delay_ns / kFirstPart;
   for (int vain = 0; vain < kVainRounds || engine_.idle_bytes() >= kWakeBytes;) {
-    os::wait_on(&never_changes, 0, delay_ms_ * 500'000);
+    os::wait_on(&never_changes, 0, wait_ns);
+    wait_ns = std::min(2 * wait_ns, delay_ns / 2);
     LockGuard guard(round_lock_);
     vain = run_round() == 0 ? vain + 1 : 0;
     if (engine_.idle_bytes() == 0 && !engine_.registry().has_parked()) return;

@@ -10,7 +10,8 @@ namespace strata {
 
 /// Returns idle memory to the kernel without needing traffic. A round every half delay asks each
 /// layer for what it did not need since the round before, so memory goes back after half to one
-/// delay.
+/// delay. The first rounds of a thread follow each other sooner, each twice as long after the one
+/// before: most programs that free so much at once go on to another phase.
 ///
 /// No thread exists until kWakeBytes are idle, and it ends when nothing is, or when nothing went
 /// back for kVainRounds: what is idle then is in use, by turns.
@@ -56,6 +57,9 @@ class Scavenger {
   // Chosen: what a thread freed reaches the kernel after at most four rounds: parked cache,
   // transfer cache, span, and a look at the span. Fewer would end before it is there.
   static constexpr int kVainRounds = 4;
+  // Chosen: the first interval, as a part of the delay. A load that needs again what it freed has
+  // it faulted in two or three times more in all (docs/decisions/0002).
+  static constexpr std::uint64_t kFirstPart = 16;
 
   void start() noexcept;
   bool try_wake() noexcept;
