@@ -37,8 +37,16 @@ class CacheBudget {
 
   /// What a thread may hold, and with the bins that lasting loads have made grow.
   /// \returns  Below 4 GiB.
-  std::size_t share_bytes() const noexcept { return part_of(kLeastBytes); }
-  std::size_t lasting_share_bytes() const noexcept { return part_of(kLeastLastingBytes); }
+  std::size_t share_bytes() const noexcept {
+    const std::size_t heap = heap_bytes();
+    const std::size_t modest =
+        std::max(kModestBytes + heap / kModestShare,
+                 threads_.load(std::memory_order_relaxed) * kModestPartBytes);
+    return part_of(std::max(std::min(heap / kHeapShare, modest), kLeastBytes));
+  }
+  std::size_t lasting_share_bytes() const noexcept {
+    return part_of(std::max(heap_bytes() / kHeapShare, kLeastLastingBytes));
+  }
 
   /// Pages of the heap that are in use: a hint.
   std::size_t heap_pages() const noexcept { return heap_.used_pages(); }
@@ -48,20 +56,26 @@ class CacheBudget {
   // against 0.5 of glibc's time) and no program's RSS smaller by more than a twentieth.
   static constexpr std::size_t kHeapShare = 2;
   static constexpr std::size_t kLeastBytes = std::size_t{2} << 20;
+  // Chosen: what a thread may hold beyond this part comes of an eighth of the heap and these bytes.
+  // There bins hold more than they give and get (docs/decisions/0004).
+  static constexpr std::size_t kModestPartBytes = std::size_t{512} << 10;
+  static constexpr std::size_t kModestShare = 8;
+  static constexpr std::size_t kModestBytes = std::size_t{4} << 20;
   // Chosen: for eight threads on two processors that allocate 100 objects of 32 KiB and free them,
   // a bin of some twenty (docs/decisions/0013).
   static constexpr std::size_t kLeastLastingBytes = std::size_t{8} << 20;
   // Chosen: still a batch of the usual classes for some threads.
   static constexpr std::size_t kPressedBytes = std::size_t{256} << 10;
 
-  std::size_t part_of(std::size_t least_bytes) const noexcept {
-    const std::size_t heap_share =
-        is_pressed_.load(std::memory_order_relaxed)
-            ? kPressedBytes
-            : std::max(heap_.used_pages() * kPageBytes / kHeapShare, least_bytes);
+  std::size_t heap_bytes() const noexcept { return heap_.used_pages() * kPageBytes; }
+
+  /// A thread's part of what all may hold together.
+  std::size_t part_of(std::size_t all_bytes) const noexcept {
+    const std::size_t allowed =
+        is_pressed_.load(std::memory_order_relaxed) ? kPressedBytes : all_bytes;
     // In 32 bits it takes a third of the time: all caches together get 4 GiB at the most.
     const auto bytes =
-        static_cast<std::uint32_t>(std::min<std::size_t>({heap_share, most_bytes_, UINT32_MAX}));
+        static_cast<std::uint32_t>(std::min<std::size_t>({allowed, most_bytes_, UINT32_MAX}));
     return bytes / std::max(threads_.load(std::memory_order_relaxed), std::uint32_t{1});
   }
 

@@ -100,6 +100,20 @@ TEST_F(ThreadCacheTest, ManyThreadsOverASmallHeapSeldomGoToCentral) {
   for (auto& cache : caches) cache->flush_all();
 }
 
+TEST_F(ThreadCacheTest, AThreadsPartBeyondHalfAMebibyteIsAModestShareOfTheHeap) {
+  std::vector<Span*> blocks;
+  for (std::size_t bytes = 0; bytes < 64 * kMiB; bytes += kMiB)
+    blocks.push_back(space.heap.allocate(kMiB / kPageBytes));
+  EXPECT_EQ(budget.share_bytes(), 12 * kMiB) << "4 MiB and an eighth";
+  for (int thread = 0; thread < 8; ++thread) budget.add_thread();
+  EXPECT_EQ(budget.share_bytes(), 12 * kMiB / 8);
+  for (int thread = 8; thread < 64; ++thread) budget.add_thread();
+  EXPECT_EQ(budget.share_bytes(), 32 * kMiB / 64) << "half of the heap";
+  for (Span* block : blocks) space.heap.deallocate(*block);
+  EXPECT_EQ(budget.share_bytes(), 2 * kMiB / 64) << "the least";
+  for (int thread = 0; thread < 64; ++thread) budget.remove_thread();
+}
+
 TEST_F(ThreadCacheTest, UnderPressureCachesShrink) {
   auto cache = make_cache();
   std::vector<void*> objects;
