@@ -27,7 +27,7 @@ enum class LockRank : std::uint8_t {
   kScavenger,       ///< one round of returning memory
   kWatcher,         ///< what a watcher of allocations knows
   kGuardPool,       ///< guard pages: which slot holds what
-  kEmptyBlocks,     ///< checks: which blocks of 0 bytes are live
+  kEmptyBlocks,     ///< checks: where blocks of 0 bytes are
   kCheckedObjects,  ///< full checks: one per size class, around what its CentralList does
   kBlockRecords,    ///< full checks: the table of large and huge blocks
   kThreadSweep,     ///< one look at all thread caches at a time

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <memory>
 #include <string_view>
 
 #include "base/fatal.h"
@@ -169,12 +170,24 @@ constexpr std::size_t CheckedObjects::most_quarantined_bytes() noexcept {
   return bytes;
 }
 
+bool CheckedObjects::start(std::uint64_t seed) noexcept {
+  seed_ = seed;
+  if (classes_ != nullptr) return true;
+  void* const memory = metadata_.allocate_forever(sizeof(Class) * SizeClassMap::kCount);
+  if (memory == nullptr) return false;
+  classes_ =
+      std::uninitialized_default_construct_n(static_cast<Class*>(memory), SizeClassMap::kCount) -
+      SizeClassMap::kCount;
+  return true;
+}
+
 void* CheckedObjects::allocate(unsigned size_class, const Allocation& allocation) noexcept {
   static_assert(most_quarantined_bytes() < 10 << 20, "all quarantines together stay below 10 MiB");
   const std::size_t object_bytes = SizeClassMap::bytes_of(size_class);
   STRATA_DCHECK(allocation.bytes + kLeastSlack <= object_bytes);
-  LockGuard guard(classes_[size_class].lock);
-  void* const claimed = central_.claim_at_random(size_class, draw(size_class));
+  Class& of_class = classes_[size_class];
+  LockGuard guard(of_class.lock);
+  void* const claimed = central_.claim_at_random(size_class, draw(of_class, size_class));
   auto* const object = static_cast<char*>(FreeObject(claimed).address());
   if (object == nullptr) return nullptr;
   const Span& span = *map_.span_of(object);
@@ -192,7 +205,8 @@ void* CheckedObjects::allocate(unsigned size_class, const Allocation& allocation
 
 void CheckedObjects::deallocate(unsigned size_class, void* p, const FreeCall& call) noexcept {
   const std::size_t object_bytes = SizeClassMap::bytes_of(size_class);
-  LockGuard guard(classes_[size_class].lock);
+  Class& of_class = classes_[size_class];
+  LockGuard guard(of_class.lock);
   const auto [span, index] = find_live(size_class, p, "free");
   const Record record = record_of(*span, index);
   TextWriter sentence;
@@ -202,7 +216,7 @@ void CheckedObjects::deallocate(unsigned size_class, void* p, const FreeCall& ca
   verify_around(*span, index);
   std::memset(object, kFreedByte, object_bytes);
   set_record(*span, index, record.with(State::kQuarantined));
-  put_into_quarantine(size_class, p);
+  put_into_quarantine(of_class, size_class, p);
 }
 
 std::size_t CheckedObjects::requested_bytes(unsigned size_class, const void* p,
@@ -214,10 +228,11 @@ std::size_t CheckedObjects::requested_bytes(unsigned size_class, const void* p,
 
 bool CheckedObjects::flush_quarantine() noexcept {
   bool had_any = false;
-  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-    LockGuard guard(classes_[c].lock);
-    while (classes_[c].count != 0) {
-      release_oldest(c);
+  for (unsigned c = 1; c < classes().size(); ++c) {
+    Class& of_class = classes_[c];
+    LockGuard guard(of_class.lock);
+    while (of_class.count != 0) {
+      release_oldest(of_class, c, quarantine_capacity(c));
       had_any = true;
     }
   }
@@ -225,7 +240,7 @@ bool CheckedObjects::flush_quarantine() noexcept {
 }
 
 void CheckedObjects::forget_objects() noexcept {
-  for (Class& each : classes_) {
+  for (Class& each : classes()) {
     LockGuard guard(each.lock);
     each.oldest = each.count = 0;
   }
@@ -242,6 +257,7 @@ void CheckedObjects::verify_all(PageHeap& pages) noexcept STRATA_NO_THREAD_SAFET
 }
 
 std::size_t CheckedObjects::quarantined_objects(unsigned size_class) noexcept {
+  if (classes_ == nullptr) return 0;
   LockGuard guard(classes_[size_class].lock);
   return classes_[size_class].count;
 }
@@ -271,28 +287,27 @@ CheckedObjects::Place CheckedObjects::find_live(unsigned size_class, const void*
 }
 
 /// The next random word of the class.
-std::uint64_t CheckedObjects::draw(unsigned size_class) noexcept {
-  return random_word(seed_ + size_class, classes_[size_class].draws++);
+std::uint64_t CheckedObjects::draw(Class& of_class, unsigned size_class) noexcept {
+  return random_word(seed_ + size_class, of_class.draws++);
 }
 
-void CheckedObjects::put_into_quarantine(unsigned size_class, void* p) noexcept {
+void CheckedObjects::put_into_quarantine(Class& of_class, unsigned size_class, void* p) noexcept {
   const std::size_t capacity = quarantine_capacity(size_class);
-  if (classes_[size_class].waiting == nullptr) {
-    classes_[size_class].waiting =
-        static_cast<void**>(metadata_.allocate(capacity * sizeof(void*)));
-    if (classes_[size_class].waiting == nullptr) return release(size_class, p);
+  if (of_class.waiting == nullptr) {
+    of_class.waiting = static_cast<void**>(metadata_.allocate(capacity * sizeof(void*)));
+    if (of_class.waiting == nullptr) return release(size_class, p);
   }
-  if (classes_[size_class].count == capacity) release_oldest(size_class);
-  const std::size_t end = classes_[size_class].oldest + classes_[size_class].count++;
-  classes_[size_class].waiting[end % capacity] = p;
+  if (of_class.count == capacity) release_oldest(of_class, size_class, capacity);
+  const std::size_t end = of_class.oldest + of_class.count++;
+  of_class.waiting[end % capacity] = p;
 }
 
-void CheckedObjects::release_oldest(unsigned size_class) noexcept {
-  const std::uint32_t oldest = classes_[size_class].oldest;
-  void* const p = classes_[size_class].waiting[oldest];
-  classes_[size_class].oldest =
-      static_cast<std::uint32_t>((oldest + 1) % quarantine_capacity(size_class));
-  --classes_[size_class].count;
+void CheckedObjects::release_oldest(Class& of_class, unsigned size_class,
+                                    std::size_t capacity) noexcept {
+  const std::uint32_t oldest = of_class.oldest;
+  void* const p = of_class.waiting[oldest];
+  of_class.oldest = static_cast<std::uint32_t>((oldest + 1) % capacity);
+  --of_class.count;
   release(size_class, p);
 }
 
@@ -306,7 +321,7 @@ void CheckedObjects::release(unsigned size_class, void* p) noexcept {
 }
 
 void CheckedObjects::for_each_lock(LockVisitor visit) noexcept {
-  for (Class& of_class : classes_) visit(of_class.lock);
+  for (Class& of_class : classes()) visit(of_class.lock);
 }
 
 }  // namespace strata

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/lock.h"
 #include "base/lock_visitor.h"
@@ -44,8 +45,10 @@ class CheckedObjects {
   CheckedObjects(const CheckedObjects&) = delete;
   CheckedObjects& operator=(const CheckedObjects&) = delete;
 
-  /// Where the places of this run begin. Before the first object.
-  void configure(std::uint64_t seed) noexcept { seed_ = seed; }
+  /// Before the first object. Without it no class has bookkeeping.
+  /// \param seed  where the places of this run begin
+  /// \returns     False when out of memory; it can be tried again.
+  bool start(std::uint64_t seed) noexcept;
 
   /// \pre      allocation.bytes + kLeastSlack <= bytes_of(size_class).
   /// \returns  The object, marked if it was fresh (FreeObject); nullptr when out of memory.
@@ -59,7 +62,7 @@ class CheckedObjects {
   /// \errors  The same; `action` is the sentence's first word.
   std::size_t requested_bytes(unsigned size_class, const void* p, const char* action) noexcept;
 
-  /// Sends all that waits to its spans.
+  /// Sends all that waits to its spans; nothing does before start().
   /// \returns  true if anything did
   bool flush_quarantine() noexcept;
 
@@ -96,21 +99,25 @@ class CheckedObjects {
     std::uint32_t index;
   };
 
+  std::span<Class> classes() const noexcept {
+    return {classes_, classes_ != nullptr ? SizeClassMap::kCount : 0};
+  }
   static constexpr std::size_t quarantine_capacity(unsigned size_class) noexcept;
   static constexpr std::size_t most_quarantined_bytes() noexcept;
-  Place find_live(unsigned size_class, const void* p, const char* action) const noexcept
-      STRATA_REQUIRES(classes_[size_class].lock);
-  std::uint64_t draw(unsigned size_class) noexcept STRATA_REQUIRES(classes_[size_class].lock);
-  void put_into_quarantine(unsigned size_class, void* p) noexcept
-      STRATA_REQUIRES(classes_[size_class].lock);
-  void release_oldest(unsigned size_class) noexcept STRATA_REQUIRES(classes_[size_class].lock);
-  void release(unsigned size_class, void* p) noexcept STRATA_REQUIRES(classes_[size_class].lock);
+  /// \pre  for this and release(), the class's lock is held
+  Place find_live(unsigned size_class, const void* p, const char* action) const noexcept;
+  std::uint64_t draw(Class& of_class, unsigned size_class) noexcept STRATA_REQUIRES(of_class.lock);
+  void put_into_quarantine(Class& of_class, unsigned size_class, void* p) noexcept
+      STRATA_REQUIRES(of_class.lock);
+  void release_oldest(Class& of_class, unsigned size_class, std::size_t capacity) noexcept
+      STRATA_REQUIRES(of_class.lock);
+  void release(unsigned size_class, void* p) noexcept;
 
   Central& central_;
   const PageMap& map_;
   MetadataArena& metadata_;
   std::uint64_t seed_ = 0;
-  Class classes_[SizeClassMap::kCount];
+  Class* classes_ = nullptr;  // [SizeClassMap::kCount] from start() on
 };
 
 }  // namespace strata

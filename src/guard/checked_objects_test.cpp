@@ -122,7 +122,7 @@ TEST(Pattern, FindsTheFirstByteThatChanged) {
 struct CheckedObjectsTest : SeededTest {
   CheckedObjectsTest() {
     space.spans.keep_records();
-    objects.configure(random());
+    EXPECT_TRUE(objects.start(random()));
   }
 
   os::FakePageSource pages;
@@ -176,6 +176,16 @@ TEST_F(CheckedObjectsTest, GivesEverythingBackWhenTheQuarantineIsFlushed) {
   EXPECT_FALSE(objects.flush_quarantine());
   central.release_all();
   EXPECT_EQ(space.heap.statistics().used_pages, 0u);
+}
+
+TEST_F(CheckedObjectsTest, NothingWaitsBeforeTheStart) {
+  CheckedObjects fresh{central, space.map, space.metadata};
+  EXPECT_FALSE(fresh.flush_quarantine());
+  EXPECT_EQ(fresh.quarantined_objects(c), 0u);
+  fresh.forget_objects();
+  EXPECT_TRUE(fresh.start(1));
+  EXPECT_TRUE(fresh.start(1));
+  EXPECT_FALSE(fresh.flush_quarantine());
 }
 
 TEST_F(CheckedObjectsTest, AFreedObjectWaitsBeforeItIsUsedAgain) {

@@ -10,53 +10,72 @@
 
 namespace strata {
 
+namespace {
+
+[[noreturn, gnu::cold]] void die_of_no_block(const void* p, bool is_aligned, bool was_freed,
+                                             const char* action) noexcept {
+  const bool is_double = was_freed && is_aligned && std::string_view(action) == "free";
+  TextWriter before;
+  before.text(is_double ? "double " : "invalid ").text(action).text(" of ");
+  fatal_pointer(before.view(), p,
+                !is_aligned ? ": it is misaligned, no allocation starts there"
+                : was_freed ? ": the block of 0 bytes is free already"
+                            : ": it was never allocated");
+}
+
+}  // namespace
+
 /// \returns  False when out of memory; the next call tries again.
 bool EmptyBlocks::start() noexcept {
   if (states_ == nullptr) states_ = static_cast<State*>(metadata_.allocate_forever(kBlocks));
   if (states_ == nullptr) return false;
   void* const start = pages_.reserve(kReservedBytes);
-  start_.store(reinterpret_cast<std::uintptr_t>(start), std::memory_order_relaxed);
+  start_.store(reinterpret_cast<std::uintptr_t>(start), std::memory_order_release);
   return start != nullptr;
 }
 
 void* EmptyBlocks::allocate() noexcept {
-  LockGuard guard(lock_);
-  if (live_ == kBlocks || (start_.load(std::memory_order_relaxed) == 0 && !start())) return nullptr;
-  for (std::size_t i = 0; i < kMostPassed && states_[next_] == State::kLive; ++i)
-    next_ = (next_ + 1) % kBlocks;
-  if (states_[next_] == State::kLive) return nullptr;
-  const std::size_t block = next_;
-  states_[block] = State::kLive;
-  next_ = (block + 1) % kBlocks;
-  ++live_;
-  return reinterpret_cast<void*>(start_.load(std::memory_order_relaxed) + block * kBlockBytes);
+  if (start_.load(std::memory_order_acquire) == 0) {
+    LockGuard guard(lock_);
+    if (start_.load(std::memory_order_relaxed) == 0 && !start()) return nullptr;
+  }
+  return allocate_another();
 }
 
-/// \returns  That of the block at `p`, which is live.
-EmptyBlocks::State& EmptyBlocks::state_of(const void* p, const char* action) noexcept {
-  const std::uintptr_t offset =
-      reinterpret_cast<std::uintptr_t>(p) - start_.load(std::memory_order_relaxed);
-  State& state = states_[offset / kBlockBytes];
-  if (state == State::kLive && offset % kBlockBytes == 0) return state;
-  const bool is_double = state == State::kFreed && std::string_view(action) == "free";
-  TextWriter before;
-  before.text(is_double ? "double " : "invalid ").text(action).text(" of ");
-  fatal_pointer(before.view(), p,
-                offset % kBlockBytes != 0 ? ": it is misaligned, no allocation starts there"
-                : state == State::kFreed  ? ": the block of 0 bytes is free already"
-                                          : ": it was never allocated");
+void* EmptyBlocks::allocate_another() noexcept {
+  const std::uintptr_t start = start_.load(std::memory_order_acquire);
+  if (start == 0) return nullptr;
+  std::size_t offset = next_.load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < kMostPassed; ++i) {
+    const std::size_t after = (offset + kBlockBytes) % kReservedBytes;
+    State now = state_at(offset).load(std::memory_order_relaxed);
+    if (now != State::kLive &&
+        state_at(offset).compare_exchange_strong(now, State::kLive, std::memory_order_relaxed)) {
+      next_.store(after, std::memory_order_relaxed);
+      return reinterpret_cast<void*>(start + offset);
+    }
+    offset = after;
+  }
+  next_.store(offset, std::memory_order_relaxed);
+  return nullptr;
+}
+
+void EmptyBlocks::deallocate(const void* p) noexcept {
+  const std::size_t offset = offset_of(p);
+  State now = State::kLive;
+  if (offset % kBlockBytes != 0 ||
+      !state_at(offset).compare_exchange_strong(now, State::kFreed, std::memory_order_relaxed))
+    expect_live(p, "free");
 }
 
 void EmptyBlocks::deallocate(const void* p, const FreeCall& call) noexcept {
-  LockGuard guard(lock_);
-  State& state = state_of(p, "free");
   if (call.says_bytes() && call.bytes != 0) {
+    expect_live(p, "free");
     TextWriter sentence;
     contradicts({FreeCall::By::kFree, call.bytes}, Allocation{}, p, sentence);
     fatal(sentence.view());
   }
-  state = State::kFreed;
-  --live_;
+  deallocate(p);
 }
 
 bool EmptyBlocks::explain(const os::Fault& fault) const noexcept {
@@ -65,9 +84,7 @@ bool EmptyBlocks::explain(const os::Fault& fault) const noexcept {
   const auto* const address = static_cast<const char*>(fault.address);
   const std::ptrdiff_t offset = reinterpret_cast<std::intptr_t>(address) % kBlockBytes;
   const char* const block = address - offset;
-  const State state =
-      states_[(reinterpret_cast<std::uintptr_t>(block) - start_.load(std::memory_order_relaxed)) /
-              kBlockBytes];
+  const State state = state_at(offset_of(block)).load(std::memory_order_relaxed);
   if (state == State::kNever) {
     report_wild_access(fault);
     return true;
@@ -81,8 +98,11 @@ bool EmptyBlocks::explain(const os::Fault& fault) const noexcept {
 }
 
 void EmptyBlocks::expect_live(const void* p, const char* action) noexcept {
-  LockGuard guard(lock_);
-  state_of(p, action);
+  const std::size_t offset = offset_of(p);
+  const State state = state_at(offset).load(std::memory_order_relaxed);
+  const bool is_aligned = offset % kBlockBytes == 0;
+  if (state != State::kLive || !is_aligned)
+    die_of_no_block(p, is_aligned, state == State::kFreed, action);
 }
 
 }  // namespace strata

@@ -16,7 +16,8 @@ namespace strata {
 /// Blocks of 0 bytes, unless nothing is checked: an address each, in a range where every access is
 /// a fault. The address that was freed longest ago, or never used, is given next, so a late
 /// access or a second free is seen for long.
-/// \threads  Any number at once; one lock.
+/// \threads  Any number at once; a lock for the first block only. Of two that allocate at once one
+///           may set the search back by what the other has passed.
 /// \cost     1 MiB of addresses and 64 KiB of bookkeeping from the first block on, of which only
 ///           what was used holds memory.
 class EmptyBlocks {
@@ -35,15 +36,21 @@ class EmptyBlocks {
 
   /// \returns  nullptr if all are live, or too many of those after the last one; or out of memory.
   void* allocate() noexcept;
+  /// The same after a first one.
+  /// \returns  nullptr before it, too
+  /// \cost     some 20 instructions
+  void* allocate_another() noexcept;
 
   bool owns(const void* p) const noexcept {
-    const std::uintptr_t start = start_.load(std::memory_order_relaxed);
+    const std::uintptr_t start = start_.load(std::memory_order_acquire);
     return start != 0 && reinterpret_cast<std::uintptr_t>(p) - start < kReservedBytes;
   }
 
   /// Takes back a block.
   /// \pre      owns(p)
   /// \errors   A pointer that is no live block is fatal, and so is a call that says a size.
+  /// \cost     some 15 instructions
+  void deallocate(const void* p) noexcept;
   void deallocate(const void* p, const FreeCall& call) noexcept;
   /// Dies with a sentence if `p` is no live block; `action` is its first word.
   /// \pre  owns(p)
@@ -52,8 +59,7 @@ class EmptyBlocks {
   /// Says on standard error what is wrong with an access that faulted.
   /// \returns  false if it was not to a block.
   /// \threads  A fault's handler.
-  // Not analysed: the handler takes no lock, since its thread may hold it.
-  bool explain(const os::Fault& fault) const noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
+  bool explain(const os::Fault& fault) const noexcept;
 
   /// Of addresses; 0 before the first block.
   std::size_t reserved_bytes() const noexcept {
@@ -65,17 +71,21 @@ class EmptyBlocks {
   enum class State : std::uint8_t { kNever, kLive, kFreed };
 
   bool start() noexcept STRATA_REQUIRES(lock_);
-  State& state_of(const void* p, const char* action) noexcept STRATA_REQUIRES(lock_);
+  std::size_t offset_of(const void* p) const noexcept {
+    return reinterpret_cast<std::uintptr_t>(p) - start_.load(std::memory_order_relaxed);
+  }
+  /// relaxed: nothing is ever written to a block.
+  std::atomic_ref<State> state_at(std::size_t offset) const noexcept {
+    return std::atomic_ref<State>(states_[offset / kBlockBytes]);
+  }
 
   Lock lock_{LockRank::kEmptyBlocks};
   os::PageSource& pages_;
   MetadataArena& metadata_;
-  // Written once, under the lock. relaxed: a thread has a block's address only from the thread that
-  // wrote it, through synchronization of the program's.
+  // Written once, under the lock: release after the states are there, acquire by those who look.
   std::atomic<std::uintptr_t> start_{0};
-  State* states_ STRATA_GUARDED_BY(lock_) STRATA_PT_GUARDED_BY(lock_) = nullptr;  // [kBlocks]
-  std::size_t next_ STRATA_GUARDED_BY(lock_) = 0;  // the search goes on here, round and round
-  std::size_t live_ STRATA_GUARDED_BY(lock_) = 0;
+  State* states_ = nullptr;           // [kBlocks]; written once, under the lock
+  std::atomic<std::size_t> next_{0};  // relaxed: the search goes on here, round and round
 };
 
 }  // namespace strata

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
+#include <iterator>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "os/emulation.h"
@@ -29,7 +32,8 @@ TEST_F(EmptyBlocksTest, EachHasAnAlignedAddressOfItsOwnUntilNoneIsLeft) {
     ASSERT_TRUE(seen.insert(p).second);
   }
   EXPECT_EQ(blocks.allocate(), nullptr);
-  void* const freed = *seen.begin();
+  void* const freed =
+      *std::next(seen.begin(), EmptyBlocks::kMostPassed);  // the next that it looks at
   blocks.deallocate(freed, {});
   EXPECT_EQ(blocks.allocate(), freed);
 }
@@ -43,6 +47,37 @@ TEST_F(EmptyBlocksTest, AFreedAddressIsGivenAgainAfterAllOthers) {
     blocks.deallocate(p, {});
   }
   EXPECT_EQ(blocks.allocate(), first);
+}
+
+TEST_F(EmptyBlocksTest, AnotherIsThereAfterTheFirst) {
+  EXPECT_EQ(blocks.allocate_another(), nullptr);
+  void* const first = blocks.allocate();
+  void* const second = blocks.allocate_another();
+  EXPECT_TRUE(blocks.owns(second));
+  EXPECT_NE(second, first);
+}
+
+TEST_F(EmptyBlocksTest, NoTwoThreadsHaveOne) {
+  constexpr std::size_t kThreads = 4;
+  std::atomic<std::size_t> ready{0};
+  std::vector<std::atomic<int>> owners(EmptyBlocks::kBlocks);
+  const auto* const start = static_cast<const char*>(blocks.allocate());
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      ready.fetch_add(1);
+      while (ready.load() != kThreads) std::this_thread::yield();
+      for (int i = 0; i < 40'000; ++i) {
+        auto* const p = static_cast<char*>(blocks.allocate());
+        if (p == nullptr) continue;
+        auto& owner = owners[static_cast<std::size_t>(p - start) / EmptyBlocks::kBlockBytes];
+        EXPECT_EQ(owner.fetch_add(1), 0);
+        owner.fetch_sub(1);
+        blocks.deallocate(p, {});
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(EmptyBlocksTest, AnyAccessIsAFault) {

@@ -30,10 +30,9 @@ Engine::Block CheckedHeap::allocate(const Allocation& allocation) noexcept {
   return {nullptr, false};
 }
 
-void CheckedHeap::deallocate(void* p, const FreeCall& call) noexcept {
+void CheckedHeap::deallocate(void* p, unsigned size_class, const FreeCall& call) noexcept {
   engine_.expect_own_region("free", p);
-  if (const std::size_t size_class = engine_.class_of(p))
-    return objects_.deallocate(static_cast<unsigned>(size_class), p, call);
+  if (size_class != 0) return objects_.deallocate(size_class, p, call);
   Allocation allocation;
   // What the table does not know is not live: the engine has the sentence for it.
   if (blocks_.remove(p, allocation)) {

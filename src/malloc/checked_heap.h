@@ -29,9 +29,9 @@ class CheckedHeap {
   CheckedHeap(const CheckedHeap&) = delete;
   CheckedHeap& operator=(const CheckedHeap&) = delete;
 
-  /// Before the first allocation.
-  /// \pre  the engine started with full checks
-  void configure(std::uint64_t seed) noexcept { objects_.configure(seed); }
+  /// Before the first allocation, under full checks.
+  /// \returns  False when out of memory; it can be tried again.
+  bool start(std::uint64_t seed) noexcept { return objects_.start(seed); }
 
   /// Whether so many bytes and their slack are more than any object has.
   static constexpr bool is_block(std::size_t bytes) noexcept {
@@ -40,7 +40,8 @@ class CheckedHeap {
 
   /// \returns  Its address is nullptr when out of memory.
   Engine::Block allocate(const Allocation& allocation) noexcept;
-  void deallocate(void* p, const FreeCall& call) noexcept;
+  /// \param size_class  the page map's; 0: it has none
+  void deallocate(void* p, unsigned size_class, const FreeCall& call) noexcept;
   /// What was asked for at `p`.
   /// \errors  A pointer that is not live is fatal; `action` is the sentence's first word.
   std::size_t requested_bytes(const void* p, const char* action) noexcept;

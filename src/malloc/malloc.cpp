@@ -18,6 +18,7 @@ bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
   // Tables of states take 16 MiB of addresses and more: not where these are limited.
   if (options.checks == Options::Checks::kAuto && address_space != SIZE_MAX)
     options_.checks = Options::Checks::kBasic;
+  if (has_full_checks() && !checked_.start(seed)) return false;
   if (!engine_.start(options_, seed, address_space)) return false;
   checks_now_.store(options_.verifies_frees() ? Options::Checks::kFrees : options_.checks,
                     std::memory_order_relaxed);
@@ -25,7 +26,6 @@ bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
   if (verifies_frees()) engine_.registry().put_before_caches(verifying_bins());
   guard_watcher_.configure(options.guard_rate, seed);
   if (has_empty_blocks_ && engine_.lives_for_ever()) guard_watcher_.leave_empty_blocks();
-  checked_.configure(seed);
   scavenger_.set_delay_ms(options.release_delay_ms);
   is_started_.store(true, std::memory_order_release);
   return true;
@@ -306,7 +306,7 @@ void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& cal
     if (detour_.has_watchers()) detour_.forget(thread, p);
   }
   if (is_checked()) {
-    checked_.deallocate(p, compared(call));
+    checked_.deallocate(p, size_class, compared(call));
   } else if (size_class == 0) {
     engine_.deallocate_large(p);
   } else {
@@ -383,6 +383,7 @@ void Malloc::verify_at_exit(ThreadState& thread) noexcept {
   if (!is_started()) return;
   guards_.verify_all();
   if (has_full_checks()) return checked_.verify_all();
+  if (verifies_frees()) return;  // each free so far was: no cache can have what is wrong
   if (ThreadCache* cache = cache_of(thread)) cache->flush_all();
   engine_.central().flush_transfer();
 }

@@ -85,6 +85,19 @@ class Malloc {
   void* pop_for_nothing(ThreadState& thread) const noexcept {
     return has_empty_blocks_ ? nullptr : thread.for_malloc().pop(SizeClassMap::class_of(0));
   }
+  /// The same where it is not, after the first one.
+  /// \returns  nullptr, too, if a watcher may choose the allocation
+  void* take_empty(ThreadState& thread) noexcept {
+    const bool may_be_chosen = thread.cache == nullptr || &thread.for_malloc() != thread.free_bins;
+    return may_be_chosen ? nullptr : empties_.allocate_another();
+  }
+  /// Its counterpart, for what is no small object.
+  /// \returns  False if `p` is no such block.
+  bool take_back_empty(const void* p) noexcept {
+    if (!empties_.owns(p)) return false;
+    empties_.deallocate(p);
+    return true;
+  }
 
   /// What the bins of a thread have that is watched, or whose frees are verified: for an allocation
   /// that HotPath did not serve.
@@ -154,8 +167,8 @@ class Malloc {
     engine_.release_all();
   }
 
-  /// The process ends: what lies in caches goes to its spans, where every object is verified; under
-  /// full checks all that is watched is looked at.
+  /// The process ends: what lies in caches goes to its spans, where objects are verified, unless
+  /// each free was; under full checks all that is watched is looked at.
   /// \pre     !must_not_wait()
   /// \errors  Misuse is fatal, with its sentence.
   void verify_at_exit(ThreadState& thread) noexcept;

@@ -180,7 +180,8 @@ namespace {
 
 /// Apart, so that what is hot of the next one needs no stack.
 [[gnu::noinline]] void* allocate_unpopped(std::size_t bytes, Allocation::By by) noexcept {
-  return g_malloc.allocate_slowly(t_thread, bytes, by);
+  void* const empty = bytes == 0 ? g_malloc.take_empty(t_thread) : nullptr;
+  return empty != nullptr ? empty : g_malloc.allocate_slowly(t_thread, bytes, by);
 }
 
 /// The sizes that no table of classes has: those beyond it, and 0.
@@ -213,7 +214,9 @@ void* allocate_zeroed_slowly(std::size_t count, std::size_t bytes) noexcept {
     follow_forks();
   return g_malloc.allocate_zeroed(t_thread, count, bytes);
 }
-void deallocate_slowly(void* p) noexcept { g_malloc.deallocate_slowly(t_thread, p, {}); }
+void deallocate_slowly(void* p) noexcept {
+  if (!g_malloc.take_back_empty(p)) g_malloc.deallocate_slowly(t_thread, p, {});
+}
 void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes,
                        std::size_t alignment) noexcept {
   const FreeCall call{by, bytes, alignment};

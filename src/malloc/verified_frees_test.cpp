@@ -182,6 +182,21 @@ TEST_F(VerifiedFrees, ABlockOfNoBytesIsOneAsAnyOther) {
   check();
 }
 
+TEST_F(VerifiedFrees, AfterTheFirstBlockOfNoBytesAnotherIsThereAtOnceUnlessAWatcherLooks) {
+  thread.deallocate(get(16));  // the thread has a cache
+  EXPECT_EQ(malloc.take_empty(thread.state), nullptr);
+  char* const first = get(0);
+  void* const second = malloc.take_empty(thread.state);
+  EXPECT_TRUE(malloc.empties().owns(second));
+  EXPECT_NE(second, first);
+  EXPECT_TRUE(malloc.take_back_empty(second));
+  EXPECT_FALSE(malloc.take_back_empty(get(16)));
+  ThreadState without_cache = Malloc::new_thread();
+  EXPECT_EQ(malloc.take_empty(without_cache), nullptr);
+  ASSERT_TRUE(malloc.begin_guards(1, 1));
+  EXPECT_EQ(malloc.take_empty(thread.state), nullptr);
+}
+
 TEST_F(VerifiedFrees, ABlockOfNoBytesNeedsNoGuard) {
   ASSERT_TRUE(malloc.begin_guards(1, 1));
   char* const empty = get(0);

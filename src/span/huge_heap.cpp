@@ -14,7 +14,7 @@ HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noe
   Range range{};
   {
     LockGuard guard(lock_);
-    if (!live_.make_room()) return {nullptr, false};
+    if (!live_.make_room() || !kept_.make_room()) return {nullptr, false};
     if (kept_.take_fitting(rounded, alignment, range)) {
       void* const kept = reinterpret_cast<void*>(range.address);
       insert(kept, rounded);

@@ -39,7 +39,7 @@ class HugeHeap {
   };
 
   constexpr HugeHeap(PageHeap& page_heap, MetadataArena& metadata, os::PageSource& pages) noexcept
-      : page_heap_(page_heap), pages_(pages), live_(metadata) {}
+      : page_heap_(page_heap), pages_(pages), live_(metadata), kept_(metadata) {}
   HugeHeap(const HugeHeap&) = delete;
   HugeHeap& operator=(const HugeHeap&) = delete;
 

@@ -7,6 +7,12 @@
 
 namespace strata {
 
+bool KeptRanges::make_room() noexcept {
+  if (ranges_ == nullptr)
+    ranges_ = static_cast<Kept*>(metadata_.allocate_forever((kMost + 1) * sizeof(Kept)));
+  return ranges_ != nullptr;
+}
+
 bool KeptRanges::take_fitting(std::size_t bytes, std::size_t alignment, Range& out) noexcept {
   Kept* best = nullptr;
   for (std::size_t i = 0; i < count_; ++i) {

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/metadata_arena.h"
+
 namespace strata {
 
 /// Freed mappings that wait to be used again, merged with their neighbours.
@@ -18,12 +20,18 @@ class KeptRanges {
   // Chosen: more kept ranges than this would be searched longer than a fault takes.
   static constexpr std::size_t kMost = 128;
 
+  explicit constexpr KeptRanges(MetadataArena& metadata) noexcept : metadata_(metadata) {}
+
+  /// Before the first range: most programs have none, and go without the room for them.
+  /// \returns  False when out of memory; it can be tried again.
+  bool make_room() noexcept;
+
   std::size_t count() const noexcept { return count_; }
   /// A hint to threads that do not hold the owner's lock.
   std::size_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
   /// Puts a range in its place by address, merged with its neighbours.
-  /// \pre  count() <= kMost; a caller that makes it one more takes the oldest off
+  /// \pre  make_room(); count() <= kMost; a caller that makes it one more takes the oldest off
   void add(Range range) noexcept;
   /// Takes the front of the tightest range that holds an aligned block.
   bool take_fitting(std::size_t bytes, std::size_t alignment, Range& out) noexcept;
@@ -52,7 +60,8 @@ class KeptRanges {
   void forget(Kept& range) noexcept;
   void set_bytes(std::size_t bytes) noexcept;
 
-  Kept ranges_[kMost + 1] = {};  // by address; one more while the oldest is evicted
+  MetadataArena& metadata_;
+  Kept* ranges_ = nullptr;  // [kMost + 1], by address; one more while the oldest is evicted
   std::size_t count_ = 0;
   std::uint64_t additions_ = 0;
   std::size_t least_bytes_ = 0;        // since the last draw_unneeded()

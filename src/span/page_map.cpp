@@ -37,13 +37,24 @@ std::size_t region_table_bytes(std::uintptr_t page_limit) noexcept {
   return detail::round_up(page_limit / kPagesPerRegion * sizeof(Region*), os::page_bytes());
 }
 
+std::size_t near_table_bytes(std::uintptr_t page_limit) noexcept {
+  return detail::round_up(std::min(kNearPages, page_limit) * sizeof(ObjectStates::Place),
+                          os::page_bytes());
+}
+
 }  // namespace
+
+/// Of the tables that are reserved with one call.
+std::size_t PageMap::bytes_at_once(std::uintptr_t page_limit) const noexcept {
+  return class_table_bytes(page_limit) + region_table_bytes(page_limit) +
+         (expects_states_ ? near_table_bytes(page_limit) : 0);
+}
 
 bool PageMap::cover(std::uintptr_t limit, os::PageSource& pages) noexcept {
   STRATA_DCHECK(page_limit_ == 0);
   const std::uintptr_t page_limit = limit >> kPageShift;
   const std::size_t class_bytes = class_table_bytes(page_limit);
-  void* const tables = pages.reserve_readable(class_bytes + region_table_bytes(page_limit));
+  void* const tables = pages.reserve_readable(bytes_at_once(page_limit));
   if (tables == nullptr) return false;
   pages_ = &pages;
   classes_ = static_cast<std::uint8_t*>(tables);
@@ -55,16 +66,17 @@ bool PageMap::cover(std::uintptr_t limit, os::PageSource& pages) noexcept {
 std::size_t PageMap::reserved_bytes() const noexcept {
   if (page_limit_ == 0) return 0;
   LockGuard guard(opening_);
-  return class_table_bytes(page_limit_) + region_table_bytes(page_limit_) + near_states_.bytes() +
+  return bytes_at_once(page_limit_) + (expects_states_ ? 0 : near_states_.bytes()) +
          all_states_.bytes();
 }
 
 void PageMap::discard(os::PageSource& pages) noexcept {
   if (page_limit_ == 0) return;
-  pages.unmap_apart(classes_, class_table_bytes(page_limit_) + region_table_bytes(page_limit_));
+  pages.unmap_apart(classes_, bytes_at_once(page_limit_));
   page_limit_ = 0;
   {
     LockGuard guard(opening_);
+    if (expects_states_) near_states_ = {};
     near_states_.discard(pages);
     all_states_.discard(pages);
     opened_ = opened_states_ = {};
@@ -108,7 +120,13 @@ std::size_t PageMap::StateTable::bytes() const noexcept {
 bool PageMap::StateTable::reserve(std::uintptr_t first, std::uintptr_t last,
                                   os::PageSource& pages) noexcept {
   const StateTable reserved{first, last, nullptr};
-  places = static_cast<ObjectStates::Place*>(pages.reserve_readable(reserved.bytes()));
+  return place(first, last, pages.reserve_readable(reserved.bytes()));
+}
+
+/// \returns  False if nothing is reserved.
+bool PageMap::StateTable::place(std::uintptr_t first, std::uintptr_t last,
+                                void* reserved) noexcept {
+  places = static_cast<ObjectStates::Place*>(reserved);
   if (places == nullptr) return false;
   begin = first;
   end = last;
@@ -129,8 +147,11 @@ void PageMap::StateTable::discard(os::PageSource& pages) noexcept {
 bool PageMap::reserve_near_states(std::uintptr_t page) noexcept {
   const std::uintptr_t below = page - std::min(page, kNearPages / 2);
   const std::uintptr_t begin = below - below % kPagesOpenedAtOnce;
-  if (!near_states_.reserve(begin, std::min(begin + kNearPages, page_limit_), *pages_))
-    return false;
+  const std::uintptr_t end = std::min(begin + kNearPages, page_limit_);
+  void* const behind = reinterpret_cast<char*>(regions_) + region_table_bytes(page_limit_);
+  const bool has_table = expects_states_ ? near_states_.place(begin, end, behind)
+                                         : near_states_.reserve(begin, end, *pages_);
+  if (!has_table) return false;
   publish(near_states_);
   return true;
 }

@@ -39,6 +39,9 @@ class PageMap {
   PageMap(const PageMap&) = delete;
   PageMap& operator=(const PageMap&) = delete;
 
+  /// A table of states is reserved with the others. Before them.
+  void expect_states() noexcept { expects_states_ = true; }
+
   /// Reserves tables for the addresses below `limit`, a multiple of kRegionBytes, from a source
   /// that outlives this.
   /// \pre      none so far
@@ -54,8 +57,8 @@ class PageMap {
   /// \cost     Two system calls, unless earlier calls opened them, too, and no other addresses.
   bool open(const void* start, std::size_t bytes) noexcept;
 
-  /// The same for set_states(). The first call reserves a table for them, one far away a larger
-  /// one.
+  /// The same for set_states(). The first call reserves a table for them, unless it was expected;
+  /// one far away a larger one.
   /// \returns  False when out of memory.
   bool open_states(const void* start, std::size_t bytes) noexcept;
 
@@ -166,12 +169,14 @@ class PageMap {
 
     std::size_t bytes() const noexcept;
     bool reserve(std::uintptr_t first, std::uintptr_t last, os::PageSource& pages) noexcept;
+    bool place(std::uintptr_t first, std::uintptr_t last, void* reserved) noexcept;
     bool open(std::uintptr_t first, std::uintptr_t last, os::PageSource& pages) const noexcept;
     void discard(os::PageSource& pages) noexcept;
   };
   bool reserve_near_states(std::uintptr_t page) noexcept STRATA_REQUIRES(opening_);
   bool reserve_all_states() noexcept STRATA_REQUIRES(opening_);
   void publish(const StateTable& table) noexcept;
+  std::size_t bytes_at_once(std::uintptr_t page_limit) const noexcept;
 
   template <typename Tables>
   bool open_around(Opened& opened, std::uintptr_t address, std::size_t bytes,
@@ -180,6 +185,7 @@ class PageMap {
   std::uintptr_t page_limit_ = 0;
   std::uint8_t* classes_ = nullptr;  // [page_limit_]
   Region** regions_ = nullptr;       // [page_limit_ / kPagesPerRegion]
+  bool expects_states_ = false;      // behind these there is room for near_states_
   // Where the last table has page 0, or would have it. Written under opening_: release after the
   // table is filled, acquire by those who read it. They have an object of a span with states, so
   // they find its place in the table that was the last one when they got it, and in later ones.

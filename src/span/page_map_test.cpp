@@ -173,12 +173,15 @@ Span span_at(std::uintptr_t address) {
   return span;
 }
 
-TEST(PageMap, HasPlacesOfStatesAroundTheFirstAndForAllAddressesOnceSomeAreFarAway) {
+/// \param is_expected  the first table of states is reserved with the others
+void expect_states_near_and_far(bool is_expected) {
   PageMap map;
   os::FakePageSource pages;
   constexpr std::uintptr_t kGiB = std::uintptr_t{1} << 30;
+  if (is_expected) map.expect_states();
   ASSERT_TRUE(map.cover(4096 * kGiB, pages));
-  const std::size_t without = map.reserved_bytes();
+  const std::size_t without =
+      map.reserved_bytes() - (is_expected ? std::size_t{16} << 20 : std::size_t{0});
   const Span first = span_at(200 * kGiB);
   const Span below = span_at(137 * kGiB);
   const Span above = span_at(263 * kGiB);
@@ -215,6 +218,11 @@ TEST(PageMap, HasPlacesOfStatesAroundTheFirstAndForAllAddressesOnceSomeAreFarAwa
   EXPECT_FALSE(open(span_at(4096 * kGiB - kPageBytes)));
   map.discard(pages);
   EXPECT_EQ(pages.mapped_bytes(), 0u);
+}
+
+TEST(PageMap, HasPlacesOfStatesAroundTheFirstAndForAllAddressesOnceSomeAreFarAway) {
+  expect_states_near_and_far(false);
+  expect_states_near_and_far(true);
 }
 
 TEST(PageMap, KeepsNothingWhenItsTablesAreRefusedAndCoversLater) {

@@ -55,6 +55,7 @@ MOST_INSTRUCTIONS_WITH = {
     ("STRATA_CHECKS", "auto", ("in_place", 64, 0)): 110.2,
     ("STRATA_CHECKS", "auto", ("aligned_alloc", 64, 64)): 97.2,
     ("STRATA_CHECKS", "auto", ("new", 64, 64)): 154.2,
+    ("STRATA_CHECKS", "auto", ("nothing", 64, 0)): 85.2,
     # What runs twice in a pair, or only in some.
     ("STRATA_CHECKS", "basic", ("calloc", 64, 0)): 47.2,
     ("STRATA_CHECKS", "basic", ("nothing", 64, 0)): 54.2,

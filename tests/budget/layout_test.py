@@ -20,6 +20,7 @@ SMALL_PROGRAMS = {
     ("true",): WINDOW,
     ("PROGRAM", "20", "malloc", "100", "0"): WINDOW,
     ("PROGRAM", "20", "malloc", "0", "0"): WINDOW,
+    ("PROGRAM", "20", "realloc", "1000", "100"): WINDOW,
 }
 # With a second thread, however it begins, fork handlers are registered.
 PROGRAMS_WITH_THREADS = [("THREADS", "posix"), ("THREADS", "c11")]
