@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <memory>
+#include <new>
 #include <string_view>
 
 #include "base/fatal.h"
@@ -175,9 +175,8 @@ bool CheckedObjects::start(std::uint64_t seed) noexcept {
   if (classes_ != nullptr) return true;
   void* const memory = metadata_.allocate_forever(sizeof(Class) * SizeClassMap::kCount);
   if (memory == nullptr) return false;
-  classes_ =
-      std::uninitialized_default_construct_n(static_cast<Class*>(memory), SizeClassMap::kCount) -
-      SizeClassMap::kCount;
+  classes_ = static_cast<Class*>(memory);
+  for (unsigned c = 0; c < SizeClassMap::kCount; ++c) new (&classes_[c]) Class;
   return true;
 }
 
