@@ -8,7 +8,7 @@ namespace strata {
 /// Copies `count` words, such as pointers to objects, as memmove does. The two ranges may overlap
 /// if `to` is the lower one.
 ///
-/// From some 2 KiB on, glibc's memmove is one `rep movsb`. AMD's Zen 3 and 4 take thirty times as
+/// From some 2 KiB on, glibc's memmove is one `rep movsb`. AMD's Zen 4 takes thirty times as
 /// long for it if `to` is 8 bytes above `from` in the low 12 bits, twice as long up to 24 bytes:
 /// for 1024 words 2.3 µs instead of 0.08. A bin, whose first word holds no object, is just there
 /// beside a transfer cache's slots. The loop for this case takes 0.15 µs.
