@@ -234,8 +234,10 @@ std::size_t Central::release_unneeded() noexcept {
   std::size_t returned = 0;
   for_each_shard([&](CentralShard& shard) {
     shard.take_unneeded([this](unsigned size_class, void** objects, std::size_t count) {
-      release_to_spans(size_class, objects, count);
+      release_to_spans(size_class, objects, count, Was::kIdle);
     });
+  });
+  for_each_shard([&](CentralShard& shard) {
     shard.for_each_list([&](CentralList& list) {
       list.look();
       list.destroy_unneeded();

@@ -84,11 +84,12 @@ class Central {
   void release(unsigned size_class, void** objects, std::size_t count) noexcept;
 
   /// Takes back objects into their spans at once, verified: what is wrong with them is fatal here.
-  void release_to_spans(unsigned size_class, void** objects, std::size_t count) noexcept;
+  void release_to_spans(unsigned size_class, void** objects, std::size_t count,
+                        Was was = Was::kInUse) noexcept;
 
   /// The same for homeward objects, which may be of any class. Their order changes.
   /// \returns  their bytes
-  std::size_t release_homeward(void** objects, std::size_t count) noexcept;
+  std::size_t release_homeward(void** objects, std::size_t count, Was was = Was::kInUse) noexcept;
   /// The class of a homeward object.
   /// \pre  it is on its way: in no span yet
   unsigned class_of(const void* object) const noexcept {

@@ -218,7 +218,7 @@ Span* CentralList::give(Which which) noexcept {
   return span;
 }
 
-std::size_t CentralList::destroy_kept(std::size_t count) noexcept {
+std::size_t CentralList::destroy_kept(std::size_t count, Was was) noexcept {
   std::size_t destroyed = 0;
   LockGuard guard(lock_);
   for (; destroyed < count; ++destroyed) {
@@ -228,7 +228,7 @@ std::size_t CentralList::destroy_kept(std::size_t count) noexcept {
     unlist(*span, span->free_count);
     remove(*span);
     guard.unlock();
-    spans_.destroy(*span);
+    spans_.destroy(*span, was);
     guard.lock();
   }
   return destroyed;
@@ -241,7 +241,7 @@ std::size_t CentralList::destroy_unneeded() noexcept {
     unneeded = least_kept_;
     least_kept_ = kept_spans() - unneeded;
   }
-  return unneeded != 0 ? destroy_kept(unneeded) : 0;
+  return unneeded != 0 ? destroy_kept(unneeded, Was::kIdle) : 0;
 }
 
 void CentralList::forget_spans() noexcept {
@@ -315,7 +315,7 @@ std::size_t CentralList::decommit_holes_of_emptiest(std::size_t bytes) noexcept 
 
 /// True if the span's holes may be larger than they were, and none of its objects is in demand.
 bool CentralList::is_due(Span& span, Spans which) noexcept {
-  const bool is_unchanged = span.seen_free == span.free_count;
+  const bool is_unchanged = span.seen_free == span.free_count || span.seen_free == kAllIdle;
   span.seen_free = span.free_count;
   return (is_unchanged || which == Spans::kAll) && span.decommitted_free != span.free_count;
 }

@@ -79,6 +79,11 @@ class CentralList {
   /// \errors   A pointer that is no claimed object of this class is fatal, with its sentence.
   std::size_t release(void** objects, std::size_t count) noexcept;
 
+  /// The same for objects that lay idle in some cache since the last decommit_holes(): the next one
+  /// takes them for as unneeded as what the span had free then. A span that has become empty so is
+  /// destroyed.
+  std::size_t release_idle(void** objects, std::size_t count) noexcept;
+
   /// The same, unless another thread is at the list: then all are left.
   struct Released {
     std::size_t left;
@@ -117,7 +122,7 @@ class CentralList {
 
   /// Destroys up to `count` spans that have no claimed object.
   /// \returns  how many
-  std::size_t destroy_kept(std::size_t count) noexcept;
+  std::size_t destroy_kept(std::size_t count, Was was = Was::kInUse) noexcept;
   /// Destroys those that were not needed since the last call.
   /// \returns  how many
   std::size_t destroy_unneeded() noexcept;
@@ -253,6 +258,8 @@ class CentralList {
   static constexpr unsigned kLooksPerHold = 256;
   /// seen_free of a span that objects were taken from: equal to no count of free objects.
   static constexpr std::uint32_t kNotSeen = ~std::uint32_t{0};
+  /// seen_free of a span whose free objects were all idle since decommit_holes() looked.
+  static constexpr std::uint32_t kAllIdle = kNotSeen - 1;
   // Chosen: a class that holds less in vain is not worth it, nor is a smaller part of the heap.
   static constexpr std::size_t kWasteBytes = std::size_t{1} << 20;
   static constexpr std::size_t kWasteShare = 256;

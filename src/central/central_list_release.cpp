@@ -96,6 +96,19 @@ std::size_t CentralList::release(void** objects, std::size_t count) noexcept {
   return release_locked(objects, count);
 }
 
+std::size_t CentralList::release_idle(void** objects, std::size_t count) noexcept {
+  {
+    LockGuard guard(lock_);
+    for (std::size_t i = 0; i < count; ++i) {
+      Span& span = span_of(FreeObject(objects[i]).address());
+      if (span.shard != shard_) continue;
+      const bool is_idle = span.free_count == 0 || span.seen_free == span.free_count;
+      if (is_idle) span.seen_free = kAllIdle;
+    }
+  }
+  return release(objects, count);
+}
+
 CentralList::Released CentralList::try_release(void** objects, std::size_t count) noexcept {
   if (!lock_.try_lock()) return {count, true};
   const std::size_t left = release_locked(objects, count);
@@ -155,9 +168,10 @@ void CentralList::die_of_wrong_class(const SpanSource& spans, const void* object
 /// Moves a span that had `free_before` free objects to the list for those it has now.
 [[gnu::noinline]] void CentralList::relist(Span& span, std::uint32_t free_before) noexcept {
   unlist(span, free_before);
-  if (span.free_count == span.object_count && span.hole_bytes != 0) {
+  const bool is_idle = span.seen_free == kAllIdle;
+  if (span.free_count == span.object_count && (span.hole_bytes != 0 || is_idle)) {
     remove(span);  // a part of it is decommitted: the rest is of more use to the page heap
-    spans_.destroy(span);
+    spans_.destroy(span, is_idle ? Was::kIdle : Was::kInUse);
   } else {
     list(span);
   }

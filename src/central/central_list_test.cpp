@@ -344,6 +344,50 @@ TEST_F(CentralListTest, HolesOfASpanLeftAloneGoBackAndLiveObjectsKeepTheirConten
   }
 }
 
+TEST_F(CentralListTest, WhatWasIdleWhenItCameLeavesASpanAsQuietAsItWas) {
+  if (os::page_bytes() > 4096) GTEST_SKIP() << "the holes are smaller than an OS page";
+  CentralList list = make(SizeClassMap::class_of(1024));
+  const std::vector<void*> objects = claim(list, 64);
+  release(list, std::vector<void*>(objects.begin(), objects.begin() + 16));
+  EXPECT_EQ(list.decommit_holes(CentralList::Spans::kQuiet), 0u);
+  std::vector<void*> idle(objects.begin() + 16, objects.begin() + 32);
+  ASSERT_EQ(list.release_idle(idle.data(), idle.size()), 0u);
+  EXPECT_EQ(list.decommit_holes(CentralList::Spans::kQuiet), 32 * 1024u);
+
+  idle.assign(objects.begin() + 32, objects.begin() + 48);
+  release(list, objects[48]);
+  ASSERT_EQ(list.release_idle(idle.data(), idle.size()), 0u);
+  EXPECT_EQ(list.decommit_holes(CentralList::Spans::kQuiet), 0u) << "one was in use just now";
+
+  // The rest of it goes back as the last ones come, which nobody needed either.
+  idle.assign(objects.begin() + 49, objects.end());
+  ASSERT_EQ(list.release_idle(idle.data(), idle.size()), 0u);
+  EXPECT_EQ(list.statistics().spans, 0u);
+  EXPECT_EQ(space.heap.idle_pages(), 0u);
+  space.heap.check_invariants();
+}
+
+TEST_F(CentralListTest, ASpanFullBeforeIsQuietAndOneThatServedIsNot) {
+  CentralList list = make(SizeClassMap::class_of(1024));
+  std::vector<void*> objects = claim(list, 64);
+  list.decommit_holes(CentralList::Spans::kQuiet);
+  std::vector<void*> again = objects;
+  ASSERT_EQ(list.release_idle(again.data(), again.size()), 0u);
+  EXPECT_EQ(list.kept_spans(), 0u);
+  EXPECT_EQ(space.heap.decommit_unneeded(), 1u);
+
+  objects = claim(list, 64);
+  std::vector<void*> some(objects.begin(), objects.begin() + 32);
+  ASSERT_EQ(list.release_idle(some.data(), some.size()), 0u);
+  some = claim(list, 32);
+  release(list, some);
+  std::vector<void*> others(objects.begin() + 32, objects.end());
+  ASSERT_EQ(list.release_idle(others.data(), others.size()), 0u);
+  EXPECT_EQ(list.kept_spans(), 1u) << "a part of it was in use just now";
+  list.check_invariants();
+  list.destroy_kept(1);
+}
+
 TEST_F(CentralListTest, ASpanThatChangesEachRoundKeepsItsMemory) {
   CentralList list = make(SizeClassMap::class_of(1024));
   std::vector<void*> objects = claim(list, 64);

@@ -117,14 +117,15 @@ bool Central::release_and_tell(CentralShard* shard, unsigned size_class, void** 
     i = i + 1 < shards ? i + 1 : 0;
     count -= shards_[i]->try_store(size_class, objects, count);
   }
-  return count != 0 ? busy.release_to_spans(size_class, objects, count) : 0;
+  return count != 0 ? busy.release_to_spans(size_class, objects, count, Was::kInUse) : 0;
 }
 
-void Central::release_to_spans(unsigned size_class, void** objects, std::size_t count) noexcept {
-  while (count != 0) count = owner_of(*objects).release_to_spans(size_class, objects, count);
+void Central::release_to_spans(unsigned size_class, void** objects, std::size_t count,
+                               Was was) noexcept {
+  while (count != 0) count = owner_of(*objects).release_to_spans(size_class, objects, count, was);
 }
 
-std::size_t Central::release_homeward(void** objects, std::size_t count) noexcept {
+std::size_t Central::release_homeward(void** objects, std::size_t count, Was was) noexcept {
   std::size_t bytes = 0;
   // What is left over of a batch is looked up again: a span can have gone to another shard.
   for (std::size_t left = 0; count != 0; objects += left, count -= left) {
@@ -149,7 +150,7 @@ std::size_t Central::release_homeward(void** objects, std::size_t count) noexcep
         std::swap(lists[i], lists[others]);
         std::swap(batch[i], batch[others++]);
       }
-      release_to_spans(list >> 8, batch + others, of_batch - others);
+      release_to_spans(list >> 8, batch + others, of_batch - others, was);
       of_batch = others;
     }
   }

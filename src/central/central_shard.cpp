@@ -109,9 +109,10 @@ std::size_t CentralShard::try_store(unsigned size_class, void* const* objects,
   return into != nullptr ? insert(*into, objects, count) : 0;
 }
 
-std::size_t CentralShard::release_to_spans(unsigned size_class, void** objects,
-                                           std::size_t count) noexcept {
-  return class_of(size_class, *objects).list.release(objects, count);
+std::size_t CentralShard::release_to_spans(unsigned size_class, void** objects, std::size_t count,
+                                           Was was) noexcept {
+  CentralList& list = class_of(size_class, *objects).list;
+  return was == Was::kIdle ? list.release_idle(objects, count) : list.release(objects, count);
 }
 
 std::size_t CentralShard::transfer_bytes() const noexcept {

@@ -71,7 +71,8 @@ class CentralShard {
   /// Takes back objects into the spans: verified at once. Those of another shard's move to the
   /// front.
   /// \returns  how many these are
-  std::size_t release_to_spans(unsigned size_class, void** objects, std::size_t count) noexcept;
+  std::size_t release_to_spans(unsigned size_class, void** objects, std::size_t count,
+                               Was was) noexcept;
 
   /// Moves what lay in the transfer caches unneeded since the last call to `flush(size_class,
   /// objects, count)`.

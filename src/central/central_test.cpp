@@ -161,17 +161,21 @@ TEST_F(CentralTest, WithoutMemoryForTheTransferCacheObjectsGoToTheirSpans) {
   EXPECT_EQ(central->statistics(4).spans.claimed_objects, 0u);
 }
 
-TEST_F(CentralTest, UnneededObjectsAndSpansGoAfterThreeRounds) {
+TEST_F(CentralTest, UnneededObjectsAndSpansGoInTheRoundAfterTheyWereSeen) {
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
     std::vector<void*> objects = claim_all(c, 3);
     central->release(c, objects.data(), objects.size());
   }
-  for (int round = 0; round < 3; ++round) central->release_unneeded();
+  central->release_unneeded();
+  space.heap.decommit_unneeded();
+  central->release_unneeded();
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
     EXPECT_EQ(central->statistics(c).in_transfer, 0u);
     EXPECT_EQ(central->statistics(c).spans.spans, 0u);
   }
   EXPECT_EQ(space.heap.statistics().used_pages, 0u);
+  space.heap.decommit_unneeded();
+  EXPECT_EQ(space.heap.idle_pages(), 0u);
 }
 
 TEST_F(CentralTest, ReleaseAllLeavesNothingInTransfer) {

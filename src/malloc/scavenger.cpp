@@ -48,7 +48,6 @@ void Scavenger::return_memory_until_none_is_left() noexcept {
     wait_ns = std::min(2 * wait_ns, delay_ns / 2);
     LockGuard guard(round_lock_);
     vain = run_round() == 0 ? vain + 1 : 0;
-    if (engine_.idle_bytes() == 0 && !engine_.registry().has_parked()) return;
   }
 }
 

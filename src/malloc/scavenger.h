@@ -13,8 +13,9 @@ namespace strata {
 /// delay. The first rounds of a thread follow each other sooner, each twice as long after the one
 /// before: most programs that free so much at once go on to another phase.
 ///
-/// No thread exists until kWakeBytes are idle, and it ends when nothing is, or when nothing went
-/// back for kVainRounds: what is idle then is in use, by turns.
+/// No thread exists until kWakeBytes are idle, and it ends when less are and nothing went back for
+/// kVainRounds: what is idle then is in use, by turns. It outlives the last of what it returned by
+/// these, too: to a load of bursts, each new thread's first rounds would come too soon.
 ///   state_  0 no thread · 1 a thread runs or is being started
 /// \threads  notice() and the fork calls: any; rounds: the scavenger's own thread.
 class Scavenger {
@@ -54,8 +55,8 @@ class Scavenger {
  private:
   static constexpr std::uint32_t kAsleep = 0;
   static constexpr std::uint32_t kRunning = 1;
-  // Chosen: what a thread freed reaches the kernel after at most four rounds: parked cache,
-  // transfer cache, span, and a look at the span. Fewer would end before it is there.
+  // Chosen: what a thread freed reaches the kernel after at most two rounds, wherever it lay. Twice
+  // that, so that a load of bursts keeps its thread for two delays.
   static constexpr int kVainRounds = 4;
   // Chosen: the first interval, as a part of the delay. A load that needs again what it freed has
   // it faulted in two or three times more in all (docs/decisions/0002).

@@ -31,6 +31,9 @@ constexpr PageMask page_range(unsigned first, unsigned count) noexcept {
   return (~PageMask{0} >> (kPagesPerRegion - count)) << first;
 }
 
+/// What comes back was in use until now, or lay idle since the scavenger's last round.
+enum class Was : bool { kInUse, kIdle };
+
 /// The number of a heap whose pages are in a page map that it may share with others.
 using HeapNumber = std::uint16_t;
 

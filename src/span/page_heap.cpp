@@ -144,7 +144,7 @@ Span* PageHeap::take_span(Region& region, unsigned page_count, PageMask position
   return &span;
 }
 
-void PageHeap::deallocate(Span& span, bool is_clean) noexcept {
+void PageHeap::deallocate(Span& span, bool is_clean, Was was) noexcept {
   LockGuard guard(lock_);
   Region& region = *map_.region_of(span.start);
   const PageMask mask = page_range(span.first_page, span.page_count);
@@ -154,7 +154,9 @@ void PageHeap::deallocate(Span& span, bool is_clean) noexcept {
     STRATA_DCHECK(region.is_split || !region.is_huge);
     region.dirty_pages &= ~mask;
   }
+  const std::size_t idle_before = idle_pages();
   mark_free(region, mask);
+  if (was == Was::kIdle) least_idle_ += idle_pages() - idle_before;
 }
 
 void PageHeap::split_region_of(const Span& span) noexcept {

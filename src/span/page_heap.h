@@ -78,8 +78,10 @@ class PageHeap {
 
   /// Takes back a span; the caller has cleared its class in the page map.
   /// \param is_clean  its pages went back to the kernel, and are not counted as held
+  /// \param was  kIdle: the next decommit_unneeded() takes its pages for as unneeded as those that
+  ///             were idle since the last one
   /// \cost  constant
-  void deallocate(Span& span, bool is_clean = false) noexcept;
+  void deallocate(Span& span, bool is_clean = false, Was was = Was::kInUse) noexcept;
 
   /// How much more was held for allocations since the last call, in bytes: for one of the callers.
   /// \cost  a load where it is nothing

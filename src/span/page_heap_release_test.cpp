@@ -112,6 +112,17 @@ TEST_F(PageHeapRelease, ABurstThatIsOverIsGoneAfterTwoIntervals) {
   EXPECT_EQ(heap.statistics().decommitted_pages, 1000u);
 }
 
+TEST_F(PageHeapRelease, WhatWasIdleBeforeItCameGoesBackInTheSameRound) {
+  const std::vector<Span*> idle = allocate(5);
+  const std::vector<Span*> in_use = allocate(3);
+  heap.decommit_unneeded();
+  for (Span* span : idle) heap.deallocate(*span, false, Was::kIdle);
+  deallocate(in_use);
+  heap.check_invariants();
+  EXPECT_EQ(heap.decommit_unneeded(), 5u);
+  EXPECT_EQ(heap.decommit_unneeded(), 3u);
+}
+
 TEST_F(PageHeapRelease, WhatAReleaseTookIsNotCountedAsUnneededAgain) {
   make_idle(10);
   heap.decommit_unneeded();

@@ -117,23 +117,23 @@ std::uint32_t SpanSource::choose_first(const Span& span) noexcept {
       span.object_count - 1);
 }
 
-void SpanSource::destroy(Span& span) noexcept {
+void SpanSource::destroy(Span& span, Was was) noexcept {
   STRATA_DCHECK(span.free_count == span.object_count);
-  const bool is_clean = span.hole_bytes != 0 && !close_holes(span);
+  const bool is_clean = span.hole_bytes != 0 && !close_holes(span, was);
   if (use_ == Use::kSmall) map_.set_class(span, 0);
   if (has_state_places_) take_states(span);
   if (has_records()) metadata_.deallocate(span.records, span.object_count * sizeof(std::uint64_t));
   deallocate_bitmap(span);
-  page_heap_.deallocate(span, is_clean);
+  page_heap_.deallocate(span, is_clean, was);
 }
 
 /// The span's pages are about to be idle, holes and all: these are held again. Where the limit
-/// forbids that, the rest is decommitted, too.
+/// forbids that, or the rest was idle already, that is decommitted, too.
 /// \returns  false if it did: the pages hold no memory
-bool SpanSource::close_holes(Span& span) noexcept {
+bool SpanSource::close_holes(Span& span, Was was) noexcept {
   MemoryLimit& limit = page_heap_.limit();
   const std::size_t rest = span.bytes() - span.hole_bytes;
-  bool is_held = limit.try_hold_unasked(span.hole_bytes);
+  bool is_held = was == Was::kInUse && limit.try_hold_unasked(span.hole_bytes);
   if (!is_held && pages_.decommit(span.start, span.bytes())) {
     limit.let_go(rest);
     decommitted_bytes_.fetch_add(rest, std::memory_order_relaxed);

@@ -121,7 +121,7 @@ class SpanSource {
   std::size_t create(unsigned size_class, Span** spans, std::size_t count) noexcept;
 
   /// \pre  every object is back: free_count == object_count
-  void destroy(Span& span) noexcept;
+  void destroy(Span& span, Was was = Was::kInUse) noexcept;
 
   /// Decommits the OS pages that hold nothing but free objects. No object of the span is claimed or
   /// released meanwhile: the caller has the lock.
@@ -172,7 +172,7 @@ class SpanSource {
 
   bool begin(Span& span, unsigned size_class) noexcept;
   std::uint32_t choose_first(const Span& span) noexcept;
-  bool close_holes(Span& span) noexcept;
+  bool close_holes(Span& span, Was was) noexcept;
   [[gnu::cold]] bool take_back_holes(Span& span) noexcept;
   void deallocate_bitmap(Span& span) noexcept;
   bool give_states(Span& span) noexcept;

@@ -98,14 +98,15 @@ std::size_t ThreadCache::take_over(Owners which, void** room, std::size_t room_s
     }
     if (has_taken_all) taken_ = now;
   }
+  const Was was = which == Owners::kIdle ? Was::kIdle : Was::kInUse;
   std::size_t bytes = 0;
   for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
     if (taken[c].count == 0) continue;
     void** const objects = room + taken[c].top;
     if (c == SizeClassMap::kHomeward) {
-      bytes += central_->release_homeward(objects, taken[c].count);
+      bytes += central_->release_homeward(objects, taken[c].count, was);
     } else {
-      central_->release(c, objects, taken[c].count);
+      central_->release_to_spans(c, objects, taken[c].count, was);
       bytes += taken[c].count * SizeClassMap::bytes_of(c);
     }
   }

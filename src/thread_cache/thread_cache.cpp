@@ -108,7 +108,7 @@ std::size_t ThreadCache::release(unsigned size_class, void** objects, std::size_
                                  Way way) noexcept {
   if (size_class == SizeClassMap::kHomeward) return central_->release_homeward(objects, count);
   if (way == Way::kToSpans) {
-    central_->release_to_spans(size_class, objects, count);
+    central_->release_to_spans(size_class, objects, count, Was::kIdle);
   } else {
     central_->release(place_, size_class, objects, count);
   }

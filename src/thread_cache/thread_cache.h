@@ -111,7 +111,8 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   /// Makes room in the full bin, by growing it or by moving its colder half to Central, and pushes.
   void flush_and_push(unsigned size_class, void* object) noexcept;
 
-  ///   kToSpans  past the transfer caches, which would get memory for what leaves them at once
+  ///   kToSpans  past the transfer caches, which would get memory for what leaves them at once, and
+  ///             as what nobody needs: spans that become empty by it become pages
   ///   kUsual    to where other threads find it first
   enum class Way : bool { kToSpans, kUsual };
 
