@@ -176,19 +176,18 @@ void ThreadCache::add_objects(Counts& counts) noexcept {
 
 /// Counts that the bin ran dry, or over, once more. Batches that are much larger than the bin have
 /// it do the same many times in a row; those that are a little larger, twice, by turns; what comes
-/// and goes at random, every other time only once. A class without a bin is always as badly off.
+/// and goes at random, every other or third time only once, and then the count begins anew. A class
+/// without a bin is always as badly off.
 /// \returns  whether it is worth it to ask for room
 bool ThreadCache::may_grow(unsigned size_class, Slow slow) noexcept {
   std::uint8_t& refused = refused_[size_class];
   const bool has_bin = capacity(size_class) != 0;
   Latest& latest = latest_[size_class];
   const bool is_again = latest.slow == slow || !has_bin;
+  const bool is_counted = latest.run != kLongRun || !has_bin;
+  if (refused != 0 && is_again && is_counted && refused != kAskAgainCalls) ++refused;
+  if (refused != 0 && !is_again && latest.run == 1) refused = 1;
   const std::uint8_t run = is_again ? std::min<std::uint8_t>(latest.run + 1, kLongRun) : 1;
-  if (refused != 0 && is_again) {
-    if (refused != kAskAgainCalls) ++refused;
-  } else if (refused > 1) {
-    refused = std::max(refused - kEndOfRunCounts[latest.run], 1);
-  }
   latest = {slow, run};
   return refused == 0 || (run == 2 && refused == kLastingCalls + 1) || refused == kAskAgainCalls ||
          (!has_bin && refused % kAskForFirst == 0);
@@ -198,13 +197,13 @@ bool ThreadCache::may_grow(unsigned size_class, Slow slow) noexcept {
 /// \returns  false if they do not
 bool ThreadCache::grow(unsigned size_class, std::size_t share) noexcept {
   std::uint8_t& refused = refused_[size_class];
+  const bool was_lasting = capacity(size_class) != 0 && is_lasting(size_class);
   if (grow_under(Load::kUsual, size_class, share)) {
-    refused = is_lasting(size_class) ? kAskAgainCalls : 0;
+    refused = was_lasting ? kAskAgainCalls : 0;
     return true;
   }
   // Where there is no bin at all, each call asks; not each looks at all the other bins.
   if (refused != 0 && refused <= kLastingCalls) return false;
-  const bool was_lasting = is_lasting(size_class);
   const bool has_grown =
       (take_from_largest(size_class) && grow_under(Load::kUsual, size_class, share)) ||
       (was_lasting && (grow_under(Load::kLasting, size_class, share) ||

@@ -61,9 +61,8 @@ class CacheBudget {
   static constexpr std::size_t kModestPartBytes = std::size_t{512} << 10;
   static constexpr std::size_t kModestShare = 8;
   static constexpr std::size_t kModestBytes = std::size_t{4} << 20;
-  // Chosen: for eight threads on two processors that allocate 100 objects of 32 KiB and free them,
-  // a bin of some twenty (docs/decisions/0013).
-  static constexpr std::size_t kLeastLastingBytes = std::size_t{8} << 20;
+  // Chosen: a batch of 100 objects of 32 KiB for each of eight threads (docs/decisions/0013).
+  static constexpr std::size_t kLeastLastingBytes = std::size_t{64} << 20;
   // Chosen: still a batch of the usual classes for some threads.
   static constexpr std::size_t kPressedBytes = std::size_t{256} << 10;
 
@@ -176,15 +175,14 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   static constexpr std::size_t kMaxBinBytesOfLarge = 256 * 1024;
   static constexpr std::size_t kLargeFromBytes = 1024;
   // Chosen: a bin that could not grow counts how often it did the same as the time before, run dry
-  // or over; the end of a run takes so much away, by its length: most where it did so only once.
+  // or over, up to the length of a long run in a row, and begins anew where it did so only once.
   // Above the first count its load is a lasting one, of batches that do not fit: it is filled and
   // emptied as a whole. It asks for room there if batches are a little larger, and at the second
   // count, where idle bins give way. It may have so many times the bytes, of all that the lasting
   // share has left but for this part of it.
   static constexpr std::uint8_t kLastingCalls = 50;
   static constexpr std::uint8_t kAskAgainCalls = 100;
-  static constexpr std::uint8_t kLongRun = 3;
-  static constexpr std::uint8_t kEndOfRunCounts[kLongRun + 1] = {1, 3, 0, 1};
+  static constexpr std::uint8_t kLongRun = 8;
   // Chosen: a class without a bin asks so often whether there is room by now.
   static constexpr std::uint8_t kAskForFirst = 8;
   static constexpr std::size_t kLastingTimes = 16;
