@@ -9,8 +9,6 @@
 namespace strata {
 namespace {
 
-// relaxed: a thread that sees it late waits for a lock as it would have a moment before.
-std::atomic<bool> g_has_died_with_locks{false};
 // relaxed: it is a function, and what that reads is ordered by its own means.
 std::atomic<AboutAddress> g_about_address{nullptr};
 
@@ -21,13 +19,11 @@ std::atomic<AboutAddress> g_about_address{nullptr};
 
 }  // namespace
 
+constinit std::atomic<bool> g_has_died_with_locks{false};
+
 void die() noexcept {
   if (is_any_lock_held_here()) g_has_died_with_locks.store(true, std::memory_order_relaxed);
   os::abort_process();
-}
-
-bool has_died_with_locks() noexcept {
-  return g_has_died_with_locks.load(std::memory_order_relaxed);
 }
 
 void fatal(std::string_view sentence) noexcept {

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <atomic>
 #include <string_view>
 
 #include "base/text_writer.h"
 
 namespace strata {
+
+// relaxed: a thread that sees it late waits for a lock as it would have a moment before.
+extern constinit std::atomic<bool> g_has_died_with_locks;
 
 /// Writes "strata: <sentence>" to standard error and aborts. Allocates nothing.
 [[noreturn]] void fatal(std::string_view sentence) noexcept;
@@ -14,7 +18,9 @@ namespace strata {
 
 /// Whether a thread said such a sentence while it held a lock: it will never be released. What
 /// still allocates, as the program's handler of SIGABRT, must not wait for locks.
-bool has_died_with_locks() noexcept;
+inline bool has_died_with_locks() noexcept {
+  return g_has_died_with_locks.load(std::memory_order_relaxed);
+}
 
 /// The same about an address: "strata: <before><address><after>", as in
 /// fatal_pointer("double free of ", p, ": it is already free").

@@ -58,9 +58,12 @@ class IntrusiveList {
   }
 
   T* pop_front() noexcept {
-    T* item = front();
-    if (item != nullptr) remove(*item);
-    return item;
+    Link* const link = front_;
+    if (link == nullptr) return nullptr;
+    link->is_linked = false;
+    front_ = link->next;
+    (front_ != nullptr ? front_->previous : back_) = nullptr;
+    return static_cast<T*>(link);
   }
 
   /// Forgets every element at once. Their links stay as they were: an element that is used

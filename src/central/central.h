@@ -129,9 +129,10 @@ class Central {
   std::size_t free_bytes() const noexcept;
   /// The first of the former, as far as the shards have said: at least that, off by some per class.
   /// \cost  a load
-  std::size_t pending_hint() const noexcept {
-    const std::ptrdiff_t bytes = tally_.pending_bytes.load(std::memory_order_relaxed);
-    return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+  std::size_t pending_hint() const noexcept { return at_least_none(said_pending()); }
+  /// Of two together.
+  static std::size_t pending_hint(const Central& one, const Central& other) noexcept {
+    return at_least_none(one.said_pending() + other.said_pending());
   }
 
   /// The same, after every list has said what it has.
@@ -184,6 +185,12 @@ class Central {
   void for_each_shard(Function&& function) noexcept {
     const unsigned count = shard_count();
     for (unsigned i = 0; i < count; ++i) function(*shards_[i]);
+  }
+  std::ptrdiff_t said_pending() const noexcept {
+    return tally_.pending_bytes.load(std::memory_order_relaxed);
+  }
+  static std::size_t at_least_none(std::ptrdiff_t bytes) noexcept {
+    return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
   }
   class Owners;
   CentralShard& owner_of(const void* object) const noexcept;

@@ -112,14 +112,32 @@ std::uint64_t* Engine::record_of(const void* p) const noexcept {
   return index < span->object_count ? &span->records[index] : nullptr;
 }
 
+/// Pages for one block. Before more is held than was, empty spans become pages again.
+[[gnu::always_inline]] inline Span* Engine::allocate_pages(unsigned page_count,
+                                                           unsigned alignment_pages) noexcept {
+  Span* const span = page_heap_.allocate(page_count, alignment_pages, PageHeap::Pages::kIdle);
+  if (span != nullptr) [[likely]]
+    return span;
+  return allocate_more_pages(page_count, alignment_pages);
+}
+
+[[gnu::noinline]] Span* Engine::allocate_more_pages(unsigned page_count,
+                                                    unsigned alignment_pages) noexcept {
+  while (central_.destroy_kept(page_count * kPageBytes) != 0) {
+    Span* const span = page_heap_.allocate(page_count, alignment_pages, PageHeap::Pages::kIdle);
+    if (span != nullptr) return span;
+  }
+  Span* const span = page_heap_.allocate(page_count, alignment_pages);
+  central_.decommit_holes_for(page_heap_.take_growth());
+  return span;
+}
+
 Engine::Block Engine::allocate_large(std::size_t bytes, std::size_t alignment) noexcept {
   if (bytes > kMaxBytes) return {nullptr, false};
   if (bytes == 0) bytes = 1;  // a block of its own, like any other
   if (bytes <= kMaxLargeBytes && alignment <= kRegionBytes) {
-    const std::size_t pages = (bytes + kPageBytes - 1) / kPageBytes;
     const std::size_t alignment_pages = alignment <= kPageBytes ? 1 : alignment / kPageBytes;
-    Span* span =
-        allocate_pages(static_cast<unsigned>(pages), static_cast<unsigned>(alignment_pages));
+    Span* const span = allocate_pages(pages_for(bytes), static_cast<unsigned>(alignment_pages));
     if (span == nullptr) return {nullptr, false};
     return {span->start, span->is_zero};
   }
@@ -128,18 +146,10 @@ Engine::Block Engine::allocate_large(std::size_t bytes, std::size_t alignment) n
   return {block.address, block.is_zero};
 }
 
-/// Pages for one block. Before more is held than was, empty spans become pages again.
-Span* Engine::allocate_pages(unsigned page_count, unsigned alignment_pages) noexcept {
-  do {
-    Span* const span = page_heap_.allocate(page_count, alignment_pages, PageHeap::Pages::kIdle);
-    if (span != nullptr) return span;
-  } while (central_.destroy_kept(page_count * kPageBytes) != 0);
-  Span* const span = page_heap_.allocate(page_count, alignment_pages);
-  central_.decommit_holes_for(page_heap_.take_growth());
-  return span;
-}
-
 void Engine::deallocate_large(void* p) noexcept {
+  Region* const region = map_.region_of(p);
+  Span* const pages = pages_of(p, region);
+  if (pages != nullptr) return deallocate_pages(*region, *pages);
   if (!owns_region_of(p)) {
     if (huge_.deallocate(p)) return;
     die_of_huge("free", p);
@@ -152,9 +162,7 @@ void Engine::deallocate_large(void* p) noexcept {
     watched_.release_to_spans(span->size_class, &p, 1);
     return;
   }
-  if (span->start != p)
-    die_of_pointer("free", p, ": it points into an allocation, not at its start");
-  page_heap_.deallocate(*span);
+  die_of_pointer("free", p, ": it points into an allocation, not at its start");
 }
 
 [[gnu::cold]] void Engine::die_of_no_object(const void* p, const char* action) const noexcept {
@@ -188,8 +196,7 @@ void* Engine::resize_large(void* p, std::size_t bytes) noexcept {
   if (bytes > kMaxBytes || bytes <= kPagesForGrownFrom) return nullptr;
   if (map_.region_of(p) != nullptr) {
     if (bytes > kMaxLargeBytes) return nullptr;
-    const auto pages = static_cast<unsigned>((bytes + kPageBytes - 1) / kPageBytes);
-    return page_heap_.resize(*map_.span_of(p), pages) ? p : nullptr;
+    return page_heap_.resize(*map_.span_of(p), pages_for(bytes)) ? p : nullptr;
   }
   return bytes > kMaxLargeBytes ? huge_.reallocate(p, bytes) : nullptr;
 }

@@ -176,12 +176,37 @@ class Engine {
   /// Whether a live block has pages of its own, and would have as many with that many bytes.
   /// \cost  12 instructions, no lock
   bool fits_its_pages(const void* p, std::size_t bytes) const noexcept {
-    const Region* const region = map_.region_of(p);
-    if (region == nullptr || !page_heap_.owns(*region)) return false;
+    const Span* const span = pages_of(p, map_.region_of(p));
+    return span != nullptr && bytes > kPagesForGrownFrom &&
+           (bytes - 1) >> kPageShift == span->page_count - 1u;
+  }
+
+  /// The pages of a live block that has some of its own, in this region; nullptr for any other
+  /// address.
+  Span* pages_of(const void* p, Region* region) const noexcept {
+    if (region == nullptr || !page_heap_.owns(*region)) return nullptr;
     const std::size_t page = (reinterpret_cast<std::uintptr_t>(p) >> kPageShift) % kPagesPerRegion;
-    const Span& span = region->spans[page];
-    return region->head_of_page[page] == page && span.start == p && span.size_class == 0 &&
-           bytes > kPagesForGrownFrom && (bytes - 1) >> kPageShift == span.page_count - 1u;
+    Span& span = region->spans[page];
+    const bool is_block =
+        region->head_of_page[page] == page && span.start == p && span.size_class == 0;
+    return is_block ? &span : nullptr;
+  }
+  /// Takes back these.
+  /// \errors  It is fatal if another thread did just now.
+  void deallocate_pages(Region& region, Span& pages) noexcept {
+    if (!page_heap_.keep(region, pages)) [[unlikely]]
+      die_of_no_object(pages.start, "free");
+  }
+  /// Whether pages that were taken back are kept for a block of so many bytes: a hint.
+  /// \pre  here and in the next: bytes != 0
+  bool has_kept(std::size_t bytes) const noexcept {
+    return bytes <= kMaxLargeBytes && page_heap_.has_kept(pages_for(bytes));
+  }
+  /// These pages.
+  /// \pre      bytes <= kMaxLargeBytes
+  /// \returns  nullptr if there are none
+  const Span* allocate_kept(std::size_t bytes) noexcept {
+    return page_heap_.allocate_kept(pages_for(bytes));
   }
 
   /// Resizes a block that is in no size class of the page map in place or, if it is huge, by
@@ -203,7 +228,7 @@ class Engine {
   /// At least that, off by some for each class and shard.
   /// \cost  five loads
   std::size_t idle_hint() const noexcept {
-    return idle_outside_spans() + central_.pending_hint() + watched_.pending_hint();
+    return idle_outside_spans() + Central::pending_hint(central_, watched_);
   }
 
   /// The same, exact from here on until some more has changed.
@@ -242,7 +267,10 @@ class Engine {
   /// instead of new ones.
   /// \cost  four loads, unless it has grown by kLookStep
   void follow_growth(ThreadCache* own) noexcept {
-    if (taken_bytes() >= next_look_.load(std::memory_order_relaxed)) look_at_growth(own);
+    if (is_look_due()) look_at_growth(own);
+  }
+  bool is_look_due() noexcept {
+    return taken_bytes() >= next_look_.load(std::memory_order_relaxed);
   }
 
   ThreadRegistry& registry() noexcept { return registry_; }
@@ -282,6 +310,9 @@ class Engine {
   // Chosen: below this share in spans there is nothing to gain that shows.
   static constexpr std::size_t kGatherShare = 8;
 
+  static constexpr unsigned pages_for(std::size_t bytes) noexcept {
+    return static_cast<unsigned>((bytes - 1) / kPageBytes + 1);
+  }
   [[noreturn]] void die_of_no_object(const void* p, const char* action) const noexcept;
   std::size_t idle_outside_spans() const noexcept {
     return page_heap_.idle_pages() * kPageBytes + huge_.kept_bytes() + registry_.parked_bytes();
@@ -289,6 +320,7 @@ class Engine {
   /// What is held, and what would be without holes.
   std::size_t taken_bytes() noexcept { return limit().held_bytes() + spans_.hole_bytes(); }
   Span* allocate_pages(unsigned page_count, unsigned alignment_pages) noexcept;
+  Span* allocate_more_pages(unsigned page_count, unsigned alignment_pages) noexcept;
   bool place_heap(const Options& options, std::uint64_t seed, std::size_t address_space) noexcept;
   bool owns_region_of(const void* p) const noexcept {
     const Region* const region = map_.region_of(p);

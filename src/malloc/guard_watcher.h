@@ -52,13 +52,17 @@ class GuardWatcher final : public Watcher {
     const std::uint64_t count = 1 + blocks_.load(std::memory_order_relaxed);
     blocks_.store(count, std::memory_order_relaxed);
     if (count < next_block_.load(std::memory_order_relaxed) || !by_windows_) return false;
-    const std::uint64_t interval = std::min<std::uint64_t>(16 * count, kBlockInterval);
-    next_block_.store(count + 1 + static_cast<std::uint64_t>(sampling_.draw_interval(interval)),
-                      std::memory_order_relaxed);
+    draw_next_block(count);
     return true;
   }
 
  private:
+  [[gnu::noinline]] void draw_next_block(std::uint64_t count) noexcept {
+    const std::uint64_t interval = std::min<std::uint64_t>(16 * count, kBlockInterval);
+    next_block_.store(count + 1 + static_cast<std::uint64_t>(sampling_.draw_interval(interval)),
+                      std::memory_order_relaxed);
+  }
+
   // Chosen: long enough that what follows a slow path at once is not favoured; each allocation in
   // it takes 40 instructions more.
   static constexpr std::size_t kWindow = 32;

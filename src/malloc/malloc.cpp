@@ -10,8 +10,6 @@
 
 namespace strata {
 
-bool must_not_wait() noexcept { return is_any_lock_held_here() || has_died_with_locks(); }
-
 bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
   options_ = options;
   const std::size_t address_space = os::address_space_limit_bytes();
@@ -74,8 +72,13 @@ void Malloc::end_thread(ThreadState& thread) noexcept {
   after_slow_path(thread);
 }
 
-/// What is looked after now and then, with no lock held.
 void Malloc::after_slow_path(ThreadState& thread) noexcept {
+  if (engine_.is_look_due() || is_anything_due()) [[unlikely]]
+    look_after_what_is_due(thread);
+}
+
+/// With no lock held.
+[[gnu::noinline]] void Malloc::look_after_what_is_due(ThreadState& thread) noexcept {
   WatchPause pause(thread);
   engine_.follow_growth(cache_of(thread));
   engine_.keep_to_soft_limit([this] { checked_.flush_quarantine(); });
@@ -126,8 +129,9 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
     if (void* const empty = allocate_empty(allocation)) return {empty, true};
   }
   if (is_checked()) return serve_checked(thread, allocation);
-  return engine_.has_spans_for(size_class) ? serve_object(thread, size_class)
-                                           : serve_large(thread, allocation);
+  return engine_.has_spans_for(size_class)
+             ? serve_object(thread, size_class)
+             : serve_large(thread, allocation, guard_watcher_.chooses_block(allocation.bytes));
 }
 
 /// A block of 0 bytes that can only be freed, which no watcher has chosen.
@@ -198,11 +202,28 @@ Engine::Block Malloc::try_serve_object(ThreadState& thread, unsigned size_class)
   return handed_out(block);
 }
 
-Engine::Block Malloc::serve_large(ThreadState& thread, const Allocation& allocation) noexcept {
+/// Mostly what was freed just before serves it.
+void* Malloc::allocate_block(ThreadState& thread, std::size_t bytes, Allocation::By by) noexcept {
+  const auto allocation = [&] { return Allocation{bytes, SizeClassMap::kGrain, false, by}; };
+  // Where something is kept the malloc has started.
+  if (!engine_.has_kept(bytes) || thread.is_in_window || detour_.is_on() || has_full_checks() ||
+      must_not_wait()) {
+    return serve(thread, 0, allocation()).address;
+  }
+  const bool is_chosen = guard_watcher_.chooses_block(bytes);
+  const Span* const kept = is_chosen ? nullptr : engine_.allocate_kept(bytes);
+  if (kept == nullptr) return serve_large(thread, allocation(), is_chosen).address;
+  // No more is held than before: nothing else is due.
+  count_towards_window(thread);
+  return kept->start;
+}
+
+/// \param is_chosen  by the guards
+Engine::Block Malloc::serve_large(ThreadState& thread, const Allocation& allocation,
+                                  bool is_chosen) noexcept {
   Engine::Block block{nullptr, false};
   if (allocation.bytes <= Engine::kMaxBytes && is_ready()) {
-    if (guard_watcher_.chooses_block(allocation.bytes))
-      block = serve_guarded_block(thread, allocation);
+    if (is_chosen) block = serve_guarded_block(thread, allocation);
     if (block.address == nullptr)
       block = serve_or_make_room(thread, allocation.bytes, [&] {
         return engine_.allocate_large(allocation.bytes, allocation.alignment);
@@ -287,6 +308,16 @@ FreeCall Malloc::compared(FreeCall call) const noexcept {
   if (!compares_frees() && !has_asked_for_guards) return {};
   call.keeps_to_its_kind = options_.mismatches == Options::Mismatches::kAll;
   return call;
+}
+
+/// Where nothing but its pages is to be looked at, they are kept.
+void Malloc::deallocate_pages(ThreadState& thread, Region& region, Span& pages,
+                              const FreeCall& call) noexcept {
+  if (detour_.has_watchers() || has_full_checks() || must_not_wait()) [[unlikely]]
+    return deallocate_slowly(thread, pages.start, call);
+  engine_.deallocate_pages(region, pages);
+  if (is_anything_due()) [[unlikely]]
+    look_after_what_is_due(thread);
 }
 
 void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept {

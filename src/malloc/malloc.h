@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/fatal.h"
+#include "base/lock.h"
 #include "base/lock_visitor.h"
 #include "guard/allocation.h"
 #include "guard/empty_blocks.h"
@@ -22,6 +24,11 @@
 #include "thread_cache/thread_state.h"
 
 namespace strata {
+
+/// Whether a call must not wait for a lock: a signal handler interrupted the malloc in its own
+/// thread, or the process has died with locks held. Then allocations are served from spare memory,
+/// a block of the heap that is freed is lost, and what needs to look at the heap says no.
+inline bool must_not_wait() noexcept { return is_any_lock_held_here() || has_died_with_locks(); }
 
 /// What malloc, realloc, calloc and free mean: an engine, what may come between it and the program
 /// (full checks, guard pages, a profile), and the ways through them. The hot path is inline; every
@@ -117,7 +124,21 @@ class Malloc {
                  {bytes, SizeClassMap::kGrain, false, by})
         .address;
   }
+  /// The same for what is in no size class.
+  /// \pre  bytes > SizeClassMap::kMaxBytes
+  void* allocate_block(ThreadState& thread, std::size_t bytes,
+                       Allocation::By by = Allocation::By::kMalloc) noexcept;
   void deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept;
+  /// The same for a live block in pages of its own.
+  /// \returns  False if `p` is no such block.
+  [[gnu::always_inline]] bool try_deallocate_pages(ThreadState& thread, const void* p,
+                                                   const FreeCall& call) noexcept {
+    Region* const region = engine_.map().region_of(p);
+    Span* const pages = engine_.pages_of(p, region);
+    if (pages == nullptr) return false;
+    deallocate_pages(thread, *region, *pages, call);
+    return true;
+  }
 
   /// calloc.
   /// \returns  nullptr with ENOMEM if the product overflows, too.
@@ -301,7 +322,16 @@ class Malloc {
   bool is_checked() noexcept { return is_ready() && has_full_checks(); }
   bool is_watched() noexcept;
   bool start_thread(ThreadState& thread) noexcept;
+  /// What is looked after now and then.
   void after_slow_path(ThreadState& thread) noexcept;
+  /// Where no more is held than before.
+  bool is_anything_due() noexcept {
+    return engine_.limit().has_soft_limit() || scavenger_.is_due() ||
+           needs_attention_.load(std::memory_order_relaxed);
+  }
+  void deallocate_pages(ThreadState& thread, Region& region, Span& pages,
+                        const FreeCall& call) noexcept;
+  void look_after_what_is_due(ThreadState& thread) noexcept;
   void attend() noexcept;
   /// A slow path of an allocation; what came from the spans was counted by the cache.
   void count_towards_window(ThreadState& thread) noexcept {
@@ -326,7 +356,8 @@ class Malloc {
                               const Allocation& allocation) noexcept;
   Engine::Block serve_checked(ThreadState& thread, const Allocation& allocation) noexcept;
   Engine::Block serve_object(ThreadState& thread, unsigned size_class) noexcept;
-  Engine::Block serve_large(ThreadState& thread, const Allocation& allocation) noexcept;
+  Engine::Block serve_large(ThreadState& thread, const Allocation& allocation,
+                            bool is_chosen) noexcept;
   Engine::Block try_serve_object(ThreadState& thread, unsigned size_class) noexcept;
   std::size_t usable_bytes(const void* p, const char* action) noexcept;
   std::size_t usable_bytes_slowly(const void* p) noexcept;
@@ -361,10 +392,5 @@ class Malloc {
   std::atomic<std::size_t> vain_idle_bytes_{0};
   std::atomic<std::uint64_t> vain_until_ns_{0};
 };
-
-/// Whether a call must not wait for a lock: a signal handler interrupted the malloc in its own
-/// thread, or the process has died with locks held. Then allocations are served from spare memory,
-/// a block of the heap that is freed is lost, and what needs to look at the heap says no.
-bool must_not_wait() noexcept;
 
 }  // namespace strata

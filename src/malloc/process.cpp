@@ -190,9 +190,13 @@ namespace {
   if (void* const object = HotPath::pop_beyond_table_or_verify(t_thread, g_page_map, bytes))
       [[likely]]
     return FreeObject(object).address();
+  if (bytes > SizeClassMap::kMaxBytes) return g_malloc.allocate_block(t_thread, bytes, by);
   if (void* const object = bytes == 0 ? g_malloc.pop_for_nothing(t_thread) : nullptr) return object;
   return allocate_unpopped(bytes, by);
 }
+
+/// A free that says nothing but the address.
+constexpr FreeCall kPlainFree{};
 
 }  // namespace
 
@@ -215,13 +219,15 @@ void* allocate_zeroed_slowly(std::size_t count, std::size_t bytes) noexcept {
   return g_malloc.allocate_zeroed(t_thread, count, bytes);
 }
 void deallocate_slowly(void* p) noexcept {
-  if (!g_malloc.take_back_empty(p)) g_malloc.deallocate_slowly(t_thread, p, {});
+  if (!g_malloc.take_back_empty(p) && !g_malloc.try_deallocate_pages(t_thread, p, kPlainFree))
+    g_malloc.deallocate_slowly(t_thread, p, kPlainFree);
 }
 void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes,
                        std::size_t alignment) noexcept {
   const FreeCall call{by, bytes, alignment};
-  if (HotPath::push_verified(t_thread, g_page_map, p, call)) return;
-  g_malloc.deallocate_slowly(t_thread, p, call);
+  if (!HotPath::push_verified(t_thread, g_page_map, p, call) &&
+      !g_malloc.try_deallocate_pages(t_thread, p, call))
+    g_malloc.deallocate_slowly(t_thread, p, call);
 }
 
 }  // namespace strata

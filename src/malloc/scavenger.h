@@ -32,8 +32,10 @@ class Scavenger {
   /// Called on slow paths with no lock held: starts the thread if there is something to return.
   /// \cost  Six loads.
   void notice() noexcept {
-    if (engine_.idle_hint() >= kWakeBytes && state_.load(std::memory_order_relaxed) == kAsleep)
-      start();
+    if (is_due()) start();
+  }
+  bool is_due() const noexcept {
+    return engine_.idle_hint() >= kWakeBytes && state_.load(std::memory_order_relaxed) == kAsleep;
   }
 
   struct Statistics {

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <strata/detail/bits.hpp>
 #include <strata/detail/cache_line.hpp>
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "base/intrusive_list.h"
 
@@ -33,6 +35,9 @@ constexpr PageMask page_range(unsigned first, unsigned count) noexcept {
 
 /// What comes back was in use until now, or lay idle since the scavenger's last round.
 enum class Was : bool { kInUse, kIdle };
+
+// std::popcount() is a call where the processor is not known to have an instruction for it.
+constexpr unsigned count_pages(PageMask mask) noexcept { return detail::popcount(mask); }
 
 /// The number of a heap whose pages are in a page map that it may share with others.
 using HeapNumber = std::uint16_t;
@@ -168,6 +173,22 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   std::uint8_t head_of_page[kPagesPerRegion];
   Span spans[kPagesPerRegion];  ///< spans[i] is in use while head_of_page[i] == i
 
+  /// So many pages from `first` on belong to the span that begins at page `head`, or to none.
+  /// Stores that overlap: these are too few for memset().
+  void set_heads(unsigned first, unsigned count, unsigned head) noexcept {
+    const std::uint64_t heads = head * 0x0101010101010101u;
+    std::uint8_t* const at = head_of_page + first;
+    if (count >= sizeof heads) {
+      for (unsigned i = 0; i + sizeof heads < count; i += sizeof heads)
+        std::memcpy(at + i, &heads, sizeof heads);
+      std::memcpy(at + count - sizeof heads, &heads, sizeof heads);
+    } else if (count >= sizeof heads / 2) {
+      std::memcpy(at, &heads, sizeof heads / 2);
+      std::memcpy(at + count - sizeof heads / 2, &heads, sizeof heads / 2);
+    } else if (count != 0) {
+      at[0] = at[count / 2] = at[count - 1] = static_cast<std::uint8_t>(head);
+    }
+  }
   PageMask idle_pages() const noexcept { return free_pages & dirty_pages; }
   bool is_free() const noexcept { return free_pages == ~PageMask{0}; }
   /// Where one page of it holds memory, all of them do.

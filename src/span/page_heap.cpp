@@ -46,19 +46,6 @@ PageMask aligned_positions(unsigned alignment) noexcept {
   return mask;
 }
 
-template <typename Function>
-void for_each_run(PageMask mask, Function&& function) noexcept {
-  while (mask != 0) {
-    const auto first = static_cast<unsigned>(std::countr_zero(mask));
-    const auto count = static_cast<unsigned>(std::countr_one(mask >> first));
-    function(first, count);
-    mask &= ~page_range(first, count);
-  }
-}
-
-// std::popcount() is a call where the processor is not known to have an instruction for it.
-unsigned count_pages(PageMask mask) noexcept { return detail::popcount(mask); }
-
 /// The pages that hold memory once the program touches `mask`.
 PageMask pages_touched_with(const Region& region, PageMask mask) noexcept {
   return region.is_backed_whole() ? ~PageMask{0} : mask;
@@ -80,7 +67,11 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
   STRATA_DCHECK(page_count >= 1 && page_count <= kPagesPerRegion);
   // A heap that grows asks for idle pages first: where there are none, without the lock.
   if (which == Pages::kIdle && idle_pages() < page_count) return nullptr;
+  if (alignment_pages == 1 && has_kept(page_count)) {
+    if (Span* const kept = allocate_kept(page_count)) return kept;
+  }
   LockGuard guard(lock_);
+  if (!kept_.is_empty()) merge_kept();
   // A run this long holds an aligned one wherever it begins; a whole region is aligned itself.
   const unsigned sufficient = std::min(page_count + alignment_pages - 1, kPagesPerRegion);
   const PageMask positions = aligned_positions(alignment_pages);
@@ -95,6 +86,7 @@ std::size_t PageHeap::allocate_several(unsigned page_count, Span** spans,
   bool prepares;
   {
     LockGuard guard(lock_);
+    if (!kept_.is_empty()) merge_kept();
     const std::size_t regions_before = regions_;
     for (; taken < count; ++taken) {
       Region* const region = take_region(page_count);
@@ -140,7 +132,7 @@ Span* PageHeap::take_span(Region& region, unsigned page_count, PageMask position
   span.page_count = static_cast<std::uint8_t>(page_count);
   span.is_zero = (region.dirty_pages & mask) == 0;
   mark_used(region, mask, touched);
-  std::memset(region.head_of_page + first, static_cast<int>(first), page_count);
+  region.set_heads(first, page_count, first);
   return &span;
 }
 
@@ -148,7 +140,7 @@ void PageHeap::deallocate(Span& span, bool is_clean, Was was) noexcept {
   LockGuard guard(lock_);
   Region& region = *map_.region_of(span.start);
   const PageMask mask = page_range(span.first_page, span.page_count);
-  std::memset(region.head_of_page + span.first_page, Region::kNoSpan, span.page_count);
+  region.set_heads(span.first_page, span.page_count, Region::kNoSpan);
   unlist(region);
   if (is_clean) {
     STRATA_DCHECK(region.is_split || !region.is_huge);
@@ -159,29 +151,12 @@ void PageHeap::deallocate(Span& span, bool is_clean, Was was) noexcept {
   if (was == Was::kIdle) least_idle_ += idle_pages() - idle_before;
 }
 
-void PageHeap::split_region_of(const Span& span) noexcept {
-  Region& region = *map_.region_of(span.start);
-  if (!region.is_huge) return;
-  bool is_first;
-  {
-    LockGuard guard(lock_);
-    is_first = begin_split(region);
-  }
-  if (is_first) pages_.advise_small(region.start, kRegionBytes);
-}
-
-/// \returns  whether the kernel has to be told
-bool PageHeap::begin_split(Region& region) noexcept {
-  if (!region.is_backed_whole()) return false;
-  region.is_split = true;
-  return true;
-}
-
 bool PageHeap::resize(Span& span, unsigned page_count) noexcept {
   STRATA_DCHECK(page_count >= 1);
   if (span.first_page + page_count > kPagesPerRegion) return false;
   LockGuard guard(lock_);
   Region& region = *map_.region_of(span.start);
+  if (page_count > span.page_count) merge_kept();
   const PageMask now = page_range(span.first_page, span.page_count);
   const PageMask wanted = page_range(span.first_page, page_count);
   const PageMask more = wanted & ~now;
@@ -193,10 +168,9 @@ bool PageHeap::resize(Span& span, unsigned page_count) noexcept {
   span.is_zero = false;
   if (more != 0) {
     mark_used(region, more, touched);
-    std::memset(region.head_of_page + span.first_page, span.first_page, page_count);
+    region.set_heads(span.first_page, page_count, span.first_page);
   } else if (less != 0) {
-    std::memset(region.head_of_page + span.first_page + page_count, Region::kNoSpan,
-                span.page_count - page_count);
+    region.set_heads(span.first_page + page_count, span.page_count - page_count, Region::kNoSpan);
     mark_free(region, less);
   } else {
     list(region);
@@ -205,47 +179,36 @@ bool PageHeap::resize(Span& span, unsigned page_count) noexcept {
   return true;
 }
 
-std::size_t PageHeap::decommit(std::size_t max_pages, From from) noexcept {
-  std::size_t decommitted = 0;
+Span* PageHeap::allocate_kept(unsigned page_count) noexcept {
   LockGuard guard(lock_);
-  while (Region* const idle = decommitted < max_pages ? longest_idle(from) : nullptr) {
-    Region& region = *idle;
-    PageMask mask = region.idle_pages();
-    while (count_pages(mask) > max_pages - decommitted) mask &= mask - 1;
-    // During the system calls the pages count as used, and the lock is free.
-    unlist(region);
-    const bool is_first_split = mask != region.dirty_pages && begin_split(region);
-    mark_used(region, mask, 0);
-    guard.unlock();
-    if (is_first_split) pages_.advise_small(region.start, kRegionBytes);
-    PageMask kept = 0;
-    for_each_run(mask, [&](unsigned first, unsigned count) {
-      if (!pages_.decommit(region.start + first * kPageBytes, count * kPageBytes))
-        kept |= page_range(first, count);
-    });
-    guard.lock();
-    unlist(region);
-    region.dirty_pages &= ~(mask & ~kept);
-    // Others may have taken pages of it meanwhile, or the kernel has refused some.
-    if (region.dirty_pages != 0 && begin_split(region))
-      pages_.advise_small(region.start, kRegionBytes);
-    mark_free(region, mask);
-    limit_.let_go(count_pages(mask & ~kept) * kPageBytes);
-    decommitted += count_pages(mask & ~kept);
-    if (kept != 0) break;  // the kernel refuses; trying again would not end
-  }
-  decommitted_pages_ += decommitted;
-  return decommitted;
+  Span* const span = kept_.take(page_count);
+  if (span == nullptr) return nullptr;
+  span->is_zero = false;
+  map_.region_of(span->start)->set_heads(span->first_page, page_count, span->first_page);
+  count_idle(idle_pages() - page_count);
+  count_used(used_pages() + page_count);
+  return span;
 }
 
-std::size_t PageHeap::decommit_unneeded() noexcept {
-  std::size_t unneeded;
-  {
-    LockGuard guard(lock_);
-    unneeded = least_idle_;
-    least_idle_ = idle_pages() - unneeded;
-  }
-  return decommit(unneeded);
+bool PageHeap::keep(Region& region, Span& span) noexcept {
+  LockGuard guard(lock_);
+  if (region.head_of_page[span.first_page] != span.first_page) return false;
+  const unsigned page_count = span.page_count;
+  kept_.add(span);
+  region.set_heads(span.first_page, page_count, Region::kNoSpan);
+  idle_pages_.store(idle_pages() + page_count, std::memory_order_relaxed);
+  count_used(used_pages() - page_count);
+  return true;
+}
+
+/// Kept pages are free pages of their regions from now on; they were counted as idle already.
+[[gnu::noinline]] void PageHeap::merge_kept() noexcept {
+  kept_.give_up([this](const Span& span) STRATA_REQUIRES(lock_) {
+    Region& region = *map_.region_of(span.start);
+    unlist(region);
+    region.free_pages |= page_range(span.first_page, span.page_count);
+    list(region);
+  });
 }
 
 /// Unlists a region with a free run of at least `run` pages, a new one if there is none.
@@ -315,10 +278,8 @@ void PageHeap::mark_used(Region& region, PageMask mask, PageMask touched) noexce
   const unsigned idle_before = count_pages(region.idle_pages());
   region.free_pages &= ~mask;
   region.dirty_pages |= touched;
-  const std::size_t idle = idle_pages() + count_pages(region.idle_pages()) - idle_before;
-  idle_pages_.store(idle, std::memory_order_relaxed);
-  least_idle_ = std::min(least_idle_, idle);
-  used_pages_.store(used_pages() + count_pages(mask), std::memory_order_relaxed);
+  count_idle(idle_pages() + count_pages(region.idle_pages()) - idle_before);
+  count_used(used_pages() + count_pages(mask));
   list(region);
 }
 
@@ -329,12 +290,13 @@ void PageHeap::mark_free(Region& region, PageMask mask) noexcept {
   region.free_pages |= mask;
   idle_pages_.store(idle_pages() + count_pages(region.idle_pages()) - idle_before,
                     std::memory_order_relaxed);
-  used_pages_.store(used_pages() - count_pages(mask), std::memory_order_relaxed);
+  count_used(used_pages() - count_pages(mask));
   list(region);
 }
 
 void PageHeap::discard() noexcept {
   LockGuard guard(lock_);
+  merge_kept();
   for (auto& regions : by_run_) {
     while (Region* const region = regions.front()) {
       unlist(*region);
@@ -363,6 +325,8 @@ void PageHeap::check_invariants() noexcept {
   std::size_t regions = 0;
   std::size_t used = 0;
   std::size_t idle = 0;
+  std::size_t kept = 0;
+  kept_.check_invariants();
   for (unsigned run = 0; run <= kPagesPerRegion; ++run) {
     for (Region* region = by_run_[run].front(); region != nullptr;
          region = by_run_[run].next(*region)) {
@@ -378,10 +342,11 @@ void PageHeap::check_invariants() noexcept {
       for (unsigned page = 0; page < kPagesPerRegion;) {
         const std::uint8_t head = region->head_of_page[page];
         const bool is_free = (region->free_pages >> page & 1) != 0;
-        STRATA_INVARIANT(is_free == (head == Region::kNoSpan),
-                         "a free page has a span, or a used one has none");
-        const unsigned length = is_free ? 1 : region->spans[page].page_count;
-        if (!is_free) {
+        const bool has_span = head != Region::kNoSpan;
+        STRATA_INVARIANT(!is_free || !has_span, "a free page has a span");
+        if (!is_free && !has_span) ++kept;
+        const unsigned length = has_span ? region->spans[page].page_count : 1;
+        if (has_span) {
           STRATA_INVARIANT(head == page, "a span does not begin where its pages say");
           for (unsigned i = 1; i < length; ++i) {
             STRATA_INVARIANT(region->head_of_page[page + i] == page,
@@ -394,6 +359,22 @@ void PageHeap::check_invariants() noexcept {
     STRATA_INVARIANT(run == 0 || by_run_[run].is_empty() == ((nonempty_ >> run & 1) == 0),
                      "the summary of the region lists is wrong");
   }
+  // As many pages are in no span as kept spans have, each of which has none of another one's.
+  std::size_t in_kept_spans = 0;
+  kept_.for_each([&](const Span& span) {
+    in_kept_spans += span.page_count;
+    const Region& region = *map_.region_of(span.start);
+    const PageMask mask = page_range(span.first_page, span.page_count);
+    STRATA_INVARIANT((region.free_pages & mask) == 0, "a kept page is free");
+    STRATA_INVARIANT((region.dirty_pages & mask) == mask, "a kept page is clean");
+    for (unsigned i = 0; i < span.page_count; ++i) {
+      STRATA_INVARIANT(region.head_of_page[span.first_page + i] == Region::kNoSpan,
+                       "a kept page has a span");
+    }
+  });
+  STRATA_INVARIANT(kept == in_kept_spans, "a used page has no span");
+  used -= kept;
+  idle += kept;
   STRATA_INVARIANT(regions == regions_, "a region is lost");
   STRATA_INVARIANT(used == used_pages(), "used pages are miscounted");
   STRATA_INVARIANT(idle == idle_pages(), "idle pages are miscounted");

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -9,6 +11,7 @@
 #include "base/thread_annotations.h"
 #include "os/page_source.h"
 #include "span/fresh_regions.h"
+#include "span/kept_spans.h"
 #include "span/page.h"
 #include "span/page_map.h"
 
@@ -29,12 +32,15 @@ enum class HugePages : std::uint8_t {
 /// to be backed by huge pages or decommitted. Idle pages (free, but holding memory) are used before
 /// clean ones.
 ///
+/// What was freed as one block is kept: it stays a run of its own for the next request of as many
+/// pages. Its pages are idle like others, and any other request has all that is kept merged first.
+///
 /// Decommitting follows demand, not the age of single pages: the least number of idle pages that
 /// was seen during an interval was not needed in it, and that many are decommitted, the longest
 /// idle first. A burst that comes back within the interval finds its memory still there.
 ///
 /// Always: used_pages + free_pages == 32 * regions, and idle_pages counts free & dirty over all
-/// regions (check_invariants).
+/// regions, and what is kept: pages of neither a span nor free_pages (check_invariants).
 /// \threads  Any number at once; one lock, never held during a system call on the free path.
 class PageHeap {
  public:
@@ -82,6 +88,19 @@ class PageHeap {
   ///             were idle since the last one
   /// \cost  constant
   void deallocate(Span& span, bool is_clean = false, Was was = Was::kInUse) noexcept;
+  /// The same for a span that is kept.
+  /// \pre      it is large, and was in use when the caller looked
+  /// \returns  False if another thread has given it back meanwhile.
+  /// \cost     less: nothing is merged
+  bool keep(Region& region, Span& span) noexcept;
+  /// Whether a span of so many pages is kept: a hint, read without the lock.
+  // Not analysed: it reads an atomic member.
+  bool has_kept(unsigned page_count) const noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
+    return kept_.has(page_count);
+  }
+  /// A span of so many pages that was kept.
+  /// \returns  nullptr if there is none
+  Span* allocate_kept(unsigned page_count) noexcept;
 
   /// How much more was held for allocations since the last call, in bytes: for one of the callers.
   /// \cost  a load where it is nothing
@@ -173,6 +192,7 @@ class PageHeap {
  private:
   Span* take_span(Region& region, unsigned page_count, PageMask positions) noexcept
       STRATA_REQUIRES(lock_);
+  void merge_kept() noexcept STRATA_REQUIRES(lock_);
   Region* take_region(unsigned run) noexcept STRATA_REQUIRES(lock_);
   void prepare_region() noexcept;
   Region* take_idle_region(unsigned count, PageMask positions) noexcept STRATA_REQUIRES(lock_);
@@ -195,6 +215,14 @@ class PageHeap {
   void unlist(Region& region) noexcept STRATA_REQUIRES(lock_);
   void mark_used(Region& region, PageMask mask, PageMask touched) noexcept STRATA_REQUIRES(lock_);
   void mark_free(Region& region, PageMask mask) noexcept STRATA_REQUIRES(lock_);
+  /// They are fewer now.
+  void count_idle(std::size_t pages) noexcept STRATA_REQUIRES(lock_) {
+    idle_pages_.store(pages, std::memory_order_relaxed);
+    least_idle_ = std::min(least_idle_, pages);
+  }
+  void count_used(std::size_t pages) noexcept STRATA_REQUIRES(lock_) {
+    used_pages_.store(pages, std::memory_order_relaxed);
+  }
   static bool begin_split(Region& region) noexcept;
 
   // Chosen: a chunk is one mapping; each is as large as the heap until then, up to 256 MiB. Where
@@ -225,6 +253,7 @@ class PageHeap {
   IntrusiveList<Region, RunListTag> by_run_[kPagesPerRegion + 1] STRATA_GUARDED_BY(lock_);
   // Those with idle pages, the latest first.
   IntrusiveList<Region, DirtyListTag> idle_ STRATA_GUARDED_BY(lock_);
+  KeptSpans kept_ STRATA_GUARDED_BY(lock_);
   std::uintptr_t next_address_ STRATA_GUARDED_BY(lock_) = 0;  // where the next chunk is tried
   FreshRegions fresh_ STRATA_GUARDED_BY(lock_);               // of the newest chunk
   bool is_chunk_huge_ STRATA_GUARDED_BY(lock_) = false;       // what was said of that chunk

@@ -486,7 +486,11 @@ class PageHeapRandomTest : public SeededTest {
         auto it = choose(live);
         ASSERT_TRUE(has_content(it->first, it->second.span->bytes(), it->second.tag));
         used_pages -= it->second.span->page_count;
-        heap.deallocate(*it->second.span);
+        if (below(2) == 0) {
+          ASSERT_TRUE(heap.keep(*space.map.region_of(it->first), *it->second.span));
+        } else {
+          heap.deallocate(*it->second.span);
+        }
         live.erase(it);
       } else if (action < 92) {
         auto it = choose(live);

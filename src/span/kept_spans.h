@@ -1,0 +1,80 @@
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+
+#include "base/fatal.h"
+#include "base/intrusive_list.h"
+#include "span/page.h"
+
+namespace strata {
+
+/// Free spans that stay as they are, since programs often ask next for as many pages as they have
+/// freed last.
+/// Always: bit n of sizes_ is set while there is one of n pages. (check_invariants)
+/// \threads  One at a time, under its owner's lock, apart from has().
+class KeptSpans {
+ public:
+  /// Whether there is one of so many pages: without the owner's lock a hint.
+  bool has(unsigned page_count) const noexcept { return (sizes() >> page_count & 1) != 0; }
+  bool is_empty() const noexcept { return sizes() == 0; }
+
+  void add(Span& span) noexcept {
+    const unsigned page_count = span.page_count;
+    by_pages_[page_count].push_front(span);
+    set_sizes(sizes() | size_bit(page_count));
+  }
+
+  /// The one of so many pages that was added last.
+  /// \returns  nullptr if there is none
+  Span* take(unsigned page_count) noexcept {
+    auto& spans = by_pages_[page_count];
+    Span* const span = spans.pop_front();
+    if (span != nullptr && spans.is_empty()) set_sizes(sizes() & ~size_bit(page_count));
+    return span;
+  }
+
+  /// Calls take_back(Span&) for each of them, of as many pages in the order in which they were
+  /// added, and has none any more.
+  template <typename TakeBack>
+  void give_up(TakeBack take_back) noexcept {
+    for (std::uint64_t left = sizes(); left != 0; left &= left - 1) {
+      auto& spans = by_pages_[std::countr_zero(left)];
+      while (Span* const span = spans.back()) {
+        spans.remove(*span);
+        take_back(*span);
+      }
+    }
+    set_sizes(0);
+  }
+
+  template <typename Visit>
+  void for_each(Visit visit) const noexcept {
+    for (const auto& spans : by_pages_) {
+      for (const Span* span = spans.front(); span != nullptr; span = spans.next(*span))
+        visit(*span);
+    }
+  }
+
+  void check_invariants() const noexcept {
+    for (unsigned count = 0; count <= kPagesPerRegion; ++count) {
+      const Span* const span = by_pages_[count].front();
+      STRATA_INVARIANT(has(count) == (span != nullptr), "the sizes of kept spans are wrong");
+      STRATA_INVARIANT(span == nullptr || span->page_count == count,
+                       "a kept span is in the wrong list");
+    }
+  }
+
+ private:
+  static std::uint64_t size_bit(unsigned page_count) noexcept {
+    return std::uint64_t{1} << page_count;
+  }
+  std::uint64_t sizes() const noexcept { return sizes_.load(std::memory_order_relaxed); }
+  void set_sizes(std::uint64_t sizes) noexcept { sizes_.store(sizes, std::memory_order_relaxed); }
+
+  IntrusiveList<Span> by_pages_[kPagesPerRegion + 1];  // the latest first
+  std::atomic<std::uint64_t> sizes_{0};  // relaxed: written under the owner's lock, read anywhere
+};
+
+}  // namespace strata

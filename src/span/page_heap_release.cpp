@@ -1,0 +1,84 @@
+// How the page heap gives pages back to the kernel, and what that means for huge ones.
+
+#include <bit>
+
+#include "span/page_heap.h"
+
+namespace strata {
+namespace {
+
+template <typename Function>
+void for_each_run(PageMask mask, Function&& function) noexcept {
+  while (mask != 0) {
+    const auto first = static_cast<unsigned>(std::countr_zero(mask));
+    const auto count = static_cast<unsigned>(std::countr_one(mask >> first));
+    function(first, count);
+    mask &= ~page_range(first, count);
+  }
+}
+
+}  // namespace
+
+void PageHeap::split_region_of(const Span& span) noexcept {
+  Region& region = *map_.region_of(span.start);
+  if (!region.is_huge) return;
+  bool is_first;
+  {
+    LockGuard guard(lock_);
+    is_first = begin_split(region);
+  }
+  if (is_first) pages_.advise_small(region.start, kRegionBytes);
+}
+
+/// \returns  whether the kernel has to be told
+bool PageHeap::begin_split(Region& region) noexcept {
+  if (!region.is_backed_whole()) return false;
+  region.is_split = true;
+  return true;
+}
+
+std::size_t PageHeap::decommit(std::size_t max_pages, From from) noexcept {
+  std::size_t decommitted = 0;
+  LockGuard guard(lock_);
+  merge_kept();
+  while (Region* const idle = decommitted < max_pages ? longest_idle(from) : nullptr) {
+    Region& region = *idle;
+    PageMask mask = region.idle_pages();
+    while (count_pages(mask) > max_pages - decommitted) mask &= mask - 1;
+    // During the system calls the pages count as used, and the lock is free.
+    unlist(region);
+    const bool is_first_split = mask != region.dirty_pages && begin_split(region);
+    mark_used(region, mask, 0);
+    guard.unlock();
+    if (is_first_split) pages_.advise_small(region.start, kRegionBytes);
+    PageMask kept = 0;
+    for_each_run(mask, [&](unsigned first, unsigned count) {
+      if (!pages_.decommit(region.start + first * kPageBytes, count * kPageBytes))
+        kept |= page_range(first, count);
+    });
+    guard.lock();
+    unlist(region);
+    region.dirty_pages &= ~(mask & ~kept);
+    // Others may have taken pages of it meanwhile, or the kernel has refused some.
+    if (region.dirty_pages != 0 && begin_split(region))
+      pages_.advise_small(region.start, kRegionBytes);
+    mark_free(region, mask);
+    limit_.let_go(count_pages(mask & ~kept) * kPageBytes);
+    decommitted += count_pages(mask & ~kept);
+    if (kept != 0) break;  // the kernel refuses; trying again would not end
+  }
+  decommitted_pages_ += decommitted;
+  return decommitted;
+}
+
+std::size_t PageHeap::decommit_unneeded() noexcept {
+  std::size_t unneeded;
+  {
+    LockGuard guard(lock_);
+    unneeded = least_idle_;
+    least_idle_ = idle_pages() - unneeded;
+  }
+  return decommit(unneeded);
+}
+
+}  // namespace strata
