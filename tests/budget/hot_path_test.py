@@ -59,6 +59,13 @@ MOST_INSTRUCTIONS_WITH = {
     # What runs twice in a pair, or only in some.
     ("STRATA_CHECKS", "basic", ("calloc", 64, 0)): 47.2,
     ("STRATA_CHECKS", "basic", ("nothing", 64, 0)): 54.2,
+    # Blocks beyond the size classes, in pages and in mappings that have just been freed.
+    ("STRATA_CHECKS", "basic", ("malloc", 200000, 0)): 322.2,
+    ("STRATA_CHECKS", "basic", ("malloc", 300000, 0)): 314.2,
+    ("STRATA_CHECKS", "basic", ("malloc", 1000000, 0)): 332.2,
+    ("STRATA_CHECKS", "basic", ("malloc", 2097152, 0)): 706.2,
+    ("STRATA_CHECKS", "auto", ("malloc", 300000, 0)): 314.2,
+    ("STRATA_CHECKS", "auto", ("sized", 300000, 0)): 426.2,
     ("STRATA_CHECKS", "frees", ("malloc", 100, 0)): 65.2,
     ("STRATA_CHECKS", "frees", ("malloc", 4096, 0)): 76.2,
     ("STRATA_CHECKS", "full", ("malloc", 100, 0)): 1673,
