@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "base/fatal.h"
-#include "base/lock.h"
 #include "os/clock.h"
 #include "os/errors.h"
 #include "os/resources.h"

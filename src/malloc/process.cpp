@@ -190,8 +190,8 @@ namespace {
   if (void* const object = HotPath::pop_beyond_table_or_verify(t_thread, g_page_map, bytes))
       [[likely]]
     return FreeObject(object).address();
-  if (bytes > SizeClassMap::kMaxBytes) return g_malloc.allocate_block(t_thread, bytes, by);
   if (void* const object = bytes == 0 ? g_malloc.pop_for_nothing(t_thread) : nullptr) return object;
+  if (bytes > SizeClassMap::kMaxBytes) return g_malloc.allocate_block(t_thread, bytes, by);
   return allocate_unpopped(bytes, by);
 }
 

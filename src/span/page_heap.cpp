@@ -1,8 +1,6 @@
 #include "span/page_heap.h"
-#include <strata/detail/bits.hpp>
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/fatal.h"
 
