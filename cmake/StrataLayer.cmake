@@ -35,7 +35,8 @@ target_compile_options(
     -Wall
     -Wextra
     -Wpedantic
-    -Wshadow
+    # Where many files are one, a local name may be that of another file.
+    $<$<NOT:$<BOOL:${CMAKE_UNITY_BUILD}>>:-Wshadow>
     -Wno-unused-parameter
     $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
     # Sized operator delete: GCC has it by default.

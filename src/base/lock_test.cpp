@@ -19,18 +19,18 @@
 namespace strata {
 namespace {
 
-constinit Lock g_constant_initialised{LockRank::kLeaf};
+constinit Lock g_lock{LockRank::kLeaf};
 static_assert(std::is_trivially_destructible_v<Lock>,
               "a lock in static storage outlives all its users");
 
 int more_threads_than_cores() { return 4 * static_cast<int>(std::thread::hardware_concurrency()); }
 
 TEST(Lock, IsHeldBetweenLockAndUnlock) {
-  EXPECT_FALSE(g_constant_initialised.is_held());
-  g_constant_initialised.lock();
-  EXPECT_TRUE(g_constant_initialised.is_held());
-  g_constant_initialised.unlock();
-  EXPECT_FALSE(g_constant_initialised.is_held());
+  EXPECT_FALSE(g_lock.is_held());
+  g_lock.lock();
+  EXPECT_TRUE(g_lock.is_held());
+  g_lock.unlock();
+  EXPECT_FALSE(g_lock.is_held());
 }
 
 TEST(Lock, TryLockTakesAFreeLockAndNoOther) {

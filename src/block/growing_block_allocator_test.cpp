@@ -16,12 +16,12 @@
 namespace strata {
 namespace {
 
-const std::size_t kPage = os::page_bytes();
+const std::size_t kOsPage = os::page_bytes();
 
 std::size_t divided_up(std::size_t x, std::size_t by) { return (x + by - 1) / by; }
 
 TEST(GrowingBlockAllocator, TakesAPageOnlyWhenAllBlocksAreInUse) {
-  PageArena arena(8 * kPage);
+  PageArena arena(8 * kOsPage);
   GrowingBlockAllocator blocks(arena, 64);
   EXPECT_EQ(arena.pages_allocated(), 0u) << "nothing before the first block";
   std::vector<void*> live;
@@ -38,13 +38,13 @@ TEST(GrowingBlockAllocator, TakesAPageOnlyWhenAllBlocksAreInUse) {
 }
 
 TEST(GrowingBlockAllocator, KeepsNearlyAllOfAPageForBlocks) {
-  PageArena arena(kPage);
+  PageArena arena(kOsPage);
   GrowingBlockAllocator blocks(arena, 64);
-  EXPECT_GE(blocks.blocks_per_page() * 64, kPage - 2 * 64);
+  EXPECT_GE(blocks.blocks_per_page() * 64, kOsPage - 2 * 64);
 }
 
 TEST(GrowingBlockAllocator, TheLowestFreeBlockOfAPageComesFirst) {
-  PageArena arena(kPage);
+  PageArena arena(kOsPage);
   GrowingBlockAllocator blocks(arena, 16);
   std::vector<char*> live;
   for (std::size_t i = 0; i < 200; ++i) live.push_back(static_cast<char*>(blocks.allocate()));
@@ -56,7 +56,7 @@ TEST(GrowingBlockAllocator, TheLowestFreeBlockOfAPageComesFirst) {
 }
 
 TEST(GrowingBlockAllocator, ServesEverySizeAtEveryAlignmentWithoutOverlap) {
-  PageArena arena(4096 * kPage, 16 * kPage);
+  PageArena arena(4096 * kOsPage, 16 * kOsPage);
   for (std::size_t bytes : {8u, 9u, 12u, 24u, 63u, 64u, 65u, 1000u, 5000u}) {
     for (std::size_t alignment : {1u, 2u, 8u, 16u, 64u, 1024u, 4096u}) {
       GrowingBlockAllocator blocks(arena, bytes, alignment);
@@ -89,7 +89,7 @@ struct Tenant {
 using GrowingBlockAllocatorModel = SeededTest;
 
 TEST_F(GrowingBlockAllocatorModel, HoldsWhileSeveralShareAnArena) {
-  PageArena arena(200 * kPage);
+  PageArena arena(200 * kOsPage);
   std::vector<Tenant> tenants;
   for (std::size_t bytes : {8u, 24u, 64u, 300u, 1000u})
     tenants.push_back({GrowingBlockAllocator(arena, bytes, 8), {}});
@@ -99,9 +99,9 @@ TEST_F(GrowingBlockAllocatorModel, HoldsWhileSeveralShareAnArena) {
     GrowingBlockAllocator& blocks = tenant.blocks;
     const std::size_t bytes = blocks.block_bytes();
     if (below(1000) == 0 && arena.available_pages() > 100) {
-      std::memset(arena.allocate_page(), 0xff, kPage);
+      std::memset(arena.allocate_page(), 0xff, kOsPage);
       ++others;
-    } else if (below(2) == 0 && tenant.live.size() < 40 * (kPage / bytes) / tenants.size()) {
+    } else if (below(2) == 0 && tenant.live.size() < 40 * (kOsPage / bytes) / tenants.size()) {
       auto* block = static_cast<char*>(blocks.allocate());
       ASSERT_NE(block, nullptr);
       std::memset(block, static_cast<char>(step), bytes);
@@ -129,7 +129,7 @@ TEST_F(GrowingBlockAllocatorModel, HoldsWhileSeveralShareAnArena) {
 }
 
 TEST(GrowingBlockAllocator, LeavesTheBytesOfAFreeBlockAlone) {
-  PageArena arena(kPage);
+  PageArena arena(kOsPage);
   GrowingBlockAllocator blocks(arena, 64);
   auto* block = static_cast<char*>(blocks.allocate());
   std::memset(block, 0x77, 64);
@@ -139,7 +139,7 @@ TEST(GrowingBlockAllocator, LeavesTheBytesOfAFreeBlockAlone) {
 }
 
 TEST(GrowingBlockAllocator, KeepsItsPagesOnReset) {
-  PageArena arena(4 * kPage);
+  PageArena arena(4 * kOsPage);
   GrowingBlockAllocator blocks(arena, 1000, 8);
   while (blocks.allocate() != nullptr) {
   }
@@ -153,7 +153,7 @@ TEST(GrowingBlockAllocator, KeepsItsPagesOnReset) {
 }
 
 TEST(GrowingBlockAllocator, KeepsItsBlocksWhenItMoves) {
-  PageArena arena(4 * kPage);
+  PageArena arena(4 * kOsPage);
   GrowingBlockAllocator first(arena, 64);
   void* block = first.allocate();
   GrowingBlockAllocator second(std::move(first));
@@ -170,7 +170,7 @@ TEST(GrowingBlockAllocator, KeepsItsBlocksWhenItMoves) {
 }
 
 TEST(GrowingBlockAllocator, SaysWhyItRefuses) {
-  PageArena arena(4 * kPage);
+  PageArena arena(4 * kOsPage);
   const auto why = [&](std::size_t bytes, std::size_t alignment) {
     const char* reason = nullptr;
     EXPECT_FALSE(GrowingBlockAllocator::try_create(arena, bytes, alignment, &reason).has_value());
@@ -179,16 +179,16 @@ TEST(GrowingBlockAllocator, SaysWhyItRefuses) {
   EXPECT_STREQ(why(7, 8), "GrowingBlockAllocator: the block size is below 8 bytes");
   EXPECT_STREQ(why(64, 24), "GrowingBlockAllocator: the alignment is not a power of two");
   const char* too_large = "GrowingBlockAllocator: not one block fits into a page of the arena";
-  EXPECT_STREQ(why(kPage, 8), too_large);
-  EXPECT_STREQ(why(64, kPage), too_large);
+  EXPECT_STREQ(why(kOsPage, 8), too_large);
+  EXPECT_STREQ(why(64, kOsPage), too_large);
   EXPECT_STREQ(why(SIZE_MAX, 8), too_large);
   EXPECT_STREQ(why(8, SIZE_MAX / 2 + 1), too_large);
   EXPECT_THROW(GrowingBlockAllocator(arena, 7), std::invalid_argument);
-  EXPECT_EQ(GrowingBlockAllocator(arena, kPage / 2, 8).blocks_per_page(), 1u);
+  EXPECT_EQ(GrowingBlockAllocator(arena, kOsPage / 2, 8).blocks_per_page(), 1u);
 }
 
 TEST(GrowingBlockAllocatorDeath, EveryBadFreeHasASentence) {
-  PageArena arena(8 * kPage);
+  PageArena arena(8 * kOsPage);
   BlockAllocator neighbour(arena, 64, 10);
   GrowingBlockAllocator blocks(arena, 64);
   GrowingBlockAllocator other(arena, 64);
@@ -197,7 +197,7 @@ TEST(GrowingBlockAllocatorDeath, EveryBadFreeHasASentence) {
   EXPECT_DEATH(blocks.deallocate(local), "free of 0x[0-9a-f]+: it is not memory of this pool");
   EXPECT_DEATH(blocks.deallocate(other.allocate()), "it is not memory of this pool");
   EXPECT_DEATH(blocks.deallocate(neighbour.allocate()), "it is not memory of this pool");
-  EXPECT_DEATH(blocks.deallocate(block + kPage * 5), "it is not memory of this pool");
+  EXPECT_DEATH(blocks.deallocate(block + kOsPage * 5), "it is not memory of this pool");
   EXPECT_DEATH(blocks.deallocate(block + 8), "it points into a block, not at its start");
   EXPECT_DEATH(blocks.deallocate(block + blocks.blocks_per_page() * 64), "it points into a block");
   EXPECT_DEATH(blocks.deallocate(block + 64), "it is already free");
@@ -208,7 +208,7 @@ TEST(GrowingBlockAllocatorDeath, EveryBadFreeHasASentence) {
 
 #ifdef STRATA_HAS_ASAN
 TEST(GrowingBlockAllocatorDeath, AddressSanitizerSeesAUseOfAFreeBlock) {
-  PageArena arena(kPage);
+  PageArena arena(kOsPage);
   GrowingBlockAllocator blocks(arena, 64);
   auto* block = static_cast<volatile char*>(blocks.allocate());
   *block = 1;

@@ -21,8 +21,8 @@ namespace {
 
 template <typename Sizes>
 class SizeClassAllocatorTest : public testing::Test {};
-using Forms = testing::Types<SizeClassAllocator, UncheckedSizeClassAllocator>;
-TYPED_TEST_SUITE(SizeClassAllocatorTest, Forms);
+using SizesForms = testing::Types<SizeClassAllocator, UncheckedSizeClassAllocator>;
+TYPED_TEST_SUITE(SizeClassAllocatorTest, SizesForms);
 
 TYPED_TEST(SizeClassAllocatorTest, ServesEachSizeFromTheSmallestClassThatHoldsIt) {
   TypeParam sizes;

@@ -9,21 +9,21 @@
 namespace strata::os {
 namespace {
 
-const std::uint32_t* word_of(const std::atomic<std::uint32_t>& value) {
+const std::uint32_t* address_of(const std::atomic<std::uint32_t>& value) {
   return reinterpret_cast<const std::uint32_t*>(&value);
 }
 
 TEST(Wait, WaitReturnsAtOnceWhenTheWordHasChanged) {
   const std::atomic<std::uint32_t> word{1};
   errno = EDOM;
-  wait_on(word_of(word), 0);  // for ever, if it waited
+  wait_on(address_of(word), 0);  // for ever, if it waited
   EXPECT_EQ(errno, EDOM);
 }
 
 TEST(Wait, WaitEndsAtItsTimeout) {
   const std::atomic<std::uint32_t> word{0};
   errno = EDOM;
-  wait_on(word_of(word), 0, 1'000'000);
+  wait_on(address_of(word), 0, 1'000'000);
   EXPECT_EQ(errno, EDOM);
 }
 
@@ -33,12 +33,12 @@ TEST(Wait, WakesEveryWaiter) {
   std::thread waiters[4];
   for (std::thread& waiter : waiters) {
     waiter = std::thread([&] {
-      while (word.load(std::memory_order_acquire) == 0) wait_on(word_of(word), 0);
+      while (word.load(std::memory_order_acquire) == 0) wait_on(address_of(word), 0);
       woken.fetch_add(1, std::memory_order_relaxed);
     });
   }
   word.store(1, std::memory_order_release);
-  wake_all(word_of(word));
+  wake_all(address_of(word));
   for (std::thread& waiter : waiters) waiter.join();  // for ever, if a wake-up is lost
   EXPECT_EQ(woken.load(std::memory_order_relaxed), 4);
 }
@@ -51,7 +51,7 @@ TEST(Wait, WakesOneWaiterPerCall) {
       for (;;) {
         std::uint32_t left = tickets.load(std::memory_order_acquire);
         if (left == 0) {
-          wait_on(word_of(tickets), 0);
+          wait_on(address_of(tickets), 0);
         } else if (tickets.compare_exchange_weak(left, left - 1, std::memory_order_acq_rel)) {
           return;
         }
@@ -60,7 +60,7 @@ TEST(Wait, WakesOneWaiterPerCall) {
   }
   for (int i = 0; i < 3; ++i) {
     tickets.fetch_add(1, std::memory_order_release);
-    wake_one(word_of(tickets));
+    wake_one(address_of(tickets));
   }
   for (std::thread& waiter : waiters) waiter.join();
 }

@@ -14,8 +14,8 @@
 namespace strata {
 namespace {
 
-using Pool = BitmapPool<64, 64>;
-using Magazines = BitmapPoolMagazines<Pool>;
+using Blocks = BitmapPool<64, 64>;
+using Magazines = BitmapPoolMagazines<Blocks>;
 static_assert(Magazines::bounded_depth(64, 8) == 2 && Magazines::bounded_depth(4096, 8) == 8);
 static_assert(Magazines::bounded_depth(64, 17) == 0, "nothing can be spared");
 
@@ -28,7 +28,7 @@ TEST(BitmapPoolMagazines, AllMagazinesTogetherKeepAQuarterOfThePoolAtMost) {
     }
   }
   // Not only in theory: fill each magazine as far as it goes, then take what the pool has left.
-  Pool pool;
+  Blocks pool;
   Magazines magazines(pool, 8);
   std::vector<std::unique_ptr<Magazines::Magazine>> all;
   for (int i = 0; i < 12; ++i) {  // four more than were announced
@@ -73,13 +73,13 @@ TEST(BitmapPoolMagazines, OneOfItsOwnNeedsNoRegistrationAndKeepsAQuarterAtMost) 
 }
 
 TEST(BitmapPoolMagazines, NoDepthIsAboveTheMost) {
-  Pool pool;
+  Blocks pool;
   BitmapPoolMagazine mine(pool, 1000);
   EXPECT_EQ(mine.depth(), decltype(mine)::kMaxDepth);
 }
 
 TEST(BitmapPoolMagazines, RefusesWrongFreesAsThePoolDoes) {
-  Pool pool, other;
+  Blocks pool, other;
   Magazines magazines(pool, 2);
   Magazines::Magazine mine(magazines);
   std::vector<void*> blocks;
@@ -95,7 +95,7 @@ TEST(BitmapPoolMagazines, RefusesWrongFreesAsThePoolDoes) {
 }
 
 TEST(BitmapPoolMagazines, DestructionFreesItsBlocksAndItsPlace) {
-  Pool pool;
+  Blocks pool;
   Magazines magazines(pool, 1);
   for (int i = 0; i < 3; ++i) {
     Magazines::Magazine mine(magazines);

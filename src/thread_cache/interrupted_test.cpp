@@ -15,7 +15,7 @@
 namespace strata {
 namespace {
 
-constexpr std::size_t kBudget = std::size_t{32} << 20;
+constexpr std::size_t kCacheBudget = std::size_t{32} << 20;
 constexpr unsigned kClass = 4;
 
 /// Page source that calls a function in the middle of a refill, as a signal handler may be.
@@ -47,7 +47,7 @@ struct InterruptedTest : ::testing::Test {
   InterruptedPages pages;
   FakeAddressSpace space{pages};
   std::unique_ptr<Central> central = std::make_unique<Central>(space.spans, space.metadata);
-  ThreadRegistry registry{*central, space.heap, space.metadata, kBudget};
+  ThreadRegistry registry{*central, space.heap, space.metadata, kCacheBudget};
   ThreadCache& cache = *registry.adopt();
 
   InterruptedTest() {

@@ -20,11 +20,6 @@
 namespace strata {
 namespace {
 
-bool reads_as(const void* p, std::size_t bytes, int value) {
-  const auto* at = static_cast<const unsigned char*>(p);
-  return std::all_of(at, at + bytes, [&](unsigned char c) { return c == value; });
-}
-
 /// A model of several heaps: what each block holds, and in which heap it lies.
 class HeapRandomTest : public SeededTest {
  protected:

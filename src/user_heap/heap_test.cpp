@@ -19,11 +19,6 @@
 namespace strata {
 namespace {
 
-bool reads_as(const void* p, std::size_t bytes, int value) {
-  const auto* at = static_cast<const unsigned char*>(p);
-  return std::all_of(at, at + bytes, [&](unsigned char c) { return c == value; });
-}
-
 TEST(Heap, ServesEverySizeAlignedAndOfTheSizeItSays) {
   Heap heap;
   for (std::size_t bytes = 0; bytes <= 20 * kMiB; bytes += 1 + bytes / 3) {

@@ -2,6 +2,7 @@
 
 #include <strata/heap.hpp>
 
+#include <algorithm>
 #include <cstddef>
 
 namespace strata {
@@ -12,6 +13,11 @@ inline Heap::Options named(const char* name) {
   Heap::Options options;
   options.name = name;
   return options;
+}
+
+inline bool reads_as(const void* p, std::size_t bytes, int value) {
+  const auto* at = static_cast<const unsigned char*>(p);
+  return std::all_of(at, at + bytes, [&](unsigned char c) { return c == value; });
 }
 
 }  // namespace strata
