@@ -74,7 +74,14 @@ class CheckIncludes(unittest.TestCase):
         self.write("src/room/door.cpp", "#include \"room/nothing.h\"\n")
         status, said = self.check()
         self.assertEqual(status, 1)
-        self.assertIn("does not understand", said)
+        self.assertIn("refuses", said)
+
+    def test_names_what_is_touched_without_its_lock(self):
+        self.write("src/room/door.cpp", "#include \"room/door.h\"\nstruct __attribute__((capability(\"lock\"))) Lock {};\n"
+                   "Lock lock;\nint keys __attribute__((guarded_by(lock)));\nint open(std::size_t) { return keys; }\n")
+        status, said = self.check()
+        self.assertEqual(status, 1)
+        self.assertIn("reading variable 'keys' requires holding lock 'lock'", said)
 
     def test_reads_only_the_sources_that_are_named(self):
         self.write("src/room/lock.cpp", "#include <strata/shelf.hpp>\n")

@@ -147,16 +147,6 @@ class Bootstrap(unittest.TestCase):
         self.assertEqual(done.stdout, "scripts/bootstrap: unknown purpose 'everything'; use demo, aarch64, kernels, test, list or nothing\n")
 
 
-class ThreadSafety(unittest.TestCase):
-    def test_names_a_build_folder_that_is_not_configured(self):
-        with tempfile.TemporaryDirectory() as folder:
-            # No compiler is run before that.
-            done = subprocess.run([ROOT / "tools" / "check_thread_safety", folder], text=True, stderr=subprocess.PIPE)
-            self.assertEqual(done.returncode, 1)
-            self.assertEqual(done.stderr, f"there is no {folder}/compile_commands.json; "
-                                          "name a build folder that CMake has configured\n")
-
-
 class Kernels(unittest.TestCase):
     """What it says before there is a machine to boot, in a checkout that has nothing but its scripts."""
 
