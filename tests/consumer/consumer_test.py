@@ -89,7 +89,9 @@ def main():
     with tempfile.TemporaryDirectory(prefix="strata_consumer.") as name:
         folder = pathlib.Path(name)
         if arguments.way == "add_subdirectory":
-            build_with_cmake(arguments.way, folder, arguments.exports, f"-DSTRATA_SOURCE={arguments.source}")
+            # Its many sources as a few: that each stands alone, the build itself has shown.
+            build_with_cmake(arguments.way, folder, arguments.exports, f"-DSTRATA_SOURCE={arguments.source}",
+                             "-DCMAKE_UNITY_BUILD=ON")
             return
         prefix = install(arguments.build, folder)
         expect_documents(prefix)
