@@ -15,7 +15,7 @@ namespace {
 
 using os::FakePageSource;
 
-constexpr std::size_t kAll = ~std::size_t{0};
+constexpr std::size_t kAllBytes = ~std::size_t{0};
 
 /// Spans that were freed as blocks.
 struct PageHeapKept : ::testing::Test {
@@ -114,7 +114,7 @@ TEST_F(PageHeapKept, GoBackToTheKernelLikeOtherIdlePages) {
     std::memset(span.start, 1, span.bytes());
     ASSERT_TRUE(keep(span));
     if (round == 0) {
-      EXPECT_EQ(heap.decommit(kAll), 5u);
+      EXPECT_EQ(heap.decommit(kAllBytes), 5u);
     } else {
       heap.decommit_unneeded();  // an interval begins
       EXPECT_EQ(heap.decommit_unneeded(), 5u);
@@ -124,7 +124,7 @@ TEST_F(PageHeapKept, GoBackToTheKernelLikeOtherIdlePages) {
     Span& clean = allocate(5);
     EXPECT_TRUE(clean.is_zero);
     heap.deallocate(clean);
-    EXPECT_EQ(heap.decommit(kAll), 5u);
+    EXPECT_EQ(heap.decommit(kAllBytes), 5u);
   }
 }
 
@@ -147,8 +147,8 @@ TEST_F(PageHeapKept, OfAHugeRegionAreHeldAsAWhole) {
   EXPECT_EQ(huge.heap.allocate_kept(5), span);
   EXPECT_EQ(huge.heap.idle_pages(), kPagesPerRegion - 5);
   ASSERT_TRUE(huge.heap.keep(*huge.map.region_of(span->start), *span));
-  EXPECT_EQ(huge.heap.decommit(kAll, PageHeap::From::kNotWhole), 0u);
-  EXPECT_EQ(huge.heap.decommit(kAll), kPagesPerRegion);
+  EXPECT_EQ(huge.heap.decommit(kAllBytes, PageHeap::From::kNotWhole), 0u);
+  EXPECT_EQ(huge.heap.decommit(kAllBytes), kPagesPerRegion);
   EXPECT_TRUE(huge.heap.allocate(5)->is_zero);
   huge.heap.check_invariants();
 }
@@ -190,7 +190,7 @@ TEST_F(PageHeapKept, ThreadsTakeEachOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(heap.used_pages(), 0u);
-  heap.decommit(kAll);
+  heap.decommit(kAllBytes);
   EXPECT_EQ(heap.idle_pages(), 0u);
 }
 
