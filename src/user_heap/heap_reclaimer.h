@@ -29,7 +29,7 @@ class HeapReclaimer {
   void reset_after_fork() noexcept { is_running_.store(false, std::memory_order_relaxed); }
 
  private:
-  // Chosen: what a thread freed reaches the kernel after at most four rounds, as with the malloc's
+  // Chosen: what a thread freed reaches the kernel after at most two rounds, as with the malloc's
   // scavenger.
   static constexpr int kVainRounds = 5;
 
