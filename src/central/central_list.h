@@ -200,6 +200,7 @@ class CentralList {
   class Returns;
   void take_back_marks(void** objects, std::size_t count) noexcept STRATA_REQUIRES(lock_);
   Span& span_of(const void* object) const noexcept;
+  bool owns(Span& span) const noexcept;
   /// The object of the span that starts at `p`; no index of one if none does, wherever `p` points.
   std::size_t index_in(const Span& span, const void* p) const noexcept {
     return divider_.quotient(reinterpret_cast<std::uintptr_t>(p) -

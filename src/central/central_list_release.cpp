@@ -1,6 +1,7 @@
 // How the objects of a batch come back to their spans.
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/fatal.h"
 #include "central/central_list.h"
@@ -36,7 +37,7 @@ class CentralList::Returns {
     if (pages_[place] == page) [[likely]]
       return spans_[place];
     Span& span = list_.span_of(object);
-    if (span.shard != list_.shard_) return nullptr;
+    if (!list_.owns(span)) return nullptr;
     pages_[place] = page;
     return spans_[place] = &span;
   }
@@ -101,7 +102,7 @@ std::size_t CentralList::release_idle(void** objects, std::size_t count) noexcep
     LockGuard guard(lock_);
     for (std::size_t i = 0; i < count; ++i) {
       Span& span = span_of(FreeObject(objects[i]).address());
-      if (span.shard != shard_) continue;
+      if (!owns(span)) continue;
       const bool is_idle = span.free_count == 0 || span.seen_free == span.free_count;
       if (is_idle) span.seen_free = kAllIdle;
     }
@@ -122,10 +123,15 @@ void CentralList::take_back_marks(void** objects, std::size_t count) noexcept {
     const FreeObject object(objects[i]);
     if (!object.is_fresh()) continue;
     Span& span = span_of(object.address());
-    if (span.shard != shard_) continue;
+    if (!owns(span)) continue;
     span.fresh_objects |= std::uint32_t{1} << span.index_of(object.address());
     objects[i] = object.address();
   }
+}
+
+/// Under the lock: a span that is this shard's stays so, and one that is not may move on to a third.
+bool CentralList::owns(Span& span) const noexcept {
+  return std::atomic_ref<std::uint8_t>(span.shard).load(std::memory_order_relaxed) == shard_;
 }
 
 /// The span of an object that comes back.
