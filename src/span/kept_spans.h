@@ -35,18 +35,16 @@ class KeptSpans {
     return span;
   }
 
-  /// Calls take_back(Span&) for each of them, of as many pages in the order in which they were
-  /// added, and has none any more.
-  template <typename TakeBack>
-  void give_up(TakeBack take_back) noexcept {
-    for (std::uint64_t left = sizes(); left != 0; left &= left - 1) {
-      auto& spans = by_pages_[std::countr_zero(left)];
-      while (Span* const span = spans.back()) {
-        spans.remove(*span);
-        take_back(*span);
-      }
-    }
-    set_sizes(0);
+  /// Of those of the fewest pages, the one that was added first.
+  /// \returns  nullptr if there is none at all
+  Span* take_any() noexcept {
+    if (is_empty()) return nullptr;
+    const auto page_count = static_cast<unsigned>(std::countr_zero(sizes()));
+    auto& spans = by_pages_[page_count];
+    Span* const span = spans.back();
+    spans.remove(*span);
+    if (spans.is_empty()) set_sizes(sizes() & ~size_bit(page_count));
+    return span;
   }
 
   template <typename Visit>

@@ -201,12 +201,12 @@ bool PageHeap::keep(Region& region, Span& span) noexcept {
 
 /// Kept pages are free pages of their regions from now on; they were counted as idle already.
 [[gnu::noinline]] void PageHeap::merge_kept() noexcept {
-  kept_.give_up([this](const Span& span) STRATA_REQUIRES(lock_) {
-    Region& region = *map_.region_of(span.start);
+  while (const Span* const span = kept_.take_any()) {
+    Region& region = *map_.region_of(span->start);
     unlist(region);
-    region.free_pages |= page_range(span.first_page, span.page_count);
+    region.free_pages |= page_range(span->first_page, span->page_count);
     list(region);
-  });
+  }
 }
 
 /// Unlists a region with a free run of at least `run` pages, a new one if there is none.
