@@ -129,7 +129,7 @@ void CentralList::take_back_marks(void** objects, std::size_t count) noexcept {
   }
 }
 
-/// Under the lock: a span that is this shard's stays so, and one that is not may move on to a third.
+/// Under the lock a span of this shard stays one, and none becomes one; others may move meanwhile.
 bool CentralList::owns(Span& span) const noexcept {
   return std::atomic_ref<std::uint8_t>(span.shard).load(std::memory_order_relaxed) == shard_;
 }

@@ -4,7 +4,6 @@
 #include <strata/detail/cache_line.hpp>
 
 #include <bit>
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
