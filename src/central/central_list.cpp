@@ -315,7 +315,7 @@ std::size_t CentralList::decommit_holes_of_emptiest(std::size_t bytes) noexcept 
 
 /// True if the span's holes may be larger than they were, and none of its objects is in demand.
 bool CentralList::is_due(Span& span, Spans which) noexcept {
-  const bool is_unchanged = span.seen_free == span.free_count || span.seen_free == kAllIdle;
+  const bool is_unchanged = span.seen_free == span.free_count;
   span.seen_free = span.free_count;
   return (is_unchanged || which == Spans::kAll) && span.decommitted_free != span.free_count;
 }

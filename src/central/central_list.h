@@ -259,8 +259,6 @@ class CentralList {
   static constexpr unsigned kLooksPerHold = 256;
   /// seen_free of a span that objects were taken from: equal to no count of free objects.
   static constexpr std::uint32_t kNotSeen = ~std::uint32_t{0};
-  /// seen_free of a span whose free objects were all idle since decommit_holes() looked.
-  static constexpr std::uint32_t kAllIdle = kNotSeen - 1;
   // Chosen: a class that holds less in vain is not worth it, nor is a smaller part of the heap.
   static constexpr std::size_t kWasteBytes = std::size_t{1} << 20;
   static constexpr std::size_t kWasteShare = 256;

@@ -97,17 +97,20 @@ std::size_t CentralList::release(void** objects, std::size_t count) noexcept {
   return release_locked(objects, count);
 }
 
+/// Each object counts as seen in its span, if all others that are free there were: then they are as
+/// many as are free once the batch has come back.
 std::size_t CentralList::release_idle(void** objects, std::size_t count) noexcept {
-  {
-    LockGuard guard(lock_);
-    for (std::size_t i = 0; i < count; ++i) {
-      Span& span = span_of(FreeObject(objects[i]).address());
-      if (!owns(span)) continue;
-      const bool is_idle = span.free_count == 0 || span.seen_free == span.free_count;
-      if (is_idle) span.seen_free = kAllIdle;
+  LockGuard guard(lock_);
+  for (std::size_t i = 0; i < count; ++i) {
+    Span& span = span_of(FreeObject(objects[i]).address());
+    if (!owns(span)) continue;
+    if (span.free_count == 0 || span.seen_free == span.free_count) {
+      span.seen_free = span.free_count + 1;
+    } else if (span.seen_free > span.free_count && span.seen_free != kNotSeen) {
+      ++span.seen_free;
     }
   }
-  return release(objects, count);
+  return release_locked(objects, count);
 }
 
 CentralList::Released CentralList::try_release(void** objects, std::size_t count) noexcept {
@@ -174,9 +177,10 @@ void CentralList::die_of_wrong_class(const SpanSource& spans, const void* object
 /// Moves a span that had `free_before` free objects to the list for those it has now.
 [[gnu::noinline]] void CentralList::relist(Span& span, std::uint32_t free_before) noexcept {
   unlist(span, free_before);
-  const bool is_idle = span.seen_free == kAllIdle;
+  const bool is_idle = span.seen_free == span.free_count;
   if (span.free_count == span.object_count && (span.hole_bytes != 0 || is_idle)) {
-    remove(span);  // a part of it is decommitted: the rest is of more use to the page heap
+    // Nobody needed any of it, or a part is decommitted: the page heap has more use for the rest.
+    remove(span);
     spans_.destroy(span, is_idle ? Was::kIdle : Was::kInUse);
   } else {
     list(span);

@@ -388,6 +388,19 @@ TEST_F(CentralListTest, ASpanFullBeforeIsQuietAndOneThatServedIsNot) {
   list.destroy_kept(1);
 }
 
+TEST_F(CentralListTest, WhatIsFreedAfterIdleObjectsCameBackWasInUse) {
+  CentralList list = make(SizeClassMap::class_of(1024));
+  std::vector<void*> objects = claim(list, 64);
+  list.decommit_holes(CentralList::Spans::kQuiet);
+  std::vector<void*> idle(objects.begin(), objects.begin() + 16);
+  ASSERT_EQ(list.release_idle(idle.data(), idle.size()), 0u);
+  release(list, std::vector<void*>(objects.begin() + 16, objects.begin() + 48));
+  EXPECT_EQ(list.decommit_holes(CentralList::Spans::kQuiet), 0u);
+  release(list, std::vector<void*>(objects.begin() + 48, objects.end()));
+  EXPECT_EQ(list.kept_spans(), 1u);
+  list.destroy_kept(1);
+}
+
 TEST_F(CentralListTest, ASpanThatChangesEachRoundKeepsItsMemory) {
   CentralList list = make(SizeClassMap::class_of(1024));
   std::vector<void*> objects = claim(list, 64);

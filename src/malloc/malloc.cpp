@@ -204,15 +204,14 @@ Engine::Block Malloc::try_serve_object(ThreadState& thread, unsigned size_class)
 /// Mostly what was freed just before serves it.
 void* Malloc::allocate_block(ThreadState& thread, std::size_t bytes, Allocation::By by) noexcept {
   const auto allocation = [&] { return Allocation{bytes, SizeClassMap::kGrain, false, by}; };
-  // Where something is kept the malloc has started.
-  if (!engine_.has_kept(bytes) || thread.is_in_window || detour_.is_on() || has_full_checks() ||
-      must_not_wait()) {
+  if (!engine_.has_kept(bytes) || !is_started() || thread.is_in_window || detour_.is_on() ||
+      has_full_checks() || must_not_wait()) {
     return serve(thread, 0, allocation()).address;
   }
   const bool is_chosen = guard_watcher_.chooses_block(bytes);
   const Span* const kept = is_chosen ? nullptr : engine_.allocate_kept(bytes);
   if (kept == nullptr) return serve_large(thread, allocation(), is_chosen).address;
-  // No more is held than before: nothing else is due.
+  // No more is held than before: what else is due is left to the next slow path.
   count_towards_window(thread);
   return kept->start;
 }

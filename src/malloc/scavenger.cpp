@@ -27,7 +27,7 @@ void* Scavenger::thread_main(void* self) noexcept {
 
 void Scavenger::run() noexcept {
   do {
-    return_memory_until_none_is_left();
+    run_rounds();
     // A thread that freed after the last round saw kRunning and started no other: look once more.
     // An exchange, so that the look stays after it; its partner is the exchange that unlocked the
     // page heap between the free and notice()'s look at the state.
@@ -35,7 +35,7 @@ void Scavenger::run() noexcept {
   } while (engine_.idle_bytes() >= kWakeBytes && try_wake());
 }
 
-void Scavenger::return_memory_until_none_is_left() noexcept {
+void Scavenger::run_rounds() noexcept {
   const std::uint32_t never_changes = 0;
   const std::uint64_t delay_ns = delay_ms_ * 1'000'000;
   {

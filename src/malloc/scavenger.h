@@ -67,7 +67,7 @@ class Scavenger {
   void start() noexcept;
   bool try_wake() noexcept;
   void run() noexcept;
-  void return_memory_until_none_is_left() noexcept;
+  void run_rounds() noexcept;
   std::size_t run_round() noexcept STRATA_REQUIRES(round_lock_);
   static void* thread_main(void* self) noexcept;
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/fatal.h"
@@ -19,11 +20,13 @@ class KeptSpans {
   /// Whether there is one of so many pages: without the owner's lock a hint.
   bool has(unsigned page_count) const noexcept { return (sizes() >> page_count & 1) != 0; }
   bool is_empty() const noexcept { return sizes() == 0; }
+  std::size_t count() const noexcept { return count_; }
 
   void add(Span& span) noexcept {
     const unsigned page_count = span.page_count;
     by_pages_[page_count].push_front(span);
     set_sizes(sizes() | size_bit(page_count));
+    ++count_;
   }
 
   /// The one of so many pages that was added last.
@@ -31,7 +34,9 @@ class KeptSpans {
   Span* take(unsigned page_count) noexcept {
     auto& spans = by_pages_[page_count];
     Span* const span = spans.pop_front();
-    if (span != nullptr && spans.is_empty()) set_sizes(sizes() & ~size_bit(page_count));
+    if (span == nullptr) return nullptr;
+    if (spans.is_empty()) set_sizes(sizes() & ~size_bit(page_count));
+    --count_;
     return span;
   }
 
@@ -44,6 +49,7 @@ class KeptSpans {
     Span* const span = spans.back();
     spans.remove(*span);
     if (spans.is_empty()) set_sizes(sizes() & ~size_bit(page_count));
+    --count_;
     return span;
   }
 
@@ -72,6 +78,7 @@ class KeptSpans {
   void set_sizes(std::uint64_t sizes) noexcept { sizes_.store(sizes, std::memory_order_relaxed); }
 
   IntrusiveList<Span> by_pages_[kPagesPerRegion + 1];  // the latest first
+  std::size_t count_ = 0;
   std::atomic<std::uint64_t> sizes_{0};  // relaxed: written under the owner's lock, read anywhere
 };
 

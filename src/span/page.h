@@ -88,7 +88,7 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   std::uint32_t reciprocal;  ///< ceil(2^32 / object_bytes): an object's index without a division
   std::uint32_t object_count;
   std::uint32_t free_count;
-  std::uint32_t seen_free;  ///< free_count when decommit_holes() last looked at the span
+  std::uint32_t seen_free;  ///< free objects that nobody needed when decommit_holes() looked last
   /// Objects that were free when its holes were decommitted, and have been free since.
   std::uint32_t decommitted_free;
   std::uint32_t hole_bytes;  ///< decommitted, and certainly not touched since
@@ -152,11 +152,12 @@ struct RunListTag;
 struct DirtyListTag;
 
 /// 2 MiB of address space, aligned to its size, whose pages are handed out as spans.
-///   free_pages   not part of any span
+///   free_pages   not part of any span, nor kept
 ///   dirty_pages  may hold memory: handed out at some time since they were mapped or decommitted,
 ///                or backed together with such a page by one huge page. A page outside it reads as
 ///                zero and costs nothing.
-/// Always: head_of_page[i] is the first page of the span that page i belongs to, kNoSpan if free.
+/// Always: head_of_page[i] is the first page of the span that page i belongs to, kNoSpan if
+/// it is free or kept.
 /// What the page heap writes, what every free reads and the spans have cache lines of their own.
 struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   static constexpr std::uint8_t kNoSpan = 0xff;

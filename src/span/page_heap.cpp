@@ -190,8 +190,10 @@ Span* PageHeap::allocate_kept(unsigned page_count) noexcept {
 
 bool PageHeap::keep(Region& region, Span& span) noexcept {
   LockGuard guard(lock_);
-  if (region.head_of_page[span.first_page] != span.first_page) return false;
+  // Meanwhile another thread may have freed it, and its pages may be those of a class by now.
+  if (region.head_of_page[span.first_page] != span.first_page || span.size_class != 0) return false;
   const unsigned page_count = span.page_count;
+  if (kept_.count() == kMostKept) merge(*kept_.take_any());
   kept_.add(span);
   region.set_heads(span.first_page, page_count, Region::kNoSpan);
   idle_pages_.store(idle_pages() + page_count, std::memory_order_relaxed);
@@ -201,12 +203,14 @@ bool PageHeap::keep(Region& region, Span& span) noexcept {
 
 /// Kept pages are free pages of their regions from now on; they were counted as idle already.
 [[gnu::noinline]] void PageHeap::merge_kept() noexcept {
-  while (const Span* const span = kept_.take_any()) {
-    Region& region = *map_.region_of(span->start);
-    unlist(region);
-    region.free_pages |= page_range(span->first_page, span->page_count);
-    list(region);
-  }
+  while (const Span* const span = kept_.take_any()) merge(*span);
+}
+
+void PageHeap::merge(const Span& kept) noexcept {
+  Region& region = *map_.region_of(kept.start);
+  unlist(region);
+  region.free_pages |= page_range(kept.first_page, kept.page_count);
+  list(region);
 }
 
 /// Unlists a region with a free run of at least `run` pages, a new one if there is none.

@@ -90,6 +90,17 @@ TEST_F(PageHeapKept, AreMergedForSpansOfClassesToo) {
   EXPECT_EQ(heap.statistics().regions, 1u);
 }
 
+/// Another thread might have to wait until all of them are.
+TEST_F(PageHeapKept, AreMergedBeforeThereAreTooMany) {
+  std::vector<Span*> spans;
+  for (int i = 0; i < 3000; ++i) spans.push_back(&allocate(16));
+  for (Span* span : spans) EXPECT_TRUE(keep(*span));
+  std::size_t kept = 0;
+  while (heap.allocate_kept(16) != nullptr) ++kept;
+  EXPECT_GE(kept, 100u);
+  EXPECT_LT(kept, 2000u);
+}
+
 TEST_F(PageHeapKept, MakeRoomForABlockThatGrows) {
   Span& grows = allocate(4);
   Span& next = allocate(4);

@@ -106,7 +106,10 @@ std::size_t ThreadCache::take_over(Owners which, void** room, std::size_t room_s
     if (c == SizeClassMap::kHomeward) {
       bytes += central_->release_homeward(objects, taken[c].count, was);
     } else {
-      central_->release_to_spans(c, objects, taken[c].count, was);
+      for (std::size_t done = 0; done < taken[c].count; done += kFlushObjects) {
+        const std::size_t count = std::min(taken[c].count - done, kFlushObjects);
+        central_->release_to_spans(c, objects + done, count, was);
+      }
       bytes += taken[c].count * SizeClassMap::bytes_of(c);
     }
   }

@@ -106,11 +106,12 @@ void ThreadCache::make_room(unsigned size_class) noexcept {
 /// \returns  the bytes of those that were homeward
 std::size_t ThreadCache::release(unsigned size_class, void** objects, std::size_t count,
                                  Way way) noexcept {
-  if (size_class == SizeClassMap::kHomeward) return central_->release_homeward(objects, count);
-  if (way == Way::kToSpans) {
-    central_->release_to_spans(size_class, objects, count, Was::kIdle);
-  } else {
+  const Was was = way == Way::kIdle ? Was::kIdle : Was::kInUse;
+  if (size_class == SizeClassMap::kHomeward) return central_->release_homeward(objects, count, was);
+  if (way == Way::kUsual) {
     central_->release(place_, size_class, objects, count);
+  } else {
+    central_->release_to_spans(size_class, objects, count, was);
   }
   return 0;
 }

@@ -61,8 +61,9 @@ class CacheBudget {
   static constexpr std::size_t kModestPartBytes = std::size_t{512} << 10;
   static constexpr std::size_t kModestShare = 8;
   static constexpr std::size_t kModestBytes = std::size_t{4} << 20;
-  // Chosen: a batch of 100 objects of 32 KiB for each of eight threads (docs/decisions/0013).
-  static constexpr std::size_t kLeastLastingBytes = std::size_t{64} << 20;
+  // Chosen: nearly a batch of 100 objects of 32 KiB for each of eight threads, and as much as all
+  // caches may hold by default (docs/decisions/0013).
+  static constexpr std::size_t kLeastLastingBytes = std::size_t{32} << 20;
   // Chosen: still a batch of the usual classes for some threads.
   static constexpr std::size_t kPressedBytes = std::size_t{256} << 10;
 
@@ -110,10 +111,10 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   /// Makes room in the full bin, by growing it or by moving its colder half to Central, and pushes.
   void flush_and_push(unsigned size_class, void* object) noexcept;
 
-  ///   kToSpans  past the transfer caches, which would get memory for what leaves them at once, and
-  ///             as what nobody needs: spans that become empty by it become pages
   ///   kUsual    to where other threads find it first
-  enum class Way : bool { kToSpans, kUsual };
+  ///   kToSpans  past the transfer caches, which would get memory for what leaves them at once
+  ///   kIdle     the same, as what nobody needs: spans that become empty by it become pages
+  enum class Way : std::uint8_t { kUsual, kToSpans, kIdle };
 
   /// Moves everything to Central, of the classes below `end_class`.
   /// \returns  true if there was anything
@@ -127,7 +128,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   /// \threads  no other thread uses it at the same time, or ever again
   void give_back_slots() noexcept;
 
-  /// Moves to Central what another thread's cache holds, but for the latest object of each bin,
+  /// Moves to the spans what another thread's cache holds, but for the latest object of each bin,
   /// while that thread goes on (take_over.cpp tells how).
   ///   kIdle  only if its owner did nothing with it since the last call
   ///   kAll   in any case

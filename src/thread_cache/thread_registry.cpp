@@ -94,7 +94,7 @@ std::size_t ThreadRegistry::flush_unneeded() noexcept {
       if (oldest == nullptr) parked_long_ = parked_count_;
     }
     if (oldest == nullptr) break;
-    retire(*oldest);
+    retire(*oldest, ThreadCache::Way::kIdle);
   }
   return take_over(ThreadCache::Owners::kIdle);
 }
@@ -108,15 +108,15 @@ std::size_t ThreadRegistry::flush_all() noexcept {
       oldest = pop_parked();
     }
     if (oldest == nullptr) break;
-    retire(*oldest);
+    retire(*oldest, ThreadCache::Way::kToSpans);
   }
   return take_over(ThreadCache::Owners::kAll);
 }
 
 /// Nobody needed the cache for a while: what its bins took for slots is for other bookkeeping, and
 /// the next thread begins with a small one.
-void ThreadRegistry::retire(ThreadCache& cache) noexcept {
-  cache.flush_all();
+void ThreadRegistry::retire(ThreadCache& cache, ThreadCache::Way way) noexcept {
+  cache.flush_all(SizeClassMap::kCount, way);
   cache.give_back_slots();
   cache.~ThreadCache();
   auto* const empty = new (&cache) ThreadCache(central_, budget_, metadata_);

@@ -56,7 +56,7 @@ class ThreadRegistry {
 
   /// Flushes the caches that were parked before the last call and are parked still, and takes over
   /// what those threads hold that did not use their cache since.
-  /// \returns  bytes moved to Central
+  /// \returns  bytes moved to spans
   std::size_t flush_unneeded() noexcept;
   /// Flushes all parked caches, and takes over what all threads hold.
   std::size_t flush_all() noexcept;
@@ -94,7 +94,7 @@ class ThreadRegistry {
   static constexpr std::size_t kMaxParked = 16;
 
   ThreadCache* pop_parked() noexcept STRATA_REQUIRES(lock_);
-  void retire(ThreadCache& cache) noexcept STRATA_REQUIRES(sweeping_);
+  void retire(ThreadCache& cache, ThreadCache::Way way) noexcept STRATA_REQUIRES(sweeping_);
   bool make_room() noexcept STRATA_REQUIRES(lock_);
   std::size_t take_over(ThreadCache::Owners which) noexcept STRATA_REQUIRES(sweeping_);
   void count_parked(const ThreadCache& cache, bool is_parked) noexcept STRATA_REQUIRES(lock_);

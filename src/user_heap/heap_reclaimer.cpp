@@ -38,7 +38,7 @@ void* HeapReclaimer::thread_main(void* self) noexcept {
 
 void HeapReclaimer::run() noexcept {
   do {
-    return_memory_until_none_is_left();
+    run_rounds();
     // A thread that freed after the last look saw that this runs and started no other: look once
     // more. An exchange, so that the look stays after it; its partner is the exchange that unlocked
     // the page heap between the free and notice()'s look.
@@ -46,7 +46,7 @@ void HeapReclaimer::run() noexcept {
   } while (idle_bytes() >= kWakeBytes && !is_running_.exchange(true, std::memory_order_relaxed));
 }
 
-void HeapReclaimer::return_memory_until_none_is_left() noexcept {
+void HeapReclaimer::run_rounds() noexcept {
   const std::uint32_t never_changes = 0;
   for (int vain = 0;;) {
     const Round round = look_at_all();

@@ -29,9 +29,8 @@ class HeapReclaimer {
   void reset_after_fork() noexcept { is_running_.store(false, std::memory_order_relaxed); }
 
  private:
-  // Chosen: what a thread freed reaches the kernel after at most two rounds, as with the malloc's
-  // scavenger.
-  static constexpr int kVainRounds = 5;
+  // Chosen: as with the malloc's scavenger.
+  static constexpr int kVainRounds = 4;
 
   struct Round {
     std::size_t returned;
@@ -40,7 +39,7 @@ class HeapReclaimer {
   };
 
   void run() noexcept;
-  void return_memory_until_none_is_left() noexcept;
+  void run_rounds() noexcept;
   Round look_at_all() noexcept;
   std::size_t idle_bytes() noexcept;
   static void* thread_main(void* self) noexcept;
