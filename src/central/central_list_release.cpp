@@ -104,10 +104,10 @@ std::size_t CentralList::release_idle(void** objects, std::size_t count) noexcep
   for (std::size_t i = 0; i < count; ++i) {
     Span& span = span_of(FreeObject(objects[i]).address());
     if (!owns(span)) continue;
-    if (span.free_count == 0 || span.seen_free == span.free_count) {
-      span.seen_free = span.free_count + 1;
-    } else if (span.seen_free > span.free_count && span.seen_free != kNotSeen) {
+    if (span.seen_free > span.free_count && span.seen_free != kNotSeen) {
       ++span.seen_free;
+    } else if (span.free_count == 0 || span.seen_free == span.free_count) {
+      span.seen_free = span.free_count + 1;
     }
   }
   return release_locked(objects, count);
