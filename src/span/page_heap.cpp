@@ -193,7 +193,8 @@ bool PageHeap::keep(Region& region, Span& span) noexcept {
   // Meanwhile another thread may have freed it, and its pages may be those of a class by now.
   if (region.head_of_page[span.first_page] != span.first_page || span.size_class != 0) return false;
   const unsigned page_count = span.page_count;
-  if (kept_.count() == kMostKept) merge(*kept_.take_any());
+  if (kept_.count() == kMostKept) [[unlikely]]
+    merge(*kept_.take_any());
   kept_.add(span);
   region.set_heads(span.first_page, page_count, Region::kNoSpan);
   idle_pages_.store(idle_pages() + page_count, std::memory_order_relaxed);
@@ -206,7 +207,7 @@ bool PageHeap::keep(Region& region, Span& span) noexcept {
   while (const Span* const span = kept_.take_any()) merge(*span);
 }
 
-void PageHeap::merge(const Span& kept) noexcept {
+[[gnu::noinline]] void PageHeap::merge(const Span& kept) noexcept {
   Region& region = *map_.region_of(kept.start);
   unlist(region);
   region.free_pages |= page_range(kept.first_page, kept.page_count);
