@@ -231,12 +231,12 @@ void Engine::end_relief() noexcept {
 }
 
 std::size_t Engine::release_unneeded() noexcept {
+  const std::size_t before = decommitted_in_spans();
   registry_.flush_unneeded();
-  std::size_t returned = central_.release_unneeded();
-  returned += watched_.release_unneeded();
-  returned += page_heap_.decommit_unneeded() * kPageBytes;
-  returned += huge_.release_unneeded();
-  return returned;
+  central_.release_unneeded();
+  watched_.release_unneeded();
+  const std::size_t in_spans = decommitted_in_spans() - before;
+  return in_spans + page_heap_.decommit_unneeded() * kPageBytes + huge_.release_unneeded();
 }
 
 /// As much goes back as the heap grew by since the last look. The next one is at more than what is

@@ -281,6 +281,10 @@ class Engine {
   HugeHeap& huge() noexcept { return huge_; }
   SpanSource& spans() noexcept { return spans_; }
   SpanSource& watched_spans() noexcept { return watched_spans_; }
+  /// Bytes that spans gave back to the kernel, holes and what was left beside them.
+  std::size_t decommitted_in_spans() const noexcept {
+    return spans_.decommitted_bytes() + watched_spans_.decommitted_bytes();
+  }
   constexpr MemoryLimit& limit() noexcept { return limit_; }
   constexpr MetadataArena& metadata() noexcept { return metadata_; }
 

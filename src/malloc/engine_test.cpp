@@ -183,6 +183,21 @@ TEST_F(EngineTest, WhatIsNotNeededGoesBackInTheSecondRound) {
   check_nothing_is_left();
 }
 
+/// The pages between its holes: they are never idle pages of the page heap.
+TEST_F(EngineTest, WhatASpanGivesBackAsItsLastObjectsComeIsCounted) {
+  TestThread thread(malloc);
+  std::vector<void*> live;
+  std::vector<void*> blocks;
+  for (int i = 0; i < 8192; ++i) (i % 16 == 0 ? live : blocks).push_back(thread.allocate(1024));
+  for (void* p : blocks) thread.deallocate(p);
+  for (int round = 0; round < 3; ++round) engine.release_unneeded();
+  for (void* p : live) thread.deallocate(p);
+  thread.end();
+  engine.release_unneeded();
+  EXPECT_GT(engine.release_unneeded(), kMiB / 4);
+  check_nothing_is_left();
+}
+
 TEST_F(EngineTest, WhatAnIdleThreadLeftBesideLiveObjectsGoesBackInTheSecondRound) {
   if (!os::barrier_in_all_threads()) GTEST_SKIP() << "this kernel has no such barrier";
   TestThread thread(malloc);

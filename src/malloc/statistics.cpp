@@ -90,8 +90,8 @@ void collect_statistics(Malloc& malloc, Statistics& out) noexcept {
   out.page_map = engine.map().reserved_bytes();
   out.mapped = pages.regions * kRegionBytes + pages.reserved_bytes + huge.live_bytes +
                huge.kept_bytes + out.metadata + out.empties + out.guards.reserved_bytes;
-  out.given_back = pages.decommitted_pages * kPageBytes + huge.unmapped_bytes +
-                   engine.spans().decommitted_bytes() + engine.watched_spans().decommitted_bytes();
+  out.given_back =
+      pages.decommitted_pages * kPageBytes + huge.unmapped_bytes + engine.decommitted_in_spans();
   out.threads = engine.registry().live_threads();
   out.regions = pages.regions;
   out.huge_regions = pages.huge_regions;
