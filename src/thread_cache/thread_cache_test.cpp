@@ -365,8 +365,8 @@ TEST_F(RandomLoadTest, ABinDoesNotGrowFurther) {
   cache->flush_all();
 }
 
-/// A bin of one object does the same again in two of three cases, a bin of three objects in three of
-/// five: in the long run it may double.
+/// A bin of one object does the same again in two of three cases, a bin of three in three of five:
+/// in the long run it may double.
 TEST_F(RandomLoadTest, ABinOfAFewObjectsDoesNotGrowFurther) {
   use_threads(64);
   for (const std::size_t bytes : {8192u, 4096u, 2048u}) {
