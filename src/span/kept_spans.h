@@ -34,9 +34,7 @@ class KeptSpans {
   Span* take(unsigned page_count) noexcept {
     auto& spans = by_pages_[page_count];
     Span* const span = spans.pop_front();
-    if (span == nullptr) return nullptr;
-    if (spans.is_empty()) set_sizes(sizes() & ~size_bit(page_count));
-    --count_;
+    if (span != nullptr) count_taken(page_count);
     return span;
   }
 
@@ -48,8 +46,7 @@ class KeptSpans {
     auto& spans = by_pages_[page_count];
     Span* const span = spans.back();
     spans.remove(*span);
-    if (spans.is_empty()) set_sizes(sizes() & ~size_bit(page_count));
-    --count_;
+    count_taken(page_count);
     return span;
   }
 
@@ -62,6 +59,9 @@ class KeptSpans {
   }
 
   void check_invariants() const noexcept {
+    std::size_t spans = 0;
+    for_each([&](const Span&) { ++spans; });
+    STRATA_INVARIANT(spans == count_, "the count of kept spans is wrong");
     for (unsigned count = 0; count <= kPagesPerRegion; ++count) {
       const Span* const span = by_pages_[count].front();
       STRATA_INVARIANT(has(count) == (span != nullptr), "the sizes of kept spans are wrong");
@@ -71,6 +71,10 @@ class KeptSpans {
   }
 
  private:
+  void count_taken(unsigned page_count) noexcept {
+    if (by_pages_[page_count].is_empty()) set_sizes(sizes() & ~size_bit(page_count));
+    --count_;
+  }
   static std::uint64_t size_bit(unsigned page_count) noexcept {
     return std::uint64_t{1} << page_count;
   }
