@@ -28,7 +28,8 @@ class Notebook : public Watcher {
   std::int64_t draw_interval() noexcept override { return interval_; }
 
   Engine::Block allocate(const Allocation& allocation) noexcept override {
-    const auto [bytes, alignment, by_aligned_new, by] = allocation;
+    const std::size_t bytes = allocation.bytes;
+    const std::size_t alignment = allocation.alignment;
     // What a watcher allocates by itself must not come back to it.
     deallocate_slowly(strata::allocate(100));
     const unsigned size_class = alignment <= 16 ? SizeClassMap::class_of(bytes)

@@ -98,9 +98,12 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
 /// pages of its own, into which it can grow, and which fit any other use when it has left them. In
 /// a size class each step would leave an object that only a block of its size can use.
 void* Malloc::allocate_grown(ThreadState& thread, std::size_t bytes) noexcept {
+  const bool takes_pages = engine_.has_pages_for_grown() || SizeClassMap::class_of(bytes) == 0;
   // A watcher counts what it is asked for by its size class.
-  if (!engine_.has_pages_for_grown() || detour_.is_on()) return allocate(thread, bytes);
-  return serve(thread, 0, {bytes, SizeClassMap::kGrain, false}).address;
+  if (!takes_pages || detour_.is_on()) return allocate(thread, bytes);
+  Allocation allocation{bytes, SizeClassMap::kGrain};
+  allocation.is_grown = true;
+  return serve(thread, 0, allocation).address;
 }
 
 /// realloc of a block that is in no size class of the page map, without copying.

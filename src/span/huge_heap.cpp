@@ -85,21 +85,32 @@ void* HugeHeap::reallocate(void* p, std::size_t bytes) noexcept {
   if (rounded < bytes) return nullptr;
   const std::size_t old_bytes = usable_bytes(p);
   STRATA_DCHECK(old_bytes != 0);
-  if (old_bytes == rounded) return p;
-  const std::size_t more_bytes = rounded > old_bytes ? rounded - old_bytes : 0;
-  if (more_bytes != 0) exchange_idle_for(more_bytes, PageHeap::From::kAny);
-  if (!page_heap_.limit().try_hold(more_bytes)) return nullptr;
+  const std::size_t headroom = detail::round_up(old_bytes / kHeadroomPart, os::page_bytes());
+  if (rounded <= old_bytes)
+    return old_bytes - rounded <= headroom ? p : remap(p, old_bytes, rounded);
+  const std::size_t roomy = std::max(rounded, old_bytes + headroom);
+  exchange_idle_for(roomy - old_bytes, PageHeap::From::kAny);
+  if (roomy != rounded && page_heap_.limit().try_hold_unasked(roomy - old_bytes)) {
+    if (void* const moved = remap(p, old_bytes, roomy)) return moved;
+  }
+  if (!page_heap_.limit().try_hold(rounded - old_bytes)) return nullptr;
+  return remap(p, old_bytes, rounded);
+}
+
+/// Moves a live block to a mapping of so many bytes; if these are more, they are held already.
+/// \returns  nullptr, and it stays, if the kernel forbids it.
+void* HugeHeap::remap(void* p, std::size_t old_bytes, std::size_t bytes) noexcept {
   // Under the lock: once the block has moved, the kernel may map something else at its old address,
   // and the table must not know it any more. There is room in the table for a block that was in it.
   LockGuard guard(lock_);
-  void* moved = pages_.remap(p, old_bytes, rounded);
+  void* const moved = pages_.remap(p, old_bytes, bytes);
   if (moved == nullptr) {
-    page_heap_.limit().take_back(more_bytes);
+    if (bytes > old_bytes) page_heap_.limit().take_back(bytes - old_bytes);
     return nullptr;
   }
-  if (rounded < old_bytes) page_heap_.limit().let_go(old_bytes - rounded);
+  if (bytes < old_bytes) page_heap_.limit().let_go(old_bytes - bytes);
   remove(p);
-  insert(moved, rounded);
+  insert(moved, bytes);
   return moved;
 }
 

@@ -64,7 +64,9 @@ class HugeHeap {
   /// \cost  a hash probe under the lock
   std::size_t usable_bytes(const void* p) noexcept;
 
-  /// Resizes by remapping: contents move without being copied.
+  /// Resizes by remapping: contents move without being copied. A block that grows by less than an
+  /// eighth gets an eighth more, for its next steps: what it does not touch takes no memory. One
+  /// that shrinks by less keeps its length.
   /// \pre      p is live
   /// \returns  The new address; nullptr, with the block as it was, when out of memory and where the
   ///           kernel keeps it as two mappings, which it does not move.
@@ -101,10 +103,14 @@ class HugeHeap {
   static constexpr std::size_t kHugePageFromBytes = std::size_t{16} << 20;
   static constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
+  // Chosen: as large a part of itself as a block of any size class may have in vain.
+  static constexpr std::size_t kHeadroomPart = 8;
+
   // Chosen: a second free mostly follows soon.
   static constexpr std::size_t kRemembered = 64;
 
   void* map(std::size_t bytes, std::size_t alignment) noexcept;
+  void* remap(void* p, std::size_t old_bytes, std::size_t bytes) noexcept;
   bool unmap(Range range) noexcept;
   std::size_t release(std::size_t max_bytes) noexcept;
   bool insert(const void* p, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);

@@ -194,6 +194,43 @@ TEST_F(HugeHeapTest, ResizingMovesTheContentsAlong) {
   EXPECT_EQ(heap.statistics().live_bytes, kMiB);
 }
 
+/// Text that is written piece by piece. It may be an eighth longer than it has to.
+TEST_F(HugeHeapTest, ABlockThatGrowsInStepsSeldomAsksTheKernel) {
+  constexpr std::size_t kSteps = 2000;
+  const std::size_t step = os::page_bytes();
+  std::size_t bytes = 2 * kMiB;
+  void* p = allocate(bytes);
+  write_content(p, 2 * kMiB, 9);
+  const std::size_t calls_before = pages.calls(FakePageSource::kRemap);
+  for (std::size_t i = 0; i < kSteps; ++i) {
+    bytes += step;
+    p = heap.reallocate(p, bytes);
+    ASSERT_NE(p, nullptr);
+    ASSERT_GE(heap.usable_bytes(p), bytes);
+    ASSERT_LE(heap.usable_bytes(p), bytes + bytes / 8 + step);
+  }
+  EXPECT_LE(pages.calls(FakePageSource::kRemap) - calls_before, 16u);
+  EXPECT_TRUE(has_prefix(p, 2 * kMiB, 9));
+  // As long as it was: for its next step. Half of it: the rest goes back.
+  const std::size_t usable = heap.usable_bytes(p);
+  EXPECT_EQ(heap.reallocate(p, usable - usable / 10), p);
+  EXPECT_EQ(heap.usable_bytes(p), usable);
+  p = heap.reallocate(p, usable / 2);
+  EXPECT_LE(heap.usable_bytes(p), usable / 2 + step);
+  EXPECT_TRUE(has_prefix(p, 2 * kMiB, 9));
+}
+
+TEST_F(HugeHeapTest, ABlockGrowsByWhatItNeedsWhereTheLimitForbidsMore) {
+  void* p = allocate(8 * kMiB);
+  MemoryLimit& limit = space.heap.limit();
+  limit.configure(0, limit.held_bytes() + 64 * 1024);
+  p = heap.reallocate(p, 8 * kMiB + 64 * 1024);
+  ASSERT_NE(p, nullptr);
+  EXPECT_EQ(heap.usable_bytes(p), 8 * kMiB + 64 * 1024);
+  EXPECT_EQ(heap.reallocate(p, 9 * kMiB), nullptr);
+  EXPECT_EQ(heap.usable_bytes(p), 8 * kMiB + 64 * 1024);
+}
+
 TEST_F(HugeHeapTest, AResizeThatIsRefusedLeavesTheBlockAsItWas) {
   void* p = allocate(2 * kMiB);
   write_content(p, 2 * kMiB, 9);
@@ -383,7 +420,9 @@ class HugeHeapRandomTest : public SeededTest, protected Fixture {
     } else if (action < 95) {
       auto it = choose();
       char* const p = it->first;
-      const std::size_t wanted = 1 + below(4 * kMiB);
+      const bool is_step = below(2) == 0;
+      const std::size_t wanted =
+          is_step ? it->second.bytes + below(64 * 1024) : 1 + below(4 * kMiB);
       auto* moved = static_cast<char*>(heap.reallocate(p, wanted));
       if (moved != nullptr) {
         const Live before = it->second;

@@ -77,6 +77,11 @@ class PageHeap {
   Span* allocate(unsigned page_count, unsigned alignment_pages = 1,
                  Pages which = Pages::kAny) noexcept;
 
+  /// One that is likely to be made longer: of idle pages, with room for several times as many.
+  /// Where the span before them may grow as well, each gets half of the room.
+  /// \returns  nullptr if there is no run that long
+  Span* allocate_to_grow(unsigned page_count) noexcept;
+
   /// Up to `count` such spans, of any pages, each aligned to a page.
   /// \returns  how many
   static constexpr std::size_t kMostAtOnce = 8;
@@ -231,6 +236,9 @@ class PageHeap {
   static constexpr std::size_t kFirstChunkRegions = 8;
   static constexpr std::size_t kMaxChunkRegions = FreshRegions::kMost;
   static constexpr std::size_t kNarrowShare = 4;
+  // Chosen: blocks that grow by half are moved a third as often as in the tightest run that fits
+  // (docs/decisions/0003).
+  static constexpr unsigned kRoomTimes = 4;
   // Chosen: whoever needs other pages has so many runs merged before, some 0.2 ms.
   static constexpr std::size_t kMostKept = 1024;
   // Chosen: so much is free between two chunks. The kernel makes one mapping of two that touch, and

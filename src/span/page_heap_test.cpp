@@ -204,6 +204,36 @@ TEST_F(PageHeapTest, FindsIdlePagesWhereManyRegionsHaveTighterRunsOfCleanOnes) {
   heap.check_invariants();
 }
 
+TEST_F(PageHeapTest, ABlockThatGrowsHasRoomOfIdlePagesAfterIt) {
+  EXPECT_EQ(heap.allocate_to_grow(2), nullptr) << "nothing is idle";
+  Span& first = allocate(4);
+  first.size_class = 1;
+  Span& idle = allocate(12);
+  allocate(16);
+  char* const start = idle.start;
+  heap.deallocate(idle);
+  EXPECT_EQ(heap.allocate_to_grow(4), nullptr) << "no run is so long";
+  Span* const block = heap.allocate_to_grow(2);
+  ASSERT_NE(block, nullptr);
+  EXPECT_EQ(block->start, start) << "a span of objects does not grow";
+  Span* const other = heap.allocate_to_grow(2);
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(other->start, start + (2 + 4) * kPageBytes) << "the one before may grow";
+  EXPECT_TRUE(heap.resize(*block, 6));
+  EXPECT_TRUE(heap.resize(*other, 6));
+  EXPECT_FALSE(heap.resize(*block, 7));
+  first.size_class = 0;
+  heap.check_invariants();
+}
+
+TEST_F(PageHeapTest, ABlockThatGrowsAloneHasItsRegionToItself) {
+  heap.deallocate(allocate(32));
+  Span* const block = heap.allocate_to_grow(12);
+  ASSERT_NE(block, nullptr);
+  EXPECT_EQ(block->first_page, 0u);
+  EXPECT_TRUE(heap.resize(*block, 32));
+}
+
 /// Threads of a heap that grows ask for idle pages before each span.
 TEST_F(PageHeapTest, AsksForIdlePagesWithoutTheLockWhereThereAreNone) {
   allocate(1);
@@ -463,7 +493,9 @@ class PageHeapRandomTest : public SeededTest {
         const auto count =
             static_cast<unsigned>(1 + (below(4) == 0 ? below(kPagesPerRegion) : below(4)));
         const unsigned alignment = below(5) == 0 ? 1u << below(6) : 1u;
-        Span* span = heap.allocate(count, alignment);
+        const bool is_to_grow = alignment == 1 && below(8) == 0;
+        Span* span = is_to_grow ? heap.allocate_to_grow(count) : nullptr;
+        if (span == nullptr) span = heap.allocate(count, alignment);
         ASSERT_NE(span, nullptr);
         ASSERT_EQ(reinterpret_cast<std::uintptr_t>(span->start) % (alignment * kPageBytes), 0u);
         ASSERT_EQ(span->bytes(), count * kPageBytes);
