@@ -127,6 +127,8 @@ void Central::decommit_holes_for(std::size_t bytes) noexcept {
       pending_hint() < std::max(kHolesFromBytes, spans_.used_bytes() / kHolesFromPart)) {
     return;
   }
+  bytes = exchange_.take_due(bytes);
+  if (bytes == 0) return;
   const unsigned lists = shard_count() * SizeClassMap::kCount;
   unsigned at = next_for_holes_.load(std::memory_order_relaxed);
   for (unsigned left = lists; left != 0; --left, ++at) {
@@ -138,8 +140,9 @@ void Central::decommit_holes_for(std::size_t bytes) noexcept {
     // Some spans at a time, since others may wait for the list.
     std::size_t returned;
     do {
-      returned = std::min(list->decommit_holes_of_emptiest(bytes), bytes);
-      bytes -= returned;
+      returned = list->decommit_holes_of_emptiest(bytes);
+      exchange_.note_returned(returned, spans_.refilled_bytes());
+      bytes -= std::min(returned, bytes);
     } while (returned != 0 && bytes != 0);
     if (bytes == 0) break;
   }

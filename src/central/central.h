@@ -8,6 +8,7 @@
 #include "base/lock_visitor.h"
 #include "base/metadata_arena.h"
 #include "central/central_shard.h"
+#include "central/hole_exchange.h"
 #include "size_class/size_class_map.h"
 
 namespace strata {
@@ -232,6 +233,7 @@ class Central {
   CentralShard* shards_[kMostShards];
   // Where the next search for holes begins: a class of a shard. relaxed: two may search at once.
   std::atomic<unsigned> next_for_holes_{0};
+  HoleExchange exchange_;
 };
 
 }  // namespace strata

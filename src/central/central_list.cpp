@@ -307,7 +307,9 @@ std::size_t CentralList::decommit_holes_of_emptiest(std::size_t bytes) noexcept 
       by_free_[width].remove(span);
       by_free_[width].push_front(span);
       --looks;
-      if (span.pending_bytes() >= span.bytes() / 4) returned += decommit_holes_of(span);
+      if (span.pending_bytes() < span.bytes() / 4) continue;
+      returned += decommit_holes_of(span);
+      span.has_holes_for_growth = true;
     }
   }
   return returned;

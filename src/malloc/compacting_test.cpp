@@ -8,6 +8,7 @@
 #include <cstring>
 #include <deque>
 #include <latch>
+#include <random>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -183,6 +184,50 @@ TEST_F(CompactingTest, HolesThatAreUsedAgainAreExchangedForOthers) {
   EXPECT_LT(engine.limit().held_bytes(), grown + 4 * kMiB);
   check();
   free_all(thread);
+  thread.end();
+  check_nothing_is_left();
+}
+
+/// Phases that fill the same spans again and again, and want other sizes between them.
+TEST_F(CompactingTest, HolesThatTheNextPhaseFillsAreLeftAlone) {
+  TestThread thread(malloc);
+  std::minstd_rand random(1);
+  const auto below = [&](std::size_t limit) { return random() % limit; };
+  std::vector<void*> kept;
+  const auto fill = [&](std::size_t total, std::size_t from, std::size_t to) {
+    std::vector<void*> blocks;
+    for (std::size_t filled = 0; filled < total;) {
+      const std::size_t size = from + below(to - from);
+      blocks.push_back(thread.allocate(size));
+      filled += size;
+    }
+    return blocks;
+  };
+  const auto free_these = [&](const std::vector<void*>& blocks) {
+    for (void* p : blocks) thread.deallocate(p);
+  };
+  const auto cycle = [&] {
+    const std::vector<void*> small = fill(24 * kMiB, 16, 512);
+    free_these(std::exchange(kept, {}));
+    for (void* p : small) {
+      if (below(10) == 0) {
+        kept.push_back(p);
+      } else {
+        thread.deallocate(p);
+      }
+    }
+    free_these(fill(24 * kMiB, 8 * 1024, 64 * 1024));
+  };
+  const auto calls_of = [&](int cycles) {
+    const std::size_t before = pages.calls(os::FakePageSource::kDecommit);
+    for (int i = 0; i < cycles; ++i) cycle();
+    return pages.calls(os::FakePageSource::kDecommit) - before;
+  };
+  const std::size_t first = calls_of(2);
+  calls_of(4);
+  EXPECT_LT(calls_of(2), first / 4);
+  free_these(kept);
+  check();
   thread.end();
   check_nothing_is_left();
 }

@@ -108,6 +108,7 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   std::uint8_t page_count;
   bool is_zero;               ///< the pages had never been used since the kernel cleared them
   bool is_homeward;           ///< what is freed of it passes by the bins of its class
+  bool has_holes_for_growth;  ///< decommitted since the heap grew
   std::uint8_t place;         ///< which of the CentralList's lists it is in
   std::uint64_t bitmap_word;  ///< what free_bits points to if the bitmap is one word
 

@@ -151,6 +151,10 @@ class SpanSource {
   /// Bytes in holes of all spans.
   /// \threads  any; a hint
   std::size_t hole_bytes() const noexcept { return hole_bytes_.load(std::memory_order_relaxed); }
+  /// Bytes, since the start, of holes that were made for growth and filled again.
+  std::size_t refilled_bytes() const noexcept {
+    return refilled_bytes_.load(std::memory_order_relaxed);
+  }
   /// Bytes decommitted as holes since the start.
   std::size_t decommitted_bytes() const noexcept {
     return decommitted_bytes_.load(std::memory_order_relaxed);
@@ -182,6 +186,7 @@ class SpanSource {
   void forget_holes(Span& span) noexcept {
     hole_bytes_.fetch_sub(span.hole_bytes, std::memory_order_relaxed);
     span.hole_bytes = 0;
+    span.has_holes_for_growth = false;
   }
 
   PageMap& map_;
@@ -198,6 +203,7 @@ class SpanSource {
   std::atomic<std::uint64_t> draws_{0};  // relaxed: two spans may share a draw
   // relaxed, all: sums that guard nothing.
   std::atomic<std::size_t> hole_bytes_{0};
+  std::atomic<std::size_t> refilled_bytes_{0};
   std::atomic<std::size_t> decommitted_bytes_{0};
   std::atomic<std::size_t> state_bytes_{0};
 };

@@ -1,0 +1,79 @@
+#include "central/hole_exchange.h"
+
+#include <gtest/gtest.h>
+
+namespace strata {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+struct HoleExchangeTest : ::testing::Test {
+  HoleExchange exchange;
+  std::size_t filled = 0;
+
+  /// 4 MiB go back; then so many are filled again.
+  void turn(std::size_t filled_mib) {
+    exchange.note_returned(3 * kMiB, filled);
+    exchange.note_returned(kMiB, filled);
+    filled += filled_mib * kMiB;
+  }
+  /// How much growth passes by until some is due again.
+  std::size_t ignored_mib() {
+    std::size_t mib = 0;
+    while (exchange.take_due(kMiB) == 0) ++mib;
+    return mib;
+  }
+};
+
+TEST_F(HoleExchangeTest, AllGrowthIsDueAtFirst) { EXPECT_EQ(exchange.take_due(12345), 12345u); }
+
+TEST_F(HoleExchangeTest, AllGrowthIsDueWhereHolesStay) {
+  for (int i = 0; i < 100; ++i) {
+    turn(1);
+    EXPECT_EQ(ignored_mib(), 0u);
+  }
+}
+
+TEST_F(HoleExchangeTest, WhereHolesAreFilledAgainTwiceAsMuchPassesByEachTime) {
+  turn(4);
+  EXPECT_EQ(ignored_mib(), 0u) << "nothing was filled before";
+  for (std::size_t mib = 8; mib <= 128; mib *= 2) {
+    turn(4);
+    EXPECT_EQ(ignored_mib(), mib);
+  }
+  for (int i = 0; i < 50; ++i) {
+    turn(4);
+    EXPECT_EQ(ignored_mib(), 128u) << "no more than that";
+  }
+}
+
+TEST_F(HoleExchangeTest, APhaseIsJudgedWithThoseBefore) {
+  for (int i = 0; i < 3; ++i) turn(0);
+  filled += 12 * kMiB;
+  turn(0);
+  EXPECT_EQ(ignored_mib(), 8u);
+  turn(0);
+  EXPECT_EQ(ignored_mib(), 16u) << "this one's holes are not filled yet";
+}
+
+TEST_F(HoleExchangeTest, OtherPhasesAreNoticed) {
+  for (int i = 0; i < 100; ++i) turn(4);
+  ASSERT_EQ(ignored_mib(), 128u);
+  int turns = 0;
+  do turn(0);
+  while (ignored_mib() != 0 && ++turns < 100);
+  EXPECT_LE(turns, 16);
+  turn(0);
+  EXPECT_EQ(ignored_mib(), 0u);
+}
+
+TEST_F(HoleExchangeTest, GrowthIsDueInPart) {
+  turn(4);
+  turn(0);
+  EXPECT_EQ(exchange.take_due(7 * kMiB), 0u);
+  EXPECT_EQ(exchange.take_due(3 * kMiB), 2 * kMiB);
+  EXPECT_EQ(exchange.take_due(3 * kMiB), 3 * kMiB);
+}
+
+}  // namespace
+}  // namespace strata
