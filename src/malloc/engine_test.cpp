@@ -95,6 +95,21 @@ TEST_F(EngineTest, SizesNobodyCanHaveAreNull) {
   check_nothing_is_left();
 }
 
+// aligned_alloc(4 MiB, 0) asks for the last one.
+TEST_F(EngineTest, ABlockOfNoBytesIsABlockOfItsOwn) {
+  for (const std::size_t alignment : {std::size_t{16}, 64 * 1024ul, 4 * kMiB}) {
+    void* const a = engine.allocate_large(0, alignment).address;
+    void* const b = engine.allocate_large(0, alignment).address;
+    ASSERT_NE(a, nullptr);
+    ASSERT_NE(b, nullptr);
+    EXPECT_NE(a, b);
+    EXPECT_NE(engine.usable_bytes(a, "free"), 0u);
+    engine.check_invariants();
+    engine.deallocate_large(a);
+    engine.deallocate_large(b);
+  }
+}
+
 TEST_F(EngineTest, FreshMemoryIsZeroAndSaysSo) {
   engine.release_all();  // the page that start() tried
   std::vector<void*> blocks;

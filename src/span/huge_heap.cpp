@@ -9,7 +9,7 @@
 namespace strata {
 
 HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noexcept {
-  const std::size_t rounded = detail::round_up(bytes != 0 ? bytes : 1, os::page_bytes());
+  const std::size_t rounded = detail::round_up(bytes, os::page_bytes());
   if (rounded < bytes) return {nullptr, false};
   Range range{};
   {

@@ -47,6 +47,7 @@ class HugeHeap {
   void configure(bool huge_pages) noexcept { huge_pages_ = huge_pages; }
 
   /// \param alignment  a power of two.
+  /// \pre   bytes != 0
   /// \cost  system calls, unless a kept mapping fits.
   Block allocate(std::size_t bytes, std::size_t alignment) noexcept;
 

@@ -119,23 +119,6 @@ TEST_F(HugeHeapTest, KeepsAlignmentFreshAndReused) {
   }
 }
 
-// aligned_alloc(4 MiB, 0) asks for it.
-TEST_F(HugeHeapTest, ABlockOfNoBytesIsABlockOfItsOwn) {
-  void* kept = allocate(8 * kMiB, 4 * kMiB);
-  EXPECT_TRUE(heap.deallocate(kept));
-  void* a = heap.allocate(0, 4 * kMiB).address;
-  void* b = heap.allocate(0, 4 * kMiB).address;
-  ASSERT_NE(a, nullptr);
-  ASSERT_NE(b, nullptr);
-  EXPECT_NE(a, b);
-  EXPECT_NE(heap.usable_bytes(a), 0u);
-  EXPECT_TRUE(pages.is_mapped(a, os::page_bytes()));
-  EXPECT_TRUE(pages.is_mapped(b, os::page_bytes()));
-  EXPECT_TRUE(heap.deallocate(a));
-  EXPECT_TRUE(heap.deallocate(b));
-  EXPECT_EQ(heap.statistics().live_blocks, 0u);
-}
-
 TEST_F(HugeHeapTest, SizesThatNoMappingCanHaveAreNull) {
   for (const std::size_t bytes : {SIZE_MAX, SIZE_MAX - 4096, std::size_t{PTRDIFF_MAX}}) {
     EXPECT_EQ(heap.allocate(bytes, 16).address, nullptr);
