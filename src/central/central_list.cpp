@@ -116,6 +116,8 @@ Span* CentralList::take_span_with_free_objects() noexcept {
   if (span == nullptr || !spans_.fill_holes(*span)) span = kept_.front();
   if (span == nullptr) return nullptr;
   unlist(*span, span->free_count);
+  if (span->is_homeward) [[unlikely]]
+    spans_.set_homeward(*span, false);
   return span;
 }
 
@@ -377,7 +379,8 @@ void CentralList::check_invariants() noexcept {
       STRATA_INVARIANT(bits != span->object_count, "a span without a claimed object is not kept");
       STRATA_INVARIANT(span->shard == shard_, "a span of another shard is in the list");
       STRATA_INVARIANT(span->size_class == size_class_, "a span of another class is in the list");
-      STRATA_INVARIANT(span->is_homeward == is_compacting(), "a span does not do as its list");
+      STRATA_INVARIANT(!span->is_homeward || is_compacting(),
+                       "a span is homeward whose list does not compact");
       STRATA_INVARIANT(span->decommitted_free <= span->free_count,
                        "more objects lie in a span's holes than are free");
       STRATA_INVARIANT(span->hole_bytes <= span->bytes(), "a span's holes are larger than itself");

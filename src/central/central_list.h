@@ -239,7 +239,7 @@ class CentralList {
   bool is_to_be_relisted(const Span& span, std::uint32_t free_before) const noexcept
       STRATA_REQUIRES(lock_) {
     if (span.free_count == span.object_count) return true;
-    if (span.is_homeward) [[unlikely]]
+    if (is_compacting()) [[unlikely]]
       return span.place == 0 || (span.place != kNearlyEmpty && is_nearly_empty(span));
     return (free_before ^ span.free_count) > free_before;  // another width
   }

@@ -7,6 +7,10 @@
 // to a bin that malloc never pops from, and from there it goes to its span. The bins of the class
 // run dry, and what they get comes from the spans. The hot path is what it was.
 //
+// A span that serves is not homeward until the turn ends: it is one of those that are to be full.
+// What is freed of it goes to a bin and is used again at once, so that objects that come and go
+// take the slow way once a turn.
+//
 // Meanwhile the span at the lowest address serves first, roughly, and those that are nearly empty
 // last: where what lives longest ends up does not change then, and the spans at the other end
 // become empty. The fullest one is often one that has just begun to become empty, and would go on
@@ -84,7 +88,8 @@ void CentralList::count_returned(std::size_t count) noexcept {
   }
 }
 
-/// Ends to compact where little is free, or where it is not worth it.
+/// Ends to compact where little is free, or where it is not worth it; otherwise another turn
+/// begins, and all spans are homeward again.
 void CentralList::judge() noexcept {
   const std::size_t used = used_spans();
   const bool has_gained =
@@ -96,8 +101,7 @@ void CentralList::judge() noexcept {
     patience_ = std::min(patience_ * kPatience, kMostPatience);
   }
   const bool is_worth_it = has_gained || has_shrunk || has_free(kAlwaysShare);
-  if (!is_worth_it || has_little_free()) return compact(false);
-  begin_turn();
+  compact(is_worth_it && !has_little_free());
 }
 
 void CentralList::begin_turn() noexcept {

@@ -216,6 +216,44 @@ TEST_F(CentralListTest, WhileItCompactsSpansServeByAddressAndThoseThatAreNearlyE
   EXPECT_EQ(list.destroy_kept(kSpans), kSpans);
 }
 
+TEST_F(CentralListTest, ASpanThatServesWhileItCompactsIsHomewardAgainInTheNextTurn) {
+  constexpr std::size_t kSpans = 40;
+  CentralList list = make(SizeClassMap::class_of(1024));
+  const std::size_t in_span = kPageBytes / 1024;
+  std::vector<void*> objects = claim(list, kSpans * in_span);
+  std::sort(objects.begin(), objects.end());
+  std::vector<void*> kept;
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    if (i % 2 == 0) {
+      kept.push_back(objects[i]);
+    } else {
+      release(list, objects[i]);
+    }
+  }
+  list.look();
+  list.look();
+  ASSERT_TRUE(list.is_compacting());
+  const auto is_homeward = [this](const void* p) {
+    return space.map.class_of(p) == SizeClassMap::kHomeward;
+  };
+  for (const void* p : kept) ASSERT_TRUE(is_homeward(p));
+  const std::vector<void*> claimed = claim(list, in_span);
+  for (const void* p : claimed) ASSERT_FALSE(is_homeward(p));
+  EXPECT_TRUE(is_homeward(kept.back()));
+  release(list, claimed.back());
+  EXPECT_EQ(claim(list, 1).front(), claimed.back()) << "its span is listed by address";
+  list.check_invariants();
+  // An eighth comes back.
+  const auto end = kept.end() - kSpans * in_span / 8;
+  release(list, {end, kept.end()});
+  kept.erase(end, kept.end());
+  ASSERT_TRUE(list.is_compacting());
+  for (const void* p : claimed) ASSERT_TRUE(is_homeward(p));
+  list.check_invariants();
+  release(list, claimed);
+  release(list, kept);
+}
+
 /// What it frees and claims again by turns takes the slow way less and less.
 TEST_F(CentralListTest, AListThatGainsNothingByItCompactsLessAndLess) {
   CentralList list = make(SizeClassMap::class_of(64));
