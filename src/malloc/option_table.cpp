@@ -51,7 +51,7 @@ constexpr OptionRow kRows[] = {
         "Write statistics at normal exit, when the signal STRATA_STATS_SIGNAL arrives, or both."),
     choice(STRATA_FIELD(huge_pages), "HUGE_PAGES", "never|auto|always",
            "When 2 MiB regions ask for huge pages. auto: once the heap is so large that one more "
-           "region does not matter."),
+           "region does not matter, and as long as the kernel has them at hand."),
     number(STRATA_FIELD(cache_bytes), "CACHE_BYTES", Unit::kBytes, 0, kTiB,
            "How much all thread caches together may hold; each thread holds at most its share."),
     number(STRATA_FIELD(release_delay_ms), "RELEASE_DELAY_MS", Unit::kMilliseconds, 0, kHour,

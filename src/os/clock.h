@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-/// \file  Time, of three clocks.
+/// \file  Time, of four clocks.
 
 namespace strata::os {
 
@@ -17,5 +17,9 @@ std::uint64_t wall_clock_ns() noexcept;
 /// Nanoseconds that the threads of this process have had a processor.
 /// \cost  a system call
 std::uint64_t process_cpu_ns() noexcept;
+
+/// Nanoseconds that this thread has had a processor.
+/// \cost  a system call
+std::uint64_t thread_cpu_ns() noexcept;
 
 }  // namespace strata::os

@@ -25,5 +25,15 @@ TEST(Clock, OfTheProcessMovesWhileItWorks) {
   }
 }
 
+TEST(Clock, OfAThreadMovesWhileItWorks) {
+  const std::uint64_t start = thread_cpu_ns();
+  std::uint64_t before = start;
+  while (before == start) {  // for ever, if it stands still
+    const std::uint64_t now = thread_cpu_ns();
+    ASSERT_GE(now, before);
+    before = now;
+  }
+}
+
 }  // namespace
 }  // namespace strata::os

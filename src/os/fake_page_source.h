@@ -38,6 +38,7 @@ class FakePageSource : public PageSource {
     kDecommit,
     kAdviseHuge,
     kAdviseSmall,
+    kTouch,
     kRemap,
     kReserve,
     kCommit,
@@ -66,6 +67,12 @@ class FakePageSource : public PageSource {
   void refuse_unmaps(bool refuse) {
     std::lock_guard guard(mutex_);
     refuses_unmaps_ = refuse;
+  }
+
+  /// From now on a first touch takes so long.
+  void make_touches_take(std::uint64_t ns) {
+    std::lock_guard guard(mutex_);
+    touch_ns_ = ns;
   }
 
   /// Refuses whatever would raise mapped_bytes() above this, as RLIMIT_AS does.
@@ -147,6 +154,12 @@ class FakePageSource : public PageSource {
     std::lock_guard guard(mutex_);
     if (!begin_call_about(kAdviseSmall, "advise_small", address, bytes)) return;
     kernel_pages().advise_small(address, bytes);
+  }
+  std::uint64_t touch(void* address) noexcept override {
+    std::lock_guard guard(mutex_);
+    if (!begin_call_about(kTouch, "touch", address, page_bytes())) return 0;
+    kernel_pages().touch(address);
+    return touch_ns_;
   }
 
   void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept override {
@@ -281,6 +294,7 @@ class FakePageSource : public PageSource {
   mutable std::mutex mutex_;
   std::map<std::uintptr_t, std::size_t> ranges_;  // start → bytes, never touching each other
   std::array<std::size_t, kCalls> calls_{};
+  std::uint64_t touch_ns_ = 0;
   bool refuses_unmaps_ = false;
   std::size_t accepted_before_refusal_ = 0;
   std::size_t refusals_left_ = 0;

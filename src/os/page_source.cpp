@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "os/clock.h"
 #include "os/system_call.h"
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -120,6 +121,12 @@ bool unmap(void* address, std::size_t bytes) noexcept {
 bool decommit(void* address, std::size_t bytes) noexcept {
   ErrnoKeeper keep;
   return system_call::advise(address, bytes, MADV_DONTNEED) == 0;
+}
+
+std::uint64_t touch(void* address) noexcept {
+  const std::uint64_t before = thread_cpu_ns();
+  *static_cast<volatile char*>(address) = 0;
+  return thread_cpu_ns() - before;
 }
 
 void advise_huge(void* address, std::size_t bytes) noexcept {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 /// \file  Everything the allocators ask of the kernel about memory, as one small contract.
 
@@ -19,6 +20,7 @@ bool unmap(void* address, std::size_t bytes) noexcept;
 bool decommit(void* address, std::size_t bytes) noexcept;
 void advise_huge(void* address, std::size_t bytes) noexcept;
 void advise_small(void* address, std::size_t bytes) noexcept;
+std::uint64_t touch(void* address) noexcept;
 void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept;
 void* reserve(std::size_t bytes) noexcept;
 void* reserve_readable(std::size_t bytes) noexcept;
@@ -99,6 +101,11 @@ class PageSource {
   virtual void advise_small(void* address, std::size_t bytes) noexcept {
     kernel::advise_small(address, bytes);
   }
+
+  /// Touches a page for the first time: writes a zero to this address, where one is.
+  /// \returns  Nanoseconds of processor time that the kernel's page fault took.
+  /// \cost  Two system calls, to look at the clock.
+  virtual std::uint64_t touch(void* address) noexcept { return kernel::touch(address); }
 
   /// Resizes a mapping and keeps its contents, moving it if it must; a new tail is zero.
   /// \returns  The new address, or nullptr with the old mapping untouched.

@@ -144,6 +144,17 @@ TEST(PageSource, AdviceKeepsTheContents) {
   source.unmap(p, bytes);
 }
 
+TEST(PageSource, ATouchWritesZeroAndTakesTime) {
+  PageSource& source = kernel_pages();
+  char* p = static_cast<char*>(source.map(pages(2)));
+  ASSERT_NE(p, nullptr);
+  const std::size_t before = resident_bytes_in(p, pages(2));
+  EXPECT_GT(source.touch(p + pages(1)), 0u);
+  EXPECT_EQ(resident_bytes_in(p, pages(2)), before + pages(1));
+  EXPECT_TRUE(is_filled_with(p, pages(2), 0));
+  source.unmap(p, pages(2));
+}
+
 TEST(PageSource, RemapKeepsTheContentsAndTheNewTailIsZero) {
   PageSource& source = kernel_pages();
   char* p = static_cast<char*>(source.map(pages(2)));

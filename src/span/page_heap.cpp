@@ -68,14 +68,19 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
   if (alignment_pages == 1 && has_kept(page_count)) {
     if (Span* const kept = allocate_kept(page_count)) return kept;
   }
-  LockGuard guard(lock_);
-  if (!kept_.is_empty()) merge_kept();
-  // A run this long holds an aligned one wherever it begins; a whole region is aligned itself.
-  const unsigned sufficient = std::min(page_count + alignment_pages - 1, kPagesPerRegion);
-  const PageMask positions = aligned_positions(alignment_pages);
-  Region* region =
-      which == Pages::kAny ? take_region(sufficient) : take_idle_region(page_count, positions);
-  return region != nullptr ? take_span(*region, page_count, positions) : nullptr;
+  Taken taken{nullptr, false};
+  {
+    LockGuard guard(lock_);
+    if (!kept_.is_empty()) merge_kept();
+    // A run this long holds an aligned one wherever it begins; a whole region is aligned itself.
+    const unsigned sufficient = std::min(page_count + alignment_pages - 1, kPagesPerRegion);
+    const PageMask positions = aligned_positions(alignment_pages);
+    Region* region =
+        which == Pages::kAny ? take_region(sufficient) : take_idle_region(page_count, positions);
+    if (region != nullptr) taken = take_span(*region, page_count, positions);
+  }
+  if (taken.begins_huge) touch_huge_page(*taken.span);
+  return taken.span;
 }
 
 Span* PageHeap::allocate_to_grow(unsigned page_count) noexcept {
@@ -91,12 +96,13 @@ Span* PageHeap::allocate_to_grow(unsigned page_count) noexcept {
   const std::uint8_t before = first != 0 ? region->head_of_page[first - 1] : Region::kNoSpan;
   const bool is_shared = before != Region::kNoSpan && region->spans[before].size_class == 0;
   const unsigned skipped = is_shared ? (length - page_count) / 2 : 0;
-  return take_span(*region, page_count, PageMask{1} << (first + skipped));
+  return take_span(*region, page_count, PageMask{1} << (first + skipped)).span;
 }
 
 std::size_t PageHeap::allocate_several(unsigned page_count, Span** spans,
                                        std::size_t count) noexcept {
   std::size_t taken = 0;
+  const Span* begun = nullptr;
   bool prepares;
   {
     LockGuard guard(lock_);
@@ -105,27 +111,32 @@ std::size_t PageHeap::allocate_several(unsigned page_count, Span** spans,
     for (; taken < count; ++taken) {
       Region* const region = take_region(page_count);
       if (region == nullptr) break;
-      spans[taken] = take_span(*region, page_count, ~PageMask{0});
-      if (spans[taken] == nullptr) break;
+      const Taken next = take_span(*region, page_count, ~PageMask{0});
+      if (next.span == nullptr) break;
+      if (next.begins_huge) begun = next.span;
+      spans[taken] = next.span;
     }
     prepares =
         regions_ != regions_before && lock_.waits() != 0 && prepared_ == nullptr && !is_preparing_;
     if (prepares) is_preparing_ = true;
   }
   if (prepares) prepare_region();
+  if (begun != nullptr) touch_huge_page(*begun);
   return taken;
 }
 
 /// Takes pages of an unlisted region, and lists it.
 /// \pre      it has a run of so many that begins at one of `positions`
-/// \returns  nullptr if the limit forbids it
-Span* PageHeap::take_span(Region& region, unsigned page_count, PageMask positions) noexcept {
+/// \returns  no span if the limit forbids it
+PageHeap::Taken PageHeap::take_span(Region& region, unsigned page_count,
+                                    PageMask positions) noexcept {
   PageMask starts = run_starts(region.idle_pages(), page_count) & positions;
   if (starts == 0) starts = run_starts(region.free_pages, page_count) & positions;
   STRATA_DCHECK(starts != 0);
   const auto first = static_cast<unsigned>(std::countr_zero(starts));
   const PageMask mask = page_range(first, page_count);
-  if (region.is_split && region.dirty_pages == 0) {
+  const bool begins = region.dirty_pages == 0;
+  if (begins && region.is_split && choose_huge()) {
     region.is_split = false;
     pages_.advise_huge(region.start, kRegionBytes);
   }
@@ -133,7 +144,7 @@ Span* PageHeap::take_span(Region& region, unsigned page_count, PageMask position
   const std::size_t growth = count_pages(touched & ~region.dirty_pages) * kPageBytes;
   if (!limit_.try_hold(growth)) {
     list(region);
-    return nullptr;
+    return {nullptr, false};
   }
   if (growth != 0) count_growth(growth);
 
@@ -147,7 +158,7 @@ Span* PageHeap::take_span(Region& region, unsigned page_count, PageMask position
   span.is_zero = (region.dirty_pages & mask) == 0;
   mark_used(region, mask, touched);
   region.set_heads(first, page_count, first);
-  return &span;
+  return {&span, begins && region.is_backed_whole() && huge_pages_ == HugePages::kAuto};
 }
 
 void PageHeap::deallocate(Span& span, bool is_clean, Was was) noexcept {

@@ -24,7 +24,7 @@ Region* PageHeap::grow() noexcept {
   region->free_pages = ~PageMask{0};
   std::memset(region->head_of_page, Region::kNoSpan, sizeof region->head_of_page);
   fresh_.remove(start);
-  region->is_huge = is_huge_worth_it();
+  region->is_huge = choose_huge();
   if (region->is_huge != is_chunk_huge_) advise(region->start, kRegionBytes, region->is_huge);
   if (region->is_huge) ++huge_regions_;
   ++regions_;
@@ -37,7 +37,23 @@ Region* PageHeap::grow() noexcept {
 /// Whether huge pages are to back a region that begins now.
 bool PageHeap::is_huge_worth_it() const noexcept {
   if (huge_pages_ != HugePages::kAuto) return huge_pages_ == HugePages::kAlways;
-  return regions_ >= kHugeFromRegions && !limit_.is_above_soft();
+  return regions_ >= kHugeFromRegions && paused_ == 0 && !limit_.is_above_soft();
+}
+
+/// The same, for one region.
+bool PageHeap::choose_huge() noexcept {
+  if (is_huge_worth_it()) return true;
+  if (paused_ != 0) --paused_;
+  return false;
+}
+
+/// Has the kernel back a region that begins now by a huge page, and sees how long that takes.
+/// \pre  the span is of that region, and nobody else's
+[[gnu::noinline]] void PageHeap::touch_huge_page(const Span& span) noexcept {
+  const bool is_slow = pages_.touch(span.start) > kSlowHugePageNs;
+  LockGuard guard(lock_);
+  if (is_slow) paused_ = pause_;
+  pause_ = is_slow ? std::min(2 * pause_, kLongestPause) : kFirstPause;
 }
 
 void PageHeap::advise(char* start, std::size_t bytes, bool is_huge) noexcept {

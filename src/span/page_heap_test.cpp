@@ -352,6 +352,65 @@ TEST_F(PageHeapTest, ARegionThatIsNotLikeItsChunkIsAdvisedByItself) {
   other.heap.check_invariants();
 }
 
+TEST_F(PageHeapTest, AfterASlowHugePageSomeRegionsGetSmallOnesEachTimeMore) {
+  FakePageSource other_pages;
+  FakeAddressSpace other(other_pages, HugePages::kAuto);
+  // Of the next regions that begin, one by one or several at once.
+  const auto count_huge = [&](std::size_t regions) {
+    const std::size_t before = other.heap.statistics().huge_regions;
+    for (; regions > 8; --regions) EXPECT_TRUE(other.heap.allocate(kPagesPerRegion)->is_zero);
+    Span* spans[8];
+    EXPECT_EQ(other.heap.allocate_several(kPagesPerRegion, spans, regions), regions);
+    return other.heap.statistics().huge_regions - before;
+  };
+  const auto touched = [&] { return other_pages.calls(FakePageSource::kTouch); };
+  ASSERT_EQ(count_huge(16), 0u);
+  EXPECT_EQ(touched(), 0u);
+  ASSERT_EQ(count_huge(1), 1u);
+  EXPECT_EQ(touched(), 1u);
+  other_pages.make_touches_take(2'000'000);
+  std::size_t pause = 8;
+  EXPECT_EQ(count_huge(1), 1u);
+  for (; pause <= 128; pause *= 2) {
+    EXPECT_EQ(count_huge(pause), 0u);
+    EXPECT_EQ(count_huge(1), 1u);
+  }
+  EXPECT_EQ(count_huge(128), 0u);
+  other_pages.make_touches_take(0);
+  EXPECT_EQ(count_huge(20), 20u);
+  other_pages.make_touches_take(2'000'000);
+  EXPECT_EQ(count_huge(9), 1u);
+  other.heap.check_invariants();
+}
+
+TEST_F(PageHeapTest, ARegionThatBeginsAnewIsTouchedOnceMoreWhereTheKernelMayUseHugePages) {
+  FakePageSource other_pages;
+  FakeAddressSpace other(other_pages, HugePages::kAuto);
+  for (int i = 0; i < 16; ++i) ASSERT_NE(other.heap.allocate(kPagesPerRegion), nullptr);
+  Span* first = other.heap.allocate(1);
+  Span* const second = other.heap.allocate(1);
+  ASSERT_EQ(other_pages.calls(FakePageSource::kTouch), 1u);
+  other.heap.deallocate(*second);
+  other.heap.decommit(1);  // small pages from now on
+  other.heap.deallocate(*first);
+  other.heap.decommit(~std::size_t{0});
+  const std::size_t asked = other_pages.calls(FakePageSource::kAdviseHuge);
+  other_pages.make_touches_take(2'000'000);
+  first = other.heap.allocate(1);
+  EXPECT_EQ(other_pages.calls(FakePageSource::kTouch), 2u);
+  EXPECT_EQ(other_pages.calls(FakePageSource::kAdviseHuge), asked + 1);
+  EXPECT_EQ(other.heap.idle_pages(), kPagesPerRegion - 1);
+  // And small ones stay while the pause lasts.
+  other.heap.decommit(1);
+  other.heap.deallocate(*first);
+  other.heap.decommit(~std::size_t{0});
+  first = other.heap.allocate(1);
+  EXPECT_EQ(other_pages.calls(FakePageSource::kTouch), 2u);
+  EXPECT_EQ(other_pages.calls(FakePageSource::kAdviseHuge), asked + 1);
+  EXPECT_EQ(other.heap.idle_pages(), 0u);
+  other.heap.check_invariants();
+}
+
 TEST_F(PageHeapTest, NeverAsksForHugePagesWhenToldSo) {
   for (int i = 0; i < 64; ++i) allocate(kPagesPerRegion);
   EXPECT_EQ(pages.calls(FakePageSource::kAdviseHuge), 0u);

@@ -3,6 +3,7 @@
 #include <strata/heap.hpp>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "os/page_source.h"
 #include "span/page.h"
@@ -27,6 +28,7 @@ class UserPages final : public os::PageSource {
   // How its pages are backed is its own business, where they lie, too.
   void advise_huge(void*, std::size_t) noexcept override {}
   void advise_small(void*, std::size_t) noexcept override {}
+  std::uint64_t touch(void*) noexcept override { return 0; }
   bool map_at(void*, std::size_t) noexcept override { return false; }
   void* remap(void*, std::size_t, std::size_t) noexcept override { return nullptr; }
 
