@@ -124,6 +124,10 @@ class MemoryLimit {
     next_pass_.store(std::max(soft_, held_bytes() + soft_ / kPassShare + 1),
                      std::memory_order_relaxed);
   }
+  /// Whether there is a limit, its own or a shared one.
+  bool is_any() const noexcept {
+    return soft_ != kNone || hard_ != kNone || (shared_ != nullptr && shared_->is_any());
+  }
   bool has_soft_limit() const noexcept {
     return soft_ != kNone || (shared_ != nullptr && shared_->has_soft_limit());
   }

@@ -141,7 +141,7 @@ void Central::decommit_holes_for(std::size_t bytes) noexcept {
     std::size_t returned;
     do {
       returned = list->decommit_holes_of_emptiest(bytes);
-      exchange_.note_returned(returned, spans_.refilled_bytes());
+      if (returned != 0) exchange_.note_returned(returned, spans_.refilled_bytes());
       bytes -= std::min(returned, bytes);
     } while (returned != 0 && bytes != 0);
     if (bytes == 0) break;

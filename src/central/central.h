@@ -120,6 +120,7 @@ class Central {
   /// \threads  no other thread uses it at the same time
   void forget_spans() noexcept {
     for_each_shard([](CentralShard& shard) { shard.forget_spans(); });
+    exchange_.forget(spans_.refilled_bytes());
   }
 
   /// Bytes free in spans on pages that were not decommitted, and in transfer caches.

@@ -310,8 +310,9 @@ std::size_t CentralList::decommit_holes_of_emptiest(std::size_t bytes) noexcept 
       by_free_[width].push_front(span);
       --looks;
       if (span.pending_bytes() < span.bytes() / 4) continue;
-      returned += decommit_holes_of(span);
-      span.has_holes_for_growth = true;
+      const std::size_t decommitted = decommit_holes_of(span);
+      span.hole_bytes_for_growth += static_cast<std::uint32_t>(decommitted);
+      returned += decommitted;
     }
   }
   return returned;

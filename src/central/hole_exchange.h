@@ -22,41 +22,60 @@ class HoleExchange {
     return growth - now;
   }
 
-  /// So many bytes have gone back. Of all that did so far, `filled` are held again, since the spans
-  /// served in which they lie.
+  /// So many bytes have gone back. Of all that did since the start, `filled` are held again, since
+  /// the spans served in which they lie.
   void note_returned(std::size_t bytes, std::size_t filled) noexcept {
-    const std::size_t returned = returned_.load(std::memory_order_relaxed) + bytes;
-    returned_.store(returned, std::memory_order_relaxed);
-    const std::size_t in_turn = returned - judged_.load(std::memory_order_relaxed);
-    if (in_turn < kTurnBytes) return;
-    judged_.store(returned, std::memory_order_relaxed);
-    const std::size_t since = filled - forgotten_.load(std::memory_order_relaxed);
-    unsigned turns = 0;
-    if (since >= returned / 2) {
-      turns = std::min(vain_turns_.load(std::memory_order_relaxed) + 1, kMostVainTurns);
-      ignored_.store(in_turn << turns, std::memory_order_relaxed);
-    }
-    vain_turns_.store(turns, std::memory_order_relaxed);
-    if (returned >= kRemembered) {
-      returned_.store(returned / 2, std::memory_order_relaxed);
-      judged_.store(returned / 2, std::memory_order_relaxed);
-      forgotten_.store(filled - since / 2, std::memory_order_relaxed);
-    }
+    const std::size_t all = returned_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    std::size_t judged = judged_.load(std::memory_order_relaxed);
+    if (all < judged + kTurnBytes) return;
+    // One thread judges a turn.
+    if (judged_.compare_exchange_strong(judged, all, std::memory_order_relaxed))
+      judge(std::min(all - judged, 2 * kTurnBytes), filled);
+  }
+
+  /// There are no spans any more.
+  void forget(std::size_t filled) noexcept {
+    seen_filled_.store(filled, std::memory_order_relaxed);
+    for (auto* each : {&lately_returned_, &lately_filled_, &ignored_})
+      each->store(0, std::memory_order_relaxed);
+    vain_turns_.store(0, std::memory_order_relaxed);
   }
 
  private:
   // Chosen: some hundred system calls.
   static constexpr std::size_t kTurnBytes = std::size_t{4} << 20;
-  // Chosen: where other phases begin, they are noticed after 256 MiB of growth.
+  // Chosen: where other phases begin, they are noticed after three turns, 400 MiB of growth.
   static constexpr unsigned kMostVainTurns = 5;
-  // Chosen: what was long ago counts half, and half again.
-  static constexpr std::size_t kRemembered = std::size_t{64} << 20;
 
-  std::atomic<std::size_t> returned_{0};
-  std::atomic<std::size_t> judged_{0};     // of these
-  std::atomic<std::size_t> forgotten_{0};  // of those that were filled
+  /// What was before counts three fourths, turn by turn.
+  void judge(std::size_t returned, std::size_t filled) noexcept {
+    const auto fade = [](const std::atomic<std::size_t>& sum) {
+      return sum.load(std::memory_order_relaxed) / 4 * 3;
+    };
+    // Another turn's judge may have seen more.
+    const std::size_t seen = seen_filled_.exchange(filled, std::memory_order_relaxed);
+    const std::size_t new_filled = filled > seen ? filled - seen : 0;
+    const std::size_t all_returned = fade(lately_returned_) + returned;
+    const std::size_t all_filled = std::min(fade(lately_filled_) + new_filled, all_returned);
+    lately_returned_.store(all_returned, std::memory_order_relaxed);
+    lately_filled_.store(all_filled, std::memory_order_relaxed);
+    unsigned turns = vain_turns_.load(std::memory_order_relaxed);
+    if (all_filled >= all_returned / 2) {
+      turns = std::min(turns + 1, kMostVainTurns);
+      ignored_.store(returned << turns, std::memory_order_relaxed);
+    } else if (turns != 0) {
+      --turns;
+    }
+    vain_turns_.store(turns, std::memory_order_relaxed);
+  }
+
+  std::atomic<std::size_t> returned_{0};  // since the start
+  std::atomic<std::size_t> judged_{0};    // of these
+  std::atomic<std::size_t> seen_filled_{0};
+  std::atomic<std::size_t> lately_returned_{0};
+  std::atomic<std::size_t> lately_filled_{0};
   std::atomic<std::size_t> ignored_{0};
-  std::atomic<unsigned> vain_turns_{0};  // in a row
+  std::atomic<unsigned> vain_turns_{0};
 };
 
 }  // namespace strata

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <latch>
 #include <map>
 #include <mutex>
@@ -88,7 +89,10 @@ class Watch {
 };
 
 /// Watchers outlive the tests: their blocks may be freed at any time.
-Notebook& new_notebook(std::int64_t interval) { return *new Notebook(interval); }
+Notebook& new_notebook(std::int64_t interval) {
+  static auto* const all = new std::deque<Notebook>;
+  return all->emplace_back(interval);
+}
 
 TEST(Detour, EveryAllocationOfEveryKindReachesAWatcherOfAll) {
   Notebook& notebook = new_notebook(0);

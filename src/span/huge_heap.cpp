@@ -9,6 +9,7 @@
 namespace strata {
 
 HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noexcept {
+  STRATA_DCHECK(bytes != 0);
   const std::size_t rounded = detail::round_up(bytes, os::page_bytes());
   if (rounded < bytes) return {nullptr, false};
   Range range{};
@@ -17,7 +18,7 @@ HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noe
     if (!live_.make_room() || !kept_.make_room()) return {nullptr, false};
     if (kept_.take_fitting(rounded, alignment, range)) {
       void* const kept = reinterpret_cast<void*>(range.address);
-      insert(kept, rounded);
+      insert(kept, {rounded, rounded});
       return {kept, false};
     }
     if (alignment <= os::page_bytes()) kept_.take_extendable(rounded, range);
@@ -37,7 +38,7 @@ HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noe
   if (address == nullptr) address = map(rounded, alignment);
   if (address == nullptr) return {nullptr, false};
   LockGuard guard(lock_);
-  if (!insert(address, rounded)) {
+  if (!insert(address, {rounded, rounded})) {
     pages_.unmap(address, rounded);
     page_heap_.limit().let_go(rounded);
     return {nullptr, false};
@@ -68,7 +69,7 @@ HugeHeap::Place HugeHeap::place_of(const void* p) noexcept {
   LockGuard guard(lock_);
   bool is_inside = false;
   live_.for_each(
-      [&](std::uintptr_t start, std::size_t bytes) { is_inside |= address - start < bytes; });
+      [&](std::uintptr_t start, Extent extent) { is_inside |= address - start < extent.bytes; });
   if (is_inside) return Place::kInside;
   const bool was_freed = std::find(std::begin(freed_), std::end(freed_), p) != std::end(freed_);
   return p != nullptr && was_freed ? Place::kFreed : Place::kElsewhere;
@@ -76,41 +77,53 @@ HugeHeap::Place HugeHeap::place_of(const void* p) noexcept {
 
 std::size_t HugeHeap::usable_bytes(const void* p) noexcept {
   LockGuard guard(lock_);
-  const std::size_t* const bytes = live_.find(p);
-  return bytes != nullptr ? *bytes : 0;
+  const Extent* const extent = live_.find(p);
+  return extent != nullptr ? extent->bytes : 0;
 }
 
 void* HugeHeap::reallocate(void* p, std::size_t bytes) noexcept {
   const std::size_t rounded = detail::round_up(bytes, os::page_bytes());
   if (rounded < bytes) return nullptr;
-  const std::size_t old_bytes = usable_bytes(p);
-  STRATA_DCHECK(old_bytes != 0);
-  const std::size_t headroom = detail::round_up(old_bytes / kHeadroomPart, os::page_bytes());
-  if (rounded <= old_bytes)
-    return old_bytes - rounded <= headroom ? p : remap(p, old_bytes, rounded);
-  const std::size_t roomy = std::max(rounded, old_bytes + headroom);
-  exchange_idle_for(roomy - old_bytes, PageHeap::From::kAny);
-  if (roomy != rounded && page_heap_.limit().try_hold_unasked(roomy - old_bytes)) {
-    if (void* const moved = remap(p, old_bytes, roomy)) return moved;
+  Extent old{};
+  {
+    LockGuard guard(lock_);
+    Extent* const found = live_.find(p);
+    STRATA_DCHECK(found != nullptr);
+    old = *found;
+    if (rounded >= old.asked && rounded <= old.bytes) {
+      found->asked = rounded;
+      return p;
+    }
   }
-  if (!page_heap_.limit().try_hold(rounded - old_bytes)) return nullptr;
-  return remap(p, old_bytes, rounded);
+  if (rounded < old.bytes) return remap(p, old, {rounded, rounded});
+  exchange_idle_for(rounded - old.bytes, PageHeap::From::kAny);
+  const std::size_t headroom = detail::round_up(old.bytes / kHeadroomPart, os::page_bytes());
+  MemoryLimit& limit = page_heap_.limit();
+  if (rounded < old.bytes + headroom && pages_.is_divisible() && !limit.is_any()) {
+    limit.hold(headroom);
+    if (void* const moved = remap(p, old, {old.bytes + headroom, rounded})) {
+      exchange_idle_for(old.bytes + headroom - rounded, PageHeap::From::kAny);
+      return moved;
+    }
+  }
+  if (!limit.try_hold(rounded - old.bytes)) return nullptr;
+  return remap(p, old, {rounded, rounded});
 }
 
-/// Moves a live block to a mapping of so many bytes; if these are more, they are held already.
-/// \returns  nullptr, and it stays, if the kernel forbids it.
-void* HugeHeap::remap(void* p, std::size_t old_bytes, std::size_t bytes) noexcept {
+/// Gives a live block another length; if it is a larger one, that is held already.
+/// \returns  nullptr, and it stays as it was, if the kernel forbids it.
+void* HugeHeap::remap(void* p, Extent old, Extent now) noexcept {
   // Under the lock: once the block has moved, the kernel may map something else at its old address,
   // and the table must not know it any more. There is room in the table for a block that was in it.
   LockGuard guard(lock_);
-  void* const moved = pages_.remap(p, old_bytes, bytes);
+  void* const moved = pages_.remap(p, old.bytes, now.bytes);
   if (moved == nullptr) {
-    if (bytes > old_bytes) page_heap_.limit().take_back(bytes - old_bytes);
+    if (now.bytes > old.bytes) page_heap_.limit().take_back(now.bytes - old.bytes);
     return nullptr;
   }
-  if (bytes < old_bytes) page_heap_.limit().let_go(old_bytes - bytes);
+  if (now.bytes < old.bytes) page_heap_.limit().let_go(old.bytes - now.bytes);
   remove(p);
-  insert(moved, bytes);
+  insert(moved, now);
   return moved;
 }
 
@@ -151,8 +164,8 @@ bool HugeHeap::unmap(Range range) noexcept {
 void HugeHeap::discard() noexcept {
   LockGuard guard(lock_);
   std::size_t bytes = live_bytes_;
-  live_.for_each([this](std::uintptr_t start, std::size_t of_block) {
-    pages_.unmap(reinterpret_cast<void*>(start), of_block);
+  live_.for_each([this](std::uintptr_t start, Extent extent) {
+    pages_.unmap(reinterpret_cast<void*>(start), extent.bytes);
   });
   while (kept_.count() != 0) {
     const Range range = kept_.take_oldest(~std::size_t{0});
@@ -190,19 +203,19 @@ std::size_t HugeHeap::release(std::size_t max_bytes) noexcept {
   return released;
 }
 
-bool HugeHeap::insert(const void* p, std::size_t bytes) noexcept {
-  if (!live_.insert(p, bytes)) return false;
-  live_bytes_ += bytes;
+bool HugeHeap::insert(const void* p, Extent extent) noexcept {
+  if (!live_.insert(p, extent)) return false;
+  live_bytes_ += extent.bytes;
   return true;
 }
 
 /// \returns  The block's bytes; 0 if none is live there.
 std::size_t HugeHeap::remove(const void* p) noexcept {
-  std::size_t bytes = 0;
-  if (!live_.remove(p, bytes)) return 0;
-  live_bytes_ -= bytes;
+  Extent extent{};
+  if (!live_.remove(p, extent)) return 0;
+  live_bytes_ -= extent.bytes;
   freed_[frees_++ % kRemembered] = p;
-  return bytes;
+  return extent.bytes;
 }
 
 HugeHeap::Statistics HugeHeap::statistics() noexcept {
@@ -215,7 +228,10 @@ void HugeHeap::check_invariants() noexcept {
   live_.check_invariants();
   kept_.check_invariants();
   std::size_t bytes = 0;
-  live_.for_each([&](std::uintptr_t, std::size_t of_block) { bytes += of_block; });
+  live_.for_each([&](std::uintptr_t, Extent extent) {
+    bytes += extent.bytes;
+    STRATA_INVARIANT(extent.asked <= extent.bytes, "a huge block is shorter than was asked for");
+  });
   STRATA_INVARIANT(bytes == live_bytes_, "bytes of huge blocks are miscounted");
 }
 

@@ -65,9 +65,9 @@ class HugeHeap {
   /// \cost  a hash probe under the lock
   std::size_t usable_bytes(const void* p) noexcept;
 
-  /// Resizes by remapping: contents move without being copied. A block that grows by less than an
-  /// eighth gets an eighth more, for its next steps: what it does not touch takes no memory. One
-  /// that shrinks by less keeps its length.
+  /// Resizes by remapping: contents move without being copied. Where nothing is limited, a block
+  /// that grows by less than an eighth gets an eighth more, for its next steps: what it does not
+  /// touch counts as held, and takes no memory.
   /// \pre      p is live
   /// \returns  The new address; nullptr, with the block as it was, when out of memory and where the
   ///           kernel keeps it as two mappings, which it does not move.
@@ -99,22 +99,26 @@ class HugeHeap {
 
  private:
   using Range = KeptRanges::Range;
+  struct Extent {
+    std::size_t bytes;  ///< of the mapping
+    std::size_t asked;  ///< of these, in whole OS pages
+  };
 
   // Chosen: a block this large wastes at most an eighth of itself by its last, half-used huge page.
   static constexpr std::size_t kHugePageFromBytes = std::size_t{16} << 20;
   static constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
-  // Chosen: as large a part of itself as a block of any size class may have in vain.
+  // Chosen: as large a part of itself as a block of a size class may have in vain.
   static constexpr std::size_t kHeadroomPart = 8;
 
   // Chosen: a second free mostly follows soon.
   static constexpr std::size_t kRemembered = 64;
 
   void* map(std::size_t bytes, std::size_t alignment) noexcept;
-  void* remap(void* p, std::size_t old_bytes, std::size_t bytes) noexcept;
+  void* remap(void* p, Extent old, Extent now) noexcept;
   bool unmap(Range range) noexcept;
   std::size_t release(std::size_t max_bytes) noexcept;
-  bool insert(const void* p, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
+  bool insert(const void* p, Extent extent) noexcept STRATA_REQUIRES(lock_);
   std::size_t remove(const void* p) noexcept STRATA_REQUIRES(lock_);
 
   Lock lock_{LockRank::kHuge};
@@ -122,7 +126,7 @@ class HugeHeap {
   os::PageSource& pages_;
   bool huge_pages_ = true;
 
-  AddressTable<std::size_t> live_ STRATA_GUARDED_BY(lock_);  // bytes by first address
+  AddressTable<Extent> live_ STRATA_GUARDED_BY(lock_);  // by first address
   std::size_t live_bytes_ STRATA_GUARDED_BY(lock_) = 0;
   KeptRanges kept_ STRATA_GUARDED_BY(lock_);
   std::size_t unmapped_bytes_ STRATA_GUARDED_BY(lock_) = 0;

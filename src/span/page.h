@@ -91,7 +91,8 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   std::uint32_t seen_free;  ///< free objects that nobody needed when decommit_holes() looked last
   /// Objects that were free when its holes were decommitted, and have been free since.
   std::uint32_t decommitted_free;
-  std::uint32_t hole_bytes;  ///< decommitted, and certainly not touched since
+  std::uint32_t hole_bytes;             ///< decommitted, and certainly not touched since
+  std::uint32_t hole_bytes_for_growth;  ///< of these, what went back as the heap grew
   /// No bit is set in the words below it, but for those below first_object.
   std::uint32_t first_word;
   /// Bit i: object i reads as zero, since it was never handed out (tracks_fresh).
@@ -108,7 +109,6 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   std::uint8_t page_count;
   bool is_zero;               ///< the pages had never been used since the kernel cleared them
   bool is_homeward;           ///< what is freed of it passes by the bins of its class
-  bool has_holes_for_growth;  ///< decommitted since the heap grew
   std::uint8_t place;         ///< which of the CentralList's lists it is in
   std::uint64_t bitmap_word;  ///< what free_bits points to if the bitmap is one word
 

@@ -87,14 +87,17 @@ Span* PageHeap::allocate_to_grow(unsigned page_count) noexcept {
   const unsigned room = std::min(kRoomTimes * page_count, kPagesPerRegion);
   if (idle_pages() < room) return nullptr;
   LockGuard guard(lock_);
-  merge_kept();
-  Region* const region = take_idle_region(room, ~PageMask{0});
+  Region* region = take_idle_region(room, ~PageMask{0});
+  if (region == nullptr && !kept_.is_empty()) {
+    merge_kept();
+    region = take_idle_region(room, ~PageMask{0});
+  }
   if (region == nullptr) return nullptr;
   const PageMask idle = region->idle_pages();
   const auto first = static_cast<unsigned>(std::countr_zero(run_starts(idle, room)));
   const auto length = static_cast<unsigned>(std::countr_one(idle >> first));
-  const std::uint8_t before = first != 0 ? region->head_of_page[first - 1] : Region::kNoSpan;
-  const bool is_shared = before != Region::kNoSpan && region->spans[before].size_class == 0;
+  const bool is_shared = first != 0 && region->head_of_page[first - 1] != Region::kNoSpan &&
+                         map_.class_of(region->start + (first - 1) * kPageBytes) == 0;
   const unsigned skipped = is_shared ? (length - page_count) / 2 : 0;
   return take_span(*region, page_count, PageMask{1} << (first + skipped)).span;
 }

@@ -207,11 +207,13 @@ TEST_F(PageHeapTest, FindsIdlePagesWhereManyRegionsHaveTighterRunsOfCleanOnes) {
 TEST_F(PageHeapTest, ABlockThatGrowsHasRoomOfIdlePagesAfterIt) {
   EXPECT_EQ(heap.allocate_to_grow(2), nullptr) << "nothing is idle";
   Span& first = allocate(4);
-  first.size_class = 1;
+  space.map.set_class(first, 1);
   Span& idle = allocate(12);
-  allocate(16);
+  allocate(8);
+  Span& short_one = allocate(8);
   char* const start = idle.start;
   heap.deallocate(idle);
+  heap.deallocate(short_one);
   EXPECT_EQ(heap.allocate_to_grow(4), nullptr) << "no run is so long";
   Span* const block = heap.allocate_to_grow(2);
   ASSERT_NE(block, nullptr);
@@ -222,7 +224,7 @@ TEST_F(PageHeapTest, ABlockThatGrowsHasRoomOfIdlePagesAfterIt) {
   EXPECT_TRUE(heap.resize(*block, 6));
   EXPECT_TRUE(heap.resize(*other, 6));
   EXPECT_FALSE(heap.resize(*block, 7));
-  first.size_class = 0;
+  space.map.set_class(first, 0);
   heap.check_invariants();
 }
 

@@ -62,7 +62,7 @@ bool SpanSource::begin(Span& span, unsigned size_class) noexcept {
   // What the kernel has just cleared holds no memory: nothing is pending.
   span.decommitted_free = span.is_zero ? span.object_count : 0;
   span.hole_bytes = 0;
-  span.has_holes_for_growth = false;
+  span.hole_bytes_for_growth = 0;
   span.first_object = static_cast<std::uint16_t>(choose_first(span));
   span.first_word = span.first_object / 64u;
   const bool is_fresh = span.is_zero && Span::tracks_fresh(object_bytes);
@@ -155,8 +155,7 @@ void SpanSource::deallocate_bitmap(Span& span) noexcept {
 bool SpanSource::take_back_holes(Span& span) noexcept {
   if (!page_heap_.limit().try_hold(span.hole_bytes)) return false;
   page_heap_.count_growth(span.hole_bytes);
-  if (span.has_holes_for_growth)
-    refilled_bytes_.fetch_add(span.hole_bytes, std::memory_order_relaxed);
+  refilled_bytes_.fetch_add(span.hole_bytes_for_growth, std::memory_order_relaxed);
   forget_holes(span);
   return true;
 }

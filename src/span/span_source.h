@@ -186,7 +186,7 @@ class SpanSource {
   void forget_holes(Span& span) noexcept {
     hole_bytes_.fetch_sub(span.hole_bytes, std::memory_order_relaxed);
     span.hole_bytes = 0;
-    span.has_holes_for_growth = false;
+    span.hole_bytes_for_growth = 0;
   }
 
   PageMap& map_;
