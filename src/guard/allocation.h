@@ -16,7 +16,6 @@ struct Allocation {
   std::size_t alignment = 0;  ///< 0: none was asked for
   bool by_aligned_new = false;
   By by = By::kMalloc;
-  bool is_grown = false;  ///< the block has been made larger, and had to be moved for it
 
   /// The same without an alignment that every object has anyway.
   Allocation as_said() const noexcept {

@@ -146,13 +146,6 @@ Engine::Block Engine::allocate_large(std::size_t bytes, std::size_t alignment) n
   return {block.address, block.is_zero};
 }
 
-Engine::Block Engine::allocate_grown(std::size_t bytes) noexcept {
-  Span* const span =
-      bytes <= kMaxLargeBytes ? page_heap_.allocate_to_grow(pages_for(bytes)) : nullptr;
-  if (span == nullptr) return allocate_large(bytes, SizeClassMap::kGrain);
-  return {span->start, span->is_zero};
-}
-
 void Engine::deallocate_large(void* p) noexcept {
   Region* const region = map_.region_of(p);
   Span* const pages = pages_of(p, region);

@@ -148,9 +148,13 @@ class Engine {
   /// A block beyond the size classes: larger, or aligned to more than they can be.
   /// \param alignment  a power of two
   Block allocate_large(std::size_t bytes, std::size_t alignment) noexcept;
-  /// The same for a block that has grown, and may go on to: where it can do so in place, if any
-  /// place has room.
-  Block allocate_grown(std::size_t bytes) noexcept;
+  /// The same for a block that is likely to grow, where it can do so in place.
+  /// \returns  nullptr if no place has room for that
+  void* allocate_to_grow(std::size_t bytes) noexcept {
+    const Span* const span =
+        bytes <= kMaxLargeBytes ? page_heap_.allocate_to_grow(pages_for(bytes)) : nullptr;
+    return span != nullptr ? span->start : nullptr;
+  }
   /// Whether blocks that grow get pages of their own before their size asks for it: as long as what
   /// they do not touch of these takes no memory.
   bool has_pages_for_grown() const noexcept { return page_heap_.is_small(); }

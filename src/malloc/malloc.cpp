@@ -224,8 +224,7 @@ Engine::Block Malloc::serve_large(ThreadState& thread, const Allocation& allocat
     if (is_chosen) block = serve_guarded_block(thread, allocation);
     if (block.address == nullptr)
       block = serve_or_make_room(thread, allocation.bytes, [&] {
-        return allocation.is_grown ? engine_.allocate_grown(allocation.bytes)
-                                   : engine_.allocate_large(allocation.bytes, allocation.alignment);
+        return engine_.allocate_large(allocation.bytes, allocation.alignment);
       });
   }
   if (block.address == nullptr) os::set_errno_no_memory();

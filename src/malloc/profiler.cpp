@@ -41,8 +41,7 @@ void Profiler::stop() noexcept {
 std::int64_t Profiler::draw_interval() noexcept { return profile_->draw_interval(); }
 
 Engine::Block Profiler::allocate(const Allocation& allocation) noexcept {
-  const std::size_t bytes = allocation.bytes;
-  const std::size_t alignment = allocation.alignment;
+  const auto [bytes, alignment, by_aligned_new, by] = allocation;
   Engine::Block block{nullptr, false};
   const std::uint32_t site = site_of_caller();
   if (site == 0) return block;

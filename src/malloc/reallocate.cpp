@@ -99,11 +99,18 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
 /// a size class each step would leave an object that only a block of its size can use.
 void* Malloc::allocate_grown(ThreadState& thread, std::size_t bytes) noexcept {
   const bool takes_pages = engine_.has_pages_for_grown() || SizeClassMap::class_of(bytes) == 0;
-  // A watcher counts what it is asked for by its size class.
-  if (!takes_pages || detour_.is_on()) return allocate(thread, bytes);
-  Allocation allocation{bytes, SizeClassMap::kGrain};
-  allocation.is_grown = true;
-  return serve(thread, 0, allocation).address;
+  // Others decide there where it lies, or count it by its size class.
+  if (!takes_pages || bytes > Engine::kMaxBytes || detour_.is_on() || thread.is_in_window ||
+      is_checked() || must_not_wait()) {
+    return allocate(thread, bytes);
+  }
+  const bool is_chosen = guard_watcher_.chooses_block(bytes);
+  void* const moved = is_chosen ? nullptr : engine_.allocate_to_grow(bytes);
+  if (moved == nullptr)
+    return serve_large(thread, {bytes, SizeClassMap::kGrain}, is_chosen).address;
+  count_towards_window(thread);
+  after_slow_path(thread);
+  return moved;
 }
 
 /// realloc of a block that is in no size class of the page map, without copying.
