@@ -61,7 +61,7 @@ STRATA_API STRATA_MALLOC_LIKE void* strata_aligned_alloc(size_t alignment,
 /// Bytes that may be used at `block`, at least what was asked for; 0 for NULL.
 STRATA_API size_t strata_usable_size(const void* block) STRATA_NOEXCEPT;
 
-/// Releases all idle memory to the kernel now, the calling thread's cache included.
+/// Releases all idle memory to the kernel now, the caches of all threads included.
 /// \returns  1 if anything was released, else 0.
 /// \cost     system calls in proportion to what is idle
 STRATA_API int strata_release_memory(void) STRATA_NOEXCEPT;

@@ -177,7 +177,7 @@ class Malloc {
   /// Makes at least `bytes` bytes usable at `p` in place; what shrinks may stay as it is.
   /// \returns  False, and nothing changes, if it would have to move.
   bool resize_in_place(void* p, std::size_t bytes) noexcept;
-  /// Releases everything idle, the objects in the calling thread's cache included.
+  /// Releases everything idle, the objects in the caches of all threads included.
   /// \returns  true if anything was released
   bool release_memory(ThreadState& thread) noexcept;
   /// The same for a thread that is in no call of it: another malloc needs memory.

@@ -43,15 +43,16 @@ constexpr OptionRow kRows[] = {
         "size are found. full: every free is verified at once; freed memory and "
         "the bytes after every object are filled and verified; freed objects wait before they are "
         "used again; places are random. It finds use after free, overflow and mismatched deletes, "
-        "and does without the thread cache. auto: frees, sizes apart, as long as that takes about "
-        "1% of the program's CPU time and of its memory or less; basic from then on, and where the "
-        "address space is limited. But for basic, any access to a block of 0 bytes is a fault."),
+        "and does without the thread cache. auto: like frees, but without comparing sizes, as long as "
+        "that takes about 1% of the program's CPU time and of its memory or less; basic from then "
+        "on, and where the address space is limited. At every level except basic, an access to a "
+        "block of 0 bytes is a fault."),
     choice(
         STRATA_FIELD(stats), "STATS", "off|exit|signal|both",
         "Write statistics at normal exit, when the signal STRATA_STATS_SIGNAL arrives, or both."),
     choice(STRATA_FIELD(huge_pages), "HUGE_PAGES", "never|auto|always",
-           "When 2 MiB regions ask for huge pages. auto: once the heap is so large that one more "
-           "region does not matter, and as long as the kernel has them at hand."),
+           "When 2 MiB regions ask for huge pages. auto: from 32 MiB of heap on, as long as the "
+           "kernel provides them within 1 ms."),
     number(STRATA_FIELD(cache_bytes), "CACHE_BYTES", Unit::kBytes, 0, kTiB,
            "How much all thread caches together may hold; each thread holds at most its share."),
     number(STRATA_FIELD(release_delay_ms), "RELEASE_DELAY_MS", Unit::kMilliseconds, 0, kHour,

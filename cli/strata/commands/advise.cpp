@@ -18,8 +18,8 @@ constexpr const char* kExamples = R"(Examples:
   strata advise app.trace --allocator strata --runs 15
 
 For each place whose pattern fits an allocator of the toolkit, the trace is replayed with and without
-that place's calls going there, in turns. What is told saves at least 2% of the replay's CPU time or of
-the memory that it adds, and costs nothing of the other. The program's own work is in neither.)";
+that place's calls going there, in turns. Advice is printed if it saves at least 2% of the replay's CPU
+time, or of the memory it adds, and costs at most 5% of the other. The program's own work is in neither.)";
 
 class AdviseCommand final : public ExplainingCommand {
  public:
@@ -28,7 +28,7 @@ class AdviseCommand final : public ExplainingCommand {
     add_option("--allocator", allocator_, "NAME", "Where all other calls go (default system)");
     add_option("--places", places_, "N", "How many places are tried (default 8)");
     add_option("--runs", runs_, "N", "Replays with and without each change (default 7)");
-    add_flag("--all", is_all_, "Tell what was tried and is not worth it, too");
+    add_flag("--all", is_all_, "Also list changes that were tried and are not worth making");
     add_reading_options();
   }
 

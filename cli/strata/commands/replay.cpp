@@ -18,10 +18,10 @@ constexpr const char* kExamples = R"(Examples:
   strata replay app.trace --allocators system,mine=./libmine.so --json results.json
   strata replay app.trace --pace recorded
 
-Each thread makes its own calls in their order, and waits for another where it needs what that one
-makes. Every object's ends and a word of each OS page are written and checked; --touch all writes
-everything. peak gain is what the process grew by under load: what lives in it, and what the allocator
-holds beside.
+Each thread makes its own calls in their order, and waits for another thread when it needs an object
+that thread allocates. Every object's ends and a word of each OS page are written and checked; --touch
+all writes everything. Peak gain is the growth of the process under load: live objects plus what the
+allocator holds in addition.
 
 Exit status: 0 if every allocator completed, 1 if one failed, 2 for bad input.)";
 

@@ -22,7 +22,7 @@ constexpr const char* kExamples = R"(Examples:
   strata run --leaks -- ./app
 
 The command takes the place of strata: its exit status, signals, input and output are its own.
-With --leaks strata waits beside it, and ends as it ended.
+With --leaks, strata stays until the command ends, and returns its exit status.
 Programs that it starts run on Strata, too.)";
 
 class RunCommand final : public Command {
