@@ -39,7 +39,7 @@ void Lock::wake_waiter() noexcept { os::wake_one(reinterpret_cast<const std::uin
 
 #ifndef NDEBUG
 void Lock::note_rank() noexcept {
-  // Locks of the same rank may be held together only by fork(), which takes them in a fixed order.
+  // Of the same rank a thread may hold several; LockRank says where it does.
   for (int above = static_cast<int>(rank_) + 1; above <= static_cast<int>(LockRank::kLeaf);
        ++above) {
     if (t_held[above] != 0)

@@ -33,8 +33,8 @@ enum class LockRank : std::uint8_t {
   kThreadSweep,     ///< one look at all thread caches at a time
   kThreadRegistry,  ///< the list of thread caches, parked ones included
   kThreadBins,      ///< one per thread cache: its bins do not move while they are counted
-  kCentral,         ///< shards, their lists and transfer caches; two of these
-                    ///< are never held at once, except by fork
+  kCentral,         ///< shards, their lists and transfer caches; a second of
+                    ///< these is only tried, except by fork and by who empties transfer caches
   kHuge,            ///< the table of huge blocks and the cache of huge mappings
   kPageHeap,        ///< regions and page runs
   kRegionPool,      ///< regions that wait for the next heap of the user's

@@ -34,21 +34,23 @@ class TransferCache {
   /// \returns  how many
   std::size_t insert(void* const* objects, std::size_t count) noexcept;
 
-  /// Moves up to `count` objects to end[-1], end[-2], …
+  /// Moves up to `count` objects to end[-1], end[-2], …; never has it grow, and gives back the
+  /// slots of one that had grown once it is empty.
   /// \returns  how many
   std::size_t remove(void** end, std::size_t count) noexcept;
 
-  /// The same two, without waiting for a thread that is at it: the spans serve as well.
-  /// \returns  How many, and whether another thread was at it; none then.
+  /// What a thread got that does not wait for another one, since the spans serve as well.
   struct Tried {
     std::size_t count;
-    bool was_busy;
+    bool was_busy;  ///< another thread was at it: the count is 0
   };
+  /// As insert(), without waiting.
   Tried try_insert(void* const* objects, std::size_t count) noexcept;
+  /// Moves up to `count` objects as remove() does, without waiting. One that had run over and is
+  /// empty now may hold twice as much from then on; its slots stay.
   Tried try_remove(void** end, std::size_t count) noexcept;
-
-  /// The same for one that does not need it: that it runs dry so says nothing of its size.
-  /// \returns  how many
+  /// As try_remove(), for one that does not need it: that it runs dry so says nothing of its size.
+  /// \returns  how many; 0 if another thread is at it
   std::size_t try_take(void** end, std::size_t count) noexcept;
 
   /// Moves up to `count` of the objects that were not needed since the last round to `out`. It may

@@ -63,7 +63,9 @@ class ForkParties {
 
   // release after the party is complete, acquire before it is called
   static inline constinit std::atomic<ForkParty*> g_first{nullptr};
-  static inline constinit ForkParty* g_forking = nullptr;  // guarded by the parties' locks
+  // Guarded by the lock of the list of streams; where the C library has none, by its own lock for
+  // these handlers.
+  static inline constinit ForkParty* g_forking = nullptr;
   /// The thread's calls of fork() that took no lock, and did not end yet.
   static constinit thread_local std::uint16_t t_unlocked_forks;
 };

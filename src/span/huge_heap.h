@@ -24,7 +24,8 @@ namespace strata {
 /// decommitted but held, until it can be unmapped.
 ///
 /// Always: live_bytes is the sum of the live blocks in the table. (check_invariants)
-/// \threads  Any number at once; one lock, not held during system calls.
+/// \threads  Any number at once; one lock. It is held while a live block is remapped, and by
+///           discard(); not during other system calls.
 class HugeHeap {
  public:
   struct Statistics {

@@ -152,7 +152,8 @@ class PageHeap {
   ///   kAny       of any region
   ///   kNotWhole  not where a huge page would have to be split for it
   /// \returns  How many.
-  /// \cost     one system call per run of pages, outside the lock.
+  /// \cost     one system call per run of pages, outside the lock; one per huge page that is split,
+  ///           some of them under it
   enum class From : bool { kAny, kNotWhole };
   std::size_t decommit(std::size_t max_pages, From from = From::kAny) noexcept;
 
