@@ -37,20 +37,13 @@ ObjectBins* Malloc::bins_of(ThreadState& thread) noexcept {
   return bins == thread.free_bins && bins == &thread.for_malloc() ? bins : nullptr;
 }
 
-void Malloc::bypass_caches(ThreadState& thread) noexcept {
-  thread.cache = nullptr;
-  thread.is_in_window = false;
-  thread.free_bins = thread.verified_bins = &direct_bins();
-  thread.set_malloc_bins(direct_bins());
-}
-
 /// Leaves the fresh state: the thread gets a cache, or goes the direct way.
 /// \returns  False when out of memory.
 bool Malloc::start_thread(ThreadState& thread) noexcept {
   if (!is_ready()) return false;
   if (!is_fresh(thread)) return true;  // what the start itself allocated
   if (has_full_checks()) {
-    bypass_caches(thread);
+    thread.bypass_caches();
     return true;
   }
   ThreadRegistry& registry = engine_.registry();
@@ -65,9 +58,12 @@ bool Malloc::start_thread(ThreadState& thread) noexcept {
 
 void Malloc::end_thread(ThreadState& thread) noexcept {
   if (is_gated(thread)) count_verified(thread);
-  if (ThreadCache* cache = cache_of(thread)) engine_.registry().park(*cache);
   // What the C library itself frees after this goes the direct way.
-  bypass_caches(thread);
+  if (ThreadCache* const cache = cache_of(thread)) {
+    engine_.registry().park(*cache);
+  } else {
+    thread.bypass_caches();
+  }
   after_slow_path(thread);
 }
 

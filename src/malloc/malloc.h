@@ -206,7 +206,8 @@ class Malloc {
     return guards_.owns(p) || empties_.owns(p) || engine_.owns(p);
   }
 
-  /// The thread ends: its cache is parked, and what it allocates and frees after this passes none.
+  /// The thread ends: its cache is parked, or lost where that would have to wait, and what it
+  /// allocates and frees after this passes none.
   void end_thread(ThreadState& thread) noexcept;
 
   /// The next slow path calls MallocHost::attend().
@@ -280,7 +281,7 @@ class Malloc {
   /// What malloc pops from before a thread's first call, and while a watcher looks.
   static constexpr ObjectBins& fresh_bins() noexcept { return EmptyBins::g_all.first(); }
   /// Those of threads without a cache: they have ended, or every free is to be checked at once.
-  static ObjectBins& direct_bins() noexcept { return EmptyBins::g_all[1]; }
+  static ObjectBins& direct_bins() noexcept { return EmptyBins::g_all[EmptyBins::kDirect]; }
   /// Those of threads whose cache is used after every free was verified.
   static ObjectBins& verifying_bins() noexcept { return EmptyBins::g_all[2]; }
 
@@ -290,7 +291,6 @@ class Malloc {
   static bool is_gated(const ThreadState& thread) noexcept {
     return thread.free_bins == &verifying_bins();
   }
-  static void bypass_caches(ThreadState& thread) noexcept;
 
   /// What the thread's own cache has for an allocation that malloc's bins do not serve.
   /// \returns  as ObjectBins::pop()

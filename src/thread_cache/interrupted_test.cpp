@@ -2,15 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <csignal>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <set>
 #include <vector>
 
 #include "base/lock.h"
 #include "thread_cache/fake_thread.h"
+#include "thread_cache/steps_in_test.h"
 
 namespace strata {
 namespace {
@@ -79,8 +78,7 @@ TEST_F(InterruptedTest, ABinThatIsBeingFilledLooksEmptyAndFull) {
   EXPECT_EQ(claimed(), 0u);
 }
 
-// Sanitizers hold signals back, and have locks of their own where one would come.
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#ifdef STRATA_HAS_STEPS
 
 // One step of the processor is between two calls of the handler, which uses the bins at one step of
 // many. What it has popped and could not push again it keeps.
@@ -88,7 +86,7 @@ constexpr int kEvery = 11;
 int g_steps_left = 0;
 std::vector<void*> g_kept;
 
-void on_step(int) {
+void on_step() {
   if (--g_steps_left >= 0) return;
   g_steps_left = kEvery - 1;
   if (!g_kept.empty() && push_at_once(g_kept.back())) {
@@ -98,21 +96,6 @@ void on_step(int) {
   }
 }
 
-/// Each instruction of `work` is followed by a signal (the trap flag).
-template <typename Work>
-void run_in_steps(int first, Work work) {
-  g_steps_left = first;
-  struct sigaction action {};
-  struct sigaction before {};
-  action.sa_handler = on_step;
-  ASSERT_EQ(sigaction(SIGTRAP, &action, &before), 0);
-  constexpr std::uintptr_t kTrapFlag = 0x100;
-  __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() | kTrapFlag);
-  work();
-  __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() & ~kTrapFlag);
-  sigaction(SIGTRAP, &before, nullptr);
-}
-
 TEST_F(InterruptedTest, NothingIsFreedTwiceAtWhicheverInstructionItIs) {
   g_kept.reserve(1000);
   for (int first = 0; first < kEvery; ++first) {
@@ -120,7 +103,8 @@ TEST_F(InterruptedTest, NothingIsFreedTwiceAtWhicheverInstructionItIs) {
     for (int i = 0; i < 30; ++i) objects.insert(allocate_from(cache, kClass));
     for (void* object : objects) deallocate_into(cache, kClass, object);
     objects.clear();
-    run_in_steps(first, [&] { cache.flush_all(); });
+    g_steps_left = first;
+    run_in_steps(on_step, [&] { cache.flush_all(); });
     // What the handler has kept is its own: nobody else gets it.
     for (void* object : g_kept) ASSERT_TRUE(objects.insert(object).second) << "popped twice";
     for (int i = 0; i < 100; ++i)

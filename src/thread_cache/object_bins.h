@@ -108,6 +108,7 @@ class EmptyBins {
   static EmptyBins g_all;  ///< never written
 
   static constexpr std::size_t kCount = 4;
+  static constexpr std::size_t kDirect = 1;  ///< threads without a cache have these
   static constexpr std::size_t kHidden = 3;  ///< who uses a cache, while its bins are moved
 
   constexpr EmptyBins() noexcept : first_{}, more_{} {

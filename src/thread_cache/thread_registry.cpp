@@ -66,6 +66,8 @@ void ThreadRegistry::redirect_malloc(ObjectBins* bins) noexcept {
 
 void ThreadRegistry::park(ThreadCache& cache) noexcept {
   LockGuard guard(lock_);
+  // Before another thread may adopt it: signal handlers of this one may still allocate.
+  if (cache.owner_ != nullptr) cache.owner_->bypass_caches();
   cache.owner_ = nullptr;
   cache.is_told_of_exit_ = false;
   in_use_.remove(cache);

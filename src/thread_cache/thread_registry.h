@@ -51,7 +51,7 @@ class ThreadRegistry {
   /// Lets malloc of every enrolled thread, and of those to come, pop from `bins`, or from its own
   /// cache again if nullptr; the threads' counts begin anew.
   void redirect_malloc(ObjectBins* bins) noexcept;
-  /// Takes the cache of a thread that ends.
+  /// Takes the cache of a thread that ends, which then has none.
   void park(ThreadCache& cache) noexcept;
 
   /// Flushes the caches that were parked before the last call and are parked still, and takes over

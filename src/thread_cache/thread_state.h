@@ -43,6 +43,15 @@ struct ThreadState {
     std::atomic_ref<ObjectBins*>(malloc_bins).store(&bins, std::memory_order_relaxed);
   }
 
+  /// From now on it has no cache.
+  void bypass_caches() noexcept {
+    ObjectBins& direct = EmptyBins::g_all[EmptyBins::kDirect];
+    cache = nullptr;
+    is_in_window = false;
+    free_bins = verified_bins = &direct;
+    set_malloc_bins(direct);
+  }
+
   /// Where malloc pops from changes only if it is still `before`.
   void exchange_malloc_bins(ObjectBins& before, ObjectBins& after) noexcept {
     if (&before == &after) return;  // on every slow path, and worth two locked instructions there

@@ -1,0 +1,80 @@
+// Signal handlers that allocate while their thread gets its cache, or gives it away.
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "base/lock.h"
+#include "malloc/hot_path.h"
+#include "malloc/malloc_in_test.h"
+#include "malloc/options.h"
+#include "thread_cache/steps_in_test.h"
+
+namespace strata {
+namespace {
+
+#ifdef STRATA_HAS_STEPS
+
+constexpr std::size_t kBytes = 64;
+constexpr std::size_t kMostParked = 16;
+
+// What the handler knows.
+Malloc* g_malloc_in_test;
+TestThread* g_thread;  // the one that it interrupts
+TestThread* g_other;
+int g_steps_after;
+void* g_allocated;
+void* g_popped;
+
+struct InterruptedEndsTest : ::testing::Test, TestMalloc {
+  InterruptedEndsTest() {
+    start({.checks = Options::Checks::kBasic});
+    g_malloc_in_test = &malloc;
+    g_steps_after = 0;
+    g_allocated = g_popped = nullptr;
+  }
+  ThreadRegistry& registry() { return engine.registry(); }
+  void warm(TestThread& thread) {
+    std::vector<void*> blocks;
+    for (int i = 0; i < 100; ++i) blocks.push_back(thread.allocate(kBytes));
+    for (void* block : blocks) thread.deallocate(block);
+  }
+};
+
+/// Another thread begins as soon as it can have the cache of the one that ends.
+void begin_other() {
+  if (is_any_lock_held_here()) return;
+  if (g_allocated == nullptr) {
+    if (g_malloc_in_test->engine().registry().live_threads() == 0)
+      g_allocated = g_other->allocate(kBytes);
+  } else {
+    ++g_steps_after;
+    if (g_popped == nullptr) g_popped = HotPath::pop(g_thread->state, kBytes);
+  }
+}
+
+TEST_F(InterruptedEndsTest, AThreadThatEndsUsesNoCacheThatAnotherMayHave) {
+  std::vector<std::unique_ptr<TestThread>> threads;
+  for (std::size_t i = 0; i < kMostParked + 1; ++i) {
+    threads.push_back(std::make_unique<TestThread>(malloc));
+    warm(*threads.back());
+  }
+  TestThread& thread = *threads.back();
+  TestThread other(malloc);
+  for (std::size_t i = 0; i < kMostParked; ++i) threads[i]->end();
+  ThreadCache* const cache = Malloc::cache_of(thread.state);
+  g_thread = &thread;
+  g_other = &other;
+  run_in_steps(begin_other, [&] { thread.end(); });
+  EXPECT_EQ(Malloc::cache_of(other.state), cache);
+  EXPECT_GT(g_steps_after, 0);
+  EXPECT_EQ(g_popped, nullptr) << "from another thread's cache";
+  other.deallocate(g_allocated);
+}
+
+#endif
+
+}  // namespace
+}  // namespace strata
