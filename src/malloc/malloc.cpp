@@ -57,6 +57,7 @@ bool Malloc::start_thread(ThreadState& thread) noexcept {
 }
 
 void Malloc::end_thread(ThreadState& thread) noexcept {
+  if (must_not_wait()) return thread.bypass_caches();  // lost, with what it holds
   if (is_gated(thread)) count_verified(thread);
   // What the C library itself frees after this goes the direct way.
   if (ThreadCache* const cache = cache_of(thread)) {

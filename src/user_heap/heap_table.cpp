@@ -244,6 +244,7 @@ void HeapTable::on_thread_exit(void* thread) noexcept {
 void HeapTable::end_thread(HeapThread& thread) noexcept {
   t_has_ended = true;
   t_heap_table = g_no_heap_table;
+  if (must_not_wait()) return;  // they are lost, with what they hold
   {
     // A heap may end meanwhile, in another thread: it takes its uses off our list before.
     LockGuard guard(lock_);

@@ -1,6 +1,6 @@
 // Handlers of SIGABRT and SIGSEGV that report: they allocate as if nothing had happened, free what
-// the program had, write a backtrace, fork, ask another thread for help. They come to their end
-// also where the malloc itself died, with its locks held.
+// the program had, write a backtrace, fork, ask another thread for help, wait for the end of others.
+// They come to their end also where the malloc itself died, with its locks held.
 
 #include <execinfo.h>
 #include <malloc.h>
@@ -20,7 +20,8 @@ namespace {
 constexpr int kHandled = 42;
 constexpr std::size_t kSizes[] = {1, 24, 100, 1000, 5000, 40'000, 200'000, 300'000};
 
-int g_request[2], g_answer[2];
+int g_request[2], g_answer[2], g_end[2];
+std::vector<std::thread> g_threads;
 void* g_small;
 void* g_huge;
 
@@ -69,6 +70,8 @@ void report(int) {
 
   char byte = 'r';
   CHECK(write(g_request[1], &byte, 1) == 1 && read(g_answer[0], &byte, 1) == 1, "the helper");
+  close(g_end[1]);
+  for (std::thread& thread : g_threads) thread.join();
   // What a loop leaves behind is not the end.
   for (int i = 0; i < 500; ++i) allocate_as_usual();
   _exit(kHandled);
@@ -80,6 +83,26 @@ void help() {
     allocate_as_usual();
     if (write(g_answer[1], &byte, 1) != 1) return;
   }
+}
+
+/// Has a cache with objects of the kind that die_in_the_malloc() frees, until the handler wants its
+/// end.
+void wait_for_the_end(int ready) {
+  void* blocks[300];
+  for (void*& block : blocks) block = malloc(100);
+  for (void* block : blocks) free(block);
+  char byte = 'r';
+  CHECK(write(ready, &byte, 1) == 1 && read(g_end[0], &byte, 1) == 0, "the end");
+}
+
+/// More than there are caches that wait for other threads: then some are emptied.
+void start_threads() {
+  constexpr int kThreads = 40;
+  int ready[2];
+  CHECK(pipe(ready) == 0 && pipe(g_end) == 0, "pipe");
+  for (int i = 0; i < kThreads; ++i) g_threads.emplace_back(wait_for_the_end, ready[1]);
+  char byte;
+  for (int i = 0; i < kThreads; ++i) CHECK(read(ready[0], &byte, 1) == 1, "a thread");
 }
 
 /// Seen when the objects are back in their span, under its lock.
@@ -111,6 +134,7 @@ void expect_handled(void (*die)(), const char* what) {
     sigaction(SIGABRT, &action, nullptr);
     sigaction(SIGSEGV, &action, nullptr);
     std::thread(help).detach();
+    start_threads();
     g_small = malloc(100);
     g_huge = malloc(5'000'000);
     void* frame;
