@@ -24,6 +24,7 @@ constexpr std::size_t kMostParked = 16;
 Malloc* g_malloc_in_test;
 TestThread* g_thread;  // the one that it interrupts
 TestThread* g_other;
+int g_steps;
 int g_steps_after;
 void* g_allocated;
 void* g_popped;
@@ -32,7 +33,7 @@ struct InterruptedEndsTest : ::testing::Test, TestMalloc {
   InterruptedEndsTest() {
     start({.checks = Options::Checks::kBasic});
     g_malloc_in_test = &malloc;
-    g_steps_after = 0;
+    g_steps = g_steps_after = 0;
     g_allocated = g_popped = nullptr;
   }
   ThreadRegistry& registry() { return engine.registry(); }
@@ -72,6 +73,30 @@ TEST_F(InterruptedEndsTest, AThreadThatEndsUsesNoCacheThatAnotherMayHave) {
   EXPECT_GT(g_steps_after, 0);
   EXPECT_EQ(g_popped, nullptr) << "from another thread's cache";
   other.deallocate(g_allocated);
+}
+
+/// Allocates once, after so many steps.
+void allocate_once() {
+  if (is_any_lock_held_here() || g_allocated != nullptr || --g_steps >= 0) return;
+  g_allocated = g_thread->allocate(kBytes);
+}
+
+TEST_F(InterruptedEndsTest, AThreadHasOneCacheWhereverItsFirstAllocationIsInterrupted) {
+  {
+    TestThread first(malloc);
+    warm(first);
+  }
+  for (int steps = 0;; ++steps) {
+    g_steps = steps;
+    g_allocated = nullptr;
+    TestThread thread(malloc);
+    g_thread = &thread;
+    run_in_steps(allocate_once, [&] { thread.allocate(kBytes); });
+    if (g_allocated == nullptr) break;
+    ASSERT_EQ(registry().live_threads(), 1u) << steps;
+    ASSERT_NE(Malloc::cache_of(thread.state), nullptr);
+  }
+  EXPECT_EQ(registry().live_threads(), 0u);
 }
 
 #endif

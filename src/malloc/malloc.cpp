@@ -49,7 +49,10 @@ bool Malloc::start_thread(ThreadState& thread) noexcept {
   ThreadRegistry& registry = engine_.registry();
   ThreadCache* cache = registry.adopt();
   if (cache == nullptr) return false;
-  registry.enroll(*cache, thread, false);
+  if (!registry.enroll(*cache, thread, false)) {
+    registry.park(*cache);
+    return true;
+  }
   if (is_gated(thread)) thread.frees_left = kFreesAtOnce;
   // May allocate: the cache is in place.
   if (host_.follow_thread(*cache)) registry.enroll(*cache, thread, true);

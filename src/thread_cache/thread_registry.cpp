@@ -33,9 +33,10 @@ ThreadCache* ThreadRegistry::adopt() noexcept {
   return cache;
 }
 
-void ThreadRegistry::enroll(ThreadCache& cache, ThreadState& thread,
+bool ThreadRegistry::enroll(ThreadCache& cache, ThreadState& thread,
                             bool is_told_of_exit) noexcept {
   LockGuard guard(lock_);
+  if (thread.cache != nullptr && thread.cache != &cache) return false;
   ObjectBins& bins = gate_ != nullptr ? *gate_ : cache;
   thread.cache = &cache;
   thread.free_bins = &bins;
@@ -43,6 +44,7 @@ void ThreadRegistry::enroll(ThreadCache& cache, ThreadState& thread,
   thread.set_malloc_bins(redirected_to_ != nullptr ? *redirected_to_ : bins);
   cache.owner_ = &thread;
   cache.is_told_of_exit_ = is_told_of_exit;
+  return true;
 }
 
 void ThreadRegistry::open_gate(ThreadCache& cache, ThreadState& thread, ObjectBins& none) noexcept {

@@ -32,7 +32,8 @@ class ThreadRegistry {
 
   /// Makes the cache the bins of `thread`, for malloc where nothing redirects it.
   /// \param is_told_of_exit  park() will be called before the thread's state is gone
-  void enroll(ThreadCache& cache, ThreadState& thread, bool is_told_of_exit) noexcept;
+  /// \returns  False if it has another cache already, which a signal handler adopted.
+  bool enroll(ThreadCache& cache, ThreadState& thread, bool is_told_of_exit) noexcept;
   /// From now on threads get `gate` as their bins, which sends every call the slow way, and
   /// their cache beside it. Before the first thread.
   void put_before_caches(ObjectBins& gate) noexcept {

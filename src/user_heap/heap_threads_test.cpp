@@ -19,7 +19,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/lock.h"
 #include "base/run_together_test.h"
+#include "base/thread_annotations.h"
 #include "os/resources.h"
 #include "user_heap/heap_table.h"
 #include "user_heap/named_heap_test.h"
@@ -348,6 +350,23 @@ TEST(HeapThreads, AThreadsLastCallsPassNoCache) {
   }).join();
   heap.check_invariants();
   EXPECT_EQ(heap.statistics().live, 0u);
+}
+
+void lock_for_ever(Lock& lock) STRATA_NO_THREAD_SAFETY_ANALYSIS { lock.lock(); }
+
+TEST(HeapThreads, AThreadThatEndsWithALockHeldDoesNotWaitForIt) {
+  const pid_t child = fork();
+  if (child == 0) {
+    Heap heap;
+    std::thread([&] {
+      heap.deallocate(heap.allocate(100));
+      lock_for_ever(g_heap_table.lock());
+    }).join();
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(HeapThreads, HeapsWorkOnBothSidesOfAForkUnderLoad) {
