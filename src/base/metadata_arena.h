@@ -83,7 +83,7 @@ class MetadataArena {
   void* take_fresh(std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
   void* split_larger(int index) noexcept STRATA_REQUIRES(lock_);
 
-  static constexpr int kSizes = 20;  // 64 bytes to 32 MiB
+  static constexpr int kSizes = 26;  // 64 bytes to 2 GiB
   // Chosen: a chunk takes two of the mappings that a process may have, some 65,000, and 6% of all
   // bookkeeping may be mapped before it is used. A heap of a TiB has some 3000 chunks.
   static constexpr std::size_t kGrowthShare = 16;

@@ -22,7 +22,7 @@ namespace {
 using os::FakePageSource;
 
 constexpr std::size_t kChunk = MetadataArena::kChunkBytes;
-constexpr std::size_t kLargest = std::size_t{32} << 20;
+constexpr std::size_t kLargest = std::size_t{2} << 30;
 
 std::uintptr_t number(const void* p) { return reinterpret_cast<std::uintptr_t>(p); }
 
