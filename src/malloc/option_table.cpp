@@ -43,10 +43,10 @@ constexpr OptionRow kRows[] = {
         "size are found. full: every free is verified at once; freed memory and "
         "the bytes after every object are filled and verified; freed objects wait before they are "
         "used again; places are random. It finds use after free, overflow and mismatched deletes, "
-        "and does without the thread cache. auto: like frees, but without comparing sizes, as long as "
-        "that takes about 1% of the program's CPU time and of its memory or less; basic from then "
-        "on, and where the address space is limited. At every level except basic, an access to a "
-        "block of 0 bytes is a fault."),
+        "and does without the thread cache. auto: like frees, but without comparing sizes, as long "
+        "as that takes about 1% of the program's CPU time and of its memory or less; basic from "
+        "then on, and where the address space is limited. At every level except basic, an access "
+        "to a block of 0 bytes is a fault."),
     choice(
         STRATA_FIELD(stats), "STATS", "off|exit|signal|both",
         "Write statistics at normal exit, when the signal STRATA_STATS_SIGNAL arrives, or both."),

@@ -106,11 +106,9 @@ std::size_t PageHeap::allocate_several(unsigned page_count, Span** spans,
                                        std::size_t count) noexcept {
   std::size_t taken = 0;
   const Span* begun = nullptr;
-  bool prepares;
   {
     LockGuard guard(lock_);
     if (!kept_.is_empty()) merge_kept();
-    const std::size_t regions_before = regions_;
     for (; taken < count; ++taken) {
       Region* const region = take_region(page_count);
       if (region == nullptr) break;
@@ -119,11 +117,7 @@ std::size_t PageHeap::allocate_several(unsigned page_count, Span** spans,
       if (next.begins_huge) begun = next.span;
       spans[taken] = next.span;
     }
-    prepares =
-        regions_ != regions_before && lock_.waits() != 0 && prepared_ == nullptr && !is_preparing_;
-    if (prepares) is_preparing_ = true;
   }
-  if (prepares) prepare_region();
   if (begun != nullptr) touch_huge_page(*begun);
   return taken;
 }
@@ -341,7 +335,6 @@ void PageHeap::discard() noexcept {
   }
   fresh_.give_up([this](char* region) { pages_.unmap(region, kRegionBytes); });
   was_refused_ = false;
-  prepared_ = nullptr;
   regions_ = huge_regions_ = decommitted_pages_ = least_idle_ = 0;
   is_small_.store(true, std::memory_order_relaxed);
   idle_pages_.store(0, std::memory_order_relaxed);

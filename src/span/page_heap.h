@@ -205,7 +205,6 @@ class PageHeap {
   void merge_kept() noexcept STRATA_REQUIRES(lock_);
   void merge(const Span& kept) noexcept STRATA_REQUIRES(lock_);
   Region* take_region(unsigned run) noexcept STRATA_REQUIRES(lock_);
-  void prepare_region() noexcept;
   Region* take_idle_region(unsigned count, PageMask positions) noexcept STRATA_REQUIRES(lock_);
   Region* take_latest_idle_region(unsigned count, PageMask positions) noexcept
       STRATA_REQUIRES(lock_);
@@ -263,8 +262,6 @@ class PageHeap {
   static constexpr std::uint32_t kLongestPause = 128;
   // Chosen: others wait for so many looks at regions, below a microsecond.
   static constexpr unsigned kIdleLooks = 16;
-  // Chosen: the smallest OS page.
-  static constexpr std::size_t kTouchedBytes = 4096;
 
   Lock lock_{LockRank::kPageHeap};
   PageMap& map_;
@@ -287,10 +284,6 @@ class PageHeap {
   std::uint64_t seed_ STRATA_GUARDED_BY(lock_) = 0;
   HugePages huge_pages_ STRATA_GUARDED_BY(lock_) = HugePages::kAuto;
   std::size_t most_chunk_regions_ STRATA_GUARDED_BY(lock_) = kMaxChunkRegions;
-  // What the next region is described by, where threads contend: its memory is touched before the
-  // lock is taken. And whether a thread prepares it.
-  void* prepared_ STRATA_GUARDED_BY(lock_) = nullptr;
-  bool is_preparing_ STRATA_GUARDED_BY(lock_) = false;
   // The last chunk: the next try is a short one.
   bool was_refused_ STRATA_GUARDED_BY(lock_) = false;
   std::size_t regions_ STRATA_GUARDED_BY(lock_) = 0;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 
 #include "base/random.h"
 #include "span/page_heap.h"
@@ -15,8 +14,7 @@ Region* PageHeap::grow() noexcept {
   char* const start = fresh_.choose(seed_ != 0 ? random_word(seed_, regions_) : 0);
   if (!map_.open(start, kRegionBytes)) return nullptr;
   // Zeroed, and touched only where it is used: most programs are small.
-  void* const memory = prepared_ != nullptr ? std::exchange(prepared_, nullptr)
-                                            : metadata_.allocate_forever(sizeof(Region));
+  void* const memory = metadata_.allocate_forever(sizeof(Region));
   if (memory == nullptr) return nullptr;
   auto* region = static_cast<Region*>(memory);
   region->start = start;
@@ -109,20 +107,6 @@ bool PageHeap::begin_chunk(char* start, std::size_t bytes) noexcept {
   advise(start, bytes, is_chunk_huge_);
   fresh_.begin(start, bytes / kRegionBytes);
   return true;
-}
-
-/// Threads that contend wait for whoever is interrupted under the lock, and the kernel interrupts
-/// at page faults: those of the next region come before.
-[[gnu::noinline]] void PageHeap::prepare_region() noexcept {
-  void* const memory = metadata_.allocate_forever(sizeof(Region));
-  if (memory != nullptr) {
-    for (std::size_t at = 0; at < sizeof(Region); at += kTouchedBytes)
-      static_cast<volatile char*>(memory)[at] = 0;
-    static_cast<volatile char*>(memory)[sizeof(Region) - 1] = 0;
-  }
-  LockGuard guard(lock_);
-  prepared_ = memory;
-  is_preparing_ = false;
 }
 
 }  // namespace strata

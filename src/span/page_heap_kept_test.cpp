@@ -110,6 +110,14 @@ TEST_F(PageHeapKept, MakeRoomForABlockThatGrows) {
   EXPECT_EQ(space.map.span_of(grows.start + 8 * kPageBytes - 1), &grows);
 }
 
+TEST_F(PageHeapKept, StayWhereARoundFindsNothingUnneeded) {
+  Span& span = allocate(5);
+  ASSERT_TRUE(keep(span));
+  EXPECT_EQ(heap.decommit_unneeded(), 0u) << "an interval begins";
+  EXPECT_TRUE(heap.has_kept(5));
+  EXPECT_EQ(&allocate(5), &span);
+}
+
 TEST_F(PageHeapKept, AreNotTakenWhereTheyAreNotAligned) {
   allocate(1);
   Span& odd = allocate(4);

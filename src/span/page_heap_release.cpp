@@ -78,7 +78,7 @@ std::size_t PageHeap::decommit_unneeded() noexcept {
     unneeded = least_idle_;
     least_idle_ = idle_pages() - unneeded;
   }
-  return decommit(unneeded);
+  return unneeded != 0 ? decommit(unneeded) : 0;
 }
 
 }  // namespace strata

@@ -1,6 +1,6 @@
-// Handlers of SIGABRT and SIGSEGV that report: they allocate as if nothing had happened, free what
-// the program had, write a backtrace, fork, ask another thread for help, wait for the end of others.
-// They come to their end also where the malloc itself died, with its locks held.
+// Handlers of SIGABRT and SIGSEGV that report: they allocate as if nothing had happened, free
+// what the program had, write a backtrace, fork, ask another thread for help, wait for the end
+// of others. They come to their end also where the malloc itself died, with its locks held.
 
 #include <execinfo.h>
 #include <malloc.h>
