@@ -29,9 +29,10 @@ void Scavenger::run() noexcept {
   do {
     run_rounds();
     // A thread that freed after the last round saw kRunning and started no other: look once more.
-    // An exchange, so that the look stays after it; its partner is the exchange that unlocked the
-    // page heap between the free and notice()'s look at the state.
+    // notice() has no barrier of its own, so this one is in all threads: the look sees what a
+    // thread freed before it, and a thread that frees after it sees kAsleep.
     state_.exchange(kAsleep, std::memory_order_seq_cst);
+    os::barrier_in_all_threads();
   } while (engine_.idle_bytes() >= kWakeBytes && try_wake());
 }
 

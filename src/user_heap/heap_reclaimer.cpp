@@ -40,9 +40,9 @@ void HeapReclaimer::run() noexcept {
   do {
     run_rounds();
     // A thread that freed after the last look saw that this runs and started no other: look once
-    // more. An exchange, so that the look stays after it; its partner is the exchange that unlocked
-    // the page heap between the free and notice()'s look.
+    // more. The barrier: as the malloc's scavenger.
     is_running_.exchange(false, std::memory_order_seq_cst);
+    os::barrier_in_all_threads();
   } while (idle_bytes() >= kWakeBytes && !is_running_.exchange(true, std::memory_order_relaxed));
 }
 
