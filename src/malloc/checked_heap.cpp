@@ -12,9 +12,7 @@ Engine::Block CheckedHeap::allocate(const Allocation& allocation) noexcept {
   if (allocation.bytes > Engine::kMaxBytes) return {nullptr, false};
   const std::size_t bytes = allocation.bytes + CheckedObjects::kLeastSlack;
   const std::size_t alignment = std::max(allocation.alignment, SizeClassMap::kGrain);
-  const unsigned size_class = alignment == SizeClassMap::kGrain
-                                  ? SizeClassMap::class_of(bytes)
-                                  : SizeClassMap::class_of_aligned(bytes, alignment);
+  const unsigned size_class = SizeClassMap::class_of_aligned(bytes, alignment);
   if (size_class != 0) return Engine::as_block(objects_.allocate(size_class, allocation));
   // A block that fits a page run does so with slack, too: where there is none, nothing is watched.
   const bool fits_pages = allocation.bytes <= Engine::kMaxLargeBytes;

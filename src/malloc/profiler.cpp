@@ -45,9 +45,7 @@ Engine::Block Profiler::allocate(const Allocation& allocation) noexcept {
   Engine::Block block{nullptr, false};
   const std::uint32_t site = site_of_caller();
   if (site == 0) return block;
-  const unsigned size_class = alignment <= SizeClassMap::kGrain
-                                  ? SizeClassMap::class_of(bytes)
-                                  : SizeClassMap::class_of_aligned(bytes, alignment);
+  const unsigned size_class = SizeClassMap::class_of_aligned(bytes, alignment);
   if (size_class != 0) {
     block = engine_.allocate_watched(size_class);
     if (block.address == nullptr) return block;

@@ -78,6 +78,9 @@ TEST(SizeClassMap, AnAlignedRequestGetsTheSmallestClassWhoseObjectsAreAllAligned
       if (expected == SizeClassMap::kCount) expected = 0;
       ASSERT_EQ(SizeClassMap::class_of_aligned(bytes, alignment), expected)
           << bytes << " aligned to " << alignment;
+      if (alignment <= SizeClassMap::kGrain) {
+        ASSERT_EQ(SizeClassMap::class_of(bytes), expected) << bytes << ": every object is aligned";
+      }
     }
   }
 }
