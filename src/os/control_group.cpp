@@ -1,13 +1,15 @@
 #include "os/control_group.h"
 
-#include <errno.h>
+#include <sys/syscall.h>
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <string_view>
 
-#include "os/system_call.h"
+#include "os/errors.h"
+#include "os/file.h"
 
 namespace strata::os {
 namespace {
@@ -45,55 +47,6 @@ class Path {
   bool failed_ = false;
 };
 
-/// The lines of a file, one after the other; those that are longer than the buffer are skipped.
-class Lines {
- public:
-  explicit Lines(const char* path) noexcept : fd_(system_call::open(path, O_RDONLY | O_CLOEXEC)) {}
-  ~Lines() {
-    if (fd_ >= 0) system_call::close(fd_);
-  }
-  Lines(const Lines&) = delete;
-  Lines& operator=(const Lines&) = delete;
-
-  bool next(std::string_view& line) noexcept {
-    for (;;) {
-      if (const void* end = std::memchr(buffer_ + begin_, '\n', end_ - begin_)) {
-        const auto length = static_cast<std::size_t>(static_cast<const char*>(end) - buffer_);
-        line = {buffer_ + begin_, length - begin_};
-        begin_ = length + 1;
-        if (!is_too_long_) return true;
-        is_too_long_ = false;
-        continue;
-      }
-      if (begin_ == 0 && end_ == sizeof buffer_) {
-        is_too_long_ = true;
-        end_ = 0;
-      }
-      std::memmove(buffer_, buffer_ + begin_, end_ - begin_);
-      end_ -= begin_;
-      begin_ = 0;
-      const ssize_t n =
-          fd_ >= 0 ? system_call::read(fd_, buffer_ + end_, sizeof buffer_ - end_) : 0;
-      if (n < 0 && errno == EINTR) continue;
-      if (n > 0) {
-        end_ += static_cast<std::size_t>(n);
-        continue;
-      }
-      line = {buffer_, end_};
-      const bool has_rest = end_ != 0 && !is_too_long_;
-      end_ = 0;
-      return has_rest;
-    }
-  }
-
- private:
-  int fd_;
-  char buffer_[4096];
-  std::size_t begin_ = 0;
-  std::size_t end_ = 0;
-  bool is_too_long_ = false;
-};
-
 /// The part of `text` up to the separator, which is taken off with it.
 std::string_view take_part(std::string_view& text, char separator) noexcept {
   const std::size_t end = std::min(text.find(separator), text.size());
@@ -111,7 +64,7 @@ bool has_word(std::string_view list, std::string_view word) noexcept {
 
 /// A number of bytes in a file of one line; "max" and what is no number are no limit.
 std::size_t read_limit(const char* path) noexcept {
-  Lines lines(path);
+  LineReader lines(path);
   std::string_view line;
   if (!lines.next(line) || line.empty()) return kNoLimit;
   std::size_t value = 0;
@@ -135,7 +88,7 @@ constexpr Hierarchy kHierarchies[] = {{"cgroup2", "", "/memory.max"},
 
 /// This process's group in the hierarchy, as the kernel names it from the hierarchy's root.
 bool find_group(const char* root, const Hierarchy& hierarchy, Path& group) noexcept {
-  Lines lines(Path().add(root).add("/proc/self/cgroup").c_str());
+  LineReader lines(Path().add(root).add("/proc/self/cgroup").c_str());
   std::string_view line;
   while (lines.next(line)) {
     take_part(line, ':');
@@ -152,7 +105,7 @@ bool find_group(const char* root, const Hierarchy& hierarchy, Path& group) noexc
 
 /// Where the hierarchy is mounted, and which of its groups the mount shows as its root.
 bool find_mount(const char* root, const Hierarchy& hierarchy, Path& mount, Path& shown) noexcept {
-  Lines lines(Path().add(root).add("/proc/self/mountinfo").c_str());
+  LineReader lines(Path().add(root).add("/proc/self/mountinfo").c_str());
   std::string_view line;
   while (lines.next(line)) {
     const std::size_t dash = line.find(" - ");
@@ -202,11 +155,10 @@ std::size_t machine_memory_bytes() noexcept {
 }  // namespace
 
 std::size_t allowed_memory_bytes(const char* root) noexcept {
-  const int saved = errno;
+  const SavedErrno saved;
   std::size_t least = machine_memory_bytes();
   for (const Hierarchy& hierarchy : kHierarchies)
     least = std::min(least, limit_in(root, hierarchy));
-  errno = saved;
   return least != kNoLimit ? least : 0;
 }
 

@@ -11,4 +11,7 @@ void set_errno(int error) noexcept { errno = error; }
 int error_no_memory() noexcept { return ENOMEM; }
 int error_invalid() noexcept { return EINVAL; }
 
+SavedErrno::SavedErrno() noexcept : saved_(errno) {}
+SavedErrno::~SavedErrno() { errno = saved_; }
+
 }  // namespace strata::os

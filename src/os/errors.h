@@ -7,9 +7,21 @@ namespace strata::os {
 /// Sets the calling thread's errno to ENOMEM or EINVAL: the C API's way to say why.
 void set_errno_no_memory() noexcept;
 void set_errno_invalid() noexcept;
-int current_errno() noexcept;  ///< kept by callers that try something and answer another way
+int current_errno() noexcept;
 void set_errno(int error) noexcept;
 int error_no_memory() noexcept;  ///< the value of ENOMEM, for posix_memalign
 int error_invalid() noexcept;    ///< the value of EINVAL
+
+/// Keeps errno as the caller has it: what succeeds, or answers another way, must not change it.
+class SavedErrno {
+ public:
+  SavedErrno() noexcept;
+  ~SavedErrno();
+  SavedErrno(const SavedErrno&) = delete;
+  SavedErrno& operator=(const SavedErrno&) = delete;
+
+ private:
+  const int saved_;
+};
 
 }  // namespace strata::os

@@ -1,12 +1,12 @@
 #include "os/faults.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <ucontext.h>
 
 #include <atomic>
 #include <cstring>
 
+#include "os/errors.h"
 #include "os/signal_action.h"
 #include "os/system_call.h"
 
@@ -100,7 +100,7 @@ bool is_ours(const Fault& fault) noexcept {
 }
 
 void on_signal(int number, siginfo_t* info, void* context) {
-  const int saved = errno;
+  const SavedErrno saved;
   const auto& at = *static_cast<const ucontext_t*>(context);
   // A signal that was sent, as by kill(), has no address.
   if (info->si_code > 0 && is_ours(fault_of(*info, at))) {
@@ -108,16 +108,14 @@ void on_signal(int number, siginfo_t* info, void* context) {
   } else {
     pass_on(number, info, context);
   }
-  errno = saved;
 }
 
 }  // namespace
 
 bool has_fault_handler() noexcept {
-  const int saved = errno;
+  const SavedErrno saved;
   struct sigaction now = {};
   const bool is_known = exchange_signal_action(SIGSEGV, nullptr, &now);
-  errno = saved;
   if ((now.sa_flags & SA_SIGINFO) != 0) return now.sa_sigaction != on_signal;
   return !is_known || now.sa_handler != SIG_DFL;
 }
@@ -130,14 +128,13 @@ bool install_fault_handler(bool (*is_ours)(const Fault&)) noexcept {
   };
   // The second finds our handler there, or on its way, or replaced by the program.
   if (!take(g_owners[0])) return take(g_owners[1]);
-  const int saved = errno;
+  const SavedErrno saved;
   struct sigaction ours = {};
   ours.sa_sigaction = on_signal;
   // No mask and no deferral: the handler before chooses its own.
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   const bool is_installed = exchange_signal_action(SIGSEGV, nullptr, &g_before) &&
                             exchange_signal_action(SIGSEGV, &ours, nullptr);
-  errno = saved;
   return is_installed;
 }
 

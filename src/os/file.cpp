@@ -8,25 +8,15 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
+#include "os/errors.h"
 #include "os/output.h"
 #include "os/process.h"
 #include "os/system_call.h"
 
 namespace strata::os {
 namespace {
-
-/// Puts errno back at the end.
-class SavedErrno {
- public:
-  SavedErrno() noexcept : saved_(errno) {}
-  ~SavedErrno() { errno = saved_; }
-  SavedErrno(const SavedErrno&) = delete;
-  SavedErrno& operator=(const SavedErrno&) = delete;
-
- private:
-  const int saved_;
-};
 
 /// Appends to a C string in a buffer.
 /// \returns  false if it does not fit
@@ -199,20 +189,21 @@ LineReader::~LineReader() {
 }
 
 bool LineReader::next(std::string_view& line) noexcept {
-  SavedErrno saved;
+  const SavedErrno saved;
+  bool is_too_long = false;
   for (;;) {
     const std::string_view held(buffer_ + begin_, end_ - begin_);
-    std::size_t length = held.find('\n');
-    const bool is_full = begin_ == 0 && end_ == sizeof buffer_;
-    if (length == std::string_view::npos && is_full) length = held.size();
+    const std::size_t length = held.find('\n');
     if (length != std::string_view::npos) {
-      line = {held.data(), length};
-      begin_ += std::min(length + 1, held.size());
-      return true;
+      line = held.substr(0, length);
+      begin_ += length + 1;
+      if (!std::exchange(is_too_long, false)) return true;
+      continue;
     }
-    std::memmove(buffer_, held.data(), held.size());
+    is_too_long |= held.size() == sizeof buffer_;
+    end_ = is_too_long ? 0 : held.size();
+    std::memmove(buffer_, held.data(), end_);
     begin_ = 0;
-    end_ = held.size();
     const ssize_t count =
         fd_ < 0 ? 0 : system_call::read(fd_, buffer_ + end_, sizeof buffer_ - end_);
     if (count < 0 && errno == EINTR) continue;
@@ -220,7 +211,7 @@ bool LineReader::next(std::string_view& line) noexcept {
     if (count <= 0) {
       line = {buffer_, end_};
       begin_ = end_;
-      return !line.empty();
+      return !line.empty() && !is_too_long;
     }
     end_ += static_cast<std::size_t>(count);
   }

@@ -52,7 +52,7 @@ class LineReader {
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
-  /// The next line without its end; what is longer than the buffer is cut in pieces.
+  /// The next line without its end; one that is longer than the buffer is skipped.
   bool next(std::string_view& line) noexcept;
   /// Whether the file could not be opened, or not be read to its end.
   bool has_failed() const noexcept { return has_failed_; }
@@ -62,7 +62,7 @@ class LineReader {
   bool has_failed_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  char buffer_[8192];
+  char buffer_[4096 + 256];  // a line of /proc/self/maps with the longest path
 };
 
 /// What is mapped at an address.

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -165,6 +166,27 @@ TEST_F(FileTest, LinesAreReadWhateverTheirLengthAndEnd) {
       ASSERT_EQ(line, expected);
     }
     EXPECT_FALSE(reader.next(line));
+  }
+  for (const std::size_t length : {4096u, 4352u, 4353u, 9000u, 50'000u}) {
+    for (const char* last : {"", "last", "last\n"}) {
+      const std::string line_of_many(length, 'x');
+      std::ofstream(path) << "first\n"
+                          << line_of_many << "\nsecond\n"
+                          << line_of_many << '\n'
+                          << last;
+      LineReader reader(path.c_str());
+      std::vector<std::string> read;
+      for (std::string_view line; reader.next(line);) {
+        if (line != line_of_many) read.emplace_back(line);
+      }
+      const std::string rest(last, std::min<std::size_t>(std::strlen(last), 4));
+      EXPECT_EQ(read.size(), rest.empty() ? 2u : 3u) << length;
+      EXPECT_EQ(read[0] + read[1] + (rest.empty() ? "" : read[2]), "firstsecond" + rest) << length;
+    }
+    std::ofstream(path) << std::string(length, 'x');
+    LineReader reader(path.c_str());
+    std::string_view line;
+    EXPECT_EQ(reader.next(line), length <= 4096) << length;
   }
   LineReader none((folder + "/none").c_str());
   std::string_view line;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include "os/errors.h"
 #include "os/system_call.h"
 
 namespace strata::os {
@@ -55,9 +56,8 @@ int write_all(int file, std::string_view text) noexcept {
 }
 
 void write_stderr(std::string_view text) noexcept {
-  const int saved = errno;
+  const SavedErrno saved;
   write_all(STDERR_FILENO, text);
-  errno = saved;
 }
 
 }  // namespace strata::os

@@ -1,6 +1,5 @@
 #include "os/page_source.h"
 
-#include <errno.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -10,6 +9,7 @@
 #include <cstdint>
 
 #include "os/clock.h"
+#include "os/errors.h"
 #include "os/system_call.h"
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -18,18 +18,6 @@
 
 namespace strata::os {
 namespace {
-
-/// Keeps errno as the caller had it: a malloc that succeeds must not change it.
-class ErrnoKeeper {
- public:
-  ErrnoKeeper() noexcept : saved_(errno) {}
-  ~ErrnoKeeper() { errno = saved_; }
-  ErrnoKeeper(const ErrnoKeeper&) = delete;
-  ErrnoKeeper& operator=(const ErrnoKeeper&) = delete;
-
- private:
-  int saved_;
-};
 
 constexpr int kProtection = PROT_READ | PROT_WRITE;
 constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -61,7 +49,7 @@ std::size_t page_bytes() noexcept {
 }
 
 std::size_t resident_bytes_in(const void* address, std::size_t bytes) noexcept {
-  ErrnoKeeper keep;
+  SavedErrno keep;
   const std::size_t page = page_bytes();
   unsigned char states[4096];
   // Room for an answer for each 4 KiB: an emulator of larger pages answers for those of its host.
@@ -81,13 +69,13 @@ std::size_t resident_bytes_in(const void* address, std::size_t bytes) noexcept {
 namespace kernel {
 
 void* map(std::size_t bytes) noexcept {
-  ErrnoKeeper keep;
+  SavedErrno keep;
   void* p = system_call::map(nullptr, bytes, kProtection, kFlags);
   return p == MAP_FAILED ? nullptr : p;
 }
 
 void* map_apart(std::size_t bytes) noexcept {
-  ErrnoKeeper keep;
+  SavedErrno keep;
   void* const inside = map_with_edges(bytes, PROT_NONE);
   if (inside == nullptr || system_call::protect(inside, bytes, kProtection) == 0) return inside;
   const std::size_t page = page_bytes();
@@ -101,7 +89,7 @@ bool unmap_apart(void* address, std::size_t bytes) noexcept {
 }
 
 bool map_at(void* address, std::size_t bytes) noexcept {
-  ErrnoKeeper keep;
+  SavedErrno keep;
   void* p = system_call::map(address, bytes, kProtection, kFlags | MAP_FIXED_NOREPLACE);
   if (p == MAP_FAILED) return false;
   if (p == address) return true;
@@ -110,7 +98,7 @@ bool map_at(void* address, std::size_t bytes) noexcept {
 }
 
 bool unmap(void* address, std::size_t bytes) noexcept {
-  ErrnoKeeper keep;
+  SavedErrno keep;
   // Neighbouring mappings of ours are one to the kernel, and cutting a piece out of it fails at
   // vm.max_map_count. Then the range is decommitted at least; only its addresses are lost.
   if (system_call::unmap(address, bytes) == 0) return true;
@@ -119,7 +107,7 @@ bool unmap(void* address, std::size_t bytes) noexcept {
 }
 
 bool decommit(void* address, std::size_t bytes) noexcept {
-  ErrnoKeeper keep;
+  SavedErrno keep;
   return system_call::advise(address, bytes, MADV_DONTNEED) == 0;
 }
 
@@ -130,39 +118,39 @@ std::uint64_t touch(void* address) noexcept {
 }
 
 void advise_huge(void* address, std::size_t bytes) noexcept {
-  ErrnoKeeper keep;
+  SavedErrno keep;
   system_call::advise(address, bytes, MADV_HUGEPAGE);
 }
 
 void advise_small(void* address, std::size_t bytes) noexcept {
-  ErrnoKeeper keep;
+  SavedErrno keep;
   system_call::advise(address, bytes, MADV_NOHUGEPAGE);
 }
 
 void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept {
-  ErrnoKeeper keep;
+  SavedErrno keep;
   void* p = system_call::remap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
   return p == MAP_FAILED ? nullptr : p;
 }
 
 void* reserve(std::size_t bytes) noexcept {
-  ErrnoKeeper keep;
+  SavedErrno keep;
   void* p = system_call::map(nullptr, bytes, PROT_NONE, kFlags);
   return p == MAP_FAILED ? nullptr : p;
 }
 
 void* reserve_readable(std::size_t bytes) noexcept {
-  ErrnoKeeper keep;
+  SavedErrno keep;
   return map_with_edges(bytes, PROT_READ);
 }
 
 bool commit(void* address, std::size_t bytes) noexcept {
-  ErrnoKeeper keep;
+  SavedErrno keep;
   return system_call::protect(address, bytes, kProtection) == 0;
 }
 
 bool protect(void* address, std::size_t bytes) noexcept {
-  ErrnoKeeper keep;
+  SavedErrno keep;
   // A new mapping over the old one: takes the memory and the access away in one call.
   return system_call::map(address, bytes, PROT_NONE, kFlags | MAP_FIXED) != MAP_FAILED;
 }

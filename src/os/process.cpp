@@ -1,10 +1,10 @@
 #include "os/process.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 
+#include "os/errors.h"
 #include "os/signal_action.h"
 #include "os/system_call.h"
 
@@ -20,7 +20,7 @@ bool register_fork_handlers(void (*before)(), void (*in_parent)(), void (*in_chi
 }
 
 bool handle_signal(int signal, void (*handler)(int)) noexcept {
-  const int saved = errno;
+  const SavedErrno saved;
   struct sigaction now;
   struct sigaction ours {};
   ours.sa_handler = handler;
@@ -29,7 +29,6 @@ bool handle_signal(int signal, void (*handler)(int)) noexcept {
                        ((now.sa_flags & SA_SIGINFO) == 0 &&
                         (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN));
   const bool is_ours = is_free && exchange_signal_action(signal, &ours, nullptr);
-  errno = saved;
   return is_ours;
 }
 

@@ -1,18 +1,18 @@
 #include "os/resources.h"
 
-#include <errno.h>
 #include <fcntl.h>
 
 #include <bit>
 #include <cstdint>
 
+#include "os/errors.h"
 #include "os/page_source.h"
 #include "os/system_call.h"
 
 namespace strata::os {
 
 std::size_t resident_bytes() noexcept {
-  const int saved = errno;
+  const SavedErrno saved;
   std::size_t pages = 0;
   const int fd = system_call::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   if (fd >= 0) {
@@ -29,17 +29,15 @@ std::size_t resident_bytes() noexcept {
       }
     }
   }
-  errno = saved;
   return pages * page_bytes();
 }
 
 unsigned processor_count() noexcept {
-  const int saved = errno;
+  const SavedErrno saved;
   // Room for 8192 processors, the most that Linux can be built for. Not the C library's function:
   // it lies in a part of that library which a small program needs for nothing else.
   unsigned long words[8192 / (8 * sizeof(unsigned long))];
   const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof words, words);
-  errno = saved;
   int n = 0;
   for (std::size_t i = 0; bytes > 0 && i < static_cast<std::size_t>(bytes) / sizeof *words; ++i)
     n += std::popcount(words[i]);
@@ -47,11 +45,10 @@ unsigned processor_count() noexcept {
 }
 
 std::size_t address_space_limit_bytes() noexcept {
-  const int saved = errno;
+  const SavedErrno saved;
   rlimit limit;
   const bool is_limited =
       system_call::read_limit(RLIMIT_AS, limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-  errno = saved;
   return is_limited ? static_cast<std::size_t>(limit.rlim_cur) : SIZE_MAX;
 }
 

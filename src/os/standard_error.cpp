@@ -1,9 +1,8 @@
 #include "os/standard_error.h"
 
-#include <errno.h>
-
 #include <algorithm>
 
+#include "os/errors.h"
 #include "os/system_call.h"
 
 namespace strata::os {
@@ -37,28 +36,25 @@ bool is_kept() noexcept {
 
 void keep_standard_error() noexcept {
   if (g_kept >= 0) return;
-  const int saved = errno;
+  const SavedErrno saved;
   struct stat now;
   if (system_call::look_at(STDERR_FILENO, now) == 0) {
     g_device = now.st_dev;
     g_inode = now.st_ino;
     g_kept = system_call::control(STDERR_FILENO, F_DUPFD_CLOEXEC, first_number());
   }
-  errno = saved;
 }
 
 void let_go_of_standard_error() noexcept {
-  const int saved = errno;
+  const SavedErrno saved;
   if (is_kept()) system_call::close(g_kept);
   g_kept = -1;
-  errno = saved;
 }
 
 int standard_error() noexcept {
-  const int saved = errno;
+  const SavedErrno saved;
   const bool is_open = system_call::control(STDERR_FILENO, F_GETFD) >= 0;
   const int where = !is_open && is_kept() ? g_kept : STDERR_FILENO;
-  errno = saved;
   return where;
 }
 

@@ -4,6 +4,7 @@
 #include <linux/membarrier.h>
 #include <pthread.h>
 
+#include "os/errors.h"
 #include "os/system_call.h"
 
 extern "C" {
@@ -28,24 +29,22 @@ const char* single_threaded_note() noexcept { return &__libc_single_threaded; }
 std::uint32_t thread_id() noexcept { return static_cast<std::uint32_t>(syscall(SYS_gettid)); }
 
 bool barrier_in_all_threads() noexcept {
-  const int saved = errno;
+  const SavedErrno saved;
   bool done = syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
   if (!done && errno == EPERM) {  // the first time: the process has to say that it is interested
     done = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 &&
            syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
   }
-  errno = saved;
   return done;
 }
 
 bool start_thread(void* (*body)(void*), void* argument) noexcept {
-  const int saved = errno;
+  const SavedErrno saved;
   const auto before = system_call::block_signals(SIG_SETMASK, system_call::kAllSignals);
   pthread_t thread;
   const bool started = pthread_create(&thread, nullptr, body, argument) == 0;
   if (started) pthread_detach(thread);
   system_call::block_signals(SIG_SETMASK, before);
-  errno = saved;
   return started;
 }
 

@@ -1,12 +1,13 @@
 #include "os/wait.h"
 
-#include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <climits>
+
+#include "os/errors.h"
 
 namespace strata::os {
 namespace {
@@ -17,19 +18,17 @@ long futex(const std::uint32_t* word, int operation, std::uint32_t value,
 }
 
 void wake(const std::uint32_t* word, std::uint32_t count) noexcept {
-  const int saved = errno;
+  const SavedErrno saved;
   futex(word, FUTEX_WAKE, count, nullptr);
-  errno = saved;
 }
 
 }  // namespace
 
 void wait_on(const std::uint32_t* word, std::uint32_t expected, std::uint64_t timeout_ns) noexcept {
-  const int saved = errno;
+  const SavedErrno saved;
   timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000u),
                    static_cast<long>(timeout_ns % 1'000'000'000u)};
   futex(word, FUTEX_WAIT, expected, timeout_ns != 0 ? &timeout : nullptr);
-  errno = saved;
 }
 
 void wake_one(const std::uint32_t* word) noexcept { wake(word, 1); }

@@ -11,18 +11,6 @@
 namespace strata {
 namespace {
 
-/// What the user's code does to errno shows in no allocation that succeeds.
-class ErrnoKeeper {
- public:
-  ErrnoKeeper() noexcept : saved_(os::current_errno()) {}
-  ~ErrnoKeeper() { os::set_errno(saved_); }
-  ErrnoKeeper(const ErrnoKeeper&) = delete;
-  ErrnoKeeper& operator=(const ErrnoKeeper&) = delete;
-
- private:
-  const int saved_;
-};
-
 [[noreturn, gnu::cold]] void die_of_range(HeapNumber heap, const void* address,
                                           std::string_view what) noexcept {
   TextWriter before;
@@ -37,7 +25,7 @@ class ErrnoKeeper {
 void* UserPages::map(std::size_t bytes) noexcept { return map_aligned(bytes, os::page_bytes()); }
 
 void* UserPages::map_aligned(std::size_t bytes, std::size_t alignment) noexcept {
-  ErrnoKeeper keep;
+  os::SavedErrno keep;
   const std::size_t asked = std::max(alignment, os::page_bytes());
   void* const address = source_.map(source_.context, bytes, asked);
   if (address != nullptr) expect_apt(address, bytes, asked);
@@ -60,14 +48,14 @@ void UserPages::expect_apt(const void* address, std::size_t bytes,
 }
 
 bool UserPages::unmap(void* address, std::size_t bytes) noexcept {
-  ErrnoKeeper keep;
+  os::SavedErrno keep;
   source_.unmap(source_.context, address, bytes);
   return true;
 }
 
 bool UserPages::decommit(void* address, std::size_t bytes) noexcept {
   if (!can_purge()) return false;
-  ErrnoKeeper keep;
+  os::SavedErrno keep;
   return source_.purge(source_.context, address, bytes);
 }
 
