@@ -60,10 +60,9 @@ class STRATA_CAPABILITY("lock") Lock {
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
-  /// \returns  True if it had to wait.
-  bool lock() noexcept STRATA_ACQUIRE() {
+  void lock() noexcept STRATA_ACQUIRE() {
     note_rank();
-    return take();
+    take();
   }
 
   bool try_lock() noexcept STRATA_TRY_ACQUIRE(true) {
@@ -105,16 +104,14 @@ class STRATA_CAPABILITY("lock") Lock {
   static constexpr std::uint32_t kHeld = 1;
   static constexpr std::uint32_t kContended = 2;
 
-  bool take() noexcept {
+  void take() noexcept {
     count_taken();
     std::uint32_t expected = kFree;
     // acquire pairs with the release in unlock(): the next holder sees all that this one wrote.
-    if (state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,
-                                       std::memory_order_relaxed)) {
-      return false;
+    if (!state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,
+                                        std::memory_order_relaxed)) {
+      lock_slowly();
     }
-    lock_slowly();
-    return true;
   }
   void release() noexcept {
     STRATA_DCHECK(is_held());
@@ -153,8 +150,7 @@ class STRATA_CAPABILITY("lock") Lock {
 
 class STRATA_SCOPED_CAPABILITY LockGuard {
  public:
-  explicit LockGuard(Lock& lock) noexcept STRATA_ACQUIRE(lock)
-      : lock_(lock), has_waited_(lock.lock()) {}
+  explicit LockGuard(Lock& lock) noexcept STRATA_ACQUIRE(lock) : lock_(lock) { lock.lock(); }
   ~LockGuard() STRATA_RELEASE() { lock_.unlock(); }
   /// Lets others have the lock for a while. It is held again before the guard ends.
   void unlock() noexcept STRATA_RELEASE() { lock_.unlock(); }
@@ -162,11 +158,8 @@ class STRATA_SCOPED_CAPABILITY LockGuard {
   LockGuard(const LockGuard&) = delete;
   LockGuard& operator=(const LockGuard&) = delete;
 
-  bool has_waited() const noexcept { return has_waited_; }
-
  private:
   Lock& lock_;
-  const bool has_waited_;
 };
 
 }  // namespace strata

@@ -84,7 +84,7 @@ TEST_F(MemoryLimitTest, PassesComeOncePerSomeGrowth) {
   for (int i = 0; i < 64'000; i += 100) {
     ASSERT_TRUE(limit.try_hold(100));
     if (!limit.wants_release(0)) continue;
-    limit.note_pass(0);
+    limit.note_pass(0, 0);
     ++passes;
   }
   // From the soft limit to twice of it, each thirty-second of it.
@@ -96,6 +96,19 @@ TEST_F(MemoryLimitTest, PassesComeOncePerSomeGrowth) {
   limit.hold(20'000);
   EXPECT_TRUE(limit.wants_release(2000)) << "much is idle";
   EXPECT_FALSE(limit.wants_release(10)) << "little is idle, and nothing has grown";
+}
+
+TEST_F(MemoryLimitTest, WhatAPassLeavesIsNoReasonForTheNext) {
+  limit.configure(32'000, 0);
+  limit.hold(40'000);
+  ASSERT_TRUE(limit.wants_release(8000));
+  limit.note_pass(0, 8000);
+  EXPECT_FALSE(limit.wants_release(8000));
+  EXPECT_FALSE(limit.wants_release(7000)) << "some of it is in use for a while";
+  EXPECT_FALSE(limit.wants_release(8000));
+  EXPECT_TRUE(limit.wants_release(9001)) << "more is idle";
+  EXPECT_FALSE(limit.wants_release(3000)) << "most of it is in use";
+  EXPECT_TRUE(limit.wants_release(4001)) << "what comes after that is new";
 }
 
 TEST_F(MemoryLimitTest, ThreadsTogetherNeverPassTheHardLimit) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "os/clock.h"
+#include "os/threads.h"
 #include "os/wait.h"
 
 namespace strata {
@@ -32,17 +33,27 @@ void SharedLimit::add(Holders& holders) noexcept {
   }
 }
 
-/// \returns  False if another thread was at it, and has finished.
-bool SharedLimit::begin() noexcept {
-  if (is_at_it_.exchange(1, std::memory_order_acquire) == 0) return true;
-  const auto* const word = reinterpret_cast<const std::uint32_t*>(&is_at_it_);
-  while (is_at_it_.load(std::memory_order_acquire) != 0) os::wait_on(word, 1, kNapNs);
-  return false;
+/// \param at_it  becomes the thread that is at it
+bool SharedLimit::try_begin(std::uint32_t& at_it) noexcept {
+  at_it = 0;
+  return at_it_.compare_exchange_strong(at_it, os::thread_id(), std::memory_order_acquire);
+}
+
+/// Waits while another thread is at it. It would wait for ever in a signal handler that interrupted
+/// the one that is.
+SharedLimit::Turn SharedLimit::begin() noexcept {
+  std::uint32_t at_it;
+  if (try_begin(at_it)) return Turn::kOurs;
+  if (at_it == os::thread_id()) return Turn::kInterrupted;
+  const auto* const word = reinterpret_cast<const std::uint32_t*>(&at_it_);
+  for (; at_it != 0; at_it = at_it_.load(std::memory_order_acquire))
+    os::wait_on(word, at_it, kNapNs);
+  return Turn::kWasAnothers;
 }
 
 void SharedLimit::end() noexcept {
-  is_at_it_.store(0, std::memory_order_release);
-  os::wake_all(reinterpret_cast<const std::uint32_t*>(&is_at_it_));
+  at_it_.store(0, std::memory_order_release);
+  os::wake_all(reinterpret_cast<const std::uint32_t*>(&at_it_));
 }
 
 /// Those with most idle, one after the other.
@@ -79,9 +90,10 @@ bool SharedLimit::give_back_all(IsEnough is_enough) noexcept {
 }
 
 bool SharedLimit::make_room(std::size_t bytes) noexcept {
-  const std::size_t wanted = bytes < hard_ ? bytes + kBesideABlock : bytes;
+  const std::size_t wanted = bytes < kNone - kBesideABlock ? bytes + kBesideABlock : bytes;
   const auto is_enough = [&]() noexcept { return has_room(wanted); };
-  if (is_enough() || !begin()) return true;
+  if (is_enough()) return true;
+  if (const Turn turn = begin(); turn != Turn::kOurs) return turn == Turn::kWasAnothers;
   const std::size_t before = held_bytes();
   bool has_found = give_back_the_most(is_enough);
   const std::uint64_t began = os::monotonic_ns();
@@ -96,15 +108,14 @@ bool SharedLimit::make_room(std::size_t bytes) noexcept {
   return has_found || held_bytes() < before;
 }
 
-void SharedLimit::give_back_above_soft(std::size_t idle_bytes) noexcept {
-  const std::size_t share = soft_ / kPassShare + 1;
-  const bool is_due =
-      held_bytes() >= next_pass_.load(std::memory_order_relaxed) || idle_bytes >= share;
-  if (!is_due || is_at_it_.exchange(1, std::memory_order_acquire) != 0) return;
+bool SharedLimit::keep_to_soft_limit(std::size_t new_idle_bytes) noexcept {
+  std::uint32_t at_it;
+  if (!is_pass_due(new_idle_bytes) || !try_begin(at_it)) return false;
   const auto is_enough = [this]() noexcept { return !is_above_soft(); };
-  if (!give_back_the_most(is_enough)) give_back_all(is_enough);
-  next_pass_.store(std::max(soft_, held_bytes() + share), std::memory_order_relaxed);
+  const bool is_kept = give_back_the_most(is_enough) || give_back_all(is_enough);
+  note_pass();
   end();
+  return !is_kept;
 }
 
 }  // namespace strata

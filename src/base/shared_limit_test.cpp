@@ -4,8 +4,10 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <mutex>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "base/memory_limit.h"
@@ -39,6 +41,7 @@ class SharedLimitTest : public SeededTest {
   std::vector<Holder> holders;
   std::vector<std::size_t> asked;  // in this order
   std::mutex mutex;
+  std::function<void()> meanwhile = [] {};  // called once, while somebody is asked
 
  private:
   static SharedLimit::Idle next_idle(SharedLimit::Idle last) noexcept {
@@ -55,6 +58,7 @@ class SharedLimitTest : public SeededTest {
     return from < g_test->holders.size() ? from : SharedLimit::kNone;
   }
   static void give_back(std::size_t which) noexcept {
+    std::exchange(g_test->meanwhile, [] {})();
     std::lock_guard guard(g_test->mutex);
     Holder& holder = g_test->holders[which];
     g_test->asked.push_back(which);
@@ -167,6 +171,37 @@ TEST_F(SharedLimitTest, AboveTheSoftLimitIdleMemoryGoesBackUntilItIsKept) {
   EXPECT_TRUE(asked.empty()) << "hardly anything has grown since";
   limit.keep_to_soft_limit(kMiB);
   EXPECT_EQ(asked, (std::vector<std::size_t>{0})) << "much is idle";
+}
+
+TEST_F(SharedLimitTest, WhoSharesASoftLimitDoesNotAskTwiceForWhatCannotBeReleased) {
+  limit.configure(8 * kMiB, 0);
+  MemoryLimit malloc;
+  malloc.share(limit);
+  holders = {{0}};  // what the malloc has idle cannot be released
+  malloc.hold(10 * kMiB);
+  std::size_t idle = 2 * kMiB;
+  const auto keep_to_it = [&] { malloc.keep_to_shared_soft_limit([&] { return idle; }); };
+  keep_to_it();
+  EXPECT_EQ(asked.size(), 1u);
+  keep_to_it();
+  EXPECT_EQ(asked.size(), 1u);
+  idle += kMiB;
+  keep_to_it();
+  EXPECT_EQ(asked.size(), 2u);
+}
+
+/// Makes room in a handler of a signal that arrives while its thread makes room.
+TEST_F(SharedLimitTest, ASignalHandlerThatInterruptsItsThreadAtItFindsNoRoom) {
+  holders = {{kMiB}};
+  limit.configure(0, kMiB);
+  hold_all();
+  bool has_found_room = true;
+  meanwhile = [&] {
+    has_found_room = limit.make_room(kMiB);
+    EXPECT_FALSE(limit.keep_to_soft_limit(0));
+  };
+  EXPECT_TRUE(limit.make_room(kMiB / 2));
+  EXPECT_FALSE(has_found_room);
 }
 
 TEST_F(SharedLimitTest, ThreadsThatMakeRoomForEachOtherNeverPassTheHardLimit) {

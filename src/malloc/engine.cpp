@@ -225,8 +225,8 @@ bool Engine::has_idle(std::size_t bytes) noexcept {
 }
 
 void Engine::end_relief() noexcept {
-  limit().note_pass(release_all());
-  settle_idle_hint();
+  const std::size_t returned = release_all();
+  limit().note_pass(returned, settle_idle_hint());
   is_relieving_.store(false, std::memory_order_release);
 }
 

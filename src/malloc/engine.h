@@ -261,10 +261,7 @@ class Engine {
       give_up();
       end_relief();
     }
-    if (SharedLimit* const shared = limit_.shared()) shared->keep_to_soft_limit(idle_hint());
-  }
-  void keep_to_soft_limit() noexcept {
-    keep_to_soft_limit([] {});
+    limit_.keep_to_shared_soft_limit([this] { return idle_hint(); });
   }
 
   /// Called on slow paths with no lock held: where the heap has grown beyond its peak, as much idle

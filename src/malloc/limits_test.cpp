@@ -116,7 +116,7 @@ TEST_F(LimitsTest, AboveTheSoftLimitIdleMemoryGoesBackAtOnceAndBelowItNothingDoe
   for (int i = 0; i < 4; ++i) blocks.push_back(engine.allocate_large(kMiB, 16).address);
   for (void* p : blocks) {
     engine.deallocate_large(p);
-    engine.keep_to_soft_limit();
+    engine.keep_to_soft_limit([] {});
   }
   blocks.clear();
   EXPECT_EQ(statistics().limit.passes, 0u);
@@ -124,11 +124,38 @@ TEST_F(LimitsTest, AboveTheSoftLimitIdleMemoryGoesBackAtOnceAndBelowItNothingDoe
   for (int i = 0; i < 20; ++i) blocks.push_back(engine.allocate_large(kMiB, 16).address);
   for (int i = 0; i < 10; ++i) {
     engine.deallocate_large(blocks[static_cast<std::size_t>(i)]);
-    engine.keep_to_soft_limit();
+    engine.keep_to_soft_limit([] {});
     EXPECT_LT(statistics().idle, 8 * kMiB / 32 + kPageBytes) << "after " << i;
   }
   EXPECT_GE(statistics().limit.passes, 5u);
   EXPECT_GE(statistics().limit.returned, 9 * kMiB);
+  check();
+}
+
+TEST_F(LimitsTest, WhatCannotBeReleasedIsNotTriedAgainAboveTheSoftLimit) {
+  start_with(8 * kMiB, 0);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 20; ++i) blocks.push_back(engine.allocate_large(kMiB, 16).address);
+  pages.refuse_decommits(true);
+  for (std::size_t i = 0; i < 10; ++i) engine.deallocate_large(blocks[i]);
+  const auto passes = [&] {
+    engine.keep_to_soft_limit([] {});
+    return statistics().limit.passes;
+  };
+  const auto before = passes();
+  EXPECT_GE(statistics().idle, 10 * kMiB);
+  for (int i = 0; i < 10; ++i) {
+    void* const p = engine.allocate_large(kMiB, 16).address;
+    EXPECT_EQ(passes(), before);
+    engine.deallocate_large(p);
+    EXPECT_EQ(passes(), before) << "block " << i << " is idle as before";
+  }
+  engine.deallocate_large(blocks[10]);
+  EXPECT_EQ(passes(), before + 1) << "more is idle than before";
+  pages.refuse_decommits(false);
+  engine.deallocate_large(blocks[11]);
+  EXPECT_EQ(passes(), before + 2);
+  EXPECT_LT(statistics().idle, kMiB);
   check();
 }
 
@@ -160,7 +187,7 @@ TEST_F(LimitsRandomTest, TheHardLimitHoldsAfterEveryStep) {
       thread.deallocate(live.back().first);
       live.pop_back();
     }
-    engine.keep_to_soft_limit();
+    engine.keep_to_soft_limit([] {});
     ASSERT_LE(engine.limit().held_bytes(), 16 * kMiB);
     if (step % 16 == 0) check();
   }

@@ -69,6 +69,12 @@ class FakePageSource : public PageSource {
     refuses_unmaps_ = refuse;
   }
 
+  /// While it is set, decommit() fails, as for pages that are locked.
+  void refuse_decommits(bool refuse) {
+    std::lock_guard guard(mutex_);
+    refuses_decommits_ = refuse;
+  }
+
   /// From now on a first touch takes so long.
   void make_touches_take(std::uint64_t ns) {
     std::lock_guard guard(mutex_);
@@ -140,6 +146,7 @@ class FakePageSource : public PageSource {
   bool decommit(void* address, std::size_t bytes) noexcept override {
     std::lock_guard guard(mutex_);
     if (!begin_call_about(kDecommit, "decommit", address, bytes) || is_refused(0)) return false;
+    if (refuses_decommits_) return false;
     if (!kernel_pages().decommit(address, bytes)) return false;
     decommitted_ += bytes;
     return true;
@@ -296,6 +303,7 @@ class FakePageSource : public PageSource {
   std::array<std::size_t, kCalls> calls_{};
   std::uint64_t touch_ns_ = 0;
   bool refuses_unmaps_ = false;
+  bool refuses_decommits_ = false;
   std::size_t accepted_before_refusal_ = 0;
   std::size_t refusals_left_ = 0;
   std::size_t refused_ = 0;

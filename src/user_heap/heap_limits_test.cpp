@@ -106,6 +106,27 @@ TEST_F(HeapsUnderALimit, WhatOneHeapHasIdleServesTheOthersAndTheMalloc) {
   });
 }
 
+TEST_F(HeapsUnderALimit, AHeapThatIsMadeAtTheLimitGetsWhatOthersHaveIdle) {
+  run("STRATA_HARD_LIMIT", "64m", [] {
+    Heap first(keeping());
+    for (const Heap::Checks checks :
+         {Heap::Checks::kBasic, Heap::Checks::kFrees, Heap::Checks::kFull}) {
+      // Filled to the last small block, so that nothing else fits.
+      std::vector<void*> blocks;
+      for (const std::size_t bytes : {300'000u, 60'000u, 4096u, 64u}) {
+        while (void* const p = first.allocate(bytes)) blocks.push_back(p);
+      }
+      free_all(first, blocks);
+      Heap late(keeping(checks));
+      MUST(late.allocate(100) != nullptr);
+      Heap::Options guarded = keeping(checks);
+      guarded.guard_rate = 100;
+      Heap late_and_guarded(guarded);
+      MUST(late_and_guarded.allocate(100) != nullptr);
+    }
+  });
+}
+
 TEST_F(HeapsUnderALimit, WhatALiveHeapHoldsIsRefusedToTheOthersUntilItEnds) {
   run("STRATA_HARD_LIMIT", "64m", [] {
     std::optional<Heap> first(keeping());

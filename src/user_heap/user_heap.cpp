@@ -5,7 +5,9 @@
 #include <new>
 
 #include "base/fatal.h"
+#include "base/metadata_arena.h"
 #include "base/random.h"
+#include "base/shared_limit.h"
 #include "os/errors.h"
 #include "user_heap/heap_table.h"
 
@@ -38,7 +40,11 @@ UserHeap::UserHeap(HeapNumber number, const Heap::Options& options, UserPages* p
 Malloc* UserHeap::make_malloc() noexcept {
   if (Malloc* const made = malloc_if_made()) return made;
   if (must_not_wait()) return nullptr;
-  Malloc* const made = make_malloc_alone();
+  Malloc* made = make_malloc_alone();
+  // Without a malloc there is nobody yet who asks others for what they have idle.
+  if (SharedLimit* const limit = g_heap_table.limit(); made == nullptr && limit != nullptr) {
+    if (limit->make_room(MetadataArena::kSmallChunkBytes)) made = make_malloc_alone();
+  }
   if (made != nullptr) g_heap_table.watch_if_profiled(*made);
   return made;
 }
