@@ -112,13 +112,30 @@ void* CentralList::claim_at_random(std::uint64_t random) noexcept {
 
 /// The fullest span that has a free object, or the first by address, unlisted until count_taken().
 Span* CentralList::take_span_with_free_objects() noexcept {
-  Span* span = nonempty_ != 0 ? by_free_[std::countr_zero(nonempty_)].front() : nullptr;
-  if (span == nullptr || !spans_.fill_holes(*span)) span = kept_.front();
+  Span* span = nonempty_ != 0 ? by_free_[std::countr_zero(nonempty_)].front() : kept_.front();
+  if (span != nullptr && !spans_.fill_holes(*span)) [[unlikely]]
+    span = find_without_holes();
   if (span == nullptr) return nullptr;
   unlist(*span, span->free_count);
   if (span->is_homeward) [[unlikely]]
     spans_.set_homeward(*span, false);
   return span;
+}
+
+/// A span with free objects that needs no more memory, for when holes may not be filled. Those that
+/// were looked at go to the back, so that the next call looks at others.
+[[gnu::cold, gnu::noinline]] Span* CentralList::find_without_holes() noexcept {
+  if (!kept_.is_empty()) return kept_.front();
+  unsigned looks = kLooksPerHold;
+  for (unsigned width = 1; width < kWidths; ++width) {
+    for (std::size_t left = listed_[width]; left != 0 && looks != 0; --left, --looks) {
+      Span& span = *by_free_[width].front();
+      if (span.hole_bytes == 0) return &span;
+      by_free_[width].remove(span);
+      by_free_[width].push_back(span);
+    }
+  }
+  return nullptr;
 }
 
 /// Counts objects whose bits were cleared, and lists the span again.

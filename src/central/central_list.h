@@ -194,6 +194,7 @@ class CentralList {
   void receive_new(Span* const* spans, std::size_t span_count) noexcept STRATA_REQUIRES(lock_);
   Span* give(Which which) noexcept STRATA_REQUIRES(lock_);
   Span* take_span_with_free_objects() noexcept STRATA_REQUIRES(lock_);
+  Span* find_without_holes() noexcept STRATA_REQUIRES(lock_);
   void count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept
       STRATA_REQUIRES(lock_);
   void add_pending(std::ptrdiff_t bytes) noexcept STRATA_REQUIRES(lock_);

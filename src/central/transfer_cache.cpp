@@ -7,11 +7,6 @@
 
 namespace strata {
 
-std::size_t TransferCache::insert(void* const* objects, std::size_t count) noexcept {
-  LockGuard guard(lock_);
-  return insert_locked(objects, count);
-}
-
 std::size_t TransferCache::remove(void** end, std::size_t count) noexcept {
   LockGuard guard(lock_);
   const std::size_t taken = remove_locked(end, count);

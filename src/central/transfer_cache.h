@@ -30,10 +30,6 @@ class TransferCache {
   TransferCache(const TransferCache&) = delete;
   TransferCache& operator=(const TransferCache&) = delete;
 
-  /// Takes as many of the objects as there is room for, the last ones.
-  /// \returns  how many
-  std::size_t insert(void* const* objects, std::size_t count) noexcept;
-
   /// Moves up to `count` objects to end[-1], end[-2], …; never has it grow, and gives back the
   /// slots of one that had grown once it is empty.
   /// \returns  how many
@@ -44,7 +40,7 @@ class TransferCache {
     std::size_t count;
     bool was_busy;  ///< another thread was at it: the count is 0
   };
-  /// As insert(), without waiting.
+  /// Takes as many of the objects as there is room for, the last ones, without waiting.
   Tried try_insert(void* const* objects, std::size_t count) noexcept;
   /// Moves up to `count` objects as remove() does, without waiting. One that had run over and is
   /// empty now may hold twice as much from then on; its slots stay.

@@ -26,6 +26,10 @@ std::vector<void*> numbered(std::size_t first, std::size_t count) {
   return objects;
 }
 
+std::size_t insert(TransferCache& cache, void* const* objects, std::size_t count) {
+  return cache.try_insert(objects, count).count;
+}
+
 struct TransferCacheTest : ::testing::Test {
   os::FakePageSource pages;
   MetadataArena metadata{pages};
@@ -55,23 +59,23 @@ TEST_F(TransferCacheTest, MapsNothingUntilSomethingIsInserted) {
 
 TEST_F(TransferCacheTest, ABatchComesOutAsItWentIn) {
   const std::vector<void*> objects = numbered(1, 10);
-  EXPECT_EQ(cache.insert(objects.data(), 10), 10u);
+  EXPECT_EQ(insert(cache, objects.data(), 10), 10u);
   EXPECT_EQ(remove(10), objects);
   EXPECT_EQ(cache.size(), 0u);
 }
 
 TEST_F(TransferCacheTest, TheLatestComeOutFirst) {
-  cache.insert(numbered(1, 10).data(), 10);
-  cache.insert(numbered(100, 4).data(), 4);
+  insert(cache, numbered(1, 10).data(), 10);
+  insert(cache, numbered(100, 4).data(), 4);
   EXPECT_EQ(remove(4), numbered(100, 4));
   EXPECT_EQ(remove(20), numbered(1, 10));
 }
 
 TEST_F(TransferCacheTest, TakesTheLastOnesWhenNotAllFit) {
-  EXPECT_EQ(cache.insert(numbered(1, kCapacity - 2).data(), kCapacity - 2), kCapacity - 2);
+  EXPECT_EQ(insert(cache, numbered(1, kCapacity - 2).data(), kCapacity - 2), kCapacity - 2);
   const std::vector<void*> objects = numbered(100, 5);
-  EXPECT_EQ(cache.insert(objects.data(), 5), 2u);
-  EXPECT_EQ(cache.insert(objects.data(), 3), 0u);
+  EXPECT_EQ(insert(cache, objects.data(), 5), 2u);
+  EXPECT_EQ(insert(cache, objects.data(), 3), 0u);
   EXPECT_EQ(remove(2), std::vector<void*>(objects.begin() + 3, objects.end()));
 }
 
@@ -100,7 +104,7 @@ TEST_F(TransferCacheTest, ATryDoesAsMuchUnlessAnotherThreadIsAtIt) {
 TEST_F(TransferCacheTest, AnotherShardTakesFromItUnlessAThreadIsAtIt) {
   const std::vector<void*> batch = numbered(1, 10);
   std::vector<void*> out(10);
-  cache.insert(batch.data(), batch.size());
+  insert(cache, batch.data(), batch.size());
   cache.lock().lock();
   std::thread([&] { EXPECT_EQ(cache.try_take(out.data() + 10, 10), 0u); }).join();
   cache.lock().unlock();
@@ -111,16 +115,16 @@ TEST_F(TransferCacheTest, AnotherShardTakesFromItUnlessAThreadIsAtIt) {
 
 TEST_F(TransferCacheTest, TakesNothingWithoutMemoryForItsSlots) {
   pages.refuse_call(1);
-  EXPECT_EQ(cache.insert(numbered(1, 4).data(), 4), 0u);
+  EXPECT_EQ(insert(cache, numbered(1, 4).data(), 4), 0u);
   EXPECT_EQ(cache.size(), 0u);
-  EXPECT_EQ(cache.insert(numbered(1, 4).data(), 4), 4u);
+  EXPECT_EQ(insert(cache, numbered(1, 4).data(), 4), 4u);
 }
 
 TEST_F(TransferCacheTest, WhatLayThereForAWholeRoundIsUnneeded) {
-  cache.insert(numbered(1, 20).data(), 20);
+  insert(cache, numbered(1, 20).data(), 20);
   EXPECT_TRUE(take_unneeded().empty());  // it came during this round
   remove(5);
-  cache.insert(numbered(100, 3).data(), 3);
+  insert(cache, numbered(100, 3).data(), 3);
   EXPECT_EQ(take_unneeded(), numbered(1, 15));
   EXPECT_EQ(cache.size(), 3u);
   EXPECT_EQ(take_unneeded(), numbered(100, 3));
@@ -129,7 +133,7 @@ TEST_F(TransferCacheTest, WhatLayThereForAWholeRoundIsUnneeded) {
 
 TEST_F(TransferCacheTest, ABatchThatPassesInEveryRoundStays) {
   for (int round = 0; round < 5; ++round) {
-    cache.insert(numbered(1, 20).data(), 20);
+    insert(cache, numbered(1, 20).data(), 20);
     EXPECT_TRUE(take_unneeded().empty());
     EXPECT_EQ(remove(20).size(), 20u);
   }
@@ -145,7 +149,7 @@ struct GrowingTransferCacheTest : ::testing::Test {
   /// How many of 1000 objects it takes; they are removed again as claims do.
   std::size_t pass() {
     const std::vector<void*> objects = numbered(1, 1000);
-    const std::size_t taken = cache.insert(objects.data(), objects.size());
+    const std::size_t taken = insert(cache, objects.data(), objects.size());
     std::vector<void*> out(1000);
     EXPECT_EQ(cache.try_remove(out.data() + 1000, 1000).count, taken);
     EXPECT_TRUE(std::equal(out.end() - static_cast<std::ptrdiff_t>(taken), out.end(),
@@ -165,7 +169,7 @@ TEST_F(GrowingTransferCacheTest, OneThatRanOverAndThenDryMayHoldTwiceAsMuch) {
 
 TEST_F(GrowingTransferCacheTest, OneThatOnlyRunsOverStaysSmall) {
   for (int i = 0; i < 5; ++i) {
-    cache.insert(numbered(1, 20).data(), 20);
+    insert(cache, numbered(1, 20).data(), 20);
     std::vector<void*> out(4);
     cache.try_remove(out.data() + 4, 4);
   }
@@ -175,7 +179,7 @@ TEST_F(GrowingTransferCacheTest, OneThatOnlyRunsOverStaysSmall) {
 
 TEST_F(GrowingTransferCacheTest, OneThatRunsDrySinceOthersTookFromItStaysSmall) {
   for (int i = 0; i < 5; ++i) {
-    cache.insert(numbered(1, 20).data(), 20);
+    insert(cache, numbered(1, 20).data(), 20);
     std::vector<void*> out(8);
     EXPECT_EQ(cache.try_take(out.data() + 8, 8), 8u);
   }
@@ -184,23 +188,23 @@ TEST_F(GrowingTransferCacheTest, OneThatRunsDrySinceOthersTookFromItStaysSmall) 
 TEST_F(GrowingTransferCacheTest, WhatIsUnneededLeavesItSmallerAgain) {
   while (pass() < 100) {
   }
-  cache.insert(numbered(1, 100).data(), 100);
+  insert(cache, numbered(1, 100).data(), 100);
   EXPECT_EQ(cache.grown_bytes(), 92 * kObjectBytes);
   void* out[50];
   EXPECT_EQ(cache.take_unneeded(out, 50), 0u);
   EXPECT_EQ(cache.take_unneeded(out, 50), 50u);
   EXPECT_EQ(cache.take_unneeded(out, 50), 50u);
   EXPECT_EQ(cache.take_unneeded(out, 50), 0u);
-  EXPECT_EQ(cache.insert(numbered(1, 100).data(), 100), 8u);
+  EXPECT_EQ(insert(cache, numbered(1, 100).data(), 100), 8u);
 }
 
 TEST_F(GrowingTransferCacheTest, ItCanBeMadeSmallWithObjectsInIt) {
   while (pass() < 100) {
   }
-  cache.insert(numbered(1, 50).data(), 50);
+  insert(cache, numbered(1, 50).data(), 50);
   cache.shrink();
   EXPECT_TRUE(cache.is_full());
-  EXPECT_EQ(cache.insert(numbered(1, 10).data(), 10), 0u);
+  EXPECT_EQ(insert(cache, numbered(1, 10).data(), 10), 0u);
   std::vector<void*> out(50);
   EXPECT_EQ(cache.remove(out.data() + 50, 50), 50u);
   EXPECT_EQ(out, numbered(1, 50));
@@ -211,7 +215,7 @@ TEST_F(GrowingTransferCacheTest, TheSlotsOfOneThatWasMadeSmallServeOthers) {
   const auto grow = [](TransferCache& grown) {
     const std::vector<void*> objects = numbered(1, 16 * 1024);
     std::vector<void*> out(objects.size());
-    while (grown.insert(objects.data(), objects.size()) < objects.size())
+    while (insert(grown, objects.data(), objects.size()) < objects.size())
       grown.try_remove(out.data() + out.size(), out.size());
     return grown.remove(out.data() + out.size(), out.size());
   };
@@ -224,7 +228,7 @@ TEST_F(GrowingTransferCacheTest, TheSlotsOfOneThatWasMadeSmallServeOthers) {
   EXPECT_EQ(metadata.mapped_bytes(), mapped);
   // One that shrinks as it is not needed gives them back, too.
   void* out[64];
-  while (second.insert(numbered(1, 16 * 1024).data(), 16 * 1024) > 8) {
+  while (insert(second, numbered(1, 16 * 1024).data(), 16 * 1024) > 8) {
     while (second.take_unneeded(out, 64) != 0) continue;
     while (second.take_unneeded(out, 64) != 0) continue;
   }
@@ -235,13 +239,13 @@ TEST_F(GrowingTransferCacheTest, TheSlotsOfOneThatWasMadeSmallServeOthers) {
 }
 
 TEST_F(GrowingTransferCacheTest, TheTallyKnowsWhatLiesInALargeOne) {
-  cache.insert(numbered(1, 8).data(), 8);
+  insert(cache, numbered(1, 8).data(), 8);
   EXPECT_EQ(tally.pending_bytes.load(), 0) << "too little to say";
   std::vector<void*> out(100);
   cache.remove(out.data() + 8, 8);
   while (pass() < 100) {
   }
-  cache.insert(numbered(1, 100).data(), 100);
+  insert(cache, numbered(1, 100).data(), 100);
   EXPECT_EQ(tally.pending_bytes.load(), 100 * std::ptrdiff_t{kObjectBytes});
   cache.remove(out.data() + 99, 99);
   EXPECT_EQ(tally.pending_bytes.load(), 100 * std::ptrdiff_t{kObjectBytes})
@@ -279,7 +283,7 @@ TEST_F(TransferCacheRandomTest, IsAStackThatLosesItsBottom) {
       case 0:
       case 1: {
         const std::size_t fits = std::min(count, kCapacity - model.size());
-        ASSERT_EQ(cache.insert(batch.data(), count), fits);
+        ASSERT_EQ(insert(cache, batch.data(), count), fits);
         model.insert(model.end(), batch.end() - static_cast<std::ptrdiff_t>(fits), batch.end());
         next += count;
         break;

@@ -17,7 +17,7 @@ namespace {
 
 #ifdef STRATA_HAS_STEPS
 
-constexpr std::size_t kBytes = 64;
+constexpr std::size_t kObjectBytes = 64;
 constexpr std::size_t kMostParked = 16;
 
 // What the handler knows.
@@ -39,7 +39,7 @@ struct InterruptedEndsTest : ::testing::Test, TestMalloc {
   ThreadRegistry& registry() { return engine.registry(); }
   void warm(TestThread& thread) {
     std::vector<void*> blocks;
-    for (int i = 0; i < 100; ++i) blocks.push_back(thread.allocate(kBytes));
+    for (int i = 0; i < 100; ++i) blocks.push_back(thread.allocate(kObjectBytes));
     for (void* block : blocks) thread.deallocate(block);
   }
 };
@@ -49,10 +49,10 @@ void begin_other() {
   if (is_any_lock_held_here()) return;
   if (g_allocated == nullptr) {
     if (g_malloc_in_test->engine().registry().live_threads() == 0)
-      g_allocated = g_other->allocate(kBytes);
+      g_allocated = g_other->allocate(kObjectBytes);
   } else {
     ++g_steps_after;
-    if (g_popped == nullptr) g_popped = HotPath::pop(g_thread->state, kBytes);
+    if (g_popped == nullptr) g_popped = HotPath::pop(g_thread->state, kObjectBytes);
   }
 }
 
@@ -78,7 +78,7 @@ TEST_F(InterruptedEndsTest, AThreadThatEndsUsesNoCacheThatAnotherMayHave) {
 /// Allocates once, after so many steps.
 void allocate_once() {
   if (is_any_lock_held_here() || g_allocated != nullptr || --g_steps >= 0) return;
-  g_allocated = g_thread->allocate(kBytes);
+  g_allocated = g_thread->allocate(kObjectBytes);
 }
 
 TEST_F(InterruptedEndsTest, AThreadHasOneCacheWhereverItsFirstAllocationIsInterrupted) {
@@ -91,7 +91,7 @@ TEST_F(InterruptedEndsTest, AThreadHasOneCacheWhereverItsFirstAllocationIsInterr
     g_allocated = nullptr;
     TestThread thread(malloc);
     g_thread = &thread;
-    run_in_steps(allocate_once, [&] { thread.allocate(kBytes); });
+    run_in_steps(allocate_once, [&] { thread.allocate(kObjectBytes); });
     if (g_allocated == nullptr) break;
     ASSERT_EQ(registry().live_threads(), 1u) << steps;
     ASSERT_NE(Malloc::cache_of(thread.state), nullptr);

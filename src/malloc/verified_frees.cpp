@@ -79,8 +79,7 @@ void Malloc::stop_verifying() noexcept {
 }
 
 void Malloc::open_gate(ThreadState& thread) noexcept {
-  if (ThreadCache* const cache = cache_of(thread))
-    engine_.registry().open_gate(*cache, thread, fresh_bins());
+  if (ThreadCache* const cache = cache_of(thread)) engine_.registry().open_gate(*cache, thread);
 }
 
 /// Dies with a sentence if no live object starts at `p`.

@@ -3,7 +3,6 @@
 #include <strata/detail/bits.hpp>
 #include <strata/detail/cache_line.hpp>
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -194,9 +193,6 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   bool is_free() const noexcept { return free_pages == ~PageMask{0}; }
   /// Where one page of it holds memory, all of them do.
   bool is_backed_whole() const noexcept { return is_huge && !is_split; }
-  unsigned free_page_count() const noexcept {
-    return static_cast<unsigned>(std::popcount(free_pages));
-  }
 };
 
 }  // namespace strata

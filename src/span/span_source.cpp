@@ -153,7 +153,8 @@ void SpanSource::deallocate_bitmap(Span& span) noexcept {
 }
 
 bool SpanSource::take_back_holes(Span& span) noexcept {
-  if (!page_heap_.limit().try_hold(span.hole_bytes)) return false;
+  // Others may serve instead. Where none can, a new span is asked for.
+  if (!page_heap_.limit().try_hold_unasked(span.hole_bytes)) return false;
   page_heap_.count_growth(span.hole_bytes);
   refilled_bytes_.fetch_add(span.hole_bytes_for_growth, std::memory_order_relaxed);
   forget_holes(span);

@@ -49,10 +49,7 @@ struct InterruptedTest : ::testing::Test {
   ThreadRegistry registry{*central, space.heap, space.metadata, kCacheBudget};
   ThreadCache& cache = *registry.adopt();
 
-  InterruptedTest() {
-    g_thread.verified_bins = &EmptyBins::g_all.first();
-    registry.enroll(cache, g_thread, true);
-  }
+  InterruptedTest() { registry.enroll(cache, g_thread, true); }
   std::size_t claimed() { return central->statistics(kClass).spans.claimed_objects; }
 };
 

@@ -40,18 +40,19 @@ bool ThreadRegistry::enroll(ThreadCache& cache, ThreadState& thread,
   ObjectBins& bins = gate_ != nullptr ? *gate_ : cache;
   thread.cache = &cache;
   thread.free_bins = &bins;
-  if (gate_ != nullptr) thread.verified_bins = &cache;
+  thread.verified_bins =
+      gate_ != nullptr ? static_cast<ObjectBins*>(&cache) : &EmptyBins::g_all.first();
   thread.set_malloc_bins(redirected_to_ != nullptr ? *redirected_to_ : bins);
   cache.owner_ = &thread;
   cache.is_told_of_exit_ = is_told_of_exit;
   return true;
 }
 
-void ThreadRegistry::open_gate(ThreadCache& cache, ThreadState& thread, ObjectBins& none) noexcept {
+void ThreadRegistry::open_gate(ThreadCache& cache, ThreadState& thread) noexcept {
   LockGuard guard(lock_);
   thread.exchange_malloc_bins(*thread.free_bins, cache);  // unless malloc is redirected
   thread.free_bins = &cache;
-  thread.verified_bins = &none;
+  thread.verified_bins = &EmptyBins::g_all.first();
 }
 
 void ThreadRegistry::redirect_malloc(ObjectBins* bins) noexcept {
@@ -240,8 +241,7 @@ void ThreadRegistry::keep_only(ThreadCache* own) noexcept {
   in_use_count_ = 0;
   if (own == nullptr) return;
   in_use_.push_front(*own);
-  // What others cache is taken over when memory is out: too late to ask for room.
-  if (++in_use_count_ > 1) make_room();
+  in_use_count_ = 1;
   budget_.add_thread();
   central_.enter(own->place());
 }

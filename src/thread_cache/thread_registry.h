@@ -46,9 +46,9 @@ class ThreadRegistry {
     LockGuard guard(lock_);
     gate_ = nullptr;
   }
-  /// The cache is the thread's bins, and `none` is beside it.
+  /// The cache is the thread's bins, and none are beside it.
   /// \threads  that of the cache
-  void open_gate(ThreadCache& cache, ThreadState& thread, ObjectBins& none) noexcept;
+  void open_gate(ThreadCache& cache, ThreadState& thread) noexcept;
   /// Lets malloc of every enrolled thread, and of those to come, pop from `bins`, or from its own
   /// cache again if nullptr; the threads' counts begin anew.
   void redirect_malloc(ObjectBins* bins) noexcept;

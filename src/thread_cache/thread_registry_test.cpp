@@ -234,6 +234,22 @@ TEST_F(ThreadRegistryTest, AllItsLocksCanBeTakenTogetherByRank) {
   warm(*b, 1, 3);
 }
 
+TEST_F(ThreadRegistryTest, AThreadThatIsEnrolledAgainAfterTheGateWasTakenAwayHasItsCacheAlone) {
+  ObjectBins& none = EmptyBins::g_all.first();
+  ObjectBins& gate = EmptyBins::g_all[2];
+  ThreadCache& cache = *registry.adopt();
+  ThreadState thread{&none, &none, &none};
+  registry.put_before_caches(gate);
+  ASSERT_TRUE(registry.enroll(cache, thread, false));
+  EXPECT_EQ(thread.free_bins, &gate);
+  EXPECT_EQ(thread.verified_bins, &cache);
+  registry.put_nothing_before_caches();
+  ASSERT_TRUE(registry.enroll(cache, thread, true));
+  EXPECT_EQ(thread.free_bins, &cache);
+  EXPECT_EQ(thread.verified_bins, &none);
+  EXPECT_EQ(&thread.for_malloc(), &cache);
+}
+
 TEST_F(ThreadRegistryTest, AForkedChildKeepsItsOwnCacheAndForgetsTheOthers) {
   std::vector<ThreadCache*> caches;
   for (int i = 0; i < 512; ++i) caches.push_back(registry.adopt());
