@@ -36,7 +36,7 @@ target_compile_options(
     -Wextra
     -Wpedantic
     # Where many files are one, a local name may be that of another file.
-    $<$<NOT:$<BOOL:${CMAKE_UNITY_BUILD}>>:-Wshadow>
+    $<$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wshadow>
     -Wno-unused-parameter
     $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
     # Sized operator delete: GCC has it by default.
@@ -135,6 +135,15 @@ function(strata_discover_tests name)
   endforeach()
 endfunction()
 
+# Where everything is built once and nothing again, sources of the target are compiled several at a
+# time: half of the time goes into their headers. Not for the layers, which are built as users build
+# them.
+function(strata_compile_together target)
+  if(STRATA_COMPILE_TOGETHER)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
+  endif()
+endfunction()
+
 # A GoogleTest binary over the given layers; TIMEOUT in seconds. PRECOMPILED are headers that most of
 # its files include, beside GoogleTest's.
 function(strata_test name)
@@ -144,6 +153,7 @@ function(strata_test name)
   endif()
   strata_closure(objects ${arg_LAYERS})
   add_executable(${name} ${arg_SOURCES} ${objects})
+  strata_compile_together(${name})
   target_link_libraries(${name} PRIVATE strata_test_flags GTest::gtest_main ${arg_LIBRARIES})
   if(arg_PRECOMPILED)
     target_precompile_headers(${name} PRIVATE <gmock/gmock.h> <gtest/gtest.h> ${arg_PRECOMPILED})

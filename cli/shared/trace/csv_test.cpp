@@ -57,7 +57,7 @@ std::vector<Event> events_from(const std::string& text) {
   return events_of(*reader);
 }
 
-std::string refusal_of(const std::string& text) {
+std::string csv_refusal_of(const std::string& text) {
   try {
     from_csv(text);
   } catch (const TraceError& error) {
@@ -122,19 +122,19 @@ TEST(TraceCsv, OfOtherToolsNamesObjectsAsItLikes) {
 
 TEST(TraceCsv, IsRefusedByTheLine) {
   const std::string columns = "operation,time_ns,thread,object,size_bytes,alignment,stack,ended\n";
-  EXPECT_THAT(refusal_of(""), HasSubstr("line 0 of 'made.csv': there is no line"));
-  EXPECT_THAT(refusal_of("a,b\n"),
+  EXPECT_THAT(csv_refusal_of(""), HasSubstr("line 0 of 'made.csv': there is no line"));
+  EXPECT_THAT(csv_refusal_of("a,b\n"),
               HasSubstr("line 1 of 'made.csv': no column is named 'operation'"));
-  EXPECT_EQ(refusal_of(columns + "malloc,1x\n"),
+  EXPECT_EQ(csv_refusal_of(columns + "malloc,1x\n"),
             "line 2 of 'made.csv': '1x' is no number of 'time_ns'");
-  EXPECT_THAT(refusal_of(columns + "malloc,4611686018427387905\n"),
+  EXPECT_THAT(csv_refusal_of(columns + "malloc,4611686018427387905\n"),
               HasSubstr("later than a trace can be"));
-  EXPECT_THAT(refusal_of(columns + "sbrk\n"), HasSubstr("'sbrk' is no operation"));
-  EXPECT_THAT(refusal_of(columns + "malloc,,,1,8,3\n"), HasSubstr("no power of two"));
-  EXPECT_THAT(refusal_of(columns + "malloc,,,1,8,,7\n"), HasSubstr("the stack is not defined"));
-  EXPECT_THAT(refusal_of(columns + "#stack,2,1,0x10\n"), HasSubstr("caller is not defined"));
-  EXPECT_THAT(refusal_of(columns + "free\n"), HasSubstr("which object ends"));
-  EXPECT_THAT(refusal_of(columns + "\"malloc\n"), HasSubstr("a quote is not closed"));
+  EXPECT_THAT(csv_refusal_of(columns + "sbrk\n"), HasSubstr("'sbrk' is no operation"));
+  EXPECT_THAT(csv_refusal_of(columns + "malloc,,,1,8,3\n"), HasSubstr("no power of two"));
+  EXPECT_THAT(csv_refusal_of(columns + "malloc,,,1,8,,7\n"), HasSubstr("the stack is not defined"));
+  EXPECT_THAT(csv_refusal_of(columns + "#stack,2,1,0x10\n"), HasSubstr("caller is not defined"));
+  EXPECT_THAT(csv_refusal_of(columns + "free\n"), HasSubstr("which object ends"));
+  EXPECT_THAT(csv_refusal_of(columns + "\"malloc\n"), HasSubstr("a quote is not closed"));
 }
 
 TEST(TraceCut, IsATraceOfItsOwn) {

@@ -5,8 +5,6 @@
 namespace strata::cli {
 namespace {
 
-constexpr std::size_t kLastLines = 5;
-
 /// What one contender's runs have given so far.
 struct Tally {
   std::vector<ProcessResult> runs;
@@ -97,7 +95,7 @@ std::vector<Row> run_comparison(const ComparisonPlan& plan, SignalWatch& signals
       std::string failure = failure_of(result, contender, output, plan.timeout_s);
       if (!failure.empty()) {
         tally.failure = fmt::format("{}, in {}", failure, run_name(plan, round));
-        tally.last_output = output.tail(kLastLines);
+        tally.last_output = output.tail(OutputCapture::kLastLines);
       } else if (round > plan.warmup) {
         tally.runs.push_back(result);
       }

@@ -16,11 +16,10 @@
 namespace strata::cli {
 namespace {
 
-constexpr std::size_t kLastLines = 5;
 constexpr std::size_t kLongestFindings = 16 << 20;
 
 /// What one contender's runs of one cell have given so far: a row that is not finished.
-struct Tally {
+struct CellTally {
   Row row;
   std::size_t runs = 0;
   std::string unfit;
@@ -94,7 +93,7 @@ std::string failure_of(const CellRun& run, const Contender& contender, const Out
 }
 
 /// What the cell said, what its histograms say, and what was seen from outside.
-void add_metrics(Tally& tally, const CellRun& run, const CellWatch& watch) {
+void add_metrics(CellTally& tally, const CellRun& run, const CellWatch& watch) {
   for (const auto& [name, value] : run.findings.metrics) tally.add(name, value);
   for (const cell::CellFindings::Latency& told : run.findings.latencies) {
     const Latency latency(told, run.findings.timer_cost_ns);
@@ -131,7 +130,7 @@ void add_metrics(Tally& tally, const CellRun& run, const CellWatch& watch) {
 }
 
 void run_once(const BenchPlan& plan, const BenchCell& cell, const Contender& contender, int run,
-              Tally& tally, OutputCapture& output, SignalWatch& signals) {
+              CellTally& tally, OutputCapture& output, SignalWatch& signals) {
   output.clear();
   CellWatch watch(plan.settle_of(*cell.scenario));
   const CellRun done = run_cell(plan, cell, contender, watch, output, signals);
@@ -144,7 +143,7 @@ void run_once(const BenchPlan& plan, const BenchCell& cell, const Contender& con
   if (!failure.empty()) {
     row.reason = fmt::format("{}, in run {} of {}", failure, run, plan.runs);
     row.is_broken = !done.findings.broken.empty();
-    row.last_output = output.tail(kLastLines);
+    row.last_output = output.tail(OutputCapture::kLastLines);
     return;
   }
   ++tally.runs;
@@ -153,7 +152,7 @@ void run_once(const BenchPlan& plan, const BenchCell& cell, const Contender& con
 }
 
 Row finished_row(const BenchPlan& plan, const BenchCell& cell, const Contender& contender,
-                 Tally&& tally) {
+                 CellTally&& tally) {
   Row row = std::move(tally.row);
   row.scenario = cell.scenario->name;
   row.contender = contender.name;
@@ -168,7 +167,7 @@ Row finished_row(const BenchPlan& plan, const BenchCell& cell, const Contender& 
 }
 
 /// The results of a cell's contenders, and notes on those that were left out.
-void finish_cell(const BenchPlan& plan, const BenchCell& cell, std::vector<Tally>& tallies,
+void finish_cell(const BenchPlan& plan, const BenchCell& cell, std::vector<CellTally>& tallies,
                  const std::vector<const Contender*>& contenders, BenchOutcome& outcome) {
   std::vector<Row> rows;
   for (std::size_t i = 0; i < tallies.size(); ++i) {
@@ -214,7 +213,7 @@ BenchOutcome run_cells(const BenchPlan& plan, SignalWatch& signals,
     for (const Contender& contender : plan.contenders) {
       if (plan.catalogue->fits(*cell.scenario, contender)) contenders.push_back(&contender);
     }
-    std::vector<Tally> tallies(contenders.size());
+    std::vector<CellTally> tallies(contenders.size());
     for (int run = 1; run <= plan.runs; ++run) {
       for (std::size_t index : rotated_order(tallies.size(), static_cast<std::size_t>(run - 1))) {
         ++number;

@@ -11,7 +11,6 @@
 namespace strata::cli {
 namespace {
 
-constexpr std::uint64_t kAdvanceEvents = 1 << 20;
 constexpr std::size_t kMostChain = 64;
 
 }  // namespace

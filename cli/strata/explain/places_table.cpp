@@ -62,9 +62,9 @@ std::string name_cell(const PlaceName& name) {
   return html + "</ol></details></th>";
 }
 
-class Row {
+class PlaceRow {
  public:
-  explicit Row(std::string& html) : html_(html) {}
+  explicit PlaceRow(std::string& html) : html_(html) {}
   void bytes(std::uint64_t value) { cell(value, bytes_text(value)); }
   void count(std::uint64_t value) { cell(value, count_text(value)); }
   /// With a bar; the most has one as wide as the cell.
@@ -93,7 +93,7 @@ std::string places_table(const Explanation& explanation, const std::vector<std::
   for (std::size_t i = 0; i < std::min(order.size(), kMostRows); ++i) {
     const PlaceSums& place = explanation.sums()[order[i]];
     html += "<tr>" + name_cell(explanation.places().names()[order[i]]);
-    Row row(html);
+    PlaceRow row(html);
     row.bytes_of(place.at_peak_bytes, explanation.sums()[order.front()].at_peak_bytes);
     row.count(place.at_peak);
     row.bytes(place.bytes);

@@ -9,6 +9,9 @@
 
 namespace strata::cli {
 
+/// Largest resident memory: what an allocator is rated by beside its time.
+inline constexpr const char* kPeakMetric = "peak_rss_bytes";
+
 /// Whether a metric ranks, and which way.
 enum class Better {
   kLess,

@@ -21,6 +21,8 @@ class OutputCapture {
   /// Forgets what was written.
   void clear();
 
+  /// So many show what a command had to say before it failed.
+  static constexpr std::size_t kLastLines = 5;
   /// The last lines, at most `bytes` bytes of them; never half a line unless there is only one.
   std::string tail(std::size_t lines, std::size_t bytes = 4096) const;
 

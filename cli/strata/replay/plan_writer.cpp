@@ -25,7 +25,6 @@ using trace::Operation;
 constexpr std::uint64_t kEpochEvents = 16384;
 constexpr std::uint64_t kEpochShareOfPeak = 32;
 constexpr std::uint64_t kShortestEpoch = 256;
-constexpr std::uint64_t kAdvanceEvents = 1 << 20;
 
 class Writer {
  public:

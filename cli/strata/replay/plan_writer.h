@@ -38,6 +38,8 @@ struct PlanSummary {
 
 /// Called now and then with what was done of a whole, 0 to 1.
 using Advance = std::function<void(double share)>;
+/// After so many events it is called again.
+inline constexpr std::uint64_t kAdvanceEvents = 1 << 20;
 
 /// Reads a trace twice and writes what strata-cell replays (shared/replay_plan.h).
 ///

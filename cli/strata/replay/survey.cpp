@@ -5,7 +5,6 @@
 namespace strata::cli {
 namespace {
 
-constexpr std::uint64_t kAdvanceEvents = 1 << 20;
 /// What an arena takes of a small object more than its size.
 constexpr std::uint64_t kArenaRounding = 16;
 

@@ -13,7 +13,7 @@
 namespace strata::cli {
 namespace {
 
-constexpr int kRowHeight = 20;
+constexpr int kOverviewRowHeight = 20;
 /// More cells than this are a wall of dots; the table has them all.
 constexpr std::size_t kMostCells = 40;
 
@@ -92,7 +92,7 @@ std::string tally(const Arrangement& all, const std::vector<OverviewRow>& rows, 
 /// What the rows that lie on the good side of the baseline have in common.
 std::string better_than(const std::string& base, const std::string& metric) {
   if (metric.empty()) return fmt::format("Faster than {}", base);
-  if (metric == "peak_rss_bytes") return fmt::format("Leaner than {}", base);
+  if (metric == kPeakMetric) return fmt::format("Leaner than {}", base);
   if (metric == "after_rss_bytes") return fmt::format("Less kept afterwards than {}", base);
   return fmt::format("{} {} than {}", spoken_name(metric),
                      better(metric) == Better::kMore ? "higher" : "lower", base);
@@ -130,7 +130,7 @@ Plot overview_plot(const Arrangement& all, const std::string& metric) {
   plot.left = room_for(longest);
   plot.right = 16;
   double count = static_cast<double>(rows.size());
-  plot.height = static_cast<int>(count) * kRowHeight + 52;
+  plot.height = static_cast<int>(count) * kOverviewRowHeight + 52;
   plot.y.low = -0.5;
   plot.y.high = count - 0.5;
   for (double y = 0; y < count; y += 1) plot.y.ticks.push_back({y, "", 0});

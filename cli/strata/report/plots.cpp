@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "measure/metric.h"
+
 namespace strata::cli {
 namespace {
-
-constexpr const char* kPeak = "peak_rss_bytes";
 
 bool has_metric(const Arrangement& all, const std::string& metric) {
   return std::any_of(all.cells.begin(), all.cells.end(),
@@ -23,7 +23,7 @@ std::vector<PlotGroup> cell_plots(const Arrangement& all, const Cell& cell) {
   PlotGroup numbers;
   std::string speed = speed_metric(cell);
   if (!speed.empty()) keep(numbers, metric_plot(all, cell, speed));
-  keep(numbers, metric_plot(all, cell, kPeak));
+  keep(numbers, metric_plot(all, cell, kPeakMetric));
   keep(numbers, memory_plot(all, cell));
   groups.push_back(std::move(numbers));
   for (const std::string& kind : latency_kinds(cell)) {
@@ -39,7 +39,7 @@ std::vector<PlotGroup> cell_plots(const Arrangement& all, const Cell& cell) {
 PlotGroup overview_plots(const Arrangement& all) {
   PlotGroup plots;
   keep(plots, overview_plot(all, ""));
-  for (const char* metric : {"alloc_p99_ns", kPeak, "after_rss_bytes"}) {
+  for (const char* metric : {"alloc_p99_ns", kPeakMetric, "after_rss_bytes"}) {
     if (has_metric(all, metric)) keep(plots, overview_plot(all, metric));
   }
   return plots;
@@ -50,7 +50,7 @@ PlotGroup sweep_plots(const Arrangement& all, const Sweep& sweep) {
   const Cell& first = all.cells[sweep.points.front().second];
   std::string speed = speed_metric(first);
   if (!speed.empty()) keep(plots, sweep_plot(all, sweep, speed));
-  keep(plots, sweep_plot(all, sweep, kPeak));
+  keep(plots, sweep_plot(all, sweep, kPeakMetric));
   return plots;
 }
 

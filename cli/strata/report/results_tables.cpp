@@ -17,7 +17,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kPeak = "peak_rss_bytes";
 constexpr NamedPercentile kShownPercentiles[] = {{"p50", 0.5}, {"p99", 0.99}, {"p99.9", 0.999}};
 constexpr const char* kKept = "after_rss_bytes";
 
@@ -105,12 +104,12 @@ Columns columns_of(const Arrangement& all) {
                               [&](const Cell& cell) { return cell.has(metric); });
     if (is_new && has_it) columns.metrics.push_back(metric);
   };
-  columns.rated.insert(kPeak);
+  columns.rated.insert(kPeakMetric);
   for (const Cell& cell : all.cells) {
     columns.rated.insert(speed_metric(cell));
     add(speed_metric(cell));
   }
-  add(kPeak);
+  add(kPeakMetric);
   add(kKept);
   for (const Cell& cell : all.cells) {
     columns.has_params |= !cell.title.empty();
