@@ -1,25 +1,49 @@
-/* strata-launch OUTCOME_FD SIGNAL_MASK ENTRIES NAME=VALUE... PROGRAM WORD...
+/* strata-launch PARENT OUTCOME_FD SIGNAL_MASK ENVIRONMENT_FD PROGRAM WORD...
 
    Starts a program for `strata` and tells what it used. It exists because the kernel counts what
    a process was before execve into its peak memory: a child of `strata` itself would never seem
    smaller than `strata`, some 1.3 MiB, more than a small C program needs. This parent is as small
    as a program with a C library can be, so what it tells is the command's own.
 
-   The environment of the command comes as arguments, so that a preloaded allocator is loaded into
-   the command and not into this program. */
+   The environment of the command comes in a file without a name, "NAME=VALUE" and a zero byte for
+   each entry: a preloaded allocator is loaded into the command and not into this program, and
+   nobody else reads it, as all users of the machine could read arguments. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "launch/launch_outcome.h"
 
-enum { kOutcomeFd = 1, kSignalMask, kEntries, kFirstEntry };
+enum { kParent = 1, kOutcomeFd, kSignalMask, kEnvironmentFd, kProgram, kFirstWord };
+
+static pid_t parent;
+
+/* The whole process group ends with `strata`, however that ended: nobody waits for it any more. */
+static void end_if_orphaned(int signal) {
+  (void)signal;
+  if (getppid() != parent) kill(0, SIGKILL);
+}
+
+static void watch_parent(void) {
+  const int parent_died = SIGRTMAX; /* the command may send its group any other signal */
+  struct sigaction action = {.sa_handler = end_if_orphaned};
+  sigaction(parent_died, &action, NULL);
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, parent_died);
+  sigprocmask(SIG_UNBLOCK, &only, NULL);
+  prctl(PR_SET_PDEATHSIG, parent_died);
+  end_if_orphaned(parent_died); /* it may have died before the line above */
+}
 
 static double now_s(void) {
   struct timespec now;
@@ -37,14 +61,35 @@ static sigset_t mask_of(unsigned long long bits) {
   return mask;
 }
 
-int main(int argc, char** argv) {
-  if (argc <= kFirstEntry) return 2;
-  int outcome_fd = atoi(argv[kOutcomeFd]);
-  int entries = atoi(argv[kEntries]);
-  char** environment = argv + kFirstEntry;
-  char** program = environment + entries + 1; /* after an empty word that ends the entries */
-  if (entries < 0 || argc <= kFirstEntry + entries + 2) return 2;
+/* The pages are private and written here: the command's own count of page faults has none of them.
+   NULL if they cannot be had. */
+static char** read_environment(int fd) {
+  struct stat status;
+  if (fstat(fd, &status) != 0) return NULL;
+  size_t bytes = (size_t)status.st_size;
+  char* text = malloc(bytes + 1);
+  if (text == NULL || pread(fd, text, bytes, 0) != (ssize_t)bytes) return NULL;
+  size_t entries = 0;
+  for (size_t i = 0; i < bytes; ++i) entries += text[i] == '\0';
+  char** environment = malloc((entries + 1) * sizeof *environment);
+  if (environment == NULL) return NULL;
+  for (size_t i = 0; i < entries; ++i) {
+    environment[i] = text;
+    text += strlen(text) + 1;
+  }
   environment[entries] = NULL;
+  return environment;
+}
+
+int main(int argc, char** argv) {
+  if (argc <= kFirstWord) return 2;
+  parent = atoi(argv[kParent]);
+  watch_parent();
+  int outcome_fd = atoi(argv[kOutcomeFd]);
+  int environment_fd = atoi(argv[kEnvironmentFd]);
+  char** environment = read_environment(environment_fd);
+  if (environment == NULL) return 2;
+  close(environment_fd);
   fcntl(outcome_fd, F_SETFD, FD_CLOEXEC);
 
   /* What the child knows of the outcome; shared, because nothing else survives execve. */
@@ -57,7 +102,7 @@ int main(int argc, char** argv) {
   if (child == 0) {
     sigprocmask(SIG_SETMASK, &mask, NULL);
     outcome->started_s = now_s();
-    execvpe(program[0], program + 1, environment);
+    execvpe(argv[kProgram], argv + kFirstWord, environment);
     outcome->exec_error = errno;
     _exit(127);
   }

@@ -399,8 +399,8 @@ def ends(pid):
 
 
 class Interruption(InFolder):
-    def interrupted(self, number, script):
-        """Starts a comparison, sends the signal once the command's second run has begun."""
+    def signalled(self, number, script):
+        """Starts a comparison, sends the signal once there are two words in the file `runs`."""
         path = self.folder / "results.json"
         runs = self.folder / "runs"
         runs.touch()
@@ -414,16 +414,17 @@ class Interruption(InFolder):
             time.sleep(0.01)
         process.send_signal(number)
         out, err = process.communicate(timeout=300)
-        results = json.loads(path.read_text())
-        self.assertEqual(schema.check(results, SCHEMA), [])
-        return process.returncode, out, err, {row["contender"]: row for row in results["rows"]}
+        self.assertEqual(process.returncode, -number)
+        return out, err, path.read_text() if path.exists() else ""
 
     def test_what_was_measured_is_kept_and_the_signal_is_passed_on(self):
         script = 'echo $$ >> {runs}; test $(wc -l < {runs}) -lt 2 || sleep 1000'
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
             (self.folder / "runs").unlink(missing_ok=True)
-            status, out, err, rows = self.interrupted(number, script)
-            self.assertEqual(status, -number)
+            out, err, text = self.signalled(number, script)
+            results = json.loads(text)
+            self.assertEqual(schema.check(results, SCHEMA), [])
+            rows = {row["contender"]: row for row in results["rows"]}
             self.assertTrue(rows["system"]["ok"])
             self.assertEqual(rows["system"]["metrics"]["elapsed_s"]["n"], 1)
             self.assertFalse(rows["forwarding_malloc"]["ok"])
@@ -432,6 +433,11 @@ class Interruption(InFolder):
             self.assertIn("interrupted; the results cover the runs that were completed", err)
             sleeper = (self.folder / "runs").read_text().split()[-1]
             self.assertTrue(ends(sleeper), "the command was left running")
+
+    def test_the_command_and_its_children_end_with_a_killed_strata(self):
+        self.signalled(signal.SIGKILL, "sleep 1000 & echo $! $$ >> {runs}; wait")
+        for process in (self.folder / "runs").read_text().split():
+            self.assertTrue(ends(process), "the command was left running")
 
 
 class WithStrata(InFolder):

@@ -246,6 +246,8 @@ class Record(Recorded):
     def test_mistakes_are_named(self):
         cases = (((), "no command to run"), (("--stacks", "0", "--", "true"), "--stacks"),
                  (("--stacks", "x", "--", "true"), "'x'"), (("--on-signal", "NO", "--", "true"), "'NO' is not a signal"),
+                 *((("--on-signal", signal, "--", "true"), f"no program can handle {signal};")
+                   for signal in ("KILL", "SIGSTOP", "9", "19", "32", "33")),
                  (("--after", "1", "--on-signal", "USR2", "--", "true"), "give one of them"),
                  (("--for", "0", "--", "true"), "--for"), (("--", STATIC), "cannot be recorded"),
                  (("--stacks", "999", "--", "true"), "from 1 to 128, or off"),

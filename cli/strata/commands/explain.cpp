@@ -10,9 +10,9 @@
 #include "explain/explain_plots.h"
 #include "explain/explain_text.h"
 #include "input/usage_error.h"
-#include "measure/result_file.h"
 #include "output/progress.h"
 #include "output/table.h"
+#include "output/whole_file.h"
 #include "process/temporary_folder.h"
 #include "replay/replay.h"
 #include "report/gnuplot.h"
@@ -54,7 +54,7 @@ class ExplainCommand final : public ExplainingCommand {
     std::vector<Contender> contenders;
     if (is_given("--map")) contenders = parse_contenders(map_, library());
     for (const Contender& contender : contenders) check_preload(contender);
-    std::optional<ResultFile> page;
+    std::optional<WholeFile> page;
     if (wants_page) page.emplace("-o", output_);
 
     Progress progress(stderr, !is_quiet());
@@ -72,7 +72,10 @@ class ExplainCommand final : public ExplainingCommand {
     if (is_given("--png")) {
       write_pictures(explain_plots(explanation), explain_styles(), pictures_);
     }
-    if (page) page->write(explain_page(explanation, maps, page_title()).to_html());
+    if (page) {
+      page->write(explain_page(explanation, maps, page_title()).to_html());
+      page->commit();
+    }
     return 0;
   }
 

@@ -7,7 +7,7 @@
 #include "bench/run_cells.h"
 #include "commands/command.h"
 #include "contenders/contender.h"
-#include "measure/result_file.h"
+#include "measure/result_outputs.h"
 #include "measure/results.h"
 #include "output/progress.h"
 #include "process/signal_watch.h"
@@ -33,7 +33,7 @@ class MeasuringCommand : public Command {
   static std::vector<Contender> checked(std::vector<Contender> contenders);
   const std::string& library() const { return library_; }
 
-  /// The files of --json and --csv, opened: an hour of measuring never ends in "permission denied".
+  /// The files of --json and --csv, tried: an hour of measuring never ends in "permission denied".
   ResultOutputs open_outputs() const;
 
   using Measure = std::function<std::vector<Row>(SignalWatch&, Progress&)>;

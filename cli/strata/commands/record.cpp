@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -39,8 +40,8 @@ constexpr const char* kDefaultFile = "trace.strata";
 constexpr const char* kDefaultFrames = "64";
 constexpr double kMostSeconds = 365.0 * 24 * 3600;
 
-/// "USR2", "SIGUSR2" or a number.
-int parse_signal(const std::string& text) {
+/// "USR2", "SIGUSR2" or a number. 0 if it is none.
+int signal_of(const std::string& text) {
   const std::string name = text.starts_with("SIG") ? text.substr(3) : text;
   for (int signal = 1; signal < 32; ++signal) {
     const char* const known = ::sigabbrev_np(signal);
@@ -48,11 +49,23 @@ int parse_signal(const std::string& text) {
   }
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number > 0 && number <= 64) {
-    return number;
+  const bool is_whole = error == std::errc() && end == text.data() + text.size();
+  return is_whole && number > 0 && number <= SIGRTMAX ? number : 0;
+}
+
+/// \errors  UsageError for what is no signal, or none that a program can handle.
+int parse_signal(const std::string& text) {
+  const int signal = signal_of(text);
+  if (signal == 0) {
+    throw UsageError(
+        fmt::format("--on-signal: '{}' is not a signal; name one, as in --on-signal USR2", text));
   }
-  throw UsageError(
-      fmt::format("--on-signal: '{}' is not a signal; name one, as in --on-signal USR2", text));
+  // Those between the standard and the real-time signals are the C library's own.
+  if (signal == SIGKILL || signal == SIGSTOP || (signal >= 32 && signal < SIGRTMIN)) {
+    throw UsageError(fmt::format(
+        "--on-signal: no program can handle {}; name another, as in --on-signal USR2", text));
+  }
+  return signal;
 }
 
 bool is_trace(const fs::path& path) {

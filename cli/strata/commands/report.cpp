@@ -4,7 +4,7 @@
 
 #include "commands/command.h"
 #include "input/usage_error.h"
-#include "measure/result_file.h"
+#include "output/whole_file.h"
 #include "profile/symbols.h"
 #include "report/flame_report.h"
 #include "report/gnuplot.h"
@@ -51,7 +51,7 @@ class ReportCommand final : public Command {
       data.add(input.name, input.text);
     }
     ResultsReport report(std::move(data));
-    std::optional<ResultFile> page;
+    std::optional<WholeFile> page;
     if (wants_page) page.emplace("-o", output_);
     std::vector<Plot> plots = report.plots();
     if (page) {
@@ -59,6 +59,7 @@ class ReportCommand final : public Command {
           report
               .page(title_.empty() ? report.default_title() : title_, draw(plots, report.styles()))
               .to_html());
+      page->commit();
     }
     if (wants_pictures) write_pictures(plots, report.styles(), pictures_);
     return 0;
@@ -72,10 +73,11 @@ class ReportCommand final : public Command {
           input.name));
     }
     if (wants_pictures) throw UsageError("--png is for results; a heap profile has no plots");
-    ResultFile page("-o", output_);
+    WholeFile page("-o", output_);
     Profile profile = parse_profile(input.name, input.text);
     const std::vector<std::string> notes = symbolise(profile);
     page.write(flame_page(profile, title_, notes).to_html());
+    page.commit();
     return 0;
   }
 

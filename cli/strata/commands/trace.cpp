@@ -3,14 +3,15 @@
 
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <filesystem>
 #include <fstream>
-#include <iostream>
+#include <memory>
+#include <new>
+#include <ostream>
 
 #include "commands/command.h"
 #include "commands/trace_info.h"
 #include "input/usage_error.h"
+#include "output/whole_file.h"
 #include "shared/trace/csv.h"
 #include "shared/trace/cut.h"
 
@@ -27,51 +28,17 @@ constexpr const char* kExamples = R"(Examples:
 A part that is cut out counts time from its own start, and does not know objects from before. CSV has a
 line for each call; docs/trace-format.md describes its columns.)";
 
-/// A file that takes its place when it is complete.
-class OutputFile {
- public:
-  explicit OutputFile(const std::string& path)
-      : path_(path), unfinished_(path + ".part"), file_(std::fopen(unfinished_.c_str(), "wb")) {
-    if (file_ == nullptr) fail();
-  }
-  ~OutputFile() {
-    if (file_ == nullptr) return;
-    std::fclose(file_);
-    std::remove(unfinished_.c_str());
-  }
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-
-  static bool write(void* self, const void* bytes, std::size_t count) {
-    return std::fwrite(bytes, 1, count, static_cast<OutputFile*>(self)->file_) == count;
-  }
-  void commit() {
-    std::FILE* const file = std::exchange(file_, nullptr);
-    if (std::fclose(file) != 0 || std::rename(unfinished_.c_str(), path_.c_str()) != 0) {
-      const int error = errno;
-      std::remove(unfinished_.c_str());
-      errno = error;
-      fail();
-    }
-  }
-  [[noreturn]] void fail() const {
-    throw UsageError(fmt::format("could not write '{}': {}", path_, ::strerror(errno)), 1);
-  }
-
- private:
-  const std::string path_;
-  const std::string unfinished_;
-  std::FILE* file_;
-};
+bool write_to(void* file, const void* bytes, std::size_t count) {
+  return static_cast<WholeFile*>(file)->write({static_cast<const char*>(bytes), count});
+}
 
 /// Lets `fill` write a trace.
 template <typename Fill>
 void write_trace(const std::string& path, Fill fill) {
-  OutputFile file(path);
-  const auto writer = std::make_unique<trace::Writer>(OutputFile::write, &file);
-  writer->begin();
+  WholeFile file("-o", path);
+  const auto writer = std::make_unique<trace::Writer>(write_to, &file);
+  if (!writer->begin()) throw std::bad_alloc();
   fill(*writer);
-  if (writer->has_failed()) file.fail();
   file.commit();
 }
 
@@ -150,16 +117,10 @@ class TraceCommand final : public Command {
       return 0;
     }
     trace::Reader reader(path);
-    if (output_.empty() || output_ == "-") {
-      trace::write_csv(reader, std::cout);
-      std::cout.flush();
-      if (!std::cout) throw UsageError("could not write to standard output", 1);
-      return 0;
-    }
-    std::ofstream out(output_);
-    if (out) trace::write_csv(reader, out);
-    out.close();
-    if (!out) throw UsageError(fmt::format("could not write '{}'", output_), 1);
+    WholeFile file("-o", output_.empty() ? "-" : output_);
+    std::ostream out(&file);
+    trace::write_csv(reader, out);
+    file.commit();
     return 0;
   }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +14,9 @@
 #include <filesystem>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "launch/launch_outcome.h"
 
@@ -52,16 +55,44 @@ unsigned long long mask_bits(const sigset_t& mask) {
   return bits;
 }
 
+/// A file descriptor of ours, closed with the object.
+class OwnFd {
+ public:
+  explicit OwnFd(int fd = -1) noexcept : fd_(fd) {}
+  ~OwnFd() { close(); }
+  OwnFd(const OwnFd&) = delete;
+  OwnFd& operator=(const OwnFd&) = delete;
+
+  int get() const noexcept { return fd_; }
+  void close() noexcept {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+
+ private:
+  int fd_;
+};
+
+/// Writes the environment for strata-launch into a file that only this user can open: arguments
+/// can be read by everyone on the machine.
+void write_environment(const Environment& environment, int fd) {
+  std::string text;
+  for (const std::string& entry : environment.entries()) text.append(entry).push_back('\0');
+  for (std::string_view rest(text); !rest.empty();) {
+    const ssize_t written = ::write(fd, rest.data(), rest.size());
+    if (written < 0) throw_errno("the environment of the command");
+    rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
 /// The words for strata-launch; launch.c says what they mean.
-std::vector<std::string> launch_words(const ProcessPlan& plan, const sigset_t& mask,
-                                      int outcome_fd) {
-  std::vector<std::string> entries = plan.environment.entries();
-  std::vector<std::string> words = {"strata-launch", std::to_string(outcome_fd),
+std::vector<std::string> launch_words(const ProcessPlan& plan, const sigset_t& mask, int outcome_fd,
+                                      int environment_fd) {
+  std::vector<std::string> words = {"strata-launch",
+                                    std::to_string(::getpid()),
+                                    std::to_string(outcome_fd),
                                     fmt::format("{:x}", mask_bits(mask)),
-                                    std::to_string(entries.size())};
-  words.insert(words.end(), entries.begin(), entries.end());
-  words.emplace_back();
-  words.push_back(plan.program);
+                                    std::to_string(environment_fd),
+                                    plan.program};
   words.insert(words.end(), plan.arguments.begin(), plan.arguments.end());
   return words;
 }
@@ -80,15 +111,19 @@ void replace_standard_input() {
 
 /// Between fork and execve: system calls only.
 [[noreturn]] void become_launcher(const ProcessPlan& plan, const char* launcher, char* const* words,
-                                  int outcome_fd) {
+                                  int outcome_fd, int environment_fd) {
   char* const no_environment[] = {nullptr};
   ::setpgid(0, 0);
   replace_standard_input();
   if (plan.output_fd != STDOUT_FILENO) ::dup2(plan.output_fd, STDOUT_FILENO);
   if (plan.error_fd != STDERR_FILENO) ::dup2(plan.error_fd, STDERR_FILENO);
   ::fcntl(outcome_fd, F_SETFD, 0);
+  ::fcntl(environment_fd, F_SETFD, 0);
   for (int fd : plan.inherited_fds) ::fcntl(fd, F_SETFD, 0);
   ::execve(launcher, words, no_environment);
+  strata_launch_outcome outcome{};
+  outcome.exec_error = errno;  // as a rule E2BIG, which the command would have met, too
+  [[maybe_unused]] auto written = ::write(outcome_fd, &outcome, sizeof outcome);
   ::_exit(127);
 }
 
@@ -163,28 +198,28 @@ std::string helper_path(const std::string& name) {
 
 ProcessResult run_process(const ProcessPlan& plan, SignalWatch& signals) {
   std::string launcher = launcher_path();
+  const OwnFd environment(::memfd_create("strata-environment", MFD_CLOEXEC));
+  if (environment.get() < 0) throw_errno("memfd_create");
+  write_environment(plan.environment, environment.get());
   int outcome_pipe[2];
   if (::pipe2(outcome_pipe, O_CLOEXEC) != 0) throw_errno("pipe");
-  std::vector<std::string> words = launch_words(plan, signals.original_mask(), outcome_pipe[1]);
+  const OwnFd told(outcome_pipe[0]);
+  OwnFd tells(outcome_pipe[1]);
+  std::vector<std::string> words =
+      launch_words(plan, signals.original_mask(), tells.get(), environment.get());
   std::vector<char*> word_pointers = pointers(words);
   pid_t child = ::fork();
+  if (child < 0) throw_errno("fork");
   if (child == 0) {
-    become_launcher(plan, launcher.c_str(), word_pointers.data(), outcome_pipe[1]);
+    become_launcher(plan, launcher.c_str(), word_pointers.data(), tells.get(), environment.get());
   }
-  int fork_error = errno;
-  ::close(outcome_pipe[1]);
-  if (child < 0) {
-    ::close(outcome_pipe[0]);
-    throw std::system_error(fork_error, std::generic_category(), "fork");
-  }
+  tells.close();
   ::setpgid(child, child);  // both sides do, so that it is done before either goes on
   std::optional<ProcessResult::End> ended_by_us = wait_for_launcher(child, plan, signals);
   strata_launch_outcome outcome{};
-  const bool is_told = ::read(outcome_pipe[0], &outcome, sizeof outcome) == sizeof outcome;
-  ::close(outcome_pipe[0]);
+  const bool is_told = ::read(told.get(), &outcome, sizeof outcome) == sizeof outcome;
   if (!is_told && !ended_by_us) {
-    throw std::runtime_error(fmt::format(
-        "{} ended without saying how the command went; are its arguments too long?", launcher));
+    throw std::runtime_error(fmt::format("{} ended without saying how the command went", launcher));
   }
   ProcessResult result = result_of(outcome);
   if (ended_by_us) result.end = *ended_by_us;

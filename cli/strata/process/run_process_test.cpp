@@ -10,6 +10,7 @@ namespace strata::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class RunProcess : public ::testing::Test {
  protected:
@@ -93,6 +94,38 @@ TEST_F(RunProcess, ChangesTheEnvironmentOfTheChildAlone) {
   shell("echo \"$STRATA_TEST_VALUE\"");
   EXPECT_EQ(output_.head(), "a b=c\n");
   EXPECT_EQ(std::getenv("STRATA_TEST_VALUE"), nullptr);
+}
+
+TEST_F(RunProcess, NoArgumentHoldsTheEnvironment) {
+  // Everyone on the machine can read the arguments of every process.
+  environment_.set("STRATA_TEST_SECRET", "hush-hush");
+  shell("cat /proc/$PPID/cmdline /proc/self/cmdline; ls -l /proc/self/fd; env");
+  const std::string told = output_.head();
+  EXPECT_THAT(told, HasSubstr("strata-launch"));
+  EXPECT_EQ(told.find("hush-hush"), told.rfind("hush-hush"));
+  EXPECT_THAT(told, HasSubstr("STRATA_TEST_SECRET=hush-hush\n"));
+  EXPECT_THAT(told, Not(HasSubstr("memfd")));
+}
+
+TEST_F(RunProcess, AnEmptyEnvironmentIsEmpty) {
+  ProcessPlan plan;
+  plan.program = "/usr/bin/env";
+  plan.arguments = {"env"};
+  plan.output_fd = plan.error_fd = output_.fd();
+  EXPECT_TRUE(run_process(plan, signals_).succeeded());
+  EXPECT_EQ(output_.head(), "");
+}
+
+TEST_F(RunProcess, SaysThatArgumentsOrEnvironmentAreTooLong) {
+  const std::string word(100'000, 'x');
+  const std::string sentence = "could not be started (Argument list too long)";
+  ProcessPlan plan;
+  plan.program = "/bin/true";
+  plan.arguments.assign(100, word);
+  EXPECT_EQ(describe_end(run_process(plan, signals_), 0), sentence);
+  plan.arguments = {"true"};
+  for (int i = 0; i < 100; ++i) plan.environment.set("LONG_" + std::to_string(i), word);
+  EXPECT_EQ(describe_end(run_process(plan, signals_), 0), sentence);
 }
 
 TEST_F(RunProcess, EndsWhatRunsTooLongWithAllItsDescendants) {

@@ -11,7 +11,7 @@
 namespace strata::cli {
 namespace {
 
-constexpr int kInterrupting[] = {SIGINT, SIGTERM, SIGHUP};
+constexpr int kInterrupting[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
 
 bool is_ignored(int signal) {
   struct sigaction action {};

@@ -8,7 +8,7 @@ namespace strata::cli {
 
 /// Takes Ctrl-C and similar signals as events to be waited for, together with the end of children,
 /// so that no code of ours runs inside a signal handler and nothing measured is lost. While one
-/// exists, SIGINT, SIGTERM, SIGHUP (those not ignored already) and SIGCHLD are blocked.
+/// exists, SIGINT, SIGQUIT, SIGTERM, SIGHUP (those not ignored already) and SIGCHLD are blocked.
 /// \threads  One object, one thread.
 class SignalWatch {
  public:
