@@ -125,6 +125,33 @@ class BitmapPoolSteps : public testing::Test {
 using Pools = testing::Types<Flat, OneLevel, TwoLevels, WideLeaves>;
 TYPED_TEST_SUITE(BitmapPoolSteps, Pools);
 
+TYPED_TEST(BitmapPoolSteps, WhatIsFreeWhereASearchHasLookedIsFoundByTheNextOne) {
+  auto& pool = this->pool_;
+  constexpr std::size_t kBits = TypeParam::kGeometry.bits_per_leaf();
+  const std::size_t last = pool.capacity() - 1;
+  int overtaken = 0;
+  for (std::size_t n = 1;; ++n) {
+    for (std::size_t i = 0; i < kBits; ++i) ASSERT_TRUE(pool.deallocate(pool.block(last - i)));
+    void* found = nullptr;
+    const bool interrupted = WatchedSteps::run_interrupted(
+        n, [&] { found = this->allocate_looking_last_at(last); },
+        [&] {
+          // As many are free as before, at the other end, and a leaf's are all the time.
+          for (std::size_t i = 0; i < kBits; ++i) pool.deallocate(pool.block(i));
+          BitmapPoolCursor cursor;
+          cursor.leaf() = last / kBits;
+          for (std::size_t i = 0; i < kBits; ++i) pool.allocate(cursor);
+        });
+    overtaken += found == nullptr ? 1 : 0;
+    if (found == nullptr) found = pool.allocate();
+    ASSERT_NE(found, nullptr) << "after " << n << " steps";
+    drain(pool);
+    ASSERT_EQ(pool.in_use(), pool.capacity());
+    if (!interrupted) break;
+  }
+  EXPECT_GT(overtaken, 0);
+}
+
 TYPED_TEST(BitmapPoolSteps, AFreeBlockIsFoundWhereverAnotherAllocateStandsStill) {
   auto& pool = this->pool_;
   for (const bool markers_are_set : {true, false}) {

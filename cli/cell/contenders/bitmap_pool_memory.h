@@ -12,8 +12,9 @@
 
 namespace strata::cell {
 
-/// BitmapPool in memory of its own, with the blocks that the load needs and some to spare: a search
-/// beside others may find each block taken at some instant (docs/bitmap-pool.md).
+/// BitmapPool in memory of its own, with the blocks that the load needs and some to spare, and
+/// asks twice: a search beside others may find each block taken at some instant, and one that is
+/// preempted may do so wherever others free and allocate in turns (docs/bitmap-pool.md).
 class BitmapPoolMemory {
  public:
   static constexpr const char* kName = "bitmap-pool";
@@ -31,7 +32,10 @@ class BitmapPoolMemory {
         memory_(BitmapPoolView<>::required_bytes(shape_)),
         pool_(BitmapPoolView<>::try_create_in_zeroed(memory_.data(), memory_.size(), shape_)) {}
 
-  void* allocate(std::size_t) noexcept { return pool_.allocate(); }
+  void* allocate(std::size_t) noexcept {
+    void* const p = pool_.allocate();
+    return p != nullptr ? p : pool_.allocate();
+  }
   void deallocate(void* p, std::size_t) noexcept { pool_.deallocate(p); }
 
  private:
