@@ -20,7 +20,7 @@ struct ComparisonPlan {
   std::vector<std::string> command;  ///< the words, the program's own name first
   std::vector<Contender> contenders;
   std::vector<std::pair<std::string, std::string>> settings;  ///< environment of every run
-  int runs = 5;
+  int runs = 6;
   int warmup = 1;
   double timeout_s = 0;
 };

@@ -31,7 +31,7 @@ struct BenchPlan {
   const Catalogue* catalogue = nullptr;
   std::vector<Contender> contenders;
   std::vector<BenchCell> cells;
-  int runs = 5;
+  int runs = 6;
   cell::CellPlan load;  ///< what all cells have in common: how long, how often, with which seed
   double timeout_s = 0;
   double settle_s = -1;  ///< below 0: as the scenario says

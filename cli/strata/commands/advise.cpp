@@ -27,7 +27,8 @@ class AdviseCommand final : public ExplainingCommand {
       : ExplainingCommand(app, "advise", kDescription, kExamples) {
     add_option("--allocator", allocator_, "NAME", "Where all other calls go (default system)");
     add_option("--places", places_, "N", "How many places are tried (default 8)");
-    add_option("--runs", runs_, "N", "Replays with and without each change (default 7)");
+    add_option("--runs", runs_, "N",
+               "Replays with and without each change (default 7; intervals from 6 on)");
     add_flag("--all", is_all_, "Also list changes that were tried and are not worth making");
     add_reading_options();
   }
@@ -116,10 +117,11 @@ class AdviseCommand final : public ExplainingCommand {
     if (trials.empty()) {
       fmt::print("No place has a pattern that an allocator of the toolkit would fit.\n");
     } else if (!best.empty()) {
+      const std::optional<Ratio>& ratio = best.front().cpu_s.ratio;
       fmt::print(
-          "Replays of the recorded calls with and without the change, {} each, in turns; medians, "
-          "and 95% intervals of the ratio.\n",
-          runs_);
+          "Replays of the recorded calls with and without the change, {} each, in turns; "
+          "medians{}.\n",
+          runs_, ratio && ratio->low ? ", and 95% intervals of the ratio" : "");
     }
     if (!is_all_) return;
     for (const Trial& trial : trials) {

@@ -233,7 +233,7 @@ void print_bench(const BenchPlan& plan, const Results& results,
   fmt::print(stream, "\n");
   std::string legend = "Medians. spread: (largest - smallest run) / median.";
   if (plan.contenders.size() > 1) {
-    legend += " Ratios to the first row, with a 95% interval where there are three runs.";
+    legend += " Ratios to the first row, with a 95% interval where there are six runs.";
   }
   dim(legend);
   if (timer_cost_ns > 0) {

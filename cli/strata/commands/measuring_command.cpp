@@ -14,7 +14,7 @@ MeasuringCommand::MeasuringCommand(CLI::App& app, const char* name, const char* 
     : Command(app, name, description, examples), timeout_(timeout) {
   add_option("--allocators", allocators_, "A,B,...",
              "Allocators, groups, or name=FILE (default general)");
-  add_option("--runs", runs_, "N", "Measured runs under each allocator (default 5)");
+  add_option("--runs", runs_, "N", "Measured runs under each allocator (default 6)");
   add_option("--timeout", timeout_, "S",
              fmt::format("End a run after this long (default {}; 0: never)", timeout));
   add_option("--label", label_, "TEXT", "Name of this measurement in the results");

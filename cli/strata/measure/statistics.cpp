@@ -2,19 +2,25 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 
 namespace strata::cli {
 namespace {
 
-constexpr std::size_t kFewestForInterval = 3;
-constexpr int kResamples = 4000;  // the ends of the interval are known to about 0.3% of probability
-constexpr double kOutside = 0.025;  // on each side of a 95% interval
+constexpr double kOutside = 0.025;  // at most, on each side of a 95% interval
 
-double median_ratio(std::vector<double> ratios) {
-  std::sort(ratios.begin(), ratios.end());
-  const std::size_t middle = ratios.size() / 2;
-  return ratios.size() % 2 == 1 ? ratios[middle] : std::sqrt(ratios[middle - 1] * ratios[middle]);
+/// How many samples to leave out on each side: so few that at most `kOutside` of all measurements
+/// have fewer on one side of the true median. Nothing if none can be few enough.
+std::optional<std::size_t> left_out(std::size_t n) {
+  // Of the chance that k of n samples are below the median; that of none among thousands is less
+  // than a double can hold.
+  double logarithm = static_cast<double>(n) * std::log(0.5);
+  double at_most = std::exp(logarithm);
+  if (at_most > kOutside) return std::nullopt;
+  for (std::size_t k = 0;; ++k) {
+    logarithm += std::log(static_cast<double>(n - k) / static_cast<double>(k + 1));
+    at_most += std::exp(logarithm);
+    if (at_most > kOutside) return k;
+  }
 }
 
 }  // namespace
@@ -39,21 +45,16 @@ std::optional<Ratio> ratio_of(const std::vector<double>& values, const std::vect
     ratios.push_back(values[i] / bases[i]);
   }
   if (ratios.empty()) return std::nullopt;
+  std::sort(ratios.begin(), ratios.end());
+  const std::size_t n = ratios.size();
+  const std::size_t middle = n / 2;
   Ratio result;
-  result.ratio = median_ratio(ratios);
-  result.n = ratios.size();
-  if (ratios.size() < kFewestForInterval) return result;
-  std::mt19937_64 random(ratios.size());
-  std::vector<double> medians;
-  std::vector<double> drawn(ratios.size());
-  for (int i = 0; i < kResamples; ++i) {
-    for (double& ratio : drawn) ratio = ratios[random() % ratios.size()];
-    medians.push_back(median_ratio(drawn));
+  result.ratio = n % 2 == 1 ? ratios[middle] : std::sqrt(ratios[middle - 1] * ratios[middle]);
+  result.n = n;
+  if (const std::optional<std::size_t> out = left_out(n)) {
+    result.low = ratios[*out];
+    result.high = ratios[n - 1 - *out];
   }
-  std::sort(medians.begin(), medians.end());
-  const auto outside = static_cast<std::size_t>(kOutside * kResamples);
-  result.low = medians[outside];
-  result.high = medians[medians.size() - 1 - outside];
   return result;
 }
 

@@ -25,7 +25,8 @@ struct Ratio {
   /// The median of the ratios; of an even count, the geometric mean of the two in the middle, so
   /// that turning the series round turns the ratio round.
   double ratio = 0;
-  /// What a bootstrap says of it, 95%; nothing for fewer than three runs.
+  /// The interval that holds the true median in at least 95% of all measurements; nothing for fewer
+  /// than six runs: it lies outside the range of five in 1 of 16.
   std::optional<double> low;
   std::optional<double> high;
   std::size_t n = 0;
@@ -34,8 +35,9 @@ struct Ratio {
 /// The ratios of what was measured in the same round, so that a slow minute of the machine, which
 /// falls on both, falls out; where one series is longer, its rest is left out.
 /// \returns  Nothing if there is no round, or a base of 0 among them.
-/// \source   B. Efron, "Bootstrap Methods: Another Look at the Jackknife" (1979): the percentile
-///           interval, over the rounds. The same numbers always give the same interval.
+/// \source   W. R. Thompson, "On Confidence Ranges for the Median" (1936): an interval between two
+///           of the ratios in their order. Each lies below the true median as often as above it,
+///           whatever their distribution, so that how many do is binomial.
 std::optional<Ratio> ratio_of(const std::vector<double>& values, const std::vector<double>& bases);
 
 }  // namespace strata::cli

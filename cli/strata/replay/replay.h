@@ -14,7 +14,7 @@ struct ReplayOptions {
   std::string route = "none";     ///< what routed calls go to (cell/replay/routes.h)
   std::string map = "none";       ///< where addresses and sizes are written at the end
   bool keeps_pace = false;
-  int runs = 5;
+  int runs = 6;
   double sample_rate = 0.02;
 };
 
