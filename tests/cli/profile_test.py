@@ -157,6 +157,15 @@ class Profiles(InFolder):
         self.assertIn("app::keep_buffers", done.stderr)
         self.assertIn("app::keep_buffers", strata("profile", str(path)).stdout)
 
+    def test_with_leaks_the_profile_of_every_process_is_kept_by_its_number(self):
+        done = strata("run", "--leaks", "--profile", str(self.folder / "%p.pb.gz"), "--", "sh", "-c",
+                      f"{LEAKY}; {LEAKY}")
+        told = re.findall(r"exit of \S*leaky\S* \(process (\d+)\)", done.stderr)
+        self.assertEqual(len(told), 2)
+        for process in told:
+            kept = self.folder / f"{process}.pb.gz"
+            self.assertIn("app::keep_buffers", strata("profile", str(kept)).stdout)
+
     def test_what_makes_no_sense_is_refused_by_name(self):
         text = self.folder / "notes.txt"
         text.write_text("no profile at all")

@@ -260,6 +260,9 @@ class Record(Recorded):
         kept.write_text("dear reader")
         done = strata("record", "-o", str(kept), "--", "true")
         self.assertIn("exists and is not a trace", done.stderr)
+        unreadable = "/proc/self/mem"
+        done = strata("record", "-o", unreadable, "--", "true")
+        self.assertIn("exists and is not a trace", done.stderr)
         self.assertEqual(kept.read_text(), "dear reader")
 
 

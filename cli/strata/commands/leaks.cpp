@@ -19,34 +19,74 @@ namespace {
 // Chosen: what a person reads; a kept profile has all of them.
 constexpr std::size_t kMostStacks = 50;
 
-void report_file(const std::filesystem::path& file) {
+namespace fs = std::filesystem;
+
+/// One of the profiles that the command and the programs that it started wrote.
+struct WrittenProfile {
+  explicit WrittenProfile(const fs::path& written)
+      // What has heaps beside another's malloc writes their profile apart.
+      : file(written), is_of_heaps(written.stem().extension() == ".heaps") {
+    process = (is_of_heaps ? file.stem().stem() : file.stem()).string();
+  }
+
+  fs::path file;
+  bool is_of_heaps;
+  std::string process;
+};
+
+void report_file(const WrittenProfile& written) {
   try {
-    Profile profile = read_profile(file.string());
+    Profile profile = read_profile(written.file.string());
     for (const std::string& note : symbolise(profile)) {
       fmt::print(stderr, "strata: warning: {}\n", note);
     }
-    // What has heaps beside another's malloc writes their profile apart.
-    const bool is_of_heaps = file.stem().extension() == ".heaps";
-    const std::string process = (is_of_heaps ? file.stem().stem() : file.stem()).string();
     fmt::print(stderr, "{}",
                leak_report(profile,
-                           fmt::format("{} (process {}{})", profile.program(), process,
-                                       is_of_heaps ? ", its heaps" : ""),
+                           fmt::format("{} (process {}{})", profile.program(), written.process,
+                                       written.is_of_heaps ? ", its heaps" : ""),
                            kMostStacks));
   } catch (const UsageError& error) {
     fmt::print(stderr, "strata: warning: {}\n", error.what());
   }
 }
 
+/// Copies a profile to where it would be without --leaks.
+void keep(const WrittenProfile& written, fs::path to) {
+  if (written.is_of_heaps) {
+    const std::string name = to.filename().string();
+    const std::size_t dot = std::min(name.find('.', 1), name.size());
+    to.replace_filename(name.substr(0, dot) + ".heaps" + name.substr(dot));
+  }
+  std::string path = to.string();
+  for (std::size_t at; (at = path.find("%p")) != std::string::npos;)
+    path.replace(at, 2, written.process);
+  std::error_code error;
+  fs::copy_file(written.file, path, fs::copy_options::overwrite_existing, error);
+  if (error) {
+    fmt::print(stderr, "strata: warning: the profile '{}' could not be written: {}\n", path,
+               error.message());
+  }
+}
+
+/// \param profile  where profiles are kept; empty if they are not. Without %p in its name, that of
+///                 the command alone is.
 void report_all(const TemporaryFolder& folder, const BesideResult& result,
-                const std::string& command) {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+                const std::string& command, const std::string& profile) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder.path())) {
     if (entry.path().extension() == ".pb") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
-  for (const std::filesystem::path& file : files) report_file(file);
-  if (std::filesystem::exists(folder.file(fmt::format("{}.pb", result.process)))) return;
+  const std::string first = std::to_string(result.process);
+  bool has_first = false;
+  for (const fs::path& file : files) {
+    const WrittenProfile written(file);
+    has_first |= written.process == first && !written.is_of_heaps;
+    report_file(written);
+    if (profile.empty()) continue;
+    if (written.process == first || profile.find("%p") != std::string::npos) keep(written, profile);
+  }
+  if (has_first) return;
   ProcessResult end;
   end.end = result.end;
   end.code = result.code;
@@ -67,20 +107,7 @@ int run_for_leaks(ProcessPlan plan, const std::string& profile) {
     throw UsageError(fmt::format("could not start '{}': {}", plan.program, ::strerror(result.code)),
                      126);
   }
-  report_all(folder, result, plan.arguments.front());
-  if (!profile.empty()) {
-    std::string path = profile;
-    for (std::size_t at; (at = path.find("%p")) != std::string::npos;) {
-      path.replace(at, 2, std::to_string(result.process));
-    }
-    std::error_code error;
-    std::filesystem::copy_file(folder.file(fmt::format("{}.pb", result.process)), path,
-                               std::filesystem::copy_options::overwrite_existing, error);
-    if (error) {
-      fmt::print(stderr, "strata: warning: the profile '{}' could not be written: {}\n", path,
-                 error.message());
-    }
-  }
+  report_all(folder, result, plan.arguments.front(), profile);
   if (result.end == ProcessResult::End::kKilled) {
     folder.remove();
     die_by_signal(result.code);

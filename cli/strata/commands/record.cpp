@@ -68,11 +68,13 @@ int parse_signal(const std::string& text) {
   return signal;
 }
 
+/// A trace, or the empty file that is left of one; what cannot be read is none.
 bool is_trace(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   char magic[sizeof trace::kFileMagic] = {};
   file.read(magic, sizeof magic);
-  return file.gcount() == 0 || ::memcmp(magic, trace::kFileMagic, sizeof magic) == 0;
+  const bool is_empty = file.eof() && file.gcount() == 0;
+  return is_empty || ::memcmp(magic, trace::kFileMagic, sizeof magic) == 0;
 }
 
 /// FILE itself, and FILE.PID of the processes that it started.
