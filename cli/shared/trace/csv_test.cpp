@@ -1,5 +1,6 @@
 #include "shared/trace/csv.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -177,6 +178,21 @@ TEST(TraceCut, KeepsTheStacksThatItNeeds) {
             "#stack,1,0,0x1010\n"
             "realloc,1000,0,0,100,,1,unknown\n"
             "#end,reason,cut\n");
+}
+
+TEST(TraceCut, KeepsStacksOfAnyDepth) {
+  constexpr int kFrames = 400'000;
+  std::string text = "operation,size_bytes,stack\n";
+  for (int i = 1; i <= kFrames; ++i) text += fmt::format("#stack,{},{},{:#x}\n", i, i - 1, i);
+  text += fmt::format("malloc,8,{}\n", kFrames);
+  const auto whole = reader_of(from_csv(text));
+  MadeTrace part;
+  cut(*whole, *part.writer, 0, ~std::uint64_t{0});
+  const auto reader = reader_of(part.bytes);
+  const std::vector<Event> events = events_of(*reader);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(reader->stacks().size(), 1u + kFrames);
+  EXPECT_EQ(reader->stacks()[events[0].stack].return_address, std::uint64_t{kFrames});
 }
 
 TEST(TraceCsv, TellsWhichOfTwoLibrariesLayThere) {

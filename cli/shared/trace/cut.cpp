@@ -67,14 +67,16 @@ class Cut {
   }
 
   std::uint32_t stack(std::uint32_t number) {
-    if (number == 0) return 0;
-    const auto found = stacks_.find(number);
-    if (found != stacks_.end()) return found->second;
-    const StackNode& node = in_.stacks()[number];
-    const std::uint32_t parent = stack(node.parent);
-    need_module(in_.module_of(number), node.return_address);
-    const std::uint32_t written = out_.add_stack({parent, node.return_address});
-    return stacks_[number] = written;
+    std::vector<std::uint32_t> missing;  // innermost first
+    for (; !stacks_.contains(number); number = in_.stacks()[number].parent)
+      missing.push_back(number);
+    std::uint32_t written = stacks_[number];
+    for (std::size_t i = missing.size(); i-- > 0;) {
+      const std::uint64_t address = in_.stacks()[missing[i]].return_address;
+      need_module(in_.module_of(missing[i]), address);
+      written = stacks_[missing[i]] = out_.add_stack({written, address});
+    }
+    return written;
   }
 
   Reader& in_;
@@ -83,7 +85,7 @@ class Cut {
   std::uint64_t first_object_ = 0;
   std::vector<std::uint32_t> modules_;  ///< those told, in their order
   std::unordered_map<std::uint32_t, std::uint32_t> threads_;
-  std::unordered_map<std::uint32_t, std::uint32_t> stacks_;
+  std::unordered_map<std::uint32_t, std::uint32_t> stacks_{{0, 0}};  ///< the root is the root
 };
 
 }  // namespace

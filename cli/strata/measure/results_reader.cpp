@@ -11,6 +11,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Those of a measurement have six. The library copies and writes values by recursion.
+constexpr int kDeepest = 100;
+
 /// A value of the file together with where it stands, so that whatever is wrong with it can be
 /// said.
 class Field {
@@ -178,11 +181,36 @@ Row read_row(const Field& field) {
   return row;
 }
 
+/// Of valid JSON.
+int levels_of(std::string_view text) {
+  int level = 0;
+  int deepest = 0;
+  bool is_in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (is_in_string && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      is_in_string = !is_in_string;
+    } else if (is_in_string) {
+      continue;
+    } else if (c == '[' || c == '{') {
+      deepest = std::max(deepest, ++level);
+    } else if (c == ']' || c == '}') {
+      --level;
+    }
+  }
+  return deepest;
+}
+
 }  // namespace
 
 Results read_results(const std::string& name, std::string_view text) {
-  Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) throw UsageError(fmt::format("'{}' is not JSON", name));
+  if (!Json::accept(text)) throw UsageError(fmt::format("'{}' is not JSON", name));
+  if (int levels = levels_of(text); levels > kDeepest) {
+    Field(name, Json(), "").refuse(fmt::format("has values {} levels deep", levels));
+  }
+  const Json json = Json::parse(text);
   Field field(name, json, "");
   if (std::string schema = field.text("schema"); schema != kResultsSchema) {
     field.at("schema").refuse(fmt::format("is '{}', not '{}'", schema, kResultsSchema));
@@ -191,6 +219,9 @@ Results read_results(const std::string& name, std::string_view text) {
   results.strata = field.text_if_any("strata");
   results.measured = field.text_if_any("measured");
   results.machine = field.object("machine");
+  const Field machine = field.at("machine");
+  for (const char* text_field : {"cpu", "kernel", "thp"}) machine.text_if_any(text_field);
+  for (const char* number_field : {"cores", "memory_bytes"}) machine.number_if_any(number_field);
   field.at("rows").each_item([&](const Field& row) { results.rows.push_back(read_row(row)); });
   return results;
 }

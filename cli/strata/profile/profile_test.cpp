@@ -182,6 +182,13 @@ TEST(HeapProfile, OwnFramesOfTheAllocatorAreDropped) {
   EXPECT_EQ(stacks[0].lines[0].function, "keep");
 }
 
+TEST(HeapProfile, APatternTooLongToCompileDropsNothing) {
+  const std::string nested = std::string(200'000, '(') + "keep" + std::string(200'000, ')');
+  Profile profile = parse_profile("p", profile_of({{kKeep, 100}}, nested));
+  symbolise(profile);
+  EXPECT_EQ(live_stacks(profile).at(0).lines.at(0).function, "keep");
+}
+
 TEST(Sites, LibraryCodeCountsForTheLineThatCalledIt) {
   const Profile profile = parse_profile("p", profile_of({{kKeep, 100}, {kGrow, 300}}));
   const std::vector<SiteSums> sites = sum_sites(profile, profile.default_kind, nullptr, 0);
@@ -254,6 +261,16 @@ TEST(FlameGraph, LaysStacksUponEachOther) {
   EXPECT_THAT(graph.to_html(), HasSubstr(">grow</div>"));
   EXPECT_THAT(graph.to_html(), HasSubstr("&lt;/script&gt;"));
   EXPECT_EQ(graph.to_json().find('<'), std::string::npos);
+}
+
+TEST(FlameGraph, OfAnEndlessRecursionEndsAtAThousandFrames) {
+  const std::vector<Call> recursion(60'000, Call{"descend", 3});
+  const Profile profile = parse_profile("p", profile_of({{recursion, 100}, {kKeep, 1}}));
+  const FlameGraph graph(profile);
+  EXPECT_EQ(graph.nodes().size(), 1 + 1000u + 2);
+  EXPECT_EQ(graph.nodes()[1000].values[graph.first_kind()], 100);
+  EXPECT_THAT(graph.to_html(), HasSubstr(">descend</div>"));
+  EXPECT_THAT(graph.to_json(), HasSubstr("descend"));
 }
 
 }  // namespace

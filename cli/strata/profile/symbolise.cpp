@@ -20,12 +20,17 @@ Line unnamed(const Profile& profile, const Profile::Location& location) {
           "", 0};
 }
 
-/// A pattern that the whole of a text must match; one of a foreign dialect matches nothing.
+// The C library compiles a pattern by recursion. Those of real profiles have some hundred bytes.
+constexpr std::size_t kLongestPattern = 8192;
+
+/// A pattern that the whole of a text must match; one of a foreign dialect, or one that is absurdly
+/// long, matches nothing.
 class WholePattern {
  public:
   explicit WholePattern(const std::string& pattern)
-      : is_good_(::regcomp(&compiled_, ("^(" + pattern + ")$").c_str(), REG_EXTENDED | REG_NOSUB) ==
-                 0) {}
+      : is_good_(pattern.size() <= kLongestPattern &&
+                 ::regcomp(&compiled_, ("^(" + pattern + ")$").c_str(), REG_EXTENDED | REG_NOSUB) ==
+                     0) {}
   ~WholePattern() {
     if (is_good_) ::regfree(&compiled_);
   }

@@ -17,6 +17,10 @@ namespace {
 /// What is thinner cannot be seen, on any screen and at any zoom that a person uses.
 constexpr double kThinnest = 0.0002;
 
+/// Frames that are further in add to this one: they could not be told apart, and a browser draws
+/// by recursion.
+constexpr std::size_t kDeepest = 1000;
+
 /// Modules by colour, functions of one module by how strong it is.
 constexpr std::size_t kShades = 4;
 
@@ -42,13 +46,15 @@ FlameGraph::FlameGraph(const Profile& profile)
       }
     };
     add();
+    std::size_t depth = 0;
     for (auto at = sample.locations.rbegin(); at != sample.locations.rend(); ++at) {
       const Profile::Location& place = profile.locations[*at];
       const std::string module =
           place.mapping == Profile::kNone
               ? std::string()
               : std::filesystem::path(profile.mappings[place.mapping].file).filename().string();
-      for (auto line = place.lines.rbegin(); line != place.lines.rend(); ++line) {
+      for (auto line = place.lines.rbegin(); line != place.lines.rend() && depth < kDeepest;
+           ++line, ++depth) {
         node = child_of(node, frame_of(*line, module));
         add();
       }

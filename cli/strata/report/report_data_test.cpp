@@ -79,6 +79,24 @@ TEST(ReportData, ARefusalNamesTheFileAndTheField) {
                 json["rows"][0]["latencies"]["alloc"]["buckets"][1] = {5, 6, 1};
               }),
               HasSubstr("rows[0].latencies.alloc.buckets[1] is out of order"));
+  EXPECT_THAT(refusal([](Json& json) { json["machine"]["cores"] = "two"; }),
+              HasSubstr("machine.cores is not a number"));
+  EXPECT_THAT(refusal([](Json& json) { json["machine"]["cpu"] = Json::array(); }),
+              HasSubstr("machine.cpu is not a string"));
+}
+
+TEST(ReportData, ValuesThatAreNestedWithoutEndAreRefused) {
+  constexpr std::size_t kLevels = 1'000'000;
+  std::string text = results({row("system", 10)}).dump();
+  const std::string params = "\"params\":{";
+  text.insert(text.find(params) + params.size(),
+              "\"deep\":" + std::string(kLevels, '[') + std::string(kLevels, ']') + ',');
+  try {
+    ReportData().add("x.json", text);
+    FAIL() << "accepted";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("'x.json' cannot be read as results: the file has values"));
+  }
 }
 
 TEST(ReportData, WhatIsNoJsonIsRefusedByName) {
