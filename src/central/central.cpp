@@ -39,8 +39,8 @@ std::size_t Central::claim(Place& place, unsigned size_class, void** end,
   }
   if (claimed.count == 0) {
     claimed.count = claim_elsewhere(*shard, size_class, end, count);
-  } else if (spans_.growth_bytes() >= kHolesFilled) [[unlikely]] {
-    decommit_holes_for(spans_.take_growth());
+  } else {
+    exchange_holes();
   }
   if (claimed.count != 0 && shard_count() != 1) shard->note_claimed(size_class, claimed.count);
   return claimed.count;
@@ -102,7 +102,7 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
   if (span == nullptr) made = spans_.create(size_class, spans, is_alone ? 1 : list->next_growth());
   if (made == 0) return 0;
   const std::size_t claimed = add_and_claim(*list, spans, made, end, count);
-  decommit_holes_for(spans_.take_growth());
+  exchange_holes();
   return claimed;
 }
 

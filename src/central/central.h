@@ -111,10 +111,13 @@ class Central {
   /// \returns  bytes
   std::size_t destroy_kept(std::size_t bytes) noexcept;
 
-  /// Called when the heap has grown by `bytes`: as much goes back to the kernel of spans that are
-  /// nearly empty, as far as there are some.
-  /// \cost  a load where little is free in spans
-  void decommit_holes_for(std::size_t bytes) noexcept;
+  /// Called when the heap may have grown: once it has by enough, as much goes back to the kernel of
+  /// spans that are nearly empty, as far as there are some.
+  /// \cost  a load where it has not, or little is free in spans
+  void exchange_holes() noexcept {
+    if (spans_.growth_bytes() >= kHolesAtOnce) [[unlikely]]
+      decommit_holes_for(spans_.take_growth());
+  }
 
   /// Has no objects and no spans any more; who calls this gives them back.
   /// \threads  no other thread uses it at the same time
@@ -178,8 +181,9 @@ class Central {
   // Chosen: what may be free in spans, and as a part of the heap, before holes are looked for.
   static constexpr std::size_t kHolesFromBytes = std::size_t{4} << 20;
   static constexpr std::size_t kHolesFromPart = 8;
-  // Chosen: so much of filled holes is exchanged for others at a time.
-  static constexpr std::size_t kHolesFilled = std::size_t{256} << 10;
+  // Chosen: so much growth is exchanged for holes at a time: those of some spans go back by one
+  // system call.
+  static constexpr std::size_t kHolesAtOnce = std::size_t{256} << 10;
   // Chosen: a free object of more bytes is a hole by itself, and may be the next one handed out.
   static constexpr std::size_t kMostBytesForHoles = 2048;
 
@@ -217,6 +221,7 @@ class Central {
   Span* make_span_of_idle_pages(unsigned size_class) noexcept;
   CentralList* find_kept() const noexcept;
   bool empty_grown_transfer() noexcept;
+  void decommit_holes_for(std::size_t bytes) noexcept;
   CentralShard* make_shard() noexcept STRATA_REQUIRES(lock_);
 
   SpanSource& spans_;

@@ -282,12 +282,13 @@ void CentralList::forget_spans() noexcept {
 
 std::size_t CentralList::decommit_holes(Spans which) noexcept {
   std::size_t returned = 0;
+  LockGuard guard(lock_);
+  HoleBatch holes(spans_);
+  unsigned looks = 0;
+  unsigned due = 0;
   for (unsigned width = 1; width < kWidths; ++width) {
     // Each span goes to the back once it has been looked at, so that the round is over when as many
     // were looked at as the list had. What others move meanwhile is seen in the next round.
-    LockGuard guard(lock_);
-    unsigned looks = 0;
-    unsigned due = 0;
     for (std::size_t left = listed_[width]; left != 0 && !by_free_[width].is_empty(); --left) {
       Span& span = *by_free_[width].front();
       by_free_[width].remove(span);
@@ -295,44 +296,43 @@ std::size_t CentralList::decommit_holes(Spans which) noexcept {
       ++looks;
       if (is_due(span, which)) {
         ++due;
-        returned += decommit_holes_of(span);
+        add_holes_of(span, holes);
       }
       if (due == kSpansPerHold || looks == kLooksPerHold) {
         looks = due = 0;
+        returned += holes.give_back();
         guard.unlock();
         guard.lock();
       }
     }
   }
-  return returned;
+  return returned + holes.give_back();
 }
 
-std::size_t CentralList::decommit_holes_of(Span& span) noexcept {
+std::size_t CentralList::add_holes_of(Span& span, HoleBatch& holes) noexcept {
   add_pending(-static_cast<std::ptrdiff_t>(span.pending_bytes()));
   span.decommitted_free = span.free_count;
-  return spans_.decommit_holes(span);
+  return holes.add(span);
 }
 
 std::size_t CentralList::decommit_holes_of_emptiest(std::size_t bytes) noexcept {
   LockGuard guard(lock_);
-  std::size_t returned = 0;
+  HoleBatch holes(spans_, HoleBatch::Why::kGrowth);
+  std::size_t found = 0;
   const unsigned widest =
       is_compacting() ? kNearlyEmpty : static_cast<unsigned>(std::bit_width(objects_per_span_));
   unsigned looks = kSpansPerHold;
   for (unsigned width = widest; width != 0 && width + 2 >= widest; --width) {
     // From the back: what was used longest ago.
-    for (std::size_t left = listed_[width]; left != 0 && looks != 0 && returned < bytes; --left) {
+    for (std::size_t left = listed_[width]; left != 0 && looks != 0 && found < bytes; --left) {
       Span& span = *by_free_[width].back();
       by_free_[width].remove(span);
       by_free_[width].push_front(span);
       --looks;
-      if (span.pending_bytes() < span.bytes() / 4) continue;
-      const std::size_t decommitted = decommit_holes_of(span);
-      span.hole_bytes_for_growth += static_cast<std::uint32_t>(decommitted);
-      returned += decommitted;
+      if (span.pending_bytes() >= span.bytes() / 4) found += add_holes_of(span, holes);
     }
   }
-  return returned;
+  return holes.give_back();
 }
 
 /// True if the span's holes may be larger than they were, and none of its objects is in demand.

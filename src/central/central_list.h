@@ -11,6 +11,7 @@
 #include "base/lock.h"
 #include "base/thread_annotations.h"
 #include "central/idle_tally.h"
+#include "span/hole_batch.h"
 #include "span/page.h"
 #include "span/span_source.h"
 
@@ -158,7 +159,7 @@ class CentralList {
   ///   kQuiet  only spans whose free objects have stayed the same since the last call
   ///   kAll    every span
   /// \returns  bytes decommitted
-  /// \cost     a system call per hole, under the lock for a few spans at a time
+  /// \cost     a system call for the holes of some spans, under the lock
   enum class Spans { kQuiet, kAll };
   std::size_t decommit_holes(Spans which) noexcept;
   /// The same for some of the emptiest spans, until `bytes` or more are decommitted: those of which
@@ -210,7 +211,7 @@ class CentralList {
   void** put_neighbours(Span& span, void** objects, void** end) const noexcept;
   void relist(Span& span, std::uint32_t free_before) noexcept STRATA_REQUIRES(lock_);
   bool is_due(Span& span, Spans which) noexcept STRATA_REQUIRES(lock_);
-  std::size_t decommit_holes_of(Span& span) noexcept STRATA_REQUIRES(lock_);
+  std::size_t add_holes_of(Span& span, HoleBatch& holes) noexcept STRATA_REQUIRES(lock_);
   std::size_t free_in_use() const noexcept;
   std::size_t objects_in_use() const noexcept STRATA_REQUIRES(lock_);
   bool has_free(std::size_t share) const noexcept STRATA_REQUIRES(lock_);

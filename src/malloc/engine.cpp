@@ -128,7 +128,7 @@ std::uint64_t* Engine::record_of(const void* p) const noexcept {
     if (span != nullptr) return span;
   }
   Span* const span = page_heap_.allocate(page_count, alignment_pages);
-  central_.decommit_holes_for(page_heap_.take_growth());
+  central_.exchange_holes();
   return span;
 }
 

@@ -3,9 +3,12 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "os/clock.h"
@@ -29,6 +32,27 @@ void* map_with_edges(std::size_t bytes, int protection) noexcept {
   if (bytes > SIZE_MAX - 2 * page) return nullptr;
   void* const all = system_call::map(nullptr, bytes + 2 * page, protection, kFlags);
   return all == MAP_FAILED ? nullptr : static_cast<char*>(all) + page;
+}
+
+static_assert(sizeof(PageRange) == sizeof(iovec) &&
+                  offsetof(PageRange, address) == offsetof(iovec, iov_base) &&
+                  offsetof(PageRange, bytes) == offsetof(iovec, iov_len),
+              "the kernel reads ranges as they are");
+
+/// False once the kernel has shown that it does not decommit several ranges by one call.
+/// relaxed: a thread that does not know yet finds out.
+constinit std::atomic<bool> g_decommits_at_once{!system_call::kIsFollowed};
+
+/// \returns  how many ranges went back by one call, from the first on
+std::size_t decommit_at_once(const PageRange* ranges, std::size_t count) noexcept {
+  constexpr std::size_t kMostAtOnce = 1024;  // UIO_MAXIOV
+  count = std::min(count, kMostAtOnce);
+  ssize_t left =
+      system_call::advise_each(reinterpret_cast<const iovec*>(ranges), count, MADV_DONTNEED);
+  std::size_t done = 0;
+  while (done != count && left >= static_cast<ssize_t>(ranges[done].bytes))
+    left -= static_cast<ssize_t>(ranges[done++].bytes);
+  return done;
 }
 
 }  // namespace
@@ -109,6 +133,27 @@ bool unmap(void* address, std::size_t bytes) noexcept {
 bool decommit(void* address, std::size_t bytes) noexcept {
   SavedErrno keep;
   return system_call::advise(address, bytes, MADV_DONTNEED) == 0;
+}
+
+void decommit_each(PageRange* ranges, std::size_t count) noexcept {
+  SavedErrno keep;
+  bool is_at_once = count > 1 && g_decommits_at_once.load(std::memory_order_relaxed) &&
+                    !system_call::are_filtered();
+  PageRange* const end = ranges + count;
+  while (ranges != end) {
+    if (is_at_once) {
+      const std::size_t done = decommit_at_once(ranges, static_cast<std::size_t>(end - ranges));
+      ranges += done;
+      if (done != 0) continue;
+    }
+    if (system_call::advise(ranges->address, ranges->bytes, MADV_DONTNEED) != 0) {
+      ranges->bytes = 0;
+    } else if (is_at_once) {
+      is_at_once = false;
+      g_decommits_at_once.store(false, std::memory_order_relaxed);
+    }
+    ++ranges;
+  }
 }
 
 std::uint64_t touch(void* address) noexcept {

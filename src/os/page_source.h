@@ -10,6 +10,12 @@ namespace strata::os {
 /// Size of an OS page in bytes, asked of the kernel once. Never assumed: 4, 16 and 64 KiB exist.
 std::size_t page_bytes() noexcept;
 
+/// A range of whole OS pages.
+struct PageRange {
+  void* address;
+  std::size_t bytes;
+};
+
 /// The system calls themselves, as PageSource describes them.
 namespace kernel {
 void* map(std::size_t bytes) noexcept;
@@ -18,6 +24,7 @@ bool unmap_apart(void* address, std::size_t bytes) noexcept;
 bool map_at(void* address, std::size_t bytes) noexcept;
 bool unmap(void* address, std::size_t bytes) noexcept;
 bool decommit(void* address, std::size_t bytes) noexcept;
+void decommit_each(PageRange* ranges, std::size_t count) noexcept;
 void advise_huge(void* address, std::size_t bytes) noexcept;
 void advise_small(void* address, std::size_t bytes) noexcept;
 std::uint64_t touch(void* address) noexcept;
@@ -92,6 +99,17 @@ class PageSource {
     return kernel::decommit(address, bytes);
   }
 
+  /// The same for several ranges. Of those that the kernel refuses `bytes` is 0 afterwards; the
+  /// others go back all the same.
+  /// \cost  As many system calls. KernelPages needs one for all where the kernel can do that (Linux
+  ///        6.14). Then other processors forget the addresses together, too, which takes most of
+  ///        the time in a process with several threads.
+  virtual void decommit_each(PageRange* ranges, std::size_t count) noexcept {
+    for (PageRange* range = ranges; range != ranges + count; ++range) {
+      if (!decommit(range->address, range->bytes)) range->bytes = 0;
+    }
+  }
+
   /// Asks for huge pages on the range's next touch. A hint; never fails.
   virtual void advise_huge(void* address, std::size_t bytes) noexcept {
     kernel::advise_huge(address, bytes);
@@ -155,6 +173,9 @@ class PageSource {
 class KernelPages final : public PageSource {
  public:
   constexpr KernelPages() noexcept = default;
+  void decommit_each(PageRange* ranges, std::size_t count) noexcept override {
+    kernel::decommit_each(ranges, count);
+  }
 };
 
 namespace detail {

@@ -1,7 +1,12 @@
 #include "os/page_source.h"
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -9,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <vector>
 
 #include "os/access_test.h"
 #include "os/emulation.h"
@@ -130,6 +136,87 @@ TEST(PageSource, DecommittedPagesReadZeroAndTheirNeighboursStay) {
   EXPECT_TRUE(is_filled_with(p + pages(1), pages(2), 0));
   EXPECT_TRUE(is_filled_with(p + pages(3), pages(1), 'x'));
   source.unmap(p, pages(4));
+}
+
+/// Pages by turns of one to be decommitted and one that stays.
+struct ByTurns {
+  explicit ByTurns(std::size_t count) : bytes(pages(2 * count + 1)) {
+    start = static_cast<char*>(kernel_pages().map(bytes));
+    if (start == nullptr) return;
+    std::memset(start, 'x', bytes);
+    for (std::size_t i = 0; i < count; ++i) ranges.push_back({start + pages(2 * i), pages(1)});
+  }
+  ~ByTurns() { kernel_pages().unmap(start, bytes); }
+  void decommit_each() { kernel_pages().decommit_each(ranges.data(), ranges.size()); }
+  /// Whether all ranges but `kept` read as zero, and all else is as it was.
+  bool are_zero(std::size_t kept = ~std::size_t{0}) const {
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      const char* const range = static_cast<char*>(ranges[i].address);
+      if (!is_filled_with(range, pages(1), i != kept ? 0 : 'x')) return false;
+      if (!is_filled_with(range + pages(1), pages(1), 'x')) return false;
+      if (ranges[i].bytes != (i != kept ? pages(1) : 0)) return false;
+    }
+    return true;
+  }
+  const std::size_t bytes;
+  char* start;
+  std::vector<PageRange> ranges;
+};
+
+TEST(PageSource, DecommitsSeveralRangesAndNothingBetween) {
+  for (const std::size_t count : {0u, 1u, 2u, 64u, 1500u}) {
+    ByTurns by_turns(count);
+    ASSERT_NE(by_turns.start, nullptr);
+    errno = EDOM;
+    by_turns.decommit_each();
+    EXPECT_EQ(errno, EDOM);
+    EXPECT_TRUE(by_turns.are_zero()) << count << " ranges";
+  }
+}
+
+TEST(PageSource, SaysWhichRangeTheKernelRefusedAndDecommitsTheOthers) {
+  for (const std::size_t refused : {0u, 1u, 5u, 7u}) {
+    ByTurns by_turns(8);
+    ASSERT_NE(by_turns.start, nullptr);
+    void* const locked = by_turns.ranges[refused].address;
+    if (mlock(locked, page_bytes()) != 0) GTEST_SKIP() << "no memory may be locked here";
+    errno = EDOM;
+    by_turns.decommit_each();
+    EXPECT_EQ(errno, EDOM);
+    EXPECT_TRUE(by_turns.are_zero(refused)) << "the one at " << refused << " is locked";
+    munlock(locked, page_bytes());
+  }
+}
+
+// A filter that knows the calls of older allocators only may end the process for any other.
+TEST(PageSource, DecommitsSeveralRangesBehindAFilterThatForbidsTheCallForAll) {
+  if (kIsEmulated) GTEST_SKIP() << "the emulator has no filters";
+  ByTurns by_turns(8);
+  ASSERT_NE(by_turns.start, nullptr);
+  by_turns.decommit_each();  // from now on it is known that the kernel has the call
+  std::memset(by_turns.start, 'x', by_turns.bytes);
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr unsigned kProcessMadvise = 440;
+    sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kProcessMadvise, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog filter = {sizeof rules / sizeof rules[0], rules};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+      _exit(2);
+    by_turns.decommit_each();
+    _exit(by_turns.are_zero() ? 0 : 1);
+  }
+  ASSERT_GT(child, 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "killed by signal " << WTERMSIG(status);
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "no filter may be set here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(PageSource, AdviceKeepsTheContents) {

@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -48,6 +50,19 @@ inline int protect(void* at, std::size_t bytes, int protection) noexcept {
 inline int advise(void* at, std::size_t bytes, int advice) noexcept {
   if constexpr (kIsFollowed) return madvise(at, bytes, advice);
   return static_cast<int>(syscall(SYS_madvise, at, bytes, long{advice}));
+}
+
+/// Advice on several ranges of this process at once.
+/// \returns  how many bytes were advised, from the first range on; -1 if none was
+inline ssize_t advise_each(const iovec* ranges, std::size_t count, int advice) noexcept {
+  constexpr long kProcessMadvise = 440;  // on every architecture; older headers have no name for it
+  constexpr int kThisThread = -10000;    // PIDFD_SELF_THREAD, since Linux 6.14
+  return syscall(kProcessMadvise, kThisThread, ranges, count, long{advice}, 0L);
+}
+/// Whether a filter decides which system calls this thread may make: it may end the process for one
+/// that it does not know.
+inline bool are_filtered() noexcept {
+  return syscall(SYS_prctl, PR_GET_SECCOMP, 0L, 0L, 0L, 0L) != 0;
 }
 
 inline int open(const char* path, int flags, unsigned mode = 0) noexcept {

@@ -152,8 +152,8 @@ class PageHeap {
   ///   kAny       of any region
   ///   kNotWhole  not where a huge page would have to be split for it
   /// \returns  How many.
-  /// \cost     one system call per run of pages, outside the lock; one per huge page that is split,
-  ///           some of them under it
+  /// \cost     one system call per region, outside the lock; one per huge page that is split, some
+  ///           of them under it
   enum class From : bool { kAny, kNotWhole };
   std::size_t decommit(std::size_t max_pages, From from = From::kAny) noexcept;
 
@@ -236,6 +236,7 @@ class PageHeap {
     used_pages_.store(pages, std::memory_order_relaxed);
   }
   static bool begin_split(Region& region) noexcept;
+  PageMask decommit_pages(const Region& region, PageMask mask) noexcept;
 
   // Chosen: a chunk is one mapping; each is as large as the heap until then, up to 256 MiB. Where
   // address space is limited, a fourth of that: what the chunk does not use is of no use to others.

@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "os/page_source.h"
 #include "span/page_heap.h"
 
 namespace strata {
@@ -30,6 +31,22 @@ void PageHeap::split_region_of(const Span& span) noexcept {
   if (is_first) pages_.advise_small(region.start, kRegionBytes);
 }
 
+/// \returns  those that the kernel refused to take
+PageMask PageHeap::decommit_pages(const Region& region, PageMask mask) noexcept {
+  os::PageRange runs[kPagesPerRegion / 2];
+  std::size_t count = 0;
+  for_each_run(mask, [&](unsigned first, unsigned pages) {
+    runs[count++] = {region.start + first * kPageBytes, pages * kPageBytes};
+  });
+  pages_.decommit_each(runs, count);
+  PageMask kept = 0;
+  const os::PageRange* run = runs;
+  for_each_run(mask, [&](unsigned first, unsigned pages) {
+    if (run++->bytes == 0) kept |= page_range(first, pages);
+  });
+  return kept;
+}
+
 /// \returns  whether the kernel has to be told
 bool PageHeap::begin_split(Region& region) noexcept {
   if (!region.is_backed_whole()) return false;
@@ -51,11 +68,7 @@ std::size_t PageHeap::decommit(std::size_t max_pages, From from) noexcept {
     mark_used(region, mask, 0);
     guard.unlock();
     if (is_first_split) pages_.advise_small(region.start, kRegionBytes);
-    PageMask kept = 0;
-    for_each_run(mask, [&](unsigned first, unsigned count) {
-      if (!pages_.decommit(region.start + first * kPageBytes, count * kPageBytes))
-        kept |= page_range(first, count);
-    });
+    const PageMask kept = decommit_pages(region, mask);
     guard.lock();
     unlist(region);
     region.dirty_pages &= ~(mask & ~kept);

@@ -9,31 +9,6 @@
 #include "base/random.h"
 
 namespace strata {
-namespace {
-
-/// The first object from `index` on whose bit, after `flip`, is set; object_count if there is none.
-std::uint32_t next_bit(const Span& span, std::uint32_t index, std::uint64_t flip) noexcept {
-  while (index < span.object_count) {
-    const std::uint64_t word = (span.free_bits[index / 64] ^ flip) >> index % 64;
-    if (word != 0) {
-      return std::min(index + static_cast<std::uint32_t>(std::countr_zero(word)),
-                      span.object_count);
-    }
-    index = (index / 64 + 1) * 64;
-  }
-  return span.object_count;
-}
-
-std::uint32_t next_free(const Span& span, std::uint32_t index) noexcept {
-  return next_bit(span, index, 0);
-}
-
-std::uint32_t next_taken(const Span& span, std::uint32_t index) noexcept {
-  return next_bit(span, index, ~std::uint64_t{0});
-}
-
-}  // namespace
-
 Span* SpanSource::create(unsigned size_class, PageHeap::Pages which) noexcept {
   Span* const span = page_heap_.allocate(span_pages_of(size_class), 1, which);
   return span != nullptr && begin(*span, size_class) ? span : nullptr;
@@ -193,46 +168,24 @@ void SpanSource::take_states(Span& span) noexcept {
   metadata_.deallocate(&ObjectStates::at(place, span.start), bytes_of_states(span));
 }
 
-namespace {
-
-/// Calls function(begin, end), offsets in the span, for each run of OS pages that hold nothing but
-/// free objects. The tail after the last object belongs to it.
-template <typename Function>
-void for_each_hole(const Span& span, std::size_t os_page, Function&& function) noexcept {
-  const std::uint32_t lowest = span.first_object != 0 ? 0 : span.first_word * 64;
-  for (std::uint32_t index = lowest; index < span.object_count;) {
-    const std::uint32_t first = next_free(span, index);
-    const std::uint32_t last = next_taken(span, first);
-    const std::size_t begin = detail::round_up(std::size_t{first} * span.object_bytes, os_page);
-    const std::size_t end = last == span.object_count
-                                ? span.bytes()
-                                : std::size_t{last} * span.object_bytes / os_page * os_page;
-    if (first < last && begin < end) function(begin, end);
-    index = last;
-  }
+/// Holes of so many bytes are about to go back.
+/// \returns  false if that is not worth the huge page they lie in
+bool SpanSource::prepare_holes(const Span& span, std::size_t bytes) noexcept {
+  if (map_.region_of(span.start)->is_huge && bytes < kLeastHolesInHugePage) return false;
+  page_heap_.split_region_of(span);
+  return true;
 }
 
-}  // namespace
-
-std::size_t SpanSource::decommit_holes(Span& span) noexcept {
-  if (keeps_records_) return 0;
-  const std::size_t os_page = os::page_bytes();
-  std::size_t found = 0;
-  for_each_hole(span, os_page, [&](std::size_t begin, std::size_t end) { found += end - begin; });
-  if (found == 0) return 0;
-  if (map_.region_of(span.start)->is_huge && found < kLeastHolesInHugePage) return 0;
-  page_heap_.split_region_of(span);
-  std::size_t holes = 0;
-  for_each_hole(span, os_page, [&](std::size_t begin, std::size_t end) {
-    if (pages_.decommit(span.start + begin, end - begin)) holes += end - begin;
-  });
-  if (holes <= span.hole_bytes) return 0;
-  const std::size_t decommitted = holes - span.hole_bytes;
-  span.hole_bytes = static_cast<std::uint32_t>(holes);
-  hole_bytes_.fetch_add(decommitted, std::memory_order_relaxed);
-  decommitted_bytes_.fetch_add(decommitted, std::memory_order_relaxed);
-  page_heap_.limit().let_go(decommitted);
-  return decommitted;
+/// So many bytes of the span are decommitted, those of holes that it had before included.
+/// \returns  how many more than before
+std::size_t SpanSource::open_holes(Span& span, std::size_t bytes) noexcept {
+  if (bytes <= span.hole_bytes) return 0;
+  const std::size_t opened = bytes - span.hole_bytes;
+  span.hole_bytes = static_cast<std::uint32_t>(bytes);
+  hole_bytes_.fetch_add(opened, std::memory_order_relaxed);
+  decommitted_bytes_.fetch_add(opened, std::memory_order_relaxed);
+  page_heap_.limit().let_go(opened);
+  return opened;
 }
 
 }  // namespace strata

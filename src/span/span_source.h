@@ -123,12 +123,6 @@ class SpanSource {
   /// \pre  every object is back: free_count == object_count
   void destroy(Span& span, Was was = Was::kInUse) noexcept;
 
-  /// Decommits the OS pages that hold nothing but free objects. No object of the span is claimed or
-  /// released meanwhile: the caller has the lock.
-  /// \returns  bytes decommitted now
-  /// \cost     a system call per run of such pages
-  std::size_t decommit_holes(Span& span) noexcept;
-
   /// Objects of the span are about to be handed out: its holes are held again.
   /// \returns  False if the limit forbids it.
   bool fill_holes(Span& span) noexcept { return span.hole_bytes == 0 || take_back_holes(span); }
@@ -176,6 +170,9 @@ class SpanSource {
 
   bool begin(Span& span, unsigned size_class) noexcept;
   std::uint32_t choose_first(const Span& span) noexcept;
+  friend class HoleBatch;
+  bool prepare_holes(const Span& span, std::size_t bytes) noexcept;
+  std::size_t open_holes(Span& span, std::size_t bytes) noexcept;
   bool close_holes(Span& span, Was was) noexcept;
   [[gnu::cold]] bool take_back_holes(Span& span) noexcept;
   void deallocate_bitmap(Span& span) noexcept;

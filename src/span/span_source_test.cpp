@@ -151,31 +151,6 @@ TEST_F(SpanSourceTest, GivesEverythingBackWhenASpanIsDestroyed) {
   space.heap.check_invariants();
 }
 
-TEST_F(SpanSourceTest, HolesSplitAHugePageWhereTogetherTheyAreWorthIt) {
-  os::FakePageSource huge_pages;
-  FakeAddressSpace huge(huge_pages, HugePages::kAlways);
-  const std::size_t os_page = os::page_bytes();
-  if (os_page > 4096) GTEST_SKIP() << "one OS page is worth it";
-  Span& span = *huge.spans.create(SizeClassMap::class_of(2048));
-  const auto set_free = [&](std::uint64_t objects) {
-    span.free_bits[0] = objects;
-    span.free_count = static_cast<std::uint32_t>(std::popcount(objects));
-  };
-  const std::size_t small = huge_pages.calls(os::FakePageSource::kAdviseSmall);
-  set_free(0b0110'0110'1100);  // one OS page, and halves of others
-  EXPECT_EQ(huge.spans.decommit_holes(span), 0u);
-  EXPECT_EQ(huge_pages.calls(os::FakePageSource::kAdviseSmall), small);
-  set_free(0b1100'0011'1100'0110'1100);
-  EXPECT_EQ(huge.spans.decommit_holes(span), 4 * os_page);
-  EXPECT_EQ(huge_pages.calls(os::FakePageSource::kAdviseSmall), small + 1)
-      << "huge pages would fill them again";
-  EXPECT_EQ(span.hole_bytes, 4 * os_page);
-  set_free(~std::uint64_t{0} >> 32);
-  huge.spans.destroy(span);
-  EXPECT_EQ(huge.spans.hole_bytes(), 0u);
-  huge.heap.check_invariants();
-}
-
 TEST_F(SpanSourceTest, IsNullWhenOutOfMemoryAndLosesNoPage) {
   for (std::size_t n = 1;; ++n) {
     os::FakePageSource refusing;

@@ -36,6 +36,9 @@ class RegionPool final : public os::PageSource {
   bool decommit(void* address, std::size_t bytes) noexcept override {
     return pages_.decommit(address, bytes);
   }
+  void decommit_each(os::PageRange* ranges, std::size_t count) noexcept override {
+    pages_.decommit_each(ranges, count);
+  }
   void advise_huge(void* address, std::size_t bytes) noexcept override;
   void advise_small(void* address, std::size_t bytes) noexcept override;
   std::uint64_t touch(void* address) noexcept override { return pages_.touch(address); }
