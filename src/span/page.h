@@ -169,6 +169,7 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   bool is_huge;                   ///< huge pages were asked for
   /// A part of a huge one was decommitted: the kernel was asked for small pages again.
   bool is_split;
+  bool awaits_touch;  ///< nobody has measured how long its first touch takes
   alignas(detail::kCacheLineBytes) char* start;
   std::uint8_t head_of_page[kPagesPerRegion];
   Span spans[kPagesPerRegion];  ///< spans[i] is in use while head_of_page[i] == i

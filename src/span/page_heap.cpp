@@ -58,7 +58,7 @@ void PageHeap::configure(std::uintptr_t first_region, HugePages huge_pages,
   most_chunk_regions_ =
       std::clamp(most_chunk_bytes / kRegionBytes, std::size_t{1}, kMaxChunkRegions);
   next_address_ = first_region;
-  huge_pages_ = huge_pages;
+  huge_pages_.configure(huge_pages);
 }
 
 Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages which) noexcept {
@@ -79,7 +79,8 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
         which == Pages::kAny ? take_region(sufficient) : take_idle_region(page_count, positions);
     if (region != nullptr) taken = take_span(*region, page_count, positions);
   }
-  if (taken.begins_huge) touch_huge_page(*taken.span);
+  if (taken.awaits_touch) [[unlikely]]
+    touch_huge_page(*taken.span);
   return taken.span;
 }
 
@@ -105,7 +106,7 @@ Span* PageHeap::allocate_to_grow(unsigned page_count) noexcept {
 std::size_t PageHeap::allocate_several(unsigned page_count, Span** spans,
                                        std::size_t count) noexcept {
   std::size_t taken = 0;
-  const Span* begun = nullptr;
+  const Span* awaiting = nullptr;
   {
     LockGuard guard(lock_);
     if (!kept_.is_empty()) merge_kept();
@@ -114,11 +115,11 @@ std::size_t PageHeap::allocate_several(unsigned page_count, Span** spans,
       if (region == nullptr) break;
       const Taken next = take_span(*region, page_count, ~PageMask{0});
       if (next.span == nullptr) break;
-      if (next.begins_huge) begun = next.span;
+      if (next.awaits_touch) awaiting = next.span;
       spans[taken] = next.span;
     }
   }
-  if (begun != nullptr) touch_huge_page(*begun);
+  if (awaiting != nullptr) touch_huge_page(*awaiting);
   return taken;
 }
 
@@ -132,10 +133,12 @@ PageHeap::Taken PageHeap::take_span(Region& region, unsigned page_count,
   STRATA_DCHECK(starts != 0);
   const auto first = static_cast<unsigned>(std::countr_zero(starts));
   const PageMask mask = page_range(first, page_count);
-  const bool begins = region.dirty_pages == 0;
-  if (begins && region.is_split && choose_huge()) {
-    region.is_split = false;
-    pages_.advise_huge(region.start, kRegionBytes);
+  if (region.dirty_pages == 0) {
+    if (region.is_split && choose_huge()) {
+      region.is_split = false;
+      pages_.advise_huge(region.start, kRegionBytes);
+    }
+    region.awaits_touch = huge_pages_.is_measured();
   }
   const PageMask touched = pages_touched_with(region, mask);
   const std::size_t growth = count_pages(touched & ~region.dirty_pages) * kPageBytes;
@@ -155,7 +158,7 @@ PageHeap::Taken PageHeap::take_span(Region& region, unsigned page_count,
   span.is_zero = (region.dirty_pages & mask) == 0;
   mark_used(region, mask, touched);
   region.set_heads(first, page_count, first);
-  return {&span, begins && region.is_backed_whole() && huge_pages_ == HugePages::kAuto};
+  return {&span, region.awaits_touch && region.is_backed_whole()};
 }
 
 void PageHeap::deallocate(Span& span, bool is_clean, Was was) noexcept {

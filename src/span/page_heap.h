@@ -11,18 +11,12 @@
 #include "base/thread_annotations.h"
 #include "os/page_source.h"
 #include "span/fresh_regions.h"
+#include "span/huge_page_policy.h"
 #include "span/kept_spans.h"
 #include "span/page.h"
 #include "span/page_map.h"
 
 namespace strata {
-
-/// When a region is backed by huge pages.
-enum class HugePages : std::uint8_t {
-  kNever,
-  kAuto,  ///< once the heap is so large that one region more or less does not show in its RSS
-  kAlways,
-};
 
 /// Allocates runs of 1 to 32 pages.
 ///
@@ -198,7 +192,7 @@ class PageHeap {
  private:
   struct Taken {
     Span* span;
-    bool begins_huge;  ///< the first touch of it backs its region by a huge page
+    bool awaits_touch;  ///< the first touch of it may back its region by a huge page
   };
   Taken take_span(Region& region, unsigned page_count, PageMask positions) noexcept
       STRATA_REQUIRES(lock_);
@@ -217,8 +211,9 @@ class PageHeap {
   }
   Region* grow() noexcept STRATA_REQUIRES(lock_);
   std::size_t next_chunk_regions() const noexcept STRATA_REQUIRES(lock_);
-  bool is_huge_worth_it() const noexcept STRATA_REQUIRES(lock_);
-  bool choose_huge() noexcept STRATA_REQUIRES(lock_);
+  bool choose_huge() noexcept STRATA_REQUIRES(lock_) {
+    return huge_pages_.choose(regions_, limit_.is_above_soft());
+  }
   void advise(char* start, std::size_t bytes, bool is_huge) noexcept;
   void touch_huge_page(const Span& span) noexcept;
   bool map_chunk() noexcept STRATA_REQUIRES(lock_);
@@ -251,16 +246,6 @@ class PageHeap {
   // Chosen: so much is free between two chunks. The kernel makes one mapping of two that touch, and
   // waits for the page faults in the first one; threads that grow the heap wait with it.
   static constexpr std::size_t kBetweenChunks = kRegionBytes;
-  // Chosen: from 32 MiB of heap on, a region that is backed whole before it is full (2 MiB at the
-  // most, one at a time) costs below 7% and falling.
-  static constexpr std::size_t kHugeFromRegions = 16;
-  // Chosen: small pages for all of a region take some 0.3 to 0.9 ms, and a huge one 0.1 to 0.3
-  // where its memory is at hand. Where the host of a virtual machine has to find memory for it
-  // first, it takes several milliseconds. The regions that begin after that get small pages: so
-  // many, and twice as many each time.
-  static constexpr std::uint64_t kSlowHugePageNs = 1'000'000;
-  static constexpr std::uint32_t kFirstPause = 8;
-  static constexpr std::uint32_t kLongestPause = 128;
   // Chosen: others wait for so many looks at regions, below a microsecond.
   static constexpr unsigned kIdleLooks = 16;
 
@@ -277,13 +262,11 @@ class PageHeap {
   // Those with idle pages, the latest first.
   IntrusiveList<Region, DirtyListTag> idle_ STRATA_GUARDED_BY(lock_);
   KeptSpans kept_ STRATA_GUARDED_BY(lock_);
-  std::uintptr_t next_address_ STRATA_GUARDED_BY(lock_) = 0;    // where the next chunk is tried
-  FreshRegions fresh_ STRATA_GUARDED_BY(lock_);                 // of the newest chunk
-  std::uint32_t pause_ STRATA_GUARDED_BY(lock_) = kFirstPause;  // after the next slow huge page
-  std::uint32_t paused_ STRATA_GUARDED_BY(lock_) = 0;    // regions that still get small pages
-  bool is_chunk_huge_ STRATA_GUARDED_BY(lock_) = false;  // what was said of that chunk
+  std::uintptr_t next_address_ STRATA_GUARDED_BY(lock_) = 0;  // where the next chunk is tried
+  FreshRegions fresh_ STRATA_GUARDED_BY(lock_);               // of the newest chunk
+  bool is_chunk_huge_ STRATA_GUARDED_BY(lock_) = false;       // what was said of that chunk
   std::uint64_t seed_ STRATA_GUARDED_BY(lock_) = 0;
-  HugePages huge_pages_ STRATA_GUARDED_BY(lock_) = HugePages::kAuto;
+  HugePagePolicy huge_pages_ STRATA_GUARDED_BY(lock_);
   std::size_t most_chunk_regions_ STRATA_GUARDED_BY(lock_) = kMaxChunkRegions;
   // The last chunk: the next try is a short one.
   bool was_refused_ STRATA_GUARDED_BY(lock_) = false;

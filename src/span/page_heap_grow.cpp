@@ -26,32 +26,20 @@ Region* PageHeap::grow() noexcept {
   if (region->is_huge != is_chunk_huge_) advise(region->start, kRegionBytes, region->is_huge);
   if (region->is_huge) ++huge_regions_;
   ++regions_;
-  if (region->is_huge || regions_ >= kHugeFromRegions)
+  if (region->is_huge || HugePagePolicy::is_large(regions_))
     is_small_.store(false, std::memory_order_relaxed);
   map_.set_region(region->start, region);
   return region;
 }
 
-/// Whether huge pages are to back a region that begins now.
-bool PageHeap::is_huge_worth_it() const noexcept {
-  if (huge_pages_ != HugePages::kAuto) return huge_pages_ == HugePages::kAlways;
-  return regions_ >= kHugeFromRegions && paused_ == 0 && !limit_.is_above_soft();
-}
-
-/// The same, for one region.
-bool PageHeap::choose_huge() noexcept {
-  if (is_huge_worth_it()) return true;
-  if (paused_ != 0) --paused_;
-  return false;
-}
-
-/// Has the kernel back a region that begins now by a huge page, and sees how long that takes.
+/// Has the kernel back a region by a huge page, unless another thread did, and sees how long that
+/// takes.
 /// \pre  the span is of that region, and nobody else's
 [[gnu::noinline]] void PageHeap::touch_huge_page(const Span& span) noexcept {
-  const bool is_slow = pages_.touch(span.start) > kSlowHugePageNs;
+  const std::uint64_t ns = pages_.touch(span.start);
   LockGuard guard(lock_);
-  if (is_slow) paused_ = pause_;
-  pause_ = is_slow ? std::min(2 * pause_, kLongestPause) : kFirstPause;
+  map_.region_of(span.start)->awaits_touch = false;
+  huge_pages_.note_first_touch(ns);
 }
 
 void PageHeap::advise(char* start, std::size_t bytes, bool is_huge) noexcept {
@@ -103,7 +91,7 @@ bool PageHeap::begin_chunk(char* start, std::size_t bytes) noexcept {
     return false;
   }
   // Once for all of it, since others wait meanwhile. What is not touched takes no memory.
-  is_chunk_huge_ = is_huge_worth_it();
+  is_chunk_huge_ = huge_pages_.is_worth_it(regions_, limit_.is_above_soft());
   advise(start, bytes, is_chunk_huge_);
   fresh_.begin(start, bytes / kRegionBytes);
   return true;
