@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/text_writer.h"
-#include "span/page_heap.h"
+#include "span/huge_page_policy.h"
 
 namespace strata {
 

@@ -1,14 +1,13 @@
 #include "span/span_source.h"
-#include <strata/detail/bits.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "base/fatal.h"
 #include "base/random.h"
 
 namespace strata {
+
 Span* SpanSource::create(unsigned size_class, PageHeap::Pages which) noexcept {
   Span* const span = page_heap_.allocate(span_pages_of(size_class), 1, which);
   return span != nullptr && begin(*span, size_class) ? span : nullptr;

@@ -105,6 +105,17 @@ class Run(unittest.TestCase):
         self.assertEqual(done.returncode, 0)
         self.assertIn("is statically linked", done.stderr)
 
+    def test_a_program_with_a_malloc_of_its_own_runs_with_a_warning(self):
+        own, ordinary = str(FIXTURES / "own_malloc"), str(FIXTURES / "program")
+        warning = "has a malloc of its own, so a preloaded one may never be called"
+        with tempfile.TemporaryDirectory() as folder:
+            for command in (("run", "--library", FORWARDING),
+                            ("record", "-o", f"{folder}/trace"),
+                            ("compare", "--allocators", f"system,mine={FORWARDING}", "--runs", "1")):
+                with self.subTest(command=command[0]):
+                    self.assertIn(f"strata: warning: {own} {warning}\n", strata(*command, "--", own).stderr)
+                    self.assertNotIn(warning, strata(*command, "--", ordinary).stderr)
+
     def test_inherited_signal_dispositions_are_kept(self):
         done = strata("run", "--library", FORWARDING, "--", "grep", "-E", "SigIgn|SigBlk",
                       "/proc/self/status",

@@ -75,6 +75,7 @@ class CompareCommand final : public MeasuringCommand {
       }
       if (contender.name == kStrata) check_settings(plan.settings, contender.library);
     }
+    warn_of_own_malloc(plan.program, plan.command.front());
     return plan;
   }
 

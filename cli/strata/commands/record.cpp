@@ -177,6 +177,7 @@ class RecordCommand final : public Command {
     if (const std::string why = why_not_preloadable(plan.program); !why.empty()) {
       throw UsageError(fmt::format("'{}' cannot be recorded: it {}", command.front(), why));
     }
+    warn_of_own_malloc(plan.program, command.front());
     set_settings(plan.environment, file);
     set_libraries(plan.environment);
     clear_way(file);

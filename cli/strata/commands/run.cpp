@@ -62,6 +62,7 @@ class RunCommand final : public Command {
       fmt::print(stderr, "strata: warning: {} {}; it runs without Strata\n", command.front(),
                  why_not);
     }
+    warn_of_own_malloc(plan.program, command.front());
     if (wants_leaks_) return run_for_leaks(std::move(plan), profile_);
     int error = become_process(plan);
     throw UsageError(fmt::format("could not start '{}': {}", plan.program, ::strerror(error)), 126);

@@ -114,6 +114,18 @@ std::string why_not_preloadable(const std::string& program) {
   return {};
 }
 
+bool has_own_malloc(const std::string& program) {
+  return ElfFile(final_program(program)).defines("malloc");
+}
+
+void warn_of_own_malloc(const std::string& program, std::string_view name) {
+  if (!has_own_malloc(program)) return;
+  fmt::print(
+      stderr,
+      "strata: warning: {} has a malloc of its own, so a preloaded one may never be called\n",
+      name);
+}
+
 std::string linked_allocator(const std::string& program) {
   ElfFile elf(final_program(program));
   for (const std::string& library : elf.needed()) {
