@@ -122,12 +122,11 @@ std::size_t Central::add_and_claim(CentralList& list, Span* const* spans, std::s
   return list.add_and_claim(spans, span_count, end, count);
 }
 
-void Central::decommit_holes_for(std::size_t bytes) noexcept {
-  if (bytes == 0 ||
-      pending_hint() < std::max(kHolesFromBytes, spans_.used_bytes() / kHolesFromPart)) {
-    return;
-  }
-  bytes = exchange_.take_due(bytes);
+void Central::exchange_holes_if_due() noexcept {
+  if (spans_.growth_bytes() < spans_.used_bytes() / kHolesAtOncePart) return;
+  const std::size_t growth = spans_.take_growth();
+  if (pending_hint() < std::max(kHolesFromBytes, spans_.used_bytes() / kHolesFromPart)) return;
+  std::size_t bytes = exchange_.take_due(growth);
   if (bytes == 0) return;
   const unsigned lists = shard_count() * SizeClassMap::kCount;
   unsigned at = next_for_holes_.load(std::memory_order_relaxed);

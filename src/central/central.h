@@ -116,7 +116,7 @@ class Central {
   /// \cost  a load where it has not, or little is free in spans
   void exchange_holes() noexcept {
     if (spans_.growth_bytes() >= kHolesAtOnce) [[unlikely]]
-      decommit_holes_for(spans_.take_growth());
+      exchange_holes_if_due();
   }
 
   /// Has no objects and no spans any more; who calls this gives them back.
@@ -181,9 +181,10 @@ class Central {
   // Chosen: what may be free in spans, and as a part of the heap, before holes are looked for.
   static constexpr std::size_t kHolesFromBytes = std::size_t{4} << 20;
   static constexpr std::size_t kHolesFromPart = 8;
-  // Chosen: so much growth is exchanged for holes at a time: those of some spans go back by one
-  // system call.
+  // Chosen: so much growth is exchanged for holes at a time, and in a large heap such a part of it:
+  // those of some spans go back by one system call, and few of the program's allocations make one.
   static constexpr std::size_t kHolesAtOnce = std::size_t{256} << 10;
+  static constexpr std::size_t kHolesAtOncePart = 256;
   // Chosen: a free object of more bytes is a hole by itself, and may be the next one handed out.
   static constexpr std::size_t kMostBytesForHoles = 2048;
 
@@ -221,7 +222,7 @@ class Central {
   Span* make_span_of_idle_pages(unsigned size_class) noexcept;
   CentralList* find_kept() const noexcept;
   bool empty_grown_transfer() noexcept;
-  void decommit_holes_for(std::size_t bytes) noexcept;
+  void exchange_holes_if_due() noexcept;
   CentralShard* make_shard() noexcept STRATA_REQUIRES(lock_);
 
   SpanSource& spans_;
