@@ -9,6 +9,7 @@
 #include <strata/detail/sanitizer.hpp>
 #include <strata/page_arena.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -148,7 +149,7 @@ class GrowingBlockAllocator {
   /// Always: first_open is the first word that is not 0, or the number of words if all blocks are
   /// in use; the page is in the list of open ones unless they are.
   struct Page {
-    const void* owner;  // the allocator's first one: an address that nobody else ever gets
+    std::uintptr_t owner;  // the allocator's; what an earlier one left in the arena says another
     Page* older;
     Page* next_open;
     std::size_t first_open;
@@ -194,14 +195,21 @@ class GrowingBlockAllocator {
     detail::ExactDivider divider{1};
   };
 
-  /// What owns no page. No page says that it does.
-  static constexpr char kNobody = 0;
+  /// Odd, so that the products of different numbers differ; and they look like no other word.
+  static constexpr auto kSpread = static_cast<std::uintptr_t>(0x9e3779b97f4a7c15u);
+  /// Who owns no page: the product of 1. A page that nobody wrote says 0.
+  static constexpr std::uintptr_t kNobody = kSpread;
+  // relaxed: that no two get the same number is all that is asked of it.
+  static inline std::atomic<std::uintptr_t> last_number_{1};
+  static std::uintptr_t new_owner() noexcept {
+    return kSpread * (last_number_.fetch_add(1, std::memory_order_relaxed) + 1);
+  }
 
   /// What the arena gave, and who uses it.
   struct Held {
-    Page* open = nullptr;          // pages with a free block, the one freed into last first
-    Page* newest = nullptr;        // all pages
-    const void* owner = &kNobody;  // the first page
+    Page* open = nullptr;    // pages with a free block, the one freed into last first
+    Page* newest = nullptr;  // all pages
+    std::uintptr_t owner = kNobody;
     std::size_t in_use = 0;
     std::size_t pages = 0;
   };
@@ -231,7 +239,7 @@ class GrowingBlockAllocator {
   }
 
   /// Where a page would have its record if it were ours, in a page of whoever shares the arena.
-  [[gnu::no_sanitize_address]] static const void* owner_in(const Page* record) noexcept {
+  [[gnu::no_sanitize_address]] static std::uintptr_t owner_in(const Page* record) noexcept {
     return record->owner;
   }
 
@@ -247,7 +255,7 @@ class GrowingBlockAllocator {
     auto* start = static_cast<char*>(shape_.arena->allocate_page());
     if (start == nullptr) return nullptr;
     auto* page = reinterpret_cast<Page*>(start + shape_.record_offset);
-    if (held_.newest == nullptr) held_.owner = page;
+    if (held_.newest == nullptr) held_.owner = new_owner();
     page->owner = held_.owner;
     page->older = held_.newest;
     held_.newest = page;

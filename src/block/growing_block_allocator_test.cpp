@@ -206,6 +206,20 @@ TEST(GrowingBlockAllocatorDeath, EveryBadFreeHasASentence) {
   EXPECT_DEATH(blocks.deallocate(block), "it is already free");
 }
 
+TEST(GrowingBlockAllocatorDeath, DiesOfABlockOfAnEarlierOneThatHadTheSamePages) {
+  PageArena arena(4 * kOsPage);
+  void* stale = nullptr;
+  {
+    GrowingBlockAllocator earlier(arena, 64);
+    for (std::size_t i = 0; i <= earlier.blocks_per_page(); ++i) stale = earlier.allocate();
+  }
+  arena.reset();
+  GrowingBlockAllocator blocks(arena, 64);
+  blocks.allocate();
+  EXPECT_FALSE(blocks.owns(stale)) << "it has not taken that page yet";
+  EXPECT_DEATH(blocks.deallocate(stale), "it is not memory of this pool");
+}
+
 #ifdef STRATA_HAS_ASAN
 TEST(GrowingBlockAllocatorDeath, AddressSanitizerSeesAUseOfAFreeBlock) {
   PageArena arena(kOsPage);
