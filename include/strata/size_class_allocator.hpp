@@ -133,7 +133,7 @@ class BasicSizeClassAllocator {
   void* try_allocate(std::size_t size, std::size_t alignment) noexcept {
     if (size > largest_class_ || alignment > kMaxAlignment) return nullptr;
     std::size_t i = class_of(size);
-    while (i < class_count_ && stacks_[i].stride_bytes() % alignment != 0) ++i;
+    while (i < class_count_ && (stacks_[i].stride_bytes() & (alignment - 1)) != 0) ++i;
     return i < class_count_ ? allocate_from(stacks_[i]) : nullptr;
   }
 
@@ -267,10 +267,16 @@ class BasicSizeClassAllocator {
     std::swap(run_shift_, other.run_shift_);
   }
 
+  /// Those of an allocator that was moved from, for a request of no bytes, which it does not find
+  /// too large: never written, since an empty class has nothing to hand out.
+  static inline Stack no_blocks_{};
+  static constexpr unsigned char kNoClass = 0;
+
   std::optional<PageArena> own_arena_;
   char* begin_ = nullptr;
-  Stack* stacks_ = nullptr;                     // after the runs
-  const unsigned char* class_table_ = nullptr;  // after the stacks: size / 8, rounded up, to class
+  Stack* stacks_ = &no_blocks_;  // after the runs
+  /// After the stacks: size / 8, rounded up, to class.
+  const unsigned char* class_table_ = &kNoClass;
   std::size_t class_count_ = 0;
   std::size_t largest_class_ = 0;
   unsigned run_shift_ = 0;

@@ -163,6 +163,10 @@ TYPED_TEST(SizeClassAllocatorTest, KeepsItsBlocksWhenItMoves) {
   void* block = first.allocate(50);
   TypeParam second(std::move(first));
   EXPECT_EQ(first.try_allocate(1), nullptr) << "a moved-from allocator is empty";  // NOLINT
+  for (std::size_t class_size = 0; void* none : {first.allocate(0), first.allocate(0, class_size),
+                                                 first.try_allocate(0), first.try_allocate(0, 1)}) {
+    EXPECT_EQ(none, nullptr) << "also for no bytes";
+  }
   EXPECT_FALSE(first.owns(block));
   EXPECT_TRUE(second.owns(block));
   TypeParam third({8});
