@@ -164,7 +164,7 @@ class Deleter : private detail::SourceHandle<Source> {
 
   void operator()(T* object) const noexcept {
     object->~T();
-    detail::give_back(this->get(), object);
+    detail::give_back(this->get(), const_cast<std::remove_cv_t<T>*>(object));
   }
 };
 
@@ -179,7 +179,7 @@ class Deleter<T[], Source> : private detail::SourceHandle<Source> {
 
   void operator()(T* array) const noexcept {
     std::destroy_n(array, count_);
-    detail::give_back(this->get(), array);
+    detail::give_back(this->get(), const_cast<std::remove_cv_t<T>*>(array));
   }
 
  private:
@@ -206,7 +206,8 @@ struct MemoryGuard {
 template <typename T, typename Source, typename... Arguments>
 STRATA_MAY_REFUSE std::enable_if_t<!std::is_array_v<T>, std::unique_ptr<T, Deleter<T, Source>>>
 make_unique_from(Source& source, Arguments&&... arguments) {
-  detail::MemoryGuard<Source> guard{source, Allocator<T, Source>(source).allocate(1)};
+  using Object = std::remove_cv_t<T>;  // the memory is not constant yet
+  detail::MemoryGuard<Source> guard{source, Allocator<Object, Source>(source).allocate(1)};
   T* object = ::new (guard.memory) T(std::forward<Arguments>(arguments)...);
   guard.memory = nullptr;
   return std::unique_ptr<T, Deleter<T, Source>>(object, Deleter<T, Source>(source));
@@ -217,7 +218,7 @@ template <typename T, typename Source>
 STRATA_MAY_REFUSE std::enable_if_t<std::is_array_v<T> && std::extent_v<T> == 0,
                                    std::unique_ptr<T, Deleter<T, Source>>>
 make_unique_from(Source& source, std::size_t count) {
-  using Element = std::remove_extent_t<T>;
+  using Element = std::remove_cv_t<std::remove_extent_t<T>>;
   detail::MemoryGuard<Source> guard{source, Allocator<Element, Source>(source).allocate(count)};
   auto* array = static_cast<Element*>(guard.memory);
   std::uninitialized_value_construct_n(array, count);

@@ -121,6 +121,17 @@ TEST(Allocator, RefusesWhatDoesNotFitIntoABlock) {
   EXPECT_THROW(vector.reserve(9), std::bad_alloc);
 }
 
+TEST(Allocator, OwnsObjectsThatAreConstant) {
+  SizeClassAllocator sizes({64});
+  {
+    const auto number = make_unique_from<const int>(sizes, 7);
+    const auto numbers = make_unique_from<const int[]>(sizes, 3);
+    EXPECT_EQ(*number + numbers[2], 7);
+    EXPECT_EQ(sizes.in_use(0), 2u);
+  }
+  EXPECT_EQ(sizes.in_use(0), 0u);
+}
+
 TEST(Allocator, TakesItsSourceAlongWhenAContainerMoves) {
   SizeClassAllocator first;
   SizeClassAllocator second;
