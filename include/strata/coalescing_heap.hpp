@@ -73,6 +73,7 @@ class CoalescingHeap {
                                                   const char** reason = nullptr) noexcept;
 
   /// Releases what it reserved. Blocks still in use are gone.
+  /// \cost  One system call; in the caller's memory linear in the blocks.
   ~CoalescingHeap();
   /// `other` has no region afterwards: it refuses every request.
   CoalescingHeap(CoalescingHeap&& other) noexcept { swap(other); }
@@ -159,6 +160,7 @@ class CoalescingHeap {
   CoalescingHeap() noexcept = default;
   void swap(CoalescingHeap& other) noexcept;
   bool adopt_region(void* region, std::size_t bytes) noexcept;
+  void free_tags() noexcept;
   FreeBlock* at(std::uint32_t index) const noexcept;
   std::uint32_t index_of_live(const void* user) const noexcept;
   std::uint32_t find(std::uint32_t bin) const noexcept;

@@ -23,6 +23,8 @@ struct HeapArena {
   HeapArena(ArenaHeap& owner, std::size_t size) noexcept : heap(owner), bytes(size) {
     blocks.adopt_region(this + 1, size - sizeof(HeapArena));
   }
+  /// What is unmapped is no region for another heap: its tags stay as they are.
+  ~HeapArena() { blocks.end_ = 1; }
 
   ArenaHeap& heap;
   std::size_t bytes;

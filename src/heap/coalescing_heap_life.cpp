@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "heap/free_block.h"
 #include "os/page_source.h"
 
 /// \file  How a coalescing heap begins, moves and ends.
@@ -59,7 +60,24 @@ void CoalescingHeap::swap(CoalescingHeap& other) noexcept {
 }
 
 CoalescingHeap::~CoalescingHeap() {
-  if (pages_ != nullptr) pages_->unmap(region_, region_bytes_);
+  if (pages_ != nullptr) {
+    pages_->unmap(region_, region_bytes_);
+  } else {
+    free_tags();
+  }
+}
+
+/// Lets the tags of live blocks say that they are free, and leaves all else as it is: the next heap
+/// in the caller's memory would take them for live blocks of its own.
+void CoalescingHeap::free_tags() noexcept {
+  for (std::uint32_t index = 1; index < end_;) {
+    FreeBlock* block = at(index);
+    const BlockState state = block->state();
+    const std::uint32_t granules = block->granules();
+    if (!is_state(state) || granules == 0) return;  // overwritten: where is the next one?
+    if (state == BlockState::kLive) block->tag.set_state(granules, BlockState::kFree);
+    index += granules;
+  }
 }
 
 }  // namespace strata

@@ -46,6 +46,20 @@ TEST(CoalescingHeapDeathTest, DiesOfAPointerFromElsewhere) {
   EXPECT_DEATH(region.heap.deallocate(a + 16), "no block starts there");
 }
 
+TEST(CoalescingHeapDeathTest, DiesOfABlockOfAnEarlierHeapInTheSameMemory) {
+  alignas(16) char memory[4096];
+  void* stale = nullptr;
+  {
+    CoalescingHeap earlier(memory, sizeof memory);
+    static_cast<void>(earlier.allocate(100));
+    stale = earlier.allocate(200);
+    static_cast<void>(earlier.allocate(100));
+  }
+  CoalescingHeap heap(memory, sizeof memory);
+  EXPECT_DEATH(heap.deallocate(stale), "double free");
+  EXPECT_DEATH(static_cast<void>(heap.reallocate(stale, 10)), "double free");
+}
+
 TEST(CoalescingHeapDeathTest, DiesOfAnOverflowWhenTheBlockOrItsNeighbourIsFreed) {
   Region region(4096);
   char* a = static_cast<char*>(region.heap.allocate(100));
