@@ -186,6 +186,11 @@ class Compare(InFolder):
                                env={**os.environ, "LD_PRELOAD": FORWARDING})
         self.assertIn("[]\n", done.stderr)
 
+    def test_six_runs_are_the_default_as_the_help_says(self):
+        done, rows = self.compare("--warmup", "0")
+        self.assertEqual(rows["system"]["metrics"]["elapsed_s"]["n"], 6, done.stdout)
+        self.assertIn("(default 6)", strata("compare", "--help").stdout)
+
     def test_the_peak_of_the_smallest_program_is_not_that_of_strata(self):
         _, rows = self.compare("--runs", "5", command=(str(FIXTURES / "empty_program"),))
         self.assertLess(rows["system"]["metrics"]["peak_rss_bytes"]["median"], 1 << 20)

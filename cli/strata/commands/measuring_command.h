@@ -55,7 +55,7 @@ class MeasuringCommand : public Command {
 
  private:
   std::string allocators_ = "general";
-  std::string runs_ = "5";
+  std::string runs_ = "6";
   std::string timeout_;
   std::string label_;
   std::string library_;
