@@ -325,3 +325,18 @@ class TraceCommand(Recorded):
 
 if __name__ == "__main__":
     unittest.main()
+    def test_what_is_read_is_not_replaced(self):
+        self.record(RECORDED, "calls")
+        read = self.path.read_bytes()
+        text = self.folder / "calls.csv"
+        strata("trace", "csv", str(self.path), "-o", str(text))
+        replay = ("--runs", "1", "--allocators", "system")
+        for words in (("trace", "csv", self.path, "-o", self.path), ("trace", "csv", text, "-o", text),
+                      ("trace", "cut", self.path, "--after", "0", "-o", self.path),
+                      ("explain", self.path, "-o", self.path), ("replay", self.path, *replay, "--json", self.path),
+                      ("bench", "churn", self.path, "--seconds", "0.01", *replay, "--csv", self.path)):
+            done = strata(*map(str, words))
+            self.assertEqual(done.returncode, 2, words)
+            self.assertRegex(done.stderr, r"'\S+' is what is read; give another file\n")
+        self.assertEqual(self.path.read_bytes(), read)
+

@@ -183,6 +183,11 @@ class Refusals(InFolder):
         self.assertIn("there is nothing to report",
                       self.refused(self.write("none.json", dict(results, rows=[])), "-o", self.page))
 
+    def test_what_is_read_is_not_replaced(self):
+        path = self.write("results.json", FIXTURE.read_text())
+        self.assertIn("is what is read; give another file", self.refused(FIXTURE, path, "-o", path))
+        self.assertEqual(path.read_text(), FIXTURE.read_text())
+
     def test_files_that_are_not_there_and_options_that_make_no_sense(self):
         self.assertIn("No such file", self.refused(self.folder / "none.json", "-o", self.page))
         self.assertIn("is a folder", self.refused(self.folder, "-o", self.page))

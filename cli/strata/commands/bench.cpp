@@ -63,7 +63,7 @@ class BenchCommand final : public MeasuringCommand {
     }
     const std::vector<std::string> traces = take_traces(catalogue, names);
     BenchPlan plan = read_plan(catalogue, names, traces, options);
-    ResultOutputs outputs = open_outputs();
+    ResultOutputs outputs = open_outputs(traces);
     TemporaryFolder folder("strata-bench");
     ReplayOptions replay;
     replay.runs = plan.runs;

@@ -55,7 +55,7 @@ class ExplainCommand final : public ExplainingCommand {
     if (is_given("--map")) contenders = parse_contenders(map_, library());
     for (const Contender& contender : contenders) check_preload(contender);
     std::optional<WholeFile> page;
-    if (wants_page) page.emplace("-o", output_);
+    if (wants_page) page.emplace("-o", output_, std::vector{trace_file()});
 
     Progress progress(stderr, !is_quiet());
     const Explained explained = read_trace(progress);

@@ -30,8 +30,8 @@ std::vector<Contender> MeasuringCommand::checked(std::vector<Contender> contende
   return contenders;
 }
 
-ResultOutputs MeasuringCommand::open_outputs() const {
-  return {if_given("--json", json_), if_given("--csv", csv_)};
+ResultOutputs MeasuringCommand::open_outputs(const std::vector<std::string>& inputs) const {
+  return {if_given("--json", json_), if_given("--csv", csv_), inputs};
 }
 
 MeasuringCommand::Outcome MeasuringCommand::measure_and_publish(ResultOutputs& outputs,

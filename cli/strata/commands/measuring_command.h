@@ -34,7 +34,8 @@ class MeasuringCommand : public Command {
   const std::string& library() const { return library_; }
 
   /// The files of --json and --csv, tried: an hour of measuring never ends in "permission denied".
-  ResultOutputs open_outputs() const;
+  /// \param inputs  what is read, and must not be replaced
+  ResultOutputs open_outputs(const std::vector<std::string>& inputs = {}) const;
 
   using Measure = std::function<std::vector<Row>(SignalWatch&, Progress&)>;
   using Show = std::function<void(const Results&, std::FILE*)>;

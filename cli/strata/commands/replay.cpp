@@ -44,7 +44,7 @@ class ReplayCommand final : public MeasuringCommand {
     const Catalogue catalogue = read_catalogue();
     const ReplayOptions options = read_options(replay_scenario(catalogue));
     BenchPlan plan = read_plan(catalogue, options);
-    ResultOutputs outputs = open_outputs();
+    ResultOutputs outputs = open_outputs(files_);
     TemporaryFolder folder("strata-replay");
     const std::vector<std::string> about =
         add_trace_cells(plan, files_, options, folder, is_quiet());

@@ -52,7 +52,7 @@ class ReportCommand final : public Command {
     }
     ResultsReport report(std::move(data));
     std::optional<WholeFile> page;
-    if (wants_page) page.emplace("-o", output_);
+    if (wants_page) page.emplace("-o", output_, files_);
     std::vector<Plot> plots = report.plots();
     if (page) {
       page->write(
@@ -73,7 +73,7 @@ class ReportCommand final : public Command {
           input.name));
     }
     if (wants_pictures) throw UsageError("--png is for results; a heap profile has no plots");
-    WholeFile page("-o", output_);
+    WholeFile page("-o", output_, files_);
     Profile profile = parse_profile(input.name, input.text);
     const std::vector<std::string> notes = symbolise(profile);
     page.write(flame_page(profile, title_, notes).to_html());

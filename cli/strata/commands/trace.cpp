@@ -32,10 +32,10 @@ bool write_to(void* file, const void* bytes, std::size_t count) {
   return static_cast<WholeFile*>(file)->write({static_cast<const char*>(bytes), count});
 }
 
-/// Lets `fill` write a trace.
+/// Lets `fill` write a trace from what is in `input`.
 template <typename Fill>
-void write_trace(const std::string& path, Fill fill) {
-  WholeFile file("-o", path);
+void write_trace(const std::string& path, const std::string& input, Fill fill) {
+  WholeFile file("-o", path, {input});
   const auto writer = std::make_unique<trace::Writer>(write_to, &file);
   if (!writer->begin()) throw std::bad_alloc();
   fill(*writer);
@@ -100,7 +100,7 @@ class TraceCommand final : public Command {
     const std::uint64_t until =
         is_given("--for") ? nanoseconds(after + parse_seconds("--for", for_)) : trace::kNoObject;
     trace::Reader reader(path);
-    write_trace(output_, [&](trace::Writer& out) {
+    write_trace(output_, path, [&](trace::Writer& out) {
       trace::cut(reader, out, from, until);
       if (out.events() == 0) {
         throw UsageError(fmt::format("that part of '{}' has no events", path));
@@ -113,11 +113,11 @@ class TraceCommand final : public Command {
     if (!begins_as_trace(path)) {
       if (output_.empty()) throw UsageError("name the new trace with -o FILE");
       std::ifstream in(path);
-      write_trace(output_, [&](trace::Writer& out) { trace::read_csv(path, in, out); });
+      write_trace(output_, path, [&](trace::Writer& out) { trace::read_csv(path, in, out); });
       return 0;
     }
     trace::Reader reader(path);
-    WholeFile file("-o", output_.empty() ? "-" : output_);
+    WholeFile file("-o", output_.empty() ? "-" : output_, {path});
     std::ostream out(&file);
     trace::write_csv(reader, out);
     file.commit();
