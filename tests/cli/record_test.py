@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -235,6 +236,27 @@ class Record(Recorded):
             info = strata("trace", "info", str(self.folder / "taken")).stdout
             self.assertEqual("calls are missing" in info, drops, info)
 
+    def installed(self, folder):
+        """The command with its helpers in a folder, whose libraries nobody may execute, as packages have them."""
+        command = pathlib.Path(STRATA)
+        for name in ("bin/strata", "libexec/strata-launch", "libexec/libstrata-record.so"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(command.parent.parent / name, folder / name)
+        (folder / "libexec" / "libstrata-record.so").chmod(0o644)
+        return str(folder / "bin" / "strata")
+
+    def test_an_installed_recorder_need_not_be_executable(self):
+        done = subprocess.run([self.installed(self.folder / "installed"), "record", "-o", self.folder / "trace", "--",
+                               RECORDED, "calls"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.check_calls(Trace(self.folder / "trace"))
+
+    def test_a_recorder_in_a_folder_with_a_space_is_refused(self):
+        done = subprocess.run([self.installed(self.folder / "in stalled"), "record", "-o", self.folder / "trace", "--",
+                               RECORDED, "calls"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("has a space or a colon in its path, which LD_PRELOAD cannot hold", done.stderr)
+
     def test_the_trace_is_told_as_it_was_named(self):
         done = strata("record", "-o", "named", "--", "true", cwd=self.folder)
         self.assertRegex(done.stderr, r"^strata record: \d.* in 'named'\n$")
@@ -313,18 +335,6 @@ class TraceCommand(Recorded):
             self.assertEqual(done.returncode, 2, words)
             self.assertIn(sentence, done.stderr)
 
-    def test_a_damaged_trace_is_refused_with_the_place(self):
-        self.record(RECORDED, "calls")
-        damaged = bytearray(self.path.read_bytes())
-        damaged[200] ^= 1
-        self.path.write_bytes(damaged)
-        done = strata("trace", "info", str(self.path))
-        self.assertEqual(done.returncode, 2)
-        self.assertRegex(done.stderr, r"damaged in the block at byte \d+: the checksum of its contents does not match\n")
-
-
-if __name__ == "__main__":
-    unittest.main()
     def test_what_is_read_is_not_replaced(self):
         self.record(RECORDED, "calls")
         read = self.path.read_bytes()
@@ -340,3 +350,15 @@ if __name__ == "__main__":
             self.assertRegex(done.stderr, r"'\S+' is what is read; give another file\n")
         self.assertEqual(self.path.read_bytes(), read)
 
+    def test_a_damaged_trace_is_refused_with_the_place(self):
+        self.record(RECORDED, "calls")
+        damaged = bytearray(self.path.read_bytes())
+        damaged[200] ^= 1
+        self.path.write_bytes(damaged)
+        done = strata("trace", "info", str(self.path))
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, r"damaged in the block at byte \d+: the checksum of its contents does not match\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

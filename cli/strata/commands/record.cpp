@@ -224,7 +224,9 @@ class RecordCommand final : public Command {
         environment.preload(allocator.library);
       }
     }
-    environment.preload(helper_path(settings::kLibrary));
+    const Contender recorder{"the recorder", helper_path(settings::kLibrary), {}};
+    check_preload(recorder);
+    environment.preload(recorder.library);
   }
 
   int run(const ProcessPlan& plan, const fs::path& file, const fs::path& given) const {

@@ -190,7 +190,8 @@ std::string launcher_path() { return helper_path("strata-launch"); }
 std::string helper_path(const std::string& name) {
   std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
   std::string path = (self.parent_path().parent_path() / "libexec" / name).string();
-  if (::access(path.c_str(), X_OK) != 0) {
+  // Not X_OK: packages of libraries are installed without permission to execute them.
+  if (::access(path.c_str(), F_OK) != 0) {
     throw std::runtime_error(fmt::format("this installation is incomplete: {} is missing", path));
   }
   return path;
