@@ -21,6 +21,7 @@ import struct
 import subprocess
 import tempfile
 import termios
+import time
 import unittest
 
 import schema
@@ -499,6 +500,23 @@ class BenchInterruption(InFolder):
         self.assertGreater(len(good), 0)
         self.assertLessEqual(len(results["rows"]) - len(good), 1)  # the one that was running
         self.assertIn("churn size=8", out)
+
+    def test_no_plan_of_a_trace_is_left(self):
+        text, trace, temporary = (self.folder / name for name in ("calls.csv", "trace", "temporary"))
+        temporary.mkdir()
+        text.write_text("operation,time_ns,thread,object,size_bytes,ended\n" +
+                        "".join(f"malloc,{i},main,{i},16,\nfree,{i},main,,,{i}\n" for i in range(1, 500000)))
+        self.assertEqual(strata("trace", "csv", str(text), "-o", str(trace)).returncode, 0)
+        for words in (("replay", trace), ("bench", "churn", trace, "--ops", "1000000"),
+                      ("explain", trace, "-o", self.folder / "page.html", "--map", "system")):
+            process = subprocess.Popen([STRATA, *words], env={**os.environ, "TMPDIR": str(temporary)},
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while process.poll() is None and not list(temporary.glob(f"strata-{words[0]}-*/*")):
+                time.sleep(0.001)
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=300)
+            self.assertEqual(process.returncode, -signal.SIGINT, words)
+            self.assertEqual(list(temporary.iterdir()), [], words)
 
 
 if __name__ == "__main__":

@@ -54,13 +54,12 @@ class AdviseCommand final : public ExplainingCommand {
     {
       SignalWatch signals;
       trials = try_candidates(plan, catalogue, explanation, candidates, signals, folder,
-                              [&](const std::string& what) { progress.step(what + " ..."); });
-      interruption = signals.interruption();
-    }
-    progress.clear();
-    if (interruption != 0) {
-      folder.remove();
-      die_by_signal(interruption);
+                              [&](const std::string& what) {
+                                progress.step(what + " ...");
+                                end_if_interrupted(signals, folder);
+                              });
+      progress.clear();
+      end_if_interrupted(signals, folder);
     }
     tell(explanation, trials);
     return 0;

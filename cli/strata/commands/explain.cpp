@@ -87,12 +87,14 @@ class ExplainCommand final : public ExplainingCommand {
     std::vector<AddressMap> maps;
     if (contenders.empty()) return maps;
     const Catalogue catalogue = read_catalogue();
+    SignalWatch signals;
     TemporaryFolder folder("strata-explain");
     PlanOptions until_peak;
     until_peak.until_event = explanation.history().peak_event();
     Planned planned{trace_file(), folder.file("plan"), {}};
     planned.summary = write_plan(planned.trace, planned.plan, until_peak, [&](double share) {
       progress.step(fmt::format("planning: {:.0f}% ...", 100 * share));
+      end_if_interrupted(signals, folder);
     });
     ReplayOptions options;
     options.map = folder.file("map");
@@ -102,13 +104,9 @@ class ExplainCommand final : public ExplainingCommand {
     plan.cells = {replay_cell(catalogue, planned, options)};
     for (const Contender& contender : contenders) {
       plan.contenders = {contender};
-      SignalWatch signals;
       progress.step(fmt::format("replaying under {} ...", contender.name));
       const BenchOutcome outcome = run_cells(plan, signals, {});
-      if (signals.interruption() != 0) {
-        folder.remove();
-        die_by_signal(signals.interruption());
-      }
+      end_if_interrupted(signals, folder);
       if (!outcome.rows.front().ok) {
         throw std::runtime_error(fmt::format("the replay under {} failed: {}", contender.name,
                                              outcome.rows.front().reason));

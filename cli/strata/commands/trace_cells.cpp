@@ -7,8 +7,9 @@
 namespace strata::cli {
 
 std::vector<std::string> add_trace_cells(BenchPlan& plan, const std::vector<std::string>& traces,
-                                         const ReplayOptions& options,
-                                         const TemporaryFolder& folder, bool is_quiet) {
+                                         const ReplayOptions& options, TemporaryFolder& folder,
+                                         bool is_quiet) {
+  SignalWatch signals;
   Progress progress(stderr, !is_quiet);
   std::vector<std::string> about;
   PlanOptions what;
@@ -18,11 +19,13 @@ std::vector<std::string> add_trace_cells(BenchPlan& plan, const std::vector<std:
     const Planned planned{
         trace, file, write_plan(trace, file, what, [&](double share) {
           progress.step(fmt::format("reading {}: {:.0f}% ...", trace, 100 * share));
+          end_if_interrupted(signals, folder);
         })};
     about.push_back(describe(planned));
     plan.cells.push_back(replay_cell(*plan.catalogue, planned, options));
   }
   progress.clear();
+  end_if_interrupted(signals, folder);
   return about;
 }
 

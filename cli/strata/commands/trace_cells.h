@@ -10,11 +10,11 @@
 namespace strata::cli {
 
 /// Plans the replay of each trace and adds its cell to the plan; the folder holds what the cells
-/// read until they were run.
+/// read until they were run. A signal that interrupts ends this process, and leaves no folder.
 /// \returns  A sentence about each trace.
 /// \errors   As write_plan() has them.
 std::vector<std::string> add_trace_cells(BenchPlan& plan, const std::vector<std::string>& traces,
-                                         const ReplayOptions& options,
-                                         const TemporaryFolder& folder, bool is_quiet);
+                                         const ReplayOptions& options, TemporaryFolder& folder,
+                                         bool is_quiet);
 
 }  // namespace strata::cli

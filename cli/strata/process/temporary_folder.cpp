@@ -22,4 +22,10 @@ void TemporaryFolder::remove() noexcept {
   std::filesystem::remove_all(path_, ignored);
 }
 
+void end_if_interrupted(SignalWatch& signals, TemporaryFolder& folder) {
+  if (signals.interruption() == 0) return;
+  folder.remove();
+  die_by_signal(signals.interruption());
+}
+
 }  // namespace strata::cli

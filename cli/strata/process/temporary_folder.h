@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "process/signal_watch.h"
+
 namespace strata::cli {
 
 /// A folder of our own in TMPDIR or /tmp, which is gone with all that is in it when the object is.
@@ -23,5 +25,8 @@ class TemporaryFolder {
  private:
   std::string path_;
 };
+
+/// Removes the folder and ends this process by the signal, if an interrupting one has arrived.
+void end_if_interrupted(SignalWatch& signals, TemporaryFolder& folder);
 
 }  // namespace strata::cli
