@@ -23,6 +23,10 @@ std::optional<std::size_t> left_out(std::size_t n) {
   }
 }
 
+double middle_of(double low, double high) {
+  return low > 0 ? std::sqrt(low * high) : (low + high) / 2;
+}
+
 }  // namespace
 
 Summary summarize(std::vector<double> samples) {
@@ -49,7 +53,7 @@ std::optional<Ratio> ratio_of(const std::vector<double>& values, const std::vect
   const std::size_t n = ratios.size();
   const std::size_t middle = n / 2;
   Ratio result;
-  result.ratio = n % 2 == 1 ? ratios[middle] : std::sqrt(ratios[middle - 1] * ratios[middle]);
+  result.ratio = n % 2 == 1 ? ratios[middle] : middle_of(ratios[middle - 1], ratios[middle]);
   result.n = n;
   if (const std::optional<std::size_t> out = left_out(n)) {
     result.low = ratios[*out];

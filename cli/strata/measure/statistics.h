@@ -23,7 +23,8 @@ Summary summarize(std::vector<double> samples);
 /// How many times as much one series is as another, run by run.
 struct Ratio {
   /// The median of the ratios; of an even count, the geometric mean of the two in the middle, so
-  /// that turning the series round turns the ratio round.
+  /// that turning the series round turns the ratio round. If one of them is 0, which cannot be
+  /// turned round, their arithmetic mean: half of the runs do not make it 0.
   double ratio = 0;
   /// The interval that holds the true median in at least 95% of all measurements; nothing for fewer
   /// than six runs: it lies outside the range of five in 1 of 16.

@@ -56,6 +56,12 @@ TEST(Statistics, ARatioTurnsRoundWithItsSeries) {
   EXPECT_DOUBLE_EQ(there.ratio * back.ratio, 1);
 }
 
+TEST(Statistics, ARatioIsNotZeroBecauseOneOfTwoRoundsIs) {
+  EXPECT_DOUBLE_EQ(ratio_of({0, 90}, {90, 90})->ratio, 0.5);
+  EXPECT_DOUBLE_EQ(ratio_of({0, 0, 90, 90}, {90, 90, 90, 90})->ratio, 0.5);
+  EXPECT_DOUBLE_EQ(ratio_of({0, 0, 90}, {90, 90, 90})->ratio, 0);
+}
+
 TEST(Statistics, ARatioOfFewRoundsHasNoInterval) {
   EXPECT_FALSE(ratio_of({1, 2, 3, 4, 5}, {1, 1, 1, 1, 1})->low.has_value());
   EXPECT_TRUE(ratio_of({1, 2, 3, 4, 5, 6}, {1, 1, 1, 1, 1, 1})->low.has_value());
