@@ -19,7 +19,8 @@ constexpr const char* kExamples = R"(Examples:
 
 For each place whose pattern fits an allocator of the toolkit, the trace is replayed with and without
 that place's calls going there, in turns. Advice is printed if it saves at least 2% of the replay's CPU
-time, or of the memory it adds, and costs at most 5% of the other. The program's own work is in neither.)";
+time and costs at most 5% of the memory that it adds, or saves 2% of that and costs at most 2% of the
+CPU time. The program's own work is in neither.)";
 
 class AdviseCommand final : public ExplainingCommand {
  public:
@@ -50,7 +51,6 @@ class AdviseCommand final : public ExplainingCommand {
     const Catalogue catalogue = read_catalogue();
     TemporaryFolder folder("strata-advise");
     std::vector<Trial> trials;
-    int interruption = 0;
     {
       SignalWatch signals;
       trials = try_candidates(plan, catalogue, explanation, candidates, signals, folder,
