@@ -99,6 +99,7 @@ class Profiles(InFolder):
         self.assertRegex(live.stdout, r"leaky, inuse_space: .*every allocation counted")
         self.assertRegex(live.stdout, r"app::keep_buffers  leaky\.cpp:15 +48\.8 KiB")
         self.assertNotIn("churn", live.stdout)
+        self.assertRegex(live.stdout, r"app::hold_task  leaky\.cpp:\d+ +5\.9 KiB", "what the library does for it")
         allocated = strata("profile", path, "--sample", "alloc_objects", "--top", "1")
         self.assertRegex(allocated.stdout, r"app::churn  leaky\.cpp:26 +100 ")
         self.assertIn("more places", allocated.stdout)

@@ -35,23 +35,6 @@ bool is_function(Dwarf_Die* die) {
   }
 }
 
-/// The linkage name says the namespaces, the plain one does not.
-std::string name_of(Dwarf_Die* die) {
-  Dwarf_Attribute memory;
-  for (unsigned attribute : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name, DW_AT_name}) {
-    const char* name = ::dwarf_formstring(::dwarf_attr_integrate(die, attribute, &memory));
-    if (name != nullptr) return readable_name(name);
-  }
-  return {};
-}
-
-std::uint64_t number_of(Dwarf_Die* die, unsigned attribute) {
-  Dwarf_Attribute memory;
-  Dwarf_Word value = 0;
-  ::dwarf_formudata(::dwarf_attr(die, attribute, &memory), &value);
-  return value;
-}
-
 struct Free {
   void operator()(void* memory) const { std::free(memory); }
 };
@@ -61,6 +44,70 @@ struct Scopes {
   std::unique_ptr<Dwarf_Die, Free> dies;
   int count = 0;
 };
+
+/// Functions within functions, by far more than people write: damaged references lead in circles.
+constexpr int kMostNested = 32;
+
+std::string name_of(Dwarf_Die* die, int nested = 0);
+
+/// The namespaces, classes and functions in which a function is declared: "std::thread::".
+std::string scope_of(Dwarf_Die* die, int nested) {
+  Dwarf_Die declaration = *die;
+  for (unsigned attribute : {DW_AT_abstract_origin, DW_AT_specification}) {
+    Dwarf_Attribute memory;
+    Dwarf_Die next;
+    Dwarf_Attribute* const reference = ::dwarf_attr(&declaration, attribute, &memory);
+    if (reference != nullptr && ::dwarf_formref_die(reference, &next) != nullptr)
+      declaration = next;
+  }
+  const auto named = [](Dwarf_Die* scope, const char* otherwise) {
+    const char* const name = ::dwarf_diename(scope);
+    return fmt::format("{}::", name != nullptr ? name : otherwise);
+  };
+  Scopes scopes;
+  Dwarf_Die* found = nullptr;
+  scopes.count = ::dwarf_getscopes_die(&declaration, &found);
+  scopes.dies.reset(found);
+  std::string text;
+  for (int i = 1; i < scopes.count; ++i) {
+    Dwarf_Die* const scope = &scopes.dies.get()[i];
+    switch (::dwarf_tag(scope)) {
+      case DW_TAG_namespace:
+        text.insert(0, named(scope, "(anonymous namespace)"));
+        break;
+      case DW_TAG_class_type:
+      case DW_TAG_structure_type:
+      case DW_TAG_union_type:
+        text.insert(0, named(scope, "(unnamed)"));  // a lambda's, as a rule
+        break;
+      case DW_TAG_subprogram:
+        if (nested == kMostNested) return text;
+        return name_of(scope, nested + 1) + "::" + text;
+      default:
+        break;
+    }
+  }
+  return text;
+}
+
+/// The linkage name says the namespaces. Functions without linkage have none: those of C, and those
+/// of types that are local, such as std::thread's for a lambda.
+std::string name_of(Dwarf_Die* die, int nested) {
+  Dwarf_Attribute memory;
+  for (unsigned attribute : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
+    const char* name = ::dwarf_formstring(::dwarf_attr_integrate(die, attribute, &memory));
+    if (name != nullptr) return readable_name(name);
+  }
+  const char* name = ::dwarf_formstring(::dwarf_attr_integrate(die, DW_AT_name, &memory));
+  return name == nullptr ? std::string() : scope_of(die, nested) + name;
+}
+
+std::uint64_t number_of(Dwarf_Die* die, unsigned attribute) {
+  Dwarf_Attribute memory;
+  Dwarf_Word value = 0;
+  ::dwarf_formudata(::dwarf_attr(die, attribute, &memory), &value);
+  return value;
+}
 
 /// The function at this address and all that it was inlined into, each within the next.
 Scopes functions_at(Dwarf_Die* unit, Dwarf_Addr address) {
