@@ -122,6 +122,7 @@ def main():
         expect(root.run("strata", "run", "--stats", "--", "perl", "-e", "print 6*7, qq(\\n)"),
                "42\n", "strata: live")
         expect(root.run("strata", "compare", "--runs", "2", "--", "perl", "-e", "1"), "system", "strata")
+        expect(root.run("strata", "record", "-o", "/tmp/trace", "--", "perl", "-e", "1"), "in '/tmp/trace'")
         install("libstrata-dev")
         for needed in ("lib/libstrata.so", "share/man/man1/strata.1", "share/man/man3/libstrata.3",
                        "share/strata/rust/Cargo.toml"):
