@@ -31,6 +31,8 @@ asm(".weak _Unwind_Resume");
 asm(".weak _ZSt9terminatev");
 #endif
 
+// By name our own, so that a profile can leave out what runs between an operator and the malloc.
+namespace strata::operators {
 namespace {
 
 /// The rest of operator new when memory is out: the program's handler, again and again, until it
@@ -140,6 +142,8 @@ template <typename Call>
 }
 
 }  // namespace
+}  // namespace strata::operators
+using namespace strata::operators;
 
 // The language lets a program replace some of these operators and wants all others to call them: an
 // array form the single one, a nothrow or sized form the plain one. Here all are alike and none

@@ -257,6 +257,13 @@ class HeapsTest(TestCase):
         self.assertEqual(files["out.pb.gz"], self.HEAPS)
         self.assertGreaterEqual(malloc[3], 77_777)
 
+    def test_where_all_is_linked_in_places_are_the_programs_own(self):
+        path = str(self.folder / "out.pb.gz")
+        self.run_with(WITH_MALLOC, STRATA_PROFILE=path, STRATA_PROFILE_RATE="1")
+        said = subprocess.run([COMMAND, "profile", path, "--top", "0"], capture_output=True, text=True).stdout
+        self.assertRegex(said, r"(?m)^\(anonymous namespace\)::make  heaps\.cpp:\d+ ")
+        self.assertNotRegex(said, r"(?m)^(strata::|.*::allocate_slowly)")
+
     def test_of_two_copies_of_strata_the_one_that_serves_the_program_writes(self):
         self.assertEqual(self.profiles(WITH_MALLOC, LIBRARY)["out.pb.gz"].keys(), self.HEAPS.keys() | {None})
         both = self.run_with(WITH_MALLOC, LIBRARY, STRATA_LEAKS="1")

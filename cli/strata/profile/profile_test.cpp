@@ -173,13 +173,28 @@ TEST(HeapProfile, NoPrefixOfAFileIsReadBeyondItsEnd) {
 
 TEST(HeapProfile, OwnFramesOfTheAllocatorAreDropped) {
   Profile profile = parse_profile(
-      "p", profile_of({{{{"helper", 1}, {"strata::take", 2}, {"keep", 10}, {"main", 20}}, 9}},
+      "p", profile_of({{{{"strata::take", 1}, {"malloc", 2}, {"keep", 10}, {"main", 20}}, 9}},
                       "strata::.*|malloc"));
   symbolise(profile);
   const std::vector<StackSums> stacks = live_stacks(profile);
   ASSERT_EQ(stacks.size(), 1u);
   ASSERT_EQ(stacks[0].lines.size(), 2u);
   EXPECT_EQ(stacks[0].lines[0].function, "keep");
+}
+
+TEST(HeapProfile, WhatATemplateOfTheAllocatorsCallsBackStays) {
+  Profile profile = parse_profile(
+      "p", profile_of({{{{"malloc", 1}, {"keep", 10}, {"strata::visit", 2}, {"main", 20}}, 9},
+                       {{{"strata::take", 1}, {"strata::visit", 2}, {"main", 20}}, 9}},
+                      "strata::.*|malloc"));
+  symbolise(profile);
+  const std::vector<StackSums> stacks = live_stacks(profile);
+  ASSERT_EQ(stacks.size(), 2u);
+  ASSERT_EQ(stacks[0].lines.size(), 3u);
+  EXPECT_EQ(stacks[0].lines[0].function, "keep");
+  EXPECT_EQ(stacks[0].lines[1].function, "strata::visit");
+  ASSERT_EQ(stacks[1].lines.size(), 1u);
+  EXPECT_EQ(stacks[1].lines[0].function, "main");
 }
 
 TEST(HeapProfile, APatternTooLongToCompileDropsNothing) {

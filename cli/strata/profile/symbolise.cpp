@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <regex.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <unordered_map>
@@ -46,37 +47,43 @@ class WholePattern {
   bool is_good_;
 };
 
-/// Takes the innermost frames up to the last one that is the allocator's own out of every sample.
+/// Takes the allocator's own frames out of every sample: the innermost, up to the first that is not
+/// its own. Further out a name of its own is a template in the program, which calls code of the
+/// program back.
 void drop_own_frames(Profile& profile) {
   if (profile.drop_frames.empty()) return;
   const WholePattern own(profile.drop_frames);
   std::unordered_map<std::string, bool> known;
-  const auto is_own = [&](const std::string& function) {
-    const auto [entry, is_new] = known.emplace(function, false);
-    if (is_new) entry->second = own.matches(function);
+  const auto is_own = [&](const Line& line) {
+    const auto [entry, is_new] = known.emplace(line.function, false);
+    if (is_new) entry->second = own.matches(line.function);
     return entry->second;
   };
-  // A location has inlined lines; those up to the last of ours go.
-  std::vector<bool> is_gone(profile.locations.size());
-  std::vector<bool> has_own(profile.locations.size());
+  // A location has inlined lines, of which the first may be our own.
+  std::vector<std::size_t> own_lines(profile.locations.size());
+  for (std::size_t i = 0; i < profile.locations.size(); ++i) {
+    const std::vector<Line>& lines = profile.locations[i].lines;
+    own_lines[i] = static_cast<std::size_t>(std::find_if_not(lines.begin(), lines.end(), is_own) -
+                                            lines.begin());
+  }
+  std::vector<bool> is_cut(profile.locations.size());
+  for (Profile::Sample& sample : profile.samples) {
+    auto first =
+        std::find_if(sample.locations.begin(), sample.locations.end(), [&](std::size_t location) {
+          return own_lines[location] != profile.locations[location].lines.size();
+        });
+    // A stack of nothing but own frames keeps its outermost, so that it belongs to a function.
+    if (first == sample.locations.end()) {
+      if (first != sample.locations.begin()) --first;
+    } else {
+      is_cut[*first] = true;
+    }
+    sample.locations.erase(sample.locations.begin(), first);
+  }
   for (std::size_t i = 0; i < profile.locations.size(); ++i) {
     std::vector<Line>& lines = profile.locations[i].lines;
-    std::size_t outer = lines.size();
-    while (outer > 0 && !is_own(lines[outer - 1].function)) --outer;
-    has_own[i] = outer > 0;
-    is_gone[i] = outer == lines.size();
-    if (!is_gone[i]) lines.erase(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(outer));
-  }
-  for (Profile::Sample& sample : profile.samples) {
-    std::size_t first = 0;
-    for (std::size_t i = 0; i < sample.locations.size(); ++i) {
-      const std::size_t location = sample.locations[i];
-      if (has_own[location]) first = is_gone[location] ? i + 1 : i;
-    }
-    // A stack of nothing but own frames keeps its outermost, so that it belongs to a function.
-    if (first == sample.locations.size() && first > 0) --first;
-    sample.locations.erase(sample.locations.begin(),
-                           sample.locations.begin() + static_cast<std::ptrdiff_t>(first));
+    if (is_cut[i])
+      lines.erase(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(own_lines[i]));
   }
 }
 
