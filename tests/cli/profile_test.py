@@ -10,6 +10,8 @@ import pathlib
 import re
 import signal
 import subprocess
+import tempfile
+import time
 import unittest
 
 import end_to_end_test
@@ -54,6 +56,16 @@ class Leaks(unittest.TestCase):
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=300)
         self.assertIn(process.returncode, (5, -signal.SIGTERM), err)
+
+    def test_a_report_that_is_interrupted_leaves_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            process = subprocess.Popen([STRATA, "run", "--leaks", "--", LEAKY], env={**PLAIN, "TMPDIR": folder},
+                                       stderr=subprocess.DEVNULL)
+            while process.poll() is None and not list(pathlib.Path(folder).glob("strata-leaks-*/*.pb")):
+                time.sleep(0.0005)
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=300)
+            self.assertEqual(os.listdir(folder), [])
 
     def test_programs_that_it_starts_are_told_of_too(self):
         done = strata("run", "--leaks", "--", "sh", "-c", f"{LEAKY}; {LEAKY}")

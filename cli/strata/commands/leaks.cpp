@@ -70,8 +70,9 @@ void keep(const WrittenProfile& written, fs::path to) {
 
 /// \param profile  where profiles are kept; empty if they are not. Without %p in its name, that of
 ///                 the command alone is.
-void report_all(const TemporaryFolder& folder, const BesideResult& result,
-                const std::string& command, const std::string& profile) {
+void report_all(TemporaryFolder& folder, const BesideResult& result, const std::string& command,
+                const std::string& profile) {
+  SignalWatch signals;
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(folder.path())) {
     if (entry.path().extension() == ".pb") files.push_back(entry.path());
@@ -80,12 +81,14 @@ void report_all(const TemporaryFolder& folder, const BesideResult& result,
   const std::string first = std::to_string(result.process);
   bool has_first = false;
   for (const fs::path& file : files) {
+    end_if_interrupted(signals, folder);
     const WrittenProfile written(file);
     has_first |= written.process == first && !written.is_of_heaps;
     report_file(written);
     if (profile.empty()) continue;
     if (written.process == first || profile.find("%p") != std::string::npos) keep(written, profile);
   }
+  end_if_interrupted(signals, folder);
   if (has_first) return;
   ProcessResult end;
   end.end = result.end;
@@ -102,16 +105,17 @@ int run_for_leaks(ProcessPlan plan, const std::string& profile) {
   TemporaryFolder folder("strata-leaks");
   plan.environment.set("STRATA_PROFILE", folder.file("%p.pb"));
   plan.environment.set("STRATA_PROFILE_RATE", "1");  // counted, not estimated
-  const BesideResult result = run_beside(plan);
+  const BesideResult result = run_beside(plan, [&](const BesideResult& end) {
+    if (end.end != ProcessResult::End::kNotStarted) {
+      report_all(folder, end, plan.arguments.front(), profile);
+    }
+    folder.remove();
+  });
   if (result.end == ProcessResult::End::kNotStarted) {
     throw UsageError(fmt::format("could not start '{}': {}", plan.program, ::strerror(result.code)),
                      126);
   }
-  report_all(folder, result, plan.arguments.front(), profile);
-  if (result.end == ProcessResult::End::kKilled) {
-    folder.remove();
-    die_by_signal(result.code);
-  }
+  if (result.end == ProcessResult::End::kKilled) die_by_signal(result.code);
   return result.code;
 }
 

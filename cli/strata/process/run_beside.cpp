@@ -49,7 +49,8 @@ class HeldSignals {
 
 }  // namespace
 
-BesideResult run_beside(const ProcessPlan& plan) {
+BesideResult run_beside(const ProcessPlan& plan,
+                        const std::function<void(const BesideResult&)>& at_end) {
   int error_pipe[2];
   if (::pipe2(error_pipe, O_CLOEXEC) != 0) {
     throw std::system_error(errno, std::generic_category(), "pipe");
@@ -85,6 +86,7 @@ BesideResult run_beside(const ProcessPlan& plan) {
     result.end = ProcessResult::End::kExited;
     result.code = WEXITSTATUS(status);
   }
+  if (at_end) at_end(result);
   return result;
 }
 

@@ -1,18 +1,23 @@
 #pragma once
 
+#include <functional>
+
 #include "process/run_process.h"
 
 namespace strata::cli {
 
-/// Runs a program as `strata run` does, with our input, output, terminal and process group, but
-/// stays beside it until it ends. Signals that others send to us go on to it; those of the terminal
-/// reach both of us anyway and end only the program.
-/// \returns  How it ended (kExited, kKilled or kNotStarted) and its process.
+/// How it ended: kExited, kKilled or kNotStarted.
 struct BesideResult {
   ProcessResult::End end = ProcessResult::End::kNotStarted;
   int code = 0;  ///< as in ProcessResult
   int process = 0;
 };
-BesideResult run_beside(const ProcessPlan& plan);
+
+/// Runs a program as `strata run` does, with our input, output, terminal and process group, but
+/// stays beside it until it ends. Signals that others send to us go on to it; those of the terminal
+/// reach both of us anyway and end only the program.
+/// \param at_end  called with the result while signals are still held back
+BesideResult run_beside(const ProcessPlan& plan,
+                        const std::function<void(const BesideResult&)>& at_end = {});
 
 }  // namespace strata::cli
