@@ -10,9 +10,11 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 import zlib
 
@@ -197,6 +199,21 @@ class Refusals(InFolder):
         self.assertIn("unknown option '--pngs'", self.refused(FIXTURE, "--pngs", "-o", self.page))
         blocked = self.write("file", "x")
         self.assertIn("--png cannot make the folder", self.refused(FIXTURE, "--png", blocked))
+
+    def test_an_interruption_leaves_nothing(self):
+        temporary, tools = self.folder / "temporary", self.folder / "tools"
+        for folder in (temporary, tools):
+            folder.mkdir()
+        (tools / "gnuplot").write_text("#!/bin/sh\nsleep 1000\n")
+        (tools / "gnuplot").chmod(0o755)
+        process = subprocess.Popen([STRATA, "report", FIXTURE, "-o", self.page], stderr=subprocess.DEVNULL,
+                                   env={**os.environ, "TMPDIR": temporary, "PATH": f"{tools}:{os.environ['PATH']}"})
+        while process.poll() is None and not list(temporary.glob("*/plots.gp")):
+            time.sleep(0.001)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=300), -signal.SIGINT)
+        self.assertEqual(list(temporary.iterdir()), [])
+        self.assertFalse(self.page.exists())
 
     def test_without_gnuplot_one_sentence_says_what_to_install(self):
         empty = self.folder / "bin"

@@ -32,7 +32,8 @@ std::string find_gnuplot() {
   }
 }
 
-void run_gnuplot(const std::string& script, const TemporaryFolder& folder) {
+void run_gnuplot(const std::string& script, TemporaryFolder& folder) {
+  SignalWatch signals;
   std::string file = folder.file("plots.gp");
   std::ofstream(file) << "set encoding utf8\n" << script;
   OutputCapture output;
@@ -43,14 +44,8 @@ void run_gnuplot(const std::string& script, const TemporaryFolder& folder) {
   plan.environment.set("LC_ALL", "C.UTF-8");
   plan.output_fd = plan.error_fd = output.fd();
   plan.timeout_s = kTimeoutSeconds;
-  ProcessResult result;
-  int interruption = 0;
-  {
-    SignalWatch signals;
-    result = run_process(plan, signals);
-    interruption = signals.interruption();
-  }
-  if (interruption != 0) die_by_signal(interruption);
+  const ProcessResult result = run_process(plan, signals);
+  end_if_interrupted(signals, folder);
   if (!result.succeeded()) {
     throw std::runtime_error(fmt::format("gnuplot could not draw the plots ({}): {}",
                                          describe_end(result, kTimeoutSeconds), output.tail(3)));
