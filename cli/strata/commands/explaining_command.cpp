@@ -27,7 +27,7 @@ const std::string& ExplainingCommand::trace_file() const {
 
 ExplainingCommand::Explained ExplainingCommand::read_trace(Progress& progress) const {
   return {trace_file(),
-          is_given("--skip") ? split_list("--skip", skip_) : std::vector<std::string>(),
+          is_given("--skip") ? split_names("--skip", skip_) : std::vector<std::string>(),
           [&](double events) {
             progress.step(fmt::format("reading: {:.0f} million calls ...", events / 1e6));
           }};

@@ -81,10 +81,34 @@ double parse_share(std::string_view option, std::string_view text) {
   return *value;
 }
 
-std::vector<std::string> split_list(std::string_view option, std::string_view text) {
+namespace {
+
+/// The first comma that is between no brackets. Those of "operator<<" and its like are none.
+std::size_t comma_between_names(std::string_view text) {
+  constexpr std::string_view kOperator = "operator";
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text.substr(i).starts_with(kOperator)) {
+      i += kOperator.size();
+      const std::string_view symbol = text.substr(i);
+      i += symbol.starts_with("()") || symbol.starts_with("[]")
+               ? 2
+               : std::min(symbol.find_first_not_of("<>=-"), symbol.size());
+      if (i == text.size()) break;
+    }
+    const char c = text[i];
+    if (c == ',' && depth == 0) return i;
+    if (std::string_view("<([{").find(c) != std::string_view::npos) ++depth;
+    if (std::string_view(">)]}").find(c) != std::string_view::npos) depth = std::max(0, depth - 1);
+  }
+  return std::string_view::npos;
+}
+
+std::vector<std::string> split_at(std::string_view option, std::string_view text,
+                                  std::size_t (*next_comma)(std::string_view)) {
   std::vector<std::string> parts;
   for (;;) {
-    std::size_t comma = text.find(',');
+    std::size_t comma = next_comma(text);
     std::string_view part = text.substr(0, comma);
     if (part.empty()) {
       throw UsageError(
@@ -96,6 +120,16 @@ std::vector<std::string> split_list(std::string_view option, std::string_view te
     if (comma == std::string_view::npos) return parts;
     text.remove_prefix(comma + 1);
   }
+}
+
+}  // namespace
+
+std::vector<std::string> split_list(std::string_view option, std::string_view text) {
+  return split_at(option, text, [](std::string_view rest) { return rest.find(','); });
+}
+
+std::vector<std::string> split_names(std::string_view option, std::string_view text) {
+  return split_at(option, text, comma_between_names);
 }
 
 std::pair<std::string, std::string> parse_setting(std::string_view text) {

@@ -38,6 +38,9 @@ double parse_share(std::string_view option, std::string_view text);
 /// \errors  UsageError for an empty part.
 std::vector<std::string> split_list(std::string_view option, std::string_view text);
 
+/// The same of functions' names, which hold commas between brackets: "f<a, b>,g" are two.
+std::vector<std::string> split_names(std::string_view option, std::string_view text);
+
 /// "name=value" as the environment variable that the library reads: {"STRATA_NAME", "value"}.
 /// \errors  UsageError for a name that is empty or not made of letters, digits, - and _.
 std::pair<std::string, std::string> parse_setting(std::string_view text);

@@ -60,6 +60,15 @@ TEST(Arguments, ListsHaveNoEmptyEntries) {
   }
 }
 
+TEST(Arguments, NamesOfFunctionsKeepTheirOwnCommas) {
+  EXPECT_THAT(split_names("--skip", "xmalloc,n::xalloc<int, f(a, b)>,last"),
+              ElementsAre("xmalloc", "n::xalloc<int, f(a, b)>", "last"));
+  EXPECT_THAT(split_names("--skip", "a::operator<<,b::operator->,c::operator()<d, e>,g"),
+              ElementsAre("a::operator<<", "b::operator->", "c::operator()<d, e>", "g"));
+  EXPECT_THAT(split_names("--skip", "odd>,b"), ElementsAre("odd>", "b"));
+  EXPECT_THAT(refusal([] { split_names("--skip", "f<a, b>,"); }), HasSubstr("empty entry"));
+}
+
 TEST(Arguments, SettingsBecomeVariablesOfTheLibrary) {
   using Pair = std::pair<std::string, std::string>;
   EXPECT_EQ(parse_setting("checks=full"), Pair("STRATA_CHECKS", "full"));
