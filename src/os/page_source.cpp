@@ -174,7 +174,8 @@ void advise_small(void* address, std::size_t bytes) noexcept {
 
 void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept {
   SavedErrno keep;
-  void* p = system_call::remap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
+  const int flags = new_bytes < old_bytes ? 0 : MREMAP_MAYMOVE;
+  void* p = system_call::remap(address, old_bytes, new_bytes, flags);
   return p == MAP_FAILED ? nullptr : p;
 }
 

@@ -125,7 +125,8 @@ class PageSource {
   /// \cost  Two system calls, to look at the clock.
   virtual std::uint64_t touch(void* address) noexcept { return kernel::touch(address); }
 
-  /// Resizes a mapping and keeps its contents, moving it if it must; a new tail is zero.
+  /// Resizes a mapping and keeps its contents; a new tail is zero. One that grows moves if it must,
+  /// one that shrinks stays where it is.
   /// \returns  The new address, or nullptr with the old mapping untouched.
   virtual void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept {
     return kernel::remap(address, old_bytes, new_bytes);

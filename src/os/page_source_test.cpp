@@ -257,6 +257,17 @@ TEST(PageSource, RemapKeepsTheContentsAndTheNewTailIsZero) {
   source.unmap(p, pages(1));
 }
 
+/// Of the kernels, some move whatever they may.
+TEST(PageSource, AMappingThatShrinksStaysWhereItIs) {
+  PageSource& source = kernel_pages();
+  char* p = static_cast<char*>(source.map(pages(300)));
+  ASSERT_NE(p, nullptr);
+  std::memset(p, 'x', pages(300));
+  EXPECT_EQ(source.remap(p, pages(300), pages(2)), p);
+  EXPECT_TRUE(is_filled_with(p, pages(2), 'x'));
+  source.unmap(p, pages(2));
+}
+
 TEST(PageSource, ARefusedRemapLeavesTheOldMapping) {
   PageSource& source = kernel_pages();
   void* p = source.map(pages(2));
