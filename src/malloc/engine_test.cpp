@@ -203,7 +203,9 @@ TEST_F(EngineTest, AllThatGoesBackIsCountedAsReturned) {
   TestThread thread(malloc);
   std::vector<void*> live;
   std::vector<void*> blocks;
-  for (int i = 0; i < 8192; ++i) (i % 16 == 0 ? live : blocks).push_back(thread.allocate(1024));
+  const std::size_t in_pages = 4 * os::page_bytes() / 1024;
+  for (std::size_t i = 0; i < 8192; ++i)
+    (i % in_pages == 0 ? live : blocks).push_back(thread.allocate(1024));
   const auto given_back = [this] {
     return engine.decommitted_in_spans() +
            engine.page_heap().statistics().decommitted_pages * kPageBytes;
@@ -215,7 +217,8 @@ TEST_F(EngineTest, AllThatGoesBackIsCountedAsReturned) {
   for (void* p : live) thread.deallocate(p);
   thread.end();
   for (int round = 0; round < 3; ++round) returned += engine.release_unneeded();
-  EXPECT_GT(returned, 8 * kMiB);
+  EXPECT_GE(returned, 8 * kMiB);
+  EXPECT_EQ(returned > 8 * kMiB, os::page_bytes() < kPageBytes) << "once as holes";
   EXPECT_EQ(returned, given_back() - before);
   check_nothing_is_left();
 }

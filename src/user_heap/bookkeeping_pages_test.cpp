@@ -151,7 +151,8 @@ TEST_F(BookkeepingPagesRandomTest, RangesNeverOverlapAndReadAsZero) {
   std::vector<std::pair<char*, std::size_t>> live;
   for (int i = 0; i < 1000; ++i) {
     if (live.size() < 200 && below(2) == 0) {
-      const std::size_t bytes = (1 + below(20)) * kUnit - below(2) * os::page_bytes();
+      const std::size_t page = os::page_bytes();
+      const std::size_t bytes = std::max((1 + below(20)) * kUnit - below(2) * page, page);
       char* const p = all.map(bytes);
       ASSERT_NE(p, nullptr);
       ASSERT_TRUE(p[0] == 0 && p[bytes / 2] == 0 && p[bytes - 1] == 0);
