@@ -11,6 +11,7 @@
 
 #include "base/lock_visitor.h"
 #include "malloc/malloc_in_test.h"
+#include "os/emulation.h"
 #include "os/threads.h"
 
 namespace strata {
@@ -288,11 +289,10 @@ using EngineDeathTest = EngineTest;
 
 TEST_F(EngineDeathTest, AForeignPointerIsFatal) {
   int on_the_stack = 0;
-  EXPECT_DEATH(
-      engine.deallocate_large(&on_the_stack),
-      "strata: invalid free of 0x[0-9a-f]+: Strata did not allocate it: it lies in .stack.");
+  EXPECT_DEATH(engine.deallocate_large(&on_the_stack),
+               "strata: invalid free of 0x[0-9a-f]+: " + os::lies_in_stack());
   EXPECT_DEATH(engine.usable_bytes(&on_the_stack, "realloc"),
-               "strata: invalid realloc of 0x[0-9a-f]+: Strata did not allocate it: it lies in ");
+               "strata: invalid realloc of 0x[0-9a-f]+: " + os::lies_in_stack());
   EXPECT_DEATH(engine.deallocate_large(reinterpret_cast<void*>(UINTPTR_MAX)), "invalid free");
 }
 

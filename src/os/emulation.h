@@ -12,7 +12,8 @@
 namespace strata::os {
 
 /// True if this build's tests run under an emulator. Such a test cannot start itself anew, for the
-/// kernel cannot run its file, and the emulator's memory counts as its own.
+/// kernel cannot run its file, and the emulator's memory counts as its own: its books of the pages,
+/// and what it keeps of each thread that has ended.
 #ifdef STRATA_EMULATED
 inline constexpr bool kIsEmulated = true;
 #else
@@ -22,6 +23,12 @@ inline constexpr bool kIsEmulated = false;
 /// Whether the kernel can be asked about our OS pages. An emulator of larger ones knows its host's,
 /// and tells neither which of ours occupy memory nor which mapping is the stack.
 inline bool knows_pages() { return !kIsEmulated || page_bytes() == 4096; }
+
+/// What a sentence says of a pointer into the stack, as a regular expression.
+inline std::string lies_in_stack() {
+  return knows_pages() ? "Strata did not allocate it: it lies in .stack."
+                       : "nothing is mapped there";
+}
 
 /// What a report says of an access, as a regular expression: an emulator may not tell reads from
 /// writes.

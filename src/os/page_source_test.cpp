@@ -237,7 +237,9 @@ TEST(PageSource, ATouchWritesZeroAndTakesTime) {
   ASSERT_NE(p, nullptr);
   const std::size_t before = resident_bytes_in(p, pages(2));
   EXPECT_GT(source.touch(p + pages(1)), 0u);
-  EXPECT_EQ(resident_bytes_in(p, pages(2)), before + pages(1));
+  if (knows_pages()) {
+    EXPECT_EQ(resident_bytes_in(p, pages(2)), before + pages(1));
+  }
   EXPECT_TRUE(is_filled_with(p, pages(2), 0));
   source.unmap(p, pages(2));
 }
