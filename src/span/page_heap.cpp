@@ -338,7 +338,7 @@ void PageHeap::discard() noexcept {
   }
   fresh_.give_up([this](char* region) { pages_.unmap(region, kRegionBytes); });
   was_refused_ = false;
-  regions_ = huge_regions_ = decommitted_pages_ = least_idle_ = 0;
+  regions_ = huge_regions_ = decommitted_pages_ = leaving_pages_ = least_idle_ = 0;
   is_small_.store(true, std::memory_order_relaxed);
   idle_pages_.store(0, std::memory_order_relaxed);
   used_pages_.store(0, std::memory_order_relaxed);
@@ -354,7 +354,7 @@ void PageHeap::check_invariants() noexcept {
   std::size_t regions = 0;
   std::size_t used = 0;
   std::size_t idle = 0;
-  std::size_t kept = 0;
+  std::size_t of_no_span = 0;
   kept_.check_invariants();
   for (unsigned run = 0; run <= kPagesPerRegion; ++run) {
     for (Region* region = by_run_[run].front(); region != nullptr;
@@ -373,7 +373,7 @@ void PageHeap::check_invariants() noexcept {
         const bool is_free = (region->free_pages >> page & 1) != 0;
         const bool has_span = head != Region::kNoSpan;
         STRATA_INVARIANT(!is_free || !has_span, "a free page has a span");
-        if (!is_free && !has_span) ++kept;
+        if (!is_free && !has_span) ++of_no_span;
         const unsigned length = has_span ? region->spans[page].page_count : 1;
         if (has_span) {
           STRATA_INVARIANT(head == page, "a span does not begin where its pages say");
@@ -388,7 +388,8 @@ void PageHeap::check_invariants() noexcept {
     STRATA_INVARIANT(run == 0 || by_run_[run].is_empty() == ((nonempty_ >> run & 1) == 0),
                      "the summary of the region lists is wrong");
   }
-  // As many pages are in no span as kept spans have, each of which has none of another one's.
+  // As many pages are in no span as kept spans have, each of which has none of another one's, and
+  // as are on their way to the kernel.
   std::size_t in_kept_spans = 0;
   kept_.for_each([&](const Span& span) {
     in_kept_spans += span.page_count;
@@ -401,9 +402,9 @@ void PageHeap::check_invariants() noexcept {
                        "a kept page has a span");
     }
   });
-  STRATA_INVARIANT(kept == in_kept_spans, "a used page has no span");
-  used -= kept;
-  idle += kept;
+  STRATA_INVARIANT(of_no_span == in_kept_spans + leaving_pages_, "a used page has no span");
+  used -= in_kept_spans;
+  idle += in_kept_spans;
   STRATA_INVARIANT(regions == regions_, "a region is lost");
   STRATA_INVARIANT(used == used_pages(), "used pages are miscounted");
   STRATA_INVARIANT(idle == idle_pages(), "idle pages are miscounted");

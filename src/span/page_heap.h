@@ -34,7 +34,8 @@ namespace strata {
 /// idle first. A burst that comes back within the interval finds its memory still there.
 ///
 /// Always: used, free and kept pages are 32 * regions together, and idle_pages counts free & dirty
-/// ones and those that are kept, which are of neither a span nor free_pages (check_invariants).
+/// ones and those that are kept, which are of neither a span nor free_pages. Those on their way to
+/// the kernel are used, but of no span (check_invariants).
 /// \threads  Any number at once; one lock, never held during a system call on the free path.
 class PageHeap {
  public:
@@ -273,10 +274,11 @@ class PageHeap {
   std::size_t regions_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t huge_regions_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t decommitted_pages_ STRATA_GUARDED_BY(lock_) = 0;
-  std::size_t least_idle_ STRATA_GUARDED_BY(lock_) = 0;  // since the last decommit_unneeded()
-  std::atomic<bool> is_small_{true};                     // written under lock_, read anywhere
-  std::atomic<std::size_t> idle_pages_{0};               // the same
-  std::atomic<std::size_t> used_pages_{0};               // the same
+  std::size_t leaving_pages_ STRATA_GUARDED_BY(lock_) = 0;  // on their way to the kernel
+  std::size_t least_idle_ STRATA_GUARDED_BY(lock_) = 0;     // since the last decommit_unneeded()
+  std::atomic<bool> is_small_{true};                        // written under lock_, read anywhere
+  std::atomic<std::size_t> idle_pages_{0};                  // the same
+  std::atomic<std::size_t> used_pages_{0};                  // the same
   // What take_growth() takes. relaxed: nothing is ordered by it.
   std::atomic<std::size_t> growth_bytes_{0};
 };

@@ -62,14 +62,17 @@ std::size_t PageHeap::decommit(std::size_t max_pages, From from) noexcept {
     Region& region = *idle;
     PageMask mask = region.idle_pages();
     while (count_pages(mask) > max_pages - decommitted) mask &= mask - 1;
-    // During the system calls the pages count as used, and the lock is free.
+    // During the system calls the pages count as used, and the lock is free. Accepted loss: in the
+    // child of a fork meanwhile they stay so, at most a region for each thread that was here.
     unlist(region);
     const bool is_first_split = mask != region.dirty_pages && begin_split(region);
     mark_used(region, mask, 0);
+    leaving_pages_ += count_pages(mask);
     guard.unlock();
     if (is_first_split) pages_.advise_small(region.start, kRegionBytes);
     const PageMask kept = decommit_pages(region, mask);
     guard.lock();
+    leaving_pages_ -= count_pages(mask);
     unlist(region);
     region.dirty_pages &= ~(mask & ~kept);
     // Others may have taken pages of it meanwhile, or the kernel has refused some.

@@ -1,4 +1,6 @@
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstring>
@@ -220,6 +222,42 @@ TEST_F(PageHeapRelease, WhatAHugePageWouldBeSplitForCanStay) {
   huge.heap.check_invariants();
   make_idle(20);
   EXPECT_EQ(heap.decommit(kAll, From::kNotWhole), 20u);
+}
+
+/// Forks when it is next to give pages back; the child uses the heap.
+class ForkingPageSource : public FakePageSource {
+ public:
+  bool decommit(void* address, std::size_t bytes) noexcept override {
+    PageHeap* const used = std::exchange(heap, nullptr);
+    if (used == nullptr) return FakePageSource::decommit(address, bytes);
+    const pid_t child = fork();
+    if (child == 0) {
+      used->check_invariants();
+      Span* const span = used->allocate(3);
+      if (span == nullptr) _exit(1);
+      used->deallocate(*span);
+      used->decommit(kAll);
+      used->check_invariants();
+      _exit(used->statistics().used_pages == bytes / kPageBytes ? 0 : 2);
+    }
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    return FakePageSource::decommit(address, bytes);
+  }
+  PageHeap* heap = nullptr;
+  int status = -1;
+};
+
+TEST(PageHeapInForks, IsSoundWherePagesWereOnTheirWayToTheKernel) {
+  ForkingPageSource pages;
+  FakeAddressSpace space(pages);
+  Span* const span = space.heap.allocate(9);
+  ASSERT_NE(span, nullptr);
+  std::memset(span->start, 0xa5, span->bytes());
+  space.heap.deallocate(*span);
+  pages.heap = &space.heap;
+  EXPECT_EQ(space.heap.decommit(kAll), 9u);
+  EXPECT_EQ(pages.status, 0);
+  space.heap.check_invariants();
 }
 
 TEST_F(PageHeapRelease, GoesOnWhileOthersAllocateAndFree) {
