@@ -12,8 +12,9 @@
 namespace strata::os {
 
 /// True if this build's tests run under an emulator. Such a test cannot start itself anew, for the
-/// kernel cannot run its file, and the emulator's memory counts as its own: its books of the pages,
-/// and what it keeps of each thread that has ended.
+/// kernel cannot run its file. Nor can it fork while others of its threads run: the locks of the
+/// emulator that they hold stay locked in the child. And the emulator's memory counts as its own:
+/// its books of the pages, and what it keeps of each thread that has ended.
 #ifdef STRATA_EMULATED
 inline constexpr bool kIsEmulated = true;
 #else
