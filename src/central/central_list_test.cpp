@@ -519,6 +519,31 @@ TEST_F(CentralListDeathTest, AnObjectWhoseSpanIsGoneIsFatal) {
                "twice, or deleted with a size that is not its own");
 }
 
+TEST_F(CentralListDeathTest, AnObjectWhosePagesAreABlockByNowIsFatal) {
+  CentralList list = make(3);
+  const std::vector<void*> objects = claim(list, 1);
+  release(list, objects);
+  list.destroy_kept(1);
+  const Span* const block = space.heap.allocate(1);
+  ASSERT_EQ(space.map.span_of(objects[0]), block);
+  EXPECT_DEATH(release(list, objects),
+               "strata: invalid free of 0x[0-9a-f]+: the object was freed "
+               "twice, or deleted with a size that is not its own");
+}
+
+TEST_F(CentralListDeathTest, AnObjectWhosePagesHaveWatchedOnesByNowIsFatal) {
+  SpanSource watched(space.map, space.heap, space.metadata, pages, SpanSource::Use::kWatched);
+  CentralList list = make(3);
+  const std::vector<void*> objects = claim(list, 1);
+  release(list, objects);
+  list.destroy_kept(1);
+  const Span* const span = watched.create(3);
+  ASSERT_EQ(space.map.span_of(objects[0]), span);
+  EXPECT_DEATH(release(list, objects),
+               "strata: invalid free of 0x[0-9a-f]+: the object was freed "
+               "twice, or deleted with a size that is not its own");
+}
+
 /// A span with holes is destroyed as its last object comes back.
 TEST_F(CentralListDeathTest, AnObjectWhoseSpanWentWithItsOwnBatchIsFatal) {
   if (os::page_bytes() == kPageBytes) GTEST_SKIP() << "a span is one OS page, and no hole";

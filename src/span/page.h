@@ -40,9 +40,11 @@ constexpr unsigned count_pages(PageMask mask) noexcept { return detail::popcount
 /// The number of a heap whose pages are in a page map that it may share with others.
 using HeapNumber = std::uint16_t;
 
-/// What a span is used for, in one word to compare: the heap that it belongs to and its class.
-constexpr std::uint32_t span_use(HeapNumber owner, unsigned size_class) noexcept {
-  return std::uint32_t{owner} << 8 | size_class;
+/// What a span is used for, in one word to compare: the heap that it belongs to, its class, 0 for a
+/// large one, and whether its objects are watched.
+constexpr std::uint32_t span_use(HeapNumber owner, unsigned size_class,
+                                 bool is_watched = false) noexcept {
+  return std::uint32_t{is_watched} << 24 | std::uint32_t{owner} << 8 | size_class;
 }
 
 /// The address of a free object, as bins, transfer caches and batches hold it: its lowest bit is
@@ -96,7 +98,7 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   std::uint32_t first_word;
   /// Bit i: object i reads as zero, since it was never handed out (tracks_fresh).
   std::uint32_t fresh_objects;
-  std::uint32_t use;  ///< span_use() of its heap and class
+  std::uint32_t use;  ///< span_use() of what it is now
   /// Where the first claim began: the objects below it come last. 0 once they have, and where no
   /// chance decides.
   std::uint16_t first_object;

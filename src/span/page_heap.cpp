@@ -152,6 +152,7 @@ PageHeap::Taken PageHeap::take_span(Region& region, unsigned page_count,
   span.start = region.start + first * kPageBytes;
   span.free_bits = nullptr;
   span.records = nullptr;
+  span.use = span_use(number_, 0);
   span.size_class = 0;
   span.first_page = static_cast<std::uint8_t>(first);
   span.page_count = static_cast<std::uint8_t>(page_count);

@@ -42,7 +42,7 @@ bool SpanSource::begin(Span& span, unsigned size_class) noexcept {
   const bool is_fresh = span.is_zero && Span::tracks_fresh(object_bytes);
   span.fresh_objects =
       is_fresh ? static_cast<std::uint32_t>((std::uint64_t{1} << span.object_count) - 1) : 0;
-  span.use = span_use(page_heap_.number(), size_class);
+  span.use = use_of(size_class);
   span.size_class = static_cast<std::uint8_t>(size_class);
   span.shard = 0;
   span.is_homeward = false;

@@ -161,7 +161,7 @@ class SpanSource {
   }
   /// What the spans of a class say that they are used for.
   constexpr std::uint32_t use_of(unsigned size_class) const noexcept {
-    return span_use(page_heap_.number(), size_class);
+    return span_use(page_heap_.number(), size_class, use_ == Use::kWatched);
   }
 
  private:
