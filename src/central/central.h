@@ -79,6 +79,12 @@ class Central {
   /// \returns  nullptr when out of memory
   void* claim_at_random(unsigned size_class, std::uint64_t random) noexcept;
 
+  /// Whether an object is free in its span.
+  /// \pre  it is one of the class, and no transfer cache has it
+  bool has(unsigned size_class, const void* object) const noexcept {
+    return owner_of(object).list(size_class)->has(object);
+  }
+
   /// Takes back objects of the class, the transfer caches first. Their order changes.
   void release(Place& place, unsigned size_class, void** objects, std::size_t count) noexcept;
   /// The same for a thread without a place.

@@ -92,6 +92,9 @@ class CentralList {
   };
   Released try_release(void** objects, std::size_t count) noexcept;
 
+  /// Whether an object of the list's is free in its span.
+  bool has(const void* object) noexcept;
+
   /// Ends the process: `object` was freed as one of a class that is not its own, or in a heap that
   /// is not.
   [[noreturn]] static void die_of_wrong_class(const SpanSource& spans, const void* object) noexcept;

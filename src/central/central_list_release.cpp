@@ -132,6 +132,13 @@ void CentralList::take_back_marks(void** objects, std::size_t count) noexcept {
   }
 }
 
+bool CentralList::has(const void* object) noexcept {
+  LockGuard guard(lock_);
+  const Span& span = span_of(object);
+  const std::size_t index = index_in(span, object);
+  return (span.free_bits[index / 64] >> index % 64 & 1) != 0;
+}
+
 /// Under the lock a span of this shard stays one, and none becomes one; others may move meanwhile.
 bool CentralList::owns(Span& span) const noexcept {
   return std::atomic_ref<std::uint8_t>(span.shard).load(std::memory_order_relaxed) == shard_;

@@ -180,7 +180,11 @@ std::size_t Engine::usable_bytes(const void* p, const char* action) noexcept {
   if (owns_region_of(p)) {
     const Span* span = map_.span_of(p);
     if (span == nullptr) die_of_pointer(action, p, ": it was freed before, or never allocated");
-    if (record_of(p) != nullptr) return span->object_bytes;
+    if (record_of(p) != nullptr) {
+      if (watched_.has(span->size_class, p))
+        die_of_pointer(action, p, ": the object is free already");
+      return span->object_bytes;
+    }
     if (span->start != p)
       die_of_pointer(action, p, ": it points into an allocation, not at its start");
     return span->bytes();

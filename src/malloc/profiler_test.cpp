@@ -142,6 +142,19 @@ TEST_F(ProfilerTest, EstimatesOfRealAllocationsAreUnbiased) {
   }
 }
 
+using ProfilerDeathTest = ProfilerTest;
+
+TEST_F(ProfilerDeathTest, ASampledObjectThatWasFreedHasNoSize) {
+  start(1);
+  void* const p = allocate(100);
+  void* const of_the_same_span = allocate(100);
+  deallocate(p);
+  EXPECT_DEATH(usable_bytes(p), "strata: invalid malloc_usable_size of 0x[0-9a-f]+: the object is");
+  EXPECT_DEATH(reallocate(p, 90), "strata: invalid realloc of 0x[0-9a-f]+: the object is");
+  EXPECT_DEATH(deallocate(p), "strata: double free of 0x[0-9a-f]+: the object is free already");
+  deallocate(of_the_same_span);
+}
+
 TEST_F(ProfilerTest, AProfileGoesOnAtItsRateAndBeginsAnewAtAnother) {
   start(7000);
   void* large = allocate(5'000'000);
