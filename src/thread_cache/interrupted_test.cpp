@@ -49,7 +49,10 @@ struct InterruptedTest : ::testing::Test {
   ThreadRegistry registry{*central, space.heap, space.metadata, kCacheBudget};
   ThreadCache& cache = *registry.adopt();
 
-  InterruptedTest() { registry.enroll(cache, g_thread, true); }
+  InterruptedTest() {
+    g_thread = {};
+    registry.enroll(cache, g_thread, true);
+  }
   std::size_t claimed() { return central->statistics(kClass).spans.claimed_objects; }
 };
 
