@@ -83,9 +83,11 @@ void ThreadRegistry::park(ThreadCache& cache) noexcept {
   if (oldest == nullptr) return;
   // Threads that end at once do not wait for each other's objects. Who counts them meanwhile misses
   // what is on its way.
+  leaving_.push_front(*oldest);
   guard.unlock();
   oldest->flush_all(SizeClassMap::kCount, ThreadCache::Way::kUsual);
   guard.lock();
+  leaving_.remove(*oldest);
   empty_.push_front(*oldest);
 }
 
@@ -181,7 +183,8 @@ ThreadCache* ThreadRegistry::pop_parked() noexcept {
 
 void ThreadRegistry::forget_objects() noexcept {
   LockGuard guard(lock_);
-  for (const auto* list : {&in_use_, &parked_}) {
+  // Threads may end meanwhile: one that flushes a cache waits, or is waited for.
+  for (const auto* list : {&in_use_, &parked_, &leaving_}) {
     for (ThreadCache* cache = list->front(); cache != nullptr; cache = list->next(*cache))
       cache->forget_objects();
   }
@@ -225,8 +228,10 @@ void ThreadRegistry::for_each_lock(LockVisitor visit) noexcept {
     visit(sweeping_);
     visit(lock_);
   }
-  for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache))
-    visit(cache->bins_lock());
+  for (const auto* list : {&in_use_, &leaving_}) {
+    for (ThreadCache* cache = list->front(); cache != nullptr; cache = list->next(*cache))
+      visit(cache->bins_lock());
+  }
   if (visit.locks()) return;
   visit(lock_);
   visit(sweeping_);
@@ -239,6 +244,8 @@ void ThreadRegistry::keep_only(ThreadCache* own) noexcept {
     central_.leave(cache->place());
   }
   in_use_count_ = 0;
+  while (leaving_.pop_front() != nullptr) {
+  }
   if (own == nullptr) return;
   in_use_.push_front(*own);
   in_use_count_ = 1;

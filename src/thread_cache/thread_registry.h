@@ -110,7 +110,8 @@ class ThreadRegistry {
   ObjectBins* redirected_to_ STRATA_GUARDED_BY(lock_) = nullptr;
   ObjectBins* gate_ STRATA_GUARDED_BY(lock_) = nullptr;
   IntrusiveList<ThreadCache> in_use_ STRATA_GUARDED_BY(lock_);
-  IntrusiveList<ThreadCache> parked_ STRATA_GUARDED_BY(lock_);  // the latest first
+  IntrusiveList<ThreadCache> parked_ STRATA_GUARDED_BY(lock_);   // the latest first
+  IntrusiveList<ThreadCache> leaving_ STRATA_GUARDED_BY(lock_);  // flushed, to be empty
   IntrusiveList<ThreadCache> empty_ STRATA_GUARDED_BY(lock_);
   std::size_t in_use_count_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t parked_count_ STRATA_GUARDED_BY(lock_) = 0;

@@ -142,6 +142,65 @@ TEST(HeapThreads, HeapsEndWhileThreadsThatUsedThemEnd) {
   }
 }
 
+/// The one that lives.
+UserHeap& only_heap() {
+  LockGuard guard(g_heap_table.lock());
+  return *g_heap_table.next_made(0);
+}
+
+TEST(HeapThreads, AHeapIsResetWhileAThreadThatUsedItEnds) {
+  // The caches of so many threads are kept. As one more ends it flushes what the oldest has.
+  constexpr std::size_t kKept = 16;
+  Heap heap;
+  struct User {
+    std::latch may_end{1};
+    ThreadCache* cache;
+    std::thread thread;
+  } users[kKept + 1];
+  std::latch have_used(kKept + 1);
+  for (User& user : users) {
+    user.thread = std::thread([&] {
+      std::vector<void*> blocks;
+      for (int i = 0; i < 100; ++i) blocks.push_back(heap.allocate(100));
+      for (void* p : blocks) heap.deallocate(p);
+      user.cache = HeapThread::use_here(only_heap().number())->state.cache;
+      have_used.count_down();
+      user.may_end.wait();
+    });
+  }
+  have_used.wait();
+  for (std::size_t i = 0; i < kKept; ++i) {
+    users[i].may_end.count_down();
+    users[i].thread.join();
+  }
+  ThreadRegistry& registry = only_heap().malloc_if_made()->engine().registry();
+  // The last one has to wait for the oldest cache; so does who resets the heap meanwhile.
+  std::latch is_held(1);
+  std::latch may_go_on(1);
+  std::thread holder([&] {
+    LockGuard guard(users[0].cache->bins_lock());
+    is_held.count_down();
+    may_go_on.wait();
+  });
+  is_held.wait();
+  users[kKept].may_end.count_down();
+  while (registry.live_threads() != 0) std::this_thread::yield();
+  std::atomic<bool> is_reset{false};
+  std::thread resetter([&] {
+    heap.reset();
+    is_reset = true;
+  });
+  while (!is_reset && users[0].cache->bins_lock().waits() < 2) std::this_thread::yield();
+  may_go_on.count_down();
+  for (std::thread* thread : {&holder, &users[kKept].thread, &resetter}) thread->join();
+  std::vector<void*> blocks;
+  for (int i = 0; i < 5000; ++i) blocks.push_back(heap.allocate(100));
+  for (void* p : blocks) heap.deallocate(p);
+  heap.release_memory();
+  heap.check_invariants();
+  EXPECT_EQ(heap.statistics().live, 0u);
+}
+
 TEST(HeapThreads, OneHeapARequestInManyThreadsTakesNoMoreMemory) {
   const auto serve = [](int requests) {
     run_together(4, [&](int t) {
