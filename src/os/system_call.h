@@ -60,7 +60,7 @@ inline ssize_t advise_each(const iovec* ranges, std::size_t count, int advice) n
   return syscall(kProcessMadvise, kThisThread, ranges, count, long{advice}, 0L);
 }
 /// Whether a filter decides which system calls this thread may make: it may end the process for one
-/// that it does not know.
+/// that it does not know. For this one, too, which nearly all know (docs/operations.md).
 inline bool are_filtered() noexcept {
   return syscall(SYS_prctl, PR_GET_SECCOMP, 0L, 0L, 0L, 0L) != 0;
 }
