@@ -16,11 +16,13 @@ void Central::set_most_shards(unsigned count) noexcept {
 void Central::enter(Place& place) noexcept {
   LockGuard guard(lock_);
   place.shard_->add_threads(1);
+  place.has_thread_ = true;
 }
 
 void Central::leave(Place& place) noexcept {
   LockGuard guard(lock_);
   place.shard_->add_threads(~std::uint32_t{0});
+  place.has_thread_ = false;
   place.met_ = 0;
 }
 
@@ -310,6 +312,7 @@ std::size_t Central::settle_pending_hint() noexcept {
 
 void Central::move_on(Place& place, unsigned size_class) noexcept {
   place.met_ = 0;
+  if (!place.has_thread_) return;
   std::uint64_t& moved = place.moved_[size_class / 64];
   const std::uint64_t bit = std::uint64_t{1} << size_class % 64;
   if ((moved & bit) != 0 || place.shard_ == &first_) move_thread(place);

@@ -45,7 +45,8 @@ class Central {
     }
 
     CentralShard* const first_;
-    CentralShard* shard_;  // its own: for the classes that have moved there
+    CentralShard* shard_;      // its own: for the classes that have moved there
+    bool has_thread_ = false;  // counted in that shard
     std::uint64_t moved_[(SizeClassMap::kCount + 63) / 64] = {};
     std::uint32_t met_ = 0;  // goes up with each lock that was taken, down with each that was not
     std::uint32_t patience_ = kFirstPatience;
@@ -151,7 +152,8 @@ class Central {
   std::size_t settle_pending_hint() noexcept;
 
   /// Takes the class of the thread to the thread's own shard; if it is there, takes the thread to
-  /// the shard with the fewest threads, or to a new one, if it is better off.
+  /// the shard with the fewest threads, or to a new one, if it is better off. A place without a
+  /// thread, whose cache is flushed, stays as it is.
   void move_on(Place& place, unsigned size_class) noexcept;
 
   unsigned shard_count() const noexcept { return count_.load(std::memory_order_acquire); }

@@ -301,6 +301,18 @@ TEST_F(ShardedCentralTest, AThreadMovesOnToTheShardWithTheFewestThreads) {
   }
 }
 
+TEST_F(ShardedCentralTest, APlaceThatItsThreadHasLeftMovesNobody) {
+  // What its cache holds is flushed later, and may meet others at the lists.
+  central->leave(places[2]);
+  central->move_on(places[2], 7);
+  EXPECT_EQ(central->shard_count(), 1u);
+  central->move_on(places[1], 7);
+  std::vector<void*> object = claim_at(places[1], 7, 1);
+  EXPECT_EQ(shard_of(object[0]), 1u) << "the first shard has two threads";
+  central->release_to_spans(7, object.data(), 1);
+  central->enter(places[2]);
+}
+
 TEST_F(ShardedCentralTest, OtherClassesOfAThreadStayWhereTheyWere) {
   central->move_on(places[1], 7);
   std::vector<void*> of_moved = claim_at(places[1], 7, 1);
