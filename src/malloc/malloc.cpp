@@ -61,6 +61,11 @@ bool Malloc::start_thread(ThreadState& thread) noexcept {
 
 void Malloc::end_thread(ThreadState& thread) noexcept {
   if (must_not_wait()) return thread.bypass_caches();  // lost, with what it holds
+  end_thread_alone(thread);
+  after_slow_path(thread);
+}
+
+void Malloc::end_thread_alone(ThreadState& thread) noexcept {
   if (is_gated(thread)) count_verified(thread);
   // What the C library itself frees after this goes the direct way.
   if (ThreadCache* const cache = cache_of(thread)) {
@@ -68,7 +73,6 @@ void Malloc::end_thread(ThreadState& thread) noexcept {
   } else {
     thread.bypass_caches();
   }
-  after_slow_path(thread);
 }
 
 void Malloc::after_slow_path(ThreadState& thread) noexcept {

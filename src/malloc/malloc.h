@@ -209,6 +209,9 @@ class Malloc {
   /// The thread ends: its cache is parked, or lost where that would have to wait, and what it
   /// allocates and frees after this passes none.
   void end_thread(ThreadState& thread) noexcept;
+  /// The same for one whose end a lock is held for: nothing else is looked after.
+  /// \pre  no lock of this malloc is held
+  void end_thread_alone(ThreadState& thread) noexcept;
 
   /// The next slow path calls MallocHost::attend().
   void ask_for_attention() noexcept { needs_attention_.store(true, std::memory_order_relaxed); }

@@ -249,10 +249,10 @@ void HeapTable::end_thread(HeapThread& thread) noexcept {
     // A heap may end meanwhile, in another thread: it takes its uses off our list before.
     LockGuard guard(lock_);
     while (HeapUse* const use = thread.uses().front()) {
-      Engine& engine = use->heap->malloc_if_made()->engine();
-      if (ThreadCache* const cache = Malloc::cache_of(use->state)) engine.registry().park(*cache);
+      Malloc& malloc = *use->heap->malloc_if_made();
+      malloc.end_thread_alone(use->state);
       remove(*use);
-      engine.metadata().deallocate(use, sizeof(HeapUse));
+      malloc.engine().metadata().deallocate(use, sizeof(HeapUse));
     }
     threads_.remove(thread);
   }

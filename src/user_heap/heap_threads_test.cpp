@@ -148,6 +148,18 @@ UserHeap& only_heap() {
   return *g_heap_table.next_made(0);
 }
 
+TEST(HeapThreads, WhatAThreadHasVerifiedCountsWhenItEnds) {
+  Heap::Options options;
+  options.checks = Heap::Checks::kFrees;
+  Heap heap(options);
+  for (std::uint64_t round = 1; round <= 2; ++round) {
+    std::thread([&] {
+      for (int i = 0; i < 100; ++i) heap.deallocate(heap.allocate(100));
+    }).join();
+    EXPECT_EQ(only_heap().malloc_if_made()->verified_frees(), round * 100);
+  }
+}
+
 TEST(HeapThreads, AHeapIsResetWhileAThreadThatUsedItEnds) {
   // The caches of so many threads are kept. As one more ends it flushes what the oldest has.
   constexpr std::size_t kKept = 16;
