@@ -63,10 +63,24 @@ void Detour::adopt(ThreadState& thread, void* p, std::size_t bytes) noexcept {
 }
 
 void Detour::forget(ThreadState& thread, void* p) noexcept {
-  WatchPause pause(thread);
-  for (unsigned unit = 0; unit < kUnits; ++unit) {
-    if (Watcher* watching = watcher(unit)) watching->forget(p);
-  }
+  for_each_watcher(thread, [p](Watcher& watching, unsigned) { watching.forget(p); });
+}
+
+Detour::Known Detour::set_aside(ThreadState& thread, void* p) noexcept {
+  Known known{};
+  for_each_watcher(
+      thread, [&](Watcher& watching, unsigned unit) { known.of[unit] = watching.set_aside(p); });
+  return known;
+}
+
+void Detour::put_back(ThreadState& thread, void* p, const Known& known) noexcept {
+  for_each_watcher(thread,
+                   [&](Watcher& watching, unsigned unit) { watching.put_back(p, known.of[unit]); });
+}
+
+void Detour::let_go(ThreadState& thread, const Known& known) noexcept {
+  for_each_watcher(thread,
+                   [&](Watcher& watching, unsigned unit) { watching.let_go(known.of[unit]); });
 }
 
 }  // namespace strata

@@ -68,8 +68,24 @@ class Watcher {
   /// The same for a block that exists already: a large one that realloc resized in place.
   virtual void adopt(void* p, std::size_t bytes) noexcept {}
 
-  /// A block beyond the size classes is about to be freed or resized in place.
+  /// A block beyond the size classes is about to be freed.
   virtual void forget(void* p) noexcept {}
+
+  /// What a watcher knows of a block while that is resized. The watcher alone knows what it means.
+  struct Known {
+    std::size_t bytes;
+    std::uint64_t more;
+  };
+  /// One is about to be resized in place: the next call says what became of it. Meanwhile its
+  /// address may be that of another block.
+  virtual Known set_aside(void* p) noexcept {
+    forget(p);
+    return {};
+  }
+  /// It could not be resized, and is as it was.
+  virtual void put_back(void* p, const Known& known) noexcept {}
+  /// It is another block now, and that one is gone.
+  virtual void let_go(const Known& known) noexcept {}
 
  protected:
   ~Watcher() = default;
@@ -110,6 +126,14 @@ class Detour {
   void adopt(ThreadState& thread, void* p, std::size_t bytes) noexcept;
   void forget(ThreadState& thread, void* p) noexcept;
 
+  /// As a Watcher's, of all of them.
+  struct Known {
+    Watcher::Known of[kUnits];
+  };
+  Known set_aside(ThreadState& thread, void* p) noexcept;
+  void put_back(ThreadState& thread, void* p, const Known& known) noexcept;
+  void let_go(ThreadState& thread, const Known& known) noexcept;
+
  private:
   // Chosen: how far a count without a watcher runs before it is looked at again.
   static constexpr std::int64_t kNoInterval = 1u << 20;
@@ -119,6 +143,14 @@ class Detour {
   Engine::Block ask(Watcher* by_bytes, Watcher* by_calls, const Allocation& allocation) noexcept;
   Watcher* watcher(unsigned unit) const noexcept {
     return watchers_[unit].load(std::memory_order_acquire);
+  }
+  /// Calls function(Watcher&, unit) for each, none of which sees what that allocates.
+  template <typename Function>
+  void for_each_watcher(ThreadState& thread, Function function) noexcept {
+    WatchPause pause(thread);
+    for (unsigned unit = 0; unit < kUnits; ++unit) {
+      if (Watcher* watching = watcher(unit)) function(*watching, unit);
+    }
   }
 
   Engine& engine_;

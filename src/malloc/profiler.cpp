@@ -73,9 +73,23 @@ void Profiler::forget(void* p) noexcept {
     profile_->sites().site(site_in(was)).remove(engine_.usable_bytes(p, "free"), bytes_in(was));
     return;
   }
+  let_go(set_aside(p));
+}
+
+Watcher::Known Profiler::set_aside(void* p) noexcept {
   LargeBlock block;
-  if (live_.remove(p, block))
-    profile_->sites().site(block.site).remove(counted(0, block.bytes), block.bytes);
+  return live_.remove(p, block) ? Known{block.bytes, block.site} : Known{};
+}
+
+/// Where that takes memory which is out, it is as good as freed: accepted.
+void Profiler::put_back(void* p, const Known& known) noexcept {
+  const auto site = static_cast<std::uint32_t>(known.more);
+  if (site != 0 && !live_.insert(p, {known.bytes, site})) let_go(known);
+}
+
+void Profiler::let_go(const Known& known) noexcept {
+  const auto site = static_cast<std::uint32_t>(known.more);
+  if (site != 0) profile_->sites().site(site).remove(counted(0, known.bytes), known.bytes);
 }
 
 void Profiler::forget_all() noexcept {

@@ -49,6 +49,9 @@ class Profiler final : public Watcher {
   Engine::Block allocate(const Allocation& allocation) noexcept override;
   void adopt(void* p, std::size_t bytes) noexcept override;
   void forget(void* p) noexcept override;
+  Known set_aside(void* p) noexcept override;
+  void put_back(void* p, const Known& known) noexcept override;
+  void let_go(const Known& known) noexcept override;
   /// All that is live counts as freed.
   /// \threads  no other thread uses the malloc at the same time
   void forget_all() noexcept;

@@ -155,6 +155,25 @@ TEST_F(ProfilerDeathTest, ASampledObjectThatWasFreedHasNoSize) {
   deallocate(of_the_same_span);
 }
 
+TEST_F(ProfilerTest, ABlockThatCannotBeResizedStaysInTheBooks) {
+  start(1);
+  const Site::Sums before = sums_at(1);
+  std::vector<void*> blocks;
+  for (const std::size_t bytes : {std::size_t{500}, std::size_t{300'000}, std::size_t{3'000'000}}) {
+    blocks.push_back(allocate(bytes));
+    ASSERT_NE(blocks.back(), nullptr);
+    const Site::Sums with = sums_at(1);
+    for (const std::size_t more : {std::size_t{1} << 60, SIZE_MAX}) {
+      ASSERT_EQ(reallocate(blocks.back(), more), nullptr);
+      EXPECT_EQ(sums_at(1).live_objects, with.live_objects) << bytes;
+      EXPECT_EQ(sums_at(1).live_bytes, with.live_bytes) << bytes;
+      EXPECT_EQ(sums_at(1).allocated_objects, with.allocated_objects) << bytes;
+    }
+  }
+  for (void* p : blocks) deallocate(p);
+  EXPECT_EQ(sums_at(1).live_objects, before.live_objects);
+}
+
 TEST_F(ProfilerTest, AProfileGoesOnAtItsRateAndBeginsAnewAtAnother) {
   start(7000);
   void* large = allocate(5'000'000);

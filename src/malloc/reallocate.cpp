@@ -120,10 +120,14 @@ void* Malloc::resize_large(ThreadState& thread, void* p, std::size_t bytes) noex
   if (!detour_.has_watchers() || engine_.record_of(p) != nullptr)
     return engine_.resize_large(p, bytes);
   // For a watcher a block that is resized is freed and allocated again, even in place.
-  detour_.forget(thread, p);
+  const Detour::Known known = detour_.set_aside(thread, p);
   void* const resized = engine_.resize_large(p, bytes);
-  if (resized != nullptr && detour_.is_on() && thread.count_down(bytes + 1))
-    detour_.adopt(thread, resized, bytes);
+  if (resized == nullptr) {
+    detour_.put_back(thread, p, known);
+    return nullptr;
+  }
+  detour_.let_go(thread, known);
+  if (detour_.is_on() && thread.count_down(bytes + 1)) detour_.adopt(thread, resized, bytes);
   return resized;
 }
 
