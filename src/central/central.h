@@ -98,10 +98,10 @@ class Central {
   /// The same for homeward objects, which may be of any class. Their order changes.
   /// \returns  their bytes
   std::size_t release_homeward(void** objects, std::size_t count, Was was = Was::kInUse) noexcept;
-  /// The class of a homeward object.
-  /// \pre  it is on its way: in no span yet
+  /// The class of a homeward object on its way; 0 if its span is gone, since it was freed twice.
   unsigned class_of(const void* object) const noexcept {
-    return spans_.map().span_of(object)->size_class;
+    const Span* const span = spans_.map().span_of(object);
+    return span != nullptr ? span->size_class : 0;
   }
 
   /// Moves what lay in the transfer caches unneeded since the last call to its spans, destroys the

@@ -197,6 +197,24 @@ TEST_F(ThreadCacheTest, WhatIsFlushedGoesPastTheTransferCaches) {
   }
 }
 
+using ThreadCacheDeathTest = ThreadCacheTest;
+
+TEST_F(ThreadCacheDeathTest, AHomewardObjectWhoseSpanIsGoneIsOfNoClassAndFoundAsItGoesHome) {
+  constexpr unsigned kClass = 4;
+  auto cache = make_cache();
+  std::vector<void*> objects;
+  while (objects.empty() || cache->count_objects(kClass) != 0)
+    objects.push_back(allocate_from(*cache, kClass));
+  deallocate_into(*cache, SizeClassMap::kHomeward, objects[0]);
+  std::vector<void*> all = objects;
+  central->release_to_spans(kClass, all.data(), all.size());
+  central->release_all();
+  ThreadCache::Counts counts{};
+  cache->add_objects(counts);
+  EXPECT_EQ(counts[kClass], 0u);
+  EXPECT_DEATH(cache->flush_all(), "strata: invalid free of ");
+}
+
 TEST_F(ThreadCacheTest, AWorkingSetThatPassesStaysInTheCache) {
   auto cache = make_cache();
   const unsigned c = SizeClassMap::class_of(64);
