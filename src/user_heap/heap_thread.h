@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "base/intrusive_list.h"
 #include "span/page.h"
@@ -21,6 +22,7 @@ struct HeapUse : ListLink<OfThreadTag>, ListLink<OfHeapTag> {
   ThreadState state;
   UserHeap* heap;
   HeapThread* thread;
+  std::uint32_t calls = 0;  ///< of the slow paths, one in the other where handlers interrupt them
 };
 
 /// The calling thread's table.

@@ -1,6 +1,7 @@
 #include "user_heap/user_heap.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <new>
 
@@ -81,7 +82,8 @@ Malloc* UserHeap::make_malloc_alone() noexcept {
 }
 
 /// Calls `function(ThreadState&)` with the calling thread's state, and makes its bins known to the
-/// hot paths if it has got some.
+/// hot paths if it has got some. Meanwhile these find none: the cache may be in the middle of
+/// moving its bins when a signal handler comes. The fences are the compiler's.
 template <typename Function>
 auto UserHeap::with_thread(Malloc& malloc, Function&& function) noexcept {
   HeapUse* const use = must_not_wait() ? nullptr : g_heap_table.use_here(*this);
@@ -93,10 +95,14 @@ auto UserHeap::with_thread(Malloc& malloc, Function&& function) noexcept {
     UserHeap& heap;
     HeapUse& use;
     ~AtEnd() {
-      use.thread->set_bins(heap.number_, Malloc::bins_of(use.state));
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      if (--use.calls == 0) use.thread->set_bins(heap.number_, Malloc::bins_of(use.state));
       g_heap_table.reclaimer().notice(heap);
     }
   } at_end{*this, *use};
+  ++use->calls;
+  use->thread->set_bins(number_, nullptr);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   return function(use->state);
 }
 
