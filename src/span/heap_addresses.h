@@ -30,7 +30,7 @@ struct HeapAddresses {
   /// \param seed       decides the place; 0: the first one
   /// \param try_first  called with the address of a first region, or with kNone: whether there is
   ///                   one, or the kernel gives one below the map's limit
-  /// \returns  False when out of memory.
+  /// \returns  False when out of memory; it can be tried again.
   template <typename TryFirst>
   static bool choose(PageMap& map, os::PageSource& pages, std::uintptr_t most,
                      std::size_t address_space, std::uint64_t seed, TryFirst&& try_first) noexcept {
@@ -44,7 +44,10 @@ struct HeapAddresses {
       if (try_first(kFirst + place % each.places * kRegionBytes)) return true;
       map.discard(pages);
     }
-    return map.cover(kNone, pages) && try_first(kNone);
+    if (!map.cover(kNone, pages)) return false;
+    if (try_first(kNone)) return true;
+    map.discard(pages);
+    return false;
   }
 
  private:

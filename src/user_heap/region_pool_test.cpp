@@ -1,0 +1,41 @@
+#include "user_heap/region_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+
+#include "os/fake_page_source.h"
+
+namespace strata {
+namespace {
+
+/// Has addresses for tables, but no regions as long as it is told so.
+struct PagesWithoutRegions final : os::FakePageSource {
+  bool map_at(void* address, std::size_t bytes) noexcept override {
+    return has_regions && FakePageSource::map_at(address, bytes);
+  }
+  void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept override {
+    return has_regions ? FakePageSource::map_aligned(bytes, alignment) : nullptr;
+  }
+  bool has_regions = false;
+};
+
+TEST(RegionPool, ThatCannotStartLeavesNothingAndCanBeTriedAgain) {
+  PagesWithoutRegions pages;
+  PageMap map;
+  RegionPool pool(map, pages);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_FALSE(pool.start(0));
+    EXPECT_EQ(pages.mapped_bytes(), 0u) << "tables of the page map";
+    EXPECT_EQ(map.limit(), 0u);
+  }
+  pages.has_regions = true;
+  ASSERT_TRUE(pool.start(0));
+  void* const region = pool.map_aligned(kRegionBytes, kRegionBytes);
+  ASSERT_NE(region, nullptr);
+  EXPECT_TRUE(pool.unmap(region, kRegionBytes));
+  map.discard(pages);
+}
+
+}  // namespace
+}  // namespace strata
