@@ -273,6 +273,7 @@ void Central::flush_transfer(unsigned end_class) noexcept {
 
 /// Moves to their spans what lies in transfer caches that have grown, if it is worth it, and no
 /// other thread does so just now.
+/// \returns  whether there was something that nobody else was at
 bool Central::empty_grown_transfer() noexcept {
   if (spans_.used_bytes() < kGrownTransferBytes) return false;
   std::size_t grown = 0;
@@ -280,13 +281,15 @@ bool Central::empty_grown_transfer() noexcept {
   if (grown < kGrownTransferBytes) return false;
   // Two at once would wait for each other at the same lists.
   if (!emptying_.try_lock()) return false;
+  bool has_moved = false;
   for_each_shard([&](CentralShard& shard) {
-    shard.take_grown([this](unsigned size_class, void** objects, std::size_t count) {
+    shard.take_grown([&](unsigned size_class, void** objects, std::size_t count) {
+      has_moved = true;
       release_to_spans(size_class, objects, count);
     });
   });
   emptying_.unlock();
-  return true;
+  return has_moved;
 }
 
 std::size_t Central::idle_bytes() const noexcept {

@@ -173,9 +173,10 @@ GuardPool::Slot* GuardPool::take_slot(std::size_t least_waiting) noexcept {
   return nullptr;
 }
 
-/// Makes the slot's pages accessible, if the limit and the kernel allow.
+/// Makes the slot's pages accessible, if the limit and the kernel allow. Where they do not, the
+/// object is served unguarded: nothing was refused.
 bool GuardPool::open(Slot& slot) noexcept {
-  if (!limit_.try_hold(slot.accessible_bytes)) return false;
+  if (!limit_.try_hold_unasked(slot.accessible_bytes)) return false;
   slot.is_open = pages_.commit(slot.accessible, slot.accessible_bytes);
   slot.is_held = slot.is_open;
   if (!slot.is_held) limit_.take_back(slot.accessible_bytes);

@@ -151,6 +151,7 @@ TEST_F(GuardPoolTest, KeepsToTheHardLimitAndLosesNoSlot) {
   ASSERT_TRUE(two_pages != nullptr && one_page != nullptr);
   for (std::size_t i = 0; i < 2 * GuardPool::kForSamples.slots; ++i) ASSERT_EQ(get(1), nullptr);
   EXPECT_EQ(pool.statistics().live_objects, 2u);
+  EXPECT_EQ(limit.statistics().refusals, 0u) << "these objects are served without guards";
   put(two_pages);
   EXPECT_NE(get(2 * page), nullptr);
 }
