@@ -102,8 +102,8 @@ class PageSource {
   /// The same for several ranges. Of those that the kernel refuses `bytes` is 0 afterwards; the
   /// others go back all the same.
   /// \cost  As many system calls. KernelPages needs one for all where the kernel can do that (Linux
-  ///        6.14). Then other processors forget the addresses together, too, which takes most of
-  ///        the time in a process with several threads.
+  ///        6.18 can). Then other processors forget the addresses together, too, which takes most
+  ///        of the time in a process with several threads.
   virtual void decommit_each(PageRange* ranges, std::size_t count) noexcept {
     for (PageRange* range = ranges; range != ranges + count; ++range) {
       if (!decommit(range->address, range->bytes)) range->bytes = 0;

@@ -56,7 +56,7 @@ inline int advise(void* at, std::size_t bytes, int advice) noexcept {
 /// \returns  how many bytes were advised, from the first range on; -1 if none was
 inline ssize_t advise_each(const iovec* ranges, std::size_t count, int advice) noexcept {
   constexpr long kProcessMadvise = 440;  // on every architecture; older headers have no name for it
-  constexpr int kThisThread = -10000;    // PIDFD_SELF_THREAD, since Linux 6.14
+  constexpr int kThisThread = -10000;    // PIDFD_SELF_THREAD; older kernels refuse it
   return syscall(kProcessMadvise, kThisThread, ranges, count, long{advice}, 0L);
 }
 /// Whether a filter decides which system calls this thread may make: it may end the process for one

@@ -114,12 +114,8 @@ std::string why_not_preloadable(const std::string& program) {
   return {};
 }
 
-bool has_own_malloc(const std::string& program) {
-  return ElfFile(final_program(program)).defines("malloc");
-}
-
 void warn_of_own_malloc(const std::string& program, std::string_view name) {
-  if (!has_own_malloc(program)) return;
+  if (!ElfFile(final_program(program)).defines("malloc")) return;
   fmt::print(
       stderr,
       "strata: warning: {} has a malloc of its own, so a preloaded one may never be called\n",

@@ -17,10 +17,9 @@ std::string find_program(std::string_view name);
 /// is judged by its interpreter.
 std::string why_not_preloadable(const std::string& program);
 
-/// Whether the program itself defines malloc: then a preloaded one may never be called, for the
-/// program's own functions come before those of any library.
-bool has_own_malloc(const std::string& program);
-/// Says so on standard error, where it does; `name` is what the user called it.
+/// Says on standard error if the program itself defines malloc: then a preloaded one may never be
+/// called, for the program's own functions come before those of any library.
+/// \param name  what the user called it
 void warn_of_own_malloc(const std::string& program, std::string_view name);
 
 /// A library that the program is linked with and that brings a malloc of its own, by name; empty if
