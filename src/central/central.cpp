@@ -1,6 +1,7 @@
 #include "central/central.h"
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 
 namespace strata {
@@ -8,9 +9,10 @@ namespace strata {
 static_assert(CentralList::kMostAhead <= PageHeap::kMostAtOnce,
               "what a list takes at once the page heap gives at once");
 
-void Central::set_most_shards(unsigned count) noexcept {
+void Central::set_most_shards(unsigned count, unsigned processors) noexcept {
   LockGuard guard(lock_);
   most_ = std::clamp(count, 1u, kMostShards);
+  processors_ = processors;
 }
 
 void Central::enter(Place& place) noexcept {
@@ -45,6 +47,8 @@ std::size_t Central::claim(Place& place, unsigned size_class, void** end,
     exchange_holes();
   }
   if (claimed.count != 0 && shard_count() != 1) shard->note_claimed(size_class, claimed.count);
+  if (is_batch(size_class, claimed.count)) [[unlikely]]
+    note_batch(place, *shard, size_class);
   return claimed.count;
 }
 
@@ -57,6 +61,28 @@ std::size_t Central::claim(unsigned size_class, void** end, std::size_t count) n
 void Central::note_met(Place& place, unsigned size_class) noexcept {
   place.met_ += kClaimsPerWait;
   if (place.met_ >= place.patience_) move_on(place, size_class);
+}
+
+/// The thread has got a batch in a shard. It moves on if another one gets such there, too.
+void Central::note_batch(Place& place, CentralShard& shard, unsigned size_class) noexcept {
+  if (shard.has_other_user(size_class, &place)) {
+    place.met_ += kFirstPatience;
+    if (!place.has_moved(size_class) || place.met_ >= place.patience_) move_on(place, size_class);
+    if (&place.shard_of(size_class) != &shard) return;
+  }
+  shard.note_user(size_class, &place);
+}
+
+bool Central::is_batch(unsigned size_class, std::size_t count) noexcept {
+  return count >= kLeastBatch &&
+         (count * SizeClassMap::bytes_of(size_class) >= kBatchBytes || count >= kBatchOfSmall);
+}
+
+/// Whether a thread's batches are to be of its own shard's spans, although the heap grows for that
+/// while objects of others are free. Where there are more shards than processors, most of these are
+/// of threads that do not run, and are better used; unless two threads would share lines.
+bool Central::keeps_apart(unsigned size_class) const noexcept {
+  return SizeClassMap::bytes_of(size_class) < kSharedLineBytes || shard_count() <= processors_;
 }
 
 /// Claims from another shard that nobody is at. Where there is none, waits for the busy one if it
@@ -83,25 +109,28 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
   CentralList* const list = shard.make_list(size_class);
   if (list == nullptr) return 0;
   const bool is_alone = shard_count() == 1;
+  const bool is_apart = is_batch(size_class, count) && keeps_apart(size_class);
+  const PageHeap::End at = shard.index() % 2 == 0 ? PageHeap::End::kLow : PageHeap::End::kHigh;
   if (!is_alone) {
     std::size_t claimed = claim_from_others(*list, end, count, Need::kUsual);
-    if (claimed == 0) claimed = borrow(shard, size_class, end, count);
+    if (claimed == 0 && !is_apart) claimed = borrow(shard, size_class, end, count);
     if (claimed != 0) return claimed;
   }
-  Span* span = make_span_of_idle_pages(size_class);
-  if (span == nullptr && !is_alone) {
+  Span* span = make_span_of_idle_pages(size_class, at);
+  if (span == nullptr && !is_alone && !is_apart) {
     const std::size_t claimed = claim_from_others(*list, end, count, Need::kUrgent);
     if (claimed != 0) return claimed;
   }
   if (span == nullptr && empty_grown_transfer()) {
     const std::size_t claimed = list->try_claim(end, count).count;
     if (claimed != 0) return claimed;
-    span = make_span_of_idle_pages(size_class);
+    span = make_span_of_idle_pages(size_class, at);
   }
   Span* spans[CentralList::kMostAhead];
   spans[0] = span;
   std::size_t made = 1;
-  if (span == nullptr) made = spans_.create(size_class, spans, is_alone ? 1 : list->next_growth());
+  if (span == nullptr)
+    made = spans_.create(size_class, spans, is_alone ? 1 : list->next_growth(), at);
   if (made == 0) return 0;
   const std::size_t claimed = add_and_claim(*list, spans, made, end, count);
   exchange_holes();
@@ -163,12 +192,12 @@ void* Central::claim_at_random(unsigned size_class, std::uint64_t random) noexce
 }
 
 /// A span for which nothing more is held than before: spans that are kept make room for it.
-Span* Central::make_span_of_idle_pages(unsigned size_class) noexcept {
+Span* Central::make_span_of_idle_pages(unsigned size_class, PageHeap::End end) noexcept {
   CentralList* keeper;
   do {
     keeper = find_kept();
     if (keeper == nullptr && shard_count() == 1) return nullptr;
-    if (Span* span = spans_.create(size_class, PageHeap::Pages::kIdle)) return span;
+    if (Span* span = spans_.create(size_class, PageHeap::Pages::kIdle, end)) return span;
     if (keeper != nullptr) keeper->destroy_kept(1);
   } while (keeper != nullptr);
   return nullptr;
@@ -316,10 +345,12 @@ std::size_t Central::settle_pending_hint() noexcept {
 void Central::move_on(Place& place, unsigned size_class) noexcept {
   place.met_ = 0;
   if (!place.has_thread_) return;
-  std::uint64_t& moved = place.moved_[size_class / 64];
-  const std::uint64_t bit = std::uint64_t{1} << size_class % 64;
-  if ((moved & bit) != 0 || place.shard_ == &first_) move_thread(place);
-  moved |= bit;
+  const CentralShard& before = place.shard_of(size_class);
+  if (place.has_moved(size_class) || place.shard_ == &first_) move_thread(place);
+  if (place.shard_ == &first_) return;
+  const std::uint64_t bit = Place::bit_of(size_class);
+  place.moved_[size_class / 64] |= bit;
+  if (&place.shard_of(size_class) != &before) place.just_moved_[size_class / 64] |= bit;
 }
 
 void Central::move_thread(Place& place) noexcept {
@@ -339,6 +370,7 @@ void Central::move_thread(Place& place) noexcept {
   place.shard_->add_threads(~std::uint32_t{0});
   best->add_threads(1);
   place.shard_ = best;
+  std::copy(std::begin(place.moved_), std::end(place.moved_), std::begin(place.just_moved_));
 }
 
 /// \returns  nullptr if there are as many as may be, or out of memory.

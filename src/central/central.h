@@ -22,6 +22,10 @@ namespace strata {
 /// free no more than they got; the rest goes to the shards of its spans, so that what a producer
 /// allocates and a consumer frees comes back to the producer.
 ///
+/// A thread also moves on that gets batches of a class of which another thread of the shard gets
+/// some: objects next to each other would belong to different threads, whose processors would take
+/// lines of memory from each other. From then on its batches stay apart (keeps_apart).
+///
 /// Before the heap grows for one shard, what is free in others serves it: what lies in their
 /// transfer caches, empty spans of any class, spans of shards without threads, and what others have
 /// more than enough of.
@@ -38,16 +42,31 @@ class Central {
    public:
     explicit Place(Central& central) noexcept : first_(&central.first_), shard_(&central.first_) {}
 
+    /// Whether the class has moved to another shard since the last call.
+    bool take_moved(unsigned size_class) noexcept {
+      const std::uint64_t bit = bit_of(size_class);
+      const bool has_moved = (just_moved_[size_class / 64] & bit) != 0;
+      just_moved_[size_class / 64] &= ~bit;
+      return has_moved;
+    }
+
    private:
     friend class Central;
+    static constexpr std::uint64_t bit_of(unsigned size_class) noexcept {
+      return std::uint64_t{1} << size_class % 64;
+    }
+    bool has_moved(unsigned size_class) const noexcept {
+      return (moved_[size_class / 64] & bit_of(size_class)) != 0;
+    }
     CentralShard& shard_of(unsigned size_class) const noexcept {
-      return (moved_[size_class / 64] >> size_class % 64 & 1) != 0 ? *shard_ : *first_;
+      return has_moved(size_class) ? *shard_ : *first_;
     }
 
     CentralShard* const first_;
     CentralShard* shard_;      // its own: for the classes that have moved there
     bool has_thread_ = false;  // counted in that shard
     std::uint64_t moved_[(SizeClassMap::kCount + 63) / 64] = {};
+    std::uint64_t just_moved_[(SizeClassMap::kCount + 63) / 64] = {};
     std::uint32_t met_ = 0;  // goes up with each lock that was taken, down with each that was not
     std::uint32_t patience_ = kFirstPatience;
   };
@@ -63,8 +82,8 @@ class Central {
   Central(const Central&) = delete;
   Central& operator=(const Central&) = delete;
 
-  /// How many shards there may be. Before the first thread.
-  void set_most_shards(unsigned count) noexcept;
+  /// How many shards there may be, and how many threads run at once. Before the first thread.
+  void set_most_shards(unsigned count, unsigned processors) noexcept;
 
   /// A thread begins to use the place, or ends to.
   void enter(Place& place) noexcept;
@@ -186,6 +205,13 @@ class Central {
   // show, and less is waited for. In a small one they are some percent.
   static constexpr std::size_t kLargeBytes = std::size_t{32} << 20;
   static constexpr std::size_t kHomewardBatch = 128;
+  // Chosen: so much goes to one thread, and to another, where objects come and go in batches. Where
+  // they come and go at random, a bin as large as that is rare, and a shard for it would show.
+  static constexpr std::size_t kBatchBytes = std::size_t{32} << 10;
+  static constexpr std::size_t kBatchOfSmall = 1024;
+  static constexpr std::size_t kLeastBatch = 16;
+  // Chosen: below this size two threads may have objects in one line.
+  static constexpr std::size_t kSharedLineBytes = 2 * detail::kCacheLineBytes;
   // Chosen: what may be free in spans, and as a part of the heap, before holes are looked for.
   static constexpr std::size_t kHolesFromBytes = std::size_t{4} << 20;
   static constexpr std::size_t kHolesFromPart = 8;
@@ -210,6 +236,11 @@ class Central {
   class Owners;
   CentralShard& owner_of(const void* object) const noexcept;
   void note_met(Place& place, unsigned size_class) noexcept;
+  void note_batch(Place& place, CentralShard& shard, unsigned size_class) noexcept;
+  static bool is_batch(unsigned size_class, std::size_t count) noexcept;
+  bool keeps_apart(unsigned size_class) const noexcept;
+  bool seem_to_be_of(const CentralShard& shard, void* const* objects,
+                     std::size_t count) const noexcept;
   bool is_large() const noexcept { return spans_.used_bytes() >= kLargeBytes; }
   std::size_t claim_past(CentralShard& busy, bool may_wait, unsigned size_class, void** end,
                          std::size_t count) noexcept;
@@ -227,7 +258,8 @@ class Central {
                                 Need need) noexcept;
   std::size_t borrow(const CentralShard& shard, unsigned size_class, void** end,
                      std::size_t count) noexcept;
-  Span* make_span_of_idle_pages(unsigned size_class) noexcept;
+  Span* make_span_of_idle_pages(unsigned size_class,
+                                PageHeap::End end = PageHeap::End::kLow) noexcept;
   CentralList* find_kept() const noexcept;
   bool empty_grown_transfer() noexcept;
   void exchange_holes_if_due() noexcept;
@@ -236,6 +268,7 @@ class Central {
   SpanSource& spans_;
   MetadataArena& metadata_;
   const bool has_transfer_;
+  unsigned processors_ = 1;
   IdleTally tally_;
   CentralShard first_;
   // One thread at a time empties transfer caches that have grown. Only fork() waits for it.

@@ -264,7 +264,7 @@ struct ShardedCentralTest : CentralTest {
                               Central::Place(*central)};
 
   ShardedCentralTest() {
-    central->set_most_shards(3);
+    central->set_most_shards(3, 3);
     for (Central::Place& place : places) central->enter(place);
   }
   ~ShardedCentralTest() override {
@@ -366,19 +366,105 @@ TEST_F(ShardedCentralTest, ObjectsOfSeveralShardsInOneBatchFindTheirSpans) {
 }
 
 TEST_F(ShardedCentralTest, WhatAThreadGotStaysInItsShardWhoseverTheSpansAre) {
-  central->move_on(places[1], 5);
-  std::vector<void*> lent = claim_at(places[1], 5, 64);
-  central->release(places[1], 5, lent.data(), lent.size());
+  central->set_most_shards(3, 1);
+  central->move_on(places[1], 12);
+  std::vector<void*> lent = claim_at(places[1], 12, 64);
+  central->release(places[1], 12, lent.data(), lent.size());
   const std::set<void*> of_other(lent.begin(), lent.end());
   const std::size_t used = space.heap.used_pages();
-  std::vector<void*> mine = claim_at(places[0], 5, 64);
+  std::vector<void*> mine = claim_at(places[0], 12, 64);
   EXPECT_EQ(std::set<void*>(mine.begin(), mine.end()), of_other) << "the heap grows last";
   EXPECT_EQ(space.heap.used_pages(), used);
-  central->release(places[0], 5, mine.data(), mine.size());
-  mine = claim_at(places[0], 5, 64);
+  central->release(places[0], 12, mine.data(), mine.size());
+  mine = claim_at(places[0], 12, 64);
   EXPECT_EQ(std::set<void*>(mine.begin(), mine.end()), of_other) << "they went to the other shard";
-  central->release_to_spans(5, mine.data(), mine.size());
+  central->release_to_spans(12, mine.data(), mine.size());
   central->check_invariants();
+}
+
+struct ApartTest : ShardedCentralTest {
+  const unsigned small = SizeClassMap::class_of(64);
+  const unsigned large = SizeClassMap::class_of(1024);
+  static constexpr std::size_t kBatch = 512;
+  bool all_of(unsigned shard, const std::vector<void*>& objects) {
+    return std::all_of(objects.begin(), objects.end(),
+                       [&](void* object) { return shard_of(object) == shard; });
+  }
+};
+
+TEST_F(ApartTest, AThreadThatGetsBatchesOfAClassAsAnotherDoesMovesOnAtOnce) {
+  std::vector<void*> first = claim_at(places[0], small, kBatch);
+  std::vector<void*> second = claim_at(places[1], small, kBatch);
+  EXPECT_EQ(central->shard_count(), 2u);
+  EXPECT_TRUE(places[1].take_moved(small));
+  EXPECT_FALSE(places[1].take_moved(small)) << "it has not moved again";
+  EXPECT_FALSE(places[0].take_moved(small)) << "one of two is enough";
+  std::vector<void*> own = claim_at(places[1], small, kBatch);
+  EXPECT_TRUE(all_of(1, own));
+  for (std::vector<void*>* batch : {&first, &second, &own})
+    central->release_to_spans(small, batch->data(), batch->size());
+}
+
+TEST_F(ApartTest, ThreadsThatGetALittleAtATimeShareTheirShard) {
+  for (int round = 0; round < 50; ++round) {
+    for (Central::Place& place : places) {
+      std::vector<void*> some = claim_at(place, small, 64);
+      central->release(place, small, some.data(), some.size());
+    }
+  }
+  EXPECT_EQ(central->shard_count(), 1u);
+}
+
+TEST_F(ApartTest, AThreadWhoseNeighbourHasEndedStaysWhereItIs) {
+  std::vector<void*> first = claim_at(places[0], small, kBatch);
+  central->leave(places[0]);
+  central->leave(places[2]);
+  std::vector<void*> second = claim_at(places[1], small, kBatch);
+  EXPECT_EQ(central->shard_count(), 1u);
+  central->release_to_spans(small, first.data(), first.size());
+  central->release_to_spans(small, second.data(), second.size());
+  central->enter(places[0]);
+  central->enter(places[2]);
+}
+
+TEST_F(ApartTest, ABatchThatIsOfAnothersSpansGoesHome) {
+  central->move_on(places[1], large);
+  std::vector<void*> own = claim_at(places[1], large, 64);
+  std::vector<void*> others = claim_at(places[0], large, 64);
+  ASSERT_TRUE(all_of(0, others));
+  central->release(places[1], large, others.data(), others.size());
+  std::vector<void*> more = claim_at(places[1], large, 64);
+  EXPECT_TRUE(all_of(1, more)) << "the thread keeps what is another's";
+  central->release_to_spans(large, own.data(), own.size());
+  central->release_to_spans(large, more.data(), more.size());
+}
+
+TEST_F(ApartTest, WhereAllShardsRunAtOnceABatchIsNotMadeOfWhatOthersHaveFree) {
+  for (const unsigned size_class : {small, large}) {
+    central->move_on(places[1], size_class);
+    std::vector<void*> others = claim_at(places[0], size_class, kBatch);
+    central->release(places[0], size_class, others.data(), others.size());
+    std::vector<void*> own = claim_at(places[1], size_class, kBatch);
+    EXPECT_TRUE(all_of(1, own));
+    central->release_to_spans(size_class, own.data(), own.size());
+  }
+}
+
+TEST_F(ApartTest, WithMoreShardsThanProcessorsItIsUnlessTheyWouldShareLines) {
+  central->set_most_shards(3, 1);
+  for (const unsigned size_class : {small, large}) {
+    central->move_on(places[1], size_class);
+    std::vector<void*> others = claim_at(places[0], size_class, 60);
+    central->release(places[0], size_class, others.data(), others.size());
+    const std::size_t wanted =
+        std::max<std::size_t>(60, 32768 / SizeClassMap::bytes_of(size_class));
+    std::vector<void*> own(wanted);
+    const std::size_t claimed = central->claim(places[1], size_class, own.data() + wanted, wanted);
+    ASSERT_NE(claimed, 0u);
+    own.erase(own.begin(), own.end() - static_cast<std::ptrdiff_t>(claimed));
+    EXPECT_TRUE(all_of(size_class == small ? 1 : 0, own));
+    central->release_to_spans(size_class, own.data(), own.size());
+  }
 }
 
 TEST_F(ShardedCentralTest, WhatAThreadFreesBeyondWhatItGotGoesHome) {
@@ -517,7 +603,7 @@ struct BusyCentralTest : ::testing::Test {
   void* elsewhere[2];
 
   void SetUp() override {
-    central.set_most_shards(2);
+    central.set_most_shards(2, 2);
     for (Central::Place& place : places) central.enter(place);
     central.move_on(places[1], c);
     ASSERT_EQ(central.claim(places[1], c, elsewhere + 2, 2), 2u);

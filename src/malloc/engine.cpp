@@ -57,8 +57,9 @@ constexpr unsigned kShardsPerProcessor = 4;
 
 bool Engine::start(const Options& options, std::uint64_t seed, std::size_t address_space) noexcept {
   registry_.budget().set_most_bytes(options.cache_bytes);
+  const unsigned processors = os::processor_count();
   central_.set_most_shards(
-      options.checks == Options::Checks::kFull ? 1 : kShardsPerProcessor * os::processor_count());
+      options.checks == Options::Checks::kFull ? 1 : kShardsPerProcessor * processors, processors);
   if (options.checks == Options::Checks::kFull) spans_.keep_records();
   spans_.keep_states(options.verifies_frees());
   huge_.configure(options.huge_pages != HugePages::kNever);

@@ -61,7 +61,8 @@ void PageHeap::configure(std::uintptr_t first_region, HugePages huge_pages,
   huge_pages_.configure(huge_pages);
 }
 
-Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages which) noexcept {
+Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages which,
+                         End end) noexcept {
   STRATA_DCHECK(page_count >= 1 && page_count <= kPagesPerRegion);
   // A heap that grows asks for idle pages first: where there are none, without the lock.
   if (which == Pages::kIdle && idle_pages() < page_count) return nullptr;
@@ -77,7 +78,7 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
     const PageMask positions = aligned_positions(alignment_pages);
     Region* region =
         which == Pages::kAny ? take_region(sufficient) : take_idle_region(page_count, positions);
-    if (region != nullptr) taken = take_span(*region, page_count, positions);
+    if (region != nullptr) taken = take_span(*region, page_count, positions, end);
   }
   if (taken.awaits_touch) [[unlikely]]
     touch_huge_page(*taken.span);
@@ -100,11 +101,11 @@ Span* PageHeap::allocate_to_grow(unsigned page_count) noexcept {
   const bool is_shared = first != 0 && region->head_of_page[first - 1] != Region::kNoSpan &&
                          map_.class_of(region->start + (first - 1) * kPageBytes) == 0;
   const unsigned skipped = is_shared ? (length - page_count) / 2 : 0;
-  return take_span(*region, page_count, PageMask{1} << (first + skipped)).span;
+  return take_span(*region, page_count, PageMask{1} << (first + skipped), End::kLow).span;
 }
 
-std::size_t PageHeap::allocate_several(unsigned page_count, Span** spans,
-                                       std::size_t count) noexcept {
+std::size_t PageHeap::allocate_several(unsigned page_count, Span** spans, std::size_t count,
+                                       End end) noexcept {
   std::size_t taken = 0;
   const Span* awaiting = nullptr;
   {
@@ -113,7 +114,7 @@ std::size_t PageHeap::allocate_several(unsigned page_count, Span** spans,
     for (; taken < count; ++taken) {
       Region* const region = take_region(page_count);
       if (region == nullptr) break;
-      const Taken next = take_span(*region, page_count, ~PageMask{0});
+      const Taken next = take_span(*region, page_count, ~PageMask{0}, end);
       if (next.span == nullptr) break;
       if (next.awaits_touch) awaiting = next.span;
       spans[taken] = next.span;
@@ -126,12 +127,13 @@ std::size_t PageHeap::allocate_several(unsigned page_count, Span** spans,
 /// Takes pages of an unlisted region, and lists it.
 /// \pre      it has a run of so many that begins at one of `positions`
 /// \returns  no span if the limit forbids it
-PageHeap::Taken PageHeap::take_span(Region& region, unsigned page_count,
-                                    PageMask positions) noexcept {
+PageHeap::Taken PageHeap::take_span(Region& region, unsigned page_count, PageMask positions,
+                                    End end) noexcept {
   PageMask starts = run_starts(region.idle_pages(), page_count) & positions;
   if (starts == 0) starts = run_starts(region.free_pages, page_count) & positions;
   STRATA_DCHECK(starts != 0);
-  const auto first = static_cast<unsigned>(std::countr_zero(starts));
+  const auto first = static_cast<unsigned>(end == End::kLow ? std::countr_zero(starts)
+                                                            : std::bit_width(starts) - 1);
   const PageMask mask = page_range(first, page_count);
   if (region.dirty_pages == 0) {
     if (region.is_split && choose_huge()) {

@@ -69,8 +69,11 @@ class PageHeap {
     kAny,
     kIdle,  ///< only pages that hold memory already, so that no more is held than before
   };
-  Span* allocate(unsigned page_count, unsigned alignment_pages = 1,
-                 Pages which = Pages::kAny) noexcept;
+  /// Of the free run that is chosen, the pages at one end. Who takes spans at one end, while
+  /// another thread takes them at the other, has neighbours of its own.
+  enum class End : bool { kLow, kHigh };
+  Span* allocate(unsigned page_count, unsigned alignment_pages = 1, Pages which = Pages::kAny,
+                 End end = End::kLow) noexcept;
 
   /// One that is likely to be made longer: of idle pages, with room for several times as many.
   /// Where the span before them may grow as well, each gets half of the room.
@@ -80,7 +83,8 @@ class PageHeap {
   /// Up to `count` such spans, of any pages, each aligned to a page.
   /// \returns  how many
   static constexpr std::size_t kMostAtOnce = 8;
-  std::size_t allocate_several(unsigned page_count, Span** spans, std::size_t count) noexcept;
+  std::size_t allocate_several(unsigned page_count, Span** spans, std::size_t count,
+                               End end = End::kLow) noexcept;
 
   /// Takes back a span; the caller has cleared its class in the page map.
   /// \param is_clean  its pages went back to the kernel, and are not counted as held
@@ -195,7 +199,7 @@ class PageHeap {
     Span* span;
     bool awaits_touch;  ///< the first touch of it may back its region by a huge page
   };
-  Taken take_span(Region& region, unsigned page_count, PageMask positions) noexcept
+  Taken take_span(Region& region, unsigned page_count, PageMask positions, End end) noexcept
       STRATA_REQUIRES(lock_);
   void merge_kept() noexcept STRATA_REQUIRES(lock_);
   void merge(const Span& kept) noexcept STRATA_REQUIRES(lock_);

@@ -154,6 +154,23 @@ TEST_F(PageHeapTest, TakesTheTightestRegionThatFits) {
   EXPECT_EQ(regions(), 2u);
 }
 
+TEST_F(PageHeapTest, TwoThatTakeFromBothEndsMeetOnlyInTheMiddle) {
+  std::vector<char*> low;
+  std::vector<char*> high;
+  for (unsigned i = 0; i < kPagesPerRegion / 2; ++i) {
+    low.push_back(heap.allocate(1)->start);
+    high.push_back(heap.allocate(1, 1, PageHeap::Pages::kAny, PageHeap::End::kHigh)->start);
+  }
+  EXPECT_EQ(regions(), 1u);
+  EXPECT_LT(*std::max_element(low.begin(), low.end()), *std::min_element(high.begin(), high.end()));
+  heap.deallocate(*space.map.span_of(high[0]));
+  heap.deallocate(*space.map.span_of(high[1]));
+  Span* spans[1];
+  ASSERT_EQ(heap.allocate_several(1, spans, 1, PageHeap::End::kHigh), 1u);
+  EXPECT_EQ(spans[0]->start, high[0]);
+  EXPECT_EQ(heap.allocate(1, 1, PageHeap::Pages::kIdle, PageHeap::End::kHigh)->start, high[1]);
+}
+
 TEST_F(PageHeapTest, UsesIdlePagesBeforeCleanOnes) {
   Span& low = allocate(4);
   Span& high = allocate(1);

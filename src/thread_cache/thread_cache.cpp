@@ -64,7 +64,8 @@ void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
 /// \pre      the bin has no gaps
 bool ThreadCache::top_up(unsigned size_class) noexcept {
   shrink_if_heap_grew();
-  if (may_grow(size_class, Slow::kDry)) grow(size_class, budget_->share_bytes());
+  if (settling_[size_class] == 0 && may_grow(size_class, Slow::kDry))
+    grow(size_class, budget_->share_bytes());
   const std::size_t wanted = batch(size_class);
   const std::size_t before = held(size_class);
   if (before >= wanted) return false;
@@ -74,6 +75,8 @@ bool ThreadCache::top_up(unsigned size_class) noexcept {
   if (count < missing) move_words(first, first + (missing - count), count);
   set_top(size_class, tops_[size_class] + count);
   countdown_ -= static_cast<std::int64_t>(count);
+  if (place_.take_moved(size_class)) [[unlikely]]
+    settle(size_class);
   return count != 0;
 }
 
@@ -94,6 +97,11 @@ void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
 
 /// The full bin gives up half of itself, grows, or is emptied.
 void ThreadCache::make_room(unsigned size_class) noexcept {
+  if (settling_[size_class] != 0) [[unlikely]] {
+    --settling_[size_class];
+    flush(size_class, held(size_class), Way::kToSpans);
+    return;
+  }
   const std::size_t share = budget_->share_bytes();
   if (holds_too_much(size_class, share)) {
     shrink(size_class);
@@ -317,6 +325,13 @@ void ThreadCache::shrink(unsigned size_class) noexcept {
   capacity_bytes_ -= (now - kept) * SizeClassMap::bytes_of(size_class);
   if (has_lasting_[size_class]) lasting_bytes_ -= now * SizeClassMap::bytes_of(size_class);
   has_lasting_[size_class] = false;
+}
+
+/// The class has moved to another shard. What the thread has of it lies among objects of others,
+/// and so does what it will free of it: a bin that held all of that would keep it so.
+void ThreadCache::settle(unsigned size_class) noexcept {
+  settling_[size_class] = kSettlingFlushes;
+  if (capacity(size_class) > kFirstCapacity) shrink(size_class);
 }
 
 /// Moves the bin to `count` slots, a power of two.

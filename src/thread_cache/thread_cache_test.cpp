@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <random>
 #include <set>
@@ -340,6 +342,69 @@ TEST_F(BatchedCacheTest, ABinGrowsFurtherWhileBatchesDoNotFit) {
   EXPECT_LE(cache->capacity_bytes(), 1 * kMiB);
   EXPECT_TRUE(nothing_is_lost(large, cache->count_objects(large)));
   cache->flush_all();
+}
+
+/// Two threads fill and empty batches side by side.
+struct NeighboursTest : ThreadCacheTest {
+  std::unique_ptr<ThreadCache> caches[2] = {make_cache(), make_cache()};
+
+  NeighboursTest() {
+    central->set_most_shards(2, 2);
+    for (auto& cache : caches) central->enter(cache->place());
+  }
+  ~NeighboursTest() override {
+    for (auto& cache : caches) {
+      cache->flush_all();
+      central->leave(cache->place());
+    }
+  }
+  /// \returns  how many objects of the last batches lie next to one of the other thread's
+  std::size_t neighbours(std::size_t bytes, std::size_t count, int batches) {
+    const unsigned size_class = SizeClassMap::class_of(bytes);
+    std::vector<void*> objects[2];
+    std::map<void*, int> thread_of;
+    std::mt19937 random(1);
+    for (int batch = 0; batch < batches; ++batch) {
+      for (auto& each : objects) each.clear();
+      for (std::size_t i = 0; i < count; ++i) {
+        for (int thread : {0, 1})
+          objects[thread].push_back(allocate_from(*caches[thread], size_class));
+      }
+      thread_of.clear();
+      for (int thread : {0, 1}) {
+        for (void* const object : objects[thread]) thread_of[object] = thread;
+        std::shuffle(objects[thread].begin(), objects[thread].end(), random);
+      }
+      for (std::size_t i = 0; i < count; ++i) {
+        for (int thread : {0, 1}) deallocate_into(*caches[thread], size_class, objects[thread][i]);
+      }
+    }
+    std::size_t changes = 0;
+    for (auto at = std::next(thread_of.begin()); at != thread_of.end(); ++at)
+      changes += std::prev(at)->second != at->second ? 1 : 0;
+    return changes;
+  }
+};
+
+/// But for a few, objects of two threads are neighbours only where a page of one ends.
+TEST_F(NeighboursTest, BatchesOfTwoThreadsComeToLieApart) {
+  for (const std::size_t bytes : {16u, 64u, 256u, 1024u, 2048u, 4096u, 8192u}) {
+    for (const std::size_t count : {1000u, 5000u}) {
+      const std::size_t page_ends = 2 * count * bytes / kPageBytes;
+      EXPECT_LE(neighbours(bytes, count, 30), page_ends + count / 20)
+          << count << " objects of " << bytes << " bytes";
+    }
+  }
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    const std::size_t cached = caches[0]->count_objects(c) + caches[1]->count_objects(c);
+    EXPECT_TRUE(nothing_is_lost(c, cached)) << SizeClassMap::bytes_of(c) << " bytes";
+  }
+}
+
+TEST_F(NeighboursTest, ABinGrowsAgainOnceItsClassHasMoved) {
+  const unsigned size_class = SizeClassMap::class_of(256);
+  neighbours(256, 1000, 40);
+  for (auto& cache : caches) EXPECT_GE(cache->count_objects(size_class), 300u);
 }
 
 /// A batch of less than twice the bin has it run dry twice and over twice, by turns.
