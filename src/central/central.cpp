@@ -79,10 +79,11 @@ bool Central::is_batch(unsigned size_class, std::size_t count) noexcept {
 }
 
 /// Whether a thread's batches are to be of its own shard's spans, although the heap grows for that
-/// while objects of others are free. Where there are more shards than processors, most of these are
-/// of threads that do not run, and are better used; unless two threads would share lines.
+/// while objects of others are free. Where there are many more shards than processors, most of these
+/// are of threads that do not run, and are better used; unless two threads would share lines.
 bool Central::keeps_apart(unsigned size_class) const noexcept {
-  return SizeClassMap::bytes_of(size_class) < kSharedLineBytes || shard_count() <= processors_;
+  return SizeClassMap::bytes_of(size_class) < kSharedLineBytes ||
+         shard_count() <= kShardsAtOnce * processors_;
 }
 
 /// Claims from another shard that nobody is at. Where there is none, waits for the busy one if it
@@ -109,14 +110,15 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
   CentralList* const list = shard.make_list(size_class);
   if (list == nullptr) return 0;
   const bool is_alone = shard_count() == 1;
-  const bool is_apart = is_batch(size_class, count) && keeps_apart(size_class);
+  const bool is_apart = !is_alone && is_batch(size_class, count) && keeps_apart(size_class);
+  const unsigned spared = is_apart ? size_class : 0;
   const PageHeap::End at = shard.index() % 2 == 0 ? PageHeap::End::kLow : PageHeap::End::kHigh;
-  if (!is_alone) {
+  if (!is_alone && !is_apart) {
     std::size_t claimed = claim_from_others(*list, end, count, Need::kUsual);
-    if (claimed == 0 && !is_apart) claimed = borrow(shard, size_class, end, count);
+    if (claimed == 0) claimed = borrow(shard, size_class, end, count);
     if (claimed != 0) return claimed;
   }
-  Span* span = make_span_of_idle_pages(size_class, at);
+  Span* span = make_span_of_idle_pages(size_class, at, spared);
   if (span == nullptr && !is_alone && !is_apart) {
     const std::size_t claimed = claim_from_others(*list, end, count, Need::kUrgent);
     if (claimed != 0) return claimed;
@@ -124,7 +126,7 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
   if (span == nullptr && empty_grown_transfer()) {
     const std::size_t claimed = list->try_claim(end, count).count;
     if (claimed != 0) return claimed;
-    span = make_span_of_idle_pages(size_class, at);
+    span = make_span_of_idle_pages(size_class, at, spared);
   }
   Span* spans[CentralList::kMostAhead];
   spans[0] = span;
@@ -191,11 +193,13 @@ void* Central::claim_at_random(unsigned size_class, std::uint64_t random) noexce
   }
 }
 
-/// A span for which nothing more is held than before: spans that are kept make room for it.
-Span* Central::make_span_of_idle_pages(unsigned size_class, PageHeap::End end) noexcept {
+/// A span for which nothing more is held than before: spans that are kept make room for it, but for
+/// those of the class `spared`.
+Span* Central::make_span_of_idle_pages(unsigned size_class, PageHeap::End end,
+                                       unsigned spared) noexcept {
   CentralList* keeper;
   do {
-    keeper = find_kept();
+    keeper = find_kept(spared);
     if (keeper == nullptr && shard_count() == 1) return nullptr;
     if (Span* span = spans_.create(size_class, PageHeap::Pages::kIdle, end)) return span;
     if (keeper != nullptr) keeper->destroy_kept(1);
@@ -239,11 +243,12 @@ std::size_t Central::borrow(const CentralShard& shard, unsigned size_class, void
   return 0;
 }
 
-/// A list that keeps spans without a claimed object; nullptr if there is none.
-CentralList* Central::find_kept() const noexcept {
+/// A list that keeps spans without a claimed object, of any class but `spared`; nullptr if there is
+/// none.
+CentralList* Central::find_kept(unsigned spared) const noexcept {
   const unsigned count = shard_count();
   for (unsigned i = 0; i < count; ++i) {
-    if (CentralList* const keeper = shards_[i]->find_kept()) return keeper;
+    if (CentralList* const keeper = shards_[i]->find_kept(spared)) return keeper;
   }
   return nullptr;
 }

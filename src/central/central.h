@@ -209,7 +209,10 @@ class Central {
   // they come and go at random, a bin as large as that is rare, and a shard for it would show.
   static constexpr std::size_t kBatchBytes = std::size_t{32} << 10;
   static constexpr std::size_t kBatchOfSmall = 1024;
-  static constexpr std::size_t kLeastBatch = 16;
+  static constexpr std::size_t kLeastBatch = 8;
+  // Chosen: where there are so many shards for each processor, most of their threads may run at
+  // once. Threads that only wait have shards, too.
+  static constexpr unsigned kShardsAtOnce = 2;
   // Chosen: below this size two threads may have objects in one line.
   static constexpr std::size_t kSharedLineBytes = 2 * detail::kCacheLineBytes;
   // Chosen: what may be free in spans, and as a part of the heap, before holes are looked for.
@@ -258,9 +261,9 @@ class Central {
                                 Need need) noexcept;
   std::size_t borrow(const CentralShard& shard, unsigned size_class, void** end,
                      std::size_t count) noexcept;
-  Span* make_span_of_idle_pages(unsigned size_class,
-                                PageHeap::End end = PageHeap::End::kLow) noexcept;
-  CentralList* find_kept() const noexcept;
+  Span* make_span_of_idle_pages(unsigned size_class, PageHeap::End end = PageHeap::End::kLow,
+                                unsigned spared = 0) noexcept;
+  CentralList* find_kept(unsigned spared = 0) const noexcept;
   bool empty_grown_transfer() noexcept;
   void exchange_holes_if_due() noexcept;
   CentralShard* make_shard() noexcept STRATA_REQUIRES(lock_);

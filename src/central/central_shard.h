@@ -108,10 +108,11 @@ class CentralShard {
     for_each_class([&](unsigned, Class& each) { function(each.list); });
   }
 
-  /// A list that keeps spans without a claimed object; nullptr if there is none: a hint.
-  CentralList* find_kept() const noexcept {
+  /// A list that keeps spans without a claimed object, of any class but `spared`; nullptr if there
+  /// is none: a hint.
+  CentralList* find_kept(unsigned spared) const noexcept {
     for (unsigned c = next_made(1); c < SizeClassMap::kCount; c = next_made(c + 1)) {
-      if (list(c)->kept_spans() != 0) return list(c);
+      if (c != spared && list(c)->kept_spans() != 0) return list(c);
     }
     return nullptr;
   }

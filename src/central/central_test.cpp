@@ -368,6 +368,7 @@ TEST_F(ShardedCentralTest, ObjectsOfSeveralShardsInOneBatchFindTheirSpans) {
 TEST_F(ShardedCentralTest, WhatAThreadGotStaysInItsShardWhoseverTheSpansAre) {
   central->set_most_shards(3, 1);
   central->move_on(places[1], 12);
+  central->move_on(places[2], 12);
   std::vector<void*> lent = claim_at(places[1], 12, 64);
   central->release(places[1], 12, lent.data(), lent.size());
   const std::set<void*> of_other(lent.begin(), lent.end());
@@ -450,8 +451,27 @@ TEST_F(ApartTest, WhereAllShardsRunAtOnceABatchIsNotMadeOfWhatOthersHaveFree) {
   }
 }
 
+TEST_F(ApartTest, EmptySpansThatAnotherUsesForItsBatchesAreLeftToIt) {
+  central->move_on(places[1], large);
+  std::vector<void*> others = claim_at(places[0], large, kBatch);
+  std::vector<void*> of_other_class = claim_at(places[0], small, 4096);
+  central->release_to_spans(large, others.data(), others.size());
+  central->release_to_spans(small, of_other_class.data(), of_other_class.size());
+  const std::size_t kept = central->statistics(large).spans.kept_spans;
+  ASSERT_NE(kept, 0u);
+  const std::size_t held = space.heap.limit().held_bytes();
+  const std::size_t in_span = kPageBytes / SizeClassMap::bytes_of(large);
+  std::vector<void*> own = claim_at(places[1], large, 4 * in_span);
+  EXPECT_TRUE(all_of(1, own));
+  EXPECT_EQ(central->statistics(large).spans.kept_spans, kept);
+  EXPECT_EQ(central->statistics(small).spans.kept_spans, 0u) << "those of other classes make room";
+  EXPECT_EQ(space.heap.limit().held_bytes(), held);
+  central->release_to_spans(large, own.data(), own.size());
+}
+
 TEST_F(ApartTest, WithMoreShardsThanProcessorsItIsUnlessTheyWouldShareLines) {
   central->set_most_shards(3, 1);
+  central->move_on(places[2], small);
   for (const unsigned size_class : {small, large}) {
     central->move_on(places[1], size_class);
     std::vector<void*> others = claim_at(places[0], size_class, 60);
@@ -462,7 +482,7 @@ TEST_F(ApartTest, WithMoreShardsThanProcessorsItIsUnlessTheyWouldShareLines) {
     const std::size_t claimed = central->claim(places[1], size_class, own.data() + wanted, wanted);
     ASSERT_NE(claimed, 0u);
     own.erase(own.begin(), own.end() - static_cast<std::ptrdiff_t>(claimed));
-    EXPECT_TRUE(all_of(size_class == small ? 1 : 0, own));
+    EXPECT_TRUE(all_of(size_class == small ? 2 : 0, own));
     central->release_to_spans(size_class, own.data(), own.size());
   }
 }
