@@ -79,8 +79,8 @@ bool Central::is_batch(unsigned size_class, std::size_t count) noexcept {
 }
 
 /// Whether a thread's batches are to be of its own shard's spans, although the heap grows for that
-/// while objects of others are free. Where there are many more shards than processors, most of these
-/// are of threads that do not run, and are better used; unless two threads would share lines.
+/// while objects of others are free. Where there are many more shards than processors, most of the
+/// others do not run, and what they have is better used; unless two threads would share lines.
 bool Central::keeps_apart(unsigned size_class) const noexcept {
   return SizeClassMap::bytes_of(size_class) < kSharedLineBytes ||
          shard_count() <= kShardsAtOnce * processors_;
