@@ -35,6 +35,8 @@ class Central {
   using ClassStatistics = CentralShard::ClassStatistics;
 
   static constexpr unsigned kMostShards = 64;
+  // Chosen: from two cache lines on, two objects share a line only at their edges.
+  static constexpr std::size_t kSharedLineBytes = 2 * detail::kCacheLineBytes;
 
   /// A thread's place among the shards.
   /// \threads  Its thread only.
@@ -213,8 +215,6 @@ class Central {
   // Chosen: where there are so many shards for each processor, most of their threads may run at
   // once. Threads that only wait have shards, too.
   static constexpr unsigned kShardsAtOnce = 2;
-  // Chosen: below this size two threads may have objects in one line.
-  static constexpr std::size_t kSharedLineBytes = 2 * detail::kCacheLineBytes;
   // Chosen: what may be free in spans, and as a part of the heap, before holes are looked for.
   static constexpr std::size_t kHolesFromBytes = std::size_t{4} << 20;
   static constexpr std::size_t kHolesFromPart = 8;
@@ -271,7 +271,7 @@ class Central {
   SpanSource& spans_;
   MetadataArena& metadata_;
   const bool has_transfer_;
-  unsigned processors_ = 1;
+  unsigned processors_ = 1;  // written before the first thread
   IdleTally tally_;
   CentralShard first_;
   // One thread at a time empties transfer caches that have grown. Only fork() waits for it.

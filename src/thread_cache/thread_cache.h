@@ -168,8 +168,6 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // Chosen. A bin has 2^n - 1 objects, so that its slots with the empty one are a power of two.
   static constexpr std::size_t kFirstCapacity = 7;
   static constexpr std::size_t kMaxCapacity = 2047;
-  // Chosen: from two cache lines on, two objects share a line only at their edges.
-  static constexpr std::size_t kSharedLineBytes = 2 * detail::kCacheLineBytes;
   // Chosen: what one class of one thread may hold; half of it travels as a batch. A batch of large
   // objects is few objects, so they get more (docs/decisions/0013).
   static constexpr std::size_t kMaxBinBytes = 96 * 1024;
