@@ -65,6 +65,7 @@ void Central::note_met(Place& place, unsigned size_class) noexcept {
 
 /// The thread has got a batch in a shard. It moves on if another one gets such there, too.
 void Central::note_batch(Place& place, CentralShard& shard, unsigned size_class) noexcept {
+  if (!keeps_apart(size_class)) return;
   if (shard.has_other_user(size_class, &place)) {
     place.met_ += kFirstPatience;
     if (!place.has_moved(size_class) || place.met_ >= place.patience_) move_on(place, size_class);
@@ -80,10 +81,11 @@ bool Central::is_batch(unsigned size_class, std::size_t count) noexcept {
 
 /// Whether a thread's batches are to be of its own shard's spans, although the heap grows for that
 /// while objects of others are free. Where there are many more shards than processors, most of the
-/// others do not run, and what they have is better used; unless two threads would share lines.
+/// others do not run, and what they have is better used; unless two threads would share lines, and
+/// the heap is small.
 bool Central::keeps_apart(unsigned size_class) const noexcept {
-  return SizeClassMap::bytes_of(size_class) < kSharedLineBytes ||
-         shard_count() <= kShardsAtOnce * processors_;
+  return shard_count() <= kShardsAtOnce * processors_ ||
+         (SizeClassMap::bytes_of(size_class) < kSharedLineBytes && !is_large());
 }
 
 /// Claims from another shard that nobody is at. Where there is none, waits for the busy one if it
