@@ -416,6 +416,21 @@ TEST_F(ApartTest, ThreadsThatGetALittleAtATimeShareTheirShard) {
   EXPECT_EQ(central->shard_count(), 1u);
 }
 
+TEST_F(ApartTest, WithMoreShardsThanProcessorsNoThreadMovesUnlessTheyWouldShareLines) {
+  central->set_most_shards(3, 1);
+  const unsigned other = SizeClassMap::class_of(300);
+  central->move_on(places[1], other);
+  central->move_on(places[2], other);
+  ASSERT_EQ(central->shard_count(), 3u);
+  for (const unsigned size_class : {small, large}) {
+    std::vector<void*> first = claim_at(places[0], size_class, kBatch);
+    std::vector<void*> second = claim_at(places[1], size_class, kBatch);
+    EXPECT_EQ(places[1].take_moved(size_class), size_class == small);
+    central->release_to_spans(size_class, first.data(), first.size());
+    central->release_to_spans(size_class, second.data(), second.size());
+  }
+}
+
 TEST_F(ApartTest, AThreadWhoseNeighbourHasEndedStaysWhereItIs) {
   std::vector<void*> first = claim_at(places[0], small, kBatch);
   central->leave(places[0]);
