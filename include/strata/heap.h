@@ -144,7 +144,7 @@ size_t strata_heap_usable_size(const strata_heap* heap, const void* block) STRAT
 ///           size, under checks of frees for less than half of what is usable.
 bool strata_heap_resize_in_place(strata_heap* heap, void* block, size_t bytes) STRATA_HEAP_NOEXCEPT;
 
-/// \returns  What a request of `bytes` makes usable, in any heap; 0 beyond PTRDIFF_MAX.
+/// \returns  What a request of `bytes` makes usable, in any heap; 0 if that is beyond PTRDIFF_MAX.
 size_t strata_heap_good_size(size_t bytes) STRATA_HEAP_NOEXCEPT;
 
 /// True if the address lies in memory of this heap, wherever in it.

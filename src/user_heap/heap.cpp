@@ -162,7 +162,8 @@ std::size_t Heap::good_size(std::size_t bytes) noexcept {
     return SizeClassMap::bytes_of(size_class);
   if (bytes > Engine::kMaxBytes) return 0;
   const std::size_t page = bytes <= Engine::kMaxLargeBytes ? kPageBytes : os::page_bytes();
-  return (bytes + page - 1) & ~(page - 1);
+  const std::size_t usable = (bytes + page - 1) & ~(page - 1);
+  return usable <= Engine::kMaxBytes ? usable : 0;
 }
 
 bool Heap::owns(const void* address) const noexcept {

@@ -36,6 +36,7 @@ TEST(Heap, ServesEverySizeAlignedAndOfTheSizeItSays) {
   EXPECT_EQ(heap.usable_size(nullptr), 0u);
   EXPECT_EQ(heap.allocate(SIZE_MAX), nullptr);
   EXPECT_EQ(Heap::good_size(SIZE_MAX), 0u);
+  EXPECT_EQ(Heap::good_size(PTRDIFF_MAX), 0u) << "in whole pages it is more than that";
   heap.check_invariants();
   EXPECT_EQ(heap.statistics().live, 0u);
 }
