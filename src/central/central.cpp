@@ -42,7 +42,10 @@ std::size_t Central::claim(Place& place, unsigned size_class, void** end,
     --place.met_;
   }
   if (claimed.count == 0) {
-    claimed.count = claim_elsewhere(*shard, size_class, end, count);
+    // Once a thread's batches have moved, its next claims are few objects each: its bin is small.
+    const bool is_apart = shard_count() != 1 && keeps_apart(size_class) &&
+                          (is_batch(size_class, count) || shard->user(size_class) == &place);
+    claimed.count = claim_elsewhere(*shard, size_class, end, count, is_apart);
   } else {
     exchange_holes();
   }
@@ -54,7 +57,7 @@ std::size_t Central::claim(Place& place, unsigned size_class, void** end,
 
 std::size_t Central::claim(unsigned size_class, void** end, std::size_t count) noexcept {
   const std::size_t claimed = first_.claim(size_class, end, count);
-  return claimed != 0 ? claimed : claim_elsewhere(first_, size_class, end, count);
+  return claimed != 0 ? claimed : claim_elsewhere(first_, size_class, end, count, false);
 }
 
 /// Another thread was at what the thread needed.
@@ -66,12 +69,12 @@ void Central::note_met(Place& place, unsigned size_class) noexcept {
 /// The thread has got a batch in a shard. It moves on if another one gets such there, too.
 void Central::note_batch(Place& place, CentralShard& shard, unsigned size_class) noexcept {
   if (!keeps_apart(size_class)) return;
-  if (shard.has_other_user(size_class, &place)) {
+  const void* const user = shard.user(size_class);
+  if (user != nullptr && user != &place) {
     place.met_ += kFirstPatience;
     if (!place.has_moved(size_class) || place.met_ >= place.patience_) move_on(place, size_class);
-    if (&place.shard_of(size_class) != &shard) return;
   }
-  shard.note_user(size_class, &place);
+  place.shard_of(size_class).note_user(size_class, &place);
 }
 
 bool Central::is_batch(unsigned size_class, std::size_t count) noexcept {
@@ -107,12 +110,12 @@ std::size_t Central::claim_past(CentralShard& busy, bool may_wait, unsigned size
 }
 
 /// Claims where the shard has nothing left: from what is idle first, so that the heap grows last.
+/// \param is_apart  it is for a thread whose batches are to be of the shard's own spans
 std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, void** end,
-                                     std::size_t count) noexcept {
+                                     std::size_t count, bool is_apart) noexcept {
   CentralList* const list = shard.make_list(size_class);
   if (list == nullptr) return 0;
   const bool is_alone = shard_count() == 1;
-  const bool is_apart = !is_alone && is_batch(size_class, count) && keeps_apart(size_class);
   const unsigned spared = is_apart ? size_class : 0;
   const PageHeap::End at = shard.index() % 2 == 0 ? PageHeap::End::kLow : PageHeap::End::kHigh;
   if (!is_alone && !is_apart) {

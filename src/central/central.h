@@ -255,7 +255,7 @@ class Central {
   bool release_and_tell(CentralShard* shard, unsigned size_class, void** objects,
                         std::size_t count) noexcept;
   std::size_t claim_elsewhere(CentralShard& shard, unsigned size_class, void** end,
-                              std::size_t count) noexcept;
+                              std::size_t count, bool is_apart) noexcept;
   enum class Need { kUsual, kUrgent };
   std::size_t claim_from_others(CentralList& list, void** end, std::size_t count,
                                 Need need) noexcept;

@@ -81,15 +81,13 @@ void CentralShard::note_claimed(unsigned size_class, std::size_t count) noexcept
   claimed.store(claimed.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
 }
 
-bool CentralShard::has_other_user(unsigned size_class, const void* thread) const noexcept {
+const void* CentralShard::user(unsigned size_class) const noexcept {
   Class* const of = find(size_class);
-  if (of == nullptr) return false;
-  const void* const user = of->user.load(std::memory_order_relaxed);
-  return user != nullptr && user != thread;
+  return of != nullptr ? of->user.load(std::memory_order_relaxed) : nullptr;
 }
 
 void CentralShard::note_user(unsigned size_class, const void* thread) noexcept {
-  Class* const of = find(size_class);
+  Class* const of = find_or_make(size_class);
   if (of != nullptr && of->user.load(std::memory_order_relaxed) != thread)
     of->user.store(thread, std::memory_order_relaxed);
 }

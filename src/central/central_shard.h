@@ -46,9 +46,8 @@ class CentralShard {
   std::size_t try_lend(unsigned size_class, void** end, std::size_t count) noexcept;
   /// Its threads have got so many, wherever from.
   void note_claimed(unsigned size_class, std::size_t count) noexcept;
-  /// A thread has got a batch of the class; note_user() says that it stays in the shard.
-  /// \returns  whether another thread that stays has got one
-  bool has_other_user(unsigned size_class, const void* thread) const noexcept;
+  /// The thread that got the last batch of the class and stays in the shard; nullptr if none has.
+  const void* user(unsigned size_class) const noexcept;
   void note_user(unsigned size_class, const void* thread) noexcept;
   /// Takes back objects into the transfer cache, whosever their spans are, as long as its threads
   /// have got as many: they are needed here again, and nobody has to look them up.

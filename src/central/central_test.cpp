@@ -466,6 +466,24 @@ TEST_F(ApartTest, WhereAllShardsRunAtOnceABatchIsNotMadeOfWhatOthersHaveFree) {
   }
 }
 
+TEST_F(ApartTest, NorIsWhatAThreadWhoseBatchesHaveMovedGetsALittleAtATime) {
+  for (const unsigned size_class : {small, large}) {
+    std::vector<void*> others = claim_at(places[0], size_class, kBatch);
+    std::vector<void*> mixed = claim_at(places[1], size_class, kBatch);
+    ASSERT_TRUE(places[1].take_moved(size_class));
+    central->release_to_spans(size_class, others.data(), others.size());
+    central->release_to_spans(size_class, mixed.data(), mixed.size());
+    ASSERT_NE(central->statistics(size_class).spans.kept_spans, 0u);
+    std::vector<void*> own;
+    for (int round = 0; round < 50; ++round) {
+      const std::vector<void*> few = claim_at(places[1], size_class, 4);
+      own.insert(own.end(), few.begin(), few.end());
+    }
+    EXPECT_TRUE(all_of(1, own));
+    central->release_to_spans(size_class, own.data(), own.size());
+  }
+}
+
 TEST_F(ApartTest, EmptySpansThatAnotherUsesForItsBatchesAreLeftToIt) {
   central->move_on(places[1], large);
   std::vector<void*> others = claim_at(places[0], large, kBatch);
