@@ -118,9 +118,10 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
   const bool is_alone = shard_count() == 1;
   const unsigned spared = is_apart ? size_class : 0;
   const PageHeap::End at = shard.index() % 2 == 0 ? PageHeap::End::kLow : PageHeap::End::kHigh;
-  if (!is_alone && !is_apart) {
-    std::size_t claimed = claim_from_others(*list, end, count, Need::kUsual);
-    if (claimed == 0) claimed = borrow(shard, size_class, end, count);
+  if (!is_alone) {
+    std::size_t claimed =
+        claim_from_others(*list, end, count, is_apart ? Need::kOfItsOwn : Need::kUsual);
+    if (claimed == 0 && !is_apart) claimed = borrow(shard, size_class, end, count);
     if (claimed != 0) return claimed;
   }
   Span* span = make_span_of_idle_pages(size_class, at, spared);
@@ -212,8 +213,9 @@ Span* Central::make_span_of_idle_pages(unsigned size_class, PageHeap::End end,
   return nullptr;
 }
 
-/// Claims of spans that another shard has of the class: those without a claimed object; any of a
-/// shard without threads; if the heap would grow otherwise, one of a shard that has enough.
+/// Claims of spans that another shard has of the class: any of a shard without threads; unless the
+/// need is of spans of its own, those without a claimed object; if the heap would grow otherwise,
+/// one of a shard that has enough.
 std::size_t Central::claim_from_others(CentralList& list, void** end, std::size_t count,
                                        Need need) noexcept {
   const std::size_t object_bytes = SizeClassMap::bytes_of(list.size_class());
@@ -227,7 +229,7 @@ std::size_t Central::claim_from_others(CentralList& list, void** end, std::size_
     if (others == nullptr || others == &list || others->free_objects() == 0) continue;
     const bool may_take_any =
         other.threads() == 0 || (need == Need::kUrgent && others->free_objects() >= enough);
-    if (!may_take_any && others->kept_spans() == 0) continue;
+    if (!may_take_any && (need == Need::kOfItsOwn || others->kept_spans() == 0)) continue;
     const auto which = may_take_any ? CentralList::Which::kEmptiest : CentralList::Which::kKept;
     const std::size_t claimed = list.claim_from(*others, which, end, count);
     if (claimed != 0) return claimed;

@@ -256,7 +256,7 @@ class Central {
                         std::size_t count) noexcept;
   std::size_t claim_elsewhere(CentralShard& shard, unsigned size_class, void** end,
                               std::size_t count, bool is_apart) noexcept;
-  enum class Need { kUsual, kUrgent };
+  enum class Need { kUsual, kUrgent, kOfItsOwn };
   std::size_t claim_from_others(CentralList& list, void** end, std::size_t count,
                                 Need need) noexcept;
   std::size_t borrow(const CentralShard& shard, unsigned size_class, void** end,

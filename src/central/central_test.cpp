@@ -485,6 +485,20 @@ TEST_F(ApartTest, NorIsWhatAThreadWhoseBatchesHaveMovedGetsALittleAtATime) {
   }
 }
 
+TEST_F(ApartTest, WhatAnEndedThreadsShardHasServesBatches) {
+  std::vector<void*> own = claim_at(places[0], large, kBatch);
+  std::vector<void*> others = claim_at(places[1], large, kBatch);
+  ASSERT_TRUE(places[1].take_moved(large));
+  central->release_to_spans(large, others.data(), others.size());
+  central->leave(places[1]);
+  const std::size_t used = space.heap.used_pages();
+  std::vector<void*> more = claim_at(places[0], large, kBatch / 2);
+  EXPECT_EQ(space.heap.used_pages(), used) << "the heap grew beside spans of nobody";
+  central->release_to_spans(large, own.data(), own.size());
+  central->release_to_spans(large, more.data(), more.size());
+  central->enter(places[1]);
+}
+
 TEST_F(ApartTest, EmptySpansThatAnotherUsesForItsBatchesAreLeftToIt) {
   central->move_on(places[1], large);
   std::vector<void*> others = claim_at(places[0], large, kBatch);
