@@ -160,10 +160,9 @@ bool Heap::resize_in_place(void* block, std::size_t bytes) noexcept {
 std::size_t Heap::good_size(std::size_t bytes) noexcept {
   if (const unsigned size_class = SizeClassMap::class_of(bytes))
     return SizeClassMap::bytes_of(size_class);
-  if (bytes > Engine::kMaxBytes) return 0;
   const std::size_t page = bytes <= Engine::kMaxLargeBytes ? kPageBytes : os::page_bytes();
-  const std::size_t usable = (bytes + page - 1) & ~(page - 1);
-  return usable <= Engine::kMaxBytes ? usable : 0;
+  if (bytes > Engine::kMaxBytes - (page - 1)) return 0;
+  return (bytes + page - 1) & ~(page - 1);
 }
 
 bool Heap::owns(const void* address) const noexcept {
