@@ -172,6 +172,7 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   /// A part of a huge one was decommitted: the kernel was asked for small pages again.
   bool is_split;
   bool awaits_touch;  ///< nobody has measured how long its first touch takes
+  std::uint8_t ends;  ///< a bit for each PageHeap::End that pages were taken at since it was free
   alignas(detail::kCacheLineBytes) char* start;
   std::uint8_t head_of_page[kPagesPerRegion];
   Span spans[kPagesPerRegion];  ///< spans[i] is in use while head_of_page[i] == i

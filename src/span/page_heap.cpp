@@ -44,6 +44,12 @@ PageMask aligned_positions(unsigned alignment) noexcept {
   return mask;
 }
 
+/// Region::ends of one that pages were taken of at one end, and at both.
+constexpr std::uint8_t end_bit(PageHeap::End end) noexcept {
+  return static_cast<std::uint8_t>(1u << static_cast<unsigned>(end));
+}
+constexpr std::uint8_t kBothEnds = end_bit(PageHeap::End::kLow) | end_bit(PageHeap::End::kHigh);
+
 /// The pages that hold memory once the program touches `mask`.
 PageMask pages_touched_with(const Region& region, PageMask mask) noexcept {
   return region.is_backed_whole() ? ~PageMask{0} : mask;
@@ -76,8 +82,8 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
     // A run this long holds an aligned one wherever it begins; a whole region is aligned itself.
     const unsigned sufficient = std::min(page_count + alignment_pages - 1, kPagesPerRegion);
     const PageMask positions = aligned_positions(alignment_pages);
-    Region* region =
-        which == Pages::kAny ? take_region(sufficient) : take_idle_region(page_count, positions);
+    Region* region = which == Pages::kAny ? take_region(sufficient, end)
+                                          : take_idle_region(page_count, positions);
     if (region != nullptr) taken = take_span(*region, page_count, positions, end);
   }
   if (taken.awaits_touch) [[unlikely]]
@@ -112,7 +118,7 @@ std::size_t PageHeap::allocate_several(unsigned page_count, Span** spans, std::s
     LockGuard guard(lock_);
     if (!kept_.is_empty()) merge_kept();
     for (; taken < count; ++taken) {
-      Region* const region = take_region(page_count);
+      Region* const region = take_region(page_count, end);
       if (region == nullptr) break;
       const Taken next = take_span(*region, page_count, ~PageMask{0}, end);
       if (next.span == nullptr) break;
@@ -135,6 +141,7 @@ PageHeap::Taken PageHeap::take_span(Region& region, unsigned page_count, PageMas
   const auto first = static_cast<unsigned>(end == End::kLow ? std::countr_zero(starts)
                                                             : std::bit_width(starts) - 1);
   const PageMask mask = page_range(first, page_count);
+  region.ends |= end_bit(end);
   if (region.dirty_pages == 0) {
     if (region.is_split && choose_huge()) {
       region.is_split = false;
@@ -244,11 +251,23 @@ bool PageHeap::keep(Region& region, Span& span) noexcept {
   list(region);
 }
 
-/// Unlists a region with a free run of at least `run` pages, a new one if there is none.
-Region* PageHeap::take_region(unsigned run) noexcept {
+/// Unlists a region with a free run of at least `run` pages: the tightest of which not all pages
+/// were taken at the other end, as far as it is found soon; a new one if there are only such.
+Region* PageHeap::take_region(unsigned run, End end) noexcept {
+  const unsigned others = end_bit(end) ^ kBothEnds;
   const std::uint64_t fitting = nonempty_ >> run << run;
-  if (fitting == 0) return grow();
-  Region* region = by_run_[std::countr_zero(fitting)].front();
+  unsigned looks = 0;
+  for (std::uint64_t runs = fitting; runs != 0; runs &= runs - 1) {
+    auto& regions = by_run_[std::countr_zero(runs)];
+    for (Region* region = regions.front(); region != nullptr; region = regions.next(*region)) {
+      if (region->ends == others && ++looks != kLooks) continue;
+      unlist(*region);
+      return region;
+    }
+  }
+  if (Region* const region = grow()) return region;
+  if (fitting == 0) return nullptr;
+  Region* const region = by_run_[std::countr_zero(fitting)].front();
   unlist(*region);
   return region;
 }
@@ -266,7 +285,7 @@ Region* PageHeap::take_idle_region(unsigned count, PageMask positions) noexcept 
         unlist(*region);
         return region;
       }
-      if (++looks == kIdleLooks) return take_latest_idle_region(count, positions);
+      if (++looks == kLooks) return take_latest_idle_region(count, positions);
     }
   }
   return nullptr;
@@ -275,7 +294,7 @@ Region* PageHeap::take_idle_region(unsigned count, PageMask positions) noexcept 
 /// The same, but one of the latest, where what was just given back lies.
 Region* PageHeap::take_latest_idle_region(unsigned count, PageMask positions) noexcept {
   Region* region = idle_.front();
-  for (unsigned looks = 0; region != nullptr && looks < kIdleLooks; ++looks) {
+  for (unsigned looks = 0; region != nullptr && looks < kLooks; ++looks) {
     if ((run_starts(region->idle_pages(), count) & positions) != 0) {
       unlist(*region);
       return region;
@@ -288,6 +307,7 @@ Region* PageHeap::take_latest_idle_region(unsigned count, PageMask positions) no
 void PageHeap::list(Region& region) noexcept {
   const unsigned run = longest_run(region.free_pages);
   region.longest_free_run = static_cast<std::uint8_t>(run);
+  if (run == kPagesPerRegion) region.ends = 0;
   // What holds memory already is used first.
   if (region.idle_pages() != 0) {
     by_run_[run].push_front(region);
@@ -366,6 +386,7 @@ void PageHeap::check_invariants() noexcept {
       used += kPagesPerRegion - count_pages(region->free_pages);
       idle += count_pages(region->idle_pages());
       STRATA_INVARIANT(longest_run(region->free_pages) == run, "a region is in the wrong list");
+      STRATA_INVARIANT(!region->is_free() || region->ends == 0, "a free region is one end's");
       STRATA_INVARIANT(map_.region_of(region->start) == region,
                        "the page map does not know a region");
       STRATA_INVARIANT(

@@ -70,7 +70,8 @@ class PageHeap {
     kIdle,  ///< only pages that hold memory already, so that no more is held than before
   };
   /// Of the free run that is chosen, the pages at one end. Who takes spans at one end, while
-  /// another thread takes them at the other, has neighbours of its own.
+  /// another thread takes them at the other, has neighbours of its own: where the heap grows, new
+  /// pages come from regions that nobody took pages of at the other end.
   enum class End : bool { kLow, kHigh };
   Span* allocate(unsigned page_count, unsigned alignment_pages = 1, Pages which = Pages::kAny,
                  End end = End::kLow) noexcept;
@@ -203,7 +204,7 @@ class PageHeap {
       STRATA_REQUIRES(lock_);
   void merge_kept() noexcept STRATA_REQUIRES(lock_);
   void merge(const Span& kept) noexcept STRATA_REQUIRES(lock_);
-  Region* take_region(unsigned run) noexcept STRATA_REQUIRES(lock_);
+  Region* take_region(unsigned run, End end) noexcept STRATA_REQUIRES(lock_);
   Region* take_idle_region(unsigned count, PageMask positions) noexcept STRATA_REQUIRES(lock_);
   Region* take_latest_idle_region(unsigned count, PageMask positions) noexcept
       STRATA_REQUIRES(lock_);
@@ -211,7 +212,7 @@ class PageHeap {
     Region* region = idle_.back();
     if (from == From::kAny) return region;
     for (unsigned looks = 0; region != nullptr && region->is_backed_whole(); ++looks)
-      region = looks != kIdleLooks ? idle_.previous(*region) : nullptr;
+      region = looks != kLooks ? idle_.previous(*region) : nullptr;
     return region;
   }
   Region* grow() noexcept STRATA_REQUIRES(lock_);
@@ -252,7 +253,7 @@ class PageHeap {
   // waits for the page faults in the first one; threads that grow the heap wait with it.
   static constexpr std::size_t kBetweenChunks = kRegionBytes;
   // Chosen: others wait for so many looks at regions, below a microsecond.
-  static constexpr unsigned kIdleLooks = 16;
+  static constexpr unsigned kLooks = 16;
 
   Lock lock_{LockRank::kPageHeap};
   PageMap& map_;

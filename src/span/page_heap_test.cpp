@@ -68,6 +68,7 @@ struct PageHeapTest : ::testing::Test {
     return *span;
   }
   std::size_t regions() { return heap.statistics().regions; }
+  const Region& region_of(const Span& span) { return *space.map.region_of(span.start); }
   void TearDown() override { heap.check_invariants(); }
 };
 
@@ -154,21 +155,55 @@ TEST_F(PageHeapTest, TakesTheTightestRegionThatFits) {
   EXPECT_EQ(regions(), 2u);
 }
 
-TEST_F(PageHeapTest, TwoThatTakeFromBothEndsMeetOnlyInTheMiddle) {
-  std::vector<char*> low;
-  std::vector<char*> high;
-  for (unsigned i = 0; i < kPagesPerRegion / 2; ++i) {
-    low.push_back(heap.allocate(1)->start);
-    high.push_back(heap.allocate(1, 1, PageHeap::Pages::kAny, PageHeap::End::kHigh)->start);
+TEST_F(PageHeapTest, TwoThatTakeFromBothEndsShareNoRegionAsTheHeapGrows) {
+  std::set<const Region*> low;
+  std::set<const Region*> high;
+  for (unsigned i = 0; i < 2 * kPagesPerRegion; ++i) {
+    low.insert(&region_of(*heap.allocate(1)));
+    Span* spans[1];
+    ASSERT_EQ(heap.allocate_several(1, spans, 1, PageHeap::End::kHigh), 1u);
+    high.insert(&region_of(*spans[0]));
   }
-  EXPECT_EQ(regions(), 1u);
-  EXPECT_LT(*std::max_element(low.begin(), low.end()), *std::min_element(high.begin(), high.end()));
-  heap.deallocate(*space.map.span_of(high[0]));
-  heap.deallocate(*space.map.span_of(high[1]));
-  Span* spans[1];
-  ASSERT_EQ(heap.allocate_several(1, spans, 1, PageHeap::End::kHigh), 1u);
-  EXPECT_EQ(spans[0]->start, high[0]);
-  EXPECT_EQ(heap.allocate(1, 1, PageHeap::Pages::kIdle, PageHeap::End::kHigh)->start, high[1]);
+  EXPECT_EQ(low.size(), 2u);
+  EXPECT_EQ(high.size(), 2u);
+  EXPECT_EQ(regions(), 4u);
+}
+
+TEST_F(PageHeapTest, TakesThePagesAtTheEndThatIsAskedFor) {
+  Span* const high = heap.allocate(1, 1, PageHeap::Pages::kAny, PageHeap::End::kHigh);
+  Span* const below = heap.allocate(1, 1, PageHeap::Pages::kAny, PageHeap::End::kHigh);
+  EXPECT_EQ(high->start, region_of(*high).start + kRegionBytes - kPageBytes);
+  EXPECT_EQ(below->start, high->start - kPageBytes);
+  char* const start = high->start;
+  heap.deallocate(*high);
+  EXPECT_EQ(heap.allocate(1, 1, PageHeap::Pages::kIdle, PageHeap::End::kHigh)->start, start);
+}
+
+TEST_F(PageHeapTest, AFreeRegionServesEitherEnd) {
+  Span* const high = heap.allocate(1, 1, PageHeap::Pages::kAny, PageHeap::End::kHigh);
+  const Region* const region = &region_of(*high);
+  heap.deallocate(*high);
+  EXPECT_EQ(&region_of(*heap.allocate(1)), region);
+}
+
+TEST_F(PageHeapTest, ARegionOfTheOtherEndServesWhereTheHeapCannotGrow) {
+  Span* const low = heap.allocate(1);
+  pages.refuse_from_call(1);
+  while (heap.allocate(1, 1, PageHeap::Pages::kAny, PageHeap::End::kHigh) != nullptr) {
+  }
+  EXPECT_EQ(region_of(*low).free_pages, 0u);
+}
+
+TEST_F(PageHeapTest, ManyRegionsOfTheOtherEndAreSharedRatherThanPassedBy) {
+  constexpr unsigned kMany = 40;
+  std::vector<Span*> spans;
+  for (unsigned i = 0; i < kMany * kPagesPerRegion; ++i)
+    spans.push_back(heap.allocate(1, 1, PageHeap::Pages::kAny, PageHeap::End::kHigh));
+  for (std::size_t i = 0; i < spans.size(); i += kPagesPerRegion) heap.deallocate(*spans[i]);
+  heap.decommit(~std::size_t{0});
+  EXPECT_EQ(regions(), kMany);
+  for (unsigned i = 0; i < kMany / 2; ++i) allocate(1);
+  EXPECT_EQ(regions(), kMany);
 }
 
 TEST_F(PageHeapTest, UsesIdlePagesBeforeCleanOnes) {
@@ -591,7 +626,8 @@ class PageHeapRandomTest : public SeededTest {
         const unsigned alignment = below(5) == 0 ? 1u << below(6) : 1u;
         const bool is_to_grow = alignment == 1 && below(8) == 0;
         Span* span = is_to_grow ? heap.allocate_to_grow(count) : nullptr;
-        if (span == nullptr) span = heap.allocate(count, alignment);
+        const auto end = below(2) == 0 ? PageHeap::End::kLow : PageHeap::End::kHigh;
+        if (span == nullptr) span = heap.allocate(count, alignment, PageHeap::Pages::kAny, end);
         ASSERT_NE(span, nullptr);
         ASSERT_EQ(reinterpret_cast<std::uintptr_t>(span->start) % (alignment * kPageBytes), 0u);
         ASSERT_EQ(span->bytes(), count * kPageBytes);
