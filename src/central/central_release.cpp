@@ -127,7 +127,7 @@ bool Central::release_and_tell(CentralShard* shard, unsigned size_class, void** 
                                                     void** objects, std::size_t count) noexcept {
   const unsigned shards = shard_count();
   unsigned i = busy.index();
-  for (unsigned left = is_large() ? shards - 1 : 0; left != 0 && count != 0; --left) {
+  for (unsigned left = shards - 1; left != 0 && count != 0; --left) {
     i = i + 1 < shards ? i + 1 : 0;
     count -= shards_[i]->try_store(size_class, objects, count);
   }
