@@ -82,10 +82,6 @@ bool Central::is_batch(unsigned size_class, std::size_t count) noexcept {
          (count * SizeClassMap::bytes_of(size_class) >= kBatchBytes || count >= kBatchOfSmall);
 }
 
-/// Whether a thread's batches are to be of its own shard's spans, although the heap grows for that
-/// while objects of others are free. Where there are many more shards than processors, most of the
-/// others do not run, and what they have is better used; unless two threads would share lines, and
-/// the heap is small.
 bool Central::keeps_apart(unsigned size_class) const noexcept {
   return shard_count() <= kShardsAtOnce * processors_ ||
          (SizeClassMap::bytes_of(size_class) < kSharedLineBytes && !is_large());

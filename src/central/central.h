@@ -115,6 +115,12 @@ class Central {
   /// Takes back objects into their spans at once, verified: what is wrong with them is fatal here.
   void release_to_spans(unsigned size_class, void** objects, std::size_t count,
                         Was was = Was::kInUse) noexcept;
+  /// The same for one object, unless another thread is at the list.
+  /// \returns  whether it was taken back
+  bool try_release_to_span(unsigned size_class, void* object) noexcept {
+    const auto tried = owner_of(object).try_release_to_spans(size_class, &object, 1);
+    return !tried.was_busy && tried.left == 0;
+  }
 
   /// The same for homeward objects, which may be of any class. Their order changes.
   /// \returns  their bytes
@@ -176,6 +182,12 @@ class Central {
   /// the shard with the fewest threads, or to a new one, if it is better off. A place without a
   /// thread, whose cache is flushed, stays as it is.
   void move_on(Place& place, unsigned size_class) noexcept;
+
+  /// Whether a thread's batches are to be of its own shard's spans, although the heap grows for that
+  /// while objects of others are free. Where there are many more shards than processors, most of the
+  /// others do not run, and what they have is better used; unless two threads would share lines, and
+  /// the heap is small.
+  bool keeps_apart(unsigned size_class) const noexcept;
 
   unsigned shard_count() const noexcept { return count_.load(std::memory_order_acquire); }
   ClassStatistics statistics(unsigned size_class) noexcept;
@@ -241,7 +253,6 @@ class Central {
   void note_met(Place& place, unsigned size_class) noexcept;
   void note_batch(Place& place, CentralShard& shard, unsigned size_class) noexcept;
   static bool is_batch(unsigned size_class, std::size_t count) noexcept;
-  bool keeps_apart(unsigned size_class) const noexcept;
   bool seem_to_be_of(const CentralShard& shard, void* const* objects,
                      std::size_t count) const noexcept;
   bool is_large() const noexcept { return spans_.used_bytes() >= kLargeBytes; }

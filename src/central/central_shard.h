@@ -76,6 +76,11 @@ class CentralShard {
   /// \returns  how many these are
   std::size_t release_to_spans(unsigned size_class, void** objects, std::size_t count,
                                Was was) noexcept;
+  /// The same, unless another thread is at the list.
+  CentralList::Released try_release_to_spans(unsigned size_class, void** objects,
+                                             std::size_t count) noexcept {
+    return class_of(size_class, *objects).list.try_release(objects, count);
+  }
 
   /// Moves what lay in the transfer caches unneeded since the last call to `flush(size_class,
   /// objects, count)`.

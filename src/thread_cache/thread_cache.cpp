@@ -63,10 +63,10 @@ void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
 /// \returns  false if it was not less than half full, or nothing came
 /// \pre      the bin has no gaps
 bool ThreadCache::top_up(unsigned size_class) noexcept {
+  const bool is_settling = settling_[size_class] != 0 && !end_settling(size_class);
   shrink_if_heap_grew();
-  if (settling_[size_class] == 0 && may_grow(size_class, Slow::kDry))
-    grow(size_class, budget_->share_bytes());
-  const std::size_t wanted = batch(size_class);
+  if (!is_settling && may_grow(size_class, Slow::kDry)) grow(size_class, budget_->share_bytes());
+  const std::size_t wanted = is_settling ? slot_counts_[size_class] / 2u : batch(size_class);
   const std::size_t before = held(size_class);
   if (before >= wanted) return false;
   void** const first = tops_[size_class] + 1;
@@ -75,8 +75,12 @@ bool ThreadCache::top_up(unsigned size_class) noexcept {
   if (count < missing) move_words(first, first + (missing - count), count);
   set_top(size_class, tops_[size_class] + count);
   countdown_ -= static_cast<std::int64_t>(count);
-  if (place_.take_moved(size_class)) [[unlikely]]
-    settle(size_class);
+  if (place_.take_moved(size_class) && central_->keeps_apart(size_class)) [[unlikely]] {
+    settling_[size_class] = kSettlingFrees;
+    set_capacity(size_class, held(size_class));
+  } else if (is_settling) {
+    set_capacity(size_class, held(size_class));
+  }
   return count != 0;
 }
 
@@ -86,6 +90,8 @@ void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
   close_gaps(size_class);
   if (size_class == SizeClassMap::kHomeward) {
     make_room_homeward();
+  } else if (settling_[size_class] != 0) [[unlikely]] {
+    return send_home(size_class, object);
   } else {
     if (capacity(size_class) == 0 && take_as_last(size_class, object)) return;
     shrink_if_heap_grew();
@@ -95,13 +101,8 @@ void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
   if (!push(size_class, object)) release(size_class, &object, 1);
 }
 
-/// The full bin gives up half of itself, grows, or is emptied.
+/// The full bin gives up half of itself, or grows.
 void ThreadCache::make_room(unsigned size_class) noexcept {
-  if (settling_[size_class] != 0) [[unlikely]] {
-    --settling_[size_class];
-    flush(size_class, held(size_class), Way::kToSpans);
-    return;
-  }
   const std::size_t share = budget_->share_bytes();
   if (holds_too_much(size_class, share)) {
     shrink(size_class);
@@ -317,21 +318,39 @@ std::size_t ThreadCache::left_of_share(Load load, std::size_t share) const noexc
 /// Halves the bin, and leaves it half full at the most.
 void ThreadCache::shrink(unsigned size_class) noexcept {
   close_gaps(size_class);
-  const std::size_t now = capacity(size_class);
-  const std::size_t kept = now / 2;
+  const std::size_t kept = capacity(size_class) / 2;
   if (held(size_class) > kept / 2) flush(size_class, held(size_class) - kept / 2);
+  set_capacity(size_class, kept);
+}
+
+/// \pre  it has no gaps, holds no more, and has the slots
+void ThreadCache::set_capacity(unsigned size_class, std::size_t count) noexcept {
+  const std::size_t object_bytes = SizeClassMap::bytes_of(size_class);
+  const std::size_t bytes = capacity(size_class) * object_bytes;
   refused_[size_class] = 0;
-  limits_[size_class] = bases_[size_class] + kept;
-  capacity_bytes_ -= (now - kept) * SizeClassMap::bytes_of(size_class);
-  if (has_lasting_[size_class]) lasting_bytes_ -= now * SizeClassMap::bytes_of(size_class);
+  limits_[size_class] = bases_[size_class] + count;
+  capacity_bytes_ += count * object_bytes - bytes;
+  if (has_lasting_[size_class]) lasting_bytes_ -= bytes;
   has_lasting_[size_class] = false;
 }
 
-/// The class has moved to another shard. What the thread has of it lies among objects of others,
-/// and so does what it will free of it: a bin that held all of that would keep it so.
-void ThreadCache::settle(unsigned size_class) noexcept {
-  settling_[size_class] = kSettlingFlushes;
-  if (capacity(size_class) > kFirstCapacity) shrink(size_class);
+/// An object of a class that settles, which the full bin does not take. The class has moved to
+/// another shard: what the thread had of it before lies among objects of others, and is likely to
+/// be what it frees last. A bin would keep that for ever, since it is allocated first then.
+void ThreadCache::send_home(unsigned size_class, void* object) noexcept {
+  flush(size_class, held(size_class), Way::kToSpans);
+  set_capacity(size_class, 0);
+  if (!central_->try_release_to_span(size_class, object)) release(size_class, &object, 1);
+  --settling_[size_class];
+}
+
+/// A class that settles is allocated again. That is all if enough of it was freed before.
+/// \pre      the bin is empty
+/// \returns  whether it is
+bool ThreadCache::end_settling(unsigned size_class) noexcept {
+  if (settling_[size_class] > kSettlingFrees - kLeastSettlingFrees) return false;
+  settling_[size_class] = 0;
+  return true;
 }
 
 /// Moves the bin to `count` slots, a power of two.

@@ -203,8 +203,10 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // Chosen: up to this size a class has a bin if the share has room for an object of each. With all
   // sizes, buffers that grow through them (realloc) took 3% more memory.
   static constexpr std::uint32_t kSurelyCachedBytes = 4096;
-  // Chosen: by then most of what a thread had of a class when the class moved has come back.
-  static constexpr std::uint8_t kSettlingFlushes = 8;
+  // Chosen: when a class has moved, so many of its objects go past the bin as they are freed, a
+  // tenth of a microsecond each; fewer if the thread allocates before that.
+  static constexpr std::uint16_t kSettlingFrees = 1024;
+  static constexpr std::uint16_t kLeastSettlingFrees = 64;
   // Chosen: the share moves with the heap; a bin that gave way each time would flush and fill in
   // turn.
   static constexpr std::size_t kShrinkAbove = 2;
@@ -280,7 +282,9 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   bool holds_too_much(unsigned size_class, std::size_t share) const noexcept
       STRATA_REQUIRES(bins_lock_);
   void shrink(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
-  void settle(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
+  void set_capacity(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
+  void send_home(unsigned size_class, void* object) noexcept STRATA_REQUIRES(bins_lock_);
+  bool end_settling(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   bool give_slots(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
   void take_slots_back(void** slots, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
   std::size_t flush(unsigned size_class, std::size_t count, Way way = Way::kUsual) noexcept
@@ -317,8 +321,8 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   std::uint8_t refused_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
   // What it did last, since the last look for idle ones.
   Latest latest_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
-  // How often more it is emptied as a whole when it runs over, and does not grow.
-  std::uint8_t settling_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
+  // How many more objects go past the bin, and 1 where the class settles.
+  std::uint16_t settling_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
   // A lasting load has made it grow.
   bool has_lasting_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
   // Slots below the top may be nullptr.

@@ -358,11 +358,11 @@ struct NeighboursTest : ThreadCacheTest {
       central->leave(cache->place());
     }
   }
-  /// \returns  how many objects of the last batches lie next to one of the other thread's
-  std::size_t neighbours(std::size_t bytes, std::size_t count, int batches) {
+  enum class Order { kFirstInFirstOut, kLastInFirstOut, kRandom };
+  void fill_and_empty(std::size_t bytes, std::size_t count, int batches,
+                      Order order = Order::kRandom) {
     const unsigned size_class = SizeClassMap::class_of(bytes);
     std::vector<void*> objects[2];
-    std::map<void*, int> thread_of;
     std::mt19937 random(1);
     for (int batch = 0; batch < batches; ++batch) {
       for (auto& each : objects) each.clear();
@@ -372,18 +372,34 @@ struct NeighboursTest : ThreadCacheTest {
       }
       thread_of.clear();
       for (int thread : {0, 1}) {
-        for (void* const object : objects[thread]) thread_of[object] = thread;
-        std::shuffle(objects[thread].begin(), objects[thread].end(), random);
+        auto& own = objects[thread];
+        for (void* const object : own) thread_of[object] = thread;
+        if (order == Order::kLastInFirstOut) std::reverse(own.begin(), own.end());
+        if (order == Order::kRandom) std::shuffle(own.begin(), own.end(), random);
       }
       for (std::size_t i = 0; i < count; ++i) {
         for (int thread : {0, 1}) deallocate_into(*caches[thread], size_class, objects[thread][i]);
       }
     }
+  }
+  /// How many objects of the last batches lie next to one of the other thread's.
+  std::size_t neighbours() const {
     std::size_t changes = 0;
     for (auto at = std::next(thread_of.begin()); at != thread_of.end(); ++at)
       changes += std::prev(at)->second != at->second ? 1 : 0;
     return changes;
   }
+  /// How many pages have objects of both threads.
+  std::size_t shared_pages() const {
+    std::map<std::uintptr_t, std::set<int>> threads_of;
+    for (const auto& [object, thread] : thread_of)
+      threads_of[reinterpret_cast<std::uintptr_t>(object) / kPageBytes].insert(thread);
+    return static_cast<std::size_t>(
+        std::count_if(threads_of.begin(), threads_of.end(),
+                      [](const auto& page) { return page.second.size() == 2; }));
+  }
+
+  std::map<void*, int> thread_of;  // the objects of the last batches
 };
 
 /// But for a few, objects of two threads are neighbours only where a page of one ends.
@@ -391,7 +407,8 @@ TEST_F(NeighboursTest, BatchesOfTwoThreadsComeToLieApart) {
   for (const std::size_t bytes : {16u, 64u, 256u, 1024u, 2048u, 4096u, 8192u}) {
     for (const std::size_t count : {1000u, 5000u}) {
       const std::size_t page_ends = 2 * count * bytes / kPageBytes;
-      EXPECT_LE(neighbours(bytes, count, 30), page_ends + count / 20)
+      fill_and_empty(bytes, count, 30);
+      EXPECT_LE(neighbours(), page_ends + count / 20)
           << count << " objects of " << bytes << " bytes";
     }
   }
@@ -401,9 +418,19 @@ TEST_F(NeighboursTest, BatchesOfTwoThreadsComeToLieApart) {
   }
 }
 
+/// What a thread had of a class when the class moved is freed last, and allocated first.
+TEST_F(NeighboursTest, InNoOrderOfFreesAPageStaysShared) {
+  fill_and_empty(4096, 100, 10, Order::kLastInFirstOut);
+  EXPECT_EQ(shared_pages(), 0u) << "last in, first out";
+  fill_and_empty(6144, 100, 10, Order::kFirstInFirstOut);
+  EXPECT_EQ(shared_pages(), 0u) << "first in, first out";
+  fill_and_empty(8192, 100, 10, Order::kRandom);
+  EXPECT_EQ(shared_pages(), 0u) << "at random";
+}
+
 TEST_F(NeighboursTest, ABinGrowsAgainOnceItsClassHasMoved) {
   const unsigned size_class = SizeClassMap::class_of(256);
-  neighbours(256, 1000, 40);
+  fill_and_empty(256, 1000, 40);
   for (auto& cache : caches) EXPECT_GE(cache->count_objects(size_class), 300u);
 }
 
