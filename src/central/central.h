@@ -183,10 +183,10 @@ class Central {
   /// thread, whose cache is flushed, stays as it is.
   void move_on(Place& place, unsigned size_class) noexcept;
 
-  /// Whether a thread's batches are to be of its own shard's spans, although the heap grows for that
-  /// while objects of others are free. Where there are many more shards than processors, most of the
-  /// others do not run, and what they have is better used; unless two threads would share lines, and
-  /// the heap is small.
+  /// Whether a thread's batches are to be of its own shard's spans, although the heap grows for
+  /// that while objects of others are free. Where there are many more shards than processors, most
+  /// of the others do not run, and what they have is better used; unless two threads would share
+  /// lines, and the heap is small.
   bool keeps_apart(unsigned size_class) const noexcept;
 
   unsigned shard_count() const noexcept { return count_.load(std::memory_order_acquire); }

@@ -63,10 +63,12 @@ void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
 /// \returns  false if it was not less than half full, or nothing came
 /// \pre      the bin has no gaps
 bool ThreadCache::top_up(unsigned size_class) noexcept {
-  const bool is_settling = settling_[size_class] != 0 && !end_settling(size_class);
+  const bool is_settling = settling_[size_class].is_on() && !end_settling(size_class);
   shrink_if_heap_grew();
   if (!is_settling && may_grow(size_class, Slow::kDry)) grow(size_class, budget_->share_bytes());
-  const std::size_t wanted = is_settling ? slot_counts_[size_class] / 2u : batch(size_class);
+  const std::size_t wanted =
+      is_settling ? std::min(slot_counts_[size_class] / std::size_t{2}, kSettlingBatch)
+                  : batch(size_class);
   const std::size_t before = held(size_class);
   if (before >= wanted) return false;
   void** const first = tops_[size_class] + 1;
@@ -76,9 +78,10 @@ bool ThreadCache::top_up(unsigned size_class) noexcept {
   set_top(size_class, tops_[size_class] + count);
   countdown_ -= static_cast<std::int64_t>(count);
   if (place_.take_moved(size_class) && central_->keeps_apart(size_class)) [[unlikely]] {
-    settling_[size_class] = kSettlingFrees;
+    settling_[size_class] = {kSettlingObjects, 0};
     set_capacity(size_class, held(size_class));
   } else if (is_settling) {
+    settling_[size_class].count(count);
     set_capacity(size_class, held(size_class));
   }
   return count != 0;
@@ -90,7 +93,7 @@ void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
   close_gaps(size_class);
   if (size_class == SizeClassMap::kHomeward) {
     make_room_homeward();
-  } else if (settling_[size_class] != 0) [[unlikely]] {
+  } else if (settling_[size_class].is_on()) [[unlikely]] {
     return send_home(size_class, object);
   } else {
     if (capacity(size_class) == 0 && take_as_last(size_class, object)) return;
@@ -341,15 +344,16 @@ void ThreadCache::send_home(unsigned size_class, void* object) noexcept {
   flush(size_class, held(size_class), Way::kToSpans);
   set_capacity(size_class, 0);
   if (!central_->try_release_to_span(size_class, object)) release(size_class, &object, 1);
-  --settling_[size_class];
+  settling_[size_class].count(1);
+  ++settling_[size_class].sent_home;
 }
 
 /// A class that settles is allocated again. That is all if enough of it was freed before.
 /// \pre      the bin is empty
 /// \returns  whether it is
 bool ThreadCache::end_settling(unsigned size_class) noexcept {
-  if (settling_[size_class] > kSettlingFrees - kLeastSettlingFrees) return false;
-  settling_[size_class] = 0;
+  if (settling_[size_class].sent_home < kSettlingFrees) return false;
+  settling_[size_class] = {};
   return true;
 }
 
