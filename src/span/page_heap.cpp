@@ -255,21 +255,24 @@ bool PageHeap::keep(Region& region, Span& span) noexcept {
 /// were taken at the other end, as far as it is found soon; a new one if there are only such.
 Region* PageHeap::take_region(unsigned run, End end) noexcept {
   const unsigned others = end_bit(end) ^ kBothEnds;
-  const std::uint64_t fitting = nonempty_ >> run << run;
+  Region* others_tightest = nullptr;
+  Region* found = nullptr;
   unsigned looks = 0;
-  for (std::uint64_t runs = fitting; runs != 0; runs &= runs - 1) {
+  for (std::uint64_t runs = nonempty_ >> run << run; runs != 0 && found == nullptr;
+       runs &= runs - 1) {
     auto& regions = by_run_[std::countr_zero(runs)];
-    for (Region* region = regions.front(); region != nullptr; region = regions.next(*region)) {
-      if (region->ends == others && ++looks != kLooks) continue;
-      unlist(*region);
-      return region;
+    found = regions.front();
+    while (found != nullptr && found->ends == others && ++looks != kLooks) {
+      if (others_tightest == nullptr) others_tightest = found;
+      found = regions.next(*found);
     }
   }
-  if (Region* const region = grow()) return region;
-  if (fitting == 0) return nullptr;
-  Region* const region = by_run_[std::countr_zero(fitting)].front();
-  unlist(*region);
-  return region;
+  if (found == nullptr) {
+    if (Region* const region = grow()) return region;
+    found = others_tightest;
+  }
+  if (found != nullptr) unlist(*found);
+  return found;
 }
 
 /// Unlists a region with a run of `count` idle pages that begins at one of `positions`: the one

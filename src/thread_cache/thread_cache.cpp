@@ -63,12 +63,15 @@ void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
 /// \returns  false if it was not less than half full, or nothing came
 /// \pre      the bin has no gaps
 bool ThreadCache::top_up(unsigned size_class) noexcept {
-  const bool is_settling = settling_[size_class].is_on() && !end_settling(size_class);
-  shrink_if_heap_grew();
-  if (!is_settling && may_grow(size_class, Slow::kDry)) grow(size_class, budget_->share_bytes());
-  const std::size_t wanted =
-      is_settling ? std::min(slot_counts_[size_class] / std::size_t{2}, kSettlingBatch)
-                  : batch(size_class);
+  if (lasting_bytes_ != 0) [[unlikely]]
+    shrink_if_heap_grew();
+  std::size_t wanted;
+  if (settling_[size_class].is_on() && !end_settling(size_class)) [[unlikely]] {
+    wanted = std::min(slot_counts_[size_class] / std::size_t{2}, kSettlingBatch);
+  } else {
+    if (may_grow(size_class, Slow::kDry)) grow(size_class, budget_->share_bytes());
+    wanted = batch(size_class);
+  }
   const std::size_t before = held(size_class);
   if (before >= wanted) return false;
   void** const first = tops_[size_class] + 1;
@@ -77,13 +80,9 @@ bool ThreadCache::top_up(unsigned size_class) noexcept {
   if (count < missing) move_words(first, first + (missing - count), count);
   set_top(size_class, tops_[size_class] + count);
   countdown_ -= static_cast<std::int64_t>(count);
-  if (place_.take_moved(size_class) && central_->keeps_apart(size_class)) [[unlikely]] {
-    settling_[size_class] = {kSettlingObjects, 0};
-    set_capacity(size_class, held(size_class));
-  } else if (is_settling) {
-    settling_[size_class].count(count);
-    set_capacity(size_class, held(size_class));
-  }
+  const bool has_moved = place_.take_moved(size_class);
+  if (has_moved || settling_[size_class].is_on()) [[unlikely]]
+    settle(size_class, count, has_moved);
   return count != 0;
 }
 
@@ -97,7 +96,7 @@ void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
     return send_home(size_class, object);
   } else {
     if (capacity(size_class) == 0 && take_as_last(size_class, object)) return;
-    shrink_if_heap_grew();
+    if (lasting_bytes_ != 0) shrink_if_heap_grew();
     // Unless there is room now; that the object is the latest one the caller has excluded.
     if (tops_[size_class] == limits_[size_class]) make_room(size_class);
   }
@@ -233,8 +232,8 @@ bool ThreadCache::grow(unsigned size_class, std::size_t share) noexcept {
 
 /// When the heap has grown, what lasting loads have made grow may stand in its way. It grows again
 /// where the load goes on.
+/// \pre  there is some
 void ThreadCache::shrink_if_heap_grew() noexcept {
-  if (lasting_bytes_ == 0) return;
   const std::size_t pages = budget_->heap_pages();
   if (pages < heap_pages_ + std::max(heap_pages_ / kHeapGrowthPart, kHeapGrowthPages)) return;
   heap_pages_ = pages;
@@ -335,6 +334,14 @@ void ThreadCache::set_capacity(unsigned size_class, std::size_t count) noexcept 
   capacity_bytes_ += count * object_bytes - bytes;
   if (has_lasting_[size_class]) lasting_bytes_ -= bytes;
   has_lasting_[size_class] = false;
+}
+
+/// So many objects were claimed of a class that settles, or has moved: the bin takes no more back.
+void ThreadCache::settle(unsigned size_class, std::size_t count, bool has_moved) noexcept {
+  if (has_moved && central_->keeps_apart(size_class)) settling_[size_class] = {kSettlingObjects, 0};
+  if (!settling_[size_class].is_on()) return;
+  settling_[size_class].count(count);
+  set_capacity(size_class, held(size_class));
 }
 
 /// An object of a class that settles, which the full bin does not take. The class has moved to

@@ -287,8 +287,11 @@ class ThreadCache : public ObjectBins, public ListLink<> {
       STRATA_REQUIRES(bins_lock_);
   void shrink(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   void set_capacity(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
-  void send_home(unsigned size_class, void* object) noexcept STRATA_REQUIRES(bins_lock_);
-  bool end_settling(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
+  [[gnu::cold]] void settle(unsigned size_class, std::size_t count, bool has_moved) noexcept
+      STRATA_REQUIRES(bins_lock_);
+  [[gnu::cold]] void send_home(unsigned size_class, void* object) noexcept
+      STRATA_REQUIRES(bins_lock_);
+  [[gnu::cold]] bool end_settling(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   bool give_slots(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
   void take_slots_back(void** slots, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
   std::size_t flush(unsigned size_class, std::size_t count, Way way = Way::kUsual) noexcept
