@@ -703,6 +703,25 @@ TEST_F(BusyCentralTest, AThreadPassesByAListThatAnotherIsAt) {
   central.release_to_spans(c, objects.data() + 40, 24);
 }
 
+TEST_F(BusyCentralTest, AnObjectGoesToItsSpanUnlessAnotherThreadIsAtTheList) {
+  if (os::page_bytes() == kPageBytes) GTEST_SKIP() << "a span is one OS page";
+  std::vector<void*> objects(64);
+  ASSERT_EQ(central.claim(places[0], c, objects.data() + 64, 64), 64u);
+  central.release_to_spans(c, objects.data(), 40);
+
+  pages.on_decommit = [&] {
+    std::thread([&] { EXPECT_FALSE(central.try_release_to_span(c, objects[40])); }).join();
+  };
+  central.release_all();
+  ASSERT_FALSE(pages.on_decommit) << "there was no hole";
+  EXPECT_EQ(central.statistics(c).spans.waits, 0u);
+  EXPECT_TRUE(central.try_release_to_span(c, objects[40]));
+  EXPECT_TRUE(central.has(c, objects[40]));
+
+  central.release_to_spans(c, elsewhere, 2);
+  central.release_to_spans(c, objects.data() + 41, 23);
+}
+
 TEST_F(BusyCentralTest, WhatABusyListHasSpansForIsStoredElsewhere) {
   if (os::page_bytes() == kPageBytes) GTEST_SKIP() << "a span is one OS page";
   std::vector<void*> objects(128);

@@ -428,6 +428,29 @@ TEST_F(NeighboursTest, InNoOrderOfFreesAPageStaysShared) {
   EXPECT_EQ(shared_pages(), 0u) << "at random";
 }
 
+TEST_F(NeighboursTest, AThreadThatFreesNothingGetsManyObjectsAtATime) {
+  constexpr std::size_t kObjects = 4096;
+  const unsigned size_class = SizeClassMap::class_of(256);
+  std::vector<void*> objects[2];
+  std::size_t refills = 0;
+  for (std::size_t i = 0; i < kObjects; ++i) {
+    for (int thread : {0, 1}) {
+      void* object = caches[thread]->pop(size_class);
+      if (object == nullptr) {
+        ++refills;
+        object = caches[thread]->refill_and_pop(size_class);
+      }
+      ASSERT_NE(object, nullptr);
+      objects[thread].push_back(object);
+    }
+  }
+  EXPECT_EQ(central->shard_count(), 2u) << "no class has moved";
+  EXPECT_LE(refills, 2 * kObjects / 16);
+  for (int thread : {0, 1}) {
+    for (void* const object : objects[thread]) deallocate_into(*caches[thread], size_class, object);
+  }
+}
+
 TEST_F(NeighboursTest, ABinGrowsAgainOnceItsClassHasMoved) {
   const unsigned size_class = SizeClassMap::class_of(256);
   fill_and_empty(256, 1000, 40);
