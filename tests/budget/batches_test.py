@@ -15,8 +15,7 @@ import sys
 import tempfile
 
 # objects, bytes, order (f: in order, r: in reverse, x: without a pattern), and whether a second thread gets such batches, too, so
-# that the class has moved to a shard of the first one (small ones: large batches of a thread that waits go back to the kernel at any
-# moment, and the other one's way with them): instructions a pair, the loop's 13 included
+# that the class has moved to a shard of the first one (small batches: the counts of large ones differed from run to run): instructions a pair, the loop's 13 included
 BUDGETS = {
     (1000, 64, "f"): 51,
     (1000, 64, "x"): 51,

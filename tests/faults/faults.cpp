@@ -109,8 +109,8 @@ std::string leak(const Run& calm, const Run& run) {
 }
 
 /// Whether a death at the start is none of the allocator's: it says why, or a program that does
-/// nothing dies of the same call, which is the loader's then. One in a hundred of these survives:
-/// where its addresses happen to lie, the loader makes other calls.
+/// nothing dies of the same call, which is the loader's then. Not every run dies of it: of a
+/// program whose first mmap failed, one run in a hundred survived.
 bool is_excused(const Plan& plan, const Run& run, const Fault& fault) {
   const bool is_clear = WIFEXITED(run.status) || WTERMSIG(run.status) == SIGABRT;
   if (is_clear && !run.is_late && !run.output.empty()) return true;
