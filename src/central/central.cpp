@@ -113,7 +113,7 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
   if (list == nullptr) return 0;
   const bool is_alone = shard_count() == 1;
   const unsigned spared = is_apart ? size_class : 0;
-  const PageHeap::End at = shard.index() % 2 == 0 ? PageHeap::End::kLow : PageHeap::End::kHigh;
+  const PagePlace at(shard.index());
   if (!is_alone) {
     std::size_t claimed =
         claim_from_others(*list, end, count, is_apart ? Need::kOfItsOwn : Need::kUsual);
@@ -197,13 +197,13 @@ void* Central::claim_at_random(unsigned size_class, std::uint64_t random) noexce
 
 /// A span for which nothing more is held than before: spans that are kept make room for it, but for
 /// those of the class `spared`.
-Span* Central::make_span_of_idle_pages(unsigned size_class, PageHeap::End end,
+Span* Central::make_span_of_idle_pages(unsigned size_class, PagePlace place,
                                        unsigned spared) noexcept {
   CentralList* keeper;
   do {
     keeper = find_kept(spared);
     if (keeper == nullptr && shard_count() == 1) return nullptr;
-    if (Span* span = spans_.create(size_class, PageHeap::Pages::kIdle, end)) return span;
+    if (Span* span = spans_.create(size_class, PageHeap::Pages::kIdle, place)) return span;
     if (keeper != nullptr) keeper->destroy_kept(1);
   } while (keeper != nullptr);
   return nullptr;

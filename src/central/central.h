@@ -242,9 +242,7 @@ class Central {
     const unsigned count = shard_count();
     for (unsigned i = 0; i < count; ++i) function(*shards_[i]);
   }
-  std::ptrdiff_t said_pending() const noexcept {
-    return tally_.pending_bytes.load(std::memory_order_relaxed);
-  }
+  std::ptrdiff_t said_pending() const noexcept { return tally_.said(); }
   static std::size_t at_least_none(std::ptrdiff_t bytes) noexcept {
     return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
   }
@@ -272,7 +270,7 @@ class Central {
                                 Need need) noexcept;
   std::size_t borrow(const CentralShard& shard, unsigned size_class, void** end,
                      std::size_t count) noexcept;
-  Span* make_span_of_idle_pages(unsigned size_class, PageHeap::End end = PageHeap::End::kLow,
+  Span* make_span_of_idle_pages(unsigned size_class, PagePlace place = PagePlace(0),
                                 unsigned spared = 0) noexcept;
   CentralList* find_kept(unsigned spared = 0) const noexcept;
   bool empty_grown_transfer() noexcept;

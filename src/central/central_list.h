@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/idle_tally.h"
 #include "base/lock.h"
 #include "base/thread_annotations.h"
-#include "central/idle_tally.h"
 #include "span/hole_batch.h"
 #include "span/page.h"
 #include "span/span_source.h"

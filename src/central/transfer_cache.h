@@ -3,10 +3,10 @@
 #include <atomic>
 #include <cstddef>
 
+#include "base/idle_tally.h"
 #include "base/lock.h"
 #include "base/metadata_arena.h"
 #include "base/thread_annotations.h"
-#include "central/idle_tally.h"
 
 namespace strata {
 

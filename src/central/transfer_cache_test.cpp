@@ -240,20 +240,20 @@ TEST_F(GrowingTransferCacheTest, TheSlotsOfOneThatWasMadeSmallServeOthers) {
 
 TEST_F(GrowingTransferCacheTest, TheTallyKnowsWhatLiesInALargeOne) {
   insert(cache, numbered(1, 8).data(), 8);
-  EXPECT_EQ(tally.pending_bytes.load(), 0) << "too little to say";
+  EXPECT_EQ(tally.said(), 0) << "too little to say";
   std::vector<void*> out(100);
   cache.remove(out.data() + 8, 8);
   while (pass() < 100) {
   }
   insert(cache, numbered(1, 100).data(), 100);
-  EXPECT_EQ(tally.pending_bytes.load(), 100 * std::ptrdiff_t{kObjectBytes});
+  EXPECT_EQ(tally.said(), 100 * std::ptrdiff_t{kObjectBytes});
   cache.remove(out.data() + 99, 99);
-  EXPECT_EQ(tally.pending_bytes.load(), 100 * std::ptrdiff_t{kObjectBytes})
+  EXPECT_EQ(tally.said(), 100 * std::ptrdiff_t{kObjectBytes})
       << "each batch that comes and goes would be told";
   cache.tell_tally();
-  EXPECT_EQ(tally.pending_bytes.load(), std::ptrdiff_t{kObjectBytes});
+  EXPECT_EQ(tally.said(), std::ptrdiff_t{kObjectBytes});
   cache.forget_objects();
-  EXPECT_EQ(tally.pending_bytes.load(), 0);
+  EXPECT_EQ(tally.said(), 0);
 }
 
 TEST_F(GrowingTransferCacheTest, ItTakesWhatItsSlotsHoldWhereThereIsNoMemoryForMore) {

@@ -58,6 +58,8 @@ constexpr unsigned kShardsPerProcessor = 4;
 bool Engine::start(const Options& options, std::uint64_t seed, std::size_t address_space) noexcept {
   registry_.budget().set_most_bytes(options.cache_bytes);
   const unsigned processors = os::processor_count();
+  // Under full checks every object passes one list.
+  if (options.checks != Options::Checks::kFull) page_heap_.set_most_shards(processors);
   central_.set_most_shards(
       options.checks == Options::Checks::kFull ? 1 : kShardsPerProcessor * processors, processors);
   if (options.checks == Options::Checks::kFull) spans_.keep_records();
@@ -115,30 +117,35 @@ std::uint64_t* Engine::record_of(const void* p) const noexcept {
 
 /// Pages for one block. Before more is held than was, empty spans become pages again.
 [[gnu::always_inline]] inline Span* Engine::allocate_pages(unsigned page_count,
-                                                           unsigned alignment_pages) noexcept {
-  Span* const span = page_heap_.allocate(page_count, alignment_pages, PageHeap::Pages::kIdle);
+                                                           unsigned alignment_pages,
+                                                           PagePlace& place) noexcept {
+  Span* const span =
+      page_heap_.allocate(page_count, alignment_pages, PageHeap::Pages::kIdle, place);
   if (span != nullptr) [[likely]]
     return span;
-  return allocate_more_pages(page_count, alignment_pages);
+  return allocate_more_pages(page_count, alignment_pages, place);
 }
 
-[[gnu::noinline]] Span* Engine::allocate_more_pages(unsigned page_count,
-                                                    unsigned alignment_pages) noexcept {
+[[gnu::noinline]] Span* Engine::allocate_more_pages(unsigned page_count, unsigned alignment_pages,
+                                                    PagePlace& place) noexcept {
   while (central_.destroy_kept(page_count * kPageBytes) != 0) {
-    Span* const span = page_heap_.allocate(page_count, alignment_pages, PageHeap::Pages::kIdle);
+    Span* const span =
+        page_heap_.allocate(page_count, alignment_pages, PageHeap::Pages::kIdle, place);
     if (span != nullptr) return span;
   }
-  Span* const span = page_heap_.allocate(page_count, alignment_pages);
+  Span* const span = page_heap_.allocate(page_count, alignment_pages, PageHeap::Pages::kAny, place);
   central_.exchange_holes();
   return span;
 }
 
-Engine::Block Engine::allocate_large(std::size_t bytes, std::size_t alignment) noexcept {
+Engine::Block Engine::allocate_large(std::size_t bytes, std::size_t alignment,
+                                     PagePlace& place) noexcept {
   if (bytes > kMaxBytes) return {nullptr, false};
   if (bytes == 0) bytes = 1;  // a block of its own, like any other
   if (bytes <= kMaxLargeBytes && alignment <= kRegionBytes) {
     const std::size_t alignment_pages = alignment <= kPageBytes ? 1 : alignment / kPageBytes;
-    Span* const span = allocate_pages(pages_for(bytes), static_cast<unsigned>(alignment_pages));
+    Span* const span =
+        allocate_pages(pages_for(bytes), static_cast<unsigned>(alignment_pages), place);
     if (span == nullptr) return {nullptr, false};
     return {span->start, span->is_zero};
   }
@@ -311,7 +318,7 @@ void Engine::for_each_lock(LockVisitor visit) noexcept {
   watched_.for_each_lock(visit);
   central_.for_each_lock(visit);
   visit(huge_.lock());
-  visit(page_heap_.lock());
+  page_heap_.for_each_lock(visit);
   visit(metadata_.lock());
   if (!shares_map_) visit(map_.lock());
 }

@@ -147,12 +147,17 @@ class Engine {
 
   /// A block beyond the size classes: larger, or aligned to more than they can be.
   /// \param alignment  a power of two
-  Block allocate_large(std::size_t bytes, std::size_t alignment) noexcept;
+  /// \param place      here and in the next ones: where the thread gets pages from
+  Block allocate_large(std::size_t bytes, std::size_t alignment, PagePlace& place) noexcept;
+  Block allocate_large(std::size_t bytes, std::size_t alignment) noexcept {
+    PagePlace first(0);
+    return allocate_large(bytes, alignment, first);
+  }
   /// The same for a block that is likely to grow, where it can do so in place.
   /// \returns  nullptr if no place has room for that
-  void* allocate_to_grow(std::size_t bytes) noexcept {
+  void* allocate_to_grow(std::size_t bytes, PagePlace& place) noexcept {
     const Span* const span =
-        bytes <= kMaxLargeBytes ? page_heap_.allocate_to_grow(pages_for(bytes)) : nullptr;
+        bytes <= kMaxLargeBytes ? page_heap_.allocate_to_grow(pages_for(bytes), place) : nullptr;
     return span != nullptr ? span->start : nullptr;
   }
   /// Whether blocks that grow get pages of their own before their size asks for it: as long as what
@@ -204,16 +209,17 @@ class Engine {
     if (!page_heap_.keep(region, pages)) [[unlikely]]
       die_of_no_object(pages.start, "free");
   }
-  /// Whether pages that were taken back are kept for a block of so many bytes: a hint.
+  /// The shard of pages where some that were taken back may be kept for a block of so many bytes.
+  /// \returns  nullptr if there are none
   /// \pre  here and in the next: bytes != 0
-  bool has_kept(std::size_t bytes) const noexcept {
-    return bytes <= kMaxLargeBytes && page_heap_.has_kept(pages_for(bytes));
+  PageShard* keeper_of(std::size_t bytes, const PagePlace& place) noexcept {
+    return bytes <= kMaxLargeBytes ? page_heap_.keeper_of(pages_for(bytes), place) : nullptr;
   }
   /// These pages.
   /// \pre      bytes <= kMaxLargeBytes
-  /// \returns  nullptr if there are none
-  const Span* allocate_kept(std::size_t bytes) noexcept {
-    return page_heap_.allocate_kept(pages_for(bytes));
+  /// \returns  nullptr if there are none any more
+  const Span* allocate_kept(PageShard& keeper, std::size_t bytes, PagePlace& place) noexcept {
+    return page_heap_.allocate_kept(keeper, pages_for(bytes), place);
   }
 
   /// Resizes a block that is in no size class of the page map in place or, if it is huge, by
@@ -233,19 +239,29 @@ class Engine {
     return idle_outside_spans() + central_.idle_bytes() + watched_.idle_bytes();
   }
   /// At least that, off by some for each class and shard.
-  /// \cost  five loads
+  /// \cost  five loads, and one per shard of pages
   std::size_t idle_hint() const noexcept {
     return idle_outside_spans() + Central::pending_hint(central_, watched_);
   }
 
-  /// The same, exact from here on until some more has changed.
+  /// Whether so much may be idle: a hint that errs upwards. It reads nothing that each block of
+  /// another thread writes.
+  /// \cost  five loads
+  bool may_have_idle(std::size_t bytes) const noexcept {
+    return huge_.kept_bytes() + registry_.parked_bytes() +
+               Central::pending_hint(central_, watched_) + page_heap_.most_idle_bytes() >=
+           bytes;
+  }
+
+  /// idle_hint(), exact from here on until some more has changed.
   /// \cost  a lock per class and shard
   std::size_t settle_idle_hint() noexcept {
+    page_heap_.settle_idle();
     return idle_outside_spans() + central_.settle_pending_hint() + watched_.settle_pending_hint();
   }
 
-  /// Whether so much is idle that somebody must return it, after idle_hint() has said so. Where as
-  /// much comes and goes all the time, the hint is that high again at once; then this is true as
+  /// Whether so much is idle that somebody must return it, after may_have_idle() has said so. Where
+  /// as much comes and goes all the time, the hint is that high again at once; then this is true as
   /// well, and who returns memory looks later.
   /// \cost  as settle_idle_hint()
   bool has_idle(std::size_t bytes) noexcept;
@@ -327,8 +343,9 @@ class Engine {
   }
   /// What is held, and what would be without holes.
   std::size_t taken_bytes() noexcept { return limit().held_bytes() + spans_.hole_bytes(); }
-  Span* allocate_pages(unsigned page_count, unsigned alignment_pages) noexcept;
-  Span* allocate_more_pages(unsigned page_count, unsigned alignment_pages) noexcept;
+  Span* allocate_pages(unsigned page_count, unsigned alignment_pages, PagePlace& place) noexcept;
+  Span* allocate_more_pages(unsigned page_count, unsigned alignment_pages,
+                            PagePlace& place) noexcept;
   bool place_heap(const Options& options, std::uint64_t seed, std::size_t address_space) noexcept;
   bool owns_region_of(const void* p) const noexcept {
     const Region* const region = map_.region_of(p);

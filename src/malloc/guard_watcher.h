@@ -45,28 +45,35 @@ class GuardWatcher final : public Watcher {
 
   /// Counts a block beyond the size classes that fits a slot, in a program that did not ask for
   /// guards.
+  /// \param left  of the thread: how many more it allocates before it counts them here, since all
+  ///              threads would write this word with each block; 0 at first
   /// \returns  True if it is to be guarded: the first one, and after n of them one in 16 n, but at
   ///           least one in kBlockInterval.
-  bool chooses_block(std::size_t bytes) noexcept {
-    if (bytes > GuardPool::kForBlocksOfAllPrograms.slot_bytes) return false;
-    const std::uint64_t count = 1 + blocks_.load(std::memory_order_relaxed);
-    blocks_.store(count, std::memory_order_relaxed);
-    if (count < next_block_.load(std::memory_order_relaxed) || !by_windows_) return false;
-    draw_next_block(count);
-    return true;
+  bool chooses_block(std::size_t bytes, std::int32_t& left) noexcept {
+    if (bytes > GuardPool::kForBlocksOfAllPrograms.slot_bytes || --left >= 0) return false;
+    return chooses_counted_block(left);
   }
 
  private:
-  [[gnu::noinline]] void draw_next_block(std::uint64_t count) noexcept {
+  [[gnu::noinline]] bool chooses_counted_block(std::int32_t& left) noexcept {
+    const std::uint64_t before = blocks_.load(std::memory_order_relaxed);
+    left = static_cast<std::int32_t>(std::min<std::uint64_t>(before / kPart, kMostUncounted));
+    const std::uint64_t count = before + 1 + static_cast<std::uint64_t>(left);
+    blocks_.store(count, std::memory_order_relaxed);
+    if (count < next_block_.load(std::memory_order_relaxed) || !by_windows_) return false;
     const std::uint64_t interval = std::min<std::uint64_t>(16 * count, kBlockInterval);
     next_block_.store(count + 1 + static_cast<std::uint64_t>(sampling_.draw_interval(interval)),
                       std::memory_order_relaxed);
+    return true;
   }
 
   // Chosen: long enough that what follows a slow path at once is not favoured; each allocation in
   // it takes 40 instructions more.
   static constexpr std::size_t kWindow = 32;
 
+  // Chosen: each thread is off by such a part of what was counted, and by so many.
+  static constexpr std::uint64_t kPart = 64;
+  static constexpr std::uint64_t kMostUncounted = 63;
   // Chosen: a guarded block costs some system calls and a fault for each page that is touched.
   static constexpr std::uint64_t kBlockInterval = 1u << 14;
 

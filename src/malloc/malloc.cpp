@@ -134,7 +134,7 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
   if (is_checked()) return serve_checked(thread, allocation);
   return engine_.has_spans_for(size_class)
              ? serve_object(thread, size_class)
-             : serve_large(thread, allocation, guard_watcher_.chooses_block(allocation.bytes));
+             : serve_large(thread, allocation, is_block_chosen(thread, allocation.bytes));
 }
 
 /// A block of 0 bytes that can only be freed, which no watcher has chosen.
@@ -208,12 +208,14 @@ Engine::Block Malloc::try_serve_object(ThreadState& thread, unsigned size_class)
 /// Mostly what was freed just before serves it.
 void* Malloc::allocate_block(ThreadState& thread, std::size_t bytes, Allocation::By by) noexcept {
   const auto allocation = [&] { return Allocation{bytes, SizeClassMap::kGrain, false, by}; };
-  if (!engine_.has_kept(bytes) || !is_started() || thread.is_in_window || detour_.is_on() ||
+  PageShard* const keeper = engine_.keeper_of(bytes, thread.pages);
+  if (keeper == nullptr || !is_started() || thread.is_in_window || detour_.is_on() ||
       has_full_checks() || must_not_wait()) {
     return serve(thread, 0, allocation()).address;
   }
-  const bool is_chosen = guard_watcher_.chooses_block(bytes);
-  const Span* const kept = is_chosen ? nullptr : engine_.allocate_kept(bytes);
+  const bool is_chosen = is_block_chosen(thread, bytes);
+  const Span* const kept =
+      is_chosen ? nullptr : engine_.allocate_kept(*keeper, bytes, thread.pages);
   if (kept == nullptr) return serve_large(thread, allocation(), is_chosen).address;
   // No more is held than before: what else is due is left to the next slow path.
   count_towards_window(thread);
@@ -228,7 +230,7 @@ Engine::Block Malloc::serve_large(ThreadState& thread, const Allocation& allocat
     if (is_chosen) block = serve_guarded_block(thread, allocation);
     if (block.address == nullptr)
       block = serve_or_make_room(thread, allocation.bytes, [&] {
-        return engine_.allocate_large(allocation.bytes, allocation.alignment);
+        return engine_.allocate_large(allocation.bytes, allocation.alignment, thread.pages);
       });
   }
   if (block.address == nullptr) os::set_errno_no_memory();

@@ -104,8 +104,8 @@ void* Malloc::allocate_grown(ThreadState& thread, std::size_t bytes) noexcept {
       is_checked() || must_not_wait()) {
     return allocate(thread, bytes);
   }
-  const bool is_chosen = guard_watcher_.chooses_block(bytes);
-  void* const moved = is_chosen ? nullptr : engine_.allocate_to_grow(bytes);
+  const bool is_chosen = is_block_chosen(thread, bytes);
+  void* const moved = is_chosen ? nullptr : engine_.allocate_to_grow(bytes, thread.pages);
   if (moved == nullptr)
     return serve_large(thread, {bytes, SizeClassMap::kGrain}, is_chosen).address;
   count_towards_window(thread);

@@ -35,7 +35,7 @@ class Scavenger {
     if (is_due()) start();
   }
   bool is_due() const noexcept {
-    return engine_.idle_hint() >= kWakeBytes && state_.load(std::memory_order_relaxed) == kAsleep;
+    return engine_.may_have_idle(kWakeBytes) && state_.load(std::memory_order_relaxed) == kAsleep;
   }
 
   struct Statistics {

@@ -102,7 +102,7 @@ void collect_statistics(Malloc& malloc, Statistics& out) noexcept {
   out.state_bytes = engine.state_bytes();
   out.waits.thread_registry = engine.registry().lock_waits();
   out.waits.huge_heap = engine.huge().lock().waits();
-  out.waits.page_heap = engine.page_heap().lock().waits();
+  out.waits.page_heap = engine.page_heap().waits();
   out.waits.metadata = engine.metadata().lock().waits();
   out.limit = engine.limit().statistics();
   out.scavenger = malloc.scavenger().statistics();

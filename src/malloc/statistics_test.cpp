@@ -59,10 +59,18 @@ TEST_F(StatisticsTest, WhatWentBackIsCounted) {
   EXPECT_EQ(statistics().given_back, before + kMiB + statistics().idle);
 }
 
+/// The locks of a page heap, as one.
+struct PageHeapLocks {
+  PageHeap& heap;
+  void lock() const { heap.for_each_lock(LockVisitor::lock()); }
+  void unlock() const { heap.for_each_lock(LockVisitor::unlock()); }
+  std::size_t waits() const { return heap.waits(); }
+};
+
 /// Makes another thread wait for the lock, with what `use` does.
-template <typename Use>
-void wait_for(Lock& lock, Use use) {
-  const std::uint32_t before = lock.waits();
+template <typename AnyLock, typename Use>
+void wait_for(AnyLock&& lock, Use use) {
+  const std::size_t before = lock.waits();
   lock.lock();
   std::thread other(use);
   while (lock.waits() == before) std::this_thread::yield();  // for ever, if it takes another way
@@ -76,7 +84,7 @@ TEST_F(StatisticsTest, WaitsAreCountedWhereAThreadWaited) {
   void* huge = first.allocate(3 * kMiB);
   const Statistics::Waits before = statistics().waits;
   EXPECT_EQ(before.total(), 0u) << "nobody was there to wait for";
-  wait_for(engine.page_heap().lock(), [&] { engine.deallocate_large(page_run); });
+  wait_for(PageHeapLocks{engine.page_heap()}, [&] { engine.deallocate_large(page_run); });
   EXPECT_EQ(statistics().waits.page_heap, 1u);
   wait_for(engine.huge().lock(), [&] { engine.deallocate_large(huge); });
   const Statistics now = statistics();

@@ -3,6 +3,7 @@
 #include <strata/detail/bits.hpp>
 #include <strata/detail/cache_line.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 
@@ -172,7 +173,9 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   /// A part of a huge one was decommitted: the kernel was asked for small pages again.
   bool is_split;
   bool awaits_touch;  ///< nobody has measured how long its first touch takes
-  std::uint8_t ends;  ///< a bit for each PageHeap::End that pages were taken at since it was free
+  /// The PageShard that it is of. Written under the locks of both, the one that it leaves and the
+  /// one that it joins, and only while it is free. Read by who has a span of it.
+  std::atomic<std::uint8_t> shard;
   alignas(detail::kCacheLineBytes) char* start;
   std::uint8_t head_of_page[kPagesPerRegion];
   Span spans[kPagesPerRegion];  ///< spans[i] is in use while head_of_page[i] == i

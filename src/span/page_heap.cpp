@@ -1,441 +1,172 @@
 #include "span/page_heap.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/fatal.h"
 
 namespace strata {
-namespace {
 
-/// Bits where `count` set bits in a row begin.
-PageMask run_starts(PageMask mask, unsigned count) noexcept {
-  unsigned covered = 1;
-  while (covered < count && mask != 0) {
-    const unsigned step = std::min(covered, count - covered);
-    mask &= mask >> step;
-    covered += step;
-  }
-  return mask;
-}
-
-unsigned longest_run(PageMask mask) noexcept {
-  if (mask == 0) return 0;
-  // Where runs of 1, 2, 4, … begin, as long as there are any; then each length once more, downward.
-  PageMask starts[std::bit_width(kPagesPerRegion)] = {mask};
-  unsigned power = 0;
-  while (const PageMask twice = starts[power] & starts[power] >> (1u << power)) {
-    starts[++power] = twice;
-    if (1u << power == kPagesPerRegion) return kPagesPerRegion;
-  }
-  unsigned length = 1u << power;
-  for (PageMask longest = starts[power]; power-- != 0;) {
-    const PageMask longer = longest & starts[power] >> length;
-    if (longer == 0) continue;
-    longest = longer;
-    length += 1u << power;
-  }
-  return length;
-}
-
-/// Bits whose index is a multiple of `alignment`, a power of two.
-PageMask aligned_positions(unsigned alignment) noexcept {
-  PageMask mask = 1;
-  for (unsigned step = alignment; step < kPagesPerRegion; step *= 2) mask |= mask << step;
-  return mask;
-}
-
-/// Region::ends of one that pages were taken of at one end, and at both.
-constexpr std::uint8_t end_bit(PageHeap::End end) noexcept {
-  return static_cast<std::uint8_t>(1u << static_cast<unsigned>(end));
-}
-constexpr std::uint8_t kBothEnds = end_bit(PageHeap::End::kLow) | end_bit(PageHeap::End::kHigh);
-
-/// The pages that hold memory once the program touches `mask`.
-PageMask pages_touched_with(const Region& region, PageMask mask) noexcept {
-  return region.is_backed_whole() ? ~PageMask{0} : mask;
-}
-
-}  // namespace
-
-void PageHeap::configure(std::uintptr_t first_region, HugePages huge_pages,
-                         std::size_t most_chunk_bytes, std::uint64_t seed) noexcept {
-  LockGuard guard(lock_);
-  seed_ = seed;
-  most_chunk_regions_ =
-      std::clamp(most_chunk_bytes / kRegionBytes, std::size_t{1}, kMaxChunkRegions);
-  next_address_ = first_region;
-  huge_pages_.configure(huge_pages);
+void PageHeap::set_most_shards(unsigned most) noexcept {
+  most_ = std::clamp(most, 1u, kMostShards);
 }
 
 Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages which,
-                         End end) noexcept {
+                         PagePlace& place) noexcept {
   STRATA_DCHECK(page_count >= 1 && page_count <= kPagesPerRegion);
-  // A heap that grows asks for idle pages first: where there are none, without the lock.
-  if (which == Pages::kIdle && idle_pages() < page_count) return nullptr;
-  if (alignment_pages == 1 && has_kept(page_count)) {
-    if (Span* const kept = allocate_kept(page_count)) return kept;
+  PageShard* const keeper = alignment_pages == 1 ? keeper_of(page_count, place) : nullptr;
+  if (keeper != nullptr) {
+    if (Span* const kept = allocate_kept(*keeper, page_count, place)) return kept;
   }
-  Taken taken{nullptr, false};
-  {
-    LockGuard guard(lock_);
-    if (!kept_.is_empty()) merge_kept();
-    // A run this long holds an aligned one wherever it begins; a whole region is aligned itself.
-    const unsigned sufficient = std::min(page_count + alignment_pages - 1, kPagesPerRegion);
-    const PageMask positions = aligned_positions(alignment_pages);
-    Region* region = which == Pages::kAny ? take_region(sufficient, end)
-                                          : take_idle_region(page_count, positions);
-    if (region != nullptr) taken = take_span(*region, page_count, positions, end);
-  }
-  if (taken.awaits_touch) [[unlikely]]
-    touch_huge_page(*taken.span);
-  return taken.span;
-}
-
-Span* PageHeap::allocate_to_grow(unsigned page_count) noexcept {
-  const unsigned room = std::min(kRoomTimes * page_count, kPagesPerRegion);
-  if (idle_pages() < room) return nullptr;
-  LockGuard guard(lock_);
-  Region* region = take_idle_region(room, ~PageMask{0});
-  if (region == nullptr && !kept_.is_empty()) {
-    merge_kept();
-    region = take_idle_region(room, ~PageMask{0});
-  }
-  if (region == nullptr) return nullptr;
-  const PageMask idle = region->idle_pages();
-  const auto first = static_cast<unsigned>(std::countr_zero(run_starts(idle, room)));
-  const auto length = static_cast<unsigned>(std::countr_one(idle >> first));
-  const bool is_shared = first != 0 && region->head_of_page[first - 1] != Region::kNoSpan &&
-                         map_.class_of(region->start + (first - 1) * kPageBytes) == 0;
-  const unsigned skipped = is_shared ? (length - page_count) / 2 : 0;
-  return take_span(*region, page_count, PageMask{1} << (first + skipped), End::kLow).span;
-}
-
-std::size_t PageHeap::allocate_several(unsigned page_count, Span** spans, std::size_t count,
-                                       End end) noexcept {
-  std::size_t taken = 0;
-  const Span* awaiting = nullptr;
-  {
-    LockGuard guard(lock_);
-    if (!kept_.is_empty()) merge_kept();
-    for (; taken < count; ++taken) {
-      Region* const region = take_region(page_count, end);
-      if (region == nullptr) break;
-      const Taken next = take_span(*region, page_count, ~PageMask{0}, end);
-      if (next.span == nullptr) break;
-      if (next.awaits_touch) awaiting = next.span;
-      spans[taken] = next.span;
-    }
-  }
-  if (awaiting != nullptr) touch_huge_page(*awaiting);
-  return taken;
-}
-
-/// Takes pages of an unlisted region, and lists it.
-/// \pre      it has a run of so many that begins at one of `positions`
-/// \returns  no span if the limit forbids it
-PageHeap::Taken PageHeap::take_span(Region& region, unsigned page_count, PageMask positions,
-                                    End end) noexcept {
-  PageMask starts = run_starts(region.idle_pages(), page_count) & positions;
-  if (starts == 0) starts = run_starts(region.free_pages, page_count) & positions;
-  STRATA_DCHECK(starts != 0);
-  const auto first = static_cast<unsigned>(end == End::kLow ? std::countr_zero(starts)
-                                                            : std::bit_width(starts) - 1);
-  const PageMask mask = page_range(first, page_count);
-  region.ends |= end_bit(end);
-  if (region.dirty_pages == 0) {
-    if (region.is_split && choose_huge()) {
-      region.is_split = false;
-      pages_.advise_huge(region.start, kRegionBytes);
-    }
-    region.awaits_touch = huge_pages_.is_measured();
-  }
-  const PageMask touched = pages_touched_with(region, mask);
-  const std::size_t growth = count_pages(touched & ~region.dirty_pages) * kPageBytes;
-  if (!limit_.try_hold(growth)) {
-    list(region);
-    return {nullptr, false};
-  }
-  if (growth != 0) count_growth(growth);
-
-  Span& span = region.spans[first];
-  span.start = region.start + first * kPageBytes;
-  span.free_bits = nullptr;
-  span.records = nullptr;
-  span.use = span_use(number_, 0);
-  span.size_class = 0;
-  span.first_page = static_cast<std::uint8_t>(first);
-  span.page_count = static_cast<std::uint8_t>(page_count);
-  span.is_zero = (region.dirty_pages & mask) == 0;
-  mark_used(region, mask, touched);
-  region.set_heads(first, page_count, first);
-  return {&span, region.awaits_touch && region.is_backed_whole()};
-}
-
-void PageHeap::deallocate(Span& span, bool is_clean, Was was) noexcept {
-  LockGuard guard(lock_);
-  Region& region = *map_.region_of(span.start);
-  const PageMask mask = page_range(span.first_page, span.page_count);
-  region.set_heads(span.first_page, span.page_count, Region::kNoSpan);
-  unlist(region);
-  if (is_clean) {
-    STRATA_DCHECK(region.is_split || !region.is_huge);
-    region.dirty_pages &= ~mask;
-  }
-  const std::size_t idle_before = idle_pages();
-  mark_free(region, mask);
-  if (was == Was::kIdle) least_idle_ += idle_pages() - idle_before;
-}
-
-bool PageHeap::resize(Span& span, unsigned page_count) noexcept {
-  STRATA_DCHECK(page_count >= 1);
-  if (span.first_page + page_count > kPagesPerRegion) return false;
-  LockGuard guard(lock_);
-  Region& region = *map_.region_of(span.start);
-  if (page_count > span.page_count) merge_kept();
-  const PageMask now = page_range(span.first_page, span.page_count);
-  const PageMask wanted = page_range(span.first_page, page_count);
-  const PageMask more = wanted & ~now;
-  const PageMask less = now & ~wanted;
-  if ((region.free_pages & more) != more) return false;
-  const PageMask touched = more != 0 ? pages_touched_with(region, more) : 0;
-  if (!limit_.try_hold(count_pages(touched & ~region.dirty_pages) * kPageBytes)) return false;
-  unlist(region);
-  span.is_zero = false;
-  if (more != 0) {
-    mark_used(region, more, touched);
-    region.set_heads(span.first_page, page_count, span.first_page);
-  } else if (less != 0) {
-    region.set_heads(span.first_page + page_count, span.page_count - page_count, Region::kNoSpan);
-    mark_free(region, less);
-  } else {
-    list(region);
-  }
-  span.page_count = static_cast<std::uint8_t>(page_count);
-  return true;
-}
-
-Span* PageHeap::allocate_kept(unsigned page_count) noexcept {
-  LockGuard guard(lock_);
-  Span* const span = kept_.take(page_count);
-  if (span == nullptr) return nullptr;
-  span->is_zero = false;
-  map_.region_of(span->start)->set_heads(span->first_page, page_count, span->first_page);
-  count_idle(idle_pages() - page_count);
-  count_used(used_pages() + page_count);
+  Span* span = nullptr;
+  take({page_count, alignment_pages, which}, &span, 1, place);
   return span;
 }
 
-bool PageHeap::keep(Region& region, Span& span) noexcept {
-  LockGuard guard(lock_);
-  // Meanwhile another thread may have freed it, and its pages may be those of a class by now.
-  if (region.head_of_page[span.first_page] != span.first_page || span.size_class != 0) return false;
-  const unsigned page_count = span.page_count;
-  if (kept_.count() == kMostKept) [[unlikely]]
-    merge(*kept_.take_any());
-  kept_.add(span);
-  region.set_heads(span.first_page, page_count, Region::kNoSpan);
-  idle_pages_.store(idle_pages() + page_count, std::memory_order_relaxed);
-  count_used(used_pages() - page_count);
-  return true;
-}
-
-/// Kept pages are free pages of their regions from now on; they were counted as idle already.
-[[gnu::noinline]] void PageHeap::merge_kept() noexcept {
-  while (const Span* const span = kept_.take_any()) merge(*span);
-}
-
-[[gnu::noinline]] void PageHeap::merge(const Span& kept) noexcept {
-  Region& region = *map_.region_of(kept.start);
-  unlist(region);
-  region.free_pages |= page_range(kept.first_page, kept.page_count);
-  list(region);
-}
-
-/// Unlists a region with a free run of at least `run` pages: the tightest of which not all pages
-/// were taken at the other end, as far as it is found soon; a new one if there are only such.
-Region* PageHeap::take_region(unsigned run, End end) noexcept {
-  const unsigned others = end_bit(end) ^ kBothEnds;
-  Region* others_tightest = nullptr;
-  Region* found = nullptr;
-  unsigned looks = 0;
-  for (std::uint64_t runs = nonempty_ >> run << run; runs != 0 && found == nullptr;
-       runs &= runs - 1) {
-    auto& regions = by_run_[std::countr_zero(runs)];
-    found = regions.front();
-    while (found != nullptr && found->ends == others && ++looks != kLooks) {
-      if (others_tightest == nullptr) others_tightest = found;
-      found = regions.next(*found);
-    }
+std::size_t PageHeap::allocate_several(unsigned page_count, Span** spans, std::size_t count,
+                                       PagePlace place) noexcept {
+  std::size_t taken = 0;
+  while (taken < count) {
+    const std::size_t more = take({page_count}, spans + taken, count - taken, place).count;
+    if (more == 0) break;
+    taken += more;
   }
-  if (found == nullptr) {
-    if (Region* const region = grow()) return region;
-    found = others_tightest;
+  return taken;
+}
+
+/// Before more is held than was, idle pages of any shard are used.
+PageShard::Taken PageHeap::take(const PageRequest& request, Span** spans, std::size_t count,
+                                PagePlace& place) noexcept {
+  PageShard& own = shard_for(place);
+  const bool is_alone = shard_count() == 1;
+  const bool grows_first = is_alone || (place.is_apart() && is_small());
+  PageShard::Taken taken = own.allocate(request, spans, count, own, grows_first, &place);
+  if (!taken.is_settled() && !is_alone) {
+    taken = take_from_others(own, [&](PageShard& shard) {
+      return shard.allocate(request, spans, count, own, false, nullptr);
+    });
+    if (!taken.is_settled() && !grows_first)
+      taken = own.allocate(request, spans, count, own, true, nullptr);
   }
-  if (found != nullptr) unlist(*found);
-  return found;
+  look_after(taken, place);
+  return taken;
 }
 
-/// Unlists a region with a run of `count` idle pages that begins at one of `positions`: the one
-/// with the tightest free run, so that others become whole.
-Region* PageHeap::take_idle_region(unsigned count, PageMask positions) noexcept {
-  unsigned looks = 0;
-  for (std::uint64_t runs = nonempty_ >> count << count; runs != 0; runs &= runs - 1) {
-    auto& regions = by_run_[std::countr_zero(runs)];
-    // Those with idle pages come first. The free run may be of clean ones all the same.
-    for (Region* region = regions.front(); region != nullptr && region->idle_pages() != 0;
-         region = regions.next(*region)) {
-      if ((run_starts(region->idle_pages(), count) & positions) != 0) {
-        unlist(*region);
-        return region;
-      }
-      if (++looks == kLooks) return take_latest_idle_region(count, positions);
-    }
+Span* PageHeap::allocate_to_grow(unsigned page_count, PagePlace& place) noexcept {
+  PageShard& own = shard_for(place);
+  Span* span = nullptr;
+  PageShard::Taken taken = own.allocate_to_grow(page_count, &span, own, &place);
+  if (!taken.is_settled()) {
+    taken = take_from_others(own, [&](PageShard& shard) {
+      return shard.allocate_to_grow(page_count, &span, own, nullptr);
+    });
   }
-  return nullptr;
+  look_after(taken, place);
+  return span;
 }
 
-/// The same, but one of the latest, where what was just given back lies.
-Region* PageHeap::take_latest_idle_region(unsigned count, PageMask positions) noexcept {
-  Region* region = idle_.front();
-  for (unsigned looks = 0; region != nullptr && looks < kLooks; ++looks) {
-    if ((run_starts(region->idle_pages(), count) & positions) != 0) {
-      unlist(*region);
-      return region;
-    }
-    region = idle_.next(*region);
+/// What the other shards have, one after the other; a region that one of them gives is the thread's
+/// own.
+template <typename Take>
+PageShard::Taken PageHeap::take_from_others(PageShard& own, Take take) noexcept {
+  const unsigned count = shard_count();
+  unsigned i = own.index();
+  for (unsigned left = count - 1; left != 0; --left) {
+    i = i + 1 < count ? i + 1 : 0;
+    PageShard::Taken taken = take(*shards_[i]);
+    if (taken.was_given) taken = take(own);
+    if (taken.is_settled()) return taken;
   }
-  return nullptr;
+  return {};
 }
 
-void PageHeap::list(Region& region) noexcept {
-  const unsigned run = longest_run(region.free_pages);
-  region.longest_free_run = static_cast<std::uint8_t>(run);
-  if (run == kPagesPerRegion) region.ends = 0;
-  // What holds memory already is used first.
-  if (region.idle_pages() != 0) {
-    by_run_[run].push_front(region);
-  } else {
-    by_run_[run].push_back(region);
+inline void PageHeap::look_after(const PageShard::Taken& taken, PagePlace& place) noexcept {
+  if (taken.awaits_touch != nullptr) [[unlikely]]
+    touch_huge_page(*taken.awaits_touch);
+  if (place.has_met_enough()) [[unlikely]]
+    move_on(place);
+}
+
+/// Each goes to another shard, as far as there are some, so that they soon have as many threads.
+void PageHeap::move_on(PagePlace& place) noexcept {
+  place.move_to(next_.fetch_add(1, std::memory_order_relaxed) % most_);
+}
+
+/// \returns  the first shard if there can be none
+PageShard& PageHeap::make_shard_for(const PagePlace& place) noexcept {
+  const unsigned index = place.shard() % most_;
+  if (index < shard_count()) return *shards_[index];
+  LockGuard guard(making_);
+  unsigned count = count_.load(std::memory_order_relaxed);
+  for (; count <= index; ++count) {
+    void* const memory = source_.metadata().allocate_forever(sizeof(PageShard));
+    if (memory == nullptr) return first_;
+    shards_[count] = new (memory) PageShard(source_, tally_, count);
+    count_.store(count + 1, std::memory_order_release);
   }
-  if (run != 0) nonempty_ |= std::uint64_t{1} << run;
-  if (region.idle_pages() != 0) idle_.push_front(region);
+  return *shards_[index];
 }
 
-void PageHeap::unlist(Region& region) noexcept {
-  auto& list = by_run_[region.longest_free_run];
-  list.remove(region);
-  if (list.is_empty()) nonempty_ &= ~(std::uint64_t{1} << region.longest_free_run);
-  if (static_cast<ListLink<DirtyListTag>&>(region).is_linked) idle_.remove(region);
+/// Has the kernel back a region by a huge page, unless another thread did, and sees how long that
+/// takes.
+/// \pre  the span is of that region, and nobody else's
+[[gnu::noinline]] void PageHeap::touch_huge_page(const Span& span) noexcept {
+  const std::uint64_t ns = source_.pages().touch(span.start);
+  Region& region = region_of(span);
+  shard_of(region).note_touch(region);
+  source_.note_first_touch(ns);
 }
 
-/// Marks free pages of an unlisted region used and others, used or not, as holding memory, and
-/// lists it.
-void PageHeap::mark_used(Region& region, PageMask mask, PageMask touched) noexcept {
-  const unsigned idle_before = count_pages(region.idle_pages());
-  region.free_pages &= ~mask;
-  region.dirty_pages |= touched;
-  count_idle(idle_pages() + count_pages(region.idle_pages()) - idle_before);
-  count_used(used_pages() + count_pages(mask));
-  list(region);
+std::size_t PageHeap::decommit(std::size_t max_pages, From from) noexcept {
+  std::size_t idle_left = idle_pages();
+  std::size_t wanted = std::min(max_pages, idle_left);
+  std::size_t decommitted = 0;
+  for_each_shard([&](PageShard& shard) {
+    const std::size_t idle = std::min(shard.idle_pages(), idle_left);
+    if (wanted == 0 || idle == 0) return;
+    const std::size_t share = (wanted * idle + idle_left - 1) / idle_left;
+    decommitted += shard.decommit(share, from);
+    wanted -= share;
+    idle_left -= idle;
+  });
+  return decommitted;
 }
 
-/// Marks used pages of an unlisted region free, and lists it.
-void PageHeap::mark_free(Region& region, PageMask mask) noexcept {
-  const unsigned idle_before = count_pages(region.idle_pages());
-  STRATA_DCHECK((region.free_pages & mask) == 0);
-  region.free_pages |= mask;
-  idle_pages_.store(idle_pages() + count_pages(region.idle_pages()) - idle_before,
-                    std::memory_order_relaxed);
-  count_used(used_pages() - count_pages(mask));
-  list(region);
-}
-
-void PageHeap::discard() noexcept {
-  LockGuard guard(lock_);
-  merge_kept();
-  for (auto& regions : by_run_) {
-    while (Region* const region = regions.front()) {
-      unlist(*region);
-      limit_.let_go(count_pages(region->dirty_pages) * kPageBytes);
-      char* const start = region->start;
-      map_.forget_region(start);
-      pages_.unmap(start, kRegionBytes);
-    }
-  }
-  fresh_.give_up([this](char* region) { pages_.unmap(region, kRegionBytes); });
-  was_refused_ = false;
-  regions_ = huge_regions_ = decommitted_pages_ = leaving_pages_ = least_idle_ = 0;
-  is_small_.store(true, std::memory_order_relaxed);
-  idle_pages_.store(0, std::memory_order_relaxed);
-  used_pages_.store(0, std::memory_order_relaxed);
+std::size_t PageHeap::decommit_unneeded() noexcept {
+  std::size_t decommitted = 0;
+  for_each_shard([&](PageShard& shard) { decommitted += shard.decommit_unneeded(); });
+  return decommitted;
 }
 
 PageHeap::Statistics PageHeap::statistics() noexcept {
-  LockGuard guard(lock_);
-  return {regions_, used_pages(), idle_pages(), decommitted_pages_, huge_regions_, fresh_.bytes()};
+  const RegionSource::Statistics regions = source_.statistics();
+  std::size_t decommitted = 0;
+  for_each_shard([&](PageShard& shard) { decommitted += shard.decommitted_pages(); });
+  return {regions.regions, used_pages(),         idle_pages(),
+          decommitted,     regions.huge_regions, regions.reserved_bytes};
+}
+
+std::size_t PageHeap::waits() noexcept {
+  std::size_t waits = source_.lock().waits();
+  for_each_shard([&](PageShard& shard) { waits += shard.lock().waits(); });
+  return waits;
 }
 
 void PageHeap::check_invariants() noexcept {
-  LockGuard guard(lock_);
+  // A free region may move from one shard to another meanwhile.
+  LockGuard guard(making_);
+  for_each_shard([](PageShard& shard) { shard.lock().lock(); });
   std::size_t regions = 0;
-  std::size_t used = 0;
-  std::size_t idle = 0;
-  std::size_t of_no_span = 0;
-  kept_.check_invariants();
-  for (unsigned run = 0; run <= kPagesPerRegion; ++run) {
-    for (Region* region = by_run_[run].front(); region != nullptr;
-         region = by_run_[run].next(*region)) {
-      ++regions;
-      used += kPagesPerRegion - count_pages(region->free_pages);
-      idle += count_pages(region->idle_pages());
-      STRATA_INVARIANT(longest_run(region->free_pages) == run, "a region is in the wrong list");
-      STRATA_INVARIANT(!region->is_free() || region->ends == 0, "a free region is one end's");
-      STRATA_INVARIANT(map_.region_of(region->start) == region,
-                       "the page map does not know a region");
-      STRATA_INVARIANT(
-          static_cast<ListLink<DirtyListTag>*>(region)->is_linked == (region->idle_pages() != 0),
-          "the idle list does not match a region's pages");
-      for (unsigned page = 0; page < kPagesPerRegion;) {
-        const std::uint8_t head = region->head_of_page[page];
-        const bool is_free = (region->free_pages >> page & 1) != 0;
-        const bool has_span = head != Region::kNoSpan;
-        STRATA_INVARIANT(!is_free || !has_span, "a free page has a span");
-        if (!is_free && !has_span) ++of_no_span;
-        const unsigned length = has_span ? region->spans[page].page_count : 1;
-        if (has_span) {
-          STRATA_INVARIANT(head == page, "a span does not begin where its pages say");
-          for (unsigned i = 1; i < length; ++i) {
-            STRATA_INVARIANT(region->head_of_page[page + i] == page,
-                             "a page of a span belongs to another");
-          }
-        }
-        page += length;
-      }
-    }
-    STRATA_INVARIANT(run == 0 || by_run_[run].is_empty() == ((nonempty_ >> run & 1) == 0),
-                     "the summary of the region lists is wrong");
-  }
-  // As many pages are in no span as kept spans have, each of which has none of another one's, and
-  // as are on their way to the kernel.
-  std::size_t in_kept_spans = 0;
-  kept_.for_each([&](const Span& span) {
-    in_kept_spans += span.page_count;
-    const Region& region = *map_.region_of(span.start);
-    const PageMask mask = page_range(span.first_page, span.page_count);
-    STRATA_INVARIANT((region.free_pages & mask) == 0, "a kept page is free");
-    STRATA_INVARIANT((region.dirty_pages & mask) == mask, "a kept page is clean");
-    for (unsigned i = 0; i < span.page_count; ++i) {
-      STRATA_INVARIANT(region.head_of_page[span.first_page + i] == Region::kNoSpan,
-                       "a kept page has a span");
-    }
-  });
-  STRATA_INVARIANT(of_no_span == in_kept_spans + leaving_pages_, "a used page has no span");
-  used -= in_kept_spans;
-  idle += in_kept_spans;
-  STRATA_INVARIANT(regions == regions_, "a region is lost");
-  STRATA_INVARIANT(used == used_pages(), "used pages are miscounted");
-  STRATA_INVARIANT(idle == idle_pages(), "idle pages are miscounted");
-  STRATA_INVARIANT(least_idle_ <= idle, "the least idle pages exceed the idle pages");
+  for_each_shard([&](PageShard& shard) { regions += shard.check_invariants(); });
+  STRATA_INVARIANT(regions == source_.statistics().regions, "a region is lost");
+  for_each_shard([](PageShard& shard) { shard.lock().unlock(); });
+}
+
+void PageHeap::for_each_lock(LockVisitor visit) noexcept {
+  if (visit.locks()) visit(making_);
+  for_each_shard([&](PageShard& shard) { visit(shard.lock()); });
+  visit(source_.lock());
+  if (!visit.locks()) visit(making_);
 }
 
 }  // namespace strata

@@ -22,6 +22,7 @@ struct PageHeapKept : ::testing::Test {
   FakePageSource pages;
   FakeAddressSpace space{pages};
   PageHeap& heap = space.heap;
+  PagePlace place{0};
 
   Span& allocate(unsigned page_count, unsigned alignment_pages = 1) {
     Span* const span = heap.allocate(page_count, alignment_pages);
@@ -30,6 +31,10 @@ struct PageHeapKept : ::testing::Test {
     for (unsigned i = 0; i < page_count; ++i)
       EXPECT_EQ(space.map.span_of(span->start + i * kPageBytes), span);
     return *span;
+  }
+  Span* allocate_kept(unsigned page_count) {
+    PageShard* const keeper = heap.keeper_of(page_count, place);
+    return keeper != nullptr ? heap.allocate_kept(*keeper, page_count, place) : nullptr;
   }
   bool keep(Span& span) { return heap.keep(*space.map.region_of(span.start), span); }
   void TearDown() override { heap.check_invariants(); }
@@ -41,13 +46,13 @@ TEST_F(PageHeapKept, TheLatestOfAsManyPagesIsUsedFirst) {
   Span& c = allocate(6);
   for (Span* span : {&a, &b, &c}) EXPECT_TRUE(keep(*span));
   heap.check_invariants();
-  EXPECT_TRUE(heap.has_kept(5));
-  EXPECT_FALSE(heap.has_kept(4));
+  EXPECT_NE(heap.keeper_of(5, place), nullptr);
+  EXPECT_EQ(heap.keeper_of(4, place), nullptr);
   EXPECT_EQ(&allocate(6), &c);
-  EXPECT_EQ(heap.allocate_kept(5), &b);
+  EXPECT_EQ(allocate_kept(5), &b);
   EXPECT_EQ(heap.allocate(5, 1, PageHeap::Pages::kIdle), &a);
-  EXPECT_FALSE(heap.has_kept(5));
-  EXPECT_EQ(heap.allocate_kept(5), nullptr);
+  EXPECT_EQ(heap.keeper_of(5, place), nullptr);
+  EXPECT_EQ(allocate_kept(5), nullptr);
   for (const Span* span : {&a, &b, &c}) EXPECT_FALSE(span->is_zero);
 }
 
@@ -96,7 +101,7 @@ TEST_F(PageHeapKept, AreMergedBeforeThereAreTooMany) {
   for (int i = 0; i < 3000; ++i) spans.push_back(&allocate(16));
   for (Span* span : spans) EXPECT_TRUE(keep(*span));
   std::size_t kept = 0;
-  while (heap.allocate_kept(16) != nullptr) ++kept;
+  while (allocate_kept(16) != nullptr) ++kept;
   EXPECT_GE(kept, 100u);
   EXPECT_LT(kept, 2000u);
 }
@@ -114,7 +119,7 @@ TEST_F(PageHeapKept, StayWhereARoundFindsNothingUnneeded) {
   Span& span = allocate(5);
   ASSERT_TRUE(keep(span));
   EXPECT_EQ(heap.decommit_unneeded(), 0u) << "an interval begins";
-  EXPECT_TRUE(heap.has_kept(5));
+  EXPECT_NE(heap.keeper_of(5, place), nullptr);
   EXPECT_EQ(&allocate(5), &span);
 }
 
@@ -163,7 +168,7 @@ TEST_F(PageHeapKept, OfAHugeRegionAreHeldAsAWhole) {
   ASSERT_TRUE(huge.heap.keep(*huge.map.region_of(span->start), *span));
   EXPECT_EQ(huge.heap.idle_pages(), kPagesPerRegion);
   huge.heap.check_invariants();
-  EXPECT_EQ(huge.heap.allocate_kept(5), span);
+  EXPECT_EQ(huge.heap.allocate(5), span);
   EXPECT_EQ(huge.heap.idle_pages(), kPagesPerRegion - 5);
   ASSERT_TRUE(huge.heap.keep(*huge.map.region_of(span->start), *span));
   EXPECT_EQ(huge.heap.decommit(kAllBytes, PageHeap::From::kNotWhole), 0u);
@@ -175,7 +180,7 @@ TEST_F(PageHeapKept, OfAHugeRegionAreHeldAsAWhole) {
 TEST_F(PageHeapKept, AreGoneWithTheHeap) {
   ASSERT_TRUE(keep(allocate(5)));
   heap.discard();
-  EXPECT_FALSE(heap.has_kept(5));
+  EXPECT_EQ(heap.keeper_of(5, place), nullptr);
   EXPECT_EQ(heap.idle_pages(), 0u);
   heap.configure(free_addresses(), HugePages::kNever);
   allocate(5);
@@ -183,17 +188,19 @@ TEST_F(PageHeapKept, AreGoneWithTheHeap) {
 
 TEST_F(PageHeapKept, ThreadsTakeEachOnce) {
   constexpr int kThreads = 3;
+  heap.set_most_shards(kThreads);
   std::latch gate(kThreads);
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
+      PagePlace own;
       gate.arrive_and_wait();
       std::vector<Span*> mine;
       for (unsigned i = 0; i < 3000; ++i) {
         const unsigned page_count = 3 + i / 100 % 3;
         if (mine.size() < 8 && i % 3 != 2) {
-          Span* span = heap.has_kept(page_count) ? heap.allocate_kept(page_count) : nullptr;
-          if (span == nullptr) span = heap.allocate(page_count);
+          Span* span = heap.allocate(page_count, 1, PageHeap::Pages::kIdle, own);
+          if (span == nullptr) span = heap.allocate(page_count, 1, PageHeap::Pages::kAny, own);
           ASSERT_NE(span, nullptr);
           std::memset(span->start, t + 1, 64);
           mine.push_back(span);
@@ -203,6 +210,7 @@ TEST_F(PageHeapKept, ThreadsTakeEachOnce) {
           mine.pop_back();
         }
         if (i % 500 == 0) heap.decommit(10);
+        if (i % 800 == 0) heap.check_invariants();
       }
       for (Span* span : mine) ASSERT_TRUE(keep(*span));
     });

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/lock_visitor.h"
 #include "base/seeded_test.h"
 #include "os/emulation.h"
 #include "os/fake_page_source.h"
@@ -59,6 +60,7 @@ struct PageHeapTest : ::testing::Test {
   FakePageSource pages;
   FakeAddressSpace space{pages};
   PageHeap& heap = space.heap;
+  PagePlace place{0};
 
   Span& allocate(unsigned page_count, unsigned alignment_pages = 1) {
     Span* span = heap.allocate(page_count, alignment_pages);
@@ -155,57 +157,6 @@ TEST_F(PageHeapTest, TakesTheTightestRegionThatFits) {
   EXPECT_EQ(regions(), 2u);
 }
 
-TEST_F(PageHeapTest, TwoThatTakeFromBothEndsShareNoRegionAsTheHeapGrows) {
-  std::set<const Region*> low;
-  std::set<const Region*> high;
-  for (unsigned i = 0; i < 2 * kPagesPerRegion; ++i) {
-    low.insert(&region_of(*heap.allocate(1)));
-    Span* spans[1];
-    ASSERT_EQ(heap.allocate_several(1, spans, 1, PageHeap::End::kHigh), 1u);
-    high.insert(&region_of(*spans[0]));
-  }
-  EXPECT_EQ(low.size(), 2u);
-  EXPECT_EQ(high.size(), 2u);
-  EXPECT_EQ(regions(), 4u);
-}
-
-TEST_F(PageHeapTest, TakesThePagesAtTheEndThatIsAskedFor) {
-  Span* const high = heap.allocate(1, 1, PageHeap::Pages::kAny, PageHeap::End::kHigh);
-  Span* const below = heap.allocate(1, 1, PageHeap::Pages::kAny, PageHeap::End::kHigh);
-  EXPECT_EQ(high->start, region_of(*high).start + kRegionBytes - kPageBytes);
-  EXPECT_EQ(below->start, high->start - kPageBytes);
-  char* const start = high->start;
-  heap.deallocate(*high);
-  EXPECT_EQ(heap.allocate(1, 1, PageHeap::Pages::kIdle, PageHeap::End::kHigh)->start, start);
-}
-
-TEST_F(PageHeapTest, AFreeRegionServesEitherEnd) {
-  Span* const high = heap.allocate(1, 1, PageHeap::Pages::kAny, PageHeap::End::kHigh);
-  const Region* const region = &region_of(*high);
-  heap.deallocate(*high);
-  EXPECT_EQ(&region_of(*heap.allocate(1)), region);
-}
-
-TEST_F(PageHeapTest, ARegionOfTheOtherEndServesWhereTheHeapCannotGrow) {
-  Span* const low = heap.allocate(1);
-  pages.refuse_from_call(1);
-  while (heap.allocate(1, 1, PageHeap::Pages::kAny, PageHeap::End::kHigh) != nullptr) {
-  }
-  EXPECT_EQ(region_of(*low).free_pages, 0u);
-}
-
-TEST_F(PageHeapTest, ManyRegionsOfTheOtherEndAreSharedRatherThanPassedBy) {
-  constexpr unsigned kMany = 40;
-  std::vector<Span*> spans;
-  for (unsigned i = 0; i < kMany * kPagesPerRegion; ++i)
-    spans.push_back(heap.allocate(1, 1, PageHeap::Pages::kAny, PageHeap::End::kHigh));
-  for (std::size_t i = 0; i < spans.size(); i += kPagesPerRegion) heap.deallocate(*spans[i]);
-  heap.decommit(~std::size_t{0});
-  EXPECT_EQ(regions(), kMany);
-  for (unsigned i = 0; i < kMany / 2; ++i) allocate(1);
-  EXPECT_EQ(regions(), kMany);
-}
-
 TEST_F(PageHeapTest, UsesIdlePagesBeforeCleanOnes) {
   Span& low = allocate(4);
   Span& high = allocate(1);
@@ -260,7 +211,7 @@ TEST_F(PageHeapTest, FindsIdlePagesWhereManyRegionsHaveTighterRunsOfCleanOnes) {
 }
 
 TEST_F(PageHeapTest, ABlockThatGrowsHasRoomOfIdlePagesAfterIt) {
-  EXPECT_EQ(heap.allocate_to_grow(2), nullptr) << "nothing is idle";
+  EXPECT_EQ(heap.allocate_to_grow(2, place), nullptr) << "nothing is idle";
   Span& first = allocate(4);
   space.map.set_class(first, 1);
   Span& idle = allocate(12);
@@ -269,11 +220,11 @@ TEST_F(PageHeapTest, ABlockThatGrowsHasRoomOfIdlePagesAfterIt) {
   char* const start = idle.start;
   heap.deallocate(idle);
   heap.deallocate(short_one);
-  EXPECT_EQ(heap.allocate_to_grow(4), nullptr) << "no run is so long";
-  Span* const block = heap.allocate_to_grow(2);
+  EXPECT_EQ(heap.allocate_to_grow(4, place), nullptr) << "no run is so long";
+  Span* const block = heap.allocate_to_grow(2, place);
   ASSERT_NE(block, nullptr);
   EXPECT_EQ(block->start, start) << "a span of objects does not grow";
-  Span* const other = heap.allocate_to_grow(2);
+  Span* const other = heap.allocate_to_grow(2, place);
   ASSERT_NE(other, nullptr);
   EXPECT_EQ(other->start, start + (2 + 4) * kPageBytes) << "the one before may grow";
   EXPECT_TRUE(heap.resize(*block, 6));
@@ -285,7 +236,7 @@ TEST_F(PageHeapTest, ABlockThatGrowsHasRoomOfIdlePagesAfterIt) {
 
 TEST_F(PageHeapTest, ABlockThatGrowsAloneHasItsRegionToItself) {
   heap.deallocate(allocate(32));
-  Span* const block = heap.allocate_to_grow(12);
+  Span* const block = heap.allocate_to_grow(12, place);
   ASSERT_NE(block, nullptr);
   EXPECT_EQ(block->first_page, 0u);
   EXPECT_TRUE(heap.resize(*block, 32));
@@ -295,14 +246,14 @@ TEST_F(PageHeapTest, ABlockThatGrowsAloneHasItsRegionToItself) {
 TEST_F(PageHeapTest, AsksForIdlePagesWithoutTheLockWhereThereAreNone) {
   allocate(1);
   std::atomic<bool> is_over{false};
-  heap.lock().lock();
+  heap.for_each_lock(LockVisitor::lock());
   std::thread other([&] {
     EXPECT_EQ(heap.allocate(1, 1, PageHeap::Pages::kIdle), nullptr);
     is_over.store(true);
   });
-  while (!is_over.load() && heap.lock().waits() == 0) std::this_thread::yield();
-  EXPECT_EQ(heap.lock().waits(), 0u);
-  heap.lock().unlock();
+  while (!is_over.load() && heap.waits() == 0) std::this_thread::yield();
+  EXPECT_EQ(heap.waits(), 0u);
+  heap.for_each_lock(LockVisitor::unlock());
   other.join();
 }
 
@@ -615,6 +566,10 @@ class PageHeapRandomTest : public SeededTest {
     FakePageSource pages;
     FakeAddressSpace space(pages, huge_pages);
     PageHeap& heap = space.heap;
+    heap.set_most_shards(3);
+    constexpr unsigned kPlaces = 6;
+    PagePlace places[kPlaces] = {PagePlace(),  PagePlace(),  PagePlace(),
+                                 PagePlace(0), PagePlace(1), PagePlace(2)};
     std::map<char*, Run> live;
     std::size_t used_pages = 0;
     for (int step = 0; step < steps; ++step) {
@@ -625,9 +580,9 @@ class PageHeapRandomTest : public SeededTest {
             static_cast<unsigned>(1 + (below(4) == 0 ? below(kPagesPerRegion) : below(4)));
         const unsigned alignment = below(5) == 0 ? 1u << below(6) : 1u;
         const bool is_to_grow = alignment == 1 && below(8) == 0;
-        Span* span = is_to_grow ? heap.allocate_to_grow(count) : nullptr;
-        const auto end = below(2) == 0 ? PageHeap::End::kLow : PageHeap::End::kHigh;
-        if (span == nullptr) span = heap.allocate(count, alignment, PageHeap::Pages::kAny, end);
+        Span* span = is_to_grow ? heap.allocate_to_grow(count, places[below(kPlaces)]) : nullptr;
+        if (span == nullptr)
+          span = heap.allocate(count, alignment, PageHeap::Pages::kAny, places[below(kPlaces)]);
         ASSERT_NE(span, nullptr);
         ASSERT_EQ(reinterpret_cast<std::uintptr_t>(span->start) % (alignment * kPageBytes), 0u);
         ASSERT_EQ(span->bytes(), count * kPageBytes);

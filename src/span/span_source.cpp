@@ -8,15 +8,15 @@
 
 namespace strata {
 
-Span* SpanSource::create(unsigned size_class, PageHeap::Pages which, PageHeap::End end) noexcept {
-  Span* const span = page_heap_.allocate(span_pages_of(size_class), 1, which, end);
+Span* SpanSource::create(unsigned size_class, PageHeap::Pages which, PagePlace place) noexcept {
+  Span* const span = page_heap_.allocate(span_pages_of(size_class), 1, which, place);
   return span != nullptr && begin(*span, size_class) ? span : nullptr;
 }
 
 std::size_t SpanSource::create(unsigned size_class, Span** spans, std::size_t count,
-                               PageHeap::End end) noexcept {
+                               PagePlace place) noexcept {
   const std::size_t allocated =
-      page_heap_.allocate_several(span_pages_of(size_class), spans, count, end);
+      page_heap_.allocate_several(span_pages_of(size_class), spans, count, place);
   std::size_t created = 0;
   for (std::size_t i = 0; i < allocated; ++i) {
     if (begin(*spans[i], size_class)) spans[created++] = spans[i];

@@ -158,6 +158,9 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   /// Falls by one with each object that comes from Central; for the cache's user.
   /// \threads  its own
   std::int64_t& countdown() noexcept { return countdown_; }
+  /// Blocks beyond the size classes until it counts them; for the cache's user.
+  /// \threads  its own
+  std::int32_t& blocks_left() noexcept { return blocks_left_; }
 
   Central::Place& place() noexcept { return place_; }
   Lock& bins_lock() noexcept STRATA_RETURN_CAPABILITY(bins_lock_) { return bins_lock_; }
@@ -317,6 +320,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   MetadataArena* metadata_;
   ThreadState* owner_ = nullptr;  // who uses it; written by itself, with the registry's lock
   std::int64_t countdown_ = ThreadState::kUndrawn;
+  std::int32_t blocks_left_ = 0;
   // Capacity x object size over all bins.
   std::size_t capacity_bytes_ STRATA_GUARDED_BY(bins_lock_) = 0;
   // The part of it in bins that a lasting load has made grow, and the heap's pages then.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "span/page_place.h"
 #include "thread_cache/object_bins.h"
 
 namespace strata {
@@ -34,6 +35,7 @@ struct ThreadState {
   std::int64_t calls_left = kUndrawn;
   bool is_watching = false;   ///< what the watcher itself allocates is not counted
   bool is_in_window = false;  ///< calls_left says which of the next allocations is guarded
+  PagePlace pages = {};       ///< where it gets pages from
   std::int32_t frees_left = INT32_MAX;  ///< below 0: so many were verified, to be counted
 
   ObjectBins& for_malloc() noexcept {

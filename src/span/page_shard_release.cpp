@@ -1,9 +1,9 @@
-// How the page heap gives pages back to the kernel, and what that means for huge ones.
+// How a shard of the page heap gives pages back to the kernel, and what that means for huge ones.
 
 #include <bit>
 
 #include "os/page_source.h"
-#include "span/page_heap.h"
+#include "span/page_shard.h"
 
 namespace strata {
 namespace {
@@ -20,25 +20,23 @@ void for_each_run(PageMask mask, Function&& function) noexcept {
 
 }  // namespace
 
-void PageHeap::split_region_of(const Span& span) noexcept {
-  Region& region = *map_.region_of(span.start);
-  if (!region.is_huge) return;
+void PageShard::split(Region& region) noexcept {
   bool is_first;
   {
     LockGuard guard(lock_);
     is_first = begin_split(region);
   }
-  if (is_first) pages_.advise_small(region.start, kRegionBytes);
+  if (is_first) source_.advise_small(region);
 }
 
 /// \returns  those that the kernel refused to take
-PageMask PageHeap::decommit_pages(const Region& region, PageMask mask) noexcept {
+PageMask PageShard::decommit_pages(const Region& region, PageMask mask) noexcept {
   os::PageRange runs[kPagesPerRegion / 2];
   std::size_t count = 0;
   for_each_run(mask, [&](unsigned first, unsigned pages) {
     runs[count++] = {region.start + first * kPageBytes, pages * kPageBytes};
   });
-  pages_.decommit_each(runs, count);
+  source_.pages().decommit_each(runs, count);
   PageMask kept = 0;
   const os::PageRange* run = runs;
   for_each_run(mask, [&](unsigned first, unsigned pages) {
@@ -48,13 +46,13 @@ PageMask PageHeap::decommit_pages(const Region& region, PageMask mask) noexcept 
 }
 
 /// \returns  whether the kernel has to be told
-bool PageHeap::begin_split(Region& region) noexcept {
+bool PageShard::begin_split(Region& region) noexcept {
   if (!region.is_backed_whole()) return false;
   region.is_split = true;
   return true;
 }
 
-std::size_t PageHeap::decommit(std::size_t max_pages, From from) noexcept {
+std::size_t PageShard::decommit(std::size_t max_pages, From from) noexcept {
   std::size_t decommitted = 0;
   LockGuard guard(lock_);
   merge_kept();
@@ -69,17 +67,16 @@ std::size_t PageHeap::decommit(std::size_t max_pages, From from) noexcept {
     mark_used(region, mask, 0);
     leaving_pages_ += count_pages(mask);
     guard.unlock();
-    if (is_first_split) pages_.advise_small(region.start, kRegionBytes);
+    if (is_first_split) source_.advise_small(region);
     const PageMask kept = decommit_pages(region, mask);
     guard.lock();
     leaving_pages_ -= count_pages(mask);
     unlist(region);
     region.dirty_pages &= ~(mask & ~kept);
     // Others may have taken pages of it meanwhile, or the kernel has refused some.
-    if (region.dirty_pages != 0 && begin_split(region))
-      pages_.advise_small(region.start, kRegionBytes);
+    if (region.dirty_pages != 0 && begin_split(region)) source_.advise_small(region);
     mark_free(region, mask);
-    limit_.let_go(count_pages(mask & ~kept) * kPageBytes);
+    source_.limit().let_go(count_pages(mask & ~kept) * kPageBytes);
     decommitted += count_pages(mask & ~kept);
     if (kept != 0) break;  // the kernel refuses; trying again would not end
   }
@@ -87,14 +84,14 @@ std::size_t PageHeap::decommit(std::size_t max_pages, From from) noexcept {
   return decommitted;
 }
 
-std::size_t PageHeap::decommit_unneeded() noexcept {
+std::size_t PageShard::decommit_unneeded() noexcept {
   std::size_t unneeded;
   {
     LockGuard guard(lock_);
     unneeded = least_idle_;
     least_idle_ = idle_pages() - unneeded;
   }
-  return unneeded != 0 ? decommit(unneeded) : 0;
+  return unneeded != 0 ? decommit(unneeded, From::kAny) : 0;
 }
 
 }  // namespace strata

@@ -1,15 +1,24 @@
-// How the page heap gets new regions: chunks of them from the kernel, and what describes each.
+#include "span/region_source.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 
 #include "base/random.h"
-#include "span/page_heap.h"
 
 namespace strata {
 
-Region* PageHeap::grow() noexcept {
+void RegionSource::configure(std::uintptr_t first_region, HugePages huge_pages,
+                             std::size_t most_chunk_bytes, std::uint64_t seed) noexcept {
+  LockGuard guard(lock_);
+  seed_ = seed;
+  most_chunk_regions_ =
+      std::clamp(most_chunk_bytes / kRegionBytes, std::size_t{1}, kMaxChunkRegions);
+  next_address_ = first_region;
+  huge_pages_.configure(huge_pages);
+}
+
+Region* RegionSource::make(bool is_extra) noexcept {
+  LockGuard guard(lock_);
   if (fresh_.is_empty() && !map_chunk()) return nullptr;
   char* const start = fresh_.choose(seed_ != 0 ? random_word(seed_, regions_) : 0);
   if (!map_.open(start, kRegionBytes)) return nullptr;
@@ -26,23 +35,37 @@ Region* PageHeap::grow() noexcept {
   if (region->is_huge != is_chunk_huge_) advise(region->start, kRegionBytes, region->is_huge);
   if (region->is_huge) ++huge_regions_;
   ++regions_;
-  if (region->is_huge || HugePagePolicy::is_large(regions_))
+  if (is_extra) ++extra_regions_;
+  if (region->is_huge || HugePagePolicy::is_large(counted_regions()))
     is_small_.store(false, std::memory_order_relaxed);
   map_.set_region(region->start, region);
   return region;
 }
 
-/// Has the kernel back a region by a huge page, unless another thread did, and sees how long that
-/// takes.
-/// \pre  the span is of that region, and nobody else's
-[[gnu::noinline]] void PageHeap::touch_huge_page(const Span& span) noexcept {
-  const std::uint64_t ns = pages_.touch(span.start);
+void RegionSource::begin_use(Region& region) noexcept {
   LockGuard guard(lock_);
-  map_.region_of(span.start)->awaits_touch = false;
-  huge_pages_.note_first_touch(ns);
+  if (region.is_split && choose_huge()) {
+    region.is_split = false;
+    pages_.advise_huge(region.start, kRegionBytes);
+  }
+  region.awaits_touch = huge_pages_.is_measured();
 }
 
-void PageHeap::advise(char* start, std::size_t bytes, bool is_huge) noexcept {
+void RegionSource::give_back(Region& region) noexcept {
+  char* const start = region.start;
+  map_.forget_region(start);
+  pages_.unmap(start, kRegionBytes);
+}
+
+void RegionSource::discard() noexcept {
+  LockGuard guard(lock_);
+  fresh_.give_up([this](char* region) { pages_.unmap(region, kRegionBytes); });
+  was_refused_ = false;
+  regions_ = extra_regions_ = huge_regions_ = 0;
+  is_small_.store(true, std::memory_order_relaxed);
+}
+
+void RegionSource::advise(char* start, std::size_t bytes, bool is_huge) noexcept {
   if (is_huge) {
     pages_.advise_huge(start, bytes);
   } else {
@@ -50,13 +73,13 @@ void PageHeap::advise(char* start, std::size_t bytes, bool is_huge) noexcept {
   }
 }
 
-std::size_t PageHeap::next_chunk_regions() const noexcept {
+std::size_t RegionSource::next_chunk_regions() const noexcept {
   if (most_chunk_regions_ == kMaxChunkRegions)
     return std::clamp(regions_, kFirstChunkRegions, kMaxChunkRegions);
   return std::clamp(regions_ / kNarrowShare, std::size_t{1}, most_chunk_regions_);
 }
 
-bool PageHeap::map_chunk() noexcept {
+bool RegionSource::map_chunk() noexcept {
   // Addresses that are in use are skipped, some gigabytes at the most. Where there was no chunk the
   // last time, a failure has to be cheap: one region, in two places.
   const int tries = was_refused_ ? 1 : 64;
@@ -85,13 +108,13 @@ bool PageHeap::map_chunk() noexcept {
 
 /// Takes a mapping for the next regions.
 /// \returns  false, and unmaps it, if it is beyond the page map
-bool PageHeap::begin_chunk(char* start, std::size_t bytes) noexcept {
+bool RegionSource::begin_chunk(char* start, std::size_t bytes) noexcept {
   if (reinterpret_cast<std::uintptr_t>(start) + bytes > map_.limit()) {
     pages_.unmap(start, bytes);
     return false;
   }
   // Once for all of it, since others wait meanwhile. What is not touched takes no memory.
-  is_chunk_huge_ = huge_pages_.is_worth_it(regions_, limit_.is_above_soft());
+  is_chunk_huge_ = huge_pages_.is_worth_it(counted_regions(), limit_.is_above_soft());
   advise(start, bytes, is_chunk_huge_);
   fresh_.begin(start, bytes / kRegionBytes);
   return true;

@@ -7,13 +7,14 @@
 
 namespace strata {
 
-/// What all lists and transfer caches say together: a hint, so that threads do not all add to one
-/// word with every batch. Every slow path reads it: it has a cache line of its own.
+/// What all parts of a layer say together of what is idle in them: a hint, so that threads do not
+/// all add to one word with every batch. Every slow path reads it: it has a cache line of its own.
 struct alignas(detail::kCacheLineBytes) IdleTally {
-  /// Bytes that are free in spans, on pages that were not decommitted, and in large transfer
-  /// caches. relaxed: it guards nothing. At least what is there, but for what each of them has not
-  /// said yet.
-  std::atomic<std::ptrdiff_t> pending_bytes{0};
+  /// relaxed: it guards nothing. At least what is there, but for what each has not said yet.
+  std::atomic<std::ptrdiff_t> bytes{0};
+
+  /// \cost  a load
+  std::ptrdiff_t said() const noexcept { return bytes.load(std::memory_order_relaxed); }
 
   /// Adds what `now` is above `said`, if it is at least `step`. What is less is not said before
   /// settle(): batches that come and go would have all threads write here for each of them.
@@ -24,7 +25,7 @@ struct alignas(detail::kCacheLineBytes) IdleTally {
   /// Says exactly what there is.
   void settle(std::ptrdiff_t now, std::ptrdiff_t& said) noexcept {
     if (now == said) return;
-    pending_bytes.fetch_add(now - said, std::memory_order_relaxed);
+    bytes.fetch_add(now - said, std::memory_order_relaxed);
     said = now;
   }
 };

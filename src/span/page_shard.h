@@ -1,0 +1,230 @@
+#pragma once
+
+#include <strata/detail/cache_line.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/idle_tally.h"
+#include "base/intrusive_list.h"
+#include "base/lock.h"
+#include "base/thread_annotations.h"
+#include "span/kept_spans.h"
+#include "span/page.h"
+#include "span/page_map.h"
+#include "span/page_place.h"
+#include "span/region_source.h"
+
+namespace strata {
+
+/// What pages are asked for.
+struct PageRequest {
+  enum class Pages : bool {
+    kAny,
+    kIdle,  ///< only pages that hold memory already, so that no more is held than before
+  };
+
+  unsigned page_count;
+  unsigned alignment_pages = 1;  ///< a power of two up to kPagesPerRegion
+  Pages pages = Pages::kAny;
+};
+
+/// Some of the regions of a page heap, for some of its threads, with a lock of their own.
+///
+/// Pages of a region are bits of one word, so splitting and merging are arithmetic: a run that
+/// comes back is merged by being set. Regions are listed by their longest free run; a request takes
+/// the tightest list that fits, so that full regions stay full and empty ones become whole again,
+/// to be backed by huge pages or decommitted. Idle pages (free, but holding memory) are used before
+/// clean ones.
+///
+/// What was freed as one block is kept: it stays a run of its own for the next request of as many
+/// pages. Its pages are idle like others, and any other request has all that is kept merged first.
+///
+/// Always: idle_pages counts free & dirty pages and those that are kept, which are of neither a
+/// span nor free_pages. Those on their way to the kernel are used, but of no span
+/// (check_invariants).
+/// \threads  Any number at once; one lock, never held during a system call on the free path. It has
+///           cache lines of its own.
+class alignas(detail::kCacheLineBytes) PageShard {
+ public:
+  constexpr PageShard(RegionSource& source, IdleTally& tally, unsigned index) noexcept
+      : source_(source), tally_(tally), index_(static_cast<std::uint8_t>(index)) {}
+  PageShard(const PageShard&) = delete;
+  PageShard& operator=(const PageShard&) = delete;
+
+  struct Taken {
+    std::size_t count = 0;
+    bool is_refused = false;  ///< there are such pages, but the limit forbids it
+    bool was_given = false;   ///< a free region with such pages is the other shard's now
+    /// The first touch of this one may back its region by a huge page; or nullptr.
+    Span* awaits_touch = nullptr;
+
+    bool is_settled() const noexcept { return count != 0 || is_refused; }
+  };
+  /// Up to `count` spans. Another shard gets all of a free region, unless a thread is at that one.
+  /// \param user      the shard that the spans are for
+  /// \param may_grow  by new regions, where this one is the user
+  /// \param asks      the thread's, to be compared with that of who asked before; nullptr: none
+  Taken allocate(const PageRequest& request, Span** spans, std::size_t count, PageShard& user,
+                 bool may_grow, PagePlace* asks) noexcept;
+  /// A span in the middle of a run of idle pages of several times its length, as PageHeap's.
+  Taken allocate_to_grow(unsigned page_count, Span** span, PageShard& user,
+                         PagePlace* asks) noexcept;
+  /// One that is kept.
+  /// \returns  nullptr if there is none
+  Span* allocate_kept(unsigned page_count, PagePlace& asks) noexcept;
+  // Not analysed: it reads an atomic member.
+  bool has_kept(unsigned page_count) const noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
+    return kept_.has(page_count);
+  }
+  unsigned index() const noexcept { return index_; }
+
+  /// As PageHeap's, for a span of one of its regions.
+  void deallocate(Span& span, bool is_clean, Was was) noexcept;
+  bool keep(Region& region, Span& span) noexcept;
+  bool resize(Span& span, unsigned page_count) noexcept;
+  void split(Region& region) noexcept;
+  /// Somebody has touched the span's region first.
+  void note_touch(Region& region) noexcept {
+    LockGuard guard(lock_);
+    region.awaits_touch = false;
+  }
+
+  template <typename Visit>
+  void for_each_span(Visit visit) noexcept {
+    LockGuard guard(lock_);
+    for (auto& list : by_run_) {
+      for (Region* region = list.front(); region != nullptr; region = list.next(*region)) {
+        for (unsigned page = 0; page < kPagesPerRegion; ++page) {
+          if (region->head_of_page[page] == page) visit(region->spans[page]);
+        }
+      }
+    }
+  }
+
+  enum class From : bool { kAny, kNotWhole };
+  std::size_t decommit(std::size_t max_pages, From from) noexcept;
+  std::size_t decommit_unneeded() noexcept;
+
+  /// As PageHeap's: no other thread uses the heap at the same time.
+  template <typename Free>
+  void free_each_span(Free& free) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
+  void discard() noexcept;
+
+  /// Pages now: hints, read without the lock.
+  std::size_t idle_pages() const noexcept { return idle_pages_.load(std::memory_order_relaxed); }
+  std::size_t used_pages() const noexcept { return used_pages_.load(std::memory_order_relaxed); }
+  /// Says exactly how many are idle.
+  void tell_tally() noexcept {
+    LockGuard guard(lock_);
+    tally_.settle(idle_bytes(), said_idle_);
+  }
+  std::size_t decommitted_pages() noexcept {
+    LockGuard guard(lock_);
+    return decommitted_pages_;
+  }
+
+  /// \returns  how many regions it has
+  /// \pre      its lock is held
+  std::size_t check_invariants() noexcept STRATA_REQUIRES(lock_);
+  Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }
+
+ private:
+  void take_span(Region& region, unsigned page_count, PageMask positions, Taken& taken,
+                 Span** spans) noexcept STRATA_REQUIRES(lock_);
+  Region* find_region(const PageRequest& request, PageMask positions) noexcept
+      STRATA_REQUIRES(lock_);
+  Region* find_idle_region(unsigned count, PageMask positions) noexcept STRATA_REQUIRES(lock_);
+  Region* find_latest_idle_region(unsigned count, PageMask positions) noexcept
+      STRATA_REQUIRES(lock_);
+  Region* grow() noexcept STRATA_REQUIRES(lock_);
+  bool give_away(Region& region, PageShard& other) noexcept STRATA_REQUIRES(lock_);
+  bool try_adopt(Region& region) noexcept;
+  void note(PagePlace& asks) noexcept STRATA_REQUIRES(lock_) {
+    if (last_ == &asks || !asks.may_move()) [[likely]]
+      return;
+    if (last_ != nullptr) asks.note_met();
+    last_ = &asks;
+  }
+  void merge_kept() noexcept STRATA_REQUIRES(lock_);
+  void merge(const Span& kept) noexcept STRATA_REQUIRES(lock_);
+  Region* longest_idle(From from) noexcept STRATA_REQUIRES(lock_) {
+    Region* region = idle_.back();
+    if (from == From::kAny) return region;
+    for (unsigned looks = 0; region != nullptr && region->is_backed_whole(); ++looks)
+      region = looks != kLooks ? idle_.previous(*region) : nullptr;
+    return region;
+  }
+  void list(Region& region) noexcept STRATA_REQUIRES(lock_);
+  void unlist(Region& region) noexcept STRATA_REQUIRES(lock_);
+  void mark_used(Region& region, PageMask mask, PageMask touched) noexcept STRATA_REQUIRES(lock_);
+  void mark_free(Region& region, PageMask mask) noexcept STRATA_REQUIRES(lock_);
+  std::ptrdiff_t idle_bytes() const noexcept {
+    return static_cast<std::ptrdiff_t>(idle_pages() * kPageBytes);
+  }
+  /// They are more now.
+  void count_more_idle(std::size_t pages) noexcept STRATA_REQUIRES(lock_) {
+    idle_pages_.store(pages, std::memory_order_relaxed);
+    tally_.tell(idle_bytes(), said_idle_, kPageBytes);
+  }
+  /// They are fewer now.
+  void count_idle(std::size_t pages) noexcept STRATA_REQUIRES(lock_) {
+    idle_pages_.store(pages, std::memory_order_relaxed);
+    least_idle_ = std::min(least_idle_, pages);
+  }
+  void count_used(std::size_t pages) noexcept STRATA_REQUIRES(lock_) {
+    used_pages_.store(pages, std::memory_order_relaxed);
+  }
+  Region& region_of(const Span& span) const noexcept {
+    return *source_.map().region_of(span.start);
+  }
+  static bool begin_split(Region& region) noexcept;
+  PageMask decommit_pages(const Region& region, PageMask mask) noexcept;
+
+  // Chosen: blocks that grow by half are moved a third as often as in the tightest run that fits
+  // (docs/decisions/0003).
+  static constexpr unsigned kRoomTimes = 4;
+  // Chosen: whoever needs other pages has so many runs merged before, some 0.2 ms.
+  static constexpr std::size_t kMostKept = 1024;
+  // Chosen: others wait for so many looks at regions, below a microsecond.
+  static constexpr unsigned kLooks = 16;
+
+  Lock lock_{LockRank::kPageHeap};
+  RegionSource& source_;
+  IdleTally& tally_;
+  const std::uint8_t index_;
+
+  std::uint64_t nonempty_ STRATA_GUARDED_BY(lock_) = 0;  // bit r: by_run_[r] has a region
+  // By longest free run.
+  IntrusiveList<Region, RunListTag> by_run_[kPagesPerRegion + 1] STRATA_GUARDED_BY(lock_);
+  // Those with idle pages, the latest first.
+  IntrusiveList<Region, DirtyListTag> idle_ STRATA_GUARDED_BY(lock_);
+  KeptSpans kept_ STRATA_GUARDED_BY(lock_);
+  const PagePlace* last_ STRATA_GUARDED_BY(lock_) =
+      nullptr;  // that asked for pages, of those that may move
+  bool has_grown_ STRATA_GUARDED_BY(lock_) = false;
+  std::size_t decommitted_pages_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t leaving_pages_ STRATA_GUARDED_BY(lock_) = 0;  // on their way to the kernel
+  std::size_t least_idle_ STRATA_GUARDED_BY(lock_) = 0;     // since the last decommit_unneeded()
+  std::ptrdiff_t said_idle_ STRATA_GUARDED_BY(lock_) = 0;   // bytes, in the tally
+  std::atomic<std::size_t> idle_pages_{0};                  // written under lock_, read anywhere
+  std::atomic<std::size_t> used_pages_{0};                  // the same
+};
+
+template <typename Free>
+void PageShard::free_each_span(Free& free) noexcept {
+  for (unsigned run = 0; run < kPagesPerRegion; ++run) {
+    // A region whose spans are given back moves to another list, after those looked at.
+    for (Region* region = by_run_[run].front(); region != nullptr;) {
+      Region* const next = by_run_[run].next(*region);
+      for (unsigned page = 0; page < kPagesPerRegion; ++page) {
+        if (region->head_of_page[page] == page) free(region->spans[page]);
+      }
+      region = next;
+    }
+  }
+}
+
+}  // namespace strata

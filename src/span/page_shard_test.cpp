@@ -1,0 +1,281 @@
+#include "span/page_shard.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "os/fake_page_source.h"
+#include "span/fake_address_space.h"
+#include "span/page_heap.h"
+
+namespace strata {
+namespace {
+
+using os::FakePageSource;
+using Pages = PageHeap::Pages;
+
+/// Threads that share a page heap, or not.
+struct PageShardTest : ::testing::Test {
+  static constexpr int kOften = 64;
+
+  FakePageSource pages;
+  FakeAddressSpace space{pages};
+  PageHeap& heap = space.heap;
+  PagePlace first;
+  PagePlace second;
+
+  void SetUp() override { heap.set_most_shards(2); }
+  void TearDown() override { heap.check_invariants(); }
+
+  Span& allocate(unsigned page_count, PagePlace& place, Pages which = Pages::kAny) {
+    Span* const span = heap.allocate(page_count, 1, which, place);
+    EXPECT_NE(span, nullptr);
+    return *span;
+  }
+  Region& region_of(const Span& span) { return *space.map.region_of(span.start); }
+  bool keep(Span& span) { return heap.keep(region_of(span), span); }
+  std::size_t regions() { return heap.statistics().regions; }
+  /// From here on they have a shard each.
+  void meet() {
+    for (int i = 0; i < kOften; ++i) {
+      heap.deallocate(allocate(1, first));
+      heap.deallocate(allocate(1, second));
+    }
+  }
+};
+
+TEST_F(PageShardTest, ThreadsThatMeetHaveAShardAndRegionsEach) {
+  meet();
+  EXPECT_NE(first.shard(), second.shard());
+  Span& of_first = allocate(kPagesPerRegion, first);
+  Span& of_second = allocate(kPagesPerRegion, second);
+  EXPECT_EQ(region_of(of_first).shard, first.shard());
+  EXPECT_EQ(region_of(of_second).shard, second.shard());
+  const Region& regions_first = region_of(of_first);
+  const Region& regions_second = region_of(of_second);
+  heap.deallocate(of_first);
+  heap.deallocate(of_second);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(&region_of(allocate(1, first, Pages::kIdle)), &regions_first);
+    EXPECT_EQ(&region_of(allocate(1, second, Pages::kIdle)), &regions_second);
+  }
+}
+
+TEST_F(PageShardTest, AThreadThatHasMovedStaysThere) {
+  meet();
+  const unsigned shards[] = {first.shard(), second.shard()};
+  PagePlace third;
+  for (int i = 0; i < 100 * kOften; ++i) {
+    for (PagePlace* place : {&first, &second, &third}) heap.deallocate(allocate(1, *place));
+    ASSERT_EQ(second.shard() + first.shard(), shards[0] + shards[1]);
+  }
+}
+
+TEST_F(PageShardTest, AThreadThatSeldomAsksStaysWhereTheOtherIs) {
+  for (int i = 0; i < 100 * kOften; ++i) {
+    heap.deallocate(allocate(1, first));
+    if (i % (20 * kOften) == 0) heap.deallocate(allocate(1, second));
+  }
+  EXPECT_EQ(first.shard(), 0u);
+  EXPECT_EQ(second.shard(), 0u);
+}
+
+TEST_F(PageShardTest, WhereThereMayBeOneShardNobodyMoves) {
+  heap.set_most_shards(1);
+  meet();
+  EXPECT_EQ(first.shard(), 0u);
+  EXPECT_EQ(second.shard(), 0u);
+}
+
+TEST_F(PageShardTest, SpansOfTwoShardsShareNoRegionAsTheHeapGrows) {
+  std::set<const Region*> of_first;
+  std::set<const Region*> of_second;
+  for (unsigned i = 0; i < 2 * kPagesPerRegion; ++i) {
+    Span* span = nullptr;
+    ASSERT_EQ(heap.allocate_several(1, &span, 1, PagePlace(0)), 1u);
+    of_first.insert(&region_of(*span));
+    ASSERT_EQ(heap.allocate_several(1, &span, 1, PagePlace(1)), 1u);
+    of_second.insert(&region_of(*span));
+  }
+  EXPECT_EQ(of_first.size(), 2u);
+  EXPECT_EQ(of_second.size(), 2u);
+  EXPECT_EQ(regions(), 4u);
+}
+
+TEST_F(PageShardTest, CleanPagesOfAnotherShardServeABlockBeforeTheHeapGrows) {
+  meet();
+  const Region& region = region_of(allocate(1, first));
+  for (unsigned i = 1; i < kPagesPerRegion; ++i)
+    EXPECT_EQ(&region_of(allocate(1, second)), &region);
+  EXPECT_EQ(regions(), 1u);
+}
+
+TEST_F(PageShardTest, KeptPagesServeTheThreadsOfTheirShard) {
+  meet();
+  Span& block = allocate(5, second);
+  ASSERT_TRUE(keep(block));
+  EXPECT_NE(heap.keeper_of(5, second), nullptr);
+  EXPECT_EQ(heap.keeper_of(5, first), nullptr);
+  PageShard& keeper = *heap.keeper_of(5, second);
+  EXPECT_EQ(heap.allocate_kept(keeper, 5, second), &block);
+  EXPECT_EQ(heap.allocate_kept(keeper, 5, second), nullptr) << "another thread may have been there";
+}
+
+TEST_F(PageShardTest, IdlePagesOfAnotherShardAreUsedBeforeMoreIsHeld) {
+  meet();
+  heap.decommit(~std::size_t{0});
+  Span& other = allocate(1, second);
+  Span& block = allocate(5, second);
+  char* const start = block.start;
+  for (const bool is_kept : {false, true}) {
+    is_kept ? static_cast<void>(keep(block)) : heap.deallocate(block);
+    heap.check_invariants();
+    Span& taken = allocate(5, first, Pages::kIdle);
+    EXPECT_EQ(taken.start, start);
+    EXPECT_EQ(&region_of(taken), &region_of(other)) << "in use, so it stays where it is";
+    EXPECT_EQ(region_of(taken).shard, 1u);
+  }
+}
+
+TEST_F(PageShardTest, RoomToGrowIsLookedForInOtherShardsToo) {
+  meet();
+  heap.decommit(~std::size_t{0});
+  allocate(1, second);
+  heap.deallocate(allocate(20, second));
+  Span* const block = heap.allocate_to_grow(5, first);
+  ASSERT_NE(block, nullptr);
+  EXPECT_EQ(region_of(*block).shard, 1u);
+  EXPECT_TRUE(heap.resize(*block, 20));
+}
+
+TEST_F(PageShardTest, AFreeRegionOfAnotherShardBecomesTheThreadsOwn) {
+  meet();
+  heap.decommit(~std::size_t{0});
+  Span& block = allocate(10, second);
+  Region& region = region_of(block);
+  ASSERT_EQ(region.shard, 1u);
+  heap.deallocate(block);
+  const std::size_t idle = heap.idle_pages();
+  EXPECT_EQ(&region_of(allocate(4, first, Pages::kIdle)), &region);
+  EXPECT_EQ(region.shard, 0u);
+  EXPECT_EQ(heap.idle_pages(), idle - 4);
+  EXPECT_EQ(heap.used_pages(), 4u);
+}
+
+TEST_F(PageShardTest, ARegionOfAnotherShardServesWhereTheHeapCannotGrow) {
+  meet();
+  const Region& region = region_of(allocate(1, second));
+  pages.refuse_from_call(1);
+  while (heap.allocate(1, 1, Pages::kAny, first) != nullptr) {
+  }
+  EXPECT_EQ(region.free_pages, 0u);
+}
+
+TEST_F(PageShardTest, InALargeHeapAnyPagesOfOthersAreUsedBeforeItGrows) {
+  meet();
+  constexpr unsigned kHalf = kPagesPerRegion / 2;
+  std::vector<Span*> spans;
+  while (heap.is_small()) spans.push_back(&allocate(kHalf, second));
+  while (region_of(*spans.back()).free_pages != 0) spans.push_back(&allocate(kHalf, second));
+  for (std::size_t i = 0; i < spans.size(); i += 2) heap.deallocate(*spans[i]);
+  heap.decommit(~std::size_t{0});
+  const std::size_t before = regions();
+  Span* of_first[4];
+  EXPECT_EQ(heap.allocate_several(kHalf, of_first, 4, PagePlace(0)), 4u);
+  EXPECT_EQ(regions(), before);
+}
+
+TEST_F(PageShardTest, AFirstRegionForEachThreadMakesNoLargeHeap) {
+  constexpr unsigned kMany = 16;
+  heap.set_most_shards(kMany);
+  for (unsigned i = 0; i < kMany; ++i) {
+    PagePlace place(i);
+    ASSERT_NE(heap.allocate(1, 1, Pages::kAny, place), nullptr);
+  }
+  EXPECT_EQ(regions(), kMany);
+  EXPECT_TRUE(heap.is_small());
+}
+
+TEST_F(PageShardTest, WhatIsDecommittedComesFromEveryShard) {
+  meet();
+  heap.decommit(~std::size_t{0});
+  Span& a = allocate(9, first);
+  Span& b = allocate(21, second);
+  heap.deallocate(a);
+  ASSERT_TRUE(keep(b));
+  EXPECT_EQ(heap.decommit(10), 10u);
+  EXPECT_EQ(heap.idle_pages(), 20u);
+  heap.decommit_unneeded();  // an interval begins
+  EXPECT_EQ(heap.decommit_unneeded(), 20u);
+}
+
+/// Two shards, whose locks a test can hold.
+struct TwoShards : ::testing::Test {
+  FakePageSource pages;
+  FakeAddressSpace space{pages};
+  MemoryLimit limit;
+  RegionSource source{space.map, space.metadata, limit, pages, 7};
+  IdleTally tally;
+  PageShard mine{source, tally, 0};
+  PageShard theirs{source, tally, 1};
+
+  void SetUp() override { source.configure(free_addresses(), HugePages::kNever, SIZE_MAX, 0); }
+  void TearDown() override {
+    for (PageShard* shard : {&mine, &theirs}) {
+      LockGuard guard(shard->lock());
+      shard->check_invariants();
+    }
+    mine.discard();
+    theirs.discard();
+    source.discard();
+  }
+};
+
+/// Two threads that each look into the other's shard would wait for each other.
+TEST_F(TwoShards, AFreeRegionStaysWhereTheOtherShardIsBusy) {
+  Span* span = nullptr;
+  ASSERT_EQ(theirs.allocate({3}, &span, 1, theirs, true, nullptr).count, 1u);
+  theirs.deallocate(*span, false, Was::kInUse);
+  Region& region = *space.map.region_of(span->start);
+  mine.lock().lock();
+  PageShard::Taken taken;
+  std::thread other([&] { taken = theirs.allocate({3}, &span, 1, mine, false, nullptr); });
+  other.join();
+  mine.lock().unlock();
+  EXPECT_EQ(taken.count, 1u);
+  EXPECT_FALSE(taken.was_given);
+  EXPECT_EQ(region.shard, 1u);
+  theirs.deallocate(*span, false, Was::kInUse);
+  EXPECT_TRUE(theirs.allocate({3}, &span, 1, mine, false, nullptr).was_given);
+  EXPECT_EQ(region.shard, 0u);
+  EXPECT_EQ(mine.allocate({3}, &span, 1, mine, false, nullptr).count, 1u);
+}
+
+/// Who gets a region asks again in its own shard, and would forget the spans.
+TEST_F(TwoShards, NoRegionIsGivenBesideSpansOfAnother) {
+  Span* spans[2];
+  ASSERT_EQ(theirs.allocate({31}, spans, 1, theirs, true, nullptr).count, 1u);
+  ASSERT_EQ(theirs.allocate({32}, spans, 1, theirs, true, nullptr).count, 1u);
+  theirs.deallocate(*spans[0], false, Was::kInUse);
+  const PageShard::Taken taken = theirs.allocate({1}, spans, 2, mine, false, nullptr);
+  EXPECT_EQ(taken.count, 1u);
+  EXPECT_FALSE(taken.was_given);
+  EXPECT_TRUE(theirs.allocate({1}, spans, 1, mine, false, nullptr).was_given);
+}
+
+TEST_F(TwoShards, ASecondFreeIsNoticedAfterTheRegionHasMoved) {
+  Span* span = nullptr;
+  ASSERT_EQ(theirs.allocate({3}, &span, 1, theirs, true, nullptr).count, 1u);
+  Region& region = *space.map.region_of(span->start);
+  theirs.deallocate(*span, false, Was::kInUse);
+  ASSERT_TRUE(theirs.allocate({5}, &span, 1, mine, false, nullptr).was_given);
+  ASSERT_EQ(mine.allocate({3}, &span, 1, mine, false, nullptr).count, 1u);
+  EXPECT_FALSE(theirs.keep(region, *span)) << "who looked before it moved";
+  EXPECT_TRUE(mine.keep(region, *span));
+}
+
+}  // namespace
+}  // namespace strata

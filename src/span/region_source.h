@@ -1,0 +1,131 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/lock.h"
+#include "base/memory_limit.h"
+#include "base/metadata_arena.h"
+#include "base/thread_annotations.h"
+#include "os/page_source.h"
+#include "span/fresh_regions.h"
+#include "span/huge_page_policy.h"
+#include "span/page.h"
+#include "span/page_map.h"
+
+namespace strata {
+
+/// Where the regions of a page heap come from: chunks of them from the kernel, what describes each,
+/// and whether it asks for huge pages.
+/// \threads  Any number at once; one lock, under which the kernel is asked only for a new chunk.
+class RegionSource {
+ public:
+  struct Statistics {
+    std::size_t regions;
+    std::size_t huge_regions;
+    std::size_t reserved_bytes;  ///< regions of the newest chunk that were not begun yet
+  };
+
+  constexpr RegionSource(PageMap& map, MetadataArena& metadata, MemoryLimit& limit,
+                         os::PageSource& pages, HeapNumber number) noexcept
+      : map_(map), metadata_(metadata), pages_(pages), limit_(limit), number_(number) {}
+  RegionSource(const RegionSource&) = delete;
+  RegionSource& operator=(const RegionSource&) = delete;
+
+  /// As PageHeap's.
+  void configure(std::uintptr_t first_region, HugePages huge_pages, std::size_t most_chunk_bytes,
+                 std::uint64_t seed) noexcept;
+
+  /// A new region, every page of it free and clean, which the page map knows.
+  /// \param is_extra  made so that a shard has one of its own: a heap is not larger for it
+  /// \returns  nullptr if there is no memory for it
+  Region* make(bool is_extra) noexcept;
+  /// A region without a page that holds memory is about to have some.
+  void begin_use(Region& region) noexcept;
+  /// Unmaps a region, whatever is in it.
+  void give_back(Region& region) noexcept;
+  /// Every region was given back: what was reserved goes back, too.
+  void discard() noexcept;
+
+  /// Small pages back the region from now on.
+  void advise_small(const Region& region) noexcept {
+    pages_.advise_small(region.start, kRegionBytes);
+  }
+  /// The first touch of a region that asked for a huge page took so long.
+  void note_first_touch(std::uint64_t ns) noexcept {
+    LockGuard guard(lock_);
+    huge_pages_.note_first_touch(ns);
+  }
+
+  /// As PageHeap's.
+  std::size_t take_growth() noexcept {
+    if (growth_bytes_.load(std::memory_order_relaxed) == 0) return 0;
+    return growth_bytes_.exchange(0, std::memory_order_relaxed);
+  }
+  std::size_t growth_bytes() const noexcept {
+    return growth_bytes_.load(std::memory_order_relaxed);
+  }
+  void count_growth(std::size_t bytes) noexcept {
+    growth_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  bool is_small() const noexcept { return is_small_.load(std::memory_order_relaxed); }
+
+  const PageMap& map() const noexcept { return map_; }
+  os::PageSource& pages() noexcept { return pages_; }
+  constexpr MemoryLimit& limit() noexcept { return limit_; }
+  const MemoryLimit& limit() const noexcept { return limit_; }
+  MetadataArena& metadata() noexcept { return metadata_; }
+  constexpr HeapNumber number() const noexcept { return number_; }
+
+  Statistics statistics() noexcept {
+    LockGuard guard(lock_);
+    return {regions_, huge_regions_, fresh_.bytes()};
+  }
+  Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
+
+ private:
+  std::size_t next_chunk_regions() const noexcept STRATA_REQUIRES(lock_);
+  std::size_t counted_regions() const noexcept STRATA_REQUIRES(lock_) {
+    return regions_ - extra_regions_;
+  }
+  bool choose_huge() noexcept STRATA_REQUIRES(lock_) {
+    return huge_pages_.choose(counted_regions(), limit_.is_above_soft());
+  }
+  void advise(char* start, std::size_t bytes, bool is_huge) noexcept;
+  bool map_chunk() noexcept STRATA_REQUIRES(lock_);
+  bool begin_chunk(char* start, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
+
+  // Chosen: a chunk is one mapping; each is as large as the heap until then, up to 256 MiB. Where
+  // address space is limited, a fourth of that: what the chunk does not use is of no use to others.
+  static constexpr std::size_t kFirstChunkRegions = 8;
+  static constexpr std::size_t kMaxChunkRegions = FreshRegions::kMost;
+  static constexpr std::size_t kNarrowShare = 4;
+  // Chosen: so much is free between two chunks. The kernel makes one mapping of two that touch, and
+  // waits for the page faults in the first one; threads that grow the heap wait with it.
+  static constexpr std::size_t kBetweenChunks = kRegionBytes;
+
+  Lock lock_{LockRank::kRegionSource};
+  PageMap& map_;
+  MetadataArena& metadata_;
+  os::PageSource& pages_;
+  MemoryLimit& limit_;  // what this heap's dirty pages count in
+  const HeapNumber number_;
+
+  std::uintptr_t next_address_ STRATA_GUARDED_BY(lock_) = 0;  // where the next chunk is tried
+  FreshRegions fresh_ STRATA_GUARDED_BY(lock_);               // of the newest chunk
+  bool is_chunk_huge_ STRATA_GUARDED_BY(lock_) = false;       // what was said of that chunk
+  std::uint64_t seed_ STRATA_GUARDED_BY(lock_) = 0;
+  HugePagePolicy huge_pages_ STRATA_GUARDED_BY(lock_);
+  std::size_t most_chunk_regions_ STRATA_GUARDED_BY(lock_) = kMaxChunkRegions;
+  // The last chunk: the next try is a short one.
+  bool was_refused_ STRATA_GUARDED_BY(lock_) = false;
+  std::size_t regions_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t extra_regions_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t huge_regions_ STRATA_GUARDED_BY(lock_) = 0;
+  std::atomic<bool> is_small_{true};  // written under lock_, read anywhere
+  // What take_growth() takes. relaxed: nothing is ordered by it.
+  std::atomic<std::size_t> growth_bytes_{0};
+};
+
+}  // namespace strata
