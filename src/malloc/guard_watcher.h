@@ -46,19 +46,23 @@ class GuardWatcher final : public Watcher {
   /// Counts a block beyond the size classes that fits a slot, in a program that did not ask for
   /// guards.
   /// \param left  of the thread: how many more it allocates before it counts them here, since all
-  ///              threads would write this word with each block; 0 at first
+  ///              threads would write this word with each block; 0 at first. nullptr: it counts
+  ///              each
   /// \returns  True if it is to be guarded: the first one, and after n of them one in 16 n, but at
   ///           least one in kBlockInterval.
-  bool chooses_block(std::size_t bytes, std::int32_t& left) noexcept {
-    if (bytes > GuardPool::kForBlocksOfAllPrograms.slot_bytes || --left >= 0) return false;
+  bool chooses_block(std::size_t bytes, std::int32_t* left) noexcept {
+    if (bytes > GuardPool::kForBlocksOfAllPrograms.slot_bytes) return false;
+    if (left != nullptr && --*left >= 0) return false;
     return chooses_counted_block(left);
   }
 
  private:
-  [[gnu::noinline]] bool chooses_counted_block(std::int32_t& left) noexcept {
-    const std::uint64_t before = blocks_.load(std::memory_order_relaxed);
-    left = static_cast<std::int32_t>(std::min<std::uint64_t>(before / kPart, kMostUncounted));
-    const std::uint64_t count = before + 1 + static_cast<std::uint64_t>(left);
+  [[gnu::noinline]] bool chooses_counted_block(std::int32_t* left) noexcept {
+    std::uint64_t count = 1 + blocks_.load(std::memory_order_relaxed);
+    if (left != nullptr) {
+      *left = static_cast<std::int32_t>(std::min<std::uint64_t>(count / kPart, kMostUncounted));
+      count += static_cast<std::uint64_t>(*left);
+    }
     blocks_.store(count, std::memory_order_relaxed);
     if (count < next_block_.load(std::memory_order_relaxed) || !by_windows_) return false;
     const std::uint64_t interval = std::min<std::uint64_t>(16 * count, kBlockInterval);

@@ -344,9 +344,8 @@ class Malloc {
   void open_window(ThreadState& thread, std::int64_t& countdown) noexcept;
   /// Counts a block beyond the size classes: whether it is to be guarded.
   bool is_block_chosen(ThreadState& thread, std::size_t bytes) noexcept {
-    std::int32_t none = 0;
     return guard_watcher_.chooses_block(
-        bytes, thread.cache != nullptr ? thread.cache->blocks_left() : none);
+        bytes, thread.cache != nullptr ? &thread.cache->blocks_left() : nullptr);
   }
   bool ends_window(ThreadState& thread) noexcept;
   Engine::Block serve_guarded(ThreadState& thread, const Allocation& allocation) noexcept;

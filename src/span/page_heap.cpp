@@ -39,14 +39,18 @@ PageShard::Taken PageHeap::take(const PageRequest& request, Span** spans, std::s
                                 PagePlace& place) noexcept {
   PageShard& own = shard_for(place);
   const bool is_alone = shard_count() == 1;
-  const bool grows_first = is_alone || (place.is_apart() && is_small());
-  PageShard::Taken taken = own.allocate(request, spans, count, own, grows_first, &place);
+  using Growth = PageShard::Growth;
+  const Growth first = is_alone           ? Growth::kAny
+                       : !is_small()      ? Growth::kNone
+                       : place.is_apart() ? Growth::kAny
+                                          : Growth::kFirst;
+  PageShard::Taken taken = own.allocate(request, spans, count, own, first, &place);
   if (!taken.is_settled() && !is_alone) {
     taken = take_from_others(own, [&](PageShard& shard) {
-      return shard.allocate(request, spans, count, own, false, nullptr);
+      return shard.allocate(request, spans, count, own, Growth::kNone, nullptr);
     });
-    if (!taken.is_settled() && !grows_first)
-      taken = own.allocate(request, spans, count, own, true, nullptr);
+    if (!taken.is_settled() && first != Growth::kAny)
+      taken = own.allocate(request, spans, count, own, Growth::kAny, nullptr);
   }
   look_after(taken, place);
   return taken;
@@ -90,6 +94,7 @@ inline void PageHeap::look_after(const PageShard::Taken& taken, PagePlace& place
 /// Each goes to another shard, as far as there are some, so that they soon have as many threads.
 void PageHeap::move_on(PagePlace& place) noexcept {
   place.move_to(next_.fetch_add(1, std::memory_order_relaxed) % most_);
+  make_shard_for(place);
 }
 
 /// \returns  the first shard if there can be none
@@ -155,11 +160,12 @@ std::size_t PageHeap::waits() noexcept {
 void PageHeap::check_invariants() noexcept {
   // A free region may move from one shard to another meanwhile.
   LockGuard guard(making_);
-  for_each_shard([](PageShard& shard) { shard.lock().lock(); });
+  const unsigned count = shard_count();
+  for (unsigned i = 0; i < count; ++i) shards_[i]->lock().lock();
   std::size_t regions = 0;
-  for_each_shard([&](PageShard& shard) { regions += shard.check_invariants(); });
+  for (unsigned i = 0; i < count; ++i) regions += shards_[i]->check_invariants();
   STRATA_INVARIANT(regions == source_.statistics().regions, "a region is lost");
-  for_each_shard([](PageShard& shard) { shard.lock().unlock(); });
+  for (unsigned i = 0; i < count; ++i) shards_[i]->lock().unlock();
 }
 
 void PageHeap::for_each_lock(LockVisitor visit) noexcept {

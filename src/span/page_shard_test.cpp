@@ -64,6 +64,21 @@ TEST_F(PageShardTest, ThreadsThatMeetHaveAShardAndRegionsEach) {
   }
 }
 
+/// It never asked for others, so its shard was never made.
+TEST_F(PageShardTest, AThreadThatOnlyNeedsKeptPagesMovesToo) {
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(keep(allocate(5, first)));
+  for (int i = 0; i < kOften; ++i) {
+    for (PagePlace* place : {&first, &second}) {
+      PageShard* const keeper = heap.keeper_of(5, *place);
+      Span* const span =
+          keeper != nullptr ? heap.allocate_kept(*keeper, 5, *place) : &allocate(5, *place);
+      EXPECT_TRUE(keep(*span));
+    }
+  }
+  ASSERT_NE(first.shard(), second.shard());
+  EXPECT_NE(heap.keeper_of(5, first), heap.keeper_of(5, second));
+}
+
 TEST_F(PageShardTest, AThreadThatHasMovedStaysThere) {
   meet();
   const unsigned shards[] = {first.shard(), second.shard()};
@@ -105,12 +120,15 @@ TEST_F(PageShardTest, SpansOfTwoShardsShareNoRegionAsTheHeapGrows) {
   EXPECT_EQ(regions(), 4u);
 }
 
-TEST_F(PageShardTest, CleanPagesOfAnotherShardServeABlockBeforeTheHeapGrows) {
+TEST_F(PageShardTest, AThreadThatHasMovedGetsARegionAndThenCleanPagesOfOthers) {
+  const Region& of_first = region_of(allocate(1, first));
   meet();
-  const Region& region = region_of(allocate(1, first));
+  heap.decommit(~std::size_t{0});
+  const Region& of_second = region_of(allocate(kPagesPerRegion, second));
+  EXPECT_NE(&of_second, &of_first);
   for (unsigned i = 1; i < kPagesPerRegion; ++i)
-    EXPECT_EQ(&region_of(allocate(1, second)), &region);
-  EXPECT_EQ(regions(), 1u);
+    EXPECT_EQ(&region_of(allocate(1, second)), &of_first);
+  EXPECT_EQ(regions(), 2u);
 }
 
 TEST_F(PageShardTest, KeptPagesServeTheThreadsOfTheirShard) {
@@ -136,7 +154,7 @@ TEST_F(PageShardTest, IdlePagesOfAnotherShardAreUsedBeforeMoreIsHeld) {
     Span& taken = allocate(5, first, Pages::kIdle);
     EXPECT_EQ(taken.start, start);
     EXPECT_EQ(&region_of(taken), &region_of(other)) << "in use, so it stays where it is";
-    EXPECT_EQ(region_of(taken).shard, 1u);
+    EXPECT_EQ(region_of(taken).shard, second.shard());
   }
 }
 
@@ -147,7 +165,7 @@ TEST_F(PageShardTest, RoomToGrowIsLookedForInOtherShardsToo) {
   heap.deallocate(allocate(20, second));
   Span* const block = heap.allocate_to_grow(5, first);
   ASSERT_NE(block, nullptr);
-  EXPECT_EQ(region_of(*block).shard, 1u);
+  EXPECT_EQ(region_of(*block).shard, second.shard());
   EXPECT_TRUE(heap.resize(*block, 20));
 }
 
@@ -232,49 +250,70 @@ struct TwoShards : ::testing::Test {
     theirs.discard();
     source.discard();
   }
+
+  /// A span of a shard for the shard's own use.
+  static Span* give(PageShard& shard, unsigned page_count) {
+    Span* span = nullptr;
+    EXPECT_EQ(shard.allocate({page_count}, &span, 1, shard, PageShard::Growth::kAny, nullptr).count,
+              1u);
+    return span;
+  }
+  /// What `mine` gets of another.
+  PageShard::Taken ask_for(PageShard& shard, unsigned page_count, std::size_t count = 1) {
+    Span* spans[2];
+    return shard.allocate({page_count}, spans, count, mine, PageShard::Growth::kNone, nullptr);
+  }
+  /// What it gets while another thread is at `mine`.
+  PageShard::Taken ask_while_busy(unsigned page_count, std::size_t count) {
+    PageShard::Taken taken;
+    LockGuard guard(mine.lock());
+    std::thread([&] { taken = ask_for(theirs, page_count, count); }).join();
+    return taken;
+  }
 };
 
+TEST_F(TwoShards, AFreeRegionGoesToWhoNeedsIt) {
+  Span* const freed = give(theirs, 3);
+  Region& region = *space.map.region_of(freed->start);
+  theirs.deallocate(*freed, false, Was::kInUse);
+  EXPECT_TRUE(ask_for(theirs, 4).was_given);
+  EXPECT_EQ(region.shard, 0u);
+  EXPECT_EQ(theirs.idle_pages(), 0u);
+  EXPECT_EQ(mine.idle_pages(), 3u);
+  EXPECT_EQ(mine.used_pages(), 0u);
+}
+
 /// Two threads that each look into the other's shard would wait for each other.
-TEST_F(TwoShards, AFreeRegionStaysWhereTheOtherShardIsBusy) {
-  Span* span = nullptr;
-  ASSERT_EQ(theirs.allocate({3}, &span, 1, theirs, true, nullptr).count, 1u);
-  theirs.deallocate(*span, false, Was::kInUse);
-  Region& region = *space.map.region_of(span->start);
-  mine.lock().lock();
-  PageShard::Taken taken;
-  std::thread other([&] { taken = theirs.allocate({3}, &span, 1, mine, false, nullptr); });
-  other.join();
-  mine.lock().unlock();
+TEST_F(TwoShards, ARegionStaysWhereTheOtherShardIsBusy) {
+  Span* const freed = give(theirs, 3);
+  Region& region = *space.map.region_of(freed->start);
+  theirs.deallocate(*freed, false, Was::kInUse);
+  const PageShard::Taken taken = ask_while_busy(3, 1);
   EXPECT_EQ(taken.count, 1u);
   EXPECT_FALSE(taken.was_given);
   EXPECT_EQ(region.shard, 1u);
-  theirs.deallocate(*span, false, Was::kInUse);
-  EXPECT_TRUE(theirs.allocate({3}, &span, 1, mine, false, nullptr).was_given);
-  EXPECT_EQ(region.shard, 0u);
-  EXPECT_EQ(mine.allocate({3}, &span, 1, mine, false, nullptr).count, 1u);
 }
 
 /// Who gets a region asks again in its own shard, and would forget the spans.
 TEST_F(TwoShards, NoRegionIsGivenBesideSpansOfAnother) {
-  Span* spans[2];
-  ASSERT_EQ(theirs.allocate({31}, spans, 1, theirs, true, nullptr).count, 1u);
-  ASSERT_EQ(theirs.allocate({32}, spans, 1, theirs, true, nullptr).count, 1u);
-  theirs.deallocate(*spans[0], false, Was::kInUse);
-  const PageShard::Taken taken = theirs.allocate({1}, spans, 2, mine, false, nullptr);
+  give(theirs, 31);
+  Span* const freed = give(theirs, 32);
+  theirs.deallocate(*freed, false, Was::kInUse);
+  const PageShard::Taken taken = ask_while_busy(1, 2);
   EXPECT_EQ(taken.count, 1u);
   EXPECT_FALSE(taken.was_given);
-  EXPECT_TRUE(theirs.allocate({1}, spans, 1, mine, false, nullptr).was_given);
+  EXPECT_TRUE(ask_for(theirs, 1).was_given);
 }
 
 TEST_F(TwoShards, ASecondFreeIsNoticedAfterTheRegionHasMoved) {
-  Span* span = nullptr;
-  ASSERT_EQ(theirs.allocate({3}, &span, 1, theirs, true, nullptr).count, 1u);
-  Region& region = *space.map.region_of(span->start);
-  theirs.deallocate(*span, false, Was::kInUse);
-  ASSERT_TRUE(theirs.allocate({5}, &span, 1, mine, false, nullptr).was_given);
-  ASSERT_EQ(mine.allocate({3}, &span, 1, mine, false, nullptr).count, 1u);
-  EXPECT_FALSE(theirs.keep(region, *span)) << "who looked before it moved";
-  EXPECT_TRUE(mine.keep(region, *span));
+  Span* const freed = give(theirs, 3);
+  Region& region = *space.map.region_of(freed->start);
+  theirs.deallocate(*freed, false, Was::kInUse);
+  ASSERT_TRUE(ask_for(theirs, 5).was_given);
+  Span* const again = give(mine, 3);
+  ASSERT_EQ(again, freed);
+  EXPECT_FALSE(theirs.keep(region, *again)) << "who looked before it moved";
+  EXPECT_TRUE(mine.keep(region, *again));
 }
 
 }  // namespace
