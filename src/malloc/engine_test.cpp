@@ -54,6 +54,24 @@ TEST_F(EngineTest, EverySizeHasItsUsableBytesAndItsAlignment) {
   check_nothing_is_left();
 }
 
+TEST_F(EngineTest, ThreadsThatMeetGetPagesOfTheirOwnUnlessAddressesAreFew) {
+  for (const std::size_t address_space : {SIZE_MAX, 64 * kMiB}) {
+    TestMalloc other;
+    ASSERT_TRUE(other.engine.start(Options{}, 1, address_space));
+    PagePlace first;
+    PagePlace second;
+    for (int i = 0; i < 64; ++i) {
+      void* const a = other.engine.allocate_large(200'000, 16, first).address;
+      void* const b = other.engine.allocate_large(200'000, 16, second).address;
+      other.engine.deallocate_large(a);
+      other.engine.deallocate_large(b);
+    }
+    EXPECT_EQ(first.shard() != second.shard(),
+              address_space == SIZE_MAX && os::processor_count() > 1);
+    other.engine.check_invariants();
+  }
+}
+
 TEST_F(EngineTest, EveryAlignmentIsKeptForEverySize) {
   TestThread thread(malloc);
   std::vector<void*> blocks;
