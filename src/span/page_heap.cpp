@@ -39,18 +39,14 @@ PageShard::Taken PageHeap::take(const PageRequest& request, Span** spans, std::s
                                 PagePlace& place) noexcept {
   PageShard& own = shard_for(place);
   const bool is_alone = shard_count() == 1;
-  using Growth = PageShard::Growth;
-  const Growth first = is_alone           ? Growth::kAny
-                       : !is_small()      ? Growth::kNone
-                       : place.is_apart() ? Growth::kAny
-                                          : Growth::kFirst;
-  PageShard::Taken taken = own.allocate(request, spans, count, own, first, &place);
+  const bool grows_first = is_alone || (place.is_apart() && is_small());
+  PageShard::Taken taken = own.allocate(request, spans, count, own, grows_first, &place);
   if (!taken.is_settled() && !is_alone) {
     taken = take_from_others(own, [&](PageShard& shard) {
-      return shard.allocate(request, spans, count, own, Growth::kNone, nullptr);
+      return shard.allocate(request, spans, count, own, false, nullptr);
     });
-    if (!taken.is_settled() && first != Growth::kAny)
-      taken = own.allocate(request, spans, count, own, Growth::kAny, nullptr);
+    if (!taken.is_settled() && !grows_first)
+      taken = own.allocate(request, spans, count, own, true, nullptr);
   }
   look_after(taken, place);
   return taken;

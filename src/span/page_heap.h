@@ -19,7 +19,8 @@ namespace strata {
 ///
 /// It begins as one PageShard. A thread that meets others there moves to another, once, so that
 /// threads that work for themselves share no lock, no list and no region. Before the heap holds
-/// more, idle pages of any shard are used; and before a large heap grows, any pages.
+/// more, idle pages of any shard are used; and before a large heap grows, or a small one for
+/// anything but spans of objects, any pages.
 ///
 /// Decommitting follows demand, not the age of single pages: the least number of idle pages that
 /// was seen during an interval was not needed in it, and that many are decommitted, the longest

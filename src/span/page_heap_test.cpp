@@ -242,6 +242,29 @@ TEST_F(PageHeapTest, ABlockThatGrowsAloneHasItsRegionToItself) {
   EXPECT_TRUE(heap.resize(*block, 32));
 }
 
+/// Threads that free look at it each time: it must not change with each block.
+TEST_F(PageHeapTest, SaysAtMostHowMuchIsIdleUntilItIsAsked) {
+  Span& small = allocate(2);
+  Span& large = allocate(5);
+  EXPECT_EQ(heap.most_idle_bytes(), 0u);
+  heap.deallocate(large);
+  EXPECT_EQ(heap.most_idle_bytes(), 5 * kPageBytes);
+  for (int i = 0; i < 3; ++i) {
+    Span& again = allocate(5);
+    EXPECT_EQ(heap.most_idle_bytes(), 5 * kPageBytes);
+    heap.keep(*space.map.region_of(again.start), again);
+    EXPECT_EQ(heap.most_idle_bytes(), 5 * kPageBytes);
+  }
+  heap.deallocate(small);
+  EXPECT_EQ(heap.most_idle_bytes(), 7 * kPageBytes);
+  allocate(4);
+  heap.settle_idle();
+  EXPECT_EQ(heap.most_idle_bytes(), 3 * kPageBytes);
+  heap.decommit(~std::size_t{0});
+  heap.settle_idle();
+  EXPECT_EQ(heap.most_idle_bytes(), 0u);
+}
+
 /// Threads of a heap that grows ask for idle pages before each span.
 TEST_F(PageHeapTest, AsksForIdlePagesWithoutTheLockWhereThereAreNone) {
   allocate(1);

@@ -53,7 +53,7 @@ PageMask pages_touched_with(const Region& region, PageMask mask) noexcept {
 }  // namespace
 
 PageShard::Taken PageShard::allocate(const PageRequest& request, Span** spans, std::size_t count,
-                                     PageShard& user, Growth growth, PagePlace* asks) noexcept {
+                                     PageShard& user, bool may_grow, PagePlace* asks) noexcept {
   Taken taken;
   // A heap that grows asks for idle pages first: where there are none, without the lock.
   if (request.pages == PageRequest::Pages::kIdle && idle_pages() < request.page_count) return taken;
@@ -63,7 +63,7 @@ PageShard::Taken PageShard::allocate(const PageRequest& request, Span** spans, s
   if (!kept_.is_empty()) merge_kept();
   while (taken.count < count && !taken.is_refused) {
     Region* region = find_region(request, positions);
-    if (region == nullptr && request.pages == PageRequest::Pages::kAny) region = grow(growth);
+    if (region == nullptr && may_grow && request.pages == PageRequest::Pages::kAny) region = grow();
     if (region == nullptr) break;
     if (&user != this && region->is_free()) {
       if (taken.count != 0) {  // the next call gives it away
@@ -139,8 +139,7 @@ void PageShard::take_span(Region& region, unsigned page_count, PageMask position
   spans[taken.count++] = &span;
 }
 
-Region* PageShard::grow(Growth growth) noexcept {
-  if (growth == Growth::kNone || (growth == Growth::kFirst && has_grown_)) return nullptr;
+Region* PageShard::grow() noexcept {
   // The first region of a shard beside others does not make the heap a large one.
   Region* const region = source_.make(index_ != 0 && !has_grown_);
   if (region == nullptr) return nullptr;

@@ -63,14 +63,12 @@ class alignas(detail::kCacheLineBytes) PageShard {
 
     bool is_settled() const noexcept { return count != 0 || is_refused; }
   };
-  /// New regions: none; one, if it never got any; as many as are needed.
-  enum class Growth : std::uint8_t { kNone, kFirst, kAny };
   /// Up to `count` spans. Another shard gets all of a free region, unless a thread is at that one.
-  /// \param user    the shard that the spans are for
-  /// \param growth  where this one is the user
-  /// \param asks    the thread's, to be compared with that of who asked before; nullptr: none
+  /// \param user      the shard that the spans are for
+  /// \param may_grow  by new regions, where this one is the user
+  /// \param asks      the thread's, to be compared with that of who asked before; nullptr: none
   Taken allocate(const PageRequest& request, Span** spans, std::size_t count, PageShard& user,
-                 Growth growth, PagePlace* asks) noexcept;
+                 bool may_grow, PagePlace* asks) noexcept;
   /// A span in the middle of a run of idle pages of several times its length, as PageHeap's.
   Taken allocate_to_grow(unsigned page_count, Span** span, PageShard& user,
                          PagePlace* asks) noexcept;
@@ -141,7 +139,7 @@ class alignas(detail::kCacheLineBytes) PageShard {
   Region* find_idle_region(unsigned count, PageMask positions) noexcept STRATA_REQUIRES(lock_);
   Region* find_latest_idle_region(unsigned count, PageMask positions) noexcept
       STRATA_REQUIRES(lock_);
-  Region* grow(Growth growth) noexcept STRATA_REQUIRES(lock_);
+  Region* grow() noexcept STRATA_REQUIRES(lock_);
   bool give_away(Region& region, PageShard& other) noexcept STRATA_REQUIRES(lock_);
   bool try_adopt(Region& region) noexcept;
   void note(PagePlace& asks) noexcept STRATA_REQUIRES(lock_) {
