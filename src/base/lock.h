@@ -36,16 +36,16 @@ enum class LockRank : std::uint8_t {
   kCentral,         ///< shards, their lists and transfer caches; a second of
                     ///< these is only tried, except by fork and by who empties transfer caches
   kHuge,            ///< the table of huge blocks and the cache of huge mappings
-  kPageHeap,      ///< regions and page runs, one per shard; a second is only tried, except by fork
-  kRegionSource,  ///< how a page heap gets regions
-  kRegionPool,    ///< regions that wait for the next heap of the user's
-  kHeapRegistry,  ///< thread heaps: which instances exist, and the exit of threads
-  kHeapSweep,     ///< thread heaps: one reclaiming pass of an instance at a time
-  kThreadHeap,    ///< thread heaps: one thread's arenas
-  kHeapArenas,    ///< thread heaps: an instance's arenas, budget and abandoned heaps
-  kMetadata,      ///< memory for our own bookkeeping
-  kPageMap,       ///< which entries of a page map may be written
-  kLeaf,          ///< nothing else is taken while it is held
+  kPageHeap,        ///< regions and page runs, one lock per shard: a second as above, or to check
+  kRegionSource,    ///< how a page heap gets regions
+  kRegionPool,      ///< regions that wait for the next heap of the user's
+  kHeapRegistry,    ///< thread heaps: which instances exist, and the exit of threads
+  kHeapSweep,       ///< thread heaps: one reclaiming pass of an instance at a time
+  kThreadHeap,      ///< thread heaps: one thread's arenas
+  kHeapArenas,      ///< thread heaps: an instance's arenas, budget and abandoned heaps
+  kMetadata,        ///< memory for our own bookkeeping
+  kPageMap,         ///< which entries of a page map may be written
+  kLeaf,            ///< nothing else is taken while it is held
 };
 
 /// A mutual-exclusion lock of one word that spins briefly and then sleeps in the kernel, so that a

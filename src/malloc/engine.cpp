@@ -58,8 +58,8 @@ constexpr unsigned kShardsPerProcessor = 4;
 bool Engine::start(const Options& options, std::uint64_t seed, std::size_t address_space) noexcept {
   registry_.budget().set_most_bytes(options.cache_bytes);
   const unsigned processors = os::processor_count();
-  // Each shard of pages begins with a region of its own: too much where addresses are few. Under
-  // full checks every object passes one list.
+  // In a small heap each shard's spans get regions of their own: too much where addresses are few.
+  // Under full checks every object passes one list.
   if (options.checks != Options::Checks::kFull && address_space > kTightAddressSpace)
     page_heap_.set_most_shards(processors);
   central_.set_most_shards(

@@ -38,10 +38,9 @@ std::size_t PageHeap::allocate_several(unsigned page_count, Span** spans, std::s
 PageShard::Taken PageHeap::take(const PageRequest& request, Span** spans, std::size_t count,
                                 PagePlace& place) noexcept {
   PageShard& own = shard_for(place);
-  const bool is_alone = shard_count() == 1;
-  const bool grows_first = is_alone || (place.is_apart() && is_small());
+  const bool grows_first = shard_count() == 1 || (place.is_apart() && is_small());
   PageShard::Taken taken = own.allocate(request, spans, count, own, grows_first, &place);
-  if (!taken.is_settled() && !is_alone) {
+  if (!taken.is_settled()) {
     taken = take_from_others(own, [&](PageShard& shard) {
       return shard.allocate(request, spans, count, own, false, nullptr);
     });

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/fatal.h"
+#include "base/idle_tally.h"
 #include "base/lock.h"
 #include "base/lock_visitor.h"
 #include "base/thread_annotations.h"
