@@ -21,6 +21,13 @@ SMALL_PROGRAMS = {
     ("PROGRAM", "20", "malloc", "100", "0"): WINDOW,
     ("PROGRAM", "20", "malloc", "0", "0"): WINDOW,
     ("PROGRAM", "20", "realloc", "1000", "100"): WINDOW,
+    ("ls", "/"): WINDOW,
+    ("id",): WINDOW,
+    ("cat", "/etc/passwd"): WINDOW,
+    ("sort", "/etc/passwd"): WINDOW,
+    ("grep", "root", "/etc/passwd"): WINDOW,
+    ("echo", "word"): WINDOW,
+    ("TINY",): WINDOW,
 }
 # With a second thread, however it begins, fork handlers are registered.
 PROGRAMS_WITH_THREADS = [("THREADS", "posix"), ("THREADS", "c11")]
@@ -41,10 +48,11 @@ def main():
     parser.add_argument("--library", required=True)
     parser.add_argument("--program", required=True)
     parser.add_argument("--threads", required=True, help="second_thread")
+    parser.add_argument("--tiny", required=True, help="strata-tiny: a hundred blocks of 8 to 800 bytes")
     arguments = parser.parse_args()
     addresses, names = functions(arguments.library)
     failed = False
-    paths = {"PROGRAM": arguments.program, "THREADS": arguments.threads}
+    paths = {"PROGRAM": arguments.program, "THREADS": arguments.threads, "TINY": arguments.tiny}
 
     def run(command):
         executed = hot_path_test.executions_of(arguments.library, [paths.get(word, word) for word in command])
