@@ -86,6 +86,13 @@ class Central {
 
   /// How many shards there may be, and how many threads run at once. Before the first thread.
   void set_most_shards(unsigned count, unsigned processors) noexcept;
+  /// The first objects that a thread needs of a class may be larger ones. Before the first thread.
+  void round_up_first_objects() noexcept { rounds_up_ = true; }
+
+  /// Whether that is so, and the class has no span yet: a hint.
+  bool may_round_up(unsigned size_class) const noexcept {
+    return rounds_up_ && first_.list(size_class) == nullptr;
+  }
 
   /// A thread begins to use the place, or ends to.
   void enter(Place& place) noexcept;
@@ -280,7 +287,8 @@ class Central {
   SpanSource& spans_;
   MetadataArena& metadata_;
   const bool has_transfer_;
-  unsigned processors_ = 1;  // written before the first thread
+  unsigned processors_ = 1;  // this and the next: written before the first thread
+  bool rounds_up_ = false;
   IdleTally tally_;
   CentralShard first_;
   // One thread at a time empties transfer caches that have grown. Only fork() waits for it.

@@ -204,11 +204,11 @@ TEST_F(AutoChecks, EndWhereStatesTakeMoreThanTheirShareOfTheHeap) {
 
 TEST_F(AutoChecks, StatisticsSayHowManyFreesWereVerifiedAndWhetherTheyAre) {
   TestThread thread(malloc);
-  for (int i = 0; i < 5000; ++i) thread.deallocate(thread.allocate(100));
+  for (int i = 0; i < 5000; ++i) thread.deallocate(thread.allocate(128));
   Statistics now = statistics();
   EXPECT_TRUE(now.verifies_frees);
   EXPECT_EQ(now.verified_frees, 4097u) << "the rest as the thread ends";
-  EXPECT_EQ(now.state_bytes, kPageBytes / 64) << "of one span of objects of 112 bytes";
+  EXPECT_EQ(now.state_bytes, kPageBytes / 128) << "of one span";
   thread.end();
   EXPECT_EQ(statistics().verified_frees, 5000u);
   TestThread other(malloc);

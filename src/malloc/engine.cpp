@@ -64,6 +64,8 @@ bool Engine::start(const Options& options, std::uint64_t seed, std::size_t addre
     page_heap_.set_most_shards(processors);
   central_.set_most_shards(
       options.checks == Options::Checks::kFull ? 1 : kShardsPerProcessor * processors, processors);
+  // A heap says beforehand how large its objects are.
+  if (!options.compares_frees() && lives_for_ever()) central_.round_up_first_objects();
   if (options.checks == Options::Checks::kFull) spans_.keep_records();
   spans_.keep_states(options.verifies_frees());
   huge_.configure(options.huge_pages != HugePages::kNever);

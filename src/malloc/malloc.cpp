@@ -309,7 +309,7 @@ void* Malloc::allocate_aligned(ThreadState& thread, std::size_t alignment, std::
 /// The call as it is compared with the allocation: what nobody asked to compare is left out.
 FreeCall Malloc::compared(FreeCall call) const noexcept {
   const bool has_asked_for_guards = !guard_watcher_.opens_windows();
-  if (!compares_frees() && !has_asked_for_guards) return {};
+  if (!options_.compares_frees() && !has_asked_for_guards) return {};
   call.keeps_to_its_kind = options_.mismatches == Options::Mismatches::kAll;
   return call;
 }
@@ -336,7 +336,7 @@ void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& cal
   }
   if (must_not_wait()) return;  // lost
   if (size_class == 0) {
-    if (empties_.owns(p)) return empties_.deallocate(p, compares_frees() ? call : FreeCall{});
+    if (empties_.owns(p)) return empties_.deallocate(p, options_.compares_frees() ? call : FreeCall{});
     if (guards_.owns(p)) return guards_.deallocate(p, compared(call));
     if (detour_.has_watchers()) detour_.forget(thread, p);
   }

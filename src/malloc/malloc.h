@@ -313,10 +313,6 @@ class Malloc {
   void open_gate(ThreadState& thread) noexcept;
   void expect_live(const void* p, unsigned size_class, const char* action) noexcept;
   void take_back(void* p, unsigned size_class, const FreeCall& call) noexcept;
-  /// What a free says besides the address: programs say it wrongly, and live with other allocators.
-  bool compares_frees() const noexcept {
-    return options_.checks == Options::Checks::kFrees || options_.checks == Options::Checks::kFull;
-  }
 
   void* allocate_empty(const Allocation& allocation) noexcept;
 

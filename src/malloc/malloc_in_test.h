@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -89,6 +90,14 @@ class TestThread {
   void deallocate(void* p) { malloc_.deallocate(state, p); }
   void* reallocate(void* p, std::size_t bytes) { return malloc_.reallocate(state, p, bytes); }
   std::size_t usable_bytes(const void* p) { return malloc_.usable_bytes(p); }
+  /// From now on no object is of a larger class than its own: each has had more than a few.
+  void use_every_class() {
+    for (unsigned c = 1; SizeClassMap::bytes_of(c) <= 2048; ++c) {
+      std::array<void*, 16> objects;
+      for (void*& object : objects) object = allocate(SizeClassMap::bytes_of(c));
+      for (void* const object : objects) deallocate(object);
+    }
+  }
 
   ThreadState state = Malloc::new_thread();
 

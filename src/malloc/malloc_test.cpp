@@ -105,9 +105,56 @@ TEST_F(MallocTest, ABlockThatGrowsHasPagesOfItsOwnAndGrowsIntoThem) {
   thread.deallocate(shrunk);
 }
 
+/// However large the object is, the program gets what it asked for, and may say how large that was.
+TEST_F(MallocTest, AClassesFirstObjectsMayBeLargerOnes) {
+  for (const Options::Checks checks : {Options::Checks::kAuto, Options::Checks::kBasic}) {
+    TestMalloc test;
+    Options options;
+    options.checks = checks;
+    test.start(options);
+    TestThread thread(test.malloc);
+    auto* const p = static_cast<char*>(thread.allocate(72));
+    EXPECT_EQ(thread.usable_bytes(p), 128u);
+    std::memset(p, 7, 128);
+    thread.deallocate(p);
+    auto* const zeroed = static_cast<char*>(thread.allocate_zeroed(72));
+    for (int i = 0; i < 72; ++i) ASSERT_EQ(zeroed[i], 0);
+    test.malloc.deallocate(thread.state, zeroed, {FreeCall::By::kDelete, 72, FreeCall::kUnsaid});
+    void* const aligned = thread.allocate(192, 64);
+    EXPECT_EQ(thread.usable_bytes(aligned), 256u);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(aligned) % 64, 0u);
+    EXPECT_EQ(thread.reallocate(aligned, 256), aligned);
+    test.malloc.deallocate(thread.state, aligned, {FreeCall::By::kFree, 192, 64});
+    for (int i = 0; i < 8; ++i) thread.deallocate(thread.allocate(72));
+    void* const own = thread.allocate(72);
+    EXPECT_EQ(thread.usable_bytes(own), 80u);
+    thread.deallocate(own);
+    thread.end();
+    test.check_nothing_is_left();
+  }
+}
+
+TEST_F(MallocTest, WhereFreesAreComparedEachObjectIsOfItsClass) {
+  for (const Options::Checks checks : {Options::Checks::kFrees, Options::Checks::kFull}) {
+    TestMalloc test;
+    Options options;
+    options.checks = checks;
+    test.start(options);
+    TestThread thread(test.malloc);
+    void* const p = thread.allocate(72);
+    EXPECT_LE(thread.usable_bytes(p), 80u);
+    test.malloc.deallocate(thread.state, p, {FreeCall::By::kDelete, 72, FreeCall::kUnsaid});
+    void* const wrong = thread.allocate(72);
+    EXPECT_DEATH(test.malloc.deallocate(thread.state, wrong,
+                                        {FreeCall::By::kDelete, 128, FreeCall::kUnsaid}),
+                 "mismatched sized delete");
+    thread.deallocate(wrong);
+  }
+}
+
 TEST_F(MallocTest, ABlockThatMovesAgainGetsRoomToGrow) {
   Options options;
-  options.checks = Options::Checks::kBasic;
+  options.checks = Options::Checks::kFrees;  // each class has its own objects from the first on
   options.guard_rate = 0;
   start(options);
   TestThread thread(malloc);
@@ -134,6 +181,7 @@ TEST_F(MallocTest, ABlockThatMovesAgainGetsRoomToGrow) {
 TEST_F(MallocTest, OnlyTheBlockThatMovedLastGetsRoomToGrow) {
   start();
   TestThread thread(malloc);
+  thread.use_every_class();
   for (int round = 0; round < 2; ++round) {
     void* a = thread.allocate(320);
     void* b = thread.allocate(320);
@@ -183,6 +231,7 @@ TEST_F(MallocTest, BelowItsPeakAHeapKeepsWhatIsIdle) {
 
 TEST_F(MallocTest, WhatABlockLeavesThatGrowsServesTheNextOne) {
   TestThread thread(malloc);
+  thread.use_every_class();
   const auto grow = [&] {
     void* p = nullptr;
     for (std::size_t bytes = 64; bytes < 900'000; bytes += bytes / 2)

@@ -42,6 +42,11 @@ struct Options {
   bool verifies_frees() const noexcept {
     return checks == Checks::kFrees || checks == Checks::kAuto;
   }
+  /// Whether what a free says besides the address is compared with what was allocated: programs say
+  /// it wrongly, and live with other allocators.
+  bool compares_frees() const noexcept {
+    return checks == Checks::kFrees || checks == Checks::kFull;
+  }
 };
 
 /// One row: all that is known about an option. Parser, warnings, `strata options` and

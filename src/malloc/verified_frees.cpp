@@ -107,7 +107,7 @@ void Malloc::expect_live(const void* p, unsigned size_class, const char* action)
 void Malloc::take_back(void* p, unsigned size_class, const FreeCall& call) noexcept {
   expect_live(p, size_class, "free");
   if (size_class == SizeClassMap::kHomeward) size_class = engine_.central().class_of(p);
-  if (compares_frees() && !fits(call, size_class)) die_of_size(p, size_class, call);
+  if (options_.compares_frees() && !fits(call, size_class)) die_of_size(p, size_class, call);
   ObjectStates::at(engine_.map().states_of(p), p)
       .store(ObjectStates::kFreed, std::memory_order_relaxed);
 }

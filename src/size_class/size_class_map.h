@@ -125,6 +125,13 @@ class SizeClassMap {
     return class_of(aligned_bytes(bytes != 0 ? bytes : 1, alignment));
   }
 
+  /// The class of the next power of two: its objects hold any of this class's, and are aligned at
+  /// least as they are.
+  /// \pre  the class is not 0, and its objects are no larger than the largest power of two
+  static constexpr unsigned rounded_up(unsigned size_class) noexcept {
+    return class_of(std::size_t{1} << (detail::log2_floor(kBytes[size_class] - 1) + 1));
+  }
+
   /// Bytes of an object of the class; 0 for class 0.
   static constexpr std::size_t bytes_of(std::size_t size_class) noexcept {
     return kBytes[size_class];

@@ -85,6 +85,16 @@ TEST(SizeClassMap, AnAlignedRequestGetsTheSmallestClassWhoseObjectsAreAllAligned
   }
 }
 
+TEST(SizeClassMap, TheClassOfTheNextPowerOfTwoHoldsAndAlignsEveryObject) {
+  const unsigned largest = SizeClassMap::class_of(128 * 1024);
+  for (unsigned c = 1; c <= largest; ++c) {
+    const std::size_t bytes = SizeClassMap::bytes_of(c);
+    const std::size_t rounded = SizeClassMap::bytes_of(SizeClassMap::rounded_up(c));
+    ASSERT_EQ(rounded, std::bit_ceil(bytes)) << bytes;
+    ASSERT_GE(rounded & -rounded, bytes & -bytes) << bytes << ": less aligned";
+  }
+}
+
 // Spans start at multiples of 64 KiB: an object of 128 KiB is not aligned to its own size.
 TEST(SizeClassMap, NoClassPromisesMoreAlignmentThanASpanHas) {
   for (std::size_t alignment = 2 * SizeClassMap::kMaxAlignment; alignment != 0; alignment *= 2) {

@@ -50,6 +50,7 @@ void ThreadCache::Hidden::show(const Seen& seen) noexcept {
 void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
   LockGuard guard(bins_lock_);
   Hidden hidden(*this);
+  if (rounds_up(size_class)) size_class = SizeClassMap::rounded_up(size_class);
   close_gaps(size_class);
   if (void* object = pop(size_class)) return object;
   if (top_up(size_class)) return pop(size_class);
@@ -57,6 +58,16 @@ void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
   void* object = nullptr;
   if (capacity(size_class) == 0) central_->claim(place_, size_class, &object + 1, 1);
   return object;
+}
+
+/// Whether the next object of the class is to be a larger one.
+bool ThreadCache::rounds_up(unsigned size_class) noexcept {
+  if (capacity(size_class) != 0 || size_class >= kRoundedUpClasses ||
+      rounded_up_[size_class] == kRoundedUp || !central_->may_round_up(size_class)) {
+    return false;
+  }
+  ++rounded_up_[size_class];
+  return true;
 }
 
 /// Grows the bin and fills half of it.

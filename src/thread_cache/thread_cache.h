@@ -103,7 +103,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
  public:
   ThreadCache(Central& central, CacheBudget& budget, MetadataArena& metadata) noexcept;
 
-  /// Fills the empty bin and pops.
+  /// Fills the empty bin and pops. The object may be of a larger class, aligned at least as well.
   /// \returns  nullptr when out of memory.
   /// \cost     a batch from Central
   void* refill_and_pop(unsigned size_class) noexcept;
@@ -193,6 +193,11 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // hold may be of more use elsewhere.
   static constexpr std::size_t kHeapGrowthPart = 8;
   static constexpr std::size_t kHeapGrowthPages = (std::size_t{2} << 20) / kPageBytes;
+  // Chosen: a class that the process has no span of may never need more than a few objects. So many
+  // come from the next power of two, up to this size: a span takes two OS pages of memory and
+  // bookkeeping, and as many page faults (docs/decisions/0022).
+  static constexpr std::uint8_t kRoundedUp = 8;
+  static constexpr unsigned kRoundedUpClasses = SizeClassMap::class_of(2048);
   // Chosen: a slot is at most a thirty-second of the object in it. For smaller ones a bin that
   // spares some calls of the slow way takes more memory than it is worth.
   static constexpr std::size_t kLastingFromBytes = 256;
@@ -219,7 +224,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   static constexpr std::size_t kShrinkAbove = 2;
   // Derived: the first slots of every bin and a few growths are in the cache itself, which then
   // fills two 4-KiB pages.
-  static constexpr std::size_t kInlineSlots = 584;
+  static constexpr std::size_t kInlineSlots = 578;
 
   // Chosen: a batch, and what it may hold for nobody's use.
   static constexpr std::size_t kHomewardSlots = 128;
@@ -263,6 +268,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   std::size_t held(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_) {
     return static_cast<std::size_t>(tops_[size_class] - bases_[size_class]);
   }
+  bool rounds_up(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   bool top_up(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   void make_room(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   void make_room_homeward() noexcept STRATA_REQUIRES(bins_lock_);
@@ -343,6 +349,8 @@ class ThreadCache : public ObjectBins, public ListLink<> {
     }
   };
   Settling settling_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
+  // Objects of a larger class that were allocated in place of its own.
+  std::uint8_t rounded_up_[kRoundedUpClasses] STRATA_GUARDED_BY(bins_lock_) = {};
   // A lasting load has made it grow.
   bool has_lasting_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
   // Slots below the top may be nullptr.
