@@ -35,7 +35,8 @@ int main() {
   std::puts(
       "the unused end of the object for the smallest request of the class, in bytes and as a");
   std::puts("share of the object. A span is a run of 64 KiB pages; its tail is too short for an");
-  std::puts("object.\n");
+  std::puts("object. The first few of a process may be of the next power of two");
+  std::puts("([why](decisions/0022-first-objects-are-powers-of-two.md)).\n");
   std::puts(
       "| class | object bytes | requests | alignment | waste | % | span KiB | objects | tail bytes "
       "|");

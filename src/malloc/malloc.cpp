@@ -336,7 +336,8 @@ void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& cal
   }
   if (must_not_wait()) return;  // lost
   if (size_class == 0) {
-    if (empties_.owns(p)) return empties_.deallocate(p, options_.compares_frees() ? call : FreeCall{});
+    if (empties_.owns(p))
+      return empties_.deallocate(p, options_.compares_frees() ? call : FreeCall{});
     if (guards_.owns(p)) return guards_.deallocate(p, compared(call));
     if (detour_.has_watchers()) detour_.forget(thread, p);
   }
