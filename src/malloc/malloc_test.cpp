@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -176,6 +177,37 @@ TEST_F(MallocTest, ABlockThatMovesAgainGetsRoomToGrow) {
   EXPECT_LE(first, 60) << "four classes of the grain, and eight a doubling";
   EXPECT_LE(count_moves(64), 30) << "the classes have objects at hand";
   EXPECT_LE(count_moves(1024), 13);
+}
+
+TEST_F(MallocTest, ABlockThatGrowsPassesFewClasses) {
+  Options options;
+  options.guard_rate = 0;
+  start(options);
+  TestThread thread(malloc);
+  thread.use_every_class();
+  std::set<std::size_t> sizes;
+  void* p = thread.allocate(1024);
+  for (std::size_t bytes = 1025; bytes <= 32'768; bytes += 61) {
+    p = thread.reallocate(p, bytes);
+    sizes.insert(thread.usable_bytes(p));
+  }
+  EXPECT_EQ(sizes, (std::set<std::size_t>{1280, 2048, 2560, 4096, 5120, 8192, 10'240, 16'384,
+                                          20'480, 32'768}));
+  thread.deallocate(p);
+}
+
+TEST_F(MallocTest, ABlockThatHasGrownStaysWhereItIsAsItShrinksByALittle) {
+  Options options;
+  options.guard_rate = 0;
+  start(options);
+  TestThread thread(malloc);
+  thread.use_every_class();
+  for (std::size_t bytes = 1100; bytes <= 32'768; bytes += 61) {
+    void* const p = thread.reallocate(thread.allocate(100), bytes);
+    EXPECT_EQ(thread.reallocate(p, bytes - bytes / 8), p) << bytes;
+    EXPECT_EQ(thread.reallocate(p, bytes), p) << bytes;
+    thread.deallocate(p);
+  }
 }
 
 TEST_F(MallocTest, OnlyTheBlockThatMovedLastGetsRoomToGrow) {

@@ -1,6 +1,7 @@
 // The realloc of Malloc, beyond the hot path: in place where possible, by a copy where not.
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "malloc/malloc.h"
@@ -13,6 +14,18 @@ namespace {
 // thread has such an object at hand. It moves half as often, and no program that was measured took
 // more memory by 1%.
 constexpr std::size_t kHeadroomShare = 4;
+
+// Chosen: from this size on a block that grows passes two classes a doubling instead of eight. Each
+// has touched as many objects as were ever in it at once (docs/decisions/0003).
+constexpr std::size_t kFewClassesFromBytes = 1024;
+
+/// The power of two, or five eighths of it: no object is less than half full by so little that the
+/// next smaller size moves it back.
+std::size_t of_few_classes(std::size_t bytes) noexcept {
+  const std::size_t whole = std::bit_ceil(bytes);
+  const std::size_t smaller = whole / 8 * 5;
+  return bytes <= smaller ? smaller : whole;
+}
 
 /// What is asked for a block that moves. One that has to move again, and was moved just before,
 /// grows step by step: it gets some room for that, where that is at hand.
@@ -64,13 +77,15 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
     deallocate(thread, p);
     return nullptr;
   }
-  void* moved = pop_to_move(thread, p, old_bytes, bytes);
+  void* moved = nullptr;
+  if (bytes > kFewClassesFromBytes && bytes > old_bytes) [[unlikely]]
+    moved = allocate_grown(thread, bytes);
+  if (moved == nullptr) moved = pop_to_move(thread, p, old_bytes, bytes);
   if (moved == nullptr && verifies_frees())
     moved = pop_verified_to_move(thread, p, old_bytes, bytes);
   if (moved == nullptr) [[unlikely]] {
     const int error = bytes > old_bytes ? 0 : os::current_errno();
-    moved = bytes > Engine::kPagesForGrownFrom && bytes > old_bytes ? allocate_grown(thread, bytes)
-                                                                    : allocate(thread, bytes);
+    moved = allocate(thread, bytes);
     if (moved == nullptr) {
       // Shrinking is not refused: the block stays as it is, unless its exact size is checked later.
       if (bytes > old_bytes || is_checked() || guards_.owns(p)) return nullptr;
@@ -94,16 +109,19 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
   return pop_looked_at(thread, with_headroom(thread, p, old_bytes, bytes));
 }
 
-/// A new place for a block that grows. What grows mostly goes on to grow: from some size on it gets
-/// pages of its own, into which it can grow, and which fit any other use when it has left them. In
-/// a size class each step would leave an object that only a block of its size can use.
+/// A new place for a block that grows. What grows mostly goes on to grow: it gets an object of a
+/// few classes, or from some size on pages of its own, into which it can grow, and which fit any
+/// other use when it has left them. Else each step would leave an object that only a block of its
+/// size can use.
+/// \returns  nullptr if it is to be served like any other
 void* Malloc::allocate_grown(ThreadState& thread, std::size_t bytes) noexcept {
-  const bool takes_pages = engine_.has_pages_for_grown() || SizeClassMap::class_of(bytes) == 0;
+  const bool grows_apart = engine_.has_pages_for_grown() || SizeClassMap::class_of(bytes) == 0;
   // Others decide there where it lies, or count it by its size class.
-  if (!takes_pages || bytes > Engine::kMaxBytes || detour_.is_on() || thread.is_in_window ||
+  if (!grows_apart || bytes > Engine::kMaxBytes || detour_.is_on() || thread.is_in_window ||
       is_checked() || must_not_wait()) {
-    return allocate(thread, bytes);
+    return nullptr;
   }
+  if (bytes <= Engine::kPagesForGrownFrom) return allocate(thread, of_few_classes(bytes));
   const bool is_chosen = is_block_chosen(thread, bytes);
   void* const moved = is_chosen ? nullptr : engine_.allocate_to_grow(bytes, thread.pages);
   if (moved == nullptr)
