@@ -112,6 +112,7 @@ TEST_F(MallocTest, AClassesFirstObjectsMayBeLargerOnes) {
     TestMalloc test;
     Options options;
     options.checks = checks;
+    options.guard_rate = 0;
     test.start(options);
     TestThread thread(test.malloc);
     auto* const p = static_cast<char*>(thread.allocate(72));
