@@ -60,7 +60,7 @@ void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
   return object;
 }
 
-/// Whether the next object of the class is to be a larger one.
+/// Whether the next object of the class is to be a larger one; it is counted then.
 bool ThreadCache::rounds_up(unsigned size_class) noexcept {
   if (capacity(size_class) != 0 || size_class >= kRoundedUpClasses ||
       rounded_up_[size_class] == kRoundedUp || !central_->may_round_up(size_class)) {
