@@ -89,10 +89,11 @@ class CacheBudget {
 /// One thread's free objects, and how its bins are filled, flushed and sized.
 ///
 /// A bin has no slots until its class is first used, starts with a few, and doubles whenever it
-/// runs dry or over, up to kMaxBinBytes and as far as the thread's share of the budget goes. One
-/// that then goes on to run dry and over may grow further, at the cost of bins that do not. When
-/// threads have come and the thread holds more than twice its share, bins that run over give up
-/// half of themselves.
+/// runs dry or over, up to kMaxBinBytes and as far as the thread's share of the budget goes. Where
+/// that is used up, a bin that often does so takes room from one that does not. One that goes on to
+/// run dry and over by turns, as batches have it do, may grow further, at the cost of idle bins.
+/// When threads have come and the thread holds more than twice its share, bins that run over give
+/// up half of themselves.
 ///
 /// Beside the classes there is a bin of objects whose spans are closed: malloc never pops from it,
 /// and when it is full all of it goes to the spans.
@@ -187,6 +188,10 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   static constexpr std::uint8_t kLongRun = 8;
   // Chosen: a class without a bin asks so often whether there is room by now.
   static constexpr std::uint8_t kAskForFirst = 8;
+  // Chosen: a thread looks for an idle bin once in so many slow calls of classes that could not
+  // grow. A look takes as long as one of these calls; of four times as many looks, most find that
+  // two bins take turns (docs/decisions/0004).
+  static constexpr std::uint8_t kSlowCallsPerLook = 64;
   static constexpr std::size_t kLastingTimes = 16;
   static constexpr std::size_t kReservePart = 4;
   // Chosen: when the heap has grown by this part of itself, and so much at least, what such bins
@@ -224,7 +229,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   static constexpr std::size_t kShrinkAbove = 2;
   // Derived: the first slots of every bin and a few growths are in the cache itself, which then
   // fills two 4-KiB pages.
-  static constexpr std::size_t kInlineSlots = 578;
+  static constexpr std::size_t kInlineSlots = 576;
 
   // Chosen: a batch, and what it may hold for nobody's use.
   static constexpr std::size_t kHomewardSlots = 128;
@@ -273,6 +278,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   void make_room(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   void make_room_homeward() noexcept STRATA_REQUIRES(bins_lock_);
   bool take_as_last(unsigned size_class, void* object) noexcept STRATA_REQUIRES(bins_lock_);
+  bool ask_for_room(unsigned size_class, Slow slow) noexcept STRATA_REQUIRES(bins_lock_);
   bool may_grow(unsigned size_class, Slow slow) noexcept STRATA_REQUIRES(bins_lock_);
   bool is_lasting(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_) {
     return refused_[size_class] > kLastingCalls &&
@@ -287,9 +293,13 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   bool grow(unsigned size_class, std::size_t share) noexcept STRATA_REQUIRES(bins_lock_);
   bool grow_under(Load load, unsigned size_class, std::size_t share) noexcept
       STRATA_REQUIRES(bins_lock_);
+  bool grow_to(std::size_t most, unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   std::size_t left_of_share(Load load, std::size_t share) const noexcept
       STRATA_REQUIRES(bins_lock_);
   bool take_from_largest(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
+  bool take_from_idle(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
+  enum class Which { kAny, kIdle };
+  unsigned find_largest(std::size_t bytes, Which which) const noexcept STRATA_REQUIRES(bins_lock_);
   bool shrink_idle() noexcept STRATA_REQUIRES(bins_lock_);
   void shrink_if_heap_grew() noexcept STRATA_REQUIRES(bins_lock_);
   bool holds_too_much(unsigned size_class, std::size_t share) const noexcept
@@ -333,6 +343,10 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   std::size_t lasting_bytes_ STRATA_GUARDED_BY(bins_lock_) = 0;
   std::size_t heap_pages_ STRATA_GUARDED_BY(bins_lock_) = 0;
   Lock bins_lock_{LockRank::kThreadBins};
+  // The bins that ran dry or over since the last look for one that did not, and calls of those that
+  // could not grow.
+  std::uint64_t ran_out_[(SizeClassMap::kCount + 63) / 64] STRATA_GUARDED_BY(bins_lock_) = {};
+  std::uint8_t slow_calls_ STRATA_GUARDED_BY(bins_lock_) = 0;
   bool is_told_of_exit_ = false;  // others may reach its owner; guarded by the registry's lock
   // The count of a bin that could not grow, and 1; 0 if it may be able to.
   std::uint8_t refused_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};

@@ -509,6 +509,24 @@ TEST_F(RandomLoadTest, ABinOfAFewObjectsDoesNotGrowFurther) {
   cache->flush_all();
 }
 
+/// Where the first classes have taken the share, a class that is used most would have a bin of an
+/// object or two for ever, beside bins that nobody needs.
+TEST_F(RandomLoadTest, ABinInDemandGetsTheRoomOfIdleOnes) {
+  share.set_most_bytes(512 * 1024);
+  for (const std::size_t bytes : {4096u, 5120u, 6144u, 7168u, 8192u, 10240u, 12288u, 14336u})
+    churn(SizeClassMap::class_of(bytes), 200, 2);
+  const unsigned wanted = SizeClassMap::class_of(20480);
+  churn(wanted, 20, 1);
+  const std::size_t first_held = cache->count_objects(wanted);
+  const std::size_t all = cache->capacity_bytes();
+  ASSERT_LE(first_held, 2u) << "the share is not used up";
+  come_and_go(wanted);
+  churn(wanted, 20, 1);
+  EXPECT_GE(cache->count_objects(wanted), 4 * first_held);
+  EXPECT_LE(cache->capacity_bytes(), all);
+  cache->flush_all();
+}
+
 TEST_F(RandomLoadTest, AClassWithoutABinGetsNoneAsIfItsLoadWereALastingOne) {
   use_threads(256);
   come_and_go(large);

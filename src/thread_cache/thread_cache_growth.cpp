@@ -1,0 +1,210 @@
+// How the bins of a thread grow, and which of them gives way to which.
+
+#include <algorithm>
+#include <bit>
+#include <iterator>
+
+#include "thread_cache/thread_cache.h"
+
+namespace strata {
+
+std::size_t ThreadCache::max_capacity(unsigned size_class, Load load) noexcept {
+  const std::size_t bytes = SizeClassMap::bytes_of(size_class);
+  const std::size_t usual = bytes < kLargeFromBytes ? kMaxBinBytes : kMaxBinBytesOfLarge;
+  const std::size_t most = load == Load::kLasting ? kLastingTimes * usual : usual;
+  return std::clamp<std::size_t>(most / bytes, 1, kMaxCapacity);
+}
+
+/// The bin ran dry, or over.
+/// \returns  whether it has grown
+bool ThreadCache::ask_for_room(unsigned size_class, Slow slow) noexcept {
+  return may_grow(size_class, slow) ? grow(size_class, budget_->share_bytes())
+                                    : take_from_idle(size_class);
+}
+
+/// Counts that the bin ran dry, or over, once more. Batches that are much larger than the bin have
+/// it do the same many times in a row; those that are a little larger, twice, by turns; what comes
+/// and goes at random, every other or third time only once, and then the count begins anew. A class
+/// without a bin is always as badly off.
+/// \returns  whether it is worth it to ask for room
+bool ThreadCache::may_grow(unsigned size_class, Slow slow) noexcept {
+  std::uint8_t& refused = refused_[size_class];
+  const bool has_bin = capacity(size_class) != 0;
+  Latest& latest = latest_[size_class];
+  const bool is_again = latest.slow == slow || !has_bin;
+  const bool is_counted = latest.run != kLongRun || !has_bin;
+  if (refused != 0 && is_again && is_counted && refused != kAskAgainCalls) ++refused;
+  if (refused != 0 && !is_again && latest.run == 1) refused = 1;
+  const std::uint8_t run = is_again ? std::min<std::uint8_t>(latest.run + 1, kLongRun) : 1;
+  latest = {slow, run};
+  ran_out_[size_class / 64] |= std::uint64_t{1} << size_class % 64;
+  return refused == 0 || (run == 2 && refused == kLastingCalls + 1) || refused == kAskAgainCalls ||
+         (!has_bin && refused % kAskForFirst == 0);
+}
+
+/// Doubles the bin, as far as its load, its class and the thread's share allow.
+/// \returns  false if they do not
+bool ThreadCache::grow(unsigned size_class, std::size_t share) noexcept {
+  std::uint8_t& refused = refused_[size_class];
+  const bool was_lasting = capacity(size_class) != 0 && is_lasting(size_class);
+  if (grow_under(Load::kUsual, size_class, share)) {
+    refused = was_lasting ? kAskAgainCalls : 0;
+    return true;
+  }
+  // Where there is no bin at all, each call asks; not each looks at all the other bins.
+  if (refused != 0 && refused <= kLastingCalls) return false;
+  const bool has_grown =
+      (take_from_largest(size_class) && grow_under(Load::kUsual, size_class, share)) ||
+      (was_lasting && (grow_under(Load::kLasting, size_class, share) ||
+                       (refused == kAskAgainCalls &&
+                        capacity(size_class) < max_capacity(size_class, Load::kLasting) &&
+                        shrink_idle() && grow_under(Load::kLasting, size_class, share))));
+  if (was_lasting) {
+    refused = has_grown ? kAskAgainCalls : kLastingCalls + 1;
+  } else {
+    refused = has_grown ? 0 : 1;
+  }
+  return has_grown;
+}
+
+/// When the heap has grown, what lasting loads have made grow may stand in its way. It grows again
+/// where the load goes on.
+/// \pre  there is some
+void ThreadCache::shrink_if_heap_grew() noexcept {
+  const std::size_t pages = budget_->heap_pages();
+  if (pages < heap_pages_ + std::max(heap_pages_ / kHeapGrowthPart, kHeapGrowthPages)) return;
+  heap_pages_ = pages;
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    if (has_lasting_[c]) shrink(c);
+  }
+}
+
+bool ThreadCache::holds_too_much(unsigned size_class, std::size_t share) const noexcept {
+  if (has_lasting_[size_class])
+    return capacity_bytes_ > kShrinkAbove * budget_->lasting_share_bytes();
+  return capacity_bytes_ - lasting_bytes_ > kShrinkAbove * share;
+}
+
+/// Halves the bins that did not run dry or over since the last call.
+/// \returns  whether there were any
+bool ThreadCache::shrink_idle() noexcept {
+  const std::size_t before = capacity_bytes_;
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    const bool is_idle = latest_[c].slow == Slow::kNeither;
+    if (is_idle && capacity(c) * SizeClassMap::bytes_of(c) > kSmallBinBytes) shrink(c);
+    latest_[c] = {};
+  }
+  return capacity_bytes_ != before;
+}
+
+/// Halves the largest bin for one that has next to nothing, where the share is used up. It stays
+/// the larger of the two, so that bins do not take turns.
+/// \returns  false if none is large enough, the bin is not small, or the objects are not
+bool ThreadCache::take_from_largest(unsigned size_class) noexcept {
+  const std::size_t now = capacity(size_class);
+  const std::size_t object_bytes = SizeClassMap::bytes_of(size_class);
+  if (now >= kFirstCapacity || object_bytes > kSurelyCachedBytes) return false;
+  const unsigned largest = find_largest(2 * (2 * now + 1) * object_bytes, Which::kAny);
+  if (largest == 0) return false;
+  shrink(largest);
+  return true;
+}
+
+/// Where objects come and go at random, every bin runs dry and over now and then. One that could
+/// not grow gets half of the largest that did neither of late: all of them together hold as much as
+/// before.
+/// \returns  whether it has grown
+bool ThreadCache::take_from_idle(unsigned size_class) noexcept {
+  const std::size_t now = capacity(size_class);
+  if (now == 0 || is_lasting(size_class) || ++slow_calls_ < kSlowCallsPerLook) return false;
+  slow_calls_ = 0;
+  const std::size_t object_bytes = SizeClassMap::bytes_of(size_class);
+  const unsigned largest = find_largest(2 * object_bytes, Which::kIdle);
+  std::fill(std::begin(ran_out_), std::end(ran_out_), std::uint64_t{0});
+  if (largest == 0) return false;
+  const std::size_t before = capacity_bytes_;
+  shrink(largest);
+  const std::size_t most = now + (before - capacity_bytes_) / object_bytes;
+  return grow_to(std::min(most, max_capacity(size_class, Load::kUsual)), size_class);
+}
+
+/// The largest bin of those that have `bytes` at least, and that no lasting load has made grow; 0
+/// if there is none. An idle one did not run dry or over since the last look, and keeps an object.
+unsigned ThreadCache::find_largest(std::size_t bytes, Which which) const noexcept {
+  unsigned largest = 0;
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    const std::size_t bytes_of_bin = capacity(c) * SizeClassMap::bytes_of(c);
+    if (bytes_of_bin < bytes || has_lasting_[c]) continue;
+    if (which == Which::kIdle && ((ran_out_[c / 64] >> c % 64 & 1) != 0 || capacity(c) < 2))
+      continue;
+    bytes = bytes_of_bin + 1;
+    largest = c;
+  }
+  return largest;
+}
+
+bool ThreadCache::grow_under(Load load, unsigned size_class, std::size_t share) noexcept {
+  const std::size_t now = capacity(size_class);
+  const std::size_t most = max_capacity(size_class, load);
+  if (now >= most) return false;
+  const auto left = static_cast<std::uint32_t>(left_of_share(load, share));
+  const auto object_bytes = static_cast<std::uint32_t>(SizeClassMap::bytes_of(size_class));
+  const std::uint32_t part = load == Load::kLasting
+                                 ? left + static_cast<std::uint32_t>(now) * object_bytes
+                                 : left / kBinPart;
+  // A first object, if it fits at all.
+  const bool is_sure = now == 0 && object_bytes <= kSurelyCachedBytes;
+  const std::uint32_t least = is_sure ? std::max(kSmallBinBytes, object_bytes) : kSmallBinBytes;
+  const std::size_t affordable = std::max(part, std::min(left, least)) / object_bytes;
+  if (!grow_to(std::min(most, affordable), size_class)) return false;
+  if (load == Load::kLasting && !has_lasting_[size_class]) {
+    if (lasting_bytes_ == 0) heap_pages_ = budget_->heap_pages();
+    has_lasting_[size_class] = true;
+    lasting_bytes_ += now * object_bytes;
+  }
+  if (has_lasting_[size_class]) lasting_bytes_ += (capacity(size_class) - now) * object_bytes;
+  return true;
+}
+
+/// Doubles the bin, or nearly so, as it holds `most` objects then at the most.
+/// \returns  whether it has grown
+bool ThreadCache::grow_to(std::size_t most, unsigned size_class) noexcept {
+  const std::size_t now = capacity(size_class);
+  const std::size_t wanted = std::min(now == 0 ? kFirstCapacity : 2 * now + 1, most);
+  if (wanted <= now) return false;
+  if (wanted >= slot_counts_[size_class] && !give_slots(size_class, std::bit_ceil(wanted + 1)))
+    return false;
+  limits_[size_class] = bases_[size_class] + wanted;
+  capacity_bytes_ += (wanted - now) * SizeClassMap::bytes_of(size_class);
+  return true;
+}
+
+/// What bins may grow by: of the thread's share, or of what lasting loads may have beside it.
+std::size_t ThreadCache::left_of_share(Load load, std::size_t share) const noexcept {
+  const auto left = [](std::size_t most, std::size_t now) { return most > now ? most - now : 0; };
+  if (load == Load::kUsual && lasting_bytes_ == 0) return left(share, capacity_bytes_);
+  const std::size_t lasting = budget_->lasting_share_bytes();
+  if (load == Load::kLasting) return left(lasting - lasting / kReservePart, capacity_bytes_);
+  return std::min(left(share, capacity_bytes_ - lasting_bytes_), left(lasting, capacity_bytes_));
+}
+
+/// Halves the bin, and leaves it half full at the most.
+void ThreadCache::shrink(unsigned size_class) noexcept {
+  close_gaps(size_class);
+  const std::size_t kept = capacity(size_class) / 2;
+  if (held(size_class) > kept / 2) flush(size_class, held(size_class) - kept / 2);
+  set_capacity(size_class, kept);
+}
+
+/// \pre  it has no gaps, holds no more, and has the slots
+void ThreadCache::set_capacity(unsigned size_class, std::size_t count) noexcept {
+  const std::size_t object_bytes = SizeClassMap::bytes_of(size_class);
+  const std::size_t bytes = capacity(size_class) * object_bytes;
+  refused_[size_class] = 0;
+  limits_[size_class] = bases_[size_class] + count;
+  capacity_bytes_ += count * object_bytes - bytes;
+  if (has_lasting_[size_class]) lasting_bytes_ -= bytes;
+  has_lasting_[size_class] = false;
+}
+
+}  // namespace strata
