@@ -298,8 +298,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
       STRATA_REQUIRES(bins_lock_);
   bool take_from_largest(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   bool take_from_idle(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
-  enum class Which { kAny, kIdle };
-  unsigned find_largest(std::size_t bytes, Which which) const noexcept STRATA_REQUIRES(bins_lock_);
+  unsigned find_idle(std::size_t bytes) const noexcept STRATA_REQUIRES(bins_lock_);
   bool shrink_idle() noexcept STRATA_REQUIRES(bins_lock_);
   void shrink_if_heap_grew() noexcept STRATA_REQUIRES(bins_lock_);
   bool holds_too_much(unsigned size_class, std::size_t share) const noexcept

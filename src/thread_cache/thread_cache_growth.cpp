@@ -104,43 +104,52 @@ bool ThreadCache::take_from_largest(unsigned size_class) noexcept {
   const std::size_t now = capacity(size_class);
   const std::size_t object_bytes = SizeClassMap::bytes_of(size_class);
   if (now >= kFirstCapacity || object_bytes > kSurelyCachedBytes) return false;
-  const unsigned largest = find_largest(2 * (2 * now + 1) * object_bytes, Which::kAny);
+  unsigned largest = 0;
+  std::size_t most = 2 * (2 * now + 1) * object_bytes - 1;
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    const std::size_t bytes = capacity(c) * SizeClassMap::bytes_of(c);
+    if (bytes <= most || has_lasting_[c]) continue;
+    most = bytes;
+    largest = c;
+  }
   if (largest == 0) return false;
   shrink(largest);
   return true;
 }
 
 /// Where objects come and go at random, every bin runs dry and over now and then. One that could
-/// not grow gets half of the largest that did neither of late: all of them together hold as much as
-/// before.
+/// not grow gets the room of objects that lie in one that did neither of late, of that which has
+/// most of them: what all bins may hold stays the same, and what they do hold, too.
 /// \returns  whether it has grown
 bool ThreadCache::take_from_idle(unsigned size_class) noexcept {
   const std::size_t now = capacity(size_class);
   if (now == 0 || is_lasting(size_class) || ++slow_calls_ < kSlowCallsPerLook) return false;
   slow_calls_ = 0;
   const std::size_t object_bytes = SizeClassMap::bytes_of(size_class);
-  const unsigned largest = find_largest(2 * object_bytes, Which::kIdle);
+  const unsigned idle = find_idle(2 * object_bytes);
   std::fill(std::begin(ran_out_), std::end(ran_out_), std::uint64_t{0});
-  if (largest == 0) return false;
-  const std::size_t before = capacity_bytes_;
-  shrink(largest);
-  const std::size_t most = now + (before - capacity_bytes_) / object_bytes;
-  return grow_to(std::min(most, max_capacity(size_class, Load::kUsual)), size_class);
+  if (idle == 0) return false;
+  const std::size_t room = capacity(idle);
+  const std::size_t objects = held(idle);
+  shrink(idle);
+  const std::size_t gained =
+      std::min(room - capacity(idle), objects - held(idle)) * SizeClassMap::bytes_of(idle);
+  return grow_to(std::min(now + gained / object_bytes, max_capacity(size_class, Load::kUsual)),
+                 size_class);
 }
 
-/// The largest bin of those that have `bytes` at least, and that no lasting load has made grow; 0
-/// if there is none. An idle one did not run dry or over since the last look, and keeps an object.
-unsigned ThreadCache::find_largest(std::size_t bytes, Which which) const noexcept {
-  unsigned largest = 0;
+/// The bin with most bytes of objects, `bytes` at least, of those that neither ran dry or over since
+/// the last look nor have grown for a lasting load; 0 if there is none.
+unsigned ThreadCache::find_idle(std::size_t bytes) const noexcept {
+  unsigned idle = 0;
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-    const std::size_t bytes_of_bin = capacity(c) * SizeClassMap::bytes_of(c);
-    if (bytes_of_bin < bytes || has_lasting_[c]) continue;
-    if (which == Which::kIdle && ((ran_out_[c / 64] >> c % 64 & 1) != 0 || capacity(c) < 2))
-      continue;
-    bytes = bytes_of_bin + 1;
-    largest = c;
+    const bool has_run_out = (ran_out_[c / 64] >> c % 64 & 1) != 0;
+    const std::size_t held_bytes = held(c) * SizeClassMap::bytes_of(c);
+    if (has_run_out || has_lasting_[c] || capacity(c) < 2 || held_bytes < bytes) continue;
+    bytes = held_bytes + 1;
+    idle = c;
   }
-  return largest;
+  return idle;
 }
 
 bool ThreadCache::grow_under(Load load, unsigned size_class, std::size_t share) noexcept {
