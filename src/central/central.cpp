@@ -19,19 +19,23 @@ void Central::enter(Place& place) noexcept {
   LockGuard guard(lock_);
   place.shard_->add_threads(1);
   place.has_thread_ = true;
+  using Side = CentralShard::Side;
+  place.side_ = threads_of_side_[0] <= threads_of_side_[1] ? Side::kLow : Side::kHigh;
+  ++threads_of_side_[static_cast<unsigned>(place.side_)];
 }
 
 void Central::leave(Place& place) noexcept {
   LockGuard guard(lock_);
   place.shard_->add_threads(~std::uint32_t{0});
   place.has_thread_ = false;
+  --threads_of_side_[static_cast<unsigned>(place.side_)];
   place.met_ = 0;
 }
 
 std::size_t Central::claim(Place& place, unsigned size_class, void** end,
                            std::size_t count) noexcept {
   CentralShard* shard = &place.shard_of(size_class);
-  CentralList::Claimed claimed = shard->try_claim(size_class, end, count);
+  CentralList::Claimed claimed = shard->try_claim(size_class, end, count, place.side_);
   if (claimed.was_busy) [[unlikely]] {
     CentralShard& busy = *shard;
     note_met(place, size_class);

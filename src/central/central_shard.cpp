@@ -57,13 +57,13 @@ std::size_t CentralShard::claim(unsigned size_class, void** end, std::size_t cou
   return claimed != 0 ? claimed : from->list.claim(end, count);
 }
 
-CentralList::Claimed CentralShard::try_claim(unsigned size_class, void** end,
-                                             std::size_t count) noexcept {
+CentralList::Claimed CentralShard::try_claim(unsigned size_class, void** end, std::size_t count,
+                                             Side side) noexcept {
   Class* const from = find_or_make(size_class);
   if (from == nullptr) return {0, false};
   // A hint suffices: what comes a moment later is the next claim's.
   TransferCache::Tried tried{0, false};
-  if (from->transfer.size() != 0) tried = from->transfer.try_remove(end, count);
+  if (from->transfer.size() != 0) tried = from->transfer.try_remove(end, count, side);
   if (tried.count != 0) return {tried.count, false};
   const CentralList::Claimed claimed = from->list.try_claim(end, count);
   return {claimed.count, claimed.was_busy || tried.was_busy};
@@ -92,24 +92,25 @@ void CentralShard::note_user(unsigned size_class, const void* thread) noexcept {
     of->user.store(thread, std::memory_order_relaxed);
 }
 
-std::size_t CentralShard::keep(unsigned size_class, void* const* objects,
-                               std::size_t count) noexcept {
+std::size_t CentralShard::keep(unsigned size_class, void* const* objects, std::size_t count,
+                               Side side) noexcept {
   Class* const into = find(size_class);
   if (into == nullptr) return 0;
   const std::size_t claimed = into->claimed.load(std::memory_order_relaxed);
   into->claimed.store(claimed - std::min(claimed, count), std::memory_order_relaxed);
-  return claimed < count ? 0 : insert(*into, objects, count);
+  return claimed < count ? 0 : insert(*into, objects, count, side);
 }
 
-std::size_t CentralShard::insert(Class& into, void* const* objects, std::size_t count) noexcept {
+std::size_t CentralShard::insert(Class& into, void* const* objects, std::size_t count,
+                                 Side side) noexcept {
   if (into.transfer.is_full() || into.list.is_compacting()) return 0;
-  return into.transfer.try_insert(objects, count).count;
+  return into.transfer.try_insert(objects, count, side).count;
 }
 
 CentralList::Released CentralShard::try_release(unsigned size_class, void** objects,
-                                                std::size_t count) noexcept {
+                                                std::size_t count, Side side) noexcept {
   Class& into = class_of(size_class, *objects);
-  const std::size_t taken = insert(into, objects, count);
+  const std::size_t taken = insert(into, objects, count, side);
   if (taken == count) return {0, false};
   return into.list.try_release(objects, count - taken);
 }
@@ -117,7 +118,7 @@ CentralList::Released CentralShard::try_release(unsigned size_class, void** obje
 std::size_t CentralShard::try_store(unsigned size_class, void* const* objects,
                                     std::size_t count) noexcept {
   Class* const into = find(size_class);
-  return into != nullptr ? insert(*into, objects, count) : 0;
+  return into != nullptr ? insert(*into, objects, count, Side::kLow) : 0;
 }
 
 std::size_t CentralShard::release_to_spans(unsigned size_class, void** objects, std::size_t count,

@@ -17,6 +17,8 @@ namespace strata {
 /// \threads  Any number at once; a lock for each list and each transfer cache.
 class CentralShard {
  public:
+  using Side = TransferCache::Side;
+
   struct ClassStatistics {
     CentralList::Statistics spans;
     std::size_t in_transfer;
@@ -39,7 +41,8 @@ class CentralShard {
   std::size_t claim(unsigned size_class, void** end, std::size_t count) noexcept;
   /// The same, but what another thread is at is passed by.
   /// \returns  how many, and whether another thread was at something that may have had more
-  CentralList::Claimed try_claim(unsigned size_class, void** end, std::size_t count) noexcept;
+  CentralList::Claimed try_claim(unsigned size_class, void** end, std::size_t count,
+                                 Side side = Side::kLow) noexcept;
 
   /// The same, of the transfer cache alone, for a thread of another shard.
   /// \returns  how many
@@ -52,7 +55,8 @@ class CentralShard {
   /// Takes back objects into the transfer cache, whosever their spans are, as long as its threads
   /// have got as many: they are needed here again, and nobody has to look them up.
   /// \returns  how many, the last ones
-  std::size_t keep(unsigned size_class, void* const* objects, std::size_t count) noexcept;
+  std::size_t keep(unsigned size_class, void* const* objects, std::size_t count,
+                   Side side) noexcept;
 
   /// How many objects a claim may find: a hint.
   std::size_t free_objects(unsigned size_class) const noexcept {
@@ -65,8 +69,8 @@ class CentralShard {
   /// the list was busy, all that the transfer cache did not take.
   /// \returns  how many these are
   /// \errors   An object of a class that the shard has never handed out is fatal.
-  CentralList::Released try_release(unsigned size_class, void** objects,
-                                    std::size_t count) noexcept;
+  CentralList::Released try_release(unsigned size_class, void** objects, std::size_t count,
+                                    Side side) noexcept;
   /// Takes objects of other shards' into the transfer cache, as far as it has room and nobody is at
   /// it.
   /// \returns  how many, the last ones
@@ -190,7 +194,8 @@ class CentralShard {
   }
   Class* make(unsigned size_class) noexcept;
   Class& class_of(unsigned size_class, const void* object) const noexcept;
-  static std::size_t insert(Class& into, void* const* objects, std::size_t count) noexcept;
+  static std::size_t insert(Class& into, void* const* objects, std::size_t count,
+                            Side side) noexcept;
   template <typename Function>
   void for_each_class(Function&& function) const noexcept;
   template <typename Flush, typename Take>
@@ -252,7 +257,8 @@ void CentralShard::move_all(unsigned size_class, TransferCache& transfer, Flush&
   void** const end = batch + kFlushObjects;
   // No more than was there: others may go on filling it.
   for (std::size_t left = transfer.size(); left != 0;) {
-    const std::size_t count = (transfer.*take)(end, left < kFlushObjects ? left : kFlushObjects);
+    const std::size_t count =
+        (transfer.*take)(end, left < kFlushObjects ? left : kFlushObjects, Side::kLow);
     if (count == 0) break;
     flush(size_class, end - count, count);
     left -= count;

@@ -301,6 +301,27 @@ TEST_F(ShardedCentralTest, AThreadMovesOnToTheShardWithTheFewestThreads) {
   }
 }
 
+/// What a thread frees lies in its processor's cache.
+TEST_F(ShardedCentralTest, ThreadsOfOneShardGetBackWhatTheyFreed) {
+  const auto sorted = [](std::vector<void*> objects) {
+    std::sort(objects.begin(), objects.end());
+    return objects;
+  };
+  std::vector<void*> of_first = sorted(claim_at(places[0], 7, 8));
+  std::vector<void*> of_second = sorted(claim_at(places[1], 7, 8));
+  for (int round = 0; round < 3; ++round) {
+    std::vector<void*> objects = of_first;
+    central->release(places[0], 7, objects.data(), objects.size());
+    objects = of_second;
+    central->release(places[1], 7, objects.data(), objects.size());
+    EXPECT_EQ(sorted(claim_at(places[0], 7, 8)), of_first);
+    EXPECT_EQ(sorted(claim_at(places[1], 7, 8)), of_second);
+  }
+  EXPECT_EQ(central->shard_count(), 1u);
+  central->release_to_spans(7, of_first.data(), of_first.size());
+  central->release_to_spans(7, of_second.data(), of_second.size());
+}
+
 TEST_F(ShardedCentralTest, APlaceThatItsThreadHasLeftMovesNobody) {
   // What its cache holds is flushed later, and may meet others at the lists.
   central->leave(places[2]);

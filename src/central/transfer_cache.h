@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "base/idle_tally.h"
 #include "base/lock.h"
@@ -10,14 +11,21 @@
 
 namespace strata {
 
-/// A stack of objects of one class on their way from threads that free to threads that allocate:
-/// batches are copied in and out, without a look at the objects or their spans.
+/// Objects of one class on their way from threads that free to threads that allocate: batches are
+/// copied in and out, without a look at the objects or their spans.
+///
+/// Two stacks share its slots, one from each end. A thread has a side: what it frees goes to that
+/// side's stack, and it takes from there as long as there is something. So two threads that work
+/// for themselves do not get each other's objects, whose lines lie in the other processor's cache.
+///
 /// Objects in it are free and hold memory, so it is bounded, and what stays there unneeded for an
 /// interval moves on to the spans (take_unneeded). It begins small. One that ran over, and then ran
 /// dry, was too small for what comes and goes: it may hold twice as much from then on.
 /// \threads  Any number at once; one lock.
 class TransferCache {
  public:
+  enum class Side : std::uint8_t { kLow, kHigh };
+
   /// How many objects it may hold at first and at the most, and the bytes of each.
   struct Bounds {
     std::size_t first;
@@ -30,10 +38,11 @@ class TransferCache {
   TransferCache(const TransferCache&) = delete;
   TransferCache& operator=(const TransferCache&) = delete;
 
-  /// Moves up to `count` objects to end[-1], end[-2], …; never has it grow, and gives back the
-  /// slots of one that had grown once it is empty.
-  /// \returns  how many
-  std::size_t remove(void** end, std::size_t count) noexcept;
+  /// Moves up to `count` objects of one stack to end[-1], end[-2], …; of the other one only if that
+  /// side's is empty. Never has it grow, and gives back the slots of one that had grown once it is
+  /// empty.
+  /// \returns  how many; 0 only if both are empty
+  std::size_t remove(void** end, std::size_t count, Side side = Side::kLow) noexcept;
 
   /// What a thread got that does not wait for another one, since the spans serve as well.
   struct Tried {
@@ -41,13 +50,13 @@ class TransferCache {
     bool was_busy;  ///< another thread was at it: the count is 0
   };
   /// Takes as many of the objects as there is room for, the last ones, without waiting.
-  Tried try_insert(void* const* objects, std::size_t count) noexcept;
+  Tried try_insert(void* const* objects, std::size_t count, Side side = Side::kLow) noexcept;
   /// Moves up to `count` objects as remove() does, without waiting. One that had run over and is
   /// empty now may hold twice as much from then on; its slots stay.
-  Tried try_remove(void** end, std::size_t count) noexcept;
+  Tried try_remove(void** end, std::size_t count, Side side = Side::kLow) noexcept;
   /// As try_remove(), for one that does not need it: that it runs dry so says nothing of its size.
   /// \returns  how many; 0 if another thread is at it
-  std::size_t try_take(void** end, std::size_t count) noexcept;
+  std::size_t try_take(void** end, std::size_t count, Side side = Side::kLow) noexcept;
 
   /// Moves up to `count` of the objects that were not needed since the last round to `out`. It may
   /// hold so many fewer.
@@ -78,9 +87,20 @@ class TransferCache {
   Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
 
  private:
-  std::size_t insert_locked(void* const* objects, std::size_t count) noexcept
+  std::size_t insert_locked(void* const* objects, std::size_t count, Side side) noexcept
       STRATA_REQUIRES(lock_);
-  std::size_t remove_locked(void** end, std::size_t count) noexcept STRATA_REQUIRES(lock_);
+  std::size_t remove_locked(void** end, std::size_t count, Side side) noexcept
+      STRATA_REQUIRES(lock_);
+  std::size_t& held(Side side) noexcept STRATA_REQUIRES(lock_) {
+    return held_[static_cast<unsigned>(side)];
+  }
+  std::size_t& least(Side side) noexcept STRATA_REQUIRES(lock_) {
+    return least_[static_cast<unsigned>(side)];
+  }
+  /// Where the latest `count` objects of a stack begin.
+  void** top(Side side, std::size_t count) noexcept STRATA_REQUIRES(lock_) {
+    return side == Side::kLow ? slots_ + held(side) - count : slots_ + slot_count_ - held(side);
+  }
   bool make_slots(std::size_t count) noexcept STRATA_REQUIRES(lock_);
   void drop_slots() noexcept STRATA_REQUIRES(lock_);
   void set_size(std::size_t size) noexcept STRATA_REQUIRES(lock_);
@@ -102,9 +122,11 @@ class TransferCache {
   // [slot_count_], made as they are needed.
   void** slots_ STRATA_GUARDED_BY(lock_) STRATA_PT_GUARDED_BY(lock_) = nullptr;
   std::size_t slot_count_ STRATA_GUARDED_BY(lock_) = 0;
-  std::size_t least_size_ STRATA_GUARDED_BY(lock_) = 0;  // since the last round of take_unneeded
-  bool has_run_over_ STRATA_GUARDED_BY(lock_) = false;   // since it grew
-  std::ptrdiff_t said_ STRATA_GUARDED_BY(lock_) = 0;     // bytes that the tally knows
+  // What each stack holds, and the least since the last round of take_unneeded.
+  std::size_t held_[2] STRATA_GUARDED_BY(lock_) = {};
+  std::size_t least_[2] STRATA_GUARDED_BY(lock_) = {};
+  bool has_run_over_ STRATA_GUARDED_BY(lock_) = false;  // since it grew
+  std::ptrdiff_t said_ STRATA_GUARDED_BY(lock_) = 0;    // bytes that the tally knows
 };
 
 }  // namespace strata

@@ -1,7 +1,6 @@
 #include "thread_cache/thread_cache.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "base/move_words.h"

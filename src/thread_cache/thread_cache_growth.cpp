@@ -138,8 +138,8 @@ bool ThreadCache::take_from_idle(unsigned size_class) noexcept {
                  size_class);
 }
 
-/// The bin with most bytes of objects, `bytes` at least, of those that neither ran dry or over since
-/// the last look nor have grown for a lasting load; 0 if there is none.
+/// The bin with most bytes of objects, `bytes` at least, of those that neither ran dry or over
+/// since the last look nor have grown for a lasting load; 0 if there is none.
 unsigned ThreadCache::find_idle(std::size_t bytes) const noexcept {
   unsigned idle = 0;
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
