@@ -100,7 +100,8 @@ std::size_t Central::claim_past(CentralShard& busy, bool may_wait, unsigned size
   for (unsigned left = shards - 1; left != 0; --left) {
     i = i + 1 < shards ? i + 1 : 0;
     if (shards_[i]->free_objects(size_class) == 0) continue;
-    const std::size_t claimed = shards_[i]->try_claim(size_class, end, count).count;
+    const std::size_t claimed =
+        shards_[i]->try_claim(size_class, end, count, CentralShard::Side::kLow).count;
     if (claimed != 0) return claimed;
   }
   const std::size_t little =

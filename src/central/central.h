@@ -67,7 +67,7 @@ class Central {
     CentralShard* const first_;
     CentralShard* shard_;      // its own: for the classes that have moved there
     bool has_thread_ = false;  // counted in that shard
-    CentralShard::Side side_ = CentralShard::Side::kLow;
+    CentralShard::Side side_ = CentralShard::Side::kLow;  // since the last enter()
     std::uint64_t moved_[(SizeClassMap::kCount + 63) / 64] = {};
     std::uint64_t just_moved_[(SizeClassMap::kCount + 63) / 64] = {};
     std::uint32_t met_ = 0;  // goes up with each lock that was taken, down with each that was not
@@ -296,6 +296,7 @@ class Central {
   Lock emptying_{LockRank::kCentral};
   Lock lock_{LockRank::kCentral};
   unsigned most_ STRATA_GUARDED_BY(lock_) = 1;
+  // Of all shards. A thread that begins is of the side that has fewer.
   std::uint32_t threads_of_side_[2] STRATA_GUARDED_BY(lock_) = {};
   // The shards there are, and how many. Both change under lock_, and each shard counts its threads
   // under it. Read without it: release after the shard is complete, acquire before it is used.

@@ -42,7 +42,7 @@ class CentralShard {
   /// The same, but what another thread is at is passed by.
   /// \returns  how many, and whether another thread was at something that may have had more
   CentralList::Claimed try_claim(unsigned size_class, void** end, std::size_t count,
-                                 Side side = Side::kLow) noexcept;
+                                 Side side) noexcept;
 
   /// The same, of the transfer cache alone, for a thread of another shard.
   /// \returns  how many

@@ -17,6 +17,8 @@ namespace strata {
 /// Two stacks share its slots, one from each end. A thread has a side: what it frees goes to that
 /// side's stack, and it takes from there as long as there is something. So two threads that work
 /// for themselves do not get each other's objects, whose lines lie in the other processor's cache.
+/// The latest batch of a stack comes out first, and as it went in; of a batch that is not wanted
+/// whole, the low stack gives its last objects, the high one its first.
 ///
 /// Objects in it are free and hold memory, so it is bounded, and what stays there unneeded for an
 /// interval moves on to the spans (take_unneeded). It begins small. One that ran over, and then ran

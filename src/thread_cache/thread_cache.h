@@ -188,12 +188,12 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   static constexpr std::uint8_t kLongRun = 8;
   // Chosen: a class without a bin asks so often whether there is room by now.
   static constexpr std::uint8_t kAskForFirst = 8;
-  // Chosen: a thread looks for an idle bin once in so many slow calls of classes that could not
-  // grow. A look takes as long as one of these calls; of four times as many looks, most find that
-  // two bins take turns (docs/decisions/0004).
-  static constexpr std::uint8_t kSlowCallsPerLook = 64;
   static constexpr std::size_t kLastingTimes = 16;
   static constexpr std::size_t kReservePart = 4;
+  // Chosen: a thread looks for an idle bin once in so many slow calls of classes that could not
+  // grow. A look takes as long as one of these calls. With sixteen times as many looks, bins take
+  // turns (docs/decisions/0004).
+  static constexpr std::uint8_t kSlowCallsPerLook = 64;
   // Chosen: when the heap has grown by this part of itself, and so much at least, what such bins
   // hold may be of more use elsewhere.
   static constexpr std::size_t kHeapGrowthPart = 8;
@@ -299,6 +299,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   bool take_from_largest(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   bool take_from_idle(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   unsigned find_idle(std::size_t bytes) const noexcept STRATA_REQUIRES(bins_lock_);
+  std::size_t spare_bytes(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_);
   bool shrink_idle() noexcept STRATA_REQUIRES(bins_lock_);
   void shrink_if_heap_grew() noexcept STRATA_REQUIRES(bins_lock_);
   bool holds_too_much(unsigned size_class, std::size_t share) const noexcept

@@ -18,6 +18,7 @@ std::size_t ThreadCache::max_capacity(unsigned size_class, Load load) noexcept {
 /// The bin ran dry, or over.
 /// \returns  whether it has grown
 bool ThreadCache::ask_for_room(unsigned size_class, Slow slow) noexcept {
+  ran_out_[size_class / 64] |= std::uint64_t{1} << size_class % 64;
   return may_grow(size_class, slow) ? grow(size_class, budget_->share_bytes())
                                     : take_from_idle(size_class);
 }
@@ -37,7 +38,6 @@ bool ThreadCache::may_grow(unsigned size_class, Slow slow) noexcept {
   if (refused != 0 && !is_again && latest.run == 1) refused = 1;
   const std::uint8_t run = is_again ? std::min<std::uint8_t>(latest.run + 1, kLongRun) : 1;
   latest = {slow, run};
-  ran_out_[size_class / 64] |= std::uint64_t{1} << size_class % 64;
   return refused == 0 || (run == 2 && refused == kLastingCalls + 1) || refused == kAskAgainCalls ||
          (!has_bin && refused % kAskForFirst == 0);
 }
@@ -118,38 +118,48 @@ bool ThreadCache::take_from_largest(unsigned size_class) noexcept {
 }
 
 /// Where objects come and go at random, every bin runs dry and over now and then. One that could
-/// not grow gets the room of objects that lie in one that did neither of late, of that which has
-/// most of them: what all bins may hold stays the same, and what they do hold, too.
+/// not grow gets room from one that did neither of late: as much as lies there in objects, so that
+/// all of them together hold no more than before.
 /// \returns  whether it has grown
 bool ThreadCache::take_from_idle(unsigned size_class) noexcept {
   const std::size_t now = capacity(size_class);
-  if (now == 0 || is_lasting(size_class) || ++slow_calls_ < kSlowCallsPerLook) return false;
+  const std::size_t most = max_capacity(size_class, Load::kUsual);
+  if (now == 0 || now >= most || has_lasting_[size_class] || is_lasting(size_class)) return false;
+  if (++slow_calls_ < kSlowCallsPerLook) return false;
   slow_calls_ = 0;
   const std::size_t object_bytes = SizeClassMap::bytes_of(size_class);
-  const unsigned idle = find_idle(2 * object_bytes);
+  const unsigned idle = find_idle(object_bytes);
   std::fill(std::begin(ran_out_), std::end(ran_out_), std::uint64_t{0});
   if (idle == 0) return false;
-  const std::size_t room = capacity(idle);
-  const std::size_t objects = held(idle);
+  const std::size_t gained = spare_bytes(idle) / object_bytes;
   shrink(idle);
-  const std::size_t gained =
-      std::min(room - capacity(idle), objects - held(idle)) * SizeClassMap::bytes_of(idle);
-  return grow_to(std::min(now + gained / object_bytes, max_capacity(size_class, Load::kUsual)),
-                 size_class);
+  return grow_to(std::min(most, now + gained), size_class);
 }
 
-/// The bin with most bytes of objects, `bytes` at least, of those that neither ran dry or over
-/// since the last look nor have grown for a lasting load; 0 if there is none.
+/// The bin that has most to spare, `bytes` at least, of those that did not run dry or over since
+/// the last look; 0 if there is none. Neither one that a lasting load has made grow, nor one that
+/// settles or was taken from meanwhile.
 unsigned ThreadCache::find_idle(std::size_t bytes) const noexcept {
   unsigned idle = 0;
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
     const bool has_run_out = (ran_out_[c / 64] >> c % 64 & 1) != 0;
-    const std::size_t held_bytes = held(c) * SizeClassMap::bytes_of(c);
-    if (has_run_out || has_lasting_[c] || capacity(c) < 2 || held_bytes < bytes) continue;
-    bytes = held_bytes + 1;
+    if (has_run_out || has_lasting_[c] || has_gaps_[c] || settling_[c].is_on()) continue;
+    const std::size_t spare = spare_bytes(c);
+    if (spare < bytes) continue;
+    bytes = spare + 1;
     idle = c;
   }
   return idle;
+}
+
+/// What shrink() makes free of the bin, as far as objects lie there; 0 if it has room for one only.
+/// \pre      it has no gaps
+std::size_t ThreadCache::spare_bytes(unsigned size_class) const noexcept {
+  const std::size_t kept = capacity(size_class) / 2;
+  if (kept == 0) return 0;
+  const std::size_t left = std::min(held(size_class), kept / 2);
+  return std::min(capacity(size_class) - kept, held(size_class) - left) *
+         SizeClassMap::bytes_of(size_class);
 }
 
 bool ThreadCache::grow_under(Load load, unsigned size_class, std::size_t share) noexcept {

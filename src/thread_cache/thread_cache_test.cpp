@@ -527,6 +527,32 @@ TEST_F(RandomLoadTest, ABinInDemandGetsTheRoomOfIdleOnes) {
   cache->flush_all();
 }
 
+TEST_F(RandomLoadTest, ABinThatHoldsAsMuchAsItMayTakesNothing) {
+  share.set_most_bytes(8 * kMiB);
+  const unsigned idle = SizeClassMap::class_of(16384);
+  churn(idle, 100, 2);
+  churn(large, 200, 2);
+  const std::size_t before = cache->count_objects(idle);
+  const std::size_t all = cache->capacity_bytes();
+  come_and_go(large);
+  EXPECT_EQ(cache->count_objects(idle), before);
+  EXPECT_EQ(cache->capacity_bytes(), all);
+  cache->flush_all();
+}
+
+/// What a lasting load has made grow is counted apart.
+TEST_F(RandomLoadTest, ABinThatALastingLoadHasMadeGrowTakesNothing) {
+  const unsigned idle = SizeClassMap::class_of(16384);
+  churn(idle, 100, 2);
+  const std::size_t before = cache->count_objects(idle);
+  churn(large, 60, 60);
+  ASSERT_GE(most_held, 30u);
+  ASSERT_EQ(cache->count_objects(idle), before);
+  come_and_go(large);
+  EXPECT_EQ(cache->count_objects(idle), before);
+  cache->flush_all();
+}
+
 TEST_F(RandomLoadTest, AClassWithoutABinGetsNoneAsIfItsLoadWereALastingOne) {
   use_threads(256);
   come_and_go(large);
