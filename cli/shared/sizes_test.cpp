@@ -2,10 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
 #include <stdexcept>
+#include <string>
 
 namespace strata::cell {
 namespace {
@@ -28,7 +30,8 @@ double mean_of(Sizes sizes) {
 class SizesFile : public ::testing::Test {
  protected:
   std::string write(const std::string& text) {
-    path_ = ::testing::TempDir() + "strata-sizes.csv";
+    // Tests of this fixture run at the same time, each in a process of its own.
+    path_ = ::testing::TempDir() + "strata-sizes-" + std::to_string(getpid()) + ".csv";
     std::ofstream(path_) << text;
     return path_;
   }
