@@ -137,8 +137,8 @@ bool ThreadCache::take_from_idle(unsigned size_class) noexcept {
 }
 
 /// The bin that has most to spare, `bytes` at least, of those that did not run dry or over since
-/// the last look; 0 if there is none. Neither one that a lasting load has made grow, nor one that
-/// settles or was taken from meanwhile.
+/// the last look; 0 if there is none. Not one that a lasting load has made grow, that
+/// settles, or that another thread took objects from.
 unsigned ThreadCache::find_idle(std::size_t bytes) const noexcept {
   unsigned idle = 0;
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
@@ -185,7 +185,7 @@ bool ThreadCache::grow_under(Load load, unsigned size_class, std::size_t share) 
   return true;
 }
 
-/// Doubles the bin, or nearly so, as it holds `most` objects then at the most.
+/// Doubles the bin, but not beyond `most` objects.
 /// \returns  whether it has grown
 bool ThreadCache::grow_to(std::size_t most, unsigned size_class) noexcept {
   const std::size_t now = capacity(size_class);
