@@ -235,9 +235,22 @@ bool Engine::begin_relief() noexcept {
 bool Engine::has_idle(std::size_t bytes) noexcept {
   // Chosen: a look costs some microseconds.
   constexpr std::uint64_t kOftenNs = 1'000'000;
+  if (huge_.kept_bytes() >= bytes && drop_untouched() && !may_have_idle(bytes)) return false;
   if (settle_idle_hint() >= bytes) return true;
   const std::uint64_t now = os::monotonic_ns();
   return now - vain_look_ns_.exchange(now, std::memory_order_relaxed) < kOftenNs;
+}
+
+/// Blocks of which hardly a page was used take no memory when they are free, and need nobody who
+/// returns it.
+/// \returns  whether there were any
+bool Engine::drop_untouched() noexcept {
+  // Chosen: who frees such a block again and again keeps its mapping after all.
+  constexpr std::uint32_t kMostDrops = 16;
+  if (drops_.load(std::memory_order_relaxed) >= kMostDrops || huge_.release_untouched() == 0)
+    return false;
+  drops_.fetch_add(1, std::memory_order_relaxed);
+  return true;
 }
 
 void Engine::end_relief() noexcept {

@@ -262,8 +262,9 @@ class Engine {
 
   /// Whether so much is idle that somebody must return it, after may_have_idle() has said so. Where
   /// as much comes and goes all the time, the hint is that high again at once; then this is true as
-  /// well, and who returns memory looks later.
-  /// \cost  as settle_idle_hint()
+  /// well, and who returns memory looks later. Kept blocks that were hardly touched are dropped
+  /// instead, some times.
+  /// \cost  as settle_idle_hint(), and some system calls for each kept range
   bool has_idle(std::size_t bytes) noexcept;
 
   /// Called on slow paths with no lock held: above the soft limit, caches shrink and everything
@@ -354,6 +355,7 @@ class Engine {
   [[noreturn]] void die_of_huge(const char* action, const void* p) noexcept;
   bool begin_relief() noexcept;
   void end_relief() noexcept;
+  bool drop_untouched() noexcept;
   void look_at_growth(ThreadCache* own) noexcept;
   void gather(ThreadCache* own) noexcept;
 
@@ -377,6 +379,8 @@ class Engine {
   std::atomic<bool> is_relieving_{false};
   // When has_idle() last looked in vain. relaxed: a hint.
   std::atomic<std::uint64_t> vain_look_ns_{0};
+  // How often has_idle() dropped blocks that were hardly touched. relaxed: a bound.
+  std::atomic<std::uint32_t> drops_{0};
   // What was taken after the last look at growth, what is when the next one is due, and when
   // objects are gathered. relaxed: two threads may look at once.
   std::atomic<std::size_t> seen_taken_{0};

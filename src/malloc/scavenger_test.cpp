@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <latch>
@@ -106,11 +107,37 @@ TEST_F(ScavengerTest, ReturnsIdleMemoryWithoutAnotherCallAndEnds) {
 TEST_F(ScavengerTest, KeptHugeMappingsGoBackToo) {
   start(20);
   void* huge = engine.allocate_large(4 * Scavenger::kWakeBytes, 16).address;
+  ASSERT_NE(huge, nullptr);
+  std::memset(huge, 1, 4 * Scavenger::kWakeBytes);
   engine.deallocate_large(huge);
   const std::size_t mapped = program.pages.mapped_bytes();
   scavenger.notice();
   EXPECT_TRUE(eventually([this] { return engine.idle_bytes() == 0; }));
   EXPECT_LE(program.pages.mapped_bytes(), mapped - 4 * Scavenger::kWakeBytes);
+  EXPECT_TRUE(has_ended());
+}
+
+TEST_F(ScavengerTest, StartsNoThreadForABlockThatWasHardlyTouched) {
+  start(20);
+  const std::size_t bytes = 2 * Scavenger::kWakeBytes;
+  void* const bare = engine.allocate_large(bytes, 16).address;
+  ASSERT_NE(bare, nullptr);
+  if (!os::is_hardly_touched(bare, bytes)) GTEST_SKIP() << "nobody knows what was touched here";
+  engine.deallocate_large(bare);
+  scavenger.notice();
+  EXPECT_EQ(scavenger.statistics().threads, 0u);
+  EXPECT_LT(engine.idle_bytes(), Scavenger::kWakeBytes);
+}
+
+TEST_F(ScavengerTest, StartsItsThreadForWhoFreesSuchBlocksForEver) {
+  start(20);
+  const std::size_t bytes = 2 * Scavenger::kWakeBytes;
+  EXPECT_TRUE(eventually([&] {
+    engine.deallocate_large(engine.allocate_large(bytes, 16).address);
+    scavenger.notice();
+    return scavenger.statistics().threads != 0;
+  }));
+  EXPECT_TRUE(eventually([&] { return engine.idle_bytes() < Scavenger::kWakeBytes; }));
   EXPECT_TRUE(has_ended());
 }
 

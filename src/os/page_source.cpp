@@ -90,6 +90,14 @@ std::size_t resident_bytes_in(const void* address, std::size_t bytes) noexcept {
   return resident;
 }
 
+bool is_hardly_touched(const void* address, std::size_t bytes) noexcept {
+  constexpr std::size_t kMostAsked = std::size_t{64} << 20;
+  constexpr std::size_t kHardly = 16;  // chosen: as a part of the range
+  // A filter may end the process for a call that a malloc seldom makes.
+  return bytes <= kMostAsked && !system_call::are_filtered() &&
+         resident_bytes_in(address, bytes) < bytes / kHardly;
+}
+
 namespace kernel {
 
 void* map(std::size_t bytes) noexcept {

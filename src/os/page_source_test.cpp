@@ -340,5 +340,20 @@ TEST(KernelPages, CountThePagesOfARangeThatOccupyMemory) {
   kernel_pages().unmap(range, kPages * page);
 }
 
+TEST(KernelPages, TellARangeThatHasHardlyBeenTouched) {
+  constexpr std::size_t kPages = 160;
+  const std::size_t page = page_bytes();
+  if (!knows_pages()) GTEST_SKIP() << "the emulator answers for its host's pages";
+  auto* range = static_cast<char*>(kernel_pages().map(kPages * page));
+  ASSERT_NE(range, nullptr);
+  kernel_pages().advise_small(range, kPages * page);
+  EXPECT_TRUE(is_hardly_touched(range, kPages * page));
+  for (std::size_t i = 0; i < kPages / 16 - 1; ++i) range[i * page] = 1;
+  EXPECT_TRUE(is_hardly_touched(range, kPages * page));
+  range[(kPages - 1) * page] = 1;
+  EXPECT_FALSE(is_hardly_touched(range, kPages * page));
+  kernel_pages().unmap(range, kPages * page);
+}
+
 }  // namespace
 }  // namespace strata::os

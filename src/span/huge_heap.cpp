@@ -53,15 +53,16 @@ bool HugeHeap::deallocate(void* p) noexcept {
     const std::size_t bytes = remove(p);
     if (bytes == 0) return false;
     const Range freed{reinterpret_cast<std::uintptr_t>(p), bytes};
-    if (pages_.is_divisible()) {
-      kept_.add(freed);
-      if (kept_.count() > KeptRanges::kMost) evicted = kept_.take_oldest(~std::size_t{0});
-    } else {
-      evicted = freed;
-    }
+    evicted = pages_.is_divisible() ? keep_locked(freed) : freed;
   }
   if (evicted.address != 0) unmap(evicted);
   return true;
+}
+
+/// \returns  The range for which there is no room among those that are kept, if any.
+HugeHeap::Range HugeHeap::keep_locked(Range range) noexcept {
+  kept_.add(range);
+  return kept_.count() > KeptRanges::kMost ? kept_.take_oldest(~std::size_t{0}) : Range{};
 }
 
 HugeHeap::Place HugeHeap::place_of(const void* p) noexcept {
@@ -134,6 +135,31 @@ std::size_t HugeHeap::release_unneeded() noexcept {
     unneeded = kept_.draw_unneeded();
   }
   return release(unneeded);
+}
+
+std::size_t HugeHeap::release_untouched() noexcept {
+  std::size_t released = 0;
+  std::size_t left;
+  {
+    LockGuard guard(lock_);
+    left = kept_.count();
+  }
+  for (; left != 0; --left) {
+    Range range{};
+    {
+      LockGuard guard(lock_);
+      if (kept_.count() == 0) break;
+      range = kept_.take_oldest(~std::size_t{0});
+    }
+    // Outside the lock: a thread that asks meanwhile gets a new mapping.
+    Range gone = range;
+    if (!os::is_hardly_touched(reinterpret_cast<void*>(range.address), range.bytes)) {
+      LockGuard guard(lock_);
+      gone = keep_locked(range);
+    }
+    if (gone.address != 0 && unmap(gone)) released += gone.bytes;
+  }
+  return released;
 }
 
 /// A new mapping, with huge pages if it is large enough for them.

@@ -81,6 +81,11 @@ class HugeHeap {
   /// \returns  bytes
   std::size_t release_all() noexcept { return release(~std::size_t{0}); }
 
+  /// Unmaps what is kept and has hardly been touched: it takes addresses, and next to no memory.
+  /// \returns  bytes
+  /// \cost     up to five system calls for each kept range
+  std::size_t release_untouched() noexcept;
+
   /// Releases as many idle bytes as are held more than before, or are about to be, or all there
   /// are: what is kept, then pages of the page heap.
   /// \cost  two loads where nothing is idle; a system call for each range and run of pages
@@ -118,6 +123,7 @@ class HugeHeap {
   void* map(std::size_t bytes, std::size_t alignment) noexcept;
   void* remap(void* p, Extent old, Extent now) noexcept;
   bool unmap(Range range) noexcept;
+  Range keep_locked(Range range) noexcept STRATA_REQUIRES(lock_);
   std::size_t release(std::size_t max_bytes) noexcept;
   bool insert(const void* p, Extent extent) noexcept STRATA_REQUIRES(lock_);
   std::size_t remove(const void* p) noexcept STRATA_REQUIRES(lock_);

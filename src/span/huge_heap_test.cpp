@@ -237,6 +237,24 @@ TEST_F(HugeHeapTest, WhatWasNotNeededDuringAnIntervalGoesBack) {
   EXPECT_EQ(bytes_of_blocks(), 0u);
 }
 
+TEST_F(HugeHeapTest, WhatWasHardlyTouchedIsUnmappedAndTheRestStays) {
+  void* const used = allocate(4 * kMiB);
+  void* const between = allocate(2 * kMiB);
+  void* const bare = allocate(8 * kMiB);
+  std::memset(used, 1, 4 * kMiB);
+  std::memset(between, 1, 2 * kMiB);
+  static_cast<char*>(bare)[0] = 1;
+  heap.deallocate(used);
+  heap.deallocate(bare);
+  if (os::is_hardly_touched(bare, 8 * kMiB)) {
+    EXPECT_EQ(heap.release_untouched(), 8 * kMiB);
+    EXPECT_EQ(heap.kept_bytes(), 4 * kMiB);
+    EXPECT_EQ(bytes_of_blocks(), 6 * kMiB);
+  }
+  EXPECT_EQ(heap.release_untouched(), 0u);
+  EXPECT_EQ(allocate(4 * kMiB), used) << "what was touched is kept";
+}
+
 TEST_F(HugeHeapTest, WhatTheKernelCannotCutOutIsKeptAndGoesLater) {
   void* const a = allocate(4 * kMiB);
   write_content(a, 4 * kMiB, 7);
