@@ -16,6 +16,43 @@ void set_bit(std::uint64_t& word, std::size_t index, const void* object) noexcep
   word |= bit;
 }
 
+// Chosen: a row of objects is looked at, and put back, so many at a time.
+constexpr std::size_t kRow = 8;
+
+/// How many of the objects follow each other in memory, each `step` bytes after the one before: a
+/// multiple of kRow, as far as was looked.
+std::size_t count_in_a_row(void* const* objects, std::size_t most, std::uintptr_t step) noexcept {
+  std::uintptr_t expected = reinterpret_cast<std::uintptr_t>(*objects);
+  std::size_t count = 0;
+  for (; count + kRow <= most; count += kRow) {
+    std::uintptr_t differences = 0;
+    for (std::size_t i = 0; i < kRow; ++i, expected += step)
+      differences |= reinterpret_cast<std::uintptr_t>(objects[count + i]) ^ expected;
+    if (differences != 0) break;
+  }
+  return count;
+}
+
+/// Sets the bits of objects that follow each other in memory, upwards or downwards, in their word.
+/// \param at    the place of the first in the word
+/// \param last  the last place that an object may have there
+/// \returns     how many they are; 0 where it is less than kRow, or one of them is free already
+std::size_t set_row(std::uint64_t& word, unsigned at, unsigned last, void* const* objects,
+                    std::size_t count, std::size_t bytes) noexcept {
+  if (count < kRow) return 0;
+  const std::uintptr_t step =
+      reinterpret_cast<std::uintptr_t>(objects[1]) - reinterpret_cast<std::uintptr_t>(objects[0]);
+  if (step != bytes && step + bytes != 0) return 0;
+  const bool is_up = step == bytes;
+  const std::size_t most = is_up ? last - at + 1 : at + 1;
+  const std::size_t row = count_in_a_row(objects, std::min(most, count), step);
+  if (row == 0) return 0;
+  const std::uint64_t bits = ~std::uint64_t{0} >> (64 - row) << (is_up ? at : at + 1 - row);
+  if ((word & bits) != 0) return 0;
+  word |= bits;
+  return row;
+}
+
 bool is_same_page(const void* p, const void* q) noexcept {
   return (reinterpret_cast<std::uintptr_t>(p) ^ reinterpret_cast<std::uintptr_t>(q)) < kPageBytes;
 }
@@ -158,18 +195,23 @@ void CentralList::die_of_wrong_class(const SpanSource& spans, const void* object
 }
 
 /// Sets the bits of the objects from `objects` on that belong to the span: a word of the bitmap is
-/// written once for all that follow each other in it.
+/// written once for all that follow each other in it, and at once for those that are neighbours.
 /// \returns  the first that does not, or `end`
 [[gnu::noinline]] void** CentralList::put_neighbours(Span& span, void** objects,
                                                      void** end) const noexcept {
+  const std::size_t bytes = SizeClassMap::bytes_of(size_class_);
   std::size_t index = index_in(span, *objects);
   while (index < span.object_count) {
     const std::size_t first = index & ~std::size_t{63};
     const std::size_t count = std::min<std::size_t>(span.object_count - first, 64);
+    const auto last = static_cast<unsigned>(count - 1);
     std::uint64_t word = span.free_bits[first / 64];
     do {
-      set_bit(word, index, *objects);
-      if (++objects == end) {
+      const std::size_t row = set_row(word, static_cast<unsigned>(index - first), last, objects,
+                                      static_cast<std::size_t>(end - objects), bytes);
+      if (row == 0) set_bit(word, index, *objects);
+      objects += std::max(row, std::size_t{1});
+      if (objects == end) {
         index = span.object_count;
         break;
       }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <latch>
@@ -508,6 +509,33 @@ TEST_F(CentralListDeathTest, AnObjectThatIsFreeAlreadyIsFatal) {
                "strata: double free of 0x[0-9a-f]+: the object is free already");
 }
 
+TEST_F(CentralListDeathTest, OneOfARowOfNeighboursThatIsFreeAlreadyIsFatal) {
+  CentralList list = make(3);
+  std::vector<void*> objects = claim(list, 100);
+  char text[64];
+  std::snprintf(text, sizeof text, "double free of %p: the object is free already", objects[20]);
+  release(list, objects[20]);
+  EXPECT_DEATH(release(list, objects), text);
+  std::reverse(objects.begin(), objects.end());
+  EXPECT_DEATH(release(list, objects), text);
+  std::vector<void*> twice(objects.begin(), objects.begin() + 40);
+  twice.insert(twice.end(), objects.begin() + 20, objects.begin() + 40);
+  EXPECT_DEATH(release(list, twice), "double free of ");
+}
+
+TEST_F(CentralListDeathTest, ARowThatGoesOnBehindTheLastObjectOfASpanIsFatal) {
+  CentralList list = make(3);
+  const std::size_t in_span = span_pages_of(3) * kPageBytes / SizeClassMap::bytes_of(3);
+  std::vector<void*> objects = claim(list, in_span);
+  char* const last = static_cast<char*>(objects.back());
+  objects.push_back(last + SizeClassMap::bytes_of(3));
+  char text[64];
+  std::snprintf(text, sizeof text, "invalid free of %p: it points into an object", objects.back());
+  EXPECT_DEATH(release(list, objects), text);
+  std::reverse(objects.begin(), objects.end());
+  EXPECT_DEATH(release(list, objects), text);
+}
+
 TEST_F(CentralListDeathTest, AnObjectWhoseSpanIsGoneIsFatal) {
   CentralList list = make(3);
   const std::vector<void*> objects = claim(list, 1);
@@ -623,14 +651,22 @@ class CentralListRandomTest : public SeededTest {
           }
         }
       } else {
-        // Neighbours and strangers, mixed.
+        // Neighbours and strangers, mixed, or rows of neighbours in either direction.
         batch.resize(std::min(count, claimed.size()));
-        for (void*& object : batch) {
+        const bool has_rows = below(2) == 0;
+        for (std::size_t i = 0; i < batch.size();) {
           auto it = claimed.lower_bound(
               *claimed.begin() +
               below(static_cast<std::size_t>(*claimed.rbegin() - *claimed.begin()) + 1));
-          object = *it;
-          claimed.erase(it);
+          const std::size_t first = i;
+          for (std::size_t row = has_rows ? 1 + below(150) : 1;
+               row != 0 && i < batch.size() && it != claimed.end(); --row) {
+            batch[i++] = *it;
+            it = claimed.erase(it);
+          }
+          if (has_rows && below(2) == 0)
+            std::reverse(batch.begin() + static_cast<std::ptrdiff_t>(first),
+                         batch.begin() + static_cast<std::ptrdiff_t>(i));
         }
         list.release(batch.data(), batch.size());
       }

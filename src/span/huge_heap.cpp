@@ -53,16 +53,15 @@ bool HugeHeap::deallocate(void* p) noexcept {
     const std::size_t bytes = remove(p);
     if (bytes == 0) return false;
     const Range freed{reinterpret_cast<std::uintptr_t>(p), bytes};
-    evicted = pages_.is_divisible() ? keep_locked(freed) : freed;
+    if (pages_.is_divisible()) {
+      kept_.add(freed);
+      if (kept_.count() > KeptRanges::kMost) evicted = kept_.take_oldest(~std::size_t{0});
+    } else {
+      evicted = freed;
+    }
   }
   if (evicted.address != 0) unmap(evicted);
   return true;
-}
-
-/// \returns  The range for which there is no room among those that are kept, if any.
-HugeHeap::Range HugeHeap::keep_locked(Range range) noexcept {
-  kept_.add(range);
-  return kept_.count() > KeptRanges::kMost ? kept_.take_oldest(~std::size_t{0}) : Range{};
 }
 
 HugeHeap::Place HugeHeap::place_of(const void* p) noexcept {
@@ -139,27 +138,25 @@ std::size_t HugeHeap::release_unneeded() noexcept {
 
 std::size_t HugeHeap::release_untouched() noexcept {
   std::size_t released = 0;
-  std::size_t left;
-  {
-    LockGuard guard(lock_);
-    left = kept_.count();
-  }
-  for (; left != 0; --left) {
+  for (std::size_t i = 0;;) {
     Range range{};
     {
       LockGuard guard(lock_);
-      if (kept_.count() == 0) break;
-      range = kept_.take_oldest(~std::size_t{0});
+      if (i >= kept_.count()) return released;
+      range = kept_.at(i);
     }
-    // Outside the lock: a thread that asks meanwhile gets a new mapping.
-    Range gone = range;
-    if (!os::is_hardly_touched(reinterpret_cast<void*>(range.address), range.bytes)) {
+    // Without the lock: another thread may take it, and touch it; then it is no longer kept.
+    bool is_ours = os::is_hardly_touched(reinterpret_cast<void*>(range.address), range.bytes);
+    if (is_ours) {
       LockGuard guard(lock_);
-      gone = keep_locked(range);
+      is_ours = kept_.take(range);
     }
-    if (gone.address != 0 && unmap(gone)) released += gone.bytes;
+    if (is_ours && unmap(range)) {
+      released += range.bytes;
+    } else {
+      ++i;
+    }
   }
-  return released;
 }
 
 /// A new mapping, with huge pages if it is large enough for them.

@@ -123,7 +123,6 @@ class HugeHeap {
   void* map(std::size_t bytes, std::size_t alignment) noexcept;
   void* remap(void* p, Extent old, Extent now) noexcept;
   bool unmap(Range range) noexcept;
-  Range keep_locked(Range range) noexcept STRATA_REQUIRES(lock_);
   std::size_t release(std::size_t max_bytes) noexcept;
   bool insert(const void* p, Extent extent) noexcept STRATA_REQUIRES(lock_);
   std::size_t remove(const void* p) noexcept STRATA_REQUIRES(lock_);

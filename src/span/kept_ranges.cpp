@@ -13,6 +13,17 @@ bool KeptRanges::make_room() noexcept {
   return ranges_ != nullptr;
 }
 
+bool KeptRanges::take(Range range) noexcept {
+  Kept* const end = ranges_ + count_;
+  Kept* const found = std::find_if(ranges_, end, [range](const Kept& kept) {
+    return kept.address == range.address && kept.bytes == range.bytes;
+  });
+  if (found == end) return false;
+  forget(*found);
+  set_bytes(bytes() - range.bytes);
+  return true;
+}
+
 bool KeptRanges::take_fitting(std::size_t bytes, std::size_t alignment, Range& out) noexcept {
   Kept* best = nullptr;
   for (std::size_t i = 0; i < count_; ++i) {

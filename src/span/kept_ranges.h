@@ -33,6 +33,14 @@ class KeptRanges {
   /// Puts a range in its place by address, merged with its neighbours.
   /// \pre  make_room(); count() <= kMost; a caller that makes it one more takes the oldest off
   void add(Range range) noexcept;
+  /// The range at a place by address.
+  /// \pre  place < count()
+  Range at(std::size_t place) const noexcept {
+    return {ranges_[place].address, ranges_[place].bytes};
+  }
+  /// Takes this range.
+  /// \returns  false if it is not one of them, as it is
+  bool take(Range range) noexcept;
   /// Takes the front of the tightest range that holds an aligned block.
   bool take_fitting(std::size_t bytes, std::size_t alignment, Range& out) noexcept;
   /// Takes the largest range, to be extended to `bytes`, unless it is too small for that.
