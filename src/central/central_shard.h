@@ -168,7 +168,8 @@ class CentralShard {
  private:
   struct Class {
     CentralList list;
-    TransferCache transfer;
+    // What each batch writes, here and in the transfer cache, is one line of memory.
+    alignas(detail::kCacheLineBytes) TransferCache transfer;
     // Objects that its threads have got and not brought back. relaxed: a hint that may miss some.
     std::atomic<std::size_t> claimed{0};
     // The thread that got the latest batch and stayed. relaxed: a hint, never followed.

@@ -49,7 +49,7 @@ std::size_t TransferCache::insert_locked(void* const* objects, std::size_t count
   std::size_t taken = std::min(count, room);
   if (before + taken > slot_count_ && !make_slots(before + taken)) taken = slot_count_ - before;
   if (taken == 0) return 0;
-  held(side) += taken;
+  held(side) += static_cast<std::uint32_t>(taken);
   move_words(top(side, taken), objects + (count - taken), taken);
   set_size(before + taken);
   return taken;
@@ -74,10 +74,10 @@ std::size_t TransferCache::insert_locked(void* const* objects, std::size_t count
 
 std::size_t TransferCache::remove_locked(void** end, std::size_t count, Side side) noexcept {
   if (held(side) == 0) side = side == Side::kLow ? Side::kHigh : Side::kLow;
-  const std::size_t taken = std::min(count, held(side));
+  const std::size_t taken = std::min<std::size_t>(count, held(side));
   if (taken == 0) return 0;
   move_words(end - taken, top(side, taken), taken);
-  held(side) -= taken;
+  held(side) -= static_cast<std::uint32_t>(taken);
   least(side) = std::min(least(side), held(side));
   set_size(size() - taken);
   return taken;
@@ -86,14 +86,14 @@ std::size_t TransferCache::remove_locked(void** end, std::size_t count, Side sid
 std::size_t TransferCache::take_unneeded(void** out, std::size_t count) noexcept {
   LockGuard guard(lock_);
   const Side side = least(Side::kLow) != 0 ? Side::kLow : Side::kHigh;
-  const std::size_t taken = std::min(count, least(side));
+  const std::size_t taken = std::min<std::size_t>(count, least(side));
   if (taken == 0) {
     std::copy(std::begin(held_), std::end(held_), std::begin(least_));  // the next round begins
     drop_slots();
     return 0;
   }
   // From the bottom: what has waited longest.
-  const std::size_t left = held(side) - taken;
+  const auto left = static_cast<std::uint32_t>(held(side) - taken);
   if (side == Side::kLow) {
     move_words(out, slots_, taken);
     move_words(slots_, slots_ + taken, left);
@@ -103,7 +103,7 @@ std::size_t TransferCache::take_unneeded(void** out, std::size_t count) noexcept
     std::copy_backward(bottom - held(side), bottom - taken, bottom);
   }
   held(side) = left;
-  least(side) -= taken;
+  least(side) -= static_cast<std::uint32_t>(taken);
   set_size(size() - taken);
   capacity_.store(std::max(capacity() - std::min(taken, capacity()), bounds_.first),
                   std::memory_order_relaxed);

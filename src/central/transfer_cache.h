@@ -93,10 +93,10 @@ class TransferCache {
       STRATA_REQUIRES(lock_);
   std::size_t remove_locked(void** end, std::size_t count, Side side) noexcept
       STRATA_REQUIRES(lock_);
-  std::size_t& held(Side side) noexcept STRATA_REQUIRES(lock_) {
+  std::uint32_t& held(Side side) noexcept STRATA_REQUIRES(lock_) {
     return held_[static_cast<unsigned>(side)];
   }
-  std::size_t& least(Side side) noexcept STRATA_REQUIRES(lock_) {
+  std::uint32_t& least(Side side) noexcept STRATA_REQUIRES(lock_) {
     return least_[static_cast<unsigned>(side)];
   }
   /// Where the latest `count` objects of a stack begin.
@@ -113,22 +113,24 @@ class TransferCache {
   // Chosen: a page of the kernel's, as far as it may hold so many.
   static constexpr std::size_t kFirstSlots = 512;
 
-  Lock lock_{LockRank::kCentral};
+  // A line of memory that is written seldom, and 48 bytes of the next one, which every batch writes
+  // (CentralShard::Class has the rest of it).
   MetadataArena& metadata_;
   IdleTally& tally_;
   const Bounds bounds_;
-
-  // Written under lock_; read without it as hints (relaxed).
-  std::atomic<std::size_t> capacity_;
-  std::atomic<std::size_t> size_{0};
   // [slot_count_], made as they are needed.
   void** slots_ STRATA_GUARDED_BY(lock_) STRATA_PT_GUARDED_BY(lock_) = nullptr;
   std::size_t slot_count_ STRATA_GUARDED_BY(lock_) = 0;
-  // What each stack holds, and the least since the last round of take_unneeded.
-  std::size_t held_[2] STRATA_GUARDED_BY(lock_) = {};
-  std::size_t least_[2] STRATA_GUARDED_BY(lock_) = {};
+  std::ptrdiff_t said_ STRATA_GUARDED_BY(lock_) = 0;  // bytes that the tally knows
+
+  Lock lock_{LockRank::kCentral};
   bool has_run_over_ STRATA_GUARDED_BY(lock_) = false;  // since it grew
-  std::ptrdiff_t said_ STRATA_GUARDED_BY(lock_) = 0;    // bytes that the tally knows
+  // Written under lock_; read without it as hints (relaxed).
+  std::atomic<std::size_t> capacity_;
+  std::atomic<std::size_t> size_{0};
+  // What each stack holds, and the least since the last round of take_unneeded.
+  std::uint32_t held_[2] STRATA_GUARDED_BY(lock_) = {};
+  std::uint32_t least_[2] STRATA_GUARDED_BY(lock_) = {};
 };
 
 }  // namespace strata
