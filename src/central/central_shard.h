@@ -175,6 +175,9 @@ class CentralShard {
     // The thread that got the latest batch and stayed. relaxed: a hint, never followed.
     std::atomic<const void*> user{nullptr};
   };
+  static_assert(detail::kCacheLineBytes != 64 || sizeof(void*) != 8 ||
+                    sizeof(TransferCache) + sizeof(std::size_t) + sizeof(void*) == 128,
+                "what is written seldom and what each batch writes are a line each");
 
   static constexpr std::size_t kFlushObjects = 64;
 

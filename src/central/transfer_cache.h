@@ -113,8 +113,8 @@ class TransferCache {
   // Chosen: a page of the kernel's, as far as it may hold so many.
   static constexpr std::size_t kFirstSlots = 512;
 
-  // A line of memory that is written seldom, and 48 bytes of the next one, which every batch writes
-  // (CentralShard::Class has the rest of it).
+  // A line of memory that few batches write, and 48 bytes of the next one, which each of them
+  // writes (CentralShard::Class has the rest of it).
   MetadataArena& metadata_;
   IdleTally& tally_;
   const Bounds bounds_;

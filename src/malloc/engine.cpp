@@ -241,7 +241,7 @@ bool Engine::has_idle(std::size_t bytes) noexcept {
   return now - vain_look_ns_.exchange(now, std::memory_order_relaxed) < kOftenNs;
 }
 
-/// Blocks of which hardly a page was used take no memory when they are free, and need nobody who
+/// Blocks that were hardly touched take next to no memory when they are free, and need nobody who
 /// returns it.
 /// \returns  whether there were any
 bool Engine::drop_untouched() noexcept {

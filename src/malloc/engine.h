@@ -263,7 +263,7 @@ class Engine {
   /// Whether so much is idle that somebody must return it, after may_have_idle() has said so. Where
   /// as much comes and goes all the time, the hint is that high again at once; then this is true as
   /// well, and who returns memory looks later. Kept blocks that were hardly touched are dropped
-  /// instead, some times.
+  /// instead, a few times.
   /// \cost  as settle_idle_hint(), and some system calls for each kept range
   bool has_idle(std::size_t bytes) noexcept;
 

@@ -40,9 +40,10 @@ bool protect(void* address, std::size_t bytes) noexcept;
 /// \cost  One system call for each 4096 pages.
 std::size_t resident_bytes_in(const void* address, std::size_t bytes) noexcept;
 
-/// Whether less than a sixteenth of a mapped range occupies RAM. False where the kernel does not
-/// say, where a filter decides which system calls are made, and for ranges beyond 64 MiB.
-/// \cost  up to five system calls
+/// Whether less than a sixteenth of a mapped range occupies RAM, and not the page in its middle.
+/// False where the kernel does not say, where a filter decides which system calls are made, and for
+/// ranges beyond 64 MiB.
+/// \cost  up to six system calls, for a range in use two
 bool is_hardly_touched(const void* address, std::size_t bytes) noexcept;
 
 /// Where pages come from. The base class asks the kernel; a test derives from it to count, to

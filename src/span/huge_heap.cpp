@@ -138,12 +138,14 @@ std::size_t HugeHeap::release_unneeded() noexcept {
 
 std::size_t HugeHeap::release_untouched() noexcept {
   std::size_t released = 0;
-  for (std::size_t i = 0;;) {
+  std::size_t place = 0;
+  // Not for ever, where others free more such blocks meanwhile.
+  for (std::size_t looks = 0; looks < KeptRanges::kMost; ++looks) {
     Range range{};
     {
       LockGuard guard(lock_);
-      if (i >= kept_.count()) return released;
-      range = kept_.at(i);
+      if (place >= kept_.count()) break;
+      range = kept_.at(place);
     }
     // Without the lock: another thread may take it, and touch it; then it is no longer kept.
     bool is_ours = os::is_hardly_touched(reinterpret_cast<void*>(range.address), range.bytes);
@@ -154,9 +156,10 @@ std::size_t HugeHeap::release_untouched() noexcept {
     if (is_ours && unmap(range)) {
       released += range.bytes;
     } else {
-      ++i;
+      ++place;
     }
   }
+  return released;
 }
 
 /// A new mapping, with huge pages if it is large enough for them.

@@ -83,7 +83,7 @@ class HugeHeap {
 
   /// Unmaps what is kept and has hardly been touched: it takes addresses, and next to no memory.
   /// \returns  bytes
-  /// \cost     up to five system calls for each kept range
+  /// \cost     up to six system calls for each kept range, two for one that was in use
   std::size_t release_untouched() noexcept;
 
   /// Releases as many idle bytes as are held more than before, or are about to be, or all there

@@ -25,11 +25,13 @@ SMALL_PROGRAMS = {
     ("id",): WINDOW,
     ("cat", "/etc/passwd"): WINDOW,
     ("sort", "/etc/passwd"): WINDOW,
-    ("sort", "/dev/null"): 2 * WINDOW,  # a buffer of more than 8 MiB, hardly touched
     ("grep", "root", "/etc/passwd"): WINDOW,
     ("echo", "word"): WINDOW,
     ("TINY",): WINDOW,
 }
+# A buffer of more than 8 MiB, hardly touched: it starts no thread, unless a filter decides which system calls are made.
+if "Seccomp:\t0" in open("/proc/self/status", encoding="utf-8").read():
+    SMALL_PROGRAMS["sort", "/dev/null"] = 2 * WINDOW
 # With a second thread, however it begins, fork handlers are registered.
 PROGRAMS_WITH_THREADS = [("THREADS", "posix"), ("THREADS", "c11")]
 # The C library's part of registering fork handlers lies apart from what else small programs touch of it: 200 KiB.
