@@ -153,6 +153,7 @@ const std::vector<CallKind>& call_kinds() {
       {"mprotect", SYS_mprotect, nullptr, {ENOMEM}},
       {"madvise(DONTNEED)", SYS_madvise, gives_memory_back, {ENOMEM, EINVAL, EAGAIN}},
       {"madvise", SYS_madvise, nullptr, {EINVAL, ENOMEM, EAGAIN}},
+      {"mincore", SYS_mincore, nullptr, {ENOSYS, ENOMEM, EAGAIN}},
       {"process_madvise", SYS_process_madvise, nullptr, {EPERM, ENOSYS, EBADF, EINVAL}},
       {"prctl", SYS_prctl, nullptr, {EINVAL}},
       {"clone3", SYS_clone3, nullptr, {EAGAIN, ENOSYS}},
