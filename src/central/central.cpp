@@ -13,29 +13,31 @@ void Central::set_most_shards(unsigned count, unsigned processors) noexcept {
   LockGuard guard(lock_);
   most_ = std::clamp(count, 1u, kMostShards);
   processors_ = processors;
+  lanes_ = std::clamp(processors, 1u, CentralShard::kMostLanes);
+  first_.set_lanes(lanes_);
 }
 
 void Central::enter(Place& place) noexcept {
   LockGuard guard(lock_);
   place.shard_->add_threads(1);
   place.has_thread_ = true;
-  using Side = CentralShard::Side;
-  place.side_ = threads_of_side_[0] <= threads_of_side_[1] ? Side::kLow : Side::kHigh;
-  ++threads_of_side_[static_cast<unsigned>(place.side_)];
+  std::uint32_t* const threads = std::min_element(threads_of_lane_, threads_of_lane_ + lanes_);
+  place.lane_ = static_cast<unsigned>(threads - threads_of_lane_);
+  ++*threads;
 }
 
 void Central::leave(Place& place) noexcept {
   LockGuard guard(lock_);
   place.shard_->add_threads(~std::uint32_t{0});
   place.has_thread_ = false;
-  --threads_of_side_[static_cast<unsigned>(place.side_)];
+  --threads_of_lane_[place.lane_];
   place.met_ = 0;
 }
 
 std::size_t Central::claim(Place& place, unsigned size_class, void** end,
                            std::size_t count) noexcept {
   CentralShard* shard = &place.shard_of(size_class);
-  CentralList::Claimed claimed = shard->try_claim(size_class, end, count, place.side_);
+  CentralList::Claimed claimed = shard->try_claim(size_class, end, count, place.lane_);
   if (claimed.was_busy) [[unlikely]] {
     CentralShard& busy = *shard;
     note_met(place, size_class);
@@ -53,7 +55,8 @@ std::size_t Central::claim(Place& place, unsigned size_class, void** end,
   } else {
     exchange_holes();
   }
-  if (claimed.count != 0 && shard_count() != 1) shard->note_claimed(size_class, claimed.count);
+  if (claimed.count != 0 && shard_count() != 1)
+    shard->note_claimed(size_class, claimed.count, place.lane_);
   if (is_batch(size_class, claimed.count)) [[unlikely]]
     note_batch(place, *shard, size_class);
   return claimed.count;
@@ -100,8 +103,7 @@ std::size_t Central::claim_past(CentralShard& busy, bool may_wait, unsigned size
   for (unsigned left = shards - 1; left != 0; --left) {
     i = i + 1 < shards ? i + 1 : 0;
     if (shards_[i]->free_objects(size_class) == 0) continue;
-    const std::size_t claimed =
-        shards_[i]->try_claim(size_class, end, count, CentralShard::Side::kLow).count;
+    const std::size_t claimed = shards_[i]->try_claim(size_class, end, count, 0).count;
     if (claimed != 0) return claimed;
   }
   const std::size_t little =
@@ -393,6 +395,7 @@ CentralShard* Central::make_shard() noexcept {
   void* const memory = metadata_.allocate_forever(sizeof(CentralShard));
   if (memory == nullptr) return nullptr;
   shards_[count] = new (memory) CentralShard(spans_, metadata_, tally_, count, has_transfer_);
+  shards_[count]->set_lanes(lanes_);
   count_.store(count + 1, std::memory_order_release);
   return shards_[count];
 }

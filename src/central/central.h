@@ -67,7 +67,7 @@ class Central {
     CentralShard* const first_;
     CentralShard* shard_;      // its own: for the classes that have moved there
     bool has_thread_ = false;  // counted in that shard
-    CentralShard::Side side_ = CentralShard::Side::kLow;  // since the last enter()
+    unsigned lane_ = 0;        // since the last enter()
     std::uint64_t moved_[(SizeClassMap::kCount + 63) / 64] = {};
     std::uint64_t just_moved_[(SizeClassMap::kCount + 63) / 64] = {};
     std::uint32_t met_ = 0;  // goes up with each lock that was taken, down with each that was not
@@ -269,8 +269,8 @@ class Central {
   std::size_t add_and_claim(CentralList& list, Span* const* spans, std::size_t span_count,
                             void** end, std::size_t count) noexcept;
   void move_thread(Place& place) noexcept;
-  bool release_and_tell(CentralShard* shard, CentralShard::Side side, unsigned size_class,
-                        void** objects, std::size_t count) noexcept;
+  bool release_and_tell(CentralShard* shard, unsigned lane, unsigned size_class, void** objects,
+                        std::size_t count) noexcept;
   std::size_t claim_elsewhere(CentralShard& shard, unsigned size_class, void** end,
                               std::size_t count, bool is_apart) noexcept;
   enum class Need { kUsual, kUrgent, kOfItsOwn };
@@ -296,8 +296,9 @@ class Central {
   Lock emptying_{LockRank::kCentral};
   Lock lock_{LockRank::kCentral};
   unsigned most_ STRATA_GUARDED_BY(lock_) = 1;
-  // Of all shards. A thread that begins is of the side that has fewer.
-  std::uint32_t threads_of_side_[2] STRATA_GUARDED_BY(lock_) = {};
+  // Of all shards. A thread that begins gets the lane that has the fewest.
+  std::uint32_t threads_of_lane_[CentralShard::kMostLanes] STRATA_GUARDED_BY(lock_) = {};
+  unsigned lanes_ STRATA_GUARDED_BY(lock_) = 1;
   // The shards there are, and how many. Both change under lock_, and each shard counts its threads
   // under it. Read without it: release after the shard is complete, acquire before it is used.
   std::atomic<unsigned> count_{1};

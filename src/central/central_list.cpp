@@ -50,6 +50,35 @@ void** take_objects(Span& span, void** end, std::size_t count) noexcept {
   return end;
 }
 
+/// The same, the other way round: from below the span's first object down, and then from the top.
+void** take_highest(Span& span, void** end, std::size_t count) noexcept {
+  const std::size_t object_bytes = span.object_bytes;
+  const std::uint32_t first = span.first_object;
+  std::uint32_t word_index = first / 64;
+  std::uint64_t word = span.free_bits[word_index] & detail::low_bits<std::uint64_t>(first % 64);
+  for (;;) {
+    char* const base = span.start + std::size_t{word_index} * 64 * object_bytes;
+    while (word != 0 && count != 0) {
+      const auto above = static_cast<unsigned>(std::countl_zero(word));
+      const auto run = std::min(static_cast<std::size_t>(std::countl_one(word << above)), count);
+      const auto length = static_cast<unsigned>(run);
+      const std::uint64_t taken = detail::low_bits<std::uint64_t>(length) << (64 - above - length);
+      char* object = base + (63 - above) * object_bytes;
+      void** const run_end = end - run;
+      do {
+        *--end = object;
+        object -= object_bytes;
+      } while (end != run_end);
+      word &= ~taken;
+      span.free_bits[word_index] &= ~taken;
+      count -= run;
+    }
+    if (count == 0) return end;
+    word_index = (word_index != 0 ? word_index : span.bitmap_words()) - 1;
+    word = span.free_bits[word_index];
+  }
+}
+
 /// Marks those of `count` objects that are fresh.
 [[gnu::cold, gnu::noinline]] void mark_fresh(Span& span, void** objects,
                                              std::size_t count) noexcept {
@@ -63,14 +92,14 @@ std::size_t CentralList::claim(void** end, std::size_t count) noexcept {
   return claim_locked(end, count);
 }
 
-CentralList::Claimed CentralList::try_claim(void** end, std::size_t count) noexcept {
+CentralList::Claimed CentralList::try_claim(void** end, std::size_t count, From from) noexcept {
   if (!lock_.try_lock()) return {0, true};
-  const std::size_t claimed = claim_locked(end, count);
+  const std::size_t claimed = claim_locked(end, count, from);
   lock_.unlock();
   return {claimed, false};
 }
 
-std::size_t CentralList::claim_locked(void** end, std::size_t count) noexcept {
+std::size_t CentralList::claim_locked(void** end, std::size_t count, From from) noexcept {
   std::size_t claimed = 0;
   std::ptrdiff_t pending = 0;
   while (claimed < count) {
@@ -78,7 +107,7 @@ std::size_t CentralList::claim_locked(void** end, std::size_t count) noexcept {
     if (span == nullptr) break;
     const std::size_t wanted = count - claimed;
     const std::size_t taken = wanted < span->free_count ? wanted : span->free_count;
-    end = take_objects(*span, end, taken);
+    end = from == From::kLowest ? take_objects(*span, end, taken) : take_highest(*span, end, taken);
     if (span->fresh_objects != 0) mark_fresh(*span, end, taken);
     count_taken(*span, taken, pending);
     claimed += taken;

@@ -63,12 +63,16 @@ class CentralList {
   /// \cost     One word of a bitmap per up to 64 objects.
   std::size_t claim(void** end, std::size_t count) noexcept;
 
+  /// Which objects of a span are claimed first: two threads that take one each seldom get
+  /// neighbours.
+  enum class From : std::uint8_t { kLowest, kHighest };
+
   /// The same, unless another thread is at the list.
   struct Claimed {
     std::size_t count;
     bool was_busy;
   };
-  Claimed try_claim(void** end, std::size_t count) noexcept;
+  Claimed try_claim(void** end, std::size_t count, From from = From::kLowest) noexcept;
 
   /// Claims one object anywhere in a span, by the bits of `random`.
   /// \returns  The object, marked if it is fresh; nullptr where no span has a free object.
@@ -192,7 +196,8 @@ class CentralList {
     sum.store(sum.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
 
-  std::size_t claim_locked(void** end, std::size_t count) noexcept STRATA_REQUIRES(lock_);
+  std::size_t claim_locked(void** end, std::size_t count, From from = From::kLowest) noexcept
+      STRATA_REQUIRES(lock_);
   std::size_t release_locked(void** objects, std::size_t count) noexcept STRATA_REQUIRES(lock_);
   void receive(Span& span) noexcept STRATA_REQUIRES(lock_);
   void receive_new(Span* const* spans, std::size_t span_count) noexcept STRATA_REQUIRES(lock_);

@@ -22,13 +22,14 @@ namespace {
 
 /// Claims from the list, which gets a new span whenever it has none left.
 std::size_t claim_with_new_spans(CentralList& list, SpanSource& spans, void** end,
-                                 std::size_t count) {
-  std::size_t claimed = list.claim(end, count);
+                                 std::size_t count,
+                                 CentralList::From from = CentralList::From::kLowest) {
+  std::size_t claimed = list.try_claim(end, count, from).count;
   while (claimed < count) {
     Span* const span = spans.create(list.size_class());
     if (span == nullptr) break;
     list.add(*span);
-    claimed += list.claim(end - claimed, count - claimed);
+    claimed += list.try_claim(end - claimed, count - claimed, from).count;
   }
   return claimed;
 }
@@ -93,6 +94,69 @@ TEST_F(CentralListTest, LowAddressesArePoppedFirst) {
   const std::vector<void*> objects = claim(list, 300);
   EXPECT_TRUE(std::is_sorted(objects.begin(), objects.end()));
   release(list, objects);
+}
+
+/// Two threads that claim from the two ends have neighbours only where they meet.
+TEST_F(CentralListTest, HighAddressesAreClaimedFirstFromTheOtherEnd) {
+  for (const std::size_t bytes : {16, 48, 1024, 8192}) {
+    const unsigned c = SizeClassMap::class_of(bytes);
+    CentralList list = make(c);
+    list.add(*space.spans.create(c));
+    std::vector<void*> low;
+    std::vector<void*> high;
+    const std::size_t in_span = list.free_objects();
+    for (std::size_t batch = 1; low.size() + high.size() < in_span; batch = batch % 90 + 7) {
+      std::vector<void*> objects(batch);
+      const auto claim_from = [&](CentralList::From from, std::vector<void*>& all) {
+        const std::size_t claimed = list.try_claim(objects.data() + batch, batch, from).count;
+        for (std::size_t i = 0; i < claimed; ++i)
+          all.push_back(FreeObject(objects[batch - 1 - i]).address());
+        list.check_invariants();
+      };
+      claim_from(CentralList::From::kLowest, low);
+      claim_from(CentralList::From::kHighest, high);
+    }
+    EXPECT_TRUE(std::is_sorted(low.begin(), low.end()));
+    EXPECT_TRUE(std::is_sorted(high.rbegin(), high.rend()));
+    EXPECT_LT(low.back(), high.back());
+    EXPECT_EQ(low.size() + high.size(), in_span);
+    release(list, low);
+    release(list, high);
+    list.destroy_kept(1);
+  }
+}
+
+TEST_F(CentralListTest, FromTheOtherEndTheFirstObjectOfASpanComesLast) {
+  space.spans.set_seed(1);
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    CentralList list = make(c);
+    Span* const span = space.spans.create(c);
+    const std::size_t first = span->first_object;
+    const std::size_t in_span = span->object_count;
+    list.add(*span);
+    std::size_t seen = 0;
+    for (std::size_t batch = 1; seen < in_span; batch += 7) {
+      std::vector<void*> objects(batch);
+      const std::size_t claimed =
+          list.try_claim(objects.data() + batch, batch, CentralList::From::kHighest).count;
+      ASSERT_NE(claimed, 0u);
+      for (std::size_t i = 0; i < claimed; ++i, ++seen) {
+        void*& object = objects[batch - 1 - i];
+        object = FreeObject(object).address();
+        ASSERT_EQ(span->index_of(object), (first + in_span - 1 - seen) % in_span) << "class " << c;
+      }
+      list.check_invariants();
+      if (seen == in_span) break;
+      // One comes back, and is claimed again before what lies on.
+      release(list, objects[batch - claimed]);
+      --seen;
+    }
+    EXPECT_EQ(list.statistics().spans, 1u);
+    EXPECT_EQ(list.free_objects(), 0u);
+    for (std::size_t i = 0; i < in_span; ++i)
+      release(list, span->start + i * SizeClassMap::bytes_of(c));
+    list.destroy_kept(1);
+  }
 }
 
 TEST_F(CentralListTest, TheObjectsBelowTheFirstOneOfASpanComeLast) {
@@ -638,7 +702,9 @@ class CentralListRandomTest : public SeededTest {
       const std::size_t count = 1 + below(below(3) == 0 ? 500 : 20);
       std::vector<void*> batch(count);
       if (claimed.size() < 200 || (below(2) == 0 && claimed.size() < 20'000)) {
-        ASSERT_EQ(claim_with_new_spans(list, space.spans, batch.data() + count, count), count);
+        const auto from = static_cast<CentralList::From>(below(2));
+        ASSERT_EQ(claim_with_new_spans(list, space.spans, batch.data() + count, count, from),
+                  count);
         for (void* object : batch) {
           auto* p = static_cast<char*>(object);
           const auto [it, is_new] = claimed.insert(p);

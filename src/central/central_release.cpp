@@ -81,21 +81,21 @@ bool Central::seem_to_be_of(const CentralShard& shard, void* const* objects,
 
 void Central::release(Place& place, unsigned size_class, void** objects,
                       std::size_t count) noexcept {
-  if (release_and_tell(&place.shard_of(size_class), place.side_, size_class, objects, count))
+  if (release_and_tell(&place.shard_of(size_class), place.lane_, size_class, objects, count))
       [[unlikely]]
     note_met(place, size_class);
 }
 
 void Central::release(unsigned size_class, void** objects, std::size_t count) noexcept {
-  release_and_tell(nullptr, CentralShard::Side::kLow, size_class, objects, count);
+  release_and_tell(nullptr, 0, size_class, objects, count);
 }
 
 /// \returns  whether another thread was at the list of `shard`
-bool Central::release_and_tell(CentralShard* shard, CentralShard::Side side, unsigned size_class,
+bool Central::release_and_tell(CentralShard* shard, unsigned lane, unsigned size_class,
                                void** objects, std::size_t count) noexcept {
   bool was_busy = false;
   const auto release_to = [&](CentralShard& owner, void** of_owner, std::size_t owned) {
-    const CentralList::Released released = owner.try_release(size_class, of_owner, owned, side);
+    const CentralList::Released released = owner.try_release(size_class, of_owner, owned, lane);
     if (!released.was_busy) [[likely]]
       return released.left;
     was_busy |= &owner == shard;
@@ -108,7 +108,7 @@ bool Central::release_and_tell(CentralShard* shard, CentralShard::Side side, uns
     // A batch that has come from others goes home, and its like does not come again.
     const bool is_own =
         count < kLeastBatch || !keeps_apart(size_class) || seem_to_be_of(*shard, objects, count);
-    if (is_own) count -= shard->keep(size_class, objects, count, side);
+    if (is_own) count -= shard->keep(size_class, objects, count, lane);
   }
   while (count != 0) {
     // Those of one shard go together.

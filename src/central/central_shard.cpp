@@ -17,13 +17,14 @@ constexpr std::size_t kMaxTransferObjects = 2048;
 constexpr std::size_t kMostTransferBytes = std::size_t{512} << 20;
 constexpr std::size_t kMostTransferObjects = 16 * 1024;
 
-TransferCache::Bounds transfer_bounds(unsigned size_class) noexcept {
+}  // namespace
+
+TransferCache::Bounds CentralShard::transfer_bounds(unsigned size_class) const noexcept {
+  if (!has_transfer_) return {};
   const std::size_t bytes = SizeClassMap::bytes_of(size_class);
   return {std::clamp(kTransferBytes / bytes, kMinTransferObjects, kMaxTransferObjects),
           std::min(kMostTransferBytes / bytes, kMostTransferObjects), bytes};
 }
-
-}  // namespace
 
 /// \returns  nullptr when out of memory
 [[gnu::noinline]] CentralShard::Class* CentralShard::make(unsigned size_class) noexcept {
@@ -33,13 +34,35 @@ TransferCache::Bounds transfer_bounds(unsigned size_class) noexcept {
   // Where the kernel gives no more, other bookkeeping that came back makes room.
   if (memory == nullptr) memory = metadata_.allocate(sizeof(Class));
   if (memory == nullptr) return nullptr;
-  const TransferCache::Bounds bounds =
-      has_transfer_ ? transfer_bounds(size_class) : TransferCache::Bounds{};
   auto* const made =
-      new (memory) Class{{size_class, spans_, tally_, index_}, {bounds, tally_, metadata_}};
+      new (memory) Class{.list = {size_class, spans_, tally_, index_},
+                         .first = {.transfer = {transfer_bounds(size_class), tally_, metadata_}}};
   classes_[size_class].store(made, std::memory_order_release);
   made_[size_class / 64].fetch_or(std::uint64_t{1} << size_class % 64, std::memory_order_release);
   return made;
+}
+
+/// The thread's lane; the first one when out of memory.
+inline CentralShard::Lane& CentralShard::lane_of(Class& of, unsigned lane) noexcept {
+  if (lane == 0) return of.first;
+  Lane* more = of.more.load(std::memory_order_acquire);
+  if (more == nullptr) [[unlikely]]
+    more = make_lanes(of);
+  return more != nullptr ? more[lane - 1] : of.first;
+}
+
+/// \returns  nullptr when out of memory, or where there is one lane
+[[gnu::cold, gnu::noinline]] CentralShard::Lane* CentralShard::make_lanes(Class& of) noexcept {
+  LockGuard guard(making_);
+  Lane* more = of.more.load(std::memory_order_relaxed);
+  if (more != nullptr || lanes_ == 1) return more;
+  more = static_cast<Lane*>(metadata_.allocate_forever((lanes_ - 1u) * sizeof(Lane)));
+  if (more == nullptr) return nullptr;
+  const TransferCache::Bounds bounds = transfer_bounds(of.list.size_class());
+  for (unsigned lane = 1; lane < lanes_; ++lane)
+    new (&more[lane - 1]) Lane{.transfer = {bounds, tally_, metadata_}};
+  of.more.store(more, std::memory_order_release);
+  return more;
 }
 
 /// The class of an object that comes back.
@@ -53,31 +76,51 @@ CentralShard::Class& CentralShard::class_of(unsigned size_class,
 std::size_t CentralShard::claim(unsigned size_class, void** end, std::size_t count) noexcept {
   Class* const from = find_or_make(size_class);
   if (from == nullptr) return 0;
-  const std::size_t claimed = from->transfer.size() != 0 ? from->transfer.remove(end, count) : 0;
+  std::size_t claimed = 0;
+  for_each_lane(*from, [&](TransferCache& transfer) {
+    if (claimed == 0 && transfer.size() != 0) claimed = transfer.remove(end, count);
+  });
   return claimed != 0 ? claimed : from->list.claim(end, count);
 }
 
 CentralList::Claimed CentralShard::try_claim(unsigned size_class, void** end, std::size_t count,
-                                             Side side) noexcept {
+                                             unsigned lane) noexcept {
   Class* const from = find_or_make(size_class);
   if (from == nullptr) return {0, false};
-  // A hint suffices: what comes a moment later is the next claim's.
-  TransferCache::Tried tried{0, false};
-  if (from->transfer.size() != 0) tried = from->transfer.try_remove(end, count, side);
-  if (tried.count != 0) return {tried.count, false};
-  const CentralList::Claimed claimed = from->list.try_claim(end, count);
-  return {claimed.count, claimed.was_busy || tried.was_busy};
+  bool was_busy = false;
+  // The lane's own first, then the next ones.
+  Lane* const more = from->more.load(std::memory_order_acquire);
+  const unsigned lanes = more != nullptr ? lanes_ : 1;
+  unsigned i = more != nullptr ? lane : 0;
+  for (unsigned left = lanes; left != 0; --left) {
+    TransferCache& transfer = i == 0 ? from->first.transfer : more[i - 1].transfer;
+    // A hint suffices: what comes a moment later is the next claim's.
+    if (transfer.size() != 0) {
+      const TransferCache::Tried tried = transfer.try_remove(end, count);
+      if (tried.count != 0) return {tried.count, false};
+      was_busy |= tried.was_busy;
+    }
+    i = i + 1 < lanes ? i + 1 : 0;
+  }
+  const auto which = lane % 2 == 0 ? CentralList::From::kLowest : CentralList::From::kHighest;
+  const CentralList::Claimed claimed = from->list.try_claim(end, count, which);
+  return {claimed.count, claimed.was_busy || was_busy};
 }
 
 std::size_t CentralShard::try_lend(unsigned size_class, void** end, std::size_t count) noexcept {
   Class* const from = find(size_class);
-  return from != nullptr && from->transfer.size() != 0 ? from->transfer.try_take(end, count) : 0;
+  if (from == nullptr) return 0;
+  std::size_t lent = 0;
+  for_each_lane(*from, [&](TransferCache& transfer) {
+    if (lent == 0 && transfer.size() != 0) lent = transfer.try_take(end, count);
+  });
+  return lent;
 }
 
-void CentralShard::note_claimed(unsigned size_class, std::size_t count) noexcept {
+void CentralShard::note_claimed(unsigned size_class, std::size_t count, unsigned lane) noexcept {
   Class* const by = find(size_class);
   if (by == nullptr) return;  // all that they got was others'
-  std::atomic<std::size_t>& claimed = by->claimed;
+  std::atomic<std::size_t>& claimed = lane_of(*by, lane).claimed;
   claimed.store(claimed.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
 }
 
@@ -93,24 +136,25 @@ void CentralShard::note_user(unsigned size_class, const void* thread) noexcept {
 }
 
 std::size_t CentralShard::keep(unsigned size_class, void* const* objects, std::size_t count,
-                               Side side) noexcept {
+                               unsigned lane) noexcept {
   Class* const into = find(size_class);
   if (into == nullptr) return 0;
-  const std::size_t claimed = into->claimed.load(std::memory_order_relaxed);
-  into->claimed.store(claimed - std::min(claimed, count), std::memory_order_relaxed);
-  return claimed < count ? 0 : insert(*into, objects, count, side);
+  Lane& by = lane_of(*into, lane);
+  const std::size_t claimed = by.claimed.load(std::memory_order_relaxed);
+  by.claimed.store(claimed - std::min(claimed, count), std::memory_order_relaxed);
+  return claimed < count ? 0 : insert(*into, by, objects, count);
 }
 
-std::size_t CentralShard::insert(Class& into, void* const* objects, std::size_t count,
-                                 Side side) noexcept {
-  if (into.transfer.is_full() || into.list.is_compacting()) return 0;
-  return into.transfer.try_insert(objects, count, side).count;
+std::size_t CentralShard::insert(Class& into, Lane& lane, void* const* objects,
+                                 std::size_t count) noexcept {
+  if (lane.transfer.is_full() || into.list.is_compacting()) return 0;
+  return lane.transfer.try_insert(objects, count).count;
 }
 
 CentralList::Released CentralShard::try_release(unsigned size_class, void** objects,
-                                                std::size_t count, Side side) noexcept {
+                                                std::size_t count, unsigned lane) noexcept {
   Class& into = class_of(size_class, *objects);
-  const std::size_t taken = insert(into, objects, count, side);
+  const std::size_t taken = insert(into, lane_of(into, lane), objects, count);
   if (taken == count) return {0, false};
   return into.list.try_release(objects, count - taken);
 }
@@ -118,7 +162,7 @@ CentralList::Released CentralShard::try_release(unsigned size_class, void** obje
 std::size_t CentralShard::try_store(unsigned size_class, void* const* objects,
                                     std::size_t count) noexcept {
   Class* const into = find(size_class);
-  return into != nullptr ? insert(*into, objects, count, Side::kLow) : 0;
+  return into != nullptr ? insert(*into, into->first, objects, count) : 0;
 }
 
 std::size_t CentralShard::release_to_spans(unsigned size_class, void** objects, std::size_t count,
@@ -127,25 +171,30 @@ std::size_t CentralShard::release_to_spans(unsigned size_class, void** objects, 
   return was == Was::kIdle ? list.release_idle(objects, count) : list.release(objects, count);
 }
 
+std::size_t CentralShard::in_transfer(Class& of) const noexcept {
+  std::size_t objects = 0;
+  for_each_lane(of, [&](const TransferCache& transfer) { objects += transfer.size(); });
+  return objects;
+}
+
 std::size_t CentralShard::transfer_bytes() const noexcept {
   std::size_t bytes = 0;
-  for_each_class([&](unsigned size_class, Class& each) {
-    bytes += each.transfer.size() * SizeClassMap::bytes_of(size_class);
+  for_each_transfer([&](unsigned size_class, const TransferCache& transfer) {
+    bytes += transfer.size() * SizeClassMap::bytes_of(size_class);
   });
   return bytes;
 }
 
 std::size_t CentralShard::grown_transfer_bytes() const noexcept {
   std::size_t bytes = 0;
-  for_each_class([&](unsigned, const Class& each) { bytes += each.transfer.grown_bytes(); });
+  for_each_transfer(
+      [&](unsigned, const TransferCache& transfer) { bytes += transfer.grown_bytes(); });
   return bytes;
 }
 
 void CentralShard::tell_tally() noexcept {
-  for_each_class([](unsigned, Class& each) {
-    each.list.tell_tally();
-    each.transfer.tell_tally();
-  });
+  for_each_list([](CentralList& list) { list.tell_tally(); });
+  for_each_transfer([](unsigned, TransferCache& transfer) { transfer.tell_tally(); });
 }
 
 std::size_t CentralShard::pending_bytes() const noexcept {
@@ -165,7 +214,9 @@ std::size_t CentralShard::free_bytes() const noexcept {
 CentralShard::ClassStatistics CentralShard::statistics(unsigned size_class) const noexcept {
   Class* const found = find(size_class);
   if (found == nullptr) return {};
-  return {found->list.statistics(), found->transfer.size(), found->transfer.lock().waits()};
+  std::size_t waits = 0;
+  for_each_lane(*found, [&](TransferCache& transfer) { waits += transfer.lock().waits(); });
+  return {found->list.statistics(), in_transfer(*found), waits};
 }
 
 void CentralShard::check_invariants() noexcept {

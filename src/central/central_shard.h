@@ -12,12 +12,18 @@
 
 namespace strata {
 
-/// A list and a transfer cache per size class, for some of the threads. Each pair is made when the
-/// shard first needs it: a small program, a small heap and a shard of few classes have few of them.
+/// A list and transfer caches per size class, for some of the threads. They are made when the shard
+/// first needs them: a small program, a small heap and a shard of few classes have few of them.
+///
+/// A class has a transfer cache for each *lane*, and a thread has a lane. What it frees goes to
+/// that lane's, and it takes from there as long as there is something. So threads of two lanes that
+/// work for themselves write no common line of memory, and do not get each other's objects, whose
+/// lines lie in another processor's cache.
 /// \threads  Any number at once; a lock for each list and each transfer cache.
 class CentralShard {
  public:
-  using Side = TransferCache::Side;
+  // Chosen: more threads than these in a shard share lanes, and what lies in all is bounded.
+  static constexpr unsigned kMostLanes = 8;
 
   struct ClassStatistics {
     CentralList::Statistics spans;
@@ -33,45 +39,47 @@ class CentralShard {
         tally_(tally),
         index_(static_cast<std::uint8_t>(index)),
         has_transfer_(has_transfer) {}
+  /// How many lanes each class has: 1 to kMostLanes. Before the first thread.
+  void set_lanes(unsigned lanes) noexcept { lanes_ = static_cast<std::uint8_t>(lanes); }
   CentralShard(const CentralShard&) = delete;
   CentralShard& operator=(const CentralShard&) = delete;
 
-  /// Claims up to `count` objects, from the transfer cache or from the spans that the list has.
+  /// Claims up to `count` objects, from a transfer cache or from the spans that the list has.
   /// \returns  how many
   std::size_t claim(unsigned size_class, void** end, std::size_t count) noexcept;
-  /// The same, but what another thread is at is passed by.
+  /// The same, from the lane's transfer cache first, but what another thread is at is passed by.
   /// \returns  how many, and whether another thread was at something that may have had more
   CentralList::Claimed try_claim(unsigned size_class, void** end, std::size_t count,
-                                 Side side) noexcept;
+                                 unsigned lane) noexcept;
 
-  /// The same, of the transfer cache alone, for a thread of another shard.
+  /// The same, of a transfer cache alone, for a thread of another shard.
   /// \returns  how many
   std::size_t try_lend(unsigned size_class, void** end, std::size_t count) noexcept;
-  /// Its threads have got so many, wherever from.
-  void note_claimed(unsigned size_class, std::size_t count) noexcept;
+  /// Threads of the lane have got so many, wherever from.
+  void note_claimed(unsigned size_class, std::size_t count, unsigned lane) noexcept;
   /// The thread that got the last batch of the class and stays in the shard; nullptr if none has.
   const void* user(unsigned size_class) const noexcept;
   void note_user(unsigned size_class, const void* thread) noexcept;
-  /// Takes back objects into the transfer cache, whosever their spans are, as long as its threads
-  /// have got as many: they are needed here again, and nobody has to look them up.
+  /// Takes back objects into the lane's transfer cache, whosever their spans are, as long as its
+  /// threads have got as many: they are needed here again, and nobody has to look them up.
   /// \returns  how many, the last ones
   std::size_t keep(unsigned size_class, void* const* objects, std::size_t count,
-                   Side side) noexcept;
+                   unsigned lane) noexcept;
 
   /// How many objects a claim may find: a hint.
   std::size_t free_objects(unsigned size_class) const noexcept {
     Class* const found = find(size_class);
-    return found != nullptr ? found->transfer.size() + found->list.free_objects() : 0;
+    return found != nullptr ? in_transfer(*found) + found->list.free_objects() : 0;
   }
 
-  /// Takes back objects, into the transfer cache first, then into the spans unless another thread
+  /// Takes back objects, into the lane's transfer cache first, then into the spans unless another thread
   /// is at their list. What is left moves to the front: those whose span is another shard's, or, if
   /// the list was busy, all that the transfer cache did not take.
   /// \returns  how many these are
   /// \errors   An object of a class that the shard has never handed out is fatal.
   CentralList::Released try_release(unsigned size_class, void** objects, std::size_t count,
-                                    Side side) noexcept;
-  /// Takes objects of other shards' into the transfer cache, as far as it has room and nobody is at
+                                    unsigned lane) noexcept;
+  /// Takes objects of other shards' into a transfer cache, as far as it has room and nobody is at
   /// it.
   /// \returns  how many, the last ones
   std::size_t try_store(unsigned size_class, void* const* objects, std::size_t count) noexcept;
@@ -128,10 +136,8 @@ class CentralShard {
   /// Has no objects and no spans any more; who calls this gives them back.
   /// \threads  no other thread uses the shard at the same time
   void forget_spans() noexcept {
-    for_each_class([](unsigned, Class& each) {
-      each.list.forget_spans();
-      each.transfer.forget_objects();
-    });
+    for_each_list([](CentralList& list) { list.forget_spans(); });
+    for_each_transfer([](unsigned, TransferCache& transfer) { transfer.forget_objects(); });
   }
 
   /// Bytes in the transfer caches, and free in spans on pages that were not decommitted: hints.
@@ -160,24 +166,30 @@ class CentralShard {
     if (visit.locks()) visit(making_);
     for_each_class([&](unsigned, Class& each) {
       visit(each.list.lock());
-      visit(each.transfer.lock());
+      for_each_lane(each, [&](TransferCache& transfer) { visit(transfer.lock()); });
     });
     if (!visit.locks()) visit(making_);
   }
 
  private:
-  struct Class {
-    CentralList list;
-    // What each batch writes, here and in the transfer cache, is one line of memory.
-    alignas(detail::kCacheLineBytes) TransferCache transfer;
+  /// What each batch writes of it is a line of memory that threads of other lanes do not touch.
+  struct alignas(detail::kCacheLineBytes) Lane {
+    TransferCache transfer;
     // Objects that its threads have got and not brought back. relaxed: a hint that may miss some.
     std::atomic<std::size_t> claimed{0};
+  };
+  static_assert(detail::kCacheLineBytes != 64 || sizeof(Lane) == 128,
+                "what is written seldom and what each batch writes are a line each");
+
+  struct Class {
+    CentralList list;
+    // The lanes after the first, made when a thread of one needs it. release after they are
+    // complete, acquire before they are used.
+    std::atomic<Lane*> more{nullptr};
     // The thread that got the latest batch and stayed. relaxed: a hint, never followed.
     std::atomic<const void*> user{nullptr};
+    Lane first;
   };
-  static_assert(detail::kCacheLineBytes != 64 || sizeof(void*) != 8 ||
-                    sizeof(TransferCache) + sizeof(std::size_t) + sizeof(void*) == 128,
-                "what is written seldom and what each batch writes are a line each");
 
   static constexpr std::size_t kFlushObjects = 64;
 
@@ -198,10 +210,19 @@ class CentralShard {
   }
   Class* make(unsigned size_class) noexcept;
   Class& class_of(unsigned size_class, const void* object) const noexcept;
-  static std::size_t insert(Class& into, void* const* objects, std::size_t count,
-                            Side side) noexcept;
+  TransferCache::Bounds transfer_bounds(unsigned size_class) const noexcept;
+  Lane& lane_of(Class& of, unsigned lane) noexcept;
+  Lane* make_lanes(Class& of) noexcept;
+  std::size_t insert(Class& into, Lane& lane, void* const* objects, std::size_t count) noexcept;
   template <typename Function>
   void for_each_class(Function&& function) const noexcept;
+  /// Calls `function(TransferCache&)` for those of a class.
+  template <typename Function>
+  void for_each_lane(Class& of, Function&& function) const noexcept;
+  /// Calls `function(size_class, TransferCache&)` for those of all classes.
+  template <typename Function>
+  void for_each_transfer(Function&& function) const noexcept;
+  std::size_t in_transfer(Class& of) const noexcept;
   template <typename Flush, typename Take>
   static void move_all(unsigned size_class, TransferCache& transfer, Flush&& flush,
                        Take take) noexcept;
@@ -211,8 +232,9 @@ class CentralShard {
   IdleTally& tally_;
   const std::uint8_t index_;
   const bool has_transfer_;
+  std::uint8_t lanes_ = 1;  // written before the first thread
   std::atomic<std::uint32_t> threads_{0};
-  Lock making_{LockRank::kCentral};  // held while a class is made
+  Lock making_{LockRank::kCentral};  // held while a class or its lanes are made
   // release after a class is complete, acquire before it is used
   std::atomic<Class*> classes_[SizeClassMap::kCount] = {};
   /// A bit for each of them that is made: small programs make few, and all are visited for each new
@@ -226,30 +248,45 @@ void CentralShard::for_each_class(Function&& function) const noexcept {
     function(c, *find(c));
 }
 
+template <typename Function>
+void CentralShard::for_each_lane(Class& of, Function&& function) const noexcept {
+  function(of.first.transfer);
+  Lane* const more = of.more.load(std::memory_order_acquire);
+  if (more == nullptr) return;
+  for (unsigned lane = 1; lane < lanes_; ++lane) function(more[lane - 1].transfer);
+}
+
+template <typename Function>
+void CentralShard::for_each_transfer(Function&& function) const noexcept {
+  for_each_class([&](unsigned size_class, Class& each) {
+    for_each_lane(each, [&](TransferCache& transfer) { function(size_class, transfer); });
+  });
+}
+
 template <typename Flush>
 void CentralShard::take_unneeded(Flush&& flush) noexcept {
   void* batch[kFlushObjects];
-  for_each_class([&](unsigned size_class, Class& each) {
-    while (const std::size_t count = each.transfer.take_unneeded(batch, kFlushObjects))
+  for_each_transfer([&](unsigned size_class, TransferCache& transfer) {
+    while (const std::size_t count = transfer.take_unneeded(batch, kFlushObjects))
       flush(size_class, batch, count);
   });
 }
 
 template <typename Flush>
 void CentralShard::take_all(unsigned end_class, Flush&& flush) noexcept {
-  for_each_class([&](unsigned size_class, Class& each) {
+  for_each_transfer([&](unsigned size_class, TransferCache& transfer) {
     if (size_class >= end_class) return;
-    each.transfer.shrink();
-    move_all(size_class, each.transfer, flush, &TransferCache::remove);
+    transfer.shrink();
+    move_all(size_class, transfer, flush, &TransferCache::remove);
   });
 }
 
 template <typename Flush>
 void CentralShard::take_grown(Flush&& flush) noexcept {
   // Where another thread is at it, or comes meanwhile, its objects are in demand.
-  for_each_class([&](unsigned size_class, Class& each) {
-    if (each.transfer.grown_bytes() == 0 || !each.transfer.try_halve()) return;
-    move_all(size_class, each.transfer, flush, &TransferCache::try_take);
+  for_each_transfer([&](unsigned size_class, TransferCache& transfer) {
+    if (transfer.grown_bytes() == 0 || !transfer.try_halve()) return;
+    move_all(size_class, transfer, flush, &TransferCache::try_take);
   });
 }
 
@@ -261,8 +298,7 @@ void CentralShard::move_all(unsigned size_class, TransferCache& transfer, Flush&
   void** const end = batch + kFlushObjects;
   // No more than was there: others may go on filling it.
   for (std::size_t left = transfer.size(); left != 0;) {
-    const std::size_t count =
-        (transfer.*take)(end, left < kFlushObjects ? left : kFlushObjects, Side::kLow);
+    const std::size_t count = (transfer.*take)(end, left < kFlushObjects ? left : kFlushObjects);
     if (count == 0) break;
     flush(size_class, end - count, count);
     left -= count;

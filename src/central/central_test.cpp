@@ -322,6 +322,53 @@ TEST_F(ShardedCentralTest, ThreadsOfOneShardGetBackWhatTheyFreed) {
   central->release_to_spans(7, of_second.data(), of_second.size());
 }
 
+TEST_F(ShardedCentralTest, WhatAThreadFreedServesOthersOfItsShardBeforeTheSpansDo) {
+  std::vector<void*> objects = claim_at(places[1], 7, 8);
+  const std::size_t in_spans = central->statistics(7).spans.free_objects;
+  for (const unsigned by : {2u, 0u, 1u}) {
+    std::vector<void*> all = objects;
+    central->release(places[(by + 1) % 3], 7, all.data(), all.size());
+    EXPECT_EQ(central->statistics(7).in_transfer, 8u);
+    EXPECT_EQ(claim_at(places[by], 7, 8).size(), 8u);
+    EXPECT_EQ(central->statistics(7).in_transfer, 0u);
+  }
+  EXPECT_EQ(central->statistics(7).spans.free_objects, in_spans);
+  central->release(places[2], 7, objects.data(), objects.size());
+  central->for_each_lock(LockVisitor::lock());
+  central->for_each_lock(LockVisitor::unlock());
+  central->flush_transfer();
+  EXPECT_EQ(central->statistics(7).in_transfer, 0u);
+  EXPECT_EQ(central->statistics(7).spans.claimed_objects, 0u);
+}
+
+TEST_F(ShardedCentralTest, AThreadGetsTheLaneThatTheFewestHave) {
+  const std::vector<void*> objects = claim_at(places[0], 7, 4);
+  void* brought[] = {objects[0], objects[1], objects[2]};
+  for (unsigned i = 0; i < 3; ++i) central->release(places[i], 7, &brought[i], 1);
+  central->leave(places[1]);
+  Central::Place next(*central);
+  central->enter(next);
+  EXPECT_EQ(claim_at(next, 7, 1)[0], brought[1]);
+  central->leave(next);
+  central->enter(places[1]);
+  std::vector<void*> last = {objects[1], objects[3]};
+  central->release_to_spans(7, last.data(), 2);
+}
+
+TEST_F(ShardedCentralTest, WhereThereIsNoMemoryForLanesTheFirstServesAll) {
+  std::vector<void*> objects = claim_at(places[0], 7, 2);
+  std::vector<void*> brought = objects;
+  central->release(places[0], 7, brought.data(), 1);
+  pages.refuse_from_call(1);
+  while (space.metadata.allocate_forever(64) != nullptr) {
+  }
+  central->release(places[1], 7, brought.data() + 1, 1);
+  EXPECT_EQ(central->statistics(7).in_transfer, 2u);
+  pages.refuse_nothing();
+  EXPECT_EQ(claim_at(places[2], 7, 2).size(), 2u);
+  central->release_to_spans(7, objects.data(), 2);
+}
+
 TEST_F(ShardedCentralTest, APlaceThatItsThreadHasLeftMovesNobody) {
   // What its cache holds is flushed later, and may meet others at the lists.
   central->leave(places[2]);

@@ -2,30 +2,28 @@
 
 #include <algorithm>
 #include <bit>
-#include <iterator>
 
 #include "base/move_words.h"
 
 namespace strata {
 
-std::size_t TransferCache::remove(void** end, std::size_t count, Side side) noexcept {
+std::size_t TransferCache::remove(void** end, std::size_t count) noexcept {
   LockGuard guard(lock_);
-  const std::size_t taken = remove_locked(end, count, side);
+  const std::size_t taken = remove_locked(end, count);
   drop_slots();
   return taken;
 }
 
-TransferCache::Tried TransferCache::try_insert(void* const* objects, std::size_t count,
-                                               Side side) noexcept {
+TransferCache::Tried TransferCache::try_insert(void* const* objects, std::size_t count) noexcept {
   if (!lock_.try_lock()) return {0, true};
-  const std::size_t taken = insert_locked(objects, count, side);
+  const std::size_t taken = insert_locked(objects, count);
   lock_.unlock();
   return {taken, false};
 }
 
-TransferCache::Tried TransferCache::try_remove(void** end, std::size_t count, Side side) noexcept {
+TransferCache::Tried TransferCache::try_remove(void** end, std::size_t count) noexcept {
   if (!lock_.try_lock()) return {0, true};
-  const std::size_t taken = remove_locked(end, count, side);
+  const std::size_t taken = remove_locked(end, count);
   if (size() == 0 && has_run_over_) {
     has_run_over_ = false;
     capacity_.store(std::min(2 * capacity(), bounds_.most), std::memory_order_relaxed);
@@ -34,23 +32,21 @@ TransferCache::Tried TransferCache::try_remove(void** end, std::size_t count, Si
   return {taken, false};
 }
 
-std::size_t TransferCache::try_take(void** end, std::size_t count, Side side) noexcept {
+std::size_t TransferCache::try_take(void** end, std::size_t count) noexcept {
   if (!lock_.try_lock()) return 0;
-  const std::size_t taken = remove_locked(end, count, side);
+  const std::size_t taken = remove_locked(end, count);
   lock_.unlock();
   return taken;
 }
 
-std::size_t TransferCache::insert_locked(void* const* objects, std::size_t count,
-                                         Side side) noexcept {
+std::size_t TransferCache::insert_locked(void* const* objects, std::size_t count) noexcept {
   const std::size_t before = size();
   const std::size_t room = capacity() > before ? capacity() - before : 0;
   if (count >= room) has_run_over_ = true;
   std::size_t taken = std::min(count, room);
   if (before + taken > slot_count_ && !make_slots(before + taken)) taken = slot_count_ - before;
   if (taken == 0) return 0;
-  held(side) += static_cast<std::uint32_t>(taken);
-  move_words(top(side, taken), objects + (count - taken), taken);
+  move_words(slots_ + before, objects + (count - taken), taken);
   set_size(before + taken);
   return taken;
 }
@@ -62,9 +58,7 @@ std::size_t TransferCache::insert_locked(void* const* objects, std::size_t count
   auto** const slots = static_cast<void**>(metadata_.allocate(wanted * sizeof(void*)));
   if (slots == nullptr) return false;
   if (slots_ != nullptr) {
-    const std::size_t high = held(Side::kHigh);
-    move_words(slots, slots_, held(Side::kLow));
-    move_words(slots + wanted - high, slots_ + slot_count_ - high, high);
+    move_words(slots, slots_, size());
     metadata_.deallocate(slots_, slot_count_ * sizeof(void*));
   }
   slots_ = slots;
@@ -72,39 +66,29 @@ std::size_t TransferCache::insert_locked(void* const* objects, std::size_t count
   return true;
 }
 
-std::size_t TransferCache::remove_locked(void** end, std::size_t count, Side side) noexcept {
-  if (held(side) == 0) side = side == Side::kLow ? Side::kHigh : Side::kLow;
-  const std::size_t taken = std::min<std::size_t>(count, held(side));
-  if (taken == 0) return 0;
-  move_words(end - taken, top(side, taken), taken);
-  held(side) -= static_cast<std::uint32_t>(taken);
-  least(side) = std::min(least(side), held(side));
-  set_size(size() - taken);
+std::size_t TransferCache::remove_locked(void** end, std::size_t count) noexcept {
+  const std::size_t taken = std::min(count, size());
+  const std::size_t left = size() - taken;
+  if (taken != 0) move_words(end - taken, slots_ + left, taken);
+  set_size(left);
+  least_size_ = std::min(least_size_, left);
   return taken;
 }
 
 std::size_t TransferCache::take_unneeded(void** out, std::size_t count) noexcept {
   LockGuard guard(lock_);
-  const Side side = least(Side::kLow) != 0 ? Side::kLow : Side::kHigh;
-  const std::size_t taken = std::min<std::size_t>(count, least(side));
+  const std::size_t taken = std::min(count, least_size_);
   if (taken == 0) {
-    std::copy(std::begin(held_), std::end(held_), std::begin(least_));  // the next round begins
+    least_size_ = size();  // the next round begins
     drop_slots();
     return 0;
   }
   // From the bottom: what has waited longest.
-  const auto left = static_cast<std::uint32_t>(held(side) - taken);
-  if (side == Side::kLow) {
-    move_words(out, slots_, taken);
-    move_words(slots_, slots_ + taken, left);
-  } else {
-    void** const bottom = slots_ + slot_count_;
-    move_words(out, bottom - taken, taken);
-    std::copy_backward(bottom - held(side), bottom - taken, bottom);
-  }
-  held(side) = left;
-  least(side) -= static_cast<std::uint32_t>(taken);
-  set_size(size() - taken);
+  move_words(out, slots_, taken);
+  const std::size_t left = size() - taken;
+  move_words(slots_, slots_ + taken, left);
+  set_size(left);
+  least_size_ -= taken;
   capacity_.store(std::max(capacity() - std::min(taken, capacity()), bounds_.first),
                   std::memory_order_relaxed);
   return taken;
@@ -138,7 +122,7 @@ void TransferCache::forget_objects() noexcept {
   LockGuard guard(lock_);
   set_size(0);
   tally_.settle(0, said_);
-  for (const Side side : {Side::kLow, Side::kHigh}) held(side) = least(side) = 0;
+  least_size_ = 0;
 }
 
 void TransferCache::tell_tally() noexcept {

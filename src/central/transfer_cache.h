@@ -11,14 +11,8 @@
 
 namespace strata {
 
-/// Objects of one class on their way from threads that free to threads that allocate: batches are
-/// copied in and out, without a look at the objects or their spans.
-///
-/// Two stacks share its slots, one from each end. A thread has a side: what it frees goes to that
-/// side's stack, and it takes from there as long as there is something. So two threads that work
-/// for themselves do not get each other's objects, whose lines lie in the other processor's cache.
-/// The latest batch of a stack comes out first, and as it went in; of a batch that is not wanted
-/// whole, the low stack gives its last objects, the high one its first.
+/// A stack of objects of one class on their way from threads that free to threads that allocate:
+/// batches are copied in and out, without a look at the objects or their spans.
 ///
 /// Objects in it are free and hold memory, so it is bounded, and what stays there unneeded for an
 /// interval moves on to the spans (take_unneeded). It begins small. One that ran over, and then ran
@@ -26,8 +20,6 @@ namespace strata {
 /// \threads  Any number at once; one lock.
 class TransferCache {
  public:
-  enum class Side : std::uint8_t { kLow, kHigh };
-
   /// How many objects it may hold at first and at the most, and the bytes of each.
   struct Bounds {
     std::size_t first;
@@ -40,11 +32,10 @@ class TransferCache {
   TransferCache(const TransferCache&) = delete;
   TransferCache& operator=(const TransferCache&) = delete;
 
-  /// Moves up to `count` objects of one stack to end[-1], end[-2], …; of the other one only if that
-  /// side's is empty. Never has it grow, and gives back the slots of one that had grown once it is
-  /// empty.
-  /// \returns  how many; 0 only if both are empty
-  std::size_t remove(void** end, std::size_t count, Side side = Side::kLow) noexcept;
+  /// Moves up to `count` objects to end[-1], end[-2], …; never has it grow, and gives back the
+  /// slots of one that had grown once it is empty.
+  /// \returns  how many
+  std::size_t remove(void** end, std::size_t count) noexcept;
 
   /// What a thread got that does not wait for another one, since the spans serve as well.
   struct Tried {
@@ -52,13 +43,13 @@ class TransferCache {
     bool was_busy;  ///< another thread was at it: the count is 0
   };
   /// Takes as many of the objects as there is room for, the last ones, without waiting.
-  Tried try_insert(void* const* objects, std::size_t count, Side side = Side::kLow) noexcept;
+  Tried try_insert(void* const* objects, std::size_t count) noexcept;
   /// Moves up to `count` objects as remove() does, without waiting. One that had run over and is
   /// empty now may hold twice as much from then on; its slots stay.
-  Tried try_remove(void** end, std::size_t count, Side side = Side::kLow) noexcept;
+  Tried try_remove(void** end, std::size_t count) noexcept;
   /// As try_remove(), for one that does not need it: that it runs dry so says nothing of its size.
   /// \returns  how many; 0 if another thread is at it
-  std::size_t try_take(void** end, std::size_t count, Side side = Side::kLow) noexcept;
+  std::size_t try_take(void** end, std::size_t count) noexcept;
 
   /// Moves up to `count` of the objects that were not needed since the last round to `out`. It may
   /// hold so many fewer.
@@ -89,20 +80,9 @@ class TransferCache {
   Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
 
  private:
-  std::size_t insert_locked(void* const* objects, std::size_t count, Side side) noexcept
+  std::size_t insert_locked(void* const* objects, std::size_t count) noexcept
       STRATA_REQUIRES(lock_);
-  std::size_t remove_locked(void** end, std::size_t count, Side side) noexcept
-      STRATA_REQUIRES(lock_);
-  std::uint32_t& held(Side side) noexcept STRATA_REQUIRES(lock_) {
-    return held_[static_cast<unsigned>(side)];
-  }
-  std::uint32_t& least(Side side) noexcept STRATA_REQUIRES(lock_) {
-    return least_[static_cast<unsigned>(side)];
-  }
-  /// Where the latest `count` objects of a stack begin.
-  void** top(Side side, std::size_t count) noexcept STRATA_REQUIRES(lock_) {
-    return side == Side::kLow ? slots_ + held(side) - count : slots_ + slot_count_ - held(side);
-  }
+  std::size_t remove_locked(void** end, std::size_t count) noexcept STRATA_REQUIRES(lock_);
   bool make_slots(std::size_t count) noexcept STRATA_REQUIRES(lock_);
   void drop_slots() noexcept STRATA_REQUIRES(lock_);
   void set_size(std::size_t size) noexcept STRATA_REQUIRES(lock_);
@@ -113,8 +93,7 @@ class TransferCache {
   // Chosen: a page of the kernel's, as far as it may hold so many.
   static constexpr std::size_t kFirstSlots = 512;
 
-  // A line of memory that few batches write, and 48 bytes of the next one, which each of them
-  // writes (CentralShard::Class has the rest of it).
+  // A line of memory that few batches write, and a part of the next one, which each of them writes.
   MetadataArena& metadata_;
   IdleTally& tally_;
   const Bounds bounds_;
@@ -128,9 +107,7 @@ class TransferCache {
   // Written under lock_; read without it as hints (relaxed).
   std::atomic<std::size_t> capacity_;
   std::atomic<std::size_t> size_{0};
-  // What each stack holds, and the least since the last round of take_unneeded.
-  std::uint32_t held_[2] STRATA_GUARDED_BY(lock_) = {};
-  std::uint32_t least_[2] STRATA_GUARDED_BY(lock_) = {};
+  std::size_t least_size_ STRATA_GUARDED_BY(lock_) = 0;  // since the last round of take_unneeded
 };
 
 }  // namespace strata

@@ -26,11 +26,8 @@ std::vector<void*> numbered(std::size_t first, std::size_t count) {
   return objects;
 }
 
-using Side = TransferCache::Side;
-
-std::size_t insert(TransferCache& cache, void* const* objects, std::size_t count,
-                   Side side = Side::kLow) {
-  return cache.try_insert(objects, count, side).count;
+std::size_t insert(TransferCache& cache, void* const* objects, std::size_t count) {
+  return cache.try_insert(objects, count).count;
 }
 
 struct TransferCacheTest : ::testing::Test {
@@ -39,9 +36,9 @@ struct TransferCacheTest : ::testing::Test {
   IdleTally tally;
   TransferCache cache{kFixed, tally, metadata};
 
-  std::vector<void*> remove(std::size_t count, Side side = Side::kLow) {
+  std::vector<void*> remove(std::size_t count) {
     std::vector<void*> objects(count);
-    const std::size_t taken = cache.remove(objects.data() + count, count, side);
+    const std::size_t taken = cache.remove(objects.data() + count, count);
     objects.erase(objects.begin(), objects.begin() + static_cast<std::ptrdiff_t>(count - taken));
     return objects;
   }
@@ -114,32 +111,6 @@ TEST_F(TransferCacheTest, AnotherShardTakesFromItUnlessAThreadIsAtIt) {
   EXPECT_EQ(cache.lock().waits(), 0u);
   EXPECT_EQ(cache.try_take(out.data() + 10, 10), 10u);
   EXPECT_EQ(out, batch);
-}
-
-TEST_F(TransferCacheTest, ASideGetsBackWhatItBrought) {
-  insert(cache, numbered(1, 10).data(), 10, Side::kLow);
-  insert(cache, numbered(100, 12).data(), 12, Side::kHigh);
-  insert(cache, numbered(20, 3).data(), 3, Side::kLow);
-  EXPECT_EQ(remove(12, Side::kHigh), numbered(100, 12));
-  insert(cache, numbered(200, 4).data(), 4, Side::kHigh);
-  EXPECT_EQ(remove(3, Side::kLow), numbered(20, 3));
-  EXPECT_EQ(remove(20, Side::kLow), numbered(1, 10)) << "and no more while that lasts";
-  EXPECT_EQ(cache.size(), 4u);
-}
-
-TEST_F(TransferCacheTest, ASideThatHasNothingGetsWhatTheOtherBrought) {
-  insert(cache, numbered(1, 10).data(), 10, Side::kLow);
-  EXPECT_EQ(remove(10, Side::kHigh), numbered(1, 10));
-  insert(cache, numbered(1, 10).data(), 10, Side::kHigh);
-  EXPECT_EQ(remove(10, Side::kLow), numbered(1, 10));
-}
-
-TEST_F(TransferCacheTest, BothSidesTogetherHoldWhatItMayHold) {
-  EXPECT_EQ(insert(cache, numbered(1, 20).data(), 20, Side::kLow), 20u);
-  EXPECT_EQ(insert(cache, numbered(100, 20).data(), 20, Side::kHigh), kCapacity - 20);
-  EXPECT_TRUE(cache.is_full());
-  EXPECT_EQ(remove(20, Side::kHigh), numbered(108, kCapacity - 20));
-  EXPECT_EQ(remove(20, Side::kLow), numbered(1, 20));
 }
 
 TEST_F(TransferCacheTest, TakesNothingWithoutMemoryForItsSlots) {
@@ -297,70 +268,46 @@ TEST_F(GrowingTransferCacheTest, ItTakesWhatItsSlotsHoldWhereThereIsNoMemoryForM
 
 class TransferCacheRandomTest : public SeededTest {};
 
-/// The latest batch of a stack is its last one, and comes out first; its bottom is lost first. In
-/// the high stack, what a claim leaves of a batch are its last objects, in the low one its first.
-TEST_F(TransferCacheRandomTest, IsTwoStacksThatLoseTheirBottoms) {
+TEST_F(TransferCacheRandomTest, IsAStackThatLosesItsBottom) {
   os::FakePageSource pages;
   MetadataArena metadata(pages);
   IdleTally tally;
-  TransferCache cache({kCapacity, 4 * kCapacity, 16}, tally, metadata);
-  struct Model {
-    std::vector<void*> objects;  // the bottom first, as they lie in the slots
-    std::size_t least = 0;       // since the round began
-  } models[2];
+  TransferCache cache(kFixed, tally, metadata);
+  std::vector<void*> model;
+  std::size_t least = 0;  // of the model's size since the round began
   std::size_t next = 1;
   for (int step = 0; step < 20'000; ++step) {
     const std::size_t count = 1 + below(kCapacity + 4);
     std::vector<void*> batch = numbered(next, count);
-    const auto side = static_cast<Side>(below(2));
-    // As in the slots: from low to high addresses, or from high to low ones.
-    const auto as_stacked = [&](std::vector<void*> objects) {
-      if (side == Side::kHigh) std::reverse(objects.begin(), objects.end());
-      return objects;
-    };
     switch (below(5)) {
       case 0:
       case 1: {
-        const std::size_t taken = insert(cache, batch.data(), count, side);
-        ASSERT_TRUE(taken == count || cache.is_full());
-        const auto first = batch.end() - static_cast<std::ptrdiff_t>(taken);
-        const std::vector<void*> stacked = as_stacked({first, batch.end()});
-        std::vector<void*>& objects = models[static_cast<unsigned>(side)].objects;
-        objects.insert(objects.end(), stacked.begin(), stacked.end());
+        const std::size_t fits = std::min(count, kCapacity - model.size());
+        ASSERT_EQ(insert(cache, batch.data(), count), fits);
+        model.insert(model.end(), batch.end() - static_cast<std::ptrdiff_t>(fits), batch.end());
         next += count;
         break;
       }
       case 2:
       case 3: {
-        const bool has_own = !models[static_cast<unsigned>(side)].objects.empty();
-        const bool is_high = (side == Side::kHigh) == has_own;
-        Model& model = models[is_high ? 1 : 0];
-        const std::size_t there = std::min(count, model.objects.size());
-        const TransferCache::Tried removed = cache.try_remove(batch.data() + count, count, side);
-        ASSERT_EQ(removed.count, there);
-        std::vector<void*> out(batch.end() - static_cast<std::ptrdiff_t>(there), batch.end());
-        if (is_high) std::reverse(out.begin(), out.end());
-        const auto first = model.objects.end() - static_cast<std::ptrdiff_t>(there);
-        ASSERT_TRUE(std::equal(out.begin(), out.end(), first));
-        model.objects.erase(first, model.objects.end());
-        model.least = std::min(model.least, model.objects.size());
+        const std::size_t there = std::min(count, model.size());
+        ASSERT_EQ(cache.remove(batch.data() + count, count), there);
+        ASSERT_TRUE(std::equal(model.end() - static_cast<std::ptrdiff_t>(there), model.end(),
+                               batch.end() - static_cast<std::ptrdiff_t>(there)));
+        model.resize(model.size() - there);
+        least = std::min(least, model.size());
         break;
       }
       default: {
-        Model& model = models[models[0].least != 0 ? 0 : 1];
         const std::size_t taken = cache.take_unneeded(batch.data(), count);
-        ASSERT_EQ(taken, std::min(count, model.least));
-        std::vector<void*> out(batch.begin(), batch.begin() + static_cast<std::ptrdiff_t>(taken));
-        if (&model == &models[1]) std::reverse(out.begin(), out.end());
-        const auto end = model.objects.begin() + static_cast<std::ptrdiff_t>(taken);
-        ASSERT_TRUE(std::equal(out.begin(), out.end(), model.objects.begin()));
-        model.objects.erase(model.objects.begin(), end);
-        model.least -= taken;
-        if (taken != 0) break;
-        for (Model& each : models) each.least = each.objects.size();
+        ASSERT_EQ(taken, std::min(count, least));
+        ASSERT_TRUE(std::equal(batch.begin(), batch.begin() + static_cast<std::ptrdiff_t>(taken),
+                               model.begin()));
+        model.erase(model.begin(), model.begin() + static_cast<std::ptrdiff_t>(taken));
+        least = taken == 0 ? model.size() : least - taken;
       }
     }
-    ASSERT_EQ(cache.size(), models[0].objects.size() + models[1].objects.size());
+    ASSERT_EQ(cache.size(), model.size());
   }
 }
 
