@@ -21,9 +21,13 @@ void Central::enter(Place& place) noexcept {
   LockGuard guard(lock_);
   place.shard_->add_threads(1);
   place.has_thread_ = true;
-  std::uint32_t* const threads = std::min_element(threads_of_lane_, threads_of_lane_ + lanes_);
-  place.lane_ = static_cast<unsigned>(threads - threads_of_lane_);
-  ++*threads;
+  place.lane_ = threads_of_lane_[0] == 0 ? 0 : least_used_lane();
+  ++threads_of_lane_[place.lane_];
+}
+
+[[gnu::noinline]] unsigned Central::least_used_lane() const noexcept {
+  return static_cast<unsigned>(std::min_element(threads_of_lane_, threads_of_lane_ + lanes_) -
+                               threads_of_lane_);
 }
 
 void Central::leave(Place& place) noexcept {

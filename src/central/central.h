@@ -268,6 +268,7 @@ class Central {
                            std::size_t count) noexcept;
   std::size_t add_and_claim(CentralList& list, Span* const* spans, std::size_t span_count,
                             void** end, std::size_t count) noexcept;
+  unsigned least_used_lane() const noexcept STRATA_REQUIRES(lock_);
   void move_thread(Place& place) noexcept;
   bool release_and_tell(CentralShard* shard, unsigned lane, unsigned size_class, void** objects,
                         std::size_t count) noexcept;

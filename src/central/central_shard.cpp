@@ -87,24 +87,36 @@ CentralList::Claimed CentralShard::try_claim(unsigned size_class, void** end, st
                                              unsigned lane) noexcept {
   Class* const from = find_or_make(size_class);
   if (from == nullptr) return {0, false};
-  bool was_busy = false;
-  // The lane's own first, then the next ones.
-  Lane* const more = from->more.load(std::memory_order_acquire);
-  const unsigned lanes = more != nullptr ? lanes_ : 1;
-  unsigned i = more != nullptr ? lane : 0;
-  for (unsigned left = lanes; left != 0; --left) {
-    TransferCache& transfer = i == 0 ? from->first.transfer : more[i - 1].transfer;
-    // A hint suffices: what comes a moment later is the next claim's.
-    if (transfer.size() != 0) {
-      const TransferCache::Tried tried = transfer.try_remove(end, count);
-      if (tried.count != 0) return {tried.count, false};
-      was_busy |= tried.was_busy;
-    }
-    i = i + 1 < lanes ? i + 1 : 0;
-  }
+  const TransferCache::Tried tried = try_remove(*from, lane, end, count);
+  if (tried.count != 0) return {tried.count, false};
   const auto which = lane % 2 == 0 ? CentralList::From::kLowest : CentralList::From::kHighest;
   const CentralList::Claimed claimed = from->list.try_claim(end, count, which);
-  return {claimed.count, claimed.was_busy || was_busy};
+  return {claimed.count, claimed.was_busy || tried.was_busy};
+}
+
+/// What lies in the lane's transfer cache, or else in the next one that has something.
+inline TransferCache::Tried CentralShard::try_remove(Class& from, unsigned lane, void** end,
+                                                     std::size_t count) noexcept {
+  // A hint suffices: what comes a moment later is the next claim's.
+  if (Lane* const more = from.more.load(std::memory_order_acquire); more != nullptr)
+    return try_remove_of_lanes(from, more, lane, end, count);
+  return from.first.transfer.size() != 0 ? from.first.transfer.try_remove(end, count)
+                                         : TransferCache::Tried{0, false};
+}
+
+[[gnu::noinline]] TransferCache::Tried CentralShard::try_remove_of_lanes(
+    Class& from, Lane* more, unsigned lane, void** end, std::size_t count) noexcept {
+  TransferCache::Tried tried{0, false};
+  for (unsigned left = lanes_; left != 0 && tried.count == 0; --left) {
+    TransferCache& transfer = lane == 0 ? from.first.transfer : more[lane - 1].transfer;
+    if (transfer.size() != 0) {
+      const bool was_busy = tried.was_busy;
+      tried = transfer.try_remove(end, count);
+      tried.was_busy |= was_busy;
+    }
+    lane = lane + 1u < lanes_ ? lane + 1 : 0;
+  }
+  return tried;
 }
 
 std::size_t CentralShard::try_lend(unsigned size_class, void** end, std::size_t count) noexcept {

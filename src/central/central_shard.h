@@ -72,9 +72,9 @@ class CentralShard {
     return found != nullptr ? in_transfer(*found) + found->list.free_objects() : 0;
   }
 
-  /// Takes back objects, into the lane's transfer cache first, then into the spans unless another thread
-  /// is at their list. What is left moves to the front: those whose span is another shard's, or, if
-  /// the list was busy, all that the transfer cache did not take.
+  /// Takes back objects, into the lane's transfer cache first, then into the spans unless another
+  /// thread is at their list. What is left moves to the front: those whose span is another shard's,
+  /// or, if the list was busy, all that the transfer cache did not take.
   /// \returns  how many these are
   /// \errors   An object of a class that the shard has never handed out is fatal.
   CentralList::Released try_release(unsigned size_class, void** objects, std::size_t count,
@@ -213,6 +213,10 @@ class CentralShard {
   TransferCache::Bounds transfer_bounds(unsigned size_class) const noexcept;
   Lane& lane_of(Class& of, unsigned lane) noexcept;
   Lane* make_lanes(Class& of) noexcept;
+  TransferCache::Tried try_remove(Class& from, unsigned lane, void** end,
+                                  std::size_t count) noexcept;
+  TransferCache::Tried try_remove_of_lanes(Class& from, Lane* more, unsigned lane, void** end,
+                                           std::size_t count) noexcept;
   std::size_t insert(Class& into, Lane& lane, void* const* objects, std::size_t count) noexcept;
   template <typename Function>
   void for_each_class(Function&& function) const noexcept;

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 
 #include "base/idle_tally.h"
 #include "base/lock.h"

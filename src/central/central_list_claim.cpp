@@ -1,0 +1,183 @@
+// How a list hands out the objects of its spans.
+
+#include <algorithm>
+#include <bit>
+
+#include "base/fatal.h"
+#include "central/central_list.h"
+
+namespace strata {
+namespace {
+
+/// The next word with objects to claim, from `word` on. After the last one comes the first, and
+/// what lies below the span's first object is like any other from then on.
+std::uint32_t next_claimable(Span& span, std::uint32_t word) noexcept {
+  while (span.claimable(word) == 0) {
+    if (++word != span.bitmap_words()) continue;
+    STRATA_DCHECK(span.first_object != 0);
+    span.first_object = 0;
+    word = 0;
+  }
+  return word;
+}
+
+/// Takes up to `count` objects of the span, the lowest first.
+/// \pre      it has so many
+/// \returns  the new end
+void** take_objects(Span& span, void** end, std::size_t count) noexcept {
+  std::uint32_t word_index = span.first_word;
+  const std::size_t object_bytes = span.object_bytes;
+  while (count != 0) {
+    word_index = next_claimable(span, word_index);
+    const std::uint64_t below = span.free_bits[word_index] ^ span.claimable(word_index);
+    std::uint64_t word = span.claimable(word_index);
+    char* const base = span.start + std::size_t{word_index} * 64 * object_bytes;
+    do {
+      // A run of neighbours, of which there is often the whole word, takes an addition each.
+      const auto first = static_cast<unsigned>(std::countr_zero(word));
+      const auto run = std::min(static_cast<std::size_t>(std::countr_one(word >> first)), count);
+      char* object = base + first * object_bytes;
+      void** const run_end = end - run;
+      do {
+        *--end = object;
+        object += object_bytes;
+      } while (end != run_end);
+      word &= ~(detail::low_bits<std::uint64_t>(static_cast<unsigned>(run)) << first);
+      count -= run;
+    } while (word != 0 && count != 0);
+    span.free_bits[word_index] = word | below;
+  }
+  span.first_word = word_index;
+  return end;
+}
+
+/// The same, the other way round: from below the span's first object down, and then from the top.
+[[gnu::noinline]] void** take_highest(Span& span, void** end, std::size_t count) noexcept {
+  const std::size_t object_bytes = span.object_bytes;
+  const std::uint32_t first = span.first_object;
+  std::uint32_t word_index = first / 64;
+  std::uint64_t word = span.free_bits[word_index] & detail::low_bits<std::uint64_t>(first % 64);
+  for (;;) {
+    char* const base = span.start + std::size_t{word_index} * 64 * object_bytes;
+    while (word != 0 && count != 0) {
+      const auto above = static_cast<unsigned>(std::countl_zero(word));
+      const auto run = std::min(static_cast<std::size_t>(std::countl_one(word << above)), count);
+      const auto length = static_cast<unsigned>(run);
+      const std::uint64_t taken = detail::low_bits<std::uint64_t>(length) << (64 - above - length);
+      char* object = base + (63 - above) * object_bytes;
+      void** const run_end = end - run;
+      do {
+        *--end = object;
+        object -= object_bytes;
+      } while (end != run_end);
+      word &= ~taken;
+      span.free_bits[word_index] &= ~taken;
+      count -= run;
+    }
+    if (count == 0) return end;
+    word_index = (word_index != 0 ? word_index : span.bitmap_words()) - 1;
+    word = span.free_bits[word_index];
+  }
+}
+
+/// Marks those of `count` objects that are fresh.
+[[gnu::cold, gnu::noinline]] void mark_fresh(Span& span, void** objects,
+                                             std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; ++i) objects[i] = span.take_fresh(objects[i]);
+}
+
+}  // namespace
+
+std::size_t CentralList::claim(void** end, std::size_t count) noexcept {
+  LockGuard guard(lock_);
+  return claim_locked(end, count);
+}
+
+CentralList::Claimed CentralList::try_claim(void** end, std::size_t count, From from) noexcept {
+  if (!lock_.try_lock()) return {0, true};
+  const std::size_t claimed = claim_locked(end, count, from);
+  lock_.unlock();
+  return {claimed, false};
+}
+
+std::size_t CentralList::claim_locked(void** end, std::size_t count, From from) noexcept {
+  std::size_t claimed = 0;
+  std::ptrdiff_t pending = 0;
+  while (claimed < count) {
+    Span* const span = take_span_with_free_objects();
+    if (span == nullptr) break;
+    const std::size_t wanted = count - claimed;
+    const std::size_t taken = wanted < span->free_count ? wanted : span->free_count;
+    end = from == From::kLowest ? take_objects(*span, end, taken) : take_highest(*span, end, taken);
+    if (span->fresh_objects != 0) mark_fresh(*span, end, taken);
+    count_taken(*span, taken, pending);
+    claimed += taken;
+  }
+  add_pending(pending);
+  return claimed;
+}
+
+void* CentralList::claim_at_random(std::uint64_t random) noexcept {
+  LockGuard guard(lock_);
+  std::ptrdiff_t pending = 0;
+  Span* const span = take_span_with_free_objects();
+  if (span == nullptr) return nullptr;
+  const std::size_t words = span->bitmap_words();
+  const auto first = static_cast<std::uint32_t>((random >> 32) % span->object_count);
+  std::size_t word = first / 64;
+  const auto free_in = [span](std::size_t i) {
+    const bool has_others = span->free_count > 1;
+    return i == 0 && has_others ? span->free_bits[0] & ~std::uint64_t{1} : span->free_bits[i];
+  };
+  while (free_in(word) == 0) word = word + 1 != words ? word + 1 : 0;
+  const auto turn = static_cast<int>(first % 64);
+  const int bit = (std::countr_zero(std::rotr(free_in(word), turn)) + turn) % 64;
+  span->free_bits[word] &= ~(std::uint64_t{1} << bit);
+  count_taken(*span, 1, pending);
+  add_pending(pending);
+  void* const object =
+      span->start + (word * 64 + static_cast<std::size_t>(bit)) * span->object_bytes;
+  return span->fresh_objects != 0 ? span->take_fresh(object) : object;
+}
+
+/// The fullest span that has a free object, or the first by address, unlisted until count_taken().
+Span* CentralList::take_span_with_free_objects() noexcept {
+  Span* span = nonempty_ != 0 ? by_free_[std::countr_zero(nonempty_)].front() : kept_.front();
+  if (span != nullptr && !spans_.fill_holes(*span)) [[unlikely]]
+    span = find_without_holes();
+  if (span == nullptr) return nullptr;
+  unlist(*span, span->free_count);
+  if (span->is_homeward) [[unlikely]]
+    spans_.set_homeward(*span, false);
+  return span;
+}
+
+/// A span with free objects that needs no more memory, for when holes may not be filled. Those that
+/// were looked at go to the back, so that the next call looks at others.
+[[gnu::cold, gnu::noinline]] Span* CentralList::find_without_holes() noexcept {
+  if (!kept_.is_empty()) return kept_.front();
+  unsigned looks = kLooksPerHold;
+  for (unsigned width = 1; width < kWidths; ++width) {
+    for (std::size_t left = listed_[width]; left != 0 && looks != 0; --left, --looks) {
+      Span& span = *by_free_[width].front();
+      if (span.hole_bytes == 0) return &span;
+      by_free_[width].remove(span);
+      by_free_[width].push_back(span);
+    }
+  }
+  return nullptr;
+}
+
+/// Counts objects whose bits were cleared, and lists the span again.
+void CentralList::count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept {
+  const std::uint32_t pending_before = span.free_count - span.decommitted_free;
+  span.free_count -= static_cast<std::uint32_t>(taken);
+  span.decommitted_free = std::min(span.decommitted_free, span.free_count);
+  span.seen_free = kNotSeen;
+  const std::uint32_t gone = pending_before - (span.free_count - span.decommitted_free);
+  pending -= static_cast<std::ptrdiff_t>(std::size_t{gone} * span.object_bytes);
+  add_to(free_, std::size_t{0} - taken);
+  list(span);
+}
+
+}  // namespace strata
