@@ -121,8 +121,8 @@ bool Central::release_and_tell(CentralShard* shard, unsigned lane, unsigned size
   return was_busy;
 }
 
-/// Has another shard's transfer cache store what a list that another thread is at has spans for;
-/// where none has room, waits for the list.
+/// Has another shard's transfer cache, that of the first lane, store what a list that another
+/// thread is at has spans for; where none has room, waits for the list.
 /// \returns  how many are left to be looked up again, at the front
 [[gnu::noinline]] std::size_t Central::release_past(CentralShard& busy, unsigned size_class,
                                                     void** objects, std::size_t count) noexcept {

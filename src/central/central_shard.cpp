@@ -56,7 +56,9 @@ inline CentralShard::Lane& CentralShard::lane_of(Class& of, unsigned lane) noexc
   LockGuard guard(making_);
   Lane* more = of.more.load(std::memory_order_relaxed);
   if (more != nullptr || lanes_ == 1) return more;
-  more = static_cast<Lane*>(metadata_.allocate_forever((lanes_ - 1u) * sizeof(Lane)));
+  const std::size_t bytes = (lanes_ - 1u) * sizeof(Lane);
+  more = static_cast<Lane*>(metadata_.allocate_forever(bytes));
+  if (more == nullptr) more = static_cast<Lane*>(metadata_.allocate(bytes));
   if (more == nullptr) return nullptr;
   const TransferCache::Bounds bounds = transfer_bounds(of.list.size_class());
   for (unsigned lane = 1; lane < lanes_; ++lane)
@@ -77,8 +79,8 @@ std::size_t CentralShard::claim(unsigned size_class, void** end, std::size_t cou
   Class* const from = find_or_make(size_class);
   if (from == nullptr) return 0;
   std::size_t claimed = 0;
-  for_each_lane(*from, [&](TransferCache& transfer) {
-    if (claimed == 0 && transfer.size() != 0) claimed = transfer.remove(end, count);
+  for_each_lane(*from, [&](Lane& lane) {
+    if (claimed == 0 && lane.transfer.size() != 0) claimed = lane.transfer.remove(end, count);
   });
   return claimed != 0 ? claimed : from->list.claim(end, count);
 }
@@ -88,13 +90,14 @@ CentralList::Claimed CentralShard::try_claim(unsigned size_class, void** end, st
   Class* const from = find_or_make(size_class);
   if (from == nullptr) return {0, false};
   const TransferCache::Tried tried = try_remove(*from, lane, end, count);
-  if (tried.count != 0) return {tried.count, false};
+  if (tried.count != 0) return {tried.count, tried.was_busy};
   const auto which = lane % 2 == 0 ? CentralList::From::kLowest : CentralList::From::kHighest;
   const CentralList::Claimed claimed = from->list.try_claim(end, count, which);
   return {claimed.count, claimed.was_busy || tried.was_busy};
 }
 
-/// What lies in the lane's transfer cache, or else in the next one that has something.
+/// What lies in the lane's transfer cache, or else in the next one that has something; `was_busy`
+/// says whether another thread was at one of them.
 inline TransferCache::Tried CentralShard::try_remove(Class& from, unsigned lane, void** end,
                                                      std::size_t count) noexcept {
   // A hint suffices: what comes a moment later is the next claim's.
@@ -123,8 +126,8 @@ std::size_t CentralShard::try_lend(unsigned size_class, void** end, std::size_t 
   Class* const from = find(size_class);
   if (from == nullptr) return 0;
   std::size_t lent = 0;
-  for_each_lane(*from, [&](TransferCache& transfer) {
-    if (lent == 0 && transfer.size() != 0) lent = transfer.try_take(end, count);
+  for_each_lane(*from, [&](Lane& lane) {
+    if (lent == 0 && lane.transfer.size() != 0) lent = lane.transfer.try_take(end, count);
   });
   return lent;
 }
@@ -132,7 +135,10 @@ std::size_t CentralShard::try_lend(unsigned size_class, void** end, std::size_t 
 void CentralShard::note_claimed(unsigned size_class, std::size_t count, unsigned lane) noexcept {
   Class* const by = find(size_class);
   if (by == nullptr) return;  // all that they got was others'
-  std::atomic<std::size_t>& claimed = lane_of(*by, lane).claimed;
+  // Those of a lane that is not made are counted in the first.
+  Lane* const more = by->more.load(std::memory_order_acquire);
+  std::atomic<std::size_t>& claimed =
+      (lane == 0 || more == nullptr ? by->first : more[lane - 1]).claimed;
   claimed.store(claimed.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
 }
 
@@ -152,9 +158,22 @@ std::size_t CentralShard::keep(unsigned size_class, void* const* objects, std::s
   Class* const into = find(size_class);
   if (into == nullptr) return 0;
   Lane& by = lane_of(*into, lane);
-  const std::size_t claimed = by.claimed.load(std::memory_order_relaxed);
-  by.claimed.store(claimed - std::min(claimed, count), std::memory_order_relaxed);
-  return claimed < count ? 0 : insert(*into, by, objects, count);
+  return take_claimed(*into, by, count) ? insert(*into, by, objects, count) : 0;
+}
+
+/// Whether the shard's threads had got so many; they no longer count. What the lane's own did not
+/// get others did, that of a producer whose objects a thread of this lane frees.
+inline bool CentralShard::take_claimed(Class& of, Lane& by, std::size_t count) const noexcept {
+  const auto take_from = [&count](Lane& lane) {
+    const std::size_t claimed = lane.claimed.load(std::memory_order_relaxed);
+    const std::size_t taken = std::min(claimed, count);
+    if (taken != 0) lane.claimed.store(claimed - taken, std::memory_order_relaxed);
+    count -= taken;
+  };
+  take_from(by);
+  if (count != 0) [[unlikely]]
+    for_each_lane(of, take_from);
+  return count == 0;
 }
 
 std::size_t CentralShard::insert(Class& into, Lane& lane, void* const* objects,
@@ -185,7 +204,7 @@ std::size_t CentralShard::release_to_spans(unsigned size_class, void** objects, 
 
 std::size_t CentralShard::in_transfer(Class& of) const noexcept {
   std::size_t objects = 0;
-  for_each_lane(of, [&](const TransferCache& transfer) { objects += transfer.size(); });
+  for_each_lane(of, [&](const Lane& lane) { objects += lane.transfer.size(); });
   return objects;
 }
 
@@ -227,7 +246,7 @@ CentralShard::ClassStatistics CentralShard::statistics(unsigned size_class) cons
   Class* const found = find(size_class);
   if (found == nullptr) return {};
   std::size_t waits = 0;
-  for_each_lane(*found, [&](TransferCache& transfer) { waits += transfer.lock().waits(); });
+  for_each_lane(*found, [&](Lane& lane) { waits += lane.transfer.lock().waits(); });
   return {found->list.statistics(), in_transfer(*found), waits};
 }
 

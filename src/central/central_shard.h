@@ -60,8 +60,8 @@ class CentralShard {
   /// The thread that got the last batch of the class and stays in the shard; nullptr if none has.
   const void* user(unsigned size_class) const noexcept;
   void note_user(unsigned size_class, const void* thread) noexcept;
-  /// Takes back objects into the lane's transfer cache, whosever their spans are, as long as its
-  /// threads have got as many: they are needed here again, and nobody has to look them up.
+  /// Takes back objects into the lane's transfer cache, whosever their spans are, as long as the
+  /// shard's threads have got as many: they are needed here again, and nobody has to look them up.
   /// \returns  how many, the last ones
   std::size_t keep(unsigned size_class, void* const* objects, std::size_t count,
                    unsigned lane) noexcept;
@@ -166,7 +166,7 @@ class CentralShard {
     if (visit.locks()) visit(making_);
     for_each_class([&](unsigned, Class& each) {
       visit(each.list.lock());
-      for_each_lane(each, [&](TransferCache& transfer) { visit(transfer.lock()); });
+      for_each_lane(each, [&](Lane& lane) { visit(lane.transfer.lock()); });
     });
     if (!visit.locks()) visit(making_);
   }
@@ -178,13 +178,13 @@ class CentralShard {
     // Objects that its threads have got and not brought back. relaxed: a hint that may miss some.
     std::atomic<std::size_t> claimed{0};
   };
-  static_assert(detail::kCacheLineBytes != 64 || sizeof(Lane) == 128,
+  static_assert(detail::kCacheLineBytes != 64 || sizeof(void*) != 8 || sizeof(Lane) == 128,
                 "what is written seldom and what each batch writes are a line each");
 
   struct Class {
     CentralList list;
-    // The lanes after the first, made when a thread of one needs it. release after they are
-    // complete, acquire before they are used.
+    // All lanes after the first, made when a thread of one brings something. release after they
+    // are complete, acquire before they are used.
     std::atomic<Lane*> more{nullptr};
     // The thread that got the latest batch and stayed. relaxed: a hint, never followed.
     std::atomic<const void*> user{nullptr};
@@ -212,6 +212,7 @@ class CentralShard {
   Class& class_of(unsigned size_class, const void* object) const noexcept;
   TransferCache::Bounds transfer_bounds(unsigned size_class) const noexcept;
   Lane& lane_of(Class& of, unsigned lane) noexcept;
+  bool take_claimed(Class& of, Lane& by, std::size_t count) const noexcept;
   Lane* make_lanes(Class& of) noexcept;
   TransferCache::Tried try_remove(Class& from, unsigned lane, void** end,
                                   std::size_t count) noexcept;
@@ -220,7 +221,7 @@ class CentralShard {
   std::size_t insert(Class& into, Lane& lane, void* const* objects, std::size_t count) noexcept;
   template <typename Function>
   void for_each_class(Function&& function) const noexcept;
-  /// Calls `function(TransferCache&)` for those of a class.
+  /// Calls `function(Lane&)` for those of a class that there are.
   template <typename Function>
   void for_each_lane(Class& of, Function&& function) const noexcept;
   /// Calls `function(size_class, TransferCache&)` for those of all classes.
@@ -254,16 +255,16 @@ void CentralShard::for_each_class(Function&& function) const noexcept {
 
 template <typename Function>
 void CentralShard::for_each_lane(Class& of, Function&& function) const noexcept {
-  function(of.first.transfer);
+  function(of.first);
   Lane* const more = of.more.load(std::memory_order_acquire);
   if (more == nullptr) return;
-  for (unsigned lane = 1; lane < lanes_; ++lane) function(more[lane - 1].transfer);
+  for (unsigned lane = 1; lane < lanes_; ++lane) function(more[lane - 1]);
 }
 
 template <typename Function>
 void CentralShard::for_each_transfer(Function&& function) const noexcept {
   for_each_class([&](unsigned size_class, Class& each) {
-    for_each_lane(each, [&](TransferCache& transfer) { function(size_class, transfer); });
+    for_each_lane(each, [&](Lane& lane) { function(size_class, lane.transfer); });
   });
 }
 

@@ -341,6 +341,34 @@ TEST_F(ShardedCentralTest, WhatAThreadFreedServesOthersOfItsShardBeforeTheSpansD
   EXPECT_EQ(central->statistics(7).spans.claimed_objects, 0u);
 }
 
+TEST_F(ShardedCentralTest, WhatOneThreadGotAnotherOfItsShardMayBringBackWhoseverTheSpansAre) {
+  central->move_on(places[0], 7);
+  std::vector<void*> of_others = claim_at(places[0], 7, 7);
+  ASSERT_EQ(shard_of(of_others[0]), 1u);
+  std::vector<void*> own = claim_at(places[1], 7, 7);
+  ASSERT_EQ(shard_of(own[0]), 0u);
+  std::vector<void*> brought = of_others;
+  central->release(places[2], 7, brought.data(), 7);
+  for (void* object : claim_at(places[1], 7, 7))
+    EXPECT_EQ(shard_of(object), 1u) << "it went to the shard of its span";
+  brought = of_others;
+  for (int again = 0; again < 2; ++again) {
+    // They got fourteen: these seven, and the next seven.
+    central->release(places[2], 7, again == 0 ? brought.data() : own.data(), 7);
+  }
+  EXPECT_EQ(central->statistics(7).in_transfer, 14u);
+  central->flush_transfer();
+}
+
+TEST_F(ShardedCentralTest, WhatNobodyNeedsLeavesAllLanes) {
+  std::vector<void*> objects = claim_at(places[0], 7, 3);
+  for (unsigned i = 0; i < 3; ++i) central->release(places[i], 7, &objects[i], 1);
+  EXPECT_EQ(central->statistics(7).in_transfer, 3u);
+  for (int round = 0; round < 3; ++round) central->release_unneeded();
+  EXPECT_EQ(central->statistics(7).in_transfer, 0u);
+  EXPECT_EQ(central->statistics(7).spans.claimed_objects, 0u);
+}
+
 TEST_F(ShardedCentralTest, AThreadGetsTheLaneThatTheFewestHave) {
   const std::vector<void*> objects = claim_at(places[0], 7, 4);
   void* brought[] = {objects[0], objects[1], objects[2]};
@@ -678,6 +706,14 @@ TEST_F(ShardedCentralTest, ThreadsThatMoveFreeEachOthersObjectsAndLoseNone) {
       central->enter(place);
       gate.arrive_and_wait();
       std::vector<void*> mine;
+      const auto release_mine = [&] {
+        if (t % 2 == 0) {
+          central->release(place, kClass, mine.data(), mine.size());
+        } else {
+          central->release(kClass, mine.data(), mine.size());
+        }
+        mine.clear();
+      };
       for (std::size_t i = 0; i < 400; ++i) {
         if (i % 40 == 0) central->move_on(place, kClass);
         for (void* object : claim_at(place, kClass, 1 + i % 70)) {
@@ -694,12 +730,9 @@ TEST_F(ShardedCentralTest, ThreadsThatMoveFreeEachOthersObjectsAndLoseNone) {
             mine.pop_back();
           }
         }
-        if (mine.size() > 2000) {
-          central->release(kClass, mine.data(), mine.size());
-          mine.clear();
-        }
+        if (mine.size() > 2000) release_mine();
       }
-      central->release(kClass, mine.data(), mine.size());
+      release_mine();
       central->leave(place);
       running.fetch_sub(1);
     });
@@ -708,6 +741,8 @@ TEST_F(ShardedCentralTest, ThreadsThatMoveFreeEachOthersObjectsAndLoseNone) {
   while (running.load() != 0) {
     central->release_unneeded();
     central->check_invariants();
+    central->for_each_lock(LockVisitor::lock());  // as fork() does, while lanes are made
+    central->for_each_lock(LockVisitor::unlock());
   }
   for (std::thread& thread : threads) thread.join();
   for (std::atomic<void*>& slot : exchange) {

@@ -272,26 +272,30 @@ TEST_F(TransferCacheRandomTest, IsAStackThatLosesItsBottom) {
   os::FakePageSource pages;
   MetadataArena metadata(pages);
   IdleTally tally;
-  TransferCache cache(kFixed, tally, metadata);
+  TransferCache cache({kCapacity, 64 * kCapacity, 16}, tally, metadata);
   std::vector<void*> model;
   std::size_t least = 0;  // of the model's size since the round began
   std::size_t next = 1;
+  std::size_t most = 0;
   for (int step = 0; step < 20'000; ++step) {
-    const std::size_t count = 1 + below(kCapacity + 4);
+    const std::size_t count = 1 + below(2 * kCapacity);
     std::vector<void*> batch = numbered(next, count);
-    switch (below(5)) {
+    switch (below(6)) {
       case 0:
       case 1: {
-        const std::size_t fits = std::min(count, kCapacity - model.size());
-        ASSERT_EQ(insert(cache, batch.data(), count), fits);
-        model.insert(model.end(), batch.end() - static_cast<std::ptrdiff_t>(fits), batch.end());
+        const std::size_t taken = insert(cache, batch.data(), count);
+        ASSERT_TRUE(taken == count || cache.is_full());
+        model.insert(model.end(), batch.end() - static_cast<std::ptrdiff_t>(taken), batch.end());
         next += count;
         break;
       }
       case 2:
-      case 3: {
+      case 3:
+      case 4: {
         const std::size_t there = std::min(count, model.size());
-        ASSERT_EQ(cache.remove(batch.data() + count, count), there);
+        void** const end = batch.data() + count;
+        ASSERT_EQ(below(4) != 0 ? cache.try_remove(end, count).count : cache.remove(end, count),
+                  there);
         ASSERT_TRUE(std::equal(model.end() - static_cast<std::ptrdiff_t>(there), model.end(),
                                batch.end() - static_cast<std::ptrdiff_t>(there)));
         model.resize(model.size() - there);
@@ -308,7 +312,9 @@ TEST_F(TransferCacheRandomTest, IsAStackThatLosesItsBottom) {
       }
     }
     ASSERT_EQ(cache.size(), model.size());
+    most = std::max(most, model.size());
   }
+  EXPECT_GT(most, kCapacity) << "it never grew";
 }
 
 }  // namespace

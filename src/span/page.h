@@ -100,8 +100,8 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   /// Bit i: object i reads as zero, since it was never handed out (tracks_fresh).
   std::uint32_t fresh_objects;
   std::uint32_t use;  ///< span_use() of what it is now
-  /// Where the first claim began: the objects below it come last. 0 once they have, and where no
-  /// chance decides.
+  /// Where the first claim began: the objects below it come last, or first for claims from the
+  /// other end. 0 once they have come last, and where no chance decides.
   std::uint16_t first_object;
   std::uint8_t size_class;
   /// The shard of Central that serves its objects. Written under the locks of both lists, the one
