@@ -48,7 +48,7 @@ inline CentralShard::Lane& CentralShard::lane_of(Class& of, unsigned lane) noexc
   Lane* more = of.more.load(std::memory_order_acquire);
   if (more == nullptr) [[unlikely]]
     more = make_lanes(of);
-  return more != nullptr ? more[lane - 1] : of.first;
+  return lane_in(of, more, lane);
 }
 
 /// \returns  nullptr when out of memory, or where there is one lane
@@ -111,7 +111,7 @@ inline TransferCache::Tried CentralShard::try_remove(Class& from, unsigned lane,
     Class& from, Lane* more, unsigned lane, void** end, std::size_t count) noexcept {
   TransferCache::Tried tried{0, false};
   for (unsigned left = lanes_; left != 0 && tried.count == 0; --left) {
-    TransferCache& transfer = lane == 0 ? from.first.transfer : more[lane - 1].transfer;
+    TransferCache& transfer = lane_in(from, more, lane).transfer;
     if (transfer.size() != 0) {
       const bool was_busy = tried.was_busy;
       tried = transfer.try_remove(end, count);
@@ -136,9 +136,8 @@ void CentralShard::note_claimed(unsigned size_class, std::size_t count, unsigned
   Class* const by = find(size_class);
   if (by == nullptr) return;  // all that they got was others'
   // Those of a lane that is not made are counted in the first.
-  Lane* const more = by->more.load(std::memory_order_acquire);
   std::atomic<std::size_t>& claimed =
-      (lane == 0 || more == nullptr ? by->first : more[lane - 1]).claimed;
+      lane_in(*by, by->more.load(std::memory_order_acquire), lane).claimed;
   claimed.store(claimed.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
 }
 

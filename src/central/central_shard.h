@@ -211,6 +211,10 @@ class CentralShard {
   Class* make(unsigned size_class) noexcept;
   Class& class_of(unsigned size_class, const void* object) const noexcept;
   TransferCache::Bounds transfer_bounds(unsigned size_class) const noexcept;
+  /// The lane of a class that has `more`; the first one if these are not made.
+  static Lane& lane_in(Class& of, Lane* more, unsigned lane) noexcept {
+    return lane == 0 || more == nullptr ? of.first : more[lane - 1];
+  }
   Lane& lane_of(Class& of, unsigned lane) noexcept;
   bool take_claimed(Class& of, Lane& by, std::size_t count) const noexcept;
   Lane* make_lanes(Class& of) noexcept;
