@@ -85,11 +85,8 @@ bool Engine::start(const Options& options, std::uint64_t seed, std::size_t addre
 
 bool Engine::place_heap(const Options& options, std::uint64_t seed,
                         std::size_t address_space) noexcept {
-  // A table of states is so many times as large as the others.
-  const std::size_t share = options.verifies_frees() ? sizeof(ObjectStates::Place) : 1;
-  if (options.verifies_frees()) map_.expect_states();
   return HeapAddresses::choose(
-      map_, pages_, HeapAddresses::kUsual, address_space / share, seed, [&](std::uintptr_t first) {
+      map_, pages_, HeapAddresses::kUsual, address_space, seed, [&](std::uintptr_t first) {
         page_heap_.configure(first, options.huge_pages, address_space / kChunkShare,
                              seed != 0 ? random_word(seed, 2) : 0);
         if (first == HeapAddresses::kNone) return true;  // the kernel chooses

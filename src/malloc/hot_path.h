@@ -32,7 +32,7 @@ class HotPath {
     return thread.for_malloc().pop(SizeClassMap::class_of_tiny(bytes));
   }
   /// The same and, where frees are verified, what the thread's cache has.
-  /// \cost  the same; 35 where frees are verified
+  /// \cost  the same; 39 where frees are verified
   [[gnu::always_inline]] static void* pop_or_verify(ThreadState& thread, const PageMap& map,
                                                     std::size_t bytes) noexcept {
     if (bytes > SizeClassMap::kMaxTableBytes) [[unlikely]]
@@ -59,7 +59,7 @@ class HotPath {
   /// The same and, where frees are verified, into the thread's cache if the object is live until
   /// now.
   /// \returns  False where that does not do, or something is wrong: deallocate_slowly() says what.
-  /// \cost     the same; 30 where frees are verified
+  /// \cost     the same; 34 where frees are verified
   [[gnu::always_inline]] static bool push_or_verify(ThreadState& thread, const PageMap& map,
                                                     void* p) noexcept {
     const std::uintptr_t index = PageMap::index_of(p);

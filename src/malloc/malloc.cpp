@@ -11,12 +11,8 @@ namespace strata {
 
 bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
   options_ = options;
-  const std::size_t address_space = os::address_space_limit_bytes();
-  // Tables of states take 16 MiB of addresses and more: not where these are limited.
-  if (options.checks == Options::Checks::kAuto && address_space != SIZE_MAX)
-    options_.checks = Options::Checks::kBasic;
   if (has_full_checks() && !checked_.start(seed)) return false;
-  if (!engine_.start(options_, seed, address_space)) return false;
+  if (!engine_.start(options_, seed, os::address_space_limit_bytes())) return false;
   checks_now_.store(options_.verifies_frees() ? Options::Checks::kFrees : options_.checks,
                     std::memory_order_relaxed);
   has_empty_blocks_ = options_.checks != Options::Checks::kBasic;  // under auto to the end

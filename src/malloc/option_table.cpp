@@ -45,8 +45,7 @@ constexpr OptionRow kRows[] = {
         "used again; places are random. It finds use after free, overflow and mismatched deletes, "
         "and does without the thread cache. auto: like frees, but without comparing sizes, as long "
         "as that takes about 1% of the program's CPU time and of its memory or less; basic from "
-        "then on, and where the address space is limited. At every level except basic, an access "
-        "to a block of 0 bytes is a fault."),
+        "then on. At every level except basic, an access to a block of 0 bytes is a fault."),
     choice(
         STRATA_FIELD(stats), "STATS", "off|exit|signal|both",
         "Write statistics at normal exit, when the signal STRATA_STATS_SIGNAL arrives, or both."),

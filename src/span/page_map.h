@@ -23,9 +23,6 @@ class HeapNames;
 /// of address space for 4 TiB of heap, of which a program touches one OS page or two. Where the
 /// kernel gives no low addresses (a sanitizer's shadow is there) the tables cover everything.
 ///
-/// Where frees are verified, there is one word per page, too, for the addresses around the first
-/// that has it; a heap that goes beyond gets a table for all.
-///
 /// The tables can be read all over and written only where open() was called: so a kernel that
 /// counts what could be written counts little, and never backs them with huge pages. They lie one
 /// after the other, between pages that nobody can write.
@@ -38,9 +35,6 @@ class PageMap {
   constexpr PageMap() noexcept = default;
   PageMap(const PageMap&) = delete;
   PageMap& operator=(const PageMap&) = delete;
-
-  /// A table of states is reserved with the others. Before them.
-  void expect_states() noexcept { expects_states_ = true; }
 
   /// Reserves tables for the addresses below `limit`, a multiple of kRegionBytes, from a source
   /// that outlives this.
@@ -57,11 +51,6 @@ class PageMap {
   /// \cost     Two system calls, unless earlier calls opened them, too, and no other addresses.
   bool open(const void* start, std::size_t bytes) noexcept;
 
-  /// The same for set_states(). The first call reserves a table for them, unless it was expected;
-  /// one far away a larger one.
-  /// \returns  False when out of memory.
-  bool open_states(const void* start, std::size_t bytes) noexcept;
-
   Lock& lock() noexcept { return opening_; }  ///< for fork
 
   /// What names the heaps that share the map, or exist beside it; nullptr if nothing does.
@@ -73,7 +62,7 @@ class PageMap {
   }
 
   /// Address space of the tables, of which only what is used holds memory.
-  std::size_t reserved_bytes() const noexcept;
+  std::size_t reserved_bytes() const noexcept { return table_bytes(page_limit_); }
 
   /// The size class of the span that `p` points into; 0 if p is not aligned to 16, not in a small
   /// span, or not ours.
@@ -95,8 +84,7 @@ class PageMap {
   Region* region_of(const void* p) const noexcept {
     const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(p);
     if (address >> kPageShift >= page_limit_) return nullptr;
-    return std::atomic_ref<Region*>(regions_[address >> kRegionShift])
-        .load(std::memory_order_relaxed);
+    return region_at(address >> kRegionShift);
   }
 
   /// The span that `p` points into, nullptr if none.
@@ -111,14 +99,15 @@ class PageMap {
   }
 
   /// Where the states of the objects on the page of `p` are, kNoPlace if it has none.
-  /// \pre  p is below the limit, and open_states() was called, for whichever addresses
+  /// \pre  p is in a region of ours
   ObjectStates::Place states_of(const void* p) const noexcept {
     return states_at(reinterpret_cast<std::uintptr_t>(p) >> kPageShift);
   }
   /// The same for a page's number.
+  /// \cost  6 instructions, two of them loads
   ObjectStates::Place states_at(std::uintptr_t index) const noexcept {
-    ObjectStates::Place* const states = states_.load(std::memory_order_acquire);
-    return std::atomic_ref<ObjectStates::Place>(states[index]).load(std::memory_order_relaxed);
+    const auto* const states = region_at(index / kPagesPerRegion)->states_of_page;
+    return (states + index % kPagesPerRegion)->load(std::memory_order_relaxed);
   }
 
   /// Whether an object starts at `p`, on a page of a class.
@@ -143,10 +132,6 @@ class PageMap {
       std::atomic_ref<std::uint8_t>(classes_[first + i]).store(0, std::memory_order_relaxed);
   }
 
-  /// The states of the span's objects are there.
-  /// \pre  open_states() was called for its addresses
-  void set_states(const Span& span, ObjectStates::Place place) noexcept;
-
   void set_class(const Span& span, unsigned size_class) noexcept {
     const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(span.start) >> kPageShift;
     for (unsigned i = 0; i < span.page_count; ++i) {
@@ -161,43 +146,18 @@ class PageMap {
     std::uintptr_t begin = 0;
     std::uintptr_t end = 0;
   };
-  /// Places of states for the pages from `begin` up to `end`.
-  struct StateTable {
-    std::uintptr_t begin = 0;
-    std::uintptr_t end = 0;
-    ObjectStates::Place* places = nullptr;  // [end - begin]; nullptr: there is no table
-
-    std::size_t bytes() const noexcept;
-    bool reserve(std::uintptr_t first, std::uintptr_t last, os::PageSource& pages) noexcept;
-    bool place(std::uintptr_t first, std::uintptr_t last, void* reserved) noexcept;
-    bool open(std::uintptr_t first, std::uintptr_t last, os::PageSource& pages) const noexcept;
-    void discard(os::PageSource& pages) noexcept;
-  };
-  bool reserve_near_states(std::uintptr_t page) noexcept STRATA_REQUIRES(opening_);
-  bool reserve_all_states() noexcept STRATA_REQUIRES(opening_);
-  void publish(const StateTable& table) noexcept;
-  std::size_t bytes_at_once(std::uintptr_t page_limit) const noexcept;
-
-  template <typename Tables>
-  bool open_around(Opened& opened, std::uintptr_t address, std::size_t bytes,
-                   std::uintptr_t at_once, Tables&& tables) noexcept;
+  Region* region_at(std::uintptr_t index) const noexcept {
+    return std::atomic_ref<Region*>(regions_[index]).load(std::memory_order_relaxed);
+  }
+  static std::size_t table_bytes(std::uintptr_t page_limit) noexcept;
 
   std::uintptr_t page_limit_ = 0;
-  std::uint8_t* classes_ = nullptr;  // [page_limit_]
-  Region** regions_ = nullptr;       // [page_limit_ / kPagesPerRegion]
-  bool expects_states_ = false;      // behind these there is room for near_states_
-  // Where the last table has page 0, or would have it. Written under opening_: release after the
-  // table is filled, acquire by those who read it. They have an object of a span with states, so
-  // they find its place in the table that was the last one when they got it, and in later ones.
-  std::atomic<ObjectStates::Place*> states_{nullptr};
+  std::uint8_t* classes_ = nullptr;         // [page_limit_]
+  Region** regions_ = nullptr;              // [page_limit_ / kPagesPerRegion]
   os::PageSource* pages_ = nullptr;         // of the tables
   std::atomic<HeapNames*> names_{nullptr};  // release after it is ready, acquire before its use
-  mutable Lock opening_{LockRank::kPageMap};
+  Lock opening_{LockRank::kPageMap};
   Opened opened_ STRATA_GUARDED_BY(opening_);
-  Opened opened_states_ STRATA_GUARDED_BY(opening_);
-  // Of the first addresses, and of all. The first stays: a thread may be about to read it.
-  StateTable near_states_ STRATA_GUARDED_BY(opening_);
-  StateTable all_states_ STRATA_GUARDED_BY(opening_);
 };
 
 }  // namespace strata

@@ -165,66 +165,6 @@ TEST(PageMap, IsWritableForTheAddressesThatWereOpenedOnly) {
   map.discard(pages);
 }
 
-/// A span that is nothing but its addresses.
-Span span_at(std::uintptr_t address) {
-  Span span{};
-  span.start = reinterpret_cast<char*>(address);
-  span.page_count = 2;
-  return span;
-}
-
-/// \param is_expected  the first table of states is reserved with the others
-void expect_states_near_and_far(bool is_expected) {
-  PageMap map;
-  os::FakePageSource pages;
-  constexpr std::uintptr_t kGiB = std::uintptr_t{1} << 30;
-  if (is_expected) map.expect_states();
-  ASSERT_TRUE(map.cover(4096 * kGiB, pages));
-  const std::size_t without =
-      map.reserved_bytes() - (is_expected ? std::size_t{16} << 20 : std::size_t{0});
-  const Span first = span_at(200 * kGiB);
-  const Span below = span_at(137 * kGiB);
-  const Span above = span_at(263 * kGiB);
-  const Span far_above = span_at(3000 * kGiB);
-  const Span far_below = span_at(8 * kGiB);
-  const auto open = [&](const Span& span) { return map.open_states(span.start, span.bytes()); };
-  for (const Span* span : {&first, &below, &above}) {
-    ASSERT_TRUE(open(*span));
-    map.set_states(*span, reinterpret_cast<ObjectStates::Place>(span));
-  }
-  EXPECT_EQ(map.reserved_bytes() - without, std::size_t{16} << 20);
-
-  // Refused: nothing is lost, and it can be tried again.
-  for (int refused = 1; refused <= 5; ++refused) {
-    pages.refuse_call(refused);
-    EXPECT_FALSE(open(far_above)) << refused;
-    pages.refuse_nothing();
-    EXPECT_EQ(map.states_of(below.start), reinterpret_cast<ObjectStates::Place>(&below));
-  }
-  for (const Span* span : {&far_above, &far_below}) {
-    ASSERT_TRUE(open(*span));
-    map.set_states(*span, reinterpret_cast<ObjectStates::Place>(span));
-  }
-  EXPECT_EQ(map.reserved_bytes() - without, std::size_t{528} << 20);
-  for (const Span* span : {&first, &below, &above, &far_above, &far_below}) {
-    const auto place = reinterpret_cast<ObjectStates::Place>(span);
-    EXPECT_EQ(map.states_of(span->start), place);
-    EXPECT_EQ(map.states_of(span->start + kPageBytes), place);
-    EXPECT_EQ(map.states_of(span->start + 2 * kPageBytes), ObjectStates::kNoPlace);
-  }
-  ASSERT_TRUE(open(first));
-  map.set_states(first, ObjectStates::kNoPlace);
-  EXPECT_EQ(map.states_of(first.start), ObjectStates::kNoPlace);
-  EXPECT_FALSE(open(span_at(4096 * kGiB - kPageBytes)));
-  map.discard(pages);
-  EXPECT_EQ(pages.mapped_bytes(), 0u);
-}
-
-TEST(PageMap, HasPlacesOfStatesAroundTheFirstAndForAllAddressesOnceSomeAreFarAway) {
-  expect_states_near_and_far(false);
-  expect_states_near_and_far(true);
-}
-
 TEST(PageMap, KeepsNothingWhenItsTablesAreRefusedAndCoversLater) {
   PageMap map;
   os::FakePageSource pages;

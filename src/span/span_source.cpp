@@ -138,6 +138,12 @@ bool SpanSource::take_back_holes(Span& span) noexcept {
 
 namespace {
 
+void set_states(const PageMap& map, const Span& span, ObjectStates::Place place) noexcept {
+  Region& region = *map.region_of(span.start);
+  for (unsigned i = 0; i < span.page_count; ++i)
+    region.states_of_page[span.first_page + i].store(place, std::memory_order_relaxed);
+}
+
 std::size_t bytes_of_states(const Span& span) noexcept {
   return span.page_count * ObjectStates::slots_of_page(span.size_class);
 }
@@ -146,9 +152,8 @@ std::size_t bytes_of_states(const Span& span) noexcept {
 
 /// \returns  False when out of memory.
 bool SpanSource::give_states(Span& span) noexcept {
-  if (!map_.open_states(span.start, span.bytes())) return false;
   if (!keeps_states()) {
-    map_.set_states(span, ObjectStates::nowhere());
+    set_states(map_, span, ObjectStates::nowhere());
     return true;
   }
   void* const memory = metadata_.allocate(bytes_of_states(span));
@@ -156,13 +161,13 @@ bool SpanSource::give_states(Span& span) noexcept {
   std::memset(memory, ObjectStates::kNever, bytes_of_states(span));
   state_bytes_.fetch_add(bytes_of_states(span), std::memory_order_relaxed);
   auto* const states = static_cast<ObjectStates::State*>(memory);
-  map_.set_states(span, ObjectStates::place(states, span.start, span.size_class));
+  set_states(map_, span, ObjectStates::place(states, span.start, span.size_class));
   return true;
 }
 
 void SpanSource::take_states(Span& span) noexcept {
   const ObjectStates::Place place = map_.states_of(span.start);
-  map_.set_states(span, ObjectStates::kNoPlace);
+  set_states(map_, span, ObjectStates::kNoPlace);
   if (place == ObjectStates::nowhere()) return;
   state_bytes_.fetch_sub(bytes_of_states(span), std::memory_order_relaxed);
   metadata_.deallocate(&ObjectStates::at(place, span.start), bytes_of_states(span));

@@ -46,16 +46,16 @@ MOST_INSTRUCTIONS_A_STEP = {
 # The same where a feature is on: a mean, because what features choose is random. docs/design.md states what was measured.
 MOST_INSTRUCTIONS_WITH = {
     # 0.1 counts them.
-    ("STRATA_CHECKS", "auto", ("malloc", 100, 0)): 65.2,
-    ("STRATA_CHECKS", "auto", ("malloc", 4096, 0)): 76.2,
-    ("STRATA_CHECKS", "auto", ("calloc", 64, 0)): 78.2,
-    ("STRATA_CHECKS", "auto", ("sized", 64, 0)): 75.2,
-    ("STRATA_CHECKS", "auto", ("usable", 64, 0)): 99.2,
-    ("STRATA_CHECKS", "auto", ("usable", 40000, 0)): 110.2,
-    ("STRATA_CHECKS", "auto", ("in_place", 64, 0)): 110.2,
-    ("STRATA_CHECKS", "auto", ("aligned_alloc", 64, 64)): 97.2,
-    ("STRATA_CHECKS", "auto", ("new", 64, 64)): 154.2,
-    ("STRATA_CHECKS", "auto", ("nothing", 64, 0)): 85.2,
+    ("STRATA_CHECKS", "auto", ("malloc", 100, 0)): 73.2,
+    ("STRATA_CHECKS", "auto", ("malloc", 4096, 0)): 84.2,
+    ("STRATA_CHECKS", "auto", ("calloc", 64, 0)): 86.2,
+    ("STRATA_CHECKS", "auto", ("sized", 64, 0)): 83.2,
+    ("STRATA_CHECKS", "auto", ("usable", 64, 0)): 111.2,
+    ("STRATA_CHECKS", "auto", ("usable", 40000, 0)): 122.2,
+    ("STRATA_CHECKS", "auto", ("in_place", 64, 0)): 122.2,
+    ("STRATA_CHECKS", "auto", ("aligned_alloc", 64, 64)): 107.2,
+    ("STRATA_CHECKS", "auto", ("new", 64, 64)): 167.2,
+    ("STRATA_CHECKS", "auto", ("nothing", 64, 0)): 93.2,
     # What runs twice in a pair, or only in some.
     ("STRATA_CHECKS", "basic", ("calloc", 64, 0)): 47.2,
     ("STRATA_CHECKS", "basic", ("nothing", 64, 0)): 54.2,
@@ -65,9 +65,9 @@ MOST_INSTRUCTIONS_WITH = {
     ("STRATA_CHECKS", "basic", ("malloc", 1000000, 0)): 386.2,
     ("STRATA_CHECKS", "basic", ("malloc", 2097152, 0)): 722.2,
     ("STRATA_CHECKS", "auto", ("malloc", 300000, 0)): 370.2,
-    ("STRATA_CHECKS", "auto", ("sized", 300000, 0)): 482.2,
-    ("STRATA_CHECKS", "frees", ("malloc", 100, 0)): 65.2,
-    ("STRATA_CHECKS", "frees", ("malloc", 4096, 0)): 76.2,
+    ("STRATA_CHECKS", "auto", ("sized", 300000, 0)): 487.2,
+    ("STRATA_CHECKS", "frees", ("malloc", 100, 0)): 73.2,
+    ("STRATA_CHECKS", "frees", ("malloc", 4096, 0)): 84.2,
     ("STRATA_CHECKS", "full", ("malloc", 100, 0)): 1673,
     ("STRATA_GUARD_RATE", "10000", ("malloc", 100, 0)): 100,  # 76 to 79: system calls and stacks for each guarded object
 }

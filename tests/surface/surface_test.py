@@ -205,6 +205,15 @@ class Footprint(unittest.TestCase):
                 ran = run([HELLO], limits=[(resource.RLIMIT_AS, mib << 20)])
                 self.assertEqual((ran.returncode, ran.stdout, ran.stderr), (0, "hello\n", ""))
 
+    def test_frees_are_verified_under_a_limit_of_address_space(self):
+        twice = ("import ctypes; c = ctypes.CDLL(None); c.malloc.restype = ctypes.c_void_p; c.free.argtypes = [ctypes.c_void_p];"
+                 "a, b = c.malloc(100), c.malloc(100); c.free(a); c.free(b); c.free(a)")
+        for mib in (200, 64):
+            with self.subTest(limit_mib=mib):
+                ran = run(["/usr/bin/python3", "-c", twice], limits=[(resource.RLIMIT_AS, mib << 20)])
+                self.assertIn("double free", ran.stderr)
+                self.assertNotEqual(ran.returncode, 0)
+
     def test_python_starts_under_200_mb_of_address_space(self):
         ran = run(["/usr/bin/python3", "-c", "print(sum(range(10**5)))"],
                   limits=[(resource.RLIMIT_AS, 200_000 * 1024)], PYTHONMALLOC="malloc")
