@@ -123,7 +123,7 @@ std::size_t CentralList::destroy_unneeded() noexcept {
 void CentralList::forget_spans() noexcept {
   LockGuard guard(lock_);
   for (auto& list : by_free_) list.forget_all();
-  for (std::size_t& listed : listed_) listed = 0;
+  for (std::uint32_t& listed : listed_) listed = 0;
   kept_.forget_all();
   nonempty_ = 0;
   least_kept_ = span_count_ = returned_ = 0;

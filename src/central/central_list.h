@@ -300,7 +300,7 @@ class CentralList {
   // Bit w of kNonempty: by_free_[w] has a span.
   std::uint32_t nonempty_ STRATA_GUARDED_BY(lock_) = 0;
   IntrusiveList<Span> by_free_[kWidths] STRATA_GUARDED_BY(lock_);
-  std::size_t listed_[kWidths] STRATA_GUARDED_BY(lock_) = {};  // how many spans by_free_[w] has
+  std::uint32_t listed_[kWidths] STRATA_GUARDED_BY(lock_) = {};  // how many spans by_free_[w] has
   IntrusiveList<Span> kept_
       STRATA_GUARDED_BY(lock_);  // every object is free, and all of it is held; latest first
   std::size_t least_kept_ STRATA_GUARDED_BY(lock_) = 0;  // since the last destroy_unneeded()

@@ -178,9 +178,9 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   std::atomic<std::uint8_t> shard;
   alignas(detail::kCacheLineBytes) char* start;
   std::uint8_t head_of_page[kPagesPerRegion];
+  Span spans[kPagesPerRegion];  ///< spans[i] is in use while head_of_page[i] == i
   /// For each page of a span whose objects have states, where they are (ObjectStates::Place).
   std::atomic<std::uintptr_t> states_of_page[kPagesPerRegion];
-  Span spans[kPagesPerRegion];  ///< spans[i] is in use while head_of_page[i] == i
 
   /// So many pages from `first` on belong to the span that begins at page `head`, or to none.
   /// Stores that overlap: these are too few for memset().

@@ -228,8 +228,8 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // turn.
   static constexpr std::size_t kShrinkAbove = 2;
   // Derived: the first slots of every bin and a few growths are in the cache itself, which then
-  // fills two 4-KiB pages.
-  static constexpr std::size_t kInlineSlots = 576;
+  // fills the 8 KiB that the arena has for it.
+  static constexpr std::size_t kInlineSlots = 660;
 
   // Chosen: a batch, and what it may hold for nobody's use.
   static constexpr std::size_t kHomewardSlots = 128;
