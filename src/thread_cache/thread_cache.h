@@ -227,9 +227,9 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // Chosen: the share moves with the heap; a bin that gave way each time would flush and fill in
   // turn.
   static constexpr std::size_t kShrinkAbove = 2;
-  // Derived: the first slots of every bin and a few growths are in the cache itself, which then
-  // fills the 8 KiB that the arena has for it.
-  static constexpr std::size_t kInlineSlots = 660;
+  // Derived: the first slots of the first eighteen bins are in the cache itself, which then fills
+  // 4 KiB. Slots from the arena serve another bin when one has outgrown them; these do not.
+  static constexpr std::size_t kInlineSlots = 148;
 
   // Chosen: a batch, and what it may hold for nobody's use.
   static constexpr std::size_t kHomewardSlots = 128;
