@@ -11,6 +11,7 @@ namespace {
 // Chosen: entries are opened for so many addresses at once, 64 KiB of one table and 16 KiB of the
 // other: most heaps need no second call.
 constexpr std::uintptr_t kOpenedAtOnce = std::uintptr_t{4} << 30;
+
 /// Commits the OS pages of table[first] to table[last - 1]. `table` starts an OS page.
 template <typename Entry>
 bool open_entries(Entry* table, std::uintptr_t first, std::uintptr_t last,

@@ -126,10 +126,10 @@ class PageMap {
 
   /// The region's addresses belong to no heap from now on.
   void forget_region(const void* start) noexcept {
-    set_region(start, nullptr);
     const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(start) >> kPageShift;
     for (unsigned i = 0; i < kPagesPerRegion; ++i)
       std::atomic_ref<std::uint8_t>(classes_[first + i]).store(0, std::memory_order_relaxed);
+    set_region(start, nullptr);
   }
 
   void set_class(const Span& span, unsigned size_class) noexcept {

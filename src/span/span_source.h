@@ -194,7 +194,7 @@ class SpanSource {
   os::PageSource& pages_;
   const Use use_;
   bool keeps_records_ = false;
-  bool has_state_places_ = false;  // the page map has a place for each span
+  bool has_state_places_ = false;  // each span has a place, if only nowhere()
   // A span made meanwhile may go either way. release after it is written that frees are verified no
   // more, acquire before a span has no states: who finds an object without one sees that, too.
   std::atomic<bool> keeps_states_{false};

@@ -7,7 +7,7 @@
 
 namespace strata {
 
-static_assert(sizeof(ThreadCache) <= 4096, "a thread costs a small OS page of bookkeeping");
+static_assert(sizeof(ThreadCache) <= 4096, "a thread costs as much bookkeeping as a small OS page");
 
 // Nothing is ever pushed to them or popped: the loader makes them read-only.
 [[gnu::section(".data.rel.ro.bins")]] constinit EmptyBins EmptyBins::g_all;

@@ -23,7 +23,7 @@ MOST_INSTRUCTIONS = {
     ("raw", 100): 28,
     ("raw", 4096): 28,
     ("raw", 40000): 28,
-    # Each free is verified at once, as with STRATA_CHECKS=frees, where malloc's pair takes 65 and, from 1 KiB on, 76.
+    # Each free is verified at once, as with STRATA_CHECKS=frees, where malloc's pair takes 73 and, from 1 KiB on, 84.
     ("shared", 100): 73,
     ("shared", 4096): 73,
     ("own", 1000): 73,

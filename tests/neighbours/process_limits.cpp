@@ -101,7 +101,7 @@ void expect_no_gap(const char* program) {
 
 /// What a program needs before it comes to its work.
 int start() {
-  for (const std::size_t bytes : {1, 50, 1000, 9000, 70'000}) {
+  for (const std::size_t bytes : {0, 1, 50, 1000, 9000, 70'000}) {
     if (opaque(malloc(bytes)) == nullptr) return 1;
   }
   return 0;

@@ -76,6 +76,10 @@ void run_out(std::size_t bytes, std::vector<Block>& blocks) {
   }
   CHECK(threw, "operator new did not throw");
   CHECK(::operator new(opaque(64 * kMiB), std::nothrow) == nullptr, "operator new(nothrow)");
+  errno = 0;
+  void* const nothing = opaque(malloc(0));
+  CHECK(nothing != nullptr || errno == ENOMEM, "malloc(0)");
+  free(nothing);
   expect_intact(blocks);
 
   // Half of it back: as much can be had again.
