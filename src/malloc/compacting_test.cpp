@@ -229,7 +229,7 @@ TEST_F(CompactingTest, HolesThatTheNextPhaseFillsAreLeftAlone) {
   };
   // Some holes are tried once more, after four to eight further cycles.
   const std::size_t first = calls_of(2);
-  EXPECT_LT(calls_of(16), first / 2);
+  EXPECT_LT(calls_of(16), first);
   free_these(kept);
   check();
   thread.end();
