@@ -16,7 +16,7 @@ constexpr std::uintptr_t kOpenedAtOnce = std::uintptr_t{4} << 30;
 template <typename Entry>
 bool open_entries(Entry* table, std::uintptr_t first, std::uintptr_t last,
                   os::PageSource& pages) noexcept {
-  const std::size_t begin = first * sizeof(Entry) & ~(os::page_bytes() - 1);
+  const std::size_t begin = detail::round_down(first * sizeof(Entry), os::page_bytes());
   const std::size_t end = detail::round_up(last * sizeof(Entry), os::page_bytes());
   return pages.commit(reinterpret_cast<char*>(table) + begin, end - begin);
 }
@@ -63,9 +63,8 @@ bool PageMap::open(const void* start, std::size_t bytes) noexcept {
   LockGuard guard(opening_);
   if (address >= opened_.begin && address + bytes <= opened_.end) return true;
   if (address + bytes > limit()) return false;
-  const std::uintptr_t begin = address & ~(kOpenedAtOnce - 1);
-  const std::uintptr_t end =
-      std::min((address + bytes + kOpenedAtOnce - 1) & ~(kOpenedAtOnce - 1), limit());
+  const std::uintptr_t begin = detail::round_down(address, kOpenedAtOnce);
+  const std::uintptr_t end = std::min(detail::round_up(address + bytes, kOpenedAtOnce), limit());
   if (!open_entries(classes_, begin >> kPageShift, end >> kPageShift, *pages_) ||
       !open_entries(regions_, begin >> kRegionShift, end >> kRegionShift, *pages_))
     return false;

@@ -69,7 +69,7 @@ MOST_INSTRUCTIONS_WITH = {
     ("STRATA_CHECKS", "frees", ("malloc", 100, 0)): 73.2,
     ("STRATA_CHECKS", "frees", ("malloc", 4096, 0)): 84.2,
     ("STRATA_CHECKS", "full", ("malloc", 100, 0)): 1673,
-    ("STRATA_GUARD_RATE", "10000", ("malloc", 100, 0)): 100,  # 76 to 79: system calls and stacks for each guarded object
+    ("STRATA_GUARD_RATE", "10000", ("malloc", 100, 0)): 100,  # 88: system calls and stacks for each guarded object
 }
 PAIRS = 2000
 
