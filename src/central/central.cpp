@@ -53,8 +53,10 @@ std::size_t Central::claim(Place& place, unsigned size_class, void** end,
   }
   if (claimed.count == 0) {
     // Once a thread's batches have moved, its next claims are few objects each: its bin is small.
+    // So are those of one that moved because it had to wait.
     const bool is_apart = shard_count() != 1 && keeps_apart(size_class) &&
-                          (is_batch(size_class, count) || shard->user(size_class) == &place);
+                          (is_batch(size_class, count) || shard->user(size_class) == &place ||
+                           (place.has_moved(size_class) && shares_lines(size_class)));
     claimed.count = claim_elsewhere(*shard, size_class, end, count, is_apart);
   } else {
     exchange_holes();
@@ -95,7 +97,11 @@ bool Central::is_batch(unsigned size_class, std::size_t count) noexcept {
 
 bool Central::keeps_apart(unsigned size_class) const noexcept {
   return shard_count() <= kShardsAtOnce * processors_ ||
-         (SizeClassMap::bytes_of(size_class) < kSharedLineBytes && !is_large());
+         (shares_lines(size_class) && !is_large());
+}
+
+bool Central::shares_lines(unsigned size_class) noexcept {
+  return SizeClassMap::bytes_of(size_class) < kSharedLineBytes;
 }
 
 /// Claims from another shard that nobody is at. Where there is none, waits for the busy one if it

@@ -35,8 +35,6 @@ class Central {
   using ClassStatistics = CentralShard::ClassStatistics;
 
   static constexpr unsigned kMostShards = 64;
-  // Chosen: from two cache lines on, two objects share a line only at their edges.
-  static constexpr std::size_t kSharedLineBytes = 2 * detail::kCacheLineBytes;
 
   /// A thread's place among the shards.
   /// \threads  Its thread only.
@@ -196,6 +194,9 @@ class Central {
   /// of the others do not run, and what they have is better used; unless two threads would share
   /// lines, and the heap is small.
   bool keeps_apart(unsigned size_class) const noexcept;
+  /// Whether two objects of the class may lie in one line of memory, or in two that a processor
+  /// fetches together.
+  static bool shares_lines(unsigned size_class) noexcept;
 
   unsigned shard_count() const noexcept { return count_.load(std::memory_order_acquire); }
   ClassStatistics statistics(unsigned size_class) noexcept;
@@ -227,6 +228,8 @@ class Central {
   // show, and less is waited for. In a small one they are some percent.
   static constexpr std::size_t kLargeBytes = std::size_t{32} << 20;
   static constexpr std::size_t kHomewardBatch = 128;
+  // Chosen: from two cache lines on, two objects share a line only at their edges.
+  static constexpr std::size_t kSharedLineBytes = 2 * detail::kCacheLineBytes;
   // Chosen: so much goes to one thread, and to another, where objects come and go in batches. Where
   // they come and go at random, a bin as large as that is rare, and a shard for it would show.
   static constexpr std::size_t kBatchBytes = std::size_t{32} << 10;

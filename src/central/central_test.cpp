@@ -581,6 +581,17 @@ TEST_F(ApartTest, NorIsWhatAThreadWhoseBatchesHaveMovedGetsALittleAtATime) {
   }
 }
 
+TEST_F(ApartTest, NorIsWhatAThreadThatHadToWaitGetsWhereObjectsShareLines) {
+  for (const unsigned size_class : {small, large}) {
+    central->move_on(places[1], size_class);
+    std::vector<void*> others = claim_at(places[0], size_class, 4);
+    central->release(places[0], size_class, others.data(), others.size());
+    std::vector<void*> few = claim_at(places[1], size_class, 4);
+    EXPECT_TRUE(all_of(size_class == small ? 1 : 0, few));
+    central->release_to_spans(size_class, few.data(), few.size());
+  }
+}
+
 TEST_F(ApartTest, WhatAnEndedThreadsShardHasServesBatches) {
   std::vector<void*> own = claim_at(places[0], large, kBatch);
   std::vector<void*> others = claim_at(places[1], large, kBatch);

@@ -30,9 +30,9 @@ class PagePlace {
   }
 
  private:
-  // Chosen: two threads that both use pages often have met so often soon. One that seldom does, as
-  // many do as they begin, shares a shard with others until then.
-  static constexpr std::uint8_t kPatience = 16;
+  // Chosen: two threads that both use pages have met so often before the first has much. One that
+  // seldom does, as many do as they begin, shares a shard with others until then.
+  static constexpr std::uint8_t kPatience = 4;
   static constexpr std::uint8_t kHasMoved = 0xfe;
   static constexpr std::uint8_t kStays = 0xff;
 

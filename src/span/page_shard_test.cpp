@@ -92,7 +92,7 @@ TEST_F(PageShardTest, AThreadThatHasMovedStaysThere) {
 TEST_F(PageShardTest, AThreadThatSeldomAsksStaysWhereTheOtherIs) {
   for (int i = 0; i < 100 * kOften; ++i) {
     heap.deallocate(allocate(1, first));
-    if (i % (20 * kOften) == 0) heap.deallocate(allocate(1, second));
+    if (i % (40 * kOften) == 0) heap.deallocate(allocate(1, second));
   }
   EXPECT_EQ(first.shard(), 0u);
   EXPECT_EQ(second.shard(), 0u);

@@ -147,7 +147,7 @@ void ThreadCache::make_room_homeward() noexcept {
 /// of its own first, and this one is used after them.
 /// \returns  false if objects are lines apart, or no others are to be had
 bool ThreadCache::take_as_last(unsigned size_class, void* object) noexcept {
-  if (SizeClassMap::bytes_of(size_class) >= Central::kSharedLineBytes || !top_up(size_class) ||
+  if (!Central::shares_lines(size_class) || !top_up(size_class) ||
       tops_[size_class] == limits_[size_class]) {
     return false;
   }
