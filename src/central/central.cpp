@@ -96,8 +96,7 @@ bool Central::is_batch(unsigned size_class, std::size_t count) noexcept {
 }
 
 bool Central::keeps_apart(unsigned size_class) const noexcept {
-  return shard_count() <= kShardsAtOnce * processors_ ||
-         (shares_lines(size_class) && !is_large());
+  return shard_count() <= kShardsAtOnce * processors_ || (shares_lines(size_class) && !is_large());
 }
 
 bool Central::shares_lines(unsigned size_class) noexcept {
