@@ -53,7 +53,7 @@ std::size_t Central::claim(Place& place, unsigned size_class, void** end,
   }
   if (claimed.count == 0) {
     // Once a thread's batches have moved, its next claims are few objects each: its bin is small.
-    // So are those of one that moved because it had to wait.
+    // Where objects share lines, that holds for all of a class that has moved, for whatever reason.
     const bool is_apart = shard_count() != 1 && keeps_apart(size_class) &&
                           (is_batch(size_class, count) || shard->user(size_class) == &place ||
                            (place.has_moved(size_class) && shares_lines(size_class)));
@@ -99,10 +99,6 @@ bool Central::keeps_apart(unsigned size_class) const noexcept {
   return shard_count() <= kShardsAtOnce * processors_ || (shares_lines(size_class) && !is_large());
 }
 
-bool Central::shares_lines(unsigned size_class) noexcept {
-  return SizeClassMap::bytes_of(size_class) < kSharedLineBytes;
-}
-
 /// Claims from another shard that nobody is at. Where there is none, waits for the busy one if it
 /// is the thread's and has more than a little: the heap must not grow beside free objects.
 std::size_t Central::claim_past(CentralShard& busy, bool may_wait, unsigned size_class, void** end,
@@ -122,7 +118,7 @@ std::size_t Central::claim_past(CentralShard& busy, bool may_wait, unsigned size
 }
 
 /// Claims where the shard has nothing left: from what is idle first, so that the heap grows last.
-/// \param is_apart  it is for a thread whose batches are to be of the shard's own spans
+/// \param is_apart  what the thread gets is to be of the shard's own spans, as long as there is memory
 std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, void** end,
                                      std::size_t count, bool is_apart) noexcept {
   CentralList* const list = shard.make_list(size_class);
@@ -151,7 +147,7 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
   std::size_t made = 1;
   if (span == nullptr)
     made = spans_.create(size_class, spans, is_alone ? 1 : list->next_growth(), at);
-  if (made == 0) return 0;
+  if (made == 0) return is_apart ? claim_elsewhere(shard, size_class, end, count, false) : 0;
   const std::size_t claimed = add_and_claim(*list, spans, made, end, count);
   exchange_holes();
   return claimed;

@@ -24,11 +24,13 @@ namespace strata {
 ///
 /// A thread also moves on that gets batches of a class of which another thread of the shard gets
 /// some: objects next to each other would belong to different threads, whose processors would take
-/// lines of memory from each other. From then on its batches stay apart (keeps_apart).
+/// lines of memory from each other. From then on its batches stay apart (keeps_apart), and so do
+/// small objects of any class that has moved.
 ///
 /// Before the heap grows for one shard, what is free in others serves it: what lies in their
 /// transfer caches, empty spans of any class, spans of shards without threads, and what others have
-/// more than enough of.
+/// more than enough of. What stays apart comes of shards without threads, and of the pages of other
+/// classes' empty spans; of the rest only if the heap cannot grow.
 /// \threads  Any number at once; a lock for each list and each transfer cache.
 class Central {
  public:
@@ -189,14 +191,16 @@ class Central {
   /// thread, whose cache is flushed, stays as it is.
   void move_on(Place& place, unsigned size_class) noexcept;
 
-  /// Whether a thread's batches are to be of its own shard's spans, although the heap grows for
+  /// Whether what a thread gets may have to be of its own shard's spans, although the heap grows for
   /// that while objects of others are free. Where there are many more shards than processors, most
   /// of the others do not run, and what they have is better used; unless two threads would share
   /// lines, and the heap is small.
   bool keeps_apart(unsigned size_class) const noexcept;
-  /// Whether two objects of the class may lie in one line of memory, or in two that a processor
-  /// fetches together.
-  static bool shares_lines(unsigned size_class) noexcept;
+  /// Whether objects of the class are so small that several may lie in one line of memory, or in
+  /// two that a processor fetches together.
+  static constexpr bool shares_lines(unsigned size_class) noexcept {
+    return SizeClassMap::bytes_of(size_class) < kSharedLineBytes;
+  }
 
   unsigned shard_count() const noexcept { return count_.load(std::memory_order_acquire); }
   ClassStatistics statistics(unsigned size_class) noexcept;

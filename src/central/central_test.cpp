@@ -592,6 +592,27 @@ TEST_F(ApartTest, NorIsWhatAThreadThatHadToWaitGetsWhereObjectsShareLines) {
   }
 }
 
+TEST_F(ApartTest, WhatOthersHaveFreeServesBeforeMemoryIsOut) {
+  space.heap.limit().configure(0, 1024 * 1024);
+  for (const unsigned size_class : {small, large}) {
+    std::vector<void*> others = claim_at(places[0], size_class, 4);
+    central->move_on(places[1], size_class);
+    central->release(places[0], size_class, others.data(), others.size());
+  }
+  const unsigned filler = SizeClassMap::class_of(8000);
+  std::vector<void*> all;
+  void* object = nullptr;
+  while (central->claim(places[0], filler, &object + 1, 1) != 0) all.push_back(object);
+  for (const unsigned size_class : {small, large}) {
+    std::vector<void*> batch(kBatch);
+    const std::size_t claimed =
+        central->claim(places[1], size_class, batch.data() + kBatch, kBatch);
+    EXPECT_GE(claimed, 4u);
+    central->release_to_spans(size_class, batch.data() + (kBatch - claimed), claimed);
+  }
+  central->release_to_spans(filler, all.data(), all.size());
+}
+
 TEST_F(ApartTest, WhatAnEndedThreadsShardHasServesBatches) {
   std::vector<void*> own = claim_at(places[0], large, kBatch);
   std::vector<void*> others = claim_at(places[1], large, kBatch);

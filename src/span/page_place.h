@@ -30,8 +30,8 @@ class PagePlace {
   }
 
  private:
-  // Chosen: two threads that both use pages have met so often before the first has much. One that
-  // seldom does, as many do as they begin, shares a shard with others until then.
+  // Chosen: two threads that both use pages have met so often before they hold many. One that asks
+  // a few times in its life, as many do as they begin, shares a shard with others.
   static constexpr std::uint8_t kPatience = 4;
   static constexpr std::uint8_t kHasMoved = 0xfe;
   static constexpr std::uint8_t kStays = 0xff;

@@ -19,7 +19,7 @@ using Pages = PageHeap::Pages;
 
 /// Threads that share a page heap, or not.
 struct PageShardTest : ::testing::Test {
-  static constexpr int kOften = 64;
+  static constexpr int kOften = 8;
 
   FakePageSource pages;
   FakeAddressSpace space{pages};
