@@ -118,7 +118,7 @@ std::size_t Central::claim_past(CentralShard& busy, bool may_wait, unsigned size
 }
 
 /// Claims where the shard has nothing left: from what is idle first, so that the heap grows last.
-/// \param is_apart  what the thread gets is to be of the shard's own spans, as long as there is memory
+/// \param is_apart  it is to be of the shard's own spans, as long as there is memory
 std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, void** end,
                                      std::size_t count, bool is_apart) noexcept {
   CentralList* const list = shard.make_list(size_class);

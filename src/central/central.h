@@ -191,7 +191,7 @@ class Central {
   /// thread, whose cache is flushed, stays as it is.
   void move_on(Place& place, unsigned size_class) noexcept;
 
-  /// Whether what a thread gets may have to be of its own shard's spans, although the heap grows for
+  /// Whether what a thread gets may be of its own shard's spans alone, although the heap grows for
   /// that while objects of others are free. Where there are many more shards than processors, most
   /// of the others do not run, and what they have is better used; unless two threads would share
   /// lines, and the heap is small.
