@@ -26,7 +26,7 @@ TransferCache::Tried TransferCache::try_remove(void** end, std::size_t count) no
   const std::size_t taken = remove_locked(end, count);
   if (size() == 0 && has_run_over_) {
     has_run_over_ = false;
-    capacity_.store(std::min(2 * capacity(), bounds_.most), std::memory_order_relaxed);
+    set_capacity(std::min(2 * capacity(), bounds_.most));
   }
   lock_.unlock();
   return {taken, false};
@@ -57,13 +57,18 @@ std::size_t TransferCache::insert_locked(void* const* objects, std::size_t count
   const std::size_t wanted = std::max(std::bit_ceil(count), std::min(bounds_.first, kFirstSlots));
   auto** const slots = static_cast<void**>(metadata_.allocate(wanted * sizeof(void*)));
   if (slots == nullptr) return false;
-  if (slots_ != nullptr) {
-    move_words(slots, slots_, size());
-    metadata_.deallocate(slots_, slot_count_ * sizeof(void*));
-  }
+  if (size() != 0) move_words(slots, slots_, size());
+  drop_others();
   slots_ = slots;
   slot_count_ = wanted;
   return true;
+}
+
+/// From now on it has its own slots. What was in the others is moved before.
+void TransferCache::drop_others() noexcept {
+  if (slots_ != own_slots_) metadata_.deallocate(slots_, slot_count_ * sizeof(void*));
+  slots_ = own_slots_;
+  slot_count_ = kOwnSlots;
 }
 
 std::size_t TransferCache::remove_locked(void** end, std::size_t count) noexcept {
@@ -71,15 +76,15 @@ std::size_t TransferCache::remove_locked(void** end, std::size_t count) noexcept
   const std::size_t left = size() - taken;
   if (taken != 0) move_words(end - taken, slots_ + left, taken);
   set_size(left);
-  least_size_ = std::min(least_size_, left);
+  least_size_ = std::min(least_size_, static_cast<std::uint32_t>(left));
   return taken;
 }
 
 std::size_t TransferCache::take_unneeded(void** out, std::size_t count) noexcept {
   LockGuard guard(lock_);
-  const std::size_t taken = std::min(count, least_size_);
+  const std::size_t taken = std::min<std::size_t>(count, least_size_);
   if (taken == 0) {
-    least_size_ = size();  // the next round begins
+    least_size_ = size_.load(std::memory_order_relaxed);  // the next round begins
     drop_slots();
     return 0;
   }
@@ -88,22 +93,21 @@ std::size_t TransferCache::take_unneeded(void** out, std::size_t count) noexcept
   const std::size_t left = size() - taken;
   move_words(slots_, slots_ + taken, left);
   set_size(left);
-  least_size_ -= taken;
-  capacity_.store(std::max(capacity() - std::min(taken, capacity()), bounds_.first),
-                  std::memory_order_relaxed);
+  least_size_ -= static_cast<std::uint32_t>(taken);
+  set_capacity(std::max(capacity() - std::min(taken, capacity()), bounds_.first));
   return taken;
 }
 
 void TransferCache::shrink() noexcept {
   LockGuard guard(lock_);
-  capacity_.store(bounds_.first, std::memory_order_relaxed);
+  set_capacity(bounds_.first);
   has_run_over_ = false;
   drop_slots();
 }
 
 bool TransferCache::try_halve() noexcept {
   if (!lock_.try_lock()) return false;
-  capacity_.store(std::max(capacity() / 2, bounds_.first), std::memory_order_relaxed);
+  set_capacity(std::max(capacity() / 2, bounds_.first));
   has_run_over_ = false;
   lock_.unlock();
   return true;
@@ -111,11 +115,8 @@ bool TransferCache::try_halve() noexcept {
 
 /// Gives back the slots of one that had grown, as soon as it is empty.
 void TransferCache::drop_slots() noexcept {
-  if (size() != 0 || capacity() != bounds_.first || slot_count_ <= std::bit_ceil(bounds_.first))
-    return;
-  metadata_.deallocate(slots_, slot_count_ * sizeof(void*));
-  slots_ = nullptr;
-  slot_count_ = 0;
+  if (size() == 0 && capacity() == bounds_.first && slot_count_ > std::bit_ceil(bounds_.first))
+    drop_others();
 }
 
 void TransferCache::forget_objects() noexcept {
@@ -131,7 +132,7 @@ void TransferCache::tell_tally() noexcept {
 }
 
 void TransferCache::set_size(std::size_t size) noexcept {
-  size_.store(size, std::memory_order_relaxed);
+  size_.store(static_cast<std::uint32_t>(size), std::memory_order_relaxed);
   tally_.tell(static_cast<std::ptrdiff_t>(size * bounds_.object_bytes), said_, kSaidAbove);
 }
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "base/idle_tally.h"
 #include "base/lock.h"
@@ -19,7 +20,7 @@ namespace strata {
 /// \threads  Any number at once; one lock.
 class TransferCache {
  public:
-  /// How many objects it may hold at first and at the most, and the bytes of each.
+  /// How many objects it may hold at first and at the most, below 2^31, and the bytes of each.
   struct Bounds {
     std::size_t first;
     std::size_t most;
@@ -27,7 +28,10 @@ class TransferCache {
   };
 
   constexpr TransferCache(const Bounds& bounds, IdleTally& tally, MetadataArena& metadata) noexcept
-      : metadata_(metadata), tally_(tally), bounds_(bounds), capacity_(bounds.first) {}
+      : metadata_(metadata),
+        tally_(tally),
+        bounds_(bounds),
+        capacity_(static_cast<std::uint32_t>(bounds.first)) {}
   TransferCache(const TransferCache&) = delete;
   TransferCache& operator=(const TransferCache&) = delete;
 
@@ -84,29 +88,37 @@ class TransferCache {
   std::size_t remove_locked(void** end, std::size_t count) noexcept STRATA_REQUIRES(lock_);
   bool make_slots(std::size_t count) noexcept STRATA_REQUIRES(lock_);
   void drop_slots() noexcept STRATA_REQUIRES(lock_);
+  void drop_others() noexcept STRATA_REQUIRES(lock_);
   void set_size(std::size_t size) noexcept STRATA_REQUIRES(lock_);
   std::size_t capacity() const noexcept { return capacity_.load(std::memory_order_relaxed); }
+  void set_capacity(std::size_t objects) noexcept STRATA_REQUIRES(lock_) {
+    capacity_.store(static_cast<std::uint32_t>(objects), std::memory_order_relaxed);
+  }
 
   // Chosen: what small ones hold is not worth a word that all threads share.
   static constexpr std::ptrdiff_t kSaidAbove = 512 * 1024;
   // Chosen: a page of the kernel's, as far as it may hold so many.
   static constexpr std::size_t kFirstSlots = 512;
 
+  // As many large objects as it may hold at first: their batches touch no other line.
+  static constexpr std::uint32_t kOwnSlots = 4;
+
   // A line of memory that few batches write, and a part of the next one, which each of them writes.
   MetadataArena& metadata_;
   IdleTally& tally_;
   const Bounds bounds_;
-  // [slot_count_], made as they are needed.
-  void** slots_ STRATA_GUARDED_BY(lock_) STRATA_PT_GUARDED_BY(lock_) = nullptr;
-  std::size_t slot_count_ STRATA_GUARDED_BY(lock_) = 0;
+  // [slot_count_]: its own, or others once it needs more.
+  void** slots_ STRATA_GUARDED_BY(lock_) STRATA_PT_GUARDED_BY(lock_) = own_slots_;
+  std::size_t slot_count_ STRATA_GUARDED_BY(lock_) = kOwnSlots;
   std::ptrdiff_t said_ STRATA_GUARDED_BY(lock_) = 0;  // bytes that the tally knows
 
-  Lock lock_{LockRank::kCentral};
+  [[no_unique_address]] Lock lock_{LockRank::kCentral};
   bool has_run_over_ STRATA_GUARDED_BY(lock_) = false;  // since it grew
   // Written under lock_; read without it as hints (relaxed).
-  std::atomic<std::size_t> capacity_;
-  std::atomic<std::size_t> size_{0};
-  std::size_t least_size_ STRATA_GUARDED_BY(lock_) = 0;  // since the last round of take_unneeded
+  std::atomic<std::uint32_t> capacity_;
+  std::atomic<std::uint32_t> size_{0};
+  std::uint32_t least_size_ STRATA_GUARDED_BY(lock_) = 0;  // since the last round of take_unneeded
+  void* own_slots_[kOwnSlots] STRATA_GUARDED_BY(lock_) = {};
 };
 
 }  // namespace strata

@@ -113,11 +113,22 @@ TEST_F(TransferCacheTest, AnotherShardTakesFromItUnlessAThreadIsAtIt) {
   EXPECT_EQ(out, batch);
 }
 
-TEST_F(TransferCacheTest, TakesNothingWithoutMemoryForItsSlots) {
+TEST_F(TransferCacheTest, TakesAFewWithoutMemoryForMoreSlots) {
   pages.refuse_call(1);
-  EXPECT_EQ(insert(cache, numbered(1, 4).data(), 4), 0u);
-  EXPECT_EQ(cache.size(), 0u);
-  EXPECT_EQ(insert(cache, numbered(1, 4).data(), 4), 4u);
+  const std::vector<void*> objects = numbered(1, 10);
+  EXPECT_EQ(insert(cache, objects.data(), 10), 4u);
+  EXPECT_EQ(cache.size(), 4u);
+  EXPECT_EQ(insert(cache, objects.data(), 6), 6u);
+  std::vector<void*> expected(objects.begin() + 6, objects.end());
+  expected.insert(expected.end(), objects.begin(), objects.begin() + 6);
+  EXPECT_EQ(remove(10), expected);
+}
+
+TEST_F(TransferCacheTest, AFewObjectsTakeNoOtherMemory) {
+  pages.refuse_from_call(1);
+  const std::vector<void*> objects = numbered(1, 4);
+  EXPECT_EQ(insert(cache, objects.data(), 4), 4u);
+  EXPECT_EQ(remove(4), objects);
 }
 
 TEST_F(TransferCacheTest, WhatLayThereForAWholeRoundIsUnneeded) {
