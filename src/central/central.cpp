@@ -52,11 +52,7 @@ std::size_t Central::claim(Place& place, unsigned size_class, void** end,
     --place.met_;
   }
   if (claimed.count == 0) {
-    // Once a thread's batches have moved, its next claims are few objects each: its bin is small.
-    // Where objects share lines, that holds for all of a class that has moved, for whatever reason.
-    const bool is_apart = shard_count() != 1 && keeps_apart(size_class) &&
-                          (is_batch(size_class, count) || shard->user(size_class) == &place ||
-                           (place.has_moved(size_class) && shares_lines(size_class)));
+    const bool is_apart = shard_count() != 1 && claims_apart(place, *shard, size_class, count);
     claimed.count = claim_elsewhere(*shard, size_class, end, count, is_apart);
   } else {
     exchange_holes();
@@ -71,6 +67,17 @@ std::size_t Central::claim(Place& place, unsigned size_class, void** end,
 std::size_t Central::claim(unsigned size_class, void** end, std::size_t count) noexcept {
   const std::size_t claimed = first_.claim(size_class, end, count);
   return claimed != 0 ? claimed : claim_elsewhere(first_, size_class, end, count, false);
+}
+
+/// Whether what the thread gets is to be of the shard's own spans. Once its batches have moved, its
+/// next claims are few objects each, since its bin is small.
+bool Central::claims_apart(const Place& place, const CentralShard& shard, unsigned size_class,
+                           std::size_t count) const noexcept {
+  // With the first shard, which threads share, there is one more than threads that run at once.
+  const bool all_run = processors_ > kFewProcessors && shard_count() <= processors_ + 1;
+  if (all_run && place.has_moved(size_class) && shares_lines(size_class)) return true;
+  return keeps_apart(size_class) &&
+         (is_batch(size_class, count) || shard.user(size_class) == &place);
 }
 
 /// Another thread was at what the thread needed.

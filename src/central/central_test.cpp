@@ -582,14 +582,20 @@ TEST_F(ApartTest, NorIsWhatAThreadWhoseBatchesHaveMovedGetsALittleAtATime) {
 }
 
 TEST_F(ApartTest, NorIsWhatAThreadThatHadToWaitGetsWhereObjectsShareLines) {
-  for (const unsigned size_class : {small, large}) {
-    central->move_on(places[1], size_class);
+  const auto claim_beside_free_objects = [&](unsigned size_class) {
     std::vector<void*> others = claim_at(places[0], size_class, 4);
     central->release(places[0], size_class, others.data(), others.size());
     std::vector<void*> few = claim_at(places[1], size_class, 4);
-    EXPECT_TRUE(all_of(size_class == small ? 1 : 0, few));
+    const unsigned shard = all_of(1, few) ? 1 : 0;
     central->release_to_spans(size_class, few.data(), few.size());
-  }
+    return shard;
+  };
+  for (const unsigned size_class : {small, large}) central->move_on(places[1], size_class);
+  central->move_on(places[2], small);
+  EXPECT_EQ(claim_beside_free_objects(small), 1u);
+  EXPECT_EQ(claim_beside_free_objects(large), 0u);
+  central->set_most_shards(3, 1);
+  EXPECT_EQ(claim_beside_free_objects(small), 0u) << "they do not all run at once";
 }
 
 TEST_F(ApartTest, WhatOthersHaveFreeServesBeforeMemoryIsOut) {
