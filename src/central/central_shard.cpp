@@ -9,7 +9,7 @@ namespace {
 // Chosen: two batches of the small classes pass without a span being touched, and what lies here
 // stays below 64 KiB a class, 4 objects of the largest ones, until more than that comes and goes.
 constexpr std::size_t kTransferBytes = 64 * 1024;
-constexpr std::size_t kMinTransferObjects = 4;
+constexpr std::size_t kMinTransferObjects = TransferCache::kOwnSlots;
 constexpr std::size_t kMaxTransferObjects = 2048;
 // Chosen: batches of ten thousand objects pass, up to 32 KiB each: past the transfer cache, each of
 // them takes two or three times as long (docs/decisions/0013). It is given back before the heap

@@ -57,7 +57,7 @@ std::size_t TransferCache::insert_locked(void* const* objects, std::size_t count
   const std::size_t wanted = std::max(std::bit_ceil(count), std::min(bounds_.first, kFirstSlots));
   auto** const slots = static_cast<void**>(metadata_.allocate(wanted * sizeof(void*)));
   if (slots == nullptr) return false;
-  if (size() != 0) move_words(slots, slots_, size());
+  move_words(slots, slots_, size());
   drop_others();
   slots_ = slots;
   slot_count_ = wanted;

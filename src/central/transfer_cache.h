@@ -20,6 +20,9 @@ namespace strata {
 /// \threads  Any number at once; one lock.
 class TransferCache {
  public:
+  /// For so many objects it needs no other memory, and their batches touch no other line.
+  static constexpr std::size_t kOwnSlots = 4;
+
   /// How many objects it may hold at first and at the most, below 2^31, and the bytes of each.
   struct Bounds {
     std::size_t first;
@@ -100,9 +103,6 @@ class TransferCache {
   // Chosen: a page of the kernel's, as far as it may hold so many.
   static constexpr std::size_t kFirstSlots = 512;
 
-  // As many large objects as it may hold at first: their batches touch no other line.
-  static constexpr std::uint32_t kOwnSlots = 4;
-
   // A line of memory that few batches write, and a part of the next one, which each of them writes.
   MetadataArena& metadata_;
   IdleTally& tally_;
@@ -112,6 +112,7 @@ class TransferCache {
   std::size_t slot_count_ STRATA_GUARDED_BY(lock_) = kOwnSlots;
   std::ptrdiff_t said_ STRATA_GUARDED_BY(lock_) = 0;  // bytes that the tally knows
 
+  // What follows uses its padding: all of it is to fit into that line.
   [[no_unique_address]] Lock lock_{LockRank::kCentral};
   bool has_run_over_ STRATA_GUARDED_BY(lock_) = false;  // since it grew
   // Written under lock_; read without it as hints (relaxed).
