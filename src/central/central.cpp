@@ -41,7 +41,8 @@ void Central::leave(Place& place) noexcept {
 std::size_t Central::claim(Place& place, unsigned size_class, void** end,
                            std::size_t count) noexcept {
   CentralShard* shard = &place.shard_of(size_class);
-  CentralList::Claimed claimed = shard->try_claim(size_class, end, count, place.lane_);
+  CentralList::Claimed claimed =
+      shard->try_claim(size_class, end, count, place.lane_, claimed_first(size_class));
   if (claimed.was_busy) [[unlikely]] {
     CentralShard& busy = *shard;
     note_met(place, size_class);
@@ -80,6 +81,14 @@ bool Central::claims_apart(const Place& place, const CentralShard& shard, unsign
          (is_batch(size_class, count) || shard.user(size_class) == &place);
 }
 
+/// Which objects of a span are claimed first: those of lines where nobody has one, as long as
+/// several threads may run at once.
+CentralList::First Central::claimed_first(unsigned size_class) const noexcept {
+  const bool is_apart = processors_ > kFewProcessors && shares_lines(size_class) &&
+                        (shard_count() != 1 || first_.threads() > 1);
+  return is_apart ? CentralList::First::kWholeLines : CentralList::First::kAny;
+}
+
 /// Another thread was at what the thread needed.
 void Central::note_met(Place& place, unsigned size_class) noexcept {
   place.met_ += kClaimsPerWait;
@@ -115,7 +124,8 @@ std::size_t Central::claim_past(CentralShard& busy, bool may_wait, unsigned size
   for (unsigned left = shards - 1; left != 0; --left) {
     i = i + 1 < shards ? i + 1 : 0;
     if (shards_[i]->free_objects(size_class) == 0) continue;
-    const std::size_t claimed = shards_[i]->try_claim(size_class, end, count, 0).count;
+    const std::size_t claimed =
+        shards_[i]->try_claim(size_class, end, count, 0, claimed_first(size_class)).count;
     if (claimed != 0) return claimed;
   }
   const std::size_t little =

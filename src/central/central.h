@@ -272,6 +272,7 @@ class Central {
   static bool is_batch(unsigned size_class, std::size_t count) noexcept;
   bool claims_apart(const Place& place, const CentralShard& shard, unsigned size_class,
                     std::size_t count) const noexcept;
+  CentralList::First claimed_first(unsigned size_class) const noexcept;
   bool seem_to_be_of(const CentralShard& shard, void* const* objects,
                      std::size_t count) const noexcept;
   bool is_large() const noexcept { return spans_.used_bytes() >= kLargeBytes; }

@@ -66,13 +66,17 @@ class CentralList {
   /// Which objects of a span are claimed first: two threads that take one each seldom get
   /// neighbours.
   enum class From : std::uint8_t { kLowest, kHighest };
+  /// Whether those come before others that lie in lines of memory where nobody has an object: where
+  /// small ones come back in no order, two threads that take some get neighbours otherwise.
+  enum class First : std::uint8_t { kAny, kWholeLines };
 
   /// The same, unless another thread is at the list.
   struct Claimed {
     std::size_t count;
     bool was_busy;
   };
-  Claimed try_claim(void** end, std::size_t count, From from = From::kLowest) noexcept;
+  Claimed try_claim(void** end, std::size_t count, From from = From::kLowest,
+                    First first = First::kAny) noexcept;
 
   /// Claims one object anywhere in a span, by the bits of `random`.
   /// \returns  The object, marked if it is fresh; nullptr where no span has a free object.
@@ -196,8 +200,8 @@ class CentralList {
     sum.store(sum.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
 
-  std::size_t claim_locked(void** end, std::size_t count, From from = From::kLowest) noexcept
-      STRATA_REQUIRES(lock_);
+  std::size_t claim_locked(void** end, std::size_t count, From from = From::kLowest,
+                           First first = First::kAny) noexcept STRATA_REQUIRES(lock_);
   std::size_t release_locked(void** objects, std::size_t count) noexcept STRATA_REQUIRES(lock_);
   void receive(Span& span) noexcept STRATA_REQUIRES(lock_);
   void receive_new(Span* const* spans, std::size_t span_count) noexcept STRATA_REQUIRES(lock_);

@@ -23,13 +23,14 @@ namespace {
 /// Claims from the list, which gets a new span whenever it has none left.
 std::size_t claim_with_new_spans(CentralList& list, SpanSource& spans, void** end,
                                  std::size_t count,
-                                 CentralList::From from = CentralList::From::kLowest) {
-  std::size_t claimed = list.try_claim(end, count, from).count;
+                                 CentralList::From from = CentralList::From::kLowest,
+                                 CentralList::First first = CentralList::First::kAny) {
+  std::size_t claimed = list.try_claim(end, count, from, first).count;
   while (claimed < count) {
     Span* const span = spans.create(list.size_class());
     if (span == nullptr) break;
     list.add(*span);
-    claimed += list.try_claim(end - claimed, count - claimed, from).count;
+    claimed += list.try_claim(end - claimed, count - claimed, from, first).count;
   }
   return claimed;
 }
@@ -123,6 +124,52 @@ TEST_F(CentralListTest, HighAddressesAreClaimedFirstFromTheOtherEnd) {
     release(list, low);
     release(list, high);
     list.destroy_kept(1);
+  }
+}
+
+/// Eight neighbours fill two lines of memory, or a multiple.
+TEST_F(CentralListTest, ObjectsOfLinesWhereNobodyHasOneAreClaimedFirstIfAskedFor) {
+  constexpr std::size_t kGroup = 8;
+  for (const auto from : {CentralList::From::kLowest, CentralList::From::kHighest}) {
+    for (unsigned c = 1; SizeClassMap::bytes_of(c) < 256; ++c) {
+      CentralList list = make(c);
+      Span& span = *space.spans.create(c);
+      list.add(span);
+      const std::size_t in_span = span.object_count;
+      const auto at = [&](std::size_t index) {
+        return span.start + index * SizeClassMap::bytes_of(c);
+      };
+      std::vector<void*> objects = claim(list, in_span);
+      // All of the third group, the fourth and the tenth; of the others all but one.
+      std::set<void*> whole;
+      std::set<void*> others;
+      for (std::size_t i = 0; i < 16 * kGroup; ++i) {
+        const std::size_t group = i / kGroup;
+        if (group == 2 || group == 3 || group == 9) {
+          whole.insert(at(i));
+        } else if (i % kGroup != group % kGroup) {
+          others.insert(at(i));
+        }
+      }
+      for (const auto* some : {&whole, &others}) {
+        for (void* const object : *some) release(list, object);
+      }
+      for (const auto* expected : {&whole, &others}) {
+        std::set<void*> claimed;
+        while (claimed.size() < expected->size()) {
+          std::vector<void*> some(std::min(kGroup, expected->size() - claimed.size()));
+          const std::size_t count = list.try_claim(some.data() + some.size(), some.size(), from,
+                                                   CentralList::First::kWholeLines)
+                                        .count;
+          ASSERT_EQ(count, some.size());
+          for (void* const object : some) claimed.insert(FreeObject(object).address());
+          list.check_invariants();
+        }
+        EXPECT_EQ(claimed, *expected) << SizeClassMap::bytes_of(c) << " bytes";
+      }
+      release(list, objects);
+      list.destroy_kept(1);
+    }
   }
 }
 
@@ -703,7 +750,8 @@ class CentralListRandomTest : public SeededTest {
       std::vector<void*> batch(count);
       if (claimed.size() < 200 || (below(2) == 0 && claimed.size() < 20'000)) {
         const auto from = static_cast<CentralList::From>(below(2));
-        ASSERT_EQ(claim_with_new_spans(list, space.spans, batch.data() + count, count, from),
+        const auto first = static_cast<CentralList::First>(below(2));
+        ASSERT_EQ(claim_with_new_spans(list, space.spans, batch.data() + count, count, from, first),
                   count);
         for (void* object : batch) {
           auto* p = static_cast<char*>(object);

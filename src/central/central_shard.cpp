@@ -86,13 +86,13 @@ std::size_t CentralShard::claim(unsigned size_class, void** end, std::size_t cou
 }
 
 CentralList::Claimed CentralShard::try_claim(unsigned size_class, void** end, std::size_t count,
-                                             unsigned lane) noexcept {
+                                             unsigned lane, CentralList::First first) noexcept {
   Class* const from = find_or_make(size_class);
   if (from == nullptr) return {0, false};
   const TransferCache::Tried tried = try_remove(*from, lane, end, count);
   if (tried.count != 0) return {tried.count, tried.was_busy};
-  const auto which = lane % 2 == 0 ? CentralList::From::kLowest : CentralList::From::kHighest;
-  const CentralList::Claimed claimed = from->list.try_claim(end, count, which);
+  const auto end_of_span = lane % 2 == 0 ? CentralList::From::kLowest : CentralList::From::kHighest;
+  const CentralList::Claimed claimed = from->list.try_claim(end, count, end_of_span, first);
   return {claimed.count, claimed.was_busy || tried.was_busy};
 }
 

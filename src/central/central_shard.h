@@ -48,9 +48,10 @@ class CentralShard {
   /// \returns  how many
   std::size_t claim(unsigned size_class, void** end, std::size_t count) noexcept;
   /// The same, from the lane's transfer cache first, but what another thread is at is passed by.
+  /// \param first  which objects of the spans come first
   /// \returns  how many, and whether another thread was at something that may have had more
-  CentralList::Claimed try_claim(unsigned size_class, void** end, std::size_t count,
-                                 unsigned lane) noexcept;
+  CentralList::Claimed try_claim(unsigned size_class, void** end, std::size_t count, unsigned lane,
+                                 CentralList::First first) noexcept;
 
   /// The same, of a transfer cache alone, for a thread of another shard.
   /// \returns  how many

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <functional>
 #include <iterator>
 #include <latch>
+#include <map>
 #include <memory>
 #include <set>
 #include <thread>
@@ -16,6 +16,7 @@
 
 #include "base/lock_visitor.h"
 #include "base/seeded_test.h"
+#include "central/busy_pages.h"
 #include "os/fake_page_source.h"
 #include "span/fake_address_space.h"
 
@@ -598,6 +599,54 @@ TEST_F(ApartTest, NorIsWhatAThreadThatHadToWaitGetsWhereObjectsShareLines) {
   EXPECT_EQ(claim_beside_free_objects(small), 0u) << "they do not all run at once";
 }
 
+TEST_F(ApartTest, NorDoThreadsGetNeighboursOfOneLineWhereOthersHaveFreedSomeOfEach) {
+  for (const std::size_t bytes : {16u, 48u, 112u}) {
+    const unsigned size_class = SizeClassMap::class_of(bytes);
+    std::vector<void*> all = claim_at(places[0], size_class, 600);
+    // Of 400, every other one is free; 200 are as they were.
+    std::sort(all.begin(), all.end());
+    for (std::size_t i = 0; i < 400; i += 2) central->release_to_spans(size_class, &all[i], 1);
+    central->release_to_spans(size_class, all.data() + 400, 200);
+    std::map<std::uintptr_t, int> thread_of;
+    std::vector<void*> again;
+    for (int round = 0; round < 4; ++round) {
+      for (int thread : {1, 2}) {
+        for (void* const object : claim_at(places[thread], size_class, 16)) {
+          const auto address = reinterpret_cast<std::uintptr_t>(object);
+          for (const std::uintptr_t at : {address, address + bytes - 1}) {
+            const auto [line, is_new] = thread_of.emplace(at / 128, thread);
+            EXPECT_EQ(line->second, thread) << bytes << " bytes";
+          }
+          EXPECT_GT(object, all[399]) << "its neighbours are in use";
+          again.push_back(object);
+        }
+      }
+    }
+    EXPECT_EQ(central->shard_count(), 1u);
+    for (std::size_t i = 1; i < 400; i += 2) again.push_back(all[i]);
+    central->release_to_spans(size_class, again.data(), again.size());
+  }
+}
+
+TEST_F(ApartTest, WhereOneThreadOrTwoProcessorsAreTheLowestObjectServesFirst) {
+  const auto lowest_serves = [&] {
+    std::vector<void*> all = claim_at(places[0], small, 64);
+    std::sort(all.begin(), all.end());
+    central->release_to_spans(small, &all[20], 1);
+    central->release_to_spans(small, all.data() + 40, 24);
+    const std::vector<void*> again = claim_at(places[0], small, 1);
+    EXPECT_EQ(again[0], all[20]);
+    central->release_to_spans(small, all.data(), 40);
+  };
+  central->leave(places[1]);
+  central->leave(places[2]);
+  lowest_serves();
+  central->enter(places[1]);
+  central->set_most_shards(2, 2);
+  lowest_serves();
+  central->enter(places[2]);
+}
+
 TEST_F(ApartTest, WhatOthersHaveFreeServesBeforeMemoryIsOut) {
   space.heap.limit().configure(0, 1024 * 1024);
   for (const unsigned size_class : {small, large}) {
@@ -792,15 +841,6 @@ TEST_F(ShardedCentralTest, ThreadsThatMoveFreeEachOthersObjectsAndLoseNone) {
   EXPECT_EQ(central->statistics(kClass).spans.spans, 0u);
   EXPECT_EQ(space.heap.statistics().used_pages, 0u);
 }
-
-/// Runs `on_decommit` while the list that decommits a hole holds its lock.
-struct BusyPages : os::FakePageSource {
-  std::function<void()> on_decommit;
-  bool decommit(void* address, std::size_t bytes) noexcept override {
-    if (on_decommit) std::exchange(on_decommit, nullptr)();
-    return os::FakePageSource::decommit(address, bytes);
-  }
-};
 
 /// Two threads in shards of their own, and two objects of the second.
 struct BusyCentralTest : ::testing::Test {

@@ -202,9 +202,16 @@ void ThreadCache::settle(unsigned size_class, std::size_t count, bool has_moved)
 void ThreadCache::send_home(unsigned size_class, void* object) noexcept {
   flush(size_class, held(size_class), Way::kToSpans);
   set_capacity(size_class, 0);
-  if (!central_->try_release_to_span(size_class, object)) release(size_class, &object, 1);
+  if (!central_->try_release_to_span(size_class, object)) send_home_later(size_class, object);
   settling_[size_class].count(1);
   ++settling_[size_class].sent_home;
+}
+
+/// Another thread is at the object's list. From a transfer cache it would come to this thread
+/// again, or to one of another shard.
+void ThreadCache::send_home_later(unsigned size_class, void* object) noexcept {
+  make_room_homeward();
+  if (!push(SizeClassMap::kHomeward, object)) release(size_class, &object, 1, Way::kToSpans);
 }
 
 /// A class that settles is allocated again. That is all if enough of it was freed before.

@@ -310,6 +310,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
       STRATA_REQUIRES(bins_lock_);
   [[gnu::cold]] void send_home(unsigned size_class, void* object) noexcept
       STRATA_REQUIRES(bins_lock_);
+  void send_home_later(unsigned size_class, void* object) noexcept STRATA_REQUIRES(bins_lock_);
   [[gnu::cold]] bool end_settling(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   bool give_slots(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
   void take_slots_back(void** slots, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
