@@ -13,7 +13,7 @@ void Central::set_most_shards(unsigned count, unsigned processors) noexcept {
   LockGuard guard(lock_);
   most_ = std::clamp(count, 1u, kMostShards);
   processors_ = processors;
-  lanes_ = std::clamp(processors, 1u, CentralShard::kMostLanes);
+  lanes_ = std::clamp(processors, 1u, CentralShard::kMostLanesOfSmall);
   first_.set_lanes(lanes_);
 }
 
@@ -417,7 +417,8 @@ CentralShard* Central::make_shard() noexcept {
   void* const memory = metadata_.allocate_forever(sizeof(CentralShard));
   if (memory == nullptr) return nullptr;
   shards_[count] = new (memory) CentralShard(spans_, metadata_, tally_, count, has_transfer_);
-  shards_[count]->set_lanes(lanes_);
+  // It has few threads.
+  shards_[count]->set_lanes(std::min(lanes_, CentralShard::kMostLanes));
   count_.store(count + 1, std::memory_order_release);
   return shards_[count];
 }

@@ -197,10 +197,8 @@ class Central {
   /// of the others do not run, and what they have is better used; unless two threads would share
   /// lines, and the heap is small.
   bool keeps_apart(unsigned size_class) const noexcept;
-  /// Whether objects of the class are so small that several may lie in one line of memory, or in
-  /// two that a processor fetches together.
   static constexpr bool shares_lines(unsigned size_class) noexcept {
-    return SizeClassMap::bytes_of(size_class) < kSharedLineBytes;
+    return CentralShard::shares_lines(size_class);
   }
 
   unsigned shard_count() const noexcept { return count_.load(std::memory_order_acquire); }
@@ -233,8 +231,6 @@ class Central {
   // show, and less is waited for. In a small one they are some percent.
   static constexpr std::size_t kLargeBytes = std::size_t{32} << 20;
   static constexpr std::size_t kHomewardBatch = 128;
-  // Chosen: from two cache lines on, two objects share a line only at their edges.
-  static constexpr std::size_t kSharedLineBytes = 2 * detail::kCacheLineBytes;
   // Chosen: so much goes to one thread, and to another, where objects come and go in batches. Where
   // they come and go at random, a bin as large as that is rare, and a shard for it would show.
   static constexpr std::size_t kBatchBytes = std::size_t{32} << 10;
@@ -312,7 +308,7 @@ class Central {
   Lock lock_{LockRank::kCentral};
   unsigned most_ STRATA_GUARDED_BY(lock_) = 1;
   // Of all shards. A thread that begins gets the lane that has the fewest.
-  std::uint32_t threads_of_lane_[CentralShard::kMostLanes] STRATA_GUARDED_BY(lock_) = {};
+  std::uint32_t threads_of_lane_[CentralShard::kMostLanesOfSmall] STRATA_GUARDED_BY(lock_) = {};
   unsigned lanes_ STRATA_GUARDED_BY(lock_) = 1;
   // The shards there are, and how many. Both change under lock_, and each shard counts its threads
   // under it. Read without it: release after the shard is complete, acquire before it is used.

@@ -7,8 +7,12 @@ namespace strata {
 namespace {
 
 // Chosen: two batches of the small classes pass without a span being touched, and what lies here
-// stays below 64 KiB a class, 4 objects of the largest ones, until more than that comes and goes.
+// stays below 64 KiB a class and lane, 4 objects of the largest ones, until more than that comes
+// and goes.
 constexpr std::size_t kTransferBytes = 64 * 1024;
+// Chosen: all lanes together where there are many. With twice as much `slots` took 1.04 times the
+// memory.
+constexpr std::size_t kTransferBytesOfMany = 128 * 1024;
 constexpr std::size_t kMinTransferObjects = TransferCache::kOwnSlots;
 constexpr std::size_t kMaxTransferObjects = 2048;
 // Chosen: batches of ten thousand objects pass, up to 32 KiB each: past the transfer cache, each of
@@ -22,7 +26,9 @@ constexpr std::size_t kMostTransferObjects = 16 * 1024;
 TransferCache::Bounds CentralShard::transfer_bounds(unsigned size_class) const noexcept {
   if (!has_transfer_) return {};
   const std::size_t bytes = SizeClassMap::bytes_of(size_class);
-  return {std::clamp(kTransferBytes / bytes, kMinTransferObjects, kMaxTransferObjects),
+  const unsigned lanes = lanes_of(size_class);
+  const std::size_t of_lane = lanes > kMostLanes ? kTransferBytesOfMany / lanes : kTransferBytes;
+  return {std::clamp(of_lane / bytes, kMinTransferObjects, kMaxTransferObjects),
           std::min(kMostTransferBytes / bytes, kMostTransferObjects), bytes};
 }
 
@@ -48,20 +54,21 @@ inline CentralShard::Lane& CentralShard::lane_of(Class& of, unsigned lane) noexc
   Lane* more = of.more.load(std::memory_order_acquire);
   if (more == nullptr) [[unlikely]]
     more = make_lanes(of);
-  return lane_in(of, more, lane);
+  return lane_in(of, more, lane_index(of, lane));
 }
 
 /// \returns  nullptr when out of memory, or where there is one lane
 [[gnu::cold, gnu::noinline]] CentralShard::Lane* CentralShard::make_lanes(Class& of) noexcept {
   LockGuard guard(making_);
   Lane* more = of.more.load(std::memory_order_relaxed);
-  if (more != nullptr || lanes_ == 1) return more;
-  const std::size_t bytes = (lanes_ - 1u) * sizeof(Lane);
+  const unsigned lanes = lanes_of(of.list.size_class());
+  if (more != nullptr || lanes == 1) return more;
+  const std::size_t bytes = (lanes - 1) * sizeof(Lane);
   more = static_cast<Lane*>(metadata_.allocate_forever(bytes));
   if (more == nullptr) more = static_cast<Lane*>(metadata_.allocate(bytes));
   if (more == nullptr) return nullptr;
   const TransferCache::Bounds bounds = transfer_bounds(of.list.size_class());
-  for (unsigned lane = 1; lane < lanes_; ++lane)
+  for (unsigned lane = 1; lane < lanes; ++lane)
     new (&more[lane - 1]) Lane{.transfer = {bounds, tally_, metadata_}};
   of.more.store(more, std::memory_order_release);
   return more;
@@ -89,35 +96,43 @@ CentralList::Claimed CentralShard::try_claim(unsigned size_class, void** end, st
                                              unsigned lane, CentralList::First first) noexcept {
   Class* const from = find_or_make(size_class);
   if (from == nullptr) return {0, false};
-  const TransferCache::Tried tried = try_remove(*from, lane, end, count);
+  // Where lanes are shared by few, what others brought serves last.
+  const unsigned lanes = lanes_of(size_class);
+  const unsigned looks = lanes > kMostLanes ? 1 : lanes;
+  TransferCache::Tried tried = try_remove(*from, lane, looks, end, count);
   if (tried.count != 0) return {tried.count, tried.was_busy};
   const auto end_of_span = lane % 2 == 0 ? CentralList::From::kLowest : CentralList::From::kHighest;
-  const CentralList::Claimed claimed = from->list.try_claim(end, count, end_of_span, first);
-  return {claimed.count, claimed.was_busy || tried.was_busy};
+  CentralList::Claimed claimed = from->list.try_claim(end, count, end_of_span, first);
+  claimed.was_busy |= tried.was_busy;
+  if (claimed.count != 0 || looks == lanes) return claimed;
+  tried = try_remove(*from, lane, lanes, end, count);
+  return {tried.count, claimed.was_busy || tried.was_busy};
 }
 
-/// What lies in the lane's transfer cache, or else in the next one that has something; `was_busy`
-/// says whether another thread was at one of them.
-inline TransferCache::Tried CentralShard::try_remove(Class& from, unsigned lane, void** end,
-                                                     std::size_t count) noexcept {
+/// What lies in the lane's transfer cache, or else in the next one that has something, of so many;
+/// `was_busy` says whether another thread was at one of them.
+inline TransferCache::Tried CentralShard::try_remove(Class& from, unsigned lane, unsigned looks,
+                                                     void** end, std::size_t count) noexcept {
   // A hint suffices: what comes a moment later is the next claim's.
   if (Lane* const more = from.more.load(std::memory_order_acquire); more != nullptr)
-    return try_remove_of_lanes(from, more, lane, end, count);
+    return try_remove_of_lanes(from, more, lane, looks, end, count);
   return from.first.transfer.size() != 0 ? from.first.transfer.try_remove(end, count)
                                          : TransferCache::Tried{0, false};
 }
 
 [[gnu::noinline]] TransferCache::Tried CentralShard::try_remove_of_lanes(
-    Class& from, Lane* more, unsigned lane, void** end, std::size_t count) noexcept {
+    Class& from, Lane* more, unsigned lane, unsigned looks, void** end,
+    std::size_t count) noexcept {
   TransferCache::Tried tried{0, false};
-  for (unsigned left = lanes_; left != 0 && tried.count == 0; --left) {
-    TransferCache& transfer = lane_in(from, more, lane).transfer;
+  unsigned index = lane_index(from, lane);
+  for (; looks != 0 && tried.count == 0; --looks) {
+    TransferCache& transfer = lane_in(from, more, index).transfer;
     if (transfer.size() != 0) {
       const bool was_busy = tried.was_busy;
       tried = transfer.try_remove(end, count);
       tried.was_busy |= was_busy;
     }
-    lane = lane + 1u < lanes_ ? lane + 1 : 0;
+    index = index + 1 < lanes_of(from.list.size_class()) ? index + 1 : 0;
   }
   return tried;
 }
@@ -137,7 +152,7 @@ void CentralShard::note_claimed(unsigned size_class, std::size_t count, unsigned
   if (by == nullptr) return;  // all that they got was others'
   // Those of a lane that is not made are counted in the first.
   std::atomic<std::size_t>& claimed =
-      lane_in(*by, by->more.load(std::memory_order_acquire), lane).claimed;
+      lane_in(*by, by->more.load(std::memory_order_acquire), lane_index(*by, lane)).claimed;
   claimed.store(claimed.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
 }
 

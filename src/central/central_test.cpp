@@ -480,6 +480,79 @@ TEST_F(ShardedCentralTest, WhatAThreadGotStaysInItsShardWhoseverTheSpansAre) {
   central->check_invariants();
 }
 
+/// Threads of one shard, on more processors than most classes have lanes.
+struct ManyLanesTest : CentralTest {
+  const unsigned small = SizeClassMap::class_of(64);
+  const unsigned large = SizeClassMap::class_of(1024);
+  std::vector<std::unique_ptr<Central::Place>> places;
+
+  void enter(unsigned threads) {
+    central->set_most_shards(threads, threads);
+    for (unsigned i = 0; i < threads; ++i) {
+      places.push_back(std::make_unique<Central::Place>(*central));
+      central->enter(*places.back());
+    }
+  }
+  ~ManyLanesTest() override {
+    for (auto& place : places) central->leave(*place);
+  }
+  std::vector<void*> claim_at(unsigned thread, unsigned size_class, std::size_t count) {
+    std::vector<void*> objects(count);
+    EXPECT_EQ(central->claim(*places[thread], size_class, objects.data() + count, count), count);
+    std::sort(objects.begin(), objects.end());
+    return objects;
+  }
+  void release(unsigned thread, unsigned size_class, std::vector<void*> objects) {
+    central->release(*places[thread], size_class, objects.data(), objects.size());
+  }
+};
+
+TEST_F(ManyLanesTest, OfSmallObjectsEachThreadGetsBackItsOwn) {
+  enter(9);
+  std::vector<std::vector<void*>> objects;
+  for (unsigned i = 0; i < 9; ++i) objects.push_back(claim_at(i, small, 8));
+  for (unsigned i = 0; i < 9; ++i) release(i, small, objects[i]);
+  for (unsigned i = 0; i < 9; ++i) EXPECT_EQ(claim_at(i, small, 8), objects[i]) << i;
+  for (auto& each : objects) central->release_to_spans(small, each.data(), each.size());
+}
+
+TEST_F(ManyLanesTest, WhatOthersBroughtServesBeforeTheHeapGrows) {
+  enter(6);
+  for (const unsigned size_class : {small, large}) {
+    std::vector<void*> all = claim_at(0, size_class, 1);
+    const std::size_t in_spans = central->statistics(size_class).spans.free_objects;
+    const std::vector<void*> rest = claim_at(0, size_class, in_spans);
+    const std::size_t used = space.heap.used_pages();
+    for (unsigned from = 0; from < 6; ++from) {
+      for (unsigned to = 0; to < 6; ++to) {
+        release(from, size_class, all);
+        EXPECT_EQ(claim_at(to, size_class, 1), all) << from << " to " << to;
+      }
+    }
+    EXPECT_EQ(space.heap.used_pages(), used);
+    all.insert(all.end(), rest.begin(), rest.end());
+    central->release_to_spans(size_class, all.data(), all.size());
+  }
+}
+
+/// The lines of what another freed are others' in part.
+TEST_F(ManyLanesTest, SmallObjectsOfTheSpansServeBeforeWhatOthersBrought) {
+  enter(6);
+  for (const unsigned size_class : {small, large}) {
+    const std::vector<void*> objects = claim_at(0, size_class, 8);
+    const std::vector<void*> own = claim_at(1, size_class, 8);
+    release(0, size_class, objects);
+    release(1, size_class, own);
+    EXPECT_EQ(claim_at(1, size_class, 8), own);
+    std::vector<void*> next = claim_at(1, size_class, 8);
+    EXPECT_EQ(next == objects, size_class == large);
+    next.insert(next.end(), own.begin(), own.end());
+    central->release_to_spans(size_class, next.data(), next.size());
+    central->flush_transfer();
+    EXPECT_EQ(central->statistics(size_class).spans.claimed_objects, 0u);
+  }
+}
+
 struct ApartTest : ShardedCentralTest {
   const unsigned small = SizeClassMap::class_of(64);
   const unsigned large = SizeClassMap::class_of(1024);
