@@ -13,7 +13,7 @@ void Central::set_most_shards(unsigned count, unsigned processors) noexcept {
   LockGuard guard(lock_);
   most_ = std::clamp(count, 1u, kMostShards);
   processors_ = processors;
-  lanes_ = std::clamp(processors, 1u, CentralShard::kMostLanesOfSmall);
+  lanes_ = std::clamp(processors, 1u, CentralShard::kMostLanes);
   first_.set_lanes(lanes_);
 }
 
@@ -81,8 +81,8 @@ bool Central::claims_apart(const Place& place, const CentralShard& shard, unsign
          (is_batch(size_class, count) || shard.user(size_class) == &place);
 }
 
-/// Which objects of a span are claimed first: those of lines where nobody has one, as long as
-/// several threads may run at once.
+/// Which objects of a span are claimed first: those of lines where nobody has one, once there have
+/// been several threads and may be processors for them.
 CentralList::First Central::claimed_first(unsigned size_class) const noexcept {
   const bool is_apart = processors_ > kFewProcessors && shares_lines(size_class) &&
                         (shard_count() != 1 || first_.threads() > 1);
@@ -417,8 +417,8 @@ CentralShard* Central::make_shard() noexcept {
   void* const memory = metadata_.allocate_forever(sizeof(CentralShard));
   if (memory == nullptr) return nullptr;
   shards_[count] = new (memory) CentralShard(spans_, metadata_, tally_, count, has_transfer_);
-  // It has few threads.
-  shards_[count]->set_lanes(std::min(lanes_, CentralShard::kMostLanes));
+  // Where threads contend, a shard has few of them.
+  shards_[count]->set_lanes(std::min(lanes_, CentralShard::kUsualLanes));
   count_.store(count + 1, std::memory_order_release);
   return shards_[count];
 }

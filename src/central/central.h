@@ -308,7 +308,7 @@ class Central {
   Lock lock_{LockRank::kCentral};
   unsigned most_ STRATA_GUARDED_BY(lock_) = 1;
   // Of all shards. A thread that begins gets the lane that has the fewest.
-  std::uint32_t threads_of_lane_[CentralShard::kMostLanesOfSmall] STRATA_GUARDED_BY(lock_) = {};
+  std::uint32_t threads_of_lane_[CentralShard::kMostLanes] STRATA_GUARDED_BY(lock_) = {};
   unsigned lanes_ STRATA_GUARDED_BY(lock_) = 1;
   // The shards there are, and how many. Both change under lock_, and each shard counts its threads
   // under it. Read without it: release after the shard is complete, acquire before it is used.

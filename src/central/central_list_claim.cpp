@@ -109,19 +109,23 @@ constexpr std::uint64_t whole_bytes(std::uint64_t word) noexcept {
   return (word & 0x0101'0101'0101'0101u) * 0xFF;
 }
 
-/// Takes up to `count` objects of the span that lie in lines where nobody has one, in the same
-/// orders: eight objects that are neighbours fill two lines or a multiple.
+// Eight neighbours, whose bits are a byte of the bitmap, fill lines of memory.
+constexpr std::uint32_t kNeighboursInLines = 8;
+static_assert(kNeighboursInLines * SizeClassMap::kGrain % detail::kCacheLineBytes == 0);
+
+/// Takes up to `count` objects of the span that lie in lines where nobody has one, from the same
+/// ends.
 /// \returns  the new end
 [[gnu::noinline]] void** take_whole_lines(Span& span, void** end, std::size_t count,
                                           CentralList::From from) noexcept {
-  static_assert(8 * SizeClassMap::kGrain % (2 * detail::kCacheLineBytes) == 0);
   const bool is_up = from == CentralList::From::kLowest;
   const std::size_t object_bytes = span.object_bytes;
   const std::uint32_t words = span.bitmap_words();
   std::uint32_t word_index = is_up ? span.first_word : span.first_object / 64u;
   for (std::uint32_t left = words; left != 0 && count != 0; --left) {
     if (!is_up) word_index = (word_index != 0 ? word_index : words) - 1;
-    if (const std::uint64_t word = whole_bytes(span.free_bits[word_index]); word != 0) {
+    const std::uint64_t word = whole_bytes(span.claimable(word_index));
+    if (word != 0) {
       char* const base = base_of_word(span, word_index);
       span.free_bits[word_index] ^=
           word ^ (is_up ? take_up(word, base, object_bytes, end, count)
@@ -163,7 +167,8 @@ std::size_t CentralList::claim_locked(void** end, std::size_t count, From from,
     const std::size_t wanted = count - claimed;
     const std::size_t taken = wanted < span->free_count ? wanted : span->free_count;
     void** const span_end = end - taken;
-    if (first == First::kWholeLines) end = take_whole_lines(*span, end, taken, from);
+    if (first == First::kWholeLines && span->free_count >= kNeighboursInLines)
+      end = take_whole_lines(*span, end, taken, from);
     const auto left = static_cast<std::size_t>(end - span_end);
     if (left != 0)
       end = from == From::kLowest ? take_lowest(*span, end, left) : take_highest(*span, end, left);

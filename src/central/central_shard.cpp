@@ -27,7 +27,7 @@ TransferCache::Bounds CentralShard::transfer_bounds(unsigned size_class) const n
   if (!has_transfer_) return {};
   const std::size_t bytes = SizeClassMap::bytes_of(size_class);
   const unsigned lanes = lanes_of(size_class);
-  const std::size_t of_lane = lanes > kMostLanes ? kTransferBytesOfMany / lanes : kTransferBytes;
+  const std::size_t of_lane = lanes > kUsualLanes ? kTransferBytesOfMany / lanes : kTransferBytes;
   return {std::clamp(of_lane / bytes, kMinTransferObjects, kMaxTransferObjects),
           std::min(kMostTransferBytes / bytes, kMostTransferObjects), bytes};
 }
@@ -50,11 +50,12 @@ TransferCache::Bounds CentralShard::transfer_bounds(unsigned size_class) const n
 
 /// The thread's lane; the first one when out of memory.
 inline CentralShard::Lane& CentralShard::lane_of(Class& of, unsigned lane) noexcept {
-  if (lane == 0) return of.first;
+  const unsigned index = lane != 0 ? lane_index(of, lane) : 0;
+  if (index == 0) return of.first;
   Lane* more = of.more.load(std::memory_order_acquire);
   if (more == nullptr) [[unlikely]]
     more = make_lanes(of);
-  return lane_in(of, more, lane_index(of, lane));
+  return lane_in(of, more, index);
 }
 
 /// \returns  nullptr when out of memory, or where there is one lane
@@ -98,7 +99,7 @@ CentralList::Claimed CentralShard::try_claim(unsigned size_class, void** end, st
   if (from == nullptr) return {0, false};
   // Where lanes are shared by few, what others brought serves last.
   const unsigned lanes = lanes_of(size_class);
-  const unsigned looks = lanes > kMostLanes ? 1 : lanes;
+  const unsigned looks = lanes > kUsualLanes ? 1 : lanes;
   TransferCache::Tried tried = try_remove(*from, lane, looks, end, count);
   if (tried.count != 0) return {tried.count, tried.was_busy};
   const auto end_of_span = lane % 2 == 0 ? CentralList::From::kLowest : CentralList::From::kHighest;
@@ -113,11 +114,12 @@ CentralList::Claimed CentralShard::try_claim(unsigned size_class, void** end, st
 /// `was_busy` says whether another thread was at one of them.
 inline TransferCache::Tried CentralShard::try_remove(Class& from, unsigned lane, unsigned looks,
                                                      void** end, std::size_t count) noexcept {
-  // A hint suffices: what comes a moment later is the next claim's.
   if (Lane* const more = from.more.load(std::memory_order_acquire); more != nullptr)
     return try_remove_of_lanes(from, more, lane, looks, end, count);
-  return from.first.transfer.size() != 0 ? from.first.transfer.try_remove(end, count)
-                                         : TransferCache::Tried{0, false};
+  const bool may_look = lane == 0 || looks == lanes_of(from.list.size_class());
+  // A hint suffices: what comes a moment later is the next claim's.
+  return may_look && from.first.transfer.size() != 0 ? from.first.transfer.try_remove(end, count)
+                                                     : TransferCache::Tried{0, false};
 }
 
 [[gnu::noinline]] TransferCache::Tried CentralShard::try_remove_of_lanes(

@@ -24,9 +24,9 @@ namespace strata {
 class CentralShard {
  public:
   // Chosen: with eight, a small heap of eight threads was 2 to 6% larger in two of five loads.
-  static constexpr unsigned kMostLanes = 4;
-  // Chosen: most threads that run at once have one of their own, in memory that does not show.
-  static constexpr unsigned kMostLanesOfSmall = 16;
+  static constexpr unsigned kUsualLanes = 4;
+  // Chosen: of small objects most threads that run at once have one of their own.
+  static constexpr unsigned kMostLanes = 16;
 
   struct ClassStatistics {
     CentralList::Statistics spans;
@@ -43,7 +43,7 @@ class CentralShard {
         index_(static_cast<std::uint8_t>(index)),
         has_transfer_(has_transfer) {}
   /// How many lanes classes of small objects have, and others as far as they may have so many: 1 to
-  /// kMostLanesOfSmall. Before the first thread.
+  /// kMostLanes. Before the first thread.
   void set_lanes(unsigned lanes) noexcept { lanes_ = static_cast<std::uint8_t>(lanes); }
   /// Whether objects of the class are so small that several may lie in one line of memory, or in
   /// two that a processor fetches together.
@@ -206,7 +206,7 @@ class CentralShard {
   static constexpr std::size_t kSharedLineBytes = 2 * detail::kCacheLineBytes;
 
   unsigned lanes_of(unsigned size_class) const noexcept {
-    return lanes_ <= kMostLanes || shares_lines(size_class) ? lanes_ : kMostLanes;
+    return lanes_ <= kUsualLanes || shares_lines(size_class) ? lanes_ : kUsualLanes;
   }
   Class* find(unsigned size_class) const noexcept {
     return classes_[size_class].load(std::memory_order_acquire);
@@ -228,7 +228,8 @@ class CentralShard {
   TransferCache::Bounds transfer_bounds(unsigned size_class) const noexcept;
   /// A thread's lane as one of the class: there are fewer of some classes, and in later shards.
   unsigned lane_index(const Class& of, unsigned lane) const noexcept {
-    return lane < lanes_of(of.list.size_class()) ? lane : lane % kMostLanes;
+    const unsigned lanes = lanes_of(of.list.size_class());
+    return lane < lanes ? lane : lane % lanes;
   }
   /// The lane of a class that has `more`; the first one if these are not made.
   static Lane& lane_in(Class& of, Lane* more, unsigned index) noexcept {

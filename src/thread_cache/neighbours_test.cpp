@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "central/busy_pages.h"
+#include "central/fake_busy_pages.h"
 #include "thread_cache/fake_thread.h"
 #include "thread_cache/thread_cache.h"
 
@@ -142,12 +142,12 @@ TEST_F(NeighboursTest, ABinGrowsAgainOnceItsClassHasMoved) {
 
 /// Two threads, of which the second has moved to a shard of its own with a class that settles.
 struct SettlingTest : ::testing::Test {
-  static constexpr std::size_t kObjects = 64;
+  static constexpr std::size_t kBeforeMoving = 1024;
   BusyPages pages;
   FakeAddressSpace space{pages};
   Central central{space.spans, space.metadata};
   CacheBudget budget{space.heap, kCacheBytes};
-  const unsigned c = SizeClassMap::class_of(1024);
+  const unsigned c = SizeClassMap::class_of(64);
   ThreadCache first{central, budget, space.metadata};
   ThreadCache second{central, budget, space.metadata};
   std::vector<void*> before;  // what the second had before it moved
@@ -158,9 +158,13 @@ struct SettlingTest : ::testing::Test {
       budget.add_thread();
       central.enter(cache->place());
     }
-    while (before.size() < kObjects) before.push_back(allocate_from(second, c));
-    while (void* object = second.pop(c)) before.push_back(FreeObject(object).address());
+    while (before.size() < kBeforeMoving) before.push_back(allocate_from(second, c));
+    while (void* object = second.pop(c)) before.push_back(object);
+    std::sort(before.begin(), before.end());
     central.move_on(second.place(), c);
+    void* const own = allocate_from(second, c);
+    EXPECT_EQ(space.map.span_of(own)->shard, 1u) << "the class has not moved";
+    deallocate_into(second, c, own);
   }
   ~SettlingTest() override {
     for (ThreadCache* cache : {&first, &second}) {
@@ -168,31 +172,76 @@ struct SettlingTest : ::testing::Test {
       central.leave(cache->place());
       cache->give_back_slots();
     }
+    central.release_to_spans(c, before.data(), before.size());
+    EXPECT_EQ(central.statistics(c).spans.claimed_objects, 0u);
+  }
+  void* take() {
+    void* const object = before.back();
+    before.pop_back();
+    return object;
+  }
+  /// The second thread frees so many of those while another is at their list.
+  std::vector<void*> free_while_busy(std::size_t count) {
+    // A hole, which the list decommits under its lock.
+    constexpr std::size_t kInHole = 2 * 4096 / 64;
+    central.release_to_spans(c, before.data(), kInHole);
+    before.erase(before.begin(), before.begin() + kInHole);
+    std::vector<void*> freed;
+    while (freed.size() < count) freed.push_back(take());
+    pages.on_decommit = [&] {
+      std::thread([&] {
+        for (void* const object : freed) deallocate_into(second, c, object);
+      }).join();
+    };
+    central.release_all();
+    EXPECT_FALSE(pages.on_decommit) << "there was no hole";
+    return freed;
+  }
+  void take_over_some() {
+    void* room[128];
+    EXPECT_GT(
+        second.take_over(ThreadCache::Owners::kAll, room, std::size(room), [] { return true; }),
+        0u);
+  }
+  bool are_free(const std::vector<void*>& objects) {
+    return std::all_of(objects.begin(), objects.end(),
+                       [&](void* object) { return central.has(c, object); });
   }
 };
 
 TEST_F(SettlingTest, WhatFindsItsListBusyWaitsAndGoesHomeAsWell) {
-  if (os::page_bytes() == kPageBytes) GTEST_SKIP() << "a span is one OS page";
-  void* const own = allocate_from(second, c);
-  ASSERT_EQ(space.map.span_of(own)->shard, 1u) << "the class has not moved";
-  deallocate_into(second, c, own);  // the bin is full again
-  // Holes, which the list decommits under its lock.
-  std::sort(before.begin(), before.end());
-  central.release_to_spans(c, before.data(), kObjects / 2);
-  pages.on_decommit = [&] {
-    std::thread([&] { deallocate_into(second, c, before.back()); }).join();
-  };
-  central.release_all();
-  ASSERT_FALSE(pages.on_decommit) << "there was no hole";
-  EXPECT_EQ(central.statistics(c).in_transfer, 0u) << "it would come to this thread again";
-  EXPECT_FALSE(central.has(c, before.back()));
+  if (os::page_bytes() > 4096) GTEST_SKIP() << "the hole is smaller than an OS page";
+  const std::vector<void*> freed = free_while_busy(2);
+  EXPECT_EQ(central.statistics(c).in_transfer, 0u) << "they would come to this thread again";
   EXPECT_EQ(central.statistics(c).spans.waits, 0u);
+  EXPECT_FALSE(central.has(c, freed[0]));
+  ThreadCache::Counts counts{};
+  second.add_objects(counts);
+  EXPECT_EQ(counts[c], 2u);
   second.flush_all();
-  EXPECT_TRUE(central.has(c, before.back()));
-  before.pop_back();
+  EXPECT_TRUE(are_free(freed));
+}
 
-  central.release_to_spans(c, before.data() + kObjects / 2, before.size() - kObjects / 2);
-  EXPECT_EQ(central.statistics(c).spans.claimed_objects, 0u);
+TEST_F(SettlingTest, WhatWaitsGoesHomeWhenTheClassHasSettled) {
+  if (os::page_bytes() > 4096) GTEST_SKIP() << "the hole is smaller than an OS page";
+  const std::vector<void*> freed = free_while_busy(3);
+  take_over_some();
+  for (int more = 0; more < 64; ++more) deallocate_into(second, c, take());
+  EXPECT_FALSE(are_free(freed));
+  deallocate_into(second, c, allocate_from(second, c));
+  EXPECT_TRUE(are_free(freed));
+}
+
+TEST_F(SettlingTest, OthersMayTakeSomeOfWhatWaits) {
+  if (os::page_bytes() > 4096) GTEST_SKIP() << "the hole is smaller than an OS page";
+  // As many as there is room for.
+  std::vector<void*> freed = free_while_busy(127);
+  take_over_some();
+  const std::vector<void*> more = free_while_busy(1);
+  freed.insert(freed.end(), more.begin(), more.end());
+  for (int others = 0; others < 64; ++others) deallocate_into(second, c, take());
+  deallocate_into(second, c, allocate_from(second, c));
+  EXPECT_TRUE(are_free(freed));
 }
 
 }  // namespace

@@ -132,6 +132,7 @@ std::size_t ThreadCache::release(unsigned size_class, void** objects, std::size_
 /// Gives the bin of homeward objects its slots, or empties it if it is full.
 void ThreadCache::make_room_homeward() noexcept {
   constexpr unsigned kBin = SizeClassMap::kHomeward;
+  close_gaps(kBin);
   if (capacity(kBin) == 0) {
     if (give_slots(kBin, kHomewardSlots)) limits_[kBin] = bases_[kBin] + kHomewardSlots - 1;
   } else if (tops_[kBin] == limits_[kBin]) {
@@ -208,10 +209,14 @@ void ThreadCache::send_home(unsigned size_class, void* object) noexcept {
 }
 
 /// Another thread is at the object's list. From a transfer cache it would come to this thread
-/// again, or to one of another shard.
+/// again, or to one of another shard: where objects share lines, it waits for others instead.
 void ThreadCache::send_home_later(unsigned size_class, void* object) noexcept {
-  make_room_homeward();
-  if (!push(SizeClassMap::kHomeward, object)) release(size_class, &object, 1, Way::kToSpans);
+  constexpr unsigned kBin = SizeClassMap::kHomeward;
+  if (Central::shares_lines(size_class)) {
+    make_room_homeward();
+    if (push(kBin, object)) return;
+  }
+  release(size_class, &object, 1);
 }
 
 /// A class that settles is allocated again. That is all if enough of it was freed before.
@@ -220,6 +225,8 @@ void ThreadCache::send_home_later(unsigned size_class, void* object) noexcept {
 bool ThreadCache::end_settling(unsigned size_class) noexcept {
   if (settling_[size_class].sent_home < kSettlingFrees) return false;
   settling_[size_class] = {};
+  close_gaps(SizeClassMap::kHomeward);
+  flush(SizeClassMap::kHomeward, held(SizeClassMap::kHomeward));
   return true;
 }
 
