@@ -8,8 +8,9 @@
 namespace strata {
 
 /// Where one thread, task or interrupt handler looks first in one pool: the word of the bitmap that
-/// last had a block for it. It is only a hint, never shared, and any value is safe; different
-/// values for different threads are what lets them work without waiting for each other.
+/// last had a block for it, and then the one to which it last gave a block back. It is only a hint,
+/// never shared, and any value is safe; different values for different threads are what lets them
+/// work without waiting for each other.
 class BitmapPoolCursor {
  public:
   constexpr BitmapPoolCursor() noexcept = default;
@@ -31,8 +32,20 @@ class BitmapPoolCursor {
   constexpr std::size_t leaf() const noexcept { return leaf_; }
   constexpr std::size_t& leaf() noexcept { return leaf_; }
 
+  /// A block of this word was given back. A search that finds the first word full, and has no empty
+  /// one next to it, begins here, once.
+  constexpr void note_freed(std::size_t leaf) noexcept { freed_ = leaf + 1; }
+  constexpr bool has_freed() const noexcept { return freed_ != 0; }
+  /// \pre  has_freed()
+  constexpr std::size_t take_freed() noexcept {
+    const std::size_t leaf = freed_ - 1;
+    freed_ = 0;
+    return leaf;
+  }
+
  private:
   std::size_t leaf_ = 0;
+  std::size_t freed_ = 0;  // the word and 1; 0: none since the last search
 };
 
 }  // namespace strata

@@ -90,7 +90,7 @@ struct BitmapPoolGeometry {
   /// The largest numbers of steps an operation can take, however many threads there are and
   /// in any interleaving. docs/bitmap-pool.md has the argument; a test counts against it.
   constexpr std::size_t max_allocate_loads() const noexcept {
-    return (leaf_count() + 1) * (1 + bits_per_leaf()) + (node_count - leaf_count()) +
+    return 1 + (leaf_count() + 1) * (1 + bits_per_leaf()) + (node_count - leaf_count()) +
            2 * (node_count - top_nodes());
   }
   constexpr std::size_t max_allocate_rmws() const noexcept {

@@ -16,6 +16,7 @@ namespace strata {
 /// How a pool finds out where a thread should look first when the caller gives no cursor, and what
 /// counts its steps. A policy of your own names two types:
 ///   Starts  cursor(pool, leaf_count, process) -> BitmapPoolCursor& or BitmapPoolCursor
+///           note_freed(pool, leaf), called when the thread has given back a block of that word
 ///   Steps   load() and rmw(), called once per atomic load and per read-modify-write
 ///
 /// Two names, so that translation units built with and without a hosted library can meet in one
@@ -50,6 +51,7 @@ struct LowestFreeFirst {
     static constexpr BitmapPoolCursor cursor(const void*, std::size_t, std::uint32_t) noexcept {
       return {};
     }
+    static constexpr void note_freed(const void*, std::size_t) noexcept {}
   };
   using Steps = detail::UncountedSteps;
 };

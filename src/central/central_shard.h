@@ -19,7 +19,8 @@ namespace strata {
 /// that lane's, and it takes from there as long as there is something. So threads of two lanes that
 /// work for themselves write no common line of memory, and do not get each other's objects, whose
 /// lines lie in another processor's cache. Of small objects several share a line, for as long as
-/// two threads have them; so these have more lanes, and what lies in others' serves after the spans.
+/// two threads have them; so these have more lanes, and what lies in others' serves after the
+/// spans.
 /// \threads  Any number at once; a lock for each list and each transfer cache.
 class CentralShard {
  public:

@@ -55,6 +55,7 @@ struct WatchedPolicy {
       static BitmapPoolCursor cursor;
       return cursor;
     }
+    static void note_freed(const void*, std::size_t) {}
   };
   using Steps = WatchedSteps;
 };

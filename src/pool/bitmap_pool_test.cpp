@@ -260,6 +260,67 @@ TEST(BitmapPool, AnyCursorIsSafeAndIsMovedToWhereABlockWas) {
   EXPECT_EQ(pool.index_of(next) / 8, cursor.leaf()) << "the cursor stays where blocks are";
 }
 
+/// In a pool of which most is taken, the next free blocks are those that other threads gave back.
+TEST(BitmapPool, WhereItsWordIsFullAThreadGetsWhatItGaveBackBeforeWhatOthersDid) {
+  BitmapPool<64, 64> small;     // a walk over the words
+  BitmapPool<64, 4096> levels;  // a search below a level
+  const auto check = [](auto& pool) {
+    const std::size_t bits = pool.kGeometry.bits_per_leaf();
+    drain(pool);
+    BitmapPoolCursor mine;
+    BitmapPoolCursor others;
+    for (const std::size_t own : {5 * bits, 5 * bits + 3, 7 * bits - 1}) {
+      mine.leaf() = 0;
+      const std::size_t of_another = 2 * bits + own % bits;
+      EXPECT_TRUE(pool.deallocate(pool.block(own), mine));
+      EXPECT_TRUE(pool.deallocate(pool.block(of_another), others));
+      EXPECT_FALSE(pool.deallocate(pool.block(of_another), mine)) << "it is free already";
+      EXPECT_EQ(pool.allocate(mine), pool.block(own));
+      EXPECT_EQ(pool.allocate(mine), pool.block(of_another)) << "it was there before";
+      EXPECT_EQ(pool.allocate(mine), nullptr);
+    }
+    expect_clean(pool, pool.capacity());
+  };
+  check(small);
+  check(levels);
+}
+
+TEST(BitmapPool, ThreadsWithoutCursorsOfTheirOwnDoSoToo) {
+  static BitmapPool<64, 4096> pool;
+  drain(pool);
+  void* const low = pool.block(64 * 10);
+  void* const middle = pool.block(64 * 20);
+  void* const high = pool.block(64 * 30);
+  EXPECT_TRUE(pool.deallocate(middle));
+  EXPECT_EQ(pool.allocate(), middle);
+  // A search from there would come to the higher one first.
+  EXPECT_TRUE(pool.deallocate(low));
+  std::thread([&] { EXPECT_TRUE(pool.deallocate(high)); }).join();
+  EXPECT_EQ(pool.allocate(), low);
+  EXPECT_EQ(pool.allocate(), high);
+}
+
+TEST(BitmapPool, AnEmptyWordNextToItsOwnComesBeforeWhereAThreadGaveBackABlock) {
+  BitmapPool<64, 64> pool;
+  const std::size_t bits = pool.kGeometry.bits_per_leaf();
+  drain(pool);
+  BitmapPoolCursor cursor;
+  for (std::size_t i = 0; i < bits; ++i) EXPECT_TRUE(pool.deallocate(pool.block(bits + i)));
+  EXPECT_TRUE(pool.deallocate(pool.block(5 * bits), cursor));
+  for (std::size_t i = 0; i < bits; ++i)
+    EXPECT_EQ(pool.index_of(pool.allocate(cursor)) / bits, 1u) << i;
+  EXPECT_EQ(pool.allocate(cursor), pool.block(5 * bits));
+}
+
+TEST(BitmapPool, TheLowestFreeBlockComesFirstWhereverOneWasGivenBack) {
+  BitmapPool<64, 4096, 0, 1, LowestFreeFirst> pool;
+  drain(pool);
+  EXPECT_TRUE(pool.deallocate(pool.block(100)));
+  EXPECT_TRUE(pool.deallocate(pool.block(3000)));
+  EXPECT_EQ(pool.allocate(), pool.block(100));
+  EXPECT_EQ(pool.allocate(), pool.block(3000));
+}
+
 TEST(BitmapPool, TwoPoolsUsedInTurnKeepTheirOwnStarts) {
   static BitmapPool<64, 4096> first;
   static BitmapPool<64, 64> second;

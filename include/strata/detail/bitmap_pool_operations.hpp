@@ -34,7 +34,7 @@ class BitmapPoolOperations {
 
   /// The same with the caller's own cursor: one per thread, task or interrupt handler.
   void* allocate(BitmapPoolCursor& cursor) noexcept {
-    const std::size_t index = tree().claim(cursor.leaf());
+    const std::size_t index = tree().claim(cursor);
     return index == Tree::kNone ? nullptr : block(index);
   }
 
@@ -51,8 +51,18 @@ class BitmapPoolOperations {
   /// \cost     One read-modify-write, and above the leaves a load per level; a read-modify-write
   ///           more for each marker it has to take away.
   bool deallocate(void* p) noexcept {
-    const std::size_t index = index_of(p);
-    return index < geometry().capacity && tree().release(index);
+    const std::size_t index = release(p);
+    if (index == Tree::kNone) return false;
+    Policy::Starts::note_freed(self().nodes(), index >> geometry().leaf_shift);
+    return true;
+  }
+
+  /// The same with the caller's own cursor: where its word is full, it looks for this block next.
+  bool deallocate(void* p, BitmapPoolCursor& cursor) noexcept {
+    const std::size_t index = release(p);
+    if (index == Tree::kNone) return false;
+    cursor.note_freed(index >> geometry().leaf_shift);
+    return true;
   }
 
   /// Claims up to `count` blocks; many for one read-modify-write where they share a word.
@@ -170,6 +180,11 @@ class BitmapPoolOperations {
   constexpr const Pool& self() const noexcept { return static_cast<const Pool&>(*this); }
   constexpr const BitmapPoolGeometry& geometry() const noexcept { return self().geometry(); }
   Tree tree() const noexcept { return Tree(geometry(), self().nodes()); }
+  /// \returns  The number of the block that is free now; kNone if there was none to free.
+  std::size_t release(void* p) noexcept {
+    const std::size_t index = index_of(p);
+    return index < geometry().capacity && tree().release(index) ? index : Tree::kNone;
+  }
 };
 
 }  // namespace strata::detail

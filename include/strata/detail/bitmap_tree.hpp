@@ -1,5 +1,6 @@
 #pragma once
 
+#include <strata/bitmap_pool_cursor.hpp>
 #include <strata/bitmap_pool_geometry.hpp>
 #include <strata/detail/atomic_bitmap.hpp>
 
@@ -42,17 +43,19 @@ class BitmapTree {
   BitmapTree(const BitmapPoolGeometry& geometry, BitmapNode* nodes) noexcept
       : geometry_(geometry), nodes_(nodes) {}
 
-  /// Claims one index, looking into `leaf` first; `leaf` becomes where to look first next time.
+  /// Claims one index, looking first where the cursor points, which becomes where to look first
+  /// next time.
   /// \returns  The index; kNone if each block was taken at some instant of this call.
   /// \cost     One load and one read-modify-write as a rule; geometry.max_allocate_…() at most.
-  std::size_t claim(std::size_t& leaf) noexcept {
+  std::size_t claim(BitmapPoolCursor& cursor) noexcept {
+    const std::size_t leaf = cursor.leaf();
     const std::size_t home = leaf < geometry_.leaf_count() ? leaf : leaf % geometry_.leaf_count();
     bool lost_race = false;
     const unsigned bit =
         claim_one<Steps>(nodes_[home].word, geometry_.usable_bits(home), lost_race);
-    if (bit == kNoBit) return claim_elsewhere(geometry_, nodes_, home, leaf);
+    if (bit == kNoBit) return claim_elsewhere(geometry_, nodes_, home, cursor);
     // A thread that lost a race shares this word with another; the next word may be free.
-    if (lost_race) leaf = home + 1 < geometry_.leaf_count() ? home + 1 : 0;
+    if (lost_race) cursor.leaf() = home + 1 < geometry_.leaf_count() ? home + 1 : 0;
     return (home << geometry_.leaf_shift) + bit;
   }
 
@@ -142,18 +145,29 @@ class BitmapTree {
 #endif
   static std::size_t
   claim_elsewhere(const BitmapPoolGeometry& geometry, BitmapNode* nodes, std::size_t home,
-                  std::size_t& leaf) noexcept {
+                  BitmapPoolCursor& cursor) noexcept {
     BitmapTree tree(geometry, nodes);
     std::size_t index = kNone;
-    tree.search(home, [&](std::size_t at) noexcept {
+    tree.search(tree.start_of_search(home, cursor), [&](std::size_t at) noexcept {
       bool lost_race = false;
       const unsigned bit = claim_one<Steps>(nodes[at].word, geometry.usable_bits(at), lost_race);
       if (bit == kNoBit) return false;
       index = (at << geometry.leaf_shift) + bit;
-      leaf = at;
+      cursor.leaf() = at;
       return true;
     });
     return index;
+  }
+
+  /// The leaf after `home`, if nobody has anything of it. Or else the one to which the thread gave
+  /// something back last: where most is taken, the next free bits are other threads', and two that
+  /// take each other's write to the same words from then on.
+  /// \cost  A load at most.
+  std::size_t start_of_search(std::size_t home, BitmapPoolCursor& cursor) const noexcept {
+    if (!cursor.has_freed()) return home;
+    const std::size_t next = home + 1 < geometry_.leaf_count() ? home + 1 : 0;
+    if (load_word<Steps>(nodes_[next].word, std::memory_order_relaxed) == 0) return next;
+    return cursor.take_freed() % geometry_.leaf_count();
   }
 
   /// Calls take(leaf) for the leaves that may have a free bit, in the order of the tree from `home`

@@ -22,6 +22,7 @@ class StackStarts {
     cursor.leaf() = static_cast<std::size_t>((std::uint64_t{mixed} * leaf_count) >> 32);
     return cursor;
   }
+  static void note_freed(const void*, std::size_t) noexcept {}
 };
 
 }  // namespace strata::detail

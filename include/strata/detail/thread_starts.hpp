@@ -19,10 +19,15 @@ class ThreadStarts {
   /// The calling thread's cursor for the pool known by the address `pool`.
   static BitmapPoolCursor& cursor(const void* pool, std::size_t leaf_count,
                                   std::uint32_t process) noexcept {
-    const auto address = reinterpret_cast<std::uintptr_t>(pool);
-    Slot& slot = slots_[(address / kPoolAlignment ^ address / kPageAlignment) % kSlots];
+    Slot& slot = slot_of(pool);
     if (slot.pool != pool) forget_and_start(slot, pool, leaf_count, process);
     return slot.cursor;
+  }
+
+  /// The thread gave a block of this word back: its cursor is told, if it has one.
+  static void note_freed(const void* pool, std::size_t leaf) noexcept {
+    Slot& slot = slot_of(pool);
+    if (slot.pool == pool) slot.cursor.note_freed(leaf);
   }
 
  private:
@@ -36,6 +41,11 @@ class ThreadStarts {
     const void* pool;
     BitmapPoolCursor cursor;
   };
+
+  static Slot& slot_of(const void* pool) noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(pool);
+    return slots_[(address / kPoolAlignment ^ address / kPageAlignment) % kSlots];
+  }
 
 #if defined(__GNUC__)
   [[gnu::noinline]]
