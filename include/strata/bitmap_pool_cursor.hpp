@@ -32,8 +32,8 @@ class BitmapPoolCursor {
   constexpr std::size_t leaf() const noexcept { return leaf_; }
   constexpr std::size_t& leaf() noexcept { return leaf_; }
 
-  /// A block of this word was given back. A search that finds the first word full, and has no empty
-  /// one next to it, begins here, once.
+  /// A block of this word was given back. A search for one block that finds the first word full,
+  /// and no empty one next to it, begins here, once.
   constexpr void note_freed(std::size_t leaf) noexcept { freed_ = leaf + 1; }
   constexpr bool has_freed() const noexcept { return freed_ != 0; }
   /// \pre  has_freed()
@@ -45,7 +45,7 @@ class BitmapPoolCursor {
 
  private:
   std::size_t leaf_ = 0;
-  std::size_t freed_ = 0;  // the word and 1; 0: none since the last search
+  std::size_t freed_ = 0;  // the word and 1; 0: none since a search began there
 };
 
 }  // namespace strata

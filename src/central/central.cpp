@@ -344,7 +344,10 @@ bool Central::empty_grown_transfer() noexcept {
   if (spans_.used_bytes() < kGrownTransferBytes) return false;
   std::size_t grown = 0;
   for_each_shard([&](const CentralShard& shard) { grown += shard.grown_transfer_bytes(); });
-  if (grown < kGrownTransferBytes) return false;
+  return grown >= kGrownTransferBytes && empty_what_has_grown();
+}
+
+[[gnu::noinline]] bool Central::empty_what_has_grown() noexcept {
   // Two at once would wait for each other at the same lists.
   if (!emptying_.try_lock()) return false;
   bool has_moved = false;

@@ -293,6 +293,7 @@ class Central {
                                 unsigned spared = 0) noexcept;
   CentralList* find_kept(unsigned spared = 0) const noexcept;
   bool empty_grown_transfer() noexcept;
+  bool empty_what_has_grown() noexcept;
   void exchange_holes_if_due() noexcept;
   CentralShard* make_shard() noexcept STRATA_REQUIRES(lock_);
 

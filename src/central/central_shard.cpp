@@ -100,14 +100,22 @@ CentralList::Claimed CentralShard::try_claim(unsigned size_class, void** end, st
   // Where lanes are shared by few, what others brought serves last.
   const unsigned lanes = lanes_of(size_class);
   const unsigned looks = lanes > kUsualLanes ? 1 : lanes;
-  TransferCache::Tried tried = try_remove(*from, lane, looks, end, count);
+  const TransferCache::Tried tried = try_remove(*from, lane, looks, end, count);
   if (tried.count != 0) return {tried.count, tried.was_busy};
   const auto end_of_span = lane % 2 == 0 ? CentralList::From::kLowest : CentralList::From::kHighest;
   CentralList::Claimed claimed = from->list.try_claim(end, count, end_of_span, first);
   claimed.was_busy |= tried.was_busy;
-  if (claimed.count != 0 || looks == lanes) return claimed;
-  tried = try_remove(*from, lane, lanes, end, count);
-  return {tried.count, claimed.was_busy || tried.was_busy};
+  if (claimed.count == 0 && looks != lanes) [[unlikely]]
+    return try_claim_of_lanes(*from, lane, end, count, claimed.was_busy);
+  return claimed;
+}
+
+/// The same of any lane, where the spans have nothing left.
+[[gnu::cold, gnu::noinline]] CentralList::Claimed CentralShard::try_claim_of_lanes(
+    Class& from, unsigned lane, void** end, std::size_t count, bool was_busy) noexcept {
+  const unsigned lanes = lanes_of(from.list.size_class());
+  const TransferCache::Tried tried = try_remove(from, lane, lanes, end, count);
+  return {tried.count, was_busy || tried.was_busy};
 }
 
 /// What lies in the lane's transfer cache, or else in the next one that has something, of so many;

@@ -49,7 +49,7 @@ class CentralShard {
   /// Whether objects of the class are so small that several may lie in one line of memory, or in
   /// two that a processor fetches together.
   static constexpr bool shares_lines(unsigned size_class) noexcept {
-    return SizeClassMap::bytes_of(size_class) < kSharedLineBytes;
+    return size_class < kLinesApart;
   }
   CentralShard(const CentralShard&) = delete;
   CentralShard& operator=(const CentralShard&) = delete;
@@ -204,7 +204,7 @@ class CentralShard {
 
   static constexpr std::size_t kFlushObjects = 64;
   // Chosen: from two cache lines on, two objects share a line only at their edges.
-  static constexpr std::size_t kSharedLineBytes = 2 * detail::kCacheLineBytes;
+  static constexpr unsigned kLinesApart = SizeClassMap::class_of(2 * detail::kCacheLineBytes);
 
   unsigned lanes_of(unsigned size_class) const noexcept {
     return lanes_ <= kUsualLanes || shares_lines(size_class) ? lanes_ : kUsualLanes;
@@ -243,6 +243,8 @@ class CentralShard {
                                   std::size_t count) noexcept;
   TransferCache::Tried try_remove_of_lanes(Class& from, Lane* more, unsigned lane, unsigned looks,
                                            void** end, std::size_t count) noexcept;
+  CentralList::Claimed try_claim_of_lanes(Class& from, unsigned lane, void** end, std::size_t count,
+                                          bool was_busy) noexcept;
   std::size_t insert(Class& into, Lane& lane, void* const* objects, std::size_t count) noexcept;
   template <typename Function>
   void for_each_class(Function&& function) const noexcept;

@@ -55,7 +55,9 @@ struct WatchedPolicy {
       static BitmapPoolCursor cursor;
       return cursor;
     }
-    static void note_freed(const void*, std::size_t) {}
+    static void note_freed(const void* pool, std::size_t leaf) {
+      cursor(pool, 0, 0).note_freed(leaf);
+    }
   };
   using Steps = WatchedSteps;
 };
@@ -117,6 +119,8 @@ class BitmapPoolSteps : public testing::Test {
   void* allocate_looking_last_at(std::size_t index) {
     BitmapPoolCursor cursor;
     cursor.leaf() = index / Pool::kGeometry.bits_per_leaf() + 1;
+    // From there, or from somewhere in the pool.
+    if (index % 2 == 0) cursor.note_freed(index * 7 % Pool::kGeometry.leaf_count());
     return pool_.allocate(cursor);
   }
 
@@ -329,6 +333,12 @@ TYPED_TEST(BitmapPoolSteps, AQuietPoolTakesTheStepsThatTheManualStates) {
   };
   using Cost = std::pair<std::size_t, std::size_t>;
   // Exhausted, all markers set: the home word and the top level.
+  EXPECT_EQ(steps([&] { EXPECT_EQ(pool.allocate(cursor), nullptr); }),
+            Cost(1 + geometry.top_nodes(), 0));
+  // After a free whose block another took: a look at the next word, once.
+  cursor.note_freed(geometry.leaf_count() / 2);
+  EXPECT_EQ(steps([&] { EXPECT_EQ(pool.allocate(cursor), nullptr); }),
+            Cost(2 + geometry.top_nodes(), 0));
   EXPECT_EQ(steps([&] { EXPECT_EQ(pool.allocate(cursor), nullptr); }),
             Cost(1 + geometry.top_nodes(), 0));
   // A free under set markers takes one of them away per level.

@@ -1,4 +1,5 @@
 #include <strata/bitmap_pool.hpp>
+#include <strata/bitmap_pool_view.hpp>
 
 #include <gtest/gtest.h>
 
@@ -307,18 +308,34 @@ TEST(BitmapPool, AnEmptyWordNextToItsOwnComesBeforeWhereAThreadGaveBackABlock) {
   BitmapPoolCursor cursor;
   for (std::size_t i = 0; i < bits; ++i) EXPECT_TRUE(pool.deallocate(pool.block(bits + i)));
   EXPECT_TRUE(pool.deallocate(pool.block(5 * bits), cursor));
+  EXPECT_TRUE(pool.deallocate(pool.block(3 * bits)));
   for (std::size_t i = 0; i < bits; ++i)
     EXPECT_EQ(pool.index_of(pool.allocate(cursor)) / bits, 1u) << i;
   EXPECT_EQ(pool.allocate(cursor), pool.block(5 * bits));
 }
 
-TEST(BitmapPool, TheLowestFreeBlockComesFirstWhereverOneWasGivenBack) {
-  BitmapPool<64, 4096, 0, 1, LowestFreeFirst> pool;
-  drain(pool);
-  EXPECT_TRUE(pool.deallocate(pool.block(100)));
-  EXPECT_TRUE(pool.deallocate(pool.block(3000)));
-  EXPECT_EQ(pool.allocate(), pool.block(100));
-  EXPECT_EQ(pool.allocate(), pool.block(3000));
+TEST(BitmapPool, ACursorThatHasFreedElsewhereIsSafe) {
+  const auto check = [](auto& pool) {
+    drain(pool);
+    for (const std::size_t leaf : {SIZE_MAX, SIZE_MAX - 1, std::size_t{4096 / 64 - 1}}) {
+      BitmapPoolCursor cursor;
+      cursor.note_freed(leaf);
+      EXPECT_EQ(pool.allocate(cursor), nullptr);
+      cursor.note_freed(leaf);
+      EXPECT_TRUE(pool.deallocate(pool.block(pool.capacity() - 1)));
+      EXPECT_EQ(pool.allocate(cursor), pool.block(pool.capacity() - 1));
+    }
+    expect_clean(pool, pool.capacity());
+  };
+  BitmapPool<64, 64> eight_words;
+  BitmapPool<64, 64, 0, 1> one_word;
+  BitmapPool<64, 4096> levels;
+  check(eight_words);
+  check(one_word);
+  check(levels);
+  BitmapPoolCursor cursor;
+  cursor.note_freed(SIZE_MAX - 1);
+  EXPECT_EQ(BitmapPoolView<>{}.allocate(cursor), nullptr);
 }
 
 TEST(BitmapPool, TwoPoolsUsedInTurnKeepTheirOwnStarts) {

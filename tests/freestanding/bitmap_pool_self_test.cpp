@@ -34,14 +34,14 @@ int churn(strata::BitmapPoolCursor& cursor, std::uint32_t id, unsigned rounds) {
     } else {
       CHECK(owner[shared.index_of(slot)] == id);
       owner[shared.index_of(slot)] = 0;
-      CHECK(shared.deallocate(slot));
+      CHECK(shared.deallocate(slot, cursor));
       slot = nullptr;
     }
   }
   for (void* p : held) {
     if (p == nullptr) continue;
     owner[shared.index_of(p)] = 0;
-    CHECK(shared.deallocate(p));
+    CHECK(shared.deallocate(p, cursor));
   }
   return 0;
 }

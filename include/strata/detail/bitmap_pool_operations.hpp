@@ -58,6 +58,7 @@ class BitmapPoolOperations {
   }
 
   /// The same with the caller's own cursor: where its word is full, it looks for this block next.
+  /// \pre  the cursor does not lie in the block
   bool deallocate(void* p, BitmapPoolCursor& cursor) noexcept {
     const std::size_t index = release(p);
     if (index == Tree::kNone) return false;

@@ -43,8 +43,8 @@ class BitmapTree {
   BitmapTree(const BitmapPoolGeometry& geometry, BitmapNode* nodes) noexcept
       : geometry_(geometry), nodes_(nodes) {}
 
-  /// Claims one index, looking first where the cursor points, which becomes where to look first
-  /// next time.
+  /// Claims one index, looking first where the cursor points, and then where it says that something
+  /// was given back. Where one is found becomes where to look first next time.
   /// \returns  The index; kNone if each block was taken at some instant of this call.
   /// \cost     One load and one read-modify-write as a rule; geometry.max_allocate_…() at most.
   std::size_t claim(BitmapPoolCursor& cursor) noexcept {
@@ -55,7 +55,7 @@ class BitmapTree {
         claim_one<Steps>(nodes_[home].word, geometry_.usable_bits(home), lost_race);
     if (bit == kNoBit) return claim_elsewhere(geometry_, nodes_, home, cursor);
     // A thread that lost a race shares this word with another; the next word may be free.
-    if (lost_race) cursor.leaf() = home + 1 < geometry_.leaf_count() ? home + 1 : 0;
+    if (lost_race) cursor.leaf() = leaf_after(home);
     return (home << geometry_.leaf_shift) + bit;
   }
 
@@ -165,20 +165,25 @@ class BitmapTree {
   /// \cost  A load at most.
   std::size_t start_of_search(std::size_t home, BitmapPoolCursor& cursor) const noexcept {
     if (!cursor.has_freed()) return home;
-    const std::size_t next = home + 1 < geometry_.leaf_count() ? home + 1 : 0;
+    const std::size_t next = leaf_after(home);
     if (load_word<Steps>(nodes_[next].word, std::memory_order_relaxed) == 0) return next;
+    // Any value is safe: another pool's, or what a handler has taken in between.
     return cursor.take_freed() % geometry_.leaf_count();
   }
 
-  /// Calls take(leaf) for the leaves that may have a free bit, in the order of the tree from `home`
-  /// on and around, each at most once, until it returns true.
+  std::size_t leaf_after(std::size_t leaf) const noexcept {
+    return leaf + 1 < geometry_.leaf_count() ? leaf + 1 : 0;
+  }
+
+  /// Calls take(leaf) for the leaves that may have a free bit, in the order of the tree from
+  /// `start` on and around, each at most once, until it returns true.
   template <class Take>
-  void search(std::size_t home, Take&& take) noexcept {
+  void search(std::size_t start, Take&& take) noexcept {
     const std::size_t tops = geometry_.top_nodes();
-    std::size_t top = home >> (geometry_.levels * BitmapPoolGeometry::kFanoutLog2);
+    std::size_t top = start >> (geometry_.levels * BitmapPoolGeometry::kFanoutLog2);
     for (std::size_t i = 0; i < tops; ++i) {
       // Without levels a plain walk over the words: that is what small pools do.
-      if (geometry_.levels == 0 ? take(top) : search_below(geometry_.levels, top, home, take)) {
+      if (geometry_.levels == 0 ? take(top) : search_below(geometry_.levels, top, start, take)) {
         return;
       }
       if (++top == tops) top = 0;
@@ -192,22 +197,22 @@ class BitmapTree {
   [[gnu::noinline]]
 #endif
   bool
-  search_below(unsigned level, std::size_t node, std::size_t home, Take& take) noexcept {
+  search_below(unsigned level, std::size_t node, std::size_t start, Take& take) noexcept {
     const BitWord all = geometry_.child_bits(level, node);
     const BitWord value = load_word<Steps>(node_at(level, node), std::memory_order_acquire);
     if (value == all) return false;  // the exact answer: see above
     const BitWord open = value < kOneMarking ? all & ~value : all;
-    // Children from home's own on, then those before it.
-    const unsigned start =
-        static_cast<unsigned>((home >> ((level - 1) * BitmapPoolGeometry::kFanoutLog2)) &
+    // Children from the start's own on, then those before it.
+    const unsigned first =
+        static_cast<unsigned>((start >> ((level - 1) * BitmapPoolGeometry::kFanoutLog2)) &
                               (BitmapPoolGeometry::kFanout - 1));
-    const BitWord before = low_bits<BitWord>(start);
+    const BitWord before = low_bits<BitWord>(first);
     const BitWord parts[] = {open & ~before, open & before};
     for (BitWord part : parts) {
       for (; part != 0; part &= part - 1) {
         const unsigned child = count_trailing_zeros(part);
         const std::size_t below = (node << BitmapPoolGeometry::kFanoutLog2) + child;
-        if (level == 1 ? take(below) : search_below(level - 1, below, home, take)) return true;
+        if (level == 1 ? take(below) : search_below(level - 1, below, start, take)) return true;
         mark_full(level, node, child);
       }
     }
