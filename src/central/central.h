@@ -263,6 +263,14 @@ class Central {
   }
   class Owners;
   CentralShard& owner_of(const void* object) const noexcept;
+  /// Where a homeward object goes.
+  struct HomewardList {
+    std::uint8_t size_class;
+    std::uint8_t shard;
+    bool operator==(const HomewardList&) const = default;
+  };
+  HomewardList homeward_list_of(const void* object) const noexcept;
+  std::size_t sort_homeward(void** objects, std::size_t count, Was was) noexcept;
   void note_met(Place& place, unsigned size_class) noexcept;
   void note_batch(Place& place, CentralShard& shard, unsigned size_class) noexcept;
   static bool is_batch(unsigned size_class, std::size_t count) noexcept;

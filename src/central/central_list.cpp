@@ -251,6 +251,8 @@ void CentralList::check_invariants() noexcept {
       STRATA_INVARIANT(bits == span->free_count, "a span's bitmap does not match its count");
       STRATA_INVARIANT(place_of(*span) == width && span->place == width,
                        "a span is in the wrong list");
+      STRATA_INVARIANT(span->relist_at == relist_at(width) && bits < span->relist_at,
+                       "a span does not know when to be in another list");
       STRATA_INVARIANT(bits != span->object_count, "a span without a claimed object is not kept");
       STRATA_INVARIANT(span->shard == shard_, "a span of another shard is in the list");
       STRATA_INVARIANT(span->size_class == size_class_, "a span of another class is in the list");

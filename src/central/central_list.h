@@ -82,16 +82,21 @@ class CentralList {
   /// \returns  The object, marked if it is fresh; nullptr where no span has a free object.
   void* claim_at_random(std::uint64_t random) noexcept;
 
+  /// Whether all objects that come back are of the list's class.
+  enum class Classes : std::uint8_t { kOne, kAny };
+
   /// Takes back those of `count` objects that this list's spans hold; the others move to the front.
   /// What is still fresh, as its mark says, remains so.
   /// \returns  How many others there are: a span can have gone to another shard meanwhile.
-  /// \errors   A pointer that is no claimed object of this class is fatal, with its sentence.
-  std::size_t release(void** objects, std::size_t count) noexcept;
+  /// \errors   A pointer that is no claimed object of this class is fatal, with its sentence; of
+  ///           any class, one that is in no span.
+  std::size_t release(void** objects, std::size_t count, Classes classes = Classes::kOne) noexcept;
 
   /// The same for objects that lay idle in some cache since the last decommit_holes(): the next one
   /// takes them for as unneeded as what the span had free then. A span that has become empty so is
   /// destroyed.
-  std::size_t release_idle(void** objects, std::size_t count) noexcept;
+  std::size_t release_idle(void** objects, std::size_t count,
+                           Classes classes = Classes::kOne) noexcept;
 
   /// The same, unless another thread is at the list: then all are left.
   struct Released {
@@ -202,7 +207,8 @@ class CentralList {
 
   std::size_t claim_locked(void** end, std::size_t count, From from = From::kLowest,
                            First first = First::kAny) noexcept STRATA_REQUIRES(lock_);
-  std::size_t release_locked(void** objects, std::size_t count) noexcept STRATA_REQUIRES(lock_);
+  std::size_t release_locked(void** objects, std::size_t count, Classes classes) noexcept
+      STRATA_REQUIRES(lock_);
   void receive(Span& span) noexcept STRATA_REQUIRES(lock_);
   void receive_new(Span* const* spans, std::size_t span_count) noexcept STRATA_REQUIRES(lock_);
   Span* give(Which which) noexcept STRATA_REQUIRES(lock_);
@@ -211,10 +217,8 @@ class CentralList {
   void count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept
       STRATA_REQUIRES(lock_);
   void add_pending(std::ptrdiff_t bytes) noexcept STRATA_REQUIRES(lock_);
-  class Returns;
   void take_back_marks(void** objects, std::size_t count) noexcept STRATA_REQUIRES(lock_);
-  Span& span_of(const void* object) const noexcept;
-  bool owns(Span& span) const noexcept;
+  Span* own_span_of(const void* object, Classes classes) const noexcept STRATA_REQUIRES(lock_);
   /// The object of the span that starts at `p`; no index of one if none does, wherever `p` points.
   std::size_t index_in(const Span& span, const void* p) const noexcept {
     return divider_.quotient(reinterpret_cast<std::uintptr_t>(p) -
@@ -245,20 +249,20 @@ class CentralList {
                            : static_cast<unsigned>(std::bit_width(span.free_count));
   }
   unsigned place_in_order(const Span& span) const noexcept STRATA_REQUIRES(lock_);
-  bool is_nearly_empty(const Span& span) const noexcept {
-    return objects_per_span_ - span.free_count <= objects_per_span_ / kNearlyEmptyShare;
+  /// A span with so many free objects is nearly empty.
+  std::uint32_t nearly_empty_from() const noexcept {
+    return objects_per_span_ - objects_per_span_ / kNearlyEmptyShare;
   }
   [[gnu::cold]] void list_in_order(Span& span) noexcept STRATA_REQUIRES(lock_);
-  /// Whether a span to which objects came back belongs to another list now.
-  bool is_to_be_relisted(const Span& span, std::uint32_t free_before) const noexcept
-      STRATA_REQUIRES(lock_) {
-    if (span.free_count == span.object_count) return true;
-    if (is_compacting()) [[unlikely]]
-      return span.place == 0 || (span.place != kNearlyEmpty && is_nearly_empty(span));
-    return (free_before ^ span.free_count) > free_before;  // another width
+  /// With how many free objects a span of that list belongs to another one.
+  std::uint32_t relist_at(unsigned place) const noexcept STRATA_REQUIRES(lock_) {
+    if (!is_compacting()) return std::min(std::uint32_t{1} << place, objects_per_span_);
+    if (place == 0) return 1;
+    return place == kNearlyEmpty ? objects_per_span_ : nearly_empty_from();
   }
   void list_at(unsigned place, Span& span) noexcept STRATA_REQUIRES(lock_) {
     span.place = static_cast<std::uint8_t>(place);
+    span.relist_at = relist_at(place);
     by_free_[place].push_front(span);
     ++listed_[place];
     nonempty_ |= kNonempty & 1u << place;

@@ -159,7 +159,7 @@ void CentralList::list_as_compacting(bool is_on) noexcept {
 /// had.
 unsigned CentralList::place_in_order(const Span& span) const noexcept {
   if (span.free_count == 0) return 0;
-  if (is_nearly_empty(span)) return kNearlyEmpty;
+  if (span.free_count >= nearly_empty_from()) return kNearlyEmpty;
   const auto start = reinterpret_cast<std::uintptr_t>(span.start);
   const std::uintptr_t part = start > lowest_ ? (start - lowest_) / address_step_ : 0;
   return 1 + static_cast<unsigned>(std::min<std::uintptr_t>(part, kNearlyEmpty - 2));

@@ -59,48 +59,28 @@ bool is_same_page(const void* p, const void* q) noexcept {
 
 }  // namespace
 
-/// The spans that a batch comes back to, by the pages of its objects: what is freed in no order
-/// comes back to few spans again and again, or to so many that hardly any is met twice.
-/// \threads  Under the list's lock.
-class CentralList::Returns {
- public:
-  explicit Returns(const CentralList& list) noexcept : list_(list) {}
-
-  /// The span that `object` belongs to.
-  /// \returns  nullptr if it is another shard's
-  Span* find(const void* object) noexcept {
-    const std::uintptr_t page = reinterpret_cast<std::uintptr_t>(object) >> kPageShift;
-    const std::size_t place = page % kPlaces;
-    if (pages_[place] == page) [[likely]]
-      return spans_[place];
-    Span& span = list_.span_of(object);
-    if (!list_.owns(span)) return nullptr;
-    pages_[place] = page;
-    return spans_[place] = &span;
+/// The span of an object that comes back; nullptr if it is another list's.
+inline Span* CentralList::own_span_of(const void* object, Classes classes) const noexcept {
+  Span* const span = spans_.map().span_of(object);
+  if (span == nullptr || span->use != use_) [[unlikely]] {
+    if (span != nullptr && classes == Classes::kAny) return nullptr;
+    die_of_wrong_class(spans_, object);
   }
-
-  /// A span may be gone.
-  void forget() noexcept { std::fill_n(pages_, kPlaces, 0); }
-
- private:
-  // Chosen: half a MiB of pages in a row. More would take longer to clear than a small batch does.
-  static constexpr std::size_t kPlaces = 8;
-
-  const CentralList& list_;
-  std::uintptr_t pages_[kPlaces] = {};  // no object is on page 0
-  Span* spans_[kPlaces];
-};
+  // Under the lock a span of this shard stays one, and none becomes one; others may move meanwhile.
+  const auto shard = std::atomic_ref<std::uint8_t>(span->shard).load(std::memory_order_relaxed);
+  return shard == shard_ ? span : nullptr;
+}
 
 /// In both of its callers: without caches every free comes here.
 /// \returns  how many are another shard's
 [[gnu::always_inline]] inline std::size_t CentralList::release_locked(void** objects,
-                                                                      std::size_t count) noexcept {
+                                                                      std::size_t count,
+                                                                      Classes classes) noexcept {
   if (Span::tracks_fresh(SizeClassMap::bytes_of(size_class_))) take_back_marks(objects, count);
-  Returns returns(*this);
   void** others = objects;
   void** const first = objects;
   for (void** const end = objects + count; objects != end;) {
-    Span* const span = returns.find(*objects);
+    Span* const span = own_span_of(*objects, classes);
     if (span == nullptr) {
       *others++ = *objects++;
       continue;
@@ -115,10 +95,8 @@ class CentralList::Returns {
     if (next != end && is_same_page(*next, *objects)) next = put_neighbours(*span, next, end);
     const std::uint32_t before = span->free_count;
     span->free_count += static_cast<std::uint32_t>(next - objects);
-    if (is_to_be_relisted(*span, before)) [[unlikely]] {
-      if (span->free_count == span->object_count) returns.forget();
+    if (span->free_count >= span->relist_at) [[unlikely]]
       relist(*span, before);
-    }
     objects = next;
   }
   const auto left = static_cast<std::size_t>(others - first);
@@ -129,30 +107,30 @@ class CentralList::Returns {
   return left;
 }
 
-std::size_t CentralList::release(void** objects, std::size_t count) noexcept {
+std::size_t CentralList::release(void** objects, std::size_t count, Classes classes) noexcept {
   LockGuard guard(lock_);
-  return release_locked(objects, count);
+  return release_locked(objects, count, classes);
 }
 
 /// Each object counts as seen in its span, if all others that are free there were: then they are as
 /// many as are free once the batch has come back.
-std::size_t CentralList::release_idle(void** objects, std::size_t count) noexcept {
+std::size_t CentralList::release_idle(void** objects, std::size_t count, Classes classes) noexcept {
   LockGuard guard(lock_);
   for (std::size_t i = 0; i < count; ++i) {
-    Span& span = span_of(FreeObject(objects[i]).address());
-    if (!owns(span)) continue;
-    if (span.seen_free > span.free_count && span.seen_free != kNotSeen) {
-      ++span.seen_free;
-    } else if (span.free_count == 0 || span.seen_free == span.free_count) {
-      span.seen_free = span.free_count + 1;
+    Span* const span = own_span_of(FreeObject(objects[i]).address(), classes);
+    if (span == nullptr) continue;
+    if (span->seen_free > span->free_count && span->seen_free != kNotSeen) {
+      ++span->seen_free;
+    } else if (span->free_count == 0 || span->seen_free == span->free_count) {
+      span->seen_free = span->free_count + 1;
     }
   }
-  return release_locked(objects, count);
+  return release_locked(objects, count, classes);
 }
 
 CentralList::Released CentralList::try_release(void** objects, std::size_t count) noexcept {
   if (!lock_.try_lock()) return {count, true};
-  const std::size_t left = release_locked(objects, count);
+  const std::size_t left = release_locked(objects, count, Classes::kOne);
   lock_.unlock();
   return {left, false};
 }
@@ -162,30 +140,19 @@ void CentralList::take_back_marks(void** objects, std::size_t count) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
     const FreeObject object(objects[i]);
     if (!object.is_fresh()) continue;
-    Span& span = span_of(object.address());
-    if (!owns(span)) continue;
-    span.fresh_objects |= std::uint32_t{1} << span.index_of(object.address());
+    Span* const span = own_span_of(object.address(), Classes::kOne);
+    if (span == nullptr) continue;
+    span->fresh_objects |= std::uint32_t{1} << span->index_of(object.address());
     objects[i] = object.address();
   }
 }
 
 bool CentralList::has(const void* object) noexcept {
   LockGuard guard(lock_);
-  const Span& span = span_of(object);
-  const std::size_t index = index_in(span, object);
-  return (span.free_bits[index / 64] >> index % 64 & 1) != 0;
-}
-
-/// Under the lock a span of this shard stays one, and none becomes one; others may move meanwhile.
-bool CentralList::owns(Span& span) const noexcept {
-  return std::atomic_ref<std::uint8_t>(span.shard).load(std::memory_order_relaxed) == shard_;
-}
-
-/// The span of an object that comes back.
-Span& CentralList::span_of(const void* object) const noexcept {
-  Span* span = spans_.map().span_of(object);
-  if (span == nullptr || span->use != use_) die_of_wrong_class(spans_, object);
-  return *span;
+  const Span* const span = own_span_of(object, Classes::kOne);
+  if (span == nullptr) return false;
+  const std::size_t index = index_in(*span, object);
+  return (span->free_bits[index / 64] >> index % 64 & 1) != 0;
 }
 
 void CentralList::die_of_wrong_class(const SpanSource& spans, const void* object) noexcept {

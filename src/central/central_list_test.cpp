@@ -9,6 +9,7 @@
 #include <iterator>
 #include <latch>
 #include <map>
+#include <random>
 #include <set>
 #include <thread>
 #include <vector>
@@ -124,6 +125,43 @@ TEST_F(CentralListTest, HighAddressesAreClaimedFirstFromTheOtherEnd) {
     release(list, low);
     release(list, high);
     list.destroy_kept(1);
+  }
+}
+
+TEST_F(CentralListTest, WhatCameBackInNoOrderIsClaimedInOrderFromEitherEnd) {
+  std::mt19937 random(1);
+  for (const std::size_t bytes : {16, 48, 1024}) {
+    const unsigned c = SizeClassMap::class_of(bytes);
+    for (const std::size_t percent : {5, 50, 95}) {
+      CentralList list = make(c);
+      list.add(*space.spans.create(c));
+      std::vector<void*> objects = claim(list, list.free_objects());
+      std::shuffle(objects.begin(), objects.end(), random);
+      const auto end = static_cast<std::ptrdiff_t>(objects.size() * percent / 100);
+      std::vector<void*> free(objects.begin(), objects.begin() + end);
+      release(list, free);
+      std::sort(free.begin(), free.end());
+      auto from = CentralList::From::kLowest;
+      while (!free.empty()) {
+        const std::size_t count = std::min<std::size_t>(1 + random() % 100, free.size());
+        const auto size = static_cast<std::ptrdiff_t>(count);
+        std::vector<void*> claimed(count);
+        ASSERT_EQ(list.try_claim(claimed.data() + count, count, from).count, count);
+        if (from == CentralList::From::kLowest) {
+          std::reverse(claimed.begin(), claimed.end());
+          ASSERT_TRUE(std::equal(claimed.begin(), claimed.end(), free.begin()));
+          free.erase(free.begin(), free.begin() + size);
+          from = CentralList::From::kHighest;
+        } else {
+          ASSERT_TRUE(std::equal(claimed.begin(), claimed.end(), free.end() - size));
+          free.erase(free.end() - size, free.end());
+          from = CentralList::From::kLowest;
+        }
+        list.check_invariants();
+      }
+      release(list, objects);
+      list.destroy_kept(1);
+    }
   }
 }
 
@@ -683,6 +721,15 @@ TEST_F(CentralListDeathTest, AnObjectWhosePagesHaveWatchedOnesByNowIsFatal) {
                "twice, or deleted with a size that is not its own");
 }
 
+TEST_F(CentralListDeathTest, AmongObjectsOfAnyClassOneThatIsInNoSpanIsFatal) {
+  CentralList list = make(3);
+  std::vector<void*> objects = claim(list, 1);
+  release(list, objects);
+  list.destroy_kept(1);
+  EXPECT_DEATH(list.release(objects.data(), 1, CentralList::Classes::kAny),
+               "strata: invalid free of 0x[0-9a-f]+: the object was freed twice");
+}
+
 /// A span with holes is destroyed as its last object comes back.
 TEST_F(CentralListDeathTest, AnObjectWhoseSpanWentWithItsOwnBatchIsFatal) {
   if (os::page_bytes() == kPageBytes) GTEST_SKIP() << "a span is one OS page, and no hole";
@@ -943,6 +990,26 @@ TEST_F(CentralListTest, ObjectsOfAnotherShardComeBackToTheCaller) {
   EXPECT_EQ(std::vector<void*>(batch.begin(), batch.begin() + 5), foreign);
   EXPECT_EQ(mine.statistics().claimed_objects, 0u);
   release(others, foreign);
+}
+
+TEST_F(CentralListTest, OfObjectsOfAnyClassItTakesItsOwn) {
+  CentralList mine = make(4);
+  CentralList others = make(5);
+  for (const bool are_idle : {false, true}) {
+    std::vector<void*> batch = claim(mine, 10);
+    const std::vector<void*> foreign = claim(others, 5);
+    for (std::size_t i = 0; i < foreign.size(); ++i)
+      batch.insert(batch.begin() + static_cast<std::ptrdiff_t>(3 * i), foreign[i]);
+    const auto classes = CentralList::Classes::kAny;
+    ASSERT_EQ(are_idle ? mine.release_idle(batch.data(), batch.size(), classes)
+                       : mine.release(batch.data(), batch.size(), classes),
+              foreign.size());
+    EXPECT_EQ(std::vector<void*>(batch.begin(), batch.begin() + 5), foreign);
+    EXPECT_EQ(mine.statistics().claimed_objects, 0u);
+    EXPECT_EQ(others.statistics().claimed_objects, 5u);
+    mine.check_invariants();
+    release(others, foreign);
+  }
 }
 
 TEST_F(CentralListTest, TheTallyIsToldOfMuchAndNotOfEachBatch) {

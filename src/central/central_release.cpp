@@ -141,31 +141,45 @@ void Central::release_to_spans(unsigned size_class, void** objects, std::size_t 
 }
 
 std::size_t Central::release_homeward(void** objects, std::size_t count, Was was) noexcept {
+  // Where one class compacts, the list looks up what it takes anyway; what is another's is left.
+  const HomewardList list = homeward_list_of(*objects);
+  std::size_t left = count;
+  if (list == homeward_list_of(objects[count / 2]) && list == homeward_list_of(objects[count - 1]))
+    left = owner_of(*objects).release_to_spans(list.size_class, objects, count, was,
+                                               CentralList::Classes::kAny);
+  const std::size_t bytes = (count - left) * SizeClassMap::bytes_of(list.size_class);
+  return bytes + sort_homeward(objects, left, was);
+}
+
+Central::HomewardList Central::homeward_list_of(const void* object) const noexcept {
+  Span* const span = spans_.map().span_of(object);
+  if (span == nullptr || span->free_bits == nullptr)
+    CentralList::die_of_wrong_class(spans_, object);
+  return {span->size_class,
+          std::atomic_ref<std::uint8_t>(span->shard).load(std::memory_order_acquire)};
+}
+
+/// The same for objects of several lists: those of each go together.
+std::size_t Central::sort_homeward(void** objects, std::size_t count, Was was) noexcept {
   std::size_t bytes = 0;
   // What is left over of a batch is looked up again: a span can have gone to another shard.
   for (std::size_t left = 0; count != 0; objects += left, count -= left) {
     left = std::min(count, kHomewardBatch);
-    std::uint16_t lists[kHomewardBatch];
+    HomewardList lists[kHomewardBatch];
     for (std::size_t i = 0; i < left; ++i) {
-      const Span* const span = spans_.map().span_of(objects[i]);
-      if (span == nullptr || span->free_bits == nullptr)
-        CentralList::die_of_wrong_class(spans_, objects[i]);
-      const std::uint8_t shard =
-          std::atomic_ref<const std::uint8_t>(span->shard).load(std::memory_order_acquire);
-      lists[i] = static_cast<std::uint16_t>(span->size_class << 8 | shard);
-      bytes += span->object_bytes;
+      lists[i] = homeward_list_of(objects[i]);
+      bytes += SizeClassMap::bytes_of(lists[i].size_class);
     }
     void** batch = objects;
     for (std::size_t of_batch = left; of_batch != 0;) {
-      // Those of one list go together, at the end.
-      const std::uint16_t list = lists[of_batch - 1];
+      const HomewardList list = lists[of_batch - 1];
       std::size_t others = 0;
       for (std::size_t i = 0; i < of_batch; ++i) {
         if (lists[i] == list) continue;
         std::swap(lists[i], lists[others]);
         std::swap(batch[i], batch[others++]);
       }
-      release_to_spans(list >> 8, batch + others, of_batch - others, was);
+      release_to_spans(list.size_class, batch + others, of_batch - others, was);
       of_batch = others;
     }
   }

@@ -221,9 +221,10 @@ std::size_t CentralShard::try_store(unsigned size_class, void* const* objects,
 }
 
 std::size_t CentralShard::release_to_spans(unsigned size_class, void** objects, std::size_t count,
-                                           Was was) noexcept {
+                                           Was was, CentralList::Classes classes) noexcept {
   CentralList& list = class_of(size_class, *objects).list;
-  return was == Was::kIdle ? list.release_idle(objects, count) : list.release(objects, count);
+  return was == Was::kIdle ? list.release_idle(objects, count, classes)
+                           : list.release(objects, count, classes);
 }
 
 std::size_t CentralShard::in_transfer(Class& of) const noexcept {

@@ -97,8 +97,8 @@ class CentralShard {
   /// Takes back objects into the spans: verified at once. Those of another shard's move to the
   /// front.
   /// \returns  how many these are
-  std::size_t release_to_spans(unsigned size_class, void** objects, std::size_t count,
-                               Was was) noexcept;
+  std::size_t release_to_spans(unsigned size_class, void** objects, std::size_t count, Was was,
+                               CentralList::Classes classes = CentralList::Classes::kOne) noexcept;
   /// The same, unless another thread is at the list.
   CentralList::Released try_release_to_spans(unsigned size_class, void** objects,
                                              std::size_t count) noexcept {

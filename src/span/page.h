@@ -83,35 +83,40 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   // Chosen: the smallest OS page; below it, memory is touched anyway.
   static constexpr std::size_t kFreshFromBytes = 4096;
 
+  // What an object that comes back to its span is looked up by lies in one line of memory: after a
+  // batch in no order these lines, and those of the bitmaps, are most of what the processor reads.
+
+  /// The shard of Central that serves its objects. Written under the locks of both lists, the one
+  /// that it leaves and the one that it joins.
+  std::uint8_t shard;
+  std::uint8_t place;  ///< which of the CentralList's lists it is in
+  std::uint32_t use;   ///< span_use() of what it is now
   char* start;
   std::uint64_t* free_bits;  ///< bitmap_words() words; written under the CentralList's lock only
-  std::uint64_t* records;    ///< one word for each object, for what watches or checks it; or null
-  std::uint32_t object_bytes;
-  std::uint32_t reciprocal;  ///< ceil(2^32 / object_bytes): an object's index without a division
   std::uint32_t object_count;
   std::uint32_t free_count;
+  std::uint32_t relist_at;  ///< with so many free objects it belongs to another of these lists
+  /// No bit is set in the words below it, but for those below first_object.
+  std::uint32_t first_word;
+  std::uint32_t object_bytes;
+  std::uint32_t reciprocal;  ///< ceil(2^32 / object_bytes): an object's index without a division
+
+  std::uint64_t* records;   ///< one word for each object, for what watches or checks it; or null
   std::uint32_t seen_free;  ///< free objects that nobody needed when decommit_holes() looked last
   /// Objects that were free when its holes were decommitted, and have been free since.
   std::uint32_t decommitted_free;
   std::uint32_t hole_bytes;             ///< decommitted, and certainly not touched since
   std::uint32_t hole_bytes_for_growth;  ///< of these, what went back as the heap grew
-  /// No bit is set in the words below it, but for those below first_object.
-  std::uint32_t first_word;
   /// Bit i: object i reads as zero, since it was never handed out (tracks_fresh).
   std::uint32_t fresh_objects;
-  std::uint32_t use;  ///< span_use() of what it is now
   /// Where the first claim began: the objects below it come last, or first for claims from the
   /// other end. 0 once they have come last, and where no chance decides.
   std::uint16_t first_object;
   std::uint8_t size_class;
-  /// The shard of Central that serves its objects. Written under the locks of both lists, the one
-  /// that it leaves and the one that it joins.
-  std::uint8_t shard;
   std::uint8_t first_page;  ///< within the region
   std::uint8_t page_count;
   bool is_zero;               ///< the pages had never been used since the kernel cleared them
   bool is_homeward;           ///< what is freed of it passes by the bins of its class
-  std::uint8_t place;         ///< which of the CentralList's lists it is in
   std::uint64_t bitmap_word;  ///< what free_bits points to if the bitmap is one word
 
   /// Objects so large that clearing one costs more than knowing that it need not be cleared.

@@ -27,6 +27,17 @@ struct SpanSourceTest : ::testing::Test {
   FakeAddressSpace space{pages};
 };
 
+TEST(SpanTest, WhatAnObjectThatComesBackIsLookedUpByIsInOneLineOfMemory) {
+  const Span span{};
+  const auto offset = [&span](const void* member) {
+    return static_cast<const char*>(member) - reinterpret_cast<const char*>(&span);
+  };
+  EXPECT_LE(offset(&span.first_word + 1), 64);
+  EXPECT_LE(offset(&span.relist_at + 1), 64);
+  EXPECT_LE(offset(&span.free_count + 1), 64);
+  EXPECT_LE(offset(&span.use + 1), 64);
+}
+
 TEST_F(SpanSourceTest, EverySpanHoldsAsManyObjectsAsFitAndAllOfThemAreFree) {
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
     Span* span = space.spans.create(c);
