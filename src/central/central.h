@@ -132,6 +132,7 @@ class Central {
   }
 
   /// The same for homeward objects, which may be of any class. Their order changes.
+  /// \pre      count != 0
   /// \returns  their bytes
   std::size_t release_homeward(void** objects, std::size_t count, Was was = Was::kInUse) noexcept;
   /// The class of a homeward object on its way; 0 if its span is gone, since it was freed twice.

@@ -88,8 +88,8 @@ class CentralList {
   /// Takes back those of `count` objects that this list's spans hold; the others move to the front.
   /// What is still fresh, as its mark says, remains so.
   /// \returns  How many others there are: a span can have gone to another shard meanwhile.
-  /// \errors   A pointer that is no claimed object of this class is fatal, with its sentence; of
-  ///           any class, one that is in no span.
+  /// \errors   A pointer that is no claimed object of this class is fatal, with its sentence. Of
+  ///           objects of any class, one that is in no span is; another class's is left.
   std::size_t release(void** objects, std::size_t count, Classes classes = Classes::kOne) noexcept;
 
   /// The same for objects that lay idle in some cache since the last decommit_holes(): the next one
@@ -217,7 +217,8 @@ class CentralList {
   void count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept
       STRATA_REQUIRES(lock_);
   void add_pending(std::ptrdiff_t bytes) noexcept STRATA_REQUIRES(lock_);
-  void take_back_marks(void** objects, std::size_t count) noexcept STRATA_REQUIRES(lock_);
+  void take_back_marks(void** objects, std::size_t count, Classes classes) noexcept
+      STRATA_REQUIRES(lock_);
   Span* own_span_of(const void* object, Classes classes) const noexcept STRATA_REQUIRES(lock_);
   /// The object of the span that starts at `p`; no index of one if none does, wherever `p` points.
   std::size_t index_in(const Span& span, const void* p) const noexcept {

@@ -66,16 +66,12 @@ constexpr std::size_t kLeastRow = 32;
     word ^= detail::low_bits<std::uint64_t>(length) << (64 - above - length);
     count -= row;
   }
-  // The lowest bit is the one that is quickly found: so the lowest stay, and the others are written
-  // from the back.
-  std::size_t bits = detail::popcount(word);
-  std::uint64_t left = 0;
-  for (; bits > count; --bits, word &= word - 1) left |= word & (~word + 1);
-  end -= bits;
-  count -= bits;
-  for (void** slot = end; word != 0; ++slot, word &= word - 1)
-    *slot = base + static_cast<unsigned>(std::countr_zero(word)) * object_bytes;
-  return left;
+  for (; word != 0 && count != 0; --count) {
+    const auto bit = static_cast<unsigned>(63 - std::countl_zero(word));
+    *--end = base + bit * object_bytes;
+    word ^= std::uint64_t{1} << bit;
+  }
+  return word;
 }
 
 char* base_of_word(const Span& span, std::uint32_t word) noexcept {

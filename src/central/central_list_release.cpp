@@ -76,7 +76,8 @@ inline Span* CentralList::own_span_of(const void* object, Classes classes) const
 [[gnu::always_inline]] inline std::size_t CentralList::release_locked(void** objects,
                                                                       std::size_t count,
                                                                       Classes classes) noexcept {
-  if (Span::tracks_fresh(SizeClassMap::bytes_of(size_class_))) take_back_marks(objects, count);
+  if (Span::tracks_fresh(SizeClassMap::bytes_of(size_class_)))
+    take_back_marks(objects, count, classes);
   void** others = objects;
   void** const first = objects;
   for (void** const end = objects + count; objects != end;) {
@@ -136,11 +137,11 @@ CentralList::Released CentralList::try_release(void** objects, std::size_t count
 }
 
 /// Moves the marks of fresh objects to the spans that they come back to.
-void CentralList::take_back_marks(void** objects, std::size_t count) noexcept {
+void CentralList::take_back_marks(void** objects, std::size_t count, Classes classes) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
     const FreeObject object(objects[i]);
     if (!object.is_fresh()) continue;
-    Span* const span = own_span_of(object.address(), Classes::kOne);
+    Span* const span = own_span_of(object.address(), classes);
     if (span == nullptr) continue;
     span->fresh_objects |= std::uint32_t{1} << span->index_of(object.address());
     objects[i] = object.address();

@@ -159,7 +159,8 @@ Central::HomewardList Central::homeward_list_of(const void* object) const noexce
           std::atomic_ref<std::uint8_t>(span->shard).load(std::memory_order_acquire)};
 }
 
-/// The same for objects of several lists: those of each go together.
+/// Sends homeward objects of several lists to their spans: those of each list together.
+/// \returns  their bytes
 std::size_t Central::sort_homeward(void** objects, std::size_t count, Was was) noexcept {
   std::size_t bytes = 0;
   // What is left over of a batch is looked up again: a span can have gone to another shard.

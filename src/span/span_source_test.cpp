@@ -32,10 +32,15 @@ TEST(SpanTest, WhatAnObjectThatComesBackIsLookedUpByIsInOneLineOfMemory) {
   const auto offset = [&span](const void* member) {
     return static_cast<const char*>(member) - reinterpret_cast<const char*>(&span);
   };
-  EXPECT_LE(offset(&span.first_word + 1), 64);
-  EXPECT_LE(offset(&span.relist_at + 1), 64);
-  EXPECT_LE(offset(&span.free_count + 1), 64);
-  EXPECT_LE(offset(&span.use + 1), 64);
+  for (const void* const end :
+       {static_cast<const void*>(&span.shard + 1), static_cast<const void*>(&span.use + 1),
+        static_cast<const void*>(&span.start + 1), static_cast<const void*>(&span.free_bits + 1),
+        static_cast<const void*>(&span.object_count + 1),
+        static_cast<const void*>(&span.free_count + 1),
+        static_cast<const void*>(&span.relist_at + 1),
+        static_cast<const void*>(&span.first_word + 1)}) {
+    EXPECT_LE(offset(end), 64);
+  }
 }
 
 TEST_F(SpanSourceTest, EverySpanHoldsAsManyObjectsAsFitAndAllOfThemAreFree) {
