@@ -13,6 +13,7 @@ HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noe
   const std::size_t rounded = detail::round_up(bytes, os::page_bytes());
   if (rounded < bytes) return {nullptr, false};
   Range range{};
+  bool is_exchanged;
   {
     LockGuard guard(lock_);
     if (!live_.make_room() || !kept_.make_room()) return {nullptr, false};
@@ -22,8 +23,9 @@ HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noe
       return {kept, false};
     }
     if (alignment <= os::page_bytes()) kept_.take_extendable(rounded, range);
+    is_exchanged = is_to_be_exchanged(rounded, rounded - range.bytes);
   }
-  exchange_idle_for(rounded - range.bytes, PageHeap::From::kAny);
+  if (is_exchanged) exchange_idle_for(rounded - range.bytes, PageHeap::From::kAny);
   void* address = nullptr;
   if (range.address != 0) {
     const std::size_t more_bytes = rounded - range.bytes;
@@ -61,6 +63,17 @@ bool HugeHeap::deallocate(void* p) noexcept {
     }
   }
   if (evicted.address != 0) unmap(evicted);
+  return true;
+}
+
+/// Whether something else goes back for `more` bytes of a block of `bytes`. Where the program has
+/// had as much before, its blocks come and go, and what goes back is soon needed again: as many
+/// bytes more may be kept from then on.
+bool HugeHeap::is_to_be_exchanged(std::size_t bytes, std::size_t more) noexcept {
+  const std::size_t live = live_bytes_ + bytes;
+  if (live > most_live_) return true;
+  if (live + kept_bytes() <= most_live_ + slack_) return false;
+  slack_ = std::min(slack_ + more, most_live_ / kSlackPart);
   return true;
 }
 
@@ -132,6 +145,8 @@ std::size_t HugeHeap::release_unneeded() noexcept {
   {
     LockGuard guard(lock_);
     unneeded = kept_.draw_unneeded();
+    most_live_ = live_bytes_;
+    slack_ /= 2;
   }
   return release(unneeded);
 }
@@ -199,7 +214,7 @@ void HugeHeap::discard() noexcept {
     bytes += range.bytes;
   }
   live_.forget_all();
-  live_bytes_ = 0;
+  live_bytes_ = most_live_ = slack_ = 0;
   for (const void*& freed : freed_) freed = nullptr;
   unmapped_bytes_ += bytes;
   page_heap_.limit().let_go(bytes);
@@ -232,6 +247,7 @@ std::size_t HugeHeap::release(std::size_t max_bytes) noexcept {
 bool HugeHeap::insert(const void* p, Extent extent) noexcept {
   if (!live_.insert(p, extent)) return false;
   live_bytes_ += extent.bytes;
+  most_live_ = std::max(most_live_, live_bytes_);
   return true;
 }
 

@@ -17,9 +17,10 @@ namespace strata {
 ///
 /// Asking the kernel costs a page fault per OS page, so what is freed is kept for a while. Kept
 /// ranges merge with their neighbours and are split again; a request that none of them can hold has
-/// the largest one extended, which moves its pages and faults only what was missing. What was not
-/// needed during an interval is unmapped (release_unneeded). A source that is not divisible gets
-/// each block back as soon as it is freed. Live blocks and kept ranges are held, by the page heap's
+/// the largest one extended, which moves its pages and faults only what was missing, and as much of
+/// the others goes back: a program does not hold more than it once had live. Where blocks come and
+/// go it may, by up to a fourth. What was not needed during an interval is unmapped
+/// (release_unneeded). A source that is not divisible gets each block back as soon as it is freed. Live blocks and kept ranges are held, by the page heap's
 /// limit. A range that the kernel has no mapping left to cut out stays kept,
 /// decommitted but held, until it can be unmapped.
 ///
@@ -117,9 +118,14 @@ class HugeHeap {
   // Chosen: as large a part of itself as a block of a size class may have in vain.
   static constexpr std::size_t kHeadroomPart = 8;
 
+  // Chosen: blocks of one to two times a size that come and go at random fit what this leaves free,
+  // and the heap is no larger than glibc's (docs/decisions/0003).
+  static constexpr std::size_t kSlackPart = 4;
+
   // Chosen: a second free mostly follows soon.
   static constexpr std::size_t kRemembered = 64;
 
+  bool is_to_be_exchanged(std::size_t bytes, std::size_t more) noexcept STRATA_REQUIRES(lock_);
   void* map(std::size_t bytes, std::size_t alignment) noexcept;
   void* remap(void* p, Extent old, Extent now) noexcept;
   bool unmap(Range range) noexcept;
@@ -134,6 +140,9 @@ class HugeHeap {
 
   AddressTable<Extent> live_ STRATA_GUARDED_BY(lock_);  // by first address
   std::size_t live_bytes_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t most_live_ STRATA_GUARDED_BY(lock_) = 0;  // since the last release_unneeded()
+  // What may be kept besides, so that live blocks and kept ranges are more than that.
+  std::size_t slack_ STRATA_GUARDED_BY(lock_) = 0;
   KeptRanges kept_ STRATA_GUARDED_BY(lock_);
   std::size_t unmapped_bytes_ STRATA_GUARDED_BY(lock_) = 0;
   // Where the blocks that were freed last began, in a ring.

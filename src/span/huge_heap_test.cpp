@@ -8,6 +8,7 @@
 #include <cstring>
 #include <latch>
 #include <map>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -237,6 +238,36 @@ TEST_F(HugeHeapTest, WhatWasNotNeededDuringAnIntervalGoesBack) {
   EXPECT_EQ(bytes_of_blocks(), 0u);
 }
 
+/// Video frames, or buffers of a server: a few live at a time, each of another size.
+TEST_F(HugeHeapTest, WhereBlocksComeAndGoTheKernelIsSeldomAsked) {
+  std::mt19937 random(1);
+  std::vector<void*> blocks(20);
+  std::size_t most = 0;
+  const auto replace = [&](std::size_t times) {
+    for (std::size_t i = 0; i < times; ++i) {
+      void*& block = blocks[random() % blocks.size()];
+      if (block != nullptr) heap.deallocate(block);
+      block = allocate(kMiB + random() % kMiB);
+      const HugeHeap::Statistics now = heap.statistics();
+      most = std::max(most, now.live_bytes);
+      EXPECT_LE(now.live_bytes + now.kept_bytes, most + most / 4);
+    }
+  };
+  replace(500);
+  const std::size_t calls = pages.fallible_calls();
+  replace(500);
+  EXPECT_LE(pages.fallible_calls() - calls, 60u);
+}
+
+TEST_F(HugeHeapTest, ForWhatTheProgramNeverHadBeforeAsMuchGoesBack) {
+  for (std::size_t bytes = 2 * kMiB; bytes <= 64 * kMiB; bytes *= 2) {
+    void* const block = allocate(bytes);
+    EXPECT_EQ(heap.kept_bytes(), 0u);
+    heap.deallocate(block);
+  }
+  EXPECT_EQ(bytes_of_blocks(), 64 * kMiB);
+}
+
 TEST_F(HugeHeapTest, WhatWasHardlyTouchedIsUnmappedAndTheRestStays) {
   void* const used = allocate(4 * kMiB);
   void* const between = allocate(2 * kMiB);
@@ -252,7 +283,7 @@ TEST_F(HugeHeapTest, WhatWasHardlyTouchedIsUnmappedAndTheRestStays) {
     EXPECT_EQ(bytes_of_blocks(), 6 * kMiB);
   }
   EXPECT_EQ(heap.release_untouched(), 0u);
-  EXPECT_EQ(allocate(4 * kMiB), used) << "what was touched is kept";
+  EXPECT_FALSE(heap.allocate(4 * kMiB, 16).is_zero) << "what was touched is kept";
 }
 
 TEST_F(HugeHeapTest, WhatTheKernelCannotCutOutIsKeptAndGoesLater) {
@@ -444,7 +475,7 @@ class HugeHeapRandomTest : public SeededTest, protected Fixture {
     ASSERT_EQ(now.live_blocks, live.size());
     ASSERT_EQ(now.live_bytes, live_bytes);
     ASSERT_EQ(bytes_of_blocks(), live_bytes + now.kept_bytes);
-    ASSERT_LE(live_bytes + now.kept_bytes, peak_live_bytes);
+    ASSERT_LE(live_bytes + now.kept_bytes, peak_live_bytes + peak_live_bytes / 4);
   }
 
   void finish() {
