@@ -13,7 +13,7 @@ HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noe
   const std::size_t rounded = detail::round_up(bytes, os::page_bytes());
   if (rounded < bytes) return {nullptr, false};
   Range range{};
-  bool is_exchanged;
+  std::size_t exchanged;
   {
     LockGuard guard(lock_);
     if (!live_.make_room() || !kept_.make_room()) return {nullptr, false};
@@ -23,9 +23,9 @@ HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noe
       return {kept, false};
     }
     if (alignment <= os::page_bytes()) kept_.take_extendable(rounded, range);
-    is_exchanged = is_to_be_exchanged(rounded, rounded - range.bytes);
+    exchanged = draw_exchange(rounded, rounded - range.bytes);
   }
-  if (is_exchanged) exchange_idle_for(rounded - range.bytes, PageHeap::From::kAny);
+  exchange_idle_for(exchanged, PageHeap::From::kAny);
   void* address = nullptr;
   if (range.address != 0) {
     const std::size_t more_bytes = rounded - range.bytes;
@@ -66,15 +66,16 @@ bool HugeHeap::deallocate(void* p) noexcept {
   return true;
 }
 
-/// Whether something else goes back for `more` bytes of a block of `bytes`. Where the program has
-/// had as much before, its blocks come and go, and what goes back is soon needed again: as many
-/// bytes more may be kept from then on.
-bool HugeHeap::is_to_be_exchanged(std::size_t bytes, std::size_t more) noexcept {
+/// What is to go back for `more` bytes that a block of `bytes` asks of the kernel: as much. Where
+/// the program has had as much before, its blocks come and go, and what goes back is soon needed
+/// again: so from then on as many bytes more may be kept. Where there is a limit, none.
+std::size_t HugeHeap::draw_exchange(std::size_t bytes, std::size_t more) noexcept {
   const std::size_t live = live_bytes_ + bytes;
-  if (live > most_live_) return true;
-  if (live + kept_bytes() <= most_live_ + slack_) return false;
+  if (live > most_live_ || page_heap_.limit().is_any() || !pages_.is_divisible()) return more;
+  const std::size_t idle = page_heap_.idle_pages() * kPageBytes;
+  if (live + kept_bytes() <= most_live_ + slack_ && idle <= most_live_ / kIdlePart) return 0;
   slack_ = std::min(slack_ + more, most_live_ / kSlackPart);
-  return true;
+  return more;
 }
 
 HugeHeap::Place HugeHeap::place_of(const void* p) noexcept {
@@ -146,7 +147,7 @@ std::size_t HugeHeap::release_unneeded() noexcept {
     LockGuard guard(lock_);
     unneeded = kept_.draw_unneeded();
     most_live_ = live_bytes_;
-    slack_ /= 2;
+    slack_ = std::min(slack_ / 2, most_live_ / kSlackPart);
   }
   return release(unneeded);
 }
@@ -155,7 +156,7 @@ std::size_t HugeHeap::release_untouched() noexcept {
   std::size_t released = 0;
   std::size_t place = 0;
   // Not for ever, where others free more such blocks meanwhile.
-  for (std::size_t looks = 0; looks < KeptRanges::kMost; ++looks) {
+  for (std::size_t looks = 0; looks < kMostLooks; ++looks) {
     Range range{};
     {
       LockGuard guard(lock_);
@@ -275,6 +276,8 @@ void HugeHeap::check_invariants() noexcept {
     STRATA_INVARIANT(extent.asked <= extent.bytes, "a huge block is shorter than was asked for");
   });
   STRATA_INVARIANT(bytes == live_bytes_, "bytes of huge blocks are miscounted");
+  STRATA_INVARIANT(live_bytes_ <= most_live_ && slack_ <= most_live_ / kSlackPart,
+                   "more may be kept of huge blocks than a part of them");
 }
 
 }  // namespace strata

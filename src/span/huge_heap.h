@@ -17,10 +17,11 @@ namespace strata {
 ///
 /// Asking the kernel costs a page fault per OS page, so what is freed is kept for a while. Kept
 /// ranges merge with their neighbours and are split again; a request that none of them can hold has
-/// the largest one extended, which moves its pages and faults only what was missing, and as much of
-/// the others goes back: a program does not hold more than it once had live. Where blocks come and
-/// go it may, by up to a fourth. What was not needed during an interval is unmapped
-/// (release_unneeded). A source that is not divisible gets each block back as soon as it is freed. Live blocks and kept ranges are held, by the page heap's
+/// the largest one extended, which moves its pages and faults only what was missing. As much as a
+/// block takes anew goes back of what is kept or idle; where blocks come and go, a fourth of what
+/// was live at the most may stay. What was not needed during an interval is unmapped
+/// (release_unneeded). A source that is not divisible gets each block back as soon as it is freed.
+/// Live blocks and kept ranges are held, by the page heap's
 /// limit. A range that the kernel has no mapping left to cut out stays kept,
 /// decommitted but held, until it can be unmapped.
 ///
@@ -121,11 +122,16 @@ class HugeHeap {
   // Chosen: blocks of one to two times a size that come and go at random fit what this leaves free,
   // and the heap is no larger than glibc's (docs/decisions/0003).
   static constexpr std::size_t kSlackPart = 4;
+  // Chosen: where blocks of less than 1 MiB come and go, too, as many pages are idle.
+  static constexpr std::size_t kIdlePart = 2;
+
+  // Chosen: release_untouched() looks at so many ranges at the most, with system calls for each.
+  static constexpr std::size_t kMostLooks = 128;
 
   // Chosen: a second free mostly follows soon.
   static constexpr std::size_t kRemembered = 64;
 
-  bool is_to_be_exchanged(std::size_t bytes, std::size_t more) noexcept STRATA_REQUIRES(lock_);
+  std::size_t draw_exchange(std::size_t bytes, std::size_t more) noexcept STRATA_REQUIRES(lock_);
   void* map(std::size_t bytes, std::size_t alignment) noexcept;
   void* remap(void* p, Extent old, Extent now) noexcept;
   bool unmap(Range range) noexcept;
@@ -141,7 +147,7 @@ class HugeHeap {
   AddressTable<Extent> live_ STRATA_GUARDED_BY(lock_);  // by first address
   std::size_t live_bytes_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t most_live_ STRATA_GUARDED_BY(lock_) = 0;  // since the last release_unneeded()
-  // What may be kept besides, so that live blocks and kept ranges are more than that.
+  // How far live blocks and kept ranges together may exceed that.
   std::size_t slack_ STRATA_GUARDED_BY(lock_) = 0;
   KeptRanges kept_ STRATA_GUARDED_BY(lock_);
   std::size_t unmapped_bytes_ STRATA_GUARDED_BY(lock_) = 0;

@@ -17,8 +17,8 @@ class KeptRanges {
     std::uintptr_t address;  ///< 0: none
     std::size_t bytes;
   };
-  // Chosen: to search more than this would take longer than a few page faults do. Where some hundred
-  // blocks come and go, as many ranges lie between them.
+  // Chosen: to search more than this would take longer than a few page faults do. Where some
+  // hundred blocks come and go, as many ranges lie between them.
   static constexpr std::size_t kMost = 1024;
 
   explicit constexpr KeptRanges(MetadataArena& metadata) noexcept : metadata_(metadata) {}
