@@ -8,20 +8,37 @@
 
 namespace strata {
 
+[[gnu::always_inline]] inline bool HugeHeap::insert(const void* p, Extent extent) noexcept {
+  if (!live_.insert(p, extent)) return false;
+  live_bytes_ += extent.bytes;
+  if (live_bytes_ > most_live_) most_live_ = live_bytes_;
+  return true;
+}
+
 HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noexcept {
   STRATA_DCHECK(bytes != 0);
   const std::size_t rounded = detail::round_up(bytes, os::page_bytes());
   if (rounded < bytes) return {nullptr, false};
-  Range range{};
-  std::size_t exchanged;
   {
     LockGuard guard(lock_);
     if (!live_.make_room() || !kept_.make_room()) return {nullptr, false};
+    Range range{};
     if (kept_.take_fitting(rounded, alignment, range)) {
       void* const kept = reinterpret_cast<void*>(range.address);
       insert(kept, {rounded, rounded});
       return {kept, false};
     }
+  }
+  return extend_or_map(rounded, alignment);
+}
+
+/// A block of whole OS pages that no kept range holds.
+[[gnu::noinline]] HugeHeap::Block HugeHeap::extend_or_map(std::size_t rounded,
+                                                          std::size_t alignment) noexcept {
+  Range range{};
+  std::size_t exchanged;
+  {
+    LockGuard guard(lock_);
     if (alignment <= os::page_bytes()) kept_.take_extendable(rounded, range);
     exchanged = draw_exchange(rounded, rounded - range.bytes);
   }
@@ -243,13 +260,6 @@ std::size_t HugeHeap::release(std::size_t max_bytes) noexcept {
     released += range.bytes;
   }
   return released;
-}
-
-bool HugeHeap::insert(const void* p, Extent extent) noexcept {
-  if (!live_.insert(p, extent)) return false;
-  live_bytes_ += extent.bytes;
-  most_live_ = std::max(most_live_, live_bytes_);
-  return true;
 }
 
 /// \returns  The block's bytes; 0 if none is live there.

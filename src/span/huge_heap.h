@@ -131,6 +131,7 @@ class HugeHeap {
   // Chosen: a second free mostly follows soon.
   static constexpr std::size_t kRemembered = 64;
 
+  Block extend_or_map(std::size_t rounded, std::size_t alignment) noexcept;
   std::size_t draw_exchange(std::size_t bytes, std::size_t more) noexcept STRATA_REQUIRES(lock_);
   void* map(std::size_t bytes, std::size_t alignment) noexcept;
   void* remap(void* p, Extent old, Extent now) noexcept;
