@@ -19,30 +19,28 @@ HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noe
   STRATA_DCHECK(bytes != 0);
   const std::size_t rounded = detail::round_up(bytes, os::page_bytes());
   if (rounded < bytes) return {nullptr, false};
+  Range range{};
+  std::size_t exchanged;
   {
     LockGuard guard(lock_);
     if (!live_.make_room() || !kept_.make_room()) return {nullptr, false};
-    Range range{};
     if (kept_.take_fitting(rounded, alignment, range)) {
       void* const kept = reinterpret_cast<void*>(range.address);
       insert(kept, {rounded, rounded});
       return {kept, false};
     }
-  }
-  return extend_or_map(rounded, alignment);
-}
-
-/// A block of whole OS pages that no kept range holds.
-[[gnu::noinline]] HugeHeap::Block HugeHeap::extend_or_map(std::size_t rounded,
-                                                          std::size_t alignment) noexcept {
-  Range range{};
-  std::size_t exchanged;
-  {
-    LockGuard guard(lock_);
+    // Under the same lock, so that the largest range is shorter than the block.
     if (alignment <= os::page_bytes()) kept_.take_extendable(rounded, range);
+    STRATA_DCHECK(range.bytes < rounded);
     exchanged = draw_exchange(rounded, rounded - range.bytes);
   }
   exchange_idle_for(exchanged, PageHeap::From::kAny);
+  return extend_or_map(range, rounded, alignment);
+}
+
+/// A block of whole OS pages: of a range that was kept, if there is one, with what it lacks.
+[[gnu::noinline]] HugeHeap::Block HugeHeap::extend_or_map(Range range, std::size_t rounded,
+                                                          std::size_t alignment) noexcept {
   void* address = nullptr;
   if (range.address != 0) {
     const std::size_t more_bytes = rounded - range.bytes;

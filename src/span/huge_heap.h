@@ -21,9 +21,8 @@ namespace strata {
 /// block takes anew goes back of what is kept or idle; where blocks come and go, a fourth of what
 /// was live at the most may stay. What was not needed during an interval is unmapped
 /// (release_unneeded). A source that is not divisible gets each block back as soon as it is freed.
-/// Live blocks and kept ranges are held, by the page heap's
-/// limit. A range that the kernel has no mapping left to cut out stays kept,
-/// decommitted but held, until it can be unmapped.
+/// Live blocks and kept ranges are held, by the page heap's limit. A range that the kernel has no
+/// mapping left to cut out stays kept, decommitted but held, until it can be unmapped.
 ///
 /// Always: live_bytes is the sum of the live blocks in the table. (check_invariants)
 /// \threads  Any number at once; one lock. It is held while a live block is remapped, and by
@@ -131,7 +130,7 @@ class HugeHeap {
   // Chosen: a second free mostly follows soon.
   static constexpr std::size_t kRemembered = 64;
 
-  Block extend_or_map(std::size_t rounded, std::size_t alignment) noexcept;
+  Block extend_or_map(Range range, std::size_t rounded, std::size_t alignment) noexcept;
   std::size_t draw_exchange(std::size_t bytes, std::size_t more) noexcept STRATA_REQUIRES(lock_);
   void* map(std::size_t bytes, std::size_t alignment) noexcept;
   void* remap(void* p, Extent old, Extent now) noexcept;
