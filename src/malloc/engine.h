@@ -156,8 +156,8 @@ class Engine {
   /// The same for a block that is likely to grow, where it can do so in place.
   /// \returns  nullptr if no place has room for that
   void* allocate_to_grow(std::size_t bytes, PagePlace& place) noexcept {
-    const Span* const span =
-        bytes <= kMaxLargeBytes ? page_heap_.allocate_to_grow(pages_for(bytes), place) : nullptr;
+    if (bytes > kMaxLargeBytes) return huge_.allocate_to_grow(bytes);
+    const Span* const span = page_heap_.allocate_to_grow(pages_for(bytes), place);
     return span != nullptr ? span->start : nullptr;
   }
   /// Whether blocks that grow get pages of their own before their size asks for it: as long as what
@@ -223,7 +223,7 @@ class Engine {
   }
 
   /// Resizes a block that is in no size class of the page map in place or, if it is huge, by
-  /// remapping it.
+  /// taking what is kept behind it, or by remapping it.
   /// \returns  The block, moved or not; nullptr if the caller has to allocate, copy and free.
   void* resize_large(void* p, std::size_t bytes) noexcept;
 

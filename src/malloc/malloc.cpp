@@ -80,10 +80,15 @@ void Malloc::after_slow_path(ThreadState& thread) noexcept {
 [[gnu::noinline]] void Malloc::look_after_what_is_due(ThreadState& thread) noexcept {
   WatchPause pause(thread);
   engine_.follow_growth(cache_of(thread));
-  engine_.keep_to_soft_limit([this] { checked_.flush_quarantine(); });
-  scavenger_.notice();
+  look_after_idle();
   if (needs_attention_.load(std::memory_order_relaxed)) [[unlikely]]
     attend();
+}
+
+/// Something has become idle. With no lock held.
+void Malloc::look_after_idle() noexcept {
+  engine_.keep_to_soft_limit([this] { checked_.flush_quarantine(); });
+  scavenger_.notice();
 }
 
 [[gnu::cold, gnu::noinline]] void Malloc::attend() noexcept {

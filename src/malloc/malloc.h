@@ -331,6 +331,7 @@ class Malloc {
   void deallocate_pages(ThreadState& thread, Region& region, Span& pages,
                         const FreeCall& call) noexcept;
   void look_after_what_is_due(ThreadState& thread) noexcept;
+  void look_after_idle() noexcept;
   void attend() noexcept;
   /// A slow path of an allocation; what came from the spans was counted by the cache.
   void count_towards_window(ThreadState& thread) noexcept {

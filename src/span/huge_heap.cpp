@@ -5,13 +5,19 @@
 #include <iterator>
 
 #include "base/fatal.h"
+#include "base/memory_limit.h"
+#include "span/page.h"
 
 namespace strata {
 
+inline void HugeHeap::add_live(std::size_t bytes) noexcept {
+  live_bytes_ += bytes;
+  if (live_bytes_ > most_live_) most_live_ = live_bytes_;
+}
+
 [[gnu::always_inline]] inline bool HugeHeap::insert(const void* p, Extent extent) noexcept {
   if (!live_.insert(p, extent)) return false;
-  live_bytes_ += extent.bytes;
-  if (live_bytes_ > most_live_) most_live_ = live_bytes_;
+  add_live(extent.bytes);
   return true;
 }
 
@@ -36,6 +42,16 @@ HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noe
   }
   exchange_idle_for(exchanged, PageHeap::From::kAny);
   return extend_or_map(range, rounded, alignment);
+}
+
+void* HugeHeap::allocate_to_grow(std::size_t bytes) noexcept {
+  const std::size_t rounded = detail::round_up(bytes, os::page_bytes());
+  LockGuard guard(lock_);
+  Range range{};
+  if (!live_.make_room() || !kept_.take_roomiest(rounded, range)) return nullptr;
+  void* const kept = reinterpret_cast<void*>(range.address);
+  insert(kept, {rounded, rounded});
+  return kept;
 }
 
 /// A block of whole OS pages: of a range that was kept, if there is one, with what it lacks.
@@ -63,6 +79,12 @@ HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noe
   return {address, is_zero};
 }
 
+/// \returns  the range that is to be unmapped for it, if there is one
+HugeHeap::Range HugeHeap::keep(Range range) noexcept {
+  kept_.add(range);
+  return kept_.count() > KeptRanges::kMost ? kept_.take_oldest(~std::size_t{0}) : Range{};
+}
+
 bool HugeHeap::deallocate(void* p) noexcept {
   Range evicted{};
   {
@@ -70,12 +92,7 @@ bool HugeHeap::deallocate(void* p) noexcept {
     const std::size_t bytes = remove(p);
     if (bytes == 0) return false;
     const Range freed{reinterpret_cast<std::uintptr_t>(p), bytes};
-    if (pages_.is_divisible()) {
-      kept_.add(freed);
-      if (kept_.count() > KeptRanges::kMost) evicted = kept_.take_oldest(~std::size_t{0});
-    } else {
-      evicted = freed;
-    }
+    evicted = pages_.is_divisible() ? keep(freed) : freed;
   }
   if (evicted.address != 0) unmap(evicted);
   return true;
@@ -114,18 +131,26 @@ void* HugeHeap::reallocate(void* p, std::size_t bytes) noexcept {
   const std::size_t rounded = detail::round_up(bytes, os::page_bytes());
   if (rounded < bytes) return nullptr;
   Extent old{};
+  std::size_t exchanged = 0;
+  Range evicted{};
+  bool is_done;
   {
     LockGuard guard(lock_);
     Extent* const found = live_.find(p);
     STRATA_DCHECK(found != nullptr);
     old = *found;
-    if (rounded >= old.asked && rounded <= old.bytes) {
-      found->asked = rounded;
-      return p;
+    if (rounded < old.asked && old.bytes - rounded >= kLeastTail && pages_.is_divisible()) {
+      evicted = keep_tail(p, *found, rounded);
+    } else if (rounded > old.bytes && !grow_into_kept(p, *found, rounded)) {
+      exchanged = draw_exchange(rounded - old.bytes, rounded - old.bytes);
     }
+    is_done = rounded >= found->asked && rounded <= found->bytes;
+    if (is_done) found->asked = rounded;
   }
+  if (evicted.address != 0) unmap(evicted);
+  if (is_done) return p;
   if (rounded < old.bytes) return remap(p, old, {rounded, rounded});
-  exchange_idle_for(rounded - old.bytes, PageHeap::From::kAny);
+  exchange_idle_for(exchanged, PageHeap::From::kAny);
   const std::size_t headroom = detail::round_up(old.bytes / kHeadroomPart, os::page_bytes());
   MemoryLimit& limit = page_heap_.limit();
   if (rounded < old.bytes + headroom && pages_.is_divisible() && !limit.is_any()) {
@@ -137,6 +162,26 @@ void* HugeHeap::reallocate(void* p, std::size_t bytes) noexcept {
   }
   if (!limit.try_hold(rounded - old.bytes)) return nullptr;
   return remap(p, old, {rounded, rounded});
+}
+
+/// Has a block keep its first `bytes`; the others are kept as if they had been freed.
+/// \returns  the range that is to be unmapped for that, if there is one
+HugeHeap::Range HugeHeap::keep_tail(const void* p, Extent& extent, std::size_t bytes) noexcept {
+  const std::size_t tail = extent.bytes - bytes;
+  extent = {bytes, bytes};
+  live_bytes_ -= tail;
+  return keep({reinterpret_cast<std::uintptr_t>(p) + bytes, tail});
+}
+
+/// Gives a block as much of the kept range behind it as it lacks.
+/// \returns  false if there is no such range, or it is shorter
+bool HugeHeap::grow_into_kept(const void* p, Extent& extent, std::size_t bytes) noexcept {
+  const std::size_t more = bytes - extent.bytes;
+  if (bytes > kMostGrownIntoKept) return false;
+  if (!kept_.take_front({reinterpret_cast<std::uintptr_t>(p) + extent.bytes, more})) return false;
+  extent.bytes = bytes;
+  add_live(more);
+  return true;
 }
 
 /// Gives a live block another length; if it is a larger one, that is held already.
@@ -279,8 +324,10 @@ void HugeHeap::check_invariants() noexcept {
   live_.check_invariants();
   kept_.check_invariants();
   std::size_t bytes = 0;
-  live_.for_each([&](std::uintptr_t, Extent extent) {
+  const KeptRanges* const kept = &kept_;
+  live_.for_each([&](std::uintptr_t start, Extent extent) {
     bytes += extent.bytes;
+    STRATA_INVARIANT(!kept->overlaps({start, extent.bytes}), "a part of a huge block is kept");
     STRATA_INVARIANT(extent.asked <= extent.bytes, "a huge block is shorter than was asked for");
   });
   STRATA_INVARIANT(bytes == live_bytes_, "bytes of huge blocks are miscounted");

@@ -18,7 +18,7 @@ namespace strata {
 /// Asking the kernel costs a page fault per OS page, so what is freed is kept for a while. Kept
 /// ranges merge with their neighbours and are split again; a request that none of them can hold has
 /// the largest one extended, which moves its pages and faults only what was missing. As much as a
-/// block takes anew goes back of what is kept or idle; where blocks come and go, a fourth of what
+/// block takes anew goes back of what is kept or idle; where blocks come and go, a third of what
 /// was live at the most may stay. What was not needed during an interval is unmapped
 /// (release_unneeded). A source that is not divisible gets each block back as soon as it is freed.
 /// Live blocks and kept ranges are held, by the page heap's limit. A range that the kernel has no
@@ -53,6 +53,10 @@ class HugeHeap {
   /// \cost  system calls, unless a kept mapping fits.
   Block allocate(std::size_t bytes, std::size_t alignment) noexcept;
 
+  /// The same for a block that is likely to grow: at the front of the largest range that is kept.
+  /// \returns  nullptr if that is shorter
+  void* allocate_to_grow(std::size_t bytes) noexcept;
+
   /// \returns  False if no live block starts at `p`.
   bool deallocate(void* p) noexcept;
 
@@ -67,9 +71,11 @@ class HugeHeap {
   /// \cost  a hash probe under the lock
   std::size_t usable_bytes(const void* p) noexcept;
 
-  /// Resizes by remapping: contents move without being copied. Where nothing is limited, a block
-  /// that grows by less than an eighth gets an eighth more, for its next steps: what it does not
-  /// touch counts as held, and takes no memory.
+  /// Resizes: into the kept range behind the block, if that is long enough; otherwise by remapping,
+  /// which moves contents without copying them. Where nothing is limited, a block that is remapped
+  /// to grow by less than an eighth gets an eighth more, for its next steps: what it does not touch
+  /// counts as held, and takes no memory. What it shrinks by is kept, if it is worth it and the
+  /// source divisible; otherwise it goes back.
   /// \pre      p is live
   /// \returns  The new address; nullptr, with the block as it was, when out of memory and where the
   ///           kernel keeps it as two mappings, which it does not move.
@@ -120,9 +126,15 @@ class HugeHeap {
 
   // Chosen: blocks of one to two times a size that come and go at random fit what this leaves free,
   // and the heap is no larger than glibc's (docs/decisions/0003).
-  static constexpr std::size_t kSlackPart = 4;
+  static constexpr std::size_t kSlackPart = 3;
   // Chosen: where blocks of less than 1 MiB come and go, too, as many pages are idle.
   static constexpr std::size_t kIdlePart = 2;
+
+  // Chosen: a block that has grown into another of the kernel's mappings is copied when it has to
+  // move, which takes some milliseconds then. A longer one is remapped as long as it can be.
+  static constexpr std::size_t kMostGrownIntoKept = std::size_t{32} << 20;
+  // Chosen: the smallest tail that is worth a place among the kept ranges.
+  static constexpr std::size_t kLeastTail = std::size_t{64} << 10;
 
   // Chosen: release_untouched() looks at so many ranges at the most, with system calls for each.
   static constexpr std::size_t kMostLooks = 128;
@@ -133,9 +145,14 @@ class HugeHeap {
   Block extend_or_map(Range range, std::size_t rounded, std::size_t alignment) noexcept;
   std::size_t draw_exchange(std::size_t bytes, std::size_t more) noexcept STRATA_REQUIRES(lock_);
   void* map(std::size_t bytes, std::size_t alignment) noexcept;
+  Range keep_tail(const void* p, Extent& extent, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
+  bool grow_into_kept(const void* p, Extent& extent, std::size_t bytes) noexcept
+      STRATA_REQUIRES(lock_);
   void* remap(void* p, Extent old, Extent now) noexcept;
+  Range keep(Range range) noexcept STRATA_REQUIRES(lock_);
   bool unmap(Range range) noexcept;
   std::size_t release(std::size_t max_bytes) noexcept;
+  void add_live(std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
   bool insert(const void* p, Extent extent) noexcept STRATA_REQUIRES(lock_);
   std::size_t remove(const void* p) noexcept STRATA_REQUIRES(lock_);
 

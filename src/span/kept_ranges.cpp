@@ -24,6 +24,20 @@ bool KeptRanges::take(Range range) noexcept {
   return true;
 }
 
+/// The first range that begins at the address or above it; the end if there is none.
+[[gnu::always_inline]] inline KeptRanges::Kept* KeptRanges::first_from(
+    std::uintptr_t address) const noexcept {
+  return std::lower_bound(ranges_, ranges_ + count_, address,
+                          [](const Kept& a, std::uintptr_t b) { return a.address < b; });
+}
+
+[[gnu::always_inline]] inline void KeptRanges::cut_front(Kept& range, std::size_t bytes) noexcept {
+  range.address += bytes;
+  range.bytes -= bytes;
+  if (range.bytes == 0) forget(range);
+  set_bytes(this->bytes() - bytes);
+}
+
 bool KeptRanges::take_fitting(std::size_t bytes, std::size_t alignment, Range& out) noexcept {
   Kept* best = nullptr;
   for (std::size_t i = 0; i < count_; ++i) {
@@ -35,21 +49,31 @@ bool KeptRanges::take_fitting(std::size_t bytes, std::size_t alignment, Range& o
   }
   if (best == nullptr) return false;
   out = {best->address, bytes};
-  best->address += bytes;
-  best->bytes -= bytes;
-  if (best->bytes == 0) forget(*best);
-  set_bytes(this->bytes() - bytes);
+  cut_front(*best, bytes);
+  return true;
+}
+
+bool KeptRanges::take_roomiest(std::size_t bytes, Range& out) noexcept {
+  Kept* const range = largest();
+  if (range == nullptr || range->bytes < bytes) return false;
+  out = {range->address, bytes};
+  cut_front(*range, bytes);
+  return true;
+}
+
+bool KeptRanges::take_front(Range front) noexcept {
+  Kept* const range = first_from(front.address);
+  if (range == ranges_ + count_ || range->address != front.address || range->bytes < front.bytes)
+    return false;
+  cut_front(*range, front.bytes);
   return true;
 }
 
 bool KeptRanges::take_extendable(std::size_t bytes, Range& out) noexcept {
-  Kept* largest = nullptr;
-  for (std::size_t i = 0; i < count_; ++i) {
-    if (largest == nullptr || ranges_[i].bytes > largest->bytes) largest = &ranges_[i];
-  }
-  if (largest == nullptr || largest->bytes < bytes / kExtendShare) return false;
-  out = {largest->address, largest->bytes};
-  forget(*largest);
+  Kept* const range = largest();
+  if (range == nullptr || range->bytes < bytes / kExtendShare) return false;
+  out = {range->address, range->bytes};
+  forget(*range);
   set_bytes(this->bytes() - out.bytes);
   return true;
 }
@@ -69,9 +93,7 @@ KeptRanges::Range KeptRanges::take_oldest(std::size_t most_bytes) noexcept {
 void KeptRanges::add(Range range) noexcept {
   set_bytes(bytes() + range.bytes);
   Kept* const end = ranges_ + count_;
-  Kept* next =
-      std::lower_bound(ranges_, end, range.address,
-                       [](const Kept& a, std::uintptr_t address) { return a.address < address; });
+  Kept* next = first_from(range.address);
   Kept* previous = next != ranges_ && (next - 1)->end() == range.address ? next - 1 : nullptr;
   const bool joins_next = next != end && range.address + range.bytes == next->address;
   ++additions_;
@@ -94,6 +116,15 @@ std::size_t KeptRanges::draw_unneeded() noexcept {
   return unneeded;
 }
 
+/// \returns  nullptr if there is none
+KeptRanges::Kept* KeptRanges::largest() const noexcept {
+  Kept* largest = nullptr;
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (largest == nullptr || ranges_[i].bytes > largest->bytes) largest = &ranges_[i];
+  }
+  return largest;
+}
+
 void KeptRanges::forget(Kept& range) noexcept {
   std::memmove(&range, &range + 1,
                static_cast<std::size_t>(ranges_ + count_ - (&range + 1)) * sizeof(Kept));
@@ -103,6 +134,12 @@ void KeptRanges::forget(Kept& range) noexcept {
 void KeptRanges::set_bytes(std::size_t bytes) noexcept {
   bytes_.store(bytes, std::memory_order_relaxed);
   least_bytes_ = std::min(least_bytes_, bytes);
+}
+
+bool KeptRanges::overlaps(Range range) const noexcept {
+  const Kept* const next = first_from(range.address);
+  return (next != ranges_ + count_ && next->address < range.address + range.bytes) ||
+         (next != ranges_ && (next - 1)->end() > range.address);
 }
 
 void KeptRanges::check_invariants() const noexcept {

@@ -44,6 +44,11 @@ class KeptRanges {
   bool take(Range range) noexcept;
   /// Takes the front of the tightest range that holds an aligned block.
   bool take_fitting(std::size_t bytes, std::size_t alignment, Range& out) noexcept;
+  /// Takes the front of the largest range, if it holds a block of OS pages.
+  bool take_roomiest(std::size_t bytes, Range& out) noexcept;
+  /// Takes the front of the range that begins at an address.
+  /// \returns  false if there is none, or it has fewer bytes
+  bool take_front(Range front) noexcept;
   /// Takes the largest range, to be extended to `bytes`, unless it is too small for that.
   bool take_extendable(std::size_t bytes, Range& out) noexcept;
   /// Takes up to `most_bytes` off the end of the range that waited longest.
@@ -53,6 +58,8 @@ class KeptRanges {
   /// Bytes that were kept all the time since the last call.
   std::size_t draw_unneeded() noexcept;
 
+  /// Whether a byte of the range is kept: for checks.
+  bool overlaps(Range range) const noexcept;
   void check_invariants() const noexcept;
 
  private:
@@ -66,6 +73,9 @@ class KeptRanges {
   // Chosen: a range below this share of a request is not worth being moved.
   static constexpr std::size_t kExtendShare = 4;
 
+  Kept* largest() const noexcept;
+  Kept* first_from(std::uintptr_t address) const noexcept;
+  void cut_front(Kept& range, std::size_t bytes) noexcept;
   void forget(Kept& range) noexcept;
   void set_bytes(std::size_t bytes) noexcept;
 
