@@ -34,49 +34,85 @@ std::size_t PageHeap::allocate_several(unsigned page_count, Span** spans, std::s
   return taken;
 }
 
-/// Before more is held than was, idle pages of any shard are used.
 PageShard::Taken PageHeap::take(const PageRequest& request, Span** spans, std::size_t count,
                                 PagePlace& place) noexcept {
+  using Growth = PageShard::Growth;
   PageShard& own = shard_for(place);
   const bool grows_first = shard_count() == 1 || (place.is_apart() && is_small());
-  PageShard::Taken taken = own.allocate(request, spans, count, own, grows_first, &place);
-  if (!taken.is_settled()) {
-    taken = take_from_others(own, [&](PageShard& shard) {
-      return shard.allocate(request, spans, count, own, false, nullptr);
-    });
+  PageShard::Taken taken =
+      own.allocate(request, spans, count, own, grows_first ? Growth::kAny : Growth::kNone, &place);
+  if (!taken.is_settled() && shard_count() != 1) [[unlikely]] {
+    taken = take_beside_own(request, spans, count, own, place);
     if (!taken.is_settled() && !grows_first)
-      taken = own.allocate(request, spans, count, own, true, nullptr);
+      taken = own.allocate(request, spans, count, own, Growth::kAny, nullptr);
   }
   look_after(taken, place);
   return taken;
 }
 
+/// Before more is held than was, idle pages of any shard are used; but where threads run on several
+/// processors, clean ones of the own shard sooner than waiting for another thread.
+[[gnu::cold, gnu::noinline]] PageShard::Taken PageHeap::take_beside_own(const PageRequest& request,
+                                                                        Span** spans,
+                                                                        std::size_t count,
+                                                                        PageShard& own,
+                                                                        PagePlace& place) noexcept {
+  using Growth = PageShard::Growth;
+  const std::size_t idle = request.pages == Pages::kIdle ? request.page_count : 0;
+  const auto take_of = [&](PageShard& shard) {
+    return shard.allocate(request, spans, count, own, Growth::kNone, nullptr);
+  };
+  const PageShard::Taken taken = take_from_others(own, idle, busy_others(), take_of);
+  if (taken.is_settled() || !taken.was_busy) return taken;
+  if (!place.is_apart()) {
+    const PageRequest any{request.page_count, request.alignment_pages};
+    const PageShard::Taken clean = own.allocate(any, spans, count, own, Growth::kFirst, &place);
+    if (clean.is_settled()) return clean;
+  }
+  return take_from_others(own, idle, Busy::kWaitedFor, take_of);
+}
+
 Span* PageHeap::allocate_to_grow(unsigned page_count, PagePlace& place) noexcept {
   PageShard& own = shard_for(place);
   Span* span = nullptr;
-  PageShard::Taken taken = own.allocate_to_grow(page_count, &span, own, &place);
-  if (!taken.is_settled()) {
-    taken = take_from_others(own, [&](PageShard& shard) {
-      return shard.allocate_to_grow(page_count, &span, own, nullptr);
-    });
-  }
+  PageShard::Taken taken = own.allocate_to_grow(page_count, Pages::kIdle, &span, own, &place);
+  if (!taken.is_settled() && shard_count() != 1) [[unlikely]]
+    taken = take_to_grow_beside_own(page_count, &span, own, place);
   look_after(taken, place);
   return span;
 }
 
+[[gnu::cold, gnu::noinline]] PageShard::Taken PageHeap::take_to_grow_beside_own(
+    unsigned page_count, Span** span, PageShard& own, PagePlace& place) noexcept {
+  const PageShard::Taken taken =
+      take_from_others(own, page_count, busy_others(), [&](PageShard& shard) {
+        return shard.allocate_to_grow(page_count, Pages::kIdle, span, own, nullptr);
+      });
+  return taken.was_busy ? own.allocate_to_grow(page_count, Pages::kAny, span, own, &place) : taken;
+}
+
 /// What the other shards have, one after the other; a region that one of them gives is the thread's
 /// own.
+/// \param idle  with fewer idle pages than so many a shard has nothing of use
 template <typename Take>
-PageShard::Taken PageHeap::take_from_others(PageShard& own, Take take) noexcept {
+PageShard::Taken PageHeap::take_from_others(PageShard& own, std::size_t idle, Busy busy,
+                                            Take take) noexcept {
   const unsigned count = shard_count();
   unsigned i = own.index();
+  bool was_busy = false;
   for (unsigned left = count - 1; left != 0; --left) {
     i = i + 1 < count ? i + 1 : 0;
-    PageShard::Taken taken = take(*shards_[i]);
+    PageShard& other = *shards_[i];
+    if (other.idle_pages() < idle) continue;
+    if (busy == Busy::kPassedBy && other.is_busy()) {
+      was_busy = true;
+      continue;
+    }
+    PageShard::Taken taken = take(other);
     if (taken.was_given) taken = take(own);
     if (taken.is_settled()) return taken;
   }
-  return {};
+  return {.was_busy = was_busy};
 }
 
 inline void PageHeap::look_after(const PageShard::Taken& taken, PagePlace& place) noexcept {

@@ -22,7 +22,9 @@ namespace strata {
 /// It begins as one PageShard. A thread that meets others there moves to another, once, so that
 /// threads that work for themselves share no lock, no list and no region. Before the heap holds
 /// more, idle pages of any shard are used; and before a large heap grows, or a small one for
-/// anything but spans of objects, any pages.
+/// anything but spans of objects, any pages. Where several threads run at once, a small heap
+/// without a limit gives a thread clean pages of its own shard, or a first region there, sooner
+/// than having it wait for another thread.
 ///
 /// Decommitting follows demand, not the age of single pages: the least number of idle pages that
 /// was seen during an interval was not needed in it, and that many are decommitted, the longest
@@ -75,7 +77,8 @@ class PageHeap {
   }
 
   /// One that is likely to be made longer: of idle pages, with room for several times as many.
-  /// Where the span before them may grow as well, each gets half of the room.
+  /// Where the span before them may grow as well, each gets half of the room. Of clean pages only
+  /// where another thread is at the idle ones, as above.
   /// \returns  nullptr if there is no run that long
   Span* allocate_to_grow(unsigned page_count, PagePlace& place) noexcept;
 
@@ -217,6 +220,8 @@ class PageHeap {
  private:
   // Chosen: as many threads as there are processors, up to so many, share nothing.
   static constexpr unsigned kMostShards = 16;
+  // Chosen: two threads at once seldom wait for each other, and the heap is smaller if they do.
+  static constexpr unsigned kFewShards = 2;
 
   unsigned shard_count() const noexcept { return count_.load(std::memory_order_acquire); }
   template <typename Function>
@@ -243,8 +248,20 @@ class PageHeap {
   PageShard& make_shard_for(const PagePlace& place) noexcept;
   PageShard::Taken take(const PageRequest& request, Span** spans, std::size_t count,
                         PagePlace& place) noexcept;
+  /// What is done about shards that another thread is at.
+  enum class Busy : bool { kWaitedFor, kPassedBy };
+  /// In a small heap a page that is not used in vain takes no memory.
+  Busy busy_others() const noexcept {
+    const bool may_pass = most_ > kFewShards && is_small() && !limit().is_any();
+    return may_pass ? Busy::kPassedBy : Busy::kWaitedFor;
+  }
+  PageShard::Taken take_beside_own(const PageRequest& request, Span** spans, std::size_t count,
+                                   PageShard& own, PagePlace& place) noexcept;
+  PageShard::Taken take_to_grow_beside_own(unsigned page_count, Span** span, PageShard& own,
+                                           PagePlace& place) noexcept;
   template <typename Take>
-  PageShard::Taken take_from_others(PageShard& own, Take take) noexcept;
+  PageShard::Taken take_from_others(PageShard& own, std::size_t idle, Busy busy,
+                                    Take take) noexcept;
   void look_after(const PageShard::Taken& taken, PagePlace& place) noexcept;
   void move_on(PagePlace& place) noexcept;
   void touch_huge_page(const Span& span) noexcept;

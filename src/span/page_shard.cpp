@@ -53,7 +53,7 @@ PageMask pages_touched_with(const Region& region, PageMask mask) noexcept {
 }  // namespace
 
 PageShard::Taken PageShard::allocate(const PageRequest& request, Span** spans, std::size_t count,
-                                     PageShard& user, bool may_grow, PagePlace* asks) noexcept {
+                                     PageShard& user, Growth growth, PagePlace* asks) noexcept {
   Taken taken;
   // A heap that grows asks for idle pages first: where there are none, without the lock.
   if (request.pages == PageRequest::Pages::kIdle && idle_pages() < request.page_count) return taken;
@@ -63,6 +63,7 @@ PageShard::Taken PageShard::allocate(const PageRequest& request, Span** spans, s
   if (!kept_.is_empty()) merge_kept();
   while (taken.count < count && !taken.is_refused) {
     Region* region = find_region(request, positions);
+    const bool may_grow = growth == Growth::kAny || (growth == Growth::kFirst && !has_grown_);
     if (region == nullptr && may_grow && request.pages == PageRequest::Pages::kAny) region = grow();
     if (region == nullptr) break;
     if (&user != this && region->is_free()) {
@@ -78,26 +79,30 @@ PageShard::Taken PageShard::allocate(const PageRequest& request, Span** spans, s
   return taken;
 }
 
-PageShard::Taken PageShard::allocate_to_grow(unsigned page_count, Span** span, PageShard& user,
+PageShard::Taken PageShard::allocate_to_grow(unsigned page_count, PageRequest::Pages pages,
+                                             Span** span, PageShard& user,
                                              PagePlace* asks) noexcept {
   Taken taken;
+  const bool is_any = pages == PageRequest::Pages::kAny;
   const unsigned room = std::min(kRoomTimes * page_count, kPagesPerRegion);
-  if (idle_pages() < room) return taken;
+  if (!is_any && idle_pages() < room) return taken;
   LockGuard guard(lock_);
   if (asks != nullptr) note(*asks);
-  Region* region = find_idle_region(room, ~PageMask{0});
+  const PageRequest request{room, 1, pages};
+  Region* region = find_region(request, ~PageMask{0});
   if (region == nullptr && !kept_.is_empty()) {
     merge_kept();
-    region = find_idle_region(room, ~PageMask{0});
+    region = find_region(request, ~PageMask{0});
   }
+  if (region == nullptr && is_any && !has_grown_) region = grow();
   if (region == nullptr) return taken;
   if (&user != this && region->is_free() && give_away(*region, user)) {
     taken.was_given = true;
     return taken;
   }
-  const PageMask idle = region->idle_pages();
-  const auto first = static_cast<unsigned>(std::countr_zero(run_starts(idle, room)));
-  const auto length = static_cast<unsigned>(std::countr_one(idle >> first));
+  const PageMask free = is_any ? region->free_pages : region->idle_pages();
+  const auto first = static_cast<unsigned>(std::countr_zero(run_starts(free, room)));
+  const auto length = static_cast<unsigned>(std::countr_one(free >> first));
   const bool is_shared = first != 0 && region->head_of_page[first - 1] != Region::kNoSpan &&
                          source_.map().class_of(region->start + (first - 1) * kPageBytes) == 0;
   const unsigned skipped = is_shared ? (length - page_count) / 2 : 0;

@@ -23,7 +23,7 @@ namespace strata {
 struct PageRequest {
   enum class Pages : bool {
     kAny,
-    kIdle,  ///< only pages that hold memory already, so that no more is held than before
+    kIdle,  ///< of a shard, only pages that hold memory already, so that no more is held
   };
 
   unsigned page_count;
@@ -58,20 +58,28 @@ class alignas(detail::kCacheLineBytes) PageShard {
     std::size_t count = 0;
     bool is_refused = false;  ///< there are such pages, but the limit forbids it
     bool was_given = false;   ///< a free region with such pages is the other shard's now
+    bool was_busy = false;    ///< other threads were at shards that may have such pages
     /// The first touch of this one may back its region by a huge page; or nullptr.
     Span* awaits_touch = nullptr;
 
     bool is_settled() const noexcept { return count != 0 || is_refused; }
   };
+  /// How many new regions a shard may get for what it allocates.
+  enum class Growth : std::uint8_t {
+    kNone,
+    kFirst,  ///< one, if it has not got any so far
+    kAny,
+  };
   /// Up to `count` spans. Another shard gets all of a free region, unless a thread is at that one.
-  /// \param user      the shard that the spans are for
-  /// \param may_grow  by new regions, where this one is the user
-  /// \param asks      the thread's, to be compared with that of who asked before; nullptr: none
+  /// \param user    the shard that the spans are for
+  /// \param growth  where this one is the user
+  /// \param asks    the thread's, to be compared with that of who asked before; nullptr: none
   Taken allocate(const PageRequest& request, Span** spans, std::size_t count, PageShard& user,
-                 bool may_grow, PagePlace* asks) noexcept;
-  /// A span in the middle of a run of idle pages of several times its length, as PageHeap's.
-  Taken allocate_to_grow(unsigned page_count, Span** span, PageShard& user,
-                         PagePlace* asks) noexcept;
+                 Growth growth, PagePlace* asks) noexcept;
+  /// A span in the middle of a run of such pages of several times its length, as PageHeap's. Of any
+  /// pages, those of a first region, too.
+  Taken allocate_to_grow(unsigned page_count, PageRequest::Pages pages, Span** span,
+                         PageShard& user, PagePlace* asks) noexcept;
   /// One that is kept.
   /// \returns  nullptr if there is none
   Span* allocate_kept(unsigned page_count, PagePlace& asks) noexcept;
@@ -80,6 +88,8 @@ class alignas(detail::kCacheLineBytes) PageShard {
     return kept_.has(page_count);
   }
   unsigned index() const noexcept { return index_; }
+  /// Whether a thread is at it, as far as can be seen without the lock.
+  bool is_busy() const noexcept { return lock_.is_held(); }
 
   /// As PageHeap's, for a span of one of its regions.
   void deallocate(Span& span, bool is_clean, Was was) noexcept;

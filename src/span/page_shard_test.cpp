@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstddef>
+#include <future>
 #include <set>
 #include <thread>
 #include <vector>
@@ -214,6 +216,73 @@ TEST_F(PageShardTest, AFirstRegionForEachThreadMakesNoLargeHeap) {
   EXPECT_TRUE(heap.is_small());
 }
 
+/// More shards than two, of which the first has idle pages.
+struct BusyShardTest : PageShardTest {
+  PageShard* busy = nullptr;
+
+  void SetUp() override {
+    heap.set_most_shards(3);
+    meet();
+    PagePlace third;
+    allocate(1, third);  // so that the region stays where it is
+    EXPECT_TRUE(keep(allocate(20, third)));
+    busy = heap.keeper_of(20, third);
+    ASSERT_NE(busy, nullptr);
+    ASSERT_NE(second.shard(), busy->index());
+  }
+
+  /// What `ask()` gets in another thread while one is at the first shard.
+  template <typename Ask>
+  Span* while_busy(Ask ask) {
+    // One that waited would have the span, too, but only after the lock was given back.
+    std::promise<Span*> asked;
+    std::future<Span*> answer = asked.get_future();
+    busy->lock().lock();
+    std::thread asking([&] { asked.set_value(ask()); });
+    const bool is_there = answer.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+    busy->lock().unlock();
+    asking.join();
+    EXPECT_TRUE(is_there);
+    return answer.get();
+  }
+};
+
+TEST_F(BusyShardTest, InASmallHeapItIsPassedBy) {
+  Span* const span = while_busy([this] { return &allocate(1, second, Pages::kIdle); });
+  EXPECT_EQ(region_of(*span).shard, second.shard());
+  EXPECT_EQ(regions(), 2u);
+  // Clean pages of that region serve as well, and no other region is begun.
+  Span* const next = while_busy([this] { return &allocate(1, second, Pages::kIdle); });
+  EXPECT_EQ(&region_of(*next), &region_of(*span));
+  EXPECT_EQ(regions(), 2u);
+  // Who need not wait uses what is idle.
+  EXPECT_EQ(region_of(allocate(1, second, Pages::kIdle)).shard, busy->index());
+}
+
+TEST_F(BusyShardTest, WhereItHasNothingToGiveNothingElseIsUsed) {
+  heap.decommit(~std::size_t{0});
+  EXPECT_EQ(while_busy([this] { return heap.allocate(1, 1, Pages::kIdle, second); }), nullptr);
+  EXPECT_EQ(regions(), 1u);
+}
+
+TEST_F(BusyShardTest, WhereThereIsALimitItIsWaitedFor) {
+  heap.limit().configure(0, std::size_t{1} << 40);
+  Span* span = nullptr;
+  busy->lock().lock();
+  std::thread asking([&] { span = &allocate(1, second, Pages::kIdle); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  busy->lock().unlock();
+  asking.join();
+  EXPECT_EQ(region_of(*span).shard, busy->index());
+}
+
+TEST_F(BusyShardTest, InASmallHeapABlockThatGrowsPassesItBy) {
+  Span* const span = while_busy([this] { return heap.allocate_to_grow(2, second); });
+  ASSERT_NE(span, nullptr);
+  EXPECT_EQ(region_of(*span).shard, second.shard());
+  EXPECT_TRUE(heap.resize(*span, 8));
+}
+
 TEST_F(PageShardTest, WhatIsDecommittedComesFromEveryShard) {
   meet();
   heap.decommit(~std::size_t{0});
@@ -251,13 +320,14 @@ struct TwoShards : ::testing::Test {
   /// A span of a shard for the shard's own use.
   static Span* give(PageShard& shard, unsigned page_count) {
     Span* span = nullptr;
-    EXPECT_EQ(shard.allocate({page_count}, &span, 1, shard, true, nullptr).count, 1u);
+    EXPECT_EQ(shard.allocate({page_count}, &span, 1, shard, PageShard::Growth::kAny, nullptr).count,
+              1u);
     return span;
   }
   /// What `mine` gets of another.
   PageShard::Taken ask_for(PageShard& shard, unsigned page_count, std::size_t count = 1) {
     Span* spans[2];
-    return shard.allocate({page_count}, spans, count, mine, false, nullptr);
+    return shard.allocate({page_count}, spans, count, mine, PageShard::Growth::kNone, nullptr);
   }
   /// What it gets while another thread is at `mine`.
   PageShard::Taken ask_while_busy(unsigned page_count, std::size_t count) {
