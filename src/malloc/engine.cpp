@@ -116,7 +116,8 @@ std::uint64_t* Engine::record_of(const void* p) const noexcept {
   return index < span->object_count ? &span->records[index] : nullptr;
 }
 
-/// Pages for one block. Before more is held than was, empty spans become pages again.
+/// Pages for one block. Before more is held than was, empty spans become pages again; unless the
+/// page heap passes by a busy shard for it.
 [[gnu::always_inline]] inline Span* Engine::allocate_pages(unsigned page_count,
                                                            unsigned alignment_pages,
                                                            PagePlace& place) noexcept {

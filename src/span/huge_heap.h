@@ -54,7 +54,7 @@ class HugeHeap {
   Block allocate(std::size_t bytes, std::size_t alignment) noexcept;
 
   /// The same for a block that is likely to grow: at the front of the largest range that is kept.
-  /// \returns  nullptr if that is shorter
+  /// \returns  nullptr if that is shorter, or the block so long that it would not grow there
   void* allocate_to_grow(std::size_t bytes) noexcept;
 
   /// \returns  False if no live block starts at `p`.

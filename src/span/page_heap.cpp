@@ -50,8 +50,8 @@ PageShard::Taken PageHeap::take(const PageRequest& request, Span** spans, std::s
   return taken;
 }
 
-/// Before more is held than was, idle pages of any shard are used; but where threads run on several
-/// processors, clean ones of the own shard sooner than waiting for another thread.
+/// Before more is held than was, idle pages of any shard are used; but where other threads are at
+/// them and busy_others() says so, clean ones of the own shard sooner.
 [[gnu::cold, gnu::noinline]] PageShard::Taken PageHeap::take_beside_own(const PageRequest& request,
                                                                         Span** spans,
                                                                         std::size_t count,
@@ -84,10 +84,10 @@ Span* PageHeap::allocate_to_grow(unsigned page_count, PagePlace& place) noexcept
 
 [[gnu::cold, gnu::noinline]] PageShard::Taken PageHeap::take_to_grow_beside_own(
     unsigned page_count, Span** span, PageShard& own, PagePlace& place) noexcept {
-  const PageShard::Taken taken =
-      take_from_others(own, page_count, busy_others(), [&](PageShard& shard) {
-        return shard.allocate_to_grow(page_count, Pages::kIdle, span, own, nullptr);
-      });
+  const std::size_t idle = PageShard::room_for(page_count);
+  const PageShard::Taken taken = take_from_others(own, idle, busy_others(), [&](PageShard& shard) {
+    return shard.allocate_to_grow(page_count, Pages::kIdle, span, own, nullptr);
+  });
   return taken.was_busy ? own.allocate_to_grow(page_count, Pages::kAny, span, own, &place) : taken;
 }
 

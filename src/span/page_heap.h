@@ -22,7 +22,7 @@ namespace strata {
 /// It begins as one PageShard. A thread that meets others there moves to another, once, so that
 /// threads that work for themselves share no lock, no list and no region. Before the heap holds
 /// more, idle pages of any shard are used; and before a large heap grows, or a small one for
-/// anything but spans of objects, any pages. Where several threads run at once, a small heap
+/// anything but spans of objects, any pages. Where there may be more than two shards, a small heap
 /// without a limit gives a thread clean pages of its own shard, or a first region there, sooner
 /// than having it wait for another thread.
 ///
@@ -79,7 +79,7 @@ class PageHeap {
   /// One that is likely to be made longer: of idle pages, with room for several times as many.
   /// Where the span before them may grow as well, each gets half of the room. Of clean pages only
   /// where another thread is at the idle ones, as above.
-  /// \returns  nullptr if there is no run that long
+  /// \returns  nullptr if there is no run that long, but for one that another thread is at
   Span* allocate_to_grow(unsigned page_count, PagePlace& place) noexcept;
 
   /// Up to `count` such spans, of any pages, each aligned to a page.

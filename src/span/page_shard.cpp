@@ -84,7 +84,7 @@ PageShard::Taken PageShard::allocate_to_grow(unsigned page_count, PageRequest::P
                                              PagePlace* asks) noexcept {
   Taken taken;
   const bool is_any = pages == PageRequest::Pages::kAny;
-  const unsigned room = std::min(kRoomTimes * page_count, kPagesPerRegion);
+  const unsigned room = room_for(page_count);
   if (!is_any && idle_pages() < room) return taken;
   LockGuard guard(lock_);
   if (asks != nullptr) note(*asks);

@@ -265,6 +265,11 @@ TEST_F(BusyShardTest, WhereItHasNothingToGiveNothingElseIsUsed) {
   EXPECT_EQ(regions(), 1u);
 }
 
+TEST_F(BusyShardTest, WhereItHasTooLittleRoomForABlockToGrowNothingElseIsUsed) {
+  EXPECT_EQ(while_busy([this] { return heap.allocate_to_grow(8, second); }), nullptr);
+  EXPECT_EQ(regions(), 1u);
+}
+
 TEST_F(BusyShardTest, WhereThereIsALimitItIsWaitedFor) {
   heap.limit().configure(0, std::size_t{1} << 40);
   Span* span = nullptr;

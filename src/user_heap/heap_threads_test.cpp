@@ -394,6 +394,17 @@ TEST(HeapThreads, IdleMemoryOfAHeapThatReclaimsGoesBackWithoutACall) {
   EXPECT_GT(keeps.statistics().held, 8 * kMiB);
 }
 
+TEST(HeapThreads, WhatABlockShrinksByInPlaceGoesBackWithoutAnotherCall) {
+  Heap::Options options;
+  options.reclaim_delay_ms = 10;
+  Heap heap(options);
+  void* const block = heap.allocate(64 * kMiB);
+  ASSERT_NE(block, nullptr);
+  EXPECT_TRUE(heap.resize_in_place(block, 2 * kMiB));
+  while (heap.statistics().held > 4 * kMiB) std::this_thread::yield();
+  EXPECT_EQ(heap.usable_size(block), 2 * kMiB);
+}
+
 TEST(HeapThreads, WhatIsFreedAsTheReclaimerEndsGoesBackToo) {
   Heap::Options options;
   options.reclaim_delay_ms = 2;

@@ -194,7 +194,9 @@ bool UserHeap::resize_in_place(void* p, std::size_t bytes) noexcept {
   Malloc* const malloc = malloc_if_made();
   if (malloc == nullptr) die_unmade("realloc", p);
   malloc->engine().expect_own_region("realloc", p);
-  return malloc->resize_in_place(p, bytes);
+  const bool has_room = malloc->resize_in_place(p, bytes);
+  if (!must_not_wait()) g_heap_table.reclaimer().notice(*this);
+  return has_room;
 }
 
 bool UserHeap::owns(const void* p) noexcept {
