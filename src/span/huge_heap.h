@@ -125,7 +125,7 @@ class HugeHeap {
   static constexpr std::size_t kHeadroomPart = 8;
 
   // Chosen: blocks of one to two times a size that come and go at random fit what this leaves free,
-  // and the heap is no larger than glibc's (docs/decisions/0003).
+  // and vectors that double have room for the next one (docs/decisions/0003).
   static constexpr std::size_t kSlackPart = 3;
   // Chosen: where blocks of less than 1 MiB come and go, too, as many pages are idle.
   static constexpr std::size_t kIdlePart = 2;
