@@ -45,8 +45,8 @@ HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noe
 }
 
 void* HugeHeap::allocate_to_grow(std::size_t bytes) noexcept {
+  if (bytes > kMostGrownIntoKept) return nullptr;
   const std::size_t rounded = detail::round_up(bytes, os::page_bytes());
-  if (rounded > kMostGrownIntoKept) return nullptr;
   LockGuard guard(lock_);
   Range range{};
   if (!live_.make_room() || !kept_.take_roomiest(rounded, range)) return nullptr;

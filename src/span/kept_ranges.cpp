@@ -13,17 +13,6 @@ bool KeptRanges::make_room() noexcept {
   return ranges_ != nullptr;
 }
 
-bool KeptRanges::take(Range range) noexcept {
-  Kept* const end = ranges_ + count_;
-  Kept* const found = std::find_if(ranges_, end, [range](const Kept& kept) {
-    return kept.address == range.address && kept.bytes == range.bytes;
-  });
-  if (found == end) return false;
-  forget(*found);
-  set_bytes(bytes() - range.bytes);
-  return true;
-}
-
 /// The first range that begins at the address or above it; the end if there is none.
 [[gnu::always_inline]] inline KeptRanges::Kept* KeptRanges::first_from(
     std::uintptr_t address) const noexcept {
@@ -36,6 +25,15 @@ bool KeptRanges::take(Range range) noexcept {
   range.bytes -= bytes;
   if (range.bytes == 0) forget(range);
   set_bytes(this->bytes() - bytes);
+}
+
+bool KeptRanges::take(Range range) noexcept {
+  Kept* const found = first_from(range.address);
+  if (found == ranges_ + count_ || found->address != range.address || found->bytes != range.bytes)
+    return false;
+  forget(*found);
+  set_bytes(bytes() - range.bytes);
+  return true;
 }
 
 bool KeptRanges::take_fitting(std::size_t bytes, std::size_t alignment, Range& out) noexcept {

@@ -250,7 +250,7 @@ class PageHeap {
                         PagePlace& place) noexcept;
   /// What is done about shards that another thread is at.
   enum class Busy : bool { kWaitedFor, kPassedBy };
-  /// In a small heap a page that is not used in vain takes no memory.
+  /// What a small heap does not touch of a region takes no memory.
   Busy busy_others() const noexcept {
     const bool may_pass = most_ > kFewShards && is_small() && !limit().is_any();
     return may_pass ? Busy::kPassedBy : Busy::kWaitedFor;

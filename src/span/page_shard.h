@@ -76,11 +76,11 @@ class alignas(detail::kCacheLineBytes) PageShard {
   /// \param asks    the thread's, to be compared with that of who asked before; nullptr: none
   Taken allocate(const PageRequest& request, Span** spans, std::size_t count, PageShard& user,
                  Growth growth, PagePlace* asks) noexcept;
-  /// A span in the middle of a run of such pages of several times its length (room_for), as
-  /// PageHeap's. Of any pages, those of a first region, too.
+  /// How long a run is to be for a span of so many pages that is likely to grow.
   static constexpr unsigned room_for(unsigned page_count) noexcept {
     return std::min(kRoomTimes * page_count, kPagesPerRegion);
   }
+  /// A span in the middle of such a run, as PageHeap's. Of any pages, those of a first region, too.
   Taken allocate_to_grow(unsigned page_count, PageRequest::Pages pages, Span** span,
                          PageShard& user, PagePlace* asks) noexcept;
   /// One that is kept.

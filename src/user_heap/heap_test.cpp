@@ -303,6 +303,18 @@ TEST(Heap, AboveASoftLimitIdleMemoryGoesBackAtOnce) {
   EXPECT_LT(heap.statistics().held, 6 * kMiB);
 }
 
+TEST(Heap, AboveASoftLimitWhatABlockShrinksByInPlaceGoesBackAtOnce) {
+  Heap::Options options;
+  options.soft_limit_bytes = 4 * kMiB;
+  options.reclaims = false;
+  Heap heap(options);
+  void* const block = heap.allocate(64 * kMiB);
+  ASSERT_NE(block, nullptr);
+  std::memset(block, 1, 64 * kMiB);
+  EXPECT_TRUE(heap.resize_in_place(block, 2 * kMiB));
+  EXPECT_LT(heap.statistics().held, 6 * kMiB);
+}
+
 TEST(Heap, ABlockResizedInPlaceIsFreedByItsNewSizeUnderVerifiedFrees) {
   Heap::Options options;
   options.checks = Heap::Checks::kFrees;
