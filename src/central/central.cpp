@@ -1,8 +1,6 @@
 #include "central/central.h"
 
 #include <algorithm>
-#include <iterator>
-#include <new>
 
 namespace strata {
 
@@ -15,27 +13,6 @@ void Central::set_most_shards(unsigned count, unsigned processors) noexcept {
   processors_ = processors;
   lanes_ = std::clamp(processors, 1u, CentralShard::kMostLanes);
   first_.set_lanes(lanes_);
-}
-
-void Central::enter(Place& place) noexcept {
-  LockGuard guard(lock_);
-  place.shard_->add_threads(1);
-  place.has_thread_ = true;
-  place.lane_ = threads_of_lane_[0] == 0 ? 0 : least_used_lane();
-  ++threads_of_lane_[place.lane_];
-}
-
-[[gnu::noinline]] unsigned Central::least_used_lane() const noexcept {
-  return static_cast<unsigned>(std::min_element(threads_of_lane_, threads_of_lane_ + lanes_) -
-                               threads_of_lane_);
-}
-
-void Central::leave(Place& place) noexcept {
-  LockGuard guard(lock_);
-  place.shard_->add_threads(~std::uint32_t{0});
-  place.has_thread_ = false;
-  --threads_of_lane_[place.lane_];
-  place.met_ = 0;
 }
 
 std::size_t Central::claim(Place& place, unsigned size_class, void** end,
@@ -89,30 +66,9 @@ CentralList::First Central::claimed_first(unsigned size_class) const noexcept {
   return is_apart ? CentralList::First::kWholeLines : CentralList::First::kAny;
 }
 
-/// Another thread was at what the thread needed.
-void Central::note_met(Place& place, unsigned size_class) noexcept {
-  place.met_ += kClaimsPerWait;
-  if (place.met_ >= place.patience_) move_on(place, size_class);
-}
-
-/// The thread has got a batch in a shard. It moves on if another one gets such there, too.
-void Central::note_batch(Place& place, CentralShard& shard, unsigned size_class) noexcept {
-  if (!keeps_apart(size_class)) return;
-  const void* const user = shard.user(size_class);
-  if (user != nullptr && user != &place) {
-    place.met_ += kFirstPatience;
-    if (!place.has_moved(size_class) || place.met_ >= place.patience_) move_on(place, size_class);
-  }
-  place.shard_of(size_class).note_user(size_class, &place);
-}
-
 bool Central::is_batch(unsigned size_class, std::size_t count) noexcept {
   return count >= kLeastBatch &&
          (count * SizeClassMap::bytes_of(size_class) >= kBatchBytes || count >= kBatchOfSmall);
-}
-
-bool Central::keeps_apart(unsigned size_class) const noexcept {
-  return shard_count() <= kShardsAtOnce * processors_ || (shares_lines(size_class) && !is_large());
 }
 
 /// Claims from another shard that nobody is at. Where there is none, waits for the busy one if it
@@ -187,7 +143,10 @@ std::size_t Central::add_and_claim(CentralList& list, Span* const* spans, std::s
 }
 
 void Central::exchange_holes_if_due() noexcept {
-  if (spans_.growth_bytes() < spans_.used_bytes() / kHolesAtOncePart) return;
+  const std::size_t seen = spans_.growth_bytes();
+  const bool is_due = seen >= spans_.used_bytes() / kHolesAtOncePart;
+  next_holes_.store(is_due ? kHolesAtOnce : seen + kHolesAtOnce, std::memory_order_relaxed);
+  if (!is_due) return;
   const std::size_t growth = spans_.take_growth();
   if (pending_hint() < std::max(kHolesFromBytes, spans_.used_bytes() / kHolesFromPart)) return;
   std::size_t bytes = exchange_.take_due(growth);
@@ -380,50 +339,6 @@ std::size_t Central::free_bytes() const noexcept {
 std::size_t Central::settle_pending_hint() noexcept {
   for_each_shard([](CentralShard& shard) { shard.tell_tally(); });
   return pending_hint();
-}
-
-void Central::move_on(Place& place, unsigned size_class) noexcept {
-  place.met_ = 0;
-  if (!place.has_thread_) return;
-  const CentralShard& before = place.shard_of(size_class);
-  if (place.has_moved(size_class) || place.shard_ == &first_) move_thread(place);
-  if (place.shard_ == &first_) return;
-  const std::uint64_t bit = Place::bit_of(size_class);
-  place.moved_[size_class / 64] |= bit;
-  if (&place.shard_of(size_class) != &before) place.just_moved_[size_class / 64] |= bit;
-}
-
-void Central::move_thread(Place& place) noexcept {
-  place.patience_ = std::min(2 * place.patience_, kMostPatience);
-  LockGuard guard(lock_);
-  CentralShard* best = place.shard_;
-  for_each_shard([&](CentralShard& shard) {
-    if (shard.threads() < best->threads()) best = &shard;
-  });
-  // Its own thread counts in the shard that it leaves, and would in the one that it enters.
-  if (best->threads() != 0 && best->threads() + 1 >= place.shard_->threads()) {
-    if (place.shard_->threads() < 2) return;
-    CentralShard* const made = make_shard();
-    if (made == nullptr) return;
-    best = made;
-  }
-  place.shard_->add_threads(~std::uint32_t{0});
-  best->add_threads(1);
-  place.shard_ = best;
-  std::copy(std::begin(place.moved_), std::end(place.moved_), std::begin(place.just_moved_));
-}
-
-/// \returns  nullptr if there are as many as may be, or out of memory.
-CentralShard* Central::make_shard() noexcept {
-  const unsigned count = count_.load(std::memory_order_relaxed);
-  if (count >= most_) return nullptr;
-  void* const memory = metadata_.allocate_forever(sizeof(CentralShard));
-  if (memory == nullptr) return nullptr;
-  shards_[count] = new (memory) CentralShard(spans_, metadata_, tally_, count, has_transfer_);
-  // Where threads contend, a shard has few of them.
-  shards_[count]->set_lanes(std::min(lanes_, CentralShard::kUsualLanes));
-  count_.store(count + 1, std::memory_order_release);
-  return shards_[count];
 }
 
 Central::ClassStatistics Central::statistics(unsigned size_class) noexcept {

@@ -159,7 +159,7 @@ class Central {
   /// spans that are nearly empty, as far as there are some.
   /// \cost  a load where it has not, or little is free in spans
   void exchange_holes() noexcept {
-    if (spans_.growth_bytes() >= kHolesAtOnce) [[unlikely]]
+    if (spans_.growth_bytes() >= next_holes_.load(std::memory_order_relaxed)) [[unlikely]]
       exchange_holes_if_due();
   }
 
@@ -237,6 +237,9 @@ class Central {
   static constexpr std::size_t kBatchBytes = std::size_t{32} << 10;
   static constexpr std::size_t kBatchOfSmall = 1024;
   static constexpr std::size_t kLeastBatch = 8;
+  // Chosen: from this size on a bin holds a few objects. With smaller ones, too, `slots` with 16
+  // threads took 1.5 times the memory.
+  static constexpr std::size_t kLargeObjectBytes = 4096;
   // Chosen: where there are so many shards for each processor, most of their threads may run at
   // once. Threads that only wait have shards, too.
   static constexpr unsigned kShardsAtOnce = 2;
@@ -273,6 +276,7 @@ class Central {
   HomewardList homeward_list_of(const void* object) const noexcept;
   std::size_t sort_homeward(void** objects, std::size_t count, Was was) noexcept;
   void note_met(Place& place, unsigned size_class) noexcept;
+  bool is_left_behind(const Place& place, unsigned size_class) const noexcept;
   void note_batch(Place& place, CentralShard& shard, unsigned size_class) noexcept;
   static bool is_batch(unsigned size_class, std::size_t count) noexcept;
   bool claims_apart(const Place& place, const CentralShard& shard, unsigned size_class,
@@ -326,6 +330,8 @@ class Central {
   CentralShard* shards_[kMostShards];
   // Where the next search for holes begins: a class of a shard. relaxed: two may search at once.
   std::atomic<unsigned> next_for_holes_{0};
+  // Growth at which the next look for holes is due. relaxed: two may look at once.
+  std::atomic<std::size_t> next_holes_{kHolesAtOnce};
   HoleExchange exchange_;
 };
 

@@ -977,6 +977,42 @@ TEST_F(BusyCentralTest, AThreadPassesByAListThatAnotherIsAt) {
   central.release_to_spans(c, objects.data() + 40, 24);
 }
 
+/// Its thread has a shard of its own already, and no batch of it is many objects.
+TEST_F(BusyCentralTest, AClassOfLargeObjectsMovesAtTheFirstMeetingWhereThereAreManyProcessors) {
+  if (os::page_bytes() == kPageBytes) GTEST_SKIP() << "a span is one OS page";
+  const unsigned large = SizeClassMap::class_of(8192);
+  const auto meets_and_moves = [&](unsigned size_class) {
+    std::vector<void*> objects(8);
+    EXPECT_EQ(central.claim(places[0], size_class, objects.data() + 8, 8), 8u);
+    // Of the other objects of this one's span the thread gets one meanwhile.
+    Central::Place third(central);
+    central.enter(third);
+    central.move_on(third, size_class);
+    void* of_third = nullptr;
+    EXPECT_EQ(central.claim(third, size_class, &of_third + 1, 1), 1u);
+    central.release_to_spans(size_class, objects.data(), 6);
+
+    void* got = nullptr;
+    pages.on_decommit = [&] {
+      std::thread([&] { EXPECT_EQ(central.claim(places[1], size_class, &got + 1, 1), 1u); }).join();
+    };
+    central.release_all();
+    EXPECT_FALSE(pages.on_decommit) << "there was no hole";
+    central.release_to_spans(size_class, &got, 1);
+    central.release_to_spans(size_class, &of_third, 1);
+    central.release_to_spans(size_class, objects.data() + 6, 2);
+    central.leave(third);
+    return places[1].take_moved(size_class);
+  };
+  central.set_most_shards(4, 2);
+  EXPECT_FALSE(meets_and_moves(large)) << "two processors";
+  central.set_most_shards(4, 4);
+  EXPECT_FALSE(meets_and_moves(SizeClassMap::class_of(2048)));
+  EXPECT_TRUE(meets_and_moves(large));
+  EXPECT_FALSE(meets_and_moves(large)) << "it is there";
+  central.release_to_spans(c, elsewhere, 2);
+}
+
 TEST_F(BusyCentralTest, AnObjectGoesToItsSpanUnlessAnotherThreadIsAtTheList) {
   if (os::page_bytes() == kPageBytes) GTEST_SKIP() << "a span is one OS page";
   std::vector<void*> objects(64);

@@ -50,26 +50,53 @@ PageShard::Taken PageHeap::take(const PageRequest& request, Span** spans, std::s
   return taken;
 }
 
-/// Before more is held than was, idle pages of any shard are used; but where other threads are at
-/// them and busy_others() says so, clean ones of the own shard sooner.
+/// Before more is held than was, idle pages of any shard are used. Clean ones of the own shard come
+/// sooner for a block whose shard may grow, and where other threads are at the idle ones and
+/// busy_others() says so.
 [[gnu::cold, gnu::noinline]] PageShard::Taken PageHeap::take_beside_own(const PageRequest& request,
                                                                         Span** spans,
                                                                         std::size_t count,
                                                                         PageShard& own,
                                                                         PagePlace& place) noexcept {
   using Growth = PageShard::Growth;
+  const bool is_block = !place.is_apart();
+  const auto take_clean = [&](Growth growth) {
+    const PageRequest any{request.page_count, request.alignment_pages};
+    return own.allocate(any, spans, count, own, growth, &place);
+  };
+  if (is_block && may_grow(own, request.page_count)) {
+    const PageShard::Taken clean = take_clean(Growth::kAny);
+    if (clean.count != 0) own.pay_for(request.page_count);
+    if (clean.is_settled()) return clean;
+  }
   const std::size_t idle = request.pages == Pages::kIdle ? request.page_count : 0;
   const auto take_of = [&](PageShard& shard) {
     return shard.allocate(request, spans, count, own, Growth::kNone, nullptr);
   };
-  const PageShard::Taken taken = take_from_others(own, idle, busy_others(), take_of);
-  if (taken.is_settled() || !taken.was_busy) return taken;
-  if (!place.is_apart()) {
-    const PageRequest any{request.page_count, request.alignment_pages};
-    const PageShard::Taken clean = own.allocate(any, spans, count, own, Growth::kFirst, &place);
-    if (clean.is_settled()) return clean;
+  PageShard::Taken taken = take_from_others(own, idle, busy_others(), take_of);
+  if (!taken.is_settled() && taken.was_busy) {
+    if (is_block) {
+      const PageShard::Taken clean = take_clean(Growth::kFirst);
+      if (clean.is_settled()) return clean;
+    }
+    taken = take_from_others(own, idle, Busy::kWaitedFor, take_of);
   }
-  return take_from_others(own, idle, Busy::kWaitedFor, take_of);
+  if (is_block && taken.count != 0) own.note_visit();
+  return taken;
+}
+
+/// Whether the shard may hold so many pages more for a block although others have idle ones: if its
+/// threads have lost as much time with theirs, and few are idle in a large heap.
+bool PageHeap::may_grow(const PageShard& own, unsigned page_count) const noexcept {
+  if (!own.can_pay_for(page_count) || is_small() || !keeps_apart()) return false;
+  std::size_t idle = 0;
+  std::size_t used = 0;
+  const unsigned count = shard_count();
+  for (unsigned i = 0; i < count; ++i) {
+    idle += shards_[i]->idle_pages();
+    used += shards_[i]->used_pages();
+  }
+  return idle < used / kMostIdleShare;
 }
 
 Span* PageHeap::allocate_to_grow(unsigned page_count, PagePlace& place) noexcept {

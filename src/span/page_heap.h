@@ -22,9 +22,12 @@ namespace strata {
 /// It begins as one PageShard. A thread that meets others there moves to another, once, so that
 /// threads that work for themselves share no lock, no list and no region. Before the heap holds
 /// more, idle pages of any shard are used; and before a large heap grows, or a small one for
-/// anything but spans of objects, any pages. Where there may be more than two shards, a small heap
-/// without a limit gives a thread clean pages of its own shard, or a first region there, sooner
-/// than having it wait for another thread.
+/// anything but spans of objects, any pages.
+///
+/// Where there may be more than two shards, a heap without a limit holds more so that threads do
+/// not meet. A small one gives a thread clean pages of its own shard, or a first region there,
+/// sooner than having it wait for another one. A large one gives blocks pages of their own shard,
+/// or new ones, once its threads have often got pages of others, and as long as few are idle.
 ///
 /// Decommitting follows demand, not the age of single pages: the least number of idle pages that
 /// was seen during an interval was not needed in it, and that many are decommitted, the longest
@@ -198,9 +201,12 @@ class PageHeap {
     for_each_shard([](PageShard& shard) { shard.tell_tally(); });
   }
   /// Pages in spans now: a hint, read without a lock.
+  /// \cost  a load per shard, of what each of its blocks writes
   std::size_t used_pages() const noexcept {
     return sum_of([](const PageShard& shard) { return shard.used_pages(); });
   }
+
+  bool has_one_shard() const noexcept { return shard_count() == 1; }
 
   /// Whether no region asks for huge pages, or would if it were to begin now: a hint, read without
   /// the lock. What is not touched of a page that was clean holds no memory then.
@@ -222,6 +228,9 @@ class PageHeap {
   static constexpr unsigned kMostShards = 16;
   // Chosen: two threads at once seldom wait for each other, and the heap is smaller if they do.
   static constexpr unsigned kFewShards = 2;
+  // Chosen: what threads that replace blocks of 0.1 to 1 MB need, each for itself. With a fourth 16
+  // of them take 1.6 times as long.
+  static constexpr std::size_t kMostIdleShare = 2;
 
   unsigned shard_count() const noexcept { return count_.load(std::memory_order_acquire); }
   template <typename Function>
@@ -248,13 +257,15 @@ class PageHeap {
   PageShard& make_shard_for(const PagePlace& place) noexcept;
   PageShard::Taken take(const PageRequest& request, Span** spans, std::size_t count,
                         PagePlace& place) noexcept;
+  /// Whether more may be held than is needed so that threads do not meet.
+  bool keeps_apart() const noexcept { return most_ > kFewShards && !limit().is_any(); }
   /// What is done about shards that another thread is at.
   enum class Busy : bool { kWaitedFor, kPassedBy };
   /// What a small heap does not touch of a region takes no memory.
   Busy busy_others() const noexcept {
-    const bool may_pass = most_ > kFewShards && is_small() && !limit().is_any();
-    return may_pass ? Busy::kPassedBy : Busy::kWaitedFor;
+    return keeps_apart() && is_small() ? Busy::kPassedBy : Busy::kWaitedFor;
   }
+  bool may_grow(const PageShard& own, unsigned page_count) const noexcept;
   PageShard::Taken take_beside_own(const PageRequest& request, Span** spans, std::size_t count,
                                    PageShard& own, PagePlace& place) noexcept;
   PageShard::Taken take_to_grow_beside_own(unsigned page_count, Span** span, PageShard& own,

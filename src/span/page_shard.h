@@ -90,6 +90,20 @@ class alignas(detail::kCacheLineBytes) PageShard {
   bool has_kept(unsigned page_count) const noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
     return kept_.has(page_count);
   }
+  /// A block of its threads got pages of another shard.
+  void note_visit() noexcept {
+    visits_.store(std::min(visits() + 1, kPagesPerRegion * kVisitsPerPage),
+                  std::memory_order_relaxed);
+  }
+  /// Whether its threads were with others so often that it is worth so many pages more not to be.
+  bool can_pay_for(unsigned page_count) const noexcept {
+    return visits() >= page_count * kVisitsPerPage;
+  }
+  /// The visits count no longer.
+  void pay_for(unsigned page_count) noexcept {
+    visits_.store(visits() - std::min(visits(), page_count * kVisitsPerPage),
+                  std::memory_order_relaxed);
+  }
   unsigned index() const noexcept { return index_; }
   /// Whether a thread is at it, as far as can be seen without the lock.
   bool is_busy() const noexcept { return lock_.is_held(); }
@@ -174,6 +188,7 @@ class alignas(detail::kCacheLineBytes) PageShard {
   void unlist(Region& region) noexcept STRATA_REQUIRES(lock_);
   void mark_used(Region& region, PageMask mask, PageMask touched) noexcept STRATA_REQUIRES(lock_);
   void mark_free(Region& region, PageMask mask) noexcept STRATA_REQUIRES(lock_);
+  std::uint32_t visits() const noexcept { return visits_.load(std::memory_order_relaxed); }
   std::ptrdiff_t idle_bytes() const noexcept {
     return static_cast<std::ptrdiff_t>(idle_pages() * kPageBytes);
   }
@@ -199,6 +214,8 @@ class alignas(detail::kCacheLineBytes) PageShard {
   // Chosen: blocks that grow by half are moved a third as often as in the tightest run that fits
   // (docs/decisions/0003).
   static constexpr unsigned kRoomTimes = 4;
+  // Chosen: threads that go on meeting are as fast with 4 to 32, and take less memory with more.
+  static constexpr std::uint32_t kVisitsPerPage = 32;
   // Chosen: whoever needs other pages has so many runs merged before, some 0.2 ms.
   static constexpr std::size_t kMostKept = 1024;
   // Chosen: others wait for so many looks at regions, below a microsecond.
@@ -224,6 +241,8 @@ class alignas(detail::kCacheLineBytes) PageShard {
   std::ptrdiff_t said_idle_ STRATA_GUARDED_BY(lock_) = 0;   // bytes, in the tally
   std::atomic<std::size_t> idle_pages_{0};                  // written under lock_, read anywhere
   std::atomic<std::size_t> used_pages_{0};                  // the same
+  // Not paid with. relaxed, read and written without the lock: one more or less does no harm.
+  std::atomic<std::uint32_t> visits_{0};
 };
 
 template <typename Free>

@@ -288,6 +288,86 @@ TEST_F(BusyShardTest, InASmallHeapABlockThatGrowsPassesItBy) {
   EXPECT_TRUE(heap.resize(*span, 8));
 }
 
+/// Two of several threads in a large heap, of which the second has some idle pages between others.
+struct LargeHeapTest : PageShardTest {
+  static constexpr int kMany = 1000;
+  std::vector<Span*> gaps;
+
+  void begin(unsigned most_shards) {
+    heap.set_most_shards(most_shards);
+    meet();
+    ASSERT_NE(first.shard(), second.shard());
+    heap.decommit(~std::size_t{0});
+    while (heap.is_small()) {
+      allocate(20, second);
+      gaps.push_back(&allocate(12, second));
+    }
+    free_gaps(4);
+  }
+  void free_gaps(std::size_t count) {
+    for (; count != 0 && !gaps.empty(); --count) {
+      heap.deallocate(*gaps.back());
+      gaps.pop_back();
+    }
+  }
+  /// How often the first thread gets a page of the other's before it gets one of its own, which it
+  /// keeps; kMany at the most.
+  int visits_before_a_page_of_its_own() {
+    for (int visits = 0; visits < kMany; ++visits) {
+      Span& span = allocate(1, first, Pages::kIdle);
+      if (region_of(span).shard == first.shard()) return visits;
+      heap.deallocate(span);
+    }
+    return kMany;
+  }
+};
+
+TEST_F(LargeHeapTest, AThreadThatOftenGetsPagesOfOthersGetsSomeOfItsOwnInstead) {
+  begin(3);
+  EXPECT_LT(visits_before_a_page_of_its_own(), kMany);
+  const int visits = visits_before_a_page_of_its_own();
+  EXPECT_GT(visits, 1);
+  EXPECT_EQ(visits_before_a_page_of_its_own(), visits) << "each page is paid for";
+  for (int i = 0; i < 2 * visits; ++i) {
+    Span& span = allocate(2, first, Pages::kIdle);
+    EXPECT_EQ(region_of(span).shard, second.shard()) << i;
+    heap.deallocate(span);
+  }
+  PagePlace of_objects(first.shard());
+  EXPECT_EQ(region_of(allocate(2, of_objects, Pages::kIdle)).shard, second.shard());
+  EXPECT_EQ(region_of(allocate(2, first, Pages::kIdle)).shard, first.shard());
+}
+
+TEST_F(LargeHeapTest, WhereMuchIsIdleThatIsUsed) {
+  begin(3);
+  free_gaps(~std::size_t{0});
+  ASSERT_GE(heap.idle_pages(), heap.used_pages() / 2);
+  EXPECT_EQ(visits_before_a_page_of_its_own(), kMany);
+}
+
+TEST_F(LargeHeapTest, WhereThereIsALimitWhatIsIdleIsUsed) {
+  begin(3);
+  heap.limit().configure(0, std::size_t{1} << 40);
+  EXPECT_EQ(visits_before_a_page_of_its_own(), kMany);
+}
+
+TEST_F(LargeHeapTest, WhereThereAreTwoShardsWhatIsIdleIsUsed) {
+  begin(2);
+  EXPECT_EQ(visits_before_a_page_of_its_own(), kMany);
+}
+
+TEST_F(PageShardTest, InASmallHeapWhatIsIdleIsUsed) {
+  heap.set_most_shards(3);
+  meet();
+  allocate(1, second);
+  heap.deallocate(allocate(5, second));
+  for (int i = 0; i < 1000; ++i) {
+    Span& span = allocate(1, first, Pages::kIdle);
+    EXPECT_EQ(region_of(span).shard, second.shard());
+    heap.deallocate(span);
+  }
+}
+
 TEST_F(PageShardTest, WhatIsDecommittedComesFromEveryShard) {
   meet();
   heap.decommit(~std::size_t{0});

@@ -66,6 +66,8 @@ bool ThreadCache::rounds_up(unsigned size_class) noexcept {
 /// \returns  false if it was not less than half full, or nothing came
 /// \pre      the bin has no gaps
 bool ThreadCache::top_up(unsigned size_class) noexcept {
+  if (refills_++ % kRefillsPerLook == 0) [[unlikely]]
+    budget_->look_at_heap();
   if (lasting_bytes_ != 0) [[unlikely]]
     shrink_if_heap_grew();
   std::size_t wanted;

@@ -48,8 +48,20 @@ class CacheBudget {
     return part_of(std::max(heap_bytes() / kHeapShare, kLeastLastingBytes));
   }
 
-  /// Pages of the heap that are in use: a hint.
-  std::size_t heap_pages() const noexcept { return heap_.used_pages(); }
+  /// Pages of the heap that are in use: a hint. Where the page heap has several shards, it is what
+  /// was seen last.
+  std::size_t heap_pages() const noexcept {
+    return heap_.has_one_shard() ? heap_.used_pages() : seen_pages_.load(std::memory_order_relaxed);
+  }
+  /// Looks at the heap: every thread now and then.
+  void look_at_heap() noexcept {
+    const std::size_t now = heap_.used_pages();
+    const std::size_t seen = seen_pages_.load(std::memory_order_relaxed);
+    const std::size_t little = seen / kLittleChange;
+    // All threads read it with each batch, so it is seldom written.
+    if (now > seen + little || now + little < seen)
+      seen_pages_.store(now, std::memory_order_relaxed);
+  }
 
  private:
   // Chosen: an eighth and 512 KiB made servers with many small threads twice as slow (larson: 1.8
@@ -64,10 +76,12 @@ class CacheBudget {
   // Chosen: nearly a batch of 100 objects of 32 KiB for each of eight threads, and as much as all
   // caches may hold by default (docs/decisions/0013).
   static constexpr std::size_t kLeastLastingBytes = std::size_t{32} << 20;
+  // Chosen: the heap in use is known to a sixteenth.
+  static constexpr std::size_t kLittleChange = 16;
   // Chosen: still a batch of the usual classes for some threads.
   static constexpr std::size_t kPressedBytes = std::size_t{256} << 10;
 
-  std::size_t heap_bytes() const noexcept { return heap_.used_pages() * kPageBytes; }
+  std::size_t heap_bytes() const noexcept { return heap_pages() * kPageBytes; }
 
   /// A thread's part of what all may hold together.
   std::size_t part_of(std::size_t all_bytes) const noexcept {
@@ -82,6 +96,7 @@ class CacheBudget {
   const PageHeap& heap_;
   std::size_t most_bytes_;
   // Hints: relaxed, nothing is ordered by them.
+  std::atomic<std::size_t> seen_pages_{0};
   std::atomic<std::uint32_t> threads_{0};
   std::atomic<bool> is_pressed_{false};
 };
@@ -194,6 +209,8 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // grow. A look takes as long as one of these calls. With sixteen times as many looks, bins take
   // turns (docs/decisions/0004).
   static constexpr std::uint8_t kSlowCallsPerLook = 64;
+  // Chosen: a look takes some microseconds where all shards of the page heap are in use.
+  static constexpr std::uint8_t kRefillsPerLook = 64;
   // Chosen: when the heap has grown by this part of itself, and so much at least, what such bins
   // hold may be of more use elsewhere.
   static constexpr std::size_t kHeapGrowthPart = 8;
@@ -348,6 +365,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // could not grow.
   std::uint64_t ran_out_[(SizeClassMap::kCount + 63) / 64] STRATA_GUARDED_BY(bins_lock_) = {};
   std::uint8_t slow_calls_ STRATA_GUARDED_BY(bins_lock_) = 0;
+  std::uint8_t refills_ STRATA_GUARDED_BY(bins_lock_) = 0;  // modulo 256
   bool is_told_of_exit_ = false;  // others may reach its owner; guarded by the registry's lock
   // The count of a bin that could not grow, and 1; 0 if it may be able to.
   std::uint8_t refused_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};

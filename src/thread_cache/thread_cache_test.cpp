@@ -116,6 +116,35 @@ TEST_F(ThreadCacheTest, AThreadsPartBeyondHalfAMebibyteIsAModestShareOfTheHeap) 
   for (int thread = 0; thread < 64; ++thread) budget.remove_thread();
 }
 
+TEST_F(ThreadCacheTest, WhereThePageHeapHasShardsTheHeapIsAsLargeAsItWasSeenLast) {
+  space.heap.set_most_shards(2);
+  PagePlace places[2];
+  for (int i = 0; i < 16; ++i) {
+    for (PagePlace& place : places)
+      space.heap.deallocate(*space.heap.allocate(1, 1, PageHeap::Pages::kAny, place));
+  }
+  ASSERT_FALSE(space.heap.has_one_shard());
+  const auto cache = make_cache();
+  std::vector<Span*> blocks;
+  const auto allocate_pages = [&](std::size_t pages) {
+    for (; pages != 0; --pages) blocks.push_back(space.heap.allocate(1));
+  };
+  allocate_pages(100);
+  allocate_from(*cache, 20);  // the first refill looks
+  const std::size_t seen = budget.heap_pages();
+  EXPECT_GE(seen, 100u);
+  allocate_pages(1);
+  budget.look_at_heap();
+  EXPECT_EQ(budget.heap_pages(), seen) << "so little is not worth a write";
+  allocate_pages(100);
+  EXPECT_EQ(budget.heap_pages(), seen);
+  for (int i = 0; i < 10'000 && budget.heap_pages() == seen; ++i) allocate_from(*cache, 20);
+  EXPECT_GE(budget.heap_pages(), 201u) << "threads look now and then";
+  for (Span* block : blocks) space.heap.deallocate(*block);
+  budget.look_at_heap();
+  EXPECT_EQ(budget.heap_pages(), space.heap.used_pages());
+}
+
 TEST_F(ThreadCacheTest, UnderPressureCachesShrink) {
   auto cache = make_cache();
   std::vector<void*> objects;

@@ -1,0 +1,105 @@
+// Which shard a thread uses, and when it moves to another one.
+
+#include <algorithm>
+#include <iterator>
+#include <new>
+
+#include "central/central.h"
+
+namespace strata {
+
+void Central::enter(Place& place) noexcept {
+  LockGuard guard(lock_);
+  place.shard_->add_threads(1);
+  place.has_thread_ = true;
+  place.lane_ = threads_of_lane_[0] == 0 ? 0 : least_used_lane();
+  ++threads_of_lane_[place.lane_];
+}
+
+[[gnu::noinline]] unsigned Central::least_used_lane() const noexcept {
+  return static_cast<unsigned>(std::min_element(threads_of_lane_, threads_of_lane_ + lanes_) -
+                               threads_of_lane_);
+}
+
+void Central::leave(Place& place) noexcept {
+  LockGuard guard(lock_);
+  place.shard_->add_threads(~std::uint32_t{0});
+  place.has_thread_ = false;
+  --threads_of_lane_[place.lane_];
+  place.met_ = 0;
+}
+
+/// Another thread was at what the thread needed.
+void Central::note_met(Place& place, unsigned size_class) noexcept {
+  place.met_ += kClaimsPerWait;
+  if (place.met_ >= place.patience_ || is_left_behind(place, size_class))
+    move_on(place, size_class);
+}
+
+/// Whether the class stays in the first shard although the thread has one of its own, and no batch
+/// of it is ever as many objects as note_batch() waits for.
+bool Central::is_left_behind(const Place& place, unsigned size_class) const noexcept {
+  return processors_ > kFewProcessors && place.shard_ != &first_ && !place.has_moved(size_class) &&
+         SizeClassMap::bytes_of(size_class) >= kLargeObjectBytes;
+}
+
+/// The thread has got a batch in a shard. It moves on if another one gets such there, too.
+void Central::note_batch(Place& place, CentralShard& shard, unsigned size_class) noexcept {
+  if (!keeps_apart(size_class)) return;
+  const void* const user = shard.user(size_class);
+  if (user != nullptr && user != &place) {
+    place.met_ += kFirstPatience;
+    if (!place.has_moved(size_class) || place.met_ >= place.patience_) move_on(place, size_class);
+  }
+  place.shard_of(size_class).note_user(size_class, &place);
+}
+
+bool Central::keeps_apart(unsigned size_class) const noexcept {
+  return shard_count() <= kShardsAtOnce * processors_ || (shares_lines(size_class) && !is_large());
+}
+
+void Central::move_on(Place& place, unsigned size_class) noexcept {
+  place.met_ = 0;
+  if (!place.has_thread_) return;
+  const CentralShard& before = place.shard_of(size_class);
+  if (place.has_moved(size_class) || place.shard_ == &first_) move_thread(place);
+  if (place.shard_ == &first_) return;
+  const std::uint64_t bit = Place::bit_of(size_class);
+  place.moved_[size_class / 64] |= bit;
+  if (&place.shard_of(size_class) != &before) place.just_moved_[size_class / 64] |= bit;
+}
+
+void Central::move_thread(Place& place) noexcept {
+  place.patience_ = std::min(2 * place.patience_, kMostPatience);
+  LockGuard guard(lock_);
+  CentralShard* best = place.shard_;
+  for_each_shard([&](CentralShard& shard) {
+    if (shard.threads() < best->threads()) best = &shard;
+  });
+  // Its own thread counts in the shard that it leaves, and would in the one that it enters.
+  if (best->threads() != 0 && best->threads() + 1 >= place.shard_->threads()) {
+    if (place.shard_->threads() < 2) return;
+    CentralShard* const made = make_shard();
+    if (made == nullptr) return;
+    best = made;
+  }
+  place.shard_->add_threads(~std::uint32_t{0});
+  best->add_threads(1);
+  place.shard_ = best;
+  std::copy(std::begin(place.moved_), std::end(place.moved_), std::begin(place.just_moved_));
+}
+
+/// \returns  nullptr if there are as many as may be, or out of memory.
+CentralShard* Central::make_shard() noexcept {
+  const unsigned count = count_.load(std::memory_order_relaxed);
+  if (count >= most_) return nullptr;
+  void* const memory = metadata_.allocate_forever(sizeof(CentralShard));
+  if (memory == nullptr) return nullptr;
+  shards_[count] = new (memory) CentralShard(spans_, metadata_, tally_, count, has_transfer_);
+  // Where threads contend, a shard has few of them.
+  shards_[count]->set_lanes(std::min(lanes_, CentralShard::kUsualLanes));
+  count_.store(count + 1, std::memory_order_release);
+  return shards_[count];
+}
+
+}  // namespace strata
