@@ -36,11 +36,11 @@ void Central::note_met(Place& place, unsigned size_class) noexcept {
     move_on(place, size_class);
 }
 
-/// Whether the class stays in the first shard although the thread has one of its own, and no batch
-/// of it is ever as many objects as note_batch() waits for.
+/// Whether the class stays in the first shard although the thread has one of its own: that of large
+/// objects, of which no batch is ever as many as note_batch() waits for.
 bool Central::is_left_behind(const Place& place, unsigned size_class) const noexcept {
   return processors_ > kFewProcessors && place.shard_ != &first_ && !place.has_moved(size_class) &&
-         SizeClassMap::bytes_of(size_class) >= kLargeObjectBytes;
+         SizeClassMap::bytes_of(size_class) >= kLargeObjectBytes && is_large();
 }
 
 /// The thread has got a batch in a shard. It moves on if another one gets such there, too.

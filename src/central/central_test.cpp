@@ -978,7 +978,7 @@ TEST_F(BusyCentralTest, AThreadPassesByAListThatAnotherIsAt) {
 }
 
 /// Its thread has a shard of its own already, and no batch of it is many objects.
-TEST_F(BusyCentralTest, AClassOfLargeObjectsMovesAtTheFirstMeetingWhereThereAreManyProcessors) {
+TEST_F(BusyCentralTest, AClassOfLargeObjectsMovesAtTheFirstMeetingInALargeHeapOnManyProcessors) {
   if (os::page_bytes() == kPageBytes) GTEST_SKIP() << "a span is one OS page";
   const unsigned large = SizeClassMap::class_of(8192);
   const auto meets_and_moves = [&](unsigned size_class) {
@@ -1004,6 +1004,10 @@ TEST_F(BusyCentralTest, AClassOfLargeObjectsMovesAtTheFirstMeetingWhereThereAreM
     central.leave(third);
     return places[1].take_moved(size_class);
   };
+  central.set_most_shards(4, 4);
+  EXPECT_FALSE(meets_and_moves(large)) << "the heap is small";
+  std::vector<Span*> blocks;
+  for (int i = 0; i < 16; ++i) blocks.push_back(space.heap.allocate(kPagesPerRegion));
   central.set_most_shards(4, 2);
   EXPECT_FALSE(meets_and_moves(large)) << "two processors";
   central.set_most_shards(4, 4);
@@ -1011,6 +1015,7 @@ TEST_F(BusyCentralTest, AClassOfLargeObjectsMovesAtTheFirstMeetingWhereThereAreM
   EXPECT_TRUE(meets_and_moves(large));
   EXPECT_FALSE(meets_and_moves(large)) << "it is there";
   central.release_to_spans(c, elsewhere, 2);
+  for (Span* block : blocks) space.heap.deallocate(*block);
 }
 
 TEST_F(BusyCentralTest, AnObjectGoesToItsSpanUnlessAnotherThreadIsAtTheList) {
