@@ -20,7 +20,9 @@ namespace strata {
 /// on to the one with the fewest threads, made for it if need be: so only contention pays for
 /// shards. A span belongs to one shard. What a shard's threads free they get again, as long as they
 /// free no more than they got; the rest goes to the shards of its spans, so that what a producer
-/// allocates and a consumer frees comes back to the producer.
+/// allocates and a consumer frees comes back to the producer. A thread moves on with one class at a
+/// time; with one of large objects it does so the first time that it has to wait, once it has moved
+/// on with others, in a large heap on several processors.
 ///
 /// A thread also moves on that gets batches of a class of which another thread of the shard gets
 /// some: objects next to each other would belong to different threads, whose processors would take
@@ -237,7 +239,7 @@ class Central {
   static constexpr std::size_t kBatchBytes = std::size_t{32} << 10;
   static constexpr std::size_t kBatchOfSmall = 1024;
   static constexpr std::size_t kLeastBatch = 8;
-  // Chosen: from this size on a bin holds a few objects. With smaller ones, too, `slots` with 16
+  // Chosen: from this size on a bin holds some objects at most. With smaller ones, too, `slots` with 16
   // threads took 1.5 times the memory, and in a small heap, too, `ephemeral` 1.07 times.
   static constexpr std::size_t kLargeObjectBytes = 4096;
   // Chosen: where there are so many shards for each processor, most of their threads may run at
@@ -292,6 +294,7 @@ class Central {
   std::size_t add_and_claim(CentralList& list, Span* const* spans, std::size_t span_count,
                             void** end, std::size_t count) noexcept;
   unsigned least_used_lane() const noexcept STRATA_REQUIRES(lock_);
+  static void move_class(Place& place, unsigned size_class) noexcept;
   void move_thread(Place& place) noexcept;
   bool release_and_tell(CentralShard* shard, unsigned lane, unsigned size_class, void** objects,
                         std::size_t count) noexcept;

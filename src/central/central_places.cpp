@@ -31,16 +31,17 @@ void Central::leave(Place& place) noexcept {
 
 /// Another thread was at what the thread needed.
 void Central::note_met(Place& place, unsigned size_class) noexcept {
+  if (is_left_behind(place, size_class)) return move_class(place, size_class);
   place.met_ += kClaimsPerWait;
-  if (place.met_ >= place.patience_ || is_left_behind(place, size_class))
-    move_on(place, size_class);
+  if (place.met_ >= place.patience_) move_on(place, size_class);
 }
 
-/// Whether the class stays in the first shard although the thread has one of its own: that of large
-/// objects, of which no batch is ever as many as note_batch() waits for.
+/// Whether the class stays in the first shard although the thread has one of its own: one of large
+/// objects, batches of which are seldom as many as note_batch() waits for.
 bool Central::is_left_behind(const Place& place, unsigned size_class) const noexcept {
-  return processors_ > kFewProcessors && place.shard_ != &first_ && !place.has_moved(size_class) &&
-         SizeClassMap::bytes_of(size_class) >= kLargeObjectBytes && is_large();
+  return processors_ > kFewProcessors && place.has_thread_ && place.shard_ != &first_ &&
+         !place.has_moved(size_class) && SizeClassMap::bytes_of(size_class) >= kLargeObjectBytes &&
+         is_large();
 }
 
 /// The thread has got a batch in a shard. It moves on if another one gets such there, too.
@@ -61,12 +62,14 @@ bool Central::keeps_apart(unsigned size_class) const noexcept {
 void Central::move_on(Place& place, unsigned size_class) noexcept {
   place.met_ = 0;
   if (!place.has_thread_) return;
-  const CentralShard& before = place.shard_of(size_class);
   if (place.has_moved(size_class) || place.shard_ == &first_) move_thread(place);
-  if (place.shard_ == &first_) return;
+  if (place.shard_ != &first_ && !place.has_moved(size_class)) move_class(place, size_class);
+}
+
+void Central::move_class(Place& place, unsigned size_class) noexcept {
   const std::uint64_t bit = Place::bit_of(size_class);
   place.moved_[size_class / 64] |= bit;
-  if (&place.shard_of(size_class) != &before) place.just_moved_[size_class / 64] |= bit;
+  place.just_moved_[size_class / 64] |= bit;
 }
 
 void Central::move_thread(Place& place) noexcept {

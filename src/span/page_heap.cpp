@@ -66,7 +66,7 @@ PageShard::Taken PageHeap::take(const PageRequest& request, Span** spans, std::s
   };
   if (is_block && may_grow(own, request.page_count)) {
     const PageShard::Taken clean = take_clean(Growth::kAny);
-    if (clean.count != 0) own.pay_for(request.page_count);
+    own.pay_for(request.page_count);
     if (clean.is_settled()) return clean;
   }
   const std::size_t idle = request.pages == Pages::kIdle ? request.page_count : 0;
@@ -81,22 +81,16 @@ PageShard::Taken PageHeap::take(const PageRequest& request, Span** spans, std::s
     }
     taken = take_from_others(own, idle, Busy::kWaitedFor, take_of);
   }
-  if (is_block && taken.count != 0) own.note_visit();
+  const bool is_visit = taken.count != 0 && !taken.was_given;
+  if (is_block && is_visit && pays_for_pages()) own.note_visit();
   return taken;
 }
 
-/// Whether the shard may hold so many pages more for a block although others have idle ones: if its
-/// threads have lost as much time with theirs, and few are idle in a large heap.
+/// Whether a block may have so many clean pages of the shard although others have idle ones: if its
+/// threads have often been with others, and few are idle.
 bool PageHeap::may_grow(const PageShard& own, unsigned page_count) const noexcept {
-  if (!own.can_pay_for(page_count) || is_small() || !keeps_apart()) return false;
-  std::size_t idle = 0;
-  std::size_t used = 0;
-  const unsigned count = shard_count();
-  for (unsigned i = 0; i < count; ++i) {
-    idle += shards_[i]->idle_pages();
-    used += shards_[i]->used_pages();
-  }
-  return idle < used / kMostIdleShare;
+  return own.can_pay_for(page_count) && pays_for_pages() &&
+         idle_pages() < used_pages() / kMostIdleShare;
 }
 
 Span* PageHeap::allocate_to_grow(unsigned page_count, PagePlace& place) noexcept {
@@ -136,7 +130,10 @@ PageShard::Taken PageHeap::take_from_others(PageShard& own, std::size_t idle, Bu
       continue;
     }
     PageShard::Taken taken = take(other);
-    if (taken.was_given) taken = take(own);
+    if (taken.was_given) {
+      taken = take(own);
+      taken.was_given = true;
+    }
     if (taken.is_settled()) return taken;
   }
   return {.was_busy = was_busy};

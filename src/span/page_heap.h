@@ -265,6 +265,8 @@ class PageHeap {
   Busy busy_others() const noexcept {
     return keeps_apart() && is_small() ? Busy::kPassedBy : Busy::kWaitedFor;
   }
+  /// Whether visits to other shards count, and clean pages are given for them.
+  bool pays_for_pages() const noexcept { return keeps_apart() && !is_small(); }
   bool may_grow(const PageShard& own, unsigned page_count) const noexcept;
   PageShard::Taken take_beside_own(const PageRequest& request, Span** spans, std::size_t count,
                                    PageShard& own, PagePlace& place) noexcept;

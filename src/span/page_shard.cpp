@@ -357,6 +357,7 @@ void PageShard::discard() noexcept {
   idle_pages_.store(0, std::memory_order_relaxed);
   tally_.settle(0, said_idle_);
   used_pages_.store(0, std::memory_order_relaxed);
+  visits_.store(0, std::memory_order_relaxed);
 }
 
 std::size_t PageShard::check_invariants() noexcept {

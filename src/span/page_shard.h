@@ -57,7 +57,7 @@ class alignas(detail::kCacheLineBytes) PageShard {
   struct Taken {
     std::size_t count = 0;
     bool is_refused = false;  ///< there are such pages, but the limit forbids it
-    bool was_given = false;   ///< a free region with such pages is the other shard's now
+    bool was_given = false;   ///< a free region with such pages is the user's now
     bool was_busy = false;    ///< other threads were at shards that may have such pages
     /// The first touch of this one may back its region by a huge page; or nullptr.
     Span* awaits_touch = nullptr;
@@ -90,12 +90,13 @@ class alignas(detail::kCacheLineBytes) PageShard {
   bool has_kept(unsigned page_count) const noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
     return kept_.has(page_count);
   }
-  /// A block of its threads got pages of another shard.
+  /// A block of its threads got pages that stay another shard's.
   void note_visit() noexcept {
-    visits_.store(std::min(visits() + 1, kPagesPerRegion * kVisitsPerPage),
-                  std::memory_order_relaxed);
+    // Others read the line.
+    if (visits() != kPagesPerRegion * kVisitsPerPage)
+      visits_.store(visits() + 1, std::memory_order_relaxed);
   }
-  /// Whether its threads were with others so often that it is worth so many pages more not to be.
+  /// Whether its threads were with others so often that so many pages of its own are worth it.
   bool can_pay_for(unsigned page_count) const noexcept {
     return visits() >= page_count * kVisitsPerPage;
   }

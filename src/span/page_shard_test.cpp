@@ -338,6 +338,17 @@ TEST_F(LargeHeapTest, AThreadThatOftenGetsPagesOfOthersGetsSomeOfItsOwnInstead) 
   EXPECT_EQ(region_of(allocate(2, first, Pages::kIdle)).shard, first.shard());
 }
 
+TEST_F(LargeHeapTest, WhereTheKernelRefusesMoreItIsSeldomAsked) {
+  begin(3);
+  pages.refuse_from_call(1);
+  while (heap.allocate(kPagesPerRegion, 1, Pages::kAny, second) != nullptr) {
+  }
+  pages.refuse_from_call(1);
+  EXPECT_EQ(visits_before_a_page_of_its_own(), kMany);
+  EXPECT_GT(pages.refused_calls(), 0u);
+  EXPECT_LT(pages.refused_calls(), 200u);
+}
+
 TEST_F(LargeHeapTest, WhereMuchIsIdleThatIsUsed) {
   begin(3);
   free_gaps(~std::size_t{0});
@@ -359,9 +370,10 @@ TEST_F(LargeHeapTest, WhereThereAreTwoShardsWhatIsIdleIsUsed) {
 TEST_F(PageShardTest, InASmallHeapWhatIsIdleIsUsed) {
   heap.set_most_shards(3);
   meet();
-  allocate(1, second);
+  heap.decommit(~std::size_t{0});
+  allocate(24, second);
   heap.deallocate(allocate(5, second));
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < kOften * 100; ++i) {
     Span& span = allocate(1, first, Pages::kIdle);
     EXPECT_EQ(region_of(span).shard, second.shard());
     heap.deallocate(span);

@@ -66,8 +66,7 @@ bool ThreadCache::rounds_up(unsigned size_class) noexcept {
 /// \returns  false if it was not less than half full, or nothing came
 /// \pre      the bin has no gaps
 bool ThreadCache::top_up(unsigned size_class) noexcept {
-  if (refills_++ % kRefillsPerLook == 0) [[unlikely]]
-    budget_->look_at_heap();
+  look_at_heap();
   if (lasting_bytes_ != 0) [[unlikely]]
     shrink_if_heap_grew();
   std::size_t wanted;
@@ -110,6 +109,7 @@ void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
 
 /// The full bin gives up half of itself, or grows.
 void ThreadCache::make_room(unsigned size_class) noexcept {
+  look_at_heap();
   if (holds_too_much(size_class, budget_->share_bytes())) {
     shrink(size_class);
   } else if (!ask_for_room(size_class, Slow::kOver)) {

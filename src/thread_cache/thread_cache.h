@@ -76,7 +76,7 @@ class CacheBudget {
   // Chosen: nearly a batch of 100 objects of 32 KiB for each of eight threads, and as much as all
   // caches may hold by default (docs/decisions/0013).
   static constexpr std::size_t kLeastLastingBytes = std::size_t{32} << 20;
-  // Chosen: the heap in use is known to a sixteenth.
+  // Chosen: so much of the heap in use does not matter.
   static constexpr std::size_t kLittleChange = 16;
   // Chosen: still a batch of the usual classes for some threads.
   static constexpr std::size_t kPressedBytes = std::size_t{256} << 10;
@@ -210,7 +210,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // turns (docs/decisions/0004).
   static constexpr std::uint8_t kSlowCallsPerLook = 64;
   // Chosen: a look takes some microseconds where all shards of the page heap are in use.
-  static constexpr std::uint8_t kRefillsPerLook = 64;
+  static constexpr std::uint8_t kBatchesPerLook = 64;
   // Chosen: when the heap has grown by this part of itself, and so much at least, what such bins
   // hold may be of more use elsewhere.
   static constexpr std::size_t kHeapGrowthPart = 8;
@@ -319,6 +319,11 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   std::size_t spare_bytes(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_);
   bool shrink_idle() noexcept STRATA_REQUIRES(bins_lock_);
   void shrink_if_heap_grew() noexcept STRATA_REQUIRES(bins_lock_);
+  /// With every so manieth batch.
+  void look_at_heap() noexcept STRATA_REQUIRES(bins_lock_) {
+    if (batches_++ % kBatchesPerLook == 0) [[unlikely]]
+      budget_->look_at_heap();
+  }
   bool holds_too_much(unsigned size_class, std::size_t share) const noexcept
       STRATA_REQUIRES(bins_lock_);
   void shrink(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
@@ -365,7 +370,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // could not grow.
   std::uint64_t ran_out_[(SizeClassMap::kCount + 63) / 64] STRATA_GUARDED_BY(bins_lock_) = {};
   std::uint8_t slow_calls_ STRATA_GUARDED_BY(bins_lock_) = 0;
-  std::uint8_t refills_ STRATA_GUARDED_BY(bins_lock_) = 0;  // modulo 256
+  std::uint8_t batches_ STRATA_GUARDED_BY(bins_lock_) = 0;  // modulo 256
   bool is_told_of_exit_ = false;  // others may reach its owner; guarded by the registry's lock
   // The count of a bin that could not grow, and 1; 0 if it may be able to.
   std::uint8_t refused_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
