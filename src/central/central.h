@@ -239,8 +239,8 @@ class Central {
   static constexpr std::size_t kBatchBytes = std::size_t{32} << 10;
   static constexpr std::size_t kBatchOfSmall = 1024;
   static constexpr std::size_t kLeastBatch = 8;
-  // Chosen: from this size on a bin holds some objects at most. With smaller ones, too, `slots` with 16
-  // threads took 1.5 times the memory, and in a small heap, too, `ephemeral` 1.07 times.
+  // Chosen: from this size on a bin holds some objects at most. With smaller ones, too, `slots`
+  // with 16 threads took 1.5 times the memory, and in a small heap, too, `ephemeral` 1.07 times.
   static constexpr std::size_t kLargeObjectBytes = 4096;
   // Chosen: where there are so many shards for each processor, most of their threads may run at
   // once. Threads that only wait have shards, too.

@@ -92,9 +92,9 @@ class alignas(detail::kCacheLineBytes) PageShard {
   }
   /// A block of its threads got pages that stay another shard's.
   void note_visit() noexcept {
-    // Others read the line.
-    if (visits() != kPagesPerRegion * kVisitsPerPage)
-      visits_.store(visits() + 1, std::memory_order_relaxed);
+    const std::uint32_t now = visits();
+    if (now < kPagesPerRegion * kVisitsPerPage)  // others read the line
+      visits_.store(now + 1, std::memory_order_relaxed);
   }
   /// Whether its threads were with others so often that so many pages of its own are worth it.
   bool can_pay_for(unsigned page_count) const noexcept {
@@ -102,8 +102,8 @@ class alignas(detail::kCacheLineBytes) PageShard {
   }
   /// The visits count no longer.
   void pay_for(unsigned page_count) noexcept {
-    visits_.store(visits() - std::min(visits(), page_count * kVisitsPerPage),
-                  std::memory_order_relaxed);
+    const std::uint32_t now = visits();
+    visits_.store(now - std::min(now, page_count * kVisitsPerPage), std::memory_order_relaxed);
   }
   unsigned index() const noexcept { return index_; }
   /// Whether a thread is at it, as far as can be seen without the lock.
@@ -215,7 +215,7 @@ class alignas(detail::kCacheLineBytes) PageShard {
   // Chosen: blocks that grow by half are moved a third as often as in the tightest run that fits
   // (docs/decisions/0003).
   static constexpr unsigned kRoomTimes = 4;
-  // Chosen: threads that go on meeting are as fast with 4 to 32, and take less memory with more.
+  // Chosen: with 4 to 32 threads that go on meeting are as fast, and with 32 take the least memory.
   static constexpr std::uint32_t kVisitsPerPage = 32;
   // Chosen: whoever needs other pages has so many runs merged before, some 0.2 ms.
   static constexpr std::size_t kMostKept = 1024;
