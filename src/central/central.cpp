@@ -145,7 +145,7 @@ std::size_t Central::add_and_claim(CentralList& list, Span* const* spans, std::s
 void Central::exchange_holes_if_due() noexcept {
   const std::size_t seen = spans_.growth_bytes();
   const bool is_due = seen >= spans_.used_bytes() / kHolesAtOncePart;
-  next_holes_.store(is_due ? kHolesAtOnce : seen + kHolesAtOnce, std::memory_order_relaxed);
+  next_hole_look_.store(is_due ? kHolesAtOnce : seen + kHolesAtOnce, std::memory_order_relaxed);
   if (!is_due) return;
   const std::size_t growth = spans_.take_growth();
   if (pending_hint() < std::max(kHolesFromBytes, spans_.used_bytes() / kHolesFromPart)) return;

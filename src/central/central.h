@@ -161,7 +161,7 @@ class Central {
   /// spans that are nearly empty, as far as there are some.
   /// \cost  a load where it has not, or little is free in spans
   void exchange_holes() noexcept {
-    if (spans_.growth_bytes() >= next_holes_.load(std::memory_order_relaxed)) [[unlikely]]
+    if (spans_.growth_bytes() >= next_hole_look_.load(std::memory_order_relaxed)) [[unlikely]]
       exchange_holes_if_due();
   }
 
@@ -334,7 +334,7 @@ class Central {
   // Where the next search for holes begins: a class of a shard. relaxed: two may search at once.
   std::atomic<unsigned> next_for_holes_{0};
   // Growth at which the next look for holes is due. relaxed: two may look at once.
-  std::atomic<std::size_t> next_holes_{kHolesAtOnce};
+  std::atomic<std::size_t> next_hole_look_{kHolesAtOnce};
   HoleExchange exchange_;
 };
 

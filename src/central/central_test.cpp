@@ -954,6 +954,13 @@ struct BusyCentralTest : ::testing::Test {
     for (Central::Place& place : places) central.leave(place);
     central.check_invariants();
   }
+  /// Does `action()` in another thread while one is at a list with holes.
+  template <typename Action>
+  void while_busy(Action action) {
+    pages.on_decommit = [&] { std::thread(action).join(); };
+    central.release_all();
+    ASSERT_FALSE(pages.on_decommit) << "there was no hole";
+  }
 };
 
 TEST_F(BusyCentralTest, AThreadPassesByAListThatAnotherIsAt) {
@@ -963,11 +970,8 @@ TEST_F(BusyCentralTest, AThreadPassesByAListThatAnotherIsAt) {
   central.release_to_spans(c, objects.data(), 40);
 
   void* passed = nullptr;
-  pages.on_decommit = [&] {
-    std::thread([&] { EXPECT_EQ(central.claim(places[0], c, &passed + 1, 1), 1u); }).join();
-  };
-  central.release_all();
-  ASSERT_FALSE(pages.on_decommit) << "there was no hole";
+  ASSERT_NO_FATAL_FAILURE(
+      while_busy([&] { EXPECT_EQ(central.claim(places[0], c, &passed + 1, 1), 1u); }));
   ASSERT_NE(passed, nullptr);
   EXPECT_EQ(space.map.span_of(passed)->shard, 1u);
   EXPECT_EQ(central.statistics(c).spans.waits, 0u);
@@ -995,11 +999,7 @@ TEST_F(BusyCentralTest, AClassOfLargeObjectsMovesAtTheFirstMeetingInALargeHeapOn
     central.release_to_spans(size_class, objects.data(), 6);
 
     void* got = nullptr;
-    pages.on_decommit = [&] {
-      std::thread([&] { EXPECT_EQ(central.claim(places[1], size_class, &got + 1, 1), 1u); }).join();
-    };
-    central.release_all();
-    EXPECT_FALSE(pages.on_decommit) << "there was no hole";
+    while_busy([&] { EXPECT_EQ(central.claim(places[1], size_class, &got + 1, 1), 1u); });
     central.release_to_spans(size_class, &got, 1);
     central.release_to_spans(size_class, &of_third, 1);
     central.release_to_spans(size_class, objects.data() + 6, 2);
@@ -1025,11 +1025,8 @@ TEST_F(BusyCentralTest, AnObjectGoesToItsSpanUnlessAnotherThreadIsAtTheList) {
   ASSERT_EQ(central.claim(places[0], c, objects.data() + 64, 64), 64u);
   central.release_to_spans(c, objects.data(), 40);
 
-  pages.on_decommit = [&] {
-    std::thread([&] { EXPECT_FALSE(central.try_release_to_span(c, objects[40])); }).join();
-  };
-  central.release_all();
-  ASSERT_FALSE(pages.on_decommit) << "there was no hole";
+  ASSERT_NO_FATAL_FAILURE(
+      while_busy([&] { EXPECT_FALSE(central.try_release_to_span(c, objects[40])); }));
   EXPECT_EQ(central.statistics(c).spans.waits, 0u);
   EXPECT_TRUE(central.try_release_to_span(c, objects[40]));
   EXPECT_TRUE(central.has(c, objects[40]));
@@ -1044,12 +1041,8 @@ TEST_F(BusyCentralTest, WhatABusyListHasSpansForIsStoredElsewhere) {
   for (int i : {64, 128}) ASSERT_EQ(central.claim(places[0], c, objects.data() + i, 64), 64u);
   central.release_to_spans(c, objects.data(), 40);
 
-  pages.on_decommit = [&] {
-    // More than the first shard's transfer cache has room for, which nobody is at.
-    std::thread([&] { central.release(c, objects.data() + 40, 88); }).join();
-  };
-  central.release_all();
-  ASSERT_FALSE(pages.on_decommit) << "there was no hole";
+  // More than the first shard's transfer cache has room for, which nobody is at.
+  ASSERT_NO_FATAL_FAILURE(while_busy([&] { central.release(c, objects.data() + 40, 88); }));
   EXPECT_EQ(central.statistics(c).spans.waits, 0u);
   EXPECT_EQ(central.statistics(c).in_transfer, 88u);
 

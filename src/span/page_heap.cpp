@@ -38,10 +38,10 @@ PageShard::Taken PageHeap::take(const PageRequest& request, Span** spans, std::s
                                 PagePlace& place) noexcept {
   using Growth = PageShard::Growth;
   PageShard& own = shard_for(place);
-  const bool grows_first = shard_count() == 1 || (place.is_apart() && is_small());
+  const bool grows_first = has_one_shard() || (place.is_apart() && is_small());
   PageShard::Taken taken =
       own.allocate(request, spans, count, own, grows_first ? Growth::kAny : Growth::kNone, &place);
-  if (!taken.is_settled() && shard_count() != 1) [[unlikely]] {
+  if (!taken.is_settled() && !has_one_shard()) [[unlikely]] {
     taken = take_beside_own(request, spans, count, own, place);
     if (!taken.is_settled() && !grows_first)
       taken = own.allocate(request, spans, count, own, Growth::kAny, nullptr);
@@ -97,7 +97,7 @@ Span* PageHeap::allocate_to_grow(unsigned page_count, PagePlace& place) noexcept
   PageShard& own = shard_for(place);
   Span* span = nullptr;
   PageShard::Taken taken = own.allocate_to_grow(page_count, Pages::kIdle, &span, own, &place);
-  if (!taken.is_settled() && shard_count() != 1) [[unlikely]]
+  if (!taken.is_settled() && !has_one_shard()) [[unlikely]]
     taken = take_to_grow_beside_own(page_count, &span, own, place);
   look_after(taken, place);
   return span;

@@ -76,7 +76,7 @@ class CacheBudget {
   // Chosen: nearly a batch of 100 objects of 32 KiB for each of eight threads, and as much as all
   // caches may hold by default (docs/decisions/0013).
   static constexpr std::size_t kLeastLastingBytes = std::size_t{32} << 20;
-  // Chosen: so much of the heap in use does not matter.
+  // Chosen: what bins may hold changes by no more than this part of the heap does.
   static constexpr std::size_t kLittleChange = 16;
   // Chosen: still a batch of the usual classes for some threads.
   static constexpr std::size_t kPressedBytes = std::size_t{256} << 10;
@@ -209,7 +209,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // grow. A look takes as long as one of these calls. With sixteen times as many looks, bins take
   // turns (docs/decisions/0004).
   static constexpr std::uint8_t kSlowCallsPerLook = 64;
-  // Chosen: a look takes some microseconds where all shards of the page heap are in use.
+  // Chosen: a look reads a line of each shard of the page heap, which other processors write.
   static constexpr std::uint8_t kBatchesPerLook = 64;
   // Chosen: when the heap has grown by this part of itself, and so much at least, what such bins
   // hold may be of more use elsewhere.
@@ -319,7 +319,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   std::size_t spare_bytes(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_);
   bool shrink_idle() noexcept STRATA_REQUIRES(bins_lock_);
   void shrink_if_heap_grew() noexcept STRATA_REQUIRES(bins_lock_);
-  /// With every so manieth batch.
+  /// With one batch in kBatchesPerLook.
   void look_at_heap() noexcept STRATA_REQUIRES(bins_lock_) {
     if (batches_++ % kBatchesPerLook == 0) [[unlikely]]
       budget_->look_at_heap();
