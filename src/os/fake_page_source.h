@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "os/page_source.h"
 
@@ -73,6 +74,12 @@ class FakePageSource : public PageSource {
   void refuse_decommits(bool refuse) {
     std::lock_guard guard(mutex_);
     refuses_decommits_ = refuse;
+  }
+
+  /// From now on decommit() of a range with this address fails, as where its page is locked.
+  void refuse_decommits_with(const void* address) {
+    std::lock_guard guard(mutex_);
+    locked_.insert(number(address));
   }
 
   /// From now on a first touch takes so long.
@@ -147,6 +154,8 @@ class FakePageSource : public PageSource {
     std::lock_guard guard(mutex_);
     if (!begin_call_about(kDecommit, "decommit", address, bytes) || is_refused(0)) return false;
     if (refuses_decommits_) return false;
+    const auto locked = locked_.lower_bound(number(address));
+    if (locked != locked_.end() && *locked - number(address) < bytes) return false;
     if (!kernel_pages().decommit(address, bytes)) return false;
     decommitted_ += bytes;
     return true;
@@ -300,6 +309,7 @@ class FakePageSource : public PageSource {
 
   mutable std::mutex mutex_;
   std::map<std::uintptr_t, std::size_t> ranges_;  // start → bytes, never touching each other
+  std::set<std::uintptr_t> locked_;
   std::array<std::size_t, kCalls> calls_{};
   std::uint64_t touch_ns_ = 0;
   bool refuses_unmaps_ = false;

@@ -291,7 +291,7 @@ void HugeHeap::exchange_idle_for(std::size_t bytes, PageHeap::From from) noexcep
 /// Unmaps kept ranges, those that waited longest first, until `max_bytes` are gone.
 std::size_t HugeHeap::release(std::size_t max_bytes) noexcept {
   std::size_t released = 0;
-  while (released < max_bytes) {
+  for (int in_vain = 0; released < max_bytes && in_vain < kMostInVain;) {
     Range range{};
     {
       LockGuard guard(lock_);
@@ -299,9 +299,14 @@ std::size_t HugeHeap::release(std::size_t max_bytes) noexcept {
         range = kept_.take_oldest(
             detail::round_up(std::min(max_bytes - released, kept_bytes()), os::page_bytes()));
     }
-    // Where the kernel refuses, trying again would not end.
-    if (range.address == 0 || !unmap(range)) break;
-    released += range.bytes;
+    if (range.address == 0) break;
+    // What the kernel has refused is now what was kept last.
+    if (unmap(range)) {
+      released += range.bytes;
+      in_vain = 0;
+    } else {
+      ++in_vain;
+    }
   }
   return released;
 }

@@ -139,6 +139,9 @@ class HugeHeap {
   // Chosen: release_untouched() looks at so many ranges at the most, with system calls for each.
   static constexpr std::size_t kMostLooks = 128;
 
+  // Chosen: so many ranges in a row that the kernel does not unmap are tried.
+  static constexpr int kMostInVain = 8;
+
   // Chosen: a second free mostly follows soon.
   static constexpr std::size_t kRemembered = 64;
 

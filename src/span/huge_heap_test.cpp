@@ -9,6 +9,7 @@
 #include <latch>
 #include <map>
 #include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -430,6 +431,32 @@ TEST_F(HugeHeapTest, WhatTheKernelCannotCutOutIsKeptAndGoesLater) {
   pages.refuse_unmaps(false);
   EXPECT_EQ(heap.release_all(), 4 * kMiB);
   EXPECT_EQ(bytes_of_blocks(), 0u);
+}
+
+/// Cannot cut out some ranges, as a kernel at vm.max_map_count, which unmaps whole mappings only.
+struct PartlyStuckPageSource : FakePageSource {
+  bool unmap(void* address, std::size_t bytes) noexcept override {
+    if (stuck.count(address) == 0) return FakePageSource::unmap(address, bytes);
+    decommit(address, bytes);
+    return false;
+  }
+  std::set<void*> stuck;
+};
+
+TEST(HugeHeapWhereSomeIsStuck, TheRestGoesBackAllTheSame) {
+  PartlyStuckPageSource pages;
+  FakeAddressSpace space{pages};
+  HugeHeap heap{space.heap, space.metadata, pages};
+  std::vector<void*> blocks;
+  for (int i = 0; i < 12; ++i) blocks.push_back(heap.allocate(4 * kMiB, 16).address);
+  // Every other one is freed, so that none is kept with its neighbour.
+  std::size_t freed = 0;
+  for (std::size_t i = 0; i < blocks.size(); i += 2, ++freed) {
+    if (i < 4) pages.stuck.insert(blocks[i]);
+    heap.deallocate(blocks[i]);
+  }
+  EXPECT_EQ(heap.release_all(), (freed - 2) * 4 * kMiB);
+  heap.check_invariants();
 }
 
 TEST_F(HugeHeapTest, ABlockThatComesBackInEveryIntervalIsNotThrashed) {

@@ -51,6 +51,25 @@ struct PageHeapRelease : ::testing::Test {
   void TearDown() override { heap.check_invariants(); }
 };
 
+TEST_F(PageHeapRelease, WhatIsLockedKeepsNothingElse) {
+  const std::vector<Span*> spans = allocate(12 * kPagesPerRegion);
+  for (std::size_t i = 0; i < spans.size(); i += kPagesPerRegion)
+    pages.refuse_decommits_with(spans[i]->start + kPageBytes / 2);
+  deallocate(spans);
+  EXPECT_EQ(heap.decommit(kAll), spans.size() - 12);
+  EXPECT_EQ(heap.idle_pages(), 12u);
+}
+
+TEST_F(PageHeapRelease, WhereAllIsLockedTheKernelIsNotAskedForEver) {
+  make_idle(40 * kPagesPerRegion);
+  pages.refuse_decommits(true);
+  pages.decommits.clear();
+  EXPECT_EQ(heap.decommit(kAll), 0u);
+  EXPECT_LE(pages.decommits.size(), 10 * (kPagesPerRegion + 1));
+  pages.refuse_decommits(false);
+  EXPECT_EQ(heap.decommit(kAll), 40 * kPagesPerRegion);
+}
+
 TEST_F(PageHeapRelease, GivesBackNoMoreThanAskedFor) {
   make_idle(20);
   EXPECT_EQ(heap.decommit(0), 0u);
@@ -151,7 +170,7 @@ TEST_F(PageHeapRelease, PagesThatTheKernelRefusesToTakeStayIdleAndInUse) {
 TEST_F(PageHeapRelease, OneRefusedRunDoesNotSpoilTheOthersOfItsRegion) {
   const std::vector<Span*> spans = allocate(6);
   for (int i : {0, 2, 4}) heap.deallocate(*spans[static_cast<std::size_t>(i)]);
-  pages.refuse_call(2);
+  pages.refuse_decommits_with(spans[2]->start);
   EXPECT_EQ(heap.decommit(kAll), 2u);
   EXPECT_EQ(heap.idle_pages(), 1u);
   heap.check_invariants();

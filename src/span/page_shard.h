@@ -210,7 +210,6 @@ class alignas(detail::kCacheLineBytes) PageShard {
     return *source_.map().region_of(span.start);
   }
   static bool begin_split(Region& region) noexcept;
-  PageMask decommit_pages(const Region& region, PageMask mask) noexcept;
 
   // Chosen: blocks that grow by half are moved a third as often as in the tightest run that fits
   // (docs/decisions/0003).

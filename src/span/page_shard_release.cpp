@@ -1,5 +1,6 @@
 // How a shard of the page heap gives pages back to the kernel, and what that means for huge ones.
 
+#include <algorithm>
 #include <bit>
 
 #include "os/page_source.h"
@@ -8,14 +9,43 @@
 namespace strata {
 namespace {
 
+// Chosen: so many regions in a row of which the kernel takes nothing are looked at; it may be that
+// it takes nothing at all, as of a program that has locked all its memory.
+constexpr int kMostInVain = 8;
+
+/// Calls `function(first, count)` for each row of pages, in parts of at most `most`.
 template <typename Function>
-void for_each_run(PageMask mask, Function&& function) noexcept {
+void for_each_run(PageMask mask, unsigned most, Function&& function) noexcept {
   while (mask != 0) {
     const auto first = static_cast<unsigned>(std::countr_zero(mask));
-    const auto count = static_cast<unsigned>(std::countr_one(mask >> first));
+    const auto count = std::min(static_cast<unsigned>(std::countr_one(mask >> first)), most);
     function(first, count);
     mask &= ~page_range(first, count);
   }
+}
+
+/// \returns  those that the kernel refused to take
+PageMask decommit_runs(os::PageSource& pages, const Region& region, PageMask mask,
+                       unsigned most) noexcept {
+  os::PageRange runs[kPagesPerRegion];
+  std::size_t count = 0;
+  for_each_run(mask, most, [&](unsigned first, unsigned page_count) {
+    runs[count++] = {region.start + first * kPageBytes, page_count * kPageBytes};
+  });
+  pages.decommit_each(runs, count);
+  PageMask kept = 0;
+  const os::PageRange* run = runs;
+  for_each_run(mask, most, [&](unsigned first, unsigned page_count) {
+    if (run++->bytes == 0) kept |= page_range(first, page_count);
+  });
+  return kept;
+}
+
+/// One page that the program has locked does not keep its neighbours.
+/// \returns  those that the kernel refused to take
+PageMask decommit_pages(os::PageSource& pages, const Region& region, PageMask mask) noexcept {
+  const PageMask kept = decommit_runs(pages, region, mask, kPagesPerRegion);
+  return kept != 0 ? decommit_runs(pages, region, kept, 1) : 0;
 }
 
 }  // namespace
@@ -29,22 +59,6 @@ void PageShard::split(Region& region) noexcept {
   if (is_first) source_.advise_small(region);
 }
 
-/// \returns  those that the kernel refused to take
-PageMask PageShard::decommit_pages(const Region& region, PageMask mask) noexcept {
-  os::PageRange runs[kPagesPerRegion / 2];
-  std::size_t count = 0;
-  for_each_run(mask, [&](unsigned first, unsigned pages) {
-    runs[count++] = {region.start + first * kPageBytes, pages * kPageBytes};
-  });
-  source_.pages().decommit_each(runs, count);
-  PageMask kept = 0;
-  const os::PageRange* run = runs;
-  for_each_run(mask, [&](unsigned first, unsigned pages) {
-    if (run++->bytes == 0) kept |= page_range(first, pages);
-  });
-  return kept;
-}
-
 /// \returns  whether the kernel has to be told
 bool PageShard::begin_split(Region& region) noexcept {
   if (!region.is_backed_whole()) return false;
@@ -56,7 +70,9 @@ std::size_t PageShard::decommit(std::size_t max_pages, From from) noexcept {
   std::size_t decommitted = 0;
   LockGuard guard(lock_);
   merge_kept();
-  while (Region* const idle = decommitted < max_pages ? longest_idle(from) : nullptr) {
+  for (int in_vain = 0; decommitted < max_pages && in_vain < kMostInVain;) {
+    Region* const idle = longest_idle(from);
+    if (idle == nullptr) break;
     Region& region = *idle;
     PageMask mask = region.idle_pages();
     while (count_pages(mask) > max_pages - decommitted) mask &= mask - 1;
@@ -68,7 +84,7 @@ std::size_t PageShard::decommit(std::size_t max_pages, From from) noexcept {
     leaving_pages_ += count_pages(mask);
     guard.unlock();
     if (is_first_split) source_.advise_small(region);
-    const PageMask kept = decommit_pages(region, mask);
+    const PageMask kept = decommit_pages(source_.pages(), region, mask);
     guard.lock();
     leaving_pages_ -= count_pages(mask);
     unlist(region);
@@ -78,7 +94,8 @@ std::size_t PageShard::decommit(std::size_t max_pages, From from) noexcept {
     mark_free(region, mask);
     source_.limit().let_go(count_pages(mask & ~kept) * kPageBytes);
     decommitted += count_pages(mask & ~kept);
-    if (kept != 0) break;  // the kernel refuses; trying again would not end
+    // What the kernel has refused is now among what was used last.
+    in_vain = kept == mask ? in_vain + 1 : 0;
   }
   decommitted_pages_ += decommitted;
   return decommitted;
