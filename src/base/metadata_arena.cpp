@@ -40,11 +40,17 @@ void* MetadataArena::allocate_forever(std::size_t bytes) noexcept {
 /// The next bytes of the newest chunk, or of a new one: never used, so that they read as zero.
 void* MetadataArena::take_fresh(std::size_t bytes) noexcept {
   if (bytes > fresh_bytes_) {
-    const std::size_t chunk_bytes = next_chunk_bytes();
-    const bool is_usual = bytes < chunk_bytes - link_bytes_;
-    char* const memory =
-        map_chunk(is_usual ? chunk_bytes : detail::round_up(link_bytes_ + bytes, os::page_bytes()));
-    if (memory == nullptr || !is_usual) return memory;
+    std::size_t chunk_bytes = next_chunk_bytes();
+    const bool is_long = chunk_bytes > chunk_bytes_ && bytes < chunk_bytes;
+    char* memory = is_long ? map_chunk(chunk_bytes) : nullptr;
+    // Where a long one is refused there may be room for a short one.
+    if (memory == nullptr) {
+      chunk_bytes = chunk_bytes_;
+      const bool is_usual = bytes < chunk_bytes - link_bytes_;
+      memory = map_chunk(is_usual ? chunk_bytes
+                                  : detail::round_up(link_bytes_ + bytes, os::page_bytes()));
+      if (memory == nullptr || !is_usual) return memory;
+    }
     fresh_ = memory;  // the old rest is smaller than one request: accepted loss, never touched
     fresh_bytes_ = chunk_bytes - link_bytes_;
   }
@@ -62,13 +68,12 @@ std::size_t MetadataArena::next_chunk_bytes() const noexcept {
 
 /// \returns  What follows a new chunk's link, nullptr when out of memory.
 char* MetadataArena::map_chunk(std::size_t bytes) noexcept {
-  if (limit_ != nullptr && !limit_->try_hold(bytes)) return nullptr;
-  void* const mapped = link_bytes_ == 0 ? pages_.map_apart(bytes) : pages_.map(bytes);
-  auto* const memory = static_cast<char*>(mapped);
-  if (memory == nullptr) {
-    if (limit_ != nullptr) limit_->take_back(bytes);
-    return nullptr;
-  }
+  const auto map = [&]() noexcept {
+    return link_bytes_ == 0 ? pages_.map_apart(bytes) : pages_.map(bytes);
+  };
+  auto* const memory =
+      static_cast<char*>(limit_ != nullptr ? limit_->hold_mapped(bytes, map) : map());
+  if (memory == nullptr) return nullptr;
   mapped_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   if (link_bytes_ != 0) chunks_ = new (memory) Chunk{chunks_, bytes};
   return memory + link_bytes_;

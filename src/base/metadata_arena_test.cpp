@@ -75,6 +75,16 @@ TEST(MetadataArena, ChunksGrowWithWhatIsMapped) {
   EXPECT_EQ(arena.mapped_bytes(), 64 * kChunk + 4 * kChunk);
 }
 
+TEST(MetadataArena, WhereALongChunkIsRefusedAShortOneServes) {
+  FakePageSource pages;
+  MetadataArena arena(pages);
+  for (int i = 0; i < 16; ++i) ASSERT_NE(arena.allocate(4 * kChunk), nullptr);
+  pages.limit_mapped_bytes(pages.mapped_bytes() + kChunk);
+  EXPECT_NE(arena.allocate(64), nullptr);
+  EXPECT_NE(arena.allocate_forever(64), nullptr);
+  EXPECT_EQ(arena.mapped_bytes(), 64 * kChunk + kChunk);
+}
+
 TEST(MetadataArena, TwoOwnersNeverShareACacheLine) {
   FakePageSource pages;
   MetadataArena arena(pages);
