@@ -133,9 +133,10 @@ bool install_fault_handler(bool (*is_ours)(const Fault&)) noexcept {
   ours.sa_sigaction = on_signal;
   // No mask and no deferral: the handler before chooses its own.
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-  const bool is_installed = exchange_signal_action(SIGSEGV, nullptr, &g_before) &&
-                            exchange_signal_action(SIGSEGV, &ours, nullptr);
-  return is_installed;
+  // Known before ours can be called, and once more with the change itself: the program may set one
+  // between the two.
+  return exchange_signal_action(SIGSEGV, nullptr, &g_before) &&
+         exchange_signal_action(SIGSEGV, &ours, &g_before);
 }
 
 }  // namespace strata::os
