@@ -349,6 +349,28 @@ TEST_F(PageHeapTest, AsksForHugePagesAndCountsTheWholeRegionAsBacked) {
   other.heap.check_invariants();
 }
 
+TEST_F(PageHeapTest, NearTheHardLimitARegionHasSmallPages) {
+  constexpr std::size_t kRoomFor = 9;  // pages
+  FakePageSource other_pages;
+  FakeAddressSpace other(other_pages, HugePages::kAlways);
+  other.limit.configure(0, (std::size_t{1} << 20) + kRoomFor * kPageBytes);
+  other.limit.hold((std::size_t{1} << 20) - 256 * 1024);  // but for a chunk of bookkeeping
+  for (std::size_t i = 0; i < kRoomFor; ++i) ASSERT_NE(other.heap.allocate(1), nullptr) << i;
+  EXPECT_EQ(other.heap.allocate(1), nullptr);
+  EXPECT_GE(other_pages.calls(FakePageSource::kAdviseSmall), 1u);
+  other.heap.check_invariants();
+}
+
+TEST_F(PageHeapTest, WhatABlockGrowsByIsGrowthOfTheHeap) {
+  Span& block = allocate(2);
+  heap.take_growth();
+  ASSERT_TRUE(heap.resize(block, 5));
+  EXPECT_EQ(heap.take_growth(), 3 * kPageBytes);
+  ASSERT_TRUE(heap.resize(block, 2));
+  ASSERT_TRUE(heap.resize(block, 4));
+  EXPECT_EQ(heap.take_growth(), 0u) << "these pages were touched before";
+}
+
 /// Others wait for the heap meanwhile, and the kernel lets no other thread map.
 TEST_F(PageHeapTest, AsksForHugePagesOnceForAllRegionsOfAChunk) {
   FakePageSource other_pages;

@@ -110,6 +110,14 @@ PageShard::Taken PageShard::allocate_to_grow(unsigned page_count, PageRequest::P
   return taken;
 }
 
+/// Counts those of the pages as held that are not yet.
+bool PageShard::try_hold(const Region& region, PageMask touched) noexcept {
+  const std::size_t growth = count_pages(touched & ~region.dirty_pages) * kPageBytes;
+  if (!source_.limit().try_hold(growth)) return false;
+  if (growth != 0) source_.count_growth(growth);
+  return true;
+}
+
 /// Takes pages of an unlisted region, and lists it.
 /// \pre  it has a run of so many that begins at one of `positions`
 void PageShard::take_span(Region& region, unsigned page_count, PageMask positions, Taken& taken,
@@ -120,14 +128,19 @@ void PageShard::take_span(Region& region, unsigned page_count, PageMask position
   const auto first = static_cast<unsigned>(std::countr_zero(starts));
   const PageMask mask = page_range(first, page_count);
   if (region.dirty_pages == 0) source_.begin_use(region);
-  const PageMask touched = pages_touched_with(region, mask);
-  const std::size_t growth = count_pages(touched & ~region.dirty_pages) * kPageBytes;
-  if (!source_.limit().try_hold(growth)) {
+  PageMask touched = pages_touched_with(region, mask);
+  bool is_held = try_hold(region, touched);
+  // Where a huge page is more than the limit leaves, small ones may fit.
+  if (!is_held && region.dirty_pages == 0 && begin_split(region)) {
+    source_.advise_small(region);
+    touched = mask;
+    is_held = try_hold(region, touched);
+  }
+  if (!is_held) {
     list(region);
     taken.is_refused = true;
     return;
   }
-  if (growth != 0) source_.count_growth(growth);
 
   Span& span = region.spans[first];
   span.start = region.start + first * kPageBytes;
@@ -198,8 +211,7 @@ bool PageShard::resize(Span& span, unsigned page_count) noexcept {
   const PageMask less = now & ~wanted;
   if ((region.free_pages & more) != more) return false;
   const PageMask touched = more != 0 ? pages_touched_with(region, more) : 0;
-  if (!source_.limit().try_hold(count_pages(touched & ~region.dirty_pages) * kPageBytes))
-    return false;
+  if (!try_hold(region, touched)) return false;
   unlist(region);
   span.is_zero = false;
   if (more != 0) {
