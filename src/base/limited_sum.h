@@ -37,6 +37,7 @@ class LimitedSum {
     next_pass_.store(soft_, std::memory_order_relaxed);
   }
   bool has_soft_limit() const noexcept { return soft_ != kNone; }
+  bool has_hard_limit() const noexcept { return hard_ != kNone; }
   bool is_any() const noexcept { return soft_ != kNone || hard_ != kNone; }
 
   /// Counts `bytes` more as held.

@@ -70,6 +70,18 @@ class MemoryLimit {
     own_.take_back(bytes);
     if (shared_ != nullptr) shared_->take_back(bytes);
   }
+  /// Counts `bytes` more as held if `map()` has them. Before it is called only where a hard limit
+  /// may forbid them: a request that no machine could serve is not to be seen in the sum.
+  /// \returns  what `map()` does, nullptr if it failed or was not called
+  template <typename Map>
+  void* hold_mapped(std::size_t bytes, Map map) noexcept {
+    const bool is_asked_first = has_hard_limit();
+    if (is_asked_first && !try_hold(bytes)) return nullptr;
+    void* const mapped = map();
+    if (mapped == nullptr && is_asked_first) take_back(bytes);
+    if (mapped != nullptr && !is_asked_first) hold(bytes);
+    return mapped;
+  }
   /// Counts `bytes` more as held, even above the limit.
   void hold(std::size_t bytes) noexcept {
     if (shared_ != nullptr) shared_->hold(bytes);
@@ -107,6 +119,9 @@ class MemoryLimit {
   /// Whether there is a limit, its own or a shared one.
   bool is_any() const noexcept {
     return own_.is_any() || (shared_ != nullptr && shared_->is_any());
+  }
+  bool has_hard_limit() const noexcept {
+    return own_.has_hard_limit() || (shared_ != nullptr && shared_->has_hard_limit());
   }
   bool has_soft_limit() const noexcept {
     return own_.has_soft_limit() || (shared_ != nullptr && shared_->has_soft_limit());

@@ -60,12 +60,10 @@ void* HugeHeap::allocate_to_grow(std::size_t bytes) noexcept {
                                                           std::size_t alignment) noexcept {
   void* address = nullptr;
   if (range.address != 0) {
-    const std::size_t more_bytes = rounded - range.bytes;
-    if (page_heap_.limit().try_hold(more_bytes)) {
-      address = pages_.remap(reinterpret_cast<void*>(range.address), range.bytes, rounded);
-      // The kernel does not move what it keeps as two mappings.
-      if (address == nullptr) page_heap_.limit().take_back(more_bytes);
-    }
+    address = page_heap_.limit().hold_mapped(rounded - range.bytes, [&]() noexcept {
+      return pages_.remap(reinterpret_cast<void*>(range.address), range.bytes, rounded);
+    });
+    // The kernel does not move what it keeps as two mappings.
     if (address == nullptr) unmap(range);
   }
   const bool is_zero = address == nullptr;
@@ -153,15 +151,12 @@ void* HugeHeap::reallocate(void* p, std::size_t bytes) noexcept {
   if (rounded < old.bytes) return remap(p, old, {rounded, rounded});
   exchange_idle_for(exchanged, PageHeap::From::kAny);
   const std::size_t headroom = detail::round_up(old.bytes / kHeadroomPart, os::page_bytes());
-  MemoryLimit& limit = page_heap_.limit();
-  if (rounded < old.bytes + headroom && pages_.is_divisible() && !limit.is_any()) {
-    limit.hold(headroom);
+  if (rounded < old.bytes + headroom && pages_.is_divisible() && !page_heap_.limit().is_any()) {
     if (void* const moved = remap(p, old, {old.bytes + headroom, rounded})) {
       exchange_idle_for(old.bytes + headroom - rounded, PageHeap::From::kAny);
       return moved;
     }
   }
-  if (!limit.try_hold(rounded - old.bytes)) return nullptr;
   return remap(p, old, {rounded, rounded});
 }
 
@@ -185,18 +180,18 @@ bool HugeHeap::grow_into_kept(const void* p, Extent& extent, std::size_t bytes) 
   return true;
 }
 
-/// Gives a live block another length; if it is a larger one, that is held already.
-/// \returns  nullptr, and it stays as it was, if the kernel forbids it.
+/// Gives a live block another length.
+/// \returns  nullptr, and it stays as it was, if the kernel or the limit forbids it.
 void* HugeHeap::remap(void* p, Extent old, Extent now) noexcept {
   // Under the lock: once the block has moved, the kernel may map something else at its old address,
   // and the table must not know it any more. There is room in the table for a block that was in it.
   LockGuard guard(lock_);
-  void* const moved = pages_.remap(p, old.bytes, now.bytes);
-  if (moved == nullptr) {
-    if (now.bytes > old.bytes) page_heap_.limit().take_back(now.bytes - old.bytes);
-    return nullptr;
-  }
-  if (now.bytes < old.bytes) page_heap_.limit().let_go(old.bytes - now.bytes);
+  MemoryLimit& limit = page_heap_.limit();
+  const auto move = [&]() noexcept { return pages_.remap(p, old.bytes, now.bytes); };
+  void* const moved =
+      now.bytes > old.bytes ? limit.hold_mapped(now.bytes - old.bytes, move) : move();
+  if (moved == nullptr) return nullptr;
+  if (now.bytes < old.bytes) limit.let_go(old.bytes - now.bytes);
   remove(p);
   insert(moved, now);
   return moved;
@@ -241,13 +236,17 @@ std::size_t HugeHeap::release_untouched() noexcept {
 
 /// A new mapping, with huge pages if it is large enough for them.
 void* HugeHeap::map(std::size_t bytes, std::size_t alignment) noexcept {
-  if (!page_heap_.limit().try_hold(bytes)) return nullptr;
-  const bool is_huge = huge_pages_ && bytes >= kHugePageFromBytes;
-  void* address =
-      pages_.map_aligned(bytes, is_huge ? std::max(alignment, kHugePageBytes) : alignment);
-  if (address == nullptr) page_heap_.limit().take_back(bytes);
-  if (address != nullptr && is_huge) pages_.advise_huge(address, bytes);
-  return address;
+  return page_heap_.limit().hold_mapped(bytes, [&]() noexcept {
+    if (huge_pages_ && bytes >= kHugePageFromBytes) {
+      void* const aligned = pages_.map_aligned(bytes, std::max(alignment, kHugePageBytes));
+      if (aligned != nullptr) {
+        pages_.advise_huge(aligned, bytes);
+        return aligned;
+      }
+      // Where addresses are few there may be room for the block alone.
+    }
+    return pages_.map_aligned(bytes, alignment);
+  });
 }
 
 /// \returns  False if the range could not be cut out of its mapping and is kept. Accepted loss:

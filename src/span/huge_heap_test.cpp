@@ -459,6 +459,47 @@ TEST(HugeHeapWhereSomeIsStuck, TheRestGoesBackAllTheSame) {
   heap.check_invariants();
 }
 
+/// Has no addresses for what is aligned to more than a page, and notes what is held meanwhile.
+struct NarrowPageSource : FakePageSource {
+  void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept override {
+    note();
+    return alignment > os::page_bytes() ? nullptr : FakePageSource::map_aligned(bytes, alignment);
+  }
+  void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept override {
+    note();
+    return FakePageSource::remap(address, old_bytes, new_bytes);
+  }
+  void note() noexcept {
+    if (limit != nullptr && limit->held_bytes() > most_held) most_held = limit->held_bytes();
+  }
+  MemoryLimit* limit = nullptr;
+  std::size_t most_held = 0;
+};
+
+struct HugeHeapWhereAddressesAreFew : ::testing::Test {
+  NarrowPageSource pages;
+  FakeAddressSpace space{pages};
+  HugeHeap heap{space.heap, space.metadata, pages};
+};
+
+TEST_F(HugeHeapWhereAddressesAreFew, ABlockFitsThoughThereIsNoRoomToAlignItForHugePages) {
+  EXPECT_NE(heap.allocate(20 * kMiB, 16).address, nullptr);
+  EXPECT_EQ(heap.allocate(20 * kMiB, kMiB).address, nullptr);
+  heap.check_invariants();
+}
+
+TEST_F(HugeHeapWhereAddressesAreFew, WhatNoMachineHasIsNotHeldWhileTheKernelIsAsked) {
+  void* const p = heap.allocate(4 * kMiB, 16).address;
+  heap.deallocate(heap.allocate(8 * kMiB, 16).address);  // can be extended
+  const std::size_t held = space.limit.held_bytes();
+  pages.limit = &space.limit;
+  EXPECT_EQ(heap.allocate(PTRDIFF_MAX / 4, 16).address, nullptr);
+  EXPECT_EQ(heap.allocate(PTRDIFF_MAX / 4, kMiB).address, nullptr);
+  EXPECT_EQ(heap.reallocate(p, PTRDIFF_MAX / 4), nullptr);
+  EXPECT_LE(pages.most_held, held);
+  EXPECT_NE(pages.most_held, 0u);
+}
+
 TEST_F(HugeHeapTest, ABlockThatComesBackInEveryIntervalIsNotThrashed) {
   heap.deallocate(allocate(4 * kMiB));
   const std::size_t unmaps = pages.calls(FakePageSource::kUnmap);
