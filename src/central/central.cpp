@@ -120,10 +120,29 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
   std::size_t made = 1;
   if (span == nullptr)
     made = spans_.create(size_class, spans, is_alone ? 1 : list->next_growth(), at);
-  if (made == 0) return is_apart ? claim_elsewhere(shard, size_class, end, count, false) : 0;
+  if (made == 0) {
+    return is_apart ? claim_elsewhere(shard, size_class, end, count, false)
+                    : claim_the_last(shard, size_class, end, count);
+  }
   const std::size_t claimed = add_and_claim(*list, spans, made, end, count);
   exchange_holes();
   return claimed;
+}
+
+/// Claims what any shard has, the thread's own first, and waits for who is at it: there is no memory
+/// for more.
+std::size_t Central::claim_the_last(const CentralShard& shard, unsigned size_class, void** end,
+                                    std::size_t count) noexcept {
+  const unsigned shards = shard_count();
+  unsigned i = shard.index();
+  for (unsigned left = shards; left != 0; --left) {
+    if (shards_[i]->free_objects(size_class) != 0) {
+      const std::size_t claimed = shards_[i]->claim(size_class, end, count);
+      if (claimed != 0) return claimed;
+    }
+    i = i + 1 < shards ? i + 1 : 0;
+  }
+  return 0;
 }
 
 /// The list takes over new spans, or another shard's if another thread is at it.

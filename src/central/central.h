@@ -300,6 +300,8 @@ class Central {
                         std::size_t count) noexcept;
   std::size_t claim_elsewhere(CentralShard& shard, unsigned size_class, void** end,
                               std::size_t count, bool is_apart) noexcept;
+  std::size_t claim_the_last(const CentralShard& shard, unsigned size_class, void** end,
+                             std::size_t count) noexcept;
   enum class Need { kUsual, kUrgent, kOfItsOwn };
   std::size_t claim_from_others(CentralList& list, void** end, std::size_t count,
                                 Need need) noexcept;

@@ -226,13 +226,13 @@ Span* CentralList::take_span_with_free_objects() noexcept {
   return span;
 }
 
-/// A span with free objects that needs no more memory, for when holes may not be filled. Those that
-/// were looked at go to the back, so that the next call looks at others.
+/// A span with free objects that needs no more memory, for when holes may not be filled. Of each
+/// list those that were looked at go to the back, so that the next call looks at others.
 [[gnu::cold, gnu::noinline]] Span* CentralList::find_without_holes() noexcept {
   if (!kept_.is_empty()) return kept_.front();
-  unsigned looks = kLooksPerHold;
   for (unsigned width = 1; width < kWidths; ++width) {
-    for (std::size_t left = listed_[width]; left != 0 && looks != 0; --left, --looks) {
+    std::size_t looks = std::min<std::size_t>(listed_[width], kLooksPerHold);
+    for (; looks != 0; --looks) {
       Span& span = *by_free_[width].front();
       if (span.hole_bytes == 0) return &span;
       by_free_[width].remove(span);

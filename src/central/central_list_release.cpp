@@ -78,6 +78,10 @@ inline Span* CentralList::own_span_of(const void* object, Classes classes) const
                                                                       Classes classes) noexcept {
   if (Span::tracks_fresh(SizeClassMap::bytes_of(size_class_)))
     take_back_marks(objects, count, classes);
+  const std::size_t object_bytes = SizeClassMap::bytes_of(size_class_);
+  // Before a span of them is destroyed, which takes all that it has off.
+  add_to(free_, count);
+  add_pending(static_cast<std::ptrdiff_t>(count * object_bytes));
   void** others = objects;
   void** const first = objects;
   for (void** const end = objects + count; objects != end;) {
@@ -101,8 +105,10 @@ inline Span* CentralList::own_span_of(const void* object, Classes classes) const
     objects = next;
   }
   const auto left = static_cast<std::size_t>(others - first);
-  add_to(free_, count - left);
-  add_pending(static_cast<std::ptrdiff_t>((count - left) * SizeClassMap::bytes_of(size_class_)));
+  if (left != 0) {
+    add_to(free_, std::size_t{0} - left);
+    add_pending(-static_cast<std::ptrdiff_t>(left * object_bytes));
+  }
   if (free_objects() >= watched_from_) [[unlikely]]
     count_returned(count - left);
   return left;

@@ -535,14 +535,15 @@ TEST_F(CentralListTest, HolesOfASpanLeftAloneGoBackAndLiveObjectsKeepTheirConten
 TEST_F(CentralListTest, WhereHolesMayNotBeFilledSpansWithoutThemServe) {
   if (os::page_bytes() > 4096) GTEST_SKIP() << "the holes are smaller than an OS page";
   CentralList list = make(SizeClassMap::class_of(1024));
-  std::vector<void*> objects = claim(list, 64 * 10);
-  // The first nine get a hole, and the last one has free objects without.
+  // More get a hole than one call looks at, and the last span has free objects without.
+  constexpr std::size_t kWithHoles = 300;
+  std::vector<void*> objects = claim(list, 64 * (kWithHoles + 1));
   std::vector<void*> freed;
-  for (std::size_t i = 0; i < 64 * 9; i += 64)
+  for (std::size_t i = 0; i < 64 * kWithHoles; i += 64)
     freed.insert(freed.end(), &objects[i], &objects[i + 4]);
   release(list, freed);
-  ASSERT_EQ(list.decommit_holes(CentralList::Spans::kAll), 9 * 4096u);
-  for (std::size_t i = 64 * 9; i < 64 * 10; i += 2) release(list, objects[i]);
+  ASSERT_EQ(list.decommit_holes(CentralList::Spans::kAll), kWithHoles * 4096u);
+  for (std::size_t i = 64 * kWithHoles; i < objects.size(); i += 2) release(list, objects[i]);
   space.limit.configure(0, space.limit.held_bytes());
   std::vector<void*> served(64);
   EXPECT_EQ(list.claim(served.data() + 64, 64), 32u);

@@ -872,6 +872,27 @@ TEST_F(ShardedCentralTest, AShardInUseKeepsWhatItNeedsUntilItHasMoreThanEnough) 
   central->check_invariants();
 }
 
+TEST_F(ShardedCentralTest, WithoutMemoryWhatAnotherShardKeepsServesToo) {
+  central->move_on(places[1], 20);
+  std::vector<void*> live = claim_at(places[1], 20, 1);  // with its class's bookkeeping
+  std::vector<void*> objects = claim_at(places[0], 20, kPageBytes / SizeClassMap::bytes_of(20));
+  std::vector<void*> freed;
+  for (std::size_t i = 0; i < objects.size(); ++i)
+    (i % 2 == 0 ? freed : live).push_back(objects[i]);
+  central->release_to_spans(20, freed.data(), freed.size());
+  space.limit.configure(0, space.limit.held_bytes());
+  // What its own span has comes first.
+  const std::size_t in_all = central->statistics(20).spans.free_objects;
+  ASSERT_GT(in_all, freed.size());
+  const std::vector<void*> served = claim_at(places[1], 20, in_all);
+  live.insert(live.end(), served.begin(), served.end());
+  EXPECT_EQ(central->statistics(20).spans.free_objects, 0u);
+  void* none;
+  EXPECT_EQ(central->claim(places[1], 20, &none + 1, 1), 0u);
+  central->release_to_spans(20, live.data(), live.size());
+  central->check_invariants();
+}
+
 TEST_F(ShardedCentralTest, ThreadsThatMoveFreeEachOthersObjectsAndLoseNone) {
   constexpr unsigned kClass = 6;
   constexpr int kThreads = 4;
