@@ -80,6 +80,7 @@ void CentralList::receive(Span& span) noexcept {
   ++span_count_;
   add_to(free_, std::size_t{span.free_count});
   add_pending(static_cast<std::ptrdiff_t>(span.pending_bytes()));
+  note_place(span);
   follow(span);
   list(span);
 }
@@ -129,6 +130,7 @@ void CentralList::forget_spans() noexcept {
   least_kept_ = span_count_ = returned_ = 0;
   is_compacting_.store(false, std::memory_order_relaxed);
   watched_from_ = worth_compacting(size_class_);
+  anew_at_ = kWidths;
   patience_ = 1;
   pending_.store(0, std::memory_order_relaxed);
   tally_.settle(0, said_);
@@ -249,14 +251,18 @@ void CentralList::check_invariants() noexcept {
         bits += static_cast<std::size_t>(std::popcount(span->free_bits[word]));
       }
       STRATA_INVARIANT(bits == span->free_count, "a span's bitmap does not match its count");
-      STRATA_INVARIANT(place_of(*span) == width && span->place == width,
+      STRATA_INVARIANT(span->place == width && (width == 0) == (bits == 0),
                        "a span is in the wrong list");
-      STRATA_INVARIANT(span->relist_at == relist_at(width) && bits < span->relist_at,
-                       "a span does not know when to be in another list");
+      // Those of an earlier turn are put in order later.
+      const bool is_in_order = span->turn == turn_;
+      STRATA_INVARIANT(!is_in_order || place_of(*span) == width, "a span is in the wrong list");
+      STRATA_INVARIANT(
+          (!is_in_order || span->relist_at == relist_at(width)) && bits < span->relist_at,
+          "a span does not know when to be in another list");
       STRATA_INVARIANT(bits != span->object_count, "a span without a claimed object is not kept");
       STRATA_INVARIANT(span->shard == shard_, "a span of another shard is in the list");
       STRATA_INVARIANT(span->size_class == size_class_, "a span of another class is in the list");
-      STRATA_INVARIANT(!span->is_homeward || is_compacting(),
+      STRATA_INVARIANT(!span->is_homeward || is_compacting() || !is_in_order,
                        "a span is homeward whose list does not compact");
       STRATA_INVARIANT(span->decommitted_free <= span->free_count,
                        "more objects lie in a span's holes than are free");

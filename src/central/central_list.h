@@ -243,7 +243,9 @@ class CentralList {
   void follow(Span& span) noexcept STRATA_REQUIRES(lock_) {
     if (span.is_homeward != is_compacting()) spans_.set_homeward(span, is_compacting());
   }
-  void list_as_compacting(bool is_on) noexcept STRATA_REQUIRES(lock_);
+  void note_place(const Span& span) noexcept STRATA_REQUIRES(lock_);
+  bool lists_anew() const noexcept STRATA_REQUIRES(lock_) { return anew_at_ != kWidths; }
+  [[gnu::cold, gnu::noinline]] void list_some_anew() noexcept STRATA_REQUIRES(lock_);
   /// Which list a span in use is in, in general and while the list compacts.
   unsigned place_of(const Span& span) const noexcept STRATA_REQUIRES(lock_) {
     return is_compacting() ? place_in_order(span)
@@ -263,6 +265,7 @@ class CentralList {
   }
   void list_at(unsigned place, Span& span) noexcept STRATA_REQUIRES(lock_) {
     span.place = static_cast<std::uint8_t>(place);
+    span.turn = turn_;
     span.relist_at = relist_at(place);
     by_free_[place].push_front(span);
     ++listed_[place];
@@ -315,9 +318,17 @@ class CentralList {
   std::size_t least_kept_ STRATA_GUARDED_BY(lock_) = 0;  // since the last destroy_unneeded()
   // How many have to be free before what comes back is counted; 0 while the list compacts.
   std::size_t watched_from_ STRATA_GUARDED_BY(lock_);
-  // While it compacts: where its spans lay when it began, and a part of that.
+  // Each time that it begins or ends to compact, or goes on with it, is a turn. Spans are put in the
+  // order of the new one some at a time: anew_left_ of the list anew_at_, and all lists after it.
+  std::uint8_t turn_ STRATA_GUARDED_BY(lock_) = 0;
+  std::uint8_t anew_at_ STRATA_GUARDED_BY(lock_) = kWidths;
+  std::uint32_t anew_left_ STRATA_GUARDED_BY(lock_) = 0;
+  // While it compacts: where its spans lay when the turn began, and a part of that.
   std::uintptr_t lowest_ STRATA_GUARDED_BY(lock_) = 0;
   std::uintptr_t address_step_ STRATA_GUARDED_BY(lock_) = 1;
+  // Where the spans lie that came, or were put in order, since then.
+  std::uintptr_t next_lowest_ STRATA_GUARDED_BY(lock_) = ~std::uintptr_t{0};
+  std::uintptr_t next_highest_ STRATA_GUARDED_BY(lock_) = 0;
   // Objects that came back: while there was much free, or since compacting began or was judged.
   std::size_t returned_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t began_ STRATA_GUARDED_BY(lock_) = 0;  // used_spans() then

@@ -221,8 +221,10 @@ Span* CentralList::take_span_with_free_objects() noexcept {
     span = find_without_holes();
   if (span == nullptr) return nullptr;
   unlist(*span, span->free_count);
-  if (span->is_homeward) [[unlikely]]
+  if (span->is_homeward) [[unlikely]] {
     spans_.set_homeward(*span, false);
+    if (lists_anew()) list_some_anew();
+  }
   return span;
 }
 

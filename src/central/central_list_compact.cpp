@@ -80,6 +80,7 @@ std::size_t CentralList::used_spans() const noexcept {
 void CentralList::count_returned(std::size_t count) noexcept {
   if (is_compacting()) {
     returned_ += count;
+    if (lists_anew()) return list_some_anew();
     if (has_little_free() || returned_ * kTurnShare >= objects_in_use()) judge();
   } else if (has_much_free()) {
     returned_ += count;
@@ -112,6 +113,11 @@ void CentralList::begin_turn() noexcept {
 
 void CentralList::look() noexcept {
   LockGuard guard(lock_);
+  while (lists_anew()) {
+    list_some_anew();
+    guard.unlock();
+    guard.lock();
+  }
   if (!is_compacting()) {
     count_returned(objects_in_use() / (2 * kReturnedShare) + 1);
   } else if (has_little_free()) {
@@ -119,38 +125,51 @@ void CentralList::look() noexcept {
   }
 }
 
+/// Begins a turn. How spans are listed, and whether they are homeward, follows some at a time: other
+/// threads wait for the list meanwhile.
 void CentralList::compact(bool is_on) noexcept {
   if (!spans_.has_homeward()) return;
-  list_as_compacting(is_on);
+  is_compacting_.store(is_on, std::memory_order_relaxed);
   watched_from_ = is_on ? 0 : worth_compacting(size_class_);
   begin_turn();
-  for (Span* span = kept_.front(); span != nullptr; span = kept_.next(*span)) follow(*span);
+  ++turn_;
+  anew_at_ = 0;
+  anew_left_ = listed_[0];
+  if (next_lowest_ <= next_highest_) {
+    lowest_ = next_lowest_;
+    address_step_ = (next_highest_ - next_lowest_) / (kNearlyEmpty - 1) + 1;
+  }
+  next_lowest_ = ~std::uintptr_t{0};
+  next_highest_ = 0;
+  list_some_anew();
 }
 
-/// Lists all spans in use as they are listed from now on, those used last still at the front.
-void CentralList::list_as_compacting(bool is_on) noexcept {
-  IntrusiveList<Span> all;  // those used last at the back
-  std::uintptr_t lowest = ~std::uintptr_t{0};
-  std::uintptr_t highest = 0;
-  for (unsigned width = 0; width < kWidths; ++width) {
-    while (Span* const span = by_free_[width].back()) {
-      by_free_[width].remove(*span);
-      all.push_back(*span);
-      const auto start = reinterpret_cast<std::uintptr_t>(span->start);
-      lowest = std::min(lowest, start);
-      highest = std::max(highest, start);
+void CentralList::note_place(const Span& span) noexcept {
+  const auto start = reinterpret_cast<std::uintptr_t>(span.start);
+  next_lowest_ = std::min(next_lowest_, start);
+  next_highest_ = std::max(next_highest_, start);
+}
+
+/// Each span is looked at once, those used longest ago first, so that they come to lie at the back.
+/// What others move meanwhile is in the order of the turn already, or is left as it was until the
+/// next one.
+void CentralList::list_some_anew() noexcept {
+  for (unsigned looks = 0; looks != kLooksPerHold; ++looks) {
+    while (anew_left_ == 0 || by_free_[anew_at_].is_empty()) {
+      if (++anew_at_ == kWidths) return;
+      anew_left_ = listed_[anew_at_];
     }
-    listed_[width] = 0;
-  }
-  nonempty_ = 0;
-  is_compacting_.store(is_on, std::memory_order_relaxed);
-  if (lowest <= highest) {
-    lowest_ = lowest;
-    address_step_ = (highest - lowest) / (kNearlyEmpty - 1) + 1;
-  }
-  while (Span* const span = all.pop_front()) {
-    follow(*span);
-    list(*span);
+    --anew_left_;
+    Span& span = *by_free_[anew_at_].back();
+    note_place(span);
+    if (span.turn != turn_) {
+      unlist(span, span.free_count);
+      follow(span);
+      list(span);
+    } else {
+      by_free_[anew_at_].remove(span);
+      by_free_[anew_at_].push_front(span);
+    }
   }
 }
 

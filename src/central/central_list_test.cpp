@@ -404,6 +404,51 @@ TEST_F(CentralListTest, ASpanThatServesWhileItCompactsIsHomewardAgainInTheNextTu
   release(list, kept);
 }
 
+/// Other threads wait for the list meanwhile.
+TEST_F(CentralListTest, ManySpansFollowATurnSomeAtATime) {
+  constexpr std::size_t kSpans = 1500;
+  CentralList list = make(SizeClassMap::class_of(1024));
+  std::vector<void*> freed = claim(list, kSpans * (kPageBytes / 1024));
+  std::vector<void*> live;
+  for (std::size_t i = freed.size(); i-- != 0;) {
+    if (i % 4 == 0) {
+      live.push_back(freed[i]);
+      freed.erase(freed.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  const auto count_homeward = [&] {
+    return static_cast<std::size_t>(std::count_if(live.begin(), live.end(), [&](const void* p) {
+      return space.map.class_of(p) == SizeClassMap::kHomeward;
+    }));
+  };
+  std::size_t homeward = 0;
+  std::size_t steps = 0;
+  while (homeward < live.size()) {
+    ASSERT_GE(freed.size(), 32u) << "it does not compact, or some spans do not follow";
+    release(list, {freed.end() - 32, freed.end()});
+    freed.resize(freed.size() - 32);
+    const std::size_t now = count_homeward();
+    EXPECT_LE(now - homeward, live.size() / 4);
+    steps += now != homeward;
+    homeward = now;
+    list.check_invariants();
+  }
+  EXPECT_GE(steps, 4u);
+  release(list, freed);
+  // The end of it, too: what claims meet follows.
+  while (list.is_compacting()) {
+    const std::vector<void*> more = claim(list, 1000);
+    live.insert(live.end(), more.begin(), more.end());
+    release(list, live.back());
+    live.pop_back();
+  }
+  list.check_invariants();
+  list.look();
+  EXPECT_EQ(count_homeward(), 0u);
+  list.check_invariants();
+  release(list, live);
+}
+
 /// What it frees and claims again by turns takes the slow way less and less.
 TEST_F(CentralListTest, AListThatGainsNothingByItCompactsLessAndLess) {
   CentralList list = make(SizeClassMap::class_of(64));

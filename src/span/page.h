@@ -90,6 +90,7 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   /// that it leaves and the one that it joins.
   std::uint8_t shard;
   std::uint8_t place;  ///< which of the CentralList's lists it is in
+  std::uint8_t turn;   ///< of that list, the one in which it was put there
   std::uint32_t use;   ///< span_use() of what it is now
   char* start;
   std::uint64_t* free_bits;  ///< bitmap_words() words; written under the CentralList's lock only
