@@ -28,6 +28,7 @@ SCHEMA = json.loads((ROOT / "docs" / "results-schema.json").read_text())
 
 PROGRAM = str(FIXTURES / "program")
 FORWARDING = str(FIXTURES / "libforwarding_malloc.so")
+LIKE_STRATA = str(FIXTURES / "liblike_strata.so")  # the same, with three options
 
 
 def strata(*arguments, **options):
@@ -57,7 +58,7 @@ class InFolder(unittest.TestCase):
 
 class Run(unittest.TestCase):
     def run_program(self, *words, options=()):
-        return strata("run", "--library", FORWARDING, *options, "--", PROGRAM, *words)
+        return strata("run", "--library", LIKE_STRATA, *options, "--", PROGRAM, *words)
 
     def test_the_exit_status_is_the_commands_own(self):
         for status in (0, 3, 126, 127, 128, 139, 255):
@@ -71,19 +72,19 @@ class Run(unittest.TestCase):
         self.assertEqual(self.run_program("forwarded").stdout, "1\n")
 
     def test_programs_that_the_command_starts_have_it_too(self):
-        done = strata("run", "--library", FORWARDING, "--", "sh", "-c", f"{PROGRAM} forwarded; true")
+        done = strata("run", "--library", LIKE_STRATA, "--", "sh", "-c", f"{PROGRAM} forwarded; true")
         self.assertEqual(done.stdout, "1\n")
 
     def test_input_output_and_process_are_the_commands_own(self):
         process = subprocess.Popen(
-            [STRATA, "run", "--library", FORWARDING, "--", "sh", "-c", "cat; echo $$; echo e >&2"],
+            [STRATA, "run", "--library", LIKE_STRATA, "--", "sh", "-c", "cat; echo $$; echo e >&2"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         out, err = process.communicate("hello\n", timeout=300)
         self.assertEqual(out, f"hello\n{process.pid}\n")
         self.assertEqual(err, "e\n")
 
     def test_options_reach_the_library_through_the_environment(self):
-        done = strata("run", "--library", FORWARDING, "--stats", "--set", "checks=full", "--set",
+        done = strata("run", "--library", LIKE_STRATA, "--stats", "--set", "checks=full", "--set",
                       "decay-ms=5", "--", "sh", "-c", "env | grep ^STRATA_[CDS][HET] | grep -v CLI")
         self.assertEqual(sorted(done.stdout.split()),
                          ["STRATA_CHECKS=full", "STRATA_DECAY_MS=5", "STRATA_STATS=exit"])
@@ -91,17 +92,17 @@ class Run(unittest.TestCase):
     @unittest.skipIf(INSTRUMENTED, "a sanitizer wants to be first in strata itself")
     def test_the_library_comes_in_front_of_those_already_preloaded(self):
         other = str(FIXTURES / "libno_malloc.so")
-        done = strata("run", "--library", FORWARDING, "--", "sh", "-c", "echo $LD_PRELOAD",
+        done = strata("run", "--library", LIKE_STRATA, "--", "sh", "-c", "echo $LD_PRELOAD",
                       env={**os.environ, "LD_PRELOAD": other})
-        self.assertEqual(done.stdout, f"{FORWARDING}:{other}\n")
+        self.assertEqual(done.stdout, f"{LIKE_STRATA}:{other}\n")
 
     def test_options_of_the_command_are_left_to_it(self):
-        done = strata("run", "--library", FORWARDING, "--", "echo", "--stats", "--", "--help")
+        done = strata("run", "--library", LIKE_STRATA, "--", "echo", "--stats", "--", "--help")
         self.assertEqual(done.stdout, "--stats -- --help\n")
 
     def test_a_static_program_runs_with_a_warning(self):
         empty = str(FIXTURES / "empty_program")
-        done = strata("run", "--library", FORWARDING, "--", empty)
+        done = strata("run", "--library", LIKE_STRATA, "--", empty)
         self.assertEqual(done.returncode, 0)
         self.assertIn("is statically linked", done.stderr)
 
@@ -109,7 +110,7 @@ class Run(unittest.TestCase):
         own, ordinary = str(FIXTURES / "own_malloc"), str(FIXTURES / "program")
         warning = "has a malloc of its own, so a preloaded one may never be called"
         with tempfile.TemporaryDirectory() as folder:
-            for command in (("run", "--library", FORWARDING),
+            for command in (("run", "--library", LIKE_STRATA),
                             ("record", "-o", f"{folder}/trace"),
                             ("compare", "--allocators", f"system,mine={FORWARDING}", "--runs", "1")):
                 with self.subTest(command=command[0]):
@@ -117,7 +118,7 @@ class Run(unittest.TestCase):
                     self.assertNotIn(warning, strata(*command, "--", ordinary).stderr)
 
     def test_inherited_signal_dispositions_are_kept(self):
-        done = strata("run", "--library", FORWARDING, "--", "grep", "-E", "SigIgn|SigBlk",
+        done = strata("run", "--library", LIKE_STRATA, "--", "grep", "-E", "SigIgn|SigBlk",
                       "/proc/self/status",
                       preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
         plain = subprocess.run(["grep", "-E", "SigIgn|SigBlk", "/proc/self/status"], text=True,
@@ -248,11 +249,11 @@ class Refusals(InFolder):
 
     def test_run_answers_like_a_shell(self):
         self.assertIn("no program 'no-such-program'",
-                      self.refused("run", "--library", FORWARDING, "--", "no-such-program", status=127))
+                      self.refused("run", "--library", LIKE_STRATA, "--", "no-such-program", status=127))
         self.assertIn("not executable",
-                      self.refused("run", "--library", FORWARDING, "--", "/etc/passwd", status=126))
+                      self.refused("run", "--library", LIKE_STRATA, "--", "/etc/passwd", status=126))
         self.assertIn("is a directory",
-                      self.refused("run", "--library", FORWARDING, "--", "/etc", status=126))
+                      self.refused("run", "--library", LIKE_STRATA, "--", "/etc", status=126))
 
     def test_allocators_that_are_none(self):
         self.assertIn("unknown allocator 'hoard'", self.refused_compare("--allocators", "system,hoard"))
@@ -315,6 +316,28 @@ class Refusals(InFolder):
         self.assertFalse(marker.exists())
         self.assertIn("cannot both be standard output",
                       self.refused_compare("--allocators", "system", "--json", "-", "--csv", "-"))
+
+    def test_a_profile_that_cannot_be_written_before_the_program_runs(self):
+        marker = self.folder / "ran"
+        missing = self.folder / "missing" / "%p.pb"
+        for path, reason in ((missing, "No such file or directory"), (self.folder, "Is a directory")):
+            for more in ((), ("--leaks",)):
+                sentence = self.refused("run", "--library", LIKE_STRATA, "--profile", str(path), *more, "--", "touch",
+                                        str(marker))
+                self.assertRegex(sentence, rf"--profile cannot write '{self.folder}.*': {reason}; give a path")
+        self.assertIn("--profile names no file; give a path",
+                      self.refused("run", "--library", LIKE_STRATA, "--profile", "", "--", "touch", str(marker)))
+        self.assertFalse(marker.exists())
+
+    def test_a_file_in_a_working_folder_that_is_gone_is_named(self):
+        gone = self.folder / "gone"
+        for words in (("compare", "--allocators", "system", "--json", "here", "--", PROGRAM),
+                      ("record", "-o", "here", "--", PROGRAM)):
+            gone.mkdir()
+            done = subprocess.run(["sh", "-c", f'cd {gone}; rmdir {gone}; exec "$0" "$@"', STRATA, *words],
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+            self.assertEqual(done.returncode, 2)
+            self.assertRegex(done.stderr, r"(--json|-o) cannot write 'here': No such file or directory; give a path")
 
     def test_command_lines_that_are_none(self):
         self.assertIn("name a command", self.refused())

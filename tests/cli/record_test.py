@@ -201,10 +201,43 @@ class Record(Recorded):
         self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done.stderr)
         self.assertIn("'/dev/full' ends here, because it could not be written: No space left on device", done.stderr)
 
-    def test_a_file_that_cannot_be_made_is_named_and_the_program_runs(self):
-        done = strata("record", "-o", "/nowhere/trace", "--", RECORDED, "churn", "1000")
+    def test_a_file_that_cannot_be_made_is_refused_before_the_program_runs(self):
+        for path, reason in (("/nowhere/%p", "No such file or directory"), (self.folder, "Is a directory")):
+            done = strata("record", "-o", str(path), "--", RECORDED, "churn", "1000")
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertRegex(done.stderr, rf"-o cannot write '.*': {reason}; give a path")
+
+    def test_a_file_that_can_be_made_no_more_is_named_and_the_program_runs(self):
+        folder = self.folder / "folder"
+        folder.mkdir()
+        done = strata("record", "-o", str(folder / "trace"), "--", "sh", "-c",
+                      f"rm -r {folder}; {RECORDED} churn 1000")
         self.assertEqual((done.returncode, done.stdout), (0, "done\n"))
-        self.assertIn("the trace '/nowhere/trace' cannot be created: No such file or directory", done.stderr)
+        self.assertIn("cannot be created: No such file or directory; the program runs unrecorded", done.stderr)
+
+    def test_only_traces_of_an_earlier_recording_of_the_file_make_way(self):
+        self.assertEqual(self.record("sh", "-c", f"{RECORDED} fork; exec {RECORDED} fork").returncode, 0)
+        self.assertGreaterEqual(len(self.siblings()), 3)
+        own, other = self.siblings(), self.folder / "trace.1"
+        self.assertEqual(strata("record", "-o", str(other), "--", "true").returncode, 0)
+        (self.folder / "trace.2").touch()
+        (self.folder / "trace.3").write_text("dear reader")
+        kept = {path: path.read_bytes() for path in self.siblings() if path not in own}
+        self.assertEqual(len(kept), 3)
+        self.assertEqual(self.record("true").returncode, 0)
+        self.assertEqual({path: path.read_bytes() for path in self.siblings()}, kept)
+        self.assertRegex(self.errors, r"^strata record: \d.* in '[^']*/trace'\n$")
+
+    def test_a_command_that_does_not_start_leaves_earlier_traces(self):
+        self.record(RECORDED, "fork")
+        before = {path: path.read_bytes() for path in self.folder.iterdir()}
+        self.assertEqual(len(before), 2)
+        script = self.folder / "script"
+        script.write_text("#!/no/such/interpreter\n")
+        script.chmod(0o755)
+        self.assertEqual(self.record(str(script)).returncode, 126)
+        script.unlink()
+        self.assertEqual({path: path.read_bytes() for path in self.folder.iterdir()}, before)
 
     def test_a_part_can_be_recorded(self):
         trace = self.trace_of(RECORDED, "signalled", options=("--on-signal", "USR2"))

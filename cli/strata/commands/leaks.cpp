@@ -8,6 +8,8 @@
 #include <system_error>
 
 #include "input/usage_error.h"
+#include "output/say.h"
+#include "output/whole_file.h"
 #include "process/run_beside.h"
 #include "process/temporary_folder.h"
 #include "profile/sites.h"
@@ -38,15 +40,14 @@ void report_file(const WrittenProfile& written) {
   try {
     Profile profile = read_profile(written.file.string());
     for (const std::string& note : symbolise(profile)) {
-      fmt::print(stderr, "strata: warning: {}\n", note);
+      say("strata: warning: {}\n", note);
     }
-    fmt::print(stderr, "{}",
-               leak_report(profile,
-                           fmt::format("{} (process {}{})", profile.program(), written.process,
-                                       written.is_of_heaps ? ", its heaps" : ""),
-                           kMostStacks));
+    say("{}", leak_report(profile,
+                          fmt::format("{} (process {}{})", profile.program(), written.process,
+                                      written.is_of_heaps ? ", its heaps" : ""),
+                          kMostStacks));
   } catch (const UsageError& error) {
-    fmt::print(stderr, "strata: warning: {}\n", error.what());
+    say("strata: warning: {}\n", error.what());
   }
 }
 
@@ -57,14 +58,11 @@ void keep(const WrittenProfile& written, fs::path to) {
     const std::size_t dot = std::min(name.find('.', 1), name.size());
     to.replace_filename(name.substr(0, dot) + ".heaps" + name.substr(dot));
   }
-  std::string path = to.string();
-  for (std::size_t at; (at = path.find("%p")) != std::string::npos;)
-    path.replace(at, 2, written.process);
+  const std::string path = name_for_process(to.string(), written.process);
   std::error_code error;
   fs::copy_file(written.file, path, fs::copy_options::overwrite_existing, error);
   if (error) {
-    fmt::print(stderr, "strata: warning: the profile '{}' could not be written: {}\n", path,
-               error.message());
+    say("strata: warning: the profile '{}' could not be written: {}\n", path, error.message());
   }
 }
 
@@ -93,10 +91,9 @@ void report_all(TemporaryFolder& folder, const BesideResult& result, const std::
   ProcessResult end;
   end.end = result.end;
   end.code = result.code;
-  fmt::print(stderr,
-             "strata: warning: what is live in '{}' is not known: it is reported at normal exit, "
-             "but the program ended otherwise or without Strata ({})\n",
-             command, describe_end(end, 0));
+  say("strata: warning: what is live in '{}' is not known: it is reported at normal exit, "
+      "but the program ended otherwise or without Strata ({})\n",
+      command, describe_end(end, 0));
 }
 
 }  // namespace

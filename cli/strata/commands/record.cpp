@@ -5,17 +5,18 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
 #include "commands/command.h"
+#include "commands/earlier_traces.h"
 #include "contenders/contender.h"
 #include "input/usage_error.h"
+#include "output/say.h"
 #include "output/units.h"
+#include "output/whole_file.h"
 #include "process/program.h"
 #include "process/run_beside.h"
 #include "shared/record_settings.h"
-#include "shared/trace/layout.h"
 #include "shared/trace/reader.h"
 
 namespace strata::cli {
@@ -33,7 +34,8 @@ constexpr const char* kExamples = R"(Examples:
   strata record --on-signal USR2 -- ./server          (kill -USR2 PID starts it, and a second one ends it)
 
 The command keeps its allocator, or gets the one that --allocator names. Each process writes its own
-trace: the first to FILE, the others to FILE.PID; %p in FILE stands for the process ID.
+trace: the first to FILE, the others to FILE.PID; %p in FILE stands for the process ID. Traces of an
+earlier recording to FILE are replaced once the command has started; those of others stay.
 If the disk is slower than the command, the command waits; with --drop, calls are lost instead.)";
 
 constexpr const char* kDefaultFile = "trace.strata";
@@ -68,45 +70,6 @@ int parse_signal(const std::string& text) {
   return signal;
 }
 
-/// A trace, or the empty file that is left of one; what cannot be read is none.
-bool is_trace(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  char magic[sizeof trace::kFileMagic] = {};
-  file.read(magic, sizeof magic);
-  const bool is_empty = file.eof() && file.gcount() == 0;
-  return is_empty || ::memcmp(magic, trace::kFileMagic, sizeof magic) == 0;
-}
-
-/// FILE itself, and FILE.PID of the processes that it started.
-std::vector<fs::path> traces_of(const fs::path& file) {
-  std::vector<fs::path> found;
-  std::error_code error;
-  if (fs::is_regular_file(file, error)) found.push_back(file);
-  const std::string beginning = file.filename().string() + ".";
-  for (const auto& entry : fs::directory_iterator(file.parent_path(), error)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(beginning) || name.size() == beginning.size() ||
-        name.find_first_not_of("0123456789.", beginning.size()) != std::string::npos) {
-      continue;
-    }
-    if (entry.is_regular_file(error)) found.push_back(entry.path());
-  }
-  return found;
-}
-
-/// Those of an earlier recording go: a recorder never writes over a file.
-/// \errors  UsageError where the file is something else.
-void clear_way(const fs::path& file) {
-  for (const fs::path& path : traces_of(file)) {
-    if (is_trace(path)) {
-      fs::remove(path);
-    } else if (path == file) {
-      throw UsageError(
-          fmt::format("'{}' exists and is not a trace; name another file with -o", file.string()));
-    }
-  }
-}
-
 /// What the process that wrote it was, shortened for a line of a terminal.
 std::string command_of(const fs::path& path) {
   constexpr std::size_t kMostBytes = 60;
@@ -124,13 +87,14 @@ std::string command_of(const fs::path& path) {
   }
 }
 
-/// \param given  the file as it was named to us
-void tell(const fs::path& file, const fs::path& given, const std::string& command) {
-  const std::vector<fs::path> files = traces_of(file);
+/// \param given  FILE as it was named to us
+/// \param files  the traces
+void tell(const fs::path& file, const std::vector<fs::path>& files, const fs::path& given,
+          const std::string& command) {
   std::error_code error;
   if (fs::exists(file, error) && !fs::is_regular_file(file, error)) return;  // a device, a pipe
   if (files.empty()) {
-    fmt::print(stderr, "strata record: '{}' wrote no trace\n", command);
+    say("strata record: '{}' wrote no trace\n", command);
     return;
   }
   std::uintmax_t bytes = 0;
@@ -142,11 +106,11 @@ void tell(const fs::path& file, const fs::path& given, const std::string& comman
   const std::string size = brief(Quantity::kBytes, static_cast<double>(bytes));
   const std::string name = (given.parent_path() / largest->filename()).string();
   if (files.size() == 1) {
-    fmt::print(stderr, "strata record: {} in '{}'\n", size, name);
+    say("strata record: {} in '{}'\n", size, name);
     return;
   }
-  fmt::print(stderr, "strata record: {} in {} traces, one for each process; most in '{}'{}\n", size,
-             files.size(), name, command_of(*largest));
+  say("strata record: {} in {} traces, one for each process; most in '{}'{}\n", size, files.size(),
+      name, command_of(*largest));
 }
 
 class RecordCommand final : public Command {
@@ -167,8 +131,10 @@ class RecordCommand final : public Command {
 
   int execute(const CommandLine& line) override {
     const std::vector<std::string>& command = measured_command(line);
-    if (is_given("--output") && output_.empty()) throw UsageError("-o names no file");
+    if (is_given("--output") && output_.empty()) throw UsageError("-o names no file; give a path");
     const std::string given = output_.empty() ? kDefaultFile : output_;
+    expect_trace_or_nothing(given);
+    expect_writable("-o", given);
     const fs::path file = fs::absolute(given);
     ProcessPlan plan;
     plan.environment = Environment::inherited();
@@ -180,7 +146,6 @@ class RecordCommand final : public Command {
     warn_of_own_malloc(plan.program, command.front());
     set_settings(plan.environment, file);
     set_libraries(plan.environment);
-    clear_way(file);
     return run(plan, file, given);
   }
 
@@ -230,13 +195,14 @@ class RecordCommand final : public Command {
   }
 
   int run(const ProcessPlan& plan, const fs::path& file, const fs::path& given) const {
-    const BesideResult result = run_beside(plan);
+    EarlierTraces earlier(file);
+    const BesideResult result = run_beside(plan, {}, [&] { earlier.remove(); });
     if (result.end == ProcessResult::End::kNotStarted) {
       throw UsageError(
           fmt::format("could not start '{}': {}", plan.program, ::strerror(result.code)), 126);
     }
     if (file.string().find("%p") == std::string::npos) {
-      tell(file, given, plan.arguments.front());
+      tell(file, earlier.later_traces(), given, plan.arguments.front());
     }
     if (result.end == ProcessResult::End::kKilled) die_by_signal(result.code);
     return result.code;

@@ -6,6 +6,8 @@
 #include "commands/settings.h"
 #include "contenders/contender.h"
 #include "input/usage_error.h"
+#include "output/say.h"
+#include "output/whole_file.h"
 #include "process/program.h"
 #include "process/run_process.h"
 
@@ -59,8 +61,7 @@ class RunCommand final : public Command {
     plan.environment.preload(strata.library);
     std::string why_not = why_not_preloadable(plan.program);
     if (!why_not.empty()) {
-      fmt::print(stderr, "strata: warning: {} {}; it runs without Strata\n", command.front(),
-                 why_not);
+      say("strata: warning: {} {}; it runs without Strata\n", command.front(), why_not);
     }
     warn_of_own_malloc(plan.program, command.front());
     if (wants_leaks_) return run_for_leaks(std::move(plan), profile_);
@@ -72,13 +73,16 @@ class RunCommand final : public Command {
   void set_profile(Environment& environment) const {
     const bool has_rate = is_given("--profile-rate");
     if (is_given("--profile") && profile_.empty()) {
-      throw UsageError("--profile names no file");
+      throw UsageError("--profile names no file; give a path");
     }
     if (has_rate && profile_.empty()) throw UsageError("--profile-rate needs --profile FILE");
     if (has_rate && wants_leaks_) {
       throw UsageError("--profile-rate has no effect with --leaks, which records every allocation");
     }
-    if (!profile_.empty()) environment.set("STRATA_PROFILE", profile_);
+    if (!profile_.empty()) {
+      expect_writable("--profile", profile_);
+      environment.set("STRATA_PROFILE", profile_);
+    }
     if (has_rate) {
       const std::int64_t most = std::int64_t{1} << 30;
       environment.set("STRATA_PROFILE_RATE",

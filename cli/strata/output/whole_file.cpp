@@ -22,8 +22,8 @@ constexpr int kMostLinks = 40;  ///< as many as the kernel follows
 
 /// Where a name leads, also if nothing is there yet.
 fs::path behind_links(const std::string& name) {
-  fs::path path = fs::absolute(name);
-  std::error_code ignored;
+  std::error_code ignored;  // a working folder that is gone
+  fs::path path = fs::absolute(name, ignored);
   for (int i = 0; i < kMostLinks && fs::is_symlink(path, ignored); ++i) {
     path = path.parent_path() / fs::read_symlink(path, ignored);
   }
@@ -149,6 +149,20 @@ void WholeFile::commit() {
   const std::string made = std::exchange(beside_, {});
   check(::rename(made.c_str(), target_.c_str()),
         fmt::format("could not put '{}' in the place of '{}'", made, path_));
+}
+
+std::string name_for_process(std::string name, const std::string& process) {
+  for (std::size_t at; (at = name.find("%p")) != std::string::npos;) name.replace(at, 2, process);
+  return name;
+}
+
+void expect_writable(std::string_view option, const std::string& name) {
+  const std::string path = name_for_process(name, std::to_string(::getpid()));
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  if (!fs::exists(status) || fs::is_regular_file(status) || fs::is_directory(status)) {
+    const WholeFile tried(option, path);
+  }
 }
 
 }  // namespace strata::cli

@@ -49,4 +49,12 @@ class WholeFile final : public std::streambuf {
   std::vector<char> buffer_;
 };
 
+/// What a name with %p in it stands for where this process writes.
+std::string name_for_process(std::string name, const std::string& process);
+
+/// Tries whether other programs can write this file, whose name may hold %p, as WholeFile does for
+/// its own. A pipe is not opened: its reader would see that it is closed.
+/// \errors  UsageError as of WholeFile.
+void expect_writable(std::string_view option, const std::string& name);
+
 }  // namespace strata::cli

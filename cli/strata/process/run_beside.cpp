@@ -50,7 +50,8 @@ class HeldSignals {
 }  // namespace
 
 BesideResult run_beside(const ProcessPlan& plan,
-                        const std::function<void(const BesideResult&)>& at_end) {
+                        const std::function<void(const BesideResult&)>& at_end,
+                        const std::function<void()>& at_start) {
   int error_pipe[2];
   if (::pipe2(error_pipe, O_CLOEXEC) != 0) {
     throw std::system_error(errno, std::generic_category(), "pipe");
@@ -68,6 +69,7 @@ BesideResult run_beside(const ProcessPlan& plan,
   int exec_error = 0;
   const bool is_refused = ::read(error_pipe[0], &exec_error, sizeof exec_error) > 0;
   ::close(error_pipe[0]);
+  if (!is_refused && at_start) at_start();
   int status = 0;
   while (::waitpid(child, &status, WNOHANG) != child) {
     siginfo_t info{};

@@ -16,8 +16,10 @@ struct BesideResult {
 /// Runs a program as `strata run` does, with our input, output, terminal and process group, but
 /// stays beside it until it ends. Signals that others send to us go on to it; those of the terminal
 /// reach both of us anyway and end only the program.
-/// \param at_end  called with the result while signals are still held back
+/// \param at_end    called with the result while signals are still held back
+/// \param at_start  called once the program has started
 BesideResult run_beside(const ProcessPlan& plan,
-                        const std::function<void(const BesideResult&)>& at_end = {});
+                        const std::function<void(const BesideResult&)>& at_end = {},
+                        const std::function<void()>& at_start = {});
 
 }  // namespace strata::cli

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string>
+#include <utility>
+
+namespace strata::cli {
+
+/// Prints on standard error. Where that is closed or full, nothing else changes: results are kept,
+/// and the exit status is the same.
+template <typename... Values>
+void say(fmt::format_string<Values...> format, Values&&... values) {
+  const std::string text = fmt::format(format, std::forward<Values>(values)...);
+  [[maybe_unused]] const std::size_t written = std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+}  // namespace strata::cli
