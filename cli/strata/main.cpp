@@ -1,4 +1,6 @@
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -6,6 +8,7 @@
 
 #include "commands/command.h"
 #include "input/usage_error.h"
+#include "output/say.h"
 
 namespace strata::cli {
 namespace {
@@ -21,6 +24,15 @@ constexpr const char* kExamples = R"(Examples:
 More about a command: strata COMMAND --help)";
 
 using Commands = std::vector<std::unique_ptr<Command>>;
+
+/// A file or pipe of ours must not take the number of a standard stream that is closed. What then
+/// has it fails as before: it cannot be read where one reads, nor written where one writes.
+void keep_standard_numbers() {
+  for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(number, F_GETFD) >= 0) continue;
+    ::open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
 
 /// The usage line, since not all that a command takes is an option of the parser.
 class HelpFormatter final : public CLI::Formatter {
@@ -91,8 +103,8 @@ std::string usage_name(const CLI::App& app) {
 
 int report(const CLI::App& app, std::string_view sentence, int status) {
   std::string name = usage_name(app);
-  fmt::print(stderr, "{}: {}\n", name, sentence);
-  if (status == 2) fmt::print(stderr, "Usage: {} --help\n", name);
+  say("{}: {}\n", name, sentence);
+  if (status == 2) say("Usage: {} --help\n", name);
   return status;
 }
 
@@ -114,7 +126,7 @@ int run_main(const std::vector<std::string>& arguments) {
   try {
     return with_output_written(app, dispatch(app, commands, split_at_separator(arguments)));
   } catch (const CLI::Success& success) {  // help and version
-    return app.exit(success);
+    return with_output_written(app, app.exit(success));
   } catch (const CLI::ArgumentMismatch& error) {  // "--runs: 1 required N missing"
     std::string text = error.what();
     return report(app, text.substr(0, text.find(':')) + " needs a value", 2);
@@ -135,5 +147,6 @@ int run_main(const std::vector<std::string>& arguments) {
 }  // namespace strata::cli
 
 int main(int argc, char** argv) {
+  strata::cli::keep_standard_numbers();
   return strata::cli::run_main(std::vector<std::string>(argv + 1, argv + argc));
 }

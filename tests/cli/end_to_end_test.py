@@ -473,6 +473,28 @@ class Interruption(InFolder):
             sleeper = (self.folder / "runs").read_text().split()[-1]
             self.assertTrue(ends(sleeper), "the command was left running")
 
+    def test_before_a_run_has_ended_nothing_is_written_or_replaced(self):
+        path, started = self.folder / "results.json", self.folder / "started"
+        for earlier in (None, "an earlier measurement"):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                with self.subTest(earlier=earlier, signal=number):
+                    started.unlink(missing_ok=True)
+                    if earlier is not None:
+                        path.write_text(earlier)
+                    process = subprocess.Popen(
+                        [STRATA, "compare", "--allocators", "system", "--json", str(path), "--csv",
+                         str(self.folder / "results.csv"), "--", "sh", "-c", f"touch {started}; sleep 1000"],
+                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                    while not started.exists():
+                        time.sleep(0.01)
+                    process.send_signal(number)
+                    _, err = process.communicate(timeout=300)
+                    self.assertEqual(process.returncode, -number)
+                    self.assertIn("interrupted before a run was completed; no file was written or replaced\n", err)
+                    self.assertNotIn("replaces", err)
+                    self.assertEqual(path.read_text() if path.exists() else None, earlier)
+                    self.assertFalse((self.folder / "results.csv").exists())
+
     def test_the_command_and_its_children_end_with_a_killed_strata(self):
         self.signalled(signal.SIGKILL, "sleep 1000 & echo $! $$ >> {runs}; wait")
         for process in (self.folder / "runs").read_text().split():

@@ -48,6 +48,12 @@ class Leaks(unittest.TestCase):
         self.assertEqual(done.returncode, -signal.SIGSEGV)
         self.assertRegex(done.stderr, "is not known: .*killed by SIGSEGV")
 
+    def test_the_end_is_the_commands_own_where_standard_error_is_closed_or_full(self):
+        for redirection in ("2>&-", "2>/dev/full"):
+            done = subprocess.run(["sh", "-c", f'exec "$0" "$@" {redirection}', STRATA, "run", "--leaks", "--", LEAKY,
+                                   "exit", "7"], env=PLAIN)
+            self.assertEqual(done.returncode, 7, redirection)
+
     def test_signals_reach_the_command(self):
         process = subprocess.Popen([STRATA, "run", "--leaks", "--", LEAKY, "wait"], text=True, env=PLAIN,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)

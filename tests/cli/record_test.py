@@ -239,6 +239,13 @@ class Record(Recorded):
         script.unlink()
         self.assertEqual({path: path.read_bytes() for path in self.folder.iterdir()}, before)
 
+    def test_the_end_is_the_commands_own_where_standard_error_is_closed_or_full(self):
+        for redirection in ("2>&-", "2>/dev/full", ">&- 2>&-"):
+            done = subprocess.run(["sh", "-c", f'exec "$0" "$@" {redirection}', STRATA, "record", "-o",
+                                   str(self.folder / "trace"), "--", "sh", "-c", "exit 3"])
+            self.assertEqual(done.returncode, 3, redirection)
+            Trace(self.folder / "trace")
+
     def test_a_part_can_be_recorded(self):
         trace = self.trace_of(RECORDED, "signalled", options=("--on-signal", "USR2"))
         self.assertEqual([len(trace.of_size(size)) for size in (7001, 7002, 7003)], [0, 1, 0])

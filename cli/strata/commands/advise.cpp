@@ -43,7 +43,7 @@ class AdviseCommand final : public ExplainingCommand {
     plan.allocator = parse_contender(allocator_, library());
     check_preload(plan.allocator);
 
-    Progress progress(stderr, !is_quiet());
+    Progress progress(!is_quiet());
     const Explained explained = read_trace(progress);
     const Explanation& explanation = explained.explanation;
     expect_events(explanation, "advise on");

@@ -9,6 +9,7 @@
 #include "contenders/contender.h"
 #include "input/usage_error.h"
 #include "measure/machine.h"
+#include "output/say.h"
 #include "output/table.h"
 #include "process/program.h"
 
@@ -94,7 +95,7 @@ class CompareCommand final : public MeasuringCommand {
     events.on_end = [&](int round, const Contender& contender, const OutputCapture& output) {
       if (!shows_output_) return;
       progress.clear();
-      fmt::print(stderr, "--- {}, round {}\n{}", contender.name, round, output.head());
+      say("--- {}, round {}\n{}", contender.name, round, output.head());
     };
     return run_comparison(plan, signals, events);
   }

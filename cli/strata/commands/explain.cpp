@@ -11,6 +11,7 @@
 #include "explain/explain_text.h"
 #include "input/usage_error.h"
 #include "output/progress.h"
+#include "output/say.h"
 #include "output/table.h"
 #include "output/whole_file.h"
 #include "process/temporary_folder.h"
@@ -57,7 +58,7 @@ class ExplainCommand final : public ExplainingCommand {
     std::optional<WholeFile> page;
     if (wants_page) page.emplace("-o", output_, std::vector{trace_file()});
 
-    Progress progress(stderr, !is_quiet());
+    Progress progress(!is_quiet());
     const Explained explained = read_trace(progress);
     const Explanation& explanation = explained.explanation;
     expect_events(explanation, "explain");
@@ -67,7 +68,7 @@ class ExplainCommand final : public ExplainingCommand {
       fmt::print("{}", explain_text(explanation, top, wants_colour(stdout)));
     }
     for (const std::string& note : explanation.places().notes()) {
-      fmt::print(stderr, "strata: warning: {}\n", note);
+      say("strata: warning: {}\n", note);
     }
     if (is_given("--png")) {
       write_pictures(explain_plots(explanation), explain_styles(), pictures_);

@@ -6,6 +6,7 @@
 
 #include "commands/bench_tables.h"
 #include "measure/machine.h"
+#include "output/say.h"
 
 namespace strata::cli {
 
@@ -43,13 +44,18 @@ MeasuringCommand::Outcome MeasuringCommand::measure_and_publish(ResultOutputs& o
   Outcome outcome;
   {
     SignalWatch signals;
-    Progress progress(stderr, !is_quiet_);
+    Progress progress(!is_quiet_);
     results.rows = measure(signals, progress);
     progress.clear();
     for (Row& row : results.rows) row.label = label_;
-    outputs.publish(results, [&](std::FILE* stream) {
-      if (!is_quiet_) show(results, stream);
-    });
+    outcome.is_in_vain = signals.interruption() != 0 &&
+                         std::all_of(results.rows.begin(), results.rows.end(),
+                                     [](const Row& row) { return row.metrics.empty(); });
+    if (!outcome.is_in_vain) {  // else the files of an earlier measurement are worth more
+      outputs.publish(results, [&](std::FILE* stream) {
+        if (!is_quiet_) show(results, stream);
+      });
+    }
     outcome.interruption = signals.interruption();
   }
   if (!is_quiet_) outputs.tell_replaced();
@@ -61,7 +67,9 @@ MeasuringCommand::Outcome MeasuringCommand::measure_and_publish(ResultOutputs& o
 
 int MeasuringCommand::finish(const Outcome& outcome) {
   if (outcome.interruption != 0) {
-    fmt::print(stderr, "strata: interrupted; the results cover the runs that were completed\n");
+    say("strata: interrupted{}\n",
+        outcome.is_in_vain ? " before a run was completed; no file was written or replaced"
+                           : "; the results cover the runs that were completed");
     die_by_signal(outcome.interruption);
   }
   return outcome.all_completed ? 0 : 1;

@@ -43,9 +43,11 @@ class MeasuringCommand : public Command {
   /// What came of a measurement.
   struct Outcome {
     bool all_completed = false;
-    int interruption = 0;  ///< the signal, or 0
+    int interruption = 0;     ///< the signal, or 0
+    bool is_in_vain = false;  ///< interrupted before any run was completed
   };
-  /// Measures, writes the files, and shows the results to people unless --quiet is given.
+  /// Measures, writes the files, and shows the results to people unless --quiet is given; not what
+  /// was in vain.
   Outcome measure_and_publish(ResultOutputs& outputs, const Measure& measure,
                               const Show& show) const;
   /// The same for the cells of a plan; the lines `about` stand above its tables.

@@ -8,6 +8,7 @@
 
 #include "commands/command.h"
 #include "input/usage_error.h"
+#include "output/say.h"
 #include "output/table.h"
 #include "output/units.h"
 #include "profile/sites.h"
@@ -57,7 +58,7 @@ class ProfileCommand final : public Command {
   static Profile load(const std::string& path) {
     Profile profile = read_profile(path);
     for (const std::string& note : symbolise(profile)) {
-      fmt::print(stderr, "strata: warning: {}\n", note);
+      say("strata: warning: {}\n", note);
     }
     return profile;
   }

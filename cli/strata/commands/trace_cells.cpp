@@ -10,7 +10,7 @@ std::vector<std::string> add_trace_cells(BenchPlan& plan, const std::vector<std:
                                          const ReplayOptions& options, TemporaryFolder& folder,
                                          bool is_quiet) {
   SignalWatch signals;
-  Progress progress(stderr, !is_quiet);
+  Progress progress(!is_quiet);
   std::vector<std::string> about;
   PlanOptions what;
   what.keeps_times = options.keeps_pace;

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <system_error>
 
 #include "input/usage_error.h"
+#include "output/say.h"
 
 namespace strata::cli {
 
@@ -24,7 +26,7 @@ ResultOutputs::ResultOutputs(const std::optional<std::string>& json_path,
 void ResultOutputs::tell_replaced() const {
   for (const WholeFile* file : {json_.get(), csv_.get()}) {
     if (file == nullptr || !file->has_replaced()) continue;
-    fmt::print(stderr, "strata: '{}' replaces the results that were in it\n", file->path());
+    say("strata: '{}' replaces the results that were in it\n", file->path());
   }
 }
 
@@ -48,7 +50,13 @@ void ResultOutputs::publish(const Results& results, const std::function<void(std
       });
     }
   }
-  attempt([&] { show(takes_stdout ? stderr : stdout); });
+  attempt([&] {
+    try {
+      show(takes_stdout ? stderr : stdout);
+    } catch (const std::system_error&) {
+      if (!takes_stdout) throw;  // else as say() has it
+    }
+  });
   if (first != nullptr) std::rethrow_exception(first);
 }
 

@@ -1,8 +1,8 @@
 #include "output/progress.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
+#include "output/say.h"
 #include "output/table.h"
 
 namespace strata::cli {
@@ -16,8 +16,8 @@ constexpr std::size_t kUsualColumns = 80;
 
 }  // namespace
 
-Progress::Progress(std::FILE* stream, bool is_enabled)
-    : stream_(stream), is_enabled_(is_enabled), is_terminal_(::isatty(::fileno(stream)) == 1) {}
+Progress::Progress(bool is_enabled)
+    : is_enabled_(is_enabled), is_terminal_(::isatty(STDERR_FILENO) == 1) {}
 
 void Progress::milestone(std::string_view text) {
   if (!is_enabled_) return;
@@ -28,8 +28,7 @@ void Progress::milestone(std::string_view text) {
   auto now = std::chrono::steady_clock::now();
   if (now - last_milestone_ < kBetweenMilestones) return;
   last_milestone_ = now;
-  fmt::print(stream_, "{}\n", text);
-  std::fflush(stream_);
+  say("{}\n", text);
 }
 
 void Progress::step(std::string_view text) {
@@ -38,16 +37,14 @@ void Progress::step(std::string_view text) {
 
 void Progress::clear() {
   if (!is_shown_) return;
-  fmt::print(stream_, "\r\033[K");
-  std::fflush(stream_);
+  say("\r\033[K");
   is_shown_ = false;
 }
 
 void Progress::rewrite(std::string_view text) {
   // A line that wraps cannot be rewritten.
-  const std::size_t columns = terminal_columns(stream_).value_or(kUsualColumns);
-  fmt::print(stream_, "\r\033[K{}", text.substr(0, columns - 1));
-  std::fflush(stream_);
+  const std::size_t columns = terminal_columns(stderr).value_or(kUsualColumns);
+  say("\r\033[K{}", text.substr(0, columns - 1));
   is_shown_ = true;
 }
 

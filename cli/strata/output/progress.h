@@ -1,16 +1,16 @@
 #pragma once
 
 #include <chrono>
-#include <cstdio>
 #include <string_view>
 
 namespace strata::cli {
 
-/// Tells on a terminal what is being done, in one line that is rewritten; in a pipe or a log, where
-/// nothing can be rewritten, only milestones, each on a line of its own and at most one per second.
+/// Tells on standard error what is being done: on a terminal in one line that is rewritten; in a
+/// pipe or a log, where nothing can be rewritten, only milestones, each on a line of its own and at
+/// most one per second.
 class Progress {
  public:
-  explicit Progress(std::FILE* stream, bool is_enabled = true);
+  explicit Progress(bool is_enabled = true);
   ~Progress() { clear(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -24,7 +24,6 @@ class Progress {
  private:
   void rewrite(std::string_view text);
 
-  std::FILE* stream_;
   bool is_enabled_;
   bool is_terminal_;
   bool is_shown_ = false;

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "input/usage_error.h"
+#include "output/say.h"
 #include "process/elf_file.h"
 
 namespace strata::cli {
@@ -116,9 +117,7 @@ std::string why_not_preloadable(const std::string& program) {
 
 void warn_of_own_malloc(const std::string& program, std::string_view name) {
   if (!ElfFile(final_program(program)).defines("malloc")) return;
-  fmt::print(
-      stderr,
-      "strata: warning: {} has a malloc of its own, so a preloaded one may never be called\n",
+  say("strata: warning: {} has a malloc of its own, so a preloaded one may never be called\n",
       name);
 }
 

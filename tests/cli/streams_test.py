@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""`strata` where its standard streams are closed or full: what was measured is kept, and so is every exit
+status. The environment is that of end_to_end_test.py."""
+import json
+import subprocess
+import unittest
+
+import schema
+from end_to_end_test import InFolder, LIKE_STRATA, PROGRAM, SCHEMA, STRATA
+
+
+def strata_with(redirection, *arguments):
+    return subprocess.run(["sh", "-c", f'exec "$0" "$@" {redirection}', STRATA, *arguments],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+
+
+class Streams(InFolder):
+    def check_results(self, path):
+        results = json.loads(path.read_text())
+        self.assertEqual(schema.check(results, SCHEMA), [])
+        self.assertTrue(results["rows"][0]["ok"], results["rows"][0])
+
+    def test_a_refusal_that_nobody_can_read_has_its_status(self):
+        for redirection in ("2>&-", "2>/dev/full", ">&- 2>&-", "<&- >&- 2>&-"):
+            for status, words in ((2, ["bogus"]), (127, ["run", "--library", LIKE_STRATA, "--", "no-such-program"]),
+                                  (3, ["run", "--library", LIKE_STRATA, "--", PROGRAM, "exit", "3"])):
+                with self.subTest(redirection=redirection, words=words):
+                    self.assertEqual(strata_with(redirection, *words).returncode, status)
+
+    def test_results_are_kept_that_nobody_is_told_of(self):
+        path = self.folder / "results.json"
+        commands = (["compare", "--runs", "1", "--warmup", "0", "--allocators", "system", "--json", str(path), "--",
+                     PROGRAM],
+                    ["bench", "churn", "--runs", "1", "--ops", "1000", "--settle", "0", "--allocators", "system", "--json",
+                     str(path)])
+        for redirection in ("2>/dev/full", "2>&-", "<&- 2>&-"):
+            for words in commands:
+                with self.subTest(redirection=redirection, command=words[0]):
+                    path.unlink(missing_ok=True)
+                    for _ in range(2):  # the second time it says that it replaces the first
+                        self.assertEqual(strata_with(redirection, *words).returncode, 0)
+                        self.check_results(path)
+
+    def test_results_in_a_pipe_need_no_table(self):
+        done = strata_with("2>/dev/full", "compare", "--runs", "1", "--allocators", "system", "--json", "-", "--", PROGRAM)
+        self.assertEqual(done.returncode, 0)
+        self.assertTrue(json.loads(done.stdout)["rows"][0]["ok"])
+
+    def test_results_are_kept_where_standard_output_is_closed(self):
+        path = self.folder / "results.json"
+        done = strata_with(">&-", "bench", "churn", "--runs", "1", "--ops", "1000", "--settle", "0", "--allocators",
+                           "system", "--json", str(path))
+        self.assertEqual((done.returncode, done.stderr.splitlines()[-1]),
+                         (1, "strata bench: could not write to standard output"), done.stderr)
+        self.check_results(path)
+
+    def test_a_file_is_not_taken_for_standard_output_that_is_closed(self):
+        path = self.folder / "results.json"
+        done = strata_with(">&-", "compare", "--runs", "1", "--quiet", "--allocators", "system", "--json", str(path), "--",
+                           PROGRAM)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.check_results(path)
+
+    def test_a_text_that_could_not_be_written_is_no_success(self):
+        for words in (["--help"], ["--version"], ["run", "--help"], ["bench", "list"]):
+            for redirection in (">/dev/full", ">&-"):
+                with self.subTest(words=words, redirection=redirection):
+                    done = strata_with(redirection, *words)
+                    self.assertEqual(done.returncode, 1)
+                    self.assertIn("could not write to standard output", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
