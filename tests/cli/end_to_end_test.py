@@ -166,6 +166,10 @@ class Compare(InFolder):
             self.assertRegex(done.stdout, rf"(?m)^{name} +failed: {re.escape(rows[name]['reason'])}$")
         self.assertIn("Last output under aborts_at_malloc:\n  broken_malloc: I cannot\n", done.stdout)
 
+    def test_a_kill_that_may_be_the_kernels_is_told_as_such(self):
+        _, rows = self.compare("--runs", "1", command=(PROGRAM, "kill", str(int(signal.SIGKILL))))
+        self.assertRegex(rows["system"]["reason"], r"^killed by SIGKILL \(perhaps by the kernel, out of memory: .*\), in ")
+
     def test_a_command_that_fails_everywhere_is_suspected_itself(self):
         done, rows = self.compare(allocators=f"system,{library('forwarding_malloc')}",
                                   command=(PROGRAM, "exit", "3"))

@@ -26,6 +26,9 @@ namespace {
 /// How long a program that we end may tidy up before it is killed.
 constexpr double kGraceSeconds = 1.0;
 
+constexpr const char* kPerhapsByTheKernel =
+    " (perhaps by the kernel, out of memory: see its log, and give the program less to do)";
+
 [[noreturn]] void throw_errno(const char* what) {
   throw std::system_error(errno, std::generic_category(), what);
 }
@@ -232,7 +235,8 @@ std::string describe_end(const ProcessResult& result, double timeout_s) {
     case ProcessResult::End::kExited:
       return fmt::format("exit status {}", result.code);
     case ProcessResult::End::kKilled:
-      return fmt::format("killed by {}", signal_name(result.code));
+      return fmt::format("killed by {}{}", signal_name(result.code),
+                         result.code == SIGKILL ? kPerhapsByTheKernel : "");
     case ProcessResult::End::kTimedOut:
       return fmt::format("still running after {:g} s", timeout_s);
     case ProcessResult::End::kInterrupted:
