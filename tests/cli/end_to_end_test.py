@@ -333,6 +333,16 @@ class Refusals(InFolder):
                       self.refused("run", "--library", LIKE_STRATA, "--profile", "", "--", "touch", str(marker)))
         self.assertFalse(marker.exists())
 
+    def test_a_temporary_folder_that_is_none_is_named(self):
+        bench = ("bench", "churn", "--allocators", "system", "--runs", "1", "--ops", "1000", "--settle", "0")
+        for words in (bench, ("compare", "--allocators", "system", "--runs", "1", "--", PROGRAM)):
+            for folder in ("/nonexistent", "/etc/passwd"):
+                done = strata(*words, env={**os.environ, "TMPDIR": folder})
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(f"TMPDIR is '{folder}', which is no folder; set it to one that you may write, or unset it",
+                              done.stderr)
+            self.assertEqual(strata(*words, env={**os.environ, "TMPDIR": ""}).returncode, 0)
+
     def test_a_file_in_a_working_folder_that_is_gone_is_named(self):
         gone = self.folder / "gone"
         for words in (("compare", "--allocators", "system", "--json", "here", "--", PROGRAM),

@@ -6,8 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <system_error>
+
+#include "process/temporary_folder.h"
 
 namespace strata::cli {
 namespace {
@@ -22,9 +23,7 @@ std::string read_range(int fd, std::size_t offset, std::size_t bytes) {
 }  // namespace
 
 OutputCapture::OutputCapture() {
-  const char* folder = std::getenv("TMPDIR");
-  std::string path = std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp");
-  path += "/strata-output-XXXXXX";
+  std::string path = temporary_name("strata-output");
   // Appending, because the two streams of the command share the file and must not overwrite.
   fd_ = ::mkostemp(path.data(), O_APPEND | O_CLOEXEC);
   if (fd_ < 0) {

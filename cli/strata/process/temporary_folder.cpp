@@ -1,15 +1,31 @@
 #include "process/temporary_folder.h"
 
+#include <fmt/format.h>
 #include <stdlib.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
+#include "input/usage_error.h"
+
 namespace strata::cli {
 
-TemporaryFolder::TemporaryFolder(const std::string& name) {
-  path_ = (std::filesystem::temp_directory_path() / (name + "-XXXXXX")).string();
+std::string temporary_name(const std::string& name) {
+  const char* const variable = std::getenv("TMPDIR");
+  const std::string folder = variable != nullptr && *variable != '\0' ? variable : "/tmp";
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) {
+    throw UsageError(fmt::format(
+        "TMPDIR is '{}', which is no folder; set it to one that you may write, or unset "
+        "it",
+        folder));
+  }
+  return folder + "/" + name + "-XXXXXX";
+}
+
+TemporaryFolder::TemporaryFolder(const std::string& name) : path_(temporary_name(name)) {
   if (::mkdtemp(path_.data()) == nullptr) {
     throw std::system_error(errno, std::generic_category(), "no temporary folder like " + path_);
   }

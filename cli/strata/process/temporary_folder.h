@@ -6,11 +6,15 @@
 
 namespace strata::cli {
 
+/// A name for mkstemp or mkdtemp in TMPDIR or /tmp.
+/// \errors  UsageError if TMPDIR is no folder.
+std::string temporary_name(const std::string& name);
+
 /// A folder of our own in TMPDIR or /tmp, which is gone with all that is in it when the object is.
 class TemporaryFolder {
  public:
   /// \param name  what its name begins with, "strata-report"
-  /// \errors  std::system_error naming the folder.
+  /// \errors  As of temporary_name(); std::system_error naming the folder.
   explicit TemporaryFolder(const std::string& name);
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
