@@ -82,6 +82,24 @@ class Explain(Explained):
         for path in pictures.iterdir():
             self.assertEqual(path.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
 
+    def test_a_folder_of_pictures_that_cannot_be_is_refused_before_the_trace_is_read(self):
+        page, letter = self.folder / "page.html", self.folder / "letter"
+        letter.touch()
+        done = strata("explain", str(self.trace), "-o", str(page), "--png", str(letter))
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn(f"--png cannot make the folder '{letter}': ", done.stderr)
+
+    def test_the_page_is_there_where_the_pictures_fail(self):
+        page, pictures, path = (self.folder / name for name in ("page.html", "pictures", "path"))
+        path.mkdir()
+        (path / "gnuplot").write_text('#!/bin/sh\ngrep -q pngcairo "$2" && exit 1\nexec /usr/bin/env PATH="$OLD" gnuplot "$@"\n')
+        (path / "gnuplot").chmod(0o755)
+        done = strata("explain", str(self.trace), "-o", str(page), "--png", str(pictures),
+                      env={**os.environ, "OLD": os.environ["PATH"], "PATH": f"{path}:{os.environ['PATH']}"})
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("gnuplot could not draw the plots", done.stderr)
+        self.assertIn("</html>", page.read_text())
+
     def test_mistakes_are_named(self):
         cases = (((), "name a trace"), ((str(self.trace), str(self.trace)), "one trace at a time"),
                  ((str(self.folder / "app.csv"),), "is not a trace"), (("/no/file",), "'/no/file' cannot be read"),

@@ -57,6 +57,8 @@ class ExplainCommand final : public ExplainingCommand {
     for (const Contender& contender : contenders) check_preload(contender);
     std::optional<WholeFile> page;
     if (wants_page) page.emplace("-o", output_, std::vector{trace_file()});
+    if (wants_page || is_given("--png")) expect_gnuplot();
+    if (is_given("--png")) make_picture_folder(pictures_);
 
     Progress progress(!is_quiet());
     const Explained explained = read_trace(progress);
@@ -70,12 +72,12 @@ class ExplainCommand final : public ExplainingCommand {
     for (const std::string& note : explanation.places().notes()) {
       say("strata: warning: {}\n", note);
     }
-    if (is_given("--png")) {
-      write_pictures(explain_plots(explanation), explain_styles(), pictures_);
-    }
     if (page) {
       page->write(explain_page(explanation, maps, page_title()).to_html());
       page->commit();
+    }
+    if (is_given("--png")) {
+      write_pictures(explain_plots(explanation), explain_styles(), pictures_);
     }
     return 0;
   }

@@ -53,6 +53,7 @@ class ReportCommand final : public Command {
     ResultsReport report(std::move(data));
     std::optional<WholeFile> page;
     if (wants_page) page.emplace("-o", output_, files_);
+    if (wants_pictures) make_picture_folder(pictures_);
     std::vector<Plot> plots = report.plots();
     if (page) {
       page->write(

@@ -82,9 +82,9 @@ Drawings draw(const std::vector<Plot>& plots, const std::vector<SeriesStyle>& st
   return drawings;
 }
 
-std::vector<std::string> write_pictures(const std::vector<Plot>& plots,
-                                        const std::vector<SeriesStyle>& styles,
-                                        const std::string& folder) {
+void expect_gnuplot() { find_gnuplot(); }
+
+void make_picture_folder(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (!fs::is_directory(folder)) {
@@ -92,6 +92,11 @@ std::vector<std::string> write_pictures(const std::vector<Plot>& plots,
         fmt::format("--png cannot make the folder '{}': {}; give one that you may write", folder,
                     error ? error.message() : "there is a file of that name"));
   }
+}
+
+std::vector<std::string> write_pictures(const std::vector<Plot>& plots,
+                                        const std::vector<SeriesStyle>& styles,
+                                        const std::string& folder) {
   TemporaryFolder scratch("strata-report");
   std::string script;
   std::vector<std::string> files;

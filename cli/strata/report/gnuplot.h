@@ -17,9 +17,17 @@ struct Drawings {
 /// \errors  std::runtime_error in one sentence if gnuplot is missing, or fails.
 Drawings draw(const std::vector<Plot>& plots, const std::vector<SeriesStyle>& styles);
 
-/// Writes each plot as <folder>/<id>.png; the folder is made if it is missing.
+/// To be asked before an hour of reading.
+/// \errors  As draw(), if gnuplot is missing.
+void expect_gnuplot();
+
+/// Makes the folder if it is missing.
+/// \errors  UsageError naming it.
+void make_picture_folder(const std::string& folder);
+
+/// Writes each plot as <folder>/<id>.png.
 /// \returns  The files.
-/// \errors   as draw(); UsageError naming the folder.
+/// \errors   As draw().
 std::vector<std::string> write_pictures(const std::vector<Plot>& plots,
                                         const std::vector<SeriesStyle>& styles,
                                         const std::string& folder);
