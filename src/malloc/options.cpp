@@ -325,6 +325,12 @@ bool is_any_option_set() noexcept {
   return false;
 }
 
+/// What `strata record` tells its recorder, and what scripts/bootstrap reads, are no mistakes.
+static bool is_of_others(std::string_view name) noexcept {
+  name.remove_prefix(kOptionPrefix.size());
+  return name == "BOOTSTRAP" || name == "RECORD" || name.starts_with("RECORD_");
+}
+
 void read_options(Options& options) noexcept {
   if (os::has_foreign_rights()) return;
   // Chosen: more mistakes than these are no slips of the finger.
@@ -346,6 +352,7 @@ void read_options(Options& options) noexcept {
       seen |= bit;
       if (set_option(option_table()[index], value, options)) continue;
     }
+    if (!is_known && is_of_others(name)) continue;
     if (++misunderstood > kMostWarnings) continue;
     if (is_known) {
       warn_of_value(option_table()[index], value);

@@ -399,6 +399,17 @@ TEST(ReadOptions, NamesOfOthersAreNotOurs) {
   EXPECT_TRUE(equal(options, Options{}));
 }
 
+TEST(ReadOptions, NamesOfTheRecorderAndOfTheScriptsAreNoMistakes) {
+  const Environment file("STRATA_RECORD", "trace");
+  const Environment stacks("STRATA_RECORD_STACKS", "64");
+  const Environment scripts("STRATA_BOOTSTRAP", "off");
+  Options options;
+  EXPECT_EQ(read_and_capture(options), "");
+  EXPECT_TRUE(equal(options, Options{}));
+  const Environment mistake("STRATA_RECORDS", "trace");
+  EXPECT_NE(read_and_capture(options).find("STRATA_RECORDS is not an option"), std::string::npos);
+}
+
 TEST(ReadOptions, AValueWithoutEndIsCutInTheWarning) {
   const Environment endless("STRATA_CHECKS", std::string(100'000, 'x'));
   Options options;
