@@ -275,6 +275,19 @@ class Refusals(InFolder):
             self.assertIn(f"mine: {path} {reason}", sentence)
             self.assertIn(reason, self.refused("run", "--library", path, "--", PROGRAM))
 
+    def test_a_malloc_of_others_is_not_stratas_library(self):
+        for words in (("run",), ("run", "--stats"), ("run", "--leaks"), ("run", "--set", "checks=bogus"), ("compare",)):
+            self.assertIn(f"strata: {FORWARDING} lists no options; it is not Strata's library",
+                          self.refused(*words, "--library", FORWARDING, "--", PROGRAM))
+        self.assertIn("it is not Strata's library", self.refused("options", "--library", FORWARDING))
+        for words in (("run",), ("compare",), ("options",)):
+            more = () if words == ("options",) else ("--", PROGRAM)
+            self.assertIn("--library needs a value", self.refused(*words, "--library", "", *more))
+
+    def test_a_folder_is_no_library(self):
+        for words in (("run", "--library", str(self.folder)), ("compare", "--allocators", f"mine={self.folder}")):
+            self.assertIn(f"{self.folder} is a folder; give the library in it", self.refused(*words, "--", PROGRAM))
+
     def test_a_library_in_a_folder_with_a_space(self):
         folder = self.folder / "a b"
         folder.mkdir()
@@ -578,6 +591,24 @@ class WithStrata(InFolder):
         self.assertEqual((options["STRATA_CHECKS"]["value"], options["STRATA_CHECKS"]["state"]), ("full", "set"))
         self.assertEqual((options["STRATA_LEAKS"]["value"], options["STRATA_LEAKS"]["state"]), ("0", "invalid"))
         self.assertEqual(options["STRATA_STATS"]["state"], "default")
+
+    def test_options_as_json_tell_names_that_are_not_understood(self):
+        plain = {os.fsencode(n): os.fsencode(v) for n, v in os.environ.items() if not n.startswith("STRATA_")}
+        done = strata("options", "--json", env={**plain, b"STRATA_CHEKS": b"full", b"STRATA_\xff": b"\xff"})
+        self.assertEqual((done.returncode, done.stderr), (1, ""))
+        options = {option["name"]: option for option in json.loads(done.stdout)}
+        self.assertEqual(options["STRATA_CHEKS"], {"name": "STRATA_CHEKS", "state": "unknown", "text": "full"})
+        self.assertEqual(options["STRATA_\ufffd"]["state"], "unknown")
+        self.assertIn("! STRATA_CHEKS is not an option\n", strata("options", env={**plain, b"STRATA_CHEKS": b""}).stdout)
+
+    def test_other_names_of_the_project_are_no_mistakes(self):
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("STRATA_")}
+        environment = {**plain, "STRATA_BOOTSTRAP": "off", "STRATA_RECORD": "", "STRATA_RECORD_STACKS": "0"}
+        done = strata("run", "--", "true", env=environment)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        done = strata("options", env=environment)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertNotIn("not an option", done.stdout)
 
     def test_options_takes_no_command_and_says_so_in_its_usage(self):
         self.assertEqual(strata("options", "--", "ls").returncode, 2)

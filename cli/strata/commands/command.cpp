@@ -65,6 +65,14 @@ void Command::add_option(const char* name, std::string& value, const char* unit,
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
+void Command::add_library_option(std::string& value, const char* description) {
+  add_option("--library", value, "FILE", description);
+  const auto why_not = [](const std::string& text) -> std::string {
+    return text.empty() ? "needs a value; give the path of a libstrata.so" : "";
+  };
+  parser_->get_option("--library")->check(CLI::Validator(why_not, ""));
+}
+
 void Command::add_list_option(const char* name, std::vector<std::string>& values, const char* unit,
                               const char* description) {
   parser_->add_option(name, values, description)

@@ -53,6 +53,9 @@ class Command {
   void add_option(const char* name, std::string& value, const char* unit,
                   const std::string& description);
 
+  /// --library, which names the libstrata.so that counts as Strata's.
+  void add_library_option(std::string& value, const char* description);
+
   /// An option that may be given many times.
   void add_list_option(const char* name, std::vector<std::string>& values, const char* unit,
                        const char* description);

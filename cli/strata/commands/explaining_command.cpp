@@ -15,7 +15,7 @@ ExplainingCommand::ExplainingCommand(CLI::App& app, const char* name, const char
 void ExplainingCommand::add_reading_options() {
   add_option("--skip", skip_, "NAME,...",
              "Functions to look past, such as a program's wrappers of malloc");
-  add_option("--library", library_, "FILE", "Use this libstrata.so as strata");
+  add_library_option(library_, "Use this libstrata.so as strata");
   add_flag("--quiet", is_quiet_, "No progress");
 }
 

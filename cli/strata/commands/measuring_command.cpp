@@ -19,7 +19,7 @@ MeasuringCommand::MeasuringCommand(CLI::App& app, const char* name, const char* 
   add_option("--timeout", timeout_, "S",
              fmt::format("End a run after this long (default {}; 0: never)", timeout));
   add_option("--label", label_, "TEXT", "Name of this measurement in the results");
-  add_option("--library", library_, "FILE", "Use this libstrata.so as strata");
+  add_library_option(library_, "Use this libstrata.so as strata");
   add_option("--json", json_, "FILE", "Write the results as JSON (- for standard output)");
   add_option("--csv", csv_, "FILE", "Write the results as CSV (- for standard output)");
   add_flag("--quiet", is_quiet_, "Print neither progress nor tables");

@@ -11,6 +11,7 @@
 #include "input/usage_error.h"
 #include "output/table.h"
 #include "process/environment.h"
+#include "shared/record_settings.h"
 
 namespace strata::cli {
 namespace {
@@ -57,13 +58,27 @@ nlohmann::json ask_library(const std::string& library) {
   if (handle == nullptr) throw UsageError(fmt::format("could not load {}", ::dlerror()));
   using Writer = std::size_t (*)(char*, std::size_t);
   const auto write = reinterpret_cast<Writer>(::dlsym(handle, "strata_options_json"));
-  if (write == nullptr) {
-    throw UsageError(fmt::format("{} lists no options; it is not Strata's library", library));
-  }
   std::string text(write(nullptr, 0), '\0');
   write(text.data(), text.size() + 1);
-  // The environment may hold any bytes.
-  return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/true);
+  return nlohmann::json::parse(text);
+}
+
+/// What `strata record` tells its recorder, and what scripts/bootstrap reads, are no mistakes.
+bool is_of_others(std::string_view name) {
+  const std::string recorder = record_settings::kFile;
+  return name == "STRATA_BOOTSTRAP" || name == recorder || name.starts_with(recorder + "_");
+}
+
+/// Adds the variables that are named as options are and are none, with the state "unknown".
+void add_unknown_names(nlohmann::json& options) {
+  std::set<std::string> known;
+  for (const nlohmann::json& option : options) known.insert(option["name"]);
+  for (const std::string& entry : Environment::inherited().entries()) {
+    const std::size_t equals = entry.find('=');
+    const std::string name = entry.substr(0, equals);
+    if (!name.starts_with(kPrefix) || is_of_others(name) || known.contains(name)) continue;
+    options.push_back({{"name", name}, {"state", "unknown"}, {"text", entry.substr(equals + 1)}});
+  }
 }
 
 /// Text of the environment on one line of a terminal.
@@ -77,9 +92,10 @@ std::string printable(std::string text) {
 class OptionsCommand final : public Command {
  public:
   explicit OptionsCommand(CLI::App& app) : Command(app, "options", kDescription, kExamples) {
-    add_flag("--json", wants_json_, "Print them as JSON, as strata_options_json() writes it");
-    add_option("--library", library_, "FILE",
-               "Ask this libstrata.so instead of the one beside strata");
+    add_flag(
+        "--json", wants_json_,
+        "Print them as JSON, as strata_options_json() writes it; mistaken names are \"unknown\"");
+    add_library_option(library_, "Ask this libstrata.so instead of the one beside strata");
   }
 
   const char* synopsis() const override { return "[options]"; }
@@ -87,21 +103,32 @@ class OptionsCommand final : public Command {
   int execute(const CommandLine&) override {
     Contender strata = parse_contender(kStrata, library_);
     check_preload(strata);
-    const nlohmann::json options = ask_library(strata.library);
+    nlohmann::json options = ask_library(strata.library);
+    add_unknown_names(options);
     if (wants_json_) {
-      fmt::print("{}\n", options.dump(2));
-      const auto is_invalid = [](const nlohmann::json& of) { return of["state"] == "invalid"; };
-      return std::any_of(options.begin(), options.end(), is_invalid) ? 1 : 0;
+      // The environment may hold any bytes.
+      fmt::print("{}\n", options.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    } else {
+      print(options);
     }
+    const auto is_mistake = [](const nlohmann::json& of) {
+      return of["state"] == "invalid" || of["state"] == "unknown";
+    };
+    return std::any_of(options.begin(), options.end(), is_mistake) ? 1 : 0;
+  }
+
+ private:
+  static void print(const nlohmann::json& options) {
     Table table({{""}, {"option", false}, {"value", false}, {"default", false}});
-    bool all_understood = true;
-    std::set<std::string> known;
+    std::string unknown;
     for (const nlohmann::json& option : options) {
       const std::string name = option["name"];
       const std::string state = option["state"];
-      known.insert(name);
+      if (state == "unknown") {
+        unknown += fmt::format("! {} is not an option\n", printable(name));
+        continue;
+      }
       const bool is_invalid = state == "invalid";
-      all_understood &= !is_invalid;
       table.add_row({is_invalid       ? "!"
                      : state == "set" ? "*"
                                       : "",
@@ -115,17 +142,9 @@ class OptionsCommand final : public Command {
                         : std::string(option["sentence"]),
                     is_invalid ? Style::kBad : Style::kDim);
     }
-    fmt::print("{}", table.to_text(wants_colour(stdout), terminal_columns(stdout)));
-    for (const std::string& entry : Environment::inherited().entries()) {
-      const std::string name = entry.substr(0, entry.find('='));
-      if (!name.starts_with(kPrefix) || known.contains(name)) continue;
-      fmt::print("{} is not an option\n", printable(name));
-      all_understood = false;
-    }
-    return all_understood ? 0 : 1;
+    fmt::print("{}{}", table.to_text(wants_colour(stdout), terminal_columns(stdout)), unknown);
   }
 
- private:
   bool wants_json_ = false;
   std::string library_;
 };

@@ -38,8 +38,7 @@ class RunCommand final : public Command {
     add_flag("--leaks", wants_leaks_, "Record every allocation; list what is still live at exit");
     add_list_option("--set", settings_, "NAME=VALUE",
                     "Set an option of the library, STRATA_NAME; may be repeated");
-    add_option("--library", library_, "FILE",
-               "Use this libstrata.so instead of the one beside strata");
+    add_library_option(library_, "Use this libstrata.so instead of the one beside strata");
   }
 
   int execute(const CommandLine& line) override {

@@ -14,29 +14,61 @@ namespace {
 
 std::string self() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
-}  // namespace
-
-void check_settings(const Settings& settings, const std::string& library) {
-  if (settings.empty()) return;
+/// The options, as the library tells them where these settings are in the environment, too. Empty
+/// where something else was said.
+nlohmann::json options_with(const Settings& settings, const std::string& library) {
   Environment environment = Environment::with_allocator({});
   for (const auto& [name, value] : settings) environment.set(name, value);
   const std::string answer =
       ask_program(self(), {"strata", "options", "--json", "--library", library}, environment);
-  const nlohmann::json options = nlohmann::json::parse(answer, nullptr, false);
-  if (!options.is_array()) return;
+  nlohmann::json options = nlohmann::json::parse(answer, nullptr, false);
+  return options.is_array() ? options : nlohmann::json::array();
+}
+
+void expect_understood(const nlohmann::json& option, std::string_view where,
+                       const std::string& value) {
+  if (option["state"] != "invalid") return;
+  throw UsageError(fmt::format("{}: {} is '{}'; give {}", where, option["name"].get<std::string>(),
+                               value, option["accepts"].get<std::string>()));
+}
+
+}  // namespace
+
+void check_settings(const Settings& settings, const std::string& library) {
+  if (settings.empty()) return;
+  const nlohmann::json options = options_with(settings, library);
+  if (options.empty()) return;
   for (const auto& [name, value] : settings) {
     auto found = std::find_if(
         options.begin(), options.end(),
         [&wanted = name](const nlohmann::json& option) { return option["name"] == wanted; });
-    if (found == options.end()) {
+    if (found == options.end() || (*found)["state"] == "unknown") {
       throw UsageError(
           fmt::format("--set: {} is not an option; to list the options: strata options", name));
     }
-    if ((*found)["state"] == "invalid") {
-      throw UsageError(fmt::format("--set: {} is '{}'; give {}", name, value,
-                                   (*found)["accepts"].get<std::string>()));
-    }
+    expect_understood(*found, "--set", value);
   }
+}
+
+Settings settings_of_environment(const std::string& library, const Settings& replacing) {
+  const Environment environment = Environment::inherited();
+  Settings found;
+  const std::vector<std::string> entries = environment.entries();
+  if (std::none_of(entries.begin(), entries.end(),
+                   [](const std::string& entry) { return entry.starts_with("STRATA_"); })) {
+    return found;
+  }
+  for (const nlohmann::json& option : options_with(replacing, library)) {
+    const std::string name = option["name"];
+    if (std::any_of(replacing.begin(), replacing.end(),
+                    [&](const auto& setting) { return setting.first == name; })) {
+      continue;
+    }
+    const std::string value = environment.get(name);
+    expect_understood(option, "the environment", value);
+    if (option["state"] == "set") found.emplace_back(name, value);
+  }
+  return found;
 }
 
 }  // namespace strata::cli

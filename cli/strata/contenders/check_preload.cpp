@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <system_error>
+
 #include "contenders/contender.h"
 #include "input/usage_error.h"
 #include "process/ask_program.h"
@@ -42,6 +45,10 @@ void check_preload(const Contender& contender) {
   auto refuse = [&](std::string_view why) {
     throw UsageError(fmt::format("{}: {} {}", contender.name, library, why));
   };
+  std::error_code ignored;
+  if (std::filesystem::is_directory(library, ignored)) {
+    refuse("is a folder; give the library in it");
+  }
   ElfFile elf(library);
   if (!elf.is_readable()) refuse("does not exist or cannot be read; check the path");
   if (!elf.is_elf()) refuse("is not an ELF file; give a shared library");
@@ -56,6 +63,9 @@ void check_preload(const Contender& contender) {
     refuse(
         "does not define malloc, so preloading it would measure the system's; give the library "
         "that replaces malloc");
+  }
+  if (contender.name == kStrata && !elf.defines("strata_options_json")) {
+    refuse("lists no options; it is not Strata's library; give a libstrata.so");
   }
   if (library.find_first_of(" :") != std::string::npos) {
     refuse("has a space or a colon in its path, which LD_PRELOAD cannot hold; move or link it");

@@ -45,7 +45,8 @@ std::vector<Contender> default_contenders(const std::string& strata_library = {}
 
 /// Dies with a sentence unless the dynamic linker would really put this library under a program:
 /// otherwise a typing error would measure the system's malloc under another name.
-/// \errors  UsageError: missing, no ELF, another machine's, no malloc in it, refused by the linker.
+/// \errors  UsageError: missing, no ELF, another machine's, no malloc in it, refused by the linker;
+///          named strata and not Strata's.
 void check_preload(const Contender& contender);
 
 /// Whether the dynamic linker says in a program's output that it did not preload the library.
