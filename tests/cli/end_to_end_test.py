@@ -610,6 +610,26 @@ class WithStrata(InFolder):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertNotIn("not an option", done.stdout)
 
+    def test_what_the_environment_sets_is_told_and_in_the_results(self):
+        measured = (("compare", "--runs", "1", "--warmup", "0", "--allocators", "system,strata", "--", PROGRAM),
+                    ("bench", "churn", "--runs", "1", "--ops", "1000", "--settle", "0", "--allocators", "system,strata"))
+        for command, *words in measured:
+            with self.subTest(command=command):
+                path = self.folder / "results.json"
+                done = strata(command, "--json", str(path), *words, env={**os.environ, "STRATA_CHECKS": "full"})
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("strata runs with STRATA_CHECKS=full, from the environment\n", done.stdout)
+                results = json.loads(path.read_text())
+                self.assertEqual(schema.check(results, SCHEMA), [])
+                self.assertEqual([row["params"].get("STRATA_CHECKS") for row in results["rows"]], ["full"] * 2)
+                done = strata(command, *words, env={**os.environ, "STRATA_CHECKS": "ful"})
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn("the environment: STRATA_CHECKS is 'ful'; give ", done.stderr)
+                self.assertNotIn("from the environment", strata(command, *words).stdout)
+                words[words.index("system,strata")] = "system"
+                done = strata(command, *words, env={**os.environ, "STRATA_CHECKS": "ful"})
+                self.assertNotIn("from the environment", done.stdout)
+
     def test_options_takes_no_command_and_says_so_in_its_usage(self):
         self.assertEqual(strata("options", "--", "ls").returncode, 2)
         self.assertIn("Usage: strata options [options]\n", strata("options", "--help").stdout)

@@ -47,7 +47,7 @@ class CompareCommand final : public MeasuringCommand {
     ComparisonPlan plan = read_plan(line);
     ResultOutputs outputs = open_outputs();
     return finish(measure_and_publish(
-        outputs,
+        outputs, plan.contenders, plan.settings,
         [&](SignalWatch& signals, Progress& progress) { return measure(plan, signals, progress); },
         [&](const Results& results, std::FILE* stream) { print(plan, results, stream); }));
   }

@@ -10,6 +10,18 @@
 
 namespace strata::cli {
 
+namespace {
+
+/// What the environment sets of the library that is measured as strata, if one is.
+Settings inherited_settings(const std::vector<Contender>& contenders, const Settings& settings) {
+  for (const Contender& contender : contenders) {
+    if (contender.name == kStrata) return settings_of_environment(contender.library, settings);
+  }
+  return {};
+}
+
+}  // namespace
+
 MeasuringCommand::MeasuringCommand(CLI::App& app, const char* name, const char* description,
                                    const char* examples, const char* timeout)
     : Command(app, name, description, examples), timeout_(timeout) {
@@ -35,9 +47,10 @@ ResultOutputs MeasuringCommand::open_outputs(const std::vector<std::string>& inp
   return {if_given("--json", json_), if_given("--csv", csv_), inputs};
 }
 
-MeasuringCommand::Outcome MeasuringCommand::measure_and_publish(ResultOutputs& outputs,
-                                                                const Measure& measure,
-                                                                const Show& show) const {
+MeasuringCommand::Outcome MeasuringCommand::measure_and_publish(
+    ResultOutputs& outputs, const std::vector<Contender>& contenders, const Settings& settings,
+    const Measure& measure, const Show& show) const {
+  const Settings inherited = inherited_settings(contenders, settings);
   Results results;
   results.measured = time_of_day();
   results.machine = describe_machine();
@@ -47,13 +60,20 @@ MeasuringCommand::Outcome MeasuringCommand::measure_and_publish(ResultOutputs& o
     Progress progress(!is_quiet_);
     results.rows = measure(signals, progress);
     progress.clear();
-    for (Row& row : results.rows) row.label = label_;
+    for (Row& row : results.rows) {
+      row.label = label_;
+      for (const auto& [name, value] : inherited) row.params[name] = value;
+    }
     outcome.is_in_vain = signals.interruption() != 0 &&
                          std::all_of(results.rows.begin(), results.rows.end(),
                                      [](const Row& row) { return row.metrics.empty(); });
     if (!outcome.is_in_vain) {  // else the files of an earlier measurement are worth more
       outputs.publish(results, [&](std::FILE* stream) {
-        if (!is_quiet_) show(results, stream);
+        if (is_quiet_) return;
+        for (const auto& [name, value] : inherited) {
+          fmt::print(stream, "strata runs with {}={}, from the environment\n", name, value);
+        }
+        show(results, stream);
       });
     }
     outcome.interruption = signals.interruption();
@@ -86,10 +106,11 @@ MeasuringCommand::Outcome MeasuringCommand::measure_plan(
     notes = std::move(outcome.notes);
     return std::move(outcome.rows);
   };
-  return measure_and_publish(outputs, measure, [&](const Results& results, std::FILE* stream) {
+  const auto show = [&](const Results& results, std::FILE* stream) {
     for (const std::string& line : about) fmt::print(stream, "{}\n", line);
     print_bench(plan, results, notes, stream);
-  });
+  };
+  return measure_and_publish(outputs, plan.contenders, {}, measure, show);
 }
 
 }  // namespace strata::cli

@@ -6,6 +6,7 @@
 
 #include "bench/run_cells.h"
 #include "commands/command.h"
+#include "commands/settings.h"
 #include "contenders/contender.h"
 #include "measure/result_outputs.h"
 #include "measure/results.h"
@@ -46,9 +47,11 @@ class MeasuringCommand : public Command {
     int interruption = 0;     ///< the signal, or 0
     bool is_in_vain = false;  ///< interrupted before any run was completed
   };
-  /// Measures, writes the files, and shows the results to people unless --quiet is given; not what
-  /// was in vain.
-  Outcome measure_and_publish(ResultOutputs& outputs, const Measure& measure,
+  /// Measures the contenders, writes the files, and shows the results to people unless --quiet is
+  /// given. What was in vain is neither written nor shown.
+  /// \param settings  what Strata runs with; what the environment sets besides is told
+  Outcome measure_and_publish(ResultOutputs& outputs, const std::vector<Contender>& contenders,
+                              const Settings& settings, const Measure& measure,
                               const Show& show) const;
   /// The same for the cells of a plan; the lines `about` stand above its tables.
   Outcome measure_plan(ResultOutputs& outputs, const BenchPlan& plan,
