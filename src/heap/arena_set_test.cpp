@@ -13,8 +13,13 @@
 namespace strata {
 namespace {
 
+constexpr std::size_t kLeastBytes = 1 << 16;
+
+/// Of arenas that are aligned to `alignment`.
 struct Table {
-  Table() { set.adopt_table(places.get()); }
+  explicit Table(std::size_t alignment = kLeastBytes) : set(alignment - 1) {
+    set.adopt_table(places.get());
+  }
   std::size_t empty_places() const {
     return static_cast<std::size_t>(
         std::count_if(places.get(), places.get() + ArenaSet::kPlaces,
@@ -25,7 +30,7 @@ struct Table {
 };
 
 TEST(ArenaSet, AgreesWithAModel) {
-  Table table;
+  Table table(1 << 26);
   std::mt19937_64 random(seed());
   std::set<std::uintptr_t> model;
   for (int step = 0; step < 20'000; ++step) {
@@ -34,7 +39,7 @@ TEST(ArenaSet, AgreesWithAModel) {
       table.set.erase(arena);
       model.erase(arena);
     } else {
-      ASSERT_TRUE(table.set.insert(arena));
+      ASSERT_TRUE(table.set.insert(arena, 1 << 26));
       model.insert(arena);
     }
     ASSERT_EQ(table.set.size(), model.size());
@@ -49,7 +54,7 @@ TEST(ArenaSet, AgreesWithAModel) {
 TEST(ArenaSet, SearchesStayShortHoweverManyArenasComeAndGo) {
   Table table;
   for (std::uintptr_t i = 1; i <= 4 * ArenaSet::kPlaces; ++i) {
-    ASSERT_TRUE(table.set.insert(i << 16));
+    ASSERT_TRUE(table.set.insert(i << 16, kLeastBytes));
     if (i > 10) table.set.erase((i - 10) << 16);
   }
   EXPECT_GE(table.empty_places(), ArenaSet::kPlaces - 20);
@@ -58,19 +63,35 @@ TEST(ArenaSet, SearchesStayShortHoweverManyArenasComeAndGo) {
 TEST(ArenaSet, TheLowestAddressesAreInNoArena) {
   Table table;
   EXPECT_FALSE(table.set.contains(0));
-  ASSERT_TRUE(table.set.insert(1 << 26));
+  ASSERT_TRUE(table.set.insert(1 << 26, kLeastBytes));
   EXPECT_FALSE(table.set.contains(0));
+}
+
+TEST(ArenaSet, HasEachAddressOfAnArenaAndNoneBehindIt) {
+  constexpr std::uintptr_t kSlot = 1 << 20;
+  for (std::uintptr_t bytes = kLeastBytes; bytes <= kSlot; bytes += ArenaSet::kUnitBytes) {
+    Table table(kSlot);
+    ASSERT_TRUE(table.set.insert(7 * kSlot, bytes));
+    for (std::uintptr_t offset : {std::uintptr_t{0}, bytes / 2, bytes - 1, bytes, kSlot - 1}) {
+      ASSERT_EQ(table.set.contains(7 * kSlot + offset), offset < bytes) << bytes;
+    }
+    ASSERT_FALSE(table.set.contains(7 * kSlot - 1));
+    ASSERT_FALSE(table.set.contains(8 * kSlot));
+    table.set.erase(7 * kSlot);
+    ASSERT_FALSE(table.set.contains(7 * kSlot));
+    ASSERT_FALSE(table.set.contains(bytes)) << "an erased place is no arena";
+  }
 }
 
 TEST(ArenaSet, IsFullAtItsNumberOfArenasAndTakesAnotherWhenOneGoes) {
   Table table;
   for (std::uintptr_t i = 1; i <= ArenaSet::kMaxArenas; ++i) {
-    ASSERT_TRUE(table.set.insert(i << 16));
+    ASSERT_TRUE(table.set.insert(i << 16, kLeastBytes));
   }
-  EXPECT_FALSE(table.set.insert(1));
+  EXPECT_FALSE(table.set.insert(1, kLeastBytes));
   table.set.erase(7 << 16);
   EXPECT_FALSE(table.set.contains(7 << 16));
-  EXPECT_TRUE(table.set.insert(7 << 16));
+  EXPECT_TRUE(table.set.insert(7 << 16, kLeastBytes));
   for (std::uintptr_t i = 1; i <= ArenaSet::kMaxArenas; ++i) {
     ASSERT_TRUE(table.set.contains(i << 16));
   }

@@ -196,7 +196,8 @@ HeapArena* HeapInstance::map_arena(ArenaHeap& heap, std::size_t min_bytes) noexc
       void* table = pages().map_apart(kTableBytes);
       if (table != nullptr) arenas_.adopt_table(table);
     }
-    if (arenas_.table() != nullptr && arenas_.insert(reinterpret_cast<std::uintptr_t>(memory))) {
+    if (arenas_.table() != nullptr &&
+        arenas_.insert(reinterpret_cast<std::uintptr_t>(memory), bytes)) {
       arena_count_.store(arenas_.size(), std::memory_order_relaxed);
       return arena;
     }
@@ -211,7 +212,7 @@ void HeapInstance::unmap_arena(HeapArena& arena) noexcept {
   const std::size_t bytes = arena.bytes;
   for (ThreadHeap* heap = heaps_.load(std::memory_order_acquire); heap != nullptr;
        heap = heap->next_) {
-    heap->forget(arena);
+    heap->forget_last_arena();
   }
   {
     LockGuard guard(lock_);

@@ -40,16 +40,16 @@ class HeapInstance {
   /// Takes the heap from an ending thread.
   void abandon(ThreadHeap& heap) noexcept;
 
-  bool owns(const void* address) const noexcept {
-    return is_arena(reinterpret_cast<std::uintptr_t>(address) & ~arena_mask_);
+  // Not analysed: this question takes no lock (ArenaSet).
+  bool owns(const void* address) const noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
+    return arenas_.contains(reinterpret_cast<std::uintptr_t>(address));
   }
 
-  /// The arena of a block, or no return: the address is rounded down and must be a known arena.
+  /// The arena of a block, or no return: the address must be in a known arena.
   HeapArena& arena_of(const void* block) const noexcept {
-    const auto start = reinterpret_cast<std::uintptr_t>(block) & ~arena_mask_;
-    if (!is_arena(start)) [[unlikely]]
+    if (!owns(block)) [[unlikely]]
       die_of_no_arena(block);
-    return *reinterpret_cast<HeapArena*>(start);
+    return arena_under(block);
   }
 
   /// A fresh arena of at least `min_bytes` for the heap; nullptr if a budget or the kernel has no
@@ -87,15 +87,10 @@ class HeapInstance {
   std::uint64_t generation() const noexcept { return generation_; }
   const ThreadHeaps::Options& options() const noexcept { return options_; }
   os::PageSource& pages() const noexcept { return *options_.pages; }
-  std::uintptr_t arena_mask() const noexcept { return arena_mask_; }
   bool has_reclaimer() const noexcept { return reclaimer_.is_running(); }
 
  private:
   explicit HeapInstance(const ThreadHeaps::Options& options) noexcept;
-  // Not analysed: this question takes no lock (ArenaSet).
-  bool is_arena(std::uintptr_t start) const noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
-    return arenas_.contains(start);
-  }
   ThreadHeap* attach() noexcept;
   void unmap_table() noexcept;
   ThreadHeap* make_heap() noexcept;
@@ -109,7 +104,7 @@ class HeapInstance {
   std::uintptr_t arena_mask_;         // of the bits that an address within an arena may have
 
   Lock lock_{LockRank::kHeapArenas};
-  ArenaSet arenas_ STRATA_GUARDED_BY(lock_);
+  ArenaSet arenas_ STRATA_GUARDED_BY(lock_){arena_mask_};
   std::atomic<std::size_t> held_bytes_{0};   // written under the lock, read by statistics
   std::atomic<std::size_t> arena_count_{0};  // the same
   ThreadHeap* abandoned_ STRATA_GUARDED_BY(lock_) = nullptr;

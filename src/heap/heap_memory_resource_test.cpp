@@ -74,6 +74,34 @@ TEST(HeapMemoryResource, GivesWhatAHeapCannotServeToTheOneAbove) {
   EXPECT_EQ(heap.live_blocks(), 0u);
 }
 
+/// Gives an address, which nobody touches, and takes it back.
+class OneAddress final : public std::pmr::memory_resource {
+ public:
+  explicit OneAddress(void* address) noexcept : address_(address) {}
+  int taken_back = 0;
+
+ private:
+  void* do_allocate(std::size_t, std::size_t) override { return address_; }
+  void do_deallocate(void* p, std::size_t, std::size_t) override { taken_back += p == address_; }
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+    return this == &other;
+  }
+
+  void* address_;
+};
+
+TEST(HeapMemoryResource, GivesBackUpstreamWhatLiesBehindAnArenaThatIsNoPowerOfTwo) {
+  ThreadHeaps heaps(long_arenas());
+  auto* block = static_cast<char*>(heaps.allocate(100));
+  OneAddress upstream(arena_start(block, 4 * kMiB) + 3 * kMiB);
+  MemoryResource<ThreadHeaps> resource(heaps, &upstream);
+  void* large = resource.allocate(4 * kMiB);
+  ASSERT_FALSE(heaps.owns(large));
+  resource.deallocate(large, 4 * kMiB);
+  EXPECT_EQ(upstream.taken_back, 1);
+  heaps.deallocate(block);
+}
+
 TEST(HeapMemoryResource, PassesTheAlignmentOn) {
   CoalescingHeap heap(1 << 20);
   MemoryResource<CoalescingHeap> resource(heap);

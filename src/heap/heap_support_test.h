@@ -53,6 +53,18 @@ inline ThreadHeaps::Options own_arenas(os::PageSource* pages = nullptr) {
   return options;
 }
 
+/// Arenas that are no power of two: they fill 3 MiB of the 4 that they are aligned to.
+inline ThreadHeaps::Options long_arenas() {
+  ThreadHeaps::Options options;
+  options.arena_bytes = 3 * kMiB;
+  return options;
+}
+
+/// Where the arena of a block starts, if arenas are aligned to `alignment`.
+inline char* arena_start(char* block, std::size_t alignment) {
+  return block - reinterpret_cast<std::uintptr_t>(block) % alignment;
+}
+
 template <typename Body>
 void in_thread(Body body) {
   std::thread(body).join();

@@ -18,13 +18,11 @@ constexpr std::int64_t granules_in(std::size_t bytes) noexcept {
 }  // namespace
 
 ThreadHeap::ThreadHeap(HeapInstance& instance, ArenaHeap& home) noexcept
-    : place_mask_(~instance.arena_mask() | (BlockTag::kGranuleBytes - 1)),
-      is_shared_(instance.is_shared()),
+    : is_shared_(instance.is_shared()),
       home_(home),
       instance_(instance),
       least_room_(granules_in(std::min(instance.cached_bytes(), kLeastCachedBytes))),
       most_room_(granules_in(instance.cached_bytes())) {
-  last_arena_.set(kNoArena);
   set_full_room(least_room_);
 }
 
@@ -166,7 +164,8 @@ void ThreadHeap::flush() noexcept {
   HeapArena& arena = instance_.arena_of(block);
   const std::uint32_t granules = ArenaHeap::granules_of_live(arena, block);
   if (is_for_cache(arena.heap)) {
-    last_arena_.set(reinterpret_cast<std::uintptr_t>(&arena));
+    last_first_ = reinterpret_cast<std::uintptr_t>(&arena) + BlockTag::kGranuleBytes;
+    last_granules_.set(arena.bytes / BlockTag::kGranuleBytes);
     return take_back(block);
   }
   frees_.add(1, std::memory_order_release);  // as in take_back()

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -37,19 +38,18 @@ class ThreadHeap {
 
   void deallocate(void* block) noexcept {
     // One comparison for "in the arena of the last free" and "on a granule", and one that nullptr
-    // fails. From 16 bytes before it: the first address of an arena is no block of it.
-    const std::uintptr_t place = reinterpret_cast<std::uintptr_t>(block) - BlockTag::kGranuleBytes;
-    if ((place & place_mask_) != last_arena_.get()) [[unlikely]]
+    // fails: rotated, the bits below a granule are the highest.
+    const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(block) - last_first_;
+    if (std::rotr(offset, kGranuleBits) >= last_granules_.get()) [[unlikely]]
       return deallocate_elsewhere(block);
     take_back(block);
   }
 
   void* reallocate(void* block, std::size_t bytes) noexcept;
 
-  /// Before that arena is unmapped: any thread may call it, none has a block of the arena.
-  void forget(const HeapArena& arena) noexcept {
-    if (last_arena_.get() == reinterpret_cast<std::uintptr_t>(&arena)) last_arena_.set(kNoArena);
-  }
+  /// Before an arena is unmapped, for it may be the one. Any thread may call it; none has a block
+  /// of that arena, so if this heap's thread remembers an arena meanwhile, it is another one.
+  void forget_last_arena() noexcept { last_granules_.set(0); }
 
   /// Sends away what the outboxes hold and puts the cached blocks back into the arenas.
   void flush() noexcept;
@@ -99,7 +99,7 @@ class ThreadHeap {
   static constexpr std::uint32_t kMaxSent = 32;
   static constexpr std::size_t kMaxSentBytes = 16 * 1024;
   static constexpr std::size_t kOutboxes = 8;
-  static constexpr std::uintptr_t kNoArena = UINTPTR_MAX;  // the place of no block
+  static constexpr int kGranuleBits = std::countr_zero(BlockTag::kGranuleBytes);
 
   bool is_for_cache(const ArenaHeap& heap) const noexcept { return is_shared_ || &heap == &home_; }
   // Whatever ends the program is called last, so that the common path needs no stack.
@@ -169,8 +169,10 @@ class ThreadHeap {
 
   FreedBlock* lists_[kLists] = {};  // first: an index less to add
   // What the hot paths read and write.
-  const std::uintptr_t place_mask_;       // what two places in one arena have in common
-  Published<std::uintptr_t> last_arena_;  // of a block that was freed here and is for the cache
+  // Of the arena of the last free, if its blocks are for the cache: the first address that may be a
+  // block's, which is not the arena's own, and the granules from there on, 0 for no arena.
+  std::uintptr_t last_first_ = 0;
+  Published<std::uintptr_t> last_granules_;
   Published<std::int64_t> room_;  // for more cached blocks, in granules; below 0 until shrink()
   Counter allocations_;
   Counter frees_;

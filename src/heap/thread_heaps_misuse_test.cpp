@@ -48,7 +48,7 @@ TEST_F(ThreadHeapsDeathTest, DiesOfAPointerFromElsewhere) {
   EXPECT_DEATH(heaps.deallocate(others), "foreign pointer");
   EXPECT_DEATH(heaps.deallocate(block + 8), "foreign pointer.*no block");
   EXPECT_DEATH(heaps.deallocate(block + 16), "no block starts there");
-  char* const arena = block - reinterpret_cast<std::uintptr_t>(block) % kMiB;
+  char* const arena = arena_start(block, kMiB);
   void* const last = heaps.allocate(100);
   for (int freed = 0; freed < 2; ++freed) {
     EXPECT_DEATH(heaps.deallocate(arena), "foreign pointer");
@@ -57,6 +57,21 @@ TEST_F(ThreadHeapsDeathTest, DiesOfAPointerFromElsewhere) {
     if (freed == 0) heaps.deallocate(last);  // from now on the arena is the one of the last free
   }
   EXPECT_DEATH(static_cast<void>(heaps.usable_size(others)), "foreign pointer");
+}
+
+TEST_F(ThreadHeapsDeathTest, DiesOfAnAddressBehindAnArenaThatIsNoPowerOfTwo) {
+  ThreadHeaps heaps(long_arenas());
+  char* const block = static_cast<char*>(heaps.allocate(100));
+  char* const arena = arena_start(block, 4 * kMiB);
+  void* const last = heaps.allocate(100);
+  for (int freed = 0; freed < 2; ++freed) {
+    for (std::size_t offset : {3 * kMiB, 3 * kMiB + 16, 4 * kMiB - 16, 4 * kMiB}) {
+      EXPECT_DEATH(heaps.deallocate(arena + offset), "foreign pointer 0x") << offset;
+    }
+    if (freed == 0) heaps.deallocate(last);  // from now on the arena is the one of the last free
+  }
+  EXPECT_DEATH(static_cast<void>(heaps.usable_size(arena + 3 * kMiB + 16)), "foreign pointer 0x");
+  heaps.deallocate(block);
 }
 
 TEST_F(ThreadHeapsDeathTest, DiesOfAnAddressBelowEveryArena) {

@@ -313,6 +313,26 @@ TEST(ThreadHeaps, TwoInstancesInOneThreadNeverShareAnArena) {
   second.check_invariants();
 }
 
+TEST(ThreadHeaps, OwnsItsArenasToTheirEndsAndNoFurther) {
+  const auto expect_end = [](ThreadHeaps& heaps, const char* end) {
+    EXPECT_TRUE(heaps.owns(end - 1));
+    EXPECT_FALSE(heaps.owns(end));
+    EXPECT_FALSE(heaps.owns(end + os::page_bytes()));
+  };
+  ThreadHeaps heaps(long_arenas());
+  auto* block = static_cast<char*>(heaps.allocate(100));
+  expect_end(heaps, arena_start(block, 4 * kMiB) + 3 * kMiB);
+  // The budget leaves half an arena for the second one.
+  ThreadHeaps::Options options = small_arenas();
+  options.total_budget_bytes = kMiB + 512 * kKiB;
+  ThreadHeaps bounded(options);
+  ASSERT_NE(bounded.allocate(1000 * kKiB), nullptr);
+  auto* in_half = static_cast<char*>(bounded.allocate(400 * kKiB));
+  ASSERT_NE(in_half, nullptr);
+  ASSERT_EQ(bounded.statistics().arenas, 2u);
+  expect_end(bounded, arena_start(in_half, kMiB) + 512 * kKiB);
+}
+
 TEST(ThreadHeaps, AnInstanceInTheSlotOfADeadOneStartsAfresh) {
   os::FakePageSource pages;
   for (int round = 0; round < 200; ++round) {
