@@ -24,7 +24,8 @@ class HeapInstance;
 /// refused, never served from elsewhere.
 ///
 /// Any number of instances up to kMaxInstances may live at once; they share nothing. One instance
-/// must not be used in the child of a fork(). Move-only, while no thread is inside a call.
+/// must not be used in the child of a fork(), but it may end there: that does nothing, and the
+/// child keeps its copy of the memory. Move-only, while no thread is inside a call.
 /// \threads  All functions, any number at once, unless said otherwise.
 class ThreadHeaps {
  public:

@@ -27,6 +27,8 @@ class HeapInstance {
  public:
   /// \returns  The instance, or nullptr and the reason, one sentence in static memory.
   static HeapInstance* create(const ThreadHeaps::Options& options, const char*& reason) noexcept;
+  /// Nothing in the child of a fork(): there the reclaimer that it would wait for does not run, and
+  /// threads that do not run may hold the locks. The child keeps its copy until it ends.
   void destroy() noexcept;
 
   /// The calling thread's heap, nullptr if it has none yet.
@@ -97,6 +99,7 @@ class HeapInstance {
   ArenaHeap* home_for(std::uint32_t number) noexcept STRATA_REQUIRES(lock_);
   [[noreturn]] static void die_of_no_arena(const void* block) noexcept;
 
+  const std::uint64_t process_;  // that made it
   ThreadHeaps::Options options_;
   std::uint32_t slot_ = 0;
   std::uint64_t generation_ = 0;

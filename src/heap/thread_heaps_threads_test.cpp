@@ -1,6 +1,8 @@
 #include <strata/thread_heaps.hpp>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <barrier>
@@ -9,6 +11,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -280,6 +283,28 @@ TEST(ThreadHeaps, OnlyAReclaimingInstanceHasAThreadAndItGoesWithTheInstance) {
     EXPECT_TRUE(heaps.has_reclaimer());
   }
   wait_until([&] { return threads_now() <= before; });
+}
+
+TEST(ThreadHeaps, TheChildOfAForkDestroysAnInstanceThoughItsReclaimerIsNotThere) {
+  if (os::kIsEmulated) GTEST_SKIP() << "the emulator's own locks stay locked in the child";
+  ThreadHeaps::Options options = small_arenas();
+  options.reclaims = true;
+  std::optional<ThreadHeaps> heaps(options);
+  heaps->deallocate(heaps->allocate(500'000));
+  ASSERT_TRUE(heaps->has_reclaimer());
+  const pid_t child = fork();
+  ASSERT_NE(child, -1);
+  if (child == 0) {
+    alarm(60);  // a child that waits for ever ends, too
+    *heaps = ThreadHeaps(small_arenas());
+    heaps.reset();
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  heaps->deallocate(heaps->allocate(500'000));
+  heaps->check_invariants();
 }
 
 TEST(ThreadHeaps, StartsItsReclaimerOnlyWhenThereIsSomethingToReturn) {
