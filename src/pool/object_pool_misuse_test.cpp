@@ -74,6 +74,31 @@ TEST_F(ObjectPoolDeathTest, DiesOfADestructorThatDestroysItsOwnObject) {
   EXPECT_DEATH(suicides.destroy(suicides.create(&suicides)), "it is already free");
 }
 
+TEST_F(ObjectPoolDeathTest, DiesOfBadPointersInDestructorsWhileItIsCleared) {
+  struct Liar {
+    ObjectPool<Liar>* pool;
+    Liar* claims;
+    ~Liar() { pool->destroy(claims); }
+  };
+  ObjectPool<Liar> liars(4, Exhaustion::kReturnNull, Leftovers::kDestroy);
+  Liar* liar = liars.create(&liars, nullptr);
+  Liar elsewhere{&liars, nullptr};
+  for (Liar* lie : {&elsewhere, liar + 1}) {
+    liar->claims = lie;
+    EXPECT_DEATH(liars.clear(), "destroy of 0x");
+  }
+  liar->claims = nullptr;
+  liars.clear();
+  // When it is over, an object that is already free is one again.
+  EXPECT_DEATH(
+      {
+        liar = liars.create(&liars, nullptr);
+        liars.destroy(liar);
+        liars.destroy(liar);
+      },
+      "it is already free");
+}
+
 TEST_F(ObjectPoolDeathTest, DiesOfLeftoversIfAsked) {
   EXPECT_DEATH(
       {

@@ -360,6 +360,60 @@ TYPED_TEST(ObjectPoolTest, LetsADestructorUseThePool) {
   pool.check_invariants();
 }
 
+/// Owns another object of its pool, and destroys it when it is destroyed itself.
+struct Owner {
+  static inline int alive = 0;
+  explicit Owner(ObjectPool<Owner>* p, Owner* o = nullptr) : pool(p), owned(o) { ++alive; }
+  Owner(const Owner&) = delete;
+  ~Owner() {
+    --alive;
+    pool->destroy(owned);
+  }
+  ObjectPool<Owner>* pool;
+  Owner* owned;
+};
+
+/// Chains of three in every order of their slots.
+void fill_with_owners(ObjectPool<Owner>& pool) {
+  int order[] = {0, 1, 2};
+  do {
+    Owner* in_order[3];
+    for (Owner*& owner : in_order) owner = pool.create(&pool);
+    for (int i = 0; i < 2; ++i) in_order[order[i]]->owned = in_order[order[i + 1]];
+  } while (std::next_permutation(std::begin(order), std::end(order)));
+  EXPECT_EQ(Owner::alive, 18);
+}
+
+TEST(ObjectPoolOfOwners, ClearsEachObjectOnceInWhateverSlotsTheOwnedOnesAre) {
+  ObjectPool<Owner> pool(Exhaustion::kGrow, Leftovers::kDestroy);
+  for (int round = 0; round < 2; ++round) {
+    fill_with_owners(pool);
+    pool.clear();
+    EXPECT_EQ(Owner::alive, 0);
+    EXPECT_TRUE(pool.empty());
+    pool.check_invariants();
+  }
+}
+
+TEST(ObjectPoolOfOwners, ClearsEachObjectOnceInEveryChunk) {
+  ObjectPool<Owner> pool(Exhaustion::kGrow, Leftovers::kDestroy);
+  std::vector<Owner*> owners;
+  for (int i = 0; i < 1000; ++i) owners.push_back(pool.create(&pool));
+  // The owners in the later half: what they own goes first, in other chunks, too.
+  for (std::size_t i = 0; i < 500; ++i) owners[999 - i]->owned = owners[i];
+  pool.clear();
+  EXPECT_EQ(Owner::alive, 0);
+  pool.check_invariants();
+}
+
+TEST(ObjectPoolOfOwners, DestroysEachObjectOnceWhenThePoolDies) {
+  {
+    ObjectPool<Owner> pool(Exhaustion::kGrow, Leftovers::kDestroy);
+    fill_with_owners(pool);
+  }
+  EXPECT_EQ(Owner::alive, 0);
+}
+
 TYPED_TEST(ObjectPoolTest, StartsWithAMillionSlotsWithoutTouchingThem) {
   using Ints = Pool<TypeParam, int>;
   constexpr std::size_t kSlots = 1'000'000;
