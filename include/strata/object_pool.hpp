@@ -142,26 +142,19 @@ class ObjectPool {
         leftovers_(other.leftovers_) {}
   /// The same. What was here before ends as in the destructor.
   ObjectPool& operator=(ObjectPool&& other) noexcept {
-    ObjectPool taken(std::move(other));
-    chunks_.swap(taken.chunks_);
-    std::swap(exhaustion_, taken.exhaustion_);
-    std::swap(leftovers_, taken.leftovers_);
+    if (this != &other) {
+      end_leftovers();  // while this is still their pool: their destructors may use it
+      Chunks taken(std::move(other.chunks_));
+      chunks_.swap(taken);
+      exhaustion_ = other.exhaustion_;
+      leftovers_ = other.leftovers_;
+    }
     return *this;
   }
   ObjectPool(const ObjectPool&) = delete;
   ObjectPool& operator=(const ObjectPool&) = delete;
 
-  ~ObjectPool() {
-    if (const std::size_t left = size(); left != 0) {
-      if (leftovers_ == Leftovers::kReport)
-        detail::report_leftovers(left, std::addressof(*begin()));
-      if (leftovers_ == Leftovers::kAbort) {
-        detail::misuse("ObjectPool destroyed with live objects, the first at ",
-                       std::addressof(*begin()), "");
-      }
-      clear();
-    }
-  }
+  ~ObjectPool() { end_leftovers(); }
 
   /// Makes an object from the arguments, in braces if T is an aggregate.
   /// \returns  The object; nullptr if no slot is free, under Exhaustion::kReturnNull.
@@ -332,6 +325,17 @@ class ObjectPool {
   static std::optional<ObjectPool> refused(const char* sentence, const char** reason) noexcept {
     if (reason != nullptr) *reason = sentence;
     return std::nullopt;
+  }
+
+  void end_leftovers() noexcept {
+    const std::size_t left = size();
+    if (left == 0) return;
+    if (leftovers_ == Leftovers::kReport) detail::report_leftovers(left, std::addressof(*begin()));
+    if (leftovers_ == Leftovers::kAbort) {
+      detail::misuse("ObjectPool destroyed with live objects, the first at ",
+                     std::addressof(*begin()), "");
+    }
+    clear();
   }
 
   // Frees the slot if the constructor does not complete.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <set>
@@ -412,6 +413,21 @@ TEST(ObjectPoolOfOwners, DestroysEachObjectOnceWhenThePoolDies) {
     fill_with_owners(pool);
   }
   EXPECT_EQ(Owner::alive, 0);
+}
+
+TEST(ObjectPoolOfOwners, EndsWhatItHeldBeforeItIsAssignedAnything) {
+  ObjectPool<Owner> pool(Exhaustion::kGrow, Leftovers::kDestroy);
+  fill_with_owners(pool);
+  pool = ObjectPool<Owner>(10);
+  EXPECT_EQ(Owner::alive, 0);
+  EXPECT_EQ(pool.capacity(), 10u);
+  Owner* owner = pool.create(&pool);
+  ObjectPool<Owner>& same = pool;
+  pool = std::move(same);
+  EXPECT_TRUE(pool.owns(owner)) << "an assignment to itself changes nothing";
+  pool.destroy(owner);
+  EXPECT_EQ(Owner::alive, 0);
+  pool.check_invariants();
 }
 
 TYPED_TEST(ObjectPoolTest, StartsWithAMillionSlotsWithoutTouchingThem) {
