@@ -249,7 +249,7 @@ class ObjectPool {
 
     BasicIterator() noexcept = default;
     Object& operator*() const noexcept { return *object_at(pool_->chunks_.at(chunk_), slot_); }
-    Object* operator->() const noexcept { return &**this; }
+    Object* operator->() const noexcept { return std::addressof(**this); }
     BasicIterator& operator++() noexcept {
       slot_ = pool_->chunks_.at(chunk_).next_live(slot_ + 1);
       skip_finished_chunks();

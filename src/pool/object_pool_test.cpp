@@ -234,6 +234,19 @@ TYPED_TEST(ObjectPoolTest, HoldsTypesOfEveryShape) {
   EXPECT_EQ(root.a + diamond->b + diamond->c, 6);
 }
 
+/// Its address is not to be had by the operator.
+struct Private {
+  int value;
+  void operator&() const = delete;
+};
+
+TYPED_TEST(ObjectPoolTest, WalksObjectsWhoseTypeOverloadsTheAddressOperator) {
+  Pool<TypeParam, Private> pool(3, Exhaustion::kReturnNull, Leftovers::kDestroy);
+  pool.create(7);
+  EXPECT_EQ(pool.begin()->value, 7);
+  EXPECT_EQ(std::as_const(pool).begin()->value, 7);
+}
+
 TYPED_TEST(ObjectPoolTest, WalksExactlyTheLiveObjects) {
   Pool<TypeParam, int> pool(Exhaustion::kGrow, Leftovers::kDestroy);
   EXPECT_EQ(pool.begin(), pool.end());
