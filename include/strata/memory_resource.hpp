@@ -66,7 +66,7 @@ class MemoryResource final : public std::pmr::memory_resource {
 
 /// Over a PageArena: memory of any size in order, nothing given back before reset(). Where its
 /// pages come out side by side, requests run on from one into the next. What the arena has no room
-/// for comes from `upstream`.
+/// for comes from `upstream`; by default, or with nullptr, that refuses.
 ///
 /// Arena and upstream outlive it, and it outlives its containers.
 /// \threads  One at a time.
@@ -75,7 +75,8 @@ class MemoryResource<PageArena> final : public std::pmr::memory_resource {
  public:
   explicit MemoryResource(PageArena& arena, std::pmr::memory_resource* upstream =
                                                 std::pmr::null_memory_resource()) noexcept
-      : arena_(arena), upstream_(upstream) {}
+      : arena_(arena),
+        upstream_(upstream != nullptr ? upstream : std::pmr::null_memory_resource()) {}
   MemoryResource(const MemoryResource&) = delete;
   MemoryResource& operator=(const MemoryResource&) = delete;
 

@@ -191,6 +191,16 @@ TEST(ArenaResource, LeavesPagesThatOthersTookAlone) {
   EXPECT_EQ(b, theirs + page);
 }
 
+TEST(ArenaResource, RefusesWithNullptrForItsUpstream) {
+  const std::size_t page = os::page_bytes();
+  PageArena arena(page);
+  MemoryResource<PageArena> resource(arena, nullptr);
+  EXPECT_THROW(static_cast<void>(resource.allocate(page + 1)), std::bad_alloc);
+  void* block = resource.allocate(page);
+  EXPECT_THROW(static_cast<void>(resource.allocate(1)), std::bad_alloc);
+  resource.deallocate(block, page);
+}
+
 TEST(ArenaResource, ServesEveryAlignment) {
   const std::size_t page = os::page_bytes();
   PageArena arena(64 * page);
