@@ -172,6 +172,12 @@ TEST(BlockLayout, RefusesWhatOverflowsTheAddressSpace) {
   EXPECT_EQ(BlockLayout::of(64, std::numeric_limits<std::size_t>::max() / 64).stride, 0u);
   EXPECT_EQ(BlockLayout::of(std::numeric_limits<std::size_t>::max() - 63, 1).stride, 0u);
   EXPECT_EQ(BlockLayout::capacity_for(0, 4096), 0u);
+  // With the bookkeeping of a block some of these strides wrap around, to 0, too.
+  for (std::size_t less = 0; less < 32; ++less) {
+    const std::size_t stride = std::numeric_limits<std::size_t>::max() - less;
+    EXPECT_EQ(BlockLayout::capacity_for(stride, 4096), 0u) << less;
+    EXPECT_EQ(BlockLayout::capacity_for(stride, 4096, 4), 0u) << less;
+  }
 }
 
 TEST(BlockLayout, CountsNoMoreBlocksThanItCanLayOut) {

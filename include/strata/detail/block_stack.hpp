@@ -276,7 +276,7 @@ struct BlockLayout {
   /// The most blocks whose layout fits into `bytes`.
   static constexpr std::size_t capacity_for(std::size_t stride, std::size_t bytes,
                                             std::size_t cells = 1) noexcept {
-    if (stride == 0) return 0;
+    if (stride == 0 || stride > kLimit) return 0;
     const auto fits = [&](std::size_t capacity) {
       const BlockLayout layout = of(stride, capacity, cells);
       return layout.stride != 0 && layout.bytes <= bytes;
