@@ -1,5 +1,6 @@
 #pragma once
 
+#include <strata/detail/bits.hpp>
 #include <strata/detail/refuse.hpp>
 
 #include <cstddef>
@@ -111,7 +112,11 @@ class ThreadHeaps {
   ///           system calls for a new arena. Small blocks are carved several at a time.
   void* allocate(std::size_t bytes) noexcept;
   /// The same, aligned to `alignment`, a power of two.
-  void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
+  void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
+    return alignment <= kAlignment && detail::is_power_of_two(alignment)
+               ? allocate(bytes)
+               : allocate_aligned(bytes, alignment);
+  }
 
   /// Takes a block back, from any thread; nullptr is ignored. A double free, a pointer that
   /// is not of this instance or an overwritten tag ends the program with its sentence.
@@ -147,10 +152,12 @@ class ThreadHeaps {
 
  private:
   friend class HeapInstance;
+  static constexpr std::size_t kAlignment = 16;  // of every block
   static const char kNoMemory[];
   static const char kTooMany[];
 
   explicit ThreadHeaps(HeapInstance& instance) noexcept;
+  void* allocate_aligned(std::size_t bytes, std::size_t alignment) noexcept;
 
   HeapInstance* instance_ = nullptr;
   std::uint64_t generation_ = 0;  // its number; never repeats, and is 0 for none

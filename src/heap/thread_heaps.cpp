@@ -52,13 +52,13 @@ ThreadHeaps::ThreadHeaps(HeapInstance& instance) noexcept
 // saves no register.
 
 void* ThreadHeaps::allocate(std::size_t bytes) noexcept {
+  static_assert(kAlignment == BlockTag::kGranuleBytes, "every block is aligned to a granule");
   if (heap_directory::t_last.generation != generation_) [[unlikely]]
     return allocate_elsewhere(instance_, bytes, BlockTag::kGranuleBytes);
   return heap_directory::t_last.heap->allocate(bytes);
 }
 
-void* ThreadHeaps::allocate(std::size_t bytes, std::size_t alignment) noexcept {
-  if (alignment == BlockTag::kGranuleBytes) return allocate(bytes);
+void* ThreadHeaps::allocate_aligned(std::size_t bytes, std::size_t alignment) noexcept {
   return allocate_elsewhere(instance_, bytes, alignment);
 }
 

@@ -27,6 +27,7 @@ MOST_INSTRUCTIONS = {
     ("shared", 100): 74,
     ("shared", 4096): 74,
     ("own", 1000): 74,
+    ("aligned", 100): 74,
     ("frees", 100): 240,
     ("full", 100): 2011,
     ("guards", 100): 200,
