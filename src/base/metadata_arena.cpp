@@ -41,7 +41,8 @@ void* MetadataArena::allocate_forever(std::size_t bytes) noexcept {
 void* MetadataArena::take_fresh(std::size_t bytes) noexcept {
   if (bytes > fresh_bytes_) {
     std::size_t chunk_bytes = next_chunk_bytes();
-    const bool is_long = chunk_bytes > chunk_bytes_ && bytes < chunk_bytes;
+    const bool is_long = chunk_bytes > chunk_bytes_ && bytes < chunk_bytes &&
+                         (limit_ == nullptr || limit_->has_room(chunk_bytes));
     char* memory = is_long ? map_chunk(chunk_bytes) : nullptr;
     // Where a long one is refused there may be room for a short one.
     if (memory == nullptr) {

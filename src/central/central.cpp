@@ -95,7 +95,7 @@ std::size_t Central::claim_past(CentralShard& busy, bool may_wait, unsigned size
 std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, void** end,
                                      std::size_t count, bool is_apart) noexcept {
   CentralList* const list = shard.make_list(size_class);
-  if (list == nullptr) return 0;
+  if (list == nullptr) return claim_the_last(shard, size_class, end, count);
   const bool is_alone = shard_count() == 1;
   const unsigned spared = is_apart ? size_class : 0;
   const PagePlace at(shard.index());

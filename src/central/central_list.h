@@ -243,6 +243,7 @@ class CentralList {
   void follow(Span& span) noexcept STRATA_REQUIRES(lock_) {
     if (span.is_homeward != is_compacting()) spans_.set_homeward(span, is_compacting());
   }
+  void follow_turn(Span& span, std::uint32_t free_before) noexcept STRATA_REQUIRES(lock_);
   void note_place(const Span& span) noexcept STRATA_REQUIRES(lock_);
   bool lists_anew() const noexcept STRATA_REQUIRES(lock_) { return anew_at_ != kWidths; }
   [[gnu::cold, gnu::noinline]] void list_some_anew() noexcept STRATA_REQUIRES(lock_);
@@ -316,7 +317,8 @@ class CentralList {
   IntrusiveList<Span> kept_
       STRATA_GUARDED_BY(lock_);  // every object is free, and all of it is held; latest first
   std::size_t least_kept_ STRATA_GUARDED_BY(lock_) = 0;  // since the last destroy_unneeded()
-  // How many have to be free before what comes back is counted; 0 while the list compacts.
+  // How many have to be free before what comes back is counted; 0 while the list compacts, and
+  // until all spans have followed the end of that.
   std::size_t watched_from_ STRATA_GUARDED_BY(lock_);
   // Each time that it begins or ends to compact, or goes on with it, is a turn. Spans are put in the
   // order of the new one some at a time: anew_left_ of the list anew_at_, and all lists after it.

@@ -78,11 +78,12 @@ std::size_t CentralList::used_spans() const noexcept {
 
 /// Begins to compact, or ends it, after so many objects came back.
 void CentralList::count_returned(std::size_t count) noexcept {
+  if (lists_anew()) list_some_anew();
   if (is_compacting()) {
     returned_ += count;
-    if (lists_anew()) return list_some_anew();
+    if (lists_anew()) return;
     if (has_little_free() || returned_ * kTurnShare >= objects_in_use()) judge();
-  } else if (has_much_free()) {
+  } else if (!lists_anew() && has_much_free()) {
     returned_ += count;
     const std::size_t patience = has_free(kAlwaysShare) ? 1 : patience_;
     if (returned_ * kReturnedShare >= objects_in_use() * patience) compact(true);
@@ -130,7 +131,7 @@ void CentralList::look() noexcept {
 void CentralList::compact(bool is_on) noexcept {
   if (!spans_.has_homeward()) return;
   is_compacting_.store(is_on, std::memory_order_relaxed);
-  watched_from_ = is_on ? 0 : worth_compacting(size_class_);
+  watched_from_ = 0;
   begin_turn();
   ++turn_;
   anew_at_ = 0;
@@ -142,6 +143,13 @@ void CentralList::compact(bool is_on) noexcept {
   next_lowest_ = ~std::uintptr_t{0};
   next_highest_ = 0;
   list_some_anew();
+}
+
+/// An unlisted span of an earlier turn, which had so many free objects when this one began, is
+/// about to be listed. If it was nearly empty already, it has not become so in this turn.
+void CentralList::follow_turn(Span& span, std::uint32_t free_before) noexcept {
+  follow(span);
+  if (is_compacting() && span.place != kNearlyEmpty && free_before >= nearly_empty_from()) --began_;
 }
 
 void CentralList::note_place(const Span& span) noexcept {
@@ -156,7 +164,10 @@ void CentralList::note_place(const Span& span) noexcept {
 void CentralList::list_some_anew() noexcept {
   for (unsigned looks = 0; looks != kLooksPerHold; ++looks) {
     while (anew_left_ == 0 || by_free_[anew_at_].is_empty()) {
-      if (++anew_at_ == kWidths) return;
+      if (++anew_at_ == kWidths) {
+        if (!is_compacting()) watched_from_ = worth_compacting(size_class_);
+        return;
+      }
       anew_left_ = listed_[anew_at_];
     }
     --anew_left_;
@@ -164,7 +175,7 @@ void CentralList::list_some_anew() noexcept {
     note_place(span);
     if (span.turn != turn_) {
       unlist(span, span.free_count);
-      follow(span);
+      follow_turn(span, span.free_count);
       list(span);
     } else {
       by_free_[anew_at_].remove(span);

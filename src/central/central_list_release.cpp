@@ -206,6 +206,8 @@ void CentralList::die_of_wrong_class(const SpanSource& spans, const void* object
     remove(span);
     spans_.destroy(span, is_idle ? Was::kIdle : Was::kInUse);
   } else {
+    if (span.turn != turn_) [[unlikely]]
+      follow_turn(span, free_before);
     list(span);
   }
 }

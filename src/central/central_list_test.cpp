@@ -435,49 +435,108 @@ TEST_F(CentralListTest, ManySpansFollowATurnSomeAtATime) {
   }
   EXPECT_GE(steps, 4u);
   release(list, freed);
-  // The end of it, too: what claims meet follows.
+  // The end of it, too, whoever comes to the list: here, objects of the spans that follow last.
   while (list.is_compacting()) {
     const std::vector<void*> more = claim(list, 1000);
     live.insert(live.end(), more.begin(), more.end());
     release(list, live.back());
     live.pop_back();
   }
-  list.check_invariants();
-  list.look();
+  ASSERT_GT(count_homeward(), 0u);
+  for (int i = 0; i < 10; ++i) {
+    release(list, live.back());
+    live.pop_back();
+    list.check_invariants();
+  }
   EXPECT_EQ(count_homeward(), 0u);
-  list.check_invariants();
   release(list, live);
 }
 
-/// What it frees and claims again by turns takes the slow way less and less.
-TEST_F(CentralListTest, AListThatGainsNothingByItCompactsLessAndLess) {
-  CentralList list = make(SizeClassMap::class_of(64));
-  constexpr std::size_t kCount = 200'000;
-  std::vector<void*> live = claim(list, kCount);
-  std::size_t slow = 0;
-  std::size_t first = 0;
-  constexpr std::size_t kRounds = 64;
-  for (std::size_t round = 0; round < kRounds; ++round) {
-    // Every eighth goes, from all spans, and as many come.
-    std::vector<void*> freed;
-    std::vector<void*> kept;
-    for (std::size_t i = 0; i < live.size(); ++i)
-      (i % 8 == round % 8 ? freed : kept).push_back(live[i]);
-    for (std::size_t i = 0; i < freed.size(); i += 100) {
-      const std::size_t count = std::min<std::size_t>(100, freed.size() - i);
-      if (list.is_compacting()) slow += count;
-      ASSERT_EQ(list.release(freed.data() + i, count), 0u);
-    }
-    if (round == 7) first = slow;
-    live = std::move(kept);
-    const std::vector<void*> more = claim(list, kCount - live.size());
-    live.insert(live.end(), more.begin(), more.end());
-    if (round % 16 == 0) list.check_invariants();
+/// When it ends to compact, too, whoever comes to the list has some spans follow, and a span to
+/// which something comes back does at once.
+TEST_F(CentralListTest, SpansThatNobodyClaimsFromFollowTheEndOfIt) {
+  constexpr std::size_t kSpans = 1500;
+  CentralList list = make(SizeClassMap::class_of(1024));
+  const std::size_t in_span = kPageBytes / 1024;
+  std::vector<void*> objects = claim(list, kSpans * in_span);
+  const std::size_t half = objects.size() / 2;
+  std::vector<void*> of_full;  // one of each span that stays full
+  for (std::size_t i = 0; i < half; i += in_span) of_full.push_back(objects[i]);
+  std::vector<void*> live(objects.begin(), objects.begin() + static_cast<std::ptrdiff_t>(half));
+  std::vector<void*> freed;
+  for (std::size_t i = half; i < objects.size(); ++i)
+    (i % 2 == 0 ? live : freed).push_back(objects[i]);
+  release(list, freed);
+  list.look();
+  list.look();
+  list.look();
+  ASSERT_TRUE(list.is_compacting());
+  const auto is_homeward = [this](const void* p) {
+    return space.map.class_of(p) == SizeClassMap::kHomeward;
+  };
+  for (const void* p : of_full) ASSERT_TRUE(is_homeward(p));
+  for (void* p : claim(list, freed.size())) live.push_back(p);
+  ASSERT_EQ(list.free_objects(), 0u);
+  release(list, of_full.back());
+  ASSERT_FALSE(list.is_compacting());
+  of_full.pop_back();
+  ASSERT_TRUE(std::any_of(of_full.begin(), of_full.end(), is_homeward)) << "all did at once";
+  release(list, of_full);
+  list.check_invariants();
+  EXPECT_FALSE(std::any_of(of_full.begin(), of_full.end(), is_homeward));
+  for (int i = 0; i < 12; ++i) {
+    release(list, live.back());
+    live.pop_back();
+    list.check_invariants();
   }
-  EXPECT_GT(slow, 0u);
-  EXPECT_LT(slow, kCount);
-  EXPECT_LT(slow - first, kCount / 2);
-  release(list, live);
+  EXPECT_FALSE(std::any_of(live.begin(), live.end(), is_homeward));
+}
+
+/// What it frees and claims again by turns takes the slow way less and less, also where some spans
+/// were nearly empty before.
+TEST_F(CentralListTest, AListThatGainsNothingByItCompactsLessAndLess) {
+  constexpr std::size_t kCount = 200'000;
+  constexpr std::size_t kInSpan = kPageBytes / 64;
+  for (const std::size_t nearly_empty : {std::size_t{0}, std::size_t{12}}) {
+    CentralList list = make(SizeClassMap::class_of(64));
+    std::vector<void*> live = claim(list, kCount + nearly_empty * kInSpan);
+    std::sort(live.begin(), live.end());
+    std::vector<void*> few;
+    while (live.size() > kCount) {
+      if (live.size() % 32 == 0) {
+        few.push_back(live.back());
+      } else {
+        release(list, live.back());
+      }
+      live.pop_back();
+    }
+    std::size_t slow = 0;
+    std::size_t first = 0;
+    constexpr std::size_t kRounds = 64;
+    for (std::size_t round = 0; round < kRounds; ++round) {
+      // Every eighth goes, from all spans, and as many come.
+      std::vector<void*> freed;
+      std::vector<void*> kept;
+      for (std::size_t i = 0; i < live.size(); ++i)
+        (i % 8 == round % 8 ? freed : kept).push_back(live[i]);
+      for (std::size_t i = 0; i < freed.size(); i += 100) {
+        const std::size_t count = std::min<std::size_t>(100, freed.size() - i);
+        if (list.is_compacting()) slow += count;
+        ASSERT_EQ(list.release(freed.data() + i, count), 0u);
+      }
+      if (round == 7) first = slow;
+      live = std::move(kept);
+      const std::vector<void*> more = claim(list, kCount - live.size());
+      live.insert(live.end(), more.begin(), more.end());
+      if (round % 16 == 0) list.check_invariants();
+    }
+    EXPECT_GT(slow, 0u);
+    const std::size_t most = nearly_empty == 0 ? kCount : 4 * kCount;
+    EXPECT_LT(slow, most) << nearly_empty;
+    EXPECT_LT(slow - first, most / 2) << nearly_empty;
+    release(list, live);
+    release(list, few);
+  }
 }
 
 /// One that shrinks goes on, although no span becomes empty at first.

@@ -893,6 +893,20 @@ TEST_F(ShardedCentralTest, WithoutMemoryWhatAnotherShardKeepsServesToo) {
   central->check_invariants();
 }
 
+TEST_F(ShardedCentralTest, WithoutMemoryForAClassOfItsShardAThreadIsServedByOthers) {
+  central->move_on(places[1], 20);
+  std::vector<void*> objects = claim_at(places[0], 20, 2);
+  void* freed = objects.back();
+  objects.pop_back();
+  central->release_to_spans(20, &freed, 1);
+  space.limit.configure(0, space.limit.held_bytes());
+  while (space.metadata.allocate(64) != nullptr) {
+  }
+  objects.push_back(claim_at(places[1], 20, 1).at(0));
+  central->release_to_spans(20, objects.data(), objects.size());
+  central->check_invariants();
+}
+
 TEST_F(ShardedCentralTest, ThreadsThatMoveFreeEachOthersObjectsAndLoseNone) {
   constexpr unsigned kClass = 6;
   constexpr int kThreads = 4;

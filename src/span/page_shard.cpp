@@ -110,6 +110,15 @@ PageShard::Taken PageShard::allocate_to_grow(unsigned page_count, PageRequest::P
   return taken;
 }
 
+/// Where a huge page is more than the hard limit leaves, small ones may fit.
+void PageShard::begin_use(Region& region) noexcept {
+  if (source_.limit().has_room(kRegionBytes)) {
+    source_.begin_use(region);
+  } else if (begin_split(region)) {
+    source_.advise_small(region);
+  }
+}
+
 /// Counts those of the pages as held that are not yet.
 bool PageShard::try_hold(const Region& region, PageMask touched) noexcept {
   const std::size_t growth = count_pages(touched & ~region.dirty_pages) * kPageBytes;
@@ -127,16 +136,9 @@ void PageShard::take_span(Region& region, unsigned page_count, PageMask position
   STRATA_DCHECK(starts != 0);
   const auto first = static_cast<unsigned>(std::countr_zero(starts));
   const PageMask mask = page_range(first, page_count);
-  if (region.dirty_pages == 0) source_.begin_use(region);
-  PageMask touched = pages_touched_with(region, mask);
-  bool is_held = try_hold(region, touched);
-  // Where a huge page is more than the limit leaves, small ones may fit.
-  if (!is_held && region.dirty_pages == 0 && begin_split(region)) {
-    source_.advise_small(region);
-    touched = mask;
-    is_held = try_hold(region, touched);
-  }
-  if (!is_held) {
+  if (region.dirty_pages == 0) begin_use(region);
+  const PageMask touched = pages_touched_with(region, mask);
+  if (!try_hold(region, touched)) {
     list(region);
     taken.is_refused = true;
     return;

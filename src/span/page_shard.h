@@ -209,6 +209,7 @@ class alignas(detail::kCacheLineBytes) PageShard {
   Region& region_of(const Span& span) const noexcept {
     return *source_.map().region_of(span.start);
   }
+  void begin_use(Region& region) noexcept;
   bool try_hold(const Region& region, PageMask touched) noexcept;
   static bool begin_split(Region& region) noexcept;
 

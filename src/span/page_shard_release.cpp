@@ -45,7 +45,8 @@ PageMask decommit_runs(os::PageSource& pages, const Region& region, PageMask mas
 /// \returns  those that the kernel refused to take
 PageMask decommit_pages(os::PageSource& pages, const Region& region, PageMask mask) noexcept {
   const PageMask kept = decommit_runs(pages, region, mask, kPagesPerRegion);
-  return kept != 0 ? decommit_runs(pages, region, kept, 1) : 0;
+  const PageMask in_rows = kept & (kept << 1 | kept >> 1);
+  return in_rows != 0 ? (kept & ~in_rows) | decommit_runs(pages, region, in_rows, 1) : kept;
 }
 
 }  // namespace
@@ -90,7 +91,8 @@ std::size_t PageShard::decommit(std::size_t max_pages, From from) noexcept {
     unlist(region);
     region.dirty_pages &= ~(mask & ~kept);
     // Others may have taken pages of it meanwhile, or the kernel has refused some.
-    if (region.dirty_pages != 0 && begin_split(region)) source_.advise_small(region);
+    if (region.dirty_pages != 0 && kept != mask && begin_split(region))
+      source_.advise_small(region);
     mark_free(region, mask);
     source_.limit().let_go(count_pages(mask & ~kept) * kPageBytes);
     decommitted += count_pages(mask & ~kept);
