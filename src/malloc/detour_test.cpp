@@ -32,7 +32,7 @@ class Notebook : public Watcher {
     const std::size_t bytes = allocation.bytes;
     const std::size_t alignment = allocation.alignment;
     // What a watcher allocates by itself must not come back to it.
-    deallocate_slowly(strata::allocate(100));
+    deallocate_slowly(strata::allocate(100), nullptr);
     const unsigned size_class = SizeClassMap::class_of_aligned(bytes, alignment);
     const Engine::Block block = size_class != 0
                                     ? g_malloc.engine().allocate_watched(size_class)

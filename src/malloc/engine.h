@@ -206,8 +206,8 @@ class Engine {
   /// Takes back these.
   /// \errors  It is fatal if another thread did just now.
   void deallocate_pages(Region& region, Span& pages) noexcept {
-    if (!page_heap_.keep(region, pages)) [[unlikely]]
-      die_of_no_object(pages.start, "free");
+    if (const Span* const gone = page_heap_.keep(region, pages)) [[unlikely]]
+      die_of_no_object(gone->start, "free");
   }
   /// The shard of pages where some that were taken back may be kept for a block of so many bytes.
   /// \returns  nullptr if there are none

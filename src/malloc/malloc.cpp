@@ -6,6 +6,7 @@
 #include "os/clock.h"
 #include "os/errors.h"
 #include "os/resources.h"
+#include "os/threads.h"
 
 namespace strata {
 
@@ -73,22 +74,20 @@ void Malloc::end_thread_alone(ThreadState& thread) noexcept {
 
 void Malloc::after_slow_path(ThreadState& thread) noexcept {
   if (engine_.is_look_due() || is_anything_due()) [[unlikely]]
-    look_after_what_is_due(thread);
+    look_after_what_is_due(thread, nullptr);
 }
 
-/// With no lock held.
-[[gnu::noinline]] void Malloc::look_after_what_is_due(ThreadState& thread) noexcept {
+/// With no lock of ours held. A thread that a free of the C library's must not start is left to
+/// another slow path.
+[[gnu::noinline]] void Malloc::look_after_what_is_due(ThreadState& thread,
+                                                      const void* caller) noexcept {
   WatchPause pause(thread);
   engine_.follow_growth(cache_of(thread));
-  look_after_idle();
+  keep_to_soft_limit();
+  if (!is_thread_due() || (caller != nullptr && !os::may_start_thread(caller))) return;
+  scavenger_.notice();
   if (needs_attention_.load(std::memory_order_relaxed)) [[unlikely]]
     attend();
-}
-
-/// Something has become idle. With no lock held.
-void Malloc::look_after_idle() noexcept {
-  engine_.keep_to_soft_limit([this] { checked_.flush_quarantine(); });
-  scavenger_.notice();
 }
 
 [[gnu::cold, gnu::noinline]] void Malloc::attend() noexcept {
@@ -316,22 +315,22 @@ FreeCall Malloc::compared(FreeCall call) const noexcept {
 }
 
 /// Where nothing but its pages is to be looked at, they are kept.
-void Malloc::deallocate_pages(ThreadState& thread, Region& region, Span& pages,
-                              const FreeCall& call) noexcept {
+void Malloc::deallocate_pages(Region& region, Span& pages, ThreadState& thread,
+                              const FreeCall& call, const void* caller) noexcept {
   if (detour_.has_watchers() || has_full_checks() || must_not_wait()) [[unlikely]]
-    return deallocate_slowly(thread, pages.start, call);
+    return deallocate_slowly(thread, pages.start, call, caller);
   engine_.deallocate_pages(region, pages);
   if (is_anything_due()) [[unlikely]]
-    look_after_what_is_due(thread);
+    look_after_what_is_due(thread, caller);
 }
 
-void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept {
-  if (p == nullptr) return;
+void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call,
+                               const void* caller) noexcept {
   if (spare_.owns(p)) return spare_.deallocate(p);
   if (thread.frees_left < 0) [[unlikely]]
     count_verified(thread);
   const auto size_class = static_cast<unsigned>(engine_.class_of(p));
-  if (verifies_frees() && size_class != 0) {
+  if (size_class != 0 && verifies_frees()) {
     --thread.frees_left;
     take_back(p, size_class, call);
   }
@@ -357,7 +356,8 @@ void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& cal
       cache->flush_and_push(size_class, p);
     }
   }
-  after_slow_path(thread);
+  if (engine_.is_look_due() || is_anything_due()) [[unlikely]]
+    look_after_what_is_due(thread, caller);
 }
 
 /// Whether a block can be told without a lock: by its address, and by the page map.

@@ -84,8 +84,12 @@ class Malloc {
   }
   /// free, where the program may say more than free does: operator delete, free_sized. What it says
   /// is verified where something knows better, and not used.
-  void deallocate(ThreadState& thread, void* p, const FreeCall& call = {}) noexcept {
-    if (!HotPath::push(thread, engine_.map(), p)) deallocate_slowly(thread, p, call);
+  /// \param caller  where free returns to, which may be the C library (os::may_start_thread);
+  ///                nullptr: what it never calls
+  void deallocate(ThreadState& thread, void* p, const FreeCall& call = {},
+                  const void* caller = nullptr) noexcept {
+    if (!HotPath::push(thread, engine_.map(), p) && p != nullptr)
+      deallocate_slowly(thread, p, call, caller);
   }
 
   /// The hot path of malloc(0), where a block of 0 bytes is an object like any other.
@@ -128,15 +132,18 @@ class Malloc {
   /// \pre  bytes > SizeClassMap::kMaxBytes
   void* allocate_block(ThreadState& thread, std::size_t bytes,
                        Allocation::By by = Allocation::By::kMalloc) noexcept;
-  void deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call) noexcept;
+  /// \pre  p != nullptr
+  void deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call,
+                         const void* caller = nullptr) noexcept;
   /// The same for a live block in pages of its own.
   /// \returns  False if `p` is no such block.
   [[gnu::always_inline]] bool try_deallocate_pages(ThreadState& thread, const void* p,
-                                                   const FreeCall& call) noexcept {
+                                                   const FreeCall& call,
+                                                   const void* caller = nullptr) noexcept {
     Region* const region = engine_.map().region_of(p);
     Span* const pages = engine_.pages_of(p, region);
     if (pages == nullptr) return false;
-    deallocate_pages(thread, *region, *pages, call);
+    deallocate_pages(*region, *pages, thread, call, caller);
     return true;
   }
 
@@ -324,14 +331,17 @@ class Malloc {
   /// What is looked after now and then.
   void after_slow_path(ThreadState& thread) noexcept;
   /// Where no more is held than before.
-  bool is_anything_due() noexcept {
-    return engine_.limit().has_soft_limit() || scavenger_.is_due() ||
-           needs_attention_.load(std::memory_order_relaxed);
+  bool is_anything_due() noexcept { return engine_.limit().has_soft_limit() || is_thread_due(); }
+  /// The scavenger's, or one that the host wants.
+  bool is_thread_due() const noexcept {
+    return scavenger_.is_due() || needs_attention_.load(std::memory_order_relaxed);
   }
-  void deallocate_pages(ThreadState& thread, Region& region, Span& pages,
-                        const FreeCall& call) noexcept;
-  void look_after_what_is_due(ThreadState& thread) noexcept;
-  void look_after_idle() noexcept;
+  void deallocate_pages(Region& region, Span& pages, ThreadState& thread, const FreeCall& call,
+                        const void* caller) noexcept;
+  void look_after_what_is_due(ThreadState& thread, const void* caller) noexcept;
+  void keep_to_soft_limit() noexcept {
+    engine_.keep_to_soft_limit([this] { checked_.flush_quarantine(); });
+  }
   void attend() noexcept;
   /// A slow path of an allocation; what came from the spans was counted by the cache.
   void count_towards_window(ThreadState& thread) noexcept {

@@ -22,7 +22,8 @@ class MallocHost {
   /// A child of fork() has to be told that it is one, by Malloc::reset_after_fork(). From a slow
   /// path with no lock held.
   virtual void follow_forks() noexcept {}
-  /// From a slow path with no lock held, once after Malloc::ask_for_attention().
+  /// From a slow path with no lock held, the C library's neither, once after
+  /// Malloc::ask_for_attention(). May start threads.
   virtual void attend() noexcept {}
   /// An object or a block is about to be guarded, although the program did not ask for that: the
   /// pool is to be started, if it must_start(). From a slow path of any thread, with no lock held.

@@ -218,9 +218,10 @@ void* allocate_zeroed_slowly(std::size_t count, std::size_t bytes) noexcept {
     follow_forks();
   return g_malloc.allocate_zeroed(t_thread, count, bytes);
 }
-void deallocate_slowly(void* p) noexcept {
-  if (!g_malloc.take_back_empty(p) && !g_malloc.try_deallocate_pages(t_thread, p, kPlainFree))
-    g_malloc.deallocate_slowly(t_thread, p, kPlainFree);
+void deallocate_slowly(void* p, const void* caller) noexcept {
+  if (!g_malloc.take_back_empty(p) &&
+      !g_malloc.try_deallocate_pages(t_thread, p, kPlainFree, caller))
+    g_malloc.deallocate_slowly(t_thread, p, kPlainFree, caller);
 }
 void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes,
                        std::size_t alignment) noexcept {

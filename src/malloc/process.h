@@ -42,7 +42,7 @@ void* allocate_slowly(std::size_t bytes) noexcept;
 void* allocate_slowly(std::size_t bytes, Allocation::By by) noexcept;
 void* allocate_aligned_slowly(std::size_t alignment, std::size_t bytes, Allocation::By by) noexcept;
 void* allocate_zeroed_slowly(std::size_t count, std::size_t bytes) noexcept;
-void deallocate_slowly(void* p) noexcept;
+void deallocate_slowly(void* p, const void* caller) noexcept;
 void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t alignment) noexcept;
 
 /// What the thread's bins have at once; nullptr sends the caller to the slow paths.
@@ -70,10 +70,12 @@ void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t 
     return object;
   return allocate_slowly(bytes, by);
 }
+/// Whom it says to have called is the caller of the function that this is inlined into.
 [[gnu::always_inline]] inline void deallocate(void* p) noexcept {
   if (HotPath::push_or_verify(t_thread, g_page_map, p)) [[likely]]
     return;
-  if (p != nullptr) deallocate_slowly(p);
+  if (p != nullptr)
+    deallocate_slowly(p, __builtin_extract_return_addr(__builtin_return_address(0)));
 }
 /// The same for a call that says how large the object is, or how it is aligned.
 [[gnu::always_inline]] inline void deallocate(void* p, FreeCall::By by, std::size_t bytes,

@@ -155,7 +155,10 @@ bool Malloc::resize_in_place(void* p, std::size_t bytes) noexcept {
   if (is_checked() || guards_.owns(p) || empties_.owns(p)) return bytes == old_bytes;
   const bool is_large = engine_.class_of(p) == 0 && !spare_.owns(p) && !detour_.has_watchers();
   if (bytes <= old_bytes) {
-    if (is_large && engine_.resize_large(p, bytes) != nullptr) look_after_idle();
+    if (is_large && engine_.resize_large(p, bytes) != nullptr) {
+      keep_to_soft_limit();
+      scavenger_.notice();
+    }
     // Verified frees compare the size that a caller says with the object's.
     return is_large || !verifies_frees() || Engine::stays_in_place(old_bytes, bytes);
   }

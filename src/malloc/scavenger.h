@@ -29,7 +29,8 @@ class Scavenger {
   /// 0: never. Before the first notice().
   void set_delay_ms(std::size_t delay_ms) noexcept { delay_ms_ = delay_ms; }
 
-  /// Called on slow paths with no lock held: starts the thread if there is something to return.
+  /// Called on slow paths with no lock held, the C library's neither: starts the thread if there is
+  /// something to return.
   /// \cost  Six loads.
   void notice() noexcept {
     if (is_due()) start();

@@ -1,7 +1,9 @@
 #include "malloc/scavenger.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -226,6 +228,27 @@ TEST_F(ScavengerTest, CachesOfThreadsThatWaitAreTakenOver) {
   EXPECT_TRUE(eventually([&] { return engine.registry().count_objects(c) == 1; }));
   may_end.count_down();
   idle.join();
+  EXPECT_TRUE(has_ended());
+}
+
+/// glibc frees what a thread had while it holds a lock that the start of a thread waits for.
+TEST_F(ScavengerTest, StartsNoThreadFromAFreeOfTheCLibrarys) {
+  start(20);
+  const auto* const c_library = reinterpret_cast<const void*>(&::getppid);
+  if (os::may_start_thread(c_library)) GTEST_SKIP() << "this one holds no such lock";
+  TestThread thread(malloc);
+  std::array<void*, 3> blocks;
+  for (void*& block : blocks) block = thread.allocate(kMiB);
+  void* const object = thread.allocate(100);
+  make_idle(2 * Scavenger::kWakeBytes);
+  malloc.deallocate_slowly(thread.state, blocks[0], {}, c_library);
+  // A heap that has grown gives back idle memory by itself, once.
+  make_idle(2 * Scavenger::kWakeBytes);
+  malloc.deallocate_slowly(thread.state, blocks[1], {}, c_library);
+  malloc.deallocate_slowly(thread.state, object, {}, c_library);
+  EXPECT_EQ(scavenger.statistics().threads, 0u);
+  malloc.deallocate_slowly(thread.state, blocks[2], {});
+  EXPECT_EQ(scavenger.statistics().threads, 1u) << "the program's own free makes up for it";
   EXPECT_TRUE(has_ended());
 }
 

@@ -31,7 +31,7 @@ class SignalWaiter {
   /// Whether the thread that waits is wanted and does not exist: after a fork, or because the
   /// system refused one.
   bool is_missing() const noexcept { return waiter_.load(std::memory_order_relaxed) == kMissing; }
-  /// Called with no lock held: starts the thread if it is missing.
+  /// Called with no lock held, the C library's neither: starts the thread if it is missing.
   void notice() noexcept {
     if (is_missing()) start_thread();
   }

@@ -53,6 +53,11 @@ bool contains(const char* entry, std::uintptr_t function, std::uintptr_t instruc
 
 bool can_find_table_entries() noexcept { return &_dl_find_object != nullptr; }
 
+const void* find_file(const void* address) noexcept {
+  dl_find_object file;
+  return _dl_find_object(const_cast<void*>(address), &file) == 0 ? file.dlfo_map_start : nullptr;
+}
+
 TableEntry find_table_entry(std::uintptr_t instruction) noexcept {
   dl_find_object file;
   if (_dl_find_object(reinterpret_cast<void*>(instruction), &file) != 0) return {};
@@ -83,6 +88,7 @@ TableEntry find_table_entry(std::uintptr_t instruction) noexcept {
 namespace strata::os {
 
 bool can_find_table_entries() noexcept { return false; }
+const void* find_file(const void*) noexcept { return nullptr; }
 TableEntry find_table_entry(std::uintptr_t) noexcept { return {}; }
 
 }  // namespace strata::os

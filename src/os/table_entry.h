@@ -13,6 +13,11 @@ struct TableEntry {
 /// Whether this system has what find_table_entry() needs (glibc from 2.35 on).
 bool can_find_table_entries() noexcept;
 
+/// Where the file that contains an address was loaded; nullptr if there is none.
+/// \pre      can_find_table_entries()
+/// \threads  as find_table_entry()
+const void* find_file(const void* address) noexcept;
+
 /// The entry of the function that contains an instruction, found by the loader's list of files and
 /// the file's own index: no unwinder is needed, and none is loaded.
 /// \returns  No entry for code without a table, and where the index is of another kind than all

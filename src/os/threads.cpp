@@ -3,12 +3,17 @@
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
 
 #include "os/errors.h"
 #include "os/system_call.h"
+#include "os/table_entry.h"
 
 extern "C" {
 [[gnu::weak]] extern char __libc_single_threaded;
+[[gnu::weak]] void _dl_mcount(...);  // the loader's: not in static executables
 }
 
 namespace strata::os {
@@ -36,6 +41,18 @@ bool barrier_in_all_threads() noexcept {
            syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
   }
   return done;
+}
+
+bool may_start_thread([[maybe_unused]] const void* caller) noexcept {
+#ifdef __GLIBC__
+  if (is_single_threaded()) return true;
+  if (!can_find_table_entries()) return false;
+  const void* const file = find_file(caller);
+  return file != find_file(reinterpret_cast<const void*>(&gnu_get_libc_version)) &&
+         file != find_file(reinterpret_cast<const void*>(&_dl_mcount));
+#else
+  return true;
+#endif
 }
 
 bool start_thread(void* (*body)(void*), void* argument) noexcept {

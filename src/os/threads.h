@@ -22,6 +22,15 @@ std::uint32_t thread_id() noexcept;
 /// \source   membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED
 bool barrier_in_all_threads() noexcept;
 
+/// Whether a function that returns to `caller` may start a thread, although it is one that the C
+/// library calls while it holds a lock: glibc frees what an ended thread had under the lock of its
+/// stacks, for which the start of a thread waits. Who holds a lock has to come back to let it go,
+/// so the caller is the C library itself then, or its loader.
+/// \returns  False, too, where nobody knows whose code it is: in static executables, and before
+///           glibc 2.35. True while no other thread was ever started.
+/// \source   glibc, nptl/nptl-stack.c and nptl/allocatestack.c; it never allocates under that lock
+bool may_start_thread(const void* caller) noexcept;
+
 /// Starts a detached thread with every signal blocked. May allocate through the process's malloc.
 /// \returns  False if the system refuses.
 bool start_thread(void* (*body)(void*), void* argument) noexcept;

@@ -1,11 +1,14 @@
 #include "os/threads.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
 
+#include "os/table_entry.h"
 #include "os/wait.h"
 
 namespace strata::os {
@@ -37,6 +40,17 @@ TEST(Threads, StartsAThreadThatNoSignalInterrupts) {
   sigset_t own;
   pthread_sigmask(SIG_SETMASK, nullptr, &own);
   EXPECT_FALSE(sigismember(&own, SIGUSR1));
+}
+
+TEST(Threads, MayStartForTheProgramButNotForTheCLibraryWhichMayHoldALock) {
+  std::thread([] {}).join();  // before, nothing is held
+  ASSERT_FALSE(is_single_threaded());
+  if (!can_find_table_entries()) GTEST_SKIP() << "nobody knows here whose code it is";
+  int data;
+  EXPECT_TRUE(may_start_thread(reinterpret_cast<const void*>(&word_of)));
+  EXPECT_TRUE(may_start_thread(&data)) << "code that was made as the program runs is in no file";
+  EXPECT_FALSE(may_start_thread(reinterpret_cast<const void*>(&::getppid)));
+  EXPECT_FALSE(may_start_thread(dlsym(RTLD_DEFAULT, "__tls_get_addr"))) << "the loader's";
 }
 
 std::atomic<void*> g_exit_value{nullptr};

@@ -101,9 +101,11 @@ class PageHeap {
   }
   /// The same for a span that is kept.
   /// \pre      it is large, and was in use when the caller looked
-  /// \returns  False if another thread has given it back meanwhile.
+  /// \returns  nullptr; or the span, if another thread has given it back meanwhile
   /// \cost     less: nothing is merged
-  bool keep(Region& region, Span& span) noexcept { return shard_of(region).keep(region, span); }
+  const Span* keep(Region& region, Span& span) noexcept {
+    return shard_of(region).keep(region, span);
+  }
   /// The shard of the place, if a span of so many pages seems to be kept there: a hint, read
   /// without the lock.
   /// \returns  nullptr if none is

@@ -36,7 +36,7 @@ struct PageHeapKept : ::testing::Test {
     PageShard* const keeper = heap.keeper_of(page_count, place);
     return keeper != nullptr ? heap.allocate_kept(*keeper, page_count, place) : nullptr;
   }
-  bool keep(Span& span) { return heap.keep(*space.map.region_of(span.start), span); }
+  bool keep(Span& span) { return heap.keep(*space.map.region_of(span.start), span) == nullptr; }
   void TearDown() override { heap.check_invariants(); }
 };
 
@@ -165,12 +165,12 @@ TEST_F(PageHeapKept, OfAHugeRegionAreHeldAsAWhole) {
   FakePageSource huge_pages;
   FakeAddressSpace huge(huge_pages, HugePages::kAlways);
   Span* const span = huge.heap.allocate(5);
-  ASSERT_TRUE(huge.heap.keep(*huge.map.region_of(span->start), *span));
+  ASSERT_EQ(huge.heap.keep(*huge.map.region_of(span->start), *span), nullptr);
   EXPECT_EQ(huge.heap.idle_pages(), kPagesPerRegion);
   huge.heap.check_invariants();
   EXPECT_EQ(huge.heap.allocate(5), span);
   EXPECT_EQ(huge.heap.idle_pages(), kPagesPerRegion - 5);
-  ASSERT_TRUE(huge.heap.keep(*huge.map.region_of(span->start), *span));
+  ASSERT_EQ(huge.heap.keep(*huge.map.region_of(span->start), *span), nullptr);
   EXPECT_EQ(huge.heap.decommit(kAllBytes, PageHeap::From::kNotWhole), 0u);
   EXPECT_EQ(huge.heap.decommit(kAllBytes), kPagesPerRegion);
   EXPECT_TRUE(huge.heap.allocate(5)->is_zero);

@@ -651,7 +651,7 @@ class PageHeapRandomTest : public SeededTest {
         ASSERT_TRUE(has_content(it->first, it->second.span->bytes(), it->second.tag));
         used_pages -= it->second.span->page_count;
         if (below(2) == 0) {
-          ASSERT_TRUE(heap.keep(*space.map.region_of(it->first), *it->second.span));
+          ASSERT_EQ(heap.keep(*space.map.region_of(it->first), *it->second.span), nullptr);
         } else {
           heap.deallocate(*it->second.span);
         }

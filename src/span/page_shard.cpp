@@ -241,13 +241,13 @@ Span* PageShard::allocate_kept(unsigned page_count, PagePlace& asks) noexcept {
   return span;
 }
 
-bool PageShard::keep(Region& region, Span& span) noexcept {
+const Span* PageShard::keep(Region& region, Span& span) noexcept {
   LockGuard guard(lock_);
   // Meanwhile another thread may have freed it, and its pages may be those of a class by now, or
   // its region another shard's.
   if (region.shard.load(std::memory_order_relaxed) != index_ ||
       region.head_of_page[span.first_page] != span.first_page || span.size_class != 0)
-    return false;
+    return &span;
   const unsigned page_count = span.page_count;
   if (kept_.count() == kMostKept) [[unlikely]]
     merge(*kept_.take_any());
@@ -255,7 +255,7 @@ bool PageShard::keep(Region& region, Span& span) noexcept {
   region.set_heads(span.first_page, page_count, Region::kNoSpan);
   count_more_idle(idle_pages() + page_count);
   count_used(used_pages() - page_count);
-  return true;
+  return nullptr;
 }
 
 /// Kept pages are free pages of their regions from now on; they were counted as idle already.

@@ -111,7 +111,7 @@ class alignas(detail::kCacheLineBytes) PageShard {
 
   /// As PageHeap's, for a span of one of its regions.
   void deallocate(Span& span, bool is_clean, Was was) noexcept;
-  bool keep(Region& region, Span& span) noexcept;
+  const Span* keep(Region& region, Span& span) noexcept;
   bool resize(Span& span, unsigned page_count) noexcept;
   void split(Region& region) noexcept;
   /// Somebody has touched the span's region first.

@@ -38,7 +38,7 @@ struct PageShardTest : ::testing::Test {
     return *span;
   }
   Region& region_of(const Span& span) { return *space.map.region_of(span.start); }
-  bool keep(Span& span) { return heap.keep(region_of(span), span); }
+  bool keep(Span& span) { return heap.keep(region_of(span), span) == nullptr; }
   std::size_t regions() { return heap.statistics().regions; }
   /// From here on they have a shard each.
   void meet() {
@@ -475,8 +475,8 @@ TEST_F(TwoShards, ASecondFreeIsNoticedAfterTheRegionHasMoved) {
   ASSERT_TRUE(ask_for(theirs, 5).was_given);
   Span* const again = give(mine, 3);
   ASSERT_EQ(again, freed);
-  EXPECT_FALSE(theirs.keep(region, *again)) << "who looked before it moved";
-  EXPECT_TRUE(mine.keep(region, *again));
+  EXPECT_EQ(theirs.keep(region, *again), again) << "who looked before it moved";
+  EXPECT_EQ(mine.keep(region, *again), nullptr);
 }
 
 }  // namespace
