@@ -1,7 +1,6 @@
 #include "os/stack.h"
 
 #if __has_include(<execinfo.h>)
-#include <dlfcn.h>
 #include <execinfo.h>
 
 #include <algorithm>
@@ -11,10 +10,8 @@
 #include "os/symbol.h"
 #include "os/table_entry.h"
 
-// Weak: a static program does not pull these in for us, and has no stacks without them.
+// Weak: a static program does not pull it in for us, and has no stacks without it.
 #pragma weak backtrace
-#pragma weak dlopen
-#pragma weak dlsym
 
 // The linker's: where the file that this code is part of begins, and where its code ends.
 extern "C" {
@@ -247,11 +244,8 @@ std::size_t wanted_for(std::size_t capacity) noexcept {
 /// \returns  nullptr if there is none
 FindEntry* find_unwinders_search() noexcept {
   if (&_Unwind_Find_FDE != nullptr) return &_Unwind_Find_FDE;
-  if (&dlopen == nullptr || &dlsym == nullptr) return nullptr;
-  // It is loaded by now. It stays: the handle is not given back.
-  void* const unwinder = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_NOLOAD);
-  if (unwinder == nullptr) return nullptr;
-  return reinterpret_cast<FindEntry*>(dlsym(unwinder, "_Unwind_Find_FDE"));
+  // It is loaded by now.
+  return reinterpret_cast<FindEntry*>(find_function_of("libgcc_s.so.1", "_Unwind_Find_FDE"));
 }
 
 }  // namespace

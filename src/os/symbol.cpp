@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <sys/auxv.h>
 
+#pragma weak dlopen  // a static program does not pull it in for us
+
 extern "C" {
 [[gnu::weak]] void __asan_init();
 // The linker's: where the file that this code is part of begins, and where its code ends.
@@ -42,6 +44,12 @@ bool is_malloc_of_another_file() noexcept {
 }
 
 void* find_function(const char* name) noexcept { return dlsym(RTLD_DEFAULT, name); }
+
+[[gnu::cold]] void* find_function_of(const char* library, const char* name) noexcept {
+  if (&dlopen == nullptr) return nullptr;
+  void* const loaded = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+  return loaded != nullptr ? dlsym(loaded, name) : nullptr;
+}
 
 OpenLibrary next_open_library() noexcept {
   return reinterpret_cast<OpenLibrary>(dlsym(RTLD_NEXT, "dlopen"));

@@ -34,6 +34,10 @@ bool is_malloc_of_another_file() noexcept;
 /// is none. May allocate through the process's malloc.
 void* find_function(const char* name) noexcept;
 
+/// The same of a library that is loaded, or of one that it needs, whoever loaded it. It stays from
+/// then on.
+void* find_function_of(const char* library, const char* name) noexcept;
+
 /// dlopen.
 using OpenLibrary = void* (*)(const char* file, int flags);
 /// The dlopen that a program would call without ours; nullptr if there is none.

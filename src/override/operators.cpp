@@ -2,13 +2,15 @@
 //
 // A C program that preloads the library must not need the C++ runtime, so what only a failing
 // operator new needs (the handler, the exception and its way through the nothrow forms) is referred
-// to weakly: a program that calls operator new has it. This file alone is compiled with exceptions.
+// to weakly: a program that calls operator new has it, or has loaded it with a library since; then
+// it is looked up. This file alone is compiled with exceptions.
 
 #include <cstddef>
 #include <new>
 
 #include "base/fatal.h"
 #include "malloc/process.h"
+#include "os/symbol.h"
 
 /// Weak, so that a program that is linked with the archive may define any of them itself.
 #define STRATA_OPERATOR __attribute__((weak, visibility("default")))
@@ -35,13 +37,25 @@ asm(".weak _ZSt9terminatev");
 namespace strata::operators {
 namespace {
 
+/// A function of the C++ runtime, wherever that came from.
+/// \param bound  the same, if it was there when this file was loaded
+/// \returns  nullptr if there is none
+template <typename Function>
+[[gnu::cold, gnu::noinline]] Function* find_in_runtime(const char* name,
+                                                       Function* bound = nullptr) noexcept {
+  if (bound != nullptr) return bound;
+  void* found = strata::os::find_function_of("libstdc++.so.6", name);
+  if (found == nullptr) found = strata::os::find_function_of("libc++.so.1", name);
+  return reinterpret_cast<Function*>(found);
+}
+
 /// The rest of operator new when memory is out: the program's handler, again and again, until it
 /// has made room, has thrown, or is gone.
 template <typename Retry>
 [[gnu::cold, gnu::noinline]] void* retry_with_handler(Retry retry) {
+  const auto get_handler = find_in_runtime("_ZSt15get_new_handlerv", &std::get_new_handler);
   for (;;) {
-    const std::new_handler handler =
-        &std::get_new_handler != nullptr ? std::get_new_handler() : nullptr;
+    const std::new_handler handler = get_handler != nullptr ? get_handler() : nullptr;
     if (handler == nullptr) return nullptr;
     handler();
     if (void* p = retry()) return p;
@@ -49,9 +63,16 @@ template <typename Retry>
 }
 
 /// The same for the nothrow forms: they call the handler, too, and what it throws is a null
-/// pointer.
-template <typename Retry>
-[[gnu::cold, gnu::noinline]] void* retry_with_handler_or_null(Retry retry) noexcept {
+/// pointer. Where the runtime came later nothing is caught here: its own form does it, which calls
+/// the throwing one.
+/// \param name  of that form, as the linker sees it
+template <typename Retry, typename... Arguments>
+[[gnu::cold, gnu::noinline]] void* retry_with_handler_or_null(const char* name, Retry retry,
+                                                              Arguments... arguments) noexcept {
+  if (&std::__throw_bad_alloc == nullptr) {
+    const auto form = find_in_runtime<void*(Arguments..., const std::nothrow_t&)>(name);
+    return form != nullptr ? form(arguments..., std::nothrow_t{}) : nullptr;
+  }
   try {
     return retry_with_handler(retry);
   } catch (...) {
@@ -60,7 +81,8 @@ template <typename Retry>
 }
 
 [[noreturn, gnu::cold, gnu::noinline]] void throw_bad_alloc() {
-  if (&std::__throw_bad_alloc != nullptr) std::__throw_bad_alloc();
+  if (const auto thrower = find_in_runtime("_ZSt17__throw_bad_allocv", &std::__throw_bad_alloc))
+    thrower();
   strata::fatal("out of memory in operator new, in a program without the C++ runtime");
 }
 
@@ -91,14 +113,18 @@ template <By kBy>
 template <By kBy>
 [[gnu::noinline]] void* allocate_slowly_or_null(std::size_t bytes) noexcept {
   if (void* p = strata::allocate_slowly(bytes, kBy)) return p;
-  return retry_with_handler_or_null([bytes] { return strata::allocate(bytes, kBy); });
+  return retry_with_handler_or_null(
+      kBy == By::kNew ? "_ZnwmRKSt9nothrow_t" : "_ZnamRKSt9nothrow_t",
+      [bytes] { return strata::allocate(bytes, kBy); }, bytes);
 }
 
 template <By kBy>
 [[gnu::noinline]] void* allocate_slowly_or_null(std::size_t bytes, std::size_t alignment) noexcept {
   if (void* p = strata::allocate_aligned_slowly(alignment, bytes, kBy)) return p;
   return retry_with_handler_or_null(
-      [=] { return strata::allocate_aligned(alignment, bytes, kBy); });
+      kBy == By::kNew ? "_ZnwmSt11align_val_tRKSt9nothrow_t" : "_ZnamSt11align_val_tRKSt9nothrow_t",
+      [=] { return strata::allocate_aligned(alignment, bytes, kBy); }, bytes,
+      std::align_val_t{alignment});
 }
 
 template <By kBy>
