@@ -1,6 +1,14 @@
 #include "malloc/detour.h"
 
 namespace strata {
+namespace {
+
+// Chosen: no address space has so much. What asks for more fails, and is not counted.
+constexpr std::size_t kMostCounted = std::size_t{1} << 60;
+static_assert(std::int64_t{kMostCounted} < ThreadState::kUndrawn - INT64_MIN,
+              "a count that begins undrawn has room for an allocation");
+
+}  // namespace
 
 void Detour::begin(Unit unit, Watcher& watcher) noexcept {
   watchers_[unit].store(&watcher, std::memory_order_release);
@@ -44,6 +52,7 @@ bool Detour::is_active(Unit unit) const noexcept {
 
 Engine::Block Detour::allocate(ThreadState& thread, unsigned size_class,
                                const Allocation& allocation) noexcept {
+  if (allocation.bytes > kMostCounted) return {nullptr, false};
   const std::size_t counted =
       size_class != 0 ? SizeClassMap::bytes_of(size_class) : allocation.bytes + 1;
   if (thread.is_watching || !thread.count_down(counted)) return {nullptr, false};

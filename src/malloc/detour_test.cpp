@@ -1,5 +1,6 @@
 #include "malloc/detour.h"
 
+#include <errno.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -169,6 +170,22 @@ TEST(Detour, OneInSoManyBytesIsChosen) {
     for (int i = 1; i <= 700; ++i) deallocate(allocate(0));
     EXPECT_EQ(notebook.chosen(), before + 2);
   }).join();
+}
+
+/// A size below zero, and the largest ones above it, which a count would have no room for.
+TEST(Detour, WhatNoMemoryCouldHoldIsNotCounted) {
+  for (const std::size_t bytes :
+       {std::size_t{0} - 1'000'000, std::size_t{PTRDIFF_MAX}, (std::size_t{1} << 62) + 1}) {
+    Notebook& notebook = new_notebook(999);
+    Watch watch(Detour::kByBytes, notebook);
+    std::thread([&] {
+      errno = 0;
+      EXPECT_EQ(allocate(bytes), nullptr);
+      EXPECT_EQ(errno, ENOMEM);
+      for (int i = 0; i < 100; ++i) deallocate(allocate(1000));
+    }).join();
+    EXPECT_GE(notebook.chosen(), 99u) << bytes;
+  }
 }
 
 TEST(Detour, EveryWayToAllocateIsCountedOnce) {
