@@ -16,8 +16,16 @@ namespace {
 
 /// Whose features these are: handlers of exits, signals and faults cannot be told.
 constinit Malloc* g_featured = nullptr;
-// A copy: the program may change its environment.
+// Of the options. Each is as long as one can be.
+constinit char g_statistics_path[4096];
 constinit char g_profile_path[4096];
+
+template <std::size_t kBytes>
+void keep_text(const char*& text, char (&copy)[kBytes]) noexcept {
+  const std::size_t length = std::strlen(text);
+  if (length == 0 || length >= kBytes) return;
+  text = static_cast<const char*>(std::memcpy(copy, text, length + 1));
+}
 
 void print_on_exit() noexcept { print_statistics(*g_featured); }
 
@@ -28,10 +36,11 @@ bool serves_nobody() noexcept {
 }
 
 void write_profile() noexcept {
-  if (g_profile_path[0] == '\0') return;
+  const char* const path = g_featured->options().profile;
+  if (*path == '\0') return;
   HeapProfile& profile = g_featured->profiler().profile();
-  if (serves_nobody()) return profile.explain_absence(g_profile_path);
-  profile.write(g_profile_path);
+  if (serves_nobody()) return profile.explain_absence(path);
+  profile.write(path);
 }
 
 void write_profile_on_exit() noexcept {
@@ -73,20 +82,23 @@ void start_guards(Malloc& malloc) noexcept {
 void start_profile(Malloc& malloc) noexcept {
   const Options& options = malloc.options();
   const bool is_leaks = options.leaks == Options::Leaks::kOn;
-  const std::size_t length = std::strlen(options.profile);
-  if (length != 0 && length < sizeof g_profile_path)
-    std::memcpy(g_profile_path, options.profile, length + 1);
-  if (!is_leaks && g_profile_path[0] == '\0') return;
+  const bool is_written = *options.profile != '\0';
+  if (!is_leaks && !is_written) return;
   os::keep_standard_error();
   os::register_exit_handler(write_profile_on_exit);
   // The waiting thread first: it is none of the program's allocations.
-  if (options.profile_signal != 0 && g_profile_path[0] != '\0')
+  if (options.profile_signal != 0 && is_written)
     start_waiter(g_profile_waiter, options.profile_signal, [](int) { g_profile_waiter.request(); });
   // Leaks are counted, not estimated.
   malloc.profiler().start(is_leaks ? 1 : options.profile_rate, seed_of(options.random));
 }
 
 }  // namespace
+
+void keep_texts(Options& options) noexcept {
+  keep_text(options.stats_file, g_statistics_path);
+  keep_text(options.profile, g_profile_path);
+}
 
 void start_statistics_of_options(Malloc& malloc) noexcept {
   g_featured = &malloc;

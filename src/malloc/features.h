@@ -7,6 +7,10 @@ namespace strata {
 /// What options start in addition to the malloc, once per process: statistics, profiles and leak
 /// reports, at normal exit and when a signal arrives; and sampled guard pages.
 
+/// The texts of the options are copies from here on: the program may change its environment, or
+/// write a title over it. Once, before the malloc has the options.
+void keep_texts(Options& options) noexcept;
+
 /// As part of the malloc's start. May allocate.
 void start_statistics_of_options(Malloc& malloc) noexcept;
 /// The profile and the guard pages, whose stacks load the unwinder with dlopen: not as part of the

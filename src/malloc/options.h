@@ -26,8 +26,8 @@ struct Options {
   std::size_t soft_limit = 0;
   std::size_t hard_limit = 0;
   std::size_t stats_signal = 12;
-  const char* stats_file = "";
-  const char* profile = "";
+  const char* stats_file = "";  ///< as the environment has it, until keep_texts()
+  const char* profile = "";     ///< the same
   std::size_t profile_rate = std::size_t{512} << 10;
   std::size_t profile_signal = 0;
   Leaks leaks = Leaks::kOff;

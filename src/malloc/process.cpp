@@ -73,7 +73,10 @@ class ProcessHost final : public MallocHost {
       // the cache of a thread that ends stays in use.
       if (!is_exit_registered_) is_exit_registered_ = os::register_thread_exit(on_thread_exit);
       Options options;
-      if (has_options) read_options(options);
+      if (has_options) {
+        read_options(options);
+        keep_texts(options);
+      }
       share_limit(malloc, options);
       if (!malloc.start(options, seed_of(options.random))) return false;
     }

@@ -4,12 +4,14 @@
 //   closes_stderr reused FILE   closes every descriptor; their numbers become FILE
 //   closes_stderr daemon        forks a daemon that closes its own and waits for its input's end
 //   closes_stderr exec          becomes another program, which says what descriptors it has
+//   closes_stderr titled        writes a title over its arguments and its environment
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 #include "support/check.h"
@@ -38,6 +40,13 @@ void become_a_daemon() {
   }
 }
 
+/// As servers do, for ps: these texts lie one after the other.
+void set_title(char* first, char** environment) {
+  char* end = first + std::strlen(first);
+  for (; *environment != nullptr; ++environment) end = *environment + std::strlen(*environment);
+  std::memset(first, 'y', static_cast<std::size_t>(end - first));
+}
+
 void say_what_is_open() {
   for (int fd = 0; fd < kNumbers; ++fd) {
     if (fcntl(fd, F_GETFD) >= 0) printf("%d ", fd);
@@ -61,5 +70,6 @@ int main(int count, char** arguments) {
     CHECK(false, "the program does not start again");
   }
   if (what == "list") say_what_is_open();
+  if (what == "titled") set_title(arguments[0], environ);
   return 0;
 }

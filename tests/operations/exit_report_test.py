@@ -61,6 +61,15 @@ class ExitReport(unittest.TestCase):
             self.assertEqual(parent.stderr.read().count(STATISTICS), 1)
             parent.stdin.close()
 
+    def test_a_program_that_writes_a_title_over_its_environment_still_writes_to_the_files_asked_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            statistics, profile = pathlib.Path(folder) / "statistics", pathlib.Path(folder) / "profile"
+            options = {"STRATA_STATS": "exit", "STRATA_STATS_FILE": str(statistics), "STRATA_PROFILE": str(profile)}
+            done = subprocess.run([PROGRAM, "titled"], env={**os.environ, **options}, cwd=folder, timeout=300)
+            self.assertEqual(done.returncode, 0)
+            self.assertEqual({path.name for path in pathlib.Path(folder).iterdir()}, {"statistics", "profile"})
+            self.assertIn(STATISTICS, statistics.read_text())
+
     def test_the_next_program_has_no_descriptor_of_ours(self):
         self.assertEqual(run(PROGRAM, "exec", STRATA_STATS="exit").stdout, run(PROGRAM, "list").stdout)
 
