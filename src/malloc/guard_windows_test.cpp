@@ -279,6 +279,16 @@ TEST_F(GuardWindows, AGuardNobodyAskedForDoesNotLookAtHowABlockIsFreed) {
   EXPECT_DEATH(thread.deallocate(p), "double free of 0x[0-9a-f]+: the object is free already");
 }
 
+TEST_F(GuardWindows, ABlockOfAlignedNewIsKnownAsOneHoweverSmallItsAlignment) {
+  Options options = with_rate(GuardWatcher::kLeastFreeRate, Options::Checks::kFrees);
+  options.mismatches = Options::Mismatches::kAll;
+  TestMalloc::start(options);
+  constexpr std::size_t kBytes = 200 * 1024;
+  void* const p = malloc.allocate_aligned(thread.state, 16, kBytes, Allocation::By::kNew);
+  ASSERT_TRUE(malloc.guards().owns(p));
+  malloc.deallocate(thread.state, p, {FreeCall::By::kDelete, kBytes, 16});
+}
+
 TEST_F(GuardWindows, NoBlockIsGuardedWhereNobodyWantsThat) {
   TestMalloc::start(with_rate(0));
   EXPECT_EQ(count_guarded_blocks(malloc, thread, 1000), 0u);
