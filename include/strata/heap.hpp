@@ -255,7 +255,8 @@ class Heap {
   /// Where the program's malloc is Strata's, linked from the archive beside this one, its profile
   /// and this one are the same: strata_profile_start() begins both, and so do STRATA_PROFILE and
   /// STRATA_LEAKS. In other programs STRATA_PROFILE=app.pb.gz writes app.heaps.pb.gz at exit.
-  /// \param rate  mean bytes between samples; 1 takes everything
+  /// \param rate  mean bytes between samples; 1 takes everything. The profile holds what was ever
+  ///              sampled at the latest one
   /// \returns     False if the rate is 0 or above 1 GiB, or there is no memory for it.
   /// \threads     start and stop: one at a time
   /// \cost        Start and stop visit each heap and each thread's use of it. While it is on, a

@@ -84,8 +84,10 @@ STRATA_API size_t strata_stats_json(char* buffer, size_t size) STRATA_NOEXCEPT;
 STRATA_API size_t strata_options_json(char* buffer, size_t size) STRATA_NOEXCEPT;
 
 /// Begins to sample allocations with their stacks, one in `rate` bytes on average (524288 is usual;
-/// 1 takes every allocation), or goes on. A profile holds what was sampled at one rate: with
-/// another one it begins anew. The unwinder of the C library is loaded with dlopen, once.
+/// 1 takes every allocation), or goes on. A profile holds what was sampled at one rate, the latest:
+/// with a rate that is new to the process it begins anew, and with one that was used before it goes
+/// on from what was sampled at that. Its time counts from the latest change of the rate. The
+/// unwinder of the C library is loaded with dlopen, once.
 /// \returns  1, or 0 if the rate is 0 or beyond 1 GiB.
 /// \threads  One at a time with strata_profile_stop().
 /// \cost     Meanwhile some 12 instructions an allocation, and some microseconds a sample.

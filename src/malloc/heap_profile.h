@@ -31,8 +31,10 @@ class HeapProfile {
   HeapProfile(const HeapProfile&) = delete;
   HeapProfile& operator=(const HeapProfile&) = delete;
 
-  /// Begins to sample, or goes on at another rate: a profile holds what was sampled at one rate.
-  /// May call dlopen, so never from inside the dynamic loader.
+  /// Begins to sample, or goes on at another rate: a profile holds what was sampled at the latest
+  /// one, whenever that was. Accepted: it does not begin anew at a rate that was used before. That
+  /// would take new sites each time, as objects of the old ones live on. May call dlopen, so never
+  /// from inside the dynamic loader.
   /// \param rate  mean bytes between samples; 1 takes everything. Out of range: false
   bool start(std::size_t rate, std::uint64_t seed) noexcept;
   void stop() noexcept;

@@ -47,6 +47,17 @@ class ProfilerTest : public SeededTest {
   void start(std::size_t rate) { ASSERT_TRUE(g_malloc.profiler().start(rate, 42)); }
 };
 
+TEST_F(ProfilerTest, GoesOnAtARateThatWasUsedBefore) {
+  const Site::Sums before = sums_at(1);
+  start(1);
+  for (int i = 0; i < 30; ++i) deallocate(allocate(1000));
+  start(803);
+  for (int i = 0; i < 30; ++i) deallocate(allocate(1000));
+  start(1);
+  for (int i = 0; i < 12; ++i) deallocate(allocate(1000));
+  EXPECT_EQ(sums_at(1).allocated_objects, before.allocated_objects + 42);
+}
+
 TEST_F(ProfilerTest, ARateOfOneCountsEveryAllocationExactly) {
   start(1);
   const Site::Sums before = sums_at(1);
