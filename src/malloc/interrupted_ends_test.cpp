@@ -99,6 +99,30 @@ TEST_F(InterruptedEndsTest, AThreadHasOneCacheWhereverItsFirstAllocationIsInterr
   EXPECT_EQ(registry().live_threads(), 0u);
 }
 
+/// Once, after so many steps: goes on as the child of a fork, whose only thread this is.
+void fork_once() STRATA_NO_THREAD_SAFETY_ANALYSIS {
+  if (is_any_lock_held_here() || g_steps < 0 || --g_steps >= 0) return;
+  g_malloc_in_test->for_each_lock(LockVisitor::lock());
+  g_malloc_in_test->reset_after_fork(g_thread->state);
+}
+
+TEST_F(InterruptedEndsTest, AChildCountsItsThreadOnceWhereverThatForkedInItsFirstAllocation) {
+  {
+    TestThread first(malloc);
+    warm(first);
+  }
+  do {
+    const int steps = g_steps_after++;
+    g_steps = steps;
+    TestThread thread(malloc);
+    g_thread = &thread;
+    run_in_steps(fork_once, [&] { thread.allocate(kObjectBytes); });
+    ASSERT_EQ(registry().live_threads(), 1u) << steps;
+    thread.end();
+    ASSERT_EQ(registry().live_threads(), 0u) << steps;
+  } while (g_steps < 0);
+}
+
 #endif
 
 }  // namespace

@@ -44,9 +44,9 @@ bool Malloc::start_thread(ThreadState& thread) noexcept {
     return true;
   }
   ThreadRegistry& registry = engine_.registry();
-  ThreadCache* cache = registry.adopt();
+  ThreadCache* cache = registry.adopt(&thread);
   if (cache == nullptr) return false;
-  if (!registry.enroll(*cache, thread, false)) {
+  if (cache != cache_of(thread)) {  // a signal handler adopted another
     registry.park(*cache);
     return true;
   }

@@ -7,7 +7,7 @@
 
 namespace strata {
 
-ThreadCache* ThreadRegistry::adopt() noexcept {
+ThreadCache* ThreadRegistry::adopt(ThreadState* thread) noexcept {
   LockGuard guard(lock_);
   ThreadCache* cache = parked_.pop_front();
   if (cache != nullptr) {
@@ -30,12 +30,19 @@ ThreadCache* ThreadRegistry::adopt() noexcept {
   if (++in_use_count_ > 1) make_room();
   budget_.add_thread();
   central_.enter(cache->place());
+  if (thread != nullptr) enroll(*cache, *thread);
   return cache;
 }
 
 bool ThreadRegistry::enroll(ThreadCache& cache, ThreadState& thread,
                             bool is_told_of_exit) noexcept {
   LockGuard guard(lock_);
+  if (!enroll(cache, thread)) return false;
+  cache.is_told_of_exit_ = is_told_of_exit;
+  return true;
+}
+
+bool ThreadRegistry::enroll(ThreadCache& cache, ThreadState& thread) noexcept {
   if (thread.cache != nullptr && thread.cache != &cache) return false;
   ObjectBins& bins = gate_ != nullptr ? *gate_ : cache;
   thread.cache = &cache;
@@ -44,7 +51,6 @@ bool ThreadRegistry::enroll(ThreadCache& cache, ThreadState& thread,
       gate_ != nullptr ? static_cast<ObjectBins*>(&cache) : &EmptyBins::g_all.first();
   thread.set_malloc_bins(redirected_to_ != nullptr ? *redirected_to_ : bins);
   cache.owner_ = &thread;
-  cache.is_told_of_exit_ = is_told_of_exit;
   return true;
 }
 

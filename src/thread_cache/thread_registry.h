@@ -27,8 +27,10 @@ class ThreadRegistry {
   ThreadRegistry& operator=(const ThreadRegistry&) = delete;
 
   /// A cache for the calling thread; nullptr when out of memory.
+  /// \param thread  if given, it is enrolled in the same step, unless it has another cache: whoever
+  ///                interrupts it and forks finds the cache to be that of the child's thread
   /// \cost  constant
-  ThreadCache* adopt() noexcept;
+  ThreadCache* adopt(ThreadState* thread = nullptr) noexcept;
 
   /// Makes the cache the bins of `thread`, for malloc where nothing redirects it.
   /// \param is_told_of_exit  park() will be called before the thread's state is gone
@@ -94,6 +96,7 @@ class ThreadRegistry {
   // Chosen: as many as a pool of workers restarts at once; more would hoard.
   static constexpr std::size_t kMaxParked = 16;
 
+  bool enroll(ThreadCache& cache, ThreadState& thread) noexcept STRATA_REQUIRES(lock_);
   ThreadCache* pop_parked() noexcept STRATA_REQUIRES(lock_);
   void retire(ThreadCache& cache, ThreadCache::Way way) noexcept STRATA_REQUIRES(sweeping_);
   bool make_room() noexcept STRATA_REQUIRES(lock_);
