@@ -329,5 +329,21 @@ TEST(Pattern, TakesSlotsWhoseContentsAreReplacedForNoGrowth) {
   EXPECT_NEAR(static_cast<double>(told.sums("0x10").grown) / 20050, 7.0 / 24, 0.05);
 }
 
+TEST(Pattern, TakesWhatIsFreedBeforeASmallerOneForNoGrowth) {
+  for (const std::uint32_t freeing_thread : {0u, 1u}) {
+    Told told;
+    const std::uint32_t here = told.place(0x10);
+    for (int round = 0; round < 40; ++round) {
+      const std::uint64_t first = told.make(here, 100);
+      const std::uint64_t second = told.make(here, 200);
+      told.end(first);
+      told.end(told.make(here, 400), freeing_thread);
+      told.end(second);
+    }
+    told.explain();
+    EXPECT_EQ(told.sums("0x10").grown, 0u);
+  }
+}
+
 }  // namespace
 }  // namespace strata::cli

@@ -19,7 +19,14 @@ std::optional<GrowthFinder::Step> GrowthFinder::find(const History& history, std
       newest = {};  // it took the place of one
     }
   }
-  if (history.is_death()) steps_.erase(event.ended);
+  if (history.is_death()) {
+    steps_.erase(event.ended);
+    // What is gone takes no other's place.
+    if (ended != kNoPlace) {
+      Newest& newest = newest_of(history.ended().thread, ended);
+      if (newest.object == event.ended) newest = {};
+    }
+  }
   return step;
 }
 

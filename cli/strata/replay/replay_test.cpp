@@ -161,6 +161,31 @@ TEST_F(Replay, ReservesWhatAVectorGrowsTo) {
   EXPECT_TRUE(row.ok) << row.reason;
 }
 
+TEST_F(Replay, TakesWhatIsFreedBeforeASmallerOneForNoGrowth) {
+  MadeTrace made;
+  const std::uint32_t stack = made.writer->add_stack({0, 0x1000});
+  const auto begin = [&](std::uint64_t object, std::uint64_t size) {
+    made.writer->add(
+        {.operation = Operation::kMalloc, .stack = stack, .object = object, .size_bytes = size});
+  };
+  const auto end = [&](std::uint64_t object) {
+    made.writer->add({.operation = Operation::kFree, .ended = object});
+  };
+  begin(0, 100);
+  begin(1, 200);
+  end(0);  // the second took its place
+  begin(2, 400);
+  end(2);
+  end(1);  // and the third none: it is gone
+  made.writer->end("reason=exit\n");
+  PlanOptions plan;
+  plan.routed = {false, true};
+  for (const Growth growth : {Growth::kMoved, Growth::kReserved}) {
+    plan.growth = growth;
+    EXPECT_EQ(prepare(made.bytes, plan).summary.calls, 6u);
+  }
+}
+
 TEST_F(Replay, SendsAPlacesCallsToEveryAllocatorOfTheShelf) {
   MadeTrace made;
   const std::uint32_t here = made.writer->add_stack({0, 0x1000});
