@@ -177,7 +177,25 @@ TEST(TraceCut, KeepsTheStacksThatItNeeds) {
             "#module,0x1000,0x2000,0x0,abcd,/bin/one\n"
             "#stack,1,0,0x1010\n"
             "realloc,1000,0,0,100,,1,unknown\n"
+            "#dropped,3\n"
             "#end,reason,cut\n");
+}
+
+TEST(TraceCut, TellsHowManyCallsWereDroppedInThePart) {
+  const std::string text =
+      "operation,time_ns,size_bytes\n#dropped,1\nmalloc,1000,8\n#dropped,20\nmalloc,2000,8\n"
+      "#dropped,300\nmalloc,3000,8\n#dropped,4000\nmalloc,4000,8\n#dropped,50000\n";
+  const auto dropped_in = [&](std::uint64_t from, std::uint64_t until) {
+    MadeTrace part;
+    cut(*reader_of(from_csv(text)), *part.writer, from, until);
+    const auto reader = reader_of(part.bytes);
+    events_of(*reader);
+    return reader->dropped_events();
+  };
+  EXPECT_EQ(dropped_in(0, ~std::uint64_t{0}), 54321u);
+  // What was dropped at a border may lie in the part.
+  EXPECT_EQ(dropped_in(2000, 4000), 4320u);
+  EXPECT_EQ(dropped_in(4000, 5000), 54000u);
 }
 
 TEST(TraceCut, KeepsStacksOfAnyDepth) {

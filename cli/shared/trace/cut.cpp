@@ -27,6 +27,14 @@ class Cut {
 
   void skip(const Event& event) {
     if (event.object != kNoObject) first_object_ = event.object + 1;
+    told_dropped_ = in_.dropped_events();
+  }
+
+  /// Calls that were dropped since the last event that is not in the part: they may lie in it.
+  void add_dropped() {
+    const std::uint64_t dropped = in_.dropped_events();
+    if (dropped != told_dropped_) out_.add_dropped(dropped - told_dropped_);
+    told_dropped_ = dropped;
   }
 
   void write_process() {
@@ -83,6 +91,7 @@ class Cut {
   Writer& out_;
   const std::uint64_t from_ns_;
   std::uint64_t first_object_ = 0;
+  std::uint64_t told_dropped_ = 0;
   std::vector<std::uint32_t> modules_;  ///< those told, in their order
   std::unordered_map<std::uint32_t, std::uint32_t> threads_;
   std::unordered_map<std::uint32_t, std::uint32_t> stacks_{{0, 0}};  ///< the root is the root
@@ -101,8 +110,10 @@ void cut(Reader& in, Writer& out, std::uint64_t from_ns, std::uint64_t until_ns)
     }
     if (!is_begun) cut.write_process();
     is_begun = true;
+    cut.add_dropped();
     cut.add(event);
   }
+  if (is_begun) cut.add_dropped();
   cut.write_threads();
   out.end("reason=cut\n");
 }
