@@ -56,7 +56,9 @@ void Recording::start(const char* allocator) noexcept {
   // Off until the writer turns it on, where it is to begin later.
   mode_.store(Mode::kOff, std::memory_order_relaxed);
   if (settings_.after_ms == 0 && settings_.signal == 0) turn_on();
-  if (start_hidden_thread(run_writer, this)) return;
+  const bool has_thread = start_hidden_thread(run_writer, this);
+  close_file(file_);  // the thread has its own
+  if (has_thread) return;
   has_writer_.store(false, std::memory_order_relaxed);
   mode_.store(Mode::kOff, std::memory_order_relaxed);
   say("strata record: the kernel refused a thread for the recorder; the program runs unrecorded\n");
@@ -194,7 +196,6 @@ void Recording::after_fork_in_parent() noexcept {
 void Recording::after_fork_in_child() noexcept {
   after_fork_in_parent();
   if (!has_writer_.load(std::memory_order_relaxed)) return;
-  close_file(file_);
   streams_.forget_all();
   t_state.stream = nullptr;
   t_state.used = t_state.most = 0;
@@ -215,6 +216,7 @@ void Recording::after_fork_in_child() noexcept {
 
 int Recording::run_writer(void* self) noexcept {
   auto& recording = *static_cast<Recording*>(self);
+  close_all_but(recording.file_);
   for (;;) {
     const std::uint32_t bell = recording.bell_.load(std::memory_order_acquire);
     recording.round_.lock();
@@ -311,7 +313,7 @@ void Recording::give_up() noexcept {
   Text sentence;
   sentence.add("strata record: the trace '").value(file_name_.view());
   sentence.add("' ends here, because it could not be written: ").add(error_text(error_));
-  say(sentence.add("; the program goes on\n").view());
+  say_from_hidden_thread(sentence.add("; the program goes on\n").view());
   close_file(file_);
   has_writer_.store(false, std::memory_order_release);
 }

@@ -116,7 +116,7 @@ class Recording {
   Settings settings_;
   Clock clock_;
   std::uint64_t process_ = 0;
-  int file_ = -1;
+  int file_ = -1;  ///< of the writer's files, which are not the program's
   bool has_fork_handlers_ = false;
 
   std::atomic<Mode> mode_{Mode::kNotStarted};

@@ -15,8 +15,7 @@ void* map_memory(std::size_t bytes) noexcept;
 void* map_table(std::size_t bytes) noexcept;
 void unmap_memory(void* memory, std::size_t bytes) noexcept;
 
-/// A new file, closed across exec, under a high number so that programs that count on low ones find
-/// theirs; a device or a pipe of that name is opened as it is.
+/// A new file, closed across exec; a device or a pipe of that name is opened as it is.
 /// \returns  A negative error if it cannot be made: that of error_exists() if there is one already.
 int create_file(const char* path) noexcept;
 int error_exists() noexcept;
@@ -24,6 +23,8 @@ int error_exists() noexcept;
 /// \returns  0, or an error.
 int write_file(int file, const void* bytes, std::size_t count) noexcept;
 void close_file(int file) noexcept;
+/// Of a hidden thread's files: what the program closes is closed, whatever it had open before.
+void close_all_but(int file) noexcept;
 /// Up to `capacity` bytes from the beginning of a file in /proc.
 /// \returns  0 if there are none.
 std::size_t read_small_file(const char* path, char* out, std::size_t capacity) noexcept;
@@ -36,6 +37,8 @@ std::uint64_t monotonic_ns() noexcept;
 std::uint64_t wall_ns() noexcept;
 std::uint64_t thread_cpu_ns() noexcept;        ///< of the calling thread
 void say(std::string_view sentence) noexcept;  ///< on standard error
+/// On the program's standard error.
+void say_from_hidden_thread(std::string_view sentence) noexcept;
 const char* error_text(int error) noexcept;
 
 /// Sleeps while *word == expected, at most so long (0: for ever).
@@ -44,7 +47,8 @@ void wake_all(const void* word) noexcept;
 
 /// Starts a thread that the C library does not know: meanwhile a program of one thread stays one
 /// (its malloc takes no locks), and ends when its last own thread ends. All signals are blocked in
-/// it. Of thread-local variables it has errno alone, and it must not call what needs others.
+/// it. Its files are its own, at first those of the program at this moment: neither can hit the
+/// other's. Of thread-local variables it has errno alone, and it must not call what needs others.
 /// \returns  False if the kernel refuses.
 bool start_hidden_thread(int (*body)(void*), void* argument) noexcept;
 
