@@ -182,7 +182,10 @@ void Recording::wait_for_return(std::uint32_t seen) noexcept {
 }
 
 void Recording::before_fork() noexcept {
+  forks_waiting_.fetch_add(1, std::memory_order_relaxed);
   round_.lock();
+  forks_waiting_.fetch_sub(1, std::memory_order_relaxed);
+  wake_all(&forks_waiting_);
   streams_.lock().lock();
   stacks_.lock().lock();
 }
@@ -204,6 +207,7 @@ void Recording::after_fork_in_child() noexcept {
   written_stacks_ = next_thread_ = 0;
   last_old_stack_ = stacks_.last_old();
   reported_drops_ = 0;
+  forks_waiting_.store(0, std::memory_order_relaxed);  // those of other threads are the parent's
   dropped_.store(0, std::memory_order_relaxed);
   toggles_.store(0, std::memory_order_relaxed);
   requests_.store(kNone, std::memory_order_relaxed);
@@ -219,7 +223,7 @@ int Recording::run_writer(void* self) noexcept {
   close_all_but(recording.file_);
   for (;;) {
     const std::uint32_t bell = recording.bell_.load(std::memory_order_acquire);
-    recording.round_.lock();
+    recording.begin_round();
     const bool goes_on = recording.work();
     recording.round_.unlock();
     if (!goes_on) return 0;
@@ -229,6 +233,13 @@ int Recording::run_writer(void* self) noexcept {
     }
     recording.is_writer_asleep_.store(false, std::memory_order_relaxed);
   }
+}
+
+/// Takes its turn after a fork that waits, if there is one: the lock knows no order.
+void Recording::begin_round() noexcept {
+  const std::uint32_t forks = forks_waiting_.load(std::memory_order_relaxed);
+  if (forks != 0) wait_on(&forks_waiting_, forks, kSleepNs);
+  round_.lock();
 }
 
 void Recording::turn_on() noexcept {

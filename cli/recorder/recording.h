@@ -72,6 +72,7 @@ class Recording {
   void wait_for_return(std::uint32_t seen) noexcept;
 
   // The writer's thread.
+  void begin_round() noexcept;
   bool work() noexcept;
   void turn_on() noexcept;
   void settle() noexcept;
@@ -128,8 +129,9 @@ class Recording {
   std::atomic<std::uint32_t> asked_{0};         ///< release: how often; the bit was set before
   std::atomic<std::uint32_t> answered_{0};      ///< release: which of them is done
   std::atomic<std::uint32_t> toggles_{0};
-  std::atomic<std::uint64_t> dropped_{0};  ///< relaxed: by those who have no stream
-  SpinLock round_;                         ///< held while the writer works; for fork
+  std::atomic<std::uint64_t> dropped_{0};        ///< relaxed: by those who have no stream
+  SpinLock round_;                               ///< held while the writer works; for fork
+  std::atomic<std::uint32_t> forks_waiting_{0};  ///< relaxed: for the lock, which orders all else
 
   StreamTable streams_;
   StackTree stacks_;

@@ -42,6 +42,12 @@ class RecordProcesses(Recorded):
     def test_a_child_that_shares_the_memory_is_part_of_the_recording(self):
         self.assert_calls(self.trace_of(PROCESS, "forks-and-shares-memory"), 1, 1, 1)
 
+    def test_a_fork_waits_no_longer_than_the_recorder_has_work_at_hand(self):
+        done = self.record(PROCESS, "forks-among-threads", "3", options=("--stacks", "off"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # What threads can note while the recorder's thread takes what they had noted before: 32 MiB each.
+        self.assertLess(int(done.stdout), 4_000_000)
+
 
 if __name__ == "__main__":
     unittest.main()
