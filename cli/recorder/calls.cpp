@@ -28,7 +28,10 @@ void start_recording() noexcept {
   if (os::environment_entry(0) == nullptr || !find_next()) return;
   // The first to be registered is the last to run; with no library named, it does not run
   // when ours is finished.
-  if (!is_end_registered) __cxa_atexit(end_recording, nullptr, nullptr);
+  if (!is_end_registered) {
+    __cxa_atexit(end_recording, nullptr, nullptr);
+    at_quick_exit([] { end_recording(nullptr); });
+  }
   is_end_registered = true;
   g_recording.start(next_library());
 }

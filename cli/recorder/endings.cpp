@@ -1,8 +1,11 @@
 // Ends of a process that are no exit(), and of libraries: what was noted so far is written before.
 
+#include <alloca.h>
 #include <dlfcn.h>
 #include <link.h>
 #include <unistd.h>
+
+#include <cstdarg>
 
 #include "recorder/calls.h"
 
@@ -24,6 +27,21 @@ unsigned long long unloads() noexcept {
   };
   dl_iterate_phdr(take, &count);
   return count;
+}
+
+/// Makes a list of arguments that are told one by one, up to a null pointer.
+/// \param become  takes the list, and what follows the null pointer
+template <typename Become>
+int become_with(const char* first, std::va_list rest, Become become) noexcept {
+  std::va_list counted;
+  va_copy(counted, rest);
+  std::size_t count = 1;
+  for (const char* at = first; at != nullptr; ++count) at = va_arg(counted, const char*);
+  va_end(counted);
+  auto** const list = static_cast<char**>(alloca(count * sizeof(char*)));
+  list[0] = const_cast<char*>(first);
+  for (std::size_t i = 1; i < count; ++i) list[i] = va_arg(rest, char*);
+  return become(list, rest);
 }
 
 [[noreturn]] void end_with(const char* name, int status) noexcept {
@@ -56,6 +74,39 @@ STRATA_NAME int execvpe(const char* file, char* const arguments[], char* const e
 STRATA_NAME int fexecve(int file, char* const arguments[], char* const environment[]) {
   g_recording.flush();
   return next_of(&fexecve, "fexecve")(file, arguments, environment);
+}
+
+STRATA_NAME int execveat(int folder, const char* path, char* const arguments[],
+                         char* const environment[], int flags) {
+  g_recording.flush();
+  return next_of(&execveat, "execveat")(folder, path, arguments, environment, flags);
+}
+
+// The C library's do not call execv and its like by name.
+STRATA_NAME int execl(const char* path, const char* first, ...) {
+  std::va_list rest;
+  va_start(rest, first);
+  const int result = become_with(
+      first, rest, [&](char** arguments, std::va_list) { return execv(path, arguments); });
+  va_end(rest);
+  return result;
+}
+STRATA_NAME int execlp(const char* file, const char* first, ...) {
+  std::va_list rest;
+  va_start(rest, first);
+  const int result = become_with(
+      first, rest, [&](char** arguments, std::va_list) { return execvp(file, arguments); });
+  va_end(rest);
+  return result;
+}
+STRATA_NAME int execle(const char* path, const char* first, ...) {
+  std::va_list rest;
+  va_start(rest, first);
+  const int result = become_with(first, rest, [&](char** arguments, std::va_list environment) {
+    return execve(path, arguments, va_arg(environment, char**));
+  });
+  va_end(rest);
+  return result;
 }
 
 /// What stacks of a library are called can be seen as long as it is there.

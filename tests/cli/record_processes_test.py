@@ -39,6 +39,20 @@ class RecordProcesses(Recorded):
         done = self.record("sh", "-c", f"{PROCESS} lets-go {answer} 2>&1 | (cat; echo > {answer})")
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_a_program_that_becomes_another_leaves_what_it_did(self):
+        for call in ("execl", "execlp", "execle", "execv", "execvp", "execve", "execvpe", "execveat", "fexecve"):
+            with self.subTest(call=call):
+                done = self.record(PROCESS, "becomes", call)
+                has_environment = call in ("execle", "execve", "execvpe", "execveat", "fexecve")
+                self.assertEqual((done.returncode, done.stdout.split()),
+                                 (0, ["one", "two"] + has_environment * ["mark"]), done.stderr)
+                trace = Trace(self.path)
+                self.assertEqual((len(trace.of_size(9001)), trace.ending), (1, {}))
+
+    def test_a_quick_exit_is_an_end(self):
+        self.assertEqual(self.record(PROCESS, "ends-quickly").returncode, 3)
+        self.assert_calls(Trace(self.path), 1, 1, 0)
+
     def test_a_child_that_shares_the_memory_is_part_of_the_recording(self):
         self.assert_calls(self.trace_of(PROCESS, "forks-and-shares-memory"), 1, 1, 1)
 
