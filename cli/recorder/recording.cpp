@@ -52,6 +52,10 @@ void Recording::start(const char* allocator) noexcept {
                                recorder::after_fork_in_child);
   }
   started_ns_ = flushed_ns_ = monotonic_ns();
+  if (is_process_ == nullptr) {
+    is_process_ = static_cast<std::uint32_t*>(map_memory_of_process(sizeof *is_process_));
+    if (is_process_ != nullptr) *is_process_ = 1;
+  }
   has_writer_.store(true, std::memory_order_release);
   // Off until the writer turns it on, where it is to begin later.
   mode_.store(Mode::kOff, std::memory_order_relaxed);
@@ -148,7 +152,15 @@ void Recording::ask(Request request) noexcept {
   }
 }
 
+bool Recording::leave_stray_copy() noexcept {
+  if (is_process_ == nullptr || *is_process_ != 0) return false;
+  mode_.store(Mode::kOff, std::memory_order_relaxed);
+  has_writer_.store(false, std::memory_order_relaxed);
+  return true;
+}
+
 Stream* Recording::take_stream() noexcept {
+  if (leave_stray_copy()) return nullptr;
   for (;;) {
     const std::uint32_t seen = streams_.returns().load(std::memory_order_acquire);
     Stream* const stream = streams_.take_stream(thread_number());
@@ -162,6 +174,7 @@ Stream* Recording::take_stream() noexcept {
 }
 
 bool Recording::make_room(Stream& stream) noexcept {
+  if (leave_stray_copy()) return false;
   for (;;) {
     const std::uint32_t seen = streams_.returns().load(std::memory_order_acquire);
     if (streams_.add_chunk(stream)) {
@@ -182,6 +195,7 @@ void Recording::wait_for_return(std::uint32_t seen) noexcept {
 }
 
 void Recording::before_fork() noexcept {
+  if (leave_stray_copy()) return;
   forks_waiting_.fetch_add(1, std::memory_order_relaxed);
   round_.lock();
   forks_waiting_.fetch_sub(1, std::memory_order_relaxed);
@@ -199,6 +213,7 @@ void Recording::after_fork_in_parent() noexcept {
 void Recording::after_fork_in_child() noexcept {
   after_fork_in_parent();
   if (!has_writer_.load(std::memory_order_relaxed)) return;
+  if (is_process_ != nullptr) *is_process_ = 1;
   streams_.forget_all();
   t_state.stream = nullptr;
   t_state.used = t_state.most = 0;

@@ -70,6 +70,10 @@ class Recording {
   void ask(Request request) noexcept;
   void ring() noexcept;
   void wait_for_return(std::uint32_t seen) noexcept;
+  /// In a child that has a copy of all this, no writer, and locks that nobody gives back, because
+  /// no handler of fork() ran: it is not recorded. A child of vfork is part of its parent.
+  /// \returns  Whether this is one.
+  bool leave_stray_copy() noexcept;
 
   // The writer's thread.
   void begin_round() noexcept;
@@ -117,6 +121,8 @@ class Recording {
   Settings settings_;
   Clock clock_;
   std::uint64_t process_ = 0;
+  std::uint32_t* is_process_ =
+      nullptr;     ///< 1, and 0 in copies of the memory; nullptr: nobody knows
   int file_ = -1;  ///< of the writer's files, which are not the program's
   bool has_fork_handlers_ = false;
 

@@ -58,6 +58,14 @@ void* map_table(std::size_t bytes) noexcept {
   return memory + before;
 }
 
+void* map_memory_of_process(std::size_t bytes) noexcept {
+  void* const memory = map_memory(bytes);
+  const KeptErrno kept;
+  if (memory == nullptr || madvise(memory, bytes, MADV_WIPEONFORK) == 0) return memory;
+  unmap_memory(memory, bytes);
+  return nullptr;
+}
+
 void unmap_memory(void* memory, std::size_t bytes) noexcept {
   const KeptErrno kept;
   munmap(memory, bytes);

@@ -13,6 +13,9 @@ namespace strata::recorder {
 void* map_memory(std::size_t bytes) noexcept;
 /// The same for a table that is used all over: in huge pages where the system has them.
 void* map_table(std::size_t bytes) noexcept;
+/// The same, zero again in every child that has a copy of the memory, however it was made.
+/// \returns  nullptr where the kernel does not do that (Linux before 4.14), too.
+void* map_memory_of_process(std::size_t bytes) noexcept;
 void unmap_memory(void* memory, std::size_t bytes) noexcept;
 
 /// A new file, closed across exec; a device or a pipe of that name is opened as it is.
@@ -23,7 +26,8 @@ int error_exists() noexcept;
 /// \returns  0, or an error.
 int write_file(int file, const void* bytes, std::size_t count) noexcept;
 void close_file(int file) noexcept;
-/// Of a hidden thread's files: what the program closes is closed, whatever it had open before.
+/// Of a hidden thread's files: then what the program closes is closed, though it was open when the
+/// thread began.
 void close_all_but(int file) noexcept;
 /// Up to `capacity` bytes from the beginning of a file in /proc.
 /// \returns  0 if there are none.

@@ -53,6 +53,10 @@ class RecordProcesses(Recorded):
         self.assertEqual(self.record(PROCESS, "ends-quickly").returncode, 3)
         self.assert_calls(Trace(self.path), 1, 1, 0)
 
+    def test_a_child_that_only_the_system_call_makes_runs_unrecorded(self):
+        self.assert_calls(self.trace_of(PROCESS, "forks-by-the-system-call", options=("--stacks", "off")), 1, 0, 1)
+        self.assertEqual(self.siblings(), [])
+
     def test_a_child_that_shares_the_memory_is_part_of_the_recording(self):
         self.assert_calls(self.trace_of(PROCESS, "forks-and-shares-memory"), 1, 1, 1)
 
