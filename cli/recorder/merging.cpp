@@ -152,7 +152,7 @@ bool Recording::hold_back(Stream& stream, const Record& record) noexcept {
 [[gnu::always_inline]] inline std::uint32_t Recording::number_of(Stream& stream) noexcept {
   if (!stream.has_number) {
     stream.has_number = true;
-    stream.number = next_thread_++;
+    stream.number = thread_numbers_.take();
   }
   return stream.number;
 }

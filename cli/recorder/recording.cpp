@@ -219,7 +219,8 @@ void Recording::after_fork_in_child() noexcept {
   t_state.used = t_state.most = 0;
   objects_.clear();
   modules_.forget_all();
-  written_stacks_ = next_thread_ = 0;
+  written_stacks_ = 0;
+  thread_numbers_ = {};
   last_old_stack_ = stacks_.last_old();
   reported_drops_ = 0;
   forks_waiting_.store(0, std::memory_order_relaxed);  // those of other threads are the parent's

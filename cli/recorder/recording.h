@@ -11,6 +11,7 @@
 #include "recorder/settings.h"
 #include "recorder/stacks.h"
 #include "recorder/text.h"
+#include "recorder/thread_numbers.h"
 #include "shared/trace/writer.h"
 
 namespace strata::recorder {
@@ -151,7 +152,7 @@ class Recording {
   Modules modules_;
   std::uint32_t written_stacks_ = 0;
   std::uint32_t last_old_stack_ = 0;  ///< StackTree::last_old() that modules_ is from after
-  std::uint32_t next_thread_ = 0;
+  ThreadNumbers thread_numbers_;
   std::uint64_t origin_ = 0;     ///< Clock::count() when the recording began
   std::uint64_t origin_ns_ = 0;  ///< what it is by the clock's last measure
   std::uint64_t same_tick_ = 0;  ///< up to this count it is still the last event's tick

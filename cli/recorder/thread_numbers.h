@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+#include "shared/trace/layout.h"
+
+namespace strata::recorder {
+
+/// The numbers of threads in a trace, as they come. Those that come when all are given out share
+/// the last one.
+class ThreadNumbers {
+ public:
+  std::uint32_t take() noexcept { return next_ < kLast ? next_++ : kLast; }
+
+ private:
+  static constexpr std::uint32_t kLast = trace::kMostThreads - 1;
+  std::uint32_t next_ = 0;
+};
+
+}  // namespace strata::recorder
