@@ -87,8 +87,10 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
     const int error = bytes > old_bytes ? 0 : os::current_errno();
     moved = allocate(thread, bytes);
     if (moved == nullptr) {
-      // Shrinking is not refused: the block stays as it is, unless its exact size is checked later.
-      if (bytes > old_bytes || is_checked() || guards_.owns(p)) return nullptr;
+      // Shrinking is not refused: the block stays as it is, unless its size or its class is
+      // compared later.
+      const bool is_compared = size_class != 0 && options_.compares_frees();
+      if (bytes > old_bytes || is_compared || is_checked() || guards_.owns(p)) return nullptr;
       os::set_errno(error);
       return p;
     }

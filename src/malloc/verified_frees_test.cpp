@@ -137,6 +137,21 @@ TEST_F(VerifiedFrees, FreeSizedKnowsWhatReallocLeavesInPlace) {
                "mismatched free_aligned_sized of .* of 256 bytes and was freed with 100");
 }
 
+TEST_F(VerifiedFrees, WithoutMemoryABlockThatFreeSizedWouldNotKnowIsNotShrunk) {
+  char* const p = get(8000);
+  char* const large = get(400'000);
+  p[0] = 'a';
+  pages.refuse_from_call(1);
+  while (get(1300) != nullptr) {
+  }
+  EXPECT_EQ(thread.reallocate(large, 1300), large) << "its size is not compared";
+  EXPECT_EQ(thread.reallocate(p, 5000), p);
+  EXPECT_EQ(thread.reallocate(p, 1300), nullptr);
+  EXPECT_EQ(p[0], 'a');
+  deallocate(p, freeing(8000));
+  deallocate(large, freeing(1300));
+}
+
 TEST_F(VerifiedFrees, ReallocStaysInPlaceOrMovesAsWithoutChecks) {
   char* const p = get(1000);
   p[0] = 'a';
