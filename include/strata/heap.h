@@ -132,8 +132,8 @@ size_t strata_heap_size_class(size_t bytes) STRATA_HEAP_NOEXCEPT;
 STRATA_HEAP_MALLOC_LIKE void* strata_heap_malloc_raw(strata_heap* heap,
                                                      size_t size_class) STRATA_HEAP_NOEXCEPT;
 
-/// Frees a block that strata_heap_malloc_raw() gave for this class, which is believed; not NULL.
-/// \errors  as strata_heap_free(); a block of another class is seen when it reaches its span
+/// Frees a block that strata_heap_malloc_raw() gave for this class; not NULL. Checks of frees and
+/// full checks compare the class.
 void strata_heap_free_raw(strata_heap* heap, void* block, size_t size_class) STRATA_HEAP_NOEXCEPT;
 
 /// \returns  Bytes that may be used at `block`, at least what was asked for; 0 for NULL.

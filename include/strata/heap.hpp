@@ -194,12 +194,11 @@ class Heap {
   /// allocate() of the largest size of the class, which good_size() has for each of its sizes.
   /// \returns  nullptr for kNone, too.
   /// \pre      size_class_of() gave the class
-  /// \cost     a pair with deallocate_raw(): 28 instructions
+  /// \cost     a pair with deallocate_raw(): 37 instructions
   [[nodiscard]] void* allocate_raw(SizeClass size_class) noexcept;
-  /// deallocate() of a block from allocate_raw() of this class, which is believed.
+  /// deallocate() of a block from allocate_raw() of this class. Checks of frees and full checks
+  /// compare it; otherwise it is not used.
   /// \pre      `block` is not nullptr
-  /// \errors   As deallocate(); a block of another class is seen when it reaches its span, or at
-  ///           once under checks of frees and full checks.
   void deallocate_raw(void* block, SizeClass size_class) noexcept;
 
   /// \returns  Bytes that may be used at `block`, at least what was asked for; 0 for nullptr.

@@ -125,7 +125,8 @@ void* Heap::allocate_raw(SizeClass size_class) noexcept {
 }
 
 void Heap::deallocate_raw(void* block, SizeClass size_class) noexcept {
-  if (HeapThread::bins_at(entry_).push(static_cast<std::size_t>(size_class), block)) [[likely]]
+  // Not the class that is said: what a profile or a signal handler got lies in none.
+  if (HeapThread::bins_at(entry_).push(g_heap_map.class_of(block), block)) [[likely]]
     return;
   deallocate_slowly(heap_, block, static_cast<std::size_t>(size_class));
 }

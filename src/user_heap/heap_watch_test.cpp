@@ -86,6 +86,21 @@ TEST_F(HeapProfileTest, CountsWhatEachHeapAllocatesUnderItsName) {
   after.check_invariants();
 }
 
+TEST_F(HeapProfileTest, ARawBlockOfAProfileIsFreedAsOneAfterItsEnd) {
+  ASSERT_TRUE(Heap::start_profile(1));
+  Heap heap(named("raw"));
+  const Heap::SizeClass size_class = Heap::size_class_of(72);
+  void* p = heap.allocate_raw(size_class);
+  EXPECT_EQ(sums_of("raw").live_objects, 1u);
+  Heap::stop_profile();
+  heap.deallocate(heap.allocate(72));  // the thread's bins are back
+  heap.deallocate_raw(p, size_class);
+  EXPECT_EQ(sums_of("raw").live_objects, 0u);
+  EXPECT_NE(heap.allocate(72), p);
+  heap.release_memory();
+  heap.check_invariants();
+}
+
 TEST_F(HeapProfileTest, WhatIsLeftInAHeapThatIsResetOrEndsCountsAsFreed) {
   ASSERT_TRUE(Heap::start_profile(1));
   const Site::Sums before = sums_of("fleeting");

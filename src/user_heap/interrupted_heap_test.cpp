@@ -21,12 +21,15 @@ Heap* g_heap;
 int g_steps_left;
 std::vector<void*> g_kept;
 
-/// Uses the heap at one instruction of many, and keeps what it gets.
+Heap::SizeClass size_class() { return Heap::size_class_of(kBytes); }
+
+/// Uses the heap at one instruction of many, and keeps what it gets: raw blocks, whose
+/// free is told nothing of where they lie.
 void use_heap() {
   if (!is_any_lock_held_here() || --g_steps_left >= 0) return;
   g_steps_left = kEvery - 1;
   if (g_kept.size() == g_kept.capacity()) return;
-  if (void* const p = g_heap->allocate(kBytes)) g_kept.push_back(p);
+  if (void* const p = g_heap->allocate_raw(size_class())) g_kept.push_back(p);
 }
 
 TEST(InterruptedHeap, NoBlockIsHandedOutTwiceAtWhicheverInstructionItIs) {
@@ -45,6 +48,10 @@ TEST(InterruptedHeap, NoBlockIsHandedOutTwiceAtWhicheverInstructionItIs) {
     for (void* p : g_kept) ASSERT_TRUE(blocks.insert(p).second) << "handed out twice";
     for (int i = 0; i < 200; ++i)
       ASSERT_TRUE(blocks.insert(heap.allocate(kBytes)).second) << "handed out twice";
+    for (void* p : g_kept) {
+      heap.deallocate_raw(p, size_class());
+      blocks.erase(p);
+    }
     for (void* p : blocks) heap.deallocate(p);
     heap.release_memory();
     heap.check_invariants();

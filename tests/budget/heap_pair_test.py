@@ -20,9 +20,9 @@ MOST_INSTRUCTIONS = {
     ("plain", 1024): 40,
     ("plain", 4096): 53,
     ("plain", 40000): 53,
-    ("raw", 100): 28,
-    ("raw", 4096): 28,
-    ("raw", 40000): 28,
+    ("raw", 100): 37,
+    ("raw", 4096): 37,
+    ("raw", 40000): 37,
     # Each free is verified at once, as with STRATA_CHECKS=frees, where malloc's pair takes 73 and, from 1 KiB on, 84.
     ("shared", 100): 74,
     ("shared", 4096): 74,
