@@ -36,8 +36,8 @@ void* RegionPool::map_aligned(std::size_t bytes, std::size_t alignment) noexcept
 
 bool RegionPool::unmap(void* region, std::size_t bytes) noexcept {
   STRATA_DCHECK(bytes == kRegionBytes);
-  // Where the kernel keeps the memory the next heap must not take it for zeroed: it stays unused.
-  if (!pages_.decommit(region, bytes)) return false;
+  // Memory that is locked (mlockall) stays; it must read as zero for the next heap.
+  if (!pages_.decommit(region, bytes)) std::memset(region, 0, bytes);
   LockGuard guard(lock_);
   waiting_[waiting_count_++] = region;
   return true;

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 
 #include "os/fake_page_source.h"
 
@@ -34,6 +36,23 @@ TEST(RegionPool, ThatCannotStartLeavesNothingAndCanBeTriedAgain) {
   void* const region = pool.map_aligned(kRegionBytes, kRegionBytes);
   ASSERT_NE(region, nullptr);
   EXPECT_TRUE(pool.unmap(region, kRegionBytes));
+  map.discard(pages);
+}
+
+TEST(RegionPool, ARegionWhoseMemoryIsLockedServesTheNextHeapAndReadsAsZero) {
+  PagesWithoutRegions pages;
+  pages.has_regions = true;
+  PageMap map;
+  RegionPool pool(map, pages);
+  ASSERT_TRUE(pool.start(0));
+  auto* const region = static_cast<char*>(pool.map_aligned(kRegionBytes, kRegionBytes));
+  ASSERT_NE(region, nullptr);
+  std::memset(region, 1, kRegionBytes);
+  pages.refuse_decommits(true);
+  EXPECT_TRUE(pool.unmap(region, kRegionBytes));
+  EXPECT_EQ(pool.statistics().waiting, pool.statistics().regions);
+  EXPECT_EQ(pool.map_aligned(kRegionBytes, kRegionBytes), region);
+  EXPECT_EQ(std::count(region, region + kRegionBytes, 0), static_cast<long>(kRegionBytes));
   map.discard(pages);
 }
 
