@@ -51,7 +51,8 @@ constexpr std::uintptr_t kMaxFrameBytes = 1 << 20;
 // Chosen: 20 to 50 instructions a stack.
 constexpr std::uint64_t kStacksPerComparison = 1024;
 
-// relaxed, all: written before the first stack is wanted.
+// relaxed, all: written before the first stack is wanted. The last one is released, and acquired by
+// who would prepare again.
 std::atomic<bool> g_is_prepared{false};
 std::atomic<bool> g_has_unwinder{false};
 std::atomic<bool> g_is_alone{false};  // our code has a range of its own
@@ -251,13 +252,14 @@ FindEntry* find_unwinders_search() noexcept {
 }  // namespace
 
 bool prepare_stacks() noexcept {
+  if (g_has_unwinder.load(std::memory_order_acquire)) return true;
   void* frame = nullptr;
   // Where the unwinder cannot be loaded there is not even one frame.
   const bool works = &backtrace != nullptr && backtrace(&frame, 1) == 1;
   if (works) g_find_entry.store(find_unwinders_search(), std::memory_order_relaxed);
   g_is_alone.store(!is_part_of_the_program(), std::memory_order_relaxed);
-  g_has_unwinder.store(works, std::memory_order_relaxed);
   g_is_prepared.store(works, std::memory_order_relaxed);
+  g_has_unwinder.store(works, std::memory_order_release);
   return works;
 }
 

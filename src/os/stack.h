@@ -16,7 +16,8 @@
 namespace strata::os {
 
 /// Loads the unwinder (libgcc_s, with dlopen), so that capture_stack() need not: call it where the
-/// program might call dlopen, never from inside the dynamic loader. May allocate.
+/// program might call dlopen, never from inside the dynamic loader. May allocate. Once it has
+/// returned true it does nothing.
 /// \returns  False if there is none: stacks are empty then.
 bool prepare_stacks() noexcept;
 

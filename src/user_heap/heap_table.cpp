@@ -107,36 +107,45 @@ bool HeapTable::explain(const os::Fault& fault) noexcept {
   return heap != nullptr && heap->malloc_if_made()->guards().explain(fault);
 }
 
-/// No heap is made before, but by what reading calls.
+/// No heap is made before, but by what this calls.
 void HeapTable::read_environment_once() noexcept {
-  std::uint32_t state = environment_.load(std::memory_order_acquire);
-  if (state == kUnread &&
-      environment_.compare_exchange_strong(state, kReading, std::memory_order_acquire)) {
-    t_reads_environment = true;
-    read_environment();
-    t_reads_environment = false;
+  if (environment_.load(std::memory_order_acquire) == kRead || t_reads_environment) return;
+  t_reads_environment = true;
+  // Each thread asks the dynamic loader before one of them reads, and for that one all wait: it may
+  // be a library's constructor that makes a heap, and its thread has the loader's lock.
+  SharedLimit* const of_malloc = ask_loader();
+  std::uint32_t state = kUnread;
+  if (environment_.compare_exchange_strong(state, kReading, std::memory_order_acquire)) {
+    read_environment(of_malloc);
     environment_.store(kRead, std::memory_order_release);
   }
+  t_reads_environment = false;
   constexpr std::uint64_t kNapNs = 1'000'000;
   const auto* const word = reinterpret_cast<const std::uint32_t*>(&environment_);
-  while (environment_.load(std::memory_order_acquire) == kReading && !t_reads_environment)
+  while (environment_.load(std::memory_order_acquire) == kReading)
     os::wait_on(word, kReading, kNapNs);
 }
 
-/// What it asks of the profile and of limits. May allocate and call dlopen: no lock is held.
-void HeapTable::read_environment() noexcept {
+/// What reading the environment may need of it. May allocate: no lock is held.
+/// \returns  the limit of the process's malloc; nullptr if it has none, or is not Strata's
+SharedLimit* HeapTable::ask_loader() noexcept {
+  if (!is_any_option_set()) return nullptr;
+  if (!has_malloc()) os::prepare_stacks();
+  FindLimit find = strata_shared_limit_1;
+  if (find == nullptr) find = reinterpret_cast<FindLimit>(os::find_function(kFindLimit));
+  return find != nullptr ? find() : nullptr;
+}
+
+/// What it asks of the profile and of limits. May allocate: no lock is held.
+void HeapTable::read_environment(SharedLimit* of_malloc) noexcept {
   if (!is_any_option_set()) return;
   Options options;
   if (!has_malloc()) {
     read_options(options);
     start_profile_of_environment(own_profile_, options);
   }
-  FindLimit find = strata_shared_limit_1;
-  if (find == nullptr && (options.soft_limit != 0 || options.hard_limit != 0))
-    find = reinterpret_cast<FindLimit>(os::find_function(kFindLimit));
-  if (find != nullptr) {
-    limit_ = find();
-  } else {
+  limit_ = of_malloc;
+  if (limit_ == nullptr) {
     own_limit_.configure(limit_bytes(options.soft_limit), limit_bytes(options.hard_limit));
     if (own_limit_.is_any()) limit_ = &own_limit_;
   }

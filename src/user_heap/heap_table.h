@@ -100,7 +100,8 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
  private:
   bool start() noexcept STRATA_REQUIRES(lock_);
   void read_environment_once() noexcept;
-  void read_environment() noexcept;
+  static SharedLimit* ask_loader() noexcept;
+  void read_environment(SharedLimit* of_malloc) noexcept;
   void prepare_guards() noexcept;
   // Not analysed: the heap's lock is taken under ours and given back after it.
   template <typename Function>
