@@ -51,6 +51,12 @@ void* find_function(const char* name) noexcept { return dlsym(RTLD_DEFAULT, name
   return loaded != nullptr ? dlsym(loaded, name) : nullptr;
 }
 
+void stay_loaded() noexcept {
+  Dl_info info;
+  if (&dlopen == nullptr || is_part_of_the_program() || dladdr(__ehdr_start, &info) == 0) return;
+  dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 OpenLibrary next_open_library() noexcept {
   return reinterpret_cast<OpenLibrary>(dlsym(RTLD_NEXT, "dlopen"));
 }

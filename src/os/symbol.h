@@ -38,6 +38,9 @@ void* find_function(const char* name) noexcept;
 /// then on.
 void* find_function_of(const char* library, const char* name) noexcept;
 
+/// This code's file stays loaded from now on, whatever a dlclose says. May call dlopen and allocate.
+void stay_loaded() noexcept;
+
 /// dlopen.
 using OpenLibrary = void* (*)(const char* file, int flags);
 /// The dlopen that a program would call without ours; nullptr if there is none.

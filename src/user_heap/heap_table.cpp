@@ -113,6 +113,7 @@ void HeapTable::read_environment_once() noexcept {
   t_reads_environment = true;
   // Each thread asks the dynamic loader before one of them reads, and for that one all wait: it may
   // be a library's constructor that makes a heap, and its thread has the loader's lock.
+  os::stay_loaded();
   SharedLimit* const of_malloc = ask_loader();
   std::uint32_t state = kUnread;
   if (environment_.compare_exchange_strong(state, kReading, std::memory_order_acquire)) {
