@@ -100,7 +100,7 @@ class Heap {
     /// As STRATA_GUARD_RATE: one in so many blocks of up to 1 MiB stands between inaccessible
     /// pages. The first access beyond it, or after its free, ends the program with the stacks of
     /// the access, the allocation and the free. 0: none. A pair of calls takes some 180
-    /// instructions then.
+    /// instructions then. None either where a hard limit leaves no room for half a MiB besides.
     std::uint32_t guard_rate = 0;
     HugePages huge_pages = HugePages::kAuto;
     /// Copied; nullptr: the kernel. With one, huge_pages has no effect.

@@ -265,6 +265,20 @@ TEST(HeapGuards, OneInSoManyIsGuardedInEachThread) {
   heap.check_invariants();
 }
 
+TEST(HeapGuards, WhereTheHardLimitForbidsThemBlocksAreServedWithout) {
+  for (const auto checks : {Heap::Checks::kBasic, Heap::Checks::kFrees, Heap::Checks::kFull}) {
+    Heap::Options options = guarded("small");
+    options.checks = checks;
+    options.hard_limit_bytes = 512 << 10;
+    Heap heap(options);
+    void* const p = heap.allocate(100);
+    EXPECT_NE(p, nullptr);
+    heap.check_invariants();
+    heap.deallocate(p);
+    EXPECT_LE(heap.statistics().peak, options.hard_limit_bytes);
+  }
+}
+
 struct HeapWatchDeathTest : ::testing::Test {
   HeapWatchDeathTest() { ::testing::FLAGS_gtest_death_test_style = os::kSafestDeathTests; }
   Heap session{guarded("session")};

@@ -41,16 +41,19 @@ UserHeap::UserHeap(HeapNumber number, const Heap::Options& options, UserPages* p
 Malloc* UserHeap::make_malloc() noexcept {
   if (Malloc* const made = malloc_if_made()) return made;
   if (must_not_wait()) return nullptr;
-  Malloc* made = make_malloc_alone();
+  SharedLimit* const limit = g_heap_table.limit();
+  Malloc* made = make_malloc_alone(/* needs_guards= */ limit != nullptr);
   // Without a malloc there is nobody yet who asks others for what they have idle.
-  if (SharedLimit* const limit = g_heap_table.limit(); made == nullptr && limit != nullptr) {
-    if (limit->make_room(MetadataArena::kSmallChunkBytes)) made = make_malloc_alone();
+  if (made == nullptr && limit != nullptr) {
+    limit->make_room(MetadataArena::kSmallChunkBytes);
+    made = make_malloc_alone(/* needs_guards= */ false);
   }
   if (made != nullptr) g_heap_table.watch_if_profiled(*made);
   return made;
 }
 
-Malloc* UserHeap::make_malloc_alone() noexcept {
+/// \param needs_guards  if they were asked for: where there is no memory for them, there is no malloc
+Malloc* UserHeap::make_malloc_alone(bool needs_guards) noexcept {
   LockGuard guard(making_);
   if (Malloc* const made = malloc_if_made()) return made;  // another thread was first
   void* const memory = g_heap_table.mallocs().take();
@@ -72,7 +75,10 @@ Malloc* UserHeap::make_malloc_alone() noexcept {
   options.random = g_heap_table.random();
   if (g_heap_table.limit() != nullptr) made->engine().limit().share(*g_heap_table.limit());
   const std::uint64_t seed = random_word(seed_of(options.random), number_);
-  if (!made->start(options, seed) || (guard_rate_ != 0 && !made->begin_guards(guard_rate_, seed))) {
+  const bool has_started = made->start(options, seed);
+  const bool lacks_guards =
+      has_started && guard_rate_ != 0 && !made->begin_guards(guard_rate_, seed);
+  if (!has_started || (lacks_guards && needs_guards)) {
     made->discard();
     g_heap_table.mallocs().give_back(memory);
     return nullptr;

@@ -74,7 +74,7 @@ class UserHeap final : public MallocHost {
 
  private:
   Malloc* make_malloc() noexcept;
-  Malloc* make_malloc_alone() noexcept;
+  Malloc* make_malloc_alone(bool needs_guards) noexcept;
   void* allocate_cached(std::size_t bytes) noexcept;
   bool deallocate_cached(void* p, const FreeCall& call) noexcept;
   template <typename Function>
