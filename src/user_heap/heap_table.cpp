@@ -212,15 +212,16 @@ HeapThread* HeapTable::this_thread() noexcept {
   void* const memory = pages_.map_apart(HeapThread::kBytes);
   if (memory == nullptr) return nullptr;
   auto* const thread = new (memory) HeapThread();
-  // May allocate through the process's malloc: no lock is held.
-  if (!os::set_thread_value(exit_key_, thread)) {
-    pages_.unmap_apart(memory, HeapThread::kBytes);
-    return nullptr;
+  {
+    LockGuard guard(lock_);
+    threads_.push_front(*thread);
+    t_heap_table = static_cast<char*>(memory);
   }
-  LockGuard guard(lock_);
-  threads_.push_front(*thread);
-  t_heap_table = static_cast<char*>(memory);
-  return thread;
+  // May allocate through the process's malloc, which may be a heap: no lock is held, and the thread
+  // has its table.
+  if (os::set_thread_value(exit_key_, thread)) return thread;
+  forget(*thread);
+  return nullptr;
 }
 
 HeapUse* HeapTable::use_here(UserHeap& heap) noexcept {
@@ -246,13 +247,13 @@ void HeapTable::remove(HeapUse& use) noexcept {
 }
 
 void HeapTable::on_thread_exit(void* thread) noexcept {
-  g_heap_table.end_thread(*static_cast<HeapThread*>(thread));
+  t_has_ended = true;
+  g_heap_table.forget(*static_cast<HeapThread*>(thread));
 }
 
-/// Its caches wait in their heaps for the next threads; what it allocates from heaps and frees
-/// after this passes none.
-void HeapTable::end_thread(HeapThread& thread) noexcept {
-  t_has_ended = true;
+/// The calling thread has no table any more. Its caches wait in their heaps for the next threads;
+/// what it allocates from heaps and frees without a table passes none.
+void HeapTable::forget(HeapThread& thread) noexcept {
   t_heap_table = g_no_heap_table;
   if (must_not_wait()) return;  // they are lost, with what they hold
   {

@@ -111,7 +111,7 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
   static void name_heap_of(const void* p, TextWriter& sentence) noexcept;
   HeapThread* this_thread() noexcept;
   void remove(HeapUse& use) noexcept STRATA_REQUIRES(lock_);
-  void end_thread(HeapThread& thread) noexcept;
+  void forget(HeapThread& thread) noexcept;
   void visit_all(LockVisitor visit) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
   static void on_thread_exit(void* thread) noexcept;
 
