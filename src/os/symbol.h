@@ -38,7 +38,8 @@ void* find_function(const char* name) noexcept;
 /// then on.
 void* find_function_of(const char* library, const char* name) noexcept;
 
-/// This code's file stays loaded from now on, whatever a dlclose says. May call dlopen and allocate.
+/// This code's file stays loaded from now on, whatever a dlclose says. May allocate, and waits for
+/// a dlopen of another thread.
 void stay_loaded() noexcept;
 
 /// dlopen.

@@ -52,7 +52,7 @@ Malloc* UserHeap::make_malloc() noexcept {
   return made;
 }
 
-/// \param needs_guards  if they were asked for: where there is no memory for them, there is no malloc
+/// \param needs_guards  if they were asked for: without memory for them there is no malloc
 Malloc* UserHeap::make_malloc_alone(bool needs_guards) noexcept {
   LockGuard guard(making_);
   if (Malloc* const made = malloc_if_made()) return made;  // another thread was first

@@ -1,7 +1,7 @@
 // Heaps and libraries that come and go.
 //
-// usage: heap_plugins unloaded <library>        with heaps of its own: the program's threads, and its
-//                                               malloc, outlive them
+// usage: heap_plugins unloaded <library>        with heaps of its own: the program's threads, and
+//                                               its malloc, outlive them
 //        heap_plugins in_constructor <library>  whose constructor makes the program's second heap
 //                                               while another thread is making the first
 
