@@ -320,8 +320,9 @@ class CentralList {
   // How many have to be free before what comes back is counted; 0 while the list compacts, and
   // until all spans have followed the end of that.
   std::size_t watched_from_ STRATA_GUARDED_BY(lock_);
-  // Each time that it begins or ends to compact, or goes on with it, is a turn. Spans are put in the
-  // order of the new one some at a time: anew_left_ of the list anew_at_, and all lists after it.
+  // Each time that it begins or ends to compact, or goes on with it, is a turn. Spans are put in
+  // the order of the new one some at a time. Left are anew_left_ of the list anew_at_, and all
+  // lists after it.
   std::uint8_t turn_ STRATA_GUARDED_BY(lock_) = 0;
   std::uint8_t anew_at_ STRATA_GUARDED_BY(lock_) = kWidths;
   std::uint32_t anew_left_ STRATA_GUARDED_BY(lock_) = 0;

@@ -126,8 +126,8 @@ void CentralList::look() noexcept {
   }
 }
 
-/// Begins a turn. How spans are listed, and whether they are homeward, follows some at a time: other
-/// threads wait for the list meanwhile.
+/// Begins a turn. How spans are listed, and whether they are homeward, follows some at a time:
+/// other threads wait for the list meanwhile.
 void CentralList::compact(bool is_on) noexcept {
   if (!spans_.has_homeward()) return;
   is_compacting_.store(is_on, std::memory_order_relaxed);
