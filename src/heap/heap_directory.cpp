@@ -5,6 +5,7 @@
 #include "base/lock.h"
 #include "heap/heap_instance.h"
 #include "os/page_source.h"
+#include "os/symbol.h"
 #include "os/threads.h"
 
 namespace strata::heap_directory {
@@ -54,6 +55,9 @@ void on_thread_exit(void* value) noexcept {
   }
   g_metadata.deallocate(directory, sizeof(Directory));
 }
+
+/// Threads that end later run on_thread_exit().
+[[gnu::constructor]] void stay_loaded() { os::stay_loaded(); }
 
 }  // namespace
 

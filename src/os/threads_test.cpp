@@ -50,7 +50,7 @@ TEST(Threads, MayStartForTheProgramButNotForTheCLibraryWhichMayHoldALock) {
   EXPECT_TRUE(may_start_thread(reinterpret_cast<const void*>(&word_of)));
   EXPECT_TRUE(may_start_thread(&data)) << "code that was made as the program runs is in no file";
   EXPECT_FALSE(may_start_thread(reinterpret_cast<const void*>(&::getppid)));
-  EXPECT_FALSE(may_start_thread(dlsym(RTLD_DEFAULT, "__tls_get_addr"))) << "the loader's";
+  EXPECT_FALSE(may_start_thread(dlsym(RTLD_DEFAULT, "_dl_mcount"))) << "the loader's";
 }
 
 std::atomic<void*> g_exit_value{nullptr};

@@ -69,7 +69,8 @@ template <typename Retry>
 template <typename Retry, typename... Arguments>
 [[gnu::cold, gnu::noinline]] void* retry_with_handler_or_null(const char* name, Retry retry,
                                                               Arguments... arguments) noexcept {
-  if (&std::__throw_bad_alloc == nullptr) {
+  // Not by the one that throws: a static program may have the others alone.
+  if (&std::get_new_handler == nullptr) {
     const auto form = find_in_runtime<void*(Arguments..., const std::nothrow_t&)>(name);
     return form != nullptr ? form(arguments..., std::nothrow_t{}) : nullptr;
   }

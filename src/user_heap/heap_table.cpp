@@ -58,6 +58,10 @@ void on_exit() noexcept { g_heap_table.verify_at_exit(); }
   os::register_exit_handler(on_exit);
 }
 
+/// Threads that end later run the code of this file. As it is loaded: a thread that makes the first
+/// heap must not wait for the dynamic loader, since a library's constructor may wait for it.
+[[gnu::constructor]] void stay_loaded() { os::stay_loaded(); }
+
 }  // namespace
 
 // Making and ending heaps.
@@ -113,7 +117,6 @@ void HeapTable::read_environment_once() noexcept {
   t_reads_environment = true;
   // Each thread asks the dynamic loader before one of them reads, and for that one all wait: it may
   // be a library's constructor that makes a heap, and its thread has the loader's lock.
-  os::stay_loaded();
   SharedLimit* const of_malloc = ask_loader();
   std::uint32_t state = kUnread;
   if (environment_.compare_exchange_strong(state, kReading, std::memory_order_acquire)) {
@@ -131,9 +134,10 @@ void HeapTable::read_environment_once() noexcept {
 /// \returns  the limit of the process's malloc; nullptr if it has none, or is not Strata's
 SharedLimit* HeapTable::ask_loader() noexcept {
   if (!is_any_option_set()) return nullptr;
-  if (!has_malloc()) os::prepare_stacks();
+  if (!has_malloc() && is_any_set({"STRATA_PROFILE", "STRATA_LEAKS"})) os::prepare_stacks();
   FindLimit find = strata_shared_limit_1;
-  if (find == nullptr) find = reinterpret_cast<FindLimit>(os::find_function(kFindLimit));
+  if (find == nullptr && is_any_set({"STRATA_SOFT_LIMIT", "STRATA_HARD_LIMIT"}))
+    find = reinterpret_cast<FindLimit>(os::find_function(kFindLimit));
   return find != nullptr ? find() : nullptr;
 }
 

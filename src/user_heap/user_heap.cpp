@@ -42,7 +42,7 @@ Malloc* UserHeap::make_malloc() noexcept {
   if (Malloc* const made = malloc_if_made()) return made;
   if (must_not_wait()) return nullptr;
   SharedLimit* const limit = g_heap_table.limit();
-  Malloc* made = make_malloc_alone(/* needs_guards= */ limit != nullptr);
+  Malloc* made = make_malloc_alone(/* needs_guards= */ limit != nullptr || hard_limit_ == 0);
   // Without a malloc there is nobody yet who asks others for what they have idle.
   if (made == nullptr && limit != nullptr) {
     limit->make_room(MetadataArena::kSmallChunkBytes);

@@ -228,6 +228,17 @@ class Record(Recorded):
         self.assertEqual({path: path.read_bytes() for path in self.siblings()}, kept)
         self.assertRegex(self.errors, r"^strata record: \d.* in '[^']*/trace'\n$")
 
+    def test_a_link_stays_and_the_trace_is_where_it_leads(self):
+        (self.folder / "elsewhere").mkdir()
+        target, link = self.folder / "elsewhere" / "target", self.folder / "trace"
+        link.symlink_to(target)
+        for _ in range(2):
+            self.assertEqual(self.record(RECORDED, "fork").returncode, 0)
+            self.assertTrue(link.is_symlink())
+            Trace(target)
+            self.assertEqual([path.name for path in self.folder.iterdir() if path.name.startswith("trace.")], [])
+            self.assertEqual(len(list(target.parent.iterdir())), 2)
+
     def test_a_command_that_does_not_start_leaves_earlier_traces(self):
         self.record(RECORDED, "fork")
         before = {path: path.read_bytes() for path in self.folder.iterdir()}

@@ -1,7 +1,9 @@
-// A library with heaps of its own, or one whose constructor makes the program one. See
-// heap_plugins.cpp.
+// A library with heaps of its own, whose constructor may wait for a thread that makes one, or one
+// whose constructor makes the program one. See heap_plugins.cpp.
 
 #include <strata/heap.h>
+
+#include <pthread.h>
 
 #ifdef STRATA_IN_CONSTRUCTOR
 
@@ -20,5 +22,18 @@ extern "C" bool use_heap() {
   strata_heap_destroy(heap);
   return block != nullptr;
 }
+
+#ifdef STRATA_WAITS_FOR_A_THREAD
+namespace {
+[[gnu::constructor]] void begin() {
+  pthread_t thread;
+  const auto body = [](void*) -> void* {
+    use_heap();
+    return nullptr;
+  };
+  if (pthread_create(&thread, nullptr, body, nullptr) == 0) pthread_join(thread, nullptr);
+}
+}  // namespace
+#endif
 
 #endif

@@ -4,6 +4,8 @@
 //                                               its malloc, outlive them
 //        heap_plugins in_constructor <library>  whose constructor makes the program's second heap
 //                                               while another thread is making the first
+//        heap_plugins waiting <library>         whose constructor waits for a thread that makes the
+//                                               library's first heap
 
 #include <strata/heap.hpp>
 
@@ -77,6 +79,11 @@ bool sleeps(pid_t thread) {
   return name_ends != nullptr && std::strncmp(name_ends, ") S", 3) == 0;
 }
 
+void wait_in_constructor(const char* path) {
+  alarm(kPatienceSeconds);
+  outlive(path);
+}
+
 void race(const char* path) {
   alarm(kPatienceSeconds);
   std::thread other([] {
@@ -100,6 +107,7 @@ extern "C" void in_constructor() {
 
 int main(int count, char** arguments) {
   CHECK(count == 3, "usage");
-  (std::strcmp(arguments[1], "unloaded") == 0 ? outlive : race)(arguments[2]);
+  const std::string what = arguments[1];
+  (what == "unloaded" ? outlive : what == "waiting" ? wait_in_constructor : race)(arguments[2]);
   return 0;
 }

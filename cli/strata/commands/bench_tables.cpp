@@ -161,8 +161,15 @@ class CellTable {
 
 /// "threads=2 size=64": those of a row's parameters that are not the same in all rows.
 std::string cell_title(const BenchPlan& plan, const Row& row) {
+  // The row has what the environment sets, too.
+  const auto is_of_row = [&row](const auto& param) {
+    const auto found = row.params.find(param.key());
+    return found != row.params.end() && *found == param.value();
+  };
   for (const BenchCell& cell : plan.cells) {
-    if (cell.scenario->name == row.scenario && params_of(plan, cell) == row.params) {
+    const nlohmann::ordered_json params = params_of(plan, cell);
+    const auto items = params.items();
+    if (cell.scenario->name == row.scenario && std::all_of(items.begin(), items.end(), is_of_row)) {
       return cell.title();
     }
   }

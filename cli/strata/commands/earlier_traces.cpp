@@ -108,12 +108,22 @@ EarlierTraces::EarlierTraces(const fs::path& file) : file_(file) {
   }
   for (const fs::path& path : own) {
     const fs::path to = fmt::format("{}.{}.old", path.string(), ::getpid());
-    fs::rename(path, to);
+    std::error_code error;
+    fs::rename(path, to, error);
+    if (error) {
+      put_back();
+      throw UsageError(
+          fmt::format("'{}' of an earlier recording cannot be replaced: {}; remove it, or "
+                      "name another file with -o",
+                      path.string(), error.message()));
+    }
     aside_.emplace_back(path, to);
   }
 }
 
-EarlierTraces::~EarlierTraces() {
+EarlierTraces::~EarlierTraces() { put_back(); }
+
+void EarlierTraces::put_back() noexcept {
   std::error_code ignored;
   for (const auto& [from, to] : aside_) fs::rename(to, from, ignored);
 }

@@ -15,7 +15,8 @@ void expect_trace_or_nothing(const std::filesystem::path& file);
 /// started. What other recordings left beside them is not touched.
 class EarlierTraces {
  public:
-  /// \param file  absolute
+  /// \param file    absolute, and no link
+  /// \errors  UsageError if one of them cannot be set aside; then all are where they were
   explicit EarlierTraces(const std::filesystem::path& file);
   ~EarlierTraces();  ///< puts back what was not removed
   EarlierTraces(const EarlierTraces&) = delete;
@@ -28,6 +29,8 @@ class EarlierTraces {
   std::vector<std::filesystem::path> later_traces() const;
 
  private:
+  void put_back() noexcept;
+
   std::filesystem::path file_;
   std::vector<std::pair<std::filesystem::path, std::filesystem::path>> aside_;  ///< from, to
   std::set<std::filesystem::path> others_;

@@ -64,9 +64,11 @@ MeasuringCommand::Outcome MeasuringCommand::measure_and_publish(
       row.label = label_;
       for (const auto& [name, value] : inherited) row.params[name] = value;
     }
+    const auto says_nothing = [](const Row& row) {
+      return row.metrics.empty() && (row.reason.empty() || row.reason == kInterruptedTooEarly);
+    };
     outcome.is_in_vain = signals.interruption() != 0 &&
-                         std::all_of(results.rows.begin(), results.rows.end(),
-                                     [](const Row& row) { return row.metrics.empty(); });
+                         std::all_of(results.rows.begin(), results.rows.end(), says_nothing);
     if (!outcome.is_in_vain) {  // else the files of an earlier measurement are worth more
       outputs.publish(results, [&](std::FILE* stream) {
         if (is_quiet_) return;

@@ -135,7 +135,9 @@ class RecordCommand final : public Command {
     const std::string given = output_.empty() ? kDefaultFile : output_;
     expect_trace_or_nothing(given);
     expect_writable("-o", given);
-    const fs::path file = fs::absolute(given);
+    std::error_code ignored;
+    const bool is_special = fs::exists(given, ignored) && !fs::is_regular_file(given, ignored);
+    const fs::path file = is_special ? fs::absolute(given) : behind_links(given);
     ProcessPlan plan;
     plan.environment = Environment::inherited();
     plan.program = find_program(command.front());

@@ -14,7 +14,7 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 void check_settings(const Settings& settings, const std::string& library);
 
 /// What our environment sets of this libstrata.so, and `replacing` does not set instead. Names that
-/// are no options are left to the library, which warns of them.
+/// are no options are left to the library, which warns of them in the output of each run.
 /// \errors  UsageError that names the first value that it does not understand.
 Settings settings_of_environment(const std::string& library, const Settings& replacing);
 

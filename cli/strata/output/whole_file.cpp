@@ -20,16 +20,6 @@ namespace fs = std::filesystem;
 constexpr std::size_t kBufferBytes = 64 * 1024;
 constexpr int kMostLinks = 40;  ///< as many as the kernel follows
 
-/// Where a name leads, also if nothing is there yet.
-fs::path behind_links(const std::string& name) {
-  std::error_code ignored;  // a working folder that is gone
-  fs::path path = fs::absolute(name, ignored);
-  for (int i = 0; i < kMostLinks && fs::is_symlink(path, ignored); ++i) {
-    path = path.parent_path() / fs::read_symlink(path, ignored);
-  }
-  return fs::weakly_canonical(path.parent_path(), ignored) / path.filename();
-}
-
 /// A terminal and /dev/null take from many.
 bool is_what_standard_output_is(const struct stat& status) {
   struct stat output {};
@@ -38,6 +28,15 @@ bool is_what_standard_output_is(const struct stat& status) {
 }
 
 }  // namespace
+
+fs::path behind_links(const std::string& name) {
+  std::error_code ignored;  // a working folder that is gone
+  fs::path path = fs::absolute(name, ignored);
+  for (int i = 0; i < kMostLinks && fs::is_symlink(path, ignored); ++i) {
+    path = path.parent_path() / fs::read_symlink(path, ignored);
+  }
+  return fs::weakly_canonical(path.parent_path(), ignored) / path.filename();
+}
 
 WholeFile::WholeFile(std::string_view option, const std::string& path,
                      const std::vector<std::string>& inputs)

@@ -49,6 +49,9 @@ class WholeFile final : public std::streambuf {
   std::vector<char> buffer_;
 };
 
+/// Where a name leads, also if nothing is there yet.
+std::filesystem::path behind_links(const std::string& name);
+
 /// What a name with %p in it stands for where this process writes.
 std::string name_for_process(std::string name, const std::string& process);
 
