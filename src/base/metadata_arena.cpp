@@ -69,12 +69,13 @@ std::size_t MetadataArena::next_chunk_bytes() const noexcept {
 
 /// \returns  What follows a new chunk's link, nullptr when out of memory.
 char* MetadataArena::map_chunk(std::size_t bytes) noexcept {
-  const auto map = [&]() noexcept {
-    return link_bytes_ == 0 ? pages_.map_apart(bytes) : pages_.map(bytes);
-  };
-  auto* const memory =
-      static_cast<char*>(limit_ != nullptr ? limit_->hold_mapped(bytes, map) : map());
-  if (memory == nullptr) return nullptr;
+  if (limit_ != nullptr && !limit_->try_hold(bytes)) return nullptr;
+  void* const mapped = link_bytes_ == 0 ? pages_.map_apart(bytes) : pages_.map(bytes);
+  auto* const memory = static_cast<char*>(mapped);
+  if (memory == nullptr) {
+    if (limit_ != nullptr) limit_->take_back(bytes);
+    return nullptr;
+  }
   mapped_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   if (link_bytes_ != 0) chunks_ = new (memory) Chunk{chunks_, bytes};
   return memory + link_bytes_;

@@ -131,8 +131,9 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
 
 /// Claims what any shard has, the thread's own first, and waits for who is at it: there is no
 /// memory for more.
-std::size_t Central::claim_the_last(const CentralShard& shard, unsigned size_class, void** end,
-                                    std::size_t count) noexcept {
+[[gnu::cold, gnu::noinline]] std::size_t Central::claim_the_last(const CentralShard& shard,
+                                                                 unsigned size_class, void** end,
+                                                                 std::size_t count) noexcept {
   const unsigned shards = shard_count();
   unsigned i = shard.index();
   for (unsigned left = shards; left != 0; --left) {

@@ -244,7 +244,11 @@ class CentralList {
     if (span.is_homeward != is_compacting()) spans_.set_homeward(span, is_compacting());
   }
   void follow_turn(Span& span, std::uint32_t free_before) noexcept STRATA_REQUIRES(lock_);
-  void note_place(const Span& span) noexcept STRATA_REQUIRES(lock_);
+  void note_place(const Span& span) noexcept STRATA_REQUIRES(lock_) {
+    const auto start = reinterpret_cast<std::uintptr_t>(span.start);
+    next_lowest_ = std::min(next_lowest_, start);
+    next_highest_ = std::max(next_highest_, start);
+  }
   bool lists_anew() const noexcept STRATA_REQUIRES(lock_) { return anew_at_ != kWidths; }
   [[gnu::cold, gnu::noinline]] void list_some_anew() noexcept STRATA_REQUIRES(lock_);
   /// Which list a span in use is in, in general and while the list compacts.

@@ -152,12 +152,6 @@ void CentralList::follow_turn(Span& span, std::uint32_t free_before) noexcept {
   if (is_compacting() && span.place != kNearlyEmpty && free_before >= nearly_empty_from()) --began_;
 }
 
-void CentralList::note_place(const Span& span) noexcept {
-  const auto start = reinterpret_cast<std::uintptr_t>(span.start);
-  next_lowest_ = std::min(next_lowest_, start);
-  next_highest_ = std::max(next_highest_, start);
-}
-
 /// Each span is looked at once, those used longest ago first, so that they come to lie at the back.
 /// What others move meanwhile is in the order of the turn already, or is left as it was until the
 /// next one.
