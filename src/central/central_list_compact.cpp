@@ -79,11 +79,11 @@ std::size_t CentralList::used_spans() const noexcept {
 /// Begins to compact, or ends it, after so many objects came back.
 void CentralList::count_returned(std::size_t count) noexcept {
   if (lists_anew()) list_some_anew();
+  const bool have_followed = !lists_anew();
   if (is_compacting()) {
     returned_ += count;
-    if (lists_anew()) return;
-    if (has_little_free() || returned_ * kTurnShare >= objects_in_use()) judge();
-  } else if (!lists_anew() && has_much_free()) {
+    if (have_followed && (has_little_free() || returned_ * kTurnShare >= objects_in_use())) judge();
+  } else if (have_followed && has_much_free()) {
     returned_ += count;
     const std::size_t patience = has_free(kAlwaysShare) ? 1 : patience_;
     if (returned_ * kReturnedShare >= objects_in_use() * patience) compact(true);

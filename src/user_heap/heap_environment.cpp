@@ -1,10 +1,8 @@
 #include "user_heap/heap_environment.h"
 
-#include <algorithm>
 #include <cstring>
 #include <string_view>
 
-#include "os/environment.h"
 #include "os/process.h"
 #include "os/standard_error.h"
 
@@ -32,15 +30,6 @@ void start_profile_of_environment(HeapProfile& profile, const Options& options) 
   os::keep_standard_error();
   os::register_exit_handler(write_at_exit);
   profile.start(g_reports_leaks ? 1 : options.profile_rate, seed_of(options.random));
-}
-
-bool is_any_set(std::initializer_list<std::string_view> names) noexcept {
-  for (std::size_t i = 0; const char* entry = os::environment_entry(i); ++i) {
-    const std::string_view text(entry);
-    const std::string_view name = text.substr(0, text.find('='));
-    if (std::find(names.begin(), names.end(), name) != names.end()) return true;
-  }
-  return false;
 }
 
 bool write_name_of_heaps(const char* path, char* out, std::size_t capacity) noexcept {

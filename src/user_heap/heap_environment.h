@@ -1,8 +1,5 @@
 #pragma once
 
-#include <initializer_list>
-#include <string_view>
-
 #include "malloc/heap_profile.h"
 #include "malloc/options.h"
 
@@ -15,9 +12,6 @@ namespace strata {
 ///
 /// Once. May call dlopen and allocate: no lock is held.
 void start_profile_of_environment(HeapProfile& profile, const Options& options) noexcept;
-
-/// Whether the environment has one of these options, whatever it says.
-bool is_any_set(std::initializer_list<std::string_view> names) noexcept;
 
 /// The name of the heaps' file: ".heaps" after the first part of the file's name, app.heaps.pb.gz.
 /// \returns  false if it does not fit

@@ -5,6 +5,7 @@
 #include "base/fatal.h"
 #include "base/random.h"
 #include "malloc/options.h"
+#include "os/environment.h"
 #include "os/process.h"
 #include "os/stack.h"
 #include "os/symbol.h"
@@ -134,9 +135,10 @@ void HeapTable::read_environment_once() noexcept {
 /// \returns  the limit of the process's malloc; nullptr if it has none, or is not Strata's
 SharedLimit* HeapTable::ask_loader() noexcept {
   if (!is_any_option_set()) return nullptr;
-  if (!has_malloc() && is_any_set({"STRATA_PROFILE", "STRATA_LEAKS"})) os::prepare_stacks();
+  const auto is_set = [](const char* name) { return os::environment_variable(name) != nullptr; };
+  if (!has_malloc() && (is_set("STRATA_PROFILE") || is_set("STRATA_LEAKS"))) os::prepare_stacks();
   FindLimit find = strata_shared_limit_1;
-  if (find == nullptr && is_any_set({"STRATA_SOFT_LIMIT", "STRATA_HARD_LIMIT"}))
+  if (find == nullptr && (is_set("STRATA_SOFT_LIMIT") || is_set("STRATA_HARD_LIMIT")))
     find = reinterpret_cast<FindLimit>(os::find_function(kFindLimit));
   return find != nullptr ? find() : nullptr;
 }
