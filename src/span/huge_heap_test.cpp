@@ -280,6 +280,44 @@ TEST_F(HugeHeapTest, ABlockThatIsToGrowLiesWhereMostIsKept) {
   EXPECT_EQ(heap.reallocate(large, 6 * kMiB), large);
 }
 
+TEST_F(HugeHeapTest, BlocksThatGrowByTurnsLeaveEachOtherRoom) {
+  void* const before = allocate(24 * kMiB);
+  heap.deallocate(before);
+  const auto at = [&](std::size_t bytes) { return static_cast<char*>(before) + bytes; };
+  void* const first = heap.allocate_to_grow(3 * kMiB);
+  void* const second = heap.allocate_to_grow(2 * kMiB);
+  EXPECT_EQ(first, before);
+  EXPECT_EQ(second, at(10 * kMiB)) << "a third of what is behind the first one is left to it";
+  void* const third = heap.allocate_to_grow(2 * kMiB);
+  EXPECT_EQ(third, at(16 * kMiB));
+  heap.check_invariants();
+  const std::size_t calls = pages.fallible_calls();
+  EXPECT_EQ(heap.reallocate(first, 8 * kMiB), first);
+  EXPECT_EQ(heap.reallocate(second, 6 * kMiB), second);
+  EXPECT_EQ(heap.reallocate(third, 8 * kMiB), third);
+  EXPECT_EQ(heap.kept_bytes(), 2 * kMiB);
+  EXPECT_EQ(pages.fallible_calls(), calls);
+  // Too long for what another one leaves, a block has all of it.
+  heap.deallocate(second);
+  EXPECT_EQ(heap.allocate_to_grow(8 * kMiB), at(8 * kMiB));
+  heap.check_invariants();
+}
+
+TEST_F(HugeHeapTest, WhatNoBlockGrowsIntoIsLeftToNone) {
+  void* const before = allocate(24 * kMiB);
+  heap.deallocate(before);
+  const auto at = [&](std::size_t bytes) { return static_cast<char*>(before) + bytes; };
+  void* const first = heap.allocate_to_grow(3 * kMiB);
+  // A block of another kind lies behind it now.
+  EXPECT_EQ(allocate(3 * kMiB), at(3 * kMiB));
+  EXPECT_EQ(heap.allocate_to_grow(2 * kMiB), at(6 * kMiB));
+  // What was a block's own lies behind none.
+  EXPECT_TRUE(heap.deallocate(at(6 * kMiB)));
+  EXPECT_EQ(heap.allocate_to_grow(2 * kMiB), at(6 * kMiB));
+  EXPECT_TRUE(heap.deallocate(first));
+  heap.check_invariants();
+}
+
 /// As vectors grow: a block of twice the size, then the old one is freed.
 TEST_F(HugeHeapTest, ForBlocksThatDoubleTheKernelIsSeldomAsked) {
   const auto grow = [&] {

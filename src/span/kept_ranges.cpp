@@ -1,9 +1,11 @@
 #include "span/kept_ranges.h"
+#include <strata/detail/bits.hpp>
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/fatal.h"
+#include "os/page_source.h"
 
 namespace strata {
 
@@ -47,16 +49,36 @@ bool KeptRanges::take_fitting(std::size_t bytes, std::size_t alignment, Range& o
   }
   if (best == nullptr) return false;
   out = {best->address, bytes};
+  best->is_behind_a_grower = false;
   cut_front(*best, bytes);
   return true;
 }
 
 bool KeptRanges::take_roomiest(std::size_t bytes, Range& out) noexcept {
-  Kept* const range = largest();
+  Kept* range = roomiest();
   if (range == nullptr || range->bytes < bytes) return false;
+  const std::size_t left = range->left_to_grower();
+  if (left != 0 && range->room() >= bytes && count_ < kMost) range = split(*range, left);
   out = {range->address, bytes};
+  range->is_behind_a_grower = true;
   cut_front(*range, bytes);
   return true;
+}
+
+std::size_t KeptRanges::Kept::left_to_grower() const noexcept {
+  return is_behind_a_grower ? detail::round_down(bytes / kLeftPart, os::page_bytes()) : 0;
+}
+
+/// Cuts a range in two behind its first bytes.
+/// \returns  the second one
+KeptRanges::Kept* KeptRanges::split(Kept& range, std::size_t bytes) noexcept {
+  Kept& rest = *(&range + 1);
+  std::memmove(&rest, &range, static_cast<std::size_t>(ranges_ + count_ - &range) * sizeof(Kept));
+  ++count_;
+  range.bytes = bytes;
+  rest.address += bytes;
+  rest.bytes -= bytes;
+  return &rest;
 }
 
 bool KeptRanges::take_front(Range front) noexcept {
@@ -100,10 +122,10 @@ void KeptRanges::add(Range range) noexcept {
     previous->added_at = additions_;
     if (joins_next) forget(*next);
   } else if (joins_next) {
-    *next = {range.address, range.bytes + next->bytes, additions_};
+    *next = {range.address, range.bytes + next->bytes, additions_, false};
   } else {
     std::memmove(next + 1, next, static_cast<std::size_t>(end - next) * sizeof(Kept));
-    *next = {range.address, range.bytes, additions_};
+    *next = {range.address, range.bytes, additions_, false};
     ++count_;
   }
 }
@@ -121,6 +143,14 @@ KeptRanges::Kept* KeptRanges::largest() const noexcept {
     if (largest == nullptr || ranges_[i].bytes > largest->bytes) largest = &ranges_[i];
   }
   return largest;
+}
+
+/// \returns  nullptr if there is none
+KeptRanges::Kept* KeptRanges::roomiest() const noexcept {
+  Kept* const end = ranges_ + count_;
+  Kept* const found = std::max_element(
+      ranges_, end, [](const Kept& a, const Kept& b) { return a.room() < b.room(); });
+  return found != end ? found : nullptr;
 }
 
 void KeptRanges::forget(Kept& range) noexcept {
