@@ -192,6 +192,7 @@ void* HugeHeap::remap(void* p, Extent old, Extent now) noexcept {
       now.bytes > old.bytes ? limit.hold_mapped(now.bytes - old.bytes, move) : move();
   if (moved == nullptr) return nullptr;
   if (now.bytes < old.bytes) limit.let_go(old.bytes - now.bytes);
+  kept_.leave_nothing_at(reinterpret_cast<std::uintptr_t>(p) + old.bytes);
   remove(p);
   insert(moved, now);
   return moved;
@@ -329,13 +330,16 @@ void HugeHeap::check_invariants() noexcept {
   live_.check_invariants();
   kept_.check_invariants();
   std::size_t bytes = 0;
+  std::size_t left = 0;
   const KeptRanges* const kept = &kept_;
   live_.for_each([&](std::uintptr_t start, Extent extent) {
     bytes += extent.bytes;
+    left += kept->leaves_some_at(start + extent.bytes) ? 1 : 0;
     STRATA_INVARIANT(!kept->overlaps({start, extent.bytes}), "a part of a huge block is kept");
     STRATA_INVARIANT(extent.asked <= extent.bytes, "a huge block is shorter than was asked for");
   });
   STRATA_INVARIANT(bytes == live_bytes_, "bytes of huge blocks are miscounted");
+  STRATA_INVARIANT(left == kept_.count_left(), "a part of what is kept is left to no huge block");
   STRATA_INVARIANT(live_bytes_ <= most_live_ && slack_ <= most_live_ / kSlackPart,
                    "more may be kept of huge blocks than a part of them");
 }

@@ -53,9 +53,9 @@ class HugeHeap {
   /// \cost  system calls, unless a kept mapping fits.
   Block allocate(std::size_t bytes, std::size_t alignment) noexcept;
 
-  /// The same for a block that is likely to grow: where most is kept behind it, a part of which is
-  /// left to the block before it if that is likely to grow, too.
-  /// \returns  nullptr if that is shorter, or the block so long that it would not grow there
+  /// The same for a block that is likely to grow: at the front of the kept range with most room for
+  /// it, or behind what is left there to the block before, if that was placed like this, too.
+  /// \returns  nullptr if nothing kept is long enough, or the block too long to grow there
   void* allocate_to_grow(std::size_t bytes) noexcept;
 
   /// \returns  False if no live block starts at `p`.

@@ -297,9 +297,37 @@ TEST_F(HugeHeapTest, BlocksThatGrowByTurnsLeaveEachOtherRoom) {
   EXPECT_EQ(heap.reallocate(third, 8 * kMiB), third);
   EXPECT_EQ(heap.kept_bytes(), 2 * kMiB);
   EXPECT_EQ(pages.fallible_calls(), calls);
-  // Too long for what another one leaves, a block has all of it.
+  // What the second one had lies behind the first one now, and a third of it, in whole OS pages, is
+  // left to that.
   heap.deallocate(second);
-  EXPECT_EQ(heap.allocate_to_grow(8 * kMiB), at(8 * kMiB));
+  const std::size_t part = detail::round_down(8 * kMiB / 3, os::page_bytes());
+  EXPECT_EQ(heap.allocate_to_grow(5 * kMiB), at(8 * kMiB + part));
+  heap.check_invariants();
+}
+
+TEST_F(HugeHeapTest, ABlockThatMayGrowGetsAllOfARangeRatherThanNone) {
+  void* const large = allocate(9 * kMiB);
+  allocate(kMiB);
+  void* const small = allocate(5 * kMiB);
+  allocate(kMiB);
+  heap.deallocate(large);
+  void* const first = heap.allocate_to_grow(3 * kMiB);
+  EXPECT_EQ(first, large);
+  heap.deallocate(small);
+  // Of the 6 MiB behind the first one 4 would be left, and 5 are elsewhere.
+  EXPECT_EQ(heap.allocate_to_grow(11 * kMiB / 2), static_cast<char*>(large) + 3 * kMiB);
+  heap.check_invariants();
+}
+
+TEST_F(HugeHeapTest, WhatIsLeftToABlockIsFreeForOthersOnceThatHasMoved) {
+  void* const before = allocate(24 * kMiB);
+  heap.deallocate(before);
+  const auto at = [&](std::size_t bytes) { return static_cast<char*>(before) + bytes; };
+  void* const first = heap.allocate_to_grow(3 * kMiB);
+  void* const second = heap.allocate_to_grow(2 * kMiB);
+  EXPECT_EQ(second, at(10 * kMiB));
+  // Longer than what is left to it.
+  EXPECT_NE(heap.reallocate(first, 20 * kMiB), first);
   heap.check_invariants();
 }
 

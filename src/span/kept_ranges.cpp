@@ -56,8 +56,10 @@ bool KeptRanges::take_fitting(std::size_t bytes, std::size_t alignment, Range& o
 
 bool KeptRanges::take_roomiest(std::size_t bytes, Range& out) noexcept {
   Kept* range = roomiest();
-  if (range == nullptr || range->bytes < bytes) return false;
-  const std::size_t left = range->left_to_grower();
+  if (range == nullptr) return false;
+  if (range->room() < bytes) range = largest();  // nothing is left to others then
+  if (range->bytes < bytes) return false;
+  const std::size_t left = detail::round_down(range->bytes - range->room(), os::page_bytes());
   if (left != 0 && range->room() >= bytes && count_ < kMost) range = split(*range, left);
   out = {range->address, bytes};
   range->is_behind_a_grower = true;
@@ -65,11 +67,8 @@ bool KeptRanges::take_roomiest(std::size_t bytes, Range& out) noexcept {
   return true;
 }
 
-std::size_t KeptRanges::Kept::left_to_grower() const noexcept {
-  return is_behind_a_grower ? detail::round_down(bytes / kLeftPart, os::page_bytes()) : 0;
-}
-
-/// Cuts a range in two behind its first bytes.
+/// Cuts a range in two behind its first bytes. The two touch: the caller takes what lies between.
+/// \pre      count() < kMost
 /// \returns  the second one
 KeptRanges::Kept* KeptRanges::split(Kept& range, std::size_t bytes) noexcept {
   Kept& rest = *(&range + 1);
@@ -87,6 +86,11 @@ bool KeptRanges::take_front(Range front) noexcept {
     return false;
   cut_front(*range, front.bytes);
   return true;
+}
+
+void KeptRanges::leave_nothing_at(std::uintptr_t address) noexcept {
+  Kept* const range = first_from(address);
+  if (range != ranges_ + count_ && range->address == address) range->is_behind_a_grower = false;
 }
 
 bool KeptRanges::take_extendable(std::size_t bytes, Range& out) noexcept {
@@ -145,7 +149,7 @@ KeptRanges::Kept* KeptRanges::largest() const noexcept {
   return largest;
 }
 
-/// \returns  nullptr if there is none
+/// The one of which most is left to a block that may grow; nullptr if there is none.
 KeptRanges::Kept* KeptRanges::roomiest() const noexcept {
   Kept* const end = ranges_ + count_;
   Kept* const found = std::max_element(
@@ -168,6 +172,16 @@ bool KeptRanges::overlaps(Range range) const noexcept {
   const Kept* const next = first_from(range.address);
   return (next != ranges_ + count_ && next->address < range.address + range.bytes) ||
          (next != ranges_ && (next - 1)->end() > range.address);
+}
+
+bool KeptRanges::leaves_some_at(std::uintptr_t address) const noexcept {
+  const Kept* const range = first_from(address);
+  return range != ranges_ + count_ && range->address == address && range->is_behind_a_grower;
+}
+
+std::size_t KeptRanges::count_left() const noexcept {
+  return static_cast<std::size_t>(std::count_if(
+      ranges_, ranges_ + count_, [](const Kept& range) { return range.is_behind_a_grower; }));
 }
 
 void KeptRanges::check_invariants() const noexcept {

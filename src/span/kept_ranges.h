@@ -44,13 +44,15 @@ class KeptRanges {
   bool take(Range range) noexcept;
   /// Takes the front of the tightest range that holds an aligned block.
   bool take_fitting(std::size_t bytes, std::size_t alignment, Range& out) noexcept;
-  /// Takes a block of OS pages from where it has most room to grow: from the front of a range, but
-  /// for what is left to the block before it, if that lies there to grow, too.
-  /// \returns  false if that range is shorter
+  /// Takes a block of OS pages from the range with most room to grow. If the block before that was
+  /// taken like this, a part of the range is left to it, as long as the rest is long enough.
+  /// \returns  false if no range is long enough
   bool take_roomiest(std::size_t bytes, Range& out) noexcept;
   /// Takes the front of the range that begins at an address.
   /// \returns  false if there is none, or it has fewer bytes
   bool take_front(Range front) noexcept;
+  /// No block that may grow ends at the address any more: nothing there is left to it.
+  void leave_nothing_at(std::uintptr_t address) noexcept;
   /// Takes the largest range, to be extended to `bytes`, unless it is too small for that.
   bool take_extendable(std::size_t bytes, Range& out) noexcept;
   /// Takes up to `most_bytes` off the end of the range that waited longest.
@@ -60,8 +62,11 @@ class KeptRanges {
   /// Bytes that were kept all the time since the last call.
   std::size_t draw_unneeded() noexcept;
 
-  /// Whether a byte of the range is kept: for checks.
+  /// Whether a byte of the range is kept, whether a part of the range at an address is left to the
+  /// block before it, and of how many ranges one is: for checks.
   bool overlaps(Range range) const noexcept;
+  bool leaves_some_at(std::uintptr_t address) const noexcept;
+  std::size_t count_left() const noexcept;
   void check_invariants() const noexcept;
 
  private:
@@ -69,15 +74,16 @@ class KeptRanges {
     std::uintptr_t address;
     std::size_t bytes;
     std::uint64_t added_at;   // by the count of additions: which range has waited longest
-    bool is_behind_a_grower;  // the block before it was taken by take_roomiest()
+    bool is_behind_a_grower;  // a block of take_roomiest()'s ends where it begins
     std::uintptr_t end() const noexcept { return address + bytes; }
-    std::size_t left_to_grower() const noexcept;
-    std::size_t room() const noexcept { return bytes - left_to_grower(); }
+    std::size_t room() const noexcept {
+      return is_behind_a_grower ? bytes - bytes / kGrowersPart : bytes;
+    }
   };
 
-  // Chosen: of buffers that grow by turns the one before needs less than the one that begins; with
-  // a half, one buffer after the other took 1.1 times as long.
-  static constexpr std::size_t kLeftPart = 3;
+  // Chosen: of buffers that grow by turns the one before needs less than the one that begins. With
+  // a half, those that grow one after the other took up to 1.4 times as long (docs/decisions/0003).
+  static constexpr std::size_t kGrowersPart = 3;
   // Chosen: a range below this share of a request is not worth being moved.
   static constexpr std::size_t kExtendShare = 4;
 
