@@ -87,6 +87,12 @@ struct HugeHeapTest : ::testing::Test, Fixture {
     }
     return block.address;
   }
+  /// Has so many bytes in a row kept, which serve what is allocated next from the front on.
+  char* keep(std::size_t bytes) {
+    void* const p = allocate(bytes);
+    heap.deallocate(p);
+    return static_cast<char*>(p);
+  }
   void TearDown() override { heap.check_invariants(); }
 };
 
@@ -281,15 +287,13 @@ TEST_F(HugeHeapTest, ABlockThatIsToGrowLiesWhereMostIsKept) {
 }
 
 TEST_F(HugeHeapTest, BlocksThatGrowByTurnsLeaveEachOtherRoom) {
-  void* const before = allocate(24 * kMiB);
-  heap.deallocate(before);
-  const auto at = [&](std::size_t bytes) { return static_cast<char*>(before) + bytes; };
+  char* const kept = keep(24 * kMiB);
   void* const first = heap.allocate_to_grow(3 * kMiB);
   void* const second = heap.allocate_to_grow(2 * kMiB);
-  EXPECT_EQ(first, before);
-  EXPECT_EQ(second, at(10 * kMiB)) << "a third of what is behind the first one is left to it";
+  EXPECT_EQ(first, kept);
+  EXPECT_EQ(second, kept + 10 * kMiB) << "a third of what is behind the first one is left to it";
   void* const third = heap.allocate_to_grow(2 * kMiB);
-  EXPECT_EQ(third, at(16 * kMiB));
+  EXPECT_EQ(third, kept + 16 * kMiB);
   heap.check_invariants();
   const std::size_t calls = pages.fallible_calls();
   EXPECT_EQ(heap.reallocate(first, 8 * kMiB), first);
@@ -301,49 +305,40 @@ TEST_F(HugeHeapTest, BlocksThatGrowByTurnsLeaveEachOtherRoom) {
   // left to that.
   heap.deallocate(second);
   const std::size_t part = detail::round_down(8 * kMiB / 3, os::page_bytes());
-  EXPECT_EQ(heap.allocate_to_grow(5 * kMiB), at(8 * kMiB + part));
-  heap.check_invariants();
+  EXPECT_EQ(heap.allocate_to_grow(5 * kMiB), kept + 8 * kMiB + part);
 }
 
 TEST_F(HugeHeapTest, ABlockThatMayGrowGetsAllOfARangeRatherThanNone) {
-  void* const large = allocate(9 * kMiB);
-  allocate(kMiB);
-  void* const small = allocate(5 * kMiB);
-  allocate(kMiB);
-  heap.deallocate(large);
-  void* const first = heap.allocate_to_grow(3 * kMiB);
-  EXPECT_EQ(first, large);
-  heap.deallocate(small);
+  char* const kept = keep(15 * kMiB);
+  ASSERT_EQ(allocate(9 * kMiB), kept);
+  ASSERT_EQ(allocate(kMiB), kept + 9 * kMiB);
+  ASSERT_EQ(allocate(5 * kMiB), kept + 10 * kMiB);
+  heap.deallocate(kept);
+  EXPECT_EQ(heap.allocate_to_grow(3 * kMiB), kept);
+  heap.deallocate(kept + 10 * kMiB);
   // Of the 6 MiB behind the first one 4 would be left, and 5 are elsewhere.
-  EXPECT_EQ(heap.allocate_to_grow(11 * kMiB / 2), static_cast<char*>(large) + 3 * kMiB);
-  heap.check_invariants();
+  EXPECT_EQ(heap.allocate_to_grow(11 * kMiB / 2), kept + 3 * kMiB);
 }
 
 TEST_F(HugeHeapTest, WhatIsLeftToABlockIsFreeForOthersOnceThatHasMoved) {
-  void* const before = allocate(24 * kMiB);
-  heap.deallocate(before);
-  const auto at = [&](std::size_t bytes) { return static_cast<char*>(before) + bytes; };
+  char* const kept = keep(24 * kMiB);
   void* const first = heap.allocate_to_grow(3 * kMiB);
   void* const second = heap.allocate_to_grow(2 * kMiB);
-  EXPECT_EQ(second, at(10 * kMiB));
+  EXPECT_EQ(second, kept + 10 * kMiB);
   // Longer than what is left to it.
   EXPECT_NE(heap.reallocate(first, 20 * kMiB), first);
-  heap.check_invariants();
 }
 
 TEST_F(HugeHeapTest, WhatNoBlockGrowsIntoIsLeftToNone) {
-  void* const before = allocate(24 * kMiB);
-  heap.deallocate(before);
-  const auto at = [&](std::size_t bytes) { return static_cast<char*>(before) + bytes; };
+  char* const kept = keep(24 * kMiB);
   void* const first = heap.allocate_to_grow(3 * kMiB);
   // A block of another kind lies behind it now.
-  EXPECT_EQ(allocate(3 * kMiB), at(3 * kMiB));
-  EXPECT_EQ(heap.allocate_to_grow(2 * kMiB), at(6 * kMiB));
+  EXPECT_EQ(allocate(3 * kMiB), kept + 3 * kMiB);
+  EXPECT_EQ(heap.allocate_to_grow(2 * kMiB), kept + 6 * kMiB);
   // What was a block's own lies behind none.
-  EXPECT_TRUE(heap.deallocate(at(6 * kMiB)));
-  EXPECT_EQ(heap.allocate_to_grow(2 * kMiB), at(6 * kMiB));
+  EXPECT_TRUE(heap.deallocate(kept + 6 * kMiB));
+  EXPECT_EQ(heap.allocate_to_grow(2 * kMiB), kept + 6 * kMiB);
   EXPECT_TRUE(heap.deallocate(first));
-  heap.check_invariants();
 }
 
 /// As vectors grow: a block of twice the size, then the old one is freed.
