@@ -267,8 +267,8 @@ TEST_F(CheckedObjectsDeathTest, DiesOfWhatIsFoundInTheEnd) {
   objects.verify_all(space.heap);
   p[100] = 1;
   EXPECT_DEATH(objects.verify_all(space.heap), " overflow of .* at offset 100 of this object");
-  p[100] =
-      static_cast<char>(kSlackByte);  // before the free, which looks at it if q is the next one
+  // Before the free, which looks at it if q is the next one.
+  p[100] = static_cast<char>(kSlackByte);
   put(q, c);
   q[50] = 1;
   EXPECT_DEATH(objects.verify_all(space.heap), "use after free of .* at offset 50 of this object");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "base/fatal.h"
 #include "os/page_source.h"
@@ -20,6 +21,16 @@ bool KeptRanges::make_room() noexcept {
     std::uintptr_t address) const noexcept {
   return std::lower_bound(ranges_, ranges_ + count_, address,
                           [](const Kept& a, std::uintptr_t b) { return a.address < b; });
+}
+
+/// The range of which a measure, &Kept::bytes or &Kept::room, is largest; nullptr if there is none.
+template <typename Measure>
+KeptRanges::Kept* KeptRanges::with_most(Measure measure) const noexcept {
+  Kept* most = nullptr;
+  for (Kept* range = ranges_; range != ranges_ + count_; ++range) {
+    if (most == nullptr || std::invoke(measure, *range) > std::invoke(measure, *most)) most = range;
+  }
+  return most;
 }
 
 [[gnu::always_inline]] inline void KeptRanges::cut_front(Kept& range, std::size_t bytes) noexcept {
@@ -55,9 +66,9 @@ bool KeptRanges::take_fitting(std::size_t bytes, std::size_t alignment, Range& o
 }
 
 bool KeptRanges::take_roomiest(std::size_t bytes, Range& out) noexcept {
-  Kept* range = roomiest();
+  Kept* range = with_most(&Kept::room);
   if (range == nullptr) return false;
-  if (range->room() < bytes) range = largest();  // nothing is left to others then
+  if (range->room() < bytes) range = with_most(&Kept::bytes);  // nothing is left to others then
   if (range->bytes < bytes) return false;
   const std::size_t left = detail::round_down(range->bytes - range->room(), os::page_bytes());
   if (left != 0 && range->room() >= bytes && count_ < kMost) range = split(*range, left);
@@ -67,7 +78,8 @@ bool KeptRanges::take_roomiest(std::size_t bytes, Range& out) noexcept {
   return true;
 }
 
-/// Cuts a range in two behind its first bytes. The two touch: the caller takes what lies between.
+/// Cuts a range in two behind its first bytes. The two touch until the caller has taken the front
+/// of the second one.
 /// \pre      count() < kMost
 /// \returns  the second one
 KeptRanges::Kept* KeptRanges::split(Kept& range, std::size_t bytes) noexcept {
@@ -94,7 +106,7 @@ void KeptRanges::leave_nothing_at(std::uintptr_t address) noexcept {
 }
 
 bool KeptRanges::take_extendable(std::size_t bytes, Range& out) noexcept {
-  Kept* const range = largest();
+  Kept* const range = with_most(&Kept::bytes);
   if (range == nullptr || range->bytes < bytes / kExtendShare) return false;
   out = {range->address, range->bytes};
   forget(*range);
@@ -138,23 +150,6 @@ std::size_t KeptRanges::draw_unneeded() noexcept {
   const std::size_t unneeded = least_bytes_;
   least_bytes_ = bytes() - unneeded;
   return unneeded;
-}
-
-/// \returns  nullptr if there is none
-KeptRanges::Kept* KeptRanges::largest() const noexcept {
-  Kept* largest = nullptr;
-  for (std::size_t i = 0; i < count_; ++i) {
-    if (largest == nullptr || ranges_[i].bytes > largest->bytes) largest = &ranges_[i];
-  }
-  return largest;
-}
-
-/// The one of which most is left to a block that may grow; nullptr if there is none.
-KeptRanges::Kept* KeptRanges::roomiest() const noexcept {
-  Kept* const end = ranges_ + count_;
-  Kept* const found = std::max_element(
-      ranges_, end, [](const Kept& a, const Kept& b) { return a.room() < b.room(); });
-  return found != end ? found : nullptr;
 }
 
 void KeptRanges::forget(Kept& range) noexcept {

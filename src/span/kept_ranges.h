@@ -87,8 +87,8 @@ class KeptRanges {
   // Chosen: a range below this share of a request is not worth being moved.
   static constexpr std::size_t kExtendShare = 4;
 
-  Kept* largest() const noexcept;
-  Kept* roomiest() const noexcept;
+  template <typename Measure>
+  Kept* with_most(Measure measure) const noexcept;
   Kept* split(Kept& range, std::size_t bytes) noexcept;
   Kept* first_from(std::uintptr_t address) const noexcept;
   void cut_front(Kept& range, std::size_t bytes) noexcept;
