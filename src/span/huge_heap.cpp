@@ -30,6 +30,7 @@ HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noe
   {
     LockGuard guard(lock_);
     if (!live_.make_room() || !kept_.make_room()) return {nullptr, false};
+    kept_.fill_places();
     if (kept_.take_fitting(rounded, alignment, range)) {
       void* const kept = reinterpret_cast<void*>(range.address);
       insert(kept, {rounded, rounded});
@@ -217,6 +218,7 @@ std::size_t HugeHeap::release_untouched() noexcept {
     Range range{};
     {
       LockGuard guard(lock_);
+      kept_.fill_places();
       if (place >= kept_.count()) break;
       range = kept_.at(place);
     }
@@ -250,13 +252,12 @@ void* HugeHeap::map(std::size_t bytes, std::size_t alignment) noexcept {
   });
 }
 
-/// \returns  False if the range could not be cut out of its mapping and is kept. Accepted loss:
-///           where there is no room to keep it, its addresses are lost.
+/// \returns  False if the range could not be cut out of its mapping and is kept.
 bool HugeHeap::unmap(Range range) noexcept {
   const bool is_gone = pages_.unmap(reinterpret_cast<void*>(range.address), range.bytes);
   LockGuard guard(lock_);
-  if (!is_gone && kept_.count() < KeptRanges::kMost) {
-    kept_.add(range);
+  if (!is_gone) {
+    kept_.set_aside(range);
     return false;
   }
   page_heap_.limit().let_go(range.bytes);
@@ -270,7 +271,7 @@ void HugeHeap::discard() noexcept {
   live_.for_each([this](std::uintptr_t start, Extent extent) {
     pages_.unmap(reinterpret_cast<void*>(start), extent.bytes);
   });
-  while (kept_.count() != 0) {
+  for (kept_.fill_places(); kept_.count() != 0; kept_.fill_places()) {
     const Range range = kept_.take_oldest(~std::size_t{0});
     pages_.unmap(reinterpret_cast<void*>(range.address), range.bytes);
     bytes += range.bytes;
@@ -295,6 +296,7 @@ std::size_t HugeHeap::release(std::size_t max_bytes) noexcept {
     Range range{};
     {
       LockGuard guard(lock_);
+      kept_.fill_places();
       if (kept_.count() != 0)
         range = kept_.take_oldest(
             detail::round_up(std::min(max_bytes - released, kept_bytes()), os::page_bytes()));

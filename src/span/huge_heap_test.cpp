@@ -494,6 +494,30 @@ TEST_F(HugeHeapTest, WhatTheKernelCannotCutOutIsKeptAndGoesLater) {
   EXPECT_EQ(bytes_of_blocks(), 0u);
 }
 
+TEST_F(HugeHeapTest, MoreRangesThanItHasPlacesForStayKeptWhereTheKernelCutsNoneOut) {
+  constexpr std::size_t kRanges = KeptRanges::kMost + 300;
+  std::vector<void*> freed;
+  std::vector<void*> between;
+  for (std::size_t i = 0; i < kRanges; ++i) {
+    freed.push_back(allocate(os::page_bytes()));
+    between.push_back(allocate(os::page_bytes()));
+  }
+  pages.refuse_unmaps(true);
+  for (void* const p : freed) heap.deallocate(p);
+  heap.check_invariants();
+  EXPECT_EQ(heap.kept_bytes(), kRanges * os::page_bytes());
+  EXPECT_EQ(heap.statistics().unmapped_bytes, 0u) << "its addresses are lost";
+  EXPECT_EQ(heap.release_all(), 0u);
+  EXPECT_EQ(heap.release_untouched(), 0u);
+  heap.check_invariants();
+  for (void* const p : between) heap.deallocate(p);
+  pages.refuse_unmaps(false);
+  EXPECT_EQ(heap.release_all(), 2 * kRanges * os::page_bytes());
+  heap.check_invariants();
+  EXPECT_EQ(bytes_of_blocks(), 0u);
+  EXPECT_EQ(space.heap.limit().held_bytes(), space.metadata.mapped_bytes());
+}
+
 /// Cannot cut out some ranges, as a kernel at vm.max_map_count, which unmaps whole mappings only.
 struct PartlyStuckPageSource : FakePageSource {
   bool unmap(void* address, std::size_t bytes) noexcept override {

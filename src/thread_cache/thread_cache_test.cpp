@@ -126,8 +126,8 @@ TEST_F(ThreadCacheTest, WhereThePageHeapHasShardsTheHeapIsAsLargeAsItWasSeenLast
   ASSERT_FALSE(space.heap.has_one_shard());
   const auto cache = make_cache();
   std::vector<Span*> blocks;
-  const auto allocate_pages = [&](std::size_t pages) {
-    for (; pages != 0; --pages) blocks.push_back(space.heap.allocate(1));
+  const auto allocate_pages = [&](std::size_t count) {
+    for (; count != 0; --count) blocks.push_back(space.heap.allocate(1));
   };
   allocate_pages(100);
   allocate_from(*cache, 20);  // the first refill looks
