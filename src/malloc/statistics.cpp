@@ -85,11 +85,12 @@ void collect_statistics(Malloc& malloc, Statistics& out) noexcept {
   out.holes = holes < free_in_spans ? holes : free_in_spans;
   out.idle = idle_pages * kPageBytes + huge.kept_bytes;
   out.clean = (pages.regions * kPagesPerRegion - used_pages - idle_pages) * kPageBytes +
-              pages.reserved_bytes;
+              pages.reserved_bytes + huge.stuck_bytes;
   out.metadata = engine.metadata().mapped_bytes();
   out.page_map = engine.map().reserved_bytes();
   out.mapped = pages.regions * kRegionBytes + pages.reserved_bytes + huge.live_bytes +
-               huge.kept_bytes + out.metadata + out.empties + out.guards.reserved_bytes;
+               huge.kept_bytes + huge.stuck_bytes + out.metadata + out.empties +
+               out.guards.reserved_bytes;
   out.given_back =
       pages.decommitted_pages * kPageBytes + huge.unmapped_bytes + engine.decommitted_in_spans();
   out.threads = engine.registry().live_threads();

@@ -24,7 +24,8 @@ struct Statistics {
   std::size_t tails;        ///< ends of spans too short for an object
   std::size_t holes;        ///< the part of these two that holds no memory
   std::size_t idle;         ///< free pages and kept mappings that hold memory
-  std::size_t clean;        ///< free pages that hold none, and regions not yet begun
+  std::size_t clean;        ///< addresses that hold none: free pages, regions not yet begun, and
+                            ///< what the kernel could not unmap
   std::size_t metadata;     ///< our bookkeeping
   std::size_t page_map;     ///< address space of the page map, not part of mapped
   std::size_t given_back;   ///< released to the kernel since the start, in all ways

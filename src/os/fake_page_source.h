@@ -82,6 +82,8 @@ class FakePageSource : public PageSource {
     locked_.insert(number(address));
   }
 
+  /// Whether is_mostly_touched(), from now on.
+  void say_touched(bool is_touched) { is_touched_ = is_touched; }
   /// From now on a first touch takes so long.
   void make_touches_take(std::uint64_t ns) {
     std::lock_guard guard(mutex_);
@@ -171,6 +173,7 @@ class FakePageSource : public PageSource {
     if (!begin_call_about(kAdviseSmall, "advise_small", address, bytes)) return;
     kernel_pages().advise_small(address, bytes);
   }
+  bool is_mostly_touched(const void*, std::size_t) noexcept override { return is_touched_; }
   std::uint64_t touch(void* address) noexcept override {
     std::lock_guard guard(mutex_);
     if (!begin_call_about(kTouch, "touch", address, page_bytes())) return 0;
@@ -312,6 +315,7 @@ class FakePageSource : public PageSource {
   std::set<std::uintptr_t> locked_;
   std::array<std::size_t, kCalls> calls_{};
   std::uint64_t touch_ns_ = 0;
+  bool is_touched_ = true;
   bool refuses_unmaps_ = false;
   bool refuses_decommits_ = false;
   std::size_t accepted_before_refusal_ = 0;

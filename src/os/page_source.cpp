@@ -90,6 +90,11 @@ std::size_t resident_bytes_in(const void* address, std::size_t bytes) noexcept {
   return resident;
 }
 
+bool is_mostly_touched(const void* address, std::size_t bytes) noexcept {
+  SavedErrno keep;
+  return system_call::are_filtered() || resident_bytes_in(address, bytes) >= bytes - bytes / 4;
+}
+
 bool is_hardly_touched(const void* address, std::size_t bytes) noexcept {
   constexpr std::size_t kMostAsked = std::size_t{64} << 20;
   constexpr std::size_t kHardly = 16;  // chosen: as a part of the range
@@ -224,9 +229,11 @@ void* PageSource::map_and_trim(std::size_t bytes, std::size_t alignment) noexcep
   if (raw == nullptr) return nullptr;
   const std::size_t head = -reinterpret_cast<std::uintptr_t>(raw) & (alignment - 1);
   const std::size_t tail = padded - head - bytes;
-  if (head != 0) unmap(raw, head);
-  if (tail != 0) unmap(raw + head + bytes, tail);
-  return raw + head;
+  const bool has_cut_head = head == 0 || unmap(raw, head);
+  if (has_cut_head && (tail == 0 || unmap(raw + head + bytes, tail))) return raw + head;
+  // The kernel has no mapping left to cut an end off. What it has just mapped it can mostly unmap.
+  unmap(has_cut_head ? raw + head : raw, has_cut_head ? bytes + tail : padded);
+  return nullptr;
 }
 
 }  // namespace strata::os

@@ -40,6 +40,11 @@ bool protect(void* address, std::size_t bytes) noexcept;
 /// \cost  One system call for each 4096 pages.
 std::size_t resident_bytes_in(const void* address, std::size_t bytes) noexcept;
 
+/// Whether three quarters of a mapped range occupy RAM. True where the kernel does not say, and where
+/// a filter decides which system calls are made.
+/// \cost  two system calls
+bool is_mostly_touched(const void* address, std::size_t bytes) noexcept;
+
 /// Whether less than a sixteenth of a mapped range occupies RAM, and not the page in its middle.
 /// False where the kernel does not say, where a filter decides which system calls are made, and for
 /// ranges beyond 64 MiB.
@@ -130,6 +135,11 @@ class PageSource {
   /// \returns  Nanoseconds of processor time that the kernel's page fault took.
   /// \cost  Two system calls, to look at the clock.
   virtual std::uint64_t touch(void* address) noexcept { return kernel::touch(address); }
+
+  /// As os::is_mostly_touched().
+  virtual bool is_mostly_touched(const void* address, std::size_t bytes) noexcept {
+    return os::is_mostly_touched(address, bytes);
+  }
 
   /// Resizes a mapping and keeps its contents; a new tail is zero. One that grows moves if it must,
   /// one that shrinks stays where it is.

@@ -30,7 +30,6 @@ HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noe
   {
     LockGuard guard(lock_);
     if (!live_.make_room() || !kept_.make_room()) return {nullptr, false};
-    kept_.fill_places();
     if (kept_.take_fitting(rounded, alignment, range)) {
       void* const kept = reinterpret_cast<void*>(range.address);
       insert(kept, {rounded, rounded});
@@ -67,16 +66,15 @@ void* HugeHeap::allocate_to_grow(std::size_t bytes) noexcept {
     // The kernel does not move what it keeps as two mappings.
     if (address == nullptr) unmap(range);
   }
-  const bool is_zero = address == nullptr;
-  if (address == nullptr) address = map(rounded, alignment);
-  if (address == nullptr) return {nullptr, false};
+  const Block block = address == nullptr ? map(rounded, alignment) : Block{address, false};
+  if (block.address == nullptr) return {nullptr, false};
   LockGuard guard(lock_);
-  if (!insert(address, {rounded, rounded})) {
-    pages_.unmap(address, rounded);
+  if (!insert(block.address, {rounded, rounded})) {
+    pages_.unmap(block.address, rounded);
     page_heap_.limit().let_go(rounded);
     return {nullptr, false};
   }
-  return {address, is_zero};
+  return block;
 }
 
 /// \returns  the range that is to be unmapped for it, if there is one
@@ -207,7 +205,14 @@ std::size_t HugeHeap::release_unneeded() noexcept {
     most_live_ = live_bytes_;
     slack_ = std::min(slack_ / 2, most_live_ / kSlackPart);
   }
+  unmap_stuck();
   return release(unneeded);
+}
+
+std::size_t HugeHeap::release_all() noexcept {
+  const std::size_t released = release(~std::size_t{0});
+  unmap_stuck();
+  return released;
 }
 
 std::size_t HugeHeap::release_untouched() noexcept {
@@ -218,7 +223,6 @@ std::size_t HugeHeap::release_untouched() noexcept {
     Range range{};
     {
       LockGuard guard(lock_);
-      kept_.fill_places();
       if (place >= kept_.count()) break;
       range = kept_.at(place);
     }
@@ -228,7 +232,8 @@ std::size_t HugeHeap::release_untouched() noexcept {
       LockGuard guard(lock_);
       is_ours = kept_.take(range);
     }
-    if (is_ours && unmap(range)) {
+    if (is_ours) {
+      unmap(range);
       released += range.bytes;
     } else {
       ++place;
@@ -237,9 +242,17 @@ std::size_t HugeHeap::release_untouched() noexcept {
   return released;
 }
 
-/// A new mapping, with huge pages if it is large enough for them.
-void* HugeHeap::map(std::size_t bytes, std::size_t alignment) noexcept {
-  return page_heap_.limit().hold_mapped(bytes, [&]() noexcept {
+/// A range that is stuck, or a new mapping, with huge pages if it is large enough for them.
+HugeHeap::Block HugeHeap::map(std::size_t bytes, std::size_t alignment) noexcept {
+  bool is_zero = true;
+  void* const address = page_heap_.limit().hold_mapped(bytes, [&]() noexcept {
+    {
+      LockGuard guard(lock_);
+      if (const Range stuck = stuck_.take_fitting(bytes, alignment); stuck.address != 0) {
+        is_zero = false;
+        return reinterpret_cast<void*>(stuck.address);
+      }
+    }
     if (huge_pages_ && bytes >= kHugePageFromBytes) {
       void* const aligned = pages_.map_aligned(bytes, std::max(alignment, kHugePageBytes));
       if (aligned != nullptr) {
@@ -250,19 +263,35 @@ void* HugeHeap::map(std::size_t bytes, std::size_t alignment) noexcept {
     }
     return pages_.map_aligned(bytes, alignment);
   });
+  return {address, is_zero};
 }
 
-/// \returns  False if the range could not be cut out of its mapping and is kept.
-bool HugeHeap::unmap(Range range) noexcept {
+/// Returns the range's memory, and its addresses if the kernel can cut them out of their mapping.
+void HugeHeap::unmap(Range range) noexcept {
   const bool is_gone = pages_.unmap(reinterpret_cast<void*>(range.address), range.bytes);
   LockGuard guard(lock_);
-  if (!is_gone) {
-    kept_.set_aside(range);
-    return false;
-  }
   page_heap_.limit().let_go(range.bytes);
   unmapped_bytes_ += range.bytes;
-  return true;
+  if (!is_gone) stuck_.add(range);
+}
+
+/// Those that waited longest first, until some in a row are stuck still.
+void HugeHeap::unmap_stuck() noexcept {
+  for (int in_vain = 0; in_vain < kMostInVain;) {
+    Range range{};
+    {
+      LockGuard guard(lock_);
+      range = stuck_.take();
+    }
+    if (range.address == 0) return;
+    if (pages_.unmap(reinterpret_cast<void*>(range.address), range.bytes)) {
+      in_vain = 0;
+      continue;
+    }
+    LockGuard guard(lock_);
+    stuck_.add(range);
+    ++in_vain;
+  }
 }
 
 void HugeHeap::discard() noexcept {
@@ -271,11 +300,13 @@ void HugeHeap::discard() noexcept {
   live_.for_each([this](std::uintptr_t start, Extent extent) {
     pages_.unmap(reinterpret_cast<void*>(start), extent.bytes);
   });
-  for (kept_.fill_places(); kept_.count() != 0; kept_.fill_places()) {
+  while (kept_.count() != 0) {
     const Range range = kept_.take_oldest(~std::size_t{0});
     pages_.unmap(reinterpret_cast<void*>(range.address), range.bytes);
     bytes += range.bytes;
   }
+  for (Range range = stuck_.take(); range.address != 0; range = stuck_.take())
+    pages_.unmap(reinterpret_cast<void*>(range.address), range.bytes);
   live_.forget_all();
   live_bytes_ = most_live_ = slack_ = 0;
   for (const void*& freed : freed_) freed = nullptr;
@@ -292,23 +323,17 @@ void HugeHeap::exchange_idle_for(std::size_t bytes, PageHeap::From from) noexcep
 /// Unmaps kept ranges, those that waited longest first, until `max_bytes` are gone.
 std::size_t HugeHeap::release(std::size_t max_bytes) noexcept {
   std::size_t released = 0;
-  for (int in_vain = 0; released < max_bytes && in_vain < kMostInVain;) {
+  while (released < max_bytes) {
     Range range{};
     {
       LockGuard guard(lock_);
-      kept_.fill_places();
       if (kept_.count() != 0)
         range = kept_.take_oldest(
             detail::round_up(std::min(max_bytes - released, kept_bytes()), os::page_bytes()));
     }
     if (range.address == 0) break;
-    // What the kernel has refused is now what was kept last.
-    if (unmap(range)) {
-      released += range.bytes;
-      in_vain = 0;
-    } else {
-      ++in_vain;
-    }
+    unmap(range);
+    released += range.bytes;
   }
   return released;
 }
@@ -324,7 +349,7 @@ std::size_t HugeHeap::remove(const void* p) noexcept {
 
 HugeHeap::Statistics HugeHeap::statistics() noexcept {
   LockGuard guard(lock_);
-  return {live_.size(), live_bytes_, kept_bytes(), unmapped_bytes_};
+  return {live_.size(), live_bytes_, kept_bytes(), stuck_.bytes(), unmapped_bytes_};
 }
 
 void HugeHeap::check_invariants() noexcept {

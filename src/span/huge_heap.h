@@ -10,6 +10,7 @@
 #include "os/page_source.h"
 #include "span/kept_ranges.h"
 #include "span/page_heap.h"
+#include "span/stuck_ranges.h"
 
 namespace strata {
 
@@ -21,8 +22,8 @@ namespace strata {
 /// block takes anew goes back of what is kept or idle; where blocks come and go, a third of what
 /// was live at the most may stay. What was not needed during an interval is unmapped
 /// (release_unneeded). A source that is not divisible gets each block back as soon as it is freed.
-/// Live blocks and kept ranges are held, by the page heap's limit. A range that the kernel has no
-/// mapping left to cut out stays kept, decommitted but held, until it can be unmapped.
+/// Live blocks and kept ranges are held, by the page heap's limit. Of a range that the kernel has no
+/// mapping left to cut out, the memory goes back; its addresses wait to be unmapped or used again.
 ///
 /// Always: live_bytes is the sum of the live blocks in the table. (check_invariants)
 /// \threads  Any number at once; one lock. It is held while a live block is remapped, and by
@@ -33,7 +34,8 @@ class HugeHeap {
     std::size_t live_blocks;
     std::size_t live_bytes;
     std::size_t kept_bytes;
-    std::size_t unmapped_bytes;  ///< since the start
+    std::size_t stuck_bytes;     ///< addresses without memory that the kernel could not cut out
+    std::size_t unmapped_bytes;  ///< since the start; decommitted, if they are stuck
   };
   struct Block {
     void* address;  ///< nullptr: out of memory
@@ -87,7 +89,7 @@ class HugeHeap {
   std::size_t release_unneeded() noexcept;
   /// Unmaps all that is kept.
   /// \returns  bytes
-  std::size_t release_all() noexcept { return release(~std::size_t{0}); }
+  std::size_t release_all() noexcept;
 
   /// Unmaps what is kept and has hardly been touched: it takes addresses, and next to no memory.
   /// \returns  bytes
@@ -140,7 +142,7 @@ class HugeHeap {
   // Chosen: release_untouched() looks at so many ranges at the most, with system calls for each.
   static constexpr std::size_t kMostLooks = 128;
 
-  // Chosen: so many ranges in a row that the kernel does not unmap are tried.
+  // Chosen: so many stuck ranges in a row are tried in vain.
   static constexpr int kMostInVain = 8;
 
   // Chosen: a second free mostly follows soon.
@@ -148,13 +150,14 @@ class HugeHeap {
 
   Block extend_or_map(Range range, std::size_t rounded, std::size_t alignment) noexcept;
   std::size_t draw_exchange(std::size_t bytes, std::size_t more) noexcept STRATA_REQUIRES(lock_);
-  void* map(std::size_t bytes, std::size_t alignment) noexcept;
+  Block map(std::size_t bytes, std::size_t alignment) noexcept;
   Range keep_tail(const void* p, Extent& extent, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
   bool grow_into_kept(const void* p, Extent& extent, std::size_t bytes) noexcept
       STRATA_REQUIRES(lock_);
   void* remap(void* p, Extent old, Extent now) noexcept;
   Range keep(Range range) noexcept STRATA_REQUIRES(lock_);
-  bool unmap(Range range) noexcept;
+  void unmap(Range range) noexcept;
+  void unmap_stuck() noexcept;
   std::size_t release(std::size_t max_bytes) noexcept;
   void add_live(std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
   bool insert(const void* p, Extent extent) noexcept STRATA_REQUIRES(lock_);
@@ -171,6 +174,7 @@ class HugeHeap {
   // How far live blocks and kept ranges together may exceed that.
   std::size_t slack_ STRATA_GUARDED_BY(lock_) = 0;
   KeptRanges kept_ STRATA_GUARDED_BY(lock_);
+  StuckRanges stuck_ STRATA_GUARDED_BY(lock_);
   std::size_t unmapped_bytes_ STRATA_GUARDED_BY(lock_) = 0;
   // Where the blocks that were freed last began, in a ring.
   const void* freed_[kRemembered] STRATA_GUARDED_BY(lock_) = {};

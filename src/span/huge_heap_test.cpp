@@ -479,22 +479,28 @@ TEST_F(HugeHeapTest, WhatWasHardlyTouchedIsUnmappedAndTheRestStays) {
   EXPECT_FALSE(again.is_zero) << "what was touched is kept";
 }
 
-TEST_F(HugeHeapTest, WhatTheKernelCannotCutOutIsKeptAndGoesLater) {
+TEST_F(HugeHeapTest, WhatTheKernelCannotCutOutHoldsNothingAndIsUsedAgain) {
   void* const a = allocate(4 * kMiB);
   write_content(a, 4 * kMiB, 7);
   heap.deallocate(a);
   pages.refuse_unmaps(true);
-  EXPECT_EQ(heap.release_all(), 0u);
-  heap.check_invariants();
-  EXPECT_EQ(heap.kept_bytes(), 4 * kMiB);
-  EXPECT_EQ(allocate(4 * kMiB), a) << "its addresses are lost";
-  heap.deallocate(a);
-  pages.refuse_unmaps(false);
   EXPECT_EQ(heap.release_all(), 4 * kMiB);
+  heap.check_invariants();
+  EXPECT_EQ(heap.kept_bytes(), 0u);
+  EXPECT_EQ(heap.statistics().stuck_bytes, 4 * kMiB);
+  EXPECT_EQ(space.heap.limit().held_bytes(), space.metadata.mapped_bytes());
+  const HugeHeap::Block again = heap.allocate(kMiB, 16);
+  EXPECT_EQ(again.address, a) << "its addresses are lost";
+  EXPECT_FALSE(again.is_zero);
+  EXPECT_EQ(heap.statistics().stuck_bytes, 3 * kMiB);
+  heap.deallocate(again.address);
+  pages.refuse_unmaps(false);
+  heap.release_all();
+  EXPECT_EQ(heap.statistics().stuck_bytes, 0u);
   EXPECT_EQ(bytes_of_blocks(), 0u);
 }
 
-TEST_F(HugeHeapTest, MoreRangesThanItHasPlacesForStayKeptWhereTheKernelCutsNoneOut) {
+TEST_F(HugeHeapTest, HoweverManyRangesAreStuckTheyAreUnmappedLater) {
   constexpr std::size_t kRanges = KeptRanges::kMost + 300;
   std::vector<void*> freed;
   std::vector<void*> between;
@@ -505,14 +511,14 @@ TEST_F(HugeHeapTest, MoreRangesThanItHasPlacesForStayKeptWhereTheKernelCutsNoneO
   pages.refuse_unmaps(true);
   for (void* const p : freed) heap.deallocate(p);
   heap.check_invariants();
-  EXPECT_EQ(heap.kept_bytes(), kRanges * os::page_bytes());
-  EXPECT_EQ(heap.statistics().unmapped_bytes, 0u) << "its addresses are lost";
-  EXPECT_EQ(heap.release_all(), 0u);
-  EXPECT_EQ(heap.release_untouched(), 0u);
-  heap.check_invariants();
+  EXPECT_EQ(heap.statistics().stuck_bytes + heap.kept_bytes(), kRanges * os::page_bytes());
+  heap.release_all();
+  EXPECT_EQ(heap.statistics().stuck_bytes, kRanges * os::page_bytes());
   for (void* const p : between) heap.deallocate(p);
   pages.refuse_unmaps(false);
-  EXPECT_EQ(heap.release_all(), 2 * kRanges * os::page_bytes());
+  heap.release_unneeded();
+  EXPECT_EQ(heap.statistics().stuck_bytes, 0u);
+  heap.release_all();
   heap.check_invariants();
   EXPECT_EQ(bytes_of_blocks(), 0u);
   EXPECT_EQ(space.heap.limit().held_bytes(), space.metadata.mapped_bytes());
@@ -540,8 +546,12 @@ TEST(HugeHeapWhereSomeIsStuck, TheRestGoesBackAllTheSame) {
     if (i < 4) pages.stuck.insert(blocks[i]);
     heap.deallocate(blocks[i]);
   }
-  EXPECT_EQ(heap.release_all(), (freed - 2) * 4 * kMiB);
+  EXPECT_EQ(heap.release_all(), freed * 4 * kMiB);
+  EXPECT_EQ(heap.statistics().stuck_bytes, 2 * 4 * kMiB);
   heap.check_invariants();
+  // A part of one of them serves a request, the rest of it waits.
+  EXPECT_EQ(heap.allocate(kMiB, 16).address, blocks[0]);
+  EXPECT_EQ(heap.statistics().stuck_bytes, 7 * kMiB);
 }
 
 /// Has no addresses for what is aligned to more than a page, and notes what is held meanwhile.

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <new>
 
 #include "base/fatal.h"
 #include "os/page_source.h"
@@ -147,19 +146,6 @@ void KeptRanges::add(Range range) noexcept {
   }
 }
 
-void KeptRanges::set_aside(Range range) noexcept {
-  aside_ = new (reinterpret_cast<void*>(range.address)) Aside{aside_, range.bytes};
-  set_bytes(bytes() + range.bytes);
-}
-
-/// Gives the range that was set aside last a place.
-void KeptRanges::take_aside() noexcept {
-  const Range range{reinterpret_cast<std::uintptr_t>(aside_), aside_->bytes};
-  aside_ = aside_->next;
-  set_bytes(bytes() - range.bytes);
-  add(range);
-}
-
 std::size_t KeptRanges::draw_unneeded() noexcept {
   const std::size_t unneeded = least_bytes_;
   least_bytes_ = bytes() - unneeded;
@@ -199,11 +185,6 @@ void KeptRanges::check_invariants() const noexcept {
     kept += ranges_[i].bytes;
     STRATA_INVARIANT(i == 0 || ranges_[i - 1].end() < ranges_[i].address,
                      "kept ranges touch or are out of order");
-  }
-  for (const Aside* range = aside_; range != nullptr; range = range->next) {
-    kept += range->bytes;
-    STRATA_INVARIANT(!overlaps({reinterpret_cast<std::uintptr_t>(range), range->bytes}),
-                     "a range that was set aside has a place");
   }
   STRATA_INVARIANT(kept == bytes(), "kept bytes are miscounted");
 }

@@ -8,10 +8,8 @@
 
 namespace strata {
 
-/// Freed mappings that wait to be used again, merged with their neighbours. Those that have to be
-/// kept although there is no place for them are set aside: in a list in their own first bytes.
-/// Always: those with a place in address order, disjoint, and no two of them touch.
-/// (check_invariants)
+/// Freed mappings that wait to be used again, merged with their neighbours.
+/// Always: in address order, disjoint, and no two of them touch. (check_invariants)
 /// \threads  One at a time, under its owner's lock, apart from bytes().
 class KeptRanges {
  public:
@@ -36,21 +34,13 @@ class KeptRanges {
   /// Puts a range in its place by address, merged with its neighbours.
   /// \pre  make_room(); count() <= kMost; a caller that makes it one more takes the oldest off
   void add(Range range) noexcept;
-  /// Keeps a range without a place, which nobody finds until fill_places().
-  /// \pre  its first bytes can be written
-  void set_aside(Range range) noexcept;
-  /// Gives what was set aside the places that are free.
-  /// \cost  a look where nothing was set aside
-  void fill_places() noexcept {
-    while (aside_ != nullptr && count_ < kMost) take_aside();
-  }
   /// The range at a place by address.
   /// \pre  place < count()
   Range at(std::size_t place) const noexcept {
     return {ranges_[place].address, ranges_[place].bytes};
   }
   /// Takes this range.
-  /// \returns  false if it has no place, as it is
+  /// \returns  false if it is not one of them, as it is
   bool take(Range range) noexcept;
   /// Takes the front of the tightest range that holds an aligned block.
   bool take_fitting(std::size_t bytes, std::size_t alignment, Range& out) noexcept;
@@ -69,7 +59,7 @@ class KeptRanges {
   /// \pre  count() != 0
   Range take_oldest(std::size_t most_bytes) noexcept;
 
-  /// Bytes that were kept all the time since the last call, with a place or without.
+  /// Bytes that were kept all the time since the last call.
   std::size_t draw_unneeded() noexcept;
 
   /// Whether a byte of the range is kept, whether a part of the range at an address is left to the
@@ -97,12 +87,6 @@ class KeptRanges {
   // Chosen: a range below this share of a request is not worth being moved.
   static constexpr std::size_t kExtendShare = 4;
 
-  struct Aside {
-    Aside* next;
-    std::size_t bytes;
-  };
-
-  void take_aside() noexcept;
   template <typename Measure>
   Kept* with_most(Measure measure) const noexcept;
   Kept* split(Kept& range, std::size_t bytes) noexcept;
@@ -114,7 +98,6 @@ class KeptRanges {
   MetadataArena& metadata_;
   Kept* ranges_ = nullptr;  // [kMost + 1], by address; one more while the oldest is evicted
   std::size_t count_ = 0;
-  Aside* aside_ = nullptr;
   std::uint64_t additions_ = 0;
   std::size_t least_bytes_ = 0;        // since the last draw_unneeded()
   std::atomic<std::size_t> bytes_{0};  // relaxed: written under the owner's lock, read anywhere

@@ -405,6 +405,24 @@ TEST_F(PageHeapTest, ARegionThatIsNotLikeItsChunkIsAdvisedByItself) {
   other.heap.check_invariants();
 }
 
+TEST_F(PageHeapTest, WhereEarlierRegionsAreHardlyTouchedNewOnesGetSmallPages) {
+  FakePageSource other_pages;
+  FakeAddressSpace other(other_pages, HugePages::kAuto);
+  const auto count_huge = [&](int regions) {
+    const std::size_t before = other.heap.statistics().huge_regions;
+    for (; regions != 0; --regions) EXPECT_NE(other.heap.allocate(kPagesPerRegion), nullptr);
+    return other.heap.statistics().huge_regions - before;
+  };
+  other_pages.say_touched(false);
+  EXPECT_EQ(count_huge(40), 0u);
+  EXPECT_EQ(other_pages.calls(FakePageSource::kAdviseHuge), 0u) << "nor is a chunk advised";
+  other_pages.say_touched(true);
+  EXPECT_EQ(count_huge(4), 4u);
+  other_pages.say_touched(false);
+  EXPECT_EQ(count_huge(20), 20u) << "of those with huge pages nobody can tell";
+  other.heap.check_invariants();
+}
+
 TEST_F(PageHeapTest, AfterASlowHugePageSomeRegionsGetSmallOnes) {
   FakePageSource other_pages;
   FakeAddressSpace other(other_pages, HugePages::kAuto);

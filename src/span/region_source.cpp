@@ -34,12 +34,22 @@ Region* RegionSource::make(bool is_extra) noexcept {
   region->is_huge = choose_huge();
   if (region->is_huge != is_chunk_huge_) advise(region->start, kRegionBytes, region->is_huge);
   if (region->is_huge) ++huge_regions_;
+  latest_[regions_ % kEarlier] = region->is_huge ? nullptr : start;
   ++regions_;
   if (is_extra) ++extra_regions_;
   if (region->is_huge || HugePagePolicy::is_large(counted_regions()))
     is_small_.store(false, std::memory_order_relaxed);
   map_.set_region(region->start, region);
   return region;
+}
+
+/// Whether the program has touched what it got of an earlier region. Of huge pages that are hardly
+/// touched, all the rest would be memory in vain: stacks, and buffers that are never filled. That
+/// of a region with huge pages cannot be seen; such follow each other.
+bool RegionSource::is_touched() noexcept {
+  if (!huge_pages_.is_measured()) return true;
+  const char* const earlier = latest_[regions_ % kEarlier];
+  return earlier == nullptr || pages_.is_mostly_touched(earlier, kRegionBytes);
 }
 
 void RegionSource::begin_use(Region& region) noexcept {
@@ -62,6 +72,7 @@ void RegionSource::discard() noexcept {
   fresh_.give_up([this](char* region) { pages_.unmap(region, kRegionBytes); });
   was_refused_ = false;
   regions_ = extra_regions_ = huge_regions_ = 0;
+  for (const char*& earlier : latest_) earlier = nullptr;
   is_small_.store(true, std::memory_order_relaxed);
 }
 
@@ -114,7 +125,8 @@ bool RegionSource::begin_chunk(char* start, std::size_t bytes) noexcept {
     return false;
   }
   // Once for all of it, since others wait meanwhile. What is not touched takes no memory.
-  is_chunk_huge_ = huge_pages_.is_worth_it(counted_regions(), limit_.is_above_soft());
+  is_chunk_huge_ =
+      huge_pages_.is_worth_it(counted_regions(), limit_.is_above_soft()) && is_touched();
   advise(start, bytes, is_chunk_huge_);
   fresh_.begin(start, bytes / kRegionBytes);
   return true;

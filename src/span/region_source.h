@@ -18,7 +18,8 @@ namespace strata {
 
 /// Where the regions of a page heap come from: chunks of them from the kernel, what describes each,
 /// and whether it asks for huge pages.
-/// \threads  Any number at once; one lock, under which the kernel is asked only for a new chunk.
+/// \threads  Any number at once; one lock, under which the kernel is asked only for a new chunk, and
+///           whether an earlier region is touched.
 class RegionSource {
  public:
   struct Statistics {
@@ -90,8 +91,9 @@ class RegionSource {
     return regions_ - extra_regions_;
   }
   bool choose_huge() noexcept STRATA_REQUIRES(lock_) {
-    return huge_pages_.choose(counted_regions(), limit_.is_above_soft());
+    return huge_pages_.choose(counted_regions(), limit_.is_above_soft()) && is_touched();
   }
+  bool is_touched() noexcept STRATA_REQUIRES(lock_);
   void advise(char* start, std::size_t bytes, bool is_huge) noexcept;
   bool map_chunk() noexcept STRATA_REQUIRES(lock_);
   bool begin_chunk(char* start, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
@@ -105,6 +107,9 @@ class RegionSource {
   // waits for the page faults in the first one; threads that grow the heap wait with it.
   static constexpr std::size_t kBetweenChunks = kRegionBytes;
 
+  // Chosen: what was allocated so many regions ago is touched, if the program is to touch it soon.
+  static constexpr std::size_t kEarlier = 4;
+
   Lock lock_{LockRank::kRegionSource};
   PageMap& map_;
   MetadataArena& metadata_;
@@ -117,6 +122,8 @@ class RegionSource {
   bool is_chunk_huge_ STRATA_GUARDED_BY(lock_) = false;       // what was said of that chunk
   std::uint64_t seed_ STRATA_GUARDED_BY(lock_) = 0;
   HugePagePolicy huge_pages_ STRATA_GUARDED_BY(lock_);
+  // The latest regions, in a ring; nullptr for those that asked for huge pages.
+  const char* latest_[kEarlier] STRATA_GUARDED_BY(lock_) = {};
   std::size_t most_chunk_regions_ STRATA_GUARDED_BY(lock_) = kMaxChunkRegions;
   // The last chunk: the next try is a short one.
   bool was_refused_ STRATA_GUARDED_BY(lock_) = false;

@@ -42,6 +42,9 @@ class RegionPool final : public os::PageSource {
   void advise_huge(void* address, std::size_t bytes) noexcept override;
   void advise_small(void* address, std::size_t bytes) noexcept override;
   std::uint64_t touch(void* address) noexcept override { return pages_.touch(address); }
+  bool is_mostly_touched(const void* address, std::size_t bytes) noexcept override {
+    return pages_.is_mostly_touched(address, bytes);
+  }
 
   // No heap asks a pool of regions for these.
   void* map(std::size_t) noexcept override { return nullptr; }

@@ -29,6 +29,7 @@ class UserPages final : public os::PageSource {
   void advise_huge(void*, std::size_t) noexcept override {}
   void advise_small(void*, std::size_t) noexcept override {}
   std::uint64_t touch(void*) noexcept override { return 0; }
+  bool is_mostly_touched(const void*, std::size_t) noexcept override { return true; }
   bool map_at(void*, std::size_t) noexcept override { return false; }
   void* remap(void*, std::size_t, std::size_t) noexcept override { return nullptr; }
 
