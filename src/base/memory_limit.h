@@ -92,6 +92,14 @@ class MemoryLimit {
     if (shared_ != nullptr) shared_->let_go(bytes);
   }
 
+  /// In the child of a fork: `bytes` are held, whatever the threads that it does not have were
+  /// about to hold or to let go.
+  void recount(std::size_t bytes) noexcept {
+    const std::size_t counted = held_bytes();
+    if (bytes > counted) hold(bytes - counted);
+    if (bytes < counted) let_go(counted - bytes);
+  }
+
   std::size_t held_bytes() const noexcept { return own_.held_bytes(); }
   bool is_above_soft() const noexcept {
     return own_.is_above_soft() || (shared_ != nullptr && shared_->is_above_soft());

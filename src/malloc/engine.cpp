@@ -329,6 +329,13 @@ void Engine::check_invariants() noexcept {
   huge_.check_invariants();
 }
 
+std::size_t Engine::count_held() noexcept {
+  const std::size_t pages = page_heap_.used_pages() + page_heap_.idle_pages();
+  const HugeHeap::Statistics huge = huge_.statistics();
+  return pages * kPageBytes - spans_.hole_bytes() - watched_spans_.hole_bytes() + huge.live_bytes +
+         huge.kept_bytes + metadata_.mapped_bytes();
+}
+
 void Engine::for_each_lock(LockVisitor visit) noexcept {
   registry_.for_each_lock(visit);
   watched_.for_each_lock(visit);

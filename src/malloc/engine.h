@@ -320,6 +320,11 @@ class Engine {
 
   void check_invariants() noexcept;
 
+  /// Bytes that the layers hold, added up from what they know.
+  /// \threads  no other thread uses the engine at the same time
+  /// \cost     a lock, and a few loads for each shard of pages
+  std::size_t count_held() noexcept;
+
   void for_each_lock(LockVisitor visit) noexcept;
   /// In the child of a fork, after its locks were reset; its only thread has `own` or no cache.
   void keep_only(ThreadCache* own) noexcept;

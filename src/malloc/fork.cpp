@@ -74,4 +74,22 @@ constinit thread_local std::uint16_t ForkParties::t_unlocked_forks = 0;
 
 bool take_part_in_forks(ForkParty& party) noexcept { return ForkParties::add(party); }
 
+void Malloc::for_each_lock(LockVisitor visit) noexcept {
+  scavenger_.for_each_lock(visit);
+  profiler_.for_each_lock(visit);
+  guards_.for_each_lock(visit);
+  visit(empties_.lock());
+  checked_.for_each_lock(visit);
+  engine_.for_each_lock(visit);
+}
+
+void Malloc::reset_after_fork(ThreadState& thread, LockVisitor reset) noexcept {
+  for_each_lock(reset);
+  engine_.keep_only(cache_of(thread));
+  const GuardPool::Statistics guarded = guards_.statistics();
+  engine_.limit().recount(engine_.count_held() + guarded.live_bytes + guarded.waiting_bytes);
+  scavenger_.reset_after_fork();
+  verified_.store(0, std::memory_order_relaxed);  // as the child's CPU time begins at 0
+}
+
 }  // namespace strata

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/seeded_test.h"
@@ -55,6 +56,31 @@ TEST_F(LimitsTest, EveryKindOfBlockIsRefusedAtTheHardLimitAndServedAgainBelowIt)
     check();
   }
   EXPECT_GT(statistics().limit.refusals, 0u);
+  thread.end();
+  check_nothing_is_left();
+}
+
+TEST_F(LimitsTest, AProgramThatReplacesBlocksAtTheLimitDoesNotLookThroughTheHeapEachTime) {
+  start_with(0, 160 * kMiB);
+  TestThread thread(malloc);
+  constexpr std::size_t kBytes = 300'000;
+  std::vector<void*> blocks;
+  while (void* p = thread.allocate(kBytes)) blocks.push_back(p);
+  bool has_spared = false;
+  for (int i = 0; i < 50 && !has_spared; ++i) {  // unless the test has to wait for its processor
+    for (int looks = 0; looks < 2; ++looks) {
+      const std::size_t next =
+          6 * static_cast<std::size_t>(i) + 3 * static_cast<std::size_t>(looks);
+      thread.deallocate(std::exchange(blocks[next], nullptr));
+      ASSERT_EQ(thread.allocate(3 * kBytes), nullptr);
+      // A look returns what is idle, whether it helps or not.
+      if (looks == 1) has_spared = statistics().idle >= kBytes;
+    }
+    while (void* p = thread.allocate(kBytes)) blocks.push_back(p);
+  }
+  EXPECT_TRUE(has_spared);
+  check();
+  for (void* p : blocks) thread.deallocate(p);
   thread.end();
   check_nothing_is_left();
 }

@@ -1,5 +1,6 @@
 #include "malloc/malloc.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/fatal.h"
@@ -239,22 +240,29 @@ Engine::Block Malloc::serve_large(ThreadState& thread, const Allocation& allocat
   return block;
 }
 
-/// After an allocation failed: releases what is idle, unless that was in vain just before and
-/// nothing has come back since. What threads have freed into their caches meanwhile is found when
-/// kVainNs are over.
+/// After an allocation failed: returns what this thread's cache holds to the spans, and releases what
+/// is idle. Not that, if it was in vain shortly before and little has come back since: it visits all
+/// that is partly free. What threads have freed into their caches meanwhile is found by the next one.
+/// \param pass_ns  how long the release took; 0: there was none
 /// \returns  true if a second try may succeed
-bool Malloc::make_room(ThreadState& thread) noexcept {
+bool Malloc::make_room(ThreadState& thread, std::size_t bytes, std::uint64_t& pass_ns) noexcept {
   ThreadCache* const cache = cache_of(thread);
   const bool has_flushed = cache != nullptr ? cache->flush_all() : checked_.flush_quarantine();
-  const std::uint64_t now = os::monotonic_ns();
-  if (!has_flushed && now < vain_until_ns_.load(std::memory_order_relaxed) &&
-      engine_.idle_hint() == vain_idle_bytes_.load(std::memory_order_relaxed)) {
-    return false;
+  const std::uint64_t began = os::monotonic_ns();
+  if (began < vain_until_ns_.load(std::memory_order_relaxed)) {
+    const std::size_t little = std::max(bytes, engine_.limit().held_bytes() / kVainShare);
+    const std::size_t then = vain_idle_bytes_.load(std::memory_order_relaxed);
+    if (engine_.idle_hint() < then + little) return has_flushed;
   }
-  if (release_memory(thread) || has_flushed) return true;
+  const bool has_released = release_memory(thread);
+  pass_ns = os::monotonic_ns() - began + 1;
+  return has_released || has_flushed;
+}
+
+void Malloc::note_vain_pass(std::uint64_t ns) noexcept {
   vain_idle_bytes_.store(engine_.idle_hint(), std::memory_order_relaxed);
-  vain_until_ns_.store(now + kVainNs, std::memory_order_relaxed);
-  return false;
+  vain_until_ns_.store(os::monotonic_ns() + std::max(kVainNs, kVainTimes * ns),
+                       std::memory_order_relaxed);
 }
 
 /// Tries again once our own idle memory is back with the kernel and, where a limit is shared, that
@@ -264,7 +272,9 @@ Engine::Block Malloc::serve_or_make_room(ThreadState& thread, std::size_t bytes,
                                          Try attempt) noexcept {
   constexpr int kMostTries = 4;
   Engine::Block block = attempt();
-  if (block.address == nullptr && make_room(thread)) block = attempt();
+  std::uint64_t pass_ns = 0;
+  if (block.address == nullptr && make_room(thread, bytes, pass_ns)) block = attempt();
+  if (block.address == nullptr && pass_ns != 0) note_vain_pass(pass_ns);
   SharedLimit* const shared = engine_.limit().shared();
   for (int i = 0; block.address == nullptr && shared != nullptr && i < kMostTries; ++i) {
     if (!engine_.limit().has_room(bytes) || !shared->make_room(bytes)) break;
@@ -425,24 +435,6 @@ void Malloc::verify_at_exit(ThreadState& thread) noexcept {
   if (verifies_frees()) return;  // each free so far was: no cache can have what is wrong
   if (ThreadCache* cache = cache_of(thread)) cache->flush_all();
   engine_.central().flush_transfer();
-}
-
-// Fork.
-
-void Malloc::for_each_lock(LockVisitor visit) noexcept {
-  scavenger_.for_each_lock(visit);
-  profiler_.for_each_lock(visit);
-  guards_.for_each_lock(visit);
-  visit(empties_.lock());
-  checked_.for_each_lock(visit);
-  engine_.for_each_lock(visit);
-}
-
-void Malloc::reset_after_fork(ThreadState& thread, LockVisitor reset) noexcept {
-  for_each_lock(reset);
-  engine_.keep_only(cache_of(thread));
-  scavenger_.reset_after_fork();
-  verified_.store(0, std::memory_order_relaxed);  // as the child's CPU time begins at 0
 }
 
 }  // namespace strata

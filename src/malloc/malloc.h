@@ -258,8 +258,13 @@ class Malloc {
   /// What is checked now: kFrees under kAuto, and kBasic once that has ended.
   Options::Checks checks() const noexcept { return checks_now_.load(std::memory_order_relaxed); }
 
-  // Chosen: long enough that a program which goes on asking pays nothing, too short to notice.
+  // Chosen: long enough that a program which goes on asking pays nothing, too short to notice; and
+  // of a program that replaces objects at its limit, a ninth of the time at the most.
   static constexpr std::uint64_t kVainNs = 1'000'000;
+  static constexpr std::uint64_t kVainTimes = 8;  // as long as what was in vain
+  // Chosen: what has to come back before, as a share of the heap: to look through all of it for so
+  // much takes less time than freeing it did.
+  static constexpr std::size_t kVainShare = 256;
   // Chosen: a thread counts so many frees that it verified by itself. To look at the clock then
   // costs each of them a tenth of a nanosecond.
   static constexpr std::int32_t kFreesAtOnce = 4096;
@@ -358,7 +363,8 @@ class Malloc {
   Engine::Block serve_guarded(ThreadState& thread, const Allocation& allocation) noexcept;
   Engine::Block serve_guarded_block(ThreadState& thread, const Allocation& allocation) noexcept;
   bool is_known_without_lock(const void* p) const noexcept;
-  bool make_room(ThreadState& thread) noexcept;
+  bool make_room(ThreadState& thread, std::size_t bytes, std::uint64_t& pass_ns) noexcept;
+  void note_vain_pass(std::uint64_t ns) noexcept;
   template <typename Try>
   Engine::Block serve_or_make_room(ThreadState& thread, std::size_t bytes, Try attempt) noexcept;
 

@@ -279,6 +279,33 @@ TEST_F(HeapsUnderALimit, AForkInTheMiddleOfItLeavesAChildThatWorks) {
   });
 }
 
+TEST_F(HeapsUnderALimit, TheChildOfAForkCountsNothingThatAnotherThreadWasMapping) {
+  run("STRATA_HARD_LIMIT", "100m", [] {
+    Heap heap(keeping());
+    std::atomic<bool> ends{false};
+    std::thread other([&] {
+      while (!ends) {
+        void* const p = heap.allocate(30 * kMiB);
+        MUST(p != nullptr);
+        heap.deallocate(p);
+        heap.release_memory();
+      }
+    });
+    for (int i = 0; i < 60; ++i) {
+      const pid_t child = fork();
+      if (child == 0) {
+        heap.check_invariants();  // what is held is what is mapped
+        const std::size_t of_malloc = g_malloc.engine().limit().held_bytes();
+        std::_Exit(of_process().held == heap.statistics().held + of_malloc ? 0 : 1);
+      }
+      int status = -1;
+      MUST(waitpid(child, &status, 0) == child && status == 0);
+    }
+    ends = true;
+    other.join();
+  });
+}
+
 TEST(HeapsWithoutALimit, CountNothingTogether) {
   Heap heap;
   ASSERT_NE(heap.allocate(100), nullptr);
