@@ -240,9 +240,10 @@ Engine::Block Malloc::serve_large(ThreadState& thread, const Allocation& allocat
   return block;
 }
 
-/// After an allocation failed: returns what this thread's cache holds to the spans, and releases what
-/// is idle. Not that, if it was in vain shortly before and little has come back since: it visits all
-/// that is partly free. What threads have freed into their caches meanwhile is found by the next one.
+/// After an allocation failed: returns what this thread's cache holds to the spans, and releases
+/// what is idle. Not that, if it was in vain shortly before and little has come back since: it
+/// visits all that is partly free. What threads have freed into their caches meanwhile is found
+/// by the next one.
 /// \param pass_ns  how long the release took; 0: there was none
 /// \returns  true if a second try may succeed
 bool Malloc::make_room(ThreadState& thread, std::size_t bytes, std::uint64_t& pass_ns) noexcept {

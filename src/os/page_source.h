@@ -40,8 +40,8 @@ bool protect(void* address, std::size_t bytes) noexcept;
 /// \cost  One system call for each 4096 pages.
 std::size_t resident_bytes_in(const void* address, std::size_t bytes) noexcept;
 
-/// Whether three quarters of a mapped range occupy RAM. True where the kernel does not say, and where
-/// a filter decides which system calls are made.
+/// Whether three quarters of a mapped range occupy RAM. True where the kernel does not say, and
+/// where a filter decides which system calls are made.
 /// \cost  two system calls
 bool is_mostly_touched(const void* address, std::size_t bytes) noexcept;
 

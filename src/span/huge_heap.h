@@ -22,8 +22,8 @@ namespace strata {
 /// block takes anew goes back of what is kept or idle; where blocks come and go, a third of what
 /// was live at the most may stay. What was not needed during an interval is unmapped
 /// (release_unneeded). A source that is not divisible gets each block back as soon as it is freed.
-/// Live blocks and kept ranges are held, by the page heap's limit. Of a range that the kernel has no
-/// mapping left to cut out, the memory goes back; its addresses wait to be unmapped or used again.
+/// Live blocks and kept ranges are held, by the page heap's limit. Of a range that the kernel has
+/// no mapping left to cut out, the memory goes back; its addresses wait to be unmapped or used.
 ///
 /// Always: live_bytes is the sum of the live blocks in the table. (check_invariants)
 /// \threads  Any number at once; one lock. It is held while a live block is remapped, and by

@@ -18,8 +18,8 @@ namespace strata {
 
 /// Where the regions of a page heap come from: chunks of them from the kernel, what describes each,
 /// and whether it asks for huge pages.
-/// \threads  Any number at once; one lock, under which the kernel is asked only for a new chunk, and
-///           whether an earlier region is touched.
+/// \threads  Any number at once; one lock, under which the kernel is asked only for a new chunk,
+///           and whether an earlier region is touched.
 class RegionSource {
  public:
   struct Statistics {
