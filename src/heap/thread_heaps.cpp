@@ -1,4 +1,7 @@
+// Seen from other libraries: who runs their inline functions has their heaps (docs/decisions/0014).
+#pragma GCC visibility push(default)
 #include <strata/thread_heaps.hpp>
+#pragma GCC visibility pop
 
 #include "base/fatal.h"
 #include "heap/heap_instance.h"

@@ -1,4 +1,7 @@
+// Seen from other libraries: who runs their inline functions has their heaps (docs/decisions/0014).
+#pragma GCC visibility push(default)
 #include <strata/heap.hpp>
+#pragma GCC visibility pop
 
 #include <bit>
 
