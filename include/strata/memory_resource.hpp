@@ -7,6 +7,7 @@
 #include <strata/page_arena.hpp>
 
 #include <cstddef>
+#include <cstring>
 #include <memory_resource>
 
 namespace strata {
@@ -49,15 +50,22 @@ class MemoryResource final : public std::pmr::memory_resource {
   }
   bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
     if (this == &other) return true;
-#if defined(__cpp_rtti)
+    if (!is_of_this_class(other)) return false;
     // Two resources over one source can free each other's memory if they share the upstream too.
-    const auto* same = dynamic_cast<const MemoryResource*>(&other);
-    if (same == nullptr || !source_.is_same_as(same->source_)) return false;
-    if (upstream_ == nullptr || same->upstream_ == nullptr) return upstream_ == same->upstream_;
-    return *upstream_ == *same->upstream_;
-#else
-    return false;
-#endif
+    const auto& same = static_cast<const MemoryResource&>(other);
+    if (!source_.is_same_as(same.source_)) return false;
+    if (upstream_ == nullptr || same.upstream_ == nullptr) return upstream_ == same.upstream_;
+    return *upstream_ == *same.upstream_;
+  }
+
+  // By the table of virtual functions, which an object begins with: what a file without RTTI
+  // compiled has no type information. Where a library has a table of its own, it is another class.
+  bool is_of_this_class(const std::pmr::memory_resource& other) const noexcept {
+    const void* own_table;
+    const void* other_table;
+    std::memcpy(&own_table, static_cast<const void*>(this), sizeof own_table);
+    std::memcpy(&other_table, static_cast<const void*>(&other), sizeof other_table);
+    return own_table == other_table;
   }
 
   detail::SourceHandle<Source> source_;

@@ -2,6 +2,7 @@
 
 #include <strata/bitmap_pool.hpp>
 #include <strata/detail/cache_line.hpp>
+#include <strata/detail/refuse.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -60,7 +61,7 @@ class MessageQueue {
   /// \cost     BitmapPool::allocate(), which is bounded, one store, and for many producers one
   ///           fetch_add. Never waits for another thread.
   template <typename... Arguments>
-  bool try_emplace(Arguments&&... arguments) {
+  STRATA_MAY_REFUSE bool try_emplace(Arguments&&... arguments) {
     void* block = pool_.allocate();
     if (block == nullptr) return false;
     Unsent unsent{pool_, block};
@@ -77,8 +78,8 @@ class MessageQueue {
   }
 
   /// The same with a copy of `message`, or what is moved out of it; a full queue leaves it alone.
-  bool try_push(const T& message) { return try_emplace(message); }
-  bool try_push(T&& message) { return try_emplace(std::move(message)); }
+  STRATA_MAY_REFUSE bool try_push(const T& message) { return try_emplace(message); }
+  STRATA_MAY_REFUSE bool try_push(T&& message) { return try_emplace(std::move(message)); }
 
   /// Lets `visit(T&)` look at the oldest message in place; then the message is destroyed, also
   /// if `visit` throws.
@@ -86,7 +87,7 @@ class MessageQueue {
   /// \threads  The consumer. `visit` may send messages, if the consumer may be a producer.
   /// \cost     A load, a store, and BitmapPool::deallocate().
   template <typename Visitor>
-  bool try_consume(Visitor&& visit) {
+  STRATA_MAY_REFUSE bool try_consume(Visitor&& visit) {
     std::atomic<T*>& place = ring_[head_ & kMask];
     T* message = place.load(std::memory_order_acquire);
     if (message == nullptr) return false;
@@ -99,7 +100,7 @@ class MessageQueue {
   }
 
   /// Moves the oldest message to `out`.
-  bool try_pop(T& out) {
+  STRATA_MAY_REFUSE bool try_pop(T& out) {
     return try_consume([&out](T& message) { out = std::move(message); });
   }
 

@@ -37,11 +37,6 @@ enum class Leftovers : unsigned char {
 enum class FreeSlots : unsigned char {
   kUntouched,  ///< what was there; nothing is written into a free slot
   kPoisoned,   ///< 0xdb, and a write to a destroyed object is found when its slot is used again
-#ifdef NDEBUG
-  kDefault = kUntouched,
-#else
-  kDefault = kPoisoned,
-#endif
 };
 
 /// Objects of one type in slots that are all alike, for one thread. Objects never move.
@@ -60,7 +55,8 @@ enum class FreeSlots : unsigned char {
 /// Handles and iterators name the pool they came from: with checks, a handle that outlives the move
 /// of its pool ends the program as a foreign pointer does.
 /// \threads  One at a time.
-template <typename T, Checks kChecks = Checks::kAlways, FreeSlots kFreeSlots = FreeSlots::kDefault>
+template <typename T, Checks kChecks = Checks::kAlways,
+          FreeSlots kFreeSlots = FreeSlots::kUntouched>
 class ObjectPool {
   static_assert(std::is_object_v<T> && !std::is_array_v<T>, "a pool holds objects, one per slot");
   static_assert(std::is_same_v<T, std::remove_cv_t<T>>, "a pool holds objects that can be written");

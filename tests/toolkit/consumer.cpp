@@ -48,7 +48,38 @@ bool refuses_by_exception() {
          throws<std::bad_alloc>([&] { strata::make_unique_from<char[]>(sizes, 1000); });
 }
 
+// The other file's queue would keep the block of what was never built, or of what was not looked at.
+bool refuses_messages_by_exception() {
+  PositiveMessages messages;
+  const auto none_taken = [&] { return messages.in_flight() == 0; };
+  const auto throws_out = [](PositiveMessage&) { throw std::invalid_argument("not wanted"); };
+  for (int i = 0; i < 3; ++i) {
+    if (!throws<std::invalid_argument>([&] { messages.try_emplace(-1); }) || !none_taken())
+      return false;
+    if (!messages.try_push(PositiveMessage(1))) return false;
+    if (!throws<std::invalid_argument>([&] { messages.try_consume(throws_out); }) || !none_taken())
+      return false;
+  }
+  return true;
+}
+
+bool knows_equal_resources() {
+  Sizes sizes;
+  Sizes others;
+  SizesResource resource(sizes);
+  SizesResource same(sizes);
+  SizesResource of_others(others);
+  SizesResource with_upstream(sizes, std::pmr::new_delete_resource());
+  const std::pmr::memory_resource& any = resource;
+  return any.is_equal(same) && !any.is_equal(of_others) && !any.is_equal(with_upstream) &&
+         !any.is_equal(*std::pmr::new_delete_resource());
+}
+
 }  // namespace
+
+PositiveMessage::PositiveMessage(int v) : value(v) {
+  if (v < 0) throw std::invalid_argument("below zero");
+}
 
 int main(int count, char** arguments) {
   if (count > 1) {
@@ -66,5 +97,7 @@ int main(int count, char** arguments) {
   strata::MemoryResource<strata::ThreadHeaps> resource(heaps);
   resource.deallocate(resource.allocate(100), 100);
   if (heaps.statistics().allocations != 1 || heaps.statistics().frees != 1) return 5;
+  if (!refuses_messages_by_exception()) return 6;
+  if (!knows_equal_resources()) return 7;
   std::puts("consumer ok");
 }

@@ -4,6 +4,7 @@
 #include <strata/block_allocator.hpp>
 #include <strata/coalescing_heap.hpp>
 #include <strata/memory_resource.hpp>
+#include <strata/message_queue.hpp>
 #include <strata/object_pool.hpp>
 #include <strata/page_arena.hpp>
 #include <strata/size_class_allocator.hpp>
@@ -14,6 +15,16 @@ struct Message {
   int value;
 };
 using Messages = strata::ObjectPool<Message>;
+
+/// Whose constructor may throw, and is in a file where it can.
+struct PositiveMessage {
+  explicit PositiveMessage(int v);
+  int value;
+};
+using PositiveMessages = strata::MessageQueue<PositiveMessage, 2>;
+
+using Sizes = strata::SizeClassAllocator;
+using SizesResource = strata::MemoryResource<Sizes>;
 
 inline strata::ThreadHeaps::Options contradictory_options() {
   strata::ThreadHeaps::Options options;

@@ -40,6 +40,16 @@ int use_without_exceptions() {
   auto heaps = strata::ThreadHeaps::try_create({});
   if (!heaps || heaps->allocate(100) == nullptr) return 9;
   if (strata::ThreadHeaps::try_create(contradictory_options(), &reason)) return 10;
+  PositiveMessages queue;
+  PositiveMessage received(1);
+  if (!queue.try_emplace(2) || !queue.try_push(received) || queue.try_emplace(3)) return 11;
+  if (!queue.try_consume([](PositiveMessage& m) { m.value = 0; })) return 12;
+  if (!queue.try_pop(received) || received.value != 1) return 13;
+  Sizes source;
+  const SizesResource resource(source);
+  const SizesResource same(source);
+  const std::pmr::memory_resource& any = resource;
+  if (!any.is_equal(same) || any.is_equal(*std::pmr::get_default_resource())) return 14;
   Messages messages(strata::Exhaustion::kReturnNull);
   if (messages.create(1) != nullptr || !messages.reserve(1)) return 6;
   auto message = messages.make(1);

@@ -10,9 +10,10 @@
 
 /// \file  Saying no: an exception where the program has them, a last sentence where it does not.
 
-/// Marks every inline function that may call one of those below, directly or not. Files
-/// with and without exceptions can be linked into one program, and a linker keeps one body of each
-/// name: here each kind of file has a name of its own, so that none gets the other's answer.
+/// Marks every inline function that may call one of those below, directly or not, or that has
+/// something to undo when what it calls throws. Files with and without exceptions can be linked
+/// into one program, and a linker keeps one body of each name: here each kind of file has a name of
+/// its own, so that none gets the other's answer, or a body that undoes nothing.
 #if defined(__cpp_exceptions)
 #define STRATA_MAY_REFUSE
 #else
