@@ -45,8 +45,8 @@ class CoalescingHeap {
   static constexpr std::size_t kMinBlockBytes = 32;  ///< tag included
   static constexpr std::size_t kMaxRegionBytes = std::size_t{1} << 34;
 
-  /// Reserves a region of `bytes`, rounded up to OS pages, from the kernel or from `pages`; memory
-  /// is used only as it is touched.
+  /// Reserves a region of `bytes`, rounded up to OS pages; memory is used only as it is touched.
+  /// `pages` instead of the kernel is for Strata's own tests: no public header has the type.
   /// \errors  std::invalid_argument with a sentence if bytes is 0 or above kMaxRegionBytes;
   ///          std::bad_alloc if the kernel refuses. Without exceptions the sentence ends the
   ///          program: use try_create().

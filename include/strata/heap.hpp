@@ -84,7 +84,7 @@ class Heap {
     const char* name = "";
     /// Bytes that the heap may hold, 0 for no limit: pages of its blocks and idle ones, bookkeeping
     /// and caches included. Above the soft limit everything idle goes back at once. What would pass
-    /// the hard limit is refused, never by a byte more; below 256 KiB nothing fits.
+    /// the hard limit is refused, never by a byte more; below 128 KiB nothing fits.
     ///
     /// Beside these, STRATA_SOFT_LIMIT and STRATA_HARD_LIMIT limit what all heaps of the process
     /// and the malloc, if it is Strata's, hold together. Before that hard limit refuses, every heap

@@ -34,7 +34,8 @@ class PageArena {
             [&](const char** reason) { return try_create(bytes, page_bytes, reason); }, kRefused)) {
   }
 
-  /// The same over another source of pages, which must outlive the arena.
+  /// The same over another source of pages, which must outlive the arena. For Strata's own tests:
+  /// no public header has the type.
   STRATA_MAY_REFUSE PageArena(std::size_t bytes, std::size_t page_bytes, os::PageSource& source)
       : PageArena(detail::made_or_refused(
             [&](const char** reason) { return try_create(bytes, page_bytes, reason, &source); },

@@ -53,7 +53,8 @@ class ThreadHeaps {
     bool reclaims = false;
     /// How long memory is left alone before it goes back; it may take twice as long.
     std::uint32_t reclaim_delay_ms = 1000;
-    /// Where arenas come from; nullptr is the kernel.
+    /// Where arenas come from; nullptr is the kernel. For Strata's own tests: no public header has
+    /// the type.
     os::PageSource* pages = nullptr;
   };
 

@@ -283,12 +283,23 @@ TEST(Heap, AHardLimitIsReachedAndNeverPassed) {
 }
 
 TEST(Heap, ALimitTooSmallForAnythingRefusesEverything) {
+  for (const std::size_t limit : {std::size_t{1}, std::size_t{100}, kMiB / 8 - 1}) {
+    Heap::Options options;
+    options.hard_limit_bytes = limit;
+    Heap heap(options);
+    EXPECT_EQ(heap.allocate(1), nullptr);
+    heap.check_invariants();
+    EXPECT_EQ(heap.allocate(kMiB), nullptr);
+    EXPECT_LE(heap.statistics().held, limit);
+    heap.check_invariants();
+  }
+}
+
+TEST(Heap, FromALimitOf128KiBOnSmallBlocksFit) {
   Heap::Options options;
-  options.hard_limit_bytes = 100;
+  options.hard_limit_bytes = kMiB / 8;
   Heap heap(options);
-  EXPECT_EQ(heap.allocate(1), nullptr);
-  EXPECT_EQ(heap.allocate(kMiB), nullptr);
-  EXPECT_EQ(heap.statistics().held, 0u);
+  EXPECT_NE(heap.allocate(1), nullptr);
   heap.check_invariants();
 }
 

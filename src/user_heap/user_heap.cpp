@@ -253,7 +253,6 @@ void UserHeap::check_invariants() noexcept {
   }
   Statistics now{};
   collect_statistics(now);
-  STRATA_INVARIANT(now.mapped != 0, "a heap that was used has nothing mapped");
   STRATA_INVARIANT(now.mapped == now.live + now.cached + now.free() + now.metadata + now.returned(),
                    "the bytes of a heap do not add up");
   STRATA_INVARIANT(now.limit.held == now.mapped - now.returned(),
