@@ -48,7 +48,7 @@ bool refuses_by_exception() {
          throws<std::bad_alloc>([&] { strata::make_unique_from<char[]>(sizes, 1000); });
 }
 
-// The other file's queue would keep the block of what was never built, or of what was not looked at.
+// The other file's queue would keep the block of what was never built or not looked at.
 bool refuses_messages_by_exception() {
   PositiveMessages messages;
   const auto none_taken = [&] { return messages.in_flight() == 0; };
