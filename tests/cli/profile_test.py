@@ -23,8 +23,8 @@ KEPT = 10 * 5000
 PLAIN = {name: value for name, value in os.environ.items() if not name.startswith("STRATA_")}
 
 
-def strata(*arguments):
-    return end_to_end_test.strata(*arguments, env=PLAIN)
+def strata(*arguments, **options):
+    return end_to_end_test.strata(*arguments, env=PLAIN, **options)
 
 
 class Leaks(unittest.TestCase):
@@ -169,6 +169,15 @@ class Profiles(InFolder):
         done = strata("profile", str(path))
         self.assertIn("is not the file that was profiled", done.stderr)
         self.assertNotIn("keep_buffers", done.stdout)
+
+    def test_the_profile_is_where_it_was_asked_for_whatever_folder_the_command_ends_in(self):
+        elsewhere = self.folder / "elsewhere"
+        elsewhere.mkdir()
+        done = strata("run", "--profile", "heap.pb.gz", "--profile-rate", "1", "--", "sh", "-c",
+                      f"cd elsewhere && exec {LEAKY}", cwd=self.folder)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(list(elsewhere.iterdir()), [])
+        self.assertIn("app::keep_buffers", strata("profile", str(self.folder / "heap.pb.gz")).stdout)
 
     def test_with_leaks_the_profile_is_kept_as_well(self):
         path = self.folder / "heap.pb.gz"

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <string.h>
 
+#include <filesystem>
+
 #include "commands/command.h"
 #include "commands/leaks.h"
 #include "commands/settings.h"
@@ -80,7 +82,8 @@ class RunCommand final : public Command {
     }
     if (!profile_.empty()) {
       expect_writable("--profile", profile_);
-      environment.set("STRATA_PROFILE", profile_);
+      // The command may change its folder.
+      environment.set("STRATA_PROFILE", std::filesystem::absolute(profile_).string());
     }
     if (has_rate) {
       const std::int64_t most = std::int64_t{1} << 30;
