@@ -50,9 +50,9 @@ inline constexpr LatencyKind kReallocLatency = 2;
 template <Touch kTouch, typename Route>
 class Player {
  public:
-  /// \param interval  one in so many calls is timed; 0: none
+  /// \param interval  one in so many calls is timed, on average; 0: none
   Player(Worker& worker, Team& team, Route& route, int fd, const plan::Stream& stream,
-         std::uint32_t interval)
+         double interval)
       : worker_(worker),
         team_(team),
         route_(route),
@@ -60,7 +60,7 @@ class Player {
         stream_(fd, stream),
         slots_(stream.slots),
         interval_(interval),
-        until_timed_(interval == 0 ? kNever : interval) {}
+        until_timed_(interval == 0 ? kNever : static_cast<std::uint64_t>(interval)) {}
 
   void play() {
     while (!stream_.is_at_end()) {
@@ -214,7 +214,7 @@ class Player {
   }
 
   void* allocate(const Call& call) {
-    if (call.is_routed) return route_.allocate(call.bytes);
+    if (call.is_routed) return allocate_routed(call);
     if (call.alignment != 0) return allocate_aligned(call);
     switch (call.kind) {
       case plan::Kind::kCalloc:
@@ -224,6 +224,15 @@ class Player {
       default:
         return std::malloc(call.bytes);
     }
+  }
+
+  /// What the shelf gives is not zeroed: the program must do that where it called calloc.
+  void* allocate_routed(const Call& call) {
+    void* const address = route_.allocate(call.bytes);
+    if (call.kind == plan::Kind::kCalloc && address != nullptr) {
+      std::memset(address, 0, call.bytes);
+    }
+    return address;
   }
 
   static void* allocate_aligned(const Call& call) {
@@ -329,7 +338,10 @@ class Player {
       return operation();
     // Never the same distance twice, so that no pattern of the program's hides between the samples.
     random_ = random_ * 6364136223846793005 + 1442695040888963407;
-    until_timed_ = 1 + (random_ >> 33) % (2 * interval_ - 1);
+    due_ += interval_;
+    const auto whole = static_cast<std::uint64_t>(due_);
+    due_ -= static_cast<double>(whole);
+    until_timed_ = 1 + (random_ >> 33) % (2 * whole - 1);
     return Probe<Depth::kTimed>(worker_).time(kind, operation);
   }
 
@@ -341,7 +353,8 @@ class Player {
   Probe<Depth::kPlain> probe_;
   PlanStream stream_;
   OwnMemory<Block> slots_;
-  std::uint64_t interval_;
+  double interval_;
+  double due_ = 0;  ///< what whole calls have left over of the intervals
   std::uint64_t until_timed_;
   std::uint64_t random_ = 1;
   std::int64_t live_bytes_ = 0;  ///< that the team does not know of

@@ -89,8 +89,9 @@ class Replay final : public Team {
         file_(file),
         route_(file.header()),
         threads_(file.header().streams) {
-    const std::uint32_t interval =
-        cell.sample_rate() > 0 ? static_cast<std::uint32_t>(1 / cell.sample_rate()) : 0;
+    constexpr double kLongestInterval = 1e9;
+    const double interval =
+        cell.sample_rate() > 0 ? std::min(1 / cell.sample_rate(), kLongestInterval) : 0;
     file.read_epochs(epochs);
     for (std::size_t i = 0; i < file.header().streams; ++i) {
       Worker& worker = cell.worker(static_cast<int>(i));

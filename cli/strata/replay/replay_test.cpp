@@ -49,12 +49,12 @@ class Replay : public testing::Test {
     return planned;
   }
 
-  Row run(const Planned& planned, const ReplayOptions& options = {}) {
+  Row run(const Planned& planned, const ReplayOptions& options = {}, double sample_rate = 0.1) {
     BenchPlan plan;
     plan.catalogue = &catalogue_;
     plan.contenders = {{"system", {}, {}, false}};
     plan.runs = 1;
-    plan.load.sample_rate = 0.1;
+    plan.load.sample_rate = sample_rate;
     plan.timeout_s = 60;
     plan.cells = {replay_cell(catalogue_, planned, options)};
     SignalWatch signals;
@@ -213,6 +213,49 @@ TEST_F(Replay, SendsAPlacesCallsToEveryAllocatorOfTheShelf) {
     options.touch = "all";
     const Row row = run(planned, options);
     EXPECT_TRUE(row.ok) << route << ": " << row.reason;
+  }
+}
+
+TEST_F(Replay, GivesZeroedMemoryForCallocWhereverAPlacesCallsGo) {
+  MadeTrace made;
+  const std::uint32_t stack = made.writer->add_stack({0, 0x1000});
+  std::uint64_t object = 0;
+  for (int round = 0; round < 50; ++round) {
+    const std::uint64_t first = object;
+    for (int i = 0; i < 100; ++i) {
+      made.writer->add(
+          {.operation = Operation::kCalloc, .stack = stack, .object = object++, .size_bytes = 48});
+    }
+    for (std::uint64_t each = first; each < object; ++each) {
+      made.writer->add({.operation = Operation::kFree, .ended = each});
+    }
+  }
+  made.writer->end("reason=exit\n");
+  PlanOptions plan;
+  plan.routed = {false, true};
+  const Planned planned = prepare(made.bytes, plan);
+  for (const char* route : {"arena", "block", "bitmap", "heap", "heaps", "reuse"}) {
+    ReplayOptions options;
+    options.route = route;
+    const Row row = run(planned, options);
+    EXPECT_TRUE(row.ok) << route << ": " << row.reason;
+  }
+}
+
+TEST_F(Replay, TimesTheShareOfCallsThatIsAskedFor) {
+  constexpr std::uint64_t kObjects = 20000;
+  MadeTrace made;
+  for (std::uint64_t i = 0; i < kObjects; ++i) {
+    made.writer->add({.operation = Operation::kMalloc, .object = i, .size_bytes = 8});
+    made.writer->add({.operation = Operation::kFree, .ended = i});
+  }
+  made.writer->end("reason=exit\n");
+  const Planned planned = prepare(made.bytes);
+  for (const double share : {0.01, 0.3, 0.4, 0.7, 0.9, 1.0}) {
+    const Row row = run(planned, {}, share);
+    std::uint64_t timed = 0;
+    for (const auto& [kind, latency] : row.latencies) timed += latency.count;
+    EXPECT_NEAR(static_cast<double>(timed) / (2 * kObjects), share, 0.1 * share);
   }
 }
 
