@@ -82,6 +82,27 @@ class Explain(Explained):
         for path in pictures.iterdir():
             self.assertEqual(path.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
 
+    def test_a_place_names_the_callers_that_hold_most_of_it(self):
+        lines = ["operation,time_ns,thread,object,size_bytes,stack,ended", "#thread,0,100,main",
+                 f"#stack,1,0,0x{0x1000:x}"]
+        # One place, 0xffff, that six others call: the first seldom and for little, the rest more and more.
+        for caller in range(6):
+            lines.append(f"#stack,{2 + 2 * caller},1,0x{0x2000 + 0x1000 * caller:x}")
+            lines.append(f"#stack,{3 + 2 * caller},{2 + 2 * caller},0x10000")
+        number = 0
+        for caller in range(6):
+            for _ in range(10 * caller + 1):
+                number += 1
+                lines.append(f"malloc,{number},0,{number},100,{3 + 2 * caller},")
+        lines.append("#end,reason,exit")
+        (self.folder / "wrapped.csv").write_text("\n".join(lines) + "\n")
+        trace, page = self.folder / "wrapped.trace", self.folder / "wrapped.html"
+        strata("trace", "csv", str(self.folder / "wrapped.csv"), "-o", str(trace))
+        self.assertEqual(strata("explain", str(trace), "-o", str(page)).returncode, 0)
+        details = re.search(r"<details><summary>0xffff</summary>(.*?)</details>", page.read_text()).group(1)
+        self.assertEqual(re.findall(r"<p>(.*?)</p><ol><li>(0x\w+)</li>", details),
+                         [("33% of it", "0x6fff"), ("26% of it", "0x5fff"), ("20% of it", "0x4fff")])
+
     def test_a_folder_of_pictures_that_cannot_be_is_refused_before_the_trace_is_read(self):
         page, letter = self.folder / "page.html", self.folder / "letter"
         letter.touch()

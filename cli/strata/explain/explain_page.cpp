@@ -24,14 +24,9 @@ constexpr std::size_t kDrawnThreads = 16;
 constexpr std::size_t kMapFields = 8192;
 constexpr std::size_t kMapColumns = 128;
 
-std::string life_name(std::size_t bucket) {
-  return bucket == LifeScale::kNever ? std::string("never")
-                                     : fmt::format("<{}", time_text(LifeScale::upper_s(bucket)));
-}
-
 std::vector<std::string> life_names() {
   std::vector<std::string> names;
-  for (std::size_t i = 0; i <= LifeScale::kBuckets; ++i) names.push_back(life_name(i));
+  for (std::size_t i = 0; i <= LifeScale::kBuckets; ++i) names.push_back(life_text(i));
   return names;
 }
 
@@ -48,7 +43,7 @@ std::string size_life_map(const Explanation& explanation) {
       const std::uint64_t count = explanation.heat(size, life);
       values.push_back(static_cast<double>(count));
       tips.push_back(fmt::format("{} objects of {} and more lived {}", count_text(count),
-                                 map.rows.back(), life_name(life)));
+                                 map.rows.back(), life_text(life)));
     }
     map.values.push_back(std::move(values));
     map.tips.push_back(std::move(tips));
@@ -69,7 +64,7 @@ std::string life_map(const Explanation& explanation, const std::vector<std::size
     for (std::size_t life = 0; life < place.lives.size(); ++life) {
       values.push_back(static_cast<double>(place.lives[life]));
       tips.push_back(
-          fmt::format("{} objects lived {}", count_text(place.lives[life]), life_name(life)));
+          fmt::format("{} objects lived {}", count_text(place.lives[life]), life_text(life)));
     }
     map.values.push_back(std::move(values));
     map.tips.push_back(std::move(tips));
@@ -206,8 +201,8 @@ Page explain_page(const Explanation& explanation, const std::vector<AddressMap>&
   const std::vector<std::size_t> order = places_by_peak(explanation);
   page.sections.push_back({"places", "Where it comes from",
                            "A place is the innermost line of the stack outside the standard "
-                           "library. Open one to see who called it; choose a column's title to "
-                           "sort by it.",
+                           "library. Open one to see who called it for most of what it holds "
+                           "at the peak; choose a column's title to sort by it.",
                            places_table(explanation, order)});
   page.sections.push_back({"lives", "How long objects live, by place",
                            "The places that hold the most at the peak. Each row has its own "

@@ -40,7 +40,7 @@ Plot course_plot(const Explanation& explanation, bool is_bytes) {
     plot.title = fmt::format("{} objects were live at the peak of bytes", count_text(peak.objects));
   }
   plot.note =
-      "What the program had asked for and not freed yet; each point is the highest of its time.";
+      "What the program had asked for and not freed yet; of many calls at a time, the highest.";
   plot.alt = plot.title + ".";
   return plot;
 }
@@ -159,7 +159,7 @@ Plot resize_plot(const Explanation& explanation) {
   plot.id = "resized";
   plot.title = fmt::format("{} objects were resized, most of them {}", count_text(all),
                            bars.ranges[largest]);
-  plot.note = "Objects by the calls of realloc they went through before they were freed.";
+  plot.note = "Objects by the calls of realloc they went through, freed or not.";
   plot.x.title = "times resized, from";
   plot.alt = plot.title + ".";
   return plot;

@@ -82,15 +82,21 @@ std::string count_text(std::uint64_t count) {
 
 std::string time_text(double seconds) { return brief(Quantity::kSeconds, seconds); }
 
+std::string life_text(std::size_t bucket) {
+  if (bucket == LifeScale::kNever) return "never";
+  if (bucket + 1 < LifeScale::kBuckets) {
+    return fmt::format("<{}", time_text(LifeScale::upper_s(bucket)));
+  }
+  return fmt::format("≥{}", time_text(LifeScale::upper_s(bucket - 1)));  // nothing is above it
+}
+
 std::string typical_life(const LifeCounts& lives) {
   const std::uint64_t all = std::accumulate(lives.begin(), lives.end(), std::uint64_t{0});
   if (all == 0) return {};
   std::uint64_t below = 0;
-  for (std::size_t i = 0; i < LifeScale::kBuckets; ++i) {
-    below += lives[i];
-    if (2 * below >= all) return fmt::format("<{}", time_text(LifeScale::upper_s(i)));
-  }
-  return "never";
+  std::size_t bucket = 0;
+  while (bucket < LifeScale::kBuckets && 2 * (below += lives[bucket]) < all) ++bucket;
+  return life_text(bucket);
 }
 
 std::string shortened(const std::string& name, std::size_t most_bytes) {

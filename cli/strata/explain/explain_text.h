@@ -16,8 +16,10 @@ std::string count_text(std::uint64_t count);
 /// "3.2 ms"
 std::string time_text(double seconds);
 
-/// The time to live that half of what ended did not exceed, as its half decade's end; nothing if
-/// none ended: "10 us", "never".
+/// "<10 us", "≥1000 s", "never".
+std::string life_text(std::size_t bucket);
+
+/// The time to live that half of all did not exceed; nothing if there is none.
 std::string typical_life(const LifeCounts& lives);
 
 /// The name without its middle if it has more bytes than this.

@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::size_t kMostChain = 64;
 
+std::size_t chain_of(const Life& life) { return std::min<std::size_t>(life.chain, kMostChain); }
+
 }  // namespace
 
 std::size_t LifeScale::bucket_of(std::uint64_t ns) noexcept {
@@ -52,6 +54,11 @@ PlaceSums& Explanation::place_of(std::uint32_t stack) {
   return sums_[place];
 }
 
+Explanation::StackSums& Explanation::stack_of(std::uint32_t stack) {
+  if (stack >= stacks_.size()) stacks_.resize(stack + 1);
+  return stacks_[stack];
+}
+
 /// What is live of a place at the program's peak is known when the place first changes after it.
 void Explanation::keep_peak(PlaceSums& place) {
   if (place.peak_number_ == peak_number_) return;
@@ -60,11 +67,20 @@ void Explanation::keep_peak(PlaceSums& place) {
   place.at_peak_bytes = place.live_bytes;
 }
 
+void Explanation::keep_peak(StackSums& stack) {
+  if (stack.peak_number == peak_number_) return;
+  stack.peak_number = peak_number_;
+  stack.at_peak_bytes = stack.live_bytes;
+}
+
 void Explanation::end_object() {
   const trace::Event& event = history_.event();
   const Life& life = history_.ended();
   PlaceSums& place = place_of(life.stack);
   keep_peak(place);
+  StackSums& stack = stack_of(life.stack);
+  keep_peak(stack);
+  stack.live_bytes -= life.size_bytes;
   ++place.deaths;
   place.live_bytes -= life.size_bytes;
   if (--place.live == 0) place.run_bytes_ = 0;
@@ -72,6 +88,7 @@ void Explanation::end_object() {
   place.resized += event.operation == trace::Operation::kRealloc;
   const bool is_foreign = life.thread != event.thread;
   place.foreign_deaths += is_foreign;
+  if (place.is_one_at_a_time) place.is_live_in_[life.thread] = false;
   const std::size_t bucket = LifeScale::bucket_of(history_.lifetime_ns());
   ++place.lives[bucket];
   ++heat_[SizeScale::bucket_of(life.size_bytes)][bucket];
@@ -82,9 +99,6 @@ void Explanation::end_object() {
   }
   ++last_passing_sums_->objects;
   last_passing_sums_->bytes += life.size_bytes;
-  if (event.operation != trace::Operation::kRealloc) {
-    ++chains_[std::min<std::size_t>(life.chain, kMostChain)];
-  }
 }
 
 void Explanation::begin_object() {
@@ -92,6 +106,10 @@ void Explanation::begin_object() {
   PlaceSums& place = place_of(event.stack);
   const std::uint64_t bytes = history_.born().size_bytes;
   keep_peak(place);
+  StackSums& stack = stack_of(event.stack);
+  keep_peak(stack);
+  stack.bytes += bytes;
+  stack.live_bytes += bytes;
   ++births_;
   allocated_bytes_ += bytes;
   ++sizes_[SizeScale::bucket_of(bytes)];
@@ -105,11 +123,27 @@ void Explanation::begin_object() {
   place.largest = std::max(place.largest, bytes);
   place.run_bytes_ += bytes;
   place.largest_run_bytes = std::max(place.largest_run_bytes, place.run_bytes_);
+  place.zeroed += event.operation == trace::Operation::kCalloc;
+  if (place.is_one_at_a_time) begin_alone(place, event.thread);
   place.aligned += event.alignment > alignof(std::max_align_t);
-  place.reallocs += event.operation == trace::Operation::kRealloc && history_.is_death();
+  const bool is_resize = event.operation == trace::Operation::kRealloc && history_.is_death();
+  place.reallocs += is_resize;
+  ++chains_[chain_of(history_.born())];
+  if (is_resize) --chains_[chain_of(history_.ended())];
   if (history_.live_bytes() > peak_.bytes) {
     peak_ = {event.time_ns, history_.live_bytes(), history_.live_objects()};
     ++peak_number_;
+  }
+}
+
+/// Is asked while it has been so.
+void Explanation::begin_alone(PlaceSums& place, std::uint32_t thread) {
+  if (place.is_live_in_.size() <= thread) place.is_live_in_.resize(thread + 1);
+  if (place.is_live_in_[thread]) {
+    place.is_one_at_a_time = false;
+    place.is_live_in_ = {};
+  } else {
+    place.is_live_in_[thread] = true;
   }
 }
 
@@ -130,26 +164,62 @@ void Explanation::note_growth() {
 void Explanation::note_moment() {
   const std::uint64_t now = history_.event().time_ns;
   const Moment moment{now, history_.live_bytes(), history_.live_objects()};
-  if (!moments_.empty() && now / stretch_ns_ == moments_.back().time_ns / stretch_ns_) {
-    if (moment.bytes >= moments_.back().bytes) moments_.back() = moment;
+  if (!stretches_.empty() && now / stretch_ns_ == stretches_.back().after.time_ns / stretch_ns_) {
+    join(stretches_.back(), {moment, moment, moment});
     return;
   }
-  if (moments_.size() < kMostMoments) {
-    moments_.push_back(moment);
+  if (stretches_.size() < kMostStretches) {
+    Moment before = stretches_.empty() ? Moment() : stretches_.back().after;
+    before.time_ns = now;
+    stretches_.push_back({before, moment, moment});
     return;
   }
-  // Stretches twice as long, of which each keeps its highest moment.
   stretch_ns_ *= 2;
-  std::vector<Moment> kept;
-  for (const Moment& each : moments_) {
-    if (kept.empty() || each.time_ns / stretch_ns_ != kept.back().time_ns / stretch_ns_) {
+  std::vector<Stretch> kept;
+  for (const Stretch& each : stretches_) {
+    if (!kept.empty() &&
+        each.after.time_ns / stretch_ns_ == kept.back().after.time_ns / stretch_ns_) {
+      join(kept.back(), each);
+    } else {
       kept.push_back(each);
-    } else if (each.bytes >= kept.back().bytes) {
-      kept.back() = each;
     }
   }
-  moments_ = std::move(kept);
+  stretches_ = std::move(kept);
   note_moment();
+}
+
+void Explanation::join(Stretch& stretch, const Stretch& next) {
+  if (next.highest.bytes >= stretch.highest.bytes) stretch.highest = next.highest;
+  stretch.after = next.after;
+}
+
+/// Of each place those of the stacks that hold most of it.
+void Explanation::name_callers() {
+  constexpr std::size_t kMostStacks = 3;
+  const auto weight = [&](std::uint32_t stack) {
+    return std::pair(stacks_[stack].at_peak_bytes, stacks_[stack].bytes);
+  };
+  std::vector<std::vector<std::uint32_t>> heaviest(sums_.size());
+  for (std::uint32_t stack = 1; stack < stacks_.size(); ++stack) {
+    keep_peak(stacks_[stack]);
+    if (stacks_[stack].bytes == 0) continue;
+    std::vector<std::uint32_t>& found = heaviest[places_.of(stack)];
+    const auto after = std::find_if(found.begin(), found.end(), [&](std::uint32_t other) {
+      return weight(other) < weight(stack);
+    });
+    found.insert(after, stack);
+    if (found.size() > kMostStacks) found.pop_back();
+  }
+  for (std::uint32_t place = 0; place < heaviest.size(); ++place) {
+    const bool is_at_peak = sums_[place].at_peak_bytes > 0;
+    for (const std::uint32_t stack : heaviest[place]) {
+      const StackSums& sums = stacks_[stack];
+      const auto part = static_cast<double>(is_at_peak ? sums.at_peak_bytes : sums.bytes);
+      const auto whole =
+          static_cast<double>(is_at_peak ? sums_[place].at_peak_bytes : sums_[place].bytes);
+      if (part > 0) places_.add_callers(place, stack, part / whole);
+    }
+  }
 }
 
 void Explanation::finish() {
@@ -157,6 +227,7 @@ void Explanation::finish() {
     keep_peak(place);
     place.lives[LifeScale::kNever] = place.live;
   }
+  name_callers();
   for (std::size_t size = 0; size < SizeScale::kBuckets; ++size) {
     auto& lives = heat_[size];
     lives[LifeScale::kNever] =
@@ -165,9 +236,16 @@ void Explanation::finish() {
 }
 
 std::vector<Explanation::Moment> Explanation::course() const {
-  std::vector<Moment> course = moments_;
-  const Moment end{duration_ns(), history_.live_bytes(), history_.live_objects()};
-  if (!course.empty() && course.back().time_ns < end.time_ns) course.push_back(end);
+  std::vector<Moment> course;
+  const auto add = [&](const Moment& moment) {
+    if (course.empty() || course.back() != moment) course.push_back(moment);
+  };
+  for (const Stretch& stretch : stretches_) {
+    add(stretch.before);
+    add(stretch.highest);
+    add(stretch.after);
+  }
+  if (!course.empty()) add({duration_ns(), history_.live_bytes(), history_.live_objects()});
   return course;
 }
 

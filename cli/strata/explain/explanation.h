@@ -52,7 +52,9 @@ struct PlaceSums {
   std::uint64_t grown = 0;     ///< that took the place of a smaller one, step by step
   std::uint64_t foreign_deaths = 0;
   std::uint64_t aligned = 0;
+  std::uint64_t zeroed = 0;             ///< that came from calloc
   std::uint64_t largest_run_bytes = 0;  ///< begun while any of them lived
+  bool is_one_at_a_time = true;         ///< in each thread
   std::uint32_t first_thread = 0;
   bool has_many_threads = false;
   LifeCounts lives{};
@@ -65,16 +67,20 @@ struct PlaceSums {
   friend class Explanation;
   std::uint64_t peak_number_ = 0;  ///< of the peak that at_peak is of
   std::uint64_t run_bytes_ = 0;
+  std::vector<bool> is_live_in_;  ///< by thread, while is_one_at_a_time
 };
 
 /// What a trace says, read once.
-/// \cost  Some 100 ns an event; memory as History, and some 300 bytes for each place.
+/// \cost  Some 100 ns an event; memory as History, some 300 bytes for each place and 32 for each
+///        stack.
 class Explanation {
  public:
   struct Moment {
     std::uint64_t time_ns = 0;
     std::uint64_t bytes = 0;
     std::uint64_t objects = 0;
+
+    bool operator==(const Moment&) const = default;
   };
   struct Passing {
     std::uint64_t objects = 0;
@@ -93,7 +99,8 @@ class Explanation {
   const Places& places() const noexcept { return places_; }
   /// By place.
   const std::vector<PlaceSums>& sums() const noexcept { return sums_; }
-  /// In the order of time; within each stretch the moment at which most was live.
+  /// In the order of time: of each stretch what was live before it, at most, and after it. A line
+  /// through all of them is level where there was no call.
   std::vector<Moment> course() const;
   /// Objects by the threads in which they began and ended.
   const std::map<std::pair<std::uint32_t, std::uint32_t>, Passing>& passing() const noexcept {
@@ -104,19 +111,37 @@ class Explanation {
   std::uint64_t heat(std::size_t size, std::size_t life) const noexcept {
     return heat_[size][life];
   }
-  /// Objects that ended after so many reallocs, by their number; the last stands for more.
+  /// Objects by how many reallocs they went through, freed or not; the last stands for more.
   const std::vector<std::uint64_t>& chains() const noexcept { return chains_; }
   std::string thread_name(std::uint32_t thread) const;
 
  private:
-  static constexpr std::size_t kMostMoments = 512;
+  static constexpr std::size_t kMostStretches = 512;
+  /// Of a short time, which calls lie in.
+  struct Stretch {
+    Moment before;  ///< the time of its first call, and what was live until then
+    Moment highest;
+    Moment after;
+  };
+  /// What came from one stack.
+  struct StackSums {
+    std::uint64_t bytes = 0;
+    std::uint64_t live_bytes = 0;
+    std::uint64_t at_peak_bytes = 0;
+    std::uint64_t peak_number = 0;
+  };
 
   PlaceSums& place_of(std::uint32_t stack);
+  StackSums& stack_of(std::uint32_t stack);
   void keep_peak(PlaceSums& place);
+  void keep_peak(StackSums& stack);
   void end_object();
   void begin_object();
+  static void begin_alone(PlaceSums& place, std::uint32_t thread);
   void note_growth();
   void note_moment();
+  static void join(Stretch& stretch, const Stretch& next);
+  void name_callers();
   void finish();
 
   History& history_;
@@ -128,7 +153,8 @@ class Explanation {
   std::uint64_t peak_number_ = 0;
   Moment peak_;
   std::vector<PlaceSums> sums_;
-  std::vector<Moment> moments_;
+  std::vector<StackSums> stacks_;
+  std::vector<Stretch> stretches_;
   std::uint64_t stretch_ns_ = 1000;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Passing> passing_;
   std::pair<std::uint32_t, std::uint32_t> last_passing_{~0u, ~0u};

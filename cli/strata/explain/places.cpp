@@ -34,19 +34,42 @@ std::uint32_t Places::find(std::uint32_t stack) {
         if (line.function.starts_with("std::") && !instead.function.starts_with("std::")) {
           instead = line;
         }
-      } else if (name.line.function.empty()) {
+      } else {
         name.line = line;
-      } else if (name.callers.size() < kMostCallers) {
-        name.callers.push_back(line);
+        break;
       }
     }
-    if (name.callers.size() == kMostCallers) break;
+    if (!name.line.function.empty()) break;
   }
   if (name.line.function.empty()) name.line = instead;
   const auto [entry, is_new] =
       numbers_.try_emplace(name.line.text(), static_cast<std::uint32_t>(names_.size()));
   if (is_new) names_.push_back(std::move(name));
   return known_[stack] = entry->second;
+}
+
+void Places::add_callers(std::uint32_t place, std::uint32_t stack, double share) {
+  std::vector<Line> found;
+  bool is_beyond_place = false;
+  for (std::uint32_t node = stack; node != 0 && found.size() < kMostCallers;
+       node = reader_.stacks()[node].parent) {
+    if (!standard_library_of(node).empty()) continue;
+    for (const Line& line : lines_of(node)) {
+      if (is_passed_over(line)) continue;
+      if (is_beyond_place && found.size() < kMostCallers) found.push_back(line);
+      is_beyond_place = true;
+    }
+  }
+  if (found.empty()) return;
+  std::vector<PlaceName::Callers>& callers = names_[place].callers;
+  const auto same =
+      std::find_if(callers.begin(), callers.end(),
+                   [&](const PlaceName::Callers& other) { return other.lines == found; });
+  if (same == callers.end()) {
+    callers.push_back({std::move(found), share});
+  } else {
+    same->share += share;
+  }
 }
 
 /// \returns  The file's name if it is the C or C++ library's or the dynamic linker, else nothing.

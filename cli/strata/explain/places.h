@@ -15,9 +15,13 @@ namespace strata::cli {
 
 /// Where objects come from: a line of the program.
 struct PlaceName {
+  /// Who called for a share of what came from there, innermost first.
+  struct Callers {
+    std::vector<Line> lines;
+    double share = 0;  ///< of the bytes at the program's peak; of all, where none were live then
+  };
   Line line;
-  /// Who called for the first object from there, innermost first.
-  std::vector<Line> callers;
+  std::vector<Callers> callers;  ///< who called for most, the most first
 
   std::string text() const;  ///< "function file:line", the file by its last part
 };
@@ -38,6 +42,8 @@ class Places {
   const std::vector<PlaceName>& names() const noexcept { return names_; }
   /// A sentence for each file that was replaced since the recording.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
+  /// Names the callers of one of the place's stacks. Those that read alike are one.
+  void add_callers(std::uint32_t place, std::uint32_t stack, double share);
   /// By stack: whether its place is this one.
   std::vector<bool> stacks_of(std::uint32_t place) const;
 

@@ -55,11 +55,14 @@ std::string name_cell(const PlaceName& name) {
   if (name.callers.empty()) {
     return fmt::format("<th scope=\"row\" data-v=\"{}\">{}</th>", key, line_html(name.line));
   }
-  std::string html =
-      fmt::format("<th scope=\"row\" data-v=\"{}\"><details><summary>{}</summary><ol>", key,
-                  line_html(name.line));
-  for (const Line& caller : name.callers) html += fmt::format("<li>{}</li>", line_html(caller));
-  return html + "</ol></details></th>";
+  std::string html = fmt::format("<th scope=\"row\" data-v=\"{}\"><details><summary>{}</summary>",
+                                 key, line_html(name.line));
+  for (const PlaceName::Callers& callers : name.callers) {
+    html += fmt::format("<p>{:.0f}% of it</p><ol>", 100 * callers.share);
+    for (const Line& caller : callers.lines) html += fmt::format("<li>{}</li>", line_html(caller));
+    html += "</ol>";
+  }
+  return html + "</details></th>";
 }
 
 class PlaceRow {
