@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import statistics
 import subprocess
 import tempfile
@@ -66,6 +67,7 @@ class Advice(unittest.TestCase):
     def test_a_parser_gets_an_arena(self):
         answer = self.advice("parser", "that die together")
         self.assertIn("strata::PageArena arena", answer)
+        self.assertIn("memory.reset();", answer)
         self.expect_memory_saved("parser", answer)
 
     def test_equal_nodes_get_blocks(self):
@@ -89,6 +91,26 @@ class Advice(unittest.TestCase):
 
     def test_nothing_is_said_where_nothing_helps(self):
         self.advice("nothing", "Nothing here is worth changing.")
+
+    def test_what_could_not_be_tried_is_told(self):
+        own = self.path / "own"
+        for folder in ("bin", "libexec"):
+            (own / folder).mkdir(parents=True)
+        command, cell = own / "bin" / "strata", own / "libexec" / "strata-cell"
+        real = pathlib.Path(STRATA).resolve()
+        shutil.copy(real, command)
+        helpers = real.parent.parent / "libexec"
+        (own / "libexec" / "strata-launch").symlink_to(helpers / "strata-launch")
+        cell.write_text(f"""#!/bin/sh
+case "$*" in *--route=block*) exit 1;; esac
+exec {helpers / "strata-cell"} "$@"
+""")
+        cell.chmod(0o755)
+        answer = subprocess.run([command, "advise", self.record("tree"), "--runs", "3", "--places", "1", "--quiet"],
+                                capture_output=True, text=True, timeout=600).stdout
+        self.assertIn("Nothing that could be tried is worth changing.", answer)
+        self.assertRegex(answer, r"Not tried: .*, block\n.*\n +It could not be tried: .+\.\n")
+        self.assertNotIn("Not worth it", answer)
 
     def test_a_replay_is_a_result_that_report_draws(self):
         results = self.path / "results.json"

@@ -70,21 +70,19 @@ unsigned long parse_advised() {
   std::mt19937 random(1);
   unsigned long sum = 0;
   strata::PageArena arena(64 << 20);
+  strata::MemoryResource<strata::PageArena> memory(arena, std::pmr::new_delete_resource());
   for (int input = 0; input < kInputs; ++input) {
-    {
-      strata::MemoryResource<strata::PageArena> memory(arena, std::pmr::new_delete_resource());
-      std::vector<Node*> nodes;
-      nodes.reserve(kNodes);
-      for (int i = 0; i < kNodes; ++i) {
-        const std::size_t bytes = node_bytes(random);
-        Node* const node = new (memory.allocate(bytes, alignof(Node))) Node;
-        node->bytes = bytes;
-        if (i > 0) node->left = nodes[static_cast<std::size_t>(i) / 2];
-        nodes.push_back(node);
-      }
-      for (const Node* node : nodes) sum += node->bytes;
+    std::vector<Node*> nodes;
+    nodes.reserve(kNodes);
+    for (int i = 0; i < kNodes; ++i) {
+      const std::size_t bytes = node_bytes(random);
+      Node* const node = new (memory.allocate(bytes, alignof(Node))) Node;
+      node->bytes = bytes;
+      if (i > 0) node->left = nodes[static_cast<std::size_t>(i) / 2];
+      nodes.push_back(node);
     }
-    arena.reset();
+    for (const Node* node : nodes) sum += node->bytes;
+    memory.reset();
   }
   return sum;
 }

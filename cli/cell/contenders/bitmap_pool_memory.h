@@ -26,9 +26,12 @@ class BitmapPoolMemory {
   }
 
   explicit BitmapPoolMemory(const Needs& needs)
-      : shape_{.block_bytes = needs.largest_bytes,
-               .capacity = needs.live_blocks + headroom(needs),
-               .min_leaves = std::max<std::size_t>(8, static_cast<std::size_t>(needs.threads))},
+      : BitmapPoolMemory(BitmapPoolShape{
+            .block_bytes = needs.largest_bytes,
+            .capacity = needs.live_blocks + headroom(needs),
+            .min_leaves = std::max<std::size_t>(8, static_cast<std::size_t>(needs.threads))}) {}
+  explicit BitmapPoolMemory(const BitmapPoolShape& shape)
+      : shape_(shape),
         memory_(BitmapPoolView<>::required_bytes(shape_)),
         pool_(BitmapPoolView<>::try_create_in_zeroed(memory_.data(), memory_.size(), shape_)) {}
 

@@ -26,9 +26,9 @@ class PageArenaMemory {
     return std::nullopt;
   }
 
-  /// \param page_bytes  as PageArena has it: 0 is an OS page, more asks for huge pages
-  explicit PageArenaMemory(const Needs& needs, std::size_t page_bytes = kHugePages)
-      : arena_(region_bytes(needs), page_bytes) {}
+  explicit PageArenaMemory(const Needs& needs) : arena_(region_bytes(needs), kHugePages) {}
+  /// In OS pages, as an arena has them unless it is told otherwise.
+  explicit PageArenaMemory(std::size_t region_bytes) : arena_(region_bytes) {}
 
   void* allocate(std::size_t bytes) noexcept {
     std::uintptr_t start = aligned(next_, bytes);

@@ -1,14 +1,16 @@
 #pragma once
 
+#include <strata/block_allocator.hpp>
+#include <strata/coalescing_heap.hpp>
+#include <strata/page_arena.hpp>
+#include <strata/thread_heaps.hpp>
+
 #include <cstddef>
 #include <cstdlib>
 
 #include "contenders/bitmap_pool_memory.h"
-#include "contenders/block_allocator_memory.h"
-#include "contenders/coalescing_heap_memory.h"
-#include "contenders/needs.h"
 #include "contenders/page_arena_memory.h"
-#include "contenders/thread_heaps_memory.h"
+#include "shared/advised_sizes.h"
 #include "shared/replay_plan.h"
 
 /// \file  What the calls of one place of the program go to instead of malloc, so that the
@@ -16,13 +18,12 @@
 
 namespace strata::cell {
 
-inline Needs needs_of_routed(const plan::Header& header) noexcept {
-  Needs needs;
-  needs.smallest_bytes = needs.largest_bytes = static_cast<std::size_t>(header.routed_bytes);
-  needs.live_blocks = static_cast<std::size_t>(header.routed_peak);
-  needs.threads = static_cast<int>(header.streams);
-  return needs;
-}
+static_assert(advised::kLeastBlockBytes == BlockAllocator::kMinBlockBytes &&
+                  advised::kLeastHeapBlockBytes == CoalescingHeap::kMinBlockBytes &&
+                  advised::kMostHeapBytes == CoalescingHeap::kMaxRegionBytes &&
+                  advised::kUsualHeapsArenaBytes == ThreadHeaps::Options{}.arena_bytes &&
+                  advised::kUsualLeaves == BitmapPoolShape{}.min_leaves,
+              "what the advice takes for granted is what the toolkit has");
 
 /// All calls stay with malloc.
 struct NoRoute {
@@ -33,51 +34,61 @@ struct NoRoute {
 
 /// One after the other from the pages of an arena, which starts again when the last has gone.
 struct ArenaRoute : PageArenaMemory {
-  /// OS pages, as an arena has them unless it is told otherwise: a huge one would be resident where
-  /// a few KiB are used.
-  explicit ArenaRoute(const plan::Header& header) : PageArenaMemory(needs(header), 0) {}
-
- private:
-  static Needs needs(const plan::Header& header) noexcept {
-    Needs needs = needs_of_routed(header);
-    needs.live_bytes = static_cast<std::size_t>(header.routed_run_bytes);
-    return needs;
-  }
+  explicit ArenaRoute(const plan::Header& header)
+      : PageArenaMemory(advised::arena_bytes(header.routed_run_bytes)) {}
 };
 
 /// Blocks of one size, of one thread.
-struct BlockRoute : BlockAllocatorMemory {
-  explicit BlockRoute(const plan::Header& header) : BlockAllocatorMemory(needs_of_routed(header)) {}
+class BlockRoute {
+ public:
+  explicit BlockRoute(const plan::Header& header)
+      : arena_(advised::blocks_arena_bytes(header.routed_bytes,
+                                           advised::with_room(header.routed_peak))),
+        blocks_(arena_, advised::block_bytes(header.routed_bytes),
+                advised::with_room(header.routed_peak)) {}
+  void* allocate(std::size_t) noexcept { return blocks_.allocate(); }
+  void deallocate(void* p, std::size_t) noexcept { blocks_.deallocate(p); }
+
+ private:
+  PageArena arena_;
+  BlockAllocator blocks_;
 };
 
 /// Blocks of one size for all threads.
 struct BitmapRoute : BitmapPoolMemory {
-  explicit BitmapRoute(const plan::Header& header) : BitmapPoolMemory(needs(header)) {}
-
- private:
-  static Needs needs(const plan::Header& header) noexcept {
-    Needs needs = needs_of_routed(header);
-    needs.live_blocks += needs.live_blocks / 4;
-    return needs;
-  }
+  explicit BitmapRoute(const plan::Header& header)
+      : BitmapPoolMemory(
+            BitmapPoolShape{.block_bytes = header.routed_bytes,
+                            .capacity = advised::bitmap_blocks(header.routed_peak, header.streams),
+                            .min_leaves = advised::bitmap_leaves(header.streams)}) {}
 };
 
 /// Any sizes in a region of their own, of one thread.
-struct HeapRoute : CoalescingHeapMemory {
-  explicit HeapRoute(const plan::Header& header) : CoalescingHeapMemory(needs(header)) {}
+class HeapRoute {
+ public:
+  explicit HeapRoute(const plan::Header& header)
+      : heap_(advised::heap_bytes(header.routed_live_bytes, header.routed_peak)) {}
+  void* allocate(std::size_t bytes) noexcept { return heap_.allocate(bytes); }
+  void deallocate(void* p, std::size_t) noexcept { heap_.deallocate(p); }
 
  private:
-  static Needs needs(const plan::Header& header) noexcept {
-    Needs needs = needs_of_routed(header);
-    needs.live_bytes = static_cast<std::size_t>(header.routed_live_bytes);
-    return needs;
-  }
+  CoalescingHeap heap_;
 };
 
 /// Any sizes, a heap for each thread.
-struct HeapsRoute : ThreadHeapsMemory<false> {
-  explicit HeapsRoute(const plan::Header& header)
-      : ThreadHeapsMemory<false>(needs_of_routed(header)) {}
+class HeapsRoute {
+ public:
+  explicit HeapsRoute(const plan::Header& header) : heaps_(options(header)) {}
+  void* allocate(std::size_t bytes) noexcept { return heaps_.allocate(bytes); }
+  void deallocate(void* p, std::size_t) noexcept { heaps_.deallocate(p); }
+
+ private:
+  static ThreadHeaps::Options options(const plan::Header& header) {
+    ThreadHeaps::Options options;
+    options.arena_bytes = advised::heaps_arena_bytes(header.routed_bytes);
+    return options;
+  }
+  ThreadHeaps heaps_;
 };
 
 /// A buffer that each thread keeps for the next time, and makes larger where it must.

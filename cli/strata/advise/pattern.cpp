@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "explain/explain_text.h"
+#include "shared/advised_sizes.h"
 
 namespace strata::cli {
 namespace {
@@ -34,12 +35,44 @@ std::string size_text(const PlaceSums& sums) {
              : fmt::format("{} to {}", bytes_text(sums.smallest), bytes_text(sums.largest));
 }
 
-/// For a run that needs more than the recorded one.
-std::uint64_t with_room(std::uint64_t objects) { return objects + objects / 4; }
+std::string blocks_change(const PlaceSums& sums) {
+  const std::uint64_t blocks = advised::with_room(sums.peak_live);
+  const std::uint64_t bytes = advised::block_bytes(sums.largest);
+  return fmt::format(
+      "strata::PageArena arena({});  // addresses; memory as it is touched\n"
+      "strata::BlockAllocator nodes(arena, {}, {});{}\n"
+      "Node* node = new (nodes.allocate()) Node(...);  // nullptr: all are taken\n"
+      "node->~Node();\n"
+      "nodes.deallocate(node);\n"
+      "// strata::ObjectPool<Node> has create() and destroy(), grows, and saves somewhat less",
+      advised::blocks_arena_bytes(sums.largest, blocks),
+      bytes > sums.largest ? std::to_string(bytes) : "sizeof(Node)", blocks,
+      bytes > sums.largest ? "  // no block is smaller" : "");
+}
 
-std::uint64_t whole_pages(std::uint64_t bytes) {
-  constexpr std::uint64_t kPage = 64 * 1024;  // as large as an OS page is anywhere
-  return (bytes + kPage) / kPage * kPage;
+std::string bitmap_change(const PlaceSums& sums, std::uint32_t threads) {
+  const std::uint64_t leaves = advised::bitmap_leaves(threads);
+  return fmt::format(
+      "static strata::BitmapPool<{}, {}{}> messages;\n"
+      "void* block = messages.allocate();  // any thread; nullptr: all are out\n"
+      "messages.deallocate(block);         // any other thread",
+      sums.largest, advised::bitmap_blocks(sums.peak_live, threads),
+      leaves > advised::kUsualLeaves ? fmt::format(", 0, {}", leaves) : "");
+}
+
+std::string heaps_change(const PlaceSums& sums) {
+  const std::uint64_t arena_bytes = advised::heaps_arena_bytes(sums.largest);
+  const std::string heaps =
+      arena_bytes == advised::kUsualHeapsArenaBytes
+          ? "static strata::ThreadHeaps heaps;  // ThreadHeaps::Options bounds what they take\n"
+          : fmt::format(
+                "strata::ThreadHeaps::Options options;\n"
+                "options.arena_bytes = {};  // no request may be larger\n"
+                "static strata::ThreadHeaps heaps(options);\n",
+                arena_bytes);
+  return heaps +
+         "void* buffer = heaps.allocate(bytes);  // any thread\n"
+         "heaps.deallocate(buffer);              // any other thread";
 }
 
 std::vector<Remedy> remedies_of(const PlaceSums& sums) {
@@ -50,7 +83,8 @@ std::vector<Remedy> remedies_of(const PlaceSums& sums) {
     remedies.push_back(Remedy::kReserve);
   }
   if (sums.resized > 0) return remedies;  // the shelf does not resize
-  if (sums.foreign_deaths == 0 && share(sums.temporaries, sums.births) >= kMostly) {
+  if (sums.foreign_deaths == 0 && sums.is_one_at_a_time &&
+      share(sums.temporaries, sums.births) >= kMostly) {
     remedies.push_back(Remedy::kReuse);
   }
   const bool dies_together = static_cast<double>(sums.largest_run_bytes) <=
@@ -114,13 +148,21 @@ std::string Candidate::pattern(const PlaceSums& sums) const {
     case Remedy::kReserve:
       return fmt::format("{}, of which {} take the place of a smaller one", objects, sums.grown);
     case Remedy::kReuse:
-      return fmt::format("{}, of which {} are freed before their thread allocates again", objects,
-                         sums.temporaries);
+      return fmt::format(
+          "{}, of which {} are freed before their thread allocates again; no thread has two at "
+          "once",
+          objects, sums.temporaries);
   }
   return objects;
 }
 
 std::string Candidate::change(const PlaceSums& sums) const {
+  if (sums.zeroed == 0 || remedy == Remedy::kReserve) return code(sums);
+  return code(sums) + fmt::format("\n// zero the memory of those that calloc made: {} of {}",
+                                  sums.zeroed, sums.births);
+}
+
+std::string Candidate::code(const PlaceSums& sums) const {
   switch (remedy) {
     case Remedy::kArena:
       return fmt::format(
@@ -129,40 +171,31 @@ std::string Candidate::change(const PlaceSums& sums) const {
           "std::pmr::new_delete_resource());\n"
           "std::pmr::polymorphic_allocator<> nodes(&memory);\n"
           "Node* node = nodes.new_object<Node>(...);  // or std::pmr containers over &memory\n"
-          "// when all of them are done with: arena.reset();",
-          whole_pages(2 * sums.largest_run_bytes));
+          "// when all of them are done with: memory.reset();",
+          advised::arena_bytes(sums.largest_run_bytes));
     case Remedy::kBlocks:
-      return fmt::format(
-          "strata::PageArena arena({});  // addresses; memory as it is touched\n"
-          "strata::BlockAllocator nodes(arena, sizeof(Node), {});\n"
-          "Node* node = new (nodes.allocate()) Node(...);  // nullptr: all are taken\n"
-          "node->~Node();\n"
-          "nodes.deallocate(node);\n"
-          "// strata::ObjectPool<Node> has create() and destroy(), grows, and saves somewhat less",
-          whole_pages((sums.largest + 24) * with_room(sums.peak_live)), with_room(sums.peak_live));
+      return blocks_change(sums);
     case Remedy::kBitmap:
-      return fmt::format(
-          "static strata::BitmapPool<{}, {}> messages;\n"
-          "void* block = messages.allocate();  // any thread; nullptr: all are out\n"
-          "messages.deallocate(block);         // any other thread",
-          sums.largest, with_room(sums.peak_live));
+      return bitmap_change(sums, threads);
     case Remedy::kHeap:
       return fmt::format(
           "strata::CoalescingHeap heap({});  // addresses; memory as it is touched\n"
           "void* buffer = heap.allocate(bytes);  // nullptr: no free block is large enough\n"
           "heap.deallocate(buffer);",
-          whole_pages(2 * sums.peak_live_bytes + (1 << 20)));
+          advised::heap_bytes(sums.peak_live_bytes, sums.peak_live));
     case Remedy::kHeaps:
-      return "static strata::ThreadHeaps heaps;  // ThreadHeaps::Options bounds what they take\n"
-             "void* buffer = heaps.allocate(bytes);  // any thread\n"
-             "heaps.deallocate(buffer);              // any other thread";
+      return heaps_change(sums);
     case Remedy::kReserve:
       return fmt::format(
           "values.reserve(count);  // before it is filled; here up to {} were needed",
           bytes_text(sums.largest));
     case Remedy::kReuse:
-      return "static thread_local std::vector<std::byte> buffer;  // or a member\n"
-             "buffer.resize(needed);  // keeps its memory for the next time";
+      return "static thread_local std::unique_ptr<std::byte[]> buffer;  // or members\n"
+             "static thread_local std::size_t bytes = 0;\n"
+             "if (bytes < needed) {\n"
+             "  buffer.reset(new std::byte[needed]);  // not zeroed; kept for the next time\n"
+             "  bytes = needed;\n"
+             "}";
   }
   return {};
 }
@@ -186,7 +219,9 @@ std::vector<Candidate> find_candidates(const Explanation& explanation, std::size
       continue;
     }
     const std::vector<Remedy> remedies = remedies_of(sums[place]);
-    for (const Remedy remedy : remedies) candidates.push_back({place, remedy});
+    for (const Remedy remedy : remedies) {
+      candidates.push_back({place, remedy, explanation.history().reader().thread_count()});
+    }
     places += !remedies.empty();
   }
   return candidates;

@@ -24,6 +24,7 @@ enum class Remedy {
 struct Candidate {
   std::uint32_t place = 0;
   Remedy remedy = Remedy::kArena;
+  std::uint32_t threads = 1;  ///< of the program
 
   /// As strata-cell knows it (cell/replay/routes.h).
   const char* route() const noexcept;
@@ -32,6 +33,9 @@ struct Candidate {
   std::string pattern(const PlaceSums& sums) const;
   /// The change, in a few lines of C++.
   std::string change(const PlaceSums& sums) const;
+
+ private:
+  std::string code(const PlaceSums& sums) const;
 };
 
 /// All that could help, of the places that cost most; the costliest place first. A place may have

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "advise/pattern.h"
 #include "advise/trial.h"
 #include "commands/explaining_command.h"
@@ -112,7 +114,12 @@ class AdviseCommand final : public ExplainingCommand {
       tell_one(explanation, trial, true);
       fmt::print("\n");
     }
-    if (best.empty()) fmt::print("Nothing here is worth changing.\n");
+    const auto has_failed = [](const Trial& trial) { return !trial.failure.empty(); };
+    if (best.empty()) {
+      const bool was_all_tried = std::none_of(trials.begin(), trials.end(), has_failed);
+      fmt::print("Nothing {} worth changing.\n",
+                 was_all_tried ? "here is" : "that could be tried is");
+    }
     if (trials.empty()) {
       fmt::print("No place has a pattern that an allocator of the toolkit would fit.\n");
     } else if (!best.empty()) {
@@ -122,10 +129,10 @@ class AdviseCommand final : public ExplainingCommand {
           "medians{}.\n",
           runs_, ratio && ratio->low ? ", and 95% intervals of the ratio" : "");
     }
-    if (!is_all_) return;
     for (const Trial& trial : trials) {
-      if (trial.is_worth_it()) continue;
-      fmt::print("\nNot worth it: {}, {}\n", name_of(explanation, trial),
+      if (trial.is_worth_it() || (!is_all_ && !has_failed(trial))) continue;
+      fmt::print("\n{}: {}, {}\n", has_failed(trial) ? "Not tried" : "Not worth it",
+                 name_of(explanation, trial),
                  trial.candidate.is_reserved() ? "reserve" : trial.candidate.route());
       tell_one(explanation, trial, false);
     }

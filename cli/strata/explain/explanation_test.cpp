@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <fstream>
 #include <map>
 #include <numeric>
@@ -25,8 +26,9 @@ class Told {
  public:
   std::uint32_t place(std::uint64_t address) { return made_.writer->add_stack({0, address + 1}); }
 
-  std::uint64_t make(std::uint32_t stack, std::uint64_t bytes, std::uint32_t thread = 0) {
-    made_.writer->add({.operation = Operation::kNew,
+  std::uint64_t make(std::uint32_t stack, std::uint64_t bytes, std::uint32_t thread = 0,
+                     Operation operation = Operation::kNew) {
+    made_.writer->add({.operation = operation,
                        .thread = thread,
                        .stack = stack,
                        .time_ns = now_ += 1000,
@@ -68,6 +70,12 @@ class Told {
       if (explanation_->places().names()[i].line.function == name) return explanation_->sums()[i];
     }
     throw std::out_of_range(name);
+  }
+
+  /// The code that is advised for the first place.
+  std::string change() const {
+    const Candidate candidate = find_candidates(*explanation_, 1).front();
+    return candidate.change(explanation_->sums()[candidate.place]);
   }
 
   std::vector<Remedy> remedies() const {
@@ -276,6 +284,7 @@ TEST(Pattern, SendsNodesThatDieTogetherToAnArena) {
   }
   told.explain();
   EXPECT_EQ(told.remedies(), std::vector{Remedy::kArena});
+  EXPECT_NE(told.change().find("memory.reset();"), std::string::npos) << told.change();
 }
 
 TEST(Pattern, SendsEqualNodesOfOneThreadToBlocks) {
@@ -290,6 +299,68 @@ TEST(Pattern, SendsEqualNodesOfOneThreadToBlocks) {
   }
   told.explain();
   EXPECT_EQ(told.remedies(), std::vector{Remedy::kBlocks});
+}
+
+/// Objects of which at most `live` live at once, the oldest freed first.
+template <typename Bytes>
+void replace(Told& told, std::size_t live, std::size_t count, Bytes bytes,
+             std::uint32_t ending = 0) {
+  const std::uint32_t here = told.place(0x10);
+  std::deque<std::uint64_t> objects;
+  for (std::size_t i = 0; i < count; ++i) {
+    objects.push_back(told.make(here, bytes(i)));
+    if (objects.size() < live) continue;
+    told.end(objects.front(), ending);
+    objects.pop_front();
+  }
+  told.explain();
+}
+
+TEST(Pattern, BlocksThatAreAdvisedAreNotSmallerThanBlocksCanBe) {
+  Told told;
+  replace(told, 300, 2000, [](std::size_t) { return 4u; });
+  EXPECT_NE(told.change().find("BlockAllocator nodes(arena, 8, 375)"), std::string::npos)
+      << told.change();
+}
+
+TEST(Pattern, AHeapThatIsAdvisedHasRoomForItsTags) {
+  constexpr std::size_t kLive = 100'000;
+  Told told;
+  replace(told, kLive, 5 * kLive, [](std::size_t i) { return 1 + i % 2; });
+  ASSERT_EQ(told.remedies(), std::vector{Remedy::kHeap});
+  const std::string change = told.change();
+  const std::string words = "strata::CoalescingHeap heap(";
+  ASSERT_TRUE(change.starts_with(words)) << change;
+  EXPECT_GE(std::stoull(change.substr(words.size())), 2 * kLive * 32) << "a block has 32 bytes";
+}
+
+TEST(Pattern, HeapsThatAreAdvisedHaveRoomForTheLargest) {
+  Told told;
+  replace(
+      told, 120, 2000, [](std::size_t i) { return i % 2 == 0 ? 1000u : 100'000'000u; }, 1);
+  ASSERT_EQ(told.remedies(), std::vector{Remedy::kHeaps});
+  EXPECT_NE(told.change().find("options.arena_bytes = 200000000;"), std::string::npos)
+      << told.change();
+}
+
+TEST(Pattern, MessagesOfManyThreadsHaveBlocksToSpareForEach) {
+  Told told;
+  const std::uint32_t here = told.place(0x10);
+  for (int i = 0; i < 500; ++i) {
+    told.end(told.make(here, 64, static_cast<std::uint32_t>(i) % 12), 0);
+  }
+  told.explain();
+  EXPECT_NE(told.change().find("BitmapPool<64, 769, 0, 12> messages"), std::string::npos)
+      << told.change();
+}
+
+TEST(Pattern, SaysWhatMustBeZeroed) {
+  Told told;
+  const std::uint32_t here = told.place(0x10);
+  for (int i = 0; i < 500; ++i) told.end(told.make(here, 100, 0, Operation::kCalloc));
+  told.explain();
+  const Candidate candidate{0, Remedy::kReuse};
+  EXPECT_NE(candidate.change(told.sums("0x10")).find("calloc"), std::string::npos);
 }
 
 TEST(Pattern, SendsMessagesBetweenThreadsToABitmapPool) {
@@ -348,6 +419,24 @@ TEST(Pattern, ReservesWhatGrowsAndReusesWhatIsWantedForAMoment) {
   for (int i = 0; i < 500; ++i) other.end(other.make(buffer, 100 + static_cast<unsigned>(i)));
   other.explain();
   EXPECT_EQ(other.remedies().front(), Remedy::kReuse);
+  EXPECT_EQ(other.change().find("resize"), std::string::npos) << "writes zeros";
+}
+
+TEST(Pattern, ReusesNothingOfWhichAThreadNeedsTwoAtOnce) {
+  const auto has_reuse = [](std::uint32_t second_thread) {
+    Told told;
+    const std::uint32_t buffer = told.place(0x10);
+    for (int i = 0; i < 500; ++i) {
+      const std::uint64_t first = told.make(buffer, 100);
+      if (i % 32 == 0) told.end(told.make(buffer, 100, second_thread), second_thread);
+      told.end(first);
+    }
+    told.explain();
+    const std::vector<Remedy> remedies = told.remedies();
+    return std::find(remedies.begin(), remedies.end(), Remedy::kReuse) != remedies.end();
+  };
+  EXPECT_FALSE(has_reuse(0));
+  EXPECT_TRUE(has_reuse(1)) << "each thread has a buffer of its own";
 }
 
 TEST(Pattern, TakesABufferResizedUpAndDownForNoGrowth) {
