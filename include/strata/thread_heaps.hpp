@@ -26,7 +26,8 @@ class HeapInstance;
 ///
 /// Any number of instances up to kMaxInstances may live at once; they share nothing. One instance
 /// must not be used in the child of a fork(), but it may end there: that does nothing, and the
-/// child keeps its copy of the memory. Move-only, while no thread is inside a call.
+/// child keeps its copy of the memory. Instances of the child's own are as any others. Move-only,
+/// while no thread is inside a call.
 /// \threads  All functions, any number at once, unless said otherwise.
 class ThreadHeaps {
  public:

@@ -39,7 +39,7 @@ enum class LockRank : std::uint8_t {
   kPageHeap,        ///< regions and page runs, one lock per shard: a second as above, or to check
   kRegionSource,    ///< how a page heap gets regions
   kRegionPool,      ///< regions that wait for the next heap of the user's
-  kHeapRegistry,    ///< thread heaps: which instances exist, and the exit of threads
+  kHeapRegistry,    ///< thread heaps: which instances exist
   kHeapSweep,       ///< thread heaps: one reclaiming pass of an instance at a time
   kThreadHeap,      ///< thread heaps: one thread's arenas
   kHeapArenas,      ///< thread heaps: an instance's arenas, budget and abandoned heaps

@@ -1,12 +1,15 @@
 #include "heap/heap_directory.h"
 
+#include <atomic>
 #include <new>
 
 #include "base/lock.h"
 #include "heap/heap_instance.h"
 #include "os/page_source.h"
+#include "os/process.h"
 #include "os/symbol.h"
 #include "os/threads.h"
+#include "os/wait.h"
 
 namespace strata::heap_directory {
 
@@ -18,24 +21,48 @@ namespace {
 
 struct Slot {
   HeapInstance* instance = nullptr;
-  std::uint64_t generation = 0;
+  std::uint64_t generation = 0;  // 0 while the instance ends: it is found no more
 };
 
-/// Which instances exist. An ending thread holds the lock while it hands its heaps over, so that no
-/// instance goes away under it.
+/// Which instances exist in this process.
 struct Registry {
   Lock lock{LockRank::kHeapRegistry};
   Slot slots[kSlots] STRATA_GUARDED_BY(lock);
-  std::uint64_t next_generation STRATA_GUARDED_BY(lock) = 1;
-  bool has_key STRATA_GUARDED_BY(lock) = false;
-  unsigned key = 0;  // written before the first instance exists, and read for instances alone
+  /// Ending threads that hand a heap of the slot's instance over: it does not go away under them.
+  /// Raised under the lock, as long as the instance is found; lowered with release, which pairs
+  /// with the acquire of who ends the instance. Also the word that this one sleeps on.
+  std::atomic<std::uint32_t> leaving[kSlots] = {};
 };
 
 constinit Registry g_registry;
+// Both guarded by the registry's lock, and kept in the child of a fork: its thread still has the
+// key, and entries of the parent's instances.
+constinit std::uint64_t g_next_generation = 1;
+constinit bool g_has_key = false;
+constinit unsigned g_key = 0;  // written before the first instance exists, and read for instances
+
 /// The base class is the kernel; one of our own can be constant-initialised.
 class Pages final : public os::PageSource {};
 constinit Pages g_pages;
 constinit MetadataArena g_metadata{g_pages};
+
+const std::uint32_t* word(const std::atomic<std::uint32_t>& count) noexcept {
+  return reinterpret_cast<const std::uint32_t*>(&count);
+}
+
+/// \returns  The instance of this entry, which now waits for end_leaving(); nullptr if it is gone.
+HeapInstance* begin_leaving(std::uint32_t slot, std::uint64_t generation) noexcept {
+  if (generation == 0) return nullptr;
+  LockGuard guard(g_registry.lock);
+  if (g_registry.slots[slot].generation != generation) return nullptr;
+  g_registry.leaving[slot].fetch_add(1, std::memory_order_relaxed);
+  return g_registry.slots[slot].instance;
+}
+
+void end_leaving(std::uint32_t slot) noexcept {
+  std::atomic<std::uint32_t>& leaving = g_registry.leaving[slot];
+  if (leaving.fetch_sub(1, std::memory_order_release) == 1) os::wake_all(word(leaving));
+}
 
 void on_thread_exit(void* value) noexcept {
   auto* directory = static_cast<Directory*>(value);
@@ -43,17 +70,26 @@ void on_thread_exit(void* value) noexcept {
   // the hook runs again.
   t_directory = &g_none;
   t_last = kNoEntry;
-  {
-    LockGuard guard(g_registry.lock);
-    for (std::uint32_t i = 0; i < kSlots; ++i) {
-      const Entry& entry = directory->entries[i];
-      const Slot& slot = g_registry.slots[i];
-      if (slot.instance != nullptr && slot.generation == entry.generation) {
-        slot.instance->abandon(*entry.heap);
-      }
-    }
+  for (std::uint32_t i = 0; i < kSlots; ++i) {
+    const Entry& entry = directory->entries[i];
+    HeapInstance* instance = begin_leaving(i, entry.generation);
+    if (instance == nullptr) continue;
+    instance->abandon(*entry.heap);
+    end_leaving(i);
   }
   g_metadata.deallocate(directory, sizeof(Directory));
+}
+
+/// Threads of the parent, which do not run here, may have been in the middle of anything: the child
+/// begins without instances, and without what the parent's are made of.
+void begin_anew_in_child() noexcept {
+  new (&g_registry) Registry;
+  new (&g_metadata) MetadataArena(g_pages);
+}
+
+/// Registered before the program's own handlers, which may make instances.
+[[gnu::constructor(102)]] void take_part_in_forks() {
+  os::register_fork_handlers(nullptr, nullptr, begin_anew_in_child);
 }
 
 /// Threads that end later run on_thread_exit().
@@ -67,7 +103,7 @@ bool remember(std::uint32_t slot, std::uint64_t generation, ThreadHeap* heap) no
   if (t_directory == &g_none) {
     void* memory = g_metadata.allocate(sizeof(Directory));
     if (memory == nullptr) return false;
-    if (!os::set_thread_value(g_registry.key, memory)) {
+    if (!os::set_thread_value(g_key, memory)) {
       g_metadata.deallocate(memory, sizeof(Directory));
       return false;
     }
@@ -80,13 +116,11 @@ bool remember(std::uint32_t slot, std::uint64_t generation, ThreadHeap* heap) no
 bool register_instance(HeapInstance& instance, std::uint32_t& slot,
                        std::uint64_t& generation) noexcept {
   LockGuard guard(g_registry.lock);
-  if (!g_registry.has_key) {
-    g_registry.has_key = os::create_thread_key(g_registry.key, on_thread_exit);
-    if (!g_registry.has_key) return false;
-  }
+  if (!g_has_key) g_has_key = os::create_thread_key(g_key, on_thread_exit);
+  if (!g_has_key) return false;
   for (std::uint32_t i = 0; i < kSlots; ++i) {
     if (g_registry.slots[i].instance != nullptr) continue;
-    g_registry.slots[i] = {&instance, g_registry.next_generation++};
+    g_registry.slots[i] = {&instance, g_next_generation++};
     slot = i;
     generation = g_registry.slots[i].generation;
     return true;
@@ -94,9 +128,19 @@ bool register_instance(HeapInstance& instance, std::uint32_t& slot,
   return false;
 }
 
-void unregister_instance(std::uint32_t slot) noexcept {
+bool unregister_instance(std::uint32_t slot, std::uint64_t generation) noexcept {
+  {
+    LockGuard guard(g_registry.lock);
+    if (g_registry.slots[slot].generation != generation) return false;
+    g_registry.slots[slot].generation = 0;
+  }
+  const std::atomic<std::uint32_t>& leaving = g_registry.leaving[slot];
+  while (const std::uint32_t count = leaving.load(std::memory_order_acquire)) {
+    os::wait_on(word(leaving), count);
+  }
   LockGuard guard(g_registry.lock);
   g_registry.slots[slot] = {};
+  return true;
 }
 
 }  // namespace strata::heap_directory

@@ -52,8 +52,9 @@ bool remember(std::uint32_t slot, std::uint64_t generation, ThreadHeap* heap) no
 bool register_instance(HeapInstance& instance, std::uint32_t& slot,
                        std::uint64_t& generation) noexcept;
 
-/// From here on, no ending thread touches the instance.
-void unregister_instance(std::uint32_t slot) noexcept;
+/// Waits for threads that hand a heap of the instance over; from here on none touches it.
+/// \returns  False in the child of a fork, if the parent made it: nobody touches it there.
+bool unregister_instance(std::uint32_t slot, std::uint64_t generation) noexcept;
 
 /// Memory for directories, instances and heaps: of the process, recycled, never unmapped.
 MetadataArena& metadata() noexcept;

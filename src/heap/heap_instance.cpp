@@ -5,7 +5,6 @@
 #include <new>
 
 #include "base/fatal.h"
-#include "os/process.h"
 #include "os/resources.h"
 
 namespace strata {
@@ -48,8 +47,7 @@ constexpr std::size_t kTableBytes = ArenaSet::kPlaces * sizeof(ArenaSet::Place);
 }  // namespace
 
 HeapInstance::HeapInstance(const ThreadHeaps::Options& options) noexcept
-    : process_(os::process_id()),
-      options_(options),
+    : options_(options),
       shared_heaps_(std::min(2 * os::processor_count(), kMaxSharedHeaps)),
       arena_mask_(std::bit_ceil(options.arena_bytes) - 1),
       reclaimer_(*this) {}
@@ -73,8 +71,7 @@ HeapInstance* HeapInstance::create(const ThreadHeaps::Options& options,
 }
 
 void HeapInstance::destroy() noexcept {
-  if (os::process_id() != process_) return;
-  heap_directory::unregister_instance(slot_);
+  if (!heap_directory::unregister_instance(slot_, generation_)) return;
   reclaimer_.stop();
   // Arenas first: the threads' heaps are told of each that goes.
   for (ArenaHeap* heap = first_heap(); heap != nullptr;) {

@@ -99,7 +99,6 @@ class HeapInstance {
   ArenaHeap* home_for(std::uint32_t number) noexcept STRATA_REQUIRES(lock_);
   [[noreturn]] static void die_of_no_arena(const void* block) noexcept;
 
-  const std::uint64_t process_;  // that made it
   ThreadHeaps::Options options_;
   std::uint32_t slot_ = 0;
   std::uint64_t generation_ = 0;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <latch>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -305,6 +306,88 @@ TEST(ThreadHeaps, TheChildOfAForkDestroysAnInstanceThoughItsReclaimerIsNotThere)
   EXPECT_EQ(status, 0);
   heaps->deallocate(heaps->allocate(500'000));
   heaps->check_invariants();
+}
+
+/// Stops the first thread that returns memory until it is told to go on.
+class SlowReturns final : public os::PageSource {
+ public:
+  bool decommit(void* address, std::size_t bytes) noexcept override {
+    if (!is_taken_.exchange(true)) {
+      arrived.count_down();
+      go_on.wait();
+    }
+    return os::PageSource::decommit(address, bytes);
+  }
+  std::latch arrived{1};
+  std::latch go_on{1};
+
+ private:
+  std::atomic<bool> is_taken_{false};
+};
+
+/// One instance, and a thread that is about to end: it returns what it freed.
+struct ThreadThatEnds : ::testing::Test {
+  ThreadThatEnds() { pages.arrived.wait(); }
+  ~ThreadThatEnds() override {
+    if (!pages.go_on.try_wait()) pages.go_on.count_down();
+    thread.join();
+  }
+  void expect_success_of(pid_t child) {
+    ASSERT_NE(child, -1);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+
+  SlowReturns pages;
+  std::optional<ThreadHeaps> heaps{own_arenas(&pages)};
+  std::thread thread{[this] {
+    void* block = heaps->allocate(500'000);
+    std::memset(block, 1, 500'000);
+    heaps->deallocate(block);
+  }};
+};
+
+TEST_F(ThreadThatEnds, KeepsNoOtherInstanceWaiting) {
+  ThreadHeaps other(small_arenas());
+  in_thread([&] { other.deallocate(other.allocate(100)); });
+}
+
+TEST_F(ThreadThatEnds, MayDoSoBesideItsInstance) {
+  pages.go_on.count_down();
+  heaps.reset();
+}
+
+TEST_F(ThreadThatEnds, LetsTheChildOfAForkHaveInstancesOfItsOwn) {
+  if (os::kIsEmulated) GTEST_SKIP() << "the emulator's own locks stay locked in the child";
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);  // a child that waits for ever ends, too
+    {
+      ThreadHeaps own(small_arenas());
+      own.deallocate(own.allocate(500'000));
+      in_thread([&] { own.deallocate(own.allocate(100)); });
+      own.check_invariants();
+    }
+    heaps.reset();
+    _exit(0);
+  }
+  expect_success_of(child);
+}
+
+TEST_F(ThreadThatEnds, LetsAThreadThatForksEndInTheChild) {
+  if (os::kIsEmulated) GTEST_SKIP() << "the emulator's own locks stay locked in the child";
+  static unsigned key;  // its hook runs after ours
+  ASSERT_TRUE(os::create_thread_key(key, [](void*) { _exit(0); }));
+  pid_t child = -1;
+  in_thread([&] {
+    heaps->deallocate(heaps->allocate(100));
+    child = fork();
+    if (child != 0) return;
+    alarm(60);
+    os::set_thread_value(key, &key);
+  });
+  expect_success_of(child);
 }
 
 TEST(ThreadHeaps, StartsItsReclaimerOnlyWhenThereIsSomethingToReturn) {
