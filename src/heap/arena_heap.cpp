@@ -146,8 +146,9 @@ void ArenaHeap::receive(FreedBlock* first, FreedBlock* last) noexcept {
   FreedBlock* head = received_.load(std::memory_order_relaxed);
   do {
     last->set_next(head);
-    // release pairs with the acquire in take_in(), which sees the links and the tags.
-  } while (!received_.compare_exchange_weak(head, first, std::memory_order_release,
+    // release pairs with the acquire in take_in(), which sees the links and the tags; seq_cst as
+    // is_dirty_ says.
+  } while (!received_.compare_exchange_weak(head, first, std::memory_order_seq_cst,
                                             std::memory_order_relaxed));
   note_dirty();
 }

@@ -216,7 +216,7 @@ class alignas(64) ArenaHeap {
       STRATA_REQUIRES(lock_);
   void release(HeapArena* arena) noexcept STRATA_REQUIRES(lock_);
   void note_dirty() noexcept {
-    if (!is_dirty_.load(std::memory_order_relaxed)) become_dirty();
+    if (!is_dirty_.load(std::memory_order_seq_cst)) become_dirty();
   }
   void become_dirty() noexcept;
 
@@ -234,18 +234,19 @@ class alignas(64) ArenaHeap {
   std::size_t touched_bytes_ STRATA_GUARDED_BY(lock_) = 0;
   Counter peak_bytes_;
 
-  /// Something was freed into the arenas since the last pass. Set by the holder of the lock;
-  /// seq_cst pairs with the reclaimer's going to rest.
+  /// Something was freed since the last pass. seq_cst pairs with the reclaimer's going to rest, and
+  /// with received_: a thread that leaves blocks there and then finds the heap dirty already, and a
+  /// pass that makes it clean and then finds nothing there, must not both be right.
   std::atomic<bool> is_dirty_{false};
 
-  /// Blocks that were freed without the lock, last in first out: push with release, taken whole
+  /// Blocks that were freed without the lock, last in first out: pushed with release, taken whole
   /// with acquire, so it has no ABA.
   alignas(64) std::atomic<FreedBlock*> received_{nullptr};
 };
 
 template <typename Keep>
 void ArenaHeap::take_in(Keep keep) noexcept {
-  if (received_.load(std::memory_order_relaxed) == nullptr) return;
+  if (received_.load(std::memory_order_seq_cst) == nullptr) return;
   FreedBlock* block = received_.exchange(nullptr, std::memory_order_acquire);
   Joined joined;
   while (block != nullptr) {
