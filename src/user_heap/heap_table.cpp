@@ -326,27 +326,41 @@ void HeapTable::stop_profile() noexcept {
   profile().stop();
 }
 
-void HeapTable::watch_if_profiled(Malloc& malloc) noexcept {
+template <typename Function>
+void HeapTable::for_each_made(Function function) noexcept {
+  for (UserHeap* heap = next_made(0); heap != nullptr;
+       heap = next_made(std::size_t{heap->number()} + 1))
+    function(*heap);
+}
+
+/// The hot paths would pass a watch of the heap by that has begun. Between the two is a barrier in
+/// all threads: a thread that shows its bins now sees the watch afterwards, and hides them itself,
+/// or has shown them before. Where the kernel has no such barrier, one may be missed in that
+/// instant.
+void HeapTable::hide_bins(UserHeap& heap) noexcept {
+  for (HeapUse* use = heap.uses.front(); use != nullptr; use = heap.uses.next(*use))
+    use->thread->set_bins(heap.number(), nullptr);
+}
+
+void HeapTable::follow_profile(UserHeap& heap) noexcept {
+  Profiler& profiler = heap.malloc_if_made()->profiler();
   LockGuard guard(lock_);
-  if (profile().is_on()) malloc.profiler().watch();
+  if (!profile().is_on()) return profiler.unwatch();
+  profiler.watch();
+  os::barrier_in_all_threads();
+  hide_bins(heap);
 }
 
 void HeapTable::begin_watches() noexcept {
   LockGuard guard(lock_);
-  for (UserHeap* heap = next_made(0); heap != nullptr;
-       heap = next_made(std::size_t{heap->number()} + 1)) {
-    heap->malloc_if_made()->profiler().watch();
-    // The hot paths would pass the watch by. A thread that is in a call may still, once.
-    for (HeapUse* use = heap->uses.front(); use != nullptr; use = heap->uses.next(*use))
-      use->thread->set_bins(heap->number(), nullptr);
-  }
+  for_each_made([](UserHeap& heap) { heap.malloc_if_made()->profiler().watch(); });
+  os::barrier_in_all_threads();
+  for_each_made(hide_bins);
 }
 
 void HeapTable::end_watches() noexcept {
   LockGuard guard(lock_);
-  for (UserHeap* heap = next_made(0); heap != nullptr;
-       heap = next_made(std::size_t{heap->number()} + 1))
-    heap->malloc_if_made()->profiler().unwatch();
+  for_each_made([](UserHeap& heap) { heap.malloc_if_made()->profiler().unwatch(); });
 }
 
 // Fork. The table's lock comes first, then those of one heap after the other.

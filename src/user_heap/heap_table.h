@@ -76,8 +76,8 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
   HeapProfile& profile() noexcept;
   bool start_profile(std::size_t rate) noexcept;
   void stop_profile() noexcept;
-  /// For a heap that has made its malloc just now.
-  void watch_if_profiled(Malloc& malloc) noexcept;
+  /// For a heap that has made its malloc just now: it is watched if the profile is on.
+  void follow_profile(UserHeap& heap) noexcept;
 
   // SharedLimit::Holders: heaps by number.
   SharedLimit::Idle next_idle(SharedLimit::Idle last) noexcept;
@@ -110,6 +110,9 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
   static bool explain(const os::Fault& fault) noexcept;
   static void name_heap_of(const void* p, TextWriter& sentence) noexcept;
   HeapThread* this_thread() noexcept;
+  template <typename Function>
+  void for_each_made(Function function) noexcept STRATA_REQUIRES(lock_);
+  static void hide_bins(UserHeap& heap) noexcept;
   void remove(HeapUse& use) noexcept STRATA_REQUIRES(lock_);
   void forget(HeapThread& thread) noexcept;
   void visit_all(LockVisitor visit) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;

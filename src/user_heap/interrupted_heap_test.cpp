@@ -1,14 +1,18 @@
-// Signal handlers that use a heap while the call that they interrupt holds a lock of it.
+// Signal handlers that use a heap while the call that they interrupt holds a lock of it, and what
+// other threads do between two instructions of a call.
 
 #include <strata/heap.hpp>
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "base/lock.h"
 #include "thread_cache/steps_in_test.h"
+#include "user_heap/heap_table.h"
 
 namespace strata {
 namespace {
@@ -57,6 +61,82 @@ TEST(InterruptedHeap, NoBlockIsHandedOutTwiceAtWhicheverInstructionItIs) {
     heap.check_invariants();
     EXPECT_EQ(heap.statistics().live, 0u);
   }
+}
+
+// A profile at rate 1 takes every allocation from its beginning on.
+
+std::uint64_t sampled_objects() {
+  std::uint64_t all = 0;
+  SiteTable& sites = g_heap_table.profile().sites();
+  for (std::uint32_t id = 1; id <= sites.count(); ++id) {
+    all += sites.site(id).sums().allocated_objects;
+  }
+  return all;
+}
+
+void expect_samples_of(Heap& heap) {
+  const std::uint64_t before = sampled_objects();
+  for (int i = 0; i < 3; ++i) heap.deallocate(heap.allocate(kBytes));
+  EXPECT_EQ(sampled_objects(), before + 3);
+}
+
+bool g_has_profile;
+
+/// Once, after so many steps; as another thread would while this one does nothing.
+void start_profile() {
+  if (g_has_profile || is_any_lock_held_here() || --g_steps_left >= 0) return;
+  g_has_profile = Heap::start_profile(1);
+}
+
+TEST(InterruptedHeap, AProfileTakesEveryLaterAllocationAtWhicheverInstructionItBegins) {
+  ASSERT_TRUE(Heap::start_profile(1));  // what is done once is done
+  Heap::stop_profile();
+  Heap heap;
+  void* p = heap.allocate(kBytes);
+  for (int steps = 0;; ++steps) {
+    heap.deallocate(heap.allocate(kBytes));  // the thread's bins are in its table
+    g_steps_left = steps;
+    g_has_profile = false;
+    run_in_steps(start_profile, [&] { p = heap.reallocate(p, kBytes); });
+    if (!g_has_profile) break;
+    SCOPED_TRACE(steps);
+    expect_samples_of(heap);
+    Heap::stop_profile();
+  }
+  heap.deallocate(p);
+}
+
+std::atomic<bool> g_is_others_turn;
+bool g_had_others_turn;
+
+/// Another thread goes on as soon as the heap has its malloc, until it says so.
+void let_another_go_on() {
+  if (g_had_others_turn || is_any_lock_held_here()) return;
+  {
+    LockGuard guard(g_heap_table.lock());
+    if (g_heap_table.next_made(0) == nullptr) return;
+  }
+  g_had_others_turn = g_is_others_turn = true;
+  while (g_is_others_turn) std::this_thread::yield();
+}
+
+TEST(InterruptedHeap, AProfileTakesEveryAllocationOfAHeapThatItsFirstCallIsStillMaking) {
+  ASSERT_TRUE(Heap::start_profile(1));
+  Heap heap;
+  g_is_others_turn = g_had_others_turn = false;
+  std::thread other([&] {
+    while (!g_is_others_turn) std::this_thread::yield();
+    expect_samples_of(heap);
+    g_is_others_turn = false;
+    while (!g_is_others_turn) std::this_thread::yield();
+    expect_samples_of(heap);
+  });
+  run_in_steps(let_another_go_on, [&] { static_cast<void>(heap.allocate(kBytes)); });
+  EXPECT_TRUE(g_had_others_turn);
+  g_is_others_turn = true;
+  other.join();
+  expect_samples_of(heap);
+  Heap::stop_profile();
 }
 
 #endif

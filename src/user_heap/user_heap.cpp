@@ -48,7 +48,7 @@ Malloc* UserHeap::make_malloc() noexcept {
     limit->make_room(MetadataArena::kSmallChunkBytes);
     made = make_malloc_alone(/* needs_guards= */ false);
   }
-  if (made != nullptr) g_heap_table.watch_if_profiled(*made);
+  if (made != nullptr) g_heap_table.follow_profile(*this);
   return made;
 }
 
@@ -83,13 +83,25 @@ Malloc* UserHeap::make_malloc_alone(bool needs_guards) noexcept {
     g_heap_table.mallocs().give_back(memory);
     return nullptr;
   }
+  // Before another thread allocates from it; whether that is right is seen to afterwards.
+  if (g_heap_table.profile().is_on()) made->profiler().watch();
   malloc_.store(made, std::memory_order_release);
   return made;
 }
 
-/// Calls `function(ThreadState&)` with the calling thread's state, and makes its bins known to the
-/// hot paths if it has got some. Meanwhile these find none: the cache may be in the middle of
-/// moving its bins when a signal handler comes. The fences are the compiler's.
+/// Makes the thread's bins known to the hot paths if it has got some. A watch that begins meanwhile
+/// may have hidden them before they were there, so the thread looks again; HeapTable::hide_bins()
+/// is the partner. The fence is the compiler's.
+void UserHeap::show_bins(HeapUse& use) noexcept {
+  ObjectBins* const bins = Malloc::bins_of(use.state);
+  use.thread->set_bins(number_, bins);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (&use.state.for_malloc() != bins) use.thread->set_bins(number_, nullptr);
+}
+
+/// Calls `function(ThreadState&)` with the calling thread's state. Meanwhile the hot paths find no
+/// bins: the cache may be in the middle of moving them when a signal handler comes. The fences are
+/// the compiler's.
 template <typename Function>
 auto UserHeap::with_thread(Malloc& malloc, Function&& function) noexcept {
   HeapUse* const use = must_not_wait() ? nullptr : g_heap_table.use_here(*this);
@@ -102,7 +114,7 @@ auto UserHeap::with_thread(Malloc& malloc, Function&& function) noexcept {
     HeapUse& use;
     ~AtEnd() {
       std::atomic_signal_fence(std::memory_order_seq_cst);
-      if (--use.calls == 0) use.thread->set_bins(heap.number_, Malloc::bins_of(use.state));
+      if (--use.calls == 0) heap.show_bins(use);
       g_heap_table.reclaimer().notice(heap);
     }
   } at_end{*this, *use};

@@ -77,6 +77,7 @@ class UserHeap final : public MallocHost {
   Malloc* make_malloc_alone(bool needs_guards) noexcept;
   void* allocate_cached(std::size_t bytes) noexcept;
   bool deallocate_cached(void* p, const FreeCall& call) noexcept;
+  void show_bins(HeapUse& use) noexcept;
   template <typename Function>
   auto with_thread(Malloc& malloc, Function&& function) noexcept;
   [[noreturn]] void die_unmade(const char* action, const void* p) const noexcept;
