@@ -49,7 +49,7 @@ bool Malloc::ends_window(ThreadState& thread) noexcept {
   thread.is_in_window = false;
   ThreadState::write(thread.calls_left, ThreadState::kUndrawn);
   ThreadState::write(thread.bytes_left, ThreadState::kUndrawn);
-  if (!is_detour_on) thread.exchange_malloc_bins(fresh_bins(), *thread.free_bins);
+  if (!is_detour_on) engine_.registry().undirect_malloc(thread);
   return !is_detour_on;
 }
 

@@ -7,7 +7,9 @@
 #include <map>
 #include <vector>
 
+#include "base/lock.h"
 #include "malloc/malloc_in_test.h"
+#include "thread_cache/steps_in_test.h"
 
 namespace strata {
 namespace {
@@ -166,16 +168,18 @@ TEST_F(GuardWindows, ThereAreNoneWhereTheHostHasNoGuards) {
   }
 }
 
+/// Is asked about every allocation.
+struct CountingWatcher : Watcher {
+  std::int64_t draw_interval() noexcept override { return 0; }
+  Engine::Block allocate(const Allocation&) noexcept override {
+    ++offered;
+    return {nullptr, false};
+  }
+  int offered = 0;
+};
+
 TEST_F(GuardWindows, AWatchThatBeginsEndsTheWindow) {
-  struct All : Watcher {
-    std::int64_t draw_interval() noexcept override { return 0; }
-    Engine::Block allocate(const Allocation&) noexcept override {
-      ++offered;
-      return {nullptr, false};
-    }
-    int offered = 0;
-  };
-  static All watcher;
+  static CountingWatcher watcher;
   start_at_rate();
   open_window();
   malloc.detour().begin(Detour::kByBytes, watcher);
@@ -189,6 +193,80 @@ TEST_F(GuardWindows, AWatchThatBeginsEndsTheWindow) {
   EXPECT_EQ(&thread.state.for_malloc(), thread.state.free_bins);
   EXPECT_EQ(malloc.guards().statistics().allocations, 0u);
 }
+
+#ifdef STRATA_HAS_STEPS
+
+// What the handler knows.
+Malloc* g_watched_malloc;
+ThreadState* g_watched_thread;
+CountingWatcher* g_watcher;
+int g_steps_left;
+bool g_has_begun;
+
+/// Once, after so many steps without a watch at which malloc finds no bins; as another thread would
+/// while this one does nothing.
+void begin_watch() {
+  Detour& detour = g_watched_malloc->detour();
+  const bool finds_bins = &g_watched_thread->for_malloc() == g_watched_thread->free_bins;
+  if (g_has_begun || detour.is_on() || finds_bins || is_any_lock_held_here()) return;
+  if (--g_steps_left >= 0) return;
+  g_has_begun = true;
+  detour.begin(Detour::kByBytes, *g_watcher);
+}
+
+struct GuardWindowsAtEachStep : GuardWindows {
+  /// Allocates once for each of the instructions at which a watch begins meanwhile.
+  /// \param prepare  what comes before
+  template <typename Prepare>
+  void expect_no_loss(CountingWatcher& watcher, Prepare prepare) {
+    g_watched_malloc = &malloc;
+    g_watched_thread = &thread.state;
+    g_watcher = &watcher;
+    for (int steps = 0;; ++steps) {
+      prepare();
+      g_steps_left = steps;
+      g_has_begun = false;
+      void* p = nullptr;
+      run_in_steps(begin_watch, [&] { p = thread.allocate(100); });
+      thread.deallocate(p);
+      if (!g_has_begun) break;
+      watcher.offered = 0;
+      thread.deallocate(thread.allocate(100));
+      EXPECT_EQ(watcher.offered, 1) << steps;
+      malloc.detour().end(Detour::kByBytes);
+      thread.deallocate(thread.allocate(100));
+    }
+  }
+};
+
+TEST_F(GuardWindowsAtEachStep, AWatchThatBeginsAsAWindowEndsSeesEveryLaterAllocation) {
+  static CountingWatcher watcher;
+  start_at_rate();
+  expect_no_loss(watcher, [&] {
+    open_window();
+    ThreadState::write(thread.state.calls_left, 0);  // the next allocation ends it
+  });
+}
+
+TEST_F(GuardWindowsAtEachStep, AWatchThatBeginsAsOneBeforeHasEndedSeesEveryLaterAllocation) {
+  struct EndingWatcher : CountingWatcher {
+    Engine::Block allocate(const Allocation& allocation) noexcept override {
+      if (ends_itself) g_watched_malloc->detour().end(Detour::kByBytes);
+      ends_itself = false;
+      return CountingWatcher::allocate(allocation);
+    }
+    bool ends_itself = false;
+  };
+  static EndingWatcher watcher;
+  start_at_rate();
+  thread.deallocate(thread.allocate(100));
+  expect_no_loss(watcher, [&] {
+    watcher.ends_itself = true;
+    malloc.detour().begin(Detour::kByBytes, watcher);
+  });
+}
+
+#endif
 
 TEST_F(GuardWindows, AThreadThatEndsInAWindowLeavesIt) {
   start_at_rate();

@@ -194,7 +194,7 @@ Engine::Block Malloc::try_serve_object(ThreadState& thread, unsigned size_class)
       open_gate(thread);
     // The watch may have ended while its watcher was asked.
     if (&thread.for_malloc() != thread.free_bins && !detour_.is_on() && !thread.is_in_window)
-      thread.exchange_malloc_bins(fresh_bins(), *thread.free_bins);
+      engine_.registry().undirect_malloc(thread);
     // An adopted cache is warm, and on the detour malloc has not looked.
     if (void* object = cache->pop(size_class)) return handed_out(Engine::as_block(object));
   }

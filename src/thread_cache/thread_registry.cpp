@@ -73,6 +73,11 @@ void ThreadRegistry::redirect_malloc(ObjectBins* bins) noexcept {
   }
 }
 
+void ThreadRegistry::undirect_malloc(ThreadState& thread) noexcept {
+  LockGuard guard(lock_);
+  if (redirected_to_ == nullptr) thread.set_malloc_bins(*thread.free_bins);
+}
+
 void ThreadRegistry::park(ThreadCache& cache) noexcept {
   LockGuard guard(lock_);
   // Before another thread may adopt it: signal handlers of this one may still allocate.
