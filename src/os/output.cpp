@@ -11,36 +11,42 @@ namespace {
 
 using system_call::Signals;
 
-/// While it lives this thread gets no SIGPIPE: the one of a write of ours is taken back, one that
-/// was waiting before waits on.
-class PipeSignalHeld {
+/// While it lives this thread gets none of the signals that a write may bring: the one of a write of
+/// ours is taken back, one that was waiting before waits on.
+class SignalsHeld {
  public:
-  PipeSignalHeld() noexcept
-      : before_(system_call::block_signals(SIG_BLOCK, kPipe)),
-        was_pending_((system_call::pending_signals() & kPipe) != 0) {}
-  ~PipeSignalHeld() { system_call::block_signals(SIG_SETMASK, before_); }
-  PipeSignalHeld(const PipeSignalHeld&) = delete;
-  PipeSignalHeld& operator=(const PipeSignalHeld&) = delete;
+  SignalsHeld() noexcept
+      : before_(system_call::block_signals(SIG_BLOCK, kAll)),
+        pending_(system_call::pending_signals()) {}
+  ~SignalsHeld() { system_call::block_signals(SIG_SETMASK, before_); }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
 
-  void take_back() const noexcept {
+  /// The one that came with this error, if one did.
+  void take_back(int error) const noexcept {
+    const Signals came = (error == EPIPE ? kPipe : error == EFBIG ? kSize : 0) & ~pending_;
     const timespec at_once{};
-    while (!was_pending_ &&
-           syscall(SYS_rt_sigtimedwait, &kPipe, nullptr, &at_once, sizeof kPipe) < 0 &&
+    while (came != 0 && syscall(SYS_rt_sigtimedwait, &came, nullptr, &at_once, sizeof came) < 0 &&
            errno == EINTR) {
     }
   }
 
  private:
   static constexpr Signals kPipe = system_call::only(SIGPIPE);
+  static constexpr Signals kSize = system_call::only(SIGXFSZ);
+  static constexpr Signals kAll = kPipe | kSize;
 
   const Signals before_;
-  const bool was_pending_;
+  const Signals pending_;
 };
 
 }  // namespace
 
 int write_all(int file, std::string_view text) noexcept {
-  const PipeSignalHeld held;
+  // Chosen: a reader that takes nothing for so long is not waited for. Others wait without an end,
+  // since their writes do.
+  constexpr int kPatienceMs = 1000;
+  const SignalsHeld held;
   while (!text.empty()) {
     const ssize_t written = system_call::write(file, text.data(), text.size());
     if (written > 0) {
@@ -49,7 +55,8 @@ int write_all(int file, std::string_view text) noexcept {
     }
     const int error = written == 0 ? EIO : errno;
     if (error == EINTR) continue;
-    if (error == EPIPE) held.take_back();
+    if (error == EAGAIN && system_call::wait_until_writable(file, kPatienceMs)) continue;
+    held.take_back(error);
     return error;
   }
   return 0;

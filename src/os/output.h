@@ -4,8 +4,9 @@
 
 namespace strata::os {
 
-/// Writes all of a text to an open file. A pipe without a reader is an error here, and no
-/// SIGPIPE: what we have to say is not worth the program's life.
+/// Writes all of a text to an open file. A pipe without a reader and a file at its limit are errors
+/// here, and no SIGPIPE or SIGXFSZ: what we have to say is not worth the program's life. Where
+/// writes do not wait, this does, until the reader takes nothing for a second.
 /// \returns  0, or the error; errno is not kept
 /// \threads  Not cancelled. Any number at once, signal handlers included.
 int write_all(int file, std::string_view text) noexcept;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -9,6 +10,7 @@
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -104,6 +106,13 @@ using Signals = std::uint64_t;
 constexpr Signals only(int signal) noexcept { return Signals{1} << (signal - 1); }
 /// All but the three that C libraries keep for themselves.
 inline constexpr Signals kAllSignals = ~(only(32) | only(33) | only(34));
+
+/// Whether a file takes bytes within this time, in which no signal is handled.
+inline bool wait_until_writable(int file, int milliseconds) noexcept {
+  pollfd asked{file, POLLOUT, 0};
+  const timespec most{milliseconds / 1000, milliseconds % 1000 * 1'000'000L};
+  return syscall(SYS_ppoll, &asked, 1UL, &most, &kAllSignals, sizeof kAllSignals) > 0;
+}
 
 /// \param how  SIG_BLOCK or SIG_SETMASK
 /// \returns    what this thread blocked before
