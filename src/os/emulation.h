@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "os/faults.h"  // whose kRead would shadow the one below, if it came later
 #include "os/page_source.h"
 
 /// \file  What a test has to know where an emulator of user programs runs it: qemu's shares the
