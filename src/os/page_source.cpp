@@ -204,8 +204,16 @@ void* reserve(std::size_t bytes) noexcept {
 }
 
 void* reserve_readable(std::size_t bytes) noexcept {
+  // Chosen: debuggers write what can be read into their core files, zeros or not. What a malloc
+  // reserves at its start, 80 MiB, is not worth a system call of every process.
+  constexpr std::size_t kTooMuchForACore = std::size_t{1} << 30;
   SavedErrno keep;
-  return map_with_edges(bytes, PROT_READ);
+  void* const range = map_with_edges(bytes, PROT_READ);
+  if (range != nullptr && bytes >= kTooMuchForACore) {
+    const std::size_t page = page_bytes();
+    system_call::advise(static_cast<char*>(range) - page, bytes + 2 * page, MADV_DONTDUMP);
+  }
+  return range;
 }
 
 bool commit(void* address, std::size_t bytes) noexcept {

@@ -154,8 +154,10 @@ class PageSource {
 
   /// The same, but it can be read, as zero, and so can the two pages beside it, which nobody can
   /// write: an overflow into the range is a fault. Neither counts where the kernel commits itself
-  /// to all that could be written (vm.overcommit_memory=2, RLIMIT_DATA).
+  /// to all that could be written (vm.overcommit_memory=2, RLIMIT_DATA). One of 1 GiB or more is in
+  /// no core file, whatever becomes of it.
   /// \returns  The range, or nullptr if the kernel refuses.
+  /// \cost     One system call, for one of 1 GiB or more two.
   virtual void* reserve_readable(std::size_t bytes) noexcept {
     return kernel::reserve_readable(bytes);
   }

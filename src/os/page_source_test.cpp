@@ -10,11 +10,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cinttypes>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "os/access_test.h"
@@ -82,6 +85,35 @@ TEST(PageSource, WhatIsMappedApartLiesBetweenPagesThatNobodyCanWrite) {
   EXPECT_TRUE(source.unmap_apart(p, pages(3)));
   for (const char* edge : {p - 1, p + pages(3), table - 1, table + pages(3)})
     EXPECT_EQ(access_at(edge), "") << "what lies beside it goes with it";
+}
+
+/// Whether a core file has the mapping that this address is in.
+bool is_in_core(const void* address) {
+  std::ifstream lines("/proc/self/smaps");
+  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+  bool is_here = false;
+  for (std::string line; std::getline(lines, line);) {
+    std::uintptr_t start;
+    std::uintptr_t end;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " ", &start, &end) == 2)
+      is_here = start <= wanted && wanted < end;
+    if (is_here && line.starts_with("VmFlags:")) return line.find(" dd") == std::string::npos;
+  }
+  return true;
+}
+
+TEST(KernelPages, AGreatReservationIsInNoCoreFile) {
+  if (kIsEmulated) GTEST_SKIP() << "the emulator says what its own mappings are";
+  constexpr std::size_t kMany = std::size_t{1} << 30;
+  const std::size_t page = page_bytes();
+  auto* const many = static_cast<char*>(kernel_pages().reserve_readable(kMany));
+  auto* const few = static_cast<char*>(kernel_pages().reserve_readable(page));
+  if (many == nullptr) GTEST_SKIP() << "address space is limited";
+  ASSERT_NE(few, nullptr);
+  for (const char* each : {many - page, many, many + kMany}) EXPECT_FALSE(is_in_core(each));
+  EXPECT_TRUE(is_in_core(few));
+  kernel_pages().unmap_apart(many, kMany);
+  kernel_pages().unmap_apart(few, page);
 }
 
 TEST(PageSource, MapsNothingApartThatIsTooLarge) {
