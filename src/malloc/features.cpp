@@ -103,6 +103,7 @@ void keep_texts(Options& options) noexcept {
 void start_statistics_of_options(Malloc& malloc) noexcept {
   g_featured = &malloc;
   const Options& options = malloc.options();
+  if (options.stats != Options::Stats::kOff) os::note_standard_error();
   const bool is_both = options.stats == Options::Stats::kBoth;
   if (is_both || options.stats == Options::Stats::kExit) {
     if (*options.stats_file == '\0') os::keep_standard_error();

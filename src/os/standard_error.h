@@ -5,9 +5,13 @@
 
 namespace strata::os {
 
-/// Keeps a second descriptor of standard error, under a high number and closed across exec, so that
-/// standard_error() still works when the program has closed its own. Once; without effect where
-/// there is no standard error or no number is left.
+/// Notes which file standard error is, for standard_error().
+/// \threads  At the start of the process.
+void note_standard_error() noexcept;
+
+/// The same, and keeps a second descriptor of it, under a high number and closed across exec, so
+/// that standard_error() still works when the program has closed its own. Once; without effect where
+/// there is no standard error, or no number, or fewer than 64.
 ///
 /// The price: the reader of a pipe sees its end when this process ends, not when
 /// it closes its standard error. So children of fork let go of theirs: a daemon is one.
@@ -16,8 +20,11 @@ void keep_standard_error() noexcept;
 void let_go_of_standard_error() noexcept;  ///< in the child of fork
 
 /// Where to write: standard error while it is open; after that, the kept one, if its number still
-/// is the same file: a program that closes all it has may have given it to another.
-/// \cost  Two system calls.
+/// is the same file: a program that closes all it has may have given it to another. The number of
+/// standard error, too, may be that of a file of the program's: another regular file than at the
+/// start, if it was not opened to append, is taken for one. A log that was opened to append is not.
+/// \returns  -1: nowhere
+/// \cost     two or three system calls
 int standard_error() noexcept;
 
 }  // namespace strata::os

@@ -2,12 +2,16 @@
 //
 //   closes_stderr at_exit       closes it in an exit handler, as coreutils do
 //   closes_stderr reused FILE   closes every descriptor; their numbers become FILE
+//   closes_stderr data FILE     closes the first three, which FILE becomes, and writes to it
+//   closes_stderr log FILE      appends to FILE instead
+//   closes_stderr dup COUNT     closes the rest, and copies its standard error for a child so often
 //   closes_stderr daemon        forks a daemon that closes its own and waits for its input's end
 //   closes_stderr exec          becomes another program, which says what descriptors it has
 //   closes_stderr titled        writes a title over its arguments and its environment
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -29,6 +33,31 @@ void reuse_all_numbers(const char* path) {
     if (fd != file && fcntl(fd, F_GETFD) >= 0) dup2(file, fd);
   }
   atexit(close_standard_error);
+}
+
+/// As a daemon does that opens its files without care for their numbers.
+void become_data(const char* path) {
+  for (int fd = 0; fd < 3; ++fd) close(fd);
+  for (int fd = 0; fd < 3; ++fd) CHECK(open(path, O_RDWR | O_CREAT, 0600) == fd, "no file");
+  CHECK(write(STDERR_FILENO, "data", 4) == 4, "no data");
+}
+
+void become_a_log(const char* path) {
+  const int file = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+  CHECK(file >= 0 && dup2(file, STDERR_FILENO) >= 0, "no log");
+}
+
+void copy_for_a_child(int count) {
+  for (int fd = 3; fd < kNumbers; ++fd) close(fd);
+  int last = 0;
+  for (int i = 0; i < count; ++i) last = dup(STDERR_FILENO);
+  const pid_t child = fork();
+  if (child == 0) {
+    for (int fd = 3; fd <= last; ++fd) CHECK(fcntl(fd, F_GETFD) >= 0, "a copy is closed");
+    _exit(0);
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child && status == 0, "the child lacks one");
 }
 
 void become_a_daemon() {
@@ -61,6 +90,9 @@ int main(int count, char** arguments) {
   const std::string_view what = count > 1 ? arguments[1] : "";
   if (what == "at_exit") atexit(close_standard_error);
   if (what == "reused") reuse_all_numbers(arguments[2]);
+  if (what == "data") become_data(arguments[2]);
+  if (what == "log") become_a_log(arguments[2]);
+  if (what == "dup") copy_for_a_child(std::atoi(arguments[2]));
   if (what == "daemon") become_a_daemon();
   if (what == "exec") {
     char* none[] = {nullptr};
