@@ -1,8 +1,13 @@
 #include "base/json_writer.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <string>
+
+#include "base/text_sink.h"
 
 namespace strata {
 namespace {
@@ -94,6 +99,47 @@ TEST(FileSink, WritesMoreThanItsBufferHoldsAndAppends) {
   std::fclose(file);
   std::remove(path.c_str());
   EXPECT_EQ(found, "begin " + long_text + " end\nbegin " + long_text + " end\n");
+}
+
+/// What goes to standard error in its time, by the write.
+class CaughtWrites {
+ public:
+  CaughtWrites() : before_(dup(STDERR_FILENO)) {
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends_), 0);
+    dup2(ends_[1], STDERR_FILENO);
+  }
+  ~CaughtWrites() {
+    dup2(before_, STDERR_FILENO);
+    for (const int each : {before_, ends_[0], ends_[1]}) close(each);
+  }
+  std::string next() const {
+    std::string text(100'000, '\0');
+    const ssize_t count = recv(ends_[0], text.data(), text.size(), MSG_DONTWAIT);
+    text.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
+    return text;
+  }
+
+ private:
+  int before_;
+  int ends_[2];
+};
+
+TEST(FileSink, WhatFitsIsOneWriteAndLongerTextIsWrittenByWholeLines) {
+  const CaughtWrites caught;
+  const std::string line(99, 'x');
+  std::size_t lines = 0;
+  {
+    FileSink sink("");
+    for (; lines < FileSink::kBytes / 100; ++lines) sink.write(line + "\n");
+  }
+  EXPECT_EQ(caught.next().size(), lines * 100);
+  {
+    FileSink sink("");
+    for (std::size_t i = 0; i < 2 * lines; ++i) sink.write(line + "\n");
+  }
+  const std::string first = caught.next();
+  EXPECT_EQ(first.size(), lines * 100);
+  EXPECT_EQ(first.size() + caught.next().size(), 2 * lines * 100);
 }
 
 TEST(FileSink, WhereTheFileIsFullStandardErrorServes) {

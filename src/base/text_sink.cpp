@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/text_writer.h"
 #include "os/file.h"
 #include "os/standard_error.h"
 
@@ -18,32 +19,45 @@ void BufferSink::write(std::string_view text) noexcept {
 }
 
 FileSink::FileSink(const char* path) noexcept
-    : path_(path), fd_(*path != '\0' ? os::open_to_append(path) : os::standard_error()) {
+    : path_(path),
+      fd_(*path != '\0' ? os::open_to_append(path) : os::standard_error()),
+      scratch_(os::kernel_pages(), kBytes),
+      buffer_(scratch_.memory() != nullptr ? static_cast<char*>(scratch_.memory()) : spare_),
+      capacity_(scratch_.memory() != nullptr ? kBytes : sizeof spare_) {
   is_opened_ = *path != '\0' && fd_ >= 0;
-  if (fd_ < 0) turn_to_standard_error();
+  if (*path != '\0' && fd_ < 0) turn_to_standard_error();
 }
 
 FileSink::~FileSink() {
-  flush();
+  flush(size_);
   if (is_opened_) os::close_file(fd_);
 }
 
 void FileSink::write(std::string_view text) noexcept {
   while (!text.empty()) {
-    const std::size_t count = std::min(text.size(), TextWriter::kCapacity - buffer_.view().size());
-    buffer_.text(text.substr(0, count));
+    if (size_ == capacity_) {
+      const std::size_t last_end = std::string_view(buffer_, size_).rfind('\n');
+      flush(last_end == std::string_view::npos ? size_ : last_end + 1);
+    }
+    const std::size_t count = std::min(text.size(), capacity_ - size_);
+    std::memcpy(buffer_ + size_, text.data(), count);
+    size_ += count;
     text.remove_prefix(count);
-    if (buffer_.view().size() == TextWriter::kCapacity) flush();
   }
 }
 
-void FileSink::flush() noexcept {
-  if (!os::write_file(fd_, buffer_.view()) && is_opened_) {
+/// Writes so much of what is held. Where standard error does not take it, nothing more is tried.
+void FileSink::flush(std::size_t count) noexcept {
+  const std::string_view text(buffer_, count);
+  bool is_written = fd_ < 0 || os::write_file(fd_, text);
+  if (!is_written && is_opened_) {
     os::close_file(fd_);
     turn_to_standard_error();
-    os::write_file(fd_, buffer_.view());
+    is_written = os::write_file(fd_, text);
   }
-  buffer_.clear();
+  if (!is_written) fd_ = -1;
+  size_ -= count;
+  std::memmove(buffer_, buffer_ + count, size_);
 }
 
 void FileSink::turn_to_standard_error() noexcept {

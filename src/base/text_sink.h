@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "base/text_writer.h"
+#include "base/scratch.h"
 
 namespace strata {
 
@@ -36,9 +36,13 @@ class BufferSink final : public TextSink {
 
 /// A file that text is appended to, or standard error (the kept one, where the program has closed
 /// its own) where there is none, or from where on it cannot be opened or written: then one warning
-/// says so.
+/// says so. What fits kBytes is one write, so that texts of several processes do not mix; longer
+/// text is written by whole lines.
 class FileSink final : public TextSink {
  public:
+  // Chosen: twice what statistics of all size classes take.
+  static constexpr std::size_t kBytes = std::size_t{32} << 10;
+
   /// \param path  "" for standard error; outlives this
   explicit FileSink(const char* path) noexcept;
   ~FileSink();
@@ -47,13 +51,17 @@ class FileSink final : public TextSink {
   void write(std::string_view text) noexcept override;
 
  private:
-  void flush() noexcept;
+  void flush(std::size_t count) noexcept;
   void turn_to_standard_error() noexcept;
 
   const char* const path_;
   bool is_opened_ = false;
   int fd_;
-  TextWriter buffer_;
+  Scratch scratch_;
+  char spare_[512];  // where no memory is left
+  char* const buffer_;
+  const std::size_t capacity_;
+  std::size_t size_ = 0;
 };
 
 }  // namespace strata

@@ -6,6 +6,7 @@
 #include "base/json_writer.h"
 #include "base/text_writer.h"
 #include "malloc/statistics.h"
+#include "os/process.h"
 #include "os/resources.h"
 
 namespace strata {
@@ -178,7 +179,7 @@ void write_statistics(const Statistics& now, TextSink& sink) noexcept {
   report.line().text("statistics");
   if (!now.name.empty() && now.name != "malloc")
     report.line_so_far().text(" of the heap '").text(now.name).text("'");
-  report.line_so_far().text(", in bytes");
+  report.line_so_far().text(" of process ").decimal(os::process_id()).text(", in bytes");
   report.end_line();
   for_each_figure(now, [&](const Figure& figure) {
     if (!figure.name.empty()) report.figure(figure.name, figure.value, figure.meaning);

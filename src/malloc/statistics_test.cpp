@@ -50,6 +50,17 @@ TEST_F(StatisticsTest, LiveIsWhatTheProgramOwnsRoundedUp) {
   check();
 }
 
+TEST_F(StatisticsTest, TheTextIsOneWriteHoweverMuchThereIs) {
+  Statistics most = statistics();
+  for (Statistics::Class& each : most.classes) {
+    each.spans = each.kept_spans = each.waits = each.transfer_waits = 1'000'000'000;
+    each.live_objects = each.cached_objects = each.free_objects = 1'000'000'000'000;
+  }
+  BufferSink text(nullptr, 0);
+  write_statistics(most, text);
+  EXPECT_LT(text.length(), FileSink::kBytes * 2 / 3);
+}
+
 TEST_F(StatisticsTest, WhatWentBackIsCounted) {
   TestThread thread(malloc);
   void* p = thread.allocate(kMiB);

@@ -34,7 +34,7 @@ static const char* fill_a_limited_heap(strata_heap* heap) {
 static const char* write_about(strata_heap* heap) {
   char text[16384];
   EXPECT(strata_heap_stats_text(heap, text, sizeof text) == strlen(text));
-  EXPECT(strstr(text, "statistics of the heap 'session', in bytes") != NULL);
+  EXPECT(strstr(text, "statistics of the heap 'session' of process ") != NULL);
   const size_t length = strata_heap_stats_json(heap, text, sizeof text);
   EXPECT(length == strlen(text) && text[0] == '{' && text[length - 1] == '}');
   EXPECT(strstr(text, "\"name\":\"session\"") != NULL);

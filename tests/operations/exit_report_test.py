@@ -6,13 +6,14 @@ usage: exit_report_test.py --program closes_stderr     (see there for what it do
 import argparse
 import os
 import pathlib
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
-STATISTICS = "strata: statistics, in bytes"
+STATISTICS = "strata: statistics of process "
 PROGRAM = ""
 
 
@@ -53,6 +54,53 @@ class ExitReport(unittest.TestCase):
             done = run(PROGRAM, "reused", str(file), STRATA_STATS="exit")
             self.assertEqual(done.returncode, 0)
             self.assertEqual(file.read_text(), "")
+
+    def test_nothing_is_written_to_data_that_has_the_number_of_standard_error(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for options in [{"STRATA_STATS": "exit"}, {"STRATA_LEAKS": "1"}, {"STRATA_PROFILE": "/no/such/folder/p"},
+                            {"STRATA_STATS": "exit", "STRATA_STATS_FILE": "/no/such/folder/statistics"}]:
+                file = pathlib.Path(folder) / "data"
+                self.assertEqual(run(PROGRAM, "data", str(file), **options).returncode, 0)
+                self.assertEqual(file.read_text(), "data", options)
+                file.unlink()
+
+    def test_a_log_that_is_appended_to_is_standard_error(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "log"
+            self.assertEqual(run(PROGRAM, "log", str(file), STRATA_STATS="exit").returncode, 0)
+            self.assertEqual(file.read_text().count(STATISTICS), 1)
+
+    def test_where_there_are_few_descriptors_none_is_kept(self):
+        done = subprocess.run([PROGRAM, "dup", "20"], env={**os.environ, "STRATA_STATS": "exit"}, timeout=300,
+                              stderr=subprocess.PIPE, text=True,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32)))
+        self.assertEqual((done.returncode, done.stderr.count(STATISTICS)), (0, 1), done.stderr)
+
+    def test_a_limit_of_the_size_of_files_costs_the_report_and_not_the_program(self):
+        def limited(folder, **options):
+            return subprocess.run([PROGRAM, "list"], env={**os.environ, **options}, cwd=folder, timeout=300,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
+        with tempfile.TemporaryDirectory() as folder:
+            done = limited(folder, STRATA_STATS="exit", STRATA_STATS_FILE="statistics")
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("warning: cannot write to statistics; standard error is used\n" + STATISTICS, done.stderr)
+            done = limited(folder, STRATA_PROFILE="profile", STRATA_PROFILE_RATE="1")
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("the profile profile is not written: File too large", done.stderr)
+            self.assertEqual(os.listdir(folder), ["statistics"])
+
+    def test_processes_that_share_a_file_of_statistics_write_whole_reports_with_their_number(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "statistics"
+            options = {"STRATA_STATS": "exit", "STRATA_STATS_FILE": str(file)}
+            running = [subprocess.Popen([PROGRAM, "list"], env={**os.environ, **options}, stdout=subprocess.DEVNULL)
+                       for _ in range(20)]
+            self.assertEqual([each.wait(300) for each in running], [0] * 20)
+            reports = file.read_text().split(STATISTICS)[1:]
+            self.assertEqual({int(each.split(",")[0]) for each in reports}, {each.pid for each in running})
+            lines = [[line.split()[1] for line in each.splitlines()[1:] if line[8].isalpha()] for each in reports]
+            self.assertEqual(lines, [lines[0]] * 20)
 
     def test_a_daemon_does_not_hold_the_pipe_that_it_closed(self):
         options = dict(env={**os.environ, "STRATA_STATS": "exit"}, stdin=subprocess.PIPE, stderr=subprocess.PIPE)

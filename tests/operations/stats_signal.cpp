@@ -43,7 +43,7 @@ bool comes_to_be(const char* name, const char* sentence, std::size_t count) {
   return false;
 }
 
-constexpr const char* kFirstLine = "strata: statistics, in bytes";
+constexpr const char* kFirstLine = "strata: statistics of process ";
 
 void work(const std::atomic<bool>& done) {
   std::vector<void*> blocks(1000);

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+
+#include "os/page_source.h"
+
+namespace strata {
+
+/// Zero pages for the time of one call: what is too large for the stack, as that of a thread may
+/// have 16 KiB.
+class Scratch {
+ public:
+  Scratch(os::PageSource& pages, std::size_t bytes) noexcept
+      : pages_(pages),
+        bytes_((bytes + os::page_bytes()) & ~(os::page_bytes() - 1)),
+        memory_(pages.map_apart(bytes_)) {}
+  ~Scratch() {
+    if (memory_ != nullptr) pages_.unmap_apart(memory_, bytes_);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  void* memory() const noexcept { return memory_; }  ///< nullptr when out of memory
+
+ private:
+  os::PageSource& pages_;
+  const std::size_t bytes_;
+  void* const memory_;
+};
+
+}  // namespace strata
