@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
+#include "base/scratch.h"
+#include "base/text_sink.h"
 #include "base/text_writer.h"
 #include "os/clock.h"
 #include "os/file.h"
@@ -60,6 +63,45 @@ void say_not_written(const char* path, std::string_view reason) noexcept {
   warn_about(path, " is not written: ", reason);
 }
 
+/// A file that is written, with all that this needs: too much for a small stack.
+class Writing {
+ public:
+  explicit Writing(const char* path) noexcept
+      : is_named_(expand(path, path_, sizeof path_)), is_open_(is_named_ && file_.open(path_)) {
+    if (!is_open_)
+      say_not_written(is_named_ ? path_ : path,
+                      is_named_ ? file_.reason() : "its name is too long");
+  }
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+
+  bool is_ready() const noexcept { return is_open_; }
+
+  bool write(SiteTable& sites, std::size_t rate, std::uint64_t started_ns) noexcept {
+    const bool is_complete = writer_.write(sites, rate, started_ns);
+    if (is_complete) gzip_.finish();
+    if (!is_complete || !file_.commit()) {
+      say_not_written(path_, is_complete ? file_.reason() : "no memory is left");
+      return false;
+    }
+    if (!writer_.has_all_files())
+      warn_about(path_, " has addresses without names: ", "/proc/self/maps cannot be read");
+    if (!sites.tells_all_apart())
+      warn_about(path_, " has callers that it does not tell apart: ",
+                 "there were too many, or no memory was left");
+    return true;
+  }
+
+ private:
+  char path_[4096];
+  os::NewFile file_;
+  const bool is_named_;
+  const bool is_open_;
+  FileOf raw_{file_};
+  GzipSink gzip_{raw_};
+  PprofWriter writer_{gzip_, os::kernel_pages()};
+};
+
 }  // namespace
 
 bool HeapProfile::start(std::size_t rate, std::uint64_t seed) noexcept {
@@ -81,32 +123,17 @@ void HeapProfile::stop() noexcept {
 }
 
 bool HeapProfile::write(const char* path) noexcept {
-  char expanded[4096];
-  if (!expand(path, expanded, sizeof expanded)) {
-    say_not_written(path, "its name is too long");
+  const Scratch scratch(os::kernel_pages(), sizeof(Writing));
+  if (scratch.memory() == nullptr) {
+    say_not_written(path, "no memory is left");
     return false;
   }
-  os::NewFile file;
-  if (!file.open(expanded)) {
-    say_not_written(expanded, file.reason());
-    return false;
-  }
-  FileOf raw(file);
-  GzipSink gzip(raw);
-  PprofWriter writer(gzip, os::kernel_pages());
-  if (!writer.write(sites_, rate_.load(std::memory_order_relaxed),
-                    started_ns_.load(std::memory_order_relaxed))) {
-    say_not_written(expanded, "no memory is left");
-    return false;
-  }
-  gzip.finish();
-  if (!file.commit()) {
-    say_not_written(expanded, file.reason());
-    return false;
-  }
-  if (!writer.has_all_files())
-    warn_about(expanded, " has addresses without names: ", "/proc/self/maps cannot be read");
-  return true;
+  auto* const writing = new (scratch.memory()) Writing(path);
+  const bool is_written =
+      writing->is_ready() && writing->write(sites_, rate_.load(std::memory_order_relaxed),
+                                            started_ns_.load(std::memory_order_relaxed));
+  writing->~Writing();
+  return is_written;
 }
 
 void HeapProfile::explain_absence(const char* path) noexcept {

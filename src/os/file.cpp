@@ -196,6 +196,7 @@ bool LineReader::next(std::string_view& line) noexcept {
     const std::size_t length = held.find('\n');
     if (length != std::string_view::npos) {
       line = held.substr(0, length);
+      buffer_[begin_ + length] = '\0';
       begin_ += length + 1;
       if (!std::exchange(is_too_long, false)) return true;
       continue;
@@ -210,6 +211,7 @@ bool LineReader::next(std::string_view& line) noexcept {
     has_failed_ |= count < 0;
     if (count <= 0) {
       line = {buffer_, end_};
+      if (end_ < sizeof buffer_) buffer_[end_] = '\0';
       begin_ = end_;
       return !line.empty() && !is_too_long;
     }

@@ -52,7 +52,8 @@ class LineReader {
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
-  /// The next line without its end; one that is longer than the buffer is skipped.
+  /// The next line without its end, where a 0 is instead; one that is longer than the buffer is
+  /// skipped.
   bool next(std::string_view& line) noexcept;
   /// Whether the file could not be opened, or not be read to its end.
   bool has_failed() const noexcept { return has_failed_; }
@@ -79,7 +80,7 @@ struct CodeMapping {
   std::uintptr_t start;
   std::uintptr_t end;
   std::uint64_t offset;   ///< in the file
-  std::string_view path;  ///< valid until the next call
+  std::string_view path;  ///< the end of the line
 };
 
 /// Takes one line of /proc/self/maps.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/scratch.h"
 #include "os/clock.h"
 #include "os/file.h"
 
@@ -44,17 +45,18 @@ enum : unsigned { kId = 1, kMappingId = 2, kAddress = 3 };
 /// Our own frames, where Strata is linked into the program and cannot be told from it by address.
 constexpr std::string_view kOwnFrames = "strata::.*|strata_.*|malloc|calloc|realloc|operator new.*";
 
-/// One message: fields in a buffer that holds the largest we write.
+/// One message: fields in a buffer for so many numbers, a field's own and a length included.
+template <std::size_t kNumbers = 12>
 class Message {
  public:
   Message& number(unsigned field, std::uint64_t value) noexcept {
     if (value != 0) varint(std::uint64_t{field} << 3).varint(value);
     return *this;
   }
-  Message& packed(unsigned field, const Message& numbers) noexcept {
-    return bytes(field, numbers.view());
-  }
-  Message& bytes(unsigned field, std::string_view value) noexcept {
+  template <std::size_t kOthers>
+  Message& packed(unsigned field, const Message<kOthers>& numbers) noexcept {
+    static_assert(kOthers + 2 <= kNumbers, "there is room for it");
+    const std::string_view value = numbers.view();
     varint(std::uint64_t{field} << 3 | 2).varint(value.size());
     std::memcpy(buffer_ + size_, value.data(), value.size());
     size_ += value.size();
@@ -69,13 +71,12 @@ class Message {
 
  private:
   static constexpr std::size_t kVarint = 10;
-  // Twice the longest sample: its numbers are packed in a message of their own first.
-  char buffer_[2 * (SiteTable::kMaxDepth + 8) * kVarint];
+  char buffer_[kNumbers * kVarint];
   std::size_t size_ = 0;
 };
 
 void write_message(TextSink& out, unsigned field, std::string_view content) noexcept {
-  Message head;
+  Message<2> head;
   head.varint(std::uint64_t{field} << 3 | 2).varint(content.size());
   out.write(head.view());
   out.write(content);
@@ -83,26 +84,6 @@ void write_message(TextSink& out, unsigned field, std::string_view content) noex
 
 /// A frame as pprof wants it: inside the call, not after it.
 std::uint64_t call_address(std::uintptr_t return_address) noexcept { return return_address - 1; }
-
-/// Memory for the time of one call.
-class Scratch {
- public:
-  Scratch(os::PageSource& pages, std::size_t bytes) noexcept
-      : pages_(pages),
-        bytes_((bytes + os::page_bytes()) & ~(os::page_bytes() - 1)),
-        memory_(pages.map_apart(bytes_)) {}
-  ~Scratch() {
-    if (memory_ != nullptr) pages_.unmap_apart(memory_, bytes_);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  void* memory() const noexcept { return memory_; }
-
- private:
-  os::PageSource& pages_;
-  const std::size_t bytes_;
-  void* const memory_;
-};
 
 }  // namespace
 
@@ -157,17 +138,17 @@ void PprofWriter::write_samples(SiteTable& sites, std::size_t rate) noexcept {
     const Site& site = sites.site(id);
     if (site.rate != rate) continue;
     const Site::Sums sums = site.sums();
-    Message locations;
+    Message<SiteTable::kMaxDepth> locations;
     for (std::uint32_t i = 0; i < site.depth; ++i) locations.varint(call_address(site.frames[i]));
-    Message values;
+    Message<4> values;
     values.varint(sums.allocated_objects)
         .varint(sums.allocated_bytes)
         .varint(sums.live_objects)
         .varint(sums.live_bytes);
-    Message message;
+    Message<SiteTable::kMaxDepth + 4 + 4 + 3 * 2> message;
     message.packed(sample::kLocationIds, locations).packed(sample::kValues, values);
     if (site.heap != nullptr) {
-      Message heap;
+      Message<4> heap;
       heap.number(label::kKey, heap_key)
           .number(label::kText, first_label + labels->number - site.heap->number);
       message.packed(sample::kLabel, heap);
@@ -209,13 +190,9 @@ bool PprofWriter::write_locations(SiteTable& sites, std::size_t rate) noexcept {
   for (std::string_view line; maps.next(line);) {
     os::CodeMapping code;
     if (!os::parse_code_mapping(line, code)) continue;
-    char path[4096];
-    if (code.path.size() >= sizeof path) continue;
-    std::memcpy(path, code.path.data(), code.path.size());
-    path[code.path.size()] = '\0';
     char build_id[128];
-    const std::size_t digits = os::read_build_id(path, build_id, sizeof build_id);
-    const std::uint64_t file_string = add_string(path);
+    const std::size_t digits = os::read_build_id(code.path.data(), build_id, sizeof build_id);
+    const std::uint64_t file_string = add_string(code.path);
     const std::uint64_t build_id_string = digits != 0 ? add_string({build_id, digits}) : 0;
     Message message;
     message.number(mapping::kId, ++mapping_id)

@@ -1,8 +1,8 @@
 #include "profile/site_report.h"
-#include <strata/detail/bits.hpp>
 
 #include <algorithm>
 
+#include "base/scratch.h"
 #include "base/text_writer.h"
 #include "os/process.h"
 #include "os/symbol.h"
@@ -58,14 +58,18 @@ void write_frame(unsigned index, std::uintptr_t return_address, TextSink& out) n
   end_line(line, out);
 }
 
-void write_site(const Site& site, const Live& live, TextSink& out) noexcept {
+void write_site(const Site& site, const Live& live, bool tells_all_apart, TextSink& out) noexcept {
   TextWriter line;
   append_amount(line.text("strata: "), live.bytes, live.objects);
   if (site.heap != nullptr) append_heap(line.text(" in "), site.heap);
   line.text(" by");
   end_line(line, out);
   for (std::uint32_t i = 0; i < site.depth; ++i) write_frame(i, site.frames[i], out);
-  if (site.depth == 0) end_line(line.text("    an unknown caller"), out);
+  if (site.depth == 0)
+    end_line(line.text(tells_all_apart ? "    an unknown caller"
+                                       : "    unknown callers: there were "
+                                         "too many to tell them apart, or no memory was left"),
+             out);
 }
 
 /// What each heap has of it, the largest first; nothing if all is the malloc's.
@@ -99,8 +103,8 @@ void write_live_sites(SiteTable& sites, std::size_t rate, std::size_t most_sites
                       os::PageSource& pages) noexcept {
   TextWriter line;
   const std::uint32_t last = sites.count();
-  const std::size_t bytes = detail::round_up((last + 1) * 2 * sizeof(Live), os::page_bytes());
-  auto* const first = static_cast<Live*>(pages.map_apart(bytes));
+  const Scratch scratch(pages, (std::size_t{last} + 1) * 2 * sizeof(Live));
+  auto* const first = static_cast<Live*>(scratch.memory());
   if (first == nullptr) {
     end_line(line.text("strata: no memory is left to report what is live"), out);
     return;
@@ -127,7 +131,9 @@ void write_live_sites(SiteTable& sites, std::size_t rate, std::size_t most_sites
   write_heaps(first, end, most_sites, first + last + 1, out);
   sort_by_size(first, end);
   const std::size_t written = std::min(count, most_sites);
-  for (std::size_t i = 0; i < written; ++i) write_site(sites.site(first[i].id), first[i], out);
+  for (std::size_t i = 0; i < written; ++i) {
+    write_site(sites.site(first[i].id), first[i], sites.tells_all_apart(), out);
+  }
   if (written < count) {
     Live rest{};
     for (const Live* site = first + written; site != end; ++site) {
@@ -140,7 +146,6 @@ void write_live_sites(SiteTable& sites, std::size_t rate, std::size_t most_sites
         .text(" other places; the profile has them all");
     end_line(line, out);
   }
-  pages.unmap_apart(first, bytes);
 }
 
 }  // namespace strata

@@ -40,15 +40,27 @@ Site::Sums Site::sums() const noexcept {
   const std::uint64_t bytes_gone = freed_bytes.load(std::memory_order_acquire);
   const std::uint64_t objects = allocated_objects.load(std::memory_order_relaxed);
   const std::uint64_t bytes = allocated_bytes.load(std::memory_order_relaxed);
-  return {whole(objects), whole(bytes), objects > objects_gone ? whole(objects - objects_gone) : 0,
-          bytes > bytes_gone ? whole(bytes - bytes_gone) : 0};
+  // Sums go round at 2^64, what is between two of them does not.
+  const auto live = [&](std::uint64_t sum, std::uint64_t gone) {
+    const auto left = static_cast<std::int64_t>(sum - gone);
+    return left > 0 ? whole(static_cast<std::uint64_t>(left)) : 0;
+  };
+  return {whole(objects), whole(bytes), live(objects, objects_gone), live(bytes, bytes_gone)};
 }
 
 std::uint32_t SiteTable::intern(const std::uintptr_t* frames, std::size_t depth, std::size_t rate,
                                 const HeapLabel* heap) noexcept {
   if (depth > kMaxDepth) depth = kMaxDepth;
-  const std::uint64_t hash = hash_of(frames, depth, rate, heap);
   LockGuard guard(lock_);
+  const std::uint32_t id = find_or_make(frames, depth, rate, heap);
+  if (id != 0 || depth == 0) return id;
+  tells_all_apart_.store(false, std::memory_order_relaxed);
+  return find_or_make(frames, 0, rate, heap);
+}
+
+std::uint32_t SiteTable::find_or_make(const std::uintptr_t* frames, std::size_t depth,
+                                      std::size_t rate, const HeapLabel* heap) noexcept {
+  const std::uint64_t hash = hash_of(frames, depth, rate, heap);
   const std::uint32_t count = count_.load(std::memory_order_relaxed);
   if (count >= bucket_count_ && !grow() && bucket_count_ == 0) return 0;
   std::uint32_t& head = buckets_[hash & (bucket_count_ - 1)];
@@ -59,7 +71,7 @@ std::uint32_t SiteTable::intern(const std::uintptr_t* frames, std::size_t depth,
       return id;
     }
   }
-  if (count == kMaxSites) return 0;
+  if (count >= (depth != 0 ? kMaxStacks : kMaxSites)) return 0;
   Site* const made = make_site(frames, depth);
   if (made == nullptr) return 0;
   made->hash = hash;

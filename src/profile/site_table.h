@@ -57,6 +57,8 @@ class SiteTable {
   static constexpr std::size_t kMaxDepth = 64;
   // Chosen: a program has some thousand sites; this bounds one that makes up code as it goes.
   static constexpr std::uint32_t kMaxSites = 1u << 20;
+  // Chosen: the rest is for sites without a stack, one for each rate and label.
+  static constexpr std::uint32_t kMaxStacks = kMaxSites - (1u << 12);
 
   // Chosen: what a person tells apart; a program may name a heap after each of its requests.
   static constexpr std::uint32_t kMostLabels = 1024;
@@ -65,10 +67,13 @@ class SiteTable {
   SiteTable(const SiteTable&) = delete;
   SiteTable& operator=(const SiteTable&) = delete;
 
-  /// The id of this stack at this rate in this heap, new or known; 0 when out of memory or of ids.
+  /// The id of this stack at this rate in this heap, new or known. When out of memory or of ids it
+  /// is that of the site without a stack, so that sums stay true; 0 if there is no room for that.
   /// \cost  a hash of the frames, and a short walk under the lock
   std::uint32_t intern(const std::uintptr_t* frames, std::size_t depth, std::size_t rate,
                        const HeapLabel* heap = nullptr) noexcept;
+  /// Whether each stack has had a site of its own so far.
+  bool tells_all_apart() const noexcept { return tells_all_apart_.load(std::memory_order_relaxed); }
 
   /// The label of heaps of this name, new or known: that of heaps without one if it is empty, and
   /// one for all others after the first kMostLabels.
@@ -106,6 +111,8 @@ class SiteTable {
   static constexpr unsigned kChunks =
       static_cast<unsigned>(std::bit_width((kMaxSites - 1) / kFirstChunkSites + 1));
 
+  std::uint32_t find_or_make(const std::uintptr_t* frames, std::size_t depth, std::size_t rate,
+                             const HeapLabel* heap) noexcept STRATA_REQUIRES(lock_);
   Site* make_site(const std::uintptr_t* frames, std::size_t depth) noexcept STRATA_REQUIRES(lock_);
   bool grow() noexcept STRATA_REQUIRES(lock_);
   const HeapLabel* find_label(std::string_view name) const noexcept;
@@ -118,6 +125,7 @@ class SiteTable {
   // Written under lock_, release; acquire by readers: the sites below are complete.
   std::atomic<std::uint32_t> count_{0};
   std::atomic<Site*> chunks_[kChunks] = {};
+  std::atomic<bool> tells_all_apart_{true};  // relaxed: for a report
   // Written under lock_, release; acquire by readers.
   std::atomic<const HeapLabel*> labels_{nullptr};
 };

@@ -68,17 +68,48 @@ TEST_F(SiteTableTest, WhatIsFreedIsTakenOffWhatIsLive) {
   EXPECT_EQ(sampled.sums().live_bytes, 0u);
 }
 
-TEST_F(SiteTableTest, OutOfMemoryIsNoNumberAndChangesNothing) {
+TEST_F(SiteTableTest, WhatIsLiveIsRightWhereASumHasGoneRound) {
+  Site& site = table->site(intern({5}));
+  const std::size_t huge = std::size_t{1} << 52;  // four of them, in 1/Sampling::kOne, are 2^64
+  for (int i = 0; i < 4; ++i) {
+    site.add(huge, huge);
+    if (i != 3) site.remove(huge, huge);
+  }
+  site.add(112, 100);
+  EXPECT_EQ(site.sums().live_bytes, huge + 100);
+}
+
+TEST_F(SiteTableTest, WithoutMemoryAStackIsThatOfAnUnknownCaller) {
   const std::uint32_t known = intern({1});
+  EXPECT_TRUE(table->tells_all_apart());
   pages.limit_mapped_bytes(pages.mapped_bytes());
   std::uintptr_t frame = 2;
-  while (intern({frame}) != 0) ++frame;
+  std::uint32_t id;
+  while (id = intern({frame}), id != 0 && table->site(id).depth != 0) ++frame;
+  EXPECT_FALSE(table->tells_all_apart());
+  EXPECT_EQ(id, intern({frame + 1}));
   EXPECT_EQ(intern({1}), known);
   table->check_invariants();
   pages.limit_mapped_bytes(SIZE_MAX);
   const std::uint32_t next = intern({frame});
   EXPECT_EQ(next, table->count());
+  EXPECT_EQ(table->site(next).depth, 1u);
   table->check_invariants();
+}
+
+TEST_F(SiteTableTest, WithoutNumbersAStackIsThatOfAnUnknownCallerAtItsRate) {
+  std::uintptr_t frame = 1;
+  for (; frame <= SiteTable::kMaxStacks; ++frame) ASSERT_EQ(intern({frame}), frame);
+  EXPECT_TRUE(table->tells_all_apart());
+  const std::uint32_t rest = intern({frame});
+  ASSERT_NE(rest, 0u);
+  EXPECT_EQ(table->site(rest).depth, 0u);
+  EXPECT_FALSE(table->tells_all_apart());
+  EXPECT_EQ(intern({frame + 1}), rest);
+  EXPECT_EQ(intern({1}), 1u);
+  const std::uint32_t at_another_rate = intern({1}, 2);
+  EXPECT_NE(at_another_rate, rest);
+  EXPECT_EQ(table->site(at_another_rate).rate, 2u);
 }
 
 class SiteTableRandomTest : public SeededTest, protected Fixture {};

@@ -169,6 +169,14 @@ class ProfileTest(TestCase):
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
         self.assertIn([50, 50_000_000, 1, 1_000_000], [values for _, values in Profile(path).samples])
 
+    def test_a_thread_with_the_least_stack_can_write_it_and_end_the_program(self):
+        by_call, at_exit = self.folder / "call.pb.gz", self.folder / "exit.pb.gz"
+        ran = run("small_stack", by_call, STRATA_PROFILE=str(at_exit), STRATA_PROFILE_RATE="1", STRATA_LEAKS="1",
+                  STRATA_STATS="exit")
+        self.assertEqual(ran.returncode, 0)
+        for path in by_call, at_exit:
+            self.assertIn([50, 50_000_000, 1, 1_000_000], [values for _, values in Profile(path).samples])
+
     def test_begins_ends_and_is_written_by_call(self):
         path = self.folder / "out.pb.gz"
         ran = run("calls", path)

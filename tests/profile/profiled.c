@@ -80,6 +80,24 @@ static int storm(const char* plugin) {
   return atomic_load(&storms) > 0 ? 0 : 1;
 }
 
+static void* write_profile(void* path) { return strata_profile_write(path) == 1 ? path : NULL; }
+
+static void* end(void* unused) {
+  (void)unused;
+  exit(0);
+}
+
+/* A thread that has the least stack that there is. */
+static void* run_on_a_small_stack(void* (*body)(void*), void* argument) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, (size_t)sysconf(_SC_THREAD_STACK_MIN));
+  pthread_t thread;
+  void* result = NULL;
+  if (pthread_create(&thread, &attributes, body, argument) == 0) pthread_join(thread, &result);
+  return result;
+}
+
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
   const char* name = argv[1];
@@ -112,6 +130,11 @@ int main(int argc, char** argv) {
     kept[1] = make_small(321);
     if (strata_profile_write(argv[2]) != 1) return 1;
     return strata_profile_write("/nowhere/at/all") == 0 ? 0 : 1;
+  } else if (strcmp(name, "small_stack") == 0) {
+    fill();
+    if (run_on_a_small_stack(write_profile, argv[2]) == NULL) return 1;
+    run_on_a_small_stack(end, NULL);
+    return 1;
   } else if (strcmp(name, "storm") == 0) {
     return storm(argv[2]);
   } else {
