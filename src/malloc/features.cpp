@@ -6,6 +6,7 @@
 #include "malloc/signal_waiter.h"
 #include "malloc/statistics.h"
 #include "os/faults.h"
+#include "os/output.h"
 #include "os/process.h"
 #include "os/stack.h"
 #include "os/standard_error.h"
@@ -79,6 +80,16 @@ void start_guards(Malloc& malloc) noexcept {
   malloc.begin_guards(malloc.options().guard_rate, seed_of(malloc.options().random));
 }
 
+/// What a profile takes has no checks. At a rate of 1 that is everything.
+void warn_of_checks_without_effect(Malloc& malloc, std::size_t rate) noexcept {
+  const bool has_guards =
+      malloc.options().guard_rate != 0 && !malloc.guard_watcher().opens_windows();
+  if (rate != 1 || !(malloc.has_full_checks() || has_guards)) return;
+  os::write_stderr(
+      "strata: warning: every allocation is recorded (STRATA_LEAKS, or STRATA_PROFILE_RATE=1), and "
+      "none is under full checks or between guard pages\n");
+}
+
 void start_profile(Malloc& malloc) noexcept {
   const Options& options = malloc.options();
   const bool is_leaks = options.leaks == Options::Leaks::kOn;
@@ -90,7 +101,9 @@ void start_profile(Malloc& malloc) noexcept {
   if (options.profile_signal != 0 && is_written)
     start_waiter(g_profile_waiter, options.profile_signal, [](int) { g_profile_waiter.request(); });
   // Leaks are counted, not estimated.
-  malloc.profiler().start(is_leaks ? 1 : options.profile_rate, seed_of(options.random));
+  const std::size_t rate = is_leaks ? 1 : options.profile_rate;
+  warn_of_checks_without_effect(malloc, rate);
+  malloc.profiler().start(rate, seed_of(options.random));
 }
 
 }  // namespace

@@ -16,6 +16,8 @@ import sys
 import tempfile
 import unittest
 
+UNCHECKED = ("strata: warning: every allocation is recorded (STRATA_LEAKS, or STRATA_PROFILE_RATE=1), and none is "
+             "under full checks or between guard pages\n")
 PROGRAM = PLUGIN = WITH_MALLOC = LIBRARY = COMMAND = None
 
 
@@ -114,10 +116,10 @@ class TestCase(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def profile(self, *command, status=0, **environment):
+    def profile(self, *command, status=0, said="", **environment):
         path = self.folder / "out.pb.gz"
         ran = run(*command, STRATA_PROFILE=str(path), **environment)
-        self.assertEqual((ran.returncode, ran.stderr), (status, ""))
+        self.assertEqual((ran.returncode, ran.stderr), (status, said))
         self.assertEqual([entry.name for entry in self.folder.iterdir()], ["out.pb.gz"])
         return Profile(path)
 
@@ -194,8 +196,13 @@ class ProfileTest(TestCase):
     def test_stands_signals_and_libraries_that_come_and_go(self):
         profile = self.profile("storm", PLUGIN, STRATA_PROFILE_RATE="1")
         self.assertGreater(profile.total()[0], 90_000)
-        profile = self.profile("storm", PLUGIN, STRATA_CHECKS="full", STRATA_PROFILE_RATE="1")
+        profile = self.profile("storm", PLUGIN, said=UNCHECKED, STRATA_CHECKS="full", STRATA_PROFILE_RATE="1")
         self.assertGreater(profile.total()[0], 90_000)
+
+    def test_says_that_what_it_records_is_not_checked(self):
+        for options in {"STRATA_CHECKS": "full"}, {"STRATA_GUARD_RATE": "100"}:
+            self.profile("leak", said=UNCHECKED, STRATA_PROFILE_RATE="1", **options)
+            self.profile("leak", STRATA_PROFILE_RATE="64k", **options)
 
 
 class LeaksTest(TestCase):
@@ -228,7 +235,9 @@ class LeaksTest(TestCase):
         self.assertEqual(profile.total()[2:], [32, 530_007])
 
     def test_works_where_every_free_is_checked_at_once(self):
-        self.assertIn("530007 bytes in 32 allocations", self.report("leak", STRATA_CHECKS="full"))
+        report = self.report("leak", STRATA_CHECKS="full")
+        self.assertIn("530007 bytes in 32 allocations", report)
+        self.assertEqual(report.count(UNCHECKED), 1)
 
 
 class HeapsTest(TestCase):
