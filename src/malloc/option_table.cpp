@@ -78,7 +78,8 @@ constexpr OptionRow kRows[] = {
     choice(
         STRATA_FIELD(leaks), "LEAKS", "0|1",
         "1: record the stack of every allocation, and report on standard error at normal exit what "
-        "is still live, by the place that allocated it."),
+        "is still live, by the place that allocated it. Full checks and guard pages see none of "
+        "these allocations, nor of those that STRATA_PROFILE samples."),
     number(
         STRATA_FIELD(guard_rate), "GUARD_RATE", Unit::kNumber, 0, Sampling::kMaxRate,
         "One in this many allocations, chosen at random, is placed between inaccessible pages: its "

@@ -11,8 +11,8 @@ namespace {
 
 using system_call::Signals;
 
-/// While it lives this thread gets none of the signals that a write may bring: the one of a write of
-/// ours is taken back, one that was waiting before waits on.
+/// While it lives this thread gets none of the signals that a write may bring: the one of a write
+/// of ours is taken back, one that was waiting before waits on.
 class SignalsHeld {
  public:
   SignalsHeld() noexcept

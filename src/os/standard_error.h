@@ -10,8 +10,8 @@ namespace strata::os {
 void note_standard_error() noexcept;
 
 /// The same, and keeps a second descriptor of it, under a high number and closed across exec, so
-/// that standard_error() still works when the program has closed its own. Once; without effect where
-/// there is no standard error, or no number, or fewer than 64.
+/// that standard_error() still works when the program has closed its own. Once; without effect
+/// where there is no standard error, or no number, or fewer than 64.
 ///
 /// The price: the reader of a pipe sees its end when this process ends, not when
 /// it closes its standard error. So children of fork let go of theirs: a daemon is one.
