@@ -2,6 +2,7 @@
 // signals arrive in all of them, each request is answered sooner or later, and a forked child
 // answers as well.
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,7 +20,7 @@ namespace {
 /// \returns  its name
 const char* catch_stderr() {
   static char name[] = "/tmp/strata-stats-signal-XXXXXX";
-  const int fd = mkstemp(name);
+  const int fd = mkostemp(name, O_APPEND);  // as logs are opened: else it would be taken for data
   CHECK(fd >= 0 && dup2(fd, STDERR_FILENO) == STDERR_FILENO, "no file for standard error");
   close(fd);
   return name;
