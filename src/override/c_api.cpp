@@ -86,6 +86,10 @@ STRATA_API void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
   return strata::allocate_aligned(std::bit_ceil(alignment), bytes);
 }
 
+/// The address that memalign has here, even if another file defines it (c_library_names.cpp).
+__attribute__((alias("memalign"),
+               visibility("hidden"))) void* strata_own_memalign(std::size_t, std::size_t) noexcept;
+
 std::size_t malloc_usable_size(void* block) noexcept { return strata::usable_bytes(block); }
 
 // What others may leave out who bring a malloc of their own (a program, valgrind): each goes by the

@@ -15,7 +15,8 @@ import unittest
 LIBRARY = HELLO = None
 
 C_FUNCTIONS = """malloc free calloc realloc reallocarray memalign aligned_alloc posix_memalign valloc pvalloc
-    malloc_usable_size malloc_trim malloc_info malloc_stats mallinfo mallinfo2 mallopt free_sized free_aligned_sized
+    malloc_usable_size malloc_trim malloc_info malloc_stats mallinfo mallinfo2 mallopt free_sized free_aligned_sized cfree
+    __libc_malloc __libc_free __libc_calloc __libc_realloc __libc_memalign __libc_valloc __libc_pvalloc
     dlopen __register_atfork""".split()
 # Itanium names: operator new, new[], delete, delete[], each plain, nothrow, aligned, aligned nothrow,
 # delete sized and sized aligned as well.
@@ -73,6 +74,32 @@ class SharedObject(unittest.TestCase):
         allowed = {*C_FUNCTIONS, *OPERATORS}
         self.assertEqual(sorted(n for n in exported - allowed if not n.startswith("strata_")), [])
         self.assertEqual(sorted(allowed - exported), [])
+
+    def test_the_c_librarys_own_names_mix_with_the_usual_ones(self):
+        program = '''
+import ctypes
+c = ctypes.CDLL(None)
+p, n = ctypes.c_void_p, ctypes.c_size_t
+def of(name, result, *arguments):
+    function = getattr(c, name)
+    function.restype, function.argtypes = result, arguments
+    return function
+malloc, free, usable = of("malloc", p, n), of("free", None, p), of("malloc_usable_size", n, p)
+for old in "cfree", "__libc_free":
+    of(old, None, p)(malloc(100))
+for bytes in 0, 1, 100, 5000, 300_000, 3_000_000:
+    for name, arguments, alignment in (("malloc", (bytes,), 16), ("calloc", (bytes, 1), 16), ("memalign", (1024, bytes), 1024),
+                                       ("valloc", (bytes,), 4096), ("pvalloc", (bytes,), 4096)):
+        block = of("__libc_" + name, p, *[n] * len(arguments))(*arguments)
+        assert block and block % (alignment if bytes else 1) == 0, (name, bytes)
+        assert usable(block) >= (bytes + 4095 & ~4095 if name == "pvalloc" else bytes), (name, bytes)
+        free(block)
+    free(of("__libc_realloc", p, p, n)(malloc(bytes), bytes + 1))
+assert not of("__libc_pvalloc", p, n)(2**64 - 1)
+print("whole")
+'''
+        ran = run(["/usr/bin/python3", "-c", program])
+        self.assertEqual((ran.returncode, ran.stdout, ran.stderr), (0, "whole\n", ""))
 
     def test_has_every_function_of_its_header(self):
         header = pathlib.Path(__file__).resolve().parents[2] / "include/strata/malloc.h"
