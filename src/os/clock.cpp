@@ -2,12 +2,14 @@
 
 #include <time.h>
 
+#include "os/system_call.h"
+
 namespace strata::os {
 namespace {
 
 std::uint64_t read_clock(clockid_t clock) noexcept {
-  timespec now;
-  clock_gettime(clock, &now);
+  timespec now{};
+  system_call::read_clock(clock, now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
          static_cast<std::uint64_t>(now.tv_nsec);
 }

@@ -2,16 +2,17 @@
 
 #include <cstdint>
 
-/// \file  Time, of four clocks.
+/// \file  Time, of four clocks. All are the kernel's, whoever else has a clock_gettime: one that
+/// allocates would be called by what it calls.
 
 namespace strata::os {
 
 /// Nanoseconds since an arbitrary start; never goes back.
-/// \cost  one vDSO call.
+/// \cost  a system call
 std::uint64_t monotonic_ns() noexcept;
 
 /// Nanoseconds since the beginning of 1970; as right as the machine's clock.
-/// \cost  one vDSO call.
+/// \cost  a system call
 std::uint64_t wall_clock_ns() noexcept;
 
 /// Nanoseconds that the threads of this process have had a processor.

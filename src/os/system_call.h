@@ -96,6 +96,10 @@ inline int rename(const char* from, const char* to) noexcept {
 inline int remove(const char* path) noexcept {
   return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0));
 }
+/// The C library's function may be another file's, which has a time of its own, and allocates.
+inline int read_clock(int clock, timespec& out) noexcept {
+  return static_cast<int>(syscall(SYS_clock_gettime, clock, &out));
+}
 inline int process_id() noexcept { return static_cast<int>(syscall(SYS_getpid)); }
 inline int read_limit(int resource, rlimit& out) noexcept {
   return static_cast<int>(syscall(SYS_prlimit64, 0, resource, nullptr, &out));
@@ -114,7 +118,7 @@ inline bool wait_until_writable(int file, int milliseconds) noexcept {
   return syscall(SYS_ppoll, &asked, 1UL, &most, &kAllSignals, sizeof kAllSignals) > 0;
 }
 
-/// \param how  SIG_BLOCK or SIG_SETMASK
+/// \param how  SIG_BLOCK, SIG_UNBLOCK or SIG_SETMASK
 /// \returns    what this thread blocked before
 inline Signals block_signals(int how, Signals signals) noexcept {
   Signals before = 0;
