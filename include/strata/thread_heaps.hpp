@@ -144,7 +144,8 @@ class ThreadHeaps {
   ///           addresses, which held_bytes counts.
   std::size_t reclaim_now() noexcept;
 
-  /// True while the background thread exists: from the first time there was something to return.
+  /// True while the background thread exists: as long as there is something to return, and a delay
+  /// more.
   bool has_reclaimer() const noexcept;
 
   Statistics statistics() const noexcept;

@@ -5,6 +5,7 @@
 
 #include "base/lock.h"
 #include "heap/heap_instance.h"
+#include "os/helper_thread.h"
 #include "os/page_source.h"
 #include "os/process.h"
 #include "os/symbol.h"
@@ -66,6 +67,7 @@ void end_leaving(std::uint32_t slot) noexcept {
 
 void on_thread_exit(void* value) noexcept {
   auto* directory = static_cast<Directory*>(value);
+  os::HelperThread::note_end();
   // From here on this thread has no heaps; a block that a later hook frees makes it begin anew, and
   // the hook runs again.
   t_directory = &g_none;

@@ -3,17 +3,18 @@
 #include <atomic>
 #include <cstdint>
 
+#include "os/helper_thread.h"
+
 namespace strata {
 
 class HeapInstance;
 
-/// The background thread of one instance. It exists from the first free that leaves something to
-/// return, sleeps a delay between passes, and rests, without waking up at all, while nothing was
-/// freed since the last one.
+/// The background thread of one instance. It exists from a free that leaves something to return,
+/// sleeps a delay between passes, and ends after one since whose predecessor nothing was freed.
 ///
-///   kNone ──first dirty heap──▶ kBusy ──nothing young, nothing dirty──▶ kResting
-///                                 ▲──────────────a heap turns dirty─────────┘
-///   any ──stop()──▶ kStopping ──▶ kGone
+///   kNone ──a heap turns dirty──▶ kBusy ──nothing young, nothing dirty──▶ kEnding ──▶ kNone
+///                                   ▲─────────────a heap turns dirty─────────┘
+///   any ──stop(), or the process ends──▶ kStopping ──▶ kGone
 class HeapReclaimer {
  public:
   explicit HeapReclaimer(HeapInstance& instance) noexcept : instance_(instance) {}
@@ -27,20 +28,21 @@ class HeapReclaimer {
 
   bool is_running() const noexcept {
     const std::uint32_t state = state_.load(std::memory_order_relaxed);
-    return state == kBusy || state == kResting;
+    return state == kBusy || state == kEnding;
   }
 
  private:
-  enum : std::uint32_t { kNone, kBusy, kResting, kStopping, kGone };
+  enum : std::uint32_t { kNone, kBusy, kEnding, kStopping, kGone };
 
-  static void* run(void* self) noexcept;
+  static void run(void* self) noexcept;
   void loop() noexcept;
-  void wait_while(std::uint32_t state, std::uint64_t timeout_ns) noexcept;
+  bool sleep(std::uint64_t ns) noexcept;
 
   HeapInstance& instance_;
+  os::HelperThread thread_{run, this};
 
   /// Also the word that the thread sleeps on. seq_cst wherever it changes or decides: a thread that
-  /// sets its heap dirty and then reads kBusy, and the reclaimer that sets kResting and then reads
+  /// sets its heap dirty and then reads kBusy, and the reclaimer that sets kEnding and then reads
   /// the heaps clean, must not both be right.
   std::atomic<std::uint32_t> state_{kNone};
 };

@@ -8,6 +8,7 @@
 #include "malloc/features.h"
 #include "malloc/fork.h"
 #include "os/clock.h"
+#include "os/helper_thread.h"
 #include "os/process.h"
 #include "os/standard_error.h"
 #include "os/threads.h"
@@ -34,7 +35,10 @@ constinit SharedLimit::Holders g_holder{
           if (!must_not_wait()) g_malloc.release_memory_for_others();
         }};
 
-void on_thread_exit(void*) noexcept { g_malloc.end_thread(t_thread); }
+void on_thread_exit(void*) noexcept {
+  os::HelperThread::note_end();
+  g_malloc.end_thread(t_thread);
+}
 
 class ProcessInForks final : public ForkParty {
  public:
@@ -48,6 +52,7 @@ class ProcessInForks final : public ForkParty {
     g_start_lock.unlock();
   }
   void after_fork_in_child() noexcept override STRATA_NO_THREAD_SAFETY_ANALYSIS {
+    os::HelperThread::reset_after_fork();
     g_malloc.reset_after_fork(t_thread);
     g_start_lock.reset_after_fork();
     os::let_go_of_standard_error();
@@ -82,6 +87,8 @@ class ProcessHost final : public MallocHost {
     }
     follow_forks_in_time(has_options);
     follow_exit();
+    // The end of the first thread is followed even under full checks, which give it no cache.
+    os::set_thread_exit_value(&malloc);
     start_statistics_of_options(malloc);
     return true;
   }

@@ -4,7 +4,6 @@
 
 #include "os/clock.h"
 #include "os/threads.h"
-#include "os/wait.h"
 
 namespace strata {
 
@@ -12,22 +11,23 @@ void Scavenger::start() noexcept {
   if (delay_ms_ == 0 || os::monotonic_ns() < retry_ns_.load(std::memory_order_relaxed)) return;
   if (!engine_.has_idle(kWakeBytes) || !try_wake()) return;
   // Starting a thread allocates: that calls notice() again, which sees kRunning.
-  if (os::start_thread(thread_main, this)) {
+  if (thread_.start()) {
     threads_.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  retry_ns_.store(os::monotonic_ns() + delay_ms_ * 1'000'000, std::memory_order_relaxed);
+  if (round_lock_.try_lock()) {
+    run_round();
+    round_lock_.unlock();
+  }
+  retry_ns_.store(os::monotonic_ns() + delay_ms_ * 1'000'000 / 2, std::memory_order_relaxed);
   state_.store(kAsleep, std::memory_order_relaxed);
 }
 
-void* Scavenger::thread_main(void* self) noexcept {
-  static_cast<Scavenger*>(self)->run();
-  return nullptr;
-}
+void Scavenger::thread_main(void* self) noexcept { static_cast<Scavenger*>(self)->run(); }
 
 void Scavenger::run() noexcept {
   do {
-    run_rounds();
+    if (!run_rounds()) return;  // and no thread follows: the process ends
     // A thread that freed after the last round saw kRunning and started no other: look once more.
     // notice() has no barrier of its own, so this one is in all threads: the look sees what a
     // thread freed before it, and a thread that frees after it sees kAsleep.
@@ -36,8 +36,8 @@ void Scavenger::run() noexcept {
   } while (engine_.idle_bytes() >= kWakeBytes && try_wake());
 }
 
-void Scavenger::run_rounds() noexcept {
-  const std::uint32_t never_changes = 0;
+/// \returns  false if the process ends
+bool Scavenger::run_rounds() noexcept {
   const std::uint64_t delay_ns = delay_ms_ * 1'000'000;
   {
     LockGuard guard(round_lock_);
@@ -45,11 +45,22 @@ void Scavenger::run_rounds() noexcept {
   }
   std::uint64_t wait_ns = delay_ns / kFirstPart;
   for (int vain = 0; vain < kVainRounds || engine_.idle_bytes() >= kWakeBytes;) {
-    os::wait_on(&never_changes, 0, wait_ns);
+    if (!sleep(wait_ns)) return false;
     wait_ns = std::min(2 * wait_ns, delay_ns / 2);
     LockGuard guard(round_lock_);
     vain = run_round() == 0 ? vain + 1 : 0;
   }
+  return true;
+}
+
+/// \returns  false if the process ends
+bool Scavenger::sleep(std::uint64_t ns) noexcept {
+  const std::uint32_t never_changes = 0;
+  const std::uint64_t end = os::monotonic_ns() + ns;
+  for (std::uint64_t now = end - ns; now < end; now = os::monotonic_ns()) {
+    if (!os::HelperThread::wait(&never_changes, 0, end - now)) return false;
+  }
+  return true;
 }
 
 /// \returns  bytes released

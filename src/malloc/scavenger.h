@@ -5,6 +5,7 @@
 
 #include "base/lock_visitor.h"
 #include "malloc/engine.h"
+#include "os/helper_thread.h"
 
 namespace strata {
 
@@ -16,6 +17,8 @@ namespace strata {
 /// No thread exists until kWakeBytes are idle, and it ends when less are and nothing went back for
 /// kVainRounds: what is idle then is in use, by turns. It outlives the last of what it returned by
 /// these, too: to a load of bursts, each new thread's first rounds would come too soon.
+///
+/// Where the system refuses threads, a round every half delay is run by who asked for one.
 ///   state_  0 no thread · 1 a thread runs or is being started
 /// \threads  notice() and the fork calls: any; rounds: the scavenger's own thread.
 class Scavenger {
@@ -68,16 +71,19 @@ class Scavenger {
   void start() noexcept;
   bool try_wake() noexcept;
   void run() noexcept;
-  void run_rounds() noexcept;
+  bool run_rounds() noexcept;
   std::size_t run_round() noexcept STRATA_REQUIRES(round_lock_);
-  static void* thread_main(void* self) noexcept;
+  bool sleep(std::uint64_t ns) noexcept;
+  static void thread_main(void* self) noexcept;
 
   Engine& engine_;
+  os::HelperThread thread_{thread_main, this};
   std::size_t delay_ms_ = 0;
   Lock round_lock_{LockRank::kScavenger};  // held during a round; fork waits for its end
   // relaxed: it decides only who starts a thread; the engine's locks order everything else.
   std::atomic<std::uint32_t> state_{kAsleep};
-  // After the system refused a thread: no other try before this time. relaxed: a hint.
+  // After the system refused a thread: no other try, and no round, before this time. relaxed: a
+  // hint.
   std::atomic<std::uint64_t> retry_ns_{0};
   // relaxed: figures.
   std::atomic<std::uint64_t> threads_{0};

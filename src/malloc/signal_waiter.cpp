@@ -1,12 +1,18 @@
 #include "malloc/signal_waiter.h"
 
 #include "base/text_writer.h"
+#include "os/clock.h"
+#include "os/helper_thread.h"
 #include "os/output.h"
 #include "os/process.h"
-#include "os/threads.h"
 #include "os/wait.h"
 
 namespace strata {
+namespace {
+
+constexpr std::uint64_t kRetryNs = 1'000'000'000;
+
+}  // namespace
 
 bool SignalWaiter::start(int signal, void (*handler)(int)) noexcept {
   if (!os::handle_signal(signal, handler)) {
@@ -17,6 +23,7 @@ bool SignalWaiter::start(int signal, void (*handler)(int)) noexcept {
     os::write_stderr(line.view());
     return false;
   }
+  signal_ = signal;
   waiter_.store(kMissing, std::memory_order_relaxed);
   start_thread();
   return true;
@@ -30,8 +37,8 @@ void SignalWaiter::request() noexcept {
   line.text("strata: ")
       .text(what_)
       .text(
-          " asked for; this process was forked and has no thread to write "
-          "them yet, they follow with one of the next allocations\n");
+          " asked for; this process (forked, or refused threads) has no thread to write them yet: "
+          "they follow with one of the next allocations\n");
   os::write_stderr(line.view());
 }
 
@@ -43,21 +50,29 @@ void SignalWaiter::reset_after_fork() noexcept {
 void SignalWaiter::start_thread() noexcept {
   std::uint32_t expected = kMissing;
   if (!waiter_.compare_exchange_strong(expected, kWaiting, std::memory_order_relaxed)) return;
-  const auto body = [](void* self) noexcept -> void* {
-    static_cast<SignalWaiter*>(self)->answer_requests();
-    return nullptr;
-  };
-  if (!os::start_thread(body, this)) waiter_.store(kMissing, std::memory_order_relaxed);
+  if (thread_.start()) return;
+  if (retry_ns_.exchange(os::monotonic_ns() + kRetryNs, std::memory_order_relaxed) == 0) {
+    TextWriter line;
+    line.text("strata: warning: the system refuses the thread that waits for signal ")
+        .decimal(static_cast<std::uint64_t>(signal_))
+        .text("; it is tried again each second\n");
+    os::write_stderr(line.view());
+  }
+  waiter_.store(kMissing, std::memory_order_relaxed);
+}
+
+void SignalWaiter::notice() noexcept {
+  if (is_missing() && os::monotonic_ns() >= retry_ns_.load(std::memory_order_relaxed))
+    start_thread();
 }
 
 void SignalWaiter::answer_requests() noexcept {
-  // One answer for all requests that came before it begins.
-  for (;;) {
+  os::let_in_signal(signal_);
+  const auto* const word = reinterpret_cast<const std::uint32_t*>(&requests_);
+  while (os::HelperThread::wait(word, answered_)) {
     const std::uint32_t requests = requests_.load(std::memory_order_acquire);
-    if (requests == answered_) {
-      os::wait_on(reinterpret_cast<const std::uint32_t*>(&requests_), requests);
-      continue;
-    }
+    if (requests == answered_) continue;
+    // One answer for all requests that came before it begins.
     answered_ = requests;
     action_();
   }

@@ -4,14 +4,17 @@
 #include <cstdint>
 #include <string_view>
 
+#include "os/helper_thread.h"
+
 namespace strata {
 
 /// Does something whenever a signal arrives, even if it interrupts the malloc.
 ///
 /// The handler takes no lock and does nothing itself: it counts the request and wakes a thread that
 /// waits for it. That thread exists from the start, since none can be started in a handler. The
-/// child of a fork has none until a slow path of the malloc notices; a request that comes before is
-/// kept, and the handler says so in one line.
+/// child of a fork has none until a slow path of the malloc notices, nor has a process that the
+/// system refuses threads; a request that comes before is kept, and the handler says so in a line.
+/// The thread lets the signal in, for programs that block it in all of theirs.
 /// \threads  request(): any thread, at any instruction. notice(): any.
 class SignalWaiter {
  public:
@@ -32,9 +35,7 @@ class SignalWaiter {
   /// system refused one.
   bool is_missing() const noexcept { return waiter_.load(std::memory_order_relaxed) == kMissing; }
   /// Called with no lock held, the C library's neither: starts the thread if it is missing.
-  void notice() noexcept {
-    if (is_missing()) start_thread();
-  }
+  void notice() noexcept;
 
  private:
   // What the waiting thread is to the process.
@@ -45,6 +46,8 @@ class SignalWaiter {
   void start_thread() noexcept;
   void answer_requests() noexcept;
 
+  os::HelperThread thread_{
+      [](void* self) noexcept { static_cast<SignalWaiter*>(self)->answer_requests(); }, this};
   void (*const action_)();
   const std::string_view what_;
   // relaxed: it decides only who starts the thread.
@@ -54,6 +57,9 @@ class SignalWaiter {
   std::atomic<std::uint32_t> requests_{0};
   static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "a handler may count");
   std::uint32_t answered_ = 0;  // the thread's
+  int signal_ = 0;              // as start() leaves it
+  // After the system refused a thread: no other try before this time. relaxed: a hint.
+  std::atomic<std::uint64_t> retry_ns_{0};
 };
 
 }  // namespace strata

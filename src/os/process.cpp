@@ -32,6 +32,11 @@ bool handle_signal(int signal, void (*handler)(int)) noexcept {
   return is_ours;
 }
 
+void let_in_signal(int signal) noexcept {
+  const SavedErrno saved;
+  system_call::block_signals(SIG_UNBLOCK, system_call::only(signal));
+}
+
 bool register_exit_handler(void (*handler)()) noexcept { return atexit(handler) == 0; }
 
 }  // namespace strata::os

@@ -19,6 +19,8 @@ bool register_fork_handlers(void (*before)(), void (*in_parent)(), void (*in_chi
 /// calls go on.
 /// \returns  False if the system refuses, or something else handles the signal already.
 bool handle_signal(int signal, void (*handler)(int)) noexcept;
+/// The calling thread does not block the signal any more.
+void let_in_signal(int signal) noexcept;
 
 /// Runs `handler` at normal exit.
 /// \returns  False if the C library has no room.

@@ -3,12 +3,13 @@
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #ifdef __GLIBC__
 #include <gnu/libc-version.h>
 #endif
 
 #include "os/errors.h"
-#include "os/system_call.h"
 #include "os/table_entry.h"
 
 extern "C" {
@@ -53,16 +54,6 @@ bool may_start_thread([[maybe_unused]] const void* caller) noexcept {
 #else
   return true;
 #endif
-}
-
-bool start_thread(void* (*body)(void*), void* argument) noexcept {
-  const SavedErrno saved;
-  const auto before = system_call::block_signals(SIG_SETMASK, system_call::kAllSignals);
-  pthread_t thread;
-  const bool started = pthread_create(&thread, nullptr, body, argument) == 0;
-  if (started) pthread_detach(thread);
-  system_call::block_signals(SIG_SETMASK, before);
-  return started;
 }
 
 bool register_thread_exit(void (*on_exit)(void*)) noexcept {

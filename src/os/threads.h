@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-/// \file  Threads: their numbers, their start, and a value of each that ends with it.
+/// \file  Threads: their numbers, and a value of each that ends with it.
 
 namespace strata::os {
 
@@ -30,10 +30,6 @@ bool barrier_in_all_threads() noexcept;
 ///           glibc 2.35. True while no other thread was ever started.
 /// \source   glibc, nptl/nptl-stack.c and nptl/allocatestack.c; it never allocates under that lock
 bool may_start_thread(const void* caller) noexcept;
-
-/// Starts a detached thread with every signal blocked. May allocate through the process's malloc.
-/// \returns  False if the system refuses.
-bool start_thread(void* (*body)(void*), void* argument) noexcept;
 
 /// Calls `on_exit(value)` when a thread that called set_thread_exit_value(value) ends.
 /// One registration per process, before a second thread could set a value.

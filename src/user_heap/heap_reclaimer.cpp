@@ -4,7 +4,6 @@
 
 #include "os/clock.h"
 #include "os/threads.h"
-#include "os/wait.h"
 #include "user_heap/heap_table.h"
 #include "user_heap/user_heap.h"
 
@@ -26,19 +25,16 @@ void HeapReclaimer::notice(UserHeap& heap) noexcept {
       !heap.malloc_if_made()->engine().has_idle(kWakeBytes) ||
       is_running_.exchange(true, std::memory_order_relaxed))
     return;
-  if (os::start_thread(thread_main, this)) return;
-  retry_ns_.store(now + kMostSleepNs, std::memory_order_relaxed);
+  if (thread_.start()) return;
+  retry_ns_.store(now + time_to_sleep(look_at_all(), now), std::memory_order_relaxed);
   is_running_.store(false, std::memory_order_relaxed);
 }
 
-void* HeapReclaimer::thread_main(void* self) noexcept {
-  static_cast<HeapReclaimer*>(self)->run();
-  return nullptr;
-}
+void HeapReclaimer::thread_main(void* self) noexcept { static_cast<HeapReclaimer*>(self)->run(); }
 
 void HeapReclaimer::run() noexcept {
   do {
-    run_rounds();
+    if (!run_rounds()) return;  // and no thread follows: the process ends
     // A thread that freed after the last look saw that this runs and started no other: look once
     // more. The barrier: as the malloc's scavenger.
     is_running_.exchange(false, std::memory_order_seq_cst);
@@ -46,16 +42,22 @@ void HeapReclaimer::run() noexcept {
   } while (idle_bytes() >= kWakeBytes && !is_running_.exchange(true, std::memory_order_relaxed));
 }
 
-void HeapReclaimer::run_rounds() noexcept {
+/// \returns  false if the process ends
+bool HeapReclaimer::run_rounds() noexcept {
   const std::uint32_t never_changes = 0;
   for (int vain = 0;;) {
     const Round round = look_at_all();
     vain = round.returned == 0 ? vain + 1 : 0;
-    if (round.idle == 0 || (vain >= kVainRounds && round.idle < kWakeBytes)) return;
-    const std::uint64_t now = os::monotonic_ns();
-    const std::uint64_t sleep = round.next_ns > now ? round.next_ns - now : kMillisecond;
-    os::wait_on(&never_changes, 0, std::clamp(sleep, kMillisecond, kMostSleepNs));
+    if (round.idle == 0 || (vain >= kVainRounds && round.idle < kWakeBytes)) return true;
+    const std::uint64_t sleep = time_to_sleep(round, os::monotonic_ns());
+    if (!os::HelperThread::wait(&never_changes, 0, sleep)) return false;
   }
+}
+
+/// After this round, until the next heap's turn.
+std::uint64_t HeapReclaimer::time_to_sleep(const Round& round, std::uint64_t now) noexcept {
+  const std::uint64_t sleep = round.next_ns > now ? round.next_ns - now : kMillisecond;
+  return std::clamp(sleep, kMillisecond, kMostSleepNs);
 }
 
 /// Gives each heap whose turn it is a round.

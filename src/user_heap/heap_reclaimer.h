@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "os/helper_thread.h"
+
 namespace strata {
 
 class HeapTable;
@@ -13,7 +15,8 @@ class UserHeap;
 /// delay what its layers did not need since the round before.
 ///
 /// No thread exists until some heap has kWakeBytes idle, and it ends when none has anything idle,
-/// or nothing went back for kVainRounds in a row.
+/// or nothing went back for kVainRounds in a row. Where the system refuses threads, who asked for
+/// one looks at the heaps.
 /// \threads  notice(): any.
 class HeapReclaimer {
  public:
@@ -39,15 +42,19 @@ class HeapReclaimer {
   };
 
   void run() noexcept;
-  void run_rounds() noexcept;
+  bool run_rounds() noexcept;
   Round look_at_all() noexcept;
+  static std::uint64_t time_to_sleep(const Round& round, std::uint64_t now) noexcept;
   std::size_t idle_bytes() noexcept;
-  static void* thread_main(void* self) noexcept;
+  static void thread_main(void* self) noexcept;
 
   HeapTable& table_;
+  os::HelperThread thread_{thread_main, this};
   // relaxed: it decides only who starts a thread; the heaps' locks order everything else.
   std::atomic<bool> is_running_{false};
-  std::atomic<std::uint64_t> retry_ns_{0};  // after the system refused a thread; relaxed: a hint
+  // After the system refused a thread: no other try, and no look, before this time. relaxed: a
+  // hint.
+  std::atomic<std::uint64_t> retry_ns_{0};
 };
 
 }  // namespace strata

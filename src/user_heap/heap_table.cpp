@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "malloc/options.h"
 #include "os/environment.h"
+#include "os/helper_thread.h"
 #include "os/process.h"
 #include "os/stack.h"
 #include "os/symbol.h"
@@ -254,6 +255,7 @@ void HeapTable::remove(HeapUse& use) noexcept {
 
 void HeapTable::on_thread_exit(void* thread) noexcept {
   t_has_ended = true;
+  os::HelperThread::note_end();
   g_heap_table.forget(*static_cast<HeapThread*>(thread));
 }
 
@@ -413,6 +415,7 @@ void HeapTable::after_fork_in_child() noexcept {
     }
     thread = next;
   }
+  os::HelperThread::reset_after_fork();
   reclaimer_.reset_after_fork();
   own_limit_.reset_after_fork();
   std::uint32_t reading = kReading;  // by a thread that does not exist here

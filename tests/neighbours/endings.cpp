@@ -4,6 +4,7 @@
 
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -178,6 +179,25 @@ void pthread_exit_in_main() {
   pthread_exit(make(10));
 }
 
+/// Threads of the malloc's own are none of the program's: they do not keep it alive.
+void end_with_the_last_thread() {
+  g_steps = 100;
+  for (int i = 0; i < 2; ++i) atexit(step);
+  atexit([] {
+    sigset_t blocked;
+    pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+    if (sigismember(&blocked, SIGTERM) == 0) step();
+  });
+  std::thread([] {
+    usleep(20'000);
+    std::vector<void*> blocks;  // so many that the scavenger has work
+    for (int i = 0; i < 400; ++i) blocks.push_back(make(100'000));
+    for (void* p : blocks) free(p);
+    churn();
+  }).detach();
+  pthread_exit(make(10));
+}
+
 void expect_end(void (*end)(), const char* what) {
   expect_in_child(what, [end] {
     end();
@@ -194,6 +214,7 @@ int main() {
     expect_end(exit_in_a_thread, "exit in a thread");
     expect_end(quick_exit_in_main, "quick_exit");
     expect_end(pthread_exit_in_main, "pthread_exit in main");
+    expect_end(end_with_the_last_thread, "the end of the last thread");
   }
   return 0;
 }

@@ -1,5 +1,6 @@
 // The system refuses threads (a limit of processes, of address space): the malloc works on without
-// the one that returns memory, and asks for it once in a while, not at every free.
+// the one that returns memory, and the one that waits for a signal. It asks for them once in a
+// while, not at every free, and returns memory in the program's own calls.
 
 #include <errno.h>
 #include <malloc.h>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "support/check.h"
+#include "support/memory.h"
 
 namespace {
 
@@ -34,6 +36,13 @@ int main() {
     }
     for (void* p : blocks) free(p);
     CHECK(errno == 77, "a refused thread changes errno");
+  }
+  const std::size_t peak = peak_resident_bytes();
+  CHECK(peak > 80'000'000, "there was nothing to return");
+  for (int tenths = 0; resident_bytes() > peak / 2; ++tenths) {
+    CHECK(tenths < 600, "idle memory stays");
+    usleep(100'000);
+    free(opaque(malloc(200'000)));
   }
   CHECK(g_requests > 0, "nobody asked for a thread: this test shows nothing");
   CHECK(g_requests < 200, "a thread is asked for at every free");
