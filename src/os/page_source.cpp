@@ -203,16 +203,22 @@ void* reserve(std::size_t bytes) noexcept {
   return p == MAP_FAILED ? nullptr : p;
 }
 
+namespace {
+
+[[gnu::noinline]] void leave_out_of_core_files(void* range, std::size_t bytes) noexcept {
+  const std::size_t page = page_bytes();
+  system_call::advise(static_cast<char*>(range) - page, bytes + 2 * page, MADV_DONTDUMP);
+}
+
+}  // namespace
+
 void* reserve_readable(std::size_t bytes) noexcept {
   // Chosen: debuggers write what can be read into their core files, zeros or not. What a malloc
   // reserves at its start, 80 MiB, is not worth a system call of every process.
   constexpr std::size_t kTooMuchForACore = std::size_t{1} << 30;
   SavedErrno keep;
   void* const range = map_with_edges(bytes, PROT_READ);
-  if (range != nullptr && bytes >= kTooMuchForACore) {
-    const std::size_t page = page_bytes();
-    system_call::advise(static_cast<char*>(range) - page, bytes + 2 * page, MADV_DONTDUMP);
-  }
+  if (range != nullptr && bytes >= kTooMuchForACore) leave_out_of_core_files(range, bytes);
   return range;
 }
 
@@ -240,8 +246,9 @@ void* PageSource::map_and_trim(std::size_t bytes, std::size_t alignment) noexcep
   const bool has_cut_head = head == 0 || unmap(raw, head);
   if (has_cut_head && (tail == 0 || unmap(raw + head + bytes, tail))) return raw + head;
   // The kernel has no mapping left to cut an end off. What it has just mapped it can mostly unmap.
-  unmap(has_cut_head ? raw + head : raw, has_cut_head ? bytes + tail : padded);
-  return nullptr;
+  // Accepted loss: where it cannot, the ends' addresses.
+  const bool is_gone = has_cut_head ? unmap(raw + head, bytes + tail) : unmap(raw, padded);
+  return is_gone ? nullptr : raw + head;
 }
 
 }  // namespace strata::os

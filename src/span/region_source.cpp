@@ -46,7 +46,7 @@ Region* RegionSource::make(bool is_extra) noexcept {
 /// Whether the program has touched what it got of an earlier region. Of huge pages that are hardly
 /// touched, all the rest would be memory in vain: stacks, and buffers that are never filled. That
 /// of a region with huge pages cannot be seen; such follow each other.
-bool RegionSource::is_touched() noexcept {
+[[gnu::noinline]] bool RegionSource::is_touched() noexcept {
   if (!huge_pages_.is_measured()) return true;
   const char* const earlier = latest_[regions_ % kEarlier];
   return earlier == nullptr || pages_.is_mostly_touched(earlier, kRegionBytes);
@@ -119,7 +119,7 @@ bool RegionSource::map_chunk() noexcept {
 
 /// Takes a mapping for the next regions.
 /// \returns  false, and unmaps it, if it is beyond the page map
-bool RegionSource::begin_chunk(char* start, std::size_t bytes) noexcept {
+[[gnu::noinline]] bool RegionSource::begin_chunk(char* start, std::size_t bytes) noexcept {
   if (reinterpret_cast<std::uintptr_t>(start) + bytes > map_.limit()) {
     pages_.unmap(start, bytes);
     return false;
