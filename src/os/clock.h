@@ -3,7 +3,7 @@
 #include <cstdint>
 
 /// \file  Time, of four clocks. All are the kernel's, whoever else has a clock_gettime: one that
-/// allocates would be called by what it calls.
+/// allocates would be called by what it calls. Where the kernel refuses, it is asked all the same.
 
 namespace strata::os {
 

@@ -42,10 +42,7 @@ class SignalsHeld {
 
 }  // namespace
 
-int write_all(int file, std::string_view text) noexcept {
-  // Chosen: a reader that takes nothing for so long is not waited for. Others wait without an end,
-  // since their writes do.
-  constexpr int kPatienceMs = 1000;
+int write_all(int file, std::string_view text, int patience_ms) noexcept {
   const SignalsHeld held;
   while (!text.empty()) {
     const ssize_t written = system_call::write(file, text.data(), text.size());
@@ -55,7 +52,7 @@ int write_all(int file, std::string_view text) noexcept {
     }
     const int error = written == 0 ? EIO : errno;
     if (error == EINTR) continue;
-    if (error == EAGAIN && system_call::wait_until_writable(file, kPatienceMs)) continue;
+    if (error == EAGAIN && system_call::wait_until_writable(file, patience_ms)) continue;
     held.take_back(error);
     return error;
   }

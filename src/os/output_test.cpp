@@ -129,7 +129,7 @@ TEST(WriteAll, WaitsForTheReaderWhereWritesDoNotWait) {
     for (ssize_t count; got < text.size() && (count = read(pipe.ends[0], part, sizeof part)) > 0;)
       got += static_cast<std::size_t>(count);
   });
-  EXPECT_EQ(write_all(pipe.ends[1], text), 0);
+  EXPECT_EQ(write_all(pipe.ends[1], text, 60'000), 0);
   close(std::exchange(pipe.ends[1], -1));
   reader.join();
   EXPECT_EQ(got, text.size());
@@ -138,7 +138,7 @@ TEST(WriteAll, WaitsForTheReaderWhereWritesDoNotWait) {
 TEST(WriteAll, DoesNotWaitForeverForAReaderThatTakesNothing) {
   Pipe pipe;
   fcntl(pipe.ends[1], F_SETFL, O_NONBLOCK);
-  EXPECT_EQ(write_all(pipe.ends[1], std::string(300'000, 'x')), EAGAIN);
+  EXPECT_EQ(write_all(pipe.ends[1], std::string(300'000, 'x'), 50), EAGAIN);
 }
 
 TEST(WriteAll, SaysWhyItCannot) { EXPECT_EQ(write_all(-1, "text"), EBADF); }

@@ -51,16 +51,17 @@ Site::Sums Site::sums() const noexcept {
 std::uint32_t SiteTable::intern(const std::uintptr_t* frames, std::size_t depth, std::size_t rate,
                                 const HeapLabel* heap) noexcept {
   if (depth > kMaxDepth) depth = kMaxDepth;
+  const std::uint64_t hash = hash_of(frames, depth, rate, heap);
   LockGuard guard(lock_);
-  const std::uint32_t id = find_or_make(frames, depth, rate, heap);
+  const std::uint32_t id = find_or_make(hash, frames, depth, rate, heap);
   if (id != 0 || depth == 0) return id;
   tells_all_apart_.store(false, std::memory_order_relaxed);
-  return find_or_make(frames, 0, rate, heap);
+  return find_or_make(hash_of(frames, 0, rate, heap), frames, 0, rate, heap);
 }
 
-std::uint32_t SiteTable::find_or_make(const std::uintptr_t* frames, std::size_t depth,
-                                      std::size_t rate, const HeapLabel* heap) noexcept {
-  const std::uint64_t hash = hash_of(frames, depth, rate, heap);
+std::uint32_t SiteTable::find_or_make(std::uint64_t hash, const std::uintptr_t* frames,
+                                      std::size_t depth, std::size_t rate,
+                                      const HeapLabel* heap) noexcept {
   const std::uint32_t count = count_.load(std::memory_order_relaxed);
   if (count >= bucket_count_ && !grow() && bucket_count_ == 0) return 0;
   std::uint32_t& head = buckets_[hash & (bucket_count_ - 1)];

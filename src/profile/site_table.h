@@ -111,8 +111,9 @@ class SiteTable {
   static constexpr unsigned kChunks =
       static_cast<unsigned>(std::bit_width((kMaxSites - 1) / kFirstChunkSites + 1));
 
-  std::uint32_t find_or_make(const std::uintptr_t* frames, std::size_t depth, std::size_t rate,
-                             const HeapLabel* heap) noexcept STRATA_REQUIRES(lock_);
+  std::uint32_t find_or_make(std::uint64_t hash, const std::uintptr_t* frames, std::size_t depth,
+                             std::size_t rate, const HeapLabel* heap) noexcept
+      STRATA_REQUIRES(lock_);
   Site* make_site(const std::uintptr_t* frames, std::size_t depth) noexcept STRATA_REQUIRES(lock_);
   bool grow() noexcept STRATA_REQUIRES(lock_);
   const HeapLabel* find_label(std::string_view name) const noexcept;

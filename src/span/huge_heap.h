@@ -23,7 +23,8 @@ namespace strata {
 /// was live at the most may stay. What was not needed during an interval is unmapped
 /// (release_unneeded). A source that is not divisible gets each block back as soon as it is freed.
 /// Live blocks and kept ranges are held, by the page heap's limit. Of a range that the kernel has
-/// no mapping left to cut out, the memory goes back; its addresses wait to be unmapped or used.
+/// no mapping left to cut out, the memory goes back but for a page, which is not counted; its
+/// addresses wait to be unmapped or used.
 ///
 /// Always: live_bytes is the sum of the live blocks in the table. (check_invariants)
 /// \threads  Any number at once; one lock. It is held while a live block is remapped, and by
@@ -34,7 +35,7 @@ class HugeHeap {
     std::size_t live_blocks;
     std::size_t live_bytes;
     std::size_t kept_bytes;
-    std::size_t stuck_bytes;     ///< addresses without memory that the kernel could not cut out
+    std::size_t stuck_bytes;     ///< addresses that the kernel could not cut out (StuckRanges)
     std::size_t unmapped_bytes;  ///< since the start; decommitted, if they are stuck
   };
   struct Block {

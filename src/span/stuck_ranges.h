@@ -10,7 +10,8 @@ namespace strata {
 
 /// Freed mappings that went back to the kernel but for their addresses: it had no mapping left to
 /// cut them out, as at vm.max_map_count. They wait in a queue, in their own first bytes, to be
-/// unmapped or used again.
+/// unmapped or used again: so each holds a page, a huge one where it was advised to have such.
+/// Accepted: bookkeeping elsewhere may need a new mapping, just where there is none.
 /// \threads  One at a time, under its owner's lock.
 class StuckRanges {
  public:

@@ -100,7 +100,7 @@ class Explanation {
   /// By place.
   const std::vector<PlaceSums>& sums() const noexcept { return sums_; }
   /// In the order of time: of each stretch what was live before it, at most, and after it. A line
-  /// through all of them is level where there was no call.
+  /// through all of them is level between stretches.
   std::vector<Moment> course() const;
   /// Objects by the threads in which they began and ended.
   const std::map<std::pair<std::uint32_t, std::uint32_t>, Passing>& passing() const noexcept {
