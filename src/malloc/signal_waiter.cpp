@@ -5,7 +5,6 @@
 #include "os/helper_thread.h"
 #include "os/output.h"
 #include "os/process.h"
-#include "os/wait.h"
 
 namespace strata {
 namespace {
@@ -31,7 +30,7 @@ bool SignalWaiter::start(int signal, void (*handler)(int)) noexcept {
 
 void SignalWaiter::request() noexcept {
   requests_.fetch_add(1, std::memory_order_release);
-  os::wake_all(reinterpret_cast<const std::uint32_t*>(&requests_));
+  os::HelperThread::wake_all();
   if (waiter_.load(std::memory_order_relaxed) == kWaiting) return;
   TextWriter line;
   line.text("strata: ")
@@ -68,8 +67,7 @@ void SignalWaiter::notice() noexcept {
 
 void SignalWaiter::answer_requests() noexcept {
   os::let_in_signal(signal_);
-  const auto* const word = reinterpret_cast<const std::uint32_t*>(&requests_);
-  while (os::HelperThread::wait(word, answered_)) {
+  while (os::HelperThread::wait_for_change(requests_, answered_)) {
     const std::uint32_t requests = requests_.load(std::memory_order_acquire);
     if (requests == answered_) continue;
     // One answer for all requests that came before it begins.

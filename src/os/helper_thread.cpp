@@ -19,9 +19,13 @@ constexpr std::uint64_t kLookNs = 1'000'000'000;
 // Chosen: no helper needs half of it.
 constexpr std::size_t kSmallStackBytes = std::size_t{256} << 10;
 
-// relaxed, all three: hints, and numbers that the kernel's are compared with. A helper is counted
-// only while it certainly runs.
-constinit std::atomic<std::uint32_t> g_helpers{0};
+// Bodies so far, which the kernel's number of threads is compared with: from after the thread's
+// beginning until before its end. relaxed: a lock of the kernel's orders them with its number.
+constinit std::atomic<std::uint32_t> g_begun{0};
+constinit std::atomic<std::uint32_t> g_ended{0};
+// What wait_for_change() sleeps on: it changes with each reason to wake up.
+constinit std::atomic<std::uint32_t> g_wakes{0};
+// relaxed, both: hints. wake_all() publishes the first.
 constinit std::atomic<bool> g_has_first_ended{false};
 constinit std::atomic<pthread_t> g_first{};
 
@@ -29,8 +33,16 @@ constinit std::atomic<pthread_t> g_first{};
   g_first.store(pthread_self(), std::memory_order_relaxed);
 }
 
+const std::uint32_t* wakes_word() noexcept {
+  return reinterpret_cast<const std::uint32_t*>(&g_wakes);
+}
+
 /// The kernel keeps a process's first thread until all have ended, and counts it.
+///
+/// Its number is of a moment between two looks at ours. If no body began between them, at least as
+/// many helpers lived at that moment as run at the second look.
 bool are_only_helpers_left() noexcept {
+  const std::uint32_t begun = g_begun.load(std::memory_order_relaxed);
   LineReader lines("/proc/self/status");
   bool has_first_ended = false;
   for (std::string_view line; lines.next(line);) {
@@ -41,9 +53,15 @@ bool are_only_helpers_left() noexcept {
     std::uint32_t threads = 0;
     for (const char digit : line.substr(kThreads.size()))
       threads = threads * 10 + static_cast<std::uint32_t>(digit - '0');
-    return has_first_ended && threads == 1 + g_helpers.load(std::memory_order_relaxed);
+    const std::uint32_t helpers = begun - g_ended.load(std::memory_order_relaxed);
+    return has_first_ended && begun == g_begun.load(std::memory_order_relaxed) &&
+           threads == 1 + helpers;
   }
   return false;
+}
+
+bool goes_on() noexcept {
+  return !g_has_first_ended.load(std::memory_order_relaxed) || !are_only_helpers_left();
 }
 
 /// With the usual stack, since exit handlers may run on it, or a small one where that has no room.
@@ -74,9 +92,9 @@ bool HelperThread::start() noexcept {
 void* HelperThread::run(void* self) noexcept {
   const auto& helper = *static_cast<HelperThread*>(self);
   const std::uint64_t signals = helper.creators_signals_.load(std::memory_order_relaxed);
-  g_helpers.fetch_add(1, std::memory_order_relaxed);
+  g_begun.fetch_add(1, std::memory_order_relaxed);
   helper.body_(helper.argument_);
-  g_helpers.fetch_sub(1, std::memory_order_relaxed);
+  g_ended.fetch_add(1, std::memory_order_relaxed);
   if (g_has_first_ended.load(std::memory_order_relaxed))
     system_call::block_signals(SIG_SETMASK, signals);
   return nullptr;
@@ -84,17 +102,33 @@ void* HelperThread::run(void* self) noexcept {
 
 bool HelperThread::wait(const std::uint32_t* word, std::uint32_t expected,
                         std::uint64_t timeout_ns) noexcept {
-  wait_on(word, expected, timeout_ns == 0 ? kLookNs : std::min(timeout_ns, kLookNs));
-  return !g_has_first_ended.load(std::memory_order_relaxed) || !are_only_helpers_left();
+  wait_on(word, expected, std::min(timeout_ns, kLookNs));
+  return goes_on();
+}
+
+bool HelperThread::wait_for_change(const std::atomic<std::uint32_t>& word,
+                                   std::uint32_t expected) noexcept {
+  // Before the looks at what may have changed. acquire: pairs with wake_all().
+  const std::uint32_t wakes = g_wakes.load(std::memory_order_acquire);
+  if (word.load(std::memory_order_relaxed) == expected)
+    wait_on(wakes_word(), wakes, g_has_first_ended.load(std::memory_order_relaxed) ? kLookNs : 0);
+  return goes_on();
+}
+
+void HelperThread::wake_all() noexcept {
+  g_wakes.fetch_add(1, std::memory_order_release);
+  os::wake_all(wakes_word());
 }
 
 void HelperThread::note_end() noexcept {
-  if (pthread_equal(pthread_self(), g_first.load(std::memory_order_relaxed)))
-    g_has_first_ended.store(true, std::memory_order_relaxed);
+  if (!pthread_equal(pthread_self(), g_first.load(std::memory_order_relaxed))) return;
+  g_has_first_ended.store(true, std::memory_order_relaxed);
+  wake_all();
 }
 
 void HelperThread::reset_after_fork() noexcept {
-  g_helpers.store(0, std::memory_order_relaxed);
+  g_begun.store(0, std::memory_order_relaxed);
+  g_ended.store(0, std::memory_order_relaxed);
   g_has_first_ended.store(false, std::memory_order_relaxed);
   note_first();
 }

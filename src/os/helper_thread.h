@@ -27,10 +27,17 @@ class HelperThread {
   bool start() noexcept;
 
   /// In a body: sleeps as wait_on() does, for a second at most. Callers loop.
+  /// \param timeout_ns  not 0: who sleeps without an end calls wait_for_change()
   /// \returns  False if none but helpers are left: the body returns, and must leave everything so
   ///           that no other is started in its place.
   static bool wait(const std::uint32_t* word, std::uint32_t expected,
-                   std::uint64_t timeout_ns = 0) noexcept;
+                   std::uint64_t timeout_ns) noexcept;
+  /// In a body: sleeps without an end, and wakes up each second only once the first thread has
+  /// ended. Who changes the word calls wake_all(). Else as wait().
+  static bool wait_for_change(const std::atomic<std::uint32_t>& word,
+                              std::uint32_t expected) noexcept;
+  /// Wakes all in wait_for_change(). Handlers of signals may call it.
+  static void wake_all() noexcept;
 
   /// Called from the exit hooks of threads: the calling one ends.
   static void note_end() noexcept;

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 
@@ -52,6 +56,90 @@ TEST(HelperThread, GoesOnWhileTheProgramHasThreads) {
   report.await();
   EXPECT_TRUE(report.waited);
   HelperThread::reset_after_fork();
+}
+
+/// Sleeps without an end, and counts how often it comes back.
+struct Sleeper {
+  std::atomic<std::uint32_t> word{0};
+  std::atomic<std::uint32_t> returns{0};
+  std::atomic<bool> is_done{false};
+  HelperThread thread{sleep, this};
+
+  static void sleep(void* argument) noexcept {
+    auto* sleeper = static_cast<Sleeper*>(argument);
+    while (sleeper->word.load(std::memory_order_acquire) == 0) {
+      HelperThread::wait_for_change(sleeper->word, 0);
+      ++sleeper->returns;
+    }
+    sleeper->is_done = true;
+  }
+};
+
+TEST(HelperThread, SleepsUntilTheWordChangesOrTheFirstThreadEnds) {
+  static Sleeper sleeper;
+  ASSERT_TRUE(sleeper.thread.start());
+  usleep(1'300'000);
+  EXPECT_EQ(sleeper.returns, 0u);
+  HelperThread::note_end();
+  while (sleeper.returns == 0) usleep(1000);
+  HelperThread::reset_after_fork();
+  sleeper.word.store(1, std::memory_order_release);
+  HelperThread::wake_all();
+  while (!sleeper.is_done) usleep(1000);
+}
+
+/// In a child of its own: looks as often as it can whether only helpers are left.
+struct Looker {
+  std::atomic<bool> has_left{false};
+  HelperThread thread{look, this};
+
+  static void look(void* argument) noexcept {
+    const std::uint32_t never_changes = 0;
+    while (HelperThread::wait(&never_changes, 0, 1)) {
+    }
+    static_cast<Looker*>(argument)->has_left = true;
+  }
+};
+
+struct Begun {
+  std::atomic<std::uint32_t> count{0};
+  HelperThread thread{count_one, this};
+
+  static void count_one(void* argument) noexcept {
+    ++static_cast<Begun*>(argument)->count;
+    usleep(50);
+  }
+};
+
+/// The last of the program's threads starts helpers while another looks.
+void* start_helpers(void*) {
+  static Looker looker;
+  static Begun begun;
+  bool is_good = looker.thread.start();
+  for (std::uint32_t i = 1; is_good && i <= 3000; ++i) {
+    is_good = begun.thread.start() && !looker.has_left;
+    while (is_good && begun.count != i) sched_yield();
+    usleep(100 + i % 100);  // it has ended at times
+  }
+  _exit(is_good ? 0 : 1);
+}
+
+TEST(HelperThread, GoesOnWhileAThreadOfTheProgramStartsOthers) {
+#ifdef __SANITIZE_THREAD__  // which ends a child that starts a thread
+  GTEST_SKIP();
+#endif
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    HelperThread::reset_after_fork();
+    pthread_t thread;
+    if (pthread_create(&thread, nullptr, start_helpers, nullptr) != 0) _exit(2);
+    HelperThread::note_end();
+    syscall(SYS_exit, 0);  // of this thread, without the exit handlers that pthread_exit() may run
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(HelperThread, TakesASmallStackWhereTheUsualOneHasNoRoom) {
