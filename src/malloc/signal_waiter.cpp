@@ -42,6 +42,7 @@ void SignalWaiter::request() noexcept {
 }
 
 void SignalWaiter::reset_after_fork() noexcept {
+  retry_ns_.store(0, std::memory_order_relaxed);
   if (waiter_.load(std::memory_order_relaxed) == kWaiting)
     waiter_.store(kMissing, std::memory_order_relaxed);
 }

@@ -29,7 +29,7 @@ class SignalWaiter {
   /// \returns  False, and says so on standard error, if the signal cannot be used.
   bool start(int signal, void (*handler)(int)) noexcept;
   void request() noexcept;
-  /// In the child of a fork: the thread does not exist.
+  /// In the child of a fork: the thread does not exist, and the system has not refused it one.
   void reset_after_fork() noexcept;
   /// Whether the thread that waits is wanted and does not exist: after a fork, or because the
   /// system refused one.

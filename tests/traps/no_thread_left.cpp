@@ -5,17 +5,35 @@
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <vector>
 
 #include "support/check.h"
+#include "support/child.h"
 #include "support/memory.h"
 
 namespace {
 
 int g_requests = 0;
+
+/// A child is told of its own refusal, whatever its parent was.
+void expect_warning_in_child() {
+  int ends[2];
+  CHECK(pipe(ends) == 0, "no pipe");
+  expect_in_child("a child without the thread for the signal", [&ends] {
+    CHECK(dup2(ends[1], STDERR_FILENO) == STDERR_FILENO, "no standard error");
+    for (int i = 0; i < 1000; ++i) free(opaque(malloc(200'000)));
+  });
+  close(ends[1]);
+  char text[1024];
+  const ssize_t length = read(ends[0], text, sizeof text - 1);
+  CHECK(length > 0, "the child said nothing");
+  text[length] = '\0';
+  CHECK(std::strstr(text, "the system refuses the thread") != nullptr, text);
+}
 
 }  // namespace
 
@@ -46,5 +64,6 @@ int main() {
   }
   CHECK(g_requests > 0, "nobody asked for a thread: this test shows nothing");
   CHECK(g_requests < 200, "a thread is asked for at every free");
+  if (getenv("STRATA_STATS") != nullptr) expect_warning_in_child();
   return 0;
 }
