@@ -102,21 +102,25 @@ void ArenaHeap::deallocate(HeapArena& arena, void* block, std::uint32_t granules
   arena.blocks.deallocate(block);
   note_freed(arena, std::size_t{granules} * BlockTag::kGranuleBytes);
   lock_.unlock();
+  wake_reclaimer();
 }
 
 bool ArenaHeap::resize(HeapArena& arena, void* block, std::size_t bytes) noexcept {
-  LockGuard guard(lock_);
-  const std::size_t held = std::size_t{granules_of_live(arena, block)} * BlockTag::kGranuleBytes;
-  if (!arena.blocks.resize_in_place(block, bytes)) return false;
-  note_freed(arena, held);
-  count_out(arena, block);
+  {
+    LockGuard guard(lock_);
+    const std::size_t held = std::size_t{granules_of_live(arena, block)} * BlockTag::kGranuleBytes;
+    if (!arena.blocks.resize_in_place(block, bytes)) return false;
+    note_freed(arena, held);
+    count_out(arena, block);
+  }
+  wake_reclaimer();
   return true;
 }
 
 void ArenaHeap::note_freed(HeapArena& arena, std::size_t bytes) noexcept {
   out_bytes_ -= bytes;
   arena.refused_bytes = SIZE_MAX;
-  note_dirty();
+  become_dirty();
 }
 
 void ArenaHeap::put_back(FreedBlock* block, std::uint32_t granules, Joined& joined) noexcept {
@@ -150,14 +154,14 @@ void ArenaHeap::receive(FreedBlock* first, FreedBlock* last) noexcept {
     // is_dirty_ says.
   } while (!received_.compare_exchange_weak(head, first, std::memory_order_seq_cst,
                                             std::memory_order_relaxed));
-  note_dirty();
+  become_dirty();
+  wake_reclaimer();
 }
 
 // --- reclaiming ---------------------------------------------------------------------------------
 
-void ArenaHeap::become_dirty() noexcept {
-  is_dirty_.store(true, std::memory_order_seq_cst);
-  if (instance_.options().reclaims) instance_.note_dirty();
+void ArenaHeap::wake_reclaimer() noexcept {
+  if (is_dirty()) instance_.wake_reclaimer();
 }
 
 std::size_t ArenaHeap::sweep(bool is_forced, bool& is_young) noexcept {

@@ -127,7 +127,8 @@ class alignas(64) ArenaHeap {
   /// Resizes a live block where it is; false if it can not.
   bool resize(HeapArena& arena, void* block, std::size_t bytes) noexcept;
 
-  /// Takes a chain of blocks of this heap, travelling ones, that were freed without its lock.
+  /// Takes a chain of blocks of this heap, travelling ones, that were freed without its lock. With
+  /// no lock held.
   void receive(FreedBlock* first, FreedBlock* last) noexcept;
 
   /// When the thread whose heap it is ends: returns what is free beyond the first bytes of each
@@ -151,6 +152,10 @@ class alignas(64) ArenaHeap {
     LockGuard guard(lock_);
     return out_bytes_ / threads_;
   }
+
+  /// After blocks were put back, and with no lock held: sees to it that a pass follows. What
+  /// take_in() puts back needs none: receive() has seen to it.
+  void wake_reclaimer() noexcept;
 
   bool is_dirty() const noexcept { return is_dirty_.load(std::memory_order_seq_cst); }
   std::size_t peak_bytes() const noexcept { return peak_bytes_.get(); }
@@ -215,10 +220,9 @@ class alignas(64) ArenaHeap {
   void sweep(HeapArena& arena, std::uint32_t first_bin, CoalescingHeap::Sweep& pass) noexcept
       STRATA_REQUIRES(lock_);
   void release(HeapArena* arena) noexcept STRATA_REQUIRES(lock_);
-  void note_dirty() noexcept {
-    if (!is_dirty_.load(std::memory_order_seq_cst)) become_dirty();
+  void become_dirty() noexcept {
+    if (!is_dirty()) is_dirty_.store(true, std::memory_order_seq_cst);
   }
-  void become_dirty() noexcept;
 
   HeapInstance& instance_;
   const std::uint32_t number_;  // counts the instance's heaps; neighbours have an outbox each

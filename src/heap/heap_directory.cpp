@@ -87,6 +87,7 @@ void on_thread_exit(void* value) noexcept {
 void begin_anew_in_child() noexcept {
   new (&g_registry) Registry;
   new (&g_metadata) MetadataArena(g_pages);
+  os::HelperThread::reset_after_fork();
 }
 
 /// Registered before the program's own handlers, which may make instances.

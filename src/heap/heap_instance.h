@@ -76,7 +76,10 @@ class HeapInstance {
   /// \returns  bytes decommitted and unmapped, counted only when forced
   std::size_t sweep(bool is_forced, bool& is_young) noexcept;
   bool has_dirty_heap() const noexcept;
-  void note_dirty() noexcept { reclaimer_.wake(); }
+  /// A heap is dirty. With no lock held.
+  void wake_reclaimer() noexcept {
+    if (options_.reclaims) reclaimer_.wake();
+  }
 
   /// Frees a block on behalf of a thread that has no heap and can have none.
   void free_without_heap(void* block) noexcept;

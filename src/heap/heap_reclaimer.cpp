@@ -18,10 +18,14 @@ void HeapReclaimer::wake() noexcept {
   if (expected == kEnding) {  // it goes on
     state_.compare_exchange_strong(expected, kBusy, std::memory_order_seq_cst);
   }
-  if (expected != kNone) return;
+  if (expected != kNone || os::monotonic_ns() < retry_ns_.load(std::memory_order_relaxed)) return;
   if (!state_.compare_exchange_strong(expected, kBusy, std::memory_order_seq_cst)) return;
-  // Refused, it is tried again by the next heap that turns dirty.
-  if (!thread_.start()) state_.store(kNone, std::memory_order_seq_cst);
+  // Starting a thread may allocate: what that frees here sees kBusy.
+  if (thread_.start()) return;
+  bool is_young = false;
+  instance_.sweep(false, is_young);
+  retry_ns_.store(os::monotonic_ns() + delay_ns(), std::memory_order_relaxed);
+  state_.store(kNone, std::memory_order_seq_cst);
 }
 
 void HeapReclaimer::stop() noexcept {
@@ -47,10 +51,12 @@ bool HeapReclaimer::sleep(std::uint64_t ns) noexcept {
   return true;
 }
 
+std::uint64_t HeapReclaimer::delay_ns() const noexcept {
+  return std::uint64_t{instance_.options().reclaim_delay_ms} * 1'000'000 + 1;
+}
+
 void HeapReclaimer::loop() noexcept {
-  const std::uint64_t delay_ns =
-      std::uint64_t{instance_.options().reclaim_delay_ms} * 1'000'000 + 1;
-  while (sleep(delay_ns) && state_.load(std::memory_order_seq_cst) != kStopping) {
+  while (sleep(delay_ns()) && state_.load(std::memory_order_seq_cst) != kStopping) {
     bool is_young = false;
     instance_.sweep(false, is_young);
     if (is_young || instance_.has_dirty_heap()) continue;

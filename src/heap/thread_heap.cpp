@@ -134,21 +134,28 @@ void ThreadHeap::shrink() noexcept {
 /// Back into the arenas, or on the way there.
 void ThreadHeap::spill(FreedBlock* list) noexcept {
   if (list == nullptr) return;
-  LockGuard guard(home_.lock());
-  ArenaHeap::Joined joined;
-  while (list != nullptr) {
-    FreedBlock* block = std::exchange(list, list->checked_next());
-    const std::uint32_t granules = ArenaHeap::granules_in_state(block, BlockState::kCached);
-    room_.add(granules);
-    elsewhere_.add(-std::int64_t{granules});
-    ArenaHeap& heap = instance_.arena_under(block).heap;
-    if (&heap == &home_) {
-      home_.put_back(block, granules, joined);
-    } else {
-      send(granules, heap, block);
+  FreedBlock* of_others = nullptr;
+  {
+    LockGuard guard(home_.lock());
+    ArenaHeap::Joined joined;
+    while (list != nullptr) {
+      FreedBlock* block = std::exchange(list, list->checked_next());
+      const std::uint32_t granules = ArenaHeap::granules_in_state(block, BlockState::kCached);
+      room_.add(granules);
+      elsewhere_.add(-std::int64_t{granules});
+      if (&instance_.arena_under(block).heap == &home_) {
+        home_.put_back(block, granules, joined);
+      } else {
+        block->set_next(std::exchange(of_others, block));
+      }
     }
+    home_.put_back(joined);
   }
-  home_.put_back(joined);
+  home_.wake_reclaimer();
+  while (of_others != nullptr) {
+    FreedBlock* block = std::exchange(of_others, of_others->checked_next());
+    send(BlockTag::of(block)->load_size() >> 1, instance_.arena_under(block).heap, block);
+  }
 }
 
 void ThreadHeap::flush() noexcept {

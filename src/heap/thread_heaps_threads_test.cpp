@@ -1,6 +1,7 @@
 #include <strata/thread_heaps.hpp>
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -306,6 +307,39 @@ TEST(ThreadHeaps, TheChildOfAForkDestroysAnInstanceThoughItsReclaimerIsNotThere)
   EXPECT_EQ(status, 0);
   heaps->deallocate(heaps->allocate(500'000));
   heaps->check_invariants();
+}
+
+TEST(ThreadHeaps, TheChildOfAForkEndsWithItsThreadThoughItsReclaimerSleeps) {
+  if (os::kIsEmulated) GTEST_SKIP() << "the emulator's own locks stay locked in the child";
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer lets no thread start in the child";
+  ThreadHeaps::Options options = small_arenas();
+  options.reclaims = true;
+  options.reclaim_delay_ms = 600'000;
+  ThreadHeaps heaps(options);
+  pid_t child = -1;
+  in_thread([&] {
+    heaps.deallocate(heaps.allocate(500'000));
+    wait_until([&] { return heaps.has_reclaimer() && threads_now() >= 3; });
+    usleep(100'000);  // it has begun
+    child = fork();
+    if (child != 0) return;
+    static auto* const own = new ThreadHeaps(options);  // it stays: its reclaimer sleeps
+    own->deallocate(own->allocate(500'000));
+    if (!own->has_reclaimer()) _exit(1);
+  });
+  ASSERT_NE(child, -1);
+  // Not by alarm(): its reclaimer blocks all signals but this one.
+  int status = 0;
+  pid_t ended = 0;
+  for (int tenths = 0; ended == 0 && tenths < 200; ++tenths) {
+    usleep(100'000);
+    ended = waitpid(child, &status, WNOHANG);
+  }
+  if (ended == 0) {
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+  }
+  EXPECT_EQ(status, 0);
 }
 
 /// Stops the first thread that returns memory until it is told to go on.
