@@ -93,7 +93,8 @@ class MemoryLimit {
   }
 
   /// In the child of a fork: `bytes` are held, whatever the threads that it does not have were
-  /// about to hold or to let go.
+  /// about to hold or to let go. Accepted: the shared sum stays too large if one of them was just
+  /// between its own sum and that one, some instructions long.
   void recount(std::size_t bytes) noexcept {
     const std::size_t counted = held_bytes();
     if (bytes > counted) hold(bytes - counted);
