@@ -40,23 +40,13 @@ void HeapReclaimer::stop() noexcept {
 
 void HeapReclaimer::run(void* self) noexcept { static_cast<HeapReclaimer*>(self)->loop(); }
 
-/// Unless it is to stop.
-/// \returns  false if the process ends
-bool HeapReclaimer::sleep(std::uint64_t ns) noexcept {
-  const std::uint64_t end = os::monotonic_ns() + ns;
-  for (std::uint64_t now = end - ns; now < end; now = os::monotonic_ns()) {
-    if (state_.load(std::memory_order_seq_cst) != kBusy) return true;
-    if (!os::HelperThread::wait(word(state_), kBusy, end - now)) return false;
-  }
-  return true;
-}
-
 std::uint64_t HeapReclaimer::delay_ns() const noexcept {
   return std::uint64_t{instance_.options().reclaim_delay_ms} * 1'000'000 + 1;
 }
 
 void HeapReclaimer::loop() noexcept {
-  while (sleep(delay_ns()) && state_.load(std::memory_order_seq_cst) != kStopping) {
+  while (os::HelperThread::wait(state_, kBusy, delay_ns()) &&
+         state_.load(std::memory_order_seq_cst) != kStopping) {
     bool is_young = false;
     instance_.sweep(false, is_young);
     if (is_young || instance_.has_dirty_heap()) continue;

@@ -42,7 +42,6 @@ class HeapReclaimer {
 
   static void run(void* self) noexcept;
   void loop() noexcept;
-  bool sleep(std::uint64_t ns) noexcept;
   std::uint64_t delay_ns() const noexcept;
 
   HeapInstance& instance_;

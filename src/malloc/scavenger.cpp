@@ -38,6 +38,7 @@ void Scavenger::run() noexcept {
 
 /// \returns  false if the process ends
 bool Scavenger::run_rounds() noexcept {
+  const std::atomic<std::uint32_t> never_changes{0};
   const std::uint64_t delay_ns = delay_ms_ * 1'000'000;
   {
     LockGuard guard(round_lock_);
@@ -45,20 +46,10 @@ bool Scavenger::run_rounds() noexcept {
   }
   std::uint64_t wait_ns = delay_ns / kFirstPart;
   for (int vain = 0; vain < kVainRounds || engine_.idle_bytes() >= kWakeBytes;) {
-    if (!sleep(wait_ns)) return false;
+    if (!os::HelperThread::wait(never_changes, 0, wait_ns)) return false;
     wait_ns = std::min(2 * wait_ns, delay_ns / 2);
     LockGuard guard(round_lock_);
     vain = run_round() == 0 ? vain + 1 : 0;
-  }
-  return true;
-}
-
-/// \returns  false if the process ends
-bool Scavenger::sleep(std::uint64_t ns) noexcept {
-  const std::uint32_t never_changes = 0;
-  const std::uint64_t end = os::monotonic_ns() + ns;
-  for (std::uint64_t now = end - ns; now < end; now = os::monotonic_ns()) {
-    if (!os::HelperThread::wait(&never_changes, 0, end - now)) return false;
   }
   return true;
 }

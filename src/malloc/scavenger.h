@@ -73,7 +73,6 @@ class Scavenger {
   void run() noexcept;
   bool run_rounds() noexcept;
   std::size_t run_round() noexcept STRATA_REQUIRES(round_lock_);
-  bool sleep(std::uint64_t ns) noexcept;
   static void thread_main(void* self) noexcept;
 
   Engine& engine_;

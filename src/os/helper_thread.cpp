@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "os/clock.h"
 #include "os/errors.h"
 #include "os/file.h"
 #include "os/system_call.h"
@@ -33,8 +34,8 @@ constinit std::atomic<pthread_t> g_first{};
   g_first.store(pthread_self(), std::memory_order_relaxed);
 }
 
-const std::uint32_t* wakes_word() noexcept {
-  return reinterpret_cast<const std::uint32_t*>(&g_wakes);
+const std::uint32_t* address_of(const std::atomic<std::uint32_t>& word) noexcept {
+  return reinterpret_cast<const std::uint32_t*>(&word);
 }
 
 /// The kernel keeps a process's first thread until all have ended, and counts it.
@@ -100,10 +101,15 @@ void* HelperThread::run(void* self) noexcept {
   return nullptr;
 }
 
-bool HelperThread::wait(const std::uint32_t* word, std::uint32_t expected,
-                        std::uint64_t timeout_ns) noexcept {
-  wait_on(word, expected, std::min(timeout_ns, kLookNs));
-  return goes_on();
+bool HelperThread::wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                        std::uint64_t ns) noexcept {
+  const std::uint64_t end = monotonic_ns() + ns;
+  for (std::uint64_t now = end - ns; now < end; now = monotonic_ns()) {
+    if (word.load(std::memory_order_seq_cst) != expected) break;
+    wait_on(address_of(word), expected, std::min(end - now, kLookNs));
+    if (!goes_on()) return false;
+  }
+  return true;
 }
 
 bool HelperThread::wait_for_change(const std::atomic<std::uint32_t>& word,
@@ -111,13 +117,14 @@ bool HelperThread::wait_for_change(const std::atomic<std::uint32_t>& word,
   // Before the looks at what may have changed. acquire: pairs with wake_all().
   const std::uint32_t wakes = g_wakes.load(std::memory_order_acquire);
   if (word.load(std::memory_order_relaxed) == expected)
-    wait_on(wakes_word(), wakes, g_has_first_ended.load(std::memory_order_relaxed) ? kLookNs : 0);
+    wait_on(address_of(g_wakes), wakes,
+            g_has_first_ended.load(std::memory_order_relaxed) ? kLookNs : 0);
   return goes_on();
 }
 
 void HelperThread::wake_all() noexcept {
   g_wakes.fetch_add(1, std::memory_order_release);
-  os::wake_all(wakes_word());
+  os::wake_all(address_of(g_wakes));
 }
 
 void HelperThread::note_end() noexcept {

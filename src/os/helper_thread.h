@@ -26,12 +26,12 @@ class HelperThread {
   /// \returns  False if the system refuses.
   bool start() noexcept;
 
-  /// In a body: sleeps as wait_on() does, for a second at most. Callers loop.
-  /// \param timeout_ns  not 0: who sleeps without an end calls wait_for_change()
+  /// In a body: sleeps for so long, or until the word is not `expected` any more. Who changes it
+  /// calls os::wake_all() for it.
   /// \returns  False if none but helpers are left: the body returns, and must leave everything so
   ///           that no other is started in its place.
-  static bool wait(const std::uint32_t* word, std::uint32_t expected,
-                   std::uint64_t timeout_ns) noexcept;
+  static bool wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                   std::uint64_t ns) noexcept;
   /// In a body: sleeps without an end, and wakes up each second only once the first thread has
   /// ended. Who changes the word calls wake_all(). Else as wait().
   static bool wait_for_change(const std::atomic<std::uint32_t>& word,

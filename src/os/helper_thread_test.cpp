@@ -29,7 +29,7 @@ struct Report {
   static void write(void* argument) noexcept {
     auto* report = static_cast<Report*>(argument);
     pthread_sigmask(SIG_SETMASK, nullptr, &report->blocked);
-    report->waited = HelperThread::wait(word_of(report->done), 0, 1);
+    report->waited = HelperThread::wait(report->done, 0, 1);
     report->done.store(1, std::memory_order_release);
     wake_all(word_of(report->done));
   }
@@ -94,8 +94,8 @@ struct Looker {
   HelperThread thread{look, this};
 
   static void look(void* argument) noexcept {
-    const std::uint32_t never_changes = 0;
-    while (HelperThread::wait(&never_changes, 0, 1)) {
+    const std::atomic<std::uint32_t> never_changes{0};
+    while (HelperThread::wait(never_changes, 0, 1)) {
     }
     static_cast<Looker*>(argument)->has_left = true;
   }

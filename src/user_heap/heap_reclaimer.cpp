@@ -44,13 +44,13 @@ void HeapReclaimer::run() noexcept {
 
 /// \returns  false if the process ends
 bool HeapReclaimer::run_rounds() noexcept {
-  const std::uint32_t never_changes = 0;
+  const std::atomic<std::uint32_t> never_changes{0};
   for (int vain = 0;;) {
     const Round round = look_at_all();
     vain = round.returned == 0 ? vain + 1 : 0;
     if (round.idle == 0 || (vain >= kVainRounds && round.idle < kWakeBytes)) return true;
     const std::uint64_t sleep = time_to_sleep(round, os::monotonic_ns());
-    if (!os::HelperThread::wait(&never_changes, 0, sleep)) return false;
+    if (!os::HelperThread::wait(never_changes, 0, sleep)) return false;
   }
 }
 
