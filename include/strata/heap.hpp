@@ -46,7 +46,7 @@ class Heap {
 
   /// When the heap's 2 MiB regions ask the kernel for huge pages.
   enum class HugePages : std::uint8_t {
-    kAuto,    ///< once the heap is so large that one region more does not matter
+    kAuto,    ///< once one region more does not matter, where earlier ones are touched
     kAlways,  ///< at their first touch; a heap of few pages then holds 2 MiB
     kNever,
   };

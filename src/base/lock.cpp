@@ -31,11 +31,11 @@ void Lock::lock_slowly() noexcept {
     os::relax_processor();
   }
   while (state_.exchange(kContended, std::memory_order_acquire) != kFree) {
-    os::wait_on(reinterpret_cast<const std::uint32_t*>(&state_), kContended);
+    os::wait_on(os::futex_word(state_), kContended);
   }
 }
 
-void Lock::wake_waiter() noexcept { os::wake_one(reinterpret_cast<const std::uint32_t*>(&state_)); }
+void Lock::wake_waiter() noexcept { os::wake_one(os::futex_word(state_)); }
 
 #ifndef NDEBUG
 void Lock::note_rank() noexcept {

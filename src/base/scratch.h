@@ -1,5 +1,8 @@
 #pragma once
 
+#include <strata/detail/bits.hpp>
+
+#include <algorithm>
 #include <cstddef>
 
 #include "os/page_source.h"
@@ -12,7 +15,7 @@ class Scratch {
  public:
   Scratch(os::PageSource& pages, std::size_t bytes) noexcept
       : pages_(pages),
-        bytes_((bytes + os::page_bytes()) & ~(os::page_bytes() - 1)),
+        bytes_(detail::round_up(std::max(bytes, std::size_t{1}), os::page_bytes())),
         memory_(pages.map_apart(bytes_)) {}
   ~Scratch() {
     if (memory_ != nullptr) pages_.unmap_apart(memory_, bytes_);

@@ -45,7 +45,7 @@ SharedLimit::Turn SharedLimit::begin() noexcept {
   std::uint32_t at_it;
   if (try_begin(at_it)) return Turn::kOurs;
   if (at_it == os::thread_id()) return Turn::kInterrupted;
-  const auto* const word = reinterpret_cast<const std::uint32_t*>(&at_it_);
+  const auto* const word = os::futex_word(at_it_);
   for (; at_it != 0; at_it = at_it_.load(std::memory_order_acquire))
     os::wait_on(word, at_it, kNapNs);
   return Turn::kWasAnothers;
@@ -53,7 +53,7 @@ SharedLimit::Turn SharedLimit::begin() noexcept {
 
 void SharedLimit::end() noexcept {
   at_it_.store(0, std::memory_order_release);
-  os::wake_all(reinterpret_cast<const std::uint32_t*>(&at_it_));
+  os::wake_all(os::futex_word(at_it_));
 }
 
 /// Those with most idle, one after the other.

@@ -36,20 +36,15 @@ struct Registry {
 };
 
 constinit Registry g_registry;
-// Both guarded by the registry's lock, and kept in the child of a fork: its thread still has the
-// key, and entries of the parent's instances.
-constinit std::uint64_t g_next_generation = 1;
-constinit bool g_has_key = false;
+// Kept in the child of a fork: its thread still has the key, and entries of the parent's instances.
+constinit std::uint64_t g_next_generation STRATA_GUARDED_BY(g_registry.lock) = 1;
+constinit bool g_has_key STRATA_GUARDED_BY(g_registry.lock) = false;
 constinit unsigned g_key = 0;  // written before the first instance exists, and read for instances
 
 /// The base class is the kernel; one of our own can be constant-initialised.
 class Pages final : public os::PageSource {};
 constinit Pages g_pages;
 constinit MetadataArena g_metadata{g_pages};
-
-const std::uint32_t* word(const std::atomic<std::uint32_t>& count) noexcept {
-  return reinterpret_cast<const std::uint32_t*>(&count);
-}
 
 /// \returns  The instance of this entry, which now waits for end_leaving(); nullptr if it is gone.
 HeapInstance* begin_leaving(std::uint32_t slot, std::uint64_t generation) noexcept {
@@ -62,7 +57,7 @@ HeapInstance* begin_leaving(std::uint32_t slot, std::uint64_t generation) noexce
 
 void end_leaving(std::uint32_t slot) noexcept {
   std::atomic<std::uint32_t>& leaving = g_registry.leaving[slot];
-  if (leaving.fetch_sub(1, std::memory_order_release) == 1) os::wake_all(word(leaving));
+  if (leaving.fetch_sub(1, std::memory_order_release) == 1) os::wake_all(os::futex_word(leaving));
 }
 
 void on_thread_exit(void* value) noexcept {
@@ -139,7 +134,7 @@ bool unregister_instance(std::uint32_t slot, std::uint64_t generation) noexcept 
   }
   const std::atomic<std::uint32_t>& leaving = g_registry.leaving[slot];
   while (const std::uint32_t count = leaving.load(std::memory_order_acquire)) {
-    os::wait_on(word(leaving), count);
+    os::wait_on(os::futex_word(leaving), count);
   }
   LockGuard guard(g_registry.lock);
   g_registry.slots[slot] = {};

@@ -5,13 +5,6 @@
 #include "os/wait.h"
 
 namespace strata {
-namespace {
-
-const std::uint32_t* word(const std::atomic<std::uint32_t>& state) noexcept {
-  return reinterpret_cast<const std::uint32_t*>(&state);
-}
-
-}  // namespace
 
 void HeapReclaimer::wake() noexcept {
   std::uint32_t expected = state_.load(std::memory_order_seq_cst);
@@ -34,8 +27,9 @@ void HeapReclaimer::stop() noexcept {
     state_.store(kGone, std::memory_order_seq_cst);
     return;
   }
-  os::wake_all(word(state_));
-  while (state_.load(std::memory_order_seq_cst) != kGone) os::wait_on(word(state_), kStopping);
+  os::wake_all(os::futex_word(state_));
+  while (state_.load(std::memory_order_seq_cst) != kGone)
+    os::wait_on(os::futex_word(state_), kStopping);
 }
 
 void HeapReclaimer::run(void* self) noexcept { static_cast<HeapReclaimer*>(self)->loop(); }
@@ -59,7 +53,7 @@ void HeapReclaimer::loop() noexcept {
   }
   // The same, for a thread that waits for it. The wake then names an address only, and a stray one
   // wakes no thread.
-  const std::uint32_t* at = word(state_);
+  const std::uint32_t* at = os::futex_word(state_);
   state_.store(kGone, std::memory_order_seq_cst);
   os::wake_all(at);
 }

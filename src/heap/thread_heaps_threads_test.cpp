@@ -331,7 +331,7 @@ TEST(ThreadHeaps, TheChildOfAForkEndsWithItsThreadThoughItsReclaimerSleeps) {
   // Not by alarm(): its reclaimer blocks all signals but this one.
   int status = 0;
   pid_t ended = 0;
-  for (int tenths = 0; ended == 0 && tenths < 200; ++tenths) {
+  for (int tenths = 0; ended == 0 && tenths < 3000; ++tenths) {
     usleep(100'000);
     ended = waitpid(child, &status, WNOHANG);
   }

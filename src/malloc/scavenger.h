@@ -19,8 +19,9 @@ namespace strata {
 /// these, too: to a load of bursts, each new thread's first rounds would come too soon.
 ///
 /// Where the system refuses threads, a round every half delay is run by who asked for one.
-///   state_  0 no thread · 1 a thread runs or is being started
-/// \threads  notice() and the fork calls: any; rounds: the scavenger's own thread.
+///   state_  0 no thread · 1 a thread runs or is being started, or its round is run
+/// \threads  notice() and the fork calls: any; rounds: the scavenger's own thread, or who asked for
+///           one that was refused; under round_lock_.
 class Scavenger {
  public:
   // Chosen: less than this is not worth a thread, and programs that stay below keep the C library's

@@ -3,7 +3,8 @@
 #include <cstdint>
 
 /// \file  Time, of four clocks. All are the kernel's, whoever else has a clock_gettime: one that
-/// allocates would be called by what it calls. Where the kernel refuses, it is asked all the same.
+/// allocates would be called by what it calls. Where a filter refuses the call, it is asked after
+/// all.
 
 namespace strata::os {
 

@@ -34,10 +34,6 @@ constinit std::atomic<pthread_t> g_first{};
   g_first.store(pthread_self(), std::memory_order_relaxed);
 }
 
-const std::uint32_t* address_of(const std::atomic<std::uint32_t>& word) noexcept {
-  return reinterpret_cast<const std::uint32_t*>(&word);
-}
-
 /// The kernel keeps a process's first thread until all have ended, and counts it.
 ///
 /// Its number is of a moment between two looks at ours. If no body began between them, at least as
@@ -105,8 +101,8 @@ bool HelperThread::wait(const std::atomic<std::uint32_t>& word, std::uint32_t ex
                         std::uint64_t ns) noexcept {
   const std::uint64_t end = monotonic_ns() + ns;
   for (std::uint64_t now = end - ns; now < end; now = monotonic_ns()) {
-    if (word.load(std::memory_order_seq_cst) != expected) break;
-    wait_on(address_of(word), expected, std::min(end - now, kLookNs));
+    if (word.load(std::memory_order_relaxed) != expected) break;
+    wait_on(futex_word(word), expected, std::min(end - now, kLookNs));
     if (!goes_on()) return false;
   }
   return true;
@@ -117,14 +113,14 @@ bool HelperThread::wait_for_change(const std::atomic<std::uint32_t>& word,
   // Before the looks at what may have changed. acquire: pairs with wake_all().
   const std::uint32_t wakes = g_wakes.load(std::memory_order_acquire);
   if (word.load(std::memory_order_relaxed) == expected)
-    wait_on(address_of(g_wakes), wakes,
+    wait_on(futex_word(g_wakes), wakes,
             g_has_first_ended.load(std::memory_order_relaxed) ? kLookNs : 0);
   return goes_on();
 }
 
 void HelperThread::wake_all() noexcept {
   g_wakes.fetch_add(1, std::memory_order_release);
-  os::wake_all(address_of(g_wakes));
+  os::wake_all(futex_word(g_wakes));
 }
 
 void HelperThread::note_end() noexcept {

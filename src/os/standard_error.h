@@ -24,7 +24,7 @@ void let_go_of_standard_error() noexcept;  ///< in the child of fork
 /// standard error, too, may be that of a file of the program's: another regular file than at the
 /// start, if it was not opened to append, is taken for one. A log that was opened to append is not.
 /// \returns  -1: nowhere
-/// \cost     two or three system calls
+/// \cost     one to three system calls
 int standard_error() noexcept;
 
 }  // namespace strata::os

@@ -114,7 +114,7 @@ inline constexpr Signals kAllSignals = ~(only(32) | only(33) | only(34));
 /// Whether a file takes bytes within this time, in which no signal is handled.
 inline bool wait_until_writable(int file, int milliseconds) noexcept {
   pollfd asked{file, POLLOUT, 0};
-  const timespec most{milliseconds / 1000, milliseconds % 1000 * 1'000'000L};
+  timespec most{milliseconds / 1000, milliseconds % 1000 * 1'000'000L};
   return syscall(SYS_ppoll, &asked, 1UL, &most, &kAllSignals, sizeof kAllSignals) > 0;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 /// \file  Waiting for a word to change: in a spin loop, and in the kernel.
@@ -13,6 +14,11 @@ inline void relax_processor() noexcept {
 #elif defined(__aarch64__)
   asm volatile("yield" ::: "memory");
 #endif
+}
+
+/// What the functions below take for it.
+inline const std::uint32_t* futex_word(const std::atomic<std::uint32_t>& word) noexcept {
+  return reinterpret_cast<const std::uint32_t*>(&word);
 }
 
 /// Sleeps while *word == expected, until woken, or until timeout_ns passes (0 waits for ever).

@@ -2,6 +2,7 @@
 // malloc use them, and programs that were linked with an older C library, beside free(). They mean
 // the functions here, even if another file defines the usual names. No static executable has them.
 
+#include <strata/detail/bits.hpp>
 #include <strata/malloc.h>
 
 #include <cstddef>
@@ -33,8 +34,8 @@ STRATA_API void* __libc_valloc(std::size_t bytes) noexcept {
 }
 STRATA_API void* __libc_pvalloc(std::size_t bytes) noexcept {
   const std::size_t page = strata::os::page_bytes();
-  const std::size_t rounded = bytes == 0 ? page : (bytes + page - 1) & ~(page - 1);
-  return strata_own_memalign(page, rounded >= bytes ? rounded : SIZE_MAX);
+  const std::size_t rounded = bytes == 0 ? page : strata::detail::round_up(bytes, page);
+  return strata_own_memalign(page, rounded != 0 ? rounded : SIZE_MAX);
 }
 
 }  // extern "C"

@@ -55,7 +55,7 @@ class ThreadRegistry {
   /// cache again if nullptr; the threads' counts begin anew.
   void redirect_malloc(ObjectBins* bins) noexcept;
   /// Lets malloc of the thread pop from its free_bins again, unless it is redirected by now.
-  /// \threads  that of the cache
+  /// \threads  the thread itself
   void undirect_malloc(ThreadState& thread) noexcept;
   /// Takes the cache of a thread that ends, which then has none.
   void park(ThreadCache& cache) noexcept;

@@ -127,7 +127,7 @@ void HeapTable::read_environment_once() noexcept {
   }
   t_reads_environment = false;
   constexpr std::uint64_t kNapNs = 1'000'000;
-  const auto* const word = reinterpret_cast<const std::uint32_t*>(&environment_);
+  const auto* const word = os::futex_word(environment_);
   while (environment_.load(std::memory_order_acquire) == kReading)
     os::wait_on(word, kReading, kNapNs);
 }

@@ -117,7 +117,7 @@ int main() {
   g_refused = 0;
   take_and_drop();
   CHECK(g_refused == 0, "memory is refused when there are mappings again");
-  // Kept ranges that could not be cut out go now.
+  // What is kept goes now, and so do the addresses of what could not be cut out.
   strata_release_memory();
   CHECK(stats_number("live") <= live, "a block is lost");
   CHECK(stats_number("kept_bytes") == 0, "a range stays kept for ever");

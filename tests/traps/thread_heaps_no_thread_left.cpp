@@ -33,7 +33,7 @@ int main() {
   strata::ThreadHeaps::Options options;
   options.arena_bytes = kMiB;
   options.reclaims = true;
-  options.reclaim_delay_ms = 50;
+  options.reclaim_delay_ms = 500;
   strata::ThreadHeaps heaps(options);
   static void* blocks[100];
   for (void*& p : blocks) {
@@ -41,10 +41,10 @@ int main() {
     CHECK(p != nullptr, "allocate failed");
     std::memset(p, 1, kMiB / 2);
   }
+  CHECK(heaps.statistics().held_bytes > 50 * kMiB, "there is nothing to return");
   for (void* p : blocks) heaps.deallocate(p);
   CHECK(g_requests > 0, "nobody asked for a thread: this test shows nothing");
   CHECK(g_requests < 20, "a thread is asked for at every free");
-  CHECK(heaps.statistics().held_bytes > 50 * kMiB, "there is nothing to return");
   for (int tenths = 0; heaps.statistics().held_bytes > 10 * kMiB; ++tenths) {
     CHECK(tenths < 600, "idle memory stays");
     usleep(100'000);
