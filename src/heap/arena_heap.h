@@ -238,9 +238,9 @@ class alignas(64) ArenaHeap {
   std::size_t touched_bytes_ STRATA_GUARDED_BY(lock_) = 0;
   Counter peak_bytes_;
 
-  /// Something was freed since the last pass. seq_cst pairs with the end of the reclaimer's thread, and
-  /// with received_: a thread that leaves blocks there and then finds the heap dirty already, and a
-  /// pass that makes it clean and then finds nothing there, must not both be right.
+  /// Something was freed since the last pass. seq_cst pairs with the end of the reclaimer's thread,
+  /// and with received_: a thread that leaves blocks there and then finds the heap dirty already,
+  /// and a pass that makes it clean and then finds nothing there, must not both be right.
   std::atomic<bool> is_dirty_{false};
 
   /// Blocks that were freed without the lock, last in first out: pushed with release, taken whole
