@@ -92,9 +92,16 @@ bool Engine::place_heap(const Options& options, std::uint64_t seed,
         if (first == HeapAddresses::kNone) return true;  // the kernel chooses
         // One page, taken and given back, shows whether the kernel gives addresses below the limit.
         Span* const span = page_heap_.allocate(1);
-        if (span != nullptr) page_heap_.deallocate(*span);
+        if (span != nullptr) give_back_untouched(*span);
         return span != nullptr;
       });
+}
+
+/// The block that gets the page then knows that it reads as zero.
+void Engine::give_back_untouched(Span& span) noexcept {
+  const bool is_clean = !map_.region_of(span.start)->is_huge;
+  if (is_clean) limit().let_go(span.bytes());
+  page_heap_.deallocate(span, is_clean);
 }
 
 Engine::Block Engine::allocate_object(unsigned size_class) noexcept {

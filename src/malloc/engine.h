@@ -353,6 +353,7 @@ class Engine {
   Span* allocate_more_pages(unsigned page_count, unsigned alignment_pages,
                             PagePlace& place) noexcept;
   bool place_heap(const Options& options, std::uint64_t seed, std::size_t address_space) noexcept;
+  void give_back_untouched(Span& span) noexcept;
   bool owns_region_of(const void* p) const noexcept {
     const Region* const region = map_.region_of(p);
     return region != nullptr && page_heap_.owns(*region);

@@ -117,6 +117,10 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
                             const Allocation& allocation) noexcept {
   if (must_not_wait()) [[unlikely]]
     return serve_spare(allocation);
+  if (!is_started()) [[unlikely]] {
+    const Engine::Block first = serve_before_start(allocation);
+    if (first.address != nullptr) return first;
+  }
   // Nobody has looked into a bin for them so far.
   if (allocation.bytes == 0 && size_class != 0 && !has_empty_blocks_) {
     void* object = thread.for_malloc().pop(size_class);
@@ -136,23 +140,6 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
   return engine_.has_spans_for(size_class)
              ? serve_object(thread, size_class)
              : serve_large(thread, allocation, is_block_chosen(thread, allocation.bytes));
-}
-
-/// A block of 0 bytes that can only be freed, which no watcher has chosen.
-/// \returns  nullptr where it is served like any other
-void* Malloc::allocate_empty(const Allocation& allocation) noexcept {
-  // A heap that can end, or be emptied, has to find all its blocks.
-  const bool is_apt = allocation.alignment <= EmptyBlocks::kBlockBytes && is_ready() &&
-                      has_empty_blocks_ && engine_.lives_for_ever();
-  if (!is_apt) return nullptr;
-  if (empties_.reserved_bytes() == 0) host_.begin_empty_blocks(*this);
-  return empties_.allocate();
-}
-
-Engine::Block Malloc::serve_spare(const Allocation& allocation) noexcept {
-  void* const p = spare_.allocate(allocation.bytes, allocation.alignment);
-  if (p == nullptr) os::set_errno_no_memory();
-  return {p, false};
 }
 
 /// Counts an allocation while a watch is on.
@@ -309,10 +296,11 @@ void* Malloc::allocate_aligned(ThreadState& thread, std::size_t alignment, std::
   // A small alignment matters only where it is compared with what a delete says. A block beyond
   // the size classes may be guarded at any time.
   const bool by_aligned_new = by != Allocation::By::kMalloc;
-  const bool is_compared =
-      is_checked() ||
-      (by_aligned_new && (is_watched() || thread.is_in_window || bytes > SizeClassMap::kMaxBytes));
-  if (alignment <= SizeClassMap::kGrain && !is_compared) return allocate(thread, bytes);
+  const auto is_compared = [&] {
+    return is_checked() || (by_aligned_new && (is_watched() || thread.is_in_window ||
+                                               bytes > SizeClassMap::kMaxBytes));
+  };
+  if (alignment <= SizeClassMap::kGrain && !is_compared()) return allocate(thread, bytes);
   const unsigned size_class = SizeClassMap::class_of_aligned(bytes, alignment);
   return serve_slowly(thread, size_class, {bytes, alignment, by_aligned_new, by}).address;
 }

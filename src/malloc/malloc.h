@@ -73,6 +73,11 @@ class Malloc {
   /// \returns  False when out of memory; it can be tried again.
   bool start(const Options& options, std::uint64_t seed) noexcept;
   bool is_started() const noexcept { return is_started_.load(std::memory_order_acquire); }
+  /// The same, and starts it if it is not.
+  /// \returns  False when out of memory.
+  bool is_ready() noexcept { return is_started() || host_.start(*this); }
+  /// The next allocation starts it: somebody looks at what is allocated.
+  void count_from_now_on() noexcept { is_looked_at_.store(true, std::memory_order_relaxed); }
 
   /// malloc.
   /// \returns  nullptr with errno ENOMEM when out of memory
@@ -212,6 +217,8 @@ class Malloc {
   bool owns(const void* p) noexcept {
     return guards_.owns(p) || empties_.owns(p) || engine_.owns(p);
   }
+  /// Whether it points into the spare memory, which several heaps may share.
+  bool is_spare(const void* p) const noexcept { return spare_.owns(p); }
 
   /// The thread ends: its cache is parked, or lost where that would have to wait, and what it
   /// allocates and frees after this passes none.
@@ -329,7 +336,6 @@ class Malloc {
   void* allocate_empty(const Allocation& allocation) noexcept;
 
   FreeCall compared(FreeCall call) const noexcept;
-  bool is_ready() noexcept { return is_started() || host_.start(*this); }
   bool is_checked() noexcept { return is_ready() && has_full_checks(); }
   bool is_watched() noexcept;
   bool start_thread(ThreadState& thread) noexcept;
@@ -373,6 +379,7 @@ class Malloc {
   Engine::Block serve(ThreadState& thread, unsigned size_class,
                       const Allocation& allocation) noexcept;
   Engine::Block serve_spare(const Allocation& allocation) noexcept;
+  Engine::Block serve_before_start(const Allocation& allocation) noexcept;
   Engine::Block serve_watched(ThreadState& thread, unsigned size_class,
                               const Allocation& allocation) noexcept;
   Engine::Block serve_checked(ThreadState& thread, const Allocation& allocation) noexcept;
@@ -403,11 +410,12 @@ class Malloc {
   // those to whom it hands the objects see it, too (verified_frees.cpp).
   std::atomic<Options::Checks> checks_now_{Options::Checks::kBasic};
   std::atomic<std::uint64_t> verified_{0};  // relaxed: a sum
-  bool has_empty_blocks_ = false;           // an access to a block of 0 bytes is a fault
+  bool has_empty_blocks_ = true;            // an access to a block of 0 bytes is a fault
   SpareMemory& spare_;
   MallocHost& host_;
   // release after the engine is ready, acquire before its first use.
   std::atomic<bool> is_started_{false};
+  std::atomic<bool> is_looked_at_{false};     // relaxed: of use to the thread that looks
   std::atomic<bool> needs_attention_{false};  // relaxed: a hint
   // What the last release in vain left idle, and how long it is not repeated. relaxed: hints.
   std::atomic<std::size_t> vain_idle_bytes_{0};

@@ -18,6 +18,9 @@ namespace {
 
 constinit Lock g_start_lock{LockRank::kStart};
 
+/// Nothing of it is set before its first use, so that it takes no room in the file.
+constinit SpareMemory g_spare;
+
 constexpr char kNotAsked = 1;  // for g_alone
 
 /// The limits of the options, for the malloc and the heaps of the user's.
@@ -70,7 +73,6 @@ void on_exit() noexcept {
 class ProcessHost final : public MallocHost {
  public:
   bool start(Malloc& malloc) noexcept override {
-    const bool has_options = is_any_option_set();
     {
       LockGuard guard(g_start_lock);
       if (malloc.is_started()) return true;
@@ -78,18 +80,26 @@ class ProcessHost final : public MallocHost {
       // the cache of a thread that ends stays in use.
       if (!is_exit_registered_) is_exit_registered_ = os::register_thread_exit(on_thread_exit);
       Options options;
-      if (has_options) {
+      if (has_options()) {
         read_options(options);
         keep_texts(options);
       }
       share_limit(malloc, options);
+      g_spare.set_apart();
       if (!malloc.start(options, seed_of(options.random))) return false;
     }
-    follow_forks_in_time(has_options);
+    follow_forks_in_time();
     follow_exit();
     // The end of the first thread is followed even under full checks, which give it no cache.
     os::set_thread_exit_value(&malloc);
     start_statistics_of_options(malloc);
+    return true;
+  }
+  /// As long as it has one thread, and nothing is asked of the malloc that needs all its blocks.
+  bool may_start_later() noexcept override {
+    if (!os::is_single_threaded() || first_blocks_ == kMostFirstBlocks || has_options())
+      return false;
+    ++first_blocks_;
     return true;
   }
   bool follow_thread(ThreadCache& cache) noexcept override {
@@ -116,12 +126,25 @@ class ProcessHost final : public MallocHost {
       os::register_exit_handler(on_exit);
   }
 
+  /// Whether any is set when this is asked first: what the program sets itself comes too late.
+  bool has_options() noexcept {
+    Answer answer = has_options_.load(std::memory_order_relaxed);
+    if (answer == Answer::kUnknown) {
+      answer = is_any_option_set() ? Answer::kYes : Answer::kNo;
+      has_options_.store(answer, std::memory_order_relaxed);
+    }
+    return answer == Answer::kYes;
+  }
+
  private:
+  enum class Answer : char { kUnknown, kYes, kNo };
+
   /// Now, or with the second thread: registering touches 200 KiB of the C library that a small
   /// program needs for nothing else. What options ask for may need it at once.
-  void follow_forks_in_time(bool has_options) noexcept {
+  void follow_forks_in_time() noexcept {
     const char* const note = os::single_threaded_note();
-    if (has_options || note == nullptr || learns_of_forks == nullptr || !learns_of_forks())
+    if (has_options() || note == nullptr || *note == 0 || learns_of_forks == nullptr ||
+        !learns_of_forks())
       return follow_forks();
     if (!follows_forks_.load(std::memory_order_relaxed))
       g_alone.store(note, std::memory_order_relaxed);
@@ -136,17 +159,18 @@ class ProcessHost final : public MallocHost {
       malloc.engine().limit().share(g_limit);
   }
 
+  // Chosen: with fewer, bash and gawk need a heap. Each call takes longer than later ones.
+  static constexpr unsigned kMostFirstBlocks = 1024;
+
   bool is_exit_registered_ STRATA_GUARDED_BY(g_start_lock) = false;
   // relaxed: whoever sets one does what it stands for, and nobody waits for it.
   std::atomic<bool> follows_forks_{false};
   std::atomic<bool> follows_exit_{false};
+  std::atomic<Answer> has_options_{Answer::kUnknown};
+  unsigned first_blocks_ = 0;  // of the only thread
 };
 
 constinit ProcessHost g_host;
-
-/// Serves calls that must not wait; nothing of it is set before its first use, so that it takes no
-/// room in the file.
-constinit SpareMemory g_spare;
 
 /// The kernel's, but for the first chunk, which is there already.
 class FirstChunkPages final : public os::PageSource {
@@ -166,13 +190,13 @@ class FirstChunkPages final : public os::PageSource {
 /// The malloc's fork handlers lock it last and unlock it first if they are the first registered:
 /// then those of the program may allocate. The shared library sees when the program registers its
 /// own; an archive registers the malloc's before any constructor of the program. The malloc itself
-/// starts with the first allocation, which some programs never make, unless an option asks for
-/// more. This file is in every program that has the malloc from an archive.
+/// starts when the program needs a heap, which some never do, unless an option asks for more. This
+/// file is in every program that has the malloc from an archive.
 [[gnu::constructor(101)]] void start_before_the_program() noexcept {
   if (learns_of_forks == nullptr) follow_forks();
   g_host.follow_exit();
-  if (!is_any_option_set()) return;
-  deallocate(allocate(1));
+  if (!g_host.has_options()) return;
+  g_malloc.is_ready();
   start_watchers_of_options(g_malloc);
 }
 
@@ -245,7 +269,7 @@ void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes,
 
 strata::SharedLimit* strata_shared_limit_1() noexcept {
   using namespace strata;
-  if (!g_malloc.is_started()) deallocate(allocate(1));
+  if (!g_malloc.is_ready()) return nullptr;
   if (!g_limit.is_any()) return nullptr;
   static std::atomic<bool> is_added{false};
   if (!is_added.exchange(true, std::memory_order_relaxed)) g_limit.add(g_holder);

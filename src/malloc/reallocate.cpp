@@ -58,7 +58,9 @@ void* Malloc::reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes)
   const std::size_t old_bytes = usable_bytes(p, "realloc");
   if (bytes == 0) return move(thread, 0, p, old_bytes, 0);
   const auto size_class = static_cast<unsigned>(engine_.class_of(p));
-  if (size_class == 0) {
+  if (spare_.owns(p)) {
+    if (bytes <= old_bytes) return p;
+  } else if (size_class == 0) {
     if (void* resized = resize_large(thread, p, bytes)) {
       after_slow_path(thread);
       return resized;
@@ -78,7 +80,7 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
     return nullptr;
   }
   void* moved = nullptr;
-  if (bytes > kFewClassesFromBytes && bytes > old_bytes) [[unlikely]]
+  if (bytes > kFewClassesFromBytes && bytes > old_bytes && is_started()) [[unlikely]]
     moved = allocate_grown(thread, bytes);
   if (moved == nullptr) moved = pop_to_move(thread, p, old_bytes, bytes);
   if (moved == nullptr && verifies_frees())
@@ -136,7 +138,7 @@ void* Malloc::allocate_grown(ThreadState& thread, std::size_t bytes) noexcept {
 /// realloc of a block that is in no size class of the page map, without copying.
 /// \returns  nullptr if it has to be moved.
 void* Malloc::resize_large(ThreadState& thread, void* p, std::size_t bytes) noexcept {
-  if (guards_.owns(p) || is_checked() || spare_.owns(p) || empties_.owns(p)) return nullptr;
+  if (guards_.owns(p) || empties_.owns(p) || is_checked()) return nullptr;
   if (!detour_.has_watchers() || engine_.record_of(p) != nullptr)
     return engine_.resize_large(p, bytes);
   // For a watcher a block that is resized is freed and allocated again, even in place.

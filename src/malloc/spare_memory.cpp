@@ -1,43 +1,67 @@
 #include "malloc/spare_memory.h"
+#include <strata/detail/bits.hpp>
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/fatal.h"
 #include "base/text_writer.h"
+#include "os/page_source.h"
 
 namespace strata {
 
-void* SpareMemory::allocate(std::size_t bytes, std::size_t alignment) noexcept {
-  if (bytes > kBytes || alignment > kBytes) return nullptr;
+SpareMemory::Block SpareMemory::allocate(std::size_t bytes, std::size_t alignment,
+                                         std::size_t limit) noexcept {
+  if (bytes > limit || alignment > limit) return {nullptr, false};
   const auto base = reinterpret_cast<std::uintptr_t>(bytes_);
   const std::size_t boundary = std::max(alignment, kGrain);
-  const std::size_t rounded = std::max((bytes + kGrain - 1) & ~(kGrain - 1), kGrain);
-  std::uint64_t state = state_.load(std::memory_order_relaxed);
+  const std::size_t rounded = std::max(detail::round_up(bytes, kGrain), kGrain);
+  State state = state_.load(std::memory_order_relaxed);
+  State after;
   std::size_t start;
   do {
-    const std::uintptr_t behind_header = base + (state & kUsedMask) + sizeof(Header);
-    start = ((behind_header + boundary - 1) & ~(boundary - 1)) - base;
-    if (start > kBytes || rounded > kBytes - start) return nullptr;
-  } while (!state_.compare_exchange_weak(
-      state, ((state >> kLiveShift) + 1) << kLiveShift | (start + rounded),
-      std::memory_order_acquire, std::memory_order_relaxed));
+    start = detail::round_up(base + state.used + sizeof(Header), boundary) - base;
+    if (start > limit || rounded > limit - start) return {nullptr, false};
+    after = state;
+    after.used = start + rounded;
+    after.touched = std::max(after.touched, after.used);
+    ++after.live;
+  } while (!state_.compare_exchange_weak(state, after, std::memory_order_acquire,
+                                         std::memory_order_relaxed));
   unsigned char* const block = bytes_ + start;
-  *reinterpret_cast<Header*>(block - sizeof(Header)) = {block, rounded};
-  return block;
+  *reinterpret_cast<Header*>(block - sizeof(Header)) = {live_mark(block), rounded};
+  return {block, start >= state.touched};
+}
+
+void SpareMemory::set_apart() noexcept {
+  State state = state_.load(std::memory_order_relaxed);
+  State after;
+  do {  // again if a signal handler took a block meanwhile
+    apart_.store(state.used, std::memory_order_relaxed);
+    after = state;
+    after.live = 0;
+  } while (!state_.compare_exchange_weak(state, after, std::memory_order_relaxed));
 }
 
 void SpareMemory::deallocate(void* p) noexcept {
   Header& header = header_of(p, "free");
   const auto start = static_cast<std::size_t>(static_cast<unsigned char*>(p) - bytes_);
   const std::size_t end = start + header.bytes;
-  header.block = nullptr;
-  std::uint64_t state = state_.load(std::memory_order_relaxed);
-  std::uint64_t after;
+  header.mark = freed_mark(p);
+  State state = state_.load(std::memory_order_relaxed);
+  if (end - start >= kLargeBytes && end != state.used) {
+    const std::uintptr_t first = detail::round_up(live_mark(p), os::page_bytes());
+    const std::uintptr_t last = detail::round_down(live_mark(bytes_ + end), os::page_bytes());
+    if (first < last) os::kernel::decommit(reinterpret_cast<void*>(first), last - first);
+  }
+  const std::size_t apart = apart_.load(std::memory_order_relaxed);
+  if (start < apart) return;
+  State after;
   do {
-    const std::uint64_t live = (state >> kLiveShift) - 1;
-    std::uint64_t used = state & kUsedMask;
-    if (used == end) used = start - sizeof(Header);
-    after = live == 0 ? 0 : live << kLiveShift | used;
+    after = state;
+    --after.live;
+    if (after.used == end) after.used = start - sizeof(Header);
+    if (after.live == 0) after.used = apart;
   } while (!state_.compare_exchange_weak(state, after, std::memory_order_release,
                                          std::memory_order_relaxed));
 }
@@ -47,16 +71,19 @@ std::size_t SpareMemory::usable_bytes(const void* p, const char* action) const n
 }
 
 SpareMemory::Header& SpareMemory::header_of(const void* p, const char* action) const noexcept {
-  const auto at = reinterpret_cast<std::uintptr_t>(p);
-  const bool can_be_one =
-      at % kGrain == 0 && at - reinterpret_cast<std::uintptr_t>(bytes_) >= sizeof(Header);
-  auto* const header = reinterpret_cast<Header*>(at - sizeof(Header));
-  if (!can_be_one || header->block != p) {
-    TextWriter before;
-    before.text("invalid ").text(action).text(" of ");
-    fatal_pointer(before.view(), p, ": it was freed before, or never allocated");
-  }
-  return *header;
+  const bool is_aligned = live_mark(p) % kGrain == 0;
+  const bool has_header = is_aligned && live_mark(p) - live_mark(bytes_) >= sizeof(Header);
+  auto* const header = reinterpret_cast<Header*>(live_mark(p) - sizeof(Header));
+  if (has_header && header->mark == live_mark(p)) return *header;
+  const bool is_freed = has_header && header->mark == freed_mark(p);
+  const bool is_double = is_freed && std::string_view(action) == "free";
+  TextWriter before;
+  before.text(is_double ? "double " : "invalid ").text(action).text(" of ");
+  fatal_pointer(before.view(), p,
+                is_freed ? ": the object is free already"
+                : !is_aligned
+                    ? ": it is misaligned, no allocation starts there"
+                    : ": no allocation starts there, or a write went beyond the one before it");
 }
 
 }  // namespace strata

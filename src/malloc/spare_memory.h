@@ -6,9 +6,10 @@
 
 namespace strata {
 
-/// A little memory for calls that must not wait for a lock: those of a signal handler that
-/// interrupted the malloc while it held one, and all that still comes after a fatal sentence was
-/// said with a lock held.
+/// A little memory of our own variables, for calls that the heap does not serve: those that must
+/// not wait for a lock, in a signal handler that interrupted the malloc while it held one, and all
+/// that still comes after a fatal sentence was said with a lock held; and the first ones of a
+/// process, which may need no heap.
 ///
 ///   | header block | header block | free …        kBytes, never touched before they are used
 ///
@@ -17,23 +18,39 @@ namespace strata {
 /// \threads  Any number at once, signal handlers included: lock-free.
 class SpareMemory {
  public:
+  // Chosen: what a process gets before its heap begins. Most small programs need no more: `ls`,
+  // `sort` and `grep` take 80 to 150 KiB.
+  static constexpr std::size_t kFirstBytes = std::size_t{256} << 10;
   // Chosen: enough for a crash handler that resolves and demangles a few hundred frames; address
   // space only, until it is needed.
-  static constexpr std::size_t kBytes = std::size_t{1} << 20;
+  static constexpr std::size_t kBytes = kFirstBytes + (std::size_t{1} << 20);
+
+  struct Block {
+    void* address;  ///< nullptr: there is no room
+    bool is_zero;   ///< never used before; else its contents are unspecified
+  };
 
   constexpr SpareMemory() noexcept = default;
   SpareMemory(const SpareMemory&) = delete;
   SpareMemory& operator=(const SpareMemory&) = delete;
 
   /// \param alignment  a power of two
-  /// \returns  A block, contents unspecified; nullptr if there is no room.
-  void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
+  Block allocate(std::size_t bytes, std::size_t alignment) noexcept {
+    return allocate(bytes, alignment, kBytes);
+  }
+  /// The same, from the first kFirstBytes.
+  Block allocate_first(std::size_t bytes, std::size_t alignment) noexcept {
+    return allocate(bytes, alignment, kFirstBytes);
+  }
+  /// What is in use now is never used again, even when it comes back. It may live as long as the
+  /// process; so the others can all be back without it.
+  void set_apart() noexcept;
 
   bool owns(const void* p) const noexcept {
     return reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(bytes_) < kBytes;
   }
 
-  /// Takes back a block.
+  /// Takes back a block. The OS pages of a large one go back to the kernel, unless it is the last.
   /// \pre      owns(p)
   /// \errors   A pointer that is no live block is fatal.
   void deallocate(void* p) noexcept;
@@ -42,24 +59,35 @@ class SpareMemory {
 
  private:
   static constexpr std::size_t kGrain = 16;
+  // Chosen: what a program grows step by step leaves such blocks. A system call for each.
+  static constexpr std::size_t kLargeBytes = std::size_t{16} << 10;
 
   /// Stands in front of its block. Alone it tells a live block from any other address.
   struct Header {
-    const void* block;  // nullptr: freed
+    std::uintptr_t mark;
     std::size_t bytes;
   };
   static_assert(sizeof(Header) == kGrain, "blocks stay aligned after their headers");
+  static std::uintptr_t live_mark(const void* block) noexcept {
+    return reinterpret_cast<std::uintptr_t>(block);
+  }
+  static std::uintptr_t freed_mark(const void* block) noexcept { return live_mark(block) + 1; }
 
-  /// Live blocks in the upper half, bytes in use in the lower one.
-  static constexpr unsigned kLiveShift = 32;
-  static constexpr std::uint64_t kUsedMask = (std::uint64_t{1} << kLiveShift) - 1;
+  struct State {
+    std::uint64_t used : 21;     // bytes, from the first one on
+    std::uint64_t touched : 21;  // the most that was ever used
+    std::uint64_t live : 22;     // blocks
+  };
+  static_assert(kBytes < std::size_t{1} << 21);
 
+  Block allocate(std::size_t bytes, std::size_t alignment, std::size_t limit) noexcept;
   Header& header_of(const void* p, const char* action) const noexcept;
 
   // acquire when bytes are taken, release when they come back: the next owner sees that their
   // last owner is done.
-  std::atomic<std::uint64_t> state_{0};
-  static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a handler may count");
+  std::atomic<State> state_{};
+  static_assert(std::atomic<State>::is_always_lock_free, "a handler may count");
+  std::atomic<std::size_t> apart_{0};  // bytes; relaxed: set before any other thread can see it
   alignas(64) unsigned char bytes_[kBytes] = {};
 };
 

@@ -1,4 +1,5 @@
 #include "malloc/spare_memory.h"
+#include <strata/detail/bits.hpp>
 
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "base/seeded_test.h"
+#include "os/page_source.h"
 
 namespace strata {
 namespace {
@@ -17,7 +19,7 @@ constinit SpareMemory g_spare;
 
 std::vector<void*> take_all(std::size_t bytes) {
   std::vector<void*> blocks;
-  while (void* p = g_spare.allocate(bytes, 1)) blocks.push_back(p);
+  while (void* p = g_spare.allocate(bytes, 1).address) blocks.push_back(p);
   return blocks;
 }
 
@@ -31,9 +33,9 @@ TEST(SpareMemory, IsWholeAgainWhenAllBlocksAreBackInAnyOrder) {
 }
 
 TEST(SpareMemory, UsesAgainTheBlockThatCameLast) {
-  void* const kept = g_spare.allocate(10, 1);
+  void* const kept = g_spare.allocate(10, 1).address;
   for (std::size_t i = 0; i < 3 * SpareMemory::kBytes / 1000; ++i) {
-    void* const p = g_spare.allocate(1000, 1);
+    void* const p = g_spare.allocate(1000, 1).address;
     ASSERT_NE(p, nullptr) << i;
     g_spare.deallocate(p);
   }
@@ -41,13 +43,66 @@ TEST(SpareMemory, UsesAgainTheBlockThatCameLast) {
 }
 
 TEST(SpareMemory, HasNoRoomForMoreThanItIs) {
-  EXPECT_EQ(g_spare.allocate(SpareMemory::kBytes, 1), nullptr);
-  EXPECT_EQ(g_spare.allocate(SIZE_MAX, 1), nullptr);
-  EXPECT_EQ(g_spare.allocate(1, std::size_t{1} << 63), nullptr);
-  void* const most = g_spare.allocate(SpareMemory::kBytes - 16, 1);
+  EXPECT_EQ(g_spare.allocate(SpareMemory::kBytes, 1).address, nullptr);
+  EXPECT_EQ(g_spare.allocate(SIZE_MAX, 1).address, nullptr);
+  EXPECT_EQ(g_spare.allocate(1, std::size_t{1} << 63).address, nullptr);
+  void* const most = g_spare.allocate(SpareMemory::kBytes - 16, 1).address;
   ASSERT_NE(most, nullptr);
-  EXPECT_EQ(g_spare.allocate(0, 1), nullptr);
+  EXPECT_EQ(g_spare.allocate(0, 1).address, nullptr);
   g_spare.deallocate(most);
+}
+
+TEST(SpareMemory, KnowsWhatWasNeverUsed) {
+  static constinit SpareMemory spare;
+  const SpareMemory::Block first = spare.allocate(1000, 1);
+  EXPECT_TRUE(first.is_zero);
+  std::memset(first.address, 1, 1000);
+  spare.deallocate(first.address);
+  const SpareMemory::Block again = spare.allocate(100, 1);
+  EXPECT_FALSE(again.is_zero);
+  const SpareMemory::Block across = spare.allocate(1000, 1);  // from used memory into unused
+  EXPECT_FALSE(across.is_zero);
+  EXPECT_TRUE(spare.allocate(100, 1).is_zero);
+}
+
+TEST(SpareMemory, WhatIsSetApartIsNotUsedAgainAndKeepsTheRestFromNothing) {
+  static constinit SpareMemory spare;
+  void* const apart = spare.allocate(1000, 1).address;
+  void* const freed = spare.allocate(1000, 1).address;
+  spare.deallocate(freed);  // the last one: its room is used again
+  spare.set_apart();
+  EXPECT_EQ(spare.usable_bytes(apart, "test"), 1008u);
+  for (int round = 0; round < 3; ++round) {
+    void* const p = spare.allocate(500, 1).address;
+    void* const q = spare.allocate(500, 1).address;
+    EXPECT_EQ(p, freed);
+    spare.deallocate(p);
+    spare.deallocate(q);
+  }
+  spare.deallocate(apart);
+  EXPECT_EQ(spare.allocate(500, 1).address, freed);
+  EXPECT_DEATH(spare.deallocate(apart), "strata: double free of 0x[0-9a-f]+: the object is free");
+}
+
+TEST(SpareMemory, FirstBlocksLeaveRoomForTheOthers) {
+  static constinit SpareMemory spare;
+  std::size_t first = 0;
+  while (spare.allocate_first(1000, 1).address != nullptr) ++first;
+  EXPECT_EQ(first, SpareMemory::kFirstBytes / 1024);
+  EXPECT_NE(spare.allocate(SpareMemory::kBytes - SpareMemory::kFirstBytes - 16, 1).address,
+            nullptr);
+}
+
+TEST(SpareMemory, APageOfALargeBlockGoesBackToTheKernel) {
+  static constinit SpareMemory spare;
+  void* const large = spare.allocate(100'000, 1).address;
+  static_cast<void>(spare.allocate(100, 1));
+  std::memset(large, 1, 100'000);
+  const auto pages = detail::round_up(reinterpret_cast<std::uintptr_t>(large), os::page_bytes());
+  const std::size_t bytes = detail::round_down(std::size_t{80'000}, os::page_bytes());
+  EXPECT_EQ(os::resident_bytes_in(reinterpret_cast<void*>(pages), bytes), bytes);
+  spare.deallocate(large);
+  EXPECT_EQ(os::resident_bytes_in(reinterpret_cast<void*>(pages), bytes), 0u);
 }
 
 class SpareMemoryRandomTest : public SeededTest {};
@@ -66,7 +121,7 @@ TEST_F(SpareMemoryRandomTest, BlocksOfAllThreadsStayApart) {
         if (mine.size() < 20 && own_random() % 2 == 0) {
           const std::size_t bytes = own_random() % 3000;
           const std::size_t alignment = std::size_t{1} << own_random() % 10;
-          auto* p = static_cast<unsigned char*>(g_spare.allocate(bytes, alignment));
+          auto* p = static_cast<unsigned char*>(g_spare.allocate(bytes, alignment).address);
           if (p == nullptr) continue;
           ASSERT_EQ(reinterpret_cast<std::uintptr_t>(p) % alignment, 0u);
           ASSERT_TRUE(g_spare.owns(p) && g_spare.owns(p + bytes / 2));
@@ -85,19 +140,21 @@ TEST_F(SpareMemoryRandomTest, BlocksOfAllThreadsStayApart) {
     });
   }
   for (auto& thread : threads) thread.join();
-  void* const most = g_spare.allocate(SpareMemory::kBytes - 16, 1);
+  void* const most = g_spare.allocate(SpareMemory::kBytes - 16, 1).address;
   EXPECT_NE(most, nullptr) << "something was lost";
   g_spare.deallocate(most);
 }
 
 TEST(SpareMemoryDeathTest, KnowsItsLiveBlocks) {
-  auto* const p = static_cast<char*>(g_spare.allocate(100, 1));
-  EXPECT_DEATH(g_spare.deallocate(p + 16), "strata: invalid free of 0x[0-9a-f]+: it was freed");
-  EXPECT_DEATH(g_spare.deallocate(p + 1), "strata: invalid free of 0x[0-9a-f]+: it was freed");
-  void* const kept = g_spare.allocate(100, 1);
+  auto* const p = static_cast<char*>(g_spare.allocate(100, 1).address);
+  EXPECT_DEATH(g_spare.deallocate(p + 16),
+               "strata: invalid free of 0x[0-9a-f]+: no allocation starts");
+  EXPECT_DEATH(g_spare.deallocate(p + 1), "strata: invalid free of 0x[0-9a-f]+: it is misaligned");
+  void* const kept = g_spare.allocate(100, 1).address;
   g_spare.deallocate(p);
-  EXPECT_DEATH(g_spare.deallocate(p), "strata: invalid free of 0x[0-9a-f]+: it was freed");
-  EXPECT_DEATH(static_cast<void>(g_spare.usable_bytes(p, "realloc")), "strata: invalid realloc of");
+  EXPECT_DEATH(g_spare.deallocate(p), "strata: double free of 0x[0-9a-f]+: the object is free");
+  EXPECT_DEATH(static_cast<void>(g_spare.usable_bytes(p, "realloc")),
+               "strata: invalid realloc of 0x[0-9a-f]+: the object is free already");
   g_spare.deallocate(kept);
 }
 

@@ -28,6 +28,7 @@ void collect_statistics(Malloc& malloc, Statistics& out) noexcept {
   out = Statistics{};
   out.name = "malloc";
   if (must_not_wait()) return;  // nothing can be counted now
+  malloc.count_from_now_on();
   // Bytes must not move from one sum to another meanwhile.
   LockGuard guard(malloc.round_lock());
   Engine& engine = malloc.engine();

@@ -84,7 +84,8 @@ struct Statistics {
   }
 };
 
-/// All zero where it must not wait for a lock.
+/// Counts nothing that the malloc served before it started; it starts with the next allocation. All
+/// zero where it must not wait for a lock.
 /// \threads  any
 /// \cost     a visit to every class and every thread's cache, each under its lock; waits while
 ///           memory is being returned

@@ -55,8 +55,7 @@ void* strata_aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
 std::size_t strata_usable_size(const void* block) noexcept { return strata::usable_bytes(block); }
 
 int strata_profile_start(std::size_t rate) noexcept {
-  // The first allocation makes the process ready.
-  strata::deallocate(strata::allocate(1));
+  if (strata::must_not_wait() || !strata::g_malloc.is_ready()) return 0;
   return strata::g_malloc.profiler().start(rate, strata::os::monotonic_ns()) ? 1 : 0;
 }
 

@@ -292,7 +292,7 @@ bool HeapTable::find_owner(const void* p, HeapNumber& owner) noexcept {
     return true;
   }
   owner = 0;
-  return has_malloc() && g_malloc.owns(p);
+  return has_malloc() && (g_malloc.owns(p) || g_malloc.is_spare(p));
 }
 
 void HeapTable::write_name(HeapNumber number, TextWriter& out) noexcept {

@@ -151,6 +151,14 @@ void double_free_of_aligned() {
   free(opaque(p));
 }
 
+/// The blocks follow each other before there is a heap.
+void overflow_into_the_next_block() {
+  char* p = get(100);
+  char* q = get(100);
+  memset(opaque(p), 'x', 130);
+  free(q);
+}
+
 void stack_pointer() {
   alignas(16) char on_the_stack[64];
   free(get(10));
@@ -255,6 +263,7 @@ constexpr Case kCases[] = {
     CASE(double_free_of_huge),
     CASE(double_delete),
     CASE(double_free_of_aligned),
+    CASE(overflow_into_the_next_block),
     CASE(stack_pointer),
     CASE(static_pointer),
     CASE(mapped_pointer),

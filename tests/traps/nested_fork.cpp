@@ -69,7 +69,7 @@ int main() {
   struct sigaction action {};
   action.sa_handler = fork_in_handler;
   CHECK(sigaction(SIGUSR1, &action, nullptr) == 0, "sigaction failed");
-  free(opaque(malloc(1)));  // before the first allocation there is no arena to see
+  free(opaque(malloc(1'000'000)));  // before there is a heap there is no arena to see
   allocate_much();
   for (int i = 1; i <= 3; ++i) {
     g_interrupts = true;

@@ -1,0 +1,39 @@
+// What Malloc serves beside the heap: the first blocks of a process, calls that must not wait, and
+// blocks of 0 bytes.
+
+#include "malloc/malloc.h"
+#include "os/errors.h"
+
+namespace strata {
+
+/// A block of 0 bytes that can only be freed, which no watcher has chosen.
+/// \returns  nullptr where it is served like any other
+void* Malloc::allocate_empty(const Allocation& allocation) noexcept {
+  // A heap that can end, or be emptied, has to find all its blocks.
+  const bool is_apt = allocation.alignment <= EmptyBlocks::kBlockBytes && has_empty_blocks_ &&
+                      engine_.lives_for_ever();
+  if (!is_apt) return nullptr;
+  if (empties_.reserved_bytes() == 0) host_.begin_empty_blocks(*this);
+  return empties_.allocate();
+}
+
+Engine::Block Malloc::serve_spare(const Allocation& allocation) noexcept {
+  const SpareMemory::Block block = spare_.allocate(allocation.bytes, allocation.alignment);
+  if (block.address == nullptr) os::set_errno_no_memory();
+  return {block.address, block.is_zero};
+}
+
+/// Most small programs end before they need a heap. It begins with what it may guard.
+/// \returns  no block where this one is to begin it
+Engine::Block Malloc::serve_before_start(const Allocation& allocation) noexcept {
+  if (allocation.bytes > SizeClassMap::kMaxBytes || is_looked_at_.load(std::memory_order_relaxed) ||
+      detour_.is_on() || !host_.may_start_later()) {
+    return {nullptr, false};
+  }
+  void* const empty = allocation.bytes == 0 ? allocate_empty(allocation) : nullptr;
+  if (empty != nullptr) return {empty, true};
+  const SpareMemory::Block block = spare_.allocate_first(allocation.bytes, allocation.alignment);
+  return {block.address, block.is_zero};
+}
+
+}  // namespace strata

@@ -1,0 +1,136 @@
+/* The first blocks of a process: they lie in the library's own variables, before there is a heap, and
+   are like all others in what they promise. first_blocks [many|thread|look|large|option] */
+
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void expect(int holds, const char* sentence) {
+  if (holds) return;
+  if (write(STDERR_FILENO, sentence, strlen(sentence)) < 0) _exit(2);
+  _exit(1);
+}
+
+/* Whether a file has this among its variables: then it is not on a heap. */
+static int is_variable(const void* block) {
+  Dl_info info;
+  return dladdr(block, &info) != 0;
+}
+
+static int is_filled_with(const unsigned char* block, unsigned char value, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) {
+    if (block[i] != value) return 0;
+  }
+  return 1;
+}
+
+static void use_first_blocks(void) {
+  unsigned char* a = malloc(100);
+  expect(is_variable(a), "the first block is on a heap\n");
+  expect(malloc_usable_size(a) >= 100, "it is too small\n");
+  memset(a, 1, 100);
+  unsigned char* b = calloc(50, 1000);
+  expect(is_variable(b) && is_filled_with(b, 0, 50000), "calloc's is not zero\n");
+  memset(b, 2, 50000);
+  a = realloc(a, 300);
+  expect(is_variable(a) && is_filled_with(a, 1, 100), "realloc's lost its contents\n");
+  unsigned char* c = aligned_alloc(4096, 100);
+  expect(is_variable(c) && (uintptr_t)c % 4096 == 0, "it is not aligned\n");
+  free(b);
+  expect(is_filled_with(a, 1, 100), "what was next to a freed block changed\n");
+  unsigned char* d = calloc(1, 40000);
+  expect(is_filled_with(d, 0, 40000), "calloc's is not zero after a free\n");
+  memset(d, 3, 40000);
+  free(d);
+  d = calloc(1, 40000);
+  expect(is_filled_with(d, 0, 40000), "calloc's is not zero in memory that was used\n");
+  void* empty = malloc(0);
+  expect(empty != NULL && malloc_usable_size(empty) == 0, "a block of 0 bytes has some\n");
+  expect(is_variable(malloc(1)), "a block of 0 bytes made a heap\n");
+  free(empty);
+  free(realloc(a, 50));
+  free(c);
+  free(d);
+  free(NULL);
+}
+
+static void fork_and_do_the_same(void) {
+  void* kept = malloc(1000);
+  const pid_t child = fork();
+  expect(child >= 0, "fork failed\n");
+  if (child == 0) {
+    use_first_blocks();
+    free(kept);
+    _exit(0);
+  }
+  int status = -1;
+  expect(waitpid(child, &status, 0) == child && status == 0, "the child failed\n");
+  free(kept);
+}
+
+/* Enough for a heap to begin. Blocks from before and after it stay what they are. */
+static void outlive_the_start(void) {
+  static unsigned char* blocks[3000];
+  int on_a_heap = 0;
+  for (int i = 0; i < 3000; ++i) {
+    blocks[i] = malloc(50 + i % 50);
+    memset(blocks[i], i, 50);
+    on_a_heap += !is_variable(blocks[i]);
+  }
+  expect(is_variable(blocks[0]) && on_a_heap > 1000, "no heap has begun\n");
+  for (int i = 0; i < 3000; i += 3) {
+    blocks[i] = realloc(blocks[i], 2000);
+    expect(!is_variable(blocks[i]), "realloc's is not on the heap\n");
+  }
+  for (int i = 0; i < 3000; ++i) {
+    expect(is_filled_with(blocks[i], i, 50), "contents changed\n");
+    free(blocks[i]);
+  }
+  void* block = malloc(50);
+  expect(!is_variable(block), "a block that came back was used again\n");
+  free(block);
+}
+
+static void* allocate(void* from_outside) {
+  free(from_outside);
+  return malloc(100);
+}
+
+static void start_a_thread(void) {
+  pthread_t thread;
+  void* block = NULL;
+  expect(pthread_create(&thread, NULL, allocate, malloc(100)) == 0, "no thread\n");
+  expect(pthread_join(thread, &block) == 0 && block != NULL, "it did not allocate\n");
+  expect(!is_variable(block), "a second thread's block is not on a heap\n");
+  free(block);
+}
+
+int main(int argc, char** argv) {
+  const char* what = argc > 1 ? argv[1] : "";
+  if (strcmp(what, "option") == 0) {
+    expect(!is_variable(malloc(100)), "with an option the first block is not on a heap\n");
+    return 0;
+  }
+  use_first_blocks();
+  fork_and_do_the_same();
+  if (strcmp(what, "many") == 0) outlive_the_start();
+  if (strcmp(what, "thread") == 0) start_a_thread();
+  if (strcmp(what, "look") == 0) {
+    const size_t before = mallinfo2().uordblks;
+    void* block = malloc(5000);
+    expect(mallinfo2().uordblks >= before + 5000, "who looks sees no block\n");
+    free(block);
+  }
+  if (strcmp(what, "large") == 0) {
+    expect(is_variable(malloc(100000)), "there is a heap too soon\n");
+    expect(!is_variable(malloc(200000)), "a large block is not on a heap\n");
+  }
+  return 0;
+}
