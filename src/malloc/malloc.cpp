@@ -120,6 +120,7 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
   if (!is_started()) [[unlikely]] {
     const Engine::Block first = serve_before_start(allocation);
     if (first.address != nullptr) return first;
+    if (!is_ready()) return serve_spare(allocation);
   }
   // Nobody has looked into a bin for them so far.
   if (allocation.bytes == 0 && size_class != 0 && !has_empty_blocks_) {
@@ -297,8 +298,9 @@ void* Malloc::allocate_aligned(ThreadState& thread, std::size_t alignment, std::
   // the size classes may be guarded at any time.
   const bool by_aligned_new = by != Allocation::By::kMalloc;
   const auto is_compared = [&] {
-    return is_checked() || (by_aligned_new && (is_watched() || thread.is_in_window ||
-                                               bytes > SizeClassMap::kMaxBytes));
+    return (is_started() && has_full_checks()) ||
+           (by_aligned_new &&
+            (is_watched() || thread.is_in_window || bytes > SizeClassMap::kMaxBytes));
   };
   if (alignment <= SizeClassMap::kGrain && !is_compared()) return allocate(thread, bytes);
   const unsigned size_class = SizeClassMap::class_of_aligned(bytes, alignment);

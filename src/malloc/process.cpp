@@ -85,8 +85,8 @@ class ProcessHost final : public MallocHost {
         keep_texts(options);
       }
       share_limit(malloc, options);
-      g_spare.set_apart();
       if (!malloc.start(options, seed_of(options.random))) return false;
+      g_spare.set_apart();
     }
     follow_forks_in_time();
     follow_exit();
@@ -95,10 +95,13 @@ class ProcessHost final : public MallocHost {
     start_statistics_of_options(malloc);
     return true;
   }
-  /// As long as it has one thread, and nothing is asked of the malloc that needs all its blocks.
+  /// As long as it has one thread, and nothing is asked of the malloc that needs all its blocks;
+  /// where the heap can begin before a filter refuses what that takes.
   bool may_start_later() noexcept override {
-    if (!os::is_single_threaded() || first_blocks_ == kMostFirstBlocks || has_options())
+    if (learns_of_filters == nullptr || !os::is_single_threaded() ||
+        first_blocks_ >= kMostFirstBlocks || has_options()) {
       return false;
+    }
     ++first_blocks_;
     return true;
   }

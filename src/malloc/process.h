@@ -29,6 +29,10 @@ void follow_forks() noexcept;
 /// thread-local storage by calloc(), after it has noted that there will be two threads.
 [[gnu::weak, gnu::visibility("hidden")]] bool learns_of_forks() noexcept;
 
+/// Is there in the shared library alone, which starts the malloc before the program sets a filter
+/// of system calls.
+[[gnu::weak, gnu::visibility("hidden")]] void learns_of_filters() noexcept;
+
 /// The malloc's first chunk of bookkeeping, in the shared library alone, whose variables lie apart
 /// from the program's: a small program needs no more, and no system call for it.
 [[gnu::weak, gnu::visibility("hidden")]] extern char g_first_chunk[MetadataArena::kChunkBytes];

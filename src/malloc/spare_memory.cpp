@@ -29,7 +29,9 @@ SpareMemory::Block SpareMemory::allocate(std::size_t bytes, std::size_t alignmen
   } while (!state_.compare_exchange_weak(state, after, std::memory_order_acquire,
                                          std::memory_order_relaxed));
   unsigned char* const block = bytes_ + start;
-  *reinterpret_cast<Header*>(block - sizeof(Header)) = {live_mark(block), rounded};
+  auto* const header = reinterpret_cast<Header*>(block - sizeof(Header));
+  header->bytes = rounded;
+  header->mark = header->mark_of_live(base + start);
   return {block, start >= state.touched};
 }
 
@@ -40,30 +42,32 @@ void SpareMemory::set_apart() noexcept {
     apart_.store(state.used, std::memory_order_relaxed);
     after = state;
     after.live = 0;
-  } while (!state_.compare_exchange_weak(state, after, std::memory_order_relaxed));
+  } while (!state_.compare_exchange_weak(state, after, std::memory_order_release,
+                                         std::memory_order_relaxed));
 }
 
 void SpareMemory::deallocate(void* p) noexcept {
   Header& header = header_of(p, "free");
-  const auto start = static_cast<std::size_t>(static_cast<unsigned char*>(p) - bytes_);
+  const auto block = reinterpret_cast<std::uintptr_t>(p);
+  const std::size_t start = block - reinterpret_cast<std::uintptr_t>(bytes_);
   const std::size_t end = start + header.bytes;
-  header.mark = freed_mark(p);
-  State state = state_.load(std::memory_order_relaxed);
-  if (end - start >= kLargeBytes && end != state.used) {
-    const std::uintptr_t first = detail::round_up(live_mark(p), os::page_bytes());
-    const std::uintptr_t last = detail::round_down(live_mark(bytes_ + end), os::page_bytes());
+  header.mark = header.mark_of_freed(block);
+  if (header.bytes >= kLargeBytes) {
+    const std::uintptr_t first = detail::round_up(block, os::page_bytes());
+    const std::uintptr_t last = detail::round_down(block + header.bytes, os::page_bytes());
     if (first < last) os::kernel::decommit(reinterpret_cast<void*>(first), last - first);
   }
-  const std::size_t apart = apart_.load(std::memory_order_relaxed);
-  if (start < apart) return;
+  State state = state_.load(std::memory_order_relaxed);
   State after;
-  do {
+  do {  // again, too, if a signal handler has set it apart meanwhile
+    const std::size_t apart = apart_.load(std::memory_order_relaxed);
+    if (start < apart) return;
     after = state;
     --after.live;
     if (after.used == end) after.used = start - sizeof(Header);
     if (after.live == 0) after.used = apart;
   } while (!state_.compare_exchange_weak(state, after, std::memory_order_release,
-                                         std::memory_order_relaxed));
+                                         std::memory_order_acquire));
 }
 
 std::size_t SpareMemory::usable_bytes(const void* p, const char* action) const noexcept {
@@ -71,11 +75,13 @@ std::size_t SpareMemory::usable_bytes(const void* p, const char* action) const n
 }
 
 SpareMemory::Header& SpareMemory::header_of(const void* p, const char* action) const noexcept {
-  const bool is_aligned = live_mark(p) % kGrain == 0;
-  const bool has_header = is_aligned && live_mark(p) - live_mark(bytes_) >= sizeof(Header);
-  auto* const header = reinterpret_cast<Header*>(live_mark(p) - sizeof(Header));
-  if (has_header && header->mark == live_mark(p)) return *header;
-  const bool is_freed = has_header && header->mark == freed_mark(p);
+  const auto block = reinterpret_cast<std::uintptr_t>(p);
+  const bool is_aligned = block % kGrain == 0;
+  const bool has_header =
+      is_aligned && block - reinterpret_cast<std::uintptr_t>(bytes_) >= sizeof(Header);
+  auto* const header = reinterpret_cast<Header*>(block - sizeof(Header));
+  if (has_header && header->mark == header->mark_of_live(block)) return *header;
+  const bool is_freed = has_header && header->mark == header->mark_of_freed(block);
   const bool is_double = is_freed && std::string_view(action) == "free";
   TextWriter before;
   before.text(is_double ? "double " : "invalid ").text(action).text(" of ");
@@ -83,7 +89,7 @@ SpareMemory::Header& SpareMemory::header_of(const void* p, const char* action) c
                 is_freed ? ": the object is free already"
                 : !is_aligned
                     ? ": it is misaligned, no allocation starts there"
-                    : ": no allocation starts there, or a write went beyond the one before it");
+                    : ": no allocation starts there, or what lies before it was overwritten");
 }
 
 }  // namespace strata

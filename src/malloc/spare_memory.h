@@ -50,7 +50,7 @@ class SpareMemory {
     return reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(bytes_) < kBytes;
   }
 
-  /// Takes back a block. The OS pages of a large one go back to the kernel, unless it is the last.
+  /// Takes back a block. The OS pages of a large one go back to the kernel.
   /// \pre      owns(p)
   /// \errors   A pointer that is no live block is fatal.
   void deallocate(void* p) noexcept;
@@ -59,19 +59,23 @@ class SpareMemory {
 
  private:
   static constexpr std::size_t kGrain = 16;
-  // Chosen: what a program grows step by step leaves such blocks. A system call for each.
+  // Chosen: buffers, and what a program grows step by step. A system call for each.
   static constexpr std::size_t kLargeBytes = std::size_t{16} << 10;
 
-  /// Stands in front of its block. Alone it tells a live block from any other address.
+  /// Stands in front of its block. Alone it tells a live block from any other address: the mark is
+  /// made of the address and the size, so that a write to either is seen.
   struct Header {
     std::uintptr_t mark;
     std::size_t bytes;
+
+    std::uintptr_t mark_of_live(std::uintptr_t block) const noexcept {
+      return block + bytes * 0x9e37'79b9'7f4a'7c15;  // odd
+    }
+    std::uintptr_t mark_of_freed(std::uintptr_t block) const noexcept {
+      return mark_of_live(block) + 1;
+    }
   };
   static_assert(sizeof(Header) == kGrain, "blocks stay aligned after their headers");
-  static std::uintptr_t live_mark(const void* block) noexcept {
-    return reinterpret_cast<std::uintptr_t>(block);
-  }
-  static std::uintptr_t freed_mark(const void* block) noexcept { return live_mark(block) + 1; }
 
   struct State {
     std::uint64_t used : 21;     // bytes, from the first one on

@@ -37,6 +37,14 @@ void let_in_signal(int signal) noexcept {
   system_call::block_signals(SIG_UNBLOCK, system_call::only(signal));
 }
 
+bool leads_to_a_filter(int operation) noexcept {
+  return operation == PR_SET_SECCOMP || operation == PR_SET_NO_NEW_PRIVS;
+}
+
+int control_process(int operation, const unsigned long (&arguments)[4]) noexcept {
+  return system_call::control_process(operation, arguments);
+}
+
 bool register_exit_handler(void (*handler)()) noexcept { return atexit(handler) == 0; }
 
 }  // namespace strata::os

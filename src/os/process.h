@@ -22,6 +22,12 @@ bool handle_signal(int signal, void (*handler)(int)) noexcept;
 /// The calling thread does not block the signal any more.
 void let_in_signal(int signal) noexcept;
 
+/// Whether prctl() with this operation sets a filter of system calls, or may prepare for one.
+bool leads_to_a_filter(int operation) noexcept;
+/// prctl(), whoever else has one.
+/// \returns  as prctl(), errno included
+int control_process(int operation, const unsigned long (&arguments)[4]) noexcept;
+
 /// Runs `handler` at normal exit.
 /// \returns  False if the C library has no room.
 bool register_exit_handler(void (*handler)()) noexcept;

@@ -54,6 +54,11 @@ inline int advise(void* at, std::size_t bytes, int advice) noexcept {
   return static_cast<int>(syscall(SYS_madvise, at, bytes, long{advice}));
 }
 
+inline int control_process(int operation, const unsigned long (&arguments)[4]) noexcept {
+  return static_cast<int>(
+      syscall(SYS_prctl, long{operation}, arguments[0], arguments[1], arguments[2], arguments[3]));
+}
+
 /// Advice on several ranges of this process at once.
 /// \returns  how many bytes were advised, from the first range on; -1 if none was
 inline ssize_t advise_each(const iovec* ranges, std::size_t count, int advice) noexcept {

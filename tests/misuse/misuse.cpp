@@ -159,6 +159,18 @@ void overflow_into_the_next_block() {
   free(q);
 }
 
+/// The word before a block is its size.
+void underflow_by_one_of_first() {
+  char* p = get(100);
+  opaque(p)[-1] = '/';
+  free(p);
+}
+void realloc_after_an_underflow() {
+  char* p = get(100);
+  opaque(p)[-8] = 127;
+  free(realloc(p, 110));
+}
+
 void stack_pointer() {
   alignas(16) char on_the_stack[64];
   free(get(10));
@@ -264,6 +276,8 @@ constexpr Case kCases[] = {
     CASE(double_delete),
     CASE(double_free_of_aligned),
     CASE(overflow_into_the_next_block),
+    CASE(underflow_by_one_of_first),
+    CASE(realloc_after_an_underflow),
     CASE(stack_pointer),
     CASE(static_pointer),
     CASE(mapped_pointer),

@@ -1,14 +1,19 @@
 /* The first blocks of a process: they lie in the library's own variables, before there is a heap, and
-   are like all others in what they promise. first_blocks [many|thread|look|large|option] */
+   are like all others in what they promise. first_blocks
+   [many|thread|look|large|filter|strict|limit|option] */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,6 +59,9 @@ static void use_first_blocks(void) {
   void* empty = malloc(0);
   expect(empty != NULL && malloc_usable_size(empty) == 0, "a block of 0 bytes has some\n");
   expect(is_variable(malloc(1)), "a block of 0 bytes made a heap\n");
+  void* aligned = NULL;
+  expect(posix_memalign(&aligned, 16, 100) == 0 && is_variable(aligned), "a small alignment did\n");
+  free(aligned);
   free(empty);
   free(realloc(a, 50));
   free(c);
@@ -112,6 +120,11 @@ static void start_a_thread(void) {
   free(block);
 }
 
+/* More than the first blocks may be. */
+static void allocate_much(void) {
+  for (int i = 0; i < 3000; ++i) expect(malloc(100) != NULL, "malloc failed\n");
+}
+
 int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "option") == 0) {
@@ -131,6 +144,25 @@ int main(int argc, char** argv) {
   if (strcmp(what, "large") == 0) {
     expect(is_variable(malloc(100000)), "there is a heap too soon\n");
     expect(!is_variable(malloc(200000)), "a large block is not on a heap\n");
+  }
+  if (strcmp(what, "filter") == 0) {
+    expect(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no prctl\n");
+    expect(!is_variable(malloc(100)), "who may set a filter has no heap\n");
+    expect(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1, "prctl lost its result\n");
+    errno = 0;
+    expect(prctl(-1, 0, 0, 0, 0) == -1 && errno == EINVAL, "prctl lost its error\n");
+  }
+  if (strcmp(what, "strict") == 0) {
+    expect(prctl(PR_SET_SECCOMP, 1, 0, 0, 0) == 0, "no filter\n");
+    allocate_much();
+    syscall(SYS_exit, 0); /* exit_group() would be refused */
+  }
+  if (strcmp(what, "limit") == 0) {
+    const struct rlimit none = {1 << 20, 1 << 20};
+    expect(setrlimit(RLIMIT_AS, &none) == 0, "no limit\n");
+    allocate_much();
+    errno = 0;
+    expect(malloc(4 << 20) == NULL && errno == ENOMEM, "there is more than there can be\n");
   }
   return 0;
 }
