@@ -13,7 +13,7 @@ class ThreadCache;
 /// would need the C++ runtime.
 class MallocHost {
  public:
-  /// Before the first allocation, from any thread, without a lock: calls Malloc::start().
+  /// Before the heap's first allocation, from any thread, without a lock: calls Malloc::start().
   /// \returns  False when out of memory; the next allocation asks again.
   virtual bool start(Malloc&) noexcept { return false; }
   /// Another allocation, before the start: whether the process may do without its heap a little

@@ -32,12 +32,16 @@ TEST_F(MallocTest, StartsWithItsFirstAllocation) {
 TEST_F(MallocTest, IsStartedByTheNextAllocationWhereMemoryWasOutAtFirst) {
   TestThread thread(malloc);
   pages.refuse_from_call(1);
-  EXPECT_EQ(thread.allocate(100), nullptr);
-  EXPECT_EQ(thread.allocate(1'000'000), nullptr);
+  void* const spare = thread.allocate(100);
+  EXPECT_TRUE(malloc.is_spare(spare)) << "there is a little memory without a heap";
+  EXPECT_EQ(thread.allocate(2 * SpareMemory::kBytes), nullptr);
+  EXPECT_FALSE(malloc.is_started());
   pages.refuse_nothing();
   void* p = thread.allocate(100);
   EXPECT_NE(p, nullptr);
+  EXPECT_FALSE(malloc.is_spare(p));
   thread.deallocate(p);
+  thread.deallocate(spare);
 }
 
 TEST_F(MallocTest, AThreadThatEndedIsServedWithoutACache) {
