@@ -88,7 +88,8 @@ STRATA_API size_t strata_options_json(char* buffer, size_t size) STRATA_NOEXCEPT
 /// with a rate that is new to the process it begins anew, and with one that was used before it goes
 /// on from what was sampled at that. Its time counts from the latest change of the rate. The
 /// unwinder of the C library is loaded with dlopen, once.
-/// \returns  1, or 0 if the rate is 0 or beyond 1 GiB.
+/// \returns  1, or 0 if the rate is 0 or beyond 1 GiB, memory is out, or a signal handler calls
+///           that interrupted the malloc.
 /// \threads  One at a time with strata_profile_stop().
 /// \cost     Meanwhile some 12 instructions an allocation, and some microseconds a sample.
 STRATA_API int strata_profile_start(size_t rate) STRATA_NOEXCEPT;

@@ -27,7 +27,7 @@ Engine::Block Malloc::serve_spare(const Allocation& allocation) noexcept {
 /// \returns  no block where this one is to begin it
 Engine::Block Malloc::serve_before_start(const Allocation& allocation) noexcept {
   if (allocation.bytes > SizeClassMap::kMaxBytes || is_looked_at_.load(std::memory_order_relaxed) ||
-      detour_.is_on() || !host_.may_start_later()) {
+      detour_.is_on() || !host_.count_first_block()) {
     return {nullptr, false};
   }
   void* const empty = allocation.bytes == 0 ? allocate_empty(allocation) : nullptr;

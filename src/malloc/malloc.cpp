@@ -297,12 +297,11 @@ void* Malloc::allocate_aligned(ThreadState& thread, std::size_t alignment, std::
   // A small alignment matters only where it is compared with what a delete says. A block beyond
   // the size classes may be guarded at any time.
   const bool by_aligned_new = by != Allocation::By::kMalloc;
-  const auto is_compared = [&] {
-    return (is_started() && has_full_checks()) ||
-           (by_aligned_new &&
-            (is_watched() || thread.is_in_window || bytes > SizeClassMap::kMaxBytes));
-  };
-  if (alignment <= SizeClassMap::kGrain && !is_compared()) return allocate(thread, bytes);
+  const bool is_compared =
+      is_started() &&
+      (has_full_checks() || (by_aligned_new && (is_watched() || thread.is_in_window ||
+                                                bytes > SizeClassMap::kMaxBytes)));
+  if (alignment <= SizeClassMap::kGrain && !is_compared) return allocate(thread, bytes);
   const unsigned size_class = SizeClassMap::class_of_aligned(bytes, alignment);
   return serve_slowly(thread, size_class, {bytes, alignment, by_aligned_new, by}).address;
 }

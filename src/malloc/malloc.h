@@ -74,6 +74,7 @@ class Malloc {
   bool start(const Options& options, std::uint64_t seed) noexcept;
   bool is_started() const noexcept { return is_started_.load(std::memory_order_acquire); }
   /// The same, and starts it if it is not.
+  /// \pre      !must_not_wait()
   /// \returns  False when out of memory.
   bool is_ready() noexcept { return is_started() || host_.start(*this); }
   /// The next allocation starts it: somebody looks at what is allocated.

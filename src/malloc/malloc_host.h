@@ -16,9 +16,9 @@ class MallocHost {
   /// Before the heap's first allocation, from any thread, without a lock: calls Malloc::start().
   /// \returns  False when out of memory; the next allocation asks again.
   virtual bool start(Malloc&) noexcept { return false; }
-  /// Another allocation, before the start: whether the process may do without its heap a little
-  /// longer. From a slow path.
-  virtual bool may_start_later() noexcept { return false; }
+  /// Counts an allocation before the start. From a slow path.
+  /// \returns  False if this one is to begin the heap.
+  virtual bool count_first_block() noexcept { return false; }
   /// The calling thread got a cache: end_thread() is to be called when it ends. May allocate.
   /// \returns  False if it will not be called: the cache then stays in use for ever.
   virtual bool follow_thread(ThreadCache&) noexcept { return false; }

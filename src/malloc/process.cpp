@@ -97,8 +97,8 @@ class ProcessHost final : public MallocHost {
   }
   /// As long as it has one thread, and nothing is asked of the malloc that needs all its blocks;
   /// where the heap can begin before a filter refuses what that takes.
-  bool may_start_later() noexcept override {
-    if (learns_of_filters == nullptr || !os::is_single_threaded() ||
+  bool count_first_block() noexcept override {
+    if (learns_of_filters == nullptr || !learns_of_filters() || !os::is_single_threaded() ||
         first_blocks_ >= kMostFirstBlocks || has_options()) {
       return false;
     }
@@ -162,7 +162,8 @@ class ProcessHost final : public MallocHost {
       malloc.engine().limit().share(g_limit);
   }
 
-  // Chosen: with fewer, bash and gawk need a heap. Each call takes longer than later ones.
+  // Chosen: with 512, bash and gawk need a heap (docs/decisions/0023). Each such call takes longer
+  // than one that the heap serves.
   static constexpr unsigned kMostFirstBlocks = 1024;
 
   bool is_exit_registered_ STRATA_GUARDED_BY(g_start_lock) = false;
@@ -272,7 +273,8 @@ void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes,
 
 strata::SharedLimit* strata_shared_limit_1() noexcept {
   using namespace strata;
-  if (!g_malloc.is_ready()) return nullptr;
+  // Where memory is out, what the options say is known all the same.
+  if (!must_not_wait()) g_malloc.is_ready();
   if (!g_limit.is_any()) return nullptr;
   static std::atomic<bool> is_added{false};
   if (!is_added.exchange(true, std::memory_order_relaxed)) g_limit.add(g_holder);

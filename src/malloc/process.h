@@ -14,8 +14,8 @@ namespace strata {
 extern constinit PageMap g_page_map;
 extern constinit Malloc g_malloc;
 
-/// The calling thread's bins: those of its ThreadCache or, before its first malloc, after its last,
-/// and under STRATA_CHECKS=full, empty ones that send every call the slow way.
+/// The calling thread's bins: those of its ThreadCache. Before the heap first serves it, after its
+/// last call, and under STRATA_CHECKS=full, they are empty ones that send every call the slow way.
 extern constinit thread_local ThreadState t_thread;
 
 /// The malloc's fork handlers are registered, if they are not. Those that are registered after them
@@ -29,12 +29,12 @@ void follow_forks() noexcept;
 /// thread-local storage by calloc(), after it has noted that there will be two threads.
 [[gnu::weak, gnu::visibility("hidden")]] bool learns_of_forks() noexcept;
 
-/// Is there in the shared library alone, which starts the malloc before the program sets a filter
-/// of system calls.
-[[gnu::weak, gnu::visibility("hidden")]] void learns_of_filters() noexcept;
+/// Is there in the shared library alone: whether it can start the malloc before the program sets a
+/// filter of system calls, which might refuse what that takes.
+[[gnu::weak, gnu::visibility("hidden")]] bool learns_of_filters() noexcept;
 
 /// The malloc's first chunk of bookkeeping, in the shared library alone, whose variables lie apart
-/// from the program's: a small program needs no more, and no system call for it.
+/// from the program's: a small heap needs no more, and no system call for it.
 [[gnu::weak, gnu::visibility("hidden")]] extern char g_first_chunk[MetadataArena::kChunkBytes];
 
 /// Where the C library notes whether this is the only thread, as long as that matters here; else a

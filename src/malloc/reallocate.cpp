@@ -156,8 +156,9 @@ void* Malloc::resize_large(ThreadState& thread, void* p, std::size_t bytes) noex
 bool Malloc::resize_in_place(void* p, std::size_t bytes) noexcept {
   if (must_not_wait()) return false;
   const std::size_t old_bytes = usable_bytes(p, "realloc");
+  if (spare_.owns(p)) return bytes <= old_bytes;
   if (is_checked() || guards_.owns(p) || empties_.owns(p)) return bytes == old_bytes;
-  const bool is_large = engine_.class_of(p) == 0 && !spare_.owns(p) && !detour_.has_watchers();
+  const bool is_large = engine_.class_of(p) == 0 && !detour_.has_watchers();
   if (bytes <= old_bytes) {
     if (is_large && engine_.resize_large(p, bytes) != nullptr) {
       keep_to_soft_limit();

@@ -57,7 +57,7 @@ void SpareMemory::deallocate(void* p) noexcept {
     const std::uintptr_t last = detail::round_down(block + header.bytes, os::page_bytes());
     if (first < last) os::kernel::decommit(reinterpret_cast<void*>(first), last - first);
   }
-  State state = state_.load(std::memory_order_relaxed);
+  State state = state_.load(std::memory_order_acquire);
   State after;
   do {  // again, too, if a signal handler has set it apart meanwhile
     const std::size_t apart = apart_.load(std::memory_order_relaxed);

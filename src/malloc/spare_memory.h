@@ -8,8 +8,8 @@ namespace strata {
 
 /// A little memory of our own variables, for calls that the heap does not serve: those that must
 /// not wait for a lock, in a signal handler that interrupted the malloc while it held one, and all
-/// that still comes after a fatal sentence was said with a lock held; and the first ones of a
-/// process, which may need no heap.
+/// that still comes after a fatal sentence was said with a lock held; the first ones of a
+/// process, which may need no heap; and all, where a heap cannot begin.
 ///
 ///   | header block | header block | free …        kBytes, never touched before they are used
 ///
@@ -59,7 +59,8 @@ class SpareMemory {
 
  private:
   static constexpr std::size_t kGrain = 16;
-  // Chosen: buffers, and what a program grows step by step. A system call for each.
+  // Chosen: such blocks are buffers, or what a program grows step by step; their pages are worth a
+  // system call.
   static constexpr std::size_t kLargeBytes = std::size_t{16} << 10;
 
   /// Stands in front of its block. Alone it tells a live block from any other address: the mark is
@@ -68,8 +69,9 @@ class SpareMemory {
     std::uintptr_t mark;
     std::size_t bytes;
 
+    /// Not the address alone where the size is 0: an empty std::string is that, and a 0.
     std::uintptr_t mark_of_live(std::uintptr_t block) const noexcept {
-      return block + bytes * 0x9e37'79b9'7f4a'7c15;  // odd
+      return block + (bytes + 1) * 0x9e37'79b9'7f4a'7c15;  // odd
     }
     std::uintptr_t mark_of_freed(std::uintptr_t block) const noexcept {
       return mark_of_live(block) + 1;
@@ -91,7 +93,8 @@ class SpareMemory {
   // last owner is done.
   std::atomic<State> state_{};
   static_assert(std::atomic<State>::is_always_lock_free, "a handler may count");
-  std::atomic<std::size_t> apart_{0};  // bytes; relaxed: set before any other thread can see it
+  // Bytes; relaxed: whoever sees the state that set_apart() released sees it.
+  std::atomic<std::size_t> apart_{0};
   alignas(64) unsigned char bytes_[kBytes] = {};
 };
 

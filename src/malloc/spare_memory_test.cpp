@@ -93,13 +93,14 @@ TEST(SpareMemory, FirstBlocksLeaveRoomForTheOthers) {
             nullptr);
 }
 
-TEST(SpareMemory, APageOfALargeBlockGoesBackToTheKernel) {
+TEST(SpareMemory, ThePagesOfALargeBlockGoBackToTheKernel) {
   static constinit SpareMemory spare;
-  void* const large = spare.allocate(100'000, 1).address;
+  constexpr std::size_t kBytes = 300'000;
+  void* const large = spare.allocate(kBytes, 1).address;
   static_cast<void>(spare.allocate(100, 1));
-  std::memset(large, 1, 100'000);
+  std::memset(large, 1, kBytes);
   const auto pages = detail::round_up(reinterpret_cast<std::uintptr_t>(large), os::page_bytes());
-  const std::size_t bytes = detail::round_down(std::size_t{80'000}, os::page_bytes());
+  const std::size_t bytes = detail::round_down(kBytes, os::page_bytes()) - os::page_bytes();
   EXPECT_EQ(os::resident_bytes_in(reinterpret_cast<void*>(pages), bytes), bytes);
   spare.deallocate(large);
   EXPECT_EQ(os::resident_bytes_in(reinterpret_cast<void*>(pages), bytes), 0u);
@@ -143,6 +144,15 @@ TEST_F(SpareMemoryRandomTest, BlocksOfAllThreadsStayApart) {
   void* const most = g_spare.allocate(SpareMemory::kBytes - 16, 1).address;
   EXPECT_NE(most, nullptr) << "something was lost";
   g_spare.deallocate(most);
+}
+
+TEST(SpareMemoryDeathTest, AnAddressAndAZeroAreNoHeader) {
+  static constinit SpareMemory spare;
+  auto* const p = static_cast<std::uintptr_t*>(spare.allocate(32, 1).address);
+  p[0] = reinterpret_cast<std::uintptr_t>(p + 2);
+  p[1] = 0;
+  EXPECT_DEATH(spare.deallocate(p + 2),
+               "strata: invalid free of 0x[0-9a-f]+: no allocation starts");
 }
 
 TEST(SpareMemoryDeathTest, KnowsItsLiveBlocks) {

@@ -37,7 +37,7 @@ void let_in_signal(int signal) noexcept {
   system_call::block_signals(SIG_UNBLOCK, system_call::only(signal));
 }
 
-bool leads_to_a_filter(int operation) noexcept {
+bool is_about_filters(int operation) noexcept {
   return operation == PR_SET_SECCOMP || operation == PR_SET_NO_NEW_PRIVS;
 }
 

@@ -23,7 +23,7 @@ bool handle_signal(int signal, void (*handler)(int)) noexcept;
 void let_in_signal(int signal) noexcept;
 
 /// Whether prctl() with this operation sets a filter of system calls, or may prepare for one.
-bool leads_to_a_filter(int operation) noexcept;
+bool is_about_filters(int operation) noexcept;
 /// prctl(), whoever else has one.
 /// \returns  as prctl(), errno included
 int control_process(int operation, const unsigned long (&arguments)[4]) noexcept;

@@ -8,8 +8,8 @@
 #include "support/memory.h"
 
 int main() {
+  mallinfo2();  // who looks has a heap from then on
   void* const first = opaque(malloc(100));
-  mallinfo2();
   CHECK(strata_release_memory != nullptr, "the program does not run on Strata");
   // VmData: what could be written, its stacks aside. The first regions of the heap are 16 MiB.
   const std::size_t committed = status_bytes("VmData");
