@@ -19,7 +19,7 @@ std::size_t Central::claim(Place& place, unsigned size_class, void** end,
                            std::size_t count) noexcept {
   CentralShard* shard = &place.shard_of(size_class);
   CentralList::Claimed claimed =
-      shard->try_claim(size_class, end, count, place.lane_, claimed_first(size_class));
+      shard->try_claim(size_class, end, count, place.lane_in(*shard), claimed_first(size_class));
   if (claimed.was_busy) [[unlikely]] {
     CentralShard& busy = *shard;
     note_met(place, size_class);
@@ -36,7 +36,7 @@ std::size_t Central::claim(Place& place, unsigned size_class, void** end,
     exchange_holes();
   }
   if (claimed.count != 0 && shard_count() != 1)
-    shard->note_claimed(size_class, claimed.count, place.lane_);
+    shard->note_claimed(size_class, claimed.count, place.lane_in(*shard));
   if (is_batch(size_class, claimed.count)) [[unlikely]]
     note_batch(place, *shard, size_class);
   return claimed.count;
@@ -110,7 +110,7 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
     const std::size_t claimed = claim_from_others(*list, end, count, Need::kUrgent);
     if (claimed != 0) return claimed;
   }
-  if (span == nullptr && empty_grown_transfer()) {
+  if (span == nullptr && is_grown_look_due() && empty_grown_transfer()) {
     const std::size_t claimed = list->try_claim(end, count).count;
     if (claimed != 0) return claimed;
     span = make_span_of_idle_pages(size_class, at, spared);
@@ -230,10 +230,15 @@ std::size_t Central::claim_from_others(CentralList& list, void** end, std::size_
     i = i + 1 < shards ? i + 1 : 0;
     CentralShard& other = *shards_[i];
     CentralList* const others = other.list(list.size_class());
-    if (others == nullptr || others == &list || others->free_objects() == 0) continue;
-    const bool may_take_any =
-        other.threads() == 0 || (need == Need::kUrgent && others->free_objects() >= enough);
-    if (!may_take_any && (need == Need::kOfItsOwn || others->kept_spans() == 0)) continue;
+    if (others == nullptr || others == &list) continue;
+    // Last what each batch of theirs writes: to read it takes the line from their processor.
+    const bool may_take_kept = need != Need::kOfItsOwn && others->kept_spans() != 0;
+    const bool has_threads = other.threads() != 0;
+    if (!may_take_kept && has_threads && need != Need::kUrgent) continue;
+    const std::size_t free_objects = others->free_objects();
+    if (free_objects == 0) continue;
+    const bool may_take_any = !has_threads || (need == Need::kUrgent && free_objects >= enough);
+    if (!may_take_any && !may_take_kept) continue;
     const auto which = may_take_any ? CentralList::Which::kEmptiest : CentralList::Which::kKept;
     const std::size_t claimed = list.claim_from(*others, which, end, count);
     if (claimed != 0) return claimed;
@@ -320,10 +325,22 @@ void Central::flush_transfer(unsigned end_class) noexcept {
 /// other thread does so just now.
 /// \returns  whether there was something that nobody else was at
 bool Central::empty_grown_transfer() noexcept {
-  if (spans_.used_bytes() < kGrownTransferBytes) return false;
+  const std::size_t used = spans_.used_bytes();
+  if (used < kGrownTransferBytes) return false;
   std::size_t grown = 0;
   for_each_shard([&](const CentralShard& shard) { grown += shard.grown_transfer_bytes(); });
-  return grown >= kGrownTransferBytes && empty_what_has_grown();
+  if (grown >= kGrownTransferBytes) return empty_what_has_grown();
+  used_without_grown_.store(used, std::memory_order_relaxed);
+  return false;
+}
+
+/// Whether the heap has changed by enough since too little had grown: each look reads what all
+/// threads write.
+bool Central::is_grown_look_due() const noexcept {
+  const std::size_t used = spans_.used_bytes();
+  const std::size_t seen = used_without_grown_.load(std::memory_order_relaxed);
+  const std::size_t change = used > seen ? used - seen : seen - used;
+  return change >= std::max(kGrownLookBytes, used / kGrownLookPart);
 }
 
 [[gnu::noinline]] bool Central::empty_what_has_grown() noexcept {

@@ -66,11 +66,15 @@ class Central {
     CentralShard& shard_of(unsigned size_class) const noexcept {
       return has_moved(size_class) ? *shard_ : *first_;
     }
+    unsigned lane_in(const CentralShard& shard) const noexcept {
+      return &shard == shard_ && &shard != first_ ? own_lane_ : lane_;
+    }
 
     CentralShard* const first_;
-    CentralShard* shard_;      // its own: for the classes that have moved there
-    bool has_thread_ = false;  // counted in that shard
-    unsigned lane_ = 0;        // since the last enter()
+    CentralShard* shard_;        // its own: for the classes that have moved there
+    bool has_thread_ = false;    // counted in that shard
+    std::uint8_t lane_ = 0;      // since the last enter()
+    std::uint8_t own_lane_ = 0;  // in its own shard: few threads have that, and their lanes differ
     std::uint64_t moved_[(SizeClassMap::kCount + 63) / 64] = {};
     std::uint64_t just_moved_[(SizeClassMap::kCount + 63) / 64] = {};
     std::uint32_t met_ = 0;  // goes up with each lock that was taken, down with each that was not
@@ -230,6 +234,9 @@ class Central {
   static constexpr std::size_t kSpansToSpare = 2;
   // Chosen: what transfer caches that have grown may hold while the heap grows.
   static constexpr std::size_t kGrownTransferBytes = 1024 * 1024;
+  // Chosen: by how much the heap changes, and by what part of it, before they are looked at again.
+  static constexpr std::size_t kGrownLookBytes = kGrownTransferBytes / 4;
+  static constexpr std::size_t kGrownLookPart = 128;
   // Chosen: in a heap as large as this some spans and some objects more in transfer caches do not
   // show, and less is waited for. In a small one they are some percent.
   static constexpr std::size_t kLargeBytes = std::size_t{32} << 20;
@@ -293,7 +300,7 @@ class Central {
                            std::size_t count) noexcept;
   std::size_t add_and_claim(CentralList& list, Span* const* spans, std::size_t span_count,
                             void** end, std::size_t count) noexcept;
-  unsigned least_used_lane() const noexcept STRATA_REQUIRES(lock_);
+  std::uint8_t least_used_lane() const noexcept STRATA_REQUIRES(lock_);
   static void move_class(Place& place, unsigned size_class) noexcept;
   void move_thread(Place& place) noexcept;
   bool release_and_tell(CentralShard* shard, unsigned lane, unsigned size_class, void** objects,
@@ -310,6 +317,7 @@ class Central {
   Span* make_span_of_idle_pages(unsigned size_class, PagePlace place = PagePlace(0),
                                 unsigned spared = 0) noexcept;
   CentralList* find_kept(unsigned spared = 0) const noexcept;
+  bool is_grown_look_due() const noexcept;
   bool empty_grown_transfer() noexcept;
   bool empty_what_has_grown() noexcept;
   void exchange_holes_if_due() noexcept;
@@ -337,6 +345,8 @@ class Central {
   std::atomic<unsigned> next_for_holes_{0};
   // Growth at which the next look for holes is due. relaxed: two may look at once.
   std::atomic<std::size_t> next_hole_look_{kHolesAtOnce};
+  // What was in use when too little had grown in transfer caches. relaxed: two may look at once.
+  std::atomic<std::size_t> used_without_grown_{0};
   HoleExchange exchange_;
 };
 

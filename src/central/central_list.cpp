@@ -52,7 +52,7 @@ CentralList::Claimed CentralList::try_add_and_claim(Span* const* spans, std::siz
 void CentralList::receive_new(Span* const* spans, std::size_t span_count) noexcept {
   for (std::size_t i = span_count; i != 0; --i) receive(*spans[i - 1]);
   const std::size_t next = std::min({2 * next_growth(), kMostAhead, 1 + span_count_ / kAheadPart});
-  next_growth_.store(next, std::memory_order_relaxed);
+  next_growth_.store(static_cast<std::uint8_t>(next), std::memory_order_relaxed);
 }
 
 std::size_t CentralList::claim_from(CentralList& other, Which which, void** end,
@@ -204,7 +204,7 @@ bool CentralList::is_due(Span& span, Spans which) noexcept {
 void CentralList::list(Span& span) noexcept {
   if (span.free_count == span.object_count) {
     kept_.push_front(span);
-    return add_to(kept_count_, std::size_t{1});
+    return add_to(kept_count_, std::uint32_t{1});
   }
   if (is_compacting()) [[unlikely]]
     return list_in_order(span);
@@ -215,7 +215,7 @@ void CentralList::list(Span& span) noexcept {
 void CentralList::unlist(Span& span, std::uint32_t free_count) noexcept {
   if (free_count == span.object_count) {
     kept_.remove(span);
-    add_to(kept_count_, ~std::size_t{0});
+    add_to(kept_count_, ~std::uint32_t{0});
     least_kept_ = std::min(least_kept_, kept_spans());
     return;
   }

@@ -45,13 +45,13 @@ class CentralList {
                         unsigned shard = 0) noexcept
       : spans_(spans),
         tally_(tally),
+        divider_(std::max(SizeClassMap::bytes_of(size_class), SizeClassMap::kGrain)),
         use_(spans.use_of(size_class)),
-        size_class_(size_class),
-        shard_(static_cast<std::uint8_t>(shard)),
         objects_per_span_(static_cast<std::uint32_t>(
             span_pages_of(size_class) * kPageBytes /
             std::max(SizeClassMap::bytes_of(size_class), SizeClassMap::kGrain))),
-        divider_(std::max(SizeClassMap::bytes_of(size_class), SizeClassMap::kGrain)),
+        size_class_(static_cast<std::uint8_t>(size_class)),
+        shard_(static_cast<std::uint8_t>(shard)),
         watched_from_(worth_compacting(size_class)) {}
   CentralList(const CentralList&) = delete;
   CentralList& operator=(const CentralList&) = delete;
@@ -304,16 +304,21 @@ class CentralList {
   static constexpr std::ptrdiff_t kSaidAboveObjects = 32;
   static constexpr std::ptrdiff_t kSaidAboveAtMost = 512 * 1024;
 
-  Lock lock_{LockRank::kCentral};
+  // A line of memory that few batches write, since threads of other shards and lanes read it.
   SpanSource& spans_;
   IdleTally& tally_;
-  const std::uint32_t use_;  // what its spans say
-  const unsigned size_class_;
-  const std::uint8_t shard_;
-  const std::uint32_t objects_per_span_;
   const detail::ExactDivider divider_;  // by the class's size; of class 0 nothing is ever released
+  const std::uint32_t use_;             // what its spans say
+  const std::uint32_t objects_per_span_;
+  const std::uint8_t size_class_;
+  const std::uint8_t shard_;
+  // Written under lock_, read anywhere, as hints (relaxed); so are the atomic ones below.
+  std::atomic<bool> is_compacting_{false};
+  std::atomic<std::uint8_t> next_growth_{1};
+  std::atomic<std::uint32_t> kept_count_{0};
 
-  // All below is written under lock_; the atomic ones are read anywhere, as hints (relaxed).
+  // All below is written under lock_, by each batch.
+  alignas(detail::kCacheLineBytes) Lock lock_{LockRank::kCentral};
   // Bit w of kNonempty: by_free_[w] has a span.
   std::uint32_t nonempty_ STRATA_GUARDED_BY(lock_) = 0;
   IntrusiveList<Span> by_free_[kWidths] STRATA_GUARDED_BY(lock_);
@@ -344,10 +349,7 @@ class CentralList {
   std::size_t span_count_ STRATA_GUARDED_BY(lock_) = 0;
   std::ptrdiff_t said_ STRATA_GUARDED_BY(lock_) = 0;  // of pending_, what the tally knows
   std::atomic<std::ptrdiff_t> pending_{0};
-  std::atomic<std::size_t> kept_count_{0};
   std::atomic<std::size_t> free_{0};
-  std::atomic<std::size_t> next_growth_{1};
-  std::atomic<bool> is_compacting_{false};
 };
 
 }  // namespace strata

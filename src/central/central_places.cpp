@@ -16,9 +16,9 @@ void Central::enter(Place& place) noexcept {
   ++threads_of_lane_[place.lane_];
 }
 
-[[gnu::noinline]] unsigned Central::least_used_lane() const noexcept {
-  return static_cast<unsigned>(std::min_element(threads_of_lane_, threads_of_lane_ + lanes_) -
-                               threads_of_lane_);
+[[gnu::noinline]] std::uint8_t Central::least_used_lane() const noexcept {
+  return static_cast<std::uint8_t>(std::min_element(threads_of_lane_, threads_of_lane_ + lanes_) -
+                                   threads_of_lane_);
 }
 
 void Central::leave(Place& place) noexcept {
@@ -87,6 +87,7 @@ void Central::move_thread(Place& place) noexcept {
     best = made;
   }
   place.shard_->add_threads(~std::uint32_t{0});
+  place.own_lane_ = static_cast<std::uint8_t>(best->threads() % CentralShard::kUsualLanes);
   best->add_threads(1);
   place.shard_ = best;
   std::copy(std::begin(place.moved_), std::end(place.moved_), std::begin(place.just_moved_));

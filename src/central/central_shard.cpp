@@ -28,8 +28,10 @@ TransferCache::Bounds CentralShard::transfer_bounds(unsigned size_class) const n
   const std::size_t bytes = SizeClassMap::bytes_of(size_class);
   const unsigned lanes = lanes_of(size_class);
   const std::size_t of_lane = lanes > kUsualLanes ? kTransferBytesOfMany / lanes : kTransferBytes;
-  return {std::clamp(of_lane / bytes, kMinTransferObjects, kMaxTransferObjects),
-          std::min(kMostTransferBytes / bytes, kMostTransferObjects), bytes};
+  const std::size_t first = std::clamp(of_lane / bytes, kMinTransferObjects, kMaxTransferObjects);
+  const std::size_t most = std::min(kMostTransferBytes / bytes, kMostTransferObjects);
+  return {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(most),
+          static_cast<std::uint32_t>(bytes)};
 }
 
 /// \returns  nullptr when out of memory
@@ -135,6 +137,7 @@ inline TransferCache::Tried CentralShard::try_remove(Class& from, unsigned lane,
     std::size_t count) noexcept {
   TransferCache::Tried tried{0, false};
   unsigned index = lane_index(from, lane);
+  lane_in(from, more, index).transfer.expect_batch();
   for (; looks != 0 && tried.count == 0; --looks) {
     TransferCache& transfer = lane_in(from, more, index).transfer;
     if (transfer.size() != 0) {
@@ -182,6 +185,7 @@ std::size_t CentralShard::keep(unsigned size_class, void* const* objects, std::s
   Class* const into = find(size_class);
   if (into == nullptr) return 0;
   Lane& by = lane_of(*into, lane);
+  by.transfer.expect_batch();
   return take_claimed(*into, by, count) ? insert(*into, by, objects, count) : 0;
 }
 

@@ -194,12 +194,12 @@ class CentralShard {
 
   struct Class {
     CentralList list;
-    // All lanes after the first, made when a thread of one brings something. release after they
-    // are complete, acquire before they are used.
+    Lane first;
+    // A line that is seldom written. All lanes after the first, made when a thread of one brings
+    // something. release after they are complete, acquire before they are used.
     std::atomic<Lane*> more{nullptr};
     // The thread that got the latest batch and stayed. relaxed: a hint, never followed.
     std::atomic<const void*> user{nullptr};
-    Lane first;
   };
 
   static constexpr std::size_t kFlushObjects = 64;

@@ -26,7 +26,7 @@ TransferCache::Tried TransferCache::try_remove(void** end, std::size_t count) no
   const std::size_t taken = remove_locked(end, count);
   if (size() == 0 && has_run_over_) {
     has_run_over_ = false;
-    set_capacity(std::min(2 * capacity(), bounds_.most));
+    set_capacity(std::min<std::size_t>(2 * capacity(), bounds_.most));
   }
   lock_.unlock();
   return {taken, false};
@@ -54,7 +54,7 @@ std::size_t TransferCache::insert_locked(void* const* objects, std::size_t count
 /// Makes room for `count` objects at least.
 /// \returns  false when out of memory
 [[gnu::noinline]] bool TransferCache::make_slots(std::size_t count) noexcept {
-  const std::size_t wanted = std::max(std::bit_ceil(count), std::min(bounds_.first, kFirstSlots));
+  const std::size_t wanted = std::max(std::bit_ceil(count), std::min<std::size_t>(bounds_.first, kFirstSlots));
   auto** const slots = static_cast<void**>(metadata_.allocate(wanted * sizeof(void*)));
   if (slots == nullptr) return false;
   move_words(slots, slots_, size());
@@ -94,7 +94,7 @@ std::size_t TransferCache::take_unneeded(void** out, std::size_t count) noexcept
   move_words(slots_, slots_ + taken, left);
   set_size(left);
   least_size_ -= static_cast<std::uint32_t>(taken);
-  set_capacity(std::max(capacity() - std::min(taken, capacity()), bounds_.first));
+  set_capacity(std::max<std::size_t>(capacity() - std::min(taken, capacity()), bounds_.first));
   return taken;
 }
 
@@ -107,7 +107,7 @@ void TransferCache::shrink() noexcept {
 
 bool TransferCache::try_halve() noexcept {
   if (!lock_.try_lock()) return false;
-  set_capacity(std::max(capacity() / 2, bounds_.first));
+  set_capacity(std::max<std::size_t>(capacity() / 2, bounds_.first));
   has_run_over_ = false;
   lock_.unlock();
   return true;

@@ -7,6 +7,7 @@
 #include "base/idle_tally.h"
 #include "base/lock.h"
 #include "base/metadata_arena.h"
+#include "base/prefetch.h"
 #include "base/thread_annotations.h"
 
 namespace strata {
@@ -25,16 +26,16 @@ class TransferCache {
 
   /// How many objects it may hold at first and at the most, below 2^31, and the bytes of each.
   struct Bounds {
-    std::size_t first;
-    std::size_t most;
-    std::size_t object_bytes;
+    std::uint32_t first;
+    std::uint32_t most;
+    std::uint32_t object_bytes;
   };
 
   constexpr TransferCache(const Bounds& bounds, IdleTally& tally, MetadataArena& metadata) noexcept
       : metadata_(metadata),
         tally_(tally),
         bounds_(bounds),
-        capacity_(static_cast<std::uint32_t>(bounds.first)) {}
+        capacity_(bounds.first) {}
   TransferCache(const TransferCache&) = delete;
   TransferCache& operator=(const TransferCache&) = delete;
 
@@ -78,8 +79,11 @@ class TransferCache {
   /// How many are in it: a hint, without the lock.
   std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
   bool is_full() const noexcept { return size() >= capacity(); }
+  /// A batch is about to come or go: the line of memory that it writes is fetched for that.
+  void expect_batch() const noexcept { fetch_to_write(&size_); }
   /// Bytes in it beyond what it might hold at first: a hint, without the lock.
   std::size_t grown_bytes() const noexcept {
+    if (capacity() == bounds_.first) return 0;
     const std::size_t now = size();
     return now > bounds_.first ? (now - bounds_.first) * bounds_.object_bytes : 0;
   }
@@ -95,7 +99,7 @@ class TransferCache {
   void set_size(std::size_t size) noexcept STRATA_REQUIRES(lock_);
   std::size_t capacity() const noexcept { return capacity_.load(std::memory_order_relaxed); }
   void set_capacity(std::size_t objects) noexcept STRATA_REQUIRES(lock_) {
-    capacity_.store(static_cast<std::uint32_t>(objects), std::memory_order_relaxed);
+    capacity_.store(objects, std::memory_order_relaxed);
   }
 
   // Chosen: what small ones hold is not worth a word that all threads share.
@@ -111,13 +115,12 @@ class TransferCache {
   void** slots_ STRATA_GUARDED_BY(lock_) STRATA_PT_GUARDED_BY(lock_) = own_slots_;
   std::size_t slot_count_ STRATA_GUARDED_BY(lock_) = kOwnSlots;
   std::ptrdiff_t said_ STRATA_GUARDED_BY(lock_) = 0;  // bytes that the tally knows
+  std::atomic<std::size_t> capacity_;  // written under lock_; read without it as a hint (relaxed)
 
-  // What follows uses its padding: all of it is to fit into that line.
+  // The next line. What follows uses the lock's padding: all of it is to fit.
   [[no_unique_address]] Lock lock_{LockRank::kCentral};
   bool has_run_over_ STRATA_GUARDED_BY(lock_) = false;  // since it grew
-  // Written under lock_; read without it as hints (relaxed).
-  std::atomic<std::uint32_t> capacity_;
-  std::atomic<std::uint32_t> size_{0};
+  std::atomic<std::uint32_t> size_{0};  // as capacity_
   std::uint32_t least_size_ STRATA_GUARDED_BY(lock_) = 0;  // since the last round of take_unneeded
   void* own_slots_[kOwnSlots] STRATA_GUARDED_BY(lock_) = {};
 };

@@ -173,7 +173,6 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
 
   PageMask free_pages;
   PageMask dirty_pages;
-  std::uint16_t owner;            ///< the number of its page heap
   std::uint8_t longest_free_run;  ///< which of the PageHeap's lists the region is in
   bool is_huge;                   ///< huge pages were asked for
   /// A part of a huge one was decommitted: the kernel was asked for small pages again.
@@ -182,7 +181,9 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   /// The PageShard that it is of. Written under the locks of both, the one that it leaves and the
   /// one that it joins, and only while it is free. Read by who has a span of it.
   std::atomic<std::uint8_t> shard;
+  // What a free of large objects reads, whoever has them: a line that is written seldom.
   alignas(detail::kCacheLineBytes) char* start;
+  std::uint16_t owner;  ///< the number of its page heap
   std::uint8_t head_of_page[kPagesPerRegion];
   Span spans[kPagesPerRegion];  ///< spans[i] is in use while head_of_page[i] == i
   /// For each page of a span whose objects have states, where they are (ObjectStates::Place).
