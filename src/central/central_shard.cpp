@@ -99,9 +99,9 @@ CentralList::Claimed CentralShard::try_claim(unsigned size_class, void** end, st
                                              unsigned lane, CentralList::First first) noexcept {
   Class* const from = find_or_make(size_class);
   if (from == nullptr) return {0, false};
-  // Where lanes are shared by few, what others brought serves last.
+  // What others brought of small objects shares lines with what they have, and serves last.
   const unsigned lanes = lanes_of(size_class);
-  const unsigned looks = lanes > kUsualLanes ? 1 : lanes;
+  const unsigned looks = lanes > kFewLanes && shares_lines(size_class) ? 1 : lanes;
   const TransferCache::Tried tried = try_remove(*from, lane, looks, end, count);
   if (tried.count != 0) return {tried.count, tried.was_busy};
   const auto end_of_span = lane % 2 == 0 ? CentralList::From::kLowest : CentralList::From::kHighest;

@@ -343,22 +343,23 @@ TEST_F(ShardedCentralTest, ThreadsOfOneShardGetBackWhatTheyFreed) {
 }
 
 TEST_F(ShardedCentralTest, WhatAThreadFreedServesOthersOfItsShardBeforeTheSpansDo) {
-  std::vector<void*> objects = claim_at(places[1], 7, 8);
-  const std::size_t in_spans = central->statistics(7).spans.free_objects;
+  const unsigned c = SizeClassMap::class_of(1024);
+  std::vector<void*> objects = claim_at(places[1], c, 8);
+  const std::size_t in_spans = central->statistics(c).spans.free_objects;
   for (const unsigned by : {2u, 0u, 1u}) {
     std::vector<void*> all = objects;
-    central->release(places[(by + 1) % 3], 7, all.data(), all.size());
-    EXPECT_EQ(central->statistics(7).in_transfer, 8u);
-    EXPECT_EQ(claim_at(places[by], 7, 8).size(), 8u);
-    EXPECT_EQ(central->statistics(7).in_transfer, 0u);
+    central->release(places[(by + 1) % 3], c, all.data(), all.size());
+    EXPECT_EQ(central->statistics(c).in_transfer, 8u);
+    EXPECT_EQ(claim_at(places[by], c, 8).size(), 8u);
+    EXPECT_EQ(central->statistics(c).in_transfer, 0u);
   }
-  EXPECT_EQ(central->statistics(7).spans.free_objects, in_spans);
-  central->release(places[2], 7, objects.data(), objects.size());
+  EXPECT_EQ(central->statistics(c).spans.free_objects, in_spans);
+  central->release(places[2], c, objects.data(), objects.size());
   central->for_each_lock(LockVisitor::lock());
   central->for_each_lock(LockVisitor::unlock());
   central->flush_transfer();
-  EXPECT_EQ(central->statistics(7).in_transfer, 0u);
-  EXPECT_EQ(central->statistics(7).spans.claimed_objects, 0u);
+  EXPECT_EQ(central->statistics(c).in_transfer, 0u);
+  EXPECT_EQ(central->statistics(c).spans.claimed_objects, 0u);
 }
 
 TEST_F(ShardedCentralTest, WhatOneThreadGotAnotherOfItsShardMayBringBackWhoseverTheSpansAre) {

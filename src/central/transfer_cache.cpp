@@ -54,7 +54,8 @@ std::size_t TransferCache::insert_locked(void* const* objects, std::size_t count
 /// Makes room for `count` objects at least.
 /// \returns  false when out of memory
 [[gnu::noinline]] bool TransferCache::make_slots(std::size_t count) noexcept {
-  const std::size_t wanted = std::max(std::bit_ceil(count), std::min<std::size_t>(bounds_.first, kFirstSlots));
+  const std::size_t wanted =
+      std::max(std::bit_ceil(count), std::min<std::size_t>(bounds_.first, kFirstSlots));
   auto** const slots = static_cast<void**>(metadata_.allocate(wanted * sizeof(void*)));
   if (slots == nullptr) return false;
   move_words(slots, slots_, size());

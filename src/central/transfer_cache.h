@@ -32,10 +32,7 @@ class TransferCache {
   };
 
   constexpr TransferCache(const Bounds& bounds, IdleTally& tally, MetadataArena& metadata) noexcept
-      : metadata_(metadata),
-        tally_(tally),
-        bounds_(bounds),
-        capacity_(bounds.first) {}
+      : metadata_(metadata), tally_(tally), bounds_(bounds), capacity_(bounds.first) {}
   TransferCache(const TransferCache&) = delete;
   TransferCache& operator=(const TransferCache&) = delete;
 
@@ -119,8 +116,8 @@ class TransferCache {
 
   // The next line. What follows uses the lock's padding: all of it is to fit.
   [[no_unique_address]] Lock lock_{LockRank::kCentral};
-  bool has_run_over_ STRATA_GUARDED_BY(lock_) = false;  // since it grew
-  std::atomic<std::uint32_t> size_{0};  // as capacity_
+  bool has_run_over_ STRATA_GUARDED_BY(lock_) = false;     // since it grew
+  std::atomic<std::uint32_t> size_{0};                     // as capacity_
   std::uint32_t least_size_ STRATA_GUARDED_BY(lock_) = 0;  // since the last round of take_unneeded
   void* own_slots_[kOwnSlots] STRATA_GUARDED_BY(lock_) = {};
 };
