@@ -363,21 +363,22 @@ TEST_F(ShardedCentralTest, WhatAThreadFreedServesOthersOfItsShardBeforeTheSpansD
 }
 
 TEST_F(ShardedCentralTest, WhatOneThreadGotAnotherOfItsShardMayBringBackWhoseverTheSpansAre) {
-  central->move_on(places[0], 7);
-  std::vector<void*> of_others = claim_at(places[0], 7, 7);
+  const unsigned c = SizeClassMap::class_of(1024);
+  central->move_on(places[0], c);
+  std::vector<void*> of_others = claim_at(places[0], c, 7);
   ASSERT_EQ(shard_of(of_others[0]), 1u);
-  std::vector<void*> own = claim_at(places[1], 7, 7);
+  std::vector<void*> own = claim_at(places[1], c, 7);
   ASSERT_EQ(shard_of(own[0]), 0u);
   std::vector<void*> brought = of_others;
-  central->release(places[2], 7, brought.data(), 7);
-  for (void* object : claim_at(places[1], 7, 7))
+  central->release(places[2], c, brought.data(), 7);
+  for (void* object : claim_at(places[1], c, 7))
     EXPECT_EQ(shard_of(object), 1u) << "it went to the shard of its span";
   brought = of_others;
   for (int again = 0; again < 2; ++again) {
     // They got fourteen: these seven, and the next seven.
-    central->release(places[2], 7, again == 0 ? brought.data() : own.data(), 7);
+    central->release(places[2], c, again == 0 ? brought.data() : own.data(), 7);
   }
-  EXPECT_EQ(central->statistics(7).in_transfer, 14u);
+  EXPECT_EQ(central->statistics(c).in_transfer, 14u);
   central->flush_transfer();
 }
 
@@ -572,6 +573,24 @@ TEST_F(ManyLanesTest, SmallObjectsOfTheSpansServeBeforeWhatOthersBrought) {
     central->flush_transfer();
     EXPECT_EQ(central->statistics(size_class).spans.claimed_objects, 0u);
   }
+}
+
+/// As many as have the same lane in the first shard.
+TEST_F(ManyLanesTest, ThreadsThatMoveToOneShardHaveLanesOfTheirOwnThere) {
+  enter(6);
+  for (const unsigned thread : {1u, 5u}) central->move_on(*places[thread], small);
+  ASSERT_EQ(central->shard_count(), 2u);
+  const std::vector<void*> of_first = claim_at(1, small, 8);
+  const std::vector<void*> of_second = claim_at(5, small, 8);
+  for (int round = 0; round < 10; ++round) {
+    release(1, small, of_first);
+    release(5, small, of_second);
+    EXPECT_EQ(claim_at(1, small, 8), of_first) << round;
+    EXPECT_EQ(claim_at(5, small, 8), of_second) << round;
+  }
+  for (std::vector<void*> each : {of_first, of_second})
+    central->release_to_spans(small, each.data(), each.size());
+  central->check_invariants();
 }
 
 struct ApartTest : ShardedCentralTest {
