@@ -18,8 +18,8 @@ void Central::set_most_shards(unsigned count, unsigned processors) noexcept {
 std::size_t Central::claim(Place& place, unsigned size_class, void** end,
                            std::size_t count) noexcept {
   CentralShard* shard = &place.shard_of(size_class);
-  CentralList::Claimed claimed =
-      shard->try_claim(size_class, end, count, place.lane_in(*shard), claimed_first(size_class));
+  CentralList::Claimed claimed = shard->try_claim(size_class, end, count, place.lane_of(size_class),
+                                                  claimed_first(size_class));
   if (claimed.was_busy) [[unlikely]] {
     CentralShard& busy = *shard;
     note_met(place, size_class);
@@ -36,7 +36,7 @@ std::size_t Central::claim(Place& place, unsigned size_class, void** end,
     exchange_holes();
   }
   if (claimed.count != 0 && shard_count() != 1)
-    shard->note_claimed(size_class, claimed.count, place.lane_in(*shard));
+    shard->note_claimed(size_class, claimed.count, place.lane_of(size_class));
   if (is_batch(size_class, claimed.count)) [[unlikely]]
     note_batch(place, *shard, size_class);
   return claimed.count;
@@ -110,7 +110,7 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
     const std::size_t claimed = claim_from_others(*list, end, count, Need::kUrgent);
     if (claimed != 0) return claimed;
   }
-  if (span == nullptr && is_grown_look_due() && empty_grown_transfer()) {
+  if (span == nullptr && empty_grown_transfer(Look::kIfDue)) {
     const std::size_t claimed = list->try_claim(end, count).count;
     if (claimed != 0) return claimed;
     span = make_span_of_idle_pages(size_class, at, spared);
@@ -274,7 +274,7 @@ std::size_t Central::destroy_kept(std::size_t bytes) noexcept {
   while (destroyed < bytes) {
     CentralList* const keeper = find_kept();
     if (keeper == nullptr) {
-      if (empty_grown_transfer()) continue;
+      if (empty_grown_transfer(Look::kAlways)) continue;
       break;
     }
     const std::size_t span_bytes = keeper->span_bytes();
@@ -322,25 +322,21 @@ void Central::flush_transfer(unsigned end_class) noexcept {
 }
 
 /// Moves to their spans what lies in transfer caches that have grown, if it is worth it, and no
-/// other thread does so just now.
+/// other thread does so just now. A look, which reads what all threads write, is due once the heap
+/// has changed by enough after one that found too little.
 /// \returns  whether there was something that nobody else was at
-bool Central::empty_grown_transfer() noexcept {
+bool Central::empty_grown_transfer(Look look) noexcept {
   const std::size_t used = spans_.used_bytes();
   if (used < kGrownTransferBytes) return false;
+  const std::size_t seen = used_without_grown_.load(std::memory_order_relaxed);
+  const std::size_t change = used > seen ? used - seen : seen - used;
+  if (look == Look::kIfDue && change < std::max(kGrownLookBytes, used / kGrownLookPart))
+    return false;
   std::size_t grown = 0;
   for_each_shard([&](const CentralShard& shard) { grown += shard.grown_transfer_bytes(); });
   if (grown >= kGrownTransferBytes) return empty_what_has_grown();
   used_without_grown_.store(used, std::memory_order_relaxed);
   return false;
-}
-
-/// Whether the heap has changed by enough since too little had grown: each look reads what all
-/// threads write.
-bool Central::is_grown_look_due() const noexcept {
-  const std::size_t used = spans_.used_bytes();
-  const std::size_t seen = used_without_grown_.load(std::memory_order_relaxed);
-  const std::size_t change = used > seen ? used - seen : seen - used;
-  return change >= std::max(kGrownLookBytes, used / kGrownLookPart);
 }
 
 [[gnu::noinline]] bool Central::empty_what_has_grown() noexcept {

@@ -66,8 +66,8 @@ class Central {
     CentralShard& shard_of(unsigned size_class) const noexcept {
       return has_moved(size_class) ? *shard_ : *first_;
     }
-    unsigned lane_in(const CentralShard& shard) const noexcept {
-      return &shard == shard_ && &shard != first_ ? own_lane_ : lane_;
+    unsigned lane_of(unsigned size_class) const noexcept {
+      return has_moved(size_class) ? own_lane_ : lane_;
     }
 
     CentralShard* const first_;
@@ -317,8 +317,8 @@ class Central {
   Span* make_span_of_idle_pages(unsigned size_class, PagePlace place = PagePlace(0),
                                 unsigned spared = 0) noexcept;
   CentralList* find_kept(unsigned spared = 0) const noexcept;
-  bool is_grown_look_due() const noexcept;
-  bool empty_grown_transfer() noexcept;
+  enum class Look : bool { kIfDue, kAlways };
+  bool empty_grown_transfer(Look look) noexcept;
   bool empty_what_has_grown() noexcept;
   void exchange_holes_if_due() noexcept;
   CentralShard* make_shard() noexcept STRATA_REQUIRES(lock_);

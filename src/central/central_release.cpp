@@ -81,8 +81,8 @@ bool Central::seem_to_be_of(const CentralShard& shard, void* const* objects,
 
 void Central::release(Place& place, unsigned size_class, void** objects,
                       std::size_t count) noexcept {
-  CentralShard& shard = place.shard_of(size_class);
-  if (release_and_tell(&shard, place.lane_in(shard), size_class, objects, count)) [[unlikely]]
+  if (release_and_tell(&place.shard_of(size_class), place.lane_of(size_class), size_class, objects,
+                       count)) [[unlikely]]
     note_met(place, size_class);
 }
 

@@ -257,10 +257,8 @@ void* allocate_zeroed_slowly(std::size_t count, std::size_t bytes) noexcept {
   return g_malloc.allocate_zeroed(t_thread, count, bytes);
 }
 void deallocate_slowly(void* p, const void* caller) noexcept {
-  // An object of a class is neither: of what these read, others write some.
-  const bool is_object = g_page_map.class_of(p) != 0;
-  if (is_object || (!g_malloc.take_back_empty(p) &&
-                    !g_malloc.try_deallocate_pages(t_thread, p, kPlainFree, caller)))
+  if (!g_malloc.take_back_empty(p) &&
+      !g_malloc.try_deallocate_pages(t_thread, p, kPlainFree, caller))
     g_malloc.deallocate_slowly(t_thread, p, kPlainFree, caller);
 }
 void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes,
