@@ -61,7 +61,7 @@ bool Central::claims_apart(const Place& place, const CentralShard& shard, unsign
 /// Which objects of a span are claimed first: those of lines where nobody has one, once there have
 /// been several threads and may be processors for them.
 CentralList::First Central::claimed_first(unsigned size_class) const noexcept {
-  const bool is_apart = processors_ > kFewProcessors && shares_lines(size_class) &&
+  const bool is_apart = processors_ > kFewProcessors && CentralShard::shares_edges(size_class) &&
                         (shard_count() != 1 || first_.threads() > 1);
   return is_apart ? CentralList::First::kWholeLines : CentralList::First::kAny;
 }

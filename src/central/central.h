@@ -74,7 +74,7 @@ class Central {
     CentralShard* shard_;        // its own: for the classes that have moved there
     bool has_thread_ = false;    // counted in that shard
     std::uint8_t lane_ = 0;      // since the last enter()
-    std::uint8_t own_lane_ = 0;  // in its own shard: few threads have that, and their lanes differ
+    std::uint8_t own_lane_ = 0;  // of the classes that have moved, in its own shard
     std::uint64_t moved_[(SizeClassMap::kCount + 63) / 64] = {};
     std::uint64_t just_moved_[(SizeClassMap::kCount + 63) / 64] = {};
     std::uint32_t met_ = 0;  // goes up with each lock that was taken, down with each that was not
@@ -301,9 +301,10 @@ class Central {
   std::size_t add_and_claim(CentralList& list, Span* const* spans, std::size_t span_count,
                             void** end, std::size_t count) noexcept;
   std::uint8_t least_used_lane() const noexcept STRATA_REQUIRES(lock_);
+  std::uint8_t next_lane_of(const CentralShard& moved_to) const noexcept STRATA_REQUIRES(lock_);
   static void move_class(Place& place, unsigned size_class) noexcept;
   void move_thread(Place& place) noexcept;
-  bool release_and_tell(CentralShard* shard, unsigned lane, unsigned size_class, void** objects,
+  bool release_and_tell(const Place* place, unsigned size_class, void** objects,
                         std::size_t count) noexcept;
   std::size_t claim_elsewhere(CentralShard& shard, unsigned size_class, void** end,
                               std::size_t count, bool is_apart) noexcept;

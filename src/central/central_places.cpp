@@ -21,6 +21,12 @@ void Central::enter(Place& place) noexcept {
                                    threads_of_lane_);
 }
 
+/// The first few threads of a shard of their own get its lanes in order.
+std::uint8_t Central::next_lane_of(const CentralShard& moved_to) const noexcept {
+  return static_cast<std::uint8_t>(moved_to.threads() %
+                                   std::min(lanes_, CentralShard::kUsualLanes));
+}
+
 void Central::leave(Place& place) noexcept {
   LockGuard guard(lock_);
   place.shard_->add_threads(~std::uint32_t{0});
@@ -87,7 +93,7 @@ void Central::move_thread(Place& place) noexcept {
     best = made;
   }
   place.shard_->add_threads(~std::uint32_t{0});
-  place.own_lane_ = static_cast<std::uint8_t>(best->threads() % CentralShard::kUsualLanes);
+  place.own_lane_ = best == &first_ ? place.lane_ : next_lane_of(*best);
   best->add_threads(1);
   place.shard_ = best;
   std::copy(std::begin(place.moved_), std::end(place.moved_), std::begin(place.just_moved_));

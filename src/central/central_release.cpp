@@ -81,20 +81,24 @@ bool Central::seem_to_be_of(const CentralShard& shard, void* const* objects,
 
 void Central::release(Place& place, unsigned size_class, void** objects,
                       std::size_t count) noexcept {
-  if (release_and_tell(&place.shard_of(size_class), place.lane_of(size_class), size_class, objects,
-                       count)) [[unlikely]]
+  if (release_and_tell(&place, size_class, objects, count)) [[unlikely]]
     note_met(place, size_class);
 }
 
 void Central::release(unsigned size_class, void** objects, std::size_t count) noexcept {
-  release_and_tell(nullptr, 0, size_class, objects, count);
+  release_and_tell(nullptr, size_class, objects, count);
 }
 
-/// \returns  whether another thread was at the list of `shard`
-bool Central::release_and_tell(CentralShard* shard, unsigned lane, unsigned size_class,
-                               void** objects, std::size_t count) noexcept {
+/// \param place  of the thread; nullptr if it has none
+/// \returns  whether another thread was at the list of the place's shard
+bool Central::release_and_tell(const Place* place, unsigned size_class, void** objects,
+                               std::size_t count) noexcept {
+  CentralShard* const shard = place != nullptr ? &place->shard_of(size_class) : nullptr;
+  const unsigned own_lane = place != nullptr ? place->lane_of(size_class) : 0;
+  const unsigned lane_elsewhere = place != nullptr ? place->lane_ : 0;
   bool was_busy = false;
   const auto release_to = [&](CentralShard& owner, void** of_owner, std::size_t owned) {
+    const unsigned lane = &owner == shard ? own_lane : lane_elsewhere;
     const CentralList::Released released = owner.try_release(size_class, of_owner, owned, lane);
     if (!released.was_busy) [[likely]]
       return released.left;
@@ -108,7 +112,7 @@ bool Central::release_and_tell(CentralShard* shard, unsigned lane, unsigned size
     // A batch that has come from others goes home, and its like does not come again.
     const bool is_own =
         count < kLeastBatch || !keeps_apart(size_class) || seem_to_be_of(*shard, objects, count);
-    if (is_own) count -= shard->keep(size_class, objects, count, lane);
+    if (is_own) count -= shard->keep(size_class, objects, count, own_lane);
   }
   while (count != 0) {
     // Those of one shard go together.

@@ -99,9 +99,9 @@ CentralList::Claimed CentralShard::try_claim(unsigned size_class, void** end, st
                                              unsigned lane, CentralList::First first) noexcept {
   Class* const from = find_or_make(size_class);
   if (from == nullptr) return {0, false};
-  // What others brought of small objects shares lines with what they have, and serves last.
+  // Small objects that others brought share lines with what these still have, and serve last.
   const unsigned lanes = lanes_of(size_class);
-  const unsigned looks = lanes > kFewLanes && shares_lines(size_class) ? 1 : lanes;
+  const unsigned looks = lanes > kFewLanes && shares_edges(size_class) ? 1 : lanes;
   const TransferCache::Tried tried = try_remove(*from, lane, looks, end, count);
   if (tried.count != 0) return {tried.count, tried.was_busy};
   const auto end_of_span = lane % 2 == 0 ? CentralList::From::kLowest : CentralList::From::kHighest;
@@ -213,7 +213,9 @@ std::size_t CentralShard::insert(Class& into, Lane& lane, void* const* objects,
 CentralList::Released CentralShard::try_release(unsigned size_class, void** objects,
                                                 std::size_t count, unsigned lane) noexcept {
   Class& into = class_of(size_class, *objects);
-  const std::size_t taken = insert(into, lane_of(into, lane), objects, count);
+  Lane& by = lane_of(into, lane);
+  by.transfer.expect_batch();
+  const std::size_t taken = insert(into, by, objects, count);
   if (taken == count) return {0, false};
   return into.list.try_release(objects, count - taken);
 }

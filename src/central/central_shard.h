@@ -18,9 +18,9 @@ namespace strata {
 /// A class has a transfer cache for each *lane*, and a thread has a lane. What it frees goes to
 /// that lane's, and it takes from there as long as there is something. So threads of two lanes that
 /// work for themselves write no common line of memory, and do not get each other's objects, whose
-/// lines lie in another processor's cache. Of small objects several share a line, for as long as
-/// two threads have them; so these have more lanes, and what lies in others' serves after the
-/// spans.
+/// lines lie in another processor's cache. Small objects share lines, at least at their edges, for as
+/// long as two threads have them; so these have more lanes, and what lies in others' serves after
+/// the spans.
 /// \threads  Any number at once; a lock for each list and each transfer cache.
 class CentralShard {
  public:
@@ -28,8 +28,8 @@ class CentralShard {
   static constexpr unsigned kUsualLanes = 4;
   // Chosen: of small objects most threads that run at once have one of their own.
   static constexpr unsigned kMostLanes = 16;
-  // Chosen: on two processors, what others brought serves first. If a thread looked at its spans
-  // before, `slots` took 1.07 times the memory, and no load was faster.
+  // Chosen: on two processors, what others brought serves first. If a thread looked at the spans
+  // before that, `slots` took 1.07 times the memory, and no load was faster.
   static constexpr unsigned kFewLanes = 2;
 
   struct ClassStatistics {
@@ -49,10 +49,14 @@ class CentralShard {
   /// How many lanes classes of small objects have, and others as far as they may have so many: 1 to
   /// kMostLanes. Before the first thread.
   void set_lanes(unsigned lanes) noexcept { lanes_ = static_cast<std::uint8_t>(lanes); }
-  /// Whether objects of the class are so small that a good part of their lines of memory, or of
-  /// pairs of lines that a processor fetches together, may have a part of another object.
+  /// Whether objects of the class are so small that several may lie in one line of memory, or in
+  /// two that a processor fetches together.
   static constexpr bool shares_lines(unsigned size_class) noexcept {
     return size_class < kLinesApart;
+  }
+  /// Whether a good part of their lines may have a part of another object, if only at their edges.
+  static constexpr bool shares_edges(unsigned size_class) noexcept {
+    return size_class <= kLastWithEdges;
   }
   CentralShard(const CentralShard&) = delete;
   CentralShard& operator=(const CentralShard&) = delete;
@@ -206,12 +210,14 @@ class CentralShard {
   };
 
   static constexpr std::size_t kFlushObjects = 64;
-  // Chosen: beyond eight cache lines what objects share at their edges no longer shows. With two,
-  // batches of 64 to 1024 bytes in 16 threads took twice as many lines from another processor.
-  static constexpr unsigned kLinesApart = SizeClassMap::class_of(8 * detail::kCacheLineBytes) + 1;
+  // Chosen: from two cache lines on, two objects share a line only at their edges.
+  static constexpr unsigned kLinesApart = SizeClassMap::class_of(2 * detail::kCacheLineBytes);
+  // Chosen: beyond eight cache lines that no longer shows. With two, batches of 64 to 1024 bytes in
+  // 16 threads took twice as many lines from another processor.
+  static constexpr unsigned kLastWithEdges = SizeClassMap::class_of(8 * detail::kCacheLineBytes);
 
   unsigned lanes_of(unsigned size_class) const noexcept {
-    return lanes_ <= kUsualLanes || shares_lines(size_class) ? lanes_ : kUsualLanes;
+    return lanes_ <= kUsualLanes || shares_edges(size_class) ? lanes_ : kUsualLanes;
   }
   Class* find(unsigned size_class) const noexcept {
     return classes_[size_class].load(std::memory_order_acquire);

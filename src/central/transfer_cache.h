@@ -78,7 +78,8 @@ class TransferCache {
   bool is_full() const noexcept { return size() >= capacity(); }
   /// A batch is about to come or go: the line of memory that it writes is fetched for that.
   void expect_batch() const noexcept { fetch_to_write(&size_); }
-  /// Bytes in it beyond what it might hold at first: a hint, without the lock.
+  /// Bytes in it beyond what it might hold at first; 0 where it may hold no more now, too. A hint,
+  /// without the lock.
   std::size_t grown_bytes() const noexcept {
     if (capacity() == bounds_.first) return 0;
     const std::size_t now = size();

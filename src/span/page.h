@@ -183,8 +183,8 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   std::atomic<std::uint8_t> shard;
   // What a free of large objects reads, whoever has them: a line that is written seldom.
   alignas(detail::kCacheLineBytes) char* start;
-  std::uint16_t owner;  ///< the number of its page heap
   std::uint8_t head_of_page[kPagesPerRegion];
+  std::uint16_t owner;          ///< the number of its page heap
   Span spans[kPagesPerRegion];  ///< spans[i] is in use while head_of_page[i] == i
   /// For each page of a span whose objects have states, where they are (ObjectStates::Place).
   std::atomic<std::uintptr_t> states_of_page[kPagesPerRegion];
