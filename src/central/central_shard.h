@@ -18,9 +18,9 @@ namespace strata {
 /// A class has a transfer cache for each *lane*, and a thread has a lane. What it frees goes to
 /// that lane's, and it takes from there as long as there is something. So threads of two lanes that
 /// work for themselves write no common line of memory, and do not get each other's objects, whose
-/// lines lie in another processor's cache. Small objects share lines, at least at their edges, for as
-/// long as two threads have them; so these have more lanes, and what lies in others' serves after
-/// the spans.
+/// lines lie in another processor's cache. Small objects share lines, at least at their edges, for
+/// as long as two threads have them; so these have more lanes, and what lies in others' serves
+/// after the spans.
 /// \threads  Any number at once; a lock for each list and each transfer cache.
 class CentralShard {
  public:
