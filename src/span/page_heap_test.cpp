@@ -501,6 +501,18 @@ TEST_F(PageHeapTest, NeverAsksForHugePagesWhenToldSo) {
   EXPECT_EQ(heap.statistics().huge_regions, 0u);
 }
 
+TEST_F(PageHeapTest, AsksTheKernelOnceWhereItHasJustRefused) {
+  allocate(kPagesPerRegion);
+  pages.refuse_from_call(1);
+  while (heap.allocate(kPagesPerRegion) != nullptr) {
+  }
+  const std::size_t calls = pages.fallible_calls();
+  EXPECT_EQ(heap.allocate(kPagesPerRegion), nullptr);
+  EXPECT_EQ(pages.fallible_calls(), calls + 1);
+  pages.refuse_nothing();
+  EXPECT_NE(heap.allocate(kPagesPerRegion), nullptr);
+}
+
 TEST_F(PageHeapTest, IsNullWhenNothingCanBeMappedAndWorksOnAfterwards) {
   // Bookkeeping and regions are mapped at different calls; whichever is refused, nothing is lost.
   for (std::size_t n = 1; n <= 5; ++n) {

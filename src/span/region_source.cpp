@@ -91,8 +91,10 @@ std::size_t RegionSource::next_chunk_regions() const noexcept {
 }
 
 bool RegionSource::map_chunk() noexcept {
-  // Addresses that are in use are skipped, some gigabytes at the most. Where there was no chunk the
-  // last time, a failure has to be cheap: one region, in two places.
+  // Where there was no chunk the last time, a failure has to be cheap: one call of the kernel, and
+  // one region in two places if there is room.
+  if (was_refused_ && !pages_.has_room(kRegionBytes)) return false;
+  // Addresses that are in use are skipped, some gigabytes at the most.
   const int tries = was_refused_ ? 1 : 64;
   std::size_t bytes = was_refused_ ? kRegionBytes : next_chunk_regions() * kRegionBytes;
   was_refused_ = false;

@@ -163,6 +163,7 @@ bool ThreadCache::take_as_last(unsigned size_class, void* object) noexcept {
 
 bool ThreadCache::flush_all(unsigned end_class, Way way) noexcept {
   LockGuard guard(bins_lock_);
+  if (std::memcmp(tops_, bases_, sizeof tops_) == 0) return false;
   Hidden hidden(*this);
   bool had_any = false;
   for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {

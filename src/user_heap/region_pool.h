@@ -46,6 +46,9 @@ class RegionPool final : public os::PageSource {
     return pages_.is_mostly_touched(address, bytes);
   }
 
+  // It may have one that waits: who asks for it learns that as cheaply.
+  bool has_room(std::size_t) noexcept override { return true; }
+
   // No heap asks a pool of regions for these.
   void* map(std::size_t) noexcept override { return nullptr; }
   bool map_at(void*, std::size_t) noexcept override { return false; }
