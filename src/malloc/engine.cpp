@@ -274,7 +274,10 @@ std::size_t Engine::release_unneeded() noexcept {
 }
 
 /// As much goes back as the heap grew by since the last look. The next one is at more than what is
-/// taken now: a heap that rises and falls below its peak keeps what is idle.
+/// taken now: a heap that rises and falls below its peak keeps what is idle. A small heap of one
+/// thread that has no huge blocks is looked at sooner: what went back lets it grow no further, but
+/// for a part. (Without that part, blocks that find no idle pages of their length faulted in new
+/// ones for ever.)
 void Engine::look_at_growth(ThreadCache* own) noexcept {
   const std::size_t taken = taken_bytes();
   const std::size_t next = taken + std::max(taken / kLookGrowth, kLookStep);
@@ -286,7 +289,13 @@ void Engine::look_at_growth(ThreadCache* own) noexcept {
   }
   const std::size_t before = seen_taken_.load(std::memory_order_relaxed);
   if (taken > before) huge_.exchange_idle_for(taken - before, PageHeap::From::kNotWhole);
-  seen_taken_.store(taken_bytes(), std::memory_order_relaxed);
+  std::size_t seen = taken_bytes();
+  if (taken <= kSmallHeap && page_heap_.has_one_shard() && huge_.kept_bytes() == 0 &&
+      huge_.statistics().live_blocks == 0) {
+    if (taken > before) seen = std::max(seen, before + (taken - before) / kLookGrowth);
+    next_look_.store(seen + kLookStep, std::memory_order_relaxed);
+  }
+  seen_taken_.store(seen, std::memory_order_relaxed);
 }
 
 /// Those whose spans any other use can have.

@@ -334,6 +334,8 @@ class Engine {
   // 128 page faults or more.
   static constexpr std::size_t kLookStep = std::size_t{512} << 10;
   static constexpr std::size_t kLookGrowth = 32;  // of the heap, as a share of it
+  // Derived: up to here a look is due after kLookStep.
+  static constexpr std::size_t kSmallHeap = kLookStep * kLookGrowth;
   // Chosen: some hundred objects are moved per 512 page faults or more.
   static constexpr std::size_t kGatherStep = kRegionBytes;
   static constexpr std::size_t kGatherGrowth = 8;  // of the heap, as a share of it

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/lock_visitor.h"
@@ -247,6 +249,26 @@ TEST_F(MallocTest, AHeapThatGrowsBeyondItsPeakGivesIdleMemoryBackForIt) {
   EXPECT_LT(engine.limit().held_bytes(), held + 5 * kMiB) << "holes of 200 KiB were idle";
   check();
   for (int i = 1; i < 40; i += 2) thread.deallocate(passing[i]);
+  for (void* block : blocks) thread.deallocate(block);
+  thread.end();
+  check_nothing_is_left();
+}
+
+/// What is idle lies in holes that are too short.
+TEST_F(MallocTest, ASmallHeapWithEnoughIdleMemoryGrowsByAStepAtTheMost) {
+  start();
+  TestThread thread(malloc);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 40; ++i) blocks.push_back(thread.allocate(200'000));
+  const std::size_t held = engine.limit().held_bytes();
+  for (int i = 0; i < 40; i += 2) thread.deallocate(std::exchange(blocks[i], nullptr));
+  std::size_t most = 0;
+  for (int i = 0; i < 14; ++i) {
+    blocks.push_back(thread.allocate(300'000));
+    most = std::max(most, engine.limit().held_bytes());
+  }
+  EXPECT_LT(most, held + kMiB);
+  check();
   for (void* block : blocks) thread.deallocate(block);
   thread.end();
   check_nothing_is_left();
