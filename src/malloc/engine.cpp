@@ -274,10 +274,10 @@ std::size_t Engine::release_unneeded() noexcept {
 }
 
 /// As much goes back as the heap grew by since the last look. The next one is at more than what is
-/// taken now: a heap that rises and falls below its peak keeps what is idle. A small heap of one
-/// thread that has no huge blocks is looked at sooner: what went back lets it grow no further, but
-/// for a part. (Without that part, blocks that find no idle pages of their length faulted in new
-/// ones for ever.)
+/// taken now: a heap that rises and falls below its peak keeps what is idle. A small heap with one
+/// shard of pages and no huge block, live or kept, may grow by a step beyond what is left, and by a
+/// part of what it grew by. (Without that part, blocks that find no idle run of their length would
+/// fault in new pages for ever.)
 void Engine::look_at_growth(ThreadCache* own) noexcept {
   const std::size_t taken = taken_bytes();
   const std::size_t next = taken + std::max(taken / kLookGrowth, kLookStep);
@@ -288,14 +288,21 @@ void Engine::look_at_growth(ThreadCache* own) noexcept {
     if (central_.free_bytes() >= taken / kGatherShare) gather(own);
   }
   const std::size_t before = seen_taken_.load(std::memory_order_relaxed);
-  if (taken > before) huge_.exchange_idle_for(taken - before, PageHeap::From::kNotWhole);
+  const std::size_t growth = taken > before ? taken - before : 0;
+  if (growth != 0) huge_.exchange_idle_for(growth, PageHeap::From::kNotWhole);
   std::size_t seen = taken_bytes();
-  if (taken <= kSmallHeap && page_heap_.has_one_shard() && huge_.kept_bytes() == 0 &&
-      huge_.statistics().live_blocks == 0) {
-    if (taken > before) seen = std::max(seen, before + (taken - before) / kLookGrowth);
+  if (growth <= kBoundSteps * kLookStep && keeps_its_bound(taken)) {
+    seen = std::max(seen, before + growth / kLookGrowth);
     next_look_.store(seen + kLookStep, std::memory_order_relaxed);
   }
   seen_taken_.store(seen, std::memory_order_relaxed);
+}
+
+/// Whether what went back is no growth for a heap that has taken so much.
+bool Engine::keeps_its_bound(std::size_t taken) noexcept {
+  if (taken > kSmallHeap || !page_heap_.has_one_shard()) return false;
+  const HugeHeap::Statistics huge = huge_.statistics();
+  return huge.live_blocks == 0 && huge.kept_bytes == 0;
 }
 
 /// Those whose spans any other use can have.

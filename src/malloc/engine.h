@@ -334,6 +334,8 @@ class Engine {
   // 128 page faults or more.
   static constexpr std::size_t kLookStep = std::size_t{512} << 10;
   static constexpr std::size_t kLookGrowth = 32;  // of the heap, as a share of it
+  // Chosen: a heap that has grown by more of them since the last look had no bound to keep.
+  static constexpr std::size_t kBoundSteps = 4;
   // Derived: up to here a look is due after kLookStep.
   static constexpr std::size_t kSmallHeap = kLookStep * kLookGrowth;
   // Chosen: some hundred objects are moved per 512 page faults or more.
@@ -365,6 +367,7 @@ class Engine {
   void end_relief() noexcept;
   bool drop_untouched() noexcept;
   void look_at_growth(ThreadCache* own) noexcept;
+  bool keeps_its_bound(std::size_t taken) noexcept;
   void gather(ThreadCache* own) noexcept;
 
   os::PageSource& pages_;

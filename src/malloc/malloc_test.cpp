@@ -80,7 +80,7 @@ TEST_F(MallocTest, AnAllocationThatFailsAgainAndAgainHardlyAsksTheKernel) {
   const std::size_t before = pages.fallible_calls();
   constexpr std::size_t kFailures = 1000;
   for (std::size_t i = 0; i < kFailures; ++i) ASSERT_EQ(thread.allocate(64), nullptr);
-  EXPECT_LE(pages.fallible_calls() - before, 3 * kFailures);
+  EXPECT_LE(pages.fallible_calls() - before, kFailures);
   for (void* p : objects) thread.deallocate(p);
   void* const large = thread.allocate(500'000);
   EXPECT_NE(large, nullptr) << "what was freed serves other sizes at once";
@@ -255,21 +255,26 @@ TEST_F(MallocTest, AHeapThatGrowsBeyondItsPeakGivesIdleMemoryBackForIt) {
 }
 
 /// What is idle lies in holes that are too short.
-TEST_F(MallocTest, ASmallHeapWithEnoughIdleMemoryGrowsByAStepAtTheMost) {
+TEST_F(MallocTest, ASmallHeapWithEnoughIdleMemoryGrowsByAStepAtTheMostUnlessHugeBlocksComeAndGo) {
   start();
   TestThread thread(malloc);
-  std::vector<void*> blocks;
-  for (int i = 0; i < 40; ++i) blocks.push_back(thread.allocate(200'000));
-  const std::size_t held = engine.limit().held_bytes();
-  for (int i = 0; i < 40; i += 2) thread.deallocate(std::exchange(blocks[i], nullptr));
-  std::size_t most = 0;
-  for (int i = 0; i < 14; ++i) {
-    blocks.push_back(thread.allocate(300'000));
-    most = std::max(most, engine.limit().held_bytes());
-  }
-  EXPECT_LT(most, held + kMiB);
-  check();
-  for (void* block : blocks) thread.deallocate(block);
+  const auto growth = [&](std::size_t huge_bytes) {
+    std::vector<void*> blocks = {thread.allocate(huge_bytes)};
+    for (int i = 0; i < 40; ++i) blocks.push_back(thread.allocate(200'000));
+    const std::size_t held = engine.limit().held_bytes();
+    for (int i = 1; i < 40; i += 2) thread.deallocate(std::exchange(blocks[i], nullptr));
+    std::size_t most = 0;
+    for (int i = 0; i < 14; ++i) {
+      blocks.push_back(thread.allocate(300'000));
+      most = std::max(most, engine.limit().held_bytes());
+    }
+    check();
+    for (void* block : blocks) thread.deallocate(block);
+    return most - held;
+  };
+  EXPECT_LT(growth(1), kMiB);
+  malloc.release_memory(thread.state);
+  EXPECT_GT(growth(2 * kMiB), kMiB);
   thread.end();
   check_nothing_is_left();
 }
@@ -282,10 +287,12 @@ TEST_F(MallocTest, BelowItsPeakAHeapKeepsWhatIsIdle) {
     for (int i = 0; i < most; ++i) blocks.push_back(thread.allocate(200'000 + i % 3 * 100'000));
     for (void* block : blocks) thread.deallocate(block);
   };
-  for (int i = 0; i < 5; ++i) rise_and_fall(60);
-  const std::size_t returned = statistics().returned() + pages.decommitted_bytes();
-  for (int i = 0; i < 50; ++i) rise_and_fall(50 + i % 10);
-  EXPECT_EQ(statistics().returned() + pages.decommitted_bytes(), returned);
+  for (const int peak : {30, 60}) {
+    for (int i = 0; i < 5; ++i) rise_and_fall(peak);
+    const std::size_t returned = statistics().returned() + pages.decommitted_bytes();
+    for (int i = 0; i < 50; ++i) rise_and_fall(peak - 10 + i % 10);
+    EXPECT_EQ(statistics().returned() + pages.decommitted_bytes(), returned) << peak;
+  }
 }
 
 TEST_F(MallocTest, WhatABlockLeavesThatGrowsServesTheNextOne) {

@@ -90,14 +90,6 @@ class PageSource {
     return kernel::map_at(address, bytes);
   }
 
-  /// Whether so much could be mapped now, wherever that would be.
-  /// \cost  One system call if not, two if so.
-  virtual bool has_room(std::size_t bytes) noexcept {
-    void* const memory = map(bytes);
-    if (memory != nullptr) unmap(memory, bytes);
-    return memory != nullptr;
-  }
-
   /// Maps a range whose start is a multiple of `alignment`, a power of two.
   /// \cost  Up to four system calls: the surplus on both sides is unmapped again.
   virtual void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept {

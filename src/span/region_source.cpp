@@ -90,10 +90,19 @@ std::size_t RegionSource::next_chunk_regions() const noexcept {
   return std::clamp(regions_ / kNarrowShare, std::size_t{1}, most_chunk_regions_);
 }
 
+/// Whether the kernel would map a region now, wherever that is. Accepted loss: where it has no
+/// mapping left to cut this one off its neighbours, the addresses.
+bool RegionSource::has_room() noexcept {
+  void* const memory = pages_.map(kRegionBytes);
+  if (memory != nullptr) pages_.unmap(memory, kRegionBytes);
+  return memory != nullptr;
+}
+
 bool RegionSource::map_chunk() noexcept {
-  // Where there was no chunk the last time, a failure has to be cheap: one call of the kernel, and
-  // one region in two places if there is room.
-  if (was_refused_ && !pages_.has_room(kRegionBytes)) return false;
+  // Where there was no chunk the last time, a failure has to be cheap: one call of the kernel. Only
+  // if there is room is one region tried, in two places; in one where the kernel chooses.
+  const bool is_placed = next_address_ + kRegionBytes <= map_.limit();
+  if (was_refused_ && is_placed && !has_room()) return false;
   // Addresses that are in use are skipped, some gigabytes at the most.
   const int tries = was_refused_ ? 1 : 64;
   std::size_t bytes = was_refused_ ? kRegionBytes : next_chunk_regions() * kRegionBytes;

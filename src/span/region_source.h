@@ -95,6 +95,7 @@ class RegionSource {
   }
   bool is_touched() noexcept STRATA_REQUIRES(lock_);
   void advise(char* start, std::size_t bytes, bool is_huge) noexcept;
+  bool has_room() noexcept STRATA_REQUIRES(lock_);
   bool map_chunk() noexcept STRATA_REQUIRES(lock_);
   bool begin_chunk(char* start, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
 

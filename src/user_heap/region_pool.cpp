@@ -16,6 +16,7 @@ bool RegionPool::start(std::uint64_t seed) noexcept {
     LockGuard guard(lock_);
     next_address_ = first;
     seed_ = seed;
+    was_refused_ = false;
     // A window shows whether the kernel gives addresses below the limit.
     return map_window();
   };
@@ -55,11 +56,15 @@ void RegionPool::advise_small(void* address, std::size_t bytes) noexcept {
 
 /// Maps the next regions, below the page map's limit, and makes their entries ready.
 bool RegionPool::map_window() noexcept {
-  std::size_t regions = std::clamp(regions_, kFirstWindowRegions, kMostWindowRegions);
+  // Where there was none the last time, a failure has to be cheap: one region, in two places.
+  const int tries = was_refused_ ? 1 : kTries;
+  std::size_t regions =
+      was_refused_ ? 1 : std::clamp(regions_, kFirstWindowRegions, kMostWindowRegions);
+  was_refused_ = false;
   for (;; regions = 1) {
     const std::size_t bytes = regions * kRegionBytes;
     std::uintptr_t address = next_address_;
-    for (int i = 0; i < kTries && address + bytes <= map_.limit();
+    for (int i = 0; i < tries && address + bytes <= map_.limit();
          ++i, address += kMostWindowRegions * kRegionBytes) {
       auto* const start = reinterpret_cast<char*>(address);
       if (!pages_.map_at(start, bytes)) continue;
@@ -72,8 +77,10 @@ bool RegionPool::map_window() noexcept {
       return begin_window(start, regions);
     }
     if (start != nullptr) pages_.unmap(start, bytes);
-    if (regions == 1) return false;
+    if (regions == 1) break;
   }
+  was_refused_ = true;
+  return false;
 }
 
 /// \returns  false, and unmaps the window, when out of memory

@@ -46,9 +46,6 @@ class RegionPool final : public os::PageSource {
     return pages_.is_mostly_touched(address, bytes);
   }
 
-  // It may have one that waits: who asks for it learns that as cheaply.
-  bool has_room(std::size_t) noexcept override { return true; }
-
   // No heap asks a pool of regions for these.
   void* map(std::size_t) noexcept override { return nullptr; }
   bool map_at(void*, std::size_t) noexcept override { return false; }
@@ -79,6 +76,7 @@ class RegionPool final : public os::PageSource {
   MetadataArena metadata_;
   Lock lock_{LockRank::kRegionPool};
   std::uintptr_t next_address_ STRATA_GUARDED_BY(lock_) = 0;  // where the next window is tried
+  bool was_refused_ STRATA_GUARDED_BY(lock_) = false;         // the last window
   FreshRegions fresh_ STRATA_GUARDED_BY(lock_);               // of the newest window
   std::uint64_t seed_ STRATA_GUARDED_BY(lock_) = 0;
   void** waiting_ STRATA_GUARDED_BY(lock_) = nullptr;  // a stack with room for every region

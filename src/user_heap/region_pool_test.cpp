@@ -56,5 +56,22 @@ TEST(RegionPool, ARegionWhoseMemoryIsLockedServesTheNextHeapAndReadsAsZero) {
   map.discard(pages);
 }
 
+TEST(RegionPool, AsksTheKernelTwiceWhereItHasJustRefused) {
+  PagesWithoutRegions pages;
+  pages.has_regions = true;
+  PageMap map;
+  RegionPool pool(map, pages);
+  ASSERT_TRUE(pool.start(0));
+  pages.refuse_from_call(1);
+  while (pool.map_aligned(kRegionBytes, kRegionBytes) != nullptr) {
+  }
+  const std::size_t calls = pages.fallible_calls();
+  EXPECT_EQ(pool.map_aligned(kRegionBytes, kRegionBytes), nullptr);
+  EXPECT_EQ(pages.fallible_calls(), calls + 2);
+  pages.refuse_nothing();
+  EXPECT_NE(pool.map_aligned(kRegionBytes, kRegionBytes), nullptr);
+  map.discard(pages);
+}
+
 }  // namespace
 }  // namespace strata

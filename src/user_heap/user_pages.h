@@ -31,7 +31,6 @@ class UserPages final : public os::PageSource {
   std::uint64_t touch(void*) noexcept override { return 0; }
   bool is_mostly_touched(const void*, std::size_t) noexcept override { return true; }
   bool map_at(void*, std::size_t) noexcept override { return false; }
-  bool has_room(std::size_t) noexcept override { return true; }
   void* remap(void*, std::size_t, std::size_t) noexcept override { return nullptr; }
 
  private:
