@@ -56,7 +56,8 @@ TEST(RegionPool, ARegionWhoseMemoryIsLockedServesTheNextHeapAndReadsAsZero) {
   map.discard(pages);
 }
 
-TEST(RegionPool, AsksTheKernelTwiceWhereItHasJustRefused) {
+/// At a place and anywhere, or only anywhere where the kernel always chooses.
+TEST(RegionPool, AsksTheKernelTwiceAtMostWhereItHasJustRefused) {
   PagesWithoutRegions pages;
   pages.has_regions = true;
   PageMap map;
@@ -67,7 +68,8 @@ TEST(RegionPool, AsksTheKernelTwiceWhereItHasJustRefused) {
   }
   const std::size_t calls = pages.fallible_calls();
   EXPECT_EQ(pool.map_aligned(kRegionBytes, kRegionBytes), nullptr);
-  EXPECT_EQ(pages.fallible_calls(), calls + 2);
+  EXPECT_GT(pages.fallible_calls(), calls);
+  EXPECT_LE(pages.fallible_calls(), calls + 2);
   pages.refuse_nothing();
   EXPECT_NE(pool.map_aligned(kRegionBytes, kRegionBytes), nullptr);
   map.discard(pages);
