@@ -90,9 +90,10 @@ std::size_t RegionSource::next_chunk_regions() const noexcept {
   return std::clamp(regions_ / kNarrowShare, std::size_t{1}, most_chunk_regions_);
 }
 
-/// Whether the kernel would map a region now, wherever that is. Accepted loss: where it has no
-/// mapping left to cut this one off its neighbours, the addresses.
-bool RegionSource::has_room() noexcept {
+/// Whether the kernel would map a region now, or chooses the place anyway. Accepted loss: where it
+/// has no mapping left to cut this one off its neighbours, the addresses.
+[[gnu::cold, gnu::noinline]] bool RegionSource::has_room() noexcept {
+  if (next_address_ + kRegionBytes > map_.limit()) return true;
   void* const memory = pages_.map(kRegionBytes);
   if (memory != nullptr) pages_.unmap(memory, kRegionBytes);
   return memory != nullptr;
@@ -101,8 +102,7 @@ bool RegionSource::has_room() noexcept {
 bool RegionSource::map_chunk() noexcept {
   // Where there was no chunk the last time, a failure has to be cheap: one call of the kernel. Only
   // if there is room is one region tried, in two places; in one where the kernel chooses.
-  const bool is_placed = next_address_ + kRegionBytes <= map_.limit();
-  if (was_refused_ && is_placed && !has_room()) return false;
+  if (was_refused_ && !has_room()) return false;
   // Addresses that are in use are skipped, some gigabytes at the most.
   const int tries = was_refused_ ? 1 : 64;
   std::size_t bytes = was_refused_ ? kRegionBytes : next_chunk_regions() * kRegionBytes;
