@@ -39,12 +39,19 @@ TEST(RegionPool, ThatCannotStartLeavesNothingAndCanBeTriedAgain) {
   map.discard(pages);
 }
 
-TEST(RegionPool, ARegionWhoseMemoryIsLockedServesTheNextHeapAndReadsAsZero) {
+struct StartedRegionPool : ::testing::Test {
   PagesWithoutRegions pages;
-  pages.has_regions = true;
   PageMap map;
-  RegionPool pool(map, pages);
-  ASSERT_TRUE(pool.start(0));
+  RegionPool pool{map, pages};
+
+  void SetUp() override {
+    pages.has_regions = true;
+    ASSERT_TRUE(pool.start(0));
+  }
+  void TearDown() override { map.discard(pages); }
+};
+
+TEST_F(StartedRegionPool, ARegionWhoseMemoryIsLockedServesTheNextHeapAndReadsAsZero) {
   auto* const region = static_cast<char*>(pool.map_aligned(kRegionBytes, kRegionBytes));
   ASSERT_NE(region, nullptr);
   std::memset(region, 1, kRegionBytes);
@@ -53,16 +60,10 @@ TEST(RegionPool, ARegionWhoseMemoryIsLockedServesTheNextHeapAndReadsAsZero) {
   EXPECT_EQ(pool.statistics().waiting, pool.statistics().regions);
   EXPECT_EQ(pool.map_aligned(kRegionBytes, kRegionBytes), region);
   EXPECT_EQ(std::count(region, region + kRegionBytes, 0), static_cast<long>(kRegionBytes));
-  map.discard(pages);
 }
 
 /// At a place and anywhere, or only anywhere where the kernel always chooses.
-TEST(RegionPool, AsksTheKernelTwiceAtMostWhereItHasJustRefused) {
-  PagesWithoutRegions pages;
-  pages.has_regions = true;
-  PageMap map;
-  RegionPool pool(map, pages);
-  ASSERT_TRUE(pool.start(0));
+TEST_F(StartedRegionPool, AsksTheKernelTwiceAtMostWhereItHasJustRefused) {
   pages.refuse_from_call(1);
   while (pool.map_aligned(kRegionBytes, kRegionBytes) != nullptr) {
   }
@@ -72,7 +73,6 @@ TEST(RegionPool, AsksTheKernelTwiceAtMostWhereItHasJustRefused) {
   EXPECT_LE(pages.fallible_calls(), calls + 2);
   pages.refuse_nothing();
   EXPECT_NE(pool.map_aligned(kRegionBytes, kRegionBytes), nullptr);
-  map.discard(pages);
 }
 
 }  // namespace
