@@ -131,10 +131,13 @@ class FakePageSource : public PageSource {
   void* map_apart(std::size_t bytes) noexcept override {
     return map_with(kMap, bytes, [&] { return kernel_pages().map_apart(bytes); });
   }
-  bool map_at(void* address, std::size_t bytes) noexcept override {
-    return map_with(kMapAt, bytes, [&] {
-             return kernel_pages().map_at(address, bytes) ? address : nullptr;
-           }) != nullptr;
+  MapAt map_at(void* address, std::size_t bytes) noexcept override {
+    MapAt answer = MapAt::kNoMemory;
+    map_with(kMapAt, bytes, [&] {
+      answer = kernel_pages().map_at(address, bytes);
+      return answer == MapAt::kMapped ? address : nullptr;
+    });
+    return answer;
   }
   void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept override {
     EXPECT_TRUE(alignment != 0 && (alignment & (alignment - 1)) == 0)

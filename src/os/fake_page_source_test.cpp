@@ -80,7 +80,7 @@ TEST(FakePageSource, FollowsAHoleInTheMiddle) {
   EXPECT_FALSE(source.is_mapped(a + pages(2), pages(1)));
   EXPECT_TRUE(source.is_mapped(a + pages(3), pages(2)));
   EXPECT_EQ(source.mapped_bytes(), pages(4));
-  ASSERT_TRUE(source.map_at(a + pages(2), pages(1)));
+  ASSERT_EQ(source.map_at(a + pages(2), pages(1)), MapAt::kMapped);
   EXPECT_TRUE(source.is_mapped(a, pages(5)));
 }
 

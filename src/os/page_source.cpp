@@ -130,13 +130,13 @@ bool unmap_apart(void* address, std::size_t bytes) noexcept {
   return unmap(static_cast<char*>(address) - page, bytes + 2 * page);
 }
 
-bool map_at(void* address, std::size_t bytes) noexcept {
+MapAt map_at(void* address, std::size_t bytes) noexcept {
   SavedErrno keep;
   void* p = system_call::map(address, bytes, kProtection, kFlags | MAP_FIXED_NOREPLACE);
-  if (p == MAP_FAILED) return false;
-  if (p == address) return true;
+  if (p == MAP_FAILED) return errno == ENOMEM ? MapAt::kNoMemory : MapAt::kInUse;
+  if (p == address) return MapAt::kMapped;
   system_call::unmap(p, bytes);  // a kernel before 4.17 takes the address for a hint
-  return false;
+  return MapAt::kInUse;
 }
 
 bool unmap(void* address, std::size_t bytes) noexcept {

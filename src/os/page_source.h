@@ -16,12 +16,19 @@ struct PageRange {
   std::size_t bytes;
 };
 
+/// How mapping at an address ended.
+enum class MapAt : std::uint8_t {
+  kMapped,    ///< the range is now ours
+  kInUse,     ///< something is there already, or the address is of no use
+  kNoMemory,  ///< refused, whatever is there
+};
+
 /// The system calls themselves, as PageSource describes them.
 namespace kernel {
 void* map(std::size_t bytes) noexcept;
 void* map_apart(std::size_t bytes) noexcept;
 bool unmap_apart(void* address, std::size_t bytes) noexcept;
-bool map_at(void* address, std::size_t bytes) noexcept;
+MapAt map_at(void* address, std::size_t bytes) noexcept;
 bool unmap(void* address, std::size_t bytes) noexcept;
 bool decommit(void* address, std::size_t bytes) noexcept;
 void decommit_each(PageRange* ranges, std::size_t count) noexcept;
@@ -85,8 +92,7 @@ class PageSource {
   }
 
   /// Maps at exactly this address, never over anything that is there.
-  /// \returns  True if the range is now ours; false if it is taken or refused.
-  virtual bool map_at(void* address, std::size_t bytes) noexcept {
+  virtual MapAt map_at(void* address, std::size_t bytes) noexcept {
     return kernel::map_at(address, bytes);
   }
 

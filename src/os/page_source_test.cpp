@@ -126,7 +126,7 @@ TEST(PageSource, MapAtTakesAFreeAddress) {
   char* p = static_cast<char*>(source.map(pages(3)));
   ASSERT_NE(p, nullptr);
   source.unmap(p + pages(1), pages(1));
-  ASSERT_TRUE(source.map_at(p + pages(1), pages(1)));
+  ASSERT_EQ(source.map_at(p + pages(1), pages(1)), MapAt::kMapped);
   EXPECT_TRUE(is_filled_with(p + pages(1), pages(1), 0));
   p[pages(1)] = 'x';
   source.unmap(p, pages(3));
@@ -137,8 +137,8 @@ TEST(PageSource, MapAtNeverTakesWhatIsThere) {
   char* p = static_cast<char*>(source.map(pages(2)));
   ASSERT_NE(p, nullptr);
   std::memset(p, 'x', pages(2));
-  EXPECT_FALSE(source.map_at(p, pages(2)));
-  EXPECT_FALSE(source.map_at(p + pages(1), pages(4)));  // overlaps by one page
+  EXPECT_EQ(source.map_at(p, pages(2)), MapAt::kInUse);
+  EXPECT_EQ(source.map_at(p + pages(1), pages(4)), MapAt::kInUse);  // overlaps by one page
   EXPECT_TRUE(is_filled_with(p, pages(2), 'x'));
   source.unmap(p, pages(2));
 }
@@ -337,7 +337,7 @@ TEST(PageSource, LeavesErrnoAloneWhateverTheKernelAnswers) {
   errno = EDOM;  // what no system call here answers
   EXPECT_EQ(source.map(kTooMuch), nullptr);
   EXPECT_EQ(source.map_aligned(kTooMuch, 2u << 20), nullptr);
-  EXPECT_FALSE(source.map_at(p, pages(1)));
+  EXPECT_EQ(source.map_at(p, pages(1)), MapAt::kInUse);
   EXPECT_FALSE(source.decommit(p + 1, page_bytes()));
   EXPECT_EQ(source.remap(p, pages(2), kTooMuch), nullptr);
   source.advise_huge(p + 1, page_bytes());

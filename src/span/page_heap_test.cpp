@@ -548,7 +548,7 @@ TEST_F(PageHeapTest, AsksTheKernelOnceAfterItWasRefused) {
 TEST_F(PageHeapTest, StepsOverAddressesThatSomebodyElseUses) {
   const std::uintptr_t start = free_addresses();
   void* const taken = reinterpret_cast<void*>(start + 2 * kRegionBytes);
-  ASSERT_TRUE(os::kernel_pages().map_at(taken, kRegionBytes));
+  ASSERT_EQ(os::kernel_pages().map_at(taken, kRegionBytes), os::MapAt::kMapped);
   heap.configure(start, HugePages::kNever);
   std::memset(taken, 0x5a, kRegionBytes);
   for (int i = 0; i < 20; ++i) {

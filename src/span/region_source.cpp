@@ -13,7 +13,7 @@ void RegionSource::configure(std::uintptr_t first_region, HugePages huge_pages,
   seed_ = seed;
   most_chunk_regions_ =
       std::clamp(most_chunk_bytes / kRegionBytes, std::size_t{1}, kMaxChunkRegions);
-  next_address_ = first_region;
+  chunks_.begin_at(first_region);
   huge_pages_.configure(huge_pages);
 }
 
@@ -70,7 +70,7 @@ void RegionSource::give_back(Region& region) noexcept {
 void RegionSource::discard() noexcept {
   LockGuard guard(lock_);
   fresh_.give_up([this](char* region) { pages_.unmap(region, kRegionBytes); });
-  was_refused_ = false;
+  chunks_.forget_refusal();
   regions_ = extra_regions_ = huge_regions_ = 0;
   for (const char*& earlier : latest_) earlier = nullptr;
   is_small_.store(true, std::memory_order_relaxed);
@@ -90,56 +90,14 @@ std::size_t RegionSource::next_chunk_regions() const noexcept {
   return std::clamp(regions_ / kNarrowShare, std::size_t{1}, most_chunk_regions_);
 }
 
-/// Whether the kernel would map a region now, or chooses the place anyway. Accepted loss: where it
-/// has no mapping left to cut this one off its neighbours, the addresses.
-[[gnu::cold, gnu::noinline]] bool RegionSource::has_room() noexcept {
-  if (next_address_ + kRegionBytes > map_.limit()) return true;
-  void* const memory = pages_.map(kRegionBytes);
-  if (memory != nullptr) pages_.unmap(memory, kRegionBytes);
-  return memory != nullptr;
-}
-
 bool RegionSource::map_chunk() noexcept {
-  // Where there was no chunk the last time, a failure has to be cheap: one call of the kernel. Only
-  // if there is room is one region tried, in two places; in one where the kernel chooses.
-  if (was_refused_ && !has_room()) return false;
-  // Addresses that are in use are skipped, some gigabytes at the most.
-  const int tries = was_refused_ ? 1 : 64;
-  std::size_t bytes = was_refused_ ? kRegionBytes : next_chunk_regions() * kRegionBytes;
-  was_refused_ = false;
-  for (;; bytes = kRegionBytes) {
-    std::uintptr_t address = next_address_;
-    for (int i = 0; i < tries && address + bytes <= map_.limit();
-         ++i, address += kMaxChunkRegions * kRegionBytes) {
-      auto* start = reinterpret_cast<char*>(address);
-      if (!pages_.map_at(start, bytes) || !begin_chunk(start, bytes)) continue;
-      next_address_ = address + bytes + kBetweenChunks;
-      return true;
-    }
-    // Anywhere below the limit will do. A kernel that has chosen so once chooses from now on.
-    auto* start = static_cast<char*>(pages_.map_aligned(bytes, kRegionBytes));
-    if (start != nullptr && begin_chunk(start, bytes)) {
-      next_address_ = map_.limit();
-      return true;
-    }
-    if (bytes == kRegionBytes) break;
-  }
-  was_refused_ = true;
-  return false;
-}
-
-/// Takes a mapping for the next regions.
-/// \returns  false, and unmaps it, if it is beyond the page map
-[[gnu::noinline]] bool RegionSource::begin_chunk(char* start, std::size_t bytes) noexcept {
-  if (reinterpret_cast<std::uintptr_t>(start) + bytes > map_.limit()) {
-    pages_.unmap(start, bytes);
-    return false;
-  }
+  const RegionChunks::Chunk chunk = chunks_.map(pages_, next_chunk_regions(), map_.limit());
+  if (chunk.regions == 0) return false;
   // Once for all of it, since others wait meanwhile. What is not touched takes no memory.
   is_chunk_huge_ =
       huge_pages_.is_worth_it(counted_regions(), limit_.is_above_soft()) && is_touched();
-  advise(start, bytes, is_chunk_huge_);
-  fresh_.begin(start, bytes / kRegionBytes);
+  advise(chunk.start, chunk.regions * kRegionBytes, is_chunk_huge_);
+  fresh_.begin(chunk.start, chunk.regions);
   return true;
 }
 

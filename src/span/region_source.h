@@ -13,6 +13,7 @@
 #include "span/huge_page_policy.h"
 #include "span/page.h"
 #include "span/page_map.h"
+#include "span/region_chunks.h"
 
 namespace strata {
 
@@ -95,19 +96,13 @@ class RegionSource {
   }
   bool is_touched() noexcept STRATA_REQUIRES(lock_);
   void advise(char* start, std::size_t bytes, bool is_huge) noexcept;
-  bool has_room() noexcept STRATA_REQUIRES(lock_);
   bool map_chunk() noexcept STRATA_REQUIRES(lock_);
-  bool begin_chunk(char* start, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
 
   // Chosen: a chunk is one mapping; each is as large as the heap until then, up to 256 MiB. Where
   // address space is limited, a fourth of that: what the chunk does not use is of no use to others.
   static constexpr std::size_t kFirstChunkRegions = 8;
-  static constexpr std::size_t kMaxChunkRegions = FreshRegions::kMost;
+  static constexpr std::size_t kMaxChunkRegions = RegionChunks::kMost;
   static constexpr std::size_t kNarrowShare = 4;
-  // Chosen: so much is free between two chunks. The kernel makes one mapping of two that touch, and
-  // waits for the page faults in the first one; threads that grow the heap wait with it.
-  static constexpr std::size_t kBetweenChunks = kRegionBytes;
-
   // Chosen: what was allocated so many regions ago is touched, if the program is to touch it soon.
   static constexpr std::size_t kEarlier = 4;
 
@@ -118,16 +113,14 @@ class RegionSource {
   MemoryLimit& limit_;  // what this heap's dirty pages count in
   const HeapNumber number_;
 
-  std::uintptr_t next_address_ STRATA_GUARDED_BY(lock_) = 0;  // where the next chunk is tried
-  FreshRegions fresh_ STRATA_GUARDED_BY(lock_);               // of the newest chunk
-  bool is_chunk_huge_ STRATA_GUARDED_BY(lock_) = false;       // what was said of that chunk
+  RegionChunks chunks_ STRATA_GUARDED_BY(lock_);
+  FreshRegions fresh_ STRATA_GUARDED_BY(lock_);          // of the newest chunk
+  bool is_chunk_huge_ STRATA_GUARDED_BY(lock_) = false;  // what was said of that chunk
   std::uint64_t seed_ STRATA_GUARDED_BY(lock_) = 0;
   HugePagePolicy huge_pages_ STRATA_GUARDED_BY(lock_);
   // The latest regions, in a ring; nullptr for those that asked for huge pages.
   const char* latest_[kEarlier] STRATA_GUARDED_BY(lock_) = {};
   std::size_t most_chunk_regions_ STRATA_GUARDED_BY(lock_) = kMaxChunkRegions;
-  // The last chunk: the next try is a short one.
-  bool was_refused_ STRATA_GUARDED_BY(lock_) = false;
   std::size_t regions_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t extra_regions_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t huge_regions_ STRATA_GUARDED_BY(lock_) = 0;

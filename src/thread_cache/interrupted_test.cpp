@@ -27,7 +27,7 @@ struct InterruptedPages : os::FakePageSource {
     ++interruptions;
     handler();
   }
-  bool map_at(void* address, std::size_t bytes) noexcept override {
+  os::MapAt map_at(void* address, std::size_t bytes) noexcept override {
     interrupt();
     return FakePageSource::map_at(address, bytes);
   }

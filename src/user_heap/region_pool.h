@@ -11,6 +11,7 @@
 #include "os/page_source.h"
 #include "span/fresh_regions.h"
 #include "span/page_map.h"
+#include "span/region_chunks.h"
 
 namespace strata {
 
@@ -48,7 +49,7 @@ class RegionPool final : public os::PageSource {
 
   // No heap asks a pool of regions for these.
   void* map(std::size_t) noexcept override { return nullptr; }
-  bool map_at(void*, std::size_t) noexcept override { return false; }
+  os::MapAt map_at(void*, std::size_t) noexcept override { return os::MapAt::kInUse; }
 
   struct Statistics {
     std::size_t regions;  ///< mapped so far
@@ -62,22 +63,18 @@ class RegionPool final : public os::PageSource {
   }
 
  private:
-  // Chosen: the first window is what a small heap needs, each next as large as all until then.
-  static constexpr std::size_t kFirstWindowRegions = 4;
-  static constexpr std::size_t kMostWindowRegions = FreshRegions::kMost;
-  // Chosen: neighbouring addresses that somebody else took are stepped over, 16 GiB at the most.
-  static constexpr int kTries = 64;
+  // Chosen: the first chunk is what a small heap needs, each next as large as all until then.
+  static constexpr std::size_t kFirstChunkRegions = 4;
 
-  bool map_window() noexcept STRATA_REQUIRES(lock_);
-  bool begin_window(void* start, std::size_t regions) noexcept STRATA_REQUIRES(lock_);
+  bool map_chunk() noexcept STRATA_REQUIRES(lock_);
+  bool make_room(std::size_t regions) noexcept STRATA_REQUIRES(lock_);
 
   PageMap& map_;
   os::PageSource& pages_;
   MetadataArena metadata_;
   Lock lock_{LockRank::kRegionPool};
-  std::uintptr_t next_address_ STRATA_GUARDED_BY(lock_) = 0;  // where the next window is tried
-  bool was_refused_ STRATA_GUARDED_BY(lock_) = false;         // the last window
-  FreshRegions fresh_ STRATA_GUARDED_BY(lock_);               // of the newest window
+  RegionChunks chunks_ STRATA_GUARDED_BY(lock_);
+  FreshRegions fresh_ STRATA_GUARDED_BY(lock_);  // of the newest chunk
   std::uint64_t seed_ STRATA_GUARDED_BY(lock_) = 0;
   void** waiting_ STRATA_GUARDED_BY(lock_) = nullptr;  // a stack with room for every region
   std::size_t room_ STRATA_GUARDED_BY(lock_) = 0;

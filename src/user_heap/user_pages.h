@@ -30,7 +30,7 @@ class UserPages final : public os::PageSource {
   void advise_small(void*, std::size_t) noexcept override {}
   std::uint64_t touch(void*) noexcept override { return 0; }
   bool is_mostly_touched(const void*, std::size_t) noexcept override { return true; }
-  bool map_at(void*, std::size_t) noexcept override { return false; }
+  os::MapAt map_at(void*, std::size_t) noexcept override { return os::MapAt::kInUse; }
   void* remap(void*, std::size_t, std::size_t) noexcept override { return nullptr; }
 
  private:

@@ -1,0 +1,124 @@
+#include "span/region_chunks.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "os/page_source.h"
+
+namespace strata {
+namespace {
+
+constexpr std::uintptr_t kFirst = std::uintptr_t{1} << 40;
+constexpr std::uintptr_t kLimit = std::uintptr_t{1} << 44;
+constexpr std::size_t kStep = RegionChunks::kMost * kRegionBytes;
+
+/// Answers as it is told, remembers what it was asked, and maps nothing.
+struct ScriptedPages final : os::PageSource {
+  struct Call {
+    std::uintptr_t address;  // 0: anywhere
+    std::size_t bytes;
+    bool operator==(const Call&) const = default;
+  };
+
+  os::MapAt map_at(void* address, std::size_t bytes) noexcept override {
+    calls.push_back({reinterpret_cast<std::uintptr_t>(address), bytes});
+    return bytes <= most_bytes ? answer : os::MapAt::kNoMemory;
+  }
+  void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept override {
+    EXPECT_EQ(alignment, kRegionBytes);
+    calls.push_back({0, bytes});
+    return bytes <= most_bytes ? reinterpret_cast<void*>(anywhere) : nullptr;
+  }
+  bool unmap(void* address, std::size_t bytes) noexcept override {
+    unmapped.push_back({reinterpret_cast<std::uintptr_t>(address), bytes});
+    return true;
+  }
+
+  os::MapAt answer = os::MapAt::kMapped;
+  std::uintptr_t anywhere = 0;
+  std::size_t most_bytes = SIZE_MAX;
+  std::vector<Call> calls;
+  std::vector<Call> unmapped;
+};
+
+struct RegionChunksTest : ::testing::Test {
+  ScriptedPages pages;
+  RegionChunks chunks;
+
+  void SetUp() override { chunks.begin_at(kFirst); }
+  /// The address of the chunk, 0 if there is none.
+  std::uintptr_t map(std::size_t wanted, std::size_t got) {
+    pages.calls.clear();
+    const RegionChunks::Chunk chunk = chunks.map(pages, wanted, kLimit);
+    EXPECT_EQ(chunk.regions, got);
+    return reinterpret_cast<std::uintptr_t>(chunk.start);
+  }
+};
+
+TEST_F(RegionChunksTest, FollowEachOtherUpwardsWithAGap) {
+  EXPECT_EQ(map(8, 8), kFirst);
+  EXPECT_EQ(map(3, 3), kFirst + 9 * kRegionBytes);
+  EXPECT_EQ(map(1, 1), kFirst + 13 * kRegionBytes);
+}
+
+TEST_F(RegionChunksTest, WhereAllPlacesAreInUseTheKernelChoosesFromThenOn) {
+  pages.answer = os::MapAt::kInUse;
+  pages.anywhere = kFirst / 2;
+  EXPECT_EQ(map(8, 8), kFirst / 2);
+  ASSERT_EQ(pages.calls.size(), 65u);
+  for (std::size_t i = 0; i < 64; ++i)
+    EXPECT_EQ(pages.calls[i], (ScriptedPages::Call{kFirst + i * kStep, 8 * kRegionBytes}));
+  EXPECT_EQ(map(4, 4), kFirst / 2);
+  EXPECT_EQ(pages.calls, (std::vector<ScriptedPages::Call>{{0, 4 * kRegionBytes}}));
+}
+
+TEST_F(RegionChunksTest, WhatTheKernelChoosesBeyondTheLimitGoesBack) {
+  pages.answer = os::MapAt::kInUse;
+  pages.anywhere = kLimit - kRegionBytes;
+  EXPECT_EQ(map(2, 1), pages.anywhere) << "one region still lies below the limit";
+  EXPECT_EQ(pages.unmapped, (std::vector<ScriptedPages::Call>{{pages.anywhere, 2 * kRegionBytes}}));
+  pages.anywhere = kLimit;
+  EXPECT_EQ(map(2, 0), 0u);
+}
+
+TEST_F(RegionChunksTest, WithoutMemoryForAllOneRegionIsTried) {
+  pages.most_bytes = kRegionBytes;
+  EXPECT_EQ(map(8, 1), kFirst);
+  EXPECT_EQ(map(8, 1), kFirst + 2 * kRegionBytes);
+}
+
+TEST_F(RegionChunksTest, AFailureIsCheapWhereThereWasNoMemoryBefore) {
+  pages.most_bytes = 0;
+  EXPECT_EQ(map(8, 0), 0u);
+  EXPECT_EQ(pages.calls.size(), 4u) << "all and one region, at the place and anywhere";
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(map(8, 0), 0u);
+    EXPECT_EQ(pages.calls, (std::vector<ScriptedPages::Call>{{kFirst, kRegionBytes}}));
+  }
+  pages.answer = os::MapAt::kInUse;
+  pages.most_bytes = SIZE_MAX;
+  EXPECT_EQ(map(8, 0), 0u);
+  EXPECT_EQ(pages.calls.size(), 2u) << "the place is in use, which says nothing of memory";
+}
+
+TEST_F(RegionChunksTest, AfterARefusalOneRegionIsTriedOnceAndThenAllThatIsWanted) {
+  pages.most_bytes = 0;
+  EXPECT_EQ(map(8, 0), 0u);
+  pages.most_bytes = SIZE_MAX;
+  EXPECT_EQ(map(8, 1), kFirst);
+  EXPECT_EQ(map(8, 8), kFirst + 2 * kRegionBytes);
+}
+
+TEST_F(RegionChunksTest, ARefusalCanBeForgotten) {
+  pages.most_bytes = 0;
+  EXPECT_EQ(map(8, 0), 0u);
+  pages.most_bytes = SIZE_MAX;
+  chunks.forget_refusal();
+  EXPECT_EQ(map(8, 8), kFirst);
+}
+
+}  // namespace
+}  // namespace strata
