@@ -8,8 +8,8 @@ RegionChunks::Chunk RegionChunks::map(os::PageSource& pages, std::size_t wanted,
   was_refused_ = false;
   for (std::size_t regions = is_again ? 1 : wanted;; regions = 1) {
     auto answer = os::MapAt::kInUse;
-    char* start = map_upwards(pages, regions, limit, is_again ? 1 : kSteps, answer);
-    // Where no place would do a moment ago, the answer at one of them is enough.
+    char* start = map_upwards(pages, regions, limit, answer);
+    // Where there was no memory at any place a moment ago, the answer at one of them is enough.
     if (start == nullptr && !(is_again && answer == os::MapAt::kNoMemory))
       start = map_anywhere(pages, regions, limit);
     if (start != nullptr) return {start, regions};
@@ -21,16 +21,18 @@ RegionChunks::Chunk RegionChunks::map(os::PageSource& pages, std::size_t wanted,
 
 /// \param answer  what the kernel said of the last place; left as it is if none was tried
 char* RegionChunks::map_upwards(os::PageSource& pages, std::size_t regions, std::uintptr_t limit,
-                                int steps, os::MapAt& answer) noexcept {
+                                os::MapAt& answer) noexcept {
   const std::size_t bytes = regions * kRegionBytes;
   std::uintptr_t address = next_address_;
-  for (; steps != 0 && address + bytes <= limit; --steps, address += kMost * kRegionBytes) {
+  for (unsigned step = 0; step != kSteps && address + bytes <= limit; ++step) {
     auto* const start = reinterpret_cast<char*>(address);
     answer = pages.map_at(start, bytes);
     if (answer == os::MapAt::kNoMemory) break;
-    if (answer == os::MapAt::kInUse) continue;
-    next_address_ = address + bytes + kBetween;
-    return start;
+    if (answer == os::MapAt::kMapped) {
+      next_address_ = address + bytes + kBetween;
+      return start;
+    }
+    address += kMost * kRegionBytes << step / kAlike;
   }
   return nullptr;
 }

@@ -28,21 +28,29 @@ class RegionChunks {
 
   /// Maps as many regions as are wanted, or one, below an address.
   /// \param wanted  1 to kMost
-  /// \cost  If refused: up to 64 system calls or so, and one or two when it is again.
+  /// \cost  If refused: four system calls, and one when it is again; one more for each place that
+  ///        is in use, 64 at the most.
   Chunk map(os::PageSource& pages, std::size_t wanted, std::uintptr_t limit) noexcept;
+  /// The owner unmapped the chunk, having no memory for what describes it.
+  void take_back(const Chunk& chunk) noexcept {
+    next_address_ = reinterpret_cast<std::uintptr_t>(chunk.start);
+    was_refused_ = true;
+  }
   /// Memory has gone back: the next try is for all that is wanted.
   void forget_refusal() noexcept { was_refused_ = false; }
 
  private:
-  char* map_upwards(os::PageSource& pages, std::size_t regions, std::uintptr_t limit, int steps,
+  char* map_upwards(os::PageSource& pages, std::size_t regions, std::uintptr_t limit,
                     os::MapAt& answer) noexcept;
   char* map_anywhere(os::PageSource& pages, std::size_t regions, std::uintptr_t limit) noexcept;
 
   // Chosen: so much is free between two chunks. The kernel makes one mapping of two that touch, and
   // waits for the page faults in the first one; threads that grow the heap wait with it.
   static constexpr std::size_t kBetween = kRegionBytes;
-  // Chosen: addresses that somebody else took are stepped over, 16 GiB at the most.
-  static constexpr int kSteps = 64;
+  // Chosen: addresses that somebody else took are stepped over, half a TiB at the most, by steps of
+  // which each is as long as the largest chunk at least, and so many are of the same length.
+  static constexpr unsigned kSteps = 64;
+  static constexpr unsigned kAlike = 8;
 
   std::uintptr_t next_address_ = 0;
   bool was_refused_ = false;  // the last time: the next failure has to be cheap

@@ -61,6 +61,7 @@ bool RegionPool::map_chunk() noexcept {
   const std::size_t bytes = chunk.regions * kRegionBytes;
   if (!make_room(regions_ + chunk.regions) || !map_.open(chunk.start, bytes)) {
     pages_.unmap(chunk.start, bytes);
+    chunks_.take_back(chunk);
     return false;
   }
   pages_.advise_small(chunk.start, bytes);
