@@ -53,7 +53,7 @@ class AddressTable {
     return true;
   }
 
-  /// Calls visit(value) for every address.
+  /// Calls visit(address, value) for each.
   template <typename Visit>
   void for_each(Visit visit) const {
     for (std::size_t i = 0; i < capacity_; ++i) {

@@ -37,6 +37,13 @@ void fatal_pointer(std::string_view before, const void* address, std::string_vie
   fatal_about(address, sentence.text(before).pointer(address).text(after).view());
 }
 
+void fatal_call(std::string_view action, const void* pointer, std::string_view after,
+                bool was_freed) noexcept {
+  TextWriter before;
+  before.text(was_freed && action == "free" ? "double " : "invalid ").text(action).text(" of ");
+  fatal_pointer(before.view(), pointer, after);
+}
+
 void set_about_address(AboutAddress about) noexcept {
   g_about_address.store(about, std::memory_order_relaxed);
 }

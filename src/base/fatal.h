@@ -27,6 +27,12 @@ inline bool has_died_with_locks() noexcept {
 [[noreturn]] void fatal_pointer(std::string_view before, const void* address,
                                 std::string_view after) noexcept;
 
+/// The same about a pointer that the program gave to a function: "invalid <action> of …", and for a
+/// free of what was freed before "double free of …".
+/// \param action  "free", "realloc", …
+[[noreturn]] void fatal_call(std::string_view action, const void* pointer, std::string_view after,
+                             bool was_freed = false) noexcept;
+
 /// Adds to a sentence about an address what else is known of it: which heap it belongs to. Any
 /// lock may be held.
 using AboutAddress = void (*)(const void* address, TextWriter& sentence) noexcept;

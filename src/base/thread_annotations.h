@@ -19,9 +19,8 @@
 /// A pointer to what only the holder touches.
 #define STRATA_PT_GUARDED_BY(lock) STRATA_THREAD_ATTRIBUTE(pt_guarded_by(lock))
 
-/// A function that is called with the lock held, or only without.
+/// A function that is called with the lock held.
 #define STRATA_REQUIRES(...) STRATA_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
-#define STRATA_EXCLUDES(...) STRATA_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 
 /// A function that takes the lock, releases it, or takes it if it returns `result`.
 #define STRATA_ACQUIRE(...) STRATA_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))

@@ -25,7 +25,7 @@ struct CallSite {
   /// The instruction that made the fault that this thread is handling, and its callers; as above.
   static CallSite of_fault(const os::Fault& fault) noexcept;
 
-  /// Writes "strata: <what> by thread <n>:" and a line for each frame to standard error.
+  /// Writes "strata: <what> by thread <n>" and a line for each frame to standard error.
   void print(const char* what) const noexcept;
 };
 

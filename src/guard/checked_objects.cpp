@@ -264,25 +264,17 @@ std::size_t CheckedObjects::quarantined_objects(unsigned size_class) noexcept {
 /// The live object that starts at `p`. Spans of the class come and go under its lock only.
 CheckedObjects::Place CheckedObjects::find_live(unsigned size_class, const void* p,
                                                 const char* action) const noexcept {
-  const char* reason = nullptr;
   Span* const span = map_.span_of(p);
-  if (span == nullptr || span->size_class != size_class) {
-    reason = ": it was freed before, or never allocated";
-  } else {
-    const std::uint32_t index = span->index_of(p);
-    if (index == span->object_count) {
-      reason = ": it points into an object, not at its start";
-    } else if (record_of(*span, index).state() == State::kLive) {
-      return {span, index};
-    } else if (std::string_view(action) == "free") {
-      fatal_pointer("double free of ", p, ": the object is free already");
-    } else {
-      reason = ": the object is free";
-    }
-  }
-  TextWriter before;
-  before.text("invalid ").text(action).text(" of ");
-  fatal_pointer(before.view(), p, reason);
+  if (span == nullptr || span->size_class != size_class)
+    fatal_call(action, p, ": it was freed before, or never allocated");
+  const std::uint32_t index = span->index_of(p);
+  if (index == span->object_count)
+    fatal_call(action, p, ": it points into an object, not at its start");
+  if (record_of(*span, index).state() == State::kLive) return {span, index};
+  fatal_call(
+      action, p,
+      std::string_view(action) == "free" ? ": the object is free already" : ": the object is free",
+      true);
 }
 
 /// The next random word of the class.

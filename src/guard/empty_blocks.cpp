@@ -14,13 +14,11 @@ namespace {
 
 [[noreturn, gnu::cold]] void die_of_no_block(const void* p, bool is_aligned, bool was_freed,
                                              const char* action) noexcept {
-  const bool is_double = was_freed && is_aligned && std::string_view(action) == "free";
-  TextWriter before;
-  before.text(is_double ? "double " : "invalid ").text(action).text(" of ");
-  fatal_pointer(before.view(), p,
-                !is_aligned ? ": it is misaligned, no allocation starts there"
-                : was_freed ? ": the block of 0 bytes is free already"
-                            : ": it was never allocated");
+  fatal_call(action, p,
+             !is_aligned ? ": it is misaligned, no allocation starts there"
+             : was_freed ? ": the block of 0 bytes is free already"
+                         : ": it was never allocated",
+             was_freed && is_aligned);
 }
 
 }  // namespace

@@ -41,10 +41,7 @@ constinit std::uint64_t g_next_generation STRATA_GUARDED_BY(g_registry.lock) = 1
 constinit bool g_has_key STRATA_GUARDED_BY(g_registry.lock) = false;
 constinit unsigned g_key = 0;  // written before the first instance exists, and read for instances
 
-/// The base class is the kernel; one of our own can be constant-initialised.
-class Pages final : public os::PageSource {};
-constinit Pages g_pages;
-constinit MetadataArena g_metadata{g_pages};
+constinit MetadataArena g_metadata{os::kernel_pages()};
 
 /// \returns  The instance of this entry, which now waits for end_leaving(); nullptr if it is gone.
 HeapInstance* begin_leaving(std::uint32_t slot, std::uint64_t generation) noexcept {
@@ -81,7 +78,7 @@ void on_thread_exit(void* value) noexcept {
 /// begins without instances, and without what the parent's are made of.
 void begin_anew_in_child() noexcept {
   new (&g_registry) Registry;
-  new (&g_metadata) MetadataArena(g_pages);
+  new (&g_metadata) MetadataArena(os::kernel_pages());
   os::HelperThread::reset_after_fork();
 }
 

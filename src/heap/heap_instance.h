@@ -9,7 +9,7 @@
 #include "base/lock.h"
 #include "heap/arena_set.h"
 #include "heap/heap_directory.h"
-#include "heap/heap_reclaimer.h"
+#include "heap/instance_reclaimer.h"
 #include "heap/thread_heap.h"
 #include "os/page_source.h"
 
@@ -120,7 +120,7 @@ class HeapInstance {
   std::atomic<ArenaHeap*> arena_heaps_{nullptr};
 
   Lock sweep_lock_{LockRank::kHeapSweep};  // held during a pass: a forced one waits for the other
-  HeapReclaimer reclaimer_;
+  InstanceReclaimer reclaimer_;
 
   // What threads did for which no heap could be made: rare enough for shared atomics.
   std::atomic<std::uint64_t> homeless_failures_{0};

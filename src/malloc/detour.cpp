@@ -38,14 +38,6 @@ Watcher* Detour::chooser(Unit unit, std::int64_t& left) noexcept {
   return watching;
 }
 
-Engine::Block Detour::ask(Watcher* by_bytes, Watcher* by_calls,
-                          const Allocation& allocation) noexcept {
-  Engine::Block block{nullptr, false};
-  if (by_bytes != nullptr) block = by_bytes->allocate(allocation);
-  if (by_calls != nullptr && block.address == nullptr) block = by_calls->allocate(allocation);
-  return block;
-}
-
 bool Detour::is_active(Unit unit) const noexcept {
   return (active_.load(std::memory_order_relaxed) >> unit & 1) != 0;
 }
@@ -53,13 +45,15 @@ bool Detour::is_active(Unit unit) const noexcept {
 Engine::Block Detour::allocate(ThreadState& thread, unsigned size_class,
                                const Allocation& allocation) noexcept {
   if (allocation.bytes > kMostCounted) return {nullptr, false};
-  const std::size_t counted =
-      size_class != 0 ? SizeClassMap::bytes_of(size_class) : allocation.bytes + 1;
-  if (thread.is_watching || !thread.count_down(counted)) return {nullptr, false};
+  if (thread.is_watching || !thread.count_down(counted(size_class, allocation.bytes)))
+    return {nullptr, false};
   WatchPause pause(thread);
   Watcher* const by_bytes = chooser(kByBytes, pause.bytes_left);
   Watcher* const by_calls = chooser(kByCalls, pause.calls_left);
-  return ask(by_bytes, by_calls, allocation);
+  Engine::Block block{nullptr, false};
+  if (by_bytes != nullptr) block = by_bytes->allocate(allocation);
+  if (by_calls != nullptr && block.address == nullptr) block = by_calls->allocate(allocation);
+  return block;
 }
 
 void Detour::adopt(ThreadState& thread, void* p, std::size_t bytes) noexcept {

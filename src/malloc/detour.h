@@ -113,6 +113,11 @@ class Detour {
   /// No allocation is chosen any more; without another watch malloc is as fast as it was.
   void end(Unit unit) noexcept;
 
+  /// As how many bytes an allocation counts.
+  static constexpr std::size_t counted(unsigned size_class, std::size_t bytes) noexcept {
+    return size_class != 0 ? SizeClassMap::bytes_of(size_class) : bytes + 1;
+  }
+
   bool is_on() const noexcept { return active_.load(std::memory_order_relaxed) != 0; }
   /// True from the first watch on: there may be watched blocks.
   bool has_watchers() const noexcept { return has_watchers_.load(std::memory_order_relaxed); }
@@ -140,7 +145,6 @@ class Detour {
 
   Watcher* chooser(Unit unit, std::int64_t& left) noexcept;
   bool is_active(Unit unit) const noexcept;
-  Engine::Block ask(Watcher* by_bytes, Watcher* by_calls, const Allocation& allocation) noexcept;
   Watcher* watcher(unsigned unit) const noexcept {
     return watchers_[unit].load(std::memory_order_acquire);
   }

@@ -23,13 +23,6 @@ constexpr std::size_t kMostBytesWhereTight = std::size_t{16} << 10;
 // processors and any of them may be running.
 constexpr unsigned kShardsPerProcessor = 4;
 
-[[noreturn]] void die_of_pointer(const char* action, const void* p,
-                                 std::string_view reason) noexcept {
-  TextWriter before;
-  before.text("invalid ").text(action).text(" of ");
-  fatal_pointer(before.view(), p, reason);
-}
-
 /// For a pointer to no region of the heap and no huge block.
 [[noreturn, gnu::cold]] void die_of_foreign(const char* action, const void* p) noexcept {
   os::Mapping mapping;
@@ -50,7 +43,7 @@ constexpr unsigned kShardsPerProcessor = 4;
       reason.text(": Strata did not allocate it: it lies in ").text(mapping.name);
       break;
   }
-  die_of_pointer(action, p, reason.view());
+  fatal_call(action, p, reason.view());
 }
 
 }  // namespace
@@ -172,20 +165,20 @@ void Engine::deallocate_large(void* p) noexcept {
     die_of_huge("free", p);
   }
   Span* span = map_.span_of(p);
-  if (span == nullptr) die_of_pointer("free", p, ": it was freed before, or never allocated");
+  if (span == nullptr) fatal_call("free", p, ": it was freed before, or never allocated");
   if (reinterpret_cast<std::uintptr_t>(p) % SizeClassMap::kGrain != 0)
-    die_of_pointer("free", p, ": it is misaligned, no allocation starts there");
+    fatal_call("free", p, ": it is misaligned, no allocation starts there");
   if (span->records != nullptr) {
     watched_.release_to_spans(span->size_class, &p, 1);
     return;
   }
-  die_of_pointer("free", p, ": it points into an allocation, not at its start");
+  fatal_call("free", p, ": it points into an allocation, not at its start");
 }
 
 [[gnu::cold]] void Engine::die_of_no_object(const void* p, const char* action) const noexcept {
-  die_of_pointer(action, p,
-                 map_.span_of(p) == nullptr ? ": it was freed before, or never allocated"
-                                            : ": it points into an object, not at its start");
+  fatal_call(action, p,
+             map_.span_of(p) == nullptr ? ": it was freed before, or never allocated"
+                                        : ": it points into an object, not at its start");
 }
 
 std::size_t Engine::usable_bytes(const void* p, const char* action) noexcept {
@@ -196,14 +189,12 @@ std::size_t Engine::usable_bytes(const void* p, const char* action) noexcept {
   }
   if (owns_region_of(p)) {
     const Span* span = map_.span_of(p);
-    if (span == nullptr) die_of_pointer(action, p, ": it was freed before, or never allocated");
+    if (span == nullptr) fatal_call(action, p, ": it was freed before, or never allocated");
     if (record_of(p) != nullptr) {
-      if (watched_.has(span->size_class, p))
-        die_of_pointer(action, p, ": the object is free already");
+      if (watched_.has(span->size_class, p)) fatal_call(action, p, ": the object is free already");
       return span->object_bytes;
     }
-    if (span->start != p)
-      die_of_pointer(action, p, ": it points into an allocation, not at its start");
+    if (span->start != p) fatal_call(action, p, ": it points into an allocation, not at its start");
     return span->bytes();
   }
   const std::size_t bytes = huge_.usable_bytes(p);
@@ -315,9 +306,9 @@ void Engine::gather(ThreadCache* own) noexcept {
 [[gnu::cold]] void Engine::die_of_huge(const char* action, const void* p) noexcept {
   switch (huge_.place_of(p)) {
     case HugeHeap::Place::kInside:
-      die_of_pointer(action, p, ": it points into an allocation, not at its start");
+      fatal_call(action, p, ": it points into an allocation, not at its start");
     case HugeHeap::Place::kFreed:
-      die_of_pointer(action, p, ": the block is free already");
+      fatal_call(action, p, ": the block is free already");
     case HugeHeap::Place::kElsewhere:
       spans_.die_if_of_another_heap(action, p);
       die_of_foreign(action, p);

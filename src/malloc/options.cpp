@@ -31,21 +31,10 @@ std::size_t count_choices(std::string_view choices) noexcept {
 /// Reads a whole number, for bytes with an optional k, m or g (powers of 1024). False on anything
 /// else.
 bool parse_number(std::string_view text, bool is_bytes, std::size_t& value) noexcept {
-  unsigned shift = 0;
+  std::size_t shift = 0;
   if (is_bytes && !text.empty()) {
-    switch (text.back() | 0x20) {
-      case 'k':
-        shift = 10;
-        break;
-      case 'm':
-        shift = 20;
-        break;
-      case 'g':
-        shift = 30;
-        break;
-      default:
-        break;
-    }
+    // One more than the place of the suffix, so that 0 stands for none.
+    shift = 10 * (std::string_view("kmg").find(static_cast<char>(text.back() | 0x20)) + 1);
     if (shift != 0) text.remove_suffix(1);
   }
   if (text.empty()) return false;

@@ -78,7 +78,7 @@ class ProcessHost final : public MallocHost {
       if (malloc.is_started()) return true;
       // Before any thread can have a cache. Where the C library refuses, the malloc still works:
       // the cache of a thread that ends stays in use.
-      if (!is_exit_registered_) is_exit_registered_ = os::register_thread_exit(on_thread_exit);
+      if (!has_exit_key_) has_exit_key_ = os::create_thread_key(exit_key_, on_thread_exit);
       Options options;
       if (has_options()) {
         read_options(options);
@@ -91,7 +91,7 @@ class ProcessHost final : public MallocHost {
     follow_forks_in_time();
     follow_exit();
     // The end of the first thread is followed even under full checks, which give it no cache.
-    os::set_thread_exit_value(&malloc);
+    follow_end(&malloc);
     start_statistics_of_options(malloc);
     return true;
   }
@@ -107,7 +107,7 @@ class ProcessHost final : public MallocHost {
   }
   bool follow_thread(ThreadCache& cache) noexcept override {
     if (*g_alone.load(std::memory_order_relaxed) == 0) follow_forks();
-    return os::set_thread_exit_value(&cache);
+    return follow_end(&cache);
   }
   void attend() noexcept override { attend_to_features(g_malloc); }
   void begin_guards(Malloc& malloc, GuardPool& pool,
@@ -162,11 +162,18 @@ class ProcessHost final : public MallocHost {
       malloc.engine().limit().share(g_limit);
   }
 
+  /// Calls on_thread_exit(value) when the calling thread ends.
+  [[gnu::noinline]] bool follow_end(void* value) noexcept {
+    return has_exit_key_ && os::set_thread_value(exit_key_, value);
+  }
+
   // Chosen: with 512, bash and gawk need a heap (docs/decisions/0023). Each such call takes longer
   // than one that the heap serves.
   static constexpr unsigned kMostFirstBlocks = 1024;
 
-  bool is_exit_registered_ STRATA_GUARDED_BY(g_start_lock) = false;
+  // Written under g_start_lock, before the malloc is started for any reader.
+  bool has_exit_key_ = false;
+  unsigned exit_key_ = 0;
   // relaxed: whoever sets one does what it stands for, and nobody waits for it.
   std::atomic<bool> follows_forks_{false};
   std::atomic<bool> follows_exit_{false};

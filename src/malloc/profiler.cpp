@@ -14,11 +14,6 @@ constexpr std::uint32_t site_in(std::uint64_t record) noexcept {
 }
 constexpr std::size_t bytes_in(std::uint64_t record) noexcept { return record >> 32; }
 
-/// How many bytes the detour counts an allocation as.
-std::size_t counted(unsigned size_class, std::size_t bytes) noexcept {
-  return size_class != 0 ? SizeClassMap::bytes_of(size_class) : bytes + 1;
-}
-
 }  // namespace
 
 bool Profiler::start(std::size_t rate, std::uint64_t seed) noexcept {
@@ -54,14 +49,14 @@ Engine::Block Profiler::allocate(const Allocation& allocation) noexcept {
     block = engine_.allocate_large(bytes, alignment);
     if (block.address == nullptr || !live_.insert(block.address, {bytes, site})) return block;
   }
-  profile_->sites().site(site).add(counted(size_class, bytes), bytes);
+  profile_->sites().site(site).add(Detour::counted(size_class, bytes), bytes);
   return block;
 }
 
 void Profiler::adopt(void* p, std::size_t bytes) noexcept {
   const std::uint32_t site = site_of_caller();
   if (site != 0 && live_.insert(p, {bytes, site}))
-    profile_->sites().site(site).add(counted(0, bytes), bytes);
+    profile_->sites().site(site).add(Detour::counted(0, bytes), bytes);
 }
 
 void Profiler::forget(void* p) noexcept {
@@ -89,7 +84,7 @@ void Profiler::put_back(void* p, const Known& known) noexcept {
 
 void Profiler::let_go(const Known& known) noexcept {
   const auto site = static_cast<std::uint32_t>(known.more);
-  if (site != 0) profile_->sites().site(site).remove(counted(0, known.bytes), known.bytes);
+  if (site != 0) profile_->sites().site(site).remove(Detour::counted(0, known.bytes), known.bytes);
 }
 
 void Profiler::forget_all() noexcept {
@@ -104,7 +99,7 @@ void Profiler::forget_all() noexcept {
     }
   });
   live_.for_each([this](std::uintptr_t, const LargeBlock& block) {
-    profile_->sites().site(block.site).remove(counted(0, block.bytes), block.bytes);
+    profile_->sites().site(block.site).remove(Detour::counted(0, block.bytes), block.bytes);
   });
   live_.forget_all();
 }

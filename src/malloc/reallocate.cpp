@@ -149,7 +149,8 @@ void* Malloc::resize_large(ThreadState& thread, void* p, std::size_t bytes) noex
     return nullptr;
   }
   detour_.let_go(thread, known);
-  if (detour_.is_on() && thread.count_down(bytes + 1)) detour_.adopt(thread, resized, bytes);
+  if (detour_.is_on() && thread.count_down(Detour::counted(0, bytes)))
+    detour_.adopt(thread, resized, bytes);
   return resized;
 }
 

@@ -74,7 +74,8 @@ std::size_t SpareMemory::usable_bytes(const void* p, const char* action) const n
   return header_of(p, action).bytes;
 }
 
-SpareMemory::Header& SpareMemory::header_of(const void* p, const char* action) const noexcept {
+[[gnu::noinline]] SpareMemory::Header& SpareMemory::header_of(const void* p,
+                                                              const char* action) const noexcept {
   const auto block = reinterpret_cast<std::uintptr_t>(p);
   const bool is_aligned = block % kGrain == 0;
   const bool has_header =
@@ -82,14 +83,11 @@ SpareMemory::Header& SpareMemory::header_of(const void* p, const char* action) c
   auto* const header = reinterpret_cast<Header*>(block - sizeof(Header));
   if (has_header && header->mark == header->mark_of_live(block)) return *header;
   const bool is_freed = has_header && header->mark == header->mark_of_freed(block);
-  const bool is_double = is_freed && std::string_view(action) == "free";
-  TextWriter before;
-  before.text(is_double ? "double " : "invalid ").text(action).text(" of ");
-  fatal_pointer(before.view(), p,
-                is_freed ? ": the object is free already"
-                : !is_aligned
-                    ? ": it is misaligned, no allocation starts there"
-                    : ": no allocation starts there, or what lies before it was overwritten");
+  fatal_call(action, p,
+             is_freed      ? ": the object is free already"
+             : !is_aligned ? ": it is misaligned, no allocation starts there"
+                           : ": no allocation starts there, or what lies before it was overwritten",
+             is_freed);
 }
 
 }  // namespace strata

@@ -94,12 +94,11 @@ void Malloc::expect_live(const void* p, unsigned size_class, const char* action)
   if (now == ObjectStates::live_at(p)) [[likely]]
     return;
   engine_.usable_bytes(p, action);  // dies if no object starts there
-  const bool is_double = now == ObjectStates::kFreed && std::string_view(action) == "free";
-  TextWriter before;
-  before.text(is_double ? "double " : "invalid ").text(action).text(" of ");
-  fatal_pointer(before.view(), p,
-                now == ObjectStates::kFreed ? ": the object is free already"
-                                            : ": it was freed before, or never allocated");
+  const bool was_freed = now == ObjectStates::kFreed;
+  fatal_call(
+      action, p,
+      was_freed ? ": the object is free already" : ": it was freed before, or never allocated",
+      was_freed);
 }
 
 /// The program frees the object: it has to be live and, where sizes are compared, of that which the

@@ -18,12 +18,6 @@ extern "C" {
 }
 
 namespace strata::os {
-namespace {
-
-pthread_key_t g_exit_key;
-bool g_has_exit_key = false;
-
-}  // namespace
 
 bool is_single_threaded() noexcept {
   const char* const note = single_threaded_note();
@@ -54,15 +48,6 @@ bool may_start_thread([[maybe_unused]] const void* caller) noexcept {
 #else
   return true;
 #endif
-}
-
-bool register_thread_exit(void (*on_exit)(void*)) noexcept {
-  g_has_exit_key = pthread_key_create(&g_exit_key, on_exit) == 0;
-  return g_has_exit_key;
-}
-
-bool set_thread_exit_value(void* value) noexcept {
-  return g_has_exit_key && pthread_setspecific(g_exit_key, value) == 0;
 }
 
 bool create_thread_key(unsigned& key, void (*on_exit)(void*)) noexcept {

@@ -31,21 +31,13 @@ bool barrier_in_all_threads() noexcept;
 /// \source   glibc, nptl/nptl-stack.c and nptl/allocatestack.c; it never allocates under that lock
 bool may_start_thread(const void* caller) noexcept;
 
-/// Calls `on_exit(value)` when a thread that called set_thread_exit_value(value) ends.
-/// One registration per process, before a second thread could set a value.
-/// \returns  False if the system has no key left.
-bool register_thread_exit(void (*on_exit)(void*)) noexcept;
-/// May allocate through the process's malloc, once per thread, where the process has more than 32
-/// keys.
-/// \returns  False if there was no memory for that, or nothing is registered.
-bool set_thread_exit_value(void* value) noexcept;
-
-/// A value per thread under a key of the caller's own, for callers that need more than the one
-/// above: `on_exit(value)` runs when a thread ends whose value is not nullptr, and again if it sets
-/// one while exit hooks run (the system stops after a few rounds).
+/// A value per thread: `on_exit(value)` runs when a thread ends whose value is not nullptr, and
+/// again if it sets one while exit hooks run (the system stops after a few rounds).
 /// \returns  False if the system has no key left.
 bool create_thread_key(unsigned& key, void (*on_exit)(void*)) noexcept;
-/// \returns  False if there was no memory for that; it may need some as set_thread_exit_value().
+/// May allocate through the process's malloc, once per thread, where the process has more than 32
+/// keys.
+/// \returns  False if there was no memory for that.
 bool set_thread_value(unsigned key, void* value) noexcept;
 
 }  // namespace strata::os

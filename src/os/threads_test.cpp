@@ -26,17 +26,15 @@ TEST(Threads, MayStartForTheProgramButNotForTheCLibraryWhichMayHoldALock) {
 std::atomic<void*> g_exit_value{nullptr};
 
 TEST(Threads, CallsTheThreadExitHandlerWithTheThreadsValue) {
-  static const bool registered = [] {  // once per process, however often this test runs
-    EXPECT_FALSE(set_thread_exit_value(&g_exit_value)) << "nothing is registered yet";
-    return register_thread_exit(
-        [](void* value) { g_exit_value.store(value, std::memory_order_relaxed); });
-  }();
-  ASSERT_TRUE(registered);
+  static unsigned key = 0;
+  static const bool has_key = create_thread_key(  // however often this test runs
+      key, [](void* value) { g_exit_value.store(value, std::memory_order_relaxed); });
+  ASSERT_TRUE(has_key);
   g_exit_value.store(nullptr, std::memory_order_relaxed);
   std::thread([] {}).join();
   EXPECT_EQ(g_exit_value.load(std::memory_order_relaxed), nullptr);
   int value = 0;
-  std::thread([&] { EXPECT_TRUE(set_thread_exit_value(&value)); }).join();
+  std::thread([&] { EXPECT_TRUE(set_thread_value(key, &value)); }).join();
   EXPECT_EQ(g_exit_value.load(std::memory_order_relaxed), &value);
 }
 

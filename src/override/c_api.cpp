@@ -3,6 +3,7 @@
 // Each standard name is an alias of the strata_ function with the same meaning, so that the hot
 // path has no call in it. Semantics are glibc's where the standard leaves a choice.
 
+#include <strata/detail/bits.hpp>
 #include <strata/malloc.h>
 
 #include <cstring>
@@ -17,14 +18,6 @@
 #define STRATA_ALIAS(function) \
   __attribute__((alias(#function), visibility("default"), copy(function)))
 #endif
-
-namespace {
-
-bool is_power_of_two(std::size_t value) noexcept {
-  return value != 0 && (value & (value - 1)) == 0;
-}
-
-}  // namespace
 
 extern "C" {
 
@@ -45,7 +38,7 @@ void* strata_realloc(void* block, std::size_t bytes) noexcept {
 }
 
 void* strata_aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
-  if (!is_power_of_two(alignment)) {
+  if (!strata::detail::is_power_of_two(alignment)) {
     strata::os::set_errno_invalid();
     return nullptr;
   }
@@ -140,7 +133,8 @@ STRATA_API void* pvalloc(std::size_t bytes) noexcept {
 
 STRATA_API int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) noexcept {
   // A power of two from there on is a multiple of it.
-  if (!is_power_of_two(alignment) || alignment < sizeof(void*)) return strata::os::error_invalid();
+  if (!strata::detail::is_power_of_two(alignment) || alignment < sizeof(void*))
+    return strata::os::error_invalid();
   void* block = strata::allocate_aligned(alignment, bytes);
   if (block == nullptr) return strata::os::error_no_memory();
   *out = block;

@@ -2,15 +2,10 @@
 
 #include <bit>
 
+#include "base/random.h"
+
 namespace strata {
 namespace {
-
-/// \source  Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (2014).
-std::uint64_t mix(std::uint64_t x) noexcept {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
 
 /// ln x for normal x > 0: the exponent, and the series of 2 artanh s for a mantissa in [0.75, 1.5).
 double logarithm(double x) noexcept {
@@ -53,7 +48,8 @@ double chance(double x) noexcept {
 
 std::int64_t Sampling::draw_interval(std::size_t rate) noexcept {
   if (rate == 1) return 0;
-  const std::uint64_t bits = mix(state_.fetch_add(0x9e3779b97f4a7c15u, std::memory_order_relaxed));
+  const std::uint64_t bits =
+      scrambled(state_.fetch_add(0x9e3779b97f4a7c15u, std::memory_order_relaxed));
   // In (0, 1): never 0, whose logarithm is infinite.
   const double uniform = (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
   return static_cast<std::int64_t>(-logarithm(uniform) * static_cast<double>(rate));

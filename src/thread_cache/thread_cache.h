@@ -110,8 +110,8 @@ class CacheBudget {
 /// When threads have come and the thread holds more than twice its share, bins that run over give
 /// up half of themselves.
 ///
-/// Beside the classes there is a bin of objects whose spans are closed: malloc never pops from it,
-/// and when it is full all of it goes to the spans.
+/// Beside the classes there is a bin of homeward objects, whose spans serve nobody: malloc never
+/// pops from it, and when it is full all of it goes to the spans.
 /// \threads  Its thread only, apart from counting and take_over(), which any thread may do:
 ///           bins_lock_ keeps a bin's slots where they are meanwhile. All slow paths hold it, and
 ///           hide the bins from signal handlers of the thread.

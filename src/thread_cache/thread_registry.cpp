@@ -102,33 +102,19 @@ void ThreadRegistry::park(ThreadCache& cache) noexcept {
   empty_.push_front(*oldest);
 }
 
-std::size_t ThreadRegistry::flush_unneeded() noexcept {
+std::size_t ThreadRegistry::flush(ThreadCache::Owners which) noexcept {
+  const bool is_all = which == ThreadCache::Owners::kAll;
   LockGuard sweep(sweeping_);
   for (;;) {
     ThreadCache* oldest;
     {
       LockGuard guard(lock_);
-      oldest = parked_long_ != 0 ? pop_parked() : nullptr;
+      oldest = is_all || parked_long_ != 0 ? pop_parked() : nullptr;
       if (oldest == nullptr) parked_long_ = parked_count_;
     }
-    if (oldest == nullptr) break;
-    retire(*oldest, ThreadCache::Way::kIdle);
+    if (oldest == nullptr) return take_over(which);
+    retire(*oldest, is_all ? ThreadCache::Way::kToSpans : ThreadCache::Way::kIdle);
   }
-  return take_over(ThreadCache::Owners::kIdle);
-}
-
-std::size_t ThreadRegistry::flush_all() noexcept {
-  LockGuard sweep(sweeping_);
-  for (;;) {
-    ThreadCache* oldest;
-    {
-      LockGuard guard(lock_);
-      oldest = pop_parked();
-    }
-    if (oldest == nullptr) break;
-    retire(*oldest, ThreadCache::Way::kToSpans);
-  }
-  return take_over(ThreadCache::Owners::kAll);
 }
 
 /// Nobody needed the cache for a while: what its bins took for slots is for other bookkeeping, and

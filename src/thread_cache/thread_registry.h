@@ -63,9 +63,9 @@ class ThreadRegistry {
   /// Flushes the caches that were parked before the last call and are parked still, and takes over
   /// what those threads hold that did not use their cache since.
   /// \returns  bytes moved to spans
-  std::size_t flush_unneeded() noexcept;
+  std::size_t flush_unneeded() noexcept { return flush(ThreadCache::Owners::kIdle); }
   /// Flushes all parked caches, and takes over what all threads hold.
-  std::size_t flush_all() noexcept;
+  std::size_t flush_all() noexcept { return flush(ThreadCache::Owners::kAll); }
 
   /// No cache has objects any more.
   /// \threads  no other thread uses one at the same time
@@ -103,6 +103,7 @@ class ThreadRegistry {
   ThreadCache* pop_parked() noexcept STRATA_REQUIRES(lock_);
   void retire(ThreadCache& cache, ThreadCache::Way way) noexcept STRATA_REQUIRES(sweeping_);
   bool make_room() noexcept STRATA_REQUIRES(lock_);
+  std::size_t flush(ThreadCache::Owners which) noexcept;
   std::size_t take_over(ThreadCache::Owners which) noexcept STRATA_REQUIRES(sweeping_);
   void count_parked(const ThreadCache& cache, bool is_parked) noexcept STRATA_REQUIRES(lock_);
 

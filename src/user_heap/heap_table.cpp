@@ -372,12 +372,17 @@ void HeapTable::visit_all(LockVisitor visit) noexcept {
   for (const auto& slot : g_heaps) {
     if (UserHeap* const heap = slot.load(std::memory_order_relaxed)) heap->for_each_lock(each);
   }
-  each(own_profile_.sites().lock());
-  regions_.for_each_lock(each);
-  each(metadata_.lock());
-  each(bookkeeping_.lock());
-  each(mallocs_.lock());
-  each(g_heap_map.lock());
+  visit_own(each);
+}
+
+/// All but the heaps' and the table's.
+void HeapTable::visit_own(LockVisitor visit) noexcept {
+  visit(own_profile_.sites().lock());
+  regions_.for_each_lock(visit);
+  visit(metadata_.lock());
+  visit(bookkeeping_.lock());
+  visit(mallocs_.lock());
+  visit(g_heap_map.lock());
 }
 
 void HeapTable::before_fork() noexcept {
@@ -392,12 +397,7 @@ void HeapTable::after_fork_in_parent() noexcept {
 
 void HeapTable::after_fork_in_child() noexcept {
   const LockVisitor reset = LockVisitor::reset().beside_others();
-  reset(own_profile_.sites().lock());
-  regions_.for_each_lock(reset);
-  reset(metadata_.lock());
-  reset(bookkeeping_.lock());
-  reset(mallocs_.lock());
-  reset(g_heap_map.lock());
+  visit_own(reset);
   // The other threads do not exist; their caches are lost with them, as the malloc's.
   HeapThread* own =
       t_heap_table != g_no_heap_table ? reinterpret_cast<HeapThread*>(t_heap_table) : nullptr;

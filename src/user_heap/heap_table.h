@@ -116,6 +116,7 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
   void remove(HeapUse& use) noexcept STRATA_REQUIRES(lock_);
   void forget(HeapThread& thread) noexcept;
   void visit_all(LockVisitor visit) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
+  void visit_own(LockVisitor visit) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
   static void on_thread_exit(void* thread) noexcept;
 
   static SharedLimit::Holders holders_;

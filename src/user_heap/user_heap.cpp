@@ -124,6 +124,17 @@ auto UserHeap::with_thread(Malloc& malloc, Function&& function) noexcept {
   return function(use->state);
 }
 
+/// \returns  function(Malloc&, ThreadState&), with the heap's malloc made, or nullptr with errno
+template <typename Function>
+void* UserHeap::allocate_with(Function&& function) noexcept {
+  Malloc* const malloc = make_malloc();
+  if (malloc == nullptr) {
+    os::set_errno_no_memory();
+    return nullptr;
+  }
+  return with_thread(*malloc, [&](ThreadState& thread) { return function(*malloc, thread); });
+}
+
 /// What the calling thread's cache has where a feature looks at allocations.
 void* UserHeap::allocate_cached(std::size_t bytes) noexcept {
   HeapUse* const use = HeapThread::use_here(number_);
@@ -145,50 +156,41 @@ bool UserHeap::deallocate_cached(void* p, const FreeCall& call) noexcept {
 
 void* UserHeap::allocate(std::size_t bytes) noexcept {
   if (void* const object = allocate_cached(bytes)) return object;
-  Malloc* const malloc = make_malloc();
-  if (malloc == nullptr) {
-    os::set_errno_no_memory();
-    return nullptr;
-  }
-  return with_thread(*malloc, [&](ThreadState& thread) { return malloc->allocate(thread, bytes); });
+  return allocate_with(
+      [&](Malloc& malloc, ThreadState& thread) { return malloc.allocate(thread, bytes); });
 }
 
 void* UserHeap::allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
-  Malloc* const malloc = make_malloc();
-  if (malloc == nullptr) {
-    os::set_errno_no_memory();
-    return nullptr;
-  }
-  return with_thread(
-      *malloc, [&](ThreadState& thread) { return malloc->allocate_zeroed(thread, count, bytes); });
+  return allocate_with([&](Malloc& malloc, ThreadState& thread) {
+    return malloc.allocate_zeroed(thread, count, bytes);
+  });
 }
 
 void* UserHeap::allocate_aligned(std::size_t alignment, std::size_t bytes) noexcept {
-  Malloc* const malloc = make_malloc();
-  if (malloc == nullptr) {
-    os::set_errno_no_memory();
-    return nullptr;
-  }
-  return with_thread(*malloc, [&](ThreadState& thread) {
-    return malloc->allocate_aligned(thread, alignment, bytes);
+  return allocate_with([&](Malloc& malloc, ThreadState& thread) {
+    return malloc.allocate_aligned(thread, alignment, bytes);
   });
 }
 
 /// For a pointer that is given to a heap from which nothing was allocated.
 void UserHeap::die_unmade(const char* action, const void* p) const noexcept {
   die_if_of_another_heap(g_heap_map, action, p, number_);
-  TextWriter before;
-  before.text("invalid ").text(action).text(" of ");
-  fatal_pointer(before.view(), p, ": nothing was allocated from its heap yet");
+  fatal_call(action, p, ": nothing was allocated from its heap yet");
+}
+
+/// What a pointer that is given to this heap was allocated by.
+Malloc& UserHeap::malloc_of(const void* p, const char* action) const noexcept {
+  Malloc* const malloc = malloc_if_made();
+  if (malloc == nullptr) die_unmade(action, p);
+  malloc->engine().expect_own_region(action, p);
+  return *malloc;
 }
 
 void* UserHeap::reallocate(void* p, std::size_t bytes) noexcept {
   if (p == nullptr) return allocate(bytes);
-  Malloc* const malloc = malloc_if_made();
-  if (malloc == nullptr) die_unmade("realloc", p);
-  malloc->engine().expect_own_region("realloc", p);
-  return with_thread(*malloc,
-                     [&](ThreadState& thread) { return malloc->reallocate(thread, p, bytes); });
+  Malloc& malloc = malloc_of(p, "realloc");
+  return with_thread(malloc,
+                     [&](ThreadState& thread) { return malloc.reallocate(thread, p, bytes); });
 }
 
 void UserHeap::deallocate(void* p, const FreeCall& call) noexcept {
@@ -201,18 +203,12 @@ void UserHeap::deallocate(void* p, const FreeCall& call) noexcept {
 
 std::size_t UserHeap::usable_bytes(const void* p) noexcept {
   if (p == nullptr) return 0;
-  Malloc* const malloc = malloc_if_made();
-  if (malloc == nullptr) die_unmade("usable_size", p);
-  malloc->engine().expect_own_region("usable_size", p);
-  return malloc->usable_bytes(p);
+  return malloc_of(p, "usable_size").usable_bytes(p);
 }
 
 bool UserHeap::resize_in_place(void* p, std::size_t bytes) noexcept {
   if (p == nullptr) return false;
-  Malloc* const malloc = malloc_if_made();
-  if (malloc == nullptr) die_unmade("realloc", p);
-  malloc->engine().expect_own_region("realloc", p);
-  const bool has_room = malloc->resize_in_place(p, bytes);
+  const bool has_room = malloc_of(p, "realloc").resize_in_place(p, bytes);
   if (!must_not_wait()) g_heap_table.reclaimer().notice(*this);
   return has_room;
 }

@@ -80,6 +80,9 @@ class UserHeap final : public MallocHost {
   void show_bins(HeapUse& use) noexcept;
   template <typename Function>
   auto with_thread(Malloc& malloc, Function&& function) noexcept;
+  template <typename Function>
+  void* allocate_with(Function&& function) noexcept;
+  Malloc& malloc_of(const void* p, const char* action) const noexcept;
   [[noreturn]] void die_unmade(const char* action, const void* p) const noexcept;
 
   std::atomic<Malloc*> malloc_{nullptr};  // release after it has started, acquire before its use

@@ -20,9 +20,9 @@ class HeapInstance;
 ///   kBusy ──no thread, and its pass is run──▶ kNone
 ///   kBusy ──the process ends──▶ kGone
 ///   any ──stop()──▶ kStopping ──▶ kGone
-class HeapReclaimer {
+class InstanceReclaimer {
  public:
-  explicit HeapReclaimer(HeapInstance& instance) noexcept : instance_(instance) {}
+  explicit InstanceReclaimer(HeapInstance& instance) noexcept : instance_(instance) {}
 
   /// A heap is dirty: sees to it that a pass follows. With no lock held, for it may start a thread
   /// or run the pass.

@@ -1,4 +1,4 @@
-#include "heap/heap_reclaimer.h"
+#include "heap/instance_reclaimer.h"
 
 #include "heap/heap_instance.h"
 #include "os/clock.h"
@@ -6,7 +6,7 @@
 
 namespace strata {
 
-void HeapReclaimer::wake() noexcept {
+void InstanceReclaimer::wake() noexcept {
   std::uint32_t expected = state_.load(std::memory_order_seq_cst);
   if (expected == kEnding) {  // it goes on
     state_.compare_exchange_strong(expected, kBusy, std::memory_order_seq_cst);
@@ -21,7 +21,7 @@ void HeapReclaimer::wake() noexcept {
   state_.store(kNone, std::memory_order_seq_cst);
 }
 
-void HeapReclaimer::stop() noexcept {
+void InstanceReclaimer::stop() noexcept {
   std::uint32_t state = state_.exchange(kStopping, std::memory_order_seq_cst);
   if (state == kNone || state == kGone) {
     state_.store(kGone, std::memory_order_seq_cst);
@@ -32,13 +32,13 @@ void HeapReclaimer::stop() noexcept {
     os::wait_on(os::futex_word(state_), kStopping);
 }
 
-void HeapReclaimer::run(void* self) noexcept { static_cast<HeapReclaimer*>(self)->loop(); }
+void InstanceReclaimer::run(void* self) noexcept { static_cast<InstanceReclaimer*>(self)->loop(); }
 
-std::uint64_t HeapReclaimer::delay_ns() const noexcept {
+std::uint64_t InstanceReclaimer::delay_ns() const noexcept {
   return std::uint64_t{instance_.options().reclaim_delay_ms} * 1'000'000 + 1;
 }
 
-void HeapReclaimer::loop() noexcept {
+void InstanceReclaimer::loop() noexcept {
   while (os::HelperThread::wait(state_, kBusy, delay_ns()) &&
          state_.load(std::memory_order_seq_cst) != kStopping) {
     bool is_young = false;
