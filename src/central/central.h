@@ -124,8 +124,6 @@ class Central {
 
   /// Takes back objects of the class, the transfer caches first. Their order changes.
   void release(Place& place, unsigned size_class, void** objects, std::size_t count) noexcept;
-  /// The same for a thread without a place.
-  void release(unsigned size_class, void** objects, std::size_t count) noexcept;
 
   /// Takes back objects into their spans at once, verified: what is wrong with them is fatal here.
   void release_to_spans(unsigned size_class, void** objects, std::size_t count,
@@ -304,8 +302,6 @@ class Central {
   std::uint8_t next_lane_of(const CentralShard& moved_to) const noexcept STRATA_REQUIRES(lock_);
   static void move_class(Place& place, unsigned size_class) noexcept;
   void move_thread(Place& place) noexcept;
-  bool release_and_tell(const Place* place, unsigned size_class, void** objects,
-                        std::size_t count) noexcept;
   std::size_t claim_elsewhere(CentralShard& shard, unsigned size_class, void** end,
                               std::size_t count, bool is_apart) noexcept;
   std::size_t claim_the_last(const CentralShard& shard, unsigned size_class, void** end,

@@ -81,38 +81,24 @@ bool Central::seem_to_be_of(const CentralShard& shard, void* const* objects,
 
 void Central::release(Place& place, unsigned size_class, void** objects,
                       std::size_t count) noexcept {
-  if (release_and_tell(&place, size_class, objects, count)) [[unlikely]]
-    note_met(place, size_class);
-}
-
-void Central::release(unsigned size_class, void** objects, std::size_t count) noexcept {
-  release_and_tell(nullptr, size_class, objects, count);
-}
-
-/// \param place  of the thread; nullptr if it has none
-/// \returns  whether another thread was at the list of the place's shard
-bool Central::release_and_tell(const Place* place, unsigned size_class, void** objects,
-                               std::size_t count) noexcept {
-  CentralShard* const shard = place != nullptr ? &place->shard_of(size_class) : nullptr;
-  const unsigned own_lane = place != nullptr ? place->lane_of(size_class) : 0;
-  const unsigned lane_elsewhere = place != nullptr ? place->lane_ : 0;
+  CentralShard& shard = place.shard_of(size_class);
+  const unsigned own_lane = place.lane_of(size_class);
   bool was_busy = false;
   const auto release_to = [&](CentralShard& owner, void** of_owner, std::size_t owned) {
-    const unsigned lane = &owner == shard ? own_lane : lane_elsewhere;
+    const unsigned lane = &owner == &shard ? own_lane : place.lane_;
     const CentralList::Released released = owner.try_release(size_class, of_owner, owned, lane);
     if (!released.was_busy) [[likely]]
       return released.left;
-    was_busy |= &owner == shard;
+    was_busy |= &owner == &shard;
     return release_past(owner, size_class, of_owner, released.left);
   };
   if (shard_count() == 1) {
     // There may be more shards by now, and spans that have moved to them.
     count = release_to(first_, objects, count);
-  } else if (shard != nullptr) {
+  } else if (count < kLeastBatch || !keeps_apart(size_class) ||
+             seem_to_be_of(shard, objects, count)) {
     // A batch that has come from others goes home, and its like does not come again.
-    const bool is_own =
-        count < kLeastBatch || !keeps_apart(size_class) || seem_to_be_of(*shard, objects, count);
-    if (is_own) count -= shard->keep(size_class, objects, count, own_lane);
+    count -= shard.keep(size_class, objects, count, own_lane);
   }
   while (count != 0) {
     // Those of one shard go together.
@@ -122,7 +108,8 @@ bool Central::release_and_tell(const Place* place, unsigned size_class, void** o
         owners.seem_to_be(owner, objects, count - 1) ? 0 : owners.sort(owner, objects, count - 1);
     count = others + release_to(*owner, objects + others, count - others);
   }
-  return was_busy;
+  if (was_busy) [[unlikely]]
+    note_met(place, size_class);
 }
 
 /// Has another shard's transfer cache, that of the first lane, store what a list that another

@@ -23,6 +23,12 @@
 namespace strata {
 namespace {
 
+/// As a thread that has just begun.
+void release_at_first(Central& central, unsigned size_class, void** objects, std::size_t count) {
+  Central::Place place(central);
+  central.release(place, size_class, objects, count);
+}
+
 /// All classes over a page source of the test's.
 struct Fixture {
   os::FakePageSource pages;
@@ -53,7 +59,7 @@ struct CentralTest : ::testing::Test, Fixture {};
 
 TEST_F(CentralTest, TheTransferCacheServesBeforeSpans) {
   std::vector<void*> objects = claim_all(4, 20);
-  central->release(4, objects.data(), 20);
+  release_at_first(*central, 4, objects.data(), 20);
   EXPECT_EQ(central->statistics(4).in_transfer, 20u);
   std::vector<void*> again = claim_all(4, 20);
   EXPECT_EQ(std::set<void*>(objects.begin(), objects.end()),
@@ -65,7 +71,7 @@ TEST_F(CentralTest, TheTransferCacheServesBeforeSpans) {
 TEST_F(CentralTest, WhatTheTransferCacheCannotTakeGoesToTheSpans) {
   const unsigned c = SizeClassMap::class_of(64);
   std::vector<void*> objects = claim_all(c, 20'000);
-  central->release(c, objects.data(), objects.size());
+  release_at_first(*central, c, objects.data(), objects.size());
   const Central::ClassStatistics now = central->statistics(c);
   EXPECT_GT(now.in_transfer, 0u);
   EXPECT_LT(now.in_transfer, 20'000u);
@@ -139,7 +145,8 @@ TEST_F(CentralTest, OneThatWasEmptiedForTheHeapMayHoldHalfOfWhatItMight) {
   std::vector<void*> objects = claim_all(other, 3'000'000 / 4096);
   ASSERT_EQ(central->statistics(c).in_transfer, 0u);
   std::vector<void*> batch = claim_all(c, 2000);
-  for (std::size_t i = 0; i < batch.size(); i += 100) central->release(c, batch.data() + i, 100);
+  for (std::size_t i = 0; i < batch.size(); i += 100)
+    release_at_first(*central, c, batch.data() + i, 100);
   EXPECT_EQ(central->statistics(c).in_transfer, 2000u);
   central->release_to_spans(other, objects.data(), objects.size());
   central->check_invariants();
@@ -157,7 +164,7 @@ TEST_F(CentralTest, WithoutMemoryForTheTransferCacheMostObjectsGoToTheirSpans) {
   // The rest of the bookkeeping's chunk is used up first.
   while (space.metadata.allocate(64) != nullptr) {
   }
-  central->release(4, objects.data(), 20);
+  release_at_first(*central, 4, objects.data(), 20);
   EXPECT_EQ(central->statistics(4).in_transfer, 4u) << "it has room for these itself";
   EXPECT_EQ(central->statistics(4).spans.claimed_objects, 4u);
 }
@@ -165,7 +172,7 @@ TEST_F(CentralTest, WithoutMemoryForTheTransferCacheMostObjectsGoToTheirSpans) {
 TEST_F(CentralTest, UnneededObjectsAndSpansGoInTheRoundAfterTheyWereSeen) {
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
     std::vector<void*> objects = claim_all(c, 3);
-    central->release(c, objects.data(), objects.size());
+    release_at_first(*central, c, objects.data(), objects.size());
   }
   central->release_unneeded();
   space.heap.decommit_unneeded();
@@ -181,9 +188,9 @@ TEST_F(CentralTest, UnneededObjectsAndSpansGoInTheRoundAfterTheyWereSeen) {
 
 TEST_F(CentralTest, ReleaseAllLeavesNothingInTransfer) {
   std::vector<void*> objects = claim_all(1, 5000);
-  central->release(1, objects.data(), 2500);
+  release_at_first(*central, 1, objects.data(), 2500);
   central->release_unneeded();
-  central->release(1, objects.data() + 2500, 2500);
+  release_at_first(*central, 1, objects.data() + 2500, 2500);
   central->release_all();
   EXPECT_EQ(central->statistics(1).in_transfer, 0u);
   EXPECT_EQ(space.heap.statistics().used_pages, 0u);
@@ -193,8 +200,8 @@ TEST_F(CentralTest, ReleaseAllLeavesNothingInTransfer) {
 TEST_F(CentralTest, TheTransferCachesOfSomeClassesMoveToTheirSpans) {
   std::vector<void*> of_class_2 = claim_all(2, 100);
   std::vector<void*> of_class_3 = claim_all(3, 100);
-  central->release(2, of_class_2.data(), 100);
-  central->release(3, of_class_3.data(), 100);
+  release_at_first(*central, 2, of_class_2.data(), 100);
+  release_at_first(*central, 3, of_class_3.data(), 100);
   central->flush_transfer(3);
   EXPECT_EQ(central->statistics(2).in_transfer, 0u);
   EXPECT_EQ(central->statistics(2).spans.claimed_objects, 0u);
@@ -259,7 +266,7 @@ TEST(CentralDeathTest, AnObjectOfAClassThatHandedOutNoneIsFatal) {
       {
         Fixture fixture;
         std::vector<void*> objects = fixture.claim_all(4, 1);
-        fixture.central->release(5, objects.data(), 1);
+        release_at_first(*fixture.central, 5, objects.data(), 1);
       },
       "deleted with a size that is not its own");
   EXPECT_DEATH(
@@ -275,7 +282,7 @@ TEST(CentralDeathTest, ADoubleFreeIsFoundWhenTheTransferCacheIsFlushed) {
   Fixture fixture;
   const std::vector<void*> objects = fixture.claim_all(4, 2);
   void* twice[] = {objects[0], objects[0]};
-  fixture.central->release(4, twice, 2);
+  release_at_first(*fixture.central, 4, twice, 2);
   EXPECT_DEATH(fixture.central->release_all(), "strata: double free of ");
 }
 
@@ -465,7 +472,7 @@ TEST_F(ShardedCentralTest, WhatAConsumerFreesComesBackToItsProducer) {
   central->move_on(places[1], 5);
   std::vector<void*> objects = claim_at(places[1], 5, 50);
   const std::set<void*> sent(objects.begin(), objects.end());
-  central->release(5, objects.data(), objects.size());  // by whatever thread
+  release_at_first(*central, 5, objects.data(), objects.size());  // by whatever thread
   std::vector<void*> again = claim_at(places[1], 5, 50);
   EXPECT_EQ(std::set<void*>(again.begin(), again.end()), sent);
   central->release_to_spans(5, again.data(), again.size());
@@ -477,7 +484,7 @@ TEST_F(ShardedCentralTest, ObjectsOfSeveralShardsInOneBatchFindTheirSpans) {
   std::vector<void*> batch;
   for (std::size_t i = 0; i < 60; ++i) batch.push_back(claim_at(places[i % 3], 5, 1)[0]);
   std::reverse(batch.begin() + 7, batch.begin() + 40);
-  central->release(5, batch.data(), batch.size());
+  release_at_first(*central, 5, batch.data(), batch.size());
   central->flush_transfer();
   central->check_invariants();
   EXPECT_EQ(central->statistics(5).spans.claimed_objects, 0u);
@@ -945,7 +952,7 @@ TEST_F(ShardedCentralTest, ThreadsThatMoveFreeEachOthersObjectsAndLoseNone) {
         if (t % 2 == 0) {
           central->release(place, kClass, mine.data(), mine.size());
         } else {
-          central->release(kClass, mine.data(), mine.size());
+          release_at_first(*central, kClass, mine.data(), mine.size());
         }
         mine.clear();
       };
@@ -982,7 +989,7 @@ TEST_F(ShardedCentralTest, ThreadsThatMoveFreeEachOthersObjectsAndLoseNone) {
   for (std::thread& thread : threads) thread.join();
   for (std::atomic<void*>& slot : exchange) {
     void* object = slot.load();
-    if (object != nullptr) central->release(kClass, &object, 1);
+    if (object != nullptr) release_at_first(*central, kClass, &object, 1);
   }
   central->release_all();
   central->check_invariants();
@@ -1097,7 +1104,8 @@ TEST_F(BusyCentralTest, WhatABusyListHasSpansForIsStoredElsewhere) {
   central.release_to_spans(c, objects.data(), 40);
 
   // More than the first shard's transfer cache has room for, which nobody is at.
-  ASSERT_NO_FATAL_FAILURE(while_busy([&] { central.release(c, objects.data() + 40, 88); }));
+  ASSERT_NO_FATAL_FAILURE(
+      while_busy([&] { release_at_first(central, c, objects.data() + 40, 88); }));
   EXPECT_EQ(central.statistics(c).spans.waits, 0u);
   EXPECT_EQ(central.statistics(c).in_transfer, 88u);
 
@@ -1163,7 +1171,7 @@ TEST_F(CentralRandomTest, NoObjectIsHandedOutTwiceAndAllComeBack) {
       if (below(4) == 0) {
         central->release_to_spans(c, batch, count);
       } else {
-        central->release(c, batch, count);
+        release_at_first(*central, c, batch, count);
       }
       mine.resize(mine.size() - count);
     }
@@ -1172,7 +1180,7 @@ TEST_F(CentralRandomTest, NoObjectIsHandedOutTwiceAndAllComeBack) {
     const Central::ClassStatistics now = central->statistics(c);
     ASSERT_EQ(now.spans.claimed_objects, claimed[c].size() + now.in_transfer);
   }
-  for (unsigned c : classes) central->release(c, order[c].data(), order[c].size());
+  for (unsigned c : classes) release_at_first(*central, c, order[c].data(), order[c].size());
   central->release_all();
   EXPECT_EQ(space.heap.statistics().used_pages, 0u);
 }
@@ -1207,7 +1215,7 @@ TEST_F(CentralTest, ProducersFeedConsumersWhileTheScavengerMovesThingsOn) {
       for (std::size_t i = 0; i < kRounds; ++i) {
         while (!box.is_full.load(std::memory_order_acquire)) std::this_thread::yield();
         for (void* object : box.objects) ASSERT_EQ(*static_cast<std::size_t*>(object), i);
-        central->release(kClass, box.objects, kBatch);
+        release_at_first(*central, kClass, box.objects, kBatch);
         box.is_full.store(false, std::memory_order_release);
       }
       running.fetch_sub(1);

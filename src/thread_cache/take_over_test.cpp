@@ -218,7 +218,8 @@ TEST_F(TakeOverSteps, TheOwnerMayBeInTheMiddleOfAnything) {
     void* other = nullptr;
     ASSERT_EQ(central->claim(kClass, &other + 1, 1), 1u);
     ASSERT_EQ(cache.owned.count(other), 0u) << "somebody else got what the program has";
-    central->release(kClass, &other, 1);
+    Central::Place place(*central);
+    central->release(place, kClass, &other, 1);
     check();
     if (HasFatalFailure()) return;
   }
