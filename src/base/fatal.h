@@ -29,7 +29,8 @@ inline bool has_died_with_locks() noexcept {
 
 /// The same about a pointer that the program gave to a function: "invalid <action> of …", and for a
 /// free of what was freed before "double free of …".
-/// \param action  "free", "realloc", …
+/// \param action     "free", "realloc", …
+/// \param was_freed  known to be freed before; tells for "free" alone
 [[noreturn]] void fatal_call(std::string_view action, const void* pointer, std::string_view after,
                              bool was_freed = false) noexcept;
 

@@ -4,7 +4,7 @@
 
 namespace strata {
 
-/// Another word for each, whose high and low bits show nothing of how near two words were.
+/// A word for each, no two alike, whose high and low bits show nothing of how near two words were.
 /// \source  The finalizer of SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number
 ///          generators" (2014)
 constexpr std::uint64_t scrambled(std::uint64_t word) noexcept {

@@ -24,7 +24,8 @@ namespace strata {
 namespace {
 
 /// As a thread that has just begun.
-void release_at_first(Central& central, unsigned size_class, void** objects, std::size_t count) {
+void release_as_new_thread(Central& central, unsigned size_class, void** objects,
+                           std::size_t count) {
   Central::Place place(central);
   central.release(place, size_class, objects, count);
 }
@@ -59,7 +60,7 @@ struct CentralTest : ::testing::Test, Fixture {};
 
 TEST_F(CentralTest, TheTransferCacheServesBeforeSpans) {
   std::vector<void*> objects = claim_all(4, 20);
-  release_at_first(*central, 4, objects.data(), 20);
+  release_as_new_thread(*central, 4, objects.data(), 20);
   EXPECT_EQ(central->statistics(4).in_transfer, 20u);
   std::vector<void*> again = claim_all(4, 20);
   EXPECT_EQ(std::set<void*>(objects.begin(), objects.end()),
@@ -71,7 +72,7 @@ TEST_F(CentralTest, TheTransferCacheServesBeforeSpans) {
 TEST_F(CentralTest, WhatTheTransferCacheCannotTakeGoesToTheSpans) {
   const unsigned c = SizeClassMap::class_of(64);
   std::vector<void*> objects = claim_all(c, 20'000);
-  release_at_first(*central, c, objects.data(), objects.size());
+  release_as_new_thread(*central, c, objects.data(), objects.size());
   const Central::ClassStatistics now = central->statistics(c);
   EXPECT_GT(now.in_transfer, 0u);
   EXPECT_LT(now.in_transfer, 20'000u);
@@ -146,7 +147,7 @@ TEST_F(CentralTest, OneThatWasEmptiedForTheHeapMayHoldHalfOfWhatItMight) {
   ASSERT_EQ(central->statistics(c).in_transfer, 0u);
   std::vector<void*> batch = claim_all(c, 2000);
   for (std::size_t i = 0; i < batch.size(); i += 100)
-    release_at_first(*central, c, batch.data() + i, 100);
+    release_as_new_thread(*central, c, batch.data() + i, 100);
   EXPECT_EQ(central->statistics(c).in_transfer, 2000u);
   central->release_to_spans(other, objects.data(), objects.size());
   central->check_invariants();
@@ -164,7 +165,7 @@ TEST_F(CentralTest, WithoutMemoryForTheTransferCacheMostObjectsGoToTheirSpans) {
   // The rest of the bookkeeping's chunk is used up first.
   while (space.metadata.allocate(64) != nullptr) {
   }
-  release_at_first(*central, 4, objects.data(), 20);
+  release_as_new_thread(*central, 4, objects.data(), 20);
   EXPECT_EQ(central->statistics(4).in_transfer, 4u) << "it has room for these itself";
   EXPECT_EQ(central->statistics(4).spans.claimed_objects, 4u);
 }
@@ -172,7 +173,7 @@ TEST_F(CentralTest, WithoutMemoryForTheTransferCacheMostObjectsGoToTheirSpans) {
 TEST_F(CentralTest, UnneededObjectsAndSpansGoInTheRoundAfterTheyWereSeen) {
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
     std::vector<void*> objects = claim_all(c, 3);
-    release_at_first(*central, c, objects.data(), objects.size());
+    release_as_new_thread(*central, c, objects.data(), objects.size());
   }
   central->release_unneeded();
   space.heap.decommit_unneeded();
@@ -188,9 +189,9 @@ TEST_F(CentralTest, UnneededObjectsAndSpansGoInTheRoundAfterTheyWereSeen) {
 
 TEST_F(CentralTest, ReleaseAllLeavesNothingInTransfer) {
   std::vector<void*> objects = claim_all(1, 5000);
-  release_at_first(*central, 1, objects.data(), 2500);
+  release_as_new_thread(*central, 1, objects.data(), 2500);
   central->release_unneeded();
-  release_at_first(*central, 1, objects.data() + 2500, 2500);
+  release_as_new_thread(*central, 1, objects.data() + 2500, 2500);
   central->release_all();
   EXPECT_EQ(central->statistics(1).in_transfer, 0u);
   EXPECT_EQ(space.heap.statistics().used_pages, 0u);
@@ -200,8 +201,8 @@ TEST_F(CentralTest, ReleaseAllLeavesNothingInTransfer) {
 TEST_F(CentralTest, TheTransferCachesOfSomeClassesMoveToTheirSpans) {
   std::vector<void*> of_class_2 = claim_all(2, 100);
   std::vector<void*> of_class_3 = claim_all(3, 100);
-  release_at_first(*central, 2, of_class_2.data(), 100);
-  release_at_first(*central, 3, of_class_3.data(), 100);
+  release_as_new_thread(*central, 2, of_class_2.data(), 100);
+  release_as_new_thread(*central, 3, of_class_3.data(), 100);
   central->flush_transfer(3);
   EXPECT_EQ(central->statistics(2).in_transfer, 0u);
   EXPECT_EQ(central->statistics(2).spans.claimed_objects, 0u);
@@ -266,7 +267,7 @@ TEST(CentralDeathTest, AnObjectOfAClassThatHandedOutNoneIsFatal) {
       {
         Fixture fixture;
         std::vector<void*> objects = fixture.claim_all(4, 1);
-        release_at_first(*fixture.central, 5, objects.data(), 1);
+        release_as_new_thread(*fixture.central, 5, objects.data(), 1);
       },
       "deleted with a size that is not its own");
   EXPECT_DEATH(
@@ -282,7 +283,7 @@ TEST(CentralDeathTest, ADoubleFreeIsFoundWhenTheTransferCacheIsFlushed) {
   Fixture fixture;
   const std::vector<void*> objects = fixture.claim_all(4, 2);
   void* twice[] = {objects[0], objects[0]};
-  release_at_first(*fixture.central, 4, twice, 2);
+  release_as_new_thread(*fixture.central, 4, twice, 2);
   EXPECT_DEATH(fixture.central->release_all(), "strata: double free of ");
 }
 
@@ -472,7 +473,7 @@ TEST_F(ShardedCentralTest, WhatAConsumerFreesComesBackToItsProducer) {
   central->move_on(places[1], 5);
   std::vector<void*> objects = claim_at(places[1], 5, 50);
   const std::set<void*> sent(objects.begin(), objects.end());
-  release_at_first(*central, 5, objects.data(), objects.size());  // by whatever thread
+  release_as_new_thread(*central, 5, objects.data(), objects.size());
   std::vector<void*> again = claim_at(places[1], 5, 50);
   EXPECT_EQ(std::set<void*>(again.begin(), again.end()), sent);
   central->release_to_spans(5, again.data(), again.size());
@@ -484,7 +485,7 @@ TEST_F(ShardedCentralTest, ObjectsOfSeveralShardsInOneBatchFindTheirSpans) {
   std::vector<void*> batch;
   for (std::size_t i = 0; i < 60; ++i) batch.push_back(claim_at(places[i % 3], 5, 1)[0]);
   std::reverse(batch.begin() + 7, batch.begin() + 40);
-  release_at_first(*central, 5, batch.data(), batch.size());
+  release_as_new_thread(*central, 5, batch.data(), batch.size());
   central->flush_transfer();
   central->check_invariants();
   EXPECT_EQ(central->statistics(5).spans.claimed_objects, 0u);
@@ -952,7 +953,7 @@ TEST_F(ShardedCentralTest, ThreadsThatMoveFreeEachOthersObjectsAndLoseNone) {
         if (t % 2 == 0) {
           central->release(place, kClass, mine.data(), mine.size());
         } else {
-          release_at_first(*central, kClass, mine.data(), mine.size());
+          release_as_new_thread(*central, kClass, mine.data(), mine.size());
         }
         mine.clear();
       };
@@ -989,7 +990,7 @@ TEST_F(ShardedCentralTest, ThreadsThatMoveFreeEachOthersObjectsAndLoseNone) {
   for (std::thread& thread : threads) thread.join();
   for (std::atomic<void*>& slot : exchange) {
     void* object = slot.load();
-    if (object != nullptr) release_at_first(*central, kClass, &object, 1);
+    if (object != nullptr) release_as_new_thread(*central, kClass, &object, 1);
   }
   central->release_all();
   central->check_invariants();
@@ -1105,7 +1106,7 @@ TEST_F(BusyCentralTest, WhatABusyListHasSpansForIsStoredElsewhere) {
 
   // More than the first shard's transfer cache has room for, which nobody is at.
   ASSERT_NO_FATAL_FAILURE(
-      while_busy([&] { release_at_first(central, c, objects.data() + 40, 88); }));
+      while_busy([&] { release_as_new_thread(central, c, objects.data() + 40, 88); }));
   EXPECT_EQ(central.statistics(c).spans.waits, 0u);
   EXPECT_EQ(central.statistics(c).in_transfer, 88u);
 
@@ -1171,7 +1172,7 @@ TEST_F(CentralRandomTest, NoObjectIsHandedOutTwiceAndAllComeBack) {
       if (below(4) == 0) {
         central->release_to_spans(c, batch, count);
       } else {
-        release_at_first(*central, c, batch, count);
+        release_as_new_thread(*central, c, batch, count);
       }
       mine.resize(mine.size() - count);
     }
@@ -1180,7 +1181,7 @@ TEST_F(CentralRandomTest, NoObjectIsHandedOutTwiceAndAllComeBack) {
     const Central::ClassStatistics now = central->statistics(c);
     ASSERT_EQ(now.spans.claimed_objects, claimed[c].size() + now.in_transfer);
   }
-  for (unsigned c : classes) release_at_first(*central, c, order[c].data(), order[c].size());
+  for (unsigned c : classes) release_as_new_thread(*central, c, order[c].data(), order[c].size());
   central->release_all();
   EXPECT_EQ(space.heap.statistics().used_pages, 0u);
 }
@@ -1215,7 +1216,7 @@ TEST_F(CentralTest, ProducersFeedConsumersWhileTheScavengerMovesThingsOn) {
       for (std::size_t i = 0; i < kRounds; ++i) {
         while (!box.is_full.load(std::memory_order_acquire)) std::this_thread::yield();
         for (void* object : box.objects) ASSERT_EQ(*static_cast<std::size_t*>(object), i);
-        release_at_first(*central, kClass, box.objects, kBatch);
+        release_as_new_thread(*central, kClass, box.objects, kBatch);
         box.is_full.store(false, std::memory_order_release);
       }
       running.fetch_sub(1);

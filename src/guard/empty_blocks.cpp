@@ -1,7 +1,5 @@
 #include "guard/empty_blocks.h"
 
-#include <string_view>
-
 #include "base/fatal.h"
 #include "base/text_writer.h"
 #include "guard/call_site.h"

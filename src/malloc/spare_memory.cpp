@@ -2,10 +2,8 @@
 #include <strata/detail/bits.hpp>
 
 #include <algorithm>
-#include <string_view>
 
 #include "base/fatal.h"
-#include "base/text_writer.h"
 #include "os/page_source.h"
 
 namespace strata {

@@ -2,8 +2,6 @@
 // whether it is live. malloc sets it as it hands the object out; free, realloc and
 // malloc_usable_size look. Under STRATA_CHECKS=auto all of this ends when it costs too much.
 
-#include <string_view>
-
 #include "base/fatal.h"
 #include "base/text_writer.h"
 #include "malloc/malloc.h"

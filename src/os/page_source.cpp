@@ -1,5 +1,6 @@
 #include "os/page_source.h"
 
+#include <errno.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -133,7 +134,8 @@ bool unmap_apart(void* address, std::size_t bytes) noexcept {
 MapAt map_at(void* address, std::size_t bytes) noexcept {
   SavedErrno keep;
   void* p = system_call::map(address, bytes, kProtection, kFlags | MAP_FIXED_NOREPLACE);
-  if (p == MAP_FAILED) return errno == ENOMEM ? MapAt::kNoMemory : MapAt::kInUse;
+  // EAGAIN: new memory would be locked (mlockall), and no more may be.
+  if (p == MAP_FAILED) return errno == ENOMEM || errno == EAGAIN ? MapAt::kNoMemory : MapAt::kInUse;
   if (p == address) return MapAt::kMapped;
   system_call::unmap(p, bytes);  // a kernel before 4.17 takes the address for a hint
   return MapAt::kInUse;

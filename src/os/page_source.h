@@ -19,8 +19,8 @@ struct PageRange {
 /// How mapping at an address ended.
 enum class MapAt : std::uint8_t {
   kMapped,    ///< the range is now ours
-  kInUse,     ///< something is there already, or the address is of no use
-  kNoMemory,  ///< refused, whatever is there
+  kInUse,     ///< something is there already, or the kernel does not give this address
+  kNoMemory,  ///< no memory, no mapping left, or beyond the addresses that a process can have
 };
 
 /// The system calls themselves, as PageSource describes them.

@@ -138,6 +138,7 @@ TEST(PageSource, MapAtNeverTakesWhatIsThere) {
   ASSERT_NE(p, nullptr);
   std::memset(p, 'x', pages(2));
   EXPECT_EQ(source.map_at(p, pages(2)), MapAt::kInUse);
+  EXPECT_EQ(source.map_at(p, kTooMuch), MapAt::kNoMemory);
   EXPECT_EQ(source.map_at(p + pages(1), pages(4)), MapAt::kInUse);  // overlaps by one page
   EXPECT_TRUE(is_filled_with(p, pages(2), 'x'));
   source.unmap(p, pages(2));

@@ -9,7 +9,8 @@ RegionChunks::Chunk RegionChunks::map(os::PageSource& pages, std::size_t wanted,
   for (std::size_t regions = is_again ? 1 : wanted;; regions = 1) {
     auto answer = os::MapAt::kInUse;
     char* start = map_upwards(pages, regions, limit, answer);
-    // Where there was no memory at any place a moment ago, the answer at one of them is enough.
+    // Where the last try failed, too, the answer at one place is enough. Accepted loss: the kernel's
+    // choice, where that place is beyond the addresses that a process can have.
     if (start == nullptr && !(is_again && answer == os::MapAt::kNoMemory))
       start = map_anywhere(pages, regions, limit);
     if (start != nullptr) return {start, regions};
@@ -19,20 +20,21 @@ RegionChunks::Chunk RegionChunks::map(os::PageSource& pages, std::size_t wanted,
   return {nullptr, 0};
 }
 
-/// \param answer  what the kernel said of the last place; left as it is if none was tried
+/// \param answer  what the kernel said of the first place; left as it is if none was tried
 char* RegionChunks::map_upwards(os::PageSource& pages, std::size_t regions, std::uintptr_t limit,
                                 os::MapAt& answer) noexcept {
   const std::size_t bytes = regions * kRegionBytes;
   std::uintptr_t address = next_address_;
-  for (unsigned step = 0; step != kSteps && address + bytes <= limit; ++step) {
+  for (unsigned place = 0; place != kPlaces && address + bytes <= limit; ++place) {
     auto* const start = reinterpret_cast<char*>(address);
-    answer = pages.map_at(start, bytes);
-    if (answer == os::MapAt::kNoMemory) break;
-    if (answer == os::MapAt::kMapped) {
+    const os::MapAt here = pages.map_at(start, bytes);
+    if (place == 0) answer = here;
+    if (here == os::MapAt::kNoMemory) break;
+    if (here == os::MapAt::kMapped) {
       next_address_ = address + bytes + kBetween;
       return start;
     }
-    address += kMost * kRegionBytes << step / kAlike;
+    address += (kMost * kRegionBytes) << (place / kAlike);
   }
   return nullptr;
 }

@@ -77,7 +77,10 @@ TEST_F(RegionChunksTest, WhereAllPlacesAreInUseTheKernelChoosesFromThenOn) {
   pages.in_use_until = kLimit;
   pages.anywhere = kFirst / 2;
   EXPECT_EQ(map(8, 8), kFirst / 2);
-  EXPECT_EQ(pages.calls.size(), 65u);
+  ASSERT_EQ(pages.calls.size(), 65u);
+  EXPECT_EQ(pages.calls[7].address, kFirst + 7 * kStep);
+  EXPECT_EQ(pages.calls[9].address, kFirst + 10 * kStep) << "longer steps";
+  EXPECT_EQ(pages.calls[63].address, kFirst + (std::uintptr_t{478} << 30));
   EXPECT_EQ(map(4, 4), kFirst / 2);
   EXPECT_EQ(pages.calls, (std::vector<ScriptedPages::Call>{{0, 4 * kRegionBytes}}));
 }
@@ -119,6 +122,29 @@ TEST_F(RegionChunksTest, AChunkThatWasTakenBackIsTriedAgainByOneRegion) {
   const RegionChunks::Chunk chunk = chunks.map(pages, 8, kLimit);
   chunks.take_back(chunk);
   EXPECT_EQ(map(8, 1), kFirst);
+}
+
+TEST_F(RegionChunksTest, TheKernelGoesOnChoosingAfterItsChunkWasTakenBack) {
+  pages.in_use_until = kLimit;
+  pages.anywhere = kFirst / 2;
+  chunks.take_back(chunks.map(pages, 8, kLimit));
+  EXPECT_EQ(map(8, 1), kFirst / 2);
+  EXPECT_EQ(pages.calls, (std::vector<ScriptedPages::Call>{{0, kRegionBytes}}));
+}
+
+TEST_F(RegionChunksTest, NoPlaceBeyondTheLimitIsTried) {
+  chunks.begin_at(kLimit - kStep - kRegionBytes);
+  pages.in_use_until = kLimit;
+  EXPECT_EQ(map(1, 0), 0u);
+  EXPECT_EQ(pages.calls.size(), 3u) << "two places and anywhere";
+}
+
+TEST_F(RegionChunksTest, OnlyTheFirstPlacesAnswerKeepsFromAskingAnywhere) {
+  pages.most_bytes = 0;
+  EXPECT_EQ(map(8, 0), 0u);
+  pages.in_use_until = kFirst + kStep;  // and the next one is refused
+  EXPECT_EQ(map(8, 0), 0u);
+  EXPECT_EQ(pages.calls.size(), 3u);
 }
 
 TEST_F(RegionChunksTest, AfterARefusalOneRegionIsTriedOnceAndThenAllThatIsWanted) {

@@ -73,5 +73,22 @@ TEST_F(StartedRegionPool, AsksTheKernelOnceAfterItWasRefused) {
   EXPECT_NE(pool.map_aligned(kRegionBytes, kRegionBytes), nullptr);
 }
 
+TEST_F(StartedRegionPool, AChunkGoesBackThatNothingDescribesAndOneRegionIsTriedNext) {
+  int refused = 0;
+  for (int i = 0; i < 5000; ++i) {  // the page map is opened for 2048 at a time
+    const std::size_t mapped = pages.mapped_bytes();
+    const std::size_t regions = pool.statistics().regions;
+    pages.refuse_call(2);  // what follows the mapping of a chunk, if anything does
+    const void* const region = pool.map_aligned(kRegionBytes, kRegionBytes);
+    pages.refuse_nothing();
+    if (region != nullptr) continue;
+    ++refused;
+    EXPECT_EQ(pages.mapped_bytes(), mapped);
+    ASSERT_NE(pool.map_aligned(kRegionBytes, kRegionBytes), nullptr);
+    EXPECT_EQ(pool.statistics().regions, regions + 1);
+  }
+  EXPECT_GT(refused, 0);
+}
+
 }  // namespace
 }  // namespace strata

@@ -146,7 +146,7 @@ void answer(int listener, Judge& judge) {
 const std::vector<CallKind>& call_kinds() {
   // The first row that fits counts.
   static const std::vector<CallKind> kinds = {
-      {"mmap of free addresses", SYS_mmap, takes_free_addresses, {ENOMEM, EEXIST}},
+      {"mmap of free addresses", SYS_mmap, takes_free_addresses, {ENOMEM, EEXIST, EAGAIN}},
       {"mmap", SYS_mmap, nullptr, {ENOMEM}},
       {"munmap", SYS_munmap, nullptr, {ENOMEM}},
       {"mremap", SYS_mremap, nullptr, {ENOMEM}},
