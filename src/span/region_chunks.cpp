@@ -4,18 +4,31 @@ namespace strata {
 
 RegionChunks::Chunk RegionChunks::map(os::PageSource& pages, std::size_t wanted,
                                       std::uintptr_t limit) noexcept {
+  if (!was_refused_) [[likely]] {
+    auto answer = os::MapAt::kInUse;
+    char* const start = map_upwards(pages, wanted, limit, answer);
+    if (start != nullptr) [[likely]]
+      return {start, wanted};
+  }
+  return map_otherwise(pages, wanted, limit);
+}
+
+/// Where the kernel chooses, or one region.
+[[gnu::cold, gnu::noinline]] RegionChunks::Chunk RegionChunks::map_otherwise(
+    os::PageSource& pages, std::size_t wanted, std::uintptr_t limit) noexcept {
   const bool is_again = was_refused_;
   was_refused_ = false;
-  for (std::size_t regions = is_again ? 1 : wanted;; regions = 1) {
-    auto answer = os::MapAt::kInUse;
-    char* start = map_upwards(pages, regions, limit, answer);
-    // Where the last try failed, too, the answer at one place is enough. Accepted loss: the kernel's
-    // choice, where that place is beyond the addresses that a process can have.
-    if (start == nullptr && !(is_again && answer == os::MapAt::kNoMemory))
-      start = map_anywhere(pages, regions, limit);
-    if (start != nullptr) return {start, regions};
-    if (regions == 1) break;
+  if (!is_again) {
+    char* const start = map_anywhere(pages, wanted, limit);
+    if (start != nullptr) return {start, wanted};
   }
+  auto answer = os::MapAt::kInUse;
+  char* start = map_upwards(pages, 1, limit, answer);
+  // Where the last try failed, too, the answer at one place is enough. Accepted loss: the kernel's
+  // choice, where that place is beyond the addresses that a process can have.
+  if (start == nullptr && !(is_again && answer == os::MapAt::kNoMemory))
+    start = map_anywhere(pages, 1, limit);
+  if (start != nullptr) return {start, 1};
   was_refused_ = true;
   return {nullptr, 0};
 }
@@ -40,9 +53,8 @@ char* RegionChunks::map_upwards(os::PageSource& pages, std::size_t regions, std:
 }
 
 /// A kernel that has chosen once chooses from then on.
-[[gnu::cold, gnu::noinline]] char* RegionChunks::map_anywhere(os::PageSource& pages,
-                                                              std::size_t regions,
-                                                              std::uintptr_t limit) noexcept {
+[[gnu::cold]] char* RegionChunks::map_anywhere(os::PageSource& pages, std::size_t regions,
+                                               std::uintptr_t limit) noexcept {
   const std::size_t bytes = regions * kRegionBytes;
   auto* const start = static_cast<char*>(pages.map_aligned(bytes, kRegionBytes));
   if (start == nullptr) return nullptr;
