@@ -17,6 +17,7 @@ constexpr int kMostOfTheLargest = 16;
 // took.
 constexpr std::uint64_t kVainNs = 1'000'000;
 constexpr std::uint64_t kVainTimes = 8;
+constexpr std::uint64_t kMostVainNs = 1'000'000'000;  // for a process that was stopped in a pass
 // Chosen: how long a thread sleeps at a time while another makes room.
 constexpr std::uint64_t kNapNs = 1'000'000;
 
@@ -101,7 +102,7 @@ bool SharedLimit::make_room(std::size_t bytes) noexcept {
     has_found = give_back_all(is_enough);
     const std::uint64_t now = os::monotonic_ns();
     if (!has_found)
-      vain_until_ns_.store(now + std::max(kVainNs, kVainTimes * (now - began)),
+      vain_until_ns_.store(now + std::clamp(kVainTimes * (now - began), kVainNs, kMostVainNs),
                            std::memory_order_relaxed);
   }
   end();

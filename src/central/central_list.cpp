@@ -153,7 +153,7 @@ std::size_t CentralList::decommit_holes(Spans which) noexcept {
       by_free_[width].remove(span);
       by_free_[width].push_back(span);
       ++looks;
-      if (is_due(span, which)) {
+      if (is_due(span, which) || (which == Spans::kAll && holes.has_left_holes(span))) {
         ++due;
         add_holes_of(span, holes);
       }

@@ -680,6 +680,19 @@ TEST_F(CentralListTest, WhatWasIdleWhenItCameLeavesASpanAsQuietAsItWas) {
   space.heap.check_invariants();
 }
 
+TEST_F(CentralListTest, AHoleThatTheKernelLeftGoesBackWhenAllAreAskedForAgain) {
+  if (os::page_bytes() > 4096) GTEST_SKIP() << "the holes are smaller than an OS page";
+  CentralList list = make(SizeClassMap::class_of(1024));
+  const std::vector<void*> objects = claim(list, 64);
+  release(list, std::vector<void*>(objects.begin(), objects.begin() + 32));
+  pages.refuse_decommits(true);  // as where memory is locked
+  EXPECT_EQ(list.decommit_holes(CentralList::Spans::kAll), 0u);
+  pages.refuse_decommits(false);
+  EXPECT_EQ(list.decommit_holes(CentralList::Spans::kAll), 32 * 1024u);
+  EXPECT_EQ(list.decommit_holes(CentralList::Spans::kAll), 0u) << "none is left";
+  list.check_invariants();
+}
+
 TEST_F(CentralListTest, ASpanFullBeforeIsQuietAndOneThatServedIsNot) {
   CentralList list = make(SizeClassMap::class_of(1024));
   std::vector<void*> objects = claim(list, 64);

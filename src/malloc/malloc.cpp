@@ -250,7 +250,7 @@ bool Malloc::make_room(ThreadState& thread, std::size_t bytes, std::uint64_t& pa
 
 void Malloc::note_vain_pass(std::uint64_t ns) noexcept {
   vain_idle_bytes_.store(engine_.idle_hint(), std::memory_order_relaxed);
-  vain_until_ns_.store(os::monotonic_ns() + std::max(kVainNs, kVainTimes * ns),
+  vain_until_ns_.store(os::monotonic_ns() + std::clamp(kVainTimes * ns, kVainNs, kMostVainNs),
                        std::memory_order_relaxed);
 }
 

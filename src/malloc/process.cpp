@@ -78,7 +78,7 @@ class ProcessHost final : public MallocHost {
       if (malloc.is_started()) return true;
       // Before any thread can have a cache. Where the C library refuses, the malloc still works:
       // the cache of a thread that ends stays in use.
-      if (!has_exit_key_) has_exit_key_ = os::create_thread_key(exit_key_, on_thread_exit);
+      if (!has_exit_key_.load(std::memory_order_relaxed)) make_exit_key();
       Options options;
       if (has_options()) {
         read_options(options);
@@ -164,15 +164,26 @@ class ProcessHost final : public MallocHost {
 
   /// Calls on_thread_exit(value) when the calling thread ends.
   [[gnu::noinline]] bool follow_end(void* value) noexcept {
-    return has_exit_key_ && os::set_thread_value(exit_key_, value);
+    if (!has_exit_key_.load(std::memory_order_acquire) && !make_exit_key_later()) [[unlikely]]
+      return false;
+    return os::set_thread_value(exit_key_, value);
+  }
+  void make_exit_key() noexcept STRATA_REQUIRES(g_start_lock) {
+    if (os::create_thread_key(exit_key_, on_thread_exit))
+      has_exit_key_.store(true, std::memory_order_release);
+  }
+  /// The C library had no key left, and may have one now.
+  [[gnu::cold, gnu::noinline]] bool make_exit_key_later() noexcept {
+    LockGuard guard(g_start_lock);
+    if (!has_exit_key_.load(std::memory_order_relaxed)) make_exit_key();
+    return has_exit_key_.load(std::memory_order_relaxed);
   }
 
   // Chosen: with 512, bash and gawk need a heap (docs/decisions/0023). Each such call takes longer
   // than one that the heap serves.
   static constexpr unsigned kMostFirstBlocks = 1024;
 
-  // Written under g_start_lock, before the malloc is started for any reader.
-  bool has_exit_key_ = false;
+  std::atomic<bool> has_exit_key_{false};  // release after the key is written, acquire before use
   unsigned exit_key_ = 0;
   // relaxed: whoever sets one does what it stands for, and nobody waits for it.
   std::atomic<bool> follows_forks_{false};

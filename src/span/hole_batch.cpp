@@ -44,12 +44,16 @@ static_assert(
     }(),
     "a batch has room for all holes of a span");
 
+struct Holes {
+  std::size_t count;
+  std::size_t bytes;
+};
+
 /// Writes the span's holes to `ranges`. The tail after the last object belongs to it.
-/// \returns  how many
-std::size_t find_holes(const Span& span, os::PageRange* ranges) noexcept {
+Holes find_holes(const Span& span, os::PageRange* ranges) noexcept {
   const std::size_t os_page = os::page_bytes();
   const std::uint32_t lowest = span.first_object != 0 ? 0 : span.first_word * 64;
-  std::size_t count = 0;
+  Holes holes{0, 0};
   for (std::uint32_t index = lowest; index < span.object_count;) {
     const std::uint32_t first = next_free(span, index);
     const std::uint32_t last = next_taken(span, first);
@@ -57,10 +61,13 @@ std::size_t find_holes(const Span& span, os::PageRange* ranges) noexcept {
     const std::size_t end = last == span.object_count
                                 ? span.bytes()
                                 : std::size_t{last} * span.object_bytes / os_page * os_page;
-    if (first < last && begin < end) ranges[count++] = {span.start + begin, end - begin};
+    if (first < last && begin < end) {
+      ranges[holes.count++] = {span.start + begin, end - begin};
+      holes.bytes += end - begin;
+    }
     index = last;
   }
-  return count;
+  return holes;
 }
 
 bool is_of(const Span& span, const os::PageRange& range) noexcept {
@@ -73,14 +80,17 @@ bool is_of(const Span& span, const os::PageRange& range) noexcept {
 std::size_t HoleBatch::add(Span& span) noexcept {
   if (source_.keeps_records_) return 0;
   if (range_count_ + kMostOfSpan > kMostRanges) flush();
-  os::PageRange* const ranges = ranges_ + range_count_;
-  const std::size_t count = find_holes(span, ranges);
-  std::size_t bytes = 0;
-  for (std::size_t i = 0; i < count; ++i) bytes += ranges[i].bytes;
-  if (count == 0 || !source_.prepare_holes(span, bytes)) return 0;
-  range_count_ += count;
+  const Holes holes = find_holes(span, ranges_ + range_count_);
+  if (holes.count == 0 || !source_.prepare_holes(span, holes.bytes)) return 0;
+  range_count_ += holes.count;
   spans_[span_count_++] = &span;
-  return bytes > span.hole_bytes ? bytes - span.hole_bytes : 0;
+  return holes.bytes > span.hole_bytes ? holes.bytes - span.hole_bytes : 0;
+}
+
+bool HoleBatch::has_left_holes(const Span& span) const noexcept {
+  if (!source_.has_left_holes_.load(std::memory_order_relaxed)) return false;
+  os::PageRange ranges[kMostOfSpan];
+  return find_holes(span, ranges).bytes > span.hole_bytes;
 }
 
 std::size_t HoleBatch::give_back() noexcept {
@@ -94,7 +104,11 @@ void HoleBatch::flush() noexcept {
   for (std::size_t i = 0; i < span_count_; ++i) {
     Span& span = *spans_[i];
     std::size_t bytes = 0;
-    for (; range != ranges_ + range_count_ && is_of(span, *range); ++range) bytes += range->bytes;
+    for (; range != ranges_ + range_count_ && is_of(span, *range); ++range) {
+      bytes += range->bytes;
+      if (range->bytes == 0) [[unlikely]]
+        source_.has_left_holes_.store(true, std::memory_order_relaxed);
+    }
     const std::size_t opened = source_.open_holes(span, bytes);
     if (why_ == Why::kGrowth) span.hole_bytes_for_growth += static_cast<std::uint32_t>(opened);
     returned_ += opened;

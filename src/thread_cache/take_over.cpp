@@ -23,7 +23,8 @@
 //      and pushed another one after it. Ours is not ours; we forget it. The slot at the top and
 //      those above: the owner may or may not have the object. We put it back where the slot is
 //      still nullptr. If the owner has it, the slot is above its top when it goes on, and what it
-//      holds means nothing; if not, it is as it was.
+//      holds means nothing; if not, it is as it was. Where the kernel refuses a barrier, all of
+//      them go back so.
 //
 // Gaps in a bin, slots of nullptr below the top, are closed by the owner's next slow path.
 
@@ -82,21 +83,22 @@ std::size_t ThreadCache::take_over(Owners which, void** room, std::size_t room_s
       take_slots(c, room + used, taken[c].count);
       used += taken[c].count;
     }
-    barrier();
+    bool is_ordered = barrier();
     for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
       void** const top = std::atomic_ref<void**>(tops_[c]).load(std::memory_order_relaxed);
       taken[c].top = static_cast<std::size_t>(top - bases_[c]);
     }
-    barrier();
+    is_ordered = barrier() && is_ordered;
     used = 0;
     for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
       void** const objects = room + used;
       used += taken[c].count;
-      taken[c].count = sort_out(c, objects, taken[c].count, taken[c].top);
+      // Where nothing shows whose they are, all go back.
+      taken[c].count = sort_out(c, objects, taken[c].count, is_ordered ? taken[c].top : 0);
       // What is ours moves together; no slot before it is needed any more.
       taken[c].top = static_cast<std::size_t>(objects - room);
     }
-    if (has_taken_all) taken_ = now;
+    if (has_taken_all && is_ordered) taken_ = now;
   }
   const Was was = which == Owners::kIdle ? Was::kIdle : Was::kInUse;
   std::size_t bytes = 0;

@@ -231,6 +231,33 @@ TEST_F(TakeOverSteps, TheOwnerMayBeInTheMiddleOfAnything) {
   EXPECT_EQ(used_pages(), 0u);
 }
 
+TEST_F(TakeOverSteps, WhereABarrierIsRefusedAllGoesBack) {
+  g_playing = this;
+  std::vector<void*> room(1024);
+  static int g_calls = 0;
+  static int g_refused = 0;
+  for (int round = 0; round < 3000; ++round) {
+    bias = 1 + below(3);
+    fill();
+    g_calls = 0;
+    g_refused = 1 + round % 3;
+    const std::size_t moved =
+        cache.take_over(ThreadCache::Owners::kAll, room.data(), room.size(), [] {
+          const bool is_done = g_playing->play();
+          return ++g_calls != g_refused && is_done;
+        });
+    finish_step();
+    EXPECT_EQ(moved, 0u);
+    check();
+    if (HasFailure()) return;
+  }
+  for (void* object : cache.owned) deallocate_into(cache, kClass, object);
+  cache.flush_all();
+  central->release_all();
+  central->check_invariants();
+  EXPECT_EQ(used_pages(), 0u) << "an object was lost";
+}
+
 /// Owners use their caches as fast as they can while a thief takes everything over and over. Each
 /// object carries its owner's mark; a second owner, or a lost object, shows.
 TEST(TakeOverThreads, NoObjectIsLostOrHandedOutTwice) {
