@@ -17,7 +17,7 @@ constexpr int kMostOfTheLargest = 16;
 // took.
 constexpr std::uint64_t kVainNs = 1'000'000;
 constexpr std::uint64_t kVainTimes = 8;
-constexpr std::uint64_t kMostVainNs = 1'000'000'000;  // for a process that was stopped in a pass
+constexpr std::uint64_t kMostVainNs = 10'000'000'000;  // for a process that was stopped in a pass
 // Chosen: how long a thread sleeps at a time while another makes room.
 constexpr std::uint64_t kNapNs = 1'000'000;
 

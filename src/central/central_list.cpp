@@ -153,7 +153,7 @@ std::size_t CentralList::decommit_holes(Spans which) noexcept {
       by_free_[width].remove(span);
       by_free_[width].push_back(span);
       ++looks;
-      if (is_due(span, which) || (which == Spans::kAll && holes.has_left_holes(span))) {
+      if (is_due(span, which)) {
         ++due;
         add_holes_of(span, holes);
       }
@@ -195,9 +195,11 @@ std::size_t CentralList::decommit_holes_of_emptiest(std::size_t bytes) noexcept 
 }
 
 /// True if the span's holes may be larger than they were, and none of its objects is in demand.
+/// What the kernel left is tried again when all are asked for: each time it takes a call for each.
 bool CentralList::is_due(Span& span, Spans which) noexcept {
   const bool is_unchanged = span.seen_free == span.free_count;
   span.seen_free = span.free_count;
+  if (which == Spans::kAll && span.has_left_holes) return true;
   return (is_unchanged || which == Spans::kAll) && span.decommitted_free != span.free_count;
 }
 

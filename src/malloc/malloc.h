@@ -270,8 +270,8 @@ class Malloc {
   // of a program that replaces objects at its limit, a ninth of the time at the most.
   static constexpr std::uint64_t kVainNs = 1'000'000;
   static constexpr std::uint64_t kVainTimes = 8;  // as long as what was in vain
-  // Chosen: longer no pass takes, but for a process that was stopped in it.
-  static constexpr std::uint64_t kMostVainNs = 1'000'000'000;
+  // Chosen: for a process that was stopped in a pass, which seems to have taken so long.
+  static constexpr std::uint64_t kMostVainNs = 10'000'000'000;
   // Chosen: what has to come back before, as a share of the heap: to look through all of it for so
   // much takes less time than freeing it did.
   static constexpr std::size_t kVainShare = 256;

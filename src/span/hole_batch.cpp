@@ -79,18 +79,13 @@ bool is_of(const Span& span, const os::PageRange& range) noexcept {
 
 std::size_t HoleBatch::add(Span& span) noexcept {
   if (source_.keeps_records_) return 0;
+  span.has_left_holes = false;
   if (range_count_ + kMostOfSpan > kMostRanges) flush();
   const Holes holes = find_holes(span, ranges_ + range_count_);
   if (holes.count == 0 || !source_.prepare_holes(span, holes.bytes)) return 0;
   range_count_ += holes.count;
   spans_[span_count_++] = &span;
   return holes.bytes > span.hole_bytes ? holes.bytes - span.hole_bytes : 0;
-}
-
-bool HoleBatch::has_left_holes(const Span& span) const noexcept {
-  if (!source_.has_left_holes_.load(std::memory_order_relaxed)) return false;
-  os::PageRange ranges[kMostOfSpan];
-  return find_holes(span, ranges).bytes > span.hole_bytes;
 }
 
 std::size_t HoleBatch::give_back() noexcept {
@@ -106,8 +101,7 @@ void HoleBatch::flush() noexcept {
     std::size_t bytes = 0;
     for (; range != ranges_ + range_count_ && is_of(span, *range); ++range) {
       bytes += range->bytes;
-      if (range->bytes == 0) [[unlikely]]
-        source_.has_left_holes_.store(true, std::memory_order_relaxed);
+      span.has_left_holes |= range->bytes == 0;
     }
     const std::size_t opened = source_.open_holes(span, bytes);
     if (why_ == Why::kGrowth) span.hole_bytes_for_growth += static_cast<std::uint32_t>(opened);

@@ -30,10 +30,6 @@ class HoleBatch {
   /// \returns  Bytes of the span's holes that are new.
   std::size_t add(Span& span) noexcept;
 
-  /// Whether the kernel may have left holes of the span where they were, of memory that was locked.
-  /// \cost  one load, unless it has done so with any hole of this process
-  bool has_left_holes(const Span& span) const noexcept;
-
   /// \returns  Bytes decommitted since the last call that were held before.
   std::size_t give_back() noexcept;
 

@@ -118,6 +118,7 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   std::uint8_t page_count;
   bool is_zero;               ///< the pages had never been used since the kernel cleared them
   bool is_homeward;           ///< what is freed of it passes by the bins of its class
+  bool has_left_holes;        ///< the kernel left some where they were, of memory that was locked
   std::uint64_t bitmap_word;  ///< what free_bits points to if the bitmap is one word
 
   /// Objects so large that clearing one costs more than knowing that it need not be cleared.

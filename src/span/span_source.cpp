@@ -47,6 +47,7 @@ bool SpanSource::begin(Span& span, unsigned size_class) noexcept {
   span.size_class = static_cast<std::uint8_t>(size_class);
   span.shard = 0;
   span.is_homeward = false;
+  span.has_left_holes = false;
   const std::size_t words = span.bitmap_words();
   span.free_bits =
       words == 1 ? &span.bitmap_word

@@ -202,7 +202,6 @@ class SpanSource {
   std::atomic<std::uint64_t> draws_{0};  // relaxed: two spans may share a draw
   // relaxed, all: sums that guard nothing.
   std::atomic<std::size_t> hole_bytes_{0};
-  std::atomic<bool> has_left_holes_{false};  // once the kernel did not take one; relaxed: a hint
   std::atomic<std::size_t> refilled_bytes_{0};
   std::atomic<std::size_t> decommitted_bytes_{0};
   std::atomic<std::size_t> state_bytes_{0};
