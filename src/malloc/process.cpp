@@ -77,7 +77,7 @@ class ProcessHost final : public MallocHost {
       LockGuard guard(g_start_lock);
       if (malloc.is_started()) return true;
       // Before any thread can have a cache. Where the C library refuses, the malloc still works:
-      // the cache of a thread that ends stays in use.
+      // the cache of a thread that ends stays in use, until a key is had for later threads.
       if (!has_exit_key_.load(std::memory_order_relaxed)) make_exit_key();
       Options options;
       if (has_options()) {
