@@ -17,11 +17,15 @@ bool GuardPool::start(const Size& size) noexcept {
   const std::size_t in_guard = std::max(size.guard_bytes, os::page_bytes());
   const std::size_t bytes = size.slots * (in_slot + in_guard) + in_guard;
   LockGuard guard(lock_);
-  slots_ = static_cast<Slot*>(metadata_.allocate(size.slots * sizeof(Slot)));
-  waiting_ = static_cast<std::uint16_t*>(metadata_.allocate(size.slots * sizeof(std::uint16_t)));
-  if (slots_ == nullptr || waiting_ == nullptr) return false;
+  if (is_started()) return true;  // another thread was first
   void* const start = pages_.reserve(bytes);
   if (start == nullptr) return false;
+  slots_ = static_cast<Slot*>(metadata_.allocate(size.slots * (sizeof(Slot) + sizeof *waiting_)));
+  if (slots_ == nullptr) {
+    pages_.unmap(start, bytes);
+    return false;
+  }
+  waiting_ = reinterpret_cast<std::uint16_t*>(slots_ + size.slots);
   size_ = size;
   slot_bytes_.store(in_slot, std::memory_order_relaxed);
   guard_bytes_.store(in_guard, std::memory_order_relaxed);

@@ -67,12 +67,10 @@ class GuardPool {
   GuardPool(const GuardPool&) = delete;
   GuardPool& operator=(const GuardPool&) = delete;
 
-  /// Reserves the slots. Until then it owns nothing, and has no room.
-  /// \returns  False when out of memory.
+  /// Reserves the slots, unless it has them. Until then it owns nothing, and has no room.
+  /// \returns  False when out of memory: nothing has changed, and it can be tried again.
+  /// \cost     If the kernel refuses: one system call.
   bool start(const Size& size = kForSamples) noexcept;
-  /// For pools that start when they are first needed, by whichever thread comes first.
-  /// \returns  True once.
-  bool must_start() noexcept { return !was_asked_.exchange(true, std::memory_order_relaxed); }
 
   /// \returns  An object that reads as zero; nullptr if it does not fit a slot, none is left, or
   ///           the limit forbids it.
@@ -143,7 +141,6 @@ class GuardPool {
   static void verify_surroundings(const Slot& slot) noexcept;
 
   Lock lock_{LockRank::kGuardPool};
-  std::atomic<bool> was_asked_{false};  // relaxed: a thread that comes second has no guards yet
   os::PageSource& pages_;
   MetadataArena& metadata_;
   MemoryLimit& limit_;
@@ -160,7 +157,7 @@ class GuardPool {
   std::uint64_t uses_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t live_bytes_ STRATA_GUARDED_BY(lock_) = 0;     // of live objects
   std::size_t waiting_bytes_ STRATA_GUARDED_BY(lock_) = 0;  // held, of freed ones
-  // A ring of size_.slots indices of freed slots.
+  // A ring of size_.slots indices of freed slots, behind the slots.
   std::uint16_t* waiting_ STRATA_GUARDED_BY(lock_) STRATA_PT_GUARDED_BY(lock_) = nullptr;
   std::size_t oldest_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t waiting_count_ STRATA_GUARDED_BY(lock_) = 0;

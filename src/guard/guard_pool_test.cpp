@@ -282,6 +282,28 @@ TEST_F(GuardPoolTest, IsNullWhenTheKernelRefusesAndLosesNoSlot) {
   }
 }
 
+TEST_F(GuardPoolTest, AStartThatIsRefusedTakesNothingAndIsTriedAgain) {
+  for (std::size_t n = 1;; ++n) {
+    os::FakePageSource refusing;
+    MemoryLimit no_limit;
+    MetadataArena arena(refusing, &no_limit);
+    GuardPool other(refusing, arena, no_limit);
+    refusing.refuse_call(n);
+    const bool was_refused = !other.start();
+    if (was_refused) {
+      EXPECT_EQ(refusing.mapped_bytes(), 0u);
+      ASSERT_TRUE(other.start());
+    }
+    void* const p = other.allocate({100, 0, false});
+    ASSERT_NE(p, nullptr);
+    EXPECT_TRUE(other.start()) << "by a thread that comes second";
+    EXPECT_TRUE(other.owns(p)) << "nothing changes";
+    other.deallocate(p, {});
+    other.check_invariants();
+    if (!was_refused) break;
+  }
+}
+
 TEST_F(GuardPoolTest, ThreadsPassObjectsOn) {
   std::atomic<char*> shelves[8] = {};
   std::latch gate(3);

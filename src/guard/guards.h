@@ -19,8 +19,8 @@ class Guards {
   GuardPool& objects() noexcept { return objects_; }
   GuardPool& blocks() noexcept { return blocks_; }
 
-  /// Where the program asks for guards. The second pool starts with the first object for it, if it
-  /// may.
+  /// Where the program asks for guards. The second pool starts with the first object for it that
+  /// finds the memory, if it may.
   /// \returns  False when out of memory.
   bool start(bool with_blocks) noexcept {
     may_have_blocks_.store(with_blocks, std::memory_order_relaxed);
@@ -30,7 +30,7 @@ class Guards {
   /// \returns  An object that reads as zero; nullptr if neither pool has room for it.
   void* allocate(const Allocation& allocation) noexcept {
     if (allocation.bytes <= objects_.slot_bytes()) return objects_.allocate(allocation);
-    if (may_have_blocks_.load(std::memory_order_relaxed) && blocks_.must_start())
+    if (may_have_blocks_.load(std::memory_order_relaxed) && !blocks_.is_started())
       blocks_.start(GuardPool::kForBlocks);
     return blocks_.allocate(allocation);
   }

@@ -134,11 +134,10 @@ void start_watchers_of_options(Malloc& malloc) noexcept {
 }
 
 void begin_guards(Malloc& malloc, GuardPool& pool, const GuardPool::Size& size) noexcept {
-  if (!pool.must_start()) return;
+  if (!pool.start(size)) return;
   // Stacks take a small program 0.1 ms and some 200 KiB: one guarded block is not worth that.
   if (&pool == &malloc.guards().objects() || malloc.has_full_checks()) os::prepare_walks();
   follow_faults(malloc, Asked::kNo);
-  pool.start(size);
 }
 
 void begin_empty_blocks(Malloc& malloc) noexcept { follow_faults(malloc, Asked::kNo); }

@@ -27,8 +27,9 @@ Options with_rate(std::size_t rate, Options::Checks checks = Options::Checks::kB
 /// Numbers are drawn from a fixed seed (TestMalloc): what happens once happens always.
 struct GuardWindows : TestMalloc, ::testing::Test {
   void begin_guards(Malloc&, GuardPool& pool, const GuardPool::Size& size) noexcept override {
-    if (!pool.must_start()) return;
-    ASSERT_TRUE(pool.start(size));
+    if (refuses_next_start) pages.refuse_call(1);
+    EXPECT_EQ(pool.start(size), !refuses_next_start);
+    refuses_next_start = false;
   }
 
   void start_at_rate(Options::Checks checks = Options::Checks::kBasic) {
@@ -73,6 +74,7 @@ struct GuardWindows : TestMalloc, ::testing::Test {
     }
   }
 
+  bool refuses_next_start = false;
   TestThread thread{malloc};
 };
 
@@ -309,6 +311,30 @@ TEST_F(GuardWindows, GuardTheFirstBlockBeyondTheSizeClassesAndSomeLaterOnes) {
   EXPECT_FALSE(malloc.guards().objects().is_started()) << "small programs have no others";
   thread.end();
   check_nothing_is_left();
+}
+
+TEST_F(GuardWindows, AStartThatWasRefusedIsTriedAgain) {
+  start_at_rate();
+  refuses_next_start = true;
+  EXPECT_EQ(count_guarded_blocks(malloc, thread, 1), 0u);
+  EXPECT_FALSE(refuses_next_start);
+  EXPECT_GE(count_guarded_blocks(malloc, thread, 10'000), 1u);
+  refuses_next_start = true;
+  open_window();
+  EXPECT_FALSE(refuses_next_start);
+  EXPECT_TRUE(malloc.guards().objects().is_started());
+}
+
+TEST_F(GuardWindows, ThePoolOfBlocksIsAskedForAgainWhereGuardsAreAskedFor) {
+  TestMalloc::start();
+  ASSERT_TRUE(malloc.begin_guards(1, 1));
+  pages.refuse_call(1);
+  void* const first = thread.allocate(200'000);
+  void* const second = thread.allocate(200'000);
+  EXPECT_FALSE(malloc.guards().owns(first));
+  EXPECT_TRUE(malloc.guards().owns(second));
+  thread.deallocate(first);
+  thread.deallocate(second);
 }
 
 TEST_F(GuardWindows, BlocksThatAreGuardedUnaskedTakeAQuarterOfAMiBAtMost) {

@@ -29,7 +29,8 @@ class MallocHost {
   /// Malloc::ask_for_attention(). May start threads.
   virtual void attend() noexcept {}
   /// An object or a block is about to be guarded, although the program did not ask for that: the
-  /// pool is to be started, if it must_start(). From a slow path of any thread, with no lock held.
+  /// pool is to be started. From a slow path of any thread, with no lock held; again with the next
+  /// one where the kernel refused.
   virtual void begin_guards(Malloc&, GuardPool&, const GuardPool::Size&) noexcept {}
   /// The first block of 0 bytes is about to be made, where an access to it is a fault: the same.
   virtual void begin_empty_blocks(Malloc&) noexcept {}

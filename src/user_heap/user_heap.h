@@ -69,7 +69,7 @@ class UserHeap final : public MallocHost {
   bool follow_thread(ThreadCache&) noexcept override { return true; }
   /// Under full checks, for blocks that may lie elsewhere than the program says.
   void begin_guards(Malloc&, GuardPool& pool, const GuardPool::Size& size) noexcept override {
-    if (checks_ == Heap::Checks::kFull && pages_ == nullptr && pool.must_start()) pool.start(size);
+    if (checks_ == Heap::Checks::kFull && pages_ == nullptr) pool.start(size);
   }
 
  private:
