@@ -17,20 +17,18 @@ RegionChunks::Chunk RegionChunks::map(os::PageSource& pages, std::size_t wanted,
 [[gnu::cold, gnu::noinline]] RegionChunks::Chunk RegionChunks::map_otherwise(
     os::PageSource& pages, std::size_t wanted, std::uintptr_t limit) noexcept {
   const bool is_again = was_refused_;
-  was_refused_ = false;
-  if (!is_again) {
-    char* const start = map_anywhere(pages, wanted, limit);
-    if (start != nullptr) return {start, wanted};
+  char* start = is_again ? nullptr : map_anywhere(pages, wanted, limit);
+  if (start == nullptr && (is_again || wanted != 1)) {
+    wanted = 1;
+    auto answer = os::MapAt::kInUse;
+    start = map_upwards(pages, 1, limit, answer);
+    // Where the last try failed, too, the answer at one place is enough. Accepted loss: the
+    // kernel's choice, where that place is beyond the addresses that a process can have.
+    if (start == nullptr && !(is_again && answer == os::MapAt::kNoMemory))
+      start = map_anywhere(pages, 1, limit);
   }
-  auto answer = os::MapAt::kInUse;
-  char* start = map_upwards(pages, 1, limit, answer);
-  // Where the last try failed, too, the answer at one place is enough. Accepted loss: the kernel's
-  // choice, where that place is beyond the addresses that a process can have.
-  if (start == nullptr && !(is_again && answer == os::MapAt::kNoMemory))
-    start = map_anywhere(pages, 1, limit);
-  if (start != nullptr) return {start, 1};
-  was_refused_ = true;
-  return {nullptr, 0};
+  was_refused_ = start == nullptr;
+  return {start, was_refused_ ? 0 : wanted};
 }
 
 /// \param answer  what the kernel said of the first place; left as it is if none was tried

@@ -28,10 +28,10 @@ class RegionChunks {
 
   /// Maps as many regions as are wanted, or one, below an address.
   /// \param wanted  1 to kMost
-  /// \cost  If refused: four system calls, and one when it is again. For all that is wanted and for
-  ///        one region, up to 64 more, one for each place that is in use (two before Linux 4.17),
-  ///        and up to three more where the kernel chose beyond the limit. If it is again: for one
-  ///        region, and one call more if the first place is in use.
+  /// \cost  If refused: four system calls, two if one region is wanted, and one when it is again.
+  ///        For all that is wanted and for one region, up to 64 more, one for each place that is in
+  ///        use (two before Linux 4.17), and up to three more where the kernel chose beyond the
+  ///        limit. If it is again: for one region, and one call more if the first place is in use.
   Chunk map(os::PageSource& pages, std::size_t wanted, std::uintptr_t limit) noexcept;
   /// The owner unmapped the chunk, having no memory for what describes it.
   void take_back(const Chunk& chunk) noexcept {

@@ -110,6 +110,15 @@ TEST_F(RegionChunksTest, AFailureIsCheapWhereThereWasNoMemoryBefore) {
   }
 }
 
+TEST_F(RegionChunksTest, OneRegionThatIsAllThatIsWantedIsNotTriedTwice) {
+  pages.most_bytes = 0;
+  EXPECT_EQ(map(1, 0), 0u);
+  EXPECT_EQ(pages.calls,
+            (std::vector<ScriptedPages::Call>{{kFirst, kRegionBytes}, {0, kRegionBytes}}));
+  EXPECT_EQ(map(1, 0), 0u);
+  EXPECT_EQ(pages.calls.size(), 1u);
+}
+
 TEST_F(RegionChunksTest, AfterARefusalWhatIsInUseIsStillSteppedOver) {
   pages.most_bytes = 0;
   EXPECT_EQ(map(8, 0), 0u);
