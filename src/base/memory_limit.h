@@ -40,12 +40,10 @@ class MemoryLimit {
     shared.hold(held_bytes());
   }
   SharedLimit* shared() const noexcept { return shared_; }
-  /// What comes and goes from now on counts here alone: the caller lets go of all that is held now
-  /// in what was shared, once it is gone.
-  SharedLimit* stop_sharing() noexcept {
-    SharedLimit* const shared = shared_;
+  /// What is held counts here alone from now on: it is gone, or lost.
+  void stop_sharing() noexcept {
+    if (shared_ != nullptr) shared_->let_go(held_bytes());
     shared_ = nullptr;
-    return shared;
   }
   /// Whether so many bytes fit below the hard limit, whatever the shared one says.
   bool has_room(std::size_t bytes) const noexcept { return own_.has_room(bytes); }

@@ -405,11 +405,8 @@ void Malloc::forget_all() noexcept {
 
 void Malloc::discard() noexcept {
   profiler_.forget_all();
-  const std::size_t held = engine_.limit().held_bytes();
-  SharedLimit* const shared = engine_.limit().stop_sharing();
   guards_.discard();
   engine_.discard();
-  if (shared != nullptr) shared->let_go(held);
 }
 
 void Malloc::verify_objects() noexcept {

@@ -307,6 +307,50 @@ TEST_F(HeapsUnderALimit, TheChildOfAForkCountsNothingThatAnotherThreadWasMapping
   });
 }
 
+/// Pages of the kernel's, which go back when they may.
+struct WaitingPages {
+  std::atomic<bool> are_going{false};
+  std::atomic<bool> may_go{false};
+  const Heap::PageSource source{
+      .context = this,
+      .map = [](void*, std::size_t bytes,
+                std::size_t alignment) { return os::kernel_pages().map_aligned(bytes, alignment); },
+      .unmap =
+          [](void* self, void* address, std::size_t bytes) {
+            auto& pages = *static_cast<WaitingPages*>(self);
+            pages.are_going = true;
+            pages.are_going.notify_one();
+            pages.may_go.wait(false);
+            os::kernel_pages().unmap(address, bytes);
+          }};
+};
+
+TEST_F(HeapsUnderALimit, TheChildOfAForkCountsNothingOfAHeapThatWasEnding) {
+  run("STRATA_HARD_LIMIT", "100m", [] {
+    Heap other(keeping());
+    MUST(other.allocate(100) != nullptr);
+    WaitingPages pages;
+    Heap::Options options = keeping();
+    options.pages = &pages.source;
+    std::optional<Heap> heap(options);
+    MUST(heap->allocate(300'000) != nullptr && heap->allocate(30 * kMiB) != nullptr);
+    std::thread ending([&heap] { heap.reset(); });
+    pages.are_going.wait(false);
+    const auto of_others = [&other] {
+      return other.statistics().held + g_malloc.engine().limit().held_bytes();
+    };
+    const pid_t child = fork();
+    if (child == 0) std::_Exit(of_process().held == of_others() ? 0 : 1);
+    int status = -1;
+    MUST(waitpid(child, &status, 0) == child && status == 0);
+    MUST(of_process().held > of_others());
+    pages.may_go = true;
+    pages.may_go.notify_one();
+    ending.join();
+    MUST(of_process().held == of_others());
+  });
+}
+
 TEST(HeapsWithoutALimit, CountNothingTogether) {
   Heap heap;
   ASSERT_NE(heap.allocate(100), nullptr);

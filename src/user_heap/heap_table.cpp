@@ -192,8 +192,15 @@ void HeapTable::destroy(UserHeap& heap) noexcept {
     LockGuard guard(lock_);
     while (HeapUse* const use = heap.uses.front()) remove(*use);
     g_heaps[number].store(nullptr, std::memory_order_relaxed);
+    ending_.push_front(heap);
   }
   heap.discard();
+  {
+    LockGuard guard(lock_);
+    heap.stop_sharing_limit();
+    ending_.remove(heap);
+  }
+  heap.give_back_malloc();
   if (heap.pages() != nullptr) metadata_.deallocate(heap.pages(), sizeof(UserPages));
   heap.~UserHeap();
   metadata_.deallocate(&heap, sizeof(UserHeap));
@@ -406,6 +413,8 @@ void HeapTable::after_fork_in_child() noexcept {
     if (heap == nullptr) continue;
     heap->reset_after_fork(own != nullptr ? own->use_of(heap->number()) : nullptr, reset);
   }
+  for (UserHeap* heap = ending_.front(); heap != nullptr; heap = ending_.next(*heap))
+    heap->stop_sharing_limit();
   for (HeapThread* thread = threads_.front(); thread != nullptr;) {
     HeapThread* const next = threads_.next(*thread);
     if (thread != own) {

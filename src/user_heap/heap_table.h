@@ -143,6 +143,8 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
   unsigned exit_key_ = 0;
   std::size_t random_ = Options::kRandomOn;  // written before there is a heap
   IntrusiveList<HeapThread> threads_ STRATA_GUARDED_BY(lock_);
+  // In destroy(): the limit counts what they hold.
+  IntrusiveList<UserHeap> ending_ STRATA_GUARDED_BY(lock_);
   // Of the numbers: how many were given back, and the least one that never was given.
   std::size_t returned_count_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t next_number_ STRATA_GUARDED_BY(lock_) = 1;

@@ -80,6 +80,7 @@ Malloc* UserHeap::make_malloc_alone(bool needs_guards) noexcept {
       has_started && guard_rate_ != 0 && !made->begin_guards(guard_rate_, seed);
   if (!has_started || (lacks_guards && needs_guards)) {
     made->discard();
+    made->engine().limit().stop_sharing();
     g_heap_table.mallocs().give_back(memory);
     return nullptr;
   }
@@ -249,7 +250,14 @@ void UserHeap::discard() noexcept {
   { LockGuard guard(malloc->round_lock()); }
   malloc->verify_objects();
   malloc->discard();
-  g_heap_table.mallocs().give_back(malloc);
+}
+
+void UserHeap::stop_sharing_limit() noexcept {
+  if (Malloc* const malloc = malloc_if_made()) malloc->engine().limit().stop_sharing();
+}
+
+void UserHeap::give_back_malloc() noexcept {
+  if (Malloc* const malloc = malloc_if_made()) g_heap_table.mallocs().give_back(malloc);
 }
 
 void UserHeap::check_invariants() noexcept {

@@ -18,7 +18,7 @@ namespace strata {
 
 /// One heap: a Malloc of its own, made when it is first needed, and the threads that use it.
 /// \threads  Any number at once, unless said otherwise.
-class UserHeap final : public MallocHost {
+class UserHeap final : public MallocHost, public ListLink<> {
  public:
   /// \param pages  where its blocks lie; nullptr: where all heaps' do
   UserHeap(HeapNumber number, const Heap::Options& options, UserPages* pages) noexcept;
@@ -44,6 +44,10 @@ class UserHeap final : public MallocHost {
   /// \threads  no other thread is in a call about this heap meanwhile
   void reset() noexcept;
   void discard() noexcept;
+  /// After discard(), or in the child of a fork meanwhile.
+  void stop_sharing_limit() noexcept;
+  /// After both.
+  void give_back_malloc() noexcept;
   void check_invariants() noexcept;
 
   UserPages* pages() const noexcept { return pages_; }
