@@ -26,7 +26,7 @@ extern "C" {
 /// to 16.
 /// \returns  The block, contents unspecified; NULL with errno ENOMEM when out of memory or beyond
 ///           PTRDIFF_MAX.
-/// \cost     For up to 1 KiB from the thread's cache 15 instructions; 39 where frees are verified,
+/// \cost     For up to 1 KiB from the thread's cache 16 instructions; 39 where frees are verified,
 ///           as they are by default while that is cheap.
 STRATA_API STRATA_MALLOC_LIKE void* strata_malloc(size_t bytes) STRATA_NOEXCEPT;
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include "base/prefetch.h"
 #include "size_class/size_class_map.h"
 
 namespace strata {
@@ -29,13 +30,15 @@ class ObjectBins {
   ObjectBins& operator=(const ObjectBins&) = delete;
 
   /// \returns  An object of the class, marked if it is fresh (FreeObject), or nullptr if the bin is
-  ///           empty.
-  /// \cost     6 instructions
+  ///           empty. Meanwhile the next one comes from memory: most objects are written at once.
+  /// \cost     7 instructions
   void* pop(std::size_t size_class) noexcept {
-    void*** const bin = &tops_[size_class];
-    void* const object = load(*bin);
-    if (object != nullptr) [[likely]]
-      set_top(bin, *bin - 1);
+    void** const top = tops_[size_class];
+    void* const object = load(top);
+    if (object != nullptr) [[likely]] {
+      set_top(size_class, top - 1);
+      fetch_to_write(load(top - 1));
+    }
     return object;
   }
 
@@ -58,7 +61,7 @@ class ObjectBins {
   /// \pre  top(), and no limit
   void push_on(void** top, std::size_t size_class, void* object) noexcept {
     std::atomic_ref<void*>(top[1]).store(object, /* memory_order */ kPushOrder);
-    set_top(&tops_[size_class], top + 1);
+    set_top(size_class, top + 1);
   }
 
   bool is_latest(unsigned size_class, const void* object) const noexcept {
@@ -86,10 +89,9 @@ class ObjectBins {
   static void* load(void** slot) noexcept {
     return std::atomic_ref<void*>(*slot).load(std::memory_order_relaxed);
   }
-  static void set_top(void*** bin, void** top) noexcept {
-    std::atomic_ref<void**>(*bin).store(top, std::memory_order_relaxed);
+  void set_top(std::size_t size_class, void** top) noexcept {
+    std::atomic_ref<void**>(tops_[size_class]).store(top, std::memory_order_relaxed);
   }
-  void set_top(unsigned size_class, void** top) noexcept { set_top(&tops_[size_class], top); }
 
   void** tops_[SizeClassMap::kBins];
   void** limits_[SizeClassMap::kBins];
