@@ -256,6 +256,7 @@ void Engine::end_relief() noexcept {
 }
 
 std::size_t Engine::release_unneeded() noexcept {
+  forget_peak();
   const std::size_t before = decommitted_in_spans();
   registry_.flush_unneeded();
   central_.release_unneeded();
@@ -264,19 +265,30 @@ std::size_t Engine::release_unneeded() noexcept {
   return in_spans + page_heap_.decommit_unneeded() * kPageBytes + huge_.release_unneeded();
 }
 
+/// Called before anything goes back: what is taken now is the most since the last round. Twice as
+/// much is no measure any more for what may be idle. Blocks that come and go stay within that.
+void Engine::forget_peak() noexcept {
+  const std::size_t most = 2 * taken_bytes();
+  for (std::atomic<std::size_t>* mark : {&seen_taken_, &next_look_, &next_gathering_}) {
+    if (mark->load(std::memory_order_relaxed) > most) mark->store(most, std::memory_order_relaxed);
+  }
+}
+
 /// As much goes back as the heap grew by since the last look. The next one is at more than what is
 /// taken now: a heap that rises and falls below its peak keeps what is idle. A small heap with one
 /// shard of pages and no huge block, live or kept, may grow by a step beyond what is left, and by a
 /// part of what it grew by. (Without that part, blocks that find no idle run of their length would
-/// fault in new pages for ever.)
+/// fault in new pages for ever.) Steps go by what is not in live huge blocks, which may be
+/// untouched.
 void Engine::look_at_growth(ThreadCache* own) noexcept {
   const std::size_t taken = taken_bytes();
-  const std::size_t next = taken + std::max(taken / kLookGrowth, kLookStep);
+  const std::size_t heap = taken - std::min(taken, huge_.statistics().live_bytes);
+  const std::size_t next = taken + std::max(heap / kLookGrowth, kLookStep);
   if (next_look_.exchange(next, std::memory_order_relaxed) > taken) return;  // another was here
   if (taken >= next_gathering_.load(std::memory_order_relaxed)) {
-    next_gathering_.store(taken + std::max(taken / kGatherGrowth, kGatherStep),
+    next_gathering_.store(taken + std::max(heap / kGatherGrowth, kGatherStep),
                           std::memory_order_relaxed);
-    if (central_.free_bytes() >= taken / kGatherShare) gather(own);
+    if (central_.free_bytes() >= heap / kGatherShare) gather(own);
   }
   const std::size_t before = seen_taken_.load(std::memory_order_relaxed);
   const std::size_t growth = taken > before ? taken - before : 0;

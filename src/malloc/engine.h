@@ -367,6 +367,7 @@ class Engine {
   void end_relief() noexcept;
   bool drop_untouched() noexcept;
   void look_at_growth(ThreadCache* own) noexcept;
+  void forget_peak() noexcept;
   bool keeps_its_bound(std::size_t taken) noexcept;
   void gather(ThreadCache* own) noexcept;
 

@@ -254,6 +254,41 @@ TEST_F(MallocTest, AHeapThatGrowsBeyondItsPeakGivesIdleMemoryBackForIt) {
   check_nothing_is_left();
 }
 
+/// By how much a heap grows for blocks that do not fit what is idle: holes between others.
+std::size_t growth_beside_holes(TestMalloc& test, TestThread& thread) {
+  std::vector<void*> blocks;
+  for (int i = 0; i < 100; ++i) blocks.push_back(thread.allocate(200'000));
+  const std::size_t before = test.engine.limit().held_bytes();
+  for (int i = 0; i < 100; i += 2) thread.deallocate(std::exchange(blocks[i], nullptr));
+  std::size_t most = before;
+  for (int i = 0; i < 20; ++i) {
+    blocks.push_back(thread.allocate(500'000));
+    most = std::max(most, test.engine.limit().held_bytes());
+  }
+  for (void* block : blocks) thread.deallocate(block);
+  return most - before;
+}
+
+TEST_F(MallocTest, AHugeBlockThatIsGoneIsNoPeakForEver) {
+  start();
+  TestThread thread(malloc);
+  thread.deallocate(thread.allocate(4096 * kMiB));
+  for (int round = 0; round < 3; ++round) engine.release_unneeded();
+  EXPECT_LT(growth_beside_holes(*this, thread), 4 * kMiB);
+  thread.end();
+  check_nothing_is_left();
+}
+
+TEST_F(MallocTest, BesideAHugeBlockAHeapThatGrowsGivesIdleMemoryBackForIt) {
+  start();
+  TestThread thread(malloc);
+  void* const huge = thread.allocate(4096 * kMiB);
+  EXPECT_LT(growth_beside_holes(*this, thread), 4 * kMiB);
+  thread.deallocate(huge);
+  thread.end();
+  check_nothing_is_left();
+}
+
 /// What is idle lies in holes that are too short.
 TEST_F(MallocTest, ASmallHeapWithEnoughIdleMemoryGrowsByAStepAtTheMostUnlessHugeBlocksComeAndGo) {
   start();
