@@ -148,8 +148,9 @@ Engine::Block Engine::allocate_large(std::size_t bytes, std::size_t alignment,
     const std::size_t alignment_pages = alignment <= kPageBytes ? 1 : alignment / kPageBytes;
     Span* const span =
         allocate_pages(pages_for(bytes), static_cast<unsigned>(alignment_pages), place);
-    if (span == nullptr) return {nullptr, false};
-    return {span->start, span->is_zero};
+    if (span != nullptr) return {span->start, span->is_zero};
+    // Where addresses were few the page map ends before they do, if there are more now.
+    if (has_all_addresses()) return {nullptr, false};
   }
   if (huge_.kept_bytes() < bytes) central_.destroy_kept(bytes);
   const HugeHeap::Block block = huge_.allocate(bytes, alignment);

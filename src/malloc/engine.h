@@ -22,7 +22,7 @@ namespace strata {
 ///
 ///   small   up to 160 KiB  objects of a size class, through a thread cache
 ///   large   up to 1 MiB    a run of pages of the page heap
-///   huge    beyond         a mapping of its own
+///   huge    beyond         a mapping of its own, as is a large one for which the map has no place
 ///
 /// Nothing here is global: there may be any number of engines, each over a page map of its own or
 /// one that several share. The process has one (process.h), and the caller passes in the thread's

@@ -72,6 +72,24 @@ TEST_F(EngineTest, ThreadsThatMeetGetPagesOfTheirOwnUnlessAddressesAreFew) {
   }
 }
 
+/// As in a process that began with little address space, and got more.
+TEST_F(EngineTest, ABlockThatHasNoPlaceInTheMapAnyMoreIsAMapping) {
+  TestMalloc other;
+  Options options;
+  options.huge_pages = HugePages::kNever;  // nothing is touched
+  ASSERT_TRUE(other.engine.start(options, 1, 24 * kMiB));
+  if (other.map->limit() > 16 * 1024 * kMiB) GTEST_SKIP() << "no low addresses";
+  std::vector<void*> blocks;
+  while (blocks.size() < 17 * 1024) {
+    blocks.push_back(other.engine.allocate_large(kMiB, 16).address);
+    ASSERT_NE(blocks.back(), nullptr) << blocks.size() << " MiB";
+  }
+  EXPECT_TRUE(other.engine.is_huge(blocks.back()));
+  EXPECT_EQ(other.engine.usable_bytes(blocks.back(), "realloc"), kMiB);
+  for (void* block : blocks) other.engine.deallocate_large(block);
+  other.check_nothing_is_left();
+}
+
 TEST_F(EngineTest, EveryAlignmentIsKeptForEverySize) {
   TestThread thread(malloc);
   std::vector<void*> blocks;
