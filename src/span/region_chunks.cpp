@@ -42,7 +42,7 @@ char* RegionChunks::map_upwards(os::PageSource& pages, std::size_t regions, std:
     if (place == 0) answer = here;
     if (here == os::MapAt::kNoMemory) break;
     if (here == os::MapAt::kMapped) {
-      next_address_ = address + bytes + kBetween;
+      next_address_ = behind(address, regions);
       return start;
     }
     address += (kMost * kRegionBytes) << (place / kAlike);

@@ -37,7 +37,7 @@ class RegionChunks {
   void take_back(const Chunk& chunk) noexcept {
     const auto start = reinterpret_cast<std::uintptr_t>(chunk.start);
     // Not where the kernel chose: it goes on choosing.
-    if (next_address_ == start + chunk.regions * kRegionBytes + kBetween) next_address_ = start;
+    if (next_address_ == behind(start, chunk.regions)) next_address_ = start;
     was_refused_ = true;
   }
   /// Memory has gone back: the next try is for all that is wanted.
@@ -49,9 +49,13 @@ class RegionChunks {
                     os::MapAt& answer) noexcept;
   char* map_anywhere(os::PageSource& pages, std::size_t regions, std::uintptr_t limit) noexcept;
 
-  // Chosen: so much is free between two chunks. The kernel makes one mapping of two that touch, and
-  // waits for the page faults in the first one; threads that grow the heap wait with it.
+  // Chosen: so much is free behind a chunk. The kernel makes one mapping of two that touch, and
+  // waits for the page faults in the first one; threads that grow the heap wait with it. Not behind
+  // one region: where addresses are few, half of the page map would be such gaps.
   static constexpr std::size_t kBetween = kRegionBytes;
+  static constexpr std::uintptr_t behind(std::uintptr_t chunk, std::size_t regions) noexcept {
+    return chunk + regions * kRegionBytes + (regions > 1 ? kBetween : 0);
+  }
   // Chosen: what somebody else has mapped is stepped over, at 64 places, of which the last is
   // 478 GiB above the first. Eight steps have the length of the largest chunk, the next eight twice
   // that, and so on. Accepted loss: of a page map of 16 GiB some holes are not found.
