@@ -1,14 +1,14 @@
-// What Malloc serves beside the heap: the first blocks of a process, calls that must not wait, and
-// blocks of 0 bytes.
+// What the malloc serves beside the heap: the first blocks of a process, calls that must not wait,
+// and blocks of 0 bytes.
 
-#include "malloc/malloc.h"
+#include "malloc/malloc_instance.h"
 #include "os/errors.h"
 
 namespace strata {
 
 /// A block of 0 bytes that can only be freed, which no watcher has chosen.
 /// \returns  nullptr where it is served like any other
-void* Malloc::allocate_empty(const Allocation& allocation) noexcept {
+void* MallocInstance::allocate_empty(const Allocation& allocation) noexcept {
   // A heap that can end, or be emptied, has to find all its blocks.
   const bool is_apt = allocation.alignment <= EmptyBlocks::kBlockBytes && has_empty_blocks_ &&
                       engine_.lives_for_ever();
@@ -17,7 +17,7 @@ void* Malloc::allocate_empty(const Allocation& allocation) noexcept {
   return empties_.allocate();
 }
 
-Engine::Block Malloc::serve_spare(const Allocation& allocation) noexcept {
+Engine::Block MallocInstance::serve_spare(const Allocation& allocation) noexcept {
   const SpareMemory::Block block = spare_.allocate(allocation.bytes, allocation.alignment);
   if (block.address == nullptr) os::set_errno_no_memory();
   return {block.address, block.is_zero};
@@ -25,7 +25,7 @@ Engine::Block Malloc::serve_spare(const Allocation& allocation) noexcept {
 
 /// Most small programs end before they need a heap. It begins with what it may guard.
 /// \returns  no block where this one is to begin it
-Engine::Block Malloc::serve_before_start(const Allocation& allocation) noexcept {
+Engine::Block MallocInstance::serve_before_start(const Allocation& allocation) noexcept {
   if (allocation.bytes > SizeClassMap::kMaxBytes || is_looked_at_.load(std::memory_order_relaxed) ||
       detour_.is_on() || !host_.count_first_block()) {
     return {nullptr, false};

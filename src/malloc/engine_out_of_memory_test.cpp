@@ -15,7 +15,7 @@ namespace {
 /// it got, and goes on without what it did not get.
 class ScriptedProgram {
  public:
-  explicit ScriptedProgram(Malloc& malloc) : thread_(malloc) {}
+  explicit ScriptedProgram(MallocInstance& malloc) : thread_(malloc) {}
 
   void run() {
     std::uint32_t state = 1;

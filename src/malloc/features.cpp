@@ -16,7 +16,7 @@ namespace strata {
 namespace {
 
 /// Whose features these are: handlers of exits, signals and faults cannot be told.
-constinit Malloc* g_featured = nullptr;
+constinit MallocInstance* g_featured = nullptr;
 // Of the options. Each is as long as one can be.
 constinit char g_statistics_path[4096];
 constinit char g_profile_path[4096];
@@ -66,14 +66,14 @@ enum class Asked : bool { kNo, kYes };
 
 /// Faults are explained from now on. A program that has a handler of them lives by them, or reports
 /// them: it has to ask for ours.
-void follow_faults(Malloc& malloc, Asked asked) noexcept {
+void follow_faults(MallocInstance& malloc, Asked asked) noexcept {
   g_featured = &malloc;
   if (asked == Asked::kNo && os::has_fault_handler()) return;
   static std::atomic<bool> follows{false};
   if (!follows.exchange(true, std::memory_order_relaxed)) os::install_fault_handler(explain_fault);
 }
 
-void start_guards(Malloc& malloc) noexcept {
+void start_guards(MallocInstance& malloc) noexcept {
   if (malloc.options().guard_rate == 0 || malloc.guard_watcher().opens_windows()) return;
   os::prepare_stacks();
   follow_faults(malloc, Asked::kYes);
@@ -81,7 +81,7 @@ void start_guards(Malloc& malloc) noexcept {
 }
 
 /// What a profile takes has no checks. At a rate of 1 that is everything.
-void warn_of_checks_without_effect(Malloc& malloc, std::size_t rate) noexcept {
+void warn_of_checks_without_effect(MallocInstance& malloc, std::size_t rate) noexcept {
   const bool has_guards =
       malloc.options().guard_rate != 0 && !malloc.guard_watcher().opens_windows();
   if (rate != 1 || !(malloc.has_full_checks() || has_guards)) return;
@@ -90,7 +90,7 @@ void warn_of_checks_without_effect(Malloc& malloc, std::size_t rate) noexcept {
       "none is under full checks or between guard pages\n");
 }
 
-void start_profile(Malloc& malloc) noexcept {
+void start_profile(MallocInstance& malloc) noexcept {
   const Options& options = malloc.options();
   const bool is_leaks = options.leaks == Options::Leaks::kOn;
   const bool is_written = *options.profile != '\0';
@@ -113,7 +113,7 @@ void keep_texts(Options& options) noexcept {
   keep_text(options.profile, g_profile_path);
 }
 
-void start_statistics_of_options(Malloc& malloc) noexcept {
+void start_statistics_of_options(MallocInstance& malloc) noexcept {
   g_featured = &malloc;
   const Options& options = malloc.options();
   if (options.stats != Options::Stats::kOff) os::note_standard_error();
@@ -127,28 +127,28 @@ void start_statistics_of_options(Malloc& malloc) noexcept {
                  [](int) { g_statistics_waiter.request(); });
 }
 
-void start_watchers_of_options(Malloc& malloc) noexcept {
+void start_watchers_of_options(MallocInstance& malloc) noexcept {
   g_featured = &malloc;
   start_guards(malloc);
   start_profile(malloc);
 }
 
-void begin_guards(Malloc& malloc, GuardPool& pool, const GuardPool::Size& size) noexcept {
+void begin_guards(MallocInstance& malloc, GuardPool& pool, const GuardPool::Size& size) noexcept {
   if (!pool.start(size)) return;
   // Stacks take a small program 0.1 ms and some 200 KiB: one guarded block is not worth that.
   if (&pool == &malloc.guards().objects() || malloc.has_full_checks()) os::prepare_walks();
   follow_faults(malloc, Asked::kNo);
 }
 
-void begin_empty_blocks(Malloc& malloc) noexcept { follow_faults(malloc, Asked::kNo); }
+void begin_empty_blocks(MallocInstance& malloc) noexcept { follow_faults(malloc, Asked::kNo); }
 
-void reset_features_after_fork(Malloc& malloc) noexcept {
+void reset_features_after_fork(MallocInstance& malloc) noexcept {
   g_statistics_waiter.reset_after_fork();
   g_profile_waiter.reset_after_fork();
   if (g_statistics_waiter.is_missing() || g_profile_waiter.is_missing()) malloc.ask_for_attention();
 }
 
-void attend_to_features(Malloc& malloc) noexcept {
+void attend_to_features(MallocInstance& malloc) noexcept {
   g_statistics_waiter.notice();
   g_profile_waiter.notice();
   // The system refused a thread: another slow path tries again.

@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "malloc/malloc.h"
+#include "malloc/malloc_instance.h"
 #include "os/process.h"
 #include "os/stream_list.h"
 
@@ -74,7 +74,7 @@ constinit thread_local std::uint16_t ForkParties::t_unlocked_forks = 0;
 
 bool take_part_in_forks(ForkParty& party) noexcept { return ForkParties::add(party); }
 
-void Malloc::for_each_lock(LockVisitor visit) noexcept {
+void MallocInstance::for_each_lock(LockVisitor visit) noexcept {
   scavenger_.for_each_lock(visit);
   profiler_.for_each_lock(visit);
   guards_.for_each_lock(visit);
@@ -83,7 +83,7 @@ void Malloc::for_each_lock(LockVisitor visit) noexcept {
   engine_.for_each_lock(visit);
 }
 
-void Malloc::reset_after_fork(ThreadState& thread, LockVisitor reset) noexcept {
+void MallocInstance::reset_after_fork(ThreadState& thread, LockVisitor reset) noexcept {
   for_each_lock(reset);
   engine_.keep_only(cache_of(thread));
   const GuardPool::Statistics guarded = guards_.statistics();

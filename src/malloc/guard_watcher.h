@@ -13,7 +13,7 @@ namespace strata {
 
 /// Hands one in `rate` allocations to the guards. Rates below kLeastFreeRate choose among all
 /// allocations, each with the same chance, by the detour; from there on the hot path goes without,
-/// and Malloc opens windows (guard_windows.cpp).
+/// and the malloc opens windows (guard_windows.cpp).
 /// A free asks the guards themselves (Guards::owns), which have to know how the object is freed.
 class GuardWatcher final : public Watcher {
  public:

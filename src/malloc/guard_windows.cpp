@@ -1,4 +1,4 @@
-// Malloc's guard pages in every program, at no cost to the hot path.
+// The malloc's guard pages in every program, at no cost to the hot path.
 //
 // Each object that a thread's cache gets from the spans counts, and so does each allocation on the
 // slow path. When a drawn number of them has passed (GuardWatcher) a window opens: malloc in this
@@ -8,7 +8,7 @@
 // Blocks beyond the size classes, which all take the slow path, are chosen one by one: the first of
 // a process, and of those after it fewer and fewer.
 
-#include "malloc/malloc.h"
+#include "malloc/malloc_instance.h"
 
 namespace strata {
 namespace {
@@ -20,7 +20,8 @@ constexpr std::int64_t kUnguardedObjects = 16 * 1024;
 }  // namespace
 
 /// A thread's count has run out.
-[[gnu::cold]] void Malloc::open_window(ThreadState& thread, std::int64_t& countdown) noexcept {
+[[gnu::cold]] void MallocInstance::open_window(ThreadState& thread,
+                                               std::int64_t& countdown) noexcept {
   if (!guard_watcher_.opens_windows()) {
     countdown = INT64_MAX;
     return;
@@ -43,7 +44,7 @@ constexpr std::int64_t kUnguardedObjects = 16 * 1024;
 
 /// Counts an allocation of a window that the thread's cache did not serve at once.
 /// \returns  true if it is the one to be guarded; the window is closed then
-bool Malloc::ends_window(ThreadState& thread) noexcept {
+bool MallocInstance::ends_window(ThreadState& thread) noexcept {
   const bool is_detour_on = detour_.is_on();
   if (!is_detour_on && !thread.count_down(0)) return false;
   thread.is_in_window = false;
@@ -54,14 +55,15 @@ bool Malloc::ends_window(ThreadState& thread) noexcept {
 }
 
 /// \returns  Its address is nullptr if the allocation is to be served like any other.
-Engine::Block Malloc::serve_guarded(ThreadState& thread, const Allocation& allocation) noexcept {
+Engine::Block MallocInstance::serve_guarded(ThreadState& thread,
+                                            const Allocation& allocation) noexcept {
   WatchPause pause(thread);
   return guard_watcher_.allocate(allocation);
 }
 
 /// The same for a block beyond the size classes that was chosen, or where all are.
-[[gnu::cold]] Engine::Block Malloc::serve_guarded_block(ThreadState& thread,
-                                                        const Allocation& allocation) noexcept {
+[[gnu::cold]] Engine::Block MallocInstance::serve_guarded_block(
+    ThreadState& thread, const Allocation& allocation) noexcept {
   // Where the address space is limited the program needs it for itself.
   if (thread.is_watching || !engine_.has_all_addresses()) return {nullptr, false};
   WatchPause pause(thread);

@@ -26,7 +26,8 @@ Options with_rate(std::size_t rate, Options::Checks checks = Options::Checks::kB
 
 /// Numbers are drawn from a fixed seed (TestMalloc): what happens once happens always.
 struct GuardWindows : TestMalloc, ::testing::Test {
-  void begin_guards(Malloc&, GuardPool& pool, const GuardPool::Size& size) noexcept override {
+  void begin_guards(MallocInstance&, GuardPool& pool,
+                    const GuardPool::Size& size) noexcept override {
     if (refuses_next_start) pages.refuse_call(1);
     EXPECT_EQ(pool.start(size), !refuses_next_start);
     refuses_next_start = false;
@@ -199,7 +200,7 @@ TEST_F(GuardWindows, AWatchThatBeginsEndsTheWindow) {
 #ifdef STRATA_HAS_STEPS
 
 // What the handler knows.
-Malloc* g_watched_malloc;
+MallocInstance* g_watched_malloc;
 ThreadState* g_watched_thread;
 CountingWatcher* g_watcher;
 int g_steps_left;
@@ -289,7 +290,7 @@ TEST_F(GuardWindows, VerifiedFreesHaveThem) {
 
 /// Blocks beyond the size classes, each freed before the next.
 /// \returns  how many of `count` were guarded
-std::size_t count_guarded_blocks(Malloc& malloc, TestThread& thread, std::size_t count) {
+std::size_t count_guarded_blocks(MallocInstance& malloc, TestThread& thread, std::size_t count) {
   std::size_t guarded = 0;
   for (std::size_t i = 0; i < count; ++i) {
     void* const p = thread.allocate(250'000);

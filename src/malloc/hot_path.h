@@ -16,7 +16,7 @@ namespace strata {
 
 /// What malloc and free do with nothing but the thread's own bins and the page map: all of it
 /// inline, without a call or a lock. Where that does not do, the caller takes a slow path of
-/// Malloc's.
+/// the malloc's.
 ///
 /// Where frees are verified, the bins that malloc and free look at first are empty and full for
 /// ever, and the thread's cache stands behind them (ThreadState). So the first way has no look at

@@ -21,7 +21,7 @@ constexpr std::size_t kObjectBytes = 64;
 constexpr std::size_t kMostParked = 16;
 
 // What the handler knows.
-Malloc* g_malloc_in_test;
+MallocInstance* g_malloc_in_test;
 TestThread* g_thread;  // the one that it interrupts
 TestThread* g_other;
 int g_steps;
@@ -65,11 +65,11 @@ TEST_F(InterruptedEndsTest, AThreadThatEndsUsesNoCacheThatAnotherMayHave) {
   TestThread& thread = *threads.back();
   TestThread other(malloc);
   for (std::size_t i = 0; i < kMostParked; ++i) threads[i]->end();
-  ThreadCache* const cache = Malloc::cache_of(thread.state);
+  ThreadCache* const cache = MallocInstance::cache_of(thread.state);
   g_thread = &thread;
   g_other = &other;
   run_in_steps(begin_other, [&] { thread.end(); });
-  EXPECT_EQ(Malloc::cache_of(other.state), cache);
+  EXPECT_EQ(MallocInstance::cache_of(other.state), cache);
   EXPECT_GT(g_steps_after, 0);
   EXPECT_EQ(g_popped, nullptr) << "from another thread's cache";
   other.deallocate(g_allocated);
@@ -94,7 +94,7 @@ TEST_F(InterruptedEndsTest, AThreadHasOneCacheWhereverItsFirstAllocationIsInterr
     run_in_steps(allocate_once, [&] { thread.allocate(kObjectBytes); });
     if (g_allocated == nullptr) break;
     ASSERT_EQ(registry().live_threads(), 1u) << steps;
-    ASSERT_NE(Malloc::cache_of(thread.state), nullptr);
+    ASSERT_NE(MallocInstance::cache_of(thread.state), nullptr);
   }
   EXPECT_EQ(registry().live_threads(), 0u);
 }

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "malloc/malloc.h"
+#include "malloc/malloc_instance.h"
 #include "malloc/statistics.h"
 #include "os/fake_page_source.h"
 
@@ -17,7 +17,7 @@ inline constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 /// A malloc over a page source of the test's, beside the process's own.
 struct TestMalloc : MallocHost {
-  bool start(Malloc& starting) noexcept override { return starting.start(started_with, 1); }
+  bool start(MallocInstance& starting) noexcept override { return starting.start(started_with, 1); }
   /// Every TestThread says when it ends.
   bool follow_thread(ThreadCache&) noexcept override { return true; }
 
@@ -65,9 +65,9 @@ struct TestMalloc : MallocHost {
   Options started_with = with_delay({}, 0);
   std::unique_ptr<SpareMemory> spare = std::make_unique<SpareMemory>();
   std::unique_ptr<PageMap> map = std::make_unique<PageMap>();
-  std::unique_ptr<Malloc> owned =
-      std::make_unique<Malloc>(Engine::Ground{pages}, *map, *spare, *this);
-  Malloc& malloc = *owned;
+  std::unique_ptr<MallocInstance> owned =
+      std::make_unique<MallocInstance>(Engine::Ground{pages}, *map, *spare, *this);
+  MallocInstance& malloc = *owned;
   Engine& engine = malloc.engine();
 };
 
@@ -75,7 +75,7 @@ struct TestMalloc : MallocHost {
 /// \threads  one at a time, whichever
 class TestThread {
  public:
-  explicit TestThread(Malloc& malloc) : malloc_(malloc) {}
+  explicit TestThread(MallocInstance& malloc) : malloc_(malloc) {}
   ~TestThread() { end(); }
   TestThread(const TestThread&) = delete;
   TestThread& operator=(const TestThread&) = delete;
@@ -99,10 +99,10 @@ class TestThread {
     }
   }
 
-  ThreadState state = Malloc::new_thread();
+  ThreadState state = MallocInstance::new_thread();
 
  private:
-  Malloc& malloc_;
+  MallocInstance& malloc_;
 };
 
 }  // namespace strata

@@ -72,7 +72,7 @@ void on_exit() noexcept {
 
 class ProcessHost final : public MallocHost {
  public:
-  bool start(Malloc& malloc) noexcept override {
+  bool start(MallocInstance& malloc) noexcept override {
     {
       LockGuard guard(g_start_lock);
       if (malloc.is_started()) return true;
@@ -110,11 +110,13 @@ class ProcessHost final : public MallocHost {
     return follow_end(&cache);
   }
   void attend() noexcept override { attend_to_features(g_malloc); }
-  void begin_guards(Malloc& malloc, GuardPool& pool,
+  void begin_guards(MallocInstance& malloc, GuardPool& pool,
                     const GuardPool::Size& size) noexcept override {
     strata::begin_guards(malloc, pool, size);
   }
-  void begin_empty_blocks(Malloc& malloc) noexcept override { strata::begin_empty_blocks(malloc); }
+  void begin_empty_blocks(MallocInstance& malloc) noexcept override {
+    strata::begin_empty_blocks(malloc);
+  }
   std::uint64_t cpu_ns() noexcept override { return os::process_cpu_ns(); }
 
   /// May allocate; no lock is held. Without fork handlers fork is as it was.
@@ -154,7 +156,7 @@ class ProcessHost final : public MallocHost {
   }
 
   /// What the options say of limits is about the malloc and all heaps of the user's.
-  static void share_limit(Malloc& malloc, Options& options) noexcept {
+  static void share_limit(MallocInstance& malloc, Options& options) noexcept {
     options.soft_limit = limit_bytes(options.soft_limit);
     options.hard_limit = limit_bytes(options.hard_limit);
     g_limit.configure(options.soft_limit, options.hard_limit);
@@ -226,9 +228,9 @@ class FirstChunkPages final : public os::PageSource {
 
 constinit std::atomic<const char*> g_alone{&kNotAsked};
 constinit PageMap g_page_map;
-constinit Malloc g_malloc{
+constinit MallocInstance g_malloc{
     {.pages = os::kernel_pages(), .bookkeeping = &g_bookkeeping}, g_page_map, g_spare, g_host};
-constinit thread_local ThreadState t_thread = Malloc::new_thread();
+constinit thread_local ThreadState t_thread = MallocInstance::new_thread();
 
 void follow_forks() noexcept { g_host.follow_forks(); }
 

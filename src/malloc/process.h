@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "malloc/malloc.h"
+#include "malloc/malloc_instance.h"
 
 /// \file  The malloc of this process: its globals, the calling thread's state, and calls that name
 /// both. When it starts, what it does at fork, and how it learns that a thread ends is in
@@ -12,7 +12,7 @@
 namespace strata {
 
 extern constinit PageMap g_page_map;
-extern constinit Malloc g_malloc;
+extern constinit MallocInstance g_malloc;
 
 /// The calling thread's bins: those of its ThreadCache. Before the heap first serves it, after its
 /// last call, and under STRATA_CHECKS=full, they are empty ones that send every call the slow way.

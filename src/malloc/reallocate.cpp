@@ -1,10 +1,10 @@
-// The realloc of Malloc, beyond the hot path: in place where possible, by a copy where not.
+// The realloc of the malloc, beyond the hot path: in place where possible, by a copy where not.
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
-#include "malloc/malloc.h"
+#include "malloc/malloc_instance.h"
 #include "os/errors.h"
 
 namespace strata {
@@ -46,7 +46,7 @@ void* pop_to_move(ThreadState& thread, const void* p, std::size_t old_bytes,
 
 }  // namespace
 
-void* Malloc::reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes) noexcept {
+void* MallocInstance::reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes) noexcept {
   if (p == nullptr) return allocate(thread, bytes);
   const bool is_seen = has_full_checks() || detour_.has_watchers();
   if (!is_seen && engine_.fits_its_pages(p, bytes)) return p;
@@ -73,8 +73,8 @@ void* Malloc::reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes)
 
 /// A new block with the contents of the old one, which is freed; `size_class` is the page map's.
 /// \returns  nullptr if there is none, and the old one stays; or if none was asked for
-void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_t old_bytes,
-                   std::size_t bytes) noexcept {
+void* MallocInstance::move(ThreadState& thread, unsigned size_class, void* p, std::size_t old_bytes,
+                           std::size_t bytes) noexcept {
   if (bytes == 0) [[unlikely]] {
     deallocate(thread, p);
     return nullptr;
@@ -106,9 +106,9 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
 }
 
 /// The same as pop_to_move() where frees are verified. Apart: it needs a stack.
-[[gnu::noinline]] void* Malloc::pop_verified_to_move(ThreadState& thread, const void* p,
-                                                     std::size_t old_bytes,
-                                                     std::size_t bytes) noexcept {
+[[gnu::noinline]] void* MallocInstance::pop_verified_to_move(ThreadState& thread, const void* p,
+                                                             std::size_t old_bytes,
+                                                             std::size_t bytes) noexcept {
   if (bytes > Engine::kPagesForGrownFrom) return nullptr;
   return pop_looked_at(thread, with_headroom(thread, p, old_bytes, bytes));
 }
@@ -118,7 +118,7 @@ void* Malloc::move(ThreadState& thread, unsigned size_class, void* p, std::size_
 /// other use when it has left them. Else each step would leave an object that only a block of its
 /// size can use.
 /// \returns  nullptr if it is to be served like any other
-void* Malloc::allocate_grown(ThreadState& thread, std::size_t bytes) noexcept {
+void* MallocInstance::allocate_grown(ThreadState& thread, std::size_t bytes) noexcept {
   const bool grows_apart = engine_.has_pages_for_grown() || SizeClassMap::class_of(bytes) == 0;
   // Others decide there where it lies, or count it by its size class.
   if (!grows_apart || bytes > Engine::kMaxBytes || detour_.is_on() || thread.is_in_window ||
@@ -137,7 +137,7 @@ void* Malloc::allocate_grown(ThreadState& thread, std::size_t bytes) noexcept {
 
 /// realloc of a block that is in no size class of the page map, without copying.
 /// \returns  nullptr if it has to be moved.
-void* Malloc::resize_large(ThreadState& thread, void* p, std::size_t bytes) noexcept {
+void* MallocInstance::resize_large(ThreadState& thread, void* p, std::size_t bytes) noexcept {
   if (guards_.owns(p) || empties_.owns(p) || is_checked()) return nullptr;
   if (!detour_.has_watchers() || engine_.record_of(p) != nullptr)
     return engine_.resize_large(p, bytes);
@@ -154,7 +154,7 @@ void* Malloc::resize_large(ThreadState& thread, void* p, std::size_t bytes) noex
   return resized;
 }
 
-bool Malloc::resize_in_place(void* p, std::size_t bytes) noexcept {
+bool MallocInstance::resize_in_place(void* p, std::size_t bytes) noexcept {
   if (must_not_wait()) return false;
   const std::size_t old_bytes = usable_bytes(p, "realloc");
   if (spare_.owns(p)) return bytes <= old_bytes;

@@ -48,7 +48,7 @@ struct ScavengerTest : ::testing::Test {
   }
   // Never destroyed: the scavenger's thread is detached.
   TestMalloc& program = all().emplace_back();
-  Malloc& malloc = program.malloc;
+  MallocInstance& malloc = program.malloc;
   Engine& engine = program.engine;
   Scavenger& scavenger = malloc.scavenger();
   std::size_t threads_before = 0;

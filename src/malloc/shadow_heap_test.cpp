@@ -22,7 +22,7 @@ namespace {
 /// A thread that allocates, resizes, frees and passes blocks on, checking all it sees.
 class ShadowedThread {
  public:
-  ShadowedThread(Malloc& malloc, Shadow& shadow, std::uint64_t seed)
+  ShadowedThread(MallocInstance& malloc, Shadow& shadow, std::uint64_t seed)
       : shadow_(shadow), random_(seed), thread_(malloc) {}
 
   void step() {

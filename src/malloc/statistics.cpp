@@ -24,7 +24,7 @@ struct Cached {
 
 }  // namespace
 
-void collect_statistics(Malloc& malloc, Statistics& out) noexcept {
+void collect_statistics(MallocInstance& malloc, Statistics& out) noexcept {
   out = Statistics{};
   out.name = "malloc";
   if (must_not_wait()) return;  // nothing can be counted now
@@ -110,7 +110,7 @@ void collect_statistics(Malloc& malloc, Statistics& out) noexcept {
   out.scavenger = malloc.scavenger().statistics();
 }
 
-void print_statistics(Malloc& malloc) noexcept {
+void print_statistics(MallocInstance& malloc) noexcept {
   Statistics now;
   collect_statistics(malloc, now);
   FileSink sink(malloc.options().stats_file);

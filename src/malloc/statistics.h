@@ -6,7 +6,7 @@
 
 #include "base/text_sink.h"
 #include "guard/guard_pool.h"
-#include "malloc/malloc.h"
+#include "malloc/malloc_instance.h"
 
 namespace strata {
 
@@ -43,7 +43,7 @@ struct Statistics {
   std::size_t huge_blocks;
   std::size_t shards;            ///< of central
   bool verifies_frees;           ///< all of them, with thread caches: now
-  std::size_t verified_frees;    ///< Malloc::verified_frees()
+  std::size_t verified_frees;    ///< MallocInstance::verified_frees()
   std::size_t state_bytes;       ///< of objects, for that; part of metadata
   std::size_t empties;           ///< addresses of blocks of 0 bytes, in returned()
   GuardPool::Statistics guards;  ///< their pages are in live, free() and returned()
@@ -89,13 +89,13 @@ struct Statistics {
 /// \threads  any
 /// \cost     a visit to every class and every thread's cache, each under its lock; waits while
 ///           memory is being returned
-void collect_statistics(Malloc& malloc, Statistics& out) noexcept;
+void collect_statistics(MallocInstance& malloc, Statistics& out) noexcept;
 
 /// Writes them for a person, or as the JSON of docs/stats-schema.json. Allocates nothing.
 void write_statistics(const Statistics& statistics, TextSink& sink) noexcept;
 void write_statistics_json(const Statistics& statistics, TextSink& sink) noexcept;
 
 /// Collects them and writes them where the options say: to standard error or a file.
-void print_statistics(Malloc& malloc) noexcept;
+void print_statistics(MallocInstance& malloc) noexcept;
 
 }  // namespace strata

@@ -1,10 +1,10 @@
-// Malloc under STRATA_CHECKS=frees: every small object has a state (ObjectStates), which says
+// The malloc under STRATA_CHECKS=frees: every small object has a state (ObjectStates), which says
 // whether it is live. malloc sets it as it hands the object out; free, realloc and
 // malloc_usable_size look. Under STRATA_CHECKS=auto all of this ends when it costs too much.
 
 #include "base/fatal.h"
 #include "base/text_writer.h"
-#include "malloc/malloc.h"
+#include "malloc/malloc_instance.h"
 
 namespace strata {
 namespace {
@@ -46,7 +46,7 @@ bool fits(const FreeCall& call, unsigned size_class) noexcept {
 }  // namespace
 
 /// Counts what the thread has verified since it was here. Under kAuto it may be enough.
-[[gnu::cold, gnu::noinline]] void Malloc::count_verified(ThreadState& thread) noexcept {
+[[gnu::cold, gnu::noinline]] void MallocInstance::count_verified(ThreadState& thread) noexcept {
   const auto more = static_cast<std::uint64_t>(std::int64_t{kFreesAtOnce} - thread.frees_left);
   thread.frees_left = kFreesAtOnce;
   const std::uint64_t verified = verified_.fetch_add(more, std::memory_order_relaxed) + more;
@@ -59,7 +59,7 @@ bool fits(const FreeCall& call, unsigned size_class) noexcept {
 }
 
 /// Ends it, too, where the states take more of the memory than they may.
-void Malloc::bound_states() noexcept {
+void MallocInstance::bound_states() noexcept {
   const std::size_t bytes = engine_.state_bytes();
   if (bytes > kStatesForNothing &&
       bytes - kStatesForNothing > engine_.limit().held_bytes() / kStatesShare)
@@ -70,20 +70,20 @@ void Malloc::bound_states() noexcept {
 /// one that has not noticed may find an object that another has handed out in a wrong state. Before
 /// it says so, it looks whether frees are verified still: the program's own synchronization, by
 /// which it got the object, lets it see that they are not.
-void Malloc::stop_verifying() noexcept {
+void MallocInstance::stop_verifying() noexcept {
   checks_now_.store(Options::Checks::kBasic, std::memory_order_relaxed);
   engine_.keep_no_states();
   engine_.registry().put_nothing_before_caches();
 }
 
-void Malloc::open_gate(ThreadState& thread) noexcept {
+void MallocInstance::open_gate(ThreadState& thread) noexcept {
   if (ThreadCache* const cache = cache_of(thread)) engine_.registry().open_gate(*cache, thread);
 }
 
 /// Dies with a sentence if no live object starts at `p`.
 /// \pre  frees are verified, and the page map has `size_class` for `p`; where it has none, the
 ///       engine looks
-void Malloc::expect_live(const void* p, unsigned size_class, const char* action) noexcept {
+void MallocInstance::expect_live(const void* p, unsigned size_class, const char* action) noexcept {
   if (size_class == 0) return;
   const ObjectStates::Place place = engine_.map().states_of(p);
   const std::uint8_t now = place != ObjectStates::kNoPlace
@@ -101,7 +101,7 @@ void Malloc::expect_live(const void* p, unsigned size_class, const char* action)
 
 /// The program frees the object: it has to be live and, where sizes are compared, of that which the
 /// call says.
-void Malloc::take_back(void* p, unsigned size_class, const FreeCall& call) noexcept {
+void MallocInstance::take_back(void* p, unsigned size_class, const FreeCall& call) noexcept {
   expect_live(p, size_class, "free");
   if (size_class == SizeClassMap::kHomeward) size_class = engine_.central().class_of(p);
   if (options_.compares_frees() && !fits(call, size_class)) die_of_size(p, size_class, call);

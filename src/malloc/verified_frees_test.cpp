@@ -42,7 +42,7 @@ constexpr const char* kWrongSize =
 
 TEST_F(VerifiedFrees, AThreadHasACacheAndEveryCallPassesTheChecks) {
   thread.deallocate(thread.allocate(100));
-  ASSERT_NE(Malloc::cache_of(thread.state), nullptr);
+  ASSERT_NE(MallocInstance::cache_of(thread.state), nullptr);
   EXPECT_EQ(&thread.state.for_malloc(), thread.state.free_bins);
   EXPECT_NE(thread.state.free_bins, thread.state.cache);
   EXPECT_EQ(thread.state.verified_bins, thread.state.cache);
@@ -206,7 +206,7 @@ TEST_F(VerifiedFrees, AfterTheFirstBlockOfNoBytesAnotherIsThereAtOnceUnlessAWatc
   EXPECT_NE(second, first);
   EXPECT_TRUE(malloc.take_back_empty(second));
   EXPECT_FALSE(malloc.take_back_empty(get(16)));
-  ThreadState without_cache = Malloc::new_thread();
+  ThreadState without_cache = MallocInstance::new_thread();
   EXPECT_EQ(malloc.take_empty(without_cache), nullptr);
   ASSERT_TRUE(malloc.begin_guards(1, 1));
   EXPECT_EQ(malloc.take_empty(thread.state), nullptr);

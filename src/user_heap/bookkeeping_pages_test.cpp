@@ -196,7 +196,7 @@ std::vector<const void*> bookkeeping_of_all_heaps() {
   LockGuard guard(g_heap_table.lock());
   for (UserHeap* heap = g_heap_table.next_made(0); heap != nullptr;
        heap = g_heap_table.next_made(std::size_t{heap->number()} + 1)) {
-    Malloc* const malloc = heap->malloc_if_made();
+    MallocInstance* const malloc = heap->malloc_if_made();
     places.push_back(malloc);
     places.push_back(malloc->engine().metadata().allocate(64));
     places.push_back(heap);

@@ -66,7 +66,7 @@ HeapReclaimer::Round HeapReclaimer::look_at_all() noexcept {
   const std::uint64_t now = os::monotonic_ns();
   std::size_t number = 0;
   for (;;) {
-    Malloc* malloc;
+    MallocInstance* malloc;
     {
       LockGuard guard(table_.lock());
       UserHeap* const heap = table_.next_made(number);

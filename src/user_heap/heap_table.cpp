@@ -19,7 +19,7 @@ namespace strata {
 // Of a program that has the process's malloc from the same archive; nothing of it is linked by
 // naming it here.
 [[gnu::weak]] extern constinit PageMap g_page_map;
-[[gnu::weak]] extern constinit Malloc g_malloc;
+[[gnu::weak]] extern constinit MallocInstance g_malloc;
 
 }  // namespace strata
 
@@ -102,7 +102,7 @@ void HeapTable::prepare_guards() noexcept {
 UserHeap* HeapTable::guarding_heap(const void* p) noexcept {
   for (const auto& each : g_heaps) {
     UserHeap* const heap = each.load(std::memory_order_acquire);
-    Malloc* const malloc = heap != nullptr ? heap->malloc_if_made() : nullptr;
+    MallocInstance* const malloc = heap != nullptr ? heap->malloc_if_made() : nullptr;
     if (malloc != nullptr && malloc->guards().owns(p)) return heap;
   }
   return nullptr;
@@ -244,7 +244,7 @@ HeapUse* HeapTable::use_here(UserHeap& heap) noexcept {
   if (HeapUse* const use = thread->use_of(heap.number())) return use;
   void* const memory = heap.malloc_if_made()->engine().metadata().allocate(sizeof(HeapUse));
   if (memory == nullptr) return nullptr;
-  auto* const use = new (memory) HeapUse{{}, {}, Malloc::new_thread(), &heap, thread};
+  auto* const use = new (memory) HeapUse{{}, {}, MallocInstance::new_thread(), &heap, thread};
   LockGuard guard(lock_);
   thread->uses().push_front(*use);
   heap.uses.push_front(*use);
@@ -275,7 +275,7 @@ void HeapTable::forget(HeapThread& thread) noexcept {
     // A heap may end meanwhile, in another thread: it takes its uses off our list before.
     LockGuard guard(lock_);
     while (HeapUse* const use = thread.uses().front()) {
-      Malloc& malloc = *use->heap->malloc_if_made();
+      MallocInstance& malloc = *use->heap->malloc_if_made();
       malloc.end_thread_alone(use->state);
       remove(*use);
       malloc.engine().metadata().deallocate(use, sizeof(HeapUse));

@@ -38,7 +38,7 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
       : pages_(pages),
         metadata_(pages),
         bookkeeping_(pages),
-        mallocs_(bookkeeping_, sizeof(Malloc)),
+        mallocs_(bookkeeping_, sizeof(MallocInstance)),
         regions_(g_heap_map, pages),
         reclaimer_(*this),
         own_profile_(metadata_) {}

@@ -29,11 +29,11 @@ std::size_t HeapTable::next_number(std::size_t from) noexcept {
   return heap != nullptr ? heap->number() : SharedLimit::kNone;
 }
 
-/// Calls `function(Malloc&)` unless the heap has ended or was never used. It cannot end, be reset,
-/// or be counted meanwhile.
+/// Calls `function(MallocInstance&)` unless the heap has ended or was never used. It cannot end, be
+/// reset, or be counted meanwhile.
 template <typename Function>
 void HeapTable::with_heap(std::size_t number, Function function) noexcept {
-  Malloc* malloc;
+  MallocInstance* malloc;
   {
     LockGuard guard(lock_);
     UserHeap* const heap = next_made(number);
@@ -45,15 +45,16 @@ void HeapTable::with_heap(std::size_t number, Function function) noexcept {
   malloc->round_lock().unlock();
 }
 
-/// As Malloc::verify_at_exit(), of each heap that lives. Other threads may go on using them.
+/// As MallocInstance::verify_at_exit(), of each heap that lives. Other threads may go on using
+/// them.
 void HeapTable::verify_at_exit() noexcept {
   if (must_not_wait()) return;
   for (std::size_t number = next_number(0); number != SharedLimit::kNone;
        number = next_number(number + 1)) {
-    with_heap(number, [number](Malloc& malloc) {
+    with_heap(number, [number](MallocInstance& malloc) {
       t_verified_heap = static_cast<HeapNumber>(number);
       HeapUse* const use = HeapThread::use_here(t_verified_heap);
-      ThreadState none = Malloc::new_thread();
+      ThreadState none = MallocInstance::new_thread();
       malloc.verify_at_exit(use != nullptr ? use->state : none);
       t_verified_heap = 0;
     });
@@ -79,7 +80,7 @@ SharedLimit::Idle HeapTable::next_idle(SharedLimit::Idle last) noexcept {
 
 void HeapTable::give_back(std::size_t number) noexcept {
   if (must_not_wait()) return;
-  with_heap(number, [](Malloc& malloc) { malloc.release_memory_for_others(); });
+  with_heap(number, [](MallocInstance& malloc) { malloc.release_memory_for_others(); });
 }
 
 constinit SharedLimit::Holders HeapTable::holders_{

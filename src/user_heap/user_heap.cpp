@@ -38,11 +38,12 @@ UserHeap::UserHeap(HeapNumber number, const Heap::Options& options, UserPages* p
 }
 
 /// \returns  nullptr when out of memory; the next call tries again.
-Malloc* UserHeap::make_malloc() noexcept {
-  if (Malloc* const made = malloc_if_made()) return made;
+MallocInstance* UserHeap::make_malloc() noexcept {
+  if (MallocInstance* const made = malloc_if_made()) return made;
   if (must_not_wait()) return nullptr;
   SharedLimit* const limit = g_heap_table.limit();
-  Malloc* made = make_malloc_alone(/* needs_guards= */ limit != nullptr || hard_limit_ == 0);
+  MallocInstance* made =
+      make_malloc_alone(/* needs_guards= */ limit != nullptr || hard_limit_ == 0);
   // Without a malloc there is nobody yet who asks others for what they have idle.
   if (made == nullptr && limit != nullptr) {
     limit->make_room(MetadataArena::kSmallChunkBytes);
@@ -53,15 +54,15 @@ Malloc* UserHeap::make_malloc() noexcept {
 }
 
 /// \param needs_guards  if they were asked for: without memory for them there is no malloc
-Malloc* UserHeap::make_malloc_alone(bool needs_guards) noexcept {
+MallocInstance* UserHeap::make_malloc_alone(bool needs_guards) noexcept {
   LockGuard guard(making_);
-  if (Malloc* const made = malloc_if_made()) return made;  // another thread was first
+  if (MallocInstance* const made = malloc_if_made()) return made;  // another thread was first
   void* const memory = g_heap_table.mallocs().take();
   if (memory == nullptr) return nullptr;
   Engine::Ground ground{g_heap_table.pages(), number_, &g_heap_table.regions()};
   ground.bookkeeping = &g_heap_table.bookkeeping();
   if (pages_ != nullptr) ground.regions = ground.blocks = pages_;
-  auto* const made = new (memory) Malloc(ground, g_heap_map, g_spare, *this);
+  auto* const made = new (memory) MallocInstance(ground, g_heap_map, g_spare, *this);
   Options options;
   options.soft_limit = soft_limit_;
   options.hard_limit = hard_limit_;
@@ -94,7 +95,7 @@ Malloc* UserHeap::make_malloc_alone(bool needs_guards) noexcept {
 /// may have hidden them before they were there, so the thread looks again; HeapTable::hide_bins()
 /// is the partner. The fence is the compiler's.
 void UserHeap::show_bins(HeapUse& use) noexcept {
-  ObjectBins* const bins = Malloc::bins_of(use.state);
+  ObjectBins* const bins = MallocInstance::bins_of(use.state);
   use.thread->set_bins(number_, bins);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (&use.state.for_malloc() != bins) use.thread->set_bins(number_, nullptr);
@@ -104,10 +105,10 @@ void UserHeap::show_bins(HeapUse& use) noexcept {
 /// bins: the cache may be in the middle of moving them when a signal handler comes. The fences are
 /// the compiler's.
 template <typename Function>
-auto UserHeap::with_thread(Malloc& malloc, Function&& function) noexcept {
+auto UserHeap::with_thread(MallocInstance& malloc, Function&& function) noexcept {
   HeapUse* const use = must_not_wait() ? nullptr : g_heap_table.use_here(*this);
   if (use == nullptr) {
-    ThreadState uncached = Malloc::uncached_thread();
+    ThreadState uncached = MallocInstance::uncached_thread();
     return function(uncached);
   }
   struct AtEnd {
@@ -125,10 +126,11 @@ auto UserHeap::with_thread(Malloc& malloc, Function&& function) noexcept {
   return function(use->state);
 }
 
-/// \returns  function(Malloc&, ThreadState&), with the heap's malloc made, or nullptr with errno
+/// \returns  function(MallocInstance&, ThreadState&), with the heap's malloc made, or nullptr with
+///           errno
 template <typename Function>
 void* UserHeap::allocate_with(Function&& function) noexcept {
-  Malloc* const malloc = make_malloc();
+  MallocInstance* const malloc = make_malloc();
   if (malloc == nullptr) {
     os::set_errno_no_memory();
     return nullptr;
@@ -158,17 +160,17 @@ bool UserHeap::deallocate_cached(void* p, const FreeCall& call) noexcept {
 void* UserHeap::allocate(std::size_t bytes) noexcept {
   if (void* const object = allocate_cached(bytes)) return object;
   return allocate_with(
-      [&](Malloc& malloc, ThreadState& thread) { return malloc.allocate(thread, bytes); });
+      [&](MallocInstance& malloc, ThreadState& thread) { return malloc.allocate(thread, bytes); });
 }
 
 void* UserHeap::allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
-  return allocate_with([&](Malloc& malloc, ThreadState& thread) {
+  return allocate_with([&](MallocInstance& malloc, ThreadState& thread) {
     return malloc.allocate_zeroed(thread, count, bytes);
   });
 }
 
 void* UserHeap::allocate_aligned(std::size_t alignment, std::size_t bytes) noexcept {
-  return allocate_with([&](Malloc& malloc, ThreadState& thread) {
+  return allocate_with([&](MallocInstance& malloc, ThreadState& thread) {
     return malloc.allocate_aligned(thread, alignment, bytes);
   });
 }
@@ -180,8 +182,8 @@ void UserHeap::die_unmade(const char* action, const void* p) const noexcept {
 }
 
 /// What a pointer that is given to this heap was allocated by.
-Malloc& UserHeap::malloc_of(const void* p, const char* action) const noexcept {
-  Malloc* const malloc = malloc_if_made();
+MallocInstance& UserHeap::malloc_of(const void* p, const char* action) const noexcept {
+  MallocInstance* const malloc = malloc_if_made();
   if (malloc == nullptr) die_unmade(action, p);
   malloc->engine().expect_own_region(action, p);
   return *malloc;
@@ -189,14 +191,14 @@ Malloc& UserHeap::malloc_of(const void* p, const char* action) const noexcept {
 
 void* UserHeap::reallocate(void* p, std::size_t bytes) noexcept {
   if (p == nullptr) return allocate(bytes);
-  Malloc& malloc = malloc_of(p, "realloc");
+  MallocInstance& malloc = malloc_of(p, "realloc");
   return with_thread(malloc,
                      [&](ThreadState& thread) { return malloc.reallocate(thread, p, bytes); });
 }
 
 void UserHeap::deallocate(void* p, const FreeCall& call) noexcept {
   if (p == nullptr || deallocate_cached(p, call)) return;
-  Malloc* const malloc = malloc_if_made();
+  MallocInstance* const malloc = malloc_if_made();
   if (malloc == nullptr) die_unmade("free", p);
   if (malloc->verifies_frees()) malloc->engine().expect_own_region("free", p);
   with_thread(*malloc, [&](ThreadState& thread) { malloc->deallocate(thread, p, call); });
@@ -215,18 +217,18 @@ bool UserHeap::resize_in_place(void* p, std::size_t bytes) noexcept {
 }
 
 bool UserHeap::owns(const void* p) noexcept {
-  Malloc* const malloc = malloc_if_made();
+  MallocInstance* const malloc = malloc_if_made();
   return malloc != nullptr && malloc->owns(p);
 }
 
 bool UserHeap::release_memory() noexcept {
-  Malloc* const malloc = malloc_if_made();
+  MallocInstance* const malloc = malloc_if_made();
   if (malloc == nullptr) return false;
   return with_thread(*malloc, [&](ThreadState& thread) { return malloc->release_memory(thread); });
 }
 
 void UserHeap::collect_statistics(Statistics& out) noexcept {
-  Malloc* const malloc = malloc_if_made();
+  MallocInstance* const malloc = malloc_if_made();
   if (malloc != nullptr) strata::collect_statistics(*malloc, out);
   out.name = name_;
   if (malloc != nullptr) return;
@@ -235,7 +237,7 @@ void UserHeap::collect_statistics(Statistics& out) noexcept {
 }
 
 void UserHeap::reset() noexcept {
-  Malloc* const malloc = malloc_if_made();
+  MallocInstance* const malloc = malloc_if_made();
   if (malloc == nullptr) return;
   // The reclaimer must not look meanwhile.
   LockGuard guard(malloc->round_lock());
@@ -244,7 +246,7 @@ void UserHeap::reset() noexcept {
 }
 
 void UserHeap::discard() noexcept {
-  Malloc* const malloc = malloc_if_made();
+  MallocInstance* const malloc = malloc_if_made();
   if (malloc == nullptr) return;
   // The reclaimer's round is over, and it finds the heap no more.
   { LockGuard guard(malloc->round_lock()); }
@@ -253,15 +255,15 @@ void UserHeap::discard() noexcept {
 }
 
 void UserHeap::stop_sharing_limit() noexcept {
-  if (Malloc* const malloc = malloc_if_made()) malloc->engine().limit().stop_sharing();
+  if (MallocInstance* const malloc = malloc_if_made()) malloc->engine().limit().stop_sharing();
 }
 
 void UserHeap::give_back_malloc() noexcept {
-  if (Malloc* const malloc = malloc_if_made()) g_heap_table.mallocs().give_back(malloc);
+  if (MallocInstance* const malloc = malloc_if_made()) g_heap_table.mallocs().give_back(malloc);
 }
 
 void UserHeap::check_invariants() noexcept {
-  Malloc* const malloc = malloc_if_made();
+  MallocInstance* const malloc = malloc_if_made();
   if (malloc == nullptr) return;
   {
     LockGuard guard(malloc->round_lock());
@@ -279,13 +281,13 @@ void UserHeap::check_invariants() noexcept {
 
 void UserHeap::for_each_lock(LockVisitor visit) noexcept {
   if (visit.locks()) visit(making_);
-  if (Malloc* const malloc = malloc_if_made()) malloc->for_each_lock(visit);
+  if (MallocInstance* const malloc = malloc_if_made()) malloc->for_each_lock(visit);
   if (!visit.locks()) visit(making_);
 }
 
 void UserHeap::reset_after_fork(HeapUse* own, LockVisitor reset) noexcept {
-  if (Malloc* const malloc = malloc_if_made()) {
-    ThreadState none = Malloc::new_thread();
+  if (MallocInstance* const malloc = malloc_if_made()) {
+    ThreadState none = MallocInstance::new_thread();
     malloc->reset_after_fork(own != nullptr ? own->state : none, reset);
   }
   reset(making_);

@@ -9,14 +9,14 @@
 #include "base/intrusive_list.h"
 #include "base/lock.h"
 #include "base/lock_visitor.h"
-#include "malloc/malloc.h"
+#include "malloc/malloc_instance.h"
 #include "malloc/statistics.h"
 #include "user_heap/heap_thread.h"
 #include "user_heap/user_pages.h"
 
 namespace strata {
 
-/// One heap: a Malloc of its own, made when it is first needed, and the threads that use it.
+/// One heap: a malloc of its own, made when it is first needed, and the threads that use it.
 /// \threads  Any number at once, unless said otherwise.
 class UserHeap final : public MallocHost, public ListLink<> {
  public:
@@ -56,7 +56,9 @@ class UserHeap final : public MallocHost, public ListLink<> {
   void* handle_in_c() noexcept { return handle_in_c_; }
 
   /// nullptr before the first allocation.
-  Malloc* malloc_if_made() const noexcept { return malloc_.load(std::memory_order_acquire); }
+  MallocInstance* malloc_if_made() const noexcept {
+    return malloc_.load(std::memory_order_acquire);
+  }
 
   bool reclaims() const noexcept { return reclaim_delay_ms_ != 0; }
   std::uint32_t reclaim_delay_ms() const noexcept { return reclaim_delay_ms_; }
@@ -72,24 +74,26 @@ class UserHeap final : public MallocHost, public ListLink<> {
   // MallocHost. Every thread's cache is parked when it ends.
   bool follow_thread(ThreadCache&) noexcept override { return true; }
   /// Under full checks, for blocks that may lie elsewhere than the program says.
-  void begin_guards(Malloc&, GuardPool& pool, const GuardPool::Size& size) noexcept override {
+  void begin_guards(MallocInstance&, GuardPool& pool,
+                    const GuardPool::Size& size) noexcept override {
     if (checks_ == Heap::Checks::kFull && pages_ == nullptr) pool.start(size);
   }
 
  private:
-  Malloc* make_malloc() noexcept;
-  Malloc* make_malloc_alone(bool needs_guards) noexcept;
+  MallocInstance* make_malloc() noexcept;
+  MallocInstance* make_malloc_alone(bool needs_guards) noexcept;
   void* allocate_cached(std::size_t bytes) noexcept;
   bool deallocate_cached(void* p, const FreeCall& call) noexcept;
   void show_bins(HeapUse& use) noexcept;
   template <typename Function>
-  auto with_thread(Malloc& malloc, Function&& function) noexcept;
+  auto with_thread(MallocInstance& malloc, Function&& function) noexcept;
   template <typename Function>
   void* allocate_with(Function&& function) noexcept;
-  Malloc& malloc_of(const void* p, const char* action) const noexcept;
+  MallocInstance& malloc_of(const void* p, const char* action) const noexcept;
   [[noreturn]] void die_unmade(const char* action, const void* p) const noexcept;
 
-  std::atomic<Malloc*> malloc_{nullptr};  // release after it has started, acquire before its use
+  std::atomic<MallocInstance*> malloc_{
+      nullptr};  // release after it has started, acquire before its use
   Lock making_{LockRank::kStart};
   const HeapNumber number_;
   const std::uint32_t reclaim_delay_ms_;  // 0: never

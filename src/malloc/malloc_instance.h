@@ -37,10 +37,10 @@ inline bool must_not_wait() noexcept { return is_any_lock_held_here() || has_die
 /// Nothing here is global: the process has one (process.h), and a test makes as many as it likes,
 /// over page sources and threads of its own. A thread is its ThreadState, which each call names.
 /// \threads  Any number at once, each with its own ThreadState.
-class Malloc {
+class MallocInstance {
  public:
-  constexpr Malloc(const Engine::Ground& ground, PageMap& map, SpareMemory& spare,
-                   MallocHost& host) noexcept
+  constexpr MallocInstance(const Engine::Ground& ground, PageMap& map, SpareMemory& spare,
+                           MallocHost& host) noexcept
       : engine_(ground, map),
         empties_(ground.pages, engine_.metadata()),
         checked_(engine_),
@@ -51,8 +51,8 @@ class Malloc {
         scavenger_(engine_),
         spare_(spare),
         host_(host) {}
-  Malloc(const Malloc&) = delete;
-  Malloc& operator=(const Malloc&) = delete;
+  MallocInstance(const MallocInstance&) = delete;
+  MallocInstance& operator=(const MallocInstance&) = delete;
 
   /// A thread that has not called yet.
   static constexpr ThreadState new_thread() noexcept {

@@ -1,4 +1,4 @@
-#include "malloc/malloc.h"
+#include "malloc/malloc_instance.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,7 +11,7 @@
 
 namespace strata {
 
-bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
+bool MallocInstance::start(const Options& options, std::uint64_t seed) noexcept {
   options_ = options;
   if (has_full_checks() && !checked_.start(seed)) return false;
   if (!engine_.start(options_, seed, os::address_space_limit_bytes())) return false;
@@ -28,16 +28,16 @@ bool Malloc::start(const Options& options, std::uint64_t seed) noexcept {
 
 // Threads.
 
-ThreadCache* Malloc::cache_of(const ThreadState& thread) noexcept { return thread.cache; }
+ThreadCache* MallocInstance::cache_of(const ThreadState& thread) noexcept { return thread.cache; }
 
-ObjectBins* Malloc::bins_of(ThreadState& thread) noexcept {
+ObjectBins* MallocInstance::bins_of(ThreadState& thread) noexcept {
   ObjectBins* const bins = thread.cache;
   return bins == thread.free_bins && bins == &thread.for_malloc() ? bins : nullptr;
 }
 
 /// Leaves the fresh state: the thread gets a cache, or goes the direct way.
 /// \returns  False when out of memory.
-bool Malloc::start_thread(ThreadState& thread) noexcept {
+bool MallocInstance::start_thread(ThreadState& thread) noexcept {
   if (!is_ready()) return false;
   if (!is_fresh(thread)) return true;  // what the start itself allocated
   if (has_full_checks()) {
@@ -57,13 +57,13 @@ bool Malloc::start_thread(ThreadState& thread) noexcept {
   return true;
 }
 
-void Malloc::end_thread(ThreadState& thread) noexcept {
+void MallocInstance::end_thread(ThreadState& thread) noexcept {
   if (must_not_wait()) return thread.bypass_caches();  // lost, with what it holds
   end_thread_alone(thread);
   after_slow_path(thread);
 }
 
-void Malloc::end_thread_alone(ThreadState& thread) noexcept {
+void MallocInstance::end_thread_alone(ThreadState& thread) noexcept {
   if (is_gated(thread)) count_verified(thread);
   // What the C library itself frees after this goes the direct way.
   if (ThreadCache* const cache = cache_of(thread)) {
@@ -73,15 +73,15 @@ void Malloc::end_thread_alone(ThreadState& thread) noexcept {
   }
 }
 
-void Malloc::after_slow_path(ThreadState& thread) noexcept {
+void MallocInstance::after_slow_path(ThreadState& thread) noexcept {
   if (engine_.is_look_due() || is_anything_due()) [[unlikely]]
     look_after_what_is_due(thread, nullptr);
 }
 
 /// With no lock of ours held. A thread that a free of the C library's must not start is left to
 /// another slow path.
-[[gnu::noinline]] void Malloc::look_after_what_is_due(ThreadState& thread,
-                                                      const void* caller) noexcept {
+[[gnu::noinline]] void MallocInstance::look_after_what_is_due(ThreadState& thread,
+                                                              const void* caller) noexcept {
   WatchPause pause(thread);
   engine_.follow_growth(cache_of(thread));
   keep_to_soft_limit();
@@ -91,30 +91,30 @@ void Malloc::after_slow_path(ThreadState& thread) noexcept {
     attend();
 }
 
-[[gnu::cold, gnu::noinline]] void Malloc::attend() noexcept {
+[[gnu::cold, gnu::noinline]] void MallocInstance::attend() noexcept {
   if (needs_attention_.exchange(false, std::memory_order_relaxed)) host_.attend();
 }
 
 // Allocating.
 
 /// Whether allocations are counted. It cannot know before it has started.
-bool Malloc::is_watched() noexcept {
+bool MallocInstance::is_watched() noexcept {
   if (!is_started_.load(std::memory_order_relaxed)) is_ready();
   return detour_.is_on();
 }
 
 /// Every allocation that malloc's bins do not serve.
 /// \pre  the size class is the one for its bytes and alignment
-Engine::Block Malloc::serve_slowly(ThreadState& thread, unsigned size_class,
-                                   const Allocation& allocation) noexcept {
+Engine::Block MallocInstance::serve_slowly(ThreadState& thread, unsigned size_class,
+                                           const Allocation& allocation) noexcept {
   if (void* object = pop_slowly(thread, size_class)) return Engine::as_block(object);
   return serve(thread, size_class, allocation);
 }
 
 /// The same, for an allocation that the thread's own bins do not serve either.
 /// \pre  the size class is the one for its bytes and alignment
-Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
-                            const Allocation& allocation) noexcept {
+Engine::Block MallocInstance::serve(ThreadState& thread, unsigned size_class,
+                                    const Allocation& allocation) noexcept {
   if (must_not_wait()) [[unlikely]]
     return serve_spare(allocation);
   if (!is_started()) [[unlikely]] {
@@ -145,13 +145,14 @@ Engine::Block Malloc::serve(ThreadState& thread, unsigned size_class,
 
 /// Counts an allocation while a watch is on.
 /// \returns  the watcher's block if it was chosen, nullptr if it is to be served like any other
-Engine::Block Malloc::serve_watched(ThreadState& thread, unsigned size_class,
-                                    const Allocation& allocation) noexcept {
+Engine::Block MallocInstance::serve_watched(ThreadState& thread, unsigned size_class,
+                                            const Allocation& allocation) noexcept {
   if (!is_watched() || (is_fresh(thread) && !start_thread(thread))) return {nullptr, false};
   return detour_.allocate(thread, size_class, allocation);
 }
 
-Engine::Block Malloc::serve_checked(ThreadState& thread, const Allocation& allocation) noexcept {
+Engine::Block MallocInstance::serve_checked(ThreadState& thread,
+                                            const Allocation& allocation) noexcept {
   if (is_fresh(thread)) start_thread(thread);
   const Allocation said = allocation.as_said();
   const bool is_block = CheckedHeap::is_block(said.bytes);
@@ -166,7 +167,7 @@ Engine::Block Malloc::serve_checked(ThreadState& thread, const Allocation& alloc
   return block;
 }
 
-Engine::Block Malloc::serve_object(ThreadState& thread, unsigned size_class) noexcept {
+Engine::Block MallocInstance::serve_object(ThreadState& thread, unsigned size_class) noexcept {
   const Engine::Block block = serve_or_make_room(thread, SizeClassMap::bytes_of(size_class), [&] {
     return try_serve_object(thread, size_class);
   });
@@ -174,7 +175,7 @@ Engine::Block Malloc::serve_object(ThreadState& thread, unsigned size_class) noe
   return block;
 }
 
-Engine::Block Malloc::try_serve_object(ThreadState& thread, unsigned size_class) noexcept {
+Engine::Block MallocInstance::try_serve_object(ThreadState& thread, unsigned size_class) noexcept {
   if (is_fresh(thread) && !start_thread(thread)) return {nullptr, false};
   ThreadCache* const cache = cache_of(thread);
   if (cache != nullptr) {
@@ -195,7 +196,8 @@ Engine::Block Malloc::try_serve_object(ThreadState& thread, unsigned size_class)
 }
 
 /// Mostly what was freed just before serves it.
-void* Malloc::allocate_block(ThreadState& thread, std::size_t bytes, Allocation::By by) noexcept {
+void* MallocInstance::allocate_block(ThreadState& thread, std::size_t bytes,
+                                     Allocation::By by) noexcept {
   const auto allocation = [&] { return Allocation{bytes, SizeClassMap::kGrain, false, by}; };
   PageShard* const keeper = engine_.keeper_of(bytes, thread.pages);
   if (keeper == nullptr || !is_started() || thread.is_in_window || detour_.is_on() ||
@@ -212,8 +214,8 @@ void* Malloc::allocate_block(ThreadState& thread, std::size_t bytes, Allocation:
 }
 
 /// \param is_chosen  by the guards
-Engine::Block Malloc::serve_large(ThreadState& thread, const Allocation& allocation,
-                                  bool is_chosen) noexcept {
+Engine::Block MallocInstance::serve_large(ThreadState& thread, const Allocation& allocation,
+                                          bool is_chosen) noexcept {
   Engine::Block block{nullptr, false};
   if (allocation.bytes <= Engine::kMaxBytes && is_ready()) {
     if (is_chosen) block = serve_guarded_block(thread, allocation);
@@ -234,7 +236,8 @@ Engine::Block Malloc::serve_large(ThreadState& thread, const Allocation& allocat
 /// by the next one.
 /// \param pass_ns  how long the release took; 0: there was none
 /// \returns  true if a second try may succeed
-bool Malloc::make_room(ThreadState& thread, std::size_t bytes, std::uint64_t& pass_ns) noexcept {
+bool MallocInstance::make_room(ThreadState& thread, std::size_t bytes,
+                               std::uint64_t& pass_ns) noexcept {
   ThreadCache* const cache = cache_of(thread);
   const bool has_flushed = cache != nullptr ? cache->flush_all() : checked_.flush_quarantine();
   const std::uint64_t began = os::monotonic_ns();
@@ -248,7 +251,7 @@ bool Malloc::make_room(ThreadState& thread, std::size_t bytes, std::uint64_t& pa
   return has_released || has_flushed;
 }
 
-void Malloc::note_vain_pass(std::uint64_t ns) noexcept {
+void MallocInstance::note_vain_pass(std::uint64_t ns) noexcept {
   vain_idle_bytes_.store(engine_.idle_hint(), std::memory_order_relaxed);
   vain_until_ns_.store(os::monotonic_ns() + std::clamp(kVainTimes * ns, kVainNs, kMostVainNs),
                        std::memory_order_relaxed);
@@ -257,8 +260,8 @@ void Malloc::note_vain_pass(std::uint64_t ns) noexcept {
 /// Tries again once our own idle memory is back with the kernel and, where a limit is shared, that
 /// of others. Between those and a new try another thread may take it: a few times it is tried.
 template <typename Try>
-Engine::Block Malloc::serve_or_make_room(ThreadState& thread, std::size_t bytes,
-                                         Try attempt) noexcept {
+Engine::Block MallocInstance::serve_or_make_room(ThreadState& thread, std::size_t bytes,
+                                                 Try attempt) noexcept {
   constexpr int kMostTries = 4;
   Engine::Block block = attempt();
   std::uint64_t pass_ns = 0;
@@ -272,7 +275,8 @@ Engine::Block Malloc::serve_or_make_room(ThreadState& thread, std::size_t bytes,
   return block;
 }
 
-void* Malloc::allocate_zeroed(ThreadState& thread, std::size_t count, std::size_t bytes) noexcept {
+void* MallocInstance::allocate_zeroed(ThreadState& thread, std::size_t count,
+                                      std::size_t bytes) noexcept {
   std::size_t total;
   if (__builtin_mul_overflow(count, bytes, &total)) {
     os::set_errno_no_memory();
@@ -292,8 +296,8 @@ void* Malloc::allocate_zeroed(ThreadState& thread, std::size_t count, std::size_
   return block.address;
 }
 
-void* Malloc::allocate_aligned(ThreadState& thread, std::size_t alignment, std::size_t bytes,
-                               Allocation::By by) noexcept {
+void* MallocInstance::allocate_aligned(ThreadState& thread, std::size_t alignment,
+                                       std::size_t bytes, Allocation::By by) noexcept {
   // A small alignment matters only where it is compared with what a delete says. A block beyond
   // the size classes may be guarded at any time.
   const bool by_aligned_new = by != Allocation::By::kMalloc;
@@ -309,7 +313,7 @@ void* Malloc::allocate_aligned(ThreadState& thread, std::size_t alignment, std::
 // Freeing and resizing.
 
 /// The call as it is compared with the allocation: what nobody asked to compare is left out.
-FreeCall Malloc::compared(FreeCall call) const noexcept {
+FreeCall MallocInstance::compared(FreeCall call) const noexcept {
   const bool has_asked_for_guards = !guard_watcher_.opens_windows();
   if (!options_.compares_frees() && !has_asked_for_guards) return {};
   call.keeps_to_its_kind = options_.mismatches == Options::Mismatches::kAll;
@@ -317,8 +321,8 @@ FreeCall Malloc::compared(FreeCall call) const noexcept {
 }
 
 /// Where nothing but its pages is to be looked at, they are kept.
-void Malloc::deallocate_pages(Region& region, Span& pages, ThreadState& thread,
-                              const FreeCall& call, const void* caller) noexcept {
+void MallocInstance::deallocate_pages(Region& region, Span& pages, ThreadState& thread,
+                                      const FreeCall& call, const void* caller) noexcept {
   if (detour_.has_watchers() || has_full_checks() || must_not_wait()) [[unlikely]]
     return deallocate_slowly(thread, pages.start, call, caller);
   engine_.deallocate_pages(region, pages);
@@ -326,8 +330,8 @@ void Malloc::deallocate_pages(Region& region, Span& pages, ThreadState& thread,
     look_after_what_is_due(thread, caller);
 }
 
-void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call,
-                               const void* caller) noexcept {
+void MallocInstance::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call,
+                                       const void* caller) noexcept {
   if (spare_.owns(p)) return spare_.deallocate(p);
   if (thread.frees_left < 0) [[unlikely]]
     count_verified(thread);
@@ -363,12 +367,12 @@ void Malloc::deallocate_slowly(ThreadState& thread, void* p, const FreeCall& cal
 }
 
 /// Whether a block can be told without a lock: by its address, and by the page map.
-bool Malloc::is_known_without_lock(const void* p) const noexcept {
+bool MallocInstance::is_known_without_lock(const void* p) const noexcept {
   return spare_.owns(p) || (engine_.class_of(p) != 0 && !has_full_checks());
 }
 
 /// Bytes usable at `p`, whichever part of the malloc it belongs to.
-std::size_t Malloc::usable_bytes(const void* p, const char* action) noexcept {
+std::size_t MallocInstance::usable_bytes(const void* p, const char* action) noexcept {
   if (spare_.owns(p)) return spare_.usable_bytes(p, action);
   if (empties_.owns(p)) return empties_.expect_live(p, action), 0;
   if (guards_.owns(p)) return guards_.requested_bytes(p, action);
@@ -377,45 +381,45 @@ std::size_t Malloc::usable_bytes(const void* p, const char* action) noexcept {
   return engine_.usable_bytes(p, action);
 }
 
-std::size_t Malloc::usable_bytes_slowly(const void* p) noexcept {
+std::size_t MallocInstance::usable_bytes_slowly(const void* p) noexcept {
   if (p == nullptr || (must_not_wait() && !is_known_without_lock(p))) return 0;
   return usable_bytes(p, "malloc_usable_size");
 }
 
-bool Malloc::release_memory(ThreadState& thread) noexcept {
+bool MallocInstance::release_memory(ThreadState& thread) noexcept {
   if (must_not_wait() || !is_started()) return false;
   ThreadCache* cache = cache_of(thread);
   const bool flushed = cache != nullptr ? cache->flush_all() : checked_.flush_quarantine();
   return engine_.release_all() != 0 || flushed;
 }
 
-bool Malloc::begin_guards(std::size_t rate, std::uint64_t seed) noexcept {
+bool MallocInstance::begin_guards(std::size_t rate, std::uint64_t seed) noexcept {
   if (!guards_.start(engine_.has_all_addresses())) return false;
   guard_watcher_.configure(rate, seed);
   detour_.begin(Detour::kByCalls, guard_watcher_);
   return true;
 }
 
-void Malloc::forget_all() noexcept {
+void MallocInstance::forget_all() noexcept {
   profiler_.forget_all();
   guards_.forget_all();
   checked_.forget_all();
   engine_.forget_all();
 }
 
-void Malloc::discard() noexcept {
+void MallocInstance::discard() noexcept {
   profiler_.forget_all();
   guards_.discard();
   engine_.discard();
 }
 
-void Malloc::verify_objects() noexcept {
+void MallocInstance::verify_objects() noexcept {
   if (!has_full_checks()) return;
   guards_.verify_all();
   checked_.verify_all();
 }
 
-void Malloc::verify_at_exit(ThreadState& thread) noexcept {
+void MallocInstance::verify_at_exit(ThreadState& thread) noexcept {
   if (!is_started()) return;
   guards_.verify_all();
   if (has_full_checks()) return checked_.verify_all();

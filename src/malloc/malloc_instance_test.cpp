@@ -1,4 +1,4 @@
-#include "malloc/malloc.h"
+#include "malloc/malloc_instance.h"
 
 #include <gtest/gtest.h>
 
@@ -381,7 +381,7 @@ TEST_F(MallocTest, AForkInTheMiddleOfItsUseLeavesTheChildItsOwnObjects) {
   thread.deallocate(lost);
   thread.end();
   EXPECT_EQ(statistics().threads, 0u);
-  other.state = Malloc::new_thread();  // it does not exist in the child
+  other.state = MallocInstance::new_thread();  // it does not exist in the child
 }
 
 TEST_F(MallocTest, AProfileThatBeginsDuringAForkTouchesNoLockThatTheForkHolds) {
