@@ -191,6 +191,15 @@ class Compare(InFolder):
                                env={**os.environ, "LD_PRELOAD": FORWARDING})
         self.assertIn("[]\n", done.stderr)
 
+    @unittest.skipIf(INSTRUMENTED, "a sanitizer wants to be first in strata itself")
+    def test_nor_is_one_whose_file_the_dynamic_linker_finds(self):
+        folder, name = FORWARDING.rsplit("/", 1)
+        for preloaded in (name, f"$ORIGIN{'/..' * 40}{FORWARDING}", f"${{ORIGIN}}{'/..' * 40}{FORWARDING}"):
+            with self.subTest(preloaded=preloaded):
+                done, _ = self.compare("--runs", "1", "--warmup", "0", "--show-output", command=(PROGRAM, "forwarded"),
+                                       env={**os.environ, "LD_PRELOAD": preloaded, "LD_LIBRARY_PATH": folder})
+                self.assertIn("--- system, round 1\n0\n", done.stderr)
+
     def test_six_runs_are_the_default_as_the_help_says(self):
         done, rows = self.compare("--warmup", "0")
         self.assertEqual(rows["system"]["metrics"]["elapsed_s"]["n"], 6, done.stdout)

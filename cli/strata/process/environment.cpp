@@ -1,5 +1,7 @@
 #include "process/environment.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <unistd.h>
 
 #include "process/elf_file.h"
@@ -9,6 +11,21 @@ namespace {
 
 constexpr const char* kPreload = "LD_PRELOAD";
 constexpr std::string_view kSeparators = " :";  // the dynamic linker takes both
+
+/// The file that an inherited entry of LD_PRELOAD means. Names without a slash and $LIB and the
+/// like are for the dynamic linker to resolve, which has preloaded the entry into us, too.
+/// \returns  Empty if it found no such file; then it has told so.
+std::string preloaded_file(const std::string& entry) {
+  const bool is_path = entry.find('/') != std::string::npos && entry.find('$') == std::string::npos;
+  if (is_path) return entry;
+  void* const library = ::dlopen(entry.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return {};
+  const link_map* loaded = nullptr;
+  ::dlinfo(library, RTLD_DI_LINKMAP, &loaded);
+  std::string file = loaded != nullptr ? loaded->l_name : "";
+  ::dlclose(library);
+  return file;
+}
 
 }  // namespace
 
@@ -48,7 +65,8 @@ void Environment::drop_preloaded_allocators() {
   while (!rest.empty()) {
     std::size_t end = rest.find_first_of(kSeparators);
     std::string library(rest.substr(0, end));
-    if (!library.empty() && !ElfFile(library).defines("malloc")) {
+    const std::string file = library.empty() ? "" : preloaded_file(library);
+    if (!file.empty() && !ElfFile(file).defines("malloc")) {
       kept += (kept.empty() ? "" : ":") + library;
     }
     if (end == std::string_view::npos) break;

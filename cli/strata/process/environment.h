@@ -21,7 +21,8 @@ class Environment {
   void preload(const std::string& library);
 
   /// Takes libraries out of LD_PRELOAD that define malloc themselves: with one of them inherited,
-  /// "the system's malloc" would be a lie.
+  /// "the system's malloc" would be a lie. So would it with a name that the dynamic linker could
+  /// not resolve for us but might for the program: such names are taken out as well.
   void drop_preloaded_allocators();
 
   /// "NAME=value", each of them.

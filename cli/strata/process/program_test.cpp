@@ -68,5 +68,12 @@ TEST(Environment, KeepsPreloadedLibrariesThatAreNoAllocators) {
   EXPECT_EQ(environment.get("LD_PRELOAD"), "/no/such.so:/other.so");
 }
 
+TEST(Environment, JudgesTheFileThatTheDynamicLinkerTookForAName) {
+  Environment environment;
+  environment.set("LD_PRELOAD", "libm.so.6:libc.so.6:/no/such.so:no-such.so:$ORIGIN/no-such.so");
+  environment.drop_preloaded_allocators();
+  EXPECT_EQ(environment.get("LD_PRELOAD"), "libm.so.6:/no/such.so");
+}
+
 }  // namespace
 }  // namespace strata::cli
