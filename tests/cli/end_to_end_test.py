@@ -12,6 +12,7 @@ import pathlib
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -331,6 +332,26 @@ class Refusals(InFolder):
         sentence = self.refused_compare("--allocators", library("forwarding_malloc"),
                                         command=(str(FIXTURES / "empty_program"),))
         self.assertIn("is statically linked", sentence)
+
+    def test_a_program_with_file_capabilities(self):
+        copy, other = str(self.folder / "program"), {"user": 65534, "group": 65534, "extra_groups": ()}
+        shutil.copy(PROGRAM, copy)
+        self.folder.chmod(0o755)
+        try:
+            # cap_net_bind_service=ep, as setcap writes it.
+            os.setxattr(copy, "security.capability", struct.pack("<5I", 0x02000001, 1 << 10, 0, 0, 0))
+            subprocess.run([STRATA, "--version"], stdout=subprocess.DEVNULL, check=True, **other)
+        except OSError as error:
+            self.skipTest(f"takes root and a file that all can read: {error}")
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o777)
+            for words, status in ((("compare", "--allocators", library("forwarding_malloc")), 2),
+                                  (("record", "-o", f"{folder}/trace"), 2), (("run", "--library", LIKE_STRATA), 0)):
+                done = strata(*words, "--", copy, **other)
+                self.assertEqual(done.returncode, status, done.stderr)
+                self.assertIn("has file capabilities, so the dynamic linker ignores preloaded libraries", done.stderr)
+        done = strata("compare", "--allocators", library("forwarding_malloc"), "--runs", "1", "--", copy)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_result_file_that_cannot_be_written_before_anything_is_measured(self):
         marker = self.folder / "ran"

@@ -71,7 +71,7 @@ class CompareCommand final : public MeasuringCommand {
     std::string why_not = why_not_preloadable(plan.program);
     for (const Contender& contender : plan.contenders) {
       if (!contender.library.empty() && !why_not.empty()) {
-        throw UsageError(fmt::format("{} {}; compare a program that is linked dynamically",
+        throw UsageError(fmt::format("{} {}; compare a program that takes preloaded libraries",
                                      plan.program, why_not));
       }
       if (contender.name == kStrata) check_settings(plan.settings, contender.library);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -111,6 +112,10 @@ std::string why_not_preloadable(const std::string& program) {
     if (changes_user || changes_group) {
       return "is set-user-ID or set-group-ID, so the dynamic linker ignores preloaded libraries";
     }
+  }
+  const bool has_capabilities = ::getxattr(binary.c_str(), "security.capability", nullptr, 0) > 0;
+  if (has_capabilities && ::getuid() != 0) {  // root gains nothing by them
+    return "has file capabilities, so the dynamic linker ignores preloaded libraries";
   }
   return {};
 }
