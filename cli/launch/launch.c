@@ -34,13 +34,13 @@ static void end_if_orphaned(int signal) {
 }
 
 static void watch_parent(void) {
-  const int parent_died = SIGRTMAX; /* the command may send its group any other signal */
+  const int parent_died = SIGRTMAX;
   struct sigaction action = {.sa_handler = end_if_orphaned};
   sigaction(parent_died, &action, NULL);
-  sigset_t only;
-  sigemptyset(&only);
-  sigaddset(&only, parent_died);
-  sigprocmask(SIG_UNBLOCK, &only, NULL);
+  sigset_t others; /* which the command may send its group */
+  sigfillset(&others);
+  sigdelset(&others, parent_died);
+  sigprocmask(SIG_SETMASK, &others, NULL);
   prctl(PR_SET_PDEATHSIG, parent_died);
   end_if_orphaned(parent_died); /* it may have died before the line above */
 }

@@ -171,6 +171,14 @@ class Compare(InFolder):
         _, rows = self.compare("--runs", "1", command=(PROGRAM, "kill", str(int(signal.SIGKILL))))
         self.assertRegex(rows["system"]["reason"], r"^killed by SIGKILL \(perhaps by the kernel, out of memory: .*\), in ")
 
+    def test_a_command_that_kills_its_group_is_a_failed_row_and_the_others_go_on(self):
+        done, rows = self.compare("--runs", "2", allocators=f"system,{library('forwarding_malloc')}",
+                                  command=("sh", "-c", "case $LD_PRELOAD in *forwarding*) kill -KILL 0;; esac; exit 0"))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(rows["system"]["metrics"]["elapsed_s"]["n"], 2)
+        self.assertEqual(rows["forwarding_malloc"]["reason"],
+                         "killed by SIGKILL, with its process group, in warm-up 1 of 1")
+
     def test_a_command_that_fails_everywhere_is_suspected_itself(self):
         done, rows = self.compare(allocators=f"system,{library('forwarding_malloc')}",
                                   command=(PROGRAM, "exit", "3"))

@@ -130,18 +130,19 @@ void replace_standard_input() {
   ::_exit(127);
 }
 
-/// Waits for the launcher, which ends when the command has ended. The signals that we watch are
-/// blocked in the launcher, so what we send to the group reaches only the command.
+/// Waits for the launcher, which ends when the command has ended. All signals that can be are
+/// blocked in the launcher, so what is sent to the group reaches only the command.
+/// \param status  how the launcher ended, as waitpid gives it
 /// \returns  How we ended it, if we did.
 std::optional<ProcessResult::End> wait_for_launcher(pid_t launcher, const ProcessPlan& plan,
-                                                    SignalWatch& signals) {
+                                                    SignalWatch& signals, int& status) {
   std::optional<ProcessResult::End> ended_by_us;
   std::optional<double> deadline_s;
   std::optional<double> next_look_s;
   if (plan.timeout_s > 0) deadline_s = now_s() + plan.timeout_s;
   if (plan.watch) next_look_s = now_s();
   for (;;) {
-    pid_t waited = ::waitpid(launcher, nullptr, WNOHANG);
+    pid_t waited = ::waitpid(launcher, &status, WNOHANG);
     if (waited == launcher) break;
     if (waited < 0 && errno != EINTR) throw_errno("waitpid");
     const double now = now_s();
@@ -219,13 +220,17 @@ ProcessResult run_process(const ProcessPlan& plan, SignalWatch& signals) {
   }
   tells.close();
   ::setpgid(child, child);  // both sides do, so that it is done before either goes on
-  std::optional<ProcessResult::End> ended_by_us = wait_for_launcher(child, plan, signals);
+  int status = 0;
+  std::optional<ProcessResult::End> ended_by_us = wait_for_launcher(child, plan, signals, status);
   strata_launch_outcome outcome{};
   const bool is_told = ::read(told.get(), &outcome, sizeof outcome) == sizeof outcome;
-  if (!is_told && !ended_by_us) {
+  const bool is_killed = !is_told && WIFSIGNALED(status);
+  if (!is_told && !is_killed && !ended_by_us) {
     throw std::runtime_error(fmt::format("{} ended without saying how the command went", launcher));
   }
+  if (is_killed) outcome.status = status;  // as all of its group
   ProcessResult result = result_of(outcome);
+  result.lost_its_group = is_killed;
   if (ended_by_us) result.end = *ended_by_us;
   return result;
 }
@@ -235,6 +240,9 @@ std::string describe_end(const ProcessResult& result, double timeout_s) {
     case ProcessResult::End::kExited:
       return fmt::format("exit status {}", result.code);
     case ProcessResult::End::kKilled:
+      if (result.lost_its_group) {
+        return fmt::format("killed by {}, with its process group", signal_name(result.code));
+      }
       return fmt::format("killed by {}{}", signal_name(result.code),
                          result.code == SIGKILL ? kPerhapsByTheKernel : "");
     case ProcessResult::End::kTimedOut:

@@ -35,7 +35,8 @@ struct ProcessResult {
   };
   End end = End::kNotStarted;
   int code = 0;
-  double started_s = 0;  ///< CLOCK_MONOTONIC, just before execve
+  bool lost_its_group = false;  ///< it killed its whole group, and only `end` and `code` are known
+  double started_s = 0;         ///< CLOCK_MONOTONIC, just before execve
   double elapsed_s = 0;
   double cpu_s = 0;
   std::uint64_t peak_rss_bytes = 0;

@@ -41,6 +41,16 @@ TEST_F(RunProcess, TellsExitStatusFromSignal) {
   EXPECT_TRUE(shell("true").succeeded());
 }
 
+TEST_F(RunProcess, ACommandMaySignalItsWholeGroup) {
+  EXPECT_TRUE(
+      shell("trap '' USR1 TERM TSTP TTIN; for s in USR1 TERM TSTP TTIN; do kill -$s 0; done")
+          .succeeded());
+  EXPECT_EQ(describe_end(shell("kill -USR1 0; exit 0"), 0), "killed by SIGUSR1");
+  const ProcessResult killed = shell("kill -KILL 0; exit 0");
+  EXPECT_EQ(killed.end, ProcessResult::End::kKilled);
+  EXPECT_EQ(describe_end(killed, 0), "killed by SIGKILL, with its process group");
+}
+
 TEST_F(RunProcess, CapturesBothStreamsInOrderAndKeepsTheLastLines) {
   shell("echo one; echo two >&2; echo three");
   EXPECT_EQ(output_.head(), "one\ntwo\nthree\n");
