@@ -193,6 +193,13 @@ class Compare(InFolder):
             done, _ = self.compare("--runs", "2", "--show-output", command=("cat",), stdin=stdin)
         self.assertEqual(done.stderr.count("hello\n"), 3)
 
+    def test_what_a_command_leaves_in_the_background_ends_with_its_run(self):
+        sleepers = self.folder / "sleepers"
+        done, _ = self.compare("--runs", "1", command=("sh", "-c", f"sleep 1000 & echo $! >> {sleepers}"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for sleeper in sleepers.read_text().split():
+            self.assertTrue(ends(sleeper), "it was left running")
+
     @unittest.skipIf(INSTRUMENTED, "a sanitizer wants to be first in strata itself")
     def test_an_allocator_preloaded_into_strata_itself_is_not_taken_for_the_systems(self):
         done, _ = self.compare("--runs", "1", "--warmup", "0", "--show-output",

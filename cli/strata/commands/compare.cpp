@@ -27,7 +27,8 @@ Examples:
   strata compare --json results.json -- sort --parallel=2 < words.txt
 
 Exit status: 0 if every allocator completed, 1 if one failed, 2 for bad input.
-Each run reads standard input from the start if it is a file, else it has none.)";
+Each run reads standard input from the start if it is a file, else it has none. What a run leaves
+in the background is killed before the next one; what has a session of its own (setsid) stays.)";
 
 constexpr std::size_t kLongestTitle = 90;
 

@@ -133,7 +133,7 @@ void replace_standard_input() {
 /// Waits for the launcher, which ends when the command has ended. All signals that can be are
 /// blocked in the launcher, so what is sent to the group reaches only the command.
 /// \param status  how the launcher ended, as waitpid gives it
-/// \returns  How we ended it, if we did.
+/// \returns  How we ended it, if we did. What is left of the group is ended in any case.
 std::optional<ProcessResult::End> wait_for_launcher(pid_t launcher, const ProcessPlan& plan,
                                                     SignalWatch& signals, int& status) {
   std::optional<ProcessResult::End> ended_by_us;
@@ -142,9 +142,12 @@ std::optional<ProcessResult::End> wait_for_launcher(pid_t launcher, const Proces
   if (plan.timeout_s > 0) deadline_s = now_s() + plan.timeout_s;
   if (plan.watch) next_look_s = now_s();
   for (;;) {
-    pid_t waited = ::waitpid(launcher, &status, WNOHANG);
-    if (waited == launcher) break;
-    if (waited < 0 && errno != EINTR) throw_errno("waitpid");
+    siginfo_t ended{};
+    // Left as a zombie, it keeps its number, which is that of the group.
+    const int waited =
+        ::waitid(P_PID, static_cast<id_t>(launcher), &ended, WEXITED | WNOHANG | WNOWAIT);
+    if (waited < 0 && errno != EINTR) throw_errno("waitid");
+    if (ended.si_pid == launcher) break;
     const double now = now_s();
     if (next_look_s && *next_look_s <= now) next_look_s = now + plan.watch();
     std::optional<double> wake_s = deadline_s;
@@ -162,7 +165,9 @@ std::optional<ProcessResult::End> wait_for_launcher(pid_t launcher, const Proces
     if (!ended_by_us) ended_by_us = ProcessResult::End::kTimedOut;
     deadline_s = now_s() + kGraceSeconds;
   }
-  if (ended_by_us) ::kill(-launcher, SIGKILL);  // descendants that outlived the command
+  ::kill(-launcher, SIGKILL);  // descendants that outlived the command would disturb the next run
+  while (::waitpid(launcher, &status, 0) < 0 && errno == EINTR) {
+  }
   return ended_by_us;
 }
 

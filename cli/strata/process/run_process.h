@@ -50,8 +50,9 @@ struct ProcessResult {
 /// view of ours if that is a file, and empty otherwise: a terminal or a pipe cannot be read anew by
 /// each of many runs. The clock runs from the moment before execve to the moment the end is seen.
 /// The start goes through strata-launch, a small program, so that the peak is the command's own.
-/// On a timeout or an interruption the whole group is asked to end, and after a second killed; if
-/// we are killed, so is the group. For the latter, the calling thread must live as long as we do.
+/// On a timeout or an interruption the whole group is asked to end, and after a second killed. What
+/// is left of it when the command has ended is killed at once. If we are killed, so is the group:
+/// for that, the calling thread must live as long as we do.
 ProcessResult run_process(const ProcessPlan& plan, SignalWatch& signals);
 
 /// A helper program of this build or installation, "strata-launch".

@@ -12,6 +12,16 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+/// An orphan is gone once it has been reaped; until then it is a zombie, which answers too.
+bool is_gone(pid_t process) {
+  bool answers = true;
+  for (int i = 0; i < 1000 && answers; ++i) {
+    answers = ::kill(process, 0) == 0;
+    if (answers) ::usleep(10'000);
+  }
+  return !answers;
+}
+
 class RunProcess : public ::testing::Test {
  protected:
   ProcessResult shell(const std::string& script, double timeout_s = 60) {
@@ -138,6 +148,11 @@ TEST_F(RunProcess, SaysThatArgumentsOrEnvironmentAreTooLong) {
   EXPECT_EQ(describe_end(run_process(plan, signals_), 0), sentence);
 }
 
+TEST_F(RunProcess, EndsWhatTheCommandLeftInTheBackground) {
+  EXPECT_TRUE(shell("sleep 1000 & echo $!").succeeded());
+  EXPECT_TRUE(is_gone(std::stoi(output_.head())));
+}
+
 TEST_F(RunProcess, EndsWhatRunsTooLongWithAllItsDescendants) {
   // On a busy machine the shell may need more than a second to come to its words.
   for (double timeout_s = 1; output_.head().empty() && timeout_s < 100; timeout_s *= 4) {
@@ -146,14 +161,7 @@ TEST_F(RunProcess, EndsWhatRunsTooLongWithAllItsDescendants) {
         shell("trap '' TERM; sleep 1000 & echo $!; trap - TERM; wait", timeout_s);
     EXPECT_EQ(result.end, ProcessResult::End::kTimedOut);
   }
-  pid_t sleeper = std::stoi(output_.head());
-  // An orphan is gone once it has been reaped; until then it is a zombie, which answers too.
-  bool is_gone = false;
-  for (int i = 0; i < 1000 && !is_gone; ++i) {
-    is_gone = ::kill(sleeper, 0) != 0;
-    if (!is_gone) ::usleep(10'000);
-  }
-  EXPECT_TRUE(is_gone);
+  EXPECT_TRUE(is_gone(std::stoi(output_.head())));
 }
 
 TEST_F(RunProcess, KillsWhatIgnoresThePoliteRequest) {
