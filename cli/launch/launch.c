@@ -81,6 +81,21 @@ static char** read_environment(int fd) {
   return environment;
 }
 
+/* The terminal stops a group in the background that asks for it, and nobody will bring the command
+   to the foreground. Other stops have somebody who continues it. */
+static int waits_for_terminal(int status) {
+  return WIFSTOPPED(status) && (WSTOPSIG(status) == SIGTTIN || WSTOPSIG(status) == SIGTTOU);
+}
+
+/* Returns when it has ended, or waits for the terminal; `strata` kills it then. */
+static void wait_for(pid_t child, struct strata_launch_outcome* outcome) {
+  for (;;) {
+    const pid_t waited = wait4(child, &outcome->status, WUNTRACED, &outcome->usage);
+    if (waited < 0 && errno == EINTR) continue;
+    if (!WIFSTOPPED(outcome->status) || waits_for_terminal(outcome->status)) return;
+  }
+}
+
 int main(int argc, char** argv) {
   if (argc <= kFirstWord) return 2;
   parent = atoi(argv[kParent]);
@@ -106,8 +121,7 @@ int main(int argc, char** argv) {
     outcome->exec_error = errno;
     _exit(127);
   }
-  while (wait4(child, &outcome->status, 0, &outcome->usage) < 0 && errno == EINTR) {
-  }
+  wait_for(child, outcome);
   outcome->ended_s = now_s();
   return write(outcome_fd, outcome, sizeof *outcome) == sizeof *outcome ? 0 : 2;
 }

@@ -8,6 +8,6 @@ struct strata_launch_outcome {
   double started_s;    /* CLOCK_MONOTONIC, just before execve */
   double ended_s;      /* as soon as the end was seen */
   int exec_error;      /* errno of execve; 0 if the command started */
-  int status;          /* as wait4 gives it */
+  int status;          /* as wait4 gives it; stopped, if it waits for the terminal */
   struct rusage usage; /* of the command and the descendants it waited for */
 };

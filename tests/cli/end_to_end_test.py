@@ -9,6 +9,7 @@ import io
 import json
 import os
 import pathlib
+import pty
 import re
 import shutil
 import signal
@@ -192,6 +193,21 @@ class Compare(InFolder):
         with path.open() as stdin:
             done, _ = self.compare("--runs", "2", "--show-output", command=("cat",), stdin=stdin)
         self.assertEqual(done.stderr.count("hello\n"), 3)
+
+    def test_a_command_that_reads_the_terminal_is_a_failed_row(self):
+        path = self.folder / "results.json"
+        for command, stop in (("cat /dev/tty; exit 0", "SIGTTIN"), ("exec stty -echo < /dev/tty", "SIGTTOU")):
+            with self.subTest(command=command):
+                pid, terminal = pty.fork()
+                if pid == 0:
+                    os.execv(STRATA, ["strata", "compare", "--allocators", "system", "--timeout", "60", "--quiet",
+                                      "--json", str(path), "--", "sh", "-c", command])
+                status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                os.close(terminal)
+                self.assertEqual(status, 1)
+                self.assertEqual(json.loads(path.read_text())["rows"][0]["reason"],
+                                 f"stopped by {stop} (it uses the terminal, which no measured command has), "
+                                 "in warm-up 1 of 1")
 
     def test_what_a_command_leaves_in_the_background_ends_with_its_run(self):
         sleepers = self.folder / "sleepers"

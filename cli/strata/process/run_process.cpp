@@ -179,6 +179,9 @@ ProcessResult result_of(const strata_launch_outcome& outcome) {
   } else if (WIFSIGNALED(outcome.status)) {
     result.end = ProcessResult::End::kKilled;
     result.code = WTERMSIG(outcome.status);
+  } else if (WIFSTOPPED(outcome.status)) {
+    result.end = ProcessResult::End::kStopped;
+    result.code = WSTOPSIG(outcome.status);
   } else {
     result.end = ProcessResult::End::kExited;
     result.code = WEXITSTATUS(outcome.status);
@@ -250,6 +253,9 @@ std::string describe_end(const ProcessResult& result, double timeout_s) {
       }
       return fmt::format("killed by {}{}", signal_name(result.code),
                          result.code == SIGKILL ? kPerhapsByTheKernel : "");
+    case ProcessResult::End::kStopped:
+      return fmt::format("stopped by {} (it uses the terminal, which no measured command has)",
+                         signal_name(result.code));
     case ProcessResult::End::kTimedOut:
       return fmt::format("still running after {:g} s", timeout_s);
     case ProcessResult::End::kInterrupted:

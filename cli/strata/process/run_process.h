@@ -29,6 +29,7 @@ struct ProcessResult {
   enum class End {
     kExited,       ///< `code` is its exit status
     kKilled,       ///< `code` is the signal
+    kStopped,      ///< by the terminal, with `code`, and then ended by us
     kTimedOut,     ///< ended by us
     kInterrupted,  ///< ended by us, on request
     kNotStarted,   ///< `code` is errno
