@@ -168,10 +168,12 @@ class RecordCommand final : public Command {
     if (is_given("--on-signal") && is_given("--after")) {
       throw UsageError("--after and --on-signal both say when to start; give one of them");
     }
-    environment.set(settings::kSignal,
-                    is_given("--on-signal") ? std::to_string(parse_signal(signal_)) : "0");
+    environment.set(settings::kSignal, std::to_string(toggling_signal()));
     environment.set(settings::kDrop, drops_ ? "1" : "0");
   }
+
+  /// The one of --on-signal, 0 if none.
+  int toggling_signal() const { return is_given("--on-signal") ? parse_signal(signal_) : 0; }
 
   std::string frames() const {
     try {
@@ -198,7 +200,8 @@ class RecordCommand final : public Command {
 
   int run(const ProcessPlan& plan, const fs::path& file, const fs::path& given) const {
     EarlierTraces earlier(file);
-    const BesideResult result = run_beside(plan, {}, [&] { earlier.remove(); });
+    const BesideResult result = run_beside(
+        plan, {}, [&] { earlier.remove(); }, toggling_signal());
     if (result.end == ProcessResult::End::kNotStarted) {
       throw UsageError(
           fmt::format("could not start '{}': {}", plan.program, ::strerror(result.code)), 126);

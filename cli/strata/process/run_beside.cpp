@@ -16,9 +16,10 @@ constexpr int kPassedOn[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2,
 /// Holds the signals back that are to be passed on, and the end of the child.
 class HeldSignals {
  public:
-  HeldSignals() {
+  explicit HeldSignals(int another) {
     ::sigemptyset(&held_);
     for (int signal : kPassedOn) ::sigaddset(&held_, signal);
+    if (another != 0) ::sigaddset(&held_, another);
     ::sigaddset(&held_, SIGCHLD);
     // An inherited "ignore" would make the kernel reap the child before we can.
     struct sigaction plain {};
@@ -51,12 +52,12 @@ class HeldSignals {
 
 BesideResult run_beside(const ProcessPlan& plan,
                         const std::function<void(const BesideResult&)>& at_end,
-                        const std::function<void()>& at_start) {
+                        const std::function<void()>& at_start, int signal) {
   int error_pipe[2];
   if (::pipe2(error_pipe, O_CLOEXEC) != 0) {
     throw std::system_error(errno, std::generic_category(), "pipe");
   }
-  const HeldSignals signals;
+  const HeldSignals signals(signal);
   const pid_t child = ::fork();
   if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (child == 0) {
@@ -74,8 +75,9 @@ BesideResult run_beside(const ProcessPlan& plan,
   while (::waitpid(child, &status, WNOHANG) != child) {
     siginfo_t info{};
     signals.wait(info);
-    // What the terminal sends, it sends to all of its foreground.
-    if (info.si_signo != SIGCHLD && info.si_code <= 0) ::kill(child, info.si_signo);
+    // What the terminal sends, it sends to all of its foreground; and SIGCHLD as a rule comes from
+    // the kernel.
+    if (info.si_code <= 0) ::kill(child, info.si_signo);
   }
   BesideResult result;
   result.process = child;

@@ -18,8 +18,9 @@ struct BesideResult {
 /// reach both of us anyway and end only the program.
 /// \param at_end    called with the result while signals are still held back
 /// \param at_start  called once the program has started
+/// \param signal    goes on, too, beside those that usually mean a program; 0: none
 BesideResult run_beside(const ProcessPlan& plan,
                         const std::function<void(const BesideResult&)>& at_end = {},
-                        const std::function<void()>& at_start = {});
+                        const std::function<void()>& at_start = {}, int signal = 0);
 
 }  // namespace strata::cli
