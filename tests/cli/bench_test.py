@@ -501,6 +501,21 @@ class BenchInterruption(InFolder):
         self.assertLessEqual(len(results["rows"]) - len(good), 1)  # the one that was running
         self.assertIn("churn size=8", out)
 
+    def test_nothing_temporary_is_left_while_the_library_is_asked(self):
+        temporary, asked = self.folder / "temporary", self.folder / "asked"
+        temporary.mkdir()
+        process = subprocess.Popen(
+            [STRATA, "bench", "churn", "--allocators", "strata", "--library",
+             str(FIXTURES / "liblike_strata.so")],
+            env={**os.environ, "TMPDIR": str(temporary), "STRATA_CHECKS": "full", "LIKE_STRATA_ASKED": str(asked)},
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None and not asked.exists():
+            time.sleep(0.001)
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=300)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+        self.assertEqual(list(temporary.iterdir()), [])
+
     def test_no_plan_of_a_trace_is_left(self):
         text, trace, temporary = (self.folder / name for name in ("calls.csv", "trace", "temporary"))
         temporary.mkdir()

@@ -154,7 +154,7 @@ class BenchCommand final : public MeasuringCommand {
   }
 
   BenchPlan read_plan(const Catalogue& catalogue, const std::vector<std::string>& names,
-                      const std::vector<std::string>& traces, const SweptOptions& options) const {
+                      const std::vector<std::string>& traces, const SweptOptions& options) {
     if (names.empty() && traces.empty())
       throw UsageError(
           "name a scenario, as in: strata bench churn; to list them all: strata bench list");

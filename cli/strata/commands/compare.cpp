@@ -48,7 +48,7 @@ class CompareCommand final : public MeasuringCommand {
     ComparisonPlan plan = read_plan(line);
     ResultOutputs outputs = open_outputs();
     return finish(measure_and_publish(
-        outputs, plan.contenders, plan.settings,
+        outputs,
         [&](SignalWatch& signals, Progress& progress) { return measure(plan, signals, progress); },
         [&](const Results& results, std::FILE* stream) { print(plan, results, stream); }));
   }
@@ -68,7 +68,7 @@ class CompareCommand final : public MeasuringCommand {
     }
     plan.scenario =
         scenario_.empty() ? std::filesystem::path(plan.program).filename().string() : scenario_;
-    plan.contenders = checked(parse_contenders(allocators(), library()));
+    plan.contenders = checked(parse_contenders(allocators(), library()), plan.settings);
     std::string why_not = why_not_preloadable(plan.program);
     for (const Contender& contender : plan.contenders) {
       if (!contender.library.empty() && !why_not.empty()) {

@@ -37,8 +37,11 @@ MeasuringCommand::MeasuringCommand(CLI::App& app, const char* name, const char* 
   add_flag("--quiet", is_quiet_, "Print neither progress nor tables");
 }
 
-std::vector<Contender> MeasuringCommand::checked(std::vector<Contender> contenders) {
+std::vector<Contender> MeasuringCommand::checked(std::vector<Contender> contenders,
+                                                 const Settings& settings) {
   for (const Contender& contender : contenders) check_preload(contender);
+  // Now: an interruption meanwhile ends this process, and must leave no temporary folder.
+  inherited_ = inherited_settings(contenders, settings);
   find_versions(contenders);
   return contenders;
 }
@@ -47,10 +50,9 @@ ResultOutputs MeasuringCommand::open_outputs(const std::vector<std::string>& inp
   return {if_given("--json", json_), if_given("--csv", csv_), inputs};
 }
 
-MeasuringCommand::Outcome MeasuringCommand::measure_and_publish(
-    ResultOutputs& outputs, const std::vector<Contender>& contenders, const Settings& settings,
-    const Measure& measure, const Show& show) const {
-  const Settings inherited = inherited_settings(contenders, settings);
+MeasuringCommand::Outcome MeasuringCommand::measure_and_publish(ResultOutputs& outputs,
+                                                                const Measure& measure,
+                                                                const Show& show) const {
   Results results;
   results.measured = time_of_day();
   results.machine = describe_machine();
@@ -62,7 +64,7 @@ MeasuringCommand::Outcome MeasuringCommand::measure_and_publish(
     progress.clear();
     for (Row& row : results.rows) {
       row.label = label_;
-      for (const auto& [name, value] : inherited) row.params[name] = value;
+      for (const auto& [name, value] : inherited_) row.params[name] = value;
     }
     const auto says_nothing = [](const Row& row) {
       return row.metrics.empty() && (row.reason.empty() || row.reason == kInterruptedTooEarly);
@@ -72,7 +74,7 @@ MeasuringCommand::Outcome MeasuringCommand::measure_and_publish(
     if (!outcome.is_in_vain) {  // else the files of an earlier measurement are worth more
       outputs.publish(results, [&](std::FILE* stream) {
         if (is_quiet_) return;
-        for (const auto& [name, value] : inherited) {
+        for (const auto& [name, value] : inherited_) {
           fmt::print(stream, "strata runs with {}={}, from the environment\n", name, value);
         }
         show(results, stream);
@@ -112,7 +114,7 @@ MeasuringCommand::Outcome MeasuringCommand::measure_plan(
     for (const std::string& line : about) fmt::print(stream, "{}\n", line);
     print_bench(plan, results, notes, stream);
   };
-  return measure_and_publish(outputs, plan.contenders, {}, measure, show);
+  return measure_and_publish(outputs, measure, show);
 }
 
 }  // namespace strata::cli

@@ -29,9 +29,12 @@ class MeasuringCommand : public Command {
   bool is_quiet() const { return is_quiet_; }
   double timeout_s() const { return parse_seconds("--timeout", timeout_); }
   const std::string& allocators() const { return allocators_; }
-  /// The same contenders, known to be preloadable, with their versions.
-  /// \errors  UsageError for one whose library cannot be preloaded.
-  static std::vector<Contender> checked(std::vector<Contender> contenders);
+  /// The same contenders, known to be preloadable, with their versions. What the environment sets
+  /// of Strata's options is read, too, and will be told.
+  /// \param settings  what Strata runs with instead
+  /// \errors  UsageError for one whose library cannot be preloaded, and for a value in the
+  ///          environment that Strata does not understand.
+  std::vector<Contender> checked(std::vector<Contender> contenders, const Settings& settings = {});
   const std::string& library() const { return library_; }
 
   /// The files of --json and --csv, tried: an hour of measuring never ends in "permission denied".
@@ -49,9 +52,7 @@ class MeasuringCommand : public Command {
   };
   /// Measures the contenders, writes the files, and shows the results to people unless --quiet is
   /// given. What was in vain is neither written nor shown.
-  /// \param settings  what Strata runs with; what the environment sets besides is told
-  Outcome measure_and_publish(ResultOutputs& outputs, const std::vector<Contender>& contenders,
-                              const Settings& settings, const Measure& measure,
+  Outcome measure_and_publish(ResultOutputs& outputs, const Measure& measure,
                               const Show& show) const;
   /// The same for the cells of a plan; the lines `about` stand above its tables.
   Outcome measure_plan(ResultOutputs& outputs, const BenchPlan& plan,
@@ -68,6 +69,7 @@ class MeasuringCommand : public Command {
   std::string json_;
   std::string csv_;
   bool is_quiet_ = false;
+  Settings inherited_;
 };
 
 }  // namespace strata::cli

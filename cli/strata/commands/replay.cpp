@@ -70,7 +70,7 @@ class ReplayCommand final : public MeasuringCommand {
     return options;
   }
 
-  BenchPlan read_plan(const Catalogue& catalogue, const ReplayOptions& options) const {
+  BenchPlan read_plan(const Catalogue& catalogue, const ReplayOptions& options) {
     BenchPlan plan;
     plan.catalogue = &catalogue;
     plan.runs = options.runs;
