@@ -83,12 +83,12 @@ TEST(ComparisonReport, AFailedContenderIsShownAndNeverBest) {
   std::vector<Row> rows = {row_of("system", {1.0}, 100), row_of("broken", {0.1}, 1)};
   rows[1].ok = false;
   rows[1].reason = "killed by SIGABRT, in run 2 of 3";
-  rows[1].last_output = "assertion\nfailed";
+  rows[1].last_output = std::string("\033[2Jassertion:\r\nNUL\0\tfailed", 27);
   std::string table = comparison_table(rows, false);
   EXPECT_THAT(table, HasSubstr("broken     failed: killed by SIGABRT, in run 2 of 3\n"));
   EXPECT_THAT(table, Not(HasSubstr("fastest")));
   EXPECT_THAT(comparison_notes(rows, false),
-              HasSubstr("Last output under broken:\n  assertion\n  failed\n"));
+              HasSubstr("Last output under broken:\n  ?[2Jassertion:?\n  NUL? failed\n"));
 }
 
 TEST(ComparisonReport, ALeadWithinTheNoiseIsSaidToBeOne) {

@@ -202,8 +202,8 @@ void print_last_outputs(std::span<const Row> rows, std::FILE* stream) {
   for (const Row& row : rows) {
     if (row.last_output.empty() || row.last_output == shown) continue;
     shown = row.last_output;
-    fmt::print(stream, "Last output of {} ({}):\n  {}\n", row.contender, row.scenario,
-               row.last_output);
+    fmt::print(stream, "Last output of {} ({}):\n{}", row.contender, row.scenario,
+               printable_lines(row.last_output, "  "));
   }
 }
 

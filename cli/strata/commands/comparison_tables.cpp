@@ -58,14 +58,6 @@ std::string indistinguishable(const std::vector<Row>& rows, const Row& best, con
   return names;
 }
 
-void add_lines(std::string& text, std::string_view block, std::string_view indent) {
-  while (!block.empty()) {
-    std::size_t end = std::min(block.find('\n'), block.size());
-    text += fmt::format("{}{}\n", indent, block.substr(0, end));
-    block.remove_prefix(std::min(end + 1, block.size()));
-  }
-}
-
 }  // namespace
 
 const Row* baseline_of(const std::vector<Row>& rows) {
@@ -133,7 +125,7 @@ std::string comparison_notes(const std::vector<Row>& rows, bool colour) {
   for (const Row& row : rows) {
     if (row.last_output.empty()) continue;
     text += fmt::format("\nLast output under {}:\n", row.contender);
-    add_lines(text, row.last_output, "  ");
+    text += printable_lines(row.last_output, "  ");
     if (all_failed) break;  // one is enough when all of them say the same
   }
   if (all_failed && rows.size() > 1) {

@@ -81,14 +81,6 @@ void add_unknown_names(nlohmann::json& options) {
   }
 }
 
-/// Text of the environment on one line of a terminal.
-std::string printable(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return text;
-}
-
 class OptionsCommand final : public Command {
  public:
   explicit OptionsCommand(CLI::App& app) : Command(app, "options", kDescription, kExamples) {

@@ -78,6 +78,23 @@ std::optional<std::size_t> terminal_columns(std::FILE* stream) {
   return size.ws_col;
 }
 
+std::string printable(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = c == '\t' ? ' ' : '?';
+  }
+  return text;
+}
+
+std::string printable_lines(std::string_view block, std::string_view indent) {
+  std::string text;
+  while (!block.empty()) {
+    const std::size_t end = std::min(block.find('\n'), block.size());
+    text += fmt::format("{}{}\n", indent, printable(std::string(block.substr(0, end))));
+    block.remove_prefix(std::min(end + 1, block.size()));
+  }
+  return text;
+}
+
 std::string styled(std::string_view text, Style style, bool colour) {
   if (!colour || style == Style::kPlain || text.empty()) return std::string(text);
   return fmt::format("{}{}\033[0m", escape_of(style), text);

@@ -17,6 +17,11 @@ bool wants_colour(std::FILE* stream);
 /// How many characters a line of this stream has room for; nothing if it is no terminal.
 std::optional<std::size_t> terminal_columns(std::FILE* stream);
 
+/// Text of others for one line of a terminal: a space for a tab, "?" for other control characters.
+std::string printable(std::string text);
+/// A block of it, each line behind the indent and with its end.
+std::string printable_lines(std::string_view block, std::string_view indent);
+
 /// The text with the style's escape sequences around it, or as it is.
 std::string styled(std::string_view text, Style style, bool colour);
 
