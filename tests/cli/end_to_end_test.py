@@ -292,6 +292,22 @@ class Refusals(InFolder):
         self.assertIn("not executable",
                       self.refused_compare("--allocators", "system", command=("/etc/passwd",)))
 
+    def test_a_script_without_its_interpreter(self):
+        script = self.folder / "script"
+        inner = self.folder / "inner"
+        inner.write_text("#!/no/such/shell\n")
+        inner.chmod(0o755)
+        for line, sentence in (("#!/no/such/shell -e\n", "'/no/such/shell', which is not there; install it, or correct"),
+                               ("#! /bin/sh\r\n", "'/bin/sh?', which is not there; end the lines of the script with \\n"),
+                               (f"#!{inner}\n", "'/no/such/shell', which is not there; ")):
+            script.write_bytes(line.encode())
+            script.chmod(0o755)
+            expected = f"'{script}' needs the interpreter {sentence}"
+            self.assertIn(expected, self.refused_compare("--allocators", "system", command=(str(script),)))
+            self.assertIn(expected, self.refused("run", "--library", LIKE_STRATA, "--", str(script), status=126))
+        script.write_text("#!/bin/sh\nexit 3\n")
+        self.assertEqual(strata("run", "--library", LIKE_STRATA, "--", str(script)).returncode, 3)
+
     def test_run_answers_like_a_shell(self):
         self.assertIn("no program 'no-such-program'",
                       self.refused("run", "--library", LIKE_STRATA, "--", "no-such-program", status=127))

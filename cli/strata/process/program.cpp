@@ -10,6 +10,7 @@
 
 #include "input/usage_error.h"
 #include "output/say.h"
+#include "output/table.h"
 #include "process/elf_file.h"
 
 namespace strata::cli {
@@ -40,7 +41,7 @@ std::string script_interpreter(const std::string& path) {
   if (!text.starts_with("#!")) return {};
   text = text.substr(2, text.find('\n') - 2);
   text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
-  return std::string(text.substr(0, text.find_first_of(" \t\r")));
+  return std::string(text.substr(0, text.find_first_of(" \t")));
 }
 
 /// The binary that runs in the end.
@@ -51,6 +52,19 @@ std::string final_program(std::string program) {
     program = interpreter;
   }
   return program;
+}
+
+/// \errors  UsageError if it is a script whose interpreter is not there: the kernel would say that
+///          the script is not.
+std::string with_interpreter(std::string program) {
+  const std::string missing = final_program(program);
+  if (missing == program || exists(missing)) return program;
+  throw UsageError(
+      fmt::format("'{}' needs the interpreter '{}', which is not there; {}", program,
+                  printable(missing),
+                  missing.ends_with('\r') ? "end the lines of the script with \\n alone"
+                                          : "install it, or correct the first line of the script"),
+      kNotExecutable);
 }
 
 }  // namespace
@@ -72,7 +86,7 @@ std::string find_program(std::string_view name) {
                                    name),
                        kNotExecutable);
     }
-    return path;
+    return with_interpreter(path);
   }
   const char* variable = std::getenv("PATH");
   std::string_view path = variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin";
@@ -81,7 +95,7 @@ std::string find_program(std::string_view name) {
     std::size_t colon = path.find(':');
     std::string folder(path.substr(0, colon));
     std::string candidate = fmt::format("{}/{}", folder.empty() ? "." : folder, name);
-    if (is_executable(candidate)) return candidate;
+    if (is_executable(candidate)) return with_interpreter(candidate);
     if (exists(candidate) && !is_directory(candidate)) forbidden = candidate;
     if (colon == std::string_view::npos) break;
     path.remove_prefix(colon + 1);

@@ -9,7 +9,8 @@ namespace strata::cli {
 
 /// The file that execvp would run for `name`.
 /// \returns  Its path: `name` itself if it has a slash, else the first executable hit in PATH.
-/// \errors   UsageError with the shell's status: 127 if there is none, 126 if it may not be run.
+/// \errors   UsageError with the shell's status: 127 if there is none, 126 if it may not be run or
+///           lacks its interpreter.
 std::string find_program(std::string_view name);
 
 /// Why the dynamic linker would ignore a preloaded library for this program, as the rest of a
