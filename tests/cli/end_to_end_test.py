@@ -433,6 +433,29 @@ class Refusals(InFolder):
                               done.stderr)
             self.assertEqual(strata(*words, env={**os.environ, "TMPDIR": ""}).returncode, 0)
 
+    def test_a_full_disk_of_temporary_files_is_named(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root, to mount a small disk")
+        disk, results = self.folder / "disk", self.folder / "results.json"
+        disk.mkdir()
+        compare = ("compare", "--allocators", "system", "--runs", "1", "--json", str(results), "--", "echo", "hello")
+        self.assertEqual(strata(*compare).returncode, 0)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "disk", str(disk)],
+                          capture_output=True).returncode != 0:
+            self.skipTest("no disk can be mounted here")
+        self.addCleanup(subprocess.run, ["umount", str(disk)])
+        with self.assertRaises(OSError), (disk / "ballast").open("wb", buffering=0) as ballast:
+            while ballast.write(b"x" * 4096):
+                pass
+        commands = [compare, ("bench", "churn", "--allocators", "system", "--runs", "1")]
+        if shutil.which("gnuplot"):
+            commands.append(("report", str(results), "-o", str(self.folder / "report.html")))
+        for words in commands:
+            done = strata(*words, env={**os.environ, "TMPDIR": str(disk)})
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertRegex(done.stderr, rf"nothing can be written like {disk}/strata-output-\w+; make room there, or "
+                                          "set TMPDIR to another folder: No space left on device")
+
     def test_a_file_in_a_working_folder_that_is_gone_is_named(self):
         gone = self.folder / "gone"
         for words in (("compare", "--allocators", "system", "--json", "here", "--", PROGRAM),

@@ -31,6 +31,15 @@ OutputCapture::OutputCapture() {
                             "cannot make a temporary file like " + path);
   }
   ::unlink(path.c_str());
+  // On a full disk the command would fail, and could not say why.
+  if (::write(fd_, "", 1) != 1) {
+    const int error = errno;
+    ::close(fd_);
+    throw std::system_error(error, std::generic_category(),
+                            "nothing can be written like " + path +
+                                "; make room there, or set TMPDIR to another folder");
+  }
+  clear();
 }
 
 OutputCapture::~OutputCapture() { ::close(fd_); }

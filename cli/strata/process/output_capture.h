@@ -10,7 +10,7 @@ namespace strata::cli {
 /// costs the command what `> file` costs, and the last words are there when it fails.
 class OutputCapture {
  public:
-  /// \errors  As of temporary_name(); std::system_error if no file can be made there.
+  /// \errors  As of temporary_name(); std::system_error if no file can be made there, or written.
   OutputCapture();
   ~OutputCapture();
   OutputCapture(const OutputCapture&) = delete;

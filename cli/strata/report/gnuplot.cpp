@@ -74,7 +74,8 @@ Drawings draw(const std::vector<Plot>& plots, const std::vector<SeriesStyle>& st
     std::string drawing = contents_of(folder.file(plot.id + ".svg"));
     std::string svg = tidy_svg(drawing, plot);
     if (svg.empty()) {
-      throw std::runtime_error(fmt::format("gnuplot produced no SVG for {}", plot.id));
+      throw std::runtime_error(fmt::format("gnuplot produced no SVG for {}; is there room in '{}'?",
+                                           plot.id, folder.path()));
     }
     drawings.svgs.push_back(std::move(svg));
     if (drawings.shapes.empty()) drawings.shapes = shape_definitions(drawing);
