@@ -56,6 +56,27 @@ class Module(unittest.TestCase):
                     "    with strata.profile('/nowhere', rate=0): pass\n"
                     "except ValueError as error: print(error)", "a rate of 0 bytes is none; use 1 to 1073741824")
 
+    def test_a_path_is_any_that_the_system_takes(self):
+        with tempfile.TemporaryDirectory(prefix="strata_python.") as folder:
+            for path in b"bytes", "no-utf-8\udcff", pathlib.Path("path"):
+                self.expect(f"import os; from pathlib import PosixPath; os.chdir({folder!r})\n"
+                            f"with strata.profile({path!r}): pass\n", "")
+            self.assertEqual(sorted(os.listdir(os.fsencode(folder))), [b"bytes", b"no-utf-8\xff", b"path"])
+
+    def test_a_block_within_another_is_refused_and_the_outer_one_goes_on(self):
+        with tempfile.TemporaryDirectory(prefix="strata_python.") as folder:
+            profile = pathlib.Path(folder) / "outer"
+            self.expect(f"with strata.profile({str(profile)!r}, rate=1):\n"
+                        "    try:\n"
+                        f"        with strata.profile({str(profile) + '3'!r}): pass\n"
+                        "    except RuntimeError as error: print(error)\n"
+                        "    kept = bytes(1_234_567)\n"
+                        f"with strata.profile({str(profile) + '2'!r}): pass",
+                        "a block is profiled already, and the process has one profile; end that block first")
+            # The bytes as a varint; a header of Python's comes before them.
+            allocated = re.findall(rb"[\xa0-\xff]\xad\x4b", gzip.decompress(profile.read_bytes()))
+            self.assertTrue(allocated)
+
     def test_the_example_shows_memory_that_comes_and_goes_and_writes_a_profile(self):
         with tempfile.TemporaryDirectory(prefix="strata_python.") as folder:
             profile = pathlib.Path(folder) / "parse.pprof"

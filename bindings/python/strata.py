@@ -14,6 +14,8 @@ object to the malloc, and the figures and profiles show each of them.
 import contextlib
 import ctypes
 import json
+import os
+import threading
 
 _FUNCTIONS = {  # of strata/malloc.h
     "strata_stats_json": (ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]),
@@ -74,14 +76,27 @@ def usable_size(address):
     return _c["strata_usable_size"](address)
 
 
+_is_profiled = threading.Lock()
+
+
 @contextlib.contextmanager
 def profile(path, rate=512 << 10):
-    """Writes what the block allocates to `path` in pprof's format: one sample in `rate` bytes, 1 takes every one."""
-    if not _c["strata_profile_start"](rate):
-        raise ValueError(f"a rate of {rate} bytes is none; use 1 to {1 << 30}")
+    """Writes what the block allocates to `path` in pprof's format: one sample in `rate` bytes, 1 takes every one.
+
+    The process has one profile, so one block at a time is profiled, with all that other threads allocate meanwhile. Blocks
+    of one rate add up: each file holds the earlier ones, too, which `strata profile later --diff earlier` leaves out.
+    """
+    file = os.fsencode(path)
+    if not _is_profiled.acquire(blocking=False):
+        raise RuntimeError("a block is profiled already, and the process has one profile; end that block first")
     try:
-        yield
+        if not _c["strata_profile_start"](rate):
+            raise ValueError(f"a rate of {rate} bytes is none; use 1 to {1 << 30}")
+        try:
+            yield
+        finally:
+            _c["strata_profile_stop"]()
+            if not _c["strata_profile_write"](file):
+                raise OSError(f"the profile could not be written to {os.fsdecode(path)}")
     finally:
-        _c["strata_profile_stop"]()
-        if not _c["strata_profile_write"](str(path).encode()):
-            raise OSError(f"the profile could not be written to {path}")
+        _is_profiled.release()
