@@ -38,7 +38,7 @@ void Modules::read(trace::Writer& writer) noexcept {
     text_ = static_cast<char*>(map_memory(kMapsBytes));
   }
   if (ranges_ == nullptr || text_ == nullptr) return;
-  std::string_view text(text_, read_small_file("/proc/self/maps", text_, kMapsBytes));
+  std::string_view text(text_, read_small_file(os::path_of_maps(), text_, kMapsBytes));
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     if (end == std::string_view::npos) return;

@@ -219,10 +219,22 @@ bool LineReader::next(std::string_view& line) noexcept {
   }
 }
 
+[[gnu::cold, gnu::noinline]] const char* path_of_maps() noexcept {
+  constexpr const char* kOfProcess = "/proc/self/maps";
+  const SavedErrno saved;
+  const int fd = system_call::open(kOfProcess, O_RDONLY | O_CLOEXEC);
+  char first;
+  const bool has_lines = fd >= 0 && system_call::read(fd, &first, 1) == 1;
+  if (fd >= 0) system_call::close(fd);
+  return has_lines ? kOfProcess : "/proc/thread-self/maps";
+}
+
 void find_mapping(const void* address, Mapping& out) noexcept {
   const auto wanted = reinterpret_cast<std::uintptr_t>(address);
-  LineReader lines("/proc/self/maps");
+  LineReader lines(path_of_maps());
+  bool has_lines = false;
   for (std::string_view line; lines.next(line);) {
+    has_lines = true;
     std::uint64_t start;
     std::uint64_t end;
     if (!take_hex(line, start, '-') || !take_hex(line, end, ' ')) continue;
@@ -236,7 +248,7 @@ void find_mapping(const void* address, Mapping& out) noexcept {
     out.name[length] = '\0';
     return;
   }
-  if (!lines.has_failed()) out.kind = Mapping::Kind::kNothing;
+  if (has_lines && !lines.has_failed()) out.kind = Mapping::Kind::kNothing;
 }
 
 bool parse_code_mapping(std::string_view line, CodeMapping& out) noexcept {

@@ -66,10 +66,14 @@ class LineReader {
   char buffer_[4096 + 256];  // a line of /proc/self/maps with the longest path
 };
 
+/// The path of the file with what this process has mapped: /proc/self/maps, which is the first
+/// thread's and empty once that has ended by pthread_exit(), or /proc/thread-self/maps then.
+const char* path_of_maps() noexcept;
+
 /// What is mapped at an address.
 struct Mapping {
   enum class Kind : std::uint8_t { kUnknown, kNothing, kAnonymous, kNamed };
-  Kind kind = Kind::kUnknown;  ///< kUnknown: /proc cannot be read
+  Kind kind = Kind::kUnknown;  ///< kUnknown: /proc says nothing
   char name[512] = "";         ///< kNamed: its file, or what the kernel calls it, as [stack]
 };
 /// \cost  reads /proc/self/maps; no allocation

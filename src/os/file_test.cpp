@@ -2,7 +2,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +20,7 @@
 
 #include "os/emulation.h"
 #include "os/process.h"
+#include "os/resources.h"
 #include "os/stack.h"
 #include "os/symbol.h"
 
@@ -261,6 +265,33 @@ TEST(FindMapping, NamesWhatLiesAtAnAddress) {
   mapping = {};
   find_mapping(reinterpret_cast<void*>(16), mapping);
   EXPECT_EQ(mapping.kind, Mapping::Kind::kNothing);
+}
+
+/// Looks at what the kernel says of the process once its first thread has ended.
+void* look_without_first_thread(void*) {
+  while (std::ifstream("/proc/self/maps").get() != std::ifstream::traits_type::eof()) usleep(1000);
+  static int of_the_program = 1;
+  Mapping mapping;
+  find_mapping(&of_the_program, mapping);
+  if (mapping.kind != Mapping::Kind::kNamed) _exit(3);
+  _exit(resident_bytes() != 0 ? 0 : 4);
+}
+
+TEST(FindMapping, KnowsWhatIsMappedWhenTheFirstThreadHasEnded) {
+#ifdef __SANITIZE_THREAD__  // which ends a child that starts a thread
+  GTEST_SKIP();
+#endif
+  if (kIsEmulated) GTEST_SKIP() << "the emulator knows the maps by another name only";
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    pthread_t thread;
+    if (pthread_create(&thread, nullptr, look_without_first_thread, nullptr) != 0) _exit(2);
+    syscall(SYS_exit, 0);  // of this thread, without the exit handlers that pthread_exit() may run
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

@@ -11,10 +11,12 @@
 
 namespace strata::os {
 
-std::size_t resident_bytes() noexcept {
-  const SavedErrno saved;
+namespace {
+
+/// The resident set that a file says, in OS pages; 0 if unreadable.
+std::size_t resident_pages(const char* statm) noexcept {
   std::size_t pages = 0;
-  const int fd = system_call::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  const int fd = system_call::open(statm, O_RDONLY | O_CLOEXEC);
   if (fd >= 0) {
     char text[128];
     const ssize_t n = system_call::read(fd, text, sizeof text - 1);
@@ -29,6 +31,16 @@ std::size_t resident_bytes() noexcept {
       }
     }
   }
+  return pages;
+}
+
+}  // namespace
+
+std::size_t resident_bytes() noexcept {
+  const SavedErrno saved;
+  std::size_t pages = resident_pages("/proc/self/statm");
+  // "self" is the first thread, which has no memory once it has ended by pthread_exit().
+  if (pages == 0) pages = resident_pages("/proc/thread-self/statm");
   return pages * page_bytes();
 }
 

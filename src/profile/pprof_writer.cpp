@@ -185,7 +185,7 @@ bool PprofWriter::write_locations(SiteTable& sites, std::size_t rate) noexcept {
       write_message(out_, profile::kLocation, message.view());
     }
   };
-  os::LineReader maps("/proc/self/maps");
+  os::LineReader maps(os::path_of_maps());
   std::uint64_t mapping_id = 0;
   for (std::string_view line; maps.next(line);) {
     os::CodeMapping code;
@@ -206,7 +206,7 @@ bool PprofWriter::write_locations(SiteTable& sites, std::size_t rate) noexcept {
     write_up_to(code.end, mapping_id);
   }
   write_up_to(~std::uint64_t{0}, 0);
-  has_all_files_ = !maps.has_failed();
+  has_all_files_ = mapping_id != 0 && !maps.has_failed();
   return true;
 }
 

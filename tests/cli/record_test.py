@@ -133,6 +133,10 @@ class Record(Recorded):
         none = self.trace_of(RECORDED, "calls", options=("--stacks", "off"))
         self.assertEqual(none.stacks, {})
 
+    def test_stacks_lead_to_files_when_main_has_ended_before_other_threads(self):
+        trace = self.trace_of(RECORDED, "ends-before-others", options=("--on-signal", "USR2"))
+        self.assertEqual(trace.frames(trace.of_size(3001)[0])[0][0], "recorded")
+
     def test_a_library_is_named_that_was_unloaded_and_another_one_in_its_place(self):
         plugins = [str(FIXTURES / f"lib{name}.so") for name in ("recorded_plugin", "recorded_other_plugin")]
         trace = self.trace_of(RECORDED, "plugins", *plugins, *plugins)

@@ -156,6 +156,16 @@ class ProfileTest(TestCase):
         if expected:
             self.assertEqual(profile.strings[program[0][6]], expected[1])
 
+    def test_knows_where_they_lead_when_main_has_ended_before_other_threads(self):
+        statistics = self.folder.parent / (self.folder.name + ".txt")
+        self.addCleanup(statistics.unlink)
+        profile = self.profile("main_ends", STRATA_PROFILE_RATE="1", STRATA_STATS="exit",
+                               STRATA_STATS_FILE=str(statistics))
+        for stack, _ in profile.samples:
+            for address in stack:
+                self.assertTrue(os.path.exists(profile.file_of(address)))
+        self.assertRegex(statistics.read_text(), r"resident +[1-9]")
+
     def test_a_child_of_fork_writes_a_file_of_its_own(self):
         ran = run("fork", STRATA_PROFILE=str(self.folder / "%p.pb.gz"), STRATA_PROFILE_RATE="1")
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))

@@ -98,6 +98,21 @@ static void* run_on_a_small_stack(void* (*body)(void*), void* argument) {
   return result;
 }
 
+/* Once main() has ended: the kernel's files of the first thread are empty then. */
+static void* leak_alone(void* unused) {
+  char first;
+  do {
+    usleep(1000);
+    FILE* maps = fopen("/proc/self/maps", "r");
+    if (maps == NULL) break;
+    const size_t count = fread(&first, 1, 1, maps);
+    fclose(maps);
+    if (count == 0) break;
+  } while (1);
+  leak();
+  return unused; /* the last thread: exit(0) */
+}
+
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
   const char* name = argv[1];
@@ -105,6 +120,10 @@ int main(int argc, char** argv) {
     fill();
   } else if (strcmp(name, "leak") == 0) {
     leak();
+  } else if (strcmp(name, "main_ends") == 0) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, leak_alone, NULL) != 0) return 1;
+    pthread_exit(NULL);
   } else if (strcmp(name, "fork") == 0) {
     keep_small(0);
     const pid_t child = fork();
