@@ -65,7 +65,8 @@ constexpr OptionRow kRows[] = {
         "The malloc and all heaps never hold more memory than this: an allocation that would need "
         "more fails with ENOMEM; 0: no limit."),
     number(STRATA_FIELD(stats_signal), "STATS_SIGNAL", Unit::kNumber, 1, 64,
-           "The signal that asks for statistics if STRATA_STATS is signal or both; 12 is SIGUSR2."),
+           "The signal that asks for statistics if STRATA_STATS is signal or both; 12 is SIGUSR2. "
+           "None of a fault, such as 11."),
     text(STRATA_FIELD(stats_file), "STATS_FILE",
          "Append statistics to this file instead of writing them to standard error."),
     text(STRATA_FIELD(profile), "PROFILE",
@@ -73,8 +74,10 @@ constexpr OptionRow kRows[] = {
          "normal exit; %p is replaced by the process ID."),
     number(STRATA_FIELD(profile_rate), "PROFILE_RATE", Unit::kBytes, 1, Sampling::kMaxRate,
            "The mean number of bytes between samples of STRATA_PROFILE; 1: every allocation."),
-    number(STRATA_FIELD(profile_signal), "PROFILE_SIGNAL", Unit::kNumber, 0, 64,
-           "A signal on which STRATA_PROFILE also writes the file; 0: none; 12 is SIGUSR2."),
+    number(
+        STRATA_FIELD(profile_signal), "PROFILE_SIGNAL", Unit::kNumber, 0, 64,
+        "A signal on which STRATA_PROFILE also writes the file; 0: none; 12 is SIGUSR2. None of a "
+        "fault, such as 11."),
     choice(
         STRATA_FIELD(leaks), "LEAKS", "0|1",
         "1: record the stack of every allocation, and report on standard error at normal exit what "

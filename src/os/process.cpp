@@ -9,6 +9,26 @@
 #include "os/system_call.h"
 
 namespace strata::os {
+namespace {
+
+/// A fault's signal comes again when its handler returns, without an end; two are the C library's.
+bool is_usable(int signal) noexcept {
+  switch (signal) {
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGILL:
+    case SIGTRAP:
+    case SIGSYS:
+    case 32:
+    case 33:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
 
 std::uint64_t process_id() noexcept {
   return static_cast<std::uint64_t>(system_call::process_id());
@@ -25,7 +45,7 @@ bool handle_signal(int signal, void (*handler)(int)) noexcept {
   struct sigaction ours {};
   ours.sa_handler = handler;
   ours.sa_flags = SA_RESTART | SA_ONSTACK;
-  const bool is_free = exchange_signal_action(signal, nullptr, &now) &&
+  const bool is_free = is_usable(signal) && exchange_signal_action(signal, nullptr, &now) &&
                        ((now.sa_flags & SA_SIGINFO) == 0 &&
                         (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN));
   const bool is_ours = is_free && exchange_signal_action(signal, &ours, nullptr);

@@ -17,7 +17,8 @@ bool register_fork_handlers(void (*before)(), void (*in_parent)(), void (*in_chi
 
 /// Calls `handler` when the signal arrives, on the signal stack if there is one; interrupted system
 /// calls go on.
-/// \returns  False if the system refuses, or something else handles the signal already.
+/// \returns  False if the system refuses, something else handles the signal already, or it is that
+///           of a fault.
 bool handle_signal(int signal, void (*handler)(int)) noexcept;
 /// The calling thread does not block the signal any more.
 void let_in_signal(int signal) noexcept;

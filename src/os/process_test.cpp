@@ -24,6 +24,9 @@ TEST(Process, ASignalIsHandledUnlessSomebodyElseHandlesItAlready) {
   EXPECT_EQ(arrived, 2);
   EXPECT_FALSE(handle_signal(SIGKILL, count));
   EXPECT_FALSE(handle_signal(4711, count));
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, 32, 33}) {
+    EXPECT_FALSE(handle_signal(fault, count)) << fault;
+  }
   signal(SIGUSR2, SIG_DFL);
 }
 

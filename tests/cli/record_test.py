@@ -339,6 +339,8 @@ class Record(Recorded):
                  (("--stacks", "x", "--", "true"), "'x'"), (("--on-signal", "NO", "--", "true"), "'NO' is not a signal"),
                  *((("--on-signal", signal, "--", "true"), f"no program can handle {signal};")
                    for signal in ("KILL", "SIGSTOP", "9", "19", "32", "33")),
+                 *((("--on-signal", signal, "--", "true"), f"{signal} cannot be used: it is that of a fault;")
+                   for signal in ("SEGV", "SIGBUS", "FPE", "4", "TRAP", "SYS")),
                  (("--after", "1", "--on-signal", "USR2", "--", "true"), "give one of them"),
                  (("--for", "0", "--", "true"), "--for"), (("--", STATIC), "cannot be recorded"),
                  (("--stacks", "999", "--", "true"), "from 1 to 128, or off"),

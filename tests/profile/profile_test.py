@@ -181,6 +181,13 @@ class ProfileTest(TestCase):
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
         self.assertIn([50, 50_000_000, 1, 1_000_000], [values for _, values in Profile(path).samples])
 
+    def test_the_signal_of_a_fault_is_refused(self):
+        for options in ({"STRATA_PROFILE": str(self.folder / "out"), "STRATA_PROFILE_SIGNAL": "11"},
+                        {"STRATA_STATS": "signal", "STRATA_STATS_SIGNAL": "11"}):
+            ran = run("fault", **options)
+            self.assertEqual((ran.returncode, ran.stderr), (-11, (
+                "strata: warning: signal 11 cannot be used: the program handles it, or the system does not allow it\n")))
+
     def test_a_thread_with_the_least_stack_can_write_it_and_end_the_program(self):
         by_call, at_exit = self.folder / "call.pb.gz", self.folder / "exit.pb.gz"
         ran = run("small_stack", by_call, STRATA_PROFILE=str(at_exit), STRATA_PROFILE_RATE="1", STRATA_LEAKS="1",

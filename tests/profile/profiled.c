@@ -154,6 +154,10 @@ int main(int argc, char** argv) {
     if (run_on_a_small_stack(write_profile, argv[2]) == NULL) return 1;
     run_on_a_small_stack(end, NULL);
     return 1;
+  } else if (strcmp(name, "fault") == 0) {
+    alarm(10); /* it ends in any case */
+    free(make_small(1));
+    *(volatile int*)NULL = 1;
   } else if (strcmp(name, "storm") == 0) {
     return storm(argv[2]);
   } else {

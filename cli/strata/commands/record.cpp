@@ -55,7 +55,13 @@ int signal_of(const std::string& text) {
   return is_whole && number > 0 && number <= SIGRTMAX ? number : 0;
 }
 
-/// \errors  UsageError for what is no signal, or none that a program can handle.
+/// Such a signal comes again when its handler returns, without an end.
+bool is_of_fault(int signal) {
+  return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
+         signal == SIGTRAP || signal == SIGSYS;
+}
+
+/// \errors  UsageError for what is no signal, or none that a program can handle and go on.
 int parse_signal(const std::string& text) {
   const int signal = signal_of(text);
   if (signal == 0) {
@@ -66,6 +72,12 @@ int parse_signal(const std::string& text) {
   if (signal == SIGKILL || signal == SIGSTOP || (signal >= 32 && signal < SIGRTMIN)) {
     throw UsageError(fmt::format(
         "--on-signal: no program can handle {}; name another, as in --on-signal USR2", text));
+  }
+  if (is_of_fault(signal)) {
+    throw UsageError(fmt::format(
+        "--on-signal: {} cannot be used: it is that of a fault; name another, as in --on-signal "
+        "USR2",
+        text));
   }
   return signal;
 }
