@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 from end_to_end_test import FIXTURES, FORWARDING, InFolder, STRATA, strata
@@ -405,6 +406,26 @@ class TraceCommand(Recorded):
             done = strata(*words)
             self.assertEqual(done.returncode, 2, words)
             self.assertIn(sentence, done.stderr)
+
+    def test_what_is_interrupted_leaves_nothing(self):
+        self.record(RECORDED, "churn", "1000000", options=("--stacks", "off"))
+        for words in ("csv",), ("cut", "--after", "0"):
+            for sent in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+                folder = self.folder / "-".join((*words[:1], sent.name))
+                folder.mkdir()
+                process = subprocess.Popen([STRATA, "trace", *words, str(self.path), "-o", str(folder / "out")])
+                while process.poll() is None and not self.bytes_in(folder):
+                    time.sleep(0.0005)
+                process.send_signal(sent)
+                self.assertEqual(process.wait(timeout=300), -sent, words)
+                self.assertEqual(os.listdir(folder), [], words)
+
+    @staticmethod
+    def bytes_in(folder):
+        try:
+            return sum(entry.stat().st_size for entry in folder.iterdir())
+        except FileNotFoundError:
+            return 0
 
     def test_what_is_read_is_not_replaced(self):
         self.record(RECORDED, "calls")

@@ -12,6 +12,7 @@
 #include "commands/trace_info.h"
 #include "input/usage_error.h"
 #include "output/whole_file.h"
+#include "process/removed_if_interrupted.h"
 #include "shared/trace/csv.h"
 #include "shared/trace/cut.h"
 
@@ -36,6 +37,7 @@ bool write_to(void* file, const void* bytes, std::size_t count) {
 template <typename Fill>
 void write_trace(const std::string& path, const std::string& input, Fill fill) {
   WholeFile file("-o", path, {input});
+  const RemovedIfInterrupted guard(file);
   const auto writer = std::make_unique<trace::Writer>(write_to, &file);
   if (!writer->begin()) throw std::bad_alloc();
   fill(*writer);
@@ -118,6 +120,7 @@ class TraceCommand final : public Command {
     }
     trace::Reader reader(path);
     WholeFile file("-o", output_.empty() ? "-" : output_, {path});
+    const RemovedIfInterrupted guard(file);
     std::ostream out(&file);
     trace::write_csv(reader, out);
     file.commit();

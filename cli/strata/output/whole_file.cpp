@@ -119,6 +119,7 @@ WholeFile::int_type WholeFile::overflow(int_type next) {
 }
 
 void WholeFile::flush() {
+  if (before_each_write_ && !target_.empty()) before_each_write_();
   if (fd_ < 0 && error_ == 0 && !create()) error_ = errno;
   for (const char* at = pbase(); at < pptr() && error_ == 0;) {
     const ssize_t written = ::write(fd_, at, static_cast<std::size_t>(pptr() - at));

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <streambuf>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace strata::cli {
@@ -28,16 +30,19 @@ class WholeFile final : public std::streambuf {
   bool has_replaced() const noexcept { return has_replaced_; }
   const std::string& path() const noexcept { return path_; }
 
+  /// Called each time before something is written beside the place of the file.
+  void before_each_write(std::function<void()> call) { before_each_write_ = std::move(call); }
   /// \returns  False if it could not be written; commit() says why.
   bool write(std::string_view text);
   /// Puts what was written in its place.
   /// \errors  std::system_error naming the file.
   void commit();
+  /// Leaves nothing of what was not committed.
+  void discard() noexcept;
 
  private:
   int_type overflow(int_type next) override;
   bool create();
-  void discard() noexcept;
   void flush();
 
   std::string path_;
@@ -46,6 +51,7 @@ class WholeFile final : public std::streambuf {
   int fd_ = -1;
   int error_ = 0;
   bool has_replaced_ = false;
+  std::function<void()> before_each_write_;
   std::vector<char> buffer_;
 };
 
