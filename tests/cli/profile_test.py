@@ -185,6 +185,17 @@ class Profiles(InFolder):
         self.assertIn("app::keep_buffers", done.stderr)
         self.assertIn("app::keep_buffers", strata("profile", str(path)).stdout)
 
+    def test_with_leaks_the_profile_goes_through_a_pipe_as_well(self):
+        pipe, kept = self.folder / "pipe", self.folder / "kept.pb.gz"
+        os.mkfifo(pipe)
+        reader = subprocess.Popen(["timeout", "60", "cat", str(pipe)], stdout=subprocess.PIPE)
+        done = strata("run", "--leaks", "--profile", str(pipe), "--", LEAKY)
+        kept.write_bytes(reader.communicate()[0])
+        self.assertIn("app::keep_buffers", strata("profile", str(kept)).stdout, done.stderr)
+        done = strata("run", "--leaks", "--profile", "/dev/full", "--", LEAKY)
+        self.assertTrue(done.stderr.endswith(
+            "strata: warning: could not write '/dev/full': No space left on device\n"), done.stderr)
+
     def test_with_leaks_the_profile_of_every_process_is_kept_by_its_number(self):
         done = strata("run", "--leaks", "--profile", str(self.folder / "%p.pb.gz"), "--", "sh", "-c",
                       f"{LEAKY}; {LEAKY}")

@@ -4,12 +4,17 @@
 #include <string.h>
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
-#include <system_error>
+#include <fstream>
+#include <sstream>
+#include <utility>
+#include <vector>
 
 #include "input/usage_error.h"
 #include "output/say.h"
 #include "output/whole_file.h"
+#include "process/removed_if_interrupted.h"
 #include "process/run_beside.h"
 #include "process/temporary_folder.h"
 #include "profile/sites.h"
@@ -51,27 +56,42 @@ void report_file(const WrittenProfile& written) {
   }
 }
 
-/// Copies a profile to where it would be without --leaks.
-void keep(const WrittenProfile& written, fs::path to) {
+/// A profile that is kept, and where it would be without --leaks.
+struct Kept {
+  std::string path;
+  std::string contents;
+};
+
+Kept keep(const WrittenProfile& written, fs::path to) {
   if (written.is_of_heaps) {
     const std::string name = to.filename().string();
     const std::size_t dot = std::min(name.find('.', 1), name.size());
     to.replace_filename(name.substr(0, dot) + ".heaps" + name.substr(dot));
   }
-  const std::string path = name_for_process(to.string(), written.process);
-  std::error_code error;
-  fs::copy_file(written.file, path, fs::copy_options::overwrite_existing, error);
-  if (error) {
-    say("strata: warning: the profile '{}' could not be written: {}\n", path, error.message());
+  std::ostringstream contents;
+  contents << std::ifstream(written.file, std::ios::binary).rdbuf();
+  return {name_for_process(fs::absolute(to).string(), written.process), std::move(contents).str()};
+}
+
+void write(const Kept& kept) {
+  try {
+    WholeFile file("--profile", kept.path);
+    const RemovedIfInterrupted guard(file);
+    file.write(kept.contents);
+    file.commit();
+  } catch (const std::exception& error) {
+    say("strata: warning: {}\n", error.what());
   }
 }
 
 /// \param profile  where profiles are kept; empty if they are not. Without %p in its name, that of
 ///                 the command alone is.
-void report_all(TemporaryFolder& folder, const BesideResult& result, const std::string& command,
-                const std::string& profile) {
+/// \returns  What is to be kept.
+std::vector<Kept> report_all(TemporaryFolder& folder, const BesideResult& result,
+                             const std::string& command, const std::string& profile) {
   SignalWatch signals;
   std::vector<fs::path> files;
+  std::vector<Kept> kept;
   for (const auto& entry : fs::directory_iterator(folder.path())) {
     if (entry.path().extension() == ".pb") files.push_back(entry.path());
   }
@@ -84,16 +104,18 @@ void report_all(TemporaryFolder& folder, const BesideResult& result, const std::
     has_first |= written.process == first && !written.is_of_heaps;
     report_file(written);
     if (profile.empty()) continue;
-    if (written.process == first || profile.find("%p") != std::string::npos) keep(written, profile);
+    if (written.process == first || profile.find("%p") != std::string::npos)
+      kept.push_back(keep(written, profile));
   }
   end_if_interrupted(signals, folder);
-  if (has_first) return;
+  if (has_first) return kept;
   ProcessResult end;
   end.end = result.end;
   end.code = result.code;
   say("strata: warning: what is live in '{}' is not known: it is reported at normal exit, "
       "but the program ended otherwise or without Strata ({})\n",
       command, describe_end(end, 0));
+  return kept;
 }
 
 }  // namespace
@@ -102,12 +124,15 @@ int run_for_leaks(ProcessPlan plan, const std::string& profile) {
   TemporaryFolder folder("strata-leaks");
   plan.environment.set("STRATA_PROFILE", folder.file("%p.pb"));
   plan.environment.set("STRATA_PROFILE_RATE", "1");  // counted, not estimated
+  std::vector<Kept> kept;
   const BesideResult result = run_beside(plan, [&](const BesideResult& end) {
     if (end.end != ProcessResult::End::kNotStarted) {
-      report_all(folder, end, plan.arguments.front(), profile);
+      kept = report_all(folder, end, plan.arguments.front(), profile);
     }
     folder.remove();
   });
+  // Signals are no more held back: a pipe may wait for its reader.
+  for (const Kept& one : kept) write(one);
   if (result.end == ProcessResult::End::kNotStarted) {
     throw UsageError(fmt::format("could not start '{}': {}", plan.program, ::strerror(result.code)),
                      126);
