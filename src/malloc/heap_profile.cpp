@@ -52,7 +52,8 @@ bool expand(const char* path, char* out, std::size_t capacity) noexcept {
 void warn_about(const char* path, std::string_view what, std::string_view reason) noexcept {
   TextWriter line;
   line.text("strata: warning: the profile ")
-      .text({path, std::min<std::size_t>(std::strlen(path), 512)})
+      .text(*path == '\0' ? "''"
+                          : std::string_view(path, std::min<std::size_t>(std::strlen(path), 512)))
       .text(what)
       .text(reason)
       .text("\n");

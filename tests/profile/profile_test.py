@@ -200,7 +200,8 @@ class ProfileTest(TestCase):
         path = self.folder / "out.pb.gz"
         ran = run("calls", path)
         self.assertEqual(ran.returncode, 0)
-        self.assertEqual(ran.stderr, "strata: warning: the profile /nowhere/at/all is not written: "
+        self.assertEqual(ran.stderr, "strata: warning: the profile '' is not written: No such file or directory\n"
+                         "strata: warning: the profile /nowhere/at/all is not written: "
                          "No such file or directory\n")
         self.assertEqual([values for _, values in Profile(path).samples], [[1, 123, 1, 123]])
 

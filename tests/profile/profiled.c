@@ -148,6 +148,7 @@ int main(int argc, char** argv) {
     strata_profile_stop();
     kept[1] = make_small(321);
     if (strata_profile_write(argv[2]) != 1) return 1;
+    if (strata_profile_write("") != 0) return 1;
     return strata_profile_write("/nowhere/at/all") == 0 ? 0 : 1;
   } else if (strcmp(name, "small_stack") == 0) {
     fill();
