@@ -66,6 +66,7 @@ class Explain(Explained):
         done = strata("explain", str(self.trace), "--top", "3")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for line in (r"calls of 2 threads in ", r"Peak: 3\d\d\sKiB in 3\d\d objects, after ", r"Resized: 9 times\n",
+                     r"allocated again: \d+\.\d% of those freed\nFreed by another thread: \d+\.\d% of those freed\n",
                      r"\n0x1fff +\d{3}\sKiB +300 ", r"\n\d+ more places; --top 0 shows all\n"):
             self.assertRegex(done.stdout, line)
 

@@ -54,9 +54,9 @@ std::string head(const Explanation& explanation) {
                   count_text(peak.objects), time_text(static_cast<double>(peak.time_ns) * 1e-9));
   text += fmt::format("Never freed: {} in {} objects\n", bytes_text(totals.live_bytes),
                       count_text(totals.live));
-  text += fmt::format("Temporaries, freed before their thread allocated again: {}\n",
+  text += fmt::format("Temporaries, freed before their thread allocated again: {} of those freed\n",
                       format_percent(share_of(totals.temporaries, totals.deaths)));
-  text += fmt::format("Freed by another thread: {}\n",
+  text += fmt::format("Freed by another thread: {} of those freed\n",
                       format_percent(share_of(totals.foreign, totals.deaths)));
   if (totals.reallocs > 0) text += fmt::format("Resized: {} times\n", count_text(totals.reallocs));
   if (explanation.failures() > 0) {
