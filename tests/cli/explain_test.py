@@ -83,6 +83,14 @@ class Explain(Explained):
         for path in pictures.iterdir():
             self.assertEqual(path.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
 
+    def test_the_page_is_utf8_whatever_the_command_is(self):
+        text, page = self.folder / "odd.csv", self.folder / "odd.html"
+        text.write_bytes(made_csv().encode().replace(b"./app", b"./\xc3\xa4\xff\xe2\x82"))
+        self.assertEqual(strata("trace", "csv", str(text), "-o", str(self.trace)).returncode, 0)
+        done = strata("explain", str(self.trace), "-o", str(page), errors="replace")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("<code>./ä\ufffd\ufffd\ufffd", page.read_text(encoding="utf-8"))
+
     def test_a_place_names_the_callers_that_hold_most_of_it(self):
         lines = ["operation,time_ns,thread,object,size_bytes,stack,ended", "#thread,0,100,main",
                  f"#stack,1,0,0x{0x1000:x}"]

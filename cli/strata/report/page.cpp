@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "report/page_assets.h"
 #include "report/palette.h"
 #include "report/svg.h"
@@ -19,6 +21,32 @@ std::string styles() {
       ":root{{color-scheme:light dark;{0}}}\n"
       "@media screen and (prefers-color-scheme:dark){{:root{{{1}}}}}\n{2}",
       css_variables(light_palette()), css_variables(dark_palette()), kPageStyle);
+}
+
+/// How many bytes the character has that the text begins with; 0 if they are no UTF-8 (RFC 3629).
+std::size_t character_bytes(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t count = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  if (count == 0 || first > 0xF4 || text.size() < count) return 0;
+  for (std::size_t i = 1; i < count; ++i) {
+    if (byte(i) >> 6 != 2) return 0;
+  }
+  const bool is_too_long = (first == 0xE0 && byte(1) < 0xA0) || (first == 0xF0 && byte(1) < 0x90);
+  const bool is_none = (first == 0xED && byte(1) >= 0xA0) || (first == 0xF4 && byte(1) >= 0x90);
+  return is_too_long || is_none ? 0 : count;
+}
+
+/// The same with U+FFFD for each byte that is no UTF-8: of a command, or of a file's name.
+std::string as_utf8(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t count = character_bytes(text);
+    result += count == 0 ? "\uFFFD" : text.substr(0, count);
+    text.remove_prefix(std::max<std::size_t>(count, 1));
+  }
+  return result;
 }
 
 /// The shape that stands for a series in plots, with its colour.
@@ -76,8 +104,8 @@ std::string Page::to_html() const {
     html += fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n{}\n{}</section>\n", section.id,
                         html_escaped(section.title), subtitle, section.html);
   }
-  return html +
-         fmt::format("</main>\n<script>\n{}{}</script>\n</body>\n</html>\n", kPageScript, script);
+  return as_utf8(html + fmt::format("</main>\n<script>\n{}{}</script>\n</body>\n</html>\n",
+                                    kPageScript, script));
 }
 
 }  // namespace strata::cli
