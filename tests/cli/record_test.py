@@ -380,6 +380,20 @@ class TraceCommand(Recorded):
         self.assertGreater(len(first), 40)
         self.assertEqual(first, second)
 
+    def test_csv_may_begin_with_a_byte_order_mark(self):
+        text, made = self.folder / "marked.csv", self.folder / "made"
+        text.write_text("\ufeffoperation,time_ns,thread,object,size_bytes\nmalloc,0,main,1,100\n", encoding="utf-8")
+        done = strata("trace", "csv", str(text), "-o", str(made))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([event["size_bytes"] for event in Trace(made).events], ["100"])
+
+    def test_standard_output_that_cannot_be_written_is_named(self):
+        self.record(RECORDED, "calls")
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([STRATA, "trace", "csv", str(self.path)], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("could not write to standard output: No space left on device", done.stderr)
+
     def test_a_part_is_a_trace(self):
         events = "".join(f"malloc,{i * 1000000},main,{i},{i + 1}\n" for i in range(100))
         text, whole, part = (self.folder / name for name in ("made.csv", "whole", "part"))

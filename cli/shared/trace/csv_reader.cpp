@@ -55,6 +55,8 @@ class CsvReader {
     if (!std::getline(in_, line)) return false;
     ++line_;
     if (line.ends_with('\r')) line.pop_back();
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // of spreadsheets
+    if (line_ == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     words_.assign(1, "");
     bool is_quoted = false;
     for (std::size_t i = 0; i < line.size(); ++i) {

@@ -138,7 +138,8 @@ void WholeFile::commit() {
     if (result != 0 && error_ == 0) error_ = errno;
     if (error_ != 0) throw std::system_error(error_, std::generic_category(), what);
   };
-  const std::string what = fmt::format("could not write '{}'", path_);
+  const std::string what = is_standard_output() ? "could not write to standard output"
+                                                : fmt::format("could not write '{}'", path_);
   check(target_.empty() ? 0 : ::fsync(fd_), what);
   if (is_standard_output()) return;
   check(::close(std::exchange(fd_, -1)), what);
