@@ -200,6 +200,7 @@ class Record(Recorded):
                                       r"File too large; the program goes on\n")
         self.assertEqual(done.stderr.count("the program goes on"), 1)
         self.assertGreater(len(Trace(self.path).events), 10_000)
+        self.assertIn("the disk was full", strata("trace", "info", str(self.path)).stdout)
 
     def test_a_device_that_is_full_is_named(self):
         done = strata("record", "-o", "/dev/full", "--", RECORDED, "churn", "1000")

@@ -76,7 +76,8 @@ std::string property(const trace::Properties& properties, const char* name) {
 }
 
 std::string ending_of(const trace::Reader& trace) {
-  if (trace.is_cut()) return "unknown: the program was killed, or replaced itself by exec";
+  if (trace.is_cut())
+    return "unknown: the program was killed, or replaced itself by exec, or the disk was full";
   const std::string reason = property(trace.ending(), "reason");
   if (reason == "exit") return "with the program";
   if (reason == "time") return "after the time given by --for";
