@@ -289,6 +289,13 @@ class Record(Recorded):
                 self.assertEqual(process.returncode, 0, err)
                 self.assertGreater(len(Trace(path).of_size(70011)), 0)
 
+    def test_that_nothing_was_recorded_is_told_with_the_reason(self):
+        for options, reason in (
+                (("--after", "100"), "the command made no call after the 100 seconds of --after"),
+                (("--on-signal", "USR2"), "the signal USR2 of --on-signal did not come, or no call after it")):
+            self.record("true", options=options)
+            self.assertEqual(self.errors, f"strata record: nothing was recorded: {reason}\n")
+
     def test_a_disk_that_is_slower_makes_the_program_wait_or_drops_with_a_count(self):
         for options, drops, load in (((), False, "churn"), (("--drop",), True, "churn"), (("--drop",), True, "resize")):
             pipe = self.folder / "pipe"

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <string.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <csignal>
@@ -99,10 +100,21 @@ std::string command_of(const fs::path& path) {
   }
 }
 
-/// \param given  FILE as it was named to us
-/// \param files  the traces
+bool has_no_events(const fs::path& path) {
+  try {
+    trace::Reader reader(path.string());
+    trace::Event event;
+    return !reader.next(event);
+  } catch (const trace::TraceError&) {
+    return false;
+  }
+}
+
+/// \param given        FILE as it was named to us
+/// \param files        the traces
+/// \param why_nothing  why none may have an event; empty if that is a matter of the command alone
 void tell(const fs::path& file, const std::vector<fs::path>& files, const fs::path& given,
-          const std::string& command) {
+          const std::string& command, const std::string& why_nothing) {
   std::error_code error;
   if (fs::exists(file, error) && !fs::is_regular_file(file, error)) return;  // a device, a pipe
   if (files.empty()) {
@@ -114,6 +126,10 @@ void tell(const fs::path& file, const std::vector<fs::path>& files, const fs::pa
   for (const fs::path& path : files) {
     bytes += fs::file_size(path, error);
     if (fs::file_size(path, error) > fs::file_size(*largest, error)) largest = &path;
+  }
+  if (!why_nothing.empty() && std::all_of(files.begin(), files.end(), has_no_events)) {
+    say("strata record: nothing was recorded: {}\n", why_nothing);
+    return;
   }
   const std::string size = brief(Quantity::kBytes, static_cast<double>(bytes));
   const std::string name = (given.parent_path() / largest->filename()).string();
@@ -187,6 +203,16 @@ class RecordCommand final : public Command {
   /// The one of --on-signal, 0 if none.
   int toggling_signal() const { return is_given("--on-signal") ? parse_signal(signal_) : 0; }
 
+  std::string why_nothing() const {
+    if (is_given("--after")) {
+      return fmt::format("the command made no call after the {} seconds of --after", after_);
+    }
+    if (is_given("--on-signal")) {
+      return fmt::format("the signal {} of --on-signal did not come, or no call after it", signal_);
+    }
+    return "";
+  }
+
   std::string frames() const {
     try {
       const std::string& text = stacks_.empty() ? kDefaultFrames : stacks_;
@@ -219,7 +245,7 @@ class RecordCommand final : public Command {
           fmt::format("could not start '{}': {}", plan.program, ::strerror(result.code)), 126);
     }
     if (file.string().find("%p") == std::string::npos) {
-      tell(file, earlier.later_traces(), given, plan.arguments.front());
+      tell(file, earlier.later_traces(), given, plan.arguments.front(), why_nothing());
     }
     if (result.end == ProcessResult::End::kKilled) die_by_signal(result.code);
     return result.code;
