@@ -228,9 +228,17 @@ make_unique_from(Source& source, std::size_t count) {
 
 /// The same from the malloc: make_unique<T>(arguments…), make_unique<T[]>(count).
 template <typename T, typename... Arguments>
-STRATA_MAY_REFUSE auto make_unique(Arguments&&... arguments) {
+STRATA_MAY_REFUSE std::enable_if_t<!std::is_array_v<T>, std::unique_ptr<T, Deleter<T>>> make_unique(
+    Arguments&&... arguments) {
   Malloc source;
   return make_unique_from<T>(source, std::forward<Arguments>(arguments)...);
+}
+template <typename T>
+STRATA_MAY_REFUSE
+    std::enable_if_t<std::is_array_v<T> && std::extent_v<T> == 0, std::unique_ptr<T, Deleter<T>>>
+    make_unique(std::size_t count) {
+  Malloc source;
+  return make_unique_from<T>(source, count);
 }
 
 }  // namespace strata

@@ -5,8 +5,10 @@
 #include <cstdio>
 #include <list>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace {
@@ -34,6 +36,10 @@ bool refusals_reach_the_program() {
   }
   return false;
 }
+
+// Compiled alone: no malloc of Strata's is linked.
+static_assert(std::is_same_v<decltype(strata::make_unique<int[]>(3)),
+                             std::unique_ptr<int[], strata::Deleter<int[]>>>);
 
 bool shelf_serves() {
   auto arena = strata::PageArena::try_create(1 << 20);

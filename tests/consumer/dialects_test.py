@@ -17,7 +17,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = BUILD = None
 COMPILERS = []
-FLAGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-pthread"]
+FLAGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wsign-conversion", "-Werror", "-pthread"]
 
 
 def build_and_run(compiler, version, folder):
