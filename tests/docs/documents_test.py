@@ -74,6 +74,14 @@ class Documents(unittest.TestCase):
                     wrong.append(f"{named(document)}: {target}: there is no such heading")
         self.expect_none(wrong)
 
+    def test_what_is_installed_links_to_nothing_that_is_not(self):
+        wrong = []
+        for document in sorted(ROOT.glob("docs/**/*.md")):
+            for target in re.findall(r"\]\(([^)\s:#]+)[^)]*\)", document.read_text()):
+                if not (document.parent / target).resolve().is_relative_to((ROOT / "docs").resolve()):
+                    wrong.append(f"{named(document)}: {target} is not in docs; name it in backticks")
+        self.expect_none(wrong)
+
     def test_every_file_that_is_named_exists(self):
         wrong = []
         for document in documents():
