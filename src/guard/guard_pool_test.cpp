@@ -294,6 +294,7 @@ TEST_F(GuardPoolTest, AStartThatIsRefusedTakesNothingAndIsTriedAgain) {
       EXPECT_EQ(refusing.mapped_bytes(), 0u);
       ASSERT_TRUE(other.start());
     }
+    refusing.refuse_nothing();
     void* const p = other.allocate({100, 0, false});
     ASSERT_NE(p, nullptr);
     EXPECT_TRUE(other.start()) << "by a thread that comes second";
