@@ -40,7 +40,7 @@ class MemoryLimit {
     shared.hold(held_bytes());
   }
   SharedLimit* shared() const noexcept { return shared_; }
-  /// What is held counts here alone from now on: it is gone, or lost.
+  /// What is held is lost, and counts here alone from now on.
   void stop_sharing() noexcept {
     if (shared_ != nullptr) shared_->let_go(held_bytes());
     shared_ = nullptr;

@@ -347,6 +347,7 @@ void Engine::discard() noexcept {
   page_heap_.discard();
   huge_.discard();
   metadata_.discard();
+  limit().let_go(limit().held_bytes());  // of the page heap
 }
 
 void Engine::check_invariants() noexcept {

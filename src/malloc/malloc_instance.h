@@ -236,8 +236,7 @@ class MallocInstance {
   /// back.
   void reset_after_fork(ThreadState& thread, LockVisitor reset = LockVisitor::reset()) noexcept;
 
-  /// Engine::forget_all() and Engine::discard(), with what stands on the engine. After the second
-  /// a shared limit counts some of it until limit().stop_sharing().
+  /// Engine::forget_all() and Engine::discard(), with what stands on the engine.
   void forget_all() noexcept;
   void discard() noexcept;
 

@@ -179,7 +179,8 @@ class PageHeap {
     for_each_shard([&](PageShard& shard) { shard.free_each_span(free); });
   }
 
-  /// Unmaps every region, whatever is in it. It can be used again.
+  /// Unmaps every region, whatever is in it. It can be used again. What the limit counted of them
+  /// is for the caller to let go: only spans know their holes.
   /// \pre   no region is owned by anything else: map_aligned() of the source gives regions that
   ///        unmap() takes one by one
   /// \threads  no other thread uses the heap at the same time

@@ -362,7 +362,6 @@ void PageShard::discard() noexcept {
   for (auto& regions : by_run_) {
     while (Region* const region = regions.front()) {
       unlist(*region);
-      source_.limit().let_go(count_pages(region->dirty_pages) * kPageBytes);
       source_.give_back(*region);
     }
   }

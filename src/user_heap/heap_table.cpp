@@ -197,7 +197,6 @@ void HeapTable::destroy(UserHeap& heap) noexcept {
   heap.discard();
   {
     LockGuard guard(lock_);
-    heap.stop_sharing_limit();
     ending_.remove(heap);
   }
   heap.give_back_malloc();

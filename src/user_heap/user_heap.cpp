@@ -81,7 +81,6 @@ MallocInstance* UserHeap::make_malloc_alone(bool needs_guards) noexcept {
       has_started && guard_rate_ != 0 && !made->begin_guards(guard_rate_, seed);
   if (!has_started || (lacks_guards && needs_guards)) {
     made->discard();
-    made->engine().limit().stop_sharing();
     g_heap_table.mallocs().give_back(memory);
     return nullptr;
   }

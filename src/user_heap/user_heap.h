@@ -44,9 +44,9 @@ class UserHeap final : public MallocHost, public ListLink<> {
   /// \threads  no other thread is in a call about this heap meanwhile
   void reset() noexcept;
   void discard() noexcept;
-  /// After discard(), or in the child of a fork meanwhile.
+  /// In the child of a fork while another thread was in discard().
   void stop_sharing_limit() noexcept;
-  /// After both.
+  /// After discard().
   void give_back_malloc() noexcept;
   void check_invariants() noexcept;
 
