@@ -209,8 +209,8 @@ class Heap {
   ///           other size, under checks of frees for less than half of what is usable.
   /// \errors   As deallocate().
   bool resize_in_place(void* block, std::size_t bytes) noexcept;
-  /// \returns  What allocate(bytes) makes usable: asking for as much costs no more. 0 if that
-  ///           is beyond PTRDIFF_MAX.
+  /// \returns  What allocate(bytes) makes usable, as a rule: asking for as much costs no more. 0 if
+  ///           that is beyond PTRDIFF_MAX.
   /// \cost     some instructions, no memory
   static std::size_t good_size(std::size_t bytes) noexcept;
 

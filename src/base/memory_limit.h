@@ -47,6 +47,10 @@ class MemoryLimit {
   }
   /// Whether so many bytes fit below the hard limit, whatever the shared one says.
   bool has_room(std::size_t bytes) const noexcept { return own_.has_room(bytes); }
+  /// Whether they fit below both.
+  bool has_room_everywhere(std::size_t bytes) const noexcept {
+    return has_room(bytes) && (shared_ == nullptr || shared_->has_room(bytes));
+  }
 
   /// Counts `bytes` more as held.
   /// \returns  False, and counts a refusal, if the hard limit forbids it.

@@ -150,7 +150,7 @@ Engine::Block Engine::allocate_large(std::size_t bytes, std::size_t alignment,
         allocate_pages(pages_for(bytes), static_cast<unsigned>(alignment_pages), place);
     if (span != nullptr) return {span->start, span->is_zero};
     // Where addresses were few the page map ends before they do, if there are more now.
-    if (has_all_addresses()) return {nullptr, false};
+    if (has_all_addresses() || !limit().has_room_everywhere(bytes)) return {nullptr, false};
   }
   if (huge_.kept_bytes() < bytes) central_.destroy_kept(bytes);
   const HugeHeap::Block block = huge_.allocate(bytes, alignment);
@@ -266,10 +266,11 @@ std::size_t Engine::release_unneeded() noexcept {
   return in_spans + page_heap_.decommit_unneeded() * kPageBytes + huge_.release_unneeded();
 }
 
-/// Called before anything goes back: what is taken now is the most since the last round. Twice as
-/// much is no measure any more for what may be idle. Blocks that come and go stay within that.
+/// Called before anything goes back: what is taken now is about the most since the last round. More
+/// than twice that does not decide any longer what may be idle. Blocks that come and go stay within
+/// that.
 void Engine::forget_peak() noexcept {
-  const std::size_t most = 2 * taken_bytes();
+  const std::size_t most = 2 * std::max(taken_bytes(), kGatherStep);
   for (std::atomic<std::size_t>* mark : {&seen_taken_, &next_look_, &next_gathering_}) {
     if (mark->load(std::memory_order_relaxed) > most) mark->store(most, std::memory_order_relaxed);
   }

@@ -394,7 +394,7 @@ class Engine {
   // How often has_idle() dropped blocks that were hardly touched. relaxed: a bound.
   std::atomic<std::uint32_t> drops_{0};
   // What was taken after the last look at growth, what is when the next one is due, and when
-  // objects are gathered. relaxed: two threads may look at once.
+  // objects are gathered. relaxed: two threads may look at once, or one forgets a peak meanwhile.
   std::atomic<std::size_t> seen_taken_{0};
   std::atomic<std::size_t> next_look_{2 * kGatherStep};
   std::atomic<std::size_t> next_gathering_{2 * kGatherStep};

@@ -90,6 +90,18 @@ TEST_F(EngineTest, ABlockThatHasNoPlaceInTheMapAnyMoreIsAMapping) {
   other.check_nothing_is_left();
 }
 
+TEST_F(EngineTest, WhatALimitForbidsWhereAddressesAreFewIsOneRefusal) {
+  TestMalloc other;
+  Options options;
+  options.hard_limit = 8 * kMiB;
+  ASSERT_TRUE(other.engine.start(options, 1, 24 * kMiB));
+  std::vector<void*> blocks;
+  while (void* const block = other.engine.allocate_large(kMiB, 16).address) blocks.push_back(block);
+  EXPECT_EQ(other.engine.limit().statistics().refusals, 1u);
+  for (void* block : blocks) other.engine.deallocate_large(block);
+  other.check_nothing_is_left();
+}
+
 TEST_F(EngineTest, EveryAlignmentIsKeptForEverySize) {
   TestThread thread(malloc);
   std::vector<void*> blocks;

@@ -134,6 +134,8 @@ void start_watchers_of_options(MallocInstance& malloc) noexcept {
 }
 
 void begin_guards(MallocInstance& malloc, GuardPool& pool, const GuardPool::Size& size) noexcept {
+  // First, so that one that is refused costs no more than that. Accepted loss: another thread's
+  // object may be guarded before its stacks and faults are seen to.
   if (!pool.start(size)) return;
   // Stacks take a small program 0.1 ms and some 200 KiB: one guarded block is not worth that.
   if (&pool == &malloc.guards().objects() || malloc.has_full_checks()) os::prepare_walks();

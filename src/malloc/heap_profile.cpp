@@ -86,7 +86,8 @@ class Writing {
       return false;
     }
     if (!writer_.has_all_files())
-      warn_about(path_, " has addresses without names: ", "/proc/self/maps cannot be read");
+      warn_about(path_,
+                 " has addresses without names: ", "the kernel did not say which files are mapped");
     if (!sites.tells_all_apart())
       warn_about(path_, " has callers that it does not tell apart: ",
                  "there were too many, or no memory was left");

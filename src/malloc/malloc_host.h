@@ -29,8 +29,8 @@ class MallocHost {
   /// MallocInstance::ask_for_attention(). May start threads.
   virtual void attend() noexcept {}
   /// An object or a block is about to be guarded, although the program did not ask for that: the
-  /// pool is to be started. From a slow path of any thread, with no lock held; again with the next
-  /// one where the kernel refused.
+  /// pool is to be started. From a slow path of any thread, with no lock held. If the
+  /// kernel refuses, the next one asks again.
   virtual void begin_guards(MallocInstance&, GuardPool&, const GuardPool::Size&) noexcept {}
   /// The first block of 0 bytes is about to be made, where an access to it is a fault: the same.
   virtual void begin_empty_blocks(MallocInstance&) noexcept {}

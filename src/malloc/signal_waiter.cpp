@@ -18,7 +18,9 @@ bool SignalWaiter::start(int signal, void (*handler)(int)) noexcept {
     TextWriter line;
     line.text("strata: warning: signal ")
         .decimal(static_cast<std::uint64_t>(signal))
-        .text(" cannot be used: the program handles it, or the system does not allow it\n");
+        .text(
+            " cannot be used: it is that of a fault, the program handles it, or the system keeps "
+            "it; choose another, such as 12\n");
     os::write_stderr(line.view());
     return false;
   }

@@ -11,7 +11,8 @@
 namespace strata::os {
 namespace {
 
-/// A fault's signal comes again when its handler returns, without an end; two are the C library's.
+/// A fault's signal as a rule comes again when its handler returns, without an end. Two are the C
+/// library's.
 bool is_usable(int signal) noexcept {
   switch (signal) {
     case SIGSEGV:

@@ -29,8 +29,9 @@ class ObjectBins {
   ObjectBins(const ObjectBins&) = delete;
   ObjectBins& operator=(const ObjectBins&) = delete;
 
+  /// The next one's line is fetched meanwhile: most objects are written at once.
   /// \returns  An object of the class, marked if it is fresh (FreeObject), or nullptr if the bin is
-  ///           empty. Meanwhile the next one comes from memory: most objects are written at once.
+  ///           empty.
   /// \cost     7 instructions
   void* pop(std::size_t size_class) noexcept {
     void** const top = tops_[size_class];

@@ -92,8 +92,8 @@ class UserHeap final : public MallocHost, public ListLink<> {
   MallocInstance& malloc_of(const void* p, const char* action) const noexcept;
   [[noreturn]] void die_unmade(const char* action, const void* p) const noexcept;
 
-  std::atomic<MallocInstance*> malloc_{
-      nullptr};  // release after it has started, acquire before its use
+  // release after it has started, acquire before its use
+  std::atomic<MallocInstance*> malloc_{nullptr};
   Lock making_{LockRank::kStart};
   const HeapNumber number_;
   const std::uint32_t reclaim_delay_ms_;  // 0: never

@@ -186,7 +186,8 @@ class ProfileTest(TestCase):
                         {"STRATA_STATS": "signal", "STRATA_STATS_SIGNAL": "11"}):
             ran = run("fault", **options)
             self.assertEqual((ran.returncode, ran.stderr), (-11, (
-                "strata: warning: signal 11 cannot be used: the program handles it, or the system does not allow it\n")))
+                "strata: warning: signal 11 cannot be used: it is that of a fault, the program handles it, or the system keeps it; "
+                "choose another, such as 12\n")))
 
     def test_a_thread_with_the_least_stack_can_write_it_and_end_the_program(self):
         by_call, at_exit = self.folder / "call.pb.gz", self.folder / "exit.pb.gz"
