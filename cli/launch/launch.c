@@ -37,7 +37,7 @@ static void watch_parent(void) {
   const int parent_died = SIGRTMAX;
   struct sigaction action = {.sa_handler = end_if_orphaned};
   sigaction(parent_died, &action, NULL);
-  sigset_t others; /* which the command may send its group */
+  sigset_t others; /* all other signals: the command may send them to its group */
   sigfillset(&others);
   sigdelset(&others, parent_died);
   sigprocmask(SIG_SETMASK, &others, NULL);
@@ -87,7 +87,7 @@ static int waits_for_terminal(int status) {
   return WIFSTOPPED(status) && (WSTOPSIG(status) == SIGTTIN || WSTOPSIG(status) == SIGTTOU);
 }
 
-/* Returns when it has ended, or waits for the terminal; `strata` kills it then. */
+/* Returns when it has ended, or waits for the terminal; it must be killed then. */
 static void wait_for(pid_t child, struct strata_launch_outcome* outcome) {
   for (;;) {
     const pid_t waited = wait4(child, &outcome->status, WUNTRACED, &outcome->usage);
@@ -123,5 +123,8 @@ int main(int argc, char** argv) {
   }
   wait_for(child, outcome);
   outcome->ended_s = now_s();
-  return write(outcome_fd, outcome, sizeof *outcome) == sizeof *outcome ? 0 : 2;
+  if (write(outcome_fd, outcome, sizeof *outcome) != sizeof *outcome) return 2;
+  /* The kernel continues what is stopped in a group whose last parent outside of it ends. */
+  if (WIFSTOPPED(outcome->status)) kill(0, SIGKILL);
+  return 0;
 }
