@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -62,18 +64,26 @@ struct Kept {
   std::string contents;
 };
 
-Kept keep(const WrittenProfile& written, fs::path to) {
+/// Nothing if it cannot be read: what the user has under that name is worth more.
+std::optional<Kept> keep(const WrittenProfile& written, fs::path to) {
   if (written.is_of_heaps) {
     const std::string name = to.filename().string();
     const std::size_t dot = std::min(name.find('.', 1), name.size());
     to.replace_filename(name.substr(0, dot) + ".heaps" + name.substr(dot));
   }
   std::ostringstream contents;
-  contents << std::ifstream(written.file, std::ios::binary).rdbuf();
-  return {name_for_process(fs::absolute(to).string(), written.process), std::move(contents).str()};
+  std::ifstream file(written.file, std::ios::binary);
+  if (!file.is_open() || !(contents << file.rdbuf())) {
+    say("strata: warning: could not read '{}'\n", written.file.string());
+    return {};
+  }
+  return Kept{name_for_process(fs::absolute(to).string(), written.process),
+              std::move(contents).str()};
 }
 
+/// A pipe whose reader goes away is told as any other failure.
 void write(const Kept& kept) {
+  const auto earlier = std::signal(SIGPIPE, SIG_IGN);
   try {
     WholeFile file("--profile", kept.path);
     const RemovedIfInterrupted guard(file);
@@ -82,6 +92,7 @@ void write(const Kept& kept) {
   } catch (const std::exception& error) {
     say("strata: warning: {}\n", error.what());
   }
+  std::signal(SIGPIPE, earlier);
 }
 
 /// \param profile  where profiles are kept; empty if they are not. Without %p in its name, that of
@@ -104,8 +115,9 @@ std::vector<Kept> report_all(TemporaryFolder& folder, const BesideResult& result
     has_first |= written.process == first && !written.is_of_heaps;
     report_file(written);
     if (profile.empty()) continue;
-    if (written.process == first || profile.find("%p") != std::string::npos)
-      kept.push_back(keep(written, profile));
+    if (written.process == first || profile.find("%p") != std::string::npos) {
+      if (std::optional<Kept> one = keep(written, profile)) kept.push_back(*std::move(one));
+    }
   }
   end_if_interrupted(signals, folder);
   if (has_first) return kept;
