@@ -232,11 +232,12 @@ ProcessResult run_process(const ProcessPlan& plan, SignalWatch& signals) {
   std::optional<ProcessResult::End> ended_by_us = wait_for_launcher(child, plan, signals, status);
   strata_launch_outcome outcome{};
   const bool is_told = ::read(told.get(), &outcome, sizeof outcome) == sizeof outcome;
-  const bool is_killed = !is_told && WIFSIGNALED(status);
-  if (!is_told && !is_killed && !ended_by_us) {
+  const bool is_unknown = !is_told && !ended_by_us;
+  const bool is_killed = is_unknown && WIFSIGNALED(status);
+  if (is_unknown && !is_killed) {
     throw std::runtime_error(fmt::format("{} ended without saying how the command went", launcher));
   }
-  if (is_killed) outcome.status = status;  // as all of its group
+  if (is_killed) outcome.status = status;  // as a rule all of its group ended so
   ProcessResult result = result_of(outcome);
   result.lost_its_group = is_killed;
   if (ended_by_us) result.end = *ended_by_us;
@@ -248,10 +249,8 @@ std::string describe_end(const ProcessResult& result, double timeout_s) {
     case ProcessResult::End::kExited:
       return fmt::format("exit status {}", result.code);
     case ProcessResult::End::kKilled:
-      if (result.lost_its_group) {
-        return fmt::format("killed by {}, with its process group", signal_name(result.code));
-      }
-      return fmt::format("killed by {}{}", signal_name(result.code),
+      return fmt::format("killed by {}{}{}", signal_name(result.code),
+                         result.lost_its_group ? ", with its process group" : "",
                          result.code == SIGKILL ? kPerhapsByTheKernel : "");
     case ProcessResult::End::kStopped:
       return fmt::format("stopped by {} (it uses the terminal, which no measured command has)",

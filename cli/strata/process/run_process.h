@@ -36,8 +36,9 @@ struct ProcessResult {
   };
   End end = End::kNotStarted;
   int code = 0;
-  bool lost_its_group = false;  ///< it killed its whole group, and only `end` and `code` are known
-  double started_s = 0;         ///< CLOCK_MONOTONIC, just before execve
+  /// strata-launch was killed, as a rule with all its group; only `end` and `code` are known.
+  bool lost_its_group = false;
+  double started_s = 0;  ///< CLOCK_MONOTONIC, just before execve
   double elapsed_s = 0;
   double cpu_s = 0;
   std::uint64_t peak_rss_bytes = 0;
