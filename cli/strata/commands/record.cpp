@@ -208,7 +208,10 @@ class RecordCommand final : public Command {
       return fmt::format("the command made no call after the {} seconds of --after", after_);
     }
     if (is_given("--on-signal")) {
-      return fmt::format("the signal {} of --on-signal did not come, or no call after it", signal_);
+      return fmt::format(
+          "the signal {} of --on-signal did not come, or no call after it, "
+          "or the program handles it itself",
+          signal_);
     }
     return "";
   }
