@@ -78,11 +78,19 @@ std::optional<std::size_t> terminal_columns(std::FILE* stream) {
   return size.ws_col;
 }
 
-std::string printable(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = c == '\t' ? ' ' : '?';
+std::string printable(const std::string& text) {
+  const auto byte = [&](std::size_t at) {
+    return at < text.size() ? static_cast<unsigned char>(text[at]) : 0;
+  };
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    // U+0080 to U+009F: some terminals take them as others do ESC and a letter.
+    const bool is_c1 = byte(i) == 0xc2 && byte(i + 1) >= 0x80 && byte(i + 1) <= 0x9f;
+    const bool is_control = is_c1 || byte(i) < 0x20 || byte(i) == 0x7f;
+    if (is_c1) ++i;
+    result += text[i] == '\t' ? ' ' : is_control ? '?' : text[i];
   }
-  return text;
+  return result;
 }
 
 std::string printable_lines(std::string_view block, std::string_view indent) {

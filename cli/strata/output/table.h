@@ -18,7 +18,7 @@ bool wants_colour(std::FILE* stream);
 std::optional<std::size_t> terminal_columns(std::FILE* stream);
 
 /// Text of others for one line of a terminal: a space for a tab, "?" for other control characters.
-std::string printable(std::string text);
+std::string printable(const std::string& text);
 /// A block of it, each line behind the indent and with its end.
 std::string printable_lines(std::string_view block, std::string_view indent);
 

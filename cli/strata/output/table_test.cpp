@@ -73,6 +73,13 @@ TEST(Table, CountsCharactersNotBytes) {
   EXPECT_EQ(table.to_text(false), "n   x\nä   1\nbb  2\n");
 }
 
+TEST(Printable, HasNoControlCharacters) {
+  EXPECT_EQ(printable("a\tb\033[1m\x7f"), "a b?[1m?");
+  EXPECT_EQ(printable("\u0080\u009b1m\u009f"), "??1m?");
+  EXPECT_EQ(printable("\u00a0\u00e9\u20ac"), "\u00a0\u00e9\u20ac");
+  EXPECT_EQ(printable("cut \xc2"), "cut \xc2");
+}
+
 TEST(Table, ColoursAreAroundTheTextAndOnlyWhenAskedFor) {
   EXPECT_EQ(styled("x", Style::kGood, true), "\033[32mx\033[0m");
   EXPECT_EQ(styled("x", Style::kGood, false), "x");
