@@ -192,6 +192,7 @@ class BenchCommand final : public MeasuringCommand {
     if (is_given("--settle")) plan.settle_s = parse_seconds("--settle", settle_);
     plan.cells = make_cells(scenarios, read_threads(), options);
     plan.contenders = checked(parse_bench_contenders(allocators(), catalogue, loads, library()));
+    note_inherited(plan.contenders);
     return plan;
   }
 

@@ -68,7 +68,8 @@ class CompareCommand final : public MeasuringCommand {
     }
     plan.scenario =
         scenario_.empty() ? std::filesystem::path(plan.program).filename().string() : scenario_;
-    plan.contenders = checked(parse_contenders(allocators(), library()), plan.settings);
+    plan.contenders = checked(parse_contenders(allocators(), library()));
+    note_inherited(plan.contenders, plan.settings);
     std::string why_not = why_not_preloadable(plan.program);
     for (const Contender& contender : plan.contenders) {
       if (!contender.library.empty() && !why_not.empty()) {

@@ -10,18 +10,6 @@
 
 namespace strata::cli {
 
-namespace {
-
-/// What the environment sets of the library that is measured as strata, if one is.
-Settings inherited_settings(const std::vector<Contender>& contenders, const Settings& settings) {
-  for (const Contender& contender : contenders) {
-    if (contender.name == kStrata) return settings_of_environment(contender.library, settings);
-  }
-  return {};
-}
-
-}  // namespace
-
 MeasuringCommand::MeasuringCommand(CLI::App& app, const char* name, const char* description,
                                    const char* examples, const char* timeout)
     : Command(app, name, description, examples), timeout_(timeout) {
@@ -37,13 +25,20 @@ MeasuringCommand::MeasuringCommand(CLI::App& app, const char* name, const char* 
   add_flag("--quiet", is_quiet_, "Print neither progress nor tables");
 }
 
-std::vector<Contender> MeasuringCommand::checked(std::vector<Contender> contenders,
-                                                 const Settings& settings) {
+// Both before there is a temporary folder: an interruption meanwhile ends this process.
+std::vector<Contender> MeasuringCommand::checked(std::vector<Contender> contenders) {
   for (const Contender& contender : contenders) check_preload(contender);
-  // Now: an interruption meanwhile ends this process, and must leave no temporary folder.
-  inherited_ = inherited_settings(contenders, settings);
   find_versions(contenders);
   return contenders;
+}
+
+void MeasuringCommand::note_inherited(const std::vector<Contender>& contenders,
+                                      const Settings& settings) {
+  for (const Contender& contender : contenders) {
+    if (contender.name == kStrata) {
+      inherited_ = settings_of_environment(contender.library, settings);
+    }
+  }
 }
 
 ResultOutputs MeasuringCommand::open_outputs(const std::vector<std::string>& inputs) const {

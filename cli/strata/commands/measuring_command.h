@@ -29,12 +29,14 @@ class MeasuringCommand : public Command {
   bool is_quiet() const { return is_quiet_; }
   double timeout_s() const { return parse_seconds("--timeout", timeout_); }
   const std::string& allocators() const { return allocators_; }
-  /// The same contenders, known to be preloadable, with their versions. What the environment sets
-  /// of Strata's options is read, too, and will be told.
+  /// The same contenders, known to be preloadable, with their versions.
+  /// \errors  UsageError for one whose library cannot be preloaded.
+  static std::vector<Contender> checked(std::vector<Contender> contenders);
+  /// Reads what the environment sets of the options of the one that is Strata, if one is: it will
+  /// be told with the results.
   /// \param settings  what Strata runs with instead
-  /// \errors  UsageError for one whose library cannot be preloaded, and for a value in the
-  ///          environment that Strata does not understand.
-  std::vector<Contender> checked(std::vector<Contender> contenders, const Settings& settings = {});
+  /// \errors  UsageError for a value that Strata does not understand.
+  void note_inherited(const std::vector<Contender>& contenders, const Settings& settings = {});
   const std::string& library() const { return library_; }
 
   /// The files of --json and --csv, tried: an hour of measuring never ends in "permission denied".

@@ -77,6 +77,7 @@ class ReplayCommand final : public MeasuringCommand {
     plan.load.sample_rate = options.sample_rate;
     plan.timeout_s = timeout_s();
     plan.contenders = checked(parse_contenders(allocators(), library()));
+    note_inherited(plan.contenders);
     return plan;
   }
 
