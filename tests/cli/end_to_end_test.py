@@ -453,7 +453,7 @@ class Refusals(InFolder):
         for words in commands:
             done = strata(*words, env={**os.environ, "TMPDIR": str(disk)})
             self.assertEqual((done.returncode, done.stdout), (1, ""))
-            self.assertRegex(done.stderr, rf"nothing can be written like {disk}/strata-output-\w+; make room there, or "
+            self.assertRegex(done.stderr, rf"cannot write a temporary file like {disk}/strata-output-\w+; make room there, or "
                                           "set TMPDIR to another folder: No space left on device")
 
     def test_a_file_in_a_working_folder_that_is_gone_is_named(self):

@@ -36,7 +36,7 @@ OutputCapture::OutputCapture() {
     const int error = errno;
     ::close(fd_);
     throw std::system_error(error, std::generic_category(),
-                            "nothing can be written like " + path +
+                            "cannot write a temporary file like " + path +
                                 "; make room there, or set TMPDIR to another folder");
   }
   clear();
