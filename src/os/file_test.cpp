@@ -269,7 +269,11 @@ TEST(FindMapping, NamesWhatLiesAtAnAddress) {
 
 /// Looks at what the kernel says of the process once its first thread has ended.
 void* look_without_first_thread(void*) {
-  while (std::ifstream("/proc/self/maps").get() != std::ifstream::traits_type::eof()) usleep(1000);
+  int left_ms = 10'000;
+  while (std::ifstream("/proc/self/maps").get() != std::ifstream::traits_type::eof()) {
+    if (left_ms-- == 0) _exit(5);
+    usleep(1000);
+  }
   static int of_the_program = 1;
   Mapping mapping;
   find_mapping(&of_the_program, mapping);

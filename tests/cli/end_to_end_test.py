@@ -200,8 +200,11 @@ class Compare(InFolder):
             with self.subTest(command=command):
                 pid, terminal = pty.fork()
                 if pid == 0:
-                    os.execv(STRATA, ["strata", "compare", "--allocators", "system", "--timeout", "60", "--quiet",
-                                      "--json", str(path), "--", "sh", "-c", command])
+                    try:
+                        os.execv(STRATA, ["strata", "compare", "--allocators", "system", "--timeout", "60", "--quiet",
+                                          "--json", str(path), "--", "sh", "-c", command])
+                    finally:
+                        os._exit(127)
                 status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
                 os.close(terminal)
                 self.assertEqual(status, 1)
@@ -387,7 +390,8 @@ class Refusals(InFolder):
         try:
             # cap_net_bind_service=ep, as setcap writes it.
             os.setxattr(copy, "security.capability", struct.pack("<5I", 0x02000001, 1 << 10, 0, 0, 0))
-            subprocess.run([STRATA, "--version"], stdout=subprocess.DEVNULL, check=True, **other)
+            for words in ((STRATA, "--version"), (copy,)):
+                subprocess.run(words, stdout=subprocess.DEVNULL, check=True, **other)
         except OSError as error:
             self.skipTest(f"takes root and a file that all can read: {error}")
         with tempfile.TemporaryDirectory() as folder:

@@ -276,15 +276,17 @@ class Record(Recorded):
         self.assertEqual(trace.ending["reason"], "time")
 
     def test_the_signal_may_be_any_and_may_go_to_strata(self):
-        script = "import time; print(flush=True); [(bytearray(70010), time.sleep(0.01)) for _ in range(300)]"
+        script = ("import select, sys; print(flush=True)\n"
+                  "while not select.select([sys.stdin], [], [], 0.01)[0]: bytearray(70010)")
         for number in (signal.SIGALRM, signal.SIGCHLD, signal.SIGTSTP, signal.SIGRTMIN):
             with self.subTest(signal=number):
                 path = self.folder / f"{int(number)}.trace"
                 process = subprocess.Popen([STRATA, "record", "-o", str(path), "--on-signal", str(int(number)), "--",
                                             sys.executable, "-c", script],
-                                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                 process.stdout.readline()
                 process.send_signal(number)
+                time.sleep(2)
                 _, err = process.communicate(timeout=300)
                 self.assertEqual(process.returncode, 0, err)
                 self.assertGreater(len(Trace(path).of_size(70011)), 0)
