@@ -69,7 +69,7 @@ class GuardPool {
 
   /// Reserves the slots, unless it has them. Until then it owns nothing, and has no room.
   /// \returns  False when out of memory: nothing has changed, and it can be tried again.
-  /// \cost     If the kernel refuses: one system call, or three.
+  /// \cost     If the kernel refuses the slots: one system call; what describes them: three.
   bool start(const Size& size = kForSamples) noexcept;
 
   /// \returns  An object that reads as zero; nullptr if it does not fit a slot, none is left, or
