@@ -137,7 +137,7 @@ class BasicBlockAllocator {
   /// \cost    Constant: a multiplication and two branches with checks, one without.
   void deallocate(void* block) noexcept {
     if constexpr (kChecks == Checks::kAlways) {
-      if (detail::unlikely(!stack_.mark_free(block))) return reject(block);
+      if (detail::is_unlikely(!stack_.mark_free(block))) return reject(block);
     }
     detail::asan_poison(block, stack_.stride_bytes());
     stack_.push(block);

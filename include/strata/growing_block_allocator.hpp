@@ -79,14 +79,14 @@ class GrowingBlockAllocator {
   ///           blocks a word. No system call.
   void* allocate() noexcept {
     Page* page = held_.open;
-    if (detail::unlikely(page == nullptr)) {
+    if (detail::is_unlikely(page == nullptr)) {
       page = take_page();
       if (page == nullptr) return nullptr;
     }
     Word& bits = bits_of(page)[page->first_open];
     const std::size_t index = page->first_open * kWordBits + detail::count_trailing_zeros(bits);
     bits &= bits - 1;
-    if (detail::unlikely(bits == 0)) leave_word(page);
+    if (detail::is_unlikely(bits == 0)) leave_word(page);
     ++held_.in_use;
     void* block = blocks_of(page) + index * shape_.stride;
     detail::asan_unpoison(block, shape_.block_bytes);
@@ -105,13 +105,13 @@ class GrowingBlockAllocator {
   /// \cost    Constant.
   void deallocate(void* block) noexcept {
     Page* page = page_of(block);
-    if (detail::unlikely(page == nullptr)) return reject(block);
+    if (detail::is_unlikely(page == nullptr)) return reject(block);
     const std::size_t index = shape_.divider.quotient(offset_of(block));
-    if (detail::unlikely(index >= shape_.blocks_per_page)) return reject(block);
+    if (detail::is_unlikely(index >= shape_.blocks_per_page)) return reject(block);
     const Word bit = Word{1} << (index % kWordBits);
     const std::size_t word = index / kWordBits;
     Word& bits = bits_of(page)[word];
-    if (detail::unlikely((bits & bit) != 0)) return reject(block);
+    if (detail::is_unlikely((bits & bit) != 0)) return reject(block);
     bits |= bit;
     if (word < page->first_open) open_word(page, word);
     --held_.in_use;
@@ -245,7 +245,7 @@ class GrowingBlockAllocator {
 
   /// \returns  The record of the page in which p lies; nullptr if it is not ours.
   Page* page_of(const void* p) const noexcept {
-    if (detail::unlikely(!shape_.arena->owns(p))) return nullptr;
+    if (detail::is_unlikely(!shape_.arena->owns(p))) return nullptr;
     auto* page = reinterpret_cast<Page*>((detail::address_of(p) & ~(shape_.page_bytes - 1)) +
                                          shape_.record_offset);
     return owner_in(page) == held_.owner ? page : nullptr;

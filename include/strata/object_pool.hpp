@@ -160,7 +160,7 @@ class ObjectPool {
   template <typename... Arguments>
   STRATA_MAY_REFUSE T* create(Arguments&&... arguments) {
     void* slot = take_slot();
-    if (detail::unlikely(slot == nullptr)) return nullptr;
+    if (detail::is_unlikely(slot == nullptr)) return nullptr;
     SlotGuard guard{this, slot};
     T* object;
     if constexpr (std::is_constructible_v<T, Arguments...>) {
@@ -184,8 +184,8 @@ class ObjectPool {
   /// \cost    Constant for an object of the active chunk, else a search among the chunks, whose
   ///          number is the logarithm of the growth.
   void destroy(T* object) noexcept {
-    if (detail::unlikely(!chunks_.active().mark_free(object))) return destroy_elsewhere(object);
-    detail::assume(object != nullptr);  // no slot is there
+    if (detail::is_unlikely(!chunks_.active().mark_free(object))) return destroy_elsewhere(object);
+    detail::promise(object != nullptr);  // no slot is there
     object->~T();
     if constexpr (std::is_trivially_destructible_v<T>) {
       retire(object, chunks_.active());
@@ -194,10 +194,10 @@ class ObjectPool {
     }
   }
 
-  /// Adds slots until there are `slots` of them.
+  /// Adds slots until there are `slot_count` of them.
   /// \returns  False, with the pool as it was, if the memory is refused.
-  bool reserve(std::size_t slots) noexcept {
-    return slots <= capacity() || chunks_.add(slots - capacity());
+  bool reserve(std::size_t slot_count) noexcept {
+    return slot_count <= capacity() || chunks_.add(slot_count - capacity());
   }
 
   /// Destroys all objects, each once, in the order of their slots. Keeps the slots. Destructors may
@@ -358,7 +358,7 @@ class ObjectPool {
   STRATA_MAY_REFUSE void* take_slot() {
     [[maybe_unused]] bool recycled = chunks_.active().has_recycled();
     void* slot = chunks_.active().take();
-    if (detail::unlikely(slot == nullptr)) {
+    if (detail::is_unlikely(slot == nullptr)) {
       if (!find_room()) return nullptr;
       recycled = chunks_.active().has_recycled();
       slot = chunks_.active().take();
@@ -387,7 +387,7 @@ class ObjectPool {
 
   // A destructor or constructor that created objects may have activated another chunk.
   void give_slot_back(void* slot) noexcept {
-    if (detail::likely(chunks_.active().contains(slot))) {
+    if (detail::is_likely(chunks_.active().contains(slot))) {
       retire(slot, chunks_.active());
     } else {
       retire_elsewhere(slot);

@@ -56,7 +56,7 @@ class PageArena {
   /// \returns  The next page; nullptr when all are handed out.
   /// \cost     A comparison and an addition.
   void* allocate_page() noexcept {
-    if (detail::unlikely(next_ == end_)) return nullptr;
+    if (detail::is_unlikely(next_ == end_)) return nullptr;
     void* page = next_;
     next_ += page_bytes_;
     return page;
@@ -66,7 +66,7 @@ class PageArena {
   ///           taken.
   /// \cost     A division more than allocate_page().
   void* allocate_pages(std::size_t count) noexcept {
-    if (detail::unlikely(count == 0 || count > available_pages())) return nullptr;
+    if (detail::is_unlikely(count == 0 || count > available_pages())) return nullptr;
     void* pages = next_;
     next_ += count * page_bytes_;
     return pages;

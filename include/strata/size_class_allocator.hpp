@@ -112,13 +112,13 @@ class BasicSizeClassAllocator {
   ///           ends a program without exceptions.
   /// \cost     A table lookup more than BlockAllocator::allocate().
   STRATA_MAY_REFUSE void* allocate(std::size_t size) {
-    if (detail::unlikely(size > largest_class_)) detail::refuse_length(kTooLarge);
+    if (detail::is_unlikely(size > largest_class_)) detail::refuse_length(kTooLarge);
     return allocate_from(stacks_[class_of(size)]);
   }
 
   /// The same; sets `class_size` to the size of the block, for deallocate(p, class_size).
   STRATA_MAY_REFUSE void* allocate(std::size_t size, std::size_t& class_size) {
-    if (detail::unlikely(size > largest_class_)) detail::refuse_length(kTooLarge);
+    if (detail::is_unlikely(size > largest_class_)) detail::refuse_length(kTooLarge);
     Stack& stack = stacks_[class_of(size)];
     class_size = stack.stride_bytes();
     return allocate_from(stack);
@@ -152,7 +152,7 @@ class BasicSizeClassAllocator {
     const std::size_t run = run_of(block);
     if (is_outside(run, block)) return reject_foreign(block);
     if constexpr (kChecks == Checks::kAlways) {
-      if (detail::unlikely(stacks_[run].stride_bytes() != class_size)) {
+      if (detail::is_unlikely(stacks_[run].stride_bytes() != class_size)) {
         detail::misuse("free of ", block, ": it is not a block of the class given");
       }
     }
@@ -228,7 +228,7 @@ class BasicSizeClassAllocator {
 
   // Not in any run: foreign, or nullptr. Without checks only nullptr is looked for.
   bool is_outside(std::size_t run, const void* block) const noexcept {
-    return kChecks == Checks::kAlways ? detail::unlikely(run >= class_count_) : block == nullptr;
+    return kChecks == Checks::kAlways ? detail::is_unlikely(run >= class_count_) : block == nullptr;
   }
 
   static void* allocate_from(Stack& stack) noexcept {
@@ -239,7 +239,7 @@ class BasicSizeClassAllocator {
 
   static void deallocate_to(Stack& stack, void* block) noexcept {
     if constexpr (kChecks == Checks::kAlways) {
-      if (detail::unlikely(!stack.mark_free(block))) {
+      if (detail::is_unlikely(!stack.mark_free(block))) {
         detail::accuse("free of ", block, stack.fault_of(block));
       }
     }

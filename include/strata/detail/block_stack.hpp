@@ -115,13 +115,13 @@ class BlockStack {
   /// \cost     A branch, two loads and two stores; never a system call.
   void* take() noexcept {
     void* block;
-    if (likely(top_ != bottom_)) {
+    if (is_likely(top_ != bottom_)) {
       block = pointer(*--top_);
       if constexpr (kChecks == Checks::kAlways) {
         states_[stride_.quotient_of(address_of(block) - address_of(blocks_))] = CellState::kLive;
       }
     } else {
-      if (unlikely(fresh_ == end_)) return nullptr;
+      if (is_unlikely(fresh_ == end_)) return nullptr;
       if constexpr (kChecks == Checks::kAlways) states_[fresh_] = CellState::kLive;
       block = at(fresh_);
       fresh_ += stride_.cells();
@@ -134,7 +134,7 @@ class BlockStack {
   bool mark_free(const void* p) noexcept {
     if constexpr (kChecks == Checks::kAlways) {
       const std::size_t index = index_of(p);
-      if (unlikely(index >= fresh_ || states_[index] != CellState::kLive)) return false;
+      if (is_unlikely(index >= fresh_ || states_[index] != CellState::kLive)) return false;
       states_[index] = CellState::kFree;
       return true;
     } else {

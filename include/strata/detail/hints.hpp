@@ -7,12 +7,12 @@
 
 namespace strata::detail {
 
-/// Which way a branch goes.
-constexpr bool likely(bool condition) noexcept { return __builtin_expect(condition, true); }
-constexpr bool unlikely(bool condition) noexcept { return __builtin_expect(condition, false); }
+/// Which way a branch goes. Not likely() and unlikely(): a program may have macros of these names.
+constexpr bool is_likely(bool condition) noexcept { return __builtin_expect(condition, true); }
+constexpr bool is_unlikely(bool condition) noexcept { return __builtin_expect(condition, false); }
 
 /// What it cannot see; undefined if it is not so.
-constexpr void assume(bool condition) noexcept {
+constexpr void promise(bool condition) noexcept {
   if (!condition) __builtin_unreachable();
 }
 

@@ -131,12 +131,13 @@ class PoolChunks {
   }
 
   void check_invariants() const noexcept {
-    std::size_t slots = 0;
+    std::size_t slot_count = 0;
     for (std::size_t i = 0; i < count_; ++i) {
       at(i).check_invariants();
-      slots += at(i).capacity();
+      slot_count += at(i).capacity();
     }
-    if (slots != capacity_) misuse("internal error, please report: the chunks' slots miscounted");
+    if (slot_count != capacity_)
+      misuse("internal error, please report: the chunks' slots miscounted");
   }
 
  private:
@@ -164,11 +165,12 @@ class PoolChunks {
     return true;
   }
 
-  void append(void* slots, void* memory, const BlockLayout& layout, std::size_t capacity) noexcept {
+  void append(void* first_slot, void* memory, const BlockLayout& layout,
+              std::size_t capacity) noexcept {
     table_[count_].stack =
-        Stack({}, slots, capacity, static_cast<char*>(slots) + layout.metadata_offset);
+        Stack({}, first_slot, capacity, static_cast<char*>(first_slot) + layout.metadata_offset);
     table_[count_].memory = memory;
-    asan_poison(slots, kSlotBytes * capacity);
+    asan_poison(first_slot, kSlotBytes * capacity);
     capacity_ += capacity;
     if (++count_ == 1) active_ = table_[0].stack;
   }
