@@ -352,8 +352,10 @@ void BasicSizeClassAllocator<kChecks>::lay_out(char* memory, const std::size_t* 
     char* run = memory + i * run_bytes;
     char* metadata = run + layout.metadata_offset;
     // Pages of its own are fresh ones. The states of whole blocks need not be written beforehand.
-    if (!own_arena_ && stride.cells() != 1)
-      std::memset(metadata, 0, layout.bytes - layout.metadata_offset);
+    if (!own_arena_ && stride.cells() != 1) {
+      const std::size_t state_bytes = capacity * stride.cells();
+      std::memset(run + layout.bytes - state_bytes, 0, state_bytes);
+    }
     ::new (static_cast<void*>(stacks_ + i)) Stack(stride, run, capacity, metadata);
     for (; granule <= size / kGranule; ++granule) table[granule] = static_cast<unsigned char>(i);
   }

@@ -157,6 +157,21 @@ TYPED_TEST(SizeClassAllocatorTest, TrustsNothingThatLiesOnAnArenaUsedBefore) {
   }
 }
 
+TYPED_TEST(SizeClassAllocatorTest, WritesAnEighthOfARunAtMostBeforehandOnAnArena) {
+  constexpr unsigned char kMark = 0x5a;
+  const std::size_t run_bytes = 8 * os::page_bytes();
+  for (std::size_t class_size : {24u, 40u, 48u, 64u, 1000u}) {
+    PageArena arena(2 * run_bytes);
+    const std::size_t pages = arena.available_pages();
+    auto* run = static_cast<unsigned char*>(arena.allocate_pages(pages));
+    std::memset(run, kMark, 2 * run_bytes);
+    arena.reset();
+    TypeParam sizes(arena, {class_size}, run_bytes);
+    const auto kept = static_cast<std::size_t>(std::count(run, run + run_bytes, kMark));
+    EXPECT_LE(run_bytes - kept, class_size == 64 ? 0 : run_bytes / 8) << class_size;
+  }
+}
+
 TYPED_TEST(SizeClassAllocatorTest, KeepsItsBlocksWhenItMoves) {
   static_assert(!std::is_copy_constructible_v<TypeParam> && !std::is_copy_assignable_v<TypeParam>);
   TypeParam first;

@@ -97,7 +97,7 @@ class BlockStack {
   constexpr BlockStack() noexcept = default;
 
   /// `metadata` is aligned to a pointer and has metadata_bytes() bytes. With more than one cell to
-  /// a block it is zero: nothing writes the states of cells in which no block starts.
+  /// a block the states in it are zero: nothing writes those of cells in which no block starts.
   BlockStack(Stride stride, void* blocks, std::size_t capacity, void* metadata) noexcept
       : blocks_(static_cast<char*>(blocks)),
         bottom_(static_cast<FreeBlock*>(metadata)),
@@ -252,7 +252,7 @@ class BlockStack {
 };
 
 /// Where the blocks and the bookkeeping of one BlockStack lie in one run of memory: blocks first,
-/// the bookkeeping after them on a cache line of its own.
+/// the bookkeeping after them on a cache line of its own, the states at its end.
 struct BlockLayout {
   std::size_t stride = 0;           ///< 0 if there is no such layout
   std::size_t metadata_offset = 0;  ///< from the first block
