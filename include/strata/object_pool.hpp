@@ -202,27 +202,24 @@ class ObjectPool {
 
   /// Destroys all objects, each once, in the order of their slots. Keeps the slots. Destructors may
   /// destroy others (with checks), also those whose turn was before theirs; they may not create.
+  /// With checks a destructor may call this, too, whatever runs it.
   void clear() noexcept {
-    is_clearing_ = true;
-    for (std::size_t i = 0; i < chunks_.count(); ++i) {
-      Stack& stack = chunks_.at(i);
-      if constexpr (!std::is_trivially_destructible_v<T>) {
-        stack.refresh_states();
-        for (std::size_t j = stack.next_live(0); j < stack.fresh_end();
-             j = stack.next_live(j + 1)) {
-          T* object = object_at(stack, j);
-          stack.mark_free(object);
-          object->~T();
-        }
-      }
+    if constexpr (std::is_trivially_destructible_v<T> && kFreeSlots == FreeSlots::kUntouched) {
+      chunks_.forget_all();
+    } else {
+      const bool was_clearing = std::exchange(is_clearing_, true);
+      for (std::size_t i = 0; i < chunks_.count(); ++i) destroy_all_in(chunks_.at(i));
+      is_clearing_ = was_clearing;
+      // What was poisoned is looked at when its slot is used again. And the slot of an object whose
+      // destructor called this comes back when that ends.
+      if (kFreeSlots == FreeSlots::kUntouched && !was_clearing) chunks_.forget_empty();
     }
-    chunks_.forget_all();
-    is_clearing_ = false;
   }
 
-  /// Releases chunks without a live object; a caller's buffer stays.
+  /// Releases chunks without a live object; a caller's buffer stays. Called by a destructor that
+  /// clear() runs, it does nothing.
   /// \returns  The number of slots that went.
-  std::size_t release_empty_chunks() noexcept { return chunks_.release_empty(); }
+  std::size_t release_empty_chunks() noexcept { return is_clearing_ ? 0 : chunks_.release_empty(); }
 
   /// Calls f(T&) for every live object, in address order within a chunk. f may destroy the object
   /// it is given.
@@ -321,6 +318,16 @@ class ObjectPool {
   static std::optional<ObjectPool> refused(const char* sentence, const char** reason) noexcept {
     if (reason != nullptr) *reason = sentence;
     return std::nullopt;
+  }
+
+  void destroy_all_in(Stack& stack) noexcept {
+    stack.refresh_states();
+    for (std::size_t i = stack.next_live(0); i < stack.fresh_end(); i = stack.next_live(i + 1)) {
+      T* object = object_at(stack, i);
+      stack.mark_free(object);
+      object->~T();
+      retire(object, stack);
+    }
   }
 
   void end_leftovers() noexcept {

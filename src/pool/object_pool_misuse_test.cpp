@@ -121,6 +121,25 @@ TEST_F(ObjectPoolDeathTest, FindsAWriteToADestroyedObjectWhereFreeSlotsArePoison
       },
       "strata: write to 0x[0-9a-f]+ after it was destroyed");
 }
+
+template <typename T, Checks kChecks>
+void die_of_a_write_after_clear() {
+  ObjectPool<T, kChecks, FreeSlots::kPoisoned> poisoned(2);
+  volatile T* object = poisoned.create(1);
+  poisoned.clear();
+  object->value = 5;
+  poisoned.create(2);
+}
+
+TEST_F(ObjectPoolDeathTest, FindsAWriteToAnObjectThatWasClearedWhereFreeSlotsArePoisoned) {
+  struct Plain {
+    int value;
+  };
+  constexpr char kSentence[] = "strata: write to 0x[0-9a-f]+ after it was destroyed";
+  EXPECT_DEATH((die_of_a_write_after_clear<Item, Checks::kAlways>()), kSentence);
+  EXPECT_DEATH((die_of_a_write_after_clear<Item, Checks::kNever>()), kSentence);
+  EXPECT_DEATH((die_of_a_write_after_clear<Plain, Checks::kAlways>()), kSentence);
+}
 #else
 TEST_F(ObjectPoolDeathTest, LetsAsanSeeTheUseOfADestroyedObject) {
   volatile Item* item = pool.create(1);

@@ -443,6 +443,57 @@ TEST(ObjectPoolOfOwners, EndsWhatItHeldBeforeItIsAssignedAnything) {
   pool.check_invariants();
 }
 
+/// Calls something of its pool as it is destroyed.
+struct Caller {
+  static inline int alive = 0;
+  using Call = void (*)(ObjectPool<Caller>&);
+  Caller(ObjectPool<Caller>& p, Call c) : pool(p), call(c) { ++alive; }
+  Caller(const Caller&) = delete;
+  ~Caller() {
+    --alive;
+    call(pool);
+  }
+  ObjectPool<Caller>& pool;
+  Call call;
+};
+constexpr Caller::Call kNothing = [](ObjectPool<Caller>&) {};
+constexpr Caller::Call kClear = [](ObjectPool<Caller>& pool) { pool.clear(); };
+constexpr Caller::Call kRelease = [](ObjectPool<Caller>& pool) { pool.release_empty_chunks(); };
+
+TEST(ObjectPoolOfCallers, IsClearedByADestructorThatClearOrDestroyRuns) {
+  ObjectPool<Caller> pool(Exhaustion::kGrow, Leftovers::kDestroy);
+  for (const bool is_destroyed : {true, false}) {
+    std::vector<Caller*> callers;
+    for (int i = 0; i < 300; ++i)
+      callers.push_back(pool.create(pool, i % 50 == 7 ? kClear : kNothing));
+    if (is_destroyed) {
+      pool.destroy(callers[107]);
+    } else {
+      pool.clear();
+    }
+    EXPECT_EQ(Caller::alive, 0);
+    EXPECT_EQ(pool.size(), 0u);
+    pool.check_invariants();
+    std::set<Caller*> distinct;
+    while (pool.available() != 0) distinct.insert(pool.create(pool, kNothing));
+    EXPECT_EQ(distinct.size(), pool.capacity());
+    pool.check_invariants();
+    pool.clear();
+  }
+}
+
+TEST(ObjectPoolOfCallers, ClearsEveryChunkThoughDestructorsReleaseEmptyOnes) {
+  ObjectPool<Caller> pool(Exhaustion::kGrow, Leftovers::kDestroy);
+  std::vector<Caller*> callers;
+  for (int i = 0; i < 1000; ++i) callers.push_back(pool.create(pool, kRelease));
+  for (std::size_t i = 0; i < 64; ++i) pool.destroy(callers[i]);
+  pool.clear();
+  EXPECT_EQ(Caller::alive, 0);
+  pool.check_invariants();
+  const std::size_t capacity = pool.capacity();
+  EXPECT_EQ(pool.release_empty_chunks(), capacity) << "now they go";
+}
+
 TYPED_TEST(ObjectPoolTest, StartsWithAMillionSlotsWithoutTouchingThem) {
   using Ints = Pool<TypeParam, int>;
   constexpr std::size_t kSlots = 1'000'000;

@@ -97,10 +97,17 @@ class PoolChunks {
     return false;
   }
 
+  /// The slots of all chunks are fresh again, in use or not.
   void forget_all() noexcept {
     for (std::size_t i = 0; i < count_; ++i) {
       at(i).forget_all();
       asan_poison(at(i).blocks(), at(i).bytes());
+    }
+  }
+  /// The same of chunks in which no slot is in use.
+  void forget_empty() noexcept {
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (at(i).live() == 0) at(i).forget_all();
     }
   }
 
