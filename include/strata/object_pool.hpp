@@ -88,7 +88,7 @@ class ObjectPool {
   /// A pool of `capacity` slots.
   /// \errors  std::bad_alloc if the memory is refused. Without exceptions the sentence ends the
   ///          program: use try_create().
-  /// \cost    One allocation; no slot is touched.
+  /// \cost    Two allocations; no slot is touched.
   STRATA_MAY_REFUSE explicit ObjectPool(std::size_t capacity,
                                         Exhaustion exhaustion = Exhaustion::kReturnNull,
                                         Leftovers leftovers = Leftovers::kReport)
@@ -100,13 +100,17 @@ class ObjectPool {
 
   /// A pool of as many slots as fit into a buffer of the caller's, which outlives it;
   /// buffer_bytes() tells how much is needed.
-  /// \errors  std::invalid_argument with a sentence if not one slot fits.
+  /// \errors  std::invalid_argument with a sentence if not one slot fits, std::bad_alloc if the
+  ///          memory for the table of chunks is refused.
+  /// \cost    One small allocation; no slot is touched.
   STRATA_MAY_REFUSE ObjectPool(void* buffer, std::size_t buffer_size,
                                Exhaustion exhaustion = Exhaustion::kReturnNull,
                                Leftovers leftovers = Leftovers::kReport)
-      : ObjectPool(detail::made_or_refused([&](const char** reason) {
-          return try_create(buffer, buffer_size, exhaustion, leftovers, reason);
-        })) {}
+      : ObjectPool(detail::made_or_refused(
+            [&](const char** reason) {
+              return try_create(buffer, buffer_size, exhaustion, leftovers, reason);
+            },
+            kNoTable)) {}
 
   /// The same without exceptions.
   /// \returns  The pool, or nothing; then *reason is one sentence in static memory.
@@ -122,6 +126,7 @@ class ObjectPool {
                                               Leftovers leftovers = Leftovers::kReport,
                                               const char** reason = nullptr) noexcept {
     ObjectPool pool(exhaustion, leftovers);
+    if (!pool.chunks_.make_room_in_table()) return refused(kNoTable, reason);
     return pool.chunks_.adopt(buffer, buffer_size) ? made(pool, reason)
                                                    : refused(kBufferTooSmall, reason);
   }
@@ -156,7 +161,8 @@ class ObjectPool {
   /// \returns  The object; nullptr if no slot is free, under Exhaustion::kReturnNull.
   /// \errors   std::bad_alloc under the other two. If the constructor throws, its slot is free
   ///           again.
-  /// \cost     Constant, unless the pool grows: then one allocation. No system call otherwise.
+  /// \cost     Constant while the active chunk has a free slot; else a search among the chunks, and
+  ///           an allocation or two when the pool grows. No system call otherwise.
   template <typename... Arguments>
   STRATA_MAY_REFUSE T* create(Arguments&&... arguments) {
     void* slot = take_slot();
@@ -181,8 +187,8 @@ class ObjectPool {
   /// Ends the life of an object of this pool; nullptr is ignored. Its destructor may use the pool.
   /// \errors  With checks, anything but a live object of this pool ends the program with a
   ///          sentence: not its memory, inside an object, never allocated, already free.
-  /// \cost    Constant for an object of the active chunk, else a search among the chunks, whose
-  ///          number is the logarithm of the growth.
+  /// \cost    Constant for an object of the active chunk, else a search among the chunks: one for
+  ///          each time that the pool was doubled, or reserve() added slots.
   void destroy(T* object) noexcept {
     if (detail::is_unlikely(!chunks_.active().mark_free(object))) return destroy_elsewhere(object);
     detail::promise(object != nullptr);  // no slot is there
@@ -228,8 +234,8 @@ class ObjectPool {
     for (T& object : *this) f(object);
   }
 
-  /// Walks the live objects. Creating objects invalidates the iterator; destroying does not, except
-  /// that without checks only the object it points to may go.
+  /// Walks the live objects. Creating objects and releasing chunks invalidates the iterator;
+  /// destroying does not, except that without checks only the object it points to may go.
   /// \cost  One byte of bookkeeping read per slot ever used, eight at a time.
   template <typename Object>
   class BasicIterator {
@@ -305,6 +311,7 @@ class ObjectPool {
 
  private:
   static constexpr char kNoMemory[] = "ObjectPool: the memory for its slots is refused";
+  static constexpr char kNoTable[] = "ObjectPool: the memory for its table of chunks is refused";
   static constexpr char kBufferTooSmall[] = "ObjectPool: not one slot fits into the buffer";
   static constexpr char kExhausted[] = "ObjectPool: every slot is taken";
   static constexpr unsigned char kPoison = 0xdb;

@@ -11,10 +11,11 @@
 #include <vector>
 
 // Every operator new of this program counts, so that an allocation hidden on a path that promises
-// none is seen.
+// none is seen; and those that may say no do, if asked.
 namespace {
 std::atomic<std::size_t> g_allocations{0};
-}
+bool g_refuses = false;
+}  // namespace
 
 void* operator new(std::size_t bytes) {
   g_allocations.fetch_add(1, std::memory_order_relaxed);
@@ -22,7 +23,7 @@ void* operator new(std::size_t bytes) {
 }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   g_allocations.fetch_add(1, std::memory_order_relaxed);
-  return std::malloc(bytes);
+  return g_refuses ? nullptr : std::malloc(bytes);
 }
 void* operator new[](std::size_t bytes, const std::nothrow_t& tag) noexcept {
   return operator new(bytes, tag);
@@ -96,6 +97,19 @@ TEST(HotPath, OfAPoolIsSetUpByTwoAllocationsWhateverItsSize) {
   for (std::size_t slots : {1u, 1000u, 1'000'000u}) {
     EXPECT_EQ(allocations_during([&] { ObjectPool<long> pool(slots); }), 2u);
   }
+}
+
+TEST(ObjectPool, SaysThatItsTableIsRefusedWhereItsBufferIsLargeEnough) {
+  static char buffer[4096];
+  const char* reason = nullptr;
+  g_refuses = true;
+  const bool is_made = ObjectPool<long>::try_create(buffer, sizeof buffer, Exhaustion::kReturnNull,
+                                                    Leftovers::kDestroy, &reason)
+                           .has_value();
+  EXPECT_THROW(ObjectPool<long>(buffer, sizeof buffer), std::bad_alloc);
+  g_refuses = false;
+  EXPECT_FALSE(is_made);
+  EXPECT_STREQ(reason, "ObjectPool: the memory for its table of chunks is refused");
 }
 
 }  // namespace

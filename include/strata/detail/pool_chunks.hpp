@@ -47,6 +47,20 @@ class PoolChunks {
     return layout.stride == 0 ? 0 : layout.bytes + kBufferAlignment - 1;
   }
 
+  /// For one chunk more.
+  /// \returns  False if the memory is refused.
+  bool make_room_in_table() noexcept {
+    if (count_ < room_) return true;
+    const std::size_t room = room_ == 0 ? 4 : 2 * room_;
+    auto* table = new (std::nothrow) Chunk[room];
+    if (table == nullptr) return false;
+    for (std::size_t i = 0; i < count_; ++i) table[i] = table_[i];
+    delete[] table_;
+    table_ = table;
+    room_ = room;
+    return true;
+  }
+
   /// Adds a chunk of `capacity` slots.
   /// \returns  False if the memory is refused.
   bool add(std::size_t capacity) noexcept {
@@ -59,10 +73,11 @@ class PoolChunks {
   }
 
   /// Adds the slots that fit into the caller's buffer.
+  /// \pre  make_room_in_table() was true
   /// \returns  False if that is none.
   bool adopt(void* buffer, std::size_t bytes) noexcept {
     const std::size_t skipped = (0 - address_of(buffer)) & (kBufferAlignment - 1);
-    if (buffer == nullptr || bytes < skipped || !make_room_in_table()) return false;
+    if (buffer == nullptr || bytes < skipped) return false;
     const std::size_t capacity = BlockLayout::capacity_for(kSlotBytes, bytes - skipped);
     if (capacity == 0) return false;
     append(static_cast<char*>(buffer) + skipped, nullptr, BlockLayout::of(kSlotBytes, capacity),
@@ -159,18 +174,6 @@ class PoolChunks {
       kSlotAlignment < alignof(void*) ? alignof(void*) : kSlotAlignment;
   static constexpr std::align_val_t kNewAlignment{
       kSlotAlignment < kCacheLineBytes ? kCacheLineBytes : kSlotAlignment};
-
-  bool make_room_in_table() noexcept {
-    if (count_ < room_) return true;
-    const std::size_t room = room_ == 0 ? 4 : 2 * room_;
-    auto* table = new (std::nothrow) Chunk[room];
-    if (table == nullptr) return false;
-    for (std::size_t i = 0; i < count_; ++i) table[i] = table_[i];
-    delete[] table_;
-    table_ = table;
-    room_ = room;
-    return true;
-  }
 
   void append(void* first_slot, void* memory, const BlockLayout& layout,
               std::size_t capacity) noexcept {
