@@ -88,8 +88,9 @@ class SourceHandle<Source, true> {
 ///   std::vector<int, strata::Allocator<int>> v;
 ///   std::list<int, strata::Allocator<int, SizeClassAllocator>> l(sizes);
 ///
-/// The source outlives the container. Allocators of the same source are equal; a container that is
-/// moved or swapped takes its allocator along, a copy does not.
+/// The source outlives the container. Allocators of the same source are equal. A container that is
+/// moved or swapped takes its allocator along; a new copy has that of its original, and one that is
+/// assigned a copy keeps its own.
 /// \threads  As the source.
 template <typename T, typename Source = Malloc>
 class Allocator : private detail::SourceHandle<Source> {

@@ -145,6 +145,19 @@ TEST(Allocator, TakesItsSourceAlongWhenAContainerMoves) {
   EXPECT_EQ(b.get_allocator(), (Allocator<int, SizeClassAllocator>(first)));
 }
 
+TEST(Allocator, TakesItsSourceAlongIntoANewCopyAndKeepsItWhereACopyIsAssigned) {
+  SizeClassAllocator first;
+  SizeClassAllocator second;
+  using Vector = std::vector<int, Allocator<int, SizeClassAllocator>>;
+  const Vector a({1, 2, 3}, first);
+  Vector b(a);
+  EXPECT_EQ(b.get_allocator(), a.get_allocator());
+  Vector c({4, 5}, second);
+  c = a;
+  EXPECT_EQ(c, a);
+  EXPECT_EQ(c.get_allocator(), (Allocator<int, SizeClassAllocator>(second)));
+}
+
 // A pointer to the source and nothing else; nothing at all over a source without state.
 static_assert(sizeof(Allocator<int, SizeClassAllocator>) == sizeof(void*));
 static_assert(std::is_empty_v<Allocator<int>>);
