@@ -82,7 +82,8 @@ class CoalescingHeap {
   CoalescingHeap& operator=(const CoalescingHeap&) = delete;
 
   /// \returns  At least `bytes` bytes (of 0, a block of the smallest size), contents unspecified,
-  ///           aligned to 16; nullptr if no free block is large enough.
+  ///           aligned to 16; nullptr if no free block is large enough. One that is, but by less
+  ///           than 1/16, may be overlooked: in the bin of that very size only the first is tried.
   /// \cost     Constant: at most seven bitmap words, one bin, one split.
   void* allocate(std::size_t bytes) noexcept;
 

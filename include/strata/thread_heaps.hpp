@@ -124,7 +124,14 @@ class ThreadHeaps {
   /// is not of this instance or an overwritten tag ends the program with its sentence.
   void deallocate(void* block) noexcept;
 
-  /// As CoalescingHeap::reallocate; a block of another thread's heap moves to the caller's.
+  /// Resizes a block; nullptr as `block` allocates. It stays where it is if it has room for the new
+  /// size, but not much more than twice that; or if both sizes are 1 KiB or more, it is in arenas
+  /// of the caller's or in shared ones, and shrinks or has room behind it. Else it moves, and is
+  /// then aligned to 16.
+  /// \returns  The block, its contents kept up to the smaller size; nullptr, with the old block
+  ///           untouched, if it does not fit and the budget or the kernel has no memory left.
+  /// \cost     That of allocate() and deallocate(), and the copy, where it moves; else the lock of
+  ///           a heap at most.
   void* reallocate(void* block, std::size_t bytes) noexcept;
 
   /// \returns  How many bytes of a live block its user may use.

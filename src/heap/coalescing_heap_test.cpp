@@ -92,6 +92,18 @@ TEST(CoalescingHeap, WhatItCallsTheLargestFreeBlockCanBeHad) {
   }
 }
 
+TEST(CoalescingHeap, TriesOnlyTheFirstOfTheBinThatHasSmallerBlocksThanTheRequestToo) {
+  Region region(8 + 16 + 67 * 16 + 8);
+  CoalescingHeap& heap = region.heap;
+  void* smaller = heap.allocate(32 * 16 - 8);
+  ASSERT_NE(heap.allocate(24), nullptr);  // a fence; the 33 granules behind it are free
+  heap.deallocate(smaller);
+  EXPECT_EQ(heap.allocate(33 * 16 - 8), nullptr);
+  EXPECT_EQ(heap.allocate(32 * 16 - 8), smaller);
+  EXPECT_NE(heap.allocate(33 * 16 - 8), nullptr);
+  heap.check_invariants();
+}
+
 TEST(CoalescingHeap, MergesWithBothNeighboursAtOnce) {
   Region region(4096);
   void* a = region.heap.allocate(100);
