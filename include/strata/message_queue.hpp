@@ -43,7 +43,9 @@ enum class Producers : unsigned char {
 /// acq_rel at the ticket).
 ///
 /// Neither copied nor moved. Messages that are left are destroyed with the queue.
-/// \threads  Producers as the parameter says, one consumer, all at once.
+/// \threads  Producers as the parameter says, one consumer, all at once. In a library that dlopen()
+///           loaded, a thread's first call may call malloc, as its BitmapPool's may: let it come
+///           before those of the thread's signal handlers.
 template <typename T, std::size_t Capacity, Producers kProducers = Producers::kMany>
 class MessageQueue {
  public:

@@ -13,9 +13,11 @@ namespace strata::detail {
 /// tells it privately: geometry(), nodes(), blocks(), process().
 ///
 /// \threads  All functions: any number at once, also signal and interrupt handlers, unless said
-///           otherwise. Wait-free: each takes at most a number of steps that geometry() knows,
-///           whatever other threads do or stop doing. (Where an atomic instruction is itself a
-///           short loop of load-linked and store-conditional, as on ARMv7, lock-free.)
+///           otherwise. Wait-free: each takes at most a number of steps that BitmapPoolGeometry
+///           knows, whatever other threads do or stop doing. (Where an atomic instruction is itself
+///           a short loop of load-linked and store-conditional, as on ARMv7, lock-free.) In a
+///           library that dlopen() loaded, a thread's first call without a cursor may call malloc,
+///           for thread-local memory: its signal handlers pass a cursor.
 /// \errors   Exhaustion is nullptr. A free that is wrong is refused with false and changes nothing.
 template <class Pool, class Policy>
 class BitmapPoolOperations {
@@ -24,8 +26,9 @@ class BitmapPoolOperations {
   /// \returns  block_bytes() bytes aligned to block_alignment(), contents unspecified; nullptr if
   ///           each block was taken, or just being given back, at some instant of this call. A
   ///           block whose deallocate() has returned is never overlooked.
-  /// \cost     One load and one read-modify-write as a rule, geometry().max_allocate_…() at most;
-  ///           no system call. The contents happen after what the last owner did with them.
+  /// \cost     One load and one read-modify-write as a rule, as many as max_allocate_…() of
+  ///           BitmapPoolGeometry at most; no system call. The contents happen after what the last
+  ///           owner did with them.
   void* allocate() noexcept {
     auto&& cursor =
         Policy::Starts::cursor(self().nodes(), geometry().leaf_count(), self().process());

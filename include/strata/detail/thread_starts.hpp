@@ -12,7 +12,8 @@ namespace strata::detail {
 /// Where a thread starts in a pool, remembered in thread-local memory: its number, and a cursor for
 /// each of the few pools it used last. A cursor that was forgotten, or that belongs to a pool which
 /// is gone, costs a longer search once and nothing else. Needs no constructor and no destructor, so
-/// it is there before main, in destructors of other thread-locals and in signal handlers.
+/// it is there before main, in destructors of other thread-locals and in signal handlers; but for
+/// the first use by a thread of a library that dlopen() loaded, where the C library allocates it.
 /// \cost  One comparison as a rule.
 class ThreadStarts {
  public:
