@@ -1,6 +1,7 @@
 # Sourced by the other scripts: one named step after the other, each with its log, its time, a sign
 # of life while it runs, and a clear sentence if it fails.
 
+unset CDPATH # with it, cd may go elsewhere, and prints where it is
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 logs=$root/build/logs
 me=scripts/$(basename "$0")

@@ -198,6 +198,16 @@ class Kernels(unittest.TestCase):
                                              "network, and has 'apt-get update' run?\n"), done.stdout)
         self.assertFalse((self.root / "build" / "kernels" / "vmlinuz").exists())
 
+    def test_finds_its_checkout_whatever_the_shell_searches_for_folders(self):
+        (self.root / "elsewhere/scripts").mkdir(parents=True)
+        for folders in (".", self.root / "elsewhere"):
+            done = subprocess.run(["scripts/kernels"], cwd=self.root, text=True, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  env={**os.environ, "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}",
+                                       "CDPATH": str(folders)})
+            self.assertTrue(done.stdout.endswith("and has 'apt-get update' run?\n"), done.stdout)
+        self.assertFalse((self.root / "elsewhere/build").exists())
+
     def test_says_that_apt_knows_no_such_kernel(self):
         self.stand_in("bin/apt-cache", "exit 0")
         done = self.run_script()
