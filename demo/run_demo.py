@@ -216,8 +216,9 @@ def print_contenders(results, are_chosen):
         print("Not on this machine: " + ", ".join(missing))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def read_arguments():
+    """What is asked for, and the workloads chosen by it; ends with a sentence where it is wrong. Needs nothing built."""
+    parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release",
                         help="the build tree (default: build/release)")
     parser.add_argument("--runs", type=int, default=3, help="runs of each program under each allocator")
@@ -226,11 +227,7 @@ def main():
     parser.add_argument("--allocators", help="allocators to compare, as for strata compare (default: all that are found)")
     parser.add_argument("--library", help="use this libstrata.so")
     arguments = parser.parse_args()
-
     build = arguments.build.resolve()
-    strata = build / "bin" / "strata"
-    if not strata.exists():
-        parser.error(f"there is no {strata}; build it first: cmake --preset release && cmake --build --preset release")
     chosen = workloads(build) + (more_workloads(build) if arguments.more or arguments.only else [])
     if arguments.only:
         names = arguments.only.split(",")
@@ -238,6 +235,14 @@ def main():
         if unknown:
             parser.error(f"no workload {sorted(unknown)[0]}; there are {', '.join(w.name for w in chosen)}")
         chosen = [workload for workload in chosen if workload.name in names]
+    return arguments, chosen
+
+
+def main():
+    arguments, chosen = read_arguments()
+    strata = arguments.build.resolve() / "bin" / "strata"
+    if not strata.exists():
+        sys.exit(f"there is no {strata}; build it first: cmake --preset release && cmake --build --preset release")
     skipped = [workload for workload in chosen if not shutil.which(workload.needs)]
     chosen = [workload for workload in chosen if workload not in skipped]
 

@@ -147,6 +147,40 @@ class Bootstrap(unittest.TestCase):
         self.assertEqual(done.stdout, "scripts/bootstrap: unknown purpose 'everything'; use demo, aarch64, kernels, test, list or nothing\n")
 
 
+class Demo(unittest.TestCase):
+    """In a checkout that has nothing but what the demo runs, with a stand-in for CMake."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        for name in ("scripts/demo", "scripts/steps.sh", "demo/run_demo.py"):
+            (self.root / name).parent.mkdir(exist_ok=True)
+            shutil.copy(ROOT / name, self.root / name)
+        for name, body in (("scripts/bootstrap", "exit 0"), ("bin/cmake", "exit 1")):
+            (self.root / name).parent.mkdir(exist_ok=True)
+            (self.root / name).write_text(f"#!/usr/bin/env bash\n{body}\n")
+            (self.root / name).chmod(0o755)
+
+    def run_script(self, *arguments):
+        return subprocess.run([self.root / "scripts/demo", *arguments], text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              env={**os.environ, "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}"})
+
+    def test_what_it_does_not_know_is_refused_before_anything_is_built(self):
+        for arguments, sentence in ((("--moer",), "error: unrecognized arguments: --moer"), (("--runs", "few"), "invalid int value"),
+                                    (("--more", "--only", "jq,awk"), "error: no workload awk; there are ")):
+            done = self.run_script(*arguments)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn(sentence, done.stdout)
+            self.assertNotIn("Configure", done.stdout)
+
+    def test_what_it_knows_is_built(self):
+        done = self.run_script("--more", "--only", "jq,git")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("the step 'Configure' failed", done.stdout)
+
+
 class Kernels(unittest.TestCase):
     """What it says before there is a machine to boot, in a checkout that has nothing but its scripts."""
 
