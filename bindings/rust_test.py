@@ -84,7 +84,7 @@ class Crate(unittest.TestCase):
     def test_a_stranger_builds_on_an_installed_tree(self):
         subprocess.run(["cmake", "--install", BUILD, "--prefix", self.folder / "first"], check=True,
                        stdout=subprocess.DEVNULL)
-        installed = (self.folder / "first").rename(self.folder / "moved")
+        installed = (self.folder / "first").rename(self.folder / "moved elsewhere")
         stranger = self.folder / "stranger"
         (stranger / "src").mkdir(parents=True)
         (stranger / "src/main.rs").write_text(STRANGER)

@@ -50,6 +50,7 @@ fn installed_folder(module: &str) -> Result<PathBuf, String> {
     if !said.status.success() {
         return Err(format!("pkg-config does not know {module}"));
     }
-    let folder = String::from_utf8_lossy(&said.stdout);
+    // As for a shell: a space of the folder's name has a backslash before it.
+    let folder = String::from_utf8_lossy(&said.stdout).replace('\\', "");
     Ok(Path::new(folder.trim()).to_path_buf())
 }
