@@ -27,15 +27,18 @@ void follow_forks() noexcept;
 /// calls follow_forks() before any file registers its own; and a process with one thread needs
 /// none, for it does not fork while it holds a lock. glibc makes the vector of each new thread's
 /// thread-local storage by calloc(), after it has noted that there will be two threads.
-[[gnu::weak, gnu::visibility("hidden")]] bool learns_of_forks() noexcept;
+///
+/// This and what follows is hidden where it is defined, and not here: in a position-independent
+/// program, gold gives what is hidden and not there an address.
+[[gnu::weak]] bool learns_of_forks() noexcept;
 
 /// Is there in the shared library alone: whether it can start the malloc before the program sets a
 /// filter of system calls, which might refuse what that takes.
-[[gnu::weak, gnu::visibility("hidden")]] bool learns_of_filters() noexcept;
+[[gnu::weak]] bool learns_of_filters() noexcept;
 
 /// The malloc's first chunk of bookkeeping, in the shared library alone, whose variables lie apart
 /// from the program's: a small heap needs no more, and no system call for it.
-[[gnu::weak, gnu::visibility("hidden")]] extern char g_first_chunk[MetadataArena::kChunkBytes];
+[[gnu::weak]] extern char g_first_chunk[MetadataArena::kChunkBytes];
 
 /// Where the C library notes whether this is the only thread, as long as that matters here; else a
 /// character that is not 0.

@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -71,8 +72,9 @@ def build_with_pkg_config(prefix, folder, exports):
         program = folder / f"uses_{export}"
         flags = run(["pkg-config", "--cflags", module], env=search).split()
         libraries = run(["pkg-config", "--libs", module], env=search).split()
-        run([*compiler.split(), *flags, HERE / source, "-o", program, *libraries])
-        expect_ok(program, {"LD_LIBRARY_PATH": str(files[module].parent.parent)})
+        for linker in filter(lambda name: shutil.which(f"ld.{name}"), ("gold", "lld", "bfd")):
+            run([*compiler.split(), f"-fuse-ld={linker}", *flags, HERE / source, "-o", program, *libraries])
+            expect_ok(program, {"LD_LIBRARY_PATH": str(files[module].parent.parent)})
         if export == "heap":
             in_c = folder / "uses_heap_in_c"
             run(["cc", "-std=c11", *flags, HERE / "heap_program.c", "-o", in_c, *libraries])
