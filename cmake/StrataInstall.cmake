@@ -158,6 +158,7 @@ function(strata_install_pkgconfig target)
   endif()
   file(RELATIVE_PATH STRATA_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
   string(REGEX REPLACE "/$" "" STRATA_PC_PREFIX ${STRATA_PC_PREFIX})
+  cmake_path(APPEND STRATA_PC_INCLUDEDIR \${prefix} ${CMAKE_INSTALL_INCLUDEDIR})
   configure_file(${PROJECT_SOURCE_DIR}/cmake/strata.pc.in
                  ${PROJECT_BINARY_DIR}/${STRATA_PC_NAME}.pc @ONLY)
   install(

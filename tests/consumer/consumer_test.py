@@ -39,6 +39,17 @@ def install(build, folder):
     return folder / "moved"
 
 
+def install_as_a_distribution(source, build, folder):
+    """With the headers elsewhere; the libraries are those of the build."""
+    configured = folder / "configured"
+    run(["cmake", "-G", "Ninja", "-S", source, "-B", configured,
+         f"-DCMAKE_INSTALL_INCLUDEDIR={folder / 'headers'}",
+         *(f"-DSTRATA_BUILD_{part}=OFF" for part in ("CLI", "TESTS", "BENCHMARKS", "EXAMPLES"))])
+    shutil.copytree(build / "lib", configured / "lib", symlinks=True, dirs_exist_ok=True)
+    run(["cmake", "--install", configured, "--prefix", folder / "distribution"])
+    return folder / "distribution"
+
+
 def expect_documents(prefix):
     """Each document that an installed header cites is installed, too."""
     documents = next(prefix.rglob("doc/strata"))
@@ -97,10 +108,14 @@ def main():
             return
         prefix = install(arguments.build, folder)
         expect_documents(prefix)
+        distribution = install_as_a_distribution(arguments.source, arguments.build, folder)
         if arguments.way == "find_package":
             build_with_cmake(arguments.way, folder, arguments.exports, f"-DCMAKE_PREFIX_PATH={prefix}")
+            shutil.rmtree(folder / "build")
+            build_with_cmake(arguments.way, folder, ["malloc"], f"-DCMAKE_PREFIX_PATH={distribution}")
         else:
             build_with_pkg_config(prefix, folder, arguments.exports)
+            build_with_pkg_config(distribution, folder, ["strata", "strata_static"])
 
 
 if __name__ == "__main__":
