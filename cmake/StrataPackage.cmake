@@ -1,8 +1,8 @@
-# `cpack` in the build folder makes three Debian packages of what is installed:
+# `cpack` in the build folder makes Debian packages of what is installed:
 #
 #   libstrata0      the shared object, to preload or to link; needs the C library only
 #   libstrata-dev   headers, archives, CMake and pkg-config files
-#   strata          the command
+#   strata          the command, if it is built
 #
 # Their parts are the install components library, development and tools.
 
@@ -12,7 +12,10 @@ set(CPACK_PACKAGE_CONTACT "The Strata authors <noreply@strata.invalid>")
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
-set(CPACK_COMPONENTS_ALL library development tools)
+set(CPACK_COMPONENTS_ALL library development)
+if(STRATA_BUILD_CLI)
+  list(APPEND CPACK_COMPONENTS_ALL tools)
+endif()
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)

@@ -94,6 +94,12 @@ class Packaging(unittest.TestCase):
         recipe.settings = types.SimpleNamespace(os="Linux", arch="armv8")
         recipe.validate()
 
+    def test_debian_gets_no_package_of_a_command_that_is_not_built(self):
+        run("cmake", "-S", SOURCE, "-B", self.folder / "configured",
+            *(f"-DSTRATA_BUILD_{part}=OFF" for part in ("CLI", "TESTS", "BENCHMARKS", "EXAMPLES")))
+        said = (self.folder / "configured/CPackConfig.cmake").read_text()
+        self.assertIn('set(CPACK_COMPONENTS_ALL "library;development")', said)
+
     def test_the_vcpkg_manifest_has_our_version(self):
         manifest = json.loads((SOURCE / "packaging/vcpkg/strata/vcpkg.json").read_text())
         self.assertEqual((manifest["name"], manifest["version"]), ("strata", version()))
