@@ -86,6 +86,12 @@ def build_with_pkg_config(prefix, folder, exports):
         for linker in filter(lambda name: shutil.which(f"ld.{name}"), ("gold", "lld", "bfd")):
             run([*compiler.split(), f"-fuse-ld={linker}", *flags, HERE / source, "-o", program, *libraries])
             expect_ok(program, {"LD_LIBRARY_PATH": str(files[module].parent.parent)})
+        if export == "strata":
+            calls_nothing = folder / "calls_nothing"
+            run(["cc", "-Wl,--as-needed", "-x", "c", "-", "-x", "none", "-o", calls_nothing, *libraries],
+                input="int main(void) { return 0; }")
+            if "[libstrata.so.0]" not in run(["readelf", "--dynamic", "--wide", calls_nothing]):
+                sys.exit("a program that calls nothing has the C library's malloc")
         if export == "heap":
             in_c = folder / "uses_heap_in_c"
             run(["cc", "-std=c11", *flags, HERE / "heap_program.c", "-o", in_c, *libraries])
