@@ -108,9 +108,13 @@ def main():
     with tempfile.TemporaryDirectory(prefix="strata_consumer.") as name:
         folder = pathlib.Path(name)
         if arguments.way == "add_subdirectory":
-            # Its many sources as a few: that each stands alone, the build itself has shown.
+            # Its many sources as a few: that each stands alone, the build itself has shown. Distributions have
+            # the assertions of libstdc++ in their flags; programs in C do without it nevertheless.
             build_with_cmake(arguments.way, folder, arguments.exports, f"-DSTRATA_SOURCE={arguments.source}",
-                             "-DCMAKE_UNITY_BUILD=ON")
+                             "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_CXX_FLAGS=-Wp,-D_GLIBCXX_ASSERTIONS")
+            run(["cc", "-I", arguments.source / "include", HERE / "heap_program.c", "-o", folder / "heap_in_c",
+                 folder / "build/strata/lib/libstrata_heap.a", "-pthread"])
+            expect_ok(folder / "heap_in_c")
             return
         prefix = install(arguments.build, folder)
         expect_documents(prefix)
