@@ -18,6 +18,9 @@ include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
 set(STRATA_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/strata)
+if(NOT PROJECT_IS_TOP_LEVEL) # it may be the folder of the project around this one
+  set(CMAKE_INSTALL_DOCDIR ${CMAKE_INSTALL_DATAROOTDIR}/doc/strata)
+endif()
 
 add_custom_target(strata_product)
 

@@ -60,6 +60,14 @@ def expect_documents(prefix):
         sys.exit(f"headers cite {missing or 'nothing'}, which is not under {documents}")
 
 
+def expect_documents_of_its_own(folder):
+    """What is installed with another project lies in a folder of its own: that project has a LICENSE, too."""
+    run(["cmake", "--install", folder / "build/strata", "--prefix", folder / "within", "--component", "library"])
+    found = [path.relative_to(folder / "within") for path in (folder / "within").rglob("LICENSE")]
+    if found != [pathlib.Path("share/doc/strata/LICENSE")]:
+        sys.exit(f"the license is {found}")
+
+
 def build_with_cmake(way, folder, exports, *settings):
     run(["cmake", "-G", "Ninja", "-S", HERE / way, "-B", folder / "build", "-DCMAKE_BUILD_TYPE=Release",
          f"-DSTRATA_EXPORTS={';'.join(exports)}", *settings])
@@ -115,6 +123,7 @@ def main():
             run(["cc", "-I", arguments.source / "include", HERE / "heap_program.c", "-o", folder / "heap_in_c",
                  folder / "build/strata/lib/libstrata_heap.a", "-pthread"])
             expect_ok(folder / "heap_in_c")
+            expect_documents_of_its_own(folder)
             return
         prefix = install(arguments.build, folder)
         expect_documents(prefix)
