@@ -4,24 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <utility>
 
 #include "input/usage_error.h"
 #include "shared/trace/reader.h"
 
 namespace strata::cli {
 namespace {
-
-class UsageFormatter final : public CLI::Formatter {
- public:
-  explicit UsageFormatter(std::string words) : words_(std::move(words)) { column_width(28); }
-  std::string make_usage(const CLI::App* app, std::string) const override {
-    return fmt::format("Usage: strata {} {}\n", app->get_name(), words_);
-  }
-
- private:
-  std::string words_;
-};
 
 /// The parser takes the next word for a value, whatever it is.
 CLI::Validator no_option() {
@@ -47,10 +35,6 @@ Command::Command(CLI::App& app, const char* name, const char* description, const
     : parser_(app.add_subcommand(name, description)) {
   parser_->footer(examples);
   parser_->allow_extras();  // refused by main() in a sentence of ours
-}
-
-void Command::set_usage(std::string words) {
-  parser_->formatter(std::make_shared<UsageFormatter>(std::move(words)));
 }
 
 void Command::add_flag(const char* name, bool& value, const char* description) {

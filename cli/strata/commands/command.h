@@ -44,9 +44,6 @@ class Command {
   /// `examples` stand at the end of the help.
   Command(CLI::App& app, const char* name, const char* description, const char* examples);
 
-  /// What follows the command's name in its usage, where no measured command does.
-  void set_usage(std::string words);
-
   void add_flag(const char* name, bool& value, const char* description);
 
   /// An option that takes a text, the last one if it is repeated.

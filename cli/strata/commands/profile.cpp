@@ -30,7 +30,6 @@ operator new) counts for the line that called it. --diff subtracts an older prof
 class ProfileCommand final : public Command {
  public:
   explicit ProfileCommand(CLI::App& app) : Command(app, "profile", kDescription, kExamples) {
-    set_usage("FILE [options]");
     add_words(files_, "FILE", "A heap profile in pprof's format");
     add_option("--diff", older_, "OLDER", "Show the difference to this earlier profile");
     add_option("--sample", kind_, "KIND",
