@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "os/process.h"
+#include "os/threads.h"
 #include "os/wait.h"
 #include "recorder/system.h"
 
@@ -34,7 +35,7 @@ bool find_next() noexcept {
   // acquire pairs with the release below: all of g_next is there.
   if (g_is_found.load(std::memory_order_acquire)) return true;
   std::uint32_t finder = 0;
-  const std::uint32_t self = thread_number();
+  const std::uint32_t self = os::thread_id();
   if (!g_finder.compare_exchange_strong(finder, self, std::memory_order_acq_rel)) {
     if (finder == self) return false;
     // Before main there is seldom a second thread.

@@ -1,10 +1,14 @@
 #include "recorder/recording.h"
 
+#include <cerrno>
 #include <cstring>
 #include <new>
 
+#include "os/file.h"
 #include "os/page_source.h"
 #include "os/process.h"
+#include "os/threads.h"
+#include "os/wait.h"
 #include "recorder/calls.h"
 
 namespace strata::recorder {
@@ -41,7 +45,7 @@ constinit Recording g_recording;
 void Recording::start(const char* allocator) noexcept {
   if (is_starting_.exchange(true, std::memory_order_acquire)) return;
   settings_.read();
-  process_ = process_number();
+  process_ = os::process_id();
   if (settings_.file == nullptr || !open_file() || !open_writer(allocator)) {
     mode_.store(Mode::kOff, std::memory_order_relaxed);
     return;
@@ -61,7 +65,7 @@ void Recording::start(const char* allocator) noexcept {
   mode_.store(Mode::kOff, std::memory_order_relaxed);
   if (settings_.after_ms == 0 && settings_.signal == 0) turn_on();
   const bool has_thread = start_hidden_thread(run_writer, this);
-  close_file(file_);  // the thread has its own
+  os::close_file(file_);  // the thread has its own
   if (has_thread) return;
   has_writer_.store(false, std::memory_order_relaxed);
   mode_.store(Mode::kOff, std::memory_order_relaxed);
@@ -79,7 +83,7 @@ bool Recording::open_file() noexcept {
       file_name_.add(".").decimal(is_named ? attempt + 1 : attempt);
     }
     result = create_file(file_name_.c_string());
-    if (result != -error_exists()) break;
+    if (result != -EEXIST) break;
   }
   file_ = result;
   if (result >= 0) return true;
@@ -136,19 +140,19 @@ void Recording::toggle() noexcept {
 
 void Recording::ring() noexcept {
   bell_.fetch_add(1, std::memory_order_release);
-  if (is_writer_asleep_.load(std::memory_order_acquire)) wake_all(&bell_);
+  if (is_writer_asleep_.load(std::memory_order_acquire)) os::wake_all(os::futex_word(bell_));
 }
 
 void Recording::ask(Request request) noexcept {
   // In a child of vfork, which has our memory, the parent's recording goes on.
-  if (!has_writer_.load(std::memory_order_acquire) || process_number() != process_) return;
+  if (!has_writer_.load(std::memory_order_acquire) || os::process_id() != process_) return;
   requests_.fetch_or(request, std::memory_order_relaxed);
   const std::uint32_t own = asked_.fetch_add(1, std::memory_order_release) + 1;
   ring();
   while (has_writer_.load(std::memory_order_acquire)) {
     const std::uint32_t answered = answered_.load(std::memory_order_acquire);
     if (static_cast<std::int32_t>(answered - own) >= 0) return;
-    wait_on(&answered_, answered, kSleepNs);
+    os::wait_on(os::futex_word(answered_), answered, kSleepNs);
   }
 }
 
@@ -163,7 +167,7 @@ Stream* Recording::take_stream() noexcept {
   if (leave_stray_copy()) return nullptr;
   for (;;) {
     const std::uint32_t seen = streams_.returns().load(std::memory_order_acquire);
-    Stream* const stream = streams_.take_stream(thread_number());
+    Stream* const stream = streams_.take_stream(os::thread_id());
     if (stream != nullptr || !is_on()) return stream;
     if (settings_.drops) {
       dropped_.fetch_add(1, std::memory_order_relaxed);
@@ -191,7 +195,7 @@ bool Recording::make_room(Stream& stream) noexcept {
 
 void Recording::wait_for_return(std::uint32_t seen) noexcept {
   ring();
-  wait_on(&streams_.returns(), seen, kMs);
+  os::wait_on(os::futex_word(streams_.returns()), seen, kMs);
 }
 
 void Recording::before_fork() noexcept {
@@ -199,7 +203,7 @@ void Recording::before_fork() noexcept {
   forks_waiting_.fetch_add(1, std::memory_order_relaxed);
   round_.lock();
   forks_waiting_.fetch_sub(1, std::memory_order_relaxed);
-  wake_all(&forks_waiting_);
+  os::wake_all(os::futex_word(forks_waiting_));
   streams_.lock().lock();
   stacks_.lock().lock();
 }
@@ -245,7 +249,7 @@ int Recording::run_writer(void* self) noexcept {
     if (!goes_on) return 0;
     recording.is_writer_asleep_.store(true, std::memory_order_seq_cst);
     if (recording.bell_.load(std::memory_order_seq_cst) == bell) {
-      wait_on(&recording.bell_, bell, recording.sleep_ns());
+      os::wait_on(os::futex_word(recording.bell_), bell, recording.sleep_ns());
     }
     recording.is_writer_asleep_.store(false, std::memory_order_relaxed);
   }
@@ -254,7 +258,7 @@ int Recording::run_writer(void* self) noexcept {
 /// Takes its turn after a fork that waits, if there is one: the lock knows no order.
 void Recording::begin_round() noexcept {
   const std::uint32_t forks = forks_waiting_.load(std::memory_order_relaxed);
-  if (forks != 0) wait_on(&forks_waiting_, forks, kSleepNs);
+  if (forks != 0) os::wait_on(os::futex_word(forks_waiting_), forks, kSleepNs);
   round_.lock();
 }
 
@@ -312,7 +316,7 @@ bool Recording::work() noexcept {
   const bool goes_on = has_writer_.load(std::memory_order_relaxed);
   if (asked != answered_.load(std::memory_order_relaxed) || !goes_on) {
     answered_.store(asked, std::memory_order_release);
-    wake_all(&answered_);
+    os::wake_all(os::futex_word(answered_));
   }
   return goes_on;
 }
@@ -331,7 +335,7 @@ void Recording::finish(const char* reason) noexcept {
   text.property("lasted_ns", has_begun_ ? clock_.ns_at(clock_.count()) - clock_.ns_at(origin_) : 0);
   writer_->end(text.view());
   if (writer_->has_failed()) return;
-  close_file(file_);
+  os::close_file(file_);
   has_writer_.store(false, std::memory_order_release);
 }
 
@@ -341,7 +345,7 @@ void Recording::give_up() noexcept {
   sentence.add("strata record: the trace '").value(file_name_.view());
   sentence.add("' ends here, because it could not be written: ").add(error_text(error_));
   say_from_hidden_thread(sentence.add("; the program goes on\n").view());
-  close_file(file_);
+  os::close_file(file_);
   has_writer_.store(false, std::memory_order_release);
 }
 

@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "os/wait.h"
 #include "recorder/system.h"
 
 namespace strata::recorder {
@@ -67,7 +68,7 @@ void StreamTable::give_back_chunk(Chunk* chunk) noexcept {
     put_chunk(chunk);
     full_chunks_.store(full_chunks_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   }
-  wake_all(&returns_);
+  os::wake_all(os::futex_word(returns_));
 }
 
 void StreamTable::give_back_stream(Stream& stream) noexcept {
@@ -77,7 +78,7 @@ void StreamTable::give_back_stream(Stream& stream) noexcept {
     --used_streams_;
     stream.state.store(Stream::kFree, std::memory_order_relaxed);
   }
-  wake_all(&returns_);
+  os::wake_all(os::futex_word(returns_));
 }
 
 void StreamTable::forget_all() noexcept {

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -14,20 +13,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
+
+#include "os/errors.h"
 
 namespace strata::recorder {
 namespace {
-
-/// Puts errno back.
-class KeptErrno {
- public:
-  KeptErrno() noexcept : saved_(errno) {}
-  ~KeptErrno() { errno = saved_; }
-
- private:
-  const int saved_;
-};
 
 std::uint64_t clock_ns(clockid_t clock) noexcept {
   timespec now{};
@@ -39,7 +29,7 @@ std::uint64_t clock_ns(clockid_t clock) noexcept {
 }  // namespace
 
 void* map_memory(std::size_t bytes) noexcept {
-  const KeptErrno kept;
+  const os::SavedErrno saved;
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return memory == MAP_FAILED ? nullptr : memory;
@@ -53,26 +43,26 @@ void* map_table(std::size_t bytes) noexcept {
   const std::size_t before = -reinterpret_cast<std::uintptr_t>(memory) % kHugePage;
   if (before != 0) unmap_memory(memory, before);
   unmap_memory(memory + before + bytes, kHugePage - before);
-  const KeptErrno kept;
+  const os::SavedErrno saved;
   madvise(memory + before, bytes, MADV_HUGEPAGE);
   return memory + before;
 }
 
 void* map_memory_of_process(std::size_t bytes) noexcept {
   void* const memory = map_memory(bytes);
-  const KeptErrno kept;
+  const os::SavedErrno saved;
   if (memory == nullptr || madvise(memory, bytes, MADV_WIPEONFORK) == 0) return memory;
   unmap_memory(memory, bytes);
   return nullptr;
 }
 
 void unmap_memory(void* memory, std::size_t bytes) noexcept {
-  const KeptErrno kept;
+  const os::SavedErrno saved;
   munmap(memory, bytes);
 }
 
 int create_file(const char* path) noexcept {
-  const KeptErrno kept;
+  const os::SavedErrno saved;
   struct stat what {};
   const bool is_special = stat(path, &what) == 0 && !S_ISREG(what.st_mode);
   const int how = O_WRONLY | O_CLOEXEC | (is_special ? 0 : O_CREAT | O_EXCL);
@@ -80,10 +70,8 @@ int create_file(const char* path) noexcept {
   return file < 0 ? -errno : static_cast<int>(file);
 }
 
-int error_exists() noexcept { return EEXIST; }
-
 int write_file(int file, const void* bytes, std::size_t count) noexcept {
-  const KeptErrno kept;
+  const os::SavedErrno saved;
   const auto* at = static_cast<const char*>(bytes);
   while (count > 0) {
     const long written = syscall(SYS_write, file, at, count);
@@ -96,13 +84,8 @@ int write_file(int file, const void* bytes, std::size_t count) noexcept {
   return 0;
 }
 
-void close_file(int file) noexcept {
-  const KeptErrno kept;
-  syscall(SYS_close, file);
-}
-
 void close_all_but(int file) noexcept {
-  const KeptErrno kept;
+  const os::SavedErrno saved;
   const auto number = static_cast<unsigned>(file);
   if (number > 0) syscall(SYS_close_range, 0u, number - 1, 0u);
   if (syscall(SYS_close_range, number + 1, ~0u, 0u) == 0) return;
@@ -116,7 +99,7 @@ void close_all_but(int file) noexcept {
 }
 
 std::size_t read_small_file(const char* path, char* out, std::size_t capacity) noexcept {
-  const KeptErrno kept;
+  const os::SavedErrno saved;
   const long file = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return 0;
   std::size_t size = 0;
@@ -128,12 +111,10 @@ std::size_t read_small_file(const char* path, char* out, std::size_t capacity) n
   return size;
 }
 
-std::uint64_t process_number() noexcept { return static_cast<std::uint64_t>(syscall(SYS_getpid)); }
 std::uint64_t parent_number() noexcept { return static_cast<std::uint64_t>(syscall(SYS_getppid)); }
-std::uint32_t thread_number() noexcept { return static_cast<std::uint32_t>(syscall(SYS_gettid)); }
 
 bool is_thread_alive(std::uint64_t process, std::uint32_t thread) noexcept {
-  const KeptErrno kept;
+  const os::SavedErrno saved;
   return syscall(SYS_tgkill, process, thread, 0) == 0 || errno != ESRCH;
 }
 
@@ -145,7 +126,7 @@ std::uint64_t thread_cpu_ns() noexcept { return clock_ns(CLOCK_THREAD_CPUTIME_ID
 void say(std::string_view sentence) noexcept { write_file(2, sentence.data(), sentence.size()); }
 
 void say_from_hidden_thread(std::string_view sentence) noexcept {
-  const KeptErrno kept;
+  const os::SavedErrno saved;
   const long process = syscall(SYS_pidfd_open, syscall(SYS_getpid), 0);
   long file = syscall(SYS_pidfd_getfd, process, 2, 0);
   if (file < 0) {  // a filter; this way leads to all but sockets
@@ -162,21 +143,8 @@ const char* error_text(int error) noexcept {
   return text != nullptr ? text : "an error of the system";
 }
 
-void wait_on(const void* word, std::uint32_t expected, std::uint64_t timeout_ns) noexcept {
-  const KeptErrno kept;
-  const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000u),
-                         static_cast<long>(timeout_ns % 1'000'000'000u)};
-  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, timeout_ns != 0 ? &timeout : nullptr,
-          nullptr, 0);
-}
-
-void wake_all(const void* word) noexcept {
-  const KeptErrno kept;
-  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
-}
-
 bool start_hidden_thread(int (*body)(void*), void* argument) noexcept {
-  const KeptErrno kept;
+  const os::SavedErrno saved;
   constexpr std::size_t kStackBytes = 256 * 1024;
   constexpr std::size_t kWords = 8192;  // above the thread pointer: more than a C library has there
   const auto pointer = reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());

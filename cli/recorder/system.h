@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-/// \file  What a recorder asks of the kernel. errno stays as it was.
+/// \file  What a recorder asks of the kernel beside what is in os. errno stays as it was.
 
 namespace strata::recorder {
 
@@ -19,13 +19,11 @@ void* map_memory_of_process(std::size_t bytes) noexcept;
 void unmap_memory(void* memory, std::size_t bytes) noexcept;
 
 /// A new file, closed across exec; a device or a pipe of that name is opened as it is.
-/// \returns  A negative error if it cannot be made: that of error_exists() if there is one already.
+/// \returns  A negative error if it cannot be made: -EEXIST if there is one already.
 int create_file(const char* path) noexcept;
-int error_exists() noexcept;
 /// All of it.
 /// \returns  0, or an error.
 int write_file(int file, const void* bytes, std::size_t count) noexcept;
-void close_file(int file) noexcept;
 /// Of a hidden thread's files: then what the program closes is closed, though it was open when the
 /// thread began.
 void close_all_but(int file) noexcept;
@@ -33,9 +31,7 @@ void close_all_but(int file) noexcept;
 /// \returns  0 if there are none.
 std::size_t read_small_file(const char* path, char* out, std::size_t capacity) noexcept;
 
-std::uint64_t process_number() noexcept;
 std::uint64_t parent_number() noexcept;
-std::uint32_t thread_number() noexcept;
 bool is_thread_alive(std::uint64_t process, std::uint32_t thread) noexcept;
 std::uint64_t monotonic_ns() noexcept;
 std::uint64_t wall_ns() noexcept;
@@ -44,10 +40,6 @@ void say(std::string_view sentence) noexcept;  ///< on standard error
 /// On the program's standard error.
 void say_from_hidden_thread(std::string_view sentence) noexcept;
 const char* error_text(int error) noexcept;
-
-/// Sleeps while *word == expected, at most so long (0: for ever).
-void wait_on(const void* word, std::uint32_t expected, std::uint64_t timeout_ns) noexcept;
-void wake_all(const void* word) noexcept;
 
 /// Starts a thread that the C library does not know: meanwhile a program of one thread stays one
 /// (its malloc takes no locks), and ends when its last own thread ends. All signals are blocked in
