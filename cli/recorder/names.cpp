@@ -27,10 +27,16 @@ using strata::trace::Operation;
 namespace {
 
 /// A call that was entered and that asks for an alignment: notes it, and is left.
-void note_aligned(ThreadState& state, const void* p, std::size_t alignment, std::size_t size,
-                  std::uint32_t stack) noexcept {
+void* note_aligned(ThreadState& state, void* p, std::size_t alignment, std::size_t size,
+                   std::uint32_t stack) noexcept {
   note(state, {Operation::kAligned, RecordKind::kCall, log2_of(alignment)}, p, size, stack);
   leave(state);
+  return p;
+}
+
+void* refuse() noexcept {
+  errno = ENOMEM;
+  return nullptr;
 }
 
 /// What lies in the first memory goes to the next malloc's.
@@ -60,6 +66,20 @@ void* move_from_first(void* p, std::size_t bytes) noexcept {
   return p;
 }
 
+/// \param free_next  the next library's
+template <typename FreeNext>
+[[gnu::always_inline]] inline void give_back(const void* p, FreeNext free_next) noexcept {
+  if (p == nullptr || is_first_memory(p)) return;
+  ThreadState& state = t_state;
+  if (!enter(state)) {
+    if (find_next()) free_next();
+    return;
+  }
+  note(state, {Operation::kFree}, p, 0, 0);
+  free_next();
+  leave(state);
+}
+
 }  // namespace
 
 STRATA_NAME void* malloc(std::size_t bytes) { return make(bytes); }
@@ -71,15 +91,7 @@ STRATA_NAME char* strndup(const char* text, std::size_t most) {
 }
 
 STRATA_NAME void free(void* p) {
-  if (p == nullptr || is_first_memory(p)) return;
-  ThreadState& state = t_state;
-  if (!enter(state)) {
-    if (find_next()) g_next.free(p);
-    return;
-  }
-  note(state, {Operation::kFree}, p, 0, 0);
-  g_next.free(p);
-  leave(state);
+  give_back(p, [&] { g_next.free(p); });
 }
 
 STRATA_NAME void* calloc(std::size_t count, std::size_t bytes) {
@@ -128,10 +140,7 @@ STRATA_NAME void* realloc(void* p, std::size_t bytes) {
 
 STRATA_NAME void* reallocarray(void* p, std::size_t count, std::size_t bytes) {
   std::size_t product = 0;
-  if (__builtin_mul_overflow(count, bytes, &product)) {
-    errno = ENOMEM;
-    return nullptr;
-  }
+  if (__builtin_mul_overflow(count, bytes, &product)) return refuse();
   if (is_first_memory(p)) return move_from_first(p, product);
   ThreadState& state = t_state;
   if (!enter(state)) return find_next() ? g_next.realloc(p, product) : nullptr;
@@ -156,33 +165,13 @@ STRATA_NAME int posix_memalign(void** out, std::size_t alignment, std::size_t by
   return error;
 }
 
-namespace {
-
-/// \param allocate  the next library's, nullptr if it has none
-template <typename Allocate>
-[[gnu::always_inline]] inline void* note_alignment(ThreadState& state, std::size_t alignment,
-                                                   std::size_t bytes, std::uint32_t stack,
-                                                   Allocate allocate) noexcept {
-  void* const p = allocate();
-  note_aligned(state, p, alignment, bytes, stack);
-  return p;
-}
-
-void* refuse() noexcept {
-  errno = ENOMEM;
-  return nullptr;
-}
-
-}  // namespace
-
 STRATA_NAME void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
   ThreadState& state = t_state;
   if (!find_next()) return allocate_first(bytes, alignment);
   if (g_next.aligned_alloc == nullptr) return refuse();
   if (!enter(state)) return g_next.aligned_alloc(alignment, bytes);
   const std::uint32_t stack = STRATA_STACK_HERE(state);
-  return note_alignment(state, alignment, bytes, stack,
-                        [&] { return g_next.aligned_alloc(alignment, bytes); });
+  return note_aligned(state, g_next.aligned_alloc(alignment, bytes), alignment, bytes, stack);
 }
 
 STRATA_NAME void* memalign(std::size_t alignment, std::size_t bytes) {
@@ -191,8 +180,7 @@ STRATA_NAME void* memalign(std::size_t alignment, std::size_t bytes) {
   if (g_next.memalign == nullptr) return refuse();
   if (!enter(state)) return g_next.memalign(alignment, bytes);
   const std::uint32_t stack = STRATA_STACK_HERE(state);
-  return note_alignment(state, alignment, bytes, stack,
-                        [&] { return g_next.memalign(alignment, bytes); });
+  return note_aligned(state, g_next.memalign(alignment, bytes), alignment, bytes, stack);
 }
 
 STRATA_NAME void* valloc(std::size_t bytes) {
@@ -200,8 +188,7 @@ STRATA_NAME void* valloc(std::size_t bytes) {
   if (!find_next() || g_next.valloc == nullptr) return refuse();
   if (!enter(state)) return g_next.valloc(bytes);
   const std::uint32_t stack = STRATA_STACK_HERE(state);
-  return note_alignment(state, strata::os::page_bytes(), bytes, stack,
-                        [&] { return g_next.valloc(bytes); });
+  return note_aligned(state, g_next.valloc(bytes), strata::os::page_bytes(), bytes, stack);
 }
 
 STRATA_NAME void* pvalloc(std::size_t bytes) {
@@ -209,32 +196,17 @@ STRATA_NAME void* pvalloc(std::size_t bytes) {
   if (!find_next() || g_next.pvalloc == nullptr) return refuse();
   if (!enter(state)) return g_next.pvalloc(bytes);
   const std::uint32_t stack = STRATA_STACK_HERE(state);
-  return note_alignment(state, strata::os::page_bytes(), bytes, stack,
-                        [&] { return g_next.pvalloc(bytes); });
+  return note_aligned(state, g_next.pvalloc(bytes), strata::os::page_bytes(), bytes, stack);
 }
 
 STRATA_NAME void free_sized(void* p, std::size_t bytes) {
-  if (p == nullptr || is_first_memory(p) || !find_next()) return;
-  ThreadState& state = t_state;
-  const bool is_noted = enter(state);
-  if (is_noted) note(state, {Operation::kFree}, p, 0, 0);
-  if (g_next.free_sized != nullptr) {
-    g_next.free_sized(p, bytes);
-  } else {
-    g_next.free(p);
-  }
-  if (is_noted) leave(state);
+  give_back(p,
+            [&] { g_next.free_sized != nullptr ? g_next.free_sized(p, bytes) : g_next.free(p); });
 }
 
 STRATA_NAME void free_aligned_sized(void* p, std::size_t alignment, std::size_t bytes) {
-  if (p == nullptr || is_first_memory(p) || !find_next()) return;
-  ThreadState& state = t_state;
-  const bool is_noted = enter(state);
-  if (is_noted) note(state, {Operation::kFree}, p, 0, 0);
-  if (g_next.free_aligned_sized != nullptr) {
-    g_next.free_aligned_sized(p, alignment, bytes);
-  } else {
-    g_next.free(p);
-  }
-  if (is_noted) leave(state);
+  give_back(p, [&] {
+    g_next.free_aligned_sized != nullptr ? g_next.free_aligned_sized(p, alignment, bytes)
+                                         : g_next.free(p);
+  });
 }
