@@ -27,6 +27,11 @@ std::unique_ptr<std::istream> open(const std::string& path) {
 
 }  // namespace
 
+std::string property(const Properties& properties, std::string_view name) {
+  const auto found = properties.find(name);
+  return found == properties.end() ? std::string() : found->second;
+}
+
 struct Reader::Decompressor {
   Decompressor() : context(ZSTD_createDCtx()) {
     if (context == nullptr) throw std::bad_alloc();

@@ -41,6 +41,8 @@ struct Thread {
 };
 
 using Properties = std::map<std::string, std::string, std::less<>>;
+/// \returns  Empty if there is none of the name.
+std::string property(const Properties& properties, std::string_view name);
 
 /// Reads a trace from its beginning to its end, block by block: memory grows with the number of
 /// objects (a bit each) and of different stacks, not with the number of events.

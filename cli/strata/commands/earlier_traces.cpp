@@ -8,9 +8,9 @@
 #include <string>
 #include <system_error>
 
+#include "commands/trace_info.h"
 #include "input/usage_error.h"
 #include "shared/trace/layout.h"
-#include "shared/trace/reader.h"
 
 namespace strata::cli {
 namespace {
@@ -50,18 +50,8 @@ struct Writer {
 };
 
 Writer writer_of(const fs::path& path) {
-  Writer writer;
-  try {
-    trace::Reader reader(path.string());
-    trace::Event event;
-    reader.next(event);
-    for (const auto& [name, value] : reader.process()) {
-      if (name == "pid") writer.process = value;
-      if (name == "parent") writer.parent = value;
-    }
-  } catch (const trace::TraceError&) {
-  }
-  return writer;
+  const trace::Properties process = beginning_of(path).process;
+  return {trace::property(process, "pid"), trace::property(process, "parent")};
 }
 
 /// FILE, and the traces of its process and of those that this one started, and so on.

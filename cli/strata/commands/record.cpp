@@ -10,6 +10,7 @@
 
 #include "commands/command.h"
 #include "commands/earlier_traces.h"
+#include "commands/trace_info.h"
 #include "contenders/contender.h"
 #include "input/usage_error.h"
 #include "output/say.h"
@@ -18,7 +19,6 @@
 #include "process/program.h"
 #include "process/run_beside.h"
 #include "shared/record_settings.h"
-#include "shared/trace/reader.h"
 
 namespace strata::cli {
 namespace {
@@ -86,29 +86,13 @@ int parse_signal(const std::string& text) {
 /// What the process that wrote it was, shortened for a line of a terminal.
 std::string command_of(const fs::path& path) {
   constexpr std::size_t kMostBytes = 60;
-  try {
-    trace::Reader reader(path.string());
-    trace::Event event;
-    reader.next(event);
-    const auto found = reader.process().find("command");
-    if (found == reader.process().end() || found->second.empty()) return "";
-    const std::string& command = found->second;
-    return fmt::format(" ({}{})", command.substr(0, kMostBytes),
-                       command.size() > kMostBytes ? "…" : "");
-  } catch (const trace::TraceError&) {
-    return "";
-  }
+  const std::string command = trace::property(beginning_of(path).process, "command");
+  if (command.empty()) return "";
+  return fmt::format(" ({}{})", command.substr(0, kMostBytes),
+                     command.size() > kMostBytes ? "…" : "");
 }
 
-bool has_no_events(const fs::path& path) {
-  try {
-    trace::Reader reader(path.string());
-    trace::Event event;
-    return !reader.next(event);
-  } catch (const trace::TraceError&) {
-    return false;
-  }
-}
+bool has_no_events(const fs::path& path) { return beginning_of(path).has_no_events; }
 
 /// \param given        FILE as it was named to us
 /// \param files        the traces

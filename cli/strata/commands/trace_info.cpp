@@ -70,15 +70,10 @@ struct Counts {
 
 std::string bytes(double value) { return brief(Quantity::kBytes, value); }
 
-std::string property(const trace::Properties& properties, const char* name) {
-  const auto found = properties.find(name);
-  return found == properties.end() ? std::string() : found->second;
-}
-
 std::string ending_of(const trace::Reader& trace) {
   if (trace.is_cut())
     return "unknown: the program was killed, or replaced itself by exec, or the disk was full";
-  const std::string reason = property(trace.ending(), "reason");
+  const std::string reason = trace::property(trace.ending(), "reason");
   if (reason == "exit") return "with the program";
   if (reason == "time") return "after the time given by --for";
   if (reason == "signal") return "by the signal given by --on-signal";
@@ -99,9 +94,9 @@ std::string trace_info(trace::Reader& trace) {
     if (!value.empty()) text += fmt::format("{:<12}{}\n", name, value);
   };
   line("trace", trace.name());
-  line("command", property(trace.process(), "command"));
-  line("process", property(trace.process(), "pid"));
-  line("allocator", property(trace.process(), "allocator"));
+  line("command", trace::property(trace.process(), "command"));
+  line("process", trace::property(trace.process(), "pid"));
+  line("allocator", trace::property(trace.process(), "allocator"));
   const auto file_bytes = static_cast<double>(trace.bytes());
   std::string events =
       fmt::format("{} in {:.3f} s, by {} thread{}; {} in the file", trace.events(),
@@ -136,12 +131,25 @@ std::string trace_info(trace::Reader& trace) {
   count_line("failed", counts.failed, "calls that found no memory");
   count_line("unknown", counts.unknown, "frees of objects whose allocation was not recorded");
   count_line("dropped", trace.dropped_events(), "calls are missing: the disk was slower");
-  if (const std::string cpu_ns = property(trace.ending(), "writer_cpu_ns"); !cpu_ns.empty()) {
+  if (const std::string cpu_ns = trace::property(trace.ending(), "writer_cpu_ns");
+      !cpu_ns.empty()) {
     line("recorder", fmt::format("{:.3f} s of CPU time in its own thread",
                                  std::strtod(cpu_ns.c_str(), nullptr) * 1e-9));
   }
   line("ended", ending_of(trace));
   return text;
+}
+
+TraceBeginning beginning_of(const std::filesystem::path& trace) {
+  TraceBeginning beginning;
+  try {
+    trace::Reader reader(trace.string());
+    Event event;
+    beginning.has_no_events = !reader.next(event);
+    beginning.process = reader.process();
+  } catch (const trace::TraceError&) {
+  }
+  return beginning;
 }
 
 }  // namespace strata::cli

@@ -161,9 +161,8 @@ std::string address_maps(const std::vector<AddressMap>& maps) {
 std::string lead(const Explanation& explanation) {
   const trace::Reader& reader = explanation.history().reader();
   std::string html = "<p class=\"lead\">";
-  const auto command = reader.process().find("command");
-  if (command != reader.process().end()) {
-    html += fmt::format("<code>{}</code>: ", html_escaped(command->second));
+  if (const std::string command = trace::property(reader.process(), "command"); !command.empty()) {
+    html += fmt::format("<code>{}</code>: ", html_escaped(command));
   }
   html += fmt::format("{} calls of {} {} in {}; {} objects, {} in all.</p>\n",
                       count_text(explanation.events()), reader.thread_count(),

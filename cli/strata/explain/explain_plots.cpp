@@ -167,10 +167,9 @@ Plot resize_plot(const Explanation& explanation) {
 
 /// The recorded program's name, without folders and arguments.
 std::string program_of(const Explanation& explanation) {
-  const trace::Properties& process = explanation.history().reader().process();
-  const auto command = process.find("command");
-  if (command == process.end()) return "The program";
-  const std::string program = command->second.substr(0, command->second.find(' '));
+  const std::string command = trace::property(explanation.history().reader().process(), "command");
+  if (command.empty()) return "The program";
+  const std::string program = command.substr(0, command.find(' '));
   return program.substr(program.rfind('/') + 1);
 }
 

@@ -41,8 +41,8 @@ std::string head(const Explanation& explanation) {
   const trace::Reader& reader = explanation.history().reader();
   const Totals totals = totals_of(explanation);
   std::string text;
-  const auto command = reader.process().find("command");
-  if (command != reader.process().end()) text += command->second + "\n";
+  const std::string command = trace::property(reader.process(), "command");
+  if (!command.empty()) text += command + "\n";
   text += fmt::format("{} calls of {} {} in {}: {} objects, {} in all\n",
                       count_text(explanation.events()), reader.thread_count(),
                       reader.thread_count() == 1 ? "thread" : "threads",
