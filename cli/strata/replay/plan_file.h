@@ -24,7 +24,6 @@ class PlanFile {
   std::size_t streams() const noexcept { return streams_.size(); }
 
   /// Writes what is left and the head: its counts of streams and epochs are filled in.
-  /// \param most_streams  as given to reserve_head()
   void finish(plan::Header header, const std::vector<std::uint32_t>& epoch_threads);
 
  private:

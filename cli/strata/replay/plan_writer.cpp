@@ -98,8 +98,7 @@ class Writer {
     threads_.resize(event.thread + 1);
     // The event before was made before this thread's first: it may be what started it.
     if (event.thread == 0) return;
-    file_.put(last_thread_, static_cast<std::uint64_t>(Kind::kStart) | std::uint64_t{event.thread}
-                                                                           << plan::kPayloadShift);
+    put_payload(last_thread_, Kind::kStart, event.thread);
     last_thread_ = event.thread;
   }
 
@@ -122,13 +121,16 @@ class Writer {
     if (threads_[thread].epoch == epoch) return;
     threads_[thread].epoch = epoch;
     ++epoch_threads_.back();
-    file_.put(thread, static_cast<std::uint64_t>(Kind::kEpoch) | epoch << plan::kPayloadShift);
+    put_payload(thread, Kind::kEpoch, epoch);
   }
 
   void put_time(const trace::Event& event) {
     time_ns_ = event.time_ns;
-    file_.put(event.thread,
-              static_cast<std::uint64_t>(Kind::kTime) | time_ns_ << plan::kPayloadShift);
+    put_payload(event.thread, Kind::kTime, time_ns_);
+  }
+
+  void put_payload(std::uint32_t thread, Kind kind, std::uint64_t payload) {
+    file_.put(thread, static_cast<std::uint64_t>(kind) | payload << plan::kPayloadShift);
   }
 
   bool is_routed(const Life& life) const {
@@ -327,7 +329,7 @@ PlanSummary write_plan(const std::string& trace, const std::string& path,
   writer.finish(plan::Header{});
   return {survey.events(),     writer.calls(),         history.reader().thread_count(),
           survey.peak_bytes(), first.dropped_events(), second.time_ns(),
-          first.is_cut(),      first.process()};
+          first.is_cut()};
 }
 
 }  // namespace strata::cli

@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "shared/trace/reader.h"
-
 namespace strata::cli {
 
 /// What is done about objects that take the place of smaller ones.
@@ -33,7 +31,6 @@ struct PlanSummary {
   std::uint64_t dropped_events = 0;
   std::uint64_t duration_ns = 0;
   bool is_cut = false;
-  trace::Properties process;
 };
 
 /// Called now and then with what was done of a whole, 0 to 1.

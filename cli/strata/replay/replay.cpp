@@ -46,15 +46,11 @@ BenchCell replay_cell(const Catalogue& catalogue, const Planned& planned,
 
 std::string describe(const Planned& planned) {
   const PlanSummary& summary = planned.summary;
-  const auto program = summary.process.find("program");
-  std::string text = fmt::format("{}: ", planned.trace);
-  if (program != summary.process.end()) {
-    text += std::filesystem::path(program->second).filename().string() + ", ";
-  }
-  text += fmt::format("{} {}, {} calls in {:.3g} s, {:.1f} MiB live at most", summary.threads,
-                      summary.threads == 1 ? "thread" : "threads", summary.calls,
-                      static_cast<double>(summary.duration_ns) * 1e-9,
-                      static_cast<double>(summary.peak_live_bytes) / kMiB);
+  std::string text =
+      fmt::format("{}: {} {}, {} calls in {:.3g} s, {:.1f} MiB live at most", planned.trace,
+                  summary.threads, summary.threads == 1 ? "thread" : "threads", summary.calls,
+                  static_cast<double>(summary.duration_ns) * 1e-9,
+                  static_cast<double>(summary.peak_live_bytes) / kMiB);
   if (summary.dropped_events > 0) {
     text += fmt::format("; the recorder dropped {} events", summary.dropped_events);
   }

@@ -33,7 +33,7 @@ const cell::Scenario& replay_scenario(const Catalogue& catalogue);
 BenchCell replay_cell(const Catalogue& catalogue, const Planned& planned,
                       const ReplayOptions& options);
 
-/// "python3, 3 threads, 1204 calls in 1.2 s, 12.4 MiB live at most"
+/// "app.trace: 3 threads, 1204 calls in 1.2 s, 12.4 MiB live at most"
 std::string describe(const Planned& planned);
 
 }  // namespace strata::cli
