@@ -26,11 +26,6 @@ struct Replays {
   std::string failure;
 };
 
-double value_of(const Row& row, const char* metric) {
-  const Summary* summary = row.metric(metric);
-  return summary == nullptr ? 0 : summary->median;
-}
-
 void run_once(const TrialPlan& plan, const Catalogue& catalogue, Replays& replays,
               SignalWatch& signals) {
   BenchPlan bench;
@@ -45,8 +40,8 @@ void run_once(const TrialPlan& plan, const Catalogue& catalogue, Replays& replay
     replays.failure = outcome.rows.empty() ? "it was left out" : outcome.rows.front().reason;
     return;
   }
-  replays.cpu_s.push_back(value_of(outcome.rows.front(), "cpu_s"));
-  replays.peak_bytes.push_back(value_of(outcome.rows.front(), "peak_gain_bytes"));
+  replays.cpu_s.push_back(outcome.rows.front().median("cpu_s"));
+  replays.peak_bytes.push_back(outcome.rows.front().median("peak_gain_bytes"));
 }
 
 Difference difference(const std::vector<double>& without, const std::vector<double>& with) {

@@ -20,20 +20,6 @@ namespace {
 constexpr std::size_t kShownLatencies = 2;
 constexpr NamedPercentile kShownPercentiles[] = {{"p50", 0.5}, {"p99", 0.99}};
 
-template <typename Value>
-double largest(std::span<const Row> rows, Value value) {
-  double result = 0;
-  for (const Row& row : rows) {
-    if (row.ok) result = std::max(result, value(row));
-  }
-  return result;
-}
-
-double median_of(const Row& row, const std::string& metric) {
-  const Summary* summary = row.metric(metric);
-  return summary != nullptr ? summary->median : 0;
-}
-
 /// "0.55" or, with the interval, "0.55 (0.54-0.57)".
 std::string ratio_text(const Row& row, const std::string& metric, bool with_interval) {
   const RatioTo* ratio = row.ratio(metric);
@@ -133,8 +119,7 @@ class CellTable {
     }
     std::vector<std::string> fields = {row.contender};
     for (const std::string& metric : metrics_) {
-      Unit unit = column_unit(
-          metric, largest(rows_, [&](const Row& other) { return median_of(other, metric); }));
+      Unit unit = column_unit(metric, largest_median(rows_, metric));
       const Summary* summary = row.metric(metric);
       fields.push_back(summary != nullptr ? unit.format(summary->median) : "");
       if (is_first(metric)) {

@@ -16,19 +16,6 @@ constexpr const char* kElapsed = "elapsed_s";
 constexpr const char* kCpu = "cpu_s";
 constexpr const char* kPeak = "peak_rss_bytes";
 
-double median_of(const Row& row, const char* metric) {
-  const Summary* summary = row.metric(metric);
-  return summary != nullptr ? summary->median : 0;
-}
-
-double largest(const std::vector<Row>& rows, const char* metric) {
-  double result = 0;
-  for (const Row& row : rows) {
-    if (row.ok) result = std::max(result, median_of(row, metric));
-  }
-  return result;
-}
-
 /// The row with the smallest median among those that count; nullptr unless two can be compared.
 const Row* best_of(const std::vector<Row>& rows, const char* metric) {
   const Row* best = nullptr;
@@ -36,14 +23,14 @@ const Row* best_of(const std::vector<Row>& rows, const char* metric) {
   for (const Row& row : rows) {
     if (!row.ok) continue;
     ++count;
-    if (best == nullptr || median_of(row, metric) < median_of(*best, metric)) best = &row;
+    if (best == nullptr || row.median(metric) < best->median(metric)) best = &row;
   }
   return count >= 2 ? best : nullptr;
 }
 
 std::string ratio_text(const Row& row, const Row* baseline, const char* metric) {
-  double base = baseline != nullptr ? median_of(*baseline, metric) : 0;
-  return base > 0 ? format_ratio(median_of(row, metric) / base) : "";
+  double base = baseline != nullptr ? baseline->median(metric) : 0;
+  return base > 0 ? format_ratio(row.median(metric) / base) : "";
 }
 
 /// Those whose runs overlap with the best one's: the numbers do not distinguish them.
@@ -77,9 +64,9 @@ std::string comparison_table(const std::vector<Row>& rows, bool colour,
                {"ratio"},
                {"peak RSS"},
                {"ratio"}});
-  Unit seconds = column_unit(kElapsed, largest(rows, kElapsed));
-  Unit cpu_seconds = column_unit(kCpu, largest(rows, kCpu));
-  Unit bytes = column_unit(kPeak, largest(rows, kPeak));
+  Unit seconds = column_unit(kElapsed, largest_median(rows, kElapsed));
+  Unit cpu_seconds = column_unit(kCpu, largest_median(rows, kCpu));
+  Unit bytes = column_unit(kPeak, largest_median(rows, kPeak));
   const Row* baseline = baseline_of(rows);
   const Row* fastest = best_of(rows, kElapsed);
   const Row* leanest = best_of(rows, kPeak);
@@ -91,12 +78,12 @@ std::string comparison_table(const std::vector<Row>& rows, bool colour,
     std::string marks;
     if (&row == fastest) marks = "fastest";
     if (&row == leanest) marks += marks.empty() ? "leanest" : ", leanest";
-    table.add_row({row.contender, seconds.format(median_of(row, kElapsed)),
-                   ratio_text(row, baseline, kElapsed),
-                   format_spread(row.metric(kElapsed)->spread(), row.metric(kElapsed)->n),
-                   cpu_seconds.format(median_of(row, kCpu)), ratio_text(row, baseline, kCpu),
-                   bytes.format(median_of(row, kPeak)), ratio_text(row, baseline, kPeak)},
-                  row.contender == kStrata ? Style::kBold : Style::kPlain, marks, Style::kGood);
+    table.add_row(
+        {row.contender, seconds.format(row.median(kElapsed)), ratio_text(row, baseline, kElapsed),
+         format_spread(row.metric(kElapsed)->spread(), row.metric(kElapsed)->n),
+         cpu_seconds.format(row.median(kCpu)), ratio_text(row, baseline, kCpu),
+         bytes.format(row.median(kPeak)), ratio_text(row, baseline, kPeak)},
+        row.contender == kStrata ? Style::kBold : Style::kPlain, marks, Style::kGood);
   }
   return table.to_text(colour, width);
 }

@@ -1,5 +1,6 @@
 #include "measure/results.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "measure/metric.h"
@@ -57,18 +58,13 @@ void add_details(Json& json, const Row& row) {
   if (row.failed_allocations) json["failed_allocations"] = *row.failed_allocations;
 }
 
-/// Text that is not UTF-8 (a file name, a program's last words) must not cost the results.
-std::string dump_line(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 /// Below this depth a value stands in one line: the five numbers of a summary, the hundreds of
 /// buckets of a histogram.
 constexpr int kIndentedDepth = 4;
 
 void dump(const Json& json, int depth, std::string& text) {
   if (!json.is_structured() || json.empty() || depth >= kIndentedDepth) {
-    text += dump_line(json);
+    text += json_line(json);
     return;
   }
   const auto indent = static_cast<std::size_t>(2 * depth);
@@ -79,7 +75,7 @@ void dump(const Json& json, int depth, std::string& text) {
     is_first = false;
     text += '\n';
     text.append(indent + 2, ' ');
-    if (json.is_object()) text.append(dump_line(Json(key))).append(": ");
+    if (json.is_object()) text.append(json_line(Json(key))).append(": ");
     dump(value, depth + 1, text);
   }
   text += '\n';
@@ -109,6 +105,10 @@ Json row_json(const Row& row) {
 
 }  // namespace
 
+std::string json_line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 Json json_number(std::string_view metric, double value) {
   if (double parts = file_parts(metric); parts > 0) return std::round(value * parts) / parts;
   bool is_whole = std::floor(value) == value && std::abs(value) < 1e15;
@@ -118,6 +118,19 @@ Json json_number(std::string_view metric, double value) {
 
 const Summary* Row::metric(std::string_view name) const noexcept {
   return find_named(metrics, name);
+}
+
+double Row::median(std::string_view name) const noexcept {
+  const Summary* summary = metric(name);
+  return summary != nullptr ? summary->median : 0;
+}
+
+double largest_median(std::span<const Row> rows, std::string_view metric) noexcept {
+  double largest = 0;
+  for (const Row& row : rows) {
+    if (row.ok) largest = std::max(largest, row.median(metric));
+  }
+  return largest;
 }
 
 const std::vector<double>* Row::values_of(std::string_view name) const noexcept {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -59,10 +60,18 @@ struct Row {
 
   /// nullptr if the row has no such metric.
   const Summary* metric(std::string_view name) const noexcept;
+  double median(std::string_view name) const noexcept;  ///< of the metric; 0 if there is none
   const std::vector<double>* values_of(std::string_view name) const noexcept;
   const RatioTo* ratio(std::string_view name) const noexcept;
   const Latency* latency(std::string_view kind) const noexcept;
 };
+
+/// The largest median of the metric among the rows that are ok; 0 if none has it.
+double largest_median(std::span<const Row> rows, std::string_view metric) noexcept;
+
+/// In one line. Text that is not UTF-8 (a file's name, a program's last words) does not cost the
+/// rest.
+std::string json_line(const nlohmann::ordered_json& json);
 
 /// A number as results carry it: seconds down to the nanosecond, nanoseconds down to the
 /// picosecond, bytes and counts as the whole numbers they are.

@@ -25,8 +25,7 @@ class Line {
     text_ += '"';
   }
   void add_json(const nlohmann::ordered_json& value) {
-    constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
-    add(value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, kReplace));
+    add(value.is_string() ? value.get<std::string>() : json_line(value));
   }
   void add_number(std::string_view metric, double value) { add_json(json_number(metric, value)); }
   void skip(std::size_t fields) {

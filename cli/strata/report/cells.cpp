@@ -36,7 +36,7 @@ std::string spoken_value(const Json& value) {
     for (const Json& item : value) append_item(text, " ", spoken_value(item));
     return text;
   }
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_line(value);
 }
 
 std::string spoken_param(std::string_view name, const Json& value) {
@@ -49,7 +49,7 @@ std::string cell_key(const Row& row) {
   std::map<std::string, std::string> parts;
   for (const auto& [name, value] : row.params.items()) {
     if (tells_cells_apart(name)) {
-      parts[name] = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+      parts[name] = json_line(value);
     }
   }
   std::string key = row.scenario;
@@ -68,7 +68,7 @@ Varied varied_params(const std::vector<Row>& rows) {
       if (!tells_cells_apart(name)) continue;
       std::set<std::string>& values = seen[row.scenario][name];
       if (values.empty()) order[row.scenario].push_back(name);
-      values.insert(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+      values.insert(json_line(value));
     }
   }
   for (auto& [scenario, names] : order) {

@@ -224,7 +224,7 @@ std::string fact_value(std::string_view key, const Json& value) {
   if (value.is_number() && key.ends_with("_bytes")) {
     return brief(Quantity::kBytes, value.get<double>());
   }
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_line(value);
 }
 
 std::string facts(const ReportFile& file) {
