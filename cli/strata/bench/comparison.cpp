@@ -34,11 +34,6 @@ std::string failure_of(const ProcessResult& result, const Contender& contender,
   return {};
 }
 
-std::string run_name(const ComparisonPlan& plan, int round) {
-  if (round <= plan.warmup) return fmt::format("warm-up {} of {}", round, plan.warmup);
-  return fmt::format("run {} of {}", round - plan.warmup, plan.runs);
-}
-
 Row make_row(const ComparisonPlan& plan, const Contender& contender, const Tally& tally) {
   Row row;
   row.scenario = plan.scenario;
@@ -70,6 +65,11 @@ Row make_row(const ComparisonPlan& plan, const Contender& contender, const Tally
 }
 
 }  // namespace
+
+std::string run_name(const ComparisonPlan& plan, int round) {
+  if (round <= plan.warmup) return fmt::format("warm-up {} of {}", round, plan.warmup);
+  return fmt::format("run {} of {}", round - plan.warmup, plan.runs);
+}
 
 std::vector<std::size_t> rotated_order(std::size_t count, std::size_t round) {
   std::vector<std::size_t> order;

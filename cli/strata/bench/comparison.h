@@ -33,6 +33,9 @@ struct ComparisonEvents {
   std::function<void(int round, const Contender&, const OutputCapture&)> on_end;
 };
 
+/// "warm-up 1 of 2", "run 3 of 6": what a round, from 1, is of the plan.
+std::string run_name(const ComparisonPlan& plan, int round);
+
 /// The order in which `count` contenders run in a round: each round starts one further, so that
 /// none always runs first (a cold cache) or after the same neighbour.
 std::vector<std::size_t> rotated_order(std::size_t count, std::size_t round);

@@ -87,9 +87,7 @@ class CompareCommand final : public MeasuringCommand {
     int told_round = 0;
     ComparisonEvents events;
     events.on_start = [&](int round, const Contender& contender) {
-      std::string where = round <= plan.warmup
-                              ? fmt::format("warm-up {} of {}", round, plan.warmup)
-                              : fmt::format("run {} of {}", round - plan.warmup, plan.runs);
+      const std::string where = run_name(plan, round);
       if (round != told_round) progress.milestone(fmt::format("{}: {} ...", plan.scenario, where));
       told_round = round;
       progress.step(fmt::format("{}: {}, {} ...", plan.scenario, where, contender.name));
