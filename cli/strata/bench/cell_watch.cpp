@@ -8,9 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <ctime>
 #include <string_view>
 #include <system_error>
+
+#include "process/run_process.h"
 
 namespace strata::cli {
 namespace {
@@ -23,12 +24,6 @@ constexpr double kFirstIntervalS = 0.004;
 /// As many points as a plot can show; then every other goes and the interval doubles.
 constexpr std::size_t kMostPoints = 256;
 constexpr double kPointsAfter = 40;
-
-double now_s() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
 
 /// The first bytes of a file of /proc; empty if the process is gone.
 std::string read_proc(int process, const char* file) {

@@ -1,7 +1,6 @@
 #include "commands/leaks.h"
 
 #include <fmt/format.h>
-#include <string.h>
 
 #include <algorithm>
 #include <csignal>
@@ -145,10 +144,6 @@ int run_for_leaks(ProcessPlan plan, const std::string& profile) {
   });
   // Signals are no more held back: a pipe may wait for its reader.
   for (const Kept& one : kept) write(one);
-  if (result.end == ProcessResult::End::kNotStarted) {
-    throw UsageError(fmt::format("could not start '{}': {}", plan.program, ::strerror(result.code)),
-                     126);
-  }
   if (result.end == ProcessResult::End::kKilled) die_by_signal(result.code);
   return result.code;
 }

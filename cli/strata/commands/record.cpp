@@ -227,10 +227,6 @@ class RecordCommand final : public Command {
     EarlierTraces earlier(file);
     const BesideResult result = run_beside(
         plan, {}, [&] { earlier.remove(); }, toggling_signal());
-    if (result.end == ProcessResult::End::kNotStarted) {
-      throw UsageError(
-          fmt::format("could not start '{}': {}", plan.program, ::strerror(result.code)), 126);
-    }
     if (file.string().find("%p") == std::string::npos) {
       tell(file, earlier.later_traces(), given, plan.arguments.front(), why_nothing());
     }

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <string.h>
 
 #include <filesystem>
 
@@ -66,8 +65,7 @@ class RunCommand final : public Command {
     }
     warn_of_own_malloc(plan.program, command.front());
     if (wants_leaks_) return run_for_leaks(std::move(plan), profile_);
-    int error = become_process(plan);
-    throw UsageError(fmt::format("could not start '{}': {}", plan.program, ::strerror(error)), 126);
+    refuse_start(plan, become_process(plan));
   }
 
  private:

@@ -91,6 +91,7 @@ BesideResult run_beside(const ProcessPlan& plan,
     result.code = WEXITSTATUS(status);
   }
   if (at_end) at_end(result);
+  if (is_refused) refuse_start(plan, exec_error);
   return result;
 }
 

@@ -6,7 +6,7 @@
 
 namespace strata::cli {
 
-/// How it ended: kExited, kKilled or kNotStarted.
+/// How it ended: kExited or kKilled; kNotStarted only at_end sees.
 struct BesideResult {
   ProcessResult::End end = ProcessResult::End::kNotStarted;
   int code = 0;  ///< as in ProcessResult
@@ -19,6 +19,7 @@ struct BesideResult {
 /// \param at_end    called with the result while signals are still held back
 /// \param at_start  called once the program has started
 /// \param signal    goes on, too, beside those that usually mean a program; 0: none
+/// \errors          UsageError with the shell's status if it cannot be started
 BesideResult run_beside(const ProcessPlan& plan,
                         const std::function<void(const BesideResult&)>& at_end = {},
                         const std::function<void()>& at_start = {}, int signal = 0);

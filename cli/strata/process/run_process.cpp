@@ -18,6 +18,7 @@
 #include <system_error>
 #include <utility>
 
+#include "input/usage_error.h"
 #include "launch/launch_outcome.h"
 
 namespace strata::cli {
@@ -31,12 +32,6 @@ constexpr const char* kPerhapsByTheKernel =
 
 [[noreturn]] void throw_errno(const char* what) {
   throw std::system_error(errno, std::generic_category(), what);
-}
-
-double now_s() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
 double to_seconds(const timeval& time) {
@@ -270,6 +265,16 @@ int become_process(const ProcessPlan& plan) {
   std::vector<std::string> entries = plan.environment.entries();
   ::execvpe(plan.program.c_str(), pointers(words).data(), pointers(entries).data());
   return errno;
+}
+
+void refuse_start(const ProcessPlan& plan, int error) {
+  throw UsageError(fmt::format("could not start '{}': {}", plan.program, ::strerror(error)), 126);
+}
+
+double now_s() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
 }  // namespace strata::cli

@@ -69,4 +69,11 @@ std::string describe_end(const ProcessResult& result, double timeout_s);
 /// command's own. Returns errno, only if the kernel refuses.
 int become_process(const ProcessPlan& plan);
 
+/// What is said then.
+/// \errors  UsageError with the shell's status, in any case.
+[[noreturn]] void refuse_start(const ProcessPlan& plan, int error);
+
+/// Seconds of CLOCK_MONOTONIC.
+double now_s();
+
 }  // namespace strata::cli
