@@ -32,10 +32,10 @@ void Stopwatch::calibrate() noexcept {
   uses_counter_ = has_invariant_counter();
   ps_per_tick_ = 1000;
   if (uses_counter_) {
-    const std::uint64_t from_ns = kernel_ns();
+    const std::uint64_t from_ns = clock_ns(CLOCK_MONOTONIC);
     const std::uint64_t from = start();
     std::uint64_t to_ns = from_ns;
-    while (to_ns - from_ns < kCalibrationNs) to_ns = kernel_ns();
+    while (to_ns - from_ns < kCalibrationNs) to_ns = clock_ns(CLOCK_MONOTONIC);
     const std::uint64_t to = stop();
     ps_per_tick_ = 1000 * static_cast<double>(to_ns - from_ns) / static_cast<double>(to - from);
   }

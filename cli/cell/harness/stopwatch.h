@@ -8,19 +8,21 @@
 
 namespace strata::cell {
 
-/// Seconds of CLOCK_MONOTONIC.
-inline double now_s() noexcept {
+/// What a clock of the kernel's shows.
+inline std::uint64_t clock_ns(clockid_t clock) noexcept {
   timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+  ::clock_gettime(clock, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+inline double clock_s(clockid_t clock) noexcept {
+  return static_cast<double>(clock_ns(clock)) * 1e-9;
 }
 
+inline double now_s() noexcept { return clock_s(CLOCK_MONOTONIC); }
+
 /// Seconds that this thread was on a processor: what others take of the machine is not in it.
-inline double thread_cpu_s() noexcept {
-  timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
+inline double thread_cpu_s() noexcept { return clock_s(CLOCK_THREAD_CPUTIME_ID); }
 
 /// Times single operations: the processor's time stamp counter where it runs at a constant rate,
 /// else the kernel's clock. calibrate() before the first use; after that it only reads.
@@ -40,7 +42,7 @@ class Stopwatch {
       return ticks;
     }
 #endif
-    return kernel_ns();
+    return clock_ns(CLOCK_MONOTONIC);
   }
   /// The same; what comes after it has not begun.
   static std::uint64_t stop() noexcept {
@@ -52,7 +54,7 @@ class Stopwatch {
       return ticks;
     }
 #endif
-    return kernel_ns();
+    return clock_ns(CLOCK_MONOTONIC);
   }
 
   static std::uint64_t picoseconds(std::uint64_t ticks) noexcept {
@@ -63,13 +65,6 @@ class Stopwatch {
   static double cost_ns() noexcept { return cost_ns_; }
 
  private:
-  static std::uint64_t kernel_ns() noexcept {
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-           static_cast<std::uint64_t>(now.tv_nsec);
-  }
-
   static inline bool uses_counter_ = false;
   static inline double ps_per_tick_ = 1000;
   static inline double cost_ns_ = 0;

@@ -9,19 +9,12 @@
 
 #include "harness/own_memory.h"
 #include "harness/stamp.h"
+#include "harness/stopwatch.h"
 #include "shared/replay_plan.h"
 
 /// \file  What keeps the threads of a replay in an order that the trace allows.
 
 namespace strata::cell {
-
-/// CPU time of the calling thread, in nanoseconds.
-inline std::uint64_t thread_cpu_ns() noexcept {
-  timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 /// Waits for something that another thread is about to do: a moment on the processor, then off it.
 /// What longer waits cost is the replay's doing, not the allocator's, so it is counted.
@@ -30,7 +23,8 @@ class Patience {
   Patience() = default;
   ~Patience() {
     if (began_ns_ != 0) {
-      cpu_ns_of_all_.fetch_add(thread_cpu_ns() - began_ns_, std::memory_order_relaxed);
+      cpu_ns_of_all_.fetch_add(clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns_,
+                               std::memory_order_relaxed);
     }
   }
   Patience(const Patience&) = delete;
@@ -44,7 +38,7 @@ class Patience {
 #endif
       return;
     }
-    if (began_ns_ == 0) began_ns_ = thread_cpu_ns();
+    if (began_ns_ == 0) began_ns_ = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     if (rounds_ <= kSpins + kYields) {
       ::sched_yield();
       return;

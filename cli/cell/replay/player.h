@@ -11,6 +11,7 @@
 
 #include "harness/cell.h"
 #include "harness/probe.h"
+#include "harness/stopwatch.h"
 #include "replay/order.h"
 #include "replay/stream.h"
 #include "shared/replay_plan.h"
@@ -322,11 +323,7 @@ class Player {
   void wait_until(std::uint64_t ns) const noexcept {
     constexpr std::uint64_t kShortestNs = 60'000;
     const std::uint64_t due = team_.began_ns + ns;
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    const std::uint64_t now_ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-                                 static_cast<std::uint64_t>(now.tv_nsec);
-    if (now_ns + kShortestNs >= due) return;
+    if (clock_ns(CLOCK_MONOTONIC) + kShortestNs >= due) return;
     const timespec until{static_cast<time_t>(due / 1'000'000'000),
                          static_cast<long>(due % 1'000'000'000)};
     ::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);

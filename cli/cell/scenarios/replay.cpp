@@ -66,12 +66,6 @@ std::uint64_t peak_rss_bytes() noexcept {
   return peak - std::min(peak, table_bytes->load(std::memory_order_relaxed));
 }
 
-double process_cpu_s() noexcept {
-  timespec now{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
 std::uint64_t minor_faults() noexcept {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -107,14 +101,15 @@ class Replay final : public Team {
   void run() {
     resident_ = resident_bytes();
     cell_.begin_load();
-    const double cpu = process_cpu_s();
+    const double cpu = clock_s(CLOCK_PROCESS_CPUTIME_ID);
     const double from = now_s();
     const std::uint64_t faults = minor_faults();
     began_ns = static_cast<std::uint64_t>(from * 1e9);
     if (!players_.empty()) players_.front()->play();
     join();
     elapsed_s_ = now_s() - from;
-    cpu_s_ = process_cpu_s() - cpu - 1e-9 * static_cast<double>(Patience::cpu_ns_of_all());
+    cpu_s_ = clock_s(CLOCK_PROCESS_CPUTIME_ID) - cpu -
+             1e-9 * static_cast<double>(Patience::cpu_ns_of_all());
     faults_ = minor_faults() - faults;
     peak_ = peak_rss_bytes();
     cell_.end_load();
