@@ -114,7 +114,7 @@ class Queue {
   /// \returns  False if the message is dropped: the queue is full, or (a counted failure) the
   ///           contender has no block although the queue has a place.
   bool send(const unsigned char* message, std::uint32_t tick, Worker& worker) {
-    const Guard guard(*this);
+    const auto guard = lock();
     if (count_ == entries_.size()) return false;
     void* block = memory_.allocate(kMessageBytes);
     if (block == nullptr) {
@@ -129,7 +129,7 @@ class Queue {
 
   /// \returns  False if there is none.
   bool receive(unsigned char* message, std::uint32_t& tick, Worker& worker) {
-    const Guard guard(*this);
+    const auto guard = lock();
     if (count_ == 0) return false;
     const Entry entry = entries_[first_];
     first_ = (first_ + 1) % entries_.size();
@@ -151,17 +151,9 @@ class Queue {
   };
 
   /// A single thread has a queue without a mutex, as it would.
-  struct Guard {
-    explicit Guard(Queue& queue) : mutex(queue.is_shared_ ? &queue.mutex_ : nullptr) {
-      if (mutex != nullptr) mutex->lock();
-    }
-    ~Guard() {
-      if (mutex != nullptr) mutex->unlock();
-    }
-    Guard(const Guard&) = delete;
-    Guard& operator=(const Guard&) = delete;
-    std::mutex* mutex;
-  };
+  std::unique_lock<std::mutex> lock() {
+    return is_shared_ ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>();
+  }
 
   Memory& memory_;
   OwnMemory<Entry> entries_;  // a ring: count_ of them from first_ on
