@@ -1,7 +1,9 @@
 #pragma once
 
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 
 namespace strata::recorder {
@@ -38,13 +40,9 @@ class Text {
   void put(char c) noexcept {
     if (size_ + 2 < sizeof text_ || (c == '\n' && size_ + 1 < sizeof text_)) text_[size_++] = c;
   }
-  Text& digits(std::uint64_t number, unsigned base) noexcept {
-    char reversed[20];
-    std::size_t count = 0;
-    do reversed[count++] = "0123456789abcdef"[number % base];
-    while ((number /= base) != 0);
-    while (count > 0) put(reversed[--count]);
-    return *this;
+  Text& digits(std::uint64_t number, int base) noexcept {
+    char text[20];
+    return add({text, std::to_chars(text, std::end(text), number, base).ptr});
   }
 
   std::size_t size_ = 0;

@@ -1,7 +1,9 @@
 #include "shared/trace/writer.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
+#include <iterator>
 
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
@@ -81,14 +83,9 @@ bool Writer::add_text(BlockKind kind, std::string_view text) noexcept {
 
 bool Writer::add_dropped(std::uint64_t events) noexcept {
   char text[32] = "events=";
-  std::size_t size = std::strlen(text);
-  char digits[20];
-  std::size_t count = 0;
-  do digits[count++] = static_cast<char>('0' + events % 10);
-  while ((events /= 10) != 0);
-  while (count > 0) text[size++] = digits[--count];
-  text[size++] = '\n';
-  return add_text(BlockKind::kDropped, {text, size});
+  char* end = std::to_chars(text + std::strlen(text), std::end(text), events).ptr;
+  *end++ = '\n';
+  return add_text(BlockKind::kDropped, {text, end});
 }
 
 bool Writer::flush() noexcept { return flush_events(); }
