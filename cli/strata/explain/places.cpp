@@ -101,19 +101,7 @@ const std::vector<Line>& Places::lines_of(std::uint32_t node) {
 std::vector<Line> Places::look_up(std::uint64_t address, std::uint32_t number) {
   if (number == trace::Reader::kNoModule) return {{fmt::format("{:#x}", address), "", 0}};
   const trace::Module& module = reader_.modules()[number];
-  const std::uint64_t offset = address - module.start + module.offset;
-  std::unique_ptr<Symbols>& symbols = files_[{module.path, module.build_id}];
-  if (symbols == nullptr) {
-    symbols = std::make_unique<Symbols>(module.path, module.build_id);
-    if (symbols->is_another_build()) {
-      notes_.push_back(fmt::format(
-          "'{}' is not the file that was recorded: its functions stay numbers", module.path));
-    }
-  }
-  std::vector<Line> lines = symbols->lines_at(offset);
-  if (!lines.empty()) return lines;
-  const std::string file = std::filesystem::path(module.path).filename().string();
-  return {{fmt::format("{}+{:#x}", file.empty() ? module.path : file, offset), "", 0}};
+  return files_.lines_at(module.path, module.build_id, address - module.start + module.offset);
 }
 
 }  // namespace strata::cli

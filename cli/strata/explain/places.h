@@ -2,9 +2,7 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -41,7 +39,7 @@ class Places {
 
   const std::vector<PlaceName>& names() const noexcept { return names_; }
   /// A sentence for each file that was replaced since the recording.
-  const std::vector<std::string>& notes() const noexcept { return notes_; }
+  const std::vector<std::string>& notes() const noexcept { return files_.notes(); }
   /// Names the callers of one of the place's stacks. Those that read alike are one.
   void add_callers(std::uint32_t place, std::uint32_t stack, double share);
   /// By stack: whether its place is this one.
@@ -63,8 +61,7 @@ class Places {
   std::vector<PlaceName> names_;
   std::map<std::string, std::uint32_t> numbers_;
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::vector<Line>> lines_;
-  std::map<std::pair<std::string, std::string>, std::unique_ptr<Symbols>> files_;
-  std::vector<std::string> notes_;
+  SymbolFiles files_{"recorded"};
 };
 
 }  // namespace strata::cli

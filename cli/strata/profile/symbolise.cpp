@@ -2,24 +2,12 @@
 #include <regex.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <map>
 #include <unordered_map>
 
 #include "profile/symbols.h"
 
 namespace strata::cli {
 namespace {
-
-/// "libfoo.so+0x1234", or the bare address of what no file has.
-Line unnamed(const Profile& profile, const Profile::Location& location) {
-  if (location.mapping == Profile::kNone) return {fmt::format("{:#x}", location.address), "", 0};
-  const Profile::Mapping& mapping = profile.mappings[location.mapping];
-  const std::string file = std::filesystem::path(mapping.file).filename().string();
-  return {fmt::format("{}+{:#x}", file.empty() ? mapping.file : file,
-                      location.address - mapping.start + mapping.offset),
-          "", 0};
-}
 
 // The C library compiles a pattern by recursion. Those of real profiles have some hundred bytes.
 constexpr std::size_t kLongestPattern = 8192;
@@ -90,25 +78,19 @@ void drop_own_frames(Profile& profile) {
 }  // namespace
 
 std::vector<std::string> symbolise(Profile& profile) {
-  std::vector<std::string> notes;
-  std::map<std::pair<std::string, std::string>, std::unique_ptr<Symbols>> files;
+  SymbolFiles files("profiled");
   for (Profile::Location& location : profile.locations) {
-    if (location.mapping != Profile::kNone && location.lines.empty()) {
-      const Profile::Mapping& mapping = profile.mappings[location.mapping];
-      std::unique_ptr<Symbols>& symbols = files[{mapping.file, mapping.build_id}];
-      if (symbols == nullptr) {
-        symbols = std::make_unique<Symbols>(mapping.file, mapping.build_id);
-        if (symbols->is_another_build()) {
-          notes.push_back(fmt::format(
-              "'{}' is not the file that was profiled: its functions stay numbers", mapping.file));
-        }
-      }
-      location.lines = symbols->lines_at(location.address - mapping.start + mapping.offset);
+    if (!location.lines.empty()) continue;
+    if (location.mapping == Profile::kNone) {
+      location.lines.push_back({fmt::format("{:#x}", location.address), "", 0});
+      continue;
     }
-    if (location.lines.empty()) location.lines.push_back(unnamed(profile, location));
+    const Profile::Mapping& mapping = profile.mappings[location.mapping];
+    location.lines = files.lines_at(mapping.file, mapping.build_id,
+                                    location.address - mapping.start + mapping.offset);
   }
   drop_own_frames(profile);
-  return notes;
+  return files.notes();
 }
 
 }  // namespace strata::cli

@@ -8,8 +8,8 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <filesystem>
 #include <iterator>
-#include <map>
 
 // Else libiberty.h declares a basename() that <string.h> declares otherwise.
 #define HAVE_DECL_BASENAME 1
@@ -280,6 +280,20 @@ std::vector<Line> Symbols::lines_at(std::uint64_t file_offset) const {
   if (module_ == nullptr) return {};
   const Dwarf_Addr address = module_->address_of(file_offset);
   return address == 0 ? std::vector<Line>() : module_->lines_of(address);
+}
+
+std::vector<Line> SymbolFiles::lines_at(const std::string& file, const std::string& build_id,
+                                        std::uint64_t offset) {
+  const auto [entry, is_new] = files_.try_emplace({file, build_id}, file, build_id);
+  const Symbols& symbols = entry->second;
+  if (is_new && symbols.is_another_build()) {
+    notes_.push_back(
+        fmt::format("'{}' is not the file that was {}: its functions stay numbers", file, done_));
+  }
+  std::vector<Line> lines = symbols.lines_at(offset);
+  if (!lines.empty()) return lines;
+  const std::string name = std::filesystem::path(file).filename().string();
+  return {{fmt::format("{}+{:#x}", name.empty() ? file : name, offset), "", 0}};
 }
 
 std::string readable_name(const std::string& name) {

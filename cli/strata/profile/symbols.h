@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "profile/profile.h"
@@ -31,6 +33,25 @@ class Symbols {
   struct Module;
   std::unique_ptr<Module> module_;
   bool is_another_build_ = false;
+};
+
+/// The symbols of all files that a profile or a trace names.
+/// \threads  One object, one thread.
+class SymbolFiles {
+ public:
+  /// \param done  what was done with the files: "profiled"
+  explicit SymbolFiles(std::string done) : done_(std::move(done)) {}
+
+  /// As Symbols has them; where nothing is known, one line is "libfoo.so+0x1234".
+  std::vector<Line> lines_at(const std::string& file, const std::string& build_id,
+                             std::uint64_t offset);
+  /// A sentence for each file that was replaced since.
+  const std::vector<std::string>& notes() const noexcept { return notes_; }
+
+ private:
+  std::string done_;
+  std::map<std::pair<std::string, std::string>, Symbols> files_;  ///< by name and build id
+  std::vector<std::string> notes_;
 };
 
 /// A mangled name as people read it, without parameters; any other name as it is.
