@@ -34,7 +34,7 @@ void* MetadataArena::allocate(std::size_t bytes) noexcept {
 
 void* MetadataArena::allocate_forever(std::size_t bytes) noexcept {
   LockGuard guard(lock_);
-  return take_fresh((bytes + kMinBytes - 1) / kMinBytes * kMinBytes);
+  return take_fresh(detail::round_up(bytes, kMinBytes));
 }
 
 /// The next bytes of the newest chunk, or of a new one: never used, so that they read as zero.
@@ -120,7 +120,7 @@ void MetadataArena::deallocate(void* memory, std::size_t bytes) noexcept {
     // All but its first OS page, where its link will be. If the kernel refuses, it stays.
     const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(memory);
     const std::uintptr_t first = detail::round_up(start + sizeof(FreeBlock), os::page_bytes());
-    const std::uintptr_t end = (start + (kMinBytes << index)) & ~(os::page_bytes() - 1);
+    const std::uintptr_t end = detail::round_down(start + (kMinBytes << index), os::page_bytes());
     if (first < end) pages_.decommit(reinterpret_cast<void*>(first), end - first);
   }
   LockGuard guard(lock_);

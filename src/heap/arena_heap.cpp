@@ -1,4 +1,5 @@
 #include "heap/arena_heap.h"
+#include <strata/detail/bits.hpp>
 
 #include <algorithm>
 
@@ -9,10 +10,6 @@
 
 namespace strata {
 namespace {
-
-constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) noexcept {
-  return (bytes + unit - 1) / unit * unit;
-}
 
 /// The smallest arena that serves the request while it is empty.
 std::size_t arena_bytes_for(std::size_t bytes, std::size_t alignment) noexcept {
@@ -56,8 +53,7 @@ void ArenaHeap::die_of_not_live(const void* block) noexcept {
 /// Of a block that was just carved; passes it on.
 void* ArenaHeap::count_out(HeapArena& arena, void* block) noexcept {
   if (block == nullptr) return nullptr;
-  const std::size_t bytes =
-      std::size_t{BlockTag::of(block)->load_size() >> 1} * BlockTag::kGranuleBytes;
+  const std::size_t bytes = block_bytes(BlockTag::of(block)->load_size() >> 1);
   out_bytes_ += bytes;
   const std::size_t end =
       static_cast<std::size_t>(static_cast<char*>(block) + bytes - reinterpret_cast<char*>(&arena));
@@ -100,7 +96,7 @@ void ArenaHeap::deallocate(HeapArena& arena, void* block, std::uint32_t granules
     return;
   }
   arena.blocks.deallocate(block);
-  note_freed(arena, std::size_t{granules} * BlockTag::kGranuleBytes);
+  note_freed(arena, block_bytes(granules));
   lock_.unlock();
   wake_reclaimer();
 }
@@ -108,7 +104,7 @@ void ArenaHeap::deallocate(HeapArena& arena, void* block, std::uint32_t granules
 bool ArenaHeap::resize(HeapArena& arena, void* block, std::size_t bytes) noexcept {
   {
     LockGuard guard(lock_);
-    const std::size_t held = std::size_t{granules_of_live(arena, block)} * BlockTag::kGranuleBytes;
+    const std::size_t held = block_bytes(granules_of_live(arena, block));
     if (!arena.blocks.resize_in_place(block, bytes)) return false;
     note_freed(arena, held);
     count_out(arena, block);
@@ -125,7 +121,7 @@ void ArenaHeap::note_freed(HeapArena& arena, std::size_t bytes) noexcept {
 
 void ArenaHeap::put_back(FreedBlock* block, std::uint32_t granules, Joined& joined) noexcept {
   auto* first = reinterpret_cast<char*>(block);
-  const std::size_t bytes = std::size_t{granules} * BlockTag::kGranuleBytes;
+  const std::size_t bytes = block_bytes(granules);
   if (joined.first == first + bytes) {
     joined.first = first;
   } else if (joined.first + joined.bytes != first) {
@@ -226,7 +222,7 @@ void ArenaHeap::sweep(HeapArena& arena, std::uint32_t first_bin,
   // What is free at the end is reached anew.
   const auto used =
       static_cast<std::size_t>(arena.blocks.last_used() - reinterpret_cast<const char*>(&arena));
-  arena.reached_bytes = std::max(round_up(used, kHugePage), kHugePage);
+  arena.reached_bytes = std::max(detail::round_up(used, kHugePage), kHugePage);
 }
 
 /// A block ends so many bytes from the arena's begin, near what was reached, or beyond it. Where
@@ -236,7 +232,7 @@ void ArenaHeap::sweep(HeapArena& arena, std::uint32_t first_bin,
 /// reserve.
 void ArenaHeap::reach(HeapArena& arena, std::size_t bytes) noexcept {
   const std::size_t start = arena.reached_bytes;
-  const std::size_t reached = round_up(bytes + kHugeAhead, kHugePage);
+  const std::size_t reached = detail::round_up(bytes + kHugeAhead, kHugePage);
   arena.reached_bytes = reached < arena.bytes ? reached : SIZE_MAX;
   if (!instance_.is_shared() || out_bytes_ < kHugeFrom || bytes > start || start >= arena.bytes) {
     return;

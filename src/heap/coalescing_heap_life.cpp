@@ -1,4 +1,5 @@
 #include <strata/coalescing_heap.hpp>
+#include <strata/detail/bits.hpp>
 
 #include <utility>
 
@@ -20,7 +21,7 @@ std::optional<CoalescingHeap> CoalescingHeap::try_create(std::size_t bytes, cons
   if (bytes == 0) return refuse("CoalescingHeap: the size of the region is 0");
   if (bytes > kMaxRegionBytes) return refuse("CoalescingHeap: the region is above 16 GiB");
   const std::size_t page = os::page_bytes();
-  bytes = (bytes + page - 1) / page * page;
+  bytes = detail::round_up(bytes, page);
   if (pages == nullptr) pages = &os::kernel_pages();
   void* region = pages->map(bytes);
   if (region == nullptr) return refuse(kRefused);

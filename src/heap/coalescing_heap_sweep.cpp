@@ -1,4 +1,5 @@
 #include <strata/coalescing_heap.hpp>
+#include <strata/detail/bits.hpp>
 
 #include "base/fatal.h"
 #include "heap/free_block.h"
@@ -47,8 +48,8 @@ void CoalescingHeap::sweep_bin(std::uint32_t bin, os::PageSource& pages, Sweep& 
     if (state == BlockState::kDecommitted) continue;
     const auto inside = reinterpret_cast<std::uintptr_t>(block + 1) + sweep.kept_bytes;
     const auto behind = reinterpret_cast<std::uintptr_t>(&at(index + granules)->size_of_previous());
-    const std::uintptr_t first = (inside + page - 1) & ~(page - 1);
-    const std::uintptr_t last = behind & ~(page - 1);
+    const std::uintptr_t first = detail::round_up(inside, page);
+    const std::uintptr_t last = detail::round_down(behind, page);
     if (first >= last) continue;
     if (sweep.ages_first && state == BlockState::kFree) {
       block->tag.set_state(granules, BlockState::kAged);

@@ -63,9 +63,12 @@ constexpr std::uint32_t granules_for(std::size_t bytes) noexcept {
 
 static_assert(granules_for(size_bins::kMaxTabledBytes) < size_bins::kRequests.size());
 
-/// What the user gets of a block.
+constexpr std::size_t block_bytes(std::uint32_t granules) noexcept {
+  return std::size_t{granules} * BlockTag::kGranuleBytes;
+}
+/// What the user gets of it.
 constexpr std::size_t user_bytes(std::uint32_t granules) noexcept {
-  return std::size_t{granules} * BlockTag::kGranuleBytes - BlockTag::kBytes;
+  return block_bytes(granules) - BlockTag::kBytes;
 }
 
 }  // namespace strata

@@ -1,4 +1,5 @@
 #include "heap/heap_instance.h"
+#include <strata/detail/bits.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -32,8 +33,8 @@ const char* reason_against(const ThreadHeaps::Options& options) noexcept {
 ThreadHeaps::Options in_whole_pages(ThreadHeaps::Options options) noexcept {
   const std::size_t page = os::page_bytes();
   const std::size_t budget = smaller_budget(options);
-  options.arena_bytes = (options.arena_bytes + page - 1) / page * page;
-  if (options.arena_bytes > budget) options.arena_bytes = budget / page * page;
+  options.arena_bytes = detail::round_up(options.arena_bytes, page);
+  if (options.arena_bytes > budget) options.arena_bytes = detail::round_down(budget, page);
   // What waits in caches is a small part of every budget.
   options.cached_bytes = std::min(
       {options.cached_bytes, options.thread_budget_bytes / 32, options.total_budget_bytes / 64});
@@ -176,12 +177,12 @@ void HeapInstance::unmap_table() noexcept {
 HeapArena* HeapInstance::map_arena(ArenaHeap& heap, std::size_t min_bytes) noexcept {
   const std::size_t page = os::page_bytes();
   const std::size_t of_thread = options_.thread_budget_bytes - heap.held_bytes_;
-  std::size_t bytes = std::min(options_.arena_bytes, of_thread / page * page);
+  std::size_t bytes = std::min(options_.arena_bytes, detail::round_down(of_thread, page));
   {
     // The budget is taken before the memory, so that no lock is held during a system call.
     LockGuard guard(lock_);
     const std::size_t held = held_bytes_.load(std::memory_order_relaxed);
-    bytes = std::min(bytes, (options_.total_budget_bytes - held) / page * page);
+    bytes = std::min(bytes, detail::round_down(options_.total_budget_bytes - held, page));
     if (bytes < min_bytes || bytes < ThreadHeaps::kMinArenaBytes) return nullptr;
     held_bytes_.store(held + bytes, std::memory_order_relaxed);
   }

@@ -2,6 +2,7 @@
 #pragma GCC visibility push(default)
 #include <strata/heap.hpp>
 #pragma GCC visibility pop
+#include <strata/detail/bits.hpp>
 
 #include <bit>
 
@@ -166,7 +167,7 @@ std::size_t Heap::good_size(std::size_t bytes) noexcept {
     return SizeClassMap::bytes_of(size_class);
   const std::size_t page = bytes <= Engine::kMaxLargeBytes ? kPageBytes : os::page_bytes();
   if (bytes > Engine::kMaxBytes - (page - 1)) return 0;
-  return (bytes + page - 1) & ~(page - 1);
+  return detail::round_up(bytes, page);
 }
 
 bool Heap::owns(const void* address) const noexcept {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <strata/detail/bits.hpp>
+
 #include <cstddef>
 
 #include "base/lock.h"
@@ -43,9 +45,7 @@ class KeptMappings {
   // Chosen: as many requests as a small server has at once.
   static constexpr std::size_t kMost = 16;
 
-  std::size_t rounded_bytes() const noexcept {
-    return (bytes_ + os::page_bytes() - 1) & ~(os::page_bytes() - 1);
-  }
+  std::size_t rounded_bytes() const noexcept { return detail::round_up(bytes_, os::page_bytes()); }
 
   os::PageSource& pages_;
   const std::size_t bytes_;
