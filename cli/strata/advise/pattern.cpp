@@ -23,10 +23,6 @@ constexpr double kMostly = 0.9;
 /// Of slots whose contents are replaced by any size, 0.29 looks like growth (explanation_test).
 constexpr double kOften = 0.65;
 
-double share(std::uint64_t part, std::uint64_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
 bool is_one_size(const PlaceSums& sums) { return sums.smallest == sums.largest; }
 
 std::string size_text(const PlaceSums& sums) {
@@ -79,12 +75,12 @@ std::vector<Remedy> remedies_of(const PlaceSums& sums) {
   std::vector<Remedy> remedies;
   if (sums.births < kLeastBirths || sums.aligned > 0) return remedies;
   const bool is_local = !sums.has_many_threads && sums.foreign_deaths == 0;
-  if (sums.foreign_deaths == 0 && share(sums.grown, sums.births) >= kOften) {
+  if (sums.foreign_deaths == 0 && share_of(sums.grown, sums.births) >= kOften) {
     remedies.push_back(Remedy::kReserve);
   }
   if (sums.resized > 0) return remedies;  // the shelf does not resize
   if (sums.foreign_deaths == 0 && sums.is_one_at_a_time &&
-      share(sums.temporaries, sums.births) >= kMostly) {
+      share_of(sums.temporaries, sums.births) >= kMostly) {
     remedies.push_back(Remedy::kReuse);
   }
   const bool dies_together = static_cast<double>(sums.largest_run_bytes) <=
@@ -205,8 +201,8 @@ std::vector<Candidate> find_candidates(const Explanation& explanation, std::size
   std::vector<std::uint32_t> order(sums.size());
   std::iota(order.begin(), order.end(), 0u);
   const auto cost = [&](std::uint32_t place) {
-    return share(sums[place].births, explanation.births()) +
-           share(sums[place].at_peak_bytes, explanation.peak().bytes);
+    return share_of(sums[place].births, explanation.births()) +
+           share_of(sums[place].at_peak_bytes, explanation.peak().bytes);
   };
   std::stable_sort(order.begin(), order.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return cost(a) > cost(b); });
@@ -214,8 +210,8 @@ std::vector<Candidate> find_candidates(const Explanation& explanation, std::size
   std::size_t places = 0;
   for (const std::uint32_t place : order) {
     if (places == most_places) break;
-    if (share(sums[place].births, explanation.births()) < kLeastShareOfCalls &&
-        share(sums[place].at_peak_bytes, explanation.peak().bytes) < kLeastShareOfPeak) {
+    if (share_of(sums[place].births, explanation.births()) < kLeastShareOfCalls &&
+        share_of(sums[place].at_peak_bytes, explanation.peak().bytes) < kLeastShareOfPeak) {
       continue;
     }
     const std::vector<Remedy> remedies = remedies_of(sums[place]);

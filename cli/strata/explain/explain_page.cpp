@@ -164,10 +164,7 @@ std::string lead(const Explanation& explanation) {
   if (const std::string command = trace::property(reader.process(), "command"); !command.empty()) {
     html += fmt::format("<code>{}</code>: ", html_escaped(command));
   }
-  html += fmt::format("{} calls of {} {} in {}; {} objects, {} in all.</p>\n",
-                      count_text(explanation.events()), reader.thread_count(),
-                      reader.thread_count() == 1 ? "thread" : "threads",
-                      time_text(static_cast<double>(explanation.duration_ns()) * 1e-9),
+  html += fmt::format("{}; {} objects, {} in all.</p>\n", calls_text(explanation),
                       count_text(explanation.births()), bytes_text(explanation.allocated_bytes()));
   std::vector<std::string> notes = explanation.places().notes();
   if (reader.dropped_events() > 0) {

@@ -11,10 +11,6 @@
 namespace strata::cli {
 namespace {
 
-double share_of(std::uint64_t part, std::uint64_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
 struct Totals {
   std::uint64_t temporaries = 0;
   std::uint64_t reallocs = 0;
@@ -43,10 +39,7 @@ std::string head(const Explanation& explanation) {
   std::string text;
   const std::string command = trace::property(reader.process(), "command");
   if (!command.empty()) text += command + "\n";
-  text += fmt::format("{} calls of {} {} in {}: {} objects, {} in all\n",
-                      count_text(explanation.events()), reader.thread_count(),
-                      reader.thread_count() == 1 ? "thread" : "threads",
-                      time_text(static_cast<double>(explanation.duration_ns()) * 1e-9),
+  text += fmt::format("{}: {} objects, {} in all\n", calls_text(explanation),
                       count_text(explanation.births()), bytes_text(explanation.allocated_bytes()));
   const Explanation::Moment& peak = explanation.peak();
   text +=
@@ -71,6 +64,17 @@ std::string head(const Explanation& explanation) {
 }
 
 }  // namespace
+
+double share_of(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string calls_text(const Explanation& explanation) {
+  const std::size_t threads = explanation.history().reader().thread_count();
+  return fmt::format("{} calls of {} {} in {}", count_text(explanation.events()), threads,
+                     threads == 1 ? "thread" : "threads",
+                     time_text(static_cast<double>(explanation.duration_ns()) * 1e-9));
+}
 
 std::string bytes_text(std::uint64_t bytes) {
   return brief(Quantity::kBytes, static_cast<double>(bytes));

@@ -22,6 +22,12 @@ std::string life_text(std::size_t bucket);
 /// The time to live that half of all did not exceed; nothing if there is none.
 std::string typical_life(const LifeCounts& lives);
 
+/// 0 of nothing.
+double share_of(std::uint64_t part, std::uint64_t whole);
+
+/// "1.2M calls of 4 threads in 3.2 s"
+std::string calls_text(const Explanation& explanation);
+
 /// The name without its middle if it has more bytes than this.
 std::string shortened(const std::string& name, std::size_t most_bytes);
 

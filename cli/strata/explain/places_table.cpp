@@ -72,9 +72,8 @@ class PlaceRow {
   void count(std::uint64_t value) { cell(value, count_text(value)); }
   /// With a bar; the most has one as wide as the cell.
   void bytes_of(std::uint64_t value, std::uint64_t most) {
-    const double share = most == 0 ? 0 : static_cast<double>(value) / static_cast<double>(most);
     html_ += fmt::format("<td class=\"bar\" data-v=\"{}\" style=\"--share:{:.1f}%\">{}</td>", value,
-                         100 * share, bytes_text(value));
+                         100 * share_of(value, most), bytes_text(value));
   }
 
  private:
