@@ -292,8 +292,14 @@ void* MallocInstance::allocate_zeroed(ThreadState& thread, std::size_t count,
   const Engine::Block block =
       popped != nullptr ? Engine::as_block(popped)
                         : serve_slowly(thread, size_class, {total, SizeClassMap::kGrain, false});
-  if (block.address != nullptr && !block.is_zero) std::memset(block.address, 0, total);
+  if (block.address != nullptr && !block.is_zero) clear(block.address, total);
   return block.address;
+}
+
+/// Makes a block read as zero that the program does not have yet.
+void MallocInstance::clear(void* p, std::size_t bytes) noexcept {
+  if (bytes > Engine::kMaxLargeBytes && !spare_.owns(p)) return engine_.huge().clear(p, bytes);
+  std::memset(p, 0, bytes);
 }
 
 void* MallocInstance::allocate_aligned(ThreadState& thread, std::size_t alignment,

@@ -337,6 +337,7 @@ class MallocInstance {
   void take_back(void* p, unsigned size_class, const FreeCall& call) noexcept;
 
   void* allocate_empty(const Allocation& allocation) noexcept;
+  void clear(void* p, std::size_t bytes) noexcept;
 
   FreeCall compared(FreeCall call) const noexcept;
   bool is_checked() noexcept { return is_ready() && has_full_checks(); }

@@ -330,6 +330,31 @@ TEST_F(MallocTest, BelowItsPeakAHeapKeepsWhatIsIdle) {
   }
 }
 
+/// Tables that are made and dropped, of which the program fills a few places.
+TEST_F(MallocTest, ZeroesOfABlockThatIsUsedAgainTakeNoMemoryWhereLittleWasTouched) {
+  start();
+  TestThread thread(malloc);
+  const std::size_t bytes = 8 * kMiB + 1000;
+  pages.say_touched(false);
+  for (int i = 0; i < 20; ++i) {
+    auto* const table = static_cast<char*>(thread.allocate_zeroed(bytes));
+    ASSERT_NE(table, nullptr);
+    for (const std::size_t at : {std::size_t{0}, bytes / 2, bytes - 1}) {
+      ASSERT_EQ(table[at], 0);
+      table[at] = 1;
+    }
+    if (os::knows_pages()) {
+      ASSERT_LT(os::resident_bytes_in(table, 8 * kMiB), kMiB);
+    }
+    thread.deallocate(table);
+  }
+  pages.say_touched(true);
+  auto* const filled = static_cast<char*>(thread.allocate_zeroed(bytes));
+  ASSERT_NE(filled, nullptr);
+  EXPECT_EQ(filled[0] + filled[bytes / 2] + filled[bytes - 1], 0);
+  thread.deallocate(filled);
+}
+
 TEST_F(MallocTest, WhatABlockLeavesThatGrowsServesTheNextOne) {
   TestThread thread(malloc);
   thread.use_every_class();

@@ -2,6 +2,7 @@
 #include <strata/detail/bits.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 
 #include "base/fatal.h"
@@ -123,6 +124,14 @@ std::size_t HugeHeap::usable_bytes(const void* p) noexcept {
   LockGuard guard(lock_);
   const Extent* const extent = live_.find(p);
   return extent != nullptr ? extent->bytes : 0;
+}
+
+void HugeHeap::clear(void* p, std::size_t bytes) noexcept {
+  const std::size_t whole = detail::round_down(bytes, os::page_bytes());
+  const bool is_to_go = whole > kMostAsked || (whole != 0 && !pages_.is_mostly_touched(p, whole));
+  const bool is_given_back = is_to_go && pages_.decommit(p, whole);
+  const std::size_t cleared = is_given_back ? whole : 0;
+  std::memset(static_cast<char*>(p) + cleared, 0, bytes - cleared);
 }
 
 void* HugeHeap::reallocate(void* p, std::size_t bytes) noexcept {

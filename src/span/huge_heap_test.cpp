@@ -479,6 +479,42 @@ TEST_F(HugeHeapTest, WhatWasHardlyTouchedIsUnmappedAndTheRestStays) {
   EXPECT_FALSE(again.is_zero) << "what was touched is kept";
 }
 
+TEST_F(HugeHeapTest, WhatIsClearedGoesBackWhereMuchOfItHoldsNoMemory) {
+  const std::size_t bytes = 4 * kMiB + 100;
+  struct {
+    bool is_touched;
+    bool is_refused;
+    std::size_t decommits;
+  } const cases[] = {{true, false, 0}, {false, false, 1}, {false, true, 0}};
+  for (const auto& each : cases) {
+    void* const p = allocate(bytes);
+    write_content(p, bytes, 7);
+    heap.deallocate(p);
+    const HugeHeap::Block again = heap.allocate(bytes, 16);
+    ASSERT_EQ(again.address, p);
+    ASSERT_FALSE(again.is_zero);
+    pages.say_touched(each.is_touched);
+    pages.refuse_decommits(each.is_refused);
+    const std::size_t before = pages.calls(FakePageSource::kDecommit);
+    heap.clear(p, bytes);
+    if (!each.is_refused) {
+      EXPECT_EQ(pages.calls(FakePageSource::kDecommit), before + each.decommits);
+    }
+    EXPECT_TRUE(reads_zero(p, bytes));
+    heap.deallocate(p);
+    heap.check_invariants();
+  }
+  // Of a very long one nobody asks.
+  pages.refuse_decommits(false);
+  pages.say_touched(true);
+  auto* const p = static_cast<char*>(allocate(2048 * kMiB));
+  p[0] = 7;
+  const std::size_t before = pages.calls(FakePageSource::kDecommit);
+  heap.clear(p, 2048 * kMiB);
+  EXPECT_EQ(pages.calls(FakePageSource::kDecommit), before + 1);
+  EXPECT_EQ(p[0], 0);
+}
+
 TEST_F(HugeHeapTest, WhatTheKernelCannotCutOutHoldsNothingAndIsUsedAgain) {
   void* const a = allocate(4 * kMiB);
   write_content(a, 4 * kMiB, 7);
