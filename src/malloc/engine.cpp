@@ -206,12 +206,12 @@ std::size_t Engine::usable_bytes(const void* p, const char* action) noexcept {
 void* Engine::resize_large(void* p, std::size_t bytes) noexcept {
   if (record_of(p) != nullptr)
     return stays_in_place(map_.span_of(p)->object_bytes, bytes) ? p : nullptr;
-  if (bytes > kMaxBytes || bytes <= kPagesForGrownFrom) return nullptr;
+  if (bytes > kMaxBytes || bytes < kPagesStayFrom) return nullptr;
   if (map_.region_of(p) != nullptr) {
     if (bytes > kMaxLargeBytes) return nullptr;
     return page_heap_.resize(*map_.span_of(p), pages_for(bytes)) ? p : nullptr;
   }
-  return bytes > kMaxLargeBytes ? huge_.reallocate(p, bytes) : nullptr;
+  return bytes >= kMappingsStayFrom ? huge_.reallocate(p, bytes) : nullptr;
 }
 
 std::size_t Engine::release_all() noexcept {

@@ -74,6 +74,10 @@ class Engine {
   // Chosen: a page is at most twice as large as what realloc puts there; copying 32 KiB takes
   // longer than finding one.
   static constexpr std::size_t kPagesForGrownFrom = kPageBytes / 2;
+  // Chosen: a block that shrinks stays on its pages, or in its mapping, down to these sizes. At the
+  // ones from which it gets them, one that shrinks and grows by a little would be copied each time.
+  static constexpr std::size_t kPagesStayFrom = kPagesForGrownFrom / 4 * 3;
+  static constexpr std::size_t kMappingsStayFrom = kMaxLargeBytes / 2;
   /// No object is larger: differences of pointers into it fit ptrdiff_t.
   static constexpr std::size_t kMaxBytes = PTRDIFF_MAX;
 
@@ -189,7 +193,7 @@ class Engine {
   /// \cost  12 instructions, no lock
   bool fits_its_pages(const void* p, std::size_t bytes) const noexcept {
     const Span* const span = pages_of(p, map_.region_of(p));
-    return span != nullptr && bytes > kPagesForGrownFrom &&
+    return span != nullptr && bytes >= kPagesStayFrom &&
            (bytes - 1) >> kPageShift == span->page_count - 1u;
   }
 

@@ -214,7 +214,9 @@ TEST_F(EngineTest, ALargeBlockGrowsInPlaceAndAHugeOneMovesWithoutACopy) {
   ASSERT_NE(huge, nullptr);
   EXPECT_EQ(pages.calls(os::FakePageSource::kRemap), 1u);
   for (std::size_t i = 0; i < 4 * kMiB; i += 4096) ASSERT_EQ(static_cast<char*>(huge)[i], 0x77);
-  EXPECT_EQ(engine.resize_large(huge, kMiB), nullptr);
+  EXPECT_EQ(engine.resize_large(huge, kMiB), huge) << "at the border it is not copied";
+  EXPECT_EQ(engine.usable_bytes(huge, "realloc"), kMiB);
+  EXPECT_EQ(engine.resize_large(huge, kMiB / 2 - 1), nullptr);
   engine.deallocate_large(large);
   engine.deallocate_large(huge);
   check_nothing_is_left();

@@ -105,10 +105,10 @@ TEST_F(MallocTest, ABlockThatGrowsHasPagesOfItsOwnAndGrowsIntoThem) {
   EXPECT_EQ(thread.reallocate(p, 200'000), p) << "nothing lies behind it";
   EXPECT_EQ(thread.reallocate(p, 100'000), p);
   EXPECT_EQ(thread.reallocate(p, 39'000), p);
-  auto* const shrunk = static_cast<char*>(thread.reallocate(p, 30'000));
+  auto* const shrunk = static_cast<char*>(thread.reallocate(p, 20'000));
   ASSERT_NE(shrunk, nullptr);
   EXPECT_NE(engine.class_of(shrunk), 0u) << "it is an object of its class again";
-  for (std::size_t i = 0; i < 30'000; ++i) ASSERT_EQ(shrunk[i], 7);
+  for (std::size_t i = 0; i < 20'000; ++i) ASSERT_EQ(shrunk[i], 7);
   thread.deallocate(shrunk);
 }
 
@@ -215,6 +215,28 @@ TEST_F(MallocTest, ABlockThatHasGrownStaysWhereItIsAsItShrinksByALittle) {
     EXPECT_EQ(thread.reallocate(p, bytes), p) << bytes;
     thread.deallocate(p);
   }
+}
+
+/// Whatever kind of block it would be if it had not been longer.
+TEST_F(MallocTest, ABlockOfAnySizeStaysWhereItIsAsItShrinksAndGrowsByALittle) {
+  Options options;
+  options.guard_rate = 0;
+  start(options);
+  TestThread thread(malloc);
+  for (std::size_t bytes = 30'000; bytes <= 3 * kMiB; bytes += bytes / 100) {
+    auto* const p = static_cast<char*>(thread.reallocate(thread.allocate(100), bytes));
+    ASSERT_NE(p, nullptr);
+    p[0] = p[bytes - bytes / 8 - 1] = 7;
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_EQ(thread.reallocate(p, bytes - bytes / 8), p) << bytes;
+      ASSERT_GE(thread.usable_bytes(p), bytes - bytes / 8);
+      ASSERT_EQ(thread.reallocate(p, bytes), p) << bytes;
+    }
+    ASSERT_EQ(p[0] + p[bytes - bytes / 8 - 1], 14);
+    thread.deallocate(p);
+  }
+  thread.end();
+  check_nothing_is_left();
 }
 
 TEST_F(MallocTest, OnlyTheBlockThatMovedLastGetsRoomToGrow) {

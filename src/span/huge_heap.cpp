@@ -146,12 +146,15 @@ void* HugeHeap::reallocate(void* p, std::size_t bytes) noexcept {
     Extent* const found = live_.find(p);
     STRATA_DCHECK(found != nullptr);
     old = *found;
-    if (rounded < old.asked && old.bytes - rounded >= kLeastTail && pages_.is_divisible()) {
+    const bool has_tail = rounded < old.asked && old.bytes - rounded >= kLeastTail;
+    if (has_tail && pages_.is_divisible()) {
       evicted = keep_tail(p, *found, rounded);
     } else if (rounded > old.bytes && !grow_into_kept(p, *found, rounded)) {
       exchanged = draw_exchange(rounded - old.bytes, rounded - old.bytes);
     }
-    is_done = rounded >= found->asked && rounded <= found->bytes;
+    const bool is_long_enough = rounded <= found->bytes;
+    const bool has_little_more = !has_tail && !page_heap_.limit().is_any();
+    is_done = is_long_enough && (rounded >= found->asked || has_little_more);
     if (is_done) found->asked = rounded;
   }
   if (evicted.address != 0) unmap(evicted);
