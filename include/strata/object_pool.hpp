@@ -208,7 +208,8 @@ class ObjectPool {
 
   /// Destroys all objects, each once, in the order of their slots. Keeps the slots. Destructors may
   /// destroy others (with checks), also those whose turn was before theirs; they may not create.
-  /// With checks a destructor may call this, too, whatever runs it.
+  /// With checks a destructor may call this, too, unless its object owns others of the pool; a
+  /// constructor may not.
   void clear() noexcept {
     if constexpr (std::is_trivially_destructible_v<T> && kFreeSlots == FreeSlots::kUntouched) {
       chunks_.forget_all();

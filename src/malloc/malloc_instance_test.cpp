@@ -361,6 +361,7 @@ TEST_F(MallocTest, ZeroesOfABlockThatIsUsedAgainTakeNoMemoryWhereLittleWasTouche
   for (int i = 0; i < 20; ++i) {
     auto* const table = static_cast<char*>(thread.allocate_zeroed(bytes));
     ASSERT_NE(table, nullptr);
+    os::kernel_pages().advise_small(table, 8 * kMiB);
     for (const std::size_t at : {std::size_t{0}, bytes / 2, bytes - 1}) {
       ASSERT_EQ(table[at], 0);
       table[at] = 1;

@@ -49,7 +49,7 @@ std::size_t resident_bytes_in(const void* address, std::size_t bytes) noexcept;
 
 /// Whether three quarters of a mapped range occupy RAM. True where the kernel does not say, and
 /// where a filter decides which system calls are made.
-/// \cost  two system calls
+/// \cost  a system call, and one for each 4096 pages
 bool is_mostly_touched(const void* address, std::size_t bytes) noexcept;
 
 /// Whether less than a sixteenth of a mapped range occupies RAM, and not the page in its middle.

@@ -27,7 +27,10 @@ bool is_single_threaded() noexcept {
 
 const char* single_threaded_note() noexcept { return &__libc_single_threaded; }
 
-std::uint32_t thread_id() noexcept { return static_cast<std::uint32_t>(syscall(SYS_gettid)); }
+std::uint32_t thread_id() noexcept {
+  const SavedErrno saved;
+  return static_cast<std::uint32_t>(syscall(SYS_gettid));
+}
 
 bool has_thread(std::uint32_t id) noexcept {
   const SavedErrno saved;

@@ -17,7 +17,7 @@ std::uint32_t thread_id() noexcept;
 
 /// Whether this process has a thread of that number. True, too, where a filter decides which system
 /// calls are made, and nobody asks.
-/// \cost  two system calls
+/// \cost  three system calls
 bool has_thread(std::uint32_t id) noexcept;
 
 /// Makes every other thread of the process pass a full memory barrier before this returns: what it

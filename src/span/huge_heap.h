@@ -75,9 +75,9 @@ class HugeHeap {
   /// \cost  a hash probe under the lock
   std::size_t usable_bytes(const void* p) noexcept;
 
-  /// Makes the first bytes of a live block read as zero. Where a part of them holds no memory,
-  /// the rest goes back: to write the zeros would take memory that the program may never touch. So
-  /// does all of a very long block.
+  /// Makes the first bytes of a live block read as zero. Where more than a quarter of them holds no
+  /// memory, the rest goes back: to write the zeros would take memory that the program may never
+  /// touch. So does all of a very long block.
   /// \cost  a system call for each 4096 OS pages, as far as it asks, and two
   void clear(void* p, std::size_t bytes) noexcept;
 
@@ -85,7 +85,8 @@ class HugeHeap {
   /// which moves contents without copying them. Where nothing is limited, a block that is remapped
   /// to grow by less than an eighth gets an eighth more, for its next steps: what it does not touch
   /// counts as held, and takes no memory. What it shrinks by is kept, if it is worth it and the
-  /// source divisible; otherwise it goes back.
+  /// source divisible. Less than that stays with the block where nothing is limited; otherwise it
+  /// goes back.
   /// \pre      p is live
   /// \returns  The new address; nullptr, with the block as it was, when out of memory and where the
   ///           kernel keeps it as two mappings, which it does not move.

@@ -67,6 +67,8 @@ void ThreadRegistry::redirect_malloc(ObjectBins* bins) noexcept {
   for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache)) {
     if (cache->owner_id_ == 0) continue;
     // Not told after all: its first call was in its last exit hook, or it ended without them.
+    // Accepted: its number may be another thread's by now, or may be that of a process which called
+    // no fork handlers; then a state that is gone is written, or a thread of the child is missed.
     if (!os::has_thread(cache->owner_id_)) {
       cache->owner_id_ = 0;
       continue;
