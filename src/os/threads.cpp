@@ -10,7 +10,6 @@
 #endif
 
 #include "os/errors.h"
-#include "os/system_call.h"
 #include "os/table_entry.h"
 
 extern "C" {
@@ -27,16 +26,7 @@ bool is_single_threaded() noexcept {
 
 const char* single_threaded_note() noexcept { return &__libc_single_threaded; }
 
-std::uint32_t thread_id() noexcept {
-  const SavedErrno saved;
-  return static_cast<std::uint32_t>(syscall(SYS_gettid));
-}
-
-bool has_thread(std::uint32_t id) noexcept {
-  const SavedErrno saved;
-  return system_call::are_filtered() ||
-         syscall(SYS_tgkill, system_call::process_id(), id, 0) == 0 || errno != ESRCH;
-}
+std::uint32_t thread_id() noexcept { return static_cast<std::uint32_t>(syscall(SYS_gettid)); }
 
 bool barrier_in_all_threads() noexcept {
   const SavedErrno saved;

@@ -15,11 +15,6 @@ const char* single_threaded_note() noexcept;
 /// \cost  one system call.
 std::uint32_t thread_id() noexcept;
 
-/// Whether this process has a thread of that number. True, too, where a filter decides which system
-/// calls are made, and nobody asks.
-/// \cost  three system calls
-bool has_thread(std::uint32_t id) noexcept;
-
 /// Makes every other thread of the process pass a full memory barrier before this returns: what it
 /// did before is visible to us, and what it does after sees what we did.
 /// \returns  False if the kernel cannot.

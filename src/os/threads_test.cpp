@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
-#include <cstdint>
 #include <thread>
 
 #include "os/table_entry.h"
@@ -23,20 +21,6 @@ TEST(Threads, MayStartForTheProgramButNotForTheCLibraryWhichMayHoldALock) {
   EXPECT_TRUE(may_start_thread(&data)) << "code that was made as the program runs is in no file";
   EXPECT_FALSE(may_start_thread(reinterpret_cast<const void*>(&::getppid)));
   EXPECT_FALSE(may_start_thread(dlsym(RTLD_DEFAULT, "_dl_mcount"))) << "the loader's";
-}
-
-TEST(Threads, AreKnownByTheirNumbersAsLongAsTheyLive) {
-  if (has_thread(UINT32_MAX / 2)) GTEST_SKIP() << "a filter decides which calls are made";
-  EXPECT_TRUE(has_thread(thread_id()));
-  std::uint32_t ended = 0;
-  std::thread([&] {
-    ended = thread_id();
-    EXPECT_TRUE(has_thread(ended));
-  }).join();
-  // The kernel has it for a moment longer than it can be joined.
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (has_thread(ended) && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-  EXPECT_FALSE(has_thread(ended));
 }
 
 std::atomic<void*> g_exit_value{nullptr};

@@ -360,8 +360,6 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   ThreadState* owner_ = nullptr;  // who uses it; written by itself, with the registry's lock
   std::int64_t countdown_ = ThreadState::kUndrawn;
   std::int32_t blocks_left_ = 0;
-  // The owner's number, if others may reach its state; else 0. Guarded by the registry's lock.
-  std::uint32_t owner_id_ = 0;
   // Capacity x object size over all bins.
   std::size_t capacity_bytes_ STRATA_GUARDED_BY(bins_lock_) = 0;
   // The part of it in bins that a lasting load has made grow, and the heap's pages then.
@@ -373,6 +371,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   std::uint64_t ran_out_[(SizeClassMap::kCount + 63) / 64] STRATA_GUARDED_BY(bins_lock_) = {};
   std::uint8_t slow_calls_ STRATA_GUARDED_BY(bins_lock_) = 0;
   std::uint8_t batches_ STRATA_GUARDED_BY(bins_lock_) = 0;  // modulo 256
+  bool is_told_of_exit_ = false;  // others may reach its owner; guarded by the registry's lock
   // The count of a bin that could not grow, and 1; 0 if it may be able to.
   std::uint8_t refused_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
   // What it did last, since the last look for idle ones.

@@ -38,7 +38,7 @@ bool ThreadRegistry::enroll(ThreadCache& cache, ThreadState& thread,
                             bool is_told_of_exit) noexcept {
   LockGuard guard(lock_);
   if (!enroll(cache, thread)) return false;
-  cache.owner_id_ = is_told_of_exit ? os::thread_id() : 0;
+  cache.is_told_of_exit_ = is_told_of_exit;
   return true;
 }
 
@@ -65,14 +65,7 @@ void ThreadRegistry::redirect_malloc(ObjectBins* bins) noexcept {
   LockGuard guard(lock_);
   redirected_to_ = bins;
   for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache)) {
-    if (cache->owner_id_ == 0) continue;
-    // Not told after all: its first call was in its last exit hook, or it ended without them.
-    // Accepted: its number may be another thread's by now, or may be that of a process which called
-    // no fork handlers; then a state that is gone is written, or a thread of the child is missed.
-    if (!os::has_thread(cache->owner_id_)) {
-      cache->owner_id_ = 0;
-      continue;
-    }
+    if (!cache->is_told_of_exit_) continue;
     LockGuard bins_guard(cache->bins_lock_);  // its owner has them, and hides none
     cache->owner_->set_malloc_bins(bins != nullptr ? *bins : *cache->owner_->free_bins);
     ThreadState::write(cache->owner_->bytes_left, ThreadState::kUndrawn);
@@ -90,7 +83,7 @@ void ThreadRegistry::park(ThreadCache& cache) noexcept {
   // Before another thread may adopt it: signal handlers of this one may still allocate.
   if (cache.owner_ != nullptr) cache.owner_->bypass_caches();
   cache.owner_ = nullptr;
-  cache.owner_id_ = 0;
+  cache.is_told_of_exit_ = false;
   in_use_.remove(cache);
   --in_use_count_;
   budget_.remove_thread();
@@ -251,7 +244,6 @@ void ThreadRegistry::keep_only(ThreadCache* own) noexcept {
   while (leaving_.pop_front() != nullptr) {
   }
   if (own == nullptr) return;
-  if (own->owner_id_ != 0) own->owner_id_ = os::thread_id();
   in_use_.push_front(*own);
   in_use_count_ = 1;
   budget_.add_thread();

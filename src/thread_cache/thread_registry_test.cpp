@@ -4,16 +4,12 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <latch>
-#include <new>
 #include <set>
 #include <thread>
 #include <vector>
 
 #include "base/lock_visitor.h"
-#include "os/page_source.h"
-#include "os/threads.h"
 #include "thread_cache/fake_thread.h"
 
 namespace strata {
@@ -252,38 +248,6 @@ TEST_F(ThreadRegistryTest, AThreadThatIsEnrolledAgainAfterTheGateWasTakenAwayHas
   EXPECT_EQ(thread.free_bins, &cache);
   EXPECT_EQ(thread.verified_bins, &none);
   EXPECT_EQ(&thread.for_malloc(), &cache);
-}
-
-/// As that of one whose first call was in the last of its exit hooks.
-TEST_F(ThreadRegistryTest, TheStateOfAThreadThatEndedUnnoticedIsNotTouched) {
-  if (os::has_thread(UINT32_MAX / 2)) GTEST_SKIP() << "a filter decides which calls are made";
-  ObjectBins& none = EmptyBins::g_all.first();
-  ObjectBins& other = EmptyBins::g_all[2];
-  const auto begin = [&](ThreadState* thread) {
-    new (thread) ThreadState{&none, &none, &none};
-    ASSERT_TRUE(registry.enroll(*registry.adopt(thread), *thread, true));
-  };
-  void* const place = os::kernel_pages().map(os::page_bytes());
-  ASSERT_NE(place, nullptr);
-  std::uint32_t ended = 0;
-  std::thread([&] {
-    begin(static_cast<ThreadState*>(place));
-    ended = os::thread_id();
-  }).join();
-  while (os::has_thread(ended)) std::this_thread::yield();
-  os::kernel_pages().unmap(place, os::page_bytes());
-  alignas(ThreadState) char here[sizeof(ThreadState)];
-  auto* const own = reinterpret_cast<ThreadState*>(here);
-  begin(own);
-  registry.redirect_malloc(&other);
-  EXPECT_EQ(&own->for_malloc(), &other);
-  // The child's only thread has another number than it had.
-  registry.for_each_lock(LockVisitor::lock());
-  registry.for_each_lock(LockVisitor::reset());
-  registry.keep_only(own->cache);
-  registry.redirect_malloc(nullptr);
-  EXPECT_EQ(&own->for_malloc(), own->free_bins);
-  registry.park(*own->cache);
 }
 
 TEST_F(ThreadRegistryTest, AForkedChildKeepsItsOwnCacheAndForgetsTheOthers) {

@@ -177,7 +177,6 @@ const std::vector<CallKind>& call_kinds() {
       {"exit_group", SYS_exit_group, nullptr, {}},
       {"getpid", SYS_getpid, nullptr, {}},
       {"gettid", SYS_gettid, nullptr, {}},
-      {"tgkill", SYS_tgkill, nullptr, {}},
       {"sysinfo", SYS_sysinfo, nullptr, {}},
       {"set_robust_list", SYS_set_robust_list, nullptr, {}},
       {"rseq", SYS_rseq, nullptr, {}},
