@@ -1,5 +1,8 @@
 #include "base/lock.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/fatal.h"
 #include "os/wait.h"
 
@@ -10,27 +13,70 @@ namespace {
 // spans, about a microsecond), short enough that a preempted holder costs its waiter little.
 constexpr int kSpins = 64;
 
+// The number of the fork that is under way, 0 where none is; with kAwaited, threads sleep until it
+// ends.
+constexpr std::uint32_t kAwaited = std::uint32_t{1} << 31;
+constinit std::atomic<std::uint32_t> g_fork{0};
+// Only the thread that forks uses it.
+constinit std::uint32_t g_last_fork = 0;
+
 #ifndef NDEBUG
 // How many locks of each rank this thread holds.
 thread_local std::uint16_t t_held[static_cast<int>(LockRank::kLeaf) + 1];
 #endif
 
+void forget_ranks() noexcept {
+#ifndef NDEBUG
+  std::fill(std::begin(t_held), std::end(t_held), 0);
+#endif
+}
+
 }  // namespace
 
 constinit thread_local std::atomic<std::uint32_t> t_locks_taken{0};
 
-void Lock::lock_slowly() noexcept {
+bool Lock::is_held_as(std::uint32_t state) noexcept {
+  if (state < kFirstFork) return state != kFree;
+  // acquire pairs with the release at a fork's end.
+  return (g_fork.load(std::memory_order_acquire) & ~kAwaited) == state;
+}
+
+/// \returns  whether it was free, and is in the state now
+bool Lock::take_if_free(std::uint32_t state) noexcept {
+  // acquire: where it has the number of a fork, that is seen to be under way.
+  std::uint32_t seen = state_.load(std::memory_order_acquire);
+  return !is_held_as(seen) && state_.compare_exchange_strong(seen, state, std::memory_order_acq_rel,
+                                                             std::memory_order_relaxed);
+}
+
+/// \returns  whether other threads may still sleep
+bool Lock::wait_and_take(std::uint32_t state, std::uint32_t state_after_sleep) noexcept {
+  if (take_if_free(state)) return false;  // that of an earlier fork
   waits_.fetch_add(1, std::memory_order_relaxed);
   for (int i = 0; i < kSpins; ++i) {
-    std::uint32_t expected = kFree;
-    if (state_.load(std::memory_order_relaxed) == kFree &&
-        state_.compare_exchange_weak(expected, kHeld, std::memory_order_acquire,
-                                     std::memory_order_relaxed)) {
-      return;
-    }
+    if (take_if_free(state)) return false;
     os::relax_processor();
   }
-  while (state_.exchange(kContended, std::memory_order_acquire) != kFree) {
+  while (!take_if_free(state_after_sleep)) sleep();
+  return true;
+}
+
+void Lock::take_slowly() noexcept { wait_and_take(kHeld, kContended); }
+
+void Lock::take_for_fork(std::uint32_t fork) noexcept {
+  // Those that sleep still are to wait for the end of the fork instead.
+  if (wait_and_take(fork, fork)) os::wake_all(os::futex_word(state_));
+}
+
+void Lock::sleep() noexcept {
+  std::uint32_t seen = state_.load(std::memory_order_relaxed);
+  if (seen >= kFirstFork) {
+    const std::uint32_t awaited = seen | kAwaited;
+    if (g_fork.compare_exchange_strong(seen, awaited, std::memory_order_relaxed) || seen == awaited)
+      os::wait_on(os::futex_word(g_fork), awaited);
+  } else if (seen == kContended ||
+             (seen == kHeld &&
+              state_.compare_exchange_strong(seen, kContended, std::memory_order_relaxed))) {
     os::wait_on(os::futex_word(state_), kContended);
   }
 }
@@ -50,5 +96,31 @@ void Lock::note_rank() noexcept {
 
 void Lock::forget_rank() noexcept { --t_held[static_cast<int>(rank_)]; }
 #endif
+
+void LocksInFork::begin() noexcept {
+  Lock::count_taken();
+  g_last_fork = std::max((g_last_fork + 1) & ~kAwaited, Lock::kFirstFork);
+  g_fork.store(g_last_fork, std::memory_order_relaxed);
+}
+
+void LocksInFork::begin_next() noexcept { forget_ranks(); }
+
+void LocksInFork::hold(Lock& lock) noexcept {
+  lock.note_rank();
+  lock.take_for_fork(g_last_fork);
+}
+
+void LocksInFork::end_in_parent() noexcept {
+  const std::uint32_t fork = g_fork.exchange(0, std::memory_order_release);
+  if ((fork & kAwaited) != 0) os::wake_all(os::futex_word(g_fork));
+  forget_ranks();
+  Lock::count_released();
+}
+
+void LocksInFork::end_in_child() noexcept {
+  g_fork.store(0, std::memory_order_relaxed);
+  forget_ranks();
+  Lock::count_released();
+}
 
 }  // namespace strata

@@ -54,7 +54,7 @@ enum class LockRank : std::uint8_t {
 /// ranks out of order.
 /// \cost    One atomic exchange each way when no other thread wants it.
 /// \source  Ulrich Drepper, "Futexes Are Tricky" (2011), mutex 2: 0 free, 1 held, 2 held with
-///          waiters.
+///          waiters. Greater ones are numbers of forks (LocksInFork).
 class STRATA_CAPABILITY("lock") Lock {
  public:
   explicit constexpr Lock(LockRank rank) noexcept : rank_(rank) {}
@@ -68,9 +68,10 @@ class STRATA_CAPABILITY("lock") Lock {
 
   bool try_lock() noexcept STRATA_TRY_ACQUIRE(true) {
     count_taken();
-    std::uint32_t expected = kFree;
-    if (!state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,
-                                        std::memory_order_relaxed)) {
+    std::uint32_t seen = kFree;
+    if (!state_.compare_exchange_strong(seen, kHeld, std::memory_order_acquire,
+                                        std::memory_order_relaxed) &&
+        !(seen >= kFirstFork && take_if_free(kHeld))) {
       count_released();
       return false;
     }
@@ -87,23 +88,15 @@ class STRATA_CAPABILITY("lock") Lock {
   /// \threads  any; a figure
   std::uint32_t waits() const noexcept { return waits_.load(std::memory_order_relaxed); }
 
-  bool is_held() const noexcept { return state_.load(std::memory_order_relaxed) != kFree; }
-
-  /// In the child of fork(): waiters of the parent do not exist here.
-  void reset_after_fork() noexcept STRATA_RELEASE() {
-    forget_rank();
-    reset();
-  }
-
-  /// The three for fork() alone, whatever the ranks of the locks that it holds.
-  void lock_beside_others() noexcept STRATA_ACQUIRE() { take(); }
-  void unlock_beside_others() noexcept STRATA_RELEASE() { release(); }
-  void reset_beside_others() noexcept STRATA_RELEASE() { reset(); }
+  bool is_held() const noexcept { return is_held_as(state_.load(std::memory_order_relaxed)); }
 
  private:
   static constexpr std::uint32_t kFree = 0;
   static constexpr std::uint32_t kHeld = 1;
   static constexpr std::uint32_t kContended = 2;
+  static constexpr std::uint32_t kFirstFork = 3;
+
+  friend class LocksInFork;
 
   void take() noexcept {
     count_taken();
@@ -111,7 +104,7 @@ class STRATA_CAPABILITY("lock") Lock {
     // acquire pairs with the release in unlock(): the next holder sees all that this one wrote.
     if (!state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,
                                         std::memory_order_relaxed)) {
-      lock_slowly();
+      take_slowly();
     }
   }
   void release() noexcept {
@@ -119,11 +112,12 @@ class STRATA_CAPABILITY("lock") Lock {
     if (state_.exchange(kFree, std::memory_order_release) == kContended) wake_waiter();
     count_released();
   }
-  void reset() noexcept {
-    state_.store(kFree, std::memory_order_relaxed);
-    count_released();
-  }
-  void lock_slowly() noexcept;
+  static bool is_held_as(std::uint32_t state) noexcept;
+  bool take_if_free(std::uint32_t state) noexcept;
+  bool wait_and_take(std::uint32_t state, std::uint32_t state_after_sleep) noexcept;
+  void take_slowly() noexcept;
+  void take_for_fork(std::uint32_t fork) noexcept;
+  void sleep() noexcept;
   void wake_waiter() noexcept;
   // Counted from before it is taken until after it is released.
   static void count_taken() noexcept {
@@ -147,6 +141,21 @@ class STRATA_CAPABILITY("lock") Lock {
   std::atomic<std::uint32_t> state_{kFree};
   std::atomic<std::uint32_t> waits_{0};  // relaxed: a figure
   [[maybe_unused]] LockRank rank_;
+};
+
+/// The locks that fork() holds while the process is copied. Each has the number of the fork as its
+/// state, and is free as soon as that fork has ended: no write to each lock is needed for that, so
+/// that parent and child go on sharing the pages of those they do not use.
+/// \threads  one fork at a time
+class LocksInFork {
+ public:
+  static void begin() noexcept;
+  /// Before what an object like the last one has: ranks order the locks of each, and no thread
+  /// takes those of two but the one that forks.
+  static void begin_next() noexcept;
+  static void hold(Lock& lock) noexcept;
+  static void end_in_parent() noexcept;
+  static void end_in_child() noexcept;  ///< only the calling thread exists
 };
 
 class STRATA_SCOPED_CAPABILITY LockGuard {

@@ -1,11 +1,14 @@
 #include "base/lock.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <new>
 #include <thread>
 #include <type_traits>
 
@@ -56,8 +59,9 @@ TEST(Lock, AThreadKnowsWhetherItHoldsAny) {
   EXPECT_TRUE(is_any_lock_held_here());
   second.unlock();
   EXPECT_FALSE(is_any_lock_held_here());
-  first.lock();
-  first.reset_after_fork();
+  LocksInFork::begin();
+  EXPECT_TRUE(is_any_lock_held_here()) << "a handler that forks as well is not to wait";
+  LocksInFork::end_in_child();
   EXPECT_FALSE(is_any_lock_held_here());
 }
 
@@ -136,21 +140,101 @@ TEST(Lock, KeepsErrnoWhileItSleepsAndWakes) {
   });
 }
 
-TEST(Lock, IsFreeAgainInTheChildAfterAReset) {
-  Lock lock(LockRank::kLeaf);
-  lock.lock();
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    lock.reset_after_fork();
-    const bool usable = !lock.is_held() && lock.try_lock();
-    _exit(usable ? 0 : 1);
+TEST(LocksInFork, AreHeldUntilItEndsAndFreeInBothProcessesThen) {
+  Lock tried(LockRank::kCentral);
+  Lock taken(LockRank::kLeaf);
+  for (int round = 0; round < 3; ++round) {
+    LocksInFork::begin();
+    LocksInFork::hold(tried);
+    LocksInFork::hold(taken);
+    EXPECT_TRUE(tried.is_held() && taken.is_held());
+    std::thread([&] { EXPECT_FALSE(tried.try_lock()); }).join();
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      LocksInFork::end_in_child();
+      const bool was_free = !tried.is_held() && !taken.is_held() && tried.try_lock();
+      taken.lock();
+      _exit(was_free && tried.is_held() && taken.is_held() ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_TRUE(tried.is_held() && taken.is_held());
+    LocksInFork::end_in_parent();
+    EXPECT_FALSE(tried.is_held() || taken.is_held());
+    ASSERT_TRUE(tried.try_lock());
+    tried.unlock();
+    LockGuard guard(taken);
+    EXPECT_FALSE(taken.try_lock());
   }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-  EXPECT_TRUE(lock.is_held());
-  lock.unlock();
+  EXPECT_EQ(taken.waits(), 0u) << "nobody waited";
+}
+
+TEST(LocksInFork, NothingIsWrittenToTheLocksAtItsEnd) {
+  const auto page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  void* const page =
+      mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(page, MAP_FAILED);
+  Lock& lock = *new (page) Lock(LockRank::kLeaf);
+  for (const auto end : {LocksInFork::end_in_parent, LocksInFork::end_in_child}) {
+    LocksInFork::begin();
+    LocksInFork::hold(lock);
+    ASSERT_EQ(mprotect(page, page_bytes, PROT_READ), 0);
+    end();
+    EXPECT_FALSE(lock.is_held());
+    ASSERT_EQ(mprotect(page, page_bytes, PROT_READ | PROT_WRITE), 0);
+    LockGuard guard(lock);
+  }
+  munmap(page, page_bytes);
+}
+
+TEST(LocksInFork, AThreadWaitsForTheForkThatHoldsTheLock) {
+  Lock lock(LockRank::kLeaf);
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<bool> is_over{false};
+    LocksInFork::begin();
+    LocksInFork::hold(lock);
+    std::thread waiter([&] {
+      LockGuard guard(lock);
+      EXPECT_TRUE(is_over.load());
+    });
+    while (lock.waits() != static_cast<std::uint32_t>(round) + 1) std::this_thread::yield();
+    // The waiter is still in its spin loop, or asleep.
+    if (round % 2 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    is_over.store(true);
+    LocksInFork::end_in_parent();
+    waiter.join();
+  }
+}
+
+TEST(LocksInFork, ExcludeAllThreadsThatWaitForEachOtherMeanwhile) {
+  // Sleepers of the lock, sleepers of a fork and the one that forks: a wake-up that is lost leaves
+  // somebody there for ever.
+  Lock lock(LockRank::kLeaf);
+  long count = 0;
+  const int threads = more_threads_than_cores();
+  constexpr int kRounds = 300;
+  run_together(threads, [&](int index) {
+    for (int i = 0; i < kRounds; ++i) {
+      if (index == 0) {
+        LocksInFork::begin();
+        LocksInFork::hold(lock);
+        ++count;
+        if (i % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+        LocksInFork::end_in_parent();
+      } else if (index % 3 == 0) {
+        while (!lock.try_lock()) std::this_thread::yield();
+        ++count;
+        lock.unlock();
+      } else {
+        LockGuard guard(lock);
+        ++count;
+        if (i % 16 == index) std::this_thread::sleep_for(std::chrono::microseconds(100));
+      }
+    }
+  });
+  EXPECT_EQ(count, static_cast<long>(threads) * kRounds);
 }
 
 TEST(Lock, RanksMayBeTakenUpwardsAndAgainAfterRelease) {
@@ -182,6 +266,20 @@ void take_downwards(Lock& high, Lock& low) {
 void try_downwards(Lock& high, Lock& low) {
   high.lock();
   low.try_lock();
+}
+
+TEST(LocksInForkDeathTest, HasRanksOfItsOwnForEachObject) {
+#ifdef NDEBUG
+  GTEST_SKIP() << "ranks are checked in builds without NDEBUG: those with sanitizers";
+#endif
+  Lock low(LockRank::kCentral);
+  Lock high(LockRank::kPageHeap);
+  LocksInFork::begin();
+  LocksInFork::hold(high);
+  EXPECT_DEATH(LocksInFork::hold(low), "a lock was taken out of rank order");
+  LocksInFork::begin_next();
+  LocksInFork::hold(low);
+  LocksInFork::end_in_parent();
 }
 
 TEST(LockDeathTest, DiesOfAGuardThatUnlocksWhatItHasUnlocked) {

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "base/lock.h"
-#include "base/lock_visitor.h"
 #include "base/metadata_arena.h"
 #include "central/central_shard.h"
 #include "central/hole_exchange.h"
@@ -210,15 +209,10 @@ class Central {
   ClassStatistics statistics(unsigned size_class) noexcept;
   void check_invariants() noexcept;
 
-  void for_each_lock(LockVisitor visit) noexcept {
-    if (visit.locks()) {
-      visit(emptying_);
-      visit(lock_);
-    }
-    for_each_shard([&](CentralShard& shard) { shard.for_each_lock(visit); });
-    if (visit.locks()) return;
-    visit(lock_);
-    visit(emptying_);
+  void hold_locks_for_fork() noexcept {
+    LocksInFork::hold(emptying_);
+    LocksInFork::hold(lock_);
+    for_each_shard([](CentralShard& shard) { shard.hold_locks_for_fork(); });
   }
 
  private:

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/lock_visitor.h"
+#include "base/lock.h"
 #include "central/central_list.h"
 #include "central/transfer_cache.h"
 #include "size_class/size_class_map.h"
@@ -180,13 +180,12 @@ class CentralShard {
   ClassStatistics statistics(unsigned size_class) const noexcept;
   void check_invariants() noexcept;
 
-  void for_each_lock(LockVisitor visit) noexcept {
-    if (visit.locks()) visit(making_);
+  void hold_locks_for_fork() noexcept {
+    LocksInFork::hold(making_);
     for_each_class([&](unsigned, Class& each) {
-      visit(each.list.lock());
-      for_each_lane(each, [&](Lane& lane) { visit(lane.transfer.lock()); });
+      LocksInFork::hold(each.list.lock());
+      for_each_lane(each, [&](Lane& lane) { LocksInFork::hold(lane.transfer.lock()); });
     });
-    if (!visit.locks()) visit(making_);
   }
 
  private:

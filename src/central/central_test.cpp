@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/lock_visitor.h"
+#include "base/fork_in_test.h"
 #include "base/seeded_test.h"
 #include "central/fake_busy_pages.h"
 #include "os/fake_page_source.h"
@@ -230,10 +230,8 @@ TEST_F(CentralTest, HomewardObjectsFindTheirSpansWhicheverClassesAreInTheBatch) 
 }
 
 TEST_F(CentralTest, AllItsLocksCanBeTakenTogetherByRank) {
-  central->for_each_lock(LockVisitor::lock());
-  central->for_each_lock(LockVisitor::unlock());
-  central->for_each_lock(LockVisitor::lock());
-  central->for_each_lock(LockVisitor::reset());
+  fork_as_parent(*central);
+  fork_as_child(*central);
   std::vector<void*> objects = claim_all(1, 1);
   central->release_to_spans(1, objects.data(), 1);
 }
@@ -363,8 +361,7 @@ TEST_F(ShardedCentralTest, WhatAThreadFreedServesOthersOfItsShardBeforeTheSpansD
   }
   EXPECT_EQ(central->statistics(c).spans.free_objects, in_spans);
   central->release(places[2], c, objects.data(), objects.size());
-  central->for_each_lock(LockVisitor::lock());
-  central->for_each_lock(LockVisitor::unlock());
+  fork_as_parent(*central);
   central->flush_transfer();
   EXPECT_EQ(central->statistics(c).in_transfer, 0u);
   EXPECT_EQ(central->statistics(c).spans.claimed_objects, 0u);
@@ -984,8 +981,7 @@ TEST_F(ShardedCentralTest, ThreadsThatMoveFreeEachOthersObjectsAndLoseNone) {
   while (running.load() != 0) {
     central->release_unneeded();
     central->check_invariants();
-    central->for_each_lock(LockVisitor::lock());  // as fork() does, while lanes are made
-    central->for_each_lock(LockVisitor::unlock());
+    fork_as_parent(*central);  // as fork() does, while lanes are made
   }
   for (std::thread& thread : threads) thread.join();
   for (std::atomic<void*>& slot : exchange) {

@@ -246,13 +246,13 @@ void CheckedObjects::forget_objects() noexcept {
 }
 
 void CheckedObjects::verify_all(PageHeap& pages) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
-  for_each_lock(LockVisitor::lock());
+  for (Class& of_class : classes()) of_class.lock.lock();
   pages.for_each_span([this](const Span& span) {
     // What a profile watches has records of its own, and is in no class.
     if (span.records == nullptr || map_.class_of(span.start) == 0) return;
     for (std::uint32_t index = 0; index != span.object_count; ++index) verify_object(span, index);
   });
-  for_each_lock(LockVisitor::unlock());
+  for (Class& of_class : classes()) of_class.lock.unlock();
 }
 
 std::size_t CheckedObjects::quarantined_objects(unsigned size_class) noexcept {
@@ -311,8 +311,8 @@ void CheckedObjects::release(unsigned size_class, void* p) noexcept {
   central_.release_to_spans(size_class, &p, 1);
 }
 
-void CheckedObjects::for_each_lock(LockVisitor visit) noexcept {
-  for (Class& of_class : classes()) visit(of_class.lock);
+void CheckedObjects::hold_locks_for_fork() noexcept {
+  for (Class& of_class : classes()) LocksInFork::hold(of_class.lock);
 }
 
 }  // namespace strata

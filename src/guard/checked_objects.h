@@ -5,7 +5,6 @@
 #include <span>
 
 #include "base/lock.h"
-#include "base/lock_visitor.h"
 #include "base/metadata_arena.h"
 #include "central/central.h"
 #include "guard/allocation.h"
@@ -77,7 +76,7 @@ class CheckedObjects {
 
   std::size_t quarantined_objects(unsigned size_class) noexcept;
 
-  void for_each_lock(LockVisitor visit) noexcept;
+  void hold_locks_for_fork() noexcept;
 
  private:
   // Chosen: what waits of one class.

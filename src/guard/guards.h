@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstddef>
 
-#include "base/lock_visitor.h"
+#include "base/lock.h"
 #include "guard/guard_pool.h"
 
 namespace strata {
@@ -75,9 +75,9 @@ class Guards {
     return sum;
   }
 
-  void for_each_lock(LockVisitor visit) noexcept {
-    visit(objects_.lock());
-    visit(blocks_.lock());
+  void hold_locks_for_fork() noexcept {
+    LocksInFork::hold(objects_.lock());
+    LocksInFork::hold(blocks_.lock());
   }
 
  private:

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/fork_in_test.h"
 #include "base/seeded_test.h"
 #include "malloc/malloc_in_test.h"
 
@@ -241,7 +242,7 @@ TEST_F(AutoChecks, AForkedChildCountsAnew) {
   TestThread thread(malloc);
   for (int i = 0; i < 3; ++i) free_often(thread);
   ASSERT_TRUE(malloc.verifies_frees());
-  malloc.for_each_lock(LockVisitor::lock());
+  fork_as_child(malloc);
   malloc.reset_after_fork(thread.state);
   cpu_ns_now = 0;  // as the child's begins
   for (int i = 0; i < 100'000; ++i) thread.deallocate(thread.allocate(100));

@@ -71,9 +71,9 @@ std::size_t CheckedHeap::watched_slack(const void* block, std::size_t bytes) noe
   return std::min(engine_.usable_bytes(block, "free") - bytes, kMostBlockSlack);
 }
 
-void CheckedHeap::for_each_lock(LockVisitor visit) noexcept {
-  objects_.for_each_lock(visit);
-  visit(blocks_.lock());
+void CheckedHeap::hold_locks_for_fork() noexcept {
+  objects_.hold_locks_for_fork();
+  LocksInFork::hold(blocks_.lock());
 }
 
 }  // namespace strata

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/lock_visitor.h"
+#include "base/lock.h"
 #include "base/shared_address_table.h"
 #include "guard/allocation.h"
 #include "guard/checked_objects.h"
@@ -59,7 +59,7 @@ class CheckedHeap {
   void verify_all() noexcept;
   CheckedObjects& objects() noexcept { return objects_; }
 
-  void for_each_lock(LockVisitor visit) noexcept;
+  void hold_locks_for_fork() noexcept;
 
  private:
   // Chosen: what an overflow writes first; watching all would touch pages that are not used.

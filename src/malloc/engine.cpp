@@ -365,14 +365,14 @@ std::size_t Engine::count_held() noexcept {
          huge.kept_bytes + metadata_.mapped_bytes();
 }
 
-void Engine::for_each_lock(LockVisitor visit) noexcept {
-  registry_.for_each_lock(visit);
-  watched_.for_each_lock(visit);
-  central_.for_each_lock(visit);
-  visit(huge_.lock());
-  page_heap_.for_each_lock(visit);
-  visit(metadata_.lock());
-  if (!shares_map_) visit(map_.lock());
+void Engine::hold_locks_for_fork() noexcept {
+  registry_.hold_locks_for_fork();
+  watched_.hold_locks_for_fork();
+  central_.hold_locks_for_fork();
+  LocksInFork::hold(huge_.lock());
+  page_heap_.hold_locks_for_fork();
+  LocksInFork::hold(metadata_.lock());
+  if (!shares_map_) LocksInFork::hold(map_.lock());
 }
 
 void Engine::keep_only(ThreadCache* own) noexcept {

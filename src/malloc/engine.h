@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/lock_visitor.h"
 #include "base/metadata_arena.h"
 #include "central/central.h"
 #include "malloc/options.h"
@@ -329,7 +328,7 @@ class Engine {
   /// \cost     a lock, and a few loads for each shard of pages
   std::size_t count_held() noexcept;
 
-  void for_each_lock(LockVisitor visit) noexcept;
+  void hold_locks_for_fork() noexcept;
   /// In the child of a fork, after its locks were reset; its only thread has `own` or no cache.
   void keep_only(ThreadCache* own) noexcept;
 

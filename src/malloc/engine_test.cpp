@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/lock_visitor.h"
+#include "base/fork_in_test.h"
 #include "malloc/malloc_in_test.h"
 #include "os/emulation.h"
 #include "os/threads.h"
@@ -324,9 +324,8 @@ TEST_F(EngineTest, AGrowingHeapUsesThePagesThatCachedObjectsKept) {
 TEST_F(EngineTest, AllLocksCanBeTakenTogetherByRankAndGivenBack) {
   TestThread thread(malloc);
   void* p = thread.allocate(100);
-  malloc.for_each_lock(LockVisitor::lock());
-  malloc.for_each_lock(LockVisitor::unlock());
-  malloc.for_each_lock(LockVisitor::lock());
+  fork_as_parent(malloc);
+  fork_as_child(malloc);
   malloc.reset_after_fork(thread.state);
   thread.deallocate(p);
   void* huge = engine.allocate_large(3 * kMiB, 16).address;

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "base/lock.h"
 #include "malloc/malloc_instance.h"
 #include "os/process.h"
 #include "os/stream_list.h"
@@ -31,27 +32,28 @@ class ForkParties {
       return;
     }
     os::hold_stream_list();
+    LocksInFork::begin();
     // One that joins meanwhile has no part in this fork.
     g_forking = g_first.load(std::memory_order_acquire);
     for (ForkParty* party = g_forking; party != nullptr; party = party->next_) party->before_fork();
   }
   static void after_fork_in_parent() noexcept {
     if (ends_unlocked_fork()) return;
-    give_back(g_forking, [](ForkParty& party) { party.after_fork_in_parent(); });
+    LocksInFork::end_in_parent();
     os::let_go_of_stream_list();
   }
   static void after_fork_in_child() noexcept {
     if (ends_unlocked_fork()) return;
-    give_back(g_forking, [](ForkParty& party) { party.after_fork_in_child(); });
+    LocksInFork::end_in_child();
+    go_on_in_child(g_forking);
     os::reset_stream_list_in_child();
   }
 
-  /// In the other order.
-  template <typename Function>
-  static void give_back(ForkParty* party, Function function) noexcept {
+  /// The first party comes first.
+  static void go_on_in_child(ForkParty* party) noexcept {
     if (party == nullptr) return;
-    give_back(party->next_, function);
-    function(*party);
+    go_on_in_child(party->next_);
+    party->after_fork_in_child();
   }
 
   /// \returns  true if this is the end of a fork() that took no lock
@@ -74,17 +76,16 @@ constinit thread_local std::uint16_t ForkParties::t_unlocked_forks = 0;
 
 bool take_part_in_forks(ForkParty& party) noexcept { return ForkParties::add(party); }
 
-void MallocInstance::for_each_lock(LockVisitor visit) noexcept {
-  scavenger_.for_each_lock(visit);
-  profiler_.for_each_lock(visit);
-  guards_.for_each_lock(visit);
-  visit(empties_.lock());
-  checked_.for_each_lock(visit);
-  engine_.for_each_lock(visit);
+void MallocInstance::hold_locks_for_fork() noexcept {
+  scavenger_.hold_locks_for_fork();
+  profiler_.hold_locks_for_fork();
+  guards_.hold_locks_for_fork();
+  LocksInFork::hold(empties_.lock());
+  checked_.hold_locks_for_fork();
+  engine_.hold_locks_for_fork();
 }
 
-void MallocInstance::reset_after_fork(ThreadState& thread, LockVisitor reset) noexcept {
-  for_each_lock(reset);
+void MallocInstance::reset_after_fork(ThreadState& thread) noexcept {
   engine_.keep_only(cache_of(thread));
   const GuardPool::Statistics guarded = guards_.statistics();
   engine_.limit().recount(engine_.count_held() + guarded.live_bytes + guarded.waiting_bytes);

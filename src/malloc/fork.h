@@ -6,11 +6,9 @@ namespace strata {
 /// Functions have bodies instead of = 0, which would need the C++ runtime.
 class ForkParty {
  public:
-  /// Takes all its locks.
+  /// Has the fork hold all its locks (LocksInFork).
   virtual void before_fork() noexcept {}
-  /// Gives them back.
-  virtual void after_fork_in_parent() noexcept {}
-  /// Makes them as they were when none was held; only the calling thread exists.
+  /// The fork holds them no longer, and only the calling thread exists.
   virtual void after_fork_in_child() noexcept {}
 
  protected:

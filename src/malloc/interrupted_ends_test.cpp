@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/fork_in_test.h"
 #include "base/lock.h"
 #include "malloc/hot_path.h"
 #include "malloc/malloc_in_test.h"
@@ -102,7 +103,7 @@ TEST_F(InterruptedEndsTest, AThreadHasOneCacheWhereverItsFirstAllocationIsInterr
 /// Once, after so many steps: goes on as the child of a fork, whose only thread this is.
 void fork_once() STRATA_NO_THREAD_SAFETY_ANALYSIS {
   if (is_any_lock_held_here() || g_steps < 0 || --g_steps >= 0) return;
-  g_malloc_in_test->for_each_lock(LockVisitor::lock());
+  fork_as_child(*g_malloc_in_test);
   g_malloc_in_test->reset_after_fork(g_thread->state);
 }
 

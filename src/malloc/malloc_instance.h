@@ -6,7 +6,6 @@
 
 #include "base/fatal.h"
 #include "base/lock.h"
-#include "base/lock_visitor.h"
 #include "guard/allocation.h"
 #include "guard/empty_blocks.h"
 #include "guard/guards.h"
@@ -231,10 +230,9 @@ class MallocInstance {
   /// The next slow path calls MallocHost::attend().
   void ask_for_attention() noexcept { needs_attention_.store(true, std::memory_order_relaxed); }
 
-  void for_each_lock(LockVisitor visit) noexcept;
-  /// In the child of a fork, whose only thread is `thread`; it holds all locks, which `reset` gives
-  /// back.
-  void reset_after_fork(ThreadState& thread, LockVisitor reset = LockVisitor::reset()) noexcept;
+  void hold_locks_for_fork() noexcept;
+  /// In the child of a fork, whose only thread is `thread`; no lock is held any more.
+  void reset_after_fork(ThreadState& thread) noexcept;
 
   /// Engine::forget_all() and Engine::discard(), with what stands on the engine.
   void forget_all() noexcept;

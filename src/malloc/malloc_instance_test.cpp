@@ -10,7 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/lock_visitor.h"
+#include "base/fork_in_test.h"
+#include "base/lock.h"
 #include "malloc/malloc_in_test.h"
 #include "os/emulation.h"
 
@@ -420,9 +421,8 @@ TEST_F(MallocTest, AForkInTheMiddleOfItsUseLeavesTheChildItsOwnObjects) {
   TestThread other(malloc);
   void* mine = thread.allocate(100);
   void* lost = other.allocate(100);
-  malloc.for_each_lock(LockVisitor::lock());
-  malloc.for_each_lock(LockVisitor::unlock());
-  malloc.for_each_lock(LockVisitor::lock());
+  fork_as_parent(malloc);
+  fork_as_child(malloc);
   malloc.reset_after_fork(thread.state);
   EXPECT_EQ(statistics().threads, 1u);
   thread.deallocate(mine);
@@ -434,10 +434,11 @@ TEST_F(MallocTest, AForkInTheMiddleOfItsUseLeavesTheChildItsOwnObjects) {
 
 TEST_F(MallocTest, AProfileThatBeginsDuringAForkTouchesNoLockThatTheForkHolds) {
   start();
-  malloc.for_each_lock(LockVisitor::lock());
+  LocksInFork::begin();
+  malloc.hold_locks_for_fork();
   std::thread other([&] { EXPECT_TRUE(malloc.profiler().start(1 << 20, 1)); });
   while (!malloc.detour().has_watchers()) std::this_thread::yield();
-  malloc.for_each_lock(LockVisitor::unlock());
+  LocksInFork::end_in_parent();
   EXPECT_FALSE(is_any_lock_held_here());
   other.join();
   malloc.profiler().stop();

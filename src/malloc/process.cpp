@@ -3,7 +3,6 @@
 #include <atomic>
 
 #include "base/lock.h"
-#include "base/lock_visitor.h"
 #include "base/shared_limit.h"
 #include "malloc/features.h"
 #include "malloc/fork.h"
@@ -45,19 +44,13 @@ void on_thread_exit(void*) noexcept {
 
 class ProcessInForks final : public ForkParty {
  public:
-  // Not analysed: what the first locks, the others unlock.
-  void before_fork() noexcept override STRATA_NO_THREAD_SAFETY_ANALYSIS {
-    g_start_lock.lock();
-    g_malloc.for_each_lock(LockVisitor::lock());
+  void before_fork() noexcept override {
+    LocksInFork::hold(g_start_lock);
+    g_malloc.hold_locks_for_fork();
   }
-  void after_fork_in_parent() noexcept override STRATA_NO_THREAD_SAFETY_ANALYSIS {
-    g_malloc.for_each_lock(LockVisitor::unlock());
-    g_start_lock.unlock();
-  }
-  void after_fork_in_child() noexcept override STRATA_NO_THREAD_SAFETY_ANALYSIS {
+  void after_fork_in_child() noexcept override {
     os::HelperThread::reset_after_fork();
     g_malloc.reset_after_fork(t_thread);
-    g_start_lock.reset_after_fork();
     os::let_go_of_standard_error();
     g_limit.reset_after_fork();
     reset_features_after_fork(g_malloc);

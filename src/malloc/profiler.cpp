@@ -104,9 +104,9 @@ void Profiler::forget_all() noexcept {
   live_.forget_all();
 }
 
-void Profiler::for_each_lock(LockVisitor visit) noexcept {
-  visit(own_.sites().lock());
-  visit(live_.lock());
+void Profiler::hold_locks_for_fork() noexcept {
+  LocksInFork::hold(own_.sites().lock());
+  LocksInFork::hold(live_.lock());
 }
 
 void Profiler::check_invariants() noexcept {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/lock_visitor.h"
+#include "base/lock.h"
 #include "base/shared_address_table.h"
 #include "malloc/detour.h"
 #include "malloc/engine.h"
@@ -55,7 +55,7 @@ class Profiler final : public Watcher {
   /// All that is live counts as freed.
   /// \threads  no other thread uses the malloc at the same time
   void forget_all() noexcept;
-  void for_each_lock(LockVisitor visit) noexcept;
+  void hold_locks_for_fork() noexcept;
 
   HeapProfile& profile() noexcept { return *profile_; }
   SiteTable& sites() noexcept { return profile_->sites(); }

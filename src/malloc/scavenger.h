@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "base/lock_visitor.h"
+#include "base/lock.h"
 #include "malloc/engine.h"
 #include "os/helper_thread.h"
 
@@ -53,7 +53,7 @@ class Scavenger {
             returned_.load(std::memory_order_relaxed)};
   }
 
-  void for_each_lock(LockVisitor visit) noexcept { visit(round_lock_); }
+  void hold_locks_for_fork() noexcept { LocksInFork::hold(round_lock_); }
   /// For what must not run during a round, or must not end.
   Lock& round_lock() noexcept STRATA_RETURN_CAPABILITY(round_lock_) { return round_lock_; }
   /// In the child the thread does not exist.

@@ -73,8 +73,11 @@ TEST_F(StatisticsTest, WhatWentBackIsCounted) {
 /// The locks of a page heap, as one.
 struct PageHeapLocks {
   PageHeap& heap;
-  void lock() const { heap.for_each_lock(LockVisitor::lock()); }
-  void unlock() const { heap.for_each_lock(LockVisitor::unlock()); }
+  void lock() const {
+    LocksInFork::begin();
+    heap.hold_locks_for_fork();
+  }
+  void unlock() const { LocksInFork::end_in_parent(); }
   std::size_t waits() const { return heap.waits(); }
 };
 

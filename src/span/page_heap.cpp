@@ -223,11 +223,10 @@ void PageHeap::check_invariants() noexcept {
   for (unsigned i = 0; i < count; ++i) shards_[i]->lock().unlock();
 }
 
-void PageHeap::for_each_lock(LockVisitor visit) noexcept {
-  if (visit.locks()) visit(making_);
-  for_each_shard([&](PageShard& shard) { visit(shard.lock()); });
-  visit(source_.lock());
-  if (!visit.locks()) visit(making_);
+void PageHeap::hold_locks_for_fork() noexcept {
+  LocksInFork::hold(making_);
+  for_each_shard([](PageShard& shard) { LocksInFork::hold(shard.lock()); });
+  LocksInFork::hold(source_.lock());
 }
 
 }  // namespace strata

@@ -7,7 +7,6 @@
 #include "base/fatal.h"
 #include "base/idle_tally.h"
 #include "base/lock.h"
-#include "base/lock_visitor.h"
 #include "base/thread_annotations.h"
 #include "os/page_source.h"
 #include "span/page.h"
@@ -224,7 +223,7 @@ class PageHeap {
   std::size_t waits() noexcept;
   // Not analysed: it takes the locks of all shards.
   void check_invariants() noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
-  void for_each_lock(LockVisitor visit) noexcept;
+  void hold_locks_for_fork() noexcept;
 
  private:
   // Chosen: as many threads as there are processors, up to so many, share nothing.

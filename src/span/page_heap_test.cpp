@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/lock_visitor.h"
+#include "base/lock.h"
 #include "base/seeded_test.h"
 #include "os/emulation.h"
 #include "os/fake_page_source.h"
@@ -269,14 +269,15 @@ TEST_F(PageHeapTest, SaysAtMostHowMuchIsIdleUntilItIsAsked) {
 TEST_F(PageHeapTest, AsksForIdlePagesWithoutTheLockWhereThereAreNone) {
   allocate(1);
   std::atomic<bool> is_over{false};
-  heap.for_each_lock(LockVisitor::lock());
+  LocksInFork::begin();
+  heap.hold_locks_for_fork();
   std::thread other([&] {
     EXPECT_EQ(heap.allocate(1, 1, PageHeap::Pages::kIdle), nullptr);
     is_over.store(true);
   });
   while (!is_over.load() && heap.waits() == 0) std::this_thread::yield();
   EXPECT_EQ(heap.waits(), 0u);
-  heap.for_each_lock(LockVisitor::unlock());
+  LocksInFork::end_in_parent();
   other.join();
 }
 

@@ -220,30 +220,27 @@ void ThreadRegistry::count_parked(const ThreadCache& cache, bool is_parked) noex
                       std::memory_order_relaxed);
 }
 
-void ThreadRegistry::for_each_lock(LockVisitor visit) noexcept {
-  if (visit.locks()) {
-    visit(sweeping_);
-    visit(lock_);
-  }
+void ThreadRegistry::hold_locks_for_fork() noexcept {
+  LocksInFork::hold(sweeping_);
+  LocksInFork::hold(lock_);
   for (const auto* list : {&in_use_, &leaving_}) {
     for (ThreadCache* cache = list->front(); cache != nullptr; cache = list->next(*cache))
-      visit(cache->bins_lock());
+      LocksInFork::hold(cache->bins_lock());
   }
-  if (visit.locks()) return;
-  visit(lock_);
-  visit(sweeping_);
 }
 
 void ThreadRegistry::keep_only(ThreadCache* own) noexcept {
   LockGuard guard(lock_);
-  while (ThreadCache* cache = in_use_.pop_front()) {
+  // The caches of other threads are lost with them: their pages stay as the parent has them.
+  for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache)) {
     budget_.remove_thread();
     central_.leave(cache->place());
   }
+  in_use_.forget_all();
   in_use_count_ = 0;
-  while (leaving_.pop_front() != nullptr) {
-  }
+  leaving_.forget_all();
   if (own == nullptr) return;
+  static_cast<ListLink<>&>(*own) = {};
   in_use_.push_front(*own);
   in_use_count_ = 1;
   budget_.add_thread();

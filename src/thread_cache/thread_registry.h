@@ -4,7 +4,6 @@
 #include <cstddef>
 
 #include "base/lock.h"
-#include "base/lock_visitor.h"
 #include "base/metadata_arena.h"
 #include "base/thread_annotations.h"
 #include "thread_cache/thread_cache.h"
@@ -87,12 +86,12 @@ class ThreadRegistry {
 
   CacheBudget& budget() noexcept { return budget_; }
 
-  /// Its own and those of every cache's bins. Not analysed: what one visitor takes, another gives
-  /// back.
-  void for_each_lock(LockVisitor visit) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
-  /// In the child of a fork, after its locks were reset: only the calling thread exists, with `own`
-  /// or with no cache. The other threads' caches keep their objects for ever, since their owners
-  /// may have been in the middle of using them: accepted loss, at most the budget.
+  /// Its own and those of every cache's bins. Not analysed: the lists are read under the lock that
+  /// the fork holds.
+  void hold_locks_for_fork() noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
+  /// In the child of a fork, where no lock is held any more: only the calling thread exists, with
+  /// `own` or with no cache. The other threads' caches keep their objects for ever, since their
+  /// owners may have been in the middle of using them: accepted loss, at most the budget.
   void keep_only(ThreadCache* own) noexcept;
 
  private:

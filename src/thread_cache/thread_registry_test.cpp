@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/lock_visitor.h"
+#include "base/fork_in_test.h"
 #include "thread_cache/fake_thread.h"
 
 namespace strata {
@@ -224,10 +224,8 @@ TEST_F(ThreadRegistryTest, AllItsLocksCanBeTakenTogetherByRank) {
   ThreadCache* a = registry.adopt();
   ThreadCache* b = registry.adopt();
   registry.park(*a);
-  registry.for_each_lock(LockVisitor::lock());
-  registry.for_each_lock(LockVisitor::unlock());
-  registry.for_each_lock(LockVisitor::lock());
-  registry.for_each_lock(LockVisitor::reset());
+  fork_as_parent(registry);
+  fork_as_child(registry);
   registry.keep_only(b);
   EXPECT_EQ(registry.count_objects(1), 0u);
   EXPECT_EQ(registry.adopt(), a);
@@ -255,8 +253,7 @@ TEST_F(ThreadRegistryTest, AForkedChildKeepsItsOwnCacheAndForgetsTheOthers) {
   for (int i = 0; i < 512; ++i) caches.push_back(registry.adopt());
   const std::size_t share_of_many = registry.budget().share_bytes();
   warm(*caches[7], 3, 5);
-  registry.for_each_lock(LockVisitor::lock());
-  registry.for_each_lock(LockVisitor::reset());
+  fork_as_child(registry);
   registry.keep_only(caches[7]);
   EXPECT_EQ(registry.live_threads(), 1u);
   EXPECT_NE(registry.count_objects(3), 0u);

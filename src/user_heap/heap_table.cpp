@@ -3,6 +3,7 @@
 #include <new>
 
 #include "base/fatal.h"
+#include "base/lock.h"
 #include "base/random.h"
 #include "malloc/options.h"
 #include "os/environment.h"
@@ -373,44 +374,30 @@ void HeapTable::end_watches() noexcept {
 
 // Fork. The table's lock comes first, then those of one heap after the other.
 
-void HeapTable::visit_all(LockVisitor visit) noexcept {
-  const LockVisitor each = visit.beside_others();
-  for (const auto& slot : g_heaps) {
-    if (UserHeap* const heap = slot.load(std::memory_order_relaxed)) heap->for_each_lock(each);
-  }
-  visit_own(each);
-}
-
-/// All but the heaps' and the table's.
-void HeapTable::visit_own(LockVisitor visit) noexcept {
-  visit(own_profile_.sites().lock());
-  regions_.for_each_lock(visit);
-  visit(metadata_.lock());
-  visit(bookkeeping_.lock());
-  visit(mallocs_.lock());
-  visit(g_heap_map.lock());
-}
-
 void HeapTable::before_fork() noexcept {
-  lock_.lock_beside_others();
-  visit_all(LockVisitor::lock());
-}
-
-void HeapTable::after_fork_in_parent() noexcept {
-  visit_all(LockVisitor::unlock());
-  lock_.unlock_beside_others();
+  LocksInFork::begin_next();
+  LocksInFork::hold(lock_);
+  for (const auto& slot : g_heaps) {
+    LocksInFork::begin_next();
+    if (UserHeap* const heap = slot.load(std::memory_order_relaxed)) heap->hold_locks_for_fork();
+  }
+  LocksInFork::begin_next();
+  LocksInFork::hold(own_profile_.sites().lock());
+  regions_.hold_locks_for_fork();
+  LocksInFork::hold(metadata_.lock());
+  LocksInFork::hold(g_heap_map.lock());
+  LocksInFork::hold(bookkeeping_.lock());
+  LocksInFork::hold(mallocs_.lock());
 }
 
 void HeapTable::after_fork_in_child() noexcept {
-  const LockVisitor reset = LockVisitor::reset().beside_others();
-  visit_own(reset);
   // The other threads do not exist; their caches are lost with them, as the malloc's.
   HeapThread* own =
       t_heap_table != g_no_heap_table ? reinterpret_cast<HeapThread*>(t_heap_table) : nullptr;
   for (const auto& slot : g_heaps) {
     UserHeap* const heap = slot.load(std::memory_order_relaxed);
     if (heap == nullptr) continue;
-    heap->reset_after_fork(own != nullptr ? own->use_of(heap->number()) : nullptr, reset);
+    heap->reset_after_fork(own != nullptr ? own->use_of(heap->number()) : nullptr);
   }
   for (UserHeap* heap = ending_.front(); heap != nullptr; heap = ending_.next(*heap))
     heap->stop_sharing_limit();
@@ -428,7 +415,6 @@ void HeapTable::after_fork_in_child() noexcept {
   own_limit_.reset_after_fork();
   std::uint32_t reading = kReading;  // by a thread that does not exist here
   environment_.compare_exchange_strong(reading, kUnread, std::memory_order_relaxed);
-  lock_.reset_beside_others();
 }
 
 }  // namespace strata

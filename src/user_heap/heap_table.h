@@ -94,7 +94,6 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
 
   // ForkParty.
   void before_fork() noexcept override STRATA_NO_THREAD_SAFETY_ANALYSIS;
-  void after_fork_in_parent() noexcept override STRATA_NO_THREAD_SAFETY_ANALYSIS;
   void after_fork_in_child() noexcept override STRATA_NO_THREAD_SAFETY_ANALYSIS;
 
  private:
@@ -115,8 +114,6 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
   static void hide_bins(UserHeap& heap) noexcept;
   void remove(HeapUse& use) noexcept STRATA_REQUIRES(lock_);
   void forget(HeapThread& thread) noexcept;
-  void visit_all(LockVisitor visit) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
-  void visit_own(LockVisitor visit) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
   static void on_thread_exit(void* thread) noexcept;
 
   static SharedLimit::Holders holders_;

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "base/lock.h"
-#include "base/lock_visitor.h"
 #include "base/metadata_arena.h"
 #include "base/thread_annotations.h"
 #include "os/page_source.h"
@@ -57,9 +56,9 @@ class RegionPool final : public os::PageSource {
   };
   Statistics statistics() noexcept;
 
-  void for_each_lock(LockVisitor visit) noexcept {
-    visit(lock_);
-    visit(metadata_.lock());
+  void hold_locks_for_fork() noexcept {
+    LocksInFork::hold(lock_);
+    LocksInFork::hold(metadata_.lock());
   }
 
  private:

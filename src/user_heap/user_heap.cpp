@@ -278,18 +278,16 @@ void UserHeap::check_invariants() noexcept {
                    "a heap held more than its hard limit");
 }
 
-void UserHeap::for_each_lock(LockVisitor visit) noexcept {
-  if (visit.locks()) visit(making_);
-  if (MallocInstance* const malloc = malloc_if_made()) malloc->for_each_lock(visit);
-  if (!visit.locks()) visit(making_);
+void UserHeap::hold_locks_for_fork() noexcept {
+  LocksInFork::hold(making_);
+  if (MallocInstance* const malloc = malloc_if_made()) malloc->hold_locks_for_fork();
 }
 
-void UserHeap::reset_after_fork(HeapUse* own, LockVisitor reset) noexcept {
+void UserHeap::reset_after_fork(HeapUse* own) noexcept {
   if (MallocInstance* const malloc = malloc_if_made()) {
     ThreadState none = MallocInstance::new_thread();
-    malloc->reset_after_fork(own != nullptr ? own->state : none, reset);
+    malloc->reset_after_fork(own != nullptr ? own->state : none);
   }
-  reset(making_);
 }
 
 }  // namespace strata

@@ -8,7 +8,6 @@
 
 #include "base/intrusive_list.h"
 #include "base/lock.h"
-#include "base/lock_visitor.h"
 #include "malloc/malloc_instance.h"
 #include "malloc/statistics.h"
 #include "user_heap/heap_thread.h"
@@ -63,9 +62,9 @@ class UserHeap final : public MallocHost, public ListLink<> {
   bool reclaims() const noexcept { return reclaim_delay_ms_ != 0; }
   std::uint32_t reclaim_delay_ms() const noexcept { return reclaim_delay_ms_; }
 
-  void for_each_lock(LockVisitor visit) noexcept;
+  void hold_locks_for_fork() noexcept;
   /// In the child of a fork, whose only thread is in `own` if it has used the heap.
-  void reset_after_fork(HeapUse* own, LockVisitor reset) noexcept;
+  void reset_after_fork(HeapUse* own) noexcept;
 
   // Guarded by the heap table's lock.
   IntrusiveList<HeapUse, OfHeapTag> uses;
