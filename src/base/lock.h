@@ -150,8 +150,8 @@ class STRATA_CAPABILITY("lock") Lock {
 class LocksInFork {
  public:
   static void begin() noexcept;
-  /// Before what an object like the last one has: ranks order the locks of each, and no thread
-  /// takes those of two but the one that forks.
+  /// Before the locks of another malloc: ranks order those of each, and no thread takes those of
+  /// two but the one that forks.
   static void begin_next() noexcept;
   static void hold(Lock& lock) noexcept;
   static void end_in_parent() noexcept;

@@ -35,7 +35,10 @@ class ForkParties {
     LocksInFork::begin();
     // One that joins meanwhile has no part in this fork.
     g_forking = g_first.load(std::memory_order_acquire);
-    for (ForkParty* party = g_forking; party != nullptr; party = party->next_) party->before_fork();
+    for (ForkParty* party = g_forking; party != nullptr; party = party->next_) {
+      LocksInFork::begin_next();
+      party->before_fork();
+    }
   }
   static void after_fork_in_parent() noexcept {
     if (ends_unlocked_fork()) return;

@@ -35,8 +35,8 @@ TEST_F(MallocTest, StartsWithItsFirstAllocation) {
 TEST_F(MallocTest, IsStartedByTheNextAllocationWhereMemoryWasOutAtFirst) {
   TestThread thread(malloc);
   pages.refuse_from_call(1);
-  void* const spare = thread.allocate(100);
-  EXPECT_TRUE(malloc.is_spare(spare)) << "there is a little memory without a heap";
+  void* const first = thread.allocate(100);
+  EXPECT_TRUE(malloc.is_spare(first)) << "there is a little memory without a heap";
   EXPECT_EQ(thread.allocate(2 * SpareMemory::kBytes), nullptr);
   EXPECT_FALSE(malloc.is_started());
   pages.refuse_nothing();
@@ -44,7 +44,7 @@ TEST_F(MallocTest, IsStartedByTheNextAllocationWhereMemoryWasOutAtFirst) {
   EXPECT_NE(p, nullptr);
   EXPECT_FALSE(malloc.is_spare(p));
   thread.deallocate(p);
-  thread.deallocate(spare);
+  thread.deallocate(first);
 }
 
 TEST_F(MallocTest, AThreadThatEndedIsServedWithoutACache) {

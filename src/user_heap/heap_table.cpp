@@ -375,7 +375,6 @@ void HeapTable::end_watches() noexcept {
 // Fork. The table's lock comes first, then those of one heap after the other.
 
 void HeapTable::before_fork() noexcept {
-  LocksInFork::begin_next();
   LocksInFork::hold(lock_);
   for (const auto& slot : g_heaps) {
     LocksInFork::begin_next();
