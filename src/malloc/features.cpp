@@ -28,7 +28,11 @@ void keep_text(const char*& text, char (&copy)[kBytes]) noexcept {
   text = static_cast<const char*>(std::memcpy(copy, text, length + 1));
 }
 
-void print_on_exit() noexcept { print_statistics(*g_featured); }
+void print() noexcept { print_statistics(*g_featured); }
+
+bool prints_at_exit(const Options& options) noexcept {
+  return options.stats == Options::Stats::kExit || options.stats == Options::Stats::kBoth;
+}
 
 /// Whether the program has another malloc. That may be Strata's, too, linked into it: it writes the
 /// same file.
@@ -50,7 +54,7 @@ void write_profile_on_exit() noexcept {
   write_profile();
 }
 
-constinit SignalWaiter g_statistics_waiter(print_on_exit, "statistics were");
+constinit SignalWaiter g_statistics_waiter(print, "statistics were");
 constinit SignalWaiter g_profile_waiter(write_profile, "a profile was");
 
 void start_waiter(SignalWaiter& waiter, std::size_t signal, void (*handler)(int)) noexcept {
@@ -117,14 +121,14 @@ void start_statistics_of_options(MallocInstance& malloc) noexcept {
   g_featured = &malloc;
   const Options& options = malloc.options();
   if (options.stats != Options::Stats::kOff) os::note_standard_error();
-  const bool is_both = options.stats == Options::Stats::kBoth;
-  if (is_both || options.stats == Options::Stats::kExit) {
-    if (*options.stats_file == '\0') os::keep_standard_error();
-    os::register_exit_handler(print_on_exit);
-  }
-  if (is_both || options.stats == Options::Stats::kSignal)
+  if (prints_at_exit(options) && *options.stats_file == '\0') os::keep_standard_error();
+  if (options.stats == Options::Stats::kSignal || options.stats == Options::Stats::kBoth)
     start_waiter(g_statistics_waiter, options.stats_signal,
                  [](int) { g_statistics_waiter.request(); });
+}
+
+void print_statistics_at_exit(MallocInstance& malloc) noexcept {
+  if (prints_at_exit(malloc.options())) print_statistics(malloc);
 }
 
 void start_watchers_of_options(MallocInstance& malloc) noexcept {

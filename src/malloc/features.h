@@ -13,6 +13,7 @@ void keep_texts(Options& options) noexcept;
 
 /// As part of the malloc's start. May allocate.
 void start_statistics_of_options(MallocInstance& malloc) noexcept;
+void print_statistics_at_exit(MallocInstance& malloc) noexcept;
 /// The profile and the guard pages, whose stacks load the unwinder with dlopen: not as part of the
 /// first allocation, which may be the dynamic loader's own.
 /// \pre  no other thread

@@ -59,9 +59,7 @@ class ProcessInForks final : public ForkParty {
 
 constinit ProcessInForks g_in_forks;
 
-void on_exit() noexcept {
-  if (!must_not_wait()) g_malloc.verify_at_exit(t_thread);
-}
+void on_exit() noexcept;
 
 class ProcessHost final : public MallocHost {
  public:
@@ -82,7 +80,7 @@ class ProcessHost final : public MallocHost {
       g_spare.set_apart();
     }
     follow_forks_in_time();
-    follow_exit();
+    if (!has_seen_calloc_.load(std::memory_order_relaxed)) follow_exit();
     // The end of the first thread is followed even under full checks, which give it no cache.
     follow_end(&malloc);
     start_statistics_of_options(malloc);
@@ -118,11 +116,15 @@ class ProcessHost final : public MallocHost {
     g_alone.store(&kNotAsked, std::memory_order_relaxed);
     take_part_in_forks(g_in_forks);
   }
-  /// The same. Before the statistics follow it, which so come to their end first.
+  /// The same.
   void follow_exit() noexcept {
     if (!follows_exit_.exchange(true, std::memory_order_relaxed))
       os::register_exit_handler(on_exit);
   }
+  /// A calloc before the start, which it may begin. It may be the C library's own, which makes room
+  /// for exit handlers under a lock: follow_exit() would wait for it, so the constructor
+  /// calls it.
+  void note_calloc() noexcept { has_seen_calloc_.store(true, std::memory_order_relaxed); }
 
   /// Whether any is set when this is asked first: what the program sets itself comes too late.
   bool has_options() noexcept {
@@ -183,11 +185,17 @@ class ProcessHost final : public MallocHost {
   // relaxed: whoever sets one does what it stands for, and nobody waits for it.
   std::atomic<bool> follows_forks_{false};
   std::atomic<bool> follows_exit_{false};
+  std::atomic<bool> has_seen_calloc_{false};
   std::atomic<Answer> has_options_{Answer::kUnknown};
   unsigned first_blocks_ = 0;  // of the only thread
 };
 
 constinit ProcessHost g_host;
+
+void on_exit() noexcept {
+  if (g_host.has_options()) print_statistics_at_exit(g_malloc);
+  if (!must_not_wait()) g_malloc.verify_at_exit(t_thread);
+}
 
 /// The kernel's, but for the first chunk, which is there already.
 class FirstChunkPages final : public os::PageSource {
@@ -267,6 +275,8 @@ void* allocate_aligned_slowly(std::size_t alignment, std::size_t bytes,
 void* allocate_zeroed_slowly(std::size_t count, std::size_t bytes) noexcept {
   if (*g_alone.load(std::memory_order_relaxed) == 0) [[unlikely]]
     follow_forks();
+  if (!g_malloc.is_started()) [[unlikely]]
+    g_host.note_calloc();
   return g_malloc.allocate_zeroed(t_thread, count, bytes);
 }
 void deallocate_slowly(void* p, const void* caller) noexcept {
