@@ -22,6 +22,8 @@ const char* environment_entry(std::size_t index) noexcept {
   return environ != nullptr ? environ[index] : nullptr;
 }
 
+bool has_environment() noexcept { return environ != nullptr; }
+
 bool has_foreign_rights() noexcept { return getauxval(AT_SECURE) != 0; }
 
 std::uint64_t random_seed() noexcept {

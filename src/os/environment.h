@@ -13,6 +13,10 @@ const char* environment_variable(const char* name) noexcept;
 /// Entry `index` of the environment as "NAME=value", nullptr after the last.
 const char* environment_entry(std::size_t index) noexcept;
 
+/// Whether there is one, if only an empty one: glibc has none before the first constructor, while
+/// the program's preinit array runs.
+bool has_environment() noexcept;
+
 /// Whether the program runs with rights that the user who started it lacks (set-user-ID and the
 /// like): then the environment is not to be trusted.
 /// \cost  a look at what the kernel left at the start

@@ -37,7 +37,9 @@ TEST(Environment, AnEmptyEnvironmentHasNoEntries) {
   environ = nullptr;
   EXPECT_EQ(environment_entry(0), nullptr);
   EXPECT_EQ(environment_variable("PATH"), nullptr);
+  EXPECT_FALSE(has_environment());
   environ = kept;
+  EXPECT_TRUE(has_environment());
 }
 
 }  // namespace
