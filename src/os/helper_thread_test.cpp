@@ -49,6 +49,24 @@ TEST(HelperThread, IsInterruptedByNoSignal) {
   EXPECT_FALSE(sigismember(&own, SIGUSR1));
 }
 
+TEST(HelperThread, LeavesTheProgramTheSignalsThatItWaitsFor) {
+  static Report report;
+  sigset_t awaited;
+  sigset_t before;
+  sigemptyset(&awaited);
+  for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) sigaddset(&awaited, signal);
+  pthread_sigmask(SIG_BLOCK, &awaited, &before);
+  kill(getpid(), SIGRTMIN);  // ends the process where it is let in
+  ASSERT_TRUE(report.thread.start());
+  report.await();
+  kill(getpid(), SIGRTMAX);
+  for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal)
+    EXPECT_TRUE(sigismember(&report.blocked, signal)) << signal;
+  EXPECT_EQ(sigwaitinfo(&awaited, nullptr), SIGRTMIN);
+  EXPECT_EQ(sigwaitinfo(&awaited, nullptr), SIGRTMAX);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 TEST(HelperThread, GoesOnWhileTheProgramHasThreads) {
   static Report report;
   HelperThread::note_end();  // as if: it looks, and finds that this thread has not ended

@@ -113,8 +113,12 @@ inline int read_limit(int resource, rlimit& out) noexcept {
 /// Signals as the kernel has them: bit n - 1 is signal n.
 using Signals = std::uint64_t;
 constexpr Signals only(int signal) noexcept { return Signals{1} << (signal - 1); }
-/// All but the three that C libraries keep for themselves.
+/// All but those that the C library keeps for itself: glibc's SIGRTMIN is 34, musl's 35.
+#ifdef __GLIBC__
+inline constexpr Signals kAllSignals = ~(only(32) | only(33));
+#else
 inline constexpr Signals kAllSignals = ~(only(32) | only(33) | only(34));
+#endif
 
 /// Whether a file takes bytes within this time, in which no signal is handled.
 inline bool wait_until_writable(int file, int milliseconds) noexcept {
