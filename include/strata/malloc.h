@@ -94,7 +94,8 @@ STRATA_API size_t strata_options_json(char* buffer, size_t size) STRATA_NOEXCEPT
 /// \cost     Meanwhile some 12 instructions an allocation, and some microseconds a sample.
 STRATA_API int strata_profile_start(size_t rate) STRATA_NOEXCEPT;
 
-/// Ends sampling. What was sampled stays in the profile; what is freed is still subtracted.
+/// Ends sampling. What was sampled stays in the profile; what is freed is still subtracted. Does
+/// nothing in a signal handler that interrupted the malloc.
 STRATA_API void strata_profile_stop(void) STRATA_NOEXCEPT;
 
 /// Writes the profile in pprof's format: objects and bytes, allocated and live, by stack. `%p` in

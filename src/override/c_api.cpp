@@ -52,7 +52,9 @@ int strata_profile_start(std::size_t rate) noexcept {
   return strata::g_malloc.profiler().start(rate, strata::os::monotonic_ns()) ? 1 : 0;
 }
 
-void strata_profile_stop() noexcept { strata::g_malloc.profiler().stop(); }
+void strata_profile_stop() noexcept {
+  if (!strata::must_not_wait()) strata::g_malloc.profiler().stop();
+}
 
 int strata_profile_write(const char* path) noexcept {
   if (strata::must_not_wait()) return 0;

@@ -2,6 +2,8 @@
 // what the program had, write a backtrace, fork, ask another thread for help, wait for the end
 // of others. They come to their end also where the malloc itself died, with its locks held.
 
+#include <strata/malloc.h>
+
 #include <execinfo.h>
 #include <malloc.h>
 #include <signal.h>
@@ -14,6 +16,9 @@
 
 #include "support/check.h"
 #include "support/child.h"
+
+#pragma weak strata_profile_start
+#pragma weak strata_profile_stop
 
 namespace {
 
@@ -60,6 +65,7 @@ void report(int) {
   free(malloc(7'000'000));  // may be refused
   malloc_trim(0);
   static_cast<void>(mallinfo2());
+  strata_profile_stop();
 
   void* frames[20];
   char** names = backtrace_symbols(frames, backtrace(frames, 20));
@@ -107,6 +113,7 @@ void start_threads() {
 
 /// Seen when the objects are back in their span, under its lock.
 void die_in_the_malloc() {
+  strata_profile_start(std::size_t{1} << 30);
   void* p = malloc(100);
   void* q = malloc(100);
   static_cast<void>(opaque(malloc(100)));  // keeps the span
