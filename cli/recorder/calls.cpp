@@ -23,17 +23,19 @@ void end_recording(void*) noexcept { g_recording.end(); }
 
 /// The first call of the process, or of a child of fork. Before the C library has the environment
 /// nothing can be known.
-void start_recording() noexcept {
+/// \param in_calloc  it may be the C library's own, which makes room for exit handlers so, under
+///                   their lock: the end is registered later
+void start_recording(bool in_calloc) noexcept {
   static bool is_end_registered = false;
   if (os::environment_entry(0) == nullptr || !find_next()) return;
   // The first to be registered is the last to run; with no library named, it does not run
   // when ours is finished.
-  if (!is_end_registered) {
+  if (!is_end_registered && !in_calloc) {
+    is_end_registered = true;
     __cxa_atexit(end_recording, nullptr, nullptr);
     at_quick_exit([] { end_recording(nullptr); });
   }
-  is_end_registered = true;
-  g_recording.start(next_library());
+  if (g_recording.mode() == Recording::Mode::kNotStarted) g_recording.start(next_library());
 }
 
 /// With the program's constructors: from here on the unwinder can be loaded.
@@ -41,7 +43,7 @@ void start_recording() noexcept {
   ThreadState& state = t_state;
   const bool was_busy = state.is_busy != 0;
   state.is_busy = 1;
-  if (g_recording.mode() == Recording::Mode::kNotStarted) start_recording();
+  start_recording(false);
   if (g_recording.settings().stack_frames != 0) g_may_take_stacks = os::prepare_stacks();
   const int signal = g_recording.settings().signal;
   if (signal != 0 && !os::handle_signal(signal, [](int) { g_recording.toggle(); })) {
@@ -53,10 +55,10 @@ void start_recording() noexcept {
 
 }  // namespace
 
-bool begin_slowly(ThreadState& state) noexcept {
+bool begin_slowly(ThreadState& state, bool in_calloc) noexcept {
   if (g_recording.mode() != Recording::Mode::kNotStarted) return g_recording.is_on();
   state.is_busy = 1;
-  start_recording();
+  start_recording(in_calloc);
   state.is_busy = 0;
   return g_recording.is_on();
 }

@@ -32,15 +32,15 @@ extern constinit thread_local ThreadState t_state;
 
 /// Starts what has not been started.
 /// \returns  Whether this call is to be noted.
-bool begin_slowly(ThreadState& state) noexcept;
+bool begin_slowly(ThreadState& state, bool in_calloc) noexcept;
 /// \returns  False if there is no room for a call's records.
 bool make_room(ThreadState& state) noexcept;
 std::uint32_t take_stack(ThreadState& state, const os::StackPlace& place) noexcept;
 
 /// Whether a call is the program's and is to be noted; then it ends with leave().
-[[gnu::always_inline]] inline bool enter(ThreadState& state) noexcept {
+[[gnu::always_inline]] inline bool enter(ThreadState& state, bool in_calloc = false) noexcept {
   if (state.is_busy != 0) return false;
-  if (!g_recording.is_on() && !begin_slowly(state)) return false;
+  if (!g_recording.is_on() && !begin_slowly(state, in_calloc)) return false;
   state.is_busy = 1;
   return true;
 }

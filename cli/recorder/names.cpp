@@ -96,7 +96,7 @@ STRATA_NAME void free(void* p) {
 
 STRATA_NAME void* calloc(std::size_t count, std::size_t bytes) {
   ThreadState& state = t_state;
-  if (!enter(state)) {
+  if (!enter(state, /* in_calloc */ true)) {
     // The first memory is zero, and used once.
     return find_next() ? g_next.calloc(count, bytes) : allocate_first(count * bytes, 16);
   }
