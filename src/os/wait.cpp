@@ -1,5 +1,6 @@
 #include "os/wait.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -33,5 +34,13 @@ void wait_on(const std::uint32_t* word, std::uint32_t expected, std::uint64_t ti
 
 void wake_one(const std::uint32_t* word) noexcept { wake(word, 1); }
 void wake_all(const std::uint32_t* word) noexcept { wake(word, INT_MAX); }
+
+bool is_still(const std::uint32_t* word, std::uint32_t expected) noexcept {
+  const SavedErrno saved;
+  // Compares; then it wakes nobody, and moves nobody.
+  return syscall(SYS_futex, word, FUTEX_CMP_REQUEUE | FUTEX_PRIVATE_FLAG, 0, 0L, word, expected) >=
+             0 ||
+         (errno != EAGAIN && errno != EFAULT);
+}
 
 }  // namespace strata::os

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <thread>
 
+#include "os/page_source.h"
+
 namespace strata::os {
 namespace {
 
@@ -24,6 +26,24 @@ TEST(Wait, WaitEndsAtItsTimeout) {
   const std::atomic<std::uint32_t> word{0};
   errno = EDOM;
   wait_on(address_of(word), 0, 1'000'000);
+  EXPECT_EQ(errno, EDOM);
+}
+
+TEST(Wait, WhatAWordIsCanBeAskedWhereNothingCanBeRead) {
+  const std::atomic<std::uint32_t> word{7};
+  errno = EDOM;
+  EXPECT_TRUE(is_still(address_of(word), 7));
+  EXPECT_FALSE(is_still(address_of(word), 8));
+  void* const place = kernel_pages().map(page_bytes());
+  ASSERT_NE(place, nullptr);
+  const auto* const mapped = static_cast<const std::uint32_t*>(place);
+  EXPECT_TRUE(is_still(mapped, 0)) << "nobody has touched it";
+  kernel_pages().unmap(place, page_bytes());
+  EXPECT_FALSE(is_still(mapped, 0));
+  void* const reserved = kernel_pages().reserve(page_bytes());
+  ASSERT_NE(reserved, nullptr);
+  EXPECT_FALSE(is_still(static_cast<const std::uint32_t*>(reserved), 0));
+  kernel_pages().unmap(reserved, page_bytes());
   EXPECT_EQ(errno, EDOM);
 }
 

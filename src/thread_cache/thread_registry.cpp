@@ -1,11 +1,25 @@
 #include "thread_cache/thread_registry.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <new>
 
 #include "os/threads.h"
+#include "os/wait.h"
 
 namespace strata {
+namespace {
+
+/// Whether the thread's state is there, and says that the cache is its own. Not, and no fault, where
+/// it was unmapped.
+bool has_state(const ThreadState& thread, const ThreadCache* cache) noexcept {
+  std::uint32_t first;
+  std::memcpy(&first, &cache, sizeof first);
+  return os::is_still(reinterpret_cast<const std::uint32_t*>(&thread.cache), first);
+}
+
+}  // namespace
 
 ThreadCache* ThreadRegistry::adopt(ThreadState* thread) noexcept {
   LockGuard guard(lock_);
@@ -66,6 +80,12 @@ void ThreadRegistry::redirect_malloc(ObjectBins* bins) noexcept {
   redirected_to_ = bins;
   for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache)) {
     if (!cache->is_told_of_exit_) continue;
+    // Not told after all: its first call was in its last exit hook, or it ended without them.
+    // Accepted: it ends like that, and its state is unmapped, in the few instructions below.
+    if (!has_state(*cache->owner_, cache)) {
+      cache->is_told_of_exit_ = false;
+      continue;
+    }
     LockGuard bins_guard(cache->bins_lock_);  // its owner has them, and hides none
     cache->owner_->set_malloc_bins(bins != nullptr ? *bins : *cache->owner_->free_bins);
     ThreadState::write(cache->owner_->bytes_left, ThreadState::kUndrawn);

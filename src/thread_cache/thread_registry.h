@@ -52,6 +52,7 @@ class ThreadRegistry {
   void open_gate(ThreadCache& cache, ThreadState& thread) noexcept;
   /// Lets malloc of every enrolled thread, and of those to come, pop from `bins`, or from its own
   /// cache again if nullptr; the threads' counts begin anew.
+  /// \cost  a system call a thread, under the lock
   void redirect_malloc(ObjectBins* bins) noexcept;
   /// Lets malloc of the thread pop from its free_bins again, unless it is redirected by now.
   /// \threads  the thread itself

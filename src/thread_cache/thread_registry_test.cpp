@@ -5,11 +5,13 @@
 #include <atomic>
 #include <cstddef>
 #include <latch>
+#include <new>
 #include <set>
 #include <thread>
 #include <vector>
 
 #include "base/fork_in_test.h"
+#include "os/page_source.h"
 #include "thread_cache/fake_thread.h"
 
 namespace strata {
@@ -246,6 +248,30 @@ TEST_F(ThreadRegistryTest, AThreadThatIsEnrolledAgainAfterTheGateWasTakenAwayHas
   EXPECT_EQ(thread.free_bins, &cache);
   EXPECT_EQ(thread.verified_bins, &none);
   EXPECT_EQ(&thread.for_malloc(), &cache);
+}
+
+/// As that of one whose first call was in the last of its exit hooks.
+TEST_F(ThreadRegistryTest, TheStateOfAThreadThatEndedUnnoticedIsNotTouched) {
+  ObjectBins& none = EmptyBins::g_all.first();
+  ObjectBins& other = EmptyBins::g_all[2];
+  const auto begin = [&](void* place) {
+    auto* const thread = new (place) ThreadState{&none, &none, &none};
+    EXPECT_TRUE(registry.enroll(*registry.adopt(thread), *thread, true));
+    return thread;
+  };
+  void* const unmapped = os::kernel_pages().map(os::page_bytes());
+  ASSERT_NE(unmapped, nullptr);
+  begin(unmapped);
+  os::kernel_pages().unmap(unmapped, os::page_bytes());
+  // The other one's place is a later thread's.
+  ThreadState place;
+  begin(&place);
+  ThreadState* const later = begin(&place);
+  registry.redirect_malloc(&other);
+  EXPECT_EQ(&later->for_malloc(), &other);
+  registry.redirect_malloc(nullptr);
+  EXPECT_EQ(&later->for_malloc(), later->cache);
+  registry.park(*later->cache);
 }
 
 TEST_F(ThreadRegistryTest, AForkedChildKeepsItsOwnCacheAndForgetsTheOthers) {

@@ -206,6 +206,12 @@ class ProfileTest(TestCase):
                          "No such file or directory\n")
         self.assertEqual([values for _, values in Profile(path).samples], [[1, 123, 1, 123]])
 
+    def test_begins_after_a_thread_whose_first_allocation_was_in_its_last_exit_hook(self):
+        path = self.folder / "out.pb.gz"
+        ran = run("lost_thread", path)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        self.assertEqual([values for _, values in Profile(path).samples], [[1, 123, 1, 123]])
+
     def test_a_file_that_cannot_be_written_is_one_sentence(self):
         ran = run("fill", STRATA_PROFILE=str(self.folder / "none" / "out"))
         self.assertEqual(ran.returncode, 0)

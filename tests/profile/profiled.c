@@ -2,12 +2,14 @@
 #include <strata/malloc.h>
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -98,6 +100,38 @@ static void* run_on_a_small_stack(void* (*body)(void*), void* argument) {
   return result;
 }
 
+static pthread_key_t last_key;
+static int rounds;
+
+/* The first call of the malloc in the last of the thread's exit hooks. */
+static void end_late(void* value) {
+  if (++rounds < PTHREAD_DESTRUCTOR_ITERATIONS)
+    pthread_setspecific(last_key, value);
+  else
+    kept[0] = make_small(100);
+}
+static void* end_unnoticed(void* value) {
+  pthread_setspecific(last_key, value);
+  return NULL;
+}
+
+/* A thread whose end nobody can notice, and whose stack is gone. */
+static int lose_a_thread(void) {
+  free(make_large(1000000)); /* the malloc has its key before this one */
+  if (pthread_key_create(&last_key, end_late) != 0) return 1;
+  const size_t bytes = 1 << 20;
+  void* stack = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (stack == MAP_FAILED) return 1;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstack(&attributes, stack, bytes);
+  pthread_t thread;
+  if (pthread_create(&thread, &attributes, end_unnoticed, &rounds) != 0) return 1;
+  pthread_join(thread, NULL);
+  munmap(stack, bytes);
+  return kept[0] != NULL ? 0 : 1;
+}
+
 /* Once main() has ended: the kernel's files of the first thread are empty then. */
 static void* leak_alone(void* unused) {
   char first;
@@ -151,6 +185,11 @@ int main(int argc, char** argv) {
     if (strata_profile_write(argv[2]) != 1) return 1;
     if (strata_profile_write("") != 0) return 1;
     return strata_profile_write("/nowhere/at/all") == 0 ? 0 : 1;
+  } else if (strcmp(name, "lost_thread") == 0) {
+    if (lose_a_thread() != 0 || strata_profile_start(1) != 1) return 1;
+    kept[0] = make_small(123);
+    strata_profile_stop();
+    return strata_profile_write(argv[2]) == 1 ? 0 : 1;
   } else if (strcmp(name, "small_stack") == 0) {
     fill();
     if (run_on_a_small_stack(write_profile, argv[2]) == NULL) return 1;
