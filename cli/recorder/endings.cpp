@@ -109,6 +109,12 @@ STRATA_NAME int execle(const char* path, const char* first, ...) {
   return result;
 }
 
+/// What comes before the daemon ends inside the C library.
+STRATA_NAME int daemon(int keeps_folder, int keeps_files) {
+  g_recording.flush();
+  return next_of(&daemon, "daemon")(keeps_folder, keeps_files);
+}
+
 /// What stacks of a library are called can be seen as long as it is there.
 STRATA_NAME int dlclose(void* library) {
   const unsigned long long before = unloads();

@@ -49,6 +49,10 @@ class RecordProcesses(Recorded):
                 trace = Trace(self.path)
                 self.assertEqual((len(trace.of_size(9001)), trace.ending), (1, {}))
 
+    def test_a_program_that_becomes_a_daemon_leaves_what_it_did(self):
+        trace = self.trace_of(PROCESS, "becomes-a-daemon")
+        self.assertEqual((len(trace.of_size(9001)), trace.ending), (1, {}))
+
     def test_a_quick_exit_is_an_end(self):
         self.assertEqual(self.record(PROCESS, "ends-quickly").returncode, 3)
         self.assert_calls(Trace(self.path), 1, 1, 0)
