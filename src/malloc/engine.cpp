@@ -69,9 +69,9 @@ bool Engine::start(const Options& options, std::uint64_t seed, std::size_t addre
   spans_.set_seed(place_seed != 0 ? random_word(place_seed, 1) : 0);
   if (shares_map_) {
     page_heap_.configure(HeapAddresses::kNone, options.huge_pages, kRegionBytes);
-  } else if (!place_heap(options, place_seed, address_space)) {
-    return false;
+    return true;
   }
+  if (!place_heap(options, place_seed, address_space)) return false;
   limit().configure(limit_bytes(options.soft_limit), limit_bytes(options.hard_limit));
   return true;
 }

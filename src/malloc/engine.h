@@ -85,7 +85,8 @@ class Engine {
     bool is_zero;   ///< fresh from the kernel
   };
 
-  /// Reserves the page map and decides where the heap lives. Once, before anything else.
+  /// Reserves the page map and decides where the heap lives. Once, before anything else; but an
+  /// engine that shares a page map has got its limits already, and not from the options.
   /// \param address_space  the most that the process may have
   /// \returns  False when out of memory; the next call tries again.
   bool start(const Options& options, std::uint64_t seed,

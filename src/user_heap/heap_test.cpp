@@ -283,14 +283,31 @@ TEST(Heap, AHardLimitIsReachedAndNeverPassed) {
 }
 
 TEST(Heap, ALimitTooSmallForAnythingRefusesEverything) {
+  using Checks = Heap::Checks;
   for (const std::size_t limit : {std::size_t{1}, std::size_t{100}, kMiB / 8 - 1}) {
+    for (const Checks checks : {Checks::kBasic, Checks::kFrees, Checks::kFull}) {
+      Heap::Options options;
+      options.hard_limit_bytes = limit;
+      options.checks = checks;
+      Heap heap(options);
+      EXPECT_EQ(heap.allocate(1), nullptr);
+      heap.check_invariants();
+      EXPECT_EQ(heap.allocate(kMiB), nullptr);
+      EXPECT_LE(heap.statistics().held, limit);
+      heap.check_invariants();
+    }
+  }
+}
+
+TEST(Heap, LimitsAreBytesHoweverLargeTheyAre) {
+  for (const std::size_t limit : {SIZE_MAX / 2, SIZE_MAX / 2 + 2, SIZE_MAX - 1}) {
     Heap::Options options;
-    options.hard_limit_bytes = limit;
+    options.soft_limit_bytes = options.hard_limit_bytes = limit;
     Heap heap(options);
-    EXPECT_EQ(heap.allocate(1), nullptr);
-    heap.check_invariants();
-    EXPECT_EQ(heap.allocate(kMiB), nullptr);
-    EXPECT_LE(heap.statistics().held, limit);
+    EXPECT_NE(heap.allocate(64 * kMiB), nullptr);
+    EXPECT_EQ(heap.statistics().soft_limit, limit);
+    EXPECT_EQ(heap.statistics().hard_limit, limit);
+    EXPECT_EQ(heap.statistics().refusals, 0u);
     heap.check_invariants();
   }
 }

@@ -64,8 +64,6 @@ MallocInstance* UserHeap::make_malloc_alone(bool needs_guards) noexcept {
   if (pages_ != nullptr) ground.regions = ground.blocks = pages_;
   auto* const made = new (memory) MallocInstance(ground, g_heap_map, g_spare, *this);
   Options options;
-  options.soft_limit = soft_limit_;
-  options.hard_limit = hard_limit_;
   options.release_delay_ms = 0;  // the reclaimer of all heaps does it
   options.checks = checks_ == Heap::Checks::kFull    ? Options::Checks::kFull
                    : checks_ == Heap::Checks::kFrees ? Options::Checks::kFrees
@@ -75,6 +73,8 @@ MallocInstance* UserHeap::make_malloc_alone(bool needs_guards) noexcept {
   made->profiler().join(g_heap_table.profile(), name_);
   options.random = g_heap_table.random();
   if (g_heap_table.limit() != nullptr) made->engine().limit().share(*g_heap_table.limit());
+  // Before the start: what full checks hold from then on is within it, too.
+  made->engine().limit().configure(soft_limit_, hard_limit_);
   const std::uint64_t seed = random_word(seed_of(options.random), number_);
   const bool has_started = made->start(options, seed);
   const bool lacks_guards =
