@@ -248,6 +248,10 @@ class ObjectPool {
     using reference = Object&;
 
     BasicIterator() noexcept = default;
+    /// A const_iterator from an iterator.
+    template <typename Other, typename = std::enable_if_t<std::is_same_v<const Other, Object>>>
+    BasicIterator(const BasicIterator<Other>& other) noexcept  // NOLINT: as those of containers do
+        : pool_(other.pool_), chunk_(other.chunk_), slot_(other.slot_) {}
     Object& operator*() const noexcept { return *object_at(pool_->chunks_.at(chunk_), slot_); }
     Object* operator->() const noexcept { return std::addressof(**this); }
     BasicIterator& operator++() noexcept {
@@ -269,6 +273,8 @@ class ObjectPool {
 
    private:
     friend ObjectPool;
+    template <typename>
+    friend class BasicIterator;
     BasicIterator(const ObjectPool* pool, std::size_t chunk) noexcept : pool_(pool), chunk_(chunk) {
       if (chunk_ < pool_->chunks_.count()) {
         slot_ = pool_->chunks_.at(chunk_).next_live(0);

@@ -263,6 +263,9 @@ TYPED_TEST(ObjectPoolTest, WalksExactlyTheLiveObjects) {
   EXPECT_EQ(std::multiset<int>(pool.begin(), pool.end()), expected);
   const auto& constant = pool;
   EXPECT_EQ(std::multiset<int>(constant.begin(), constant.end()), expected);
+  typename decltype(pool)::const_iterator first = pool.begin();
+  EXPECT_TRUE(first == pool.begin() && pool.begin() == first && first != pool.end());
+  EXPECT_EQ(std::multiset<int>(first, constant.end()), expected);
   pool.for_each([&](int& value) {
     if (value % 2 == 0) pool.destroy(&value);
   });
