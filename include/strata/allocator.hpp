@@ -169,6 +169,14 @@ class Deleter : private detail::SourceHandle<Source> {
   }
 };
 
+namespace detail {
+
+/// What is made and destroyed one by one: before C++20 std::destroy_n() takes no arrays.
+template <typename Element>
+using Innermost = std::remove_cv_t<std::remove_all_extents_t<Element>>;
+
+}  // namespace detail
+
 /// The same for arrays: remembers how many elements to destroy.
 template <typename T, typename Source>
 class Deleter<T[], Source> : private detail::SourceHandle<Source> {
@@ -179,8 +187,10 @@ class Deleter<T[], Source> : private detail::SourceHandle<Source> {
       : detail::SourceHandle<Source>(source), count_(count) {}
 
   void operator()(T* array) const noexcept {
-    std::destroy_n(array, count_);
-    detail::give_back(this->get(), const_cast<std::remove_cv_t<T>*>(array));
+    using Innermost = detail::Innermost<T>;
+    void* const memory = const_cast<std::remove_cv_t<T>*>(array);
+    std::destroy_n(static_cast<Innermost*>(memory), count_ * (sizeof(T) / sizeof(Innermost)));
+    detail::give_back(this->get(), memory);
   }
 
  private:
@@ -221,8 +231,10 @@ STRATA_MAY_REFUSE std::enable_if_t<std::is_array_v<T> && std::extent_v<T> == 0,
 make_unique_from(Source& source, std::size_t count) {
   using Element = std::remove_cv_t<std::remove_extent_t<T>>;
   detail::MemoryGuard<Source> guard{source, Allocator<Element, Source>(source).allocate(count)};
+  using Innermost = detail::Innermost<Element>;
+  std::uninitialized_value_construct_n(static_cast<Innermost*>(guard.memory),
+                                       count * (sizeof(Element) / sizeof(Innermost)));
   auto* array = static_cast<Element*>(guard.memory);
-  std::uninitialized_value_construct_n(array, count);
   guard.memory = nullptr;
   return std::unique_ptr<T, Deleter<T, Source>>(array, Deleter<T, Source>(source, count));
 }

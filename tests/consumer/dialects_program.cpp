@@ -55,6 +55,22 @@ bool shelf_serves() {
   return *strata::make_unique_from<int>(sizes, 7) == 7;
 }
 
+bool arrays_of_arrays_are_made_and_end() {
+  struct Counted {
+    Counted() { ++alive(); }
+    ~Counted() { --alive(); }
+    static int& alive() {
+      static int count = 0;
+      return count;
+    }
+  };
+  strata::Heap heap;
+  auto grid = strata::make_unique_from<Counted[][3][2]>(heap, 4);
+  const bool are_all_alive = Counted::alive() == 24;
+  grid.reset();
+  return are_all_alive && Counted::alive() == 0 && heap.statistics().live == 0;
+}
+
 bool messages_arrive() {
   static strata::MessageQueue<std::string, 64> queue;
   std::thread([] { queue.try_emplace("first in"); }).join();
@@ -82,5 +98,6 @@ int main() {
   if (!shelf_serves()) return 3;
   if (!messages_arrive()) return 4;
   if (!resources_serve()) return 5;
+  if (!arrays_of_arrays_are_made_and_end()) return 6;
   std::puts("consumer ok");
 }
