@@ -137,7 +137,8 @@ function(strata_install_package)
 endfunction()
 
 # strata.pc for strata::strata, strata-static.pc for strata::strata_static, strata-toolkit.pc for
-# strata::toolkit. The prefix is found from the file's own place, so that an installed tree can move.
+# strata::toolkit. The prefix is found from the file's own place, so that an installed tree can move;
+# unless the libraries have a place of their own.
 function(strata_install_pkgconfig target)
   get_target_property(STRATA_PC_EXPORT ${target} EXPORT_NAME)
   string(REGEX REPLACE "^strata_" "" STRATA_PC_NAME ${STRATA_PC_EXPORT})
@@ -160,8 +161,13 @@ function(strata_install_pkgconfig target)
       string(PREPEND STRATA_PC_LIBS "-Wl,--undefined=malloc ")
     endif()
   endif()
-  file(RELATIVE_PATH STRATA_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-  string(REGEX REPLACE "/$" "" STRATA_PC_PREFIX ${STRATA_PC_PREFIX})
+  if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
+    set(STRATA_PC_PREFIX ${CMAKE_INSTALL_PREFIX})
+  else()
+    file(RELATIVE_PATH STRATA_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+    string(REGEX REPLACE "(.*)/$" "\${pcfiledir}/\\1" STRATA_PC_PREFIX ${STRATA_PC_PREFIX})
+  endif()
+  cmake_path(APPEND STRATA_PC_LIBDIR \${prefix} ${CMAKE_INSTALL_LIBDIR})
   cmake_path(APPEND STRATA_PC_INCLUDEDIR \${prefix} ${CMAKE_INSTALL_INCLUDEDIR})
   configure_file(${PROJECT_SOURCE_DIR}/cmake/strata.pc.in
                  ${PROJECT_BINARY_DIR}/${STRATA_PC_NAME}.pc @ONLY)

@@ -39,15 +39,17 @@ def install(build, folder):
     return folder / "moved"
 
 
-def install_as_a_distribution(source, build, folder):
-    """With the headers elsewhere; the libraries are those of the build."""
+def install_as_a_distribution(source, build, folder, part):
+    """With the headers or the libraries elsewhere; the libraries are those of the build."""
     configured = folder / "configured"
-    run(["cmake", "-G", "Ninja", "-S", source, "-B", configured,
-         f"-DCMAKE_INSTALL_INCLUDEDIR={folder / 'headers'}",
-         *(f"-DSTRATA_BUILD_{part}=OFF" for part in ("CLI", "TESTS", "BENCHMARKS", "EXAMPLES"))])
+    prefix = folder / f"distribution_with_{part}_elsewhere"
+    run(["cmake", "-G", "Ninja", "-S", source, "-B", configured, f"-DCMAKE_INSTALL_PREFIX={prefix}",
+         f"-DCMAKE_INSTALL_{part}={folder / part}",
+         *(f"-DSTRATA_BUILD_{what}=OFF" for what in ("CLI", "TESTS", "BENCHMARKS", "EXAMPLES"))])
     shutil.copytree(build / "lib", configured / "lib", symlinks=True, dirs_exist_ok=True)
-    run(["cmake", "--install", configured, "--prefix", folder / "distribution"])
-    return folder / "distribution"
+    run(["cmake", "--install", configured])
+    shutil.rmtree(configured)
+    return prefix
 
 
 def expect_documents(prefix):
@@ -127,7 +129,7 @@ def main():
             return
         prefix = install(arguments.build, folder)
         expect_documents(prefix)
-        distribution = install_as_a_distribution(arguments.source, arguments.build, folder)
+        distribution = install_as_a_distribution(arguments.source, arguments.build, folder, "INCLUDEDIR")
         if arguments.way == "find_package":
             build_with_cmake(arguments.way, folder, arguments.exports, f"-DCMAKE_PREFIX_PATH={prefix}")
             shutil.rmtree(folder / "build")
@@ -135,6 +137,8 @@ def main():
         else:
             build_with_pkg_config(prefix, folder, arguments.exports)
             build_with_pkg_config(distribution, folder, ["strata", "strata_static"])
+            install_as_a_distribution(arguments.source, arguments.build, folder, "LIBDIR")
+            build_with_pkg_config(folder / "LIBDIR", folder, ["strata", "strata_static"])
 
 
 if __name__ == "__main__":
