@@ -96,7 +96,8 @@ TEST_F(HeapDeathTest, UnderFullChecksWhatWasWrittenWhereNobodyMayIsFoundWhenTheH
               std::_Exit(0);
             }
           },
-          is_freed ? "use after free of 0x" : "overflow of 0x");
+          is_freed ? "use after free of 0x.*\\(in the heap 'checked'\\)"
+                   : "overflow of 0x.*\\(in the heap 'checked'\\)");
     }
   }
 }

@@ -189,6 +189,7 @@ UserHeap* HeapTable::create(const Heap::Options& options, Outcome& outcome) noex
 
 void HeapTable::destroy(UserHeap& heap) noexcept {
   const HeapNumber number = heap.number();
+  heap.verify_objects();  // while its name is known
   {
     LockGuard guard(lock_);
     while (HeapUse* const use = heap.uses.front()) remove(*use);

@@ -244,12 +244,18 @@ void UserHeap::reset() noexcept {
   malloc->forget_all();
 }
 
+void UserHeap::verify_objects() noexcept {
+  MallocInstance* const malloc = malloc_if_made();
+  if (malloc == nullptr) return;
+  LockGuard guard(malloc->round_lock());
+  malloc->verify_objects();
+}
+
 void UserHeap::discard() noexcept {
   MallocInstance* const malloc = malloc_if_made();
   if (malloc == nullptr) return;
   // The reclaimer's round is over, and it finds the heap no more.
   { LockGuard guard(malloc->round_lock()); }
-  malloc->verify_objects();
   malloc->discard();
 }
 

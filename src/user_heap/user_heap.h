@@ -42,6 +42,8 @@ class UserHeap final : public MallocHost, public ListLink<> {
 
   /// \threads  no other thread is in a call about this heap meanwhile
   void reset() noexcept;
+  /// Under full checks.
+  void verify_objects() noexcept;
   void discard() noexcept;
   /// In the child of a fork while another thread was in discard().
   void stop_sharing_limit() noexcept;
