@@ -73,8 +73,10 @@ int dispatch(CLI::App& app, const Commands& commands, const CommandLine& line) {
   // The parser wants its words last first.
   std::vector<std::string> reversed(line.options.rbegin(), line.options.rend());
   app.parse(std::move(reversed));
+  // What stands before the command's name, or all words if none is a command's.
+  const std::vector<std::string> rest = app.remaining();
   for (const auto& command : commands) {
-    if (!app.got_subcommand(&command->parser())) continue;
+    if (!rest.empty() || !app.got_subcommand(&command->parser())) continue;
     if (line.has_separator && !command->takes_command()) {
       throw UsageError(
           fmt::format("'--' is not accepted: strata {} runs no command; strata run, strata compare "
@@ -84,15 +86,15 @@ int dispatch(CLI::App& app, const Commands& commands, const CommandLine& line) {
     if (!command->judges_leftovers()) refuse_leftovers(*command);
     return command->act(line);
   }
-  std::vector<std::string> rest = app.remaining();
   std::string known;
   for (const auto& command : commands) {
     known += (known.empty() ? "" : ", ") + command->parser().get_name();
   }
   if (rest.empty()) throw UsageError(fmt::format("name a command: {}", known));
-  throw UsageError(fmt::format("unknown {} '{}'; the commands are: {}",
-                               rest.front().starts_with('-') ? "option" : "command", rest.front(),
-                               known));
+  const bool is_option = rest.front().starts_with('-');
+  throw UsageError(
+      fmt::format("unknown {} '{}'; {}: {}", is_option ? "option" : "command", rest.front(),
+                  is_option ? "options come after a command" : "the commands are", known));
 }
 
 /// "strata compare", or "strata" while no command is known.

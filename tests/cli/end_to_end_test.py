@@ -474,6 +474,9 @@ class Refusals(InFolder):
         self.assertIn("name a command", self.refused())
         self.assertIn("unknown command 'frobnicate'", self.refused("frobnicate"))
         self.assertIn("unknown option '--frobnicate'", self.refused("compare", "--frobnicate", "--", "ls"))
+        self.assertIn("unknown command 'help'; the commands are: run,", self.refused("help", "options"))
+        self.assertIn("unknown option '--runs'; options come after a command: run,",
+                      self.refused("--runs", "1", "compare", "--allocators", "system", "--", PROGRAM))
         self.assertIn("put it after --", self.refused("compare"))
         self.assertIn("put it after --", self.refused("run", "--"))
         self.assertIn("as in: strata run -- ls", self.refused("run", "ls"))
