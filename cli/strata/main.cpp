@@ -1,10 +1,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <exception>
+#include <system_error>
 
 #include "commands/command.h"
 #include "input/usage_error.h"
@@ -32,6 +35,27 @@ void keep_standard_numbers() {
     if (::fcntl(number, F_GETFD) >= 0) continue;
     ::open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
+}
+
+/// A write to a pipe that nobody reads, or beyond `ulimit -f`, fails like any other: what was
+/// measured is kept, and nothing temporary is left. A handler and not "ignore", which the commands
+/// that we start would inherit.
+void let_writes_fail() {
+  for (const int signal : {SIGPIPE, SIGXFSZ}) {
+    struct sigaction action {};
+    ::sigaction(signal, nullptr, &action);
+    if (action.sa_handler == SIG_IGN) continue;
+    action.sa_handler = [](int) {};
+    ::sigaction(signal, &action, nullptr);
+  }
+}
+
+/// Whoever reads no more, as `head` does, wants no sentence.
+void end_if_nobody_reads_output() {
+  pollfd output{STDOUT_FILENO, POLLOUT, 0};
+  if (::poll(&output, 1, 0) <= 0 || (output.revents & POLLERR) == 0) return;
+  std::signal(SIGPIPE, SIG_DFL);
+  std::raise(SIGPIPE);
 }
 
 /// The usage line, since not all that a command takes is an option of the parser.
@@ -113,6 +137,7 @@ int report(const CLI::App& app, std::string_view sentence, int status) {
 /// Output counts as printed only once it was written.
 int with_output_written(const CLI::App& app, int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  end_if_nobody_reads_output();
   return status != 0 ? status : report(app, "could not write to standard output", 1);
 }
 
@@ -140,6 +165,9 @@ int run_main(const std::vector<std::string>& arguments) {
     return report(app, error.what(), 2);
   } catch (const UsageError& error) {
     return report(app, error.what(), error.status());
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::broken_pipe) end_if_nobody_reads_output();
+    return report(app, error.what(), 1);
   } catch (const std::exception& error) {
     return report(app, error.what(), 1);
   }
@@ -150,5 +178,6 @@ int run_main(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   strata::cli::keep_standard_numbers();
+  strata::cli::let_writes_fail();
   return strata::cli::run_main(std::vector<std::string>(argv + 1, argv + argc));
 }

@@ -2,6 +2,9 @@
 """`strata` where its standard streams are closed or full: what was measured is kept, and so is every exit
 status. The environment is that of end_to_end_test.py."""
 import json
+import os
+import shutil
+import signal
 import subprocess
 import unittest
 
@@ -68,6 +71,57 @@ class Streams(InFolder):
                     done = strata_with(redirection, *words)
                     self.assertEqual(done.returncode, 1)
                     self.assertIn("could not write to standard output", done.stderr)
+
+    def test_a_pipe_that_is_read_no_more_loses_nothing(self):
+        page, trace, temporary = self.folder / "page.html", self.folder / "trace", self.folder / "temporary"
+        temporary.mkdir()
+        self.assertEqual(strata_with("", "record", "-o", str(trace), "--", PROGRAM).returncode, 0)
+        bench = ("bench", "churn", "--runs", "1", "--ops", "1000", "--settle", "0", "--allocators", "system")
+        commands = [(bench, -signal.SIGPIPE), (("bench", "list"), -signal.SIGPIPE),
+                    (("replay", str(trace), "--runs", "1", "--allocators", "system"), -signal.SIGPIPE),
+                    (("trace", "csv", str(trace)), -signal.SIGPIPE),
+                    (("run", "--leaks", "--library", LIKE_STRATA, "--", PROGRAM, "exit", "3"), 3)]
+        if shutil.which("gnuplot"):
+            commands.append((("explain", str(trace), "-o", str(page)), -signal.SIGPIPE))
+        for words, status in commands:
+            for streams in ("stdout", "stderr"):
+                with self.subTest(command=words[:2], streams=streams):
+                    page.unlink(missing_ok=True)
+                    reading, writing = os.pipe()
+                    os.close(reading)
+                    others = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+                    process = subprocess.Popen([STRATA, *words], text=True, env={**os.environ, "TMPDIR": str(temporary)},
+                                               **{**others, streams: writing})
+                    os.close(writing)
+                    err = process.communicate(timeout=300)[1]
+                    if streams == "stdout":
+                        self.assertEqual(process.returncode, status, err)
+                        self.assertNotIn("could not write", err)
+                    else:
+                        self.assertEqual(process.returncode, max(status, 0))
+                    self.assertEqual(list(temporary.iterdir()), [])
+                    if words[0] == "explain":
+                        self.assertIn("</html>", page.read_text())
+
+    def test_a_limit_of_files_is_a_failure_that_leaves_nothing(self):
+        trace, csv, temporary = self.folder / "trace", self.folder / "trace.csv", self.folder / "temporary"
+        temporary.mkdir()
+        self.assertEqual(strata_with("", "record", "-o", str(trace), "--", PROGRAM).returncode, 0)
+        bench = ("bench", "churn", "--runs", "1", "--ops", "1000", "--settle", "0", "--allocators", "system")
+        before = set(self.folder.iterdir())
+        for words in (("trace", "csv", str(trace), "-o", str(csv)), (*bench, "--json", str(csv))):
+            done = subprocess.run(["sh", "-c", 'ulimit -f 0; exec "$0" "$@"', STRATA, *words], capture_output=True,
+                                  text=True, timeout=300, env={**os.environ, "TMPDIR": str(temporary)})
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertRegex(done.stderr, r"(could not|cannot) write .*: File too large\n")
+            self.assertEqual((set(self.folder.iterdir()), list(temporary.iterdir())), (before, []))
+
+    def test_signals_of_writes_are_the_commands_own(self):
+        for words in (("run", "--library", LIKE_STRATA), ("record", "-o", str(self.folder / "trace"))):
+            done = strata_with("", *words, "--", "sh", "-c", "kill -PIPE $$")
+            self.assertEqual(done.returncode, -signal.SIGPIPE, done.stderr)
+        done, rows = self.compare("--runs", "1", "--warmup", "0", command=("sh", "-c", "kill -PIPE $$"))
+        self.assertIn("killed by SIGPIPE", rows["system"]["reason"])
 
 
 if __name__ == "__main__":

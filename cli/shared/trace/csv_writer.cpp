@@ -107,7 +107,7 @@ bool operation_named(std::string_view name, Operation& out) noexcept {
 void write_csv(Reader& trace, std::ostream& out) {
   out << "operation,time_ns,thread,object,size_bytes,alignment,stack,ended\n";
   Definitions definitions(trace, out);
-  for (Event event; trace.next(event);) {
+  for (Event event; out && trace.next(event);) {
     definitions.write_new();
     write_event(event, out);
   }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <optional>
 
 #include "bench/catalogue.h"
@@ -67,7 +68,8 @@ class ExplainCommand final : public ExplainingCommand {
     const std::vector<AddressMap> maps = make_maps(contenders, explanation, progress);
     progress.clear();
     if (!page || !page->is_standard_output()) {
-      fmt::print("{}", explain_text(explanation, top, wants_colour(stdout)));
+      // What fails here is told at the end: the page is made nevertheless.
+      std::fputs(explain_text(explanation, top, wants_colour(stdout)).c_str(), stdout);
     }
     for (const std::string& note : explanation.places().notes()) {
       say("strata: warning: {}\n", note);

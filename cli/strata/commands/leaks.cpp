@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -80,9 +79,7 @@ std::optional<Kept> keep(const WrittenProfile& written, fs::path to) {
               std::move(contents).str()};
 }
 
-/// A pipe whose reader goes away is told as any other failure.
 void write(const Kept& kept) {
-  const auto earlier = std::signal(SIGPIPE, SIG_IGN);
   try {
     WholeFile file("--profile", kept.path);
     const RemovedIfInterrupted guard(file);
@@ -91,7 +88,6 @@ void write(const Kept& kept) {
   } catch (const std::exception& error) {
     say("strata: warning: {}\n", error.what());
   }
-  std::signal(SIGPIPE, earlier);
 }
 
 /// \param profile  where profiles are kept; empty if they are not. Without %p in its name, that of
