@@ -51,10 +51,10 @@ class AdviseCommand final : public ExplainingCommand {
     expect_events(explanation, "advise on");
     const std::vector<Candidate> candidates = find_candidates(explanation, places);
     const Catalogue catalogue = read_catalogue();
-    TemporaryFolder folder("strata-advise");
     std::vector<Trial> trials;
     {
       SignalWatch signals;
+      TemporaryFolder folder("strata-advise");
       trials = try_candidates(plan, catalogue, explanation, candidates, signals, folder,
                               [&](const std::string& what) {
                                 progress.step(what + " ...");

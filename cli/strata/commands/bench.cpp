@@ -64,13 +64,14 @@ class BenchCommand final : public MeasuringCommand {
     const std::vector<std::string> traces = take_traces(catalogue, names);
     BenchPlan plan = read_plan(catalogue, names, traces, options);
     ResultOutputs outputs = open_outputs(traces);
+    SignalWatch signals;
     TemporaryFolder folder("strata-bench");
     ReplayOptions replay;
     replay.runs = plan.runs;
     replay.sample_rate = plan.load.sample_rate;
     const std::vector<std::string> about =
-        add_trace_cells(plan, traces, replay, folder, is_quiet());
-    const Outcome outcome = measure_plan(outputs, plan, about);
+        add_trace_cells(plan, traces, replay, folder, signals, is_quiet());
+    const Outcome outcome = measure_plan(outputs, signals, plan, about);
     folder.remove();  // an interruption ends this process in finish()
     return finish(outcome);
   }

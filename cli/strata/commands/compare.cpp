@@ -47,9 +47,9 @@ class CompareCommand final : public MeasuringCommand {
   int execute(const CommandLine& line) override {
     ComparisonPlan plan = read_plan(line);
     ResultOutputs outputs = open_outputs();
+    SignalWatch signals;
     return finish(measure_and_publish(
-        outputs,
-        [&](SignalWatch& signals, Progress& progress) { return measure(plan, signals, progress); },
+        outputs, signals, [&](Progress& progress) { return measure(plan, signals, progress); },
         [&](const Results& results, std::FILE* stream) { print(plan, results, stream); }));
   }
 

@@ -15,6 +15,7 @@
 #include "output/say.h"
 #include "output/table.h"
 #include "output/whole_file.h"
+#include "process/removed_if_interrupted.h"
 #include "process/temporary_folder.h"
 #include "replay/replay.h"
 #include "report/gnuplot.h"
@@ -75,6 +76,7 @@ class ExplainCommand final : public ExplainingCommand {
       say("strata: warning: {}\n", note);
     }
     if (page) {
+      const RemovedIfInterrupted guard(*page);
       page->write(explain_page(explanation, maps, page_title()).to_html());
       page->commit();
     }

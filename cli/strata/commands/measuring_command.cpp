@@ -46,6 +46,7 @@ ResultOutputs MeasuringCommand::open_outputs(const std::vector<std::string>& inp
 }
 
 MeasuringCommand::Outcome MeasuringCommand::measure_and_publish(ResultOutputs& outputs,
+                                                                SignalWatch& signals,
                                                                 const Measure& measure,
                                                                 const Show& show) const {
   Results results;
@@ -53,9 +54,8 @@ MeasuringCommand::Outcome MeasuringCommand::measure_and_publish(ResultOutputs& o
   results.machine = describe_machine();
   Outcome outcome;
   {
-    SignalWatch signals;
     Progress progress(!is_quiet_);
-    results.rows = measure(signals, progress);
+    results.rows = measure(progress);
     progress.clear();
     for (Row& row : results.rows) {
       row.label = label_;
@@ -95,9 +95,10 @@ int MeasuringCommand::finish(const Outcome& outcome) {
 }
 
 MeasuringCommand::Outcome MeasuringCommand::measure_plan(
-    ResultOutputs& outputs, const BenchPlan& plan, const std::vector<std::string>& about) const {
+    ResultOutputs& outputs, SignalWatch& signals, const BenchPlan& plan,
+    const std::vector<std::string>& about) const {
   std::vector<std::string> notes;
-  const auto measure = [&](SignalWatch& signals, Progress& progress) {
+  const auto measure = [&](Progress& progress) {
     BenchOutcome outcome = run_cells(plan, signals, [&](const CellStart& start) {
       progress.step(fmt::format("[{}/{}] {}: {}, run {} of {} ...", start.number, start.total,
                                 start.cell.title(), start.contender.name, start.run, plan.runs));
@@ -109,7 +110,7 @@ MeasuringCommand::Outcome MeasuringCommand::measure_plan(
     for (const std::string& line : about) fmt::print(stream, "{}\n", line);
     print_bench(plan, results, notes, stream);
   };
-  return measure_and_publish(outputs, measure, show);
+  return measure_and_publish(outputs, signals, measure, show);
 }
 
 }  // namespace strata::cli

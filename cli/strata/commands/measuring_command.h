@@ -43,7 +43,7 @@ class MeasuringCommand : public Command {
   /// \param inputs  what is read, and must not be replaced
   ResultOutputs open_outputs(const std::vector<std::string>& inputs = {}) const;
 
-  using Measure = std::function<std::vector<Row>(SignalWatch&, Progress&)>;
+  using Measure = std::function<std::vector<Row>(Progress&)>;
   using Show = std::function<void(const Results&, std::FILE*)>;
 
   /// What came of a measurement.
@@ -54,11 +54,11 @@ class MeasuringCommand : public Command {
   };
   /// Measures the contenders, writes the files, and shows the results to people unless --quiet is
   /// given. What was in vain is neither written nor shown.
-  Outcome measure_and_publish(ResultOutputs& outputs, const Measure& measure,
+  Outcome measure_and_publish(ResultOutputs& outputs, SignalWatch& signals, const Measure& measure,
                               const Show& show) const;
   /// The same for the cells of a plan; the lines `about` stand above its tables.
-  Outcome measure_plan(ResultOutputs& outputs, const BenchPlan& plan,
-                       const std::vector<std::string>& about = {}) const;
+  Outcome measure_plan(ResultOutputs& outputs, SignalWatch& signals, const BenchPlan& plan,
+                       const std::vector<std::string>& about) const;
   /// \returns  The exit status. After an interruption it ends this process by that signal instead.
   static int finish(const Outcome& outcome);
 

@@ -45,10 +45,11 @@ class ReplayCommand final : public MeasuringCommand {
     const ReplayOptions options = read_options(replay_scenario(catalogue));
     BenchPlan plan = read_plan(catalogue, options);
     ResultOutputs outputs = open_outputs(files_);
+    SignalWatch signals;
     TemporaryFolder folder("strata-replay");
     const std::vector<std::string> about =
-        add_trace_cells(plan, files_, options, folder, is_quiet());
-    const Outcome outcome = measure_plan(outputs, plan, about);
+        add_trace_cells(plan, files_, options, folder, signals, is_quiet());
+    const Outcome outcome = measure_plan(outputs, signals, plan, about);
     folder.remove();  // an interruption ends this process in finish()
     return finish(outcome);
   }

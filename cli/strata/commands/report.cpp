@@ -5,6 +5,7 @@
 #include "commands/command.h"
 #include "input/usage_error.h"
 #include "output/whole_file.h"
+#include "process/removed_if_interrupted.h"
 #include "profile/symbols.h"
 #include "report/flame_report.h"
 #include "report/gnuplot.h"
@@ -56,6 +57,7 @@ class ReportCommand final : public Command {
     if (wants_pictures) make_picture_folder(pictures_);
     std::vector<Plot> plots = report.plots();
     if (page) {
+      const RemovedIfInterrupted guard(*page);
       page->write(
           report
               .page(title_.empty() ? report.default_title() : title_, draw(plots, report.styles()))
@@ -75,6 +77,7 @@ class ReportCommand final : public Command {
     }
     if (wants_pictures) throw UsageError("--png is for results; a heap profile has no plots");
     WholeFile page("-o", output_, files_);
+    const RemovedIfInterrupted guard(page);
     Profile profile = parse_profile(input.name, input.text);
     const std::vector<std::string> notes = symbolise(profile);
     page.write(flame_page(profile, title_, notes).to_html());

@@ -8,8 +8,7 @@ namespace strata::cli {
 
 std::vector<std::string> add_trace_cells(BenchPlan& plan, const std::vector<std::string>& traces,
                                          const ReplayOptions& options, TemporaryFolder& folder,
-                                         bool is_quiet) {
-  SignalWatch signals;
+                                         SignalWatch& signals, bool is_quiet) {
   Progress progress(!is_quiet);
   std::vector<std::string> about;
   PlanOptions what;

@@ -15,6 +15,6 @@ namespace strata::cli {
 /// \errors   As write_plan() has them.
 std::vector<std::string> add_trace_cells(BenchPlan& plan, const std::vector<std::string>& traces,
                                          const ReplayOptions& options, TemporaryFolder& folder,
-                                         bool is_quiet);
+                                         SignalWatch& signals, bool is_quiet);
 
 }  // namespace strata::cli

@@ -23,6 +23,7 @@ std::string read_range(int fd, std::size_t offset, std::size_t bytes) {
 }  // namespace
 
 OutputCapture::OutputCapture() {
+  const SignalWatch held;  // while the file has a name
   std::string path = temporary_name("strata-output");
   // Appending, because the two streams of the command share the file and must not overwrite.
   fd_ = ::mkostemp(path.data(), O_APPEND | O_CLOEXEC);

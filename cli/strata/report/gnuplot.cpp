@@ -32,8 +32,7 @@ std::string find_gnuplot() {
   }
 }
 
-void run_gnuplot(const std::string& script, TemporaryFolder& folder) {
-  SignalWatch signals;
+void run_gnuplot(const std::string& script, TemporaryFolder& folder, SignalWatch& signals) {
   std::string file = folder.file("plots.gp");
   std::ofstream(file) << "set encoding utf8\n" << script;
   OutputCapture output;
@@ -64,12 +63,13 @@ std::string contents_of(const fs::path& path) {
 Drawings draw(const std::vector<Plot>& plots, const std::vector<SeriesStyle>& styles) {
   Drawings drawings;
   if (plots.empty()) return drawings;
+  SignalWatch signals;  // while there is a folder
   TemporaryFolder folder("strata-report");
   std::string script;
   for (const Plot& plot : plots) {
     script += gnuplot_script(plot, styles, Medium::kSvg, folder.file(plot.id + ".svg"));
   }
-  run_gnuplot(script, folder);
+  run_gnuplot(script, folder, signals);
   for (const Plot& plot : plots) {
     std::string drawing = contents_of(folder.file(plot.id + ".svg"));
     std::string svg = tidy_svg(drawing, plot);
@@ -98,6 +98,7 @@ void make_picture_folder(const std::string& folder) {
 std::vector<std::string> write_pictures(const std::vector<Plot>& plots,
                                         const std::vector<SeriesStyle>& styles,
                                         const std::string& folder) {
+  SignalWatch signals;
   TemporaryFolder scratch("strata-report");
   std::string script;
   std::vector<std::string> files;
@@ -105,7 +106,7 @@ std::vector<std::string> write_pictures(const std::vector<Plot>& plots,
     files.push_back(fs::path(folder) / (plot.id + ".png"));
     script += gnuplot_script(plot, styles, Medium::kPng, files.back());
   }
-  if (!plots.empty()) run_gnuplot(script, scratch);
+  if (!plots.empty()) run_gnuplot(script, scratch, signals);
   return files;
 }
 
