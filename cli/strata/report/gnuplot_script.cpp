@@ -311,7 +311,10 @@ class Script {
 }  // namespace
 
 std::string gnuplot_quoted(std::string_view text) {
-  std::string quoted = "'";
+  // gnuplot 5.4 takes two quotes at the beginning for an empty text, whatever follows.
+  const std::size_t quotes = std::min(text.find_first_not_of('\''), text.size());
+  std::string quoted = quotes > 0 ? fmt::format("\"{}\".'", text.substr(0, quotes)) : "'";
+  text.remove_prefix(quotes);
   for (char c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
     if (c == '\'') quoted += '\'';

@@ -19,6 +19,9 @@ std::string script_of(const Plot& plot, Medium medium = Medium::kSvg) {
 
 TEST(GnuplotScript, TextCanSayNothingButItself) {
   EXPECT_EQ(gnuplot_quoted("it's `date` \"x\"\n$y"), "'it''s `date` \"x\" $y'");
+  EXPECT_EQ(gnuplot_quoted("'quick' run"), "\"'\".'quick'' run'");
+  EXPECT_EQ(gnuplot_quoted("''it's"), "\"''\".'it''s'");
+  EXPECT_EQ(gnuplot_quoted("'"), "\"'\".''");
 }
 
 TEST(GnuplotScript, ALegendHasEveryNameInsideThePicture) {
