@@ -244,6 +244,10 @@ class Compare(InFolder):
         _, rows = self.compare("--runs", "5", command=(str(FIXTURES / "empty_program"),))
         self.assertLess(rows["system"]["metrics"]["peak_rss_bytes"]["median"], 1 << 20)
 
+    def test_a_long_command_is_cut_between_characters(self):
+        for word in ("ö" * 60, "x" + "ö" * 60):
+            self.assertRegex(self.compare("--runs", "1", command=("echo", word))[0].stdout, r"(?m)^echo 'x?ö+\.\.\.$")
+
     def test_nothing_but_text_goes_into_a_pipe(self):
         done, _ = self.compare("--runs", "2", allocators=f"system,{library('forwarding_malloc')}")
         self.assertNotIn("\033", done.stdout + done.stderr)

@@ -111,7 +111,9 @@ class CompareCommand final : public MeasuringCommand {
   static void print(const ComparisonPlan& plan, const Results& results, std::FILE* stream) {
     bool colour = wants_colour(stream);
     std::string title = shell_quoted(plan.command);
-    if (title.size() > kLongestTitle) title = title.substr(0, kLongestTitle - 3) + "...";
+    if (title.size() > kLongestTitle) {
+      title = fmt::format("{}...", head_of(title, kLongestTitle - 3));
+    }
     fmt::print(stream, "{}\n", styled(title, Style::kBold, colour));
     fmt::print(stream, "{}\n", styled(method(plan), Style::kDim, colour));
     fmt::print(stream, "{}\n\n", styled(machine_line(results.machine), Style::kDim, colour));

@@ -14,6 +14,7 @@
 #include "contenders/contender.h"
 #include "input/usage_error.h"
 #include "output/say.h"
+#include "output/table.h"
 #include "output/units.h"
 #include "output/whole_file.h"
 #include "process/program.h"
@@ -88,7 +89,7 @@ std::string command_of(const fs::path& path) {
   constexpr std::size_t kMostBytes = 60;
   const std::string command = trace::property(beginning_of(path).process, "command");
   if (command.empty()) return "";
-  return fmt::format(" ({}{})", command.substr(0, kMostBytes),
+  return fmt::format(" ({}{})", head_of(command, kMostBytes),
                      command.size() > kMostBytes ? "…" : "");
 }
 

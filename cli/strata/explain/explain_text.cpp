@@ -106,7 +106,7 @@ std::string typical_life(const LifeCounts& lives) {
 std::string shortened(const std::string& name, std::size_t most_bytes) {
   if (name.size() <= most_bytes) return name;
   const std::size_t head = most_bytes * 2 / 5;
-  return name.substr(0, head) + "…" + name.substr(name.size() - (most_bytes - head - 1));
+  return fmt::format("{}…{}", head_of(name, head), tail_of(name, most_bytes - head - 1));
 }
 
 std::vector<std::size_t> places_by_peak(const Explanation& explanation) {

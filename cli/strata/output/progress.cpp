@@ -44,7 +44,7 @@ void Progress::clear() {
 void Progress::rewrite(std::string_view text) {
   // A line that wraps cannot be rewritten.
   const std::size_t columns = terminal_columns(stderr).value_or(kUsualColumns);
-  say("\r\033[K{}", text.substr(0, columns - 1));
+  say("\r\033[K{}", head_of(text, columns - 1));
   is_shown_ = true;
 }
 

@@ -33,6 +33,9 @@ const char* escape_of(Style style) {
   return "";
 }
 
+/// Of a byte of UTF-8: no character begins with it.
+bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
 std::string padded(std::string_view text, std::size_t width, bool to_the_right) {
   std::size_t used = display_width(text);
   std::string spaces(width > used ? width - used : 0, ' ');
@@ -109,9 +112,20 @@ std::string styled(std::string_view text, Style style, bool colour) {
 }
 
 std::size_t display_width(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;  // not a continuation byte
-  }));
+  return text.size() -
+         static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_continuation));
+}
+
+std::string_view head_of(std::string_view text, std::size_t bytes) {
+  if (bytes >= text.size()) return text;
+  while (bytes > 0 && is_continuation(text[bytes])) --bytes;
+  return text.substr(0, bytes);
+}
+
+std::string_view tail_of(std::string_view text, std::size_t bytes) {
+  std::size_t at = text.size() - std::min(bytes, text.size());
+  while (at < text.size() && is_continuation(text[at])) ++at;
+  return text.substr(at);
 }
 
 Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}

@@ -61,4 +61,8 @@ class Table {
 /// Characters on the screen: code points of UTF-8, not bytes.
 std::size_t display_width(std::string_view text);
 
+/// The first or last bytes of UTF-8 text, at most so many, never half a character.
+std::string_view head_of(std::string_view text, std::size_t bytes);
+std::string_view tail_of(std::string_view text, std::size_t bytes);
+
 }  // namespace strata::cli

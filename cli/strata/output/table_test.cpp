@@ -1,5 +1,6 @@
 #include "output/table.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "output/units.h"
@@ -71,6 +72,15 @@ TEST(Table, CountsCharactersNotBytes) {
   table.add_row({"ä", "1"});
   table.add_row({"bb", "2"});
   EXPECT_EQ(table.to_text(false), "n   x\nä   1\nbb  2\n");
+}
+
+TEST(Table, CutsTextBetweenCharacters) {
+  EXPECT_EQ(head_of("größe", 2), "gr");
+  EXPECT_EQ(head_of("größe", 3), "gr");
+  EXPECT_EQ(head_of("größe", 4), "grö");
+  EXPECT_EQ(tail_of("größe", 2), "e");
+  EXPECT_EQ(tail_of("größe", 3), "ße");
+  EXPECT_EQ(fmt::format("{}{}", head_of("e", 9), tail_of("e", 9)), "ee");
 }
 
 TEST(Printable, HasNoControlCharacters) {

@@ -120,22 +120,11 @@ void name_measurements(ReportData& data) {
   }
 }
 
-/// The first or last characters of UTF-8 text, never half a character.
-std::string head_of(const std::string& text, std::size_t bytes) {
-  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;
-  return text.substr(0, bytes);
-}
-std::string tail_of(const std::string& text, std::size_t bytes) {
-  std::size_t at = text.size() - bytes;
-  while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) ++at;
-  return text.substr(at);
-}
-
 /// Cut in the middle if it is longer.
 std::string cut_name(const std::string& name, std::size_t longest) {
   if (display_width(name) <= longest || name.size() <= longest) return name;
   const std::size_t tail = longest / 2 - 1;
-  return head_of(name, longest - 1 - tail) + "…" + tail_of(name, tail);
+  return fmt::format("{}…{}", head_of(name, longest - 1 - tail), tail_of(name, tail));
 }
 
 std::string unique(std::string wanted, std::set<std::string>& taken) {
