@@ -295,11 +295,12 @@ class Bench(InFolder):
         self.assertEqual(done.returncode, 1)
         self.assertIn("could not write to standard output", done.stderr)
 
-    def test_a_narrow_terminal_gets_what_fits(self):
+    def in_terminal(self, *words, columns=80, kind="xterm"):
+        """What a terminal gets of the command, which is to succeed."""
         leader, follower = pty.openpty()
-        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
-        process = subprocess.Popen([STRATA, "bench", "churn", "--allocators", "system", *QUICK, "--size", "16,64"],
-                                   stdin=subprocess.DEVNULL, stdout=follower, stderr=follower)
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen([STRATA, *words], stdin=subprocess.DEVNULL, stdout=follower, stderr=follower,
+                                   env={**os.environ, "TERM": kind})
         os.close(follower)
         text = b""
         while True:
@@ -312,16 +313,25 @@ class Bench(InFolder):
             text += part
         os.close(leader)
         self.assertEqual(process.wait(timeout=100), 0)
-        lines = re.sub(r"\x1b\[[0-9;]*[mK]", "", text.decode()).splitlines()
+        return text.decode()
+
+    def test_a_narrow_terminal_gets_what_fits(self):
+        text = self.in_terminal("bench", "churn", "--allocators", "system", *QUICK, "--size", "16,64", columns=40)
+        lines = re.sub(r"\x1b\[[0-9;]*[mK]", "", text).splitlines()
         tables = [line.rpartition("\r")[2] for line in lines if line.startswith(("allocator", "system"))]
         self.assertEqual(len(tables), 4)
         for line in tables:
             self.assertLessEqual(len(line), 40, line)
         self.assertEqual(sum("more in a wider terminal" in line for line in lines), 2)
-        progress = [part for part in text.decode().split("\r") if "run 1 of 2" in part]
+        progress = [part for part in text.split("\r") if "run 1 of 2" in part]
         self.assertTrue(progress)
         for part in progress:
             self.assertLess(len(re.sub(r"\x1b\[[0-9;]*[mK]", "", part)), 40)
+
+    def test_a_dumb_terminal_gets_no_escape_sequence(self):
+        text = self.in_terminal("bench", "churn", "--allocators", "system", *QUICK, kind="dumb")
+        self.assertIn("allocator", text)
+        self.assertNotIn("\x1b", text)
 
     def test_standard_output_is_the_results_alone_and_a_pipe_hears_no_progress(self):
         done = strata("bench", "churn", "--allocators", "system", *QUICK, "--json", "-")
@@ -481,7 +491,8 @@ class BenchInterruption(InFolder):
         process = subprocess.Popen(
             [STRATA, "bench", "churn", "--allocators", "system", "--runs", "1", "--ops", "40000", "--settle", "0",
              "--size", ",".join(str(size) for size in range(8, 8000)), "--json", str(path)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=its_end, text=True)
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=its_end, text=True,
+            env={**os.environ, "TERM": "xterm"})
         os.close(its_end)
         told = b""
         while b"[3/" not in told:  # two runs are over

@@ -1,7 +1,5 @@
 #include "output/progress.h"
 
-#include <unistd.h>
-
 #include "output/say.h"
 #include "output/table.h"
 
@@ -17,7 +15,7 @@ constexpr std::size_t kUsualColumns = 80;
 }  // namespace
 
 Progress::Progress(bool is_enabled)
-    : is_enabled_(is_enabled), is_terminal_(::isatty(STDERR_FILENO) == 1) {}
+    : is_enabled_(is_enabled), is_terminal_(understands_escapes(stderr)) {}
 
 void Progress::milestone(std::string_view text) {
   if (!is_enabled_) return;

@@ -6,8 +6,8 @@
 namespace strata::cli {
 
 /// Tells on standard error what is being done: on a terminal in one line that is rewritten; in a
-/// pipe or a log, where nothing can be rewritten, only milestones, each on a line of its own and at
-/// most one per second.
+/// pipe, a log or a dumb terminal, where nothing can be rewritten, only milestones, each on a line
+/// of its own and at most one per second.
 class Progress {
  public:
   explicit Progress(bool is_enabled = true);

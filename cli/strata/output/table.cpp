@@ -67,12 +67,16 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t room) {
 
 }  // namespace
 
-bool wants_colour(std::FILE* stream) {
-  const char* refused = std::getenv("NO_COLOR");
+bool understands_escapes(std::FILE* stream) {
   const char* terminal = std::getenv("TERM");
-  if (refused != nullptr && *refused != '\0') return false;
   if (terminal != nullptr && std::string_view(terminal) == "dumb") return false;
   return ::isatty(::fileno(stream)) == 1;
+}
+
+bool wants_colour(std::FILE* stream) {
+  const char* refused = std::getenv("NO_COLOR");
+  if (refused != nullptr && *refused != '\0') return false;
+  return understands_escapes(stream);
 }
 
 std::optional<std::size_t> terminal_columns(std::FILE* stream) {

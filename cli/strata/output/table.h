@@ -11,7 +11,10 @@ namespace strata::cli {
 /// How a piece of text is shown on a terminal; nothing of it is seen in a pipe.
 enum class Style { kPlain, kBold, kDim, kGood, kBad };
 
-/// Whether this stream is a terminal that wants colours: NO_COLOR and TERM=dumb are respected.
+/// Whether this stream is a terminal that understands escape sequences, which TERM=dumb denies.
+bool understands_escapes(std::FILE* stream);
+
+/// Whether such a terminal wants colours: NO_COLOR is respected.
 bool wants_colour(std::FILE* stream);
 
 /// How many characters a line of this stream has room for; nothing if it is no terminal.
