@@ -391,6 +391,21 @@ class TraceCommand(Recorded):
         self.assertGreater(len(first), 40)
         self.assertEqual(first, second)
 
+    def test_csv_may_come_through_a_pipe(self):
+        made = self.folder / "made"
+        text = "operation,time_ns,thread,object,size_bytes\nmalloc,0,main,1,100\n"
+        done = subprocess.run([STRATA, "trace", "csv", "/dev/stdin", "-o", str(made)], input=text, capture_output=True,
+                              text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([event["size_bytes"] for event in Trace(made).events], ["100"])
+
+    def test_a_pipe_is_refused_that_would_have_to_be_read_twice(self):
+        self.record(RECORDED, "calls")
+        for words in (("trace", "csv", "/dev/stdin"), ("replay", "/dev/stdin"), ("advise", "/dev/stdin")):
+            done = subprocess.run([STRATA, *words], input=self.path.read_bytes(), capture_output=True, timeout=300)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(b"'/dev/stdin' is a pipe, which cannot be read twice; give a file", done.stderr)
+
     def test_csv_may_begin_with_a_byte_order_mark(self):
         text, made = self.folder / "marked.csv", self.folder / "made"
         text.write_text("\ufeffoperation,time_ns,thread,object,size_bytes\nmalloc,0,main,1,100\n", encoding="utf-8")

@@ -6,6 +6,7 @@
 #include "advise/trial.h"
 #include "commands/explaining_command.h"
 #include "explain/explain_text.h"
+#include "input/read_file.h"
 #include "input/usage_error.h"
 #include "output/progress.h"
 #include "output/table.h"
@@ -38,6 +39,7 @@ class AdviseCommand final : public ExplainingCommand {
 
   int execute(const CommandLine&) override {
     const std::string& file = trace_file();
+    refuse_pipe(file);
     const auto places = static_cast<std::size_t>(parse_count("--places", places_, 1, 1000));
     TrialPlan plan;
     plan.trace = file;

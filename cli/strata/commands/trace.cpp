@@ -10,6 +10,7 @@
 
 #include "commands/command.h"
 #include "commands/trace_info.h"
+#include "input/read_file.h"
 #include "input/usage_error.h"
 #include "output/whole_file.h"
 #include "process/removed_if_interrupted.h"
@@ -42,12 +43,6 @@ void write_trace(const std::string& path, const std::string& input, Fill fill) {
   if (!writer->begin()) throw std::bad_alloc();
   fill(*writer);
   file.commit();
-}
-
-bool begins_as_trace(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw UsageError(fmt::format("could not read '{}': {}", path, ::strerror(errno)));
-  return file.get() == static_cast<unsigned char>(trace::kFileMagic[0]);
 }
 
 std::uint64_t nanoseconds(double seconds) {
@@ -112,12 +107,14 @@ class TraceCommand final : public Command {
   }
 
   int csv(const std::string& path) const {
-    if (!begins_as_trace(path)) {
+    std::ifstream in(path, std::ios::binary);  // once: it may be a pipe
+    if (!in) throw UsageError(fmt::format("could not read '{}': {}", path, ::strerror(errno)));
+    if (in.peek() != static_cast<unsigned char>(trace::kFileMagic[0])) {
       if (output_.empty()) throw UsageError("name the new trace with -o FILE");
-      std::ifstream in(path);
       write_trace(output_, path, [&](trace::Writer& out) { trace::read_csv(path, in, out); });
       return 0;
     }
+    refuse_pipe(path);
     trace::Reader reader(path);
     WholeFile file("-o", output_.empty() ? "-" : output_, {path});
     const RemovedIfInterrupted guard(file);

@@ -24,4 +24,10 @@ std::string read_file(const std::string& path) {
   return std::move(text).str();
 }
 
+void refuse_pipe(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_fifo(path, ignored)) return;
+  throw UsageError(fmt::format("'{}' is a pipe, which cannot be read twice; give a file", path));
+}
+
 }  // namespace strata::cli

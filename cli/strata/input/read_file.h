@@ -8,4 +8,8 @@ namespace strata::cli {
 /// \errors  UsageError naming it and the reason.
 std::string read_file(const std::string& path);
 
+/// For what is read more than once.
+/// \errors  UsageError for a pipe, naming it.
+void refuse_pipe(const std::string& path);
+
 }  // namespace strata::cli

@@ -9,6 +9,7 @@
 
 #include "history/history.h"
 #include "history/object_table.h"
+#include "input/read_file.h"
 #include "input/usage_error.h"
 #include "replay/plan_file.h"
 #include "replay/survey.h"
@@ -311,6 +312,7 @@ class Writer {
 
 PlanSummary write_plan(const std::string& trace, const std::string& path,
                        const PlanOptions& options, const Advance& advance) {
+  refuse_pipe(trace);
   trace::Reader first(trace);
   History surveyed(first);
   const Survey survey(surveyed, options, advance);
