@@ -171,7 +171,7 @@ class Record(Recorded):
         trace = self.trace_of(RECORDED, "fork")
         self.assertEqual(len(self.siblings()), 1)
         child = Trace(self.siblings()[0])
-        self.assertIn("in 2 traces, one for each process; most in", self.errors)
+        self.assertIn("in 2 traces; most in", self.errors)
         self.assertEqual(self.siblings()[0].name, f"trace.{child.properties['pid']}")
         self.assertEqual(child.properties["parent"], trace.properties["pid"])
         self.assertEqual((child.ending["reason"], child.unknown()), ("exit", 1))
@@ -348,7 +348,8 @@ class Record(Recorded):
 
     def test_mistakes_are_named(self):
         cases = (((), "no command to run"), (("--stacks", "0", "--", "true"), "--stacks"),
-                 (("--stacks", "x", "--", "true"), "'x'"), (("--on-signal", "NO", "--", "true"), "'NO' is not a signal"),
+                 (("--stacks", "x", "--", "true"), "'x'"), (("--stacks", "", "--", "true"), "--stacks is ''"),
+                 (("--allocator", "", "--", "true"), "unknown allocator ''"), (("--on-signal", "NO", "--", "true"), "'NO' is not a signal"),
                  *((("--on-signal", signal, "--", "true"), f"no program can handle {signal};")
                    for signal in ("KILL", "SIGSTOP", "9", "19", "32", "33")),
                  *((("--on-signal", signal, "--", "true"), f"{signal} cannot be used: it is that of a fault;")

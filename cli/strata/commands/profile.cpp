@@ -63,7 +63,7 @@ class ProfileCommand final : public Command {
   }
 
   std::size_t chosen_kind(const Profile& profile) const {
-    if (kind_.empty()) return profile.default_kind;
+    if (!is_given("--sample")) return profile.default_kind;
     const std::size_t kind = profile.find_kind(kind_);
     if (kind != Profile::kNone) return kind;
     std::string known;

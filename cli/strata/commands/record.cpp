@@ -41,7 +41,6 @@ earlier recording to FILE are replaced once the command has started; those of ot
 If the disk is slower than the command, the command waits; with --drop, calls are lost instead.)";
 
 constexpr const char* kDefaultFile = "trace.strata";
-constexpr const char* kDefaultFrames = "64";
 constexpr double kMostSeconds = 365.0 * 24 * 3600;
 
 /// "USR2", "SIGUSR2" or a number. 0 if it is none.
@@ -122,8 +121,8 @@ void tell(const fs::path& file, const std::vector<fs::path>& files, const fs::pa
     say("strata record: {} in '{}'\n", size, name);
     return;
   }
-  say("strata record: {} in {} traces, one for each process; most in '{}'{}\n", size, files.size(),
-      name, command_of(*largest));
+  say("strata record: {} in {} traces; most in '{}'{}\n", size, files.size(), name,
+      command_of(*largest));
 }
 
 class RecordCommand final : public Command {
@@ -203,15 +202,14 @@ class RecordCommand final : public Command {
 
   std::string frames() const {
     try {
-      const std::string& text = stacks_.empty() ? kDefaultFrames : stacks_;
-      return std::to_string(parse_count("--stacks", text, 1, settings::kMostFrames));
+      return std::to_string(parse_count("--stacks", stacks_, 1, settings::kMostFrames));
     } catch (const UsageError& error) {
       throw UsageError(fmt::format("{}, or off", error.what()));
     }
   }
 
   void set_libraries(Environment& environment) const {
-    if (!allocator_.empty()) {
+    if (is_given("--allocator")) {
       environment.drop_preloaded_allocators();
       const Contender allocator = parse_contender(allocator_);
       if (!allocator.library.empty()) {
@@ -236,7 +234,7 @@ class RecordCommand final : public Command {
   }
 
   std::string output_;
-  std::string stacks_;
+  std::string stacks_ = "64";
   std::string allocator_;
   std::string after_;
   std::string for_;
