@@ -29,7 +29,8 @@ OutputCapture::OutputCapture() {
   fd_ = ::mkostemp(path.data(), O_APPEND | O_CLOEXEC);
   if (fd_ < 0) {
     throw std::system_error(errno, std::generic_category(),
-                            "cannot make a temporary file like " + path);
+                            "cannot make a temporary file like " + path +
+                                "; set TMPDIR to a folder that you may write");
   }
   ::unlink(path.c_str());
   // On a full disk the command would fail, and could not say why.

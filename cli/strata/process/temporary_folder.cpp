@@ -27,7 +27,9 @@ std::string temporary_name(const std::string& name) {
 
 TemporaryFolder::TemporaryFolder(const std::string& name) : path_(temporary_name(name)) {
   if (::mkdtemp(path_.data()) == nullptr) {
-    throw std::system_error(errno, std::generic_category(), "no temporary folder like " + path_);
+    throw std::system_error(errno, std::generic_category(),
+                            "cannot make a temporary folder like " + path_ +
+                                "; set TMPDIR to a folder that you may write");
   }
 }
 
