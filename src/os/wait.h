@@ -28,8 +28,8 @@ void wait_on(const std::uint32_t* word, std::uint32_t expected,
 void wake_one(const std::uint32_t* word) noexcept;
 void wake_all(const std::uint32_t* word) noexcept;
 
-/// Whether *word == expected, as the kernel reads it: false, and no fault, where nothing can be read.
-/// True, too, where the kernel does not say. Leaves errno as it was.
+/// Whether *word == expected, as the kernel reads it: false, and no fault, where nothing can be
+/// read. True, too, where the kernel does not say. Leaves errno as it was.
 /// \cost  one system call
 bool is_still(const std::uint32_t* word, std::uint32_t expected) noexcept;
 

@@ -11,8 +11,8 @@
 namespace strata {
 namespace {
 
-/// Whether the thread's state is there, and says that the cache is its own. Not, and no fault, where
-/// it was unmapped.
+/// Whether the thread's state is there, and says that the cache is its own. No fault where it was
+/// unmapped.
 bool has_state(const ThreadState& thread, const ThreadCache* cache) noexcept {
   std::uint32_t first;
   std::memcpy(&first, &cache, sizeof first);
