@@ -29,7 +29,7 @@ void start_recording(bool in_calloc) noexcept {
   static bool is_end_registered = false;
   if (os::environment_entry(0) == nullptr || !find_next()) return;
   // The first to be registered is the last to run; with no library named, it does not run
-  // when ours is finished.
+  // when ours is finished. Accepted: what those registered before it do is not recorded.
   if (!is_end_registered && !in_calloc) {
     is_end_registered = true;
     __cxa_atexit(end_recording, nullptr, nullptr);

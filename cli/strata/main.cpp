@@ -50,8 +50,11 @@ void let_writes_fail() {
   }
 }
 
-/// Whoever reads no more, as `head` does, wants no sentence.
+/// Whoever reads no more, as `head` does, wants no sentence; but one who ignores the signal does.
 void end_if_nobody_reads_output() {
+  struct sigaction action {};
+  ::sigaction(SIGPIPE, nullptr, &action);
+  if (action.sa_handler == SIG_IGN) return;
   pollfd output{STDOUT_FILENO, POLLOUT, 0};
   if (::poll(&output, 1, 0) <= 0 || (output.revents & POLLERR) == 0) return;
   std::signal(SIGPIPE, SIG_DFL);

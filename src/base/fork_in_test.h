@@ -17,6 +17,7 @@ template <typename Object>
 void fork_as_child(Object& object) noexcept {
   LocksInFork::begin();
   object.hold_locks_for_fork();
+  LocksInFork::begin_child();
   LocksInFork::end_in_child();
 }
 

@@ -37,7 +37,7 @@ constinit thread_local std::atomic<std::uint32_t> t_locks_taken{0};
 
 bool Lock::is_held_as(std::uint32_t state) noexcept {
   if (state < kFirstFork) return state != kFree;
-  // acquire pairs with the release at a fork's end.
+  // acquire pairs with the release at a fork's end, or as a later one begins.
   return (g_fork.load(std::memory_order_acquire) & ~kAwaited) == state;
 }
 
@@ -100,7 +100,7 @@ void Lock::forget_rank() noexcept { --t_held[static_cast<int>(rank_)]; }
 void LocksInFork::begin() noexcept {
   Lock::count_taken();
   g_last_fork = std::max((g_last_fork + 1) & ~kAwaited, Lock::kFirstFork);
-  g_fork.store(g_last_fork, std::memory_order_relaxed);
+  g_fork.store(g_last_fork, std::memory_order_release);
 }
 
 void LocksInFork::begin_next() noexcept { forget_ranks(); }
@@ -117,10 +117,11 @@ void LocksInFork::end_in_parent() noexcept {
   Lock::count_released();
 }
 
-void LocksInFork::end_in_child() noexcept {
+void LocksInFork::begin_child() noexcept {
   g_fork.store(0, std::memory_order_relaxed);
   forget_ranks();
-  Lock::count_released();
 }
+
+void LocksInFork::end_in_child() noexcept { Lock::count_released(); }
 
 }  // namespace strata

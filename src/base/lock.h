@@ -88,7 +88,7 @@ class STRATA_CAPABILITY("lock") Lock {
   /// \threads  any; a figure
   std::uint32_t waits() const noexcept { return waits_.load(std::memory_order_relaxed); }
 
-  bool is_held() const noexcept { return is_held_as(state_.load(std::memory_order_relaxed)); }
+  bool is_held() const noexcept { return is_held_as(state_.load(std::memory_order_acquire)); }
 
  private:
   static constexpr std::uint32_t kFree = 0;
@@ -155,7 +155,10 @@ class LocksInFork {
   static void begin_next() noexcept;
   static void hold(Lock& lock) noexcept;
   static void end_in_parent() noexcept;
-  static void end_in_child() noexcept;  ///< only the calling thread exists
+  /// In the child, where only the calling thread exists: no lock is held any more. But a signal
+  /// handler is not to wait before what the locks guard has been put in order, and this has ended.
+  static void begin_child() noexcept;
+  static void end_in_child() noexcept;
 };
 
 class STRATA_SCOPED_CAPABILITY LockGuard {

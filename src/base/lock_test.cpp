@@ -61,6 +61,8 @@ TEST(Lock, AThreadKnowsWhetherItHoldsAny) {
   EXPECT_FALSE(is_any_lock_held_here());
   LocksInFork::begin();
   EXPECT_TRUE(is_any_lock_held_here()) << "a handler that forks as well is not to wait";
+  LocksInFork::begin_child();
+  EXPECT_TRUE(is_any_lock_held_here()) << "what locks guard is not in order yet";
   LocksInFork::end_in_child();
   EXPECT_FALSE(is_any_lock_held_here());
 }
@@ -152,7 +154,7 @@ TEST(LocksInFork, AreHeldUntilItEndsAndFreeInBothProcessesThen) {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      LocksInFork::end_in_child();
+      LocksInFork::begin_child();
       const bool was_free = !tried.is_held() && !taken.is_held() && tried.try_lock();
       taken.lock();
       _exit(was_free && tried.is_held() && taken.is_held() ? 0 : 1);
@@ -177,11 +179,12 @@ TEST(LocksInFork, NothingIsWrittenToTheLocksAtItsEnd) {
       mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(page, MAP_FAILED);
   Lock& lock = *new (page) Lock(LockRank::kLeaf);
-  for (const auto end : {LocksInFork::end_in_parent, LocksInFork::end_in_child}) {
+  for (const bool is_child : {false, true}) {
     LocksInFork::begin();
     LocksInFork::hold(lock);
     ASSERT_EQ(mprotect(page, page_bytes, PROT_READ), 0);
-    end();
+    if (is_child) LocksInFork::begin_child();
+    is_child ? LocksInFork::end_in_child() : LocksInFork::end_in_parent();
     EXPECT_FALSE(lock.is_held());
     ASSERT_EQ(mprotect(page, page_bytes, PROT_READ | PROT_WRITE), 0);
     LockGuard guard(lock);

@@ -330,7 +330,7 @@ class Engine {
   std::size_t count_held() noexcept;
 
   void hold_locks_for_fork() noexcept;
-  /// In the child of a fork, after its locks were reset; its only thread has `own` or no cache.
+  /// In the child of a fork, where no lock is held any more; its only thread has `own` or no cache.
   void keep_only(ThreadCache* own) noexcept;
 
  private:

@@ -47,8 +47,9 @@ class ForkParties {
   }
   static void after_fork_in_child() noexcept {
     if (ends_unlocked_fork()) return;
-    LocksInFork::end_in_child();
+    LocksInFork::begin_child();
     go_on_in_child(g_forking);
+    LocksInFork::end_in_child();
     os::reset_stream_list_in_child();
   }
 

@@ -8,7 +8,8 @@ class ForkParty {
  public:
   /// Has the fork hold all its locks (LocksInFork).
   virtual void before_fork() noexcept {}
-  /// The fork holds them no longer, and only the calling thread exists.
+  /// The fork holds them no longer, and only the calling thread exists. Signal handlers are served
+  /// as if it held some.
   virtual void after_fork_in_child() noexcept {}
 
  protected:

@@ -226,7 +226,8 @@ class Refusals(InFolder):
             while process.poll() is None and not has_come():
                 pass
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=300)
+        self.assertIn(process.wait(timeout=300), (0, -signal.SIGINT))
+        self.assertEqual(list(temporary.iterdir()), [])
         self.assertLessEqual(set(self.folder.iterdir()), {temporary, self.page})
 
     def test_without_gnuplot_one_sentence_says_what_to_install(self):

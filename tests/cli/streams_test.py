@@ -103,6 +103,23 @@ class Streams(InFolder):
                     if words[0] == "explain":
                         self.assertIn("</html>", page.read_text())
 
+    def test_who_ignores_the_signal_of_pipes_hears_of_it(self):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run(["sh", "-c", 'trap "" PIPE; exec "$0" "$@"', STRATA, "bench", "list"], stdout=writing,
+                              stderr=subprocess.PIPE, text=True, timeout=300)
+        os.close(writing)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("could not write to standard output", done.stderr)
+
+    def test_a_folder_for_temporary_files_that_is_none_is_named(self):
+        done = subprocess.run([STRATA, "bench", "churn", "--runs", "1", "--ops", "1000", "--allocators", "system"],
+                              capture_output=True, text=True, timeout=300,
+                              env={**os.environ, "TMPDIR": str(self.folder / "none")})
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn(f"{self.folder / 'none'}", done.stderr)
+        self.assertIn("set TMPDIR to a folder that you may write", done.stderr)
+
     def test_a_limit_of_files_is_a_failure_that_leaves_nothing(self):
         trace, csv, temporary = self.folder / "trace", self.folder / "trace.csv", self.folder / "temporary"
         temporary.mkdir()

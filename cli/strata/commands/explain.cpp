@@ -10,6 +10,7 @@
 #include "explain/explain_page.h"
 #include "explain/explain_plots.h"
 #include "explain/explain_text.h"
+#include "input/read_file.h"
 #include "input/usage_error.h"
 #include "output/progress.h"
 #include "output/say.h"
@@ -57,6 +58,7 @@ class ExplainCommand final : public ExplainingCommand {
     std::vector<Contender> contenders;
     if (is_given("--map")) contenders = parse_contenders(map_, library());
     for (const Contender& contender : contenders) check_preload(contender);
+    if (!contenders.empty()) refuse_pipe(trace_file());
     std::optional<WholeFile> page;
     if (wants_page) page.emplace("-o", output_, std::vector{trace_file()});
     if (wants_page || is_given("--png")) expect_gnuplot();
