@@ -27,11 +27,7 @@ OutputCapture::OutputCapture() {
   std::string path = temporary_name("strata-output");
   // Appending, because the two streams of the command share the file and must not overwrite.
   fd_ = ::mkostemp(path.data(), O_APPEND | O_CLOEXEC);
-  if (fd_ < 0) {
-    throw std::system_error(errno, std::generic_category(),
-                            "cannot make a temporary file like " + path +
-                                "; set TMPDIR to a folder that you may write");
-  }
+  if (fd_ < 0) refuse_temporary("file", path);
   ::unlink(path.c_str());
   // On a full disk the command would fail, and could not say why.
   if (::write(fd_, "", 1) != 1) {

@@ -5,7 +5,9 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <stdexcept>
 #include <system_error>
 
 #include "input/usage_error.h"
@@ -25,12 +27,14 @@ std::string temporary_name(const std::string& name) {
   return folder + "/" + name + "-XXXXXX";
 }
 
+void refuse_temporary(const char* what, const std::string& path) {
+  throw std::runtime_error(fmt::format(
+      "cannot make a temporary {} like {}: {}; set TMPDIR to a folder that you may write", what,
+      path, std::strerror(errno)));
+}
+
 TemporaryFolder::TemporaryFolder(const std::string& name) : path_(temporary_name(name)) {
-  if (::mkdtemp(path_.data()) == nullptr) {
-    throw std::system_error(errno, std::generic_category(),
-                            "cannot make a temporary folder like " + path_ +
-                                "; set TMPDIR to a folder that you may write");
-  }
+  if (::mkdtemp(path_.data()) == nullptr) refuse_temporary("folder", path_);
 }
 
 TemporaryFolder::~TemporaryFolder() { remove(); }

@@ -9,12 +9,15 @@ namespace strata::cli {
 /// A name for mkstemp or mkdtemp in TMPDIR or /tmp.
 /// \errors  UsageError if TMPDIR is no folder.
 std::string temporary_name(const std::string& name);
+/// \param what  "file" or "folder": it could not be made, for the reason in errno
+/// \errors  std::runtime_error, always
+[[noreturn]] void refuse_temporary(const char* what, const std::string& path);
 
 /// A folder of our own in TMPDIR or /tmp, which is gone with all that is in it when the object is.
 class TemporaryFolder {
  public:
   /// \param name  what its name begins with, "strata-report"
-  /// \errors  As of temporary_name(); std::system_error naming the folder.
+  /// \errors  As of temporary_name() and refuse_temporary().
   explicit TemporaryFolder(const std::string& name);
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
