@@ -63,11 +63,6 @@ bool Lock::wait_and_take(std::uint32_t state, std::uint32_t state_after_sleep) n
 
 void Lock::take_slowly() noexcept { wait_and_take(kHeld, kContended); }
 
-void Lock::take_for_fork(std::uint32_t fork) noexcept {
-  // Those that sleep still are to wait for the end of the fork instead.
-  if (wait_and_take(fork, fork)) os::wake_all(os::futex_word(state_));
-}
-
 void Lock::sleep() noexcept {
   std::uint32_t seen = state_.load(std::memory_order_relaxed);
   if (seen >= kFirstFork) {
@@ -107,7 +102,8 @@ void LocksInFork::begin_next() noexcept { forget_ranks(); }
 
 void LocksInFork::hold(Lock& lock) noexcept {
   lock.note_rank();
-  lock.take_for_fork(g_last_fork);
+  // Those that sleep still are to wait for the end of the fork instead.
+  if (lock.wait_and_take(g_last_fork, g_last_fork)) os::wake_all(os::futex_word(lock.state_));
 }
 
 void LocksInFork::end_in_parent() noexcept {

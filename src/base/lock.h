@@ -116,7 +116,6 @@ class STRATA_CAPABILITY("lock") Lock {
   bool take_if_free(std::uint32_t state) noexcept;
   bool wait_and_take(std::uint32_t state, std::uint32_t state_after_sleep) noexcept;
   void take_slowly() noexcept;
-  void take_for_fork(std::uint32_t fork) noexcept;
   void sleep() noexcept;
   void wake_waiter() noexcept;
   // Counted from before it is taken until after it is released.
