@@ -14,6 +14,16 @@ fail() {
   exit 1
 }
 
+# at_most COUNT ARGUMENT…: refuses what a script would ignore.
+at_most() {
+  local count=$1
+  shift
+  (($# <= count)) || fail "unexpected argument '${*:count+1:1}'; $me --help says what there is"
+}
+
+# A dumb terminal gets lines, as a file does.
+is_drawn() { [ -t 1 ] && [ "${TERM:-dumb}" != dumb ]; }
+
 # step NAME COMMAND…: runs the command into a log. While it runs, its latest line is shown on a
 # terminal and every half minute elsewhere. Where it fails, the script ends with the log's tail.
 step() {
@@ -22,14 +32,14 @@ step() {
   mkdir -p "$logs"
   log=$logs/$(printf '%s' "$name" | tr -cs 'a-zA-Z0-9' '-').log
   started=$SECONDS
-  [ -t 1 ] || printf '%s …\n' "$name"
+  is_drawn || printf '%s …\n' "$name"
   set -m # a process group of its own, so that an interrupt can end all of it
   "$@" >"$log" 2>&1 </dev/null &
   pid=$!
   set +m
-  trap 'kill -- "-$pid" 2>/dev/null; exit 130' INT TERM
+  trap 'kill -- "-$pid" 2>/dev/null; exit 130' HUP INT TERM
   while kill -0 "$pid" 2>/dev/null; do
-    if [ -t 1 ]; then
+    if is_drawn; then
       last=$(tail -n 1 "$log" | tr -d '\r')
       printf '\r\033[K%s … %d s  %s' "$name" $((SECONDS - started)) "${last:0:$((columns - ${#name} - 14))}"
     elif ((SECONDS - started >= shown + 30)); then
@@ -39,8 +49,8 @@ step() {
     sleep 0.2
   done
   wait "$pid" || status=$?
-  trap - INT TERM
-  [ -t 1 ] && printf '\r\033[K'
+  trap - HUP INT TERM
+  is_drawn && printf '\r\033[K'
   if ((status != 0)); then
     printf '%s: failed after %d s\n' "$name" $((SECONDS - started))
     tail -n "${failure_lines:-60}" "$log"

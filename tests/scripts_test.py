@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""scripts/bootstrap, scripts/demo and scripts/kernels among stand-ins for other tools: what they ask of them and what they say."""
+"""The scripts among stand-ins for other tools: what they ask of them and what they say."""
 import os
 import pathlib
+import pty
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -247,6 +250,83 @@ class Kernels(unittest.TestCase):
         done = self.run_script()
         self.assertEqual(done.returncode, 1)
         self.assertIn("scripts/kernels: apt knows no linux-image-cloud-amd64\n", done.stdout)
+
+
+class Steps(unittest.TestCase):
+    """What all scripts have in common, in a checkout with a stand-in for CMake that notes its process."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        shutil.copytree(ROOT / "scripts", self.root / "scripts")
+        (self.root / "tests/fuzz").mkdir(parents=True)
+        (self.root / "tests/fuzz/options_fuzz.cpp").touch()
+        self.stand_in("exit 1")
+
+    def stand_in(self, body):
+        path = self.root / "bin/cmake"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/usr/bin/env bash\n{body}\n")
+        path.chmod(0o755)
+
+    def start(self, script, *arguments, stdout=subprocess.PIPE, cwd=None, **environment):
+        return subprocess.Popen([self.root / "scripts" / script, *arguments], text=True, stdin=subprocess.DEVNULL, cwd=cwd,
+                                stdout=stdout, stderr=subprocess.STDOUT,
+                                env={**os.environ, "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}",
+                                     "STRATA_BOOTSTRAP": "off", **environment})
+
+    def run_script(self, *arguments, **keywords):
+        started = self.start(*arguments, **keywords)
+        return started.communicate()[0], started.returncode
+
+    def test_arguments_that_a_script_would_ignore_are_refused(self):
+        for script, *arguments in (("bootstrap", "demo", "test"), ("test", "--quick", "--clang"), ("soak", "1", "2", "3"),
+                                   ("kernels", "", "x")):
+            first = arguments[0 if script == "kernels" else -1]
+            self.assertEqual(self.run_script(script, *arguments),
+                             (f"scripts/{script}: unexpected argument '{first}'; scripts/{script} --help says what there is\n", 1))
+
+    def test_a_lost_terminal_ends_the_step_as_an_interrupt_does(self):
+        note = self.root / "process"
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            self.stand_in(f"echo $$ > {note}.new; mv {note}.new {note}; exec sleep 600")
+            script = self.start("soak")
+            while not note.exists():
+                time.sleep(0.05)
+            process = int(note.read_text())
+            note.unlink()
+            script.send_signal(number)
+            try:
+                script.communicate(timeout=60)  # as long as someone has the other end of the pipe
+                self.assertEqual(script.returncode, 130, number)
+                with self.assertRaises(ProcessLookupError, msg=number):
+                    for _ in range(200):
+                        os.kill(process, 0)
+                        time.sleep(0.05)
+            finally:
+                subprocess.run(["kill", "-KILL", str(process)], stderr=subprocess.DEVNULL)
+
+    def test_a_dumb_terminal_gets_lines(self):
+        for terminal, drawn in (("dumb", False), ("xterm", True)):
+            ours, theirs = pty.openpty()
+            self.start("soak", stdout=theirs, TERM=terminal).wait()
+            os.close(theirs)
+            said = os.read(ours, 65536).decode()
+            os.close(ours)
+            self.assertIn("the step 'Build soak' failed", said)
+            self.assertEqual("\x1b" in said, drawn, said)
+
+    def test_inputs_of_the_fuzz_targets_are_kept_in_a_folder_relative_to_the_users(self):
+        self.stand_in("exit 0")
+        (self.root / "elsewhere").mkdir()
+        self.run_script("fuzz", "options", cwd=self.root / "elsewhere", STRATA_FUZZ_CORPUS="kept")
+        self.assertTrue((self.root / "elsewhere/kept/options").is_dir())
+
+    def test_without_a_home_the_fuzz_targets_need_a_folder(self):
+        said, status = self.run_script("fuzz", HOME="", XDG_CACHE_HOME="", STRATA_FUZZ_CORPUS="")
+        self.assertEqual(status, 1)
+        self.assertTrue(said.endswith("HOME: is not set; let STRATA_FUZZ_CORPUS name a folder\n"), said)
 
 
 if __name__ == "__main__":
