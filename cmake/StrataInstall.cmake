@@ -8,8 +8,8 @@
 # target may be called anything; its consumers say strata::<EXPORT_NAME>, whether they use
 # find_package, add_subdirectory or FetchContent:
 #
-#   strata::malloc         the shared object: linked or preloaded, it is the program's malloc
-#   strata::strata         the same by its file's name
+#   strata::malloc         the shared object as the program's malloc, even if it calls nothing of it
+#   strata::strata         the shared object by its file's name
 #   strata::strata_static  the archive that overrides malloc at link time
 #   strata::heap           heaps of one's own: only our names, malloc stays
 #   strata::toolkit        the shelf: the public headers and their small archive
@@ -33,9 +33,6 @@ function(strata_install_library target)
   add_dependencies(strata_product ${target})
   if(NOT TARGET strata::${arg_EXPORT_NAME})
     add_library(strata::${arg_EXPORT_NAME} ALIAS ${target})
-  endif()
-  if(arg_EXPORT_NAME STREQUAL "strata" AND NOT TARGET strata::malloc)
-    add_library(strata::malloc ALIAS ${target})
   endif()
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${arg_EXPORT_NAME})
   # The public headers are C++17, whatever the sources need.
@@ -122,6 +119,11 @@ function(strata_install_package)
     NAMESPACE strata::
     DESTINATION ${STRATA_PACKAGE_DIR}
     COMPONENT development)
+  # A build folder serves find_package, too.
+  export(
+    EXPORT strata-targets
+    NAMESPACE strata::
+    FILE ${PROJECT_BINARY_DIR}/strata-targets.cmake)
   configure_package_config_file(
     ${PROJECT_SOURCE_DIR}/cmake/strataConfig.cmake.in ${PROJECT_BINARY_DIR}/strataConfig.cmake
     INSTALL_DESTINATION ${STRATA_PACKAGE_DIR})
@@ -140,21 +142,22 @@ endfunction()
 # strata::toolkit. The prefix is found from the file's own place, so that an installed tree can move;
 # unless the libraries have a place of their own.
 function(strata_install_pkgconfig target)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "INTERFACE_LIBRARY") # strata::malloc: strata.pc says it, too
+    return()
+  endif()
   get_target_property(STRATA_PC_EXPORT ${target} EXPORT_NAME)
   string(REGEX REPLACE "^strata_" "" STRATA_PC_NAME ${STRATA_PC_EXPORT})
   if(NOT STRATA_PC_NAME STREQUAL "strata")
     string(PREPEND STRATA_PC_NAME "strata-")
   endif()
-  get_target_property(type ${target} TYPE)
   get_target_property(output ${target} OUTPUT_NAME)
   if(NOT output)
     set(output ${target})
   endif()
   # The program's malloc, also where it leaves calling malloc to its libraries.
   set(STRATA_PC_LIBS "-L\${libdir} -Wl,--push-state,--no-as-needed -l${output} -Wl,--pop-state")
-  if(type STREQUAL "INTERFACE_LIBRARY")
-    set(STRATA_PC_LIBS "")
-  elseif(type STREQUAL "STATIC_LIBRARY")
+  if(type STREQUAL "STATIC_LIBRARY")
     # By file name: if a shared library of the same name is in the same folder, -l would take that one.
     set(STRATA_PC_LIBS "-L\${libdir} -l:lib${output}.a -pthread")
     if(target STREQUAL "strata_static")

@@ -33,6 +33,12 @@ def expect_ok(program, environment=None):
         sys.exit(f"{program} said {said!r}")
 
 
+def expect_the_malloc(program):
+    """Although nothing is called of it, and the linker drops such libraries."""
+    if "[libstrata.so.0]" not in run(["readelf", "--dynamic", "--wide", program]):
+        sys.exit(f"{program} has the C library's malloc")
+
+
 def install(build, folder):
     run(["cmake", "--install", build, "--prefix", folder / "first"])
     (folder / "first").rename(folder / "moved")
@@ -77,12 +83,14 @@ def build_with_cmake(way, folder, exports, *settings):
     names = [*exports, "heap_in_c", "heap_and_toolkit", "heap_beside_malloc", "heap_beside_strata_static"]
     for name in names if "heap" in exports else exports:
         expect_ok(folder / "build" / f"uses_{name}")
+    if "malloc" in exports:
+        expect_the_malloc(folder / "build/calls_nothing")
 
 
 def build_with_pkg_config(prefix, folder, exports):
     files = {path.stem: path for path in prefix.rglob("pkgconfig/*.pc")}
     for export in exports:
-        if export == "malloc":  # another name of strata::strata
+        if export == "malloc":  # strata.pc says it, too
             continue
         module = export if export == "strata" else "strata-" + export.removeprefix("strata_")
         if module not in files:
@@ -98,10 +106,8 @@ def build_with_pkg_config(prefix, folder, exports):
             expect_ok(program, {"LD_LIBRARY_PATH": str(files[module].parent.parent)})
         if export == "strata":
             calls_nothing = folder / "calls_nothing"
-            run(["cc", "-Wl,--as-needed", "-x", "c", "-", "-x", "none", "-o", calls_nothing, *libraries],
-                input="int main(void) { return 0; }")
-            if "[libstrata.so.0]" not in run(["readelf", "--dynamic", "--wide", calls_nothing]):
-                sys.exit("a program that calls nothing has the C library's malloc")
+            run(["cc", "-Wl,--as-needed", HERE / "calls_nothing.c", "-o", calls_nothing, *libraries])
+            expect_the_malloc(calls_nothing)
         if export == "heap":
             in_c = folder / "uses_heap_in_c"
             run(["cc", "-std=c11", *flags, HERE / "heap_program.c", "-o", in_c, *libraries])
@@ -133,7 +139,9 @@ def main():
         if arguments.way == "find_package":
             build_with_cmake(arguments.way, folder, arguments.exports, f"-DCMAKE_PREFIX_PATH={prefix}")
             shutil.rmtree(folder / "build")
-            build_with_cmake(arguments.way, folder, ["malloc"], f"-DCMAKE_PREFIX_PATH={distribution}")
+            for place in (distribution, arguments.build):  # the build folder serves, too
+                build_with_cmake(arguments.way, folder, ["malloc"], f"-DCMAKE_PREFIX_PATH={place}")
+                shutil.rmtree(folder / "build")
         else:
             build_with_pkg_config(prefix, folder, arguments.exports)
             build_with_pkg_config(distribution, folder, ["strata", "strata_static"])

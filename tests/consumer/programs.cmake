@@ -1,5 +1,6 @@
 # One program for each of STRATA_EXPORTS, the names after strata::, in the folder of the build, and
-# one each for heaps in C, for heaps and the shelf together and for heaps beside Strata's malloc.
+# one each for heaps in C, for heaps and the shelf together and for heaps beside Strata's malloc, and one
+# that leaves calling malloc to its libraries.
 function(add_consumer name source)
   add_executable(uses_${name} ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${source})
   target_link_libraries(uses_${name} PRIVATE ${ARGN})
@@ -12,6 +13,11 @@ foreach(export IN LISTS STRATA_EXPORTS)
     add_consumer(${export} malloc_program.c strata::${export})
   endif()
 endforeach()
+if("malloc" IN_LIST STRATA_EXPORTS)
+  add_executable(calls_nothing ${CMAKE_CURRENT_LIST_DIR}/calls_nothing.c)
+  target_link_options(calls_nothing PRIVATE LINKER:--as-needed)
+  target_link_libraries(calls_nothing PRIVATE strata::malloc)
+endif()
 if("heap" IN_LIST STRATA_EXPORTS)
   add_consumer(heap_in_c heap_program.c strata::heap)
   add_consumer(heap_and_toolkit dialects_program.cpp strata::heap strata::toolkit)
