@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The Conan recipe and the vcpkg port, without their tools: what they export is enough to configure the project, the
-options that they set exist, and what they install serves a consumer.
+options that they set exist, and what they install serves a consumer. And what others configure the library with.
 
 usage: packaging_test.py --source DIR --build DIR [unittest arguments]
 """
@@ -94,11 +94,18 @@ class Packaging(unittest.TestCase):
         recipe.settings = types.SimpleNamespace(os="Linux", arch="armv8")
         recipe.validate()
 
-    def test_debian_gets_no_package_of_a_command_that_is_not_built(self):
-        run("cmake", "-S", SOURCE, "-B", self.folder / "configured",
+    def configure_the_library(self, *settings):
+        run("cmake", "-S", SOURCE, "-B", self.folder / "configured", *settings,
             *(f"-DSTRATA_BUILD_{part}=OFF" for part in ("CLI", "TESTS", "BENCHMARKS", "EXAMPLES")))
+
+    def test_debian_gets_no_package_of_a_command_that_is_not_built(self):
+        self.configure_the_library()
         said = (self.folder / "configured/CPackConfig.cmake").read_text()
         self.assertIn('set(CPACK_COMPONENTS_ALL "library;development")', said)
+
+    def test_the_layout_is_left_to_a_linker_that_has_none(self):
+        self.configure_the_library("-DCMAKE_SHARED_LINKER_FLAGS=-fuse-ld=gold")
+        self.assertRegex((self.folder / "configured/CMakeCache.txt").read_text(), r"STRATA_LINKER_TAKES_LAYOUT:INTERNAL=\n")
 
     def test_the_vcpkg_manifest_has_our_version(self):
         manifest = json.loads((SOURCE / "packaging/vcpkg/strata/vcpkg.json").read_text())
