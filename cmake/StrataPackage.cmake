@@ -8,6 +8,7 @@
 
 set(CPACK_PACKAGE_NAME strata)
 set(CPACK_PACKAGE_VENDOR "The Strata authors")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "") # each package has its own
 set(CPACK_PACKAGE_CONTACT "The Strata authors <noreply@strata.invalid>")
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)

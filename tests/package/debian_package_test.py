@@ -102,6 +102,9 @@ def main():
         depends = run(["dpkg-deb", "--field", packages["libstrata0"], "Depends"])
         if re.sub(r" \(.*?\)", "", depends.strip()) != "libc6":
             sys.exit(f"the preloaded library needs more than the C library: {depends}")
+        synopses = {run(["dpkg-deb", "--field", file, "Description"]).splitlines()[0] for file in packages.values()}
+        if len(synopses) != len(packages):
+            sys.exit(f"packages have the same first line of a description: {synopses}")
 
         root = Root(folder / "root")
         root.make()
