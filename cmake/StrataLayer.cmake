@@ -178,12 +178,14 @@ function(strata_layer layer)
     add_library(strata_${layer} OBJECT ${arg_SOURCES})
     target_link_libraries(strata_${layer} PRIVATE strata_flags)
     # A few words of static TLS, no exceptions, nothing exported unless it is marked. The assertions
-    # of libstdc++, which distributions ask for, call its library, and programs in C have none.
+    # of libstdc++, which distributions ask for, call its library, and programs in C have none. Optimised
+    # at link time, code is parted from the assembly of its file.
     target_compile_options(
       strata_${layer}
       PRIVATE
         -fno-exceptions -fno-rtti -fvisibility=hidden -fvisibility-inlines-hidden
-        -ftls-model=initial-exec -ffunction-sections -fdata-sections -Wp,-U_GLIBCXX_ASSERTIONS)
+        -ftls-model=initial-exec -ffunction-sections -fdata-sections -fno-lto
+        -Wp,-U_GLIBCXX_ASSERTIONS)
     set_target_properties(strata_${layer} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     list(PREPEND objects $<TARGET_OBJECTS:strata_${layer}>)
   endif()

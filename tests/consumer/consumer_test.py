@@ -125,9 +125,13 @@ def main():
         folder = pathlib.Path(name)
         if arguments.way == "add_subdirectory":
             # Its many sources as a few: that each stands alone, the build itself has shown. Distributions have
-            # the assertions of libstdc++ in their flags; programs in C do without it nevertheless.
+            # the assertions of libstdc++ in their flags, and optimise at link time; programs in C do without
+            # libstdc++ nevertheless.
             build_with_cmake(arguments.way, folder, arguments.exports, f"-DSTRATA_SOURCE={arguments.source}",
-                             "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_CXX_FLAGS=-Wp,-D_GLIBCXX_ASSERTIONS")
+                             "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_CXX_FLAGS=-Wp,-D_GLIBCXX_ASSERTIONS",
+                             "-DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON")
+            if "libstdc++" in run(["readelf", "--dynamic", "--wide", folder / "build/strata/lib/libstrata.so"]):
+                sys.exit("libstrata.so needs a C++ library")
             run(["cc", "-I", arguments.source / "include", HERE / "heap_program.c", "-o", folder / "heap_in_c",
                  folder / "build/strata/lib/libstrata_heap.a", "-pthread"])
             expect_ok(folder / "heap_in_c")
