@@ -54,7 +54,9 @@ class StrataRecipe(ConanFile):
         copy(self, "LICENSE", self.source_folder, os.path.join(self.package_folder, "licenses"))
 
     def package_info(self):
-        # find_package(strata) finds the package's own files, with all of its targets and components.
+        # find_package(strata) and pkg-config find the package's own files, with all of its targets and modules;
+        # pkg-config where PKG_CONFIG_PATH names its lib/pkgconfig.
         self.cpp_info.set_property("cmake_find_mode", "none")
+        self.cpp_info.set_property("pkg_config_name", "none")
         self.cpp_info.builddirs = [os.path.join("lib", "cmake", "strata")]
         self.cpp_info.libs = []

@@ -78,8 +78,11 @@ class Packaging(unittest.TestCase):
         recipe = self.recipe()
         recipe.export_sources()
         recipe.package()
-        recipe.cpp_info = types.SimpleNamespace(set_property=lambda name, value: None)
+        properties = {}
+        recipe.cpp_info = types.SimpleNamespace(set_property=properties.__setitem__)
         recipe.package_info()
+        # Conan writes no files of its own over those that the package has.
+        self.assertEqual(properties, {"cmake_find_mode": "none", "pkg_config_name": "none"})
         package = pathlib.Path(recipe.package_folder)
         self.assertTrue((package / "licenses/LICENSE").is_file())
         for folder in recipe.cpp_info.builddirs:
