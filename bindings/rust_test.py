@@ -104,6 +104,13 @@ class Crate(unittest.TestCase):
                              "Strata's libraries are not found: .*let LIBSTRATA_DIR name")
             self.assertNotIn("panicked", done.stdout)
 
+    def test_a_relative_folder_of_the_library_is_refused(self):
+        for folder in ("lib", ""):
+            done = cargo(["build", "--locked"], CRATE, self.folder / "target", LIBSTRATA_DIR=folder)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(f"LIBSTRATA_DIR is '{folder}', which cargo would look for in the crate's folder; give a path",
+                          done.stdout)
+
     def test_it_declares_what_the_headers_declare(self):
         text = re.sub(r"//.*", "", (CRATE / "src/sys.rs").read_text())
         structs, functions = structs_of_c(), functions_of_c()

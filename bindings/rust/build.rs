@@ -33,6 +33,13 @@ fn link(library: &str, module: &str) {
             ))
         }),
     };
+    if folder.is_relative() {
+        fail(format!(
+            "LIBSTRATA_DIR is '{}', which cargo would look for in the crate's folder; give a path that \
+             begins with /",
+            folder.display()
+        ));
+    }
     let archive = folder.join(format!("lib{library}.a"));
     if !archive.is_file() {
         fail(format!("{} does not exist; build or install Strata first", archive.display()));
