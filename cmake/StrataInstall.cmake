@@ -35,8 +35,11 @@ function(strata_install_library target)
     add_library(strata::${arg_EXPORT_NAME} ALIAS ${target})
   endif()
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${arg_EXPORT_NAME})
-  # The public headers are C++17, whatever the sources need.
-  target_compile_features(${target} INTERFACE cxx_std_17)
+  # The public headers are C++17, whatever the sources need. A project around this one may be C alone.
+  get_directory_property(has_cxx DIRECTORY ${CMAKE_SOURCE_DIR} DEFINITION CMAKE_CXX_COMPILER_LOADED)
+  if(has_cxx)
+    target_compile_features(${target} INTERFACE cxx_std_17)
+  endif()
   target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                                  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   get_target_property(type ${target} TYPE)

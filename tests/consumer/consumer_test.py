@@ -136,6 +136,7 @@ def main():
                  folder / "build/strata/lib/libstrata_heap.a", "-pthread"])
             expect_ok(folder / "heap_in_c")
             expect_documents_of_its_own(folder)
+            run(["cmake", "-G", "Ninja", "-S", HERE / "in_c", "-B", folder / "in_c", f"-DSTRATA_SOURCE={arguments.source}"])
             return
         prefix = install(arguments.build, folder)
         expect_documents(prefix)
