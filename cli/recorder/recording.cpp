@@ -241,12 +241,17 @@ void Recording::after_fork_in_child() noexcept {
 int Recording::run_writer(void* self) noexcept {
   auto& recording = *static_cast<Recording*>(self);
   close_all_but(recording.file_);
+  recording.process_stat_ = open_process_stat();
   for (;;) {
     const std::uint32_t bell = recording.bell_.load(std::memory_order_acquire);
     recording.begin_round();
     const bool goes_on = recording.work();
     recording.round_.unlock();
-    if (!goes_on) return 0;
+    if (!goes_on) {
+      const int end = end_of_others(recording.process_stat_);
+      if (end >= 0) end_process(end);
+      return 0;
+    }
     recording.is_writer_asleep_.store(true, std::memory_order_seq_cst);
     if (recording.bell_.load(std::memory_order_seq_cst) == bell) {
       os::wait_on(os::futex_word(recording.bell_), bell, recording.sleep_ns());
@@ -311,6 +316,8 @@ bool Recording::work() noexcept {
     report_drops();
     writer_->flush();
     collect_ended_threads();
+    // By the system call alone, or killed by a seccomp filter.
+    if (end_of_others(process_stat_) >= 0) finish("exit");
   }
   if (writer_->has_failed()) give_up();
   const bool goes_on = has_writer_.load(std::memory_order_relaxed);

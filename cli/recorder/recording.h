@@ -146,6 +146,7 @@ class Recording {
   // The writer's.
   trace::Writer* writer_ = nullptr;
   int error_ = 0;
+  int process_stat_ = -1;  ///< for end_of_others()
   Text file_name_;
   Head* heads_ = nullptr;  ///< room for one of each stream
   ObjectMap objects_;

@@ -33,6 +33,14 @@ std::size_t read_small_file(const char* path, char* out, std::size_t capacity) n
 
 std::uint64_t parent_number() noexcept;
 bool is_thread_alive(std::uint64_t process, std::uint32_t thread) noexcept;
+/// A file of the calling thread for end_of_others(); negative where there is none.
+int open_process_stat() noexcept;
+/// How the first thread of the process has ended, as wait() tells it, if the calling thread is the
+/// last one.
+/// \returns  A negative number if there are others, or nobody knows.
+int end_of_others(int process_stat) noexcept;
+/// Ends the process, whose last thread this is, so that wait() tells that.
+[[noreturn]] void end_process(int end) noexcept;
 std::uint64_t monotonic_ns() noexcept;
 std::uint64_t wall_ns() noexcept;
 std::uint64_t thread_cpu_ns() noexcept;        ///< of the calling thread
@@ -42,9 +50,11 @@ void say_from_hidden_thread(std::string_view sentence) noexcept;
 const char* error_text(int error) noexcept;
 
 /// Starts a thread that the C library does not know: meanwhile a program of one thread stays one
-/// (its malloc takes no locks), and ends when its last own thread ends. All signals are blocked in
-/// it. Its files are its own, at first those of the program at this moment: neither can hit the
-/// other's. Of thread-local variables it has errno alone, and it must not call what needs others.
+/// (its malloc takes no locks), and ends when its last own thread returns. Where that one ends by
+/// the system call, or is killed alone, the hidden thread has to end the process. All signals are
+/// blocked in it. Its files are its own, at first those of the program at this moment: neither can
+/// hit the other's. Of thread-local variables it has errno alone, and it must not call what needs
+/// others.
 /// \returns  False if the kernel refuses.
 bool start_hidden_thread(int (*body)(void*), void* argument) noexcept;
 

@@ -2,6 +2,7 @@
 """`strata record` with what a program does with its process: its files, its children, what it becomes. The
 environment is that of end_to_end_test.py."""
 import os
+import signal
 import unittest
 
 from end_to_end_test import FIXTURES
@@ -56,6 +57,12 @@ class RecordProcesses(Recorded):
     def test_a_quick_exit_is_an_end(self):
         self.assertEqual(self.record(PROCESS, "ends-quickly").returncode, 3)
         self.assert_calls(Trace(self.path), 1, 1, 0)
+
+    def test_a_program_ends_with_its_only_thread(self):
+        for word, status in (("ends-its-only-thread", 7), ("is-killed-by-a-filter", -signal.SIGSYS)):
+            with self.subTest(word=word):
+                self.assertEqual(self.record(PROCESS, word).returncode, status)
+                self.assert_calls(Trace(self.path), 1, 0, 0)
 
     def test_a_child_that_only_the_system_call_makes_runs_unrecorded(self):
         self.assert_calls(self.trace_of(PROCESS, "forks-by-the-system-call", options=("--stacks", "off")), 1, 0, 1)
