@@ -7,6 +7,7 @@
 #include "commands/bench_tables.h"
 #include "measure/machine.h"
 #include "output/say.h"
+#include "process/environment.h"
 
 namespace strata::cli {
 
@@ -27,7 +28,15 @@ MeasuringCommand::MeasuringCommand(CLI::App& app, const char* name, const char* 
 
 // Both before there is a temporary folder: an interruption meanwhile ends this process.
 std::vector<Contender> MeasuringCommand::checked(std::vector<Contender> contenders) {
-  for (const Contender& contender : contenders) check_preload(contender);
+  for (const Contender& contender : contenders) {
+    check_preload(contender);
+    if (!contender.library.empty() || contender.is_in_process) continue;
+    const std::string everywhere = preloaded_everywhere("/etc/ld.so.preload");
+    if (everywhere.empty()) continue;
+    say("strata: warning: /etc/ld.so.preload puts {} into every program: that is what '{}' "
+        "measures\n",
+        everywhere, contender.name);
+  }
   find_versions(contenders);
   return contenders;
 }
@@ -35,9 +44,7 @@ std::vector<Contender> MeasuringCommand::checked(std::vector<Contender> contende
 void MeasuringCommand::note_inherited(const std::vector<Contender>& contenders,
                                       const Settings& settings) {
   for (const Contender& contender : contenders) {
-    if (contender.name == kStrata) {
-      inherited_ = settings_of_environment(contender.library, settings);
-    }
+    if (is_strata(contender)) inherited_ = settings_of_environment(contender.library, settings);
   }
 }
 

@@ -4,6 +4,10 @@
 #include <link.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
 #include "process/elf_file.h"
 
 namespace strata::cli {
@@ -83,6 +87,20 @@ std::vector<std::string> Environment::entries() const {
   std::vector<std::string> result;
   for (const auto& [name, value] : variables_) result.push_back(name + "=" + value);
   return result;
+}
+
+std::string preloaded_everywhere(const std::string& list) {
+  std::ifstream file(list);
+  for (std::string line; std::getline(file, line);) {
+    line.erase(std::min(line.find('#'), line.size()));
+    std::replace(line.begin(), line.end(), ':', ' ');
+    std::istringstream entries(line);
+    for (std::string entry; entries >> entry;) {
+      const std::string library = preloaded_file(entry);
+      if (ElfFile(library).defines("malloc")) return library;
+    }
+  }
+  return {};
 }
 
 }  // namespace strata::cli

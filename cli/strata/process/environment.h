@@ -32,4 +32,8 @@ class Environment {
   std::map<std::string, std::string> variables_;
 };
 
+/// The first library in a list like /etc/ld.so.preload that defines malloc: every program of the
+/// machine has it, whatever its environment is. Empty if there is none.
+std::string preloaded_everywhere(const std::string& list);
+
 }  // namespace strata::cli

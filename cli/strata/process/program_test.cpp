@@ -1,6 +1,11 @@
 #include "process/program.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "input/usage_error.h"
 #include "process/elf_file.h"
@@ -73,6 +78,20 @@ TEST(Environment, JudgesTheFileThatTheDynamicLinkerTookForAName) {
   environment.set("LD_PRELOAD", "libm.so.6:libc.so.6:/no/such.so:no-such.so:$ORIGIN/no-such.so");
   environment.drop_preloaded_allocators();
   EXPECT_EQ(environment.get("LD_PRELOAD"), "libm.so.6:/no/such.so");
+}
+
+TEST(Environment, TellsWhichAllocatorTheMachinePutsIntoEveryProgram) {
+  const std::filesystem::path list =
+      std::filesystem::path(testing::TempDir()) / fmt::format("strata-preloaded-{}", ::getpid());
+  const auto with = [&](const char* text) {
+    std::ofstream(list) << text;
+    return preloaded_everywhere(list.string());
+  };
+  EXPECT_TRUE(
+      with("# libc.so.6\n/no/such.so:libm.so.6\tlibc.so.6 # mine\n").ends_with("/libc.so.6"));
+  EXPECT_EQ(with("# libc.so.6\nlibm.so.6 /no/such.so\n"), "");
+  std::filesystem::remove(list);
+  EXPECT_EQ(preloaded_everywhere(list.string()), "");
 }
 
 }  // namespace
