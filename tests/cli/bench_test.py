@@ -448,6 +448,8 @@ class BenchRefusals(unittest.TestCase):
         self.assertIn("--window needs a value", self.refused("churn", "--window"))
         self.assertIn("strata compare", self.refused("churn", "--", "ls"))
         self.assertIn("unknown scenario", self.refused("list", "chrun"))
+        for option in (("--json", "/no/such/file"), ("--quiet",), ("--threads", "2"), ("--size", "64")):
+            self.assertIn(f"list takes no option {option[0]}", self.refused("list", "churn", *option))
         self.assertIn("cannot both be standard output", self.refused("churn", "--json", "-", "--csv", "-"))
         self.assertIn("cannot write", self.refused("churn", "--json", "/no/such/folder/x.json"))
 

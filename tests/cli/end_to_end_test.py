@@ -259,10 +259,10 @@ class Compare(InFolder):
         self.assertEqual(done.stdout + done.stderr, "")
 
     def test_settings_reach_the_command_and_the_results(self):
-        done, rows = self.compare("--runs", "1", "--warmup", "0", "--set", "checks=full",
-                                  "--show-output", command=("sh", "-c", "echo $STRATA_CHECKS"))
+        done, rows = self.compare("--runs", "1", "--warmup", "0", "--set", "checks=full", "--show-output",
+                                  allocators=f"mine={LIKE_STRATA}", command=("sh", "-c", "echo $STRATA_CHECKS"))
         self.assertIn("full\n", done.stderr)
-        self.assertEqual(rows["system"]["params"]["STRATA_CHECKS"], "full")
+        self.assertEqual(rows["mine"]["params"]["STRATA_CHECKS"], "full")
 
     def test_an_allocator_that_the_program_brings_is_named(self):
         done, _ = self.compare("--runs", "1", command=(str(FIXTURES / "linked_program"),))
@@ -327,6 +327,16 @@ class Refusals(InFolder):
         self.assertIn("unknown allocator 'hoard'", self.refused_compare("--allocators", "system,hoard"))
         self.assertIn("empty entry", self.refused_compare("--allocators", "system,"))
         self.assertIn("'system' is given twice", self.refused_compare("--allocators", "system,system"))
+
+    def test_options_for_strata_without_strata(self):
+        others = ("--allocators", f"system,mine={FORWARDING}")
+        self.assertIn("--set has no effect: Strata is not among the allocators", self.refused_compare(*others, "--set", "checks=full"))
+        self.assertIn("--set: STRATA_CHEKS is not an option",
+                      self.refused_compare("--allocators", f"mine={LIKE_STRATA}", "--set", "cheks=full"))
+        for command, *words in (("compare", "--", PROGRAM), ("bench", "churn")):
+            for names in (others, ("--allocators", f"strata={FORWARDING}")):
+                self.assertIn("--library has no effect: strata is not among the allocators",
+                              self.refused(command, *names, "--library", LIKE_STRATA, *words))
 
     def test_libraries_that_cannot_be_preloaded(self):
         for path, reason in (

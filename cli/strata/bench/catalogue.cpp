@@ -116,6 +116,7 @@ std::vector<Contender> parse_bench_contenders(const std::string& list, const Cat
     throw UsageError(
         fmt::format("none of --allocators {} fits these scenarios; see: strata bench list", list));
   }
+  expect_use_of(strata_library, contenders);
   return contenders;
 }
 

@@ -45,6 +45,7 @@ class AdviseCommand final : public ExplainingCommand {
     plan.trace = file;
     plan.runs = static_cast<int>(parse_count("--runs", runs_, 3, 1000));
     plan.allocator = parse_contender(allocator_, library());
+    expect_use_of(library(), {plan.allocator});
     check_preload(plan.allocator);
 
     Progress progress(!is_quiet());

@@ -147,9 +147,8 @@ class BenchCommand final : public MeasuringCommand {
 
   int list(const Catalogue& catalogue, const std::vector<std::string>& names,
            const SweptOptions& options) const {
-    if (!options.empty()) {
-      throw UsageError(fmt::format("list takes no option --{}", options.front().first));
-    }
+    const std::string given = options.empty() ? first_given() : "--" + options.front().first;
+    if (!given.empty()) throw UsageError(fmt::format("list takes no option {}", given));
     print_catalogue(catalogue, find_scenarios(catalogue, names), stdout);
     return 0;
   }

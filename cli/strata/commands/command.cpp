@@ -73,6 +73,11 @@ void Command::add_words(std::vector<std::string>& values, const char* unit,
 
 bool Command::is_given(const char* option) const { return parser_->count(option) > 0; }
 
+std::string Command::first_given() const {
+  const std::vector<CLI::Option*>& given = parser_->parse_order();
+  return given.empty() ? "" : given.front()->get_name();
+}
+
 std::vector<std::string> Command::leftovers() const { return parser_->remaining(); }
 
 const std::vector<std::string>& Command::measured_command(const CommandLine& line) const {

@@ -61,6 +61,8 @@ class Command {
   void add_words(std::vector<std::string>& values, const char* unit, const char* description);
 
   bool is_given(const char* option) const;
+  /// The first option of all that were given, "--json"; empty if none was.
+  std::string first_given() const;
   /// Its text, if it was given.
   std::optional<std::string> if_given(const char* option, const std::string& text) const {
     return is_given(option) ? std::optional(text) : std::nullopt;

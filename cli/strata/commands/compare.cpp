@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "bench/comparison.h"
@@ -76,7 +77,14 @@ class CompareCommand final : public MeasuringCommand {
         throw UsageError(fmt::format("{} {}; compare a program that takes preloaded libraries",
                                      plan.program, why_not));
       }
-      if (contender.name == kStrata) check_settings(plan.settings, contender.library);
+      if (is_strata(contender)) check_settings(plan.settings, contender.library);
+    }
+    if (!plan.settings.empty() &&
+        std::none_of(plan.contenders.begin(), plan.contenders.end(), is_strata)) {
+      throw UsageError(fmt::format(
+          "--set has no effect: Strata is not among the allocators; add strata, or, for a program "
+          "that is linked with Strata, set {} in the environment",
+          plan.settings.front().first));
     }
     warn_of_own_malloc(plan.program, plan.command.front());
     return plan;

@@ -57,6 +57,7 @@ class ExplainCommand final : public ExplainingCommand {
     if (is_given("--map") && !wants_page) throw UsageError("--map is for the page; give -o FILE");
     std::vector<Contender> contenders;
     if (is_given("--map")) contenders = parse_contenders(map_, library());
+    expect_use_of(library(), contenders);
     for (const Contender& contender : contenders) check_preload(contender);
     if (!contenders.empty()) refuse_pipe(trace_file());
     std::optional<WholeFile> page;

@@ -64,7 +64,7 @@ void check_preload(const Contender& contender) {
         "does not define malloc, so preloading it would measure the system's; give the library "
         "that replaces malloc");
   }
-  if (contender.name == kStrata && !elf.defines("strata_options_json")) {
+  if (contender.name == kStrata && !is_strata(contender)) {
     refuse("lists no options; it is not Strata's library; give a libstrata.so");
   }
   if (library.find_first_of(" :") != std::string::npos) {
@@ -72,6 +72,10 @@ void check_preload(const Contender& contender) {
   }
   std::string refusal = linker_refusal(library);
   if (!refusal.empty()) refuse(fmt::format("cannot be preloaded: {}", refusal));
+}
+
+bool is_strata(const Contender& contender) {
+  return ElfFile(contender.library).defines("strata_options_json");
 }
 
 bool was_not_preloaded(const Contender& contender, std::string_view output) {

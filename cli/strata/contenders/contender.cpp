@@ -85,6 +85,14 @@ void add_group(std::vector<Contender>& contenders, std::vector<Contender> group)
   }
 }
 
+void expect_use_of(const std::string& strata_library, const std::vector<Contender>& contenders) {
+  const auto is_it = [&](const Contender& contender) {
+    return contender.name == kStrata && contender.library == absolute(strata_library);
+  };
+  if (strata_library.empty() || std::any_of(contenders.begin(), contenders.end(), is_it)) return;
+  throw UsageError("--library has no effect: strata is not among the allocators; add it");
+}
+
 std::vector<Contender> parse_contenders(const std::string& list,
                                         const std::string& strata_library) {
   std::vector<Contender> contenders;
@@ -95,6 +103,7 @@ std::vector<Contender> parse_contenders(const std::string& list,
       add_named(contenders, parse_contender(text, strata_library));
     }
   }
+  expect_use_of(strata_library, contenders);
   return contenders;
 }
 

@@ -35,8 +35,11 @@ void add_named(std::vector<Contender>& contenders, Contender contender);
 /// Adds those of a group, which leave out what is there already.
 void add_group(std::vector<Contender>& contenders, std::vector<Contender> group);
 
+/// \errors  UsageError if a `strata_library` is given and none of the contenders is `strata`.
+void expect_use_of(const std::string& strata_library, const std::vector<Contender>& contenders);
+
 /// A list of them, "system,strata,mine=./libmine.so"; "general" stands for default_contenders().
-/// \errors  As of parse_contender(), and a name given twice.
+/// \errors  As of parse_contender() and expect_use_of(), and a name given twice.
 std::vector<Contender> parse_contenders(const std::string& list,
                                         const std::string& strata_library = {});
 
@@ -48,6 +51,9 @@ std::vector<Contender> default_contenders(const std::string& strata_library = {}
 /// \errors  UsageError: missing, no ELF, another machine's, no malloc in it, refused by the linker;
 ///          named strata and not Strata's.
 void check_preload(const Contender& contender);
+
+/// Whether its library is Strata's, whatever its name is here.
+bool is_strata(const Contender& contender);
 
 /// Whether the dynamic linker says in a program's output that it did not preload the library.
 bool was_not_preloaded(const Contender& contender, std::string_view output);
