@@ -1,6 +1,7 @@
 #include "os/helper_thread.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -34,11 +35,14 @@ constinit std::atomic<pthread_t> g_first{};
   g_first.store(pthread_self(), std::memory_order_relaxed);
 }
 
-/// The kernel keeps a process's first thread until all have ended, and counts it.
+enum class Left { kOnlyHelpers, kOthers, kUnknown };
+
+/// Who is left of the process, once its first thread has ended: the kernel keeps that until all
+/// have, and counts it.
 ///
 /// Its number is of a moment between two looks at ours. If no body began between them, at least as
 /// many helpers lived at that moment as run at the second look.
-bool are_only_helpers_left() noexcept {
+Left who_is_left() noexcept {
   const std::uint32_t begun = g_begun.load(std::memory_order_relaxed);
   LineReader lines("/proc/self/status");
   bool has_first_ended = false;
@@ -52,13 +56,11 @@ bool are_only_helpers_left() noexcept {
       threads = threads * 10 + static_cast<std::uint32_t>(digit - '0');
     const std::uint32_t helpers = begun - g_ended.load(std::memory_order_relaxed);
     return has_first_ended && begun == g_begun.load(std::memory_order_relaxed) &&
-           threads == 1 + helpers;
+                   threads == 1 + helpers
+               ? Left::kOnlyHelpers
+               : Left::kOthers;
   }
-  return false;
-}
-
-bool goes_on() noexcept {
-  return !g_has_first_ended.load(std::memory_order_relaxed) || !are_only_helpers_left();
+  return Left::kUnknown;
 }
 
 /// With the usual stack, since exit handlers may run on it, or a small one where that has no room.
@@ -70,6 +72,22 @@ bool create(pthread_t& thread, void* (*body)(void*), void* argument) noexcept {
                           pthread_create(&thread, &attributes, body, argument) == 0;
   pthread_attr_destroy(&attributes);
   return is_created;
+}
+
+/// A thread inherits from the one that starts it, which may be any of the program's: one that runs
+/// in real time, or alone on a processor. Where the system refuses, it stays so.
+void run_in_the_background() noexcept {
+  // A filter may end the process for a call that few programs make.
+  if (system_call::are_filtered()) return;
+  system_call::control_process(PR_SET_NAME, {reinterpret_cast<unsigned long>("strata"), 0, 0, 0});
+  const long scheduler = syscall(SYS_sched_getscheduler, 0);
+  if (scheduler == SCHED_FIFO || scheduler == SCHED_RR) {
+    const sched_param ordinary{};
+    syscall(SYS_sched_setscheduler, 0, long{SCHED_OTHER}, &ordinary);
+  }
+  system_call::Processors processors;
+  const long bytes = system_call::processors_of(system_call::process_id(), processors);
+  if (bytes > 0) system_call::run_on(processors, bytes);
 }
 
 }  // namespace
@@ -90,6 +108,7 @@ void* HelperThread::run(void* self) noexcept {
   const auto& helper = *static_cast<HelperThread*>(self);
   const std::uint64_t signals = helper.creators_signals_.load(std::memory_order_relaxed);
   g_begun.fetch_add(1, std::memory_order_relaxed);
+  run_in_the_background();
   helper.body_(helper.argument_);
   g_ended.fetch_add(1, std::memory_order_relaxed);
   if (g_has_first_ended.load(std::memory_order_relaxed))
@@ -103,7 +122,8 @@ bool HelperThread::wait(const std::atomic<std::uint32_t>& word, std::uint32_t ex
   for (std::uint64_t now = end - ns; now < end; now = monotonic_ns()) {
     if (word.load(std::memory_order_relaxed) != expected) break;
     wait_on(futex_word(word), expected, std::min(end - now, kLookNs));
-    if (!goes_on()) return false;
+    if (g_has_first_ended.load(std::memory_order_relaxed) && who_is_left() == Left::kOnlyHelpers)
+      return false;
   }
   return true;
 }
@@ -115,7 +135,8 @@ bool HelperThread::wait_for_change(const std::atomic<std::uint32_t>& word,
   if (word.load(std::memory_order_relaxed) == expected)
     wait_on(futex_word(g_wakes), wakes,
             g_has_first_ended.load(std::memory_order_relaxed) ? kLookNs : 0);
-  return goes_on();
+  // Where nobody knows, the process must end all the same.
+  return !g_has_first_ended.load(std::memory_order_relaxed) || who_is_left() == Left::kOthers;
 }
 
 void HelperThread::wake_all() noexcept {

@@ -5,7 +5,9 @@
 
 namespace strata::os {
 
-/// A thread that the library starts for itself: detached, with every signal blocked.
+/// A thread that the library starts for itself: detached, with every signal blocked, at ordinary
+/// priority, on the processors that the program's first thread may use, and named "strata". Behind
+/// a seccomp filter it has the priority, processors and name of the thread that starts it.
 ///
 /// The C library counts it among the program's, and ends the process with the last of all. So once
 /// the program's first thread has ended (pthread_exit() in main), helpers look whether any but they
@@ -33,7 +35,8 @@ class HelperThread {
   static bool wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
                    std::uint64_t ns) noexcept;
   /// In a body: sleeps without an end, and wakes up each second only once the first thread has
-  /// ended. Who changes the word calls wake_all(). Else as wait().
+  /// ended. Who changes the word calls wake_all(). Else as wait(), but where the system does not
+  /// say who is left, it takes that for nobody: it would never end.
   static bool wait_for_change(const std::atomic<std::uint32_t>& word,
                               std::uint32_t expected) noexcept;
   /// Wakes all in wait_for_change(). Handlers of signals may call it.

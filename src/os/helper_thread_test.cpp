@@ -4,11 +4,13 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <thread>
 
 #include "os/emulation.h"
 #include "os/wait.h"
@@ -24,12 +26,18 @@ const std::uint32_t* word_of(const std::atomic<std::uint32_t>& value) {
 struct Report {
   std::atomic<std::uint32_t> done{0};
   sigset_t blocked;
+  int scheduler = -1;
+  cpu_set_t processors;
+  char name[16] = "";
   bool waited = false;
   HelperThread thread{write, this};
 
   static void write(void* argument) noexcept {
     auto* report = static_cast<Report*>(argument);
     pthread_sigmask(SIG_SETMASK, nullptr, &report->blocked);
+    report->scheduler = sched_getscheduler(0);
+    sched_getaffinity(0, sizeof report->processors, &report->processors);
+    prctl(PR_GET_NAME, report->name);
     report->waited = HelperThread::wait(report->done, 0, 1);
     report->done.store(1, std::memory_order_release);
     wake_all(word_of(report->done));
@@ -76,6 +84,27 @@ TEST(HelperThread, GoesOnWhileTheProgramHasThreads) {
   report.await();
   EXPECT_TRUE(report.waited);
   HelperThread::reset_after_fork();
+}
+
+TEST(HelperThread, IsNotScheduledAsTheThreadThatStartsIt) {
+  static Report report;
+  cpu_set_t of_program;
+  ASSERT_EQ(sched_getaffinity(getpid(), sizeof of_program, &of_program), 0);
+  bool is_real_time = false;
+  std::thread([&is_real_time] {
+    prctl(PR_SET_NAME, "worker");
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    EXPECT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    const sched_param lowest{.sched_priority = 1};
+    is_real_time = sched_setscheduler(0, SCHED_FIFO, &lowest) == 0;  // not everyone may
+    ASSERT_TRUE(report.thread.start());
+  }).join();
+  report.await();
+  EXPECT_TRUE(CPU_EQUAL(&report.processors, &of_program));
+  EXPECT_STREQ(report.name, "strata");
+  EXPECT_TRUE(!is_real_time || report.scheduler == SCHED_OTHER) << report.scheduler;
 }
 
 /// Sleeps without an end, and counts how often it comes back.
@@ -159,6 +188,25 @@ TEST(HelperThread, GoesOnWhileAThreadOfTheProgramStartsOthers) {
   }
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(HelperThread, DoesNotWaitForEverWhereItCannotSeeWhoIsLeft) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  constexpr int kIsRefused = 77;
+  if (child == 0) {
+    HelperThread::reset_after_fork();
+    unshare(CLONE_NEWUSER);  // then anyone may change the root, if the system lets anyone do this
+    if (chroot(::testing::TempDir().c_str()) != 0) _exit(kIsRefused);  // where no /proc is
+    HelperThread::note_end();
+    const std::atomic<std::uint32_t> never_changes{0};
+    if (!HelperThread::wait(never_changes, 0, 1)) _exit(2);  // which has an end
+    _exit(HelperThread::wait_for_change(never_changes, 0) ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kIsRefused) GTEST_SKIP() << "no other root";
   EXPECT_EQ(status, 0);
 }
 

@@ -46,13 +46,13 @@ std::size_t resident_bytes() noexcept {
 
 unsigned processor_count() noexcept {
   const SavedErrno saved;
-  // Room for 8192 processors, the most that Linux can be built for. Not the C library's function:
-  // it lies in a part of that library which a small program needs for nothing else.
-  unsigned long words[8192 / (8 * sizeof(unsigned long))];
-  const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof words, words);
+  // Not the C library's function: it lies in a part of that library which a small program needs for
+  // nothing else.
+  system_call::Processors processors;
+  const long bytes = system_call::processors_of(0, processors);
+  const std::size_t words = bytes > 0 ? static_cast<std::size_t>(bytes) / sizeof(unsigned long) : 0;
   int n = 0;
-  for (std::size_t i = 0; bytes > 0 && i < static_cast<std::size_t>(bytes) / sizeof *words; ++i)
-    n += std::popcount(words[i]);
+  for (std::size_t i = 0; i < words; ++i) n += std::popcount(processors.words[i]);
   return n > 0 ? static_cast<unsigned>(n) : 1;
 }
 

@@ -106,6 +106,21 @@ inline int read_clock(int clock, timespec& out) noexcept {
   return static_cast<int>(syscall(SYS_clock_gettime, clock, &out));
 }
 inline int process_id() noexcept { return static_cast<int>(syscall(SYS_getpid)); }
+
+/// The processors that a thread may run on, a bit for each. Room for 8192, the most that Linux can
+/// be built for.
+struct Processors {
+  unsigned long words[8192 / (8 * sizeof(unsigned long))];
+};
+/// \param thread  0: the calling one
+/// \returns       how many bytes were written; -1 if none were
+inline long processors_of(int thread, Processors& out) noexcept {
+  return syscall(SYS_sched_getaffinity, thread, sizeof out.words, out.words);
+}
+/// The calling thread runs on these from now on.
+inline void run_on(const Processors& processors, long bytes) noexcept {
+  syscall(SYS_sched_setaffinity, 0, bytes, processors.words);
+}
 inline int read_limit(int resource, rlimit& out) noexcept {
   return static_cast<int>(syscall(SYS_prlimit64, 0, resource, nullptr, &out));
 }
