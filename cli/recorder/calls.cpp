@@ -27,7 +27,7 @@ void end_recording(void*) noexcept { g_recording.end(); }
 ///                   their lock: the end is registered later
 void start_recording(bool in_calloc) noexcept {
   static bool is_end_registered = false;
-  if (os::environment_entry(0) == nullptr || !find_next()) return;
+  if (!os::has_environment() || !find_next()) return;
   // The first to be registered is the last to run; with no library named, it does not run
   // when ours is finished. Accepted: what those registered before it do is not recorded.
   if (!is_end_registered && !in_calloc) {

@@ -7,7 +7,6 @@
 #include "malloc/features.h"
 #include "malloc/fork.h"
 #include "os/clock.h"
-#include "os/environment.h"
 #include "os/helper_thread.h"
 #include "os/process.h"
 #include "os/standard_error.h"
@@ -127,11 +126,10 @@ class ProcessHost final : public MallocHost {
   /// calls it.
   void note_calloc() noexcept { has_seen_calloc_.store(true, std::memory_order_relaxed); }
 
-  /// Whether any is set when this is asked first: what the program sets itself comes too late. In
-  /// its preinit array there may be no answer yet.
+  /// Whether any is set when this is asked first: what the program sets itself comes too late.
   bool has_options() noexcept {
     Answer answer = has_options_.load(std::memory_order_relaxed);
-    if (answer == Answer::kUnknown && os::has_environment()) {
+    if (answer == Answer::kUnknown) {
       answer = is_any_option_set() ? Answer::kYes : Answer::kNo;
       has_options_.store(answer, std::memory_order_relaxed);
     }

@@ -4,9 +4,23 @@
 
 #include <cstring>
 
-extern "C" char** environ;
+extern "C" {
+extern char** environ;
+// glibc's: where the kernel has put the number of the arguments, then these, then the environment.
+[[gnu::weak]] extern void* __libc_stack_end;
+}
 
 namespace strata::os {
+namespace {
+
+char** entries() noexcept {
+  if (environ != nullptr || &__libc_stack_end == nullptr) return environ;
+  auto* const arguments = static_cast<char**>(__libc_stack_end) + 1;
+  const auto count = reinterpret_cast<std::uintptr_t>(arguments[-1]);
+  return arguments + count + 1;
+}
+
+}  // namespace
 
 const char* environment_variable(const char* name) noexcept {
   // Not getenv: this runs before the C library may be ready and must not lock.
@@ -19,7 +33,8 @@ const char* environment_variable(const char* name) noexcept {
 }
 
 const char* environment_entry(std::size_t index) noexcept {
-  return environ != nullptr ? environ[index] : nullptr;
+  char** const all = entries();
+  return all != nullptr ? all[index] : nullptr;
 }
 
 bool has_environment() noexcept { return environ != nullptr; }

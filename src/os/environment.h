@@ -10,11 +10,12 @@ namespace strata::os {
 /// The value of NAME in the environment, or nullptr. The pointer stays valid until setenv.
 const char* environment_variable(const char* name) noexcept;
 
-/// Entry `index` of the environment as "NAME=value", nullptr after the last.
+/// Entry `index` of the environment as "NAME=value", nullptr after the last. Where the C library
+/// has none (yet), as the process began with it.
 const char* environment_entry(std::size_t index) noexcept;
 
-/// Whether there is one, if only an empty one: glibc has none before the first constructor, while
-/// the program's preinit array runs.
+/// Whether the C library has one, if only an empty one: glibc has none before the first
+/// constructor, while the program's preinit array runs.
 bool has_environment() noexcept;
 
 /// Whether the program runs with rights that the user who started it lacks (set-user-ID and the

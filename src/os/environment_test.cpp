@@ -32,14 +32,27 @@ TEST(Environment, ListsTheEnvironmentToItsEnd) {
   EXPECT_EQ(environ[count], nullptr);
 }
 
-TEST(Environment, AnEmptyEnvironmentHasNoEntries) {
+TEST(Environment, IsAsTheProcessBeganWithItWhereTheCLibraryHasNone) {
+  setenv("STRATA_TEST_SET_LATER", "1", 1);
   char** kept = environ;
   environ = nullptr;
-  EXPECT_EQ(environment_entry(0), nullptr);
-  EXPECT_EQ(environment_variable("PATH"), nullptr);
   EXPECT_FALSE(has_environment());
+#ifdef __GLIBC__
+  EXPECT_NE(environment_variable("PATH"), nullptr);
+  EXPECT_EQ(environment_variable("STRATA_TEST_SET_LATER"), nullptr);
+#endif
   environ = kept;
   EXPECT_TRUE(has_environment());
+}
+
+TEST(Environment, AnEmptyEnvironmentHasNoEntries) {
+  char* none[] = {nullptr};
+  char** kept = environ;
+  environ = none;
+  EXPECT_EQ(environment_entry(0), nullptr);
+  EXPECT_EQ(environment_variable("PATH"), nullptr);
+  EXPECT_TRUE(has_environment());
+  environ = kept;
 }
 
 }  // namespace

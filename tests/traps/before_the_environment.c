@@ -1,5 +1,6 @@
 /* Options count although the first allocation comes before the C library knows the environment: it
-   is made in the program's preinit array. before_the_environment, under full checks */
+   is made in the program's preinit array. before_the_environment [BYTES], under full checks; BYTES:
+   of that allocation, which so many begin the heap with */
 
 #include <malloc.h>
 #include <stdlib.h>
@@ -7,8 +8,8 @@
 static void* from_preinit;
 
 static void allocate_in_preinit(int count, char** arguments, char** environment) {
-  (void)count, (void)arguments, (void)environment;
-  from_preinit = malloc(100);
+  (void)environment;
+  from_preinit = malloc(count > 1 ? strtoul(arguments[1], NULL, 10) : 100);
 }
 
 __attribute__((used,
