@@ -10,6 +10,9 @@ namespace strata {
 namespace {
 
 constexpr std::uint64_t kRetryNs = 1'000'000'000;
+// What users are advised to take: SIGUSR2, and SIGUSR1 in its place.
+constexpr int kUsual = 12;
+constexpr int kOther = 10;
 
 }  // namespace
 
@@ -20,7 +23,9 @@ bool SignalWaiter::start(int signal, void (*handler)(int)) noexcept {
         .decimal(static_cast<std::uint64_t>(signal))
         .text(
             " cannot be used: it is that of a fault, the program handles it, or the system keeps "
-            "it; choose another, such as 12\n");
+            "it; choose another, such as ")
+        .decimal(signal == kUsual ? kOther : kUsual)
+        .text("\n");
     os::write_stderr(line.view());
     return false;
   }

@@ -189,6 +189,10 @@ class ProfileTest(TestCase):
                 "strata: warning: signal 11 cannot be used: it is that of a fault, the program handles it, or the system keeps it; "
                 "choose another, such as 12\n")))
 
+    def test_the_signal_of_the_statistics_is_refused_and_another_is_named(self):
+        ran = run("fault", STRATA_STATS="signal", STRATA_PROFILE=str(self.folder / "out"), STRATA_PROFILE_SIGNAL="12")
+        self.assertRegex(ran.stderr, r"\Astrata: warning: signal 12 cannot be used: .*; choose another, such as 10\n\Z")
+
     def test_a_thread_with_the_least_stack_can_write_it_and_end_the_program(self):
         by_call, at_exit = self.folder / "call.pb.gz", self.folder / "exit.pb.gz"
         ran = run("small_stack", by_call, STRATA_PROFILE=str(at_exit), STRATA_PROFILE_RATE="1", STRATA_LEAKS="1",
