@@ -85,6 +85,26 @@ TEST_F(LimitsTest, AProgramThatReplacesBlocksAtTheLimitDoesNotLookThroughTheHeap
   check_nothing_is_left();
 }
 
+TEST_F(LimitsTest, WhatCameBackSinceTheLastRefusalServesBlocksOfOtherSizes) {
+  constexpr std::size_t kHard = 2 * kMiB;
+  start_with(0, kHard);
+  TestThread thread(malloc);
+  const auto fill_and_free = [&thread](std::size_t bytes) {
+    std::vector<void*> blocks;
+    while (void* p = thread.allocate(bytes)) blocks.push_back(p);
+    for (void* p : blocks) thread.deallocate(p);
+    return blocks.size() * bytes;
+  };
+  for (int round = 0; round < 5; ++round) {
+    for (const std::size_t bytes : {4096u, 9000u, 20'000u, 40'000u}) fill_and_free(bytes);
+    engine.settle_idle_hint();  // as who looks whether the scavenger has anything to do
+    for (const std::size_t bytes : {20'000u, 40'000u, 100'000u})
+      EXPECT_GT(fill_and_free(bytes), kHard / 2) << bytes << " in round " << round;
+  }
+  thread.end();
+  check_nothing_is_left();
+}
+
 TEST_F(LimitsTest, AResizeBeyondTheLimitLeavesTheBlockAsItWas) {
   start_with(0, 16 * kMiB);
   TestThread thread(malloc);

@@ -252,7 +252,8 @@ bool MallocInstance::make_room(ThreadState& thread, std::size_t bytes,
 }
 
 void MallocInstance::note_vain_pass(std::uint64_t ns) noexcept {
-  vain_idle_bytes_.store(engine_.idle_hint(), std::memory_order_relaxed);
+  // Exact: the hint errs upwards, and may be less than it was once it is settled.
+  vain_idle_bytes_.store(engine_.settle_idle_hint(), std::memory_order_relaxed);
   vain_until_ns_.store(os::monotonic_ns() + std::clamp(kVainTimes * ns, kVainNs, kMostVainNs),
                        std::memory_order_relaxed);
 }
