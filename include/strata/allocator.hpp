@@ -205,7 +205,7 @@ struct MemoryGuard {
   Source& source;
   void* memory;
   ~MemoryGuard() {
-    if (memory != nullptr) give_back(source, memory);
+    if (memory != nullptr) detail::give_back(source, memory);  // not one of the source's namespace
   }
 };
 
@@ -239,6 +239,10 @@ make_unique_from(Source& source, std::size_t count) {
   return std::unique_ptr<T, Deleter<T, Source>>(array, Deleter<T, Source>(source, count));
 }
 
+/// Where a call that is not qualified does not look for its arguments' sake: with
+/// `using std::make_unique`, make_unique<T>(heap) is the standard's.
+namespace called_by_name {
+
 /// The same from the malloc: make_unique<T>(arguments…), make_unique<T[]>(count).
 template <typename T, typename... Arguments>
 STRATA_MAY_REFUSE std::enable_if_t<!std::is_array_v<T>, std::unique_ptr<T, Deleter<T>>> make_unique(
@@ -253,5 +257,8 @@ STRATA_MAY_REFUSE
   Malloc source;
   return make_unique_from<T>(source, count);
 }
+
+}  // namespace called_by_name
+using namespace called_by_name;
 
 }  // namespace strata

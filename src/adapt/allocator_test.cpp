@@ -10,11 +10,24 @@
 #include <gtest/gtest.h>
 
 #include <list>
+#include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "adapt/conformance_test.h"
+
+namespace lender {  // a program's, with a function whose name is also one of the adapters'
+
+struct Source {
+  void* try_allocate(std::size_t, std::size_t) noexcept { return memory; }
+  void deallocate(void*) noexcept { ++frees; }
+  alignas(16) char memory[64];
+  int frees = 0;
+};
+[[maybe_unused]] void give_back(Source&, void*) {}
+
+}  // namespace lender
 
 namespace strata {
 namespace conformance {
@@ -130,6 +143,25 @@ TEST(Allocator, OwnsObjectsThatAreConstant) {
     EXPECT_EQ(sizes.in_use(0), 2u);
   }
   EXPECT_EQ(sizes.in_use(0), 0u);
+}
+
+TEST(Allocator, FreesByTheSourceAndByNoFunctionOfItsNamespace) {
+  struct Thrower {
+    Thrower() { throw 1; }
+  };
+  lender::Source source;
+  EXPECT_THROW(static_cast<void>(make_unique_from<Thrower>(source)), int);
+  EXPECT_EQ(source.frees, 1);
+}
+
+TEST(Allocator, LeavesMakeUniqueToWhomAProgramTookItFrom) {
+  using std::make_unique;
+  SizeClassAllocator sizes;
+  const std::list<int, Allocator<int, SizeClassAllocator>> list({1, 2, 3}, sizes);
+  const auto copy = make_unique<std::list<int, Allocator<int, SizeClassAllocator>>>(list);
+  static_assert(std::is_same_v<decltype(copy.get_deleter()),
+                               const std::default_delete<std::remove_const_t<decltype(list)>>&>);
+  EXPECT_EQ(*copy, list);
 }
 
 TEST(Allocator, TakesItsSourceAlongWhenAContainerMoves) {
