@@ -65,6 +65,12 @@ void Detour::adopt(ThreadState& thread, void* p, std::size_t bytes) noexcept {
   if (by_calls != nullptr) by_calls->adopt(p, bytes);
 }
 
+void Detour::resize(ThreadState& thread, void* p, std::size_t bytes) noexcept {
+  for_each_watcher(thread, [&](Watcher& watching, unsigned unit) {
+    if (is_active(Unit{unit})) watching.resize(p, bytes);
+  });
+}
+
 void Detour::forget(ThreadState& thread, void* p) noexcept {
   for_each_watcher(thread, [p](Watcher& watching, unsigned) { watching.forget(p); });
 }

@@ -68,6 +68,9 @@ class Watcher {
   /// The same for a block that exists already: a large one that realloc resized in place.
   virtual void adopt(void* p, std::size_t bytes) noexcept {}
 
+  /// One of a size class was resized in place.
+  virtual void resize(void* p, std::size_t bytes) noexcept {}
+
   /// A block beyond the size classes is about to be freed.
   virtual void forget(void* p) noexcept {}
 
@@ -129,6 +132,8 @@ class Detour {
                          const Allocation& allocation) noexcept;
   /// The same for a block that was resized in place.
   void adopt(ThreadState& thread, void* p, std::size_t bytes) noexcept;
+  /// For a watched object that was resized in place.
+  void resize(ThreadState& thread, void* p, std::size_t bytes) noexcept;
   void forget(ThreadState& thread, void* p) noexcept;
 
   /// As a Watcher's, of all of them.

@@ -59,6 +59,17 @@ void Profiler::adopt(void* p, std::size_t bytes) noexcept {
     profile_->sites().site(site).add(Detour::counted(0, bytes), bytes);
 }
 
+/// Freed and allocated again by the place that allocated it, which has the rate it was taken at.
+void Profiler::resize(void* p, std::size_t bytes) noexcept {
+  std::uint64_t* const known = engine_.record_of(p);
+  if (known == nullptr || *known == 0) return;
+  Site& site = profile_->sites().site(site_in(*known));
+  const std::size_t counted = engine_.usable_bytes(p, "realloc");
+  site.remove(counted, bytes_in(*known));
+  site.add(counted, bytes);
+  *known = record(site_in(*known), bytes);
+}
+
 void Profiler::forget(void* p) noexcept {
   if (std::uint64_t* const record = engine_.record_of(p)) {
     // If two threads free it at once, its span reports the second.

@@ -48,6 +48,7 @@ class Profiler final : public Watcher {
   std::int64_t draw_interval() noexcept override;
   Engine::Block allocate(const Allocation& allocation) noexcept override;
   void adopt(void* p, std::size_t bytes) noexcept override;
+  void resize(void* p, std::size_t bytes) noexcept override;
   void forget(void* p) noexcept override;
   Known set_aside(void* p) noexcept override;
   void put_back(void* p, const Known& known) noexcept override;

@@ -139,8 +139,12 @@ void* MallocInstance::allocate_grown(ThreadState& thread, std::size_t bytes) noe
 /// \returns  nullptr if it has to be moved.
 void* MallocInstance::resize_large(ThreadState& thread, void* p, std::size_t bytes) noexcept {
   if (guards_.owns(p) || empties_.owns(p) || is_checked()) return nullptr;
-  if (!detour_.has_watchers() || engine_.record_of(p) != nullptr)
-    return engine_.resize_large(p, bytes);
+  if (!detour_.has_watchers()) return engine_.resize_large(p, bytes);
+  if (engine_.record_of(p) != nullptr) {
+    void* const resized = engine_.resize_large(p, bytes);
+    if (resized != nullptr) detour_.resize(thread, p, bytes);
+    return resized;
+  }
   // For a watcher a block that is resized is freed and allocated again, even in place.
   const Detour::Known known = detour_.set_aside(thread, p);
   void* const resized = engine_.resize_large(p, bytes);
