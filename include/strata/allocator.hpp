@@ -13,8 +13,8 @@
 
 /// \file  The allocator of the standard containers and std::unique_ptr over any source.
 ///
-/// A source is anything with these; Malloc, BlockAllocator, SizeClassAllocator, BitmapPool and its
-/// views, CoalescingHeap and ThreadHeaps are:
+/// A source is anything with these; Malloc, Heap, BlockAllocator, GrowingBlockAllocator,
+/// SizeClassAllocator, BitmapPool and its views, CoalescingHeap and ThreadHeaps are:
 ///   void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept;  // nullptr: refused
 ///   void deallocate(void* p) noexcept;          // or bool: false says that nothing was freed
 ///   bool owns(const void* p) const noexcept;    // where a MemoryResource has an upstream
