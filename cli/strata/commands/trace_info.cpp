@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <unordered_map>
 
+#include "history/history.h"
 #include "output/units.h"
 #include "shared/trace/csv.h"
 
@@ -16,59 +15,32 @@ namespace {
 using trace::Event;
 using trace::Operation;
 
-/// Live bytes, of the objects that the trace begins. Four bytes for each: sizes of 2^32 - 1 and
-/// more stand beside.
-class LiveBytes {
- public:
-  void add(const Event& event) {
-    if (event.ended < trace::kUnknownObject) now_ -= size_of(event.ended);
-    if (event.object == trace::kNoObject) return;
-    sizes_.push_back(static_cast<std::uint32_t>(std::min<std::uint64_t>(event.size_bytes, kLarge)));
-    if (event.size_bytes >= kLarge) large_[event.object] = event.size_bytes;
-    now_ += event.size_bytes;
-    total_ += static_cast<double>(event.size_bytes);
-    if (now_ <= peak_) return;
-    peak_ = now_;
-    peak_time_ns_ = event.time_ns;
-  }
-  std::uint64_t now() const { return now_; }
-  std::uint64_t peak() const { return peak_; }
-  std::uint64_t peak_time_ns() const { return peak_time_ns_; }
-  double total() const { return total_; }
-
- private:
-  static constexpr std::uint32_t kLarge = ~std::uint32_t{0};
-
-  std::uint64_t size_of(std::uint64_t object) const {
-    return sizes_[object] == kLarge ? large_.at(object) : sizes_[object];
-  }
-
-  std::vector<std::uint32_t> sizes_;
-  std::unordered_map<std::uint64_t, std::uint64_t> large_;
-  std::uint64_t now_ = 0;
-  std::uint64_t peak_ = 0;
-  std::uint64_t peak_time_ns_ = 0;
-  double total_ = 0;
-};
-
 struct Counts {
   std::array<std::uint64_t, trace::kOperations> by_operation{};
   std::uint64_t failed = 0;
   std::uint64_t unknown = 0;
   std::uint64_t with_stack = 0;
   std::uint64_t begins = 0;
+  double bytes = 0;  ///< of all objects
 
   void add(const Event& event) {
     ++by_operation[static_cast<unsigned>(event.operation)];
     if (event.ended == trace::kUnknownObject) ++unknown;
     if (!begins_object(event.operation)) return;
     ++begins;
-    if (event.object == trace::kNoObject) ++failed;
     if (event.stack != 0) ++with_stack;
+    if (event.object == trace::kNoObject) {
+      ++failed;
+    } else {
+      bytes += static_cast<double>(event.size_bytes);
+    }
   }
 };
 
-std::string bytes(double value) { return brief(Quantity::kBytes, value); }
+template <typename Number>
+std::string bytes(Number value) {
+  return brief(Quantity::kBytes, static_cast<double>(value));
+}
 
 std::string ending_of(const trace::Reader& trace) {
   if (trace.is_cut())
@@ -83,12 +55,9 @@ std::string ending_of(const trace::Reader& trace) {
 }  // namespace
 
 std::string trace_info(trace::Reader& trace) {
-  LiveBytes live;
+  History history(trace);
   Counts counts;
-  for (Event event; trace.next(event);) {
-    live.add(event);
-    counts.add(event);
-  }
+  while (history.next()) counts.add(history.event());
   std::string text;
   const auto line = [&](const char* name, const std::string& value) {
     if (!value.empty()) text += fmt::format("{:<12}{}\n", name, value);
@@ -114,11 +83,10 @@ std::string trace_info(trace::Reader& trace) {
   }
   line("calls", calls);
   line("objects",
-       fmt::format("{}, of {}; {} live at the end, {}", trace.objects(), bytes(live.total()),
-                   trace.live_objects(), bytes(static_cast<double>(live.now()))));
-  line("peak",
-       fmt::format("{} live, {:.3f} s from the start", bytes(static_cast<double>(live.peak())),
-                   static_cast<double>(live.peak_time_ns()) * 1e-9));
+       fmt::format("{}, of {}; {} live at the end, {}", trace.objects(), bytes(counts.bytes),
+                   history.live().objects, bytes(history.live().bytes)));
+  line("peak", fmt::format("{} live, {:.3f} s from the start", bytes(history.peak().bytes),
+                           static_cast<double>(history.peak().time_ns) * 1e-9));
   line("stacks", trace.stacks().size() == 1 || counts.begins == 0
                      ? "none"
                      : fmt::format("for {:.1f}% of the allocations; {} different frames",

@@ -11,11 +11,11 @@ namespace {
 
 Plot course_plot(const Explanation& explanation, bool is_bytes) {
   Plot plot;
-  const std::vector<Explanation::Moment> course = explanation.course();
-  const Explanation::Moment& peak = explanation.peak();
+  const std::vector<Moment> course = explanation.course();
+  const Moment& peak = explanation.peak();
   Mark line{Mark::Kind::kLine, 0, {}, is_bytes ? "live bytes" : "live objects"};
   double most = 1;
-  for (const Explanation::Moment& moment : course) {
+  for (const Moment& moment : course) {
     const auto value = static_cast<double>(is_bytes ? moment.bytes : moment.objects);
     most = std::max(most, value);
     line.points.emplace_back(static_cast<double>(moment.time_ns) * 1e-9, value);

@@ -41,7 +41,7 @@ std::string head(const Explanation& explanation) {
   if (!command.empty()) text += command + "\n";
   text += fmt::format("{}: {} objects, {} in all\n", calls_text(explanation),
                       count_text(explanation.births()), bytes_text(explanation.allocated_bytes()));
-  const Explanation::Moment& peak = explanation.peak();
+  const Moment& peak = explanation.peak();
   text +=
       fmt::format("Peak: {} in {} objects, after {}\n", bytes_text(peak.bytes),
                   count_text(peak.objects), time_text(static_cast<double>(peak.time_ns) * 1e-9));

@@ -61,15 +61,15 @@ Explanation::StackSums& Explanation::stack_of(std::uint32_t stack) {
 
 /// What is live of a place at the program's peak is known when the place first changes after it.
 void Explanation::keep_peak(PlaceSums& place) {
-  if (place.peak_number_ == peak_number_) return;
-  place.peak_number_ = peak_number_;
+  if (place.peak_event_ == peak_event_) return;
+  place.peak_event_ = peak_event_;
   place.at_peak = place.live;
   place.at_peak_bytes = place.live_bytes;
 }
 
 void Explanation::keep_peak(StackSums& stack) {
-  if (stack.peak_number == peak_number_) return;
-  stack.peak_number = peak_number_;
+  if (stack.peak_event == peak_event_) return;
+  stack.peak_event = peak_event_;
   stack.at_peak_bytes = stack.live_bytes;
 }
 
@@ -130,10 +130,7 @@ void Explanation::begin_object() {
   place.reallocs += is_resize;
   ++chains_[chain_of(history_.born())];
   if (is_resize) --chains_[chain_of(history_.ended())];
-  if (history_.live_bytes() > peak_.bytes) {
-    peak_ = {event.time_ns, history_.live_bytes(), history_.live_objects()};
-    ++peak_number_;
-  }
+  peak_event_ = history_.peak_event();
 }
 
 /// Is asked while it has been so.
@@ -162,8 +159,8 @@ void Explanation::note_growth() {
 }
 
 void Explanation::note_moment() {
-  const std::uint64_t now = history_.event().time_ns;
-  const Moment moment{now, history_.live_bytes(), history_.live_objects()};
+  const Moment& moment = history_.live();
+  const std::uint64_t now = moment.time_ns;
   if (!stretches_.empty() && now / stretch_ns_ == stretches_.back().after.time_ns / stretch_ns_) {
     join(stretches_.back(), {moment, moment, moment});
     return;
@@ -235,7 +232,7 @@ void Explanation::finish() {
   }
 }
 
-std::vector<Explanation::Moment> Explanation::course() const {
+std::vector<Moment> Explanation::course() const {
   std::vector<Moment> course;
   const auto add = [&](const Moment& moment) {
     if (course.empty() || course.back() != moment) course.push_back(moment);
@@ -245,7 +242,7 @@ std::vector<Explanation::Moment> Explanation::course() const {
     add(stretch.highest);
     add(stretch.after);
   }
-  if (!course.empty()) add({duration_ns(), history_.live_bytes(), history_.live_objects()});
+  if (!course.empty()) add(history_.live());
   return course;
 }
 

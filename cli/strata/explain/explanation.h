@@ -65,7 +65,7 @@ struct PlaceSums {
 
  private:
   friend class Explanation;
-  std::uint64_t peak_number_ = 0;  ///< of the peak that at_peak is of
+  std::uint64_t peak_event_ = 0;  ///< of the peak that at_peak is of
   std::uint64_t run_bytes_ = 0;
   std::vector<bool> is_live_in_;  ///< by thread, while is_one_at_a_time
 };
@@ -75,13 +75,6 @@ struct PlaceSums {
 ///        stack.
 class Explanation {
  public:
-  struct Moment {
-    std::uint64_t time_ns = 0;
-    std::uint64_t bytes = 0;
-    std::uint64_t objects = 0;
-
-    bool operator==(const Moment&) const = default;
-  };
   struct Passing {
     std::uint64_t objects = 0;
     std::uint64_t bytes = 0;
@@ -94,7 +87,7 @@ class Explanation {
   std::uint64_t failures() const noexcept { return failures_; }
   std::uint64_t allocated_bytes() const noexcept { return allocated_bytes_; }
   std::uint64_t duration_ns() const noexcept { return history_.event().time_ns; }
-  const Moment& peak() const noexcept { return peak_; }
+  const Moment& peak() const noexcept { return history_.peak(); }
   const History& history() const noexcept { return history_; }
   const Places& places() const noexcept { return places_; }
   /// By place.
@@ -128,7 +121,7 @@ class Explanation {
     std::uint64_t bytes = 0;
     std::uint64_t live_bytes = 0;
     std::uint64_t at_peak_bytes = 0;
-    std::uint64_t peak_number = 0;
+    std::uint64_t peak_event = 0;
   };
 
   PlaceSums& place_of(std::uint32_t stack);
@@ -150,8 +143,7 @@ class Explanation {
   std::uint64_t births_ = 0;
   std::uint64_t failures_ = 0;
   std::uint64_t allocated_bytes_ = 0;
-  std::uint64_t peak_number_ = 0;
-  Moment peak_;
+  std::uint64_t peak_event_ = 0;  ///< of what was read so far
   std::vector<PlaceSums> sums_;
   std::vector<StackSums> stacks_;
   std::vector<Stretch> stretches_;

@@ -150,7 +150,7 @@ TEST(Explanation, AddsUpOverARandomTrace) {
   EXPECT_EQ(explanation.events(), kEvents);
   EXPECT_EQ(births, explanation.births());
   EXPECT_EQ(lives, births);
-  EXPECT_EQ(live, explanation.history().live_objects());
+  EXPECT_EQ(live, explanation.history().live().objects);
   EXPECT_EQ(at_peak, explanation.peak().bytes);
   std::uint64_t passed = 0;
   for (const auto& [threads, sums] : explanation.passing()) passed += sums.objects;
@@ -165,7 +165,7 @@ TEST(Explanation, KeepsTheHighestMomentsOfALongCourse) {
     told.make(here, 1);
     told.wait(1'000'000);
   }
-  const std::vector<Explanation::Moment> course = told.explain().course();
+  const std::vector<Moment> course = told.explain().course();
   EXPECT_LE(course.size(), 3 * 512 + 1u);
   EXPECT_GE(course.size(), 250u);
   std::uint64_t most = 0;
@@ -179,7 +179,7 @@ TEST(Explanation, KeepsTheHighestMomentsOfALongCourse) {
 }
 
 /// What a line through the moments shows at a time.
-double shown_at(const std::vector<Explanation::Moment>& course, double at_ns) {
+double shown_at(const std::vector<Moment>& course, double at_ns) {
   for (std::size_t i = 1; i < course.size(); ++i) {
     const auto begin = static_cast<double>(course[i - 1].time_ns);
     const auto end = static_cast<double>(course[i].time_ns);
@@ -202,7 +202,7 @@ TEST(Explanation, LiveBytesStayWhatTheyAreFromCallToCall) {
   told.end(told.make(here, 5000));  // for a moment
   told.wait(2 * kSecond);
   told.make(here, 300);
-  const std::vector<Explanation::Moment> course = told.explain().course();
+  const std::vector<Moment> course = told.explain().course();
   EXPECT_DOUBLE_EQ(shown_at(course, 1.9 * kSecond), 1000);
   EXPECT_DOUBLE_EQ(shown_at(course, 2.1 * kSecond), 0);
   EXPECT_DOUBLE_EQ(shown_at(course, 3.9 * kSecond), 0);

@@ -13,8 +13,9 @@ bool History::next() {
   ended_.chain = 0;
   if (is_death()) end_object();
   if (is_birth()) begin_object();
-  if (live_bytes_ > peak_bytes_) {
-    peak_bytes_ = live_bytes_;
+  live_.time_ns = event_.time_ns;
+  if (live_.bytes > peak_.bytes) {
+    peak_ = live_;
     peak_event_ = reader_.events();
   }
   return true;
@@ -22,8 +23,8 @@ bool History::next() {
 
 void History::end_object() {
   ended_ = lives_.remove(event_.ended).life();
-  live_bytes_ -= ended_.size_bytes;
-  --live_objects_;
+  live_.bytes -= ended_.size_bytes;
+  --live_.objects;
   is_temporary_ = last_of_thread_[event_.thread] == event_.ended &&
                   event_.operation != trace::Operation::kRealloc;
 }
@@ -38,8 +39,8 @@ void History::begin_object() {
     born_.chain = std::min<std::uint32_t>(ended_.chain + 1u, Life::kMostChain);
   }
   lives_.add(event_.object) = KeptLife(born_);
-  live_bytes_ += born_.size_bytes;
-  ++live_objects_;
+  live_.bytes += born_.size_bytes;
+  ++live_.objects;
   last_of_thread_[event_.thread] = event_.object;
 }
 

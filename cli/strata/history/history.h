@@ -57,6 +57,15 @@ class KeptLife {
 static_assert(sizeof(KeptLife) == 20, "10^8 objects that never end are explained within 2 GiB");
 static_assert(trace::kMostThreads <= 1 << 20, "a thread's number fits");
 
+/// What was live after an event.
+struct Moment {
+  std::uint64_t time_ns = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t objects = 0;
+
+  bool operator==(const Moment&) const = default;
+};
+
 /// A trace as lives of objects: each event with what became of which object. What replay, explain
 /// and advise read.
 /// \cost  Memory for the live objects, 20 bytes each at best; at worst for all that ever were.
@@ -83,11 +92,11 @@ class History {
   /// The object that ends is the one that its thread allocated last: it was wanted for a moment.
   bool is_temporary() const noexcept { return is_temporary_; }
 
-  // After this event.
-  std::uint64_t live_bytes() const noexcept { return live_bytes_; }
-  std::uint64_t live_objects() const noexcept { return live_objects_; }
-  std::uint64_t peak_bytes() const noexcept { return peak_bytes_; }
-  /// The number of the event, from 1, after which live_bytes() was largest.
+  /// After this event.
+  const Moment& live() const noexcept { return live_; }
+  /// The first moment with the most bytes.
+  const Moment& peak() const noexcept { return peak_; }
+  /// The number of its event, from 1.
   std::uint64_t peak_event() const noexcept { return peak_event_; }
 
   const trace::Reader& reader() const noexcept { return reader_; }
@@ -103,9 +112,8 @@ class History {
   bool is_temporary_ = false;
   ObjectTable<KeptLife> lives_;
   std::vector<std::uint64_t> last_of_thread_;  ///< the object that it allocated last
-  std::uint64_t live_bytes_ = 0;
-  std::uint64_t live_objects_ = 0;
-  std::uint64_t peak_bytes_ = 0;
+  Moment live_;
+  Moment peak_;
   std::uint64_t peak_event_ = 0;
 };
 

@@ -40,11 +40,11 @@ TEST(History, KnowsEveryLifeOfARandomTrace) {
       live_bytes += counted(event);
     }
     peak = std::max(peak, live_bytes);
-    ASSERT_EQ(history.live_bytes(), live_bytes);
-    ASSERT_EQ(history.live_objects(), live.size());
+    ASSERT_EQ(history.live().bytes, live_bytes);
+    ASSERT_EQ(history.live().objects, live.size());
   }
   EXPECT_FALSE(history.next());
-  EXPECT_EQ(history.peak_bytes(), peak);
+  EXPECT_EQ(history.peak().bytes, peak);
 }
 
 TEST(History, CallsWhatEndsBeforeAnythingElseBeginsTemporary) {

@@ -130,7 +130,7 @@ TEST_F(Replay, TellsWhereWhatLivesAtAnEventLies) {
   options.map = folder_.file("map");
   const Row row = run(prepare(bytes, plan), options);
   EXPECT_TRUE(row.ok) << row.reason;
-  EXPECT_EQ(std::filesystem::file_size(options.map), 16 * history.live_objects());
+  EXPECT_EQ(std::filesystem::file_size(options.map), 16 * history.live().objects);
 }
 
 TEST_F(Replay, ReservesWhatAVectorGrowsTo) {

@@ -25,7 +25,7 @@ Survey::Survey(History& history, const PlanOptions& options, const Advance& adva
     if (is_shared_[object]) chains_[number].last = chains_[number].first;  // none
   }
   threads_ = history.reader().thread_count();
-  peak_bytes_ = history.peak_bytes();
+  peak_bytes_ = history.peak().bytes;
 }
 
 void Survey::note_shared(const History& history) {
