@@ -22,7 +22,6 @@ struct Header {
   std::uint64_t shared_slots;
   std::uint64_t calls;
   std::uint64_t peak_live_bytes;
-  std::uint64_t end;  ///< bytes of the whole file
 
   // What a place's calls go to instead of malloc, if any do.
   std::uint64_t routed_bytes;       ///< of the largest object

@@ -20,21 +20,14 @@ constexpr double kFewBytes = 256 * 1024;
 
 /// The replays of one plan.
 struct Replays {
-  BenchCell cell;
+  BenchPlan bench;  ///< of one run
   std::vector<double> cpu_s;
   std::vector<double> peak_bytes;
   std::string failure;
 };
 
-void run_once(const TrialPlan& plan, const Catalogue& catalogue, Replays& replays,
-              SignalWatch& signals) {
-  BenchPlan bench;
-  bench.catalogue = &catalogue;
-  bench.contenders = {plan.allocator};
-  bench.runs = 1;
-  bench.settle_s = 0;
-  bench.cells = {replays.cell};
-  const BenchOutcome outcome = run_cells(bench, signals, {});
+void run_once(Replays& replays, SignalWatch& signals) {
+  const BenchOutcome outcome = run_cells(replays.bench, signals, {});
   if (signals.interruption() != 0) return;
   if (outcome.rows.empty() || !outcome.rows.front().ok) {
     replays.failure = outcome.rows.empty() ? "it was left out" : outcome.rows.front().reason;
@@ -54,8 +47,7 @@ struct Change {
   bool is_made = false;  ///< false: what the change is compared with
 };
 
-Replays plan_replays(const TrialPlan& plan, const Catalogue& catalogue,
-                     const Explanation& explanation, const Change& change,
+Replays plan_replays(const TrialPlan& plan, const Explanation& explanation, const Change& change,
                      const std::string& file) {
   PlanOptions what;
   ReplayOptions how;
@@ -66,10 +58,14 @@ Replays plan_replays(const TrialPlan& plan, const Catalogue& catalogue,
     }
     how.route = change.candidate->route();
   }
-  Planned planned{plan.trace, file, {}};
-  planned.summary = write_plan(plan.trace, file, what, [](double) {});
-  how.sample_rate = 0;
-  return {replay_cell(catalogue, planned, how), {}, {}, {}};
+  Replays replays;
+  BenchPlan& bench = replays.bench;
+  bench.catalogue = plan.catalogue;
+  bench.contenders = {plan.allocator};
+  bench.runs = 1;
+  bench.settle_s = 0;
+  bench.cells = {replay_cell(bench, write_plan(plan.trace, file, what, [](double) {}), how)};
+  return replays;
 }
 
 /// The replays of all plans, and which two of them a candidate is judged by.
@@ -78,13 +74,13 @@ struct AllReplays {
   std::vector<std::pair<std::size_t, std::size_t>> of_candidates;  ///< without, with
 };
 
-AllReplays plan_all(const TrialPlan& plan, const Catalogue& catalogue,
-                    const Explanation& explanation, const std::vector<Candidate>& candidates,
-                    const TemporaryFolder& folder, const OnTrial& on_trial) {
+AllReplays plan_all(const TrialPlan& plan, const Explanation& explanation,
+                    const std::vector<Candidate>& candidates, const TemporaryFolder& folder,
+                    const OnTrial& on_trial) {
   AllReplays all;
   const auto add = [&](const Change& change) {
     const std::string file = folder.file(fmt::format("{}.plan", all.of_plans.size()));
-    all.of_plans.push_back(plan_replays(plan, catalogue, explanation, change, file));
+    all.of_plans.push_back(plan_replays(plan, explanation, change, file));
     return all.of_plans.size() - 1;
   };
   add({});
@@ -114,11 +110,10 @@ bool Trial::is_worth_it() const noexcept {
          (peak_bytes.is_less(kWorthShare, kFewBytes) && !cpu_s.is_more(kWorthShare, 0));
 }
 
-std::vector<Trial> try_candidates(const TrialPlan& plan, const Catalogue& catalogue,
-                                  const Explanation& explanation,
+std::vector<Trial> try_candidates(const TrialPlan& plan, const Explanation& explanation,
                                   const std::vector<Candidate>& candidates, SignalWatch& signals,
                                   const TemporaryFolder& folder, const OnTrial& on_trial) {
-  AllReplays planned = plan_all(plan, catalogue, explanation, candidates, folder, on_trial);
+  AllReplays planned = plan_all(plan, explanation, candidates, folder, on_trial);
   std::vector<Replays>& all = planned.of_plans;
   for (int run = 1; run <= plan.runs; ++run) {
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -126,7 +121,7 @@ std::vector<Trial> try_candidates(const TrialPlan& plan, const Catalogue& catalo
       const std::size_t at = (i + static_cast<std::size_t>(run)) % all.size();
       if (signals.interruption() != 0) return {};
       on_trial(fmt::format("run {} of {}, {} of {}", run, plan.runs, i + 1, all.size()));
-      if (all[at].failure.empty()) run_once(plan, catalogue, all[at], signals);
+      if (all[at].failure.empty()) run_once(all[at], signals);
     }
     if (!all.front().failure.empty()) {
       throw std::runtime_error(

@@ -21,7 +21,6 @@ struct Difference {
   double with = 0;
   std::optional<Ratio> ratio;  ///< with to without
 
-  double saved() const noexcept { return without - with; }
   /// Less by this share and this amount at least, whatever chance did.
   bool is_less(double share, double amount) const noexcept;
   bool is_more(double share, double amount) const noexcept;
@@ -39,6 +38,7 @@ struct Trial {
 };
 
 struct TrialPlan {
+  const Catalogue* catalogue = nullptr;
   std::string trace;
   Contender allocator;  ///< that all other calls go to
   int runs = 7;
@@ -50,8 +50,7 @@ using OnTrial = std::function<void(const std::string& what)>;
 /// Measures all candidates.
 /// \returns  One for each, in their order; after an interruption, none.
 /// \errors  std::runtime_error if the trace cannot be replayed as it is.
-std::vector<Trial> try_candidates(const TrialPlan& plan, const Catalogue& catalogue,
-                                  const Explanation& explanation,
+std::vector<Trial> try_candidates(const TrialPlan& plan, const Explanation& explanation,
                                   const std::vector<Candidate>& candidates, SignalWatch& signals,
                                   const TemporaryFolder& folder, const OnTrial& on_trial);
 

@@ -54,11 +54,12 @@ class AdviseCommand final : public ExplainingCommand {
     expect_events(explanation, "advise on");
     const std::vector<Candidate> candidates = find_candidates(explanation, places);
     const Catalogue catalogue = read_catalogue();
+    plan.catalogue = &catalogue;
     std::vector<Trial> trials;
     {
       SignalWatch signals;
       TemporaryFolder folder("strata-advise");
-      trials = try_candidates(plan, catalogue, explanation, candidates, signals, folder,
+      trials = try_candidates(plan, explanation, candidates, signals, folder,
                               [&](const std::string& what) {
                                 progress.step(what + " ...");
                                 end_if_interrupted(signals, folder);

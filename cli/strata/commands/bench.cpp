@@ -8,7 +8,6 @@
 #include "bench/matrix.h"
 #include "commands/bench_tables.h"
 #include "commands/measuring_command.h"
-#include "commands/trace_cells.h"
 #include "input/usage_error.h"
 
 namespace strata::cli {
@@ -63,17 +62,7 @@ class BenchCommand final : public MeasuringCommand {
     }
     const std::vector<std::string> traces = take_traces(catalogue, names);
     BenchPlan plan = read_plan(catalogue, names, traces, options);
-    ResultOutputs outputs = open_outputs(traces);
-    SignalWatch signals;
-    TemporaryFolder folder("strata-bench");
-    ReplayOptions replay;
-    replay.runs = plan.runs;
-    replay.sample_rate = plan.load.sample_rate;
-    const std::vector<std::string> about =
-        add_trace_cells(plan, traces, replay, folder, signals, is_quiet());
-    const Outcome outcome = measure_plan(outputs, signals, plan, about);
-    folder.remove();  // an interruption ends this process in finish()
-    return finish(outcome);
+    return measure_plan(plan, traces, {});
   }
 
  private:
@@ -192,7 +181,6 @@ class BenchCommand final : public MeasuringCommand {
     if (is_given("--settle")) plan.settle_s = parse_seconds("--settle", settle_);
     plan.cells = make_cells(scenarios, read_threads(), options);
     plan.contenders = checked(parse_bench_contenders(allocators(), catalogue, loads, library()));
-    note_inherited(plan.contenders);
     return plan;
   }
 

@@ -49,9 +49,9 @@ class CompareCommand final : public MeasuringCommand {
     ComparisonPlan plan = read_plan(line);
     ResultOutputs outputs = open_outputs();
     SignalWatch signals;
-    return finish(measure_and_publish(
+    return measure_and_publish(
         outputs, signals, [&](Progress& progress) { return measure(plan, signals, progress); },
-        [&](const Results& results, std::FILE* stream) { print(plan, results, stream); }));
+        [&](const Results& results, std::FILE* stream) { print(plan, results, stream); });
   }
 
  private:
@@ -69,8 +69,7 @@ class CompareCommand final : public MeasuringCommand {
     }
     plan.scenario =
         scenario_.empty() ? std::filesystem::path(plan.program).filename().string() : scenario_;
-    plan.contenders = checked(parse_contenders(allocators(), library()));
-    note_inherited(plan.contenders, plan.settings);
+    plan.contenders = checked(parse_contenders(allocators(), library()), plan.settings);
     std::string why_not = why_not_preloadable(plan.program);
     for (const Contender& contender : plan.contenders) {
       if (!contender.library.empty() && !why_not.empty()) {

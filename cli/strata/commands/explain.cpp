@@ -101,17 +101,17 @@ class ExplainCommand final : public ExplainingCommand {
     TemporaryFolder folder("strata-explain");
     PlanOptions until_peak;
     until_peak.until_event = explanation.history().peak_event();
-    Planned planned{trace_file(), folder.file("plan"), {}};
-    planned.summary = write_plan(planned.trace, planned.plan, until_peak, [&](double share) {
-      progress.step(fmt::format("planning: {:.0f}% ...", 100 * share));
-      end_if_interrupted(signals, folder);
-    });
+    const Planned planned =
+        write_plan(trace_file(), folder.file("plan"), until_peak, [&](double share) {
+          progress.step(fmt::format("planning: {:.0f}% ...", 100 * share));
+          end_if_interrupted(signals, folder);
+        });
     ReplayOptions options;
     options.map = folder.file("map");
     BenchPlan plan;
     plan.catalogue = &catalogue;
     plan.runs = 1;
-    plan.cells = {replay_cell(catalogue, planned, options)};
+    plan.cells = {replay_cell(plan, planned, options)};
     for (const Contender& contender : contenders) {
       plan.contenders = {contender};
       progress.step(fmt::format("replaying under {} ...", contender.name));

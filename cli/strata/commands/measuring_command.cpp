@@ -13,7 +13,7 @@ namespace strata::cli {
 
 MeasuringCommand::MeasuringCommand(CLI::App& app, const char* name, const char* description,
                                    const char* examples, const char* timeout)
-    : Command(app, name, description, examples), timeout_(timeout) {
+    : Command(app, name, description, examples), name_(name), timeout_(timeout) {
   add_option("--allocators", allocators_, "A,B,...",
              "Allocators, groups, or name=FILE (default general)");
   add_option("--runs", runs_, "N", "Measured runs under each allocator (default 6)");
@@ -26,8 +26,9 @@ MeasuringCommand::MeasuringCommand(CLI::App& app, const char* name, const char* 
   add_flag("--quiet", is_quiet_, "Print neither progress nor tables");
 }
 
-// Both before there is a temporary folder: an interruption meanwhile ends this process.
-std::vector<Contender> MeasuringCommand::checked(std::vector<Contender> contenders) {
+// All of it before there is a temporary folder: an interruption meanwhile ends this process.
+std::vector<Contender> MeasuringCommand::checked(std::vector<Contender> contenders,
+                                                 const Settings& settings) {
   for (const Contender& contender : contenders) {
     check_preload(contender);
     if (!contender.library.empty() || contender.is_in_process) continue;
@@ -38,28 +39,23 @@ std::vector<Contender> MeasuringCommand::checked(std::vector<Contender> contende
         everywhere, contender.name);
   }
   find_versions(contenders);
-  return contenders;
-}
-
-void MeasuringCommand::note_inherited(const std::vector<Contender>& contenders,
-                                      const Settings& settings) {
   for (const Contender& contender : contenders) {
     if (is_strata(contender)) inherited_ = settings_of_environment(contender.library, settings);
   }
+  return contenders;
 }
 
 ResultOutputs MeasuringCommand::open_outputs(const std::vector<std::string>& inputs) const {
   return {if_given("--json", json_), if_given("--csv", csv_), inputs};
 }
 
-MeasuringCommand::Outcome MeasuringCommand::measure_and_publish(ResultOutputs& outputs,
-                                                                SignalWatch& signals,
-                                                                const Measure& measure,
-                                                                const Show& show) const {
+int MeasuringCommand::measure_and_publish(ResultOutputs& outputs, SignalWatch& signals,
+                                          const Measure& measure, const Show& show) const {
   Results results;
   results.measured = time_of_day();
   results.machine = describe_machine();
-  Outcome outcome;
+  bool is_in_vain = false;
+  int interruption = 0;
   {
     Progress progress(!is_quiet_);
     results.rows = measure(progress);
@@ -71,9 +67,9 @@ MeasuringCommand::Outcome MeasuringCommand::measure_and_publish(ResultOutputs& o
     const auto says_nothing = [](const Row& row) {
       return row.metrics.empty() && (row.reason.empty() || row.reason == kInterruptedTooEarly);
     };
-    outcome.is_in_vain = signals.interruption() != 0 &&
-                         std::all_of(results.rows.begin(), results.rows.end(), says_nothing);
-    if (!outcome.is_in_vain) {  // else the files of an earlier measurement are worth more
+    is_in_vain = signals.interruption() != 0 &&
+                 std::all_of(results.rows.begin(), results.rows.end(), says_nothing);
+    if (!is_in_vain) {  // else the files of an earlier measurement are worth more
       outputs.publish(results, [&](std::FILE* stream) {
         if (is_quiet_) return;
         for (const auto& [name, value] : inherited_) {
@@ -82,34 +78,60 @@ MeasuringCommand::Outcome MeasuringCommand::measure_and_publish(ResultOutputs& o
         show(results, stream);
       });
     }
-    outcome.interruption = signals.interruption();
+    interruption = signals.interruption();
   }
   if (!is_quiet_) outputs.tell_replaced();
-  outcome.all_completed =
+  if (interruption != 0) {
+    say("strata: interrupted{}\n",
+        is_in_vain ? " before a run was completed; no file was written or replaced"
+                   : "; the results cover the runs that were completed");
+    die_by_signal(interruption);
+  }
+  const bool all_completed =
       !results.rows.empty() &&
       std::all_of(results.rows.begin(), results.rows.end(), [](const Row& row) { return row.ok; });
-  return outcome;
+  return all_completed ? 0 : 1;
 }
 
-int MeasuringCommand::finish(const Outcome& outcome) {
-  if (outcome.interruption != 0) {
-    say("strata: interrupted{}\n",
-        outcome.is_in_vain ? " before a run was completed; no file was written or replaced"
-                           : "; the results cover the runs that were completed");
-    die_by_signal(outcome.interruption);
+/// Plans the replay of each trace and adds its cell to the plan; the folder holds what the cells
+/// read. A signal that interrupts ends this process, and leaves no folder.
+/// \returns  A sentence about each trace.
+std::vector<std::string> MeasuringCommand::add_replays(BenchPlan& plan,
+                                                       const std::vector<std::string>& traces,
+                                                       const ReplayOptions& options,
+                                                       TemporaryFolder& folder,
+                                                       SignalWatch& signals) const {
+  Progress progress(!is_quiet_);
+  std::vector<std::string> about;
+  PlanOptions what;
+  what.keeps_times = options.keeps_pace;
+  for (const std::string& trace : traces) {
+    const std::string file = folder.file(fmt::format("{}.plan", about.size()));
+    const Planned planned = write_plan(trace, file, what, [&](double share) {
+      progress.step(fmt::format("reading {}: {:.0f}% ...", trace, 100 * share));
+      end_if_interrupted(signals, folder);
+    });
+    about.push_back(describe(planned));
+    plan.cells.push_back(replay_cell(plan, planned, options));
   }
-  return outcome.all_completed ? 0 : 1;
+  progress.clear();
+  end_if_interrupted(signals, folder);
+  return about;
 }
 
-MeasuringCommand::Outcome MeasuringCommand::measure_plan(
-    ResultOutputs& outputs, SignalWatch& signals, const BenchPlan& plan,
-    const std::vector<std::string>& about) const {
+int MeasuringCommand::measure_plan(BenchPlan& plan, const std::vector<std::string>& traces,
+                                   const ReplayOptions& replay) const {
+  ResultOutputs outputs = open_outputs(traces);
+  SignalWatch signals;
+  TemporaryFolder folder(fmt::format("strata-{}", name_));
+  const std::vector<std::string> about = add_replays(plan, traces, replay, folder, signals);
   std::vector<std::string> notes;
   const auto measure = [&](Progress& progress) {
     BenchOutcome outcome = run_cells(plan, signals, [&](const CellStart& start) {
       progress.step(fmt::format("[{}/{}] {}: {}, run {} of {} ...", start.number, start.total,
                                 start.cell.title(), start.contender.name, start.run, plan.runs));
     });
+    folder.remove();  // an interruption ends this process
     notes = std::move(outcome.notes);
     return std::move(outcome.rows);
   };

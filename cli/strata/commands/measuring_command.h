@@ -12,6 +12,8 @@
 #include "measure/results.h"
 #include "output/progress.h"
 #include "process/signal_watch.h"
+#include "process/temporary_folder.h"
+#include "replay/replay.h"
 
 namespace strata::cli {
 
@@ -26,17 +28,14 @@ class MeasuringCommand : public Command {
                    const char* timeout);
 
   int runs() const { return static_cast<int>(parse_count("--runs", runs_, 1, kMostRuns)); }
-  bool is_quiet() const { return is_quiet_; }
   double timeout_s() const { return parse_seconds("--timeout", timeout_); }
   const std::string& allocators() const { return allocators_; }
-  /// The same contenders, known to be preloadable, with their versions.
-  /// \errors  UsageError for one whose library cannot be preloaded.
-  static std::vector<Contender> checked(std::vector<Contender> contenders);
-  /// Reads what the environment sets of the options of the one that is Strata, if one is: it will
-  /// be told with the results.
+  /// The same contenders, known to be preloadable, with their versions. Of the one that is Strata,
+  /// notes what the environment sets of its options: that is told with the results.
   /// \param settings  what Strata runs with instead
-  /// \errors  UsageError for a value that Strata does not understand.
-  void note_inherited(const std::vector<Contender>& contenders, const Settings& settings = {});
+  /// \errors  UsageError for one whose library cannot be preloaded, and for a value that Strata
+  ///          does not understand.
+  std::vector<Contender> checked(std::vector<Contender> contenders, const Settings& settings = {});
   const std::string& library() const { return library_; }
 
   /// The files of --json and --csv, tried: an hour of measuring never ends in "permission denied".
@@ -46,23 +45,22 @@ class MeasuringCommand : public Command {
   using Measure = std::function<std::vector<Row>(Progress&)>;
   using Show = std::function<void(const Results&, std::FILE*)>;
 
-  /// What came of a measurement.
-  struct Outcome {
-    bool all_completed = false;
-    int interruption = 0;     ///< the signal, or 0
-    bool is_in_vain = false;  ///< interrupted before any run was completed
-  };
   /// Measures the contenders, writes the files, and shows the results to people unless --quiet is
-  /// given. What was in vain is neither written nor shown.
-  Outcome measure_and_publish(ResultOutputs& outputs, SignalWatch& signals, const Measure& measure,
-                              const Show& show) const;
-  /// The same for the cells of a plan; the lines `about` stand above its tables.
-  Outcome measure_plan(ResultOutputs& outputs, SignalWatch& signals, const BenchPlan& plan,
-                       const std::vector<std::string>& about) const;
+  /// given. What was interrupted before any run was completed is neither written nor shown.
   /// \returns  The exit status. After an interruption it ends this process by that signal instead.
-  static int finish(const Outcome& outcome);
+  int measure_and_publish(ResultOutputs& outputs, SignalWatch& signals, const Measure& measure,
+                          const Show& show) const;
+  /// The same for the cells of a plan, to which it adds the replays of the traces.
+  /// \errors  As write_plan() has them.
+  int measure_plan(BenchPlan& plan, const std::vector<std::string>& traces,
+                   const ReplayOptions& replay) const;
 
  private:
+  std::vector<std::string> add_replays(BenchPlan& plan, const std::vector<std::string>& traces,
+                                       const ReplayOptions& options, TemporaryFolder& folder,
+                                       SignalWatch& signals) const;
+
+  const char* name_;
   std::string allocators_ = "general";
   std::string runs_ = "6";
   std::string timeout_;

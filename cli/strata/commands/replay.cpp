@@ -4,9 +4,7 @@
 
 #include "bench/catalogue.h"
 #include "commands/measuring_command.h"
-#include "commands/trace_cells.h"
 #include "input/usage_error.h"
-#include "process/temporary_folder.h"
 
 namespace strata::cli {
 namespace {
@@ -43,15 +41,8 @@ class ReplayCommand final : public MeasuringCommand {
     if (files_.empty()) throw UsageError("name a trace; to make one: strata record -- ...");
     const Catalogue catalogue = read_catalogue();
     const ReplayOptions options = read_options(replay_scenario(catalogue));
-    BenchPlan plan = read_plan(catalogue, options);
-    ResultOutputs outputs = open_outputs(files_);
-    SignalWatch signals;
-    TemporaryFolder folder("strata-replay");
-    const std::vector<std::string> about =
-        add_trace_cells(plan, files_, options, folder, signals, is_quiet());
-    const Outcome outcome = measure_plan(outputs, signals, plan, about);
-    folder.remove();  // an interruption ends this process in finish()
-    return finish(outcome);
+    BenchPlan plan = read_plan(catalogue);
+    return measure_plan(plan, files_, options);
   }
 
  private:
@@ -66,19 +57,16 @@ class ReplayCommand final : public MeasuringCommand {
     ReplayOptions options;
     options.touch = touch_;
     options.keeps_pace = pace_ == "recorded";
-    options.runs = runs();
-    options.sample_rate = parse_share("--sample-rate", sample_rate_);
     return options;
   }
 
-  BenchPlan read_plan(const Catalogue& catalogue, const ReplayOptions& options) {
+  BenchPlan read_plan(const Catalogue& catalogue) {
     BenchPlan plan;
     plan.catalogue = &catalogue;
-    plan.runs = options.runs;
-    plan.load.sample_rate = options.sample_rate;
+    plan.runs = runs();
+    plan.load.sample_rate = parse_share("--sample-rate", sample_rate_);
     plan.timeout_s = timeout_s();
     plan.contenders = checked(parse_contenders(allocators(), library()));
-    note_inherited(plan.contenders);
     return plan;
   }
 

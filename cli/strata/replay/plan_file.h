@@ -21,7 +21,6 @@ class PlanFile {
   /// Streams that are there without words, too.
   void need_stream(std::size_t stream);
   void set_slots(std::size_t stream, std::uint64_t slots) { streams_[stream].slots = slots; }
-  std::size_t streams() const noexcept { return streams_.size(); }
 
   /// Writes what is left and the head: its counts of streams and epochs are filled in.
   void finish(plan::Header header, const std::vector<std::uint32_t>& epoch_threads);

@@ -50,14 +50,10 @@ class Writer {
     last_thread_ = event.thread;
   }
 
-  void finish(plan::Header header) {
+  void finish() {
+    plan::Header header = survey_.header();
     header.shared_slots = turns_.size();
     header.calls = calls_;
-    header.peak_live_bytes = survey_.peak_bytes();
-    header.routed_bytes = survey_.largest_routed();
-    header.routed_peak = survey_.most_routed();
-    header.routed_live_bytes = survey_.most_routed_bytes();
-    header.routed_run_bytes = survey_.longest_run();
     for (std::size_t i = 0; i < threads_.size(); ++i) {
       file_.need_stream(i);
       file_.set_slots(i, threads_[i].slots);
@@ -310,8 +306,8 @@ class Writer {
 
 }  // namespace
 
-PlanSummary write_plan(const std::string& trace, const std::string& path,
-                       const PlanOptions& options, const Advance& advance) {
+Planned write_plan(const std::string& trace, const std::string& path, const PlanOptions& options,
+                   const Advance& advance) {
   refuse_pipe(trace);
   trace::Reader first(trace);
   History surveyed(first);
@@ -328,9 +324,14 @@ PlanSummary write_plan(const std::string& trace, const std::string& path,
       advance(static_cast<double>(i) / static_cast<double>(survey.events()));
     }
   }
-  writer.finish(plan::Header{});
-  return {survey.events(),     writer.calls(),         history.reader().thread_count(),
-          survey.peak_bytes(), first.dropped_events(), second.time_ns(),
+  writer.finish();
+  return {trace,
+          path,
+          writer.calls(),
+          second.thread_count(),
+          survey.peak_bytes(),
+          first.dropped_events(),
+          second.time_ns(),
           first.is_cut()};
 }
 

@@ -22,9 +22,10 @@ struct PlanOptions {
   Growth growth = Growth::kIgnored;  ///< of those objects, which are malloc's then
 };
 
-/// What a plan will do.
-struct PlanSummary {
-  std::uint64_t events = 0;
+/// A trace that is ready to be replayed, and what its plan will do.
+struct Planned {
+  std::string trace;  ///< the file, as people named it
+  std::string plan;   ///< the file that was written
   std::uint64_t calls = 0;
   std::uint64_t threads = 0;
   std::uint64_t peak_live_bytes = 0;
@@ -45,7 +46,7 @@ inline constexpr std::uint64_t kAdvanceEvents = 1 << 20;
 /// where its address was handed out again.
 /// \errors  trace::TraceError; std::system_error for a file that cannot be written; UsageError for
 ///          a trace that is beyond what can be replayed.
-PlanSummary write_plan(const std::string& trace, const std::string& path,
-                       const PlanOptions& options, const Advance& advance);
+Planned write_plan(const std::string& trace, const std::string& path, const PlanOptions& options,
+                   const Advance& advance);
 
 }  // namespace strata::cli

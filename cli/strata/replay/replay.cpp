@@ -24,10 +24,9 @@ const cell::Scenario& replay_scenario(const Catalogue& catalogue) {
   return *found;
 }
 
-BenchCell replay_cell(const Catalogue& catalogue, const Planned& planned,
-                      const ReplayOptions& options) {
+BenchCell replay_cell(const BenchPlan& plan, const Planned& planned, const ReplayOptions& options) {
   BenchCell cell;
-  cell.scenario = &replay_scenario(catalogue);
+  cell.scenario = &replay_scenario(*plan.catalogue);
   cell.options = cell.scenario->values({{"plan", planned.plan},
                                         {"touch", options.touch},
                                         {"route", options.route},
@@ -35,26 +34,25 @@ BenchCell replay_cell(const Catalogue& catalogue, const Planned& planned,
   const std::string name = std::filesystem::path(planned.trace).filename().string();
   cell.varying = name;
   cell.params = {{"trace", name},
-                 {"calls", planned.summary.calls},
-                 {"threads", planned.summary.threads},
+                 {"calls", planned.calls},
+                 {"threads", planned.threads},
                  {"pace", options.keeps_pace ? "recorded" : "max"},
                  {"touch", options.touch},
-                 {"runs", options.runs},
-                 {"sample_rate", options.sample_rate}};
+                 {"runs", plan.runs},
+                 {"sample_rate", plan.load.sample_rate}};
   return cell;
 }
 
 std::string describe(const Planned& planned) {
-  const PlanSummary& summary = planned.summary;
   std::string text =
       fmt::format("{}: {} {}, {} calls in {:.3g} s, {:.1f} MiB live at most", planned.trace,
-                  summary.threads, summary.threads == 1 ? "thread" : "threads", summary.calls,
-                  static_cast<double>(summary.duration_ns) * 1e-9,
-                  static_cast<double>(summary.peak_live_bytes) / kMiB);
-  if (summary.dropped_events > 0) {
-    text += fmt::format("; the recorder dropped {} events", summary.dropped_events);
+                  planned.threads, planned.threads == 1 ? "thread" : "threads", planned.calls,
+                  static_cast<double>(planned.duration_ns) * 1e-9,
+                  static_cast<double>(planned.peak_live_bytes) / kMiB);
+  if (planned.dropped_events > 0) {
+    text += fmt::format("; the recorder dropped {} events", planned.dropped_events);
   }
-  if (summary.is_cut) text += "; the recording ends before the program";
+  if (planned.is_cut) text += "; the recording ends before the program";
   return text;
 }
 

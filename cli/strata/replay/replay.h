@@ -14,24 +14,14 @@ struct ReplayOptions {
   std::string route = "none";     ///< what routed calls go to (cell/replay/routes.h)
   std::string map = "none";       ///< where addresses and sizes are written at the end
   bool keeps_pace = false;
-  int runs = 6;
-  double sample_rate = 0.02;
-};
-
-/// A trace that is ready to be replayed.
-struct Planned {
-  std::string trace;  ///< the file, as people named it
-  std::string plan;   ///< the file that was written
-  PlanSummary summary;
 };
 
 /// The scenario that replays.
 /// \errors  std::runtime_error if strata-cell has none.
 const cell::Scenario& replay_scenario(const Catalogue& catalogue);
 
-/// The cell of a matrix that replays it; the catalogue outlives it.
-BenchCell replay_cell(const Catalogue& catalogue, const Planned& planned,
-                      const ReplayOptions& options);
+/// The cell of the plan's matrix that replays it.
+BenchCell replay_cell(const BenchPlan& plan, const Planned& planned, const ReplayOptions& options);
 
 /// "app.trace: 3 threads, 1204 calls in 1.2 s, 12.4 MiB live at most"
 std::string describe(const Planned& planned);

@@ -42,11 +42,7 @@ class Replay : public testing::Test {
   }
 
   Planned prepare(const std::string& bytes, const PlanOptions& options = {}) {
-    Planned planned;
-    planned.trace = write(bytes);
-    planned.plan = folder_.file("made.plan");
-    planned.summary = write_plan(planned.trace, planned.plan, options, [](double) {});
-    return planned;
+    return write_plan(write(bytes), folder_.file("made.plan"), options, [](double) {});
   }
 
   Row run(const Planned& planned, const ReplayOptions& options = {}, double sample_rate = 0.1) {
@@ -56,7 +52,7 @@ class Replay : public testing::Test {
     plan.runs = 1;
     plan.load.sample_rate = sample_rate;
     plan.timeout_s = 60;
-    plan.cells = {replay_cell(catalogue_, planned, options)};
+    plan.cells = {replay_cell(plan, planned, options)};
     SignalWatch signals;
     BenchOutcome outcome = run_cells(plan, signals, {});
     EXPECT_EQ(outcome.rows.size(), 1u);
@@ -80,8 +76,8 @@ TEST_F(Replay, MakesEveryCallOfRandomThreadsUnderEveryTouch) {
     options.touch = touch;
     const Row row = run(planned, options);
     EXPECT_TRUE(row.ok) << row.reason << row.last_output;
-    EXPECT_EQ(median(row, "ops"), static_cast<double>(planned.summary.calls));
-    EXPECT_GT(planned.summary.calls, 15000u);
+    EXPECT_EQ(median(row, "ops"), static_cast<double>(planned.calls));
+    EXPECT_GT(planned.calls, 15000u);
   }
 }
 
@@ -112,7 +108,7 @@ TEST_F(Replay, WaitsForWhatAnotherThreadMakes) {
   }
   made.writer->end("reason=exit\n");
   const Planned planned = prepare(made.bytes);
-  EXPECT_EQ(planned.summary.threads, 3u);
+  EXPECT_EQ(planned.threads, 3u);
   const Row row = run(planned);
   EXPECT_TRUE(row.ok) << row.reason;
   EXPECT_EQ(median(row, "ops"), 3.0 * kObjects);
@@ -145,18 +141,18 @@ TEST_F(Replay, ReservesWhatAVectorGrowsTo) {
   }
   made.writer->add({.operation = Operation::kDelete, .ended = object - 1});
   made.writer->end("reason=exit\n");
-  EXPECT_EQ(prepare(made.bytes).summary.calls, 22u);
+  EXPECT_EQ(prepare(made.bytes).calls, 22u);
   PlanOptions plan;
   plan.routed = {false, true};
   plan.growth = Growth::kMoved;
-  EXPECT_EQ(prepare(made.bytes, plan).summary.calls, 22u);
+  EXPECT_EQ(prepare(made.bytes, plan).calls, 22u);
   ReplayOptions whole;
   whole.touch = "all";
   const Row moved = run(prepare(made.bytes, plan), whole);
   EXPECT_TRUE(moved.ok) << moved.reason;
   plan.growth = Growth::kReserved;
   const Planned planned = prepare(made.bytes, plan);
-  EXPECT_EQ(planned.summary.calls, 2u);
+  EXPECT_EQ(planned.calls, 2u);
   const Row row = run(planned);
   EXPECT_TRUE(row.ok) << row.reason;
 }
@@ -182,7 +178,7 @@ TEST_F(Replay, TakesWhatIsFreedBeforeASmallerOneForNoGrowth) {
   plan.routed = {false, true};
   for (const Growth growth : {Growth::kMoved, Growth::kReserved}) {
     plan.growth = growth;
-    EXPECT_EQ(prepare(made.bytes, plan).summary.calls, 6u);
+    EXPECT_EQ(prepare(made.bytes, plan).calls, 6u);
   }
 }
 

@@ -25,7 +25,7 @@ Survey::Survey(History& history, const PlanOptions& options, const Advance& adva
     if (is_shared_[object]) chains_[number].last = chains_[number].first;  // none
   }
   threads_ = history.reader().thread_count();
-  peak_bytes_ = history.peak().bytes;
+  header_.peak_live_bytes = history.peak().bytes;
 }
 
 void Survey::note_shared(const History& history) {
@@ -41,12 +41,12 @@ void Survey::note_routed(const History& history) {
     if (--live_routed_ == 0) run_ = 0;
   }
   if (!history.is_birth() || !is_routed(history.born().stack)) return;
-  most_routed_ = std::max(most_routed_, ++live_routed_);
+  header_.routed_peak = std::max(header_.routed_peak, ++live_routed_);
   live_routed_bytes_ += history.born().size_bytes;
-  most_routed_bytes_ = std::max(most_routed_bytes_, live_routed_bytes_);
-  largest_routed_ = std::max(largest_routed_, history.born().size_bytes);
+  header_.routed_live_bytes = std::max(header_.routed_live_bytes, live_routed_bytes_);
+  header_.routed_bytes = std::max(header_.routed_bytes, history.born().size_bytes);
   run_ += history.born().size_bytes + kArenaRounding;
-  longest_run_ = std::max(longest_run_, run_);
+  header_.routed_run_bytes = std::max(header_.routed_run_bytes, run_);
 }
 
 void Survey::note_growth(const History& history) {

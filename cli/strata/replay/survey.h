@@ -7,6 +7,7 @@
 #include "history/growth.h"
 #include "history/history.h"
 #include "replay/plan_writer.h"
+#include "shared/replay_plan.h"
 
 namespace strata::cli {
 
@@ -17,15 +18,12 @@ class Survey {
 
   std::uint64_t events() const noexcept { return events_; }
   std::uint32_t threads() const noexcept { return threads_; }
-  std::uint64_t peak_bytes() const noexcept { return peak_bytes_; }
+  std::uint64_t peak_bytes() const noexcept { return header_.peak_live_bytes; }
   /// Another thread ends it than the one that it was born in.
   bool is_shared(std::uint64_t object) const noexcept { return is_shared_[object]; }
 
-  // Of the routed objects.
-  std::uint64_t largest_routed() const noexcept { return largest_routed_; }
-  std::uint64_t most_routed() const noexcept { return most_routed_; }
-  std::uint64_t most_routed_bytes() const noexcept { return most_routed_bytes_; }
-  std::uint64_t longest_run() const noexcept { return longest_run_; }
+  /// What a plan says of the live bytes and of the routed objects.
+  const plan::Header& header() const noexcept { return header_; }
 
   /// What grew out of what: the first of a chain of growth has its last size, all others are it.
   struct Chain {
@@ -49,13 +47,9 @@ class Survey {
   const PlanOptions& options_;
   std::uint64_t events_ = 0;
   std::uint32_t threads_ = 0;
-  std::uint64_t peak_bytes_ = 0;
+  plan::Header header_{};
   std::vector<bool> is_shared_;
 
-  std::uint64_t largest_routed_ = 0;
-  std::uint64_t most_routed_ = 0;
-  std::uint64_t most_routed_bytes_ = 0;
-  std::uint64_t longest_run_ = 0;
   std::uint64_t live_routed_ = 0;
   std::uint64_t live_routed_bytes_ = 0;
   std::uint64_t run_ = 0;
