@@ -36,17 +36,12 @@ std::string size_life_map(const Explanation& explanation) {
   map.alt = "Objects by size and time to live";
   for (std::size_t size = 0; size < SizeScale::kBuckets; ++size) {
     if (explanation.sizes(size) == 0) continue;
-    map.rows.push_back(bytes_text(SizeScale::lower(size)));
-    std::vector<double> values;
-    std::vector<std::string> tips;
+    HeatMap::Row& row = map.rows.emplace_back(HeatMap::Row{bytes_text(SizeScale::lower(size))});
     for (std::size_t life = 0; life <= LifeScale::kBuckets; ++life) {
       const std::uint64_t count = explanation.heat(size, life);
-      values.push_back(static_cast<double>(count));
-      tips.push_back(fmt::format("{} objects of {} and more lived {}", count_text(count),
-                                 map.rows.back(), life_text(life)));
+      row.fields.push_back({count, fmt::format("{} objects of {} and more lived {}",
+                                               count_text(count), row.name, life_text(life))});
     }
-    map.values.push_back(std::move(values));
-    map.tips.push_back(std::move(tips));
   }
   return map.to_svg();
 }
@@ -58,16 +53,13 @@ std::string life_map(const Explanation& explanation, const std::vector<std::size
   map.alt = "Time to live by place";
   for (std::size_t i = 0; i < std::min(kDrawnPlaces, order.size()); ++i) {
     const PlaceSums& place = explanation.sums()[order[i]];
-    map.rows.push_back(shortened(explanation.places().names()[order[i]].text(), 40));
-    std::vector<double> values;
-    std::vector<std::string> tips;
+    const std::string name = explanation.places().names()[order[i]].text();
+    HeatMap::Row& row = map.rows.emplace_back(HeatMap::Row{shortened(name, 40)});
     for (std::size_t life = 0; life < place.lives.size(); ++life) {
-      values.push_back(static_cast<double>(place.lives[life]));
-      tips.push_back(
-          fmt::format("{} objects lived {}", count_text(place.lives[life]), life_text(life)));
+      const std::uint64_t count = place.lives[life];
+      row.fields.push_back(
+          {count, fmt::format("{} objects lived {}", count_text(count), life_text(life))});
     }
-    map.values.push_back(std::move(values));
-    map.tips.push_back(std::move(tips));
   }
   return map.to_svg();
 }
@@ -89,20 +81,16 @@ std::string thread_map(const Explanation& explanation) {
   map.alt = "Objects by the thread that made them and the one that freed them";
   for (const std::uint32_t birth : shown) {
     map.columns.push_back(std::to_string(birth));
-    map.rows.push_back(explanation.thread_name(birth));
-    std::vector<double> values;
-    std::vector<std::string> tips;
+    HeatMap::Row& row = map.rows.emplace_back(HeatMap::Row{explanation.thread_name(birth)});
     for (const std::uint32_t death : shown) {
       const auto found = explanation.passing().find({birth, death});
       const Explanation::Passing sums =
           found == explanation.passing().end() ? Explanation::Passing() : found->second;
-      values.push_back(static_cast<double>(sums.objects));
-      tips.push_back(fmt::format("{} objects, {}, allocated in {} and freed in {}",
-                                 count_text(sums.objects), bytes_text(sums.bytes),
-                                 explanation.thread_name(birth), explanation.thread_name(death)));
+      row.fields.push_back(
+          {sums.objects,
+           fmt::format("{} objects, {}, allocated in {} and freed in {}", count_text(sums.objects),
+                       bytes_text(sums.bytes), row.name, explanation.thread_name(death))});
     }
-    map.values.push_back(std::move(values));
-    map.tips.push_back(std::move(tips));
   }
   return map.to_svg();
 }

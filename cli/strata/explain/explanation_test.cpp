@@ -264,9 +264,8 @@ TEST(AddressMap, SharesAnObjectBetweenThePagesThatItLiesOn) {
 
 TEST(HeatMap, EscapesNamesAndLeavesOutFieldsOfNothing) {
   HeatMap map;
-  map.rows = {"a<b"};
   map.columns = {"x", "y"};
-  map.values = {{0, 5}};
+  map.rows = {{"a<b", {{0, "none"}, {5, "five"}}}};
   const std::string svg = map.to_svg();
   EXPECT_NE(svg.find("a&lt;b"), std::string::npos);
   EXPECT_EQ(svg.find("<rect"), svg.rfind("<rect"));

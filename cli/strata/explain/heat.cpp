@@ -19,20 +19,24 @@ constexpr int kRight = 12;  ///< for the half of a column's name
 /// Below this a field of something would look like one of nothing.
 constexpr double kFaintest = 0.14;
 
-double largest_of(const std::vector<double>& values) {
-  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+double largest_of(const HeatMap::Row& row) {
+  std::uint64_t largest = 0;
+  for (const HeatMap::Field& field : row.fields) largest = std::max(largest, field.count);
+  return static_cast<double>(largest);
 }
 
 }  // namespace
 
 std::string HeatMap::to_svg() const {
   std::size_t longest = 0;
-  for (const std::string& row : rows) longest = std::max(longest, display_width(row));
+  double most = 0;
+  for (const Row& row : rows) {
+    longest = std::max(longest, display_width(row.name));
+    most = std::max(most, largest_of(row));
+  }
   const int left = static_cast<int>(static_cast<double>(longest) * kCharacterWidth) + 10;
   const int width = left + kFieldWidth * static_cast<int>(columns.size()) + kRight;
   const int height = kFieldHeight * static_cast<int>(rows.size()) + kFootHeight;
-  double most = 0;
-  for (const std::vector<double>& row : values) most = std::max(most, largest_of(row));
   std::string svg = fmt::format(
       "<div class=\"scroll\"><svg class=\"heat\" viewBox=\"0 0 {} {}\" width=\"{}\" role=\"img\" "
       "aria-label=\"{}\">\n",
@@ -40,18 +44,19 @@ std::string HeatMap::to_svg() const {
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const int y = kFieldHeight * static_cast<int>(r);
     svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", left - 6,
-                       y + kFieldHeight - 5, html_escaped(rows[r]));
-    const double scale = is_by_row ? largest_of(values[r]) : most;
+                       y + kFieldHeight - 5, html_escaped(rows[r].name));
+    const double scale = is_by_row ? largest_of(rows[r]) : most;
     for (std::size_t c = 0; c < columns.size(); ++c) {
-      const double value = values[r][c];
-      if (value <= 0) continue;
+      const Field& field = rows[r].fields[c];
+      if (field.count == 0) continue;
       // Logarithms: a thousandth of the most can be seen.
-      const double shade = std::max(kFaintest, 1 + std::log10(value / std::max(scale, 1e-300)) / 4);
+      const double shade =
+          std::max(kFaintest, 1 + std::log10(static_cast<double>(field.count) / scale) / 4);
       svg += fmt::format(
           "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill-opacity=\"{:.2f}\">"
           "<title>{}</title></rect>\n",
           left + kFieldWidth * static_cast<int>(c), y, kFieldWidth - 1, kFieldHeight - 1,
-          std::min(shade, 1.0), html_escaped(tips.empty() ? std::string() : tips[r][c]));
+          std::min(shade, 1.0), html_escaped(field.tip));
     }
   }
   for (std::size_t c = 0; c < columns.size(); c += 2) {
