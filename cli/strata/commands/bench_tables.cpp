@@ -42,12 +42,7 @@ class CellTable {
                                 [&](const Row& row) { return row.metric(metric) != nullptr; });
       if (has_it) metrics_.push_back(metric);
     }
-    for (const Row& row : rows) {
-      for (const auto& [kind, latency] : row.latencies) {
-        bool is_new = std::find(kinds_.begin(), kinds_.end(), kind) == kinds_.end();
-        if (is_new) kinds_.push_back(kind);
-      }
-    }
+    for (const Row& row : rows) add_names(kinds_, row.latencies);
     if (!is_alone_ && kinds_.size() > kShownLatencies) kinds_.resize(kShownLatencies);
   }
 

@@ -69,6 +69,14 @@ struct Row {
 /// The largest median of the metric among the rows that are ok; 0 if none has it.
 double largest_median(std::span<const Row> rows, std::string_view metric) noexcept;
 
+/// Adds a name that is not there yet.
+void add_name(std::vector<std::string>& names, const std::string& name);
+/// Adds those of the entries, in their order.
+template <typename Entries>
+void add_names(std::vector<std::string>& names, const Entries& entries) {
+  for (const auto& [name, value] : entries) add_name(names, name);
+}
+
 /// In one line. Text that is not UTF-8 (a file's name, a program's last words) does not cost the
 /// rest.
 std::string json_line(const nlohmann::ordered_json& json);

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "measure/results.h"
 
 namespace strata::cli {
@@ -38,40 +36,22 @@ class Line {
   bool has_fields_ = false;
 };
 
-/// The names that any row has, in the order in which they first appear.
-class Names {
- public:
-  void add(const std::string& name) {
-    if (std::find(names_.begin(), names_.end(), name) == names_.end()) names_.push_back(name);
-  }
-  template <typename Entries>
-  void add_all(const Entries& entries) {
-    for (const auto& [name, ignored] : entries) add(name);
-  }
-  auto begin() const { return names_.begin(); }
-  auto end() const { return names_.end(); }
-  bool empty() const { return names_.empty(); }
-
- private:
-  std::vector<std::string> names_;
-};
-
 /// Which columns there are; those of the details only if a row has any.
 struct Columns {
   explicit Columns(const std::vector<Row>& rows) {
     for (const Row& row : rows) {
-      for (const auto& [name, value] : row.params.items()) params.add(name);
-      metrics.add_all(row.metrics);
-      ratios.add_all(row.ratios);
-      latencies.add_all(row.latencies);
+      add_names(params, row.params.items());
+      add_names(metrics, row.metrics);
+      add_names(ratios, row.ratios);
+      add_names(latencies, row.latencies);
       has_details = has_details || row.failed_allocations || !row.label.empty() || row.is_broken;
     }
   }
   bool has_details = false;
-  Names params;
-  Names metrics;
-  Names ratios;
-  Names latencies;
+  std::vector<std::string> params;  ///< names that any row has, in the order of the rows
+  std::vector<std::string> metrics;
+  std::vector<std::string> ratios;
+  std::vector<std::string> latencies;
 };
 
 std::string titles(const Columns& columns) {

@@ -158,12 +158,9 @@ class Arranger {
       if (takes_part) contenders.push_back(first);
     }
     std::vector<std::string> measurements;
-    auto note = [](std::vector<std::string>& names, const std::string& name) {
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-    };
     for (const Row& row : data_.rows) {
-      note(contenders, row.contender);
-      if (!row.label.empty()) note(measurements, row.label);
+      add_name(contenders, row.contender);
+      if (!row.label.empty()) add_name(measurements, row.label);
     }
     // The first two colours are the system's and Strata's, whether they take part or not.
     int next = 2;

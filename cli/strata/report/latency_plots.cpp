@@ -167,11 +167,7 @@ std::vector<std::pair<double, double>> hill(const std::map<int, double>& bins, d
 
 std::vector<std::string> latency_kinds(const Cell& cell) {
   std::vector<std::string> kinds;
-  for (const Entry& entry : cell.entries) {
-    for (const auto& [kind, latency] : entry.row->latencies) {
-      if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) kinds.push_back(kind);
-    }
-  }
+  for (const Entry& entry : cell.entries) add_names(kinds, entry.row->latencies);
   return kinds;
 }
 

@@ -39,16 +39,6 @@ std::string text_field(std::string_view text) {
 
 constexpr const char* kNoField = "<td data-v=\"\"></td>";
 
-std::vector<std::string> metrics_of(const Cell& cell) {
-  std::vector<std::string> order;
-  for (const Entry& entry : cell.entries) {
-    for (const auto& [name, summary] : entry.row->metrics) {
-      if (std::find(order.begin(), order.end(), name) == order.end()) order.push_back(name);
-    }
-  }
-  return order;
-}
-
 /// Whether the row has the best median of its cell, and is better than another.
 bool is_best(const Cell& cell, const Row& row, const std::string& metric) {
   const Summary* mine = row.metric(metric);
@@ -98,11 +88,9 @@ struct Columns {
 Columns columns_of(const Arrangement& all) {
   Columns columns;
   auto add = [&](const std::string& metric) {
-    bool is_new =
-        std::find(columns.metrics.begin(), columns.metrics.end(), metric) == columns.metrics.end();
     bool has_it = std::any_of(all.cells.begin(), all.cells.end(),
                               [&](const Cell& cell) { return cell.has(metric); });
-    if (is_new && has_it) columns.metrics.push_back(metric);
+    if (has_it) add_name(columns.metrics, metric);
   };
   columns.rated.insert(kPeakMetric);
   for (const Cell& cell : all.cells) {
@@ -271,15 +259,17 @@ std::string cell_table(const Arrangement& all, const Cell& cell) {
       "<details><summary>All numbers</summary><div class=\"scroll\" tabindex=\"0\">"
       "<table><thead><tr><th scope=\"col\">median (lowest–highest)</th>";
   std::vector<Entry> shown;
+  std::vector<std::string> metrics;
   for (const Entry& entry : cell.entries) {
     if (entry.row->metrics.empty()) continue;
     shown.push_back(entry);
+    add_names(metrics, entry.row->metrics);
     html +=
         fmt::format("<th class=\"n\" scope=\"col\">{}</th>", html_escaped(who(all, entry).name));
   }
   if (shown.empty()) return {};
   html += "</tr></thead><tbody>\n";
-  for (const std::string& metric : metrics_of(cell)) {
+  for (const std::string& metric : metrics) {
     html += fmt::format("<tr><th scope=\"row\">{}</th>", html_escaped(spoken_name(metric)));
     for (const Entry& entry : shown) {
       const Summary* summary = entry.row->metric(metric);
