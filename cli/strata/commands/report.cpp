@@ -3,13 +3,14 @@
 #include <optional>
 
 #include "commands/command.h"
+#include "input/read_file.h"
 #include "input/usage_error.h"
 #include "output/whole_file.h"
 #include "process/removed_if_interrupted.h"
+#include "profile/gunzip.h"
 #include "profile/symbols.h"
 #include "report/flame_report.h"
 #include "report/gnuplot.h"
-#include "report/report_input.h"
 #include "report/results_report.h"
 
 namespace strata::cli {
@@ -24,6 +25,20 @@ constexpr const char* kExamples = R"(Examples:
 The page is one file that needs no network. Rows of several files that did the same are shown side
 by side; their labels, or the files' names, tell them apart. gnuplot draws the plots. A heap profile
 becomes a flame graph.)";
+
+/// Known by what the file contains, never by its name.
+/// \returns  False for results.
+/// \errors   UsageError naming the file if it is neither.
+bool is_profile(const std::string& path, std::string_view text) {
+  if (text.empty()) throw UsageError(fmt::format("'{}' is empty", path));
+  if (is_gzip(text)) return true;
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && text[first] == '{') return false;
+  throw UsageError(
+      fmt::format("'{}' is neither a result file nor a heap profile; 'strata compare --json FILE', "
+                  "'strata bench --json FILE' and 'strata run --profile FILE' write them",
+                  path));
+}
 
 class ReportCommand final : public Command {
  public:
@@ -47,9 +62,9 @@ class ReportCommand final : public Command {
     if (wants_pictures && pictures_.empty()) throw UsageError("--png names no folder; give a path");
     ReportData data;
     for (const std::string& path : files_) {
-      ReportInput input = read_input(path);
-      if (input.kind == InputKind::kProfile) return report_profile(input, wants_pictures);
-      data.add(input.name, input.text);
+      const std::string text = read_file(path);
+      if (is_profile(path, text)) return report_profile(path, text, wants_pictures);
+      data.add(path, text);
     }
     ResultsReport report(std::move(data));
     std::optional<WholeFile> page;
@@ -69,16 +84,16 @@ class ReportCommand final : public Command {
   }
 
  private:
-  int report_profile(const ReportInput& input, bool wants_pictures) const {
+  int report_profile(const std::string& path, const std::string& text, bool wants_pictures) const {
     if (files_.size() > 1) {
       throw UsageError(fmt::format(
           "'{}' is a heap profile, which makes a page of its own; 'strata profile --diff' compares",
-          input.name));
+          path));
     }
     if (wants_pictures) throw UsageError("--png is for results; a heap profile has no plots");
     WholeFile page("-o", output_, files_);
     const RemovedIfInterrupted guard(page);
-    Profile profile = parse_profile(input.name, input.text);
+    Profile profile = parse_profile(path, text);
     const std::vector<std::string> notes = symbolise(profile);
     page.write(flame_page(profile, title_, notes).to_html());
     page.commit();

@@ -11,7 +11,6 @@
 #include "report/cells.h"
 #include "report/made_results_test.h"
 #include "report/plots.h"
-#include "report/report_input.h"
 #include "report/results_tables.h"
 #include "report/svg.h"
 
@@ -107,12 +106,6 @@ TEST(ReportData, WhatIsNoJsonIsRefusedByName) {
   } catch (const UsageError& error) {
     EXPECT_STREQ(error.what(), "'x.json' is not JSON");
   }
-}
-
-TEST(ReportData, InputIsKnownByItsContent) {
-  EXPECT_EQ(kind_of("  \n{\"schema\": 1}"), InputKind::kResults);
-  EXPECT_EQ(kind_of("scenario,contender\n"), InputKind::kUnknown);
-  EXPECT_EQ(kind_of(""), InputKind::kUnknown);
 }
 
 TEST(Plots, TheBestIsFirstAndNamedAndTheFailedAreShownButNotRanked) {
