@@ -116,12 +116,9 @@ std::vector<Kept> report_all(TemporaryFolder& folder, const BesideResult& result
   }
   end_if_interrupted(signals, folder);
   if (has_first) return kept;
-  ProcessResult end;
-  end.end = result.end;
-  end.code = result.code;
   say("strata: warning: what is live in '{}' is not known: it is reported at normal exit, "
       "but the program ended otherwise or without Strata ({})\n",
-      command, describe_end(end, 0));
+      command, describe_end(result, 0));
   return kept;
 }
 

@@ -79,16 +79,10 @@ BesideResult run_beside(const ProcessPlan& plan,
     // the kernel.
     if (info.si_code <= 0) ::kill(child, info.si_signo);
   }
-  BesideResult result;
-  result.process = child;
+  BesideResult result{end_of(status), child};
   if (is_refused) {
+    result.end = ProcessResult::End::kNotStarted;
     result.code = exec_error;
-  } else if (WIFSIGNALED(status)) {
-    result.end = ProcessResult::End::kKilled;
-    result.code = WTERMSIG(status);
-  } else {
-    result.end = ProcessResult::End::kExited;
-    result.code = WEXITSTATUS(status);
   }
   if (at_end) at_end(result);
   if (is_refused) refuse_start(plan, exec_error);

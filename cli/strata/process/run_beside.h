@@ -6,10 +6,8 @@
 
 namespace strata::cli {
 
-/// How it ended: kExited or kKilled; kNotStarted only at_end sees.
-struct BesideResult {
-  ProcessResult::End end = ProcessResult::End::kNotStarted;
-  int code = 0;  ///< as in ProcessResult
+/// How it ended, without what it used: kExited or kKilled; kNotStarted only at_end sees.
+struct BesideResult : ProcessResult {
   int process = 0;
 };
 

@@ -167,19 +167,10 @@ std::optional<ProcessResult::End> wait_for_launcher(pid_t launcher, const Proces
 }
 
 ProcessResult result_of(const strata_launch_outcome& outcome) {
-  ProcessResult result;
+  ProcessResult result = end_of(outcome.status);
   if (outcome.exec_error != 0) {
     result.end = ProcessResult::End::kNotStarted;
     result.code = outcome.exec_error;
-  } else if (WIFSIGNALED(outcome.status)) {
-    result.end = ProcessResult::End::kKilled;
-    result.code = WTERMSIG(outcome.status);
-  } else if (WIFSTOPPED(outcome.status)) {
-    result.end = ProcessResult::End::kStopped;
-    result.code = WSTOPSIG(outcome.status);
-  } else {
-    result.end = ProcessResult::End::kExited;
-    result.code = WEXITSTATUS(outcome.status);
   }
   result.started_s = outcome.started_s;
   result.elapsed_s = outcome.ended_s - outcome.started_s;
@@ -191,6 +182,21 @@ ProcessResult result_of(const strata_launch_outcome& outcome) {
 }
 
 }  // namespace
+
+ProcessResult end_of(int status) {
+  ProcessResult result;
+  if (WIFSIGNALED(status)) {
+    result.end = ProcessResult::End::kKilled;
+    result.code = WTERMSIG(status);
+  } else if (WIFSTOPPED(status)) {
+    result.end = ProcessResult::End::kStopped;
+    result.code = WSTOPSIG(status);
+  } else {
+    result.end = ProcessResult::End::kExited;
+    result.code = WEXITSTATUS(status);
+  }
+  return result;
+}
 
 std::string launcher_path() { return helper_path("strata-launch"); }
 

@@ -48,6 +48,9 @@ struct ProcessResult {
   bool succeeded() const noexcept { return end == End::kExited && code == 0; }
 };
 
+/// How a process ended that waitpid tells of.
+ProcessResult end_of(int status);
+
 /// Starts the program in a process group of its own and waits for it. Standard input is a fresh
 /// view of ours if that is a file, and empty otherwise: a terminal or a pipe cannot be read anew by
 /// each of many runs. The clock runs from the moment before execve to the moment the end is seen.
