@@ -3,14 +3,45 @@
 //
 // Started by `strata bench`, once for each run. It has the pools and heaps of the toolkit and no
 // malloc of its own: that is the C library's or what was preloaded.
+#include <boost/version.hpp>
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "describe.h"
+#include "contenders/in_process.h"
 #include "harness/cell.h"
+#include "harness/scenario.h"
+
+namespace strata::cell {
+namespace {
+
+/// The beginning of its sentence says which project it belongs to.
+std::string version_of(std::string_view sentence) {
+  if (sentence.starts_with("boost::")) return "Boost " BOOST_LIB_VERSION;
+  if (sentence.starts_with("std::")) return "libstdc++ " + std::to_string(_GLIBCXX_RELEASE);
+  return STRATA_VERSION;
+}
+
+template <typename... Memories>
+void describe_contenders(Description& description, Fits kind, MemoryList<Memories...>) {
+  (description.contenders.push_back(
+       {Memories::kName, kind, version_of(Memories::kSentence), Memories::kSentence}),
+   ...);
+}
+
+Description describe_everything() {
+  Description description;
+  for (const Load& load : loads()) description.scenarios.push_back(load.scenario);
+  describe_contenders(description, Fits::kBlocks, BlockMemories());
+  describe_contenders(description, Fits::kHeaps, HeapMemories());
+  return description;
+}
+
+}  // namespace
+}  // namespace strata::cell
 
 int main(int argc, char** argv) {
   const double entered_s = strata::cell::now_s();

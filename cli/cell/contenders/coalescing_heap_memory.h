@@ -23,7 +23,8 @@ class CoalescingHeapMemory {
     return std::nullopt;
   }
 
-  explicit CoalescingHeapMemory(const Needs& needs) : heap_(region_bytes(needs)) {}
+  explicit CoalescingHeapMemory(const Needs& needs) : CoalescingHeapMemory(region_bytes(needs)) {}
+  explicit CoalescingHeapMemory(std::size_t region_bytes) : heap_(region_bytes) {}
 
   void* allocate(std::size_t bytes) noexcept { return heap_.allocate(bytes); }
   void deallocate(void* p, std::size_t) noexcept { heap_.deallocate(p); }

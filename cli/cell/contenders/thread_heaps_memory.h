@@ -22,7 +22,10 @@ class ThreadHeapsMemory {
 
   static std::optional<std::string> why_unfit(const Needs&) { return std::nullopt; }
 
-  explicit ThreadHeapsMemory(const Needs& needs) : heaps_(options(needs)) {}
+  explicit ThreadHeapsMemory(const Needs& needs)
+      // No request may be larger than an arena.
+      : ThreadHeapsMemory(std::max(ThreadHeaps::Options().arena_bytes, 2 * needs.largest_bytes)) {}
+  explicit ThreadHeapsMemory(std::size_t arena_bytes) : heaps_(options(arena_bytes)) {}
 
   void* allocate(std::size_t bytes) noexcept { return heaps_.allocate(bytes); }
   void deallocate(void* p, std::size_t) noexcept { heaps_.deallocate(p); }
@@ -31,11 +34,10 @@ class ThreadHeapsMemory {
   }
 
  private:
-  static ThreadHeaps::Options options(const Needs& needs) {
+  static ThreadHeaps::Options options(std::size_t arena_bytes) {
     ThreadHeaps::Options options;
     options.reclaims = kReclaims;
-    // No request may be larger than an arena.
-    options.arena_bytes = std::max(options.arena_bytes, 2 * needs.largest_bytes);
+    options.arena_bytes = arena_bytes;
     return options;
   }
 

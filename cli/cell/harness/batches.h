@@ -121,8 +121,9 @@ void report_batches(Cell& cell, const std::vector<BatchTimes>& lanes);
 ///
 /// "Operation" is the scenario's own word. A drain of one thread runs at the same time as those of
 /// the others. tell_more() may add metrics of the scenario's own, when all threads are done.
-template <typename MakeLane, typename TellMore>
-void run_batches(Cell& cell, MakeLane make_lane, TellMore tell_more) {
+template <typename MakeLane, typename TellMore = void (*)()>
+void run_batches(
+    Cell& cell, MakeLane make_lane, TellMore tell_more = [] {}) {
   const auto count = static_cast<std::size_t>(cell.threads());
   std::vector<BatchTimes> times(count);
   if (count == 1) {  // no other thread at all: what single-threaded programs have
@@ -149,10 +150,6 @@ void run_batches(Cell& cell, MakeLane make_lane, TellMore tell_more) {
   report_batches(cell, times);
   tell_more();
   cell.finish();
-}
-template <typename MakeLane>
-void run_batches(Cell& cell, MakeLane make_lane) {
-  run_batches(cell, make_lane, [] {});
 }
 
 }  // namespace strata::cell

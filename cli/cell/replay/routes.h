@@ -9,7 +9,10 @@
 #include <cstdlib>
 
 #include "contenders/bitmap_pool_memory.h"
+#include "contenders/coalescing_heap_memory.h"
+#include "contenders/malloc_memory.h"
 #include "contenders/page_arena_memory.h"
+#include "contenders/thread_heaps_memory.h"
 #include "shared/advised_sizes.h"
 #include "shared/replay_plan.h"
 
@@ -26,10 +29,8 @@ static_assert(advised::kLeastBlockBytes == BlockAllocator::kMinBlockBytes &&
               "what the advice takes for granted is what the toolkit has");
 
 /// All calls stay with malloc.
-struct NoRoute {
+struct NoRoute : MallocMemory {
   explicit NoRoute(const plan::Header&) {}
-  void* allocate(std::size_t bytes) noexcept { return std::malloc(bytes); }
-  void deallocate(void* p, std::size_t) noexcept { std::free(p); }
 };
 
 /// One after the other from the pages of an arena, which starts again when the last has gone.
@@ -64,31 +65,15 @@ struct BitmapRoute : BitmapPoolMemory {
 };
 
 /// Any sizes in a region of their own, of one thread.
-class HeapRoute {
- public:
+struct HeapRoute : CoalescingHeapMemory {
   explicit HeapRoute(const plan::Header& header)
-      : heap_(advised::heap_bytes(header.routed_live_bytes, header.routed_peak)) {}
-  void* allocate(std::size_t bytes) noexcept { return heap_.allocate(bytes); }
-  void deallocate(void* p, std::size_t) noexcept { heap_.deallocate(p); }
-
- private:
-  CoalescingHeap heap_;
+      : CoalescingHeapMemory(advised::heap_bytes(header.routed_live_bytes, header.routed_peak)) {}
 };
 
 /// Any sizes, a heap for each thread.
-class HeapsRoute {
- public:
-  explicit HeapsRoute(const plan::Header& header) : heaps_(options(header)) {}
-  void* allocate(std::size_t bytes) noexcept { return heaps_.allocate(bytes); }
-  void deallocate(void* p, std::size_t) noexcept { heaps_.deallocate(p); }
-
- private:
-  static ThreadHeaps::Options options(const plan::Header& header) {
-    ThreadHeaps::Options options;
-    options.arena_bytes = advised::heaps_arena_bytes(header.routed_bytes);
-    return options;
-  }
-  ThreadHeaps heaps_;
+struct HeapsRoute : ThreadHeapsMemory<false> {
+  explicit HeapsRoute(const plan::Header& header)
+      : ThreadHeapsMemory(advised::heaps_arena_bytes(header.routed_bytes)) {}
 };
 
 /// A buffer that each thread keeps for the next time, and makes larger where it must.

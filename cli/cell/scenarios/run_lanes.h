@@ -1,7 +1,5 @@
 #pragma once
 
-#include <utility>
-
 #include "contenders/in_process.h"
 #include "harness/batches.h"
 
@@ -9,16 +7,13 @@ namespace strata::cell {
 
 /// Runs a load that repeats itself (run_batches) under the contender of this cell.
 /// make_lane(memory, worker) is compiled for each contender that fits; tell_more() as there.
-template <Fits kFits, typename MakeLane, typename TellMore>
-void run_lanes(Cell& cell, const Needs& needs, MakeLane make_lane, TellMore tell_more) {
+template <Fits kFits, typename MakeLane, typename TellMore = void (*)()>
+void run_lanes(
+    Cell& cell, const Needs& needs, MakeLane make_lane, TellMore tell_more = [] {}) {
   with_contender<kFits>(cell, needs, [&](auto& memory) {
     run_batches(
         cell, [&](Worker& worker) { return make_lane(memory, worker); }, tell_more);
   });
-}
-template <Fits kFits, typename MakeLane>
-void run_lanes(Cell& cell, const Needs& needs, MakeLane make_lane) {
-  run_lanes<kFits>(cell, needs, std::move(make_lane), [] {});
 }
 
 }  // namespace strata::cell
