@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "harness/stamp.h"
 #include "harness/stopwatch.h"
@@ -63,14 +62,6 @@ class Probe {
   /// \pre  number < 2^31.
   Block adopt(void* address, std::size_t bytes, std::uint32_t number) {
     return stamped(address, bytes, number << 1 | (kIsVerified ? 1u : 0u));
-  }
-
-  /// Checks and counts what will be freed in another way.
-  void* release(Block& block) {
-    if (!block) return nullptr;
-    check(block);
-    ++worker_.frees;
-    return std::exchange(block, Block()).address;
   }
 
   /// Ends the process if the block is not as its owner left it.

@@ -23,13 +23,6 @@ inline std::uint32_t log_between(std::mt19937_64& random, std::uint64_t low, std
   return static_cast<std::uint32_t>(static_cast<double>(low) * std::exp2(octaves * share));
 }
 
-/// The mean of log_between().
-inline double mean_log_between(std::uint64_t low, std::uint64_t high) {
-  if (low == high) return static_cast<double>(low);
-  return static_cast<double>(high - low) /
-         std::log(static_cast<double>(high) / static_cast<double>(low));
-}
-
 /// Things that are drawn once and used again and again. Their number is a power of two that is
 /// longer than any pattern a processor learns.
 template <typename T, std::size_t kCount>

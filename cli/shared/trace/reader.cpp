@@ -282,7 +282,6 @@ void Reader::take_end(Event& event) {
                     : expected_.last_ended + static_cast<std::uint64_t>(unzigzag(number >> 1));
   if (!is_live(event.ended)) fail("an object ends that is not live");
   live_[event.ended / 64] &= ~(std::uint64_t{1} << event.ended % 64);
-  --live_count_;
   expected_.last_ended = event.ended;
 }
 
@@ -305,7 +304,6 @@ void Reader::take_beginning(unsigned tag, Event& event) {
   event.object = next_object_++;
   if (live_.size() * 64 < next_object_) live_.push_back(0);
   live_[event.object / 64] |= std::uint64_t{1} << event.object % 64;
-  ++live_count_;
 }
 
 bool Reader::is_live(std::uint64_t object) const noexcept {

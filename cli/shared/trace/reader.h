@@ -70,8 +70,6 @@ class Reader {
   // What was read so far.
   std::uint64_t events() const noexcept { return next_event_; }
   std::uint64_t objects() const noexcept { return next_object_; }
-  std::uint64_t live_objects() const noexcept { return live_count_; }
-  bool is_live(std::uint64_t object) const noexcept;
   std::uint32_t thread_count() const noexcept { return thread_count_; }
   std::uint64_t time_ns() const noexcept { return expected_.tick * tick_ns_; }
   std::uint64_t dropped_events() const noexcept { return dropped_events_; }
@@ -92,7 +90,6 @@ class Reader {
   bool is_cut() const noexcept { return is_at_end_ && ending_.empty(); }
 
   const std::string& name() const noexcept { return name_; }
-  std::uint64_t tick_ns() const noexcept { return tick_ns_; }
 
  private:
   class Column {
@@ -121,6 +118,7 @@ class Reader {
   void take_time(unsigned tag, Event& event);
   void take_end(Event& event);
   void take_beginning(unsigned tag, Event& event);
+  bool is_live(std::uint64_t object) const noexcept;
   std::uint64_t number_of(unsigned column);
   std::uint32_t find_module(std::uint64_t address);
   [[noreturn]] void fail(const std::string& what) const;
@@ -142,7 +140,6 @@ class Reader {
 
   std::uint64_t next_event_ = 0;
   std::uint64_t next_object_ = 0;
-  std::uint64_t live_count_ = 0;
   std::uint32_t thread_count_ = 0;
   std::uint64_t dropped_events_ = 0;
   std::vector<std::uint64_t> live_;  // a bit for each object

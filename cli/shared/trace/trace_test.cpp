@@ -88,9 +88,6 @@ TEST(Trace, GivesBackEveryKindOfBlock) {
   EXPECT_EQ(reader->module_of(1), 0u);
   EXPECT_EQ(reader->module_of(2), 1u);
   EXPECT_EQ(reader->dropped_events(), 3u);
-  EXPECT_EQ(reader->live_objects(), 1u);
-  EXPECT_TRUE(reader->is_live(1));
-  EXPECT_FALSE(reader->is_live(0));
 }
 
 TEST(Trace, TakesTheModuleThatWasToldLast) {
@@ -242,7 +239,7 @@ TEST(TraceWriter, StopsForGoodWhereItsBytesCannotBeKept) {
   EXPECT_TRUE(writer->has_failed());
   EXPECT_FALSE(writer->flush());
   EXPECT_EQ(writer->add_stack({0, 1}), 0u);
-  EXPECT_EQ(writer->written_bytes(), sizeof(FileHeader));
+  EXPECT_EQ(room, 64 - sizeof(FileHeader));
 }
 
 TEST(TraceWriter, TakesLessThanABytePerEventOfALoop) {

@@ -171,7 +171,6 @@ std::size_t Writer::store(Bytes column, unsigned char* out, std::size_t room) no
 
 bool Writer::put_out(const void* bytes, std::size_t count) noexcept {
   if (!has_failed_) has_failed_ = !write_(context_, bytes, count);
-  if (!has_failed_) written_bytes_ += count;
   return !has_failed_;
 }
 

@@ -39,8 +39,6 @@ class Writer {
     columns_[kTags].put_byte(static_cast<unsigned char>(tag));
     return ++event_count_ < surely_fit_ ? !has_failed_ : make_room();
   }
-  /// An event before it has the same time as the last one.
-  std::uint64_t next_tick_ns() const noexcept { return next_tick_ns_; }
   /// \returns  The new node's number, 0 if it could not be written or there is no number left.
   /// \pre      the parent was defined
   std::uint32_t add_stack(StackNode node) noexcept;
@@ -57,7 +55,6 @@ class Writer {
 
   std::uint64_t next_object() const noexcept { return next_object_; }
   std::uint64_t events() const noexcept { return first_event_ + event_count_; }
-  std::uint64_t written_bytes() const noexcept { return written_bytes_; }
   bool has_failed() const noexcept { return has_failed_; }
 
  private:
@@ -118,12 +115,11 @@ class Writer {
   bool has_failed_ = false;
   void* compressor_ = nullptr;
   std::uint64_t tick_ns_ = kTickNs;
-  std::uint64_t written_bytes_ = 0;
 
   std::uint64_t next_object_ = 0;
   std::uint32_t next_node_ = 1;
   std::uint64_t tick_ = 0;
-  std::uint64_t next_tick_ns_ = kTickNs;
+  std::uint64_t next_tick_ns_ = kTickNs;  ///< an event before it has the same time as the last one
 
   // The block that is being filled.
   std::uint64_t first_event_ = 0;

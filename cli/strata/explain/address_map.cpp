@@ -18,7 +18,6 @@ AddressMap::AddressMap(std::string allocator, const std::string& file)
   if (!in.eof()) throw std::runtime_error(fmt::format("'{}' cannot be read", file));
   std::sort(blocks.begin(), blocks.end());
   for (auto [address, size] : blocks) {
-    ++objects_;
     bytes_ += size;
     while (size > 0) {
       const std::uint64_t page = address / kPageBytes;

@@ -21,7 +21,6 @@ class AddressMap {
 
   const std::string& allocator() const noexcept { return allocator_; }
   const std::vector<Page>& pages() const noexcept { return pages_; }
-  std::uint64_t objects() const noexcept { return objects_; }
   std::uint64_t bytes() const noexcept { return bytes_; }
   /// What the pages with objects in them add up to, over the objects.
   double page_bytes_per_live() const noexcept;
@@ -33,7 +32,6 @@ class AddressMap {
  private:
   std::string allocator_;
   std::vector<Page> pages_;
-  std::uint64_t objects_ = 0;
   std::uint64_t bytes_ = 0;
 };
 

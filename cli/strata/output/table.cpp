@@ -137,11 +137,11 @@ Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 void Table::add_row(std::vector<std::string> fields, Style style, std::string remark,
                     Style remark_style) {
   fields.resize(columns_.size());
-  lines_.push_back({std::move(fields), style, std::move(remark), remark_style, false});
+  lines_.push_back({std::move(fields), style, std::move(remark), remark_style});
 }
 
 void Table::add_remark(std::string name, std::string remark, Style remark_style) {
-  lines_.push_back({{std::move(name)}, Style::kPlain, std::move(remark), remark_style, true});
+  lines_.push_back({{std::move(name)}, Style::kPlain, std::move(remark), remark_style});
 }
 
 std::string Table::to_text(bool colour, std::optional<std::size_t> width) const {

@@ -55,7 +55,6 @@ class Table {
     Style style;
     std::string remark;
     Style remark_style;
-    bool is_remark;
   };
   std::vector<Column> columns_;
   std::vector<Line> lines_;

@@ -95,19 +95,16 @@ void make_picture_folder(const std::string& folder) {
   }
 }
 
-std::vector<std::string> write_pictures(const std::vector<Plot>& plots,
-                                        const std::vector<SeriesStyle>& styles,
-                                        const std::string& folder) {
+void write_pictures(const std::vector<Plot>& plots, const std::vector<SeriesStyle>& styles,
+                    const std::string& folder) {
+  if (plots.empty()) return;
   SignalWatch signals;
   TemporaryFolder scratch("strata-report");
   std::string script;
-  std::vector<std::string> files;
   for (const Plot& plot : plots) {
-    files.push_back(fs::path(folder) / (plot.id + ".png"));
-    script += gnuplot_script(plot, styles, Medium::kPng, files.back());
+    script += gnuplot_script(plot, styles, Medium::kPng, fs::path(folder) / (plot.id + ".png"));
   }
-  if (!plots.empty()) run_gnuplot(script, scratch, signals);
-  return files;
+  run_gnuplot(script, scratch, signals);
 }
 
 }  // namespace strata::cli

@@ -26,10 +26,8 @@ void expect_gnuplot();
 void make_picture_folder(const std::string& folder);
 
 /// Writes each plot as <folder>/<id>.png.
-/// \returns  The files.
-/// \errors   As draw().
-std::vector<std::string> write_pictures(const std::vector<Plot>& plots,
-                                        const std::vector<SeriesStyle>& styles,
-                                        const std::string& folder);
+/// \errors  As draw().
+void write_pictures(const std::vector<Plot>& plots, const std::vector<SeriesStyle>& styles,
+                    const std::string& folder);
 
 }  // namespace strata::cli
