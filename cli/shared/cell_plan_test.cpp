@@ -4,16 +4,13 @@
 
 #include <stdexcept>
 
+#include "shared/refusal_test.h"
+
 namespace strata::cell {
 namespace {
 
 std::string refusal(const std::vector<std::string>& words) {
-  try {
-    CellPlan::from_words(words);
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "accepted";
+  return refused_with<std::invalid_argument>([&] { CellPlan::from_words(words); });
 }
 
 TEST(CellPlan, ComesBackFromItsWordsAsItWas) {

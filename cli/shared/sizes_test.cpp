@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "shared/refusal_test.h"
+
 namespace strata::cell {
 namespace {
 
@@ -36,12 +38,7 @@ class SizesFile : public ::testing::Test {
     return path_;
   }
   std::string refusal(const std::string& text) {
-    try {
-      Sizes(write(text), 64);
-    } catch (const std::runtime_error& error) {
-      return error.what();
-    }
-    return "accepted";
+    return refused_with<std::runtime_error>([&] { Sizes(write(text), 64); });
   }
   void TearDown() override { std::remove(path_.c_str()); }
 

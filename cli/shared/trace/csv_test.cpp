@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "shared/refusal_test.h"
 #include "shared/trace/cut.h"
 #include "shared/trace/made_trace_test.h"
 
@@ -59,12 +60,7 @@ std::vector<Event> events_from(const std::string& text) {
 }
 
 std::string csv_refusal_of(const std::string& text) {
-  try {
-    from_csv(text);
-  } catch (const TraceError& error) {
-    return error.what();
-  }
-  return "";
+  return refused_with<TraceError>([&] { from_csv(text); });
 }
 
 TEST(TraceCsv, IsWhatOneReads) {

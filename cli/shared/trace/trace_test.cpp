@@ -4,6 +4,7 @@
 #include <functional>
 #include <random>
 
+#include "shared/refusal_test.h"
 #include "shared/trace/made_trace_test.h"
 
 namespace strata::trace {
@@ -13,13 +14,10 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::string refusal_of(const std::string& bytes) {
-  try {
+  return refused_with<TraceError>([&] {
     const auto reader = reader_of(bytes);
     events_of(*reader);
-  } catch (const TraceError& error) {
-    return error.what();
-  }
-  return "";
+  });
 }
 
 TEST(Trace, GivesBackRandomEvents) {

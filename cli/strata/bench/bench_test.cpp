@@ -5,6 +5,7 @@
 #include "bench/matrix.h"
 #include "bench/run_cells.h"
 #include "input/usage_error.h"
+#include "shared/refusal_test.h"
 
 namespace strata::cli {
 namespace {
@@ -63,12 +64,7 @@ TEST(Matrix, ParametersAreNumbersWhereTheyAreNumbers) {
 
 std::string matrix_refusal(const cell::Scenario& scenario, const std::vector<int>& threads,
                            const SweptOptions& options) {
-  try {
-    make_cells({&scenario}, threads, options);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return refused_with<UsageError>([&] { make_cells({&scenario}, threads, options); });
 }
 
 TEST(Matrix, AValueIsNotGivenTwiceHoweverItIsWritten) {

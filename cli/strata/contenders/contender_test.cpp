@@ -8,6 +8,7 @@
 
 #include "contenders/library_search.h"
 #include "input/usage_error.h"
+#include "shared/refusal_test.h"
 
 namespace strata::cli {
 namespace {
@@ -15,12 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string refusal(const std::string& list) {
-  try {
-    parse_contenders(list);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return refused_with<UsageError>([&] { parse_contenders(list); });
 }
 
 TEST(Contenders, SystemHasNoLibrary) {

@@ -4,21 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "input/usage_error.h"
+#include "shared/refusal_test.h"
 
 namespace strata::cli {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::string refusal(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
 
 TEST(Arguments, AreCutAtTheFirstSeparatorOnly) {
   CommandLine line = split_at_separator({"compare", "--runs", "3", "--", "app", "--", "--runs"});
@@ -39,7 +31,7 @@ TEST(Arguments, CountsAreWholeNumbersInTheirRange) {
   EXPECT_EQ(parse_count("--runs", "10", 1, 10), 10);
   for (const char* bad : {"0", "11", "-1", "1x", "x", "", " 1", "1 ", "1.0", "+1", "0x1", "1e3",
                           "99999999999999999999"}) {
-    std::string sentence = refusal([&] { parse_count("--runs", bad, 1, 10); });
+    std::string sentence = refused_with<UsageError>([&] { parse_count("--runs", bad, 1, 10); });
     EXPECT_EQ(sentence, std::string("--runs is '") + bad + "'; give a whole number from 1 to 10");
   }
 }
@@ -48,7 +40,8 @@ TEST(Arguments, SecondsMayHaveFractions) {
   EXPECT_EQ(parse_seconds("--timeout", "0"), 0);
   EXPECT_EQ(parse_seconds("--timeout", "2.5"), 2.5);
   for (const char* bad : {"-1", "nan", "inf", "1e300", "2s", "", "1,5"}) {
-    EXPECT_THAT(refusal([&] { parse_seconds("--timeout", bad); }), HasSubstr("--timeout is '"))
+    EXPECT_THAT(refused_with<UsageError>([&] { parse_seconds("--timeout", bad); }),
+                HasSubstr("--timeout is '"))
         << bad;
   }
 }
@@ -56,7 +49,9 @@ TEST(Arguments, SecondsMayHaveFractions) {
 TEST(Arguments, ListsHaveNoEmptyEntries) {
   EXPECT_THAT(split_list("--allocators", "a,b=c,d"), ElementsAre("a", "b=c", "d"));
   for (const char* bad : {"", ",", "a,", ",a", "a,,b"}) {
-    EXPECT_THAT(refusal([&] { split_list("--allocators", bad); }), HasSubstr("empty entry")) << bad;
+    EXPECT_THAT(refused_with<UsageError>([&] { split_list("--allocators", bad); }),
+                HasSubstr("empty entry"))
+        << bad;
   }
 }
 
@@ -66,7 +61,8 @@ TEST(Arguments, NamesOfFunctionsKeepTheirOwnCommas) {
   EXPECT_THAT(split_names("--skip", "a::operator<<,b::operator->,c::operator()<d, e>,g"),
               ElementsAre("a::operator<<", "b::operator->", "c::operator()<d, e>", "g"));
   EXPECT_THAT(split_names("--skip", "odd>,b"), ElementsAre("odd>", "b"));
-  EXPECT_THAT(refusal([] { split_names("--skip", "f<a, b>,"); }), HasSubstr("empty entry"));
+  EXPECT_THAT(refused_with<UsageError>([] { split_names("--skip", "f<a, b>,"); }),
+              HasSubstr("empty entry"));
 }
 
 TEST(Arguments, SettingsBecomeVariablesOfTheLibrary) {
@@ -77,7 +73,8 @@ TEST(Arguments, SettingsBecomeVariablesOfTheLibrary) {
   EXPECT_EQ(parse_setting("a=b=c"), Pair("STRATA_A", "b=c"));
   EXPECT_EQ(parse_setting("a="), Pair("STRATA_A", ""));
   for (const char* bad : {"", "a", "=b", "a b=c", "ä=c"}) {
-    EXPECT_THAT(refusal([&] { parse_setting(bad); }), HasSubstr("give name=value")) << bad;
+    EXPECT_THAT(refused_with<UsageError>([&] { parse_setting(bad); }), HasSubstr("give name=value"))
+        << bad;
   }
 }
 

@@ -17,6 +17,7 @@
 #include "input/usage_error.h"
 #include "measure/result_outputs.h"
 #include "process/temporary_folder.h"
+#include "shared/refusal_test.h"
 
 namespace strata::cli {
 namespace {
@@ -84,12 +85,8 @@ TEST_F(WholeFileTest, AFailingWriteLeavesWhatWasThere) {
     std::ostream stream(&file);
     stream << std::string(100'000, 'x');
     EXPECT_FALSE(stream);
-    try {
-      file.commit();
-      FAIL() << "a part was taken for the whole";
-    } catch (const std::system_error& error) {
-      EXPECT_EQ(error.what(), "could not write '" + path_ + "': File too large");
-    }
+    EXPECT_EQ(refused_with<std::system_error>([&] { file.commit(); }),
+              "could not write '" + path_ + "': File too large");
   }
   EXPECT_EQ(contents(), "old");
   EXPECT_EQ(files(), 1) << "what was written of the new one is still there";
@@ -157,13 +154,9 @@ TEST_F(WholeFileTest, TheFileOfStandardOutputIsStandardOutput) {
 
 TEST_F(WholeFileTest, RefusesAtOnceWhatCannotBeWritten) {
   const std::string missing = folder_.file("missing/results.json");
-  try {
-    WholeFile file("--json", missing);
-    FAIL() << "accepted " << missing;
-  } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr(missing));
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("No such file or directory"));
-  }
+  EXPECT_THAT(refused_with<UsageError>([&] { WholeFile("--json", missing); }),
+              ::testing::AllOf(::testing::HasSubstr(missing),
+                               ::testing::HasSubstr("No such file or directory")));
   EXPECT_THROW(WholeFile("--json", ""), UsageError);
   EXPECT_THROW(WholeFile("--json", folder_.path()), UsageError);
   EXPECT_THROW(WholeFile("--json", folder_.file("name/")), UsageError);

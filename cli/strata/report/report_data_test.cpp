@@ -13,6 +13,7 @@
 #include "report/plots.h"
 #include "report/results_tables.h"
 #include "report/svg.h"
+#include "shared/refusal_test.h"
 
 namespace strata::cli {
 namespace {
@@ -90,22 +91,13 @@ TEST(ReportData, ValuesThatAreNestedWithoutEndAreRefused) {
   const std::string params = "\"params\":{";
   text.insert(text.find(params) + params.size(),
               "\"deep\":" + std::string(kLevels, '[') + std::string(kLevels, ']') + ',');
-  try {
-    ReportData().add("x.json", text);
-    FAIL() << "accepted";
-  } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("'x.json' cannot be read as results: the file has values"));
-  }
+  EXPECT_THAT(refused_with<UsageError>([&] { ReportData().add("x.json", text); }),
+              HasSubstr("'x.json' cannot be read as results: the file has values"));
 }
 
 TEST(ReportData, WhatIsNoJsonIsRefusedByName) {
-  ReportData data;
-  try {
-    data.add("x.json", "{\"schema\": ");
-    FAIL() << "accepted";
-  } catch (const UsageError& error) {
-    EXPECT_STREQ(error.what(), "'x.json' is not JSON");
-  }
+  EXPECT_EQ(refused_with<UsageError>([] { ReportData().add("x.json", "{\"schema\": "); }),
+            "'x.json' is not JSON");
 }
 
 TEST(Plots, TheBestIsFirstAndNamedAndTheFailedAreShownButNotRanked) {
