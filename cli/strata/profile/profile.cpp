@@ -39,40 +39,16 @@ class Reader {
 
  private:
   void read_field(const WireReader& in) {
-    switch (in.field()) {
-      case 1:
-        profile_.kinds.push_back(kind(in.bytes()));
-        break;
-      case 2:
-        add_sample(in.bytes());
-        break;
-      case 3:
-        add_mapping(in.bytes());
-        break;
-      case 4:
-        add_location(in.bytes());
-        break;
-      case 5:
-        add_function(in.bytes());
-        break;
-      case 7:
-        profile_.drop_frames = string(in.number());
-        break;
-      case 9:
-        profile_.time_ns = in.signed_number();
-        break;
-      case 10:
-        profile_.duration_ns = in.signed_number();
-        break;
-      case 12:
-        profile_.period = in.signed_number();
-        break;
-      case 14:
-        default_kind_ = string(in.number());
-        break;
-      default:
-        break;
-    }
+    if (in.field() == 1) profile_.kinds.push_back(kind(in.bytes()));
+    if (in.field() == 2) add_sample(in.bytes());
+    if (in.field() == 3) add_mapping(in.bytes());
+    if (in.field() == 4) add_location(in.bytes());
+    if (in.field() == 5) add_function(in.bytes());
+    if (in.field() == 7) profile_.drop_frames = string(in.number());
+    if (in.field() == 9) profile_.time_ns = in.signed_number();
+    if (in.field() == 10) profile_.duration_ns = in.signed_number();
+    if (in.field() == 12) profile_.period = in.signed_number();
+    if (in.field() == 14) default_kind_ = string(in.number());
   }
 
   std::string string(std::uint64_t index) const {
@@ -129,28 +105,12 @@ class Reader {
   void add_mapping(std::string_view message) {
     Profile::Mapping& mapping = profile_.mappings.emplace_back();
     for (WireReader in(message); in.next();) {
-      switch (in.field()) {
-        case 1:
-          mapping_of_[in.number()] = profile_.mappings.size() - 1;
-          break;
-        case 2:
-          mapping.start = in.number();
-          break;
-        case 3:
-          mapping.limit = in.number();
-          break;
-        case 4:
-          mapping.offset = in.number();
-          break;
-        case 5:
-          mapping.file = string(in.number());
-          break;
-        case 6:
-          mapping.build_id = string(in.number());
-          break;
-        default:
-          break;
-      }
+      if (in.field() == 1) mapping_of_[in.number()] = profile_.mappings.size() - 1;
+      if (in.field() == 2) mapping.start = in.number();
+      if (in.field() == 3) mapping.limit = in.number();
+      if (in.field() == 4) mapping.offset = in.number();
+      if (in.field() == 5) mapping.file = string(in.number());
+      if (in.field() == 6) mapping.build_id = string(in.number());
     }
   }
 
