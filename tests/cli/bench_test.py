@@ -7,6 +7,7 @@ blocks of 72 bytes).
 import contextlib
 import csv
 import fcntl
+import functools
 import io
 import json
 import math
@@ -15,7 +16,6 @@ import pathlib
 import pty
 import re
 import resource
-import shutil
 import signal
 import struct
 import subprocess
@@ -24,32 +24,17 @@ import termios
 import time
 import unittest
 
+import end_to_end_test
 import schema
-
-STRATA = os.environ["STRATA_CLI_BIN"]
-FIXTURES = pathlib.Path(os.environ["STRATA_CLI_FIXTURES"])
-INSTRUMENTED = bool(os.environ.get("STRATA_CLI_SANITIZER"))
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-SCHEMA = json.loads((ROOT / "docs" / "results-schema.json").read_text())
+from end_to_end_test import FIXTURES, INSTRUMENTED, ROOT, SCHEMA, STRATA, library
 
 QUICK = ("--runs", "2", "--ops", "40000", "--warmup", "1", "--settle", "0.02")
 MARKED = ("--size", "72")
 
-
-def strata(*arguments, **options):
-    options.setdefault("stdin", subprocess.DEVNULL)
-    return subprocess.run([STRATA, *arguments], capture_output=True, text=True, timeout=3000, **options)
+strata = functools.partial(end_to_end_test.strata, timeout=3000)
 
 
-def library(name):
-    return f"{name}={FIXTURES / f'lib{name}.so'}"
-
-
-class InFolder(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="strata-bench-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-
+class InFolder(end_to_end_test.InFolder):
     def bench(self, *arguments, allocators="system", scenario="churn"):
         """Runs bench, validates what it wrote, and returns (completed process, rows)."""
         path = self.folder / "results.json"

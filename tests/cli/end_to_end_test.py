@@ -34,8 +34,8 @@ LIKE_STRATA = str(FIXTURES / "liblike_strata.so")  # the same, with three option
 
 
 def strata(*arguments, **options):
-    options.setdefault("stdin", subprocess.DEVNULL)
-    return subprocess.run([STRATA, *arguments], capture_output=True, text=True, timeout=300, **options)
+    options = {"stdin": subprocess.DEVNULL, "timeout": 300, **options}
+    return subprocess.run([STRATA, *arguments], capture_output=True, text=True, **options)
 
 
 def library(name):
