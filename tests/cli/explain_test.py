@@ -1,16 +1,12 @@
 #!/usr/bin/env python3
 """`strata explain` from end to end, and its page in a browser. The environment is that of end_to_end_test.py; the
 class ExplainInBrowser has STRATA_CHROMIUM, too."""
-import base64
 import html
-import json
 import os
-import pathlib
 import re
-import subprocess
-import tempfile
 import unittest
 
+import browser
 from end_to_end_test import InFolder, strata
 
 # Two threads; a place that holds the peak, one of temporaries, one that grows, one that never frees; names that
@@ -147,13 +143,6 @@ class Explain(Explained):
         self.assertRegex(strata("trace", "info", str(empty)).stdout, r"events +0 in .* in the file\n")
 
 
-# Runs in the page, before its own scripts.
-WATCH = """<script>
-window.faults = [];
-addEventListener("error", (event) => faults.push(String(event.message)));
-addEventListener("securitypolicyviolation", (event) => faults.push("refused " + event.blockedURI));
-</script>"""
-
 # Uses each page as a reader does, and writes down what it saw.
 LOOK = """
 function drawn(element, what) {
@@ -199,10 +188,6 @@ function look(frame) {
   seen.box = page.querySelector(".scroll.tall").getBoundingClientRect().height;
   return seen;
 }
-addEventListener("load", () => {
-  const seen = Object.fromEntries([...document.querySelectorAll("iframe")].map((frame) => [frame.id, look(frame)]));
-  document.body.textContent = "SEEN" + btoa(unescape(encodeURIComponent(JSON.stringify(seen)))) + "END";
-});
 """
 
 
@@ -213,23 +198,9 @@ class ExplainInBrowser(Explained):
         page = self.folder / "page.html"
         done = strata("explain", str(self.trace), "-o", str(page), "--map", "system", "--title", f"</title>{HOSTILE}")
         self.assertEqual(done.returncode, 0, done.stderr)
-        text = page.read_text().replace("<head>", "<head>" + WATCH, 1)
+        text = page.read_text()
         long_names = text.replace("0x1fff", html.escape(LONG))
-        frames = "".join(
-            f'<iframe id="{name}" style="width:{width}px;height:900px" srcdoc="{html.escape(source)}"></iframe>'
-            for name, width, source in (("desk", 1200, text), ("phone", 390, text), ("long", 390, long_names)))
-        view = self.folder / "look.html"
-        view.write_text(f'<!doctype html><meta charset="utf-8"><body>{frames}<script>{LOOK}</script></body>')
-        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-        with tempfile.TemporaryDirectory(prefix="strata-browser-") as profile:
-            done = subprocess.run(
-                [os.environ["STRATA_CHROMIUM"], "--headless", *sandbox, "--disable-gpu", "--disable-quic",
-                 "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-                 f"--user-data-dir={profile}", "--window-size=1280,900", "--dump-dom", view.as_uri()],
-                stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
-        found = re.search(rb"SEEN(.*?)END", done.stdout)
-        self.assertTrue(found, done.stdout[-2000:] + done.stderr[-2000:])
-        return json.loads(base64.b64decode(found.group(1)))
+        return browser.seen((("desk", 1200, text), ("phone", 390, text), ("long", 390, long_names)), LOOK)
 
     def check_table(self, seen):
         for title, (ascending, descending) in zip(seen["titles"], seen["sorted"]):

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Heap profiles from end to end: a program with known places runs on the real library, and `strata` tells
 of them. The environment is that of end_to_end_test.py."""
-import base64
 import html
 import html.parser
 import json
@@ -14,6 +13,7 @@ import tempfile
 import time
 import unittest
 
+import browser
 import end_to_end_test
 from end_to_end_test import FIXTURES, STRATA, InFolder
 
@@ -227,29 +227,32 @@ class Profiles(InFolder):
             self.assertIn(sentence, done.stderr)
 
 
-# What a person does with the page, in a browser of a phone's width; the page's own script ran before.
-CLICKS = """<script>
-const boxes = () => [...document.querySelectorAll(".f")].map((box) => box.title.split("\\n")[0]);
-const box = (name) => [...document.querySelectorAll(".f")].find((one) => one.textContent === name);
-const seen = { whole: boxes(), needed: document.documentElement.scrollWidth };
-const before = box("app::use_helper").getBoundingClientRect().width;
-box("app::use_helper").click();
-seen.zoomed = boxes();
-seen.wide = box("app::use_helper").getBoundingClientRect().width > before * 3;
-seen.shown = document.querySelector(".shown").textContent;
-document.querySelector(".whole").click();
-seen.back = boxes();
-const search = document.querySelector("input[type=search]");
-search.value = "KEEP_";
-search.dispatchEvent(new Event("input"));
-seen.found = [...document.querySelectorAll(".f.found")].map((one) => one.textContent);
-seen.sum = document.querySelector(".shown").textContent;
-search.value = "";
-search.dispatchEvent(new Event("input"));
-document.querySelector("[data-kind='1']").click();
-seen.allocated = boxes();
-parent.postMessage(seen, "*");
-</script></body>"""
+# What a person does with the page.
+LOOK = """
+function look(frame) {
+  const page = frame.contentDocument, window = frame.contentWindow;
+  const boxes = () => [...page.querySelectorAll(".f")].map((box) => box.title.split("\\n")[0]);
+  const box = (name) => [...page.querySelectorAll(".f")].find((one) => one.textContent === name);
+  const seen = {whole: boxes(), needed: page.documentElement.scrollWidth};
+  const before = box("app::use_helper").getBoundingClientRect().width;
+  box("app::use_helper").click();
+  seen.zoomed = boxes();
+  seen.wide = box("app::use_helper").getBoundingClientRect().width > before * 3;
+  seen.shown = page.querySelector(".shown").textContent;
+  page.querySelector(".whole").click();
+  seen.back = boxes();
+  const search = page.querySelector("input[type=search]");
+  search.value = "KEEP_";
+  search.dispatchEvent(new window.Event("input"));
+  seen.found = [...page.querySelectorAll(".f.found")].map((one) => one.textContent);
+  seen.sum = page.querySelector(".shown").textContent;
+  search.value = "";
+  search.dispatchEvent(new window.Event("input"));
+  page.querySelector("[data-kind='1']").click();
+  seen.allocated = boxes();
+  return seen;
+}
+"""
 
 
 class FlamesInBrowser(InFolder):
@@ -257,22 +260,7 @@ class FlamesInBrowser(InFolder):
         path, page = self.folder / "heap.pb.gz", self.folder / "heap.html"
         strata("run", "--profile", str(path), "--profile-rate", "1", "--", LEAKY)
         strata("report", str(path), "-o", str(page))
-        text = page.read_text().replace("</body>", CLICKS)
-        look = self.folder / "look.html"
-        look.write_text("""<!doctype html><body><script>addEventListener("message", (event) => {
-            const pre = document.createElement("pre");
-            pre.textContent = "SEEN" + btoa(JSON.stringify(event.data)) + "END";
-            document.body.append(pre); });</script>"""
-                        f'<iframe style="width:390px;height:900px;border:0" srcdoc="{html.escape(text)}"></iframe></body>')
-        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-        done = subprocess.run(
-            [os.environ["STRATA_CHROMIUM"], "--headless", *sandbox, "--disable-gpu", "--disable-quic", "--no-first-run",
-             "--disable-background-networking", "--disable-component-update", "--disable-sync",
-             f"--user-data-dir={self.folder / 'browser'}", "--window-size=1280,900", "--dump-dom", look.as_uri()],
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
-        found = re.search(rb"SEEN([A-Za-z0-9+/=]+)END", done.stdout)
-        self.assertIsNotNone(found, done.stdout[-2000:] + done.stderr[-2000:])
-        seen = json.loads(base64.b64decode(found.group(1)).decode("latin-1"))
+        seen = browser.seen([("phone", 390, page.read_text())], LOOK)["phone"]
         self.assertLessEqual(seen["needed"], 390)
         self.assertIn("app::keep_buffers", seen["whole"])
         self.assertNotIn("app::churn", seen["whole"])

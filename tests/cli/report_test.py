@@ -3,7 +3,6 @@
 
 ctest gives STRATA_CLI_BIN (the command) and, for the class InBrowser, STRATA_CHROMIUM.
 """
-import base64
 import html
 import json
 import os
@@ -17,6 +16,8 @@ import tempfile
 import time
 import unittest
 import zlib
+
+import browser
 
 STRATA = os.environ["STRATA_CLI_BIN"]
 FIXTURE = pathlib.Path(__file__).resolve().parent / "fixtures" / "bench-results.json"
@@ -237,14 +238,7 @@ class Refusals(InFolder):
         self.assertIn("apt-get install gnuplot-nox", sentence)
 
 
-# Runs in the frame, before anything of the page's own.
-WATCH = """<script>
-window.faults = [];
-addEventListener("error", (event) => faults.push(String(event.message)));
-addEventListener("securitypolicyviolation", (event) => faults.push("refused " + event.blockedURI));
-</script>"""
-
-# Runs around the frames: looks at the plots, uses the page as a reader does, and writes down what it saw.
+# Looks at the plots, uses the page as a reader does, and writes down what it saw.
 LOOK = """
 function plots_of(page) {
   return Object.fromEntries([...page.querySelectorAll("svg.plot")].map((svg) => {
@@ -292,10 +286,6 @@ function look(frame) {
   seen.colour = bar && window.getComputedStyle(bar).fill;
   return seen;
 }
-addEventListener("load", () => {
-  const seen = Object.fromEntries([...document.querySelectorAll("iframe")].map((frame) => [frame.id, look(frame)]));
-  document.body.textContent = "SEEN" + btoa(unescape(encodeURIComponent(JSON.stringify(seen)))) + "END";
-});
 """
 
 
@@ -329,7 +319,7 @@ class InBrowser(InFolder):
                     row["reason"] = "</td><script>window.hacked = true</script>"
             (folder / "hostile.json").write_text(json.dumps(results))
             (folder / "crowd.json").write_text(json.dumps(crowd()))
-            frames = ""
+            pages = []
             for frame, width, source in (("desk", 1200, FIXTURE), ("phone", 390, FIXTURE),
                                          ("hostile", 390, folder / "hostile.json"),
                                          ("crowd", 1200, folder / "crowd.json"),
@@ -337,21 +327,8 @@ class InBrowser(InFolder):
                 done = report(source, "-o", folder / "page.html", "--title", "</title><script>hacked = true</script>")
                 if done.returncode != 0:
                     raise AssertionError(done.stderr)
-                page = (folder / "page.html").read_text().replace("<head>", "<head>" + WATCH, 1)
-                frames += f'<iframe id="{frame}" style="width:{width}px;height:900px" srcdoc="{html.escape(page)}"></iframe>'
-            (folder / "look.html").write_text(f'<!doctype html><meta charset="utf-8"><body>{frames}'
-                                              f"<script>{LOOK}</script></body>")
-            sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-            done = subprocess.run(
-                [os.environ["STRATA_CHROMIUM"], "--headless", *sandbox, "--disable-gpu", "--disable-quic",
-                 "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-                 f"--user-data-dir={folder / 'profile'}", "--window-size=1280,900", "--dump-dom",
-                 (folder / "look.html").as_uri()],
-                stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
-            found = re.search(rb"SEEN(.*?)END", done.stdout)
-            if not found:
-                raise AssertionError(done.stdout[-2000:] + done.stderr[-2000:])
-            cls.seen = json.loads(base64.b64decode(found.group(1)))
+                pages.append((frame, width, (folder / "page.html").read_text()))
+            cls.seen = browser.seen(pages, LOOK)
 
     def test_every_plot_is_drawn_with_all_its_marks(self):
         plots = self.seen["desk"]["plots"]
