@@ -106,6 +106,10 @@ class Packaging(unittest.TestCase):
         said = (self.folder / "configured/CPackConfig.cmake").read_text()
         self.assertIn('set(CPACK_COMPONENTS_ALL "library;development")', said)
 
+    def test_a_users_build_does_not_fail_for_a_warning(self):
+        self.configure_the_library("--preset", "release")
+        self.assertIn("STRATA_WARNINGS_AS_ERRORS:BOOL=OFF\n", (self.folder / "configured/CMakeCache.txt").read_text())
+
     def test_the_layout_is_left_to_a_linker_that_has_none(self):
         self.configure_the_library("-DCMAKE_SHARED_LINKER_FLAGS=-fuse-ld=gold")
         self.assertRegex((self.folder / "configured/CMakeCache.txt").read_text(), r"STRATA_LINKER_TAKES_LAYOUT:INTERNAL=\n")
