@@ -124,6 +124,13 @@ class Documents(unittest.TestCase):
         self.assertTrue(rows)
         self.assertEqual(sorted(scenarios()), sorted(rows))
 
+    def test_every_metric_of_a_load_is_described(self):
+        code = "".join(path.read_text() for path in (ROOT / "cli" / "cell").glob("**/*.cpp"))
+        metrics = set(re.findall(r"\bmetric\(\"(\w+)\"", code))
+        self.assertIn("back_share", metrics)
+        rows = re.findall(r"^\| (.*?) \|", (ROOT / "docs" / "results.md").read_text(), re.M)
+        self.expect_none(metrics - set(re.findall(r"`(\w+)`", " ".join(rows))))
+
     def test_every_program_in_cpp_compiles_as_cpp17(self):
         programs = [(document, block) for document in documents()
                     for block in re.findall(r"^```cpp\n(.*?)^```", document.read_text(), re.M | re.S)]
