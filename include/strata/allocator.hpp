@@ -59,6 +59,10 @@ inline constexpr bool kKnowsGoodSizes = false;
 template <typename Source>
 inline constexpr bool kKnowsGoodSizes<Source, std::void_t<decltype(Source::good_size(1))>> = true;
 
+/// What classes outside derive from. Without functions: these would be candidates where a program
+/// calls one of that name about such a class, or about a container with such an allocator.
+namespace bases {
+
 /// How an adapter finds its source: by address, or not at all if the source has no state.
 template <typename Source, bool = std::is_empty_v<Source>>
 class SourceHandle {
@@ -82,6 +86,7 @@ class SourceHandle<Source, true> {
   constexpr bool is_same_as(const SourceHandle&) const noexcept { return true; }
 };
 
+}  // namespace bases
 }  // namespace detail
 
 /// A standard allocator over a source, by default the malloc:
@@ -93,8 +98,8 @@ class SourceHandle<Source, true> {
 /// assigned a copy keeps its own.
 /// \threads  As the source.
 template <typename T, typename Source = Malloc>
-class Allocator : private detail::SourceHandle<Source> {
-  using Handle = detail::SourceHandle<Source>;
+class Allocator : private detail::bases::SourceHandle<Source> {
+  using Handle = detail::bases::SourceHandle<Source>;
 
  public:
   using value_type = T;
@@ -157,11 +162,12 @@ bool operator!=(const Allocator<T, Source>& a, const Allocator<U, Source>& b) no
 /// The deleter of make_unique(): destroys and deallocates. Does not convert to the
 /// deleter of a base class, whose address may be another.
 template <typename T, typename Source = Malloc>
-class Deleter : private detail::SourceHandle<Source> {
+class Deleter : private detail::bases::SourceHandle<Source> {
  public:
   template <typename S = Source, typename = std::enable_if_t<std::is_empty_v<S>>>
   constexpr Deleter() noexcept {}
-  constexpr explicit Deleter(Source& source) noexcept : detail::SourceHandle<Source>(source) {}
+  constexpr explicit Deleter(Source& source) noexcept
+      : detail::bases::SourceHandle<Source>(source) {}
 
   void operator()(T* object) const noexcept {
     object->~T();
@@ -179,12 +185,12 @@ using Innermost = std::remove_cv_t<std::remove_all_extents_t<Element>>;
 
 /// The same for arrays: remembers how many elements to destroy.
 template <typename T, typename Source>
-class Deleter<T[], Source> : private detail::SourceHandle<Source> {
+class Deleter<T[], Source> : private detail::bases::SourceHandle<Source> {
  public:
   template <typename S = Source, typename = std::enable_if_t<std::is_empty_v<S>>>
   constexpr Deleter() noexcept {}
   constexpr Deleter(Source& source, std::size_t count) noexcept
-      : detail::SourceHandle<Source>(source), count_(count) {}
+      : detail::bases::SourceHandle<Source>(source), count_(count) {}
 
   void operator()(T* array) const noexcept {
     using Innermost = detail::Innermost<T>;

@@ -14,7 +14,7 @@ namespace strata {
 /// signal and interrupt handlers at once. Never asks for memory, and needs neither exceptions nor a
 /// hosted library. A static pool is built by the compiler, as all zero (by Clang up to a `Capacity`
 /// of 16 million, unless -fconstexpr-steps allows more): no constructor runs, and it costs no byte
-/// of the executable. What it can do: detail::BitmapPoolOperations.
+/// of the executable. What it can do: detail::bases::BitmapPoolOperations.
 ///
 ///     static strata::BitmapPool<sizeof(Message), 256> pool;
 ///     void* p = pool.allocate();      // nullptr: each was taken at some instant of the call
@@ -26,7 +26,7 @@ namespace strata {
 ///          lib/sbitmap.c of Linux. What is measured and why it is so: docs/bitmap-pool.md.
 template <std::size_t BlockBytes = 64, std::size_t Capacity = 64, std::size_t Alignment = 0,
           std::size_t MinLeaves = 8, class Policy = BitmapPoolPolicy>
-class BitmapPool : public detail::BitmapPoolOperations<
+class BitmapPool : public detail::bases::BitmapPoolOperations<
                        BitmapPool<BlockBytes, Capacity, Alignment, MinLeaves, Policy>, Policy> {
   static_assert(BlockBytes > 0 && Capacity > 0, "a pool has blocks, and blocks have bytes");
   static_assert(Alignment == 0 || detail::is_power_of_two(Alignment),
@@ -42,7 +42,7 @@ class BitmapPool : public detail::BitmapPoolOperations<
   BitmapPool& operator=(const BitmapPool&) = delete;
 
  private:
-  friend class detail::BitmapPoolOperations<BitmapPool, Policy>;
+  friend class detail::bases::BitmapPoolOperations<BitmapPool, Policy>;
 
   /// Bytes that construction does not touch: a pool on the stack costs its bits only.
   union Blocks {

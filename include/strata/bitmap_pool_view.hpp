@@ -47,7 +47,7 @@ constexpr const char* sentence_of(BitmapPoolError error) noexcept {
 /// A bitmap pool in memory that the caller owns: a buffer, or a mapping that several processes
 /// share, each at an address of its own. Sizes are chosen at run time. The view is a handle: copy
 /// it freely; the pool is the memory, and lives as long as that does. What it can do:
-/// detail::BitmapPoolOperations.
+/// detail::bases::BitmapPoolOperations.
 ///
 ///     BitmapPoolShape shape{256, 100000};  // 100000 blocks of 256 bytes
 ///     const std::size_t bytes = BitmapPoolView<>::required_bytes(shape);
@@ -61,7 +61,7 @@ constexpr const char* sentence_of(BitmapPoolError error) noexcept {
 /// claiming or giving back; see docs/bitmap-pool.md. Numbers of blocks (index_of(), block()) mean
 /// the same in every process. A view without a pool is false, and is always exhausted.
 template <class Policy = BitmapPoolPolicy>
-class BitmapPoolView : public detail::BitmapPoolOperations<BitmapPoolView<Policy>, Policy> {
+class BitmapPoolView : public detail::bases::BitmapPoolOperations<BitmapPoolView<Policy>, Policy> {
  public:
   BitmapPoolView() noexcept = default;
 
@@ -101,7 +101,7 @@ class BitmapPoolView : public detail::BitmapPoolOperations<BitmapPoolView<Policy
   const BitmapPoolGeometry& shape() const noexcept { return geometry_; }
 
  private:
-  friend class detail::BitmapPoolOperations<BitmapPoolView, Policy>;
+  friend class detail::bases::BitmapPoolOperations<BitmapPoolView, Policy>;
 
   static constexpr std::uint32_t kMagic = 0x504d4253;  // "SBMP" in memory, on a little-endian one
   static constexpr std::uint32_t kVersion = 1;

@@ -68,7 +68,7 @@ class MemoryResource final : public std::pmr::memory_resource {
     return own_table == other_table;
   }
 
-  detail::SourceHandle<Source> source_;
+  detail::bases::SourceHandle<Source> source_;
   std::pmr::memory_resource* upstream_ = nullptr;  // none: all blocks are the source's
 };
 

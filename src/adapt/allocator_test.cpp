@@ -17,7 +17,7 @@
 
 #include "adapt/conformance_test.h"
 
-namespace lender {  // a program's, with a function whose name is also one of the adapters'
+namespace lender {  // a program's, with functions whose names are also the shelf's own
 
 struct Source {
   void* try_allocate(std::size_t, std::size_t) noexcept { return memory; }
@@ -26,6 +26,12 @@ struct Source {
   int frees = 0;
 };
 [[maybe_unused]] void give_back(Source&, void*) {}
+bool is_aligned(const void*, std::size_t) { return true; }
+
+template <typename Object>
+bool asks_about(const Object& object) {
+  return is_aligned(&object, alignof(Object));
+}
 
 }  // namespace lender
 
@@ -152,6 +158,15 @@ TEST(Allocator, FreesByTheSourceAndByNoFunctionOfItsNamespace) {
   lender::Source source;
   EXPECT_THROW(static_cast<void>(make_unique_from<Thrower>(source)), int);
   EXPECT_EQ(source.frees, 1);
+}
+
+TEST(Allocator, LeavesCallsToTheFunctionsOfAProgram) {
+  static BitmapPool<32, 100> pool;
+  const std::list<int, Allocator<int, BitmapPool<32, 100>>> list(pool);
+  EXPECT_TRUE(lender::asks_about(pool));
+  EXPECT_TRUE(lender::asks_about(list));
+  EXPECT_TRUE(lender::asks_about(make_unique_from<int>(pool, 7)));
+  EXPECT_TRUE(lender::asks_about(BitmapPoolView<>()));
 }
 
 TEST(Allocator, LeavesMakeUniqueToWhomAProgramTookItFrom) {

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace strata::detail {
+namespace strata::detail::bases {  // apart from functions: see strata/allocator.hpp
 
 /// What every bitmap pool can do, wherever its bits and blocks lie. `Pool` derives from this and
 /// tells it privately: geometry(), nodes(), blocks(), process().
@@ -191,4 +191,4 @@ class BitmapPoolOperations {
   }
 };
 
-}  // namespace strata::detail
+}  // namespace strata::detail::bases
