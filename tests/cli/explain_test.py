@@ -130,12 +130,17 @@ class Explain(Explained):
         cases = (((), "name a trace"), ((str(self.trace), str(self.trace)), "one trace at a time"),
                  ((str(self.folder / "app.csv"),), "is not a trace"), (("/no/file",), "'/no/file' cannot be read"),
                  ((str(self.trace), "--map", "system"), "give -o FILE"),
+                 ((str(self.trace), "--title", "T"), "--title is for the page; give -o FILE"),
                  ((str(self.trace), "--png", ""), "--png names no folder"), ((str(self.trace), "--top", "x"), "'x'"),
                  ((str(self.trace), "-o", "/no/folder/page"), "/no/folder/page"))
         for words, sentence in cases:
             done = strata("explain", *words)
             self.assertEqual(done.returncode, 2, words)
             self.assertIn(sentence, done.stderr)
+        for words in (("replay",), ("bench", "churn", "--ops", "1000")):
+            done = strata(*words, "--allocators", "system", "--runs", "1", str(self.trace), str(self.trace))
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(f"trace '{self.trace}' is named twice\n", done.stderr)
         empty = self.folder / "empty"
         (self.folder / "empty.csv").write_text("operation\n")
         strata("trace", "csv", str(self.folder / "empty.csv"), "-o", str(empty))

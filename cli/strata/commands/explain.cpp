@@ -54,7 +54,10 @@ class ExplainCommand final : public ExplainingCommand {
     if (is_given("--png") && pictures_.empty()) {
       throw UsageError("--png names no folder; give a path");
     }
-    if (is_given("--map") && !wants_page) throw UsageError("--map is for the page; give -o FILE");
+    for (const char* const option : {"--map", "--title"}) {
+      if (wants_page || !is_given(option)) continue;
+      throw UsageError(fmt::format("{} is for the page; give -o FILE", option));
+    }
     std::vector<Contender> contenders;
     if (is_given("--map")) contenders = parse_contenders(map_, library());
     expect_use_of(library(), contenders);

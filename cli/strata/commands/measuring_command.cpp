@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "commands/bench_tables.h"
+#include "input/usage_error.h"
 #include "measure/machine.h"
 #include "output/say.h"
 #include "process/environment.h"
@@ -106,6 +107,8 @@ std::vector<std::string> MeasuringCommand::add_replays(BenchPlan& plan,
   PlanOptions what;
   what.keeps_times = options.keeps_pace;
   for (const std::string& trace : traces) {
+    if (std::count(traces.begin(), traces.end(), trace) > 1)
+      throw UsageError(fmt::format("trace '{}' is named twice", trace));
     const std::string file = folder.file(fmt::format("{}.plan", about.size()));
     const Planned planned = write_plan(trace, file, what, [&](double share) {
       progress.step(fmt::format("reading {}: {:.0f}% ...", trace, 100 * share));

@@ -59,6 +59,9 @@ class ReportCommand final : public Command {
       throw UsageError(
           "nothing to write; give -o FILE for the page, --png DIR for pictures, or both");
     }
+    if (is_given("--title") && !wants_page) {
+      throw UsageError("--title is for the page; give -o FILE");
+    }
     if (wants_pictures && pictures_.empty()) throw UsageError("--png names no folder; give a path");
     ReportData data;
     for (const std::string& path : files_) {
