@@ -328,6 +328,14 @@ class Refusals(InFolder):
         self.assertIn("empty entry", self.refused_compare("--allocators", "system,"))
         self.assertIn("'system' is given twice", self.refused_compare("--allocators", "system,system"))
 
+    def test_a_file_in_a_folder_that_cannot_be_looked_into(self):
+        loop = self.folder / "loop"
+        loop.symlink_to(loop)
+        done = strata("compare", "--allocators", "system", "--json", str(loop / "x.json"), "--", PROGRAM, cwd=self.folder)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("x.json': Too many levels of symbolic links; give a path that you may write", done.stderr)
+        self.assertEqual(os.listdir(self.folder), ["loop"])
+
     def test_options_for_strata_without_strata(self):
         others = ("--allocators", f"system,mine={FORWARDING}")
         self.assertIn("--set has no effect: Strata is not among the allocators", self.refused_compare(*others, "--set", "checks=full"))

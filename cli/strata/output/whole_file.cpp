@@ -35,7 +35,9 @@ fs::path behind_links(const std::string& name) {
   for (int i = 0; i < kMostLinks && fs::is_symlink(path, ignored); ++i) {
     path = path.parent_path() / fs::read_symlink(path, ignored);
   }
-  return fs::weakly_canonical(path.parent_path(), ignored) / path.filename();
+  std::error_code error;  // a folder that we may not look into
+  const fs::path folder = fs::weakly_canonical(path.parent_path(), error);
+  return (error ? path.parent_path() : folder) / path.filename();
 }
 
 WholeFile::WholeFile(std::string_view option, const std::string& path,

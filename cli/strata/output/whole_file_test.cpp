@@ -92,6 +92,15 @@ TEST_F(WholeFileTest, AFailingWriteLeavesWhatWasThere) {
   EXPECT_EQ(files(), 1) << "what was written of the new one is still there";
 }
 
+TEST_F(WholeFileTest, AFolderThatCannotBeLookedIntoIsRefused) {
+  const fs::path loop = folder_.file("loop");
+  fs::create_symlink(loop, loop);
+  for (const fs::path& folder : {loop, fs::path(folder_.file(std::string(5000, 'x')))}) {
+    EXPECT_THROW(WholeFile("-o", folder / "results.json"), UsageError) << folder;
+    EXPECT_EQ(behind_links(folder / "results.json"), folder / "results.json");
+  }
+}
+
 TEST_F(WholeFileTest, WhatIsNotCommittedIsNotThere) {
   {
     WholeFile file("-o", path_);
