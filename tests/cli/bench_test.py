@@ -416,7 +416,8 @@ class BenchRefusals(unittest.TestCase):
                     self.assertIn(option, self.refused("churn", f"{option}={value}"))
 
     def test_unknown_names(self):
-        self.assertIn("unknown scenario 'chrun'; the scenarios are: ", self.refused("chrun"))
+        for name in ("chrun", "x" * 5000):
+            self.assertIn(f"unknown scenario '{name}'; the scenarios are: ", self.refused(name))
         unknown = self.refused("churn", "--allocators", "sytem")
         self.assertIn("unknown allocator 'sytem'", unknown)
         self.assertIn("bitmap-pool", unknown)

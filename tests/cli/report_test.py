@@ -196,6 +196,7 @@ class Refusals(InFolder):
         self.assertIn("is a folder", self.refused(self.folder, "-o", self.page))
         self.assertIn("no results given", self.refused("-o", self.page))
         self.assertIn("nothing to write", self.refused(FIXTURE))
+        self.assertIn("--png cannot make the folder 'xx", self.refused(FIXTURE, "--png", "x" * 5000))
         self.assertIn("--title is for the page", self.refused(FIXTURE, "--png", self.folder / "plots", "--title", "T"))
         self.assertIn("-o cannot write", self.refused(FIXTURE, "-o", self.folder / "none" / "x.html"))
         self.assertIn("unknown option '--pngs'", self.refused(FIXTURE, "--pngs", "-o", self.page))

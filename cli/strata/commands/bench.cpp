@@ -110,7 +110,9 @@ class BenchCommand final : public MeasuringCommand {
       const bool is_scenario =
           std::any_of(catalogue.scenarios.begin(), catalogue.scenarios.end(),
                       [&](const cell::Scenario& scenario) { return scenario.name == name; });
-      if (is_scenario || name == kAll || !std::filesystem::is_regular_file(name)) return false;
+      std::error_code ignored;
+      const bool is_file = std::filesystem::is_regular_file(name, ignored);
+      if (is_scenario || name == kAll || !is_file) return false;
       traces.push_back(name);
       return true;
     });

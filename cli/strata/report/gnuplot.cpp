@@ -88,7 +88,8 @@ void expect_gnuplot() { find_gnuplot(); }
 void make_picture_folder(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (!fs::is_directory(folder)) {
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored)) {
     throw UsageError(
         fmt::format("--png cannot make the folder '{}': {}; give one that you may write", folder,
                     error ? error.message() : "there is a file of that name"));
