@@ -689,7 +689,7 @@ class WithStrata(InFolder):
         for command in ("run", "compare"):
             for setting, sentence in (("cheks=full", "STRATA_CHEKS is not an option"),
                                       ("checks=ful", "STRATA_CHECKS is 'ful'; give ")):
-                done = strata(command, "--set", setting, "--", "touch", str(marker))
+                done = strata(command, "--set", "checks=full", "--set", setting, "--", "touch", str(marker))
                 self.assertEqual(done.returncode, 2)
                 self.assertIn(sentence, done.stderr)
         self.assertFalse(marker.exists())

@@ -25,11 +25,11 @@ nlohmann::json options_with(const Settings& settings, const std::string& library
   return options.is_array() ? options : nlohmann::json::array();
 }
 
-void expect_understood(const nlohmann::json& option, std::string_view where,
-                       const std::string& value) {
+void expect_understood(const nlohmann::json& option, std::string_view where) {
   if (option["state"] != "invalid") return;
-  throw UsageError(fmt::format("{}: {} is '{}'; give {}", where, option["name"].get<std::string>(),
-                               value, option["accepts"].get<std::string>()));
+  const auto text = [&](const char* key) { return option[key].get<std::string>(); };
+  throw UsageError(
+      fmt::format("{}: {} is '{}'; give {}", where, text("name"), text("text"), text("accepts")));
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ void check_settings(const Settings& settings, const std::string& library) {
       throw UsageError(
           fmt::format("--set: {} is not an option; to list the options: strata options", name));
     }
-    expect_understood(*found, "--set", value);
+    expect_understood(*found, "--set");
   }
 }
 
@@ -64,9 +64,8 @@ Settings settings_of_environment(const std::string& library, const Settings& rep
                     [&](const auto& setting) { return setting.first == name; })) {
       continue;
     }
-    const std::string value = environment.get(name);
-    expect_understood(option, "the environment", value);
-    if (option["state"] == "set") found.emplace_back(name, value);
+    expect_understood(option, "the environment");
+    if (option["state"] == "set") found.emplace_back(name, environment.get(name));
   }
   return found;
 }
