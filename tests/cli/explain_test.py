@@ -87,6 +87,13 @@ class Explain(Explained):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("<code>./ä\ufffd\ufffd\ufffd", page.read_text(encoding="utf-8"))
 
+    def test_a_function_to_look_past_that_is_not_there_is_named(self):
+        for command in (("explain",), ("advise", "--runs", "3", "--places", "1", "--quiet")):
+            done = strata(*command, str(self.trace), "--skip", "0x1fff,xmaloc")
+            self.assertEqual((done.returncode, done.stderr), (0, "strata: warning: --skip xmaloc has no effect: no call "
+                                                                 "comes from a function of that name\n"), command)
+            self.assertNotIn("0x1fff", done.stdout)
+
     def test_a_place_names_the_callers_that_hold_most_of_it(self):
         lines = ["operation,time_ns,thread,object,size_bytes,stack,ended", "#thread,0,100,main",
                  f"#stack,1,0,0x{0x1000:x}"]

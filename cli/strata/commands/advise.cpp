@@ -9,6 +9,7 @@
 #include "input/read_file.h"
 #include "input/usage_error.h"
 #include "output/progress.h"
+#include "output/say.h"
 #include "output/table.h"
 
 namespace strata::cli {
@@ -66,6 +67,9 @@ class AdviseCommand final : public ExplainingCommand {
                               });
       progress.clear();
       end_if_interrupted(signals, folder);
+    }
+    for (const std::string& note : explanation.places().notes()) {
+      say("strata: warning: {}\n", note);
     }
     tell(explanation, trials);
     return 0;

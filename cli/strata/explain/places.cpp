@@ -14,6 +14,20 @@ std::string PlaceName::text() const {
   return place.empty() ? line.function : line.function + "  " + place;
 }
 
+std::vector<std::string> Places::notes() const {
+  std::vector<std::string> notes = files_.notes();
+  for (const std::string& name : skipped_) {
+    const auto has_it = [&](const auto& entry) {
+      return std::any_of(entry.second.begin(), entry.second.end(),
+                         [&](const Line& line) { return line.function == name; });
+    };
+    if (std::any_of(lines_.begin(), lines_.end(), has_it)) continue;
+    notes.push_back(
+        fmt::format("--skip {} has no effect: no call comes from a function of that name", name));
+  }
+  return notes;
+}
+
 std::vector<bool> Places::stacks_of(std::uint32_t place) const {
   std::vector<bool> stacks(known_.size());
   for (std::size_t i = 0; i < known_.size(); ++i) stacks[i] = known_[i] == place;

@@ -38,8 +38,9 @@ class Places {
   }
 
   const std::vector<PlaceName>& names() const noexcept { return names_; }
-  /// A sentence for each file that was replaced since the recording.
-  const std::vector<std::string>& notes() const noexcept { return files_.notes(); }
+  /// A sentence for each file that was replaced since the recording, and for each function to look
+  /// past that was not met.
+  std::vector<std::string> notes() const;
   /// Names the callers of one of the place's stacks. Those that read alike are one.
   void add_callers(std::uint32_t place, std::uint32_t stack, double share);
   /// By stack: whether its place is this one.
