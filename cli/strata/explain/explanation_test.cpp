@@ -286,20 +286,6 @@ TEST(Pattern, SendsNodesThatDieTogetherToAnArena) {
   EXPECT_NE(told.change().find("memory.reset();"), std::string::npos) << told.change();
 }
 
-TEST(Pattern, SendsEqualNodesOfOneThreadToBlocks) {
-  Told told;
-  const std::uint32_t here = told.place(0x10);
-  std::vector<std::uint64_t> nodes;
-  for (int i = 0; i < 2000; ++i) {
-    nodes.push_back(told.make(here, 40));
-    if (nodes.size() < 300) continue;
-    told.end(nodes.front());
-    nodes.erase(nodes.begin());
-  }
-  told.explain();
-  EXPECT_EQ(told.remedies(), std::vector{Remedy::kBlocks});
-}
-
 /// Objects of which at most `live` live at once, the oldest freed first.
 template <typename Bytes>
 void replace(Told& told, std::size_t live, std::size_t count, Bytes bytes,
@@ -313,6 +299,12 @@ void replace(Told& told, std::size_t live, std::size_t count, Bytes bytes,
     objects.pop_front();
   }
   told.explain();
+}
+
+TEST(Pattern, SendsEqualNodesOfOneThreadToBlocks) {
+  Told told;
+  replace(told, 300, 2000, [](std::size_t) { return 40u; });
+  EXPECT_EQ(told.remedies(), std::vector{Remedy::kBlocks});
 }
 
 TEST(Pattern, BlocksThatAreAdvisedAreNotSmallerThanBlocksCanBe) {
@@ -373,15 +365,8 @@ TEST(Pattern, SendsMessagesBetweenThreadsToABitmapPool) {
 TEST(Pattern, SendsManySizesWhoseMemoryServesAgainToAHeapOfAsManyThreads) {
   const auto remedies = [](std::uint32_t ending_thread) {
     Told told;
-    const std::uint32_t here = told.place(0x10);
-    std::vector<std::uint64_t> buffers;
-    for (unsigned i = 0; i < 2000; ++i) {
-      buffers.push_back(told.make(here, 1000 + i % 7 * 100));
-      if (buffers.size() < 150) continue;
-      told.end(buffers.front(), ending_thread);
-      buffers.erase(buffers.begin());
-    }
-    told.explain();
+    replace(
+        told, 150, 2000, [](std::size_t i) { return 1000 + i % 7 * 100; }, ending_thread);
     return told.remedies();
   };
   EXPECT_EQ(remedies(0), std::vector{Remedy::kHeap});
