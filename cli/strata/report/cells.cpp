@@ -194,7 +194,7 @@ class Arranger {
       break;
     }
     if (first == nullptr) return;
-    Series series{contender, measurement, contender, {}, first->version, {}};
+    Series series{contender, measurement, contender, {}, first->version, first->library, {}};
     if (!measurement.empty()) series.name += fmt::format(" ({})", measurement);
     int beyond = look - SeriesStyle::kColours;
     series.style.colour = beyond < 0 ? look : 2 + beyond % (SeriesStyle::kColours - 2);
@@ -276,34 +276,31 @@ Arrangement arrange(ReportData& data) {
   return Arranger(data).arrange();
 }
 
-const Row* baseline_of(const Cell& cell, const Entry& entry, const std::vector<Series>& series) {
-  const std::string& measurement = series[static_cast<std::size_t>(entry.series)].measurement;
+const Row* baseline_of(const Cell& cell, const Row& row) {
   const Row* first = nullptr;
   const Row* system = nullptr;
   std::string_view named;
   for (const Entry& other : cell.entries) {
-    if (series[static_cast<std::size_t>(other.series)].measurement != measurement) continue;
-    if (!other.row->ratios.empty()) named = other.row->ratios.front().second.to;
+    if (other.row->label != row.label || other.row->ratios.empty()) continue;
+    named = other.row->ratios.front().second.to;
   }
   for (const Entry& other : cell.entries) {
-    const Series& who = series[static_cast<std::size_t>(other.series)];
-    if (who.measurement != measurement || !other.row->ok) continue;
-    if (who.contender == named) return other.row;
-    if (who.contender == kSystem) system = other.row;
+    if (other.row->label != row.label || !other.row->ok) continue;
+    if (other.row->contender == named) return other.row;
+    if (other.row->contender == kSystem) system = other.row;
     if (first == nullptr) first = other.row;
   }
   return system != nullptr ? system : first;
 }
 
-RatioTo ratio_to_baseline(const Cell& cell, const Entry& entry, const std::vector<Series>& series,
-                          std::string_view metric) {
+RatioTo ratio_to_baseline(const Cell& cell, const Row& row, std::string_view metric) {
   RatioTo none;
   none.ratio = 0;
-  if (!entry.row->ok) return none;
-  const Row* base = baseline_of(cell, entry, series);
-  const RatioTo* own = entry.row->ratio(metric);
+  if (!row.ok) return none;
+  const Row* base = baseline_of(cell, row);
+  const RatioTo* own = row.ratio(metric);
   if (own != nullptr && base != nullptr && own->to == base->contender) return *own;
-  const Summary* mine = entry.row->metric(metric);
+  const Summary* mine = row.metric(metric);
   const Summary* theirs = base != nullptr ? base->metric(metric) : nullptr;
   if (mine == nullptr || theirs == nullptr || theirs->median <= 0) return none;
   RatioTo ratio;

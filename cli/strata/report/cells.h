@@ -16,6 +16,7 @@ struct Series {
   std::string name;         ///< both, for people
   std::string short_name;   ///< fits beside a plot, and is unique
   std::string version;
+  std::string library;
   SeriesStyle style;
 };
 
@@ -67,14 +68,13 @@ struct Arrangement {
 /// measurements after their files where labels do not distinguish the files.
 Arrangement arrange(ReportData& data);
 
-/// The row that a cell's ratios refer to: of the same measurement as `entry`, the one that its rows
+/// The row that a cell's ratios refer to: of the same measurement as `row`, the one that its rows
 /// name, else the system's, else the first that is ok; nullptr if there is none.
-const Row* baseline_of(const Cell& cell, const Entry& entry, const std::vector<Series>& series);
+const Row* baseline_of(const Cell& cell, const Row& row);
 
-/// `entry`'s metric as a share of the baseline's: the row's own ratio with its interval where it
-/// has one, else that of the medians. ratio is 0 if there is none.
-RatioTo ratio_to_baseline(const Cell& cell, const Entry& entry, const std::vector<Series>& series,
-                          std::string_view metric);
+/// `row`'s metric as a share of the baseline's: the row's own ratio with its interval where it has
+/// one, else that of the medians. ratio is 0 if there is none.
+RatioTo ratio_to_baseline(const Cell& cell, const Row& row, std::string_view metric);
 
 /// How fast work was done, where a cell says so: ops_per_s, ns_per_op, cpu_ns_per_op (of a replay,
 /// which may have slept as the program did) or elapsed_s; else empty.

@@ -73,9 +73,9 @@ TEST(Arrangement, RatiosAreTheRowsOwnOrThoseOfTheMedians) {
   ReportData data = read(results({row("strata", 20), own, row("system", 10), failed_row("bad")}));
   Arrangement all = arrange(data);
   const Cell& cell = all.cells[0];
-  EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, cell.entries[0], all.series, "ops_per_s").ratio, 2);
-  EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, cell.entries[1], all.series, "ops_per_s").ratio, 2.9);
-  EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, cell.entries[3], all.series, "ops_per_s").ratio, 0);
+  EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, *cell.entries[0].row, "ops_per_s").ratio, 2);
+  EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, *cell.entries[1].row, "ops_per_s").ratio, 2.9);
+  EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, *cell.entries[3].row, "ops_per_s").ratio, 0);
 }
 
 TEST(Arrangement, ASweepRisesAndHoldsCellsThatDifferInOneNumber) {
@@ -98,7 +98,7 @@ TEST(Arrangement, AFailedRowIsNoBaseline) {
   ReportData data = read(results({failed_row("system"), row("strata", 20), row("mimalloc", 10)}));
   Arrangement all = arrange(data);
   const Cell& cell = all.cells[0];
-  const Row* base = baseline_of(cell, cell.entries.back(), all.series);
+  const Row* base = baseline_of(cell, *cell.entries.back().row);
   ASSERT_NE(base, nullptr);
   EXPECT_TRUE(base->ok);
   EXPECT_EQ(base->contender, "strata");
@@ -116,7 +116,7 @@ TEST(Arrangement, RatiosStayWithinAMeasurement) {
   std::vector<double> ratios;
   for (const Entry& entry : all.cells[0].entries) {
     if (entry.row->contender != "strata") continue;
-    ratios.push_back(ratio_to_baseline(all.cells[0], entry, all.series, "ops_per_s").ratio);
+    ratios.push_back(ratio_to_baseline(all.cells[0], *entry.row, "ops_per_s").ratio);
   }
   EXPECT_THAT(ratios, ElementsAre(1, 0.5));
 }

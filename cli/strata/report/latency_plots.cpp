@@ -84,7 +84,7 @@ std::string first_and_baseline(const Arrangement& all, const Cell& cell,
   std::string text = who(all, best.entry).name;
   if (equal > 0) text += fmt::format(" and {} other{}", equal, equal == 1 ? "" : "s");
   text += " " + value(best);
-  const Row* base = baseline_of(cell, best.entry, all.series);
+  const Row* base = baseline_of(cell, *best.entry.row);
   for (const Drawn& other : sorted) {
     if (other.entry.row != base || base == best.entry.row) continue;
     if (value(other) == value(best)) continue;  // one of those that are as good

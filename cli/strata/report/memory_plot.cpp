@@ -86,7 +86,7 @@ Plot memory_plot(const Arrangement& all, const Cell& cell) {
   });
   const Entry& best = drawn.front();
   plot.title = "Kept after the load: " + kept_of_peak(who(all, best).name, *best.row);
-  const Row* base = baseline_of(cell, best, all.series);
+  const Row* base = baseline_of(cell, *best.row);
   for (const Entry& entry : drawn) {
     if (entry.row == base && base != best.row) {
       plot.title += fmt::format(", {}", kept_of_peak(who(all, entry).name, *entry.row));

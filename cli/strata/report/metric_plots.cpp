@@ -61,9 +61,9 @@ std::string ranking_sentence(const Arrangement& all, const Cell& cell, const std
   if (tied.size() > 1) {
     return fmt::format("{} are {}: their runs overlap", listed(tied), superlative(metric));
   }
-  const Row* base = baseline_of(cell, best.entry, all.series);
+  const Row* base = baseline_of(cell, *best.entry.row);
   if (base != nullptr && base != best.entry.row) {
-    RatioTo ratio = ratio_to_baseline(cell, best.entry, all.series, metric);
+    RatioTo ratio = ratio_to_baseline(cell, *best.entry.row, metric);
     if (ratio.ratio > 0) {
       return fmt::format("{} is {}: {}, {} {}", tied.front(), superlative(metric), value,
                          brief(Quantity::kRatio, ratio.ratio), base->contender);
@@ -73,11 +73,10 @@ std::string ranking_sentence(const Arrangement& all, const Cell& cell, const std
                      who(all, rows[1].entry).name, brief_metric(metric, rows[1].summary->median));
 }
 
-std::string value_and_ratio(const Arrangement& all, const Cell& cell, const std::string& metric,
-                            const Ranked& row) {
+std::string value_and_ratio(const Cell& cell, const std::string& metric, const Ranked& row) {
   std::string text = brief_metric(metric, row.summary->median);
-  RatioTo ratio = ratio_to_baseline(cell, row.entry, all.series, metric);
-  bool is_base = baseline_of(cell, row.entry, all.series) == row.entry.row;
+  RatioTo ratio = ratio_to_baseline(cell, *row.entry.row, metric);
+  bool is_base = baseline_of(cell, *row.entry.row) == row.entry.row;
   if (ratio.ratio > 0 && !is_base) text += "  " + brief(Quantity::kRatio, ratio.ratio);
   return text;
 }
@@ -88,7 +87,7 @@ void add_bar(Plot& plot, const Arrangement& all, const Cell& cell, const std::st
   double scale = scale_of(metric);
   double median = row.summary->median * scale;
   int series = row.entry.series;
-  std::string words = value_and_ratio(all, cell, metric, row);
+  std::string words = value_and_ratio(cell, metric, row);
   Mark mark{Mark::Kind::kDots, series, {{median, y}}, {}};
   mark.tip = fmt::format("{}: {}", who(all, row.entry).name, words);
   if (!plot.x.is_log) {
@@ -151,7 +150,7 @@ std::string best_at_end(const Arrangement& all, const Sweep& sweep, const std::s
   std::vector<Ranked> rows = ranked(cell, metric);
   std::string text;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    bool is_base = baseline_of(cell, rows[i].entry, all.series) == rows[i].entry.row;
+    bool is_base = baseline_of(cell, *rows[i].entry.row) == rows[i].entry.row;
     if (i >= 2 && !is_base) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", who(all, rows[i].entry).name,
                         brief_metric(metric, rows[i].summary->median));
@@ -178,7 +177,7 @@ Plot metric_plot(const Arrangement& all, const Cell& cell, const std::string& me
   for (const Ranked& row : rows) {
     low = std::min(low, row.summary->min * scale);
     high = std::max(high, row.summary->max * scale);
-    longest_value = std::max(longest_value, display_width(value_and_ratio(all, cell, metric, row)));
+    longest_value = std::max(longest_value, display_width(value_and_ratio(cell, metric, row)));
   }
   plot.id = cell.id + "-" + slug(metric);
   plot.title = ranking_sentence(all, cell, metric, rows);
@@ -207,7 +206,7 @@ Plot metric_plot(const Arrangement& all, const Cell& cell, const std::string& me
     put_name(row.entry);
     add_bar(plot, all, cell, metric, row, y);
     plot.alt +=
-        fmt::format(" {}: {}.", who(all, row.entry).name, value_and_ratio(all, cell, metric, row));
+        fmt::format(" {}: {}.", who(all, row.entry).name, value_and_ratio(cell, metric, row));
   }
   for (const Entry& entry : failed) {
     put_name(entry);

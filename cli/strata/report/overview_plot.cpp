@@ -40,13 +40,13 @@ Share as_speed(Share share, const std::string& metric) {
   return share;
 }
 
-OverviewRow row_of(const Arrangement& all, const Cell& cell, const std::string& metric) {
+OverviewRow row_of(const Cell& cell, const std::string& metric) {
   OverviewRow row{&cell, {}};
   std::string used = metric.empty() ? throughput_metric(cell) : metric;
   if (used.empty()) return row;
   for (const Entry& entry : cell.entries) {
-    if (baseline_of(cell, entry, all.series) == entry.row) continue;
-    RatioTo ratio = ratio_to_baseline(cell, entry, all.series, used);
+    if (baseline_of(cell, *entry.row) == entry.row) continue;
+    RatioTo ratio = ratio_to_baseline(cell, *entry.row, used);
     if (!(ratio.ratio > 0)) continue;
     Share share{entry.series, ratio.ratio, ratio.low.value_or(0), ratio.high.value_or(0)};
     row.shares.push_back(metric.empty() ? as_speed(share, used) : share);
@@ -108,13 +108,13 @@ Plot overview_plot(const Arrangement& all, const std::string& metric) {
   std::vector<std::string> names;
   std::string base;
   for (const Cell& cell : all.cells) {
-    OverviewRow row = row_of(all, cell, metric);
+    OverviewRow row = row_of(cell, metric);
     if (row.shares.empty()) continue;
     for (const Share& share : row.shares) {
       low = std::min(low, share.at);
       high = std::max(high, share.at);
     }
-    const Row* first = baseline_of(cell, cell.entries.front(), all.series);
+    const Row* first = baseline_of(cell, *cell.entries.front().row);
     if (first != nullptr) base = first->contender;
     names.push_back(cell.name());
     rows.push_back(std::move(row));

@@ -60,10 +60,9 @@ std::string interval(const RatioTo& ratio) {
   return fmt::format("{:.2f}–{:.2f}", *ratio.low, *ratio.high);
 }
 
-std::string ratio_field(const Arrangement& all, const Cell& cell, const Entry& entry,
-                        const std::string& metric) {
-  RatioTo ratio = metric.empty() ? RatioTo{} : ratio_to_baseline(cell, entry, all.series, metric);
-  if (metric.empty() || !(ratio.ratio > 0)) return kNoField;
+std::string ratio_field(const Cell& cell, const Row& row, const std::string& metric) {
+  RatioTo ratio = ratio_to_baseline(cell, row, metric);
+  if (!(ratio.ratio > 0)) return kNoField;
   return number_field(ratio.ratio, brief(Quantity::kRatio, ratio.ratio), false, interval(ratio));
 }
 
@@ -112,8 +111,7 @@ Columns columns_of(const Arrangement& all) {
   return columns;
 }
 
-std::string table_row(const Arrangement& all, const Cell& cell, const Entry& entry,
-                      const Columns& columns) {
+std::string table_row(const Cell& cell, const Entry& entry, const Columns& columns) {
   const Row& row = *entry.row;
   std::string html = fmt::format("<tr data-series=\"{}\"><th scope=\"row\">{}</th>", entry.series,
                                  html_escaped(row.contender));
@@ -131,7 +129,7 @@ std::string table_row(const Arrangement& all, const Cell& cell, const Entry& ent
                 ? kNoField
                 : number_field(summary->median, brief_metric(metric, summary->median),
                                is_best(cell, row, metric));
-    if (columns.has_ratio(metric)) html += ratio_field(all, cell, entry, metric);
+    if (columns.has_ratio(metric)) html += ratio_field(cell, row, metric);
   }
   if (columns.has_latencies) {
     const Latency* latency = first_latency(row);
@@ -249,7 +247,7 @@ std::string results_table(const Arrangement& all) {
   }
   html += "</tr></thead>\n<tbody>\n";
   for (const Cell& cell : all.cells) {
-    for (const Entry& entry : cell.entries) html += table_row(all, cell, entry, columns);
+    for (const Entry& entry : cell.entries) html += table_row(cell, entry, columns);
   }
   return html + "</tbody></table></div>\n";
 }
@@ -354,16 +352,9 @@ std::string machine_html(const Arrangement& all, const ReportData& data) {
   html +=
       "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">contender</th>"
       "<th scope=\"col\">version</th><th scope=\"col\">library</th></tr></thead><tbody>\n";
-  for (std::size_t i = 0; i < all.series.size(); ++i) {
-    const Row* first = nullptr;
-    for (const Cell& cell : all.cells) {
-      for (const Entry& entry : cell.entries) {
-        if (first == nullptr && entry.series == static_cast<int>(i)) first = entry.row;
-      }
-    }
-    html += fmt::format("<tr><th scope=\"row\">{}</th>{}{}</tr>\n",
-                        html_escaped(all.series[i].name), text_field(all.series[i].version),
-                        text_field(first != nullptr ? first->library : ""));
+  for (const Series& series : all.series) {
+    html += fmt::format("<tr><th scope=\"row\">{}</th>{}{}</tr>\n", html_escaped(series.name),
+                        text_field(series.version), text_field(series.library));
   }
   return html + "</tbody></table></div>\n";
 }
