@@ -17,7 +17,8 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = BUILD = None
 COMPILERS = []
-FLAGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wsign-conversion", "-Werror", "-pthread"]
+FLAGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wsign-conversion", "-Wold-style-cast", "-Werror",
+         "-pthread"]
 
 
 def build_and_run(compiler, version, folder):
