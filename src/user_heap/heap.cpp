@@ -18,8 +18,9 @@
 namespace strata {
 namespace {
 
-[[noreturn, gnu::cold]] void die_without_memory(const void* block) noexcept {
-  fatal_pointer("invalid free of ", block, ": its heap was moved from and has no memory");
+[[noreturn, gnu::cold]] void die_without_memory(const void* block,
+                                                const char* action = "free") noexcept {
+  fatal_call(action, block, ": its heap was moved from and has no memory");
 }
 
 // What the hot paths do not serve. They end with a call of a function that is not inlined, so that
@@ -146,19 +147,19 @@ void* Heap::allocate_aligned(std::size_t bytes, std::size_t alignment) noexcept 
 
 void* Heap::reallocate(void* block, std::size_t bytes) noexcept {
   if (heap_ != nullptr) return heap_->reallocate(block, bytes);
-  if (block != nullptr) die_without_memory(block);
+  if (block != nullptr) die_without_memory(block, "realloc");
   return nullptr;
 }
 
 std::size_t Heap::usable_size(const void* block) const noexcept {
   if (heap_ != nullptr) return heap_->usable_bytes(block);
-  if (block != nullptr) die_without_memory(block);
+  if (block != nullptr) die_without_memory(block, "malloc_usable_size");
   return 0;
 }
 
 bool Heap::resize_in_place(void* block, std::size_t bytes) noexcept {
   if (heap_ != nullptr) return heap_->resize_in_place(block, bytes);
-  if (block != nullptr) die_without_memory(block);
+  if (block != nullptr) die_without_memory(block, "realloc");
   return false;
 }
 

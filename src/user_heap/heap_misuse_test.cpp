@@ -250,6 +250,12 @@ TEST_F(HeapDeathTest, WhatWasMovedFromHasNothingToFree) {
   void* p = session.allocate(100);
   Heap other = std::move(session);
   EXPECT_DEATH(session.deallocate(p), "invalid free of 0x.*: its heap was moved from");
+  EXPECT_DEATH(static_cast<void>(session.reallocate(p, 10)),
+               "invalid realloc of 0x.*: its heap was moved from");
+  EXPECT_DEATH(static_cast<void>(session.resize_in_place(p, 10)),
+               "invalid realloc of 0x.*: its heap was moved from");
+  EXPECT_DEATH(static_cast<void>(session.usable_size(p)),
+               "invalid malloc_usable_size of 0x.*: its heap was moved from");
 }
 
 }  // namespace
