@@ -26,7 +26,10 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(strata_soname libstrata${PROJECT_VERSION_MAJOR})
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME ${strata_soname})
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_GENERATE_SHLIBS ON)
+# What packages depend on whose programs link the library.
+file(WRITE ${PROJECT_BINARY_DIR}/shlibs
+     "libstrata ${PROJECT_VERSION_MAJOR} ${strata_soname} (= ${PROJECT_VERSION})\n")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/shlibs)
 set(CPACK_COMPONENT_LIBRARY_DESCRIPTION
     "Drop-in malloc, as a shared object
 Preload it or link it: it replaces the malloc and operator new of a program,

@@ -102,6 +102,7 @@ def main():
         depends = run(["dpkg-deb", "--field", packages["libstrata0"], "Depends"])
         if re.sub(r" \(.*?\)", "", depends.strip()) != "libc6":
             sys.exit(f"the preloaded library needs more than the C library: {depends}")
+        expect(run(["dpkg-deb", "--info", packages["libstrata0"], "shlibs"]), "libstrata 0 libstrata0 (= ")
         synopses = {run(["dpkg-deb", "--field", file, "Description"]).splitlines()[0] for file in packages.values()}
         if len(synopses) != len(packages):
             sys.exit(f"packages have the same first line of a description: {synopses}")
