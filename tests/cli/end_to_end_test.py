@@ -328,6 +328,15 @@ class Refusals(InFolder):
         self.assertIn("empty entry", self.refused_compare("--allocators", "system,"))
         self.assertIn("'system' is given twice", self.refused_compare("--allocators", "system,system"))
 
+    def test_settings_that_an_option_has_too(self):
+        file = str(self.folder / "heap.pb.gz")
+        for option, setting in ((("--stats",), "stats=off"), (("--profile", file), "profile=x"), (("--leaks",), "profile=x"),
+                                (("--leaks",), "STRATA_LEAKS=1"), (("--leaks",), "profile-rate=1"),
+                                (("--profile", file, "--profile-rate", "1"), "profile-rate=2")):
+            name = "STRATA_" + setting.split("=")[0].upper().replace("-", "_").removeprefix("STRATA_")
+            self.assertIn(f"and --set of {name} exclude each other; give one of them",
+                          self.refused("run", "--library", LIKE_STRATA, *option, "--set", setting, "--", PROGRAM))
+
     def test_a_file_in_a_folder_that_cannot_be_looked_into(self):
         loop = self.folder / "loop"
         loop.symlink_to(loop)

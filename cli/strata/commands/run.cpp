@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <string_view>
+#include <utility>
 
 #include "commands/command.h"
 #include "commands/leaks.h"
@@ -49,6 +51,7 @@ class RunCommand final : public Command {
     Settings settings;
     for (const std::string& text : settings_) {
       settings.push_back(parse_setting(text));
+      refuse_setting_of_option(settings.back().first);
       plan.environment.set(settings.back().first, settings.back().second);
     }
     set_profile(plan.environment);
@@ -69,6 +72,23 @@ class RunCommand final : public Command {
   }
 
  private:
+  /// The option of this command would win, and nobody would hear of it.
+  void refuse_setting_of_option(std::string_view name) const {
+    constexpr std::pair<const char*, std::string_view> kSet[] = {
+        {"--stats", "STRATA_STATS"},
+        {"--profile", "STRATA_PROFILE"},
+        {"--profile-rate", "STRATA_PROFILE_RATE"},
+        {"--leaks", "STRATA_LEAKS"},
+        {"--leaks", "STRATA_PROFILE"},
+        {"--leaks", "STRATA_PROFILE_RATE"},
+    };
+    for (const auto& [option, setting] : kSet) {
+      if (setting != name || !is_given(option)) continue;
+      throw UsageError(
+          fmt::format("{} and --set of {} exclude each other; give one of them", option, setting));
+    }
+  }
+
   void set_profile(Environment& environment) const {
     const bool has_rate = is_given("--profile-rate");
     if (is_given("--profile") && profile_.empty()) {
