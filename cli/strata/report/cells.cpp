@@ -62,8 +62,12 @@ using Varied = std::map<std::string, std::vector<std::string>>;
 
 Varied varied_params(const std::vector<Row>& rows) {
   std::map<std::string, std::map<std::string, std::set<std::string>>> seen;
+  std::map<std::string, std::set<std::string>> calls_of;  // by trace
   Varied order;
   for (const Row& row : rows) {
+    if (row.params.contains("trace") && row.params.contains("calls")) {
+      calls_of[json_line(row.params["trace"])].insert(json_line(row.params["calls"]));
+    }
     for (const auto& [name, value] : row.params.items()) {
       if (!tells_cells_apart(name)) continue;
       std::set<std::string>& values = seen[row.scenario][name];
@@ -71,9 +75,15 @@ Varied varied_params(const std::vector<Row>& rows) {
       values.insert(json_line(value));
     }
   }
+  // Else a name that is cut has the number and not the trace.
+  const bool are_told_by_traces = std::all_of(
+      calls_of.begin(), calls_of.end(), [](const auto& entry) { return entry.second.size() == 1; });
   for (auto& [scenario, names] : order) {
     auto& values = seen[scenario];
-    std::erase_if(names, [&](const std::string& name) { return values[name].size() < 2; });
+    std::erase_if(names, [&](const std::string& name) {
+      return values[name].size() < 2 ||
+             (name == "calls" && values.contains("trace") && are_told_by_traces);
+    });
   }
   return order;
 }

@@ -26,6 +26,19 @@ TEST(Arrangement, RowsWithEqualParametersAreOneCellWhateverTheirRuns) {
   EXPECT_EQ(all.sweeps[0].parameter, "threads");
 }
 
+TEST(Arrangement, ATraceIsNamedWithItsCallsOnlyWhereItsNameIsAnothersToo) {
+  const auto replay = [](const char* trace, int calls) {
+    Json json = row("strata", 10);
+    json["scenario"] = "replay";
+    json["params"] = {{"trace", trace}, {"calls", calls}};
+    return json;
+  };
+  ReportData apart = read(results({replay("git.trace", 10), replay("perl.trace", 20)}));
+  EXPECT_EQ(arrange(apart).cells[1].name(), "replay, trace perl.trace");
+  ReportData alike = read(results({replay("git.trace", 10), replay("git.trace", 20)}));
+  EXPECT_EQ(arrange(alike).cells[1].name(), "replay, calls 20");
+}
+
 TEST(Arrangement, AContenderLooksTheSameWhoeverElseTakesPart) {
   ReportData few = read(results({row("strata", 20)}));
   ReportData many = read(results({row("jemalloc", 10), row("system", 10), row("strata", 20)}));
