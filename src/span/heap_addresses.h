@@ -42,11 +42,11 @@ struct HeapAddresses {
         continue;
       if (!map.cover(each.limit, pages)) continue;
       if (try_first(kFirst + place % each.places * kRegionBytes)) return true;
-      map.discard(pages);
+      map.uncover();
     }
     if (!map.cover(kNone, pages)) return false;
     if (try_first(kNone)) return true;
-    map.discard(pages);
+    map.uncover();
     return false;
   }
 

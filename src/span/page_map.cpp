@@ -38,24 +38,33 @@ std::size_t PageMap::table_bytes(std::uintptr_t page_limit) noexcept {
 bool PageMap::cover(std::uintptr_t limit, os::PageSource& pages) noexcept {
   STRATA_DCHECK(page_limit_ == 0);
   const std::uintptr_t page_limit = limit >> kPageShift;
-  const std::size_t class_bytes = class_table_bytes(page_limit);
-  void* const tables = pages.reserve_readable(table_bytes(page_limit));
-  if (tables == nullptr) return false;
+  const std::size_t bytes = table_bytes(page_limit);
+  if (bytes > reserved_bytes_) {
+    void* const tables = pages.reserve_readable(bytes);
+    if (tables == nullptr) return false;
+    // Accepted: smaller tables from before stay mapped, without memory, while the process lives.
+    classes_ = static_cast<std::uint8_t*>(tables);
+    reserved_bytes_ = bytes;
+  }
   pages_ = &pages;
-  classes_ = static_cast<std::uint8_t*>(tables);
-  regions_ = reinterpret_cast<Region**>(classes_ + class_bytes);
+  regions_ = reinterpret_cast<Region**>(classes_ + class_table_bytes(page_limit));
   page_limit_ = page_limit;
   return true;
 }
 
-void PageMap::discard(os::PageSource& pages) noexcept {
-  if (page_limit_ == 0) return;
-  pages.unmap_apart(classes_, reserved_bytes());
+void PageMap::uncover() noexcept {
   page_limit_ = 0;
-  classes_ = nullptr;
-  regions_ = nullptr;
   LockGuard guard(opening_);
   opened_ = {};
+}
+
+void PageMap::discard(os::PageSource& pages) noexcept {
+  if (reserved_bytes_ == 0) return;
+  uncover();
+  pages.unmap_apart(classes_, reserved_bytes_);
+  reserved_bytes_ = 0;
+  classes_ = nullptr;
+  regions_ = nullptr;
 }
 
 bool PageMap::open(const void* start, std::size_t bytes) noexcept {

@@ -38,11 +38,14 @@ class PageMap {
 
   /// Reserves tables for the addresses below `limit`, a multiple of kRegionBytes, from a source
   /// that outlives this.
-  /// \pre      none so far
+  /// \pre      no address is ours, and no entry of a page was ever set
   /// \returns  False when out of memory.
   bool cover(std::uintptr_t limit, os::PageSource& pages) noexcept;
 
-  /// Unmaps the tables; no address is ours then.
+  /// No address is ours then. The tables stay, for the next cover(): another thread may be looking
+  /// into them.
+  void uncover() noexcept;
+  /// The same, and unmaps them.
   void discard(os::PageSource& pages) noexcept;
 
   /// Commits the entries of these addresses, for set_region() and set_class().
@@ -62,7 +65,7 @@ class PageMap {
   }
 
   /// Address space of the tables, of which only what is used holds memory.
-  std::size_t reserved_bytes() const noexcept { return table_bytes(page_limit_); }
+  std::size_t reserved_bytes() const noexcept { return reserved_bytes_; }
 
   /// The size class of the span that `p` points into; 0 if p is not aligned to 16, not in a small
   /// span, or not ours.
@@ -154,6 +157,7 @@ class PageMap {
   std::uintptr_t page_limit_ = 0;
   std::uint8_t* classes_ = nullptr;         // [page_limit_]
   Region** regions_ = nullptr;              // [page_limit_ / kPagesPerRegion]
+  std::size_t reserved_bytes_ = 0;          // from classes_ on
   os::PageSource* pages_ = nullptr;         // of the tables
   std::atomic<HeapNames*> names_{nullptr};  // release after it is ready, acquire before its use
   Lock opening_{LockRank::kPageMap};

@@ -54,6 +54,25 @@ TEST(PageMap, SaysNotMineForAnyAddressBeforeItCoversAnything) {
   }
 }
 
+TEST(PageMap, KeepsItsTablesWhereOtherAddressesAreCoveredInstead) {
+  os::FakePageSource pages;
+  PageMap map;
+  ASSERT_TRUE(map.cover(std::uintptr_t{1} << 40, pages));
+  const std::size_t tables = map.reserved_bytes();
+  map.uncover();
+  EXPECT_EQ(map.limit(), 0u);
+  EXPECT_EQ(pages.mapped_bytes(), tables) << "another thread may be looking into them";
+  ASSERT_TRUE(map.cover(std::uintptr_t{1} << 36, pages));
+  EXPECT_EQ(pages.mapped_bytes(), tables);
+  for (std::uintptr_t address : strange_addresses(map.limit()))
+    EXPECT_EQ(map.region_of(pointer(address)), nullptr) << address;
+  map.uncover();
+  ASSERT_TRUE(map.cover(std::uintptr_t{1} << 41, pages));
+  EXPECT_EQ(pages.mapped_bytes(), tables + map.reserved_bytes());
+  map.discard(pages);
+  EXPECT_EQ(pages.mapped_bytes(), tables);
+}
+
 TEST(PageMap, SaysNotMineForAnyAddressWithoutASpan) {
   os::FakePageSource pages;
   FakeAddressSpace space(pages);

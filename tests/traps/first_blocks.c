@@ -1,10 +1,11 @@
 /* The first blocks of a process: they lie in the library's own variables, before there is a heap,
    and are like all others in what they promise. first_blocks
-   [many|thread|look|large|filter|strict|limit|option] */
+   [many|thread|look|large|filter|strict|limit|crowd|option] */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -130,6 +131,25 @@ static void allocate_much(void) {
   for (int i = 0; i < 3000; ++i) expect(malloc(100) != NULL, "malloc failed\n");
 }
 
+/* Each of these calls tries to begin the heap, and looks whether its block is one of that. */
+static void* ask_for_a_heap(void* unused) {
+  (void)unused;
+  for (int i = 0; i < 3000; ++i) free(realloc(NULL, 200000));
+  return NULL;
+}
+
+/* Leaves room for a few threads and the tables of a heap, but not for its memory. */
+static void limit_addresses(void) {
+  char text[64] = "";
+  const int file = open("/proc/self/statm", O_RDONLY);
+  expect(read(file, text, sizeof text - 1) > 0,
+         "the system does not say how many addresses it uses\n");
+  close(file);
+  const rlim_t most = strtoul(text, NULL, 10) * (rlim_t)sysconf(_SC_PAGESIZE) + (3 << 19);
+  const struct rlimit limit = {most, most};
+  expect(setrlimit(RLIMIT_AS, &limit) == 0, "no limit\n");
+}
+
 int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "option") == 0) {
@@ -168,6 +188,17 @@ int main(int argc, char** argv) {
     allocate_much();
     errno = 0;
     expect(malloc(4 << 20) == NULL && errno == ENOMEM, "there is more than there can be\n");
+  }
+  if (strcmp(what, "crowd") == 0) {
+    pthread_t threads[4];
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 1 << 16);
+    limit_addresses();
+    for (int i = 0; i < 4; ++i)
+      expect(pthread_create(&threads[i], &small, ask_for_a_heap, NULL) == 0, "no thread\n");
+    for (int i = 0; i < 4; ++i) pthread_join(threads[i], NULL);
+    expect(is_variable(malloc(200000)), "there is a heap: this test shows nothing\n");
   }
   return 0;
 }
