@@ -6,7 +6,10 @@
 
 extern "C" {
 extern char** environ;
+// The C library's: empty until it has begun, which is when it has an environment.
+extern char* program_invocation_short_name;
 // glibc's: where the kernel has put the number of the arguments, then these, then the environment.
+// In static programs it is elsewhere, but there the C library begins before anything else.
 [[gnu::weak]] extern void* __libc_stack_end;
 }
 
@@ -14,7 +17,8 @@ namespace strata::os {
 namespace {
 
 char** entries() noexcept {
-  if (environ != nullptr || &__libc_stack_end == nullptr) return environ;
+  if (environ != nullptr || &__libc_stack_end == nullptr || *program_invocation_short_name != '\0')
+    return environ;
   auto* const arguments = static_cast<char**>(__libc_stack_end) + 1;
   const auto count = reinterpret_cast<std::uintptr_t>(arguments[-1]);
   return arguments + count + 1;

@@ -10,8 +10,8 @@ namespace strata::os {
 /// The value of NAME in the environment, or nullptr. The pointer stays valid until setenv.
 const char* environment_variable(const char* name) noexcept;
 
-/// Entry `index` of the environment as "NAME=value", nullptr after the last. Where the C library
-/// has none (yet), as the process began with it.
+/// Entry `index` of the environment as "NAME=value", nullptr after the last. Before the C library
+/// has begun, as the process began with it.
 const char* environment_entry(std::size_t index) noexcept;
 
 /// Whether the C library has one, if only an empty one: glibc has none before the first

@@ -1,5 +1,6 @@
 #include "os/helper_thread.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -44,7 +45,8 @@ enum class Left { kOnlyHelpers, kOthers, kUnknown };
 /// many helpers lived at that moment as run at the second look.
 Left who_is_left() noexcept {
   const std::uint32_t begun = g_begun.load(std::memory_order_relaxed);
-  LineReader lines("/proc/self/status");
+  constexpr const char* kStatus = "/proc/self/status";
+  LineReader lines(kStatus);
   bool has_first_ended = false;
   for (std::string_view line; lines.next(line);) {
     constexpr std::string_view kState = "State:\tZ";
@@ -60,7 +62,9 @@ Left who_is_left() noexcept {
                ? Left::kOnlyHelpers
                : Left::kOthers;
   }
-  return Left::kUnknown;
+  // Without a descriptor left, or without memory, the file cannot be read for a while.
+  const bool is_there = syscall(SYS_faccessat, AT_FDCWD, kStatus, F_OK) == 0;
+  return is_there ? Left::kOthers : Left::kUnknown;
 }
 
 /// With the usual stack, since exit handlers may run on it, or a small one where that has no room.
@@ -75,19 +79,21 @@ bool create(pthread_t& thread, void* (*body)(void*), void* argument) noexcept {
 }
 
 /// A thread inherits from the one that starts it, which may be any of the program's: one that runs
-/// in real time, or alone on a processor. Where the system refuses, it stays so.
+/// in real time, only when nothing else does, or alone on a processor. Where the system refuses, it
+/// stays so.
 void run_in_the_background() noexcept {
   // A filter may end the process for a call that few programs make.
   if (system_call::are_filtered()) return;
   system_call::control_process(PR_SET_NAME, {reinterpret_cast<unsigned long>("strata"), 0, 0, 0});
-  const long scheduler = syscall(SYS_sched_getscheduler, 0);
-  if (scheduler == SCHED_FIFO || scheduler == SCHED_RR) {
+  if (syscall(SYS_sched_getscheduler, 0) != SCHED_OTHER) {
     const sched_param ordinary{};
     syscall(SYS_sched_setscheduler, 0, long{SCHED_OTHER}, &ordinary);
   }
-  system_call::Processors processors;
-  const long bytes = system_call::processors_of(system_call::process_id(), processors);
-  if (bytes > 0) system_call::run_on(processors, bytes);
+  system_call::Processors own;
+  system_call::Processors of_first;
+  system_call::processors_of(0, own);
+  system_call::processors_of(system_call::process_id(), of_first);
+  if (of_first.count() > own.count()) system_call::run_on(of_first);
 }
 
 }  // namespace

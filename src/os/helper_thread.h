@@ -5,9 +5,10 @@
 
 namespace strata::os {
 
-/// A thread that the library starts for itself: detached, with every signal blocked, at ordinary
-/// priority, on the processors that the program's first thread may use, and named "strata". Behind
-/// a seccomp filter it has the priority, processors and name of the thread that starts it.
+/// A thread that the library starts for itself: detached, with every signal blocked, scheduled as
+/// SCHED_OTHER with the nice value of the thread that starts it, and named "strata". It may use the
+/// processors of that thread, or of the program's first one if these are more. Behind a seccomp
+/// filter it is scheduled as the thread that starts it, on that one's processors and by its name.
 ///
 /// The C library counts it among the program's, and ends the process with the last of all. So once
 /// the program's first thread has ended (pthread_exit() in main), helpers look whether any but they

@@ -2,7 +2,7 @@
 
 #include <fcntl.h>
 
-#include <bit>
+#include <algorithm>
 #include <cstdint>
 
 #include "os/errors.h"
@@ -49,11 +49,8 @@ unsigned processor_count() noexcept {
   // Not the C library's function: it lies in a part of that library which a small program needs for
   // nothing else.
   system_call::Processors processors;
-  const long bytes = system_call::processors_of(0, processors);
-  const std::size_t words = bytes > 0 ? static_cast<std::size_t>(bytes) / sizeof(unsigned long) : 0;
-  int n = 0;
-  for (std::size_t i = 0; i < words; ++i) n += std::popcount(processors.words[i]);
-  return n > 0 ? static_cast<unsigned>(n) : 1;
+  system_call::processors_of(0, processors);
+  return std::max(processors.count(), 1u);
 }
 
 std::size_t address_space_limit_bytes() noexcept {

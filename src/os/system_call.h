@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -110,16 +112,23 @@ inline int process_id() noexcept { return static_cast<int>(syscall(SYS_getpid));
 /// The processors that a thread may run on, a bit for each. Room for 8192, the most that Linux can
 /// be built for.
 struct Processors {
+  long bytes = 0;  ///< that are known; not positive where the system said nothing
   unsigned long words[8192 / (8 * sizeof(unsigned long))];
+
+  unsigned count() const noexcept {
+    const auto known = static_cast<std::size_t>(std::max(bytes, 0L)) / sizeof *words;
+    int n = 0;
+    for (std::size_t i = 0; i < known; ++i) n += std::popcount(words[i]);
+    return static_cast<unsigned>(n);
+  }
 };
 /// \param thread  0: the calling one
-/// \returns       how many bytes were written; -1 if none were
-inline long processors_of(int thread, Processors& out) noexcept {
-  return syscall(SYS_sched_getaffinity, thread, sizeof out.words, out.words);
+inline void processors_of(int thread, Processors& out) noexcept {
+  out.bytes = syscall(SYS_sched_getaffinity, thread, sizeof out.words, out.words);
 }
 /// The calling thread runs on these from now on.
-inline void run_on(const Processors& processors, long bytes) noexcept {
-  syscall(SYS_sched_setaffinity, 0, bytes, processors.words);
+inline void run_on(const Processors& processors) noexcept {
+  syscall(SYS_sched_setaffinity, 0, processors.bytes, processors.words);
 }
 inline int read_limit(int resource, rlimit& out) noexcept {
   return static_cast<int>(syscall(SYS_prlimit64, 0, resource, nullptr, &out));
