@@ -48,7 +48,7 @@ bool PageMap::cover(std::uintptr_t limit, os::PageSource& pages) noexcept {
   }
   pages_ = &pages;
   regions_ = reinterpret_cast<Region**>(classes_ + class_table_bytes(page_limit));
-  page_limit_ = page_limit;
+  std::atomic_ref(page_limit_).store(page_limit, std::memory_order_release);
   return true;
 }
 

@@ -154,6 +154,10 @@ class PageMap {
   }
   static std::size_t table_bytes(std::uintptr_t page_limit) noexcept;
 
+  // Threads look while a heap begins, which may cover other addresses in its second try. The limit
+  // is stored last, and who has seen an earlier one reads zeroes in either tables. Accepted: read
+  // plainly, since atomic loads take an instruction more in each free; a processor that reorders
+  // loads could read far into smaller tables then.
   std::uintptr_t page_limit_ = 0;
   std::uint8_t* classes_ = nullptr;         // [page_limit_]
   Region** regions_ = nullptr;              // [page_limit_ / kPagesPerRegion]

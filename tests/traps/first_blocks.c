@@ -193,7 +193,9 @@ int main(int argc, char** argv) {
     pthread_t threads[4];
     pthread_attr_t small;
     pthread_attr_init(&small);
-    pthread_attr_setstacksize(&small, 1 << 16);
+    const long least = sysconf(_SC_THREAD_STACK_MIN);
+    expect(pthread_attr_setstacksize(&small, least > 1 << 16 ? (size_t)least : 1 << 16) == 0,
+           "no small stack\n");
     limit_addresses();
     for (int i = 0; i < 4; ++i)
       expect(pthread_create(&threads[i], &small, ask_for_a_heap, NULL) == 0, "no thread\n");
