@@ -179,7 +179,7 @@ function(strata_layer layer)
     target_link_libraries(strata_${layer} PRIVATE strata_flags)
     # A few words of static TLS, no exceptions, nothing exported unless it is marked. The assertions
     # of libstdc++, which distributions ask for, call its library, and programs in C have none. Optimised
-    # at link time, code is parted from the assembly of its file.
+    # at link time, code ends up in another unit than the assembly of its file.
     target_compile_options(
       strata_${layer}
       PRIVATE

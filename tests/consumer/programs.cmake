@@ -16,7 +16,9 @@ endforeach()
 if("malloc" IN_LIST STRATA_EXPORTS)
   add_executable(calls_nothing ${CMAKE_CURRENT_LIST_DIR}/calls_nothing.c)
   target_link_options(calls_nothing PRIVATE LINKER:--as-needed)
-  target_link_libraries(calls_nothing PRIVATE strata::malloc)
+  # Beside a target that names the same library, and one with options like ours.
+  target_link_libraries(calls_nothing PRIVATE strata::malloc strata::strata -Wl,--push-state
+                                              -Wl,--pop-state)
 endif()
 if("heap" IN_LIST STRATA_EXPORTS)
   add_consumer(heap_in_c heap_program.c strata::heap)

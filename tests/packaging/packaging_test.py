@@ -9,6 +9,7 @@ import importlib.util
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 import types
@@ -110,9 +111,12 @@ class Packaging(unittest.TestCase):
         self.configure_the_library("--preset", "release")
         self.assertIn("STRATA_WARNINGS_AS_ERRORS:BOOL=OFF\n", (self.folder / "configured/CMakeCache.txt").read_text())
 
+    @unittest.skipUnless(shutil.which("ld.gold"), "there is no gold")
     def test_the_layout_is_left_to_a_linker_that_has_none(self):
-        self.configure_the_library("-DCMAKE_SHARED_LINKER_FLAGS=-fuse-ld=gold")
-        self.assertRegex((self.folder / "configured/CMakeCache.txt").read_text(), r"STRATA_LINKER_TAKES_LAYOUT:INTERNAL=\n")
+        for flags, takes_it in (("", "1"), ("-fuse-ld=gold", "")):
+            self.configure_the_library("--fresh", f"-DCMAKE_SHARED_LINKER_FLAGS={flags}")
+            self.assertIn(f"STRATA_LINKER_TAKES_LAYOUT:INTERNAL={takes_it}\n",
+                          (self.folder / "configured/CMakeCache.txt").read_text())
 
     def test_the_vcpkg_manifest_has_our_version(self):
         manifest = json.loads((SOURCE / "packaging/vcpkg/strata/vcpkg.json").read_text())
