@@ -39,7 +39,7 @@ int open_process_stat() noexcept;
 /// last one.
 /// \returns  A negative number if there are others, or nobody knows.
 int end_of_others(int process_stat) noexcept;
-/// Ends the process, whose last thread this is, so that wait() tells that.
+/// Ends the process, whose last thread this is, so that wait() reports that status.
 [[noreturn]] void end_process(int end) noexcept;
 std::uint64_t monotonic_ns() noexcept;
 std::uint64_t wall_ns() noexcept;

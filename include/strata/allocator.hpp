@@ -245,8 +245,8 @@ make_unique_from(Source& source, std::size_t count) {
   return std::unique_ptr<T, Deleter<T, Source>>(array, Deleter<T, Source>(source, count));
 }
 
-/// Where a call that is not qualified does not look for its arguments' sake: with
-/// `using std::make_unique`, make_unique<T>(heap) is the standard's.
+/// Argument-dependent lookup does not look here: with `using std::make_unique`,
+/// make_unique<T>(heap) is the standard's.
 namespace called_by_name {
 
 /// The same from the malloc: make_unique<T>(arguments…), make_unique<T[]>(count).

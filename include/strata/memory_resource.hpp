@@ -76,8 +76,8 @@ class MemoryResource final : public std::pmr::memory_resource {
 /// pages come out side by side, requests run on from one into the next. What the arena has no room
 /// for comes from `upstream`; by default, or with nullptr, that refuses.
 ///
-/// Arena and upstream outlive it, and it outlives its containers. Only its reset() resets the
-/// arena: it would go on in pages that are others' by then.
+/// Arena and upstream outlive it, and it outlives its containers. Do not reset the
+/// arena itself: this would go on in pages that belong to others by then.
 /// \threads  One at a time.
 template <>
 class MemoryResource<PageArena> final : public std::pmr::memory_resource {
@@ -89,8 +89,8 @@ class MemoryResource<PageArena> final : public std::pmr::memory_resource {
   MemoryResource(const MemoryResource&) = delete;
   MemoryResource& operator=(const MemoryResource&) = delete;
 
-  /// Resets the arena: everything that came from its pages is gone, also what others allocated, who
-  /// must be gone, too. What came from upstream is not.
+  /// Resets the arena: everything that came from its pages is gone, including what others
+  /// allocated; nobody may use it any more. What came from upstream is not.
   void reset() noexcept {
     next_ = end_ = 0;
     arena_.reset();

@@ -97,7 +97,7 @@ TEST_F(LimitsTest, WhatCameBackSinceTheLastRefusalServesBlocksOfOtherSizes) {
   };
   for (int round = 0; round < 5; ++round) {
     for (const std::size_t bytes : {4096u, 9000u, 20'000u, 40'000u}) fill_and_free(bytes);
-    engine.settle_idle_hint();  // as who looks whether the scavenger has anything to do
+    engine.settle_idle_hint();  // as the check does whether the scavenger has work
     for (const std::size_t bytes : {20'000u, 40'000u, 100'000u})
       EXPECT_GT(fill_and_free(bytes), kHard / 2) << bytes << " in round " << round;
   }

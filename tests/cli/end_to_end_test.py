@@ -352,7 +352,7 @@ class Refusals(InFolder):
                       self.refused_compare("--allocators", f"mine={LIKE_STRATA}", "--set", "cheks=full"))
         for command, *words in (("compare", "--", PROGRAM), ("bench", "churn")):
             for names in (others, ("--allocators", f"strata={FORWARDING}")):
-                self.assertIn("--library has no effect: strata is not among the allocators",
+                self.assertIn("--library has no effect: it is for the allocator",
                               self.refused(command, *names, "--library", LIKE_STRATA, *words))
 
     def test_libraries_that_cannot_be_preloaded(self):

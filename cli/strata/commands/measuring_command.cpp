@@ -41,7 +41,11 @@ std::vector<Contender> MeasuringCommand::checked(std::vector<Contender> contende
   }
   find_versions(contenders);
   for (const Contender& contender : contenders) {
-    if (is_strata(contender)) inherited_ = settings_of_environment(contender.library, settings);
+    if (!is_strata(contender)) continue;
+    for (auto& setting : settings_of_environment(contender.library, settings)) {
+      if (std::find(inherited_.begin(), inherited_.end(), setting) == inherited_.end())
+        inherited_.push_back(std::move(setting));
+    }
   }
   return contenders;
 }

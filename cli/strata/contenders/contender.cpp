@@ -90,7 +90,7 @@ void expect_use_of(const std::string& strata_library, const std::vector<Contende
     return contender.name == kStrata && contender.library == absolute(strata_library);
   };
   if (strata_library.empty() || std::any_of(contenders.begin(), contenders.end(), is_it)) return;
-  throw UsageError("--library has no effect: strata is not among the allocators; add it");
+  throw UsageError("--library has no effect: it is for the allocator 'strata', which is not named");
 }
 
 std::vector<Contender> parse_contenders(const std::string& list,
