@@ -21,6 +21,12 @@ class KeptSpans {
   bool has(unsigned page_count) const noexcept { return (sizes() >> page_count & 1) != 0; }
   bool is_empty() const noexcept { return sizes() == 0; }
   std::size_t count() const noexcept { return count_; }
+  /// \cost  a look at each of them
+  std::size_t pages() const noexcept {
+    std::size_t pages = 0;
+    for_each([&](const Span& span) { pages += span.page_count; });
+    return pages;
+  }
 
   void add(Span& span) noexcept {
     const unsigned page_count = span.page_count;

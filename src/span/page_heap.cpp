@@ -156,6 +156,7 @@ void PageHeap::move_on(PagePlace& place) noexcept {
 PageShard& PageHeap::make_shard_for(const PagePlace& place) noexcept {
   const unsigned index = place.shard() % most_;
   if (index < shard_count()) return *shards_[index];
+  first_.note_others();
   LockGuard guard(making_);
   unsigned count = count_.load(std::memory_order_relaxed);
   for (; count <= index; ++count) {

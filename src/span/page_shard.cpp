@@ -60,7 +60,7 @@ PageShard::Taken PageShard::allocate(const PageRequest& request, Span** spans, s
   const PageMask positions = aligned_positions(request.alignment_pages);
   LockGuard guard(lock_);
   if (asks != nullptr) note(*asks);
-  if (!kept_.is_empty()) merge_kept();
+  if (!kept_.is_empty() && (request.page_count != 1 || !keeps_runs_whole())) merge_kept();
   while (taken.count < count && !taken.is_refused) {
     Region* region = find_region(request, positions);
     const bool may_grow = growth == Growth::kAny || (growth == Growth::kFirst && !has_grown_);
@@ -256,6 +256,13 @@ const Span* PageShard::keep(Region& region, Span& span) noexcept {
   count_more_idle(idle_pages() + page_count);
   count_used(used_pages() - page_count);
   return nullptr;
+}
+
+/// Whether kept runs stay as they are while single pages are needed, or given back for what the
+/// heap grows by: those of blocks that threads replace all the time.
+[[gnu::cold, gnu::noinline]] bool PageShard::keeps_runs_whole() const noexcept {
+  return has_others_ && kept_.count() <= used_pages() / kWholeShare &&
+         kept_.pages() <= used_pages() / kWholeShare;
 }
 
 /// Kept pages are free pages of their regions from now on; they were counted as idle already.

@@ -50,7 +50,10 @@ struct PageRequest {
 class alignas(detail::kCacheLineBytes) PageShard {
  public:
   constexpr PageShard(RegionSource& source, IdleTally& tally, unsigned index) noexcept
-      : source_(source), tally_(tally), index_(static_cast<std::uint8_t>(index)) {}
+      : source_(source),
+        tally_(tally),
+        index_(static_cast<std::uint8_t>(index)),
+        has_others_(index != 0) {}
   PageShard(const PageShard&) = delete;
   PageShard& operator=(const PageShard&) = delete;
 
@@ -106,6 +109,11 @@ class alignas(detail::kCacheLineBytes) PageShard {
     visits_.store(now - std::min(now, page_count * kVisitsPerPage), std::memory_order_relaxed);
   }
   unsigned index() const noexcept { return index_; }
+  /// There is another shard from now on.
+  void note_others() noexcept {
+    LockGuard guard(lock_);
+    has_others_ = true;
+  }
   /// Whether a thread is at it, as far as can be seen without the lock.
   bool is_busy() const noexcept { return lock_.is_held(); }
 
@@ -176,6 +184,7 @@ class alignas(detail::kCacheLineBytes) PageShard {
     if (last_ != nullptr) asks.note_met();
     last_ = &asks;
   }
+  bool keeps_runs_whole() const noexcept STRATA_REQUIRES(lock_);
   void merge_kept() noexcept STRATA_REQUIRES(lock_);
   void merge(const Span& kept) noexcept STRATA_REQUIRES(lock_);
   Region* longest_idle(From from) noexcept STRATA_REQUIRES(lock_) {
@@ -220,6 +229,9 @@ class alignas(detail::kCacheLineBytes) PageShard {
   static constexpr std::uint32_t kVisitsPerPage = 32;
   // Chosen: whoever needs other pages has so many runs merged before, some 0.2 ms.
   static constexpr std::size_t kMostKept = 1024;
+  // Chosen: which part of the used pages may be kept beside requests for single pages
+  // (docs/decisions/0019).
+  static constexpr std::size_t kWholeShare = 64;
   // Chosen: others wait for so many looks at regions, below a microsecond.
   static constexpr unsigned kLooks = 16;
 
@@ -237,6 +249,7 @@ class alignas(detail::kCacheLineBytes) PageShard {
   const PagePlace* last_ STRATA_GUARDED_BY(lock_) =
       nullptr;  // that asked for pages, of those that may move
   bool has_grown_ STRATA_GUARDED_BY(lock_) = false;
+  bool has_others_ STRATA_GUARDED_BY(lock_);  // threads have met, or it would be the only one
   std::size_t decommitted_pages_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t leaving_pages_ STRATA_GUARDED_BY(lock_) = 0;  // on their way to the kernel
   std::size_t least_idle_ STRATA_GUARDED_BY(lock_) = 0;     // since the last decommit_unneeded()

@@ -70,7 +70,7 @@ bool PageShard::begin_split(Region& region) noexcept {
 std::size_t PageShard::decommit(std::size_t max_pages, From from) noexcept {
   std::size_t decommitted = 0;
   LockGuard guard(lock_);
-  merge_kept();
+  if (from == From::kAny || !keeps_runs_whole()) merge_kept();
   for (int in_vain = 0; decommitted < max_pages && in_vain < kMostInVain;) {
     Region* const idle = longest_idle(from);
     if (idle == nullptr) break;

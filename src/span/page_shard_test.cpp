@@ -141,6 +141,30 @@ TEST_F(PageShardTest, KeptPagesServeTheThreadsOfTheirShard) {
   EXPECT_EQ(heap.allocate_kept(keeper, 5, second), nullptr) << "another thread may have been there";
 }
 
+TEST_F(PageShardTest, AFewKeptRunsStayWholeBesideSinglePages) {
+  meet();
+  constexpr unsigned kWholeShare = 64;
+  constexpr unsigned kRun = 4;
+  for (unsigned i = 0; i < kWholeShare * kRun / kPagesPerRegion; ++i)
+    allocate(kPagesPerRegion, first);
+  PagePlace of_objects(first.shard());
+  ASSERT_TRUE(keep(allocate(kRun, first)));
+  const PageShard* const keeper = heap.keeper_of(kRun, first);
+  ASSERT_NE(keeper, nullptr);
+  allocate(1, of_objects);
+  heap.decommit(kRun, PageHeap::From::kNotWhole);
+  EXPECT_EQ(heap.keeper_of(kRun, first), keeper);
+  EXPECT_EQ(heap.idle_pages(), kRun);
+
+  ASSERT_TRUE(keep(allocate(kRun + 1, first)));
+  allocate(1, of_objects);
+  EXPECT_EQ(heap.keeper_of(kRun, first), nullptr) << "they are more than a 64th";
+
+  ASSERT_TRUE(keep(allocate(kRun, first)));
+  heap.decommit(kRun);
+  EXPECT_EQ(heap.keeper_of(kRun, first), nullptr);
+}
+
 TEST_F(PageShardTest, IdlePagesOfAnotherShardAreUsedBeforeMoreIsHeld) {
   meet();
   heap.decommit(~std::size_t{0});
