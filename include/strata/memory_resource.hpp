@@ -76,8 +76,8 @@ class MemoryResource final : public std::pmr::memory_resource {
 /// pages come out side by side, requests run on from one into the next. What the arena has no room
 /// for comes from `upstream`; by default, or with nullptr, that refuses.
 ///
-/// Arena and upstream outlive it, and it outlives its containers. Do not reset the
-/// arena itself: this would go on in pages that belong to others by then.
+/// Arena and upstream outlive it, and it outlives its containers. Do not reset the arena itself:
+/// this would go on in pages that belong to others by then.
 /// \threads  One at a time.
 template <>
 class MemoryResource<PageArena> final : public std::pmr::memory_resource {
