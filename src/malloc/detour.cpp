@@ -26,20 +26,16 @@ void Detour::end(Unit unit) noexcept {
 /// \returns  the watcher if it chose this allocation, and the next interval is drawn
 Watcher* Detour::chooser(Unit unit, std::int64_t& left) noexcept {
   if (left >= 0) return nullptr;
-  if (!is_active(unit)) {
+  if (!is_on(unit)) {
     left = kNoInterval;
     return nullptr;
   }
-  Watcher* const watching = watcher(unit);
+  Watcher* const watching = watchers_[unit].load(std::memory_order_acquire);
   // The first interval begins before this allocation.
   if (left < ThreadState::kUndrawn / 2) left += watching->draw_interval() - ThreadState::kUndrawn;
   if (left >= 0) return nullptr;
   left = watching->draw_interval();
   return watching;
-}
-
-bool Detour::is_active(Unit unit) const noexcept {
-  return (active_.load(std::memory_order_relaxed) >> unit & 1) != 0;
 }
 
 Engine::Block Detour::allocate(ThreadState& thread, unsigned size_class,
@@ -63,33 +59,6 @@ void Detour::adopt(ThreadState& thread, void* p, std::size_t bytes) noexcept {
   Watcher* const by_calls = chooser(kByCalls, pause.calls_left);
   if (by_bytes != nullptr) by_bytes->adopt(p, bytes);
   if (by_calls != nullptr) by_calls->adopt(p, bytes);
-}
-
-void Detour::resize(ThreadState& thread, void* p, std::size_t bytes) noexcept {
-  for_each_watcher(thread, [&](Watcher& watching, unsigned unit) {
-    if (is_active(Unit{unit})) watching.resize(p, bytes);
-  });
-}
-
-void Detour::forget(ThreadState& thread, void* p) noexcept {
-  for_each_watcher(thread, [p](Watcher& watching, unsigned) { watching.forget(p); });
-}
-
-Detour::Known Detour::set_aside(ThreadState& thread, void* p) noexcept {
-  Known known{};
-  for_each_watcher(
-      thread, [&](Watcher& watching, unsigned unit) { known.of[unit] = watching.set_aside(p); });
-  return known;
-}
-
-void Detour::put_back(ThreadState& thread, void* p, const Known& known) noexcept {
-  for_each_watcher(thread,
-                   [&](Watcher& watching, unsigned unit) { watching.put_back(p, known.of[unit]); });
-}
-
-void Detour::let_go(ThreadState& thread, const Known& known) noexcept {
-  for_each_watcher(thread,
-                   [&](Watcher& watching, unsigned unit) { watching.let_go(known.of[unit]); });
 }
 
 }  // namespace strata

@@ -52,7 +52,6 @@ class WatchPause {
 /// counted and not chosen. No lock of ours is held when it is called. Functions have bodies instead
 /// of = 0, which would need the C++ runtime.
 /// \threads  Any number at once.
-/// \cost     allocate: rare; the others: for every block in no size class
 class Watcher {
  public:
   /// The distance to the next choice, in bytes or in calls: the allocation that begins within it is
@@ -67,28 +66,6 @@ class Watcher {
 
   /// The same for a block that exists already: a large one that realloc resized in place.
   virtual void adopt(void* p, std::size_t bytes) noexcept {}
-
-  /// One of a size class was resized in place.
-  virtual void resize(void* p, std::size_t bytes) noexcept {}
-
-  /// A block beyond the size classes is about to be freed.
-  virtual void forget(void* p) noexcept {}
-
-  /// What a watcher knows of a block while that is resized. The watcher alone knows what it means.
-  struct Known {
-    std::size_t bytes;
-    std::uint64_t more;
-  };
-  /// One is about to be resized in place: the next call says what became of it. Meanwhile its
-  /// address may be that of another block.
-  virtual Known set_aside(void* p) noexcept {
-    forget(p);
-    return {};
-  }
-  /// It could not be resized, and is as it was.
-  virtual void put_back(void* p, const Known& known) noexcept {}
-  /// It is another block now, and that one is gone.
-  virtual void let_go(const Known& known) noexcept {}
 
  protected:
   ~Watcher() = default;
@@ -122,6 +99,9 @@ class Detour {
   }
 
   bool is_on() const noexcept { return active_.load(std::memory_order_relaxed) != 0; }
+  bool is_on(Unit unit) const noexcept {
+    return (active_.load(std::memory_order_relaxed) >> unit & 1) != 0;
+  }
   /// True from the first watch on: there may be watched blocks.
   bool has_watchers() const noexcept { return has_watchers_.load(std::memory_order_relaxed); }
 
@@ -132,35 +112,12 @@ class Detour {
                          const Allocation& allocation) noexcept;
   /// The same for a block that was resized in place.
   void adopt(ThreadState& thread, void* p, std::size_t bytes) noexcept;
-  /// For a watched object that was resized in place.
-  void resize(ThreadState& thread, void* p, std::size_t bytes) noexcept;
-  void forget(ThreadState& thread, void* p) noexcept;
-
-  /// As a Watcher's, of all of them.
-  struct Known {
-    Watcher::Known of[kUnits];
-  };
-  Known set_aside(ThreadState& thread, void* p) noexcept;
-  void put_back(ThreadState& thread, void* p, const Known& known) noexcept;
-  void let_go(ThreadState& thread, const Known& known) noexcept;
 
  private:
   // Chosen: how far a count without a watcher runs before it is looked at again.
   static constexpr std::int64_t kNoInterval = 1u << 20;
 
   Watcher* chooser(Unit unit, std::int64_t& left) noexcept;
-  bool is_active(Unit unit) const noexcept;
-  Watcher* watcher(unsigned unit) const noexcept {
-    return watchers_[unit].load(std::memory_order_acquire);
-  }
-  /// Calls function(Watcher&, unit) for each, none of which sees what that allocates.
-  template <typename Function>
-  void for_each_watcher(ThreadState& thread, Function function) noexcept {
-    WatchPause pause(thread);
-    for (unsigned unit = 0; unit < kUnits; ++unit) {
-      if (Watcher* watching = watcher(unit)) function(*watching, unit);
-    }
-  }
 
   Engine& engine_;
   ObjectBins& empty_bins_;

@@ -352,7 +352,7 @@ void MallocInstance::deallocate_slowly(ThreadState& thread, void* p, const FreeC
     if (empties_.owns(p))
       return empties_.deallocate(p, options_.compares_frees() ? call : FreeCall{});
     if (guards_.owns(p)) return guards_.deallocate(p, compared(call));
-    if (detour_.has_watchers()) detour_.forget(thread, p);
+    if (detour_.has_watchers()) profiler_.forget(p);
   }
   if (is_checked()) {
     checked_.deallocate(p, size_class, compared(call));

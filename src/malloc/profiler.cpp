@@ -62,7 +62,7 @@ void Profiler::adopt(void* p, std::size_t bytes) noexcept {
 /// Freed and allocated again by the place that allocated it, which has the rate it was taken at.
 void Profiler::resize(void* p, std::size_t bytes) noexcept {
   std::uint64_t* const known = engine_.record_of(p);
-  if (known == nullptr || *known == 0) return;
+  if (!detour_.is_on(Detour::kByBytes) || *known == 0) return;
   Site& site = profile_->sites().site(site_in(*known));
   const std::size_t counted = engine_.usable_bytes(p, "realloc");
   site.remove(counted, bytes_in(*known));
@@ -82,20 +82,20 @@ void Profiler::forget(void* p) noexcept {
   let_go(set_aside(p));
 }
 
-Watcher::Known Profiler::set_aside(void* p) noexcept {
-  LargeBlock block;
-  return live_.remove(p, block) ? Known{block.bytes, block.site} : Known{};
+Profiler::LargeBlock Profiler::set_aside(void* p) noexcept {
+  LargeBlock block{};
+  live_.remove(p, block);
+  return block;
 }
 
 /// Where that takes memory which is out, it is as good as freed: accepted.
-void Profiler::put_back(void* p, const Known& known) noexcept {
-  const auto site = static_cast<std::uint32_t>(known.more);
-  if (site != 0 && !live_.insert(p, {known.bytes, site})) let_go(known);
+void Profiler::put_back(void* p, const LargeBlock& block) noexcept {
+  if (block.site != 0 && !live_.insert(p, block)) let_go(block);
 }
 
-void Profiler::let_go(const Known& known) noexcept {
-  const auto site = static_cast<std::uint32_t>(known.more);
-  if (site != 0) profile_->sites().site(site).remove(Detour::counted(0, known.bytes), known.bytes);
+void Profiler::let_go(const LargeBlock& block) noexcept {
+  if (block.site != 0)
+    profile_->sites().site(block.site).remove(Detour::counted(0, block.bytes), block.bytes);
 }
 
 void Profiler::forget_all() noexcept {
@@ -109,9 +109,7 @@ void Profiler::forget_all() noexcept {
         profile_->sites().site(site_in(record)).remove(span.object_bytes, bytes_in(record));
     }
   });
-  live_.for_each([this](std::uintptr_t, const LargeBlock& block) {
-    profile_->sites().site(block.site).remove(Detour::counted(0, block.bytes), block.bytes);
-  });
+  live_.for_each([this](std::uintptr_t, const LargeBlock& block) { let_go(block); });
   live_.forget_all();
 }
 

@@ -48,11 +48,27 @@ class Profiler final : public Watcher {
   std::int64_t draw_interval() noexcept override;
   Engine::Block allocate(const Allocation& allocation) noexcept override;
   void adopt(void* p, std::size_t bytes) noexcept override;
-  void resize(void* p, std::size_t bytes) noexcept override;
-  void forget(void* p) noexcept override;
-  Known set_aside(void* p) noexcept override;
-  void put_back(void* p, const Known& known) noexcept override;
-  void let_go(const Known& known) noexcept override;
+
+  // What becomes of blocks that are in no size class of the page map, sampled or not.
+
+  /// One with a record was resized in place.
+  void resize(void* p, std::size_t bytes) noexcept;
+  /// One is about to be freed.
+  void forget(void* p) noexcept;
+
+  /// What is known of a sampled block that has no record.
+  struct LargeBlock {
+    std::size_t bytes;
+    std::uint32_t site;  ///< 0: it is not sampled
+  };
+  /// One without a record is about to be resized in place: the next call says what became of it.
+  /// Meanwhile its address may be that of another block.
+  LargeBlock set_aside(void* p) noexcept;
+  /// It could not be resized, and is as it was.
+  void put_back(void* p, const LargeBlock& block) noexcept;
+  /// It is another block now, and that one is gone.
+  void let_go(const LargeBlock& block) noexcept;
+
   /// All that is live counts as freed.
   /// \threads  no other thread uses the malloc at the same time
   void forget_all() noexcept;
@@ -63,12 +79,6 @@ class Profiler final : public Watcher {
   void check_invariants() noexcept;
 
  private:
-  /// What is known of a sampled block that is in no size class and has no record.
-  struct LargeBlock {
-    std::size_t bytes;
-    std::uint32_t site;
-  };
-
   std::uint32_t site_of_caller() noexcept;
 
   Engine& engine_;

@@ -142,17 +142,17 @@ void* MallocInstance::resize_large(ThreadState& thread, void* p, std::size_t byt
   if (!detour_.has_watchers()) return engine_.resize_large(p, bytes);
   if (engine_.record_of(p) != nullptr) {
     void* const resized = engine_.resize_large(p, bytes);
-    if (resized != nullptr) detour_.resize(thread, p, bytes);
+    if (resized != nullptr) profiler_.resize(p, bytes);
     return resized;
   }
-  // For a watcher a block that is resized is freed and allocated again, even in place.
-  const Detour::Known known = detour_.set_aside(thread, p);
+  // To a profile a block that is resized is freed and allocated again, even in place.
+  const Profiler::LargeBlock known = profiler_.set_aside(p);
   void* const resized = engine_.resize_large(p, bytes);
   if (resized == nullptr) {
-    detour_.put_back(thread, p, known);
+    profiler_.put_back(p, known);
     return nullptr;
   }
-  detour_.let_go(thread, known);
+  profiler_.let_go(known);
   if (detour_.is_on() && thread.count_down(Detour::counted(0, bytes)))
     detour_.adopt(thread, resized, bytes);
   return resized;
