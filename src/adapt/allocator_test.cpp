@@ -52,25 +52,8 @@ using Families = testing::Types<SizeClassFamily<SizeClassAllocator>,
                                 SizeClassFamily<UncheckedSizeClassAllocator>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(OverSizeClasses, AllocatorTest, Families);
 
-class CoalescingHeapFamily {
- public:
-  using Source = CoalescingHeap;
-  CoalescingHeap& source() { return heap_; }
-
- private:
-  CoalescingHeap heap_{1 << 20};
-};
-
-class ThreadHeapsFamily {
- public:
-  using Source = ThreadHeaps;
-  ThreadHeaps& source() { return heaps_; }
-
- private:
-  ThreadHeaps heaps_;
-};
-
-using HeapFamilies = testing::Types<CoalescingHeapFamily, ThreadHeapsFamily>;
+using HeapFamilies =
+    testing::Types<FamilyOf<CoalescingHeap, std::size_t{1} << 20>, FamilyOf<ThreadHeaps>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(OverHeaps, AllocatorTest, HeapFamilies);
 
 }  // namespace conformance

@@ -25,6 +25,17 @@
 
 namespace strata::conformance {
 
+/// Of a source that is made of these arguments.
+template <typename T, auto... kArguments>
+class FamilyOf {
+ public:
+  using Source = T;
+  Source& source() { return source_; }
+
+ private:
+  Source source_{kArguments...};
+};
+
 template <typename Family>
 class AllocatorTest : public testing::Test {
  public:

@@ -12,15 +12,7 @@
 namespace strata {
 namespace conformance {
 
-class MallocFamily {
- public:
-  using Source = Malloc;
-  Malloc& source() { return malloc_; }
-
- private:
-  Malloc malloc_;
-};
-INSTANTIATE_TYPED_TEST_SUITE_P(OverMalloc, AllocatorTest, testing::Types<MallocFamily>);
+INSTANTIATE_TYPED_TEST_SUITE_P(OverMalloc, AllocatorTest, testing::Types<FamilyOf<Malloc>>);
 
 }  // namespace conformance
 

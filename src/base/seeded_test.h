@@ -10,29 +10,25 @@
 
 namespace strata {
 
-/// A fixture for random tests: `random` is seeded afresh in each run, the seed is printed before
-/// the test starts (an abort loses nothing), and STRATA_SEED in the environment repeats it.
+/// A random test's seed: another one in each run, printed before the test starts (an abort loses
+/// nothing). STRATA_SEED in the environment repeats it.
+inline std::uint64_t seed_of_this_run() {
+  const char* const given = std::getenv("STRATA_SEED");
+  const std::uint64_t seed =
+      given != nullptr ? std::strtoull(given, nullptr, 0) : std::random_device{}();
+  std::cout << "STRATA_SEED=" << seed << " repeats this run" << std::endl;
+  return seed;
+}
+
+/// A fixture for random tests.
 class SeededTest : public ::testing::Test {
  protected:
-  SeededTest() : seed_(choose()), random(seed_) {
-    std::cout << "STRATA_SEED=" << seed_ << " repeats this run" << std::endl;
-  }
-
   /// A number from 0 to limit - 1.
   std::size_t below(std::size_t limit) {
     return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random);
   }
 
- private:
-  static std::uint64_t choose() {
-    if (const char* given = std::getenv("STRATA_SEED")) return std::strtoull(given, nullptr, 0);
-    return std::random_device{}();
-  }
-
-  std::uint64_t seed_;
-
- protected:
-  std::mt19937_64 random;
+  std::mt19937_64 random{seed_of_this_run()};
 };
 
 }  // namespace strata

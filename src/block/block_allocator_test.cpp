@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -15,20 +14,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/seeded_test.h"
 #include "os/page_source.h"
 
 namespace strata {
 namespace {
 
 const std::size_t kPage = os::page_bytes();
-
-std::uint64_t seed_of_this_run() {
-  const char* text = std::getenv("STRATA_SEED");
-  const std::uint64_t seed =
-      text != nullptr ? std::strtoull(text, nullptr, 0) : std::random_device()();
-  std::printf("STRATA_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  return seed;
-}
 
 bool is_aligned(const void* p, std::size_t alignment) {
   return reinterpret_cast<std::uintptr_t>(p) % alignment == 0;

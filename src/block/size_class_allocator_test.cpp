@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <stdexcept>
@@ -15,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/seeded_test.h"
 #include "os/page_source.h"
 
 namespace strata {
@@ -193,11 +193,7 @@ TYPED_TEST(SizeClassAllocatorTest, KeepsItsBlocksWhenItMoves) {
 }
 
 TYPED_TEST(SizeClassAllocatorTest, AgreesWithAModelUnderRandomOperations) {
-  const char* text = std::getenv("STRATA_SEED");
-  const std::uint64_t seed =
-      text != nullptr ? std::strtoull(text, nullptr, 0) : std::random_device()();
-  std::printf("STRATA_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(seed_of_this_run());
   TypeParam sizes({16, 48, 64, 256}, 4 * os::page_bytes());
   std::vector<std::tuple<unsigned char*, std::size_t, unsigned char>> live;
   std::vector<std::size_t> in_use(sizes.class_count());

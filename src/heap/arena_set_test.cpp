@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "base/seeded_test.h"
 #include "heap/heap_support_test.h"
 
 namespace strata {
@@ -31,7 +32,7 @@ struct Table {
 
 TEST(ArenaSet, AgreesWithAModel) {
   Table table(1 << 26);
-  std::mt19937_64 random(seed());
+  std::mt19937_64 random(seed_of_this_run());
   std::set<std::uintptr_t> model;
   for (int step = 0; step < 20'000; ++step) {
     const std::uintptr_t arena = (1 + random() % 500) << 26;

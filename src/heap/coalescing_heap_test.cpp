@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <new>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/seeded_test.h"
 #include "heap/heap_support_test.h"
 #include "heap/size_bins.h"
 #include "os/emulation.h"
@@ -73,7 +73,7 @@ TEST(CoalescingHeap, ServesItsWholeCapacityAsOneBlock) {
 }
 
 TEST(CoalescingHeap, WhatItCallsTheLargestFreeBlockCanBeHad) {
-  std::mt19937_64 random(seed());
+  std::mt19937_64 random(seed_of_this_run());
   Region region(1 << 16);
   std::vector<void*> live;
   for (int step = 0; step < 2000; ++step) {
@@ -441,7 +441,7 @@ TEST(CoalescingHeap, KeepsItsInvariantsThroughEveryShortSequenceOnATinyRegion) {
 }
 
 TEST(CoalescingHeap, AgreesWithAModelThroughRandomOperations) {
-  std::mt19937_64 random(seed());
+  std::mt19937_64 random(seed_of_this_run());
   for (int round = 0; round < 20; ++round) {
     Region region(1024u << random() % 7);
     CoalescingHeap& heap = region.heap;

@@ -3,10 +3,10 @@
 #include <strata/coalescing_heap.hpp>
 #include <strata/thread_heaps.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
+#include <latch>
 #include <thread>
 
 #include "os/page_source.h"
@@ -20,13 +20,6 @@ inline constexpr bool kIsSanitized = true;
 #else
 inline constexpr bool kIsSanitized = false;
 #endif
-
-inline std::uint64_t seed() {
-  const char* text = std::getenv("STRATA_SEED");
-  const std::uint64_t value = text != nullptr ? std::strtoull(text, nullptr, 0) : 20240611;
-  std::printf("STRATA_SEED=%llu\n", static_cast<unsigned long long>(value));
-  return value;
-}
 
 /// A coalescing heap over memory of the test.
 struct Region {
@@ -64,6 +57,21 @@ inline ThreadHeaps::Options long_arenas() {
 inline char* arena_start(char* block, std::size_t alignment) {
   return block - reinterpret_cast<std::uintptr_t>(block) % alignment;
 }
+
+/// Stops the first thread that passes until it is told to go on.
+class Gate {
+ public:
+  void pass() noexcept {
+    if (is_taken_.exchange(true)) return;
+    arrived.count_down();
+    go_on.wait();
+  }
+  std::latch arrived{1};
+  std::latch go_on{1};
+
+ private:
+  std::atomic<bool> is_taken_{false};
+};
 
 template <typename Body>
 void in_thread(Body body) {

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/seeded_test.h"
 #include "heap/heap_support_test.h"
 #include "os/fake_page_source.h"
 #include "os/resources.h"
@@ -209,7 +210,7 @@ TEST(SharedArenas, NothingIsLostThatIsFreedWhileItsHeapIsLocked) {
   std::vector<std::atomic<unsigned char*>> slots(64);
   std::barrier gate(kThreads);
   std::vector<std::thread> threads;
-  const std::uint64_t base = seed();
+  const std::uint64_t base = seed_of_this_run();
   for (std::size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       std::mt19937_64 random(base + t);

@@ -9,7 +9,6 @@
 #include <barrier>
 #include <cstdint>
 #include <cstring>
-#include <latch>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -19,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/seeded_test.h"
 #include "heap/heap_support_test.h"
 #include "os/emulation.h"
 #include "os/fake_page_source.h"
@@ -233,7 +233,7 @@ TEST(ThreadHeaps, ServesWhatJustFitsAFreshArena) {
 
 TEST(ThreadHeaps, ResizesInPlaceWhereItCanAndMovesWhereItMust) {
   ThreadHeaps heaps(small_arenas());
-  std::mt19937_64 random(seed());
+  std::mt19937_64 random(seed_of_this_run());
   unsigned char* block = nullptr;
   std::size_t bytes = 0;
   for (int step = 0; step < 3000; ++step) {
@@ -264,21 +264,12 @@ TEST(ThreadHeaps, TouchesOnlyWhatItUsesOfAFreshArena) {
   EXPECT_LT(os::resident_bytes() - before, 4 * kMiB);
 }
 
-/// Stops the first thread that maps an arena until it is told to go on.
-class SlowPages final : public os::PageSource {
- public:
+/// The first thread that maps an arena stops at the gate.
+struct SlowPages final : os::PageSource, Gate {
   void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept override {
-    if (!is_taken_.exchange(true)) {
-      arrived.count_down();
-      go_on.wait();
-    }
+    pass();
     return os::PageSource::map_aligned(bytes, alignment);
   }
-  std::latch arrived{1};
-  std::latch go_on{1};
-
- private:
-  std::atomic<bool> is_taken_{false};
 };
 
 TEST(ThreadHeaps, CreatesArenasWithoutALockThatOtherThreadsNeed) {
@@ -562,7 +553,7 @@ TEST(ThreadHeaps, NoSnapshotEverWrapsBelowZeroWhileBlocksChangeHands) {
   std::vector<std::atomic<void*>> slots(kSlots);
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
-  const std::uint64_t base = seed();
+  const std::uint64_t base = seed_of_this_run();
   for (std::uint64_t t = 0; t < 3; ++t) {
     threads.emplace_back([&, t] {
       std::mt19937_64 random(base + t);

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <latch>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -18,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/seeded_test.h"
 #include "heap/heap_support_test.h"
 #include "os/emulation.h"
 #include "os/fake_page_source.h"
@@ -76,7 +76,7 @@ TEST(ThreadHeaps, AProducerAndAConsumerRunForLongInBoundedMemory) {
       heaps.deallocate(block);
     }
   });
-  std::mt19937_64 random(seed());
+  std::mt19937_64 random(seed_of_this_run());
   for (std::size_t i = 0; i < kBlocks; ++i) {
     auto* block = static_cast<unsigned char*>(heaps.allocate(1 + random() % 2000));
     ASSERT_NE(block, nullptr) << "the consumer's frees did not come back in time";
@@ -137,7 +137,7 @@ TEST(ThreadHeaps, ThreadsThatComeAndGoFreeEachOthersBlocksWhileTheirHeapsAreAdop
   options.reclaim_delay_ms = 0;
   ThreadHeaps heaps(options);
   std::vector<std::atomic<unsigned char*>> slots(128);
-  const std::uint64_t base = seed();
+  const std::uint64_t base = seed_of_this_run();
   std::barrier all_have_heaps(3);
   const auto short_thread = [&](std::uint64_t number) {
     std::mt19937_64 random(base + number);
@@ -342,21 +342,12 @@ TEST(ThreadHeaps, TheChildOfAForkEndsWithItsThreadThoughItsReclaimerSleeps) {
   EXPECT_EQ(status, 0);
 }
 
-/// Stops the first thread that returns memory until it is told to go on.
-class SlowReturns final : public os::PageSource {
- public:
+/// The first thread that returns memory stops at the gate.
+struct SlowReturns final : os::PageSource, Gate {
   bool decommit(void* address, std::size_t bytes) noexcept override {
-    if (!is_taken_.exchange(true)) {
-      arrived.count_down();
-      go_on.wait();
-    }
+    pass();
     return os::PageSource::decommit(address, bytes);
   }
-  std::latch arrived{1};
-  std::latch go_on{1};
-
- private:
-  std::atomic<bool> is_taken_{false};
 };
 
 /// One instance, and a thread that is about to end: it returns what it freed.
@@ -489,7 +480,7 @@ TEST(ThreadHeaps, ReclaimingRacesWithAllocationAndNobodyNotices) {
   std::atomic<bool> stop{false};
   std::barrier gate(4);
   std::vector<std::thread> threads;
-  const std::uint64_t base = seed();
+  const std::uint64_t base = seed_of_this_run();
   for (std::uint64_t t = 0; t < 3; ++t) {
     threads.emplace_back([&, t] {
       std::mt19937_64 random(base + t);
@@ -525,7 +516,7 @@ TEST(ThreadHeaps, ReclaimingRacesWithAllocationAndNobodyNotices) {
 }
 
 TEST(ThreadHeaps, AgreesWithAModelThroughRandomOperationsOfTwoThreads) {
-  const std::uint64_t base = seed();
+  const std::uint64_t base = seed_of_this_run();
   for (std::uint64_t round = 0; round < 6; ++round) {
     ThreadHeaps::Options options = small_arenas();
     options.arena_bytes = 128 * kKiB;

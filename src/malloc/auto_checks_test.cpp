@@ -59,7 +59,7 @@ TEST_F(AutoChecks, VerifyFromTheFirstFreeOn) {
 TEST_F(AutoChecks, AWrongSizeIsNotUsed) {
   TestThread thread(malloc);
   const auto free_as = [&](void* p, std::size_t bytes) {
-    malloc.deallocate(thread.state, p, {FreeCall::By::kDelete, bytes, FreeCall::kUnsaid});
+    malloc.deallocate(thread.state, p, deleting(bytes));
   };
   for (int round = 0; round < 2; ++round) {
     for (const std::size_t bytes : {0u, 16u, 32u, 4096u, 100'000u, 200'000u, 2'000'000u}) {

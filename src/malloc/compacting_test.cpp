@@ -309,8 +309,8 @@ TEST_F(CompactingVerified, HomewardObjectsAreFreedAndResizedByEveryCall) {
     live.pop_front();
     return p;
   };
-  malloc.deallocate(thread.state, take(), {FreeCall::By::kDelete, kBytes, FreeCall::kUnsaid});
-  malloc.deallocate(thread.state, take(), {FreeCall::By::kFree, kBytes / 2, FreeCall::kUnsaid});
+  malloc.deallocate(thread.state, take(), deleting(kBytes));
+  malloc.deallocate(thread.state, take(), freeing(kBytes / 2));
   void* const p = take();
   EXPECT_EQ(thread.usable_bytes(p), kBytes);
   EXPECT_EQ(thread.reallocate(p, kBytes - 4), p);
@@ -331,7 +331,7 @@ TEST_F(CompactingVerifiedDeathTest, HomewardObjectsAreVerifiedAtOnce) {
   leave_half_empty(thread);
   char* const p = static_cast<char*>(live.front());
   ASSERT_TRUE(is_homeward(p));
-  constexpr FreeCall kWrong{FreeCall::By::kDelete, 4 * kBytes, FreeCall::kUnsaid};
+  constexpr FreeCall kWrong = deleting(4 * kBytes);
   EXPECT_DEATH(malloc.deallocate(thread.state, p, kWrong),
                "mismatched sized delete of 0x[0-9a-f]+: it is an object of 64 bytes");
   EXPECT_DEATH(thread.deallocate(p + 16), "invalid free of 0x[0-9a-f]+: it points into an object");

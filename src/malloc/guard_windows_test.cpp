@@ -380,7 +380,7 @@ TEST_F(GuardWindows, AGuardNobodyAskedForDoesNotLookAtHowABlockIsFreed) {
   start_at_rate(Options::Checks::kAuto);
   void* const p = malloc.allocate_slowly(thread.state, 200'000, Allocation::By::kNewArray);
   ASSERT_TRUE(malloc.guards().owns(p));
-  malloc.deallocate(thread.state, p, {FreeCall::By::kDelete, 1});
+  malloc.deallocate(thread.state, p, deleting(1));
   EXPECT_DEATH(thread.deallocate(p), "double free of 0x[0-9a-f]+: the object is free already");
 }
 
@@ -391,7 +391,7 @@ TEST_F(GuardWindows, ABlockOfAlignedNewIsKnownAsOneHoweverSmallItsAlignment) {
   constexpr std::size_t kBytes = 200 * 1024;
   void* const p = malloc.allocate_aligned(thread.state, 16, kBytes, Allocation::By::kNew);
   ASSERT_TRUE(malloc.guards().owns(p));
-  malloc.deallocate(thread.state, p, {FreeCall::By::kDelete, kBytes, 16});
+  malloc.deallocate(thread.state, p, deleting(kBytes, 16));
 }
 
 TEST_F(GuardWindows, NoBlockIsGuardedWhereNobodyWantsThat) {

@@ -15,6 +15,14 @@ namespace strata {
 
 inline constexpr std::size_t kMiB = std::size_t{1} << 20;
 
+/// What operator delete and free_sized say.
+constexpr FreeCall deleting(std::size_t bytes, std::size_t alignment = FreeCall::kUnsaid) {
+  return {FreeCall::By::kDelete, bytes, alignment};
+}
+constexpr FreeCall freeing(std::size_t bytes, std::size_t alignment = FreeCall::kUnsaid) {
+  return {FreeCall::By::kFree, bytes, alignment};
+}
+
 /// A malloc over a page source of the test's, beside the process's own.
 struct TestMalloc : MallocHost {
   bool start(MallocInstance& starting) noexcept override { return starting.start(started_with, 1); }

@@ -128,12 +128,12 @@ TEST_F(MallocTest, AClassesFirstObjectsMayBeLargerOnes) {
     thread.deallocate(p);
     auto* const zeroed = static_cast<char*>(thread.allocate_zeroed(72));
     for (int i = 0; i < 72; ++i) ASSERT_EQ(zeroed[i], 0);
-    test.malloc.deallocate(thread.state, zeroed, {FreeCall::By::kDelete, 72, FreeCall::kUnsaid});
+    test.malloc.deallocate(thread.state, zeroed, deleting(72));
     void* const aligned = thread.allocate(192, 64);
     EXPECT_EQ(thread.usable_bytes(aligned), 256u);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(aligned) % 64, 0u);
     EXPECT_EQ(thread.reallocate(aligned, 256), aligned);
-    test.malloc.deallocate(thread.state, aligned, {FreeCall::By::kFree, 192, 64});
+    test.malloc.deallocate(thread.state, aligned, freeing(192, 64));
     for (int i = 0; i < 8; ++i) thread.deallocate(thread.allocate(72));
     void* const own = thread.allocate(72);
     EXPECT_EQ(thread.usable_bytes(own), 80u);
@@ -152,10 +152,9 @@ TEST_F(MallocTest, WhereFreesAreComparedEachObjectIsOfItsClass) {
     TestThread thread(test.malloc);
     void* const p = thread.allocate(72);
     EXPECT_LE(thread.usable_bytes(p), 80u);
-    test.malloc.deallocate(thread.state, p, {FreeCall::By::kDelete, 72, FreeCall::kUnsaid});
+    test.malloc.deallocate(thread.state, p, deleting(72));
     void* const wrong = thread.allocate(72);
-    EXPECT_DEATH(test.malloc.deallocate(thread.state, wrong,
-                                        {FreeCall::By::kDelete, 128, FreeCall::kUnsaid}),
+    EXPECT_DEATH(test.malloc.deallocate(thread.state, wrong, deleting(128)),
                  "mismatched sized delete");
     thread.deallocate(wrong);
   }

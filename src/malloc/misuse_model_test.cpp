@@ -17,13 +17,6 @@ namespace {
 
 using Checks = Options::Checks;
 
-constexpr FreeCall deleting(std::size_t bytes, std::size_t alignment = FreeCall::kUnsaid) {
-  return {FreeCall::By::kDelete, bytes, alignment};
-}
-constexpr FreeCall freeing(std::size_t bytes) {
-  return {FreeCall::By::kFree, bytes, FreeCall::kUnsaid};
-}
-
 /// Of what is free, or part of an object: which of these it is depends on what became of its place.
 const std::string kIsNoObject =
     "(it was freed just before|the (object|block) is free"

@@ -27,13 +27,6 @@ struct VerifiedFrees : TestMalloc, ::testing::Test {
   TestThread thread{malloc};
 };
 
-constexpr FreeCall deleting(std::size_t bytes, std::size_t alignment = FreeCall::kUnsaid) {
-  return {FreeCall::By::kDelete, bytes, alignment};
-}
-constexpr FreeCall freeing(std::size_t bytes, std::size_t alignment = FreeCall::kUnsaid) {
-  return {FreeCall::By::kFree, bytes, alignment};
-}
-
 constexpr const char* kIsFree = "strata: double free of 0x[0-9a-f]+: the object is free already";
 constexpr const char* kInside = "strata: invalid free of 0x[0-9a-f]+: it points into an object";
 constexpr const char* kNever = "strata: invalid free of 0x[0-9a-f]+: it was freed before, or never";

@@ -6,13 +6,13 @@
 #include <ucontext.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <latch>
 #include <random>
-#include <string>
 #include <thread>
 #include <vector>
+
+#include "base/seeded_test.h"
 
 namespace strata::os {
 namespace {
@@ -25,17 +25,6 @@ namespace {
 #endif
 
 constexpr std::size_t kCapacity = 64;
-
-unsigned seed() {
-  static const unsigned value = [] {
-    const char* const given = std::getenv("STRATA_SEED");
-    const unsigned chosen =
-        given != nullptr ? static_cast<unsigned>(std::stoul(given)) : std::random_device{}();
-    std::printf("STRATA_SEED=%u\n", chosen);
-    return chosen;
-  }();
-  return value;
-}
 
 using Stack = std::vector<std::uintptr_t>;
 using Take = std::size_t (*)(std::uintptr_t*, std::size_t);
@@ -64,7 +53,7 @@ struct Stacks {
 /// A random tree of calls in all kinds of frames, at whose leaves the stacks are compared.
 class Tree {
  public:
-  explicit Tree(unsigned tree_seed) : random_(tree_seed) {}
+  explicit Tree(std::uint64_t seed) : random_(seed) {}
 
   std::size_t compared() const { return compared_; }
   std::size_t differing() const { return differing_; }
@@ -160,7 +149,7 @@ class Tree {
   }
   [[gnu::noinline]] void keep(volatile void* p) { sink_ = sink_ + (p != nullptr); }
 
-  std::mt19937 random_;
+  std::mt19937_64 random_;
   std::size_t compared_ = 0;
   std::size_t differing_ = 0;
   volatile int sink_ = 0;
@@ -178,7 +167,7 @@ class CapturedStack : public testing::Test {
 
 TEST_F(CapturedStack, IsWhatTheUnwinderFindsInRandomCallTrees) {
   const StackCounts before = stack_counts();
-  Tree tree(seed());
+  Tree tree(seed_of_this_run());
   for (unsigned i = 0; i < 3000; ++i) tree.grow(i % 30);
   expect_equal(tree);
   const StackCounts after = stack_counts();
@@ -260,7 +249,8 @@ TEST_F(CapturedStack, IsTheUnwindersInThreadsThatLearnAtOnce) {
   constexpr unsigned kThreads = 4;
   std::latch gate(kThreads);
   std::vector<Tree> trees;
-  for (unsigned i = 0; i < kThreads; ++i) trees.emplace_back(seed() + i);
+  const std::uint64_t seed = seed_of_this_run();
+  for (unsigned i = 0; i < kThreads; ++i) trees.emplace_back(seed + i);
   std::vector<std::thread> threads;
   for (Tree& tree : trees) {
     threads.emplace_back([&] {
@@ -282,7 +272,7 @@ TEST_F(CapturedStack, IsTheUnwindersInSignalHandlersOnAnyStack) {
   const stack_t alternate{other_stack.data(), 0, other_stack.size()};
   stack_t before{};
   ASSERT_EQ(sigaltstack(&alternate, &before), 0);
-  Tree tree(seed());
+  Tree tree(seed_of_this_run());
   g_tree = &tree;
   for (const int flags : {0, SA_ONSTACK}) {
     struct sigaction action {};
@@ -310,7 +300,7 @@ ucontext_t g_coroutine;
 
 TEST_F(CapturedStack, IsTheUnwindersInCoroutines) {
   std::vector<char> other_stack(1024 * 1024);
-  Tree tree(seed());
+  Tree tree(seed_of_this_run());
   g_tree = &tree;
   ASSERT_EQ(getcontext(&g_coroutine), 0);
   g_coroutine.uc_stack.ss_sp = other_stack.data();

@@ -12,6 +12,8 @@
 #include <set>
 #include <vector>
 
+#include "pool/drain_test.h"
+
 /// \file  One pool, several processes, some of which are killed.
 
 namespace strata {
@@ -62,13 +64,6 @@ class SharedMemory {
 struct Stamp {
   std::atomic<std::uint32_t> owner;
 };
-
-template <class View>
-std::vector<void*> drain(View& pool) {
-  std::vector<void*> blocks;
-  while (void* p = pool.allocate()) blocks.push_back(p);
-  return blocks;
-}
 
 TEST(BitmapPoolSharedMemory, ABlockTravelsBetweenProcessesByItsNumber) {
   using View = BitmapPoolView<>;

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <functional>
 #include <random>
 #include <vector>
+
+#include "base/seeded_test.h"
+#include "pool/drain_test.h"
 
 /// \file  Every atomic step of an operation is a place where a thread can be preempted or an
 /// interrupt can arrive. Here something else happens at each such place in turn, so that what a
@@ -76,13 +78,6 @@ constexpr std::size_t kGapStride = 5;
 #else
 constexpr std::size_t kGapStride = 1;
 #endif
-
-template <class Pool>
-std::vector<void*> drain(Pool& pool) {
-  std::vector<void*> blocks;
-  while (void* p = pool.allocate()) blocks.push_back(p);
-  return blocks;
-}
 
 template <class Pool>
 class BitmapPoolSteps : public testing::Test {
@@ -260,11 +255,7 @@ TYPED_TEST(BitmapPoolSteps, AFreeBlockIsFoundByAHandlerInsideAHandler) {
 
 TYPED_TEST(BitmapPoolSteps, ABlockIsNeverHandedOutTwiceWhateverInterrupts) {
   auto& pool = this->pool_;
-  const char* fixed = std::getenv("STRATA_SEED");
-  const unsigned seed = fixed != nullptr ? static_cast<unsigned>(std::strtoul(fixed, nullptr, 0))
-                                         : std::random_device{}();
-  std::printf("STRATA_SEED=%u\n", seed);
-  std::mt19937 random(seed);
+  std::mt19937_64 random(seed_of_this_run());
   std::vector<bool> held(pool.capacity(), true);
   std::size_t held_count = pool.capacity();
   // Random operations, interrupted at random steps by random operations, and those again. The model

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <random>
 #include <set>
 #include <thread>
 #include <type_traits>
 #include <vector>
+
+#include "base/seeded_test.h"
+#include "pool/drain_test.h"
 
 namespace strata {
 namespace {
@@ -42,21 +44,6 @@ static_assert(BitmapPoolGeometry::of({64, 1u << 24}).levels == 3, "millions of b
 static_assert(!std::is_copy_constructible_v<BitmapPool<>> &&
               !std::is_copy_assignable_v<BitmapPool<>>);
 static_assert(std::is_trivially_destructible_v<BitmapPool<>>, "usable in static destructors");
-
-unsigned seed_of_this_run() {
-  const char* fixed = std::getenv("STRATA_SEED");
-  const unsigned seed = fixed != nullptr ? static_cast<unsigned>(std::strtoul(fixed, nullptr, 0))
-                                         : std::random_device{}();
-  std::printf("STRATA_SEED=%u\n", seed);
-  return seed;
-}
-
-template <class Pool>
-std::vector<void*> drain(Pool& pool) {
-  std::vector<void*> blocks;
-  while (void* p = pool.allocate()) blocks.push_back(p);
-  return blocks;
-}
 
 template <class Pool>
 void expect_clean(Pool& pool, std::size_t in_use) {
@@ -121,7 +108,7 @@ TYPED_TEST(BitmapPoolShapes, BlocksAreAlignedApartAndFarFromTheBits) {
 
 TYPED_TEST(BitmapPoolShapes, AgreesWithAModelUnderRandomOperations) {
   auto& pool = this->pool_;
-  std::mt19937 random(seed_of_this_run());
+  std::mt19937_64 random(seed_of_this_run());
   std::vector<void*> held;
   std::set<void*> model;
   const auto take = [&](void* p) {
@@ -363,7 +350,7 @@ TYPED_TEST(LowestFreeFirstShapes, TheLowestFreeBlocksComeFirstByOneAndByBatch) {
   std::set<std::size_t> free;
   for (std::size_t i = 0; i < pool.capacity(); ++i) free.insert(free.end(), i);
   std::vector<std::size_t> taken;
-  std::mt19937 random(seed_of_this_run());
+  std::mt19937_64 random(seed_of_this_run());
   const auto expect_lowest = [&](void* p) {
     ASSERT_EQ(pool.index_of(p), *free.begin());
     taken.push_back(*free.begin());

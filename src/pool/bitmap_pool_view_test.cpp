@@ -9,6 +9,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "pool/drain_test.h"
+
 namespace strata {
 namespace {
 
@@ -31,12 +33,6 @@ struct Buffer {
   std::size_t bytes;
   void* memory;
 };
-
-std::vector<void*> drain(View& pool) {
-  std::vector<void*> blocks;
-  while (void* p = pool.allocate()) blocks.push_back(p);
-  return blocks;
-}
 
 TEST(BitmapPoolView, AnyShapeWorksInABufferOfExactlyTheRequiredBytes) {
   for (const std::size_t capacity :

@@ -5,8 +5,6 @@
 #include <barrier>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <random>
@@ -15,6 +13,8 @@
 #include <thread>
 #include <type_traits>
 #include <vector>
+
+#include "base/seeded_test.h"
 
 namespace strata {
 namespace {
@@ -140,9 +140,7 @@ void agree_with_a_model(std::uint64_t seed) {
 }
 
 TYPED_TEST(MessageQueueTest, AgreesWithAModelUnderRandomOperations) {
-  const char* text = std::getenv("STRATA_SEED");
-  const std::uint64_t seed = text != nullptr ? std::strtoull(text, nullptr, 0) : 20261122;
-  std::printf("STRATA_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  const std::uint64_t seed = seed_of_this_run();
   agree_with_a_model<1, TypeParam::value>(seed);
   agree_with_a_model<5, TypeParam::value>(seed + 1);
   agree_with_a_model<64, TypeParam::value>(seed + 2);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <memory>
@@ -16,6 +15,8 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "base/seeded_test.h"
 
 namespace strata {
 namespace {
@@ -515,11 +516,7 @@ TYPED_TEST(ObjectPoolTest, StartsWithAMillionSlotsWithoutTouchingThem) {
 }
 
 TYPED_TEST(ObjectPoolTest, AgreesWithAModelUnderRandomOperations) {
-  const char* text = std::getenv("STRATA_SEED");
-  const std::uint64_t seed =
-      text != nullptr ? std::strtoull(text, nullptr, 0) : std::random_device()();
-  std::printf("STRATA_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(seed_of_this_run());
   Counted::alive = 0;
   {
     Pool<TypeParam, Counted> pool(Exhaustion::kGrow, Leftovers::kDestroy);

@@ -16,7 +16,12 @@ struct FakeProcess {
   os::FakePageSource pages;
   FakeAddressSpace space{pages};
   std::unique_ptr<Central> central = std::make_unique<Central>(space.spans, space.metadata);
+  CacheBudget budget{space.heap, std::size_t{32} << 20};
 
+  std::unique_ptr<ThreadCache> make_cache() {
+    budget.add_thread();
+    return std::make_unique<ThreadCache>(*central, budget, space.metadata);
+  }
   std::size_t used_pages() { return space.heap.statistics().used_pages; }
 };
 

@@ -18,11 +18,8 @@
 namespace strata {
 namespace {
 
-constexpr std::size_t kCacheBytes = std::size_t{32} << 20;
-
 /// Two threads fill and empty batches side by side.
 struct NeighboursTest : ::testing::Test, FakeProcess {
-  CacheBudget budget{space.heap, kCacheBytes};
   std::unique_ptr<ThreadCache> caches[2] = {make_cache(), make_cache()};
 
   NeighboursTest() {
@@ -34,10 +31,6 @@ struct NeighboursTest : ::testing::Test, FakeProcess {
       cache->flush_all();
       central->leave(cache->place());
     }
-  }
-  std::unique_ptr<ThreadCache> make_cache() {
-    budget.add_thread();
-    return std::make_unique<ThreadCache>(*central, budget, space.metadata);
   }
   enum class Order { kFirstInFirstOut, kLastInFirstOut, kRandom };
   void fill_and_empty(std::size_t bytes, std::size_t count, int batches,
@@ -146,7 +139,7 @@ struct SettlingTest : ::testing::Test {
   BusyPages pages;
   FakeAddressSpace space{pages};
   Central central{space.spans, space.metadata};
-  CacheBudget budget{space.heap, kCacheBytes};
+  CacheBudget budget{space.heap, std::size_t{32} << 20};
   const unsigned c = SizeClassMap::class_of(64);
   ThreadCache first{central, budget, space.metadata};
   ThreadCache second{central, budget, space.metadata};

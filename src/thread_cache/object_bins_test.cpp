@@ -23,7 +23,6 @@ TEST(ObjectBins, EmptyBinsHoldNothingAndTakeNothing) {
 }
 
 struct FilledBins : ::testing::Test, FakeProcess {
-  CacheBudget budget{space.heap, std::size_t{32} << 20};
   ThreadCache cache{*central, budget, space.metadata};
   void TearDown() override { cache.flush_all(); }
 };

@@ -19,10 +19,6 @@ constexpr std::size_t kRounded = 8;  // as ThreadCache says
 struct RoundedUpTest : ::testing::Test, FakeProcess {
   RoundedUpTest() { central->round_up_first_objects(); }
 
-  std::unique_ptr<ThreadCache> make_cache() {
-    budget.add_thread();
-    return std::make_unique<ThreadCache>(*central, budget, space.metadata);
-  }
   std::size_t bytes_at(const void* object) { return space.map.span_of(object)->object_bytes; }
   /// Bytes of the next objects that malloc gets for `bytes`, which all stay in use.
   std::vector<std::size_t> next(ThreadCache& cache, std::size_t bytes, std::size_t count) {
@@ -40,7 +36,6 @@ struct RoundedUpTest : ::testing::Test, FakeProcess {
     in_use.clear();
   }
 
-  CacheBudget budget{space.heap, std::size_t{32} << 20};
   std::vector<void*> in_use;
 };
 
@@ -112,13 +107,11 @@ TEST_F(RoundedUpTest, EveryObjectIsAlignedAsItsClassIs) {
 
 TEST_F(RoundedUpTest, WhereClassesStayApartNoneIs) {
   FakeProcess process;
-  CacheBudget its_budget{process.space.heap, std::size_t{32} << 20};
-  its_budget.add_thread();
-  ThreadCache cache(*process.central, its_budget, process.space.metadata);
-  void* const object = allocate_from(cache, SizeClassMap::class_of(72));
+  const auto cache = process.make_cache();
+  void* const object = allocate_from(*cache, SizeClassMap::class_of(72));
   EXPECT_EQ(process.space.map.span_of(object)->object_bytes, 80u);
-  deallocate_into(cache, SizeClassMap::class_of(72), object);
-  cache.flush_all();
+  deallocate_into(*cache, SizeClassMap::class_of(72), object);
+  cache->flush_all();
 }
 
 }  // namespace

@@ -17,7 +17,6 @@ namespace strata {
 namespace {
 
 struct World : FakeProcess {
-  CacheBudget budget{space.heap, std::size_t{32} << 20};
   ThreadCache cache{*central, budget, space.metadata};
   std::vector<void*> room = std::vector<void*>(2048);
 
@@ -193,7 +192,6 @@ class TakeOverSteps : public SeededTest, public FakeProcess {
               cache.count_objects(kClass) + cache.owned.size());
   }
 
-  CacheBudget budget{space.heap, std::size_t{32} << 20};
   SteppedCache cache{*central, budget, space.metadata};
   std::size_t bias = 1;
 };

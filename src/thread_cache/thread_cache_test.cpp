@@ -23,12 +23,6 @@ namespace {
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 struct Fixture : FakeProcess {
-  CacheBudget budget{space.heap, 32 * kMiB};
-
-  std::unique_ptr<ThreadCache> make_cache() {
-    budget.add_thread();
-    return std::make_unique<ThreadCache>(*central, budget, space.metadata);
-  }
   /// All objects of the class that are out of their spans are in the transfer cache or `elsewhere`.
   bool nothing_is_lost(unsigned size_class, std::size_t elsewhere) {
     const Central::ClassStatistics now = central->statistics(size_class);

@@ -20,15 +20,7 @@
 namespace strata {
 namespace conformance {
 
-class UserHeapFamily {
- public:
-  using Source = Heap;
-  Heap& source() { return heap_; }
-
- private:
-  Heap heap_;
-};
-INSTANTIATE_TYPED_TEST_SUITE_P(OverUserHeaps, AllocatorTest, testing::Types<UserHeapFamily>);
+INSTANTIATE_TYPED_TEST_SUITE_P(OverUserHeaps, AllocatorTest, testing::Types<FamilyOf<Heap>>);
 
 }  // namespace conformance
 
