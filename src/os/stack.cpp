@@ -19,10 +19,6 @@ extern "C" {
 [[gnu::visibility("hidden")]] extern const char etext[];
 }
 
-// Where the function that uses this returns to.
-#define STRATA_CALLER \
-  reinterpret_cast<std::uintptr_t>(__builtin_extract_return_addr(__builtin_return_address(0)))
-
 namespace {
 
 /// libgcc's struct dwarf_eh_bases: what the pointers of an entry are relative to.
@@ -273,7 +269,7 @@ bool prepare_walks() noexcept {
 [[gnu::noinline]] std::size_t unwind_stack(std::uintptr_t* frames, std::size_t capacity) noexcept {
   if (!g_has_unwinder.load(std::memory_order_relaxed)) return 0;
   std::uintptr_t all[kMaxFrames];
-  const std::size_t unwound = unwind(STRATA_CALLER, all, wanted_for(capacity));
+  const std::size_t unwound = unwind(caller_place().pc, all, wanted_for(capacity));
   return keep_callers(all, unwound, frames, capacity);
 }
 
@@ -307,11 +303,7 @@ std::size_t walk_or_unwind(const Frame& caller, std::uintptr_t* all, std::size_t
 
 [[gnu::noinline]] std::size_t capture_stack(std::uintptr_t* frames, std::size_t capacity) noexcept {
   if (!g_is_prepared.load(std::memory_order_relaxed)) return 0;
-  // Our caller, as it goes on after this call. A frame's address is where fp is saved.
-  const Frame caller{
-      reinterpret_cast<std::uintptr_t>(__builtin_extract_return_addr(__builtin_return_address(0))),
-      reinterpret_cast<std::uintptr_t>(__builtin_dwarf_cfa()),
-      word_at(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)))};
+  const Frame caller = caller_place();
   std::uintptr_t all[kMaxFrames];
   const std::size_t found = walk_or_unwind(caller, all, wanted_for(capacity), nullptr);
   return keep_callers(all, found, frames, capacity);

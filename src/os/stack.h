@@ -46,7 +46,8 @@ struct StackPlace {
   std::uintptr_t fp;
 };
 
-/// The caller of the function that this is called in.
+/// The caller of the function that this is called in, as it goes on after that call. A frame's
+/// address is where fp is saved.
 [[gnu::always_inline]] inline StackPlace caller_place() noexcept {
   return {
       reinterpret_cast<std::uintptr_t>(__builtin_extract_return_addr(__builtin_return_address(0))),

@@ -97,10 +97,9 @@ HeapReclaimer::Round HeapReclaimer::look_at_all() noexcept {
 std::size_t HeapReclaimer::idle_bytes() noexcept {
   std::size_t bytes = 0;
   LockGuard guard(table_.lock());
-  for (UserHeap* heap = table_.next_made(0); heap != nullptr;
-       heap = table_.next_made(std::size_t{heap->number()} + 1)) {
-    if (heap->reclaims()) bytes += heap->malloc_if_made()->engine().idle_bytes();
-  }
+  table_.for_each_made([&](UserHeap& heap) {
+    if (heap.reclaims()) bytes += heap.malloc_if_made()->engine().idle_bytes();
+  });
   return bytes;
 }
 

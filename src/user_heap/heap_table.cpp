@@ -336,13 +336,6 @@ void HeapTable::stop_profile() noexcept {
   profile().stop();
 }
 
-template <typename Function>
-void HeapTable::for_each_made(Function function) noexcept {
-  for (UserHeap* heap = next_made(0); heap != nullptr;
-       heap = next_made(std::size_t{heap->number()} + 1))
-    function(*heap);
-}
-
 /// The hot paths would pass a watch of the heap by that has begun. Between the two is a barrier in
 /// all threads: a thread that shows its bins now sees the watch afterwards, and hides them itself,
 /// or has shown them before. Where the kernel has no such barrier, one may be missed in that

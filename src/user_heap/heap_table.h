@@ -60,6 +60,14 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
   /// The next heap by number, from `number` on, that has made its malloc; nullptr if none has.
   /// \pre  the lock is held
   UserHeap* next_made(std::size_t number) noexcept STRATA_REQUIRES(lock_);
+  /// Calls function(UserHeap&) for each that has.
+  /// \pre  the same
+  template <typename Function>
+  void for_each_made(Function function) noexcept STRATA_REQUIRES(lock_) {
+    for (UserHeap* heap = next_made(0); heap != nullptr;
+         heap = next_made(std::size_t{heap->number()} + 1))
+      function(*heap);
+  }
 
   Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }
   RegionPool& regions() noexcept { return regions_; }
@@ -109,8 +117,6 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
   static bool explain(const os::Fault& fault) noexcept;
   static void name_heap_of(const void* p, TextWriter& sentence) noexcept;
   HeapThread* this_thread() noexcept;
-  template <typename Function>
-  void for_each_made(Function function) noexcept STRATA_REQUIRES(lock_);
   static void hide_bins(UserHeap& heap) noexcept;
   void remove(HeapUse& use) noexcept STRATA_REQUIRES(lock_);
   void forget(HeapThread& thread) noexcept;

@@ -67,14 +67,13 @@ void HeapTable::verify_at_exit() noexcept {
 SharedLimit::Idle HeapTable::next_idle(SharedLimit::Idle last) noexcept {
   SharedLimit::Idle first{0, 0};
   LockGuard guard(lock_);
-  for (UserHeap* heap = next_made(0); heap != nullptr;
-       heap = next_made(std::size_t{heap->number()} + 1)) {
-    if (heap->pages() != nullptr && !heap->pages()->can_purge()) continue;
-    const std::size_t idle = heap->malloc_if_made()->engine().idle_hint();
-    const std::size_t number = heap->number();
+  for_each_made([&](UserHeap& heap) {
+    if (heap.pages() != nullptr && !heap.pages()->can_purge()) return;
+    const std::size_t idle = heap.malloc_if_made()->engine().idle_hint();
+    const std::size_t number = heap.number();
     const bool is_after = idle != last.bytes ? idle < last.bytes : number > last.which;
     if (is_after && idle > first.bytes) first = {idle, number};
-  }
+  });
   return first;
 }
 
