@@ -3,11 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <latch>
-#include <thread>
-#include <vector>
 
 #include "base/metadata_arena.h"
+#include "base/run_together_test.h"
 #include "base/seeded_test.h"
 #include "os/fake_page_source.h"
 
@@ -115,27 +113,21 @@ TEST_F(MemoryLimitTest, ThreadsTogetherNeverPassTheHardLimit) {
   constexpr std::size_t kHard = 10'000;
   limit.configure(0, kHard);
   std::atomic<bool> passed{false};
-  std::latch gate(4);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
-      std::mt19937 random(static_cast<unsigned>(t));
-      std::size_t mine = 0;
-      gate.arrive_and_wait();
-      for (int i = 0; i < 20'000; ++i) {
-        const std::size_t bytes = random() % 3000;
-        if (mine >= bytes && random() % 2 == 0) {
-          limit.let_go(bytes);
-          mine -= bytes;
-        } else if (limit.try_hold(bytes)) {
-          mine += bytes;
-        }
-        if (limit.held_bytes() > kHard) passed = true;
+  run_together(4, [&](int t) {
+    std::mt19937 random(static_cast<unsigned>(t));
+    std::size_t mine = 0;
+    for (int i = 0; i < 20'000; ++i) {
+      const std::size_t bytes = random() % 3000;
+      if (mine >= bytes && random() % 2 == 0) {
+        limit.let_go(bytes);
+        mine -= bytes;
+      } else if (limit.try_hold(bytes)) {
+        mine += bytes;
       }
-      limit.let_go(mine);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+      if (limit.held_bytes() > kHard) passed = true;
+    }
+    limit.let_go(mine);
+  });
   EXPECT_FALSE(passed);
   EXPECT_EQ(limit.held_bytes(), 0u);
   EXPECT_LE(limit.statistics().peak, kHard);

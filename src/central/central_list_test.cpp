@@ -7,13 +7,12 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
-#include <latch>
 #include <map>
 #include <random>
 #include <set>
-#include <thread>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "base/seeded_test.h"
 #include "os/fake_page_source.h"
 #include "span/fake_address_space.h"
@@ -988,34 +987,28 @@ TEST_F(CentralListTest, ThreadsNeverHoldTheSameObject) {
   constexpr unsigned kClass = 6;
   constexpr int kThreads = 4;
   CentralList list = make(kClass);
-  std::latch gate(kThreads);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      gate.arrive_and_wait();
-      std::vector<void*> mine;
-      for (std::size_t i = 0; i < 500; ++i) {
-        if (mine.size() < 300) {
-          std::vector<void*> batch(1 + i % 90);
-          ASSERT_EQ(
-              claim_with_new_spans(list, space.spans, batch.data() + batch.size(), batch.size()),
-              batch.size());
-          // A plain write: two owners of one object are a data race, too.
-          for (void* object : batch) *static_cast<int*>(object) = t;
-          mine.insert(mine.end(), batch.begin(), batch.end());
-        } else {
-          const std::size_t count = 1 + i % 250;
-          for (std::size_t k = 0; k < count; ++k) {
-            ASSERT_EQ(*static_cast<int*>(mine[mine.size() - 1 - k]), t);
-          }
-          list.release(mine.data() + mine.size() - count, count);
-          mine.resize(mine.size() - count);
+  run_together(kThreads, [&](int t) {
+    std::vector<void*> mine;
+    for (std::size_t i = 0; i < 500; ++i) {
+      if (mine.size() < 300) {
+        std::vector<void*> batch(1 + i % 90);
+        ASSERT_EQ(
+            claim_with_new_spans(list, space.spans, batch.data() + batch.size(), batch.size()),
+            batch.size());
+        // A plain write: two owners of one object are a data race, too.
+        for (void* object : batch) *static_cast<int*>(object) = t;
+        mine.insert(mine.end(), batch.begin(), batch.end());
+      } else {
+        const std::size_t count = 1 + i % 250;
+        for (std::size_t k = 0; k < count; ++k) {
+          ASSERT_EQ(*static_cast<int*>(mine[mine.size() - 1 - k]), t);
         }
+        list.release(mine.data() + mine.size() - count, count);
+        mine.resize(mine.size() - count);
       }
-      list.release(mine.data(), mine.size());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+    }
+    list.release(mine.data(), mine.size());
+  });
   list.check_invariants();
   EXPECT_EQ(list.statistics().claimed_objects, 0u);
   list.destroy_kept(~std::size_t{0});
@@ -1070,27 +1063,21 @@ TEST_F(CentralListTest, ObjectsComeBackWhileTheirSpansMove) {
     std::vector<void*> objects = claim(first, 10 * (kPageBytes / SizeClassMap::bytes_of(kClass)));
     release(first, objects);
   }
-  std::latch gate(4);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
-      CentralList& mine = *lists[t % 2];
-      CentralList& other = *lists[1 - t % 2];
-      gate.arrive_and_wait();
-      for (std::size_t i = 0; i < 3000; ++i) {
-        std::vector<void*> batch(1 + i % 20);
-        std::size_t got = mine.claim_from(other, CentralList::Which::kEmptiest,
-                                          batch.data() + batch.size(), batch.size());
-        if (got == 0) got = mine.claim(batch.data() + batch.size(), batch.size());
-        std::vector<void*> objects(batch.end() - static_cast<std::ptrdiff_t>(got), batch.end());
-        for (void* object : objects) *static_cast<int*>(object) = t;
-        std::size_t left = objects.size();
-        for (unsigned turn = 0; left != 0; ++turn)
-          left = lists[turn % 2]->release(objects.data(), left);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_together(4, [&](int t) {
+    CentralList& mine = *lists[t % 2];
+    CentralList& other = *lists[1 - t % 2];
+    for (std::size_t i = 0; i < 3000; ++i) {
+      std::vector<void*> batch(1 + i % 20);
+      std::size_t got = mine.claim_from(other, CentralList::Which::kEmptiest,
+                                        batch.data() + batch.size(), batch.size());
+      if (got == 0) got = mine.claim(batch.data() + batch.size(), batch.size());
+      std::vector<void*> objects(batch.end() - static_cast<std::ptrdiff_t>(got), batch.end());
+      for (void* object : objects) *static_cast<int*>(object) = t;
+      std::size_t left = objects.size();
+      for (unsigned turn = 0; left != 0; ++turn)
+        left = lists[turn % 2]->release(objects.data(), left);
+    }
+  });
   first.check_invariants();
   second.check_invariants();
   EXPECT_EQ(first.statistics().claimed_objects + second.statistics().claimed_objects, 0u);

@@ -7,13 +7,12 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
-#include <latch>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/memory_limit.h"
+#include "base/run_together_test.h"
 #include "base/seeded_test.h"
 #include "guard/pattern.h"
 #include "os/emulation.h"
@@ -307,22 +306,16 @@ TEST_F(GuardPoolTest, AStartThatIsRefusedTakesNothingAndIsTriedAgain) {
 
 TEST_F(GuardPoolTest, ThreadsPassObjectsOn) {
   std::atomic<char*> shelves[8] = {};
-  std::latch gate(3);
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < 3; ++t) {
-    threads.emplace_back([&, seed = random()] {
-      std::mt19937_64 choose(seed);
-      gate.arrive_and_wait();
-      for (int i = 0; i < 2000; ++i) {
-        char* p = get(100);
-        if (p != nullptr) std::memset(p, 1, 100);
-        // release and acquire: the contents pass with the object.
-        p = shelves[choose() % std::size(shelves)].exchange(p, std::memory_order_acq_rel);
-        if (p != nullptr) put(p);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_together(3, [&, seed = random()](std::uint64_t t) {
+    std::mt19937_64 choose(seed + t);
+    for (int i = 0; i < 2000; ++i) {
+      char* p = get(100);
+      if (p != nullptr) std::memset(p, 1, 100);
+      // release and acquire: the contents pass with the object.
+      p = shelves[choose() % std::size(shelves)].exchange(p, std::memory_order_acq_rel);
+      if (p != nullptr) put(p);
+    }
+  });
   for (auto& shelf : shelves) {
     if (char* p = shelf.load(std::memory_order_acquire)) put(p);
   }

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "base/seeded_test.h"
 #include "heap/heap_support_test.h"
 #include "os/fake_page_source.h"
@@ -208,28 +209,22 @@ TEST(SharedArenas, NothingIsLostThatIsFreedWhileItsHeapIsLocked) {
   ThreadHeaps heaps(small_arenas());
   constexpr std::size_t kThreads = 4;
   std::vector<std::atomic<unsigned char*>> slots(64);
-  std::barrier gate(kThreads);
-  std::vector<std::thread> threads;
   const std::uint64_t base = seed_of_this_run();
-  for (std::size_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      std::mt19937_64 random(base + t);
-      gate.arrive_and_wait();
-      for (int i = 0; i < (kIsSanitized ? 10'000 : 50'000); ++i) {
-        const std::size_t bytes = 16 + random() % (random() % 4 == 0 ? 500 : 20'000);
-        auto* block = static_cast<unsigned char*>(heaps.allocate(bytes));
-        ASSERT_NE(block, nullptr);
-        block[0] = static_cast<unsigned char>(t + 1);
-        block[bytes - 1] = static_cast<unsigned char>(t + 1);
-        unsigned char* old =
-            slots[random() % slots.size()].exchange(block, std::memory_order_acq_rel);
-        if (old == nullptr) continue;
-        ASSERT_TRUE(old[0] >= 1 && old[0] <= kThreads);
-        heaps.deallocate(old);
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  run_together(kThreads, [&](std::size_t t) {
+    std::mt19937_64 random(base + t);
+    for (int i = 0; i < (kIsSanitized ? 10'000 : 50'000); ++i) {
+      const std::size_t bytes = 16 + random() % (random() % 4 == 0 ? 500 : 20'000);
+      auto* block = static_cast<unsigned char*>(heaps.allocate(bytes));
+      ASSERT_NE(block, nullptr);
+      block[0] = static_cast<unsigned char>(t + 1);
+      block[bytes - 1] = static_cast<unsigned char>(t + 1);
+      unsigned char* old =
+          slots[random() % slots.size()].exchange(block, std::memory_order_acq_rel);
+      if (old == nullptr) continue;
+      ASSERT_TRUE(old[0] >= 1 && old[0] <= kThreads);
+      heaps.deallocate(old);
+    }
+  });
   heaps.check_invariants();
   for (auto& slot : slots) heaps.deallocate(slot.load());
   EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);

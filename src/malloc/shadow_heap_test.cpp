@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "base/seeded_test.h"
 #include "base/shadow_test.h"
 #include "malloc/malloc_in_test.h"
@@ -172,20 +173,14 @@ TEST_F(ShadowHeap, ThreadsUnderFullChecks) {
   options.checks = Options::Checks::kFull;
   start(options);
   Shadow shadow;
-  std::latch gate(3);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 3; ++t) {
-    threads.emplace_back([&, seed = random()] {
-      ShadowedThread thread(malloc, shadow, seed);
-      gate.arrive_and_wait();
-      for (int i = 0; i < 1500 && !HasFailure(); ++i) {
-        thread.step();
-        if (i % 500 == 0) malloc.checked().flush_quarantine();
-      }
-      thread.finish();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_together(3, [&, seed = random()](std::uint64_t t) {
+    ShadowedThread thread(malloc, shadow, seed + t);
+    for (int i = 0; i < 1500 && !HasFailure(); ++i) {
+      thread.step();
+      if (i % 500 == 0) malloc.checked().flush_quarantine();
+    }
+    thread.finish();
+  });
   check_nothing_is_left();
 }
 

@@ -3,13 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <latch>
 #include <map>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "base/seeded_test.h"
 #include "os/fake_page_source.h"
 #include "profile/sampling.h"
@@ -134,20 +133,14 @@ TEST_F(SiteTableRandomTest, EveryStackIsFoundAgainWhileTheTableGrows) {
 TEST_F(SiteTableTest, ThreadsAgreeOnEveryStack) {
   constexpr int kThreads = 4;
   constexpr std::uintptr_t kStacks = 3000;
-  std::latch gate(kThreads);
   std::vector<std::vector<std::uint32_t>> ids(kThreads);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      gate.arrive_and_wait();
-      for (std::uintptr_t i = 0; i < kStacks; ++i) {
-        const std::uint32_t id = intern({i, i / 7});
-        ids[static_cast<std::size_t>(t)].push_back(id);
-        table->site(id).add(16, 10);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_together(kThreads, [&](int t) {
+    for (std::uintptr_t i = 0; i < kStacks; ++i) {
+      const std::uint32_t id = intern({i, i / 7});
+      ids[static_cast<std::size_t>(t)].push_back(id);
+      table->site(id).add(16, 10);
+    }
+  });
   for (const auto& of_thread : ids) EXPECT_EQ(of_thread, ids[0]);
   for (std::uint32_t id = 1; id <= kStacks; ++id)
     ASSERT_EQ(table->site(id).sums().live_bytes, 10u * kThreads);

@@ -6,13 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <latch>
 #include <map>
 #include <random>
 #include <set>
-#include <thread>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "base/seeded_test.h"
 #include "os/fake_page_source.h"
 #include "span/fake_address_space.h"
@@ -668,43 +667,37 @@ TEST_F(HugeHeapTest, HoldsThousandsOfBlocks) {
 
 TEST_F(HugeHeapTest, ThreadsShareIt) {
   constexpr int kThreads = 4;
-  std::latch gate(kThreads);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      gate.arrive_and_wait();
-      std::vector<std::pair<void*, std::size_t>> mine;
-      for (std::size_t i = 0; i < 400; ++i) {
-        const std::uint64_t tag = static_cast<std::uint64_t>(t) << 32;
-        if (mine.size() < 6) {
-          const std::size_t bytes = kMiB + (i * 7919 % 64) * 64 * 1024;
-          const HugeHeap::Block block = heap.allocate(bytes, 16);
-          ASSERT_NE(block.address, nullptr);
-          if (block.is_zero) {
-            ASSERT_TRUE(reads_zero(block.address, bytes));
-          }
-          write_content(block.address, bytes, tag);
-          mine.emplace_back(block.address, bytes);
-        } else {
-          auto& [p, bytes] = mine[i % mine.size()];
-          ASSERT_TRUE(has_prefix(p, bytes, tag));
-          if (i % 4 == 0) {
-            void* moved = heap.reallocate(p, bytes + kMiB);
-            if (moved == nullptr) continue;  // the kernel keeps the block as two mappings
-            p = moved;
-            bytes += kMiB;
-            write_content(p, bytes, tag);
-          } else {
-            ASSERT_TRUE(heap.deallocate(p));
-            mine.erase(mine.begin() + static_cast<std::ptrdiff_t>(i % mine.size()));
-          }
+  run_together(kThreads, [&](int t) {
+    std::vector<std::pair<void*, std::size_t>> mine;
+    for (std::size_t i = 0; i < 400; ++i) {
+      const std::uint64_t tag = static_cast<std::uint64_t>(t) << 32;
+      if (mine.size() < 6) {
+        const std::size_t bytes = kMiB + (i * 7919 % 64) * 64 * 1024;
+        const HugeHeap::Block block = heap.allocate(bytes, 16);
+        ASSERT_NE(block.address, nullptr);
+        if (block.is_zero) {
+          ASSERT_TRUE(reads_zero(block.address, bytes));
         }
-        if (t == 0 && i % 50 == 0) heap.release_unneeded();
+        write_content(block.address, bytes, tag);
+        mine.emplace_back(block.address, bytes);
+      } else {
+        auto& [p, bytes] = mine[i % mine.size()];
+        ASSERT_TRUE(has_prefix(p, bytes, tag));
+        if (i % 4 == 0) {
+          void* moved = heap.reallocate(p, bytes + kMiB);
+          if (moved == nullptr) continue;  // the kernel keeps the block as two mappings
+          p = moved;
+          bytes += kMiB;
+          write_content(p, bytes, tag);
+        } else {
+          ASSERT_TRUE(heap.deallocate(p));
+          mine.erase(mine.begin() + static_cast<std::ptrdiff_t>(i % mine.size()));
+        }
       }
-      for (auto& [p, bytes] : mine) ASSERT_TRUE(heap.deallocate(p));
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+      if (t == 0 && i % 50 == 0) heap.release_unneeded();
+    }
+    for (auto& [p, bytes] : mine) ASSERT_TRUE(heap.deallocate(p));
+  });
   EXPECT_EQ(heap.statistics().live_blocks, 0u);
   heap.release_all();
   EXPECT_EQ(bytes_of_blocks(), 0u);

@@ -2,10 +2,9 @@
 
 #include <cstddef>
 #include <cstring>
-#include <latch>
-#include <thread>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "os/fake_page_source.h"
 #include "span/fake_address_space.h"
 #include "span/page_heap.h"
@@ -189,33 +188,27 @@ TEST_F(PageHeapKept, AreGoneWithTheHeap) {
 TEST_F(PageHeapKept, ThreadsTakeEachOnce) {
   constexpr int kThreads = 3;
   heap.set_most_shards(kThreads);
-  std::latch gate(kThreads);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      PagePlace own;
-      gate.arrive_and_wait();
-      std::vector<Span*> mine;
-      for (unsigned i = 0; i < 3000; ++i) {
-        const unsigned page_count = 3 + i / 100 % 3;
-        if (mine.size() < 8 && i % 3 != 2) {
-          Span* span = heap.allocate(page_count, 1, PageHeap::Pages::kIdle, own);
-          if (span == nullptr) span = heap.allocate(page_count, 1, PageHeap::Pages::kAny, own);
-          ASSERT_NE(span, nullptr);
-          std::memset(span->start, t + 1, 64);
-          mine.push_back(span);
-        } else {
-          ASSERT_EQ(mine.back()->start[63], t + 1);
-          ASSERT_TRUE(keep(*mine.back()));
-          mine.pop_back();
-        }
-        if (i % 500 == 0) heap.decommit(10);
-        if (i % 800 == 0) heap.check_invariants();
+  run_together(kThreads, [&](int t) {
+    PagePlace own;
+    std::vector<Span*> mine;
+    for (unsigned i = 0; i < 3000; ++i) {
+      const unsigned page_count = 3 + i / 100 % 3;
+      if (mine.size() < 8 && i % 3 != 2) {
+        Span* span = heap.allocate(page_count, 1, PageHeap::Pages::kIdle, own);
+        if (span == nullptr) span = heap.allocate(page_count, 1, PageHeap::Pages::kAny, own);
+        ASSERT_NE(span, nullptr);
+        std::memset(span->start, t + 1, 64);
+        mine.push_back(span);
+      } else {
+        ASSERT_EQ(mine.back()->start[63], t + 1);
+        ASSERT_TRUE(keep(*mine.back()));
+        mine.pop_back();
       }
-      for (Span* span : mine) ASSERT_TRUE(keep(*span));
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+      if (i % 500 == 0) heap.decommit(10);
+      if (i % 800 == 0) heap.check_invariants();
+    }
+    for (Span* span : mine) ASSERT_TRUE(keep(*span));
+  });
   EXPECT_EQ(heap.used_pages(), 0u);
   heap.decommit(kAllBytes);
   EXPECT_EQ(heap.idle_pages(), 0u);
