@@ -5,35 +5,22 @@
 namespace strata::os {
 namespace {
 
-TEST(Clock, NeverGoesBackAndMoves) {
-  const std::uint64_t start = monotonic_ns();
+/// Waits for ever if it stands still.
+void expect_to_move(std::uint64_t (*clock)() noexcept) {
+  const std::uint64_t start = clock();
   std::uint64_t before = start;
-  while (before == start) {  // for ever, if it stands still
-    const std::uint64_t now = monotonic_ns();
+  while (before == start) {
+    const std::uint64_t now = clock();
     ASSERT_GE(now, before);
     before = now;
   }
 }
 
-TEST(Clock, OfTheProcessMovesWhileItWorks) {
-  const std::uint64_t start = process_cpu_ns();
-  std::uint64_t before = start;
-  while (before == start) {  // for ever, if it stands still
-    const std::uint64_t now = process_cpu_ns();
-    ASSERT_GE(now, before);
-    before = now;
-  }
-}
+TEST(Clock, NeverGoesBackAndMoves) { expect_to_move(monotonic_ns); }
 
-TEST(Clock, OfAThreadMovesWhileItWorks) {
-  const std::uint64_t start = thread_cpu_ns();
-  std::uint64_t before = start;
-  while (before == start) {  // for ever, if it stands still
-    const std::uint64_t now = thread_cpu_ns();
-    ASSERT_GE(now, before);
-    before = now;
-  }
-}
+TEST(Clock, OfTheProcessMovesWhileItWorks) { expect_to_move(process_cpu_ns); }
+
+TEST(Clock, OfAThreadMovesWhileItWorks) { expect_to_move(thread_cpu_ns); }
 
 }  // namespace
 }  // namespace strata::os
