@@ -172,8 +172,7 @@ class CsvReader {
           "'" + std::string(field(kOperation)) +
           "' is no operation; there are malloc, calloc, aligned, new, free, delete, realloc, lost");
     }
-    if (!field(kTime).empty()) time_ns_ = std::max(time_ns_, number(field(kTime), "time_ns"));
-    if (time_ns_ > kMostNanoseconds) fail("the time is later than a trace can be, 2^62 ns");
+    read_time();
     event.time_ns = time_ns_;
     event.thread = thread();
     if (begins_object(event.operation)) read_beginning(event);
@@ -182,6 +181,16 @@ class CsvReader {
     if (ends_object(event.operation) && !has_failed) event.ended = end_object(event.operation);
     if (event.object != kNoObject) begin_object(event);
     out_.add(event);
+  }
+
+  void read_time() {
+    if (field(kTime).empty()) return;
+    const std::uint64_t time_ns = number(field(kTime), "time_ns");
+    if (time_ns > kMostNanoseconds) fail("the time is later than a trace can be, 2^62 ns");
+    if (time_ns < time_ns_) {
+      fail("the time is before that of a line above; sort the lines by time_ns");
+    }
+    time_ns_ = time_ns;
   }
 
   /// Threads get their numbers as they come, and have their names written then.

@@ -126,6 +126,9 @@ TEST(TraceCsv, IsRefusedByTheLine) {
             "line 2 of 'made.csv': '1x' is no number of 'time_ns'");
   EXPECT_THAT(csv_refusal_of(columns + "malloc,4611686018427387905\n"),
               HasSubstr("later than a trace can be"));
+  EXPECT_EQ(csv_refusal_of(columns + "malloc,7\nmalloc\nmalloc,7\nmalloc,6\n"),
+            "line 5 of 'made.csv': the time is before that of a line above; sort the lines by "
+            "time_ns");
   EXPECT_THAT(csv_refusal_of(columns + "sbrk\n"), HasSubstr("'sbrk' is no operation"));
   EXPECT_THAT(csv_refusal_of(columns + "malloc,,,1,8,3\n"), HasSubstr("no power of two"));
   EXPECT_THAT(csv_refusal_of(columns + "malloc,,,1,8,,7\n"), HasSubstr("the stack is not defined"));
