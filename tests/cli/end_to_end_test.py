@@ -264,6 +264,14 @@ class Compare(InFolder):
         self.assertIn("full\n", done.stderr)
         self.assertEqual(rows["mine"]["params"]["STRATA_CHECKS"], "full")
 
+    def test_settings_count_for_a_program_that_is_linked_with_strata(self):
+        command = (str(FIXTURES / "linked_with_strata"),)
+        done, rows = self.compare("--runs", "1", "--set", "checks=full", allocators="system", command=command)
+        self.assertEqual(rows["system"]["params"]["STRATA_CHECKS"], "full")
+        done = strata("compare", "--allocators", "system", "--set", "cheks=full", "--", *command)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--set: STRATA_CHEKS is not an option", done.stderr)
+
     def test_an_allocator_that_the_program_brings_is_named(self):
         done, _ = self.compare("--runs", "1", command=(str(FIXTURES / "linked_program"),))
         self.assertIn("linked_program is linked with libtcmalloc_like.so", done.stdout)

@@ -80,10 +80,13 @@ class CompareCommand final : public MeasuringCommand {
     }
     if (!plan.settings.empty() &&
         std::none_of(plan.contenders.begin(), plan.contenders.end(), is_strata)) {
-      throw UsageError(fmt::format(
-          "--set has no effect: Strata is not among the allocators; add strata, or, for a program "
-          "that is linked with Strata, set {} in the environment",
-          plan.settings.front().first));
+      if (linked_allocator(plan.program).find(kStrata) == std::string::npos) {
+        throw UsageError(fmt::format(
+            "--set has no effect: Strata is not among the allocators; add strata, or, for a "
+            "program that has Strata linked in statically, set {} in the environment",
+            plan.settings.front().first));
+      }
+      check_settings(plan.settings, parse_contender(kStrata).library);
     }
     warn_of_own_malloc(plan.program, plan.command.front());
     return plan;
