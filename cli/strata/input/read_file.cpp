@@ -6,11 +6,16 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "input/usage_error.h"
 
 namespace strata::cli {
+namespace {
+
+// Chosen: results and profiles have some 100 MiB at the most; a device may have no end.
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+
+}  // namespace
 
 std::string read_file(const std::string& path) {
   std::error_code ignored;
@@ -19,9 +24,17 @@ std::string read_file(const std::string& path) {
   }
   std::ifstream file(path, std::ios::binary);
   if (!file) throw UsageError(fmt::format("'{}' cannot be read: {}", path, ::strerror(errno)));
-  std::ostringstream text;
-  text << file.rdbuf();
-  return std::move(text).str();
+  std::string text;
+  std::string piece(std::size_t{64} << 10, '\0');
+  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())), file.gcount() > 0) {
+    const auto length = static_cast<std::size_t>(file.gcount());
+    if (length > kMostBytes - text.size()) {
+      throw UsageError(
+          fmt::format("'{}' has more than 1 GiB; give results or a heap profile", path));
+    }
+    text.append(piece, 0, length);
+  }
+  return text;
 }
 
 void refuse_pipe(const std::string& path) {
