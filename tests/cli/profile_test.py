@@ -42,6 +42,12 @@ class Leaks(unittest.TestCase):
         self.assertRegex(helper[0], r"app::inlined_helper  \S*leaky\.cpp:19\n +#1 +app::use_helper  \S*leaky\.cpp:22\n")
         self.assertNotIn("churn", done.stderr)
 
+    def test_code_between_the_parts_of_a_unit_has_no_line_of_it(self):
+        done = strata("run", "--leaks", "--", str(FIXTURES / "leaky_thread"))
+        self.assertRegex(done.stderr, r"99 bytes in 1 allocation by\n +#0 +main  \S*leaky_thread\.cpp:9\n")
+        self.assertRegex(done.stderr, r" _start\n")
+        self.assertNotRegex(done.stderr, r" _start  ")
+
     def test_the_end_is_the_commands_own(self):
         self.assertEqual(strata("run", "--leaks", "--", LEAKY, "exit", "7").returncode, 7)
         done = strata("run", "--leaks", "--", LEAKY, "kill", str(int(signal.SIGSEGV)))

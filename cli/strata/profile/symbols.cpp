@@ -221,6 +221,8 @@ struct Symbols::Module {
       }
       std::vector<Line> lines = inlined_lines(unit, address - unit_bias, innermost);
       if (!lines.empty()) return lines;
+      // In a gap between the parts of a unit libdw finds the unit all the same, and its last line.
+      if (::dwarf_haspc(unit, address - unit_bias) <= 0) innermost = {};
     }
     GElf_Off offset = 0;
     GElf_Sym symbol;
