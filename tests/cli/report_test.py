@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import xml.etree.ElementTree
 import zlib
 
 import browser
@@ -91,6 +92,13 @@ class Files(InFolder):
             self.assertEqual(width, 800)
             self.assertGreater(height, 200)
             self.assertGreater(len(set(rows)), 50, f"{picture.name} is blank")
+
+    def test_each_drawing_is_well_formed(self):
+        report(FIXTURE, "-o", self.page)
+        drawings = re.findall(r"<svg.*?</svg>", self.page.read_text(), re.S)
+        self.assertGreater(len(drawings), 10)
+        for drawing in drawings:
+            xml.etree.ElementTree.fromstring(drawing)
 
     def test_results_of_compare_are_drawn_as_far_as_they_go(self):
         results = json.loads(FIXTURE.read_text())

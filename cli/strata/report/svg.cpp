@@ -14,15 +14,6 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   }
 }
 
-/// Takes out everything from `open` to the end of the next `close`, wherever it is found.
-void drop_between(std::string& text, std::string_view open, std::string_view close) {
-  for (std::size_t at = text.find(open); at != std::string::npos; at = text.find(open, at)) {
-    std::size_t end = text.find(close, at + open.size());
-    if (end == std::string::npos) return;
-    text.erase(at, end + close.size() - at);
-  }
-}
-
 std::string_view between(std::string_view text, std::string_view open, std::string_view close) {
   std::size_t at = text.find(open);
   if (at == std::string_view::npos) return {};
@@ -76,7 +67,7 @@ void name_marks(std::string& text, const Plot& plot) {
     if (!mark.tip.empty()) named += fmt::format("<title>{}</title>", html_escaped(mark.tip));
     replace_all(text, open, named);
   }
-  drop_between(text, "<g id=\"p_plot_1\" >", "</g>");
+  replace_all(text, "<title>p_plot_1</title>", "");  // then it is an empty group
 }
 
 }  // namespace
