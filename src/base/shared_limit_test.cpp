@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <functional>
@@ -113,6 +114,26 @@ TEST_F(SharedLimitTest, WhatAHeapMayNotHoldItselfIsNotCountedForAll) {
   EXPECT_EQ(limit.held_bytes(), 0u);
   heap.let_go(400);
   EXPECT_EQ(limit.held_bytes(), 0u) << "nothing counts there any more";
+}
+
+TEST_F(SharedLimitTest, WhatIsRefusedIsInNoSumWhileOtherThreadsCount) {
+  limit.configure(0, kMiB);
+  MemoryLimit heap;
+  heap.share(limit);
+  std::size_t most = 0;
+  run_together(2, [&](int i) {
+    for (int step = 0; step < 5'000'000; ++step) {
+      if (i == 0) {
+        heap.try_hold(std::size_t{1} << 40);
+      } else {
+        heap.hold(1);
+        most = std::max(most, heap.held_bytes());
+        heap.let_go(1);
+      }
+    }
+  });
+  EXPECT_EQ(most, 1u);
+  EXPECT_EQ(heap.statistics().peak, 1u);
 }
 
 TEST_F(SharedLimitTest, WhoHasMostIdleGivesItBackFirstAndNoMoreAreAskedThanItTakes) {
