@@ -62,6 +62,7 @@ class STRATA_CAPABILITY("lock") Lock {
   Lock& operator=(const Lock&) = delete;
 
   void lock() noexcept STRATA_ACQUIRE() {
+    count_taken();  // before the rank is noted, which a signal handler would find otherwise
     note_rank();
     take();
   }
@@ -99,7 +100,6 @@ class STRATA_CAPABILITY("lock") Lock {
   friend class LocksInFork;
 
   void take() noexcept {
-    count_taken();
     std::uint32_t expected = kFree;
     // acquire pairs with the release in unlock(): the next holder sees all that this one wrote.
     if (!state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,

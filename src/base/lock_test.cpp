@@ -1,6 +1,9 @@
 #include "base/lock.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -283,6 +286,37 @@ TEST(LocksInForkDeathTest, HasRanksOfItsOwnForEachObject) {
   LocksInFork::begin_next();
   LocksInFork::hold(low);
   LocksInFork::end_in_parent();
+}
+
+constinit Lock g_lowest{LockRank::kHeapTable};
+constinit std::atomic<int> g_handled{0};
+
+/// As the malloc in a signal handler.
+void take_lowest_if_none_is_held(int) {
+  if (!is_any_lock_held_here()) LockGuard guard(g_lowest);
+  g_handled.fetch_add(1, std::memory_order_relaxed);
+}
+
+TEST(Lock, ASignalHandlerFindsNoRankOfALockThatDoesNotCount) {
+#ifdef NDEBUG
+  GTEST_SKIP() << "ranks are checked in builds without NDEBUG: those with sanitizers";
+#endif
+  constexpr int kSignals = 2000;
+  struct sigaction handler = {};
+  struct sigaction before;
+  handler.sa_handler = take_lowest_if_none_is_held;
+  sigaction(SIGUSR1, &handler, &before);
+  const pthread_t interrupted = pthread_self();
+  std::thread sender([&] {
+    for (int handled = 0; handled < kSignals;) {
+      const int sent_after = handled;
+      pthread_kill(interrupted, SIGUSR1);
+      while ((handled = g_handled.load(std::memory_order_relaxed)) == sent_after) sched_yield();
+    }
+  });
+  while (g_handled.load(std::memory_order_relaxed) < kSignals) LockGuard guard(g_lock);
+  sender.join();
+  sigaction(SIGUSR1, &before, nullptr);
 }
 
 TEST(LockDeathTest, DiesOfAGuardThatUnlocksWhatItHasUnlocked) {
