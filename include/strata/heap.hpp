@@ -125,9 +125,9 @@ class Heap {
   };
 
   /// \errors  std::bad_alloc if there is no memory for it, or kMostHeaps live;
-  ///          std::invalid_argument if the soft limit is above the hard one, huge_pages is none of
-  ///          its values, or pages lacks map or unmap. Without exceptions the sentence ends the
-  ///          program: use try_create().
+  ///          std::invalid_argument if the soft limit is above the hard one, checks or huge_pages
+  ///          is none of its values, or pages lacks map or unmap. Without exceptions the sentence
+  ///          ends the program: use try_create().
   /// \cost    Microseconds. Memory is taken at the first allocation.
   STRATA_MAY_REFUSE explicit Heap(const Options& options)
       : Heap(detail::made_or_refused(

@@ -60,6 +60,8 @@ std::optional<Heap> Heap::try_create(const Options& options, const char** reason
   UserHeap* heap = nullptr;
   if (options.hard_limit_bytes != 0 && options.soft_limit_bytes > options.hard_limit_bytes) {
     sentence = "Heap: the soft limit is above the hard one";
+  } else if (options.checks > Checks::kFrees) {
+    sentence = "Heap: there is no such choice of checks";
   } else if (options.huge_pages > HugePages::kNever) {
     sentence = "Heap: there is no such choice of huge pages";
   } else if (options.pages != nullptr &&

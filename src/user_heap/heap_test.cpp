@@ -186,6 +186,14 @@ TEST(Heap, AsksForHugePagesAsItsOptionsSay) {
   EXPECT_STREQ(reason, "Heap: there is no such choice of huge pages");
 }
 
+TEST(Heap, RefusesChecksThatThereAreNot) {
+  Heap::Options options;
+  options.checks = static_cast<Heap::Checks>(3);
+  const char* reason = nullptr;
+  EXPECT_FALSE(Heap::try_create(options, &reason).has_value());
+  EXPECT_STREQ(reason, "Heap: there is no such choice of checks");
+}
+
 TEST(Heap, MovesWithItsBlocksAndLeavesOneThatRefuses) {
   Heap a(named("a"));
   void* p = a.allocate(100);
