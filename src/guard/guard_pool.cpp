@@ -68,15 +68,20 @@ void GuardPool::deallocate(void* p, const FreeCall& call) noexcept {
   const CallSite here = CallSite::here();
   LockGuard guard(lock_);
   Slot& slot = live_slot(p, "free");
-  TextWriter sentence;
-  if (contradicts(call, slot.allocation, p, sentence)) {
-    print_about(p, sentence);
-    slot.allocated.print("allocated");
-    CallSite::of_report().print("this call");
-    die();
-  }
+  expect_agreement(call, slot);
   verify_surroundings(slot);
   retire(slot, here);
+}
+
+/// Dies if the call contradicts the allocation. Apart, as the sentence is on its stack.
+[[gnu::noinline]] void GuardPool::expect_agreement(const FreeCall& call,
+                                                   const Slot& slot) noexcept {
+  TextWriter sentence;
+  if (!contradicts(call, slot.allocation, slot.object, sentence)) return;
+  print_about(slot.object, sentence);
+  slot.allocated.print("allocated");
+  CallSite::of_report().print("this call");
+  die();
 }
 
 /// A live object's slot waits from now on.

@@ -138,6 +138,7 @@ class GuardPool {
   void retire(Slot& slot, const CallSite& freed) noexcept STRATA_REQUIRES(lock_);
   Slot& live_slot(const void* p, const char* action) noexcept STRATA_REQUIRES(lock_);
   static void fill_surroundings(const Slot& slot) noexcept;
+  static void expect_agreement(const FreeCall& call, const Slot& slot) noexcept;
   static void verify_surroundings(const Slot& slot) noexcept;
 
   Lock lock_{LockRank::kGuardPool};

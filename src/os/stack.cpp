@@ -275,17 +275,10 @@ bool prepare_walks() noexcept {
 
 namespace {
 
-/// The walk from `caller` on, or the unwinder's stack where that does not come to an end; compared
-/// from time to time.
-std::size_t walk_or_unwind(const Frame& caller, std::uintptr_t* all, std::size_t wanted,
-                           StackTrail* trail) noexcept {
-  const Walk walked = walk(caller, all, wanted, trail);
-  if (!g_has_unwinder.load(std::memory_order_relaxed)) return walked.count;
-  if (!walked.is_complete) {
-    count(g_by_unwinder);
-  } else if (count(g_by_rules) % kStacksPerComparison != 0) {
-    return walked.count;
-  }
+/// The unwinder's stack in place of what a walk has found, which is compared with it. Apart: most
+/// walks need none of its stack, 2 KiB.
+[[gnu::noinline]] std::size_t unwind_instead(const Frame& caller, Walk walked, std::uintptr_t* all,
+                                             std::size_t wanted, StackTrail* trail) noexcept {
   std::uintptr_t truth[kMaxFrames];
   const std::size_t unwound = unwind(caller.pc, truth, wanted);
   // Where a rule is out of date, what follows mostly is no return address, and ends the walk.
@@ -297,6 +290,20 @@ std::size_t walk_or_unwind(const Frame& caller, std::uintptr_t* all, std::size_t
   }
   std::copy(truth, truth + unwound, all);
   return unwound;
+}
+
+/// The walk from `caller` on, or the unwinder's stack where that does not come to an end; compared
+/// from time to time.
+std::size_t walk_or_unwind(const Frame& caller, std::uintptr_t* all, std::size_t wanted,
+                           StackTrail* trail) noexcept {
+  const Walk walked = walk(caller, all, wanted, trail);
+  if (!g_has_unwinder.load(std::memory_order_relaxed)) return walked.count;
+  if (!walked.is_complete) {
+    count(g_by_unwinder);
+  } else if (count(g_by_rules) % kStacksPerComparison != 0) {
+    return walked.count;
+  }
+  return unwind_instead(caller, walked, all, wanted, trail);
 }
 
 }  // namespace
