@@ -48,34 +48,37 @@ bool SpanSource::begin(Span& span, unsigned size_class) noexcept {
   span.shard = 0;
   span.is_homeward = false;
   span.has_left_holes = false;
-  const std::size_t words = span.bitmap_words();
-  span.free_bits =
-      words == 1 ? &span.bitmap_word
-                 : static_cast<std::uint64_t*>(metadata_.allocate(words * sizeof(std::uint64_t)));
-  if (span.free_bits == nullptr) {
-    page_heap_.deallocate(span);
-    return false;
-  }
-  std::memset(span.free_bits, 0xff, words * sizeof(std::uint64_t));
-  if (span.object_count % 64 != 0) {
-    span.free_bits[words - 1] = (std::uint64_t{1} << span.object_count % 64) - 1;
-  }
-  if (has_records()) {
-    const std::size_t record_bytes = span.object_count * sizeof(std::uint64_t);
-    span.records = static_cast<std::uint64_t*>(metadata_.allocate(record_bytes));
-    if (span.records == nullptr) {
-      deallocate_bitmap(span);
-      page_heap_.deallocate(span);
-      return false;
-    }
-    std::memset(span.records, 0, record_bytes);
-  }
-  if (has_state_places_ && !give_states(span)) {
-    deallocate_bitmap(span);
-    page_heap_.deallocate(span);
+  if (!give_bitmap(span) || (has_records() && !give_records(span)) ||
+      (has_state_places_ && !give_states(span))) {
+    give_up(span, /* is_clean= */ false, Was::kInUse);
     return false;
   }
   if (use_ == Use::kSmall) map_.set_class(span, size_class);
+  return true;
+}
+
+/// \returns  False when out of memory; so do the next two.
+bool SpanSource::give_bitmap(Span& span) noexcept {
+  const std::size_t words = span.bitmap_words();
+  auto* const bits =
+      words == 1 ? &span.bitmap_word
+                 : static_cast<std::uint64_t*>(metadata_.allocate(words * sizeof(std::uint64_t)));
+  if (bits == nullptr) return false;
+  std::memset(bits, 0xff, words * sizeof(std::uint64_t));
+  if (span.object_count % 64 != 0)
+    bits[words - 1] = (std::uint64_t{1} << span.object_count % 64) - 1;
+  span.free_bits = bits;
+  return true;
+}
+
+/// In the child of a fork meanwhile a heap that is emptied looks at them: release after they are
+/// all 0.
+bool SpanSource::give_records(Span& span) noexcept {
+  const std::size_t bytes = span.object_count * sizeof(std::uint64_t);
+  auto* const records = static_cast<std::uint64_t*>(metadata_.allocate(bytes));
+  if (records == nullptr) return false;
+  std::memset(records, 0, bytes);
+  std::atomic_ref(span.records).store(records, std::memory_order_release);
   return true;
 }
 
@@ -98,10 +101,22 @@ void SpanSource::destroy(Span& span, Was was) noexcept {
   STRATA_DCHECK(span.free_count == span.object_count);
   const bool is_clean = span.hole_bytes != 0 && !close_holes(span, was);
   if (use_ == Use::kSmall) map_.set_class(span, 0);
-  if (has_state_places_) take_states(span);
-  if (has_records()) metadata_.deallocate(span.records, span.object_count * sizeof(std::uint64_t));
-  deallocate_bitmap(span);
+  give_up(span, is_clean, was);
+}
+
+/// The pages go back, and then what the span has besides, as far as it has got it: as long as the
+/// page heap has the span, whoever looks at all spans may use that. In the child of a fork between
+/// the two it is lost.
+void SpanSource::give_up(Span& span, bool is_clean, Was was) noexcept {
+  const bool has_bitmap = span.free_bits != nullptr && span.free_bits != &span.bitmap_word;
+  const Part parts[] = {
+      {has_bitmap ? span.free_bits : nullptr, span.bitmap_words() * sizeof(std::uint64_t)},
+      {span.records, span.object_count * sizeof(std::uint64_t)},
+      take_states(span)};
   page_heap_.deallocate(span, is_clean, was);
+  for (const Part& part : parts) {
+    if (part.memory != nullptr) metadata_.deallocate(part.memory, part.bytes);
+  }
 }
 
 /// The span's pages are about to be idle, holes and all: these are held again. Where the limit
@@ -121,11 +136,6 @@ bool SpanSource::close_holes(Span& span, Was was) noexcept {
   if (is_held) page_heap_.count_growth(span.hole_bytes);
   forget_holes(span);
   return is_held;
-}
-
-void SpanSource::deallocate_bitmap(Span& span) noexcept {
-  if (span.free_bits != &span.bitmap_word)
-    metadata_.deallocate(span.free_bits, span.bitmap_words() * sizeof(std::uint64_t));
 }
 
 bool SpanSource::take_back_holes(Span& span) noexcept {
@@ -151,7 +161,6 @@ std::size_t bytes_of_states(const Span& span) noexcept {
 
 }  // namespace
 
-/// \returns  False when out of memory.
 bool SpanSource::give_states(Span& span) noexcept {
   if (!keeps_states()) {
     set_states(map_, span, ObjectStates::nowhere());
@@ -166,12 +175,14 @@ bool SpanSource::give_states(Span& span) noexcept {
   return true;
 }
 
-void SpanSource::take_states(Span& span) noexcept {
-  const ObjectStates::Place place = map_.states_of(span.start);
+SpanSource::Part SpanSource::take_states(Span& span) noexcept {
+  const ObjectStates::Place place =
+      has_state_places_ ? map_.states_of(span.start) : ObjectStates::kNoPlace;
+  if (place == ObjectStates::kNoPlace) return {};
   set_states(map_, span, ObjectStates::kNoPlace);
-  if (place == ObjectStates::nowhere()) return;
+  if (place == ObjectStates::nowhere()) return {};
   state_bytes_.fetch_sub(bytes_of_states(span), std::memory_order_relaxed);
-  metadata_.deallocate(&ObjectStates::at(place, span.start), bytes_of_states(span));
+  return {&ObjectStates::at(place, span.start), bytes_of_states(span)};
 }
 
 /// Holes of so many bytes are about to go back.

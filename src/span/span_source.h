@@ -177,9 +177,16 @@ class SpanSource {
   std::size_t open_holes(Span& span, std::size_t bytes) noexcept;
   bool close_holes(Span& span, Was was) noexcept;
   [[gnu::cold]] bool take_back_holes(Span& span) noexcept;
-  void deallocate_bitmap(Span& span) noexcept;
+  /// Of the bookkeeping; nullptr: none.
+  struct Part {
+    void* memory = nullptr;
+    std::size_t bytes = 0;
+  };
+  bool give_bitmap(Span& span) noexcept;
+  bool give_records(Span& span) noexcept;
   bool give_states(Span& span) noexcept;
-  void take_states(Span& span) noexcept;
+  Part take_states(Span& span) noexcept;
+  void give_up(Span& span, bool is_clean, Was was) noexcept;
   bool keeps_states() const noexcept { return keeps_states_.load(std::memory_order_acquire); }
   bool has_records() const noexcept { return use_ == Use::kWatched || keeps_records_; }
   void forget_holes(Span& span) noexcept {

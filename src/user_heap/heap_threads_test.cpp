@@ -456,6 +456,51 @@ TEST(HeapThreads, AThreadThatEndsWithALockHeldDoesNotWaitForIt) {
   EXPECT_EQ(status, 0);
 }
 
+TEST(HeapThreads, TheChildOfAForkMayResetAHeapWhoseSpansOthersWereMakingAndDestroying) {
+  if (os::kIsEmulated) GTEST_SKIP() << "the emulator's own locks stay locked in the child";
+  constexpr int kForks = 300;
+  constexpr int kBlocks = 5000;
+  Heap::Options options;
+  options.checks = Heap::Checks::kFrees;
+  options.reclaims = false;  // the child starts no thread
+  Heap heap(options);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      std::vector<void*> blocks;
+      while (!stop.load(std::memory_order_relaxed)) {
+        for (int i = 0; i < 600; ++i) blocks.push_back(heap.allocate(16 + (i + t) % 4 * 500));
+        for (void* block : blocks) heap.deallocate(block);
+        blocks.clear();
+        heap.release_memory();
+      }
+    });
+  }
+  const auto uses_heap = [&] {
+    heap.reset();
+    static int* blocks[kBlocks];
+    for (int i = 0; i < kBlocks; ++i) {
+      blocks[i] = static_cast<int*>(heap.allocate(16 + i % 100));
+      *blocks[i] = i;
+    }
+    for (int i = 0; i < kBlocks; ++i) {
+      if (*blocks[i] != i) return false;
+    }
+    heap.reset();
+    return true;
+  };
+  for (int i = 0; i < kForks; ++i) {
+    const pid_t child = fork();
+    if (child == 0) _exit(uses_heap() ? 0 : 1);
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << "in the fork number " << i;
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST(HeapThreads, HeapsWorkOnBothSidesOfAForkUnderLoad) {
   if (os::kIsEmulated) GTEST_SKIP() << "the emulator's own locks stay locked in the child";
   Heap::Options options;
