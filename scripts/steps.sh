@@ -25,16 +25,22 @@ at_most() {
 is_drawn() { [ -t 1 ] && [ "${TERM:-dumb}" != dumb ]; }
 
 # step NAME COMMAND…: runs the command into a log. While it runs, its latest line is shown on a
-# terminal and every half minute elsewhere. Where it fails, the script ends with the log's tail.
+# terminal and every half minute elsewhere. Where it fails, the script ends with the log's tail. Steps of
+# scripts that run at the same time come one after the other: they build in the same folders.
 step() {
-  local name=$1 log started pid status=0 last='' shown=0
+  local name=$1 turn log started pid status=0 last='' shown=0
   shift
   mkdir -p "$logs"
+  exec {turn}>"$logs/turn"
+  if ! flock --nonblock "$turn"; then
+    printf '%s: waiting for another script in this checkout\n' "$name"
+    flock "$turn"
+  fi
   log=$logs/$(printf '%s' "$name" | tr -cs 'a-zA-Z0-9' '-').log
   started=$SECONDS
   is_drawn || printf '%s …\n' "$name"
   set -m # a process group of its own, so that an interrupt can end all of it
-  "$@" >"$log" 2>&1 </dev/null &
+  "$@" >"$log" 2>&1 </dev/null {turn}>&- &
   pid=$!
   set +m
   trap 'kill -- "-$pid" 2>/dev/null; exit 130' HUP INT TERM
@@ -50,6 +56,7 @@ step() {
   done
   wait "$pid" || status=$?
   trap - HUP INT TERM
+  exec {turn}>&-
   is_drawn && printf '\r\033[K'
   if ((status != 0)); then
     printf '%s: failed after %d s\n' "$name" $((SECONDS - started))

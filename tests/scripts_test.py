@@ -11,7 +11,7 @@ import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PLAIN_TOOLS = "bash basename cat comm cut dirname env mkdir sed sleep sort stty tail tr".split()
+PLAIN_TOOLS = "bash basename cat comm cut dirname env flock mkdir sed sleep sort stty tail tr".split()
 
 # Knows the packages named in $STATE/installed, one per line.
 DPKG_QUERY = 'for name; do grep -qxF -- "$name" "$STATE/installed" && echo "installed $name"; done; true'
@@ -320,6 +320,24 @@ class Steps(unittest.TestCase):
                 self.assertFalse(runs(process), number)
             finally:
                 subprocess.run(["kill", "-KILL", str(process)], stderr=subprocess.DEVNULL)
+
+    def test_two_scripts_do_not_build_at_the_same_time(self):
+        here, leave, together = (self.root / name for name in ("here", "leave", "together"))
+        self.stand_in(f"mkdir {here} || {{ touch {together}; exit 1; }}\n"
+                      f"until [ -e {leave} ]; do sleep 0.05; done; rmdir {here}; exit 1")
+        self.addCleanup(leave.touch)
+        first = self.start("soak")
+        while not here.exists():
+            self.assertIsNone(first.poll())
+            time.sleep(0.05)
+        second = self.start("fuzz", HOME=str(self.root))
+        said = second.stdout.readline()
+        leave.touch()
+        said += second.communicate()[0]
+        first.communicate()
+        self.assertIn("Build the fuzz targets: waiting for another script in this checkout\n", said)
+        self.assertIn("the step 'Build the fuzz targets' failed", said)
+        self.assertFalse(together.exists())
 
     def test_a_dumb_terminal_gets_lines(self):
         for terminal, drawn in (("dumb", False), ("xterm", True)):
