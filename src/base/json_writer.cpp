@@ -1,6 +1,7 @@
 #include "base/json_writer.h"
 
 #include "base/text_writer.h"
+#include "os/start_of.h"
 
 namespace strata {
 namespace {
@@ -75,7 +76,7 @@ void JsonWriter::quote(std::string_view text) noexcept {
       sink_.write({escaped, sizeof escaped});
     } else {
       if (c == '"' || c == '\\') sink_.write("\\");
-      sink_.write(text.substr(0, bytes));
+      sink_.write(os::start_of(text, bytes));
     }
     text.remove_prefix(bytes != 0 ? bytes : 1);
   }

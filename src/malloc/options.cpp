@@ -7,6 +7,7 @@
 #include "os/control_group.h"
 #include "os/environment.h"
 #include "os/output.h"
+#include "os/start_of.h"
 
 namespace strata {
 namespace {
@@ -16,7 +17,7 @@ std::size_t find_choice(std::string_view choices, std::string_view text) noexcep
   std::size_t index = 0;
   for (;; ++index) {
     const std::size_t end = choices.find('|');
-    if (choices.substr(0, end) == text) return index;
+    if (os::start_of(choices, end) == text) return index;
     if (end == std::string_view::npos) return index + 1;
     choices.remove_prefix(end + 1);
   }
@@ -84,7 +85,7 @@ void write_bytes(std::size_t bytes, TextWriter& out) noexcept {
 
 /// Text of the environment as part of one line on a terminal; what is long is cut.
 void write_foreign(std::string_view text, TextWriter& out) noexcept {
-  for (const char c : text.substr(0, 64)) {
+  for (const char c : os::start_of(text, 64)) {
     const bool is_control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
     out.text(is_control ? std::string_view("?") : std::string_view(&c, 1));
   }
@@ -158,8 +159,8 @@ void warn_of_more(std::size_t count) noexcept {
 }
 
 bool is_name_of(const OptionRow& row, std::string_view name) noexcept {
-  return name.size() == kOptionPrefix.size() + row.name.size() && name.starts_with(kOptionPrefix) &&
-         name.ends_with(row.name);
+  return name.size() == kOptionPrefix.size() + row.name.size() &&
+         os::begins_with(name, kOptionPrefix) && name.ends_with(row.name);
 }
 
 }  // namespace
@@ -207,7 +208,7 @@ void write_value(const OptionRow& row, const Options& options, TextWriter& out) 
     case OptionRow::Unit::kChoice: {
       std::string_view words = row.choices;
       for (std::size_t i = 0; i < value; ++i) words.remove_prefix(words.find('|') + 1);
-      out.text(words.substr(0, words.find('|')));
+      out.text(os::start_of(words, words.find('|')));
       break;
     }
     case OptionRow::Unit::kLimit:
@@ -266,7 +267,7 @@ const char* option_in_environment(const OptionRow& row) noexcept {
   for (std::size_t i = 0; const char* entry = os::environment_entry(i); ++i) {
     const std::string_view text(entry);
     const std::size_t equals = text.find('=');
-    if (equals != std::string_view::npos && is_name_of(row, text.substr(0, equals)))
+    if (equals != std::string_view::npos && is_name_of(row, os::start_of(text, equals)))
       return entry + equals + 1;
   }
   return nullptr;
@@ -317,7 +318,7 @@ bool is_any_option_set() noexcept {
 /// What `strata record` tells its recorder, and what scripts/bootstrap reads, are no mistakes.
 static bool is_of_others(std::string_view name) noexcept {
   name.remove_prefix(kOptionPrefix.size());
-  return name == "BOOTSTRAP" || name == "RECORD" || name.starts_with("RECORD_");
+  return name == "BOOTSTRAP" || name == "RECORD" || os::begins_with(name, "RECORD_");
 }
 
 void read_options(Options& options) noexcept {
@@ -329,8 +330,8 @@ void read_options(Options& options) noexcept {
   for (std::size_t i = 0; const char* entry = os::environment_entry(i); ++i) {
     const std::string_view text(entry);
     const std::size_t equals = text.find('=');
-    if (!text.starts_with(kOptionPrefix) || equals == std::string_view::npos) continue;
-    const std::string_view name = text.substr(0, equals);
+    if (!os::begins_with(text, kOptionPrefix) || equals == std::string_view::npos) continue;
+    const std::string_view name = os::start_of(text, equals);
     const std::string_view value(entry + equals + 1);
     std::size_t index = 0;
     while (index < OptionTable::size() && !is_name_of(option_table()[index], name)) ++index;

@@ -10,6 +10,7 @@
 
 #include "os/errors.h"
 #include "os/file.h"
+#include "os/start_of.h"
 
 namespace strata::os {
 namespace {
@@ -50,7 +51,7 @@ class Path {
 /// The part of `text` up to the separator, which is taken off with it.
 std::string_view take_part(std::string_view& text, char separator) noexcept {
   const std::size_t end = std::min(text.find(separator), text.size());
-  const std::string_view part = text.substr(0, end);
+  const std::string_view part = start_of(text, end);
   text.remove_prefix(std::min(end + 1, text.size()));
   return part;
 }
@@ -132,7 +133,7 @@ std::size_t limit_in(const char* root, const Hierarchy& hierarchy) noexcept {
     return kNoLimit;
   // A container's mount may show its own group as the root: then the part above is not there.
   std::string_view inside = group.view();
-  if (shown.view() != "/" && inside.starts_with(shown.view()))
+  if (shown.view() != "/" && begins_with(inside, shown.view()))
     inside.remove_prefix(shown.view().size());
   Path folder;
   folder.add(root).add(mount.view());

@@ -13,6 +13,7 @@
 #include "os/errors.h"
 #include "os/output.h"
 #include "os/process.h"
+#include "os/start_of.h"
 #include "os/system_call.h"
 
 namespace strata::os {
@@ -195,7 +196,7 @@ bool LineReader::next(std::string_view& line) noexcept {
     const std::string_view held(buffer_ + begin_, end_ - begin_);
     const std::size_t length = held.find('\n');
     if (length != std::string_view::npos) {
-      line = held.substr(0, length);
+      line = start_of(held, length);
       buffer_[begin_ + length] = '\0';
       begin_ += length + 1;
       if (!std::exchange(is_too_long, false)) return true;

@@ -11,6 +11,7 @@
 #include "os/clock.h"
 #include "os/errors.h"
 #include "os/file.h"
+#include "os/start_of.h"
 #include "os/system_call.h"
 #include "os/wait.h"
 
@@ -51,11 +52,11 @@ Left who_is_left() noexcept {
   for (std::string_view line; lines.next(line);) {
     constexpr std::string_view kState = "State:\tZ";
     constexpr std::string_view kThreads = "Threads:\t";
-    has_first_ended |= line.starts_with(kState);
-    if (!line.starts_with(kThreads)) continue;
+    has_first_ended |= begins_with(line, kState);
+    if (!begins_with(line, kThreads)) continue;
     std::uint32_t threads = 0;
-    for (const char digit : line.substr(kThreads.size()))
-      threads = threads * 10 + static_cast<std::uint32_t>(digit - '0');
+    line.remove_prefix(kThreads.size());
+    for (const char digit : line) threads = threads * 10 + static_cast<std::uint32_t>(digit - '0');
     const std::uint32_t helpers = begun - g_ended.load(std::memory_order_relaxed);
     return has_first_ended && begun == g_begun.load(std::memory_order_relaxed) &&
                    threads == 1 + helpers

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/fatal.h"
+#include "os/start_of.h"
 #include "profile/sampling.h"
 
 namespace strata {
@@ -113,7 +114,7 @@ const HeapLabel* SiteTable::find_label(std::string_view name) const noexcept {
 }
 
 const HeapLabel* SiteTable::label(std::string_view name) noexcept {
-  name = name.empty() ? "unnamed" : name.substr(0, HeapLabel::kMostBytes);
+  name = name.empty() ? "unnamed" : os::start_of(name, HeapLabel::kMostBytes);
   LockGuard guard(lock_);
   if (const HeapLabel* const known = find_label(name)) return known;
   const HeapLabel* const latest = labels_.load(std::memory_order_relaxed);
