@@ -68,6 +68,14 @@ elseif(STRATA_SANITIZER)
     FATAL_ERROR "STRATA_SANITIZER is '${STRATA_SANITIZER}'; use address, thread, fuzzer or nothing")
 endif()
 
+# What the project around this one may ask for, and the layers do without. The assertions of libstdc++
+# call its library, and programs in C have none. Optimised at link time, code ends up in another unit
+# than the assembly of its file. Clang accepts the other two only together with that.
+set(strata_plain_code -Wp,-U_GLIBCXX_ASSERTIONS -fno-lto)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  list(APPEND strata_plain_code -fno-sanitize=cfi -fno-whole-program-vtables)
+endif()
+
 if(STRATA_BUILD_TESTS)
   if(CMAKE_CROSSCOMPILING)
     # Debian has GoogleTest built for this machine only, and its sources for all others.
@@ -182,10 +190,8 @@ function(strata_layer layer)
     # at link time, code ends up in another unit than the assembly of its file.
     target_compile_options(
       strata_${layer}
-      PRIVATE
-        -fno-exceptions -fno-rtti -fvisibility=hidden -fvisibility-inlines-hidden
-        -ftls-model=initial-exec -ffunction-sections -fdata-sections -fno-lto
-        -Wp,-U_GLIBCXX_ASSERTIONS)
+      PRIVATE -fno-exceptions -fno-rtti -fvisibility=hidden -fvisibility-inlines-hidden
+              -ftls-model=initial-exec -ffunction-sections -fdata-sections ${strata_plain_code})
     set_target_properties(strata_${layer} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     list(PREPEND objects $<TARGET_OBJECTS:strata_${layer}>)
   endif()

@@ -18,6 +18,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+LIBRARIES_ALONE = [f"-DSTRATA_BUILD_{what}=OFF" for what in ("CLI", "TESTS", "BENCHMARKS", "EXAMPLES")]
 
 
 def run(command, **keywords):
@@ -51,11 +52,21 @@ def install_as_a_distribution(source, build, folder, part):
     prefix = folder / f"distribution_with_{part}_elsewhere"
     run(["cmake", "-G", "Ninja", "-S", source, "-B", configured, f"-DCMAKE_INSTALL_PREFIX={prefix}",
          f"-DCMAKE_INSTALL_{part}={folder / part}",
-         *(f"-DSTRATA_BUILD_{what}=OFF" for what in ("CLI", "TESTS", "BENCHMARKS", "EXAMPLES"))])
+         *LIBRARIES_ALONE])
     shutil.copytree(build / "lib", configured / "lib", symlinks=True, dirs_exist_ok=True)
     run(["cmake", "--install", configured])
     shutil.rmtree(configured)
     return prefix
+
+
+def expect_the_name_of_the_library(source, folder):
+    """The package file names the library as it is called, with what a project adds to debug builds."""
+    run(["cmake", "-G", "Ninja", "-S", source, "-B", folder / "debug", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_DEBUG_POSTFIX=-debug",
+         *LIBRARIES_ALONE])
+    for module, library in (("strata", "-lstrata-debug"), ("strata-heap", "-l:libstrata_heap-debug.a")):
+        said = (folder / f"debug/{module}.pc").read_text()
+        if f" {library} " not in said:
+            sys.exit(f"{library} is not in {module}.pc:\n{said}")
 
 
 def expect_documents(prefix):
@@ -85,6 +96,19 @@ def build_with_cmake(way, folder, exports, *settings):
         expect_ok(folder / "build" / f"uses_{name}")
     if "malloc" in exports:
         expect_the_malloc(folder / "build/calls_nothing")
+
+
+def build_in_c(source, folder):
+    """A project without C++ and without optimisation; the path of Strata has a comma, at which -Wl ends. Clang
+    accepts these flags only together with optimisation at link time, which Strata is compiled without."""
+    (folder / "one, two").symlink_to(source)
+    clang = ["-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY",
+             "-DCMAKE_CXX_FLAGS=-flto -fsanitize=cfi -fwhole-program-vtables -fvisibility=hidden"]
+    run(["cmake", "-G", "Ninja", "-S", HERE / "in_c", "-B", folder / "in_c", "-DCMAKE_UNITY_BUILD=ON",
+         f"-DSTRATA_SOURCE={folder / 'one, two'}", *(clang if shutil.which("clang++") else [])])
+    run(["cmake", "--build", folder / "in_c"])
+    for export in ("malloc", "strata_static", "heap"):
+        expect_ok(folder / "in_c" / f"uses_{export}")
 
 
 def build_with_pkg_config(prefix, folder, exports):
@@ -136,7 +160,7 @@ def main():
                  folder / "build/strata/lib/libstrata_heap.a", "-pthread"])
             expect_ok(folder / "heap_in_c")
             expect_documents_of_its_own(folder)
-            run(["cmake", "-G", "Ninja", "-S", HERE / "in_c", "-B", folder / "in_c", f"-DSTRATA_SOURCE={arguments.source}"])
+            build_in_c(arguments.source, folder)
             return
         prefix = install(arguments.build, folder)
         expect_documents(prefix)
@@ -148,6 +172,7 @@ def main():
                 build_with_cmake(arguments.way, folder, ["malloc"], f"-DCMAKE_PREFIX_PATH={place}")
                 shutil.rmtree(folder / "build")
         else:
+            expect_the_name_of_the_library(arguments.source, folder)
             build_with_pkg_config(prefix, folder, arguments.exports)
             build_with_pkg_config(distribution, folder, ["strata", "strata_static"])
             install_as_a_distribution(arguments.source, arguments.build, folder, "LIBDIR")
