@@ -103,15 +103,15 @@ void add_metrics(CellTally& tally, const CellRun& run, const CellWatch& watch) {
     }
     tally.add_latency(told.kind, latency);
   }
-  const std::uint64_t peak = run.result.peak_rss_bytes;
+  std::uint64_t peak = run.result.peak_rss_bytes;
   const std::uint64_t tables = std::min(peak, watch.table_bytes());
-  tally.add("peak_rss_bytes", static_cast<double>(peak - tables));
-  tally.add("table_bytes", static_cast<double>(tables));
+  peak -= tables;
   const TimelinePoint* ready = watch.ready();
   const TimelinePoint* loaded = watch.loaded();
   const TimelinePoint* after = watch.after();
   auto add_point = [&](const char* name, const TimelinePoint* point) {
     if (point == nullptr) return;
+    peak = std::max(peak, point->rss_bytes);  // the kernel's lags behind by pages of each processor
     tally.add(fmt::format("{}_rss_bytes", name), static_cast<double>(point->rss_bytes));
     if (point->pss_bytes) {
       tally.add(fmt::format("{}_pss_bytes", name), static_cast<double>(*point->pss_bytes));
@@ -120,6 +120,8 @@ void add_metrics(CellTally& tally, const CellRun& run, const CellWatch& watch) {
   add_point("start", ready);
   add_point("loaded", loaded);
   add_point("after", after);
+  tally.add("peak_rss_bytes", static_cast<double>(peak));
+  tally.add("table_bytes", static_cast<double>(tables));
   if (ready != nullptr && loaded != nullptr) {
     tally.add("load_minor_faults", static_cast<double>(loaded->minor_faults - ready->minor_faults));
     tally.add("load_major_faults", static_cast<double>(loaded->major_faults - ready->major_faults));
