@@ -10,7 +10,7 @@
 #include "os/symbol.h"
 #include "os/table_entry.h"
 
-// Weak: a static program does not pull it in for us, and has no stacks without it.
+// Weak: a static program does not pull it in for us; its stacks are walks without it.
 #pragma weak backtrace
 
 // The linker's: where the file that this code is part of begins, and where its code ends.
@@ -245,22 +245,39 @@ FindEntry* find_unwinders_search() noexcept {
   return reinterpret_cast<FindEntry*>(find_function_of("libgcc_s.so.1", "_Unwind_Find_FDE"));
 }
 
+const auto kOwnCode = &prepare_stacks;
+
+bool has_unwinder() noexcept {
+  if (&backtrace == nullptr) return false;
+  // It ends the process where it does not find its own caller: tables of static executables are
+  // registered after their first allocations.
+  EntryBases bases{};
+  if (&_Unwind_Find_FDE != nullptr &&
+      _Unwind_Find_FDE(reinterpret_cast<void*>(kOwnCode), &bases) == nullptr) {
+    return false;
+  }
+  // Where it cannot be loaded there is not even one frame.
+  void* frame = nullptr;
+  return backtrace(&frame, 1) == 1;
+}
+
 }  // namespace
 
 bool prepare_stacks() noexcept {
   if (g_has_unwinder.load(std::memory_order_acquire)) return true;
-  void* frame = nullptr;
-  // Where the unwinder cannot be loaded there is not even one frame.
-  const bool works = &backtrace != nullptr && backtrace(&frame, 1) == 1;
-  if (works) g_find_entry.store(find_unwinders_search(), std::memory_order_relaxed);
+  if (!has_unwinder()) return prepare_walks();
+  g_find_entry.store(find_unwinders_search(), std::memory_order_relaxed);
   g_is_alone.store(!is_part_of_the_program(), std::memory_order_relaxed);
-  g_is_prepared.store(works, std::memory_order_relaxed);
-  g_has_unwinder.store(works, std::memory_order_release);
-  return works;
+  g_is_prepared.store(true, std::memory_order_relaxed);
+  g_has_unwinder.store(true, std::memory_order_release);
+  return true;
 }
 
 bool prepare_walks() noexcept {
-  if (!can_find_table_entries()) return g_has_unwinder.load(std::memory_order_relaxed);
+  if (!can_find_table_entries() ||
+      find_table_entry(reinterpret_cast<std::uintptr_t>(kOwnCode)).entry == nullptr) {
+    return g_has_unwinder.load(std::memory_order_relaxed);
+  }
   g_is_alone.store(!is_part_of_the_program(), std::memory_order_relaxed);
   g_is_prepared.store(true, std::memory_order_relaxed);
   return true;

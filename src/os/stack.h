@@ -17,8 +17,8 @@ namespace strata::os {
 
 /// Loads the unwinder (libgcc_s, with dlopen), so that capture_stack() need not: call it where the
 /// program might call dlopen, never from inside the dynamic loader. May allocate. Once it has
-/// returned true it does nothing.
-/// \returns  False if there is none: stacks are empty then.
+/// found one it does nothing. Where there is none it is prepare_walks().
+/// \returns  False if there are no tables either: stacks are empty then.
 bool prepare_stacks() noexcept;
 
 /// As far as it goes without an unwinder: from now on stacks are taken by rules alone, and end

@@ -2,6 +2,7 @@
 """Heap profiles and leak reports, as their readers get them.
 
 usage: profile_test.py --program profiled --plugin libprofiled_plugin.so Profile|Leaks|Pprof
+       profile_test.py --program profiled_static Static
        profile_test.py --program profiled_heaps --with-malloc profiled_heaps_and_malloc --library libstrata.so
                        --command strata Heaps
 """
@@ -267,6 +268,15 @@ class LeaksTest(TestCase):
         report = self.report("leak", STRATA_CHECKS="full")
         self.assertIn("530007 bytes in 32 allocations", report)
         self.assertEqual(report.count(UNCHECKED), 1)
+
+
+class StaticTest(TestCase):
+    def test_counts_everything_and_has_stacks_where_there_are_tables(self):
+        profile = self.profile(STRATA_PROFILE_RATE="1")
+        if PROGRAM.endswith("-pie"):
+            (stack,) = [stack for stack, values in profile.samples if values == [1, 12345, 1, 12345]]
+            self.assertGreater(len(stack), 3, "main, what calls it, and our own")
+        self.assertGreaterEqual(profile.total()[3], 12345)
 
 
 class HeapsTest(TestCase):
