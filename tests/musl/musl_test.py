@@ -55,8 +55,12 @@ def build_in_cxx(folder, archive):
 def build(source, folder):
     """The ways to run a program on the malloc: by language and name, a command and its environment."""
     must("cmake", "--preset", "musl", "-S", source, "-B", folder)
-    must("cmake", "--build", folder, "--target", "strata_shared", "strata_static")
-    archive, preload = folder / "lib/libstrata.a", {"LD_PRELOAD": str(folder / "lib/libstrata.so")}
+    must("cmake", "--build", folder)
+    must("cmake", "--install", folder, "--prefix", folder / "installed")
+    libraries = folder / "installed/lib"
+    archive, preload = libraries / "libstrata.a", {"LD_PRELOAD": str(libraries / "libstrata.so")}
+    must("musl-gcc", "-std=c11", "-static", "-I", folder / "installed/include", HERE.parent / "consumer/heap_program.c",
+         libraries / "libstrata_heap.a", "-o", folder / "heap_program")
     build_in_c(folder, archive)
     build_in_cxx(folder, archive)
     return {language: {"static": ([folder / f"static{suffix}"], {}),
@@ -86,6 +90,10 @@ class OnMusl(unittest.TestCase):
     def test_they_work_beside_guard_pages(self):
         self.expect_it_works(STRATA_GUARD_RATE="100")
 
+    def test_heaps_of_ones_own_work(self):
+        done = run([FOLDER / "heap_program"])
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "consumer ok\n", ""))
+
     def test_a_double_free_dies_with_its_sentence(self):
         for way, done in self.in_both_ways("double_free"):
             self.assertEqual(done.returncode, -signal.SIGABRT, way + ": " + done.stderr)
@@ -107,5 +115,6 @@ if __name__ == "__main__":
     parser.add_argument("--source", type=pathlib.Path, required=True)
     parser.add_argument("--build", type=pathlib.Path, required=True)
     arguments = parser.parse_args()
+    FOLDER = arguments.build
     WAYS = build(arguments.source, arguments.build)
     unittest.main(argv=[__file__])
