@@ -170,7 +170,8 @@ int run_main(const std::vector<std::string>& arguments) {
     return report(app, error.what(), error.status());
   } catch (const std::system_error& error) {
     if (error.code() == std::errc::broken_pipe) end_if_nobody_reads_output();
-    return report(app, error.what(), 1);
+    if (std::ferror(stdout) == 0) return report(app, error.what(), 1);
+    return report(app, "could not write to standard output: " + error.code().message(), 1);
   } catch (const std::exception& error) {
     return report(app, error.what(), 1);
   }

@@ -65,7 +65,7 @@ class Streams(InFolder):
         self.check_results(path)
 
     def test_a_text_that_could_not_be_written_is_no_success(self):
-        for words in (["--help"], ["--version"], ["run", "--help"], ["bench", "list"]):
+        for words in (["--help"], ["--version"], ["run", "--help"], ["bench", "list"], ["options"]):
             for redirection in (">/dev/full", ">&-"):
                 with self.subTest(words=words, redirection=redirection):
                     done = strata_with(redirection, *words)
