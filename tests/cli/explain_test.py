@@ -66,6 +66,17 @@ class Explain(Explained):
                      r"\n0x1fff +\d{3}\sKiB +300 ", r"\n\d+ more places; --top 0 shows all\n"):
             self.assertRegex(done.stdout, line)
 
+    def test_one_is_no_plural(self):
+        (self.folder / "one.csv").write_text("operation,time_ns,object,size_bytes,ended\nmalloc,0,1,8,\nrealloc,1,2,9,1\n"
+                                             "malloc,2,,8,\n")
+        one = str(self.folder / "one")
+        self.assertEqual(strata("trace", "csv", str(self.folder / "one.csv"), "-o", one).returncode, 0)
+        text = strata("explain", one).stdout
+        for line in ("3 calls of 1 thread in ", ": 2 objects, ", "Peak: 9 B in 1 object, ", "Never freed: 9 B in 1 object\n",
+                     "Resized: 1 time\n", "Refused: 1 allocation\n"):
+            self.assertIn(line, text.replace("\u00a0", " "))
+        self.assertIn(" 1 call that found no memory\n", strata("trace", "info", one).stdout)
+
     def test_the_page_is_one_file_that_names_no_other_and_the_plots_are_pictures_too(self):
         page, pictures = self.folder / "page.html", self.folder / "pictures"
         done = strata("explain", str(self.trace), "-o", str(page), "--png", str(pictures), "--map", "system")

@@ -93,12 +93,15 @@ std::string trace_info(trace::Reader& trace) {
                                    100 * static_cast<double>(counts.with_stack) /
                                        static_cast<double>(counts.begins),
                                    trace.stacks().size() - 1));
-  const auto count_line = [&](const char* name, std::uint64_t count, const char* meaning) {
-    if (count != 0) line(name, fmt::format("{} {}", count, meaning));
+  const auto count_line = [&](const char* name, std::uint64_t count, const char* one,
+                              const char* many) {
+    if (count != 0) line(name, fmt::format("{} {}", count, count == 1 ? one : many));
   };
-  count_line("failed", counts.failed, "calls that found no memory");
-  count_line("unknown", counts.unknown, "frees of objects whose allocation was not recorded");
-  count_line("dropped", trace.dropped_events(), "calls are missing: the disk was slower");
+  count_line("failed", counts.failed, "call that found no memory", "calls that found no memory");
+  count_line("unknown", counts.unknown, "free of an object whose allocation was not recorded",
+             "frees of objects whose allocation was not recorded");
+  count_line("dropped", trace.dropped_events(), "call is missing: the disk was slower",
+             "calls are missing: the disk was slower");
   if (const std::string cpu_ns = trace::property(trace.ending(), "writer_cpu_ns");
       !cpu_ns.empty()) {
     line("recorder", fmt::format("{:.3f} s of CPU time in its own thread",

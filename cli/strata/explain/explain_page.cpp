@@ -39,8 +39,9 @@ std::string size_life_map(const Explanation& explanation) {
     HeatMap::Row& row = map.rows.emplace_back(HeatMap::Row{bytes_text(SizeScale::lower(size))});
     for (std::size_t life = 0; life <= LifeScale::kBuckets; ++life) {
       const std::uint64_t count = explanation.heat(size, life);
-      row.fields.push_back({count, fmt::format("{} objects of {} and more lived {}",
-                                               count_text(count), row.name, life_text(life))});
+      row.fields.push_back(
+          {count, fmt::format("{} of {} and more lived {}", counted_text(count, "object"), row.name,
+                              life_text(life))});
     }
   }
   return map.to_svg();
@@ -58,7 +59,7 @@ std::string life_map(const Explanation& explanation, const std::vector<std::size
     for (std::size_t life = 0; life < place.lives.size(); ++life) {
       const std::uint64_t count = place.lives[life];
       row.fields.push_back(
-          {count, fmt::format("{} objects lived {}", count_text(count), life_text(life))});
+          {count, fmt::format("{} lived {}", counted_text(count, "object"), life_text(life))});
     }
   }
   return map.to_svg();
@@ -87,9 +88,9 @@ std::string thread_map(const Explanation& explanation) {
       const Explanation::Passing sums =
           found == explanation.passing().end() ? Explanation::Passing() : found->second;
       row.fields.push_back(
-          {sums.objects,
-           fmt::format("{} objects, {}, allocated in {} and freed in {}", count_text(sums.objects),
-                       bytes_text(sums.bytes), row.name, explanation.thread_name(death))});
+          {sums.objects, fmt::format("{}, {}, allocated in {} and freed in {}",
+                                     counted_text(sums.objects, "object"), bytes_text(sums.bytes),
+                                     row.name, explanation.thread_name(death))});
     }
   }
   return map.to_svg();
@@ -152,8 +153,9 @@ std::string lead(const Explanation& explanation) {
   if (const std::string command = trace::property(reader.process(), "command"); !command.empty()) {
     html += fmt::format("<code>{}</code>: ", html_escaped(command));
   }
-  html += fmt::format("{}; {} objects, {} in all.</p>\n", calls_text(explanation),
-                      count_text(explanation.births()), bytes_text(explanation.allocated_bytes()));
+  html += fmt::format("{}; {}, {} in all.</p>\n", calls_text(explanation),
+                      counted_text(explanation.births(), "object"),
+                      bytes_text(explanation.allocated_bytes()));
   std::vector<std::string> notes = explanation.places().notes();
   if (reader.dropped_events() > 0) {
     notes.push_back(fmt::format("The recorder dropped {} calls; the numbers are too small",

@@ -37,7 +37,9 @@ Plot course_plot(const Explanation& explanation, bool is_bytes) {
     plot.title =
         fmt::format("At most {} were live, after {}", bytes_text(peak.bytes), time_text(at_s));
   } else {
-    plot.title = fmt::format("{} objects were live at the peak of bytes", count_text(peak.objects));
+    plot.title =
+        fmt::format("{} {} live at the peak of bytes", counted_text(peak.objects, "object"),
+                    peak.objects == 1 ? "was" : "were");
   }
   plot.note =
       "What the program had asked for and not freed yet; of many calls at a time, the highest.";
@@ -69,8 +71,8 @@ Plot holders_plot(const Explanation& explanation) {
     plot.marks.push_back({Mark::Kind::kBox,
                           0,
                           {{0, y - 0.85}, {static_cast<double>(place.at_peak_bytes), y - 0.15}},
-                          fmt::format("{}: {} in {} objects", name, bytes_text(place.at_peak_bytes),
-                                      count_text(place.at_peak))});
+                          fmt::format("{}: {} in {}", name, bytes_text(place.at_peak_bytes),
+                                      counted_text(place.at_peak, "object"))});
   }
   plot.title = fmt::format("{} holds {:.0f}% of the peak",
                            shortened(explanation.places().names()[order.front()].line.function, 40),

@@ -39,21 +39,23 @@ std::string head(const Explanation& explanation) {
   std::string text;
   const std::string command = trace::property(reader.process(), "command");
   if (!command.empty()) text += command + "\n";
-  text += fmt::format("{}: {} objects, {} in all\n", calls_text(explanation),
-                      count_text(explanation.births()), bytes_text(explanation.allocated_bytes()));
+  text += fmt::format("{}: {}, {} in all\n", calls_text(explanation),
+                      counted_text(explanation.births(), "object"),
+                      bytes_text(explanation.allocated_bytes()));
   const Moment& peak = explanation.peak();
-  text +=
-      fmt::format("Peak: {} in {} objects, after {}\n", bytes_text(peak.bytes),
-                  count_text(peak.objects), time_text(static_cast<double>(peak.time_ns) * 1e-9));
-  text += fmt::format("Never freed: {} in {} objects\n", bytes_text(totals.live_bytes),
-                      count_text(totals.live));
+  text += fmt::format("Peak: {} in {}, after {}\n", bytes_text(peak.bytes),
+                      counted_text(peak.objects, "object"),
+                      time_text(static_cast<double>(peak.time_ns) * 1e-9));
+  text += fmt::format("Never freed: {} in {}\n", bytes_text(totals.live_bytes),
+                      counted_text(totals.live, "object"));
   text += fmt::format("Temporaries, freed before their thread allocated again: {} of those freed\n",
                       format_percent(share_of(totals.temporaries, totals.deaths)));
   text += fmt::format("Freed by another thread: {} of those freed\n",
                       format_percent(share_of(totals.foreign, totals.deaths)));
-  if (totals.reallocs > 0) text += fmt::format("Resized: {} times\n", count_text(totals.reallocs));
+  if (totals.reallocs > 0)
+    text += fmt::format("Resized: {}\n", counted_text(totals.reallocs, "time"));
   if (explanation.failures() > 0) {
-    text += fmt::format("Refused: {} allocations\n", explanation.failures());
+    text += fmt::format("Refused: {}\n", counted_text(explanation.failures(), "allocation"));
   }
   if (reader.dropped_events() > 0) {
     text += fmt::format("The recorder dropped {} calls: the numbers are too small\n",
@@ -71,8 +73,8 @@ double share_of(std::uint64_t part, std::uint64_t whole) {
 
 std::string calls_text(const Explanation& explanation) {
   const std::size_t threads = explanation.history().reader().thread_count();
-  return fmt::format("{} calls of {} {} in {}", count_text(explanation.events()), threads,
-                     threads == 1 ? "thread" : "threads",
+  return fmt::format("{} of {} in {}", counted_text(explanation.events(), "call"),
+                     counted_text(threads, "thread"),
                      time_text(static_cast<double>(explanation.duration_ns()) * 1e-9));
 }
 
@@ -82,6 +84,10 @@ std::string bytes_text(std::uint64_t bytes) {
 
 std::string count_text(std::uint64_t count) {
   return brief(Quantity::kCount, static_cast<double>(count));
+}
+
+std::string counted_text(std::uint64_t count, std::string_view one) {
+  return fmt::format("{} {}{}", count_text(count), one, count == 1 ? "" : "s");
 }
 
 std::string time_text(double seconds) { return brief(Quantity::kSeconds, seconds); }

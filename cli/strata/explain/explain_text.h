@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "explain/explanation.h"
@@ -13,6 +14,8 @@ namespace strata::cli {
 std::string bytes_text(std::uint64_t bytes);
 /// "859k"
 std::string count_text(std::uint64_t count);
+/// "1 object", "10k objects"
+std::string counted_text(std::uint64_t count, std::string_view one);
 /// "3.2 ms"
 std::string time_text(double seconds);
 
