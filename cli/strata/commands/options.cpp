@@ -124,7 +124,7 @@ class OptionsCommand final : public Command {
       table.add_row({is_invalid       ? "!"
                      : state == "set" ? "*"
                                       : "",
-                     name, printable(option["value"]), option["default"]},
+                     name, option["value"], option["default"]},
                     is_invalid       ? Style::kBad
                     : state == "set" ? Style::kBold
                                      : Style::kPlain,

@@ -137,6 +137,7 @@ Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 void Table::add_row(std::vector<std::string> fields, Style style, std::string remark,
                     Style remark_style) {
   fields.resize(columns_.size());
+  for (std::string& field : fields) field = printable(field);
   lines_.push_back({std::move(fields), style, std::move(remark), remark_style});
 }
 

@@ -74,6 +74,12 @@ TEST(Table, CountsCharactersNotBytes) {
   EXPECT_EQ(table.to_text(false), "n   x\nä   1\nbb  2\n");
 }
 
+TEST(Table, ANameOfOthersStaysInItsField) {
+  Table table({{"n", false}, {"x"}});
+  table.add_row({"a\nb\033[1m", "1"});
+  EXPECT_EQ(table.to_text(false), "n        x\na?b?[1m  1\n");
+}
+
 TEST(Table, CutsTextBetweenCharacters) {
   EXPECT_EQ(head_of("größe", 2), "gr");
   EXPECT_EQ(head_of("größe", 3), "gr");
