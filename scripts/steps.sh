@@ -37,6 +37,9 @@ step() {
     flock "$turn"
   fi
   log=$logs/$(printf '%s' "$name" | tr -cs 'a-zA-Z0-9' '-').log
+  : >"$log"
+  # Root may install the packages in the checkout of a user, who builds there afterwards.
+  ((EUID != 0)) || chown --reference="$root" "${logs%/*}" "$logs" "$logs/turn" "$log"
   started=$SECONDS
   is_drawn || printf '%s …\n' "$name"
   set -m # a process group of its own, so that an interrupt can end all of it

@@ -11,7 +11,7 @@ import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PLAIN_TOOLS = "bash basename cat comm cut dirname env flock mkdir sed sleep sort stty tail tr".split()
+PLAIN_TOOLS = "bash basename cat chown comm cut dirname env flock mkdir sed sleep sort stty tail tr".split()
 
 # Knows the packages named in $STATE/installed, one per line.
 DPKG_QUERY = 'for name; do grep -qxF -- "$name" "$STATE/installed" && echo "installed $name"; done; true'
@@ -123,6 +123,16 @@ class Bootstrap(unittest.TestCase):
         done = self.run_script()
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertEqual(sum(call.startswith("sudo ") for call in self.calls()), 2)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root makes files in another's name")
+    def test_what_root_makes_belongs_to_the_owner_of_the_checkout(self):
+        self.uninstall("ninja-build")
+        os.chown(self.root, 12345, 12345)
+        done = self.run_script()
+        self.assertEqual(done.returncode, 0, done.stdout)
+        made = [self.root / "build", *(self.root / "build").rglob("*")]
+        self.assertGreater(len(made), 3)
+        self.assertEqual({(path.stat().st_uid, path.stat().st_gid) for path in made}, {(12345, 12345)})
 
     def test_says_so_on_another_system_and_can_be_told_to_stay_out(self):
         (self.bin / "dpkg-query").unlink()
