@@ -338,7 +338,7 @@ void Engine::forget_all() noexcept {
     if (span.free_bits == nullptr) return page_heap_.deallocate(span);
     static_cast<ListLink<>&>(span) = ListLink<>{};
     span.free_count = span.object_count;
-    (map_.class_of(span.start) != 0 ? spans_ : watched_spans_).destroy(span);
+    (watched_spans_.owns(span) ? watched_spans_ : spans_).destroy(span);
   });
   registry_.budget().look_at_heap();
   huge_.discard();

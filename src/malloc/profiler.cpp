@@ -101,8 +101,8 @@ void Profiler::let_go(const LargeBlock& block) noexcept {
 void Profiler::forget_all() noexcept {
   if (!detour_.has_watchers()) return;
   engine_.page_heap().for_each_span([this](const Span& span) {
-    // Those of a size class have records of full checks.
-    if (span.records == nullptr || engine_.class_of(span.start) != 0) return;
+    // Others may have records of full checks.
+    if (span.records == nullptr || !engine_.watched_spans().owns(span)) return;
     for (std::uint32_t i = 0; i != span.object_count; ++i) {
       const std::uint64_t record = span.records[i];
       if (record != 0)

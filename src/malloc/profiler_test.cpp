@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/seeded_test.h"
+#include "malloc/malloc_in_test.h"
 #include "malloc/process.h"
 #include "malloc/statistics.h"
 
@@ -226,6 +227,22 @@ TEST_F(ProfilerTest, AChildOfForkHasBooksOfItsOwn) {
   EXPECT_EQ(status, 0);
   EXPECT_EQ(sums_at(1).live_objects, before.live_objects);
   for (void* p : blocks) deallocate(p);
+}
+
+/// As the child of a fork finds one that another thread was about to destroy.
+TEST(ProfilerOfAHeap, TakesASpanOfFullChecksForNoneOfItsOwnAlthoughThePageMapHasNoClassForIt) {
+  TestMalloc heap;
+  Options options;
+  options.checks = Options::Checks::kFull;
+  heap.start(options);
+  ASSERT_TRUE(heap.malloc.profiler().start(Sampling::kMaxRate, 1));
+  TestThread thread(heap.malloc);
+  void* const p = thread.allocate(100);
+  thread.deallocate(p);
+  heap.map->set_class(*heap.map->span_of(p), 0);
+  heap.malloc.forget_all();
+  heap.malloc.profiler().check_invariants();
+  heap.check();
 }
 
 TEST_F(ProfilerTest, ThreadsHandBlocksToEachOtherWhileItStartsAndStops) {

@@ -165,6 +165,9 @@ class SpanSource {
   constexpr std::uint32_t use_of(unsigned size_class) const noexcept {
     return span_use(page_heap_.number(), size_class, use_ == Use::kWatched);
   }
+  /// Whether a span of its page heap is one of these. So says the page map, too, but in the child
+  /// of a fork not of one that was just being made or destroyed.
+  bool owns(const Span& span) const noexcept { return span.use == use_of(span.size_class); }
 
  private:
   // Chosen: holes split the huge page they lie in, so those of a span have to be worth that.
