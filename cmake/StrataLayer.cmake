@@ -185,9 +185,7 @@ function(strata_layer layer)
   if(arg_SOURCES)
     add_library(strata_${layer} OBJECT ${arg_SOURCES})
     target_link_libraries(strata_${layer} PRIVATE strata_flags)
-    # A few words of static TLS, no exceptions, nothing exported unless it is marked. The assertions
-    # of libstdc++, which distributions ask for, call its library, and programs in C have none. Optimised
-    # at link time, code ends up in another unit than the assembly of its file.
+    # A few words of static TLS, no exceptions, nothing exported unless it is marked.
     target_compile_options(
       strata_${layer}
       PRIVATE -fno-exceptions -fno-rtti -fvisibility=hidden -fvisibility-inlines-hidden

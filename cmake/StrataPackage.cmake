@@ -26,12 +26,14 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(strata_soname libstrata${PROJECT_VERSION_MAJOR})
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME ${strata_soname})
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
-# What packages depend on whose programs link the library: one with the same interface.
-math(EXPR strata_next_minor "${PROJECT_VERSION_MINOR} + 1")
-file(
-  WRITE ${PROJECT_BINARY_DIR}/shlibs
-  "libstrata ${PROJECT_VERSION_MAJOR} ${strata_soname} (>= ${PROJECT_VERSION}), "
-  "${strata_soname} (<< ${PROJECT_VERSION_MAJOR}.${strata_next_minor}~)\n")
+# What packages depend on whose programs link the library: one with the same interface, which until 1.0
+# a minor version may change.
+set(strata_needed "${strata_soname} (>= ${PROJECT_VERSION})")
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  math(EXPR strata_next_minor "${PROJECT_VERSION_MINOR} + 1")
+  string(APPEND strata_needed ", ${strata_soname} (<< 0.${strata_next_minor}~)")
+endif()
+file(WRITE ${PROJECT_BINARY_DIR}/shlibs "libstrata ${PROJECT_VERSION_MAJOR} ${strata_needed}\n")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/shlibs)
 set(CPACK_COMPONENT_LIBRARY_DESCRIPTION
     "Drop-in malloc, as a shared object

@@ -26,20 +26,24 @@ is_drawn() { [ -t 1 ] && [ "${TERM:-dumb}" != dumb ]; }
 
 # step NAME COMMAND…: runs the command into a log. While it runs, its latest line is shown on a
 # terminal and every half minute elsewhere. Where it fails, the script ends with the log's tail. Steps of
-# scripts that run at the same time come one after the other: they build in the same folders.
+# scripts that run at the same time come one after the other: they build in the same folders. The command
+# itself has no part in that, so that what a killed script leaves behind is in nobody's way.
 step() {
   local name=$1 turn log started pid status=0 last='' shown=0
   shift
   mkdir -p "$logs"
-  exec {turn}>"$logs/turn"
-  if ! flock --nonblock "$turn"; then
-    printf '%s: waiting for another script in this checkout\n' "$name"
+  exec {turn}>>"$logs/turn"
+  flock --nonblock "$turn" || status=$?
+  if ((status == 1)); then # not where files cannot be locked
+    printf '%s: waiting for another script in this checkout, %s\n' "$name" "$(cat "$logs/turn")"
     flock "$turn"
   fi
+  status=0
+  printf '%s: %s\n' "$me" "$name" >"$logs/turn"
   log=$logs/$(printf '%s' "$name" | tr -cs 'a-zA-Z0-9' '-').log
   : >"$log"
   # Root may install the packages in the checkout of a user, who builds there afterwards.
-  ((EUID != 0)) || chown --reference="$root" "${logs%/*}" "$logs" "$logs/turn" "$log"
+  ((EUID != 0)) || chown --reference="$root" "${logs%/*}" "$logs" "$logs/turn" "$log" 2>/dev/null || true
   started=$SECONDS
   is_drawn || printf '%s …\n' "$name"
   set -m # a process group of its own, so that an interrupt can end all of it

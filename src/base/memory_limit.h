@@ -62,7 +62,7 @@ class MemoryLimit {
   /// The same for memory that the program did not ask for: no refusal is counted.
   bool try_hold_unasked(std::size_t bytes) noexcept {
     if (bytes == 0) return true;
-    // What the shared limit refuses is not to be seen in its own sum, not even for an instant.
+    // What the shared limit has no room for is never in its own sum, not even for an instant.
     if (shared_ != nullptr && !shared_->has_room(bytes)) return false;
     if (!own_.try_hold(bytes)) return false;
     if (shared_ == nullptr || shared_->try_hold(bytes)) return true;

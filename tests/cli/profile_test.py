@@ -221,7 +221,7 @@ class Profiles(InFolder):
                 (("profile", str(text)), f"'{text}' is not a heap profile"),
                 (("profile", str(damaged)), f"'{damaged}' is not a heap profile: it is cut short"),
                 (("profile", str(self.folder / "none")), "cannot be read"),
-                (("profile", good, "--diff", "/dev/zero"), "'/dev/zero' has more than 1 GiB; give results or a heap profile"),
+                (("profile", good, "--diff", "/dev/zero"), "'/dev/zero' has more than 256 MiB; give results or a heap profile"),
                 (("profile",), "no profile given"),
                 (("profile", good, "--sample", "bytes"), "--sample 'bytes' is not in"),
                 (("profile", good, "--top", "x"), "--top is 'x'"),

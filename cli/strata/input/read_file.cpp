@@ -13,7 +13,7 @@ namespace strata::cli {
 namespace {
 
 // Chosen: results and profiles have some 100 MiB at the most; a device may have no end.
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+constexpr std::size_t kMostBytes = std::size_t{256} << 20;
 
 }  // namespace
 
@@ -30,7 +30,7 @@ std::string read_file(const std::string& path) {
     const auto length = static_cast<std::size_t>(file.gcount());
     if (length > kMostBytes - text.size()) {
       throw UsageError(
-          fmt::format("'{}' has more than 1 GiB; give results or a heap profile", path));
+          fmt::format("'{}' has more than 256 MiB; give results or a heap profile", path));
     }
     text.append(piece, 0, length);
   }

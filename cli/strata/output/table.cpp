@@ -142,7 +142,7 @@ void Table::add_row(std::vector<std::string> fields, Style style, std::string re
 }
 
 void Table::add_remark(std::string name, std::string remark, Style remark_style) {
-  lines_.push_back({{std::move(name)}, Style::kPlain, std::move(remark), remark_style});
+  lines_.push_back({{printable(name)}, Style::kPlain, std::move(remark), remark_style});
 }
 
 std::string Table::to_text(bool colour, std::optional<std::size_t> width) const {

@@ -38,7 +38,7 @@ class Table {
   };
   explicit Table(std::vector<Column> columns);
 
-  /// Missing fields are empty, and all become printable(). `remark` stands after the last column.
+  /// Missing fields are empty, and each is made printable(). `remark` stands after the last column.
   void add_row(std::vector<std::string> fields, Style style = Style::kPlain,
                std::string remark = {}, Style remark_style = Style::kPlain);
 
