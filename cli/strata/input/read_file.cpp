@@ -13,7 +13,7 @@ namespace strata::cli {
 namespace {
 
 // Chosen: results and profiles have some 100 MiB at the most; a device may have no end.
-constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+constexpr std::size_t kMostFileBytes = std::size_t{256} << 20;
 
 }  // namespace
 
@@ -28,7 +28,7 @@ std::string read_file(const std::string& path) {
   std::string piece(std::size_t{64} << 10, '\0');
   while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())), file.gcount() > 0) {
     const auto length = static_cast<std::size_t>(file.gcount());
-    if (length > kMostBytes - text.size()) {
+    if (length > kMostFileBytes - text.size()) {
       throw UsageError(
           fmt::format("'{}' has more than 256 MiB; give results or a heap profile", path));
     }
