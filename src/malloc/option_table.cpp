@@ -49,9 +49,11 @@ constexpr OptionRow kRows[] = {
     choice(
         STRATA_FIELD(stats), "STATS", "off|exit|signal|both",
         "Write statistics at normal exit, when the signal STRATA_STATS_SIGNAL arrives, or both."),
-    choice(STRATA_FIELD(huge_pages), "HUGE_PAGES", "never|auto|always",
+    choice(STRATA_FIELD(huge_pages), "HUGE_PAGES", "never|auto|always|system",
            "When 2 MiB regions ask for huge pages. auto: from 32 MiB of heap on, where earlier "
-           "regions are touched, as long as the kernel provides them within 1 ms."),
+           "regions are touched, as long as the kernel provides them within 1 ms. system: as the "
+           "settings in /sys/kernel/mm/transparent_hugepage say, which may be for smaller sizes, "
+           "too."),
     number(STRATA_FIELD(cache_bytes), "CACHE_BYTES", Unit::kBytes, 0, kTiB,
            "How much all thread caches together may hold; each thread holds at most its share."),
     number(STRATA_FIELD(release_delay_ms), "RELEASE_DELAY_MS", Unit::kMilliseconds, 0, kHour,

@@ -185,6 +185,8 @@ TEST(Options, WordsMeanWhatTheySay) {
   EXPECT_EQ(options.huge_pages, HugePages::kNever);
   EXPECT_TRUE(set_option(row("HUGE_PAGES"), "always", options));
   EXPECT_EQ(options.huge_pages, HugePages::kAlways);
+  EXPECT_TRUE(set_option(row("HUGE_PAGES"), "system", options));
+  EXPECT_EQ(options.huge_pages, HugePages::kSystem);
 }
 
 TEST(Options, NumbersAreUnderstoodToTheEndsOfTheirRange) {

@@ -11,6 +11,7 @@ enum class HugePages : std::uint8_t {
   kNever,
   kAuto,  ///< once the heap is so large that one region more or less does not show in its RSS
   kAlways,
+  kSystem,  ///< as the system's settings say: nobody asks, and nobody declines
 };
 
 /// Decides which regions ask for huge pages. Under kAuto a large heap does as long as the kernel
@@ -20,6 +21,9 @@ enum class HugePages : std::uint8_t {
 class HugePagePolicy {
  public:
   void configure(HugePages huge_pages) noexcept { huge_pages_ = huge_pages; }
+
+  /// Whether the kernel is told which regions are to have huge pages, and which are not.
+  bool is_told() const noexcept { return huge_pages_ != HugePages::kSystem; }
 
   /// Whether whoever touches such a region first tells how long that took.
   bool is_measured() const noexcept { return huge_pages_ == HugePages::kAuto; }

@@ -31,6 +31,15 @@ TEST(HugePagePolicy, AsksAlwaysOrNeverIfToldSoWhateverItTakes) {
   policy.configure(HugePages::kNever);
   EXPECT_FALSE(policy.choose(kLarge, false));
   EXPECT_FALSE(policy.is_measured());
+  EXPECT_TRUE(policy.is_told());
+}
+
+TEST(HugePagePolicy, LeavesThemToTheSystemIfToldSo) {
+  HugePagePolicy policy;
+  policy.configure(HugePages::kSystem);
+  EXPECT_FALSE(policy.choose(kLarge, false));
+  EXPECT_FALSE(policy.is_measured());
+  EXPECT_FALSE(policy.is_told());
 }
 
 TEST(HugePagePolicy, EachSlowHugePageMakesTheNextPauseTwiceAsLong) {

@@ -502,6 +502,19 @@ TEST_F(PageHeapTest, NeverAsksForHugePagesWhenToldSo) {
   EXPECT_EQ(heap.statistics().huge_regions, 0u);
 }
 
+TEST_F(PageHeapTest, TellsTheKernelNothingOfHugePagesWhenTheyAreLeftToTheSystem) {
+  FakePageSource other_pages;
+  FakeAddressSpace other(other_pages, HugePages::kSystem);
+  std::vector<Span*> spans;
+  for (int i = 0; i < 40; ++i) spans.push_back(other.heap.allocate(kPagesPerRegion));
+  other.heap.deallocate(*spans.back());
+  EXPECT_EQ(other.heap.decommit(kPagesPerRegion), kPagesPerRegion);
+  EXPECT_EQ(other_pages.calls(FakePageSource::kAdviseHuge), 0u);
+  EXPECT_EQ(other_pages.calls(FakePageSource::kAdviseSmall), 0u);
+  EXPECT_EQ(other.heap.statistics().huge_regions, 0u);
+  other.heap.check_invariants();
+}
+
 TEST_F(PageHeapTest, IsNullWhenNothingCanBeMappedAndWorksOnAfterwards) {
   // Bookkeeping and regions are mapped at different calls; whichever is refused, nothing is lost.
   for (std::size_t n = 1; n <= 5; ++n) {

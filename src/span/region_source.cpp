@@ -79,7 +79,7 @@ void RegionSource::discard() noexcept {
 void RegionSource::advise(char* start, std::size_t bytes, bool is_huge) noexcept {
   if (is_huge) {
     pages_.advise_huge(start, bytes);
-  } else {
+  } else if (huge_pages_.is_told()) {
     pages_.advise_small(start, bytes);
   }
 }

@@ -95,7 +95,7 @@ class RegionSource {
     return huge_pages_.choose(counted_regions(), limit_.is_above_soft()) && is_touched();
   }
   bool is_touched() noexcept STRATA_REQUIRES(lock_);
-  void advise(char* start, std::size_t bytes, bool is_huge) noexcept;
+  void advise(char* start, std::size_t bytes, bool is_huge) noexcept STRATA_REQUIRES(lock_);
   bool map_chunk() noexcept STRATA_REQUIRES(lock_);
 
   // Chosen: a chunk is one mapping; each is as large as the heap until then, up to 256 MiB. Where

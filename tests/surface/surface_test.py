@@ -157,7 +157,7 @@ class Options(unittest.TestCase):
         self.assertRegex(ran.stderr, "^strata: warning: " + sentence)
 
     def test_known_values_are_silent(self):
-        for name, values in {"CHECKS": ["basic", "frees", "full", "auto"], "STATS": ["off"], "HUGE_PAGES": ["never", "auto", "always"],
+        for name, values in {"CHECKS": ["basic", "frees", "full", "auto"], "STATS": ["off"], "HUGE_PAGES": ["never", "auto", "always", "system"],
                              "CACHE_BYTES": ["0", "4096", "64k", "16M", "1g"],
                              "RELEASE_DELAY_MS": ["0", "50", "3600000"]}.items():
             for value in values:
