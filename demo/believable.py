@@ -141,13 +141,13 @@ def medians(runs):
     return [statistics.median(values) for values in zip(*runs)]
 
 
-def memory_rows(workload, real, replayed):
+def memory_row(workload, real, replayed):
+    cells = []
     for name in real:
         (_, peak), (_, gain, live) = medians(real[name]), medians(replayed[name])
-        ratio = gain / peak
-        note = "" if abs(ratio - 1) <= TOLERANCE else " off"
-        yield (f"| {workload.name} | {name} | {peak / 2**20:.1f} | {gain / 2**20:.1f} | {live / 2**20:.1f} | "
-               f"{ratio:.2f}{note} |")
+        note = "" if abs(gain / peak - 1) <= TOLERANCE else " off"
+        cells.append(f"{peak / 2**20:.1f} / {gain / 2**20:.1f}{note}")
+    return f"| {workload.name} | {live / 2**20:.1f} | {' | '.join(cells)} |"
 
 
 def pairs_that_differ(real):
@@ -192,9 +192,9 @@ def main():
         for workload in chosen:
             real, replayed = measure(strata, workload, contenders, arguments.runs, ["--touch", arguments.touch],
                                      pathlib.Path(folder))
-            memory += memory_rows(workload, real, replayed)
+            memory.append(memory_row(workload, real, replayed))
             order.append(order_row(workload, real, replayed))
-    print("| program | allocator | program, MiB | replay, MiB | live, MiB | ratio |\n|---|---|--:|--:|--:|--:|")
+    print(f"| program | live | {' | '.join(contenders)} |\n|---|" + "--:|" * (len(contenders) + 1))
     print("\n".join(memory))
     print(f"\n| program | {' | '.join(contenders)} | pairs that differ | ordered otherwise |")
     print("|---|" + "--:|" * (len(contenders) + 1) + "---|")

@@ -30,7 +30,7 @@ def record(program, folder):
 
 def advise(trace, runs, *options):
     return subprocess.run([STRATA, "advise", trace, "--runs", str(runs), "--quiet", *options], check=True, text=True,
-                          capture_output=True).stdout
+                          stdout=subprocess.PIPE).stdout
 
 
 def predicted(answer):
