@@ -1,6 +1,6 @@
 // A server for several tenants. Each has a heap with a limit, for what it keeps; each request has
 // memory of its own that goes at once when it is answered: an arena where nothing is freed on the
-// way, a heap where buffers grow and go. tenants heap|arena serves requests of one kind only.
+// way, a heap where buffers grow and go. tenants heap|reset|arena|none serves requests of one kind.
 #include <strata/heap.hpp>
 #include <strata/memory_resource.hpp>
 #include <strata/page_arena.hpp>
