@@ -10,8 +10,8 @@
 /// instructions a frame, each time. We read the table once for each return address that we meet
 /// and keep what it says as a rule of one word (FrameRules); the walk follows rules. A stack with a
 /// frame that has no such rule (a signal's, code without tables) is taken by the unwinder as a
-/// whole, and so is one stack in some hundred, to compare: if the two differ all rules are
-/// forgotten. docs/decisions/0011 has the figures.
+/// whole, and so is one stack in 1024, to compare: if the two differ all rules are forgotten.
+/// docs/decisions/0011 has the figures.
 
 namespace strata::os {
 
