@@ -23,8 +23,9 @@ class MetadataArena {
   /// Small enough that a tiny program maps one, touched only as it is used.
   static constexpr std::size_t kChunkBytes = 256 * 1024;
   static constexpr std::size_t kMinBytes = 64;
-  /// Chosen: tables that have grown and are let go, which is too seldom for the call to matter.
-  static constexpr std::size_t kLargeBytes = 64 * 1024;
+  /// Chosen: tables that have grown and are let go, and the records of spans of tiny objects, which
+  /// is too seldom for the call to matter.
+  static constexpr std::size_t kLargeBytes = 16 * 1024;
 
   ///   kForever         as long as the process; chunks grow with what is mapped
   ///   kUntilDiscarded  discard() is called; each chunk begins with a link, in a cache line of its

@@ -167,6 +167,15 @@ TEST_F(SpanSourceTest, GivesEverythingBackWhenASpanIsDestroyed) {
   space.heap.check_invariants();
 }
 
+TEST_F(SpanSourceTest, RecordsOfTinyObjectsAreNoMemoryOnceTheirSpanIsGone) {
+  space.spans.keep_records();
+  Span* const span = space.spans.create(SizeClassMap::class_of(32));
+  ASSERT_NE(span, nullptr);
+  const std::size_t record_bytes = span->object_count * sizeof(*span->records);
+  space.spans.destroy(*span);
+  EXPECT_GE(pages.decommitted_bytes() + 2 * os::page_bytes(), record_bytes);
+}
+
 TEST_F(SpanSourceTest, IsNullWhenOutOfMemoryAndLosesNoPage) {
   for (std::size_t n = 1;; ++n) {
     os::FakePageSource refusing;
