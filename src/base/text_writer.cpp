@@ -11,6 +11,18 @@ TextWriter& TextWriter::text(std::string_view value) noexcept {
   return *this;
 }
 
+TextWriter& TextWriter::name(std::string_view value) noexcept {
+  unsigned char before = 0;
+  for (char c : value) {
+    const auto byte = static_cast<unsigned char>(c);
+    // U+0080 to U+009F: some terminals take them as others do ESC and a letter.
+    const bool is_c1 = before == 0xc2 && byte >= 0x80 && byte <= 0x9f;
+    append(is_c1 || byte < 0x20 || byte == 0x7f ? '?' : c);
+    before = byte;
+  }
+  return *this;
+}
+
 TextWriter& TextWriter::decimal(std::uint64_t value, unsigned min_width) noexcept {
   char digits[20];
   unsigned count = 0;

@@ -16,6 +16,12 @@ TEST(TextWriter, WritesTextAndNumbersInOrder) {
   EXPECT_EQ(line.view(), "live 0 of 18446744073709551615");
 }
 
+TEST(TextWriter, ANameReachesATerminalWithoutControlCharacters) {
+  TextWriter line;
+  line.name("caf\u00e9\n\t\033[2J\x7f\u009b1m");
+  EXPECT_EQ(line.view(), "caf\u00e9???[2J?\xc2?1m");
+}
+
 TEST(TextWriter, AlignsNumbersToTheRight) {
   TextWriter line;
   line.decimal(7, 4).text("|").decimal(12345, 4).text("|").decimal(0, 2);

@@ -178,7 +178,7 @@ void write_statistics(const Statistics& now, TextSink& sink) noexcept {
   Report report(sink);
   report.line().text("statistics");
   if (!now.name.empty() && now.name != "malloc")
-    report.line_so_far().text(" of the heap '").text(now.name).text("'");
+    report.line_so_far().text(" of the heap '").name(now.name).text("'");
   report.line_so_far().text(" of process ").decimal(os::process_id()).text(", in bytes");
   report.end_line();
   for_each_figure(now, [&](const Figure& figure) {

@@ -40,7 +40,7 @@ TextWriter& append_amount(TextWriter& line, std::uint64_t bytes, std::uint64_t o
 
 TextWriter& append_heap(TextWriter& line, const HeapLabel* heap) noexcept {
   return heap == nullptr ? line.text("the malloc")
-                         : line.text("the heap '").text(heap->text).text("'");
+                         : line.text("the heap '").name(heap->text).text("'");
 }
 
 void write_frame(unsigned index, std::uintptr_t return_address, TextSink& out) noexcept {

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -207,6 +209,15 @@ TEST_F(HeapDeathTest, AHeapWithoutANameGoesByItsNumber) {
   Heap nameless;
   void* p = nameless.allocate(4 * kMiB);
   EXPECT_DEATH(cache.deallocate(p), "it belongs to heap [0-9]+, not to the heap 'cache'");
+}
+
+TEST_F(HeapDeathTest, ANameReachesNoTerminalAsAnEscape) {
+  Heap escaping(named("\033[2J"));
+  void* p = escaping.allocate(4 * kMiB);
+  EXPECT_DEATH(cache.deallocate(p), "it belongs to the heap '\\?\\[2J', not to the heap 'cache'");
+  char text[256];
+  escaping.write_statistics(text, sizeof text);
+  EXPECT_NE(std::string_view(text).find(" of the heap '?[2J' of"), std::string_view::npos) << text;
 }
 
 TEST_F(HeapDeathTest, ADoubleFreeIsFoundAsInTheMalloc) {

@@ -312,7 +312,7 @@ void HeapTable::write_name(HeapNumber number, TextWriter& out) noexcept {
   } else if (heap->name()[0] == '\0') {
     out.text("heap ").decimal(number);
   } else {
-    out.text("the heap '").text(heap->name()).text("'");
+    out.text("the heap '").name(heap->name()).text("'");
   }
 }
 

@@ -150,16 +150,16 @@ TEST_F(HeapProfileTest, TheReportOfWhatIsLiveNamesTheHeaps) {
   sites.site(sites.intern(&frame, 1, kRate)).add(4 << 20, 50);
   EXPECT_EQ(report().find("of these"), std::string::npos);
   EXPECT_NE(report().find("strata: 50 bytes in 1 allocation by\n"), std::string::npos);
-  for (const char* name : {"tenant 7", ""}) {
+  for (const char* name : {"tenant\n7", ""}) {
     Site& site = sites.site(sites.intern(&frame, 1, kRate, sites.label(name)));
     for (int i = 0; i < 3; ++i) site.add(64 << 20, 100);
   }
   const std::string text = report();
   for (const char* line : {"strata: 650 bytes in 7 allocations of process ", "from 3 places\n",
-                           "strata: of these 300 bytes in 3 allocations in the heap 'tenant 7'\n",
+                           "strata: of these 300 bytes in 3 allocations in the heap 'tenant?7'\n",
                            "strata: of these 300 bytes in 3 allocations in the heap 'unnamed'\n",
                            "strata: of these 50 bytes in 1 allocation in the malloc\n",
-                           "strata: 300 bytes in 3 allocations in the heap 'tenant 7' by\n",
+                           "strata: 300 bytes in 3 allocations in the heap 'tenant?7' by\n",
                            "strata: 50 bytes in 1 allocation by\n"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "is not in\n" << text;
   }

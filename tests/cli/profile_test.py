@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -41,6 +42,13 @@ class Leaks(unittest.TestCase):
         self.assertEqual(len(helper), 1, done.stderr)
         self.assertRegex(helper[0], r"app::inlined_helper  \S*leaky\.cpp:19\n +#1 +app::use_helper  \S*leaky\.cpp:22\n")
         self.assertNotIn("churn", done.stderr)
+
+    def test_names_reach_no_terminal_as_escapes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = shutil.copy(LEAKY, pathlib.Path(folder) / "leaky\033[2J")
+            done = strata("run", "--leaks", "--", program)
+        self.assertIn("are live at exit of leaky?[2J (process ", done.stderr)
+        self.assertNotIn("\033", done.stderr)
 
     def test_code_between_the_parts_of_a_unit_has_no_line_of_it(self):
         done = strata("run", "--leaks", "--", str(FIXTURES / "leaky_thread"))

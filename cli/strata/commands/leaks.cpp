@@ -13,6 +13,7 @@
 
 #include "input/usage_error.h"
 #include "output/say.h"
+#include "output/table.h"
 #include "output/whole_file.h"
 #include "process/removed_if_interrupted.h"
 #include "process/run_beside.h"
@@ -47,10 +48,12 @@ void report_file(const WrittenProfile& written) {
     for (const std::string& note : symbolise(profile)) {
       say("strata: warning: {}\n", note);
     }
-    say("{}", leak_report(profile,
-                          fmt::format("{} (process {}{})", profile.program(), written.process,
-                                      written.is_of_heaps ? ", its heaps" : ""),
-                          kMostStacks));
+    const std::string report =
+        leak_report(profile,
+                    fmt::format("{} (process {}{})", profile.program(), written.process,
+                                written.is_of_heaps ? ", its heaps" : ""),
+                    kMostStacks);
+    say("{}", printable_lines(report, ""));
   } catch (const UsageError& error) {
     say("strata: warning: {}\n", error.what());
   }
