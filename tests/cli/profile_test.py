@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Heap profiles from end to end: a program with known places runs on the real library, and `strata` tells
 of them. The environment is that of end_to_end_test.py."""
+import gzip
 import html
 import html.parser
 import json
@@ -218,6 +219,15 @@ class Profiles(InFolder):
         for process in told:
             kept = self.folder / f"{process}.pb.gz"
             self.assertIn("app::keep_buffers", strata("profile", str(kept)).stdout)
+
+    def test_a_profile_that_is_not_compressed_is_read_as_well(self):
+        compressed = pathlib.Path(self.profile("heap.pb.gz"))
+        plain = self.folder / "heap.pb"
+        plain.write_bytes(gzip.decompress(compressed.read_bytes()))
+        self.assertEqual(strata("profile", str(plain)).stdout, strata("profile", str(compressed)).stdout)
+        done = strata("report", str(plain), "-o", str(self.folder / "heap.html"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("app::keep_buffers", Page((self.folder / "heap.html").read_text()).frames)
 
     def test_what_makes_no_sense_is_refused_by_name(self):
         text = self.folder / "notes.txt"

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <utility>
 
 #include "commands/command.h"
 #include "input/read_file.h"
@@ -8,6 +9,7 @@
 #include "output/whole_file.h"
 #include "process/removed_if_interrupted.h"
 #include "profile/gunzip.h"
+#include "profile/profile.h"
 #include "profile/symbols.h"
 #include "report/flame_report.h"
 #include "report/gnuplot.h"
@@ -27,17 +29,21 @@ by side; their labels, or the files' names, tell them apart. gnuplot draws the p
 becomes a flame graph.)";
 
 /// Known by what the file contains, never by its name.
-/// \returns  False for results.
+/// \returns  Nothing for results.
 /// \errors   UsageError naming the file if it is neither.
-bool is_profile(const std::string& path, std::string_view text) {
+std::optional<Profile> profile_in(const std::string& path, std::string_view text) {
   if (text.empty()) throw UsageError(fmt::format("'{}' is empty", path));
-  if (is_gzip(text)) return true;
+  if (is_gzip(text)) return parse_profile(path, text);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && text[first] == '{') return false;
-  throw UsageError(
-      fmt::format("'{}' is neither a result file nor a heap profile; 'strata compare --json FILE', "
-                  "'strata bench --json FILE' and 'strata run --profile FILE' write them",
-                  path));
+  if (first != std::string_view::npos && text[first] == '{') return {};
+  try {
+    return parse_profile(path, text);
+  } catch (const UsageError&) {
+    throw UsageError(fmt::format(
+        "'{}' is neither a result file nor a heap profile; 'strata compare --json FILE', "
+        "'strata bench --json FILE' and 'strata run --profile FILE' write them",
+        path));
+  }
 }
 
 class ReportCommand final : public Command {
@@ -66,7 +72,9 @@ class ReportCommand final : public Command {
     ReportData data;
     for (const std::string& path : files_) {
       const std::string text = read_file(path);
-      if (is_profile(path, text)) return report_profile(path, text, wants_pictures);
+      if (std::optional<Profile> profile = profile_in(path, text)) {
+        return report_profile(path, *std::move(profile), wants_pictures);
+      }
       data.add(path, text);
     }
     ResultsReport report(std::move(data));
@@ -87,7 +95,7 @@ class ReportCommand final : public Command {
   }
 
  private:
-  int report_profile(const std::string& path, const std::string& text, bool wants_pictures) const {
+  int report_profile(const std::string& path, Profile profile, bool wants_pictures) const {
     if (files_.size() > 1) {
       throw UsageError(fmt::format(
           "'{}' is a heap profile, which makes a page of its own; 'strata profile --diff' compares",
@@ -96,7 +104,6 @@ class ReportCommand final : public Command {
     if (wants_pictures) throw UsageError("--png is for results; a heap profile has no plots");
     WholeFile page("-o", output_, files_);
     const RemovedIfInterrupted guard(page);
-    Profile profile = parse_profile(path, text);
     const std::vector<std::string> notes = symbolise(profile);
     page.write(flame_page(profile, title_, notes).to_html());
     page.commit();
