@@ -104,8 +104,22 @@ TEST_F(HeapDeathTest, UnderFullChecksWhatWasWrittenWhereNobodyMayIsFoundWhenTheH
   }
 }
 
+/// Takes the seed of random tests from the environment meanwhile: the malloc would warn of it.
+struct WithoutSeed {
+  WithoutSeed() { unsetenv(kName); }
+  ~WithoutSeed() {
+    if (has_seed) setenv(kName, seed.c_str(), 1);
+  }
+  WithoutSeed(const WithoutSeed&) = delete;
+  WithoutSeed& operator=(const WithoutSeed&) = delete;
+
+  static constexpr char kName[] = "STRATA_SEED";
+  const bool has_seed = std::getenv(kName) != nullptr;
+  const std::string seed = has_seed ? std::getenv(kName) : "";
+};
+
 /// Heaps that live when the process ends.
-struct HeapsAtExit : HeapDeathTest {
+struct HeapsAtExit : WithoutSeed, HeapDeathTest {
   enum class Mistake {
     kNone,
     kOverflow,
