@@ -59,10 +59,15 @@ def install_as_a_distribution(source, build, folder, part):
     return prefix
 
 
-def expect_the_name_of_the_library(source, folder):
-    """The package file names the library as it is called, with what a project adds to debug builds."""
+def expect_the_name_of_the_library(source, build, folder):
+    """The package file and the command name the library as it is called, with what a project adds to debug builds."""
+    has_command = (build / "bin/strata").exists()
     run(["cmake", "-G", "Ninja", "-S", source, "-B", folder / "debug", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_DEBUG_POSTFIX=-debug",
-         *LIBRARIES_ALONE])
+         *LIBRARIES_ALONE, f"-DSTRATA_BUILD_CLI={'ON' if has_command else 'OFF'}"])
+    steps = (folder / "debug/build.ninja").read_text()
+    for name in (r'STRATA_LIBRARY_NAME=\"libstrata-debug.so.0\"', "libexec/libstrata-record.so:") if has_command else ():
+        if name not in steps:
+            sys.exit(f"{name} is not in build.ninja")
     for module, library in (("strata", "-lstrata-debug"), ("strata-heap", "-l:libstrata_heap-debug.a")):
         said = (folder / f"debug/{module}.pc").read_text()
         if f" {library} " not in said:
@@ -172,7 +177,7 @@ def main():
                 build_with_cmake(arguments.way, folder, ["malloc"], f"-DCMAKE_PREFIX_PATH={place}")
                 shutil.rmtree(folder / "build")
         else:
-            expect_the_name_of_the_library(arguments.source, folder)
+            expect_the_name_of_the_library(arguments.source, arguments.build, folder)
             build_with_pkg_config(prefix, folder, arguments.exports)
             build_with_pkg_config(distribution, folder, ["strata", "strata_static"])
             install_as_a_distribution(arguments.source, arguments.build, folder, "LIBDIR")
