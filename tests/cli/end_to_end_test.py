@@ -268,6 +268,8 @@ class Compare(InFolder):
         command = (str(FIXTURES / "linked_with_strata"),)
         done, rows = self.compare("--runs", "1", "--set", "checks=full", allocators="system", command=command)
         self.assertEqual(rows["system"]["params"]["STRATA_CHECKS"], "full")
+        done, rows = self.compare("--runs", "1", "--set", "decay_ms=9", allocators="system", command=command)
+        self.assertEqual(rows["system"]["params"]["STRATA_DECAY_MS"], "9", "an option of its own library alone")
         done = strata("compare", "--allocators", "system", "--set", "cheks=full", "--", *command)
         self.assertEqual(done.returncode, 2)
         self.assertIn("--set: STRATA_CHEKS is not an option", done.stderr)

@@ -86,7 +86,8 @@ class CompareCommand final : public MeasuringCommand {
             "program that has Strata linked in statically, set {} in the environment",
             plan.settings.front().first));
       }
-      check_settings(plan.settings, parse_contender(kStrata).library);
+      const std::string library = linked_library(plan.program);
+      check_settings(plan.settings, library.empty() ? parse_contender(kStrata).library : library);
     }
     warn_of_own_malloc(plan.program, plan.command.front());
     return plan;

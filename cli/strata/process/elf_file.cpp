@@ -83,7 +83,9 @@ void ElfFile::read_header() {
   is_shared_object_ = header.e_type == ET_DYN;
   for (std::size_t i = 0; i < header.e_phnum; ++i) {
     auto segment = read_at<Segment>(header.e_phoff + i * sizeof(Segment));
-    if (segment.p_type == PT_INTERP) has_interpreter_ = true;
+    if (segment.p_type != PT_INTERP) continue;
+    has_interpreter_ = true;
+    interpreter_ = text_at(segment.p_offset, segment.p_offset + segment.p_filesz);
   }
 }
 

@@ -26,6 +26,8 @@ class ElfFile {
   bool is_shared_object() const noexcept { return is_shared_object_; }
   /// Starts through the dynamic linker: only such a program can be given a library.
   bool has_interpreter() const noexcept { return has_interpreter_; }
+  /// That linker.
+  const std::string& interpreter() const noexcept { return interpreter_; }
   /// The name it was linked to be known by; empty if none.
   const std::string& soname() const noexcept { return soname_; }
   /// The libraries it asks for by name.
@@ -49,6 +51,7 @@ class ElfFile {
   bool is_for_this_machine_ = false;
   bool is_shared_object_ = false;
   bool has_interpreter_ = false;
+  std::string interpreter_;
   std::string soname_;
   std::vector<std::string> needed_;
 };

@@ -11,6 +11,7 @@
 #include "input/usage_error.h"
 #include "output/say.h"
 #include "output/table.h"
+#include "process/ask_program.h"
 #include "process/elf_file.h"
 
 namespace strata::cli {
@@ -148,6 +149,20 @@ std::string linked_allocator(const std::string& program) {
     }
   }
   return {};
+}
+
+std::string linked_library(const std::string& program) {
+  const std::string binary = final_program(program);
+  const std::string linker = ElfFile(binary).interpreter();
+  const std::string name = linked_allocator(binary);
+  if (linker.empty() || name.empty()) return {};
+  // As ldd has it: "libx.so.1 => /path/libx.so.1 (0x7f…)".
+  const std::string list =
+      ask_program(linker, {linker, "--list", binary}, Environment::inherited());
+  const std::size_t start = list.find(name + " => /");
+  if (start == std::string::npos) return {};
+  const std::size_t path = list.find('/', start);
+  return list.substr(path, list.find(" (", path) - path);
 }
 
 }  // namespace strata::cli

@@ -26,5 +26,7 @@ void warn_of_own_malloc(const std::string& program, std::string_view name);
 /// A library that the program is linked with and that brings a malloc of its own, by name; empty if
 /// none: then the program's own malloc is the C library's.
 std::string linked_allocator(const std::string& program);
+/// The file of that library, as the dynamic linker finds it; empty if it does not.
+std::string linked_library(const std::string& program);
 
 }  // namespace strata::cli

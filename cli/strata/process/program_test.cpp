@@ -39,6 +39,7 @@ TEST(Program, RefusalsCarryTheStatusOfTheShell) {
 TEST(Program, AnOrdinaryOneCanBeGivenAnotherMalloc) {
   EXPECT_EQ(why_not_preloadable("/bin/sh"), "");
   EXPECT_EQ(linked_allocator("/bin/sh"), "");
+  EXPECT_EQ(linked_library("/bin/sh"), "");
 }
 
 TEST(ElfFile, TellsProgramsLibrariesAndOtherFilesApart) {
