@@ -67,7 +67,20 @@ TEST(CoalescingHeapDeathTest, DiesOfAnOverflowWhenTheBlockOrItsNeighbourIsFreed)
   a[region.heap.usable_size(a)] ^= 1;  // one bit of the first byte after the end
   EXPECT_DEATH(region.heap.deallocate(a), "overwritten tag in front of 0x.*beyond its end");
   EXPECT_DEATH(region.heap.deallocate(b), "overwritten tag");
-  EXPECT_DEATH(static_cast<void>(region.heap.reallocate(a, 500)), "overwritten tag");
+  for (const std::size_t bytes : {90, 500})
+    EXPECT_DEATH(static_cast<void>(region.heap.reallocate(a, bytes)), "overwritten tag");
+}
+
+TEST(CoalescingHeapDeathTest, DiesOfAnOverflowIntoAFreeBlockWhenThatIsUsedAgainOrMerged) {
+  Region region(4096);
+  char* a = static_cast<char*>(region.heap.allocate(100));
+  void* b = region.heap.allocate(100);
+  void* c = region.heap.allocate(100);
+  static_cast<void>(region.heap.allocate(100));  // what is behind does not merge
+  region.heap.deallocate(b);
+  a[region.heap.usable_size(a)] ^= 1;
+  EXPECT_DEATH(static_cast<void>(region.heap.allocate(100)), "overwritten tag");
+  EXPECT_DEATH(region.heap.deallocate(c), "write after free");
 }
 
 TEST(CoalescingHeapDeathTest, DiesOfAnyOverwrittenByteOfATag) {
@@ -88,6 +101,9 @@ TEST(CoalescingHeapDeathTest, DiesOfAWriteAfterFreeThatHitTheLinks) {
   std::memset(a, 0x41, 16);
   EXPECT_DEATH(region.heap.deallocate(b), "write after free");
   EXPECT_DEATH(static_cast<void>(region.heap.allocate(100)), "write after free");
+  const std::uint32_t in_the_region[] = {2, 2};
+  std::memcpy(a, in_the_region, sizeof in_the_region);
+  EXPECT_DEATH(region.heap.deallocate(b), "write after free");
   static_cast<void>(fence);
 }
 

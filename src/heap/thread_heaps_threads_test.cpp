@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/seeded_test.h"
+#include "heap/heap_directory.h"
 #include "heap/heap_support_test.h"
 #include "os/emulation.h"
 #include "os/fake_page_source.h"
@@ -113,6 +114,7 @@ TEST(ThreadHeaps, AnEndedThreadsHeapIsAdoptedWithItsBlocks) {
 TEST(ThreadHeaps, TenThousandShortThreadsUseTheMemoryOfAFew) {
   ThreadHeaps heaps(small_arenas());
   const int threads = kIsSanitized ? 1000 : 10'000;
+  const std::size_t bookkeeping = heap_directory::metadata().mapped_bytes();
   for (int i = 0; i < threads; i += 4) {
     std::thread four[4];
     for (auto& thread : four) {
@@ -126,6 +128,7 @@ TEST(ThreadHeaps, TenThousandShortThreadsUseTheMemoryOfAFew) {
   }
   EXPECT_LE(heaps.statistics().heaps, 4u);
   EXPECT_LE(heaps.statistics().arenas, 4 + 2 * os::processor_count()) << "a heap, and the shared";
+  EXPECT_LE(heap_directory::metadata().mapped_bytes(), bookkeeping + 256 * kKiB);
   EXPECT_EQ(heaps.statistics().allocations, static_cast<std::uint64_t>(threads) * 50);
   EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
   heaps.check_invariants();
