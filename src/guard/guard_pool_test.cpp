@@ -158,8 +158,10 @@ TEST_F(GuardPoolTest, KeepsToTheHardLimitAndLosesNoSlot) {
 TEST_F(GuardPoolTest, WhatTheKernelRefusesToTakeBackStaysHeldUntilTheSlotIsUsedAgain) {
   std::vector<char*> live;
   while (char* p = get(3 * page)) live.push_back(p);
+  std::memset(live.back(), 1, 3 * page);
   pages.refuse_from_call(1);
   for (char* p : live) put(p);
+  EXPECT_EQ(find_change(live.back(), 3 * page, 0), 3 * page) << "what was there is gone";
   const std::size_t held = live.size() * 3 * page;
   EXPECT_EQ(pool.statistics().waiting_bytes, held);
   EXPECT_EQ(pool.statistics().live_bytes, 0u);
@@ -272,6 +274,7 @@ TEST_F(GuardPoolTest, IsNullWhenTheKernelRefusesAndLosesNoSlot) {
       if (void* p = other.allocate({100, 0, false})) live.push_back(p);
     }
     other.check_invariants();
+    EXPECT_EQ(no_limit.held_bytes(), arena.mapped_bytes() + other.statistics().live_bytes);
     for (void* p : live) other.deallocate(p, {});
     other.check_invariants();
     const bool was_refused = refusing.refused_calls() != 0;
@@ -406,6 +409,9 @@ TEST_F(GuardedBlocksDeathTest, AnAccessFarBesideABlockIsExplained) {
   blocks.deallocate(p, {});
   EXPECT_EXIT((watch_faults(), read_from(p + 299'999)), is_segv,
               "use after free of .* at offset 299999 of this object of 300000 bytes");
+  EXPECT_EXIT((watch_faults(), read_from(p + kMiB)), is_segv,
+              "underflow of .* of this object of 300000 bytes")
+      << "between a freed block, which is nearer, and a live one";
 }
 #endif
 
