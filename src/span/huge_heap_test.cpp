@@ -368,6 +368,13 @@ TEST_F(HugeHeapTest, ABlockGrowsByWhatItNeedsWhereThereIsALimit) {
   EXPECT_EQ(heap.usable_bytes(p), 8 * kMiB + 64 * 1024);
 }
 
+TEST_F(HugeHeapTest, AsMuchGoesBackAsABlockTakesThatGrows) {
+  void* const p = allocate(2 * kMiB);
+  keep(64 * kMiB);
+  ASSERT_NE(heap.reallocate(p, 40 * kMiB), nullptr);
+  EXPECT_EQ(heap.kept_bytes(), 26 * kMiB);
+}
+
 TEST_F(HugeHeapTest, AResizeThatIsRefusedLeavesTheBlockAsItWas) {
   void* p = allocate(2 * kMiB);
   write_content(p, 2 * kMiB, 9);
@@ -829,6 +836,12 @@ TEST_F(HugeHeapRandomTest, WorksOnWhereverTheKernelRefuses) {
     step();
   }
   pages.refuse_nothing();
+  finish();
+}
+
+TEST_F(HugeHeapRandomTest, CountsWhatItHoldsBelowALimit) {
+  space.heap.limit().configure(0, 64 * kMiB);
+  for (int i = 0; i < 3000 && !HasFailure(); ++i) step();
   finish();
 }
 

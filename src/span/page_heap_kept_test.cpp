@@ -76,6 +76,13 @@ TEST_F(PageHeapKept, AreIdleAndInNoSpan) {
   }
 }
 
+TEST_F(PageHeapKept, ASpanOfAClassIsNone) {
+  Span& span = *space.spans.create(1);
+  EXPECT_FALSE(keep(span)) << "another thread freed the block that was there";
+  EXPECT_EQ(space.map.span_of(span.start), &span);
+  space.spans.destroy(span);
+}
+
 TEST_F(PageHeapKept, AreMergedBeforeTheHeapGrows) {
   std::vector<Span*> spans;
   for (int i = 0; i < 4; ++i) spans.push_back(&allocate(8));
