@@ -182,7 +182,7 @@ TEST(MetadataArena, DiscardUnmapsEveryChunkOfAnySizeAndItCanBeUsedAgain) {
         ASSERT_NE(p, nullptr);
         EXPECT_EQ(number(p) % 64, 0u);
         std::memset(p, 0xff, bytes);
-        if (i % 3 == 0) arena.deallocate(p, bytes);
+        if (i % 3 == 2) arena.deallocate(p, bytes);
       }
     }
     EXPECT_EQ(arena.mapped_bytes(), pages.mapped_bytes());
@@ -190,6 +190,15 @@ TEST(MetadataArena, DiscardUnmapsEveryChunkOfAnySizeAndItCanBeUsedAgain) {
     EXPECT_EQ(arena.mapped_bytes(), 0u);
     EXPECT_EQ(pages.mapped_bytes(), 0u);
   }
+}
+
+TEST(MetadataArena, ARefusedChunkIsNotHeld) {
+  FakePageSource pages;
+  MemoryLimit limit;
+  MetadataArena arena(pages, &limit);
+  pages.refuse_from_call(1);
+  EXPECT_EQ(arena.allocate(64), nullptr);
+  EXPECT_EQ(limit.held_bytes(), 0u);
 }
 
 TEST(MetadataArena, ARefusedChunkLeavesTheFreshRestInUse) {
