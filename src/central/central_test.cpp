@@ -155,8 +155,10 @@ TEST_F(CentralTest, OneThatWasEmptiedForTheHeapMayHoldHalfOfWhatItMight) {
 
 TEST_F(CentralTest, ATransferCacheThatHasGrownIsEmptiedForLargeBlocks) {
   const unsigned c = SizeClassMap::class_of(1024);
-  grow_transfer(*central, c, 4000);
-  EXPECT_GE(central->destroy_kept(1'000'000), 1'000'000u);
+  for (int round = 0; round < 2; ++round) {
+    grow_transfer(*central, c, 4000);
+    EXPECT_GE(central->destroy_kept(1'000'000), 1'000'000u);
+  }
 }
 
 TEST_F(CentralTest, WithoutMemoryForTheTransferCacheMostObjectsGoToTheirSpans) {

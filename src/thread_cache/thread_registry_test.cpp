@@ -162,10 +162,12 @@ TEST_F(ThreadRegistryTest, FlushAllEmptiesParkedCachesAndLeavesTheLatestObjectsO
   warm(*a, 4, 5);
   warm(*b, 5, 5);
   registry.park(*a);
+  EXPECT_NE(registry.parked_bytes(), 0u);
   registry.flush_all();
   EXPECT_EQ(registry.count_objects(4), 0u);
   EXPECT_NE(registry.count_objects(5), 0u);
   EXPECT_FALSE(registry.has_parked());
+  EXPECT_EQ(registry.parked_bytes(), 0u);
 }
 
 TEST_F(ThreadRegistryTest, ThreadsBeginAndEndWhileAFlushWaitsForAThread) {
@@ -232,6 +234,15 @@ TEST_F(ThreadRegistryTest, AllItsLocksCanBeTakenTogetherByRank) {
   EXPECT_EQ(registry.count_objects(1), 0u);
   EXPECT_EQ(registry.adopt(), a);
   warm(*b, 1, 3);
+}
+
+TEST_F(ThreadRegistryTest, AForkHoldsTheBinsOfEveryThread) {
+  ThreadCache& cache = *registry.adopt();
+  LocksInFork::begin();
+  registry.hold_locks_for_fork();
+  EXPECT_TRUE(cache.bins_lock().is_held()) << "another thread might be counting them";
+  LocksInFork::end_in_parent();
+  EXPECT_FALSE(cache.bins_lock().is_held());
 }
 
 TEST_F(ThreadRegistryTest, AThreadThatIsEnrolledAgainAfterTheGateWasTakenAwayHasItsCacheAlone) {
