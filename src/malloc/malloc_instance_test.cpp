@@ -431,6 +431,17 @@ TEST_F(MallocTest, AForkInTheMiddleOfItsUseLeavesTheChildItsOwnObjects) {
   other.state = MallocInstance::new_thread();  // it does not exist in the child
 }
 
+TEST_F(MallocTest, AForkHoldsTheLocksOfEachPart) {
+  start();
+  LocksInFork::begin();
+  malloc.hold_locks_for_fork();
+  for (Lock* const lock : {&malloc.scavenger().round_lock(), &malloc.guards().objects().lock(),
+                           &malloc.guards().blocks().lock(), &engine.huge().lock(),
+                           &engine.metadata().lock(), &map->lock()})
+    EXPECT_TRUE(lock->is_held());
+  LocksInFork::end_in_parent();
+}
+
 TEST_F(MallocTest, AProfileThatBeginsDuringAForkTouchesNoLockThatTheForkHolds) {
   start();
   LocksInFork::begin();
