@@ -40,7 +40,7 @@ class CsvReader {
       }
       if (out_.has_failed()) return;
     }
-    write_text(BlockKind::kThreads, threads_text_);
+    if (!threads_text_.empty()) out_.add_text(BlockKind::kThreads, threads_text_);
     out_.end(end_text_.empty() ? "reason=converted\n" : end_text_);
   }
 
@@ -103,9 +103,13 @@ class CsvReader {
     return value;
   }
 
-  void write_text(BlockKind kind, const std::string& text) {
+  void refuse_beyond_a_block(const std::string& text) const {
     if (text.size() > kColumnBytes) fail("it is too long");
-    if (!text.empty()) out_.add_text(kind, text);
+  }
+
+  void write_line(BlockKind kind, const std::string& line) {
+    refuse_beyond_a_block(line);
+    out_.add_text(kind, line);
   }
 
   void read_definition() {
@@ -117,8 +121,9 @@ class CsvReader {
       const std::string text = std::string(word(1)) + "=" + std::string(word(2)) + "\n";
       if (kind == "#end") {
         end_text_ += text;
+        refuse_beyond_a_block(end_text_);
       } else {
-        write_text(BlockKind::kProcess, text);
+        write_line(BlockKind::kProcess, text);
       }
     } else if (kind == "#thread") {
       name_thread();
@@ -135,6 +140,7 @@ class CsvReader {
     const std::string label(word(1));
     const std::string text =
         std::to_string(number(word(2), "thread")) + " " + std::string(word(3)) + "\n";
+    refuse_beyond_a_block(text);
     const auto known = threads_.find(label);
     if (known != threads_.end()) {
       threads_text_ += std::to_string(known->second) + " " + text;
@@ -151,7 +157,7 @@ class CsvReader {
       text += std::string(digits.data()) + " ";
     }
     text += (word(4).empty() ? "-" : std::string(word(4))) + " " + std::string(word(5)) + "\n";
-    write_text(BlockKind::kModules, text);
+    write_line(BlockKind::kModules, text);
   }
 
   void add_stack() {

@@ -135,6 +135,20 @@ TEST(TraceCsv, IsRefusedByTheLine) {
   EXPECT_THAT(csv_refusal_of(columns + "#stack,2,1,0x10\n"), HasSubstr("caller is not defined"));
   EXPECT_THAT(csv_refusal_of(columns + "free\n"), HasSubstr("which object ends"));
   EXPECT_THAT(csv_refusal_of(columns + "\"malloc\n"), HasSubstr("a quote is not closed"));
+  const std::string too_long(kColumnBytes, 'x');
+  for (const char* kind : {"#process,name,", "#end,name,", "#thread,0,7,", "#module,0,1,2,,"}) {
+    EXPECT_THAT(csv_refusal_of(columns + kind + too_long + "\n"),
+                HasSubstr("line 2 of 'made.csv': it is too long"));
+  }
+}
+
+TEST(TraceCsv, NamesAnyNumberOfThreads) {
+  std::string text = "operation,thread,size_bytes\n";
+  for (int i = 0; i < 20'000; ++i) text += fmt::format("#thread,{0},{0},the-name-of-a-thread\n", i);
+  for (int i = 0; i < 20'000; ++i) text += fmt::format("malloc,{},8\n", i);
+  const auto reader = reader_of(from_csv(text));
+  events_of(*reader);
+  EXPECT_EQ(reader->threads().size(), 20'000u);
 }
 
 TEST(TraceCut, IsATraceOfItsOwn) {
@@ -210,6 +224,21 @@ TEST(TraceCut, KeepsStacksOfAnyDepth) {
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(reader->stacks().size(), 1u + kFrames);
   EXPECT_EQ(reader->stacks()[events[0].stack].return_address, std::uint64_t{kFrames});
+}
+
+TEST(TraceCut, NamesAnyNumberOfThreads) {
+  MadeTrace made;
+  for (std::uint32_t i = 0; i < 20'000; ++i) {
+    made.writer->add_text(BlockKind::kThreads, fmt::format("{0} {0} the-name-of-a-thread\n", i));
+    made.writer->add({.thread = i, .object = i, .size_bytes = 8});
+  }
+  made.writer->end("reason=exit\n");
+  MadeTrace part;
+  cut(*reader_of(made.bytes), *part.writer, 0, ~std::uint64_t{0});
+  const auto reader = reader_of(part.bytes);
+  events_of(*reader);
+  ASSERT_EQ(reader->threads().size(), 20'000u);
+  EXPECT_EQ(reader->threads().back(), (Thread{19'999, 19'999, "the-name-of-a-thread"}));
 }
 
 TEST(TraceCsv, TellsWhichOfTwoLibrariesLayThere) {

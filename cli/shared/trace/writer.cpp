@@ -15,6 +15,13 @@ namespace {
 // more time.
 constexpr int kLevel = -1;
 
+/// How much of a text goes into a block: whole lines, unless one alone is too long.
+std::size_t part_for_a_block(std::string_view text) noexcept {
+  if (text.size() <= kColumnBytes) return text.size();
+  const std::size_t last_end = text.rfind('\n', kColumnBytes - 1);
+  return last_end == std::string_view::npos ? kColumnBytes : last_end + 1;
+}
+
 }  // namespace
 
 bool Writer::begin(std::uint64_t tick_ns) noexcept {
@@ -77,8 +84,12 @@ bool Writer::add_text(BlockKind kind, std::string_view text) noexcept {
   BlockHeader header{};
   header.kind = static_cast<std::uint32_t>(kind);
   header.first_number = events();
-  const Bytes column{text.data(), text.size()};
-  return write_block(header, &column, kTextColumns);
+  do {
+    const Bytes column{text.data(), part_for_a_block(text)};
+    write_block(header, &column, kTextColumns);
+    text.remove_prefix(column.count);
+  } while (!text.empty());
+  return !has_failed_;
 }
 
 bool Writer::add_dropped(std::uint64_t events) noexcept {

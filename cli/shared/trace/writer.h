@@ -43,14 +43,15 @@ class Writer {
   /// \pre      the parent was defined
   std::uint32_t add_stack(StackNode node) noexcept;
 
-  /// Text of one of the kinds that have it (layout.h).
-  /// \pre  at most kColumnBytes; no line of it is cut
+  /// Text of one of the kinds that have it (layout.h), in as many blocks as it takes.
+  /// \pre  no line of it is cut; none has more than kColumnBytes
   bool add_text(BlockKind kind, std::string_view text) noexcept;
   bool add_dropped(std::uint64_t events) noexcept;
 
   /// Gives out what is held back: a reader sees all that was added.
   bool flush() noexcept;
   /// The last block: `text` says how the recording ended, in lines "name=value".
+  /// \pre  at most kColumnBytes
   bool end(std::string_view text) noexcept;
 
   std::uint64_t next_object() const noexcept { return next_object_; }
