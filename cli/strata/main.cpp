@@ -12,6 +12,7 @@
 #include "commands/command.h"
 #include "input/usage_error.h"
 #include "output/say.h"
+#include "output/text.h"
 
 namespace strata::cli {
 namespace {
@@ -114,9 +115,7 @@ int dispatch(CLI::App& app, const Commands& commands, const CommandLine& line) {
     return command->act(line);
   }
   std::string known;
-  for (const auto& command : commands) {
-    known += (known.empty() ? "" : ", ") + command->parser().get_name();
-  }
+  for (const auto& command : commands) append_item(known, command->parser().get_name());
   if (rest.empty()) throw UsageError(fmt::format("name a command: {}", known));
   const bool is_option = rest.front().starts_with('-');
   throw UsageError(

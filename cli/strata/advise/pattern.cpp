@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "explain/explain_text.h"
+#include "output/units.h"
 #include "shared/advised_sizes.h"
 
 namespace strata::cli {

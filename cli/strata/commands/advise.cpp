@@ -5,12 +5,12 @@
 #include "advise/pattern.h"
 #include "advise/trial.h"
 #include "commands/explaining_command.h"
-#include "explain/explain_text.h"
 #include "input/read_file.h"
 #include "input/usage_error.h"
 #include "output/progress.h"
 #include "output/say.h"
 #include "output/table.h"
+#include "output/units.h"
 
 namespace strata::cli {
 namespace {

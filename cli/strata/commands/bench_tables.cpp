@@ -11,6 +11,7 @@
 #include "measure/machine.h"
 #include "measure/metric.h"
 #include "output/table.h"
+#include "output/text.h"
 #include "output/units.h"
 
 namespace strata::cli {
@@ -164,8 +165,7 @@ const cell::Scenario& scenario_of(const BenchPlan& plan, const Row& row) {
 }
 
 std::string method(const BenchPlan& plan) {
-  std::string text =
-      fmt::format("{} {} each, a process for each", plan.runs, plan.runs == 1 ? "run" : "runs");
+  std::string text = counted(plan.runs, "run") + " each, a process for each";
   if (plan.contenders.size() > 1) text += ", interleaved";
   bool takes_seconds = plan.load.seconds > 0 &&
                        std::any_of(plan.cells.begin(), plan.cells.end(), [](const BenchCell& cell) {

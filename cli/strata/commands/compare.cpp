@@ -12,6 +12,7 @@
 #include "measure/machine.h"
 #include "output/say.h"
 #include "output/table.h"
+#include "output/text.h"
 #include "process/program.h"
 
 namespace strata::cli {
@@ -113,7 +114,7 @@ class CompareCommand final : public MeasuringCommand {
 
   /// "5 runs each, interleaved, after 1 to warm up"
   static std::string method(const ComparisonPlan& plan) {
-    std::string text = fmt::format("{} {} each", plan.runs, plan.runs == 1 ? "run" : "runs");
+    std::string text = counted(plan.runs, "run") + " each";
     if (plan.contenders.size() > 1) text += ", interleaved";
     if (plan.warmup > 0) text += fmt::format(", after {} to warm up", plan.warmup);
     return text;

@@ -7,6 +7,7 @@
 #include "contenders/contender.h"
 #include "measure/metric.h"
 #include "output/table.h"
+#include "output/text.h"
 #include "output/units.h"
 
 namespace strata::cli {
@@ -40,7 +41,7 @@ std::string indistinguishable(const std::vector<Row>& rows, const Row& best, con
   for (const Row& row : rows) {
     const Summary* other = row.metric(metric);
     if (&row == &best || !row.ok || lead == nullptr || other == nullptr) continue;
-    if (other->min <= lead->max) names += (names.empty() ? "" : ", ") + row.contender;
+    if (other->min <= lead->max) append_item(names, row.contender);
   }
   return names;
 }
@@ -77,7 +78,7 @@ std::string comparison_table(const std::vector<Row>& rows, bool colour,
     }
     std::string marks;
     if (&row == fastest) marks = "fastest";
-    if (&row == leanest) marks += marks.empty() ? "leanest" : ", leanest";
+    if (&row == leanest) append_item(marks, "leanest");
     table.add_row(
         {row.contender, seconds.format(row.median(kElapsed)), ratio_text(row, baseline, kElapsed),
          format_spread(row.metric(kElapsed)->spread(), row.metric(kElapsed)->n),

@@ -13,7 +13,7 @@
 
 #include "input/usage_error.h"
 #include "output/say.h"
-#include "output/table.h"
+#include "output/text.h"
 #include "output/whole_file.h"
 #include "process/removed_if_interrupted.h"
 #include "process/run_beside.h"

@@ -10,6 +10,7 @@
 #include "contenders/contender.h"
 #include "input/usage_error.h"
 #include "output/table.h"
+#include "output/text.h"
 #include "process/environment.h"
 #include "shared/record_settings.h"
 

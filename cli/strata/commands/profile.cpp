@@ -10,6 +10,7 @@
 #include "input/usage_error.h"
 #include "output/say.h"
 #include "output/table.h"
+#include "output/text.h"
 #include "output/units.h"
 #include "profile/sites.h"
 #include "profile/symbols.h"
@@ -67,9 +68,7 @@ class ProfileCommand final : public Command {
     const std::size_t kind = profile.find_kind(kind_);
     if (kind != Profile::kNone) return kind;
     std::string known;
-    for (const Profile::Kind& each : profile.kinds) {
-      known += (known.empty() ? "" : ", ") + each.type;
-    }
+    for (const Profile::Kind& each : profile.kinds) append_item(known, each.type);
     throw UsageError(
         fmt::format("--sample '{}' is not in '{}', which has {}", kind_, profile.name, known));
   }
@@ -114,8 +113,7 @@ class ProfileCommand final : public Command {
     }
     if (count > 0) fmt::print("{}", table.to_text(colour));
     if (count < sites.size()) {
-      fmt::print("{} more place{}; --top 0 shows all\n", sites.size() - count,
-                 sites.size() - count == 1 ? "" : "s");
+      fmt::print("{}; --top 0 shows all\n", counted(sites.size() - count, "more place"));
     }
   }
 

@@ -14,7 +14,7 @@
 #include "contenders/contender.h"
 #include "input/usage_error.h"
 #include "output/say.h"
-#include "output/table.h"
+#include "output/text.h"
 #include "output/units.h"
 #include "output/whole_file.h"
 #include "process/program.h"
@@ -115,7 +115,7 @@ void tell(const fs::path& file, const std::vector<fs::path>& files, const fs::pa
     say("strata record: nothing was recorded: {}\n", why_nothing);
     return;
   }
-  const std::string size = brief(Quantity::kBytes, static_cast<double>(bytes));
+  const std::string size = bytes_text(bytes);
   const std::string name = (given.parent_path() / largest->filename()).string();
   if (files.size() == 1) {
     say("strata record: {} in '{}'\n", size, name);

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "history/history.h"
+#include "output/text.h"
 #include "output/units.h"
 #include "shared/trace/csv.h"
 
@@ -37,11 +38,6 @@ struct Counts {
   }
 };
 
-template <typename Number>
-std::string bytes(Number value) {
-  return brief(Quantity::kBytes, static_cast<double>(value));
-}
-
 std::string ending_of(const trace::Reader& trace) {
   if (trace.is_cut())
     return "unknown: the program was killed, or replaced itself by exec, or the disk was full";
@@ -66,26 +62,26 @@ std::string trace_info(trace::Reader& trace) {
   line("command", trace::property(trace.process(), "command"));
   line("process", trace::property(trace.process(), "pid"));
   line("allocator", trace::property(trace.process(), "allocator"));
-  const auto file_bytes = static_cast<double>(trace.bytes());
   std::string events =
-      fmt::format("{} in {:.3f} s, by {} thread{}; {} in the file", trace.events(),
-                  static_cast<double>(trace.time_ns()) * 1e-9, trace.thread_count(),
-                  trace.thread_count() == 1 ? "" : "s", bytes(file_bytes));
+      fmt::format("{} in {:.3f} s, by {}; {} in the file", trace.events(),
+                  static_cast<double>(trace.time_ns()) * 1e-9,
+                  counted(trace.thread_count(), "thread"), bytes_text(trace.bytes()));
   if (trace.events() != 0) {
-    events += fmt::format(", {:.2f} bytes each", file_bytes / static_cast<double>(trace.events()));
+    events += fmt::format(", {:.2f} bytes each",
+                          static_cast<double>(trace.bytes()) / static_cast<double>(trace.events()));
   }
   line("events", events);
   std::string calls;
   for (unsigned i = 0; i < trace::kOperations; ++i) {
     if (counts.by_operation[i] == 0) continue;
-    calls += fmt::format("{}{} {}", calls.empty() ? "" : ", ",
-                         trace::operation_name(static_cast<Operation>(i)), counts.by_operation[i]);
+    append_item(calls, fmt::format("{} {}", trace::operation_name(static_cast<Operation>(i)),
+                                   counts.by_operation[i]));
   }
   line("calls", calls);
-  line("objects",
-       fmt::format("{}, of {}; {} live at the end, {}", trace.objects(), bytes(counts.bytes),
-                   history.live().objects, bytes(history.live().bytes)));
-  line("peak", fmt::format("{} live, {:.3f} s from the start", bytes(history.peak().bytes),
+  line("objects", fmt::format("{}, of {}; {} live at the end, {}", trace.objects(),
+                              brief(Quantity::kBytes, counts.bytes), history.live().objects,
+                              bytes_text(history.live().bytes)));
+  line("peak", fmt::format("{} live, {:.3f} s from the start", bytes_text(history.peak().bytes),
                            static_cast<double>(history.peak().time_ns) * 1e-9));
   line("stacks", trace.stacks().size() == 1 || counts.begins == 0
                      ? "none"

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "output/table.h"
+#include "output/text.h"
 #include "output/units.h"
 
 namespace strata::cli {
@@ -78,20 +79,6 @@ std::string calls_text(const Explanation& explanation) {
                      time_text(static_cast<double>(explanation.duration_ns()) * 1e-9));
 }
 
-std::string bytes_text(std::uint64_t bytes) {
-  return brief(Quantity::kBytes, static_cast<double>(bytes));
-}
-
-std::string count_text(std::uint64_t count) {
-  return brief(Quantity::kCount, static_cast<double>(count));
-}
-
-std::string counted_text(std::uint64_t count, std::string_view one) {
-  return fmt::format("{} {}{}", count_text(count), one, count == 1 ? "" : "s");
-}
-
-std::string time_text(double seconds) { return brief(Quantity::kSeconds, seconds); }
-
 std::string life_text(std::size_t bucket) {
   if (bucket == LifeScale::kNever) return "never";
   if (bucket + 1 < LifeScale::kBuckets) {
@@ -155,8 +142,7 @@ std::string explain_text(const Explanation& explanation, std::size_t most_places
   }
   text += fmt::format("\n{}", table.to_text(colour));
   if (count < order.size()) {
-    text += fmt::format("{} more place{}; --top 0 shows all\n", order.size() - count,
-                        order.size() - count == 1 ? "" : "s");
+    text += fmt::format("{}; --top 0 shows all\n", counted(order.size() - count, "more place"));
   }
   return text;
 }

@@ -3,21 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "explain/explanation.h"
 
 namespace strata::cli {
-
-/// "12.4 MiB", "640 B".
-std::string bytes_text(std::uint64_t bytes);
-/// "859k"
-std::string count_text(std::uint64_t count);
-/// "1 object", "10k objects"
-std::string counted_text(std::uint64_t count, std::string_view one);
-/// "3.2 ms"
-std::string time_text(double seconds);
 
 /// "<10 us", "≥1000 s", "never".
 std::string life_text(std::size_t bucket);

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "output/table.h"
+#include "output/text.h"
 #include "report/svg.h"
 
 namespace strata::cli {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "explain/explain_text.h"
+#include "output/units.h"
 #include "report/svg.h"
 
 namespace strata::cli {

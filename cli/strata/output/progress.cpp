@@ -2,6 +2,7 @@
 
 #include "output/say.h"
 #include "output/table.h"
+#include "output/text.h"
 
 namespace strata::cli {
 namespace {

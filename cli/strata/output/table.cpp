@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "output/text.h"
+
 namespace strata::cli {
 namespace {
 
@@ -33,9 +35,6 @@ const char* escape_of(Style style) {
   return "";
 }
 
-/// Of a byte of UTF-8: no character begins with it.
-bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
-
 std::string padded(std::string_view text, std::size_t width, bool to_the_right) {
   std::size_t used = display_width(text);
   std::string spaces(width > used ? width - used : 0, ' ');
@@ -45,24 +44,6 @@ std::string padded(std::string_view text, std::size_t width, bool to_the_right) 
 std::string without_trailing_spaces(std::string line) {
   line.erase(line.find_last_not_of(' ') + 1);
   return line;
-}
-
-/// Lines of whole words, of at most `room` characters where the words allow it.
-std::vector<std::string> wrapped(std::string_view text, std::size_t room) {
-  std::vector<std::string> lines(1);
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
-    const std::string_view word = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (lines.back().empty()) {
-      lines.back() = word;
-    } else if (display_width(lines.back()) + 1 + display_width(word) <= room) {
-      lines.back().append(" ").append(word);
-    } else {
-      lines.emplace_back(word);
-    }
-  }
-  return lines;
 }
 
 }  // namespace
@@ -85,51 +66,9 @@ std::optional<std::size_t> terminal_columns(std::FILE* stream) {
   return size.ws_col;
 }
 
-std::string printable(const std::string& text) {
-  const auto byte = [&](std::size_t at) {
-    return at < text.size() ? static_cast<unsigned char>(text[at]) : 0;
-  };
-  std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    // U+0080 to U+009F: some terminals take them as others do ESC and a letter.
-    const bool is_c1 = byte(i) == 0xc2 && byte(i + 1) >= 0x80 && byte(i + 1) <= 0x9f;
-    const bool is_control = is_c1 || byte(i) < 0x20 || byte(i) == 0x7f;
-    if (is_c1) ++i;
-    result += text[i] == '\t' ? ' ' : is_control ? '?' : text[i];
-  }
-  return result;
-}
-
-std::string printable_lines(std::string_view block, std::string_view indent) {
-  std::string text;
-  while (!block.empty()) {
-    const std::size_t end = std::min(block.find('\n'), block.size());
-    text += fmt::format("{}{}\n", indent, printable(std::string(block.substr(0, end))));
-    block.remove_prefix(std::min(end + 1, block.size()));
-  }
-  return text;
-}
-
 std::string styled(std::string_view text, Style style, bool colour) {
   if (!colour || style == Style::kPlain || text.empty()) return std::string(text);
   return fmt::format("{}{}\033[0m", escape_of(style), text);
-}
-
-std::size_t display_width(std::string_view text) {
-  return text.size() -
-         static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_continuation));
-}
-
-std::string_view head_of(std::string_view text, std::size_t bytes) {
-  if (bytes >= text.size()) return text;
-  while (bytes > 0 && is_continuation(text[bytes])) --bytes;
-  return text.substr(0, bytes);
-}
-
-std::string_view tail_of(std::string_view text, std::size_t bytes) {
-  std::size_t at = text.size() - std::min(bytes, text.size());
-  while (at < text.size() && is_continuation(text[at])) ++at;
-  return text.substr(at);
 }
 
 Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}

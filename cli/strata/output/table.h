@@ -20,11 +20,6 @@ bool wants_colour(std::FILE* stream);
 /// How many characters a line of this stream has room for; nothing if it is no terminal.
 std::optional<std::size_t> terminal_columns(std::FILE* stream);
 
-/// Text of others for one line of a terminal: a space for a tab, "?" for other control characters.
-std::string printable(const std::string& text);
-/// A block of it, each line behind the indent and with its end.
-std::string printable_lines(std::string_view block, std::string_view indent);
-
 /// The text with the style's escape sequences around it, or as it is.
 std::string styled(std::string_view text, Style style, bool colour);
 
@@ -59,12 +54,5 @@ class Table {
   std::vector<Column> columns_;
   std::vector<Line> lines_;
 };
-
-/// Characters on the screen: code points of UTF-8, not bytes.
-std::size_t display_width(std::string_view text);
-
-/// The first or last bytes of UTF-8 text, at most so many, never half a character.
-std::string_view head_of(std::string_view text, std::size_t bytes);
-std::string_view tail_of(std::string_view text, std::size_t bytes);
 
 }  // namespace strata::cli

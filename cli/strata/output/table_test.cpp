@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "output/text.h"
 #include "output/units.h"
 
 namespace strata::cli {

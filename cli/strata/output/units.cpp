@@ -115,6 +115,20 @@ std::string brief(Quantity quantity, double value) {
   return fmt::format("{}{}{}", number, hugs ? "" : kNoBreak, unit.name);
 }
 
+std::string bytes_text(std::uint64_t bytes) {
+  return brief(Quantity::kBytes, static_cast<double>(bytes));
+}
+
+std::string count_text(std::uint64_t count) {
+  return brief(Quantity::kCount, static_cast<double>(count));
+}
+
+std::string time_text(double seconds) { return brief(Quantity::kSeconds, seconds); }
+
+std::string counted_text(std::uint64_t count, std::string_view one) {
+  return fmt::format("{} {}{}", count_text(count), one, count == 1 ? "" : "s");
+}
+
 std::string format_ratio(double ratio) { return fmt::format("{:.2f}", ratio); }
 
 std::string format_percent(double share) { return fmt::format("{:.1f}%", share * 100); }

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace strata::cli {
@@ -31,6 +33,11 @@ class Unit {
 
 /// Three digits and a unit that fits: "41.6 M/s", "24.1 ns", "11.5 MiB", "0.87×". In base units.
 std::string brief(Quantity quantity, double value);
+std::string bytes_text(std::uint64_t bytes);  ///< "12.4 MiB", "640 B"
+std::string count_text(std::uint64_t count);  ///< "859k"
+std::string time_text(double seconds);        ///< "3.2 ms"
+/// "1 object", "10k objects"
+std::string counted_text(std::uint64_t count, std::string_view one);
 
 /// Unit that suits `largest`, and how many base units it is: {"MiB", 1048576}.
 struct ChosenUnit {

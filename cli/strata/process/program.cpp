@@ -10,7 +10,7 @@
 
 #include "input/usage_error.h"
 #include "output/say.h"
-#include "output/table.h"
+#include "output/text.h"
 #include "process/ask_program.h"
 #include "process/elf_file.h"
 

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "input/usage_error.h"
+#include "output/text.h"
 
 namespace strata::cli {
 namespace {
@@ -48,10 +49,6 @@ std::size_t kind_or_refuse(const Profile& profile, const char* type) {
     throw UsageError(fmt::format("'{}' is not a heap profile: it has no {}", profile.name, type));
   }
   return kind;
-}
-
-std::string counted(std::int64_t count, const char* one, const char* many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
 }  // namespace
@@ -136,15 +133,12 @@ std::string leak_report(const Profile& profile, const std::string& process, std:
     total.objects += stack.objects;
   }
   const auto sums = [](const StackSums& stack) {
-    return fmt::format("{} in {}", counted(stack.bytes, "byte", "bytes"),
-                       counted(stack.objects, "allocation", "allocations"));
+    return fmt::format("{} in {}", counted(stack.bytes, "byte"),
+                       counted(stack.objects, "allocation"));
   };
-  std::string text = fmt::format(
-      "strata: {} {} live at exit of {}{}\n", sums(total), total.objects == 1 ? "is" : "are",
-      process,
-      stacks.empty() ? ""
-                     : fmt::format(", from {}", counted(static_cast<std::int64_t>(stacks.size()),
-                                                        "place", "places")));
+  std::string text = fmt::format("strata: {} {} live at exit of {}{}\n", sums(total),
+                                 total.objects == 1 ? "is" : "are", process,
+                                 stacks.empty() ? "" : ", from " + counted(stacks.size(), "place"));
   StackSums rest;
   for (std::size_t i = 0; i < stacks.size(); ++i) {
     if (i >= most) {
@@ -162,9 +156,8 @@ std::string leak_report(const Profile& profile, const std::string& process, std:
     if (number == 0) text += "    an unknown caller\n";
   }
   if (stacks.size() > most) {
-    text += fmt::format(
-        "strata: {} from {}\n", sums(rest),
-        counted(static_cast<std::int64_t>(stacks.size() - most), "other place", "other places"));
+    text += fmt::format("strata: {} from {}\n", sums(rest),
+                        counted(stacks.size() - most, "other place"));
   }
   return text;
 }

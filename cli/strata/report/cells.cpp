@@ -9,7 +9,7 @@
 
 #include "contenders/contender.h"
 #include "measure/metric.h"
-#include "output/table.h"
+#include "output/text.h"
 
 namespace strata::cli {
 namespace {
@@ -23,17 +23,12 @@ bool tells_cells_apart(std::string_view name) {
   return !others.contains(name);
 }
 
-void append_item(std::string& list, std::string_view separator, std::string_view item) {
-  if (!list.empty()) list += separator;
-  list += item;
-}
-
 std::string spoken_value(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float()) return three_digits(value.get<double>());
   if (value.is_array()) {
     std::string text;
-    for (const Json& item : value) append_item(text, " ", spoken_value(item));
+    for (const Json& item : value) append_item(text, spoken_value(item), " ");
     return text;
   }
   return json_line(value);
@@ -92,7 +87,7 @@ std::string joined_params(const Json& params, const std::vector<std::string>& na
   std::string text;
   for (const std::string& name : names) {
     if (!params.contains(name)) continue;
-    append_item(text, ", ", spoken_param(name, params[name]));
+    append_item(text, spoken_param(name, params[name]));
   }
   return text;
 }
@@ -100,7 +95,7 @@ std::string joined_params(const Json& params, const std::vector<std::string>& na
 std::string all_params(const Json& params) {
   std::string text;
   for (const auto& [name, value] : params.items()) {
-    append_item(text, " · ", spoken_param(name, value));
+    append_item(text, spoken_param(name, value), " · ");
   }
   return text;
 }

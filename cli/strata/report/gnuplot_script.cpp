@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
-#include "output/table.h"
+#include "output/text.h"
 #include "report/palette.h"
 
 namespace strata::cli {
@@ -29,19 +28,6 @@ constexpr std::size_t kNoteWidth = 66;
 
 constexpr int kShapes[] = {7, 5, 9, 13, 11, 15};
 constexpr int kHollowShapes[] = {6, 4, 8, 12, 10, 14};
-
-std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
-  std::vector<std::string> lines;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (!lines.empty() && lines.back().size() + 1 + word.size() <= width) {
-      lines.back() += " " + word;
-    } else {
-      lines.push_back(word);
-    }
-  }
-  return lines;
-}
 
 /// A tick's text is a format to gnuplot.
 std::string tick_quoted(std::string_view text) {
@@ -183,8 +169,7 @@ class Script {
     std::string ticks;
     double room = (Plot::kWidth - plot_.left - plot_.right) / kCharacterWidth;
     for (const Tick& tick : name == 'x' ? ticks_apart(axis, room) : axis.ticks) {
-      ticks +=
-          fmt::format("{}{} {:.12g}", ticks.empty() ? "" : ", ", tick_quoted(tick.text), tick.at);
+      append_item(ticks, fmt::format("{} {:.12g}", tick_quoted(tick.text), tick.at));
     }
     if (ticks.empty()) {
       line("unset {}tics", name);

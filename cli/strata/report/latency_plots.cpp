@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "output/table.h"
+#include "output/text.h"
 #include "report/plot_parts.h"
 #include "report/plots.h"
 
@@ -76,13 +76,11 @@ double share_told(const std::vector<Drawn>& drawn) {
 std::string first_and_baseline(const Arrangement& all, const Cell& cell,
                                const std::vector<Drawn>& sorted, double share) {
   const Drawn& best = sorted.front();
-  const auto value = [&](const Drawn& one) {
-    return brief(Quantity::kSeconds, quantile(*one.latency, share));
-  };
+  const auto value = [&](const Drawn& one) { return time_text(quantile(*one.latency, share)); };
   const auto equal = std::count_if(sorted.begin() + 1, sorted.end(),
                                    [&](const Drawn& other) { return value(other) == value(best); });
   std::string text = who(all, best.entry).name;
-  if (equal > 0) text += fmt::format(" and {} other{}", equal, equal == 1 ? "" : "s");
+  if (equal > 0) text += " and " + counted(equal, "other");
   text += " " + value(best);
   const Row* base = baseline_of(cell, *best.entry.row);
   for (const Drawn& other : sorted) {
@@ -105,7 +103,7 @@ std::string alt_text(const Arrangement& all, const Cell& cell, const Plot& plot,
   for (const Drawn& one : drawn) {
     alt += fmt::format(" {}:", who(all, one.entry).name);
     for (const auto& [name, share] : kPercentiles) {
-      alt += fmt::format(" {} {}", name, brief(Quantity::kSeconds, quantile(*one.latency, share)));
+      alt += fmt::format(" {} {}", name, time_text(quantile(*one.latency, share)));
     }
     alt += ".";
   }
@@ -115,8 +113,7 @@ std::string alt_text(const Arrangement& all, const Cell& cell, const Plot& plot,
 std::string clock_note(const std::vector<Drawn>& drawn) {
   double cost = 0;
   for (const Drawn& one : drawn) cost = std::max(cost, one.latency->timer_cost_ns);
-  return fmt::format("reading the clock is {} of each",
-                     brief(Quantity::kSeconds, cost * kNanosecond));
+  return fmt::format("reading the clock is {} of each", time_text(cost * kNanosecond));
 }
 
 /// The share of the operations in each of the bins of equal width on a log axis.
@@ -187,8 +184,8 @@ Plot percentile_plot(const Arrangement& all, const Cell& cell, const std::string
       furthest = std::max(furthest, x);
     }
     line.tip = fmt::format("{}, {}: p50 {}, p99 {}", who(all, one.entry).name, kind,
-                           brief(Quantity::kSeconds, quantile(*one.latency, 0.5)),
-                           brief(Quantity::kSeconds, quantile(*one.latency, 0.99)));
+                           time_text(quantile(*one.latency, 0.5)),
+                           time_text(quantile(*one.latency, 0.99)));
     ends.push_back({one.entry.series, line.points.back().second, who(all, one.entry).short_name});
     plot.marks.push_back(std::move(line));
   }
@@ -242,7 +239,7 @@ Plot histogram_plot(const Arrangement& all, const Cell& cell, const std::string&
   for (const Drawn& one : drawn) {
     y -= 1;
     double median = quantile(*one.latency, 0.5);
-    std::string value = brief(Quantity::kSeconds, median);
+    std::string value = time_text(median);
     Mark shape{Mark::Kind::kArea, one.entry.series, hill(binned(*one.latency), y, low, high), {}};
     shape.tip = fmt::format("{}, {}: median {}", who(all, one.entry).name, kind, value);
     plot.marks.push_back(std::move(shape));

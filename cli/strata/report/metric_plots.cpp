@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "measure/metric.h"
-#include "output/table.h"
+#include "output/text.h"
 #include "report/plot_parts.h"
 #include "report/plots.h"
 
@@ -152,8 +152,8 @@ std::string best_at_end(const Arrangement& all, const Sweep& sweep, const std::s
   for (std::size_t i = 0; i < rows.size(); ++i) {
     bool is_base = baseline_of(cell, *rows[i].entry.row) == rows[i].entry.row;
     if (i >= 2 && !is_base) continue;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", who(all, rows[i].entry).name,
-                        brief_metric(metric, rows[i].summary->median));
+    append_item(text, fmt::format("{} {}", who(all, rows[i].entry).name,
+                                  brief_metric(metric, rows[i].summary->median)));
   }
   return text.empty() ? "no contender completed" : text;
 }

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "measure/metric.h"
-#include "output/table.h"
+#include "output/text.h"
 #include "report/plot_parts.h"
 #include "report/plots.h"
 

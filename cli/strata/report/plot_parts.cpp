@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "output/table.h"
+#include "output/text.h"
 
 namespace strata::cli {
 namespace {

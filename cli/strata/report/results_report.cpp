@@ -8,6 +8,7 @@
 
 #include "input/usage_error.h"
 #include "measure/machine.h"
+#include "output/text.h"
 #include "report/plots.h"
 #include "report/results_tables.h"
 #include "report/svg.h"
@@ -27,10 +28,6 @@ constexpr std::size_t kTitledScenarios = 3;
 std::string folded(const std::string& heading, const std::string& html, bool is_open) {
   return fmt::format("<details{}><summary><b>{}</b></summary>\n{}</details>\n",
                      is_open ? " open" : "", html_escaped(heading), html);
-}
-
-std::string counted(std::size_t count, const char* one, const char* many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
 }  // namespace
@@ -138,10 +135,9 @@ std::string ResultsReport::lead() const {
   for (const Series& series : all_.series) contenders.insert(series.contender);
   std::size_t failed = 0;
   for (const Row& row : data_.rows) failed += row.ok ? 0 : 1;
-  std::string html = fmt::format("<p class=\"lead\">{} under {}. {}.</p>\n",
-                                 counted(contenders.size(), "contender", "contenders"),
-                                 counted(all_.cells.size(), "load", "loads"),
-                                 html_escaped(machine_line(data_.files.front().machine)));
+  std::string html = fmt::format(
+      "<p class=\"lead\">{} under {}. {}.</p>\n", counted(contenders.size(), "contender"),
+      counted(all_.cells.size(), "load"), html_escaped(machine_line(data_.files.front().machine)));
   bool differs = std::any_of(data_.files.begin(), data_.files.end(), [&](const ReportFile& file) {
     return file.machine != data_.files.front().machine;
   });
@@ -150,7 +146,7 @@ std::string ResultsReport::lead() const {
   }
   if (failed > 0) {
     html += fmt::format("<p>{} of {} did not complete and are not ranked; each says why.</p>\n",
-                        failed, counted(data_.rows.size(), "row", "rows"));
+                        failed, counted(data_.rows.size(), "row"));
   }
   return html;
 }

@@ -135,7 +135,7 @@ std::string table_row(const Cell& cell, const Entry& entry, const Columns& colum
     const Latency* latency = first_latency(row);
     for (const auto& [name, share] : kShownPercentiles) {
       double value = latency != nullptr ? latency->percentile_ns(share) : 0;
-      html += value > 0 ? number_field(value, brief(Quantity::kSeconds, value * 1e-9)) : kNoField;
+      html += value > 0 ? number_field(value, time_text(value * 1e-9)) : kNoField;
     }
   }
   return html + "</tr>\n";

@@ -1,0 +1,78 @@
+#include "output/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace strata::cli {
+namespace {
+
+/// Of a byte of UTF-8: no character begins with it.
+bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
+}  // namespace
+
+std::size_t display_width(std::string_view text) {
+  return text.size() -
+         static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_continuation));
+}
+
+std::string_view head_of(std::string_view text, std::size_t bytes) {
+  if (bytes >= text.size()) return text;
+  while (bytes > 0 && is_continuation(text[bytes])) --bytes;
+  return text.substr(0, bytes);
+}
+
+std::string_view tail_of(std::string_view text, std::size_t bytes) {
+  std::size_t at = text.size() - std::min(bytes, text.size());
+  while (at < text.size() && is_continuation(text[at])) ++at;
+  return text.substr(at);
+}
+
+std::string printable(const std::string& text) {
+  const auto byte = [&](std::size_t at) {
+    return at < text.size() ? static_cast<unsigned char>(text[at]) : 0;
+  };
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    // U+0080 to U+009F: some terminals take them as others do ESC and a letter.
+    const bool is_c1 = byte(i) == 0xc2 && byte(i + 1) >= 0x80 && byte(i + 1) <= 0x9f;
+    const bool is_control = is_c1 || byte(i) < 0x20 || byte(i) == 0x7f;
+    if (is_c1) ++i;
+    result += text[i] == '\t' ? ' ' : is_control ? '?' : text[i];
+  }
+  return result;
+}
+
+std::string printable_lines(std::string_view block, std::string_view indent) {
+  std::string text;
+  while (!block.empty()) {
+    const std::size_t end = std::min(block.find('\n'), block.size());
+    text += fmt::format("{}{}\n", indent, printable(std::string(block.substr(0, end))));
+    block.remove_prefix(std::min(end + 1, block.size()));
+  }
+  return text;
+}
+
+std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (word.empty()) continue;
+    if (!lines.empty() && display_width(lines.back()) + 1 + display_width(word) <= width) {
+      lines.back().append(" ").append(word);
+    } else {
+      lines.emplace_back(word);
+    }
+  }
+  return lines;
+}
+
+void append_item(std::string& list, std::string_view item, std::string_view separator) {
+  if (!list.empty()) list += separator;
+  list += item;
+}
+
+}  // namespace strata::cli
