@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <array>
 #include <istream>
 #include <unordered_map>
@@ -46,7 +48,7 @@ class CsvReader {
 
  private:
   [[noreturn]] void fail(const std::string& what) const {
-    throw TraceError("line " + std::to_string(line_) + " of '" + name_ + "': " + what);
+    throw TraceError(fmt::format("line {} of '{}': {}", line_, name_, what));
   }
 
   /// Takes the next line apart: commas, and quotes around what has some itself.
@@ -98,7 +100,7 @@ class CsvReader {
     const bool is_hex = text.starts_with("0x");
     if (text.empty()) return 0;
     if (!parse_number(is_hex ? text.substr(2) : text, is_hex ? 16 : 10, value)) {
-      fail("'" + std::string(text) + "' is no number of '" + std::string(what) + "'");
+      fail(fmt::format("'{}' is no number of '{}'", text, what));
     }
     return value;
   }
@@ -118,7 +120,7 @@ class CsvReader {
       if (word(1).empty() || word(1).find('=') != std::string_view::npos) {
         fail("a property has no name");
       }
-      const std::string text = std::string(word(1)) + "=" + std::string(word(2)) + "\n";
+      const std::string text = fmt::format("{}={}\n", word(1), word(2));
       if (kind == "#end") {
         end_text_ += text;
         refuse_beyond_a_block(end_text_);
@@ -138,26 +140,20 @@ class CsvReader {
 
   void name_thread() {
     const std::string label(word(1));
-    const std::string text =
-        std::to_string(number(word(2), "thread")) + " " + std::string(word(3)) + "\n";
+    const std::string text = fmt::format("{} {}\n", number(word(2), "thread"), word(3));
     refuse_beyond_a_block(text);
     const auto known = threads_.find(label);
     if (known != threads_.end()) {
-      threads_text_ += std::to_string(known->second) + " " + text;
+      threads_text_ += fmt::format("{} {}", known->second, text);
     } else {
       thread_names_[label] = text;
     }
   }
 
   void write_module() {
-    std::string text;
-    for (std::size_t i = 1; i <= 3; ++i) {
-      std::array<char, 17> digits{};
-      std::to_chars(digits.data(), digits.data() + digits.size(), number(word(i), "module"), 16);
-      text += std::string(digits.data()) + " ";
-    }
-    text += (word(4).empty() ? "-" : std::string(word(4))) + " " + std::string(word(5)) + "\n";
-    write_line(BlockKind::kModules, text);
+    const auto part = [&](std::size_t index) { return number(word(index), "module"); };
+    write_line(BlockKind::kModules, fmt::format("{:x} {:x} {:x} {} {}\n", part(1), part(2), part(3),
+                                                word(4).empty() ? "-" : word(4), word(5)));
   }
 
   void add_stack() {
@@ -175,8 +171,9 @@ class CsvReader {
     Event event;
     if (!operation_named(field(kOperation), event.operation)) {
       fail(
-          "'" + std::string(field(kOperation)) +
-          "' is no operation; there are malloc, calloc, aligned, new, free, delete, realloc, lost");
+          fmt::format("'{}' is no operation; there are malloc, calloc, aligned, new, free, delete, "
+                      "realloc, lost",
+                      field(kOperation)));
     }
     read_time();
     event.time_ns = time_ns_;
@@ -207,7 +204,7 @@ class CsvReader {
     if (is_new && at->second >= kMostThreads) fail("there are too many threads");
     const auto named = thread_names_.find(name);
     if (is_new && named != thread_names_.end()) {
-      threads_text_ += std::to_string(at->second) + " " + named->second;
+      threads_text_ += fmt::format("{} {}", at->second, named->second);
     }
     return at->second;
   }

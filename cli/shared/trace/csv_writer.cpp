@@ -1,6 +1,7 @@
 #include <array>
 #include <ostream>
 
+#include "shared/csv_field.h"
 #include "shared/trace/csv.h"
 
 namespace strata::trace {
@@ -8,13 +9,6 @@ namespace {
 
 constexpr std::array<const char*, kOperations> kNames = {"malloc", "calloc", "aligned", "new",
                                                          "free",   "delete", "realloc", "lost"};
-
-std::string quoted(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string result = "\"";
-  for (const char c : text) result += c == '"' ? "\"\"" : std::string(1, c);
-  return result + '"';
-}
 
 /// Writes what the reader came to know since the last time.
 class Definitions {
@@ -26,11 +20,12 @@ class Definitions {
       const auto [at, is_new] = process_.try_emplace(name, value);
       if (!is_new && at->second == value) continue;
       at->second = value;
-      out_ << "#process," << quoted(name) << ',' << quoted(value) << '\n';
+      out_ << "#process," << csv_field(name) << ',' << csv_field(value) << '\n';
     }
     for (; threads_ < trace_.threads().size(); ++threads_) {
       const Thread& thread = trace_.threads()[threads_];
-      out_ << "#thread," << thread.number << ',' << thread.id << ',' << quoted(thread.name) << '\n';
+      out_ << "#thread," << thread.number << ',' << thread.id << ',' << csv_field(thread.name)
+           << '\n';
     }
     for (; stacks_ < trace_.stacks().size(); ++stacks_) {
       // A stack lies in the last module told before it: those of later do not stand here yet.
@@ -53,7 +48,7 @@ class Definitions {
     for (; modules_ < end; ++modules_) {
       const Module& module = trace_.modules()[modules_];
       out_ << "#module,0x" << module.start << ",0x" << module.end << ",0x" << module.offset << ','
-           << module.build_id << ',' << quoted(module.path) << '\n';
+           << module.build_id << ',' << csv_field(module.path) << '\n';
     }
     out_ << std::dec;
   }
@@ -113,7 +108,7 @@ void write_csv(Reader& trace, std::ostream& out) {
   }
   definitions.write_new();
   for (const auto& [name, value] : trace.ending()) {
-    out << "#end," << quoted(name) << ',' << quoted(value) << '\n';
+    out << "#end," << csv_field(name) << ',' << csv_field(value) << '\n';
   }
 }
 

@@ -1,5 +1,6 @@
 #include "shared/trace/reader.h"
 
+#include <fmt/format.h>
 #include <zstd.h>
 
 #include <cerrno>
@@ -18,8 +19,8 @@ std::unique_ptr<std::istream> open(const std::string& path) {
   // A folder opens and cannot be read.
   if (file->is_open()) file->peek();
   if (!file->is_open() || file->bad()) {
-    throw TraceError("the trace '" + path +
-                     "' cannot be read: " + std::generic_category().message(errno));
+    throw TraceError(fmt::format("the trace '{}' cannot be read: {}", path,
+                                 std::generic_category().message(errno)));
   }
   file->clear();
   return file;
@@ -56,16 +57,16 @@ Reader::Reader(std::string name, std::unique_ptr<std::istream> bytes)
 Reader::~Reader() = default;
 
 void Reader::fail(const std::string& what) const {
-  throw TraceError("the trace '" + name_ + "' is damaged in the block at byte " +
-                   std::to_string(block_position_) + ": " + what);
+  throw TraceError(fmt::format("the trace '{}' is damaged in the block at byte {}: {}", name_,
+                               block_position_, what));
 }
 
 bool Reader::read_exactly(void* bytes, std::size_t count) {
   in_->read(static_cast<char*>(bytes), static_cast<std::streamsize>(count));
   const auto got = static_cast<std::size_t>(in_->gcount());
   if (in_->bad()) {
-    throw TraceError("the trace '" + name_ + "' cannot be read beyond byte " +
-                     std::to_string(position_) + ": " + std::generic_category().message(errno));
+    throw TraceError(fmt::format("the trace '{}' cannot be read beyond byte {}: {}", name_,
+                                 position_, std::generic_category().message(errno)));
   }
   position_ += got;
   return got == count;
@@ -75,26 +76,24 @@ void Reader::read_file_header() {
   FileHeader header{};
   const bool is_whole = read_exactly(&header, sizeof header);
   const std::size_t compared = std::min<std::size_t>(position_, sizeof kFileMagic);
-  if (compared == 0) throw TraceError("'" + name_ + "' is not a trace: it is empty");
+  if (compared == 0) throw TraceError(fmt::format("'{}' is not a trace: it is empty", name_));
   if (std::memcmp(header.magic, kFileMagic, compared) != 0) {
-    throw TraceError("'" + name_ + "' is not a trace: it does not begin as one (byte 0)");
+    throw TraceError(fmt::format("'{}' is not a trace: it does not begin as one (byte 0)", name_));
   }
-  if (!is_whole) {
-    throw TraceError("the trace '" + name_ + "' ends in its header, at byte " +
-                     std::to_string(position_));
-  }
+  const auto refuse = [&](const std::string& what) {
+    throw TraceError(fmt::format("the trace '{}' {}", name_, what));
+  };
+  if (!is_whole) refuse(fmt::format("ends in its header, at byte {}", position_));
   if (header.checksum != checksum(&header, sizeof header - sizeof header.checksum)) {
-    throw TraceError("the trace '" + name_ +
-                     "' is damaged in its header (bytes 0 to 31): its checksum does not match");
+    refuse("is damaged in its header (bytes 0 to 31): its checksum does not match");
   }
   if (header.version != kVersion) {
-    throw TraceError("the trace '" + name_ + "' has version " + std::to_string(header.version) +
-                     " of the format (byte 8); this program reads version " +
-                     std::to_string(kVersion));
+    refuse(fmt::format("has version {} of the format (byte 8); this program reads version {}",
+                       header.version, kVersion));
   }
   if (header.header_bytes != sizeof header || header.tick_ns == 0 ||
       header.tick_ns > kMostNanoseconds) {
-    throw TraceError("the trace '" + name_ + "' has a header that cannot be (bytes 12 to 23)");
+    refuse("has a header that cannot be (bytes 12 to 23)");
   }
   tick_ns_ = header.tick_ns;
 }
@@ -156,7 +155,7 @@ void Reader::unpack(std::string_view body, unsigned column_count) {
     ColumnSize size{};
     std::memcpy(&size, body.data() + i * sizeof size, sizeof size);
     if (size.raw_bytes > kColumnBytes || size.stored_bytes > body.size() - at) {
-      fail("the size of column " + std::to_string(i) + " cannot be");
+      fail(fmt::format("the size of column {} cannot be", i));
     }
     raw_[i].resize(size.raw_bytes);
     const char* const stored = body.data() + at;
@@ -165,7 +164,7 @@ void Reader::unpack(std::string_view body, unsigned column_count) {
       if (size.raw_bytes != 0) std::memcpy(raw_[i].data(), stored, size.raw_bytes);
     } else if (ZSTD_decompressDCtx(decompressor_->context, raw_[i].data(), size.raw_bytes, stored,
                                    size.stored_bytes) != size.raw_bytes) {
-      fail("column " + std::to_string(i) + " cannot be decompressed");
+      fail(fmt::format("column {} cannot be decompressed", i));
     }
     columns_[i] = Column(raw_[i].data(), size.raw_bytes);
   }
@@ -232,7 +231,7 @@ void Reader::begin_events() {
 
 std::uint64_t Reader::number_of(unsigned column) {
   std::uint64_t number = 0;
-  if (!columns_[column].take(number)) fail("column " + std::to_string(column) + " ends too early");
+  if (!columns_[column].take(number)) fail(fmt::format("column {} ends too early", column));
   return number;
 }
 

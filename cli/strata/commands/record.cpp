@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
@@ -19,6 +18,7 @@
 #include "output/whole_file.h"
 #include "process/program.h"
 #include "process/run_beside.h"
+#include "shared/parse_number.h"
 #include "shared/record_settings.h"
 
 namespace strata::cli {
@@ -50,10 +50,8 @@ int signal_of(const std::string& text) {
     const char* const known = ::sigabbrev_np(signal);
     if (known != nullptr && name == known) return signal;
   }
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_whole = error == std::errc() && end == text.data() + text.size();
-  return is_whole && number > 0 && number <= SIGRTMAX ? number : 0;
+  const int number = cell::parse_number<int>(text).value_or(0);
+  return number > 0 && number <= SIGRTMAX ? number : 0;
 }
 
 /// Such a signal comes again when its handler returns, without an end.

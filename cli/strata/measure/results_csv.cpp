@@ -1,26 +1,18 @@
 #include <fmt/format.h>
 
 #include "measure/results.h"
+#include "shared/csv_field.h"
 
 namespace strata::cli {
 namespace {
 
-/// A line of the table: texts and numbers side by side, quoted as RFC 4180 wants it.
+/// A line of the table: texts and numbers side by side.
 class Line {
  public:
   void add(std::string_view text) {
     if (has_fields_) text_ += ',';
     has_fields_ = true;
-    if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
-      text_ += text;
-      return;
-    }
-    text_ += '"';
-    for (char c : text) {
-      if (c == '"') text_ += '"';
-      text_ += c;
-    }
-    text_ += '"';
+    text_ += csv_field(text);
   }
   void add_json(const nlohmann::ordered_json& value) {
     add(value.is_string() ? value.get<std::string>() : json_line(value));
