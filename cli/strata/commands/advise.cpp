@@ -147,7 +147,7 @@ class AdviseCommand final : public ExplainingCommand {
   }
 
   static std::string name_of(const Explanation& explanation, const Trial& trial) {
-    return explanation.places().names()[trial.candidate.place].text();
+    return explanation.places().names()[trial.candidate.place].line.short_text();
   }
 
   std::string allocator_ = "system";

@@ -106,10 +106,9 @@ class ProfileCommand final : public Command {
     };
     for (std::size_t i = 0; i < count; ++i) {
       const SiteSums& site = sites[i];
-      const std::string place = site.line.place(true);
-      table.add_row({site.line.function + (place.empty() ? "" : "  " + place),
-                     amount(site.flat, shown.unit, is_growth), share(site.flat),
-                     amount(site.cumulative, shown.unit, is_growth), share(site.cumulative)});
+      table.add_row({site.line.short_text(), amount(site.flat, shown.unit, is_growth),
+                     share(site.flat), amount(site.cumulative, shown.unit, is_growth),
+                     share(site.cumulative)});
     }
     if (count > 0) fmt::print("{}", table.to_text(colour));
     if (count < sites.size()) {

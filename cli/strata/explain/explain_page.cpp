@@ -12,8 +12,8 @@
 #include "explain/places_table.h"
 #include "output/units.h"
 #include "report/gnuplot.h"
+#include "report/html.h"
 #include "report/page_assets.h"
-#include "report/svg.h"
 
 namespace strata::cli {
 namespace {
@@ -54,7 +54,7 @@ std::string life_map(const Explanation& explanation, const std::vector<std::size
   map.alt = "Time to live by place";
   for (std::size_t i = 0; i < std::min(kDrawnPlaces, order.size()); ++i) {
     const PlaceSums& place = explanation.sums()[order[i]];
-    const std::string name = explanation.places().names()[order[i]].text();
+    const std::string name = explanation.places().names()[order[i]].line.short_text();
     HeatMap::Row& row = map.rows.emplace_back(HeatMap::Row{shortened(name, 40)});
     for (std::size_t life = 0; life < place.lives.size(); ++life) {
       const std::uint64_t count = place.lives[life];
@@ -162,10 +162,7 @@ std::string lead(const Explanation& explanation) {
                                 reader.dropped_events()));
   }
   if (reader.is_cut()) notes.push_back("The recording ends before the program did");
-  for (const std::string& note : notes) {
-    html += fmt::format("<p><b>Note:</b> {}.</p>\n", html_escaped(note));
-  }
-  return html;
+  return html + notes_html(notes);
 }
 
 }  // namespace

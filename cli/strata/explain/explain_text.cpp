@@ -132,7 +132,7 @@ std::string explain_text(const Explanation& explanation, std::size_t most_places
   for (std::size_t i = 0; i < count; ++i) {
     const PlaceSums& place = explanation.sums()[order[i]];
     table.add_row(
-        {explanation.places().names()[order[i]].text(), bytes_text(place.at_peak_bytes),
+        {explanation.places().names()[order[i]].line.short_text(), bytes_text(place.at_peak_bytes),
          count_text(place.at_peak), bytes_text(place.bytes), count_text(place.births),
          place.smallest == place.largest
              ? bytes_text(place.largest)

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "output/text.h"
-#include "report/svg.h"
+#include "report/html.h"
 
 namespace strata::cli {
 namespace {

@@ -9,11 +9,6 @@
 
 namespace strata::cli {
 
-std::string PlaceName::text() const {
-  const std::string place = line.place(true);
-  return place.empty() ? line.function : line.function + "  " + place;
-}
-
 std::vector<std::string> Places::notes() const {
   std::vector<std::string> notes = files_.notes();
   for (const std::string& name : skipped_) {

@@ -20,8 +20,6 @@ struct PlaceName {
   };
   Line line;
   std::vector<Callers> callers;  ///< who called for most, the most first
-
-  std::string text() const;  ///< "function file:line", the file by its last part
 };
 
 /// Finds the place of a stack while a trace is read: the innermost line that is not of the standard

@@ -6,7 +6,7 @@
 
 #include "explain/explain_text.h"
 #include "output/units.h"
-#include "report/svg.h"
+#include "report/html.h"
 
 namespace strata::cli {
 namespace {
@@ -34,25 +34,14 @@ constexpr Column kColumns[] = {
 };
 
 std::string head() {
-  std::string html =
-      "<thead><tr><th><button type=\"button\" title=\"The function and its "
-      "line\">Where</button></th>";
-  for (const Column& column : kColumns) {
-    html += fmt::format("<th class=\"n\"><button type=\"button\" title=\"{}\">{}</button></th>",
-                        html_escaped(column.meaning), column.title);
-  }
+  std::string html = "<thead><tr>" + column_head("Where", false, "The function and its line");
+  for (const Column& column : kColumns) html += column_head(column.title, true, column.meaning);
   return html + "</tr></thead>\n";
-}
-
-std::string line_html(const Line& line) {
-  const std::string where = line.place(true);
-  return html_escaped(line.function) +
-         (where.empty() ? "" : fmt::format(" <small>{}</small>", html_escaped(where)));
 }
 
 /// The place; its callers show when it is opened.
 std::string name_cell(const PlaceName& name) {
-  const std::string key = html_escaped(name.text());
+  const std::string key = html_escaped(name.line.short_text());
   if (name.callers.empty()) {
     return fmt::format("<th scope=\"row\" data-v=\"{}\">{}</th>", key, line_html(name.line));
   }

@@ -200,6 +200,10 @@ std::string Line::text() const {
   return file.empty() ? function : fmt::format("{} {}", function, place(false));
 }
 
+std::string Line::short_text() const {
+  return file.empty() ? function : fmt::format("{}  {}", function, place(true));
+}
+
 std::size_t Profile::find_kind(std::string_view type) const noexcept {
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     if (kinds[i].type == type) return i;

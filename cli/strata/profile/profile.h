@@ -17,6 +17,8 @@ struct Line {
   bool operator==(const Line&) const = default;
   /// "function file:line"
   std::string text() const;
+  /// "function  file:line", the file by its last part.
+  std::string short_text() const;
   /// "file:line", the file by its last part if `is_short`; empty if not known.
   std::string place(bool is_short) const;
 };

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "profile/sites.h"
+#include "report/html.h"
 #include "report/palette.h"
-#include "report/svg.h"
 
 namespace strata::cli {
 namespace {

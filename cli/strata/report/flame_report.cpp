@@ -9,8 +9,8 @@
 
 #include "profile/sites.h"
 #include "report/flame_graph.h"
+#include "report/html.h"
 #include "report/page_assets.h"
-#include "report/svg.h"
 
 namespace strata::cli {
 namespace {
@@ -31,7 +31,7 @@ std::string kind_title(const std::string& type) {
   for (const KindText& text : kKindTexts) {
     if (type == text.type) return text.title;
   }
-  return html_escaped(type);
+  return type;
 }
 
 /// Kinds as people ask for them: what lives first.
@@ -61,10 +61,7 @@ std::string lead(const Profile& profile, const std::vector<std::string>& notes) 
   html += profile.period <= 1 ? "Every allocation is counted.</p>\n"
                               : fmt::format("Estimated from one sample in {} on average.</p>\n",
                                             amount(profile.period, "bytes"));
-  for (const std::string& note : notes) {
-    html += fmt::format("<p><b>Note:</b> {}.</p>\n", html_escaped(note));
-  }
-  return html;
+  return html + notes_html(notes);
 }
 
 std::string switches(const Profile& profile, const FlameGraph& graph) {
@@ -72,8 +69,9 @@ std::string switches(const Profile& profile, const FlameGraph& graph) {
       "<div class=\"flame-tools\" hidden>\n<div role=\"group\" aria-label=\"What is "
       "counted\">";
   for (std::size_t i : reading_order(profile)) {
-    html += fmt::format("<button type=\"button\" data-kind=\"{}\" aria-pressed=\"{}\">{}</button>",
-                        i, i == graph.first_kind(), kind_title(profile.kinds[i].type));
+    html +=
+        fmt::format("<button type=\"button\" data-kind=\"{}\" aria-pressed=\"{}\">{}</button>", i,
+                    i == graph.first_kind(), html_escaped(kind_title(profile.kinds[i].type)));
   }
   return html +
          "</div>\n<input type=\"search\" placeholder=\"Search functions\" "
@@ -108,26 +106,19 @@ std::string sites_table(const Profile& profile, std::size_t first_kind) {
   std::vector<std::size_t> order = reading_order(profile);
   std::stable_partition(order.begin(), order.end(),
                         [&](std::size_t kind) { return kind == first_kind; });
-  const auto column = [](const std::string& title) {
-    return fmt::format("<th class=\"n\"><button type=\"button\">{}</button></th>", title);
-  };
-  std::string html =
-      "<div class=\"scroll\"><table class=\"sortable sites\"><thead><tr><th><button "
-      "type=\"button\">Where</button></th>";
+  std::string html = "<div class=\"scroll\"><table class=\"sortable sites\"><thead><tr>";
+  html += column_head("Where", false);
   for (std::size_t kind : order) {
-    html += column(kind_title(profile.kinds[kind].type));
-    if (kind == first_kind) html += column("with callees");
+    html += column_head(kind_title(profile.kinds[kind].type));
+    if (kind == first_kind) html += column_head("with callees");
   }
   html += "</tr></thead>\n<tbody>\n";
   const auto field = [&](std::int64_t value, std::size_t kind) {
     return fmt::format("<td data-v=\"{}\">{}</td>", value, amount(value, profile.kinds[kind].unit));
   };
   for (const Row& row : sorted) {
-    const std::string place = row.line.place(true);
-    html +=
-        fmt::format("<tr><th scope=\"row\" title=\"{}\">{}{}</th>", html_escaped(row.line.text()),
-                    html_escaped(row.line.function),
-                    place.empty() ? "" : fmt::format(" <small>{}</small>", html_escaped(place)));
+    html += fmt::format("<tr><th scope=\"row\" title=\"{}\">{}</th>", html_escaped(row.line.text()),
+                        line_html(row.line));
     for (std::size_t kind : order) {
       html += field(row.flat[kind], kind);
       if (kind == first_kind) html += field(row.cumulative, kind);
@@ -154,7 +145,7 @@ Page flame_page(const Profile& profile, const std::string& title,
        "Colours tell modules apart.",
        fmt::format("{}<p class=\"shown\">{}: {} in all.</p>\n{}<script type=\"application/json\" "
                    "id=\"flame-data\">{}</script>\n",
-                   switches(profile, graph), kind_title(kind.type),
+                   switches(profile, graph), html_escaped(kind_title(kind.type)),
                    amount(graph.nodes().front().values[graph.first_kind()], kind.unit),
                    graph.to_html(), graph.to_json())});
   page.sections.push_back({"sites", "Places that allocate",

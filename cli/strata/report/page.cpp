@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "report/html.h"
 #include "report/page_assets.h"
 #include "report/palette.h"
-#include "report/svg.h"
 
 namespace strata::cli {
 namespace {

@@ -9,6 +9,7 @@
 #include "input/usage_error.h"
 #include "measure/metric.h"
 #include "report/cells.h"
+#include "report/html.h"
 #include "report/made_results_test.h"
 #include "report/plots.h"
 #include "report/results_tables.h"

@@ -9,9 +9,9 @@
 #include "input/usage_error.h"
 #include "measure/machine.h"
 #include "output/text.h"
+#include "report/html.h"
 #include "report/plots.h"
 #include "report/results_tables.h"
-#include "report/svg.h"
 
 namespace strata::cli {
 namespace {

@@ -9,8 +9,8 @@
 #include <set>
 
 #include "measure/metric.h"
+#include "report/html.h"
 #include "report/plot_parts.h"
-#include "report/svg.h"
 
 namespace strata::cli {
 namespace {
@@ -19,11 +19,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr NamedPercentile kShownPercentiles[] = {{"p50", 0.5}, {"p99", 0.99}, {"p99.9", 0.999}};
 constexpr const char* kKept = "after_rss_bytes";
-
-std::string head(std::string_view title, bool is_number = true) {
-  return fmt::format("<th{} scope=\"col\"><button type=\"button\">{}</button></th>",
-                     is_number ? " class=\"n\"" : "", html_escaped(title));
-}
 
 /// A field whose number sorts as it is, however it is written.
 std::string number_field(double value, const std::string& text, bool is_best = false,
@@ -233,16 +228,16 @@ std::string facts(const ReportFile& file) {
 std::string results_table(const Arrangement& all) {
   Columns columns = columns_of(all);
   std::string html = "<div class=\"scroll\" tabindex=\"0\"><table class=\"sortable\"><thead><tr>";
-  html += head("contender", false) + head("scenario", false);
-  if (columns.has_params) html += head("parameters", false);
-  if (columns.has_measurements) html += head("measurement", false);
+  html += column_head("contender", false) + column_head("scenario", false);
+  if (columns.has_params) html += column_head("parameters", false);
+  if (columns.has_measurements) html += column_head("measurement", false);
   for (const std::string& metric : columns.metrics) {
-    html += head(spoken_name(metric));
-    if (columns.has_ratio(metric)) html += head("ratio (95%)");
+    html += column_head(spoken_name(metric));
+    if (columns.has_ratio(metric)) html += column_head("ratio (95%)");
   }
   if (columns.has_latencies) {
     for (const auto& [name, share] : kShownPercentiles) {
-      html += head(fmt::format("latency {}", name));
+      html += column_head(fmt::format("latency {}", name));
     }
   }
   html += "</tr></thead>\n<tbody>\n";
@@ -302,8 +297,9 @@ std::string speedup_table(const Arrangement& all, const std::string& scenario) {
   std::string html =
       "<h3>Speed-up: the throughput over that of one thread of the same contender</h3>\n"
       "<div class=\"scroll\" tabindex=\"0\"><table class=\"sortable\"><thead><tr>";
-  html += head("load", false) + head("threads");
-  for (int series : who_scaled) html += head(all.series[static_cast<std::size_t>(series)].name);
+  html += column_head("load", false) + column_head("threads");
+  for (int series : who_scaled)
+    html += column_head(all.series[static_cast<std::size_t>(series)].name);
   html += "</tr></thead>\n<tbody>\n";
   for (const SpeedupRow& row : rows) {
     double best = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "report/gnuplot_script.h"
+#include "report/html.h"
 
 namespace strata::cli {
 namespace {
@@ -71,32 +72,6 @@ void name_marks(std::string& text, const Plot& plot) {
 }
 
 }  // namespace
-
-std::string html_escaped(std::string_view text) {
-  std::string escaped;
-  for (char c : text) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      default:
-        escaped += c;
-    }
-  }
-  return escaped;
-}
 
 std::string tidy_svg(std::string_view drawing, const Plot& plot) {
   std::size_t end_of_defs = drawing.find("</defs>");

@@ -15,7 +15,4 @@ std::string tidy_svg(std::string_view drawing, const Plot& plot);
 /// The shapes that the drawings refer to, once for the whole page.
 std::string shape_definitions(std::string_view drawing);
 
-/// Text as it stands in a page or in the value of an attribute.
-std::string html_escaped(std::string_view text);
-
 }  // namespace strata::cli

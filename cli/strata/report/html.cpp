@@ -1,0 +1,54 @@
+#include "report/html.h"
+
+#include <fmt/format.h>
+
+namespace strata::cli {
+
+std::string html_escaped(std::string_view text) {
+  std::string escaped;
+  for (char c : text) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      case '\'':
+        escaped += "&#39;";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
+}
+
+std::string line_html(const Line& line) {
+  const std::string place = line.place(true);
+  return html_escaped(line.function) +
+         (place.empty() ? "" : fmt::format(" <small>{}</small>", html_escaped(place)));
+}
+
+std::string notes_html(const std::vector<std::string>& notes) {
+  std::string html;
+  for (const std::string& note : notes) {
+    html += fmt::format("<p><b>Note:</b> {}.</p>\n", html_escaped(note));
+  }
+  return html;
+}
+
+std::string column_head(std::string_view title, bool is_number, std::string_view meaning) {
+  return fmt::format("<th{} scope=\"col\"><button type=\"button\"{}>{}</button></th>",
+                     is_number ? " class=\"n\"" : "",
+                     meaning.empty() ? "" : fmt::format(" title=\"{}\"", html_escaped(meaning)),
+                     html_escaped(title));
+}
+
+}  // namespace strata::cli
