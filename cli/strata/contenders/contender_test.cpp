@@ -8,6 +8,7 @@
 
 #include "contenders/library_search.h"
 #include "input/usage_error.h"
+#include "process/temporary_folder.h"
 #include "shared/refusal_test.h"
 
 namespace strata::cli {
@@ -64,9 +65,8 @@ TEST(Contenders, WhatIsNotUnderstoodIsNamed) {
 }
 
 TEST(LibrarySearch, TakesTheNewestVersionOfTheFirstFolderThatHasOne) {
-  std::string name = ::testing::TempDir() + "/strata-search-XXXXXX";
-  ASSERT_NE(::mkdtemp(name.data()), nullptr);
-  std::filesystem::path folder(name);
+  const TemporaryFolder temporary("test");
+  const std::filesystem::path folder(temporary.path());
   std::filesystem::create_directories(folder / "second");
   for (const char* file : {"libx.so.9", "libx.so.10", "libx.so.2-gdb.py", "libxy.so.99"}) {
     std::ofstream(folder / file) << "";
@@ -77,7 +77,6 @@ TEST(LibrarySearch, TakesTheNewestVersionOfTheFirstFolderThatHasOne) {
   EXPECT_EQ(find_library("libx.so", folders), (folder / "libx.so.10").string());
   EXPECT_EQ(find_library("libxy.so", folders), (folder / "libxy.so.99").string());
   EXPECT_EQ(find_library("libz.so", folders), "");
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #pragma once
 
-#include <cstddef>
+#include <gelf.h>
+
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,9 +16,6 @@ namespace strata::cli {
 class ElfFile {
  public:
   explicit ElfFile(const std::string& path);
-  ~ElfFile();
-  ElfFile(const ElfFile&) = delete;
-  ElfFile& operator=(const ElfFile&) = delete;
 
   bool is_readable() const noexcept { return is_readable_; }
   bool is_elf() const noexcept { return is_elf_; }
@@ -38,14 +37,14 @@ class ElfFile {
   bool defines(std::string_view symbol) const;
 
  private:
-  template <typename T>
-  T read_at(std::size_t offset) const;
-  std::string_view text_at(std::size_t offset, std::size_t end) const;
-  void read_header();
+  struct End {
+    void operator()(Elf* elf) const { ::elf_end(elf); }
+  };
+
+  void read_headers();
   void read_dynamic_section();
 
-  const char* bytes_ = nullptr;
-  std::size_t size_ = 0;
+  std::unique_ptr<Elf, End> elf_;
   bool is_readable_ = false;
   bool is_elf_ = false;
   bool is_for_this_machine_ = false;

@@ -1,15 +1,14 @@
 #include "process/program.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
-#include <filesystem>
 #include <fstream>
 
 #include "input/usage_error.h"
 #include "process/elf_file.h"
 #include "process/environment.h"
+#include "process/temporary_folder.h"
 
 namespace strata::cli {
 namespace {
@@ -57,6 +56,10 @@ TEST(ElfFile, TellsProgramsLibrariesAndOtherFilesApart) {
   EXPECT_FALSE(ElfFile("/no/such/file").is_readable());
   EXPECT_FALSE(ElfFile("/etc").is_readable());
   EXPECT_FALSE(ElfFile("/dev/null").is_readable());
+  const TemporaryFolder folder("test");
+  const std::string pipe = folder.file("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_FALSE(ElfFile(pipe).is_readable()) << "and nobody need write to it";
 }
 
 TEST(Environment, PutsALibraryInFrontOfThoseThatAreThere) {
@@ -82,17 +85,16 @@ TEST(Environment, JudgesTheFileThatTheDynamicLinkerTookForAName) {
 }
 
 TEST(Environment, TellsWhichAllocatorTheMachinePutsIntoEveryProgram) {
-  const std::filesystem::path list =
-      std::filesystem::path(testing::TempDir()) / fmt::format("strata-preloaded-{}", ::getpid());
+  const TemporaryFolder folder("test");
+  const std::string list = folder.file("list");
   const auto with = [&](const char* text) {
     std::ofstream(list) << text;
-    return preloaded_everywhere(list.string());
+    return preloaded_everywhere(list);
   };
   EXPECT_TRUE(
       with("# libc.so.6\n/no/such.so:libm.so.6\tlibc.so.6 # mine\n").ends_with("/libc.so.6"));
   EXPECT_EQ(with("# libc.so.6\nlibm.so.6 /no/such.so\n"), "");
-  std::filesystem::remove(list);
-  EXPECT_EQ(preloaded_everywhere(list.string()), "");
+  EXPECT_EQ(preloaded_everywhere(folder.file("none")), "");
 }
 
 }  // namespace
