@@ -65,7 +65,7 @@ bool Writer::make_room() noexcept {
   std::uint32_t room = kMostEvents - event_count_;
   for (const Column& column : columns_) room = std::min(room, column.room());
   surely_fit_ = event_count_ + room;
-  return room == 0 ? flush_events() : !has_failed_;
+  return room == 0 ? flush() : !has_failed_;
 }
 
 std::uint32_t Writer::add_stack(StackNode node) noexcept {
@@ -99,12 +99,10 @@ bool Writer::add_dropped(std::uint64_t events) noexcept {
   return add_text(BlockKind::kDropped, {text, end});
 }
 
-bool Writer::flush() noexcept { return flush_events(); }
-
 bool Writer::end(std::string_view text) noexcept { return add_text(BlockKind::kEnd, text); }
 
 /// Stacks go out first: events speak of them.
-bool Writer::flush_events() noexcept {
+bool Writer::flush() noexcept {
   if (event_count_ == 0) return flush_stacks();
   BlockHeader header{};
   header.kind = static_cast<std::uint32_t>(BlockKind::kEvents);

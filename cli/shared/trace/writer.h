@@ -96,7 +96,6 @@ class Writer {
   void begin_block() noexcept;
   unsigned put_tick(std::uint64_t time_ns) noexcept;
   bool make_room() noexcept;
-  bool flush_events() noexcept;
   bool flush_stacks() noexcept;
   struct Bytes {
     const void* at;
