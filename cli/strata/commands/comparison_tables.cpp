@@ -15,7 +15,6 @@ namespace {
 
 constexpr const char* kElapsed = "elapsed_s";
 constexpr const char* kCpu = "cpu_s";
-constexpr const char* kPeak = "peak_rss_bytes";
 
 /// The row with the smallest median among those that count; nullptr unless two can be compared.
 const Row* best_of(const std::vector<Row>& rows, const char* metric) {
@@ -67,10 +66,10 @@ std::string comparison_table(const std::vector<Row>& rows, bool colour,
                {"ratio"}});
   Unit seconds = column_unit(kElapsed, largest_median(rows, kElapsed));
   Unit cpu_seconds = column_unit(kCpu, largest_median(rows, kCpu));
-  Unit bytes = column_unit(kPeak, largest_median(rows, kPeak));
+  Unit bytes = column_unit(kPeakMetric, largest_median(rows, kPeakMetric));
   const Row* baseline = baseline_of(rows);
   const Row* fastest = best_of(rows, kElapsed);
-  const Row* leanest = best_of(rows, kPeak);
+  const Row* leanest = best_of(rows, kPeakMetric);
   for (const Row& row : rows) {
     if (!row.ok) {
       table.add_remark(row.contender, "failed: " + row.reason, Style::kBad);
@@ -83,7 +82,7 @@ std::string comparison_table(const std::vector<Row>& rows, bool colour,
         {row.contender, seconds.format(row.median(kElapsed)), ratio_text(row, baseline, kElapsed),
          format_spread(row.metric(kElapsed)->spread(), row.metric(kElapsed)->n),
          cpu_seconds.format(row.median(kCpu)), ratio_text(row, baseline, kCpu),
-         bytes.format(row.median(kPeak)), ratio_text(row, baseline, kPeak)},
+         bytes.format(row.median(kPeakMetric)), ratio_text(row, baseline, kPeakMetric)},
         row.contender == kStrata ? Style::kBold : Style::kPlain, marks, Style::kGood);
   }
   return table.to_text(colour, width);

@@ -25,7 +25,6 @@ Plot course_plot(const Explanation& explanation, bool is_bytes) {
   plot.id = is_bytes ? "live-bytes" : "live-objects";
   plot.x = linear_axis(Quantity::kSeconds, "time since the recording began", latest);
   plot.x.high = latest;
-  std::erase_if(plot.x.ticks, [&](const Tick& tick) { return tick.at > latest * 1.0001; });
   plot.y = is_bytes ? linear_axis(Quantity::kBytes, "live", most)
                     : linear_axis(Quantity::kCount, "live objects", most);
   plot.marks.push_back(std::move(line));

@@ -107,7 +107,6 @@ class Reader {
     for (WireReader in(message); in.next();) {
       if (in.field() == 1) mapping_of_[in.number()] = profile_.mappings.size() - 1;
       if (in.field() == 2) mapping.start = in.number();
-      if (in.field() == 3) mapping.limit = in.number();
       if (in.field() == 4) mapping.offset = in.number();
       if (in.field() == 5) mapping.file = string(in.number());
       if (in.field() == 6) mapping.build_id = string(in.number());

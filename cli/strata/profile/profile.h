@@ -38,7 +38,6 @@ struct Profile {
   };
   struct Mapping {
     std::uint64_t start = 0;
-    std::uint64_t limit = 0;
     std::uint64_t offset = 0;
     std::string file;
     std::string build_id;

@@ -188,9 +188,7 @@ class Script {
   }
 
   void put(const Text& words) {
-    const char* align = words.align == Text::Align::kLeft     ? "left"
-                        : words.align == Text::Align::kCentre ? "center"
-                                                              : "right";
+    const char* align = words.align == Text::Align::kLeft ? "left" : "right";
     std::string tint = words.is_faint ? colour(ColourRole::kMuted)
                        : words.series == kNoSeries
                            ? colour(ColourRole::kInk)

@@ -78,7 +78,6 @@ Plot memory_plot(const Arrangement& all, const Cell& cell) {
   plot.left = 48;
   plot.x = linear_axis(Quantity::kSeconds, "time since the load began", latest);
   plot.x.high = latest;
-  std::erase_if(plot.x.ticks, [&](const Tick& tick) { return tick.at > latest * 1.0001; });
   plot.y = linear_axis(Quantity::kBytes, "resident memory", highest);
   label_ends(plot, std::move(ends));
   std::stable_sort(drawn.begin(), drawn.end(), [](const Entry& a, const Entry& b) {

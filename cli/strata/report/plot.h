@@ -40,7 +40,7 @@ struct Mark {
 
 /// Words in the plot. Positions are shares of the plotting area: 0 is left and below.
 struct Text {
-  enum class Align { kLeft, kCentre, kRight };
+  enum class Align { kLeft, kRight };
   double x;
   double y;
   std::string text;
@@ -81,9 +81,5 @@ struct Plot {
 
   static constexpr int kWidth = 400;  ///< narrow enough to be read on a phone as it is
 };
-
-/// Moves values apart until each two are at least `gap` apart, as little as possible and within
-/// [low, high]; in the order given. For labels at the ends of lines.
-std::vector<double> spread_apart(std::vector<double> wanted, double gap, double low, double high);
 
 }  // namespace strata::cli

@@ -20,6 +20,10 @@ inline constexpr std::size_t kLongestLoad = 24;
 /// Height of the plotting area in the units of the plot.
 double area_height(const Plot& plot);
 
+/// Moves values apart until each two are at least `gap` apart, as little as possible and within
+/// [low, high]; in the order given. For labels at the ends of lines.
+std::vector<double> spread_apart(std::vector<double> wanted, double gap, double low, double high);
+
 /// The name of a line beside the height at which it ends.
 struct EndLabel {
   int series;

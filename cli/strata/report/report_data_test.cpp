@@ -11,6 +11,7 @@
 #include "report/cells.h"
 #include "report/html.h"
 #include "report/made_results_test.h"
+#include "report/plot_parts.h"
 #include "report/plots.h"
 #include "report/results_tables.h"
 #include "report/svg.h"
