@@ -13,6 +13,8 @@ using Json = nlohmann::ordered_json;
 
 // Those of a measurement have six. The library copies and writes values by recursion.
 constexpr int kDeepest = 100;
+/// Sums and products of such numbers are finite still.
+constexpr double kLargest = 1e30;
 
 /// A value of the file together with where it stands, so that whatever is wrong with it can be
 /// said.
@@ -36,7 +38,9 @@ class Field {
 
   double number() const {
     if (!json_.is_number()) refuse("is not a number");
-    return json_.get<double>();
+    const auto number = json_.get<double>();
+    if (std::abs(number) > kLargest) refuse("is larger than anything measured");
+    return number;
   }
   double number(const char* name) const { return at(name).number(); }
   double number_if_any(const char* name) const { return has(name) ? number(name) : 0; }

@@ -13,6 +13,7 @@ namespace strata::cli {
 namespace {
 
 constexpr double kNanosecond = 1e-9;
+constexpr double kLeast = 1e-12;  ///< to a clock that stands still, all takes nothing
 /// A percentile is drawn as long as this many operations took longer.
 constexpr double kFewestBeyond = 5;
 constexpr double kBinsPerDecade = 20;
@@ -120,7 +121,9 @@ std::string clock_note(const std::vector<Drawn>& drawn) {
 std::map<int, double> binned(const Latency& latency) {
   std::map<int, double> bins;
   const auto all = static_cast<double>(latency.count);
-  auto bin_of = [](double ns) { return std::log10(std::max(ns, 1e-3)) * kBinsPerDecade; };
+  auto bin_of = [](double ns) {
+    return std::log10(std::max(ns, kLeast / kNanosecond)) * kBinsPerDecade;
+  };
   for (const auto& [lower, bucket] : latency.buckets) {
     // A bucket on the border of two bins belongs to both, by its parts.
     double low = bin_of(lower);
@@ -221,8 +224,8 @@ Plot histogram_plot(const Arrangement& all, const Cell& cell, const std::string&
     high = std::max(high, quantile(*one.latency, 0.995));
     longest = std::max(longest, display_width(who(all, one.entry).short_name));
   }
-  low *= 0.75;
-  high *= 1.6;
+  low = std::max(0.75 * low, kLeast);
+  high = std::max(1.6 * high, 1.5 * low);
   double count = static_cast<double>(drawn.size());
   plot.id = cell.id + "-" + slug(kind) + "-histogram";
   plot.x = log_axis(Quantity::kSeconds, "", low, high);

@@ -74,6 +74,9 @@ TEST(ReportData, ARefusalNamesTheFileAndTheField) {
               HasSubstr("rows[1] is not an object"));
   EXPECT_THAT(refusal([](Json& json) { json["rows"][0]["metrics"]["ops_per_s"]["median"] = "1"; }),
               HasSubstr("rows[0].metrics.ops_per_s.median is not a number"));
+  EXPECT_THAT(
+      refusal([](Json& json) { json["rows"][0]["metrics"]["ops_per_s"]["median"] = 1e308; }),
+      HasSubstr("rows[0].metrics.ops_per_s.median is larger than anything measured"));
   EXPECT_THAT(refusal([](Json& json) { json["rows"][0]["ok"] = false; }),
               HasSubstr("rows[0].reason is missing"));
   EXPECT_THAT(refusal([](Json& json) {
@@ -241,6 +244,18 @@ TEST(Plots, WhoIsNowhereBetterIsNotCounted) {
   Arrangement all = arrange(data);
   EXPECT_EQ(overview_plot(all, "").title, "Faster than system: some in 1 of 2");
   EXPECT_EQ(overview_plot(all, "peak_rss_bytes").title, "Leaner than system: none");
+}
+
+TEST(Plots, AClockThatStandsStillHasAPlace) {
+  Json json = row("strata", 20);
+  json["latencies"]["alloc"] = latency({0.001});
+  json["latencies"]["alloc"]["max"] = 0;
+  ReportData data = read(results({json}));
+  Arrangement all = arrange(data);
+  const Plot plot = histogram_plot(all, all.cells[0], "alloc");
+  for (const Mark& mark : plot.marks) {
+    for (const auto& [x, y] : mark.points) EXPECT_TRUE(std::isfinite(plot.x.position(x)));
+  }
 }
 
 TEST(Plots, AHillStandsOnTheGroundOnBothSides) {
