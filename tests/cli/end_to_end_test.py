@@ -15,7 +15,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
@@ -27,6 +26,8 @@ FIXTURES = pathlib.Path(os.environ["STRATA_CLI_FIXTURES"])
 INSTRUMENTED = bool(os.environ.get("STRATA_CLI_SANITIZER"))
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SCHEMA = json.loads((ROOT / "docs" / "results-schema.json").read_text())
+# Without the variables of the test itself: the library would warn of them.
+PLAIN = {name: value for name, value in os.environ.items() if not name.startswith("STRATA_")}
 
 PROGRAM = str(FIXTURES / "program")
 FORWARDING = str(FIXTURES / "libforwarding_malloc.so")
@@ -690,8 +691,7 @@ class WithStrata(InFolder):
         self.assertEqual(names[:2], ["system", "strata"])
 
     def options(self, **environment):
-        plain = {name: value for name, value in os.environ.items() if not name.startswith("STRATA_")}
-        done = strata("options", env={**plain, **environment})
+        done = strata("options", env={**PLAIN, **environment})
         self.assertEqual(done.stderr, "")
         return done.returncode, {line.split("STRATA_")[1].split()[0]: line for line in done.stdout.splitlines()[1:]}
 
@@ -725,15 +725,13 @@ class WithStrata(InFolder):
         self.assertRegex(lines["CHEKS"], "is not an option")
 
     def test_options_stand_in_one_line_each_whatever_bytes_they_hold(self):
-        plain = {os.fsencode(n): os.fsencode(v) for n, v in os.environ.items() if not n.startswith("STRATA_")}
-        done = strata("options", env={**plain, b"STRATA_PROFILE": b"a\xffb", b"STRATA_\x1b[2J": b"\n"})
+        done = strata("options", env={**PLAIN, b"STRATA_PROFILE": b"a\xffb", b"STRATA_\x1b[2J": b"\n"})
         self.assertEqual((done.returncode, done.stderr), (1, ""))
         self.assertRegex(done.stdout, r"STRATA_PROFILE +a\ufffdb")
         self.assertIn("STRATA_?[2J is not an option\n", done.stdout)
 
     def test_options_as_json_have_names_values_and_states(self):
-        plain = {name: value for name, value in os.environ.items() if not name.startswith("STRATA_")}
-        done = strata("options", "--json", env={**plain, "STRATA_CHECKS": "full", "STRATA_LEAKS": "yes"})
+        done = strata("options", "--json", env={**PLAIN, "STRATA_CHECKS": "full", "STRATA_LEAKS": "yes"})
         self.assertEqual((done.returncode, done.stderr), (1, ""))
         options = {option["name"]: option for option in json.loads(done.stdout)}
         self.assertEqual((options["STRATA_CHECKS"]["value"], options["STRATA_CHECKS"]["state"]), ("full", "set"))
@@ -741,17 +739,15 @@ class WithStrata(InFolder):
         self.assertEqual(options["STRATA_STATS"]["state"], "default")
 
     def test_options_as_json_tell_names_that_are_not_understood(self):
-        plain = {os.fsencode(n): os.fsencode(v) for n, v in os.environ.items() if not n.startswith("STRATA_")}
-        done = strata("options", "--json", env={**plain, b"STRATA_CHEKS": b"full", b"STRATA_\xff": b"\xff"})
+        done = strata("options", "--json", env={**PLAIN, b"STRATA_CHEKS": b"full", b"STRATA_\xff": b"\xff"})
         self.assertEqual((done.returncode, done.stderr), (1, ""))
         options = {option["name"]: option for option in json.loads(done.stdout)}
         self.assertEqual(options["STRATA_CHEKS"], {"name": "STRATA_CHEKS", "state": "unknown", "text": "full"})
         self.assertEqual(options["STRATA_\ufffd"]["state"], "unknown")
-        self.assertIn("! STRATA_CHEKS is not an option\n", strata("options", env={**plain, b"STRATA_CHEKS": b""}).stdout)
+        self.assertIn("! STRATA_CHEKS is not an option\n", strata("options", env={**PLAIN, b"STRATA_CHEKS": b""}).stdout)
 
     def test_other_names_of_the_project_are_no_mistakes(self):
-        plain = {name: value for name, value in os.environ.items() if not name.startswith("STRATA_")}
-        environment = {**plain, "STRATA_BOOTSTRAP": "off", "STRATA_RECORD": "", "STRATA_RECORD_STACKS": "0"}
+        environment = {**PLAIN, "STRATA_BOOTSTRAP": "off", "STRATA_RECORD": "", "STRATA_RECORD_STACKS": "0"}
         done = strata("run", "--", "true", env=environment)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
         done = strata("options", env=environment)

@@ -17,12 +17,10 @@ import unittest
 
 import browser
 import end_to_end_test
-from end_to_end_test import FIXTURES, STRATA, InFolder
+from end_to_end_test import FIXTURES, PLAIN, STRATA, InFolder
 
 LEAKY = str(FIXTURES / "leaky")
 KEPT = 10 * 5000
-# Without the variables of the test itself: the library would warn of them.
-PLAIN = {name: value for name, value in os.environ.items() if not name.startswith("STRATA_")}
 
 
 def strata(*arguments, **options):

@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
 """`strata record` and `strata trace` from end to end: known calls, and programs of others. The environment
 is that of end_to_end_test.py."""
-import collections
 import csv
 import io
 import os
 import pathlib
-import re
 import resource
 import shutil
 import signal

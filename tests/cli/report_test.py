@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """`strata report` from end to end: the files it writes, what it refuses, and its page in a browser.
 
-ctest gives STRATA_CLI_BIN (the command) and, for the class InBrowser, STRATA_CHROMIUM.
+The environment is that of end_to_end_test.py; the class ReportInBrowser has STRATA_CLI_CHROMIUM, too.
 """
 import html
 import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import struct
 import subprocess
@@ -19,16 +18,16 @@ import xml.etree.ElementTree
 import zlib
 
 import browser
+import end_to_end_test
+from end_to_end_test import STRATA, strata
 
-STRATA = os.environ["STRATA_CLI_BIN"]
 FIXTURE = pathlib.Path(__file__).resolve().parent / "fixtures" / "bench-results.json"
 OK = 3  # contenders of the fixture that completed
 FAILED = 2
 
 
 def report(*arguments, **options):
-    return subprocess.run([STRATA, "report", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, timeout=300, **options)
+    return strata("report", *map(str, arguments), **options)
 
 
 def pixels(picture):
@@ -48,10 +47,9 @@ def pixels(picture):
     return *size, zlib.decompress(packed)
 
 
-class InFolder(unittest.TestCase):
+class InFolder(end_to_end_test.InFolder):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="strata-report-test-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        super().setUp()
         self.page = self.folder / "report.html"
 
     def write(self, name, text):
@@ -60,7 +58,7 @@ class InFolder(unittest.TestCase):
         return path
 
 
-class Files(InFolder):
+class Report(InFolder):
     def test_the_page_is_one_file_that_names_no_other(self):
         done = report(FIXTURE, "-o", self.page)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
@@ -115,9 +113,8 @@ class Files(InFolder):
 
     def test_compare_feeds_the_report(self):
         path = self.folder / "compare.json"
-        subprocess.run([STRATA, "compare", "--allocators", "system", "--runs", "2", "--warmup", "0", "--quiet",
-                        "--scenario", "nothing", "--json", str(path), "--", "true"],
-                       check=True, stdin=subprocess.DEVNULL, timeout=100)
+        strata("compare", "--allocators", "system", "--runs", "2", "--warmup", "0", "--quiet", "--scenario", "nothing",
+               "--json", str(path), "--", "true")
         done = report(path, "-o", self.page, "--png", self.folder / "plots")
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
         self.assertEqual(re.findall(r'<svg class="plot" id="([^"]*)"', self.page.read_text()),
@@ -165,7 +162,7 @@ class Files(InFolder):
         self.assertFalse(trap.exists())
 
 
-class Refusals(InFolder):
+class ReportRefusals(InFolder):
     def refused(self, *arguments, status=2, **options):
         done = report(*arguments, **options)
         self.assertEqual(done.returncode, status, done.stderr)
@@ -313,7 +310,7 @@ def crowd():
     return dict(results, rows=rows)
 
 
-class InBrowser(InFolder):
+class ReportInBrowser(InFolder):
     """One start of the browser shows pages as on a desk and as on a phone, a hostile and a crowded one, too."""
 
     @classmethod

@@ -9,7 +9,9 @@ import subprocess
 import unittest
 
 import schema
-from end_to_end_test import InFolder, LIKE_STRATA, PROGRAM, SCHEMA, STRATA
+from end_to_end_test import InFolder, LIKE_STRATA, PROGRAM, SCHEMA, STRATA, strata
+
+BENCH = ("bench", "churn", "--runs", "1", "--ops", "1000", "--settle", "0", "--allocators", "system")
 
 
 def strata_with(redirection, *arguments):
@@ -32,10 +34,8 @@ class Streams(InFolder):
 
     def test_results_are_kept_that_nobody_is_told_of(self):
         path = self.folder / "results.json"
-        commands = (["compare", "--runs", "1", "--warmup", "0", "--allocators", "system", "--json", str(path), "--",
-                     PROGRAM],
-                    ["bench", "churn", "--runs", "1", "--ops", "1000", "--settle", "0", "--allocators", "system", "--json",
-                     str(path)])
+        commands = (("compare", "--runs", "1", "--warmup", "0", "--allocators", "system", "--json", str(path), "--",
+                     PROGRAM), (*BENCH, "--json", str(path)))
         for redirection in ("2>/dev/full", "2>&-", "<&- 2>&-"):
             for words in commands:
                 with self.subTest(redirection=redirection, command=words[0]):
@@ -51,8 +51,7 @@ class Streams(InFolder):
 
     def test_results_are_kept_where_standard_output_is_closed(self):
         path = self.folder / "results.json"
-        done = strata_with(">&-", "bench", "churn", "--runs", "1", "--ops", "1000", "--settle", "0", "--allocators",
-                           "system", "--json", str(path))
+        done = strata_with(">&-", *BENCH, "--json", str(path))
         self.assertEqual((done.returncode, done.stderr.splitlines()[-1]),
                          (1, "strata bench: could not write to standard output"), done.stderr)
         self.check_results(path)
@@ -76,8 +75,7 @@ class Streams(InFolder):
         page, trace, temporary = self.folder / "page.html", self.folder / "trace", self.folder / "temporary"
         temporary.mkdir()
         self.assertEqual(strata_with("", "record", "-o", str(trace), "--", PROGRAM).returncode, 0)
-        bench = ("bench", "churn", "--runs", "1", "--ops", "1000", "--settle", "0", "--allocators", "system")
-        commands = [(bench, -signal.SIGPIPE), (("bench", "list"), -signal.SIGPIPE),
+        commands = [(BENCH, -signal.SIGPIPE), (("bench", "list"), -signal.SIGPIPE),
                     (("replay", str(trace), "--runs", "1", "--allocators", "system"), -signal.SIGPIPE),
                     (("trace", "csv", str(trace)), -signal.SIGPIPE),
                     (("run", "--leaks", "--library", LIKE_STRATA, "--", PROGRAM, "exit", "3"), 3)]
@@ -113,8 +111,7 @@ class Streams(InFolder):
         self.assertIn("could not write to standard output", done.stderr)
 
     def test_where_no_temporary_file_can_be_made_the_sentence_says_what_to_do(self):
-        done = subprocess.run([STRATA, "bench", "churn", "--runs", "1", "--ops", "1000", "--allocators", "system"],
-                              capture_output=True, text=True, timeout=300, env={**os.environ, "TMPDIR": "/proc"})
+        done = strata(*BENCH, env={**os.environ, "TMPDIR": "/proc"})
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertRegex(done.stderr, "cannot make a temporary file like /proc/.*: .*; set TMPDIR to a folder that you may write")
 
@@ -122,9 +119,8 @@ class Streams(InFolder):
         trace, csv, temporary = self.folder / "trace", self.folder / "trace.csv", self.folder / "temporary"
         temporary.mkdir()
         self.assertEqual(strata_with("", "record", "-o", str(trace), "--", PROGRAM).returncode, 0)
-        bench = ("bench", "churn", "--runs", "1", "--ops", "1000", "--settle", "0", "--allocators", "system")
         before = set(self.folder.iterdir())
-        for words in (("trace", "csv", str(trace), "-o", str(csv)), (*bench, "--json", str(csv))):
+        for words in (("trace", "csv", str(trace), "-o", str(csv)), (*BENCH, "--json", str(csv))):
             done = subprocess.run(["sh", "-c", 'ulimit -f 0; exec "$0" "$@"', STRATA, *words], capture_output=True,
                                   text=True, timeout=300, env={**os.environ, "TMPDIR": str(temporary)})
             self.assertEqual(done.returncode, 1, done.stderr)
