@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <utility>
@@ -122,6 +123,18 @@ TEST_F(LimitsTest, AResizeBeyondTheLimitLeavesTheBlockAsItWas) {
   EXPECT_NE(engine.resize_large(moved, 9 * kMiB), nullptr) << "what shrank may grow again";
 }
 
+TEST_F(LimitsTest, ABlockThatShrinksWithoutMemoryStaysAndSetsNoErrno) {
+  start_with(0, 16 * kMiB);
+  TestThread thread(malloc);
+  void* const block = thread.allocate(5000);
+  for (const std::size_t bytes : {100'000u, 100u}) {
+    while (thread.allocate(bytes) != nullptr) continue;
+  }
+  errno = 77;
+  EXPECT_EQ(thread.reallocate(block, 100), block);
+  EXPECT_EQ(errno, 77);
+}
+
 TEST_F(LimitsTest, HolesCountAgainOnceTheirObjectsAreUsed) {
   if (os::page_bytes() >= kPageBytes) GTEST_SKIP() << "an OS page is a page: it has no holes";
   start_with(0, 12 * kMiB);
@@ -176,6 +189,18 @@ TEST_F(LimitsTest, AboveTheSoftLimitIdleMemoryGoesBackAtOnceAndBelowItNothingDoe
   EXPECT_GE(statistics().limit.passes, 5u);
   EXPECT_GE(statistics().limit.returned, 9 * kMiB);
   check();
+}
+
+TEST_F(LimitsTest, AboveTheSoftLimitCachesMayHoldLittle) {
+  start_with(64 * kMiB, 0);
+  std::vector<void*> blocks;
+  const auto share_with = [&](std::size_t mib) {
+    while (blocks.size() < mib) blocks.push_back(engine.allocate_large(kMiB, 16).address);
+    engine.keep_to_soft_limit([] {});
+    return engine.registry().budget().share_bytes();
+  };
+  const std::size_t share_below = share_with(48);
+  EXPECT_LT(share_with(80), share_below / 2);
 }
 
 TEST_F(LimitsTest, WhatCannotBeReleasedIsNotTriedAgainAboveTheSoftLimit) {
