@@ -215,7 +215,6 @@ bool PageShard::resize(Span& span, unsigned page_count) noexcept {
   const PageMask touched = more != 0 ? pages_touched_with(region, more) : 0;
   if (!try_hold(region, touched)) return false;
   unlist(region);
-  span.is_zero = false;
   if (more != 0) {
     mark_used(region, more, touched);
     region.set_heads(span.first_page, page_count, span.first_page);

@@ -71,13 +71,14 @@ bool RegionPool::map_chunk() noexcept {
 }
 
 /// Makes the stack of those that wait large enough for so many.
+/// \pre      none waits
 /// \returns  false when out of memory
 bool RegionPool::make_room(std::size_t regions) noexcept {
+  STRATA_DCHECK(waiting_count_ == 0);
   if (regions <= room_) return true;
   const std::size_t room = std::max(2 * room_, std::max(regions, std::size_t{64}));
   auto* const more = static_cast<void**>(metadata_.allocate(room * sizeof(void*)));
   if (more == nullptr) return false;
-  if (waiting_count_ != 0) std::memcpy(more, waiting_, waiting_count_ * sizeof(void*));
   if (waiting_ != nullptr) metadata_.deallocate(waiting_, room_ * sizeof(void*));
   waiting_ = more;
   room_ = room;
