@@ -558,8 +558,6 @@ TEST_F(CentralListTest, AListThatShrinksGoesOnCompacting) {
   release(list, live);
 }
 
-/// A span whose free objects have stayed the same for a round gives back the OS pages that hold
-/// nothing else, and only those.
 TEST_F(CentralListTest, AnObjectIsMarkedFreshUntilAProgramHadIt) {
   for (const std::size_t bytes : {4096u, 6144u, 20480u, 131072u}) {
     const unsigned c = SizeClassMap::class_of(bytes);
@@ -574,13 +572,14 @@ TEST_F(CentralListTest, AnObjectIsMarkedFreshUntilAProgramHadIt) {
       if (i % 3 == 0) {
         objects[i] = FreeObject(objects[i]).address();
       } else {
-        fresh.insert(objects[i]);
+        fresh.insert(FreeObject(objects[i]).address());
       }
     }
     for (void*& object : objects) release(list, object);
     list.check_invariants();
     for (void* object : claim_marked(list, objects.size())) {
-      ASSERT_EQ(FreeObject(object).is_fresh(), fresh.count(object) != 0) << bytes;
+      const bool was_had = fresh.count(FreeObject(object).address()) == 0;
+      ASSERT_EQ(FreeObject(object).is_fresh(), !was_had) << bytes;
       release(list, object);
     }
     list.destroy_kept(2);
@@ -597,6 +596,8 @@ TEST_F(CentralListTest, NoObjectOfASmallClassIsMarked) {
   }
 }
 
+/// A span whose free objects have stayed the same for a round gives back the OS pages that hold
+/// nothing else, and only those.
 TEST_F(CentralListTest, HolesOfASpanLeftAloneGoBackAndLiveObjectsKeepTheirContents) {
   for (const std::size_t bytes : {16u, 112u, 1024u, 1280u, 4608u, 20480u}) {
     const unsigned c = SizeClassMap::class_of(bytes);

@@ -146,6 +146,7 @@ TEST(PageMap, EndsExactlyAtItsLimit) {
   constexpr std::uintptr_t kLimit = 64 * kRegionBytes;
   ASSERT_TRUE(map.cover(kLimit, pages));
   EXPECT_EQ(map.limit(), kLimit);
+  EXPECT_FALSE(map.open(pointer(kLimit - kRegionBytes), 2 * kRegionBytes));
   ASSERT_TRUE(map.open(pointer(kLimit - kRegionBytes), kRegionBytes));
   auto* region = reinterpret_cast<Region*>(&map);  // any pointer will do
   map.set_region(pointer(kLimit - kRegionBytes), region);
@@ -181,6 +182,20 @@ TEST(PageMap, IsWritableForTheAddressesThatWereOpenedOnly) {
   EXPECT_EQ(map.region_of(pointer(kFar + 3 * kRegionBytes - 1)), region);
   EXPECT_EQ(map.region_of(pointer(kFar + 3 * kRegionBytes)), nullptr);
   EXPECT_DEATH(map.set_region(pointer(kFar / 2), region), "");
+  map.discard(pages);
+}
+
+TEST(PageMap, OpensWhatLiesBetweenAddressesThatWereOpenedApart) {
+  PageMap map;
+  os::FakePageSource pages;
+  constexpr std::uintptr_t kFar = std::uintptr_t{1} << 40;
+  ASSERT_TRUE(map.cover(4 * kFar, pages));
+  for (const std::uintptr_t address : {kFar, 3 * kFar, 2 * kFar}) {
+    ASSERT_TRUE(map.open(pointer(address), kRegionBytes));
+    auto* region = reinterpret_cast<Region*>(&map);
+    map.set_region(pointer(address), region);
+    EXPECT_EQ(map.region_of(pointer(address)), region);
+  }
   map.discard(pages);
 }
 
