@@ -24,7 +24,9 @@ namespace strata::os {
 namespace {
 
 constexpr int kProtection = PROT_READ | PROT_WRITE;
-constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+constexpr int kCountedFlags = MAP_PRIVATE | MAP_ANONYMOUS;
+// Addresses that come into use page by page: their length says nothing about the memory they take.
+constexpr int kFlags = kCountedFlags | MAP_NORESERVE;
 
 /// Maps a range that has this access, with an OS page more on both sides.
 /// \returns  The range between these two.
@@ -114,6 +116,12 @@ namespace kernel {
 void* map(std::size_t bytes) noexcept {
   SavedErrno keep;
   void* p = system_call::map(nullptr, bytes, kProtection, kFlags);
+  return p == MAP_FAILED ? nullptr : p;
+}
+
+void* map_counted(std::size_t bytes) noexcept {
+  SavedErrno keep;
+  void* p = system_call::map(nullptr, bytes, kProtection, kCountedFlags);
   return p == MAP_FAILED ? nullptr : p;
 }
 
@@ -237,11 +245,14 @@ bool protect(void* address, std::size_t bytes) noexcept {
 
 }  // namespace kernel
 
-void* PageSource::map_and_trim(std::size_t bytes, std::size_t alignment) noexcept {
-  if (alignment <= page_bytes()) return map(bytes);
+void* PageSource::map_and_trim(std::size_t bytes, std::size_t alignment, Use use) noexcept {
+  const auto map_all = [&](std::size_t all) {
+    return use == Use::kWhole ? kernel::map_counted(all) : map(all);
+  };
+  if (alignment <= page_bytes()) return map_all(bytes);
   const std::size_t padded = bytes + alignment - page_bytes();
   if (padded < bytes) return nullptr;
-  auto* raw = static_cast<char*>(map(padded));
+  auto* raw = static_cast<char*>(map_all(padded));
   if (raw == nullptr) return nullptr;
   const std::size_t head = -reinterpret_cast<std::uintptr_t>(raw) & (alignment - 1);
   const std::size_t tail = padded - head - bytes;

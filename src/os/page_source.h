@@ -26,6 +26,7 @@ enum class MapAt : std::uint8_t {
 /// The system calls themselves, as PageSource describes them.
 namespace kernel {
 void* map(std::size_t bytes) noexcept;
+void* map_counted(std::size_t bytes) noexcept;
 void* map_apart(std::size_t bytes) noexcept;
 bool unmap_apart(void* address, std::size_t bytes) noexcept;
 MapAt map_at(void* address, std::size_t bytes) noexcept;
@@ -99,7 +100,13 @@ class PageSource {
   /// Maps a range whose start is a multiple of `alignment`, a power of two.
   /// \cost  Up to four system calls: the surplus on both sides is unmapped again.
   virtual void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept {
-    return map_and_trim(bytes, alignment);
+    return map_and_trim(bytes, alignment, Use::kByParts);
+  }
+
+  /// The same for a block that the program may use all of: the kernel itself refuses one that is
+  /// longer than RAM and swap, unless it is told to promise everything.
+  virtual void* map_block(std::size_t bytes, std::size_t alignment) noexcept {
+    return map_aligned(bytes, alignment);
   }
 
   /// Releases the range; anything may be mapped at its addresses from then on.
@@ -190,14 +197,19 @@ class PageSource {
  protected:
   ~PageSource() = default;
 
- private:
-  void* map_and_trim(std::size_t bytes, std::size_t alignment) noexcept;
+  ///   kByParts  pages come into use as they are needed
+  ///   kWhole    the kernel counts all of them
+  enum class Use : std::uint8_t { kByParts, kWhole };
+  void* map_and_trim(std::size_t bytes, std::size_t alignment, Use use) noexcept;
 };
 
 /// The kernel itself.
 class KernelPages final : public PageSource {
  public:
   constexpr KernelPages() noexcept = default;
+  void* map_block(std::size_t bytes, std::size_t alignment) noexcept override {
+    return map_and_trim(bytes, alignment, Use::kWhole);
+  }
   void decommit_each(PageRange* ranges, std::size_t count) noexcept override {
     kernel::decommit_each(ranges, count);
   }

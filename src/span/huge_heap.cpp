@@ -266,14 +266,14 @@ HugeHeap::Block HugeHeap::map(std::size_t bytes, std::size_t alignment) noexcept
       }
     }
     if (huge_pages_ && bytes >= kHugePageFromBytes) {
-      void* const aligned = pages_.map_aligned(bytes, std::max(alignment, kHugePageBytes));
+      void* const aligned = pages_.map_block(bytes, std::max(alignment, kHugePageBytes));
       if (aligned != nullptr) {
         pages_.advise_huge(aligned, bytes);
         return aligned;
       }
       // Where addresses are few there may be room for the block alone.
     }
-    return pages_.map_aligned(bytes, alignment);
+    return pages_.map_block(bytes, alignment);
   });
   return {address, is_zero};
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include <cstdint>
 #include <cstring>
@@ -132,6 +133,23 @@ TEST(Malloc, RefusesWhatNoObjectCanBeWithEnomem) {
     EXPECT_EQ(pvalloc(bytes), nullptr) << n;
     EXPECT_EQ(errno, ENOMEM) << n;
   }
+}
+
+TEST(Malloc, RefusesWhatTheKernelRefusesAProgram) {
+  // There are as many addresses, but no machine has so much memory.
+  const std::size_t bytes = opaque(std::size_t{32} << 40);
+  void* const mapped =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped != MAP_FAILED) {
+    munmap(mapped, bytes);
+    GTEST_SKIP() << "the kernel promises more memory than there is";
+  }
+  EXPECT_EQ(malloc(bytes), nullptr);
+  EXPECT_EQ(calloc(1, bytes), nullptr);
+  EXPECT_EQ(memalign(std::size_t{2} << 20, bytes), nullptr);
+  void* const huge = malloc(std::size_t{2} << 20);
+  EXPECT_EQ(realloc(huge, bytes), nullptr);
+  free(huge);
 }
 
 TEST(Malloc, RefusesProductsThatOverflowAndKeepsTheOldBlock) {
