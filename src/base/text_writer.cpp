@@ -12,13 +12,14 @@ TextWriter& TextWriter::text(std::string_view value) noexcept {
 }
 
 TextWriter& TextWriter::name(std::string_view value) noexcept {
-  unsigned char before = 0;
-  for (char c : value) {
-    const auto byte = static_cast<unsigned char>(c);
+  const auto byte = [&](std::size_t at) {
+    return at < value.size() ? static_cast<unsigned char>(value[at]) : 0;
+  };
+  for (std::size_t i = 0; i < value.size(); ++i) {
     // U+0080 to U+009F: some terminals take them as others do ESC and a letter.
-    const bool is_c1 = before == 0xc2 && byte >= 0x80 && byte <= 0x9f;
-    append(is_c1 || byte < 0x20 || byte == 0x7f ? '?' : c);
-    before = byte;
+    const bool is_c1 = byte(i) == 0xc2 && byte(i + 1) >= 0x80 && byte(i + 1) <= 0x9f;
+    append(is_c1 || byte(i) < 0x20 || byte(i) == 0x7f ? '?' : value[i]);
+    if (is_c1) ++i;
   }
   return *this;
 }

@@ -173,6 +173,8 @@ TEST_F(SpanSourceTest, RecordsOfTinyObjectsAreNoMemoryOnceTheirSpanIsGone) {
   ASSERT_NE(span, nullptr);
   const std::size_t record_bytes = span->object_count * sizeof(*span->records);
   space.spans.destroy(*span);
+  if (record_bytes <= 2 * os::page_bytes())
+    GTEST_SKIP() << "records are no longer than their edges";
   EXPECT_GE(pages.decommitted_bytes() + 2 * os::page_bytes(), record_bytes);
 }
 

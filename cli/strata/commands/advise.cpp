@@ -10,6 +10,7 @@
 #include "output/progress.h"
 #include "output/say.h"
 #include "output/table.h"
+#include "output/text.h"
 #include "output/units.h"
 
 namespace strata::cli {
@@ -69,7 +70,7 @@ class AdviseCommand final : public ExplainingCommand {
       end_if_interrupted(signals, folder);
     }
     for (const std::string& note : explanation.places().notes()) {
-      say("strata: warning: {}\n", note);
+      say("strata: warning: {}\n", printable(note));
     }
     tell(explanation, trials);
     return 0;

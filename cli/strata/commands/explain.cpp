@@ -15,6 +15,7 @@
 #include "output/progress.h"
 #include "output/say.h"
 #include "output/table.h"
+#include "output/text.h"
 #include "output/whole_file.h"
 #include "process/removed_if_interrupted.h"
 #include "process/temporary_folder.h"
@@ -79,7 +80,7 @@ class ExplainCommand final : public ExplainingCommand {
       std::fputs(explain_text(explanation, top, wants_colour(stdout)).c_str(), stdout);
     }
     for (const std::string& note : explanation.places().notes()) {
-      say("strata: warning: {}\n", note);
+      say("strata: warning: {}\n", printable(note));
     }
     if (page) {
       const RemovedIfInterrupted guard(*page);

@@ -46,14 +46,12 @@ void report_file(const WrittenProfile& written) {
   try {
     Profile profile = read_profile(written.file.string());
     for (const std::string& note : symbolise(profile)) {
-      say("strata: warning: {}\n", note);
+      say("strata: warning: {}\n", printable(note));
     }
-    const std::string report =
-        leak_report(profile,
-                    fmt::format("{} (process {}{})", profile.program(), written.process,
-                                written.is_of_heaps ? ", its heaps" : ""),
-                    kMostStacks);
-    say("{}", printable_lines(report, ""));
+    say("{}", leak_report(profile,
+                          fmt::format("{} (process {}{})", profile.program(), written.process,
+                                      written.is_of_heaps ? ", its heaps" : ""),
+                          kMostStacks));
   } catch (const UsageError& error) {
     say("strata: warning: {}\n", error.what());
   }

@@ -58,7 +58,7 @@ class ProfileCommand final : public Command {
   static Profile load(const std::string& path) {
     Profile profile = read_profile(path);
     for (const std::string& note : symbolise(profile)) {
-      say("strata: warning: {}\n", note);
+      say("strata: warning: {}\n", printable(note));
     }
     return profile;
   }

@@ -40,8 +40,8 @@ std::string size_life_map(const Explanation& explanation) {
     for (std::size_t life = 0; life <= LifeScale::kBuckets; ++life) {
       const std::uint64_t count = explanation.heat(size, life);
       row.fields.push_back(
-          {count, fmt::format("{} of {} and more lived {}", counted_text(count, "object"), row.name,
-                              life_text(life))});
+          {count, fmt::format("{} of {} and more lived {}", counted_briefly(count, "object"),
+                              row.name, life_text(life))});
     }
   }
   return map.to_svg();
@@ -59,7 +59,7 @@ std::string life_map(const Explanation& explanation, const std::vector<std::size
     for (std::size_t life = 0; life < place.lives.size(); ++life) {
       const std::uint64_t count = place.lives[life];
       row.fields.push_back(
-          {count, fmt::format("{} lived {}", counted_text(count, "object"), life_text(life))});
+          {count, fmt::format("{} lived {}", counted_briefly(count, "object"), life_text(life))});
     }
   }
   return map.to_svg();
@@ -87,10 +87,10 @@ std::string thread_map(const Explanation& explanation) {
       const auto found = explanation.passing().find({birth, death});
       const Explanation::Passing sums =
           found == explanation.passing().end() ? Explanation::Passing() : found->second;
-      row.fields.push_back(
-          {sums.objects, fmt::format("{}, {}, allocated in {} and freed in {}",
-                                     counted_text(sums.objects, "object"), bytes_text(sums.bytes),
-                                     row.name, explanation.thread_name(death))});
+      row.fields.push_back({sums.objects, fmt::format("{}, {}, allocated in {} and freed in {}",
+                                                      counted_briefly(sums.objects, "object"),
+                                                      bytes_text(sums.bytes), row.name,
+                                                      explanation.thread_name(death))});
     }
   }
   return map.to_svg();
@@ -154,7 +154,7 @@ std::string lead(const Explanation& explanation) {
     html += fmt::format("<code>{}</code>: ", html_escaped(command));
   }
   html += fmt::format("{}; {}, {} in all.</p>\n", calls_text(explanation),
-                      counted_text(explanation.births(), "object"),
+                      counted_briefly(explanation.births(), "object"),
                       bytes_text(explanation.allocated_bytes()));
   std::vector<std::string> notes = explanation.places().notes();
   if (reader.dropped_events() > 0) {

@@ -38,7 +38,7 @@ Plot course_plot(const Explanation& explanation, bool is_bytes) {
         fmt::format("At most {} were live, after {}", bytes_text(peak.bytes), time_text(at_s));
   } else {
     plot.title =
-        fmt::format("{} {} live at the peak of bytes", counted_text(peak.objects, "object"),
+        fmt::format("{} {} live at the peak of bytes", counted_briefly(peak.objects, "object"),
                     peak.objects == 1 ? "was" : "were");
   }
   plot.note =
@@ -72,7 +72,7 @@ Plot holders_plot(const Explanation& explanation) {
                           0,
                           {{0, y - 0.85}, {static_cast<double>(place.at_peak_bytes), y - 0.15}},
                           fmt::format("{}: {} in {}", name, bytes_text(place.at_peak_bytes),
-                                      counted_text(place.at_peak, "object"))});
+                                      counted_briefly(place.at_peak, "object"))});
   }
   plot.title = fmt::format("{} holds {:.0f}% of the peak",
                            shortened(explanation.places().names()[order.front()].line.function, 40),

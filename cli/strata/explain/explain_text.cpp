@@ -41,22 +41,22 @@ std::string head(const Explanation& explanation) {
   const std::string command = trace::property(reader.process(), "command");
   if (!command.empty()) text += command + "\n";
   text += fmt::format("{}: {}, {} in all\n", calls_text(explanation),
-                      counted_text(explanation.births(), "object"),
+                      counted_briefly(explanation.births(), "object"),
                       bytes_text(explanation.allocated_bytes()));
   const Moment& peak = explanation.peak();
   text += fmt::format("Peak: {} in {}, after {}\n", bytes_text(peak.bytes),
-                      counted_text(peak.objects, "object"),
+                      counted_briefly(peak.objects, "object"),
                       time_text(static_cast<double>(peak.time_ns) * 1e-9));
   text += fmt::format("Never freed: {} in {}\n", bytes_text(totals.live_bytes),
-                      counted_text(totals.live, "object"));
+                      counted_briefly(totals.live, "object"));
   text += fmt::format("Temporaries, freed before their thread allocated again: {} of those freed\n",
                       format_percent(share_of(totals.temporaries, totals.deaths)));
   text += fmt::format("Freed by another thread: {} of those freed\n",
                       format_percent(share_of(totals.foreign, totals.deaths)));
   if (totals.reallocs > 0)
-    text += fmt::format("Resized: {}\n", counted_text(totals.reallocs, "time"));
+    text += fmt::format("Resized: {}\n", counted_briefly(totals.reallocs, "time"));
   if (explanation.failures() > 0) {
-    text += fmt::format("Refused: {}\n", counted_text(explanation.failures(), "allocation"));
+    text += fmt::format("Refused: {}\n", counted_briefly(explanation.failures(), "allocation"));
   }
   if (reader.dropped_events() > 0) {
     text += fmt::format("The recorder dropped {} calls: the numbers are too small\n",
@@ -74,8 +74,8 @@ double share_of(std::uint64_t part, std::uint64_t whole) {
 
 std::string calls_text(const Explanation& explanation) {
   const std::size_t threads = explanation.history().reader().thread_count();
-  return fmt::format("{} of {} in {}", counted_text(explanation.events(), "call"),
-                     counted_text(threads, "thread"),
+  return fmt::format("{} of {} in {}", counted_briefly(explanation.events(), "call"),
+                     counted_briefly(threads, "thread"),
                      time_text(static_cast<double>(explanation.duration_ns()) * 1e-9));
 }
 

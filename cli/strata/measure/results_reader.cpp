@@ -13,7 +13,8 @@ using Json = nlohmann::ordered_json;
 
 // Those of a measurement have six. The library copies and writes values by recursion.
 constexpr int kDeepest = 100;
-/// Sums and products of such numbers are finite still.
+/// Sums, products and ratios of such numbers are finite still. What is less than the least is 0.
+constexpr double kLeast = 1e-30;
 constexpr double kLargest = 1e30;
 
 /// A value of the file together with where it stands, so that whatever is wrong with it can be
@@ -40,7 +41,7 @@ class Field {
     if (!json_.is_number()) refuse("is not a number");
     const auto number = json_.get<double>();
     if (std::abs(number) > kLargest) refuse("is larger than anything measured");
-    return number;
+    return std::abs(number) < kLeast ? 0 : number;
   }
   double number(const char* name) const { return at(name).number(); }
   double number_if_any(const char* name) const { return has(name) ? number(name) : 0; }

@@ -125,7 +125,7 @@ std::string count_text(std::uint64_t count) {
 
 std::string time_text(double seconds) { return brief(Quantity::kSeconds, seconds); }
 
-std::string counted_text(std::uint64_t count, std::string_view one) {
+std::string counted_briefly(std::uint64_t count, std::string_view one) {
   return fmt::format("{} {}{}", count_text(count), one, count == 1 ? "" : "s");
 }
 

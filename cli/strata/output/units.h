@@ -37,7 +37,7 @@ std::string bytes_text(std::uint64_t bytes);  ///< "12.4 MiB", "640 B"
 std::string count_text(std::uint64_t count);  ///< "859k"
 std::string time_text(double seconds);        ///< "3.2 ms"
 /// "1 object", "10k objects"
-std::string counted_text(std::uint64_t count, std::string_view one);
+std::string counted_briefly(std::uint64_t count, std::string_view one);
 
 /// Unit that suits `largest`, and how many base units it is: {"MiB", 1048576}.
 struct ChosenUnit {

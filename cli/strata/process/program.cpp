@@ -162,7 +162,8 @@ std::string linked_library(const std::string& program) {
   const std::size_t start = list.find(name + " => /");
   if (start == std::string::npos) return {};
   const std::size_t path = list.find('/', start);
-  return list.substr(path, list.find(" (", path) - path);
+  const std::string line = list.substr(path, list.find('\n', path) - path);
+  return line.substr(0, line.rfind(" ("));
 }
 
 }  // namespace strata::cli

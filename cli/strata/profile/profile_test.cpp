@@ -250,6 +250,16 @@ TEST(LeakReport, TellsTotalsAndEachStack) {
             "strata: 3 bytes in 2 allocations from 1 other place\n");
 }
 
+TEST(LeakReport, ANameTakesNoLineOfItsOwn) {
+  Profile profile = parse_profile("p", profile_of({{kKeep, 1}}));
+  for (Profile::Location& location : profile.locations) {
+    for (Line& line : location.lines) line.function += "\n    #9  forged\033[2J";
+  }
+  const std::string text = leak_report(profile, "a\npp", 1);
+  EXPECT_NE(text.find("live at exit of a?pp"), std::string::npos) << text;
+  EXPECT_NE(text.find("keep?    #9  forged?[2J"), std::string::npos) << text;
+}
+
 TEST(Symbols, NamesLoseTheirParameters) {
   EXPECT_EQ(readable_name("_ZN3app4keepEi"), "app::keep");
   EXPECT_EQ(readable_name("main"), "main");

@@ -137,7 +137,7 @@ std::string leak_report(const Profile& profile, const std::string& process, std:
                        counted(stack.objects, "allocation"));
   };
   std::string text = fmt::format("strata: {} {} live at exit of {}{}\n", sums(total),
-                                 total.objects == 1 ? "is" : "are", process,
+                                 total.objects == 1 ? "is" : "are", printable(process),
                                  stacks.empty() ? "" : ", from " + counted(stacks.size(), "place"));
   StackSums rest;
   for (std::size_t i = 0; i < stacks.size(); ++i) {
@@ -149,8 +149,8 @@ std::string leak_report(const Profile& profile, const std::string& process, std:
     text += fmt::format("strata: {} by\n", sums(stacks[i]));
     std::size_t number = 0;
     for (const Line& line : stacks[i].lines) {
-      const std::string place = line.place(false);
-      text += fmt::format("    #{:<3}{}{}\n", number++, line.function,
+      const std::string place = printable(line.place(false));
+      text += fmt::format("    #{:<3}{}{}\n", number++, printable(line.function),
                           place.empty() ? "" : "  " + place);
     }
     if (number == 0) text += "    an unknown caller\n";

@@ -6,7 +6,7 @@
 
 #include "profile/profile.h"
 
-/// \file  Words of pages.
+/// \file  Pieces of HTML that several pages share.
 
 namespace strata::cli {
 

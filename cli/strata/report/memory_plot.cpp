@@ -54,7 +54,7 @@ Plot memory_plot(const Arrangement& all, const Cell& cell) {
   }
   if (drawn.empty()) return plot;
   double highest = 0;
-  double latest = 0;
+  double latest = 1e-6;  // an axis has a length even if all points are at its start
   std::vector<EndLabel> ends;
   for (const Entry& entry : drawn) {
     const Series& series = who(all, entry);

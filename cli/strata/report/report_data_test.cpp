@@ -258,6 +258,16 @@ TEST(Plots, AClockThatStandsStillHasAPlace) {
   }
 }
 
+TEST(Plots, WhatTookNoTimeAndNextToNoMemoryHasAPlace) {
+  Json json = row("strata", 20);
+  json["metrics"]["ops_per_s"]["median"] = 5e-324;
+  json["timeline"] = {{{"t_s", 0}, {"rss_bytes", 4096}, {"phase", "load"}}};
+  ReportData data = read(results({json}));
+  EXPECT_EQ(data.rows[0].metric("ops_per_s")->median, 0);
+  Arrangement all = arrange(data);
+  EXPECT_GT(memory_plot(all, all.cells[0]).x.high, 0);
+}
+
 TEST(Plots, AHillStandsOnTheGroundOnBothSides) {
   Json json = row("strata", 20);
   json["latencies"]["alloc"] = latency({20, 21, 22, 40, 41});
