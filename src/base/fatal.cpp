@@ -12,11 +12,6 @@ namespace {
 // relaxed: it is a function, and what that reads is ordered by its own means.
 std::atomic<AboutAddress> g_about_address{nullptr};
 
-[[noreturn]] void die_saying(const TextWriter& line) noexcept {
-  os::write_stderr(line.view());
-  die();
-}
-
 }  // namespace
 
 constinit std::atomic<bool> g_has_died_with_locks{false};
@@ -28,8 +23,8 @@ void die() noexcept {
 
 void fatal(std::string_view sentence) noexcept {
   TextWriter line;
-  line.text("strata: ").text(sentence).text("\n");
-  die_saying(line);
+  os::write_stderr(line.text("strata: ").text(sentence).text("\n").view());
+  die();
 }
 
 void fatal_pointer(std::string_view before, const void* address, std::string_view after) noexcept {
@@ -48,16 +43,17 @@ void set_about_address(AboutAddress about) noexcept {
   g_about_address.store(about, std::memory_order_relaxed);
 }
 
-void add_about(const void* address, TextWriter& sentence) noexcept {
+void print_about(const void* address, std::string_view sentence) noexcept {
+  TextWriter line;
+  line.text("strata: ").text(sentence);
   if (const AboutAddress about = g_about_address.load(std::memory_order_relaxed))
-    about(address, sentence);
+    about(address, line);
+  os::write_stderr(line.text("\n").view());
 }
 
 void fatal_about(const void* address, std::string_view sentence) noexcept {
-  TextWriter line;
-  line.text("strata: ").text(sentence);
-  add_about(address, line);
-  die_saying(line.text("\n"));
+  print_about(address, sentence);
+  die();
 }
 
 }  // namespace strata

@@ -37,10 +37,11 @@ inline bool has_died_with_locks() noexcept {
 /// Adds to a sentence about an address what else is known of it: which heap it belongs to. Any
 /// lock may be held.
 using AboutAddress = void (*)(const void* address, TextWriter& sentence) noexcept;
-/// From now on fatal_pointer(), fatal_about() and add_about() call it. Once.
+/// From now on fatal_pointer(), fatal_about() and print_about() call it. Once.
 void set_about_address(AboutAddress about) noexcept;
-/// Adds what else is known of the address, for a sentence that is printed before others.
-void add_about(const void* address, TextWriter& sentence) noexcept;
+/// Writes "strata: <sentence>", which is about the address, and what else is known of that, for a
+/// report of several lines.
+void print_about(const void* address, std::string_view sentence) noexcept;
 /// fatal() with a sentence about the address.
 [[noreturn]] void fatal_about(const void* address, std::string_view sentence) noexcept;
 

@@ -88,7 +88,7 @@ bool EmptyBlocks::explain(const os::Fault& fault) const noexcept {
   TextWriter sentence;
   say_access(sentence, state == State::kLive ? "overflow" : "use after free", block, 0,
              verb_of(fault), offset);
-  print_about(address, sentence);
+  print_about(address, sentence.view());
   CallSite::of_fault(fault).print("accessed");
   return true;
 }

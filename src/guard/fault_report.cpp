@@ -3,8 +3,8 @@
 #include <atomic>
 
 #include "base/fatal.h"
+#include "base/text_writer.h"
 #include "guard/call_site.h"
-#include "os/output.h"
 #include "os/wait.h"
 
 namespace strata {
@@ -25,17 +25,10 @@ const char* verb_of(const os::Fault& fault) noexcept {
   }
 }
 
-void print_about(const void* address, const TextWriter& sentence) noexcept {
-  TextWriter line;
-  line.text("strata: ").text(sentence.view());
-  add_about(address, line);
-  os::write_stderr(line.text("\n").view());
-}
-
 void report_wild_access(const os::Fault& fault) noexcept {
   TextWriter sentence;
   sentence.text("wild access to ").pointer(fault.address).text(": no object was ever there");
-  print_about(fault.address, sentence);
+  print_about(fault.address, sentence.view());
   CallSite::of_fault(fault).print("accessed");
 }
 

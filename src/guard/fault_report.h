@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/text_writer.h"
 #include "os/faults.h"
 
 /// \file  How an access to memory of ours that faulted is reported.
@@ -12,10 +11,6 @@ void begin_fault_report() noexcept;
 
 /// What the program did: "read", "wrote", or less where the system does not say.
 const char* verb_of(const os::Fault& fault) noexcept;
-
-/// Writes "strata: <sentence>" to standard error, and what else is known of the address, which the
-/// sentence is about.
-void print_about(const void* address, const TextWriter& sentence) noexcept;
 
 /// All that is said of an access to where no object was ever.
 void report_wild_access(const os::Fault& fault) noexcept;

@@ -78,7 +78,7 @@ void GuardPool::deallocate(void* p, const FreeCall& call) noexcept {
                                                    const Slot& slot) noexcept {
   TextWriter sentence;
   if (!contradicts(call, slot.allocation, slot.object, sentence)) return;
-  print_about(slot.object, sentence);
+  print_about(slot.object, sentence.view());
   slot.allocated.print("allocated");
   CallSite::of_report().print("this call");
   die();
@@ -137,7 +137,7 @@ bool GuardPool::explain(const os::Fault& fault) const noexcept {
   TextWriter sentence;
   say_access(sentence, mistake, slot->object, slot->allocation.bytes, verb_of(fault),
              address - slot->object);
-  print_about(address, sentence);
+  print_about(address, sentence.view());
   CallSite::of_fault(fault).print("accessed");
   slot->allocated.print("allocated");
   if (slot->state == State::kFreed) slot->freed.print("freed");
@@ -222,7 +222,7 @@ GuardPool::Slot& GuardPool::live_slot(const void* p, const char* action) noexcep
                   : slot != nullptr ? ": it points into an object, not at its start"
                                     : ": it was never allocated");
   }
-  print_about(p, sentence);
+  print_about(p, sentence.view());
   CallSite::of_report().print("this call");
   if (slot != nullptr) {
     slot->allocated.print("allocated");
@@ -253,7 +253,7 @@ void GuardPool::verify_surroundings(const Slot& slot) noexcept {
              is_underflow
                  ? static_cast<std::ptrdiff_t>(change_before) - static_cast<std::ptrdiff_t>(before)
                  : slot.end() + change_behind - slot.object);
-  print_about(slot.object, sentence);
+  print_about(slot.object, sentence.view());
   slot.allocated.print("allocated");
   CallSite::of_report().print("this call");
   die();
