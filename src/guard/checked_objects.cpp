@@ -73,14 +73,6 @@ void set_record(const Span& span, std::uint32_t index, Record record) noexcept {
   span.records[index] = record.word();
 }
 
-void verify_slack(const char* object, Record record, std::size_t object_bytes) noexcept {
-  const std::size_t slack = object_bytes - record.bytes();
-  const std::size_t change = find_change(object + record.bytes(), slack, kSlackByte);
-  if (change != slack)
-    die_of_write("overflow", object, record.bytes(),
-                 static_cast<std::ptrdiff_t>(record.bytes() + change));
-}
-
 // Chosen: what a loop that goes too far or a header before an object writes; in small objects all.
 constexpr std::size_t kMostEdgeBytes = 64;
 std::size_t edge_bytes_of(std::size_t object_bytes) noexcept {
@@ -151,7 +143,8 @@ void verify_object(const Span& span, std::uint32_t index) noexcept {
   const char* const object = span.start + std::size_t{index} * span.object_bytes;
   const Record record = record_of(span, index);
   if (record.state() == State::kUnused) return;
-  if (record.state() == State::kLive) verify_slack(object, record, span.object_bytes);
+  if (record.state() == State::kLive)
+    verify_slack(object, record.bytes(), span.object_bytes - record.bytes());
   verify_around(span, index);
   if (record.is_filled()) verify_freed(object, record, span.object_bytes);
 }
@@ -211,7 +204,7 @@ void CheckedObjects::deallocate(unsigned size_class, void* p, const FreeCall& ca
   TextWriter sentence;
   if (contradicts(call, record.allocation(), p, sentence)) fatal_about(p, sentence.view());
   auto* const object = static_cast<char*>(p);
-  verify_slack(object, record, object_bytes);
+  verify_slack(object, record.bytes(), object_bytes - record.bytes());
   verify_around(*span, index);
   std::memset(object, kFreedByte, object_bytes);
   set_record(*span, index, record.with(State::kQuarantined));

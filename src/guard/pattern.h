@@ -33,4 +33,11 @@ void say_access(TextWriter& sentence, const char* mistake, const void* object, s
 [[noreturn]] void die_of_write(const char* mistake, const void* object, std::size_t bytes,
                                std::ptrdiff_t offset) noexcept;
 
+/// Dies if one of the `slack` bytes after the `bytes` that the program asked for has changed.
+inline void verify_slack(const char* object, std::size_t bytes, std::size_t slack) noexcept {
+  const std::size_t change = find_change(object + bytes, slack, kSlackByte);
+  if (change != slack)
+    die_of_write("overflow", object, bytes, static_cast<std::ptrdiff_t>(bytes + change));
+}
+
 }  // namespace strata

@@ -59,11 +59,7 @@ void CheckedHeap::verify_all() noexcept {
 }
 
 void CheckedHeap::verify_slack(const void* block, std::size_t bytes) noexcept {
-  const std::size_t slack = watched_slack(block, bytes);
-  const std::size_t change =
-      find_change(static_cast<const char*>(block) + bytes, slack, kSlackByte);
-  if (change != slack)
-    die_of_write("overflow", block, bytes, static_cast<std::ptrdiff_t>(bytes + change));
+  strata::verify_slack(static_cast<const char*>(block), bytes, watched_slack(block, bytes));
 }
 
 /// How many bytes after the block's own are watched.
