@@ -31,14 +31,10 @@ std::size_t region_table_bytes(std::uintptr_t page_limit) noexcept {
 
 }  // namespace
 
-std::size_t PageMap::table_bytes(std::uintptr_t page_limit) noexcept {
-  return class_table_bytes(page_limit) + region_table_bytes(page_limit);
-}
-
 bool PageMap::cover(std::uintptr_t limit, os::PageSource& pages) noexcept {
   STRATA_DCHECK(page_limit_ == 0);
   const std::uintptr_t page_limit = limit >> kPageShift;
-  const std::size_t bytes = table_bytes(page_limit);
+  const std::size_t bytes = class_table_bytes(page_limit) + region_table_bytes(page_limit);
   if (bytes > reserved_bytes_) {
     void* const tables = pages.reserve_readable(bytes);
     if (tables == nullptr) return false;

@@ -152,7 +152,6 @@ class PageMap {
   Region* region_at(std::uintptr_t index) const noexcept {
     return std::atomic_ref<Region*>(regions_[index]).load(std::memory_order_relaxed);
   }
-  static std::size_t table_bytes(std::uintptr_t page_limit) noexcept;
 
   // Threads look while a heap begins, which may cover other addresses in its second try. The limit
   // is stored last, and who has seen an earlier one reads zeroes in either tables. Accepted: read
