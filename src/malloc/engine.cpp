@@ -154,8 +154,7 @@ Engine::Block Engine::allocate_large(std::size_t bytes, std::size_t alignment,
     if (has_all_addresses() || !limit().has_room_everywhere(bytes)) return {nullptr, false};
   }
   if (huge_.kept_bytes() < bytes) central_.destroy_kept(bytes);
-  const HugeHeap::Block block = huge_.allocate(bytes, alignment);
-  return {block.address, block.is_zero};
+  return huge_.allocate(bytes, alignment);
 }
 
 void Engine::deallocate_large(void* p) noexcept {

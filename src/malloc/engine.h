@@ -80,10 +80,7 @@ class Engine {
   /// No object is larger: differences of pointers into it fit ptrdiff_t.
   static constexpr std::size_t kMaxBytes = PTRDIFF_MAX;
 
-  struct Block {
-    void* address;  ///< nullptr: out of memory
-    bool is_zero;   ///< fresh from the kernel
-  };
+  using Block = HugeHeap::Block;
 
   /// Reserves the page map and decides where the heap lives. Once, before anything else; but an
   /// engine that shares a page map has got its limits already, and not from the options.

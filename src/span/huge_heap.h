@@ -40,7 +40,7 @@ class HugeHeap {
   };
   struct Block {
     void* address;  ///< nullptr: out of memory
-    bool is_zero;
+    bool is_zero;   ///< fresh from the kernel
   };
 
   constexpr HugeHeap(PageHeap& page_heap, MetadataArena& metadata, os::PageSource& pages) noexcept
