@@ -12,21 +12,14 @@
 namespace strata {
 namespace {
 
-/// The position of `text` among "a|b|c", or the number of words if it is none of them.
-std::size_t find_choice(std::string_view choices, std::string_view text) noexcept {
-  std::size_t index = 0;
-  for (;; ++index) {
+/// The position of `text` among "a|b|c". False if it is none of them.
+bool parse_choice(std::string_view choices, std::string_view text, std::size_t& value) noexcept {
+  for (value = 0;; ++value) {
     const std::size_t end = choices.find('|');
-    if (os::start_of(choices, end) == text) return index;
-    if (end == std::string_view::npos) return index + 1;
+    if (os::start_of(choices, end) == text) return true;
+    if (end == std::string_view::npos) return false;
     choices.remove_prefix(end + 1);
   }
-}
-
-std::size_t count_choices(std::string_view choices) noexcept {
-  std::size_t count = 1;
-  for (char c : choices) count += c == '|';
-  return count;
 }
 
 /// Reads a whole number, for bytes with an optional k, m or g (powers of 1024). False on anything
@@ -173,8 +166,7 @@ bool set_option(const OptionRow& row, std::string_view text, Options& options) n
       row.set_value(options, reinterpret_cast<std::uintptr_t>(text.data()));
       return true;
     case OptionRow::Unit::kChoice:
-      value = find_choice(row.choices, text);
-      if (value >= count_choices(row.choices)) return false;
+      if (!parse_choice(row.choices, text, value)) return false;
       break;
     case OptionRow::Unit::kLimit:
       if (!parse_limit(text, value)) return false;
@@ -199,12 +191,11 @@ bool set_option(const OptionRow& row, std::string_view text, Options& options) n
 }
 
 void write_value(const OptionRow& row, const Options& options, TextWriter& out) noexcept {
-  if (row.unit == OptionRow::Unit::kText) {
-    out.text(reinterpret_cast<const char*>(row.value_of(options)));
-    return;
-  }
   const std::size_t value = row.value_of(options);
   switch (row.unit) {
+    case OptionRow::Unit::kText:
+      out.text(reinterpret_cast<const char*>(value));
+      break;
     case OptionRow::Unit::kChoice: {
       std::string_view words = row.choices;
       for (std::size_t i = 0; i < value; ++i) words.remove_prefix(words.find('|') + 1);
