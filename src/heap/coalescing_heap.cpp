@@ -143,7 +143,7 @@ inline void CoalescingHeap::make_free(std::uint32_t index, std::uint32_t granule
                                              std::uint32_t wanted, bool previous_is_free) noexcept {
   FreeBlock* block = at(index);
   if (found - wanted >= kMinGranules) {
-    const BlockState state = block->tag.state_in(block->tag.load_seal(), block->granules());
+    const BlockState state = block->state();
     make_free(index + wanted, found - wanted, is_free(state) ? state : BlockState::kFree);
   } else {
     wanted = found;
@@ -245,7 +245,7 @@ void* CoalescingHeap::allocate(std::size_t bytes, std::size_t alignment) noexcep
   if (found_bin == kBins) return nullptr;
   const std::uint32_t index = heads_[found_bin];
   FreeBlock* block = at(index);
-  const BlockState state = block->tag.state_in(block->tag.load_seal(), block->granules());
+  const BlockState state = block->state();
   const std::uint32_t found = pop(block, found_bin);
   const auto user = reinterpret_cast<std::uintptr_t>(block->user());
   auto front = static_cast<std::uint32_t>((-user & (alignment - 1)) / kGranule);
