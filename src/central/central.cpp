@@ -75,15 +75,11 @@ bool Central::is_batch(unsigned size_class, std::size_t count) noexcept {
 /// is the thread's and has more than a little: the heap must not grow beside free objects.
 std::size_t Central::claim_past(CentralShard& busy, bool may_wait, unsigned size_class, void** end,
                                 std::size_t count) noexcept {
-  const unsigned shards = shard_count();
-  unsigned i = busy.index();
-  for (unsigned left = shards - 1; left != 0; --left) {
-    i = i + 1 < shards ? i + 1 : 0;
-    if (shards_[i]->free_objects(size_class) == 0) continue;
-    const std::size_t claimed =
-        shards_[i]->try_claim(size_class, end, count, 0, claimed_first(size_class)).count;
-    if (claimed != 0) return claimed;
-  }
+  const auto try_claim = [&](CentralShard& other) -> std::size_t {
+    if (other.free_objects(size_class) == 0) return 0;
+    return other.try_claim(size_class, end, count, 0, claimed_first(size_class)).count;
+  };
+  if (const std::size_t claimed = first_of_others(busy.index(), try_claim)) return claimed;
   const std::size_t little =
       is_large() ? kSpansToSpare * span_pages_of(size_class) * kPageBytes : 0;
   const std::size_t free_bytes = busy.free_objects(size_class) * SizeClassMap::bytes_of(size_class);
@@ -102,7 +98,11 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
   if (!is_alone) {
     std::size_t claimed =
         claim_from_others(*list, end, count, is_apart ? Need::kOfItsOwn : Need::kUsual);
-    if (claimed == 0 && !is_apart) claimed = borrow(shard, size_class, end, count);
+    if (claimed == 0 && !is_apart) {
+      claimed = first_of_others(shard.index(), [&](CentralShard& other) {
+        return other.try_lend(size_class, end, count);
+      });
+    }
     if (claimed != 0) return claimed;
   }
   Span* span = make_span_of_idle_pages(size_class, at, spared);
@@ -131,19 +131,14 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
 
 /// Claims what any shard has, the thread's own first, and waits for who is at it: there is no
 /// memory for more.
-[[gnu::cold, gnu::noinline]] std::size_t Central::claim_the_last(const CentralShard& shard,
+[[gnu::cold, gnu::noinline]] std::size_t Central::claim_the_last(CentralShard& shard,
                                                                  unsigned size_class, void** end,
                                                                  std::size_t count) noexcept {
-  const unsigned shards = shard_count();
-  unsigned i = shard.index();
-  for (unsigned left = shards; left != 0; --left) {
-    if (shards_[i]->free_objects(size_class) != 0) {
-      const std::size_t claimed = shards_[i]->claim(size_class, end, count);
-      if (claimed != 0) return claimed;
-    }
-    i = i + 1 < shards ? i + 1 : 0;
-  }
-  return 0;
+  const auto claim = [&](CentralShard& each) {
+    return each.free_objects(size_class) != 0 ? each.claim(size_class, end, count) : 0;
+  };
+  const std::size_t claimed = claim(shard);
+  return claimed != 0 ? claimed : first_of_others(shard.index(), claim);
 }
 
 /// The list takes over new spans, or another shard's if another thread is at it.
@@ -224,39 +219,20 @@ std::size_t Central::claim_from_others(CentralList& list, void** end, std::size_
                                        Need need) noexcept {
   const std::size_t object_bytes = SizeClassMap::bytes_of(list.size_class());
   const std::size_t enough = kSpansToSpare * list.span_bytes() / object_bytes;
-  const unsigned shards = shard_count();
-  unsigned i = list.shard();
-  for (unsigned left = shards - 1; left != 0; --left) {
-    i = i + 1 < shards ? i + 1 : 0;
-    CentralShard& other = *shards_[i];
+  return first_of_others(list.shard(), [&](CentralShard& other) -> std::size_t {
     CentralList* const others = other.list(list.size_class());
-    if (others == nullptr || others == &list) continue;
+    if (others == nullptr) return 0;
     // Last what each batch of theirs writes: to read it takes the line from their processor.
     const bool may_take_kept = need != Need::kOfItsOwn && others->kept_spans() != 0;
     const bool has_threads = other.threads() != 0;
-    if (!may_take_kept && has_threads && need != Need::kUrgent) continue;
+    if (!may_take_kept && has_threads && need != Need::kUrgent) return 0;
     const std::size_t free_objects = others->free_objects();
-    if (free_objects == 0) continue;
+    if (free_objects == 0) return 0;
     const bool may_take_any = !has_threads || (need == Need::kUrgent && free_objects >= enough);
-    if (!may_take_any && !may_take_kept) continue;
+    if (!may_take_any && !may_take_kept) return 0;
     const auto which = may_take_any ? CentralList::Which::kEmptiest : CentralList::Which::kKept;
-    const std::size_t claimed = list.claim_from(*others, which, end, count);
-    if (claimed != 0) return claimed;
-  }
-  return 0;
-}
-
-/// Claims what lies in the transfer cache of another shard.
-std::size_t Central::borrow(const CentralShard& shard, unsigned size_class, void** end,
-                            std::size_t count) noexcept {
-  const unsigned shards = shard_count();
-  unsigned i = shard.index();
-  for (unsigned left = shards - 1; left != 0; --left) {
-    i = i + 1 < shards ? i + 1 : 0;
-    const std::size_t claimed = shards_[i]->try_lend(size_class, end, count);
-    if (claimed != 0) return claimed;
-  }
-  return 0;
+    return list.claim_from(*others, which, end, count);
+  });
 }
 
 /// A list that keeps spans without a claimed object, of any class but `spared`; nullptr if there is

@@ -262,6 +262,19 @@ class Central {
     const unsigned count = shard_count();
     for (unsigned i = 0; i < count; ++i) function(*shards_[i]);
   }
+  /// Calls `function(CentralShard&)` for the others, from the next one on, until one is of use.
+  /// \param index  of the one that is left out
+  /// \returns      what the call returned; 0 if none was of use
+  template <typename Function>
+  std::size_t first_of_others(unsigned index, Function&& function) const noexcept {
+    const unsigned count = shard_count();
+    unsigned i = index;
+    for (unsigned left = count - 1; left != 0; --left) {
+      i = i + 1 < count ? i + 1 : 0;
+      if (const std::size_t returned = function(*shards_[i])) return returned;
+    }
+    return 0;
+  }
   std::ptrdiff_t said_pending() const noexcept { return tally_.said(); }
   static std::size_t at_least_none(std::ptrdiff_t bytes) noexcept {
     return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
@@ -298,13 +311,11 @@ class Central {
   void move_thread(Place& place) noexcept;
   std::size_t claim_elsewhere(CentralShard& shard, unsigned size_class, void** end,
                               std::size_t count, bool is_apart) noexcept;
-  std::size_t claim_the_last(const CentralShard& shard, unsigned size_class, void** end,
+  std::size_t claim_the_last(CentralShard& shard, unsigned size_class, void** end,
                              std::size_t count) noexcept;
   enum class Need { kUsual, kUrgent, kOfItsOwn };
   std::size_t claim_from_others(CentralList& list, void** end, std::size_t count,
                                 Need need) noexcept;
-  std::size_t borrow(const CentralShard& shard, unsigned size_class, void** end,
-                     std::size_t count) noexcept;
   Span* make_span_of_idle_pages(unsigned size_class, PagePlace place = PagePlace(0),
                                 unsigned spared = 0) noexcept;
   CentralList* find_kept(unsigned spared = 0) const noexcept;

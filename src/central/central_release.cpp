@@ -117,12 +117,10 @@ void Central::release(Place& place, unsigned size_class, void** objects,
 /// \returns  how many are left to be looked up again, at the front
 [[gnu::noinline]] std::size_t Central::release_past(CentralShard& busy, unsigned size_class,
                                                     void** objects, std::size_t count) noexcept {
-  const unsigned shards = shard_count();
-  unsigned i = busy.index();
-  for (unsigned left = shards - 1; left != 0 && count != 0; --left) {
-    i = i + 1 < shards ? i + 1 : 0;
-    count -= shards_[i]->try_store(size_class, objects, count);
-  }
+  first_of_others(busy.index(), [&](CentralShard& other) {
+    count -= other.try_store(size_class, objects, count);
+    return count == 0;
+  });
   return count != 0 ? busy.release_to_spans(size_class, objects, count, Was::kInUse) : 0;
 }
 
